@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The vocabulary: what a piece of IO can belong to and what it does. This is
+ * the one definition; build.rs reads these lines to make the Rust tables.
+ *
+ * Numbers are part of recordings: append, never renumber.
+ */
+#ifndef RAIDTRACE_ORIGINS_H
+#define RAIDTRACE_ORIGINS_H
+
+/* X(number, CONSTANT, name, group) */
+#define RT_ORIGINS(X) \
+	X(0, UNKNOWN, unknown, else) \
+	X(1, RAW, raw, else) \
+	X(2, SUPERBLOCK, superblock, ext4) \
+	X(3, GROUP_DESCRIPTORS, group_descriptors, ext4) \
+	X(4, BLOCK_BITMAP, block_bitmap, ext4) \
+	X(5, INODE_BITMAP, inode_bitmap, ext4) \
+	X(6, INODE_TABLE, inode_table, ext4) \
+	X(7, JOURNAL, journal, ext4) \
+	X(8, DIRECTORY, directory, ext4) \
+	X(9, EXTENT_TREE, extent_tree, ext4) \
+	X(10, XATTR, xattr, ext4) \
+	X(11, OTHER_METADATA, other_metadata, ext4) \
+	X(12, FILE_DATA, file_data, ext4) \
+	X(13, MD_SUPERBLOCK, md_superblock, md) \
+	X(14, MD_BITMAP, md_bitmap, md) \
+	X(15, MD_JOURNAL, md_journal, md) \
+	X(16, PARITY, parity, md) \
+	X(17, RMW_READ, rmw_read, md) \
+	X(18, RESYNC, resync, md)
+
+/* Y(number, CONSTANT, name) */
+#define RT_OPS(Y) \
+	Y(0, READ, read) \
+	Y(1, WRITE, write) \
+	Y(2, FLUSH, flush) \
+	Y(3, DISCARD, discard) \
+	Y(4, WRITE_ZEROES, write_zeroes) \
+	Y(5, OTHER, other)
+
+#define RT_ORIGIN_CONST(n, C, name, group) RT_ORIGIN_##C = n,
+enum rt_origin {
+	RT_ORIGINS(RT_ORIGIN_CONST)
+	RT_ORIGIN_NR,
+};
+
+#define RT_OP_CONST(n, C, name) RT_OP_##C = n,
+enum rt_op {
+	RT_OPS(RT_OP_CONST)
+	RT_OP_NR,
+};
+
+#endif

@@ -1,0 +1,82 @@
+//! Generates the vocabulary from `bpf/origins.h`, compiles the BPF programs and links them into one
+//! object with one skeleton.
+
+use std::{env, fmt::Write as _, fs, path::Path, path::PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+fn main() -> Result<()> {
+    println!("cargo:rerun-if-changed=bpf");
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    vocabulary(Path::new("bpf/origins.h"), &out.join("origins.rs"))?;
+    Ok(())
+}
+
+/// `X(4, BLOCK_BITMAP, block_bitmap, ext4) \` → `["4", "BLOCK_BITMAP", "block_bitmap", "ext4"]`
+fn macro_rows(text: &str, letter: char) -> Vec<Vec<String>> {
+    text.lines()
+        .filter_map(|line| {
+            let body = line.trim().strip_prefix(letter)?.strip_prefix('(')?;
+            let body = body.split_once(')')?.0;
+            let row: Vec<String> = body.split(',').map(|f| f.trim().to_owned()).collect();
+            row[0].parse::<u8>().is_ok().then_some(row)
+        })
+        .collect()
+}
+
+fn camel(name: &str) -> String {
+    name.split('_')
+        .map(|w| w[..1].to_uppercase() + &w[1..])
+        .collect()
+}
+
+fn vocabulary(header: &Path, out: &Path) -> Result<()> {
+    let text = fs::read_to_string(header).with_context(|| format!("{}", header.display()))?;
+    let mut rs = String::new();
+    for (letter, name, what) in [
+        ('X', "Origin", "What a piece of IO belongs to."),
+        ('Y', "Op", "What a request does."),
+    ] {
+        let rows = macro_rows(&text, letter);
+        if rows.is_empty() || rows.iter().enumerate().any(|(i, r)| r[0] != i.to_string()) {
+            bail!(
+                "{}: the numbers of {name} must be 0, 1, 2, ...",
+                header.display()
+            );
+        }
+        let each = |f: &dyn Fn(&Vec<String>) -> String| rows.iter().map(f).collect::<String>();
+        write!(
+            rs,
+            "/// {what}\n#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]\n#[repr(u8)]\n\
+             pub enum {name} {{\n{}}}\n\
+             impl {name} {{\n\
+             /// Every value, in the order of their numbers.\n\
+             pub const ALL: [{name}; {}] = [{}];\n\
+             /// The value with this number, `None` when there is none.\n\
+             pub fn from_u8(n: u8) -> Option<Self> {{ Self::ALL.get(usize::from(n)).copied() }}\n\
+             /// The name as JSON, recordings and the screen spell it.\n\
+             pub const fn name(self) -> &'static str {{ match self {{ {} }} }}\n",
+            each(&|r| format!("/// `{}`\n{} = {},\n", r[2], camel(&r[2]), r[0])),
+            rows.len(),
+            each(&|r| format!("Self::{}, ", camel(&r[2]))),
+            each(&|r| format!("Self::{} => \"{}\", ", camel(&r[2]), r[2])),
+        )?;
+        if name == "Origin" {
+            write!(
+                rs,
+                "/// Who defines it.\n\
+                 pub const fn group(self) -> Group {{ match self {{ {} }} }}\n",
+                each(&|r| format!("Self::{} => Group::{}, ", camel(&r[2]), camel(&r[3]))),
+            )?;
+        }
+        write!(
+            rs,
+            "}}\nimpl std::str::FromStr for {name} {{\ntype Err = String;\n\
+             fn from_str(s: &str) -> Result<Self, String> {{\n\
+             Self::ALL.iter().copied().find(|v| v.name() == s).ok_or_else(|| \
+             format!(\"no such {}: {{s}} (one of {{}})\", Self::ALL.map(Self::name).join(\", \")))\n}}\n}}\n",
+            name.to_lowercase(),
+        )?;
+    }
+    fs::write(out, rs).with_context(|| format!("{}", out.display()))
+}

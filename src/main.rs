@@ -1,0 +1,3 @@
+//! The `raidtrace` binary.
+
+fn main() {}

@@ -1,0 +1,153 @@
+//! Latency histograms, log-linear: four buckets an octave, so that a bucket's upper edge is at
+//! most 25 % above its lower one.
+//!
+//! The kernel side counts into the same buckets (`bpf/hist.bpf.h`); a test compares the two.
+
+/// Buckets of a histogram; the last one takes everything from 2^27 µs (134 s) up.
+pub const BUCKETS: usize = 104;
+
+/// A histogram of microseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hist {
+    counts: [u32; BUCKETS],
+}
+
+impl Default for Hist {
+    fn default() -> Self {
+        Self {
+            counts: [0; BUCKETS],
+        }
+    }
+}
+
+/// The bucket that `us` microseconds count in.
+///
+/// 0..4 µs have a bucket each; from 4 µs on every power of two is cut in four.
+pub const fn bucket(us: u64) -> usize {
+    if us < 4 {
+        return us as usize;
+    }
+    let log = 63 - us.leading_zeros() as usize;
+    let index = (log - 1) * 4 + ((us >> (log - 2)) & 3) as usize;
+    if index < BUCKETS { index } else { BUCKETS - 1 }
+}
+
+/// The first microsecond that no longer counts in `bucket`.
+pub const fn upper_edge(bucket: usize) -> u64 {
+    if bucket < 4 {
+        return bucket as u64 + 1;
+    }
+    let (log, quarter) = (bucket / 4 + 1, bucket % 4);
+    (4 + quarter as u64 + 1) << (log - 2)
+}
+
+impl Hist {
+    /// From the kernel's counters, bucket by bucket.
+    pub fn from_counts(counts: [u32; BUCKETS]) -> Self {
+        Self { counts }
+    }
+
+    /// Counts one value of `us` microseconds.
+    pub fn record(&mut self, us: u64) {
+        let slot = &mut self.counts[bucket(us)];
+        *slot = slot.saturating_add(1);
+    }
+
+    /// Adds another histogram, e.g. another CPU's or another origin's. Wraps as the kernel's
+    /// counters do, so that [`Hist::since`] is exact across a wrap.
+    pub fn add(&mut self, other: &Self) {
+        for (a, b) in self.counts.iter_mut().zip(&other.counts) {
+            *a = a.wrapping_add(*b);
+        }
+    }
+
+    /// What was counted since `earlier`, both cumulative.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut out = self.clone();
+        for (a, b) in out.counts.iter_mut().zip(&earlier.counts) {
+            *a = a.wrapping_sub(*b);
+        }
+        out
+    }
+
+    /// How many values were counted.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().map(|&c| u64::from(c)).sum()
+    }
+
+    /// Counts per bucket, in order.
+    pub fn counts(&self) -> &[u32; BUCKETS] {
+        &self.counts
+    }
+
+    /// The `q` quantile (0.0..=1.0) in µs as the upper edge of its bucket, at most 25 % too
+    /// high; `None` when nothing was counted.
+    pub fn quantile(&self, q: f64) -> Option<u64> {
+        let total = self.count();
+        if total == 0 {
+            return None;
+        }
+        let rank = ((q * total as f64).ceil() as u64).clamp(1, total);
+        let mut seen = 0;
+        for (i, &c) in self.counts.iter().enumerate() {
+            seen += u64::from(c);
+            if seen >= rank {
+                return Some(upper_edge(i));
+            }
+        }
+        None
+    }
+
+    /// The largest value in µs, as the upper edge of its bucket; `None` when nothing was counted.
+    pub fn max(&self) -> Option<u64> {
+        self.counts.iter().rposition(|&c| c > 0).map(upper_edge)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BUCKETS, Hist, bucket, upper_edge};
+    use proptest::prelude::*;
+
+    #[test]
+    fn edges_of_neighbours_touch() {
+        for b in 0..BUCKETS - 1 {
+            assert_eq!(bucket(upper_edge(b) - 1), b, "last value of bucket {b}");
+            assert_eq!(bucket(upper_edge(b)), b + 1, "first value after bucket {b}");
+        }
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+        assert_eq!(upper_edge(BUCKETS - 1), 1 << 27);
+    }
+
+    #[test]
+    fn empty_has_no_quantile() {
+        assert_eq!(Hist::default().quantile(0.5), None);
+        assert_eq!(Hist::default().max(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_are_at_most_a_quarter_high(mut values in prop::collection::vec(0u64..1 << 26, 1..200), q in 0.0f64..=1.0) {
+            let mut h = Hist::default();
+            for &v in &values {
+                h.record(v);
+            }
+            values.sort_unstable();
+            let rank = ((q * values.len() as f64).ceil() as usize).clamp(1, values.len());
+            let exact = values[rank - 1];
+            let got = h.quantile(q).unwrap();
+            prop_assert!(got > exact, "{got} <= {exact}");
+            prop_assert!(got as f64 <= exact as f64 * 1.25 + 1.0, "{got} > 1.25 * {exact}");
+            prop_assert_eq!(h.quantile(1.0), h.max());
+        }
+
+        #[test]
+        fn since_undoes_add_across_a_wrap(start in any::<u32>(), extra in 0u32..1000, b in 0..BUCKETS) {
+            let mut counts = [0; BUCKETS];
+            counts[b] = start;
+            let earlier = Hist::from_counts(counts);
+            counts[b] = start.wrapping_add(extra);
+            prop_assert_eq!(Hist::from_counts(counts).since(&earlier).count(), u64::from(extra));
+        }
+    }
+}

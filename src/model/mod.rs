@@ -1,0 +1,7 @@
+//! Counters and topology -> one snapshot an interval: rates, histograms, what stands out.
+//!
+//! Pure: knows neither BPF nor this machine nor a terminal. Live tracing and replay feed it alike.
+
+pub mod hist;
+pub mod snapshot;
+pub mod standout;

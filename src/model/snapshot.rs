@@ -1,0 +1,169 @@
+//! One interval as every rendering sees it: the screen, `--batch`, `--json`, a report.
+//!
+//! Figures are those of the interval, never cumulative.
+
+use std::time::Duration;
+
+use super::hist::Hist;
+use crate::origin::{Op, Origin};
+
+/// One interval.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The interval's end.
+    pub time: jiff::Timestamp,
+    /// Its real length (not the one asked for).
+    pub interval: Duration,
+    /// The arrays that are traced, in the order of their names.
+    pub arrays: Vec<ArraySnapshot>,
+    /// What we failed to see or to count.
+    pub lost: Lost,
+    /// What the tracing itself cost.
+    pub overhead: Overhead,
+    /// What this kernel or host cannot give, one line each, said once at start.
+    pub notes: Vec<String>,
+}
+
+/// An array (or a plain disk: an array of one) in one interval.
+#[derive(Clone, Debug)]
+pub struct ArraySnapshot {
+    /// What it is; does not change from interval to interval unless the array does.
+    pub info: ArrayInfo,
+    /// Members by slot; spares and the faulty (no slot) last.
+    pub members: Vec<MemberSnapshot>,
+    /// Who submitted to the array, largest first.
+    pub tasks: Vec<TaskSnapshot>,
+    /// What stands out, if anything does.
+    pub standout: Option<super::standout::Standout>,
+}
+
+/// What an array is, as the header states it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArrayInfo {
+    /// Kernel name: `md127`, `sda`.
+    pub name: String,
+    /// `raid0`, `raid5`, ... or `single`.
+    pub level: String,
+    /// Chunk in bytes; 0 where the level has none (raid1, single).
+    pub chunk_bytes: u64,
+    /// Size of the array in bytes.
+    pub bytes: u64,
+    /// raid_disks, missing ones included; 1 for `single`.
+    pub disks: u32,
+    /// `None` when it is whole and idle, else e.g. `degraded, recovering 12.3 %`, `stopped`.
+    pub trouble: Option<String>,
+    /// The filesystems on it, one line each: `ext4 on /srv (md127), 4 KiB blocks, 9594 groups`.
+    pub filesystems: Vec<String>,
+}
+
+/// A member disk in one interval.
+#[derive(Clone, Debug)]
+pub struct MemberSnapshot {
+    /// Kernel name of the member: `loop1`, `sda2`.
+    pub name: String,
+    /// md's raid_disk; `None` for a spare or a failed member.
+    pub slot: Option<u32>,
+    /// `None` when in sync, else `spare`, `faulty`, `missing`, `removed`, ...
+    pub trouble: Option<String>,
+    /// Counters that are not zero, ordered by (origin, operation).
+    pub io: Vec<Cell>,
+    /// What the kernel's own disk statistics say; `None` where they cannot be read.
+    pub disk: Option<DiskUse>,
+}
+
+/// One origin and operation on one member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// What it belongs to.
+    pub origin: Origin,
+    /// What it did.
+    pub op: Op,
+    /// Requests completed, counted under the origin of their first bio.
+    pub requests: u64,
+    /// Bytes completed, exact per origin.
+    pub bytes: u64,
+    /// Allocation of the request to its issue to the driver.
+    pub queue: Hist,
+    /// Issue to completion.
+    pub device: Hist,
+}
+
+/// From `/sys/block/*/stat` (Documentation/block/stat.rst), over the interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DiskUse {
+    /// Requests in flight at the interval's end.
+    pub in_flight: u32,
+    /// Share of the interval with at least one request in flight, 0.0..=1.0 (io_ticks).
+    pub utilisation: f64,
+    /// Requests that the kernel counts as completed, all operations.
+    pub requests: u64,
+}
+
+/// A task that submitted to the array, by origin and operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskSnapshot {
+    /// Thread id in the initial pid namespace.
+    pub pid: u32,
+    /// As the kernel has it: untrusted bytes, made printable only when drawn.
+    pub comm: Vec<u8>,
+    /// Path below the cgroup root, `None` when it could not be resolved. Untrusted too.
+    pub cgroup: Option<String>,
+    /// `writeback`, `jbd2 journal of md127`, ... for kernel threads that are known by name.
+    pub role: Option<String>,
+    /// What it submitted (bios, not requests: merging comes later).
+    pub io: Vec<TaskIo>,
+}
+
+/// One origin and operation of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskIo {
+    /// What it belongs to.
+    pub origin: Origin,
+    /// What it did.
+    pub op: Op,
+    /// Bios submitted to the array.
+    pub bios: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What was not seen or not counted, by reason. All zero in a good run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Requests that completed without a row to count them in.
+    pub rows: u64,
+    /// Requests whose issue was not seen: counted, but without device time.
+    pub issue: u64,
+    /// Pieces of very large requests whose origin was not looked up; their bytes are `unknown`.
+    pub pieces: u64,
+    /// Submissions that found the process table full.
+    pub tasks: u64,
+    /// Program runs that the kernel skipped (recursion).
+    pub missed: u64,
+}
+
+impl Lost {
+    /// Everything, for `"lost": {"events": N}`.
+    pub fn events(&self) -> u64 {
+        self.rows + self.issue + self.pieces + self.tasks + self.missed
+    }
+}
+
+/// The kernel's own account of our programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overhead {
+    /// Nanoseconds spent in raidtrace's BPF programs, all CPUs.
+    pub bpf_ns: u64,
+    /// How often they ran.
+    pub bpf_events: u64,
+}
+
+impl MemberSnapshot {
+    /// Requests and bytes of the cells that `keep` accepts.
+    pub fn sum(&self, keep: impl Fn(&Cell) -> bool) -> (u64, u64) {
+        self.io
+            .iter()
+            .filter(|c| keep(c))
+            .fold((0, 0), |(r, b), c| (r + c.requests, b + c.bytes))
+    }
+}
