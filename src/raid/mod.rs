@@ -12,6 +12,8 @@ mod raid10;
 mod raid456;
 
 #[cfg(test)]
+mod fixtures;
+#[cfg(test)]
 mod tables;
 
 pub use params::{GeometryError, Level, Params};
