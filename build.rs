@@ -1,5 +1,5 @@
 //! Generates the vocabulary from `bpf/origins.h`, compiles the BPF programs and links them into one
-//! object with one skeleton.
+//! object with one skeleton, and compiles the pure part of them natively for tests.
 
 use std::{env, fmt::Write as _, fs, path::Path, path::PathBuf};
 
@@ -9,7 +9,20 @@ fn main() -> Result<()> {
     println!("cargo:rerun-if-changed=bpf");
     let out = PathBuf::from(env::var("OUT_DIR")?);
     vocabulary(Path::new("bpf/origins.h"), &out.join("origins.rs"))?;
+    native(&out);
     Ok(())
+}
+
+/// The kernel side's arithmetic as a static library. Only tests name it in a `#[link]`, so that it is
+/// in no other binary.
+fn native(out: &Path) {
+    cc::Build::new()
+        .file("bpf/native.c")
+        .extra_warnings(true)
+        .warnings_into_errors(true)
+        .cargo_metadata(false)
+        .compile("raidtrace_native");
+    println!("cargo:rustc-link-search=native={}", out.display());
 }
 
 /// `X(4, BLOCK_BITMAP, block_bitmap, ext4) \` → `["4", "BLOCK_BITMAP", "block_bitmap", "ext4"]`

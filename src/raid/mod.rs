@@ -1,7 +1,8 @@
 //! The geometry: member address <-> array address, for every level and layout of md.
 //!
 //! Pure arithmetic. Knows neither BPF nor this machine: whoever calls reads sysfs or superblocks and
-//! subtracts `data_offset`.
+//! subtracts `data_offset`. The kernel side (`bpf/geometry.bpf.h`) does the same with the tables of
+//! [`wire`]; tests compare the two.
 //!
 //! All addresses and sizes are in 512-byte sectors; a member address is relative to the member's data
 //! area. A *row* is the chunks with one number on all members.
@@ -10,9 +11,12 @@ mod params;
 mod raid0;
 mod raid10;
 mod raid456;
+pub mod wire;
 
 #[cfg(test)]
 mod fixtures;
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tables;
 
