@@ -70,7 +70,8 @@ impl FromStr for Level {
 pub struct Params {
     /// sysfs `md/level`.
     pub level: Level,
-    /// sysfs `md/layout`; RAID 0: 0 not recorded, 1 original, 2 alternate; ignored for RAID 1 and 4.
+    /// sysfs `md/layout`; RAID 0: 1 original, 2 alternate, anything else (sysfs says -1, here all ones,
+    /// or 0) not recorded; ignored for single, RAID 1 and 4.
     pub layout: u32,
     /// sysfs `md/raid_disks`.
     pub disks: u32,
@@ -116,7 +117,8 @@ pub enum GeometryError {
         /// Members.
         disks: u32,
     },
-    /// RAID 0 of unequal members, layout 0.
+    /// RAID 0 of unequal members, layout neither 1 nor 2: `create_strip_zones` then asks a module
+    /// parameter, and refuses if that is 0.
     #[error(
         "layout: members of different sizes need layout 1 (original) or 2 (alternate), and none is \
          recorded; see /sys/module/raid0/parameters/default_layout"

@@ -5,7 +5,9 @@
 
 use super::{GeometryError, MAX_ZONES, Params};
 
-/// `RAID0_ALT_MULTIZONE_LAYOUT`; 1 is `RAID0_ORIG_LAYOUT`.
+/// `RAID0_ORIG_LAYOUT`
+const ORIGINAL: u32 = 1;
+/// `RAID0_ALT_MULTIZONE_LAYOUT`
 const ALTERNATE: u32 = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,16 +72,9 @@ impl Raid0 {
         let alike = zones.get(1).is_none_or(|z| z.slots.len() == 1);
         let alternate = match p.layout {
             _ if alike => false,
-            0 => return Err(GeometryError::NoZoneLayout),
-            1 => false,
+            ORIGINAL => false,
             ALTERNATE => true,
-            layout => {
-                return Err(GeometryError::Layout {
-                    level: p.level,
-                    layout,
-                    disks: p.disks,
-                });
-            }
+            _ => return Err(GeometryError::NoZoneLayout),
         };
         Ok(Self {
             zones,
