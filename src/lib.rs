@@ -10,5 +10,6 @@
 //! * [`model`]: counters + topology -> snapshot; pure.
 //! * [`top`]: the screen, `--batch` and `--json`: renderings of one snapshot.
 
+pub mod host;
 pub mod model;
 pub mod origin;
