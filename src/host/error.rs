@@ -32,6 +32,16 @@ pub enum HostError {
         /// The mount point above it.
         mounted: PathBuf,
     },
+    /// The same, and the filesystem that it is on has no disk either.
+    #[error(
+        "{target}: neither a block device nor a mount point, and no disk beneath the {fstype} that it is on: name a disk, an array or a mount point"
+    )]
+    NotBlock {
+        /// As typed.
+        target: String,
+        /// `devtmpfs`, `proc`, `overlay`, ...
+        fstype: String,
+    },
     /// A mount without a block device.
     #[error(
         "{target} is {fstype}: no disk beneath that raidtrace could find: name a disk, an array or another mount point"

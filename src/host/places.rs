@@ -26,6 +26,8 @@ pub(super) fn fill(sys: &Sys, md: &Path, array: &mut Array, blocks: &Blocks) -> 
     };
     let bitmap = Bitmap::read(md, array);
     let mut unreadable: Vec<&str> = Vec::new();
+    let mut cause = None;
+    let mut layout = None;
     for member in &mut array.members {
         let Some(place) = version
             .place(member.sectors)
@@ -51,10 +53,13 @@ pub(super) fn fill(sys: &Sys, md: &Path, array: &mut Array, blocks: &Blocks) -> 
             Some(Ok(sb)) => Some(sb),
             // A failed disk's superblock is nobody's business.
             _ if member.state.iter().any(|w| w == "faulty") => None,
-            Some(Err(Failure::Unreadable(_))) | None => {
+            Some(Err(Failure::Unreadable(e))) => {
                 unreadable.push(&member.name);
+                cause.get_or_insert(e);
                 None
             }
+            // The device has gone, which has been said.
+            None => None,
             Some(Err(Failure::Rejected(why))) => {
                 notes.push(format!(
                     "{}: superblock of {} at sector {place}: {why}: its places are taken from sysfs alone",
@@ -65,6 +70,7 @@ pub(super) fn fill(sys: &Sys, md: &Path, array: &mut Array, blocks: &Blocks) -> 
         };
         if let Some(sb) = &sb {
             member.sb_sectors = sb.sectors;
+            layout = layout.or(sb.layout);
             member.bad_block_log = sb.bad_block_log;
             if member.ppl.is_none() {
                 member.ppl = sb.ppl;
@@ -78,9 +84,12 @@ pub(super) fn fill(sys: &Sys, md: &Path, array: &mut Array, blocks: &Blocks) -> 
         }
         member.bitmap = bitmap.on(version, member, sb.as_ref());
     }
-    if !unreadable.is_empty() {
+    if array.level == "raid0" && array.layout == 0 {
+        array.layout = layout.unwrap_or(0);
+    }
+    if let Some(cause) = cause {
         notes.push(format!(
-            "{}: superblocks of {} cannot be read (it takes root): their places are taken from sysfs, and the bad-block log counts as raw",
+            "{}: superblocks of {} cannot be read ({cause}): md's places on them are taken from sysfs, and the bad-block log counts as raw",
             array.name,
             unreadable.join(", ")
         ));
@@ -89,7 +98,7 @@ pub(super) fn fill(sys: &Sys, md: &Path, array: &mut Array, blocks: &Blocks) -> 
 }
 
 enum Failure {
-    Unreadable(#[expect(dead_code, reason = "every cause has the same consequence")] io::Error),
+    Unreadable(io::Error),
     Rejected(Reject),
 }
 
@@ -150,7 +159,7 @@ impl Bitmap {
         let by_sysfs = self
             .location
             .and_then(|offset| member.sb_offset?.checked_add_signed(offset));
-        let start = by_sysfs.or(sb?.bitmap)?;
+        let start = by_sysfs.or_else(|| sb?.bitmap)?;
         // Without a word from md: up to whatever comes next. 1.0 and 0.90 have their data before, so up to the end.
         let limit = match (version, member.bad_block_log) {
             (Version::V11 | Version::V12, _) if start >= member.data_offset => return None,

@@ -59,6 +59,9 @@ impl<'a> Machine<'a> {
         if let Some(block) = self.by_name(target) {
             return self.arrays_of(block, target);
         }
+        if target.is_empty() {
+            return Err(not_found("\"\""));
+        }
         let path = absolute(Path::new(target));
         // A mount point by its spelling first: a dead network mount must not be touched.
         if let Some(line) = mounts::at(&self.mounts, &path) {
@@ -82,14 +85,23 @@ impl<'a> Machine<'a> {
             return Err(not_found(target));
         }
         let above = mounts::above(&self.mounts, &real).ok_or_else(|| not_found(target))?;
-        Err(HostError::NotMountPoint {
-            target: target.into(),
-            mounted: above.mount.path.clone(),
-        })
+        let target = target.to_string();
+        Err(
+            match filesystems::device_of(self.sys, &self.blocks, above) {
+                Some(_) => HostError::NotMountPoint {
+                    target,
+                    mounted: above.mount.path.clone(),
+                },
+                None => HostError::NotBlock {
+                    target,
+                    fstype: above.mount.fstype.clone(),
+                },
+            },
+        )
     }
 
     fn by_name(&self, target: &str) -> Option<&Block> {
-        (!target.is_empty() && !target.starts_with(['/', '.']))
+        (!target.starts_with(['/', '.']))
             .then(|| {
                 self.blocks
                     .named(target)

@@ -291,4 +291,4 @@ fn le64(b: &[u8; SB_BYTES], at: usize) -> u64 {
 
 #[cfg(test)]
 #[path = "superblock_tests.rs"]
-mod tests;
+pub(crate) mod tests;

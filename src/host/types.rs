@@ -204,11 +204,14 @@ impl Array {
         self.level != "single"
     }
 
-    /// Slots that no member fills. A failed member that md still lists has no slot any more, so its slot is missing.
+    /// Slots that no working member fills.
     pub fn missing_slots(&self) -> Vec<u32> {
-        // raid_disks comes from a file: bounded by what md can have (384 roles in a 1 KiB superblock, 1920 in 4 KiB).
+        // md takes a failed member's slot away a little later than it marks it.
+        let fills =
+            |m: &Member, slot| m.slot == Some(slot) && !m.state.iter().any(|w| w == "faulty");
+        // raid_disks comes from a file: a superblock has room for 1920 roles.
         (0..self.raid_disks.min(1920))
-            .filter(|slot| self.members.iter().all(|m| m.slot != Some(*slot)))
+            .filter(|slot| !self.members.iter().any(|m| fills(m, *slot)))
             .collect()
     }
 }

@@ -1,0 +1,6 @@
+//! The module on machines that are described in a few lines of text ([`tree::Tree`]).
+
+mod hostile;
+mod targets;
+mod topology;
+mod tree;
