@@ -264,6 +264,15 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_call_is_dm_table_status() {
+        // What the C macro gives: 0xc138fd0c (x86-64 and arm64).
+        let opcode = ioctl::Ioctl::opcode(&TableStatus(&mut []));
+        assert_eq!(opcode, 0xc138_fd0c);
+        // No device has number 0:0, so an error whatever this machine has.
+        assert!(Ioctl.table(Dev::default()).is_err());
+    }
+
     /// As drivers/md/dm-ioctl.c, retrieve_status lays them out: `next` from the first spec, each aligned to 8.
     fn answer(targets: &[(u64, u64, &str, &str)]) -> Vec<u8> {
         let mut b = vec![0u8; HEADER];
