@@ -18,7 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::host::dm::{DmTables, Target};
-use crate::host::{Array, Dev, HostError, Sys, Topology, resolve};
+use crate::host::{Array, Dev, HostError, Segment, Sys, Topology, resolve};
 
 pub(super) struct Tree {
     dir: tempfile::TempDir,
@@ -167,6 +167,13 @@ impl Tree {
             self.write(dir.join(name), format!("{value}\n"));
         }
     }
+}
+
+/// Segments as tuples: filesystem sector, array sector, length.
+pub(super) fn segments(of: &[Segment]) -> Vec<(u64, u64, u64)> {
+    of.iter()
+        .map(|s| (s.fs_sector, s.array_sector, s.sectors))
+        .collect()
 }
 
 /// Twelve loop devices of 100 GiB in a RAID 0 with ext4, as in the lab.
