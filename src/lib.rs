@@ -10,6 +10,7 @@
 //! * [`model`]: counters + topology -> snapshot; pure.
 //! * [`top`]: the screen, `--batch` and `--json`: renderings of one snapshot.
 
+pub mod host;
 pub mod model;
 pub mod origin;
 pub mod raid;
