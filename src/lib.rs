@@ -12,3 +12,4 @@
 
 pub mod model;
 pub mod origin;
+pub mod top;
