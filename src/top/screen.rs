@@ -40,6 +40,8 @@ pub async fn run(
     interval: watch::Sender<Duration>,
     depth: Depth,
 ) -> Result<()> {
+    // Signals first: one that comes while the terminal is ours must not kill us.
+    let end = asked_to_end()?;
     let guard =
         Guard::take().context("cannot use this terminal for the screen (--batch needs none)")?;
     let screen = guard
@@ -55,7 +57,7 @@ pub async fn run(
         shown: None,
         newest: None,
     };
-    let ended = live.run(snapshots, interval, reader.inputs).await;
+    let ended = live.run(snapshots, interval, reader.inputs, end).await;
     drop(live); // Give the terminal back before waiting for the reader.
     reader.stop.join();
     ended
@@ -77,8 +79,9 @@ impl Live {
         mut snapshots: watch::Receiver<Option<Arc<Snapshot>>>,
         interval: watch::Sender<Duration>,
         mut inputs: mpsc::Receiver<Input>,
+        end: impl Future<Output = ()>,
     ) -> Result<()> {
-        let mut end = std::pin::pin!(asked_to_end()?);
+        let mut end = std::pin::pin!(end);
         loop {
             self.draw()?;
             tokio::select! {
@@ -198,5 +201,45 @@ fn read(sender: &mpsc::Sender<Input>, asked: &AtomicBool) {
         {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::run;
+    use crate::model::{fixture, window::Window};
+    use crate::top::palette::Depth;
+    use std::sync::Arc;
+    use std::time::Duration;
+    use tokio::sync::watch;
+
+    /// The screen on the first case, by hand: `cargo test --lib by_hand -- --ignored --nocapture`.
+    #[tokio::test(flavor = "current_thread")]
+    #[ignore = "needs a terminal and a person"]
+    async fn by_hand() {
+        let (snapshots, shown) = watch::channel(None);
+        let (interval, mut wanted) = watch::channel(Duration::from_secs(1));
+        tokio::spawn(async move {
+            let mut window = Window::new(Duration::from_secs(10));
+            loop {
+                let wait = *wanted.borrow_and_update();
+                tokio::select! {
+                    () = tokio::time::sleep(wait) => {}
+                    _ = wanted.changed() => continue,
+                }
+                let members = std::env::var("MEMBERS").map_or(12, |n| n.parse().unwrap_or(12));
+                let mut snapshot = fixture::raid0(members);
+                snapshot.time = jiff::Timestamp::now();
+                snapshot.interval = wait;
+                window.judge(&mut snapshot);
+                if std::env::var("PANIC").is_ok() {
+                    std::thread::spawn(|| panic!("as asked"));
+                }
+                if snapshots.send(Some(Arc::new(snapshot))).is_err() {
+                    return;
+                }
+            }
+        });
+        run(shown, interval, Depth::from_env()).await.unwrap();
     }
 }

@@ -68,6 +68,11 @@ pub fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// `text` that [`wrap`] does not break.
+pub fn glue(text: &str) -> String {
+    text.replace(' ', "\u{a0}")
+}
+
 /// `text` in exactly `columns`, flush left.
 pub fn left(text: &str, columns: usize) -> String {
     let text = cut(text, columns);
@@ -82,7 +87,8 @@ pub fn right(text: &str, columns: usize) -> String {
     format!("{}{text}", " ".repeat(pad))
 }
 
-/// `text` in lines of at most `columns`, broken at spaces, at most `lines` of them; the last is cut.
+/// `text` in lines of at most `columns`, broken at spaces, at most `lines` of them; the last is cut. A no-break space
+/// keeps a figure and its unit together, and comes out as a space.
 pub fn wrap(text: &str, columns: usize, lines: usize) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -96,7 +102,7 @@ pub fn wrap(text: &str, columns: usize, lines: usize) -> Vec<String> {
         }
     }
     out.iter()
-        .map(|line| cut(line, columns).into_owned())
+        .map(|line| cut(line, columns).replace('\u{a0}', " "))
         .collect()
 }
 
@@ -137,6 +143,7 @@ mod tests {
         assert_eq!(cut("x", 0), "");
         assert_eq!(wrap("one two three four", 9, 2), ["one two", "three fo…"]);
         assert_eq!(wrap("", 9, 2), [""]);
+        assert_eq!(wrap("one 4\u{a0}KiB", 7, 2), ["one", "4 KiB"]);
     }
 
     proptest! {

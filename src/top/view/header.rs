@@ -125,7 +125,7 @@ fn ends<'a>(left: Vec<Span<'a>>, right: Vec<Span<'a>>, columns: usize) -> Line<'
     Line::from(spans)
 }
 
-/// The lines above the view: five or six, three where the screen is low.
+/// The lines above the view: five or six, fewer where the screen is low.
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
     let (state, array, palette) = (scene.state, scene.array, scene.palette);
     let (columns, tall) = (pen.width(), pen.lines() >= 18);
@@ -170,8 +170,12 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
     } else {
         palette.dim()
     };
-    pen.text(&text::cut(&measured(snapshot, array), columns), style);
-    sentence(pen, scene, if columns < 60 || tall { 2 } else { 1 });
+    // Where there is no room for both, the answer comes before the figures.
+    let lines = if columns < 60 { 3 } else { 2 };
+    if tall || columns >= 60 || snapshot.lost.events() > 0 {
+        pen.text(&text::cut(&measured(snapshot, array), columns), style);
+    }
+    sentence(pen, scene, lines);
     tabs(pen, scene);
 }
 

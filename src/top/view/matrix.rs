@@ -17,6 +17,15 @@ const WIDE: usize = 6;
 /// Rows below this share of everything stay plain: one superblock write is always on one member.
 const GLOWS: f64 = 0.01;
 
+/// How the columns lie.
+struct Grid {
+    with_total: bool,
+    /// Columns of a cell, the space before it included.
+    cell: usize,
+    /// The members that are on the screen.
+    range: std::ops::Range<usize>,
+}
+
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let (mut rows, sum) =
         rows::origins(scene.array, scene.secs, scene.filter(), scene.state.measure);
@@ -45,6 +54,11 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         .saturating_sub(shown / 2)
         .min(members.len() - shown);
     let range = first..first + shown;
+    let grid = Grid {
+        with_total,
+        cell,
+        range: range.clone(),
+    };
 
     let heads = heads(members, cell - 1);
     let mut head = vec![
@@ -92,32 +106,15 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
             ),
             Span::raw(format!(" {}", text::left(row.origin.name(), names))),
         ];
-        line(
-            pen,
-            scene,
-            label,
-            row,
-            row.total >= GLOWS * sum.total,
-            with_total,
-            cell,
-            range.clone(),
-        );
+        let glows = row.total >= GLOWS * sum.total;
+        line(pen, scene, &grid, label, row, glows);
     }
     if rows.len() > 1 {
         let label = vec![Span::styled(
             format!("   {}", text::left("all", names)),
             scene.palette.title(),
         )];
-        line(
-            pen,
-            scene,
-            label,
-            &sum,
-            true,
-            with_total,
-            cell,
-            range.clone(),
-        );
+        line(pen, scene, &grid, label, &sum, true);
     } else if rows.is_empty() {
         pen.text("  nothing in this interval", scene.palette.dim());
     }
@@ -211,28 +208,26 @@ fn figure(scene: &Scene<'_>, value: f64) -> String {
 fn line(
     pen: &mut Pen<'_>,
     scene: &Scene<'_>,
+    grid: &Grid,
     label: Vec<Span<'static>>,
     row: &OriginRow,
     glows: bool,
-    with_total: bool,
-    cell: usize,
-    range: std::ops::Range<usize>,
 ) {
     let mut spans = label;
-    let skew = if row.skew > 0.0 {
-        format!("{:.1}x", row.skew.min(999.0))
-    } else {
-        "-".to_owned()
+    let skew = match row.skew {
+        s if s <= 0.0 => "-".to_owned(),
+        s if s < 99.95 => format!("{s:.1}x"),
+        s => format!("{:.0}x", s.min(9999.0)),
     };
     spans.push(Span::raw(text::right(&skew, 5)));
-    if with_total {
+    if grid.with_total {
         spans.push(Span::raw(text::right(&figure(scene, row.total), 7)));
     }
-    for &value in &row.each[range] {
+    for &value in &row.each[grid.range.clone()] {
         spans.push(Span::raw(" "));
         // A cell is one column too narrow for the widest figures: 12.3k, 1.23M.
         let mut shown = figure(scene, value);
-        if shown.len() >= cell
+        if shown.len() > grid.cell - 1
             && let Some((whole, tail)) = shown.split_once('.')
         {
             shown = format!(
@@ -247,12 +242,12 @@ fn line(
         };
         if value <= 0.0 {
             spans.push(Span::styled(
-                text::right("·", cell - 1),
+                text::right("·", grid.cell - 1),
                 scene.palette.dim(),
             ));
         } else {
             spans.push(Span::styled(
-                text::right(&shown, cell - 1),
+                text::right(&shown, grid.cell - 1),
                 scene.palette.heat(ratio),
             ));
         }
@@ -267,7 +262,7 @@ fn scale(scene: &Scene<'_>, range: std::ops::Range<usize>, members: usize) -> Li
         Measure::Bytes => "bytes/s",
     };
     let mut spans = vec![Span::styled(
-        format!("   {unit}; times the row's mean: "),
+        format!("   {unit}; times the mean: "),
         scene.palette.dim(),
     )];
     for ratio in [1.25, 1.5, 2.0, 3.0, 4.0] {
@@ -278,11 +273,7 @@ fn scale(scene: &Scene<'_>, range: std::ops::Range<usize>, members: usize) -> Li
     }
     if range.len() < members {
         spans.push(Span::styled(
-            format!(
-                "  members {}-{} of {members}: h l",
-                range.start + 1,
-                range.end
-            ),
+            format!("  {}-{} of {members}: h l", range.start + 1, range.end),
             scene.palette.dim(),
         ));
     }
@@ -321,7 +312,7 @@ fn detail(
             "{} {}/s {}/s, device p50 {} p99 {}",
             c.op,
             units::count(c.requests as f64 / scene.secs),
-            units::bytes(c.bytes as f64 / scene.secs),
+            text::glue(&units::bytes(c.bytes as f64 / scene.secs)),
             units::latency(c.device.quantile(0.5)),
             units::latency(c.device.quantile(0.99)),
         ));

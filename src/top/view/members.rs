@@ -9,7 +9,7 @@ use crate::top::rows::{self, Column, MemberRow};
 use crate::top::text::{self, clean};
 
 /// A bar shorter than this says nothing.
-const BAR: usize = 16;
+const BAR: usize = 20;
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let mut rows = rows::members(scene.array, scene.secs, scene.filter(), scene.state.measure);
@@ -134,7 +134,7 @@ fn detail(
             c.origin,
             c.op,
             units::count(c.requests as f64 / scene.secs),
-            units::bytes(c.bytes as f64 / scene.secs),
+            text::glue(&units::bytes(c.bytes as f64 / scene.secs)),
         )
     });
     let each: Vec<String> = each.collect();

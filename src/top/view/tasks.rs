@@ -138,7 +138,7 @@ fn detail(
             i.origin,
             i.op,
             units::count(i.bios as f64 / scene.secs),
-            units::bytes(i.bytes as f64 / scene.secs)
+            text::glue(&units::bytes(i.bytes as f64 / scene.secs))
         )
     });
     text.push_str(&each.collect::<Vec<_>>().join(","));

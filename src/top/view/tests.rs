@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::draw;
 use crate::model::fixture;
 use crate::model::snapshot::{Lost, Snapshot};
-use crate::origin::Op;
+use crate::origin::{Op, Origin};
 use crate::top::keys::Key;
 use crate::top::palette::{Depth, Palette};
 use crate::top::state::{State, View};
@@ -101,6 +101,9 @@ fn trouble_is_said() {
     array.info.trouble = Some("degraded".to_owned());
     array.members[3].trouble = Some("faulty".to_owned());
     array.members[3].disk = None;
+    array.members[0]
+        .io
+        .push(fixture::cell(Origin::Raw, Op::Flush, 12, 0, 300));
     array.members[11].slot = None;
     array.members[11].trouble = Some("spare".to_owned());
     insta::assert_snapshot!("trouble", shown(&snapshot, "", (80, 24)));
