@@ -46,7 +46,7 @@ fn write_array(out: &mut impl Write, snapshot: &Snapshot, array: &ArraySnapshot)
     writeln!(out, "  {}", header::measured(snapshot, array))?;
     if let Some(standout) = &array.standout {
         let mark = if standout.kind.is_finding() { '!' } else { ' ' };
-        writeln!(out, "{mark} {}", clean(&standout.sentence))?;
+        writeln!(out, "{mark} {}", clean(&header::said(standout, snapshot)))?;
     }
     let rows = rows::members(array, secs, Filter::default(), Measure::Requests);
     let name = rows

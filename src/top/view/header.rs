@@ -4,6 +4,7 @@ use ratatui::text::{Line, Span};
 
 use super::{Pen, Scene};
 use crate::model::snapshot::{ArraySnapshot, Snapshot};
+use crate::model::standout::{Kind, Standout};
 use crate::model::units;
 use crate::origin::Op;
 use crate::top::palette::Palette;
@@ -175,11 +176,25 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
     if tall || columns >= 60 || snapshot.lost.events() > 0 {
         pen.text(&text::cut(&measured(snapshot, array), columns), style);
     }
-    sentence(pen, scene, lines);
+    sentence(pen, scene, snapshot, lines);
     tabs(pen, scene);
 }
 
-fn sentence(pen: &mut Pen<'_>, scene: &Scene<'_>, lines: usize) {
+/// The sentence, and over how long it is true where that is not the interval the figures are of. Untrusted as the
+/// names in it.
+pub fn said(standout: &Standout, snapshot: &Snapshot) -> String {
+    if standout.kind == Kind::Idle || standout.over < snapshot.interval + snapshot.interval / 2 {
+        standout.sentence.clone()
+    } else {
+        format!(
+            "{} (last {:.0} s)",
+            standout.sentence,
+            standout.over.as_secs_f64()
+        )
+    }
+}
+
+fn sentence(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot, lines: usize) {
     let Some(standout) = &scene.array.standout else {
         return;
     };
@@ -188,7 +203,8 @@ fn sentence(pen: &mut Pen<'_>, scene: &Scene<'_>, lines: usize) {
     } else {
         ("  ", ratatui::style::Style::new())
     };
-    let sentence = clean(&standout.sentence);
+    let sentence = said(standout, snapshot);
+    let sentence = clean(&sentence);
     for (i, line) in text::wrap(&sentence, pen.width() - 2, lines)
         .iter()
         .enumerate()

@@ -113,6 +113,17 @@ fn trouble_is_said() {
 }
 
 #[test]
+fn the_sentence_says_over_how_long_it_is_true() {
+    let mut snapshot = fixture::raid0(12);
+    snapshot.arrays[0].standout.as_mut().unwrap().over = Duration::from_secs(10);
+    let text = shown(&snapshot, "", (200, 50));
+    assert!(
+        text.contains("carry 97 % of them, 3.9x the mean (last 10 s)"),
+        "{text}"
+    );
+}
+
+#[test]
 fn the_first_interval_is_waited_for() {
     let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
     let state = State::new(Duration::from_secs(1));
