@@ -14,3 +14,4 @@ pub mod host;
 pub mod model;
 pub mod origin;
 pub mod raid;
+pub mod top;

@@ -2,6 +2,10 @@
 //!
 //! Pure: knows neither BPF nor this machine nor a terminal. Live tracing and replay feed it alike.
 
+#[cfg(test)]
+pub(crate) mod fixture;
 pub mod hist;
 pub mod snapshot;
 pub mod standout;
+pub mod units;
+pub mod window;
