@@ -18,6 +18,7 @@ mod stat;
 mod state;
 pub mod superblock;
 mod sys;
+pub mod task;
 mod types;
 
 #[cfg(test)]

@@ -8,10 +8,12 @@
 //! * [`term`], [`screen`]: the only parts that touch a terminal.
 
 pub mod batch;
+pub mod command;
 pub mod json;
 pub mod keys;
 pub mod palette;
 pub mod rows;
+pub mod sampler;
 pub mod screen;
 pub mod state;
 pub mod term;
