@@ -10,5 +10,6 @@
 //! * [`model`]: counters + topology -> snapshot; pure.
 //! * [`top`]: the screen, `--batch` and `--json`: renderings of one snapshot.
 
+pub mod ext4;
 pub mod model;
 pub mod origin;

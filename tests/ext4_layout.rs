@@ -1,0 +1,235 @@
+//! The layout of real filesystems: every range against what dumpe2fs and debugfs say, on sparse
+//! images that mke2fs makes here.
+
+mod e2fs;
+
+use std::time::Instant;
+
+use e2fs::{Image, Places, available};
+use raidtrace::ext4::{FsKind, Journal, Layout, identify};
+use raidtrace::origin::Origin;
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const TIB: u64 = 1 << 40;
+
+fn places(layout: &Layout) -> Places {
+    let mut places = Places::new();
+    for range in &layout.ranges {
+        let run = (range.first, range.count);
+        places.entry(range.origin).or_default().push(run);
+    }
+    places
+}
+
+/// Compares all that there is; gives the layout for more.
+fn compare(image: &Image, name: &str) -> Layout {
+    let layout = Layout::read(&image.open()).unwrap();
+    let (got, want) = (places(&layout), image.places());
+    for origin in Origin::ALL {
+        assert_eq!(got.get(&origin), want.get(&origin), "{name}: {origin}");
+    }
+    assert_eq!(layout.notes, [""; 0], "{name}");
+    layout
+}
+
+fn grid(cases: &[(u64, &str)]) {
+    if !available() {
+        return;
+    }
+    for &(bytes, options) in cases {
+        compare(&Image::new(bytes, options, None), options);
+    }
+}
+
+#[test]
+fn block_sizes() {
+    grid(&[
+        (8 * MIB, "-t ext4 -b 1024"),
+        (GIB, "-t ext4 -b 1024"),
+        (64 * MIB, "-t ext4 -b 2048"),
+        (64 * MIB, "-t ext4 -b 4096"),
+        (20 * GIB, "-t ext4"),
+        (8 * GIB, "-t ext4 -b 65536"),
+        (2 * TIB, "-t ext4"),
+        (GIB, "-t ext4 -b 1024 -I 1024 -N 4096"),
+        (10 * GIB, "-t ext4 -I 128"),
+    ]);
+}
+
+#[test]
+fn where_groups_keep_their_bitmaps() {
+    grid(&[
+        (20 * GIB, "-t ext4 -O ^flex_bg"),
+        (20 * GIB, "-t ext4 -O ^flex_bg extended:stride=128"),
+        (20 * GIB, "-t ext4 -G 1"),
+        (20 * GIB, "-t ext4 -G 64"),
+        (64 * GIB, "-t ext4 -g 32744"),
+        (64 * GIB, "-t ext4 extended:packed_meta_blocks=1"),
+        (64 * GIB, "-t ext4 -O bigalloc -C 65536"),
+        (4 * GIB, "-t ext4 -b 1024 -O bigalloc -C 16384"),
+        (20 * GIB, "-t ext4 -O ^64bit,^metadata_csum,uninit_bg"),
+    ]);
+}
+
+#[test]
+fn where_descriptors_and_backups_lie() {
+    grid(&[
+        (200 * GIB, "-t ext4 -O meta_bg,^resize_inode"),
+        (GIB, "-t ext4 -b 1024 -O meta_bg,^resize_inode"),
+        (
+            GIB,
+            "-t ext4 -b 1024 -O meta_bg,^resize_inode,bigalloc -C 8192",
+        ),
+        (
+            20 * GIB,
+            "-t ext4 -O meta_bg,^resize_inode,^sparse_super,^64bit",
+        ),
+        (20 * GIB, "-t ext4 -O sparse_super2"),
+        (20 * GIB, "-t ext4 -O sparse_super2,^resize_inode"),
+        (
+            20 * GIB,
+            "-t ext4 -O sparse_super2,^resize_inode extended:num_backup_sb=1",
+        ),
+        (20 * GIB, "-t ext4 -O ^sparse_super,^resize_inode"),
+        (20 * GIB, "-t ext4 -O ^resize_inode"),
+        (20 * GIB, "-t ext4 extended:resize=100000000"),
+        (20 * GIB + 5 * MIB, "-t ext4"),
+    ]);
+}
+
+#[test]
+fn old_relatives() {
+    grid(&[
+        (8 * MIB, "-t ext2"),
+        (20 * GIB, "-t ext2"),
+        (20 * GIB, "-t ext2 -r 0"),
+        (20 * GIB, "-t ext3"),
+        // Small enough for triple indirect blocks: 1 KiB blocks reach 64 MiB without.
+        (400 * MIB, "-t ext3 -b 1024 -J size=100"),
+    ]);
+}
+
+#[test]
+fn inodes_that_mkfs_makes() {
+    grid(&[
+        (20 * GIB, "-t ext4 -O quota"),
+        (20 * GIB, "-t ext4 -O quota,project"),
+        (20 * GIB, "-t ext4 -O mmp"),
+        (20 * GIB, "-t ext4 -O orphan_file"),
+        (20 * GIB, "-t ext4 -J size=512"),
+        (20 * GIB, "-t ext4 -J size=64,location=1000000"),
+        (20 * GIB, "-t ext4 -O ^has_journal"),
+    ]);
+}
+
+/// Free space in single blocks makes a journal with one extent a block: a tree of depth 2, and
+/// as a block map one without neighbours.
+#[test]
+fn a_journal_in_crumbs() {
+    if !available() {
+        return;
+    }
+    for (options, runs) in [
+        ("-t ext4 -b 1024 -O ^has_journal", 1024),
+        ("-t ext2 -b 1024", 1024),
+    ] {
+        let image = Image::new(16 * MIB, options, None);
+        let script = (1..8192).fold(String::new(), |s, i| s + &format!("setb {}\n", 2 * i));
+        image.debugfs_write(&script);
+        image.tune2fs(&["-j", "-J", "size=1"]);
+        let layout = compare(&image, options);
+        assert_eq!(layout.journal, Journal::Internal { blocks: 1024 });
+        let count = |origin| layout.ranges.iter().filter(|r| r.origin == origin).count();
+        assert!(
+            count(Origin::Journal) >= runs / 2,
+            "{options}: not fragmented"
+        );
+        assert!(count(Origin::ExtentTree) > 1, "{options}: no tree");
+    }
+}
+
+#[test]
+fn what_is_on_a_device() {
+    if !available() {
+        return;
+    }
+    for (options, kind) in [
+        ("-t ext2", FsKind::Ext2),
+        ("-t ext3", FsKind::Ext3),
+        ("-t ext4", FsKind::Ext4),
+        ("-t ext4 -O ^has_journal", FsKind::Ext4),
+        ("-O journal_dev", FsKind::JournalDevice),
+    ] {
+        let image = Image::new(16 * MIB, options, None);
+        assert_eq!(identify(&image.open()).unwrap(), Some(kind), "{options}");
+        if kind == FsKind::JournalDevice {
+            let message = Layout::read(&image.open()).unwrap_err().to_string();
+            assert!(message.contains("external journal"), "{message}");
+        }
+    }
+}
+
+#[test]
+fn fields_as_mkfs_was_told() {
+    if !available() {
+        return;
+    }
+    let options = "-t ext4 -L db -e remount-ro -U 01234567-89ab-cdef-0123-456789abcdef \
+                   extended:stride=128,stripe_width=1536,mount_opts=discard";
+    let sb = Layout::read(&Image::new(20 * GIB, options, None).open())
+        .unwrap()
+        .superblock;
+    assert_eq!(sb.label, "db");
+    assert_eq!(sb.uuid.to_string(), "01234567-89ab-cdef-0123-456789abcdef");
+    assert_eq!((sb.raid_stride, sb.raid_stripe_width), (128, 1536));
+    assert_eq!(sb.errors, raidtrace::ext4::OnError::ReadOnly);
+    assert_eq!(sb.mount_opts, "discard");
+    assert_eq!(sb.state, 1);
+    assert_eq!(sb.checksum, raidtrace::ext4::Checksum::Valid);
+    assert!(sb.journal_backup.is_some());
+}
+
+/// `tests/data/ext4_bitmaps.txt`: the figures of the first case, and of 27 TiB.
+#[test]
+fn bitmaps_per_member() {
+    if !available() {
+        return;
+    }
+    for line in include_str!("data/ext4_bitmaps.txt").lines() {
+        if line.starts_with('#') {
+            continue;
+        }
+        let fields: Vec<&str> = line.split(" | ").collect();
+        let number = |i: usize| fields[i].parse::<u64>().unwrap();
+        let (kib, chunk_blocks, members) = (number(0), number(2) / 4, number(3));
+        let want: Vec<u64> = fields[4].split(' ').map(|n| n.parse().unwrap()).collect();
+        // ext4 itself ends at 16 TiB a file, tmpfs does not.
+        let large = kib * 1024 >= 16 * TIB;
+        if large && !std::path::Path::new("/dev/shm").is_dir() {
+            eprintln!("\n*** skipped: no /dev/shm for an image of {kib} KiB ***\n");
+            continue;
+        }
+        let image = Image::new(kib * 1024, fields[1], large.then_some("/dev/shm"));
+        let start = Instant::now();
+        let layout = Layout::read(&image.open()).unwrap();
+        eprintln!(
+            "{line}: {} ranges in {:?}",
+            layout.ranges.len(),
+            start.elapsed()
+        );
+        assert_eq!(layout.notes, [""; 0]);
+        for origin in [Origin::BlockBitmap, Origin::InodeBitmap] {
+            let mut got = vec![0; members as usize];
+            for range in layout.ranges.iter().filter(|r| r.origin == origin) {
+                for block in range.first..range.end() {
+                    got[(block / chunk_blocks % members) as usize] += 1;
+                }
+            }
+            // Below a chunk of a flex group the inode bitmaps are one chunk further.
+            if origin == Origin::BlockBitmap || chunk_blocks >= 128 || fields[1].contains("-G 2") {
+                assert_eq!(got, want, "{line}: {origin}");
+            }
+        }
+    }
+}
