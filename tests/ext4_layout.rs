@@ -67,7 +67,12 @@ fn where_groups_keep_their_bitmaps() {
         (64 * GIB, "-t ext4 -g 32744"),
         (64 * GIB, "-t ext4 extended:packed_meta_blocks=1"),
         (64 * GIB, "-t ext4 -O bigalloc -C 65536"),
-        (4 * GIB, "-t ext4 -b 1024 -O bigalloc -C 16384"),
+        // With 1 KiB blocks, bigalloc and a resize inode mke2fs 1.47.0 is one block off: the inode
+        // owns a block behind the reserved ones of each backup. We go by the superblock.
+        (
+            4 * GIB,
+            "-t ext4 -b 1024 -O bigalloc,^resize_inode -C 16384",
+        ),
         (20 * GIB, "-t ext4 -O ^64bit,^metadata_csum,uninit_bg"),
     ]);
 }
@@ -176,10 +181,10 @@ fn fields_as_mkfs_was_told() {
         return;
     }
     let options = "-t ext4 -L db -e remount-ro -U 01234567-89ab-cdef-0123-456789abcdef \
-                   extended:stride=128,stripe_width=1536,mount_opts=discard";
-    let sb = Layout::read(&Image::new(20 * GIB, options, None).open())
-        .unwrap()
-        .superblock;
+                   extended:stride=128,stripe_width=1536";
+    let image = Image::new(20 * GIB, options, None);
+    image.tune2fs(&["-E", "mount_opts=discard"]);
+    let sb = Layout::read(&image.open()).unwrap().superblock;
     assert_eq!(sb.label, "db");
     assert_eq!(sb.uuid.to_string(), "01234567-89ab-cdef-0123-456789abcdef");
     assert_eq!((sb.raid_stride, sb.raid_stripe_width), (128, 1536));
@@ -226,10 +231,7 @@ fn bitmaps_per_member() {
                     got[(block / chunk_blocks % members) as usize] += 1;
                 }
             }
-            // Below a chunk of a flex group the inode bitmaps are one chunk further.
-            if origin == Origin::BlockBitmap || chunk_blocks >= 128 || fields[1].contains("-G 2") {
-                assert_eq!(got, want, "{line}: {origin}");
-            }
+            assert_eq!(got, want, "{line}: {origin}");
         }
     }
 }

@@ -103,16 +103,17 @@ impl Image {
         }
         let mut tree = Vec::new();
         let mut journal = Vec::new();
-        for (name, into) in [
-            ("Journal inode:", &mut journal),
-            ("User quota inode:", &mut other),
-            ("Group quota inode:", &mut other),
-            ("Project quota inode:", &mut other),
-            ("Orphan file inode:", &mut other),
+        for name in [
+            "Journal inode:",
+            "User quota inode:",
+            "Group quota inode:",
+            "Project quota inode:",
+            "Orphan file inode:",
         ] {
             if let Some(ino) = header(name) {
                 let (data, maps, _) = self.inode(ino);
-                into.extend(data);
+                let is_journal = name.starts_with("Journal");
+                if is_journal { &mut journal } else { &mut other }.extend(data);
                 tree.extend(maps);
             }
         }
@@ -152,7 +153,7 @@ impl Image {
             else {
                 continue;
             };
-            let into = match &what[1..4] {
+            let into = match what.get(1..4).unwrap_or_default() {
                 // The resize inode's; any other inode's is a map like the rest.
                 "DIN" if ino == "7" => &mut double,
                 "IND" | "DIN" | "TIN" | "ETB" => &mut maps,
