@@ -1,6 +1,8 @@
 //! The layout of real filesystems: every range against what dumpe2fs and debugfs say, on sparse
 //! images that mke2fs makes here.
 
+#![allow(clippy::unwrap_used)]
+
 mod e2fs;
 
 use std::time::Instant;
