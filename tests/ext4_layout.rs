@@ -7,7 +7,7 @@ mod e2fs;
 
 use std::time::Instant;
 
-use e2fs::{Image, Places, available};
+use e2fs::{Image, Places, available, merged};
 use raidtrace::ext4::{FsKind, Journal, Layout, identify};
 use raidtrace::origin::Origin;
 
@@ -156,6 +156,32 @@ fn a_journal_in_crumbs() {
     }
 }
 
+/// A place for images of 16 TiB and more: ext4 itself ends there, tmpfs does not.
+fn large_dir() -> Option<&'static str> {
+    let found = std::path::Path::new("/dev/shm").is_dir();
+    if !found {
+        eprintln!("\n*** skipped: no /dev/shm for an image of over 16 TiB ***\n");
+    }
+    found.then_some("/dev/shm")
+}
+
+/// Block numbers of over 32 bits in extents and in the pointers to their nodes.
+#[test]
+fn a_journal_beyond_16_tib() {
+    let Some(dir) = large_dir().filter(|_| available()) else {
+        return;
+    };
+    let options = "-t ext4 -J size=1024,location=4400000000";
+    let image = Image::new(17 * TIB, options, Some(dir));
+    let layout = Layout::read(&image.open()).unwrap();
+    assert_eq!(layout.notes, [""; 0]);
+    let journal = image.inode("8");
+    assert!(journal.data[0].0 >= 4_400_000_000 && journal.maps[0].0 > u64::from(u32::MAX));
+    let got = places(&layout);
+    assert_eq!(got[&Origin::Journal], merged(journal.data));
+    assert_eq!(got[&Origin::ExtentTree], merged(journal.maps));
+}
+
 #[test]
 fn what_is_on_a_device() {
     if !available() {
@@ -211,13 +237,13 @@ fn bitmaps_per_member() {
         let number = |i: usize| fields[i].parse::<u64>().unwrap();
         let (kib, chunk_blocks, members) = (number(0), number(2) / 4, number(3));
         let want: Vec<u64> = fields[4].split(' ').map(|n| n.parse().unwrap()).collect();
-        // ext4 itself ends at 16 TiB a file, tmpfs does not.
-        let large = kib * 1024 >= 16 * TIB;
-        if large && !std::path::Path::new("/dev/shm").is_dir() {
-            eprintln!("\n*** skipped: no /dev/shm for an image of {kib} KiB ***\n");
-            continue;
-        }
-        let image = Image::new(kib * 1024, fields[1], large.then_some("/dev/shm"));
+        let dir = if kib * 1024 >= 16 * TIB {
+            let Some(dir) = large_dir() else { continue };
+            Some(dir)
+        } else {
+            None
+        };
+        let image = Image::new(kib * 1024, fields[1], dir);
         let start = Instant::now();
         let layout = Layout::read(&image.open()).unwrap();
         eprintln!(

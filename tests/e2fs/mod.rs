@@ -7,8 +7,10 @@ use std::process::{Command, Stdio};
 
 use raidtrace::origin::Origin;
 
-/// Runs of blocks (first, count) of each origin: sorted, merged.
-pub type Places = BTreeMap<Origin, Vec<(u64, u64)>>;
+/// Runs of blocks: first, count.
+pub type Runs = Vec<(u64, u64)>;
+/// The runs of each origin: sorted, merged.
+pub type Places = BTreeMap<Origin, Runs>;
 
 /// Whether e2fsprogs is installed; says so loudly when it is not.
 pub fn available() -> bool {
@@ -21,6 +23,16 @@ pub fn available() -> bool {
         eprintln!("\n*** skipped: mke2fs not installed (apt install e2fsprogs) ***\n");
     }
     found
+}
+
+/// Where an inode's blocks are.
+#[derive(Default)]
+pub struct Inode {
+    pub data: Runs,
+    /// Extent and indirect blocks.
+    pub maps: Runs,
+    /// The double indirect block of the resize inode.
+    pub double: Runs,
 }
 
 /// A sparse image, removed with its directory.
@@ -72,7 +84,8 @@ impl Image {
     }
 
     pub fn debugfs(&self, request: &str) -> String {
-        run("debugfs", &["-R", request], &self.path)
+        // -c: do not read all bitmaps first.
+        run("debugfs", &["-c", "-R", request], &self.path)
     }
 
     /// Runs a script of debugfs commands that write.
@@ -111,22 +124,22 @@ impl Image {
             "Orphan file inode:",
         ] {
             if let Some(ino) = header(name) {
-                let (data, maps, _) = self.inode(ino);
+                let inode = self.inode(ino);
                 let is_journal = name.starts_with("Journal");
-                if is_journal { &mut journal } else { &mut other }.extend(data);
-                tree.extend(maps);
+                if is_journal { &mut journal } else { &mut other }.extend(inode.data);
+                tree.extend(inode.maps);
             }
         }
         if header("Filesystem features:")
             .unwrap()
             .contains("resize_inode")
         {
-            let (leaves, indirect, double) = self.inode("7");
+            let inode = self.inode("7");
             let gdt = &merged(places[&Origin::GroupDescriptors].clone());
-            for (first, count) in merged([leaves, indirect].concat()) {
+            for (first, count) in merged([inode.data, inode.maps].concat()) {
                 assert!(covers(gdt, first, count), "resize inode: {first}+{count}");
             }
-            other.extend(double);
+            other.extend(inode.double);
         }
         places.insert(Origin::Journal, journal);
         places.insert(Origin::ExtentTree, tree);
@@ -138,9 +151,9 @@ impl Image {
         places
     }
 
-    /// Blocks with contents, blocks of maps without double indirect ones, and those.
-    fn inode(&self, ino: &str) -> (Vec<(u64, u64)>, Vec<(u64, u64)>, Vec<(u64, u64)>) {
-        let (mut data, mut maps, mut double) = (Vec::new(), Vec::new(), Vec::new());
+    /// The blocks of an inode, as `stat` of debugfs lists them.
+    pub fn inode(&self, ino: &str) -> Inode {
+        let mut inode = Inode::default();
         let stat = self.debugfs(&format!("stat <{ino}>"));
         let list = stat
             .split_once("BLOCKS:\n")
@@ -155,13 +168,13 @@ impl Image {
             };
             let into = match what.get(1..4).unwrap_or_default() {
                 // The resize inode's; any other inode's is a map like the rest.
-                "DIN" if ino == "7" => &mut double,
-                "IND" | "DIN" | "TIN" | "ETB" => &mut maps,
-                _ => &mut data,
+                "DIN" if ino == "7" => &mut inode.double,
+                "IND" | "DIN" | "TIN" | "ETB" => &mut inode.maps,
+                _ => &mut inode.data,
             };
             into.push(span(at));
         }
-        (data, maps, double)
+        inode
     }
 }
 
@@ -202,9 +215,9 @@ fn covers(runs: &[(u64, u64)], first: u64, count: u64) -> bool {
 }
 
 /// Sorted, runs that touch or overlap made one.
-fn merged(mut runs: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+pub fn merged(mut runs: Runs) -> Runs {
     runs.sort_unstable();
-    let mut out: Vec<(u64, u64)> = Vec::new();
+    let mut out = Runs::new();
     for (first, count) in runs {
         match out.last_mut() {
             Some((at, len)) if first <= *at + *len => *len = (*len).max(first + count - *at),
