@@ -67,8 +67,8 @@ impl Layout {
         };
         if let Checksum::Invalid { stored, computed } = superblock.checksum {
             builder.notes.push(format!(
-                "s_checksum is {stored:#010x} but the superblock gives {computed:#010x}: normal \
-                 while mounted, else check it with: e2fsck -n"
+                "s_checksum is {stored:#010x} but the superblock gives {computed:#010x}: may \
+                 happen while mounted, else check it with: e2fsck -n"
             ));
         }
         builder.superblocks();

@@ -36,8 +36,8 @@ pub enum Checksum {
     None,
     /// `s_checksum` fits.
     Valid,
-    /// It does not. While mounted that is no proof of damage: since 6.x the kernel computes it only
-    /// as the block goes to the journal (fs/ext4/ext4_jbd2.c, triggers).
+    /// It does not. While mounted that is no proof of damage: the kernel changes the buffer first
+    /// and signs it afterwards (`ext4_superblock_csum_set`), and we may read in between.
     Invalid {
         /// What the superblock says.
         stored: u32,
