@@ -212,7 +212,7 @@ fn fields_as_mkfs_was_told() {
                    extended:stride=128,stripe_width=1536";
     let image = Image::new(20 * GIB, options, None);
     image.tune2fs(&["-E", "mount_opts=discard"]);
-    let sb = Layout::read(&image.open()).unwrap().superblock;
+    let sb = Layout::read(&image.open()).unwrap().superblock.unwrap();
     assert_eq!(sb.label, "db");
     assert_eq!(sb.uuid.to_string(), "01234567-89ab-cdef-0123-456789abcdef");
     assert_eq!((sb.raid_stride, sb.raid_stripe_width), (128, 1536));
@@ -261,5 +261,55 @@ fn bitmaps_per_member() {
             }
             assert_eq!(got, want, "{line}: {origin}");
         }
+    }
+}
+
+/// `Layout::from_mount` on images mounted here, against the same image read as a device: all but
+/// what only inodes and the superblock know. Needs root and a loop device.
+#[test]
+fn from_a_mount_as_from_the_device() {
+    if !available() {
+        return;
+    }
+    for (bytes, options) in [
+        (8 * MIB, "-t ext4 -b 1024"),
+        (200 * MIB, "-t ext4 -b 2048 -O quota"),
+        (GIB, "-t ext4 -O ^flex_bg,^resize_inode"),
+        (GIB, "-t ext4 -O meta_bg,^resize_inode"),
+        (4 * GIB, "-t ext4 -O sparse_super2"),
+        (20 * GIB, "-t ext4 -b 1024"),
+        (200 * MIB, "-t ext2"),
+    ] {
+        let image = Image::new(bytes, options, None);
+        let Some(mount) = e2fs::Mounted::new(&image) else {
+            eprintln!(
+                "\n*** skipped: no right to mount an image, or no loop device: {options} ***\n"
+            );
+            continue;
+        };
+        let dev = rustix::fs::stat(mount.path()).unwrap().st_dev;
+        let device = (rustix::fs::major(dev), rustix::fs::minor(dev));
+        let got = Layout::from_mount(mount.path(), device).unwrap();
+        let want = Layout::read(&image.open()).unwrap();
+        let only_inodes = [Origin::Journal, Origin::ExtentTree, Origin::OtherMetadata];
+        let boot_block = want.block_size == 1024;
+        assert_eq!(
+            got.origin_of(0),
+            boot_block
+                .then_some(Origin::OtherMetadata)
+                .or(Some(Origin::Superblock))
+        );
+        let (got_places, want_places) = (places(&got), places(&want));
+        for origin in Origin::ALL.iter().filter(|o| !only_inodes.contains(o)) {
+            let (got, want) = (got_places.get(origin), want_places.get(origin));
+            assert_eq!(got, want, "{options}: {origin}");
+        }
+        assert_eq!(
+            (got.block_size, got.blocks, got.groups),
+            (want.block_size, want.blocks, want.groups),
+            "{options}"
+        );
+        assert_eq!(got.journal, Journal::Unknown, "{options}");
+        assert_eq!(got.notes.len(), 1, "{options}: {:?}", got.notes);
     }
 }

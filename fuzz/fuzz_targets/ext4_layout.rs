@@ -24,5 +24,5 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(layout.origin_of(range.first), Some(range.origin));
         end = range.end();
     }
-    assert!(end <= layout.superblock.blocks_count);
+    assert!(end <= layout.blocks);
 });

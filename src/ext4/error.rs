@@ -62,4 +62,47 @@ pub enum Error {
         /// Bytes of the device.
         device: u64,
     },
+    /// The mount point cannot be looked at.
+    #[error(
+        "cannot {what} the mount point: {source}; check that it is still mounted and that you may read it"
+    )]
+    MountPoint {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// What is mounted there is no ext4.
+    #[error(
+        "the mount point is not of ext2, ext3 or ext4 (statfs gives magic {magic:#x}): name where the filesystem is mounted"
+    )]
+    NotExtMount {
+        /// `f_type` of statfs(2).
+        magic: u64,
+    },
+    /// Another filesystem is mounted there, or over it.
+    #[error(
+        "the mount point is of device {}:{}, not {}:{}: another filesystem is mounted over it; name a path where it can be seen",
+        .mounted.0, .mounted.1, .wanted.0, .wanted.1
+    )]
+    OtherMount {
+        /// Device (major, minor) found there.
+        mounted: (u32, u32),
+        /// Device (major, minor) asked for.
+        wanted: (u32, u32),
+    },
+    /// The kernel refuses to tell the layout.
+    #[error("FS_IOC_GETFSMAP on the mount point: {source}; {hint}")]
+    GetFsmap {
+        /// What the system said.
+        source: std::io::Error,
+        /// What that means here.
+        hint: &'static str,
+    },
+    /// The kernel's answer makes no sense.
+    #[error("the answer of FS_IOC_GETFSMAP {why}; allow the device itself to be read instead")]
+    Fsmap {
+        /// What is wrong with it.
+        why: String,
+    },
 }

@@ -15,6 +15,7 @@
 use super::descriptors::Descriptor;
 use super::error::Error;
 use super::features::{compat, incompat};
+use super::identify::FsKind;
 use super::inode::{Inode, Mapping};
 use super::ranges::{Collector, Range};
 use super::read::ReadAt;
@@ -27,6 +28,8 @@ const RESIZE_INO: u32 = 7;
 /// Where the journal is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Journal {
+    /// Whether there is one cannot be told: the layout is from a mount, not from the device.
+    Unknown,
     /// There is none.
     None,
     /// In the filesystem.
@@ -36,22 +39,31 @@ pub enum Journal {
     },
     /// On another device, so it has no place here.
     External {
-        /// UUID of that device.
-        uuid: Uuid,
+        /// UUID of that device, `None` where the layout is from a mount.
+        uuid: Option<Uuid>,
     },
 }
 
 /// Everything with a fixed place in a filesystem.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// The superblock it follows from.
-    pub superblock: Superblock,
+    /// Bytes a block: 1024 to 65536.
+    pub block_size: u32,
+    /// Blocks of the filesystem.
+    pub blocks: u64,
+    /// Block groups, `None` where they cannot be told (only from a mount).
+    pub groups: Option<u32>,
+    /// Which of the family it is; from a mount always ext4.
+    pub kind: FsKind,
+    /// The superblock it follows from, `None` where it is from a mount.
+    pub superblock: Option<Superblock>,
     /// In blocks of the filesystem; sorted by `first`, disjoint, and merged where two of the same
     /// origin touch. What lies in none of them is file data, directories and the like.
     pub ranges: Vec<Range>,
     /// Where the journal is.
     pub journal: Journal,
-    /// What could not be placed and why, one line each; empty on a sound filesystem.
+    /// What could not be placed and why, one line each; empty on a sound filesystem that was read
+    /// from its device.
     pub notes: Vec<String>,
 }
 
@@ -79,13 +91,14 @@ impl Layout {
         let (places, mut notes) = (builder.places, builder.notes);
         let (ranges, overlap) = places.finish();
         if let Some(o) = overlap {
-            notes.push(format!(
-                "{} blocks are claimed more than once, the first is {} (counted as {}): check it with: e2fsck -n",
-                o.blocks, o.first, o.won
-            ));
+            notes.push(o.note());
         }
         Ok(Self {
-            superblock,
+            block_size: superblock.block_size,
+            blocks: superblock.blocks_count,
+            groups: Some(superblock.groups),
+            kind: superblock.kind(),
+            superblock: Some(superblock),
             ranges,
             journal,
             notes,
@@ -226,7 +239,7 @@ impl Builder<'_> {
         }
         if sb.journal_inum == 0 {
             return Journal::External {
-                uuid: sb.journal_uuid,
+                uuid: Some(sb.journal_uuid),
             };
         }
         let own = Inode::read(self.dev, sb, sb.journal_inum)

@@ -2,8 +2,10 @@
 //! the inodes that mkfs makes, as sorted ranges of blocks with an [`Origin`](crate::origin::Origin).
 //!
 //! Owns the reading of the on-disk format, from a block device or an image, mounted or not, without
-//! root where the file may be read. Must not know md, BPF, mounts or a terminal, and writes nothing.
-//! Everything it reads may be damaged or hostile: no panic, no endless walk, no unbounded memory.
+//! root where the file may be read; and, where the device may not be read, the asking of the kernel
+//! that has it mounted. Must not know md, BPF, which mounts there are or a terminal, and writes
+//! nothing. Everything it reads may be damaged or hostile: no panic, no endless walk, no unbounded
+//! memory.
 //!
 //! * `read`: bytes at an offset; little-endian fields.
 //! * `identify`: what is on a device, by magic.
@@ -14,11 +16,13 @@
 //! * `inode`: the blocks of one inode, by extents or by block map.
 //! * `ranges`: sorting, merging and the precedence where claims overlap.
 //! * `layout`: all of it together.
+//! * `fsmap`: the fallback, the layout from a mount point.
 
 mod check;
 mod descriptors;
 mod error;
 pub mod features;
+mod fsmap;
 mod identify;
 mod inode;
 mod layout;

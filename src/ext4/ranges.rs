@@ -53,6 +53,16 @@ pub(super) struct Overlap {
     pub won: Origin,
 }
 
+impl Overlap {
+    /// What the layout's notes say of it.
+    pub fn note(self) -> String {
+        format!(
+            "{} blocks are claimed more than once, the first is {} (counted as {}): check it with: e2fsck -n",
+            self.blocks, self.first, self.won
+        )
+    }
+}
+
 /// Takes ranges in any order. With flex_bg the descriptors of neighbouring groups name
 /// neighbouring blocks, so one run an origin is kept open and memory follows the merged ranges, not
 /// the groups.

@@ -290,7 +290,9 @@ fn an_external_journal_has_no_place() {
     image.set(1024 + 0xd0, &[0xab; 16]);
     image.sign();
     let layout = image.layout().unwrap();
-    assert!(matches!(layout.journal, Journal::External { uuid } if uuid.0 == [0xab; 16]));
+    assert!(
+        matches!(layout.journal, Journal::External { uuid: Some(uuid) } if uuid.0 == [0xab; 16])
+    );
     assert_eq!(layout.notes, [""; 0]);
     assert!(layout.ranges.iter().all(|r| r.origin != Origin::Journal));
 }
@@ -326,7 +328,7 @@ proptest! {
                 prop_assert!(pair[0].end() < pair[1].first || pair[0].origin != pair[1].origin);
             }
             let end = layout.ranges.last().map_or(0, |r| r.end());
-            prop_assert!(end <= layout.superblock.blocks_count);
+            prop_assert!(end <= layout.blocks);
         }
     }
 }

@@ -226,3 +226,28 @@ pub fn merged(mut runs: Runs) -> Runs {
     }
     out
 }
+
+/// An image mounted read-only, until dropped.
+pub struct Mounted(tempfile::TempDir);
+
+impl Mounted {
+    /// `None` where that is not allowed.
+    pub fn new(image: &Image) -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let done = Command::new("mount")
+            .args(["-t", "ext4", "-o", "loop,ro,noload"])
+            .args([image.path.as_path(), dir.path()])
+            .output();
+        done.is_ok_and(|o| o.status.success()).then_some(Self(dir))
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.path()).status();
+    }
+}
