@@ -163,28 +163,42 @@ static __always_inline void complete_empty(struct request *rq, struct rt_dev *d,
 }
 
 /*
- * A read of a block that nothing is known about. Its content has just
- * arrived: what the block device's page cache asked for is metadata.
+ * A read of blocks that nothing is known about. Their content has just
+ * arrived, and what the block device's page cache asked for may be metadata:
+ * block by block, for ext4_readdir() reads ahead over whatever lies there.
+ * extent is as in rt_bio_metadata(); answers like rt_member_origin().
  */
-__noinline __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u32 size, __u32 origin)
+__noinline __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent,
+				__u32 origin)
 {
 	struct rt_member *m = bpf_map_lookup_elem(&rt_members, &member);
+	__u64 whole = rt_answer(origin, (__u32)extent >> 9), found, one;
+	__u32 a, size = extent, block;
 	struct rt_array *array;
-	__u64 found;
-	__u32 a;
 
 	if (!m)
-		return origin;
+		return whole;
 	a = m->array;
 	array = bpf_map_lookup_elem(&rt_arrays, &a);
 	if (!array || !array->block_sectors)
-		return origin;
-	found = rt_bio_metadata(bio, size, array->geometry.array_sectors / array->block_sectors, 1);
+		return whole;
+	block = array->block_sectors << 9;
+	one = size < block ? size : block;
+	found = rt_bio_metadata(bio, (extent >> 32) << 32 | one,
+				array->geometry.array_sectors / array->block_sectors, 1);
 	if (found == RT_NOT_METADATA)
-		return origin;
-	if (found != RT_ORIGIN_UNKNOWN)
+		return whole;
+	if (found == RT_ORIGIN_OTHER_METADATA || found == RT_ZEROES) {
+		/* One block alone is what ext4 asked for. Else it is read ahead
+		 * (or by dd), and a block that is no metadata is some file's. */
+		if (BPF_CORE_READ((struct bio *)bio, bi_iter.bi_size) > block)
+			found = RT_ORIGIN_FILE_DATA;
+		else if (found == RT_ZEROES)
+			found = RT_ORIGIN_UNKNOWN;
+	} else if (found != RT_ORIGIN_UNKNOWN && one == block) {
 		rt_learn(a, rt_member_to_array(member, sector), found);
-	return found;
+	}
+	return rt_answer(found, one >> 9);
 }
 
 /* Whether a read's content has to say what the address could not. */
@@ -225,6 +239,7 @@ __noinline int rt_walk_step(void)
 		w->size = BPF_CORE_READ(bio, bi_iter.bi_size);
 		w->sector = BPF_CORE_READ(bio, bi_iter.bi_sector) - w->start;
 		w->current = w->bio;
+		w->offset = 0;
 		w->bio = (__u64)BPF_CORE_READ(bio, bi_next);
 		if (w->size > w->left)
 			w->size = w->left;
@@ -236,8 +251,14 @@ __noinline int rt_walk_step(void)
 	origin = rt_answer_origin(found);
 	run = rt_answer_run(found);
 	bytes = run < (w->size >> 9) ? run << 9 : w->size;
-	if (asks_content(w->op, origin))
-		origin = rt_read_origin(w->current, w->member, w->sector, bytes, origin);
+	if (asks_content(w->op, origin)) {
+		found = rt_read_origin(w->current, w->member, w->sector, w->offset << 32 | bytes,
+				       origin);
+		origin = rt_answer_origin(found);
+		bytes = rt_answer_run(found) << 9;
+		if (!bytes || bytes > w->size)
+			return 1;
+	}
 	if (!w->pieces)
 		w->first = origin;
 	w->pieces++;
@@ -249,6 +270,7 @@ __noinline int rt_walk_step(void)
 	}
 	w->bytes += bytes;
 	w->size -= bytes;
+	w->offset += bytes;
 	w->sector += bytes >> 9;
 	return 0;
 }
@@ -280,6 +302,15 @@ static __always_inline __u32 walk(__u64 bio, __u32 member, __u64 start, __u32 op
 	return w->first;
 }
 
+/* CLOCK_MONOTONIC when everything was attached; set by userspace. */
+__u64 rt_attached_ns;
+
+/* A request that was on its way before we came: nothing was lost. */
+static __always_inline bool before_us(struct request *rq, struct rt_dev *d)
+{
+	return d->flags & RT_DEV_START_TIME && rq->start_time_ns < rt_attached_ns;
+}
+
 SEC("?tp_btf/block_rq_complete")
 int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_bytes)
 {
@@ -290,6 +321,7 @@ int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_byte
 	struct rt_inflight *f;
 	struct rt_part *part;
 	struct bio *bio;
+	bool one;
 
 	if (!d || !d->nr_parts)
 		return 0;
@@ -322,25 +354,25 @@ int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_byte
 	sector = bio->bi_iter.bi_sector - start;
 	found = rt_member_origin(member, sector);
 	origin = rt_answer_origin(found);
-	if (bio->bi_iter.bi_size >= nr_bytes && rt_answer_run(found) >= nr_bytes >> 9) {
-		if (asks_content(op, origin)) {
-			/* as a number, see rt_bio_metadata() */
-			bpf_core_read(&address, sizeof(address), &rq->bio);
-			origin = rt_read_origin(address, member, sector, nr_bytes, origin);
-		}
-		row = rt_row(member, origin, op);
-		if (row)
-			row->bytes += nr_bytes;
-	} else {
+	one = bio->bi_iter.bi_size >= nr_bytes && rt_answer_run(found) >= nr_bytes >> 9;
+	if (!one || asks_content(op, origin))
+		/* as a number, see rt_bio_metadata() */
 		bpf_core_read(&address, sizeof(address), &rq->bio);
-		origin = walk(address, member, start, op, nr_bytes);
-		row = rt_row(member, origin, op);
+	if (one && asks_content(op, origin)) {
+		found = rt_read_origin(address, member, sector, nr_bytes, origin);
+		origin = rt_answer_origin(found);
+		one = rt_answer_run(found) >= nr_bytes >> 9;
 	}
+	if (!one)
+		origin = walk(address, member, start, op, nr_bytes);
+	row = rt_row(member, origin, op);
+	if (row && one)
+		row->bytes += nr_bytes;
 
 	/* A partial completion is not yet a request. */
 	if (nr_bytes < rq->__data_len)
 		return 0;
-	if (!f)
+	if (!f && !before_us(rq, d))
 		count_loss(issue);
 	count_request(row, f, rq, d, now);
 	return 0;

@@ -6,12 +6,15 @@
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "maps.bpf.h"
 #include "classify.bpf.h"
 #include "count.bpf.h"
 #include "compat.bpf.h"
 #include "learn.bpf.h"
+
+enum { RT_PF_KTHREAD = 0x00200000 };	/* include/linux/sched.h */
 
 /* First sight of a task: what userspace needs to name it. */
 static __always_inline void note_task(void)
@@ -100,10 +103,13 @@ static __always_inline void count_task(__u32 array, __u32 origin, __u32 op, __u6
  */
 static __always_inline __u32 flush_origin(const struct rt_array *array)
 {
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	char comm[RT_COMM] = {};
 
 	if (!array->block_sectors)
 		return RT_ORIGIN_RAW;
+	if (!(BPF_CORE_READ(task, flags) & RT_PF_KTHREAD))
+		return RT_ORIGIN_FILE_DATA;
 	bpf_get_current_comm(comm, sizeof(comm));
 	if (comm[0] == 'j' && comm[1] == 'b' && comm[2] == 'd' && comm[3] == '2' &&
 	    comm[4] == '/')
@@ -127,12 +133,15 @@ static __always_inline void set_flush_origin(__u32 array, __u32 origin)
 static __always_inline __u32 learn_bio(__u32 index, const struct rt_array *array,
 				       __u64 bio, __u32 op, __u64 sector, __u32 size)
 {
-	__u64 found = rt_bio_metadata(bio, size,
+	__u32 block = array->block_sectors << 9;
+	__u64 found = rt_bio_metadata(bio, size < block ? size : block,
 				      array->geometry.array_sectors / array->block_sectors,
 				      op == RT_OP_WRITE);
 
 	if (found == RT_NOT_METADATA)
 		return RT_ORIGIN_FILE_DATA;
+	if (found == RT_ZEROES)
+		found = RT_ORIGIN_UNKNOWN;
 	if (size >> 9 == array->block_sectors)
 		rt_learn(index, sector, found);
 	return found;

@@ -100,7 +100,8 @@ struct rt_walk {
 	__u64 sector;		/* of the member */
 	__u64 start;		/* the member's first sector on its disk */
 	__u64 left;		/* bytes of the request behind the current bio */
-	__u64 size;		/* bytes of the current bio */
+	__u64 size;		/* bytes of the current bio that are left */
+	__u64 offset;		/* ... and those behind us */
 	__u64 bytes;		/* seen of `origin`, not yet added */
 	__u32 member;
 	__u32 op;

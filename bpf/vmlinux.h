@@ -50,6 +50,10 @@ struct list_head {
 	struct list_head *next, *prev;
 };
 
+struct task_struct {
+	unsigned int flags;
+};
+
 struct inode {
 	unsigned short i_mode;
 	struct super_block *i_sb;

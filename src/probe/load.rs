@@ -90,6 +90,12 @@ impl Probe {
         };
         probe.fill(tables)?;
         probe.attach(plan)?;
+        // Requests that were on their way until now are not lost, only begun before us.
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        if let Some(bss) = probe.skel.maps.bss_data.as_deref_mut() {
+            bss.rt_attached_ns =
+                now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned();
+        }
         Ok(probe)
     }
 
