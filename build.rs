@@ -1,15 +1,51 @@
 //! Generates the vocabulary from `bpf/origins.h`, compiles the BPF programs and links them into one
-//! object with one skeleton.
+//! object with one skeleton, and compiles the pure part of them natively for tests.
 
 use std::{env, fmt::Write as _, fs, path::Path, path::PathBuf};
 
 use anyhow::{Context, Result, bail};
+use libbpf_cargo::SkeletonBuilder;
+use libbpf_rs::Linker;
 
 fn main() -> Result<()> {
     println!("cargo:rerun-if-changed=bpf");
     let out = PathBuf::from(env::var("OUT_DIR")?);
     vocabulary(Path::new("bpf/origins.h"), &out.join("origins.rs"))?;
-    Ok(())
+    native(&out);
+    programs(&["core", "classify", "learn", "block", "queue", "ext4"], &out)
+}
+
+/// One object a file, linked into one, and the skeleton of that.
+fn programs(names: &[&str], out: &Path) -> Result<()> {
+    let linked = out.join("raidtrace.bpf.o");
+    let mut linker = Linker::new(&linked)?;
+    for name in names {
+        let object = out.join(format!("{name}.bpf.o"));
+        SkeletonBuilder::new()
+            .source(format!("bpf/{name}.bpf.c"))
+            .obj(&object)
+            .clang_args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-mcpu=v2"])
+            .build()
+            .with_context(|| format!("bpf/{name}.bpf.c"))?;
+        linker.add_file(&object)?;
+    }
+    linker.link()?;
+    SkeletonBuilder::new()
+        .obj(&linked)
+        .generate(out.join("raidtrace.skel.rs"))
+        .context("the skeleton")
+}
+
+/// The kernel side's arithmetic as a static library. Only tests name it in a `#[link]`, so that it is
+/// in no other binary.
+fn native(out: &Path) {
+    cc::Build::new()
+        .file("bpf/native.c")
+        .extra_warnings(true)
+        .warnings_into_errors(true)
+        .cargo_metadata(false)
+        .compile("raidtrace_native");
+    println!("cargo:rustc-link-search=native={}", out.display());
 }
 
 /// `X(4, BLOCK_BITMAP, block_bitmap, ext4) \` → `["4", "BLOCK_BITMAP", "block_bitmap", "ext4"]`

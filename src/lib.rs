@@ -3,12 +3,22 @@
 //!
 //! The parts, and what each may know:
 //!
+//! * [`cli`]: what was typed.
 //! * [`origin`]: the vocabulary. Knows nothing else.
 //! * [`raid`]: array address <-> member address, pure arithmetic.
 //! * [`ext4`]: superblock, descriptors, layout ranges; reads devices and images.
 //! * [`host`]: what this machine has: devices, arrays, members, mounts.
+//! * [`survey`]: host and ext4 joined: the arrays and the layouts of what is on them.
+//! * [`probe`]: the only part that knows libbpf: facts -> plan -> load -> counters.
 //! * [`model`]: counters + topology -> snapshot; pure.
 //! * [`top`]: the screen, `--batch` and `--json`: renderings of one snapshot.
 
+pub mod cli;
+pub mod ext4;
+pub mod host;
 pub mod model;
 pub mod origin;
+pub mod probe;
+pub mod raid;
+pub mod survey;
+pub mod top;

@@ -1,3 +1,22 @@
-//! The `raidtrace` binary.
+//! The `raidtrace` binary: what was typed -> a command -> the exit status.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use raidtrace::cli::{Cli, Command};
+use raidtrace::top;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match &cli.command {
+        Command::Top(args) => top::command::run(args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // One line: what, why, and what to do. Names in it may come from anywhere.
+            eprintln!("raidtrace: {}", top::text::clean(&format!("{error:#}")));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -3,8 +3,8 @@
 //!
 //! The kernel side counts into the same buckets (`bpf/hist.bpf.h`); a test compares the two.
 
-/// Buckets of a histogram; the last one takes everything from 2^27 µs (134 s) up.
-pub const BUCKETS: usize = 104;
+/// Buckets of a histogram; the last one takes everything from 2^33 µs (2.4 hours) less an eighth up.
+pub const BUCKETS: usize = 128;
 
 /// A histogram of microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ mod tests {
             assert_eq!(bucket(upper_edge(b)), b + 1, "first value after bucket {b}");
         }
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);
-        assert_eq!(upper_edge(BUCKETS - 1), 1 << 27);
+        assert_eq!(upper_edge(BUCKETS - 1), 1 << 33);
     }
 
     #[test]

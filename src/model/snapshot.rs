@@ -145,7 +145,9 @@ pub struct Lost {
 impl Lost {
     /// Everything, for `"lost": {"events": N}`.
     pub fn events(&self) -> u64 {
-        self.rows + self.issue + self.pieces + self.tasks + self.missed
+        [self.issue, self.pieces, self.tasks, self.missed]
+            .into_iter()
+            .fold(self.rows, u64::saturating_add)
     }
 }
 
@@ -164,6 +166,18 @@ impl MemberSnapshot {
         self.io
             .iter()
             .filter(|c| keep(c))
-            .fold((0, 0), |(r, b), c| (r + c.requests, b + c.bytes))
+            .fold((0, 0), |(r, b), c| {
+                (r.saturating_add(c.requests), b.saturating_add(c.bytes))
+            })
+    }
+
+    /// Whether it takes part in the array: has a slot and is neither faulty nor gone. Spares and the missing must not
+    /// lower the mean that the others are compared with.
+    pub fn is_present(&self) -> bool {
+        self.slot.is_some()
+            && !matches!(
+                self.trouble.as_deref(),
+                Some("faulty" | "missing" | "removed")
+            )
     }
 }

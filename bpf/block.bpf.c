@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Requests on the members: stamped at issue, classified and counted at
+ * completion. The hot path: two programs a request.
+ *
+ * tp_btf throughout: typed arguments are read with plain loads, where the
+ * others need a helper call a field.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "maps.bpf.h"
+#include "classify.bpf.h"
+#include "count.bpf.h"
+#include "compat.bpf.h"
+#include "learn.bpf.h"
+
+/*
+ * A bounded integer identifies a request that the driver has: hardware queue
+ * and tag of its disk. No hash.
+ */
+static __always_inline struct rt_inflight *inflight(struct rt_dev *d, struct request *rq)
+{
+	__u32 tag = rq->tag, slot;
+
+	if (tag >= d->depth)
+		return NULL;
+	slot = rq->mq_hctx->queue_num * d->depth + tag;
+	if (slot >= d->nr_slots)
+		return NULL;
+	slot += d->slot_base;
+	return bpf_map_lookup_elem(&rt_inflights, &slot);
+}
+
+SEC("?tp_btf/block_rq_issue")
+int BPF_PROG(rt_rq_issue, struct request *rq)
+{
+	struct rt_dev *d = rt_disk_dev(rt_rq_disk(rq));
+	struct rt_inflight *f;
+
+	if (!d || !d->nr_parts)
+		return 0;
+	f = inflight(d, rq);
+	if (!f)
+		return 0;	/* counted at completion */
+	f->rq = (__u64)rq;
+	f->issue_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* The member that a sector of the disk belongs to. */
+static __always_inline struct rt_part *part_at(struct rt_dev *d, __u64 sector)
+{
+	__u32 i;
+
+	for (i = 0; i < RT_DISK_PARTS; i++) {
+		if (i >= d->nr_parts)
+			break;
+		if (sector >= d->parts[i].start && sector < d->parts[i].end)
+			return &d->parts[i];
+	}
+	return NULL;
+}
+
+/* Of the array above: the origin whose durability was last asked for. */
+static __always_inline __u32 array_flush_origin(__u32 member)
+{
+	struct rt_member *m = bpf_map_lookup_elem(&rt_members, &member);
+	__u64 *origin;
+	__u32 array;
+
+	if (!m)
+		return RT_ORIGIN_UNKNOWN;
+	array = m->array;
+	origin = bpf_map_lookup_elem(&rt_flush_origins, &array);
+	return origin ? *origin & 0xff : RT_ORIGIN_UNKNOWN;
+}
+
+/* The request that the flush machinery's own request is sent for; NULL: none. */
+static __always_inline struct bio *flushed_bio(struct request *rq)
+{
+	struct blk_flush_queue *fq = rq->mq_hctx->fq;
+	__u32 running = BPF_CORE_READ_BITFIELD(fq, flush_running_idx);
+	__u64 head = (__u64)fq + bpf_core_field_offset(struct blk_flush_queue, flush_queue) +
+		     (running & 1) * sizeof(struct list_head);
+	__u64 next = 0;
+
+	bpf_probe_read_kernel(&next, sizeof(next), (void *)head);
+	if (!next || next == head)
+		return NULL;
+	return BPF_CORE_READ((struct request *)(next - rt_flush_list_offset()), bio);
+}
+
+/* One request, and its times, in a row that may be missing. */
+static __always_inline void count_request(struct rt_row *row, struct rt_inflight *f,
+					  struct request *rq, struct rt_dev *d, __u64 now)
+{
+	if (!row) {
+		count_loss(rows);
+		return;
+	}
+	row->requests++;
+	if (!f)
+		return;
+	rt_count_us(row->device, now - f->issue_ns);
+	/*
+	 * Our own stamp at allocation would be a third program a request.
+	 * The kernel's is right where it keeps statistics, and only there.
+	 */
+	if (d->flags & RT_DEV_START_TIME && rq->start_time_ns &&
+	    rq->start_time_ns <= f->issue_ns)
+		rt_count_us(row->queue, f->issue_ns - rq->start_time_ns);
+}
+
+/* The flush machinery's own request: no bio, no sector. */
+static __always_inline void complete_flush(struct request *rq, struct rt_dev *d,
+					   struct rt_inflight *f, __u64 now)
+{
+	struct bio *bio = flushed_bio(rq);
+	struct rt_part *part = &d->parts[0];
+	__u64 sector = 0;
+	__u32 origin;
+
+	if (bio && BPF_CORE_READ(bio, bi_iter.bi_size)) {
+		sector = BPF_CORE_READ(bio, bi_iter.bi_sector);
+		part = part_at(d, sector);
+		if (!part)
+			return;
+		origin = rt_answer_origin(rt_member_origin(part->member, sector - part->start));
+	} else {
+		origin = array_flush_origin(part->member);
+	}
+	count_request(rt_row(part->member, origin, RT_OP_FLUSH), f, rq, d, now);
+}
+
+/*
+ * A request without data bytes: one that only asked for a flush, which the
+ * kernel's statistics count as a write of 0 sectors; or the second completion
+ * of a write whose FUA or PREFLUSH was emulated (blk-flush.c), counted before.
+ * The latter's bio has been advanced, so that its sector is not 0.
+ */
+static __always_inline void complete_empty(struct request *rq, struct rt_dev *d, __u64 now)
+{
+	struct bio *bio = rq->bio;
+	struct rt_part *part = &d->parts[0];
+	__u32 i;
+
+	if (bio->bi_iter.bi_sector)
+		return;
+	if (d->nr_parts > 1 || part->start) {
+		part = NULL;
+		for (i = 0; i < RT_DISK_PARTS; i++) {
+			if (i >= d->nr_parts)
+				break;
+			if (d->parts[i].start == rt_bio_part_start(bio))
+				part = &d->parts[i];
+		}
+	}
+	if (part)
+		count_request(rt_row(part->member, array_flush_origin(part->member), RT_OP_WRITE),
+			      NULL, rq, d, now);
+}
+
+/*
+ * A read of a block that nothing is known about. Its content has just
+ * arrived: what the block device's page cache asked for is metadata.
+ */
+__noinline __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u32 size, __u32 origin)
+{
+	struct rt_member *m = bpf_map_lookup_elem(&rt_members, &member);
+	struct rt_array *array;
+	__u64 found;
+	__u32 a;
+
+	if (!m)
+		return origin;
+	a = m->array;
+	array = bpf_map_lookup_elem(&rt_arrays, &a);
+	if (!array || !array->block_sectors)
+		return origin;
+	found = rt_bio_metadata(bio, size, array->geometry.array_sectors / array->block_sectors, 1);
+	if (found == RT_NOT_METADATA)
+		return origin;
+	if (found != RT_ORIGIN_UNKNOWN)
+		rt_learn(a, rt_member_to_array(member, sector), found);
+	return found;
+}
+
+/* Whether a read's content has to say what the address could not. */
+static __always_inline bool asks_content(__u32 op, __u32 origin)
+{
+	return op == RT_OP_READ &&
+	       (origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN);
+}
+
+static __always_inline void add_bytes(__u32 member, __u32 origin, __u32 op, __u64 bytes)
+{
+	struct rt_row *row = rt_row(member, origin, op);
+
+	if (row)
+		row->bytes += bytes;
+	else
+		count_loss(rows);
+}
+
+/*
+ * The next piece of a merged request: up to where its bio or its origin ends.
+ * Returns 1 when there is none. A function of its own, on a structure in
+ * memory, so that the verifier proves one step and not every walk.
+ */
+__noinline int rt_walk_step(void)
+{
+	__u32 zero = 0, origin;
+	struct rt_walk *w = bpf_map_lookup_elem(&rt_walks, &zero);
+	struct bio *bio;
+	__u64 found, bytes, run;
+
+	if (!w)
+		return 1;
+	if (!w->size) {
+		bio = (struct bio *)w->bio;
+		if (!bio || !w->left)
+			return 1;
+		w->size = BPF_CORE_READ(bio, bi_iter.bi_size);
+		w->sector = BPF_CORE_READ(bio, bi_iter.bi_sector) - w->start;
+		w->current = w->bio;
+		w->bio = (__u64)BPF_CORE_READ(bio, bi_next);
+		if (w->size > w->left)
+			w->size = w->left;
+		if (!w->size)
+			return 1;
+		w->left -= w->size;
+	}
+	found = rt_member_origin(w->member, w->sector);
+	origin = rt_answer_origin(found);
+	run = rt_answer_run(found);
+	bytes = run < (w->size >> 9) ? run << 9 : w->size;
+	if (asks_content(w->op, origin))
+		origin = rt_read_origin(w->current, w->member, w->sector, bytes, origin);
+	if (!w->pieces)
+		w->first = origin;
+	w->pieces++;
+	if (origin != w->origin) {
+		if (w->bytes)
+			add_bytes(w->member, w->origin, w->op, w->bytes);
+		w->origin = origin;
+		w->bytes = 0;
+	}
+	w->bytes += bytes;
+	w->size -= bytes;
+	w->sector += bytes >> 9;
+	return 0;
+}
+
+/* Several bios, or several origins: adds the bytes, returns the first origin. */
+static __always_inline __u32 walk(__u64 bio, __u32 member, __u64 start, __u32 op, __u32 bytes)
+{
+	__u32 zero = 0, i;
+	struct rt_walk *w = bpf_map_lookup_elem(&rt_walks, &zero);
+
+	if (!w)
+		return RT_ORIGIN_UNKNOWN;
+	__builtin_memset(w, 0, sizeof(*w));
+	w->bio = bio;
+	w->member = member;
+	w->start = start;
+	w->op = op;
+	w->left = bytes;
+	for (i = 0; i < RT_PIECES; i++) {
+		if (rt_walk_step())
+			break;
+	}
+	if (w->bytes)
+		add_bytes(member, w->origin, op, w->bytes);
+	if (w->left + w->size) {
+		add_bytes(member, RT_ORIGIN_UNKNOWN, op, w->left + w->size);
+		count_loss(pieces);
+	}
+	return w->first;
+}
+
+SEC("?tp_btf/block_rq_complete")
+int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_bytes)
+{
+	struct rt_dev *d = rt_disk_dev(rt_rq_disk(rq));
+	__u64 sector, start, now, found, address = 0;
+	struct rt_row *row = NULL;
+	__u32 op, origin, member;
+	struct rt_inflight *f;
+	struct rt_part *part;
+	struct bio *bio;
+
+	if (!d || !d->nr_parts)
+		return 0;
+	if ((rq->cmd_flags & RT_REQ_OP_MASK) >= RT_REQ_OP_DRV_IN)
+		return 0;	/* passthrough: no sectors, not in the disk statistics */
+	now = bpf_ktime_get_ns();
+	op = rt_op_of(rq->cmd_flags);
+	bio = rq->bio;
+	f = inflight(d, rq);
+	if (f && f->rq != (__u64)rq)
+		f = NULL;
+
+	if (!bio) {
+		if (op == RT_OP_FLUSH)
+			complete_flush(rq, d, f, now);
+		return 0;
+	}
+	if (!nr_bytes) {
+		if (!rq->__data_len)
+			complete_empty(rq, d, now);
+		return 0;
+	}
+	part = part_at(d, rq->__sector);
+	if (!part)
+		return 0;
+	member = part->member;
+	start = part->start;
+
+	/* The common request: one bio, one origin. */
+	sector = bio->bi_iter.bi_sector - start;
+	found = rt_member_origin(member, sector);
+	origin = rt_answer_origin(found);
+	if (bio->bi_iter.bi_size >= nr_bytes && rt_answer_run(found) >= nr_bytes >> 9) {
+		if (asks_content(op, origin)) {
+			/* as a number, see rt_bio_metadata() */
+			bpf_core_read(&address, sizeof(address), &rq->bio);
+			origin = rt_read_origin(address, member, sector, nr_bytes, origin);
+		}
+		row = rt_row(member, origin, op);
+		if (row)
+			row->bytes += nr_bytes;
+	} else {
+		bpf_core_read(&address, sizeof(address), &rq->bio);
+		origin = walk(address, member, start, op, nr_bytes);
+		row = rt_row(member, origin, op);
+	}
+
+	/* A partial completion is not yet a request. */
+	if (nr_bytes < rq->__data_len)
+		return 0;
+	if (!f)
+		count_loss(issue);
+	count_request(row, f, rq, d, now);
+	return 0;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Every difference between kernels, one block a kernel commit. Found by
+ * asking BTF, never by version: distributions back-port. Hooks never see it.
+ */
+#ifndef RAIDTRACE_COMPAT_BPF_H
+#define RAIDTRACE_COMPAT_BPF_H
+
+#include <bpf/bpf_core_read.h>
+
+/*
+ * commit f3fa33acca9f ("block: remove the ->rq_disk field in struct request"):
+ * the disk of a request is its queue's.
+ */
+struct request___rq_disk {
+	struct gendisk *rq_disk;
+} __attribute__((preserve_access_index));
+
+static __always_inline struct gendisk *rt_rq_disk(struct request *rq)
+{
+	if (bpf_core_field_exists(struct request___rq_disk, rq_disk))
+		return ((struct request___rq_disk *)rq)->rq_disk;
+	return rq->q->disk;
+}
+
+/*
+ * commit 309dca309fc3 ("block: store a block_device pointer in struct bio"):
+ * before it a bio had bi_disk and bi_partno.
+ */
+struct bio___bi_disk {
+	struct gendisk *bi_disk;
+} __attribute__((preserve_access_index));
+
+static __always_inline struct gendisk *rt_bio_disk(struct bio *bio)
+{
+	if (bpf_core_field_exists(struct bio___bi_disk, bi_disk))
+		return ((struct bio___bi_disk *)bio)->bi_disk;
+	return bio->bi_bdev->bd_disk;
+}
+
+/* First sector of the partition that a bio was sent to; 0 for a whole disk. */
+static __always_inline __u64 rt_bio_part_start(struct bio *bio)
+{
+	if (bpf_core_field_exists(struct bio___bi_disk, bi_disk))
+		return 0;
+	return bio->bi_bdev->bd_start_sect;
+}
+
+/*
+ * commit 81ada09cc25e ("blk-flush: reuse rq queuelist in flush state
+ * machine"): before it, requests waited for a flush on a list of their own.
+ */
+struct request___flush_list {
+	struct {
+		struct list_head list;
+	} flush;
+} __attribute__((preserve_access_index));
+
+static __always_inline __u32 rt_flush_list_offset(void)
+{
+	if (bpf_core_field_exists(struct request___flush_list, flush.list))
+		return bpf_core_field_offset(struct request___flush_list, flush.list);
+	return bpf_core_field_offset(struct request, queuelist);
+}
+
+/*
+ * 7.2 renamed page.compound_head to compound_info; with optimised hugetlb
+ * vmemmap it holds a mask instead of a pointer (include/linux/page-flags.h,
+ * _compound_head()).
+ */
+struct page___compound_info {
+	unsigned long compound_info;
+} __attribute__((preserve_access_index));
+
+static __always_inline __u64 rt_page_head(__u64 page)
+{
+	__u64 info = 0, mask;
+
+	if (!bpf_core_field_exists(struct page___compound_info, compound_info)) {
+		bpf_core_read(&info, sizeof(info), &((struct page *)page)->compound_head);
+		return info & 1 ? info - 1 : page;
+	}
+	bpf_core_read(&info, sizeof(info), &((struct page___compound_info *)page)->compound_info);
+	if (!(info & 1))
+		return page;
+	mask = info & ~1ULL;
+	return (~mask & (~mask + 1)) == 0 ? page & mask : info - 1;
+}
+
+#endif

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Defines what maps.bpf.h declares. */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include "maps.bpf.h"
+
+const volatile __u64 rt_dev_mult = 1;
+const volatile __u32 rt_rows_max = 2;
+
+struct rt_dev_index_map rt_dev_index SEC(".maps");
+struct rt_devs_map rt_devs SEC(".maps");
+struct rt_arrays_map rt_arrays SEC(".maps");
+struct rt_flush_origins_map rt_flush_origins SEC(".maps");
+struct rt_members_map rt_members SEC(".maps");
+struct rt_boundaries_map rt_boundaries SEC(".maps");
+struct rt_learned_map rt_learned SEC(".maps");
+struct rt_regions_map rt_regions SEC(".maps");
+struct rt_inflights_map rt_inflights SEC(".maps");
+struct rt_member_rows_map rt_member_rows SEC(".maps");
+struct rt_rows_map rt_rows SEC(".maps");
+struct rt_rows_used_map rt_rows_used SEC(".maps");
+struct rt_walks_map rt_walks SEC(".maps");
+struct rt_losses_map rt_losses SEC(".maps");
+struct rt_task_ios_map rt_task_ios SEC(".maps");
+struct rt_tasks_map rt_tasks SEC(".maps");
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

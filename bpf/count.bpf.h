@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Devices, rows and losses: the small change of the hooks. */
+#ifndef RAIDTRACE_COUNT_BPF_H
+#define RAIDTRACE_COUNT_BPF_H
+
+#include "hist.h"
+
+enum {
+	RT_REQ_OP_MASK = 0xff,		/* REQ_OP_MASK */
+	RT_REQ_FUA = 1 << 17,
+	RT_REQ_PREFLUSH = 1 << 18,
+	RT_REQ_OP_DRV_IN = 34,		/* passthrough from here on */
+};
+
+/* The numbers of enum req_op below are the same in 5.10 to 7.2. */
+static __always_inline __u32 rt_op_of(__u32 flags)
+{
+	switch (flags & RT_REQ_OP_MASK) {
+	case 0:
+		return RT_OP_READ;
+	case 1:
+		return RT_OP_WRITE;
+	case 2:
+		return RT_OP_FLUSH;
+	case 3:
+	case 5:	/* secure erase: the kernel's statistics call it a discard too */
+		return RT_OP_DISCARD;
+	case 9:
+		return RT_OP_WRITE_ZEROES;
+	default:
+		return RT_OP_OTHER;
+	}
+}
+
+static __always_inline struct rt_dev *rt_dev_of(__u32 dev)
+{
+	__u32 slot = ((__u64)dev * rt_dev_mult) >> (64 - RT_DEV_HASH_BITS);
+	__u32 *index = bpf_map_lookup_elem(&rt_dev_index, &slot);
+	struct rt_dev *d;
+	__u32 i;
+
+	if (!index || !*index)
+		return NULL;
+	i = *index - 1;
+	d = bpf_map_lookup_elem(&rt_devs, &i);
+	return d && d->dev == dev ? d : NULL;
+}
+
+static __always_inline struct rt_dev *rt_disk_dev(struct gendisk *disk)
+{
+	return rt_dev_of((__u32)disk->major << 20 | (__u32)disk->first_minor);
+}
+
+/* count_loss(reason): one field of this CPU's struct rt_loss. */
+#define count_loss(reason) do {						\
+	__u32 zero_ = 0;						\
+	struct rt_loss *loss_ = bpf_map_lookup_elem(&rt_losses, &zero_);	\
+	if (loss_)							\
+		loss_->reason++;					\
+} while (0)
+
+/* This CPU's counters of a cell; hands out a row when it is the first time. */
+static __always_inline struct rt_row *rt_row(__u32 member, __u32 origin, __u32 op)
+{
+	struct rt_member_rows *rows = bpf_map_lookup_elem(&rt_member_rows, &member);
+	/* masked, not compared: the verifier follows it everywhere */
+	__u32 cell = (origin & 31) << 3 | (op & 7), zero = 0, row;
+	__u64 *used;
+
+	if (!rows)
+		return NULL;
+	row = rows->row[cell];
+	if (!row) {
+		used = bpf_map_lookup_elem(&rt_rows_used, &zero);
+		if (!used)
+			return NULL;
+		row = *used + 1;
+		if (row >= rt_rows_max)
+			return NULL;
+		*used = row;
+		rows->row[cell] = row;
+	}
+	return bpf_map_lookup_elem(&rt_rows, &row);
+}
+
+static __always_inline void rt_count_us(__u32 *hist, __u64 ns)
+{
+	hist[rt_bucket(ns / 1000) & (RT_HIST_BUCKETS - 1)]++;
+}
+
+#endif

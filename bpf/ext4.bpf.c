@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Blocks that stop being metadata: what was learned of them is forgotten. */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "maps.bpf.h"
+#include "classify.bpf.h"
+#include "count.bpf.h"
+
+enum {
+	RT_EXT4_FREE_BLOCKS_METADATA = 1,	/* fs/ext4/ext4.h */
+	RT_FREE_MAX = 1024,			/* blocks forgotten per call */
+};
+
+SEC("?tp_btf/ext4_free_blocks")
+int BPF_PROG(rt_free_blocks, struct inode *inode, __u64 block, unsigned long count, int flags)
+{
+	struct super_block *sb = inode->i_sb;
+	struct rt_array *array;
+	__u64 sector, key, *seen;
+	struct rt_dev *d;
+	__u32 index, region, i;
+
+	if (!(flags & RT_EXT4_FREE_BLOCKS_METADATA))
+		return 0;
+	d = rt_dev_of(sb->s_dev);
+	if (!d || !d->fs_array)
+		return 0;
+	index = d->fs_array - 1;
+	array = bpf_map_lookup_elem(&rt_arrays, &index);
+	if (!array || !array->block_sectors)
+		return 0;
+	sector = d->fs_start + block * array->block_sectors;
+	for (i = 0; i < RT_FREE_MAX && i < count; i++) {
+		region = rt_region(index, sector);
+		seen = bpf_map_lookup_elem(&rt_regions, &region);
+		if (seen && *seen) {
+			key = rt_learned_key(index, sector);
+			bpf_map_delete_elem(&rt_learned, &key);
+		}
+		sector += array->block_sectors;
+	}
+	return 0;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The wire contract of the geometry: what userspace works out once per array
+ * (struct rt_geometry) and per member (struct rt_slot), so that the kernel
+ * side only divides, looks up and adds. src/raid/wire.rs mirrors it; its tests
+ * compare sizes and offsets.
+ *
+ * Include vmlinux.h or <linux/types.h> first. Units are 512-byte sectors, or
+ * chunks where it says so. A row is the chunks with one number on all members:
+ * row = member sector / chunk_sectors.
+ */
+#ifndef RAIDTRACE_GEOMETRY_H
+#define RAIDTRACE_GEOMETRY_H
+
+enum rt_level {
+	RT_LEVEL_SINGLE = 0,
+	RT_LEVEL_RAID0 = 1,
+	RT_LEVEL_RAID1 = 2,
+	RT_LEVEL_RAID4 = 3,
+	RT_LEVEL_RAID5 = 4,
+	RT_LEVEL_RAID6 = 5,
+	RT_LEVEL_RAID10 = 6,
+};
+
+enum rt_place_kind {
+	RT_PLACE_UNUSED = 0,	/* behind the array, or a rounding tail */
+	RT_PLACE_DATA = 1,
+	RT_PLACE_P = 2,
+	RT_PLACE_Q = 3,
+};
+
+enum rt_geometry_limits {
+	RT_GEOMETRY_SLOTS = 255,	/* members of an array */
+	RT_GEOMETRY_ZONES = 16,		/* strip zones of a RAID 0 */
+	RT_GEOMETRY_TABLE = 256,	/* entries of rt_slot.table; a power of two */
+	RT_TABLE_P = 254,		/* table entry that is no position: P */
+	RT_TABLE_Q = 255,		/* table entry that is no position: Q */
+	RT_NO_SHIFT = 64,		/* a divisor that is no power of two */
+};
+
+/* One strip zone of a RAID 0. Unused entries: end_row = ~0, the rest 0. */
+struct rt_zone {
+	__u64 end_row;		/* first row behind the zone */
+	__u64 bias;		/* array chunk = row * width + bias + position */
+	__u32 width;		/* members in the zone */
+	__u32 pad;
+};
+
+struct rt_geometry {
+	__u64 array_sectors;
+	__u64 far_rows;		/* RAID 10: rows to the next far copy; ~0: none */
+	__u32 level;		/* enum rt_level */
+	__u32 chunk_sectors;	/* 0: single and RAID 1, which have none */
+	__u32 chunk_shift;	/* log2, or RT_NO_SHIFT (RAID 0 only) */
+	__u32 width;		/* array chunks (RAID 10: copies) in a row */
+	__u32 period;		/* RAID 4/5/6: rows until parity repeats */
+	__u32 offset_copies;	/* RAID 10 offset: rows a stripe takes, else 1 */
+	__u32 near_copies;	/* RAID 10, else 1 */
+	__u32 near_shift;	/* log2, or RT_NO_SHIFT */
+	struct rt_zone zone[RT_GEOMETRY_ZONES];
+};
+
+/*
+ * One member. What table[i] holds:
+ *   RAID 0      i = zone: the position of this member's chunk in a row
+ *   RAID 4/5/6  i = row % period: position, RT_TABLE_P or RT_TABLE_Q
+ *   RAID 10     i = far copy: slot that holds the first copy of this chunk
+ */
+struct rt_slot {
+	__u64 sectors;		/* of the data area that the level uses */
+	__u32 slot;		/* raid_disk */
+	__u32 pad;
+	__u8 table[RT_GEOMETRY_TABLE];
+};
+
+/* What lies at a member sector, and for how many sectors the rule goes on. */
+struct rt_place {
+	__u64 sector;		/* array sector; 0 unless kind is RT_PLACE_DATA */
+	__u64 run;		/* sectors, up to the end of the chunk */
+	__u32 kind;		/* enum rt_place_kind */
+	__u32 pad;
+};
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef RAIDTRACE_LEARN_BPF_H
+#define RAIDTRACE_LEARN_BPF_H
+
+enum { RT_NOT_METADATA = 255 };
+
+/*
+ * What a bio for a block without a fixed place carries, by the page behind its
+ * first segment: RT_NOT_METADATA when that is not the block device's, else
+ * the origin that the content proves, or RT_ORIGIN_UNKNOWN. The content is
+ * looked at only when has_content says that it is there: a write, or a read
+ * that has completed. blocks: of the filesystem, to tell a block number.
+ *
+ * The bio comes as a number: global functions take no typed pointers on the
+ * oldest kernels we support.
+ */
+__u64 rt_bio_metadata(__u64 bio, __u32 size, __u64 blocks, __u32 has_content);
+
+static __always_inline void rt_learn(__u32 array, __u64 sector, __u32 origin)
+{
+	__u64 key = rt_learned_key(array, sector), value = origin;
+	__u32 region = rt_region(array, sector);
+	__u64 *seen = bpf_map_lookup_elem(&rt_regions, &region);
+
+	if (seen && !*seen)
+		*seen = 1;
+	bpf_map_update_elem(&rt_learned, &key, &value, BPF_ANY);
+}
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Every map and setting, declared once. core.bpf.c defines them, the other
+ * files use them, libbpf's linker joins them. Each says why it is what it is;
+ * what it costs is measured by tools/bench.
+ */
+#ifndef RAIDTRACE_MAPS_BPF_H
+#define RAIDTRACE_MAPS_BPF_H
+
+#include "raidtrace.h"
+
+/* Set before load; the defaults let the verifier see every branch. */
+extern const volatile __u64 rt_dev_mult;	/* of the device index's hash */
+extern const volatile __u32 rt_rows_max;	/* entries of rt_rows */
+
+/*
+ * dev_t -> 1 + index into rt_devs. Userspace picks rt_dev_mult so that no two
+ * devices share a slot: a lookup is a multiplication and a load, no bucket to
+ * walk, and a device that we do not watch costs no more.
+ */
+struct rt_dev_index_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << RT_DEV_HASH_BITS);
+	__type(key, __u32);
+	__type(value, __u32);
+};
+extern struct rt_dev_index_map rt_dev_index SEC(".maps");
+
+struct rt_devs_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RT_DEVS);
+	__type(key, __u32);
+	__type(value, struct rt_dev);
+};
+extern struct rt_devs_map rt_devs SEC(".maps");
+
+struct rt_arrays_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);		/* set before load */
+	__type(key, __u32);
+	__type(value, struct rt_array);
+};
+extern struct rt_arrays_map rt_arrays SEC(".maps");
+
+/* Origin of the last flush that was asked of each array. */
+struct rt_flush_origins_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);		/* set before load */
+	__type(key, __u32);
+	__type(value, __u64);
+};
+extern struct rt_flush_origins_map rt_flush_origins SEC(".maps");
+
+struct rt_members_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);		/* set before load */
+	__type(key, __u32);
+	__type(value, struct rt_member);
+};
+extern struct rt_members_map rt_members SEC(".maps");
+
+/* The layouts of all filesystems, array by array, sorted. */
+struct rt_boundaries_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);		/* set before load */
+	__type(key, __u32);
+	__type(value, __u64);
+};
+extern struct rt_boundaries_map rt_boundaries SEC(".maps");
+
+/*
+ * Blocks without a fixed place whose kind we have seen: array << 48 | first
+ * sector -> origin. A hash because the key is a disk address; LRU so that a
+ * full one forgets the oldest instead of refusing the newest.
+ */
+struct rt_learned_map {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1 << 18);
+	__type(key, __u64);
+	__type(value, __u64);
+};
+extern struct rt_learned_map rt_learned SEC(".maps");
+
+/*
+ * Not 0: some block of this MiB (modulo the table) was learned. Keeps large
+ * reads and writes of file data from asking rt_learned block by block. Only
+ * ever set, so that CPUs need not agree.
+ */
+struct rt_regions_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RT_REGIONS);
+	__type(key, __u32);
+	__type(value, __u64);
+};
+extern struct rt_regions_map rt_regions SEC(".maps");
+
+struct rt_inflights_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);		/* set before load */
+	__type(key, __u32);
+	__type(value, struct rt_inflight);
+};
+extern struct rt_inflights_map rt_inflights SEC(".maps");
+
+/*
+ * The counters. Most of the (member, origin, operation) cells never occur, so
+ * each CPU hands out rows as cells turn up: no atomics, and memory for what
+ * happens instead of for what could.
+ */
+struct rt_member_rows_map {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);		/* set before load */
+	__type(key, __u32);
+	__type(value, struct rt_member_rows);
+};
+extern struct rt_member_rows_map rt_member_rows SEC(".maps");
+
+struct rt_rows_map {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2);		/* set before load */
+	__type(key, __u32);
+	__type(value, struct rt_row);
+};
+extern struct rt_rows_map rt_rows SEC(".maps");
+
+/* Rows this CPU has handed out. */
+struct rt_rows_used_map {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+};
+extern struct rt_rows_used_map rt_rows_used SEC(".maps");
+
+/* Scratch of rt_walk_step(): too much for its stack and its arguments. */
+struct rt_walks_map {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rt_walk);
+};
+extern struct rt_walks_map rt_walks SEC(".maps");
+
+struct rt_losses_map {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rt_loss);
+};
+extern struct rt_losses_map rt_losses SEC(".maps");
+
+/*
+ * Who submitted to the arrays. A hash because a pid is no bounded integer;
+ * not per CPU because a task runs on one CPU at a time.
+ */
+struct rt_task_ios_map {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct rt_task_key);
+	__type(value, struct rt_task_io);
+};
+extern struct rt_task_ios_map rt_task_ios SEC(".maps");
+
+struct rt_tasks_map {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u32);
+	__type(value, struct rt_task);
+};
+extern struct rt_tasks_map rt_tasks SEC(".maps");
+
+#endif

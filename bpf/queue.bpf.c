@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Bios on the arrays, above md: who submits what, and the blocks that have no
+ * fixed place. Here the submitter is still the current task and the pages are
+ * still the filesystem's.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "maps.bpf.h"
+#include "classify.bpf.h"
+#include "count.bpf.h"
+#include "compat.bpf.h"
+#include "learn.bpf.h"
+
+/* First sight of a task: what userspace needs to name it. */
+static __always_inline void note_task(__u32 pid, __u32 tgid)
+{
+	struct rt_task task = {};
+
+	task.tgid = tgid;
+	task.cgroup = bpf_get_current_cgroup_id();
+	bpf_get_current_comm(task.comm, sizeof(task.comm));
+	if (bpf_map_update_elem(&rt_tasks, &pid, &task, BPF_ANY))
+		count_loss(tasks);
+}
+
+static __always_inline void count_task(__u32 array, __u32 origin, __u32 op, __u64 bytes)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	struct rt_task_key key = {
+		.pid = id,
+		.array = array,
+		.origin = origin,
+		.op = op,
+	};
+	struct rt_task_io *io = bpf_map_lookup_elem(&rt_task_ios, &key);
+	struct rt_task_io one = { .bios = 1, .bytes = bytes };
+
+	if (io) {
+		io->bios++;
+		io->bytes += bytes;
+		return;
+	}
+	note_task(id, id >> 32);
+	if (bpf_map_update_elem(&rt_task_ios, &key, &one, BPF_NOEXIST))
+		count_loss(tasks);
+}
+
+/*
+ * A flush has no address. It is the journal's when the journal's thread asks
+ * for it; else a task wants its file data to be durable (fsync, sync).
+ */
+static __always_inline __u32 flush_origin(const struct rt_array *array)
+{
+	char comm[RT_COMM] = {};
+
+	if (!array->block_sectors)
+		return RT_ORIGIN_RAW;
+	bpf_get_current_comm(comm, sizeof(comm));
+	if (comm[0] == 'j' && comm[1] == 'b' && comm[2] == 'd' && comm[3] == '2' &&
+	    comm[4] == '/')
+		return RT_ORIGIN_JOURNAL;
+	return RT_ORIGIN_FILE_DATA;
+}
+
+static __always_inline void set_flush_origin(__u32 array, __u32 origin)
+{
+	__u64 *last = bpf_map_lookup_elem(&rt_flush_origins, &array);
+
+	if (last)
+		*last = origin;
+}
+
+/*
+ * A block without a fixed place that was not learned yet. Writes carry their
+ * content; of a read only this much is known, that it is no file data, until
+ * it completes.
+ */
+static __always_inline __u32 learn_bio(__u32 index, const struct rt_array *array,
+				       __u64 bio, __u32 op, __u64 sector, __u32 size)
+{
+	__u64 found = rt_bio_metadata(bio, size,
+				      array->geometry.array_sectors / array->block_sectors,
+				      op == RT_OP_WRITE);
+
+	if (found == RT_NOT_METADATA)
+		return RT_ORIGIN_FILE_DATA;
+	if (size >> 9 == array->block_sectors)
+		rt_learn(index, sector, found);
+	return found;
+}
+
+/* arg: where the tracepoint's arguments hold the bio */
+static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg)
+{
+	struct rt_dev *d = rt_disk_dev(rt_bio_disk(bio));
+	__u32 opf = bio->bi_opf, op, size, origin, index;
+	__u64 sector, address = 0;
+	struct rt_array *array;
+
+	if (!d || !d->array)
+		return 0;
+	index = d->array - 1;
+	array = bpf_map_lookup_elem(&rt_arrays, &index);
+	if (!array)
+		return 0;
+	op = rt_op_of(opf);
+	size = bio->bi_iter.bi_size;
+	if (!size) {
+		if (opf & RT_REQ_PREFLUSH) {
+			origin = flush_origin(array);
+			set_flush_origin(index, origin);
+			count_task(index, origin, RT_OP_FLUSH, 0);
+		}
+		return 0;
+	}
+	/* On a partition of the array the sector is already the array's. */
+	sector = bio->bi_iter.bi_sector;
+	origin = rt_answer_origin(rt_array_origin(index, sector));
+	if (op <= RT_OP_WRITE && array->block_sectors &&
+	    (origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN)) {
+		/* as a number, see rt_bio_metadata() */
+		bpf_probe_read_kernel(&address, sizeof(address), arg);
+		origin = learn_bio(index, array, address, op, sector, size);
+	}
+	if (opf & (RT_REQ_PREFLUSH | RT_REQ_FUA))
+		set_flush_origin(index, origin);
+	count_task(index, origin, op, size);
+	return 0;
+}
+
+/* commit e8a676d61c07 ("block: simplify and extend the block_bio_merge tracepoint class") */
+SEC("?tp_btf/block_bio_queue")
+int BPF_PROG(rt_bio_queue, struct bio *bio)
+{
+	return on_bio_queue(bio, &ctx[0]);
+}
+
+/* ... before it, the queue came first. */
+SEC("?tp_btf/block_bio_queue")
+int BPF_PROG(rt_bio_queue_q, struct request_queue *q, struct bio *bio)
+{
+	return on_bio_queue(bio, &ctx[1]);
+}

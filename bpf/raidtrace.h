@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The wire contract: every structure that userspace and the BPF programs
+ * share. Plain C, __uN types, padded to 8 bytes, no bool: the Rust side gets
+ * these from the skeleton, nothing is spelled twice. All addresses and
+ * lengths are in sectors of 512 bytes unless named otherwise.
+ */
+#ifndef RAIDTRACE_H
+#define RAIDTRACE_H
+
+#include "geometry.h"
+#include "origins.h"
+
+enum rt_limits {
+	RT_DEV_HASH_BITS = 14,	/* slots of the device index */
+	RT_DEVS = 1024,		/* disks and arrays together */
+	RT_DISK_PARTS = 15,	/* members on one disk */
+	RT_HIST_BUCKETS = 128,	/* as in src/model/hist.rs */
+	RT_CELLS = 256,		/* rt_cell(): origin << 3 | operation */
+	RT_PIECES = 512,	/* pieces of a request that are looked up */
+	RT_REGIONS = 1 << 17,	/* of RT_REGION_SECTORS, see rt_regions */
+	RT_REGION_SHIFT = 11,	/* 1 MiB */
+	RT_RANGE_STEPS = 24,	/* binary search over up to 16M boundaries */
+	RT_COMM = 16,
+};
+
+/*
+ * In the boundary table only: blocks that no fixed structure owns. Never
+ * leaves the kernel side.
+ */
+enum { RT_DYNAMIC = 31 };
+
+/* A boundary: from sector (v >> 8) of the array on, the origin is (v & 255). */
+enum { RT_BOUNDARY_SHIFT = 8 };
+
+/* A member (or all of a disk) in the sectors of the disk that carries it. */
+struct rt_part {
+	__u64 start;
+	__u64 end;
+	__u32 member;
+	__u32 pad;
+};
+
+enum rt_dev_flags {
+	/* request.start_time_ns is set for this disk (queue/iostats is 1) */
+	RT_DEV_START_TIME = 1,
+};
+
+/* A block device that we watch: a disk below, an array above, or both. */
+struct rt_dev {
+	__u32 dev;		/* major << 20 | minor */
+	__u32 flags;		/* rt_dev_flags */
+	__u32 array;		/* 1 + index into arrays; 0: not an array */
+	__u32 fs_array;		/* the same, of the array that its filesystem is on */
+	__u64 fs_start;		/* first sector of that filesystem on the array */
+	__u32 nr_parts;		/* 0: no member on it */
+	__u32 slot_base;	/* of its in-flight slots */
+	__u32 nr_slots;
+	__u32 depth;		/* driver tags of a hardware queue */
+	struct rt_part parts[RT_DISK_PARTS];
+};
+
+struct rt_array {
+	struct rt_geometry geometry;
+	__u32 first_boundary;
+	__u32 nr_boundaries;
+	/* where the filesystem's blocks start, and their size */
+	__u32 block_sectors;	/* power of two; 0: no ext filesystem on it */
+	__u32 block_phase;	/* first sector modulo block_sectors */
+};
+
+/* A stretch of a member that md itself uses. */
+struct rt_extent {
+	__u64 start;
+	__u64 sectors;
+};
+
+struct rt_member {
+	struct rt_slot slot;
+	__u64 data_offset;
+	__u64 data_sectors;
+	struct rt_extent superblock;
+	struct rt_extent bitmap;
+	struct rt_extent journal;	/* PPL, or all of a journal device */
+	__u32 array;
+	__u32 pad;
+};
+
+/* A request that the driver has: keyed by (disk, hardware queue, tag). */
+struct rt_inflight {
+	__u64 rq;
+	__u64 issue_ns;
+};
+
+/* Where a walk over the bios of one request stands. Kernel side only. */
+struct rt_walk {
+	__u64 bio;		/* the next one */
+	__u64 current;
+	__u64 sector;		/* of the member */
+	__u64 start;		/* the member's first sector on its disk */
+	__u64 left;		/* bytes of the request behind the current bio */
+	__u64 size;		/* bytes of the current bio */
+	__u64 bytes;		/* seen of `origin`, not yet added */
+	__u32 member;
+	__u32 op;
+	__u32 origin;
+	__u32 first;		/* origin of the first piece */
+	__u32 pieces;
+	__u32 pad;
+};
+
+/* The rows that a member's cells count in, per CPU; 0: none yet. */
+struct rt_member_rows {
+	__u16 row[RT_CELLS];
+};
+
+/* One (member, origin, operation) on one CPU. Cumulative since attach. */
+struct rt_row {
+	__u64 requests;
+	__u64 bytes;
+	__u32 queue[RT_HIST_BUCKETS];	/* allocation to issue, us */
+	__u32 device[RT_HIST_BUCKETS];	/* issue to completion, us */
+};
+
+/* Why something was not counted, per CPU. */
+struct rt_loss {
+	__u64 rows;		/* no row free */
+	__u64 issue;		/* issue not seen, or no in-flight slot */
+	__u64 pieces;		/* a request in more than RT_PIECES pieces */
+	__u64 tasks;		/* task table full */
+};
+
+struct rt_task_key {
+	__u32 pid;
+	__u16 array;
+	__u8 origin;
+	__u8 op;
+};
+
+struct rt_task_io {
+	__u64 bios;
+	__u64 bytes;
+};
+
+struct rt_task {
+	__u64 cgroup;
+	__u32 tgid;
+	__u32 pad;
+	char comm[RT_COMM];
+};
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The little of the kernel that we name. Partial on purpose: CO-RE relocates
+ * every access by name, so that only the fields in use need to stand here.
+ * Never generated from the build host (it may have no md). tools/check-btf
+ * looks every field up in the BTF of the kernels we support.
+ */
+#ifndef RAIDTRACE_VMLINUX_H
+#define RAIDTRACE_VMLINUX_H
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __le16;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u64 __be64;
+typedef __u32 __wsum;
+typedef __u16 __sum16;
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef _Bool bool;
+typedef u64 sector_t;
+
+enum { false = 0, true = 1 };
+
+enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+};
+
+enum {
+	BPF_ANY = 0,
+	BPF_NOEXIST = 1,
+	BPF_F_MMAPABLE = 1024,
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct list_head {
+	struct list_head *next, *prev;
+};
+
+struct inode {
+	unsigned short i_mode;
+	struct super_block *i_sb;
+};
+
+struct super_block {
+	u32 s_dev;
+	unsigned long s_blocksize;
+};
+
+struct address_space {
+	struct inode *host;
+};
+
+struct page {
+	unsigned long compound_head;
+	struct address_space *mapping;
+	unsigned long private;
+};
+
+struct buffer_head {
+	struct buffer_head *b_this_page;
+	struct page *b_page;
+	unsigned long b_size;
+	char *b_data;
+};
+
+struct request_queue;
+
+struct gendisk {
+	int major;
+	int first_minor;
+};
+
+struct block_device {
+	sector_t bd_start_sect;
+	struct gendisk *bd_disk;
+};
+
+struct bio_vec {
+	struct page *bv_page;
+	unsigned int bv_len;
+	unsigned int bv_offset;
+};
+
+struct bvec_iter {
+	sector_t bi_sector;
+	unsigned int bi_size;
+	unsigned int bi_idx;
+};
+
+struct bio {
+	struct bio *bi_next;
+	struct block_device *bi_bdev;
+	unsigned int bi_opf;
+	struct bvec_iter bi_iter;
+	void *bi_private;
+	struct bio_vec *bi_io_vec;
+};
+
+struct blk_flush_queue {
+	unsigned int flush_running_idx : 1;
+	struct list_head flush_queue[2];
+};
+
+struct blk_mq_hw_ctx {
+	unsigned int queue_num;
+	struct blk_flush_queue *fq;
+};
+
+struct request_queue {
+	struct gendisk *disk;
+};
+
+struct request {
+	struct request_queue *q;
+	struct blk_mq_hw_ctx *mq_hctx;
+	unsigned int cmd_flags;
+	int tag;
+	unsigned int __data_len;
+	sector_t __sector;
+	struct bio *bio;
+	struct list_head queuelist;
+	u64 start_time_ns;
+};
+
+#pragma clang attribute pop
+
+#endif

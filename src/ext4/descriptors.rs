@@ -1,0 +1,242 @@
+//! The geometry of block groups (where backups and descriptors lie, from the superblock alone) and
+//! the group descriptor table itself, read in large sequential pieces. Must not judge what a
+//! descriptor says: that is `layout`'s.
+
+use super::error::Error;
+use super::features::{compat, incompat, ro_compat};
+use super::read::{Fields, ReadAt};
+use super::superblock::Superblock;
+
+/// Bytes of the GDT read at once: large enough that a disk streams.
+const READ_BYTES: u64 = 1 << 20;
+
+/// What a group descriptor says of places, `struct ext4_group_desc` (fs/ext4/ext4.h). The places
+/// are valid also where `BLOCK_UNINIT` says that the bitmap has not been written yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    /// Block of the block bitmap.
+    pub block_bitmap: u64,
+    /// Block of the inode bitmap.
+    pub inode_bitmap: u64,
+    /// First block of the inode table.
+    pub inode_table: u64,
+}
+
+impl Descriptor {
+    fn parse(raw: &[u8]) -> Self {
+        let f = Fields(raw);
+        // The upper halves exist from 64 bytes on (ext4_block_bitmap).
+        let high = |at| (raw.len() >= 64).then_some(at);
+        Self {
+            block_bitmap: f.split(0x0, high(0x20)),
+            inode_bitmap: f.split(0x4, high(0x24)),
+            inode_table: f.split(0x8, high(0x28)),
+        }
+    }
+}
+
+/// Whether `n` is 1, `base`, `base`², ... (super.c:test_root).
+fn is_power(n: u32, base: u32) -> bool {
+    let mut power = 1;
+    while power < n {
+        let Some(next) = u32::checked_mul(power, base) else {
+            return false;
+        };
+        power = next;
+    }
+    power == n
+}
+
+impl Superblock {
+    /// Block of the primary superblock: byte 1024 lies in it.
+    pub fn superblock_block(&self) -> u64 {
+        u64::from(self.block_size == 1024)
+    }
+
+    /// Group descriptors in a block.
+    pub fn descs_per_block(&self) -> u32 {
+        self.block_size / u32::from(self.desc_size)
+    }
+
+    /// Blocks that all group descriptors fill, one copy.
+    pub fn gdt_blocks(&self) -> u32 {
+        self.groups.div_ceil(self.descs_per_block())
+    }
+
+    /// Blocks of a group's inode table.
+    pub fn inode_table_blocks(&self) -> u32 {
+        let bytes = u64::from(self.inodes_per_group) * u64::from(self.inode_size);
+        bytes.div_ceil(self.block_size.into()) as u32
+    }
+
+    /// Groups whose bitmaps lie side by side; 1 without flex_bg (super.c:ext4_fill_flex_info).
+    pub fn groups_per_flex(&self) -> u32 {
+        if self.has_incompat(incompat::FLEX_BG) && self.log_groups_per_flex < 32 {
+            1 << self.log_groups_per_flex
+        } else {
+            1
+        }
+    }
+
+    /// First block of `group`.
+    pub fn group_first_block(&self, group: u32) -> u64 {
+        u64::from(self.first_data_block) + u64::from(group) * u64::from(self.blocks_per_group)
+    }
+
+    /// Where the superblock of a group with one lies. Only with 1 KiB blocks and bigalloc is group
+    /// 0's not its first block (libext2fs, ext2fs_super_and_bgd_loc2).
+    pub(super) fn group_super_block(&self, group: u32) -> u64 {
+        if group == 0 {
+            self.superblock_block()
+        } else {
+            self.group_first_block(group)
+        }
+    }
+
+    /// Whether `group` begins with a superblock (balloc.c:ext4_bg_has_super).
+    pub fn has_super(&self, group: u32) -> bool {
+        if group == 0 {
+            true
+        } else if self.has_compat(compat::SPARSE_SUPER2) {
+            self.backup_bgs.contains(&group)
+        } else if group == 1 || !self.has_ro_compat(ro_compat::SPARSE_SUPER) {
+            true
+        } else {
+            group % 2 == 1 && [3, 5, 7].iter().any(|&base| is_power(group, base))
+        }
+    }
+
+    /// Blocks of group descriptors right behind a superblock in the old place, without reserved
+    /// ones: all of them, or those before the first meta group (balloc.c:ext4_bg_num_gdb_nometa).
+    pub(super) fn old_gdt_blocks(&self) -> u32 {
+        if self.has_incompat(incompat::META_BG) {
+            self.first_meta_bg
+        } else {
+            self.gdt_blocks()
+        }
+    }
+
+    /// Blocks of descriptors behind the primary superblock, of either kind.
+    pub(super) fn primary_gdt_blocks(&self) -> u32 {
+        self.old_gdt_blocks().max(1)
+    }
+
+    /// Whether `group` keeps its descriptors in its own meta group.
+    pub(super) fn in_meta_bg(&self, group: u32) -> bool {
+        self.has_incompat(incompat::META_BG) && group / self.descs_per_block() >= self.first_meta_bg
+    }
+
+    /// The up to three blocks with the descriptors of meta group `nr`: in its first, second and
+    /// last group (balloc.c:ext4_bg_num_gdb_meta). The first one is what the kernel reads.
+    pub(super) fn meta_bg_blocks(&self, nr: u32) -> impl Iterator<Item = u64> + '_ {
+        let per_block = u64::from(self.descs_per_block());
+        let first = u64::from(nr) * per_block;
+        let last = first + per_block - 1;
+        let mut groups = vec![first, first + 1, last];
+        groups.dedup();
+        groups
+            .into_iter()
+            .filter(move |&group| group <= last)
+            .filter_map(|group| u32::try_from(group).ok())
+            .filter(|&group| group < self.groups)
+            .map(|group| self.group_super_block(group) + u64::from(self.has_super(group)))
+    }
+
+    /// The block that the kernel reads descriptor block `nr` from (super.c:descriptor_loc).
+    fn descriptor_block(&self, nr: u32) -> u64 {
+        if nr < self.old_gdt_blocks() {
+            self.superblock_block() + 1 + u64::from(nr)
+        } else {
+            self.meta_bg_blocks(nr).next().unwrap_or(u64::MAX)
+        }
+    }
+
+    fn read_descriptor_blocks(
+        &self,
+        dev: &dyn ReadAt,
+        block: u64,
+        buf: &mut [u8],
+    ) -> Result<(), Error> {
+        let offset = block.saturating_mul(self.block_size.into());
+        dev.read_at(offset, buf).map_err(|source| Error::Read {
+            what: "group descriptors",
+            offset,
+            source,
+        })
+    }
+
+    /// Calls `each` with every group's descriptor, in order of groups.
+    pub fn for_each_descriptor(
+        &self,
+        dev: &dyn ReadAt,
+        each: &mut dyn FnMut(u32, Descriptor),
+    ) -> Result<(), Error> {
+        let block_size = self.block_size as usize;
+        let most = (READ_BYTES / u64::from(self.block_size)) as u32;
+        let total = self.gdt_blocks();
+        let mut buf = Vec::new();
+        let mut nr = 0;
+        while nr < total {
+            let at = self.descriptor_block(nr);
+            let mut run = 1;
+            while run < most.min(total - nr)
+                && self.descriptor_block(nr + run) == at + u64::from(run)
+            {
+                run += 1;
+            }
+            buf.resize(run as usize * block_size, 0);
+            self.read_descriptor_blocks(dev, at, &mut buf)?;
+            let first = nr * self.descs_per_block();
+            // A block may end in bytes that are no whole descriptor only if sizes are no powers of
+            // two, which the superblock's checks exclude.
+            for (group, raw) in (first..self.groups).zip(buf.chunks_exact(self.desc_size.into())) {
+                each(group, Descriptor::parse(raw));
+            }
+            nr += run;
+        }
+        Ok(())
+    }
+
+    /// The descriptor of one group.
+    pub fn descriptor(&self, dev: &dyn ReadAt, group: u32) -> Result<Descriptor, Error> {
+        let mut buf = vec![0; self.block_size as usize];
+        let per_block = self.descs_per_block();
+        self.read_descriptor_blocks(dev, self.descriptor_block(group / per_block), &mut buf)?;
+        let at = (group % per_block) as usize * usize::from(self.desc_size);
+        Ok(Descriptor::parse(
+            &buf[at..at + usize::from(self.desc_size)],
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Descriptor, is_power};
+
+    #[test]
+    fn powers() {
+        let of = |base| (1..3000).filter(|&n| is_power(n, base)).collect::<Vec<_>>();
+        assert_eq!(of(3), [1, 3, 9, 27, 81, 243, 729, 2187]);
+        assert_eq!(of(7), [1, 7, 49, 343, 2401]);
+        assert!(!is_power(u32::MAX, 3));
+        assert!(!is_power(0, 3));
+    }
+
+    #[test]
+    fn upper_halves_count_only_where_they_exist() {
+        let mut raw = [0; 64];
+        raw[..12].copy_from_slice(&[1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0]);
+        raw[0x20] = 1;
+        raw[0x24] = 2;
+        raw[0x28] = 3;
+        let wide = Descriptor::parse(&raw);
+        assert_eq!(wide.block_bitmap, 0x1_0000_0001);
+        assert_eq!(wide.inode_bitmap, 0x2_0000_0002);
+        assert_eq!(wide.inode_table, 0x3_0000_0003);
+        let narrow = Descriptor::parse(&raw[..32]);
+        assert_eq!(
+            (narrow.block_bitmap, narrow.inode_bitmap, narrow.inode_table),
+            (1, 2, 3)
+        );
+    }
+}

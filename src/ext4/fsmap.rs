@@ -1,0 +1,644 @@
+//! The layout of a mounted filesystem whose device may not be opened: what the kernel tells through
+//! `FS_IOC_GETFSMAP` (linux/fsmap.h, fs/ext4/fsmap.c), for which any file of it that can be opened
+//! is enough. Knows less than `layout` and costs more: the kernel reads every bitmap it does not
+//! have in memory yet. So only the fallback.
+//!
+//! What the kernel says is checked as if a disk had said it: records may come in any order, twice, or
+//! with impossible numbers, and the walk ends in any case.
+
+use std::fs::{File, OpenOptions};
+use std::mem::size_of;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use bytemuck::{Pod, Zeroable};
+use rustix::fs::{OFlags, fstatfs, major, minor};
+use rustix::io::Errno;
+use rustix::ioctl::{self, Ioctl, IoctlOutput, Opcode};
+
+use super::error::Error;
+use super::identify::{EXT_MAGIC, FsKind};
+use super::layout::{Journal, Layout};
+use super::ranges::Collector;
+use crate::origin::Origin;
+
+/// `struct fsmap`; bytes, not blocks.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+struct Record {
+    device: u32,
+    flags: u32,
+    physical: u64,
+    owner: u64,
+    offset: u64,
+    length: u64,
+    reserved: [u64; 3],
+}
+
+/// `struct fsmap_head` without the keys and records behind it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+struct Head {
+    iflags: u32,
+    oflags: u32,
+    count: u32,
+    entries: u32,
+    reserved: [u64; 6],
+}
+
+/// `FMH_OF_DEV_T`: devices are device numbers.
+const OF_DEV_T: u32 = 0x1;
+/// `FMR_OF_SPECIAL_OWNER`: `owner` is one of the below, not an inode.
+const OF_SPECIAL_OWNER: u32 = 0x10;
+/// `FMR_OF_LAST`.
+const OF_LAST: u32 = 0x20;
+
+/// `FMR_OWNER`.
+const fn owner(kind: u8, code: u32) -> u64 {
+    ((kind as u64) << 32) | code as u64
+}
+
+/// `EXT4_FMR_OWN_*` (fs/ext4/fsmap.h).
+const OWN_FS: u64 = owner(b'X', 1);
+const OWN_LOG: u64 = owner(b'X', 2);
+const OWN_INODES: u64 = owner(b'X', 5);
+const OWN_GDT: u64 = owner(b'f', 1);
+const OWN_RESV_GDT: u64 = owner(b'f', 2);
+const OWN_BLKBM: u64 = owner(b'f', 3);
+const OWN_INOBM: u64 = owner(b'f', 4);
+
+/// Records asked for at once. The kernel lists all metadata anew for each call, so many.
+const PAGE: usize = 16384;
+/// Records after which we give up: minutes of walking. A usual filesystem has 5 to 10 a group, and
+/// one more a piece of free space.
+const MAX_RECORDS: usize = 16 << 20;
+/// Physical block numbers have 48 bits in an extent, so no ext4 is larger.
+const MAX_BLOCKS: u64 = 1 << 48;
+
+/// The argument as a whole: the head and its two keys take a record's room each.
+struct GetFsmap<'a>(&'a mut [Record]);
+
+const HEAD: usize = 0;
+const LOW: usize = 1;
+const HIGH: usize = 2;
+const RECORDS: usize = 3;
+const _: () = assert!(size_of::<Record>() == 64 && size_of::<Head>() == size_of::<Record>());
+
+// SAFETY: the opcode is FS_IOC_GETFSMAP, whose argument is a `struct fsmap_head` with `fmh_count`
+// records behind it; `ask` sets that count to what the slice has room for. The kernel writes
+// nothing but integers, so every record stays a valid value.
+unsafe impl Ioctl for GetFsmap<'_> {
+    type Output = ();
+
+    const IS_MUTATING: bool = true;
+
+    fn opcode(&self) -> Opcode {
+        // _IOWR('X', 59, struct fsmap_head), and that struct includes the keys.
+        ioctl::opcode::read_write::<[Record; RECORDS]>(b'X', 59)
+    }
+
+    fn as_ptr(&mut self) -> *mut std::ffi::c_void {
+        self.0.as_mut_ptr().cast()
+    }
+
+    unsafe fn output_from_ptr(_: IoctlOutput, _: *mut std::ffi::c_void) -> rustix::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// One call: the records behind `low`.
+fn ask(file: &File, low: Record) -> Result<Vec<Record>, Error> {
+    let mut argument = vec![Record::zeroed(); RECORDS + PAGE];
+    argument[HEAD] = bytemuck::cast(Head {
+        count: PAGE as u32,
+        ..Head::zeroed()
+    });
+    argument[LOW] = low;
+    argument[HIGH] = Record {
+        device: u32::MAX,
+        flags: u32::MAX,
+        physical: u64::MAX,
+        owner: u64::MAX,
+        offset: u64::MAX,
+        ..Record::zeroed()
+    };
+    // SAFETY: `GetFsmap` describes this call, the count in the head is the room behind the keys, and
+    // the argument lives until the call is over.
+    unsafe { ioctl::ioctl(file, GetFsmap(&mut argument)) }.map_err(|errno| Error::GetFsmap {
+        source: errno.into(),
+        hint: match errno {
+            Errno::NOTTY | Errno::OPNOTSUPP => {
+                "the driver that mounted it has no such call (ext4's has)"
+            }
+            Errno::INVAL => "this kernel does not take the question",
+            Errno::PERM | Errno::ACCESS => "a security policy forbids it",
+            _ => "look at dmesg",
+        },
+    })?;
+    let head: Head = bytemuck::cast(argument[HEAD]);
+    let mut records = argument.split_off(RECORDS);
+    records.truncate(head.entries.try_into().unwrap_or(PAGE));
+    if head.oflags & OF_DEV_T == 0 && !records.is_empty() {
+        return Err(Error::Fsmap {
+            why: "does not say on which device".to_owned(),
+        });
+    }
+    Ok(records)
+}
+
+/// `new_encode_dev`: a device number as the records have it.
+fn encode_dev((major, minor): (u32, u32)) -> u32 {
+    (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
+}
+
+/// The records so far, as places.
+struct Map {
+    device: u32,
+    block_size: u32,
+    places: Collector,
+    /// First block of metadata.
+    first: u64,
+    /// First block behind all records, free space included.
+    end: u64,
+    /// Blocks of block bitmaps and of inode bitmaps: one each a group.
+    bitmaps: [u64; 2],
+    external_journal: bool,
+    /// Records whose numbers cannot be, and the first of them.
+    bad: u64,
+    first_bad: Option<Record>,
+}
+
+impl Map {
+    fn new(device: u32, block_size: u32) -> Self {
+        Self {
+            device,
+            block_size,
+            places: Collector::default(),
+            first: u64::MAX,
+            end: 0,
+            bitmaps: [0; 2],
+            external_journal: false,
+            bad: 0,
+            first_bad: None,
+        }
+    }
+
+    /// First block and count; `None` where they cannot be.
+    fn blocks(&self, record: &Record) -> Option<(u64, u64)> {
+        let size = u64::from(self.block_size);
+        let (first, count) = (record.physical / size, record.length / size);
+        let whole = record.physical.is_multiple_of(size) && record.length.is_multiple_of(size);
+        (whole && count > 0 && first.checked_add(count)? <= MAX_BLOCKS).then_some((first, count))
+    }
+
+    fn add(&mut self, record: &Record) {
+        let special = record.flags & OF_SPECIAL_OWNER != 0;
+        if record.device != self.device {
+            self.external_journal |= special && record.owner == OWN_LOG;
+            return;
+        }
+        let Some((first, count)) = self.blocks(record) else {
+            self.bad += 1;
+            self.first_bad.get_or_insert(*record);
+            return;
+        };
+        self.end = self.end.max(first + count);
+        if !special {
+            return;
+        }
+        let origin = match record.owner {
+            OWN_FS => Origin::Superblock,
+            OWN_GDT | OWN_RESV_GDT => Origin::GroupDescriptors,
+            OWN_BLKBM => Origin::BlockBitmap,
+            OWN_INOBM => Origin::InodeBitmap,
+            OWN_INODES => Origin::InodeTable,
+            OWN_LOG => Origin::Journal,
+            // Free space, and what the kernel does not know: data, directories, the journal.
+            _ => return,
+        };
+        match origin {
+            Origin::BlockBitmap => self.bitmaps[0] = self.bitmaps[0].saturating_add(count),
+            Origin::InodeBitmap => self.bitmaps[1] = self.bitmaps[1].saturating_add(count),
+            _ => {}
+        }
+        self.first = self.first.min(first);
+        self.places.push(first, count, origin);
+    }
+
+    /// The layout, of at least `blocks` blocks.
+    fn finish(mut self, blocks: u64) -> Layout {
+        // As in `layout`: with 1 KiB blocks the superblock is in block 1 and block 0 the boot block,
+        // of which the kernel knows nothing.
+        if self.block_size == 1024 && self.first == 1 {
+            self.places.push(0, 1, Origin::OtherMetadata);
+        }
+        let (journal, journal_note) = if self.external_journal {
+            (
+                Journal::External { uuid: None },
+                "the quota and orphan file are not in it; the journal is on another device",
+            )
+        } else {
+            (
+                Journal::Unknown,
+                "the journal, quota and orphan file are not in it; the journal's blocks are learned as they are written",
+            )
+        };
+        let mut notes = vec![format!(
+            "layout from FS_IOC_GETFSMAP, because the device cannot be opened: {journal_note}"
+        )];
+        if let Some(bad) = self.first_bad {
+            notes.push(format!(
+                "{} records of FS_IOC_GETFSMAP have impossible numbers and are left out, the first: \
+                 {} bytes at byte {}",
+                self.bad, bad.length, bad.physical
+            ));
+        }
+        let (ranges, overlap) = self.places.finish();
+        if let Some(o) = overlap {
+            notes.push(o.note());
+        }
+        let [block_bitmaps, inode_bitmaps] = self.bitmaps;
+        let groups = u32::try_from(block_bitmaps)
+            .ok()
+            .filter(|&n| n > 0 && block_bitmaps == inode_bitmaps && overlap.is_none());
+        if groups.is_none() {
+            notes.push(format!(
+                "FS_IOC_GETFSMAP gives {block_bitmaps} blocks of block bitmaps and {inode_bitmaps} of \
+                 inode bitmaps, which should be one each a group: some metadata shows as file data"
+            ));
+        }
+        Layout {
+            block_size: self.block_size,
+            blocks: blocks.max(self.end),
+            groups,
+            kind: FsKind::Ext4,
+            superblock: None,
+            ranges,
+            journal,
+            notes,
+        }
+    }
+}
+
+/// What asks for the next page, if it is behind the one before: on a later device or at a later byte.
+fn next_key(low: &Record, last: &Record) -> Option<Record> {
+    let end = last.physical.checked_add(last.length)?;
+    // The kernel goes on behind the low key.
+    let before = low.physical.checked_add(low.length)?;
+    ((last.device, end) > (low.device, before)).then_some(Record {
+        reserved: [0; 3],
+        ..*last
+    })
+}
+
+/// Everything that `ask` has, page by page, into `map`.
+fn walk(
+    map: &mut Map,
+    limit: usize,
+    mut ask: impl FnMut(Record) -> Result<Vec<Record>, Error>,
+) -> Result<(), Error> {
+    let mut low = Record::zeroed();
+    let mut seen = 0;
+    loop {
+        let records = ask(low)?;
+        seen += records.len();
+        records.iter().for_each(|record| map.add(record));
+        let why = match records.last() {
+            None if seen == 0 => "is empty".to_owned(),
+            None => return Ok(()),
+            Some(last) if last.flags & OF_LAST != 0 => return Ok(()),
+            Some(_) if seen >= limit => {
+                format!("does not end after {seen} records: too many pieces of free space")
+            }
+            Some(last) => match next_key(&low, last) {
+                Some(next) => {
+                    low = next;
+                    continue;
+                }
+                None => format!("goes back to byte {} after {seen} records", last.physical),
+            },
+        };
+        return Err(Error::Fsmap { why });
+    }
+}
+
+impl Layout {
+    /// The layout of the ext4 filesystem on `device` (major, minor) as the kernel tells it, by any
+    /// file or directory of it, such as its mount point. For where the device cannot be opened:
+    /// there is no superblock, the journal and the other inodes of mkfs are missing, and an ext2 or
+    /// ext3 that the ext4 driver has mounted is called ext4.
+    ///
+    /// Slow where the kernel has few bitmaps in memory: it reads them all.
+    pub fn from_mount(mount_point: &Path, device: (u32, u32)) -> Result<Self, Error> {
+        let failed = |what| move |source| Error::MountPoint { what, source };
+        // A file may be a mount point too, and opening one must not wait for somebody.
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(OFlags::NONBLOCK.bits() as i32)
+            .open(mount_point)
+            .map_err(failed("open"))?;
+        let stat = fstatfs(&file).map_err(|e| failed("statfs")(e.into()))?;
+        if stat.f_type as u64 != u64::from(EXT_MAGIC) {
+            return Err(Error::NotExtMount {
+                magic: stat.f_type as u64,
+            });
+        }
+        let st_dev = file.metadata().map_err(failed("stat"))?.dev();
+        let mounted = (major(st_dev), minor(st_dev));
+        if mounted != device {
+            return Err(Error::OtherMount {
+                mounted,
+                wanted: device,
+            });
+        }
+        // The block size of ext4; `f_bsize` is the same there.
+        let block_size = u32::try_from(stat.f_frsize)
+            .ok()
+            .filter(|size| size.is_power_of_two() && (1024..=65536).contains(size))
+            .ok_or_else(|| Error::Fsmap {
+                why: format!("needs a block size, and statfs says {}", stat.f_frsize),
+            })?;
+        let mut map = Map::new(encode_dev(device), block_size);
+        walk(&mut map, MAX_RECORDS, |low| ask(&file, low))?;
+        // f_blocks leaves out the metadata (but not with minixdf), so it is at most the size.
+        Ok(map.finish((stat.f_blocks as u64).min(MAX_BLOCKS)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::os::unix::fs::MetadataExt;
+    use std::path::Path;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const DEVICE: u32 = 0x0900;
+    const BLOCK: u64 = 4096;
+
+    fn record(owner: u64, first: u64, count: u64) -> Record {
+        Record {
+            device: DEVICE,
+            flags: OF_SPECIAL_OWNER,
+            physical: first * BLOCK,
+            owner,
+            length: count * BLOCK,
+            ..Record::zeroed()
+        }
+    }
+
+    fn layout(records: &[Record]) -> Layout {
+        let mut map = Map::new(DEVICE, BLOCK as u32);
+        records.iter().for_each(|r| map.add(r));
+        map.finish(0)
+    }
+
+    fn places(layout: &Layout) -> Vec<(u64, u64, Origin)> {
+        let place = |r: &super::super::Range| (r.first, r.count, r.origin);
+        layout.ranges.iter().map(place).collect()
+    }
+
+    /// Two groups with flex_bg.
+    fn sound() -> Vec<Record> {
+        vec![
+            record(OWN_FS, 0, 1),
+            record(OWN_GDT, 1, 1),
+            record(OWN_RESV_GDT, 2, 30),
+            record(OWN_BLKBM, 32, 2),
+            record(OWN_INOBM, 34, 2),
+            record(OWN_INODES, 36, 100),
+            record(owner(0, 2), 136, 864),
+            record(owner(0, 1), 1000, 64536),
+        ]
+    }
+
+    #[test]
+    fn records_in_any_order_are_the_same_places() {
+        let want = [
+            (0, 1, Origin::Superblock),
+            (1, 31, Origin::GroupDescriptors),
+            (32, 2, Origin::BlockBitmap),
+            (34, 2, Origin::InodeBitmap),
+            (36, 100, Origin::InodeTable),
+        ];
+        let mut records = sound();
+        for _ in 0..records.len() {
+            records.rotate_left(3);
+            let layout = layout(&records);
+            assert_eq!(places(&layout), want);
+            assert_eq!((layout.groups, layout.blocks), (Some(2), 65536));
+            assert_eq!(layout.journal, Journal::Unknown);
+            assert_eq!(layout.notes.len(), 1, "{:?}", layout.notes);
+            assert!(layout.notes[0].contains("learned as they are written"));
+        }
+    }
+
+    #[test]
+    fn overlaps_are_resolved_and_noted() {
+        let mut records = sound();
+        records.push(record(OWN_INODES, 30, 10));
+        let layout = layout(&records);
+        assert_eq!(places(&layout)[3], (34, 2, Origin::InodeBitmap));
+        assert!(layout.notes[1].starts_with("10 blocks are claimed more than once"));
+        // Nor is a block bitmap that is told twice two groups.
+        let mut records = sound();
+        records.push(record(OWN_BLKBM, 32, 1));
+        records.push(record(OWN_INOBM, 34, 1));
+        assert_eq!(super::tests::layout(&records).groups, None);
+    }
+
+    #[test]
+    fn impossible_numbers_are_left_out_and_counted() {
+        let mut records = sound();
+        let odd = |physical, length| Record {
+            physical,
+            length,
+            ..record(OWN_INODES, 0, 0)
+        };
+        records.extend([
+            odd(u64::MAX - 4095, 4096),
+            odd(MAX_BLOCKS * BLOCK, BLOCK),
+            odd(0, MAX_BLOCKS.wrapping_mul(BLOCK).wrapping_add(BLOCK)),
+            odd(0, 0),
+            odd(512, BLOCK),
+            odd(0, 512),
+        ]);
+        let layout = layout(&records);
+        assert_eq!(places(&layout), places(&super::tests::layout(&sound())));
+        assert_eq!(layout.blocks, 65536);
+        assert!(
+            layout.notes[1].starts_with("6 records of"),
+            "{:?}",
+            layout.notes
+        );
+    }
+
+    #[test]
+    fn an_external_journal_is_no_place_here() {
+        let mut records = sound();
+        records.push(Record {
+            device: DEVICE + 1,
+            ..record(OWN_LOG, 0, 1000)
+        });
+        let layout = layout(&records);
+        assert_eq!(layout.journal, Journal::External { uuid: None });
+        assert_eq!(places(&layout), places(&super::tests::layout(&sound())));
+    }
+
+    #[test]
+    fn the_boot_block_is_metadata() {
+        let mut map = Map::new(DEVICE, 1024);
+        map.add(&Record {
+            physical: 1024,
+            length: 1024,
+            ..record(OWN_FS, 0, 0)
+        });
+        let layout = map.finish(0);
+        assert_eq!(layout.origin_of(0), Some(Origin::OtherMetadata));
+        assert_eq!(layout.origin_of(1), Some(Origin::Superblock));
+    }
+
+    /// A kernel that has `records`, `page` of them a call.
+    fn kernel(
+        records: Vec<Record>,
+        page: usize,
+    ) -> impl FnMut(Record) -> Result<Vec<Record>, Error> {
+        move |low| {
+            let from = (low.device, low.physical + low.length);
+            let behind = |r: &&Record| (r.device, r.physical) >= from;
+            Ok(records.iter().filter(behind).take(page).copied().collect())
+        }
+    }
+
+    #[test]
+    fn pages_join() {
+        let want = layout(&sound());
+        for page in 1..10 {
+            for flags in [OF_SPECIAL_OWNER, OF_SPECIAL_OWNER | OF_LAST] {
+                let mut records = sound();
+                records.last_mut().unwrap().flags = flags;
+                let mut map = Map::new(DEVICE, BLOCK as u32);
+                walk(&mut map, 100, kernel(records, page)).unwrap();
+                assert_eq!(map.finish(0).ranges, want.ranges);
+            }
+        }
+    }
+
+    #[test]
+    fn a_walk_that_does_not_advance_is_an_error() {
+        let walked = |limit, answer: Vec<Record>| {
+            let mut map = Map::new(DEVICE, BLOCK as u32);
+            let error = walk(&mut map, limit, |_| Ok(answer.clone())).unwrap_err();
+            let message = error.to_string();
+            assert!(!message.contains('\n'));
+            message
+        };
+        assert!(walked(100, sound()).contains("goes back to byte"));
+        assert!(walked(100, vec![record(OWN_FS, 0, 0)]).contains("goes back"));
+        let overflows = Record {
+            physical: u64::MAX,
+            ..record(OWN_FS, 0, 1)
+        };
+        assert!(walked(100, vec![overflows]).contains("goes back"));
+        assert!(walked(8, sound()).contains("does not end after 8 records"));
+        assert!(walked(8, vec![]).contains("is empty"));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_kernel_says_the_promises_hold(
+            records in prop::collection::vec(
+                (0_u32..2, 0_u32..64, any::<bool>(), 0_u64..100, any::<u64>(), 0_u64..40, any::<u64>(), 0_usize..9),
+                0..60,
+            ),
+        ) {
+            let owners = [
+                OWN_FS, OWN_LOG, OWN_INODES, OWN_GDT, OWN_RESV_GDT, OWN_BLKBM, OWN_INOBM,
+                owner(0, 1), owner(0, 2),
+            ];
+            let records: Vec<_> = records
+                .into_iter()
+                .map(|(other, flags, wild, first, physical, count, length, i)| Record {
+                    device: DEVICE + other,
+                    flags,
+                    physical: if wild { physical } else { first * BLOCK },
+                    length: if wild { length } else { count * BLOCK },
+                    ..record(owners[i], 0, 0)
+                })
+                .collect();
+            let layout = layout(&records);
+            for pair in layout.ranges.windows(2) {
+                prop_assert!(pair[0].end() <= pair[1].first);
+                prop_assert!(pair[0].end() < pair[1].first || pair[0].origin != pair[1].origin);
+            }
+            prop_assert!(layout.ranges.last().map_or(0, |r| r.end()) <= layout.blocks);
+            let mut pages = records.chunks(7);
+            let mut map = Map::new(DEVICE, BLOCK as u32);
+            let _ = walk(&mut map, 1000, |_| Ok(pages.next().unwrap_or_default().to_vec()));
+        }
+    }
+
+    fn device_of(path: &str) -> (u32, u32) {
+        let dev = std::fs::metadata(path).unwrap().dev();
+        (major(dev), minor(dev))
+    }
+
+    #[test]
+    fn mounts_that_are_not_it() {
+        let error = |path: &str, device| {
+            let error = Layout::from_mount(Path::new(path), device).unwrap_err();
+            error.to_string()
+        };
+        let message = error("/proc", device_of("/proc"));
+        assert!(message.contains("magic 0x9fa0"), "{message}");
+        let message = error("/nonexistent", (0, 0));
+        assert!(message.starts_with("cannot open the mount point"));
+        let message = error("/", (4095, 1));
+        assert!(
+            message.contains("not 4095:1") || message.contains("magic"),
+            "{message}"
+        );
+    }
+
+    /// On the real root filesystem: what has to fit together whatever it holds.
+    #[test]
+    fn the_root_of_this_machine() {
+        let layout = match Layout::from_mount(Path::new("/"), device_of("/")) {
+            Ok(layout) => layout,
+            Err(why @ (Error::NotExtMount { .. } | Error::GetFsmap { .. })) => {
+                eprintln!("SKIPPED: the root of this machine has no layout to look at: {why}");
+                return;
+            }
+            Err(why) => panic!("{why}"),
+        };
+        let mut blocks = BTreeMap::new();
+        for range in &layout.ranges {
+            *blocks.entry(range.origin).or_insert(0) += range.count;
+        }
+        let groups = u64::from(layout.groups.unwrap());
+        assert_eq!(blocks[&Origin::BlockBitmap], groups);
+        assert_eq!(blocks[&Origin::InodeBitmap], groups);
+        assert_eq!(blocks[&Origin::InodeTable] % groups, 0);
+        assert_eq!(
+            layout.origin_of(u64::from(layout.block_size == 1024)),
+            Some(Origin::Superblock)
+        );
+        // A bitmap has a block, so a group has at most that many bits of blocks (without bigalloc).
+        let per_group = layout.blocks.div_ceil(groups);
+        assert!(
+            per_group.next_power_of_two() <= u64::from(layout.block_size) * 8,
+            "{per_group}"
+        );
+        assert_eq!(layout.notes.len(), 1, "{:?}", layout.notes);
+        for pair in layout.ranges.windows(2) {
+            assert!(pair[0].end() <= pair[1].first);
+        }
+        eprintln!(
+            "/: {} blocks, {groups} groups, {} ranges, {blocks:?}",
+            layout.blocks,
+            layout.ranges.len()
+        );
+    }
+}

@@ -1,0 +1,189 @@
+//! What a device holds, by its magic numbers, so that a caller can say "XFS on the array". Must not
+//! judge whether the thing found is intact.
+
+use std::fmt;
+use std::io;
+
+use super::features::{compat, incompat, ro_compat};
+use super::read::{Fields, ReadAt};
+
+/// What a device holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FsKind {
+    /// No journal, nothing of ext3's or ext4's.
+    Ext2,
+    /// A journal, nothing of ext4's.
+    Ext3,
+    /// At least one feature that only ext4 has.
+    Ext4,
+    /// An external jbd2 journal.
+    JournalDevice,
+    /// XFS.
+    Xfs,
+    /// btrfs.
+    Btrfs,
+    /// Swap space.
+    Swap,
+    /// An LVM2 physical volume.
+    Lvm2,
+    /// A LUKS container, version 1 or 2.
+    Luks,
+    /// A member of an md array (superblock 0.90, 1.0, 1.1 or 1.2).
+    MdMember,
+}
+
+impl fmt::Display for FsKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Ext2 => "ext2",
+            Self::Ext3 => "ext3",
+            Self::Ext4 => "ext4",
+            Self::JournalDevice => "an external ext4 journal",
+            Self::Xfs => "XFS",
+            Self::Btrfs => "btrfs",
+            Self::Swap => "swap space",
+            Self::Lvm2 => "an LVM2 physical volume",
+            Self::Luks => "a LUKS container",
+            Self::MdMember => "a member of an md array",
+        })
+    }
+}
+
+/// `s_magic`, fs/ext4/ext4.h `EXT4_SUPER_MAGIC`.
+pub(super) const EXT_MAGIC: u16 = 0xef53;
+/// Byte of the superblock's first field on every block size.
+pub(super) const EXT_SUPERBLOCK_AT: u64 = 1024;
+/// drivers/md: `MD_SB_MAGIC`.
+const MD_MAGIC: u32 = 0xa92b_4efc;
+
+/// ext2's and ext3's own features, as libblkid draws the line (superblocks/ext.c).
+const EXT3_RO_COMPAT: u32 = ro_compat::SPARSE_SUPER | ro_compat::LARGE_FILE | ro_compat::BTREE_DIR;
+const EXT3_INCOMPAT: u32 = incompat::FILETYPE | incompat::RECOVER | incompat::META_BG;
+
+/// Which of the family a superblock with these features is.
+pub(super) fn ext_kind(has: u32, incompat_bits: u32, ro: u32) -> FsKind {
+    if incompat_bits & incompat::JOURNAL_DEV != 0 {
+        FsKind::JournalDevice
+    } else if ro & !EXT3_RO_COMPAT != 0 || incompat_bits & !EXT3_INCOMPAT != 0 {
+        FsKind::Ext4
+    } else if has & compat::HAS_JOURNAL != 0 {
+        FsKind::Ext3
+    } else {
+        FsKind::Ext2
+    }
+}
+
+/// What `dev` holds; `None` when no magic fits.
+///
+/// Containers come before filesystems: a filesystem's old superblock may survive inside one (a RAID 1
+/// member with its superblock at the end begins like the filesystem on the array).
+pub fn identify(dev: &dyn ReadAt) -> io::Result<Option<FsKind>> {
+    let size = dev.size()?;
+    let has = |at: u64, magic: &[u8]| -> io::Result<bool> {
+        let mut found = [0; 16];
+        let found = &mut found[..magic.len()];
+        if at
+            .checked_add(magic.len() as u64)
+            .is_none_or(|end| end > size)
+        {
+            return Ok(false);
+        }
+        dev.read_at(at, found)?;
+        Ok(found == magic)
+    };
+    // 1.1 at 0, 1.2 at 4 KiB, 1.0 in the last 8 to 12 KiB (md.c:super_1_load), 0.90 in the last
+    // 64 to 128 KiB (md.c:calc_dev_sboffset).
+    let md_places = [
+        Some(0),
+        Some(4096),
+        size.checked_sub(8192).map(|at| at & !4095),
+        (size & !0xffff).checked_sub(0x1_0000),
+    ];
+    for at in md_places.into_iter().flatten() {
+        if has(at, &MD_MAGIC.to_le_bytes())? {
+            return Ok(Some(FsKind::MdMember));
+        }
+    }
+    // The label may be in any of the first four sectors (lvm2, lib/label/label.h).
+    for sector in 0..4 {
+        if has(sector * 512, b"LABELONE")? && has(sector * 512 + 24, b"LVM2 001")? {
+            return Ok(Some(FsKind::Lvm2));
+        }
+    }
+    for (at, magic, kind) in [
+        (0, &b"LUKS\xba\xbe"[..], FsKind::Luks),
+        (0, b"XFSB", FsKind::Xfs),
+        (0x1_0040, b"_BHRfS_M", FsKind::Btrfs),
+    ] {
+        if has(at, magic)? {
+            return Ok(Some(kind));
+        }
+    }
+    if size >= 2 * EXT_SUPERBLOCK_AT && has(EXT_SUPERBLOCK_AT + 0x38, &EXT_MAGIC.to_le_bytes())? {
+        let mut raw = [0; 12];
+        dev.read_at(EXT_SUPERBLOCK_AT + 0x5c, &mut raw)?;
+        let f = Fields(&raw);
+        return Ok(Some(ext_kind(f.u32(0), f.u32(4), f.u32(8))));
+    }
+    // At the end of the first page, and a page may have 4 to 64 KiB.
+    for page in [4096, 8192, 16384, 32768, 65536] {
+        if has(page - 10, b"SWAPSPACE2")? || has(page - 10, b"SWAP-SPACE")? {
+            return Ok(Some(FsKind::Swap));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FsKind, identify};
+
+    fn with(at: usize, magic: &[u8]) -> Option<FsKind> {
+        let mut image = vec![0; 256 << 10];
+        image[at..at + magic.len()].copy_from_slice(magic);
+        identify(&image.as_slice()).unwrap()
+    }
+
+    #[test]
+    fn magics() {
+        assert_eq!(with(0, b""), None);
+        assert_eq!(with(0, b"XFSB"), Some(FsKind::Xfs));
+        assert_eq!(with(0, b"LUKS\xba\xbe"), Some(FsKind::Luks));
+        assert_eq!(with(0x10040, b"_BHRfS_M"), Some(FsKind::Btrfs));
+        assert_eq!(with(4086, b"SWAPSPACE2"), Some(FsKind::Swap));
+        assert_eq!(with(65526, b"SWAPSPACE2"), Some(FsKind::Swap));
+        assert_eq!(with(1080, &[0x53, 0xef]), Some(FsKind::Ext2));
+        let md = 0xa92b_4efc_u32.to_le_bytes();
+        for at in [0, 4096, (256 << 10) - 8192, 192 << 10] {
+            assert_eq!(with(at, &md), Some(FsKind::MdMember), "at {at}");
+        }
+        let mut label = [0; 32];
+        label[..8].copy_from_slice(b"LABELONE");
+        label[24..].copy_from_slice(b"LVM2 001");
+        assert_eq!(with(512, &label), Some(FsKind::Lvm2));
+    }
+
+    #[test]
+    fn the_family_is_told_by_features() {
+        let ext = |has: u32, incompat: u32, ro: u32| {
+            let mut sb = vec![0x53, 0xef];
+            sb.resize(0x5c - 0x38, 0);
+            for word in [has, incompat, ro] {
+                sb.extend(word.to_le_bytes());
+            }
+            with(1080, &sb)
+        };
+        assert_eq!(ext(0x38, 0x2, 0x3), Some(FsKind::Ext2));
+        assert_eq!(ext(0x3c, 0x2, 0x3), Some(FsKind::Ext3));
+        assert_eq!(ext(0x3c, 0x2c2, 0x46b), Some(FsKind::Ext4));
+        assert_eq!(ext(0x38, 0x42, 0x3), Some(FsKind::Ext4));
+        assert_eq!(ext(0, 0x8, 0), Some(FsKind::JournalDevice));
+    }
+
+    #[test]
+    fn an_empty_or_tiny_device_is_nothing() {
+        for len in [0, 1, 512, 1079, 1082, 4097] {
+            assert_eq!(identify(&vec![0; len].as_slice()).unwrap(), None);
+        }
+    }
+}

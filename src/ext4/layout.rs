@@ -1,0 +1,339 @@
+//! All places of a filesystem together. Reads the superblock, every group descriptor and the few
+//! inodes that mkfs makes; must not read bitmaps, inode tables or anything else that grows with
+//! the filesystem.
+//!
+//! What is taken for what, where the vocabulary leaves it open:
+//!
+//! * Block 0 of a filesystem with 1 KiB blocks is the boot block: `other_metadata`, for it is
+//!   certainly not file data. With larger blocks bytes 0 to 1023 share block 0 with the superblock.
+//! * The extent or indirect blocks of the journal, quota and orphan inodes are `extent_tree`; the
+//!   double indirect block of the resize inode is `other_metadata`, all that hangs on it are reserved
+//!   GDT blocks and `group_descriptors`.
+//! * Quota files may grow: theirs are the blocks at the time of reading.
+//! * Where claims overlap (damage only), `ranges` says who wins, and a note says that it happened.
+
+use super::descriptors::Descriptor;
+use super::error::Error;
+use super::features::{compat, incompat};
+use super::identify::FsKind;
+use super::inode::{Inode, Mapping};
+use super::ranges::{Collector, Range};
+use super::read::ReadAt;
+use super::superblock::{Checksum, Superblock, Uuid};
+use crate::origin::Origin;
+
+/// The resize inode, `EXT4_RESIZE_INO`.
+const RESIZE_INO: u32 = 7;
+
+/// Where the journal is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Journal {
+    /// Whether there is one cannot be told: the layout is from a mount, not from the device.
+    Unknown,
+    /// There is none.
+    None,
+    /// In the filesystem.
+    Internal {
+        /// Blocks that its inode maps.
+        blocks: u64,
+    },
+    /// On another device, so it has no place here.
+    External {
+        /// UUID of that device, `None` where the layout is from a mount.
+        uuid: Option<Uuid>,
+    },
+}
+
+/// Everything with a fixed place in a filesystem.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Bytes a block: 1024 to 65536.
+    pub block_size: u32,
+    /// Blocks of the filesystem.
+    pub blocks: u64,
+    /// Block groups, `None` where they cannot be told (only from a mount).
+    pub groups: Option<u32>,
+    /// Which of the family it is; from a mount always ext4.
+    pub kind: FsKind,
+    /// The superblock it follows from, `None` where it is from a mount.
+    pub superblock: Option<Superblock>,
+    /// In blocks of the filesystem; sorted by `first`, disjoint, and merged where two of the same
+    /// origin touch. What lies in none of them is file data, directories and the like.
+    pub ranges: Vec<Range>,
+    /// Where the journal is.
+    pub journal: Journal,
+    /// What could not be placed and why, one line each; empty on a sound filesystem that was read
+    /// from its device.
+    pub notes: Vec<String>,
+}
+
+impl Layout {
+    /// Reads the layout of the filesystem that begins at byte 0 of `dev`.
+    pub fn read(dev: &dyn ReadAt) -> Result<Self, Error> {
+        let superblock = Superblock::read(dev)?;
+        let mut builder = Builder {
+            dev,
+            sb: &superblock,
+            places: Collector::default(),
+            notes: Vec::new(),
+        };
+        if let Checksum::Invalid { stored, computed } = superblock.checksum {
+            builder.notes.push(format!(
+                "s_checksum is {stored:#010x} but the superblock gives {computed:#010x}: may \
+                 happen while mounted, else check it with: e2fsck -n"
+            ));
+        }
+        builder.superblocks();
+        builder.groups()?;
+        let journal = builder.journal();
+        builder.other_inodes();
+        builder.mmp();
+        let (places, mut notes) = (builder.places, builder.notes);
+        let (ranges, overlap) = places.finish();
+        if let Some(o) = overlap {
+            notes.push(o.note());
+        }
+        Ok(Self {
+            block_size: superblock.block_size,
+            blocks: superblock.blocks_count,
+            groups: Some(superblock.groups),
+            kind: superblock.kind(),
+            superblock: Some(superblock),
+            ranges,
+            journal,
+            notes,
+        })
+    }
+
+    /// What `block` of the filesystem holds, `None` where nothing has its fixed place.
+    pub fn origin_of(&self, block: u64) -> Option<Origin> {
+        let behind = self.ranges.partition_point(|r| r.first <= block);
+        let range = self.ranges.get(behind.checked_sub(1)?)?;
+        (block < range.end()).then_some(range.origin)
+    }
+}
+
+/// Descriptors of one kind that point to an impossible place.
+struct Misplaced {
+    origin: Origin,
+    blocks: u64,
+    count: u64,
+    first: (u32, u64),
+}
+
+struct Builder<'a> {
+    dev: &'a dyn ReadAt,
+    sb: &'a Superblock,
+    places: Collector,
+    notes: Vec<String>,
+}
+
+impl Builder<'_> {
+    /// Adds blocks as far as they lie in the filesystem: its last group may be cut short.
+    fn push_clipped(&mut self, first: u64, count: u64, origin: Origin) {
+        let room = self.sb.blocks_count.saturating_sub(first);
+        self.places.push(first, count.min(room), origin);
+    }
+
+    /// The boot block, superblocks and group descriptors with their backups: all that follows from
+    /// the superblock alone.
+    fn superblocks(&mut self) {
+        let sb = self.sb;
+        self.places
+            .push(0, sb.superblock_block(), Origin::OtherMetadata);
+        let old_gdt = u64::from(sb.old_gdt_blocks()) + u64::from(sb.reserved_gdt_blocks);
+        for group in (0..sb.groups).filter(|&group| sb.has_super(group)) {
+            let at = sb.group_super_block(group);
+            self.push_clipped(at, 1, Origin::Superblock);
+            if !sb.in_meta_bg(group) {
+                self.push_clipped(at + 1, old_gdt, Origin::GroupDescriptors);
+            }
+        }
+        if sb.has_incompat(incompat::META_BG) {
+            for nr in sb.first_meta_bg..sb.gdt_blocks() {
+                for block in sb.meta_bg_blocks(nr) {
+                    self.push_clipped(block, 1, Origin::GroupDescriptors);
+                }
+            }
+        }
+    }
+
+    /// Bitmaps and inode tables, as the descriptors say.
+    fn groups(&mut self) -> Result<(), Error> {
+        let sb = self.sb;
+        let mut misplaced = [
+            (Origin::BlockBitmap, 1),
+            (Origin::InodeBitmap, 1),
+            (Origin::InodeTable, u64::from(sb.inode_table_blocks())),
+        ]
+        .map(|(origin, blocks)| Misplaced {
+            origin,
+            blocks,
+            count: 0,
+            first: (0, 0),
+        });
+        let flex = sb.has_incompat(incompat::FLEX_BG);
+        // super.c:ext4_check_descriptors: not on the primary superblock or its descriptors, and
+        // without flex_bg in the group itself.
+        let taken = sb.superblock_block() + u64::from(sb.primary_gdt_blocks());
+        let places = &mut self.places;
+        sb.for_each_descriptor(self.dev, &mut |group, descriptor| {
+            let Descriptor {
+                block_bitmap,
+                inode_bitmap,
+                inode_table,
+            } = descriptor;
+            let (low, high) = if flex {
+                (0, sb.blocks_count)
+            } else {
+                let first = sb.group_first_block(group);
+                (
+                    first,
+                    (first + u64::from(sb.blocks_per_group)).min(sb.blocks_count),
+                )
+            };
+            for (at, kind) in [block_bitmap, inode_bitmap, inode_table]
+                .into_iter()
+                .zip(&mut misplaced)
+            {
+                if at > taken && at >= low && at.saturating_add(kind.blocks) <= high {
+                    places.push(at, kind.blocks, kind.origin);
+                } else {
+                    if kind.count == 0 {
+                        kind.first = (group, at);
+                    }
+                    kind.count += 1;
+                }
+            }
+        })?;
+        for m in misplaced.iter().filter(|m| m.count > 0) {
+            self.notes.push(format!(
+                "{} of {} groups say that their {} is where it cannot be, first group {} (block {}), \
+                 and are left out: check it with: e2fsck -n",
+                m.count, sb.groups, m.origin, m.first.0, m.first.1
+            ));
+        }
+        Ok(())
+    }
+
+    /// Adds the blocks of an inode and a note of what is wrong with it.
+    fn push_mapping(&mut self, name: &str, mapping: &Mapping, origin: Origin) {
+        for &(first, count) in &mapping.data {
+            self.places.push(first, count, origin);
+        }
+        for &(first, count) in &mapping.tree {
+            self.places.push(first, count, Origin::ExtentTree);
+        }
+        if let Some(what) = &mapping.first_bad {
+            self.notes.push(format!(
+                "the map of the {name} has {} bad entries, which are left out, the first: {what}",
+                mapping.bad
+            ));
+        }
+    }
+
+    fn journal(&mut self) -> Journal {
+        let sb = self.sb;
+        if !sb.has_compat(compat::HAS_JOURNAL) {
+            return Journal::None;
+        }
+        if sb.journal_inum == 0 {
+            return Journal::External {
+                uuid: Some(sb.journal_uuid),
+            };
+        }
+        let own = Inode::read(self.dev, sb, sb.journal_inum)
+            .map_err(|why| (why, Mapping::default()))
+            .and_then(|inode| self.whole(&inode));
+        let mapping = own.unwrap_or_else(|(why, partial)| {
+            let backup = sb.journal_backup.and_then(|b| {
+                let inode = Inode::from_map(b.i_block, b.size);
+                self.whole(&inode).ok()
+            });
+            let (instead, mapping) = match backup {
+                Some(mapping) => ("its copy in the superblock is used", mapping),
+                None => (
+                    "there is no good copy, so the journal is incomplete here",
+                    partial,
+                ),
+            };
+            self.notes.push(format!(
+                "journal inode {} cannot be trusted: {why}; {instead}: check it with: e2fsck -n",
+                sb.journal_inum
+            ));
+            mapping
+        });
+        self.push_mapping("journal", &mapping, Origin::Journal);
+        Journal::Internal {
+            blocks: mapping.blocks(),
+        }
+    }
+
+    /// The map of a journal inode if all of it is there; else why not, and what there is.
+    fn whole(&self, inode: &Inode) -> Result<Mapping, (String, Mapping)> {
+        if !inode.is_regular() {
+            let why = format!("it is not a regular file (mode {:o})", inode.mode);
+            return Err((why, Mapping::default()));
+        }
+        let mapping = inode.map(self.dev, self.sb);
+        let bytes = mapping.blocks().saturating_mul(self.sb.block_size.into());
+        if mapping.bad > 0 || bytes == 0 || bytes < inode.size {
+            let why = format!("it maps {bytes} of its {} bytes", inode.size);
+            return Err((why, mapping));
+        }
+        Ok(mapping)
+    }
+
+    /// Quota files, the orphan file and the resize inode.
+    fn other_inodes(&mut self) {
+        let sb = self.sb;
+        let [user, group, project] = sb.quota_inums;
+        for (name, ino) in [
+            ("user quota file", user),
+            ("group quota file", group),
+            ("project quota file", project),
+            ("orphan file", sb.orphan_file_inum),
+        ] {
+            if ino == 0 {
+                continue;
+            }
+            match Inode::read(self.dev, sb, ino) {
+                Ok(inode) => {
+                    let mapping = inode.map(self.dev, sb);
+                    self.push_mapping(name, &mapping, Origin::OtherMetadata);
+                }
+                Err(why) => self.unreadable(name, ino, &why),
+            }
+        }
+        if sb.has_compat(compat::RESIZE_INODE) {
+            match Inode::read(self.dev, sb, RESIZE_INO) {
+                // 0 where there is nothing reserved.
+                Ok(inode) if inode.double_indirect() == 0 => {}
+                Ok(inode) => self.push_single("resize inode", inode.double_indirect()),
+                Err(why) => self.unreadable("resize inode", RESIZE_INO, &why),
+            }
+        }
+    }
+
+    fn mmp(&mut self) {
+        if self.sb.mmp_block != 0 {
+            self.push_single("MMP block", self.sb.mmp_block);
+        }
+    }
+
+    /// Adds one block of `other_metadata`.
+    fn push_single(&mut self, name: &str, block: u64) {
+        if block > self.sb.superblock_block() && block < self.sb.blocks_count {
+            self.places.push(block, 1, Origin::OtherMetadata);
+        } else {
+            self.notes.push(format!(
+                "the {name} names block {block}, which cannot be, and is left out: check it with: e2fsck -n"
+            ));
+        }
+    }
+
+    fn unreadable(&mut self, name: &str, ino: u32, why: &str) {
+        self.notes
+            .push(format!("the {name} (inode {ino}) is left out: {why}"));
+    }
+}

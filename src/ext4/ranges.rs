@@ -1,0 +1,253 @@
+//! Ranges of blocks with an origin: collecting them in few pieces, sorting, merging, and deciding
+//! who wins where a damaged filesystem claims a block twice. Knows nothing of disks.
+
+use crate::origin::Origin;
+
+/// A run of blocks of one origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// First block, counted from the start of the filesystem.
+    pub first: u64,
+    /// Blocks, never 0.
+    pub count: u64,
+    /// What they hold.
+    pub origin: Origin,
+}
+
+impl Range {
+    /// First block behind the range.
+    pub fn end(&self) -> u64 {
+        self.first + self.count
+    }
+}
+
+/// Who wins where two claims overlap, strongest first. What follows from the superblock alone is
+/// surest, then what a group descriptor says, then what an inode says; extents before the blocks of
+/// less sure inodes.
+const PRECEDENCE: [Origin; 8] = [
+    Origin::Superblock,
+    Origin::GroupDescriptors,
+    Origin::BlockBitmap,
+    Origin::InodeBitmap,
+    Origin::InodeTable,
+    Origin::Journal,
+    Origin::ExtentTree,
+    Origin::OtherMetadata,
+];
+const RANKS: usize = PRECEDENCE.len();
+
+fn rank(origin: Origin) -> usize {
+    PRECEDENCE
+        .iter()
+        .position(|&o| o == origin)
+        .unwrap_or(RANKS - 1)
+}
+
+/// Blocks that were claimed more than once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Overlap {
+    pub blocks: u64,
+    /// The first such block.
+    pub first: u64,
+    /// The claim that won there.
+    pub won: Origin,
+}
+
+impl Overlap {
+    /// What the layout's notes say of it.
+    pub fn note(self) -> String {
+        format!(
+            "{} blocks are claimed more than once, the first is {} (counted as {}): check it with: e2fsck -n",
+            self.blocks, self.first, self.won
+        )
+    }
+}
+
+/// Takes ranges in any order. With flex_bg the descriptors of neighbouring groups name
+/// neighbouring blocks, so one run an origin is kept open and memory follows the merged ranges, not
+/// the groups.
+#[derive(Default)]
+pub(super) struct Collector {
+    open: [Option<Range>; RANKS],
+    closed: Vec<Range>,
+}
+
+impl Collector {
+    /// Adds `count` blocks (0 adds nothing); `origin` must be one that has fixed places.
+    pub fn push(&mut self, first: u64, count: u64, origin: Origin) {
+        debug_assert!(PRECEDENCE.contains(&origin));
+        if count == 0 {
+            return;
+        }
+        match &mut self.open[rank(origin)] {
+            Some(open) if open.end() == first => open.count += count,
+            slot => {
+                let new = Range {
+                    first,
+                    count,
+                    origin,
+                };
+                self.closed.extend(slot.replace(new));
+            }
+        }
+    }
+
+    /// Sorted, disjoint, merged.
+    pub fn finish(mut self) -> (Vec<Range>, Option<Overlap>) {
+        self.closed.extend(self.open.into_iter().flatten());
+        let mut raw = self.closed;
+        raw.sort_unstable_by_key(|r| (r.first, rank(r.origin)));
+        let mut out = Vec::new();
+        let mut overlap = None;
+        let mut rest = raw.as_slice();
+        while let Some(head) = rest.first() {
+            let mut end = head.end();
+            let mut len = 1;
+            while let Some(next) = rest.get(len).filter(|r| r.first < end) {
+                end = end.max(next.end());
+                len += 1;
+            }
+            let (cluster, behind) = rest.split_at(len);
+            if len == 1 {
+                append(&mut out, *head);
+            } else {
+                sweep(cluster, &mut out, &mut overlap);
+            }
+            rest = behind;
+        }
+        out.shrink_to_fit();
+        (out, overlap)
+    }
+}
+
+/// Appends a range that begins at or behind the end of the last one.
+fn append(out: &mut Vec<Range>, range: Range) {
+    match out.last_mut() {
+        Some(last) if last.end() == range.first && last.origin == range.origin => {
+            last.count += range.count;
+        }
+        _ => out.push(range),
+    }
+}
+
+/// Resolves ranges that overlap: walks all their edges and gives each piece to the strongest claim.
+fn sweep(cluster: &[Range], out: &mut Vec<Range>, overlap: &mut Option<Overlap>) {
+    let mut edges: Vec<(u64, usize, bool)> = cluster
+        .iter()
+        .flat_map(|r| {
+            let rank = rank(r.origin);
+            [(r.first, rank, true), (r.end(), rank, false)]
+        })
+        .collect();
+    edges.sort_unstable();
+    let mut claims = [0_usize; RANKS];
+    let mut from = 0;
+    for (at, rank, opens) in edges {
+        if let Some(won) = claims.iter().position(|&n| n > 0).filter(|_| at > from) {
+            let (count, origin) = (at - from, PRECEDENCE[won]);
+            append(
+                out,
+                Range {
+                    first: from,
+                    count,
+                    origin,
+                },
+            );
+            if claims.iter().sum::<usize>() > 1 {
+                overlap
+                    .get_or_insert(Overlap {
+                        blocks: 0,
+                        first: from,
+                        won: origin,
+                    })
+                    .blocks += count;
+            }
+        }
+        from = at;
+        if opens {
+            claims[rank] += 1;
+        } else {
+            claims[rank] -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::{Collector, PRECEDENCE, Range, rank};
+    use crate::origin::Origin;
+
+    #[test]
+    fn neighbours_of_one_origin_merge_across_others() {
+        let mut c = Collector::default();
+        for group in 0..16 {
+            c.push(100 + group, 1, Origin::BlockBitmap);
+            c.push(116 + group, 1, Origin::InodeBitmap);
+            c.push(132 + 512 * group, 512, Origin::InodeTable);
+        }
+        assert_eq!(c.closed.len(), 0, "nothing is kept but the open runs");
+        let (ranges, overlap) = c.finish();
+        assert_eq!(overlap, None);
+        let want = [(100, 16), (116, 16), (132, 8192)];
+        assert_eq!(
+            ranges
+                .iter()
+                .map(|r| (r.first, r.count))
+                .collect::<Vec<_>>(),
+            want
+        );
+    }
+
+    #[test]
+    fn the_stronger_claim_cuts_the_weaker() {
+        let mut c = Collector::default();
+        c.push(0, 100, Origin::Journal);
+        c.push(40, 10, Origin::Superblock);
+        let (ranges, overlap) = c.finish();
+        let (first, second, third) = (ranges[0], ranges[1], ranges[2]);
+        assert_eq!((first.first, first.count), (0, 40));
+        assert_eq!((second.count, second.origin), (10, Origin::Superblock));
+        assert_eq!((third.first, third.count), (50, 50));
+        let overlap = overlap.unwrap();
+        assert_eq!((overlap.blocks, overlap.first), (10, 40));
+        assert_eq!(overlap.won, Origin::Superblock);
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_are_what_painting_block_by_block_gives(
+            claims in prop::collection::vec((0_u64..300, 0_u64..40, 0_usize..8), 0..60),
+        ) {
+            let mut collector = Collector::default();
+            let mut painted: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+            for &(first, count, rank) in &claims {
+                collector.push(first, count, PRECEDENCE[rank]);
+                for block in first..first + count {
+                    painted.entry(block).or_default().push(rank);
+                }
+            }
+            let (ranges, overlap) = collector.finish();
+            for pair in ranges.windows(2) {
+                prop_assert!(pair[0].end() <= pair[1].first);
+                prop_assert!(pair[0].end() < pair[1].first || pair[0].origin != pair[1].origin);
+            }
+            let got: BTreeMap<u64, usize> = ranges
+                .iter()
+                .flat_map(|r: &Range| (r.first..r.end()).map(|b| (b, rank(r.origin))))
+                .collect();
+            let want = painted.iter().filter_map(|(&b, r)| Some((b, *r.iter().min()?))).collect();
+            prop_assert_eq!(got, want);
+            // A claim that repeats inside one open run still counts as claimed twice.
+            let twice = painted.values().filter(|r| r.len() > 1).count() as u64;
+            prop_assert_eq!(overlap.map_or(0, |o| o.blocks), twice);
+            prop_assert_eq!(
+                overlap.map(|o| o.first),
+                painted.iter().find(|(_, r)| r.len() > 1).map(|(&b, _)| b)
+            );
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! An array as sysfs describes it: /sys/block/mdX/md (Documentation/admin-guide/md.rst; drivers/md/md.c, `md_attr_*`).
+//! A disk without md becomes an array of one.
+
+use std::path::Path;
+
+use super::blocks::{Block, Blocks, Kind};
+use super::places;
+use super::project::Projector;
+use super::sys::{Sys, attribute, names, number};
+use super::types::{Array, BeforeReshape, Member, QueueFacts};
+
+/// What is needed to describe an array.
+pub(super) struct Reader<'a> {
+    pub sys: &'a Sys,
+    pub blocks: &'a Blocks,
+    pub projector: &'a Projector<'a>,
+    /// One line each for what could not be found out.
+    pub notes: Vec<String>,
+}
+
+/// Sectors of a file that counts KiB.
+fn kib(path: impl AsRef<Path>) -> Option<u64> {
+    number::<u64>(path)?.checked_mul(2)
+}
+
+/// md prints `new (old)` while a reshape changes a number.
+fn new_and_old(path: impl AsRef<Path>) -> Option<(i64, i64)> {
+    let text = attribute(path)?;
+    let (new, old) = match text.split_once(" (") {
+        Some((new, old)) => (new, old.trim_end_matches(')')),
+        None => (text.as_str(), text.as_str()),
+    };
+    Some((new.trim().parse().ok()?, old.trim().parse().ok()?))
+}
+
+/// `done / todo`; md also says `none` and `delayed`.
+pub(super) fn progress(text: &str) -> Option<(u64, u64)> {
+    let (done, todo) = text.split_once('/')?;
+    Some((done.trim().parse().ok()?, todo.trim().parse().ok()?))
+}
+
+/// md's state words: comma separated.
+pub(super) fn words(text: &str) -> Vec<String> {
+    text.split(',')
+        .map(str::trim)
+        .filter(|w| !w.is_empty())
+        .map(str::to_string)
+        .collect()
+}
+
+impl Reader<'_> {
+    /// An md array.
+    pub fn md(&mut self, block: &Block) -> Array {
+        let md = block.dir.join("md");
+        let text = |name: &str| attribute(md.join(name));
+        let level = text("level").unwrap_or_default();
+        let layout = new_and_old(md.join("layout")).unwrap_or((0, 0));
+        let chunk = new_and_old(md.join("chunk_size")).unwrap_or((0, 0));
+        let disks = new_and_old(md.join("raid_disks")).unwrap_or((0, 0));
+        let layout_of = |n: i64| match (level.as_str(), n) {
+            // Not in the superblock: the module's parameter decided when the array was assembled (raid0.c,
+            // create_strip_zones). It matters only when members differ in size.
+            ("raid0", n) if n <= 0 => {
+                number(self.sys.path("/sys/module/raid0/parameters/default_layout")).unwrap_or(0)
+            }
+            (_, n) => u32::try_from(n).unwrap_or(0),
+        };
+        let chunk_of = |bytes: i64| u32::try_from(bytes / 512).unwrap_or(0);
+        let disks_of = |n: i64| u32::try_from(n).unwrap_or(0);
+        let reshape_position = number(md.join("reshape_position"));
+        let mut array = Array {
+            name: block.name.clone(),
+            dev: block.dev,
+            sectors: block.sectors,
+            layout: layout_of(layout.0),
+            chunk_sectors: chunk_of(chunk.0),
+            raid_disks: disks_of(disks.0),
+            component_sectors: kib(md.join("component_size")).unwrap_or(0),
+            metadata: text("metadata_version").filter(|v| v != "none"),
+            array_state: text("array_state").unwrap_or_default(),
+            degraded: number(md.join("degraded")).unwrap_or(0),
+            sync_action: text("sync_action"),
+            sync_completed: text("sync_completed").and_then(|t| progress(&t)),
+            reshape_position,
+            before_reshape: reshape_position.map(|_: u64| BeforeReshape {
+                layout: layout_of(layout.1),
+                chunk_sectors: chunk_of(chunk.1),
+                raid_disks: disks_of(disks.1),
+                backwards: text("reshape_direction").as_deref() == Some("backwards"),
+            }),
+            consistency_policy: text("consistency_policy"),
+            members: Vec::new(),
+            filesystems: Vec::new(),
+            level,
+        };
+        array.members = names(&md)
+            .iter()
+            .filter_map(|entry| Some(self.member(&md.join(entry), entry.strip_prefix("dev-")?)))
+            .collect();
+        array.members.sort_by(|a, b| {
+            let key = |m: &Member| (m.slot.unwrap_or(u32::MAX), is_replacement(m));
+            (key(a), &a.name).cmp(&(key(b), &b.name))
+        });
+        self.nested(&array);
+        let mut notes = places::fill(self.sys, &md, &mut array, self.blocks);
+        self.notes.append(&mut notes);
+        array
+    }
+
+    /// `dir` is md/dev-NAME.
+    fn member(&mut self, dir: &Path, name: &str) -> Member {
+        // By number first: the name of the directory is that of the device when it was added.
+        let block = attribute(dir.join("block/dev"))
+            .and_then(|t| self.blocks.get(super::Dev::parse(&t)?))
+            .or_else(|| self.blocks.named(name));
+        let mut member = match block {
+            Some(block) => self.device(block),
+            None => {
+                self.notes.push(format!(
+                    "{name}: md still lists this member, but the device has gone from the machine"
+                ));
+                Member {
+                    name: name.to_string(),
+                    ..Member::default()
+                }
+            }
+        };
+        member.state = attribute(dir.join("state")).map_or_else(Vec::new, |t| words(&t));
+        // A journal device's slot reads "journal", a spare's "none".
+        member.slot = number(dir.join("slot"));
+        member.data_offset = number(dir.join("offset")).unwrap_or(0);
+        member.new_data_offset = number(dir.join("new_offset")).unwrap_or(member.data_offset);
+        member.data_sectors = kib(dir.join("size")).unwrap_or(0);
+        let ppl = |f: &str| number::<u64>(dir.join(f)).filter(|n| *n > 0);
+        member.ppl = ppl("ppl_sector").zip(ppl("ppl_size"));
+        member
+    }
+
+    /// The device part of a member: which disk carries its requests, from which sector on.
+    fn device(&mut self, block: &Block) -> Member {
+        let mut disk = self.blocks.disk_of(block);
+        let mut start = match block.kind {
+            Kind::Partition { start, .. } => start,
+            _ => 0,
+        };
+        if !disk.is_base() {
+            // dm beneath md (multipath is a base). Requests are made at the disk if the whole lies on one in one piece.
+            match self.projector.project(block).as_deref() {
+                Ok([one]) => {
+                    disk = self.blocks.get(one.base).unwrap_or(disk);
+                    start = one.segment.array_sector;
+                }
+                Ok(many) => self.notes.push(format!(
+                    "{}: this member is in {} pieces on the disks beneath: its requests are not followed down to them",
+                    block.name,
+                    many.len()
+                )),
+                Err(why) => self.notes.push(format!("{}: {why}", block.name)),
+            }
+        }
+        Member {
+            name: block.name.clone(),
+            dev: block.dev,
+            disk: disk.dev,
+            disk_name: disk.name.clone(),
+            start,
+            sectors: block.sectors,
+            queue: queue(&disk.dir),
+            ..Member::default()
+        }
+    }
+
+    fn nested(&mut self, array: &Array) {
+        let is_md = |m: &&Member| {
+            self.blocks
+                .get(m.disk)
+                .is_some_and(|b| matches!(b.kind, Kind::Md { .. }))
+        };
+        let below: Vec<&str> = array
+            .members
+            .iter()
+            .filter(is_md)
+            .map(|m| m.disk_name.as_str())
+            .collect();
+        if !below.is_empty() {
+            self.notes.push(format!(
+                "{} is built on md arrays ({}): its IO is followed down to them, not to the disks beneath",
+                array.name,
+                below.join(", ")
+            ));
+        }
+    }
+
+    /// A disk without md.
+    pub fn single(&mut self, block: &Block) -> Array {
+        let beneath = self.blocks.slaves_of_disk(block);
+        if !beneath.is_empty() {
+            self.notes.push(format!(
+                "{} is made of {}: raidtrace looks at {0} only, not at what is beneath it",
+                block.name,
+                beneath.join(", ")
+            ));
+        }
+        let member = Member {
+            slot: Some(0),
+            state: vec!["in_sync".into()],
+            data_sectors: block.sectors,
+            ..self.device(block)
+        };
+        Array {
+            name: block.name.clone(),
+            dev: block.dev,
+            sectors: block.sectors,
+            level: "single".into(),
+            raid_disks: 1,
+            array_state: "active".into(),
+            members: vec![member],
+            ..Array::default()
+        }
+    }
+}
+
+/// While a member is being replaced, two have its slot: the one that is read comes first.
+fn is_replacement(member: &Member) -> bool {
+    member.state.iter().any(|w| w == "replacement")
+}
+
+/// `dir` is /sys/block/X.
+fn queue(dir: &Path) -> QueueFacts {
+    let tags: Vec<u32> = names(dir.join("mq"))
+        .iter()
+        .filter_map(|hctx| number(dir.join("mq").join(hctx).join("nr_tags")))
+        .collect();
+    let flag = |name: &str| number::<u32>(dir.join("queue").join(name)).is_some_and(|n| n != 0);
+    QueueFacts {
+        nr_hw_queues: tags.len() as u32,
+        nr_tags: tags.iter().copied().max().unwrap_or(0),
+        iostats: flag("iostats"),
+        // `none [mq-deadline] kyber`; without a choice just `none`.
+        scheduler: attribute(dir.join("queue/scheduler")).map(|text| {
+            let chosen = text
+                .split_whitespace()
+                .find_map(|w| w.strip_prefix('[')?.strip_suffix(']'));
+            chosen.unwrap_or(&text).to_string()
+        }),
+        rotational: flag("rotational"),
+        bio_based: tags.is_empty(),
+    }
+}

@@ -1,0 +1,318 @@
+//! Device mapper tables: which sectors of which device a mapped device consists of.
+//!
+//! They are not in sysfs; the kernel gives them to root by an ioctl on /dev/mapper/control
+//! (include/uapi/linux/dm-ioctl.h, DM_TABLE_STATUS). The text of a dm-crypt table holds the key: it is asked for with
+//! DM_SECURE_DATA_FLAG, which makes the kernel wipe its copies, ours is wiped here, and no [`Target`] keeps any of it.
+
+use std::fs::File;
+use std::io;
+
+use rustix::ioctl::{self, opcode};
+
+use super::types::Dev;
+
+/// One entry of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// First sector of the mapped device that it is for.
+    pub start: u64,
+    /// Number of sectors.
+    pub sectors: u64,
+    /// What it does with them.
+    pub map: Map,
+}
+
+/// What a target does with its sectors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Map {
+    /// They lie at this sector of this device, in order. dm-linear, and dm-crypt, which changes what is in them only.
+    To(Dev, u64),
+    /// They are dealt out to these in turn, so many sectors at a time (dm-stripe).
+    Striped(u64, Vec<(Dev, u64)>),
+    /// Something whose places cannot be told from the table: the target type.
+    Opaque(String),
+}
+
+/// Where tables come from: the kernel, or a test.
+pub trait DmTables {
+    /// The live table of a mapped device.
+    ///
+    /// # Errors
+    /// What the kernel said: not permitted without CAP_SYS_ADMIN, no such device.
+    fn table(&self, dev: Dev) -> io::Result<Vec<Target>>;
+}
+
+impl Target {
+    /// From a target's type and parameters as the kernel prints them (Documentation/admin-guide/device-mapper/).
+    pub fn parse(start: u64, sectors: u64, kind: &str, params: &str) -> Self {
+        let words: Vec<&str> = params.split_whitespace().collect();
+        let at = |i: usize| {
+            Some((
+                Dev::parse(words.get(i)?)?,
+                words.get(i + 1)?.parse::<u64>().ok()?,
+            ))
+        };
+        let map = match kind {
+            // <device> <offset>
+            "linear" => at(0).map(|(dev, offset)| Map::To(dev, offset)),
+            // <cipher> <key> <iv offset> <device> <offset> ...
+            "crypt" => at(3).map(|(dev, offset)| Map::To(dev, offset)),
+            // <stripes> <chunk> (<device> <offset>)*
+            "striped" => (|| {
+                let stripes: usize = words.first()?.parse().ok()?;
+                let chunk: u64 = words.get(1)?.parse().ok()?;
+                let legs: Vec<_> = (1..=stripes.min(words.len()))
+                    .map(|i| at(2 * i))
+                    .collect::<Option<_>>()?;
+                (chunk > 0 && legs.len() == stripes && stripes > 0)
+                    .then_some(Map::Striped(chunk, legs))
+            })(),
+            _ => None,
+        };
+        Self {
+            start,
+            sectors,
+            map: map.unwrap_or_else(|| Map::Opaque(kind.to_string())),
+        }
+    }
+}
+
+/// The kernel's own tables.
+pub struct Ioctl;
+
+/// sizeof(struct dm_ioctl); the fields that we use, by their offset in it.
+const HEADER: usize = 312;
+const DATA_SIZE: usize = 12;
+const DATA_START: usize = 16;
+const TARGET_COUNT: usize = 20;
+const FLAGS: usize = 28;
+const DEV: usize = 40;
+/// sizeof(struct dm_target_spec): u64 start, u64 length, s32 status, u32 next, char type[16]; parameters follow.
+const SPEC: usize = 40;
+
+const DM_STATUS_TABLE_FLAG: u32 = 1 << 4;
+const DM_BUFFER_FULL_FLAG: u32 = 1 << 8;
+const DM_NOFLUSH_FLAG: u32 = 1 << 11;
+const DM_SECURE_DATA_FLAG: u32 = 1 << 15;
+
+/// Tables beyond this (some 100,000 linear targets) are given up.
+const LARGEST: usize = 16 << 20;
+
+impl DmTables for Ioctl {
+    fn table(&self, dev: Dev) -> io::Result<Vec<Target>> {
+        let control = File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/mapper/control")?;
+        let mut size = 64 << 10;
+        while size <= LARGEST {
+            // u64s, because the kernel's struct is aligned to them.
+            let mut words = vec![0u64; size / 8];
+            let answer = table_status(&control, dev, bytemuck::cast_slice_mut(&mut words));
+            // The key of a dm-crypt device may be in it. black_box: or the compiler sees that nobody reads it again.
+            words.fill(0);
+            std::hint::black_box(&words);
+            if let Some(targets) = answer? {
+                return Ok(targets);
+            }
+            size *= 4;
+        }
+        Err(io::Error::other("its table is larger than 16 MiB"))
+    }
+}
+
+/// Asks once; `None` when the buffer is too small.
+fn table_status(control: &File, dev: Dev, buffer: &mut [u8]) -> io::Result<Option<Vec<Target>>> {
+    let size = buffer.len() as u32;
+    let mut put = |at: usize, bytes: &[u8]| buffer[at..at + bytes.len()].copy_from_slice(bytes);
+    // Interface 4.0.0: the kernel accepts any minor version up to its own.
+    put(0, &4u32.to_ne_bytes());
+    put(DATA_START, &(HEADER as u32).to_ne_bytes());
+    let flags = DM_STATUS_TABLE_FLAG | DM_NOFLUSH_FLAG | DM_SECURE_DATA_FLAG;
+    put(FLAGS, &flags.to_ne_bytes());
+    // huge_encode_dev (include/linux/kdev_t.h).
+    let (major, minor) = (u64::from(dev.major), u64::from(dev.minor));
+    let encoded = (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12);
+    put(DEV, &encoded.to_ne_bytes());
+    put(DATA_SIZE, &size.to_ne_bytes());
+
+    // SAFETY: the buffer begins with a struct dm_ioctl whose data_size is the buffer's length, which bounds what the
+    // kernel writes (drivers/md/dm-ioctl.c, copy_params and ctl_ioctl).
+    unsafe { ioctl::ioctl(control, TableStatus(buffer)) }?;
+
+    if u32_at(buffer, FLAGS).unwrap_or(0) & DM_BUFFER_FULL_FLAG != 0 {
+        return Ok(None);
+    }
+    parse_answer(buffer)
+        .map(Some)
+        .ok_or_else(|| io::Error::other("the kernel's answer makes no sense"))
+}
+
+/// A `struct dm_ioctl` with `target_count` times a `struct dm_target_spec` and its parameters behind it.
+fn parse_answer(buffer: &[u8]) -> Option<Vec<Target>> {
+    let data = buffer.get(u32_at(buffer, DATA_START)? as usize..)?;
+    let mut targets = Vec::new();
+    let mut at = 0;
+    for _ in 0..u32_at(buffer, TARGET_COUNT)? {
+        let spec = data.get(at..)?;
+        targets.push(Target::parse(
+            u64_at(spec, 0)?,
+            u64_at(spec, 8)?,
+            std::str::from_utf8(until_nul(spec.get(24..SPEC)?)).ok()?,
+            std::str::from_utf8(until_nul(&spec[SPEC..])).ok()?,
+        ));
+        // When the kernel answers, `next` counts from the first target; it must lead on or we would not end.
+        let next = u32_at(spec, 20)? as usize;
+        if next <= at {
+            break;
+        }
+        at = next;
+    }
+    Some(targets)
+}
+
+fn until_nul(bytes: &[u8]) -> &[u8] {
+    bytes.split(|b| *b == 0).next().unwrap_or_default()
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    let b = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_ne_bytes(b.try_into().ok()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    let b = bytes.get(at..at.checked_add(8)?)?;
+    Some(u64::from_ne_bytes(b.try_into().ok()?))
+}
+
+/// `DM_TABLE_STATUS`: _IOWR(0xfd, 12, struct dm_ioctl).
+struct TableStatus<'a>(&'a mut [u8]);
+
+// SAFETY: the opcode is the one above; the pointer stays valid for the call because the buffer is borrowed for it, and
+// the output is what the kernel left in that buffer.
+unsafe impl ioctl::Ioctl for TableStatus<'_> {
+    type Output = ();
+    const IS_MUTATING: bool = true;
+
+    fn opcode(&self) -> ioctl::Opcode {
+        opcode::read_write::<[u8; HEADER]>(0xfd, 12)
+    }
+
+    fn as_ptr(&mut self) -> *mut std::ffi::c_void {
+        self.0.as_mut_ptr().cast()
+    }
+
+    unsafe fn output_from_ptr(
+        _: ioctl::IoctlOutput,
+        _: *mut std::ffi::c_void,
+    ) -> rustix::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MD: Dev = Dev {
+        major: 9,
+        minor: 127,
+    };
+
+    #[test]
+    fn the_targets_we_know() {
+        let map = |kind, params| Target::parse(0, 100, kind, params).map;
+        assert_eq!(map("linear", "9:127 2048"), Map::To(MD, 2048));
+        assert_eq!(
+            map(
+                "crypt",
+                "aes-xts-plain64 :64:logon:cryptsetup:x 0 9:127 32768 1 allow_discards"
+            ),
+            Map::To(MD, 32768)
+        );
+        assert_eq!(
+            map("striped", "2 128 9:127 0 8:16 2048"),
+            Map::Striped(
+                128,
+                vec![
+                    (MD, 0),
+                    (
+                        Dev {
+                            major: 8,
+                            minor: 16
+                        },
+                        2048
+                    )
+                ]
+            )
+        );
+        for (kind, params) in [
+            ("linear", ""),
+            ("linear", "9:127"),
+            ("striped", "2 0 9:127 0 9:127 0"),
+            ("striped", "3 128 9:127 0"),
+            ("striped", "0 128"),
+            ("striped", "18446744073709551615 1 9:127 0"),
+            ("thin", "253:2 1"),
+        ] {
+            assert_eq!(
+                map(kind, params),
+                Map::Opaque(kind.into()),
+                "{kind} {params}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_call_is_dm_table_status() {
+        // What the C macro gives: 0xc138fd0c (x86-64 and arm64).
+        let opcode = ioctl::Ioctl::opcode(&TableStatus(&mut []));
+        assert_eq!(opcode, 0xc138_fd0c);
+        // No device has number 0:0, so an error whatever this machine has.
+        assert!(Ioctl.table(Dev::default()).is_err());
+    }
+
+    /// As drivers/md/dm-ioctl.c, retrieve_status lays them out: `next` from the first spec, each aligned to 8.
+    fn answer(targets: &[(u64, u64, &str, &str)]) -> Vec<u8> {
+        let mut b = vec![0u8; HEADER];
+        b[DATA_START..DATA_START + 4].copy_from_slice(&(HEADER as u32).to_ne_bytes());
+        b[TARGET_COUNT..TARGET_COUNT + 4].copy_from_slice(&(targets.len() as u32).to_ne_bytes());
+        for (start, sectors, kind, params) in targets {
+            let spec = b.len();
+            b.extend(start.to_ne_bytes());
+            b.extend(sectors.to_ne_bytes());
+            b.extend([0; 8]);
+            let mut name = [0u8; 16];
+            name[..kind.len()].copy_from_slice(kind.as_bytes());
+            b.extend(name);
+            b.extend(params.as_bytes());
+            b.resize((b.len() + 1).next_multiple_of(8), 0);
+            let next = (b.len() - HEADER) as u32;
+            b[spec + 20..spec + 24].copy_from_slice(&next.to_ne_bytes());
+        }
+        b
+    }
+
+    #[test]
+    fn an_answer_of_two_targets() {
+        let b = answer(&[(0, 8, "linear", "9:127 2048"), (8, 16, "thin", "253:2 1")]);
+        let targets = parse_answer(&b).unwrap();
+        assert_eq!(targets.len(), 2);
+        assert_eq!(targets[0].map, Map::To(MD, 2048));
+        assert_eq!((targets[1].start, targets[1].sectors), (8, 16));
+        assert_eq!(parse_answer(&b[..b.len() - 60]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_panics(b in proptest::collection::vec(any::<u8>(), 0..600)) {
+            let _ = parse_answer(&b);
+        }
+
+        #[test]
+        fn no_parameters_panic(kind in "linear|crypt|striped|x", params in "[0-9: a-]{0,60}") {
+            let _ = Target::parse(u64::MAX, u64::MAX, &kind, &params);
+        }
+    }
+}

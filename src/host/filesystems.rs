@@ -1,0 +1,134 @@
+//! Which filesystems lie on an array or disk, and where on it.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::blocks::{Block, Blocks};
+use super::mounts::{self, MountLine};
+use super::project::{Piece, Projector};
+use super::sys::{Sys, names, natural};
+use super::types::{Dev, Filesystem, Mount};
+
+/// A filesystem and what is known of its place, before it is cut up by array.
+pub(super) struct Mounted {
+    pub dev: Dev,
+    pub name: String,
+    pub mounts: Vec<Mount>,
+    /// The arrays and disks that it lies on.
+    pub bases: Vec<Dev>,
+}
+
+/// The block device of a mount: its own number, or the source's where the filesystem has an anonymous one (btrfs).
+pub(super) fn device_of(sys: &Sys, blocks: &Blocks, line: &MountLine) -> Option<Dev> {
+    if line.dev.major != 0 {
+        return blocks.get(line.dev).map(|b| b.dev);
+    }
+    let source = line.source.as_os_str();
+    source
+        .as_bytes()
+        .starts_with(b"/dev/")
+        .then(|| device_at(sys, blocks, Path::new(source)))
+        .flatten()
+}
+
+/// The block device that a path of /dev names, symbolic links followed.
+pub(super) fn device_at(sys: &Sys, blocks: &Blocks, path: &Path) -> Option<Dev> {
+    let real = sys.path(path).canonicalize().ok();
+    if let Some(dev) = real.as_deref().and_then(node) {
+        return blocks.get(dev).map(|b| b.dev);
+    }
+    // A tree of a test has no device nodes: by name then.
+    let named = real.map_or_else(|| path.to_path_buf(), |p| sys.outside(&p));
+    if sys.is_live() && named == path {
+        return None;
+    }
+    let name = named.strip_prefix("/dev").ok()?;
+    let mapped = name.strip_prefix("mapper").ok().and_then(Path::to_str);
+    mapped
+        .and_then(|n| blocks.mapped(n))
+        .or_else(|| blocks.named(name.to_str()?))
+        .map(|b| b.dev)
+}
+
+/// The number of a block device node.
+pub(super) fn node(path: &Path) -> Option<Dev> {
+    let stat = rustix::fs::stat(path).ok()?;
+    let is_block = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_block_device();
+    is_block.then(|| Dev {
+        major: rustix::fs::major(stat.st_rdev),
+        minor: rustix::fs::minor(stat.st_rdev),
+    })
+}
+
+/// All filesystems on block devices, in the order of their names.
+pub(super) fn all(sys: &Sys, blocks: &Blocks, lines: &[MountLine]) -> Vec<Mounted> {
+    let devices: Vec<Option<Dev>> = lines.iter().map(|l| device_of(sys, blocks, l)).collect();
+    let mut found: Vec<Dev> = devices.iter().flatten().copied().collect();
+    // ext4 lists what it has mounted in whatever mount namespace: a container's filesystem is not in our mountinfo.
+    found.extend(
+        names(sys.path("/sys/fs/ext4"))
+            .iter()
+            .filter_map(|name| Some(blocks.named(name)?.dev)),
+    );
+    found.sort_unstable();
+    found.dedup();
+    let mut all: Vec<Mounted> = found
+        .into_iter()
+        .filter_map(|dev| {
+            let mine: Vec<MountLine> = lines
+                .iter()
+                .zip(&devices)
+                .filter(|(_, d)| **d == Some(dev))
+                .map(|(l, _)| l.clone())
+                .collect();
+            Some(Mounted {
+                dev,
+                name: blocks.get(dev)?.name.clone(),
+                mounts: mounts::of_device(&mine, |_| true),
+                bases: blocks.bases(dev).iter().map(|b| b.dev).collect(),
+            })
+        })
+        .collect();
+    all.sort_by(|a, b| natural(&a.name).cmp(&natural(&b.name)));
+    all
+}
+
+/// What of `mounted` lies on `base`.
+pub(super) fn on(
+    base: &Block,
+    mounted: &[Mounted],
+    blocks: &Blocks,
+    projector: &Projector<'_>,
+) -> Vec<Filesystem> {
+    mounted
+        .iter()
+        .filter(|m| m.bases.contains(&base.dev))
+        .filter_map(|m| {
+            let pieces = projector.project(blocks.get(m.dev)?);
+            let (segments, note) = match pieces {
+                Ok(pieces) => (on_base(&pieces, base.dev), None),
+                Err(why) => (Vec::new(), Some(why)),
+            };
+            // sysfs says that it stands on this base, its table that it does not use it (a log device, say).
+            if segments.is_empty() && note.is_none() {
+                return None;
+            }
+            Some(Filesystem {
+                name: m.name.clone(),
+                dev: m.dev,
+                segments,
+                mounts: m.mounts.clone(),
+                stack: blocks.describe(m.dev),
+                note,
+            })
+        })
+        .collect()
+}
+
+fn on_base(pieces: &[Piece], base: Dev) -> Vec<super::Segment> {
+    pieces
+        .iter()
+        .filter(|p| p.base == base)
+        .map(|p| p.segment)
+        .collect()
+}

@@ -1,0 +1,35 @@
+//! What this machine has: block devices, md arrays and their members, filesystems and mounts.
+//!
+//! Owns: reading sysfs, /proc, device mapper tables and md superblocks, and making plain data of them ([`Topology`]).
+//! Knows nothing of BPF, of what lies inside a filesystem, or of how md computes addresses. Starts no program and parses
+//! no program's output. Whatever a file holds, it does not panic: what cannot be read is left out and said in a note.
+
+mod array;
+mod blocks;
+mod cgroup;
+pub mod dm;
+mod error;
+mod filesystems;
+mod mounts;
+mod places;
+mod project;
+mod resolve;
+mod stat;
+mod state;
+pub mod superblock;
+mod sys;
+pub mod task;
+mod types;
+
+#[cfg(test)]
+mod tests;
+
+pub use cgroup::Cgroups;
+pub use error::HostError;
+pub use resolve::resolve;
+pub use stat::{DiskStat, StatFile};
+pub use state::{ArrayState, MemberState};
+pub use sys::Sys;
+pub use types::{
+    Array, BeforeReshape, Dev, Filesystem, Member, Mount, QueueFacts, Segment, Topology,
+};

@@ -1,0 +1,152 @@
+//! /proc/self/mountinfo (Documentation/filesystems/proc.rst, 3.5): which block device is mounted where.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use super::types::{Dev, Mount};
+
+/// A line of mountinfo.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MountLine {
+    /// The filesystem's device number; major 0 when it has no block device of its own (btrfs, tmpfs, nfs).
+    pub dev: Dev,
+    /// The directory of the filesystem that is mounted; `/` but for bind mounts and subvolumes.
+    pub root: PathBuf,
+    pub mount: Mount,
+    /// What was mounted: `/dev/md127`, `tmpfs`, `server:/export`.
+    pub source: OsString,
+}
+
+/// The lines that can be read; others are skipped.
+pub(super) fn parse(mountinfo: &[u8]) -> Vec<MountLine> {
+    mountinfo
+        .split(|b| *b == b'\n')
+        .filter_map(parse_line)
+        .collect()
+}
+
+/// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`: the fields before the dash are
+/// six and any number of optional ones.
+fn parse_line(line: &[u8]) -> Option<MountLine> {
+    let fields: Vec<&[u8]> = line
+        .split(|b| *b == b' ')
+        .filter(|f| !f.is_empty())
+        .collect();
+    let dash = 6 + fields.get(6..)?.iter().position(|f| *f == b"-")?;
+    let (fstype, source) = (fields.get(dash + 1)?, fields.get(dash + 2)?);
+    let mut options = lossy(fields[5]);
+    for option in lossy(fields.get(dash + 3).copied().unwrap_or_default()).split(',') {
+        if !option.is_empty() && !options.split(',').any(|o| o == option) {
+            options.push(',');
+            options.push_str(option);
+        }
+    }
+    Some(MountLine {
+        dev: Dev::parse(std::str::from_utf8(fields[2]).ok()?)?,
+        root: OsString::from_vec(unescape(fields[3])).into(),
+        mount: Mount {
+            path: OsString::from_vec(unescape(fields[4])).into(),
+            fstype: lossy(fstype),
+            options,
+        },
+        source: OsString::from_vec(unescape(source)),
+    })
+}
+
+fn lossy(field: &[u8]) -> String {
+    String::from_utf8_lossy(&unescape(field)).into_owned()
+}
+
+/// The kernel writes space, tab, newline, backslash and `#` as `\ooo` (fs/proc_namespace.c, mangle).
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&first, tail)) = rest.split_first() {
+        let octal = tail.get(..3).filter(|d| {
+            first == b'\\' && d[0] <= b'3' && d.iter().all(|c| (b'0'..=b'7').contains(c))
+        });
+        match octal {
+            Some(d) => {
+                out.push((d[0] - b'0') << 6 | (d[1] - b'0') << 3 | (d[2] - b'0'));
+                rest = &tail[3..];
+            }
+            None => {
+                out.push(first);
+                rest = tail;
+            }
+        }
+    }
+    out
+}
+
+/// The mount that is seen at `path`: the last one made there hides those before it.
+pub(super) fn at<'a>(mounts: &'a [MountLine], path: &Path) -> Option<&'a MountLine> {
+    mounts.iter().rev().find(|m| m.mount.path == path)
+}
+
+/// The mount that the file `path` belongs to: the longest mount point that is its beginning.
+pub(super) fn above<'a>(mounts: &'a [MountLine], path: &Path) -> Option<&'a MountLine> {
+    path.ancestors().find_map(|dir| at(mounts, dir))
+}
+
+/// Where a device is mounted. Bind mounts of a part of it (a host of containers has hundreds) only if there is no other.
+pub(super) fn of_device(mounts: &[MountLine], device: impl Fn(&MountLine) -> bool) -> Vec<Mount> {
+    let mine: Vec<&MountLine> = mounts.iter().filter(|m| device(m)).collect();
+    let whole = |m: &&&MountLine| m.root.as_os_str().as_bytes() == b"/";
+    let any_whole = mine.iter().any(|m| whole(&m));
+    let mut found: Vec<Mount> = Vec::new();
+    for m in mine.iter().filter(|m| !any_whole || whole(m)) {
+        if found.iter().all(|f| f.path != m.mount.path) {
+            found.push(m.mount.clone());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spaces_and_optional_fields() {
+        let lines = parse(
+            b"36 35 9:127 / /srv/two\\040words rw,noatime master:1 shared:2 - ext4 /dev/md127 rw,stripe=6144\n",
+        );
+        assert_eq!(lines.len(), 1);
+        assert_eq!(
+            lines[0].dev,
+            Dev {
+                major: 9,
+                minor: 127
+            }
+        );
+        assert_eq!(lines[0].mount.path, Path::new("/srv/two words"));
+        assert_eq!(lines[0].mount.options, "rw,noatime,stripe=6144");
+        assert_eq!(lines[0].source, "/dev/md127");
+    }
+
+    #[test]
+    fn garbage_is_skipped() {
+        let text = b"\n36\n36 35 9:127 / /srv rw\n36 35 9:x / /srv rw - ext4 a b\n\xff\xfe \\4 \\999 - - - - - -\n";
+        assert_eq!(parse(text), Vec::new());
+        assert_eq!(unescape(b"\\400\\12\\"), b"\\400\\12\\");
+        assert_eq!(unescape(b"\\377"), b"\xff");
+    }
+
+    #[test]
+    fn last_mount_hides_and_longest_wins() {
+        let lines = parse(
+            b"1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /srv rw - ext4 b rw\n3 2 0:9 / /srv rw - tmpfs c rw\n",
+        );
+        assert_eq!(at(&lines, Path::new("/srv")).map(|m| m.dev.minor), Some(9));
+        assert_eq!(
+            above(&lines, Path::new("/srv/x/y")).map(|m| m.dev.minor),
+            Some(9)
+        );
+        assert_eq!(
+            above(&lines, Path::new("/srvx")).map(|m| m.dev.minor),
+            Some(1)
+        );
+    }
+}

@@ -1,0 +1,188 @@
+//! Where the sectors of a block device lie on the arrays and disks beneath it: through partitions and device mapper.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use super::blocks::{Block, Blocks, Kind};
+use super::dm::{DmTables, Map, Target};
+use super::types::{Dev, Segment};
+
+/// LVM on dm-crypt on a partition of md is four; nobody builds sixteen.
+const DEPTH: usize = 16;
+/// A striped volume has a piece for each stripe. Enough for LVM's extents on any real volume, too few for striping.
+const PIECES: usize = 1 << 16;
+
+/// A run of sectors of a device and where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// The array or disk.
+    pub base: Dev,
+    pub segment: Segment,
+}
+
+/// Projects devices on their bases; remembers tables, because every volume of a group asks for the same ones.
+pub(super) struct Projector<'a> {
+    blocks: &'a Blocks,
+    dm: &'a dyn DmTables,
+    tables: RefCell<HashMap<Dev, Result<Vec<Target>, String>>>,
+}
+
+impl<'a> Projector<'a> {
+    pub fn new(blocks: &'a Blocks, dm: &'a dyn DmTables) -> Self {
+        Self {
+            blocks,
+            dm,
+            tables: RefCell::default(),
+        }
+    }
+
+    /// All of a device, in the order of its sectors; or why it cannot be told.
+    pub fn project(&self, block: &Block) -> Result<Vec<Piece>, String> {
+        let mut pieces = Vec::new();
+        let mut budget = PIECES;
+        let whole = Segment {
+            fs_sector: 0,
+            array_sector: 0,
+            sectors: block.sectors,
+        };
+        self.walk(block.dev, whole, DEPTH, &mut budget, &mut pieces)?;
+        Ok(pieces)
+    }
+
+    /// `run` is for `array_sector` on `dev`; its `fs_sector` is that of the device asked about.
+    fn walk(
+        &self,
+        dev: Dev,
+        run: Segment,
+        depth: usize,
+        budget: &mut usize,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<(), String> {
+        if run.sectors == 0 {
+            return Ok(());
+        }
+        let block = self
+            .blocks
+            .get(dev)
+            .ok_or_else(|| format!("device {dev} beneath it is not in /sys/block"))?;
+        if depth == 0 {
+            return Err(format!("more than {DEPTH} layers of devices"));
+        }
+        *budget = budget
+            .checked_sub(1)
+            .ok_or_else(|| format!("more than {PIECES} pieces (a striped volume)"))?;
+        match &block.kind {
+            _ if block.is_base() => {
+                push(pieces, dev, run);
+                Ok(())
+            }
+            Kind::Partition { disk, start, .. } => {
+                let to = shifted(run, 0, *start, run.sectors)?;
+                self.walk(*disk, to, depth - 1, budget, pieces)
+            }
+            _ => {
+                for target in self.table(block)? {
+                    self.through(block, &target, run, depth - 1, budget, pieces)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The part of `run` that a target is for.
+    fn through(
+        &self,
+        block: &Block,
+        target: &Target,
+        run: Segment,
+        depth: usize,
+        budget: &mut usize,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<(), String> {
+        let begin = run.array_sector.max(target.start);
+        let end = run
+            .array_sector
+            .saturating_add(run.sectors)
+            .min(target.start.saturating_add(target.sectors));
+        if begin >= end {
+            return Ok(());
+        }
+        let skip = begin - run.array_sector;
+        let inside = begin - target.start;
+        match &target.map {
+            Map::To(dev, offset) => {
+                let place = offset.checked_add(inside).ok_or_else(overflow)?;
+                let to = at(run, skip, place, end - begin)?;
+                self.walk(*dev, to, depth, budget, pieces)
+            }
+            Map::Striped(chunk, legs) => {
+                let mut sector = inside;
+                let stop = end - target.start;
+                while sector < stop {
+                    let (turn, rest) = (sector / chunk, sector % chunk);
+                    let (dev, offset) = legs[(turn % legs.len() as u64) as usize];
+                    let n = (chunk - rest).min(stop - sector);
+                    let place = (turn / legs.len() as u64)
+                        .checked_mul(*chunk)
+                        .and_then(|s| s.checked_add(rest)?.checked_add(offset))
+                        .ok_or_else(overflow)?;
+                    let to = at(run, skip + (sector - inside), place, n)?;
+                    self.walk(dev, to, depth, budget, pieces)?;
+                    sector += n;
+                }
+                Ok(())
+            }
+            Map::Opaque(kind) => Err(format!(
+                "{} is made by device mapper's {kind} target, whose places raidtrace does not know",
+                block.name
+            )),
+        }
+    }
+
+    fn table(&self, block: &Block) -> Result<Vec<Target>, String> {
+        self.tables
+            .borrow_mut()
+            .entry(block.dev)
+            .or_insert_with(|| {
+                self.dm.table(block.dev).map_err(|e| {
+                    let name = &block.name;
+                    format!("the device mapper table of {name} cannot be read (it takes root): {e}")
+                })
+            })
+            .clone()
+    }
+}
+
+fn overflow() -> String {
+    "a device mapper table points beyond any disk".into()
+}
+
+/// `run` moved by `by` sectors.
+fn shifted(run: Segment, skip: u64, by: u64, sectors: u64) -> Result<Segment, String> {
+    let place = run.array_sector.checked_add(by).ok_or_else(overflow)?;
+    at(run, skip, place, sectors)
+}
+
+/// `sectors` of `run`, beginning `skip` into it, which lie at `place` one layer down.
+fn at(run: Segment, skip: u64, place: u64, sectors: u64) -> Result<Segment, String> {
+    Ok(Segment {
+        fs_sector: run.fs_sector.checked_add(skip).ok_or_else(overflow)?,
+        array_sector: place,
+        sectors,
+    })
+}
+
+/// Appends, or lengthens the last piece where the new one continues it on both sides.
+fn push(pieces: &mut Vec<Piece>, base: Dev, s: Segment) {
+    if let Some(last) = pieces.last_mut() {
+        let l = &mut last.segment;
+        if last.base == base
+            && l.fs_sector.checked_add(l.sectors) == Some(s.fs_sector)
+            && l.array_sector.checked_add(l.sectors) == Some(s.array_sector)
+        {
+            l.sectors += s.sectors;
+            return;
+        }
+    }
+    pieces.push(Piece { base, segment: s });
+}

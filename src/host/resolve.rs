@@ -1,0 +1,307 @@
+//! From what was typed to the arrays that are meant.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+use super::array::Reader;
+use super::blocks::{Block, Blocks, Kind};
+use super::error::HostError;
+use super::filesystems::{self, Mounted};
+use super::mounts::{self, MountLine};
+use super::project::Projector;
+use super::state::runs;
+use super::sys::{Sys, attribute, names, natural, table};
+use super::types::{Array, Dev, Topology};
+
+/// The arrays, and disks as arrays of one, that `targets` name: array, member, disk, partition, device mapper device or
+/// mount point. None named: every md array that holds a mounted filesystem, else every disk that does.
+///
+/// # Errors
+/// When a target cannot be found or has no disk beneath; when nothing was named and nothing is mounted from a disk.
+pub fn resolve(targets: &[String], sys: &Sys) -> Result<Topology, HostError> {
+    let machine = Machine::read(sys)?;
+    let mut chosen = BTreeSet::new();
+    for target in targets {
+        chosen.extend(machine.target(target)?);
+    }
+    if targets.is_empty() {
+        chosen = machine.default()?;
+    }
+    Ok(machine.describe(&chosen))
+}
+
+struct Machine<'a> {
+    sys: &'a Sys,
+    blocks: Blocks,
+    mounts: Vec<MountLine>,
+    mounted: Vec<Mounted>,
+}
+
+impl<'a> Machine<'a> {
+    fn read(sys: &'a Sys) -> Result<Self, HostError> {
+        let blocks = Blocks::read(sys).ok_or(HostError::NoSysfs)?;
+        let what = "/proc/self/mountinfo";
+        let mounts = table(sys.path(what)).map_err(|e| HostError::Unreadable {
+            what: what.into(),
+            why: e.to_string(),
+        })?;
+        let mounts = mounts::parse(&mounts);
+        Ok(Self {
+            mounted: filesystems::all(sys, &blocks, &mounts),
+            sys,
+            blocks,
+            mounts,
+        })
+    }
+
+    /// The arrays and disks that one target means.
+    fn target(&self, target: &str) -> Result<Vec<Dev>, HostError> {
+        if let Some(block) = self.by_name(target) {
+            return self.arrays_of(block, target);
+        }
+        if target.is_empty() {
+            return Err(not_found("\"\""));
+        }
+        let path = absolute(Path::new(target));
+        // A mount point by its spelling first: a dead network mount must not be touched.
+        if let Some(line) = mounts::at(&self.mounts, &path) {
+            return self.mount(line, target);
+        }
+        if let Some(dev) = filesystems::device_at(self.sys, &self.blocks, &path) {
+            let block = self.blocks.get(dev).ok_or_else(|| not_found(target))?;
+            return self.arrays_of(block, target);
+        }
+        let real = self
+            .sys
+            .path(&path)
+            .canonicalize()
+            .map_err(|_| not_found(target))?;
+        let real = self.sys.outside(&real);
+        if let Some(line) = mounts::at(&self.mounts, &real) {
+            return self.mount(line, target);
+        }
+        // A device node that sysfs does not have: a hidden path of a multipath device, a device just removed.
+        if filesystems::node(&self.sys.path(&real)).is_some() {
+            return Err(not_found(target));
+        }
+        let above = mounts::above(&self.mounts, &real).ok_or_else(|| not_found(target))?;
+        let target = target.to_string();
+        Err(
+            match filesystems::device_of(self.sys, &self.blocks, above) {
+                Some(_) => HostError::NotMountPoint {
+                    target,
+                    mounted: above.mount.path.clone(),
+                },
+                None => HostError::NotBlock {
+                    target,
+                    fstype: above.mount.fstype.clone(),
+                },
+            },
+        )
+    }
+
+    fn by_name(&self, target: &str) -> Option<&Block> {
+        (!target.starts_with(['/', '.']))
+            .then(|| {
+                self.blocks
+                    .named(target)
+                    .or_else(|| self.blocks.mapped(target))
+            })
+            .flatten()
+    }
+
+    fn mount(&self, line: &MountLine, target: &str) -> Result<Vec<Dev>, HostError> {
+        let dev = filesystems::device_of(self.sys, &self.blocks, line);
+        let block = dev
+            .and_then(|d| self.blocks.get(d))
+            .ok_or_else(|| HostError::NoDisk {
+                target: target.into(),
+                fstype: line.mount.fstype.clone(),
+            })?;
+        self.arrays_of(block, target)
+    }
+
+    /// The arrays that a device lies on; or that it is a member of; or the disk that it is, or is a part of.
+    fn arrays_of(&self, block: &Block, target: &str) -> Result<Vec<Dev>, HostError> {
+        let mut found = Vec::new();
+        for base in self.blocks.bases(block.dev) {
+            match base.kind {
+                Kind::Md { container: true } => return Err(self.container(base)),
+                Kind::Md { .. } => {
+                    let state = attribute(base.dir.join("md/array_state")).unwrap_or_default();
+                    if !runs(&state) {
+                        return Err(HostError::NotRunning {
+                            name: base.name.clone(),
+                            state: if state.is_empty() {
+                                "gone".into()
+                            } else {
+                                state
+                            },
+                        });
+                    }
+                    found.push(base.dev);
+                }
+                // The device is what was meant, not its whole disk: sda1 may be in another array than sda2.
+                _ => match self.arrays_with(block.dev) {
+                    arrays if arrays.is_empty() => found.push(base.dev),
+                    arrays => found.extend(arrays),
+                },
+            }
+        }
+        if found.is_empty() {
+            return Err(HostError::NothingBeneath {
+                target: target.into(),
+            });
+        }
+        Ok(found)
+    }
+
+    /// Running arrays with a member that is `dev`, is a partition of it or stands on it.
+    fn arrays_with(&self, dev: Dev) -> Vec<Dev> {
+        let has = |array: &&Block| {
+            runs(&attribute(array.dir.join("md/array_state")).unwrap_or_default())
+                && self
+                    .members(array)
+                    .any(|m| self.blocks.beneath(m.dev).iter().any(|b| b.dev == dev))
+        };
+        let arrays = self.blocks.arrays();
+        arrays.iter().copied().filter(has).map(|b| b.dev).collect()
+    }
+
+    fn members(&self, array: &Block) -> impl Iterator<Item = &Block> {
+        let md = array.dir.join("md");
+        names(&md).into_iter().filter_map(move |entry| {
+            let name = entry.strip_prefix("dev-")?.to_string();
+            attribute(md.join(&entry).join("block/dev"))
+                .and_then(|t| self.blocks.get(Dev::parse(&t)?))
+                .or_else(|| self.blocks.named(&name))
+        })
+    }
+
+    fn container(&self, container: &Block) -> HostError {
+        let inside: Vec<&str> = self
+            .blocks
+            .arrays()
+            .into_iter()
+            .filter(|a| {
+                attribute(a.dir.join("md/metadata_version"))
+                    .and_then(|v| {
+                        v.strip_prefix("external:")?
+                            .get(1..)?
+                            .split('/')
+                            .next()
+                            .map(str::to_string)
+                    })
+                    .is_some_and(|name| name == container.name)
+            })
+            .map(|a| a.name.as_str())
+            .collect();
+        HostError::Container {
+            name: container.name.clone(),
+            arrays: if inside.is_empty() {
+                "there is none".into()
+            } else {
+                inside.join(", ")
+            },
+        }
+    }
+
+    /// What is worth looking at when nobody said.
+    fn default(&self) -> Result<BTreeSet<Dev>, HostError> {
+        let bases = |keep: &dyn Fn(&Mounted, &Block) -> bool| -> BTreeSet<Dev> {
+            let pairs = self
+                .mounted
+                .iter()
+                .flat_map(|m| m.bases.iter().map(move |b| (m, *b)));
+            pairs
+                .filter(|(m, dev)| self.blocks.get(*dev).is_some_and(|b| keep(m, b)))
+                .map(|(_, dev)| dev)
+                .collect()
+        };
+        let arrays = bases(&|_, b| b.kind == Kind::Md { container: false });
+        // Every snap is a loop device with a squashfs on it, which nobody means.
+        let image = |m: &Mounted| {
+            ["squashfs", "erofs", "iso9660"]
+                .iter()
+                .any(|t| m.mounts.first().is_some_and(|f| f.fstype == *t))
+        };
+        let disks = bases(&|m, b| !matches!(b.kind, Kind::Md { .. }) && !image(m));
+        [arrays, disks]
+            .into_iter()
+            .find(|found| !found.is_empty())
+            .ok_or(HostError::Nothing)
+    }
+
+    fn describe(&self, chosen: &BTreeSet<Dev>) -> Topology {
+        let projector = Projector::new(&self.blocks, self.sys.dm());
+        let mut reader = Reader {
+            sys: self.sys,
+            blocks: &self.blocks,
+            projector: &projector,
+            notes: Vec::new(),
+        };
+        let mut arrays: Vec<Array> = Vec::new();
+        for block in chosen.iter().filter_map(|dev| self.blocks.get(*dev)) {
+            let mut array = match block.kind {
+                Kind::Md { .. } => reader.md(block),
+                _ => reader.single(block),
+            };
+            array.filesystems = filesystems::on(block, &self.mounted, &self.blocks, &projector);
+            for fs in &array.filesystems {
+                if let Some(why) = &fs.note {
+                    reader.notes.push(format!(
+                        "{}: its filesystem {} cannot be placed on it: {why}",
+                        array.name, fs.name
+                    ));
+                }
+            }
+            arrays.push(array);
+        }
+        arrays.sort_by(|a, b| natural(&a.name).cmp(&natural(&b.name)));
+        let mut notes = reader.notes;
+        notes.extend(self.others(&arrays));
+        let mut seen = BTreeSet::new();
+        notes.retain(|n| seen.insert(n.clone()));
+        Topology { arrays, notes }
+    }
+
+    /// Filesystems on a member's disk outside the array: their IO is at the same disk and will be seen as raw.
+    fn others(&self, arrays: &[Array]) -> Vec<String> {
+        let mut notes = Vec::new();
+        for array in arrays.iter().filter(|a| a.is_md()) {
+            for m in &self.mounted {
+                let shared = array
+                    .members
+                    .iter()
+                    .find(|member| member.dev != member.disk && m.bases.contains(&member.disk));
+                if let Some(member) = shared {
+                    notes.push(format!(
+                        "{} also carries {} ({}), which is not on {}",
+                        member.disk_name,
+                        m.mounts.first().map_or_else(
+                            || "a filesystem".into(),
+                            |f| f.path.display().to_string()
+                        ),
+                        m.name,
+                        array.name
+                    ));
+                }
+            }
+        }
+        notes
+    }
+}
+
+fn not_found(target: &str) -> HostError {
+    HostError::NotFound {
+        target: target.into(),
+    }
+}
+
+/// The path from the root, without `.`, doubled or trailing slashes; symbolic links and `..` are left as they are.
+fn absolute(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    path.components()
+        .filter(|c| *c != Component::CurDir)
+        .collect()
+}

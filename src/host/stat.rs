@@ -1,0 +1,172 @@
+//! A disk's own counters: /sys/block/X/stat (Documentation/block/stat.rst). Read once a second, so the file stays open.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use super::HostError;
+use super::sys::Sys;
+
+/// The counters, all since the disk came up but for [`DiskStat::in_flight`]. A sector is 512 bytes. What an older kernel
+/// does not have is 0: discards came with 4.18, flushes with 5.5.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskStat {
+    /// Reads completed.
+    pub reads: u64,
+    /// Reads merged with one that was queued.
+    pub read_merges: u64,
+    /// Sectors read.
+    pub read_sectors: u64,
+    /// Milliseconds that reads took, added up.
+    pub read_ms: u64,
+    /// Writes completed.
+    pub writes: u64,
+    /// Writes merged.
+    pub write_merges: u64,
+    /// Sectors written.
+    pub write_sectors: u64,
+    /// Milliseconds that writes took, added up.
+    pub write_ms: u64,
+    /// Requests issued and not completed, now.
+    pub in_flight: u64,
+    /// Milliseconds with at least one request in flight.
+    pub io_ticks_ms: u64,
+    /// Milliseconds that all requests waited, added up.
+    pub time_in_queue_ms: u64,
+    /// Discards completed.
+    pub discards: u64,
+    /// Discards merged.
+    pub discard_merges: u64,
+    /// Sectors discarded.
+    pub discard_sectors: u64,
+    /// Milliseconds that discards took, added up.
+    pub discard_ms: u64,
+    /// Flushes completed: those that the block layer's flush machinery sent to the disk.
+    pub flushes: u64,
+    /// Milliseconds that flushes took, added up.
+    pub flush_ms: u64,
+}
+
+impl DiskStat {
+    /// From the file's text; `None` when it has fewer than the eleven fields that every kernel has.
+    pub fn parse(text: &str) -> Option<Self> {
+        let fields: Vec<u64> = text
+            .split_whitespace()
+            .map_while(|w| w.parse().ok())
+            .collect();
+        let at = |i: usize| fields.get(i).copied().unwrap_or(0);
+        (fields.len() >= 11).then(|| Self {
+            reads: at(0),
+            read_merges: at(1),
+            read_sectors: at(2),
+            read_ms: at(3),
+            writes: at(4),
+            write_merges: at(5),
+            write_sectors: at(6),
+            write_ms: at(7),
+            in_flight: at(8),
+            io_ticks_ms: at(9),
+            time_in_queue_ms: at(10),
+            discards: at(11),
+            discard_merges: at(12),
+            discard_sectors: at(13),
+            discard_ms: at(14),
+            flushes: at(15),
+            flush_ms: at(16),
+        })
+    }
+
+    /// Requests completed, all operations: what raidtrace's own count must add up to.
+    pub fn requests(&self) -> u64 {
+        [self.reads, self.writes, self.discards, self.flushes]
+            .iter()
+            .fold(0, |sum, n| sum.saturating_add(*n))
+    }
+}
+
+/// The open file of a disk or partition.
+#[derive(Debug)]
+pub struct StatFile {
+    name: String,
+    file: File,
+}
+
+impl StatFile {
+    /// `disk` is a kernel name; `partition` one of it, or `None` for all of it.
+    ///
+    /// # Errors
+    /// [`HostError::Removed`] when there is no such disk.
+    pub fn open(sys: &Sys, disk: &str, partition: Option<&str>) -> Result<Self, HostError> {
+        let name = partition.unwrap_or(disk);
+        let mut path = sys.path("/sys/block").join(disk);
+        path.extend(partition);
+        Ok(Self {
+            file: File::open(path.join("stat")).map_err(|e| failed(name, &e))?,
+            name: name.to_string(),
+        })
+    }
+
+    /// The counters now.
+    ///
+    /// # Errors
+    /// [`HostError::Removed`] when the disk has gone since.
+    pub fn read(&self) -> Result<DiskStat, HostError> {
+        // 17 numbers of at most 20 digits.
+        let mut buffer = [0u8; 512];
+        let n = self
+            .file
+            .read_at(&mut buffer, 0)
+            .map_err(|e| failed(&self.name, &e))?;
+        std::str::from_utf8(&buffer[..n])
+            .ok()
+            .and_then(DiskStat::parse)
+            .ok_or_else(|| HostError::Unreadable {
+                what: format!("{}: its stat file in sysfs", self.name),
+                why: "not the counters of Documentation/block/stat.rst".into(),
+            })
+    }
+}
+
+fn failed(name: &str, e: &io::Error) -> HostError {
+    // kernfs answers ENODEV on an open file of a device that has gone.
+    let gone = e.kind() == io::ErrorKind::NotFound
+        || e.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error());
+    if gone {
+        HostError::Removed { name: name.into() }
+    } else {
+        HostError::Unreadable {
+            what: format!("{name}: its stat file in sysfs"),
+            why: e.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn three_generations_of_kernels() {
+        let text = "  150456    27676  7839098    43559    19034    47577 12303560    49923        0    27628    94053     6803       49   405368      518     1314       52\n";
+        let s = DiskStat::parse(text).unwrap();
+        assert_eq!(
+            (s.reads, s.write_sectors, s.io_ticks_ms),
+            (150_456, 12_303_560, 27_628)
+        );
+        assert_eq!((s.discards, s.flushes, s.flush_ms), (6_803, 1_314, 52));
+        assert_eq!(s.requests(), 150_456 + 19_034 + 6_803 + 1_314);
+        let eleven = DiskStat::parse("1 2 3 4 5 6 7 8 9 10 11").unwrap();
+        assert_eq!((eleven.time_in_queue_ms, eleven.discards), (11, 0));
+        let fifteen = DiskStat::parse("1 2 3 4 5 6 7 8 9 10 11 12 13 14 15").unwrap();
+        assert_eq!((fifteen.discard_ms, fifteen.flushes), (15, 0));
+        assert_eq!(DiskStat::parse("1 2 3 4 5 6 7 8 9 10"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "[0-9 x\n]{0,400}") {
+            let _ = DiskStat::parse(&text).map(|s| s.requests());
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The part of an array that changes while it is watched: re-read once a second, a few small files of sysfs each time.
+
+use super::HostError;
+use super::array::{progress, words};
+use super::sys::{Sys, attribute, names, number};
+use super::types::{Array, Dev};
+
+/// An array's state now. Fields as in [`Array`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArrayState {
+    /// md/array_state.
+    pub array_state: String,
+    /// md/degraded.
+    pub degraded: u32,
+    /// md/sync_action.
+    pub sync_action: Option<String>,
+    /// md/sync_completed, in sectors.
+    pub sync_completed: Option<(u64, u64)>,
+    /// md/reshape_position, in sectors of the array.
+    pub reshape_position: Option<u64>,
+    /// In the order of their names.
+    pub members: Vec<MemberState>,
+}
+
+/// A member's state now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemberState {
+    /// Kernel name.
+    pub name: String,
+    /// Its slot.
+    pub slot: Option<u32>,
+    /// md's words.
+    pub state: Vec<String>,
+}
+
+impl ArrayState {
+    /// Of an array that [`super::resolve`] found.
+    ///
+    /// # Errors
+    /// [`HostError::Stopped`] when md no longer runs it (or another array has its name now), [`HostError::Removed`] when a
+    /// disk without md has gone.
+    pub fn read(sys: &Sys, array: &Array) -> Result<Self, HostError> {
+        let dir = sys.path("/sys/block").join(&array.name);
+        let dev = attribute(dir.join("dev")).and_then(|t| Dev::parse(&t));
+        let name = array.name.clone();
+        if !array.is_md() {
+            return if dev == Some(array.dev) {
+                Ok(Self::of(array))
+            } else {
+                Err(HostError::Removed { name })
+            };
+        }
+        let md = dir.join("md");
+        let array_state = attribute(md.join("array_state")).unwrap_or_default();
+        if dev != Some(array.dev) || !runs(&array_state) {
+            return Err(HostError::Stopped { name });
+        }
+        let members = names(&md)
+            .iter()
+            .filter_map(|entry| {
+                let dir = md.join(entry);
+                Some(MemberState {
+                    name: entry.strip_prefix("dev-")?.to_string(),
+                    slot: number(dir.join("slot")),
+                    state: attribute(dir.join("state")).map_or_else(Vec::new, |t| words(&t)),
+                })
+            })
+            .collect();
+        Ok(Self {
+            array_state,
+            degraded: number(md.join("degraded")).unwrap_or(0),
+            sync_action: attribute(md.join("sync_action")),
+            sync_completed: attribute(md.join("sync_completed")).and_then(|t| progress(&t)),
+            reshape_position: number(md.join("reshape_position")),
+            members,
+        })
+    }
+
+    /// As it was when the array was found.
+    pub fn of(array: &Array) -> Self {
+        let mut members: Vec<MemberState> = array
+            .members
+            .iter()
+            .map(|m| MemberState {
+                name: m.name.clone(),
+                slot: m.slot,
+                state: m.state.clone(),
+            })
+            .collect();
+        members.sort_by(|a, b| a.name.cmp(&b.name));
+        Self {
+            array_state: array.array_state.clone(),
+            degraded: array.degraded,
+            sync_action: array.sync_action.clone(),
+            sync_completed: array.sync_completed,
+            reshape_position: array.reshape_position,
+            members,
+        }
+    }
+
+    /// `None` when it is whole and idle, else e.g. `degraded, recover 12.3 %`.
+    pub fn trouble(&self) -> Option<String> {
+        let mut said = Vec::new();
+        if matches!(
+            self.array_state.as_str(),
+            "broken" | "readonly" | "read-auto" | "suspended"
+        ) {
+            said.push(self.array_state.clone());
+        }
+        match self.degraded {
+            0 => {}
+            1 => said.push("degraded".into()),
+            n => said.push(format!("degraded by {n}")),
+        }
+        if let Some(action) = self.sync_action.as_deref().filter(|a| *a != "idle") {
+            said.push(match self.sync_completed {
+                Some((done, todo)) if todo > 0 => {
+                    format!("{action} {:.1} %", 100.0 * done as f64 / todo as f64)
+                }
+                _ => action.to_string(),
+            });
+        }
+        (!said.is_empty()).then(|| said.join(", "))
+    }
+}
+
+impl MemberState {
+    /// `None` when it is in sync, else what it is: `faulty`, `spare`, `journal`, `recovering` (a spare with a slot), ...
+    pub fn trouble(&self) -> Option<String> {
+        let has = |word: &str| self.state.iter().any(|w| w == word);
+        let word = if has("faulty") {
+            "faulty"
+        } else if has("journal") {
+            "journal"
+        } else if has("replacement") {
+            "replacement"
+        } else if has("in_sync") {
+            return None;
+        } else if self.slot.is_some() {
+            "recovering"
+        } else {
+            "spare"
+        };
+        Some(word.to_string())
+    }
+}
+
+/// Whether md serves IO in this state (drivers/md/md.c, array_state_show).
+pub(super) fn runs(array_state: &str) -> bool {
+    !matches!(array_state, "" | "clear" | "inactive")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trouble_in_words() {
+        let mut s = ArrayState {
+            array_state: "clean".into(),
+            sync_action: Some("idle".into()),
+            ..ArrayState::default()
+        };
+        assert_eq!(s.trouble(), None);
+        s.degraded = 1;
+        s.sync_action = Some("recover".into());
+        s.sync_completed = Some((123, 1000));
+        assert_eq!(s.trouble().as_deref(), Some("degraded, recover 12.3 %"));
+        s.sync_completed = Some((0, 0));
+        assert_eq!(s.trouble().as_deref(), Some("degraded, recover"));
+        let member = |slot, state: &[&str]| {
+            MemberState {
+                name: String::new(),
+                slot,
+                state: state.iter().map(|s| s.to_string()).collect(),
+            }
+            .trouble()
+        };
+        assert_eq!(member(Some(1), &["in_sync", "write_mostly"]), None);
+        assert_eq!(member(Some(1), &["spare"]).as_deref(), Some("recovering"));
+        assert_eq!(member(None, &["spare"]).as_deref(), Some("spare"));
+        assert_eq!(
+            member(None, &["faulty", "blocked"]).as_deref(),
+            Some("faulty")
+        );
+    }
+}

@@ -1,0 +1,294 @@
+//! The md superblock on a member: where its own places are (superblock, bitmap, bad-block log, partial parity log).
+//!
+//! Layout: include/uapi/linux/raid/md_p.h; what is accepted: drivers/md/md.c, super_1_load and super_90_load. All
+//! places are given as sectors of the member device. The bytes are not trusted: nothing in here panics on any.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+/// What is read of it; md itself reads and writes at most this.
+pub const SB_BYTES: usize = 4096;
+const MAGIC: u32 = 0xa92b_4efc;
+/// Offset of `dev_roles` in struct mdp_superblock_1: two bytes a device follow.
+const ROLES: usize = 256;
+
+// feature_map bits of version 1.
+const BITMAP_OFFSET: u32 = 1;
+const RESHAPE_ACTIVE: u32 = 4;
+const NEW_OFFSET: u32 = 64;
+const PPL: u32 = 1024;
+const MULTIPLE_PPLS: u32 = 2048;
+const RAID0_LAYOUT: u32 = 4096;
+
+/// On-disk format: the version that mdadm and md/metadata_version name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// 0.90: in the last 64 KiB to 128 KiB of the member.
+    V090,
+    /// 1.0: 8 KiB to 12 KiB before the member's end.
+    V10,
+    /// 1.1: at its start.
+    V11,
+    /// 1.2: 4 KiB from its start.
+    V12,
+}
+
+/// What a superblock says about the member that it is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Its first sector.
+    pub start: u64,
+    /// Its length in sectors, rounded up to the logical block as md writes it.
+    pub sectors: u64,
+    /// First data sector.
+    pub data_offset: u64,
+    /// The same after the reshape that is under way; else equal.
+    pub new_data_offset: u64,
+    /// Sectors usable for data.
+    pub data_sectors: u64,
+    /// First sector of the write-intent bitmap.
+    pub bitmap: Option<u64>,
+    /// Bad-block log: first sector and length. Space is set aside for it whether or not there are bad blocks.
+    pub bad_block_log: Option<(u64, u64)>,
+    /// Partial parity log: first sector and length.
+    pub ppl: Option<(u64, u64)>,
+    /// Layout number, if it means something: for RAID 0 only with its feature bit.
+    pub layout: Option<u32>,
+}
+
+/// Why bytes are not taken for a superblock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Reject {
+    /// Nothing like one there.
+    #[error("no md superblock there")]
+    Magic,
+    /// Torn or damaged.
+    #[error("its checksum is wrong")]
+    Checksum,
+    /// Parts of it contradict each other or the size of the device.
+    #[error("it contradicts itself: {0}")]
+    Nonsense(&'static str),
+}
+
+impl Version {
+    /// From md/metadata_version; `None` for `none` and `external:...`.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "0.90" => Some(Self::V090),
+            "1.0" => Some(Self::V10),
+            "1.1" => Some(Self::V11),
+            "1.2" => Some(Self::V12),
+            _ => None,
+        }
+    }
+
+    /// First sector of the superblock on a device of this many sectors; `None` when it is too small to have one.
+    pub fn place(self, sectors: u64) -> Option<u64> {
+        match self {
+            // MD_NEW_SIZE_SECTORS: whole 64 KiB, less 64 KiB.
+            Self::V090 => (sectors & !127).checked_sub(128),
+            Self::V10 => Some(sectors.checked_sub(16)? & !7),
+            Self::V11 => Some(0),
+            Self::V12 => Some(8),
+        }
+    }
+}
+
+/// Reads what is at the superblock's place, past the page cache where that is possible: md writes past it too, so the
+/// cache may hold what udev saw before the array was made.
+///
+/// # Errors
+/// Those of opening and reading: not root, for one.
+pub fn read(path: &Path, start: u64) -> io::Result<[u8; SB_BYTES]> {
+    let offset = start.checked_mul(512).ok_or(io::ErrorKind::InvalidInput)?;
+    // O_DIRECT wants the buffer aligned to the logical block, 4 KiB at most.
+    let mut space = vec![0u8; 2 * SB_BYTES];
+    let skip = space.as_ptr().align_offset(SB_BYTES).min(SB_BYTES);
+    let buffer = &mut space[skip..skip + SB_BYTES];
+    let flags = rustix::fs::OFlags::DIRECT | rustix::fs::OFlags::NONBLOCK;
+    let direct = File::options()
+        .read(true)
+        .custom_flags(flags.bits() as i32)
+        .open(path)
+        .and_then(|f| f.read_exact_at(buffer, offset));
+    if let Err(e) = direct {
+        if e.kind() == io::ErrorKind::PermissionDenied || e.kind() == io::ErrorKind::NotFound {
+            return Err(e);
+        }
+        File::open(path)?.read_exact_at(buffer, offset)?;
+    }
+    let mut bytes = [0; SB_BYTES];
+    bytes.copy_from_slice(buffer);
+    Ok(bytes)
+}
+
+/// Reads the superblock in `bytes`, which were found at `start` of a device of `sectors` sectors with logical blocks of
+/// `block_sectors` sectors.
+///
+/// # Errors
+/// When the kernel would not take it either.
+pub fn parse(
+    version: Version,
+    bytes: &[u8; SB_BYTES],
+    start: u64,
+    sectors: u64,
+    block_sectors: u64,
+) -> Result<Superblock, Reject> {
+    match version {
+        Version::V090 => parse_90(bytes, start),
+        _ => parse_1(version, bytes, start, sectors, block_sectors),
+    }
+}
+
+fn parse_1(
+    version: Version,
+    b: &[u8; SB_BYTES],
+    start: u64,
+    sectors: u64,
+    block_sectors: u64,
+) -> Result<Superblock, Reject> {
+    if le32(b, 0) != MAGIC || le32(b, 4) != 1 {
+        return Err(Reject::Magic);
+    }
+    let max_dev = le32(b, 220) as usize;
+    if max_dev > (SB_BYTES - ROLES) / 2 {
+        return Err(Reject::Nonsense("more devices than fit"));
+    }
+    let length = ROLES + 2 * max_dev;
+    if checksum_1(&b[..length]) != le32(b, 216) {
+        return Err(Reject::Checksum);
+    }
+    if le64(b, 144) != start {
+        return Err(Reject::Nonsense("it says it is elsewhere"));
+    }
+    let features = le32(b, 8);
+    let has = |bit| features & bit != 0;
+    let data_offset = le64(b, 128);
+    let data_sectors = le64(b, 136);
+    let length = (length as u64)
+        .div_ceil(512)
+        .next_multiple_of(block_sectors.clamp(1, 8));
+    let new_data_offset = if has(RESHAPE_ACTIVE) && has(NEW_OFFSET) {
+        data_offset
+            .checked_add_signed(i64::from(le32(b, 124) as i32))
+            .ok_or(Reject::Nonsense("new data offset before the device"))?
+    } else {
+        data_offset
+    };
+    // 1.0 has the data first and itself behind it; the others the other way round.
+    let room = if version == Version::V10 {
+        start
+    } else if data_offset.min(new_data_offset) < start + length {
+        return Err(Reject::Nonsense("data begin in the superblock"));
+    } else {
+        sectors.saturating_sub(data_offset)
+    };
+    if data_sectors < 10 {
+        return Err(Reject::Nonsense("next to no data sectors"));
+    }
+    if data_sectors > room {
+        return Err(Reject::Nonsense("data end behind the device"));
+    }
+
+    // Places relative to the superblock are signed: 1.0 has the bitmap before it.
+    let place = |offset: i64| {
+        let at = start.checked_add_signed(offset)?;
+        (offset != 0 && at < sectors).then_some(at)
+    };
+    let area = |offset: i64, length: u16| {
+        let at = place(offset)?;
+        (length > 0 && u64::from(length) <= sectors - at).then_some((at, u64::from(length)))
+    };
+    let ppl = has(PPL) || has(MULTIPLE_PPLS);
+    Ok(Superblock {
+        start,
+        sectors: length,
+        data_offset,
+        new_data_offset,
+        data_sectors,
+        // PPL and bitmap share a field; md refuses both at once.
+        bitmap: (has(BITMAP_OFFSET) && !ppl)
+            .then(|| place(i64::from(le32(b, 96) as i32)))
+            .flatten(),
+        bad_block_log: area(i64::from(le32(b, 188) as i32), le16(b, 186)),
+        ppl: ppl
+            .then(|| area(i64::from(le16(b, 96) as i16), le16(b, 98)))
+            .flatten(),
+        layout: (le32(b, 72) != 0 || has(RAID0_LAYOUT)).then(|| le32(b, 76)),
+    })
+}
+
+/// Version 0.90 is in the byte order of the machine that made it; md does not turn it round either.
+fn parse_90(b: &[u8; SB_BYTES], start: u64) -> Result<Superblock, Reject> {
+    let word = |i: usize| ne32(b, 4 * i);
+    if word(0) != MAGIC || word(1) != 0 || word(2) < 90 {
+        return Err(Reject::Magic);
+    }
+    // Generic state begins at word 32: 33 is state, 38 the checksum. Personality at 64.
+    if fold(checksum_90(b)) != fold(word(38)) {
+        return Err(Reject::Checksum);
+    }
+    let bitmap_present = word(33) & (1 << 8) != 0;
+    Ok(Superblock {
+        start,
+        sectors: 8,
+        data_offset: 0,
+        new_data_offset: 0,
+        data_sectors: start,
+        // MD_SB_BYTES behind the superblock's start (super_90_validate, default_offset).
+        bitmap: bitmap_present.then_some(start + 8),
+        bad_block_log: None,
+        ppl: None,
+        layout: (word(7) != 0).then(|| word(64)),
+    })
+}
+
+/// drivers/md/md.c, calc_sb_1_csum: the sum of the 32-bit words with the checksum's own taken as 0, carries added once.
+fn checksum_1(b: &[u8]) -> u32 {
+    let mut sum = 0u64;
+    for (i, word) in b.chunks(4).enumerate() {
+        let mut le = [0; 4];
+        le[..word.len()].copy_from_slice(word);
+        if i != 216 / 4 {
+            sum += u64::from(u32::from_le_bytes(le));
+        }
+    }
+    (sum as u32).wrapping_add((sum >> 32) as u32)
+}
+
+/// drivers/md/md.c, calc_sb_csum.
+fn checksum_90(b: &[u8; SB_BYTES]) -> u32 {
+    let sum: u64 = (0..SB_BYTES / 4)
+        .filter(|i| *i != 38)
+        .map(|i| u64::from(ne32(b, 4 * i)))
+        .sum();
+    (sum as u32).wrapping_add((sum >> 32) as u32)
+}
+
+/// drivers/md/md.c, md_csum_fold: Alpha once wrote it folded.
+fn fold(sum: u32) -> u32 {
+    let sum = (sum & 0xffff) + (sum >> 16);
+    (sum & 0xffff) + (sum >> 16)
+}
+
+fn le16(b: &[u8; SB_BYTES], at: usize) -> u16 {
+    u16::from_le_bytes([b[at], b[at + 1]])
+}
+
+fn le32(b: &[u8; SB_BYTES], at: usize) -> u32 {
+    u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]])
+}
+
+fn ne32(b: &[u8; SB_BYTES], at: usize) -> u32 {
+    u32::from_ne_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]])
+}
+
+fn le64(b: &[u8; SB_BYTES], at: usize) -> u64 {
+    u64::from(le32(b, at)) | u64::from(le32(b, at + 4)) << 32
+}
+
+#[cfg(test)]
+#[path = "superblock_tests.rs"]
+pub(crate) mod tests;

@@ -1,0 +1,7 @@
+//! The module on machines that are described in a few lines of text ([`tree::Tree`]).
+
+mod hostile;
+mod stacks;
+mod targets;
+mod topology;
+mod tree;

@@ -1,0 +1,173 @@
+//! Filesystems and members with something in between: device mapper, md on md, plain disks.
+
+use super::tree::{Tree, segments};
+
+const STACK: &str = "
+    disk sda 8:0 2000000
+    md md5 9:5 1000000 level=raid0 layout=1 chunk_size=65536 raid_disks=1 array_state=clean metadata_version=1.2
+    member md5 sda slot=0 state=in_sync offset=2048 size=500000
+    part md5p1 259:1 900000 disk=md5 number=1 start=2048
+    dm dm-0 253:0 867232 name=secret uuid=CRYPT-LUKS2-abc slaves=md5p1
+    dm dm-1 253:1 300000 name=vg-home uuid=LVM-xyz slaves=dm-0
+    mount 253:1 /home ext4 /dev/mapper/vg-home rw";
+
+#[test]
+fn lvm_on_crypt_on_a_partition_of_md() {
+    let mut tree = Tree::new(STACK);
+    let closed = tree.array();
+    let why = closed.filesystems[0].note.as_deref().unwrap_or_default();
+    assert!(why.contains("dm-1") && why.contains("root"), "{why}");
+    assert!(closed.filesystems[0].segments.is_empty());
+    tree.add(
+        "target 253:0 0 867232 crypt aes-xts-plain64 :64:logon:x 0 259:1 32768
+        target 253:1 0 100000 linear 253:0 2048
+        target 253:1 100000 100000 linear 253:0 102048
+        target 253:1 200000 100000 linear 253:0 502048",
+    );
+    let array = tree.array();
+    let fs = &array.filesystems[0];
+    assert_eq!(fs.stack, ["LVM vg-home", "dm-crypt secret", "partition 1"]);
+    // 2048 partition + 32768 LUKS header + 2048; the first two extents touch and are one.
+    assert_eq!(
+        segments(&fs.segments),
+        [(0, 36_864, 200_000), (200_000, 536_864, 100_000)]
+    );
+    assert_eq!((fs.name.as_str(), fs.note.as_deref()), ("dm-1", None));
+}
+
+#[test]
+fn a_volume_striped_over_two_arrays() {
+    let tree = Tree::new(
+        "disk sda 8:0 1000
+        disk sdb 8:16 1000
+        dm dm-0 253:0 400 name=vg-s uuid=LVM-s slaves=sda,sdb
+        target 253:0 0 400 striped 2 100 8:0 10 8:16 20
+        mount 253:0 /s xfs /dev/mapper/vg-s rw",
+    );
+    let arrays = tree.resolve(&["/s"]).unwrap().arrays;
+    let placed: Vec<_> = arrays
+        .iter()
+        .map(|a| (a.name.as_str(), segments(&a.filesystems[0].segments)))
+        .collect();
+    assert_eq!(placed[0], ("sda", vec![(0, 10, 100), (200, 110, 100)]));
+    assert_eq!(placed[1], ("sdb", vec![(100, 20, 100), (300, 120, 100)]));
+}
+
+#[test]
+fn targets_without_a_fixed_place() {
+    let mut tree = Tree::new(
+        "disk sda 8:0 1000
+        dm dm-0 253:0 400 name=vg-thin uuid=LVM-t slaves=sda
+        target 253:0 0 400 thin 8:0 1
+        mount 253:0 /t ext4 /dev/mapper/vg-thin rw",
+    );
+    let topology = tree.resolve(&[]).unwrap();
+    assert_eq!(topology.arrays[0].name, "sda");
+    assert!(topology.arrays[0].filesystems[0].segments.is_empty());
+    assert!(
+        topology.notes[0].contains("thin target"),
+        "{:?}",
+        topology.notes
+    );
+    tree.add(
+        "disk sdb 8:16 1000000
+        dm dm-1 253:1 1000000 name=vg-wide uuid=LVM-w slaves=sdb
+        target 253:1 0 1000000 striped 2 8 8:16 0 8:16 500000
+        mount 253:1 /w ext4 /dev/mapper/vg-wide rw",
+    );
+    let note = tree.resolve(&["sdb"]).unwrap().arrays[0].filesystems[0]
+        .note
+        .clone();
+    assert!(note.is_some_and(|n| n.contains("65536 pieces")));
+}
+
+#[test]
+fn a_plain_disk_is_an_array_of_one() {
+    let tree = Tree::new(
+        "disk vda 254:0 83886080 queue/rotational=1
+        part vda1 254:1 80000000 disk=vda number=1 start=2048
+        mount 254:1 / ext4 /dev/root rw
+        disk zram0 253:0 1000 queues=0",
+    );
+    let array = tree.array();
+    assert_eq!(
+        (array.name.as_str(), array.level.as_str(), array.is_md()),
+        ("vda", "single", false)
+    );
+    assert_eq!(
+        (
+            array.chunk_sectors,
+            array.raid_disks,
+            array.metadata.as_deref()
+        ),
+        (0, 1, None)
+    );
+    let m = &array.members[0];
+    assert_eq!(
+        (m.name.as_str(), m.slot, m.data_sectors),
+        ("vda", Some(0), 83_886_080)
+    );
+    assert!(m.queue.rotational && !m.queue.bio_based);
+    assert_eq!(
+        segments(&array.filesystems[0].segments),
+        [(0, 2048, 80_000_000)]
+    );
+    assert!(
+        tree.resolve(&["zram0"]).unwrap().arrays[0].members[0]
+            .queue
+            .bio_based
+    );
+}
+
+#[test]
+fn a_multipath_device_is_the_disk() {
+    let tree = Tree::new(
+        "disk sda 8:0 1000
+        disk sdb 8:16 1000
+        dm dm-0 253:0 1000 name=mpatha uuid=mpath-3600 slaves=sda,sdb
+        dm dm-1 253:1 900 name=mpatha-part1 uuid=part1-mpath-3600 slaves=dm-0
+        target 253:1 0 900 linear 253:0 63
+        mount 253:1 /san ext4 /dev/mapper/mpatha-part1 rw",
+    );
+    let array = tree.array();
+    assert_eq!(
+        (array.name.as_str(), array.filesystems[0].stack.join("")),
+        ("dm-0", "partition mpatha-part1".into())
+    );
+    assert_eq!(segments(&array.filesystems[0].segments), [(0, 63, 900)]);
+}
+
+#[test]
+fn md_on_dm_and_md_on_md() {
+    let mut tree = Tree::new(
+        "disk sda 8:0 2000
+        dm dm-0 253:0 1000 name=c0 uuid=CRYPT-PLAIN-c0 slaves=sda
+        target 253:0 0 1000 crypt aes - 0 8:0 16
+        md md1 9:1 900 level=raid1 raid_disks=1 array_state=clean metadata_version=1.2
+        member md1 dm-0 slot=0 state=in_sync offset=8 size=400
+        md md0 9:0 800 level=raid0 chunk_size=4096 raid_disks=1 array_state=clean metadata_version=1.2
+        member md0 md1 slot=0 state=in_sync offset=8 size=400
+        mount 9:1 /one ext4 /dev/md1 rw",
+    );
+    let m = &tree.array().members[0];
+    assert_eq!(
+        (m.name.as_str(), m.disk_name.as_str(), m.start),
+        ("dm-0", "sda", 16)
+    );
+    tree.add("mount 9:0 /nested ext4 /dev/md0 rw");
+    let topology = tree.resolve(&["/nested"]).unwrap();
+    assert_eq!(
+        (
+            topology.arrays.len(),
+            topology.arrays[0].members[0].disk_name.as_str()
+        ),
+        (1, "md1")
+    );
+    assert!(
+        topology
+            .notes
+            .iter()
+            .any(|n| n.starts_with("md0 is built on md arrays (md1)"))
+    );
+    assert_eq!(tree.names(&["sda"]).as_deref(), Ok("md1"));
+}

@@ -1,0 +1,90 @@
+//! What the kernel side has counted since it was attached: cumulative, so that a reader can be
+//! late without losing anything. The fold takes differences.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::hist::Hist;
+use super::snapshot::{Lost, Overhead};
+use crate::origin::{Op, Origin};
+
+/// All counters at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Counters {
+    /// Per member, origin and operation.
+    pub cells: BTreeMap<CellKey, CellCounters>,
+    /// Submissions to the arrays.
+    pub tasks: HashMap<TaskKey, TaskCounters>,
+    /// Who the tasks in `tasks` are, by pid.
+    pub names: HashMap<u32, TaskName>,
+    /// What was not counted.
+    pub lost: Lost,
+    /// What counting cost.
+    pub overhead: Overhead,
+}
+
+/// Members are numbered through all arrays in the order of the topology.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CellKey {
+    /// Number of the member.
+    pub member: u32,
+    /// What the IO belongs to.
+    pub origin: Origin,
+    /// What it does.
+    pub op: Op,
+}
+
+/// One cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CellCounters {
+    /// Requests completed.
+    pub requests: u64,
+    /// Bytes completed.
+    pub bytes: u64,
+    /// Allocation to issue, µs.
+    pub queue: Hist,
+    /// Issue to completion, µs.
+    pub device: Hist,
+}
+
+impl CellCounters {
+    /// Adds another CPU's.
+    pub fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.queue.add(&other.queue);
+        self.device.add(&other.device);
+    }
+}
+
+/// Who submitted what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TaskKey {
+    /// Number of the array in the topology.
+    pub array: u32,
+    /// Thread id in the initial pid namespace.
+    pub pid: u32,
+    /// What the IO belongs to.
+    pub origin: Origin,
+    /// What it does.
+    pub op: Op,
+}
+
+/// How much a task submitted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskCounters {
+    /// Bios.
+    pub bios: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// A task as it was when it first submitted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskName {
+    /// Its process (thread group leader).
+    pub tgid: u32,
+    /// Id of its cgroup in the unified hierarchy (the inode number of the directory).
+    pub cgroup: u64,
+    /// `comm`, without the terminating NUL: any bytes.
+    pub comm: Vec<u8>,
+}

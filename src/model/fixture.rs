@@ -1,0 +1,233 @@
+//! Snapshots for tests: deterministic, shaped as the first case is. 12 x 100 GiB in a RAID 0 with a
+//! chunk of 512 KiB, whose slots 0, 4 and 8 (loop1, loop5, loop9) hold every bitmap.
+
+use std::time::Duration;
+
+use super::hist::Hist;
+use super::snapshot::{
+    ArrayInfo, ArraySnapshot, Cell, DiskUse, Lost, MemberSnapshot, Overhead, Snapshot, TaskIo,
+    TaskSnapshot,
+};
+use super::window::Window;
+use crate::origin::{Op, Origin};
+
+/// A cell whose latencies spread around `us`.
+pub fn cell(origin: Origin, op: Op, requests: u64, bytes: u64, us: u64) -> Cell {
+    let (mut queue, mut device) = (Hist::default(), Hist::default());
+    for i in 0..requests {
+        // One in 64 takes eight times as long.
+        let slow = if i % 64 == 63 { 8 } else { 1 };
+        device.record(us * slow * (8 + i % 7) / 10);
+        queue.record(us * slow * (i % 5) / 40);
+    }
+    Cell {
+        origin,
+        op,
+        requests,
+        bytes,
+        queue,
+        device,
+    }
+}
+
+/// A member with these cells.
+pub fn member(index: usize, io: Vec<Cell>) -> MemberSnapshot {
+    let requests = io.iter().fold(0u64, |n, c| n.saturating_add(c.requests));
+    MemberSnapshot {
+        name: format!("loop{}", index + 1),
+        slot: Some(index as u32),
+        trouble: None,
+        disk: Some(DiskUse {
+            in_flight: (requests / 60) as u32,
+            utilisation: (requests as f64 / 500.0).min(1.0),
+            requests,
+        }),
+        io,
+    }
+}
+
+/// An array of these members.
+pub fn array(members: Vec<MemberSnapshot>) -> ArraySnapshot {
+    let disks = members.len() as u32;
+    ArraySnapshot {
+        info: ArrayInfo {
+            name: "md127".to_owned(),
+            level: if disks == 1 { "single" } else { "raid0" }.to_owned(),
+            chunk_bytes: if disks == 1 { 0 } else { 512 << 10 },
+            bytes: u64::from(disks) * (100 << 30),
+            disks,
+            trouble: None,
+            filesystems: vec!["ext4 on /disk (md127), 4 KiB blocks, 9594 groups".to_owned()],
+        },
+        members,
+        tasks: Vec::new(),
+        standout: None,
+    }
+}
+
+/// One interval of a second of this array.
+pub fn snapshot(array: ArraySnapshot) -> Snapshot {
+    Snapshot {
+        time: "2026-11-20T12:00:01.25Z".parse().unwrap(),
+        interval: Duration::from_secs(1),
+        arrays: vec![array],
+        lost: Lost::default(),
+        overhead: Overhead {
+            bpf_ns: 8_200_000,
+            bpf_events: 21_400,
+        },
+        notes: Vec::new(),
+    }
+}
+
+/// The first case on `members` members: every fourth holds the bitmaps.
+pub fn raid0(members: usize) -> Snapshot {
+    let cells = |i: usize| {
+        let n = i as u64;
+        let hot = i.is_multiple_of(4);
+        let us = if hot { 6_400 } else { 900 };
+        let mut io = Vec::new();
+        if hot {
+            io.push(cell(
+                Origin::BlockBitmap,
+                Op::Write,
+                121 + n % 5,
+                (121 + n % 5) * 4096,
+                us,
+            ));
+            io.push(cell(
+                Origin::InodeBitmap,
+                Op::Write,
+                64 + n % 3,
+                (64 + n % 3) * 4096,
+                us,
+            ));
+        } else if i % 4 == 1 {
+            io.push(cell(Origin::BlockBitmap, Op::Write, 4, 4 * 4096, us));
+        }
+        let tables = if hot { 58 } else { 1 };
+        io.push(cell(
+            Origin::InodeTable,
+            Op::Write,
+            tables,
+            tables * 4096,
+            us,
+        ));
+        io.push(cell(
+            Origin::Journal,
+            Op::Write,
+            31 + n * 7 % 6,
+            (31 + n * 7 % 6) * 65536,
+            us,
+        ));
+        io.push(cell(Origin::Directory, Op::Read, 9, 9 * 4096, us));
+        io.push(cell(
+            Origin::Directory,
+            Op::Write,
+            12 + n % 4,
+            (12 + n % 4) * 4096,
+            us,
+        ));
+        io.push(cell(
+            Origin::FileData,
+            Op::Read,
+            40 + n * 5 % 9,
+            (40 + n * 5 % 9) * 16384,
+            us,
+        ));
+        io.push(cell(
+            Origin::FileData,
+            Op::Write,
+            152 + n * 11 % 17,
+            (152 + n * 11 % 17) * 8192,
+            us,
+        ));
+        if i == 0 {
+            io.push(cell(Origin::Superblock, Op::Write, 1, 1024, us));
+        }
+        io.sort_by_key(|c| (c.origin, c.op));
+        io
+    };
+    let mut array = array((0..members).map(|i| member(i, cells(i))).collect());
+    if members > 0 {
+        array.tasks = tasks();
+    }
+    let mut snapshot = snapshot(array);
+    Window::new(Duration::from_secs(10)).judge(&mut snapshot);
+    snapshot
+}
+
+/// The same array with nothing to do.
+pub fn idle(members: usize) -> Snapshot {
+    let mut snapshot = snapshot(array((0..members).map(|i| member(i, Vec::new())).collect()));
+    Window::new(Duration::from_secs(10)).judge(&mut snapshot);
+    snapshot
+}
+
+fn task(
+    pid: u32,
+    comm: &[u8],
+    cgroup: Option<&str>,
+    role: Option<&str>,
+    io: &[(Origin, Op, u64, u64)],
+) -> TaskSnapshot {
+    TaskSnapshot {
+        pid,
+        comm: comm.to_vec(),
+        cgroup: cgroup.map(str::to_owned),
+        role: role.map(str::to_owned),
+        io: io
+            .iter()
+            .map(|&(origin, op, bios, bytes)| TaskIo {
+                origin,
+                op,
+                bios,
+                bytes,
+            })
+            .collect(),
+    }
+}
+
+/// Who submits in [`raid0`], one of them with a hostile name.
+fn tasks() -> Vec<TaskSnapshot> {
+    use Op::{Read, Write};
+    vec![
+        task(
+            211,
+            b"jbd2/md127-8",
+            Some("/"),
+            Some("jbd2 journal of md127"),
+            &[(Origin::Journal, Write, 410, 27 << 20)],
+        ),
+        task(
+            87,
+            b"kworker/u8:2",
+            Some("/"),
+            Some("writeback"),
+            &[
+                (Origin::BlockBitmap, Write, 400, 400 * 4096),
+                (Origin::InodeBitmap, Write, 195, 195 * 4096),
+                (Origin::InodeTable, Write, 180, 180 * 4096),
+                (Origin::Directory, Write, 160, 160 * 4096),
+                (Origin::FileData, Write, 1920, 1920 * 8192),
+            ],
+        ),
+        task(
+            4242,
+            b"postgres",
+            Some("/system.slice/system-postgresql.slice/postgresql@15-main.service"),
+            None,
+            &[
+                (Origin::FileData, Read, 528, 528 * 16384),
+                (Origin::Directory, Read, 108, 108 * 4096),
+            ],
+        ),
+        task(
+            31337,
+            b"\x1b]0;rm -rf\x07\xff",
+            Some("/user.slice/\u{202e}evil"),
+            None,
+            &[(Origin::FileData, Read, 7, 7 * 4096)],
+        ),
+    ]
+}

@@ -1,0 +1,264 @@
+//! The last few intervals as one, so that the sentence at the top of the screen does not flicker: a
+//! journal commits every 5 s and bitmaps are written back in bursts.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use super::snapshot::{ArraySnapshot, Cell, MemberSnapshot, Snapshot, TaskSnapshot};
+use super::standout;
+
+/// How long a window the live screen judges.
+pub const SPAN: Duration = Duration::from_secs(10);
+
+/// A window is kept in about so many pieces, whatever the interval: memory stays bounded at `--interval 0.1`.
+const PIECES: u32 = 10;
+
+/// The last snapshots, up to a span of time.
+#[derive(Debug)]
+pub struct Window {
+    span: Duration,
+    pieces: VecDeque<Snapshot>,
+}
+
+impl Window {
+    /// A window of `span`; one interval is always in it, however long.
+    pub fn new(span: Duration) -> Self {
+        Self {
+            span,
+            pieces: VecDeque::new(),
+        }
+    }
+
+    /// Takes `snapshot` in and writes into it what stands out over the window.
+    pub fn judge(&mut self, snapshot: &mut Snapshot) {
+        self.push(snapshot.clone());
+        let Some(merged) = self.merged() else { return };
+        for array in &mut snapshot.arrays {
+            array.standout = merged
+                .arrays
+                .iter()
+                .find(|a| a.info.name == array.info.name)
+                .map(|a| standout::find(a, merged.interval));
+        }
+    }
+
+    /// Takes an interval in and forgets what is older than the span.
+    pub fn push(&mut self, snapshot: Snapshot) {
+        match self.pieces.back_mut() {
+            Some(last) if last.interval + snapshot.interval <= self.span / PIECES => {
+                merge(last, &snapshot);
+            }
+            _ => self.pieces.push_back(snapshot),
+        }
+        let mut held: Duration = self.pieces.iter().map(|s| s.interval).sum();
+        // A twentieth of tolerance: ten intervals of "1 s" are never exactly 10 s.
+        while held > self.span + self.span / 20 && self.pieces.len() > 1 {
+            held -= self.pieces.pop_front().map_or(held, |s| s.interval);
+        }
+    }
+
+    /// Everything in the window as one snapshot: arrays, members and tasks as they are now; `None` before the first.
+    pub fn merged(&self) -> Option<Snapshot> {
+        let mut pieces = self.pieces.iter();
+        let mut all = pieces.next()?.clone();
+        for piece in pieces {
+            merge(&mut all, piece);
+        }
+        Some(all)
+    }
+}
+
+/// Makes `into` the interval that begins where it begins and ends where `newer` ends.
+///
+/// Topology is `newer`'s; figures are added up where array and member exist in both.
+pub fn merge(into: &mut Snapshot, newer: &Snapshot) {
+    let mut older = std::mem::replace(into, newer.clone());
+    for array in &mut into.arrays {
+        array.standout = None; // of one interval, not of both
+        let was = older.arrays.iter_mut().find(|a| {
+            a.info.name == array.info.name
+                && a.info.level == array.info.level
+                && a.info.chunk_bytes == array.info.chunk_bytes
+        });
+        if let Some(was) = was {
+            merge_array(array, was, older.interval, newer.interval);
+        }
+    }
+    into.interval += older.interval;
+    into.lost.rows += older.lost.rows;
+    into.lost.issue += older.lost.issue;
+    into.lost.pieces += older.lost.pieces;
+    into.lost.tasks += older.lost.tasks;
+    into.lost.missed += older.lost.missed;
+    into.overhead.bpf_ns += older.overhead.bpf_ns;
+    into.overhead.bpf_events += older.overhead.bpf_events;
+}
+
+fn merge_array(now: &mut ArraySnapshot, was: &mut ArraySnapshot, before: Duration, last: Duration) {
+    let mut members: HashMap<String, MemberSnapshot> = std::mem::take(&mut was.members)
+        .into_iter()
+        .map(|m| (m.name.clone(), m))
+        .collect();
+    for member in &mut now.members {
+        let Some(old) = members.remove(&member.name) else {
+            continue;
+        };
+        for cell in old.io {
+            add_cell(&mut member.io, cell);
+        }
+        member.io.sort_by_key(|c| (c.origin, c.op));
+        if let (Some(disk), Some(old)) = (&mut member.disk, old.disk) {
+            let (a, b) = (before.as_secs_f64(), last.as_secs_f64());
+            if a + b > 0.0 {
+                disk.utilisation = (old.utilisation * a + disk.utilisation * b) / (a + b);
+            }
+            disk.requests = disk.requests.saturating_add(old.requests);
+        }
+    }
+    merge_tasks(&mut now.tasks, std::mem::take(&mut was.tasks));
+}
+
+fn add_cell(cells: &mut Vec<Cell>, cell: Cell) {
+    match cells
+        .iter_mut()
+        .find(|c| (c.origin, c.op) == (cell.origin, cell.op))
+    {
+        Some(c) => {
+            c.requests = c.requests.saturating_add(cell.requests);
+            c.bytes = c.bytes.saturating_add(cell.bytes);
+            c.queue.add(&cell.queue);
+            c.device.add(&cell.device);
+        }
+        None => cells.push(cell),
+    }
+}
+
+fn merge_tasks(now: &mut Vec<TaskSnapshot>, was: Vec<TaskSnapshot>) {
+    for old in was {
+        // A pid may be reused within seconds; with another comm it is another task.
+        let Some(task) = now
+            .iter_mut()
+            .find(|t| (t.pid, &t.comm) == (old.pid, &old.comm))
+        else {
+            now.push(old);
+            continue;
+        };
+        for io in old.io {
+            match task
+                .io
+                .iter_mut()
+                .find(|i| (i.origin, i.op) == (io.origin, io.op))
+            {
+                Some(i) => {
+                    i.bios = i.bios.saturating_add(io.bios);
+                    i.bytes = i.bytes.saturating_add(io.bytes);
+                }
+                None => task.io.push(io),
+            }
+        }
+    }
+    now.sort_by_key(|t| std::cmp::Reverse(t.io.iter().map(|i| u128::from(i.bytes)).sum::<u128>()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PIECES, Window};
+    use crate::model::fixture;
+    use crate::model::standout::Kind;
+    use std::time::Duration;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn two_intervals_add_up() {
+        let one = fixture::raid0(12);
+        let mut window = Window::new(10 * SECOND);
+        window.push(one.clone());
+        window.push(one.clone());
+        let two = window.merged().unwrap();
+        assert_eq!(two.interval, 2 * one.interval);
+        let (a, b) = (&one.arrays[0], &two.arrays[0]);
+        assert_eq!(a.members.len(), b.members.len());
+        for (a, b) in a.members.iter().zip(&b.members) {
+            assert_eq!(a.io.len(), b.io.len());
+            for (a, b) in a.io.iter().zip(&b.io) {
+                assert_eq!((a.origin, a.op), (b.origin, b.op));
+                assert_eq!((2 * a.requests, 2 * a.bytes), (b.requests, b.bytes));
+                assert_eq!(2 * a.device.count(), b.device.count());
+            }
+            let (a, b) = (a.disk.unwrap(), b.disk.unwrap());
+            assert!((a.utilisation - b.utilisation).abs() < 1e-9);
+            assert_eq!((a.in_flight, 2 * a.requests), (b.in_flight, b.requests));
+        }
+        assert_eq!(a.tasks.len(), b.tasks.len());
+        assert_eq!(2 * a.tasks[0].io[0].bytes, b.tasks[0].io[0].bytes);
+    }
+
+    #[test]
+    fn forgets_what_is_older_than_the_span() {
+        let mut window = Window::new(10 * SECOND);
+        window.push(fixture::raid0(12));
+        for _ in 0..10 {
+            window.push(fixture::idle(12));
+        }
+        let merged = window.merged().unwrap();
+        assert_eq!(merged.interval, 10 * SECOND);
+        assert!(merged.arrays[0].members.iter().all(|m| m.io.is_empty()));
+    }
+
+    #[test]
+    fn one_long_interval_is_kept() {
+        let mut long = fixture::raid0(12);
+        long.interval = 60 * SECOND;
+        let mut window = Window::new(10 * SECOND);
+        window.push(fixture::idle(12));
+        window.push(long);
+        assert_eq!(window.merged().unwrap().interval, 60 * SECOND);
+    }
+
+    #[test]
+    fn short_intervals_share_a_piece() {
+        let mut window = Window::new(10 * SECOND);
+        for _ in 0..500 {
+            let mut short = fixture::raid0(12);
+            short.interval = SECOND / 10;
+            window.push(short);
+        }
+        assert!(window.pieces.len() <= PIECES as usize + 1);
+        let held = window.merged().unwrap().interval;
+        assert!(held > 9 * SECOND && held < 11 * SECOND, "{held:?}");
+    }
+
+    #[test]
+    fn a_quiet_second_does_not_change_the_sentence() {
+        let mut window = Window::new(10 * SECOND);
+        let mut busy = fixture::raid0(12);
+        window.judge(&mut busy);
+        let mut quiet = fixture::idle(12);
+        window.judge(&mut quiet);
+        let standout = quiet.arrays[0].standout.clone().unwrap();
+        assert_eq!(standout.kind, Kind::Uneven);
+        assert_eq!(standout.over, 2 * SECOND);
+        assert_eq!(
+            standout.sentence,
+            busy.arrays[0].standout.as_ref().unwrap().sentence
+        );
+    }
+
+    #[test]
+    fn a_member_that_is_gone_is_forgotten_and_a_new_one_counts() {
+        let mut window = Window::new(10 * SECOND);
+        window.push(fixture::raid0(12));
+        let mut other = fixture::raid0(12);
+        other.arrays[0].members[3].name = "loop99".to_owned();
+        window.push(other.clone());
+        let merged = window.merged().unwrap();
+        let names: Vec<_> = merged.arrays[0].members.iter().map(|m| &m.name).collect();
+        assert_eq!(names.len(), 12);
+        assert_eq!(names[3], "loop99");
+        assert_eq!(
+            merged.arrays[0].members[3].io,
+            other.arrays[0].members[3].io
+        );
+    }
+}

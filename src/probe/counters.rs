@@ -1,0 +1,174 @@
+//! Reads the kernel side's counters.
+
+use std::collections::HashMap;
+
+use anyhow::{Context as _, Result};
+use libbpf_rs::skel::Skel as _;
+use libbpf_rs::{MapCore as _, MapFlags};
+
+use super::load::{Probe, program_stats};
+use super::wire::{Wire, rt_loss, rt_member_rows, rt_row, rt_task, rt_task_io, rt_task_key};
+use crate::model::counters::{CellCounters, CellKey, Counters, TaskCounters, TaskKey, TaskName};
+use crate::model::hist::Hist;
+use crate::origin::{Op, Origin};
+
+impl Probe {
+    /// Everything counted since the start. Reading does not stop the counting: cells of one moment
+    /// may differ by the requests that complete meanwhile.
+    pub fn read(&self) -> Result<Counters> {
+        let mut counters = Counters::default();
+        self.read_cells(&mut counters)?;
+        self.read_tasks(&mut counters)?;
+        self.read_losses(&mut counters)?;
+        Ok(counters)
+    }
+
+    fn read_cells(&self, counters: &mut Counters) -> Result<()> {
+        let maps = &self.skel.maps;
+        // Each CPU has handed out rows of its own.
+        let mut rows: HashMap<u32, Vec<Vec<u8>>> = HashMap::new();
+        for member in 0..self.members {
+            let per_cpu = maps
+                .rt_member_rows
+                .lookup_percpu(member.bytes(), MapFlags::ANY)?
+                .context("a member has no rows")?;
+            for (cpu, bytes) in per_cpu.iter().enumerate() {
+                let Some(table) = rt_member_rows::read(bytes) else {
+                    continue;
+                };
+                for (cell, &row) in table.row.iter().enumerate() {
+                    let Some(key) = cell_key(member, cell).filter(|_| row != 0) else {
+                        continue;
+                    };
+                    let row = u32::from(row);
+                    if let std::collections::hash_map::Entry::Vacant(e) = rows.entry(row) {
+                        e.insert(
+                            maps.rt_rows
+                                .lookup_percpu(row.bytes(), MapFlags::ANY)?
+                                .unwrap_or_default(),
+                        );
+                    }
+                    let found = rows.get(&row).and_then(|r| r.get(cpu));
+                    if let Some(row) = found.and_then(|b| rt_row::read(b)) {
+                        counters.cells.entry(key).or_default().add(&cell_counters(&row));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_tasks(&self, counters: &mut Counters) -> Result<()> {
+        let maps = &self.skel.maps;
+        for key in maps.rt_task_ios.keys() {
+            let Some(wire) = rt_task_key::read(&key) else {
+                continue;
+            };
+            let (Some(origin), Some(op)) = (Origin::from_u8(wire.origin), Op::from_u8(wire.op))
+            else {
+                continue;
+            };
+            // Between the two calls a key can only have been added to.
+            let Some(io) = maps
+                .rt_task_ios
+                .lookup(&key, MapFlags::ANY)?
+                .and_then(|v| rt_task_io::read(&v))
+            else {
+                continue;
+            };
+            counters.tasks.insert(
+                TaskKey {
+                    array: u32::from(wire.array),
+                    pid: wire.pid,
+                    origin,
+                    op,
+                },
+                TaskCounters {
+                    bios: io.bios,
+                    bytes: io.bytes,
+                },
+            );
+            if !counters.names.contains_key(&wire.pid)
+                && let Some(task) = maps
+                    .rt_tasks
+                    .lookup(wire.pid.bytes(), MapFlags::ANY)?
+                    .and_then(|v| rt_task::read(&v))
+            {
+                counters.names.insert(wire.pid, task_name(&task));
+            }
+        }
+        Ok(())
+    }
+
+    fn read_losses(&self, counters: &mut Counters) -> Result<()> {
+        let per_cpu = self
+            .skel
+            .maps
+            .rt_losses
+            .lookup_percpu(0u32.bytes(), MapFlags::ANY)?
+            .unwrap_or_default();
+        for loss in per_cpu.iter().filter_map(|b| rt_loss::read(b)) {
+            counters.lost.rows += loss.rows;
+            counters.lost.issue += loss.issue;
+            counters.lost.pieces += loss.pieces;
+            counters.lost.tasks += loss.tasks;
+        }
+        for program in self.skel.object().progs() {
+            if !self.programs.iter().any(|p| program.name() == *p) {
+                continue;
+            }
+            if let Some((ns, runs, missed)) = program_stats(&program) {
+                counters.overhead.bpf_ns += ns;
+                counters.overhead.bpf_events += runs;
+                counters.lost.missed += missed;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets tasks, so that a full table has room again.
+    pub fn forget(&self, keys: &[TaskKey]) {
+        for key in keys {
+            let wire = rt_task_key {
+                pid: key.pid,
+                array: key.array as u16,
+                origin: key.origin as u8,
+                op: key.op as u8,
+            };
+            // One that is already gone is as good.
+            let _ = self.skel.maps.rt_task_ios.delete(wire.bytes());
+        }
+    }
+}
+
+/// `origin << 3 | operation`, as in `rt_row()` of `bpf/count.bpf.h`.
+fn cell_key(member: u32, cell: usize) -> Option<CellKey> {
+    let (origin, op) = (cell >> 3, cell & 7);
+    Some(CellKey {
+        member,
+        origin: Origin::from_u8(u8::try_from(origin).ok()?)?,
+        op: Op::from_u8(u8::try_from(op).ok()?)?,
+    })
+}
+
+fn cell_counters(row: &rt_row) -> CellCounters {
+    CellCounters {
+        requests: row.requests,
+        bytes: row.bytes,
+        queue: Hist::from_counts(row.queue),
+        device: Hist::from_counts(row.device),
+    }
+}
+
+fn task_name(task: &rt_task) -> TaskName {
+    TaskName {
+        tgid: task.tgid,
+        cgroup: task.cgroup,
+        comm: task
+            .comm
+            .iter()
+            .map(|&c| c.cast_unsigned())
+            .take_while(|&c| c != 0)
+            .collect(),
+    }
+}

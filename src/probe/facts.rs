@@ -1,0 +1,52 @@
+//! What this kernel offers, found by asking it, never by its version.
+
+use std::path::Path;
+
+use libbpf_rs::ReferencesType as _;
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{FuncProto, Ptr, Typedef};
+
+/// Facts only; the rules are in `plan`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The kernel describes its types (`/sys/kernel/btf/vmlinux`); without it nothing loads.
+    pub btf: bool,
+    /// Arguments of the tracepoint, not counting the `void *` in front; `None`: it has none such.
+    pub rq_issue: Option<usize>,
+    /// `block_rq_complete(rq, error, nr_bytes)`.
+    pub rq_complete: Option<usize>,
+    /// `block_bio_queue(bio)`, or `(q, bio)` before 5.15.
+    pub bio_queue: Option<usize>,
+    /// `ext4_free_blocks(inode, block, count, flags)`, in the kernel or in the ext4 module.
+    pub free_blocks: Option<usize>,
+    /// ext4 is a module whose types are known; its tracepoints cannot be counted up front.
+    pub ext4_module_btf: bool,
+}
+
+impl Facts {
+    /// Asks the running kernel.
+    pub fn gather() -> Self {
+        let mut facts = Self {
+            ext4_module_btf: Path::new("/sys/kernel/btf/ext4").exists(),
+            ..Self::default()
+        };
+        let Ok(btf) = Btf::from_vmlinux() else {
+            return facts;
+        };
+        facts.btf = true;
+        facts.rq_issue = arguments(&btf, "block_rq_issue");
+        facts.rq_complete = arguments(&btf, "block_rq_complete");
+        facts.bio_queue = arguments(&btf, "block_bio_queue");
+        facts.free_blocks = arguments(&btf, "ext4_free_blocks");
+        facts
+    }
+}
+
+/// `btf_trace_X` is a pointer to the prototype of X's probes: `void *__data`, then X's arguments.
+fn arguments(btf: &Btf<'_>, tracepoint: &str) -> Option<usize> {
+    let name = format!("btf_trace_{tracepoint}");
+    let typedef = btf.type_by_name::<Typedef<'_>>(&name)?;
+    let pointer = Ptr::try_from(typedef.referenced_type()).ok()?;
+    let proto = FuncProto::try_from(pointer.referenced_type()).ok()?;
+    proto.len().checked_sub(1)
+}

@@ -1,0 +1,208 @@
+//! Opens the object, applies the plan, fills the tables, attaches.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::sync::Mutex;
+
+use anyhow::{Context as _, Result, bail};
+use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenMapMut, PrintLevel, set_print};
+
+use super::plan::Plan;
+use super::skel::{OpenRaidtraceSkel, RaidtraceSkel, RaidtraceSkelBuilder};
+use super::tables::Tables;
+use super::wire::Wire;
+
+/// Rows for counters, per member and CPU. Most arrays use 10 to 20 of the 114 cells.
+const ROWS_PER_MEMBER: u32 = 32;
+
+/// The attached programs. Dropping it detaches them.
+pub struct Probe {
+    pub(super) skel: RaidtraceSkel<'static>,
+    pub(super) members: u32,
+    pub(super) programs: Vec<&'static str>,
+    _links: Vec<Link>,
+    _stats: Option<OwnedFd>,
+}
+
+/// What libbpf and the verifier said last; only shown when something fails.
+static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+fn keep(_: PrintLevel, line: String) {
+    if let Ok(mut log) = LOG.lock() {
+        // The verifier can print megabytes; the reason is at the end.
+        if log.len() >= 200 {
+            log.remove(0);
+        }
+        log.extend(line.lines().map(str::to_owned));
+    }
+}
+
+fn last_words() -> String {
+    let log = LOG.lock().map(|l| l.clone()).unwrap_or_default();
+    log.iter()
+        .rev()
+        .map(|l| l.trim())
+        .find(|l| l.contains("failed to load") || l.contains("failed to auto-attach"))
+        .or(log.last().map(|l| l.trim()))
+        .unwrap_or("libbpf said nothing")
+        .trim_start_matches("libbpf: ")
+        .to_owned()
+}
+
+impl Probe {
+    /// Loads what `plan` says, dropping optional programs that the kernel refuses (with a note in the
+    /// plan), and attaches. `account`: have the kernel measure what the programs cost.
+    pub fn start(plan: &mut Plan, tables: &Tables, account: bool) -> Result<Self> {
+        set_print(Some((PrintLevel::Warn, keep)));
+        let skel = loop {
+            match load(plan, tables) {
+                Ok(skel) => break skel,
+                Err(e) => {
+                    let why = last_words();
+                    let refused = plan
+                        .programs
+                        .iter()
+                        .map(|c| c.program)
+                        .find(|p| why.contains(&format!("'{p}'")))
+                        .filter(|p| plan.without(p, &short(&why)));
+                    if refused.is_some() {
+                        continue;
+                    }
+                    match plan.last_optional() {
+                        Some(p) if plan.without(p, &short(&why)) => {}
+                        _ => return Err(e).context(refusal(&why)),
+                    }
+                }
+            }
+        };
+        let mut probe = Self {
+            members: tables.members.len() as u32,
+            programs: Vec::new(),
+            skel,
+            _links: Vec::new(),
+            _stats: account.then(enable_stats).flatten(),
+        };
+        probe.fill(tables)?;
+        probe.attach(plan)?;
+        Ok(probe)
+    }
+
+    fn fill(&mut self, tables: &Tables) -> Result<()> {
+        let maps = &self.skel.maps;
+        put(&maps.rt_devs, &tables.devs)?;
+        put(&maps.rt_arrays, &tables.arrays)?;
+        put(&maps.rt_members, &tables.members)?;
+        put(&maps.rt_boundaries, &tables.boundaries)?;
+        for (slot, index) in &tables.index {
+            maps.rt_dev_index
+                .update(slot.bytes(), index.bytes(), MapFlags::ANY)?;
+        }
+        Ok(())
+    }
+
+    fn attach(&mut self, plan: &mut Plan) -> Result<()> {
+        for choice in plan.programs.clone() {
+            let program = self
+                .skel
+                .object()
+                .progs_mut()
+                .find(|p| p.name() == choice.program)
+                .context("a program of the plan is not in the object")?;
+            match program.attach() {
+                Ok(link) => {
+                    self._links.push(link);
+                    self.programs.push(choice.program);
+                }
+                Err(e) if choice.required => {
+                    return Err(e).context(refusal(&last_words()));
+                }
+                Err(e) => {
+                    plan.without(choice.program, &e.to_string());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn short(why: &str) -> String {
+    why.rsplit(": ").next().unwrap_or(why).to_owned()
+}
+
+fn refusal(why: &str) -> String {
+    let hint = if why.contains("-EPERM") || why.contains("-1") && why.contains("permitted") {
+        "are you root, and is the kernel not locked down (cat /sys/kernel/security/lockdown)?"
+    } else {
+        "please report this line and `uname -r`"
+    };
+    format!("the kernel refused raidtrace's programs: {why}; {hint}")
+}
+
+fn rows(tables: &Tables) -> u32 {
+    // Row 0 means "none yet".
+    1 + ROWS_PER_MEMBER * tables.members.len() as u32
+}
+
+fn load(plan: &Plan, tables: &Tables) -> Result<RaidtraceSkel<'static>> {
+    // The skeleton borrows from this for as long as the programs run, which is until the process
+    // ends: given away once, rather than made self-referential.
+    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open: OpenRaidtraceSkel<'static> =
+        RaidtraceSkelBuilder::default().open(storage).context("opening the BPF object")?;
+
+    let Some(rodata) = open.maps.rodata_data.as_deref_mut() else {
+        bail!("the BPF object has no settings: it was not built by this project's build.rs");
+    };
+    rodata.rt_dev_mult = tables.mult;
+    rodata.rt_rows_max = rows(tables);
+
+    let resize = |map: &mut OpenMapMut<'_>, n: usize| map.set_max_entries(n.max(1) as u32);
+    resize(&mut open.maps.rt_arrays, tables.arrays.len())?;
+    resize(&mut open.maps.rt_flush_origins, tables.arrays.len())?;
+    resize(&mut open.maps.rt_members, tables.members.len())?;
+    resize(&mut open.maps.rt_member_rows, tables.members.len())?;
+    resize(&mut open.maps.rt_boundaries, tables.boundaries.len())?;
+    resize(&mut open.maps.rt_inflights, tables.slots as usize)?;
+    resize(&mut open.maps.rt_rows, rows(tables) as usize)?;
+
+    for mut program in open.open_object_mut().progs_mut() {
+        let wanted = plan.programs.iter().any(|c| program.name() == c.program);
+        program.set_autoload(wanted);
+    }
+    open.load().context("loading the BPF object")
+}
+
+fn put<T: Wire>(map: &impl MapCore, values: &[T]) -> Result<()> {
+    for (key, value) in (0u32..).zip(values) {
+        map.update(key.bytes(), value.bytes(), MapFlags::ANY)
+            .with_context(|| format!("filling the map {}", map.name().to_string_lossy()))?;
+    }
+    Ok(())
+}
+
+/// Has the kernel measure its BPF programs while the descriptor is open (bpf(2), BPF_ENABLE_STATS).
+fn enable_stats() -> Option<OwnedFd> {
+    // SAFETY: no pointers are passed; the result is checked before it becomes a descriptor.
+    let fd = unsafe { libbpf_rs::libbpf_sys::bpf_enable_stats(libbpf_rs::libbpf_sys::BPF_STATS_RUN_TIME) };
+    if fd < 0 {
+        return None;
+    }
+    // SAFETY: the call above has just returned this descriptor, and nobody else has it.
+    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Run time in ns, runs, and runs skipped because of recursion, of a loaded program.
+pub(super) fn program_stats(program: &impl std::os::fd::AsFd) -> Option<(u64, u64, u64)> {
+    let mut info = libbpf_rs::libbpf_sys::bpf_prog_info::default();
+    let mut len = std::mem::size_of_val(&info) as u32;
+    // SAFETY: `info` is zeroed, so that it asks for no arrays, and `len` is its size.
+    let err = unsafe {
+        libbpf_rs::libbpf_sys::bpf_prog_get_info_by_fd(
+            program.as_fd().as_raw_fd(),
+            &raw mut info,
+            &raw mut len,
+        )
+    };
+    (err == 0).then_some((info.run_time_ns, info.run_cnt, info.recursion_misses))
+}

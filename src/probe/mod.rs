@@ -1,0 +1,79 @@
+//! The only part that knows libbpf: facts (what this kernel offers) -> plan (which programs, and
+//! why not) -> load and attach -> counters.
+
+mod boundaries;
+mod counters;
+mod facts;
+mod load;
+mod plan;
+pub mod tables;
+
+pub use facts::Facts;
+pub use load::Probe;
+pub use plan::{Plan, plan};
+
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    clippy::wildcard_imports,
+    non_camel_case_types
+)]
+mod skel {
+    include!(concat!(env!("OUT_DIR"), "/raidtrace.skel.rs"));
+}
+
+/// The wire structures, as the skeleton has them from `bpf/raidtrace.h`.
+pub(crate) mod wire {
+    pub use super::skel::types::{
+        rt_array, rt_dev, rt_extent, rt_inflight, rt_loss, rt_member, rt_member_rows, rt_part,
+        rt_row, rt_task, rt_task_io, rt_task_key,
+    };
+
+    use super::skel::types::{rt_geometry, rt_slot};
+    use crate::raid::Geometry;
+
+    /// The skeleton's spelling of what `raid::wire` computes: one C header, two readers.
+    pub(crate) fn geometry(g: &Geometry) -> rt_geometry {
+        rt_geometry::read(bytemuck::bytes_of(&g.wire().geometry)).unwrap_or_default()
+    }
+
+    /// The same for a member; `None` when the geometry has no such slot.
+    pub(crate) fn slot(g: &Geometry, slot: u32) -> Option<rt_slot> {
+        rt_slot::read(bytemuck::bytes_of(g.wire().slots.get(slot as usize)?))
+    }
+
+    /// Wire structures are plain old data: integers, explicitly padded.
+    pub(crate) trait Wire: Copy + Default + 'static {
+        /// The bytes that the kernel sees.
+        fn bytes(&self) -> &[u8] {
+            // SAFETY: implemented only for the #[repr(C)] structures below, which consist of
+            // integers without implicit padding (asserted in the tests of this module).
+            unsafe {
+                std::slice::from_raw_parts(
+                    std::ptr::from_ref(self).cast::<u8>(),
+                    std::mem::size_of::<Self>(),
+                )
+            }
+        }
+
+        /// From the kernel's bytes; `None` when there are too few.
+        fn read(bytes: &[u8]) -> Option<Self> {
+            if bytes.len() < std::mem::size_of::<Self>() {
+                return None;
+            }
+            // SAFETY: enough bytes, any bit pattern is valid for integers, unaligned read.
+            Some(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<Self>()) })
+        }
+    }
+
+    macro_rules! wire {
+        ($($t:ty),* $(,)?) => { $(impl Wire for $t {})* };
+    }
+    wire!(
+        rt_array, rt_dev, rt_inflight, rt_loss, rt_member, rt_member_rows, rt_row, rt_task,
+        rt_task_io, rt_task_key, rt_geometry, rt_slot, u32, u64,
+    );
+}

@@ -1,0 +1,189 @@
+//! Facts -> which programs to load, and why not. Pure.
+
+use super::Facts;
+
+/// A program of the object, by its C name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// C name.
+    pub program: &'static str,
+    /// Without it there is nothing to show.
+    pub required: bool,
+    /// What is missing on the screen without it.
+    pub gives: &'static str,
+}
+
+/// What to load.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Programs to load.
+    pub programs: Vec<Choice>,
+    /// What this kernel cannot give, one line each, said once at start.
+    pub notes: Vec<String>,
+}
+
+const ISSUE: Choice = Choice {
+    program: "rt_rq_issue",
+    required: true,
+    gives: "device times",
+};
+const COMPLETE: Choice = Choice {
+    program: "rt_rq_complete",
+    required: true,
+    gives: "requests",
+};
+const QUEUE: Choice = Choice {
+    program: "rt_bio_queue",
+    required: false,
+    gives: "processes, and directory, extent_tree and xattr blocks as they are written",
+};
+const QUEUE_Q: Choice = Choice {
+    program: "rt_bio_queue_q",
+    ..QUEUE
+};
+const FREE: Choice = Choice {
+    program: "rt_free_blocks",
+    required: false,
+    gives: "directory, extent_tree and xattr blocks that were freed",
+};
+
+/// Decides. `Err` is one line: what is missing, why, and what to do.
+pub fn plan(facts: &Facts) -> Result<Plan, String> {
+    if !facts.btf {
+        return Err(
+            "this kernel does not describe its types (no /sys/kernel/btf/vmlinux): raidtrace needs \
+             a kernel built with CONFIG_DEBUG_INFO_BTF=y, as Debian 11+, Ubuntu 20.10+, Fedora 31+ \
+             and RHEL 8.2+ ship"
+                .to_owned(),
+        );
+    }
+    let mut plan = Plan::default();
+    for (name, found, expected) in [
+        ("block_rq_issue", facts.rq_issue, 1),
+        ("block_rq_complete", facts.rq_complete, 3),
+    ] {
+        match found {
+            Some(n) if n == expected => {}
+            Some(n) => {
+                return Err(format!(
+                    "this kernel's tracepoint {name} has {n} arguments where raidtrace knows \
+                     {expected}: please report the kernel ({})",
+                    "uname -r"
+                ));
+            }
+            None => {
+                return Err(format!(
+                    "this kernel has no tracepoint {name}: raidtrace needs CONFIG_TRACEPOINTS and \
+                     CONFIG_BLOCK"
+                ));
+            }
+        }
+    }
+    plan.programs.extend([ISSUE, COMPLETE]);
+    match facts.bio_queue {
+        Some(1) => plan.programs.push(QUEUE),
+        Some(2) => plan.programs.push(QUEUE_Q),
+        other => plan.notes.push(format!(
+            "no {}: the tracepoint block_bio_queue has {} here",
+            QUEUE.gives,
+            match other {
+                Some(n) => format!("{n} arguments"),
+                None => "no type".to_owned(),
+            }
+        )),
+    }
+    if facts.free_blocks == Some(4) || facts.ext4_module_btf {
+        plan.programs.push(FREE);
+    } else {
+        plan.notes.push(
+            "blocks that ext4 frees are not seen here (no types for its tracepoints): a file that \
+             reuses a directory's block may show as directory"
+                .to_owned(),
+        );
+    }
+    Ok(plan)
+}
+
+impl Plan {
+    /// Drops an optional program that this kernel refused; `false` when it is required or not in.
+    pub fn without(&mut self, program: &str, why: &str) -> bool {
+        let Some(at) = self
+            .programs
+            .iter()
+            .position(|c| c.program == program && !c.required)
+        else {
+            return false;
+        };
+        let gone = self.programs.remove(at);
+        self.notes
+            .push(format!("no {}: this kernel refused {program} ({why})", gone.gives));
+        true
+    }
+
+    /// The last optional program, the first to try without.
+    pub fn last_optional(&self) -> Option<&'static str> {
+        self.programs
+            .iter()
+            .rev()
+            .find(|c| !c.required)
+            .map(|c| c.program)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Facts, plan};
+
+    const MODERN: Facts = Facts {
+        btf: true,
+        rq_issue: Some(1),
+        rq_complete: Some(3),
+        bio_queue: Some(1),
+        free_blocks: Some(4),
+        ext4_module_btf: false,
+    };
+
+    fn names(facts: &Facts) -> Vec<&'static str> {
+        plan(facts).unwrap().programs.iter().map(|c| c.program).collect()
+    }
+
+    #[test]
+    fn a_modern_kernel_gets_everything_and_no_notes() {
+        assert_eq!(
+            names(&MODERN),
+            ["rt_rq_issue", "rt_rq_complete", "rt_bio_queue", "rt_free_blocks"]
+        );
+        assert!(plan(&MODERN).unwrap().notes.is_empty());
+    }
+
+    #[test]
+    fn two_arguments_mean_the_old_variant() {
+        let facts = Facts { bio_queue: Some(2), ..MODERN };
+        assert!(names(&facts).contains(&"rt_bio_queue_q"));
+    }
+
+    #[test]
+    fn what_is_missing_costs_one_feature_and_a_note() {
+        let facts = Facts { bio_queue: None, free_blocks: None, ..MODERN };
+        let plan = plan(&facts).unwrap();
+        assert_eq!(plan.programs.len(), 2);
+        assert_eq!(plan.notes.len(), 2);
+    }
+
+    #[test]
+    fn without_btf_or_requests_it_says_what_to_do() {
+        assert!(plan(&Facts::default()).unwrap_err().contains("CONFIG_DEBUG_INFO_BTF"));
+        let old = Facts { rq_issue: Some(2), ..MODERN };
+        assert!(plan(&old).unwrap_err().contains("has 2 arguments"));
+    }
+
+    #[test]
+    fn only_optional_programs_can_be_dropped() {
+        let mut p = plan(&MODERN).unwrap();
+        assert!(!p.without("rt_rq_issue", "EPERM"));
+        assert_eq!(p.last_optional(), Some("rt_free_blocks"));
+        assert!(p.without("rt_free_blocks", "EPERM"));
+        assert!(!p.without("rt_free_blocks", "EPERM"));
+        assert_eq!(p.notes.len(), 1);
+    }
+}

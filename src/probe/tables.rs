@@ -1,0 +1,272 @@
+//! Survey -> the tables that the kernel side reads. Pure.
+
+use std::collections::BTreeMap;
+
+use super::boundaries::{Placed, boundaries};
+use super::wire::{rt_array, rt_dev, rt_extent, rt_member, rt_part};
+use crate::host::{Array, Member};
+use crate::raid::{Geometry, Level, Params};
+use crate::survey::Survey;
+
+/// As `bpf/raidtrace.h`.
+const DEV_HASH_BITS: u32 = 14;
+const DEVS: usize = 1024;
+const DISK_PARTS: usize = 15;
+/// More in-flight slots than this are not set aside (64 MiB): what has none is counted without times.
+const SLOTS: u32 = 1 << 22;
+/// md writes its superblock 4 KiB at a time on disks with 4 KiB blocks (md.c, super_1_load).
+const SUPERBLOCK_SECTORS: u64 = 8;
+
+/// Everything, ready to be written into the maps.
+#[derive(Debug, Default)]
+pub struct Tables {
+    /// Block devices, disks and arrays.
+    pub(crate) devs: Vec<rt_dev>,
+    /// Multiplier of the device index's hash, and slot -> 1 + index into `devs`.
+    pub(crate) mult: u64,
+    pub(crate) index: Vec<(u32, u32)>,
+    /// By number of the array.
+    pub(crate) arrays: Vec<rt_array>,
+    /// By number of the member.
+    pub(crate) members: Vec<rt_member>,
+    /// All arrays' boundaries, one after the other.
+    pub(crate) boundaries: Vec<u64>,
+    /// In-flight slots of all disks.
+    pub(crate) slots: u32,
+    /// What does not work and why.
+    pub notes: Vec<String>,
+}
+
+impl Tables {
+    /// Lays everything out. `Err` is one line.
+    pub fn new(survey: &Survey) -> Result<Self, String> {
+        let mut tables = Self::default();
+        let mut devs: BTreeMap<u32, rt_dev> = BTreeMap::new();
+        for (number, array) in survey.topology.arrays.iter().enumerate() {
+            let number = number as u32;
+            dev(&mut devs, array.dev.kernel()).array = number + 1;
+            let geometry = geometry(array);
+            if let Err(why) = &geometry {
+                tables.notes.push(format!(
+                    "{}: {why}: the origin of its members' IO is unknown",
+                    array.name
+                ));
+            }
+            tables.array(survey, array, geometry.as_ref().ok(), number, &mut devs);
+            for member in &array.members {
+                tables.member(array, member, geometry.as_ref().ok(), number, &mut devs)?;
+            }
+        }
+        if devs.len() > DEVS {
+            return Err(format!(
+                "{} disks and arrays are more than raidtrace can watch at once ({DEVS}): name fewer \
+                 targets",
+                devs.len()
+            ));
+        }
+        tables.devs = devs.into_values().collect();
+        tables.hash()?;
+        Ok(tables)
+    }
+
+    fn array(
+        &mut self,
+        survey: &Survey,
+        array: &Array,
+        geometry: Option<&Geometry>,
+        number: u32,
+        devs: &mut BTreeMap<u32, rt_dev>,
+    ) {
+        let known: Vec<_> = array
+            .filesystems
+            .iter()
+            .filter_map(|fs| Some((fs, survey.layouts.get(&fs.dev)?)))
+            .collect();
+        let placed: Vec<_> = known
+            .iter()
+            .map(|(fs, layout)| Placed {
+                segments: &fs.segments,
+                ranges: &layout.ranges,
+                block_sectors: u64::from(layout.block_size) / 512,
+                blocks: layout.blocks,
+            })
+            .collect();
+        let table = boundaries(&placed);
+        let block_sectors = placed.iter().map(|p| p.block_sectors).min().unwrap_or(0) as u32;
+        let first = placed.iter().find_map(|p| p.segments.first());
+        self.arrays.push(rt_array {
+            geometry: geometry.map(super::wire::geometry).unwrap_or_default(),
+            first_boundary: self.boundaries.len() as u32,
+            nr_boundaries: if geometry.is_some() { table.len() as u32 } else { 0 },
+            block_sectors,
+            block_phase: first.map_or(0, |s| {
+                (s.array_sector % u64::from(block_sectors.max(1))) as u32
+            }),
+        });
+        self.boundaries.extend(table.into_iter().map(|b| b.wire()));
+        for (fs, _) in known {
+            // With several segments a freed block would need the whole mapping: not followed.
+            if let [only] = fs.segments.as_slice()
+                && only.fs_sector == 0
+            {
+                let d = dev(devs, fs.dev.kernel());
+                d.fs_array = number + 1;
+                d.fs_start = only.array_sector;
+            }
+        }
+    }
+
+    fn member(
+        &mut self,
+        array: &Array,
+        member: &Member,
+        geometry: Option<&Geometry>,
+        number: u32,
+        devs: &mut BTreeMap<u32, rt_dev>,
+    ) -> Result<(), String> {
+        let id = self.members.len() as u32;
+        let journal = member.state.iter().any(|s| s == "journal");
+        let slot = member.slot.filter(|_| !journal);
+        let extent = |e: Option<(u64, u64)>| {
+            e.map_or_else(rt_extent::default, |(start, sectors)| rt_extent { start, sectors })
+        };
+        let superblock = member
+            .sb_offset
+            .map(|start| (start, member.sb_sectors.max(SUPERBLOCK_SECTORS)));
+        let data_sectors = match (geometry, slot) {
+            (Some(g), Some(s)) => g.used_sectors(s),
+            _ => 0,
+        };
+        self.members.push(rt_member {
+            slot: geometry
+                .zip(slot)
+                .and_then(|(g, s)| super::wire::slot(g, s))
+                .unwrap_or_default(),
+            data_offset: member.data_offset,
+            data_sectors,
+            superblock: extent(superblock),
+            bitmap: extent(member.bitmap),
+            journal: extent(if journal {
+                Some((member.data_offset, member.data_sectors))
+            } else {
+                member.ppl
+            }),
+            array: number,
+            pad: 0,
+        });
+        if member.disk.kernel() == 0 {
+            return Ok(()); // gone from the machine, md still lists it
+        }
+        if member.queue.bio_based {
+            self.notes.push(format!(
+                "{}: {} makes no requests (it takes bios whole): its IO is not seen",
+                array.name, member.disk_name
+            ));
+        }
+        let slots = self.slots;
+        let d = dev(devs, member.disk.kernel());
+        if d.nr_parts == 0 {
+            d.depth = member.queue.nr_tags;
+            d.nr_slots = member.queue.nr_tags.saturating_mul(member.queue.nr_hw_queues);
+            if slots.saturating_add(d.nr_slots) > SLOTS {
+                self.notes.push(format!(
+                    "{}: too many requests in flight to time them all: device times are missing",
+                    member.disk_name
+                ));
+                d.nr_slots = 0;
+            }
+            d.slot_base = slots;
+            self.slots += d.nr_slots;
+            // RT_DEV_START_TIME
+            d.flags = u32::from(member.queue.iostats);
+            if !member.queue.iostats {
+                self.notes.push(format!(
+                    "{0}: the kernel keeps no statistics (queue/iostats is 0), so time in queue and \
+                     utilisation are missing: echo 1 > /sys/block/{0}/queue/iostats",
+                    member.disk_name
+                ));
+            }
+        }
+        let at = d.nr_parts as usize;
+        if at == DISK_PARTS {
+            return Err(format!(
+                "{} carries more than {DISK_PARTS} members: raidtrace cannot tell them apart",
+                member.disk_name
+            ));
+        }
+        d.parts[at] = rt_part {
+            start: member.start,
+            end: member.start + member.sectors,
+            member: id,
+            pad: 0,
+        };
+        d.nr_parts += 1;
+        Ok(())
+    }
+
+    /// A multiplier under which no two devices share a slot of the index.
+    fn hash(&mut self) -> Result<(), String> {
+        // Knuth's multiplicative method; the sequence of multipliers is fixed, so that a run can
+        // be repeated.
+        let mut mult = 0x9e37_79b9_7f4a_7c15_u64;
+        for _ in 0..100_000 {
+            let slot = |d: &rt_dev| {
+                (u64::from(d.dev).wrapping_mul(mult) >> (64 - DEV_HASH_BITS)) as u32
+            };
+            let mut index: Vec<(u32, u32)> = (1..)
+                .zip(&self.devs)
+                .map(|(i, d)| (slot(d), i))
+                .collect();
+            index.sort_unstable();
+            if index.windows(2).all(|w| w[0].0 != w[1].0) {
+                self.index = index;
+                self.mult = mult;
+                return Ok(());
+            }
+            mult = mult.wrapping_mul(0xd129_42ab_5ed5_58c5) | 1;
+        }
+        Err(format!(
+            "{} devices do not fit the device index: name fewer targets",
+            self.devs.len()
+        ))
+    }
+}
+
+fn dev(devs: &mut BTreeMap<u32, rt_dev>, number: u32) -> &mut rt_dev {
+    devs.entry(number).or_insert_with(|| rt_dev {
+        dev: number,
+        ..rt_dev::default()
+    })
+}
+
+/// The geometry that md's own figures make. `Err` names what is impossible or not supported.
+pub fn geometry(array: &Array) -> Result<Geometry, String> {
+    let level: Level = array.level.parse().map_err(|e| format!("{e}"))?;
+    let member_sectors = match level {
+        Level::Single => vec![array.sectors],
+        Level::Raid0 => (0..array.raid_disks)
+            .map(|slot| {
+                array
+                    .members
+                    .iter()
+                    .find(|m| m.slot == Some(slot))
+                    .map_or(0, |m| m.data_sectors)
+            })
+            .collect(),
+        _ if array.component_sectors > 0 => vec![array.component_sectors],
+        _ => array
+            .members
+            .iter()
+            .filter(|m| m.slot.is_some())
+            .map(|m| m.data_sectors)
+            .collect(),
+    };
+    Geometry::new(&Params {
+        level,
+        layout: array.layout,
+        disks: array.raid_disks,
+        chunk_sectors: array.chunk_sectors,
+        member_sectors,
+    })
+    .map_err(|e| e.to_string())
+}

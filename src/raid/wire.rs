@@ -1,0 +1,193 @@
+//! The geometry as the kernel side wants it: `bpf/geometry.h` in Rust, and the tables that go in.
+//!
+//! Must not compute addresses: it asks the geometry. A test compares every size and offset with C.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::{Chunk, Geometry, Level, MAX_ZONES, Rule};
+
+/// Entries of [`RtSlot::table`].
+pub const TABLE: usize = 256;
+/// A table entry that is no position: P.
+pub const TABLE_P: u8 = 254;
+/// A table entry that is no position: Q.
+pub const TABLE_Q: u8 = 255;
+/// The shift of a divisor that is no power of two.
+pub const NO_SHIFT: u32 = 64;
+
+/// `struct rt_zone`: one strip zone of a RAID 0.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct RtZone {
+    /// First row behind the zone; all ones: not in use.
+    pub end_row: u64,
+    /// Array chunk = row * width + bias + position.
+    pub bias: u64,
+    /// Members in the zone.
+    pub width: u32,
+    /// Zero.
+    pub pad: u32,
+}
+
+/// `struct rt_geometry`: one array.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct RtGeometry {
+    /// Size of the array in sectors.
+    pub array_sectors: u64,
+    /// RAID 10: rows to the next far copy; all ones: none.
+    pub far_rows: u64,
+    /// `enum rt_level`.
+    pub level: u32,
+    /// Sectors; 0 for single and RAID 1.
+    pub chunk_sectors: u32,
+    /// Its log2, or [`NO_SHIFT`].
+    pub chunk_shift: u32,
+    /// Array chunks (RAID 10: copies) in a row; 0 where it does not apply.
+    pub width: u32,
+    /// RAID 4, 5, 6: rows until parity repeats; else 1.
+    pub period: u32,
+    /// RAID 10 offset: rows that a stripe takes; else 1.
+    pub offset_copies: u32,
+    /// RAID 10; else 1.
+    pub near_copies: u32,
+    /// Its log2, or [`NO_SHIFT`].
+    pub near_shift: u32,
+    /// RAID 0.
+    pub zone: [RtZone; MAX_ZONES],
+}
+
+/// `struct rt_slot`: one member.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct RtSlot {
+    /// Sectors of the data area that the level uses.
+    pub sectors: u64,
+    /// `raid_disk`.
+    pub slot: u32,
+    /// Zero.
+    pub pad: u32,
+    /// RAID 0: position per zone; RAID 4, 5, 6: position or parity per row of the period; RAID 10:
+    /// slot of the first copy per far copy.
+    pub table: [u8; TABLE],
+}
+
+/// An array and its members, in the order of their slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wire {
+    /// The array.
+    pub geometry: RtGeometry,
+    /// Its members.
+    pub slots: Vec<RtSlot>,
+}
+
+const fn level(level: Level) -> u32 {
+    match level {
+        Level::Single => 0,
+        Level::Raid0 => 1,
+        Level::Raid1 => 2,
+        Level::Raid4 => 3,
+        Level::Raid5 => 4,
+        Level::Raid6 => 5,
+        Level::Raid10 => 6,
+    }
+}
+
+fn shift(n: u32) -> u32 {
+    if n.is_power_of_two() {
+        n.trailing_zeros()
+    } else {
+        NO_SHIFT
+    }
+}
+
+/// Slots, positions and copies are all below [`super::MAX_DISKS`].
+fn byte(n: u64) -> u8 {
+    u8::try_from(n).expect("Geometry::new has limited the members")
+}
+
+impl Geometry {
+    /// What the kernel side needs for `rt_locate` to answer as [`Geometry::locate`] does.
+    pub fn wire(&self) -> Wire {
+        let chunk_sectors = self.chunk as u32;
+        let mut g = RtGeometry {
+            array_sectors: self.array_sectors,
+            far_rows: u64::MAX,
+            level: level(self.level),
+            chunk_sectors,
+            chunk_shift: shift(chunk_sectors),
+            width: 0,
+            period: 1,
+            offset_copies: 1,
+            near_copies: 1,
+            near_shift: 0,
+            zone: [RtZone {
+                end_row: u64::MAX,
+                ..Zeroable::zeroed()
+            }; MAX_ZONES],
+        };
+        match &self.rule {
+            Rule::Linear => {}
+            Rule::Striped(r) => {
+                for (wire, zone) in g.zone.iter_mut().zip(r.zones()) {
+                    // Never below zero: the rows above had at least as many members.
+                    let bias = zone.start_chunk - zone.start_row * zone.width();
+                    *wire = RtZone {
+                        end_row: zone.end_row,
+                        bias,
+                        width: zone.width() as u32,
+                        pad: 0,
+                    };
+                }
+            }
+            Rule::Parity(r) => {
+                g.width = r.data();
+                g.period = r.period();
+            }
+            Rule::Mirrored(r) => {
+                g.width = self.disks;
+                g.near_copies = r.near();
+                g.near_shift = shift(r.near());
+                if r.offset() {
+                    g.offset_copies = r.far();
+                } else if r.far() > 1 {
+                    g.far_rows = r.rows();
+                }
+            }
+        }
+        let slots = (0..self.disks).map(|slot| self.wire_slot(slot)).collect();
+        Wire { geometry: g, slots }
+    }
+
+    fn wire_slot(&self, slot: u32) -> RtSlot {
+        let mut table = [0; TABLE];
+        match &self.rule {
+            Rule::Linear => {}
+            Rule::Striped(r) => {
+                for (entry, zone) in table.iter_mut().zip(r.zones()) {
+                    *entry = byte(r.position(zone, slot).unwrap_or(0));
+                }
+            }
+            Rule::Parity(r) => {
+                for (entry, row) in table.iter_mut().zip(0..u64::from(r.period())) {
+                    *entry = match r.chunk_at(slot, row) {
+                        Chunk::Data(chunk) => byte(chunk % u64::from(r.data())),
+                        Chunk::P => TABLE_P,
+                        Chunk::Q => TABLE_Q,
+                    };
+                }
+            }
+            Rule::Mirrored(r) => {
+                for (entry, copy) in table.iter_mut().zip(0..r.far()) {
+                    *entry = byte(u64::from(r.first(slot, copy)));
+                }
+            }
+        }
+        RtSlot {
+            sectors: self.used_sectors(slot),
+            slot,
+            pad: 0,
+            table,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What there is to trace: the arrays of this host and the layouts of the filesystems on them.
+//!
+//! Joins `host` and `ext4`: reads every filesystem once, at start.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::PathBuf;
+
+use crate::ext4::{FsKind, Layout, identify};
+use crate::host::{Array, Dev, Filesystem, Topology};
+
+/// Arrays, layouts, and what could not be found out.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// The arrays, their members and filesystems.
+    pub topology: Topology,
+    /// ext layouts by the filesystem's device.
+    pub layouts: HashMap<Dev, Layout>,
+    /// What was not found out and what that means for the figures, one line each.
+    pub notes: Vec<String>,
+}
+
+impl Survey {
+    /// Reads the layout of every filesystem that lies on one of the arrays.
+    pub fn new(topology: Topology) -> Self {
+        let mut survey = Self {
+            notes: topology.notes.clone(),
+            ..Self::default()
+        };
+        for array in &topology.arrays {
+            for fs in &array.filesystems {
+                survey.read(array, fs);
+            }
+        }
+        survey.topology = topology;
+        survey
+    }
+
+    fn read(&mut self, array: &Array, fs: &Filesystem) {
+        if let Some(note) = &fs.note {
+            self.notes.push(format!(
+                "{} on {}: {note}; its blocks show as raw",
+                fs.name, array.name
+            ));
+            return;
+        }
+        if self.layouts.contains_key(&fs.dev) {
+            return;
+        }
+        let path = device_path(&fs.name);
+        // Some hosts forbid opening the disk even to root; the mounted filesystem can still say.
+        let mount = fs.mounts.iter().find(|m| m.fstype.starts_with("ext"));
+        let device = (fs.dev.major, fs.dev.minor);
+        let layout = read_layout(&path).or_else(|why| match mount {
+            Some(mount) => Layout::from_mount(&mount.path, device)
+                .map_err(|e| format!("{why}; {e}")),
+            None => Err(why),
+        });
+        match layout {
+            Ok(layout) => {
+                for note in &layout.notes {
+                    self.notes.push(format!("{}: {note}", fs.name));
+                }
+                self.layouts.insert(fs.dev, layout);
+            }
+            Err(why) => self.notes.push(format!(
+                "{}: {why}; its blocks show as raw",
+                path.display()
+            )),
+        }
+    }
+
+    /// One line a filesystem, for the header.
+    pub fn describe(&self, fs: &Filesystem) -> String {
+        let place = match fs.mounts.first() {
+            Some(m) => format!("on {} ({})", m.path.display(), fs.name),
+            None => format!("on {}", fs.name),
+        };
+        let kind = fs.mounts.first().map_or("", |m| m.fstype.as_str());
+        let mut line = match self.layouts.get(&fs.dev) {
+            Some(layout) => {
+                let mut line = format!(
+                    "{} {place}, {} KiB blocks",
+                    layout.kind,
+                    layout.block_size / 1024
+                );
+                if let Some(groups) = layout.groups {
+                    line.push_str(&format!(", {groups} groups"));
+                }
+                line
+            }
+            None => format!("{kind} {place}, layout not known"),
+        };
+        for step in &fs.stack {
+            line.push_str(", ");
+            line.push_str(step);
+        }
+        line
+    }
+}
+
+/// `/dev/NAME`; sysfs writes `!` for the `/` in names such as `cciss/c0d0`.
+fn device_path(name: &str) -> PathBuf {
+    PathBuf::from("/dev").join(name.replace('!', "/"))
+}
+
+fn read_layout(path: &std::path::Path) -> Result<Layout, String> {
+    let file = File::open(path).map_err(|e| format!("cannot be opened ({e})"))?;
+    match identify(&file).map_err(|e| format!("cannot be read ({e})"))? {
+        Some(FsKind::Ext2 | FsKind::Ext3 | FsKind::Ext4) => {
+            Layout::read(&file).map_err(|e| e.to_string())
+        }
+        Some(other) => Err(format!("{other} is not a filesystem that raidtrace knows the layout of")),
+        None => Err("no filesystem that raidtrace knows".to_owned()),
+    }
+}

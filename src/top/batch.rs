@@ -1,0 +1,205 @@
+//! `--batch`: an interval as plain text, for a log or a pipe. No colour, no cursor control.
+
+use std::io::{self, Write};
+
+use super::rows::{self, Filter, Measure, MemberRow};
+use super::text::{clean, left, right, sanitize};
+use super::view::header;
+use crate::model::snapshot::{ArraySnapshot, Snapshot};
+use crate::model::units;
+use crate::origin::Origin;
+
+/// Up to so many members each have a row; of more, the busiest.
+const MEMBERS: usize = 24;
+/// Rows then.
+const BUSIEST: usize = 12;
+/// Tasks that are named.
+const TASKS: usize = 3;
+/// Origins that a row names.
+const ORIGINS: usize = 4;
+
+/// Writes `snapshot` and flushes it: for every array a line with the time, what stands out, a table, a free line.
+pub fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
+    let mut text = Vec::with_capacity(4096);
+    for array in &snapshot.arrays {
+        write_array(&mut text, snapshot, array)?;
+    }
+    if snapshot.arrays.is_empty() {
+        writeln!(
+            text,
+            "{} no array is left to trace",
+            header::rfc3339(snapshot)
+        )?;
+    }
+    out.write_all(&text)?;
+    out.flush()
+}
+
+fn write_array(out: &mut impl Write, snapshot: &Snapshot, array: &ArraySnapshot) -> io::Result<()> {
+    let secs = rows::seconds(snapshot.interval);
+    writeln!(
+        out,
+        "{} {}",
+        header::rfc3339(snapshot),
+        clean(&header::what(array))
+    )?;
+    writeln!(out, "  {}", header::measured(snapshot, array))?;
+    if let Some(standout) = &array.standout {
+        let mark = if standout.kind.is_finding() { '!' } else { ' ' };
+        writeln!(out, "{mark} {}", clean(&header::said(standout, snapshot)))?;
+    }
+    let rows = rows::members(array, secs, Filter::default(), Measure::Requests);
+    let name = rows
+        .iter()
+        .map(|r| r.member.name.len())
+        .max()
+        .unwrap_or(0)
+        .clamp(6, 16);
+    let (shown, rest) = busiest(&rows);
+    if !shown.is_empty() {
+        writeln!(
+            out,
+            "  slot {} {:>6} {:>6} {:>7} {:>5} {:>5} {:>6}  origins by requests",
+            left("member", name),
+            "r/s",
+            "w/s",
+            "MiB/s",
+            "infl",
+            "util",
+            "p99",
+        )?;
+    }
+    for row in shown {
+        writeln!(out, "{}", line(row, name).trim_end())?;
+    }
+    if !rest.is_empty() {
+        let most =
+            |f: &dyn Fn(&MemberRow<'_>) -> f64| rest.iter().map(|r| f(r)).fold(0.0, f64::max);
+        writeln!(
+            out,
+            "  and {} more members, each at most {} r/s, {} w/s, {} MiB/s",
+            rest.len(),
+            units::count(most(&|r| r.reads)),
+            units::count(most(&|r| r.writes)),
+            units::mib(most(&|r| r.bytes)),
+        )?;
+    }
+    write_tasks(out, array, secs)?;
+    writeln!(out)
+}
+
+/// The members that get a row, in the order of their slots, and the others.
+fn busiest<'r, 'a>(rows: &'r [MemberRow<'a>]) -> (Vec<&'r MemberRow<'a>>, Vec<&'r MemberRow<'a>>) {
+    if rows.len() <= MEMBERS {
+        return (rows.iter().collect(), Vec::new());
+    }
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    let load = |i: usize| rows[i].reads + rows[i].writes + rows[i].others;
+    // Who is in trouble has a row, however quiet.
+    order.sort_by(|&a, &b| {
+        let quiet = |i: usize| rows[i].member.trouble.is_none();
+        quiet(a).cmp(&quiet(b)).then(load(b).total_cmp(&load(a)))
+    });
+    let mut rest = order.split_off(BUSIEST);
+    order.sort_unstable();
+    rest.sort_unstable();
+    let of = |indices: Vec<usize>| indices.into_iter().map(|i| &rows[i]).collect();
+    (of(order), of(rest))
+}
+
+fn line(row: &MemberRow<'_>, name: usize) -> String {
+    let slot = row.member.slot.map_or("-".to_owned(), |s| s.to_string());
+    let disk = |f: &dyn Fn(crate::model::snapshot::DiskUse) -> String| {
+        row.member.disk.map_or("-".to_owned(), f)
+    };
+    let origins = match &row.member.trouble {
+        Some(trouble) => format!("{} {}", clean(trouble), shares(&row.parts)),
+        None => shares(&row.parts),
+    };
+    format!(
+        "  {slot:>4} {} {:>6} {:>6} {:>7} {:>5} {:>5} {}  {origins}",
+        left(&clean(&row.member.name), name),
+        units::count(row.reads),
+        units::count(row.writes),
+        units::mib(row.bytes),
+        disk(&|d| d.in_flight.to_string()),
+        disk(&|d| units::percent_short(d.utilisation)),
+        right(&units::latency(row.device.quantile(0.99)), 6),
+    )
+}
+
+/// `file_data 40%, block_bitmap 25%, ...`
+fn shares(parts: &[(Origin, f64)]) -> String {
+    let all = rows::legend(parts.iter());
+    let total: f64 = all.iter().map(|p| p.1).sum();
+    let named = all
+        .iter()
+        .take(ORIGINS)
+        .map(|(o, v)| format!("{o} {}", units::percent_short(v / total)));
+    named.collect::<Vec<_>>().join(", ")
+}
+
+fn write_tasks(out: &mut impl Write, array: &ArraySnapshot, secs: f64) -> io::Result<()> {
+    for row in rows::tasks(array, secs, Filter::default(), Measure::Requests)
+        .iter()
+        .take(TASKS)
+    {
+        let role = row
+            .task
+            .role
+            .as_deref()
+            .or(row.task.cgroup.as_deref())
+            .unwrap_or("");
+        writeln!(
+            out,
+            "  by {} (pid {}{}{}): {} r/s {} w/s {} MiB/s  {}",
+            row.comm,
+            row.task.pid,
+            if role.is_empty() { "" } else { ", " },
+            sanitize(role.as_bytes()),
+            units::count(row.reads),
+            units::count(row.writes),
+            units::mib(row.bytes),
+            shares(&row.parts),
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::write;
+    use crate::model::fixture;
+    use crate::model::snapshot::Snapshot;
+
+    fn text(snapshot: &Snapshot) -> String {
+        let mut out = Vec::new();
+        write(&mut out, snapshot).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            !text.chars().any(|c| c.is_control() && c != '\n'),
+            "{text:?}"
+        );
+        text
+    }
+
+    #[test]
+    fn intervals() {
+        insta::assert_snapshot!("12", text(&fixture::raid0(12)));
+        insta::assert_snapshot!("1", text(&fixture::raid0(1)));
+        insta::assert_snapshot!("idle", text(&fixture::idle(3)));
+        insta::assert_snapshot!("0", text(&fixture::raid0(0)));
+        let mut none = fixture::raid0(0);
+        none.arrays.clear();
+        insta::assert_snapshot!("no_array", text(&none));
+    }
+
+    #[test]
+    fn a_hundred_members_are_compact() {
+        let mut snapshot = fixture::raid0(100);
+        snapshot.arrays[0].members[50].trouble = Some("faulty\x1b[2J".to_owned());
+        let text = text(&snapshot);
+        assert!(text.lines().count() <= 22, "{text}");
+        insta::assert_snapshot!("100", text);
+    }
+}

@@ -1,0 +1,151 @@
+//! `raidtrace top`: finds what to trace, attaches, and renders until it is told to end.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use super::palette::Depth;
+use super::sampler::Sampler;
+use super::{batch, json, screen, text};
+use crate::cli::Top;
+use crate::host::{Sys, resolve};
+use crate::model::snapshot::Snapshot;
+use crate::model::window;
+use crate::survey::Survey;
+
+type Render = fn(&mut io::StdoutLock<'static>, &Snapshot) -> io::Result<()>;
+
+/// Runs until Ctrl-C, a signal, `--count` or the reader of a pipe ends it.
+pub fn run(args: &Top) -> Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        bail!(
+            "raidtrace top needs root, to load its programs into the kernel and to read the \
+             filesystem's layout: sudo raidtrace top"
+        );
+    }
+    let sys = Sys::live();
+    let survey = Survey::new(resolve(&args.targets, &sys)?);
+    let mut sampler = Sampler::start(sys, survey, !args.no_overhead)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")?;
+    let on_screen = !args.batch && !args.json && io::stdout().is_terminal();
+    runtime.block_on(async {
+        if on_screen {
+            on_the_screen(&mut sampler, args).await
+        } else {
+            let render: Render = if args.json { json::write } else { batch::write };
+            as_text(&mut sampler, args, render).await
+        }
+    })
+}
+
+/// The screen draws what the sampler sends; both live in this one thread.
+async fn on_the_screen(sampler: &mut Sampler, args: &Top) -> Result<()> {
+    let (snapshots, shown) = watch::channel(None);
+    let (interval, mut wanted) = watch::channel(args.interval);
+    let mut whole: Option<Snapshot> = None;
+    let sample = async {
+        let mut left = args.count;
+        loop {
+            let period = *wanted.borrow_and_update();
+            tokio::select! {
+                () = tokio::time::sleep(period) => {}
+                // A new interval begins at once, so that + and - are felt.
+                changed = wanted.changed() => if changed.is_err() { return Ok(()) },
+            }
+            let snapshot = sampler.snapshot()?;
+            add(&mut whole, &snapshot);
+            if snapshots.send(Some(Arc::new(snapshot))).is_err() || ended(&mut left) {
+                return Ok(());
+            }
+        }
+    };
+    let result = tokio::select! {
+        result = screen::run(shown, interval, Depth::from_env()) => result,
+        result = sample => result,
+    };
+    // The screen is gone; what it showed should not be.
+    if let Some(whole) = whole {
+        success_if_nobody_reads(batch::write(&mut io::stdout().lock(), &whole))?;
+    }
+    result
+}
+
+/// One rendering an interval; the last one, cut short, when a signal ends it.
+async fn as_text(sampler: &mut Sampler, args: &Top, render: Render) -> Result<()> {
+    for note in sampler.notes() {
+        // stderr: a script that reads stdout should not have to tell them apart.
+        let _ = writeln!(io::stderr(), "raidtrace: note: {}", text::clean(note));
+    }
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut out = io::stdout().lock();
+    let mut whole: Option<Snapshot> = None;
+    let mut left = args.count;
+    let mut next = tokio::time::interval(args.interval.max(Duration::from_millis(1)));
+    next.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    next.tick().await; // The first one is at once.
+    loop {
+        let last = tokio::select! {
+            _ = next.tick() => ended(&mut left),
+            _ = interrupt.recv() => true,
+            _ = terminate.recv() => true,
+            _ = hangup.recv() => true,
+        };
+        let snapshot = sampler.snapshot()?;
+        add(&mut whole, &snapshot);
+        match render(&mut out, &snapshot) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            Err(e) => return Err(e).context("writing the figures"),
+        }
+        if last {
+            break;
+        }
+    }
+    if !args.json
+        && let Some(whole) = whole.filter(|w| w.interval > args.interval.mul_f64(1.5))
+    {
+        success_if_nobody_reads(
+            writeln!(out, "in all:").and_then(|()| batch::write(&mut out, &whole)),
+        )?;
+    }
+    Ok(())
+}
+
+fn ended(left: &mut Option<u64>) -> bool {
+    match left {
+        Some(n) => {
+            *n -= 1;
+            *n == 0
+        }
+        None => false,
+    }
+}
+
+fn add(whole: &mut Option<Snapshot>, snapshot: &Snapshot) {
+    match whole {
+        Some(whole) => {
+            window::merge(whole, snapshot);
+            for array in &mut whole.arrays {
+                array.standout = Some(crate::model::standout::find(array, whole.interval));
+            }
+        }
+        None => *whole = Some(snapshot.clone()),
+    }
+}
+
+/// The reader of a pipe that has had enough (`| head`) is no failure.
+fn success_if_nobody_reads(result: io::Result<()>) -> Result<()> {
+    match result {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e).context("writing the figures"),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,388 @@
+//! `--json`: the contract `raidtrace.top/1`, one object an interval and line.
+//!
+//! Fields named in the design never change; more may come. Figures are those of the interval.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::text::is_hidden;
+use crate::model::hist::Hist;
+use crate::model::snapshot::{ArraySnapshot, Lost, MemberSnapshot, Snapshot, TaskSnapshot};
+use crate::model::standout;
+use crate::origin::{Op, Origin};
+
+/// Writes `snapshot` as one line and flushes it.
+pub fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
+    let mut line = Vec::with_capacity(4096);
+    Interval::from(snapshot).serialize(&mut serde_json::Serializer::with_formatter(
+        &mut line, Printable,
+    ))?;
+    line.push(b'\n');
+    out.write_all(&line)?;
+    out.flush()
+}
+
+/// Compact JSON whose strings hold no character that a terminal would act on or hide: also those that JSON itself
+/// would let pass (DEL, C1, bidi) are escaped. Nothing is lost: a parser gets them back.
+struct Printable;
+
+impl serde_json::ser::Formatter for Printable {
+    fn write_string_fragment<W: ?Sized + Write>(
+        &mut self,
+        out: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        let mut plain = 0;
+        for (at, c) in fragment.char_indices() {
+            if c.is_control() || is_hidden(c) {
+                out.write_all(&fragment.as_bytes()[plain..at])?;
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    write!(out, "\\u{unit:04x}")?;
+                }
+                plain = at + c.len_utf8();
+            }
+        }
+        out.write_all(&fragment.as_bytes()[plain..])
+    }
+}
+
+#[derive(Serialize)]
+struct Interval<'a> {
+    schema: &'static str,
+    time: String,
+    interval_s: f64,
+    arrays: Vec<Array<'a>>,
+    lost: Losses,
+    overhead: Overhead,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    notes: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Array<'a> {
+    name: &'a str,
+    level: &'a str,
+    chunk_bytes: u64,
+    bytes: u64,
+    disks: u32,
+    trouble: Option<&'a str>,
+    filesystems: &'a [String],
+    standout: Option<Standout<'a>>,
+    members: Vec<Member<'a>>,
+    tasks: Vec<Task<'a>>,
+}
+
+#[derive(Serialize)]
+struct Standout<'a> {
+    kind: standout::Kind,
+    origins: &'a [Origin],
+    op: Option<Op>,
+    members: &'a [String],
+    share: f64,
+    skew: f64,
+    over_s: f64,
+    sentence: &'a str,
+}
+
+#[derive(Serialize)]
+struct Member<'a> {
+    name: &'a str,
+    slot: Option<u32>,
+    trouble: Option<&'a str>,
+    disk: Option<Disk>,
+    io: Vec<Io>,
+}
+
+#[derive(Serialize)]
+struct Disk {
+    in_flight: u32,
+    utilisation: f64,
+    requests: u64,
+}
+
+#[derive(Serialize)]
+struct Io {
+    origin: Origin,
+    op: Op,
+    requests: u64,
+    bytes: u64,
+    queue_us: Quantiles,
+    device_us: Quantiles,
+}
+
+/// `count` says how many were measured: with 0 of them the rest means nothing.
+#[derive(Serialize)]
+struct Quantiles {
+    p50: u64,
+    p99: u64,
+    max: u64,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct Task<'a> {
+    pid: u32,
+    comm: std::borrow::Cow<'a, str>,
+    cgroup: Option<&'a str>,
+    role: Option<&'a str>,
+    io: Vec<Submitted>,
+}
+
+#[derive(Serialize)]
+struct Submitted {
+    origin: Origin,
+    op: Op,
+    bios: u64,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Losses {
+    events: u64,
+    rows: u64,
+    issue: u64,
+    pieces: u64,
+    tasks: u64,
+    missed: u64,
+}
+
+#[derive(Serialize)]
+struct Overhead {
+    bpf_ns: u64,
+    bpf_events: u64,
+}
+
+/// Six decimals: µs are all that is known.
+fn round(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}
+
+impl<'a> From<&'a Snapshot> for Interval<'a> {
+    fn from(s: &'a Snapshot) -> Self {
+        let Lost {
+            rows,
+            issue,
+            pieces,
+            tasks,
+            missed,
+        } = s.lost;
+        Self {
+            schema: "raidtrace.top/1",
+            time: s.time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            interval_s: round(s.interval.as_secs_f64()),
+            arrays: s.arrays.iter().map(Array::from).collect(),
+            lost: Losses {
+                events: s.lost.events(),
+                rows,
+                issue,
+                pieces,
+                tasks,
+                missed,
+            },
+            overhead: Overhead {
+                bpf_ns: s.overhead.bpf_ns,
+                bpf_events: s.overhead.bpf_events,
+            },
+            notes: &s.notes,
+        }
+    }
+}
+
+impl<'a> From<&'a ArraySnapshot> for Array<'a> {
+    fn from(a: &'a ArraySnapshot) -> Self {
+        Self {
+            name: &a.info.name,
+            level: &a.info.level,
+            chunk_bytes: a.info.chunk_bytes,
+            bytes: a.info.bytes,
+            disks: a.info.disks,
+            trouble: a.info.trouble.as_deref(),
+            filesystems: &a.info.filesystems,
+            standout: a.standout.as_ref().map(Standout::from),
+            members: a.members.iter().map(Member::from).collect(),
+            tasks: a.tasks.iter().map(Task::from).collect(),
+        }
+    }
+}
+
+impl<'a> From<&'a standout::Standout> for Standout<'a> {
+    fn from(s: &'a standout::Standout) -> Self {
+        Self {
+            kind: s.kind,
+            origins: &s.origins,
+            op: s.op,
+            members: &s.members,
+            share: round(s.share),
+            skew: round(s.skew),
+            over_s: round(s.over.as_secs_f64()),
+            sentence: &s.sentence,
+        }
+    }
+}
+
+impl<'a> From<&'a MemberSnapshot> for Member<'a> {
+    fn from(m: &'a MemberSnapshot) -> Self {
+        let io =
+            m.io.iter()
+                .filter(|c| c.requests > 0 || c.bytes > 0)
+                .map(|c| Io {
+                    origin: c.origin,
+                    op: c.op,
+                    requests: c.requests,
+                    bytes: c.bytes,
+                    queue_us: Quantiles::from(&c.queue),
+                    device_us: Quantiles::from(&c.device),
+                });
+        Self {
+            name: &m.name,
+            slot: m.slot,
+            trouble: m.trouble.as_deref(),
+            disk: m.disk.map(|d| Disk {
+                in_flight: d.in_flight,
+                utilisation: round(d.utilisation),
+                requests: d.requests,
+            }),
+            io: io.collect(),
+        }
+    }
+}
+
+impl From<&Hist> for Quantiles {
+    fn from(h: &Hist) -> Self {
+        Self {
+            p50: h.quantile(0.5).unwrap_or(0),
+            p99: h.quantile(0.99).unwrap_or(0),
+            max: h.max().unwrap_or(0),
+            count: h.count(),
+        }
+    }
+}
+
+impl<'a> From<&'a TaskSnapshot> for Task<'a> {
+    fn from(t: &'a TaskSnapshot) -> Self {
+        Self {
+            pid: t.pid,
+            comm: String::from_utf8_lossy(&t.comm),
+            cgroup: t.cgroup.as_deref(),
+            role: t.role.as_deref(),
+            io: t
+                .io
+                .iter()
+                .map(|i| Submitted {
+                    origin: i.origin,
+                    op: i.op,
+                    bios: i.bios,
+                    bytes: i.bytes,
+                })
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::write;
+    use crate::model::fixture;
+    use serde_json::Value;
+
+    fn line(snapshot: &crate::model::snapshot::Snapshot) -> String {
+        let mut out = Vec::new();
+        write(&mut out, snapshot).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// The names and types that design.md promises.
+    #[test]
+    fn contract() {
+        let text = line(&fixture::raid0(12));
+        assert_eq!(text.matches('\n').count(), 1);
+        assert!(text.ends_with('\n'));
+        let v: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(v["schema"], "raidtrace.top/1");
+        assert_eq!(v["time"], "2026-11-20T12:00:01Z");
+        assert_eq!(v["interval_s"].as_f64(), Some(1.0));
+        assert_eq!(v["lost"]["events"].as_u64(), Some(0));
+        assert_eq!(v["overhead"]["bpf_ns"].as_u64(), Some(8_200_000));
+        assert_eq!(v["overhead"]["bpf_events"].as_u64(), Some(21_400));
+        let array = &v["arrays"][0];
+        assert_eq!(array["name"], "md127");
+        assert_eq!(array["level"], "raid0");
+        assert_eq!(array["chunk_bytes"].as_u64(), Some(524_288));
+        assert_eq!(array["members"].as_array().unwrap().len(), 12);
+        let member = &array["members"][0];
+        assert_eq!(member["name"], "loop1");
+        assert_eq!(member["slot"].as_u64(), Some(0));
+        let cells = member["io"].as_array().unwrap();
+        let bitmap = cells
+            .iter()
+            .find(|c| c["origin"] == "block_bitmap")
+            .unwrap();
+        assert_eq!(bitmap["op"], "write");
+        assert_eq!(bitmap["requests"].as_u64(), Some(121));
+        assert_eq!(bitmap["bytes"].as_u64(), Some(121 * 4096));
+        for time in ["queue_us", "device_us"] {
+            for name in ["p50", "p99", "max", "count"] {
+                assert!(bitmap[time][name].is_u64(), "{time}.{name}");
+            }
+            assert_eq!(bitmap[time]["count"].as_u64(), Some(121));
+        }
+        assert_eq!(array["standout"]["kind"], "uneven");
+        assert_eq!(array["standout"]["members"][1], "loop5");
+    }
+
+    #[test]
+    fn only_rows_with_something_to_say() {
+        let mut snapshot = fixture::raid0(12);
+        let io = &mut snapshot.arrays[0].members[1].io;
+        (io[0].requests, io[0].bytes) = (0, 0);
+        snapshot.arrays[0].members[2].slot = None;
+        let v: Value = serde_json::from_str(&line(&snapshot)).unwrap();
+        let members = &v["arrays"][0]["members"];
+        assert!(
+            members[1]["io"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|c| c["origin"] != "block_bitmap")
+        );
+        assert!(members[2]["slot"].is_null());
+        // An idle member stays, or nobody could tell a mean.
+        let v: Value = serde_json::from_str(&line(&fixture::idle(12))).unwrap();
+        assert_eq!(v["arrays"][0]["members"].as_array().unwrap().len(), 12);
+        assert_eq!(
+            v["arrays"][0]["members"][0]["io"].as_array().unwrap().len(),
+            0
+        );
+    }
+
+    #[test]
+    fn untrusted_bytes_are_escaped_and_come_back() {
+        let text = line(&fixture::raid0(1));
+        assert!(
+            !text
+                .trim_end()
+                .chars()
+                .any(|c| c.is_control() || super::is_hidden(c))
+        );
+        let v: Value = serde_json::from_str(&text).unwrap();
+        let task = &v["arrays"][0]["tasks"][3];
+        assert_eq!(task["comm"], "\x1b]0;rm -rf\x07\u{fffd}");
+        assert_eq!(task["cgroup"], "/user.slice/\u{202e}evil");
+    }
+
+    #[test]
+    fn broken_pipe_is_the_callers() {
+        struct Closed;
+        impl std::io::Write for Closed {
+            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+                Err(std::io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let error = write(&mut Closed, &fixture::idle(1)).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
+    }
+}

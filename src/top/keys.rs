@@ -1,0 +1,98 @@
+//! The keys as [`super::state`] knows them, decoded from the terminal's events at the edge.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+/// A key that means something here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// Arrow or k.
+    Up,
+    /// Arrow or j.
+    Down,
+    /// Arrow or h.
+    Left,
+    /// Arrow or l.
+    Right,
+    /// A page up.
+    PageUp,
+    /// A page down.
+    PageDown,
+    /// First row.
+    Home,
+    /// Last row.
+    End,
+    /// Next view.
+    Tab,
+    /// Previous view.
+    BackTab,
+    /// Takes what a list offers.
+    Enter,
+    /// Leaves a list, or the program.
+    Esc,
+    /// Ctrl-C.
+    Interrupt,
+    /// Any other character.
+    Char(char),
+}
+
+/// The key of an event; `None` for releases and keys that mean nothing.
+pub fn decode(event: KeyEvent) -> Option<Key> {
+    if event.kind == KeyEventKind::Release {
+        return None;
+    }
+    let control = event.modifiers.contains(KeyModifiers::CONTROL);
+    Some(match event.code {
+        KeyCode::Char('c' | 'C') if control => Key::Interrupt,
+        KeyCode::Char('f') if control => Key::PageDown,
+        KeyCode::Char('b') if control => Key::PageUp,
+        KeyCode::Char(_) if control || event.modifiers.contains(KeyModifiers::ALT) => return None,
+        KeyCode::Char('k') | KeyCode::Up => Key::Up,
+        KeyCode::Char('j') | KeyCode::Down => Key::Down,
+        KeyCode::Char('h') | KeyCode::Left => Key::Left,
+        KeyCode::Char('l') | KeyCode::Right => Key::Right,
+        KeyCode::PageUp => Key::PageUp,
+        KeyCode::PageDown => Key::PageDown,
+        KeyCode::Char('g') | KeyCode::Home => Key::Home,
+        KeyCode::Char('G') | KeyCode::End => Key::End,
+        KeyCode::BackTab => Key::BackTab,
+        KeyCode::Tab if event.modifiers.contains(KeyModifiers::SHIFT) => Key::BackTab,
+        KeyCode::Tab => Key::Tab,
+        KeyCode::Enter => Key::Enter,
+        KeyCode::Esc => Key::Esc,
+        KeyCode::Char(c) => Key::Char(c),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Key, decode};
+    use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+    #[test]
+    fn keys() {
+        let none = KeyModifiers::NONE;
+        for (code, modifiers, key) in [
+            (KeyCode::Char('j'), none, Some(Key::Down)),
+            (KeyCode::Down, none, Some(Key::Down)),
+            (
+                KeyCode::Char('c'),
+                KeyModifiers::CONTROL,
+                Some(Key::Interrupt),
+            ),
+            (KeyCode::Char('c'), none, Some(Key::Char('c'))),
+            (KeyCode::Char('q'), KeyModifiers::CONTROL, None),
+            (KeyCode::BackTab, KeyModifiers::SHIFT, Some(Key::BackTab)),
+            (
+                KeyCode::Char('S'),
+                KeyModifiers::SHIFT,
+                Some(Key::Char('S')),
+            ),
+            (KeyCode::F(1), none, None),
+        ] {
+            assert_eq!(decode(KeyEvent::new(code, modifiers)), key, "{code:?}");
+        }
+        let released = KeyEvent::new_with_kind(KeyCode::Char('q'), none, KeyEventKind::Release);
+        assert_eq!(decode(released), None);
+    }
+}

@@ -1,0 +1,268 @@
+//! Colours and letters of the origins, and the few styles of the screen.
+//!
+//! Colours are Okabe and Ito's and Paul Tol's, which colour-blind people can tell apart. None is needed to read the
+//! screen: every origin has a letter, and `NO_COLOR` leaves letters, bold and reverse.
+
+use ratatui::style::{Color, Modifier, Style};
+
+use crate::origin::Origin;
+
+/// How many colours the terminal has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// `NO_COLOR` is set, or the terminal is dumb.
+    None,
+    /// The eight that every terminal has.
+    Eight,
+    /// xterm's 256.
+    Indexed,
+    /// 24 bits.
+    True,
+}
+
+impl Depth {
+    /// What these environment variables promise.
+    pub fn detect(no_color: Option<&str>, colorterm: Option<&str>, term: Option<&str>) -> Self {
+        let term = term.unwrap_or("");
+        if no_color.is_some_and(|v| !v.is_empty())
+            || term.is_empty()
+            || term == "dumb"
+            || term.starts_with("vt")
+        {
+            Self::None
+        } else if matches!(colorterm, Some("truecolor" | "24bit")) || term.ends_with("-direct") {
+            Self::True
+        } else if term.contains("256color") {
+            Self::Indexed
+        } else {
+            Self::Eight
+        }
+    }
+
+    /// [`Depth::detect`] on this process's environment.
+    pub fn from_env() -> Self {
+        let var = |name| std::env::var(name).ok();
+        Self::detect(
+            var("NO_COLOR").as_deref(),
+            var("COLORTERM").as_deref(),
+            var("TERM").as_deref(),
+        )
+    }
+}
+
+/// The letter of an origin in bars: capitals for ext4's metadata, small ones for data and md's own.
+pub const fn letter(origin: Origin) -> char {
+    match origin {
+        Origin::Unknown => '?',
+        Origin::Raw => '#',
+        Origin::Superblock => 'S',
+        Origin::GroupDescriptors => 'G',
+        Origin::BlockBitmap => 'B',
+        Origin::InodeBitmap => 'I',
+        Origin::InodeTable => 'T',
+        Origin::Journal => 'J',
+        Origin::Directory => 'D',
+        Origin::ExtentTree => 'E',
+        Origin::Xattr => 'X',
+        Origin::OtherMetadata => 'M',
+        Origin::FileData => 'f',
+        Origin::MdSuperblock => 's',
+        Origin::MdBitmap => 'b',
+        Origin::MdJournal => 'j',
+        Origin::Parity => 'p',
+        Origin::RmwRead => 'w',
+        Origin::Resync => 'r',
+    }
+}
+
+/// 24-bit colour of an origin and the nearest of the eight.
+const fn colours(origin: Origin) -> (u32, Color) {
+    match origin {
+        Origin::BlockBitmap => (0xD5_5E00, Color::Red),
+        Origin::InodeBitmap => (0xE6_9F00, Color::Yellow),
+        Origin::InodeTable => (0xF0_E442, Color::Yellow),
+        Origin::Journal => (0xCC_79A7, Color::Magenta),
+        Origin::Directory => (0x00_9E73, Color::Green),
+        Origin::FileData => (0x56_B4E9, Color::Cyan),
+        Origin::Superblock => (0x88_2255, Color::Red),
+        Origin::GroupDescriptors => (0xCC_6677, Color::Red),
+        Origin::ExtentTree => (0x44_AA99, Color::Green),
+        Origin::Xattr => (0x99_9933, Color::Green),
+        Origin::OtherMetadata => (0xDD_CC77, Color::Yellow),
+        Origin::MdSuperblock => (0x33_2288, Color::Blue),
+        Origin::MdBitmap => (0x66_99CC, Color::Blue),
+        Origin::MdJournal => (0xAA_4499, Color::Magenta),
+        Origin::Parity => (0x00_72B2, Color::Blue),
+        Origin::RmwRead => (0x77_AADD, Color::Blue),
+        Origin::Resync => (0x11_7733, Color::Green),
+        Origin::Raw => (0xBB_BBBB, Color::White),
+        Origin::Unknown => (0xFF_FFFF, Color::White),
+    }
+}
+
+/// Tol's YlOrBr, from a little above the mean to several times it.
+const HEAT: [(f64, u32, Color); 5] = [
+    (1.25, 0xFF_F7BC, Color::White),
+    (1.5, 0xFE_C44F, Color::Yellow),
+    (2.0, 0xFB_9A29, Color::Yellow),
+    (3.0, 0xEC_7014, Color::Red),
+    (4.0, 0xCC_4C02, Color::Red),
+];
+
+/// The styles that a terminal of some depth gets.
+#[derive(Clone, Copy, Debug)]
+pub struct Palette {
+    depth: Depth,
+}
+
+impl Palette {
+    /// For a terminal of this depth.
+    pub fn new(depth: Depth) -> Self {
+        Self { depth }
+    }
+
+    /// A cell of a bar.
+    pub fn origin(self, origin: Origin) -> Style {
+        let (rgb, eight) = colours(origin);
+        self.on(rgb, eight)
+    }
+
+    /// A figure that is `ratio` times the mean of its row. Only what is above the mean glows.
+    pub fn heat(self, ratio: f64) -> Style {
+        let Some(&(_, rgb, eight)) = HEAT.iter().rev().find(|h| ratio >= h.0) else {
+            return Style::new();
+        };
+        match self.depth {
+            Depth::None if ratio >= 1.5 => Style::new().add_modifier(Modifier::REVERSED),
+            Depth::None => Style::new().add_modifier(Modifier::BOLD),
+            _ => self.on(rgb, eight),
+        }
+    }
+
+    /// What someone should look at: trouble, losses, the sentence.
+    pub fn alarm(self) -> Style {
+        let style = Style::new().add_modifier(Modifier::BOLD);
+        match self.depth {
+            Depth::None => style,
+            Depth::Eight => style.fg(Color::Yellow),
+            Depth::Indexed | Depth::True => style.fg(self.colour(0xE6_9F00)),
+        }
+    }
+
+    /// Headings.
+    pub fn title(self) -> Style {
+        Style::new().add_modifier(Modifier::BOLD)
+    }
+
+    /// What matters least.
+    pub fn dim(self) -> Style {
+        Style::new().add_modifier(Modifier::DIM)
+    }
+
+    /// The view, row or cell that is selected.
+    pub fn selected(self) -> Style {
+        Style::new().add_modifier(Modifier::REVERSED)
+    }
+
+    fn on(self, rgb: u32, eight: Color) -> Style {
+        match self.depth {
+            Depth::None => Style::new(),
+            Depth::Eight => Style::new().bg(eight).fg(match eight {
+                Color::Blue | Color::Red | Color::Magenta => Color::White,
+                _ => Color::Black,
+            }),
+            Depth::Indexed | Depth::True => {
+                // Black on what is brighter than the middle, by Rec. 709.
+                let [_, r, g, b] = rgb.to_be_bytes().map(u32::from);
+                let bright = 2126 * r + 7152 * g + 722 * b > 10_000 * 110;
+                Style::new().bg(self.colour(rgb)).fg(self.colour(if bright {
+                    0
+                } else {
+                    0xFF_FFFF
+                }))
+            }
+        }
+    }
+
+    fn colour(self, rgb: u32) -> Color {
+        let [_, r, g, b] = rgb.to_be_bytes();
+        if self.depth == Depth::True {
+            return Color::Rgb(r, g, b);
+        }
+        // The 6 x 6 x 6 cube has its steps at 0, 95, 135, ... 255.
+        let step = |v: u8| {
+            if v < 48 {
+                0
+            } else if v < 115 {
+                1
+            } else {
+                (v - 35) / 40
+            }
+        };
+        Color::Indexed(16 + 36 * step(r) + 6 * step(g) + step(b))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Depth, Palette, letter};
+    use crate::origin::Origin;
+    use ratatui::style::{Color, Style};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_origin_has_its_own_letter() {
+        let letters: BTreeSet<char> = Origin::ALL.map(letter).into();
+        assert_eq!(letters.len(), Origin::ALL.len());
+    }
+
+    #[test]
+    fn every_origin_has_its_own_colour() {
+        for depth in [Depth::True, Depth::Indexed] {
+            let colours: BTreeSet<String> = Origin::ALL
+                .map(|o| format!("{:?}", Palette::new(depth).origin(o).bg))
+                .into();
+            assert_eq!(colours.len(), Origin::ALL.len(), "{depth:?}");
+        }
+    }
+
+    #[test]
+    fn depth_is_what_the_environment_promises() {
+        for (no_color, colorterm, term, depth) in [
+            (None, None, Some("xterm-256color"), Depth::Indexed),
+            (None, Some("truecolor"), Some("xterm-256color"), Depth::True),
+            (
+                Some("1"),
+                Some("truecolor"),
+                Some("xterm-256color"),
+                Depth::None,
+            ),
+            (Some(""), None, Some("linux"), Depth::Eight),
+            (None, None, Some("dumb"), Depth::None),
+            (None, None, Some("vt100"), Depth::None),
+            (None, None, None, Depth::None),
+        ] {
+            assert_eq!(Depth::detect(no_color, colorterm, term), depth, "{term:?}");
+        }
+    }
+
+    #[test]
+    fn no_color_has_no_colour() {
+        let palette = Palette::new(Depth::None);
+        let mut styles = vec![
+            palette.alarm(),
+            palette.title(),
+            palette.dim(),
+            palette.selected(),
+        ];
+        styles.extend(Origin::ALL.map(|o| palette.origin(o)));
+        styles.extend([0.5, 1.3, 9.0].map(|r| palette.heat(r)));
+        for Style { fg, bg, .. } in styles {
+            assert_eq!((fg, bg), (None, None));
+        }
+        assert_eq!(
+            Palette::new(Depth::True).origin(Origin::FileData).bg,
+            Some(Color::Rgb(0x56, 0xB4, 0xE9))
+        );
+    }
+}

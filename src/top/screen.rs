@@ -1,0 +1,245 @@
+//! The live screen: draws snapshots as they come and keys as they are pressed.
+//!
+//! Knows nothing of where snapshots come from. The sampler sends them; it listens to the interval that + and - set.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use ratatui::crossterm::event::{self, Event};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+
+use super::keys::{Key, decode};
+use super::palette::{Depth, Palette};
+use super::state::{Action, State};
+use super::term::{Guard, Screen};
+use super::view;
+use crate::model::snapshot::Snapshot;
+
+/// How long the reader of keys may take to notice that it is over.
+const POLL: Duration = Duration::from_millis(100);
+
+/// What comes from the terminal.
+enum Input {
+    Key(Key),
+    Resize,
+    /// Reading failed: the terminal is gone.
+    Failed(std::io::Error),
+}
+
+/// Shows `snapshots` until a key, SIGINT, SIGTERM or SIGHUP ends it, or their sender is dropped.
+///
+/// `interval` is what the sampler measures at; + and - change it. All of these ends are `Ok`; the terminal is restored
+/// in every case.
+pub async fn run(
+    snapshots: watch::Receiver<Option<Arc<Snapshot>>>,
+    interval: watch::Sender<Duration>,
+    depth: Depth,
+) -> Result<()> {
+    // Signals first: one that comes while the terminal is ours must not kill us.
+    let end = asked_to_end()?;
+    let guard =
+        Guard::take().context("cannot use this terminal for the screen (--batch needs none)")?;
+    let screen = guard
+        .screen()
+        .context("cannot use this terminal for the screen")?;
+    let reader = Reader::start()?;
+    let state = State::new(*interval.borrow());
+    let mut live = Live {
+        guard,
+        screen,
+        state,
+        palette: Palette::new(depth),
+        shown: None,
+        newest: None,
+    };
+    let ended = live.run(snapshots, interval, reader.inputs, end).await;
+    drop(live); // Give the terminal back before waiting for the reader.
+    reader.stop.join();
+    ended
+}
+
+struct Live {
+    guard: Guard,
+    screen: Screen,
+    state: State,
+    palette: Palette,
+    /// What is on the screen; stays while paused.
+    shown: Option<Arc<Snapshot>>,
+    newest: Option<Arc<Snapshot>>,
+}
+
+impl Live {
+    async fn run(
+        &mut self,
+        mut snapshots: watch::Receiver<Option<Arc<Snapshot>>>,
+        interval: watch::Sender<Duration>,
+        mut inputs: mpsc::Receiver<Input>,
+        end: impl Future<Output = ()>,
+    ) -> Result<()> {
+        let mut end = std::pin::pin!(end);
+        loop {
+            self.draw()?;
+            tokio::select! {
+                () = &mut end => return Ok(()),
+                changed = snapshots.changed() => {
+                    if changed.is_err() {
+                        return Ok(());
+                    }
+                    self.newest = snapshots.borrow_and_update().clone();
+                    self.refresh();
+                }
+                input = inputs.recv() => match input {
+                    None => bail!("the reader of keys ended"),
+                    Some(Input::Failed(error)) => return Err(error).context("cannot read keys from the terminal"),
+                    // Drawing again finds the new size.
+                    Some(Input::Resize) => {}
+                    Some(Input::Key(key)) => match self.state.on_key(key) {
+                        Action::Quit => return Ok(()),
+                        Action::Interval(to) => interval.send_modify(|i| *i = to),
+                        Action::Draw | Action::Nothing => self.refresh(),
+                    },
+                },
+            }
+        }
+    }
+
+    /// Takes the newest snapshot unless paused, and keeps what is selected inside of it.
+    fn refresh(&mut self) {
+        if !self.state.paused || self.shown.is_none() {
+            self.shown = self.newest.clone();
+        }
+        if let Some(snapshot) = &self.shown {
+            self.state.observe(snapshot);
+        }
+    }
+
+    fn draw(&mut self) -> Result<()> {
+        if !self.guard.holds() {
+            bail!("a part of raidtrace panicked (see above)");
+        }
+        let (state, shown, palette) = (&self.state, self.shown.as_deref(), self.palette);
+        self.screen
+            .draw(|frame| view::draw(frame, state, shown, palette))
+            .context("cannot draw on the terminal")?;
+        Ok(())
+    }
+}
+
+/// Ends when a signal asks for it.
+fn asked_to_end() -> Result<impl Future<Output = ()>> {
+    let on = |kind| signal(kind).context("cannot handle signals");
+    let mut interrupt = on(SignalKind::interrupt())?;
+    let mut terminate = on(SignalKind::terminate())?;
+    let mut hangup = on(SignalKind::hangup())?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    })
+}
+
+/// The thread that reads keys: crossterm's own stream would need a second event loop.
+struct Reader {
+    inputs: mpsc::Receiver<Input>,
+    stop: Stop,
+}
+
+struct Stop {
+    asked: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Stop {
+    fn join(self) {
+        self.asked.store(true, Ordering::Relaxed);
+        // A panic there has been reported by the hook.
+        let _ = self.thread.join();
+    }
+}
+
+impl Reader {
+    fn start() -> Result<Self> {
+        let (sender, inputs) = mpsc::channel(64);
+        let asked = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&asked);
+        let thread = std::thread::Builder::new()
+            .name("keys".to_owned())
+            .spawn(move || read(&sender, &flag))
+            .context("cannot start the reader of keys")?;
+        Ok(Self {
+            inputs,
+            stop: Stop { asked, thread },
+        })
+    }
+}
+
+fn read(sender: &mpsc::Sender<Input>, asked: &AtomicBool) {
+    while !asked.load(Ordering::Relaxed) && !sender.is_closed() {
+        let event = match event::poll(POLL) {
+            Ok(false) => continue,
+            Ok(true) => event::read(),
+            Err(error) => Err(error),
+        };
+        let input = match event {
+            Ok(Event::Key(key)) => decode(key).map(Input::Key),
+            Ok(Event::Resize(..)) => Some(Input::Resize),
+            Ok(_) => None,
+            Err(error) => {
+                let _ = sender.blocking_send(Input::Failed(error));
+                return;
+            }
+        };
+        if let Some(input) = input
+            && sender.blocking_send(input).is_err()
+        {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::run;
+    use crate::model::{fixture, window::Window};
+    use crate::top::palette::Depth;
+    use std::sync::Arc;
+    use std::time::Duration;
+    use tokio::sync::watch;
+
+    /// The screen on the first case, by hand: `cargo test --lib by_hand -- --ignored --nocapture`.
+    #[tokio::test(flavor = "current_thread")]
+    #[ignore = "needs a terminal and a person"]
+    async fn by_hand() {
+        let (snapshots, shown) = watch::channel(None);
+        let (interval, mut wanted) = watch::channel(Duration::from_secs(1));
+        tokio::spawn(async move {
+            let mut window = Window::new(Duration::from_secs(10));
+            loop {
+                let wait = *wanted.borrow_and_update();
+                tokio::select! {
+                    () = tokio::time::sleep(wait) => {}
+                    _ = wanted.changed() => continue,
+                }
+                let members = std::env::var("MEMBERS").map_or(12, |n| n.parse().unwrap_or(12));
+                let mut snapshot = fixture::raid0(members);
+                snapshot.time = jiff::Timestamp::now();
+                snapshot.interval = wait;
+                window.judge(&mut snapshot);
+                if std::env::var("PANIC").is_ok() {
+                    std::thread::spawn(|| panic!("as asked"));
+                }
+                if snapshots.send(Some(Arc::new(snapshot))).is_err() {
+                    return;
+                }
+            }
+        });
+        run(shown, interval, Depth::from_env()).await.unwrap();
+    }
+}

@@ -1,0 +1,172 @@
+//! Untrusted bytes made printable, and text fitted into columns.
+//!
+//! Comms, cgroups, mount points and device names are whatever someone chose. Nothing in them may move the cursor,
+//! change colours or hide what follows.
+
+use std::borrow::Cow;
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// `bytes` as text that is safe on a terminal: control characters become `\x1b`, what is invisible or turns the
+/// direction of writing becomes U+FFFD, and so does what is not UTF-8.
+pub fn sanitize(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    for c in String::from_utf8_lossy(bytes).chars() {
+        if c.is_control() {
+            out.push_str(&format!("\\x{:02x}", u32::from(c)));
+        } else if is_hidden(c) {
+            out.push(char::REPLACEMENT_CHARACTER);
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// [`sanitize`] for what is a `str` already; borrows in the usual case.
+pub fn clean(text: &str) -> Cow<'_, str> {
+    if text.chars().any(|c| c.is_control() || is_hidden(c)) {
+        Cow::Owned(sanitize(text.as_bytes()))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// Takes no column, or changes how its neighbours are shown: joiners, bidi marks and overrides, variation
+/// selectors, tags, combining marks, line separators.
+pub fn is_hidden(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}'
+    ) || (!c.is_control() && c.width().unwrap_or(0) == 0)
+}
+
+/// Columns that `text` takes.
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// `text` in at most `columns`, cut with `…`.
+pub fn cut(text: &str, columns: usize) -> Cow<'_, str> {
+    if width(text) <= columns {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::new();
+    let mut used = 0;
+    for c in text.chars() {
+        let w = c.width().unwrap_or(0);
+        if used + w + 1 > columns {
+            break;
+        }
+        used += w;
+        out.push(c);
+    }
+    if columns > 0 {
+        out.push('…');
+    }
+    Cow::Owned(out)
+}
+
+/// `text` that [`wrap`] does not break.
+pub fn glue(text: &str) -> String {
+    text.replace(' ', "\u{a0}")
+}
+
+/// `text` in exactly `columns`, flush left.
+pub fn left(text: &str, columns: usize) -> String {
+    let text = cut(text, columns);
+    let pad = columns.saturating_sub(width(&text));
+    format!("{text}{}", " ".repeat(pad))
+}
+
+/// `text` in exactly `columns`, flush right.
+pub fn right(text: &str, columns: usize) -> String {
+    let text = cut(text, columns);
+    let pad = columns.saturating_sub(width(&text));
+    format!("{}{text}", " ".repeat(pad))
+}
+
+/// `text` in lines of at most `columns`, broken at spaces, at most `lines` of them; the last is cut. A no-break space
+/// keeps a figure and its unit together, and comes out as a space.
+pub fn wrap(text: &str, columns: usize, lines: usize) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        let full = out.len() >= lines;
+        match out.last_mut() {
+            Some(line) if full || width(line) + 1 + width(word) <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => out.push(word.to_owned()),
+        }
+    }
+    out.iter()
+        .map(|line| cut(line, columns).replace('\u{a0}', " "))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{clean, cut, left, right, sanitize, width, wrap};
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_untrusted_stays_visible() {
+        for (bytes, text) in [
+            (&b"postgres"[..], "postgres"),
+            (b"\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m"),
+            (b"\x1b]0;title\x07", "\\x1b]0;title\\x07"),
+            (b"a\nb\tc\r\0\x7f", "a\\x0ab\\x09c\\x0d\\x00\\x7f"),
+            ("\u{9b}31m".as_bytes(), "\\x9b31m"),
+            (b"caf\xe9", "caf\u{fffd}"),
+            (
+                "caf\u{e9} \u{65e5}\u{672c}".as_bytes(),
+                "caf\u{e9} \u{65e5}\u{672c}",
+            ),
+            (
+                "a\u{202e}b\u{200b}c\u{2066}d\u{feff}".as_bytes(),
+                "a\u{fffd}b\u{fffd}c\u{fffd}d\u{fffd}",
+            ),
+        ] {
+            assert_eq!(sanitize(bytes), text);
+        }
+    }
+
+    #[test]
+    fn fits() {
+        assert_eq!(left("loop1", 7), "loop1  ");
+        assert_eq!(right("12", 4), "  12");
+        assert_eq!(right("123456", 4), "123…");
+        assert_eq!(cut("日本語", 4), "日…");
+        assert_eq!(left("日本語", 4), "日… ");
+        assert_eq!(cut("x", 0), "");
+        assert_eq!(wrap("one two three four", 9, 2), ["one two", "three fo…"]);
+        assert_eq!(wrap("", 9, 2), [""]);
+        assert_eq!(wrap("one 4\u{a0}KiB", 7, 2), ["one", "4 KiB"]);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_printed_is_a_control_character(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let text = sanitize(&bytes);
+            prop_assert!(!text.chars().any(char::is_control), "{text:?}");
+            prop_assert_eq!(clean(&text), text.as_str());
+        }
+
+        #[test]
+        fn nor_hidden(text in any::<String>()) {
+            let text = sanitize(text.as_bytes());
+            prop_assert!(!text.chars().any(|c| c.is_control() || super::is_hidden(c)), "{text:?}");
+        }
+
+        #[test]
+        fn a_column_is_never_wider(text in "\\PC{0,20}", columns in 0usize..30, lines in 1usize..4) {
+            let text = sanitize(text.as_bytes());
+            prop_assert!(width(&cut(&text, columns)) <= columns);
+            for line in wrap(&text, columns.max(1), lines) {
+                prop_assert!(width(&line) <= columns.max(1));
+            }
+        }
+    }
+}

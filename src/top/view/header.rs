@@ -1,0 +1,309 @@
+//! What is measured, what stands out, the tabs; and the line at the bottom.
+
+use ratatui::text::{Line, Span};
+
+use super::{Pen, Scene};
+use crate::model::snapshot::{ArraySnapshot, Snapshot};
+use crate::model::standout::{Kind, Standout};
+use crate::model::units;
+use crate::origin::Op;
+use crate::top::palette::Palette;
+use crate::top::rows::{self, Measure};
+use crate::top::state::{Overlay, State, View};
+use crate::top::text::{self, clean};
+
+/// The interval's end: `2026-11-20T12:00:01Z`.
+pub fn rfc3339(snapshot: &Snapshot) -> String {
+    snapshot.time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// `md127 raid0, 12 disks, 512 KiB chunk, 1.2 TiB; degraded`: untrusted as the names in it.
+pub fn what(array: &ArraySnapshot) -> String {
+    let info = &array.info;
+    format!(
+        "{} {}{}",
+        info.name,
+        shape(array),
+        info.trouble
+            .as_deref()
+            .map_or(String::new(), |t| format!("; {t}"))
+    )
+}
+
+fn shape(array: &ArraySnapshot) -> String {
+    let info = &array.info;
+    let mut parts = vec![info.level.clone()];
+    if info.level != "single" {
+        parts.push(format!(
+            "{} disk{}",
+            info.disks,
+            if info.disks == 1 { "" } else { "s" }
+        ));
+    }
+    if info.chunk_bytes > 0 {
+        parts.push(format!("{} chunk", units::size(info.chunk_bytes)));
+    }
+    if info.bytes > 0 {
+        parts.push(units::size(info.bytes));
+    }
+    parts.join(", ")
+}
+
+/// `1 s: 582 r/s 8.9 MiB/s, 3.1k w/s 16 MiB/s; lost 0; overhead 0.8 % of a CPU`
+pub fn measured(snapshot: &Snapshot, array: &ArraySnapshot) -> String {
+    let secs = rows::seconds(snapshot.interval);
+    let sum = |op: Op, unit| {
+        let (mut requests, mut bytes) = (0.0, 0.0);
+        for c in array
+            .members
+            .iter()
+            .flat_map(|m| &m.io)
+            .filter(|c| c.op == op)
+        {
+            requests += c.requests as f64;
+            bytes += c.bytes as f64;
+        }
+        format!(
+            "{} {unit} {}/s",
+            units::count(requests / secs),
+            units::bytes(bytes / secs)
+        )
+    };
+    format!(
+        "{}: {}, {}; {}; overhead {} of a CPU",
+        units::seconds(snapshot.interval),
+        sum(Op::Read, "r/s"),
+        sum(Op::Write, "w/s"),
+        lost(snapshot),
+        share_of_cpu(snapshot.overhead.bpf_ns as f64 / 1e9 / secs),
+    )
+}
+
+fn share_of_cpu(share: f64) -> String {
+    // More than one CPU may be busy with it, and less than 1 % is what we promise.
+    format!("{:.1} %", (share * 100.0).clamp(0.0, 99_999.0))
+}
+
+fn lost(snapshot: &Snapshot) -> String {
+    let l = snapshot.lost;
+    let reasons = [
+        (l.rows, "no row"),
+        (l.issue, "issue unseen"),
+        (l.pieces, "pieces"),
+        (l.tasks, "tasks"),
+        (l.missed, "runs missed"),
+    ];
+    let named: Vec<String> = reasons
+        .iter()
+        .filter(|r| r.0 > 0)
+        .map(|(n, why)| format!("{why} {}", units::count(*n as f64)))
+        .collect();
+    if named.is_empty() {
+        "lost 0".to_owned()
+    } else {
+        format!(
+            "LOST {} ({})",
+            units::count(l.events() as f64),
+            named.join(", ")
+        )
+    }
+}
+
+/// Text at both ends of a line; the right one is kept whole.
+fn ends<'a>(left: Vec<Span<'a>>, right: Vec<Span<'a>>, columns: usize) -> Line<'a> {
+    let right_width: usize = right.iter().map(Span::width).sum();
+    let mut room = columns.saturating_sub(right_width + usize::from(right_width > 0));
+    let mut spans = Vec::new();
+    for span in left {
+        let cut = text::cut(&span.content, room).into_owned();
+        room -= text::width(&cut);
+        spans.push(Span::styled(cut, span.style));
+    }
+    spans.push(Span::raw(" ".repeat(
+        room + usize::from(right_width > 0 && columns > right_width),
+    )));
+    spans.extend(right);
+    Line::from(spans)
+}
+
+/// The lines above the view: five or six, fewer where the screen is low.
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
+    let (state, array, palette) = (scene.state, scene.array, scene.palette);
+    let (columns, tall) = (pen.width(), pen.lines() >= 18);
+    let mut left = vec![
+        Span::styled(clean(&array.info.name), palette.title()),
+        Span::raw(format!(" {}", clean(&shape(array)))),
+    ];
+    if let Some(trouble) = &array.info.trouble {
+        left.insert(
+            1,
+            Span::styled(format!(" {}", clean(trouble)), palette.alarm()),
+        );
+    }
+    let mut right = Vec::new();
+    if snapshot.arrays.len() > 1 {
+        right.push(Span::raw(format!(
+            "array {}/{}  ",
+            state.array + 1,
+            snapshot.arrays.len()
+        )));
+    }
+    if state.paused {
+        right.push(Span::styled("PAUSED", palette.alarm()));
+        right.push(Span::raw(" "));
+    }
+    right.push(Span::raw(snapshot.time.strftime("%H:%M:%SZ").to_string()));
+    pen.line(&ends(left, right, columns));
+    if tall {
+        let filesystems = array.info.filesystems.join("; ");
+        let filesystems = if filesystems.is_empty() {
+            "no filesystem that we know"
+        } else {
+            &filesystems
+        };
+        pen.text(
+            &text::cut(&clean(filesystems), columns),
+            ratatui::style::Style::new(),
+        );
+    }
+    let style = if snapshot.lost.events() > 0 {
+        palette.alarm()
+    } else {
+        palette.dim()
+    };
+    // Where there is no room for both, the answer comes before the figures.
+    let lines = if columns < 60 { 3 } else { 2 };
+    if tall || columns >= 60 || snapshot.lost.events() > 0 {
+        pen.text(&text::cut(&measured(snapshot, array), columns), style);
+    }
+    sentence(pen, scene, snapshot, lines);
+    tabs(pen, scene);
+}
+
+/// The sentence, and over how long it is true where that is not the interval the figures are of. Untrusted as the
+/// names in it.
+pub fn said(standout: &Standout, snapshot: &Snapshot) -> String {
+    if standout.kind == Kind::Idle || standout.over < snapshot.interval + snapshot.interval / 2 {
+        standout.sentence.clone()
+    } else {
+        format!(
+            "{} (last {:.0} s)",
+            standout.sentence,
+            standout.over.as_secs_f64()
+        )
+    }
+}
+
+fn sentence(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot, lines: usize) {
+    let Some(standout) = &scene.array.standout else {
+        return;
+    };
+    let (mark, style) = if standout.kind.is_finding() {
+        ("! ", scene.palette.alarm())
+    } else {
+        ("  ", ratatui::style::Style::new())
+    };
+    let sentence = said(standout, snapshot);
+    let sentence = clean(&sentence);
+    for (i, line) in text::wrap(&sentence, pen.width() - 2, lines)
+        .iter()
+        .enumerate()
+    {
+        pen.text(
+            &format!("{}{line}", if i == 0 { mark } else { "  " }),
+            style,
+        );
+    }
+}
+
+fn tabs(pen: &mut Pen<'_>, scene: &Scene<'_>) {
+    let (state, palette) = (scene.state, scene.palette);
+    let mut right = Vec::new();
+    if let Some(op) = state.filter.op {
+        right.push(Span::styled(format!("only {op} "), palette.alarm()));
+    }
+    if let Some(origin) = state.filter.origin {
+        right.push(Span::styled(format!("only {origin} "), palette.alarm()));
+    }
+    if pen.width() >= 70 && state.view != View::Latency {
+        right.push(Span::styled(
+            match state.measure {
+                Measure::Requests => "by requests ",
+                Measure::Bytes => "by bytes ",
+            },
+            palette.dim(),
+        ));
+    }
+    let titles: usize = View::ALL.iter().map(|v| v.title().len() + 5).sum();
+    let taken: usize = right.iter().map(Span::width).sum();
+    let mut left = Vec::new();
+    for (i, view) in View::ALL.iter().enumerate() {
+        let shown = *view == state.view;
+        // Where it is narrow only the tab that is shown has its name.
+        let label = if shown || titles + taken <= pen.width() {
+            format!(" {} {} ", i + 1, view.title())
+        } else {
+            format!(" {} ", i + 1)
+        };
+        left.push(Span::styled(
+            label,
+            if shown {
+                palette.selected()
+            } else {
+                palette.title()
+            },
+        ));
+        left.push(Span::raw(" "));
+    }
+    pen.line(&ends(left, right, pen.width()));
+}
+
+/// The keys that matter most, as many as fit, and what was said at start.
+pub(super) fn footer(
+    pen: &mut Pen<'_>,
+    state: &State,
+    snapshot: Option<&Snapshot>,
+    palette: Palette,
+) {
+    let hints: &[&str] = match state.overlay {
+        Overlay::Help => &["any key: back"],
+        Overlay::Origins(_) => &["↑↓ choose", "Enter take", "Esc back"],
+        Overlay::None => &[
+            "q quit",
+            "? help",
+            "Tab view",
+            "s S sort",
+            "o op",
+            "f origin",
+            "m measure",
+            "p pause",
+            "+ - interval",
+            "a array",
+        ],
+    };
+    let mut right = format!("every {}", units::seconds(state.interval));
+    if let Some(notes @ 1..) = snapshot.map(|s| s.notes.len()) {
+        right = format!(
+            "{notes} note{}: ?  {right}",
+            if notes == 1 { "" } else { "s" }
+        );
+    }
+    let room = pen.width().saturating_sub(text::width(&right) + 2);
+    let mut left = String::new();
+    for hint in hints {
+        let next = if left.is_empty() {
+            (*hint).to_owned()
+        } else {
+            format!("{left}  {hint}")
+        };
+        if text::width(&next) > room {
+            break;
+        }
+        left = next;
+    }
+    pen.line(&ends(
+        vec![Span::styled(left, palette.dim())],
+        vec![Span::styled(right, palette.dim())],
+        pen.width(),
+    ));
+}

@@ -1,0 +1,126 @@
+//! What lies over a view: help, the list of origins; and what a screen says that is too small.
+
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear, Widget};
+
+use super::Pen;
+use crate::model::snapshot::Snapshot;
+use crate::top::palette::{Palette, letter};
+use crate::top::state::State;
+use crate::top::text::{self, clean};
+
+/// Keys and what they do; then what the figures are.
+const KEYS: [(&str, &str); 12] = [
+    ("1 2 3 4  Tab", "members, origins, processes, latency"),
+    ("↑ ↓  j k", "select a row; PgUp PgDn g G go further"),
+    ("← →  h l", "sort column; in origins: select a member"),
+    ("s  S", "sort by the next column; reverse"),
+    ("o", "only reads, only writes, ... , all"),
+    ("f", "only one origin, from a list"),
+    ("x", "no filter"),
+    ("m", "bars and heat by requests or by bytes"),
+    ("p  Space", "keep this interval on the screen"),
+    ("+  -", "longer, shorter interval"),
+    ("a  [ ]", "next, previous array"),
+    ("q  Esc  Ctrl-C", "quit"),
+];
+const FIGURES: [&str; 7] = [
+    "r/s w/s     requests completed, after merging, under their first origin",
+    "MiB/s       bytes completed, exact per origin",
+    "infl util   in flight now, time with any in flight: the kernel's own",
+    "p50 p99     issue to completion, of what the filter keeps",
+    "skew        the busiest member over the mean of all",
+    "processes   bios submitted to the array, before splitting and merging",
+    "the bar     as long as the member's part of the busiest one's",
+];
+
+/// Keys, figures, and what this kernel cannot give.
+pub(super) fn draw(pen: &mut Pen<'_>, snapshot: Option<&Snapshot>, palette: Palette) {
+    let notes = snapshot.map_or(&[][..], |s| &s.notes);
+    let notes: usize = notes.len();
+    let lines = KEYS.len() + FIGURES.len() + 1 + if notes > 0 { notes + 1 } else { 0 };
+    let mut pen = window(pen, " raidtrace top: help ", 78, lines);
+    let columns = pen.width();
+    for (keys, what) in KEYS {
+        pen.line(&Line::from(vec![
+            Span::styled(text::left(keys, 16), palette.title()),
+            Span::raw(text::cut(what, columns.saturating_sub(16)).into_owned()),
+        ]));
+    }
+    pen.skip(u16::from(pen.lines() > FIGURES.len()));
+    for line in FIGURES {
+        pen.text(&text::cut(line, columns), Style::new());
+    }
+    let Some(snapshot) = snapshot.filter(|_| notes > 0) else {
+        return;
+    };
+    pen.skip(1);
+    for note in &snapshot.notes {
+        pen.text(&text::cut(&clean(note), columns), palette.alarm());
+    }
+}
+
+/// The list of origins to filter by.
+pub(super) fn origins(pen: &mut Pen<'_>, state: &State, at: usize, palette: Palette) {
+    let choices = state.choices();
+    let mut pen = window(pen, " only this origin ", 28, choices.len() + 1);
+    let first = pen.first(choices.len() + 1, at);
+    let lines = pen.lines();
+    for i in (0..=choices.len()).skip(first).take(lines) {
+        let chosen = if i == at {
+            palette.selected()
+        } else {
+            Style::new()
+        };
+        let line = match i.checked_sub(1).and_then(|i| choices.get(i)) {
+            None => Line::from(Span::styled("  all", chosen)),
+            Some(&origin) => Line::from(vec![
+                Span::styled(letter(origin).to_string(), palette.origin(origin)),
+                Span::raw(" "),
+                Span::styled(origin.name(), chosen),
+            ]),
+        };
+        pen.line(&line);
+    }
+}
+
+/// A frame in the middle with room for `lines` lines, as far as there is room.
+fn window<'p>(pen: &'p mut Pen<'_>, title: &str, columns: u16, lines: usize) -> Pen<'p> {
+    let area = pen.area;
+    // The footer stays visible.
+    let (width, height) = (
+        columns.min(area.width),
+        (lines as u16)
+            .saturating_add(2)
+            .min(area.height.saturating_sub(1)),
+    );
+    let rect = Rect {
+        x: area.x + (area.width - width) / 2,
+        y: area.y + (area.height.saturating_sub(1) - height) / 2,
+        width,
+        height,
+    };
+    Clear.render(rect, pen.buffer);
+    let block = Block::bordered().title(title.to_owned());
+    let inner = block.inner(rect);
+    block.render(rect, pen.buffer);
+    let padded = Rect {
+        x: inner.x + inner.width.min(1),
+        width: inner.width.saturating_sub(2),
+        ..inner
+    };
+    Pen::new(pen.buffer, padded)
+}
+
+/// `too small: 20x5, needs 40x10`
+pub(super) fn too_small(pen: &mut Pen<'_>, (columns, lines): (u16, u16)) {
+    let text = format!(
+        "too small: {}x{}, needs {columns}x{lines}",
+        pen.area.width, pen.area.height
+    );
+    for line in text::wrap(&text, pen.width().max(1), pen.lines().max(1)) {
+        pen.text(&line, Style::new());
+    }
+}

@@ -1,0 +1,245 @@
+use std::time::Duration;
+
+use super::draw;
+use crate::model::fixture;
+use crate::model::snapshot::{Lost, Snapshot};
+use crate::origin::{Op, Origin};
+use crate::top::keys::Key;
+use crate::top::palette::{Depth, Palette};
+use crate::top::state::{State, View};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use ratatui::style::Color;
+
+const SIZES: [(u16, u16); 5] = [(80, 24), (120, 40), (200, 50), (40, 12), (20, 5)];
+
+/// The screen after `keys` (Tab as `\t`).
+fn screen(snapshot: &Snapshot, keys: &str, (columns, lines): (u16, u16), depth: Depth) -> Buffer {
+    let mut state = State::new(Duration::from_secs(1));
+    state.observe(snapshot);
+    for c in keys.chars() {
+        state.on_key(match c {
+            'j' => Key::Down,
+            'l' => Key::Right,
+            'G' => Key::End,
+            '\n' => Key::Enter,
+            c => Key::Char(c),
+        });
+        state.observe(snapshot);
+    }
+    let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
+    terminal
+        .draw(|frame| draw(frame, &state, Some(snapshot), Palette::new(depth)))
+        .unwrap();
+    terminal.backend().buffer().clone()
+}
+
+/// What is written on it, without the spaces at the ends of lines.
+fn text(buffer: &Buffer) -> String {
+    let mut out = String::new();
+    for y in 0..buffer.area.height {
+        let mut line = String::new();
+        let mut x = 0;
+        while x < buffer.area.width {
+            let symbol = buffer[(x, y)].symbol();
+            line.push_str(symbol);
+            x += (super::super::text::width(symbol) as u16).max(1);
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+fn shown(snapshot: &Snapshot, keys: &str, size: (u16, u16)) -> String {
+    text(&screen(snapshot, keys, size, Depth::Indexed))
+}
+
+#[test]
+fn every_view_at_every_size() {
+    for (i, view) in View::ALL.iter().enumerate() {
+        for size in SIZES {
+            let mut all = String::new();
+            for members in [0, 1, 12, 100] {
+                all.push_str(&format!("--- {members} members\n"));
+                all.push_str(&shown(&fixture::raid0(members), &(i + 1).to_string(), size));
+            }
+            insta::assert_snapshot!(format!("{}_{}x{}", view.title(), size.0, size.1), all);
+        }
+    }
+}
+
+#[test]
+fn overlays_and_switches() {
+    let snapshot = fixture::raid0(12);
+    for (name, keys) in [
+        ("help", "?"),
+        ("origin_list", "fjj"),
+        ("paused", "p"),
+        ("only_writes_of_block_bitmap", "oofjj\n"),
+        ("sorted_by_p99", "sssssssssjj"),
+        ("heat_by_bytes", "2mjjllll"),
+    ] {
+        insta::assert_snapshot!(name, shown(&snapshot, keys, (80, 24)));
+    }
+    insta::assert_snapshot!("help_40x12", shown(&snapshot, "?", (40, 12)));
+    insta::assert_snapshot!("idle", shown(&fixture::idle(12), "", (80, 24)));
+}
+
+#[test]
+fn trouble_is_said() {
+    let mut snapshot = fixture::raid0(12);
+    snapshot.lost = Lost {
+        rows: 100,
+        tasks: 20,
+        ..Lost::default()
+    };
+    snapshot.notes = vec!["kernel 5.10 has no module BTF: no md structures\x1b[2J".to_owned()];
+    snapshot.arrays.push(snapshot.arrays[0].clone());
+    let array = &mut snapshot.arrays[0];
+    array.info.trouble = Some("degraded".to_owned());
+    array.members[3].trouble = Some("faulty".to_owned());
+    array.members[3].disk = None;
+    array.members[0]
+        .io
+        .push(fixture::cell(Origin::Raw, Op::Flush, 12, 0, 300));
+    array.members[11].slot = None;
+    array.members[11].trouble = Some("spare".to_owned());
+    insta::assert_snapshot!("trouble", shown(&snapshot, "", (80, 24)));
+    insta::assert_snapshot!("notes", shown(&snapshot, "?", (80, 30)));
+    snapshot.arrays.clear();
+    insta::assert_snapshot!("no_array", shown(&snapshot, "", (80, 24)));
+}
+
+#[test]
+fn the_sentence_says_over_how_long_it_is_true() {
+    let mut snapshot = fixture::raid0(12);
+    snapshot.arrays[0].standout.as_mut().unwrap().over = Duration::from_secs(10);
+    let text = shown(&snapshot, "", (200, 50));
+    assert!(
+        text.contains("carry 97 % of them, 3.9x the mean (last 10 s)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_first_interval_is_waited_for() {
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+    let state = State::new(Duration::from_secs(1));
+    terminal
+        .draw(|frame| draw(frame, &state, None, Palette::new(Depth::None)))
+        .unwrap();
+    assert!(text(terminal.backend().buffer()).starts_with("measuring the first interval"));
+}
+
+#[test]
+fn no_color_draws_the_same_text_without_a_colour() {
+    for keys in ["", "2", "3", "4", "?", "f"] {
+        let snapshot = fixture::raid0(12);
+        let plain = screen(&snapshot, keys, (80, 24), Depth::None);
+        assert_eq!(text(&plain), shown(&snapshot, keys, (80, 24)));
+        for cell in plain.content() {
+            assert_eq!((cell.fg, cell.bg), (Color::Reset, Color::Reset), "{keys}");
+        }
+    }
+}
+
+/// The colours of one row of the bars, and of the heat map.
+#[test]
+fn colours() {
+    let line = |keys: &str, name: &str| {
+        let buffer = screen(&fixture::raid0(12), keys, (80, 24), Depth::True);
+        let y = (0..24).find(|&y| {
+            let line: String = (0..80)
+                .map(|x| buffer[(x, y)].symbol().to_owned())
+                .collect();
+            line.contains(name)
+        });
+        let mut runs: Vec<(String, String)> = Vec::new();
+        for x in 0..80 {
+            let cell = &buffer[(x, y.unwrap())];
+            let style = format!("{:?} on {:?} {:?}", cell.fg, cell.bg, cell.modifier);
+            match runs.last_mut() {
+                Some((text, s)) if *s == style => text.push_str(cell.symbol()),
+                _ => runs.push((cell.symbol().to_owned(), style)),
+            }
+        }
+        runs.iter()
+            .map(|(text, style)| format!("{text:?} {style}\n"))
+            .collect::<String>()
+    };
+    insta::assert_snapshot!("colours_members", line("", " 0 loop1 "));
+    insta::assert_snapshot!("colours_heat", line("2", "B block_bitmap"));
+}
+
+#[test]
+fn every_size_and_state_draws() {
+    let mut snapshots: Vec<Snapshot> = [0, 1, 2, 12, 100].map(fixture::raid0).into();
+    snapshots.push(fixture::idle(5));
+    for snapshot in &snapshots {
+        for keys in [
+            "",
+            "2",
+            "3",
+            "4",
+            "?",
+            "f",
+            "G",
+            "2Gllllllllllllllll",
+            "4G",
+            "fjj\n",
+            "3ffj\n",
+            "mp",
+        ] {
+            for size in [
+                (0, 0),
+                (1, 1),
+                (20, 5),
+                (39, 10),
+                (40, 9),
+                (40, 10),
+                (41, 11),
+                (57, 13),
+                (80, 17),
+                (300, 100),
+            ] {
+                let buffer = screen(snapshot, keys, size, Depth::Eight);
+                for cell in buffer.content() {
+                    assert!(!cell.symbol().chars().any(char::is_control));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn untrusted_names_reach_no_cell() {
+    let mut snapshot = fixture::raid0(12);
+    let evil = "\x1b]0;x\x07\u{202e}\u{9b}31m\n".to_owned();
+    let array = &mut snapshot.arrays[0];
+    array.info.name.clone_from(&evil);
+    array.info.filesystems = vec![evil.clone()];
+    array.info.trouble = Some(evil.clone());
+    array.members[0].name.clone_from(&evil);
+    array.members[1].trouble = Some(evil.clone());
+    array.tasks[0].comm = evil.clone().into_bytes();
+    array.tasks[0].role = Some(evil.clone());
+    array.tasks[0].cgroup = Some(evil.clone());
+    array.members[0].io[0].op = Op::Other;
+    array.standout.as_mut().unwrap().sentence.clone_from(&evil);
+    snapshot.notes = vec![evil];
+    for keys in ["", "2", "3", "4", "?"] {
+        for size in SIZES {
+            let text = shown(&snapshot, keys, size);
+            assert!(
+                !text
+                    .chars()
+                    .any(|c| c != '\n' && (c.is_control() || super::super::text::is_hidden(c))),
+                "{text}"
+            );
+        }
+    }
+    // ratatui drops control characters by itself; that they are shown and not swallowed is ours.
+    assert!(shown(&snapshot, "", (80, 24)).starts_with("\\x1b]0;x\\x07\u{fffd}\\x9b31m\\x0a"));
+}
