@@ -12,7 +12,10 @@ fn main() -> Result<()> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     vocabulary(Path::new("bpf/origins.h"), &out.join("origins.rs"))?;
     native(&out);
-    programs(&["core", "classify", "learn", "block", "queue", "ext4"], &out)
+    programs(
+        &["core", "classify", "learn", "block", "queue", "ext4"],
+        &out,
+    )
 }
 
 /// One object a file, linked into one, and the skeleton of that.
@@ -24,7 +27,13 @@ fn programs(names: &[&str], out: &Path) -> Result<()> {
         SkeletonBuilder::new()
             .source(format!("bpf/{name}.bpf.c"))
             .obj(&object)
-            .clang_args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-mcpu=v2"])
+            .clang_args([
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-Wno-unused-parameter",
+                "-mcpu=v3",
+            ])
             .build()
             .with_context(|| format!("bpf/{name}.bpf.c"))?;
         linker.add_file(&object)?;

@@ -21,11 +21,12 @@
  */
 static __always_inline struct rt_inflight *inflight(struct rt_dev *d, struct request *rq)
 {
-	__u32 tag = rq->tag, slot;
+	__u32 tag = rq->tag, slot = tag;
 
 	if (tag >= d->depth)
 		return NULL;
-	slot = rq->mq_hctx->queue_num * d->depth + tag;
+	if (d->nr_slots != d->depth)	/* several hardware queues */
+		slot += rq->mq_hctx->queue_num * d->depth;
 	if (slot >= d->nr_slots)
 		return NULL;
 	slot += d->slot_base;

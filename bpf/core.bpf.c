@@ -22,6 +22,7 @@ struct rt_rows_used_map rt_rows_used SEC(".maps");
 struct rt_walks_map rt_walks SEC(".maps");
 struct rt_losses_map rt_losses SEC(".maps");
 struct rt_task_ios_map rt_task_ios SEC(".maps");
+struct rt_tasks_pending_map rt_tasks_pending SEC(".maps");
 struct rt_tasks_map rt_tasks SEC(".maps");
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -63,11 +63,13 @@ static __always_inline struct rt_dev *rt_disk_dev(struct gendisk *disk)
 static __always_inline struct rt_row *rt_row(__u32 member, __u32 origin, __u32 op)
 {
 	struct rt_member_rows *rows = bpf_map_lookup_elem(&rt_member_rows, &member);
-	/* masked, not compared: the verifier follows it everywhere */
-	__u32 cell = (origin & 31) << 3 | (op & 7), zero = 0, row;
+	__u64 cell = (__u64)origin << 3 | (op & 7);
+	__u32 zero = 0, row;
 	__u64 *used;
 
-	if (!rows)
+	/* 64 bits and opaque: 6.1's verifier loses the bounds of a 32-bit OR */
+	barrier_var(cell);
+	if (!rows || cell >= RT_CELLS)
 		return NULL;
 	row = rows->row[cell];
 	if (!row) {
@@ -85,7 +87,10 @@ static __always_inline struct rt_row *rt_row(__u32 member, __u32 origin, __u32 o
 
 static __always_inline void rt_count_us(__u32 *hist, __u64 ns)
 {
-	hist[rt_bucket(ns / 1000) & (RT_HIST_BUCKETS - 1)]++;
+	/* 2^40 / 1000, rounded up: a division would cost more than all the rest */
+	__u64 us = ns < 1ULL << 33 ? (ns * 1099511628) >> 40 : ns / 1000;
+
+	hist[rt_bucket(us) & (RT_HIST_BUCKETS - 1)]++;
 }
 
 #endif

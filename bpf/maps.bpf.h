@@ -161,6 +161,14 @@ struct rt_task_ios_map {
 };
 extern struct rt_task_ios_map rt_task_ios SEC(".maps");
 
+struct rt_tasks_pending_map {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rt_task_pending);
+};
+extern struct rt_tasks_pending_map rt_tasks_pending SEC(".maps");
+
 struct rt_tasks_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192);

@@ -14,37 +14,84 @@
 #include "learn.bpf.h"
 
 /* First sight of a task: what userspace needs to name it. */
-static __always_inline void note_task(__u32 pid, __u32 tgid)
+static __always_inline void note_task(void)
 {
+	__u64 id = bpf_get_current_pid_tgid();
 	struct rt_task task = {};
+	__u32 pid = id;
 
-	task.tgid = tgid;
+	task.tgid = id >> 32;
 	task.cgroup = bpf_get_current_cgroup_id();
 	bpf_get_current_comm(task.comm, sizeof(task.comm));
 	if (bpf_map_update_elem(&rt_tasks, &pid, &task, BPF_ANY))
 		count_loss(tasks);
 }
 
+/* Adds to a task's totals, which may be its first. */
+static __always_inline void add_task(const struct rt_task_key *key, const struct rt_task_io *add)
+{
+	struct rt_task_io *io = bpf_map_lookup_elem(&rt_task_ios, key);
+
+	if (io) {
+		io->bios += add->bios;
+		io->bytes += add->bytes;
+	} else if (bpf_map_update_elem(&rt_task_ios, key, add, BPF_NOEXIST)) {
+		count_loss(tasks);
+	}
+}
+
+/* The slot is somebody else's: theirs goes to the table, ours begins. */
+static __noinline int take_slot(__u32 slot, __u64 wanted, __u64 bytes)
+{
+	struct rt_task_key key, old;
+	struct rt_task_io pending, none = {};
+	struct rt_task_pending *p;
+	__u32 zero = 0;
+
+	p = bpf_map_lookup_elem(&rt_tasks_pending, &zero);
+	if (!p)
+		return 0;
+	slot &= RT_TASK_SLOTS - 1;
+	__builtin_memcpy(&key, &wanted, sizeof(key));
+	old = p->slot[slot].key;
+	pending = p->slot[slot].io;
+	p->slot[slot].key = key;
+	p->slot[slot].io.bios = 1;
+	p->slot[slot].io.bytes = bytes;
+	if (pending.bios)
+		add_task(&old, &pending);
+	if (!bpf_map_lookup_elem(&rt_task_ios, &key)) {
+		note_task();
+		add_task(&key, &none);
+	}
+	return 0;
+}
+
 static __always_inline void count_task(__u32 array, __u32 origin, __u32 op, __u64 bytes)
 {
-	__u64 id = bpf_get_current_pid_tgid();
+	__u32 pid = bpf_get_current_pid_tgid(), zero = 0, slot;
 	struct rt_task_key key = {
-		.pid = id,
+		.pid = pid,
 		.array = array,
 		.origin = origin,
 		.op = op,
 	};
-	struct rt_task_io *io = bpf_map_lookup_elem(&rt_task_ios, &key);
-	struct rt_task_io one = { .bios = 1, .bytes = bytes };
+	struct rt_task_pending *p;
+	__u64 wanted, has;
 
-	if (io) {
-		io->bios++;
-		io->bytes += bytes;
+	p = bpf_map_lookup_elem(&rt_tasks_pending, &zero);
+	if (!p)
+		return;
+	slot = (pid ^ origin << 2 ^ op) & (RT_TASK_SLOTS - 1);
+	/* the key as one number */
+	__builtin_memcpy(&wanted, &key, sizeof(wanted));
+	__builtin_memcpy(&has, &p->slot[slot].key, sizeof(has));
+	if (has == wanted && p->slot[slot].io.bios) {
+		p->slot[slot].io.bios++;
+		p->slot[slot].io.bytes += bytes;
 		return;
 	}
-	note_task(id, id >> 32);
-	if (bpf_map_update_elem(&rt_task_ios, &key, &one, BPF_NOEXIST))
-		count_loss(tasks);
+	take_slot(slot, wanted, bytes);
 }
 
 /*

@@ -22,6 +22,7 @@ enum rt_limits {
 	RT_REGION_SHIFT = 11,	/* 1 MiB */
 	RT_RANGE_STEPS = 24,	/* binary search over up to 16M boundaries */
 	RT_COMM = 16,
+	RT_TASK_SLOTS = 64,	/* a power of two */
 };
 
 /*
@@ -140,6 +141,18 @@ struct rt_task_key {
 struct rt_task_io {
 	__u64 bios;
 	__u64 bytes;
+};
+
+/*
+ * What the tasks on one CPU have submitted and rt_task_ios does not have yet.
+ * A task submits many bios in a row: adding them up here saves a hash look-up
+ * for all but the first.
+ */
+struct rt_task_pending {
+	struct {
+		struct rt_task_key key;
+		struct rt_task_io io;	/* bios is 0: free */
+	} slot[RT_TASK_SLOTS];
 };
 
 struct rt_task {

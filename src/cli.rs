@@ -9,6 +9,10 @@ use clap::{Args, Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(name = "raidtrace", version, max_term_width = 100)]
 pub struct Cli {
+    /// When it fails, print what libbpf and the kernel's verifier said
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+
     /// What to do.
     #[command(subcommand)]
     pub command: Command,

@@ -14,6 +14,11 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            if cli.verbose {
+                for line in raidtrace::probe::log() {
+                    eprintln!("{}", top::text::clean(&line));
+                }
+            }
             // One line: what, why, and what to do. Names in it may come from anywhere.
             eprintln!("raidtrace: {}", top::text::clean(&format!("{error:#}")));
             ExitCode::FAILURE

@@ -52,8 +52,9 @@ impl Survey {
         let mount = fs.mounts.iter().find(|m| m.fstype.starts_with("ext"));
         let device = (fs.dev.major, fs.dev.minor);
         let layout = read_layout(&path).or_else(|why| match mount {
-            Some(mount) => Layout::from_mount(&mount.path, device)
-                .map_err(|e| format!("{why}; {e}")),
+            Some(mount) => {
+                Layout::from_mount(&mount.path, device).map_err(|e| format!("{why}; {e}"))
+            }
             None => Err(why),
         });
         match layout {
@@ -63,10 +64,9 @@ impl Survey {
                 }
                 self.layouts.insert(fs.dev, layout);
             }
-            Err(why) => self.notes.push(format!(
-                "{}: {why}; its blocks show as raw",
-                path.display()
-            )),
+            Err(why) => self
+                .notes
+                .push(format!("{}: {why}; its blocks show as raw", path.display())),
         }
     }
 
@@ -110,7 +110,9 @@ fn read_layout(path: &std::path::Path) -> Result<Layout, String> {
         Some(FsKind::Ext2 | FsKind::Ext3 | FsKind::Ext4) => {
             Layout::read(&file).map_err(|e| e.to_string())
         }
-        Some(other) => Err(format!("{other} is not a filesystem that raidtrace knows the layout of")),
+        Some(other) => Err(format!(
+            "{other} is not a filesystem that raidtrace knows the layout of"
+        )),
         None => Err("no filesystem that raidtrace knows".to_owned()),
     }
 }

@@ -83,7 +83,14 @@ impl Fold {
     }
 
     /// The interval from the last sample to this one.
-    pub fn step(&mut self, sample: Sample) -> Snapshot {
+    pub fn step(&mut self, mut sample: Sample) -> Snapshot {
+        // A task's counters may read low for one interval (see `probe::counters`): never go back.
+        for (key, io) in &mut sample.counters.tasks {
+            if let Some(before) = self.previous.counters.tasks.get(key) {
+                io.bios = io.bios.max(before.bios);
+                io.bytes = io.bytes.max(before.bytes);
+            }
+        }
         let was = std::mem::replace(&mut self.previous, sample);
         let now = &self.previous;
         let interval = now.clock.saturating_sub(was.clock);
@@ -135,12 +142,14 @@ impl Fold {
         }
     }
 
-    /// Tasks of the last sample that had submitted nothing since the one before `older`.
-    pub fn idle_since(&self, older: &HashMap<TaskKey, TaskCounters>) -> Vec<TaskKey> {
-        let now = &self.previous.counters.tasks;
-        now.iter()
-            .filter(|(key, io)| older.get(key) == Some(io))
-            .map(|(key, _)| *key)
+    /// Takes out the tasks of the last sample that have submitted nothing since `older`: whoever
+    /// deletes them at their source, too, has them start again from nothing.
+    pub fn take_idle(&mut self, older: &HashMap<TaskKey, TaskCounters>) -> Vec<TaskKey> {
+        self.previous
+            .counters
+            .tasks
+            .extract_if(|key, io| older.get(key) == Some(io))
+            .map(|(key, _)| key)
             .collect()
     }
 
@@ -203,14 +212,7 @@ fn tasks(was: &Sample, now: &Sample, array: u32) -> Vec<TaskSnapshot> {
         if key.array != array {
             continue;
         }
-        // A key that was forgotten meanwhile starts again from nothing.
-        let before = was
-            .counters
-            .tasks
-            .get(key)
-            .filter(|b| b.bios <= io.bios)
-            .copied()
-            .unwrap_or_default();
+        let before = was.counters.tasks.get(key).copied().unwrap_or_default();
         let (bios, bytes) = (io.bios - before.bios, io.bytes.saturating_sub(before.bytes));
         if bios > 0 {
             by_pid.entry(key.pid).or_default().push(TaskIo {
@@ -255,7 +257,10 @@ fn lost(was: &Lost, now: &Lost) -> Lost {
 
 #[cfg(test)]
 mod tests {
-    use super::{CellKey, DiskCounters, Duration, Fold, MemberNow, Person, Sample, Subject, TaskCounters, TaskKey};
+    use super::{
+        CellKey, DiskCounters, Duration, Fold, MemberNow, Person, Sample, Subject, TaskCounters,
+        TaskKey,
+    };
     use crate::origin::{Op, Origin};
 
     const BITMAP: CellKey = CellKey {
@@ -317,13 +322,22 @@ mod tests {
         let members = &snapshot.arrays[0].members;
         assert_eq!(members[0].name, "sda");
         let cell = &members[0].io[0];
-        assert_eq!((cell.origin, cell.requests, cell.bytes), (Origin::BlockBitmap, 30, 30 * 4096));
+        assert_eq!(
+            (cell.origin, cell.requests, cell.bytes),
+            (Origin::BlockBitmap, 30, 30 * 4096)
+        );
         assert_eq!(cell.device.count(), 0, "the one value was counted before");
         assert!(members[1].io.is_empty());
         let disk = members[0].disk.unwrap();
-        assert_eq!((disk.requests, disk.in_flight, disk.utilisation), (30, 3, 0.25));
+        assert_eq!(
+            (disk.requests, disk.in_flight, disk.utilisation),
+            (30, 3, 0.25)
+        );
         let task = &snapshot.arrays[0].tasks[0];
-        assert_eq!((task.pid, task.comm.as_slice(), task.io[0].bios), (7, &b"cat"[..], 30));
+        assert_eq!(
+            (task.pid, task.comm.as_slice(), task.io[0].bios),
+            (7, &b"cat"[..], 30)
+        );
     }
 
     #[test]
@@ -335,20 +349,25 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_task_counts_from_nothing_again() {
+    fn a_task_that_reads_low_is_late_not_counted_twice() {
         let mut fold = Fold::new(sample(10, 100, 0));
-        let snapshot = fold.step(sample(11, 4, 0));
-        assert_eq!(snapshot.arrays[0].tasks[0].io[0].bios, 4);
+        assert!(fold.step(sample(11, 90, 0)).arrays[0].tasks.is_empty());
+        assert_eq!(
+            fold.step(sample(12, 103, 0)).arrays[0].tasks[0].io[0].bios,
+            3
+        );
     }
 
     #[test]
-    fn idle_tasks_are_those_that_did_nothing() {
+    fn an_idle_task_is_taken_out_and_starts_again_from_nothing() {
         let mut fold = Fold::new(sample(10, 100, 0));
         let before = fold.tasks().clone();
-        fold.step(sample(11, 100, 0));
-        assert_eq!(fold.idle_since(&before), [TASK]);
+        fold.step(sample(11, 101, 0));
+        assert!(fold.take_idle(&before).is_empty(), "it was not idle");
+        let before = fold.tasks().clone();
         fold.step(sample(12, 101, 0));
-        assert!(fold.idle_since(&before).is_empty());
+        assert_eq!(fold.take_idle(&before), [TASK]);
+        assert_eq!(fold.step(sample(13, 4, 0)).arrays[0].tasks[0].io[0].bios, 4);
     }
 
     #[test]

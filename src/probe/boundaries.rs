@@ -48,7 +48,10 @@ pub fn boundaries(filesystems: &[Placed<'_>]) -> Vec<Boundary> {
     }
     pieces.sort_unstable();
 
-    let mut table = vec![Boundary { sector: 0, code: Origin::Raw as u8 }];
+    let mut table = vec![Boundary {
+        sector: 0,
+        code: Origin::Raw as u8,
+    }];
     let mut end = 0;
     for (first, last, code) in pieces {
         // Overlapping filesystems are somebody's mistake: the first one keeps the place.
@@ -123,7 +126,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn range(first: u64, count: u64, origin: Origin) -> Range {
-        Range { first, count, origin }
+        Range {
+            first,
+            count,
+            origin,
+        }
     }
 
     fn codes(table: &[Boundary]) -> Vec<(u64, u8)> {
@@ -135,7 +142,11 @@ mod tests {
     #[test]
     fn a_filesystem_on_the_whole_array() {
         let table = boundaries(&[Placed {
-            segments: &[Segment { fs_sector: 0, array_sector: 0, sectors: 1000 }],
+            segments: &[Segment {
+                fs_sector: 0,
+                array_sector: 0,
+                sectors: 1000,
+            }],
             ranges: &[
                 range(0, 1, Origin::Superblock),
                 range(10, 2, Origin::BlockBitmap),
@@ -160,8 +171,16 @@ mod tests {
     #[test]
     fn a_partition_shifts_and_a_split_volume_jumps() {
         let segments = [
-            Segment { fs_sector: 0, array_sector: 5000, sectors: 88 },
-            Segment { fs_sector: 88, array_sector: 2048, sectors: 712 },
+            Segment {
+                fs_sector: 0,
+                array_sector: 5000,
+                sectors: 88,
+            },
+            Segment {
+                fs_sector: 88,
+                array_sector: 2048,
+                sectors: 712,
+            },
         ];
         let table = boundaries(&[Placed {
             segments: &segments,

@@ -7,8 +7,10 @@ use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{MapCore as _, MapFlags};
 
 use super::load::{Probe, program_stats};
-use super::wire::{Wire, rt_loss, rt_member_rows, rt_row, rt_task, rt_task_io, rt_task_key};
-use crate::model::counters::{CellCounters, CellKey, Counters, TaskCounters, TaskKey, TaskName};
+use super::wire::{
+    Wire, rt_loss, rt_member_rows, rt_row, rt_task, rt_task_io, rt_task_key, rt_task_pending,
+};
+use crate::model::counters::{CellCounters, CellKey, Counters, TaskKey, TaskName};
 use crate::model::hist::Hist;
 use crate::origin::{Op, Origin};
 
@@ -50,7 +52,11 @@ impl Probe {
                     }
                     let found = rows.get(&row).and_then(|r| r.get(cpu));
                     if let Some(row) = found.and_then(|b| rt_row::read(b)) {
-                        counters.cells.entry(key).or_default().add(&cell_counters(&row));
+                        counters
+                            .cells
+                            .entry(key)
+                            .or_default()
+                            .add(&cell_counters(&row));
                     }
                 }
             }
@@ -61,41 +67,53 @@ impl Probe {
     fn read_tasks(&self, counters: &mut Counters) -> Result<()> {
         let maps = &self.skel.maps;
         for key in maps.rt_task_ios.keys() {
-            let Some(wire) = rt_task_key::read(&key) else {
-                continue;
-            };
-            let (Some(origin), Some(op)) = (Origin::from_u8(wire.origin), Op::from_u8(wire.op))
-            else {
-                continue;
-            };
             // Between the two calls a key can only have been added to.
-            let Some(io) = maps
+            let io = maps
                 .rt_task_ios
                 .lookup(&key, MapFlags::ANY)?
-                .and_then(|v| rt_task_io::read(&v))
-            else {
-                continue;
-            };
-            counters.tasks.insert(
-                TaskKey {
-                    array: u32::from(wire.array),
-                    pid: wire.pid,
-                    origin,
-                    op,
-                },
-                TaskCounters {
-                    bios: io.bios,
-                    bytes: io.bytes,
-                },
-            );
-            if !counters.names.contains_key(&wire.pid)
-                && let Some(task) = maps
-                    .rt_tasks
-                    .lookup(wire.pid.bytes(), MapFlags::ANY)?
-                    .and_then(|v| rt_task::read(&v))
-            {
-                counters.names.insert(wire.pid, task_name(&task));
+                .and_then(|v| rt_task_io::read(&v));
+            if let (Some(key), Some(io)) = (rt_task_key::read(&key), io) {
+                self.add_task(counters, &key, &io)?;
             }
+        }
+        // What is pending last: were some of it moved to the table in between, it would count twice
+        // in the other order. In this one it is late by an interval.
+        let pending = maps
+            .rt_tasks_pending
+            .lookup_percpu(0u32.bytes(), MapFlags::ANY)?
+            .unwrap_or_default();
+        for cpu in pending.iter().filter_map(|b| rt_task_pending::read(b)) {
+            for slot in cpu.slot.iter().filter(|s| s.io.bios > 0) {
+                self.add_task(counters, &slot.key, &slot.io)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_task(&self, counters: &mut Counters, key: &rt_task_key, io: &rt_task_io) -> Result<()> {
+        let (Some(origin), Some(op)) = (Origin::from_u8(key.origin), Op::from_u8(key.op)) else {
+            return Ok(());
+        };
+        let sum = counters
+            .tasks
+            .entry(TaskKey {
+                array: u32::from(key.array),
+                pid: key.pid,
+                origin,
+                op,
+            })
+            .or_default();
+        sum.bios += io.bios;
+        sum.bytes += io.bytes;
+        if let std::collections::hash_map::Entry::Vacant(e) = counters.names.entry(key.pid)
+            && let Some(task) = self
+                .skel
+                .maps
+                .rt_tasks
+                .lookup(key.pid.bytes(), MapFlags::ANY)?
+                .and_then(|v| rt_task::read(&v))
+        {
+            e.insert(task_name(&task));
         }
         Ok(())
     }

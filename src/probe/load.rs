@@ -25,26 +25,31 @@ pub struct Probe {
     _stats: Option<OwnedFd>,
 }
 
-/// What libbpf and the verifier said last; only shown when something fails.
+/// What libbpf and the verifier said last.
 static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// The lines that libbpf and the verifier have printed last, oldest first: for a report of what a
+/// kernel refused.
+pub fn log() -> Vec<String> {
+    LOG.lock().map(|l| l.clone()).unwrap_or_default()
+}
 
 fn keep(_: PrintLevel, line: String) {
     if let Ok(mut log) = LOG.lock() {
         // The verifier can print megabytes; the reason is at the end.
-        if log.len() >= 200 {
-            log.remove(0);
-        }
         log.extend(line.lines().map(str::to_owned));
+        let excess = log.len().saturating_sub(200);
+        log.drain(..excess);
     }
 }
 
 fn last_words() -> String {
-    let log = LOG.lock().map(|l| l.clone()).unwrap_or_default();
-    log.iter()
-        .rev()
-        .map(|l| l.trim())
-        .find(|l| l.contains("failed to load") || l.contains("failed to auto-attach"))
-        .or(log.last().map(|l| l.trim()))
+    let log = log();
+    let lines = || log.iter().rev().map(|l| l.trim());
+    // The program's line, not the object's.
+    lines()
+        .find(|l| l.contains("prog '") && l.contains("failed"))
+        .or_else(|| lines().next())
         .unwrap_or("libbpf said nothing")
         .trim_start_matches("libbpf: ")
         .to_owned()
@@ -148,8 +153,9 @@ fn load(plan: &Plan, tables: &Tables) -> Result<RaidtraceSkel<'static>> {
     // The skeleton borrows from this for as long as the programs run, which is until the process
     // ends: given away once, rather than made self-referential.
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open: OpenRaidtraceSkel<'static> =
-        RaidtraceSkelBuilder::default().open(storage).context("opening the BPF object")?;
+    let mut open: OpenRaidtraceSkel<'static> = RaidtraceSkelBuilder::default()
+        .open(storage)
+        .context("opening the BPF object")?;
 
     let Some(rodata) = open.maps.rodata_data.as_deref_mut() else {
         bail!("the BPF object has no settings: it was not built by this project's build.rs");
@@ -184,7 +190,9 @@ fn put<T: Wire>(map: &impl MapCore, values: &[T]) -> Result<()> {
 /// Has the kernel measure its BPF programs while the descriptor is open (bpf(2), BPF_ENABLE_STATS).
 fn enable_stats() -> Option<OwnedFd> {
     // SAFETY: no pointers are passed; the result is checked before it becomes a descriptor.
-    let fd = unsafe { libbpf_rs::libbpf_sys::bpf_enable_stats(libbpf_rs::libbpf_sys::BPF_STATS_RUN_TIME) };
+    let fd = unsafe {
+        libbpf_rs::libbpf_sys::bpf_enable_stats(libbpf_rs::libbpf_sys::BPF_STATS_RUN_TIME)
+    };
     if fd < 0 {
         return None;
     }

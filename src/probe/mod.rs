@@ -9,7 +9,7 @@ mod plan;
 pub mod tables;
 
 pub use facts::Facts;
-pub use load::Probe;
+pub use load::{Probe, log};
 pub use plan::{Plan, plan};
 
 #[allow(
@@ -29,7 +29,7 @@ mod skel {
 pub(crate) mod wire {
     pub use super::skel::types::{
         rt_array, rt_dev, rt_extent, rt_inflight, rt_loss, rt_member, rt_member_rows, rt_part,
-        rt_row, rt_task, rt_task_io, rt_task_key,
+        rt_row, rt_task, rt_task_io, rt_task_key, rt_task_pending,
     };
 
     use super::skel::types::{rt_geometry, rt_slot};
@@ -73,7 +73,20 @@ pub(crate) mod wire {
         ($($t:ty),* $(,)?) => { $(impl Wire for $t {})* };
     }
     wire!(
-        rt_array, rt_dev, rt_inflight, rt_loss, rt_member, rt_member_rows, rt_row, rt_task,
-        rt_task_io, rt_task_key, rt_geometry, rt_slot, u32, u64,
+        rt_array,
+        rt_dev,
+        rt_inflight,
+        rt_loss,
+        rt_member,
+        rt_member_rows,
+        rt_row,
+        rt_task,
+        rt_task_io,
+        rt_task_key,
+        rt_task_pending,
+        rt_geometry,
+        rt_slot,
+        u32,
+        u64,
     );
 }

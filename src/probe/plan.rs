@@ -115,8 +115,10 @@ impl Plan {
             return false;
         };
         let gone = self.programs.remove(at);
-        self.notes
-            .push(format!("no {}: this kernel refused {program} ({why})", gone.gives));
+        self.notes.push(format!(
+            "no {}: this kernel refused {program} ({why})",
+            gone.gives
+        ));
         true
     }
 
@@ -144,27 +146,44 @@ mod tests {
     };
 
     fn names(facts: &Facts) -> Vec<&'static str> {
-        plan(facts).unwrap().programs.iter().map(|c| c.program).collect()
+        plan(facts)
+            .unwrap()
+            .programs
+            .iter()
+            .map(|c| c.program)
+            .collect()
     }
 
     #[test]
     fn a_modern_kernel_gets_everything_and_no_notes() {
         assert_eq!(
             names(&MODERN),
-            ["rt_rq_issue", "rt_rq_complete", "rt_bio_queue", "rt_free_blocks"]
+            [
+                "rt_rq_issue",
+                "rt_rq_complete",
+                "rt_bio_queue",
+                "rt_free_blocks"
+            ]
         );
         assert!(plan(&MODERN).unwrap().notes.is_empty());
     }
 
     #[test]
     fn two_arguments_mean_the_old_variant() {
-        let facts = Facts { bio_queue: Some(2), ..MODERN };
+        let facts = Facts {
+            bio_queue: Some(2),
+            ..MODERN
+        };
         assert!(names(&facts).contains(&"rt_bio_queue_q"));
     }
 
     #[test]
     fn what_is_missing_costs_one_feature_and_a_note() {
-        let facts = Facts { bio_queue: None, free_blocks: None, ..MODERN };
+        let facts = Facts {
+            bio_queue: None,
+            free_blocks: None,
+            ..MODERN
+        };
         let plan = plan(&facts).unwrap();
         assert_eq!(plan.programs.len(), 2);
         assert_eq!(plan.notes.len(), 2);
@@ -172,8 +191,15 @@ mod tests {
 
     #[test]
     fn without_btf_or_requests_it_says_what_to_do() {
-        assert!(plan(&Facts::default()).unwrap_err().contains("CONFIG_DEBUG_INFO_BTF"));
-        let old = Facts { rq_issue: Some(2), ..MODERN };
+        assert!(
+            plan(&Facts::default())
+                .unwrap_err()
+                .contains("CONFIG_DEBUG_INFO_BTF")
+        );
+        let old = Facts {
+            rq_issue: Some(2),
+            ..MODERN
+        };
         assert!(plan(&old).unwrap_err().contains("has 2 arguments"));
     }
 

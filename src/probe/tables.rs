@@ -97,7 +97,11 @@ impl Tables {
         self.arrays.push(rt_array {
             geometry: geometry.map(super::wire::geometry).unwrap_or_default(),
             first_boundary: self.boundaries.len() as u32,
-            nr_boundaries: if geometry.is_some() { table.len() as u32 } else { 0 },
+            nr_boundaries: if geometry.is_some() {
+                table.len() as u32
+            } else {
+                0
+            },
             block_sectors,
             block_phase: first.map_or(0, |s| {
                 (s.array_sector % u64::from(block_sectors.max(1))) as u32
@@ -128,7 +132,10 @@ impl Tables {
         let journal = member.state.iter().any(|s| s == "journal");
         let slot = member.slot.filter(|_| !journal);
         let extent = |e: Option<(u64, u64)>| {
-            e.map_or_else(rt_extent::default, |(start, sectors)| rt_extent { start, sectors })
+            e.map_or_else(rt_extent::default, |(start, sectors)| rt_extent {
+                start,
+                sectors,
+            })
         };
         let superblock = member
             .sb_offset
@@ -167,7 +174,10 @@ impl Tables {
         let d = dev(devs, member.disk.kernel());
         if d.nr_parts == 0 {
             d.depth = member.queue.nr_tags;
-            d.nr_slots = member.queue.nr_tags.saturating_mul(member.queue.nr_hw_queues);
+            d.nr_slots = member
+                .queue
+                .nr_tags
+                .saturating_mul(member.queue.nr_hw_queues);
             if slots.saturating_add(d.nr_slots) > SLOTS {
                 self.notes.push(format!(
                     "{}: too many requests in flight to time them all: device times are missing",
@@ -210,13 +220,10 @@ impl Tables {
         // be repeated.
         let mut mult = 0x9e37_79b9_7f4a_7c15_u64;
         for _ in 0..100_000 {
-            let slot = |d: &rt_dev| {
-                (u64::from(d.dev).wrapping_mul(mult) >> (64 - DEV_HASH_BITS)) as u32
-            };
-            let mut index: Vec<(u32, u32)> = (1..)
-                .zip(&self.devs)
-                .map(|(i, d)| (slot(d), i))
-                .collect();
+            let slot =
+                |d: &rt_dev| (u64::from(d.dev).wrapping_mul(mult) >> (64 - DEV_HASH_BITS)) as u32;
+            let mut index: Vec<(u32, u32)> =
+                (1..).zip(&self.devs).map(|(i, d)| (slot(d), i)).collect();
             index.sort_unstable();
             if index.windows(2).all(|w| w[0].0 != w[1].0) {
                 self.index = index;

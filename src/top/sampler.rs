@@ -211,7 +211,7 @@ impl Sampler {
             return;
         }
         if self.fold.tasks().len() > TASKS_MANY {
-            self.probe.forget(&self.fold.idle_since(&self.idle.1));
+            self.probe.forget(&self.fold.take_idle(&self.idle.1));
         }
         self.idle = (Instant::now(), self.fold.tasks().clone());
     }
