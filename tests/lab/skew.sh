@@ -14,15 +14,13 @@ begin
 
 printf -v content '%65536s' ''
 for name in md120 md121; do mkdir "/mnt/$name"/d{1..400}; done
-for round in 1 2; do
-	for dir in /mnt/md12[01]/d*; do
-		printf %s "$content" >"$dir/kept$round"
-		printf %s "$content" >"$dir/gone$round"
-	done
-	sync
-	rm /mnt/md12[01]/d*/gone"$round"
-	sync
+for dir in /mnt/md12[01]/d*; do
+	printf %s "$content" >"$dir/kept"
+	printf %s "$content" >"$dir/gone"
 done
+sync
+rm /mnt/md12[01]/d*/gone
+sync
 rm -r /mnt/md12[01]/d*[05]
 umount /mnt/md120 /mnt/md121
 
