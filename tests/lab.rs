@@ -50,6 +50,15 @@ on_each_kernel! {
     output_cut_off
 }
 
+/// The truth's own arithmetic, against tables made by hand. Needs no guest.
+#[test]
+fn truth_selftest() {
+    let output = Command::new(Path::new(HOME).join("tools/truth/selftest"))
+        .output()
+        .expect("tools/truth/selftest");
+    assert!(output.status.success(), "{}", words(&output));
+}
+
 /// What became of a scenario: where its guest's files are, why it was skipped, or how it failed.
 type Run = Result<Result<PathBuf, String>, String>;
 
