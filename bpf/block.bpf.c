@@ -77,7 +77,7 @@ static __always_inline __u32 array_flush_origin(__u32 member)
 	return origin ? *origin & 0xff : RT_ORIGIN_UNKNOWN;
 }
 
-/* The request that the flush machinery's own request is sent for; NULL: none. */
+/* A bio of the request that the flush machinery's own is sent for; NULL: none. */
 static __always_inline struct bio *flushed_bio(struct request *rq)
 {
 	struct blk_flush_queue *fq = rq->mq_hctx->fq;
@@ -89,7 +89,8 @@ static __always_inline struct bio *flushed_bio(struct request *rq)
 	bpf_probe_read_kernel(&next, sizeof(next), (void *)head);
 	if (!next || next == head)
 		return NULL;
-	return BPF_CORE_READ((struct request *)(next - rt_flush_list_offset()), bio);
+	/* biotail: for the flush behind the data, bio is gone already */
+	return BPF_CORE_READ((struct request *)(next - rt_flush_list_offset()), biotail);
 }
 
 /* One request, and its times, in a row that may be missing. */
@@ -122,8 +123,13 @@ static __always_inline void complete_flush(struct request *rq, struct rt_dev *d,
 	__u64 sector = 0;
 	__u32 origin;
 
-	if (bio && BPF_CORE_READ(bio, bi_iter.bi_size)) {
+	if (bio) {
 		sector = BPF_CORE_READ(bio, bi_iter.bi_sector);
+		/* behind the data the bio stands at its own end */
+		if (sector && !BPF_CORE_READ(bio, bi_iter.bi_size))
+			sector--;
+	}
+	if (sector) {
 		part = part_at(d, sector);
 		if (!part)
 			return;

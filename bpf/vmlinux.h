@@ -136,6 +136,7 @@ struct request {
 	unsigned int __data_len;
 	sector_t __sector;
 	struct bio *bio;
+	struct bio *biotail;
 	struct list_head queuelist;
 	u64 start_time_ns;
 };

@@ -43,16 +43,25 @@ fn keep(_: PrintLevel, line: String) {
     }
 }
 
+/// Which program failed, and the verifier's own reason: its last line before the statistics.
 fn last_words() -> String {
     let log = log();
-    let lines = || log.iter().rev().map(|l| l.trim());
-    // The program's line, not the object's.
-    lines()
-        .find(|l| l.contains("prog '") && l.contains("failed"))
-        .or_else(|| lines().next())
-        .unwrap_or("libbpf said nothing")
-        .trim_start_matches("libbpf: ")
-        .to_owned()
+    let mut lines = log.iter().map(|l| l.trim().trim_start_matches("libbpf: "));
+    let reason = lines
+        .clone()
+        .zip(lines.clone().skip(1))
+        .rfind(|(_, next)| next.starts_with("processed ") || next.starts_with("verification time"))
+        .map(|(line, _)| line)
+        .filter(|l| !l.starts_with("verification time"));
+    let failed = lines
+        .clone()
+        .rfind(|l| l.contains("prog '") && l.contains("failed"))
+        .or_else(|| lines.next_back())
+        .unwrap_or("libbpf said nothing");
+    match reason {
+        Some(reason) => format!("{failed} ({reason})"),
+        None => failed.to_owned(),
+    }
 }
 
 impl Probe {
