@@ -36,7 +36,7 @@ static __always_inline struct rt_inflight *inflight(struct rt_dev *d, struct req
 SEC("?tp_btf/block_rq_issue")
 int BPF_PROG(rt_rq_issue, struct request *rq)
 {
-	struct rt_dev *d = rt_disk_dev(rt_rq_disk(rq));
+	struct rt_dev *d = rt_dev_of(rt_disk_number(rt_rq_disk(rq)));
 	struct rt_inflight *f;
 
 	if (!d || !d->nr_parts)
@@ -180,7 +180,7 @@ static __always_inline bool before_us(struct request *rq, struct rt_dev *d)
 SEC("?tp_btf/block_rq_complete")
 int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_bytes)
 {
-	struct rt_dev *d = rt_disk_dev(rt_rq_disk(rq));
+	struct rt_dev *d = rt_dev_of(rt_disk_number(rt_rq_disk(rq)));
 	__u64 sector, start, now, found, address = 0;
 	struct rt_row *row = NULL;
 	__u32 op, origin, member;
@@ -216,11 +216,14 @@ int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_byte
 	member = part->member;
 	start = part->start;
 
-	/* The common request: one bio, one origin. */
-	sector = bio->bi_iter.bi_sector - start;
+	/*
+	 * The common request: one bio, one origin. The bio itself is not read:
+	 * it was last written on the CPU that submitted it.
+	 */
+	sector = rq->__sector - start;
 	found = rt_member_origin(member, sector);
 	origin = rt_answer_origin(found);
-	one = bio->bi_iter.bi_size >= nr_bytes && rt_answer_run(found) >= nr_bytes >> 9;
+	one = bio == rq->biotail && rt_answer_run(found) >= nr_bytes >> 9;
 	if (!one || asks_content(op, origin))
 		/* as a number, see rt_bio_metadata() */
 		bpf_core_read(&address, sizeof(address), &rq->bio);

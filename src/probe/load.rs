@@ -114,9 +114,9 @@ impl Probe {
         put(&maps.rt_arrays, &tables.arrays)?;
         put(&maps.rt_members, &tables.members)?;
         put(&maps.rt_boundaries, &tables.boundaries)?;
-        for (slot, index) in &tables.index {
+        for (slot, entry) in &tables.index {
             maps.rt_dev_index
-                .update(slot.bytes(), index.bytes(), MapFlags::ANY)?;
+                .update(slot.bytes(), entry.bytes(), MapFlags::ANY)?;
         }
         Ok(())
     }
