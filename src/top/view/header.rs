@@ -187,9 +187,13 @@ pub fn said(standout: &Standout, snapshot: &Snapshot) -> String {
         standout.sentence.clone()
     } else {
         format!(
-            "{} (last {:.0} s)",
+            "{} (last {})",
             standout.sentence,
-            standout.over.as_secs_f64()
+            if standout.over.as_secs() < 10 {
+                units::seconds(standout.over)
+            } else {
+                format!("{} s", standout.over.as_secs_f64().round())
+            }
         )
     }
 }
