@@ -144,7 +144,8 @@ static __always_inline void complete_flush(struct request *rq, struct rt_dev *d,
  * A request without data bytes: one that only asked for a flush, which the
  * kernel's statistics count as a write of 0 sectors; or the second completion
  * of a write whose FUA or PREFLUSH was emulated (blk-flush.c), counted before.
- * The latter's bio has been advanced, so that its sector is not 0.
+ * The latter's bio has pages, which alone can be told: its size is 0 by then, and
+ * 6.18 leaves its sector where it was, which is 0 for a superblock.
  */
 static __always_inline void complete_empty(struct request *rq, struct rt_dev *d, __u64 now)
 {
@@ -152,7 +153,7 @@ static __always_inline void complete_empty(struct request *rq, struct rt_dev *d,
 	struct rt_part *part = &d->parts[0];
 	__u32 i;
 
-	if (bio->bi_iter.bi_sector)
+	if (bio->bi_iter.bi_sector || bio->bi_io_vec)
 		return;
 	if (d->nr_parts > 1 || part->start) {
 		part = NULL;

@@ -54,9 +54,15 @@ impl Survey {
         let mount = fs.mounts.iter().find(|m| m.fstype.starts_with("ext"));
         let device = (fs.dev.major, fs.dev.minor);
         let layout = read_layout(&path).or_else(|why| match mount {
-            Some(mount) => {
-                Layout::from_mount(&mount.path, device).map_err(|e| format!("{why}; {e}"))
-            }
+            Some(mount) => match Layout::from_mount(&mount.path, device) {
+                Ok(mut layout) => {
+                    if let Some(note) = layout.notes.first_mut() {
+                        *note = format!("{why}; {note}");
+                    }
+                    Ok(layout)
+                }
+                Err(e) => Err(format!("{why}; {e}")),
+            },
             None => Err(why),
         });
         match layout {

@@ -243,9 +243,7 @@ impl Map {
                 "the journal, quota and orphan file are not in it; the journal's blocks are learned as they are written",
             )
         };
-        let mut notes = vec![format!(
-            "layout from FS_IOC_GETFSMAP, because the device cannot be opened: {journal_note}"
-        )];
+        let mut notes = vec![format!("layout from FS_IOC_GETFSMAP: {journal_note}")];
         if let Some(bad) = self.first_bad {
             notes.push(format!(
                 "{} records of FS_IOC_GETFSMAP have impossible numbers and are left out, the first: \

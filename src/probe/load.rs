@@ -34,6 +34,11 @@ pub fn log() -> Vec<String> {
     LOG.lock().map(|l| l.clone()).unwrap_or_default()
 }
 
+/// From here on libbpf writes into the log, not to stderr.
+pub(super) fn collect() {
+    set_print(Some((PrintLevel::Warn, keep)));
+}
+
 fn keep(_: PrintLevel, line: String) {
     if let Ok(mut log) = LOG.lock() {
         // The verifier can print megabytes; the reason is at the end.
@@ -68,7 +73,7 @@ impl Probe {
     /// Loads what `plan` says, dropping optional programs that the kernel refuses (with a note in the
     /// plan), and attaches. `account`: have the kernel measure what the programs cost.
     pub fn start(plan: &mut Plan, tables: &Tables, account: bool) -> Result<Self> {
-        set_print(Some((PrintLevel::Warn, keep)));
+        collect();
         let skel = loop {
             match load(plan, tables) {
                 Ok(skel) => break skel,

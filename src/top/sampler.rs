@@ -211,7 +211,7 @@ impl Sampler {
                         trouble
                     },
                     disk: disk.map(|d| DiskCounters {
-                        requests: d.requests() + d.flushes,
+                        requests: d.requests(),
                         io_ticks_ms: d.io_ticks_ms,
                         in_flight: u32::try_from(d.in_flight).unwrap_or(u32::MAX),
                     }),
