@@ -123,13 +123,11 @@ static __always_inline void complete_flush(struct request *rq, struct rt_dev *d,
 	__u64 sector = 0;
 	__u32 origin;
 
-	if (bio) {
+	if (bio && BPF_CORE_READ(bio, bi_io_vec)) {
 		sector = BPF_CORE_READ(bio, bi_iter.bi_sector);
-		/* behind the data the bio stands at its own end */
+		/* behind the data the bio may stand at its own end */
 		if (sector && !BPF_CORE_READ(bio, bi_iter.bi_size))
 			sector--;
-	}
-	if (sector) {
 		part = part_at(d, sector);
 		if (!part)
 			return;
