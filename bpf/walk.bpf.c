@@ -9,8 +9,7 @@
 #include "learn.bpf.h"
 #include "walk.bpf.h"
 
-__u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent,
-				__u32 origin)
+__u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u32 origin)
 {
 	struct rt_member *m = bpf_map_lookup_elem(&rt_members, &member);
 	__u64 whole = rt_answer(origin, (__u32)extent >> 9), found, one;
@@ -29,13 +28,17 @@ __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent,
 				array->geometry.array_sectors / array->block_sectors, 1);
 	if (found == RT_NOT_METADATA)
 		return whole;
-	if (found == RT_ORIGIN_OTHER_METADATA || found == RT_ZEROES) {
-		/* One block alone is what ext4 asked for. Else it is read ahead
-		 * (or by dd), and a block that is no metadata is some file's. */
-		if (BPF_CORE_READ((struct bio *)bio, bi_iter.bi_size) > block)
+	/*
+	 * One block alone is what ext4 asked for. More are read ahead, or by
+	 * dd: there a block that proves nothing is some file's, and one that
+	 * looks like metadata may be a file's too (an image), so that it is
+	 * taken for what it looks like this time but not remembered.
+	 */
+	if (BPF_CORE_READ((struct bio *)bio, bi_iter.bi_size) > block) {
+		if (found == RT_ORIGIN_OTHER_METADATA || found == RT_ZEROES)
 			found = RT_ORIGIN_FILE_DATA;
-		else if (found == RT_ZEROES)
-			found = RT_ORIGIN_UNKNOWN;
+	} else if (found == RT_ZEROES) {
+		found = RT_ORIGIN_UNKNOWN;
 	} else if (found != RT_ORIGIN_UNKNOWN && one == block) {
 		rt_learn(a, rt_member_to_array(member, sector), found);
 	}
