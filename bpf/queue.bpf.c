@@ -167,7 +167,7 @@ static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg
 	}
 	/* On a partition of the array the sector is already the array's. */
 	sector = bio->bi_iter.bi_sector;
-	origin = rt_answer_origin(rt_array_origin(index, sector));
+	origin = rt_answer_origin(rt_array_origin(index, array, sector));
 	if (op <= RT_OP_WRITE && array->block_sectors &&
 	    (origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN)) {
 		/* as a number, see rt_bio_metadata() */
