@@ -9,11 +9,6 @@
 #include "geometry.bpf.h"
 #include "classify.bpf.h"
 
-static __always_inline __u64 answer(__u32 origin, __u64 run)
-{
-	return run << 8 | origin;
-}
-
 static __always_inline __u64 min_u64(__u64 a, __u64 b)
 {
 	return a < b ? a : b;
@@ -30,13 +25,13 @@ static __always_inline __u64 dynamic(__u32 index, const struct rt_array *array,
 			   (sector & ((1ULL << RT_REGION_SHIFT) - 1)));
 	learned = bpf_map_lookup_elem(&rt_regions, &region);
 	if (!learned || !*learned)
-		return answer(RT_ORIGIN_FILE_DATA, run);
+		return rt_answer(RT_ORIGIN_FILE_DATA, run);
 
 	into = (sector - array->block_phase) & (array->block_sectors - 1);
 	run = min_u64(run, array->block_sectors - into);
 	key = rt_learned_key(index, sector - into);
 	learned = bpf_map_lookup_elem(&rt_learned, &key);
-	return answer(learned ? *learned & 0xff : RT_ORIGIN_FILE_DATA, run ? run : 1);
+	return rt_answer(learned ? *learned & 0xff : RT_ORIGIN_FILE_DATA, run ? run : 1);
 }
 
 __u64 rt_array_origin(__u32 index, __u64 sector)
@@ -47,7 +42,7 @@ __u64 rt_array_origin(__u32 index, __u64 sector)
 	int i;
 
 	if (!array || !array->nr_boundaries)
-		return answer(RT_ORIGIN_UNKNOWN, 1);
+		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
 
 	/* The last boundary at or before sector; the first one is at 0. */
 	low = array->first_boundary;
@@ -66,7 +61,7 @@ __u64 rt_array_origin(__u32 index, __u64 sector)
 	}
 	boundary = bpf_map_lookup_elem(&rt_boundaries, &low);
 	if (!boundary)
-		return answer(RT_ORIGIN_UNKNOWN, 1);
+		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
 	origin = *boundary & 0xff;
 
 	run = 1ULL << 48;
@@ -78,7 +73,7 @@ __u64 rt_array_origin(__u32 index, __u64 sector)
 	}
 	if (origin == RT_DYNAMIC)
 		return dynamic(index, array, sector, run);
-	return answer(origin, run ? run : 1);
+	return rt_answer(origin, run ? run : 1);
 }
 
 static __always_inline bool inside(const struct rt_extent *e, __u64 sector)
@@ -90,16 +85,16 @@ static __always_inline bool inside(const struct rt_extent *e, __u64 sector)
 static __always_inline __u64 md_origin(const struct rt_member *m, __u64 sector)
 {
 	if (inside(&m->superblock, sector))
-		return answer(RT_ORIGIN_MD_SUPERBLOCK,
+		return rt_answer(RT_ORIGIN_MD_SUPERBLOCK,
 			      m->superblock.start + m->superblock.sectors - sector);
 	if (inside(&m->bitmap, sector))
-		return answer(RT_ORIGIN_MD_BITMAP,
+		return rt_answer(RT_ORIGIN_MD_BITMAP,
 			      m->bitmap.start + m->bitmap.sectors - sector);
 	if (inside(&m->journal, sector))
-		return answer(RT_ORIGIN_MD_JOURNAL,
+		return rt_answer(RT_ORIGIN_MD_JOURNAL,
 			      m->journal.start + m->journal.sectors - sector);
 	/* 4 KiB at a time: md's places are aligned to that */
-	return answer(RT_ORIGIN_RAW, 8 - (sector & 7));
+	return rt_answer(RT_ORIGIN_RAW, 8 - (sector & 7));
 }
 
 __u64 rt_member_origin(__u32 index, __u64 sector)
@@ -111,7 +106,7 @@ __u64 rt_member_origin(__u32 index, __u64 sector)
 	__u32 a;
 
 	if (!m)
-		return answer(RT_ORIGIN_UNKNOWN, 1);
+		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
 	at = sector - m->data_offset;
 	if (at >= m->data_sectors)
 		return md_origin(m, sector);
@@ -119,16 +114,16 @@ __u64 rt_member_origin(__u32 index, __u64 sector)
 	a = m->array;
 	array = bpf_map_lookup_elem(&rt_arrays, &a);
 	if (!array)
-		return answer(RT_ORIGIN_UNKNOWN, 1);
+		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
 	rt_locate(&array->geometry, &m->slot, at, &place);
 	if (!place.run)
-		return answer(RT_ORIGIN_UNKNOWN, 1);
+		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
 	if (place.kind == RT_PLACE_UNUSED)
-		return answer(RT_ORIGIN_RAW, place.run);
+		return rt_answer(RT_ORIGIN_RAW, place.run);
 	if (place.kind != RT_PLACE_DATA)
-		return answer(RT_ORIGIN_PARITY, place.run);
+		return rt_answer(RT_ORIGIN_PARITY, place.run);
 	found = rt_array_origin(a, place.sector);
-	return answer(rt_answer_origin(found), min_u64(rt_answer_run(found), place.run));
+	return rt_answer(rt_answer_origin(found), min_u64(rt_answer_run(found), place.run));
 }
 
 __u64 rt_member_to_array(__u32 index, __u64 sector)

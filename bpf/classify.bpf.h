@@ -13,6 +13,11 @@ __u64 rt_member_origin(__u32 member, __u64 sector);
 /* The array sector that a sector of a member's data stands for; ~0: none. */
 __u64 rt_member_to_array(__u32 member, __u64 sector);
 
+static __always_inline __u64 rt_answer(__u32 origin, __u64 run)
+{
+	return run << 8 | origin;
+}
+
 static __always_inline __u32 rt_answer_origin(__u64 answer)
 {
 	return answer & 0xff;

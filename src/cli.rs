@@ -27,10 +27,10 @@ pub enum Command {
 }
 
 const TOP_EXAMPLES: &str = "Examples:
-  sudo raidtrace top                        every md array with a mounted filesystem, else every disk with one
-  sudo raidtrace top /srv                   what is under the mount point /srv
-  sudo raidtrace top md127 --batch -n 5     five intervals as text
-  sudo raidtrace top md127 --json | jq -c   one JSON object an interval
+  sudo raidtrace top                       all md arrays in use, else all disks
+  sudo raidtrace top /srv                  what is under the mount point /srv
+  sudo raidtrace top md127 --batch -n 5    five intervals as text
+  sudo raidtrace top md127 --json | jq -c  one JSON object an interval
 
 Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 it failed, 2 usage.";
 

@@ -30,6 +30,7 @@ impl Facts {
             ext4_module_btf: Path::new("/sys/kernel/btf/ext4").exists(),
             ..Self::default()
         };
+        super::load::collect();
         let Ok(btf) = Btf::from_vmlinux() else {
             return facts;
         };

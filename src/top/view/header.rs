@@ -3,7 +3,7 @@
 use ratatui::text::{Line, Span};
 
 use super::{Pen, Scene};
-use crate::model::snapshot::{ArraySnapshot, Snapshot};
+use crate::model::snapshot::{ArraySnapshot, Cell, Snapshot};
 use crate::model::standout::{Kind, Standout};
 use crate::model::units;
 use crate::origin::Op;
@@ -49,7 +49,7 @@ fn shape(array: &ArraySnapshot) -> String {
     parts.join(", ")
 }
 
-/// `1 s: 582 r/s 8.9 MiB/s, 3.1k w/s 16 MiB/s; lost 0; overhead 0.8 % of a CPU`
+/// `1 s: 582 r/s 8.9 MiB/s, 3.1k w/s 16 MiB/s; lost 0; overhead 0.8 % of a CPU`; discards where there are any
 pub fn measured(snapshot: &Snapshot, array: &ArraySnapshot) -> String {
     let secs = rows::seconds(snapshot.interval);
     let sum = |op: Op, unit| {
@@ -69,8 +69,15 @@ pub fn measured(snapshot: &Snapshot, array: &ArraySnapshot) -> String {
             units::bytes(bytes / secs)
         )
     };
+    // Where there are discards they are half of all bytes; as iostat calls them.
+    let discards = |c: &Cell| c.op == Op::Discard;
+    let discards = if array.members.iter().flat_map(|m| &m.io).any(discards) {
+        format!(", {}", sum(Op::Discard, "d/s"))
+    } else {
+        String::new()
+    };
     format!(
-        "{}: {}, {}; {}; overhead {} of a CPU",
+        "{}: {}, {}{discards}; {}; overhead {} of a CPU",
         units::seconds(snapshot.interval),
         sum(Op::Read, "r/s"),
         sum(Op::Write, "w/s"),
@@ -187,9 +194,13 @@ pub fn said(standout: &Standout, snapshot: &Snapshot) -> String {
         standout.sentence.clone()
     } else {
         format!(
-            "{} (last {:.0} s)",
+            "{} (last {})",
             standout.sentence,
-            standout.over.as_secs_f64()
+            if standout.over.as_secs() < 10 {
+                units::seconds(standout.over)
+            } else {
+                format!("{} s", standout.over.as_secs_f64().round())
+            }
         )
     }
 }

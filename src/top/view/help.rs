@@ -36,13 +36,24 @@ const FIGURES: [&str; 7] = [
     "the bar     as long as the member's part of the busiest one's",
 ];
 
-/// Keys, figures, and what this kernel cannot give.
+/// What this kernel cannot give, keys, figures: the first must not be what a low screen cuts off.
 pub(super) fn draw(pen: &mut Pen<'_>, snapshot: Option<&Snapshot>, palette: Palette) {
+    const COLUMNS: u16 = 78;
+    let room = usize::from(COLUMNS).min(pen.width()).saturating_sub(4);
     let notes = snapshot.map_or(&[][..], |s| &s.notes);
-    let notes: usize = notes.len();
-    let lines = KEYS.len() + FIGURES.len() + 1 + if notes > 0 { notes + 1 } else { 0 };
-    let mut pen = window(pen, " raidtrace top: help ", 78, lines);
+    let mut notes: Vec<String> = notes
+        .iter()
+        .flat_map(|note| text::wrap(&clean(note), room, 4))
+        .collect();
+    notes.truncate(pen.lines() / 3);
+    let above = notes.len() + usize::from(!notes.is_empty());
+    let lines = above + KEYS.len() + FIGURES.len() + 1;
+    let mut pen = window(pen, " raidtrace top: help ", COLUMNS, lines);
     let columns = pen.width();
+    for note in &notes {
+        pen.text(&text::cut(note, columns), palette.alarm());
+    }
+    pen.skip(u16::from(above > 0));
     for (keys, what) in KEYS {
         pen.line(&Line::from(vec![
             Span::styled(text::left(keys, 16), palette.title()),
@@ -52,13 +63,6 @@ pub(super) fn draw(pen: &mut Pen<'_>, snapshot: Option<&Snapshot>, palette: Pale
     pen.skip(u16::from(pen.lines() > FIGURES.len()));
     for line in FIGURES {
         pen.text(&text::cut(line, columns), Style::new());
-    }
-    let Some(snapshot) = snapshot.filter(|_| notes > 0) else {
-        return;
-    };
-    pen.skip(1);
-    for note in &snapshot.notes {
-        pen.text(&text::cut(&clean(note), columns), palette.alarm());
     }
 }
 
