@@ -243,7 +243,6 @@ fn signals_end_it_with_what_is_left() {
     let disk = disk();
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let (top, _) = Top::json(&[&disk.name, "-i0.5"]);
-        // From here on the next line is an hour away: it is the signal that brings it.
         let before = idle(&disk.name);
         fs::write(disk.mount.join("file"), format!("{signal:?}")).unwrap();
         disk.sync();
