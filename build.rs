@@ -13,7 +13,9 @@ fn main() -> Result<()> {
     vocabulary(Path::new("bpf/origins.h"), &out.join("origins.rs"))?;
     native(&out);
     programs(
-        &["core", "classify", "learn", "block", "queue", "ext4"],
+        &[
+            "core", "classify", "learn", "walk", "block", "queue", "ext4",
+        ],
         &out,
     )
 }

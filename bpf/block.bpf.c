@@ -13,7 +13,7 @@
 #include "classify.bpf.h"
 #include "count.bpf.h"
 #include "compat.bpf.h"
-#include "learn.bpf.h"
+#include "walk.bpf.h"
 
 /*
  * A bounded integer identifies a request that the driver has: hardware queue
@@ -36,7 +36,7 @@ static __always_inline struct rt_inflight *inflight(struct rt_dev *d, struct req
 SEC("?tp_btf/block_rq_issue")
 int BPF_PROG(rt_rq_issue, struct request *rq)
 {
-	struct rt_dev *d = rt_disk_dev(rt_rq_disk(rq));
+	struct rt_dev *d = rt_dev_of(rt_disk_number(rt_rq_disk(rq)));
 	struct rt_inflight *f;
 
 	if (!d || !d->nr_parts)
@@ -77,7 +77,7 @@ static __always_inline __u32 array_flush_origin(__u32 member)
 	return origin ? *origin & 0xff : RT_ORIGIN_UNKNOWN;
 }
 
-/* The request that the flush machinery's own request is sent for; NULL: none. */
+/* A bio of the request that the flush machinery's own is sent for; NULL: none. */
 static __always_inline struct bio *flushed_bio(struct request *rq)
 {
 	struct blk_flush_queue *fq = rq->mq_hctx->fq;
@@ -89,7 +89,8 @@ static __always_inline struct bio *flushed_bio(struct request *rq)
 	bpf_probe_read_kernel(&next, sizeof(next), (void *)head);
 	if (!next || next == head)
 		return NULL;
-	return BPF_CORE_READ((struct request *)(next - rt_flush_list_offset()), bio);
+	/* biotail: for the flush behind the data, bio is gone already */
+	return BPF_CORE_READ((struct request *)(next - rt_flush_list_offset()), biotail);
 }
 
 /* One request, and its times, in a row that may be missing. */
@@ -122,8 +123,11 @@ static __always_inline void complete_flush(struct request *rq, struct rt_dev *d,
 	__u64 sector = 0;
 	__u32 origin;
 
-	if (bio && BPF_CORE_READ(bio, bi_iter.bi_size)) {
+	if (bio && BPF_CORE_READ(bio, bi_io_vec)) {
 		sector = BPF_CORE_READ(bio, bi_iter.bi_sector);
+		/* behind the data the bio may stand at its own end */
+		if (sector && !BPF_CORE_READ(bio, bi_iter.bi_size))
+			sector--;
 		part = part_at(d, sector);
 		if (!part)
 			return;
@@ -163,134 +167,26 @@ static __always_inline void complete_empty(struct request *rq, struct rt_dev *d,
 			      NULL, rq, d, now);
 }
 
-/*
- * A read of a block that nothing is known about. Its content has just
- * arrived: what the block device's page cache asked for is metadata.
- */
-__noinline __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u32 size, __u32 origin)
+/* CLOCK_MONOTONIC when everything was attached; set by userspace. */
+__u64 rt_attached_ns;
+
+/* A request that was on its way before we came: nothing was lost. */
+static __always_inline bool before_us(struct request *rq, struct rt_dev *d)
 {
-	struct rt_member *m = bpf_map_lookup_elem(&rt_members, &member);
-	struct rt_array *array;
-	__u64 found;
-	__u32 a;
-
-	if (!m)
-		return origin;
-	a = m->array;
-	array = bpf_map_lookup_elem(&rt_arrays, &a);
-	if (!array || !array->block_sectors)
-		return origin;
-	found = rt_bio_metadata(bio, size, array->geometry.array_sectors / array->block_sectors, 1);
-	if (found == RT_NOT_METADATA)
-		return origin;
-	if (found != RT_ORIGIN_UNKNOWN)
-		rt_learn(a, rt_member_to_array(member, sector), found);
-	return found;
-}
-
-/* Whether a read's content has to say what the address could not. */
-static __always_inline bool asks_content(__u32 op, __u32 origin)
-{
-	return op == RT_OP_READ &&
-	       (origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN);
-}
-
-static __always_inline void add_bytes(__u32 member, __u32 origin, __u32 op, __u64 bytes)
-{
-	struct rt_row *row = rt_row(member, origin, op);
-
-	if (row)
-		row->bytes += bytes;
-	else
-		count_loss(rows);
-}
-
-/*
- * The next piece of a merged request: up to where its bio or its origin ends.
- * Returns 1 when there is none. A function of its own, on a structure in
- * memory, so that the verifier proves one step and not every walk.
- */
-__noinline int rt_walk_step(void)
-{
-	__u32 zero = 0, origin;
-	struct rt_walk *w = bpf_map_lookup_elem(&rt_walks, &zero);
-	struct bio *bio;
-	__u64 found, bytes, run;
-
-	if (!w)
-		return 1;
-	if (!w->size) {
-		bio = (struct bio *)w->bio;
-		if (!bio || !w->left)
-			return 1;
-		w->size = BPF_CORE_READ(bio, bi_iter.bi_size);
-		w->sector = BPF_CORE_READ(bio, bi_iter.bi_sector) - w->start;
-		w->current = w->bio;
-		w->bio = (__u64)BPF_CORE_READ(bio, bi_next);
-		if (w->size > w->left)
-			w->size = w->left;
-		if (!w->size)
-			return 1;
-		w->left -= w->size;
-	}
-	found = rt_member_origin(w->member, w->sector);
-	origin = rt_answer_origin(found);
-	run = rt_answer_run(found);
-	bytes = run < (w->size >> 9) ? run << 9 : w->size;
-	if (asks_content(w->op, origin))
-		origin = rt_read_origin(w->current, w->member, w->sector, bytes, origin);
-	if (!w->pieces)
-		w->first = origin;
-	w->pieces++;
-	if (origin != w->origin) {
-		if (w->bytes)
-			add_bytes(w->member, w->origin, w->op, w->bytes);
-		w->origin = origin;
-		w->bytes = 0;
-	}
-	w->bytes += bytes;
-	w->size -= bytes;
-	w->sector += bytes >> 9;
-	return 0;
-}
-
-/* Several bios, or several origins: adds the bytes, returns the first origin. */
-static __always_inline __u32 walk(__u64 bio, __u32 member, __u64 start, __u32 op, __u32 bytes)
-{
-	__u32 zero = 0, i;
-	struct rt_walk *w = bpf_map_lookup_elem(&rt_walks, &zero);
-
-	if (!w)
-		return RT_ORIGIN_UNKNOWN;
-	__builtin_memset(w, 0, sizeof(*w));
-	w->bio = bio;
-	w->member = member;
-	w->start = start;
-	w->op = op;
-	w->left = bytes;
-	for (i = 0; i < RT_PIECES; i++) {
-		if (rt_walk_step())
-			break;
-	}
-	if (w->bytes)
-		add_bytes(member, w->origin, op, w->bytes);
-	if (w->left + w->size) {
-		add_bytes(member, RT_ORIGIN_UNKNOWN, op, w->left + w->size);
-		count_loss(pieces);
-	}
-	return w->first;
+	return d->flags & RT_DEV_START_TIME && rq->start_time_ns < rt_attached_ns;
 }
 
 SEC("?tp_btf/block_rq_complete")
 int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_bytes)
 {
-	struct rt_dev *d = rt_disk_dev(rt_rq_disk(rq));
+	struct rt_dev *d = rt_dev_of(rt_disk_number(rt_rq_disk(rq)));
 	__u64 sector, start, now, found, address = 0;
 	struct rt_row *row = NULL;
 	__u32 op, origin, member;
 	struct rt_inflight *f;
 	struct rt_part *part;
 	struct bio *bio;
+	bool one;
 
 	if (!d || !d->nr_parts)
 		return 0;
@@ -319,29 +215,32 @@ int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_byte
 	member = part->member;
 	start = part->start;
 
-	/* The common request: one bio, one origin. */
-	sector = bio->bi_iter.bi_sector - start;
+	/*
+	 * The common request: one bio, one origin. The bio itself is not read:
+	 * it was last written on the CPU that submitted it.
+	 */
+	sector = rq->__sector - start;
 	found = rt_member_origin(member, sector);
 	origin = rt_answer_origin(found);
-	if (bio->bi_iter.bi_size >= nr_bytes && rt_answer_run(found) >= nr_bytes >> 9) {
-		if (asks_content(op, origin)) {
-			/* as a number, see rt_bio_metadata() */
-			bpf_core_read(&address, sizeof(address), &rq->bio);
-			origin = rt_read_origin(address, member, sector, nr_bytes, origin);
-		}
-		row = rt_row(member, origin, op);
-		if (row)
-			row->bytes += nr_bytes;
-	} else {
+	one = bio == rq->biotail && rt_answer_run(found) >= nr_bytes >> 9;
+	if (!one || asks_content(op, origin))
+		/* as a number, see rt_bio_metadata() */
 		bpf_core_read(&address, sizeof(address), &rq->bio);
-		origin = walk(address, member, start, op, nr_bytes);
-		row = rt_row(member, origin, op);
+	if (one && asks_content(op, origin)) {
+		found = rt_read_origin(address, member, sector, nr_bytes, origin);
+		origin = rt_answer_origin(found);
+		one = rt_answer_run(found) >= nr_bytes >> 9;
 	}
+	if (!one)
+		origin = rt_walk(address, member, start, op, nr_bytes);
+	row = rt_row(member, origin, op);
+	if (row && one)
+		row->bytes += nr_bytes;
 
 	/* A partial completion is not yet a request. */
 	if (nr_bytes < rq->__data_len)
 		return 0;
-	if (!f)
+	if (!f && !before_us(rq, d))
 		count_loss(issue);
 	count_request(row, f, rq, d, now);
 	return 0;

@@ -9,78 +9,6 @@
 #include "geometry.bpf.h"
 #include "classify.bpf.h"
 
-static __always_inline __u64 answer(__u32 origin, __u64 run)
-{
-	return run << 8 | origin;
-}
-
-static __always_inline __u64 min_u64(__u64 a, __u64 b)
-{
-	return a < b ? a : b;
-}
-
-/* A block without a fixed place: learned, or file data. */
-static __always_inline __u64 dynamic(__u32 index, const struct rt_array *array,
-				     __u64 sector, __u64 run)
-{
-	__u32 region = rt_region(index, sector);
-	__u64 key, *learned, into;
-
-	run = min_u64(run, (1ULL << RT_REGION_SHIFT) -
-			   (sector & ((1ULL << RT_REGION_SHIFT) - 1)));
-	learned = bpf_map_lookup_elem(&rt_regions, &region);
-	if (!learned || !*learned)
-		return answer(RT_ORIGIN_FILE_DATA, run);
-
-	into = (sector - array->block_phase) & (array->block_sectors - 1);
-	run = min_u64(run, array->block_sectors - into);
-	key = rt_learned_key(index, sector - into);
-	learned = bpf_map_lookup_elem(&rt_learned, &key);
-	return answer(learned ? *learned & 0xff : RT_ORIGIN_FILE_DATA, run ? run : 1);
-}
-
-__u64 rt_array_origin(__u32 index, __u64 sector)
-{
-	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
-	__u32 low, high, mid, origin;
-	__u64 *boundary, run;
-	int i;
-
-	if (!array || !array->nr_boundaries)
-		return answer(RT_ORIGIN_UNKNOWN, 1);
-
-	/* The last boundary at or before sector; the first one is at 0. */
-	low = array->first_boundary;
-	high = low + array->nr_boundaries;
-	for (i = 0; i < RT_RANGE_STEPS; i++) {
-		if (high - low <= 1)
-			break;
-		mid = low + (high - low) / 2;
-		boundary = bpf_map_lookup_elem(&rt_boundaries, &mid);
-		if (!boundary)
-			break;
-		if (*boundary >> RT_BOUNDARY_SHIFT <= sector)
-			low = mid;
-		else
-			high = mid;
-	}
-	boundary = bpf_map_lookup_elem(&rt_boundaries, &low);
-	if (!boundary)
-		return answer(RT_ORIGIN_UNKNOWN, 1);
-	origin = *boundary & 0xff;
-
-	run = 1ULL << 48;
-	if (low + 1 < array->first_boundary + array->nr_boundaries) {
-		mid = low + 1;
-		boundary = bpf_map_lookup_elem(&rt_boundaries, &mid);
-		if (boundary)
-			run = (*boundary >> RT_BOUNDARY_SHIFT) - sector;
-	}
-	if (origin == RT_DYNAMIC)
-		return dynamic(index, array, sector, run);
-	return answer(origin, run ? run : 1);
-}
-
 static __always_inline bool inside(const struct rt_extent *e, __u64 sector)
 {
 	return sector - e->start < e->sectors;
@@ -90,16 +18,16 @@ static __always_inline bool inside(const struct rt_extent *e, __u64 sector)
 static __always_inline __u64 md_origin(const struct rt_member *m, __u64 sector)
 {
 	if (inside(&m->superblock, sector))
-		return answer(RT_ORIGIN_MD_SUPERBLOCK,
+		return rt_answer(RT_ORIGIN_MD_SUPERBLOCK,
 			      m->superblock.start + m->superblock.sectors - sector);
 	if (inside(&m->bitmap, sector))
-		return answer(RT_ORIGIN_MD_BITMAP,
+		return rt_answer(RT_ORIGIN_MD_BITMAP,
 			      m->bitmap.start + m->bitmap.sectors - sector);
 	if (inside(&m->journal, sector))
-		return answer(RT_ORIGIN_MD_JOURNAL,
+		return rt_answer(RT_ORIGIN_MD_JOURNAL,
 			      m->journal.start + m->journal.sectors - sector);
 	/* 4 KiB at a time: md's places are aligned to that */
-	return answer(RT_ORIGIN_RAW, 8 - (sector & 7));
+	return rt_answer(RT_ORIGIN_RAW, 8 - (sector & 7));
 }
 
 __u64 rt_member_origin(__u32 index, __u64 sector)
@@ -111,7 +39,7 @@ __u64 rt_member_origin(__u32 index, __u64 sector)
 	__u32 a;
 
 	if (!m)
-		return answer(RT_ORIGIN_UNKNOWN, 1);
+		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
 	at = sector - m->data_offset;
 	if (at >= m->data_sectors)
 		return md_origin(m, sector);
@@ -119,16 +47,16 @@ __u64 rt_member_origin(__u32 index, __u64 sector)
 	a = m->array;
 	array = bpf_map_lookup_elem(&rt_arrays, &a);
 	if (!array)
-		return answer(RT_ORIGIN_UNKNOWN, 1);
+		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
 	rt_locate(&array->geometry, &m->slot, at, &place);
 	if (!place.run)
-		return answer(RT_ORIGIN_UNKNOWN, 1);
+		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
 	if (place.kind == RT_PLACE_UNUSED)
-		return answer(RT_ORIGIN_RAW, place.run);
+		return rt_answer(RT_ORIGIN_RAW, place.run);
 	if (place.kind != RT_PLACE_DATA)
-		return answer(RT_ORIGIN_PARITY, place.run);
-	found = rt_array_origin(a, place.sector);
-	return answer(rt_answer_origin(found), min_u64(rt_answer_run(found), place.run));
+		return rt_answer(RT_ORIGIN_PARITY, place.run);
+	found = rt_array_origin(a, array, place.sector);
+	return rt_answer(rt_answer_origin(found), rt_min(rt_answer_run(found), place.run));
 }
 
 __u64 rt_member_to_array(__u32 index, __u64 sector)

@@ -3,15 +3,19 @@
 #define RAIDTRACE_CLASSIFY_BPF_H
 
 /*
- * Both answer with the origin in the low 8 bits and, above them, for how many
- * sectors (1 or more) it holds. Global functions: the verifier proves them
- * once instead of at each turn of the caller's loop.
+ * Answers with the origin in the low 8 bits and, above them, for how many
+ * sectors (1 or more) it holds. A global function: the verifier proves it once
+ * instead of at each turn of the caller's loop.
  */
-__u64 rt_array_origin(__u32 array, __u64 sector);
 __u64 rt_member_origin(__u32 member, __u64 sector);
 
 /* The array sector that a sector of a member's data stands for; ~0: none. */
 __u64 rt_member_to_array(__u32 member, __u64 sector);
+
+static __always_inline __u64 rt_answer(__u32 origin, __u64 run)
+{
+	return run << 8 | origin;
+}
 
 static __always_inline __u32 rt_answer_origin(__u64 answer)
 {
@@ -34,6 +38,74 @@ static __always_inline __u32 rt_region(__u32 array, __u64 sector)
 	__u32 region = sector >> RT_REGION_SHIFT;
 
 	return (region + array * 0x9e37) & (RT_REGIONS - 1);
+}
+
+static __always_inline __u64 rt_min(__u64 a, __u64 b)
+{
+	return a < b ? a : b;
+}
+
+/* A block without a fixed place: learned, or file data. */
+static __always_inline __u64 rt_dynamic_origin(__u32 index, const struct rt_array *array,
+						      __u64 sector, __u64 run)
+{
+	__u32 region = rt_region(index, sector);
+	__u64 key, *learned, into;
+
+	run = rt_min(run, (1ULL << RT_REGION_SHIFT) -
+			   (sector & ((1ULL << RT_REGION_SHIFT) - 1)));
+	learned = bpf_map_lookup_elem(&rt_regions, &region);
+	if (!learned || !*learned)
+		return rt_answer(RT_ORIGIN_FILE_DATA, run);
+
+	into = (sector - array->block_phase) & (array->block_sectors - 1);
+	run = rt_min(run, array->block_sectors - into);
+	key = rt_learned_key(index, sector - into);
+	learned = bpf_map_lookup_elem(&rt_learned, &key);
+	return rt_answer(learned ? *learned & 0xff : RT_ORIGIN_FILE_DATA, run ? run : 1);
+}
+
+/* Of a sector of an array; answers as rt_member_origin() does. */
+static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array *array,
+						    __u64 sector)
+{
+	__u32 low, high, mid, origin;
+	__u64 *boundary, run;
+	int i;
+
+	if (!array->nr_boundaries)
+		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
+
+	/* The last boundary at or before sector; the first one is at 0. */
+	low = array->first_boundary;
+	high = low + array->nr_boundaries;
+	for (i = 0; i < RT_RANGE_STEPS; i++) {
+		if (high - low <= 1)
+			break;
+		mid = low + (high - low) / 2;
+		boundary = bpf_map_lookup_elem(&rt_boundaries, &mid);
+		if (!boundary)
+			break;
+		if (*boundary >> RT_BOUNDARY_SHIFT <= sector)
+			low = mid;
+		else
+			high = mid;
+	}
+	boundary = bpf_map_lookup_elem(&rt_boundaries, &low);
+	if (!boundary)
+		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
+	origin = *boundary & 0xff;
+
+	run = 1ULL << 48;
+	if (low + 1 < array->first_boundary + array->nr_boundaries) {
+		mid = low + 1;
+		boundary = bpf_map_lookup_elem(&rt_boundaries, &mid);
+		if (boundary)
+			run = (*boundary >> RT_BOUNDARY_SHIFT) - sector;
+	}
+	if (origin == RT_DYNAMIC)
+		return rt_dynamic_origin(index, array, sector, run);
+	return rt_answer(origin, run ? run : 1);
 }
 
 #endif

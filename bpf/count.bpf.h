@@ -32,23 +32,28 @@ static __always_inline __u32 rt_op_of(__u32 flags)
 	}
 }
 
-static __always_inline struct rt_dev *rt_dev_of(__u32 dev)
+static __always_inline struct rt_dev_entry *rt_dev_entry(__u32 dev)
 {
 	__u32 slot = ((__u64)dev * rt_dev_mult) >> (64 - RT_DEV_HASH_BITS);
-	__u32 *index = bpf_map_lookup_elem(&rt_dev_index, &slot);
-	struct rt_dev *d;
-	__u32 i;
+	struct rt_dev_entry *e = bpf_map_lookup_elem(&rt_dev_index, &slot);
 
-	if (!index || !*index)
-		return NULL;
-	i = *index - 1;
-	d = bpf_map_lookup_elem(&rt_devs, &i);
-	return d && d->dev == dev ? d : NULL;
+	return e && e->dev == dev ? e : NULL;
 }
 
-static __always_inline struct rt_dev *rt_disk_dev(struct gendisk *disk)
+static __always_inline struct rt_dev *rt_dev_of(__u32 dev)
 {
-	return rt_dev_of((__u32)disk->major << 20 | (__u32)disk->first_minor);
+	struct rt_dev_entry *e = rt_dev_entry(dev);
+	__u32 index;
+
+	if (!e)
+		return NULL;
+	index = e->index;
+	return bpf_map_lookup_elem(&rt_devs, &index);
+}
+
+static __always_inline __u32 rt_disk_number(struct gendisk *disk)
+{
+	return (__u32)disk->major << 20 | (__u32)disk->first_minor;
 }
 
 /* count_loss(reason): one field of this CPU's struct rt_loss. */

@@ -16,10 +16,12 @@
 enum {
 	RT_EXT4_EXT_MAGIC = 0xf30a,		/* fs/ext4/ext4_extents.h */
 	RT_EXT4_XATTR_MAGIC = 0xea020000,	/* fs/ext4/xattr.h */
+	RT_JBD2_MAGIC = 0x98393bc0,		/* JBD2_MAGIC_NUMBER, big endian on disk */
 	RT_EXT4_FT_MAX = 8,
 	RT_S_IFMT = 0170000,
 	RT_S_IFBLK = 0060000,
 	RT_DIRENTS = 4,				/* how many must make sense */
+	RT_BIO_VECS = 64,			/* segments of a bio that are searched */
 };
 
 /* ext4_dir_entry_2 without its name */
@@ -88,18 +90,20 @@ static __always_inline __u32 rt_sniff_content(const char *data, __u32 size, __u6
 		return RT_ORIGIN_EXTENT_TREE;
 	if (words[0] == RT_EXT4_XATTR_MAGIC)
 		return RT_ORIGIN_XATTR;
+	if (words[0] == RT_JBD2_MAGIC)
+		return RT_ORIGIN_JOURNAL;
 	if (rt_is_directory(data, size))
 		return RT_ORIGIN_DIRECTORY;
 	if (rt_is_indirect(words, blocks))
 		return RT_ORIGIN_EXTENT_TREE;
 	for (i = 0; i < 16; i++)
 		any |= words[i];
-	/* nothing but zeroes proves nothing */
-	return any ? RT_ORIGIN_OTHER_METADATA : RT_ORIGIN_UNKNOWN;
+	return any ? RT_ORIGIN_OTHER_METADATA : RT_ZEROES;
 }
 
 struct rt_buffer {
 	bool metadata;		/* the page is the block device's */
+	bool journal;		/* a copy on its way to the log */
 	const char *data;	/* NULL: content not at hand */
 };
 
@@ -113,55 +117,128 @@ static __always_inline bool rt_bh_fits(struct buffer_head *bh, __u64 head, __u32
 	       ((__u64)BPF_CORE_READ(bh, b_data) & 4095) == offset;
 }
 
-/* The page and buffer head behind the first segment of a bio. */
-static __always_inline void rt_bio_buffer(struct bio *bio, __u32 size, struct rt_buffer *out)
+/*
+ * jbd2 writes a block to the log through a buffer head of its own, on the
+ * block's page (jbd2_journal_write_metadata_buffer()): it fits the page but is
+ * not one of the page's buffers. Matters only where the journal's place is not
+ * known from the layout.
+ */
+static __always_inline bool rt_is_shadow(struct buffer_head *bh, __u64 head)
+{
+	struct buffer_head *first = (struct buffer_head *)BPF_CORE_READ((struct page *)head, private);
+	struct buffer_head *each = first;
+	int i;
+
+	for (i = 0; i < 4 && each; i++) {
+		if (each == bh)
+			return false;
+		each = BPF_CORE_READ(each, b_this_page);
+	}
+	/* all of them seen, and it is none of them */
+	return first && each == first;
+}
+
+/*
+ * Where the kernel maps its memory: address = page * PAGE_SIZE / sizeof(struct
+ * page) + rt_linear. No symbol tells, on every kernel; a buffer head, which has
+ * both page and address, does. 0: not seen yet.
+ */
+__u64 rt_linear;
+
+static __always_inline __u64 page_address(__u64 page)
+{
+	__u64 scale = 4096 / bpf_core_type_size(struct page);
+
+	return rt_linear ? page * scale + rt_linear : 0;
+}
+
+static __always_inline void note_linear(struct buffer_head *bh)
+{
+	__u64 page = (__u64)BPF_CORE_READ(bh, b_page), data = (__u64)BPF_CORE_READ(bh, b_data);
+	__u64 scale = 4096 / bpf_core_type_size(struct page);
+
+	/* a large folio's buffers may begin in a later page: first pages only */
+	if (!rt_linear && rt_page_head(page) == page &&
+	    BPF_CORE_READ(bh, b_size) == 4096)
+		rt_linear = (data & ~4095ULL) - page * scale;
+}
+
+/* The page and offset of a byte of a bio. */
+static __always_inline bool find_page(struct bio *bio, __u32 offset, struct bio_vec *out)
 {
 	__u64 vec = (__u64)BPF_CORE_READ(bio, bi_io_vec) +
 		    (__u64)BPF_CORE_READ(bio, bi_iter.bi_idx) *
 			    bpf_core_type_size(struct bio_vec);
-	struct address_space *mapping;
-	struct buffer_head *bh;
-	struct bio_vec bv = {};
-	__u64 head;
+	struct bio_vec *bv;
+	__u32 len;
 	int i;
 
-	bpf_core_read(&bv.bv_page, sizeof(bv.bv_page), &((struct bio_vec *)vec)->bv_page);
-	bpf_core_read(&bv.bv_offset, sizeof(bv.bv_offset), &((struct bio_vec *)vec)->bv_offset);
-	if (!bv.bv_page)
+	for (i = 0; i < RT_BIO_VECS; i++) {
+		bv = (struct bio_vec *)vec;
+		len = BPF_CORE_READ(bv, bv_len);
+		if (offset < len) {
+			/* a segment may go on over pages that follow each other */
+			offset += BPF_CORE_READ(bv, bv_offset);
+			out->bv_page = BPF_CORE_READ(bv, bv_page);
+			out->bv_page = (void *)((__u64)out->bv_page +
+						(__u64)(offset >> 12) *
+							bpf_core_type_size(struct page));
+			out->bv_offset = offset & 4095;
+			return out->bv_page;
+		}
+		offset -= len;
+		vec += bpf_core_type_size(struct bio_vec);
+	}
+	return false;
+}
+
+/* The page and buffer head behind a block of a bio. */
+static __always_inline void rt_bio_buffer(struct bio *bio, __u32 offset, __u32 size,
+					  struct rt_buffer *out)
+{
+	struct buffer_head *bh = (struct buffer_head *)BPF_CORE_READ(bio, bi_private);
+	struct address_space *mapping;
+	struct bio_vec bv = {};
+	__u64 head, address;
+	bool fits;
+
+	if (!find_page(bio, offset, &bv))
 		return;
 	head = rt_page_head((__u64)bv.bv_page);
 	mapping = BPF_CORE_READ((struct page *)head, mapping);
-	if (!mapping || (__u64)mapping & 3)	/* anonymous, movable */
+	if ((__u64)mapping & 3)	/* anonymous, movable */
 		return;
+	fits = bh && rt_bh_fits(bh, head, size, bv.bv_offset);
+	if (!mapping) {
+		/* A buffer head on memory of nobody's: jbd2's frozen copy of a block. */
+		out->metadata = out->journal = fits;
+		return;
+	}
 	if ((BPF_CORE_READ(mapping, host, i_mode) & RT_S_IFMT) != RT_S_IFBLK)
 		return;
 	out->metadata = true;
-
-	bh = (struct buffer_head *)BPF_CORE_READ(bio, bi_private);
-	if (bh && rt_bh_fits(bh, head, size, bv.bv_offset)) {
+	if (fits) {
+		note_linear(bh);
+		out->journal = rt_is_shadow(bh, head);
 		out->data = BPF_CORE_READ(bh, b_data);
 		return;
 	}
-	/* md's clone: bi_private is md's. The page knows its buffers. */
-	if (head != (__u64)bv.bv_page)
-		return;
-	bh = (struct buffer_head *)BPF_CORE_READ((struct page *)head, private);
-	for (i = 0; i < 4 && bh; i++) {
-		if (rt_bh_fits(bh, head, size, bv.bv_offset)) {
-			out->data = BPF_CORE_READ(bh, b_data);
-			return;
-		}
-		bh = BPF_CORE_READ(bh, b_this_page);
-	}
+	/* md's clone, or readahead, which has no buffer heads */
+	address = page_address((__u64)bv.bv_page);
+	if (address)
+		out->data = (const char *)(address + bv.bv_offset);
 }
 
-__u64 rt_bio_metadata(__u64 bio, __u32 size, __u64 blocks, __u32 has_content)
+__u64 rt_bio_metadata(__u64 bio, __u64 extent, __u64 blocks, __u32 has_content)
 {
 	struct rt_buffer buffer = {};
+	__u32 size = extent;
 
-	rt_bio_buffer((struct bio *)bio, size, &buffer);
+	rt_bio_buffer((struct bio *)bio, extent >> 32, size, &buffer);
 	if (!buffer.metadata)
 		return RT_NOT_METADATA;
+	if (buffer.journal)
+		return RT_ORIGIN_JOURNAL;
 	if (!has_content || !buffer.data)
 		return RT_ORIGIN_UNKNOWN;
 	return rt_sniff_content(buffer.data, size, blocks);

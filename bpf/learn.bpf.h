@@ -2,19 +2,22 @@
 #ifndef RAIDTRACE_LEARN_BPF_H
 #define RAIDTRACE_LEARN_BPF_H
 
-enum { RT_NOT_METADATA = 255 };
+enum {
+	RT_NOT_METADATA = 255,
+	RT_ZEROES = 254,	/* content that proves nothing */
+};
 
 /*
- * What a bio for a block without a fixed place carries, by the page behind its
- * first segment: RT_NOT_METADATA when that is not the block device's, else
- * the origin that the content proves, or RT_ORIGIN_UNKNOWN. The content is
- * looked at only when has_content says that it is there: a write, or a read
+ * What a bio for blocks without a fixed place carries, by the page behind the
+ * byte at `offset` of it: RT_NOT_METADATA when that is not the block device's,
+ * else the origin that the content proves, RT_ZEROES, or RT_ORIGIN_UNKNOWN. It
+ * is looked at only when has_content says that it is there: a write, or a read
  * that has completed. blocks: of the filesystem, to tell a block number.
  *
- * The bio comes as a number: global functions take no typed pointers on the
- * oldest kernels we support.
+ * extent is offset << 32 | size, of one block. The bio comes as a number:
+ * global functions take no typed pointers on the oldest kernels we support.
  */
-__u64 rt_bio_metadata(__u64 bio, __u32 size, __u64 blocks, __u32 has_content);
+__u64 rt_bio_metadata(__u64 bio, __u64 extent, __u64 blocks, __u32 has_content);
 
 static __always_inline void rt_learn(__u32 array, __u64 sector, __u32 origin)
 {

@@ -14,15 +14,15 @@ extern const volatile __u64 rt_dev_mult;	/* of the device index's hash */
 extern const volatile __u32 rt_rows_max;	/* entries of rt_rows */
 
 /*
- * dev_t -> 1 + index into rt_devs. Userspace picks rt_dev_mult so that no two
- * devices share a slot: a lookup is a multiplication and a load, no bucket to
- * walk, and a device that we do not watch costs no more.
+ * The devices that we watch, by hash of dev_t. Userspace picks rt_dev_mult so
+ * that no two of them share a slot: a look-up is a multiplication and a load,
+ * no bucket to walk, and a device that we do not watch costs no more.
  */
 struct rt_dev_index_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1 << RT_DEV_HASH_BITS);
 	__type(key, __u32);
-	__type(value, __u32);
+	__type(value, struct rt_dev_entry);
 };
 extern struct rt_dev_index_map rt_dev_index SEC(".maps");
 

@@ -6,12 +6,15 @@
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "maps.bpf.h"
 #include "classify.bpf.h"
 #include "count.bpf.h"
 #include "compat.bpf.h"
 #include "learn.bpf.h"
+
+enum { RT_PF_KTHREAD = 0x00200000 };	/* include/linux/sched.h */
 
 /* First sight of a task: what userspace needs to name it. */
 static __always_inline void note_task(void)
@@ -43,26 +46,25 @@ static __always_inline void add_task(const struct rt_task_key *key, const struct
 /* The slot is somebody else's: theirs goes to the table, ours begins. */
 static __noinline int take_slot(__u32 slot, __u64 wanted, __u64 bytes)
 {
-	struct rt_task_key key, old;
 	struct rt_task_io pending, none = {};
 	struct rt_task_pending *p;
 	__u32 zero = 0;
+	__u64 old;
 
 	p = bpf_map_lookup_elem(&rt_tasks_pending, &zero);
 	if (!p)
 		return 0;
 	slot &= RT_TASK_SLOTS - 1;
-	__builtin_memcpy(&key, &wanted, sizeof(key));
 	old = p->slot[slot].key;
 	pending = p->slot[slot].io;
-	p->slot[slot].key = key;
+	p->slot[slot].key = wanted;
 	p->slot[slot].io.bios = 1;
 	p->slot[slot].io.bytes = bytes;
 	if (pending.bios)
-		add_task(&old, &pending);
-	if (!bpf_map_lookup_elem(&rt_task_ios, &key)) {
+		add_task((struct rt_task_key *)&old, &pending);
+	if (!bpf_map_lookup_elem(&rt_task_ios, &wanted)) {
 		note_task();
-		add_task(&key, &none);
+		add_task((struct rt_task_key *)&wanted, &none);
 	}
 	return 0;
 }
@@ -70,23 +72,18 @@ static __noinline int take_slot(__u32 slot, __u64 wanted, __u64 bytes)
 static __always_inline void count_task(__u32 array, __u32 origin, __u32 op, __u64 bytes)
 {
 	__u32 pid = bpf_get_current_pid_tgid(), zero = 0, slot;
-	struct rt_task_key key = {
-		.pid = pid,
-		.array = array,
-		.origin = origin,
-		.op = op,
-	};
+	union {
+		struct rt_task_key key;
+		__u64 number;
+	} mine = { .key = { .pid = pid, .array = array, .origin = origin, .op = op } };
+	__u64 wanted = mine.number;
 	struct rt_task_pending *p;
-	__u64 wanted, has;
 
 	p = bpf_map_lookup_elem(&rt_tasks_pending, &zero);
 	if (!p)
 		return;
 	slot = (pid ^ origin << 2 ^ op) & (RT_TASK_SLOTS - 1);
-	/* the key as one number */
-	__builtin_memcpy(&wanted, &key, sizeof(wanted));
-	__builtin_memcpy(&has, &p->slot[slot].key, sizeof(has));
-	if (has == wanted && p->slot[slot].io.bios) {
+	if (p->slot[slot].key == wanted && p->slot[slot].io.bios) {
 		p->slot[slot].io.bios++;
 		p->slot[slot].io.bytes += bytes;
 		return;
@@ -100,10 +97,13 @@ static __always_inline void count_task(__u32 array, __u32 origin, __u32 op, __u6
  */
 static __always_inline __u32 flush_origin(const struct rt_array *array)
 {
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	char comm[RT_COMM] = {};
 
 	if (!array->block_sectors)
 		return RT_ORIGIN_RAW;
+	if (!(BPF_CORE_READ(task, flags) & RT_PF_KTHREAD))
+		return RT_ORIGIN_FILE_DATA;
 	bpf_get_current_comm(comm, sizeof(comm));
 	if (comm[0] == 'j' && comm[1] == 'b' && comm[2] == 'd' && comm[3] == '2' &&
 	    comm[4] == '/')
@@ -127,12 +127,15 @@ static __always_inline void set_flush_origin(__u32 array, __u32 origin)
 static __always_inline __u32 learn_bio(__u32 index, const struct rt_array *array,
 				       __u64 bio, __u32 op, __u64 sector, __u32 size)
 {
-	__u64 found = rt_bio_metadata(bio, size,
+	__u32 block = array->block_sectors << 9;
+	__u64 found = rt_bio_metadata(bio, size < block ? size : block,
 				      array->geometry.array_sectors / array->block_sectors,
 				      op == RT_OP_WRITE);
 
 	if (found == RT_NOT_METADATA)
 		return RT_ORIGIN_FILE_DATA;
+	if (found == RT_ZEROES)
+		found = RT_ORIGIN_UNKNOWN;
 	if (size >> 9 == array->block_sectors)
 		rt_learn(index, sector, found);
 	return found;
@@ -141,14 +144,14 @@ static __always_inline __u32 learn_bio(__u32 index, const struct rt_array *array
 /* arg: where the tracepoint's arguments hold the bio */
 static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg)
 {
-	struct rt_dev *d = rt_disk_dev(rt_bio_disk(bio));
+	struct rt_dev_entry *e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
 	__u32 opf = bio->bi_opf, op, size, origin, index;
 	__u64 sector, address = 0;
 	struct rt_array *array;
 
-	if (!d || !d->array)
+	if (!e || !e->array)
 		return 0;
-	index = d->array - 1;
+	index = e->array - 1;
 	array = bpf_map_lookup_elem(&rt_arrays, &index);
 	if (!array)
 		return 0;
@@ -164,7 +167,7 @@ static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg
 	}
 	/* On a partition of the array the sector is already the array's. */
 	sector = bio->bi_iter.bi_sector;
-	origin = rt_answer_origin(rt_array_origin(index, sector));
+	origin = rt_answer_origin(rt_array_origin(index, array, sector));
 	if (op <= RT_OP_WRITE && array->block_sectors &&
 	    (origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN)) {
 		/* as a number, see rt_bio_metadata() */

@@ -48,11 +48,15 @@ enum rt_dev_flags {
 };
 
 /* A block device that we watch: a disk below, an array above, or both. */
+struct rt_dev_entry {
+	__u32 dev;		/* major << 20 | minor; 0: slot not in use */
+	__u16 index;		/* into rt_devs */
+	__u16 array;		/* 1 + index into rt_arrays; 0: not an array */
+};
+
 struct rt_dev {
-	__u32 dev;		/* major << 20 | minor */
 	__u32 flags;		/* rt_dev_flags */
-	__u32 array;		/* 1 + index into arrays; 0: not an array */
-	__u32 fs_array;		/* the same, of the array that its filesystem is on */
+	__u32 fs_array;		/* 1 + index of the array that its filesystem is on */
 	__u64 fs_start;		/* first sector of that filesystem on the array */
 	__u32 nr_parts;		/* 0: no member on it */
 	__u32 slot_base;	/* of its in-flight slots */
@@ -100,7 +104,8 @@ struct rt_walk {
 	__u64 sector;		/* of the member */
 	__u64 start;		/* the member's first sector on its disk */
 	__u64 left;		/* bytes of the request behind the current bio */
-	__u64 size;		/* bytes of the current bio */
+	__u64 size;		/* bytes of the current bio that are left */
+	__u64 offset;		/* ... and those behind us */
 	__u64 bytes;		/* seen of `origin`, not yet added */
 	__u32 member;
 	__u32 op;
@@ -150,7 +155,7 @@ struct rt_task_io {
  */
 struct rt_task_pending {
 	struct {
-		struct rt_task_key key;
+		__u64 key;		/* a struct rt_task_key as one number */
 		struct rt_task_io io;	/* bios is 0: free */
 	} slot[RT_TASK_SLOTS];
 };

@@ -50,6 +50,10 @@ struct list_head {
 	struct list_head *next, *prev;
 };
 
+struct task_struct {
+	unsigned int flags;
+};
+
 struct inode {
 	unsigned short i_mode;
 	struct super_block *i_sb;
@@ -132,6 +136,7 @@ struct request {
 	unsigned int __data_len;
 	sector_t __sector;
 	struct bio *bio;
+	struct bio *biotail;
 	struct list_head queuelist;
 	u64 start_time_ns;
 };

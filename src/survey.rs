@@ -7,7 +7,7 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use crate::ext4::{FsKind, Layout, identify};
-use crate::host::{Array, Dev, Filesystem, Topology};
+use crate::host::{Dev, Filesystem, Topology};
 
 /// Arrays, layouts, and what could not be found out.
 #[derive(Debug, Default)]
@@ -22,27 +22,29 @@ pub struct Survey {
 
 impl Survey {
     /// Reads the layout of every filesystem that lies on one of the arrays.
-    pub fn new(topology: Topology) -> Self {
+    pub fn new(mut topology: Topology) -> Self {
         let mut survey = Self {
             notes: topology.notes.clone(),
             ..Self::default()
         };
-        for array in &topology.arrays {
+        for array in &mut topology.arrays {
+            // Not mounted is not absent: fsck, resize2fs and a dying mount work on it all the same.
+            for fs in std::mem::take(&mut array.unmounted) {
+                if survey.read_unmounted(&fs) {
+                    array.filesystems.push(fs);
+                }
+            }
             for fs in &array.filesystems {
-                survey.read(array, fs);
+                survey.read(fs);
             }
         }
         survey.topology = topology;
         survey
     }
 
-    fn read(&mut self, array: &Array, fs: &Filesystem) {
-        if let Some(note) = &fs.note {
-            self.notes.push(format!(
-                "{} on {}: {note}; its blocks show as raw",
-                fs.name, array.name
-            ));
-            return;
+    fn read(&mut self, fs: &Filesystem) {
+        if fs.note.is_some() {
+            return; // `host` has said it: it cannot be placed on the array
         }
         if self.layouts.contains_key(&fs.dev) {
             return;
@@ -76,11 +78,39 @@ impl Survey {
         }
     }
 
+    /// Whether an ext filesystem is there; one that cannot be read is said so and left out.
+    fn read_unmounted(&mut self, fs: &Filesystem) -> bool {
+        let path = device_path(&fs.name);
+        // A device that cannot be opened may hold nothing at all: no news.
+        let Ok(file) = File::open(&path) else {
+            return false;
+        };
+        match identify(&file) {
+            Ok(Some(FsKind::Ext2 | FsKind::Ext3 | FsKind::Ext4)) => {}
+            Ok(Some(other @ (FsKind::Xfs | FsKind::Btrfs))) => {
+                self.notes.push(format!(
+                    "{}: {other} is not a filesystem that raidtrace knows the layout of; its blocks show as raw",
+                    path.display()
+                ));
+                return false;
+            }
+            _ => return false,
+        }
+        match Layout::read(&file) {
+            Ok(_) => true,
+            Err(why) => {
+                self.notes
+                    .push(format!("{}: {why}; its blocks show as raw", path.display()));
+                false
+            }
+        }
+    }
+
     /// One line a filesystem, for the header.
     pub fn describe(&self, fs: &Filesystem) -> String {
         let place = match fs.mounts.first() {
             Some(m) => format!("on {} ({})", m.path.display(), fs.name),
-            None => format!("on {}", fs.name),
+            None => format!("on {}, not mounted", fs.name),
         };
         let kind = fs.mounts.first().map_or("", |m| m.fstype.as_str());
         let mut line = match self.layouts.get(&fs.dev) {

@@ -91,6 +91,7 @@ impl Reader<'_> {
             consistency_policy: text("consistency_policy"),
             members: Vec::new(),
             filesystems: Vec::new(),
+            unmounted: Vec::new(),
             level,
         };
         array.members = names(&md)

@@ -125,6 +125,30 @@ pub(super) fn on(
         .collect()
 }
 
+/// The devices on `base`, itself included, that nobody has mounted.
+pub(super) fn unmounted(
+    base: &Block,
+    mounted: &[Mounted],
+    blocks: &Blocks,
+    projector: &Projector<'_>,
+) -> Vec<Filesystem> {
+    blocks
+        .iter()
+        .filter(|b| !mounted.iter().any(|m| m.dev == b.dev))
+        .filter(|b| blocks.bases(b.dev).iter().any(|on| on.dev == base.dev))
+        .filter_map(|b| {
+            let segments = on_base(&projector.project(b).ok()?, base.dev);
+            (!segments.is_empty()).then(|| Filesystem {
+                name: b.name.clone(),
+                dev: b.dev,
+                segments,
+                stack: blocks.describe(b.dev),
+                ..Filesystem::default()
+            })
+        })
+        .collect()
+}
+
 fn on_base(pieces: &[Piece], base: Dev) -> Vec<super::Segment> {
     pieces
         .iter()

@@ -247,6 +247,8 @@ impl<'a> Machine<'a> {
                 _ => reader.single(block),
             };
             array.filesystems = filesystems::on(block, &self.mounted, &self.blocks, &projector);
+            array.unmounted =
+                filesystems::unmounted(block, &self.mounted, &self.blocks, &projector);
             for fs in &array.filesystems {
                 if let Some(why) = &fs.note {
                     reader.notes.push(format!(

@@ -78,6 +78,9 @@ pub struct Array {
     pub members: Vec<Member>,
     /// Filesystems that lie on it, wholly or in part, mounted ones only.
     pub filesystems: Vec<Filesystem>,
+    /// Devices that lie on it and are not mounted: itself, its partitions, volumes on it. What is on them, a filesystem or
+    /// nothing, only their content can tell.
+    pub unmounted: Vec<Filesystem>,
 }
 
 /// The geometry that a running reshape comes from.

@@ -84,7 +84,9 @@ impl Probe {
             .unwrap_or_default();
         for cpu in pending.iter().filter_map(|b| rt_task_pending::read(b)) {
             for slot in cpu.slot.iter().filter(|s| s.io.bios > 0) {
-                self.add_task(counters, &slot.key, &slot.io)?;
+                if let Some(key) = rt_task_key::read(&slot.key.to_ne_bytes()) {
+                    self.add_task(counters, &key, &slot.io)?;
+                }
             }
         }
         Ok(())

@@ -48,16 +48,25 @@ fn keep(_: PrintLevel, line: String) {
     }
 }
 
+/// Which program failed, and the verifier's own reason: its last line before the statistics.
 fn last_words() -> String {
     let log = log();
-    let lines = || log.iter().rev().map(|l| l.trim());
-    // The program's line, not the object's.
-    lines()
-        .find(|l| l.contains("prog '") && l.contains("failed"))
-        .or_else(|| lines().next())
-        .unwrap_or("libbpf said nothing")
-        .trim_start_matches("libbpf: ")
-        .to_owned()
+    let mut lines = log.iter().map(|l| l.trim().trim_start_matches("libbpf: "));
+    let reason = lines
+        .clone()
+        .zip(lines.clone().skip(1))
+        .rfind(|(_, next)| next.starts_with("processed ") || next.starts_with("verification time"))
+        .map(|(line, _)| line)
+        .filter(|l| !l.starts_with("verification time"));
+    let failed = lines
+        .clone()
+        .rfind(|l| l.contains("prog '") && l.contains("failed"))
+        .or_else(|| lines.next_back())
+        .unwrap_or("libbpf said nothing");
+    match reason {
+        Some(reason) => format!("{failed} ({reason})"),
+        None => failed.to_owned(),
+    }
 }
 
 impl Probe {
@@ -95,6 +104,12 @@ impl Probe {
         };
         probe.fill(tables)?;
         probe.attach(plan)?;
+        // Requests that were on their way until now are not lost, only begun before us.
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        if let Some(bss) = probe.skel.maps.bss_data.as_deref_mut() {
+            bss.rt_attached_ns =
+                now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned();
+        }
         Ok(probe)
     }
 
@@ -104,9 +119,9 @@ impl Probe {
         put(&maps.rt_arrays, &tables.arrays)?;
         put(&maps.rt_members, &tables.members)?;
         put(&maps.rt_boundaries, &tables.boundaries)?;
-        for (slot, index) in &tables.index {
+        for (slot, entry) in &tables.index {
             maps.rt_dev_index
-                .update(slot.bytes(), index.bytes(), MapFlags::ANY)?;
+                .update(slot.bytes(), entry.bytes(), MapFlags::ANY)?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::boundaries::{Placed, boundaries};
-use super::wire::{rt_array, rt_dev, rt_extent, rt_member, rt_part};
+use super::wire::{rt_array, rt_dev, rt_dev_entry, rt_extent, rt_member, rt_part};
 use crate::host::{Array, Member};
 use crate::raid::{Geometry, Level, Params};
 use crate::survey::Survey;
@@ -17,14 +17,17 @@ const SLOTS: u32 = 1 << 22;
 /// md writes its superblock 4 KiB at a time on disks with 4 KiB blocks (md.c, super_1_load).
 const SUPERBLOCK_SECTORS: u64 = 8;
 
+/// By device number: 1 + number of the array that it is (0: none), and the device.
+type Watched = BTreeMap<u32, (u16, rt_dev)>;
+
 /// Everything, ready to be written into the maps.
 #[derive(Debug, Default)]
 pub struct Tables {
     /// Block devices, disks and arrays.
     pub(crate) devs: Vec<rt_dev>,
-    /// Multiplier of the device index's hash, and slot -> 1 + index into `devs`.
+    /// Multiplier of the device index's hash, and what is in its slots.
     pub(crate) mult: u64,
-    pub(crate) index: Vec<(u32, u32)>,
+    pub(crate) index: Vec<(u32, rt_dev_entry)>,
     /// By number of the array.
     pub(crate) arrays: Vec<rt_array>,
     /// By number of the member.
@@ -41,10 +44,10 @@ impl Tables {
     /// Lays everything out. `Err` is one line.
     pub fn new(survey: &Survey) -> Result<Self, String> {
         let mut tables = Self::default();
-        let mut devs: BTreeMap<u32, rt_dev> = BTreeMap::new();
+        let mut devs = Watched::new();
         for (number, array) in survey.topology.arrays.iter().enumerate() {
             let number = number as u32;
-            dev(&mut devs, array.dev.kernel()).array = number + 1;
+            devs.entry(array.dev.kernel()).or_default().0 = number as u16 + 1;
             let geometry = geometry(array);
             if let Err(why) = &geometry {
                 tables.notes.push(format!(
@@ -64,8 +67,12 @@ impl Tables {
                 devs.len()
             ));
         }
-        tables.devs = devs.into_values().collect();
-        tables.hash()?;
+        let entries: Vec<rt_dev_entry> = (0..)
+            .zip(&devs)
+            .map(|(index, (&dev, &(array, _)))| rt_dev_entry { dev, index, array })
+            .collect();
+        tables.devs = devs.into_values().map(|(_, dev)| dev).collect();
+        tables.hash(&entries)?;
         Ok(tables)
     }
 
@@ -75,7 +82,7 @@ impl Tables {
         array: &Array,
         geometry: Option<&Geometry>,
         number: u32,
-        devs: &mut BTreeMap<u32, rt_dev>,
+        devs: &mut Watched,
     ) {
         let known: Vec<_> = array
             .filesystems
@@ -113,7 +120,7 @@ impl Tables {
             if let [only] = fs.segments.as_slice()
                 && only.fs_sector == 0
             {
-                let d = dev(devs, fs.dev.kernel());
+                let d = &mut devs.entry(fs.dev.kernel()).or_default().1;
                 d.fs_array = number + 1;
                 d.fs_start = only.array_sector;
             }
@@ -126,7 +133,7 @@ impl Tables {
         member: &Member,
         geometry: Option<&Geometry>,
         number: u32,
-        devs: &mut BTreeMap<u32, rt_dev>,
+        devs: &mut Watched,
     ) -> Result<(), String> {
         let id = self.members.len() as u32;
         let journal = member.state.iter().any(|s| s == "journal");
@@ -171,7 +178,7 @@ impl Tables {
             ));
         }
         let slots = self.slots;
-        let d = dev(devs, member.disk.kernel());
+        let d = &mut devs.entry(member.disk.kernel()).or_default().1;
         if d.nr_parts == 0 {
             d.depth = member.queue.nr_tags;
             d.nr_slots = member
@@ -215,16 +222,16 @@ impl Tables {
     }
 
     /// A multiplier under which no two devices share a slot of the index.
-    fn hash(&mut self) -> Result<(), String> {
+    fn hash(&mut self, entries: &[rt_dev_entry]) -> Result<(), String> {
         // Knuth's multiplicative method; the sequence of multipliers is fixed, so that a run can
         // be repeated.
         let mut mult = 0x9e37_79b9_7f4a_7c15_u64;
         for _ in 0..100_000 {
-            let slot =
-                |d: &rt_dev| (u64::from(d.dev).wrapping_mul(mult) >> (64 - DEV_HASH_BITS)) as u32;
-            let mut index: Vec<(u32, u32)> =
-                (1..).zip(&self.devs).map(|(i, d)| (slot(d), i)).collect();
-            index.sort_unstable();
+            let slot = |e: &rt_dev_entry| {
+                (u64::from(e.dev).wrapping_mul(mult) >> (64 - DEV_HASH_BITS)) as u32
+            };
+            let mut index: Vec<_> = entries.iter().map(|e| (slot(e), *e)).collect();
+            index.sort_unstable_by_key(|(slot, _)| *slot);
             if index.windows(2).all(|w| w[0].0 != w[1].0) {
                 self.index = index;
                 self.mult = mult;
@@ -234,16 +241,9 @@ impl Tables {
         }
         Err(format!(
             "{} devices do not fit the device index: name fewer targets",
-            self.devs.len()
+            entries.len()
         ))
     }
-}
-
-fn dev(devs: &mut BTreeMap<u32, rt_dev>, number: u32) -> &mut rt_dev {
-    devs.entry(number).or_insert_with(|| rt_dev {
-        dev: number,
-        ..rt_dev::default()
-    })
 }
 
 /// The geometry that md's own figures make. `Err` names what is impossible or not supported.

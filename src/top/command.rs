@@ -12,10 +12,9 @@ use super::palette::Depth;
 use super::sampler::Sampler;
 use super::{batch, json, screen, text};
 use crate::cli::Top;
-use crate::host::{Sys, resolve};
+use crate::host::Sys;
 use crate::model::snapshot::Snapshot;
 use crate::model::window;
-use crate::survey::Survey;
 
 type Render = fn(&mut io::StdoutLock<'static>, &Snapshot) -> io::Result<()>;
 
@@ -28,8 +27,7 @@ pub fn run(args: &Top) -> Result<()> {
         );
     }
     let sys = Sys::live();
-    let survey = Survey::new(resolve(&args.targets, &sys)?);
-    let mut sampler = Sampler::start(sys, survey, !args.no_overhead)?;
+    let mut sampler = Sampler::start(sys, &args.targets, !args.no_overhead)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::host::{ArrayState, Cgroups, HostError, StatFile, Sys, task};
+use crate::host::{ArrayState, Cgroups, HostError, MemberState, StatFile, Sys, resolve, task};
 use crate::model::counters::{Counters, TaskCounters, TaskKey};
 use crate::model::fold::{DiskCounters, Fold, MemberNow, Person, Sample, Subject};
 use crate::model::snapshot::{ArrayInfo, Snapshot};
@@ -17,25 +17,37 @@ use crate::survey::Survey;
 const TASKS_MANY: usize = 8192;
 /// ... those that did nothing for this long.
 const TASKS_IDLE: Duration = Duration::from_secs(30);
+/// An array that keeps changing is not followed more often than this.
+const SETTLED: Duration = Duration::from_secs(5);
 
 /// Attached programs and everything needed to make snapshots of them.
 pub struct Sampler {
     sys: Sys,
-    survey: Survey,
-    probe: Probe,
-    stats: Vec<Vec<Option<StatFile>>>,
+    targets: Vec<String>,
+    account: bool,
+    traced: Traced,
     cgroups: Cgroups,
     fold: Fold,
     window: Window,
     start: Instant,
-    notes: Vec<String>,
+    /// When the members of an array were last found to have changed.
+    changed: Option<Instant>,
     /// Since when a task may be idle, and what all had done by then.
     idle: (Instant, HashMap<TaskKey, TaskCounters>),
 }
 
-impl Sampler {
-    /// Surveys, loads and attaches. After it returns, nothing is missed.
-    pub fn start(sys: Sys, survey: Survey, account: bool) -> Result<Self> {
+/// One survey and the programs that were loaded for it.
+struct Traced {
+    survey: Survey,
+    probe: Probe,
+    /// By array and member.
+    stats: Vec<Vec<Option<StatFile>>>,
+    notes: Vec<String>,
+}
+
+impl Traced {
+    fn start(sys: &Sys, targets: &[String], account: bool) -> Result<Self> {
+        let survey = Survey::new(resolve(targets, sys)?);
         let mut plan = plan(&Facts::gather()).map_err(anyhow::Error::msg)?;
         let tables = Tables::new(&survey).map_err(anyhow::Error::msg)?;
         let probe = Probe::start(&mut plan, &tables, account)?;
@@ -52,21 +64,56 @@ impl Sampler {
                     .iter()
                     .map(|m| {
                         let part = (m.name != m.disk_name).then_some(m.name.as_str());
-                        StatFile::open(&sys, &m.disk_name, part).ok()
+                        StatFile::open(sys, &m.disk_name, part).ok()
                     })
                     .collect()
             })
             .collect();
-        let mut sampler = Self {
-            cgroups: Cgroups::new(&sys),
-            sys,
+        Ok(Self {
             survey,
             probe,
             stats,
+            notes,
+        })
+    }
+
+    /// Whether md has members that were not there when we began, or has moved one: our tables are of
+    /// another array then. One that went away is only shown as gone.
+    fn outdated(&self, sys: &Sys) -> Option<&str> {
+        let arrays = self.survey.topology.arrays.iter().filter(|a| a.is_md());
+        for array in arrays {
+            let Ok(now) = ArrayState::read(sys, array) else {
+                continue;
+            };
+            let known = |m: &MemberState| {
+                m.slot.is_none()
+                    || array
+                        .members
+                        .iter()
+                        .any(|was| was.name == m.name && was.slot == m.slot)
+            };
+            if !now.members.iter().all(known) {
+                return Some(&array.name);
+            }
+        }
+        None
+    }
+}
+
+impl Sampler {
+    /// Surveys, loads and attaches. After it returns, nothing is missed.
+    pub fn start(sys: Sys, targets: &[String], account: bool) -> Result<Self> {
+        let traced = Traced::start(&sys, targets, account)?;
+        let mut sampler = Self {
+            cgroups: Cgroups::new(&sys),
+            sys,
+            targets: targets.to_vec(),
+            account,
+            traced,
             fold: Fold::new(Sample::default()),
             window: Window::new(window::SPAN),
             start: Instant::now(),
-            notes,
+            changed: None,
             idle: (Instant::now(), HashMap::new()),
         };
         let first = sampler.sample()?;
@@ -76,7 +123,7 @@ impl Sampler {
 
     /// What this kernel and host cannot give.
     pub fn notes(&self) -> &[String] {
-        &self.notes
+        &self.traced.notes
     }
 
     /// The interval since the last call, or since the start.
@@ -85,12 +132,40 @@ impl Sampler {
         let mut snapshot = self.fold.step(sample);
         self.window.judge(&mut snapshot);
         self.forget_idle();
+        self.follow_changes()?;
         Ok(snapshot)
     }
 
+    /// Begins anew when md has changed the array, e.g. has taken a spare in. What completes while the
+    /// programs are loaded (a second or so) is not counted; the notes say so.
+    fn follow_changes(&mut self) -> Result<()> {
+        let settled = self.changed.is_none_or(|t| t.elapsed() >= SETTLED);
+        let Some(name) = self.traced.outdated(&self.sys).filter(|_| settled) else {
+            return Ok(());
+        };
+        let note = format!(
+            "{name}: its members changed at {}: tracing began anew",
+            jiff::Timestamp::now()
+                .round(jiff::Unit::Second)
+                .unwrap_or_default()
+        );
+        self.changed = Some(Instant::now());
+        // In the middle of a change sysfs may contradict itself: then the old tables stay, and the
+        // next interval tries again.
+        if let Ok(mut traced) = Traced::start(&self.sys, &self.targets, self.account) {
+            traced.notes.push(note);
+            self.traced = traced;
+            self.fold = Fold::new(Sample::default());
+            let first = self.sample()?;
+            self.fold = Fold::new(first);
+            self.idle = (Instant::now(), HashMap::new());
+        }
+        Ok(())
+    }
+
     fn sample(&mut self) -> Result<Sample> {
-        let counters = self.probe.read()?;
-        let arrays = (0..self.survey.topology.arrays.len())
+        let counters = self.traced.probe.read()?;
+        let arrays = (0..self.traced.survey.topology.arrays.len())
             .map(|number| self.subject(number))
             .collect();
         let tasks = self.people(&counters);
@@ -100,12 +175,12 @@ impl Sampler {
             counters,
             arrays,
             tasks,
-            notes: self.notes.clone(),
+            notes: self.traced.notes.clone(),
         })
     }
 
     fn subject(&self, number: usize) -> Subject {
-        let array = &self.survey.topology.arrays[number];
+        let array = &self.traced.survey.topology.arrays[number];
         let state = ArrayState::read(&self.sys, array);
         let trouble = match &state {
             Ok(state) => state.trouble(),
@@ -115,7 +190,7 @@ impl Sampler {
         let members = array
             .members
             .iter()
-            .zip(&self.stats[number])
+            .zip(&self.traced.stats[number])
             .map(|(member, stat)| {
                 let disk = stat.as_ref().and_then(|s| s.read().ok());
                 let now = state
@@ -154,7 +229,7 @@ impl Sampler {
                 filesystems: array
                     .filesystems
                     .iter()
-                    .map(|fs| self.survey.describe(fs))
+                    .map(|fs| self.traced.survey.describe(fs))
                     .collect(),
             },
             members,
@@ -181,7 +256,7 @@ impl Sampler {
             // The name of now says more (a kworker's work) and is right after an exec.
             let comm = task::comm(&self.sys, pid).unwrap_or_else(|| name.comm.clone());
             let kernel = task::is_kernel_thread(&self.sys, pid).unwrap_or(false);
-            let arrays = &self.survey.topology.arrays;
+            let arrays = &self.traced.survey.topology.arrays;
             let device = |dev: &str| {
                 arrays
                     .iter()
@@ -211,7 +286,7 @@ impl Sampler {
             return;
         }
         if self.fold.tasks().len() > TASKS_MANY {
-            self.probe.forget(&self.fold.take_idle(&self.idle.1));
+            self.traced.probe.forget(&self.fold.take_idle(&self.idle.1));
         }
         self.idle = (Instant::now(), self.fold.tasks().clone());
     }

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef RAIDTRACE_WALK_BPF_H
+#define RAIDTRACE_WALK_BPF_H
+
+/* Whether a read's content has to say what the address could not. */
+static __always_inline bool asks_content(__u32 op, __u32 origin)
+{
+	return op == RT_OP_READ &&
+	       (origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN);
+}
+
+/*
+ * A read of blocks that nothing is known about. Their content has just
+ * arrived, and what the block device's page cache asked for may be metadata:
+ * block by block, for ext4_readdir() reads ahead over whatever lies there.
+ * extent is as in rt_bio_metadata(); answers like rt_member_origin().
+ */
+__u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u32 origin);
+
+/*
+ * A request of several bios or several origins: adds each origin's bytes,
+ * returns the first one. start: of the member on its disk.
+ */
+__u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 op, __u32 bytes);
+
+#endif

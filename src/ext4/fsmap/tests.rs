@@ -1,0 +1,273 @@
+//! Records of the kernel, made up and real, as places.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const DEVICE: u32 = 0x0900;
+const BLOCK: u64 = 4096;
+
+fn record(owner: u64, first: u64, count: u64) -> Record {
+    Record {
+        device: DEVICE,
+        flags: OF_SPECIAL_OWNER,
+        physical: first * BLOCK,
+        owner,
+        length: count * BLOCK,
+        ..Record::zeroed()
+    }
+}
+
+fn layout(records: &[Record]) -> Layout {
+    let mut map = Map::new(DEVICE, BLOCK as u32);
+    records.iter().for_each(|r| map.add(r));
+    map.finish(0)
+}
+
+fn places(layout: &Layout) -> Vec<(u64, u64, Origin)> {
+    let place = |r: &super::super::Range| (r.first, r.count, r.origin);
+    layout.ranges.iter().map(place).collect()
+}
+
+/// Two groups with flex_bg.
+fn sound() -> Vec<Record> {
+    vec![
+        record(OWN_FS, 0, 1),
+        record(OWN_GDT, 1, 1),
+        record(OWN_RESV_GDT, 2, 30),
+        record(OWN_BLKBM, 32, 2),
+        record(OWN_INOBM, 34, 2),
+        record(OWN_INODES, 36, 100),
+        record(owner(0, 2), 136, 864),
+        record(owner(0, 1), 1000, 64536),
+    ]
+}
+
+#[test]
+fn records_in_any_order_are_the_same_places() {
+    let want = [
+        (0, 1, Origin::Superblock),
+        (1, 31, Origin::GroupDescriptors),
+        (32, 2, Origin::BlockBitmap),
+        (34, 2, Origin::InodeBitmap),
+        (36, 100, Origin::InodeTable),
+    ];
+    let mut records = sound();
+    for _ in 0..records.len() {
+        records.rotate_left(3);
+        let layout = layout(&records);
+        assert_eq!(places(&layout), want);
+        assert_eq!((layout.groups, layout.blocks), (Some(2), 65536));
+        assert_eq!(layout.journal, Journal::Unknown);
+        assert_eq!(layout.notes.len(), 1, "{:?}", layout.notes);
+        assert!(layout.notes[0].contains("learned as they are written"));
+    }
+}
+
+#[test]
+fn overlaps_are_resolved_and_noted() {
+    let mut records = sound();
+    records.push(record(OWN_INODES, 30, 10));
+    let layout = layout(&records);
+    assert_eq!(places(&layout)[3], (34, 2, Origin::InodeBitmap));
+    assert!(layout.notes[1].starts_with("10 blocks are claimed more than once"));
+    // Nor is a block bitmap that is told twice two groups.
+    let mut records = sound();
+    records.push(record(OWN_BLKBM, 32, 1));
+    records.push(record(OWN_INOBM, 34, 1));
+    assert_eq!(super::tests::layout(&records).groups, None);
+}
+
+#[test]
+fn impossible_numbers_are_left_out_and_counted() {
+    let mut records = sound();
+    let odd = |physical, length| Record {
+        physical,
+        length,
+        ..record(OWN_INODES, 0, 0)
+    };
+    records.extend([
+        odd(u64::MAX - 4095, 4096),
+        odd(MAX_BLOCKS * BLOCK, BLOCK),
+        odd(0, MAX_BLOCKS.wrapping_mul(BLOCK).wrapping_add(BLOCK)),
+        odd(0, 0),
+        odd(512, BLOCK),
+        odd(0, 512),
+    ]);
+    let layout = layout(&records);
+    assert_eq!(places(&layout), places(&super::tests::layout(&sound())));
+    assert_eq!(layout.blocks, 65536);
+    assert!(
+        layout.notes[1].starts_with("6 records of"),
+        "{:?}",
+        layout.notes
+    );
+}
+
+#[test]
+fn an_external_journal_is_no_place_here() {
+    let mut records = sound();
+    records.push(Record {
+        device: DEVICE + 1,
+        ..record(OWN_LOG, 0, 1000)
+    });
+    let layout = layout(&records);
+    assert_eq!(layout.journal, Journal::External { uuid: None });
+    assert_eq!(places(&layout), places(&super::tests::layout(&sound())));
+}
+
+#[test]
+fn the_boot_block_is_metadata() {
+    let mut map = Map::new(DEVICE, 1024);
+    map.add(&Record {
+        physical: 1024,
+        length: 1024,
+        ..record(OWN_FS, 0, 0)
+    });
+    let layout = map.finish(0);
+    assert_eq!(layout.origin_of(0), Some(Origin::OtherMetadata));
+    assert_eq!(layout.origin_of(1), Some(Origin::Superblock));
+}
+
+/// A kernel that has `records`, `page` of them a call.
+fn kernel(records: Vec<Record>, page: usize) -> impl FnMut(Record) -> Result<Vec<Record>, Error> {
+    move |low| {
+        let from = (low.device, low.physical + low.length);
+        let behind = |r: &&Record| (r.device, r.physical) >= from;
+        Ok(records.iter().filter(behind).take(page).copied().collect())
+    }
+}
+
+#[test]
+fn pages_join() {
+    let want = layout(&sound());
+    for page in 1..10 {
+        for flags in [OF_SPECIAL_OWNER, OF_SPECIAL_OWNER | OF_LAST] {
+            let mut records = sound();
+            records.last_mut().unwrap().flags = flags;
+            let mut map = Map::new(DEVICE, BLOCK as u32);
+            walk(&mut map, 100, kernel(records, page)).unwrap();
+            assert_eq!(map.finish(0).ranges, want.ranges);
+        }
+    }
+}
+
+#[test]
+fn a_walk_that_does_not_advance_is_an_error() {
+    let walked = |limit, answer: Vec<Record>| {
+        let mut map = Map::new(DEVICE, BLOCK as u32);
+        let error = walk(&mut map, limit, |_| Ok(answer.clone())).unwrap_err();
+        let message = error.to_string();
+        assert!(!message.contains('\n'));
+        message
+    };
+    assert!(walked(100, sound()).contains("goes back to byte"));
+    assert!(walked(100, vec![record(OWN_FS, 0, 0)]).contains("goes back"));
+    let overflows = Record {
+        physical: u64::MAX,
+        ..record(OWN_FS, 0, 1)
+    };
+    assert!(walked(100, vec![overflows]).contains("goes back"));
+    assert!(walked(8, sound()).contains("does not end after 8 records"));
+    assert!(walked(8, vec![]).contains("is empty"));
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_kernel_says_the_promises_hold(
+        records in prop::collection::vec(
+            (0_u32..2, 0_u32..64, any::<bool>(), 0_u64..100, any::<u64>(), 0_u64..40, any::<u64>(), 0_usize..9),
+            0..60,
+        ),
+    ) {
+        let owners = [
+            OWN_FS, OWN_LOG, OWN_INODES, OWN_GDT, OWN_RESV_GDT, OWN_BLKBM, OWN_INOBM,
+            owner(0, 1), owner(0, 2),
+        ];
+        let records: Vec<_> = records
+            .into_iter()
+            .map(|(other, flags, wild, first, physical, count, length, i)| Record {
+                device: DEVICE + other,
+                flags,
+                physical: if wild { physical } else { first * BLOCK },
+                length: if wild { length } else { count * BLOCK },
+                ..record(owners[i], 0, 0)
+            })
+            .collect();
+        let layout = layout(&records);
+        for pair in layout.ranges.windows(2) {
+            prop_assert!(pair[0].end() <= pair[1].first);
+            prop_assert!(pair[0].end() < pair[1].first || pair[0].origin != pair[1].origin);
+        }
+        prop_assert!(layout.ranges.last().map_or(0, |r| r.end()) <= layout.blocks);
+        let mut pages = records.chunks(7);
+        let mut map = Map::new(DEVICE, BLOCK as u32);
+        let _ = walk(&mut map, 1000, |_| Ok(pages.next().unwrap_or_default().to_vec()));
+    }
+}
+
+fn device_of(path: &str) -> (u32, u32) {
+    let dev = std::fs::metadata(path).unwrap().dev();
+    (major(dev), minor(dev))
+}
+
+#[test]
+fn mounts_that_are_not_it() {
+    let error = |path: &str, device| {
+        let error = Layout::from_mount(Path::new(path), device).unwrap_err();
+        error.to_string()
+    };
+    let message = error("/proc", device_of("/proc"));
+    assert!(message.contains("magic 0x9fa0"), "{message}");
+    let message = error("/nonexistent", (0, 0));
+    assert!(message.starts_with("cannot open the mount point"));
+    let message = error("/", (4095, 1));
+    assert!(
+        message.contains("not 4095:1") || message.contains("magic"),
+        "{message}"
+    );
+}
+
+/// On the real root filesystem: what has to fit together whatever it holds.
+#[test]
+fn the_root_of_this_machine() {
+    let layout = match Layout::from_mount(Path::new("/"), device_of("/")) {
+        Ok(layout) => layout,
+        Err(why @ (Error::NotExtMount { .. } | Error::GetFsmap { .. })) => {
+            eprintln!("SKIPPED: the root of this machine has no layout to look at: {why}");
+            return;
+        }
+        Err(why) => panic!("{why}"),
+    };
+    let mut blocks = BTreeMap::new();
+    for range in &layout.ranges {
+        *blocks.entry(range.origin).or_insert(0) += range.count;
+    }
+    let groups = u64::from(layout.groups.unwrap());
+    assert_eq!(blocks[&Origin::BlockBitmap], groups);
+    assert_eq!(blocks[&Origin::InodeBitmap], groups);
+    assert_eq!(blocks[&Origin::InodeTable] % groups, 0);
+    assert_eq!(
+        layout.origin_of(u64::from(layout.block_size == 1024)),
+        Some(Origin::Superblock)
+    );
+    // A bitmap has a block, so a group has at most that many bits of blocks (without bigalloc).
+    let per_group = layout.blocks.div_ceil(groups);
+    assert!(
+        per_group.next_power_of_two() <= u64::from(layout.block_size) * 8,
+        "{per_group}"
+    );
+    assert_eq!(layout.notes.len(), 1, "{:?}", layout.notes);
+    for pair in layout.ranges.windows(2) {
+        assert!(pair[0].end() <= pair[1].first);
+    }
+    eprintln!(
+        "/: {} blocks, {groups} groups, {} ranges, {blocks:?}",
+        layout.blocks,
+        layout.ranges.len()
+    );
+}

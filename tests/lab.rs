@@ -1,0 +1,478 @@
+//! The binary on real arrays, in guests with Debian kernels (`tools/vm`), judged by an account of the
+//! run that shares no code with it (`tools/truth`). `tests/lab/*.sh` are what the guests run.
+//!
+//! `RAIDTRACE_LAB=0` skips these tests. Where QEMU, a tool or a kernel is missing they say "skipped" and
+//! why; with `RAIDTRACE_LAB=1` they fail instead. What a guest left stays in `target/tmp/lab`.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    sync::{Mutex, PoisonError},
+};
+
+use rustix::fs::{FlockOperation, flock};
+use serde_json::Value;
+
+const HOME: &str = env!("CARGO_MANIFEST_DIR");
+const SCRATCH: &str = env!("CARGO_TARGET_TMPDIR");
+/// What tools/vm ends with when it has run nothing.
+const NOT_RUN: i32 = 120;
+
+/// Every test, on every kernel.
+macro_rules! on_each_kernel {
+    ($($test:ident)*) => {
+        mod linux_6_1 { $(#[test] fn $test() { super::$test("6.1"); })* }
+        mod linux_6_12 { $(#[test] fn $test() { super::$test("6.12"); })* }
+    };
+}
+
+on_each_kernel! {
+    skew_by_default
+    skew_gone_with_g_32744
+    skew_agrees
+    raid0_agrees
+    raid1_agrees
+    raid10_agrees
+    raid5_agrees
+    a_broken_truth_differs
+    ends_cleanly
+    member_removed
+    member_added
+    array_stopped
+    xfs
+    corrupt_superblock
+    not_mounted
+    without_tracefs
+    wrong_targets
+    output_cut_off
+}
+
+/// The truth's own arithmetic, against tables made by hand. Needs no guest.
+#[test]
+fn truth_selftest() {
+    let output = Command::new(Path::new(HOME).join("tools/truth/selftest"))
+        .output()
+        .expect("tools/truth/selftest");
+    assert!(output.status.success(), "{}", words(&output));
+}
+
+/// What became of a scenario: where its guest's files are, why it was skipped, or how it failed.
+type Run = Result<Result<PathBuf, String>, String>;
+
+/// The directory that `tests/lab/SCENARIO.sh` left on this kernel; `None` when skipped. A scenario is
+/// booted once for all its tests, and one guest at a time.
+fn lab(kernel: &str, scenario: &str) -> Option<PathBuf> {
+    static RUNS: Mutex<BTreeMap<String, Run>> = Mutex::new(BTreeMap::new());
+
+    if env::var("RAIDTRACE_LAB").is_ok_and(|v| v == "0") {
+        return skipped("RAIDTRACE_LAB is 0");
+    }
+    let name = format!("{scenario}-{kernel}");
+    let run = RUNS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .entry(name.clone())
+        .or_insert_with(|| {
+            boot(
+                kernel,
+                scenario,
+                &Path::new(SCRATCH).join("lab").join(&name),
+            )
+        })
+        .clone();
+    match run {
+        Ok(Ok(dir)) => Some(dir),
+        Ok(Err(why)) if env::var("RAIDTRACE_LAB").is_ok_and(|v| v == "1") => {
+            panic!("not run: {why}")
+        }
+        Ok(Err(why)) => skipped(&why),
+        Err(how) => panic!("{name}: {how}"),
+    }
+}
+
+/// Past the test harness, which keeps what a passing test prints.
+fn skipped(why: &str) -> Option<PathBuf> {
+    let test = std::thread::current().name().unwrap_or("lab").to_owned();
+    let _ = writeln!(std::io::stderr(), "skipped: {test}: {why}");
+    None
+}
+
+fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
+    let failed = |what: &str, error: std::io::Error| format!("{what}: {error}");
+    let _ = fs::remove_dir_all(dir);
+    fs::create_dir_all(dir).map_err(|e| failed("target/tmp", e))?;
+    let lock =
+        fs::File::create(Path::new(SCRATCH).join("lab.lock")).map_err(|e| failed("lab.lock", e))?;
+    flock(&lock, FlockOperation::LockExclusive).map_err(|e| failed("lab.lock", e.into()))?;
+
+    // Nine tenths of a debug build are debug information, which the guest would unpack into memory.
+    let built = env!("CARGO_BIN_EXE_raidtrace");
+    let program = Path::new(SCRATCH).join("raidtrace");
+    let stripped = Command::new("strip")
+        .args(["--strip-debug", "-o"])
+        .arg(&program)
+        .arg(built)
+        .status();
+    if !stripped.is_ok_and(|s| s.success()) {
+        fs::copy(built, &program).map_err(|e| failed(built, e))?;
+    }
+
+    let output = Command::new(Path::new(HOME).join("tools/vm"))
+        .args(["--memory", if scenario == "skew" { "3072" } else { "2048" }])
+        .arg("--out")
+        .arg(dir)
+        .arg("--file")
+        .arg(Path::new(HOME).join("tests/lab/lib.sh"))
+        .arg("--file")
+        .arg(&program)
+        .arg(kernel)
+        .arg(Path::new(HOME).join(format!("tests/lab/{scenario}.sh")))
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| failed("tools/vm", e))?;
+    match output.status.code() {
+        Some(0) => Ok(Ok(dir.to_owned())),
+        Some(NOT_RUN) => Ok(Err(String::from_utf8_lossy(&output.stderr)
+            .trim()
+            .replace('\n', "; "))),
+        _ => Err(words(&output)),
+    }
+}
+
+fn words(output: &Output) -> String {
+    format!(
+        "{}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+fn text(path: PathBuf) -> String {
+    match fs::read(&path) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) => panic!("{}: {error}", path.display()),
+    }
+}
+
+fn compare(dir: &Path, options: &[&str]) -> Output {
+    Command::new(Path::new(HOME).join("tools/truth/compare"))
+        .args(&options[..options.len() - 1])
+        .arg(dir)
+        .arg(options[options.len() - 1])
+        .output()
+        .expect("tools/truth/compare")
+}
+
+fn agrees(dir: &Path, array: &str) {
+    let output = compare(dir, &[array]);
+    println!("{}", words(&output));
+    assert!(output.status.success(), "{array} does not agree, see above");
+}
+
+/// The lines of a `--json` run.
+fn intervals(path: PathBuf) -> Vec<Value> {
+    text(path)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e} in {line}")))
+        .collect()
+}
+
+/// Bytes of an origin and operation on each slot of an array, over a run.
+fn by_slot(lines: &[Value], array: &str, origin: &str, op: &str) -> BTreeMap<u64, u64> {
+    let mut slots = BTreeMap::new();
+    let each = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
+    for found in lines
+        .iter()
+        .flat_map(|l| each(l, "arrays"))
+        .filter(|a| a["name"] == array)
+    {
+        for member in each(&found, "members") {
+            let bytes: u64 = each(&member, "io")
+                .iter()
+                .filter(|row| row["origin"] == origin && row["op"] == op)
+                .filter_map(|row| row["bytes"].as_u64())
+                .sum();
+            if let Some(slot) = member["slot"].as_u64() {
+                *slots.entry(slot).or_default() += bytes;
+            }
+        }
+    }
+    slots
+}
+
+const METADATA: [&str; 3] = ["block_bitmap", "inode_bitmap", "inode_table"];
+
+fn skew_by_default(kernel: &str) {
+    let Some(dir) = lab(kernel, "skew") else {
+        return;
+    };
+    let lines = intervals(dir.join("top.json"));
+    for origin in METADATA {
+        let slots = by_slot(&lines, "md120", origin, "write");
+        let all: u64 = slots.values().sum();
+        let three: u64 = [0, 4, 8].iter().map(|s| slots[s]).sum();
+        println!("{origin}: {slots:?}");
+        assert!(
+            all >= 400 * 4096,
+            "{origin}: {all} bytes are too few to judge"
+        );
+        assert!(
+            three * 100 >= all * 95,
+            "{origin}: {three} of {all} bytes on slots 0, 4 and 8: {slots:?}"
+        );
+    }
+}
+
+fn skew_gone_with_g_32744(kernel: &str) {
+    let Some(dir) = lab(kernel, "skew") else {
+        return;
+    };
+    let lines = intervals(dir.join("top.json"));
+    let mut slots = BTreeMap::<u64, u64>::new();
+    for origin in METADATA {
+        for (slot, bytes) in by_slot(&lines, "md121", origin, "write") {
+            *slots.entry(slot).or_default() += bytes;
+        }
+    }
+    println!("{slots:?}");
+    assert_eq!(slots.len(), 12);
+    let all: u64 = slots.values().sum();
+    let most = slots.values().max().copied().unwrap_or(0);
+    assert!(all >= 3 * 400 * 4096, "{all} bytes are too few to judge");
+    assert!(
+        most * 12 * 10 <= all * 16,
+        "{most} is above 1.6x the mean: {slots:?}"
+    );
+}
+
+fn skew_agrees(kernel: &str) {
+    let Some(dir) = lab(kernel, "skew") else {
+        return;
+    };
+    agrees(&dir, "md120");
+    agrees(&dir, "md121");
+}
+
+fn raid0_agrees(kernel: &str) {
+    let Some(dir) = lab(kernel, "agree") else {
+        return;
+    };
+    agrees(&dir, "md120");
+}
+
+fn raid1_agrees(kernel: &str) {
+    let Some(dir) = lab(kernel, "agree") else {
+        return;
+    };
+    agrees(&dir, "md121");
+}
+
+fn raid10_agrees(kernel: &str) {
+    let Some(dir) = lab(kernel, "agree") else {
+        return;
+    };
+    agrees(&dir, "md122");
+}
+
+fn raid5_agrees(kernel: &str) {
+    let Some(dir) = lab(kernel, "agree") else {
+        return;
+    };
+    agrees(&dir, "md123");
+}
+
+/// The comparison is worth something: with another geometry the same run does not agree.
+fn a_broken_truth_differs(kernel: &str) {
+    let Some(dir) = lab(kernel, "agree") else {
+        return;
+    };
+    for array in ["md120", "md121", "md122", "md123"] {
+        for how in ["slots", "offset"] {
+            // The members of a RAID 1 that reads from the first only differ in their reads.
+            let output = compare(&dir, &["--break-geometry", how, array]);
+            assert_eq!(
+                output.status.code(),
+                Some(1),
+                "{array} {how}: {}",
+                words(&output)
+            );
+        }
+    }
+}
+
+fn ends_cleanly(kernel: &str) {
+    for scenario in ["skew", "agree"] {
+        let Some(dir) = lab(kernel, scenario) else {
+            return;
+        };
+        assert_eq!(text(dir.join("top.status")).trim(), "0");
+        assert_eq!(
+            text(dir.join("top.err")),
+            "",
+            "{scenario}: nothing to complain about"
+        );
+    }
+}
+
+/// What a case of `bad.sh` left: its lines, what it said, its status.
+struct Case {
+    lines: Vec<Value>,
+    said: String,
+    status: i32,
+}
+
+fn bad(kernel: &str, name: &str) -> Option<Case> {
+    let dir = lab(kernel, "bad")?;
+    let said = text(dir.join(format!("{name}.err")));
+    let status = text(dir.join(format!("{name}.status")));
+    println!("{name}: status {}: {said}", status.trim());
+    assert!(!said.contains("panicked at"), "{name}: {said}");
+    let did = dir.join(format!("{name}.did"));
+    assert!(
+        !did.exists() || !text(did.clone()).contains("failed:"),
+        "{name}: {}",
+        text(did)
+    );
+    Some(Case {
+        lines: intervals(dir.join(format!("{name}.out"))),
+        said,
+        status: status.trim().parse().expect("a status"),
+    })
+}
+
+/// Bytes of all origins that `keep` holds, over all members.
+fn bytes(lines: &[Value], array: &str, op: &str, keep: impl Fn(&str) -> bool) -> u64 {
+    let mut origins: Vec<&str> = raidtrace::origin::Origin::ALL
+        .iter()
+        .map(|o| o.name())
+        .collect();
+    origins.retain(|o| keep(o));
+    origins
+        .iter()
+        .flat_map(|o| by_slot(lines, array, o, op).into_values())
+        .sum()
+}
+
+fn member_removed(kernel: &str) {
+    let Some(case) = bad(kernel, "removed") else {
+        return;
+    };
+    assert_eq!(case.status, 0);
+    let last = case.lines.last().expect("a line").to_string();
+    assert!(
+        last.contains("degraded"),
+        "the last line tells that the array is degraded: {last}"
+    );
+    assert!(by_slot(&case.lines, "md120", "journal", "write")[&0] > 0);
+
+    let degraded = bad(kernel, "degraded").expect("the same run");
+    assert_eq!((degraded.status, degraded.lines.len()), (0, 2));
+}
+
+/// A member that joins while raidtrace runs is written to by the recovery: it must not be left out in
+/// silence.
+fn member_added(kernel: &str) {
+    let Some(case) = bad(kernel, "added") else {
+        return;
+    };
+    assert_eq!(case.status, 0);
+    let last = case.lines.last().expect("a line").to_string();
+    assert!(
+        last.contains("\"loop1\"") || case.said.contains("loop1"),
+        "loop1 is named: {last} {}",
+        case.said
+    );
+}
+
+fn array_stopped(kernel: &str) {
+    let Some(case) = bad(kernel, "stopped") else {
+        return;
+    };
+    let last = case.lines.last().expect("a line").to_string();
+    assert!(case.status == 0 || (case.status == 1 && case.said.lines().count() == 1));
+    assert!(
+        last.contains("stopped") || case.said.contains("md120"),
+        "somebody says that md120 is gone: {last} {}",
+        case.said
+    );
+
+    let gone = bad(kernel, "gone").expect("the same run");
+    assert_eq!((gone.status, gone.said.lines().count()), (1, 1));
+    assert!(gone.said.contains("md120"));
+}
+
+fn xfs(kernel: &str) {
+    let Some(case) = bad(kernel, "xfs") else {
+        return;
+    };
+    assert_eq!(case.status, 0);
+    assert!(case.said.contains("XFS") && case.said.contains("md121"));
+    assert!(bytes(&case.lines, "md121", "write", |o| o == "raw") >= 8 << 20);
+    assert_eq!(bytes(&case.lines, "md121", "write", |o| o != "raw"), 0);
+}
+
+fn corrupt_superblock(kernel: &str) {
+    let Some(case) = bad(kernel, "corrupt") else {
+        return;
+    };
+    assert_eq!(case.status, 0);
+    assert!(bytes(&case.lines, "md121", "write", |o| o == "raw") >= 8 << 20);
+    assert!(
+        case.said.contains("md121"),
+        "a note says that the superblock is no good"
+    );
+}
+
+/// A filesystem that is not mounted is read all the same; e2fsck looks at all its bitmaps.
+fn not_mounted(kernel: &str) {
+    let Some(case) = bad(kernel, "unmounted") else {
+        return;
+    };
+    assert_eq!(case.status, 0);
+    for origin in [
+        "superblock",
+        "group_descriptors",
+        "block_bitmap",
+        "inode_table",
+    ] {
+        let read: u64 = by_slot(&case.lines, "md121", origin, "read").values().sum();
+        assert!(read > 0, "e2fsck has read {origin}");
+    }
+}
+
+fn without_tracefs(kernel: &str) {
+    let Some(case) = bad(kernel, "tracefs") else {
+        return;
+    };
+    if case.status == 1 {
+        assert!(case.said.contains("tracefs") && case.said.lines().count() == 1);
+        return;
+    }
+    assert_eq!(case.status, 0);
+    assert!(bytes(&case.lines, "md121", "write", |_| true) >= 8 << 20);
+}
+
+fn wrong_targets(kernel: &str) {
+    for name in ["absent", "null", "file", "proc", "escape"] {
+        let Some(case) = bad(kernel, name) else {
+            return;
+        };
+        assert_eq!((case.status, case.said.lines().count()), (1, 1), "{name}");
+        assert!(!case.said.contains('\x1b'), "{name}");
+    }
+    let usage = bad(kernel, "usage").expect("the same run");
+    assert_eq!(usage.status, 2);
+}
+
+fn output_cut_off(kernel: &str) {
+    let Some(dir) = lab(kernel, "bad") else {
+        return;
+    };
+    assert_eq!(text(dir.join("pipe.status")).trim(), "0");
+    assert_eq!(text(dir.join("pipe.err")), "");
+    assert!(text(dir.join("pipe.out")).contains("md121"));
+}

@@ -1,0 +1,106 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# What goes wrong under raidtrace's feet. Leaves of each case NAME.out,
+# NAME.err and NAME.status; tests/lab.rs says what they have to hold.
+# shellcheck source-path=SCRIPTDIR
+. ./lib.sh
+mkdir -p /out
+
+# attempt NAME ARGS...: raidtrace top, for 20 s at most.
+attempt() {
+	local name=$1 status=0
+	shift
+	timeout 20 raidtrace top "$@" >"/out/$name.out" 2>"/out/$name.err" </dev/null || status=$?
+	echo "$status" >"/out/$name.status"
+}
+
+# under NAME TARGET COMMAND...: raidtrace top on TARGET, and COMMAND when it has
+# printed a line; SIGINT 2 s later, if it has not ended by itself.
+under() {
+	local name=$1 target=$2 status=0
+	shift 2
+	raidtrace top --json --interval 0.5 "$target" >"/out/$name.out" 2>"/out/$name.err" &
+	local pid=$!
+	for ((tenth = 0; tenth < 300; tenth++)); do
+		if [ -s "/out/$name.out" ] || ! kill -0 "$pid" 2>/dev/null; then break; fi
+		sleep 0.1
+	done
+	"$@" >"/out/$name.did" 2>&1 || echo "failed: $?" >>"/out/$name.did"
+	sleep 2
+	kill -INT "$pid" 2>/dev/null || true
+	for ((tenth = 0; tenth < 100; tenth++)); do
+		if ! kill -0 "$pid" 2>/dev/null; then break; fi
+		sleep 0.1
+	done
+	kill -KILL "$pid" 2>/dev/null || true
+	wait "$pid" || status=$?
+	echo "$status" >"/out/$name.status"
+}
+
+array md120 2G 3 --level=1 --bitmap=internal --delay=1
+filesystem md120 -J size=16
+
+remove_member() {
+	mdadm /dev/md120 --fail /dev/loop1 && sleep 1 && mdadm /dev/md120 --remove /dev/loop1
+	touch /mnt/md120/degraded
+	sync
+}
+under removed md120 remove_member
+attempt degraded --json --count 2 md120
+
+add_member() {
+	mdadm /dev/md120 --add /dev/loop1
+	touch /mnt/md120/added
+	sync
+}
+under added md120 add_member
+
+stop_array() {
+	umount /mnt/md120
+	mdadm --wait /dev/md120 || true
+	mdadm --stop /dev/md120
+}
+under stopped md120 stop_array
+
+attempt gone --json --count 1 md120
+attempt absent --json --count 1 /dev/nosuch
+attempt null --json --count 1 /dev/null
+attempt file --json --count 1 /etc/passwd
+attempt proc --json --count 1 /proc
+attempt escape --json --count 1 $'\033[2Jnosuch'
+
+# XFS, then an ext4 whose superblock has gone bad, then a good one. By now md120
+# is no more.
+array md121 2G 3 --level=0 --chunk=64
+mkdir /mnt/md121
+write_file() {
+	dd if=/dev/zero of=/mnt/md121/file bs=1M count=8 conv=fsync status=none
+}
+mkfs.xfs -q -f /dev/md121
+mount /dev/md121 /mnt/md121
+under xfs md121 write_file
+umount /mnt/md121
+
+write_array() {
+	dd if=/dev/zero of=/dev/md121 seek=64 bs=1M count=8 oflag=direct status=none
+}
+mkfs.ext4 -q -F /dev/md121
+dd if=/dev/urandom of=/dev/md121 bs=1 seek=1028 count=52 conv=notrunc,fsync status=none
+under corrupt md121 write_array
+
+check_array() {
+	echo 3 >/proc/sys/vm/drop_caches
+	e2fsck -fn /dev/md121
+}
+mkfs.ext4 -q -F /dev/md121
+under unmounted md121 check_array
+
+mount -o noatime,noinit_itable /dev/md121 /mnt/md121
+raidtrace top --batch --interval 0.5 md121 2>/out/pipe.err | head -n 1 >/out/pipe.out || true
+echo "${PIPESTATUS[0]}" >/out/pipe.status
+attempt usage --interval 0 md121
+
+umount /sys/kernel/debug /sys/kernel/tracing
+under tracefs md121 write_file
+umount /mnt/md121
