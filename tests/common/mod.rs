@@ -1,0 +1,413 @@
+//! The binary from outside: runs it with a deadline, reads its lines, and gives it loop devices to look at.
+//!
+//! Whatever a test started is gone when it ends, also when it fails: everything here cleans up when dropped.
+
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// The binary.
+pub const EXE: &str = env!("CARGO_BIN_EXE_raidtrace");
+
+pub const MIB: u64 = 1 << 20;
+
+/// Longer than anything here takes on a busy machine: what passes it hangs.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Says that a test did not run, in the words that `tools/test` counts.
+pub fn skipped(why: &str) {
+    eprintln!("skipped: {why}");
+}
+
+/// What a finished run left.
+#[derive(Debug)]
+pub struct Output {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Output {
+    pub fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+}
+
+/// Runs `command` to its end, which must come before the deadline.
+pub fn run(command: &mut Command) -> Output {
+    let mut child = Running(
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap(),
+    );
+    let out = lines(child.0.stdout.take().unwrap());
+    let err = lines(child.0.stderr.take().unwrap());
+    let status = child.wait();
+    Output {
+        status,
+        stdout: rest(&out),
+        stderr: rest(&err),
+    }
+}
+
+/// `raidtrace ARGS` to its end.
+pub fn raidtrace(args: &[&str]) -> Output {
+    run(Command::new(EXE).args(args))
+}
+
+/// A mount namespace of one test keeps mounted what another unmounts: held by both, one at a time.
+#[must_use]
+pub fn mount_namespaces() -> fs::File {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mount-namespaces.lock");
+    let file = fs::File::create(path).unwrap();
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    file
+}
+
+/// Another program, which must succeed; its output.
+pub fn tool(program: &str, args: &[&str]) -> String {
+    let out = run(Command::new(program).args(args));
+    assert!(out.status.success(), "{program} {args:?}: {}", out.stderr);
+    out.stdout
+}
+
+/// Whether a program is installed; says so when not.
+pub fn installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path)
+        .chain(["/sbin", "/usr/sbin"].map(PathBuf::from))
+        .any(|dir| dir.join(program).exists());
+    if !found {
+        skipped(&format!("{program} is not installed"));
+    }
+    found
+}
+
+/// Root?
+pub fn root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        skipped("needs root");
+    }
+    root
+}
+
+/// Whether this kernel lets us trace: everything but the texts of failures needs that.
+pub fn tracing() -> bool {
+    static REFUSED: OnceLock<Option<String>> = OnceLock::new();
+    if !root() {
+        return false;
+    }
+    let refused = REFUSED.get_or_init(|| {
+        let disk = fs::read_dir("/sys/block").ok()?.next()?.ok()?.file_name();
+        let disk = disk.into_string().unwrap();
+        let out = raidtrace(&["top", &disk, "--json", "-n1", "-i0.1"]);
+        let refused = ["refused", "describe its types", "tracepoint"];
+        (out.code() == Some(1) && refused.iter().any(|w| out.stderr.contains(w)))
+            .then_some(out.stderr)
+    });
+    if let Some(why) = refused {
+        skipped(&format!("BPF refused: {}", why.trim()));
+    }
+    refused.is_none()
+}
+
+/// The lines of a pipe as they come.
+fn lines(pipe: impl std::io::Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut pipe = BufReader::new(pipe);
+        loop {
+            let mut line = Vec::new();
+            match pipe.read_until(b'\n', &mut line) {
+                Ok(1..) => {}
+                _ => return,
+            }
+            if sender
+                .send(String::from_utf8_lossy(&line).into_owned())
+                .is_err()
+            {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+fn rest(lines: &Receiver<String>) -> String {
+    lines.iter().collect()
+}
+
+/// A process of ours: killed, by its id, when dropped.
+pub struct Running(pub Child);
+
+impl Running {
+    /// Its end, which must come before the deadline.
+    pub fn wait(&mut self) -> ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status;
+            }
+            assert!(start.elapsed() < DEADLINE, "it hangs");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None)) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+}
+
+/// A `raidtrace top` that runs.
+pub struct Top {
+    process: Running,
+    out: Receiver<String>,
+    err: Receiver<String>,
+}
+
+impl Top {
+    /// Starts it and waits for its first line: everything is attached.
+    pub fn json(args: &[&str]) -> (Self, Value) {
+        let top = Self::start(Command::new(EXE).args(["top", "--json"]).args(args));
+        let first = top.line();
+        let first = serde_json::from_str(&first).unwrap_or_else(|e| panic!("{e}: {first}"));
+        (top, first)
+    }
+
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self {
+            out: lines(child.stdout.take().unwrap()),
+            err: lines(child.stderr.take().unwrap()),
+            process: Running(child),
+        }
+    }
+
+    /// The next line.
+    pub fn line(&self) -> String {
+        match self.out.recv_timeout(DEADLINE) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => panic!("no line for {DEADLINE:?}"),
+            Err(RecvTimeoutError::Disconnected) => panic!("it ended: {}", rest(&self.err)),
+        }
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.process.0.id().try_into().unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Ends it with a signal; all that it still said.
+    pub fn end(mut self, signal: Signal) -> Output {
+        self.signal(signal);
+        let status = self.process.wait();
+        Output {
+            status,
+            stdout: rest(&self.out),
+            stderr: rest(&self.err),
+        }
+    }
+
+    /// Ends a `--json` run well; its remaining lines, the last of them cut short.
+    pub fn intervals(self) -> Vec<Value> {
+        let out = self.end(Signal::INT);
+        assert_eq!(out.code(), Some(0), "{}", out.stderr);
+        json(&out.stdout)
+    }
+}
+
+/// Every line as JSON.
+pub fn json(text: &str) -> Vec<Value> {
+    text.lines()
+        .map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e}: {l}")))
+        .collect()
+}
+
+/// All cells of all members, with the member's name.
+pub fn cells(intervals: &[Value]) -> Vec<(&str, &Value)> {
+    let mut cells = Vec::new();
+    for array in intervals.iter().flat_map(|i| list(&i["arrays"])) {
+        for member in list(&array["members"]) {
+            let name = member["name"].as_str().unwrap();
+            cells.extend(list(&member["io"]).iter().map(|c| (name, c)));
+        }
+    }
+    cells
+}
+
+pub fn list(value: &Value) -> &Vec<Value> {
+    value
+        .as_array()
+        .unwrap_or_else(|| panic!("no list: {value}"))
+}
+
+/// What `field` adds up to over the rows of an origin (`*`: any) and operation (`*`: any).
+pub fn sum(intervals: &[Value], origin: &str, op: &str, field: &str) -> u64 {
+    let is = |c: &Value, what: &str, wanted: &str| wanted == "*" || c[what] == wanted;
+    cells(intervals)
+        .iter()
+        .filter(|(_, c)| is(c, "origin", origin) && is(c, "op", op))
+        .map(|(_, c)| c[field].as_u64().unwrap())
+        .sum()
+}
+
+/// A table for the log of a failed test: requests and bytes by origin and operation.
+pub fn table(intervals: &[Value]) -> String {
+    let mut rows = std::collections::BTreeMap::new();
+    for (_, c) in cells(intervals) {
+        let key = format!("{} {}", c["origin"], c["op"]);
+        let row: &mut (u64, u64) = rows.entry(key).or_default();
+        row.0 += c["requests"].as_u64().unwrap();
+        row.1 += c["bytes"].as_u64().unwrap();
+    }
+    let row = |(k, (r, b)): (&String, &(u64, u64))| format!("{k}: {r} requests, {b} bytes\n");
+    rows.iter().map(row).collect()
+}
+
+/// The kernel's count of a disk: reads, writes, discards, flushes.
+pub fn completed(disk: &str) -> u64 {
+    let text = fs::read_to_string(format!("/sys/block/{disk}/stat")).unwrap();
+    let field: Vec<u64> = text
+        .split_whitespace()
+        .map(|w| w.parse().unwrap())
+        .collect();
+    [0, 4, 11, 15].iter().filter_map(|i| field.get(*i)).sum()
+}
+
+/// Waits until a disk has been idle for a while; its count then.
+pub fn idle(disk: &str) -> u64 {
+    let start = Instant::now();
+    let mut last = (completed(disk), Instant::now());
+    while last.1.elapsed() < Duration::from_millis(400) {
+        assert!(start.elapsed() < DEADLINE, "{disk} never comes to rest");
+        std::thread::sleep(Duration::from_millis(20));
+        let now = completed(disk);
+        if now != last.0 {
+            last = (now, Instant::now());
+        }
+    }
+    last.0
+}
+
+/// A folder in memory: what is in it makes no IO of its own.
+pub fn memory() -> tempfile::TempDir {
+    let shm = Path::new("/dev/shm");
+    let dir = if shm.is_dir() { shm } else { Path::new("/tmp") };
+    tempfile::Builder::new()
+        .prefix("raidtrace-")
+        .tempdir_in(dir)
+        .unwrap()
+}
+
+/// A loop device on a file in memory, perhaps mounted.
+pub struct Loop {
+    /// `loop3`
+    pub name: String,
+    /// Where it gets mounted.
+    pub mount: PathBuf,
+    /// The file behind it.
+    pub image: PathBuf,
+    mounted: bool,
+    attached: bool,
+    _dir: tempfile::TempDir,
+}
+
+impl Loop {
+    pub fn new(bytes: u64) -> Self {
+        let dir = memory();
+        let (image, mount) = (dir.path().join("image"), dir.path().join("mnt"));
+        fs::File::create(&image).unwrap().set_len(bytes).unwrap();
+        fs::create_dir(&mount).unwrap();
+        let device = tool("losetup", &["-f", "--show", image.to_str().unwrap()]);
+        Self {
+            name: device.trim().trim_start_matches("/dev/").to_owned(),
+            mount,
+            image,
+            mounted: false,
+            attached: true,
+            _dir: dir,
+        }
+    }
+
+    /// Nothing is left for a kernel thread to initialise.
+    pub fn ext4(bytes: u64, options: &[&str]) -> Self {
+        let mut new = Self::new(bytes);
+        let all = "lazy_itable_init=0,lazy_journal_init=0";
+        let mut args = vec!["-q", "-F", "-E", all];
+        if !options.contains(&"-t") {
+            args.extend(["-t", "ext4"]);
+        }
+        args.extend(options);
+        let device = new.device();
+        args.push(&device);
+        tool("mke2fs", &args);
+        new.mount();
+        new
+    }
+
+    pub fn device(&self) -> String {
+        format!("/dev/{}", self.name)
+    }
+
+    pub fn mount(&mut self) {
+        let device = self.device();
+        tool("mount", &[&device, self.mount.to_str().unwrap()]);
+        self.mounted = true;
+    }
+
+    pub fn umount(&mut self) {
+        tool("umount", &[self.mount.to_str().unwrap()]);
+        self.mounted = false;
+    }
+
+    pub fn detach(&mut self) {
+        tool("losetup", &["-d", &self.device()]);
+        self.attached = false;
+    }
+
+    /// Everything on the disk, in its place.
+    pub fn sync(&self) {
+        let file = fs::File::open(&self.mount).unwrap();
+        rustix::fs::syncfs(file).unwrap();
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let quiet = |program: &str, args: &[&str]| {
+            let _ = Command::new(program)
+                .args(args)
+                .stderr(Stdio::null())
+                .status();
+        };
+        if self.mounted {
+            quiet("umount", &["-l", self.mount.to_str().unwrap_or_default()]);
+        }
+        if self.attached {
+            quiet("losetup", &["-d", &self.device()]);
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! What the binary says of real filesystems, against what debugfs and the kernel's own disk statistics say.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::Path;
+
+use common::{
+    Loop, MIB, Top, completed, idle, installed, mount_namespaces, sum, table, tool, tracing,
+};
+use rustix::fs::{XattrFlags, setxattr};
+use serde_json::Value;
+
+const DIRS: u64 = 40;
+const XATTRS: u64 = 30;
+
+/// Directories with files, one of them large; a file in pieces; attributes too large for the inode.
+fn plant(root: &Path, block: u64) {
+    for d in 0..DIRS {
+        let dir = root.join(format!("d{d}"));
+        fs::create_dir(&dir).unwrap();
+        for f in 0..5 {
+            fs::write(dir.join(format!("f{f}")), vec![b'x'; 5000]).unwrap();
+        }
+    }
+    let large = root.join("large");
+    fs::create_dir(&large).unwrap();
+    for f in 0..1500 {
+        File::create(large.join(format!("a file with a long name, number {f}"))).unwrap();
+    }
+    let pieces = File::create(root.join("pieces")).unwrap();
+    for i in 0..1200 {
+        // Every other block: none touches the next.
+        pieces
+            .write_all_at(&vec![b'p'; block as usize], 2 * i * block)
+            .unwrap();
+    }
+    for x in 0..XATTRS {
+        let path = root.join(format!("x{x}"));
+        File::create(&path).unwrap();
+        // Equal ones would share a block; what fits would live in the inode.
+        let mut value = vec![b'v'; (block as usize - 200).min(3000)];
+        write!(&mut value[..], "{x:04}").unwrap();
+        setxattr(&path, "user.test", &value, XattrFlags::empty()).unwrap();
+    }
+}
+
+/// Reads all of it: names, inodes, attributes, contents.
+fn walk(dir: &Path) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            walk(&path);
+        } else {
+            fs::read(&path).unwrap();
+            let _ = rustix::fs::getxattr(&path, "user.test", &mut [0u8; 4096][..]);
+        }
+    }
+}
+
+/// Blocks of each dynamic kind, from debugfs.
+#[derive(Debug, Default)]
+struct Truth {
+    directory: u64,
+    maps: u64,
+    xattr: u64,
+    data: u64,
+}
+
+fn truth(device: &str, root: &Path) -> Truth {
+    let mut script = tempfile::NamedTempFile::new().unwrap();
+    let mut directories = Vec::new();
+    let mut paths = vec![root.to_path_buf()];
+    while let Some(path) = paths.pop() {
+        let meta = path.symlink_metadata().unwrap();
+        writeln!(script, "stat <{}>", meta.ino()).unwrap();
+        directories.push(meta.is_dir());
+        if meta.is_dir() {
+            paths.extend(fs::read_dir(&path).unwrap().map(|e| e.unwrap().path()));
+        }
+    }
+    let said = tool("debugfs", &["-f", script.path().to_str().unwrap(), device]);
+    let mut truth = Truth::default();
+    let inodes = said.split("debugfs: stat ").skip(1);
+    assert_eq!(inodes.clone().count(), directories.len());
+    for (text, directory) in inodes.zip(directories) {
+        let (head, blocks) = text
+            .split_once("EXTENTS:")
+            .or_else(|| text.split_once("BLOCKS:"))
+            .unwrap_or((text, ""));
+        truth.xattr += u64::from(!head.contains("File ACL: 0\n"));
+        for piece in blocks.split([',', '\n']) {
+            let Some((what, at)) = piece.trim().rsplit_once(':') else {
+                continue;
+            };
+            let number = |n: &str| n.parse::<u64>().unwrap();
+            let n = at
+                .split_once('-')
+                .map_or(1, |(first, last)| number(last) - number(first) + 1);
+            match what {
+                _ if what.contains("ETB") || what.contains("IND") => truth.maps += n,
+                _ if !what.starts_with('(') => {}
+                _ if directory => truth.directory += n,
+                _ => truth.data += n,
+            }
+        }
+    }
+    truth
+}
+
+/// A filesystem made so is written and then read, from nothing cached, under a tracer each.
+fn a_filesystem(options: &[&str], block: u64) {
+    if !tracing() || !installed("mke2fs") || !installed("debugfs") {
+        return;
+    }
+    let mut disk = Loop::ext4(256 * MIB, options);
+    // Its blocks were written by mke2fs and may never be again.
+    fs::remove_dir(disk.mount.join("lost+found")).unwrap();
+    disk.sync();
+    idle(&disk.name);
+
+    let (top, _) = Top::json(&[&disk.device(), "-i0.2"]);
+    let before = completed(&disk.name);
+    plant(&disk.mount, block);
+    disk.sync();
+    let planted = idle(&disk.name);
+    let written = top.intervals();
+    println!("{options:?} written:\n{}", table(&written));
+    adds_up(&written, planted - before);
+
+    let truth = truth(&disk.device(), &disk.mount);
+    println!("{truth:?}");
+    let bytes = |of: &[Value], origin: &str, op: &str| sum(of, origin, op, "bytes");
+    assert!(bytes(&written, "journal", "write") > 0);
+    assert!(bytes(&written, "inode_table", "write") >= (DIRS * 6 + 1500) * 256);
+    for fixed in ["block_bitmap", "inode_bitmap", "group_descriptors"] {
+        assert!(bytes(&written, fixed, "write") >= block, "{fixed}");
+    }
+    assert!(bytes(&written, "file_data", "write") >= truth.data * block);
+    // Each at least once; a block that was written back early and changed after it, once more.
+    for (origin, blocks) in [
+        ("directory", truth.directory),
+        ("extent_tree", truth.maps),
+        ("xattr", truth.xattr),
+    ] {
+        let got = bytes(&written, origin, "write") / block;
+        assert!(
+            got >= blocks && got <= blocks * 3,
+            "{origin}: {got} of {blocks} blocks"
+        );
+    }
+    for never in ["unknown", "raw", "parity", "md_superblock"] {
+        assert_eq!(sum(&written, never, "*", "requests"), 0, "{never}");
+    }
+
+    let alone = mount_namespaces();
+    disk.umount();
+    disk.mount();
+    idle(&disk.name);
+    drop(alone);
+    let (top, _) = Top::json(&[disk.mount.to_str().unwrap(), "-i0.2"]);
+    let before = completed(&disk.name);
+    walk(&disk.mount);
+    let walked = idle(&disk.name);
+    let read = top.intervals();
+    println!("{options:?} read:\n{}", table(&read));
+    adds_up(&read, walked - before);
+    let blocks = |origin: &str| bytes(&read, origin, "read") / block;
+    assert_eq!(blocks("xattr"), truth.xattr, "xattr blocks read");
+    assert_eq!(blocks("extent_tree"), truth.maps, "map blocks read");
+    // Mounting has read the root's.
+    let directory = truth.directory;
+    assert!((directory - 1..=directory).contains(&blocks("directory")));
+    assert_eq!(blocks("file_data"), truth.data, "data blocks read");
+    assert_eq!(sum(&read, "unknown", "*", "requests"), 0);
+
+    // What only mounting and unmounting write, and a known filesystem under changed circumstances.
+    let (top, _) = Top::json(&[&disk.name, "-i0.2"]);
+    let before = completed(&disk.name);
+    let _alone = mount_namespaces();
+    disk.umount();
+    let unmounted = idle(&disk.name);
+    let last = top.intervals();
+    println!("{options:?} unmounted:\n{}", table(&last));
+    adds_up(&last, unmounted - before);
+    assert!(bytes(&last, "superblock", "write") > 0);
+}
+
+/// Requests are neither lost nor counted twice.
+fn adds_up(intervals: &[Value], kernel: u64) {
+    assert_eq!(
+        sum(intervals, "*", "*", "requests"),
+        kernel,
+        "requests against /sys/block/*/stat:\n{}",
+        table(intervals)
+    );
+    let disk = |i: &Value| i["arrays"][0]["members"][0]["disk"]["requests"].as_u64();
+    let disk: u64 = intervals.iter().map(|i| disk(i).unwrap()).sum();
+    assert_eq!(disk, kernel, "its own copy of the kernel's count");
+    for interval in intervals {
+        assert_eq!(interval["lost"]["events"], 0, "{}", interval["lost"]);
+    }
+}
+
+#[test]
+fn ext4() {
+    a_filesystem(&["-b", "4096"], 4096);
+}
+
+#[test]
+fn ext4_with_blocks_of_1_kib() {
+    a_filesystem(&["-b", "1024"], 1024);
+}
+
+#[test]
+fn ext3() {
+    a_filesystem(&["-t", "ext3", "-b", "4096"], 4096);
+}
+
+#[test]
+fn ext4_without_flex_bg_or_checksums() {
+    a_filesystem(&["-b", "4096", "-O", "^flex_bg,^metadata_csum"], 4096);
+}

@@ -1,0 +1,359 @@
+//! `raidtrace top` from outside: what it says and how it ends, when all is well and when it is not.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use common::{
+    EXE, Loop, MIB, Output, Running, Top, cells, idle, installed, json, list, memory,
+    mount_namespaces, raidtrace, root, run, skipped, sum, table, tracing,
+};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// One line that says what, why and what to do; nothing on stdout; status 1.
+fn fails(out: &Output, says: &[&str]) {
+    println!("{}", out.stderr.trim_end());
+    assert_eq!(out.code(), Some(1), "{out:?}");
+    assert_eq!(out.stdout, "", "{out:?}");
+    let lines: Vec<&str> = out.stderr.lines().collect();
+    assert_eq!(lines.len(), 1, "{out:?}");
+    assert!(lines[0].starts_with("raidtrace: "), "{out:?}");
+    for word in says {
+        assert!(lines[0].contains(word), "{word}: {out:?}");
+    }
+    for never in ["panicked", "Os {", "RUST_BACKTRACE"] {
+        assert!(!lines[0].contains(never), "{out:?}");
+    }
+}
+
+/// A device whose filesystem gives work to whoever asks: the machine's own disk will not hold still.
+fn disk() -> Loop {
+    Loop::ext4(64 * MIB, &["-b", "4096"])
+}
+
+#[test]
+fn usage() {
+    for wrong in [
+        &[][..],
+        &["--bogus"],
+        &["top", "--bogus"],
+        &["top", "-n", "0"],
+        &["top", "-i", "0"],
+        &["top", "--batch", "--json"],
+        &["bottom"],
+    ] {
+        let out = raidtrace(wrong);
+        assert_eq!(out.code(), Some(2), "{wrong:?} {out:?}");
+        assert_eq!(out.stdout, "");
+        let says = ["Usage: raidtrace", "try '--help'"];
+        assert!(
+            says.iter().any(|s| out.stderr.contains(s)),
+            "{wrong:?} {out:?}"
+        );
+    }
+    let version = raidtrace(&["--version"]);
+    assert_eq!(version.code(), Some(0));
+    assert_eq!(
+        version.stdout,
+        concat!("raidtrace ", env!("CARGO_PKG_VERSION"), "\n")
+    );
+}
+
+#[test]
+fn help() {
+    let of = |args: &[&str]| {
+        let out = run(Command::new(EXE).args(args).env("COLUMNS", "100"));
+        assert_eq!(out.code(), Some(0), "{out:?}");
+        assert_eq!(out.stderr, "");
+        out.stdout
+    };
+    insta::assert_snapshot!("help", of(&["--help"]));
+    insta::assert_snapshot!("help_top", of(&["top", "--help"]));
+}
+
+#[test]
+fn not_root() {
+    let dir = memory();
+    // The target folder may be somewhere that nobody else may look into.
+    let copy = dir.path().join("raidtrace");
+    fs::copy(EXE, &copy).unwrap();
+    open_to_all(dir.path());
+    let out = if rustix::process::geteuid().is_root() {
+        if !installed("setpriv") {
+            return;
+        }
+        let nobody = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+        run(Command::new("setpriv").args(nobody).arg(&copy).arg("top"))
+    } else {
+        run(Command::new(&copy).arg("top"))
+    };
+    fails(&out, &["root", "sudo raidtrace top"]);
+}
+
+fn open_to_all(dir: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn no_such_target() {
+    if !root() {
+        return;
+    }
+    let dir = memory();
+    let file = dir.path().join("file\x1b[2J");
+    fs::write(&file, "x").unwrap();
+    for (target, says) in [
+        ("/nowhere", &["/nowhere", "no such device"][..]),
+        ("nosuchdisk", &["nosuchdisk", "ls /sys/block"]),
+        (file.to_str().unwrap(), &["neither a block device nor"]),
+        (dir.path().to_str().unwrap(), &["nor a mount point"]),
+        (
+            "/etc",
+            &["/etc", "neither a block device nor a mount point"],
+        ),
+        ("/dev/shm", &["/dev/shm is tmpfs", "name a disk"]),
+        ("/proc", &["/proc is proc", "name a disk"]),
+        ("/dev/null", &["/dev/null", "name"]),
+        ("", &["no such device"]),
+    ] {
+        for how in ["--json", "--batch"] {
+            let out = raidtrace(&["top", target, how, "-n1"]);
+            fails(&out, says);
+            assert!(!out.stderr.contains('\x1b'));
+        }
+    }
+    // One that is wrong among those that are right.
+    let out = raidtrace(&["top", "/nowhere", "/", "-n1"]);
+    fails(&out, &["/nowhere"]);
+}
+
+/// Names and types that design.md promises, in every line.
+fn contract(interval: &Value) {
+    assert_eq!(interval["schema"], "raidtrace.top/1");
+    let time = interval["time"].as_str().unwrap();
+    assert!(time.len() == 20 && time.ends_with('Z'), "{time}");
+    assert!(interval["interval_s"].as_f64().unwrap() > 0.0);
+    assert!(interval["lost"]["events"].is_u64());
+    assert!(interval["overhead"]["bpf_ns"].is_u64() && interval["overhead"]["bpf_events"].is_u64());
+    for array in list(&interval["arrays"]) {
+        assert!(array["name"].is_string() && array["level"].is_string());
+        assert!(array["chunk_bytes"].is_u64());
+        for member in list(&array["members"]) {
+            assert!(member["name"].is_string() && member["slot"].is_u64());
+        }
+    }
+    let interval = std::slice::from_ref(interval);
+    for (_, cell) in cells(interval) {
+        assert!(cell["origin"].is_string() && cell["op"].is_string());
+        let (requests, bytes) = (cell["requests"].as_u64(), cell["bytes"].as_u64());
+        assert!(requests.unwrap() + bytes.unwrap() > 0, "{cell}");
+        for time in ["queue_us", "device_us"] {
+            let at = |name: &str| cell[time][name].as_u64().unwrap();
+            assert!(at("p50") <= at("p99") && at("p99") <= at("max"), "{cell}");
+        }
+    }
+}
+
+/// This machine's own disk, with real files on it.
+#[test]
+fn the_disk_of_this_machine() {
+    if !tracing() {
+        return;
+    }
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mount = match on_a_disk(dir.path()) {
+        Some(mount) => mount,
+        None => return skipped("the target folder is on no ext4 on a disk"),
+    };
+    let (top, first) = Top::json(&[mount.to_str().unwrap(), "-i0.5"]);
+    contract(&first);
+    assert_eq!(list(&first["arrays"]).len(), 1);
+    for d in 0..60 {
+        let sub = dir.path().join(d.to_string());
+        fs::create_dir(&sub).unwrap();
+        for f in 0..5 {
+            fs::write(sub.join(f.to_string()), vec![b'x'; 10_000]).unwrap();
+        }
+    }
+    let folder = File::open(dir.path()).unwrap();
+    rustix::fs::syncfs(&folder).unwrap();
+    drop(dir);
+    rustix::fs::syncfs(&folder).unwrap();
+    let intervals = top.intervals();
+    intervals.iter().for_each(contract);
+    println!("{}", table(&intervals));
+    let written = |origin| sum(&intervals, origin, "write", "bytes");
+    assert!(written("file_data") >= 300 * 10_000);
+    for origin in ["inode_table", "inode_bitmap", "block_bitmap", "directory"] {
+        assert!(written(origin) > 0, "{origin}");
+    }
+    for interval in &intervals {
+        assert_eq!(interval["lost"]["events"], 0, "{}", interval["lost"]);
+    }
+    let all = sum(&intervals, "*", "*", "bytes");
+    let unknown = sum(&intervals, "unknown", "*", "bytes");
+    assert!(unknown * 1000 <= all, "unknown: {unknown} of {all} bytes");
+}
+
+/// The mount point, if it is an ext4 that `top` finds a disk beneath.
+fn on_a_disk(path: &std::path::Path) -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let on = |line: &str| {
+        let mut words = line.split(' ').skip(1);
+        let (mount, kind) = (PathBuf::from(words.next()?), words.next()?.to_owned());
+        path.starts_with(&mount).then_some((mount, kind))
+    };
+    let (mount, kind) = mounts
+        .lines()
+        .filter_map(on)
+        .max_by_key(|(mount, _)| mount.as_os_str().len())?;
+    (kind == "ext4").then_some(mount)
+}
+
+#[test]
+fn count_ends_it() {
+    if !tracing() {
+        return;
+    }
+    let disk = disk();
+    let out = raidtrace(&["top", &disk.name, "--json", "-n", "3", "-i", "0.1"]);
+    assert_eq!((out.code(), out.stderr.as_str()), (Some(0), ""));
+    assert_eq!(json(&out.stdout).len(), 3);
+    // What a pipe gets is text.
+    let out = raidtrace(&["top", &disk.name, "-n", "2", "-i", "0.1"]);
+    assert_eq!((out.code(), out.stderr.as_str()), (Some(0), ""));
+    assert_eq!(
+        out.stdout.matches(&format!("{} single", disk.name)).count(),
+        3
+    );
+    assert!(out.stdout.contains("in all:"));
+}
+
+#[test]
+fn signals_end_it_with_what_is_left() {
+    if !tracing() {
+        return;
+    }
+    let disk = disk();
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let (top, _) = Top::json(&[&disk.name, "-i0.5"]);
+        let before = idle(&disk.name);
+        fs::write(disk.mount.join("file"), format!("{signal:?}")).unwrap();
+        disk.sync();
+        let after = idle(&disk.name);
+        let out = top.end(signal);
+        assert_eq!((out.code(), out.stderr.as_str()), (Some(0), ""));
+        let rest = json(&out.stdout);
+        rest.iter().for_each(contract);
+        let last = rest.last().unwrap()["interval_s"].as_f64().unwrap();
+        assert!(last < 0.6, "cut short: {last}");
+        assert_eq!(sum(&rest, "*", "*", "requests"), after - before);
+    }
+}
+
+#[test]
+fn a_pipe_that_has_had_enough() {
+    if !tracing() {
+        return;
+    }
+    let disk = disk();
+    for how in ["--json", "--batch"] {
+        let mut child = Command::new(EXE)
+            .args(["top", &disk.name, how, "-i0.1"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut head = Running(
+            Command::new("head")
+                .arg("-1")
+                .stdin(child.stdout.take().unwrap())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap(),
+        );
+        let mut err = child.stderr.take().unwrap();
+        let status = Running(child).wait();
+        head.wait();
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut err, &mut text).unwrap();
+        assert_eq!((status.code(), text.as_str()), (Some(0), ""));
+    }
+}
+
+#[test]
+fn nowhere_to_write() {
+    if !tracing() {
+        return;
+    }
+    let disk = disk();
+    for how in ["--json", "--batch"] {
+        let args = ["top", &disk.name, how, "-n1", "-i0.1"];
+        let script = |redirect: &str| {
+            let line = format!("exec \"$0\" \"$@\" {redirect}");
+            let sh = ["-c", &line, EXE];
+            run(Command::new("sh").args(sh).args(args))
+        };
+        fails(&script(">/dev/full"), &["writing the figures", "No space"]);
+        // Closed: the standard library opens /dev/null in its place.
+        let out = script(">&-");
+        assert_eq!((out.code(), out.stdout.as_str()), (Some(0), ""), "{out:?}");
+        let out = script("2>&-");
+        assert_eq!(out.code(), Some(0), "{out:?}");
+    }
+}
+
+#[test]
+fn no_btf() {
+    if !root() || !installed("unshare") {
+        return;
+    }
+    let _alone = mount_namespaces();
+    let dir = memory();
+    let script = format!(
+        "mount --bind {} /sys/kernel/btf && exec \"$0\" top -n1",
+        dir.path().display()
+    );
+    let out = run(Command::new("unshare").args(["-m", "sh", "-c", &script, EXE]));
+    if out.stderr.contains("unshare") || out.stderr.contains("mount:") {
+        return skipped(&format!("no mount namespace: {}", out.stderr.trim()));
+    }
+    if out.code() == Some(0) {
+        return skipped("libbpf found types elsewhere (/boot)");
+    }
+    fails(&out, &["CONFIG_DEBUG_INFO_BTF", "/sys/kernel/btf/vmlinux"]);
+}
+
+#[test]
+fn tracefs_is_not_needed() {
+    if !tracing() || !installed("unshare") {
+        return;
+    }
+    let _alone = mount_namespaces();
+    let disk = disk();
+    let script = "for d in /sys/kernel/tracing /sys/kernel/debug; do mount -t tmpfs none $d; done; \
+                  exec \"$0\" top \"$1\" --json -n1 -i0.1";
+    let out = run(Command::new("unshare").args(["-m", "sh", "-c", script, EXE, &disk.name]));
+    assert_eq!((out.code(), out.stderr.as_str()), (Some(0), ""));
+    json(&out.stdout).iter().for_each(contract);
+}
+
+/// Root without the rights that BPF asks for: a container.
+#[test]
+fn a_kernel_that_refuses() {
+    if !tracing() || !installed("setpriv") {
+        return;
+    }
+    let without = "-bpf,-perfmon,-sys_admin";
+    let drop = format!("--bounding-set={without}");
+    let args = [drop.as_str(), "--inh-caps=-all", "--", EXE, "top"];
+    let disk = disk();
+    let out = run(Command::new("setpriv").args(args).args([&disk.name, "-n1"]));
+    fails(&out, &["refused", "permitted"]);
+}

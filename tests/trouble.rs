@@ -1,0 +1,261 @@
+//! Filesystems that we do not know or that are broken, and devices that go away: a clear line or a sensible figure,
+//! never a panic, a hang or a silent zero.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use common::{
+    EXE, Loop, MIB, Top, cells, completed, idle, installed, json, list, memory, mount_namespaces,
+    raidtrace, skipped, sum, table, tool, tracing,
+};
+use rustix::process::Signal;
+use serde_json::Value;
+
+fn notes(interval: &Value) -> String {
+    match interval["notes"].as_array() {
+        Some(notes) => notes.iter().map(|n| n.as_str().unwrap()).collect(),
+        None => String::new(),
+    }
+}
+
+/// What is not known is raw, all of it, and says why.
+fn all_raw(intervals: &[Value], requests: u64) {
+    assert!(requests > 0);
+    assert_eq!(
+        sum(intervals, "raw", "*", "requests"),
+        requests,
+        "{}",
+        table(intervals)
+    );
+    assert!(
+        cells(intervals).iter().all(|(_, c)| c["origin"] == "raw"),
+        "{}",
+        table(intervals)
+    );
+}
+
+#[test]
+fn xfs() {
+    if !tracing() || !installed("mkfs.xfs") {
+        return;
+    }
+    let mut disk = Loop::new(512 * MIB);
+    tool("mkfs.xfs", &["-q", &disk.device()]);
+    let kinds = fs::read_to_string("/proc/filesystems").unwrap();
+    if !kinds.contains("\txfs") {
+        let _ = Command::new("modprobe").arg("xfs").status();
+    }
+    if !fs::read_to_string("/proc/filesystems")
+        .unwrap()
+        .contains("\txfs")
+    {
+        return skipped("this kernel has no XFS");
+    }
+    disk.mount();
+    idle(&disk.name);
+    let (top, first) = Top::json(&[&disk.name, "-i0.2"]);
+    assert!(notes(&first).contains("XFS"), "{first}");
+    assert!(notes(&first).contains("raw"), "{first}");
+    let before = completed(&disk.name);
+    fs::write(disk.mount.join("file"), vec![b'x'; 100_000]).unwrap();
+    disk.sync();
+    let after = idle(&disk.name);
+    all_raw(&top.intervals(), after - before);
+    // The same in the words of --batch.
+    let out = raidtrace(&["top", &disk.name, "-n1", "-i0.1"]);
+    assert!(
+        out.stderr.contains("note: ") && out.stderr.contains("XFS"),
+        "{out:?}"
+    );
+    assert!(
+        out.stdout.contains("layout not known") || !out.stdout.contains("ext4"),
+        "{out:?}"
+    );
+}
+
+/// What a device that cannot be read, or holds nonsense, looks like: the node is something else in the tracer's own
+/// mount namespace. The kernel keeps the real superblock of a mounted filesystem where nobody gets at it.
+fn with_another_node(disk: &Loop, node: &Path, script: &str) -> Command {
+    let script =
+        format!("mount --bind \"$1\" \"$2\" && {script} exec \"$0\" top \"$4\" --json -i0.2");
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", &script, EXE]);
+    command.arg(node).arg(disk.device());
+    command.arg(&disk.mount).arg(&disk.name);
+    command
+}
+
+#[test]
+fn a_superblock_that_is_gone() {
+    if !tracing() || !installed("unshare") {
+        return;
+    }
+    let _alone = mount_namespaces();
+    let disk = Loop::ext4(64 * MIB, &["-b", "4096"]);
+    let dir = memory();
+    let node = dir.path().join("node");
+    // A superblock whose figures cannot be; the rest of it is right.
+    let mut wild = vec![0; 4096];
+    File::open(&disk.image)
+        .unwrap()
+        .read_exact_at(&mut wild, 0)
+        .unwrap();
+    wild[1024..1024 + 32].fill(0xff);
+    for (what, bytes) in [
+        ("zeroes", vec![0; 4096]),
+        ("noise", vec![0xa5; 1 << 20]),
+        ("nothing", Vec::new()),
+        ("wild", wild),
+    ] {
+        fs::write(&node, bytes).unwrap();
+        // The mounted filesystem itself still knows; and it does not where its mount is out of sight.
+        for (script, raw) in [("", false), ("umount \"$3\" &&", true)] {
+            idle(&disk.name);
+            let top = Top::start(&mut with_another_node(&disk, &node, script));
+            let first: Value = serde_json::from_str(&top.line()).unwrap();
+            let before = completed(&disk.name);
+            let file = File::create(disk.mount.join(what)).unwrap();
+            file.sync_all().unwrap();
+            let after = idle(&disk.name);
+            let out = top.end(Signal::TERM);
+            assert_eq!(out.code(), Some(0), "{out:?}");
+            let intervals = json(&out.stdout);
+            println!("{what}: {}\n{}", notes(&first), table(&intervals));
+            if raw {
+                assert!(
+                    notes(&first).contains("raw"),
+                    "{what}: no word about it: {first}"
+                );
+                all_raw(&intervals, after - before);
+            } else {
+                let says = ["FS_IOC_GETFSMAP", "no filesystem that", "damaged"];
+                let said = says.iter().filter(|s| notes(&first).contains(**s));
+                assert_eq!(said.count(), 2, "{what}: {first}");
+                assert!(sum(&intervals, "file_data", "*", "requests") < after - before);
+                assert_eq!(sum(&intervals, "*", "*", "requests"), after - before);
+            }
+        }
+    }
+}
+
+#[test]
+fn unmounted_and_mounted_again_while_tracing() {
+    if !tracing() {
+        return;
+    }
+    let _alone = mount_namespaces();
+    let mut disk = Loop::ext4(64 * MIB, &["-b", "4096"]);
+    idle(&disk.name);
+    let (top, _) = Top::json(&[&disk.name, "-i0.1"]);
+    let before = completed(&disk.name);
+    disk.umount();
+    disk.mount();
+    fs::create_dir(disk.mount.join("dir")).unwrap();
+    disk.sync();
+    let after = idle(&disk.name);
+    let intervals = top.intervals();
+    assert_eq!(
+        sum(&intervals, "*", "*", "requests"),
+        after - before,
+        "{}",
+        table(&intervals)
+    );
+    for origin in ["superblock", "journal", "inode_table", "directory"] {
+        assert!(
+            sum(&intervals, origin, "write", "bytes") > 0,
+            "{origin}: {}",
+            table(&intervals)
+        );
+    }
+}
+
+#[test]
+fn detached_while_tracing() {
+    if !tracing() {
+        return;
+    }
+    let _alone = mount_namespaces();
+    for how in ["--json", "--batch"] {
+        let mut disk = Loop::ext4(64 * MIB, &["-b", "4096"]);
+        let mut command = Command::new(EXE);
+        let top = Top::start(command.args(["top", &disk.name, how, "-i0.1"]));
+        top.line();
+        disk.umount();
+        disk.detach();
+        // It goes on; the disk has nothing to say any more.
+        for _ in 0..5 {
+            top.line();
+        }
+        let out = top.end(Signal::INT);
+        assert_eq!(out.code(), Some(0), "{out:?}");
+        assert!(!out.stderr.contains("panicked"), "{out:?}");
+        if how == "--json" {
+            let last = json(&out.stdout).pop().unwrap();
+            println!("{last}");
+            assert_eq!(list(&last["arrays"]).len(), 1, "{last}");
+        } else {
+            println!("{}", out.stdout);
+        }
+    }
+}
+
+/// Somebody's name for a process reaches no terminal as it is.
+#[test]
+fn escape_sequences_in_a_name() {
+    if !tracing() {
+        return;
+    }
+    let disk = Loop::ext4(64 * MIB, &["-b", "4096"]);
+    let write = || {
+        let path = disk.mount.join("file");
+        std::thread::spawn(move || {
+            fs::write("/proc/thread-self/comm", b"\x1b]0;x\x07\xff").unwrap();
+            let mut file = File::options();
+            let file = file.create(true).write(true).custom_flags(libc_o_direct());
+            let file = file.open(path).unwrap();
+            let page = Page([b'x'; 4096]);
+            file.write_all_at(&page.0, 0).unwrap();
+        })
+        .join()
+        .unwrap();
+    };
+    let (top, _) = Top::json(&[&disk.name, "-i0.3"]);
+    write();
+    let out = top.end(Signal::TERM);
+    assert!(
+        !out.stdout
+            .trim_end()
+            .chars()
+            .any(|c| c.is_control() && c != '\n'),
+        "{out:?}"
+    );
+    let intervals = json(&out.stdout);
+    let comms: Vec<&str> = intervals
+        .iter()
+        .flat_map(|i| list(&i["arrays"][0]["tasks"]))
+        .map(|t| t["comm"].as_str().unwrap())
+        .collect();
+    assert!(comms.contains(&"\x1b]0;x\x07\u{fffd}"), "{comms:?}");
+
+    let mut command = Command::new(EXE);
+    let top = Top::start(command.args(["top", &disk.name, "--batch", "-i0.3"]));
+    top.line();
+    write();
+    let out = top.end(Signal::TERM);
+    assert!(!out.stdout.contains(['\x1b', '\x07']), "{out:?}");
+    assert!(out.stdout.contains("\\x1b]0;x\\x07"), "{out:?}");
+}
+
+#[repr(align(4096))]
+struct Page([u8; 4096]);
+
+fn libc_o_direct() -> i32 {
+    rustix::fs::OFlags::DIRECT.bits().try_into().unwrap()
+}
