@@ -151,7 +151,7 @@ extern struct rt_losses_map rt_losses SEC(".maps");
 
 /*
  * Who submitted to the arrays. A hash because a pid is no bounded integer;
- * not per CPU because a task runs on one CPU at a time.
+ * userspace takes idle ones out before it is full.
  */
 struct rt_task_ios_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -169,8 +169,9 @@ struct rt_tasks_pending_map {
 };
 extern struct rt_tasks_pending_map rt_tasks_pending SEC(".maps");
 
+/* Their names. LRU: a pid that has not been seen for long can be forgotten. */
 struct rt_tasks_map {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
 	__type(key, __u32);
 	__type(value, struct rt_task);

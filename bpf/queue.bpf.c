@@ -36,8 +36,9 @@ static __always_inline void add_task(const struct rt_task_key *key, const struct
 	struct rt_task_io *io = bpf_map_lookup_elem(&rt_task_ios, key);
 
 	if (io) {
-		io->bios += add->bios;
-		io->bytes += add->bytes;
+		/* another CPU may be making room for what the task did there */
+		__sync_fetch_and_add(&io->bios, add->bios);
+		__sync_fetch_and_add(&io->bytes, add->bytes);
 	} else if (bpf_map_update_elem(&rt_task_ios, key, add, BPF_NOEXIST)) {
 		count_loss(tasks);
 	}

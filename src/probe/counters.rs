@@ -1,7 +1,5 @@
 //! Reads the kernel side's counters.
 
-use std::collections::HashMap;
-
 use anyhow::{Context as _, Result};
 use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{MapCore as _, MapFlags};
@@ -27,8 +25,8 @@ impl Probe {
 
     fn read_cells(&self, counters: &mut Counters) -> Result<()> {
         let maps = &self.skel.maps;
-        // Each CPU has handed out rows of its own.
-        let mut rows: HashMap<u32, Vec<Vec<u8>>> = HashMap::new();
+        // Each CPU has handed out rows of its own: which cell is in row R of CPU C?
+        let mut cells: Vec<(u16, usize, CellKey)> = Vec::new();
         for member in 0..self.members {
             let per_cpu = maps
                 .rt_member_rows
@@ -38,26 +36,27 @@ impl Probe {
                 let Some(table) = rt_member_rows::read(bytes) else {
                     continue;
                 };
-                for (cell, &row) in table.row.iter().enumerate() {
-                    let Some(key) = cell_key(member, cell).filter(|_| row != 0) else {
-                        continue;
-                    };
-                    let row = u32::from(row);
-                    if let std::collections::hash_map::Entry::Vacant(e) = rows.entry(row) {
-                        e.insert(
-                            maps.rt_rows
-                                .lookup_percpu(row.bytes(), MapFlags::ANY)?
-                                .unwrap_or_default(),
-                        );
-                    }
-                    let found = rows.get(&row).and_then(|r| r.get(cpu));
-                    if let Some(row) = found.and_then(|b| rt_row::read(b)) {
-                        counters
-                            .cells
-                            .entry(key)
-                            .or_default()
-                            .add(&cell_counters(&row));
-                    }
+                let used = table.row.iter().enumerate().filter(|(_, row)| **row != 0);
+                cells.extend(
+                    used.filter_map(|(cell, &row)| Some((row, cpu, cell_key(member, cell)?))),
+                );
+            }
+        }
+        // Row by row, so that one at a time is in memory.
+        cells.sort_unstable_by_key(|(row, cpu, _)| (*row, *cpu));
+        for same_row in cells.chunk_by(|a, b| a.0 == b.0) {
+            let row = u32::from(same_row[0].0);
+            let per_cpu = maps
+                .rt_rows
+                .lookup_percpu(row.bytes(), MapFlags::ANY)?
+                .unwrap_or_default();
+            for (_, cpu, key) in same_row {
+                if let Some(row) = per_cpu.get(*cpu).and_then(|b| rt_row::read(b)) {
+                    counters
+                        .cells
+                        .entry(*key)
+                        .or_default()
+                        .add(&cell_counters(&row));
                 }
             }
         }

@@ -11,10 +11,14 @@ use libbpf_rs::{Link, MapCore, MapFlags, OpenMapMut, PrintLevel, set_print};
 use super::plan::Plan;
 use super::skel::{OpenRaidtraceSkel, RaidtraceSkel, RaidtraceSkelBuilder};
 use super::tables::Tables;
-use super::wire::Wire;
+use super::wire::{Wire, rt_row};
 
 /// Rows for counters, per member and CPU. Most arrays use 10 to 20 of the 114 cells.
 const ROWS_PER_MEMBER: u32 = 32;
+/// Fewer than this would lose the usual ones.
+const ROWS_LEAST: u32 = 12;
+/// Kernel memory for rows, all CPUs, beyond which members get fewer.
+const ROWS_BYTES: usize = 128 << 20;
 
 /// The attached programs. Dropping it detaches them.
 pub struct Probe {
@@ -164,9 +168,16 @@ fn refusal(why: &str) -> String {
     format!("the kernel refused raidtrace's programs: {why}; {hint}")
 }
 
+/// Rows of the counters. All that each member may need, as long as that is affordable on this many
+/// CPUs; then fewer, and what finds none is counted as lost.
 fn rows(tables: &Tables) -> u32 {
-    // Row 0 means "none yet".
-    1 + ROWS_PER_MEMBER * tables.members.len() as u32
+    let members = tables.members.len() as u32;
+    let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
+    let affordable = ROWS_BYTES / (size_of::<rt_row>() * cpus.max(1));
+    let wanted = ROWS_PER_MEMBER * members;
+    let least = ROWS_LEAST * members;
+    // Row 0 means "none yet"; a row number has 16 bits.
+    (1 + wanted.min((affordable as u32).max(least))).min(u32::from(u16::MAX))
 }
 
 fn load(plan: &Plan, tables: &Tables) -> Result<RaidtraceSkel<'static>> {

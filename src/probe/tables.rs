@@ -55,6 +55,7 @@ impl Tables {
                     array.name
                 ));
             }
+            tables.caveats(array);
             tables.array(survey, array, geometry.as_ref().ok(), number, &mut devs);
             for member in &array.members {
                 tables.member(array, member, geometry.as_ref().ok(), number, &mut devs)?;
@@ -74,6 +75,25 @@ impl Tables {
         tables.devs = devs.into_values().map(|(_, dev)| dev).collect();
         tables.hash(&entries)?;
         Ok(tables)
+    }
+
+    /// What makes origins of this array less than certain.
+    fn caveats(&mut self, array: &Array) {
+        if array.before_reshape.is_some() || array.reshape_position.is_some() {
+            self.notes.push(format!(
+                "{}: a reshape is under way: the origin of what it has not reached yet may be wrong",
+                array.name
+            ));
+        }
+        for fs in &array.filesystems {
+            if fs.stack.iter().any(|s| s.starts_with("dm-crypt")) {
+                self.notes.push(format!(
+                    "{}: encrypted on its way to {}: directory, extent_tree and xattr blocks cannot \
+                     be told and show as file_data",
+                    fs.name, array.name
+                ));
+            }
+        }
     }
 
     fn array(
