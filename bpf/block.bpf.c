@@ -77,8 +77,8 @@ static __always_inline __u32 array_flush_origin(__u32 member)
 	return origin ? *origin & 0xff : RT_ORIGIN_UNKNOWN;
 }
 
-/* A bio of the request that the flush machinery's own is sent for; NULL: none. */
-static __always_inline struct bio *flushed_bio(struct request *rq)
+/* The request that the flush machinery's own is sent for; NULL: none. */
+static __always_inline struct request *flushed_request(struct request *rq)
 {
 	struct blk_flush_queue *fq = rq->mq_hctx->fq;
 	__u32 running = BPF_CORE_READ_BITFIELD(fq, flush_running_idx);
@@ -89,8 +89,7 @@ static __always_inline struct bio *flushed_bio(struct request *rq)
 	bpf_probe_read_kernel(&next, sizeof(next), (void *)head);
 	if (!next || next == head)
 		return NULL;
-	/* biotail: for the flush behind the data, bio is gone already */
-	return BPF_CORE_READ((struct request *)(next - rt_flush_list_offset()), biotail);
+	return (struct request *)(next - rt_flush_list_offset());
 }
 
 /* One request, and its times, in a row that may be missing. */
@@ -118,16 +117,14 @@ static __always_inline void count_request(struct rt_row *row, struct rt_inflight
 static __always_inline void complete_flush(struct request *rq, struct rt_dev *d,
 					   struct rt_inflight *f, __u64 now)
 {
-	struct bio *bio = flushed_bio(rq);
+	struct request *first = flushed_request(rq);
 	struct rt_part *part = &d->parts[0];
-	__u64 sector = 0;
+	__u64 sector;
 	__u32 origin;
 
-	if (bio && BPF_CORE_READ(bio, bi_io_vec)) {
-		sector = BPF_CORE_READ(bio, bi_iter.bi_sector);
-		/* behind the data the bio may stand at its own end */
-		if (sector && !BPF_CORE_READ(bio, bi_iter.bi_size))
-			sector--;
+	/* biotail: for the flush behind the data, bio is gone already */
+	if (first && BPF_CORE_READ(first, biotail, bi_io_vec)) {
+		sector = BPF_CORE_READ(first, __sector);
 		part = part_at(d, sector);
 		if (!part)
 			return;

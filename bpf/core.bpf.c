@@ -6,6 +6,8 @@
 
 const volatile __u64 rt_dev_mult = 1;
 const volatile __u32 rt_rows_max = 2;
+const volatile __u64 rt_vmemmap_base = 1;
+const volatile __u64 rt_page_offset_base = 1;
 
 struct rt_dev_index_map rt_dev_index SEC(".maps");
 struct rt_devs_map rt_devs SEC(".maps");

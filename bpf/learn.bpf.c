@@ -140,16 +140,29 @@ static __always_inline bool rt_is_shadow(struct buffer_head *bh, __u64 head)
 
 /*
  * Where the kernel maps its memory: address = page * PAGE_SIZE / sizeof(struct
- * page) + rt_linear. No symbol tells, on every kernel; a buffer head, which has
- * both page and address, does. 0: not seen yet.
+ * page) + rt_linear. x86-64 has two variables for it, or, built without
+ * CONFIG_DYNAMIC_MEMORY_LAYOUT, two constants (Documentation/arch/x86/x86_64/
+ * mm.rst). A buffer head, which has both page and address, overrules them, and
+ * tells on other architectures. 0: not known yet.
  */
 __u64 rt_linear;
 
 static __always_inline __u64 page_address(__u64 page)
 {
 	__u64 scale = 4096 / bpf_core_type_size(struct page);
+	__u64 vmemmap = 0xffffea0000000000, offset = 0xffff888000000000;
 
-	return rt_linear ? page * scale + rt_linear : 0;
+	if (rt_linear)
+		return page * scale + rt_linear;
+#ifdef __TARGET_ARCH_x86
+	if (rt_vmemmap_base && rt_page_offset_base) {
+		bpf_probe_read_kernel(&vmemmap, sizeof(vmemmap), (void *)rt_vmemmap_base);
+		bpf_probe_read_kernel(&offset, sizeof(offset), (void *)rt_page_offset_base);
+	}
+	return (page - vmemmap) * scale + offset;
+#else
+	return 0;
+#endif
 }
 
 static __always_inline void note_linear(struct buffer_head *bh)

@@ -12,6 +12,8 @@
 /* Set before load; the defaults let the verifier see every branch. */
 extern const volatile __u64 rt_dev_mult;	/* of the device index's hash */
 extern const volatile __u32 rt_rows_max;	/* entries of rt_rows */
+extern const volatile __u64 rt_vmemmap_base;	/* address of the variable; 0: none */
+extern const volatile __u64 rt_page_offset_base;
 
 /*
  * The devices that we watch, by hash of dev_t. Userspace picks rt_dev_mult so

@@ -7,6 +7,8 @@
 #include <stddef.h>
 
 #include "geometry.bpf.h"
+#include "raidtrace.h"
+#include "hist.h"
 
 void rt_native_locate(const struct rt_geometry *g, const struct rt_slot *m, __u64 sector,
 		      struct rt_place *out);
@@ -15,6 +17,13 @@ void rt_native_locate(const struct rt_geometry *g, const struct rt_slot *m, __u6
 		      struct rt_place *out)
 {
 	rt_locate(g, m, sector, out);
+}
+
+__u32 rt_native_bucket(__u64 us);
+
+__u32 rt_native_bucket(__u64 us)
+{
+	return rt_bucket(us);
 }
 
 #define FIELD(type, field) offsetof(struct type, field), sizeof(((struct type *)0)->field)

@@ -44,7 +44,9 @@ impl ArrayState {
         let dev = attribute(dir.join("dev")).and_then(|t| Dev::parse(&t));
         let name = array.name.clone();
         if !array.is_md() {
-            return if dev == Some(array.dev) {
+            // A loop device that was detached stays, with nothing in it.
+            let empty = attribute(dir.join("size")).is_some_and(|s| s.trim() == "0");
+            return if dev == Some(array.dev) && !empty {
                 Ok(Self::of(array))
             } else {
                 Err(HostError::Removed { name })

@@ -119,6 +119,24 @@ mod tests {
         assert_eq!(upper_edge(BUCKETS - 1), 1 << 33);
     }
 
+    #[link(name = "raidtrace_native", kind = "static")]
+    unsafe extern "C" {
+        safe fn rt_native_bucket(us: u64) -> u32;
+    }
+
+    #[test]
+    fn the_kernel_side_counts_into_the_same_buckets() {
+        for b in 0..124 {
+            for us in [upper_edge(b) - 1, upper_edge(b)] {
+                // The kernel side stops at 32 bits of microseconds, over an hour.
+                if us <= u64::from(u32::MAX) {
+                    assert_eq!(rt_native_bucket(us) as usize, bucket(us), "{us} us");
+                }
+            }
+        }
+        assert_eq!(rt_native_bucket(u64::MAX), 123);
+    }
+
     #[test]
     fn empty_has_no_quantile() {
         assert_eq!(Hist::default().quantile(0.5), None);

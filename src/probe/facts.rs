@@ -1,5 +1,6 @@
 //! What this kernel offers, found by asking it, never by its version.
 
+use std::io::BufRead as _;
 use std::path::Path;
 
 use libbpf_rs::ReferencesType as _;
@@ -21,6 +22,11 @@ pub struct Facts {
     pub free_blocks: Option<usize>,
     /// ext4 is a module whose types are known; its tracepoints cannot be counted up front.
     pub ext4_module_btf: bool,
+    /// Addresses of the variables `vmemmap_base` and `page_offset_base` (x86-64 with a memory layout
+    /// that moves); 0 where there are none or their addresses are hidden.
+    pub vmemmap_base: u64,
+    /// The other one.
+    pub page_offset_base: u64,
 }
 
 impl Facts {
@@ -31,6 +37,23 @@ impl Facts {
             ..Self::default()
         };
         super::load::collect();
+        if let Ok(symbols) = std::fs::File::open("/proc/kallsyms") {
+            for line in std::io::BufReader::new(symbols)
+                .lines()
+                .map_while(Result::ok)
+            {
+                let mut fields = line.split(' ');
+                let (address, name) = (fields.next(), fields.nth(1));
+                let place = match name {
+                    Some("vmemmap_base") => &mut facts.vmemmap_base,
+                    Some("page_offset_base") => &mut facts.page_offset_base,
+                    _ => continue,
+                };
+                *place = address
+                    .and_then(|a| u64::from_str_radix(a, 16).ok())
+                    .unwrap_or(0);
+            }
+        }
         let Ok(btf) = Btf::from_vmlinux() else {
             return facts;
         };

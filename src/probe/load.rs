@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenMapMut, PrintLevel, set_print};
 
+use super::Facts;
 use super::plan::Plan;
 use super::skel::{OpenRaidtraceSkel, RaidtraceSkel, RaidtraceSkelBuilder};
 use super::tables::Tables;
@@ -76,10 +77,10 @@ fn last_words() -> String {
 impl Probe {
     /// Loads what `plan` says, dropping optional programs that the kernel refuses (with a note in the
     /// plan), and attaches. `account`: have the kernel measure what the programs cost.
-    pub fn start(plan: &mut Plan, tables: &Tables, account: bool) -> Result<Self> {
+    pub fn start(plan: &mut Plan, facts: &Facts, tables: &Tables, account: bool) -> Result<Self> {
         collect();
         let skel = loop {
-            match load(plan, tables) {
+            match load(plan, facts, tables) {
                 Ok(skel) => break skel,
                 Err(e) => {
                     let why = last_words();
@@ -180,7 +181,7 @@ fn rows(tables: &Tables) -> u32 {
     (1 + wanted.min((affordable as u32).max(least))).min(u32::from(u16::MAX))
 }
 
-fn load(plan: &Plan, tables: &Tables) -> Result<RaidtraceSkel<'static>> {
+fn load(plan: &Plan, facts: &Facts, tables: &Tables) -> Result<RaidtraceSkel<'static>> {
     // The skeleton borrows from this for as long as the programs run, which is until the process
     // ends: given away once, rather than made self-referential.
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -193,6 +194,8 @@ fn load(plan: &Plan, tables: &Tables) -> Result<RaidtraceSkel<'static>> {
     };
     rodata.rt_dev_mult = tables.mult;
     rodata.rt_rows_max = rows(tables);
+    rodata.rt_vmemmap_base = facts.vmemmap_base;
+    rodata.rt_page_offset_base = facts.page_offset_base;
 
     let resize = |map: &mut OpenMapMut<'_>, n: usize| map.set_max_entries(n.max(1) as u32);
     resize(&mut open.maps.rt_arrays, tables.arrays.len())?;

@@ -143,6 +143,8 @@ mod tests {
         bio_queue: Some(1),
         free_blocks: Some(4),
         ext4_module_btf: false,
+        vmemmap_base: 0,
+        page_offset_base: 0,
     };
 
     fn names(facts: &Facts) -> Vec<&'static str> {

@@ -48,9 +48,10 @@ struct Traced {
 impl Traced {
     fn start(sys: &Sys, targets: &[String], account: bool) -> Result<Self> {
         let survey = Survey::new(resolve(targets, sys)?);
-        let mut plan = plan(&Facts::gather()).map_err(anyhow::Error::msg)?;
+        let facts = Facts::gather();
+        let mut plan = plan(&facts).map_err(anyhow::Error::msg)?;
         let tables = Tables::new(&survey).map_err(anyhow::Error::msg)?;
-        let probe = Probe::start(&mut plan, &tables, account)?;
+        let probe = Probe::start(&mut plan, &facts, &tables, account)?;
         let mut notes = survey.notes.clone();
         notes.extend(tables.notes);
         notes.extend(plan.notes);
