@@ -19,9 +19,19 @@ enum {
  */
 __u64 rt_bio_metadata(__u64 bio, __u64 extent, __u64 blocks, __u32 has_content);
 
-static __always_inline void rt_learn(__u32 array, __u64 sector, __u32 origin)
+/*
+ * A value of rt_learned: the origin in the low 8 bits. RT_ORIGIN_UNKNOWN: a
+ * read is on its way, of (v >> 8 & 0xffffff) sectors from here, for the task
+ * v >> 32 (0: told already).
+ */
+static __always_inline __u64 rt_asked(__u32 pid, __u32 bytes)
 {
-	__u64 key = rt_learned_key(array, sector), value = origin;
+	return (__u64)pid << 32 | (__u64)((bytes >> 9) & 0xffffff) << 8 | RT_ORIGIN_UNKNOWN;
+}
+
+static __always_inline void rt_learn(__u32 array, __u64 sector, __u64 value)
+{
+	__u64 key = rt_learned_key(array, sector);
 	__u32 region = rt_region(array, sector);
 	__u64 *seen = bpf_map_lookup_elem(&rt_regions, &region);
 

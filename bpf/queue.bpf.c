@@ -13,6 +13,7 @@
 #include "count.bpf.h"
 #include "compat.bpf.h"
 #include "learn.bpf.h"
+#include "tasks.bpf.h"
 
 enum { RT_PF_KTHREAD = 0x00200000 };	/* include/linux/sched.h */
 
@@ -28,20 +29,6 @@ static __always_inline void note_task(void)
 	bpf_get_current_comm(task.comm, sizeof(task.comm));
 	if (bpf_map_update_elem(&rt_tasks, &pid, &task, BPF_ANY))
 		count_loss(tasks);
-}
-
-/* Adds to a task's totals, which may be its first. */
-static __always_inline void add_task(const struct rt_task_key *key, const struct rt_task_io *add)
-{
-	struct rt_task_io *io = bpf_map_lookup_elem(&rt_task_ios, key);
-
-	if (io) {
-		/* another CPU may be making room for what the task did there */
-		__sync_fetch_and_add(&io->bios, add->bios);
-		__sync_fetch_and_add(&io->bytes, add->bytes);
-	} else if (bpf_map_update_elem(&rt_task_ios, key, add, BPF_NOEXIST)) {
-		count_loss(tasks);
-	}
 }
 
 /* The slot is somebody else's: theirs goes to the table, ours begins. */
@@ -62,10 +49,10 @@ static __noinline int take_slot(__u32 slot, __u64 wanted, __u64 bytes)
 	p->slot[slot].io.bios = 1;
 	p->slot[slot].io.bytes = bytes;
 	if (pending.bios)
-		add_task((struct rt_task_key *)&old, &pending);
+		rt_add_task((struct rt_task_key *)&old, &pending);
 	if (!bpf_map_lookup_elem(&rt_task_ios, &wanted)) {
 		note_task();
-		add_task((struct rt_task_key *)&wanted, &none);
+		rt_add_task((struct rt_task_key *)&wanted, &none);
 	}
 	return 0;
 }
@@ -120,24 +107,34 @@ static __always_inline void set_flush_origin(__u32 array, __u32 origin)
 		*last = origin;
 }
 
+/* learn_bio(): counted at completion, when the content is there to tell. */
+enum { RT_LATER = 253 };
+
 /*
  * A block without a fixed place that was not learned yet. Writes carry their
- * content; of a read only this much is known, that it is no file data, until
- * it completes.
+ * content. Of a read only this much is known until it completes, that it is no
+ * file data: it is remembered with who asked for it.
  */
 static __always_inline __u32 learn_bio(__u32 index, const struct rt_array *array,
 				       __u64 bio, __u32 op, __u64 sector, __u32 size)
 {
-	__u32 block = array->block_sectors << 9;
+	__u32 block = array->block_sectors << 9, pid;
 	__u64 found = rt_bio_metadata(bio, size < block ? size : block,
 				      array->geometry.array_sectors / array->block_sectors,
 				      op == RT_OP_WRITE);
 
 	if (found == RT_NOT_METADATA)
 		return RT_ORIGIN_FILE_DATA;
+	if (op == RT_OP_READ && found == RT_ORIGIN_UNKNOWN) {
+		pid = bpf_get_current_pid_tgid();
+		if (!bpf_map_lookup_elem(&rt_tasks, &pid))
+			note_task();
+		rt_learn(index, sector, rt_asked(pid, size));
+		return RT_LATER;
+	}
 	if (found == RT_ZEROES)
 		found = RT_ORIGIN_UNKNOWN;
-	if (size >> 9 == array->block_sectors)
+	if (size == block)
 		rt_learn(index, sector, found);
 	return found;
 }
@@ -175,6 +172,8 @@ static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg
 		bpf_probe_read_kernel(&address, sizeof(address), arg);
 		origin = learn_bio(index, array, address, op, sector, size);
 	}
+	if (origin == RT_LATER)
+		return 0;
 	if (opf & (RT_REQ_PREFLUSH | RT_REQ_FUA))
 		set_flush_origin(index, origin);
 	count_task(index, origin, op, size);

@@ -7,14 +7,40 @@
 #include "classify.bpf.h"
 #include "count.bpf.h"
 #include "learn.bpf.h"
+#include "tasks.bpf.h"
 #include "walk.bpf.h"
+
+/* What the read of a block has shown: to the task that asked, and to later IO. */
+static __always_inline void told(__u32 array, __u64 sector, __u64 origin, bool remember)
+{
+	__u64 key = rt_learned_key(array, sector), *value, was;
+	struct rt_task_key task = {
+		.array = array,
+		.origin = origin,
+		.op = RT_OP_READ,
+	};
+	struct rt_task_io io = { .bios = 1 };
+
+	value = bpf_map_lookup_elem(&rt_learned, &key);
+	was = value ? *value : 0;
+	if (remember)
+		rt_learn(array, sector, origin);
+	else if (value && !(was & 0xff))
+		bpf_map_delete_elem(&rt_learned, &key);
+	task.pid = was >> 32;
+	if (task.pid) {
+		io.bytes = (was >> 8 & 0xffffff) << 9;
+		rt_add_task(&task, &io);
+	}
+}
 
 __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u32 origin)
 {
 	struct rt_member *m = bpf_map_lookup_elem(&rt_members, &member);
-	__u64 whole = rt_answer(origin, (__u32)extent >> 9), found, one;
+	__u64 whole = rt_answer(origin, (__u32)extent >> 9), found, one, at;
 	__u32 a, size = extent, block;
 	struct rt_array *array;
+	bool alone;
 
 	if (!m)
 		return whole;
@@ -26,7 +52,7 @@ __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u32 
 	one = size < block ? size : block;
 	found = rt_bio_metadata(bio, (extent >> 32) << 32 | one,
 				array->geometry.array_sectors / array->block_sectors, 1);
-	if (found == RT_NOT_METADATA)
+	if (found == RT_NOT_METADATA && origin != RT_ORIGIN_UNKNOWN)
 		return whole;
 	/*
 	 * One block alone is what ext4 asked for. More are read ahead, or by
@@ -34,14 +60,13 @@ __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u32 
 	 * looks like metadata may be a file's too (an image), so that it is
 	 * taken for what it looks like this time but not remembered.
 	 */
-	if (BPF_CORE_READ((struct bio *)bio, bi_iter.bi_size) > block) {
-		if (found == RT_ORIGIN_OTHER_METADATA || found == RT_ZEROES)
-			found = RT_ORIGIN_FILE_DATA;
-	} else if (found == RT_ZEROES) {
-		found = RT_ORIGIN_UNKNOWN;
-	} else if (found != RT_ORIGIN_UNKNOWN && one == block) {
-		rt_learn(a, rt_member_to_array(member, sector), found);
-	}
+	alone = BPF_CORE_READ((struct bio *)bio, bi_iter.bi_size) <= block;
+	if (found == RT_NOT_METADATA)
+		found = RT_ORIGIN_UNKNOWN;	/* md's copy, say: its page tells nothing */
+	else if (found == RT_ZEROES || (found == RT_ORIGIN_OTHER_METADATA && !alone))
+		found = alone ? RT_ORIGIN_UNKNOWN : RT_ORIGIN_FILE_DATA;
+	at = rt_member_to_array(member, sector);
+	told(a, at, found, alone && one == block && found != RT_ORIGIN_UNKNOWN);
 	return rt_answer(found, one >> 9);
 }
 
