@@ -87,4 +87,20 @@ static __always_inline __u64 rt_page_head(__u64 page)
 	return (~mask & (~mask + 1)) == 0 ? page & mask : info - 1;
 }
 
+/*
+ * commit e32cf5dfbe22 ("kthread: Generalize pf_io_worker so it can point to
+ * struct kthread"): before it, kthreads kept theirs in set_child_tid.
+ */
+struct task_struct___set_child_tid {
+	int *set_child_tid;
+} __attribute__((preserve_access_index));
+
+static __always_inline struct kthread *rt_kthread(struct task_struct *task)
+{
+	if (bpf_core_field_exists(struct task_struct, worker_private))
+		return (struct kthread *)BPF_CORE_READ(task, worker_private);
+	return (struct kthread *)BPF_CORE_READ((struct task_struct___set_child_tid *)task,
+					       set_child_tid);
+}
+
 #endif

@@ -15,7 +15,26 @@
 #include "learn.bpf.h"
 #include "tasks.bpf.h"
 
-enum { RT_PF_KTHREAD = 0x00200000 };	/* include/linux/sched.h */
+enum {
+	/* include/linux/sched.h */
+	RT_PF_WQ_WORKER = 0x00000020,
+	RT_PF_KTHREAD = 0x00200000,
+};
+
+/*
+ * What a kworker is doing: its work queue, or flush-MAJOR:MINOR in writeback
+ * (set_worker_desc()). Asked now, because a second later it does another's.
+ */
+static __always_inline void note_work(struct rt_task *out)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	struct worker *worker;
+
+	if (!(BPF_CORE_READ(task, flags) & RT_PF_WQ_WORKER))
+		return;
+	worker = (struct worker *)BPF_CORE_READ(rt_kthread(task), data);
+	bpf_core_read(out->work, sizeof(out->work), &worker->desc);
+}
 
 /* First sight of a task: what userspace needs to name it. */
 static __always_inline void note_task(void)
@@ -27,6 +46,7 @@ static __always_inline void note_task(void)
 	task.tgid = id >> 32;
 	task.cgroup = bpf_get_current_cgroup_id();
 	bpf_get_current_comm(task.comm, sizeof(task.comm));
+	note_work(&task);
 	if (bpf_map_update_elem(&rt_tasks, &pid, &task, BPF_ANY))
 		count_loss(tasks);
 }

@@ -22,6 +22,7 @@ enum rt_limits {
 	RT_REGION_SHIFT = 11,	/* 1 MiB */
 	RT_RANGE_STEPS = 24,	/* binary search over up to 16M boundaries */
 	RT_COMM = 16,
+	RT_WORK = 32,		/* WORKER_DESC_LEN */
 	RT_TASK_SLOTS = 64,	/* a power of two */
 };
 
@@ -165,6 +166,7 @@ struct rt_task {
 	__u32 tgid;
 	__u32 pad;
 	char comm[RT_COMM];
+	char work[RT_WORK];	/* of a kworker: what it was doing, flush-9:127 */
 };
 
 #endif

@@ -52,6 +52,15 @@ struct list_head {
 
 struct task_struct {
 	unsigned int flags;
+	void *worker_private;
+};
+
+struct kthread {
+	void *data;
+};
+
+struct worker {
+	char desc[32];
 };
 
 struct inode {

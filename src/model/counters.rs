@@ -87,4 +87,6 @@ pub struct TaskName {
     pub cgroup: u64,
     /// `comm`, without the terminating NUL: any bytes.
     pub comm: Vec<u8>,
+    /// What a kworker was doing: its work queue, or `flush-9:127` in writeback; else empty.
+    pub work: Vec<u8>,
 }

@@ -183,11 +183,16 @@ fn task_name(task: &rt_task) -> TaskName {
     TaskName {
         tgid: task.tgid,
         cgroup: task.cgroup,
-        comm: task
-            .comm
-            .iter()
-            .map(|&c| c.cast_unsigned())
-            .take_while(|&c| c != 0)
-            .collect(),
+        comm: text(&task.comm),
+        work: text(&task.work),
     }
+}
+
+/// Up to the NUL that ends a C string.
+fn text(chars: &[i8]) -> Vec<u8> {
+    chars
+        .iter()
+        .map(|&c| c.cast_unsigned())
+        .take_while(|&c| c != 0)
+        .collect()
 }

@@ -251,11 +251,14 @@ impl Sampler {
             if people.contains_key(&pid) {
                 continue;
             }
-            let Some(name) = counters.names.get(&pid) else {
-                continue;
+            let name = counters.names.get(&pid).cloned().unwrap_or_default();
+            let comm = if name.work.is_empty() {
+                // The name of now is right after an exec.
+                task::comm(&self.sys, pid).unwrap_or_else(|| name.comm.clone())
+            } else {
+                // As /proc/PID/comm has it while the kworker is at it; by now it may be at another's.
+                [&name.comm[..], b"+", &name.work[..]].concat()
             };
-            // The name of now says more (a kworker's work) and is right after an exec.
-            let comm = task::comm(&self.sys, pid).unwrap_or_else(|| name.comm.clone());
             let kernel = task::is_kernel_thread(&self.sys, pid).unwrap_or(false);
             let arrays = &self.traced.survey.topology.arrays;
             let device = |dev: &str| {
