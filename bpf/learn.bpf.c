@@ -20,6 +20,7 @@ enum {
 	RT_EXT4_FT_MAX = 8,
 	RT_S_IFMT = 0170000,
 	RT_S_IFBLK = 0060000,
+	RT_WORDS = 8,				/* of a block that are read */
 	RT_DIRENTS = 4,				/* how many must make sense */
 	RT_BIO_VECS = 64,			/* segments of a bio that are searched */
 };
@@ -68,7 +69,7 @@ static __always_inline bool rt_is_indirect(const __u32 *words, __u64 blocks)
 	__u32 any = 0;
 	int i;
 
-	for (i = 0; i < 16; i++) {
+	for (i = 0; i < RT_WORDS; i++) {
 		if (words[i] >= blocks)
 			return false;
 		any |= words[i];
@@ -78,7 +79,7 @@ static __always_inline bool rt_is_indirect(const __u32 *words, __u64 blocks)
 
 static __always_inline __u32 rt_sniff_content(const char *data, __u32 size, __u64 blocks)
 {
-	__u32 words[16];
+	__u32 words[RT_WORDS];
 	__u32 any = 0;
 	int i;
 
@@ -96,7 +97,7 @@ static __always_inline __u32 rt_sniff_content(const char *data, __u32 size, __u6
 		return RT_ORIGIN_DIRECTORY;
 	if (rt_is_indirect(words, blocks))
 		return RT_ORIGIN_EXTENT_TREE;
-	for (i = 0; i < 16; i++)
+	for (i = 0; i < RT_WORDS; i++)
 		any |= words[i];
 	return any ? RT_ORIGIN_OTHER_METADATA : RT_ZEROES;
 }

@@ -10,8 +10,12 @@
 #include "tasks.bpf.h"
 #include "walk.bpf.h"
 
-/* What the read of a block has shown: to the task that asked, and to later IO. */
-static __always_inline void told(__u32 array, __u64 sector, __u64 origin, bool remember)
+/*
+ * What the read of a block has shown: to the task that asked, and to later IO.
+ * Not inline: all frames of a call chain share 512 bytes of stack, and this
+ * one's is not needed by the deepest.
+ */
+__noinline int rt_told(__u32 array, __u64 sector, __u64 origin, __u32 remember)
 {
 	__u64 key = rt_learned_key(array, sector), *value, was;
 	struct rt_task_key task = {
@@ -32,6 +36,7 @@ static __always_inline void told(__u32 array, __u64 sector, __u64 origin, bool r
 		io.bytes = (was >> 8 & 0xffffff) << 9;
 		rt_add_task(&task, &io);
 	}
+	return 0;
 }
 
 __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u32 origin)
@@ -66,7 +71,7 @@ __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u32 
 	else if (found == RT_ZEROES || (found == RT_ORIGIN_OTHER_METADATA && !alone))
 		found = alone ? RT_ORIGIN_UNKNOWN : RT_ORIGIN_FILE_DATA;
 	at = rt_member_to_array(member, sector);
-	told(a, at, found, alone && one == block && found != RT_ORIGIN_UNKNOWN);
+	rt_told(a, at, found, alone && one == block && found != RT_ORIGIN_UNKNOWN);
 	return rt_answer(found, one >> 9);
 }
 
