@@ -187,7 +187,7 @@ int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_byte
 
 	if (!d || !d->nr_parts)
 		return 0;
-	if ((rq->cmd_flags & RT_REQ_OP_MASK) >= RT_REQ_OP_DRV_IN)
+	if ((rq->cmd_flags & RT_REQ_OP_MASK) >= RT_REQ_OP_PASSTHROUGH)
 		return 0;	/* passthrough: no sectors, not in the disk statistics */
 	now = bpf_ktime_get_ns();
 	op = rt_op_of(rq->cmd_flags);
@@ -240,5 +240,7 @@ int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_byte
 	if (!f && !before_us(rq, d))
 		count_loss(issue);
 	count_request(row, f, rq, d, now);
+	if (f)
+		f->rq = 0;	/* a stamp is good for one completion */
 	return 0;
 }

@@ -9,7 +9,7 @@ enum {
 	RT_REQ_OP_MASK = 0xff,		/* REQ_OP_MASK */
 	RT_REQ_FUA = 1 << 17,
 	RT_REQ_PREFLUSH = 1 << 18,
-	RT_REQ_OP_DRV_IN = 34,		/* passthrough from here on */
+	RT_REQ_OP_PASSTHROUGH = 32,	/* and above: SCSI's own up to 5.13, drivers' */
 };
 
 /* The numbers of enum req_op below are the same in 5.10 to 7.2. */
@@ -23,7 +23,7 @@ static __always_inline __u32 rt_op_of(__u32 flags)
 	case 2:
 		return RT_OP_FLUSH;
 	case 3:
-	case 5:	/* secure erase: the kernel's statistics call it a discard too */
+	case 5:	/* secure erase */
 		return RT_OP_DISCARD;
 	case 9:
 		return RT_OP_WRITE_ZEROES;

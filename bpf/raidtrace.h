@@ -16,7 +16,7 @@ enum rt_limits {
 	RT_DEVS = 1024,		/* disks and arrays together */
 	RT_DISK_PARTS = 15,	/* members on one disk */
 	RT_HIST_BUCKETS = 128,	/* as in src/model/hist.rs */
-	RT_CELLS = 256,		/* rt_cell(): origin << 3 | operation */
+	RT_CELLS = 256,		/* rt_row(): origin << 3 | operation */
 	RT_PIECES = 512,	/* pieces of a request that are looked up */
 	RT_REGIONS = 1 << 17,	/* of RT_REGION_SECTORS, see rt_regions */
 	RT_REGION_SHIFT = 11,	/* 1 MiB */

@@ -133,13 +133,22 @@ fn add_cell(cells: &mut Vec<Cell>, cell: Cell) {
     }
 }
 
+/// Of a long run on a host that starts many short-lived tasks, the largest are kept.
+const TASKS: usize = 4096;
+
 fn merge_tasks(now: &mut Vec<TaskSnapshot>, was: Vec<TaskSnapshot>) {
+    // A pid may be reused within seconds; with another comm it is another task.
+    let mut places: HashMap<(u32, Vec<u8>), usize> = now
+        .iter()
+        .enumerate()
+        .map(|(place, t)| ((t.pid, t.comm.clone()), place))
+        .collect();
     for old in was {
-        // A pid may be reused within seconds; with another comm it is another task.
-        let Some(task) = now
-            .iter_mut()
-            .find(|t| (t.pid, &t.comm) == (old.pid, &old.comm))
+        let Some(task) = places
+            .get(&(old.pid, old.comm.clone()))
+            .and_then(|&place| now.get_mut(place))
         else {
+            places.insert((old.pid, old.comm.clone()), now.len());
             now.push(old);
             continue;
         };
@@ -158,6 +167,7 @@ fn merge_tasks(now: &mut Vec<TaskSnapshot>, was: Vec<TaskSnapshot>) {
         }
     }
     now.sort_by_key(|t| std::cmp::Reverse(t.io.iter().map(|i| u128::from(i.bytes)).sum::<u128>()));
+    now.truncate(TASKS);
 }
 
 #[cfg(test)]

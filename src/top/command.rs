@@ -98,7 +98,9 @@ async fn as_text(sampler: &mut Sampler, args: &Top, render: Render) -> Result<()
             _ = hangup.recv() => true,
         };
         let snapshot = sampler.snapshot()?;
-        add(&mut whole, &snapshot);
+        if !args.json {
+            add(&mut whole, &snapshot);
+        }
         match render(&mut out, &snapshot) {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
