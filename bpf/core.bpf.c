@@ -21,6 +21,7 @@ struct rt_inflights_map rt_inflights SEC(".maps");
 struct rt_member_rows_map rt_member_rows SEC(".maps");
 struct rt_rows_map rt_rows SEC(".maps");
 struct rt_rows_used_map rt_rows_used SEC(".maps");
+struct rt_costs_map rt_costs SEC(".maps");
 struct rt_walks_map rt_walks SEC(".maps");
 struct rt_losses_map rt_losses SEC(".maps");
 struct rt_task_ios_map rt_task_ios SEC(".maps");

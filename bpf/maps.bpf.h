@@ -134,6 +134,15 @@ struct rt_rows_used_map {
 };
 extern struct rt_rows_used_map rt_rows_used SEC(".maps");
 
+/* Per CPU: two CPUs complete stripes of one array at the same time. */
+struct rt_costs_map {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);		/* set before load */
+	__type(key, __u32);
+	__type(value, struct rt_cost);
+};
+extern struct rt_costs_map rt_costs SEC(".maps");
+
 /* Scratch of rt_walk_step(): too much for its stack and its arguments. */
 struct rt_walks_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

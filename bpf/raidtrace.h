@@ -137,6 +137,18 @@ struct rt_loss {
 	__u64 tasks;		/* task table full */
 };
 
+/*
+ * What the members moved for stripes that RAID 4/5/6 had to complete, by the
+ * origin that dirtied the stripe. A stripe of several origins is divided among
+ * them by their bytes. Key of rt_costs: array << RT_COST_SHIFT | origin.
+ */
+struct rt_cost {
+	__u64 parity;		/* bytes of P and Q written */
+	__u64 rmw_read;		/* bytes read to compute them */
+};
+
+enum { RT_COST_SHIFT = 5 };
+
 struct rt_task_key {
 	__u32 pid;
 	__u16 array;

@@ -16,6 +16,8 @@ pub struct Counters {
     pub tasks: HashMap<TaskKey, TaskCounters>,
     /// Who the tasks in `tasks` are, by pid.
     pub names: HashMap<u32, TaskName>,
+    /// What completing stripes cost, by number of the array and the origin that dirtied them.
+    pub costs: BTreeMap<(u32, Origin), CostCounters>,
     /// What was not counted.
     pub lost: Lost,
     /// What counting cost.
@@ -54,6 +56,16 @@ impl CellCounters {
         self.queue.add(&other.queue);
         self.device.add(&other.device);
     }
+}
+
+/// What the members of a RAID 4/5/6 moved so that parity follows what an origin wrote. A stripe that several origins
+/// dirtied is divided among them by their bytes in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CostCounters {
+    /// Bytes of P and Q written.
+    pub parity: u64,
+    /// Bytes read only to compute them.
+    pub rmw_read: u64,
 }
 
 /// Who submitted what.

@@ -4,11 +4,12 @@ use anyhow::{Context as _, Result};
 use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{MapCore as _, MapFlags};
 
-use super::load::{Probe, program_stats};
+use super::load::{COST_SHIFT, Probe, program_stats};
 use super::wire::{
-    Wire, rt_loss, rt_member_rows, rt_row, rt_task, rt_task_io, rt_task_key, rt_task_pending,
+    Wire, rt_cost, rt_loss, rt_member_rows, rt_row, rt_task, rt_task_io, rt_task_key,
+    rt_task_pending,
 };
-use crate::model::counters::{CellCounters, CellKey, Counters, TaskKey, TaskName};
+use crate::model::counters::{CellCounters, CellKey, CostCounters, Counters, TaskKey, TaskName};
 use crate::model::hist::Hist;
 use crate::origin::{Op, Origin};
 
@@ -19,6 +20,7 @@ impl Probe {
         let mut counters = Counters::default();
         self.read_cells(&mut counters)?;
         self.read_tasks(&mut counters)?;
+        self.read_costs(&mut counters)?;
         self.read_losses(&mut counters)?;
         Ok(counters)
     }
@@ -115,6 +117,30 @@ impl Probe {
                 .and_then(|v| rt_task::read(&v))
         {
             e.insert(task_name(&task));
+        }
+        Ok(())
+    }
+
+    fn read_costs(&self, counters: &mut Counters) -> Result<()> {
+        for key in 0..self.arrays << COST_SHIFT {
+            let (array, number) = (key >> COST_SHIFT, key & ((1 << COST_SHIFT) - 1));
+            let Some(origin) = u8::try_from(number).ok().and_then(Origin::from_u8) else {
+                continue;
+            };
+            let per_cpu = self
+                .skel
+                .maps
+                .rt_costs
+                .lookup_percpu(key.bytes(), MapFlags::ANY)?
+                .unwrap_or_default();
+            let mut sum = CostCounters::default();
+            for cost in per_cpu.iter().filter_map(|b| rt_cost::read(b)) {
+                sum.parity += cost.parity;
+                sum.rmw_read += cost.rmw_read;
+            }
+            if sum != CostCounters::default() {
+                counters.costs.insert((array, origin), sum);
+            }
         }
         Ok(())
     }

@@ -21,9 +21,13 @@ const ROWS_LEAST: u32 = 12;
 /// Kernel memory for rows, all CPUs, beyond which members get fewer.
 const ROWS_BYTES: usize = 128 << 20;
 
+/// `RT_COST_SHIFT` of `bpf/raidtrace.h`.
+pub(super) const COST_SHIFT: u32 = 5;
+
 /// The attached programs. Dropping it detaches them.
 pub struct Probe {
     pub(super) skel: RaidtraceSkel<'static>,
+    pub(super) arrays: u32,
     pub(super) members: u32,
     pub(super) programs: Vec<&'static str>,
     _links: Vec<Link>,
@@ -101,6 +105,7 @@ impl Probe {
             }
         };
         let mut probe = Self {
+            arrays: tables.arrays.len() as u32,
             members: tables.members.len() as u32,
             programs: Vec::new(),
             skel,
@@ -201,6 +206,7 @@ fn load(plan: &Plan, facts: &Facts, tables: &Tables) -> Result<RaidtraceSkel<'st
     resize(&mut open.maps.rt_arrays, tables.arrays.len())?;
     resize(&mut open.maps.rt_flush_origins, tables.arrays.len())?;
     resize(&mut open.maps.rt_members, tables.members.len())?;
+    resize(&mut open.maps.rt_costs, tables.arrays.len() << COST_SHIFT)?;
     resize(&mut open.maps.rt_member_rows, tables.members.len())?;
     resize(&mut open.maps.rt_boundaries, tables.boundaries.len())?;
     resize(&mut open.maps.rt_inflights, tables.slots as usize)?;

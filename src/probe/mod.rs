@@ -28,8 +28,8 @@ mod skel {
 /// The wire structures, as the skeleton has them from `bpf/raidtrace.h`.
 pub(crate) mod wire {
     pub use super::skel::types::{
-        rt_array, rt_dev, rt_dev_entry, rt_extent, rt_inflight, rt_loss, rt_member, rt_member_rows,
-        rt_part, rt_row, rt_task, rt_task_io, rt_task_key, rt_task_pending,
+        rt_array, rt_cost, rt_dev, rt_dev_entry, rt_extent, rt_inflight, rt_loss, rt_member,
+        rt_member_rows, rt_part, rt_row, rt_task, rt_task_io, rt_task_key, rt_task_pending,
     };
 
     use super::skel::types::{rt_geometry, rt_slot};
@@ -74,6 +74,7 @@ pub(crate) mod wire {
     }
     wire!(
         rt_array,
+        rt_cost,
         rt_dev,
         rt_dev_entry,
         rt_inflight,
