@@ -13,6 +13,7 @@
 #include "classify.bpf.h"
 #include "count.bpf.h"
 #include "compat.bpf.h"
+#include "md.bpf.h"
 #include "walk.bpf.h"
 
 /*
@@ -49,32 +50,22 @@ int BPF_PROG(rt_rq_issue, struct request *rq)
 	return 0;
 }
 
-/* The member that a sector of the disk belongs to. */
-static __always_inline struct rt_part *part_at(struct rt_dev *d, __u64 sector)
+/*
+ * The member that a bio without a sector was sent to. Up to 5.10 a bio forgets its
+ * partition on the way: there the disk's first member stands for all.
+ */
+static __always_inline struct rt_part *part_of(struct rt_dev *d, struct bio *bio)
 {
+	__u64 start = rt_bio_part_start(bio);
 	__u32 i;
 
 	for (i = 0; i < RT_DISK_PARTS; i++) {
 		if (i >= d->nr_parts)
 			break;
-		if (sector >= d->parts[i].start && sector < d->parts[i].end)
+		if (d->parts[i].start == start)
 			return &d->parts[i];
 	}
-	return NULL;
-}
-
-/* Of the array above: the origin whose durability was last asked for. */
-static __always_inline __u32 array_flush_origin(__u32 member)
-{
-	struct rt_member *m = bpf_map_lookup_elem(&rt_members, &member);
-	__u64 *origin;
-	__u32 array;
-
-	if (!m)
-		return RT_ORIGIN_UNKNOWN;
-	array = m->array;
-	origin = bpf_map_lookup_elem(&rt_flush_origins, &array);
-	return origin ? *origin & 0xff : RT_ORIGIN_UNKNOWN;
+	return rt_bio_has_part() ? NULL : &d->parts[0];
 }
 
 /* The request that the flush machinery's own is sent for; NULL: none. */
@@ -114,7 +105,7 @@ static __always_inline void count_request(struct rt_row *row, struct rt_inflight
 }
 
 /* The flush machinery's own request: no bio, no sector. */
-static __always_inline void complete_flush(struct request *rq, struct rt_dev *d,
+static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
 					   struct rt_inflight *f, __u64 now)
 {
 	struct request *first = flushed_request(rq);
@@ -125,12 +116,17 @@ static __always_inline void complete_flush(struct request *rq, struct rt_dev *d,
 	/* biotail: for the flush behind the data, bio is gone already */
 	if (first && BPF_CORE_READ(first, biotail, bi_io_vec)) {
 		sector = BPF_CORE_READ(first, __sector);
-		part = part_at(d, sector);
+		part = rt_part_at(d, sector);
 		if (!part)
 			return;
-		origin = rt_answer_origin(rt_member_origin(part->member, sector - part->start));
+		origin = rt_answer_origin(
+			rt_origin_at(part->member, sector - part->start, RT_OP_FLUSH));
 	} else {
-		origin = array_flush_origin(part->member);
+		if (first && d->nr_parts > 1)
+			part = part_of(d, BPF_CORE_READ(first, biotail));
+		if (!part)
+			return;
+		origin = rt_member_flush_origin(part->member);
 	}
 	count_request(rt_row(part->member, origin, RT_OP_FLUSH), f, rq, d, now);
 }
@@ -142,25 +138,17 @@ static __always_inline void complete_flush(struct request *rq, struct rt_dev *d,
  * The latter's bio has pages, which alone can be told: its size is 0 by then, and
  * 6.18 leaves its sector where it was, which is 0 for a superblock.
  */
-static __always_inline void complete_empty(struct request *rq, struct rt_dev *d, __u64 now)
+static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u64 now)
 {
 	struct bio *bio = rq->bio;
 	struct rt_part *part = &d->parts[0];
-	__u32 i;
 
 	if (bio->bi_iter.bi_sector || bio->bi_io_vec)
 		return;
-	if (d->nr_parts > 1 || part->start) {
-		part = NULL;
-		for (i = 0; i < RT_DISK_PARTS; i++) {
-			if (i >= d->nr_parts)
-				break;
-			if (d->parts[i].start == rt_bio_part_start(bio))
-				part = &d->parts[i];
-		}
-	}
+	if (d->nr_parts > 1 || part->start)
+		part = part_of(d, bio);
 	if (part)
-		count_request(rt_row(part->member, array_flush_origin(part->member), RT_OP_WRITE),
+		count_request(rt_row(part->member, rt_member_flush_origin(part->member), RT_OP_WRITE),
 			      NULL, rq, d, now);
 }
 
@@ -178,8 +166,8 @@ int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_byte
 {
 	struct rt_dev *d = rt_dev_of(rt_disk_number(rt_rq_disk(rq)));
 	__u64 sector, start, now, found, address = 0;
+	__u32 op, origin, member, flags, why;
 	struct rt_row *row = NULL;
-	__u32 op, origin, member;
 	struct rt_inflight *f;
 	struct rt_part *part;
 	struct bio *bio;
@@ -206,30 +194,44 @@ int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_byte
 			complete_empty(rq, d, now);
 		return 0;
 	}
-	part = part_at(d, rq->__sector);
+	part = rt_part_at(d, rq->__sector);
 	if (!part)
 		return 0;
 	member = part->member;
 	start = part->start;
-
-	/*
-	 * The common request: one bio, one origin. The bio itself is not read:
-	 * it was last written on the CPU that submitted it.
-	 */
+	flags = part->flags;
 	sector = rq->__sector - start;
-	found = rt_member_origin(member, sector);
-	origin = rt_answer_origin(found);
-	one = bio == rq->biotail && rt_answer_run(found) >= nr_bytes >> 9;
-	if (!one || asks_content(op, origin))
-		/* as a number, see rt_bio_metadata() */
+	one = bio == rq->biotail;
+	/* as a number, see rt_bio_metadata(); most writes need none */
+	if (flags || !one || op == RT_OP_READ)
 		bpf_core_read(&address, sizeof(address), &rq->bio);
-	if (one && asks_content(op, origin)) {
-		found = rt_read_origin(address, member, sector, nr_bytes, origin);
+
+	why = RT_BY_ADDRESS;
+	if (flags && one)
+		why = rt_why(address, (__u64)bio->bi_end_io, flags);
+	if (why != RT_BY_ADDRESS) {
+		origin = why;
+	} else {
+		/*
+		 * The common request: one bio, one origin. The bio itself is not
+		 * read: it was last written on the CPU that submitted it.
+		 */
+		found = rt_member_origin(member, sector, op);
 		origin = rt_answer_origin(found);
-		one = rt_answer_run(found) >= nr_bytes >> 9;
+		one &= rt_answer_run(found) >= nr_bytes >> 9;
+		if (one && asks_content(op, origin)) {
+			found = error ? rt_answer(RT_ORIGIN_UNKNOWN, nr_bytes >> 9) :
+				rt_read_origin(address, member, sector, nr_bytes, found);
+			origin = rt_answer_origin(found);
+			one = rt_answer_run(found) >= nr_bytes >> 9;
+		}
 	}
+	if (!one && !address)
+		bpf_core_read(&address, sizeof(address), &rq->bio);
 	if (!one)
-		origin = rt_walk(address, member, start, op, nr_bytes);
+		origin = rt_walk(address, member, start,
+				 op | (flags | (error ? RT_WALK_FAILED : 0)) << RT_WALK_FLAGS,
+				 nr_bytes);
 	row = rt_row(member, origin, op);
 	if (row && one)
 		row->bytes += nr_bytes;

@@ -5,19 +5,82 @@
 #include "maps.bpf.h"
 #include "classify.bpf.h"
 
+__u64 rt_origin_at(__u32 member, __u64 sector, __u32 op)
+{
+	return rt_member_origin(member, sector, op);
+}
+
+/* Arrays of arrays that are followed. */
+enum { RT_ARRAYS_DEEP = 3 };
+
+/* From a sector of an array to the same of the array that it is a member of. */
+static __always_inline struct rt_member *upper(const struct rt_array *array, __u64 *sector)
+{
+	__u32 index = array->upper - 1;
+
+	*sector -= array->upper_start;
+	return bpf_map_lookup_elem(&rt_members, &index);
+}
+
+__u64 rt_upper_origin(__u32 a, __u64 sector, __u32 op)
+{
+	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &a);
+	__u64 at, run = ~0ULL >> RT_ANSWER_RUN;
+	struct rt_member *m;
+	__u32 depth;
+
+	for (depth = 0; depth < RT_ARRAYS_DEEP; depth++) {
+		struct rt_place place = {};
+
+		if (!array)
+			break;
+		if (!array->upper)
+			return rt_answer_within(rt_array_origin(a, array, sector, op), run);
+		m = upper(array, &sector);
+		if (!m)
+			break;
+		at = sector - m->data_offset;
+		if (at >= m->data_sectors)
+			return rt_answer_within(rt_md_origin(m, sector), run);
+		a = m->array;
+		array = bpf_map_lookup_elem(&rt_arrays, &a);
+		if (!array || array->flags & RT_ARRAY_RESHAPING)
+			break;
+		rt_locate(&array->geometry, &m->slot, at, &place);
+		if (!place.run)
+			break;
+		run = rt_min(run, place.run);
+		if (place.kind == RT_PLACE_UNUSED)
+			return rt_answer(RT_ORIGIN_RAW, run);
+		if (place.kind != RT_PLACE_DATA)
+			return rt_answer(RT_ORIGIN_PARITY, run);
+		sector = place.sector;
+	}
+	return rt_answer(RT_ORIGIN_UNKNOWN, 8);
+}
+
 __u64 rt_member_to_array(__u32 index, __u64 sector)
 {
 	struct rt_member *m = bpf_map_lookup_elem(&rt_members, &index);
 	struct rt_array *array;
-	struct rt_place place = {};
-	__u32 a;
+	__u32 a, depth;
 
-	if (!m)
-		return ~0ULL;
-	a = m->array;
-	array = bpf_map_lookup_elem(&rt_arrays, &a);
-	if (!array)
-		return ~0ULL;
-	rt_locate(&array->geometry, &m->slot, sector - m->data_offset, &place);
-	return place.kind == RT_PLACE_DATA ? place.sector : ~0ULL;
+	for (depth = 0; depth < RT_ARRAYS_DEEP; depth++) {
+		struct rt_place place = {};
+
+		if (!m)
+			break;
+		a = m->array;
+		array = bpf_map_lookup_elem(&rt_arrays, &a);
+		if (!array || array->flags & RT_ARRAY_RESHAPING)
+			break;
+		rt_locate(&array->geometry, &m->slot, sector - m->data_offset, &place);
+		if (place.kind != RT_PLACE_DATA)
+			break;
+		sector = place.sector;
+		if (!array->upper)
+			return rt_learned_key(a, sector);
+		m = upper(array, &sector);
+	}
+	return ~0ULL;
 }

@@ -9,35 +9,67 @@
 
 #include "geometry.bpf.h"
 
-/* The array sector that a sector of a member's data stands for; ~0: none. */
+/*
+ * Where a sector of a member's data lies on the array that its filesystem is
+ * on, as the key of rt_learned has it; ~0: nowhere.
+ */
 __u64 rt_member_to_array(__u32 member, __u64 sector);
+
+/* An answer: origin, for how many sectors it holds (1 or more), size of the blocks there. */
+enum {
+	RT_ANSWER_ORIGIN = 31,
+	RT_ANSWER_BLOCK = 5,	/* log2 of a block's sectors, in 3 bits */
+	RT_ANSWER_RUN = 8,
+};
 
 static __always_inline __u64 rt_answer(__u32 origin, __u64 run)
 {
-	return run << 8 | origin;
+	return run << RT_ANSWER_RUN | origin;
 }
 
 static __always_inline __u32 rt_answer_origin(__u64 answer)
 {
-	return answer & 0xff;
+	return answer & RT_ANSWER_ORIGIN;
 }
 
 static __always_inline __u64 rt_answer_run(__u64 answer)
 {
-	return answer >> 8;
+	return answer >> RT_ANSWER_RUN;
+}
+
+/* Sectors of a block, where the answer is one for blocks without a fixed place. */
+static __always_inline __u32 rt_answer_block(__u64 answer)
+{
+	return 1U << (answer >> RT_ANSWER_BLOCK & 7);
+}
+
+/* The same answer for at most so many sectors. */
+static __always_inline __u64 rt_answer_within(__u64 answer, __u64 run)
+{
+	if (answer >> RT_ANSWER_RUN <= run)
+		return answer;
+	return run << RT_ANSWER_RUN | (answer & 0xff);
 }
 
 /* Key of rt_learned: the block's first sector on its array. */
+enum { RT_LEARNED_ARRAY = 48 };
+
 static __always_inline __u64 rt_learned_key(__u32 array, __u64 sector)
 {
-	return (__u64)array << 48 | sector;
+	return (__u64)array << RT_LEARNED_ARRAY | sector;
 }
 
-static __always_inline __u32 rt_region(__u32 array, __u64 sector)
+static __always_inline __u64 rt_learned_sector(__u64 key)
 {
-	__u32 region = sector >> RT_REGION_SHIFT;
+	return key << (64 - RT_LEARNED_ARRAY) >> (64 - RT_LEARNED_ARRAY);
+}
 
-	return (region + array * 0x9e37) & (RT_REGIONS - 1);
+/* The entry of rt_regions that such a key falls into. */
+static __always_inline __u32 rt_region(__u64 key)
+{
+	__u32 region = rt_learned_sector(key) >> RT_REGION_SHIFT;
+
+	return (region + (__u32)(key >> RT_LEARNED_ARRAY) * 0x9e37) & (RT_REGIONS - 1);
 }
 
 static __always_inline __u64 rt_min(__u64 a, __u64 b)
@@ -45,40 +77,56 @@ static __always_inline __u64 rt_min(__u64 a, __u64 b)
 	return a < b ? a : b;
 }
 
-/* A block without a fixed place: learned, or file data. */
-static __always_inline __u64 rt_dynamic_origin(__u32 index, const struct rt_array *array,
-						      __u64 sector, __u64 run)
+/*
+ * A block without a fixed place: learned, or file data. code: the boundary's;
+ * into: sectors behind it.
+ */
+static __always_inline __u64 rt_dynamic_origin(__u32 index, __u32 code, __u32 op, __u64 sector,
+					       __u64 into, __u64 run)
 {
-	__u32 region = rt_region(index, sector);
-	__u64 key, *learned, into;
+	__u32 log = code & 7, block = 1U << log, region;
+	__u64 size = (__u64)log << RT_ANSWER_BLOCK, *learned;
+	__u64 key = rt_learned_key(index, sector);
 
+	/* what is discarded is nobody's any more */
+	if (op > RT_OP_WRITE)
+		return rt_answer(RT_ORIGIN_FILE_DATA, run) | size;
 	run = rt_min(run, (1ULL << RT_REGION_SHIFT) -
 			   (sector & ((1ULL << RT_REGION_SHIFT) - 1)));
+	region = rt_region(key);
 	learned = bpf_map_lookup_elem(&rt_regions, &region);
 	if (!learned || !*learned)
-		return rt_answer(RT_ORIGIN_FILE_DATA, run);
+		return rt_answer(RT_ORIGIN_FILE_DATA, run) | size;
 
-	into = (sector - array->block_phase) & (array->block_sectors - 1);
-	run = rt_min(run, array->block_sectors - into);
-	key = rt_learned_key(index, sector - into);
+	into &= block - 1;
+	run = rt_min(run, block - into);
+	key -= into;
 	learned = bpf_map_lookup_elem(&rt_learned, &key);
-	return rt_answer(learned ? *learned & 0xff : RT_ORIGIN_FILE_DATA, run ? run : 1);
+	return rt_answer(learned ? *learned & 0xff : RT_ORIGIN_FILE_DATA, run) | size;
 }
 
-/* Of a sector of an array; answers as rt_member_origin() does. */
+/* Of a sector of an array. */
 static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array *array,
-						    __u64 sector)
+					     __u64 sector, __u32 op)
 {
-	__u32 low, high, mid, origin;
-	__u64 *boundary, run;
+	__u32 low, high, mid, code, *bucket;
+	__u64 *boundary, at, run;
 	int i;
 
 	if (!array->nr_boundaries)
 		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
 
-	/* The last boundary at or before sector; the first one is at 0. */
-	low = array->first_boundary;
-	high = low + array->nr_boundaries;
+	/* Between two entries of the index, the last boundary at or before sector. */
+	mid = array->first_index + (__u32)(sector >> array->index_shift);
+	bucket = bpf_map_lookup_elem(&rt_index, &mid);
+	if (!bucket)
+		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
+	low = *bucket;
+	mid++;
+	bucket = bpf_map_lookup_elem(&rt_index, &mid);
+	if (!bucket)
+		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
+	high = *bucket + 1;
 	for (i = 0; i < RT_RANGE_STEPS; i++) {
 		if (high - low <= 1)
 			break;
@@ -94,7 +142,8 @@ static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array 
 	boundary = bpf_map_lookup_elem(&rt_boundaries, &low);
 	if (!boundary)
 		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
-	origin = *boundary & 0xff;
+	code = *boundary & 0xff;
+	at = *boundary >> RT_BOUNDARY_SHIFT;
 
 	run = 1ULL << 48;
 	if (low + 1 < array->first_boundary + array->nr_boundaries) {
@@ -103,9 +152,9 @@ static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array 
 		if (boundary)
 			run = (*boundary >> RT_BOUNDARY_SHIFT) - sector;
 	}
-	if (origin == RT_DYNAMIC)
-		return rt_dynamic_origin(index, array, sector, run);
-	return rt_answer(origin, run ? run : 1);
+	if (code >= RT_DYNAMIC)
+		return rt_dynamic_origin(index, code, op, sector, sector - at, run);
+	return rt_answer(code, run);
 }
 
 static __always_inline bool rt_inside(const struct rt_extent *e, __u64 sector)
@@ -129,11 +178,14 @@ static __always_inline __u64 rt_md_origin(const struct rt_member *m, __u64 secto
 	return rt_answer(RT_ORIGIN_RAW, 8 - (sector & 7));
 }
 
-/*
- * Of a sector of a member: the origin in the low 8 bits and, above them, for
- * how many sectors (1 or more) it holds.
- */
-static __always_inline __u64 rt_member_origin(__u32 index, __u64 sector)
+/* rt_member_origin() where it is rare: a place on the caller's stack less. */
+__u64 rt_origin_at(__u32 member, __u64 sector, __u32 op);
+
+/* Of a sector of an array that is itself a member of another: that one tells. */
+__u64 rt_upper_origin(__u32 array, __u64 sector, __u32 op);
+
+/* Of a sector of a member. */
+static __always_inline __u64 rt_member_origin(__u32 index, __u64 sector, __u32 op)
 {
 	struct rt_member *m = bpf_map_lookup_elem(&rt_members, &index);
 	struct rt_array *array;
@@ -146,11 +198,10 @@ static __always_inline __u64 rt_member_origin(__u32 index, __u64 sector)
 	at = sector - m->data_offset;
 	if (at >= m->data_sectors)
 		return rt_md_origin(m, sector);
-
 	a = m->array;
 	array = bpf_map_lookup_elem(&rt_arrays, &a);
-	if (!array)
-		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
+	if (!array || array->flags & RT_ARRAY_RESHAPING)
+		return rt_answer(RT_ORIGIN_UNKNOWN, 8);
 	rt_locate(&array->geometry, &m->slot, at, &place);
 	if (!place.run)
 		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
@@ -158,8 +209,11 @@ static __always_inline __u64 rt_member_origin(__u32 index, __u64 sector)
 		return rt_answer(RT_ORIGIN_RAW, place.run);
 	if (place.kind != RT_PLACE_DATA)
 		return rt_answer(RT_ORIGIN_PARITY, place.run);
-	found = rt_array_origin(a, array, place.sector);
-	return rt_answer(rt_answer_origin(found), rt_min(rt_answer_run(found), place.run));
+	if (array->upper)
+		found = rt_upper_origin(a, place.sector, op);
+	else
+		found = rt_array_origin(a, array, place.sector, op);
+	return rt_answer_within(found, place.run);
 }
 
 #endif

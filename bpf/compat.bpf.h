@@ -43,7 +43,13 @@ static __always_inline __u64 rt_bio_part_start(struct bio *bio)
 {
 	if (bpf_core_field_exists(struct bio___bi_disk, bi_disk))
 		return 0;
-	return bio->bi_bdev->bd_start_sect;
+	return BPF_CORE_READ(bio, bi_bdev, bd_start_sect);
+}
+
+/* Whether that can be told. */
+static __always_inline bool rt_bio_has_part(void)
+{
+	return !bpf_core_field_exists(struct bio___bi_disk, bi_disk);
 }
 
 /*

@@ -51,6 +51,34 @@ static __always_inline struct rt_dev *rt_dev_of(__u32 dev)
 	return bpf_map_lookup_elem(&rt_devs, &index);
 }
 
+/* The member that a sector of the disk belongs to. */
+static __always_inline struct rt_part *rt_part_at(struct rt_dev *d, __u64 sector)
+{
+	__u32 i;
+
+	for (i = 0; i < RT_DISK_PARTS; i++) {
+		if (i >= d->nr_parts)
+			break;
+		if (sector >= d->parts[i].start && sector < d->parts[i].end)
+			return &d->parts[i];
+	}
+	return NULL;
+}
+
+/* Of the array above: the origin whose durability was last asked for. */
+static __always_inline __u32 rt_member_flush_origin(__u32 member)
+{
+	struct rt_member *m = bpf_map_lookup_elem(&rt_members, &member);
+	__u64 *origin;
+	__u32 array;
+
+	if (!m)
+		return RT_ORIGIN_UNKNOWN;
+	array = m->array;
+	origin = bpf_map_lookup_elem(&rt_flush_origins, &array);
+	return origin ? *origin & 0xff : RT_ORIGIN_UNKNOWN;
+}
+
 static __always_inline __u32 rt_disk_number(struct gendisk *disk)
 {
 	return (__u32)disk->major << 20 | (__u32)disk->first_minor;

@@ -16,10 +16,9 @@ SEC("?tp_btf/ext4_free_blocks")
 int BPF_PROG(rt_free_blocks, struct inode *inode, __u64 block, unsigned long count, int flags)
 {
 	struct super_block *sb = inode->i_sb;
-	struct rt_array *array;
-	__u64 sector, key, *seen;
+	__u64 key, *seen;
 	struct rt_dev *d;
-	__u32 index, region, i;
+	__u32 index, region, size, i;
 
 	if (!(flags & RT_EXT4_FREE_BLOCKS_METADATA))
 		return 0;
@@ -27,18 +26,14 @@ int BPF_PROG(rt_free_blocks, struct inode *inode, __u64 block, unsigned long cou
 	if (!d || !d->fs_array)
 		return 0;
 	index = d->fs_array - 1;
-	array = bpf_map_lookup_elem(&rt_arrays, &index);
-	if (!array || !array->block_sectors)
-		return 0;
-	sector = d->fs_start + block * array->block_sectors;
+	size = sb->s_blocksize >> 9;
+	key = rt_learned_key(index, d->fs_start + block * size);
 	for (i = 0; i < RT_FREE_MAX && i < count; i++) {
-		region = rt_region(index, sector);
+		region = rt_region(key);
 		seen = bpf_map_lookup_elem(&rt_regions, &region);
-		if (seen && *seen) {
-			key = rt_learned_key(index, sector);
+		if (seen && *seen)
 			bpf_map_delete_elem(&rt_learned, &key);
-		}
-		sector += array->block_sectors;
+		key += size;
 	}
 	return 0;
 }

@@ -156,6 +156,8 @@ static __always_inline __u64 page_address(__u64 page)
 	if (rt_linear)
 		return page * scale + rt_linear;
 #ifdef __TARGET_ARCH_x86
+	if (rt_vmemmap_base == ~0ULL)
+		return 0;	/* hidden: a guess would read somebody else's memory */
 	if (rt_vmemmap_base && rt_page_offset_base) {
 		bpf_probe_read_kernel(&vmemmap, sizeof(vmemmap), (void *)rt_vmemmap_base);
 		bpf_probe_read_kernel(&offset, sizeof(offset), (void *)rt_page_offset_base);

@@ -29,10 +29,10 @@ static __always_inline __u64 rt_asked(__u32 pid, __u32 bytes)
 	return (__u64)pid << 32 | (__u64)((bytes >> 9) & 0xffffff) << 8 | RT_ORIGIN_UNKNOWN;
 }
 
-static __always_inline void rt_learn(__u32 array, __u64 sector, __u64 value)
+/* key: rt_learned_key() */
+static __always_inline void rt_learn(__u64 key, __u64 value)
 {
-	__u64 key = rt_learned_key(array, sector);
-	__u32 region = rt_region(array, sector);
+	__u32 region = rt_region(key);
 	__u64 *seen = bpf_map_lookup_elem(&rt_regions, &region);
 
 	if (seen && !*seen)

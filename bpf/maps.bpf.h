@@ -14,6 +14,18 @@ extern const volatile __u64 rt_dev_mult;	/* of the device index's hash */
 extern const volatile __u32 rt_rows_max;	/* entries of rt_rows */
 extern const volatile __u64 rt_vmemmap_base;	/* address of the variable; 0: none */
 extern const volatile __u64 rt_page_offset_base;
+extern const volatile __u32 rt_verdict_mask;	/* entries of rt_verdicts - 1 */
+/* Addresses of md's completion functions; ~0: none, or not to be had. */
+extern const volatile __u64 rt_raid5_end_read;
+extern const volatile __u64 rt_raid5_end_write;
+extern const volatile __u64 rt_raid10_end_read;
+extern const volatile __u64 rt_raid10_end_write;
+extern const volatile __u64 rt_crypt_end;	/* dm-crypt's */
+extern const volatile __u64 rt_sync_ends[RT_SYNC_ENDS];
+/* Bits of stripe_head.state; 0: not known. */
+extern const volatile __u64 rt_stripe_syncing;		/* STRIPE_SYNCING */
+extern const volatile __u64 rt_stripe_expanding;	/* STRIPE_EXPANDING */
+extern const volatile __u64 rt_stripe_expand_source;	/* STRIPE_EXPAND_SOURCE */
 
 /*
  * The devices that we watch, by hash of dev_t. Userspace picks rt_dev_mult so
@@ -69,6 +81,18 @@ struct rt_boundaries_map {
 	__type(value, __u64);
 };
 extern struct rt_boundaries_map rt_boundaries SEC(".maps");
+
+/*
+ * Entry i of an array's part: the boundary that sector i << index_shift lies
+ * behind. Makes a look-up cost the same on 1 GiB and on 100 TiB.
+ */
+struct rt_index_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);		/* set before load */
+	__type(key, __u32);
+	__type(value, __u32);
+};
+extern struct rt_index_map rt_index SEC(".maps");
 
 /*
  * Blocks without a fixed place whose kind we have seen: array << 48 | first
@@ -142,6 +166,29 @@ struct rt_costs_map {
 	__type(value, struct rt_cost);
 };
 extern struct rt_costs_map rt_costs SEC(".maps");
+
+/*
+ * Why md submitted a bio, by hash of the bio's address, from its submission to
+ * its completion. An array of a few ways an entry instead of a hash: no more
+ * are under way at a time than stripe caches hold, a fraction of it, so that
+ * one too many in an entry is next to impossible. Who is missing is unknown.
+ */
+struct rt_verdicts_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);		/* set before load */
+	__type(key, __u32);
+	__type(value, struct rt_verdicts);
+};
+extern struct rt_verdicts_map rt_verdicts SEC(".maps");
+
+/* Scratch, and memory from one bio of a stripe to the next. */
+struct rt_stripes_map {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rt_stripe);
+};
+extern struct rt_stripes_map rt_stripes SEC(".maps");
 
 /* Scratch of rt_walk_step(): too much for its stack and its arguments. */
 struct rt_walks_map {

@@ -13,6 +13,7 @@
 #include "count.bpf.h"
 #include "compat.bpf.h"
 #include "learn.bpf.h"
+#include "md.bpf.h"
 #include "tasks.bpf.h"
 
 enum {
@@ -108,7 +109,7 @@ static __always_inline __u32 flush_origin(const struct rt_array *array)
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	char comm[RT_COMM] = {};
 
-	if (!array->block_sectors)
+	if (!(array->flags & RT_ARRAY_EXT))
 		return RT_ORIGIN_RAW;
 	if (!(BPF_CORE_READ(task, flags) & RT_PF_KTHREAD))
 		return RT_ORIGIN_FILE_DATA;
@@ -135,46 +136,45 @@ enum { RT_LATER = 253 };
  * content. Of a read only this much is known until it completes, that it is no
  * file data: it is remembered with who asked for it.
  */
-static __always_inline __u32 learn_bio(__u32 index, const struct rt_array *array,
-				       __u64 bio, __u32 op, __u64 sector, __u32 size)
+static __always_inline __u32 learn_bio(__u64 bio, __u64 key, const struct rt_array *array,
+				       __u64 answer, __u32 op, __u32 size)
 {
-	__u32 block = array->block_sectors << 9, pid;
+	__u32 block = rt_answer_block(answer) << 9, pid;
 	__u64 found = rt_bio_metadata(bio, size < block ? size : block,
-				      array->geometry.array_sectors / array->block_sectors,
+				      array->geometry.array_sectors / rt_answer_block(answer),
 				      op == RT_OP_WRITE);
 
-	if (found == RT_NOT_METADATA)
+	if (found == RT_NOT_METADATA) {
+		/* asked for as metadata, never come, and now a file's */
+		if (rt_answer_origin(answer) == RT_ORIGIN_UNKNOWN)
+			bpf_map_delete_elem(&rt_learned, &key);
 		return RT_ORIGIN_FILE_DATA;
+	}
 	if (op == RT_OP_READ && found == RT_ORIGIN_UNKNOWN) {
 		pid = bpf_get_current_pid_tgid();
 		if (!bpf_map_lookup_elem(&rt_tasks, &pid))
 			note_task();
-		rt_learn(index, sector, rt_asked(pid, size));
+		rt_learn(key, rt_asked(pid, size));
 		return RT_LATER;
 	}
 	if (found == RT_ZEROES)
 		found = RT_ORIGIN_UNKNOWN;
 	if (size == block)
-		rt_learn(index, sector, found);
+		rt_learn(key, found);
 	return found;
 }
 
-/* arg: where the tracepoint's arguments hold the bio */
-static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg)
+/* A bio that a filesystem, or whoever else, sent to an array. */
+static __always_inline int on_array(struct bio *bio, __u64 address, __u32 index, __u64 sector)
 {
-	struct rt_dev_entry *e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
-	__u32 opf = bio->bi_opf, op, size, origin, index;
-	__u64 sector, address = 0;
-	struct rt_array *array;
+	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
+	__u32 opf = bio->bi_opf, op = rt_op_of(opf), size = bio->bi_iter.bi_size, origin;
+	__u64 found;
 
-	if (!e || !e->array)
-		return 0;
-	index = e->array - 1;
-	array = bpf_map_lookup_elem(&rt_arrays, &index);
 	if (!array)
 		return 0;
-	op = rt_op_of(opf);
-	size = bio->bi_iter.bi_size;
+	if (array->flags & RT_ARRAY_CRYPT && (__u64)bio->bi_end_io == rt_crypt_end)
+		return 0;	/* seen above dm-crypt */
 	if (!size) {
 		if (opf & RT_REQ_PREFLUSH) {
 			origin = flush_origin(array);
@@ -183,21 +183,49 @@ static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg
 		}
 		return 0;
 	}
-	/* On a partition of the array the sector is already the array's. */
-	sector = bio->bi_iter.bi_sector;
-	origin = rt_answer_origin(rt_array_origin(index, array, sector));
-	if (op <= RT_OP_WRITE && array->block_sectors &&
-	    (origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN)) {
-		/* as a number, see rt_bio_metadata() */
-		bpf_probe_read_kernel(&address, sizeof(address), arg);
-		origin = learn_bio(index, array, address, op, sector, size);
-	}
+	found = rt_array_origin(index, array, sector, op);
+	origin = rt_answer_origin(found);
+	if (op <= RT_OP_WRITE && array->flags & RT_ARRAY_EXT &&
+	    (origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN))
+		origin = learn_bio(address, rt_learned_key(index, sector), array, found, op, size);
 	if (origin == RT_LATER)
 		return 0;
 	if (opf & (RT_REQ_PREFLUSH | RT_REQ_FUA))
 		set_flush_origin(index, origin);
 	count_task(index, origin, op, size);
 	return 0;
+}
+
+/* arg: where the tracepoint's arguments hold the bio */
+static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg)
+{
+	struct rt_dev_entry *e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
+	/* On a partition of the device the sector is already the device's. */
+	__u64 sector = bio->bi_iter.bi_sector, address = 0;
+	struct rt_part *part;
+	struct rt_dev *d;
+	__u32 index;
+
+	if (!e || !(e->array || e->flags & (RT_DEV_JUDGED | RT_DEV_ABOVE)))
+		return 0;
+	/* as a number, see rt_bio_metadata() */
+	bpf_probe_read_kernel(&address, sizeof(address), arg);
+	index = e->array - 1;
+	if (e->flags & (RT_DEV_JUDGED | RT_DEV_ABOVE | RT_DEV_INNER)) {
+		index = e->index;
+		d = bpf_map_lookup_elem(&rt_devs, &index);
+		if (!d)
+			return 0;
+		if (!(e->flags & RT_DEV_ABOVE)) {
+			part = rt_part_at(d, sector);
+			if (part && part->flags)
+				rt_judge(address, rt_op_of(bio->bi_opf), part->array, part->flags);
+			return 0;
+		}
+		index = d->fs_array - 1;
+		sector += d->fs_start;
+	}
+	return on_array(bio, address, index, sector);
 }
 
 /* commit e8a676d61c07 ("block: simplify and extend the block_bio_merge tracepoint class") */

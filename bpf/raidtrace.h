@@ -17,20 +17,23 @@ enum rt_limits {
 	RT_DISK_PARTS = 15,	/* members on one disk */
 	RT_HIST_BUCKETS = 128,	/* as in src/model/hist.rs */
 	RT_CELLS = 256,		/* rt_row(): origin << 3 | operation */
-	RT_PIECES = 512,	/* pieces of a request that are looked up */
+	RT_PIECES = 2048,	/* pieces of a request that are looked up */
 	RT_REGIONS = 1 << 17,	/* of RT_REGION_SECTORS, see rt_regions */
 	RT_REGION_SHIFT = 11,	/* 1 MiB */
 	RT_RANGE_STEPS = 24,	/* binary search over up to 16M boundaries */
+	RT_VERDICT_WAYS = 4,	/* of each entry of rt_verdicts */
+	RT_SYNC_ENDS = 6,	/* completion functions of resync bios */
 	RT_COMM = 16,
 	RT_WORK = 32,		/* WORKER_DESC_LEN */
 	RT_TASK_SLOTS = 64,	/* a power of two */
 };
 
 /*
- * In the boundary table only: blocks that no fixed structure owns. Never
- * leaves the kernel side.
+ * In the boundary table only: blocks that no fixed structure owns, and their
+ * size: RT_DYNAMIC + log2 of its sectors, up to 31 for 64 KiB. Such a boundary
+ * is where a block begins. Never leaves the kernel side.
  */
-enum { RT_DYNAMIC = 31 };
+enum { RT_DYNAMIC = 24 };
 
 /* A boundary: from sector (v >> 8) of the array on, the origin is (v & 255). */
 enum { RT_BOUNDARY_SHIFT = 8 };
@@ -40,12 +43,27 @@ struct rt_part {
 	__u64 start;
 	__u64 end;
 	__u32 member;
-	__u32 pad;
+	__u16 array;
+	__u16 flags;		/* rt_part_flags */
+};
+
+/* Which of md's own bios a member can see. */
+enum rt_part_flags {
+	RT_PART_STRIPES = 1,	/* RAID 4/5/6: those of the stripe cache */
+	RT_PART_MIRROR = 2,	/* RAID 1/10: those of a resync */
+	RT_PART_RESHAPE = 4,	/* RAID 10 that is being reshaped */
+	RT_PART_ANY = 7,
 };
 
 enum rt_dev_flags {
 	/* request.start_time_ns is set for this disk (queue/iostats is 1) */
 	RT_DEV_START_TIME = 1,
+	/* above dm-crypt: the filesystem's bios are looked at here, as plain text */
+	RT_DEV_ABOVE = 2,
+	/* some part has a rt_part_flags that is judged as it is submitted */
+	RT_DEV_JUDGED = 4,
+	/* an array that is a member itself: its bios are that member's */
+	RT_DEV_INNER = 8,
 };
 
 /* A block device that we watch: a disk below, an array above, or both. */
@@ -53,6 +71,8 @@ struct rt_dev_entry {
 	__u32 dev;		/* major << 20 | minor; 0: slot not in use */
 	__u16 index;		/* into rt_devs */
 	__u16 array;		/* 1 + index into rt_arrays; 0: not an array */
+	__u32 flags;		/* rt_dev_flags */
+	__u32 pad;
 };
 
 struct rt_dev {
@@ -70,9 +90,18 @@ struct rt_array {
 	struct rt_geometry geometry;
 	__u32 first_boundary;
 	__u32 nr_boundaries;
-	/* where the filesystem's blocks start, and their size */
-	__u32 block_sectors;	/* power of two; 0: no ext filesystem on it */
-	__u32 block_phase;	/* first sector modulo block_sectors */
+	__u32 first_index;	/* into rt_index */
+	__u32 index_shift;	/* log2 of the sectors that an entry stands for */
+	__u32 upper;		/* 1 + index of the member that it is of another array */
+	__u32 flags;		/* rt_array_flags */
+	__u64 upper_start;	/* where that member begins on it */
+};
+
+enum rt_array_flags {
+	RT_ARRAY_EXT = 1,	/* an ext filesystem lies on it */
+	RT_ARRAY_RESHAPING = 2,	/* the geometry does not hold */
+	RT_ARRAY_CRYPT = 4,	/* below dm-crypt: what members carry is cipher text */
+	RT_ARRAY_QUIET = 8,	/* whole, and no resync: userspace keeps it up to date */
 };
 
 /* A stretch of a member that md itself uses. */
@@ -113,6 +142,28 @@ struct rt_walk {
 	__u32 origin;
 	__u32 first;		/* origin of the first piece */
 	__u32 pieces;
+	__u32 flags;		/* rt_part_flags, rt_walk_flags */
+	__u32 why;		/* of the current bio: see rt_why() */
+	__u32 busy;
+};
+
+enum rt_walk_flags { RT_WALK_FAILED = 1 << 8 };	/* the data has not come */
+
+/* Why md submitted bios that are under way; 0: free. See md.bpf.h. */
+struct rt_verdicts {
+	__u64 way[RT_VERDICT_WAYS];
+};
+
+/* The stripe that this CPU looked at last. Kernel side only. */
+struct rt_stripe {
+	__u64 sh;
+	__u64 bio;		/* the last of its bios */
+	__u32 op;
+	__u32 array;
+	__u32 wanted;		/* 1 + origin of the block that is read to be rebuilt */
+	__u32 total;		/* bytes dirtied */
+	__u32 bytes[32];	/* ... by each origin */
+	__u32 origins;		/* which of them are not 0 */
 	__u32 pad;
 };
 

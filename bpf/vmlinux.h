@@ -119,6 +119,8 @@ struct bio {
 	struct block_device *bi_bdev;
 	unsigned int bi_opf;
 	struct bvec_iter bi_iter;
+	u8 bi_status;
+	void *bi_end_io;
 	void *bi_private;
 	struct bio_vec *bi_io_vec;
 };
@@ -148,6 +150,32 @@ struct request {
 	struct bio *biotail;
 	struct list_head queuelist;
 	u64 start_time_ns;
+};
+
+/* drivers/md/raid5.h, in the BTF of the module raid456 */
+struct r5dev {
+	struct bio req, rreq;
+	struct bio *toread, *towrite, *written;
+	sector_t sector;
+	unsigned long flags;
+};
+
+enum r5dev_flags {
+	R5_Insync = 4,
+};
+
+struct stripe_head {
+	short pd_idx;
+	short qd_idx;
+	unsigned long state;
+	int disks;
+	struct stripe_head *batch_head;
+	struct r5dev dev[1];
+};
+
+/* drivers/md/raid10.h, in the BTF of the module raid10 */
+struct r10bio {
+	sector_t sector;
 };
 
 #pragma clang attribute pop

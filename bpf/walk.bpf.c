@@ -7,28 +7,27 @@
 #include "classify.bpf.h"
 #include "count.bpf.h"
 #include "learn.bpf.h"
+#include "md.bpf.h"
 #include "tasks.bpf.h"
 #include "walk.bpf.h"
 
 /*
  * What the read of a block has shown: to the task that asked, and to later IO.
  * Not inline: all frames of a call chain share 512 bytes of stack, and this
- * one's is not needed by the deepest.
+ * one's is not needed by the deepest. key: rt_learned_key().
  */
-__noinline int rt_told(__u32 array, __u64 sector, __u64 origin, __u32 remember)
+__noinline int rt_told(__u64 key, __u64 origin, __u32 remember)
 {
-	__u64 key = rt_learned_key(array, sector), *value, was;
+	__u64 *value = bpf_map_lookup_elem(&rt_learned, &key), was = value ? *value : 0;
 	struct rt_task_key task = {
-		.array = array,
+		.array = key >> RT_LEARNED_ARRAY,
 		.origin = origin,
 		.op = RT_OP_READ,
 	};
 	struct rt_task_io io = { .bios = 1 };
 
-	value = bpf_map_lookup_elem(&rt_learned, &key);
-	was = value ? *value : 0;
 	if (remember)
-		rt_learn(array, sector, origin);
+		rt_learn(key, origin);
 	else if (value && !(was & 0xff))
 		bpf_map_delete_elem(&rt_learned, &key);
 	task.pid = was >> 32;
@@ -39,25 +38,23 @@ __noinline int rt_told(__u32 array, __u64 sector, __u64 origin, __u32 remember)
 	return 0;
 }
 
-__u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u32 origin)
+__u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u64 answer)
 {
-	struct rt_member *m = bpf_map_lookup_elem(&rt_members, &member);
-	__u64 whole = rt_answer(origin, (__u32)extent >> 9), found, one, at;
-	__u32 a, size = extent, block;
+	__u32 size = extent, block = rt_answer_block(answer) << 9, one, a;
+	__u64 whole = rt_answer(rt_answer_origin(answer), size >> 9), key, found;
 	struct rt_array *array;
 	bool alone;
 
-	if (!m)
-		return whole;
-	a = m->array;
+	key = rt_member_to_array(member, sector);
+	a = key >> RT_LEARNED_ARRAY;
 	array = bpf_map_lookup_elem(&rt_arrays, &a);
-	if (!array || !array->block_sectors)
+	if (!array || !(array->flags & RT_ARRAY_EXT))
 		return whole;
-	block = array->block_sectors << 9;
 	one = size < block ? size : block;
 	found = rt_bio_metadata(bio, (extent >> 32) << 32 | one,
-				array->geometry.array_sectors / array->block_sectors, 1);
-	if (found == RT_NOT_METADATA && origin != RT_ORIGIN_UNKNOWN)
+				array->geometry.array_sectors / rt_answer_block(answer),
+				!(array->flags & RT_ARRAY_CRYPT));
+	if (found == RT_NOT_METADATA && rt_answer_origin(answer) != RT_ORIGIN_UNKNOWN)
 		return whole;
 	/*
 	 * One block alone is what ext4 asked for. More are read ahead, or by
@@ -70,8 +67,9 @@ __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u32 
 		found = RT_ORIGIN_UNKNOWN;	/* md's copy, say: its page tells nothing */
 	else if (found == RT_ZEROES || (found == RT_ORIGIN_OTHER_METADATA && !alone))
 		found = alone ? RT_ORIGIN_UNKNOWN : RT_ORIGIN_FILE_DATA;
-	at = rt_member_to_array(member, sector);
-	rt_told(a, at, found, alone && one == block && found != RT_ORIGIN_UNKNOWN);
+	/* below dm-crypt the one above it tells */
+	if (!(array->flags & RT_ARRAY_CRYPT))
+		rt_told(key, found, alone && one == block && found != RT_ORIGIN_UNKNOWN);
 	return rt_answer(found, one >> 9);
 }
 
@@ -85,6 +83,27 @@ static __always_inline void add_bytes(__u32 member, __u32 origin, __u32 op, __u6
 		count_loss(rows);
 }
 
+/* The next bio of the request; false when there is none. */
+static __always_inline bool next_bio(struct rt_walk *w)
+{
+	struct bio *bio = (struct bio *)w->bio;
+
+	if (!bio || !w->left)
+		return false;
+	w->size = BPF_CORE_READ(bio, bi_iter.bi_size);
+	w->sector = BPF_CORE_READ(bio, bi_iter.bi_sector) - w->start;
+	w->current = w->bio;
+	w->offset = 0;
+	w->bio = (__u64)BPF_CORE_READ(bio, bi_next);
+	if (w->size > w->left)
+		w->size = w->left;
+	w->left -= w->size;
+	w->why = RT_BY_ADDRESS;
+	if (w->flags & RT_PART_ANY)
+		w->why = rt_why(w->current, (__u64)BPF_CORE_READ(bio, bi_end_io), w->flags);
+	return w->size;
+}
+
 /*
  * The next piece of a merged request: up to where its bio or its origin ends.
  * Returns 1 when there is none. A function of its own, on a structure in
@@ -94,37 +113,29 @@ __noinline int rt_walk_step(void)
 {
 	__u32 zero = 0, origin;
 	struct rt_walk *w = bpf_map_lookup_elem(&rt_walks, &zero);
-	struct bio *bio;
 	__u64 found, bytes, run;
 
-	if (!w)
+	if (!w || (!w->size && !next_bio(w)))
 		return 1;
-	if (!w->size) {
-		bio = (struct bio *)w->bio;
-		if (!bio || !w->left)
-			return 1;
-		w->size = BPF_CORE_READ(bio, bi_iter.bi_size);
-		w->sector = BPF_CORE_READ(bio, bi_iter.bi_sector) - w->start;
-		w->current = w->bio;
-		w->offset = 0;
-		w->bio = (__u64)BPF_CORE_READ(bio, bi_next);
-		if (w->size > w->left)
-			w->size = w->left;
-		if (!w->size)
-			return 1;
-		w->left -= w->size;
-	}
-	found = rt_member_origin(w->member, w->sector);
-	origin = rt_answer_origin(found);
-	run = rt_answer_run(found);
-	bytes = run < (w->size >> 9) ? run << 9 : w->size;
-	if (asks_content(w->op, origin)) {
-		found = rt_read_origin(w->current, w->member, w->sector, w->offset << 32 | bytes,
-				       origin);
+	if (w->why != RT_BY_ADDRESS) {
+		origin = w->why;
+		bytes = w->size;
+	} else {
+		found = rt_member_origin(w->member, w->sector, w->op);
 		origin = rt_answer_origin(found);
-		bytes = rt_answer_run(found) << 9;
-		if (!bytes || bytes > w->size)
-			return 1;
+		run = rt_answer_run(found);
+		bytes = run < (w->size >> 9) ? run << 9 : w->size;
+		if (asks_content(w->op, origin)) {
+			if (w->flags & RT_WALK_FAILED)
+				found = rt_answer(RT_ORIGIN_UNKNOWN, bytes >> 9);
+			else
+				found = rt_read_origin(w->current, w->member, w->sector,
+						       w->offset << 32 | bytes, found);
+			origin = rt_answer_origin(found);
+			bytes = rt_answer_run(found) << 9;
+			if (!bytes || bytes > w->size)
+				return 1;
+		}
 	}
 	if (!w->pieces)
 		w->first = origin;
@@ -142,18 +153,24 @@ __noinline int rt_walk_step(void)
 	return 0;
 }
 
-__u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 op, __u32 bytes)
+__u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes)
 {
-	__u32 zero = 0, i;
+	__u32 zero = 0, op = how & ((1 << RT_WALK_FLAGS) - 1), i;
 	struct rt_walk *w = bpf_map_lookup_elem(&rt_walks, &zero);
 
-	if (!w)
+	if (!w || w->busy) {
+		/* 5.10 lets an interrupt's completion run in the middle of another's */
+		add_bytes(member, RT_ORIGIN_UNKNOWN, op, bytes);
+		count_loss(pieces);
 		return RT_ORIGIN_UNKNOWN;
+	}
 	__builtin_memset(w, 0, sizeof(*w));
+	w->busy = 1;
 	w->bio = bio;
 	w->member = member;
 	w->start = start;
 	w->op = op;
+	w->flags = how >> RT_WALK_FLAGS;
 	w->left = bytes;
 	for (i = 0; i < RT_PIECES; i++) {
 		if (rt_walk_step())
@@ -165,5 +182,6 @@ __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 op, __u32 bytes)
 		add_bytes(member, RT_ORIGIN_UNKNOWN, op, w->left + w->size);
 		count_loss(pieces);
 	}
+	w->busy = 0;
 	return w->first;
 }

@@ -13,14 +13,21 @@ static __always_inline bool asks_content(__u32 op, __u32 origin)
  * A read of blocks that nothing is known about. Their content has just
  * arrived, and what the block device's page cache asked for may be metadata:
  * block by block, for ext4_readdir() reads ahead over whatever lies there.
- * extent is as in rt_bio_metadata(); answers like rt_member_origin().
+ * extent is as in rt_bio_metadata(), answer that of rt_member_origin(), which
+ * the result is like.
  */
-__u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u32 origin);
+__u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u64 answer);
+
+/* What the read of a block has shown: to the task that asked, and to later IO. */
+int rt_told(__u64 key, __u64 origin, __u32 remember);
 
 /*
  * A request of several bios or several origins: adds each origin's bytes,
- * returns the first one. start: of the member on its disk.
+ * returns the first one. start: of the member on its disk; how: operation and,
+ * from RT_WALK_FLAGS on, rt_part_flags and rt_walk_flags.
  */
-__u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 op, __u32 bytes);
+enum { RT_WALK_FLAGS = 8 };
+
+__u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes);
 
 #endif

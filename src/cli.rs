@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(name = "raidtrace", version, max_term_width = 100)]
 pub struct Cli {
-    /// When it fails, print what libbpf and the kernel's verifier said
+    /// Print at the end what libbpf and the kernel's verifier said, and how long the programs are
     #[arg(short, long, global = true)]
     pub verbose: bool,
 

@@ -11,14 +11,14 @@ fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Top(args) => top::command::run(args),
     };
+    if cli.verbose {
+        for line in raidtrace::probe::log() {
+            eprintln!("{}", top::text::clean(&line));
+        }
+    }
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            if cli.verbose {
-                for line in raidtrace::probe::log() {
-                    eprintln!("{}", top::text::clean(&line));
-                }
-            }
             // One line: what, why, and what to do. Names in it may come from anywhere.
             eprintln!("raidtrace: {}", top::text::clean(&format!("{error:#}")));
             ExitCode::FAILURE

@@ -7,15 +7,16 @@ use crate::ext4::Range;
 use crate::host::Segment;
 use crate::origin::Origin;
 
-/// Marks blocks that no fixed structure owns (`RT_DYNAMIC` of `bpf/raidtrace.h`).
-pub const DYNAMIC: u8 = 31;
+/// Marks blocks that no fixed structure owns (`RT_DYNAMIC` of `bpf/raidtrace.h`): plus log2 of the sectors of a block, which
+/// is up to 7 (64 KiB).
+pub const DYNAMIC: u8 = 24;
 
 /// From `sector` of the array on, the origin is `code` ([`Origin`] or [`DYNAMIC`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Boundary {
     /// Array sector.
     pub sector: u64,
-    /// Number of the origin, or [`DYNAMIC`].
+    /// Number of the origin, or [`DYNAMIC`] and more.
     pub code: u8,
 }
 
@@ -87,6 +88,7 @@ fn push(table: &mut Vec<Boundary>, sector: u64, code: u8) {
 
 /// The ranges of `fs` and the dynamic gaps between them, as far as they lie in `segment`.
 fn project(fs: &Placed<'_>, segment: &Segment, out: &mut Vec<(u64, u64, u8)>) {
+    let dynamic = DYNAMIC + fs.block_sectors.max(1).ilog2().min(7) as u8;
     let from = segment.fs_sector;
     let to = segment
         .fs_sector
@@ -110,16 +112,47 @@ fn project(fs: &Placed<'_>, segment: &Segment, out: &mut Vec<(u64, u64, u8)>) {
         if first >= to {
             break;
         }
-        put(gap, first, DYNAMIC);
+        put(gap, first, dynamic);
         put(first, last, range.origin as u8);
         gap = last.max(gap);
     }
-    put(gap, to, DYNAMIC);
+    put(gap, to, dynamic);
+}
+
+/// What makes a look-up in a table cost the same however many boundaries it has: the boundary (its place in `table`) that
+/// the sector `i << shift` lies behind, for each `i` up to the end of the array and one more.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Index {
+    /// Places in the table.
+    pub entries: Vec<u32>,
+    /// log2 of the sectors that an entry stands for.
+    pub shift: u32,
+}
+
+impl Index {
+    /// About two entries a boundary, at most 2^20 (4 MiB).
+    pub fn new(table: &[Boundary], sectors: u64) -> Self {
+        let wanted = (table.len() as u64 * 2).clamp(1, 1 << 20);
+        let mut shift = 0;
+        while sectors >> shift > wanted {
+            shift += 1;
+        }
+        let mut entries = Vec::new();
+        let mut at = 0;
+        for i in 0..=(sectors >> shift) + 1 {
+            let sector = i << shift;
+            while table.get(at + 1).is_some_and(|b| b.sector <= sector) {
+                at += 1;
+            }
+            entries.push(at as u32);
+        }
+        Self { entries, shift }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Boundary, DYNAMIC, Placed, boundaries};
+    use super::{Boundary, DYNAMIC, Index, Placed, boundaries};
     use crate::ext4::Range;
     use crate::host::Segment;
     use crate::origin::Origin;
@@ -159,10 +192,10 @@ mod tests {
             codes(&table),
             [
                 (0, Origin::Superblock as u8),
-                (8, DYNAMIC),
+                (8, DYNAMIC + 3),
                 (80, Origin::BlockBitmap as u8),
                 (96, Origin::InodeBitmap as u8),
-                (112, DYNAMIC),
+                (112, DYNAMIC + 3),
                 (800, RAW),
             ]
         );
@@ -193,9 +226,9 @@ mod tests {
             [
                 (0, RAW),
                 (2048, Origin::InodeTable as u8),
-                (2056, DYNAMIC),
+                (2056, DYNAMIC + 3),
                 (2760, RAW),
-                (5000, DYNAMIC),
+                (5000, DYNAMIC + 3),
                 (5080, Origin::InodeTable as u8),
                 (5088, RAW),
             ]
@@ -235,9 +268,17 @@ mod tests {
                 .map(|s| (probe - s.array_sector + s.fs_sector) / 8);
             let want = match fs {
                 None => RAW,
-                Some(b) => ranges.iter().find(|r| (r.first..r.end()).contains(&b)).map_or(DYNAMIC, |r| r.origin as u8),
+                Some(b) => ranges.iter().find(|r| (r.first..r.end()).contains(&b)).map_or(DYNAMIC + 3, |r| r.origin as u8),
             };
             prop_assert_eq!(got, want);
+
+            // As the kernel side looks it up.
+            let end = offset + 2 * sectors + 200;
+            let index = Index::new(&table, end);
+            let at = (probe.min(end) >> index.shift) as usize;
+            let (low, high) = (index.entries[at] as usize, index.entries[at + 1] as usize);
+            let found = low + table[low..=high].partition_point(|b| b.sector <= probe.min(end)) - 1;
+            prop_assert_eq!(found, table.partition_point(|b| b.sector <= probe.min(end)) - 1);
         }
     }
 }

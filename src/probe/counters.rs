@@ -5,8 +5,9 @@ use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{MapCore as _, MapFlags};
 
 use super::load::{COST_SHIFT, Probe, program_stats};
+use super::tables::ARRAY_QUIET;
 use super::wire::{
-    Wire, rt_cost, rt_loss, rt_member_rows, rt_row, rt_task, rt_task_io, rt_task_key,
+    Wire, rt_array, rt_cost, rt_loss, rt_member_rows, rt_row, rt_task, rt_task_io, rt_task_key,
     rt_task_pending,
 };
 use crate::model::counters::{CellCounters, CellKey, CostCounters, Counters, TaskKey, TaskName};
@@ -167,6 +168,25 @@ impl Probe {
                 counters.overhead.bpf_events += runs;
                 counters.lost.missed += missed;
             }
+        }
+        Ok(())
+    }
+
+    /// Tells the kernel side whether an array is whole and idle, where it has no types to see for itself.
+    pub fn quiet(&self, array: u32, quiet: bool) -> Result<()> {
+        let map = &self.skel.maps.rt_arrays;
+        let found = map.lookup(array.bytes(), MapFlags::ANY)?;
+        let Some(mut wire) = found.and_then(|b| rt_array::read(&b)) else {
+            return Ok(());
+        };
+        let flags = if quiet {
+            wire.flags | ARRAY_QUIET
+        } else {
+            wire.flags & !ARRAY_QUIET
+        };
+        if flags != wire.flags {
+            wire.flags = flags;
+            map.update(array.bytes(), wire.bytes(), MapFlags::ANY)?;
         }
         Ok(())
     }

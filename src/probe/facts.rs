@@ -7,6 +7,8 @@ use libbpf_rs::ReferencesType as _;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{FuncProto, Ptr, Typedef};
 
+use super::md::Md;
+
 /// Facts only; the rules are in `plan`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
@@ -22,8 +24,12 @@ pub struct Facts {
     pub free_blocks: Option<usize>,
     /// ext4 is a module whose types are known; its tracepoints cannot be counted up front.
     pub ext4_module_btf: bool,
+    /// `block_bio_complete(q, bio)`.
+    pub bio_complete: Option<usize>,
+    /// What md's modules tell.
+    pub md: Md,
     /// Addresses of the variables `vmemmap_base` and `page_offset_base` (x86-64 with a memory layout
-    /// that moves); 0 where there are none or their addresses are hidden.
+    /// that moves); 0 where there are none, `u64::MAX` where their addresses are hidden.
     pub vmemmap_base: u64,
     /// The other one.
     pub page_offset_base: u64,
@@ -42,28 +48,36 @@ impl Facts {
                 .lines()
                 .map_while(Result::ok)
             {
-                let mut fields = line.split(' ');
-                let (address, name) = (fields.next(), fields.nth(1));
-                let place = match name {
-                    Some("vmemmap_base") => &mut facts.vmemmap_base,
-                    Some("page_offset_base") => &mut facts.page_offset_base,
-                    _ => continue,
-                };
-                *place = address
+                // ffffffffc0a81230 t end_sync_read	[raid1]
+                let mut fields = line.split_ascii_whitespace();
+                let (address, name) = (fields.next(), fields.nth(1).unwrap_or(""));
+                let address = address
                     .and_then(|a| u64::from_str_radix(a, 16).ok())
                     .unwrap_or(0);
+                match name {
+                    // 0: hidden, which is not "this kernel has no such variable"
+                    "vmemmap_base" => facts.vmemmap_base = known(address),
+                    "page_offset_base" => facts.page_offset_base = known(address),
+                    _ => facts.md.symbol(name, fields.next().unwrap_or(""), address),
+                }
             }
         }
         let Ok(btf) = Btf::from_vmlinux() else {
             return facts;
         };
         facts.btf = true;
+        facts.md.stripe_states();
         facts.rq_issue = arguments(&btf, "block_rq_issue");
         facts.rq_complete = arguments(&btf, "block_rq_complete");
         facts.bio_queue = arguments(&btf, "block_bio_queue");
+        facts.bio_complete = arguments(&btf, "block_bio_complete");
         facts.free_blocks = arguments(&btf, "ext4_free_blocks");
         facts
     }
+}
+
+fn known(address: u64) -> u64 {
+    if address == 0 { u64::MAX } else { address }
 }
 
 /// `btf_trace_X` is a pointer to the prototype of X's probes: `void *__data`, then X's arguments.

@@ -18,6 +18,8 @@ use super::wire::{Wire, rt_row};
 const ROWS_PER_MEMBER: u32 = 32;
 /// Fewer than this would lose the usual ones.
 const ROWS_LEAST: u32 = 12;
+/// Entries for verdicts on bios that are under way, four each: a power of two, many times what a stripe cache submits at once.
+const VERDICTS: u32 = 1 << 14;
 /// Kernel memory for rows, all CPUs, beyond which members get fewer.
 const ROWS_BYTES: usize = 128 << 20;
 
@@ -129,6 +131,7 @@ impl Probe {
         put(&maps.rt_arrays, &tables.arrays)?;
         put(&maps.rt_members, &tables.members)?;
         put(&maps.rt_boundaries, &tables.boundaries)?;
+        put(&maps.rt_index, &tables.boundary_index)?;
         for (slot, entry) in &tables.index {
             maps.rt_dev_index
                 .update(slot.bytes(), entry.bytes(), MapFlags::ANY)?;
@@ -146,6 +149,16 @@ impl Probe {
                 .context("a program of the plan is not in the object")?;
             match program.attach() {
                 Ok(link) => {
+                    if let Some(info) = program_info(&program) {
+                        // 0 before 5.16, which does not count them.
+                        keep(
+                            PrintLevel::Info,
+                            format!(
+                                "{}: {} instructions verified, {} bytes",
+                                choice.program, info.verified_insns, info.jited_prog_len
+                            ),
+                        );
+                    }
                     self._links.push(link);
                     self.programs.push(choice.program);
                 }
@@ -201,6 +214,16 @@ fn load(plan: &Plan, facts: &Facts, tables: &Tables) -> Result<RaidtraceSkel<'st
     rodata.rt_rows_max = rows(tables);
     rodata.rt_vmemmap_base = facts.vmemmap_base;
     rodata.rt_page_offset_base = facts.page_offset_base;
+    rodata.rt_verdict_mask = if tables.judged { VERDICTS - 1 } else { 0 };
+    rodata.rt_raid5_end_read = facts.md.raid5_end_read;
+    rodata.rt_raid5_end_write = facts.md.raid5_end_write;
+    rodata.rt_raid10_end_read = facts.md.raid10_end_read;
+    rodata.rt_raid10_end_write = facts.md.raid10_end_write;
+    rodata.rt_crypt_end = facts.md.crypt_end;
+    rodata.rt_sync_ends = facts.md.sync_ends;
+    rodata.rt_stripe_syncing = facts.md.stripe_syncing;
+    rodata.rt_stripe_expanding = facts.md.stripe_expanding;
+    rodata.rt_stripe_expand_source = facts.md.stripe_expand_source;
 
     let resize = |map: &mut OpenMapMut<'_>, n: usize| map.set_max_entries(n.max(1) as u32);
     resize(&mut open.maps.rt_arrays, tables.arrays.len())?;
@@ -209,6 +232,11 @@ fn load(plan: &Plan, facts: &Facts, tables: &Tables) -> Result<RaidtraceSkel<'st
     resize(&mut open.maps.rt_costs, tables.arrays.len() << COST_SHIFT)?;
     resize(&mut open.maps.rt_member_rows, tables.members.len())?;
     resize(&mut open.maps.rt_boundaries, tables.boundaries.len())?;
+    resize(&mut open.maps.rt_index, tables.boundary_index.len())?;
+    resize(
+        &mut open.maps.rt_verdicts,
+        if tables.judged { VERDICTS as usize } else { 1 },
+    )?;
     resize(&mut open.maps.rt_inflights, tables.slots as usize)?;
     resize(&mut open.maps.rt_rows, rows(tables) as usize)?;
 
@@ -242,6 +270,11 @@ fn enable_stats() -> Option<OwnedFd> {
 
 /// Run time in ns, runs, and runs skipped because of recursion, of a loaded program.
 pub(super) fn program_stats(program: &impl std::os::fd::AsFd) -> Option<(u64, u64, u64)> {
+    let info = program_info(program)?;
+    Some((info.run_time_ns, info.run_cnt, info.recursion_misses))
+}
+
+fn program_info(program: &impl std::os::fd::AsFd) -> Option<libbpf_rs::libbpf_sys::bpf_prog_info> {
     let mut info = libbpf_rs::libbpf_sys::bpf_prog_info::default();
     let mut len = std::mem::size_of_val(&info) as u32;
     // SAFETY: `info` is zeroed, so that it asks for no arrays, and `len` is its size.
@@ -252,5 +285,5 @@ pub(super) fn program_stats(program: &impl std::os::fd::AsFd) -> Option<(u64, u6
             &raw mut len,
         )
     };
-    (err == 0).then_some((info.run_time_ns, info.run_cnt, info.recursion_misses))
+    (err == 0).then_some(info)
 }

@@ -5,12 +5,13 @@ mod boundaries;
 mod counters;
 mod facts;
 mod load;
+mod md;
 mod plan;
 pub mod tables;
 
 pub use facts::Facts;
 pub use load::{Probe, log};
-pub use plan::{Plan, plan};
+pub use plan::{Need, Plan, plan};
 
 #[allow(
     missing_docs,

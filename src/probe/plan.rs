@@ -13,6 +13,17 @@ pub struct Choice {
     pub gives: &'static str,
 }
 
+/// What the arrays at hand ask for beyond requests on disks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Need {
+    /// One is a RAID 4, 5 or 6.
+    pub stripes: bool,
+    /// One is a RAID 1 or 10.
+    pub mirrors: bool,
+    /// One is a member of another, or below dm-crypt.
+    pub bio_based: bool,
+}
+
 /// What to load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
@@ -47,8 +58,14 @@ const FREE: Choice = Choice {
     gives: "directory, extent_tree and xattr blocks that were freed",
 };
 
+const BIO_COMPLETE: Choice = Choice {
+    program: "rt_bio_complete",
+    required: false,
+    gives: "IO of arrays that are members of others, and directory, extent_tree and xattr blocks read through dm-crypt",
+};
+
 /// Decides. `Err` is one line: what is missing, why, and what to do.
-pub fn plan(facts: &Facts) -> Result<Plan, String> {
+pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
     if !facts.btf {
         return Err(
             "this kernel does not describe its types (no /sys/kernel/btf/vmlinux): raidtrace needs \
@@ -101,6 +118,33 @@ pub fn plan(facts: &Facts) -> Result<Plan, String> {
                 .to_owned(),
         );
     }
+    if need.bio_based {
+        match facts.bio_complete {
+            Some(2) => plan.programs.push(BIO_COMPLETE),
+            _ => plan.notes.push(format!(
+                "no {}: the tracepoint block_bio_complete is not as raidtrace knows it",
+                BIO_COMPLETE.gives
+            )),
+        }
+    }
+    let hidden = "the kernel hides the addresses of its functions even from root (kernel.kptr_restrict is 2): \
+                  sysctl kernel.kptr_restrict=1";
+    if need.stripes && !facts.md.knows_stripes() {
+        plan.notes.push(format!(
+            "RAID 4/5/6: why md reads is not known: reads of its stripe cache are rmw_read while the array is whole \
+             and idle, and unknown otherwise ({})",
+            if facts.md.hidden {
+                hidden
+            } else {
+                "this kernel does not describe the types of its modules (no /sys/kernel/btf/raid456)"
+            }
+        ));
+    }
+    if need.mirrors && !facts.md.knows_sync() && facts.md.hidden {
+        plan.notes.push(format!(
+            "RAID 1/10: a resync cannot be told from what users do ({hidden})"
+        ));
+    }
     Ok(plan)
 }
 
@@ -134,7 +178,8 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use super::{Facts, plan};
+    use super::super::md::Md;
+    use super::{Facts, Need, plan};
 
     const MODERN: Facts = Facts {
         btf: true,
@@ -143,12 +188,30 @@ mod tests {
         bio_queue: Some(1),
         free_blocks: Some(4),
         ext4_module_btf: false,
+        bio_complete: Some(2),
+        md: Md {
+            raid5_end_read: 1,
+            raid5_end_write: 1,
+            raid10_end_read: 1,
+            raid10_end_write: 1,
+            crypt_end: 1,
+            sync_ends: [1; 6],
+            stripe_syncing: 8,
+            stripe_expanding: 16,
+            stripe_expand_source: 32,
+            hidden: false,
+        },
         vmemmap_base: 0,
         page_offset_base: 0,
     };
+    const PLAIN: Need = Need {
+        stripes: false,
+        mirrors: false,
+        bio_based: false,
+    };
 
     fn names(facts: &Facts) -> Vec<&'static str> {
-        plan(facts)
+        plan(facts, PLAIN)
             .unwrap()
             .programs
             .iter()
@@ -167,7 +230,7 @@ mod tests {
                 "rt_free_blocks"
             ]
         );
-        assert!(plan(&MODERN).unwrap().notes.is_empty());
+        assert!(plan(&MODERN, PLAIN).unwrap().notes.is_empty());
     }
 
     #[test]
@@ -186,7 +249,7 @@ mod tests {
             free_blocks: None,
             ..MODERN
         };
-        let plan = plan(&facts).unwrap();
+        let plan = plan(&facts, PLAIN).unwrap();
         assert_eq!(plan.programs.len(), 2);
         assert_eq!(plan.notes.len(), 2);
     }
@@ -194,7 +257,7 @@ mod tests {
     #[test]
     fn without_btf_or_requests_it_says_what_to_do() {
         assert!(
-            plan(&Facts::default())
+            plan(&Facts::default(), PLAIN)
                 .unwrap_err()
                 .contains("CONFIG_DEBUG_INFO_BTF")
         );
@@ -202,12 +265,12 @@ mod tests {
             rq_issue: Some(2),
             ..MODERN
         };
-        assert!(plan(&old).unwrap_err().contains("has 2 arguments"));
+        assert!(plan(&old, PLAIN).unwrap_err().contains("has 2 arguments"));
     }
 
     #[test]
     fn only_optional_programs_can_be_dropped() {
-        let mut p = plan(&MODERN).unwrap();
+        let mut p = plan(&MODERN, PLAIN).unwrap();
         assert!(!p.without("rt_rq_issue", "EPERM"));
         assert_eq!(p.last_optional(), Some("rt_free_blocks"));
         assert!(p.without("rt_free_blocks", "EPERM"));

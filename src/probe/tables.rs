@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::boundaries::{Placed, boundaries};
+use super::boundaries::{Index, Placed, boundaries};
+use super::plan::Need;
 use super::wire::{rt_array, rt_dev, rt_dev_entry, rt_extent, rt_member, rt_part};
 use crate::host::{Array, Member};
 use crate::raid::{Geometry, Level, Params};
@@ -16,6 +17,21 @@ const DISK_PARTS: usize = 15;
 const SLOTS: u32 = 1 << 22;
 /// md writes its superblock 4 KiB at a time on disks with 4 KiB blocks (md.c, super_1_load).
 const SUPERBLOCK_SECTORS: u64 = 8;
+
+/// `enum rt_array_flags`.
+const ARRAY_EXT: u32 = 1;
+const ARRAY_RESHAPING: u32 = 2;
+const ARRAY_CRYPT: u32 = 4;
+pub(super) const ARRAY_QUIET: u32 = 8;
+/// `enum rt_dev_flags`.
+const DEV_START_TIME: u32 = 1;
+const DEV_ABOVE: u32 = 2;
+const DEV_JUDGED: u32 = 4;
+const DEV_INNER: u32 = 8;
+/// `enum rt_part_flags`.
+const PART_STRIPES: u16 = 1;
+const PART_MIRROR: u16 = 2;
+const PART_RESHAPE: u16 = 4;
 
 /// By device number: 1 + number of the array that it is (0: none), and the device.
 type Watched = BTreeMap<u32, (u16, rt_dev)>;
@@ -34,6 +50,12 @@ pub struct Tables {
     pub(crate) members: Vec<rt_member>,
     /// All arrays' boundaries, one after the other.
     pub(crate) boundaries: Vec<u64>,
+    /// Where in `boundaries` to begin looking, array by array.
+    pub(crate) boundary_index: Vec<u32>,
+    /// Some member's bios have to be judged as they are submitted.
+    pub(crate) judged: bool,
+    /// What has to be traced beyond requests on disks.
+    pub need: Need,
     /// In-flight slots of all disks.
     pub(crate) slots: u32,
     /// What does not work and why.
@@ -70,8 +92,27 @@ impl Tables {
         }
         let entries: Vec<rt_dev_entry> = (0..)
             .zip(&devs)
-            .map(|(index, (&dev, &(array, _)))| rt_dev_entry { dev, index, array })
+            .map(|(index, (&dev, &(array, d)))| rt_dev_entry {
+                dev,
+                index,
+                array,
+                flags: d.flags,
+                pad: 0,
+            })
             .collect();
+        tables.judged = devs.values().any(|(_, d)| d.flags & DEV_JUDGED != 0);
+        let part = |flag| {
+            devs.values()
+                .flat_map(|(_, d)| &d.parts)
+                .any(|p| p.flags & flag != 0)
+        };
+        tables.need = Need {
+            stripes: part(PART_STRIPES),
+            mirrors: part(PART_MIRROR),
+            bio_based: devs
+                .values()
+                .any(|(_, d)| d.flags & (DEV_ABOVE | DEV_INNER) != 0),
+        };
         tables.devs = devs.into_values().map(|(_, dev)| dev).collect();
         tables.hash(&entries)?;
         Ok(tables)
@@ -119,21 +160,31 @@ impl Tables {
             })
             .collect();
         let table = boundaries(&placed);
-        let block_sectors = placed.iter().map(|p| p.block_sectors).min().unwrap_or(0) as u32;
-        let first = placed.iter().find_map(|p| p.segments.first());
+        let index = Index::new(&table, array.sectors);
+        let first_boundary = self.boundaries.len() as u32;
+        let reshaping = array.reshape_position.is_some();
+        let crypt = array
+            .filesystems
+            .iter()
+            .any(|fs| fs.stack.iter().any(|s| s.starts_with("dm-crypt")));
         self.arrays.push(rt_array {
             geometry: geometry.map(super::wire::geometry).unwrap_or_default(),
-            first_boundary: self.boundaries.len() as u32,
+            first_boundary,
             nr_boundaries: if geometry.is_some() {
                 table.len() as u32
             } else {
                 0
             },
-            block_sectors,
-            block_phase: first.map_or(0, |s| {
-                (s.array_sector % u64::from(block_sectors.max(1))) as u32
-            }),
+            first_index: self.boundary_index.len() as u32,
+            index_shift: index.shift,
+            upper: 0,
+            flags: if known.is_empty() { 0 } else { ARRAY_EXT }
+                | if reshaping { ARRAY_RESHAPING } else { 0 }
+                | if crypt { ARRAY_CRYPT } else { 0 },
+            upper_start: 0,
         });
+        self.boundary_index
+            .extend(index.entries.iter().map(|e| first_boundary + e));
         self.boundaries.extend(table.into_iter().map(|b| b.wire()));
         for (fs, _) in known {
             // With several segments a freed block would need the whole mapping: not followed.
@@ -143,6 +194,9 @@ impl Tables {
                 let d = &mut devs.entry(fs.dev.kernel()).or_default().1;
                 d.fs_array = number + 1;
                 d.fs_start = only.array_sector;
+                if fs.stack.iter().any(|s| s.starts_with("dm-crypt")) {
+                    d.flags |= DEV_ABOVE;
+                }
             }
         }
     }
@@ -214,8 +268,9 @@ impl Tables {
             }
             d.slot_base = slots;
             self.slots += d.nr_slots;
-            // RT_DEV_START_TIME
-            d.flags = u32::from(member.queue.iostats);
+            if member.queue.iostats {
+                d.flags |= DEV_START_TIME;
+            }
             if !member.queue.iostats {
                 self.notes.push(format!(
                     "{0}: the kernel keeps no statistics (queue/iostats is 0), so time in queue and \
@@ -224,6 +279,12 @@ impl Tables {
                 ));
             }
         }
+        let flags = match array.level.as_str() {
+            "raid4" | "raid5" | "raid6" => PART_STRIPES,
+            "raid10" if array.reshape_position.is_some() => PART_MIRROR | PART_RESHAPE,
+            "raid1" | "raid10" => PART_MIRROR,
+            _ => 0,
+        };
         let at = d.nr_parts as usize;
         if at == DISK_PARTS {
             return Err(format!(
@@ -235,8 +296,12 @@ impl Tables {
             start: member.start,
             end: member.start + member.sectors,
             member: id,
-            pad: 0,
+            array: number as u16,
+            flags,
         };
+        if flags & (PART_STRIPES | PART_RESHAPE) != 0 {
+            d.flags |= DEV_JUDGED;
+        }
         d.nr_parts += 1;
         Ok(())
     }

@@ -42,6 +42,8 @@ struct Traced {
     probe: Probe,
     /// By array and member.
     stats: Vec<Vec<Option<StatFile>>>,
+    /// Why RAID 4/5/6 reads can be told by the kernel side alone.
+    sees_stripes: bool,
     notes: Vec<String>,
 }
 
@@ -49,11 +51,11 @@ impl Traced {
     fn start(sys: &Sys, targets: &[String], account: bool) -> Result<Self> {
         let survey = Survey::new(resolve(targets, sys)?);
         let facts = Facts::gather();
-        let mut plan = plan(&facts).map_err(anyhow::Error::msg)?;
         let tables = Tables::new(&survey).map_err(anyhow::Error::msg)?;
+        let mut plan = plan(&facts, tables.need).map_err(anyhow::Error::msg)?;
         let probe = Probe::start(&mut plan, &facts, &tables, account)?;
         let mut notes = survey.notes.clone();
-        notes.extend(tables.notes);
+        notes.extend(tables.notes.clone());
         notes.extend(plan.notes);
         let stats = survey
             .topology
@@ -74,6 +76,7 @@ impl Traced {
             survey,
             probe,
             stats,
+            sees_stripes: !tables.need.stripes || facts.md.knows_stripes(),
             notes,
         })
     }
@@ -166,9 +169,16 @@ impl Sampler {
 
     fn sample(&mut self) -> Result<Sample> {
         let counters = self.traced.probe.read()?;
-        let arrays = (0..self.traced.survey.topology.arrays.len())
+        let arrays: Vec<Subject> = (0..self.traced.survey.topology.arrays.len())
             .map(|number| self.subject(number))
             .collect();
+        if !self.traced.sees_stripes {
+            for (number, subject) in (0..).zip(&arrays) {
+                self.traced
+                    .probe
+                    .quiet(number, subject.info.trouble.is_none())?;
+            }
+        }
         let tasks = self.people(&counters);
         Ok(Sample {
             time: jiff::Timestamp::now(),

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Devices that take bios and make no requests, as their bios complete: an
+ * array that is a member of another, and dm-crypt, whose plain text has just
+ * been decrypted. Attached only where there is one.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+#include "maps.bpf.h"
+#include "classify.bpf.h"
+#include "count.bpf.h"
+#include "compat.bpf.h"
+#include "learn.bpf.h"
+#include "md.bpf.h"
+#include "walk.bpf.h"
+
+/* Blocks of a bio that are read ahead and looked at. */
+enum { RT_ABOVE_BLOCKS = 64 };
+
+/* A block that was read through dm-crypt: 0 when there is no use in going on. */
+__noinline __u32 rt_above_block(__u64 bio, __u32 index, __u64 sector, __u64 offset, __u32 left)
+{
+	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
+	__u64 answer, found, key = rt_learned_key(index, sector);
+	__u32 block, origin;
+
+	if (!array)
+		return 0;
+	answer = rt_array_origin(index, array, sector, RT_OP_READ);
+	origin = rt_answer_origin(answer);
+	block = rt_answer_block(answer) << 9;
+	if (!asks_content(RT_OP_READ, origin))
+		return block;
+	if (block > left)
+		block = left;
+	found = rt_bio_metadata(bio, offset << 32 | block,
+				array->geometry.array_sectors / rt_answer_block(answer), 1);
+	if (found == RT_NOT_METADATA)
+		return 0;	/* a file's page: so are the others */
+	if (found == RT_ZEROES)
+		found = RT_ORIGIN_UNKNOWN;
+	/* of many, what proves nothing may be some file's */
+	rt_told(key, found, found != RT_ORIGIN_UNKNOWN &&
+			    ((left == block && !offset) || found != RT_ORIGIN_OTHER_METADATA));
+	return block;
+}
+
+static __always_inline void on_above(struct bio *bio, __u64 address, struct rt_dev *d)
+{
+	__u64 sector = bio->bi_iter.bi_sector + d->fs_start, offset = 0;
+	__u32 size = bio->bi_iter.bi_size, block, i;
+
+	if (rt_op_of(bio->bi_opf) != RT_OP_READ || bio->bi_status)
+		return;
+	for (i = 0; i < RT_ABOVE_BLOCKS && offset < size; i++) {
+		block = rt_above_block(address, d->fs_array - 1, sector, offset, size - offset);
+		if (!block)
+			break;
+		offset += block;
+		sector += block >> 9;
+	}
+}
+
+/* A bio of an inner array is what a request is on a disk. */
+static __always_inline void on_inner(struct bio *bio, __u64 address, struct rt_dev *d)
+{
+	struct rt_part *part = rt_part_at(d, bio->bi_iter.bi_sector);
+	__u32 op = rt_op_of(bio->bi_opf), size = bio->bi_iter.bi_size, origin;
+	struct rt_row *row;
+
+	if (!part)
+		return;
+	if (size) {
+		origin = rt_walk(address, part->member, part->start,
+				 op | part->flags << RT_WALK_FLAGS, size);
+	} else if (bio->bi_opf & RT_REQ_PREFLUSH) {
+		op = RT_OP_FLUSH;
+		origin = rt_member_flush_origin(part->member);
+	} else {
+		return;
+	}
+	row = rt_row(part->member, origin, op);
+	if (row)
+		row->requests++;
+	else
+		count_loss(rows);
+}
+
+SEC("?tp_btf/block_bio_complete")
+int BPF_PROG(rt_bio_complete, struct request_queue *q, struct bio *bio)
+{
+	struct rt_dev_entry *e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
+	__u64 address = 0;
+	struct rt_dev *d;
+	__u32 index;
+
+	if (!e || !(e->flags & (RT_DEV_ABOVE | RT_DEV_INNER)))
+		return 0;
+	index = e->index;
+	d = bpf_map_lookup_elem(&rt_devs, &index);
+	if (!d)
+		return 0;
+	/* as a number, see rt_bio_metadata() */
+	bpf_probe_read_kernel(&address, sizeof(address), &ctx[1]);
+	if (e->flags & RT_DEV_ABOVE)
+		on_above(bio, address, d);
+	else
+		on_inner(bio, address, d);
+	return 0;
+}

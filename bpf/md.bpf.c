@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The stripe cache of RAID 4/5/6 (drivers/md/raid5.c). Its bios have lost
+ * everything but the stripe_head they are part of; ops_run_io() submits them,
+ * and what they are for stands in the stripe at that moment.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include "maps.bpf.h"
+#include "classify.bpf.h"
+#include "md.bpf.h"
+
+enum {
+	RT_STRIPE_DISKS = 256,
+	RT_STRIPE_BIOS = 16,	/* of one block of a stripe that are looked at */
+	RT_STRIPE_SECTORS = 8,	/* STRIPE_SECTORS of 4 KiB pages */
+};
+
+static __always_inline struct rt_stripe *scratch(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&rt_stripes, &zero);
+}
+
+/*
+ * Adds up by origin what the bios of a list (bi_next) change of a block of the
+ * stripe. They are what was submitted to the array: their addresses are its.
+ */
+__noinline int rt_add_dirty(__u64 first, __u64 sector)
+{
+	struct rt_stripe *s = scratch();
+	__u64 from, to, found, origin;
+	struct bio *bio = (struct bio *)first;
+	struct rt_array *array;
+	__u32 index, i;
+
+	if (!s)
+		return 0;
+	index = s->array;
+	array = bpf_map_lookup_elem(&rt_arrays, &index);
+	if (!array)
+		return 0;
+	for (i = 0; i < RT_STRIPE_BIOS && bio; i++) {
+		from = BPF_CORE_READ(bio, bi_iter.bi_sector);
+		to = from + (BPF_CORE_READ(bio, bi_iter.bi_size) >> 9);
+		if (from < sector)
+			from = sector;
+		if (to > sector + RT_STRIPE_SECTORS)
+			to = sector + RT_STRIPE_SECTORS;
+		if (from < to) {
+			found = rt_array_origin(index, array, from, RT_OP_WRITE);
+			origin = rt_answer_origin(found) & 31;
+			barrier_var(origin);
+			s->bytes[origin & 31] += (to - from) << 9;
+			s->total += (to - from) << 9;
+			s->origins |= 1U << origin;
+		}
+		bio = BPF_CORE_READ(bio, bi_next);
+	}
+	return 0;
+}
+
+/* The block that has to be rebuilt, because its member is gone, so that it can be read. */
+__noinline int rt_note_wanted(__u64 sector)
+{
+	struct rt_stripe *s = scratch();
+	struct rt_array *array;
+	__u32 index;
+
+	if (!s)
+		return 0;
+	index = s->array;
+	array = bpf_map_lookup_elem(&rt_arrays, &index);
+	if (array)
+		s->wanted = 1 + rt_answer_origin(rt_array_origin(index, array, sector, RT_OP_READ));
+	return 0;
+}
+
+/* One block of a stripe: what is to be written to it, and whether it has to be rebuilt. */
+__noinline int rt_survey_block(__u64 dev, __u32 op)
+{
+	struct rt_stripe *s = scratch();
+	struct r5dev *d = (struct r5dev *)dev;
+	__u64 bio;
+
+	if (!bpf_core_type_exists(struct r5dev) || !s)
+		return 0;
+	bio = op == RT_OP_READ ? (__u64)BPF_CORE_READ(d, towrite) : (__u64)BPF_CORE_READ(d, written);
+	if (bio)
+		rt_add_dirty(bio, BPF_CORE_READ(d, sector));
+	if (op == RT_OP_READ && !s->wanted && BPF_CORE_READ(d, toread) &&
+	    !(BPF_CORE_READ(d, flags) & 1UL << bpf_core_enum_value(enum r5dev_flags, R5_Insync)))
+		rt_note_wanted(BPF_CORE_READ(d, sector));
+	return 0;
+}
+
+/*
+ * All blocks of a stripe. ops_run_io() submits its bios one after the other,
+ * downwards: what was found for the one before holds for this one.
+ */
+static __always_inline void survey(struct rt_stripe *s, __u64 sh, __u64 bio, __u32 op, __u32 array)
+{
+	__u64 dev = sh + bpf_core_field_offset(struct stripe_head, dev);
+	__u32 disks, i;
+
+	if (s->sh == sh && s->op == op && bio < s->bio && s->array == array) {
+		s->bio = bio;
+		return;
+	}
+	__builtin_memset(s, 0, sizeof(*s));
+	s->sh = sh;
+	s->bio = bio;
+	s->op = op;
+	s->array = array;
+	disks = BPF_CORE_READ((struct stripe_head *)sh, disks);
+	for (i = 0; i < RT_STRIPE_DISKS && i < disks; i++) {
+		rt_survey_block(dev, op);
+		dev += bpf_core_type_size(struct r5dev);
+	}
+}
+
+/* Divides bytes of parity or of a pre-read among those who dirtied the stripe. */
+static __always_inline void charge_stripe(const struct rt_stripe *s, __u32 parity, __u64 bytes)
+{
+	__u32 base = s->array << RT_COST_SHIFT, origins = s->origins, origin, key;
+	struct rt_cost *cost;
+
+	for (origin = 0; origin < RT_ORIGIN_NR; origin++) {
+		if (!(origins >> origin & 1))
+			continue;
+		key = base + origin;
+		cost = bpf_map_lookup_elem(&rt_costs, &key);
+		if (!cost || !s->total)
+			continue;
+		if (parity)
+			cost->parity += bytes * s->bytes[origin] / s->total;
+		else
+			cost->rmw_read += bytes * s->bytes[origin] / s->total;
+	}
+}
+
+/* In a reshape no formula knows where the block lies on the array; the stripe does. */
+static __always_inline __u32 by_address(const struct r5dev *dev, __u32 index, __u32 op)
+{
+	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
+
+	if (!array || !(array->flags & RT_ARRAY_RESHAPING))
+		return RT_BY_ADDRESS;
+	return rt_answer_origin(rt_array_origin(index, array, BPF_CORE_READ(dev, sector), op));
+}
+
+/*
+ * A kernel that does not describe its modules (5.10): while nothing is missing
+ * and nothing resynced, users' reads go past the stripe cache
+ * (chunk_aligned_read()), so that what it reads is for parity.
+ */
+static __always_inline __u32 without_types(__u32 op, __u32 index)
+{
+	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
+
+	if (!array || !(array->flags & RT_ARRAY_QUIET))
+		return RT_ORIGIN_UNKNOWN;
+	return op == RT_OP_READ ? RT_ORIGIN_RMW_READ : RT_BY_ADDRESS;
+}
+
+/* A bio of the stripe cache, by what its stripe is about to do. */
+static __always_inline __u32 judge_stripe(__u64 bio, __u32 op, __u32 array)
+{
+	struct rt_stripe *s = scratch();
+	struct stripe_head *sh, *head;
+	__u64 state, block, first, size, dev;
+	struct r5dev *d;
+	__s16 p, q;
+
+	if (!bpf_core_type_exists(struct stripe_head))
+		return without_types(op, array);
+	if (!s)
+		return RT_ORIGIN_UNKNOWN;
+	sh = BPF_CORE_READ((struct bio *)bio, bi_private);
+	first = (__u64)sh + bpf_core_field_offset(struct stripe_head, dev);
+	size = bpf_core_type_size(struct r5dev);
+	block = (bio - first) / size;
+	dev = first + block * size;
+	d = (struct r5dev *)dev;
+	p = BPF_CORE_READ(sh, pd_idx);
+	q = BPF_CORE_READ(sh, qd_idx);
+	/* a stripe that follows in a batch has no state of its own */
+	head = BPF_CORE_READ(sh, batch_head);
+	state = head ? BPF_CORE_READ(head, state) : BPF_CORE_READ(sh, state);
+
+	if (op == RT_OP_READ) {
+		if (BPF_CORE_READ(d, toread))
+			return by_address(d, array, op);
+		if (state & (rt_stripe_syncing | rt_stripe_expand_source))
+			return RT_ORIGIN_RESYNC;
+		survey(s, (__u64)sh, bio, op, array);
+		if (s->wanted)
+			return s->wanted - 1;
+		charge_stripe(s, 0, BPF_CORE_READ((struct bio *)bio, bi_iter.bi_size));
+		return RT_ORIGIN_RMW_READ;
+	}
+	if (block != (__u64)p && block != (__u64)q) {
+		if (!BPF_CORE_READ(d, written) && state & (rt_stripe_syncing | rt_stripe_expanding))
+			return RT_ORIGIN_RESYNC;
+		return by_address(d, array, op);
+	}
+	survey(s, (__u64)sh, bio, op, array);
+	if (!s->total && state & (rt_stripe_syncing | rt_stripe_expanding))
+		return RT_ORIGIN_RESYNC;
+	charge_stripe(s, 1, BPF_CORE_READ((struct bio *)bio, bi_iter.bi_size));
+	return RT_ORIGIN_PARITY;
+}
+
+/* RAID 10 that is being reshaped: the bio stands for a part of what was asked of the array. */
+static __always_inline __u32 judge_moving(struct bio *bio, __u32 op, __u32 index)
+{
+	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
+	struct r10bio *r10;
+	__u64 found;
+
+	if (!array || !bpf_core_type_exists(struct r10bio))
+		return RT_ORIGIN_UNKNOWN;
+	r10 = BPF_CORE_READ(bio, bi_private);
+	found = rt_array_origin(index, array, BPF_CORE_READ(r10, sector), op);
+	/* not by its first origin alone: nothing would tell the others' bytes */
+	if (rt_answer_run(found) < BPF_CORE_READ(bio, bi_iter.bi_size) >> 9)
+		return RT_ORIGIN_UNKNOWN;
+	return rt_answer_origin(found);
+}
+
+int rt_judge(__u64 bio, __u32 op, __u32 array, __u32 flags)
+{
+	__u64 end_io = (__u64)BPF_CORE_READ((struct bio *)bio, bi_end_io), verdict;
+	struct rt_verdicts *kept;
+	__u32 i, at = 0;
+
+	if (flags & RT_PART_STRIPES && rt_is_stripe_bio(end_io))
+		verdict = judge_stripe(bio, op, array);
+	else if (flags & RT_PART_RESHAPE &&
+		 (end_io == rt_raid10_end_read || end_io == rt_raid10_end_write))
+		verdict = judge_moving((struct bio *)bio, op, array);
+	else
+		return 0;
+	kept = rt_verdicts_of(bio);
+	if (!kept)
+		return 0;
+	for (i = RT_VERDICT_WAYS; i-- > 0;) {
+		if (!kept->way[i])
+			at = i;
+	}
+	for (i = 0; i < RT_VERDICT_WAYS; i++) {
+		if (rt_verdict_on(kept->way[i], bio))
+			at = i;
+	}
+	kept->way[at & (RT_VERDICT_WAYS - 1)] =
+		bio << (64 - RT_VERDICT_SHIFT) >> (64 - RT_VERDICT_SHIFT) |
+		verdict << RT_VERDICT_SHIFT;
+	return 0;
+}
