@@ -62,12 +62,19 @@ __noinline int rt_add_dirty(__u64 first, __u64 sector)
 	return 0;
 }
 
-/* The block that has to be rebuilt, because its member is gone, so that it can be read. */
-__noinline int rt_note_wanted(__u64 sector)
+/*
+ * Somebody reads a block whose member is gone: it has to be rebuilt. first: of
+ * the bios that want it, sector: where it begins.
+ */
+__noinline int rt_note_wanted(__u64 first, __u64 sector)
 {
+	__u64 asked = BPF_CORE_READ((struct bio *)first, bi_iter.bi_sector);
 	struct rt_stripe *s = scratch();
 	struct rt_array *array;
 	__u32 index;
+
+	if (sector < asked)
+		sector = asked;
 
 	if (!s)
 		return 0;
@@ -90,9 +97,12 @@ __noinline int rt_survey_block(__u64 dev, __u32 op)
 	bio = op == RT_OP_READ ? (__u64)BPF_CORE_READ(d, towrite) : (__u64)BPF_CORE_READ(d, written);
 	if (bio)
 		rt_add_dirty(bio, BPF_CORE_READ(d, sector));
-	if (op == RT_OP_READ && !s->wanted && BPF_CORE_READ(d, toread) &&
-	    !(BPF_CORE_READ(d, flags) & 1UL << bpf_core_enum_value(enum r5dev_flags, R5_Insync)))
-		rt_note_wanted(BPF_CORE_READ(d, sector));
+	if (op != RT_OP_READ || s->wanted)
+		return 0;
+	bio = (__u64)BPF_CORE_READ(d, toread);
+	if (bio && !(BPF_CORE_READ(d, flags) &
+		     1UL << bpf_core_enum_value(enum r5dev_flags, R5_Insync)))
+		rt_note_wanted(bio, BPF_CORE_READ(d, sector));
 	return 0;
 }
 
