@@ -68,6 +68,22 @@ pub struct CostCounters {
     pub rmw_read: u64,
 }
 
+impl CostCounters {
+    /// Adds another interval's.
+    pub fn add(&mut self, other: Self) {
+        self.parity = self.parity.saturating_add(other.parity);
+        self.rmw_read = self.rmw_read.saturating_add(other.rmw_read);
+    }
+
+    /// What came since `before`.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            parity: self.parity.saturating_sub(before.parity),
+            rmw_read: self.rmw_read.saturating_sub(before.rmw_read),
+        }
+    }
+}
+
 /// Who submitted what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TaskKey {

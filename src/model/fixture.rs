@@ -1,8 +1,10 @@
 //! Snapshots for tests: deterministic, shaped as the first case is. 12 x 100 GiB in a RAID 0 with a
 //! chunk of 512 KiB, whose slots 0, 4 and 8 (loop1, loop5, loop9) hold every bitmap.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::counters::CostCounters;
 use super::hist::Hist;
 use super::snapshot::{
     ArrayInfo, ArraySnapshot, Cell, DiskUse, Lost, MemberSnapshot, Overhead, Snapshot, TaskIo,
@@ -61,6 +63,9 @@ pub fn array(members: Vec<MemberSnapshot>) -> ArraySnapshot {
         },
         members,
         tasks: Vec::new(),
+        entered: BTreeMap::new(),
+        costs: BTreeMap::new(),
+        ledger: None,
         standout: None,
     }
 }
@@ -149,6 +154,10 @@ pub fn raid0(members: usize) -> Snapshot {
         io
     };
     let mut array = array((0..members).map(|i| member(i, cells(i))).collect());
+    // What enters a RAID 0 comes out below.
+    for cell in array.members.iter().flat_map(|m| &m.io) {
+        *array.entered.entry((cell.origin, cell.op)).or_default() += cell.bytes;
+    }
     if members > 0 {
         array.tasks = tasks();
     }
@@ -157,7 +166,54 @@ pub fn raid0(members: usize) -> Snapshot {
     snapshot
 }
 
-/// The same array with nothing to do.
+/// A RAID 5 of four under a database: blocks written by themselves, the journal in longer runs, a resync under way.
+pub fn raid5() -> Snapshot {
+    use Op::{Read, Write};
+    const BLOCK: u64 = 4096;
+    let cells = |i: usize| {
+        let n = i as u64;
+        [
+            (Origin::InodeTable, Write, 12, BLOCK),
+            (Origin::Journal, Write, 40, 2 * BLOCK),
+            (Origin::FileData, Read, 90 + n, 4 * BLOCK),
+            (Origin::FileData, Write, 300 + n, BLOCK),
+            (Origin::MdSuperblock, Write, 1, 512),
+            (Origin::MdBitmap, Write, 9, BLOCK),
+            (Origin::Parity, Write, 340 + n, BLOCK),
+            (Origin::RmwRead, Read, 600 + n, BLOCK),
+            (Origin::Resync, Read, 48, 64 * BLOCK),
+            (Origin::Resync, Write, 16, 64 * BLOCK),
+        ]
+        .map(|(origin, op, requests, bytes)| cell(origin, op, requests, requests * bytes, 900))
+        .to_vec()
+    };
+    let mut array = array((0..4).map(|i| member(i, cells(i))).collect());
+    array.info.level = "raid5".to_owned();
+    array.info.chunk_bytes = 64 << 10;
+    array.info.bytes = 300 << 30;
+    array.entered = [
+        ((Origin::InodeTable, Write), 48 * BLOCK),
+        ((Origin::Journal, Write), 320 * BLOCK),
+        ((Origin::FileData, Read), 1464 * BLOCK),
+        ((Origin::FileData, Write), 1206 * BLOCK),
+    ]
+    .into();
+    let cost = |parity, rmw_read| CostCounters {
+        parity: parity * BLOCK,
+        rmw_read: rmw_read * BLOCK,
+    };
+    array.costs = [
+        (Origin::InodeTable, cost(48, 90)),
+        (Origin::Journal, cost(110, 20)),
+        (Origin::FileData, cost(1200, 2290)),
+    ]
+    .into();
+    let mut snapshot = snapshot(array);
+    Window::new(Duration::from_secs(10)).judge(&mut snapshot);
+    snapshot
+}
+
+/// The first case with nothing to do.
 pub fn idle(members: usize) -> Snapshot {
     let mut snapshot = snapshot(array((0..members).map(|i| member(i, Vec::new())).collect()));
     Window::new(Duration::from_secs(10)).judge(&mut snapshot);

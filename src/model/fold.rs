@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use super::counters::{CellCounters, CellKey, Counters, TaskCounters, TaskKey};
+use super::counters::{CellCounters, CellKey, CostCounters, Counters, TaskCounters, TaskKey};
 use super::snapshot::{
     ArrayInfo, ArraySnapshot, Cell, DiskUse, Lost, MemberSnapshot, Overhead, Snapshot, TaskIo,
     TaskSnapshot,
 };
+use crate::origin::{Op, Origin};
 
 /// Everything known at one moment.
 #[derive(Clone, Debug, Default)]
@@ -113,10 +114,14 @@ impl Fold {
                     .collect();
                 first += subject.members.len() as u32;
                 members.sort_by_key(|m| m.slot.unwrap_or(u32::MAX));
+                let tasks = tasks(&was, now, number);
                 ArraySnapshot {
                     info: subject.info.clone(),
                     members,
-                    tasks: tasks(&was, now, number),
+                    entered: entered(&tasks),
+                    tasks,
+                    costs: costs(&was.counters.costs, &now.counters.costs, number),
+                    ledger: None,
                     standout: None,
                 }
             })
@@ -245,6 +250,27 @@ fn tasks(was: &Sample, now: &Sample, array: u32) -> Vec<TaskSnapshot> {
     tasks
 }
 
+fn entered(tasks: &[TaskSnapshot]) -> BTreeMap<(Origin, Op), u64> {
+    let mut sums = BTreeMap::new();
+    for io in tasks.iter().flat_map(|t| &t.io) {
+        let sum: &mut u64 = sums.entry((io.origin, io.op)).or_default();
+        *sum = sum.saturating_add(io.bytes);
+    }
+    sums
+}
+
+fn costs(
+    was: &BTreeMap<(u32, Origin), CostCounters>,
+    now: &BTreeMap<(u32, Origin), CostCounters>,
+    array: u32,
+) -> BTreeMap<Origin, CostCounters> {
+    now.iter()
+        .filter(|((number, _), _)| *number == array)
+        .map(|(key, now)| (key.1, now.since(was.get(key).copied().unwrap_or_default())))
+        .filter(|(_, cost)| *cost != CostCounters::default())
+        .collect()
+}
+
 fn lost(was: &Lost, now: &Lost) -> Lost {
     Lost {
         rows: now.rows.saturating_sub(was.rows),
@@ -261,6 +287,7 @@ mod tests {
         CellKey, DiskCounters, Duration, Fold, MemberNow, Person, Sample, Subject, TaskCounters,
         TaskKey,
     };
+    use crate::model::counters::CostCounters;
     use crate::origin::{Op, Origin};
 
     const BITMAP: CellKey = CellKey {
@@ -338,6 +365,33 @@ mod tests {
             (task.pid, task.comm.as_slice(), task.io[0].bios),
             (7, &b"cat"[..], 30)
         );
+    }
+
+    #[test]
+    fn what_entered_is_of_all_tasks_and_of_this_array() {
+        let with = |second, requests| {
+            let mut sample = sample(second, requests, 0);
+            let counters = &mut sample.counters;
+            let task = counters.tasks[&TASK];
+            counters.tasks.insert(TaskKey { pid: 8, ..TASK }, task);
+            counters.tasks.insert(TaskKey { array: 1, ..TASK }, task);
+            let (parity, rmw_read) = (requests * 4096, requests * 8192);
+            let cost = CostCounters { parity, rmw_read };
+            counters.costs.insert((0, Origin::FileData), cost);
+            counters.costs.insert((1, Origin::Journal), cost);
+            sample
+        };
+        let mut fold = Fold::new(with(10, 100));
+        let array = fold.step(with(11, 130)).arrays.remove(0);
+        assert_eq!(
+            array.entered,
+            [((TASK.origin, TASK.op), 2 * 30 * 512)].into()
+        );
+        let (parity, rmw_read) = (30 * 4096, 30 * 8192);
+        let cost = CostCounters { parity, rmw_read };
+        assert_eq!(array.costs, [(Origin::FileData, cost)].into());
+        let array = fold.step(with(12, 130)).arrays.remove(0);
+        assert!(array.entered.is_empty() && array.costs.is_empty());
     }
 
     #[test]

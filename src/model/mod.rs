@@ -7,6 +7,7 @@ pub mod counters;
 pub(crate) mod fixture;
 pub mod fold;
 pub mod hist;
+pub mod ledger;
 pub mod snapshot;
 pub mod standout;
 pub mod units;

@@ -2,8 +2,10 @@
 //!
 //! Figures are those of the interval, never cumulative.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::counters::CostCounters;
 use super::hist::Hist;
 use crate::origin::{Op, Origin};
 
@@ -33,6 +35,12 @@ pub struct ArraySnapshot {
     pub members: Vec<MemberSnapshot>,
     /// Who submitted to the array, largest first.
     pub tasks: Vec<TaskSnapshot>,
+    /// Bytes submitted to the array, by all tasks.
+    pub entered: BTreeMap<(Origin, Op), u64>,
+    /// What completing stripes cost, by the origin that dirtied them; empty on levels without parity.
+    pub costs: BTreeMap<Origin, CostCounters>,
+    /// What IO of each origin cost below, over the time that `standout` speaks of.
+    pub ledger: Option<super::ledger::Ledger>,
     /// What stands out, if anything does.
     pub standout: Option<super::standout::Standout>,
 }

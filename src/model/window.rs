@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
+use super::ledger::Ledger;
 use super::snapshot::{ArraySnapshot, Cell, MemberSnapshot, Snapshot, TaskSnapshot};
 use super::standout;
 
@@ -29,16 +30,17 @@ impl Window {
         }
     }
 
-    /// Takes `snapshot` in and writes into it what stands out over the window.
+    /// Takes `snapshot` in and writes into it what stands out over the window, and what it cost.
     pub fn judge(&mut self, snapshot: &mut Snapshot) {
         self.push(snapshot.clone());
         let Some(merged) = self.merged() else { return };
         for array in &mut snapshot.arrays {
-            array.standout = merged
+            let whole = merged
                 .arrays
                 .iter()
-                .find(|a| a.info.name == array.info.name)
-                .map(|a| standout::find(a, merged.interval));
+                .find(|a| a.info.name == array.info.name);
+            array.standout = whole.map(|a| standout::find(a, merged.interval));
+            array.ledger = whole.map(|a| Ledger::of(a, merged.interval));
         }
     }
 
@@ -74,7 +76,7 @@ impl Window {
 pub fn merge(into: &mut Snapshot, newer: &Snapshot) {
     let mut older = std::mem::replace(into, newer.clone());
     for array in &mut into.arrays {
-        array.standout = None; // of one interval, not of both
+        (array.standout, array.ledger) = (None, None); // of one interval, not of both
         let was = older.arrays.iter_mut().find(|a| {
             a.info.name == array.info.name
                 && a.info.level == array.info.level
@@ -114,6 +116,13 @@ fn merge_array(now: &mut ArraySnapshot, was: &mut ArraySnapshot, before: Duratio
             }
             disk.requests = disk.requests.saturating_add(old.requests);
         }
+    }
+    for (kind, bytes) in std::mem::take(&mut was.entered) {
+        let sum = now.entered.entry(kind).or_default();
+        *sum = sum.saturating_add(bytes);
+    }
+    for (origin, cost) in std::mem::take(&mut was.costs) {
+        now.costs.entry(origin).or_default().add(cost);
     }
     merge_tasks(&mut now.tasks, std::mem::take(&mut was.tasks));
 }
@@ -202,6 +211,29 @@ mod tests {
         }
         assert_eq!(a.tasks.len(), b.tasks.len());
         assert_eq!(2 * a.tasks[0].io[0].bytes, b.tasks[0].io[0].bytes);
+    }
+
+    #[test]
+    fn the_ledger_is_of_the_window() {
+        let one = fixture::raid5();
+        let ledger = one.arrays[0].ledger.clone().unwrap();
+        let mut window = Window::new(10 * SECOND);
+        window.push(one);
+        let mut two = fixture::raid5();
+        window.judge(&mut two);
+        let both = two.arrays[0].ledger.clone().unwrap();
+        assert_eq!(both.over, 2 * SECOND);
+        assert_eq!(both.rows.len(), ledger.rows.len());
+        for (one, both) in ledger.rows.iter().zip(&both.rows) {
+            assert_eq!(both.entered, 2 * one.entered);
+            assert!(both.parity.abs_diff(2 * one.parity) <= 1);
+            assert!(both.rmw_read.abs_diff(2 * one.rmw_read) <= 1);
+        }
+        // What was written a moment ago and is paid for now stays in one ledger.
+        let mut quiet = fixture::idle(4);
+        quiet.arrays[0].info = two.arrays[0].info.clone();
+        window.judge(&mut quiet);
+        assert_eq!(quiet.arrays[0].ledger.as_ref().unwrap().rows, both.rows);
     }
 
     #[test]

@@ -13,8 +13,9 @@ use super::sampler::Sampler;
 use super::{batch, json, screen, text};
 use crate::cli::Top;
 use crate::host::Sys;
+use crate::model::ledger::Ledger;
 use crate::model::snapshot::Snapshot;
-use crate::model::window;
+use crate::model::{standout, window};
 
 type Render = fn(&mut io::StdoutLock<'static>, &Snapshot) -> io::Result<()>;
 
@@ -135,7 +136,8 @@ fn add(whole: &mut Option<Snapshot>, snapshot: &Snapshot) {
         Some(whole) => {
             window::merge(whole, snapshot);
             for array in &mut whole.arrays {
-                array.standout = Some(crate::model::standout::find(array, whole.interval));
+                array.standout = Some(standout::find(array, whole.interval));
+                array.ledger = Some(Ledger::of(array, whole.interval));
             }
         }
         None => *whole = Some(snapshot.clone()),
