@@ -184,7 +184,7 @@ fn keys_and_sizes() {
 
     terminal.resize(20, 5);
     terminal.has("too small: 20x5");
-    for view in ["2", "3", "4", "?", "?", "f", "Escape", "1"] {
+    for view in ["2", "3", "4", "5", "?", "?", "f", "Escape", "1"] {
         terminal.keys(&[view]);
     }
     terminal.resize(2, 1);

@@ -94,6 +94,11 @@ impl Row {
         self.entered == 0 && self.origin.group() == crate::origin::Group::Md
     }
 
+    /// Whether no IO asked for it: resync, md's superblocks.
+    pub fn is_unasked(&self) -> bool {
+        self.is_mds_own() && charged(self.origin, self.op).is_none()
+    }
+
     fn charge(&mut self, charge: Charge, bytes: u64) {
         let part = match charge {
             Charge::Parity => &mut self.parity,
@@ -175,12 +180,6 @@ impl Ledger {
     pub fn unasked(&self) -> u64 {
         let rows = self.rows.iter().filter(|r| r.is_unasked());
         rows.fold(0, |n, r| n.saturating_add(r.below()))
-    }
-}
-
-impl Row {
-    fn is_unasked(&self) -> bool {
-        self.is_mds_own() && charged(self.origin, self.op).is_none()
     }
 }
 

@@ -12,6 +12,7 @@ mod words;
 use std::time::Duration;
 
 use super::hist::Hist;
+use super::ledger::Ledger;
 use super::snapshot::{ArraySnapshot, MemberSnapshot};
 use super::units;
 use crate::origin::{Op, Origin};
@@ -33,6 +34,9 @@ const SLOW: f64 = 4.0;
 const SLOW_BY_US: u64 = 500;
 /// Busy all the time, as far as io_ticks can tell.
 const SATURATED: f64 = 0.95;
+
+/// Pre-reads are worth a word from this multiple of what is written.
+const COSTLY: f64 = 0.5;
 
 /// What stands out, or that nothing does.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,9 +99,32 @@ pub fn find(array: &ArraySnapshot, over: Duration) -> Standout {
         // A little unevenness must not hide a disk that is failing.
         minor => slow(&present, over).or(minor.map(|(standout, _)| standout)),
     };
-    found
-        .or_else(|| saturated(&present, &total, over))
-        .unwrap_or_else(|| even(&present, &total, over))
+    found.unwrap_or_else(|| {
+        let mut standout =
+            saturated(&present, &total, over).unwrap_or_else(|| even(&present, &total, over));
+        let nobody = standout.members.is_empty() || standout.members.len() == present.len();
+        if let Some(price) = price(array, total.requests(), over).filter(|_| nobody) {
+            standout.sentence.push_str(&price);
+        }
+        standout
+    })
+}
+
+/// `; writes cost 3.4x, 1.8x of it pre-reads` where that is most of what the members do: no member is to blame then.
+fn price(array: &ArraySnapshot, requests: f64, over: Duration) -> Option<String> {
+    let ledger = Ledger::of(array, over);
+    let write = ledger.total(Op::Write);
+    let all = ledger.rows.iter().map(|r| r.below() as f64).sum::<f64>();
+    let pre_read = write.share(write.rmw_read)?;
+    (requests >= ENOUGH_REQUESTS && pre_read >= COSTLY && write.below() as f64 >= all / 2.0).then(
+        || {
+            format!(
+                "; writes cost {}, {} of it pre-reads",
+                units::factor(write.factor()),
+                units::factor(Some(pre_read))
+            )
+        },
+    )
 }
 
 impl Standout {

@@ -96,6 +96,16 @@ fn percent_number(share: f64) -> String {
     }
 }
 
+/// A factor, at most 6 columns: `1.0x`, `12x`, `1.2kx`; `-` where there is none.
+pub fn factor(value: Option<f64>) -> String {
+    match value {
+        None => "-".to_owned(),
+        Some(v) if v > 0.0 && v < 0.05 => "<0.1x".to_owned(),
+        Some(v) if v < 9.95 => format!("{:.1}x", v.max(0.0)),
+        Some(v) => format!("{}x", count(v)),
+    }
+}
+
 /// A length of time in seconds: `1 s`, `0.5 s`, `10 s`.
 pub fn seconds(duration: std::time::Duration) -> String {
     let text = format!("{:.1}", duration.as_secs_f64());
@@ -127,7 +137,7 @@ fn scaled(mut value: f64, base: f64, units: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{bytes, bytes_short, count, latency, mib, percent, percent_short, size};
+    use super::{bytes, bytes_short, count, factor, latency, mib, percent, percent_short, size};
     use proptest::prelude::*;
 
     #[test]
@@ -182,6 +192,21 @@ mod tests {
     }
 
     #[test]
+    fn factors() {
+        for (value, text) in [
+            (None, "-"),
+            (Some(0.0), "0.0x"),
+            (Some(0.004), "<0.1x"),
+            (Some(1.0), "1.0x"),
+            (Some(3.96), "4.0x"),
+            (Some(9.96), "10x"),
+            (Some(1234.0), "1.2kx"),
+        ] {
+            assert_eq!(factor(value), text, "{value:?}");
+        }
+    }
+
+    #[test]
     fn shares_do_not_lie_at_the_ends() {
         assert_eq!(percent(0.0), "0 %");
         assert_eq!(percent(0.001), "<1 %");
@@ -201,6 +226,7 @@ mod tests {
             prop_assert!(mib(value).len() <= 6, "{}", mib(value));
             prop_assert!(latency(Some(us)).chars().count() <= 5, "{}", latency(Some(us)));
             prop_assert!(percent_short(value).len() <= 4);
+            prop_assert!(factor(Some(value)).len() <= 6, "{}", factor(Some(value)));
         }
     }
 }

@@ -15,6 +15,8 @@ const MEMBERS: usize = 24;
 const BUSIEST: usize = 12;
 /// Tasks that are named.
 const TASKS: usize = 3;
+/// Kinds of IO whose cost is named.
+const COSTS: usize = 3;
 /// Origins that a row names.
 const ORIGINS: usize = 4;
 
@@ -85,6 +87,7 @@ fn write_array(out: &mut impl Write, snapshot: &Snapshot, array: &ArraySnapshot)
         )?;
     }
     write_tasks(out, array, secs)?;
+    write_costs(out, array, snapshot)?;
     writeln!(out)
 }
 
@@ -166,6 +169,31 @@ fn write_tasks(out: &mut impl Write, array: &ArraySnapshot, secs: f64) -> io::Re
     Ok(())
 }
 
+/// What did not cost what it is: the largest, over the time of the sentence.
+fn write_costs(out: &mut impl Write, array: &ArraySnapshot, snapshot: &Snapshot) -> io::Result<()> {
+    let Some(ledger) = &array.ledger else {
+        return Ok(());
+    };
+    let mut costly: Vec<_> = ledger
+        .rows
+        .iter()
+        .filter(|r| r.factor().is_some_and(|f| f >= 1.05))
+        .collect();
+    costly.sort_by_key(|r| std::cmp::Reverse(r.below()));
+    for row in costly.iter().take(COSTS) {
+        writeln!(
+            out,
+            "  {} {} costs {}{}: {}",
+            row.origin,
+            row.op,
+            units::factor(row.factor()),
+            header::last(ledger.over, snapshot),
+            rows::price(row).unwrap_or_default().replace('\u{a0}', " "),
+        )?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::write;
@@ -188,6 +216,7 @@ mod tests {
         insta::assert_snapshot!("12", text(&fixture::raid0(12)));
         insta::assert_snapshot!("1", text(&fixture::raid0(1)));
         insta::assert_snapshot!("idle", text(&fixture::idle(3)));
+        insta::assert_snapshot!("raid5", text(&fixture::raid5()));
         insta::assert_snapshot!("0", text(&fixture::raid0(0)));
         let mut none = fixture::raid0(0);
         none.arrays.clear();

@@ -3,11 +3,13 @@
 //! Fields named in the design never change; more may come. Figures are those of the interval.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use serde::Serialize;
 
 use super::text::is_hidden;
 use crate::model::hist::Hist;
+use crate::model::ledger::{self, Ledger};
 use crate::model::snapshot::{ArraySnapshot, Lost, MemberSnapshot, Snapshot, TaskSnapshot};
 use crate::model::standout;
 use crate::origin::{Op, Origin};
@@ -71,6 +73,7 @@ struct Array<'a> {
     standout: Option<Standout<'a>>,
     members: Vec<Member<'a>>,
     tasks: Vec<Task<'a>>,
+    amplification: Vec<Amplified>,
 }
 
 #[derive(Serialize)]
@@ -137,6 +140,20 @@ struct Submitted {
     bytes: u64,
 }
 
+/// Of this interval alone, unlike the screen's.
+#[derive(Serialize)]
+struct Amplified {
+    origin: Origin,
+    op: Op,
+    entered_bytes: u64,
+    data_bytes: u64,
+    parity_bytes: u64,
+    rmw_read_bytes: u64,
+    md_bitmap_bytes: u64,
+    md_journal_bytes: u64,
+    factor: Option<f64>,
+}
+
 #[derive(Serialize)]
 struct Losses {
     events: u64,
@@ -171,7 +188,7 @@ impl<'a> From<&'a Snapshot> for Interval<'a> {
             schema: "raidtrace.top/1",
             time: s.time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             interval_s: round(s.interval.as_secs_f64()),
-            arrays: s.arrays.iter().map(Array::from).collect(),
+            arrays: s.arrays.iter().map(|a| Array::new(a, s.interval)).collect(),
             lost: Losses {
                 events: s.lost.events(),
                 rows,
@@ -189,8 +206,9 @@ impl<'a> From<&'a Snapshot> for Interval<'a> {
     }
 }
 
-impl<'a> From<&'a ArraySnapshot> for Array<'a> {
-    fn from(a: &'a ArraySnapshot) -> Self {
+impl<'a> Array<'a> {
+    fn new(a: &'a ArraySnapshot, interval: Duration) -> Self {
+        let ledger = Ledger::of(a, interval);
         Self {
             name: &a.info.name,
             level: &a.info.level,
@@ -202,6 +220,7 @@ impl<'a> From<&'a ArraySnapshot> for Array<'a> {
             standout: a.standout.as_ref().map(Standout::from),
             members: a.members.iter().map(Member::from).collect(),
             tasks: a.tasks.iter().map(Task::from).collect(),
+            amplification: ledger.rows.iter().map(Amplified::from).collect(),
         }
     }
 }
@@ -280,6 +299,22 @@ impl<'a> From<&'a TaskSnapshot> for Task<'a> {
     }
 }
 
+impl From<&ledger::Row> for Amplified {
+    fn from(r: &ledger::Row) -> Self {
+        Self {
+            origin: r.origin,
+            op: r.op,
+            entered_bytes: r.entered,
+            data_bytes: r.data,
+            parity_bytes: r.parity,
+            rmw_read_bytes: r.rmw_read,
+            md_bitmap_bytes: r.md_bitmap,
+            md_journal_bytes: r.md_journal,
+            factor: r.factor().map(round),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::write;
@@ -329,6 +364,36 @@ mod tests {
         }
         assert_eq!(array["standout"]["kind"], "uneven");
         assert_eq!(array["standout"]["members"][1], "loop5");
+    }
+
+    #[test]
+    fn amplification_is_of_the_interval_and_adds_up() {
+        let mut snapshot = fixture::raid5();
+        snapshot.arrays[0].ledger = None; // the screen's
+        let v: Value = serde_json::from_str(&line(&snapshot)).unwrap();
+        let array = &v["arrays"][0];
+        let rows = array["amplification"].as_array().unwrap();
+        let row = |origin, op| {
+            let mut rows = rows.iter();
+            rows.find(|r| r["origin"] == origin && r["op"] == op)
+                .unwrap()
+        };
+        let data = row("file_data", "write");
+        assert_eq!(data["entered_bytes"].as_u64(), Some(1206 * 4096));
+        let (parity, pre_read) = (1366.0 * 1200.0 / 1358.0, 2406.0 * 2290.0 / 2400.0);
+        let factor = 1.0 + (parity + pre_read + 36.0 * 1206.0 / 1574.0) / 1206.0;
+        assert!((data["factor"].as_f64().unwrap() - factor).abs() < 1e-5);
+        assert_eq!(row("file_data", "read")["factor"].as_f64(), Some(1.0));
+        assert!(row("resync", "write")["factor"].is_null());
+        let cells = array["members"].as_array().unwrap().iter();
+        let cells = cells.flat_map(|m| m["io"].as_array().unwrap());
+        let moved: u64 = cells.map(|c| c["bytes"].as_u64().unwrap()).sum();
+        let charged: u64 = ["data", "parity", "rmw_read", "md_bitmap", "md_journal"]
+            .iter()
+            .flat_map(|part| rows.iter().map(move |r| &r[format!("{part}_bytes")]))
+            .map(|bytes| bytes.as_u64().unwrap())
+            .sum();
+        assert_eq!(charged, moved);
     }
 
     #[test]

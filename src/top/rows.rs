@@ -1,10 +1,12 @@
 //! The rows of every view: filtered, sorted, as figures a second. Pure.
 
 mod column;
+mod ledger;
 #[cfg(test)]
 mod tests;
 
 pub use column::{Column, Row, SortKey, sort};
+pub use ledger::{LedgerRow, amplification, price};
 
 use crate::model::hist::Hist;
 use crate::model::snapshot::{ArraySnapshot, MemberSnapshot, TaskSnapshot};

@@ -23,7 +23,7 @@ const INTERVALS: [Duration; 9] = [
 /// Rows that a page key moves by.
 const PAGE: usize = 10;
 
-/// The four views.
+/// The views.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
     /// A row a member.
@@ -34,11 +34,19 @@ pub enum View {
     Tasks,
     /// Queue and device time.
     Latency,
+    /// What IO of each origin cost below.
+    Amplification,
 }
 
 impl View {
     /// In the order of their digits.
-    pub const ALL: [Self; 4] = [Self::Members, Self::Matrix, Self::Tasks, Self::Latency];
+    pub const ALL: [Self; 5] = [
+        Self::Members,
+        Self::Matrix,
+        Self::Tasks,
+        Self::Latency,
+        Self::Amplification,
+    ];
 
     /// As the tab says it.
     pub fn title(self) -> &'static str {
@@ -47,15 +55,17 @@ impl View {
             Self::Matrix => "origins",
             Self::Tasks => "processes",
             Self::Latency => "latency",
+            Self::Amplification => "amplification",
         }
     }
 
     /// What it can be sorted by; the first is how it starts.
     pub fn columns(self) -> &'static [Column] {
         use Column::{
-            Busy, Bytes, Cgroup, Comm, DeviceMax, DeviceP50, DeviceP99, InFlight, Name, Op, Origin,
-            Others, P50, P99, Pid, QueueMax, QueueP50, QueueP99, Reads, Requests, Role, Skew, Slot,
-            Total, Writes,
+            Below, Busy, Bytes, Cgroup, Comm, Data, DeviceMax, DeviceP50, DeviceP99, Entered,
+            Factor, InFlight, MdBitmap, MdJournal, Name, Op, Origin, Others, P50, P99, Parity, Pid,
+            PreRead, QueueMax, QueueP50, QueueP99, Reads, Requests, Role, Skew, Slot, Total,
+            Writes,
         };
         match self {
             Self::Members => &[
@@ -66,6 +76,9 @@ impl View {
             Self::Latency => &[
                 DeviceP99, DeviceMax, Name, Origin, Op, Requests, QueueP50, QueueP99, QueueMax,
                 DeviceP50,
+            ],
+            Self::Amplification => &[
+                Below, Factor, Origin, Op, Entered, Data, Parity, PreRead, MdBitmap, MdJournal,
             ],
         }
     }
@@ -189,6 +202,7 @@ impl State {
             View::Matrix => rows::origins(array, 1.0, self.filter, self.measure).0.len(),
             View::Tasks => rows::tasks(array, 1.0, self.filter, self.measure).len(),
             View::Latency => rows::latencies(array, 1.0, self.filter).len(),
+            View::Amplification => rows::amplification(array, self.filter).len(),
         }
     }
 
@@ -266,7 +280,10 @@ impl State {
             Key::Char('S') => place.reversed = !place.reversed,
             Key::Tab => self.view = self.view.step(1),
             Key::BackTab => self.view = self.view.step(View::ALL.len() - 1),
-            Key::Char(c @ '1'..='4') => self.view = View::ALL[c as usize - '1' as usize],
+            Key::Char(c @ '1'..='9') => match View::ALL.get(c as usize - '1' as usize) {
+                Some(&view) => self.view = view,
+                None => return Action::Nothing,
+            },
             Key::Char('o') => self.filter.op = next(&self.known.ops, self.filter.op),
             Key::Char('f') => {
                 let chosen = self

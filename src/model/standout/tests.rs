@@ -222,6 +222,41 @@ fn spares_and_the_faulty_do_not_lower_the_mean() {
     );
 }
 
+/// Where every member does the same, what their work is for says more.
+#[test]
+fn what_single_blocks_cost_on_raid_5() {
+    let small = |n: u64, read: u64| {
+        let mut array = of(4, |_| {
+            vec![
+                writes(Origin::FileData, n),
+                writes(Origin::Parity, n),
+                cell(Origin::RmwRead, Op::Read, read, read * 4096, 900),
+            ]
+        });
+        array.entered = [((Origin::FileData, Op::Write), 4 * n * 4096)].into();
+        array
+    };
+    let mut array = small(500, 1000);
+    let sentence = "nothing stands out: the busiest member carries 1.0x the mean; \
+                    writes cost 4.0x, 2.0x of it pre-reads";
+    assert_eq!(say(&array).sentence, sentence);
+    for member in &mut array.members {
+        member.disk.as_mut().unwrap().utilisation = 1.0;
+    }
+    assert!(say(&array).sentence.ends_with("2.0x of it pre-reads"));
+    // One member alone is busy: that is what stands out.
+    array.members[0].disk.as_mut().unwrap().utilisation = 0.5;
+    assert!(!say(&array).sentence.contains("pre-reads"));
+    // Full stripes; and writes that are little beside the reads.
+    assert!(!say(&small(500, 100)).sentence.contains("cost"));
+    let mut array = small(500, 1000);
+    for member in &mut array.members {
+        let reads = cell(Origin::FileData, Op::Read, 3000, 3000 * 4096, 900);
+        member.io.push(reads);
+    }
+    assert!(!say(&array).sentence.contains("cost"));
+}
+
 fn any_cell() -> impl Strategy<Value = Cell> {
     let big = prop_oneof![0u64..100, 0u64..100_000, Just(u64::MAX)];
     (

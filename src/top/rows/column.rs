@@ -29,6 +29,14 @@ pub enum Column {
     DeviceP50,
     DeviceP99,
     DeviceMax,
+    Entered,
+    Data,
+    Parity,
+    PreRead,
+    MdBitmap,
+    MdJournal,
+    Below,
+    Factor,
 }
 
 impl Column {
@@ -60,6 +68,14 @@ impl Column {
             Self::DeviceP50 => "d p50",
             Self::DeviceP99 => "d p99",
             Self::DeviceMax => "d max",
+            Self::Entered => "in",
+            Self::Data => "data",
+            Self::Parity => "parity",
+            Self::PreRead => "pre-rd",
+            Self::MdBitmap => "bitmap",
+            Self::MdJournal => "journl",
+            Self::Below => "below",
+            Self::Factor => "factor",
         }
     }
 

@@ -37,16 +37,18 @@ fn views() {
     for (keys, view) in [
         ("", View::Members),
         ("\t", View::Matrix),
-        ("\t\t\t\t", View::Members),
+        ("\t\t\t\t\t", View::Members),
         ("3", View::Tasks),
         ("31", View::Members),
         ("4", View::Latency),
+        ("5", View::Amplification),
+        ("29", View::Matrix),
     ] {
         assert_eq!(after(keys).0.view, view, "{keys:?}");
     }
     let mut state = start();
     state.on_key(Key::BackTab);
-    assert_eq!(state.view, View::Latency);
+    assert_eq!(state.view, View::Amplification);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What is measured, what stands out, the tabs; and the line at the bottom.
 
+use std::time::Duration;
+
 use ratatui::text::{Line, Span};
 
 use super::{Pen, Scene};
@@ -190,18 +192,21 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
 /// The sentence, and over how long it is true where that is not the interval the figures are of. Untrusted as the
 /// names in it.
 pub fn said(standout: &Standout, snapshot: &Snapshot) -> String {
-    if standout.kind == Kind::Idle || standout.over < snapshot.interval + snapshot.interval / 2 {
+    if standout.kind == Kind::Idle {
         standout.sentence.clone()
     } else {
-        format!(
-            "{} (last {})",
-            standout.sentence,
-            if standout.over.as_secs() < 10 {
-                units::seconds(standout.over)
-            } else {
-                format!("{} s", standout.over.as_secs_f64().round())
-            }
-        )
+        format!("{}{}", standout.sentence, last(standout.over, snapshot))
+    }
+}
+
+/// ` (last 10 s)` where that is more than the interval.
+pub fn last(over: Duration, snapshot: &Snapshot) -> String {
+    if over < snapshot.interval + snapshot.interval / 2 {
+        String::new()
+    } else if over.as_secs() < 10 {
+        format!(" (last {})", units::seconds(over))
+    } else {
+        format!(" (last {} s)", over.as_secs_f64().round())
     }
 }
 
@@ -236,12 +241,21 @@ fn tabs(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     if let Some(origin) = state.filter.origin {
         right.push(Span::styled(format!("only {origin} "), palette.alarm()));
     }
-    if pen.width() >= 70 && state.view != View::Latency {
+    let measured = !matches!(state.view, View::Latency | View::Amplification);
+    if pen.width() >= 70 && measured {
         right.push(Span::styled(
             match state.measure {
                 Measure::Requests => "by requests ",
                 Measure::Bytes => "by bytes ",
             },
+            palette.dim(),
+        ));
+    }
+    if let (View::Amplification, Some(ledger)) = (state.view, &scene.array.ledger)
+        && pen.width() >= 70
+    {
+        right.push(Span::styled(
+            format!("MiB/s over {} s ", ledger.over.as_secs_f64().round()),
             palette.dim(),
         ));
     }

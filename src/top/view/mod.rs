@@ -10,6 +10,7 @@
 //! q quit  ? help ...                            footer
 //! ```
 
+mod amplification;
 mod bar;
 pub mod header;
 mod help;
@@ -73,6 +74,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, snapshot: Option<&Snapshot>, p
                     View::Matrix => matrix::draw(&mut pen, &scene),
                     View::Tasks => tasks::draw(&mut pen, &scene),
                     View::Latency => latency::draw(&mut pen, &scene),
+                    View::Amplification => amplification::draw(&mut pen, &scene),
                 }
             }
             None => pen.text(

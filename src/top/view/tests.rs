@@ -14,6 +14,9 @@ use ratatui::style::Color;
 
 const SIZES: [(u16, u16); 5] = [(80, 24), (120, 40), (200, 50), (40, 12), (20, 5)];
 
+/// The key of the view.
+const AMPLIFICATION: &str = "5";
+
 /// The screen after `keys` (Tab as `\t`).
 fn screen(snapshot: &Snapshot, keys: &str, (columns, lines): (u16, u16), depth: Depth) -> Buffer {
     let mut state = State::new(Duration::from_secs(1));
@@ -67,6 +70,25 @@ fn every_view_at_every_size() {
             }
             insta::assert_snapshot!(format!("{}_{}x{}", view.title(), size.0, size.1), all);
         }
+    }
+}
+
+#[test]
+fn amplification_of_a_level_with_parity() {
+    let snapshot = fixture::raid5();
+    for size in SIZES {
+        insta::assert_snapshot!(
+            format!("raid5_{}x{}", size.0, size.1),
+            shown(&snapshot, AMPLIFICATION, size)
+        );
+    }
+    for (name, keys) in [
+        ("raid5_by_factor", "sjjj"),
+        ("raid5_only_reads", "ol"),
+        ("raid5_only_parity", "fjjjjjj\n"),
+    ] {
+        let keys = format!("{AMPLIFICATION}{keys}");
+        insta::assert_snapshot!(name, shown(&snapshot, &keys, (80, 24)));
     }
 }
 
@@ -135,7 +157,7 @@ fn the_first_interval_is_waited_for() {
 
 #[test]
 fn no_color_draws_the_same_text_without_a_colour() {
-    for keys in ["", "2", "3", "4", "?", "f"] {
+    for keys in ["", "2", "3", "4", AMPLIFICATION, "?", "f"] {
         let snapshot = fixture::raid0(12);
         let plain = screen(&snapshot, keys, (80, 24), Depth::None);
         assert_eq!(text(&plain), shown(&snapshot, keys, (80, 24)));
@@ -177,6 +199,9 @@ fn colours() {
 fn every_size_and_state_draws() {
     let mut snapshots: Vec<Snapshot> = [0, 1, 2, 12, 100].map(fixture::raid0).into();
     snapshots.push(fixture::idle(5));
+    snapshots.push(fixture::raid5());
+    snapshots.push(fixture::raid5());
+    snapshots[7].arrays[0].ledger = None;
     for snapshot in &snapshots {
         for keys in [
             "",
@@ -188,6 +213,8 @@ fn every_size_and_state_draws() {
             "G",
             "2Gllllllllllllllll",
             "4G",
+            AMPLIFICATION,
+            "5G",
             "fjj\n",
             "3ffj\n",
             "mp",
@@ -229,7 +256,7 @@ fn untrusted_names_reach_no_cell() {
     array.members[0].io[0].op = Op::Other;
     array.standout.as_mut().unwrap().sentence.clone_from(&evil);
     snapshot.notes = vec![evil];
-    for keys in ["", "2", "3", "4", "?"] {
+    for keys in ["", "2", "3", "4", AMPLIFICATION, "?"] {
         for size in SIZES {
             let text = shown(&snapshot, keys, size);
             assert!(
