@@ -164,6 +164,8 @@ fn keys_and_sizes() {
     });
     terminal.keys(&["4"]);
     terminal.has("device");
+    terminal.keys(&["5"]);
+    terminal.has("factor");
     // Round to the first.
     terminal.keys(&["Tab"]);
     terminal.has("slot");
