@@ -147,6 +147,13 @@ fn contract(interval: &Value) {
         for member in list(&array["members"]) {
             assert!(member["name"].is_string() && member["slot"].is_u64());
         }
+        for row in list(&array["amplification"]) {
+            assert!(row["origin"].is_string() && row["op"].is_string());
+            assert_eq!(
+                row["factor"].is_f64(),
+                row["entered_bytes"].as_u64().unwrap() > 0
+            );
+        }
     }
     let interval = std::slice::from_ref(interval);
     for (_, cell) in cells(interval) {
@@ -193,6 +200,19 @@ fn the_disk_of_this_machine() {
     for origin in ["inode_table", "inode_bitmap", "block_bitmap", "directory"] {
         assert!(written(origin) > 0, "{origin}");
     }
+    // A disk without md keeps one copy. Others write here too while the first and the last interval end.
+    let rows = || {
+        let arrays = intervals.iter().flat_map(|i| list(&i["arrays"]));
+        arrays.flat_map(|a| list(&a["amplification"]))
+    };
+    let data = |figure: &str| -> u64 {
+        rows()
+            .filter(|r| r["origin"] == "file_data" && r["op"] == "write")
+            .map(|r| r[figure].as_u64().unwrap())
+            .sum()
+    };
+    let (entered, below) = (data("entered_bytes"), data("data_bytes"));
+    assert!(entered.abs_diff(below) * 4 <= entered, "{entered} {below}");
     for interval in &intervals {
         assert_eq!(interval["lost"]["events"], 0, "{}", interval["lost"]);
     }
