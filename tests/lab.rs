@@ -16,6 +16,12 @@ use std::{
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
+#[path = "lab/ledger.rs"]
+mod ledger;
+use ledger::{
+    ledger_adds_up, ledger_of_full_stripes, ledger_of_single_blocks, ledger_of_small_files,
+};
+
 const HOME: &str = env!("CARGO_MANIFEST_DIR");
 const SCRATCH: &str = env!("CARGO_TARGET_TMPDIR");
 /// What tools/vm ends with when it has run nothing.
@@ -37,6 +43,10 @@ on_each_kernel! {
     raid1_agrees
     raid10_agrees
     raid5_agrees
+    ledger_of_single_blocks
+    ledger_of_full_stripes
+    ledger_of_small_files
+    ledger_adds_up
     a_broken_truth_differs
     ends_cleanly
     member_removed

@@ -191,8 +191,7 @@ fn row(rows: &mut BTreeMap<(Origin, Op), Row>, origin: Origin, op: Op) -> &mut R
 /// What members' IO of this kind is charged as, and to which operation; `None` for what stands for itself.
 fn charged(origin: Origin, op: Op) -> Option<(Charge, Op)> {
     Some(match (origin, op) {
-        // Nobody reads parity for its own sake: where the kernel cannot tell pre-reads apart, these are some of them.
-        (Origin::Parity, Op::Read) | (Origin::RmwRead, Op::Read) => (Charge::RmwRead, Op::Write),
+        (Origin::RmwRead, Op::Read) => (Charge::RmwRead, Op::Write),
         (Origin::Parity, Op::Write | Op::Discard | Op::WriteZeroes) => (Charge::Parity, op),
         (Origin::MdBitmap, Op::Write) => (Charge::MdBitmap, Op::Write),
         (Origin::MdJournal, Op::Write) => (Charge::MdJournal, Op::Write),

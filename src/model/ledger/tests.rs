@@ -84,10 +84,10 @@ fn costs_are_shares_of_what_the_members_completed() {
 
 #[test]
 fn without_costs_bytes_written_divide() {
-    use Origin::{FileData, Journal, MdBitmap, MdJournal, Parity};
+    use Origin::{FileData, Journal, MdBitmap, MdJournal, Parity, RmwRead};
     let moved = [
         (Parity, Op::Write, 90 * KIB),
-        (Parity, Op::Read, 30 * KIB),
+        (RmwRead, Op::Read, 30 * KIB),
         (MdBitmap, Op::Write, 9 * KIB),
         (MdJournal, Op::Write, 12 * KIB),
         (Journal, Op::Write, 20 * KIB),

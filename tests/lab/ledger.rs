@@ -1,0 +1,158 @@
+//! What writes cost on every level, against what md's own rules say (`tests/lab/ledger.sh`).
+
+use std::{collections::BTreeMap, path::Path};
+
+use serde_json::Value;
+
+use super::{intervals, lab, text};
+
+const PARTS: [&str; 5] = [
+    "data_bytes",
+    "parity_bytes",
+    "rmw_read_bytes",
+    "md_bitmap_bytes",
+    "md_journal_bytes",
+];
+
+/// Array, what a byte costs in blocks by themselves (data, parity, pre-read), and so in full stripes.
+const LEVELS: [(&str, [f64; 3], [f64; 3]); 7] = [
+    // Of 4 the other two data blocks are read, of 5 the old block and the old parity: md takes the fewer.
+    ("md120", [1.0, 1.0, 2.0], [1.0, 1.0 / 3.0, 0.0]),
+    ("md121", [1.0, 1.0, 2.0], [1.0, 1.0 / 4.0, 0.0]),
+    ("md122", [1.0, 2.0, 2.0], [1.0, 2.0 / 3.0, 0.0]),
+    ("md123", [1.0, 2.0, 3.0], [1.0, 2.0 / 5.0, 0.0]),
+    ("md124", [2.0, 0.0, 0.0], [2.0, 0.0, 0.0]),
+    ("md125", [2.0, 0.0, 0.0], [2.0, 0.0, 0.0]),
+    ("md126", [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]),
+];
+
+fn each<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn number(value: &Value) -> u64 {
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("{value} is no count"))
+}
+
+/// Of one array in one phase: what entered and [`PARTS`], by origin and operation.
+fn sums(dir: &Path, phase: &str, array: &str) -> BTreeMap<(String, String), [u64; 6]> {
+    let phases = text(dir.join("phases"));
+    let times: Vec<u64> = phases
+        .lines()
+        .find_map(|line| line.strip_prefix(phase))
+        .unwrap_or_else(|| panic!("no {phase} in {phases}"))
+        .split_whitespace()
+        .map(|t| t.parse().expect("seconds"))
+        .collect();
+    let mut sums = BTreeMap::<_, [u64; 6]>::new();
+    for line in intervals(dir.join("top.json")) {
+        let time = line["time"].as_str().unwrap_or_default();
+        let time: jiff::Timestamp = time.parse().expect("a time");
+        let ended = time.as_second() as u64;
+        // Before and after there are seconds without IO.
+        if !(times[0]..=times[1] + 1).contains(&ended) {
+            continue;
+        }
+        for row in each(&line, "arrays")
+            .iter()
+            .filter(|a| a["name"] == array)
+            .flat_map(|a| each(a, "amplification"))
+        {
+            let name = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+            let sum = sums.entry((name("origin"), name("op"))).or_default();
+            sum[0] += number(&row["entered_bytes"]);
+            for (to, part) in sum[1..].iter_mut().zip(PARTS) {
+                *to += number(&row[part]);
+            }
+        }
+    }
+    sums
+}
+
+/// That each byte of file data that entered cost `wanted` (data, parity, pre-read), within a twentieth.
+fn costs(dir: &Path, phase: &str, array: &str, wanted: [f64; 3]) {
+    let sums = sums(dir, phase, array);
+    let row = sums[&("file_data".to_owned(), "write".to_owned())];
+    let cost = [1, 2, 3].map(|i| row[i] as f64 / row[0] as f64);
+    println!("{array} {phase}: {cost:.3?} for each of {} bytes", row[0]);
+    assert!(row[0] >= 40 * 4096, "{array}: {row:?} is too little");
+    for (is, wanted) in cost.iter().zip(wanted) {
+        assert!((is - wanted).abs() < 0.05, "{array} {phase}: {sums:#?}");
+    }
+}
+
+pub fn ledger_of_single_blocks(kernel: &str) {
+    let Some(dir) = lab(kernel, "ledger") else {
+        return;
+    };
+    for (array, wanted, _) in LEVELS {
+        costs(&dir, "single", array, wanted);
+    }
+}
+
+pub fn ledger_of_full_stripes(kernel: &str) {
+    let Some(dir) = lab(kernel, "ledger") else {
+        return;
+    };
+    for (array, _, wanted) in LEVELS {
+        costs(&dir, "full", array, wanted);
+    }
+}
+
+/// Small files with fsync: nothing is read for its own sake, so that no read is anybody's but md's; and journal and
+/// file data each pay for their stripes.
+pub fn ledger_of_small_files(kernel: &str) {
+    let Some(dir) = lab(kernel, "ledger") else {
+        return;
+    };
+    for (array, alone, full) in LEVELS {
+        let sums = sums(&dir, "small", array);
+        for origin in ["file_data", "journal"] {
+            let row = sums[&(origin.to_owned(), "write".to_owned())];
+            let factor = row[1..4].iter().sum::<u64>() as f64 / row[0] as f64;
+            let (least, most) = (full.iter().sum::<f64>(), alone.iter().sum::<f64>());
+            println!("{array} {origin}: {factor:.2}x, between {least:.2} and {most:.2}");
+            assert!(
+                (least - 0.05..=most + 0.05).contains(&factor),
+                "{array}: {sums:#?}"
+            );
+            assert_eq!(
+                row[1],
+                (row[0] as f64 * alone[0]) as u64,
+                "{array} {origin}: a copy is a copy"
+            );
+        }
+        let read: u64 = ["file_data", "journal", "block_bitmap", "inode_table"]
+            .iter()
+            .filter_map(|o| sums.get(&((*o).to_owned(), "read".to_owned())))
+            .map(|row| row[1].saturating_sub(row[0]))
+            .sum();
+        assert_eq!(read, 0, "{array}: pre-reads are not reads: {sums:#?}");
+    }
+}
+
+/// Every byte of the members is in one place of one row, in every interval.
+pub fn ledger_adds_up(kernel: &str) {
+    let Some(dir) = lab(kernel, "ledger") else {
+        return;
+    };
+    let mut all = 0;
+    for line in intervals(dir.join("top.json")) {
+        for array in each(&line, "arrays") {
+            let charged: u64 = each(array, "amplification")
+                .iter()
+                .flat_map(|row| PARTS.map(|part| number(&row[part])))
+                .sum();
+            let moved: u64 = each(array, "members")
+                .iter()
+                .flat_map(|m| each(m, "io"))
+                .map(|cell| number(&cell["bytes"]))
+                .sum();
+            assert_eq!(charged, moved, "{array}");
+            all += moved;
+        }
+    }
+    assert!(all > 16 << 20, "{all} bytes are too little");
+}

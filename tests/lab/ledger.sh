@@ -1,0 +1,82 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# What writes cost on every level: single blocks, each in a stripe of its own
+# that the stripe cache does not hold; then full stripes; then small files with
+# fsync, so that the journal and file data dirty the same stripes. /out/phases
+# has when each began and ended.
+# shellcheck source-path=SCRIPTDIR
+. ./lib.sh
+
+readonly chunk=$((64 << 10)) block=4096 singles=40 stripes=24
+
+array md120 2G 4 --level=5 --chunk=64 --bitmap=none
+array md121 2G 5 --level=5 --chunk=64 --bitmap=internal --delay=1
+array md122 2G 5 --level=6 --chunk=64 --bitmap=none
+array md123 2G 7 --level=6 --chunk=64 --bitmap=none
+array md124 2G 2 --level=1 --bitmap=none
+array md125 2G 4 --level=10 --chunk=64 --bitmap=none
+array md126 2G 3 --level=0 --chunk=64
+# How many members hold data in one stripe.
+declare -A data=([md120]=3 [md121]=4 [md122]=3 [md123]=5 [md124]=1 [md125]=2 [md126]=3)
+
+for name in "${arrays[@]}"; do
+	filesystem "$name" -J size=8
+	dd if=/dev/zero of="/mnt/$name/file" bs=1M count=32 oflag=direct status=none
+done
+sync
+
+# first NAME: where in the file the first full stripe begins, bytes.
+first() {
+	local place stripe=$((data[$1] * chunk))
+	place=$(debugfs -R 'bmap /file 0' "/dev/$1" 2>/dev/null)
+	echo $(((stripe - place * block % stripe) % stripe))
+}
+
+# phase NAME FUNCTION: apart from the others by intervals without IO.
+phase() {
+	local begun
+	quiet 3
+	begun=$EPOCHSECONDS
+	for name in "${arrays[@]}"; do "$2" "$name"; done
+	sync
+	quiet 3
+	echo "$1 $begun $EPOCHSECONDS" >>/out/phases
+}
+
+write() {
+	dd if=/dev/zero of="$1" bs="$2" count="$3" oflag=direct,seek_bytes seek="$4" conv=notrunc status=none
+}
+
+# The next stripe, the next member, the next block of the chunk.
+single() {
+	local step=$((data[$1] * chunk + chunk + block))
+	for ((i = 0; i < singles; i++)); do
+		write "/mnt/$1/file" "$block" 1 $((i * step))
+	done
+}
+
+full() {
+	write "/mnt/$1/file" $((data[$1] * chunk)) "$stripes" "$(first "$1")"
+}
+
+small() {
+	mkdir "/mnt/$1/small"
+	for ((i = 0; i < 20; i++)); do
+		dd if=/dev/zero of="/mnt/$1/small/$i" bs=12k count=1 conv=fsync status=none
+	done
+}
+
+raidtrace top --json --interval 1 "${arrays[@]/#//dev/}" >/out/top.json 2>/out/top.err &
+raidtrace=$!
+for ((tenth = 0; ; tenth++)); do
+	if read -r _ 2>/dev/null </out/top.json; then break; fi
+	if ! kill -0 "$raidtrace" || [ "$tenth" = 600 ]; then
+		cat /out/top.err >&2
+		die "raidtrace printed no line"
+	fi
+	sleep 0.1
+done
+for which in single full small; do phase "$which" "$which"; done
+kill -INT "$raidtrace"
+wait "$raidtrace"
