@@ -34,6 +34,8 @@ pub struct Subject {
     pub info: ArrayInfo,
     /// In the order of their numbers.
     pub members: Vec<MemberNow>,
+    /// Why md read is not certain: the kernel side was told that the array was whole and idle, which it no longer is.
+    pub doubtful: bool,
 }
 
 /// A member as it is now.
@@ -113,6 +115,9 @@ impl Fold {
                     })
                     .collect();
                 first += subject.members.len() as u32;
+                if subject.doubtful {
+                    members.iter_mut().for_each(doubt);
+                }
                 members.sort_by_key(|m| m.slot.unwrap_or(u32::MAX));
                 let tasks = tasks(&was, now, number);
                 ArraySnapshot {
@@ -185,6 +190,28 @@ fn cells(
             (cell.requests > 0 || cell.bytes > 0).then_some(cell)
         })
         .collect()
+}
+
+/// Reads that may have been for a resync are nobody's.
+fn doubt(member: &mut MemberSnapshot) {
+    let rmw = |c: &mut Cell| c.origin == Origin::RmwRead;
+    for mut cell in member.io.extract_if(.., rmw).collect::<Vec<_>>() {
+        cell.origin = Origin::Unknown;
+        match member
+            .io
+            .iter_mut()
+            .find(|c| (c.origin, c.op) == (cell.origin, cell.op))
+        {
+            Some(unknown) => {
+                unknown.requests += cell.requests;
+                unknown.bytes += cell.bytes;
+                unknown.queue.add(&cell.queue);
+                unknown.device.add(&cell.device);
+            }
+            None => member.io.push(cell),
+        }
+    }
+    member.io.sort_by_key(|c| (c.origin, c.op));
 }
 
 fn disk_before(was: &Sample, array: usize, member: usize) -> Option<DiskCounters> {
@@ -339,6 +366,38 @@ mod tests {
             },
         );
         sample
+    }
+
+    #[test]
+    fn pre_reads_of_an_interval_in_doubt_are_unknown() {
+        let with = |second, mut rmw: u64, doubtful| {
+            let mut sample = sample(second, 1, 0);
+            sample.arrays[0].doubtful = doubtful;
+            for origin in [Origin::RmwRead, Origin::Unknown] {
+                let key = CellKey {
+                    member: 1,
+                    origin,
+                    op: Op::Read,
+                };
+                let cell = sample.counters.cells.entry(key).or_default();
+                (cell.requests, cell.bytes) = (rmw, rmw * 4096);
+                rmw /= 2;
+            }
+            sample
+        };
+        let mut fold = Fold::new(with(10, 0, false));
+        let origins = |snapshot: super::Snapshot| -> Vec<_> {
+            let io = &snapshot.arrays[0].members[0].io;
+            io.iter().map(|c| (c.origin, c.bytes / 4096)).collect()
+        };
+        assert_eq!(
+            origins(fold.step(with(11, 4, false))),
+            [(Origin::Unknown, 2), (Origin::RmwRead, 4)]
+        );
+        assert_eq!(
+            origins(fold.step(with(12, 12, true))),
+            [(Origin::Unknown, 12)]
+        );
     }
 
     #[test]

@@ -169,14 +169,14 @@ impl Sampler {
 
     fn sample(&mut self) -> Result<Sample> {
         let counters = self.traced.probe.read()?;
-        let arrays: Vec<Subject> = (0..self.traced.survey.topology.arrays.len())
+        let mut arrays: Vec<Subject> = (0..self.traced.survey.topology.arrays.len())
             .map(|number| self.subject(number))
             .collect();
         if !self.traced.sees_stripes {
-            for (number, subject) in (0..).zip(&arrays) {
-                self.traced
-                    .probe
-                    .quiet(number, subject.info.trouble.is_none())?;
+            for (number, subject) in (0..).zip(&mut arrays) {
+                let quiet = subject.info.trouble.is_none();
+                self.traced.probe.quiet(number, quiet)?;
+                subject.doubtful = !quiet;
             }
         }
         let tasks = self.people(&counters);
@@ -244,6 +244,7 @@ impl Sampler {
                     .collect(),
             },
             members,
+            doubtful: false,
         }
     }
 
