@@ -24,7 +24,7 @@ extern const volatile __u64 rt_crypt_end;	/* dm-crypt's */
 extern const volatile __u64 rt_sync_ends[RT_SYNC_ENDS];
 /* Bits of stripe_head.state; 0: not known. */
 extern const volatile __u64 rt_stripe_syncing;		/* STRIPE_SYNCING */
-extern const volatile __u64 rt_stripe_expanding;	/* STRIPE_EXPANDING */
+extern const volatile __u64 rt_stripe_expanding;	/* ... _EXPANDING, _EXPAND_READY */
 extern const volatile __u64 rt_stripe_expand_source;	/* STRIPE_EXPAND_SOURCE */
 
 /*

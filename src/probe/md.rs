@@ -29,7 +29,8 @@ pub struct Md {
     pub sync_ends: [u64; SYNC_ENDS],
     /// `1 << STRIPE_SYNCING` of `stripe_head.state` (drivers/md/raid5.h).
     pub stripe_syncing: u64,
-    /// `1 << STRIPE_EXPANDING`.
+    /// `1 << STRIPE_EXPANDING | 1 << STRIPE_EXPAND_READY`: the former is taken away before a reshaped stripe is written
+    /// (handle_stripe), the latter when it has been.
     pub stripe_expanding: u64,
     /// `1 << STRIPE_EXPAND_SOURCE`.
     pub stripe_expand_source: u64,
@@ -94,7 +95,7 @@ impl Md {
         let bit = |value: i32| 1u64.checked_shl(value.unsigned_abs()).unwrap_or(0);
         each_enumerator("raid456", |name, value| match name {
             b"STRIPE_SYNCING" => self.stripe_syncing = bit(value),
-            b"STRIPE_EXPANDING" => self.stripe_expanding = bit(value),
+            b"STRIPE_EXPANDING" | b"STRIPE_EXPAND_READY" => self.stripe_expanding |= bit(value),
             b"STRIPE_EXPAND_SOURCE" => self.stripe_expand_source = bit(value),
             _ => {}
         });
