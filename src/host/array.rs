@@ -102,7 +102,6 @@ impl Reader<'_> {
             let key = |m: &Member| (m.slot.unwrap_or(u32::MAX), is_replacement(m));
             (key(a), &a.name).cmp(&(key(b), &b.name))
         });
-        self.nested(&array);
         let mut notes = places::fill(self.sys, &md, &mut array, self.blocks);
         self.notes.append(&mut notes);
         array
@@ -168,27 +167,6 @@ impl Reader<'_> {
             sectors: block.sectors,
             queue: queue(&disk.dir),
             ..Member::default()
-        }
-    }
-
-    fn nested(&mut self, array: &Array) {
-        let is_md = |m: &&Member| {
-            self.blocks
-                .get(m.disk)
-                .is_some_and(|b| matches!(b.kind, Kind::Md { .. }))
-        };
-        let below: Vec<&str> = array
-            .members
-            .iter()
-            .filter(is_md)
-            .map(|m| m.disk_name.as_str())
-            .collect();
-        if !below.is_empty() {
-            self.notes.push(format!(
-                "{} is built on md arrays ({}): its IO is followed down to them, not to the disks beneath",
-                array.name,
-                below.join(", ")
-            ));
         }
     }
 

@@ -1,5 +1,6 @@
 //! Which filesystems lie on an array or disk, and where on it.
 
+use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -125,17 +126,23 @@ pub(super) fn on(
         .collect()
 }
 
-/// The devices on `base`, itself included, that nobody has mounted.
+/// The devices on `base`, itself included, that nobody has mounted. Those in `claimed` are members of an array: what may
+/// look like a filesystem on them, or on their partitions, is the array's (metadata 0.90 and 1.0 put the data first).
 pub(super) fn unmounted(
     base: &Block,
     mounted: &[Mounted],
+    claimed: &BTreeSet<Dev>,
     blocks: &Blocks,
     projector: &Projector<'_>,
 ) -> Vec<Filesystem> {
     blocks
         .iter()
         .filter(|b| !mounted.iter().any(|m| m.dev == b.dev))
-        .filter(|b| blocks.bases(b.dev).iter().any(|on| on.dev == base.dev))
+        .filter(|b| {
+            let beneath = blocks.beneath(b.dev);
+            beneath.iter().any(|on| on.dev == base.dev)
+                && !beneath.iter().any(|on| claimed.contains(&on.dev))
+        })
         .filter_map(|b| {
             let segments = on_base(&projector.project(b).ok()?, base.dev);
             (!segments.is_empty()).then(|| Filesystem {

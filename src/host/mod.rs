@@ -11,6 +11,7 @@ pub mod dm;
 mod error;
 mod filesystems;
 mod mounts;
+mod nested;
 mod places;
 mod project;
 mod resolve;

@@ -8,13 +8,15 @@ use super::blocks::{Block, Blocks, Kind};
 use super::error::HostError;
 use super::filesystems::{self, Mounted};
 use super::mounts::{self, MountLine};
+use super::nested;
 use super::project::Projector;
 use super::state::runs;
 use super::sys::{Sys, attribute, names, natural, table};
 use super::types::{Array, Dev, Topology};
 
 /// The arrays, and disks as arrays of one, that `targets` name: array, member, disk, partition, device mapper device or
-/// mount point. None named: every md array that holds a mounted filesystem, else every disk that does.
+/// mount point. None named: every md array that holds a mounted filesystem, else every disk that does. Arrays that they
+/// are built on, or that are built on them, come with them.
 ///
 /// # Errors
 /// When a target cannot be found or has no disk beneath; when nothing was named and nothing is mounted from a disk.
@@ -168,6 +170,22 @@ impl<'a> Machine<'a> {
         arrays.iter().copied().filter(has).map(|b| b.dev).collect()
     }
 
+    /// Pairs of running arrays: one, and another one that members of it are on.
+    fn built_on(&self) -> Vec<(Dev, Dev)> {
+        let md = |b: &&Block| b.kind == Kind::Md { container: false };
+        let mut pairs = Vec::new();
+        for array in self.blocks.arrays() {
+            if !runs(&attribute(array.dir.join("md/array_state")).unwrap_or_default()) {
+                continue;
+            }
+            for member in self.members(array) {
+                let bases = self.blocks.bases(member.dev);
+                pairs.extend(bases.iter().filter(|b| md(b)).map(|b| (array.dev, b.dev)));
+            }
+        }
+        pairs
+    }
+
     fn members(&self, array: &Block) -> impl Iterator<Item = &Block> {
         let md = array.dir.join("md");
         names(&md).into_iter().filter_map(move |entry| {
@@ -241,14 +259,27 @@ impl<'a> Machine<'a> {
             notes: Vec::new(),
         };
         let mut arrays: Vec<Array> = Vec::new();
+        let chosen = nested::towers(chosen, &self.built_on());
         for block in chosen.iter().filter_map(|dev| self.blocks.get(*dev)) {
-            let mut array = match block.kind {
+            arrays.push(match block.kind {
                 Kind::Md { .. } => reader.md(block),
                 _ => reader.single(block),
+            });
+        }
+        arrays.sort_by(|a, b| natural(&a.name).cmp(&natural(&b.name)));
+        reader.notes.extend(nested::link(&mut arrays));
+        let claimed = arrays
+            .iter()
+            .filter(|a| a.is_md())
+            .flat_map(|a| a.members.iter().map(|m| m.dev))
+            .collect();
+        for array in &mut arrays {
+            let Some(block) = self.blocks.get(array.dev) else {
+                continue;
             };
             array.filesystems = filesystems::on(block, &self.mounted, &self.blocks, &projector);
             array.unmounted =
-                filesystems::unmounted(block, &self.mounted, &self.blocks, &projector);
+                filesystems::unmounted(block, &self.mounted, &claimed, &self.blocks, &projector);
             for fs in &array.filesystems {
                 if let Some(why) = &fs.note {
                     reader.notes.push(format!(
@@ -257,9 +288,7 @@ impl<'a> Machine<'a> {
                     ));
                 }
             }
-            arrays.push(array);
         }
-        arrays.sort_by(|a, b| natural(&a.name).cmp(&natural(&b.name)));
         let mut notes = reader.notes;
         notes.extend(self.others(&arrays));
         let mut seen = BTreeSet::new();
@@ -275,6 +304,7 @@ impl<'a> Machine<'a> {
                 let shared = array
                     .members
                     .iter()
+                    .filter(|m| m.inner.is_none()) // that one is traced itself
                     .find(|member| member.dev != member.disk && m.bases.contains(&member.disk));
                 if let Some(member) = shared {
                     notes.push(format!(

@@ -83,6 +83,7 @@ impl Tables {
                 tables.member(array, member, geometry.as_ref().ok(), number, &mut devs)?;
             }
         }
+        tables.stack(&survey.topology.arrays, &mut devs);
         if devs.len() > DEVS {
             return Err(format!(
                 "{} disks and arrays are more than raidtrace can watch at once ({DEVS}): name fewer \
@@ -116,6 +117,30 @@ impl Tables {
         tables.devs = devs.into_values().map(|(_, dev)| dev).collect();
         tables.hash(&entries)?;
         Ok(tables)
+    }
+
+    /// Which array is a member of which.
+    fn stack(&mut self, arrays: &[Array], devs: &mut Watched) {
+        let members = arrays.iter().flat_map(|a| &a.members);
+        for (id, member) in (1..).zip(members) {
+            let Some(inner) = member.inner else {
+                continue;
+            };
+            let Some(number) = arrays.iter().position(|a| a.dev == inner) else {
+                continue;
+            };
+            devs.entry(inner.kernel()).or_default().1.flags |= DEV_INNER;
+            let array = &mut self.arrays[number];
+            if array.upper != 0 {
+                self.notes.push(format!(
+                    "{}: several members are on it: the origin of what belongs to {} may be wrong on its disks",
+                    arrays[number].name, member.name
+                ));
+                continue;
+            }
+            array.upper = id;
+            array.upper_start = member.start;
+        }
     }
 
     /// What makes origins of this array less than certain.
@@ -245,7 +270,8 @@ impl Tables {
         if member.disk.kernel() == 0 {
             return Ok(()); // gone from the machine, md still lists it
         }
-        if member.queue.bio_based {
+        // Of an array that is a member, the bios are counted.
+        if member.queue.bio_based && member.inner.is_none() {
             self.notes.push(format!(
                 "{}: {} makes no requests (it takes bios whole): its IO is not seen",
                 array.name, member.disk_name
@@ -362,3 +388,7 @@ pub fn geometry(array: &Array) -> Result<Geometry, String> {
     })
     .map_err(|e| e.to_string())
 }
+
+#[cfg(test)]
+#[path = "tables_tests.rs"]
+mod tests;

@@ -149,7 +149,8 @@ fn md_on_dm_and_md_on_md() {
         member md0 md1 slot=0 state=in_sync offset=8 size=400
         mount 9:1 /one ext4 /dev/md1 rw",
     );
-    let m = &tree.array().members[0];
+    let arrays = tree.resolve(&[]).unwrap().arrays;
+    let m = &arrays[1].members[0];
     assert_eq!(
         (m.name.as_str(), m.disk_name.as_str(), m.start),
         ("dm-0", "sda", 16)
@@ -157,17 +158,117 @@ fn md_on_dm_and_md_on_md() {
     tree.add("mount 9:0 /nested ext4 /dev/md0 rw");
     let topology = tree.resolve(&["/nested"]).unwrap();
     assert_eq!(
-        (
-            topology.arrays.len(),
-            topology.arrays[0].members[0].disk_name.as_str()
-        ),
-        (1, "md1")
+        topology.arrays[0].members[0].inner,
+        Some(topology.arrays[1].dev)
     );
+    assert_eq!(tree.names(&["sda"]).as_deref(), Ok("md0 md1"));
+}
+
+/// md RAID 0 over RAID 1 pairs, one of them on a partition of the pair.
+fn raid0_over_raid1() -> Tree {
+    let mut tree = Tree::new(
+        "md md10 9:10 4000 level=raid0 chunk_size=65536 raid_disks=2 array_state=clean metadata_version=1.2
+        member md10 md2 slot=0 state=in_sync offset=8 size=990
+        member md10 md3p1 slot=1 state=in_sync offset=8 size=990
+        part md3p1 259:3 1900 disk=md3 number=1 start=64
+        mount 9:10 /nested ext4 /dev/md10 rw",
+    );
+    for (md, disks) in [(2, ["sda", "sdb"]), (3, ["sdc", "sdd"])] {
+        tree.add(&format!(
+            "md md{md} 9:{md} 2000 level=raid1 raid_disks=2 component_size=1000 array_state=clean metadata_version=1.0"
+        ));
+        for (slot, disk) in disks.iter().enumerate() {
+            let minor = 16 * (usize::from(disk.as_bytes()[2] - b'a'));
+            tree.add(&format!(
+                "disk {disk} 8:{minor} 2100
+                member md{md} {disk} slot={slot} state=in_sync offset=0 size=1000"
+            ));
+        }
+    }
+    tree
+}
+
+#[test]
+fn raid0_over_raid1_pairs() {
+    let tree = raid0_over_raid1();
+    // Whichever part of it is named.
+    for targets in [
+        &[][..],
+        &["/nested"],
+        &["md10"],
+        &["md3"],
+        &["md3p1"],
+        &["sda"],
+        &["md2", "md10"],
+    ] {
+        assert_eq!(
+            tree.names(targets).as_deref(),
+            Ok("md2 md3 md10"),
+            "{targets:?}"
+        );
+    }
+    let topology = tree.resolve(&[]).unwrap();
+    let [first, second, outer] = &topology.arrays[..] else {
+        panic!()
+    };
+    let links: Vec<_> = outer.members.iter().map(|m| (m.inner, m.start)).collect();
+    assert_eq!(links, [(Some(first.dev), 0), (Some(second.dev), 64)]);
+    assert!(first.members.iter().all(|m| m.inner.is_none()));
+    // The filesystem is the outer array's; data come first on a member with metadata 1.0, so that it shows there, too.
+    assert_eq!(outer.filesystems.len(), 1);
+    for inner in [first, second] {
+        let unmounted: Vec<_> = inner.unmounted.iter().map(|f| f.name.as_str()).collect();
+        assert!(inner.filesystems.is_empty());
+        assert!(!unmounted.contains(&"md2") && !unmounted.contains(&"md3p1"));
+    }
+    assert!(
+        !topology.notes.iter().any(|n| n.contains("not followed")),
+        "{:?}",
+        topology.notes
+    );
+}
+
+#[test]
+fn arrays_too_deep_or_in_a_circle() {
+    let mut tree = Tree::new("disk sda 8:0 5000");
+    let below = ["sda", "md1", "md2", "md3", "md4"];
+    for (n, on) in (1..).zip(below) {
+        tree.add(&format!(
+            "md md{n} 9:{n} 4000 level=raid1 raid_disks=1 array_state=clean metadata_version=1.2
+            member md{n} {on} slot=0 state=in_sync offset=8 size=1000"
+        ));
+    }
+    tree.add("mount 9:5 /deep ext4 /dev/md5 rw");
+    let topology = tree.resolve(&[]).unwrap();
+    let followed: Vec<bool> = topology
+        .arrays
+        .iter()
+        .map(|a| a.members[0].inner.is_some())
+        .collect();
+    assert_eq!(followed.len(), 5);
+    assert_eq!(followed.iter().filter(|f| **f).count(), 3, "{followed:?}");
     assert!(
         topology
             .notes
             .iter()
-            .any(|n| n.starts_with("md0 is built on md arrays (md1)"))
+            .any(|n| n.contains("on top of each other")),
+        "{:?}",
+        topology.notes
     );
-    assert_eq!(tree.names(&["sda"]).as_deref(), Ok("md1"));
+
+    tree.add("member md1 md5 slot=1 state=in_sync offset=8 size=1000");
+    assert_eq!(tree.names(&[]).as_deref(), Ok("md1 md2 md3 md4 md5"));
+    let circle = Tree::new(
+        "md md1 9:1 4000 level=raid1 raid_disks=1 array_state=clean
+        md md2 9:2 4000 level=raid1 raid_disks=1 array_state=clean
+        member md1 md2 slot=0 state=in_sync size=1000
+        member md2 md1 slot=0 state=in_sync size=1000
+        mount 9:1 /c ext4 /dev/md1 rw",
+    );
+    let topology = circle.resolve(&[]).unwrap();
+    assert!(
+        topology.notes.iter().any(|n| n.contains("built on itself")),
+        "{:?}",
+        topology.notes
+    );
 }
