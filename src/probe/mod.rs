@@ -30,10 +30,11 @@ mod skel {
 pub(crate) mod wire {
     pub use super::skel::types::{
         rt_array, rt_cost, rt_dev, rt_dev_entry, rt_extent, rt_inflight, rt_loss, rt_member,
-        rt_member_rows, rt_part, rt_row, rt_task, rt_task_io, rt_task_key, rt_task_pending,
+        rt_member_rows, rt_part, rt_row, rt_slot, rt_task, rt_task_io, rt_task_key,
+        rt_task_pending,
     };
 
-    use super::skel::types::{rt_geometry, rt_slot};
+    pub use super::skel::types::rt_geometry;
     use crate::raid::Geometry;
 
     /// The skeleton's spelling of what `raid::wire` computes: one C header, two readers.

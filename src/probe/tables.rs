@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::boundaries::{Index, Placed, boundaries};
 use super::plan::Need;
-use super::wire::{rt_array, rt_dev, rt_dev_entry, rt_extent, rt_member, rt_part};
+use super::wire::{
+    rt_array, rt_dev, rt_dev_entry, rt_extent, rt_geometry, rt_member, rt_part, rt_slot,
+};
 use crate::host::{Array, Member};
 use crate::raid::{Geometry, Level, Params};
 use crate::survey::Survey;
@@ -187,24 +189,27 @@ impl Tables {
         let table = boundaries(&placed);
         let index = Index::new(&table, array.sectors);
         let first_boundary = self.boundaries.len() as u32;
-        let reshaping = array.reshape_position.is_some();
+        // The members' bios are unknown then; those of the array have their places all the same.
+        let nowhere = geometry.is_none() || array.reshape_position.is_some();
         let crypt = array
             .filesystems
             .iter()
             .any(|fs| fs.stack.iter().any(|s| s.starts_with("dm-crypt")));
         self.arrays.push(rt_array {
-            geometry: geometry.map(super::wire::geometry).unwrap_or_default(),
+            geometry: geometry.map_or_else(
+                || rt_geometry {
+                    array_sectors: array.sectors,
+                    ..rt_geometry::default()
+                },
+                super::wire::geometry,
+            ),
             first_boundary,
-            nr_boundaries: if geometry.is_some() {
-                table.len() as u32
-            } else {
-                0
-            },
+            nr_boundaries: table.len() as u32,
             first_index: self.boundary_index.len() as u32,
             index_shift: index.shift,
             upper: 0,
             flags: if known.is_empty() { 0 } else { ARRAY_EXT }
-                | if reshaping { ARRAY_RESHAPING } else { 0 }
+                | if nowhere { ARRAY_RESHAPING } else { 0 }
                 | if crypt { ARRAY_CRYPT } else { 0 },
             upper_start: 0,
         });
@@ -246,15 +251,23 @@ impl Tables {
         let superblock = member
             .sb_offset
             .map(|start| (start, member.sb_sectors.max(SUPERBLOCK_SECTORS)));
-        let data_sectors = match (geometry, slot) {
-            (Some(g), Some(s)) => g.used_sectors(s),
-            _ => 0,
+        let (slot, data_sectors) = match (geometry, slot) {
+            (Some(g), Some(s)) => (
+                super::wire::slot(g, s).unwrap_or_default(),
+                g.used_sectors(s),
+            ),
+            // Data, but of which part of the array is not known (`ARRAY_RESHAPING`).
+            (None, Some(_)) => {
+                let sectors = match member.data_sectors {
+                    0 => member.sectors.saturating_sub(member.data_offset),
+                    n => n,
+                };
+                (rt_slot::default(), sectors)
+            }
+            (_, None) => (rt_slot::default(), 0),
         };
         self.members.push(rt_member {
-            slot: geometry
-                .zip(slot)
-                .and_then(|(g, s)| super::wire::slot(g, s))
-                .unwrap_or_default(),
+            slot,
             data_offset: member.data_offset,
             data_sectors,
             superblock: extent(superblock),

@@ -1,6 +1,6 @@
 //! What the kernel side is told of arrays that are described here.
 
-use super::{DEV_INNER, Tables};
+use super::{ARRAY_RESHAPING, DEV_INNER, Tables};
 use crate::host::{Array, Dev, Member, QueueFacts, Topology};
 use crate::survey::Survey;
 
@@ -96,4 +96,23 @@ fn two_members_on_one_inner_array() {
     let t = tables(arrays);
     assert_eq!(t.arrays[0].upper, 5);
     assert!(t.notes[0].contains("several members"), "{:?}", t.notes);
+}
+
+#[test]
+fn a_level_without_arithmetic_has_data_of_unknown_origin() {
+    let mut gone = member(1, 8, 16);
+    gone.data_sectors = 0;
+    let mut spare = member(2, 8, 32);
+    spare.slot = None;
+    let t = tables(vec![array(1, "linear", vec![member(0, 8, 0), gone, spare])]);
+    let wire = t.arrays[0];
+    assert_eq!(wire.flags & ARRAY_RESHAPING, ARRAY_RESHAPING);
+    assert_eq!((wire.nr_boundaries, wire.geometry.array_sectors), (1, 8192));
+    let data: Vec<_> = t
+        .members
+        .iter()
+        .map(|m| (m.data_offset, m.data_sectors))
+        .collect();
+    assert_eq!(data, [(2048, 4096), (2048, 7952), (2048, 0)]);
+    assert!(t.notes[0].contains("linear"), "{:?}", t.notes);
 }
