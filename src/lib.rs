@@ -9,12 +9,14 @@
 //! * [`ext4`]: superblock, descriptors, layout ranges; reads devices and images.
 //! * [`host`]: what this machine has: devices, arrays, members, mounts.
 //! * [`survey`]: host and ext4 joined: the arrays and the layouts of what is on them.
+//! * [`follow`]: whether it is all still so.
 //! * [`probe`]: the only part that knows libbpf: facts -> plan -> load -> counters.
 //! * [`model`]: counters + topology -> snapshot; pure.
 //! * [`top`]: the screen, `--batch` and `--json`: renderings of one snapshot.
 
 pub mod cli;
 pub mod ext4;
+pub mod follow;
 pub mod host;
 pub mod model;
 pub mod origin;

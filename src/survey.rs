@@ -135,8 +135,8 @@ impl Survey {
     }
 }
 
-/// `/dev/NAME`; sysfs writes `!` for the `/` in names such as `cciss/c0d0`.
-fn device_path(name: &str) -> PathBuf {
+/// The node of a block device: `/dev/NAME`; sysfs writes `!` for the `/` in names such as `cciss/c0d0`.
+pub fn device_path(name: &str) -> PathBuf {
     PathBuf::from("/dev").join(name.replace('!', "/"))
 }
 

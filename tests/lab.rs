@@ -58,6 +58,10 @@ on_each_kernel! {
     without_tracefs
     wrong_targets
     output_cut_off
+    filesystem_changes
+    members_change
+    array_is_reshaped
+    arrays_come_and_go
 }
 
 /// The truth's own arithmetic, against tables made by hand. Needs no guest.
@@ -132,6 +136,7 @@ fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
 
     let output = Command::new(Path::new(HOME).join("tools/vm"))
         .args(["--memory", if scenario == "skew" { "3072" } else { "2048" }])
+        .args(["--timeout", "900"])
         .arg("--out")
         .arg(dir)
         .arg("--file")
@@ -485,4 +490,90 @@ fn output_cut_off(kernel: &str) {
     assert_eq!(text(dir.join("pipe.status")).trim(), "0");
     assert_eq!(text(dir.join("pipe.err")), "");
     assert!(text(dir.join("pipe.out")).contains("md121"));
+}
+
+/// What a case of `changes.sh` left.
+fn change(kernel: &str, name: &str) -> Option<Case> {
+    let dir = lab(kernel, "changes")?;
+    let said = text(dir.join(format!("{name}.err")));
+    let did = text(dir.join(format!("{name}.did")));
+    println!("{name}: {said}{did}");
+    assert!(!did.contains("failed:"), "{name}: {did}");
+    assert!(!said.contains("could not be restarted"), "{name}: {said}");
+    assert_eq!(text(dir.join(format!("{name}.status"))).trim(), "0");
+    Some(Case {
+        lines: intervals(dir.join(format!("{name}.out"))),
+        said,
+        status: 0,
+    })
+}
+
+/// Made anew with other blocks in other places: what is written to it afterwards has the new places' origins.
+fn filesystem_changes(kernel: &str) {
+    let Some(case) = change(kernel, "filesystem") else {
+        return;
+    };
+    let mounted = case
+        .lines
+        .iter()
+        .rposition(|l| !l.to_string().contains("38 groups"))
+        .map_or(0, |i| i + 1);
+    let after = &case.lines[mounted..];
+    assert!(!after.is_empty(), "the header has the new filesystem");
+    for origin in ["inode_table", "directory", "journal"] {
+        let bytes: u64 = by_slot(after, "md120", origin, "write").values().sum();
+        assert!(bytes > 0, "{origin}");
+    }
+    assert_eq!(
+        bytes(after, "md120", "write", |o| o == "raw" || o == "unknown"),
+        0
+    );
+    // Mounting and unmounting is told; nothing is loaded anew for it.
+    for line in case.said.lines().filter(|l| l.contains("mounted")) {
+        assert!(!line.contains("restarted"), "{line}");
+    }
+}
+
+fn members_change(kernel: &str) {
+    let Some(case) = change(kernel, "members") else {
+        return;
+    };
+    let last = case.lines.last().expect("a line");
+    let members = last["arrays"][0]["members"].as_array().expect("members");
+    let good = |m: &&Value| m["trouble"].is_null() && !m["disk"].is_null();
+    assert_eq!(members.iter().filter(good).count(), 3, "{last}");
+    assert!(by_slot(&case.lines, "md120", "inode_table", "write").len() == 3);
+}
+
+fn array_is_reshaped(kernel: &str) {
+    let Some(case) = change(kernel, "reshape") else {
+        return;
+    };
+    let last = case.lines.last().expect("a line");
+    assert_eq!(last["arrays"][0]["disks"], 4);
+    assert!(case.said.contains("3 -> 4 disks"));
+}
+
+/// A stopped array stays on the screen, and does not keep another one from being traced.
+fn arrays_come_and_go(kernel: &str) {
+    let Some(case) = change(kernel, "arrays") else {
+        return;
+    };
+    let last = case.lines.last().expect("a line");
+    let troubles: BTreeMap<&str, &Value> = last["arrays"]
+        .as_array()
+        .expect("arrays")
+        .iter()
+        .map(|a| (a["name"].as_str().unwrap_or_default(), &a["trouble"]))
+        .collect();
+    assert_eq!(troubles["md121"], "stopped");
+    for name in ["md120", "md122", "md123"] {
+        assert!(troubles.contains_key(name), "{troubles:?}");
+    }
+    for name in ["md120", "md122"] {
+        assert!(
+            bytes(&case.lines, name, "write", |o| o == "inode_table") > 0,
+            "{name}"
+        );
+    }
 }

@@ -9,6 +9,7 @@
 //!
 //! * `read`: bytes at an offset; little-endian fields.
 //! * `identify`: what is on a device, by magic.
+//! * `identity`: whether it is still the same filesystem.
 //! * `features`: names of the feature bits.
 //! * `superblock`: the parsed fields.
 //! * `check`: which superblocks are refused, and why.
@@ -24,6 +25,7 @@ mod error;
 pub mod features;
 mod fsmap;
 mod identify;
+mod identity;
 mod inode;
 mod layout;
 mod ranges;
@@ -35,6 +37,7 @@ mod tests;
 pub use descriptors::Descriptor;
 pub use error::Error;
 pub use identify::{FsKind, identify};
+pub use identity::Identity;
 pub use layout::{Journal, Layout};
 pub use ranges::Range;
 pub use read::ReadAt;

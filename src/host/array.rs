@@ -14,6 +14,8 @@ pub(super) struct Reader<'a> {
     pub sys: &'a Sys,
     pub blocks: &'a Blocks,
     pub projector: &'a Projector<'a>,
+    /// Whether superblocks are read from the members; else what sysfs has must do.
+    pub superblocks: bool,
     /// One line each for what could not be found out.
     pub notes: Vec<String>,
 }
@@ -102,7 +104,7 @@ impl Reader<'_> {
             let key = |m: &Member| (m.slot.unwrap_or(u32::MAX), is_replacement(m));
             (key(a), &a.name).cmp(&(key(b), &b.name))
         });
-        let mut notes = places::fill(self.sys, &md, &mut array, self.blocks);
+        let mut notes = places::fill(self.sys, &md, &mut array, self.blocks, self.superblocks);
         self.notes.append(&mut notes);
         array
     }

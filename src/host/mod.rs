@@ -7,6 +7,7 @@
 mod array;
 mod blocks;
 mod cgroup;
+mod change;
 pub mod dm;
 mod error;
 mod filesystems;
@@ -26,8 +27,9 @@ mod types;
 mod tests;
 
 pub use cgroup::Cgroups;
+pub use change::differences;
 pub use error::HostError;
-pub use resolve::resolve;
+pub use resolve::{resolve, resolve_again};
 pub use stat::{DiskStat, StatFile};
 pub use state::{ArrayState, MemberState};
 pub use sys::Sys;

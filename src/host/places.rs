@@ -13,7 +13,14 @@ use super::types::{Array, Member};
 const BITMAP_SUPER: u64 = 256;
 
 /// Fills the members' places; returns a line for everything that is not as it should be. `md` is /sys/block/mdX/md.
-pub(super) fn fill(sys: &Sys, md: &Path, array: &mut Array, blocks: &Blocks) -> Vec<String> {
+/// `superblocks`: whether members are read; else all is from sysfs, and there are no lines.
+pub(super) fn fill(
+    sys: &Sys,
+    md: &Path,
+    array: &mut Array,
+    blocks: &Blocks,
+    superblocks: bool,
+) -> Vec<String> {
     let mut notes = Vec::new();
     let Some(version) = array.metadata.as_deref().and_then(Version::parse) else {
         if let Some(other) = &array.metadata {
@@ -37,7 +44,7 @@ pub(super) fn fill(sys: &Sys, md: &Path, array: &mut Array, blocks: &Blocks) -> 
         };
         member.sb_offset = Some(place);
         member.sb_sectors = if version == Version::V090 { 8 } else { 2 };
-        let found = blocks.get(member.dev).map(|block| {
+        let found = blocks.get(member.dev).filter(|_| superblocks).map(|block| {
             let disk = blocks.disk_of(block);
             let bytes: Option<u64> = number(disk.dir.join("queue/logical_block_size"));
             let path = sys.path(format!("/dev/{}", block.name.replace('!', "/")));

@@ -10,7 +10,7 @@ use super::filesystems::{self, Mounted};
 use super::mounts::{self, MountLine};
 use super::nested;
 use super::project::Projector;
-use super::state::runs;
+use super::state::{ArrayState, runs};
 use super::sys::{Sys, attribute, names, natural, table};
 use super::types::{Array, Dev, Topology};
 
@@ -29,7 +29,61 @@ pub fn resolve(targets: &[String], sys: &Sys) -> Result<Topology, HostError> {
     if targets.is_empty() {
         chosen = machine.default()?;
     }
-    Ok(machine.describe(&chosen))
+    Ok(machine.describe(&chosen, true))
+}
+
+/// While watching: the same again, less what has gone; with the arrays of `known` that run, whatever became of the mount
+/// point that led to them, and, where no target was named, arrays that hold a mounted filesystem by now (a disk does not
+/// join: snaps and container images come and go). `superblocks`: as [`resolve`] does, reads them from the members; without, no
+/// disk is touched, and two such topologies are for comparing ([`super::differences`]).
+///
+/// # Errors
+/// Without sysfs or mountinfo.
+pub fn resolve_again(
+    targets: &[String],
+    known: &Topology,
+    sys: &Sys,
+    superblocks: bool,
+) -> Result<Topology, HostError> {
+    let machine = Machine::read(sys)?;
+    let mut chosen: BTreeSet<Dev> = targets
+        .iter()
+        .filter_map(|target| machine.target(target).ok())
+        .flatten()
+        .collect();
+    if targets.is_empty() {
+        chosen.extend(machine.mounted_bases(&|_, b| {
+            b.kind == Kind::Md { container: false }
+                && runs(&attribute(b.dir.join("md/array_state")).unwrap_or_default())
+        }));
+    }
+    let still = |array: &&Array| {
+        let block = machine.blocks.get(array.dev);
+        block.is_some_and(|b| b.name == array.name) && ArrayState::read(sys, array).is_ok()
+    };
+    chosen.extend(
+        known
+            .arrays
+            .iter()
+            .filter(|a| a.is_md())
+            .filter(still)
+            .map(|a| a.dev),
+    );
+    // A disk that has become a member is now seen as that.
+    let members: BTreeSet<Dev> = chosen
+        .iter()
+        .filter_map(|dev| machine.blocks.get(*dev))
+        .flat_map(|array| machine.members(array).map(|m| m.dev))
+        .collect();
+    chosen.extend(
+        known
+            .arrays
+            .iter()
+            .filter(|a| !a.is_md() && !members.contains(&a.dev))
+            .filter(still)
+            .map(|a| a.dev),
+    );
+    Ok(machine.describe(&chosen, superblocks))
 }
 
 struct Machine<'a> {
@@ -226,36 +280,39 @@ impl<'a> Machine<'a> {
 
     /// What is worth looking at when nobody said.
     fn default(&self) -> Result<BTreeSet<Dev>, HostError> {
-        let bases = |keep: &dyn Fn(&Mounted, &Block) -> bool| -> BTreeSet<Dev> {
-            let pairs = self
-                .mounted
-                .iter()
-                .flat_map(|m| m.bases.iter().map(move |b| (m, *b)));
-            pairs
-                .filter(|(m, dev)| self.blocks.get(*dev).is_some_and(|b| keep(m, b)))
-                .map(|(_, dev)| dev)
-                .collect()
-        };
-        let arrays = bases(&|_, b| b.kind == Kind::Md { container: false });
+        let arrays = self.mounted_bases(&|_, b| b.kind == Kind::Md { container: false });
         // Every snap is a loop device with a squashfs on it, which nobody means.
         let image = |m: &Mounted| {
             ["squashfs", "erofs", "iso9660"]
                 .iter()
                 .any(|t| m.mounts.first().is_some_and(|f| f.fstype == *t))
         };
-        let disks = bases(&|m, b| !matches!(b.kind, Kind::Md { .. }) && !image(m));
+        let disks = self.mounted_bases(&|m, b| !matches!(b.kind, Kind::Md { .. }) && !image(m));
         [arrays, disks]
             .into_iter()
             .find(|found| !found.is_empty())
             .ok_or(HostError::Nothing)
     }
 
-    fn describe(&self, chosen: &BTreeSet<Dev>) -> Topology {
+    /// The arrays and disks beneath what is mounted, as far as `keep` says.
+    fn mounted_bases(&self, keep: &dyn Fn(&Mounted, &Block) -> bool) -> BTreeSet<Dev> {
+        let pairs = self
+            .mounted
+            .iter()
+            .flat_map(|m| m.bases.iter().map(move |b| (m, *b)));
+        pairs
+            .filter(|(m, dev)| self.blocks.get(*dev).is_some_and(|b| keep(m, b)))
+            .map(|(_, dev)| dev)
+            .collect()
+    }
+
+    fn describe(&self, chosen: &BTreeSet<Dev>, superblocks: bool) -> Topology {
         let projector = Projector::new(&self.blocks, self.sys.dm());
         let mut reader = Reader {
             sys: self.sys,
             blocks: &self.blocks,
             projector: &projector,
+            superblocks,
             notes: Vec::new(),
         };
         let mut arrays: Vec<Array> = Vec::new();

@@ -1,6 +1,8 @@
 //! Survey -> the tables that the kernel side reads. Pure.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::hash::{DefaultHasher, Hasher as _};
 
 use super::boundaries::{Index, Placed, boundaries};
 use super::plan::Need;
@@ -119,6 +121,35 @@ impl Tables {
         tables.devs = devs.into_values().map(|(_, dev)| dev).collect();
         tables.hash(&entries)?;
         Ok(tables)
+    }
+
+    /// Equal for equal tables, notes aside: whether programs that run with one would do for the other.
+    pub fn digest(&self) -> u64 {
+        /// By way of `Debug`, so that no field is forgotten, and without the text ever being there as a whole.
+        struct Digest(DefaultHasher);
+        impl Write for Digest {
+            fn write_str(&mut self, s: &str) -> std::fmt::Result {
+                self.0.write(s.as_bytes());
+                Ok(())
+            }
+        }
+        let mut digest = Digest(DefaultHasher::new());
+        let Self {
+            notes: _,
+            devs,
+            mult,
+            index,
+            arrays,
+            members,
+            boundaries,
+            boundary_index,
+            judged,
+            need,
+            slots,
+        } = self;
+        let maps = (devs, mult, index, arrays, members, boundaries);
+        let _ = write!(digest, "{maps:?}{boundary_index:?}{judged}{need:?}{slots}");
+        digest.0.finish()
     }
 
     /// Which array is a member of which.

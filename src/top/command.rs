@@ -1,5 +1,6 @@
 //! `raidtrace top`: finds what to trace, attaches, and renders until it is told to end.
 
+use std::collections::HashSet;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,10 +79,8 @@ async fn on_the_screen(sampler: &mut Sampler, args: &Top) -> Result<()> {
 
 /// One rendering an interval; the last one, cut short, when a signal ends it.
 async fn as_text(sampler: &mut Sampler, args: &Top, render: Render) -> Result<()> {
-    for note in sampler.notes() {
-        // stderr: a script that reads stdout should not have to tell them apart.
-        let _ = writeln!(io::stderr(), "raidtrace: note: {}", text::clean(note));
-    }
+    let mut said = HashSet::new();
+    say(&sampler.notes(), &mut said);
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -99,6 +98,7 @@ async fn as_text(sampler: &mut Sampler, args: &Top, render: Render) -> Result<()
             _ = hangup.recv() => true,
         };
         let snapshot = sampler.snapshot()?;
+        say(&sampler.notes(), &mut said);
         if !args.json {
             add(&mut whole, &snapshot);
         }
@@ -119,6 +119,16 @@ async fn as_text(sampler: &mut Sampler, args: &Top, render: Render) -> Result<()
         )?;
     }
     Ok(())
+}
+
+/// Notes that are new. To stderr: a script that reads stdout should not have to tell them apart.
+fn say(notes: &[String], said: &mut HashSet<String>) {
+    for note in notes {
+        if !said.contains(note) {
+            let _ = writeln!(io::stderr(), "raidtrace: note: {}", text::clean(note));
+        }
+    }
+    *said = notes.iter().cloned().collect();
 }
 
 fn ended(left: &mut Option<u64>) -> bool {

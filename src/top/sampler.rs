@@ -1,11 +1,13 @@
 //! The live source of snapshots: counters, disk statistics and the arrays' state, once an interval.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::host::{ArrayState, Cgroups, HostError, MemberState, StatFile, Sys, resolve, task};
+use crate::follow::Follow;
+use crate::host::{Array, ArrayState, Cgroups, HostError, Member, StatFile, Sys, resolve, task};
 use crate::model::counters::{Counters, TaskCounters, TaskKey};
 use crate::model::fold::{DiskCounters, Fold, MemberNow, Person, Sample, Subject};
 use crate::model::snapshot::{ArrayInfo, Snapshot};
@@ -17,21 +19,26 @@ use crate::survey::Survey;
 const TASKS_MANY: usize = 8192;
 /// ... those that did nothing for this long.
 const TASKS_IDLE: Duration = Duration::from_secs(30);
-/// An array that keeps changing is not followed more often than this.
-const SETTLED: Duration = Duration::from_secs(5);
+/// Notes of changes that are kept.
+const CHANGES: usize = 8;
 
 /// Attached programs and everything needed to make snapshots of them.
 pub struct Sampler {
     sys: Sys,
-    targets: Vec<String>,
     account: bool,
     traced: Traced,
+    follow: Follow,
+    /// What changed while tracing, newest first, and why it could not be followed.
+    changes: VecDeque<String>,
+    behind: Option<String>,
+    /// Arrays that were stopped before tracing began anew.
+    gone: Vec<ArrayInfo>,
+    /// Differs when md has done something to an array.
+    hint: u64,
     cgroups: Cgroups,
     fold: Fold,
     window: Window,
     start: Instant,
-    /// When the members of an array were last found to have changed.
-    changed: Option<Instant>,
     /// Since when a task may be idle, and what all had done by then.
     idle: (Instant, HashMap<TaskKey, TaskCounters>),
 }
@@ -40,84 +47,68 @@ pub struct Sampler {
 struct Traced {
     survey: Survey,
     probe: Probe,
+    /// Of the tables that the programs have.
+    digest: u64,
     /// By array and member.
     stats: Vec<Vec<Option<StatFile>>>,
-    /// Why RAID 4/5/6 reads can be told by the kernel side alone.
+    /// Whether the kernel side can tell by itself why RAID 4/5/6 reads.
     sees_stripes: bool,
-    notes: Vec<String>,
+    /// What the survey and the tables could not say; what this kernel cannot give.
+    notes: [Vec<String>; 2],
 }
 
 impl Traced {
-    fn start(sys: &Sys, targets: &[String], account: bool) -> Result<Self> {
-        let survey = Survey::new(resolve(targets, sys)?);
+    fn start(sys: &Sys, survey: Survey, tables: Tables, account: bool) -> Result<Self> {
         let facts = Facts::gather();
-        let tables = Tables::new(&survey).map_err(anyhow::Error::msg)?;
         let mut plan = plan(&facts, tables.need).map_err(anyhow::Error::msg)?;
         let probe = Probe::start(&mut plan, &facts, &tables, account)?;
-        let mut notes = survey.notes.clone();
-        notes.extend(tables.notes.clone());
-        notes.extend(plan.notes);
-        let stats = survey
-            .topology
-            .arrays
-            .iter()
-            .map(|array| {
-                array
-                    .members
-                    .iter()
-                    .map(|m| {
-                        let part = (m.name != m.disk_name).then_some(m.name.as_str());
-                        StatFile::open(sys, &m.disk_name, part).ok()
-                    })
-                    .collect()
-            })
-            .collect();
         Ok(Self {
-            survey,
+            stats: stats(sys, &survey),
             probe,
-            stats,
             sees_stripes: !tables.need.stripes || facts.md.knows_stripes(),
-            notes,
+            digest: tables.digest(),
+            notes: [[&survey.notes[..], &tables.notes[..]].concat(), plan.notes],
+            survey,
         })
     }
+}
 
-    /// Whether md has members that were not there when we began, or has moved one: our tables are of
-    /// another array then. One that went away is only shown as gone.
-    fn outdated(&self, sys: &Sys) -> Option<&str> {
-        let arrays = self.survey.topology.arrays.iter().filter(|a| a.is_md());
-        for array in arrays {
-            let Ok(now) = ArrayState::read(sys, array) else {
-                continue;
-            };
-            let known = |m: &MemberState| {
-                m.slot.is_none()
-                    || array
-                        .members
-                        .iter()
-                        .any(|was| was.name == m.name && was.slot == m.slot)
-            };
-            if !now.members.iter().all(known) {
-                return Some(&array.name);
-            }
-        }
-        None
-    }
+/// The statistics of every member. A member that is a partition has its own; so has a device mapper device.
+fn stats(sys: &Sys, survey: &Survey) -> Vec<Vec<Option<StatFile>>> {
+    let arrays = survey.topology.arrays.iter();
+    arrays
+        .map(|a| a.members.iter().map(|m| stat(sys, m)).collect())
+        .collect()
+}
+
+fn stat(sys: &Sys, member: &Member) -> Option<StatFile> {
+    let part = (member.name != member.disk_name).then_some(member.name.as_str());
+    StatFile::open(sys, &member.disk_name, part)
+        .or_else(|_| StatFile::open(sys, &member.name, None))
+        .ok()
 }
 
 impl Sampler {
     /// Surveys, loads and attaches. After it returns, nothing is missed.
     pub fn start(sys: Sys, targets: &[String], account: bool) -> Result<Self> {
-        let traced = Traced::start(&sys, targets, account)?;
+        let topology = resolve(targets, &sys)?;
+        let follow = Follow::start(&sys, targets, &topology);
+        let survey = Survey::new(topology);
+        let tables = Tables::new(&survey).map_err(anyhow::Error::msg)?;
+        let traced = Traced::start(&sys, survey, tables, account)?;
         let mut sampler = Self {
             cgroups: Cgroups::new(&sys),
             sys,
-            targets: targets.to_vec(),
             account,
             traced,
+            follow,
+            changes: VecDeque::new(),
+            behind: None,
+            gone: Vec::new(),
+            hint: 0,
             fold: Fold::new(Sample::default()),
             window: Window::new(window::SPAN),
             start: Instant::now(),
-            changed: None,
             idle: (Instant::now(), HashMap::new()),
         };
         let first = sampler.sample()?;
@@ -125,53 +116,104 @@ impl Sampler {
         Ok(sampler)
     }
 
-    /// What this kernel and host cannot give.
-    pub fn notes(&self) -> &[String] {
-        &self.traced.notes
+    /// What this kernel and host cannot give, and what has changed while tracing.
+    pub fn notes(&self) -> Vec<String> {
+        let changes = self.behind.iter().chain(&self.changes);
+        changes
+            .chain(self.traced.notes.iter().flatten())
+            .cloned()
+            .collect()
     }
 
     /// The interval since the last call, or since the start.
     pub fn snapshot(&mut self) -> Result<Snapshot> {
+        // The programs for what has changed are loaded while the old ones count: this interval is still theirs.
+        let next = self.follow_changes();
         let sample = self.sample()?;
         let mut snapshot = self.fold.step(sample);
         self.window.judge(&mut snapshot);
         self.forget_idle();
-        self.follow_changes()?;
+        if let Some(next) = next {
+            self.replace(next)?;
+        }
         Ok(snapshot)
     }
 
-    /// Begins anew when md has changed the array, e.g. has taken a spare in. What completes while the
-    /// programs are loaded (a second or so) is not counted; the notes say so.
-    fn follow_changes(&mut self) -> Result<()> {
-        let settled = self.changed.is_none_or(|t| t.elapsed() >= SETTLED);
-        let Some(name) = self.traced.outdated(&self.sys).filter(|_| settled) else {
-            return Ok(());
-        };
-        let note = format!(
-            "{name}: its members changed at {}: tracing began anew",
-            jiff::Timestamp::now()
-                .round(jiff::Unit::Second)
-                .unwrap_or_default()
-        );
-        self.changed = Some(Instant::now());
-        // In the middle of a change sysfs may contradict itself: then the old tables stay, and the
-        // next interval tries again.
-        if let Ok(mut traced) = Traced::start(&self.sys, &self.targets, self.account) {
-            traced.notes.push(note);
-            self.traced = traced;
-            self.fold = Fold::new(Sample::default());
-            let first = self.sample()?;
-            self.fold = Fold::new(first);
-            self.idle = (Instant::now(), HashMap::new());
+    /// New programs, when md or somebody else has changed what the tables of the old ones describe.
+    fn follow_changes(&mut self) -> Option<Traced> {
+        let clock = self.start.elapsed();
+        let changes = self.follow.look(&self.sys, clock, self.hint);
+        if changes.is_empty() {
+            return None;
         }
+        let begun = Instant::now();
+        let time = jiff::Timestamp::now().strftime("%H:%M:%SZ").to_string();
+        let what = changes.join("; ");
+        match self.anew() {
+            Ok(next) => {
+                self.follow.taken(self.start.elapsed(), next.is_some());
+                self.behind = None;
+                self.changes.push_front(match &next {
+                    Some(_) => format!(
+                        "{time} {what}, tracing restarted in {:.1} s: what was new in it may be missing or wrong until then",
+                        begun.elapsed().as_secs_f64()
+                    ),
+                    None => format!("{time} {what}"),
+                });
+                self.changes.truncate(CHANGES);
+                next
+            }
+            Err(e) => {
+                let pause = self.follow.failed(self.start.elapsed()).as_secs();
+                self.behind = Some(format!(
+                    "{time} {what}, but tracing could not be restarted: {e:#}; the figures are for what was before; \
+                     next attempt in {pause} s"
+                ));
+                None
+            }
+        }
+    }
+
+    /// Surveys again. `None`: the programs that run do for it.
+    fn anew(&mut self) -> Result<Option<Traced>> {
+        let survey = Survey::new(self.follow.resolve(&self.sys)?);
+        let tables = Tables::new(&survey).map_err(anyhow::Error::msg)?;
+        if tables.digest() == self.traced.digest {
+            // Other names only: mounted, unmounted.
+            self.traced.stats = stats(&self.sys, &survey);
+            self.traced.notes[0] = [&survey.notes[..], &tables.notes[..]].concat();
+            self.traced.survey = survey;
+            return Ok(None);
+        }
+        Traced::start(&self.sys, survey, tables, self.account).map(Some)
+    }
+
+    fn replace(&mut self, next: Traced) -> Result<()> {
+        let was = std::mem::replace(&mut self.traced, next);
+        let runs = |name: &str, arrays: &[Array]| arrays.iter().any(|a| a.name == name);
+        let now = &self.traced.survey.topology.arrays;
+        self.gone.retain(|info| !runs(&info.name, now));
+        for array in &was.survey.topology.arrays {
+            if array.is_md() && !runs(&array.name, now) {
+                let mut info = info(&was.survey, array);
+                info.trouble = Some("stopped".to_owned());
+                self.gone.push(info);
+            }
+        }
+        self.fold = Fold::new(Sample::default());
+        let first = self.sample()?;
+        self.fold = Fold::new(first);
+        self.idle = (Instant::now(), HashMap::new());
         Ok(())
     }
 
     fn sample(&mut self) -> Result<Sample> {
         let counters = self.traced.probe.read()?;
+        let mut hint = DefaultHasher::new();
         let mut arrays: Vec<Subject> = (0..self.traced.survey.topology.arrays.len())
-            .map(|number| self.subject(number))
+            .map(|number| self.subject(number, &mut hint))
             .collect();
+        self.hint = hint.finish();
         if !self.traced.sees_stripes {
             for (number, subject) in (0..).zip(&mut arrays) {
                 let quiet = subject.info.trouble.is_none();
@@ -179,6 +221,11 @@ impl Sampler {
                 subject.doubtful = !quiet;
             }
         }
+        // Behind the others, so that these keep their numbers.
+        arrays.extend(self.gone.iter().map(|info| Subject {
+            info: info.clone(),
+            ..Subject::default()
+        }));
         let tasks = self.people(&counters);
         Ok(Sample {
             time: jiff::Timestamp::now(),
@@ -186,13 +233,20 @@ impl Sampler {
             counters,
             arrays,
             tasks,
-            notes: self.traced.notes.clone(),
+            notes: self.notes(),
         })
     }
 
-    fn subject(&self, number: usize) -> Subject {
-        let array = &self.traced.survey.topology.arrays[number];
+    fn subject(&mut self, number: usize, hint: &mut DefaultHasher) -> Subject {
+        let survey = &self.traced.survey;
+        let array = &survey.topology.arrays[number];
         let state = ArrayState::read(&self.sys, array);
+        if let Ok(now) = &state {
+            for member in &now.members {
+                (&member.name, member.slot).hash(hint);
+            }
+            now.reshape_position.is_some().hash(hint);
+        }
         let trouble = match &state {
             Ok(state) => state.trouble(),
             Err(HostError::Stopped { .. }) => Some("stopped".to_owned()),
@@ -201,9 +255,14 @@ impl Sampler {
         let members = array
             .members
             .iter()
-            .zip(&self.traced.stats[number])
-            .map(|(member, stat)| {
-                let disk = stat.as_ref().and_then(|s| s.read().ok());
+            .zip(&mut self.traced.stats[number])
+            .map(|(member, file)| {
+                let read = |file: &Option<StatFile>| file.as_ref().and_then(|f| f.read().ok());
+                // The file of a device that went away stays dead when the device comes back.
+                let disk = read(file).or_else(|| {
+                    *file = stat(&self.sys, member);
+                    read(file)
+                });
                 let now = state
                     .as_ref()
                     .ok()
@@ -231,17 +290,8 @@ impl Sampler {
             .collect();
         Subject {
             info: ArrayInfo {
-                name: array.name.clone(),
-                level: array.level.clone(),
-                chunk_bytes: u64::from(array.chunk_sectors) * 512,
-                bytes: array.sectors * 512,
-                disks: array.raid_disks,
                 trouble,
-                filesystems: array
-                    .filesystems
-                    .iter()
-                    .map(|fs| self.traced.survey.describe(fs))
-                    .collect(),
+                ..info(survey, array)
             },
             members,
             doubtful: false,
@@ -304,5 +354,21 @@ impl Sampler {
             self.traced.probe.forget(&self.fold.take_idle(&self.idle.1));
         }
         self.idle = (Instant::now(), self.fold.tasks().clone());
+    }
+}
+
+fn info(survey: &Survey, array: &Array) -> ArrayInfo {
+    ArrayInfo {
+        name: array.name.clone(),
+        level: array.level.clone(),
+        chunk_bytes: u64::from(array.chunk_sectors) * 512,
+        bytes: array.sectors * 512,
+        disks: array.raid_disks,
+        trouble: None,
+        filesystems: array
+            .filesystems
+            .iter()
+            .map(|fs| survey.describe(fs))
+            .collect(),
     }
 }

@@ -1,0 +1,141 @@
+//! Whether a device still holds the filesystem whose layout was read: a few fields of its superblock, cheap enough to be
+//! read every few seconds. Must not judge them: a damaged superblock is another one, that is all.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io;
+
+use super::features::{compat, incompat, ro_compat};
+use super::identify::{EXT_MAGIC, EXT_SUPERBLOCK_AT};
+use super::read::{Fields, ReadAt};
+use super::superblock::Uuid;
+
+/// What a layout was read from. Equal as long as the layout is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Of the filesystem.
+    pub uuid: Uuid,
+    /// `s_mkfs_time`, seconds since 1970.
+    pub mkfs_time: u32,
+    /// Size of the filesystem in its blocks.
+    pub blocks: u64,
+    /// Digest of everything else that places depend on.
+    places: u64,
+}
+
+impl Identity {
+    /// One read of 1 KiB, which a mounted filesystem has in the page cache. `None`: no ext filesystem.
+    ///
+    /// # Errors
+    /// That of the read.
+    pub fn read(dev: &dyn ReadAt) -> io::Result<Option<Self>> {
+        let mut raw = [0; 1024];
+        match dev.read_at(EXT_SUPERBLOCK_AT, &mut raw) {
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            other => other?,
+        }
+        let f = Fields(&raw);
+        Ok((f.u16(0x38) == EXT_MAGIC).then(|| Self::of(f)))
+    }
+
+    fn of(f: Fields<'_>) -> Self {
+        let mut places = DefaultHasher::new();
+        // Only features with a say in places: the kernel sets others as it goes (large_file, orphan_present, recover).
+        let features = [
+            f.u32(0x5c)
+                & (compat::HAS_JOURNAL
+                    | compat::RESIZE_INODE
+                    | compat::SPARSE_SUPER2
+                    | compat::FAST_COMMIT
+                    | compat::ORPHAN_FILE),
+            f.u32(0x60)
+                & (incompat::JOURNAL_DEV
+                    | incompat::META_BG
+                    | incompat::BIT64
+                    | incompat::MMP
+                    | incompat::FLEX_BG),
+            f.u32(0x64)
+                & (ro_compat::SPARSE_SUPER
+                    | ro_compat::GDT_CSUM
+                    | ro_compat::QUOTA
+                    | ro_compat::BIGALLOC
+                    | ro_compat::METADATA_CSUM
+                    | ro_compat::PROJECT),
+        ];
+        features.hash(&mut places);
+        // s_first_data_block to s_inodes_per_group, inode size, reserved GDT, journal inode, backup of its map, descriptor
+        // size, first_meta_bg, MMP block, flex size, quota, backup groups, project quota, orphan file.
+        for (at, bytes) in [
+            (0x14, 0x18),
+            (0x58, 2),
+            (0xce, 2),
+            (0xe0, 4),
+            (0xfd, 3),
+            (0x104, 4),
+            (0x10c, 0x44),
+            (0x168, 8),
+            (0x174, 1),
+            (0x240, 8),
+            (0x24c, 8),
+            (0x26c, 4),
+            (0x280, 4),
+        ] {
+            f.0[at..at + bytes].hash(&mut places);
+        }
+        Self {
+            uuid: Uuid(f.bytes(0x68)),
+            mkfs_time: f.u32(0x108),
+            blocks: f.split(0x4, Some(0x150)),
+            places: places.finish(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Identity;
+
+    fn image(change: impl Fn(&mut [u8])) -> Option<Identity> {
+        let mut image = vec![0u8; 4096];
+        let sb = &mut image[1024..2048];
+        sb[0x38..0x3a].copy_from_slice(&0xef53u16.to_le_bytes());
+        sb[0x68] = 7;
+        change(sb);
+        Identity::read(&image.as_slice()).unwrap()
+    }
+
+    #[test]
+    fn what_running_changes_is_no_change_and_what_moves_blocks_is() {
+        let plain = image(|_| ());
+        assert!(plain.is_some());
+        // Free blocks, mount and write times, mount count, state, recover, large_file, orphan_present, kbytes written.
+        for (at, bit) in [
+            (0xc, 1),
+            (0x2c, 1),
+            (0x34, 1),
+            (0x3a, 1),
+            (0x60, 4),
+            (0x64, 2),
+            (0x66, 1),
+            (0x178, 1),
+        ] {
+            assert_eq!(image(|sb| sb[at] |= bit), plain, "{at:#x}");
+        }
+        // UUID, blocks, flex_bg, meta_bg, inode size, reserved GDT, journal map, flex size.
+        for (at, bit) in [
+            (0x68, 8),
+            (0x4, 1),
+            (0x152, 1),
+            (0x61, 2),
+            (0x60, 0x10),
+            (0x59, 1),
+            (0xce, 1),
+            (0x120, 1),
+            (0x174, 4),
+            (0x108, 1),
+        ] {
+            assert_ne!(image(|sb| sb[at] |= bit), plain, "{at:#x}");
+        }
+        assert_eq!(image(|sb| sb[0x38] = 0), None);
+        assert_eq!(Identity::read(&[0u8; 1100].as_slice()).unwrap(), None);
+    }
+}

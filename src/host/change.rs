@@ -1,0 +1,168 @@
+//! What has become different between two looks at the same arrays, in words. Pure.
+//!
+//! Only what places and names depend on; what a state line shows anyway (degraded, progress of a resync) is no change.
+//! A member or an array that went away is none either: nothing is read or written there any more.
+
+use super::types::{Array, Dev, Filesystem, Member, Topology};
+
+/// One line for each array that differs: `md127: 12 -> 13 disks, loop13 joined`. Both from
+/// [`super::resolve_again`] without superblocks.
+pub fn differences(then: &Topology, now: &Topology) -> Vec<String> {
+    now.arrays
+        .iter()
+        .filter_map(|array| {
+            let was = then
+                .arrays
+                .iter()
+                .find(|a| a.dev == array.dev && a.name == array.name);
+            let said = match was {
+                Some(was) => of_array(was, array),
+                None => vec!["joins".to_owned()],
+            };
+            (!said.is_empty()).then(|| format!("{}: {}", array.name, said.join(", ")))
+        })
+        .collect()
+}
+
+/// More than this of one kind are counted, not named.
+const NAMED: usize = 3;
+
+fn of_array(was: &Array, now: &Array) -> Vec<String> {
+    let mut said = Vec::new();
+    if was.raid_disks != now.raid_disks {
+        said.push(format!("{} -> {} disks", was.raid_disks, now.raid_disks));
+    }
+    if was.level != now.level {
+        said.push(format!("{} -> {}", was.level, now.level));
+    }
+    if was.chunk_sectors != now.chunk_sectors {
+        let (a, b) = (was.chunk_sectors / 2, now.chunk_sectors / 2);
+        said.push(format!("chunk {a} -> {b} KiB"));
+    }
+    if was.layout != now.layout {
+        said.push(format!("layout {} -> {}", was.layout, now.layout));
+    }
+    let reshaping = |a: &Array| a.reshape_position.is_some() || a.before_reshape.is_some();
+    let same_way = reshaping(was) == reshaping(now);
+    match (same_way, reshaping(now)) {
+        (true, _) => {}
+        (false, true) => said.push("a reshape has begun".into()),
+        (false, false) => said.push("the reshape has ended".into()),
+    }
+    if was.sectors != now.sectors {
+        let mib = |a: &Array| a.sectors / 2048;
+        said.push(format!("{} -> {} MiB", mib(was), mib(now)));
+    } else if was.component_sectors != now.component_sectors {
+        said.push("another size of its members is used".into());
+    }
+    if was.metadata != now.metadata {
+        said.push("other metadata".into());
+    }
+    members(was, now, same_way, &mut said);
+    filesystems(was, now, &mut said);
+    said
+}
+
+/// `layout`: whether it is worth saying that they are laid out differently; a reshape says that.
+fn members(was: &Array, now: &Array, layout: bool, said: &mut Vec<String>) {
+    let is = |m: &Member, word: &str| m.state.iter().any(|w| w == word);
+    let (mut joined, mut moved, mut changed) = (Vec::new(), Vec::new(), Vec::new());
+    for m in &now.members {
+        // Gone from the machine, or no longer in use.
+        if m.dev == Dev::default() || is(m, "faulty") {
+            continue;
+        }
+        let name = m.name.as_str();
+        let Some(before) = was.members.iter().find(|b| b.name == m.name) else {
+            joined.push(name);
+            continue;
+        };
+        if m.slot.is_none() && before.slot.is_some() && !is(m, "journal") {
+            continue; // put in again, and not yet used
+        }
+        if m.slot != before.slot || is(m, "journal") != is(before, "journal") {
+            moved.push(name);
+        } else if layout && places(&now.level, m) != places(&now.level, before) {
+            changed.push(name);
+        }
+    }
+    for (names, what) in [
+        (joined, "joined"),
+        (moved, "in another slot"),
+        (changed, "laid out differently"),
+    ] {
+        match names.len() {
+            0 => {}
+            1..=NAMED => said.push(format!("{} {what}", names.join(" and "))),
+            n => said.push(format!("{n} members {what}")),
+        }
+    }
+}
+
+/// Everything about a member that the tables are made of.
+fn places(level: &str, m: &Member) -> impl PartialEq + use<> {
+    let unequal = matches!(level, "raid0" | "linear" | "single");
+    (
+        (m.dev, m.disk, m.start, m.sectors, m.inner),
+        (
+            m.data_offset,
+            m.new_data_offset,
+            m.data_sectors * u64::from(unequal),
+        ),
+        (m.sb_offset, m.bitmap, m.ppl),
+        (
+            m.queue.nr_hw_queues,
+            m.queue.nr_tags,
+            m.queue.iostats,
+            m.queue.bio_based,
+        ),
+    )
+}
+
+fn filesystems(was: &Array, now: &Array, said: &mut Vec<String>) {
+    let all = |a: &'_ Array| -> Vec<Filesystem> {
+        a.filesystems.iter().chain(&a.unmounted).cloned().collect()
+    };
+    let (grown, now_dev) = (was.sectors != now.sectors, now.dev);
+    let (was, now) = (all(was), all(now));
+    let find = |list: &[Filesystem], dev| list.iter().find(|f| f.dev == dev).cloned();
+    let mut changes = Vec::new();
+    for fs in &now {
+        match find(&was, fs.dev) {
+            None => changes.push(format!("{} appeared", fs.name)),
+            Some(before) if (&before.segments, &before.note) != (&fs.segments, &fs.note) => {
+                // That the array itself is larger has been said.
+                if grown && fs.dev == now_dev {
+                    continue;
+                }
+                changes.push(format!("{} lies elsewhere or has another size", fs.name));
+            }
+            Some(before) => changes.extend(mounts(&before, fs)),
+        }
+    }
+    let gone = was.iter().filter(|fs| find(&now, fs.dev).is_none());
+    changes.extend(gone.map(|fs| format!("{} is no more", fs.name)));
+    if changes.len() > 2 * NAMED {
+        changes = vec![format!(
+            "{} changes of devices and mounts on it",
+            changes.len()
+        )];
+    }
+    said.extend(changes);
+}
+
+fn mounts(was: &Filesystem, now: &Filesystem) -> Option<String> {
+    let paths = |fs: &Filesystem| -> Vec<String> {
+        fs.mounts
+            .iter()
+            .map(|m| m.path.display().to_string())
+            .collect()
+    };
+    let (before, after) = (paths(was), paths(now));
+    match (before.first(), after.first()) {
+        (None, Some(path)) => Some(format!("{} mounted on {path}", now.name)),
+        (Some(path), None) => Some(format!("{} unmounted from {path}", now.name)),
+        (Some(_), Some(path)) if before != after => Some(format!("{} is on {path} now", now.name)),
+        _ => None,
+    }
+}
