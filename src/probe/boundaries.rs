@@ -7,16 +7,22 @@ use crate::ext4::Range;
 use crate::host::Segment;
 use crate::origin::Origin;
 
-/// Marks blocks that no fixed structure owns (`RT_DYNAMIC` of `bpf/raidtrace.h`): plus log2 of the sectors of a block, which
-/// is up to 7 (64 KiB).
+/// Marks blocks that no fixed structure owns, with log2 of their sectors added (`RT_DYNAMIC` of `bpf/raidtrace.h`).
+/// Such a boundary is where a block begins, so that the kernel side finds the others from it.
 pub const DYNAMIC: u8 = 24;
+const _: () = assert!(Origin::ALL.len() <= DYNAMIC as usize);
 
-/// From `sector` of the array on, the origin is `code` ([`Origin`] or [`DYNAMIC`]).
+/// [`DYNAMIC`] for blocks of so many sectors: 512 bytes to 64 KiB, a power of two.
+pub fn dynamic(block_sectors: u64) -> u8 {
+    DYNAMIC + block_sectors.trailing_zeros().min(7) as u8
+}
+
+/// From `sector` of the array on, the origin is `code` ([`Origin`] or [`dynamic`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Boundary {
     /// Array sector.
     pub sector: u64,
-    /// Number of the origin, or [`DYNAMIC`] and more.
+    /// Number of the origin, or [`dynamic`].
     pub code: u8,
 }
 
@@ -39,6 +45,15 @@ pub struct Placed<'a> {
     pub blocks: u64,
 }
 
+impl Placed<'_> {
+    /// Whether some of its blocks are in two pieces, as in a volume that is striped in less than a block. What such a
+    /// block holds, if it has no fixed place, is taken for file data.
+    pub fn cuts_blocks(&self) -> bool {
+        let cut = |sector: u64| !sector.is_multiple_of(self.block_sectors.max(1));
+        self.segments.iter().any(|s| cut(s.fs_sector))
+    }
+}
+
 /// The table of one array; its first boundary is at 0, and what no filesystem occupies is `raw`.
 pub fn boundaries(filesystems: &[Placed<'_>]) -> Vec<Boundary> {
     let mut pieces: Vec<(u64, u64, u8)> = Vec::new();
@@ -56,28 +71,43 @@ pub fn boundaries(filesystems: &[Placed<'_>]) -> Vec<Boundary> {
     let mut end = 0;
     for (first, last, code) in pieces {
         // Overlapping filesystems are somebody's mistake: the first one keeps the place.
-        let first = first.max(end);
-        if first >= last {
+        let begin = first.max(end);
+        if begin >= last {
             continue;
         }
-        if first > end {
+        if begin > end {
             push(&mut table, end, Origin::Raw as u8);
         }
-        push(&mut table, first, code);
+        let block = block_sectors(code);
+        let whole = first + (begin - first).next_multiple_of(block);
+        if whole > begin {
+            push(&mut table, begin, Origin::FileData as u8);
+        }
+        if whole < last {
+            push(&mut table, whole, code);
+        }
         end = last;
     }
     push(&mut table, end, Origin::Raw as u8);
     table
 }
 
+/// Of a dynamic code; 1 for others.
+fn block_sectors(code: u8) -> u64 {
+    1 << code.saturating_sub(DYNAMIC)
+}
+
 fn push(table: &mut Vec<Boundary>, sector: u64, code: u8) {
+    // Two filesystems that touch may have their blocks at different phases.
+    let goes_on =
+        |b: &Boundary| b.code == code && (sector - b.sector).is_multiple_of(block_sectors(code));
     match table.last_mut() {
-        Some(last) if last.code == code => {}
+        Some(last) if goes_on(last) => {}
         Some(last) if last.sector == sector => {
             last.code = code;
             // The boundary before may now say the same.
-            if let [.., before, last] = table.as_slice()
-                && before.code == last.code
+            if let [.., before, _] = table.as_slice()
+                && goes_on(before)
             {
                 table.pop();
             }
@@ -88,17 +118,25 @@ fn push(table: &mut Vec<Boundary>, sector: u64, code: u8) {
 
 /// The ranges of `fs` and the dynamic gaps between them, as far as they lie in `segment`.
 fn project(fs: &Placed<'_>, segment: &Segment, out: &mut Vec<(u64, u64, u8)>) {
-    let dynamic = DYNAMIC + fs.block_sectors.max(1).ilog2().min(7) as u8;
     let from = segment.fs_sector;
     let to = segment
         .fs_sector
         .saturating_add(segment.sectors)
         .min(fs.blocks.saturating_mul(fs.block_sectors));
+    let code = dynamic(fs.block_sectors);
     let mut put = |first: u64, last: u64, code: u8| {
         let (first, last) = (first.max(from), last.min(to));
-        if first < last {
-            let at = segment.array_sector;
-            out.push((first - from + at, last - from + at, code));
+        let at = segment.array_sector;
+        let whole = match code {
+            DYNAMIC.. => first.next_multiple_of(fs.block_sectors).min(last),
+            _ => first,
+        };
+        // The rest of a block whose beginning is elsewhere.
+        if first < whole {
+            out.push((first - from + at, whole - from + at, Origin::FileData as u8));
+        }
+        if whole < last {
+            out.push((whole - from + at, last - from + at, code));
         }
     };
     // Only the ranges that can touch the segment.
@@ -112,11 +150,11 @@ fn project(fs: &Placed<'_>, segment: &Segment, out: &mut Vec<(u64, u64, u8)>) {
         if first >= to {
             break;
         }
-        put(gap, first, dynamic);
+        put(gap, first, code);
         put(first, last, range.origin as u8);
         gap = last.max(gap);
     }
-    put(gap, to, dynamic);
+    put(gap, to, code);
 }
 
 /// What makes a look-up in a table cost the same however many boundaries it has: the boundary (its place in `table`) that
@@ -152,7 +190,7 @@ impl Index {
 
 #[cfg(test)]
 mod tests {
-    use super::{Boundary, DYNAMIC, Index, Placed, boundaries};
+    use super::{Boundary, Index, Placed, boundaries, dynamic};
     use crate::ext4::Range;
     use crate::host::Segment;
     use crate::origin::Origin;
@@ -171,6 +209,9 @@ mod tests {
     }
 
     const RAW: u8 = Origin::Raw as u8;
+    const DATA: u8 = Origin::FileData as u8;
+    /// Of 4 KiB.
+    const DYNAMIC: u8 = 27;
 
     #[test]
     fn a_filesystem_on_the_whole_array() {
@@ -192,10 +233,10 @@ mod tests {
             codes(&table),
             [
                 (0, Origin::Superblock as u8),
-                (8, DYNAMIC + 3),
+                (8, DYNAMIC),
                 (80, Origin::BlockBitmap as u8),
                 (96, Origin::InodeBitmap as u8),
-                (112, DYNAMIC + 3),
+                (112, DYNAMIC),
                 (800, RAW),
             ]
         );
@@ -226,9 +267,9 @@ mod tests {
             [
                 (0, RAW),
                 (2048, Origin::InodeTable as u8),
-                (2056, DYNAMIC + 3),
+                (2056, DYNAMIC),
                 (2760, RAW),
-                (5000, DYNAMIC + 3),
+                (5000, DYNAMIC),
                 (5080, Origin::InodeTable as u8),
                 (5088, RAW),
             ]
@@ -238,6 +279,107 @@ mod tests {
     #[test]
     fn nothing_on_it_is_raw() {
         assert_eq!(codes(&boundaries(&[])), [(0, RAW)]);
+    }
+
+    fn whole(array_sector: u64, block_sectors: u64, blocks: u64) -> ([Segment; 1], u64, u64) {
+        let segment = Segment {
+            fs_sector: 0,
+            array_sector,
+            sectors: block_sectors * blocks,
+        };
+        ([segment], block_sectors, blocks)
+    }
+
+    fn table(filesystems: &[([Segment; 1], u64, u64)]) -> Vec<(u64, u8)> {
+        let placed: Vec<_> = filesystems
+            .iter()
+            .map(|(segments, block_sectors, blocks)| Placed {
+                segments,
+                ranges: &[],
+                block_sectors: *block_sectors,
+                blocks: *blocks,
+            })
+            .collect();
+        codes(&boundaries(&placed))
+    }
+
+    #[test]
+    fn block_sizes_side_by_side() {
+        let got = table(&[whole(63, 2, 100), whole(263, 8, 10), whole(400, 128, 2)]);
+        assert_eq!(
+            got,
+            [
+                (0, RAW),
+                (63, 25),
+                (263, 27),
+                (343, RAW),
+                (400, 31),
+                (656, RAW)
+            ]
+        );
+        assert_eq!([1, 2, 8, 128].map(dynamic), [24, 25, 27, 31]);
+    }
+
+    #[test]
+    fn filesystems_that_touch_or_overlap_keep_their_own_phase() {
+        // The second one's blocks go on where the first one's end; the third one's do not.
+        let cut = Segment {
+            fs_sector: 0,
+            array_sector: 0,
+            sectors: 21,
+        };
+        let got = table(&[([cut], 8, 2), whole(16, 8, 1), whole(24, 8, 1)]);
+        assert_eq!(got, [(0, DYNAMIC), (32, RAW)]);
+        let got = table(&[([cut], 8, 4), whole(21, 8, 1)]);
+        assert_eq!(got, [(0, DYNAMIC), (21, DYNAMIC), (29, RAW)]);
+        let got = table(&[whole(0, 8, 2), whole(12, 8, 2)]);
+        assert_eq!(got, [(0, DYNAMIC), (16, DATA), (20, DYNAMIC), (28, RAW)]);
+    }
+
+    #[test]
+    fn a_block_in_two_pieces_is_file_data_where_it_does_not_begin() {
+        let segments =
+            [(0, 100, 12), (12, 200, 20)].map(|(fs_sector, array_sector, sectors)| Segment {
+                fs_sector,
+                array_sector,
+                sectors,
+            });
+        let placed = Placed {
+            segments: &segments,
+            ranges: &[range(1, 1, Origin::InodeTable)],
+            block_sectors: 8,
+            blocks: 4,
+        };
+        assert!(placed.cuts_blocks());
+        assert_eq!(
+            codes(&boundaries(&[placed])),
+            [
+                (0, RAW),
+                (100, DYNAMIC),
+                (108, Origin::InodeTable as u8),
+                (112, RAW),
+                (200, Origin::InodeTable as u8),
+                (204, DYNAMIC),
+                (220, RAW),
+            ]
+        );
+        let placed = Placed {
+            segments: &segments,
+            ranges: &[],
+            block_sectors: 8,
+            blocks: 4,
+        };
+        assert_eq!(
+            codes(&boundaries(&[placed])),
+            [
+                (0, RAW),
+                (100, DYNAMIC),
+                (112, RAW),
+                (200, DATA),
+                (204, DYNAMIC),
+                (220, RAW)
+            ]
+        );
     }
 
     proptest! {
@@ -262,15 +404,28 @@ mod tests {
                 Segment { fs_sector: split, array_sector: offset + sectors + 100, sectors: sectors - split },
             ];
             let table = boundaries(&[Placed { segments: &segments, ranges: &ranges, block_sectors: 8, blocks }]);
-            prop_assert!(table.windows(2).all(|w| w[0].sector < w[1].sector && w[0].code != w[1].code));
-            let got = table[table.partition_point(|b| b.sector <= probe) - 1].code;
+            let goes_on = |a: &Boundary, b: &Boundary| a.code == b.code && (a.code < 24 || (b.sector - a.sector).is_multiple_of(8));
+            prop_assert!(table.windows(2).all(|w| w[0].sector < w[1].sector && !goes_on(&w[0], &w[1])));
+            let at = table[table.partition_point(|b| b.sector <= probe) - 1];
+            let got = at.code;
             let fs = segments.iter().find(|s| (s.array_sector..s.array_sector + s.sectors).contains(&probe))
                 .map(|s| (probe - s.array_sector + s.fs_sector) / 8);
             let want = match fs {
                 None => RAW,
-                Some(b) => ranges.iter().find(|r| (r.first..r.end()).contains(&b)).map_or(DYNAMIC + 3, |r| r.origin as u8),
+                Some(b) => ranges.iter().find(|r| (r.first..r.end()).contains(&b)).map_or(DYNAMIC, |r| r.origin as u8),
             };
-            prop_assert_eq!(got, want);
+            if want == DYNAMIC && got == DATA {
+                // The rest of the block that is cut.
+                let second = segments[1];
+                prop_assert!(split % 8 != 0 && probe - second.array_sector < 8 - split % 8);
+            } else {
+                prop_assert_eq!(got, want);
+            }
+            if got == DYNAMIC {
+                // Where its block begins is told by the boundary.
+                let s = segments.iter().find(|s| (s.array_sector..s.array_sector + s.sectors).contains(&probe)).unwrap();
+                prop_assert_eq!((probe - at.sector) % 8, (probe - s.array_sector + s.fs_sector) % 8);
+            }
 
             // As the kernel side looks it up.
             let end = offset + 2 * sectors + 200;

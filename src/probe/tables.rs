@@ -217,6 +217,15 @@ impl Tables {
                 blocks: layout.blocks,
             })
             .collect();
+        for (placed, (fs, _)) in placed.iter().zip(&known) {
+            if placed.cuts_blocks() {
+                self.notes.push(format!(
+                    "{}: lies on {} in pieces that do not end where its blocks do: directory, extent_tree and \
+                     xattr blocks that are cut show as file_data",
+                    fs.name, array.name
+                ));
+            }
+        }
         let table = boundaries(&placed);
         let index = Index::new(&table, array.sectors);
         let first_boundary = self.boundaries.len() as u32;
