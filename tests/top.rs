@@ -277,6 +277,22 @@ fn signals_end_it_with_what_is_left() {
     }
 }
 
+/// The programs are being loaded by then, which takes a while.
+#[test]
+fn a_signal_before_the_first_line() {
+    if !tracing() {
+        return;
+    }
+    let disk = disk();
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let top = Top::start(Command::new(EXE).args(["top", "--json", &disk.name]));
+        top.catches(signal);
+        let out = top.end(signal);
+        assert_eq!((out.code(), out.stderr.as_str()), (Some(0), ""));
+        json(&out.stdout).iter().for_each(contract);
+    }
+}
+
 #[test]
 fn a_pipe_that_has_had_enough() {
     if !tracing() {

@@ -235,12 +235,13 @@ impl Map {
         let (journal, journal_note) = if self.external_journal {
             (
                 Journal::External { uuid: None },
-                "the quota and orphan file are not in it; the journal is on another device",
+                "it does not know quota and orphan file, where there are any; the journal is on another device",
             )
         } else {
             (
                 Journal::Unknown,
-                "the journal, quota and orphan file are not in it; the journal's blocks are learned as they are written",
+                "it does not know an internal journal, quota and orphan file, where there are any; a journal's blocks are \
+                 learned as they are written",
             )
         };
         let mut notes = vec![format!("layout from FS_IOC_GETFSMAP: {journal_note}")];

@@ -85,8 +85,11 @@ impl Probe {
     /// plan), and attaches. `account`: have the kernel measure what the programs cost.
     pub fn start(plan: &mut Plan, facts: &Facts, tables: &Tables, account: bool) -> Result<Self> {
         collect();
+        let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
+        let (rows, note) = rows(tables.members.len() as u32, cpus);
+        plan.notes.extend(note);
         let skel = loop {
-            match load(plan, facts, tables) {
+            match load(plan, facts, tables, rows) {
                 Ok(skel) => break skel,
                 Err(e) => {
                     let why = last_words();
@@ -187,19 +190,29 @@ fn refusal(why: &str) -> String {
     format!("the kernel refused raidtrace's programs: {why}; {hint}")
 }
 
-/// Rows of the counters. All that each member may need, as long as that is affordable on this many
-/// CPUs; then fewer, and what finds none is counted as lost.
-fn rows(tables: &Tables) -> u32 {
-    let members = tables.members.len() as u32;
-    let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
-    let affordable = ROWS_BYTES / (size_of::<rt_row>() * cpus.max(1));
-    let wanted = ROWS_PER_MEMBER * members;
-    let least = ROWS_LEAST * members;
+/// Rows of the counters, and what that means where it is not as it should be. All that each member may need, as long as
+/// that is affordable on this many CPUs; then fewer, and what finds none is counted as lost.
+fn rows(members: u32, cpus: usize) -> (u32, Option<String>) {
+    let row = size_of::<rt_row>() * cpus.max(1);
+    let affordable = u32::try_from(ROWS_BYTES / row).unwrap_or(u32::MAX);
+    let wanted = ROWS_PER_MEMBER.saturating_mul(members);
+    let least = ROWS_LEAST.saturating_mul(members);
     // Row 0 means "none yet"; a row number has 16 bits.
-    (1 + wanted.min((affordable as u32).max(least))).min(u32::from(u16::MAX))
+    let rows = wanted
+        .min(affordable.max(least))
+        .min(u32::from(u16::MAX) - 1);
+    let note = (rows < wanted).then(|| {
+        format!(
+            "{members} members on {cpus} CPUs: {} counters a member and CPU instead of {ROWS_PER_MEMBER}, {} MiB of kernel \
+             memory: kinds of IO for which none is left are counted as lost (rows): name fewer targets",
+            rows / members.max(1),
+            (rows as usize * row) >> 20
+        )
+    });
+    (1 + rows, note)
 }
 
-fn load(plan: &Plan, facts: &Facts, tables: &Tables) -> Result<RaidtraceSkel<'static>> {
+fn load(plan: &Plan, facts: &Facts, tables: &Tables, rows: u32) -> Result<RaidtraceSkel<'static>> {
     // The skeleton borrows from this for as long as the programs run, which is until the process
     // ends: given away once, rather than made self-referential.
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -211,7 +224,7 @@ fn load(plan: &Plan, facts: &Facts, tables: &Tables) -> Result<RaidtraceSkel<'st
         bail!("the BPF object has no settings: it was not built by this project's build.rs");
     };
     rodata.rt_dev_mult = tables.mult;
-    rodata.rt_rows_max = rows(tables);
+    rodata.rt_rows_max = rows;
     rodata.rt_vmemmap_base = facts.vmemmap_base;
     rodata.rt_page_offset_base = facts.page_offset_base;
     rodata.rt_verdict_mask = if tables.judged { VERDICTS - 1 } else { 0 };
@@ -238,7 +251,7 @@ fn load(plan: &Plan, facts: &Facts, tables: &Tables) -> Result<RaidtraceSkel<'st
         if tables.judged { VERDICTS as usize } else { 1 },
     )?;
     resize(&mut open.maps.rt_inflights, tables.slots as usize)?;
-    resize(&mut open.maps.rt_rows, rows(tables) as usize)?;
+    resize(&mut open.maps.rt_rows, rows as usize)?;
 
     for mut program in open.open_object_mut().progs_mut() {
         let wanted = plan.programs.iter().any(|c| program.name() == c.program);
@@ -286,4 +299,22 @@ fn program_info(program: &impl std::os::fd::AsFd) -> Option<libbpf_rs::libbpf_sy
         )
     };
     (err == 0).then_some(info)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ROWS_LEAST, ROWS_PER_MEMBER, rows};
+
+    #[test]
+    fn fewer_rows_than_members_may_need_are_told() {
+        assert_eq!(rows(12, 2), (1 + 12 * ROWS_PER_MEMBER, None));
+        let (some, note) = rows(64, 128);
+        assert!(some > 64 * ROWS_LEAST && some < 64 * ROWS_PER_MEMBER);
+        assert!(note.is_some_and(|n| n.contains("64 members on 128 CPUs: 15 ")));
+        // More memory than is meant for it, rather than too few to be of use.
+        let (least, note) = rows(64, 512);
+        assert_eq!(least, 1 + 64 * ROWS_LEAST);
+        assert!(note.is_some_and(|n| n.contains("390 MiB")));
+        assert_eq!(rows(10_000, 1).0, u32::from(u16::MAX));
+    }
 }

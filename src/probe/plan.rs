@@ -85,7 +85,7 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
                 return Err(format!(
                     "this kernel's tracepoint {name} has {n} arguments where raidtrace knows \
                      {expected}: please report the kernel ({})",
-                    "uname -r"
+                    rustix::system::uname().release().to_string_lossy()
                 ));
             }
             None => {

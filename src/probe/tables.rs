@@ -367,7 +367,8 @@ impl Tables {
         let at = d.nr_parts as usize;
         if at == DISK_PARTS {
             return Err(format!(
-                "{} carries more than {DISK_PARTS} members: raidtrace cannot tell them apart",
+                "{} carries more than {DISK_PARTS} members of the arrays to be traced, which is more than raidtrace can \
+                 tell apart: name fewer arrays",
                 member.disk_name
             ));
         }

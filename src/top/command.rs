@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::palette::Depth;
@@ -18,6 +18,7 @@ use crate::model::ledger::Ledger;
 use crate::model::snapshot::Snapshot;
 use crate::model::{standout, window};
 
+type End = Pin<Box<dyn Future<Output = ()>>>;
 type Render = fn(&mut io::StdoutLock<'static>, &Snapshot) -> io::Result<()>;
 
 /// Runs until Ctrl-C, a signal, `--count` or the reader of a pipe ends it.
@@ -28,25 +29,26 @@ pub fn run(args: &Top) -> Result<()> {
              filesystem's layout: sudo raidtrace top"
         );
     }
-    let sys = Sys::live();
-    let mut sampler = Sampler::start(sys, &args.targets, !args.no_overhead)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("starting the runtime")?;
+    // Before the programs are loaded, which takes a second: Ctrl-C ends cleanly from here on.
+    let end = runtime.block_on(async { screen::asked_to_end() })?;
+    let mut sampler = Sampler::start(Sys::live(), &args.targets, !args.no_overhead)?;
     let on_screen = !args.batch && !args.json && io::stdout().is_terminal();
     runtime.block_on(async {
         if on_screen {
-            on_the_screen(&mut sampler, args).await
+            on_the_screen(&mut sampler, args, end).await
         } else {
             let render: Render = if args.json { json::write } else { batch::write };
-            as_text(&mut sampler, args, render).await
+            as_text(&mut sampler, args, render, end).await
         }
     })
 }
 
 /// The screen draws what the sampler sends; both live in this one thread.
-async fn on_the_screen(sampler: &mut Sampler, args: &Top) -> Result<()> {
+async fn on_the_screen(sampler: &mut Sampler, args: &Top, end: End) -> Result<()> {
     let (snapshots, shown) = watch::channel(None);
     let (interval, mut wanted) = watch::channel(args.interval);
     let mut whole: Option<Snapshot> = None;
@@ -67,7 +69,7 @@ async fn on_the_screen(sampler: &mut Sampler, args: &Top) -> Result<()> {
         }
     };
     let result = tokio::select! {
-        result = screen::run(shown, interval, Depth::from_env()) => result,
+        result = screen::run(shown, interval, Depth::from_env(), end) => result,
         result = sample => result,
     };
     // The screen is gone; what it showed should not be.
@@ -78,12 +80,9 @@ async fn on_the_screen(sampler: &mut Sampler, args: &Top) -> Result<()> {
 }
 
 /// One rendering an interval; the last one, cut short, when a signal ends it.
-async fn as_text(sampler: &mut Sampler, args: &Top, render: Render) -> Result<()> {
+async fn as_text(sampler: &mut Sampler, args: &Top, render: Render, mut end: End) -> Result<()> {
     let mut said = HashSet::new();
     say(&sampler.notes(), &mut said);
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hangup = signal(SignalKind::hangup())?;
     let mut out = io::stdout().lock();
     let mut whole: Option<Snapshot> = None;
     let mut left = args.count;
@@ -93,9 +92,7 @@ async fn as_text(sampler: &mut Sampler, args: &Top, render: Render) -> Result<()
     loop {
         let last = tokio::select! {
             _ = next.tick() => ended(&mut left),
-            _ = interrupt.recv() => true,
-            _ = terminate.recv() => true,
-            _ = hangup.recv() => true,
+            () = &mut end => true,
         };
         let snapshot = sampler.snapshot()?;
         say(&sampler.notes(), &mut said);

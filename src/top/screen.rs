@@ -3,6 +3,7 @@
 //! Knows nothing of where snapshots come from. The sampler sends them; it listens to the interval that + and - set.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -31,7 +32,7 @@ enum Input {
     Failed(std::io::Error),
 }
 
-/// Shows `snapshots` until a key, SIGINT, SIGTERM or SIGHUP ends it, or their sender is dropped.
+/// Shows `snapshots` until a key or `end` ([`asked_to_end`]) ends it, or their sender is dropped.
 ///
 /// `interval` is what the sampler measures at; + and - change it. All of these ends are `Ok`; the terminal is restored
 /// in every case.
@@ -39,9 +40,8 @@ pub async fn run(
     snapshots: watch::Receiver<Option<Arc<Snapshot>>>,
     interval: watch::Sender<Duration>,
     depth: Depth,
+    end: impl Future<Output = ()>,
 ) -> Result<()> {
-    // Signals first: one that comes while the terminal is ours must not kill us.
-    let end = asked_to_end()?;
     let guard =
         Guard::take().context("cannot use this terminal for the screen (--batch needs none)")?;
     let screen = guard
@@ -130,19 +130,19 @@ impl Live {
     }
 }
 
-/// Ends when a signal asks for it.
-fn asked_to_end() -> Result<impl Future<Output = ()>> {
+/// Ends when a signal asks for it. From this call on: signals are kept until it is polled.
+pub fn asked_to_end() -> Result<Pin<Box<dyn Future<Output = ()>>>> {
     let on = |kind| signal(kind).context("cannot handle signals");
     let mut interrupt = on(SignalKind::interrupt())?;
     let mut terminate = on(SignalKind::terminate())?;
     let mut hangup = on(SignalKind::hangup())?;
-    Ok(async move {
+    Ok(Box::pin(async move {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
             _ = hangup.recv() => {}
         }
-    })
+    }))
 }
 
 /// The thread that reads keys: crossterm's own stream would need a second event loop.
@@ -240,6 +240,13 @@ mod tests {
                 }
             }
         });
-        run(shown, interval, Depth::from_env()).await.unwrap();
+        run(
+            shown,
+            interval,
+            Depth::from_env(),
+            super::asked_to_end().unwrap(),
+        )
+        .await
+        .unwrap();
     }
 }

@@ -220,6 +220,24 @@ impl Top {
         kill_process(pid, signal).unwrap();
     }
 
+    /// Waits until it has said what a signal is to do.
+    pub fn catches(&self, signal: Signal) {
+        let status = format!("/proc/{}/status", self.process.0.id());
+        let caught = || {
+            let text = fs::read_to_string(&status).unwrap();
+            let mask = text
+                .lines()
+                .find_map(|l| l.strip_prefix("SigCgt:"))
+                .unwrap();
+            u64::from_str_radix(mask.trim(), 16).unwrap() >> (signal.as_raw() - 1) & 1 == 1
+        };
+        let begun = Instant::now();
+        while !caught() {
+            assert!(begun.elapsed() < DEADLINE, "it does not catch {signal:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Ends it with a signal; all that it still said.
     pub fn end(mut self, signal: Signal) -> Output {
         self.signal(signal);

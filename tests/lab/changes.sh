@@ -28,14 +28,14 @@ noted() {
 	shift
 	said=$(grep -c -- "$what" "/out/$name.err" || true)
 	"$@" >>"/out/$name.log" 2>&1 || echo "failed: $*: $?" >>"/out/$name.did"
-	for ((tenth = 0; tenth < 600; tenth++)); do
+	for ((tenth = 0; tenth < 1800; tenth++)); do
 		if [ "$(grep -c -- "$what" "/out/$name.err")" -gt "$said" ]; then
 			echo "$what: after $(((${EPOCHREALTIME/./} - before) / 1000)) ms" >>"/out/$name.did"
 			return
 		fi
 		sleep 0.1
 	done
-	echo "failed: not noted within 60 s: $what" >>"/out/$name.did"
+	echo "failed: not noted within 180 s: $what" >>"/out/$name.did"
 }
 
 # followed: ends it.
