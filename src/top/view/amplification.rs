@@ -199,7 +199,7 @@ fn level(info: &ArrayInfo) -> String {
             let data = u64::from(info.disks) as f64 / full;
             let stripe = units::size(info.chunk_bytes.saturating_mul(data.round() as u64));
             format!(
-                "{level} of {}: full stripes ({stripe}) cost {full:.1}x, blocks by themselves up to {alone:.1}x",
+                "{level} of {}: full stripes ({stripe}) cost {full:.2}x, blocks by themselves up to {alone:.1}x",
                 info.disks
             )
         }
