@@ -14,7 +14,7 @@ fn main() -> Result<()> {
     native(&out);
     programs(
         &[
-            "core", "classify", "learn", "md", "walk", "block", "bios", "queue", "ext4",
+            "core", "classify", "learn", "md", "walk", "block", "bios", "queue", "files", "ext4",
         ],
         &out,
     )

@@ -109,4 +109,41 @@ static __always_inline struct kthread *rt_kthread(struct task_struct *task)
 					       set_child_tid);
 }
 
+/*
+ * 7.2: the union of struct dentry that d_alias is in has no name any more
+ * (include/linux/dcache.h).
+ */
+struct dentry___d_alias {
+	struct hlist_node d_alias;
+} __attribute__((preserve_access_index));
+
+static __always_inline __u32 rt_alias_offset(void)
+{
+	if (bpf_core_field_exists(struct dentry___d_alias, d_alias))
+		return bpf_core_field_offset(struct dentry___d_alias, d_alias);
+	return bpf_core_field_offset(struct dentry, d_u.d_alias);
+}
+
+/*
+ * Of ext4's own, fs/ext4/ext4.h: where ext4 is a module its types are too, and
+ * not there at all on a kernel without module BTF.
+ */
+struct ext4_io_end___rt {
+	struct inode *inode;
+} __attribute__((preserve_access_index));
+
+/* drivers/md/dm-core.h and dm-crypt.c: modules mostly, as above. */
+struct dm_io___rt {
+	struct bio *orig_bio;
+} __attribute__((preserve_access_index));
+
+struct dm_target_io___rt {
+	struct dm_io___rt *io;
+	struct bio clone;
+} __attribute__((preserve_access_index));
+
+struct dm_crypt_io___rt {
+	struct bio *base_bio;
+} __attribute__((preserve_access_index));
+
 #endif

@@ -18,6 +18,9 @@ const volatile __u64 rt_sync_ends[RT_SYNC_ENDS];
 const volatile __u64 rt_stripe_syncing = 1;
 const volatile __u64 rt_stripe_expanding = 1;
 const volatile __u64 rt_stripe_expand_source = 1;
+const volatile __u64 rt_dio_end_io = 1;
+const volatile __u64 rt_ext4_end_io = 1;
+const volatile __u64 rt_dm_end_io = 1;
 
 struct rt_dev_index_map rt_dev_index SEC(".maps");
 struct rt_devs_map rt_devs SEC(".maps");
@@ -40,5 +43,9 @@ struct rt_losses_map rt_losses SEC(".maps");
 struct rt_task_ios_map rt_task_ios SEC(".maps");
 struct rt_tasks_pending_map rt_tasks_pending SEC(".maps");
 struct rt_tasks_map rt_tasks SEC(".maps");
+struct rt_file_ios_map rt_file_ios SEC(".maps");
+struct rt_files_pending_map rt_files_pending SEC(".maps");
+struct rt_files_map rt_files SEC(".maps");
+struct rt_file_names_map rt_file_names SEC(".maps");
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

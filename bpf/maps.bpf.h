@@ -26,6 +26,9 @@ extern const volatile __u64 rt_sync_ends[RT_SYNC_ENDS];
 extern const volatile __u64 rt_stripe_syncing;		/* STRIPE_SYNCING */
 extern const volatile __u64 rt_stripe_expanding;	/* ... _EXPANDING, _EXPAND_READY */
 extern const volatile __u64 rt_stripe_expand_source;	/* STRIPE_EXPAND_SOURCE */
+extern const volatile __u64 rt_dio_end_io;	/* iomap_dio_bio_end_io(); ~0: not known */
+extern const volatile __u64 rt_ext4_end_io;	/* ext4_end_bio(); likewise */
+extern const volatile __u64 rt_dm_end_io;	/* dm's clone_endio() */
 
 /*
  * The devices that we watch, by hash of dev_t. Userspace picks rt_dev_mult so
@@ -235,5 +238,43 @@ struct rt_tasks_map {
 	__type(value, struct rt_task);
 };
 extern struct rt_tasks_map rt_tasks SEC(".maps");
+
+/*
+ * Whose file data it was. Userspace reads and empties it every interval: a
+ * host may write thousands of new files a second.
+ */
+struct rt_file_ios_map {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, struct rt_file_key);
+	__type(value, struct rt_file_io);
+};
+extern struct rt_file_ios_map rt_file_ios SEC(".maps");
+
+struct rt_files_pending_map {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rt_file_pending);
+};
+extern struct rt_files_pending_map rt_files_pending SEC(".maps");
+
+/* Their names, for those that are gone before userspace looks for them. */
+struct rt_files_map {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct rt_file_id);
+	__type(value, struct rt_file);
+};
+extern struct rt_files_map rt_files SEC(".maps");
+
+/* Scratch: a name is too much for a stack. */
+struct rt_file_names_map {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rt_file);
+};
+extern struct rt_file_names_map rt_file_names SEC(".maps");
 
 #endif

@@ -15,6 +15,7 @@
 #include "learn.bpf.h"
 #include "md.bpf.h"
 #include "tasks.bpf.h"
+#include "files.bpf.h"
 
 enum {
 	/* include/linux/sched.h */
@@ -132,17 +133,22 @@ static __always_inline void set_flush_origin(__u32 array, __u32 origin)
 enum { RT_LATER = 253 };
 
 /*
- * A block without a fixed place that was not learned yet. Writes carry their
- * content. Of a read only this much is known until it completes, that it is no
- * file data: it is remembered with who asked for it.
+ * A block without a fixed place that was not learned yet; inode: the file that
+ * it belongs to, 0: none that we know. Writes carry their content. Of a read
+ * only this much is known until it completes, that it is no file data: it is
+ * remembered with who asked for it.
  */
-static __always_inline __u32 learn_bio(__u64 bio, __u64 key, const struct rt_array *array,
-				       __u64 answer, __u32 op, __u32 size)
+static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key,
+				       const struct rt_array *array, __u64 answer,
+				       __u32 op, __u32 size)
 {
 	__u32 block = rt_answer_block(answer) << 9, pid;
-	__u64 found = rt_bio_metadata(bio, size < block ? size : block,
-				      array->geometry.array_sectors / rt_answer_block(answer),
-				      op == RT_OP_WRITE);
+	__u64 found = RT_NOT_METADATA;
+
+	if (!inode)
+		found = rt_bio_metadata(bio, size < block ? size : block,
+					array->geometry.array_sectors / rt_answer_block(answer),
+					op == RT_OP_WRITE);
 
 	if (found == RT_NOT_METADATA) {
 		/* asked for as metadata, never come, and now a file's */
@@ -169,7 +175,7 @@ static __always_inline int on_array(struct bio *bio, __u64 address, __u32 index,
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
 	__u32 opf = bio->bi_opf, op = rt_op_of(opf), size = bio->bi_iter.bi_size, origin;
-	__u64 found;
+	__u64 found, inode;
 
 	if (!array)
 		return 0;
@@ -186,8 +192,13 @@ static __always_inline int on_array(struct bio *bio, __u64 address, __u32 index,
 	found = rt_array_origin(index, array, sector, op);
 	origin = rt_answer_origin(found);
 	if (op <= RT_OP_WRITE && array->flags & RT_ARRAY_EXT &&
-	    (origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN))
-		origin = learn_bio(address, rt_learned_key(index, sector), array, found, op, size);
+	    (origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN)) {
+		inode = rt_bio_file(bio, address);
+		origin = learn_bio(address, inode, rt_learned_key(index, sector), array, found,
+				   op, size);
+		if (origin == RT_ORIGIN_FILE_DATA)
+			rt_count_file(inode, index, op, size);
+	}
 	if (origin == RT_LATER)
 		return 0;
 	if (opf & (RT_REQ_PREFLUSH | RT_REQ_FUA))

@@ -26,6 +26,8 @@ enum rt_limits {
 	RT_COMM = 16,
 	RT_WORK = 32,		/* WORKER_DESC_LEN */
 	RT_TASK_SLOTS = 64,	/* a power of two */
+	RT_FILE_SLOTS = 64,	/* likewise */
+	RT_FILE_NAME = 256,	/* NAME_MAX and a NUL */
 };
 
 /*
@@ -186,6 +188,7 @@ struct rt_loss {
 	__u64 issue;		/* issue not seen, or no in-flight slot */
 	__u64 pieces;		/* a request in more than RT_PIECES pieces */
 	__u64 tasks;		/* task table full */
+	__u64 files;		/* file table full */
 };
 
 /*
@@ -230,6 +233,54 @@ struct rt_task {
 	__u32 pad;
 	char comm[RT_COMM];
 	char work[RT_WORK];	/* of a kworker: what it was doing, flush-9:127 */
+};
+
+/*
+ * A file for as long as it exists: with the generation, because a deleted
+ * file's inode number is the next one's. inode 0: the file could not be told.
+ */
+struct rt_file_id {
+	__u64 inode;
+	__u32 dev;		/* of its filesystem, major << 20 | minor */
+	__u32 generation;
+};
+
+struct rt_file_key {
+	struct rt_file_id file;
+	__u16 array;
+	__u8 op;
+	__u8 round;		/* of userspace's reading, see rt_file_round */
+	__u32 pad;
+};
+
+struct rt_file_io {
+	__u64 bios;
+	__u64 bytes;
+};
+
+/*
+ * As rt_task_pending, for files. A slot goes to rt_file_ios when it becomes
+ * another file's. Whoever reads it from the first byte to the last has one
+ * file's figures if `began` equals `ended`: the writer writes ended first.
+ */
+struct rt_file_slot {
+	__u64 began;
+	__u64 address;		/* of the struct inode */
+	struct rt_file_key key;
+	struct rt_file_io io;	/* bios is 0: free */
+	__u64 ended;
+};
+
+struct rt_file_pending {
+	struct rt_file_slot slot[RT_FILE_SLOTS];
+};
+
+/* What a file was called when it was first seen. */
+struct rt_file {
+	__u64 parent;		/* inode of its directory; 0: not known */
+	__u32 parent_generation;
+	__u32 links;		/* 0: deleted by then */
+	char name[RT_FILE_NAME];	/* empty: not known */
 };
 
 #endif

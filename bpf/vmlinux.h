@@ -63,9 +63,47 @@ struct worker {
 	char desc[32];
 };
 
+struct hlist_node {
+	struct hlist_node *next;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
 struct inode {
 	unsigned short i_mode;
 	struct super_block *i_sb;
+	unsigned long i_ino;
+	unsigned int i_nlink;
+	struct hlist_head i_dentry;
+	u32 i_generation;
+};
+
+struct qstr {
+	u32 len;
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+	struct inode *d_inode;
+	union {
+		struct hlist_node d_alias;
+	} d_u;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+struct kiocb {
+	struct file *ki_filp;
+};
+
+struct iomap_dio {
+	struct kiocb *iocb;
 };
 
 struct super_block {

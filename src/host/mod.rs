@@ -11,6 +11,7 @@ mod change;
 pub mod dm;
 mod error;
 mod filesystems;
+pub mod handle;
 mod mounts;
 mod nested;
 mod places;

@@ -29,6 +29,14 @@ impl Dev {
     pub fn kernel(self) -> u32 {
         (self.major << 20) | (self.minor & 0xf_ffff)
     }
+
+    /// The inverse.
+    pub fn of_kernel(dev: u32) -> Self {
+        Self {
+            major: dev >> 20,
+            minor: dev & 0xf_ffff,
+        }
+    }
 }
 
 impl fmt::Display for Dev {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::files::FileId;
 use super::hist::Hist;
 use super::snapshot::{Lost, Overhead};
 use crate::origin::{Op, Origin};
@@ -16,6 +17,8 @@ pub struct Counters {
     pub tasks: HashMap<TaskKey, TaskCounters>,
     /// Who the tasks in `tasks` are, by pid.
     pub names: HashMap<u32, TaskName>,
+    /// Of file data: which files it was, since the last reading (the only figures here that are not cumulative).
+    pub files: HashMap<FileKey, TaskCounters>,
     /// What completing stripes cost, by number of the array and the origin that dirtied them.
     pub costs: BTreeMap<(u32, Origin), CostCounters>,
     /// What was not counted.
@@ -97,7 +100,29 @@ pub struct TaskKey {
     pub op: Op,
 }
 
-/// How much a task submitted.
+/// Which file, submitted how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileKey {
+    /// Number of the array in the topology.
+    pub array: u32,
+    /// `None`: it could not be told.
+    pub file: Option<FileId>,
+    /// What it does.
+    pub op: Op,
+}
+
+/// A file's name as it was when the file was first seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileName {
+    /// In its directory, without the terminating NUL: any bytes but `/`. Empty: not known.
+    pub name: Vec<u8>,
+    /// Inode and generation of the directory.
+    pub parent: Option<(u64, u32)>,
+    /// No directory had it by then.
+    pub deleted: bool,
+}
+
+/// How much a task submitted, or was submitted of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskCounters {
     /// Bios.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::counters::CostCounters;
+use super::files::{FileId, FileIo, FilePlace, FileSnapshot, FileSum, Files};
 use super::hist::Hist;
 use super::snapshot::{
     ArrayInfo, ArraySnapshot, Cell, DiskUse, Lost, MemberSnapshot, Overhead, Snapshot, TaskIo,
@@ -66,6 +67,7 @@ pub fn array(members: Vec<MemberSnapshot>) -> ArraySnapshot {
         entered: BTreeMap::new(),
         costs: BTreeMap::new(),
         ledger: None,
+        files: Files::default(),
         standout: None,
     }
 }
@@ -160,6 +162,7 @@ pub fn raid0(members: usize) -> Snapshot {
     }
     if members > 0 {
         array.tasks = tasks();
+        array.files = files();
     }
     let mut snapshot = snapshot(array);
     Window::new(Duration::from_secs(10)).judge(&mut snapshot);
@@ -286,4 +289,72 @@ fn tasks() -> Vec<TaskSnapshot> {
             &[(Origin::FileData, Read, 7, 7 * 4096)],
         ),
     ]
+}
+
+/// Whose file data [`raid0`] is: one deleted, two without a path, one with a hostile name.
+fn files() -> Files {
+    let file = |inode, path: Option<&[u8]>, name: Option<&[u8]>, deleted, io: &[(Op, u64, u64)]| {
+        FileSnapshot {
+            id: FileId {
+                dev: 9 << 20 | 127,
+                inode,
+                generation: 2_702_679_241,
+            },
+            place: FilePlace {
+                path: path.map(<[u8]>::to_vec),
+                name: name.map(<[u8]>::to_vec),
+                deleted,
+                device_name: "md127".to_owned(),
+                mount: Some("/disk".to_owned()),
+            },
+            io: io
+                .iter()
+                .map(|&(op, bios, bytes)| FileIo { op, bios, bytes })
+                .collect(),
+        }
+    };
+    let deep = b"/disk/postgresql/15/main/base/16384/a table whose path is longer than most screens are wide/2619.17";
+    let mut files = Files {
+        busiest: vec![
+            file(
+                12,
+                Some(deep),
+                Some(b"2619.17"),
+                false,
+                &[(Op::Read, 400, 400 * 16384), (Op::Write, 900, 900 * 8192)],
+            ),
+            file(
+                31,
+                Some(b"/disk/tmp/sort.4242"),
+                Some(b"sort.4242"),
+                true,
+                &[(Op::Write, 700, 700 * 8192)],
+            ),
+            file(
+                1_835_021,
+                None,
+                Some(b"a\nb\xff"),
+                true,
+                &[(Op::Write, 200, 200 * 8192)],
+            ),
+            file(
+                90,
+                Some("/disk/\u{202e}evil\x1b[2J/日本語".as_bytes()),
+                None,
+                false,
+                &[(Op::Read, 100, 100 * 16384)],
+            ),
+            file(77, None, None, false, &[(Op::Write, 60, 60 * 8192)]),
+        ],
+        ..Files::default()
+    };
+    files.rest = FileSum {
+        bios: 60,
+        bytes: 60 * 8192,
+    };
+    files.untold = FileSum {
+        bios: 28,
+        bytes: 28 * 16384,
+    };
+    files
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use super::counters::{CellCounters, CellKey, CostCounters, Counters, TaskCounters, TaskKey};
+use super::files::{FileId, FilePlace, Files};
 use super::snapshot::{
     ArrayInfo, ArraySnapshot, Cell, DiskUse, Lost, MemberSnapshot, Overhead, Snapshot, TaskIo,
     TaskSnapshot,
@@ -23,6 +24,8 @@ pub struct Sample {
     pub arrays: Vec<Subject>,
     /// Names of the tasks in `counters`, by pid.
     pub tasks: HashMap<u32, Person>,
+    /// Where the files in `counters` are, of those that were asked for.
+    pub files: HashMap<FileId, FilePlace>,
     /// Passed on.
     pub notes: Vec<String>,
 }
@@ -127,6 +130,7 @@ impl Fold {
                     tasks,
                     costs: costs(&was.counters.costs, &now.counters.costs, number),
                     ledger: None,
+                    files: files(now, number),
                     standout: None,
                 }
             })
@@ -298,12 +302,23 @@ fn costs(
         .collect()
 }
 
+fn files(now: &Sample, array: u32) -> Files {
+    let mut files = Files::new(&now.counters.files, array);
+    for file in &mut files.busiest {
+        if let Some(place) = now.files.get(&file.id) {
+            file.place = place.clone();
+        }
+    }
+    files
+}
+
 fn lost(was: &Lost, now: &Lost) -> Lost {
     Lost {
         rows: now.rows.saturating_sub(was.rows),
         issue: now.issue.saturating_sub(was.issue),
         pieces: now.pieces.saturating_sub(was.pieces),
         tasks: now.tasks.saturating_sub(was.tasks),
+        files: now.files.saturating_sub(was.files),
         missed: now.missed.saturating_sub(was.missed),
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::counters::CostCounters;
+use super::files::Files;
 use super::hist::Hist;
 use crate::origin::{Op, Origin};
 
@@ -41,6 +42,8 @@ pub struct ArraySnapshot {
     pub costs: BTreeMap<Origin, CostCounters>,
     /// What IO of each origin cost below, over the time that `standout` speaks of.
     pub ledger: Option<super::ledger::Ledger>,
+    /// Which files its file data belongs to.
+    pub files: Files,
     /// What stands out, if anything does.
     pub standout: Option<super::standout::Standout>,
 }
@@ -146,6 +149,8 @@ pub struct Lost {
     pub pieces: u64,
     /// Submissions that found the process table full.
     pub tasks: u64,
+    /// Submissions that found the file table full.
+    pub files: u64,
     /// Program runs that the kernel skipped (recursion).
     pub missed: u64,
 }
@@ -153,7 +158,7 @@ pub struct Lost {
 impl Lost {
     /// Everything, for `"lost": {"events": N}`.
     pub fn events(&self) -> u64 {
-        [self.issue, self.pieces, self.tasks, self.missed]
+        [self.issue, self.pieces, self.tasks, self.files, self.missed]
             .into_iter()
             .fold(self.rows, u64::saturating_add)
     }

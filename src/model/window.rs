@@ -91,6 +91,7 @@ pub fn merge(into: &mut Snapshot, newer: &Snapshot) {
     into.lost.issue += older.lost.issue;
     into.lost.pieces += older.lost.pieces;
     into.lost.tasks += older.lost.tasks;
+    into.lost.files += older.lost.files;
     into.lost.missed += older.lost.missed;
     into.overhead.bpf_ns += older.overhead.bpf_ns;
     into.overhead.bpf_events += older.overhead.bpf_events;
@@ -125,6 +126,7 @@ fn merge_array(now: &mut ArraySnapshot, was: &mut ArraySnapshot, before: Duratio
         now.costs.entry(origin).or_default().add(cost);
     }
     merge_tasks(&mut now.tasks, std::mem::take(&mut was.tasks));
+    now.files.merge(std::mem::take(&mut was.files));
 }
 
 fn add_cell(cells: &mut Vec<Cell>, cell: Cell) {

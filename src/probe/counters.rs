@@ -17,11 +17,13 @@ use crate::origin::{Op, Origin};
 impl Probe {
     /// Everything counted since the start. Reading does not stop the counting: cells of one moment
     /// may differ by the requests that complete meanwhile.
-    pub fn read(&self) -> Result<Counters> {
+    pub fn read(&mut self) -> Result<Counters> {
         let mut counters = Counters::default();
+        self.begin_round();
         self.read_cells(&mut counters)?;
         self.read_tasks(&mut counters)?;
         self.read_costs(&mut counters)?;
+        self.read_files(&mut counters)?;
         self.read_losses(&mut counters)?;
         Ok(counters)
     }
@@ -158,6 +160,7 @@ impl Probe {
             counters.lost.issue += loss.issue;
             counters.lost.pieces += loss.pieces;
             counters.lost.tasks += loss.tasks;
+            counters.lost.files += loss.files;
         }
         for program in self.skel.object().progs() {
             if !self.programs.iter().any(|p| program.name() == *p) {
@@ -235,7 +238,7 @@ fn task_name(task: &rt_task) -> TaskName {
 }
 
 /// Up to the NUL that ends a C string.
-fn text(chars: &[i8]) -> Vec<u8> {
+pub(super) fn text(chars: &[i8]) -> Vec<u8> {
     chars
         .iter()
         .map(|&c| c.cast_unsigned())

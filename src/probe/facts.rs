@@ -33,6 +33,12 @@ pub struct Facts {
     pub vmemmap_base: u64,
     /// The other one.
     pub page_offset_base: u64,
+    /// Address of the function `iomap_dio_bio_end_io`, which ends direct IO; 0 as above.
+    pub dio_end_io: u64,
+    /// That of `ext4_end_bio`, which ends ext4's writeback.
+    pub ext4_end_io: u64,
+    /// That of dm's `clone_endio`.
+    pub dm_end_io: u64,
 }
 
 impl Facts {
@@ -58,6 +64,9 @@ impl Facts {
                     // 0: hidden, which is not "this kernel has no such variable"
                     "vmemmap_base" => facts.vmemmap_base = known(address),
                     "page_offset_base" => facts.page_offset_base = known(address),
+                    "iomap_dio_bio_end_io" => facts.dio_end_io = known(address),
+                    "ext4_end_bio" => facts.ext4_end_io = known(address),
+                    "clone_endio" => facts.dm_end_io = known(address),
                     _ => facts.md.symbol(name, fields.next().unwrap_or(""), address),
                 }
             }

@@ -9,6 +9,7 @@ use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenMapMut, PrintLevel, set_print};
 
 use super::Facts;
+use super::ledger::Ledger;
 use super::plan::Plan;
 use super::skel::{OpenRaidtraceSkel, RaidtraceSkel, RaidtraceSkelBuilder};
 use super::tables::Tables;
@@ -32,6 +33,9 @@ pub struct Probe {
     pub(super) arrays: u32,
     pub(super) members: u32,
     pub(super) programs: Vec<&'static str>,
+    /// Of reading the files, see `files`.
+    pub(super) round: u8,
+    pub(super) ledger: Ledger,
     _links: Vec<Link>,
     _stats: Option<OwnedFd>,
 }
@@ -113,6 +117,8 @@ impl Probe {
             arrays: tables.arrays.len() as u32,
             members: tables.members.len() as u32,
             programs: Vec::new(),
+            round: 0,
+            ledger: Ledger::default(),
             skel,
             _links: Vec::new(),
             _stats: account.then(enable_stats).flatten(),
@@ -237,6 +243,9 @@ fn load(plan: &Plan, facts: &Facts, tables: &Tables, rows: u32) -> Result<Raidtr
     rodata.rt_stripe_syncing = facts.md.stripe_syncing;
     rodata.rt_stripe_expanding = facts.md.stripe_expanding;
     rodata.rt_stripe_expand_source = facts.md.stripe_expand_source;
+    rodata.rt_dio_end_io = address(facts.dio_end_io);
+    rodata.rt_ext4_end_io = address(facts.ext4_end_io);
+    rodata.rt_dm_end_io = address(facts.dm_end_io);
 
     let resize = |map: &mut OpenMapMut<'_>, n: usize| map.set_max_entries(n.max(1) as u32);
     resize(&mut open.maps.rt_arrays, tables.arrays.len())?;
@@ -258,6 +267,11 @@ fn load(plan: &Plan, facts: &Facts, tables: &Tables, rows: u32) -> Result<Raidtr
         program.set_autoload(wanted);
     }
     open.load().context("loading the BPF object")
+}
+
+/// ~0, no function's address, for one that is not there.
+fn address(of: u64) -> u64 {
+    if of == 0 { u64::MAX } else { of }
 }
 
 fn put<T: Wire>(map: &impl MapCore, values: &[T]) -> Result<()> {

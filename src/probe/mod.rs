@@ -4,6 +4,8 @@
 mod boundaries;
 mod counters;
 mod facts;
+mod files;
+mod ledger;
 mod load;
 mod md;
 mod plan;
@@ -29,9 +31,9 @@ mod skel {
 /// The wire structures, as the skeleton has them from `bpf/raidtrace.h`.
 pub(crate) mod wire {
     pub use super::skel::types::{
-        rt_array, rt_cost, rt_dev, rt_dev_entry, rt_extent, rt_inflight, rt_loss, rt_member,
-        rt_member_rows, rt_part, rt_row, rt_slot, rt_task, rt_task_io, rt_task_key,
-        rt_task_pending,
+        rt_array, rt_cost, rt_dev, rt_dev_entry, rt_extent, rt_file, rt_file_id, rt_file_io,
+        rt_file_key, rt_file_pending, rt_inflight, rt_loss, rt_member, rt_member_rows, rt_part,
+        rt_row, rt_slot, rt_task, rt_task_io, rt_task_key, rt_task_pending,
     };
 
     pub use super::skel::types::rt_geometry;
@@ -79,6 +81,11 @@ pub(crate) mod wire {
         rt_cost,
         rt_dev,
         rt_dev_entry,
+        rt_file,
+        rt_file_id,
+        rt_file_io,
+        rt_file_key,
+        rt_file_pending,
         rt_inflight,
         rt_loss,
         rt_member,

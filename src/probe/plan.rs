@@ -109,6 +109,13 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
             }
         )),
     }
+    if matches!(facts.dio_end_io, 0 | u64::MAX) && facts.bio_queue.is_some() {
+        plan.notes.push(
+            "the files of direct IO are not told: the address of iomap_dio_bio_end_io is hidden \
+             (kernel.kptr_restrict) or not there"
+                .to_owned(),
+        );
+    }
     if facts.free_blocks == Some(4) || facts.ext4_module_btf {
         plan.programs.push(FREE);
     } else {
@@ -203,6 +210,9 @@ mod tests {
         },
         vmemmap_base: 0,
         page_offset_base: 0,
+        dio_end_io: 1,
+        ext4_end_io: 1,
+        dm_end_io: 0,
     };
     const PLAIN: Need = Need {
         stripes: false,

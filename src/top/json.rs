@@ -2,12 +2,14 @@
 //!
 //! Fields named in the design never change; more may come. Figures are those of the interval.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::text::is_hidden;
+use crate::model::files::{FileSnapshot, FileSum};
 use crate::model::hist::Hist;
 use crate::model::ledger::{self, Ledger};
 use crate::model::snapshot::{ArraySnapshot, Lost, MemberSnapshot, Snapshot, TaskSnapshot};
@@ -74,6 +76,9 @@ struct Array<'a> {
     members: Vec<Member<'a>>,
     tasks: Vec<Task<'a>>,
     amplification: Vec<Amplified>,
+    files: Vec<File<'a>>,
+    files_rest: Sum,
+    files_untold: Sum,
 }
 
 #[derive(Serialize)]
@@ -126,7 +131,7 @@ struct Quantiles {
 #[derive(Serialize)]
 struct Task<'a> {
     pid: u32,
-    comm: std::borrow::Cow<'a, str>,
+    comm: Cow<'a, str>,
     cgroup: Option<&'a str>,
     role: Option<&'a str>,
     io: Vec<Submitted>,
@@ -154,6 +159,30 @@ struct Amplified {
     factor: Option<f64>,
 }
 
+/// A file and operation. Names that are not UTF-8 have every byte in `path_bytes`, `name_bytes`, in hexadecimal.
+#[derive(Serialize)]
+struct File<'a> {
+    dev: String,
+    inode: u64,
+    generation: u32,
+    path: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<String>,
+    name: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name_bytes: Option<String>,
+    deleted: bool,
+    op: Op,
+    bios: u64,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Sum {
+    bios: u64,
+    bytes: u64,
+}
+
 #[derive(Serialize)]
 struct Losses {
     events: u64,
@@ -161,6 +190,7 @@ struct Losses {
     issue: u64,
     pieces: u64,
     tasks: u64,
+    files: u64,
     missed: u64,
 }
 
@@ -182,6 +212,7 @@ impl<'a> From<&'a Snapshot> for Interval<'a> {
             issue,
             pieces,
             tasks,
+            files,
             missed,
         } = s.lost;
         Self {
@@ -195,6 +226,7 @@ impl<'a> From<&'a Snapshot> for Interval<'a> {
                 issue,
                 pieces,
                 tasks,
+                files,
                 missed,
             },
             overhead: Overhead {
@@ -221,6 +253,9 @@ impl<'a> Array<'a> {
             members: a.members.iter().map(Member::from).collect(),
             tasks: a.tasks.iter().map(Task::from).collect(),
             amplification: ledger.rows.iter().map(Amplified::from).collect(),
+            files: a.files.busiest.iter().flat_map(File::of).collect(),
+            files_rest: Sum::from(a.files.rest),
+            files_untold: Sum::from(a.files.untold),
         }
     }
 }
@@ -315,6 +350,38 @@ impl From<&ledger::Row> for Amplified {
     }
 }
 
+impl<'a> File<'a> {
+    fn of(file: &'a FileSnapshot) -> impl Iterator<Item = Self> {
+        let (id, place) = (file.id, &file.place);
+        let text = |bytes: &'a Option<Vec<u8>>| bytes.as_deref().map(String::from_utf8_lossy);
+        file.io.iter().map(move |io| Self {
+            dev: id.device(),
+            inode: id.inode,
+            generation: id.generation,
+            path: text(&place.path),
+            path_bytes: hex(place.path.as_deref()),
+            name: text(&place.name),
+            name_bytes: hex(place.name.as_deref()),
+            deleted: place.deleted,
+            op: io.op,
+            bios: io.bios,
+            bytes: io.bytes,
+        })
+    }
+}
+
+impl From<FileSum> for Sum {
+    fn from(FileSum { bios, bytes }: FileSum) -> Self {
+        Self { bios, bytes }
+    }
+}
+
+/// Of what is not UTF-8.
+fn hex(bytes: Option<&[u8]>) -> Option<String> {
+    let bytes = bytes.filter(|b| std::str::from_utf8(b).is_err())?;
+    Some(bytes.iter().map(|b| format!("{b:02x}")).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::write;
@@ -325,6 +392,38 @@ mod tests {
         let mut out = Vec::new();
         write(&mut out, snapshot).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn files() {
+        let text = line(&fixture::raid0(12));
+        let v: Value = serde_json::from_str(&text).unwrap();
+        let array = &v["arrays"][0];
+        let files = array["files"].as_array().unwrap();
+        let first = &files[0];
+        assert_eq!(
+            (&first["dev"], &first["op"]),
+            (&"9:127".into(), &"read".into())
+        );
+        assert_eq!((&first["inode"], &first["bios"]), (&12.into(), &400.into()));
+        assert_eq!(first["bytes"].as_u64(), Some(400 * 16384));
+        assert!(first["path"].as_str().unwrap().ends_with("/2619.17"));
+        assert!(first.get("path_bytes").is_none());
+        assert_eq!(
+            (&files[1]["inode"], &files[1]["op"]),
+            (&12.into(), &"write".into())
+        );
+        let odd = files.iter().find(|f| f["inode"] == 1_835_021).unwrap();
+        assert_eq!(
+            (&odd["path"], &odd["deleted"]),
+            (&Value::Null, &true.into())
+        );
+        assert_eq!(
+            (&odd["name"], &odd["name_bytes"]),
+            (&"a\nb\u{fffd}".into(), &"610a62ff".into())
+        );
+        assert_eq!(array["files_rest"]["bios"].as_u64(), Some(60));
+        assert_eq!(array["files_untold"]["bytes"].as_u64(), Some(28 * 16384));
     }
 
     /// The names and types that design.md promises.

@@ -6,9 +6,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use super::paths::Paths;
 use crate::follow::Follow;
-use crate::host::{Array, ArrayState, Cgroups, HostError, Member, StatFile, Sys, resolve, task};
+use crate::host::handle::{Found, Wanted};
+use crate::host::{
+    Array, ArrayState, Cgroups, Dev, Filesystem, HostError, Member, StatFile, Sys, resolve, task,
+};
 use crate::model::counters::{Counters, TaskCounters, TaskKey};
+use crate::model::files::{FileId, FilePlace, Files};
 use crate::model::fold::{DiskCounters, Fold, MemberNow, Person, Sample, Subject};
 use crate::model::snapshot::{ArrayInfo, Snapshot};
 use crate::model::window::{self, Window};
@@ -36,6 +41,7 @@ pub struct Sampler {
     /// Differs when md has done something to an array.
     hint: u64,
     cgroups: Cgroups,
+    paths: Paths,
     fold: Fold,
     window: Window,
     start: Instant,
@@ -98,6 +104,7 @@ impl Sampler {
         let traced = Traced::start(&sys, survey, tables, account)?;
         let mut sampler = Self {
             cgroups: Cgroups::new(&sys),
+            paths: Paths::default(),
             sys,
             account,
             traced,
@@ -209,6 +216,8 @@ impl Sampler {
 
     fn sample(&mut self) -> Result<Sample> {
         let counters = self.traced.probe.read()?;
+        // Of the reading: what follows may take its time.
+        let (time, clock) = (jiff::Timestamp::now(), self.start.elapsed());
         let mut hint = DefaultHasher::new();
         let mut arrays: Vec<Subject> = (0..self.traced.survey.topology.arrays.len())
             .map(|number| self.subject(number, &mut hint))
@@ -227,12 +236,14 @@ impl Sampler {
             ..Subject::default()
         }));
         let tasks = self.people(&counters);
+        let files = self.places(&counters);
         Ok(Sample {
-            time: jiff::Timestamp::now(),
-            clock: self.start.elapsed(),
+            time,
+            clock,
             counters,
             arrays,
             tasks,
+            files,
             notes: self.notes(),
         })
     }
@@ -343,6 +354,54 @@ impl Sampler {
             );
         }
         people
+    }
+
+    /// Says where the busiest files are.
+    fn places(&mut self, counters: &Counters) -> HashMap<FileId, FilePlace> {
+        let arrays = &self.traced.survey.topology.arrays;
+        let mut places = HashMap::new();
+        let mut wanted = Vec::new();
+        for number in 0..arrays.len() as u32 {
+            for file in Files::new(&counters.files, number).busiest {
+                let name = self.traced.probe.file_name(&file.id).unwrap_or_default();
+                let device = |fs: &&Filesystem| fs.dev.kernel() == file.id.dev;
+                let filesystem = arrays.iter().flat_map(|a| &a.filesystems).find(device);
+                let mount = filesystem.and_then(|fs| fs.mounts.first());
+                places.insert(
+                    file.id,
+                    FilePlace {
+                        path: None,
+                        name: (!name.name.is_empty()).then(|| name.name.clone()),
+                        deleted: name.deleted,
+                        device_name: filesystem.map_or(String::new(), |fs| fs.name.clone()),
+                        mount: mount.map(|m| m.path.display().to_string()),
+                    },
+                );
+                if self.paths.wants(&file.id) {
+                    wanted.push((
+                        file.id,
+                        Wanted {
+                            dev: Dev::of_kernel(file.id.dev),
+                            inode: (file.id.inode, file.id.generation),
+                            parent: name.parent,
+                            name: name.name,
+                        },
+                    ));
+                }
+            }
+        }
+        self.paths.ask(wanted);
+        for (id, place) in &mut places {
+            match self.paths.get(id) {
+                Some(Found::At { path, deleted }) => {
+                    place.path = Some(path.clone());
+                    place.deleted = *deleted;
+                }
+                Some(Found::Gone) => place.deleted = true,
+                Some(Found::Unknown) | None => {}
+            }
+        }
+        places
     }
 
     /// Makes room in the kernel's table of tasks before it is full.

@@ -100,6 +100,7 @@ fn lost(snapshot: &Snapshot) -> String {
         (l.issue, "issue unseen"),
         (l.pieces, "pieces"),
         (l.tasks, "tasks"),
+        (l.files, "files"),
         (l.missed, "runs missed"),
     ];
     let named: Vec<String> = reasons

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Files in the table, and their names at first sight. Called when a CPU goes
+ * over to another file, not per IO.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include "maps.bpf.h"
+#include "count.bpf.h"
+#include "compat.bpf.h"
+#include "files.bpf.h"
+
+enum { RT_DM_LAYERS = 6 };	/* LVM on dm-crypt has three */
+
+/*
+ * Userspace adds 1 when it begins to read rt_file_ios. What has another round
+ * than this is not added to any more and can be taken out without losing an
+ * addition that is under way.
+ */
+__u64 rt_file_round;
+
+static __always_inline void add_file(struct rt_file_key *key, const struct rt_file_io *add)
+{
+	struct rt_file_io *io;
+
+	key->round = rt_file_round;
+	io = bpf_map_lookup_elem(&rt_file_ios, key);
+	if (io) {
+		/* another CPU may be making room for the same file */
+		__sync_fetch_and_add(&io->bios, add->bios);
+		__sync_fetch_and_add(&io->bytes, add->bytes);
+	} else if (bpf_map_update_elem(&rt_file_ios, key, add, BPF_NOEXIST)) {
+		count_loss(files);
+	}
+}
+
+/* The name of the first of its dentries: a file with several links has several. */
+static __always_inline void note_name(struct inode *inode, const struct rt_file_id *id)
+{
+	__u64 alias = (__u64)BPF_CORE_READ(inode, i_dentry.first);
+	struct dentry *dentry = (struct dentry *)(alias - rt_alias_offset());
+	struct inode *directory;
+	struct rt_file *file;
+	__u32 zero = 0;
+
+	file = bpf_map_lookup_elem(&rt_file_names, &zero);
+	if (!file)
+		return;
+	file->parent = 0;
+	file->parent_generation = 0;
+	file->name[0] = 0;
+	file->links = BPF_CORE_READ(inode, i_nlink);
+	if (alias) {
+		directory = BPF_CORE_READ(dentry, d_parent, d_inode);
+		/* its own parent: opened by handle, place not known */
+		if (directory && directory != inode) {
+			file->parent = BPF_CORE_READ(directory, i_ino);
+			file->parent_generation = BPF_CORE_READ(directory, i_generation);
+			if (bpf_probe_read_kernel_str(file->name, sizeof(file->name),
+						      BPF_CORE_READ(dentry, d_name.name)) < 0)
+				file->name[0] = 0;
+		}
+	}
+	bpf_map_update_elem(&rt_files, id, file, BPF_ANY);
+}
+
+/* The bio that dm has made this one of; 0: it is not dm's. */
+static __always_inline __u64 above_dm(struct bio *bio)
+{
+	__u64 end = (__u64)BPF_CORE_READ(bio, bi_end_io), tio;
+	void *private = BPF_CORE_READ(bio, bi_private);
+
+	if (end == rt_dm_end_io &&
+	    bpf_core_field_exists(struct dm_target_io___rt, io)) {
+		tio = (__u64)bio - bpf_core_field_offset(struct dm_target_io___rt, clone);
+		return (__u64)BPF_CORE_READ((struct dm_target_io___rt *)tio, io, orig_bio);
+	}
+	if (end == rt_crypt_end &&
+	    bpf_core_field_exists(struct dm_crypt_io___rt, base_bio))
+		return (__u64)BPF_CORE_READ((struct dm_crypt_io___rt *)private, base_bio);
+	return 0;
+}
+
+__u64 rt_derived_file(__u64 number)
+{
+	struct bio *bio = (struct bio *)number;
+	__u64 inode, vec, above;
+	int i;
+
+	for (i = 0; i < RT_DM_LAYERS; i++) {
+		above = above_dm(bio);
+		if (!above)
+			break;
+		bio = (struct bio *)above;
+	}
+	inode = rt_ending_inode((__u64)BPF_CORE_READ(bio, bi_end_io),
+				BPF_CORE_READ(bio, bi_private));
+	if (inode)
+		return inode;
+	vec = (__u64)BPF_CORE_READ(bio, bi_io_vec) +
+	      (__u64)BPF_CORE_READ(bio, bi_iter.bi_idx) * bpf_core_type_size(struct bio_vec);
+	return rt_page_inode((__u64)BPF_CORE_READ((struct bio_vec *)vec, bv_page));
+}
+
+int rt_take_file(__u64 inode, __u32 what, __u64 bytes)
+{
+	struct inode *i = (struct inode *)inode;
+	struct rt_file_key key = { .array = what >> 8, .op = what & 0xff }, old_key;
+	struct rt_file_io old;
+	struct rt_file_pending *p;
+	volatile struct rt_file_slot *s;
+	__u32 zero = 0, slot;
+	__u64 version;
+
+	p = bpf_map_lookup_elem(&rt_files_pending, &zero);
+	if (!p)
+		return 0;
+	if (inode && rt_is_regular(inode)) {
+		key.file.inode = BPF_CORE_READ(i, i_ino);
+		key.file.dev = BPF_CORE_READ(i, i_sb, s_dev);
+		key.file.generation = BPF_CORE_READ(i, i_generation);
+		if (!bpf_map_lookup_elem(&rt_files, &key.file))
+			note_name(i, &key.file);
+	} else {
+		inode = 0;
+	}
+	slot = rt_file_slot(inode, key.op) & (RT_FILE_SLOTS - 1);
+	s = &p->slot[slot];
+	if (!inode && !s->address && s->key.array == key.array && s->key.op == key.op) {
+		s->io.bios++;
+		s->io.bytes += bytes;
+		return 0;
+	}
+	__builtin_memcpy(&old_key, (void *)&s->key, sizeof(old_key));
+	__builtin_memcpy(&old, (void *)&s->io, sizeof(old));
+	version = s->began + 1;
+	s->ended = version;
+	barrier();
+	s->address = inode;
+	__builtin_memcpy((void *)&s->key, &key, sizeof(key));
+	s->io.bytes = bytes;
+	s->io.bios = 1;
+	barrier();
+	s->began = version;
+	if (old.bios)
+		add_file(&old_key, &old);
+	return 0;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Which file a bio of file data belongs to. Looked up above md, where the
+ * pages and the completion function are still the filesystem's.
+ */
+#ifndef RAIDTRACE_FILES_BPF_H
+#define RAIDTRACE_FILES_BPF_H
+
+enum {
+	RT_S_IFMT = 0170000,
+	RT_S_IFREG = 0100000,
+};
+
+static __always_inline bool rt_is_regular(__u64 inode)
+{
+	return (BPF_CORE_READ((struct inode *)inode, i_mode) & RT_S_IFMT) == RT_S_IFREG;
+}
+
+/*
+ * The file that a bio's completion function names: of direct IO
+ * (fs/iomap/direct-io.c), whose pages may be anything, and of ext4's writeback
+ * (fs/ext4/page-io.c), whose pages may be encrypted copies.
+ */
+static __always_inline __u64 rt_ending_inode(__u64 end, void *private)
+{
+	if (end == rt_dio_end_io)
+		return (__u64)BPF_CORE_READ((struct iomap_dio *)private, iocb, ki_filp, f_inode);
+	if (end == rt_ext4_end_io)
+		return (__u64)BPF_CORE_READ((struct ext4_io_end___rt *)private, inode);
+	return 0;
+}
+
+/* The regular file whose page cache a page is in. */
+static __always_inline __u64 rt_page_inode(__u64 page)
+{
+	__u64 mapping, inode;
+
+	if (!page)
+		return 0;
+	page = rt_page_head(page);
+	mapping = (__u64)BPF_CORE_READ((struct page *)page, mapping);
+	if (!mapping || mapping & 3)	/* anonymous, movable */
+		return 0;
+	inode = (__u64)BPF_CORE_READ((struct address_space *)mapping, host);
+	return inode && rt_is_regular(inode) ? inode : 0;
+}
+
+/* The same as rt_bio_file() for a bio that dm has made, or that begins in the middle. */
+__u64 rt_derived_file(__u64 bio);
+
+/*
+ * The regular file that a bio, which is at address number, reads or writes;
+ * 0: none, or not told.
+ */
+static __always_inline __u64 rt_bio_file(struct bio *bio, __u64 number)
+{
+	__u64 end = (__u64)bio->bi_end_io, inode, page = 0;
+
+	inode = rt_ending_inode(end, bio->bi_private);
+	if (inode)
+		return inode;
+	if (bio->bi_iter.bi_idx || end == rt_dm_end_io || end == rt_crypt_end)
+		return rt_derived_file(number);
+	/* as a number: rt_page_head() calculates with it */
+	bpf_core_read(&page, sizeof(page), &bio->bi_io_vec->bv_page);
+	return rt_page_inode(page);
+}
+
+static __always_inline __u32 rt_file_slot(__u64 inode, __u32 op)
+{
+	/* struct ext4_inode_info has some 1100 bytes */
+	return (inode >> 6 ^ inode >> 12 ^ op) & (RT_FILE_SLOTS - 1);
+}
+
+/*
+ * Counts a bio of another file than the slot's. what is array << 8 | operation;
+ * inode, the address of the struct, may be 0 or no regular file's: not told.
+ */
+int rt_take_file(__u64 inode, __u32 what, __u64 bytes);
+
+static __always_inline void rt_count_file(__u64 inode, __u32 array, __u32 op, __u64 bytes)
+{
+	struct inode *i = (struct inode *)inode;
+	struct rt_file_pending *p;
+	struct rt_file_slot *s;
+	__u32 zero = 0, slot;
+
+	p = bpf_map_lookup_elem(&rt_files_pending, &zero);
+	if (!p)
+		return;
+	slot = rt_file_slot(inode, op);
+	s = &p->slot[slot & (RT_FILE_SLOTS - 1)];
+	/* the address alone may be a file's that was deleted since */
+	if (inode && s->address == inode && s->key.array == array && s->key.op == op &&
+	    s->key.file.inode == BPF_CORE_READ(i, i_ino) &&
+	    s->key.file.generation == BPF_CORE_READ(i, i_generation)) {
+		s->io.bios++;
+		s->io.bytes += bytes;
+		return;
+	}
+	rt_take_file(inode, array << 8 | op, bytes);
+}
+
+#endif

@@ -1,0 +1,97 @@
+//! Reads which files the arrays' file data belongs to.
+
+use anyhow::Result;
+use libbpf_rs::{MapCore as _, MapFlags};
+
+use super::load::Probe;
+use super::wire::{Wire, rt_file, rt_file_id, rt_file_io, rt_file_key, rt_file_pending};
+use crate::model::counters::{Counters, FileKey, FileName, TaskCounters};
+use crate::model::files::FileId;
+use crate::origin::Op;
+
+impl Probe {
+    /// From now on bios go to keys of another round: see `rt_file_round` of `bpf/files.bpf.c`. To be called some
+    /// time, a few system calls, before the table is read.
+    pub(super) fn begin_round(&mut self) {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.rt_file_round = bss.rt_file_round.wrapping_add(1);
+            self.round = bss.rt_file_round as u8;
+        }
+    }
+
+    pub(super) fn read_files(&mut self, counters: &mut Counters) -> Result<()> {
+        let maps = &self.skel.maps;
+        let table = &maps.rt_file_ios;
+        let mut moved = Vec::new();
+        let mut read: Vec<u8> = Vec::new();
+        // In one go: libbpf-rs takes a short batch for the last one, which it need not be.
+        for (key, io) in table.lookup_batch(table.max_entries(), MapFlags::ANY, MapFlags::ANY)? {
+            let wire = rt_file_key::read(&key);
+            if let (Some(wire), Some(io)) = (wire, rt_file_io::read(&io))
+                && wire.round != self.round
+            {
+                moved.extend(file_key(&wire).map(|k| (k, counts(&io))));
+                read.extend(key);
+            }
+        }
+        if !read.is_empty() {
+            let count = read.len() / size_of::<rt_file_key>();
+            table.delete_batch(&read, count as u32, MapFlags::ANY, MapFlags::ANY)?;
+        }
+        let per_cpu = maps
+            .rt_files_pending
+            .lookup_percpu(0u32.bytes(), MapFlags::ANY)?
+            .unwrap_or_default();
+        let cpus: Vec<_> = per_cpu
+            .iter()
+            .filter_map(|b| rt_file_pending::read(b))
+            .collect();
+        let slots = cpus.iter().flat_map(|cpu| &cpu.slot);
+        // One that was written while it was read is late by a reading.
+        let pending = slots
+            .filter(|s| s.io.bios > 0 && s.began == s.ended)
+            .filter_map(|s| Some((file_key(&s.key)?, counts(&s.io))));
+        counters.files = self.ledger.step(moved.into_iter(), pending);
+        Ok(())
+    }
+
+    /// What a file was called when it was first seen.
+    pub fn file_name(&self, id: &FileId) -> Option<FileName> {
+        let wire = rt_file_id {
+            inode: id.inode,
+            dev: id.dev,
+            generation: id.generation,
+        };
+        let found = self.skel.maps.rt_files.lookup(wire.bytes(), MapFlags::ANY);
+        let file = rt_file::read(&found.ok()??)?;
+        Some(FileName {
+            name: super::counters::text(&file.name),
+            parent: (file.parent > 0).then_some((file.parent, file.parent_generation)),
+            deleted: file.links == 0,
+        })
+    }
+}
+
+fn file_key(wire: &rt_file_key) -> Option<FileKey> {
+    let rt_file_id {
+        inode,
+        dev,
+        generation,
+    } = wire.file;
+    Some(FileKey {
+        array: u32::from(wire.array),
+        file: (inode > 0).then_some(FileId {
+            dev,
+            inode,
+            generation,
+        }),
+        op: Op::from_u8(wire.op)?,
+    })
+}
+
+fn counts(io: &rt_file_io) -> TaskCounters {
+    TaskCounters {
+        bios: io.bios,
+        bytes: io.bytes,
+    }
+}
