@@ -17,6 +17,8 @@ const BUSIEST: usize = 12;
 const TASKS: usize = 3;
 /// Kinds of IO whose cost is named.
 const COSTS: usize = 3;
+/// Files that are named.
+const FILES: usize = 3;
 /// Origins that a row names.
 const ORIGINS: usize = 4;
 
@@ -88,6 +90,7 @@ fn write_array(out: &mut impl Write, snapshot: &Snapshot, array: &ArraySnapshot)
     }
     write_tasks(out, array, secs)?;
     write_costs(out, array, snapshot)?;
+    write_files(out, array, secs)?;
     writeln!(out)
 }
 
@@ -194,6 +197,25 @@ fn write_costs(out: &mut impl Write, array: &ArraySnapshot, snapshot: &Snapshot)
     Ok(())
 }
 
+/// The busiest files.
+fn write_files(out: &mut impl Write, array: &ArraySnapshot, secs: f64) -> io::Result<()> {
+    for row in rows::files(array, secs, Filter::default(), Measure::Bytes)
+        .iter()
+        .take(FILES)
+    {
+        writeln!(
+            out,
+            "  of {}: {} r/s {} w/s {} MiB/s  {} of file_data",
+            row.path,
+            units::count(row.reads),
+            units::count(row.writes),
+            units::mib(row.bytes),
+            units::percent_short(row.share),
+        )?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::write;
@@ -228,7 +250,7 @@ mod tests {
         let mut snapshot = fixture::raid0(100);
         snapshot.arrays[0].members[50].trouble = Some("faulty\x1b[2J".to_owned());
         let text = text(&snapshot);
-        assert!(text.lines().count() <= 22, "{text}");
+        assert!(text.lines().count() <= 25, "{text}");
         insta::assert_snapshot!("100", text);
     }
 }

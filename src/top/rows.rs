@@ -1,11 +1,13 @@
 //! The rows of every view: filtered, sorted, as figures a second. Pure.
 
 mod column;
+mod files;
 mod ledger;
 #[cfg(test)]
 mod tests;
 
 pub use column::{Column, Row, SortKey, sort};
+pub use files::{FileRow, files};
 pub use ledger::{LedgerRow, amplification, price};
 
 use crate::model::hist::Hist;

@@ -34,17 +34,20 @@ pub enum View {
     Tasks,
     /// Queue and device time.
     Latency,
+    /// Which files.
+    Files,
     /// What IO of each origin cost below.
     Amplification,
 }
 
 impl View {
     /// In the order of their digits.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Members,
         Self::Matrix,
         Self::Tasks,
         Self::Latency,
+        Self::Files,
         Self::Amplification,
     ];
 
@@ -55,6 +58,7 @@ impl View {
             Self::Matrix => "origins",
             Self::Tasks => "processes",
             Self::Latency => "latency",
+            Self::Files => "files",
             Self::Amplification => "amplification",
         }
     }
@@ -63,9 +67,9 @@ impl View {
     pub fn columns(self) -> &'static [Column] {
         use Column::{
             Below, Busy, Bytes, Cgroup, Comm, Data, DeviceMax, DeviceP50, DeviceP99, Entered,
-            Factor, InFlight, MdBitmap, MdJournal, Name, Op, Origin, Others, P50, P99, Parity, Pid,
-            PreRead, QueueMax, QueueP50, QueueP99, Reads, Requests, Role, Skew, Slot, Total,
-            Writes,
+            Factor, Filesystem, InFlight, MdBitmap, MdJournal, Name, Op, Origin, Others, P50, P99,
+            Parity, Path, Pid, PreRead, QueueMax, QueueP50, QueueP99, Reads, Requests, Role, Share,
+            Skew, Slot, Total, Writes,
         };
         match self {
             Self::Members => &[
@@ -77,6 +81,7 @@ impl View {
                 DeviceP99, DeviceMax, Name, Origin, Op, Requests, QueueP50, QueueP99, QueueMax,
                 DeviceP50,
             ],
+            Self::Files => &[Bytes, Reads, Writes, Share, Filesystem, Path],
             Self::Amplification => &[
                 Below, Factor, Origin, Op, Entered, Data, Parity, PreRead, MdBitmap, MdJournal,
             ],
@@ -202,6 +207,7 @@ impl State {
             View::Matrix => rows::origins(array, 1.0, self.filter, self.measure).0.len(),
             View::Tasks => rows::tasks(array, 1.0, self.filter, self.measure).len(),
             View::Latency => rows::latencies(array, 1.0, self.filter).len(),
+            View::Files => rows::files(array, 1.0, self.filter, self.measure).len(),
             View::Amplification => rows::amplification(array, self.filter).len(),
         }
     }

@@ -23,6 +23,18 @@ pub fn sanitize(bytes: &[u8]) -> String {
     out
 }
 
+/// [`sanitize`] for names of files, which need not be UTF-8: bytes that are not become `\xff`.
+pub fn escape(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(&sanitize(chunk.valid().as_bytes()));
+        for byte in chunk.invalid() {
+            out.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    out
+}
+
 /// [`sanitize`] for what is a `str` already; borrows in the usual case.
 pub fn clean(text: &str) -> Cow<'_, str> {
     if text.chars().any(|c| c.is_control() || is_hidden(c)) {
@@ -68,6 +80,25 @@ pub fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// The end of `text` in at most `columns`, cut with `…`.
+pub fn end(text: &str, columns: usize) -> Cow<'_, str> {
+    if width(text) <= columns {
+        return Cow::Borrowed(text);
+    }
+    let mut used = 0;
+    let mut from = text.len();
+    for (at, c) in text.char_indices().rev() {
+        let w = c.width().unwrap_or(0);
+        if used + w + 1 > columns {
+            break;
+        }
+        used += w;
+        from = at;
+    }
+    let mark = if columns > 0 { "…" } else { "" };
+    Cow::Owned(format!("{mark}{}", &text[from..]))
+}
+
 /// `text` that [`wrap`] does not break.
 pub fn glue(text: &str) -> String {
     text.replace(' ', "\u{a0}")
@@ -108,7 +139,7 @@ pub fn wrap(text: &str, columns: usize, lines: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{clean, cut, left, right, sanitize, width, wrap};
+    use super::{clean, cut, end, escape, left, right, sanitize, width, wrap};
     use proptest::prelude::*;
 
     #[test]
@@ -134,6 +165,15 @@ mod tests {
     }
 
     #[test]
+    fn bytes_of_names_that_are_no_text_are_shown() {
+        assert_eq!(escape(b"a\nb\xffc\xc3"), "a\\x0ab\\xffc\\xc3");
+        assert_eq!(
+            escape("caf\u{e9} \u{202e}".as_bytes()),
+            "caf\u{e9} \u{fffd}"
+        );
+    }
+
+    #[test]
     fn fits() {
         assert_eq!(left("loop1", 7), "loop1  ");
         assert_eq!(right("12", 4), "  12");
@@ -141,6 +181,10 @@ mod tests {
         assert_eq!(cut("日本語", 4), "日…");
         assert_eq!(left("日本語", 4), "日… ");
         assert_eq!(cut("x", 0), "");
+        assert_eq!(end("/srv/db/a", 9), "/srv/db/a");
+        assert_eq!(end("/srv/db/a", 6), "…/db/a");
+        assert_eq!(end("日本語", 4), "…語");
+        assert_eq!((end("xy", 1), end("xy", 0)), ("…".into(), "".into()));
         assert_eq!(wrap("one two three four", 9, 2), ["one two", "three fo…"]);
         assert_eq!(wrap("", 9, 2), [""]);
         assert_eq!(wrap("one 4\u{a0}KiB", 7, 2), ["one", "4 KiB"]);
@@ -152,6 +196,7 @@ mod tests {
             let text = sanitize(&bytes);
             prop_assert!(!text.chars().any(char::is_control), "{text:?}");
             prop_assert_eq!(clean(&text), text.as_str());
+            prop_assert!(!escape(&bytes).chars().any(char::is_control));
         }
 
         #[test]
@@ -164,6 +209,7 @@ mod tests {
         fn a_column_is_never_wider(text in "\\PC{0,20}", columns in 0usize..30, lines in 1usize..4) {
             let text = sanitize(text.as_bytes());
             prop_assert!(width(&cut(&text, columns)) <= columns);
+            prop_assert!(width(&end(&text, columns)) <= columns);
             for line in wrap(&text, columns.max(1), lines) {
                 prop_assert!(width(&line) <= columns.max(1));
             }

@@ -22,6 +22,9 @@ pub enum Column {
     Comm,
     Role,
     Cgroup,
+    Share,
+    Filesystem,
+    Path,
     Requests,
     QueueP50,
     QueueP99,
@@ -61,6 +64,9 @@ impl Column {
             Self::Comm => "comm",
             Self::Role => "role",
             Self::Cgroup => "cgroup",
+            Self::Share => "share",
+            Self::Filesystem => "fs",
+            Self::Path => "path",
             Self::Requests => "req/s",
             Self::QueueP50 => "q p50",
             Self::QueueP99 => "q p99",
@@ -81,8 +87,11 @@ impl Column {
 
     /// Whether it sorts upwards unless reversed: names do, figures show the largest first.
     pub fn is_name(self) -> bool {
-        use Column::{Cgroup, Comm, Name, Op, Origin, Pid, Role, Slot};
-        matches!(self, Slot | Name | Origin | Op | Pid | Comm | Role | Cgroup)
+        use Column::{Cgroup, Comm, Filesystem, Name, Op, Origin, Path, Pid, Role, Slot};
+        matches!(
+            self,
+            Slot | Name | Origin | Op | Pid | Comm | Role | Cgroup | Filesystem | Path
+        )
     }
 }
 

@@ -37,12 +37,13 @@ fn views() {
     for (keys, view) in [
         ("", View::Members),
         ("\t", View::Matrix),
-        ("\t\t\t\t\t", View::Members),
+        ("\t\t\t\t\t\t", View::Members),
         ("3", View::Tasks),
         ("31", View::Members),
         ("4", View::Latency),
-        ("5", View::Amplification),
-        ("29", View::Matrix),
+        ("5", View::Files),
+        ("6", View::Amplification),
+        ("59", View::Files),
     ] {
         assert_eq!(after(keys).0.view, view, "{keys:?}");
     }

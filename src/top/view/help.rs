@@ -14,8 +14,8 @@ use crate::top::text::{self, clean};
 /// Keys and what they do; then what the figures are.
 const KEYS: [(&str, &str); 12] = [
     (
-        "1 to 5  Tab",
-        "members, origins, processes, latency, amplification",
+        "1 to 6  Tab",
+        "members, origins, processes, latency, files, amplification",
     ),
     ("↑ ↓  j k", "select a row; PgUp PgDn g G go further"),
     ("← →  h l", "sort column; in origins: select a member"),
@@ -29,13 +29,14 @@ const KEYS: [(&str, &str); 12] = [
     ("a  [ ]", "next, previous array"),
     ("q  Esc  Ctrl-C", "quit"),
 ];
-const FIGURES: [&str; 8] = [
+const FIGURES: [&str; 9] = [
     "r/s w/s     requests completed, after merging, under their first origin",
     "MiB/s       bytes completed, exact per origin",
     "infl util   in flight now, time with any in flight: the kernel's own",
     "p50 p99     issue to completion, of what the filter keeps",
     "skew        the busiest member over the mean of all",
     "processes   bios submitted to the array, before splitting and merging",
+    "files       likewise, file data only; share of the array's file data",
     "in below    amplification: what entered, what the members moved for it; MiB/s",
     "the bar     as long as the member's part of the busiest one's",
 ];

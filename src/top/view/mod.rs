@@ -12,6 +12,7 @@
 
 mod amplification;
 mod bar;
+mod files;
 pub mod header;
 mod help;
 mod latency;
@@ -74,6 +75,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, snapshot: Option<&Snapshot>, p
                     View::Matrix => matrix::draw(&mut pen, &scene),
                     View::Tasks => tasks::draw(&mut pen, &scene),
                     View::Latency => latency::draw(&mut pen, &scene),
+                    View::Files => files::draw(&mut pen, &scene),
                     View::Amplification => amplification::draw(&mut pen, &scene),
                 }
             }

@@ -15,7 +15,7 @@ use ratatui::style::Color;
 const SIZES: [(u16, u16); 5] = [(80, 24), (120, 40), (200, 50), (40, 12), (20, 5)];
 
 /// The key of the view.
-const AMPLIFICATION: &str = "5";
+const AMPLIFICATION: &str = "6";
 
 /// The screen after `keys` (Tab as `\t`).
 fn screen(snapshot: &Snapshot, keys: &str, (columns, lines): (u16, u16), depth: Depth) -> Buffer {
@@ -157,7 +157,7 @@ fn the_first_interval_is_waited_for() {
 
 #[test]
 fn no_color_draws_the_same_text_without_a_colour() {
-    for keys in ["", "2", "3", "4", AMPLIFICATION, "?", "f"] {
+    for keys in ["", "2", "3", "4", "5", AMPLIFICATION, "?", "f"] {
         let snapshot = fixture::raid0(12);
         let plain = screen(&snapshot, keys, (80, 24), Depth::None);
         assert_eq!(text(&plain), shown(&snapshot, keys, (80, 24)));
