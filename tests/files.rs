@@ -1,0 +1,217 @@
+//! Whose file data it was, against what was written and read.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use common::{Loop, MIB, Top, idle, installed, list, tracing};
+use serde_json::Value;
+
+const KIB: u64 = 1024;
+
+/// A file's rows of all intervals, by inode: bytes read and written, and the last of them.
+fn files(intervals: &[Value]) -> BTreeMap<u64, (u64, u64, Value)> {
+    let mut files = BTreeMap::new();
+    for array in intervals.iter().flat_map(|i| list(&i["arrays"])) {
+        for row in list(&array["files"]) {
+            let inode = row["inode"].as_u64().unwrap();
+            let file: &mut (u64, u64, Value) = files.entry(inode).or_default();
+            let bytes = row["bytes"].as_u64().unwrap();
+            match row["op"].as_str() {
+                Some("read") => file.0 += bytes,
+                Some("write") => file.1 += bytes,
+                op => panic!("{op:?}"),
+            }
+            file.2 = row.clone();
+        }
+    }
+    files
+}
+
+/// Bytes of file data that tasks submitted; of these, with a file, and without one.
+fn shares(intervals: &[Value]) -> (u64, u64, u64) {
+    let bytes = |v: &Value| v["bytes"].as_u64().unwrap();
+    let (mut tasks, mut told, mut untold) = (0, 0, 0);
+    for array in intervals.iter().flat_map(|i| list(&i["arrays"])) {
+        for io in list(&array["tasks"]).iter().flat_map(|t| list(&t["io"])) {
+            if io["origin"] == "file_data" {
+                tasks += bytes(io);
+            }
+        }
+        told += list(&array["files"]).iter().map(bytes).sum::<u64>();
+        told += bytes(&array["files_rest"]);
+        untold += bytes(&array["files_untold"]);
+    }
+    for interval in intervals {
+        assert_eq!(interval["lost"]["events"], 0, "{}", interval["lost"]);
+    }
+    (tasks, told, untold)
+}
+
+/// Pages as direct IO needs them.
+fn aligned(bytes: u64) -> Vec<u8> {
+    vec![b'd'; bytes as usize + 4096]
+}
+
+fn direct(file: &mut File, bytes: u64, write: bool) {
+    let mut buffer = aligned(bytes);
+    let at = buffer.as_ptr().align_offset(4096);
+    let part = &mut buffer[at..at + bytes as usize];
+    if write {
+        file.write_all(part).unwrap();
+    } else {
+        file.read_exact(part).unwrap();
+    }
+}
+
+fn opened(path: &Path) -> File {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true);
+    options.custom_flags(rustix::fs::OFlags::DIRECT.bits().cast_signed());
+    options.open(path).unwrap()
+}
+
+fn write(path: &Path, bytes: u64) -> u64 {
+    let mut file = File::create(path).unwrap();
+    file.write_all(&vec![b'b'; bytes as usize]).unwrap();
+    file.sync_all().unwrap();
+    file.metadata().unwrap().ino()
+}
+
+#[test]
+fn every_byte_has_its_file() {
+    if !tracing() || !installed("mke2fs") {
+        return;
+    }
+    let disk = Loop::ext4(256 * MIB, &[]);
+    let at = |name: &[u8]| disk.mount.join(OsStr::from_bytes(name));
+    let path = |v: &Value| v["path"].as_str().map(str::to_owned);
+    let named = |p: &Path| Some(p.to_str().unwrap().to_owned());
+    disk.sync();
+    idle(&disk.name);
+    let (top, _) = Top::json(&[&disk.device(), "-i0.3"]);
+
+    let straight = at(b"straight");
+    let mut file = opened(&straight);
+    direct(&mut file, MIB, true);
+    let straight_inode = file.metadata().unwrap().ino();
+    drop(file);
+    fs::create_dir(at(b"dir")).unwrap();
+    let odd = at(b"dir/a\nb\xff");
+    let odd_inode = write(&odd, 300 * KIB);
+    // Removed while open: no directory has it.
+    let gone = at(b"gone");
+    let mut open = File::create(&gone).unwrap();
+    fs::remove_file(&gone).unwrap();
+    open.write_all(&[b'g'; 200 * 1024]).unwrap();
+    open.sync_all().unwrap();
+    let gone_inode = open.metadata().unwrap().ino();
+    // Removed for good before anyone could ask where it is; its inode is the next file's.
+    let brief = at(b"brief");
+    let brief_inode = write(&brief, 100 * KIB);
+    fs::remove_file(&brief).unwrap();
+    idle(&disk.name);
+    let written = top.intervals();
+
+    let (tasks, told, untold) = shares(&written);
+    assert_eq!((told, untold), (tasks, 0));
+    let rows = files(&written);
+    let row = |inode: u64| {
+        rows.get(&inode)
+            .unwrap_or_else(|| panic!("{inode}: {rows:#?}"))
+    };
+    assert_eq!(row(straight_inode).1, MIB);
+    assert_eq!(path(&row(straight_inode).2), named(&straight));
+    // To the end of the last block.
+    assert_eq!(row(odd_inode).1, 300 * KIB);
+    let bytes: String = odd
+        .as_os_str()
+        .as_bytes()
+        .iter()
+        .map(|b| format!("{b:02x}"))
+        .collect();
+    assert_eq!(row(odd_inode).2["path_bytes"], bytes);
+    assert_eq!(row(odd_inode).2["name_bytes"], "610a62ff");
+    assert_eq!(row(gone_inode).1, 200 * KIB);
+    assert_eq!(path(&row(gone_inode).2), named(&gone));
+    assert_eq!(row(gone_inode).2["deleted"], true);
+    assert_eq!(row(brief_inode).1, 100 * KIB);
+    assert_eq!(row(brief_inode).2["name"], "brief");
+    for inode in [straight_inode, odd_inode] {
+        assert_eq!(row(inode).2["deleted"], false);
+    }
+    drop(open);
+
+    // Read from the disk: nothing of them is cached.
+    fs::rename(&odd, at(b"dir/even")).unwrap();
+    disk.sync();
+    fs::write("/proc/sys/vm/drop_caches", "3").unwrap();
+    idle(&disk.name);
+    let (top, _) = Top::json(&[disk.mount.to_str().unwrap(), "-i0.3"]);
+    assert_eq!(fs::read(at(b"dir/even")).unwrap().len() as u64, 300 * KIB);
+    direct(&mut opened(&straight), MIB / 2, false);
+    idle(&disk.name);
+    let read = top.intervals();
+    let (tasks, told, untold) = shares(&read);
+    assert_eq!((told, untold), (tasks, 0));
+    let rows = files(&read);
+    assert_eq!((rows[&odd_inode].0, rows[&odd_inode].1), (300 * KIB, 0));
+    assert_eq!(path(&rows[&odd_inode].2), named(&at(b"dir/even")));
+    assert_eq!(rows[&straight_inode].0, MIB / 2);
+}
+
+/// More files in an interval than a CPU has slots for and than are told one by one; then inodes that are another
+/// file's a moment later.
+#[test]
+fn many_files_add_up() {
+    if !tracing() || !installed("mke2fs") {
+        return;
+    }
+    let disk = Loop::ext4(256 * MIB, &["-b", "4096", "-N", "8192"]);
+    disk.sync();
+    idle(&disk.name);
+    let (top, _) = Top::json(&[&disk.device(), "-i0.3"]);
+    for n in 0..2000 {
+        fs::write(disk.mount.join(format!("f{n}")), [b'm'; 5000]).unwrap();
+    }
+    disk.sync();
+    let mut generations = BTreeMap::<u64, u64>::new();
+    for n in 0..20 {
+        let path = disk.mount.join("again");
+        *generations
+            .entry(write(&path, (n + 1) * 4 * KIB))
+            .or_default() += 1;
+        fs::remove_file(path).unwrap();
+    }
+    idle(&disk.name);
+    let all = top.intervals();
+    let (tasks, told, untold) = shares(&all);
+    assert_eq!((told, untold), (tasks, 0));
+    assert!(told >= 2000 * 8 * KIB);
+    let mut again: Vec<(u64, u64)> = Vec::new();
+    for array in all.iter().flat_map(|i| list(&i["arrays"])) {
+        let rows = list(&array["files"])
+            .iter()
+            .filter(|f| f["name"] == "again");
+        again.extend(rows.map(|f| {
+            (
+                f["generation"].as_u64().unwrap(),
+                f["bytes"].as_u64().unwrap(),
+            )
+        }));
+    }
+    let inodes = generations.len();
+    again.sort_unstable();
+    again.dedup_by_key(|g| g.0);
+    // One inode or a few; every generation is a file of its own.
+    assert!(inodes < 20, "{generations:?}");
+    assert!(again.len() > inodes, "{again:?}");
+}
