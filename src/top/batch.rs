@@ -197,7 +197,6 @@ fn write_costs(out: &mut impl Write, array: &ArraySnapshot, snapshot: &Snapshot)
     Ok(())
 }
 
-/// The busiest files.
 fn write_files(out: &mut impl Write, array: &ArraySnapshot, secs: f64) -> io::Result<()> {
     for row in rows::files(array, secs, Filter::default(), Measure::Bytes)
         .iter()

@@ -43,7 +43,7 @@ fn views() {
         ("4", View::Latency),
         ("5", View::Files),
         ("6", View::Amplification),
-        ("59", View::Files),
+        ("29", View::Matrix),
     ] {
         assert_eq!(after(keys).0.view, view, "{keys:?}");
     }

@@ -261,7 +261,11 @@ fn tabs(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         ));
     }
     let titles: usize = View::ALL.iter().map(|v| v.title().len() + 5).sum();
-    let taken: usize = right.iter().map(Span::width).sum();
+    let mut taken: usize = right.iter().map(Span::width).sum();
+    // The views' names say more than what bars measure.
+    if measured && titles <= pen.width() && titles + taken > pen.width() {
+        taken -= right.pop().map_or(0, |span| span.width());
+    }
     let mut left = Vec::new();
     for (i, view) in View::ALL.iter().enumerate() {
         let shown = *view == state.view;
