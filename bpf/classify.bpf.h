@@ -168,6 +168,9 @@ static __always_inline __u64 rt_md_origin(const struct rt_member *m, __u64 secto
 	if (rt_inside(&m->superblock, sector))
 		return rt_answer(RT_ORIGIN_MD_SUPERBLOCK,
 			      m->superblock.start + m->superblock.sectors - sector);
+	if (rt_inside(&m->bad_blocks, sector))
+		return rt_answer(RT_ORIGIN_MD_SUPERBLOCK,
+			      m->bad_blocks.start + m->bad_blocks.sectors - sector);
 	if (rt_inside(&m->bitmap, sector))
 		return rt_answer(RT_ORIGIN_MD_BITMAP,
 			      m->bitmap.start + m->bitmap.sectors - sector);
@@ -205,8 +208,9 @@ static __always_inline __u64 rt_member_origin(__u32 index, __u64 sector, __u32 o
 	rt_locate(&array->geometry, &m->slot, at, &place);
 	if (!place.run)
 		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
+	/* a spare uses nothing: what it gets, it has been taken in for */
 	if (place.kind == RT_PLACE_UNUSED)
-		return rt_answer(RT_ORIGIN_RAW, place.run);
+		return rt_answer(m->slot.sectors ? RT_ORIGIN_RAW : RT_ORIGIN_UNKNOWN, place.run);
 	if (place.kind != RT_PLACE_DATA)
 		return rt_answer(RT_ORIGIN_PARITY, place.run);
 	if (array->upper)

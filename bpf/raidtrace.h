@@ -117,6 +117,7 @@ struct rt_member {
 	__u64 data_offset;
 	__u64 data_sectors;
 	struct rt_extent superblock;
+	struct rt_extent bad_blocks;	/* the log of them: maintained with the superblock */
 	struct rt_extent bitmap;
 	struct rt_extent journal;	/* PPL, or all of a journal device */
 	__u32 array;

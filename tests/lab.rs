@@ -62,6 +62,9 @@ on_each_kernel! {
     members_change
     array_is_reshaped
     arrays_come_and_go
+    mds_own_places
+    journal_device_and_ppl
+    member_replaced
 }
 
 /// The truth's own arithmetic, against tables made by hand. Needs no guest.
@@ -576,4 +579,88 @@ fn arrays_come_and_go(kernel: &str) {
             "{name}"
         );
     }
+}
+
+/// Bytes by member, origin and operation.
+fn by_member(lines: &[Value]) -> BTreeMap<(String, String, String), u64> {
+    let each = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
+    let word = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
+    let mut sums = BTreeMap::new();
+    for member in lines
+        .iter()
+        .flat_map(|l| each(l, "arrays"))
+        .flat_map(|a| each(&a, "members"))
+    {
+        for row in each(&member, "io") {
+            let key = (
+                word(&member, "name"),
+                word(&row, "origin"),
+                word(&row, "op"),
+            );
+            *sums.entry(key).or_default() += row["bytes"].as_u64().unwrap_or(0);
+        }
+    }
+    sums
+}
+
+fn places(kernel: &str, name: &str) -> Option<BTreeMap<(String, String, String), u64>> {
+    let dir = lab(kernel, "places")?;
+    println!("{}", text(dir.join(format!("{name}.err"))));
+    assert_eq!(text(dir.join(format!("{name}.status"))).trim(), "0");
+    Some(by_member(&intervals(dir.join(format!("{name}.out")))))
+}
+
+/// Superblock, bitmap and bad-block log of every version of the metadata, read where mdadm says that they are.
+fn mds_own_places(kernel: &str) {
+    let Some(mut found) = places(kernel, "examine") else {
+        return;
+    };
+    let dir = lab(kernel, "places").expect("the same run");
+    let mut wanted = BTreeMap::<_, u64>::new();
+    for line in text(dir.join("examine.places")).lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let key = (words[0].to_owned(), words[1].to_owned(), "read".to_owned());
+        *wanted.entry(key).or_default() += words[2].parse::<u64>().expect("bytes");
+    }
+    assert_eq!(wanted.len(), 8 * 3);
+    found.retain(|(_, _, op), _| op == "read");
+    assert_eq!(found, wanted);
+}
+
+fn journal_device_and_ppl(kernel: &str) {
+    let Some(found) = places(kernel, "logs") else {
+        return;
+    };
+    let bytes = |member: &str, origin: &str| {
+        let key = (member.to_owned(), origin.to_owned(), "write".to_owned());
+        found.get(&key).copied().unwrap_or(0)
+    };
+    println!("{found:?}");
+    // Everything but its superblock is the journal.
+    let on_11 = found.iter().filter(|((m, _, _), _)| m == "loop11");
+    let other: u64 = on_11
+        .filter(|((_, o, _), _)| o != "md_journal" && o != "md_superblock")
+        .map(|(_, n)| n)
+        .sum();
+    assert_eq!(other, 0);
+    for member in ["loop11", "loop12", "loop13", "loop14"] {
+        assert!(bytes(member, "md_journal") > 0, "{member}");
+    }
+    for member in ["loop8", "loop9", "loop10"] {
+        assert_eq!(bytes(member, "md_journal"), 0, "{member}");
+    }
+    let raw = found.iter().filter(|((_, o, _), _)| o == "raw");
+    assert_eq!(raw.map(|(_, n)| n).sum::<u64>(), 0);
+}
+
+/// The one that replaces it is seen as a member as soon as it is one.
+fn member_replaced(kernel: &str) {
+    let Some(found) = places(kernel, "replace") else {
+        return;
+    };
+    println!("{found:?}");
+    let key = |origin: &str| ("loop15".to_owned(), origin.to_owned(), "write".to_owned());
+    assert!(found.contains_key(&key("md_superblock")));
+    assert!(found.keys().any(|(m, o, _)| m == "loop15" && o == "parity"));
+    assert!(!found.contains_key(&key("raw")), "data are no raw blocks");
 }

@@ -9,7 +9,7 @@ use super::plan::Need;
 use super::wire::{
     rt_array, rt_dev, rt_dev_entry, rt_extent, rt_geometry, rt_member, rt_part, rt_slot,
 };
-use crate::host::{Array, Member};
+use crate::host::{Array, Filesystem, Member, Segment};
 use crate::raid::{Geometry, Level, Params};
 use crate::survey::Survey;
 
@@ -185,10 +185,11 @@ impl Tables {
             ));
         }
         for fs in &array.filesystems {
-            if fs.stack.iter().any(|s| s.starts_with("dm-crypt")) {
+            // In one piece, its bios are looked at where they are still plain (`DEV_ABOVE`).
+            if encrypted(fs) && only_piece(fs).is_none() {
                 self.notes.push(format!(
-                    "{}: encrypted on its way to {}: directory, extent_tree and xattr blocks cannot \
-                     be told and show as file_data",
+                    "{}: encrypted on its way to {}, where it lies in several pieces: directory, extent_tree and \
+                     xattr blocks cannot be told and show as file_data",
                     fs.name, array.name
                 ));
             }
@@ -231,10 +232,7 @@ impl Tables {
         let first_boundary = self.boundaries.len() as u32;
         // The members' bios are unknown then; those of the array have their places all the same.
         let nowhere = geometry.is_none() || array.reshape_position.is_some();
-        let crypt = array
-            .filesystems
-            .iter()
-            .any(|fs| fs.stack.iter().any(|s| s.starts_with("dm-crypt")));
+        let crypt = array.filesystems.iter().any(encrypted);
         self.arrays.push(rt_array {
             geometry: geometry.map_or_else(
                 || rt_geometry {
@@ -258,13 +256,11 @@ impl Tables {
         self.boundaries.extend(table.into_iter().map(|b| b.wire()));
         for (fs, _) in known {
             // With several segments a freed block would need the whole mapping: not followed.
-            if let [only] = fs.segments.as_slice()
-                && only.fs_sector == 0
-            {
+            if let Some(only) = only_piece(fs) {
                 let d = &mut devs.entry(fs.dev.kernel()).or_default().1;
                 d.fs_array = number + 1;
                 d.fs_start = only.array_sector;
-                if fs.stack.iter().any(|s| s.starts_with("dm-crypt")) {
+                if encrypted(fs) {
                     d.flags |= DEV_ABOVE;
                 }
             }
@@ -296,24 +292,36 @@ impl Tables {
                 super::wire::slot(g, s).unwrap_or_default(),
                 g.used_sectors(s),
             ),
-            // Data, but of which part of the array is not known (`ARRAY_RESHAPING`).
-            (None, Some(_)) => {
+            (_, None) if journal => (rt_slot::default(), 0),
+            // Data, but of which part of the array is not known: `ARRAY_RESHAPING`, or a spare, of which md may make a
+            // member a moment before we follow.
+            _ => {
                 let sectors = match member.data_sectors {
                     0 => member.sectors.saturating_sub(member.data_offset),
                     n => n,
                 };
                 (rt_slot::default(), sectors)
             }
-            (_, None) => (rt_slot::default(), 0),
+        };
+        // A reshape may move the data; until it has ended they are in both places.
+        let (data_offset, data_sectors) = match data_sectors {
+            n if n > 0 && array.reshape_position.is_some() => {
+                let first = member.data_offset.min(member.new_data_offset);
+                let last = member.data_offset.max(member.new_data_offset);
+                (first, last - first + n.max(member.data_sectors))
+            }
+            n => (member.data_offset, n),
         };
         self.members.push(rt_member {
             slot,
-            data_offset: member.data_offset,
+            data_offset,
             data_sectors,
             superblock: extent(superblock),
+            bad_blocks: extent(member.bad_block_log),
             bitmap: extent(member.bitmap),
+            // Its superblock comes first.
             journal: extent(if journal {
-                Some((member.data_offset, member.data_sectors))
+                Some((0, member.sectors))
             } else {
                 member.ppl
             }),
@@ -411,6 +419,19 @@ impl Tables {
     }
 }
 
+/// Whether what it writes is encrypted before it reaches the array.
+fn encrypted(fs: &Filesystem) -> bool {
+    fs.stack.iter().any(|s| s.starts_with("dm-crypt"))
+}
+
+/// Where it lies, if all of it lies in one piece.
+fn only_piece(fs: &Filesystem) -> Option<&Segment> {
+    match fs.segments.as_slice() {
+        [only] if only.fs_sector == 0 => Some(only),
+        _ => None,
+    }
+}
+
 /// The geometry that md's own figures make. `Err` names what is impossible or not supported.
 pub fn geometry(array: &Array) -> Result<Geometry, String> {
     let level: Level = array.level.parse().map_err(|e| format!("{e}"))?;
@@ -426,12 +447,17 @@ pub fn geometry(array: &Array) -> Result<Geometry, String> {
             })
             .collect(),
         _ if array.component_sectors > 0 => vec![array.component_sectors],
-        _ => array
-            .members
-            .iter()
-            .filter(|m| m.slot.is_some())
-            .map(|m| m.data_sectors)
-            .collect(),
+        // The smallest decides. Two members may have one slot (a replacement), and a slot none.
+        _ => vec![
+            array
+                .members
+                .iter()
+                .filter(|m| m.slot.is_some())
+                .map(|m| m.data_sectors)
+                .filter(|n| *n > 0)
+                .min()
+                .unwrap_or(0),
+        ],
     };
     Geometry::new(&Params {
         level,

@@ -1,7 +1,8 @@
 //! What the kernel side is told of arrays that are described here.
 
-use super::{ARRAY_RESHAPING, DEV_INNER, Tables};
-use crate::host::{Array, Dev, Member, QueueFacts, Topology};
+use super::{ARRAY_CRYPT, ARRAY_RESHAPING, DEV_ABOVE, DEV_INNER, Tables};
+use crate::ext4::{FsKind, Journal, Layout};
+use crate::host::{Array, Dev, Filesystem, Member, QueueFacts, Segment, Topology};
 use crate::survey::Survey;
 
 pub(super) fn dev(major: u32, minor: u32) -> Dev {
@@ -113,6 +114,140 @@ fn a_level_without_arithmetic_has_data_of_unknown_origin() {
         .iter()
         .map(|m| (m.data_offset, m.data_sectors))
         .collect();
-    assert_eq!(data, [(2048, 4096), (2048, 7952), (2048, 0)]);
+    assert_eq!(data, [(2048, 4096), (2048, 7952), (2048, 4096)]);
     assert!(t.notes[0].contains("linear"), "{:?}", t.notes);
+}
+
+#[test]
+fn mds_own_places() {
+    let mut first = member(0, 8, 0);
+    first.bad_block_log = Some((16, 8));
+    first.bitmap = Some((24, 128));
+    first.ppl = Some((200, 1024));
+    let mut log = member(1, 8, 16);
+    log.slot = None;
+    log.state = vec!["journal".into()];
+    let t = tables(vec![array(1, "raid5", vec![first, member(1, 8, 32), log])]);
+    let places = |m: usize| {
+        let m = t.members[m];
+        [m.superblock, m.bad_blocks, m.bitmap, m.journal].map(|e| (e.start, e.sectors))
+    };
+    assert_eq!(places(0), [(8, 8), (16, 8), (24, 128), (200, 1024)]);
+    assert_eq!(places(2), [(8, 8), (0, 0), (0, 0), (0, 10_000)]);
+    assert_eq!(t.members[2].data_sectors, 0);
+}
+
+#[test]
+fn the_data_of_a_reshape_are_in_both_places() {
+    let mut moved = member(0, 8, 0);
+    moved.new_data_offset = 1024;
+    let mut a = array(1, "raid5", vec![moved, member(1, 8, 16), member(2, 8, 32)]);
+    a.members[1].new_data_offset = 2048;
+    a.members[2].new_data_offset = 2048;
+    a.component_sectors = 4096;
+    a.reshape_position = Some(0);
+    let t = tables(vec![a]);
+    let data: Vec<_> = t
+        .members
+        .iter()
+        .map(|m| (m.data_offset, m.data_sectors))
+        .collect();
+    assert_eq!(data, [(1024, 5120), (2048, 4096), (2048, 4096)]);
+}
+
+/// While a member is replaced, two have its slot; one being recovered has a slot, and a spare none.
+#[test]
+fn a_member_and_its_replacement() {
+    for level in ["raid0", "raid1", "raid5", "raid10"] {
+        let mut new = member(1, 8, 48);
+        new.state = vec!["replacement".into()];
+        let mut spare = member(0, 8, 64);
+        spare.slot = None;
+        let members = vec![
+            member(0, 8, 0),
+            member(1, 8, 16),
+            new,
+            member(2, 8, 32),
+            spare,
+        ];
+        let mut a = array(1, level, members);
+        a.raid_disks = 3;
+        a.layout = match level {
+            "raid10" => 0x102,
+            "raid5" => 2,
+            _ => 0,
+        };
+        // md has it for all but RAID 0.
+        for component in [4096, 0] {
+            a.component_sectors = component;
+            let t = tables(vec![a.clone()]);
+            assert!(t.notes.is_empty(), "{level}: {:?}", t.notes);
+            let [_, old, new, _, spare] = &t.members[..] else {
+                panic!()
+            };
+            assert_eq!(format!("{:?}", old.slot), format!("{:?}", new.slot));
+            assert_eq!((old.slot.slot, old.data_sectors), (1, new.data_sectors));
+            assert!(old.slot.sectors > 0 && spare.slot.sectors == 0, "{level}");
+            assert_eq!(spare.data_sectors, 4096, "unknown");
+        }
+    }
+}
+
+#[test]
+fn a_filesystem_above_dm_crypt() {
+    let fs = |minor, segments: &[(u64, u64, u64)]| Filesystem {
+        name: format!("dm-{minor}"),
+        dev: dev(253, minor),
+        segments: segments
+            .iter()
+            .map(|&(fs_sector, array_sector, sectors)| Segment {
+                fs_sector,
+                array_sector,
+                sectors,
+            })
+            .collect(),
+        stack: vec![
+            "dm-crypt secret".into(),
+            "LVM vg-lv".into(),
+            "partition 1".into(),
+        ],
+        ..Filesystem::default()
+    };
+    let layout = || Layout {
+        block_size: 4096,
+        blocks: 125,
+        groups: Some(1),
+        kind: FsKind::Ext4,
+        superblock: None,
+        ranges: Vec::new(),
+        journal: Journal::Unknown,
+        notes: Vec::new(),
+    };
+    let mut a = array(1, "raid0", vec![member(0, 8, 0), member(1, 8, 16)]);
+    a.filesystems = vec![
+        fs(0, &[(0, 4096, 1024)]),
+        fs(1, &[(0, 6000, 104), (104, 7000, 896)]),
+    ];
+    let t = Tables::new(&Survey {
+        layouts: [(dev(253, 0), layout()), (dev(253, 1), layout())].into(),
+        topology: Topology {
+            arrays: vec![a],
+            ..Topology::default()
+        },
+        ..Survey::default()
+    })
+    .unwrap();
+    let entry = |minor| {
+        let found = t
+            .index
+            .iter()
+            .find(|(_, e)| e.dev == dev(253, minor).kernel());
+        found.map(|(_, e)| (e.flags & DEV_ABOVE, t.devs[usize::from(e.index)]))
+    };
+    let (flag, whole) = entry(0).unwrap();
+    assert_eq!((flag, whole.fs_array, whole.fs_start), (DEV_ABOVE, 1, 4096));
+    assert!(entry(1).is_none(), "in pieces: not followed");
+    assert_eq!(t.arrays[0].flags & ARRAY_CRYPT, ARRAY_CRYPT);
+    assert_eq!(t.notes.len(), 1, "{:?}", t.notes);
+    assert!(t.notes[0].contains("dm-1: encrypted"));
 }

@@ -8,19 +8,6 @@
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 mkdir -p /out
-name=
-
-# follow NAME ARGS...: raidtrace top in the background, until it has printed a line.
-follow() {
-	name=$1
-	shift
-	raidtrace top --json --interval 0.5 "$@" >"/out/$name.out" 2>"/out/$name.err" &
-	pid=$!
-	for ((tenth = 0; tenth < 300; tenth++)); do
-		if [ -s "/out/$name.out" ] || ! kill -0 "$pid" 2>/dev/null; then break; fi
-		sleep 0.1
-	done
-}
 
 # noted WHAT COMMAND...: does it, and waits for raidtrace to say so.
 noted() {
@@ -36,16 +23,6 @@ noted() {
 		sleep 0.1
 	done
 	echo "failed: not noted within 180 s: $what" >>"/out/$name.did"
-}
-
-# followed: ends it.
-followed() {
-	local status=0
-	sleep 2
-	kill -INT "$pid" 2>/dev/null || true
-	wait "$pid" || status=$?
-	echo "$status" >"/out/$name.status"
-	cat "/out/$name.did" "/out/$name.err"
 }
 
 write_files() {

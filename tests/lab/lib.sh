@@ -8,6 +8,7 @@ set -euo pipefail
 tracing=/sys/kernel/tracing
 members=()    # all members of all arrays, "loop0 loop1 ..."
 arrays=()     # "md120 md121 ..."
+name=''       # of what follow() has begun
 
 die() {
 	echo "lab: $*" >&2
@@ -120,4 +121,26 @@ end() {
 	cat "$tracing"/per_cpu/cpu*/stats >/out/trace.stats
 	echo "$status" >/out/top.status
 	echo "ended at ${EPOCHREALTIME%.*} with $status"
+}
+
+# follow NAME ARGS...: raidtrace top in the background, until it has printed a line.
+follow() {
+	name=$1
+	shift
+	raidtrace top --json --interval 0.5 "$@" >"/out/$name.out" 2>"/out/$name.err" &
+	pid=$!
+	for ((tenth = 0; tenth < 300; tenth++)); do
+		if [ -s "/out/$name.out" ] || ! kill -0 "$pid" 2>/dev/null; then break; fi
+		sleep 0.1
+	done
+}
+
+# followed: ends it.
+followed() {
+	local status=0
+	sleep 2
+	kill -INT "$pid" 2>/dev/null || true
+	wait "$pid" || status=$?
+	echo "$status" >"/out/$name.status"
+	cat "/out/$name.err"
 }

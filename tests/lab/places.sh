@@ -1,0 +1,92 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# Where md keeps its own data on a member, as mdadm --examine says: read there,
+# so many times each place, and see what raidtrace takes it for. Each case
+# leaves NAME.out (raidtrace), NAME.status and NAME.places: member, origin, bytes.
+# Then a journal device, a PPL and a replacement at work.
+# shellcheck source-path=SCRIPTDIR
+. ./lib.sh
+mkdir -p /out
+
+# field TEXT FILE: the first number behind it.
+field() {
+	sed -n "s/.*$1 : [^-0-9]*\(-\?[0-9]\+\).*/\1/p" "$2" | head -n 1
+}
+
+# read_at MEMBER SECTOR TIMES ORIGIN
+read_at() {
+	for ((n = 0; n < $3; n++)); do
+		dd "if=/dev/$1" of=/dev/null bs=4096 count=1 skip=$(($2 * 512)) iflag=direct,skip_bytes status=none
+	done
+	echo "$1 $4 $((4096 * $3))" >>"/out/$name.places"
+}
+
+# examined MEMBER VERSION: reads at each place that its superblock names.
+examined() {
+	local at=/tmp/examine.$1 sectors super bitmap log data
+	sectors=$(<"/sys/block/$1/size")
+	if [ "$2" = 0.90 ]; then
+		super=$(((sectors & ~127) - 128))
+		bitmap=8
+		data=0
+	else
+		super=$(field 'Super Offset' "$at")
+		bitmap=$(field 'Internal Bitmap' "$at")
+		log=$(sed -n 's/.*Bad Block Log.*offset \(-\?[0-9]\+\) sectors.*/\1/p' "$at")
+		data=$(field 'Data Offset' "$at")
+	fi
+	read_at "$1" "$super" 1 md_superblock
+	read_at "$1" "$((super + bitmap))" 2 md_bitmap
+	if [ -n "${log:-}" ]; then read_at "$1" "$((super + log))" 4 md_superblock; fi
+	read_at "$1" "$((data + 800))" 8 raw
+	echo "$1 $2: super $super bitmap $bitmap log ${log:-none} data $data"
+}
+
+number=120
+for version in 0.90 1.0 1.1 1.2; do
+	array "md$number" 300M 2 --level=1 --metadata="$version" --bitmap=internal
+	number=$((number + 1))
+done
+for member in "${members[@]}"; do mdadm --examine "/dev/$member" >"/tmp/examine.$member"; done
+quiet 4
+follow examine md120 md121 md122 md123
+number=0
+for version in 0.90 1.0 1.1 1.2; do
+	for ((i = 0; i < 2; i++)); do examined "loop$number" "$version" && number=$((number + 1)); done
+done
+followed
+
+work() {
+	mkdir -p "/mnt/$1/d"{1..10}
+	for dir in "/mnt/$1"/d*; do dd if=/dev/zero of="$dir/file" bs=20k count=2 conv=fsync status=none; done
+	sync
+}
+
+# The journal device is the last one.
+truncate -s 300M /tmp/member11
+losetup /dev/loop11 /tmp/member11
+array md124 200M 3 --level=5 --chunk=64 --write-journal=/dev/loop11
+members+=(loop11)    # 8, 9 and 10 before it
+filesystem md124 -J size=4
+array md125 200M 3 --level=5 --chunk=64 --consistency-policy=ppl
+filesystem md125 -J size=4
+quiet 4
+follow logs md124 md125
+work md124
+work md125
+quiet 3
+followed
+
+# A member is replaced while it works.
+truncate -s 200M /tmp/member15
+losetup /dev/loop15 /tmp/member15
+mdadm --quiet /dev/md125 --add /dev/loop15
+quiet 4
+follow replace md125
+mdadm --quiet /dev/md125 --replace /dev/loop12 --with /dev/loop15
+work md125
+mdadm --wait /dev/md125 >/dev/null 2>&1 || true
+work md125
+quiet 3
+followed
