@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::counters::{CellCounters, CellKey, CostCounters, Counters, TaskCounters, TaskKey};
 use super::files::{FileId, FilePlace, Files};
+use super::inner;
 use super::snapshot::{
     ArrayInfo, ArraySnapshot, Cell, DiskUse, Lost, MemberSnapshot, Overhead, Snapshot, TaskIo,
     TaskSnapshot,
@@ -101,7 +102,7 @@ impl Fold {
         let now = &self.previous;
         let interval = now.clock.saturating_sub(was.clock);
         let mut first = 0;
-        let arrays = (0u32..)
+        let mut arrays: Vec<ArraySnapshot> = (0u32..)
             .zip(&now.arrays)
             .map(|(number, subject)| {
                 let mut members: Vec<MemberSnapshot> = (first..)
@@ -135,6 +136,7 @@ impl Fold {
                 }
             })
             .collect();
+        inner::enter_members(&mut arrays);
         Snapshot {
             time: now.time,
             interval,

@@ -8,6 +8,7 @@ pub mod files;
 pub(crate) mod fixture;
 pub mod fold;
 pub mod hist;
+mod inner;
 pub mod ledger;
 pub mod snapshot;
 pub mod standout;
