@@ -1,5 +1,5 @@
 //! The binary on real arrays, in guests with Debian kernels (`tools/vm`), judged by an account of the
-//! run that shares no code with it (`tools/truth`). `tests/lab/*.sh` are what the guests run.
+//! run that shares no code with it (`tools/judge`). `tests/lab/*.sh` are what the guests run.
 //!
 //! `RAIDTRACE_LAB=0` skips these tests. Where QEMU, a tool or a kernel is missing they say "skipped" and
 //! why; with `RAIDTRACE_LAB=1` they fail instead. What a guest left stays in `target/tmp/lab`.
@@ -70,9 +70,9 @@ on_each_kernel! {
 /// The truth's own arithmetic, against tables made by hand. Needs no guest.
 #[test]
 fn truth_selftest() {
-    let output = Command::new(Path::new(HOME).join("tools/truth/selftest"))
+    let output = Command::new(Path::new(HOME).join("tools/judge/selftest"))
         .output()
-        .expect("tools/truth/selftest");
+        .expect("tools/judge/selftest");
     assert!(output.status.success(), "{}", words(&output));
 }
 
@@ -177,12 +177,12 @@ fn text(path: PathBuf) -> String {
 }
 
 fn compare(dir: &Path, options: &[&str]) -> Output {
-    Command::new(Path::new(HOME).join("tools/truth/compare"))
+    Command::new(Path::new(HOME).join("tools/judge/compare"))
         .args(&options[..options.len() - 1])
         .arg(dir)
         .arg(options[options.len() - 1])
         .output()
-        .expect("tools/truth/compare")
+        .expect("tools/judge/compare")
 }
 
 fn agrees(dir: &Path, array: &str) {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # What the guest scripts of tests/lab share. What they leave in /out is what
-# tools/truth/compare reads.
+# tools/judge/compare reads.
 set -euo pipefail
 
 tracing=/sys/kernel/tracing

@@ -16,6 +16,7 @@ EXTENT = re.compile(r"\(([-\dA-Z]+)\):(\d+)(?:-(\d+))?")
 class Places:
     def __init__(self, ranges, block_sectors, blocks):
         """ranges: (first block, last block, origin)."""
+        self.block_sectors = block_sectors
         self.starts, self.ends, self.origins = [], [], []
         for first, last, origin in sorted(ranges):
             if self.ends and first * block_sectors < self.ends[-1]:

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A cell of the matrix: what its guest left (tools/judge/guest), read and judged.
+
+`top --json` gives sums, so sums are compared: of each member and operation, the
+bytes of each origin that both accounts have are right; of two mistakes that make
+up for each other on the same member nothing is seen.
+"""
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import stripes
+from dynamic import forget_freed, read_kinds
+from events import EVENT, KIND, check_whole, counts_as_request, operation, read_stats
+from geometry import FAR, Array, Layout, Member, Unusable, read_array
+from places import read_places
+
+EXT4 = ("superblock", "group_descriptors", "block_bitmap", "inode_bitmap", "inode_table", "journal", "other_metadata")
+MD = ("md_superblock", "md_bitmap", "md_journal", "parity")
+FIXED = EXT4 + MD + ("raw",)
+KINDS = ("read", "write", "discard", "flush")
+SYNCS = ("resync", "check", "repair", "recovery", "replace", "reshape")
+OPEN = "?"  # the truth does not say; whatever raidtrace says is let pass
+
+
+@dataclass
+class Volume:
+    """A filesystem."""
+
+    places: object
+    kinds: dict
+    block: int  # sectors
+
+    def locate(self, sector):
+        origin, run = self.places.locate(sector)
+        if origin != "dynamic":
+            return origin, run
+        return self.kinds.get(sector // self.block, OPEN), min(run, self.block - sector % self.block)
+
+
+@dataclass
+class Stack:
+    """What lies on what: md members on disks, arrays in arrays, volumes on them."""
+
+    arrays: dict
+    volumes: dict
+    maps: dict  # device: (first sector, sectors, volume, its first), sorted
+
+    def owners(self):
+        """{disk's number: [(array, member)]}"""
+        found = {}
+        for array in self.arrays.values():
+            for member in array.members:
+                if not member.name.startswith("md"):
+                    found.setdefault(member.dev, []).append((array, member))
+        return found
+
+    def of_member(self, array, member, sector, count):
+        for origin, where, length in array.pieces(member, sector, count):
+            if where is None:
+                yield origin, length
+            else:
+                yield from self.of_array(array.name, where, length)
+
+    def of_array(self, name, sector, count):
+        """(origin, sectors) of a device's sectors."""
+        for outer in self.arrays.values():
+            for member in outer.members:
+                if member.name == name:
+                    yield from self.of_member(outer, member, sector, count)
+                    return
+        while count:
+            origin, left = "raw", FAR
+            for first, length, volume, begin in self.maps.get(name, ()):
+                if first <= sector < first + length:
+                    origin, left = self.volumes[volume].locate(sector - first + begin)
+                    left = min(left, first + length - sector)
+                    break
+                if first > sector:
+                    left = min(left, first - sector)
+            run = min(left, count)
+            yield origin, run
+            sector += run
+            count -= run
+
+
+def read_stack(directory):
+    arrays = {at.parent.name: read_array(at.parent) for at in sorted(directory.glob("*/members"))}
+    devices = dict(line.split() for line in (directory / "devices").read_text().splitlines())
+    freed = [line for line in (directory / "trace").open() if "ext4_free_blocks:" in line]
+    volumes, maps = {}, {}
+    for name, dev in devices.items():
+        at = directory / f"fs-{name}"
+        places = read_places(at)
+        kinds = read_kinds((at / "inodes").read_text(errors="replace")) if (at / "inodes").exists() else {}
+        forget_freed(kinds, freed, dev)
+        volumes[name] = Volume(places, kinds, places.block_sectors)
+    if (directory / "maps").exists():
+        for line in (directory / "maps").read_text().splitlines():
+            device, first, length, volume, begin = line.split()
+            maps.setdefault(device, []).append((int(first), int(length), volume, int(begin)))
+    if not arrays:  # a plain disk, or a partition of one
+        name, dev = (directory / "single").read_text().split()
+        arrays[name] = Array(name, Layout("single", 1), [Member(name, dev, 0, 0)])
+    return Stack(arrays, volumes, {name: sorted(pieces) for name, pieces in maps.items()})
+
+
+@dataclass
+class Account:
+    bytes: Counter = field(default_factory=Counter)  # (member, operation, origin)
+    kinds: Counter = field(default_factory=Counter)  # (member, kind): requests
+
+
+REMAP = re.compile(r"block_bio_remap: (\d+,\d+) \w+ (\d+) \+ \d+ <- \((\d+,\d+)\) (\d+)$")
+
+
+class Truth:
+    """The kernel's account."""
+
+    def __init__(self, directory, stack, facts, workload):
+        self.stack, self.facts, self.workload = stack, facts, workload
+        self.owners = stack.owners()
+        self.begins = {}
+        for at in directory.glob("*/partition.*"):
+            dev, begin = at.read_text().split()
+            number = dict(reversed(line.split()) for line in (at.parent / "members").read_text().splitlines())
+            self.begins[number[at.name.removeprefix("partition.")]] = dev, int(begin)
+        self.labels = stripes.Labels()
+        self.remaps = {}
+        self.account = Account()
+        self.disputed = 0
+        symbols = stripes.read_symbols((directory / "symbols").read_text())
+        with open(directory / "trace") as lines:
+            for line in lines:
+                if " submit: " in line:
+                    self.submitted(stripes.read_bio(line, symbols))
+                elif "block_bio_remap:" in line:
+                    if found := REMAP.search(line):
+                        self.remaps[found[1].replace(",", ":"), int(found[2])] = int(found[4])
+                elif "block_rq_complete:" in line:
+                    self.completed(line)
+
+    def submitted(self, bio):
+        what = stripes.label(bio, self.facts)
+        if bio.end == "raid5_align_endio" and self.workload == "reshape":
+            what = "at", self.remaps.get((bio.dev, bio.sector))
+        if what is None:
+            return
+        dev, begin = self.begins.get(bio.dev, (bio.dev, 0))
+        if what[0] == "stripe":
+            # Of 5.10's stripes nothing is known: reads are for whatever reason.
+            if bio.op != stripes.READ and self.workload not in SYNCS:
+                return
+            what = OPEN, None
+        elif what[0] in ("at", "parity") and bio.end in stripes.STRIPE_ENDS:
+            self.check_place(dev, bio, begin, what)
+        self.labels.put(dev, bio.op, bio.sector + begin, bio.sectors, what)
+
+    def check_place(self, dev, bio, begin, what):
+        """The kernel knows as well which of the array's sectors it is, or that it is parity."""
+        own = bio.fields["b"] - bio.fields["sh"] - self.facts["dev"]
+        kernel = bio.fields[f"a{own // self.facts['size']}"]
+        for array, member in self.owners.get(dev, ()):
+            for origin, where, _ in array.pieces(member, bio.sector + begin, 1):
+                if origin != "parity" and where != kernel:
+                    self.disputed += 1
+
+    def completed(self, line):
+        event = EVENT.search(line)
+        if not event:
+            raise Unusable(f"not understood: {line.strip()}")
+        dev = f"{event[1]}:{event[2]}"
+        owners = self.owners.get(dev)
+        if not owners:
+            return
+        op, sector, count = operation(event[3]), int(event[4]), int(event[5])
+        array, member = next((o for o in owners if self.holds(o[1], sector)), owners[0])
+        failed = event[6] != "0"
+        if failed:
+            raise Unusable(f"a request failed: {line.strip()}")
+        if counts_as_request(op, sector, count):
+            self.account.kinds[member.name, KIND[op]] += 1
+        while count:
+            label, run = self.labels.take(dev, op, sector)
+            run = min(run, count)
+            for origin, length in self.origins(array, member, label, sector, run):
+                self.account.bytes[member.name, op, origin] += length * 512
+            sector += run
+            count -= run
+
+    @staticmethod
+    def holds(member, sector):
+        return member.begin <= sector < member.begin + member.data_offset + member.data_sectors
+
+    def origins(self, array, member, label, sector, count):
+        if label is None:
+            found = list(self.stack.of_member(array, member, sector, count))
+            # While a reshape is under way an address alone means nothing.
+            if self.workload == "reshape" and sector - member.begin >= member.data_offset and member.slot is not None:
+                found = [(OPEN, count)]
+            return found
+        what, where = label
+        if what != "at":
+            return [(what, count)]
+        if where is None:
+            return [(OPEN, count)]
+        return self.stack.of_array(array.name, where, count)
+
+
+def product(directory, stack):
+    """raidtrace's account: the sum of all lines but the first, which comes before the run; and what it lost."""
+    leaves = {member.name for owners in stack.owners().values() for _, member in owners}
+    account, lost = Account(), Counter()
+    lines = (directory / "top.json").read_text().splitlines()
+    if len(lines) < 2:
+        raise Unusable("top.json has no interval after the first")
+    for line in map(json.loads, lines[1:]):
+        if line["schema"] != "raidtrace.top/1":
+            raise Unusable(f"schema {line['schema']}")
+        lost.update(line["lost"])
+        for array in line["arrays"]:
+            for member in array["members"]:
+                if member["name"] not in leaves:
+                    continue
+                for row in member["io"]:
+                    account.kinds[member["name"], KIND.get(row["op"], row["op"])] += row["requests"]
+                    account.bytes[member["name"], row["op"], row["origin"]] += row["bytes"]
+    return account, {what: count for what, count in lost.items() if count}
+
+
+@dataclass
+class Verdict:
+    fixed: float = 0.0
+    overall: float = 0.0
+    unknown: float = 0.0
+    open: float = 0.0  # the share of bytes that is not judged
+    requests: int = 0
+    strayed: int = 0  # requests by which raidtrace differs from the disk statistics
+    bytes: int = 0
+    words: list = field(default_factory=list)
+    why_not: str = ""
+
+    @property
+    def right(self):
+        return not self.why_not and not self.strayed and self.fixed == 1 and self.overall >= 0.999 and self.unknown < 0.001
+
+    @property
+    def word(self):
+        return "not judged" if self.why_not else "right" if self.right else "WRONG"
+
+
+def share(part, whole):
+    return part / whole if whole else 1.0
+
+
+def compare(ours, theirs):
+    """Counts the bytes that agree."""
+    verdict = Verdict()
+    right = judged = fixed_right = fixed_all = unknown = moved = opened = 0
+    differ = []
+    for member, op in sorted({key[:2] for key in set(ours) | set(theirs)}):
+        mine = {key[2]: count for key, count in ours.items() if key[:2] == (member, op)}
+        other = {key[2]: count for key, count in theirs.items() if key[:2] == (member, op)}
+        left = mine.pop(OPEN, 0)
+        total = max(sum(mine.values()), sum(other.values()) - left)
+        agree = sum(min(count, other.get(origin, 0)) for origin, count in mine.items())
+        fixed = [(mine.get(o, 0), other.get(o, 0)) for o in FIXED]
+        if left:  # what is not judged may be any of them
+            fixed = [(m, min(m, o)) for m, o in fixed]
+        judged, right = judged + total, right + agree
+        opened, moved = opened + left, moved + sum(mine.values()) + left
+        fixed_right += sum(map(min, fixed))
+        fixed_all += sum(map(max, fixed))
+        unknown += other.get("unknown", 0)
+        if agree != total:
+            for origin in sorted(set(mine) | set(other)):
+                if mine.get(origin, 0) != other.get(origin, 0):
+                    differ.append((abs(mine.get(origin, 0) - other.get(origin, 0)),
+                        f"{member} {op} {origin}: kernel {mine.get(origin, 0)}, raidtrace {other.get(origin, 0)}"
+                        + (f" ({left} not judged)" if left else "")))  # fmt: skip
+    verdict.fixed, verdict.overall = share(fixed_right, fixed_all), share(right, judged)
+    verdict.unknown, verdict.open = share(unknown, moved) if moved else 0.0, share(opened, moved) if moved else 0.0
+    verdict.bytes = moved
+    verdict.words = [words for _, words in sorted(differ, reverse=True)]
+    return verdict
+
+
+def judge(directory, facts, workload, kernel_only=False):
+    """The verdict on DIR; Unusable where there is nothing to judge."""
+    if not (directory / "done").exists():
+        said = (directory / "said").read_text(errors="replace").strip() if (directory / "said").exists() else ""
+        raise Unusable(f"the guest did not end: {said.splitlines()[-1] if said else 'nothing came back'}")
+    check_whole(directory)
+    stack = read_stack(directory)
+    truth = Truth(directory, stack, facts, workload)
+    ours = truth.account
+    if not ours.bytes:
+        raise Unusable("nothing happened")
+    if truth.disputed and workload != "reshape":
+        raise Unusable(f"geometry.py and the kernel disagree on {truth.disputed} blocks")
+    names = sorted({member.name for owners in stack.owners().values() for _, member in owners})
+    disks = {member.name: re.sub(r"(?<=\d)p\d+$", "", member.name) for owners in stack.owners().values() for _, member in owners}
+    stats = {name: read_stats(directory, disks[name]) for name in names}
+    for name in names:
+        for kind in KINDS:
+            if ours.kinds[name, kind] != stats[name][kind]:
+                raise Unusable(
+                    f"the events are not the run's: {name} {kind} requests: "
+                    f"events {ours.kinds[name, kind]}, disk statistics {stats[name][kind]}"
+                )
+    if kernel_only:
+        return ours, truth
+    theirs, lost = product(directory, stack)
+    verdict = compare(ours.bytes, theirs.bytes)
+    for name in names:
+        for kind in KINDS:
+            counted, kernel = theirs.kinds[name, kind], stats[name][kind]
+            verdict.requests += kernel
+            verdict.strayed += abs(counted - kernel)
+            if counted != kernel:
+                verdict.words.append(f"{name} {kind} requests: raidtrace {counted}, disk statistics {kernel}")
+    if lost:
+        verdict.words.append(f"raidtrace lost {lost}")
+    if (said := (directory / "top.err").read_text().strip()):
+        verdict.words.append(f"raidtrace said: {'; '.join(said.splitlines())}")
+    return verdict

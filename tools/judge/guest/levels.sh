@@ -1,0 +1,94 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# The levels: level NAME makes $base, the device that the stack lies on. $parts
+# are the members it is to be made of, where those are not the disks themselves.
+
+# parts COUNT: as many members, of the stack's kind.
+parts() {
+	local count=$1 i
+	disks "$count" "$size"
+	# Something for a repair to find, where no filesystem block is read before it is written.
+	if [ "$workload" = repair ]; then
+		tr '\0' x </dev/zero | dd of="/tmp/disk$((${#loops[@]} - 1))" bs=1M seek=20 count=1 iflag=fullblock conv=notrunc status=none
+	fi
+	devices=()
+	for ((i = ${#loops[@]} - count; i < ${#loops[@]}; i++)); do
+		if [ "$stack" = partitions ]; then
+			partition "/dev/loop$i" 2048
+			devices+=("/dev/loop${i}p1")
+		else
+			devices+=("/dev/loop$i")
+		fi
+	done
+}
+
+# partition DISK FIRST-SECTOR: a table of one partition, to the disk's end.
+partition() {
+	local disk=$1 first=$2 sectors
+	sectors=$(($(blockdev --getsz "$disk") - first))
+	{
+		head -c 446 /dev/zero
+		printf '\0\0\0\0\203\0\0\0'
+		little "$first"
+		little "$sectors"
+		head -c 48 /dev/zero
+		printf '\125\252'
+	} | dd of="$disk" bs=512 conv=notrunc,fsync status=none
+	case $disk in
+	/dev/loop*) losetup -d "$disk"; losetup -P "$disk" "/tmp/disk${disk#/dev/loop}" ;;
+	*) blockdev --rereadpt "$disk" ;;
+	esac
+	sleep 0.2
+}
+
+little() {
+	local i
+	for ((i = 0; i < 32; i += 8)); do printf '%b' "\\x$(printf %02x $(($1 >> i & 255)))"; done
+}
+
+level() {
+	local name=$1 level=${1%%-*} variant='' options=() missing=()
+	if [ "$level" != "$name" ]; then variant=${name#*-}; fi
+	case $level in
+	single)
+		parts 1
+		base=${devices[0]} targets=("${devices[0]}")
+		echo "${base#/dev/} $(<"/sys/class/block/${base#/dev/}/dev")" >"$out/single"
+		return ;;
+	raid0) parts 3; options=(--chunk=64) ;;
+	raid1) parts 2; options=(--bitmap=internal) ;;
+	raid10) parts 4; options=(--chunk=64 --bitmap=internal) ;;
+	raid4) parts 4; options=(--chunk=64 --bitmap=internal) ;;
+	raid5) parts 4; options=(--chunk=64) ;;
+	raid6) parts 5; options=(--chunk=64 --bitmap=internal) ;;
+	raid01)
+		# RAID 0 over two RAID 1.
+		parts 4
+		create md121 --level=1 --raid-devices=2 --assume-clean --bitmap=internal $component "${devices[@]:0:2}"
+		create md122 --level=1 --raid-devices=2 --assume-clean --bitmap=internal $component "${devices[@]:2:2}"
+		create md120 --level=0 --raid-devices=2 --chunk=64 /dev/md121 /dev/md122
+		base=/dev/md120 targets=(/dev/md120 /dev/md121 /dev/md122)
+		return ;;
+	*) die "no level $name" ;;
+	esac
+	case $level-$variant in
+	*-) if [ "$level" = raid5 ]; then options+=(--bitmap=internal); fi ;;
+	raid10-far) options+=(--layout=f2) ;;
+	raid10-offset) options+=(--layout=o2) ;;
+	raid10-near3) options+=(--layout=n3) ;;
+	raid5-la | raid5-ra | raid5-rs) options+=(--layout="$variant") ;;
+	raid6-ra) options+=(--layout=ra) ;;
+	*-nobitmap) options+=(--bitmap=none) ;;
+	raid5-ppl) options+=(--consistency-policy=ppl) ;;
+	raid5-journal)
+		disks 1 "$size"
+		options+=(--write-journal "/dev/${loops[-1]}") ;;
+	*-degraded) devices=("${devices[@]:0:${#devices[@]}-1}") missing=(missing) ;;
+	*) die "no level $name" ;;
+	esac
+	# shellcheck disable=SC2086 # none or one word
+	create md120 --level="${level#raid}" --raid-devices=$((${#devices[@]} + ${#missing[@]})) $clean $component \
+		"${options[@]}" "${devices[@]}" "${missing[@]}"
+	base=/dev/md120 targets=(/dev/md120)
+}

@@ -1,0 +1,211 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# The workloads. before_X, where there is one, runs before raidtrace is there,
+# with the filesystems made and mounted.
+
+printf -v small '%6000s' ''
+printf -v long '%0200d' 0
+
+# tree DIR DIRS FILES
+tree() {
+	local dir=$1 d f
+	for ((d = 0; d < $2; d++)); do
+		mkdir -p "$dir/directory-$d"
+		for ((f = 0; f < $3; f++)); do printf %s "$small" >"$dir/directory-$d/file-$f"; done
+	done
+}
+
+# attributed SEED TO...: files with the seed's attributes, which take a block.
+attributed() {
+	local seed=$1 to
+	shift
+	for to; do cp -a "$seed" "$to"; done
+}
+
+forget() {
+	sync
+	echo 3 >/proc/sys/vm/drop_caches
+}
+
+# A bit of all.
+mix() {
+	local m
+	for m in "${mounts[@]}"; do
+		tree "$m/mix" 12 6
+		dd if=/dev/zero of="$m/large" bs=640k count=6 oflag=direct status=none
+		dd if=/dev/zero of="$m/buffered" bs=1M count=4 status=none
+	done
+	sync
+	for m in "${mounts[@]}"; do
+		# Apart from each other, so that no two are of one stripe.
+		xfs_io -d -c 'pwrite -q 12k 4k' -c 'pwrite -q 308k 4k' -c 'pwrite -q 1600k 8k' -c fsync \
+			-c 'pwrite -q 2004k 4k' -c 'pwrite -q 2900k 12k' "$m/large"
+		rm -r "$m"/mix/directory-*5
+	done
+	forget
+	for m in "${mounts[@]}"; do
+		cat "$m"/mix/*/file-[01] "$m/buffered" >/dev/null
+		dd if="$m/large" of=/dev/null bs=256k iflag=direct status=none
+	done
+	sync
+}
+
+storm() {
+	local m i
+	for m in "${mounts[@]}"; do
+		tree "$m/storm" 30 5
+		mkdir "$m/many"
+		for ((i = 0; i < 400; i++)); do : >"$m/many/$long-$i"; done
+		for ((i = 0; i < 20; i++)); do attributed "$m/seed" "$m/storm/directory-$i/attributed"; done
+		for ((i = 0; i < 200; i += 4)); do mv "$m/many/$long-$i" "$m/many/renamed-$i"; done
+		sync
+		rm -r "$m"/storm/directory-*7 "$m"/many/*1
+		ln -s "$small" "$m/link" 2>/dev/null || ln -s "$long" "$m/link"
+	done
+	sync
+}
+
+fio_run() {
+	local m
+	for m in "${mounts[@]}"; do
+		fio --name=job --filename="$m/fio" --size=12M --ioengine=psync --randseed=7 --group_reporting "$@" >"$out/fio" 2>&1 ||
+			die "fio: $(tail -n 3 "$out/fio")"
+	done
+	sync
+}
+fio_random_direct() { fio_run --rw=randrw --bs=4k --direct=1 --number_ios=1500; }
+fio_random_buffered() { fio_run --rw=randwrite --bs=4k --number_ios=2000 --fsync=200; }
+fio_sequential_direct() { fio_run --rw=rw --bs=256k --direct=1; }
+fio_sequential_buffered() { fio_run --rw=write --bs=64k; forget; fio_run --rw=read --bs=64k; }
+
+fsyncs() {
+	local m i commands=()
+	for ((i = 0; i < 80; i++)); do commands+=(-c "pwrite -q $((i * 3))k 3k" -c fsync); done
+	for m in "${mounts[@]}"; do
+		xfs_io -f "${commands[@]}" "$m/log"
+		for ((i = 0; i < 15; i++)); do xfs_io -f -c 'pwrite -q 0 1k' -c fsync "$m/small-$i"; done
+	done
+	sync
+}
+
+falloc() {
+	local m i commands=()
+	for ((i = 0; i < 60; i++)); do commands+=(-c "fpunch $((i * 64 + 8))k 12k"); done
+	for m in "${mounts[@]}"; do
+		xfs_io -f -c 'falloc 0 8m' -c 'pwrite -q 1m 64k' -c 'pwrite -q 3m 4k' -c fsync -c 'pwrite -q 0 4m' -c fsync \
+			"${commands[@]}" -c fsync -c 'fzero 5m 256k' -c fsync "$m/sparse"
+	done
+	sync
+}
+
+discard() {
+	local m
+	for m in "${mounts[@]}"; do
+		tree "$m/gone" 6 4
+		dd if=/dev/zero of="$m/large" bs=1M count=4 conv=fsync status=none
+		rm -r "$m/gone" "$m/large"
+		sync
+		fstrim "$m" || echo "no discard on $m"
+	done
+	sync
+}
+
+# No filesystem: places that nothing occupies.
+raw() {
+	dd if=/dev/zero of="$base" bs=64k count=64 seek=3 oflag=direct status=none
+	dd if=/dev/zero of="$base" bs=4k count=20 seek=700 oflag=direct status=none
+	dd if="$base" of=/dev/null bs=4k count=300 skip=500 iflag=direct status=none
+	dd if=/dev/zero of="$base" bs=1M count=3 seek=9 conv=fsync status=none
+}
+
+before_cold() {
+	local m i
+	storm
+	for m in "${mounts[@]}"; do
+		# Extents that need a block of their own.
+		commands=()
+		for ((i = 0; i < 40; i++)); do commands+=(-c "pwrite -q $((i * 16))k 4k"); done
+		for f in a b c; do xfs_io -f "${commands[@]}" -c fsync "$m/holes-$f"; done
+	done
+}
+cold() {
+	local m
+	forget
+	for m in "${mounts[@]}"; do
+		ls -lR "$m" >/dev/null
+		find "$m" -newer /etc/passwd >/dev/null
+		cp -a "$m"/storm/directory-[1-3] /run/copied && rm -rf /run/copied
+		cat "$m"/storm/*/file-[12] "$m"/holes-* >/dev/null
+	done
+}
+
+# The same filesystem made again, while raidtrace looks at the first.
+mkfs_again() {
+	unmount_all
+	local name
+	for name in "${volumes[@]}"; do
+		# shellcheck disable=SC2086
+		mkfs.ext4 -q -F -b 4096 -J size=${journal:-8} $mkfs "${volume_of[$name]}" </dev/null
+	done
+	mount_all
+	mix
+}
+
+lazy_init() {
+	local tenth
+	for ((tenth = 0; tenth < 100; tenth++)); do
+		sleep 0.1
+		if ! pgrep ext4lazyinit >/dev/null && [ "$tenth" -gt 20 ]; then break; fi
+	done
+	mix
+}
+
+# md OPERATION: with a load meanwhile; and not done before it is.
+slowly() { echo 5000 >/sys/block/md120/md/sync_speed_min; echo 5000 >/sys/block/md120/md/sync_speed_max; }
+# An array's thread may look at its new work only later.
+synced() {
+	local tenth
+	for ((tenth = 0; tenth < 600; tenth++)); do
+		if [ "$(<"/sys/block/md120/md/sync_action")" = idle ] && [ "$tenth" -gt 10 ]; then return; fi
+		if [ "$tenth" = 40 ]; then
+			echo 200000 >/sys/block/md120/md/sync_speed_max
+			echo 200000 >/sys/block/md120/md/sync_speed_min
+		fi
+		sleep 0.1
+	done
+	die "still $(<"/sys/block/md120/md/sync_action") after 60 s"
+}
+under_load() {
+	slowly
+	"$@"
+	mix
+	synced
+}
+act() { echo "$1" >/sys/block/md120/md/sync_action; }
+check() { under_load act check; }
+repair() {
+	sync
+	local member=${loops[1]} offset
+	offset=$(sed -n 's/ *Data Offset : \([0-9]*\) sectors/\1/p' <(mdadm --examine "/dev/$member"))
+	tr '\0' x </dev/zero | dd of="/dev/$member" bs=512 seek=$((offset + 40960)) count=512 iflag=fullblock conv=notrunc,fsync status=none
+}
+repair() { under_load act repair; }
+resync() { under_load act resync; }
+# A member fails, a spare takes its place.
+recovery() {
+	mix
+	mdadm --quiet /dev/md120 --fail "/dev/${loops[1]}"
+	mix
+	mdadm --quiet /dev/md120 --remove "/dev/${loops[1]}"
+	under_load mdadm --quiet /dev/md120 --add "/dev/${loops[-1]}"
+}
+replace() {
+	mdadm --quiet /dev/md120 --add "/dev/${loops[-1]}"
+	under_load mdadm --quiet /dev/md120 --replace "/dev/${loops[1]}" --with "/dev/${loops[-1]}"
+}
+reshape() {
+	mdadm --quiet /dev/md120 --add "/dev/${loops[-1]}"
+	under_load grow
+}
+grow() { mdadm --grow /dev/md120 --raid-devices=$((raid_disks + 1)) --backup-file=/run/backup 2>&1 || die "mdadm --grow: $?"; }

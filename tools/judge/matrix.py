@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The cells of tools/truth. Of all that could be combined: every level under a
+bit of all, every workload on a plain, a mirrored and a parity level, every stack
+on a level of each kind, and what md does by itself wherever it can.
+"""
+
+from dataclasses import dataclass
+
+KERNELS = ("5.10", "6.1", "6.1-plain", "6.12", "6.18", "7.2")
+LEVELS = (
+    "single", "raid0", "raid1", "raid10", "raid10-near3", "raid10-far", "raid10-offset", "raid4", "raid5", "raid5-la", "raid5-ra",
+    "raid5-rs", "raid5-nobitmap", "raid5-journal", "raid5-ppl", "raid6", "raid6-ra",
+    "raid1-degraded", "raid10-degraded", "raid4-degraded", "raid5-degraded", "raid6-degraded",
+)  # fmt: skip
+STACKS = ("partitions", "partition", "lvm", "crypt")
+WORKLOADS = (
+    "storm", "fio_random_direct", "fio_random_buffered", "fio_sequential_direct", "fio_sequential_buffered", "fsyncs", "falloc",
+    "discard", "raw", "cold", "mkfs_again", "lazy_init", "dir_linear", "indirect",
+)  # fmt: skip
+SYNCS = {
+    "raid1": ("resync", "check", "repair", "recovery", "replace"),
+    "raid10": ("resync", "check", "repair", "recovery", "replace"),
+    "raid4": ("check", "recovery"),
+    "raid5": ("resync", "check", "repair", "recovery", "replace", "reshape"),
+    "raid6": ("resync", "check", "repair", "recovery", "replace"),
+}
+CORE = ("single", "raid0", "raid1", "raid10", "raid4", "raid5", "raid6")
+
+
+@dataclass(frozen=True)
+class Cell:
+    level: str
+    stack: str
+    workload: str
+    groups: tuple = ()
+
+    @property
+    def name(self):
+        return f"{self.level}.{self.stack}.{self.workload}"
+
+
+def matrix():
+    yield from (Cell(level, "whole", "mix", ("core", "levels") if level in CORE else ("levels",)) for level in LEVELS)
+    for level in ("raid5", "raid1", "raid0", "single"):
+        yield from (Cell(level, "whole", workload, ("workloads",)) for workload in WORKLOADS)
+    for level, workloads in SYNCS.items():
+        yield from (Cell(level, "whole", workload, ("syncs",)) for workload in workloads)
+    for level in ("raid0", "raid10", "raid5"):
+        yield from (Cell(level, stack, "mix", ("stacks",)) for stack in STACKS)
+    yield from (Cell("raid01", "whole", workload, ("stacks",)) for workload in ("mix", "storm", "cold"))
+
+
+def cells(levels, stacks, workloads, groups):
+    def fits(value, wanted):
+        return not wanted or value in wanted
+
+    found = [
+        cell
+        for cell in matrix()
+        if fits(cell.level, levels) and fits(cell.stack, stacks) and fits(cell.workload, workloads)
+        and (not groups or set(groups) & set(cell.groups))
+    ]  # fmt: skip
+    if levels and stacks and workloads and not groups:
+        have = {cell.name for cell in found}
+        every = [Cell(l, s, w) for l in levels for s in stacks for w in workloads]
+        found += [cell for cell in every if cell.name not in have]
+    return found
