@@ -69,7 +69,7 @@ class Stack:
         """(origin, sectors) of a device's sectors."""
         for outer in self.arrays.values():
             for member in outer.members:
-                if member.name == name:
+                if member.name == name != outer.name:
                     yield from self.of_member(outer, member, sector, count)
                     return
         while count:
@@ -87,25 +87,37 @@ class Stack:
             count -= run
 
 
-def read_stack(directory):
-    arrays = {at.parent.name: read_array(at.parent) for at in sorted(directory.glob("*/members"))}
-    devices = dict(line.split() for line in (directory / "devices").read_text().splitlines())
+def read_arrays(directory, name):
+    """An array, and those that are members of it."""
+    found = {name: read_array(directory / name)}
+    for member in found[name].members:
+        if member.name.startswith("md"):
+            found |= read_arrays(directory, member.name)
+    return found
+
+
+def read_stack(directory, level):
+    """What a run left of one of its levels."""
+    base = dict(line.split() for line in (directory / "bases").read_text().splitlines())[level]
+    if base.startswith("md"):
+        arrays = read_arrays(directory, base)
+    else:
+        dev = (directory / f"dev.{base}").read_text().strip()
+        arrays = {base: Array(base, Layout("single", 1), [Member(base, dev, 0, 0)])}
     freed = [line for line in (directory / "trace").open() if "ext4_free_blocks:" in line]
-    volumes, maps = {}, {}
-    for name, dev in devices.items():
+    volumes, pieces = {}, []
+    for line in (directory / "maps").read_text().splitlines() if (directory / "maps").exists() else ():
+        device, first, length, name, begin = line.split()
+        if device != base:
+            continue
+        pieces.append((int(first), int(length), name, int(begin)))
         at = directory / f"fs-{name}"
-        places = read_places(at)
-        kinds = read_kinds((at / "inodes").read_text(errors="replace")) if (at / "inodes").exists() else {}
-        forget_freed(kinds, freed, dev)
-        volumes[name] = Volume(places, kinds, places.block_sectors)
-    if (directory / "maps").exists():
-        for line in (directory / "maps").read_text().splitlines():
-            device, first, length, volume, begin = line.split()
-            maps.setdefault(device, []).append((int(first), int(length), volume, int(begin)))
-    if not arrays:  # a plain disk, or a partition of one
-        name, dev = (directory / "single").read_text().split()
-        arrays[name] = Array(name, Layout("single", 1), [Member(name, dev, 0, 0)])
-    return Stack(arrays, volumes, {name: sorted(pieces) for name, pieces in maps.items()})
+        if name not in volumes:
+            places = read_places(at)
+            kinds = read_kinds((at / "inodes").read_text(errors="replace")) if (at / "inodes").exists() else {}
+            forget_freed(kinds, freed, (at / "dev").read_text().strip())
+            volumes[name] = Volume(places, kinds, places.block_sectors)
+    return Stack(arrays, volumes, {base: sorted(pieces)})
 
 
 @dataclass
@@ -124,10 +136,10 @@ class Truth:
         self.stack, self.facts, self.workload = stack, facts, workload
         self.owners = stack.owners()
         self.begins = {}
-        for at in directory.glob("*/partition.*"):
-            dev, begin = at.read_text().split()
-            number = dict(reversed(line.split()) for line in (at.parent / "members").read_text().splitlines())
-            self.begins[number[at.name.removeprefix("partition.")]] = dev, int(begin)
+        for array in stack.arrays.values():
+            for member in array.members:
+                if member.begin:
+                    self.begins[member.number] = member.dev, member.begin
         self.labels = stripes.Labels()
         self.remaps = {}
         self.account = Account()
@@ -181,7 +193,7 @@ class Truth:
         failed = event[6] != "0"
         if failed:
             raise Unusable(f"a request failed: {line.strip()}")
-        if counts_as_request(op, sector, count):
+        if counts_as_request(op, sector, count, event[3]):
             self.account.kinds[member.name, KIND[op]] += 1
         while count:
             label, run = self.labels.take(dev, op, sector)
@@ -288,13 +300,13 @@ def compare(ours, theirs):
     return verdict
 
 
-def judge(directory, facts, workload, kernel_only=False):
-    """The verdict on DIR; Unusable where there is nothing to judge."""
+def judge(directory, facts, level, workload, kernel_only=False):
+    """The verdict on a level of the run in DIR; Unusable where there is nothing to judge."""
     if not (directory / "done").exists():
         said = (directory / "said").read_text(errors="replace").strip() if (directory / "said").exists() else ""
         raise Unusable(f"the guest did not end: {said.splitlines()[-1] if said else 'nothing came back'}")
     check_whole(directory)
-    stack = read_stack(directory)
+    stack = read_stack(directory, level)
     truth = Truth(directory, stack, facts, workload)
     ours = truth.account
     if not ours.bytes:

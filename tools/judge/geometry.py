@@ -91,6 +91,7 @@ class Member:
     md: list = field(default_factory=list)  # (first sector, sectors, origin), sorted
     data_sectors: int = FAR
     begin: int = 0  # on its disk
+    number: str = ""  # where it is a partition, of that
     rest: str = "raw"  # what md keeps no data in
 
 
@@ -214,6 +215,7 @@ def read_array(directory, breakage=None):
         member.data_sectors = data_sectors(examine)
         partition = directory / f"partition.{name}"
         if partition.exists():
+            member.number = dev
             member.dev, begin = partition.read_text().split()
             member.begin = int(begin)
         # One that failed has not been told of what came later.

@@ -35,19 +35,22 @@ class Cell:
     groups: tuple = ()
 
     @property
-    def name(self):
-        return f"{self.level}.{self.stack}.{self.workload}"
+    def run(self):
+        """Cells with the same of these can be in one run, each with an array of its own."""
+        return f"{self.stack}.{self.workload}"
 
 
 def matrix():
     yield from (Cell(level, "whole", "mix", ("core", "levels") if level in CORE else ("levels",)) for level in LEVELS)
-    for level in ("raid5", "raid1", "raid0", "single"):
-        yield from (Cell(level, "whole", workload, ("workloads",)) for workload in WORKLOADS)
-    for level, workloads in SYNCS.items():
-        yield from (Cell(level, "whole", workload, ("syncs",)) for workload in workloads)
-    for level in ("raid0", "raid10", "raid5"):
-        yield from (Cell(level, stack, "mix", ("stacks",)) for stack in STACKS)
-    yield from (Cell("raid01", "whole", workload, ("stacks",)) for workload in ("mix", "storm", "cold"))
+    for workload in WORKLOADS:
+        yield from (Cell(level, "whole", workload, ("workloads",)) for level in ("single", "raid0", "raid1", "raid5"))
+        if workload in ("storm", "cold"):
+            yield Cell("raid01", "whole", workload, ("stacks",))
+    for workload in ("resync", "check", "repair", "recovery", "replace", "reshape"):
+        yield from (Cell(level, "whole", workload, ("syncs",)) for level in SYNCS if workload in SYNCS[level])
+    for stack in STACKS:
+        yield from (Cell(level, stack, "mix", ("stacks",)) for level in ("raid0", "raid10", "raid5"))
+    yield Cell("raid01", "whole", "mix", ("stacks",))
 
 
 def cells(levels, stacks, workloads, groups):
@@ -61,7 +64,17 @@ def cells(levels, stacks, workloads, groups):
         and (not groups or set(groups) & set(cell.groups))
     ]  # fmt: skip
     if levels and stacks and workloads and not groups:
-        have = {cell.name for cell in found}
-        every = [Cell(l, s, w) for l in levels for s in stacks for w in workloads]
-        found += [cell for cell in every if cell.name not in have]
+        every = [Cell(level, stack, workload) for level in levels for stack in stacks for workload in workloads]
+        have = {(cell.level, cell.run) for cell in found}
+        found += [cell for cell in every if (cell.level, cell.run) not in have]
     return found
+
+
+def runs(chosen, most):
+    """[(name, cells)]: those that share a run, at most so many in one."""
+    by_run = {}
+    for cell in chosen:
+        by_run.setdefault(cell.run, []).append(cell)
+    for name, group in by_run.items():
+        for first in range(0, len(group), most):
+            yield (name if len(group) <= most else f"{name}.{first // most + 1}"), group[first : first + most]

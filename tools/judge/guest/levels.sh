@@ -1,8 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# The levels: level NAME makes $base, the device that the stack lies on. $parts
-# are the members it is to be made of, where those are not the disks themselves.
+# The levels: level NAME makes $base, the device that the stack lies on.
 
 # parts COUNT: as many members, of the stack's kind.
 parts() {
@@ -53,8 +52,8 @@ level() {
 	case $level in
 	single)
 		parts 1
-		base=${devices[0]} targets=("${devices[0]}")
-		echo "${base#/dev/} $(<"/sys/class/block/${base#/dev/}/dev")" >"$out/single"
+		based "$name" "${devices[0]}"
+		cat "/sys/class/block/${base#/dev/}/dev" >"$out/dev.${base#/dev/}"
 		return ;;
 	raid0) parts 3; options=(--chunk=64) ;;
 	raid1) parts 2; options=(--bitmap=internal) ;;
@@ -65,10 +64,11 @@ level() {
 	raid01)
 		# RAID 0 over two RAID 1.
 		parts 4
-		create md121 --level=1 --raid-devices=2 --assume-clean --bitmap=internal $component "${devices[@]:0:2}"
-		create md122 --level=1 --raid-devices=2 --assume-clean --bitmap=internal $component "${devices[@]:2:2}"
-		create md120 --level=0 --raid-devices=2 --chunk=64 /dev/md121 /dev/md122
-		base=/dev/md120 targets=(/dev/md120 /dev/md121 /dev/md122)
+		create --level=1 --raid-devices=2 --assume-clean --bitmap=internal "${devices[@]:0:2}"
+		create --level=1 --raid-devices=2 --assume-clean --bitmap=internal "${devices[@]:2:2}"
+		targets+=("/dev/${arrays[-2]}" "/dev/${arrays[-1]}")
+		create --level=0 --raid-devices=2 --chunk=64 "/dev/${arrays[-2]}" "/dev/${arrays[-1]}"
+		based "$name" "/dev/$md"
 		return ;;
 	*) die "no level $name" ;;
 	esac
@@ -88,7 +88,19 @@ level() {
 	*) die "no level $name" ;;
 	esac
 	# shellcheck disable=SC2086 # none or one word
-	create md120 --level="${level#raid}" --raid-devices=$((${#devices[@]} + ${#missing[@]})) $clean $component \
+	create --level="${level#raid}" --raid-devices=$((${#devices[@]} + ${#missing[@]})) $clean $component \
 		"${options[@]}" "${devices[@]}" "${missing[@]}"
-	base=/dev/md120 targets=(/dev/md120)
+	if [ "$workload" = resync ]; then echo frozen >"/sys/block/$md/md/sync_action"; fi
+	second[$md]=${devices[1]}
+	based "$name" "/dev/$md"
+	case $workload in recovery | replace | reshape)
+		disks 1 "$size"
+		spare[$md]=/dev/${loops[-1]}
+	esac
+}
+
+based() {
+	base=$2
+	targets+=("$base")
+	echo "$1 ${base#/dev/}" >>"$out/bases"
 }

@@ -26,10 +26,10 @@ disks() {
 	done
 }
 
-# create NAME MDADM-OPTIONS... DEVICES...
+# create MDADM-OPTIONS... DEVICES...: an array, $md.
 create() {
-	local name=$1
-	shift
+	md=md$((120 + ${#arrays[@]}))
+	local name=$md
 	arrays+=("$name")
 	mdadm --create "/dev/$name" --run --quiet "$@" </dev/null
 	# Bits of a bitmap that are cleared at once, so that there is quiet again soon.
@@ -68,6 +68,8 @@ fixed() {
 	dumpe2fs -h "$device" >"$to/header" 2>/dev/null
 	dumpe2fs -g "$device" >"$to/groups" 2>/dev/null
 	debugfs -R 'stat <8>' "$device" >"$to/inode.8" 2>/dev/null
+	device=$(readlink -f "$device")
+	cat "/sys/class/block/${device##*/}/dev" >"$to/dev"
 	debugfs -R 'stat <7>' "$device" 2>/dev/null | head -c 4000 >"$to/inode.7" || true
 }
 
@@ -77,6 +79,7 @@ dynamic() {
 	if [ ! -e "$to/numbers" ]; then return; fi
 	sort -un "$to/numbers" | sed 's/.*/stat <&>/' >"$to/commands"
 	debugfs -f "$to/commands" "$device" >"$to/inodes" 2>/dev/null
+	rm "$to/commands"
 }
 
 # snapshot LABEL
@@ -138,9 +141,9 @@ no_events() {
 	if [ -e "$tracing/events/truth/submit" ]; then echo >"$tracing/kprobe_events"; fi
 }
 
-# begin TARGETS...: both see all from here on, because the members are quiet.
+# begin: both see all from here on, because the members are quiet.
 begin() {
-	local targets=("$@") tenth
+	local tenth
 	sync
 	at made
 	members

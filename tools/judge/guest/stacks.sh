@@ -19,27 +19,27 @@ volume() {
 }
 
 stack() {
-	local all third
+	local all third b=${base#/dev/}
 	all=$(blockdev --getsz "$base")
 	third=$((all / 3 / 2048 * 2048))
 	case $1 in
-	whole | partitions) volume fs "$base" "0 $all 0" ;;
+	whole | partitions) volume "$b" "$base" "0 $all 0" ;;
 	partition)
 		partition "$base" 2048
-		volume fs "${base}p1" "2048 $((all - 2048)) 0" ;;
+		volume "$b" "${base}p1" "2048 $((all - 2048)) 0" ;;
 	lvm)
 		# Two volumes; the second is of two pieces, the other way round.
-		printf '0 %s linear %s 2048\n' "$((third - 2048))" "$base" | dmsetup create one
+		printf '0 %s linear %s 2048\n' "$((third - 2048))" "$base" | dmsetup create "$b-one"
 		printf '0 %s linear %s %s\n%s %s linear %s %s\n' "$third" "$base" $((2 * third)) \
-			"$third" "$third" "$base" "$third" | dmsetup create two
+			"$third" "$third" "$base" "$third" | dmsetup create "$b-two"
 		dmsetup mknodes
-		volume one /dev/mapper/one "2048 $((third - 2048)) 0"
-		volume two /dev/mapper/two "$((2 * third)) $third 0" "$third $third $third" ;;
+		volume "$b-one" "/dev/mapper/$b-one" "2048 $((third - 2048)) 0"
+		volume "$b-two" "/dev/mapper/$b-two" "$((2 * third)) $third 0" "$third $third $third" ;;
 	crypt)
 		printf '0 %s crypt aes-xts-plain64 %s 0 %s 4096\n' $((all - 4096)) \
-			000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f "$base" | dmsetup create secret
+			000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f "$base" | dmsetup create "$b-secret"
 		dmsetup mknodes
-		volume fs /dev/mapper/secret "4096 $((all - 4096)) 0" ;;
+		volume "$b" "/dev/mapper/$b-secret" "4096 $((all - 4096)) 0" ;;
 	none) ;;
 	*) die "no stack $1" ;;
 	esac

@@ -113,10 +113,13 @@ discard() {
 
 # No filesystem: places that nothing occupies.
 raw() {
-	dd if=/dev/zero of="$base" bs=64k count=64 seek=3 oflag=direct status=none
-	dd if=/dev/zero of="$base" bs=4k count=20 seek=700 oflag=direct status=none
-	dd if="$base" of=/dev/null bs=4k count=300 skip=500 iflag=direct status=none
-	dd if=/dev/zero of="$base" bs=1M count=3 seek=9 conv=fsync status=none
+	local base
+	for base in "${bases[@]}"; do
+		dd if=/dev/zero of="$base" bs=64k count=64 seek=3 oflag=direct status=none
+		dd if=/dev/zero of="$base" bs=4k count=20 seek=700 oflag=direct status=none
+		dd if="$base" of=/dev/null bs=4k count=300 skip=500 iflag=direct status=none
+		dd if=/dev/zero of="$base" bs=1M count=3 seek=9 conv=fsync status=none
+	done
 }
 
 before_cold() {
@@ -161,51 +164,66 @@ lazy_init() {
 	mix
 }
 
-# md OPERATION: with a load meanwhile; and not done before it is.
-slowly() { echo 5000 >/sys/block/md120/md/sync_speed_min; echo 5000 >/sys/block/md120/md/sync_speed_max; }
-# An array's thread may look at its new work only later.
+# What md does by itself, with a load meanwhile; and not done before it is.
+under_load() {
+	speed 4000
+	each "$1"
+	mix
+	sleep 1
+	speed 200000
+	each synced
+}
+
+each() {
+	local md
+	for md in "${arrays[@]}"; do "$1" "$md"; done
+}
+
+speed() {
+	local md
+	for md in "${arrays[@]}"; do
+		# The lower limit may not be above the upper.
+		echo 1 >"/sys/block/$md/md/sync_speed_min"
+		echo "$1" >"/sys/block/$md/md/sync_speed_max"
+		echo "$1" >"/sys/block/$md/md/sync_speed_min"
+	done
+}
+
 synced() {
-	local tenth
-	for ((tenth = 0; tenth < 600; tenth++)); do
-		if [ "$(<"/sys/block/md120/md/sync_action")" = idle ] && [ "$tenth" -gt 10 ]; then return; fi
-		if [ "$tenth" = 40 ]; then
-			echo 200000 >/sys/block/md120/md/sync_speed_max
-			echo 200000 >/sys/block/md120/md/sync_speed_min
-		fi
+	local tenth action
+	for ((tenth = 0; tenth < 900; tenth++)); do
+		action=$(<"/sys/block/$1/md/sync_action")
+		if [ "$action" = idle ]; then return; fi
 		sleep 0.1
 	done
-	die "still $(<"/sys/block/md120/md/sync_action") after 60 s"
+	die "$1: still $action after 90 s"
 }
-under_load() {
-	slowly
-	"$@"
-	mix
-	synced
-}
-act() { echo "$1" >/sys/block/md120/md/sync_action; }
-check() { under_load act check; }
-repair() {
-	sync
-	local member=${loops[1]} offset
-	offset=$(sed -n 's/ *Data Offset : \([0-9]*\) sectors/\1/p' <(mdadm --examine "/dev/$member"))
-	tr '\0' x </dev/zero | dd of="/dev/$member" bs=512 seek=$((offset + 40960)) count=512 iflag=fullblock conv=notrunc,fsync status=none
-}
-repair() { under_load act repair; }
-resync() { under_load act resync; }
-# A member fails, a spare takes its place.
+
+act() { echo "$workload" >"/sys/block/$1/md/sync_action"; }
+check() { under_load act; }
+repair() { under_load act; }
+# The one that a new array has before it, which was stopped.
+resync() { under_load act; }
+
+# A member fails, another takes its place.
+fail() { mdadm --quiet "/dev/$1" --fail "${second[$1]}"; }
+remove() { mdadm --quiet "/dev/$1" --remove "${second[$1]}" && mdadm --quiet "/dev/$1" --add "${spare[$1]}"; }
 recovery() {
 	mix
-	mdadm --quiet /dev/md120 --fail "/dev/${loops[1]}"
+	each fail
 	mix
-	mdadm --quiet /dev/md120 --remove "/dev/${loops[1]}"
-	under_load mdadm --quiet /dev/md120 --add "/dev/${loops[-1]}"
+	under_load remove
 }
-replace() {
-	mdadm --quiet /dev/md120 --add "/dev/${loops[-1]}"
-	under_load mdadm --quiet /dev/md120 --replace "/dev/${loops[1]}" --with "/dev/${loops[-1]}"
+
+before_replace() { each add; }
+add() { mdadm --quiet "/dev/$1" --add "${spare[$1]}"; }
+instead() { mdadm --quiet "/dev/$1" --replace "${second[$1]}" --with "${spare[$1]}"; }
+replace() { under_load instead; }
+
+before_reshape() { each add; }
+grow() {
+	local disks
+	disks=$(<"/sys/block/$1/md/raid_disks")
+	mdadm --quiet --grow "/dev/$1" --raid-devices=$((${disks%% *} + 1)) --backup-file="/run/backup-$1" || die "mdadm --grow: $?"
 }
-reshape() {
-	mdadm --quiet /dev/md120 --add "/dev/${loops[-1]}"
-	under_load grow
-}
-grow() { mdadm --grow /dev/md120 --raid-devices=$((raid_disks + 1)) --backup-file=/run/backup 2>&1 || die "mdadm --grow: $?"; }
+reshape() { under_load grow; }
