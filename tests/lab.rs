@@ -1,5 +1,6 @@
 //! The binary on real arrays, in guests with Debian kernels (`tools/vm`), judged by an account of the
-//! run that shares no code with it (`tools/judge`). `tests/lab/*.sh` are what the guests run.
+//! run that shares no code with it (`tools/judge`). `tests/lab/*.sh` are what the guests run, and
+//! `tools/truth` has guests of its own, of which the core group is run here.
 //!
 //! `RAIDTRACE_LAB=0` skips these tests. Where QEMU, a tool or a kernel is missing they say "skipped" and
 //! why; with `RAIDTRACE_LAB=1` they fail instead. What a guest left stays in `target/tmp/lab`.
@@ -48,6 +49,7 @@ on_each_kernel! {
     ledger_of_small_files
     ledger_adds_up
     a_broken_truth_differs
+    every_level_agrees
     ends_cleanly
     member_removed
     member_added
@@ -117,13 +119,18 @@ fn skipped(why: &str) -> Option<PathBuf> {
     None
 }
 
+/// Held while a guest runs.
+fn one_guest() -> std::io::Result<fs::File> {
+    let lock = fs::File::create(Path::new(SCRATCH).join("lab.lock"))?;
+    flock(&lock, FlockOperation::LockExclusive)?;
+    Ok(lock)
+}
+
 fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
     let failed = |what: &str, error: std::io::Error| format!("{what}: {error}");
     let _ = fs::remove_dir_all(dir);
     fs::create_dir_all(dir).map_err(|e| failed("target/tmp", e))?;
-    let lock =
-        fs::File::create(Path::new(SCRATCH).join("lab.lock")).map_err(|e| failed("lab.lock", e))?;
-    flock(&lock, FlockOperation::LockExclusive).map_err(|e| failed("lab.lock", e.into()))?;
+    let _lock = one_guest().map_err(|e| failed("lab.lock", e))?;
 
     // Nine tenths of a debug build are debug information, which the guest would unpack into memory.
     let built = env!("CARGO_BIN_EXE_raidtrace");
@@ -319,6 +326,34 @@ fn a_broken_truth_differs(kernel: &str) {
                 words(&output)
             );
         }
+    }
+}
+
+/// What `tools/truth` calls its core: each level under a bit of all, why RAID 4/5/6 reads and writes included.
+fn every_level_agrees(kernel: &str) {
+    if env::var("RAIDTRACE_LAB").is_ok_and(|v| v == "0") {
+        skipped("RAIDTRACE_LAB is 0");
+        return;
+    }
+    let _lock = one_guest().expect("lab.lock");
+    let output = Command::new(Path::new(HOME).join("tools/truth"))
+        .args(["--group", "core", "--kernel", kernel, "--raidtrace"])
+        .arg(env!("CARGO_BIN_EXE_raidtrace"))
+        .arg("--keep")
+        .arg(Path::new(SCRATCH).join("lab/truth"))
+        .stdin(Stdio::null())
+        .output()
+        .expect("tools/truth");
+    match output.status.code() {
+        Some(0) => {}
+        Some(2) if !env::var("RAIDTRACE_LAB").is_ok_and(|v| v == "1") => {
+            skipped(
+                &String::from_utf8_lossy(&output.stderr)
+                    .trim()
+                    .replace('\n', "; "),
+            );
+        }
+        _ => panic!("{}", words(&output)),
     }
 }
 
