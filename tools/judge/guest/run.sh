@@ -72,7 +72,9 @@ clean() {
 	dmsetup remove_all
 	for each in /sys/block/md*/md/sync_action; do echo idle >"$each"; done
 	# Arrays of arrays last made, first stopped.
-	for each in $(ls -rd /sys/block/md*); do mdadm --stop "/dev/${each##*/}"; done
+	for ((each = 199; each >= 120; each--)); do
+		if [ -e "/sys/block/md$each" ]; then mdadm --stop "/dev/md$each"; fi
+	done
 	losetup -D
 	rm -f /tmp/disk* /run/backup*
 	echo 0 >/sys/kernel/tracing/events/enable
