@@ -10,7 +10,8 @@ whose offsets are this kernel's BTF's.
     else                                  rmw_read
   WRITE of it
     a block has a `written`               parity, or what this block is
-    STRIPE_SYNCING, STRIPE_EXPANDING      resync
+    STRIPE_SYNCING, STRIPE_EXPANDING or
+    STRIPE_EXPAND_READY                   resync
     else                                  parity, or what this block is
   a bio that ends in RAID 1's or 10's end_sync_* or end_reshape_*  resync
   any other                               what its place is
@@ -28,7 +29,7 @@ STRIPE_ENDS = ("raid5_end_read_request", "raid5_end_write_request")
 SYNC_ENDS = ("end_sync_read", "end_sync_write", "end_reshape_read", "end_reshape_write")
 DISKS = 6  # of a stripe are looked at
 READ, WRITE = 0, 1
-STATES = ("STRIPE_SYNCING", "STRIPE_EXPANDING", "STRIPE_EXPAND_SOURCE")
+STATES = ("STRIPE_SYNCING", "STRIPE_EXPANDING", "STRIPE_EXPAND_READY", "STRIPE_EXPAND_SOURCE")
 UNIT = 8  # sectors of a stripe's block
 
 
@@ -119,7 +120,8 @@ def label(bio, facts):
         return "rmw_read", None
     if any(f[f"w{k}"] for k in disks):
         return own
-    if is_set("STRIPE_SYNCING") or is_set("STRIPE_EXPANDING"):
+    # A stripe of the new shape has ceased to expand when it is written.
+    if is_set("STRIPE_SYNCING") or is_set("STRIPE_EXPANDING") or is_set("STRIPE_EXPAND_READY"):
         return "resync", None
     return own
 

@@ -9,7 +9,7 @@ parts() {
 	disks "$count" "$size"
 	# Something for a repair to find, where no filesystem block is read before it is written.
 	if [ "$workload" = repair ]; then
-		tr '\0' x </dev/zero | dd of="/tmp/disk$((${#loops[@]} - 1))" bs=1M seek=20 count=1 iflag=fullblock conv=notrunc status=none
+		head -c 1M /dev/zero | tr '\0' x | dd of="/tmp/disk$((${#loops[@]} - 1))" bs=64k seek=320 conv=notrunc status=none
 	fi
 	devices=()
 	for ((i = ${#loops[@]} - count; i < ${#loops[@]}; i++)); do
