@@ -22,7 +22,7 @@ EXT4 = ("superblock", "group_descriptors", "block_bitmap", "inode_bitmap", "inod
 MD = ("md_superblock", "md_bitmap", "md_journal", "parity")
 FIXED = EXT4 + MD + ("raw",)
 KINDS = ("read", "write", "discard", "flush")
-SYNCS = ("resync", "check", "repair", "recovery", "replace", "reshape")
+SYNCS = ("resync", "check", "repair", "recovery", "replace", "reshape", "turnover")
 OPEN = "?"  # the truth does not say; whatever raidtrace says is let pass
 
 

@@ -18,10 +18,10 @@ WORKLOADS = (
     "discard", "raw", "cold", "mkfs_again", "lazy_init", "dir_linear", "indirect",
 )  # fmt: skip
 SYNCS = {
-    "raid1": ("resync", "check", "repair", "recovery", "replace"),
+    "raid1": ("resync", "check", "repair", "recovery", "replace", "turnover"),
     "raid10": ("resync", "check", "repair", "recovery", "replace"),
     "raid4": ("check", "recovery"),
-    "raid5": ("resync", "check", "repair", "recovery", "replace", "reshape"),
+    "raid5": ("resync", "check", "repair", "recovery", "replace", "reshape", "turnover"),
     "raid6": ("resync", "check", "repair", "recovery", "replace"),
 }
 CORE = ("single", "raid0", "raid1", "raid10", "raid4", "raid5", "raid6")
@@ -46,7 +46,7 @@ def matrix():
         yield from (Cell(level, "whole", workload, ("workloads",)) for level in ("single", "raid0", "raid1", "raid5"))
         if workload in ("storm", "cold"):
             yield Cell("raid01", "whole", workload, ("stacks",))
-    for workload in ("resync", "check", "repair", "recovery", "replace", "reshape"):
+    for workload in ("resync", "check", "repair", "recovery", "replace", "reshape", "turnover"):
         yield from (Cell(level, "whole", workload, ("syncs",)) for level in SYNCS if workload in SYNCS[level])
     for stack in STACKS:
         yield from (Cell(level, stack, "mix", ("stacks",)) for level in ("raid0", "raid10", "raid5"))

@@ -93,7 +93,7 @@ level() {
 	if [ "$workload" = resync ]; then echo frozen >"/sys/block/$md/md/sync_action"; fi
 	second[$md]=${devices[1]}
 	based "$name" "/dev/$md"
-	case $workload in recovery | replace | reshape)
+	case $workload in recovery | replace | reshape | turnover)
 		disks 1 "$size"
 		spare[$md]=/dev/${loops[-1]}
 	esac

@@ -20,7 +20,7 @@ run() {
 	out=/out/$name
 
 	case $workload in
-	resync | check | repair | recovery | replace | reshape) size=96M component=--size=28M mkfs='-N 2048' journal=4 ;;
+	resync | check | repair | recovery | replace | reshape | turnover) size=96M component=--size=28M mkfs='-N 2048' journal=4 ;;
 	lazy_init) mkfs='-E lazy_itable_init=1' mount=init_itable=0 ;;
 	discard) mount=discard,noinit_itable ;;
 	indirect) mkfs='-O ^extent' ;;

@@ -205,25 +205,81 @@ repair() { under_load act; }
 # The one that a new array has before it, which was stopped.
 resync() { under_load act; }
 
-# A member fails, another takes its place.
-fail() { mdadm --quiet "/dev/$1" --fail "${second[$1]}"; }
-remove() { mdadm --quiet "/dev/$1" --remove "${second[$1]}" && mdadm --quiet "/dev/$1" --add "${spare[$1]}"; }
-recovery() {
-	mix
-	each fail
-	mix
-	under_load remove
+# The rest is judged while it is under way, from where raidtrace begins to where it ends: md is made to wait
+# before and after. What comes and goes is not for sums: raidtrace begins anew then.
+wait_at() {
+	local md
+	for md in "${arrays[@]}"; do echo "$1" >"/sys/block/$md/md/sync_max"; done
 }
 
-before_replace() { each add; }
+waits() { # MD
+	local tenth done_so_far
+	for ((tenth = 0; tenth < 900; tenth++)); do
+		done_so_far=$(<"/sys/block/$1/md/sync_completed")
+		done_so_far=${done_so_far%% *}
+		if [ "$done_so_far" != none ] && [ "$done_so_far" -ge "$(<"/sys/block/$1/md/sync_max")" ]; then return; fi
+		sleep 0.1
+	done
+	die "$1: at $done_so_far after 90 s"
+}
+
+on_the_way() {
+	speed 4000
+	wait_at 40960
+	mix
+	sleep 1
+	speed 200000
+	each waits
+}
+
+# A member fails, another takes its place.
+before_recovery() {
+	wait_at 2048
+	each fail
+	sleep 1
+	each remove
+	each waits
+}
+fail() { mdadm --quiet "/dev/$1" --fail "${second[$1]}"; }
+remove() { mdadm --quiet "/dev/$1" --remove "${second[$1]}" && mdadm --quiet "/dev/$1" --add "${spare[$1]}"; }
+recovery() { on_the_way; }
+
+before_replace() {
+	wait_at 2048
+	each add
+	each instead
+	each waits
+}
 add() { mdadm --quiet "/dev/$1" --add "${spare[$1]}"; }
 instead() { mdadm --quiet "/dev/$1" --replace "${second[$1]}" --with "${spare[$1]}"; }
-replace() { under_load instead; }
+replace() { on_the_way; }
 
-before_reshape() { each add; }
+before_reshape() {
+	each add
+	speed 1000
+	each grow
+	# mdadm lets it go on by itself once it is past its critical section.
+	for ((tenth = 0; tenth < 300; tenth++)); do
+		if [ "$(<"/sys/block/${arrays[0]}/md/sync_max")" = max ]; then break; fi
+		sleep 0.1
+	done
+	wait_at 12288
+	speed 200000
+	each waits
+}
 grow() {
 	local disks
 	disks=$(<"/sys/block/$1/md/raid_disks")
 	mdadm --quiet --grow "/dev/$1" --raid-devices=$((${disks%% *} + 1)) --backup-file="/run/backup-$1" || die "mdadm --grow: $?"
 }
-reshape() { under_load grow; }
+reshape() { on_the_way; }
+
+# All of that within the run: one fails and goes, another comes and is made whole.
+turnover() {
+	mix
+	each fail
+	mix
+	each remove
+	sleep 4
+	under_load true
+}
