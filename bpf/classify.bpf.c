@@ -10,9 +10,6 @@ __u64 rt_origin_at(__u32 member, __u64 sector, __u32 op)
 	return rt_member_origin(member, sector, op);
 }
 
-/* Arrays of arrays that are followed. */
-enum { RT_ARRAYS_DEEP = 3 };
-
 /* From a sector of an array to the same of the array that it is a member of. */
 static __always_inline struct rt_member *upper(const struct rt_array *array, __u64 *sector)
 {

@@ -68,15 +68,27 @@ static __always_inline struct rt_part *rt_part_at(struct rt_dev *d, __u64 sector
 /* Of the array above: the origin whose durability was last asked for. */
 static __always_inline __u32 rt_member_flush_origin(__u32 member)
 {
-	struct rt_member *m = bpf_map_lookup_elem(&rt_members, &member);
+	struct rt_array *array;
+	struct rt_member *m;
+	__u32 index, depth;
 	__u64 *origin;
-	__u32 array;
 
-	if (!m)
-		return RT_ORIGIN_UNKNOWN;
-	array = m->array;
-	origin = bpf_map_lookup_elem(&rt_flush_origins, &array);
-	return origin ? *origin & 0xff : RT_ORIGIN_UNKNOWN;
+	/* of arrays on top of each other, the outermost is what was asked */
+	for (depth = 0; depth < RT_ARRAYS_DEEP; depth++) {
+		m = bpf_map_lookup_elem(&rt_members, &member);
+		if (!m)
+			break;
+		index = m->array;
+		array = bpf_map_lookup_elem(&rt_arrays, &index);
+		if (!array)
+			break;
+		if (!array->upper) {
+			origin = bpf_map_lookup_elem(&rt_flush_origins, &index);
+			return origin ? *origin & 0xff : RT_ORIGIN_UNKNOWN;
+		}
+		member = array->upper - 1;
+	}
+	return RT_ORIGIN_UNKNOWN;
 }
 
 static __always_inline __u32 rt_disk_number(struct gendisk *disk)

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::types::{Array, Dev};
 
-/// Arrays on top of each other that are followed (`RT_ARRAYS_DEEP` of `bpf/classify.bpf.h`).
+/// Arrays on top of each other that are followed (`RT_ARRAYS_DEEP` of `bpf/raidtrace.h`).
 const DEEP: usize = 3;
 
 /// `chosen` with everything below and above it; `pairs` are of an array and one that it is built on. The whole tower,
