@@ -208,7 +208,7 @@ int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_byte
 
 	why = RT_BY_ADDRESS;
 	if (flags && one)
-		why = rt_why(address, (__u64)bio->bi_end_io, flags);
+		why = rt_why(address, (__u64)bio->bi_end_io, op, part->array, flags);
 	if (why != RT_BY_ADDRESS) {
 		origin = why;
 	} else {

@@ -162,11 +162,12 @@ static __always_inline __u32 by_address(const struct r5dev *dev, __u32 index, __
 }
 
 /*
- * A kernel that does not describe its modules (5.10): while nothing is missing
- * and nothing resynced, users' reads go past the stripe cache
- * (chunk_aligned_read()), so that what it reads is for parity.
+ * It was submitted before we came, or the kernel does not describe its modules
+ * (5.10). While nothing is missing and nothing resynced, users' reads go past
+ * the stripe cache (chunk_aligned_read()), so that what it reads is for parity,
+ * and what it writes is what the address says.
  */
-static __always_inline __u32 without_types(__u32 op, __u32 index)
+__u32 rt_unjudged(__u32 op, __u32 index)
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
 
@@ -185,7 +186,7 @@ static __always_inline __u32 judge_stripe(__u64 bio, __u32 op, __u32 array)
 	__s16 p, q;
 
 	if (!bpf_core_type_exists(struct stripe_head))
-		return without_types(op, array);
+		return rt_unjudged(op, array);
 	if (!s)
 		return RT_ORIGIN_UNKNOWN;
 	sh = BPF_CORE_READ((struct bio *)bio, bi_private);

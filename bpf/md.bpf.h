@@ -50,8 +50,11 @@ static __always_inline bool rt_is_sync_bio(__u64 end_io)
  */
 int rt_judge(__u64 bio, __u32 op, __u32 array, __u32 flags);
 
+/* A bio of the stripe cache that could not be judged. */
+__u32 rt_unjudged(__u32 op, __u32 array);
+
 /* At its completion: an origin, or RT_BY_ADDRESS. */
-static __always_inline __u32 rt_why(__u64 bio, __u64 end_io, __u32 flags)
+static __always_inline __u32 rt_why(__u64 bio, __u64 end_io, __u32 op, __u32 array, __u32 flags)
 {
 	struct rt_verdicts *kept;
 	__u64 verdict;
@@ -69,8 +72,8 @@ static __always_inline __u32 rt_why(__u64 bio, __u64 end_io, __u32 flags)
 			return verdict >> RT_VERDICT_SHIFT;
 		}
 	}
-	/* submitted before us; or, in a reshape, none of those that are judged */
-	return flags & RT_PART_RESHAPE ? RT_BY_ADDRESS : RT_ORIGIN_UNKNOWN;
+	/* none of those that are judged; or submitted before us */
+	return flags & RT_PART_RESHAPE ? RT_BY_ADDRESS : rt_unjudged(op, array);
 }
 
 #endif

@@ -170,12 +170,16 @@ static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key,
 	return found;
 }
 
-/* A bio that a filesystem, or whoever else, sent to an array. */
-static __always_inline int on_array(struct bio *bio, __u64 address, __u32 index, __u64 sector)
+/*
+ * A bio that a filesystem, or whoever else, sent to an array. arg: where the
+ * tracepoint's arguments hold it.
+ */
+static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __u32 index,
+				    __u64 sector)
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
 	__u32 opf = bio->bi_opf, op = rt_op_of(opf), size = bio->bi_iter.bi_size, origin;
-	__u64 found, inode;
+	__u64 found, inode, address = 0;
 
 	if (!array)
 		return 0;
@@ -193,6 +197,8 @@ static __always_inline int on_array(struct bio *bio, __u64 address, __u32 index,
 	origin = rt_answer_origin(found);
 	if (op <= RT_OP_WRITE && array->flags & RT_ARRAY_EXT &&
 	    (origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN)) {
+		/* as a number, see rt_bio_metadata() */
+		bpf_probe_read_kernel(&address, sizeof(address), arg);
 		inode = rt_bio_file(bio, address);
 		origin = learn_bio(address, inode, rt_learned_key(index, sector), array, found,
 				   op, size);
@@ -207,7 +213,6 @@ static __always_inline int on_array(struct bio *bio, __u64 address, __u32 index,
 	return 0;
 }
 
-/* arg: where the tracepoint's arguments hold the bio */
 static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg)
 {
 	struct rt_dev_entry *e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
@@ -219,8 +224,6 @@ static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg
 
 	if (!e || !(e->array || e->flags & (RT_DEV_JUDGED | RT_DEV_ABOVE)))
 		return 0;
-	/* as a number, see rt_bio_metadata() */
-	bpf_probe_read_kernel(&address, sizeof(address), arg);
 	index = e->array - 1;
 	if (e->flags & (RT_DEV_JUDGED | RT_DEV_ABOVE | RT_DEV_INNER)) {
 		index = e->index;
@@ -229,14 +232,16 @@ static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg
 			return 0;
 		if (!(e->flags & RT_DEV_ABOVE)) {
 			part = rt_part_at(d, sector);
-			if (part && part->flags)
-				rt_judge(address, rt_op_of(bio->bi_opf), part->array, part->flags);
+			if (!part || !part->flags)
+				return 0;
+			bpf_probe_read_kernel(&address, sizeof(address), arg);
+			rt_judge(address, rt_op_of(bio->bi_opf), part->array, part->flags);
 			return 0;
 		}
 		index = d->fs_array - 1;
 		sector += d->fs_start;
 	}
-	return on_array(bio, address, index, sector);
+	return on_array(bio, arg, index, sector);
 }
 
 /* commit e8a676d61c07 ("block: simplify and extend the block_bio_merge tracepoint class") */

@@ -148,7 +148,9 @@ struct rt_walk {
 	__u32 pieces;
 	__u32 flags;		/* rt_part_flags, rt_walk_flags */
 	__u32 why;		/* of the current bio: see rt_why() */
+	__u32 array;
 	__u32 busy;
+	__u32 pad;
 };
 
 enum rt_walk_flags { RT_WALK_FAILED = 1 << 8 };	/* the data has not come */

@@ -100,7 +100,8 @@ static __always_inline bool next_bio(struct rt_walk *w)
 	w->left -= w->size;
 	w->why = RT_BY_ADDRESS;
 	if (w->flags & RT_PART_ANY)
-		w->why = rt_why(w->current, (__u64)BPF_CORE_READ(bio, bi_end_io), w->flags);
+		w->why = rt_why(w->current, (__u64)BPF_CORE_READ(bio, bi_end_io), w->op, w->array,
+				w->flags);
 	return w->size;
 }
 
@@ -157,8 +158,9 @@ __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes)
 {
 	__u32 zero = 0, op = how & ((1 << RT_WALK_FLAGS) - 1), i;
 	struct rt_walk *w = bpf_map_lookup_elem(&rt_walks, &zero);
+	struct rt_member *m = bpf_map_lookup_elem(&rt_members, &member);
 
-	if (!w || w->busy) {
+	if (!w || !m || w->busy) {
 		/* 5.10 lets an interrupt's completion run in the middle of another's */
 		add_bytes(member, RT_ORIGIN_UNKNOWN, op, bytes);
 		count_loss(pieces);
@@ -168,6 +170,7 @@ __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes)
 	w->busy = 1;
 	w->bio = bio;
 	w->member = member;
+	w->array = m->array;
 	w->start = start;
 	w->op = op;
 	w->flags = how >> RT_WALK_FLAGS;

@@ -223,12 +223,10 @@ impl Sampler {
             .map(|number| self.subject(number, &mut hint))
             .collect();
         self.hint = hint.finish();
-        if !self.traced.sees_stripes {
-            for (number, subject) in (0..).zip(&mut arrays) {
-                let quiet = subject.info.trouble.is_none();
-                self.traced.probe.quiet(number, quiet)?;
-                subject.doubtful = !quiet;
-            }
+        for (number, subject) in (0..).zip(&mut arrays) {
+            let quiet = subject.info.trouble.is_none();
+            self.traced.probe.quiet(number, quiet)?;
+            subject.doubtful = !quiet && !self.traced.sees_stripes;
         }
         // Behind the others, so that these keep their numbers.
         arrays.extend(self.gone.iter().map(|info| Subject {
