@@ -143,6 +143,12 @@ cold() {
 	done
 }
 
+# The same, with directories without an index, and with block maps as ext2 and ext3 have them.
+before_dir_linear() { before_cold; }
+dir_linear() { cold; }
+before_indirect() { before_cold; }
+indirect() { cold; }
+
 # The same filesystem made again, while raidtrace looks at the first.
 mkfs_again() {
 	unmount_all
