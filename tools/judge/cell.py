@@ -283,7 +283,8 @@ def compare(ours, theirs):
         if left:  # what is not judged may be any of them
             fixed = [(m, min(m, o)) for m, o in fixed]
         judged, right = judged + total, right + agree
-        opened, moved = opened + left, moved + sum(mine.values()) + left
+        if op != "discard":  # mostly of what nothing owns, and more than all else
+            opened, moved = opened + left, moved + sum(mine.values()) + left
         fixed_right += sum(map(min, fixed))
         fixed_all += sum(map(max, fixed))
         unknown += other.get("unknown", 0)

@@ -13,20 +13,21 @@ FIXED_INODES = (7, 8)  # the resize inode and the journal
 
 
 def read_kinds(text):
-    """{block: origin} of `stat <N>` for all inodes."""
+    """{block: origin} of `stat <N>` for all inodes. Not a symbolic link's block: since 5.18 it goes
+    through the journal, as metadata (ext4_init_symlink_block), before that it is as a file's."""
     kinds = {}
     number = data = None
     for line in text.splitlines():
         if found := re.match(r"Inode: (\d+)\s+Type: (\w+)", line):
             number = int(found[1])
-            data = "directory" if found[2] == "directory" else "file_data"
+            data = {"directory": "directory", "regular": "file_data"}.get(found[2])
         elif found := re.search(r"File ACL: (\d+)", line):
             if int(found[1]):
                 kinds[int(found[1])] = "xattr"
         elif number is not None and number not in FIXED_INODES and line.startswith("("):
             for what, first, last in EXTENT.findall(line):
                 kind = data if what[0].isdigit() else "extent_tree"
-                for block in range(int(first), int(last or first) + 1):
+                for block in range(int(first), int(last or first) + 1) if kind else ():
                     kinds[block] = kind
     return kinds
 

@@ -35,6 +35,10 @@ class Cell:
     groups: tuple = ()
 
     @property
+    def name(self):
+        return f"{self.level}.{self.run}"
+
+    @property
     def run(self):
         """Cells with the same of these can be in one run, each with an array of its own."""
         return f"{self.stack}.{self.workload}"
@@ -77,4 +81,5 @@ def runs(chosen, most):
         by_run.setdefault(cell.run, []).append(cell)
     for name, group in by_run.items():
         for first in range(0, len(group), most):
-            yield (name if len(group) <= most else f"{name}.{first // most + 1}"), group[first : first + most]
+            some = group[first : first + most]
+            yield f"{name}.{'+'.join(cell.level for cell in some)}", some

@@ -102,8 +102,10 @@ falloc() {
 discard() {
 	local m
 	for m in "${mounts[@]}"; do
-		tree "$m/gone" 6 4
-		dd if=/dev/zero of="$m/large" bs=1M count=4 conv=fsync status=none
+		tree "$m/kept" 6 4
+		tree "$m/gone" 3 4
+		dd if=/dev/zero of="$m/kept/large" bs=1M count=4 conv=fsync status=none
+		dd if=/dev/zero of="$m/large" bs=1M count=1 conv=fsync status=none
 		rm -r "$m/gone" "$m/large"
 		sync
 		fstrim "$m" || echo "no discard on $m"
