@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Whether a request costs raidtrace the same, whatever it watches.
+
+ns per completed request in raidtrace's programs (kernel BPF statistics), on loop devices in
+memory, at queue depth 32 by two jobs, in turns, best turn of each:
+
+  file     ext4 of 1 GiB to 100 TiB (sparse), each watched alone: random 4 KiB writes to a
+           file of 128 MiB on it
+  all      the same file systems: random 4 KiB reads all over the device, so that each
+           request asks for another place of the boundary table
+  members  2, 16 and 64 disks watched: random 4 KiB writes on one of them
+
+Target: within each group the dearest is at most 10 % above the cheapest. The images take
+some 2 GiB of memory.
+"""
+
+import contextlib
+import os
+import subprocess
+
+from .measure import Tool, binary, bpf_statistics, fio, loops, memory, prepare, raidtrace_lost, run, state, verdict
+
+GIB, TIB = 1 << 30, 1 << 40
+SIZES = {"1 GiB": GIB, "1 TiB": TIB, "16 TiB": 16 * TIB, "100 TiB": 100 * TIB}
+MEMBERS = (2, 16, 64)
+FLAT = 1.10
+
+
+def raidtrace(name, targets):
+    return Tool(name, [binary(), "top", *targets, "--json", "--no-overhead"], 2, raidtrace_lost)
+
+
+@contextlib.contextmanager
+def filesystems(scratch):
+    """The devices of SIZES, with an ext4 each that is mounted on DEVICE's image + ".mnt"."""
+    images = [(scratch / f"fs{n}", size) for n, size in enumerate(SIZES.values())]
+    with loops(images) as devices, contextlib.ExitStack() as mounted:
+        for (image, _), device in zip(images, devices):
+            run("mke2fs", "-q", "-F", "-t", "ext4", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard", device)
+            where = f"{image}.mnt"
+            os.mkdir(where)
+            run("mount", "-o", "noatime,noinit_itable", device, where)
+            mounted.callback(subprocess.run, ["umount", where], check=False)
+        yield devices, [f"{image}.mnt" for image, _ in images]
+
+
+def by_size(scratch, arguments, groups):
+    with filesystems(scratch) as (devices, mounts):
+        cases = []
+        for name, device, where in zip(SIZES, devices, mounts):
+            path = f"{where}/file"
+            fio(path, "write", 2, "--size=128M", "--bs=128k", jobs=1)
+            run("sync")
+            on_file, all_over = raidtrace(name, [device]), raidtrace(name, [device])
+            disk = os.path.basename(device)
+            cases.append((on_file, disk, path, "randwrite", "--size=128M"))
+            cases.append((all_over, disk, device, "randread", "--size=100%"))
+            groups.setdefault("file", []).append(on_file)
+            groups.setdefault("all", []).append(all_over)
+        rounds(cases, arguments)
+
+
+def by_members(scratch, arguments, groups):
+    images = [(scratch / f"disk{n}", 1 << (20 if n else 28)) for n in range(max(MEMBERS))]
+    with loops(images) as devices:
+        groups["members"] = [raidtrace(f"{n} disks", devices[:n]) for n in MEMBERS]
+        disk = os.path.basename(devices[0])
+        rounds([(t, disk, devices[0], "randwrite", "--size=90%") for t in groups["members"]], arguments)
+
+
+def rounds(cases, arguments):
+    for turn in range(arguments.rounds):
+        # the other way round every second time: nobody is always first
+        for tool, disk, path, rw, size in cases[:: -1 if turn % 2 else 1]:
+            tool.turn(disk, lambda: fio(path, rw, arguments.seconds, size))
+
+
+def flat(arguments):
+    prepare("fio", "bpftool", "losetup", "mke2fs")
+    groups = {}
+    with memory() as scratch, bpf_statistics():
+        by_members(scratch, arguments, groups)
+        by_size(scratch, arguments, groups)
+    return report(groups)
+
+
+def report(groups):
+    checks = []
+    for group, tools in groups.items():
+        print(f"{group:10}{'ns/request':>12}{'IOPS':>10}{'lost':>6}  ns by program")
+        for t in tools:
+            if t.why:
+                print(f"MISS {group}: {t.why}")
+                return 1
+            each = " ".join(f"{name} {min(ns):.0f}" for name, ns in sorted(t.detail.items()) if min(ns) >= 0.5)
+            print(f"  {t.name:8}{min(t.ns):12.0f}{max(t.iops):10.0f}{t.lost:6}  {each}")
+        costs = [min(t.ns) for t in tools]
+        spread = max(costs) / min(costs)
+        checks.append((f"{group}: dearest over cheapest {spread:.2f} (target {FLAT:.2f})", spread <= FLAT))
+    print(state())
+    return verdict(checks)

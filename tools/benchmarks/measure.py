@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""One turn of one tool under one load, and what it cost."""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+# A latency histogram by issue and completion: the one-liner of the bpftrace tutorial,
+# keyed as biolatency.bt keys it.
+BPFTRACE = """
+tracepoint:block:block_rq_issue { @start[args->dev, args->sector] = nsecs; }
+tracepoint:block:block_rq_complete /@start[args->dev, args->sector]/ {
+  @us = hist((nsecs - @start[args->dev, args->sector]) / 1000);
+  delete(@start[args->dev, args->sector]);
+}
+"""
+PATIENCE = 60  # seconds that a tool may take to attach
+
+
+class Skipped(Exception):
+    """A tool that cannot run here, and why."""
+
+
+def run(*command):
+    done = subprocess.run(command, text=True, capture_output=True)
+    if done.returncode:
+        sys.exit(f"bench: {' '.join(map(str, command[:4]))}: {done.stderr.strip() or done.returncode}")
+    return done.stdout
+
+
+def prepare(*tools):
+    """Ends the run where it cannot be made."""
+    if os.geteuid():
+        sys.exit("bench: needs root, to load BPF programs: sudo tools/bench ...")
+    for tool in tools:
+        if not shutil.which(tool):
+            sys.exit(f"bench: {tool} is missing: tools/setup --bench")
+    for kind, where in (("tracefs", "/sys/kernel/tracing"), ("debugfs", "/sys/kernel/debug")):
+        if not os.path.ismount(where):
+            subprocess.run(["mount", "-t", kind, kind, where], check=False, capture_output=True)
+
+
+def binary():
+    path = pathlib.Path(os.environ.get("RAIDTRACE_BINARY", ROOT / "target/release/raidtrace"))
+    if not path.exists():
+        sys.exit("bench: no target/release/raidtrace: cargo build --release")
+    return str(path)
+
+
+@contextlib.contextmanager
+def bpf_statistics():
+    """The kernel's own measure of its BPF programs, on for a while."""
+    switch = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
+    was = switch.read_text()
+    switch.write_text("1")
+    try:
+        yield
+    finally:
+        switch.write_text(was)
+
+
+@contextlib.contextmanager
+def loops(images):
+    """Loop devices on files (path, size in bytes), which are made where they are not there."""
+    devices = []
+    try:
+        for path, size in images:
+            if not os.path.exists(path):
+                with open(path, "wb") as out:
+                    out.truncate(size)
+            devices.append(run("losetup", "--find", "--show", str(path)).strip())
+        yield devices
+    finally:
+        for device in devices:
+            subprocess.run(["losetup", "--detach", device], check=False)
+
+
+@contextlib.contextmanager
+def memory():
+    """A directory in memory; file systems there hold sparse files of any size."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="raidtrace-bench.") as path:
+        yield pathlib.Path(path)
+
+
+def programs(text):
+    """What `bpftool --json prog show` says: (name, run time in ns, runs) by id."""
+    return {p["id"]: (p.get("name", p["type"]), p.get("run_time_ns", 0), p.get("run_cnt", 0))
+            for p in json.loads(text or "[]")}
+
+
+def owned(pid):
+    """The ids of the BPF programs that a process holds: others may be tracing too."""
+    ids = set()
+    for entry in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
+        with contextlib.suppress(OSError):
+            ids.update(int(i) for i in re.findall(r"^prog_id:\s*(\d+)", entry.read_text(), re.M))
+    return ids
+
+
+def loaded(pid):
+    mine = owned(pid)
+    return {i: p for i, p in programs(run("bpftool", "--json", "prog", "show")).items() if i in mine}
+
+
+def spent(before, after, requests):
+    """ns per request in each program."""
+    each = {}
+    for i, (name, ns, _) in after.items():
+        each[name] = each.get(name, 0) + (ns - before.get(i, ("", 0, 0))[1]) / max(requests, 1)
+    return each
+
+
+def completed(stat):
+    """Requests of a line of /sys/block/*/stat: reads, writes, discards, flushes."""
+    fields = [int(f) for f in stat.split()]
+    return sum(fields[i] for i in (0, 4, 11, 15) if i < len(fields))
+
+
+def ticks(stat):
+    """CPU time of a line of /proc/PID/stat, in clock ticks."""
+    fields = stat.rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def fio(path, rw, seconds, *more, jobs=2):
+    out = run("fio", "--name=bench", f"--filename={path}", f"--rw={rw}", "--bs=4k", "--iodepth=32",
+              f"--numjobs={jobs}", "--group_reporting", "--ioengine=libaio", "--direct=1", "--norandommap",
+              "--time_based", f"--runtime={seconds}", "--output-format=json", *more)
+    return iops(out)
+
+
+def iops(text):
+    jobs = json.loads(text[text.index("{"):])["jobs"]
+    return sum(job[kind]["iops"] for job in jobs for kind in ("read", "write"))
+
+
+def raidtrace_lost(out, _):
+    return sum(json.loads(line)["lost"]["events"] for line in out.splitlines() if line.startswith("{"))
+
+
+def bpftrace_lost(out, err):
+    return sum(map(int, re.findall(r"Lost (\d+) events", out + err)))
+
+
+class Tool:
+    """What takes turns: a command that traces, or none."""
+
+    def __init__(self, name, command=None, bpf=0, lost=None, prepare=None):
+        """bpf: programs that run at every request, once it is ready."""
+        self.name, self.command, self.bpf, self.lost_in, self.prepare = name, command, bpf, lost, prepare
+        self.ns, self.iops, self.cpu, self.rss, self.detail = [], [], [], [], {}
+        self.lost, self.why = None, None
+
+    def ready(self, process, err, disk):
+        """Waits until it traces: one block is read until its programs have run."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            if not self.bpf:
+                time.sleep(1)
+            complaint = pathlib.Path(err.name).read_text().strip()
+            if process.poll() is not None or (complaint and not self.bpf):
+                raise Skipped(f"it said: {complaint.splitlines()[0] if complaint else process.returncode}")
+            if not self.bpf:
+                return
+            run("dd", f"if=/dev/{disk}", "of=/dev/null", "bs=4k", "count=1", "iflag=direct", "status=none")
+            if sum(1 for _, _, runs in loaded(process.pid).values() if runs) >= self.bpf:
+                return
+            time.sleep(0.1)
+        raise Skipped(f"it traced nothing within {PATIENCE} s")
+
+    def turn(self, disk, load):
+        """load: gives the IOPS that it made on the disk."""
+        if self.why:
+            return
+        if not self.command:
+            self.iops.append(load())
+            return
+        if self.prepare:
+            self.prepare()
+        with tempfile.TemporaryFile("w+") as out, tempfile.NamedTemporaryFile("w+") as err:
+            sink = out if self.bpf else subprocess.DEVNULL
+            process = subprocess.Popen(self.command, stdout=sink, stderr=err)
+            try:
+                self.ready(process, err, disk)
+                time.sleep(0.5)
+                self.measure(process, disk, load)
+            except Skipped as reason:
+                self.why = f"{self.name}: {reason}"
+            finally:
+                end(process)
+            out.seek(0)
+            if self.lost_in and not self.why:
+                said = pathlib.Path(err.name).read_text()
+                self.lost = (self.lost or 0) + self.lost_in(out.read(), said)
+
+    def measure(self, process, disk, load):
+        stat = pathlib.Path(f"/sys/block/{disk}/stat")
+        own = pathlib.Path(f"/proc/{process.pid}/stat")
+        before, requests, cpu = loaded(process.pid), completed(stat.read_text()), ticks(own.read_text())
+        began = time.monotonic()
+        self.iops.append(load())
+        wall = time.monotonic() - began
+        after, requests = loaded(process.pid), completed(stat.read_text()) - requests
+        self.cpu.append((ticks(own.read_text()) - cpu) / os.sysconf("SC_CLK_TCK") / wall)
+        status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+        self.rss.append(int(re.search(r"VmRSS:\s*(\d+)", status)[1]) / 1024)
+        if self.bpf:
+            self.add(spent(before, after, requests))
+
+    def add(self, each):
+        self.ns.append(sum(each.values()))
+        for name, ns in each.items():
+            self.detail.setdefault(name, []).append(ns)
+
+
+def end(process):
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(timeout=20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def state():
+    """What else the machine was doing, for the reader of the figures."""
+    load = pathlib.Path("/proc/loadavg").read_text().split()
+    return f"load average {load[0]} {load[1]} {load[2]}, {os.cpu_count()} CPUs, Linux {os.uname().release}"
+
+
+def verdict(checks):
+    """Prints (text, whether it holds) each; the exit status."""
+    for text, holds in checks:
+        print(f"{'ok  ' if holds else 'MISS'} {text}")
+    return 0 if all(holds for _, holds in checks) else 1
