@@ -14,7 +14,7 @@ array md124 64M 4 --level=10 --chunk=64
 modprobe dm_crypt
 mdadm --create /dev/md123 --run --quiet --level=0 --chunk=64 --raid-devices=2 /dev/md121 /dev/md122
 sectors=$(blockdev --getsz /dev/md124)
-dmsetup create secret --table "0 $sectors crypt aes-xts-plain64 $(printf %064d 1) 0 /dev/md124 0"
+dmsetup create secret --uuid CRYPT-PLAIN-secret --table "0 $sectors crypt aes-xts-plain64 $(printf %064d 1) 0 /dev/md124 0"
 dmsetup mknodes
 for device in md120 md123 mapper/secret; do
 	mkfs.ext4 -q "/dev/$device"

@@ -1,0 +1,104 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# raid.sh ROUNDS SECONDS LEVEL...
+#
+# In a guest: on an array of each level, turns of each tool under fio. Leaves
+# of each turn, in /out/LEVEL.RW.TOOL.ROUND, what the kernel and the tool said.
+# shellcheck source-path=SCRIPTDIR/../../tests/lab
+. ./lib.sh
+
+rounds=$1 seconds=$2
+shift 2
+disks=([0]=3 [1]=2 [10]=4 [5]=4 [6]=5)
+echo 1 >/proc/sys/kernel/bpf_stats_enabled
+
+programs() { bpftool --json prog show 2>/dev/null; }
+
+# running: how many BPF programs have run, of all there are: the tool's.
+running() { { programs | grep -o '"run_cnt":[1-9]' || true; } | wc -l; }
+
+# start TOOL DEVICE: until it traces; pid is 0 for no tracer, status 1 when it cannot.
+start() {
+	local tool=$1 device=$2
+	pid=0
+	case $tool in
+	none) return ;;
+	raidtrace) raidtrace top --json --no-overhead "$device" >"$out/out" 2>"$out/err" & ;;
+	record) raidtrace record -o /tmp/recording "$device" >"$out/out" 2>"$out/err" & ;;
+	bpftrace) bpftrace -e "$(<histogram.bt)" >"$out/out" 2>"$out/err" & ;;
+	blktrace)
+		blktrace -d "${device/$device/$traced}" -o - >/dev/null 2>"$out/err" &
+		pid=$!
+		sleep 2
+		[ ! -s "$out/err" ] && kill -0 "$pid"
+		return
+		;;
+	esac
+	pid=$!
+	for ((tenth = 0; tenth < 1200; tenth++)); do
+		if ! kill -0 "$pid" 2>/dev/null; then return 1; fi
+		dd if="$device" of=/dev/null bs=4k count=1 iflag=direct status=none
+		if [ "$(running)" -ge 2 ]; then return; fi
+		sleep 0.1
+	done
+	return 1
+}
+
+# sample WHEN
+sample() {
+	programs >"$out/programs.$1"
+	for member in "${inside[@]}"; do cat "/sys/block/$member/stat"; done >"$out/stat.$1"
+	if [ "$pid" != 0 ]; then cat "/proc/$pid/stat" >"$out/cpu.$1"; fi
+	cat /proc/uptime >"$out/uptime.$1"
+}
+
+stop() {
+	if [ "$pid" = 0 ]; then return; fi
+	if [ -e "/sys/kernel/debug/block/${traced##*/}/dropped" ]; then
+		cat "/sys/kernel/debug/block/${traced##*/}/dropped" >"$out/dropped"
+	fi
+	kill -INT "$pid" 2>/dev/null || true
+	wait "$pid" || true
+}
+
+work() {
+	fio --name=bench --filename="/dev/$name" --rw="$1" --bs=4k --iodepth=32 --ioengine=libaio --direct=1 \
+		--norandommap --randrepeat=1 --time_based --runtime="$seconds" --output-format=json --size=100% "${@:2}"
+}
+
+number=120
+for level; do
+	name=md$number
+	number=$((number + 1))
+	first=${#members[@]}
+	chunk=()
+	if [ "$level" != 1 ]; then chunk=(--chunk=64); fi
+	array "$name" 48M "${disks[$level]}" --level="$level" "${chunk[@]}"
+	inside=("${members[@]:first}")
+	traced=/dev/${inside[0]}
+	mkfs.ext4 -q -b 4096 "/dev/$name"
+	for ((round = 0; round < rounds; round++)); do
+		for tool in none raidtrace bpftrace blktrace; do
+			out=/out/turn
+			rm -rf "$out"
+			mkdir -p "$out"
+			if ! start "$tool" "/dev/$name"; then
+				stop
+				echo "raid$level: $tool could not start"
+				mv "$out" "/out/$level.none.$tool.$round.failed"
+				continue
+			fi
+			for rw in randwrite randread; do
+				sample before
+				work "$rw" >"$out/fio"
+				sample after
+				cp -r "$out" "/out/$level.$rw.$tool.$round"
+			done
+			stop
+			for rw in randwrite randread; do cp "$out"/{out,err,dropped} "/out/$level.$rw.$tool.$round/" 2>/dev/null || true; done
+		done
+		echo "raid$level: round $((round + 1)) of $rounds"
+	done
+	mdadm --stop --quiet "/dev/$name"
+done
