@@ -25,10 +25,9 @@ start() {
 	case $tool in
 	none) return ;;
 	raidtrace) raidtrace top --json --no-overhead "$device" >"$out/out" 2>"$out/err" & ;;
-	record) raidtrace record -o /tmp/recording "$device" >"$out/out" 2>"$out/err" & ;;
 	bpftrace) bpftrace -e "$(<histogram.bt)" >"$out/out" 2>"$out/err" & ;;
 	blktrace)
-		blktrace -d "${device/$device/$traced}" -o - >/dev/null 2>"$out/err" &
+		blktrace "${inside[@]/#/-d/dev/}" -o - >/dev/null 2>"$out/err" &
 		pid=$!
 		sleep 2
 		[ ! -s "$out/err" ] && kill -0 "$pid"
@@ -55,9 +54,7 @@ sample() {
 
 stop() {
 	if [ "$pid" = 0 ]; then return; fi
-	if [ -e "/sys/kernel/debug/block/${traced##*/}/dropped" ]; then
-		cat "/sys/kernel/debug/block/${traced##*/}/dropped" >"$out/dropped"
-	fi
+	cat /sys/kernel/debug/block/loop*/dropped >"$out/dropped" 2>/dev/null || true
 	kill -INT "$pid" 2>/dev/null || true
 	wait "$pid" || true
 }
@@ -76,17 +73,17 @@ for level; do
 	if [ "$level" != 1 ]; then chunk=(--chunk=64); fi
 	array "$name" 48M "${disks[$level]}" --level="$level" "${chunk[@]}"
 	inside=("${members[@]:first}")
-	traced=/dev/${inside[0]}
-	mkfs.ext4 -q -b 4096 "/dev/$name"
 	for ((round = 0; round < rounds; round++)); do
 		for tool in none raidtrace bpftrace blktrace; do
 			out=/out/turn
 			rm -rf "$out"
 			mkdir -p "$out"
+			# fio writes all over it
+			mkfs.ext4 -q -F -b 4096 -J size=4 "/dev/$name"
 			if ! start "$tool" "/dev/$name"; then
 				stop
 				echo "raid$level: $tool could not start"
-				mv "$out" "/out/$level.none.$tool.$round.failed"
+				mv "$out" "/out/$level.failed.$tool.$round"
 				continue
 			fi
 			for rw in randwrite randread; do
