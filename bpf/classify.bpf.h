@@ -184,7 +184,7 @@ static __always_inline __u64 rt_md_origin(const struct rt_member *m, __u64 secto
 /* rt_member_origin() where it is rare: a place on the caller's stack less. */
 __u64 rt_origin_at(__u32 member, __u64 sector, __u32 op);
 
-/* Of a sector of an array that is itself a member of another: that one tells. */
+/* Of a sector of an array; where it is itself a member of another, that one tells. */
 __u64 rt_upper_origin(__u32 array, __u64 sector, __u32 op);
 
 /* Of a sector of a member. */

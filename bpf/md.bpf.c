@@ -33,14 +33,9 @@ __noinline int rt_add_dirty(__u64 first, __u64 sector)
 	struct rt_stripe *s = scratch();
 	__u64 from, to, found, origin;
 	struct bio *bio = (struct bio *)first;
-	struct rt_array *array;
-	__u32 index, i;
+	__u32 i;
 
 	if (!s)
-		return 0;
-	index = s->array;
-	array = bpf_map_lookup_elem(&rt_arrays, &index);
-	if (!array)
 		return 0;
 	for (i = 0; i < RT_STRIPE_BIOS && bio; i++) {
 		from = BPF_CORE_READ(bio, bi_iter.bi_sector);
@@ -50,7 +45,7 @@ __noinline int rt_add_dirty(__u64 first, __u64 sector)
 		if (to > sector + RT_STRIPE_SECTORS)
 			to = sector + RT_STRIPE_SECTORS;
 		if (from < to) {
-			found = rt_array_origin(index, array, from, RT_OP_WRITE);
+			found = rt_upper_origin(s->array, from, RT_OP_WRITE);
 			origin = rt_answer_origin(found) & 31;
 			barrier_var(origin);
 			s->bytes[origin & 31] += (to - from) << 9;
@@ -70,18 +65,11 @@ __noinline int rt_note_wanted(__u64 first, __u64 sector)
 {
 	__u64 asked = BPF_CORE_READ((struct bio *)first, bi_iter.bi_sector);
 	struct rt_stripe *s = scratch();
-	struct rt_array *array;
-	__u32 index;
 
 	if (sector < asked)
 		sector = asked;
-
-	if (!s)
-		return 0;
-	index = s->array;
-	array = bpf_map_lookup_elem(&rt_arrays, &index);
-	if (array)
-		s->wanted = 1 + rt_answer_origin(rt_array_origin(index, array, sector, RT_OP_READ));
+	if (s)
+		s->wanted = 1 + rt_answer_origin(rt_upper_origin(s->array, sector, RT_OP_READ));
 	return 0;
 }
 
@@ -158,7 +146,7 @@ static __always_inline __u32 by_address(const struct r5dev *dev, __u32 index, __
 
 	if (!array || !(array->flags & RT_ARRAY_RESHAPING))
 		return RT_BY_ADDRESS;
-	return rt_answer_origin(rt_array_origin(index, array, BPF_CORE_READ(dev, sector), op));
+	return rt_answer_origin(rt_upper_origin(index, BPF_CORE_READ(dev, sector), op));
 }
 
 /*
@@ -234,7 +222,7 @@ static __always_inline __u32 judge_moving(struct bio *bio, __u32 op, __u32 index
 	if (!array || !bpf_core_type_exists(struct r10bio))
 		return RT_ORIGIN_UNKNOWN;
 	r10 = BPF_CORE_READ(bio, bi_private);
-	found = rt_array_origin(index, array, BPF_CORE_READ(r10, sector), op);
+	found = rt_upper_origin(index, BPF_CORE_READ(r10, sector), op);
 	/* not by its first origin alone: nothing would tell the others' bytes */
 	if (rt_answer_run(found) < BPF_CORE_READ(bio, bi_iter.bi_size) >> 9)
 		return RT_ORIGIN_UNKNOWN;
