@@ -180,7 +180,7 @@ impl Tables {
     fn caveats(&mut self, array: &Array) {
         if array.before_reshape.is_some() || array.reshape_position.is_some() {
             self.notes.push(format!(
-                "{}: a reshape is under way: the origin of what it has not reached yet may be wrong",
+                "{}: a reshape is under way: places are known only where md itself tells them",
                 array.name
             ));
         }
