@@ -20,7 +20,8 @@ use serde_json::Value;
 #[path = "lab/ledger.rs"]
 mod ledger;
 use ledger::{
-    ledger_adds_up, ledger_of_full_stripes, ledger_of_single_blocks, ledger_of_small_files,
+    ledger_adds_up, ledger_of_an_array_of_arrays, ledger_of_full_stripes, ledger_of_single_blocks,
+    ledger_of_small_files,
 };
 
 const HOME: &str = env!("CARGO_MANIFEST_DIR");
@@ -46,6 +47,7 @@ on_each_kernel! {
     raid5_agrees
     ledger_of_single_blocks
     ledger_of_full_stripes
+    ledger_of_an_array_of_arrays
     ledger_of_small_files
     ledger_adds_up
     a_broken_truth_differs

@@ -17,8 +17,13 @@ array md123 2G 7 --level=6 --chunk=64 --bitmap=none
 array md124 2G 2 --level=1 --bitmap=none
 array md125 2G 4 --level=10 --chunk=64 --bitmap=none
 array md126 2G 3 --level=0 --chunk=64
+# RAID 0 over a RAID 5 and a RAID 1.
+array md117 2G 3 --level=5 --chunk=64 --bitmap=none
+array md118 2G 2 --level=1 --bitmap=none
+mdadm --create /dev/md119 --run --quiet --level=0 --chunk=64 --raid-devices=2 /dev/md117 /dev/md118
+arrays=("${arrays[@]:0:7}" md119)
 # How many members hold data in one stripe.
-declare -A data=([md120]=3 [md121]=4 [md122]=3 [md123]=5 [md124]=1 [md125]=2 [md126]=3)
+declare -A data=([md120]=3 [md121]=4 [md122]=3 [md123]=5 [md124]=1 [md125]=2 [md126]=3 [md119]=2)
 
 for name in "${arrays[@]}"; do
 	filesystem "$name" -J size=8
