@@ -164,7 +164,7 @@ fn keys_and_sizes() {
     });
     terminal.keys(&["4"]);
     terminal.has("device");
-    terminal.keys(&["5"]);
+    terminal.keys(&["6"]);
     terminal.has("factor");
     // Round to the first.
     terminal.keys(&["Tab"]);
@@ -186,7 +186,7 @@ fn keys_and_sizes() {
 
     terminal.resize(20, 5);
     terminal.has("too small: 20x5");
-    for view in ["2", "3", "4", "5", "?", "?", "f", "Escape", "1"] {
+    for view in ["2", "3", "4", "5", "6", "?", "?", "f", "Escape", "1"] {
         terminal.keys(&[view]);
     }
     terminal.resize(2, 1);

@@ -1,4 +1,4 @@
-//! View 5: what IO of each origin cost below, a row an origin and operation. Over the window of the sentence, not the
+//! View 6: what IO of each origin cost below, a row an origin and operation. Over the window of the sentence, not the
 //! interval: what entered now is written later.
 
 use ratatui::text::{Line, Span};
