@@ -14,6 +14,7 @@
 #include "count.bpf.h"
 #include "compat.bpf.h"
 #include "md.bpf.h"
+#include "page.bpf.h"
 #include "walk.bpf.h"
 
 /*
@@ -219,7 +220,8 @@ int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_byte
 		found = rt_member_origin(member, sector, op);
 		origin = rt_answer_origin(found);
 		one &= rt_answer_run(found) >= nr_bytes >> 9;
-		if (one && asks_content(op, origin)) {
+		if (one && asks_content(op, origin) &&
+		    (error || origin == RT_ORIGIN_UNKNOWN || !rt_is_file_page(bio))) {
 			found = error ? rt_answer(RT_ORIGIN_UNKNOWN, nr_bytes >> 9) :
 				rt_read_origin(address, member, sector, nr_bytes, found);
 			origin = rt_answer_origin(found);

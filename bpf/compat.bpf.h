@@ -78,6 +78,14 @@ struct page___compound_info {
 	unsigned long compound_info;
 } __attribute__((preserve_access_index));
 
+/* Of the word whose lowest bit says that a page is not the first of its folio. */
+static __always_inline __u32 rt_page_head_offset(void)
+{
+	if (!bpf_core_field_exists(struct page___compound_info, compound_info))
+		return bpf_core_field_offset(struct page, compound_head);
+	return bpf_core_field_offset(struct page___compound_info, compound_info);
+}
+
 static __always_inline __u64 rt_page_head(__u64 page)
 {
 	__u64 info = 0, mask;

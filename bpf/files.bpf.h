@@ -6,11 +6,6 @@
 #ifndef RAIDTRACE_FILES_BPF_H
 #define RAIDTRACE_FILES_BPF_H
 
-enum {
-	RT_S_IFMT = 0170000,
-	RT_S_IFREG = 0100000,
-};
-
 static __always_inline bool rt_is_regular(__u64 inode)
 {
 	return (BPF_CORE_READ((struct inode *)inode, i_mode) & RT_S_IFMT) == RT_S_IFREG;
@@ -49,18 +44,20 @@ static __always_inline __u64 rt_page_inode(__u64 page)
 __u64 rt_derived_file(__u64 bio);
 
 /*
- * The regular file that a bio, which is at address number, reads or writes;
- * 0: none, or not told.
+ * The regular file that a bio reads or writes; 0: none, or not told. arg: where
+ * the tracepoint's arguments hold the bio.
  */
-static __always_inline __u64 rt_bio_file(struct bio *bio, __u64 number)
+static __always_inline __u64 rt_bio_file(struct bio *bio, unsigned long long *arg)
 {
-	__u64 end = (__u64)bio->bi_end_io, inode, page = 0;
+	__u64 end = (__u64)bio->bi_end_io, inode, page = 0, number = 0;
 
 	inode = rt_ending_inode(end, bio->bi_private);
 	if (inode)
 		return inode;
-	if (bio->bi_iter.bi_idx || end == rt_dm_end_io || end == rt_crypt_end)
+	if (bio->bi_iter.bi_idx || end == rt_dm_end_io || end == rt_crypt_end) {
+		bpf_probe_read_kernel(&number, sizeof(number), arg);
 		return rt_derived_file(number);
+	}
 	/* as a number: rt_page_head() calculates with it */
 	bpf_core_read(&page, sizeof(page), &bio->bi_io_vec->bv_page);
 	return rt_page_inode(page);

@@ -18,8 +18,6 @@ enum {
 	RT_EXT4_XATTR_MAGIC = 0xea020000,	/* fs/ext4/xattr.h */
 	RT_JBD2_MAGIC = 0x98393bc0,		/* JBD2_MAGIC_NUMBER, big endian on disk */
 	RT_EXT4_FT_MAX = 8,
-	RT_S_IFMT = 0170000,
-	RT_S_IFBLK = 0060000,
 	RT_WORDS = 8,				/* of a block that are read */
 	RT_DIRENTS = 4,				/* how many must make sense */
 	RT_BIO_VECS = 64,			/* segments of a bio that are searched */

@@ -14,6 +14,7 @@
 #include "compat.bpf.h"
 #include "learn.bpf.h"
 #include "md.bpf.h"
+#include "page.bpf.h"
 #include "tasks.bpf.h"
 #include "files.bpf.h"
 
@@ -197,11 +198,13 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 	origin = rt_answer_origin(found);
 	if (op <= RT_OP_WRITE && array->flags & RT_ARRAY_EXT &&
 	    (origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN)) {
-		/* as a number, see rt_bio_metadata() */
-		bpf_probe_read_kernel(&address, sizeof(address), arg);
-		inode = rt_bio_file(bio, address);
-		origin = learn_bio(address, inode, rt_learned_key(index, sector), array, found,
-				   op, size);
+		inode = rt_bio_file(bio, arg);
+		if (origin == RT_ORIGIN_UNKNOWN || (!inode && !rt_is_file_page(bio))) {
+			/* as a number, see rt_bio_metadata() */
+			bpf_probe_read_kernel(&address, sizeof(address), arg);
+			origin = learn_bio(address, inode, rt_learned_key(index, sector), array,
+					   found, op, size);
+		}
 		if (origin == RT_ORIGIN_FILE_DATA)
 			rt_count_file(inode, index, op, size);
 	}

@@ -44,6 +44,13 @@ enum {
 	BPF_F_MMAPABLE = 1024,
 };
 
+/* include/uapi/linux/stat.h */
+enum {
+	RT_S_IFMT = 0170000,
+	RT_S_IFREG = 0100000,
+	RT_S_IFBLK = 0060000,
+};
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct list_head {
