@@ -52,11 +52,10 @@ def read_events(directory, devs):
             yield dev, operation(event[3]), int(event[4]), int(event[5])
 
 
-def counts_as_request(op, sector, sectors, rwbs=""):
+def counts_as_request(op, sector, sectors):
     """Each request once. A write whose FUA is emulated completes again, with no
-    sectors but its old address; a write that only asks for a flush has none at all
-    (and is no metadata, as the superblock in a disk's first sector is)."""
-    return sectors > 0 or op == "flush" or sector == 0 and "M" not in rwbs
+    sectors but its old address; a write that only asks for a flush has none at all."""
+    return sectors > 0 or op == "flush" or sector == 0
 
 
 def read_stats(directory, member):
