@@ -68,8 +68,8 @@ fixed() {
 	dumpe2fs -h "$device" >"$to/header" 2>/dev/null
 	dumpe2fs -g "$device" >"$to/groups" 2>/dev/null
 	debugfs -R 'stat <8>' "$device" >"$to/inode.8" 2>/dev/null
-	device=$(readlink -f "$device")
-	cat "/sys/class/block/${device##*/}/dev" >"$to/dev"
+	# In /dev/mapper there are nodes here, and no links.
+	printf '%d:%d\n' "0x$(stat -L -c %t "$device")" "0x$(stat -L -c %T "$device")" >"$to/dev"
 	debugfs -R 'stat <7>' "$device" 2>/dev/null | head -c 4000 >"$to/inode.7" || true
 }
 
