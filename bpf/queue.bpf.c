@@ -173,10 +173,11 @@ static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key,
 
 /*
  * A bio that a filesystem, or whoever else, sent to an array. arg: where the
- * tracepoint's arguments hold it.
+ * tracepoint's arguments hold it. Not inline: its frame would be below that of
+ * rt_judge(), which goes deep.
  */
-static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __u32 index,
-				    __u64 sector)
+static __noinline int on_array(struct bio *bio, unsigned long long *arg, __u32 index,
+			       __u64 sector)
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
 	__u32 opf = bio->bi_opf, op = rt_op_of(opf), size = bio->bi_iter.bi_size, origin;
