@@ -73,40 +73,66 @@ __noinline int rt_note_wanted(__u64 first, __u64 sector)
 	return 0;
 }
 
+/* Where a field of struct r5dev is, from toread on. */
+#define BEHIND_TOREAD(field) \
+	(bpf_core_field_offset(struct r5dev, field) - bpf_core_field_offset(struct r5dev, toread))
+
+/* Each read is a call: one, where this kernel has them in that order. */
+static __always_inline void read_block(struct rt_block_io *b, __u64 dev)
+{
+	struct r5dev *d = (struct r5dev *)dev;
+
+	if (BEHIND_TOREAD(towrite) == offsetof(struct rt_block_io, towrite) &&
+	    BEHIND_TOREAD(written) == offsetof(struct rt_block_io, written) &&
+	    BEHIND_TOREAD(sector) == offsetof(struct rt_block_io, sector) &&
+	    BEHIND_TOREAD(flags) == offsetof(struct rt_block_io, flags)) {
+		bpf_probe_read_kernel(b, sizeof(*b),
+				      (void *)(dev + bpf_core_field_offset(struct r5dev, toread)));
+		return;
+	}
+	b->toread = (__u64)BPF_CORE_READ(d, toread);
+	b->towrite = (__u64)BPF_CORE_READ(d, towrite);
+	b->written = (__u64)BPF_CORE_READ(d, written);
+	b->sector = BPF_CORE_READ(d, sector);
+	b->flags = BPF_CORE_READ(d, flags);
+}
+
 /* One block of a stripe: what is to be written to it, and whether it has to be rebuilt. */
 __noinline int rt_survey_block(__u64 dev, __u32 op)
 {
 	struct rt_stripe *s = scratch();
-	struct r5dev *d = (struct r5dev *)dev;
 	__u64 bio;
 
 	if (!bpf_core_type_exists(struct r5dev) || !s)
 		return 0;
-	bio = op == RT_OP_READ ? (__u64)BPF_CORE_READ(d, towrite) : (__u64)BPF_CORE_READ(d, written);
+	read_block(&s->block, dev);
+	bio = op == RT_OP_READ ? s->block.towrite : s->block.written;
 	if (bio)
-		rt_add_dirty(bio, BPF_CORE_READ(d, sector));
-	if (op != RT_OP_READ || s->wanted)
-		return 0;
-	bio = (__u64)BPF_CORE_READ(d, toread);
-	if (bio && !(BPF_CORE_READ(d, flags) &
-		     1UL << bpf_core_enum_value(enum r5dev_flags, R5_Insync)))
-		rt_note_wanted(bio, BPF_CORE_READ(d, sector));
+		rt_add_dirty(bio, s->block.sector);
+	if (op == RT_OP_READ && !s->wanted && s->block.toread &&
+	    !(s->block.flags & 1UL << bpf_core_enum_value(enum r5dev_flags, R5_Insync)))
+		rt_note_wanted(s->block.toread, s->block.sector);
 	return 0;
 }
 
 /*
- * All blocks of a stripe. ops_run_io() submits its bios one after the other,
- * downwards: what was found for the one before holds for this one.
+ * ops_run_io() submits a stripe's bios one after the other, downwards: what was
+ * found for the one before holds for this one.
  */
+static __always_inline bool surveyed(struct rt_stripe *s, __u64 sh, __u64 bio, __u32 op, __u32 array)
+{
+	if (s->sh != sh || s->op != op || bio >= s->bio || s->array != array)
+		return false;
+	s->bio = bio;
+	return true;
+}
+
+/* All blocks of a stripe. */
 static __always_inline void survey(struct rt_stripe *s, __u64 sh, __u64 bio, __u32 op, __u32 array)
 {
 	__u64 dev = sh + bpf_core_field_offset(struct stripe_head, dev);
 	__u32 disks, i;
 
-	if (s->sh == sh && s->op == op && bio < s->bio && s->array == array) {
-		s->bio = bio;
-		return;
-	}
 	__builtin_memset(s, 0, sizeof(*s));
 	s->sh = sh;
 	s->bio = bio;
@@ -125,7 +151,7 @@ static __always_inline void charge_stripe(const struct rt_stripe *s, __u32 parit
 	__u32 base = s->array << RT_COST_SHIFT, origins = s->origins, origin, key;
 	struct rt_cost *cost;
 
-	for (origin = 0; origin < RT_ORIGIN_NR; origin++) {
+	for (origin = 0; origin < RT_ORIGIN_NR && origins >> origin; origin++) {
 		if (!(origins >> origin & 1))
 			continue;
 		key = base + origin;
@@ -164,84 +190,89 @@ __u32 rt_unjudged(__u32 op, __u32 index)
 	return op == RT_OP_READ ? RT_ORIGIN_RMW_READ : RT_BY_ADDRESS;
 }
 
-/* A bio of the stripe cache, by what its stripe is about to do. */
-static __always_inline __u32 judge_stripe(__u64 bio, __u32 op, __u32 array)
+/* A stripe that follows in a batch has no state of its own. */
+static __always_inline __u64 stripe_state(struct stripe_head *sh)
+{
+	struct stripe_head *head = BPF_CORE_READ(sh, batch_head);
+
+	return head ? BPF_CORE_READ(head, state) : BPF_CORE_READ(sh, state);
+}
+
+/*
+ * A bio of the stripe cache, by what its stripe is about to do. The cheapest
+ * questions first: a block that users read or write is most of it.
+ */
+static __always_inline __u32 judge_stripe(__u64 bio, __u64 private, __u32 size, __u32 op,
+					  __u32 array)
 {
 	struct rt_stripe *s = scratch();
-	struct stripe_head *sh, *head;
-	__u64 state, block, first, size, dev;
+	struct stripe_head *sh = (struct stripe_head *)private;
+	__u64 block, first, step;
 	struct r5dev *d;
-	__s16 p, q;
 
 	if (!bpf_core_type_exists(struct stripe_head))
 		return rt_unjudged(op, array);
 	if (!s)
 		return RT_ORIGIN_UNKNOWN;
-	sh = BPF_CORE_READ((struct bio *)bio, bi_private);
-	first = (__u64)sh + bpf_core_field_offset(struct stripe_head, dev);
-	size = bpf_core_type_size(struct r5dev);
-	block = (bio - first) / size;
-	dev = first + block * size;
-	d = (struct r5dev *)dev;
-	p = BPF_CORE_READ(sh, pd_idx);
-	q = BPF_CORE_READ(sh, qd_idx);
-	/* a stripe that follows in a batch has no state of its own */
-	head = BPF_CORE_READ(sh, batch_head);
-	state = head ? BPF_CORE_READ(head, state) : BPF_CORE_READ(sh, state);
+	first = private + bpf_core_field_offset(struct stripe_head, dev);
+	step = bpf_core_type_size(struct r5dev);
+	block = (bio - first) / step;
+	d = (struct r5dev *)(first + block * step);
 
 	if (op == RT_OP_READ) {
 		if (BPF_CORE_READ(d, toread))
 			return by_address(d, array, op);
-		if (state & (rt_stripe_syncing | rt_stripe_expand_source))
-			return RT_ORIGIN_RESYNC;
-		survey(s, (__u64)sh, bio, op, array);
+		if (!surveyed(s, private, bio, op, array)) {
+			if (stripe_state(sh) & (rt_stripe_syncing | rt_stripe_expand_source))
+				return RT_ORIGIN_RESYNC;
+			survey(s, private, bio, op, array);
+		}
 		if (s->wanted)
 			return s->wanted - 1;
-		charge_stripe(s, 0, BPF_CORE_READ((struct bio *)bio, bi_iter.bi_size));
+		charge_stripe(s, 0, size);
 		return RT_ORIGIN_RMW_READ;
 	}
-	if (block != (__u64)p && block != (__u64)q) {
-		if (!BPF_CORE_READ(d, written) && state & (rt_stripe_syncing | rt_stripe_expanding))
+	if (BPF_CORE_READ(d, written))
+		return by_address(d, array, op);
+	if (block != (__u64)(__s64)BPF_CORE_READ(sh, pd_idx) &&
+	    block != (__u64)(__s64)BPF_CORE_READ(sh, qd_idx)) {
+		if (stripe_state(sh) & (rt_stripe_syncing | rt_stripe_expanding))
 			return RT_ORIGIN_RESYNC;
 		return by_address(d, array, op);
 	}
-	survey(s, (__u64)sh, bio, op, array);
-	if (!s->total && state & (rt_stripe_syncing | rt_stripe_expanding))
+	if (!surveyed(s, private, bio, op, array))
+		survey(s, private, bio, op, array);
+	if (!s->total && stripe_state(sh) & (rt_stripe_syncing | rt_stripe_expanding))
 		return RT_ORIGIN_RESYNC;
-	charge_stripe(s, 1, BPF_CORE_READ((struct bio *)bio, bi_iter.bi_size));
+	charge_stripe(s, 1, size);
 	return RT_ORIGIN_PARITY;
 }
 
 /* RAID 10 that is being reshaped: the bio stands for a part of what was asked of the array. */
-static __always_inline __u32 judge_moving(struct bio *bio, __u32 op, __u32 index)
+static __always_inline __u32 judge_moving(__u64 private, __u32 size, __u32 op, __u32 index)
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
-	struct r10bio *r10;
 	__u64 found;
 
 	if (!array || !bpf_core_type_exists(struct r10bio))
 		return RT_ORIGIN_UNKNOWN;
-	r10 = BPF_CORE_READ(bio, bi_private);
-	found = rt_upper_origin(index, BPF_CORE_READ(r10, sector), op);
+	found = rt_upper_origin(index, BPF_CORE_READ((struct r10bio *)private, sector), op);
 	/* not by its first origin alone: nothing would tell the others' bytes */
-	if (rt_answer_run(found) < BPF_CORE_READ(bio, bi_iter.bi_size) >> 9)
+	if (rt_answer_run(found) < size >> 9)
 		return RT_ORIGIN_UNKNOWN;
 	return rt_answer_origin(found);
 }
 
-int rt_judge(__u64 bio, __u32 op, __u32 array, __u32 flags)
+int rt_judge(__u64 bio, __u64 private, __u32 size, __u32 op, __u32 where)
 {
-	__u64 end_io = (__u64)BPF_CORE_READ((struct bio *)bio, bi_end_io), verdict;
+	__u32 array = where & 0xffff, i, at = 0;
 	struct rt_verdicts *kept;
-	__u32 i, at = 0;
+	__u64 verdict;
 
-	if (flags & RT_PART_STRIPES && rt_is_stripe_bio(end_io))
-		verdict = judge_stripe(bio, op, array);
-	else if (flags & RT_PART_RESHAPE &&
-		 (end_io == rt_raid10_end_read || end_io == rt_raid10_end_write))
-		verdict = judge_moving((struct bio *)bio, op, array);
+	if (where & RT_JUDGE_MOVING)
+		verdict = judge_moving(private, size, op, array);
 	else
-		return 0;
+		verdict = judge_stripe(bio, private, size, op, array);
 	kept = rt_verdicts_of(bio);
 	if (!kept)
 		return 0;

@@ -44,11 +44,21 @@ static __always_inline bool rt_is_sync_bio(__u64 end_io)
 	return false;
 }
 
+/* Of RAID 10 that is being reshaped. */
+enum { RT_JUDGE_MOVING = 1 << 16 };
+
+static __always_inline bool rt_is_moving_bio(__u64 end_io)
+{
+	return end_io == rt_raid10_end_read || end_io == rt_raid10_end_write;
+}
+
 /*
- * A bio on a member as it is submitted: judged, and the verdict kept for its
- * completion. Bios come as numbers, see rt_bio_metadata().
+ * A bio on a member as it is submitted, which has to be a stripe's or, with
+ * RT_JUDGE_MOVING in where, a RAID 10's: judged, and the verdict kept for its
+ * completion. Bios come as numbers, see rt_bio_metadata(). private: bi_private;
+ * where: the array.
  */
-int rt_judge(__u64 bio, __u32 op, __u32 array, __u32 flags);
+int rt_judge(__u64 bio, __u64 private, __u32 size, __u32 op, __u32 where);
 
 /* A bio of the stripe cache that could not be judged. */
 __u32 rt_unjudged(__u32 op, __u32 array);

@@ -217,11 +217,29 @@ static __noinline int on_array(struct bio *bio, unsigned long long *arg, __u32 i
 	return 0;
 }
 
+/* A bio on a member, if it is one that has to be judged. */
+static __always_inline void judge(struct bio *bio, unsigned long long *arg,
+				  const struct rt_part *part)
+{
+	__u64 end = (__u64)bio->bi_end_io, address = 0;
+	__u32 where = part->array;
+
+	if (!(part->flags & RT_PART_STRIPES && rt_is_stripe_bio(end))) {
+		if (!(part->flags & RT_PART_RESHAPE && rt_is_moving_bio(end)))
+			return;
+		where |= RT_JUDGE_MOVING;
+	}
+	/* as a number, see rt_bio_metadata() */
+	bpf_probe_read_kernel(&address, sizeof(address), arg);
+	rt_judge(address, (__u64)bio->bi_private, bio->bi_iter.bi_size, rt_op_of(bio->bi_opf),
+		 where);
+}
+
 static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg)
 {
 	struct rt_dev_entry *e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
 	/* On a partition of the device the sector is already the device's. */
-	__u64 sector = bio->bi_iter.bi_sector, address = 0;
+	__u64 sector = bio->bi_iter.bi_sector;
 	struct rt_part *part;
 	struct rt_dev *d;
 	__u32 index;
@@ -236,10 +254,8 @@ static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg
 			return 0;
 		if (!(e->flags & RT_DEV_ABOVE)) {
 			part = rt_part_at(d, sector);
-			if (!part || !part->flags)
-				return 0;
-			bpf_probe_read_kernel(&address, sizeof(address), arg);
-			rt_judge(address, rt_op_of(bio->bi_opf), part->array, part->flags);
+			if (part)
+				judge(bio, arg, part);
 			return 0;
 		}
 		index = d->fs_array - 1;
