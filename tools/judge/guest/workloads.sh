@@ -262,25 +262,37 @@ add() { mdadm --quiet "/dev/$1" --add "${spare[$1]}"; }
 instead() { mdadm --quiet "/dev/$1" --replace "${second[$1]}" --with "${spare[$1]}"; }
 replace() { on_the_way; }
 
+# A reshape can be made to wait before it begins or by stopping it, but mdadm has a say where it begins.
 before_reshape() {
 	each add
-	speed 1000
+	speed 2000
 	each grow
-	# mdadm lets it go on by itself once it is past its critical section.
-	for ((tenth = 0; tenth < 300; tenth++)); do
-		if [ "$(<"/sys/block/${arrays[0]}/md/sync_max")" = max ]; then break; fi
-		sleep 0.1
-	done
-	wait_at 12288
-	speed 200000
-	each waits
+	each underway
 }
 grow() {
 	local disks
 	disks=$(<"/sys/block/$1/md/raid_disks")
 	mdadm --quiet --grow "/dev/$1" --raid-devices=$((${disks%% *} + 1)) --backup-file="/run/backup-$1" || die "mdadm --grow: $?"
 }
-reshape() { on_the_way; }
+underway() { # MD
+	local tenth done_so_far=0
+	for ((tenth = 0; tenth < 300; tenth++)); do
+		read -r done_so_far _ <"/sys/block/$1/md/sync_completed"
+		if [ "$done_so_far" != none ] && [ "$done_so_far" -ge 8192 ]; then break; fi
+		sleep 0.1
+	done
+	echo frozen >"/sys/block/$1/md/sync_action"
+}
+go_on() { echo reshape >"/sys/block/$1/md/sync_action"; }
+reshape() {
+	speed 4000
+	wait_at 40960
+	each go_on
+	mix
+	sleep 1
+	speed 200000
+	each waits
+}
 
 # All of that within the run: one fails and goes, another comes and is made whole.
 turnover() {
