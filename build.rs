@@ -14,7 +14,8 @@ fn main() -> Result<()> {
     native(&out);
     programs(
         &[
-            "core", "classify", "learn", "md", "walk", "block", "bios", "queue", "files", "ext4",
+            "core", "classify", "learn", "md", "walk", "block", "judge", "bios", "queue", "files",
+            "ext4",
         ],
         &out,
     )

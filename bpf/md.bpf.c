@@ -119,16 +119,18 @@ __noinline int rt_survey_block(__u64 dev, __u32 op)
  * ops_run_io() submits a stripe's bios one after the other, downwards: what was
  * found for the one before holds for this one.
  */
-static __always_inline bool surveyed(struct rt_stripe *s, __u64 sh, __u64 bio, __u32 op, __u32 array)
+static __always_inline bool surveyed(struct rt_stripe *s, __u64 sh, __u64 bio, __u32 op,
+				     __u32 array, __u64 state)
 {
-	if (s->sh != sh || s->op != op || bio >= s->bio || s->array != array)
+	if (s->sh != sh || s->op != op || bio >= s->bio || s->array != array || s->state != state)
 		return false;
 	s->bio = bio;
 	return true;
 }
 
 /* All blocks of a stripe. */
-static __always_inline void survey(struct rt_stripe *s, __u64 sh, __u64 bio, __u32 op, __u32 array)
+static __always_inline void survey(struct rt_stripe *s, __u64 sh, __u64 bio, __u32 op,
+				   __u32 array, __u64 state)
 {
 	__u64 dev = sh + bpf_core_field_offset(struct stripe_head, dev);
 	__u32 disks, i;
@@ -138,6 +140,7 @@ static __always_inline void survey(struct rt_stripe *s, __u64 sh, __u64 bio, __u
 	s->bio = bio;
 	s->op = op;
 	s->array = array;
+	s->state = state;
 	disks = BPF_CORE_READ((struct stripe_head *)sh, disks);
 	for (i = 0; i < RT_STRIPE_DISKS && i < disks; i++) {
 		rt_survey_block(dev, op);
@@ -207,7 +210,7 @@ static __always_inline __u32 judge_stripe(__u64 bio, __u64 private, __u32 size, 
 {
 	struct rt_stripe *s = scratch();
 	struct stripe_head *sh = (struct stripe_head *)private;
-	__u64 block, first, step;
+	__u64 block, first, step, state;
 	struct r5dev *d;
 
 	if (!bpf_core_type_exists(struct stripe_head))
@@ -222,11 +225,11 @@ static __always_inline __u32 judge_stripe(__u64 bio, __u64 private, __u32 size, 
 	if (op == RT_OP_READ) {
 		if (BPF_CORE_READ(d, toread))
 			return by_address(d, array, op);
-		if (!surveyed(s, private, bio, op, array)) {
-			if (stripe_state(sh) & (rt_stripe_syncing | rt_stripe_expand_source))
-				return RT_ORIGIN_RESYNC;
-			survey(s, private, bio, op, array);
-		}
+		state = stripe_state(sh);
+		if (state & (rt_stripe_syncing | rt_stripe_expand_source))
+			return RT_ORIGIN_RESYNC;
+		if (!surveyed(s, private, bio, op, array, state))
+			survey(s, private, bio, op, array, state);
 		if (s->wanted)
 			return s->wanted - 1;
 		charge_stripe(s, 0, size);
@@ -240,9 +243,10 @@ static __always_inline __u32 judge_stripe(__u64 bio, __u64 private, __u32 size, 
 			return RT_ORIGIN_RESYNC;
 		return by_address(d, array, op);
 	}
-	if (!surveyed(s, private, bio, op, array))
-		survey(s, private, bio, op, array);
-	if (!s->total && stripe_state(sh) & (rt_stripe_syncing | rt_stripe_expanding))
+	state = stripe_state(sh);
+	if (!surveyed(s, private, bio, op, array, state))
+		survey(s, private, bio, op, array, state);
+	if (!s->total && state & (rt_stripe_syncing | rt_stripe_expanding))
 		return RT_ORIGIN_RESYNC;
 	charge_stripe(s, 1, size);
 	return RT_ORIGIN_PARITY;

@@ -13,7 +13,6 @@
 #include "count.bpf.h"
 #include "compat.bpf.h"
 #include "learn.bpf.h"
-#include "md.bpf.h"
 #include "page.bpf.h"
 #include "tasks.bpf.h"
 #include "files.bpf.h"
@@ -173,8 +172,7 @@ static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key,
 
 /*
  * A bio that a filesystem, or whoever else, sent to an array. arg: where the
- * tracepoint's arguments hold it. Not inline: its frame would be below that of
- * rt_judge(), which goes deep.
+ * tracepoint's arguments hold it.
  */
 static __noinline int on_array(struct bio *bio, unsigned long long *arg, __u32 index,
 			       __u64 sector)
@@ -217,51 +215,24 @@ static __noinline int on_array(struct bio *bio, unsigned long long *arg, __u32 i
 	return 0;
 }
 
-/* A bio on a member, if it is one that has to be judged. */
-static __always_inline void judge(struct bio *bio, unsigned long long *arg,
-				  const struct rt_part *part)
-{
-	__u64 end = (__u64)bio->bi_end_io, address = 0;
-	__u32 where = part->array;
-
-	if (!(part->flags & RT_PART_STRIPES && rt_is_stripe_bio(end))) {
-		if (!(part->flags & RT_PART_RESHAPE && rt_is_moving_bio(end)))
-			return;
-		where |= RT_JUDGE_MOVING;
-	}
-	/* as a number, see rt_bio_metadata() */
-	bpf_probe_read_kernel(&address, sizeof(address), arg);
-	rt_judge(address, (__u64)bio->bi_private, bio->bi_iter.bi_size, rt_op_of(bio->bi_opf),
-		 where);
-}
-
 static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg)
 {
 	struct rt_dev_entry *e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
 	/* On a partition of the device the sector is already the device's. */
 	__u64 sector = bio->bi_iter.bi_sector;
-	struct rt_part *part;
 	struct rt_dev *d;
 	__u32 index;
 
-	if (!e || !(e->array || e->flags & (RT_DEV_JUDGED | RT_DEV_ABOVE)))
+	if (!e)
 		return 0;
-	index = e->array - 1;
-	if (e->flags & (RT_DEV_JUDGED | RT_DEV_ABOVE | RT_DEV_INNER)) {
+	if (e->flags & RT_DEV_ABOVE) {
 		index = e->index;
 		d = bpf_map_lookup_elem(&rt_devs, &index);
-		if (!d)
-			return 0;
-		if (!(e->flags & RT_DEV_ABOVE)) {
-			part = rt_part_at(d, sector);
-			if (part)
-				judge(bio, arg, part);
-			return 0;
-		}
-		index = d->fs_array - 1;
-		sector += d->fs_start;
+		return d ? on_array(bio, arg, d->fs_array - 1, sector + d->fs_start) : 0;
 	}
-	return on_array(bio, arg, index, sector);
+	if (!e->array || e->flags & RT_DEV_INNER)
+		return 0;
+	return on_array(bio, arg, e->array - 1, sector);
 }
 
 /* commit e8a676d61c07 ("block: simplify and extend the block_bio_merge tracepoint class") */

@@ -173,6 +173,7 @@ struct rt_block_io {
 /* The stripe that this CPU looked at last. Kernel side only. */
 struct rt_stripe {
 	__u64 sh;
+	__u64 state;
 	__u64 bio;		/* the last of its bios */
 	__u32 op;
 	__u32 array;

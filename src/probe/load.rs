@@ -233,7 +233,7 @@ fn load(plan: &Plan, facts: &Facts, tables: &Tables, rows: u32) -> Result<Raidtr
     rodata.rt_rows_max = rows;
     rodata.rt_vmemmap_base = facts.vmemmap_base;
     rodata.rt_page_offset_base = facts.page_offset_base;
-    rodata.rt_verdict_mask = if tables.judged { VERDICTS - 1 } else { 0 };
+    rodata.rt_verdict_mask = if tables.need.judged { VERDICTS - 1 } else { 0 };
     rodata.rt_raid5_end_read = facts.md.raid5_end_read;
     rodata.rt_raid5_end_write = facts.md.raid5_end_write;
     rodata.rt_raid10_end_read = facts.md.raid10_end_read;
@@ -257,7 +257,11 @@ fn load(plan: &Plan, facts: &Facts, tables: &Tables, rows: u32) -> Result<Raidtr
     resize(&mut open.maps.rt_index, tables.boundary_index.len())?;
     resize(
         &mut open.maps.rt_verdicts,
-        if tables.judged { VERDICTS as usize } else { 1 },
+        if tables.need.judged {
+            VERDICTS as usize
+        } else {
+            1
+        },
     )?;
     resize(&mut open.maps.rt_inflights, tables.slots as usize)?;
     resize(&mut open.maps.rt_rows, rows as usize)?;

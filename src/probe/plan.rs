@@ -18,6 +18,8 @@ pub struct Choice {
 pub struct Need {
     /// One is a RAID 4, 5 or 6.
     pub stripes: bool,
+    /// Some member's bios have to be looked at as md submits them.
+    pub judged: bool,
     /// One is a RAID 1 or 10.
     pub mirrors: bool,
     /// One is a member of another, or below dm-crypt.
@@ -51,6 +53,15 @@ const QUEUE: Choice = Choice {
 const QUEUE_Q: Choice = Choice {
     program: "rt_bio_queue_q",
     ..QUEUE
+};
+const JUDGE: Choice = Choice {
+    program: "rt_bio_judge",
+    required: false,
+    gives: "reason why RAID 4/5/6 reads and writes (rmw_read, resync)",
+};
+const JUDGE_Q: Choice = Choice {
+    program: "rt_bio_judge_q",
+    ..JUDGE
 };
 const FREE: Choice = Choice {
     program: "rt_free_blocks",
@@ -98,8 +109,14 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
     }
     plan.programs.extend([ISSUE, COMPLETE]);
     match facts.bio_queue {
-        Some(1) => plan.programs.push(QUEUE),
-        Some(2) => plan.programs.push(QUEUE_Q),
+        Some(1) => {
+            plan.programs.push(QUEUE);
+            plan.programs.extend(need.judged.then_some(JUDGE));
+        }
+        Some(2) => {
+            plan.programs.push(QUEUE_Q);
+            plan.programs.extend(need.judged.then_some(JUDGE_Q));
+        }
         other => plan.notes.push(format!(
             "no {}: the tracepoint block_bio_queue has {} here",
             QUEUE.gives,
@@ -216,6 +233,7 @@ mod tests {
     };
     const PLAIN: Need = Need {
         stripes: false,
+        judged: false,
         mirrors: false,
         bio_based: false,
     };
@@ -241,6 +259,18 @@ mod tests {
             ]
         );
         assert!(plan(&MODERN, PLAIN).unwrap().notes.is_empty());
+    }
+
+    #[test]
+    fn stripes_ask_for_a_program_more() {
+        let need = Need {
+            stripes: true,
+            judged: true,
+            ..PLAIN
+        };
+        let plan = plan(&MODERN, need).unwrap();
+        assert!(plan.programs.iter().any(|c| c.program == "rt_bio_judge"));
+        assert!(plan.notes.is_empty(), "{:?}", plan.notes);
     }
 
     #[test]

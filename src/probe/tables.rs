@@ -56,8 +56,6 @@ pub struct Tables {
     pub(crate) boundaries: Vec<u64>,
     /// Where in `boundaries` to begin looking, array by array.
     pub(crate) boundary_index: Vec<u32>,
-    /// Some member's bios have to be judged as they are submitted.
-    pub(crate) judged: bool,
     /// What has to be traced beyond requests on disks.
     pub need: Need,
     /// In-flight slots of all disks.
@@ -105,7 +103,6 @@ impl Tables {
                 pad: 0,
             })
             .collect();
-        tables.judged = devs.values().any(|(_, d)| d.flags & DEV_JUDGED != 0);
         let part = |flag| {
             devs.values()
                 .flat_map(|(_, d)| &d.parts)
@@ -113,6 +110,7 @@ impl Tables {
         };
         tables.need = Need {
             stripes: part(PART_STRIPES),
+            judged: devs.values().any(|(_, d)| d.flags & DEV_JUDGED != 0),
             mirrors: part(PART_MIRROR),
             bio_based: devs
                 .values()
@@ -143,12 +141,11 @@ impl Tables {
             members,
             boundaries,
             boundary_index,
-            judged,
             need,
             slots,
         } = self;
         let maps = (devs, mult, index, arrays, members, boundaries);
-        let _ = write!(digest, "{maps:?}{boundary_index:?}{judged}{need:?}{slots}");
+        let _ = write!(digest, "{maps:?}{boundary_index:?}{need:?}{slots}");
         digest.0.finish()
     }
 

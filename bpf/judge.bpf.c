@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Bios that md submits to members, where only the moment tells why. A program
+ * of its own, attached where there is such an array: a task that submits to an
+ * array may be preempted by md's thread in the middle of the program that looks
+ * at that (7.2 calls tracepoints with preemption on), and the kernel runs no
+ * program twice on a CPU.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+#include "maps.bpf.h"
+#include "classify.bpf.h"
+#include "count.bpf.h"
+#include "compat.bpf.h"
+#include "md.bpf.h"
+
+/* arg: where the tracepoint's arguments hold the bio */
+static __always_inline int on_member(struct bio *bio, unsigned long long *arg)
+{
+	struct rt_dev_entry *e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
+	__u64 end, address = 0;
+	struct rt_part *part;
+	__u32 index, where;
+	struct rt_dev *d;
+
+	if (!e || !(e->flags & RT_DEV_JUDGED))
+		return 0;
+	index = e->index;
+	d = bpf_map_lookup_elem(&rt_devs, &index);
+	if (!d)
+		return 0;
+	/* On a partition of the disk the sector is already the disk's. */
+	part = rt_part_at(d, bio->bi_iter.bi_sector);
+	if (!part)
+		return 0;
+	where = part->array;
+	end = (__u64)bio->bi_end_io;
+	if (!(part->flags & RT_PART_STRIPES && rt_is_stripe_bio(end))) {
+		if (!(part->flags & RT_PART_RESHAPE && rt_is_moving_bio(end)))
+			return 0;
+		where |= RT_JUDGE_MOVING;
+	}
+	/* as a number, see rt_bio_metadata() */
+	bpf_probe_read_kernel(&address, sizeof(address), arg);
+	rt_judge(address, (__u64)bio->bi_private, bio->bi_iter.bi_size, rt_op_of(bio->bi_opf),
+		 where);
+	return 0;
+}
+
+SEC("?tp_btf/block_bio_queue")
+int BPF_PROG(rt_bio_judge, struct bio *bio)
+{
+	return on_member(bio, &ctx[0]);
+}
+
+/* Before commit e8a676d61c07, as rt_bio_queue_q. */
+SEC("?tp_btf/block_bio_queue")
+int BPF_PROG(rt_bio_judge_q, struct request_queue *q, struct bio *bio)
+{
+	return on_member(bio, &ctx[1]);
+}
