@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Devices that take bios and make no requests, as their bios complete: an
- * array that is a member of another, and dm-crypt, whose plain text has just
- * been decrypted. Attached only where there is one.
+ * array that is a member of another; dm-crypt, whose plain text has just been
+ * decrypted; a RAID 4/5/6 without one of its members, whose blocks have just
+ * been rebuilt. Attached only where there is one.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -19,7 +20,7 @@
 /* Blocks of a bio that are read ahead and looked at. */
 enum { RT_ABOVE_BLOCKS = 64 };
 
-/* A block that was read through dm-crypt: 0 when there is no use in going on. */
+/* A block that was read, as the filesystem has it: 0 when there is no use in going on. */
 __noinline __u32 rt_above_block(__u64 bio, __u32 index, __u64 sector, __u64 offset, __u32 left)
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
@@ -47,15 +48,16 @@ __noinline __u32 rt_above_block(__u64 bio, __u32 index, __u64 sector, __u64 offs
 	return block;
 }
 
-static __always_inline void on_above(struct bio *bio, __u64 address, struct rt_dev *d)
+/* start: where the device lies on the array. */
+static __always_inline void on_above(struct bio *bio, __u64 address, __u32 index, __u64 start)
 {
-	__u64 sector = bio->bi_iter.bi_sector + d->fs_start, offset = 0;
+	__u64 sector = bio->bi_iter.bi_sector + start, offset = 0;
 	__u32 size = bio->bi_iter.bi_size, block, i;
 
 	if (rt_op_of(bio->bi_opf) != RT_OP_READ || bio->bi_status)
 		return;
 	for (i = 0; i < RT_ABOVE_BLOCKS && offset < size; i++) {
-		block = rt_above_block(address, d->fs_array - 1, sector, offset, size - offset);
+		block = rt_above_block(address, index, sector, offset, size - offset);
 		if (!block)
 			break;
 		offset += block;
@@ -74,7 +76,9 @@ static __always_inline void on_inner(struct bio *bio, __u64 address, struct rt_d
 		return;
 	if (size) {
 		origin = rt_walk(address, part->member, part->start,
-				 op | part->flags << RT_WALK_FLAGS, size);
+				 op | (part->flags | RT_WALK_INNER |
+				       (bio->bi_status ? RT_WALK_FAILED : 0)) << RT_WALK_FLAGS,
+				 size);
 	} else if (bio->bi_opf & RT_REQ_PREFLUSH) {
 		op = RT_OP_FLUSH;
 		origin = rt_member_flush_origin(part->member);
@@ -96,7 +100,7 @@ int BPF_PROG(rt_bio_complete, struct request_queue *q, struct bio *bio)
 	struct rt_dev *d;
 	__u32 index;
 
-	if (!e || !(e->flags & (RT_DEV_ABOVE | RT_DEV_INNER)))
+	if (!e || !(e->flags & (RT_DEV_ABOVE | RT_DEV_INNER | RT_DEV_REBUILDS)))
 		return 0;
 	index = e->index;
 	d = bpf_map_lookup_elem(&rt_devs, &index);
@@ -104,9 +108,11 @@ int BPF_PROG(rt_bio_complete, struct request_queue *q, struct bio *bio)
 		return 0;
 	/* as a number, see rt_bio_metadata() */
 	bpf_probe_read_kernel(&address, sizeof(address), &ctx[1]);
-	if (e->flags & RT_DEV_ABOVE)
-		on_above(bio, address, d);
-	else
+	if (e->flags & RT_DEV_INNER)
 		on_inner(bio, address, d);
+	else if (e->flags & RT_DEV_ABOVE)
+		on_above(bio, address, d->fs_array - 1, d->fs_start);
+	else
+		on_above(bio, address, e->array - 1, 0);
 	return 0;
 }

@@ -44,8 +44,7 @@ static __always_inline int on_member(struct bio *bio, unsigned long long *arg)
 	}
 	/* as a number, see rt_bio_metadata() */
 	bpf_probe_read_kernel(&address, sizeof(address), arg);
-	rt_judge(address, (__u64)bio->bi_private, bio->bi_iter.bi_size, rt_op_of(bio->bi_opf),
-		 where);
+	rt_judge(address, bio->bi_iter.bi_size, rt_op_of(bio->bi_opf), where);
 	return 0;
 }
 

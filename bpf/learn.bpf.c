@@ -208,7 +208,7 @@ static __always_inline bool find_page(struct bio *bio, __u32 offset, struct bio_
 
 /* The page and buffer head behind a block of a bio. */
 static __always_inline void rt_bio_buffer(struct bio *bio, __u32 offset, __u32 size,
-					  struct rt_buffer *out)
+					  __u32 content, struct rt_buffer *out)
 {
 	struct buffer_head *bh = (struct buffer_head *)BPF_CORE_READ(bio, bi_private);
 	struct address_space *mapping;
@@ -218,6 +218,12 @@ static __always_inline void rt_bio_buffer(struct bio *bio, __u32 offset, __u32 s
 
 	if (!find_page(bio, offset, &bv))
 		return;
+	if (content == RT_CONTENT_SURE) {
+		address = page_address((__u64)bv.bv_page);
+		out->metadata = true;
+		out->data = address ? (const char *)(address + bv.bv_offset) : NULL;
+		return;
+	}
 	head = rt_page_head((__u64)bv.bv_page);
 	mapping = BPF_CORE_READ((struct page *)head, mapping);
 	if ((__u64)mapping & 3)	/* anonymous, movable */
@@ -243,17 +249,17 @@ static __always_inline void rt_bio_buffer(struct bio *bio, __u32 offset, __u32 s
 		out->data = (const char *)(address + bv.bv_offset);
 }
 
-__u64 rt_bio_metadata(__u64 bio, __u64 extent, __u64 blocks, __u32 has_content)
+__u64 rt_bio_metadata(__u64 bio, __u64 extent, __u64 blocks, __u32 content)
 {
 	struct rt_buffer buffer = {};
 	__u32 size = extent;
 
-	rt_bio_buffer((struct bio *)bio, extent >> 32, size, &buffer);
+	rt_bio_buffer((struct bio *)bio, extent >> 32, size, content, &buffer);
 	if (!buffer.metadata)
 		return RT_NOT_METADATA;
 	if (buffer.journal)
 		return RT_ORIGIN_JOURNAL;
-	if (!has_content || !buffer.data)
+	if (!content || !buffer.data)
 		return RT_ORIGIN_UNKNOWN;
 	return rt_sniff_content(buffer.data, size, blocks);
 }

@@ -7,17 +7,25 @@ enum {
 	RT_ZEROES = 254,	/* content that proves nothing */
 };
 
+/* rt_bio_metadata()'s last argument. */
+enum {
+	RT_CONTENT_LATER = 0,
+	RT_CONTENT = 1,
+	/* and metadata for sure, on whatever page: a stripe's, of a block that was asked for */
+	RT_CONTENT_SURE = 2,
+};
+
 /*
  * What a bio for blocks without a fixed place carries, by the page behind the
  * byte at `offset` of it: RT_NOT_METADATA when that is not the block device's,
  * else the origin that the content proves, RT_ZEROES, or RT_ORIGIN_UNKNOWN. It
- * is looked at only when has_content says that it is there: a write, or a read
+ * is looked at only when content says that it is there: a write, or a read
  * that has completed. blocks: of the filesystem, to tell a block number.
  *
  * extent is offset << 32 | size, of one block. The bio comes as a number:
  * global functions take no typed pointers on the oldest kernels we support.
  */
-__u64 rt_bio_metadata(__u64 bio, __u64 extent, __u64 blocks, __u32 has_content);
+__u64 rt_bio_metadata(__u64 bio, __u64 extent, __u64 blocks, __u32 content);
 
 /*
  * A value of rt_learned: the origin in the low 8 bits. RT_ORIGIN_UNKNOWN: a

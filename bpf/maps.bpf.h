@@ -196,7 +196,7 @@ extern struct rt_stripes_map rt_stripes SEC(".maps");
 /* Scratch of rt_walk_step(): too much for its stack and its arguments. */
 struct rt_walks_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, 2);	/* requests, bios */
 	__type(key, __u32);
 	__type(value, struct rt_walk);
 };

@@ -267,8 +267,9 @@ static __always_inline __u32 judge_moving(__u64 private, __u32 size, __u32 op, _
 	return rt_answer_origin(found);
 }
 
-int rt_judge(__u64 bio, __u64 private, __u32 size, __u32 op, __u32 where)
+int rt_judge(__u64 bio, __u32 size, __u32 op, __u32 where)
 {
+	__u64 private = (__u64)BPF_CORE_READ((struct bio *)bio, bi_private);
 	__u32 array = where & 0xffff, i, at = 0;
 	struct rt_verdicts *kept;
 	__u64 verdict;

@@ -55,10 +55,9 @@ static __always_inline bool rt_is_moving_bio(__u64 end_io)
 /*
  * A bio on a member as it is submitted, which has to be a stripe's or, with
  * RT_JUDGE_MOVING in where, a RAID 10's: judged, and the verdict kept for its
- * completion. Bios come as numbers, see rt_bio_metadata(). private: bi_private;
- * where: the array.
+ * completion. Bios come as numbers, see rt_bio_metadata(). where: the array.
  */
-int rt_judge(__u64 bio, __u64 private, __u32 size, __u32 op, __u32 where);
+int rt_judge(__u64 bio, __u32 size, __u32 op, __u32 where);
 
 /* A bio of the stripe cache that could not be judged. */
 __u32 rt_unjudged(__u32 op, __u32 array);

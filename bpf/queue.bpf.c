@@ -170,6 +170,25 @@ static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key,
 	return found;
 }
 
+/* Blocks of one write that are forgotten at most; ext4 writes no more at once. */
+enum { RT_FORGET_MAX = 1024 };
+
+/*
+ * A file's data take the place of what was learned there. ext4_free_blocks()
+ * says so before, but not of a filesystem in several pieces, and not of more
+ * blocks than RT_FREE_MAX.
+ */
+__noinline int rt_forget(__u64 key, __u32 block, __u32 size)
+{
+	__u32 i;
+
+	for (i = 0; i < RT_FORGET_MAX && i < size / block; i++) {
+		bpf_map_delete_elem(&rt_learned, &key);
+		key += block >> 9;
+	}
+	return 0;
+}
+
 /*
  * A bio that a filesystem, or whoever else, sent to an array. arg: where the
  * tracepoint's arguments hold it.
@@ -178,7 +197,7 @@ static __noinline int on_array(struct bio *bio, unsigned long long *arg, __u32 i
 			       __u64 sector)
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
-	__u32 opf = bio->bi_opf, op = rt_op_of(opf), size = bio->bi_iter.bi_size, origin;
+	__u32 opf = bio->bi_opf, op = rt_op_of(opf), size = bio->bi_iter.bi_size, origin, block;
 	__u64 found, inode, address = 0;
 
 	if (!array)
@@ -195,6 +214,8 @@ static __noinline int on_array(struct bio *bio, unsigned long long *arg, __u32 i
 	}
 	found = rt_array_origin(index, array, sector, op);
 	origin = rt_answer_origin(found);
+	/* 512: not a block without a fixed place */
+	block = rt_answer_block(found) << 9;
 	if (op <= RT_OP_WRITE && array->flags & RT_ARRAY_EXT &&
 	    (origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN)) {
 		inode = rt_bio_file(bio, arg);
@@ -204,8 +225,16 @@ static __noinline int on_array(struct bio *bio, unsigned long long *arg, __u32 i
 			origin = learn_bio(address, inode, rt_learned_key(index, sector), array,
 					   found, op, size);
 		}
-		if (origin == RT_ORIGIN_FILE_DATA)
+		if (origin == RT_ORIGIN_FILE_DATA) {
 			rt_count_file(inode, index, op, size);
+			/* else there is nothing learned nearby */
+			if (op == RT_OP_WRITE && rt_answer_run(found) << 9 < size)
+				rt_forget(rt_learned_key(index, sector), block, size);
+		}
+	} else if (op == RT_OP_WRITE && block > 512 && (inode = rt_bio_file(bio, arg))) {
+		origin = RT_ORIGIN_FILE_DATA;
+		rt_count_file(inode, index, op, size);
+		rt_forget(rt_learned_key(index, sector), block, size);
 	}
 	if (origin == RT_LATER)
 		return 0;

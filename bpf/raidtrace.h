@@ -67,6 +67,8 @@ enum rt_dev_flags {
 	RT_DEV_JUDGED = 4,
 	/* an array that is a member itself: its bios are that member's */
 	RT_DEV_INNER = 8,
+	/* an array whose blocks may have to be rebuilt: they are looked at as its bios complete */
+	RT_DEV_REBUILDS = 16,
 };
 
 /* A block device that we watch: a disk below, an array above, or both. */
@@ -153,7 +155,10 @@ struct rt_walk {
 	__u32 pad;
 };
 
-enum rt_walk_flags { RT_WALK_FAILED = 1 << 8 };	/* the data has not come */
+enum rt_walk_flags {
+	RT_WALK_FAILED = 1 << 8,	/* the data has not come */
+	RT_WALK_INNER = 1 << 9,		/* a bio of an array, not a request of a disk */
+};
 
 /* Why md submitted bios that are under way; 0: free. See md.bpf.h. */
 struct rt_verdicts {

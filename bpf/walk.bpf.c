@@ -53,7 +53,9 @@ __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u64 
 	one = size < block ? size : block;
 	found = rt_bio_metadata(bio, (extent >> 32) << 32 | one,
 				array->geometry.array_sectors / rt_answer_block(answer),
-				!(array->flags & RT_ARRAY_CRYPT));
+				array->flags & RT_ARRAY_CRYPT ? RT_CONTENT_LATER :
+				rt_answer_origin(answer) == RT_ORIGIN_UNKNOWN ? RT_CONTENT_SURE :
+				RT_CONTENT);
 	if (found == RT_NOT_METADATA && rt_answer_origin(answer) != RT_ORIGIN_UNKNOWN)
 		return whole;
 	/*
@@ -110,10 +112,10 @@ static __always_inline bool next_bio(struct rt_walk *w)
  * Returns 1 when there is none. A function of its own, on a structure in
  * memory, so that the verifier proves one step and not every walk.
  */
-__noinline int rt_walk_step(void)
+__noinline int rt_walk_step(__u32 which)
 {
-	__u32 zero = 0, origin;
-	struct rt_walk *w = bpf_map_lookup_elem(&rt_walks, &zero);
+	struct rt_walk *w = bpf_map_lookup_elem(&rt_walks, &which);
+	__u32 origin;
 	__u64 found, bytes, run;
 
 	if (!w || (!w->size && !next_bio(w)))
@@ -156,8 +158,10 @@ __noinline int rt_walk_step(void)
 
 __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes)
 {
-	__u32 zero = 0, op = how & ((1 << RT_WALK_FLAGS) - 1), i;
-	struct rt_walk *w = bpf_map_lookup_elem(&rt_walks, &zero);
+	__u32 op = how & ((1 << RT_WALK_FLAGS) - 1), i;
+	/* a request may complete in the middle of a bio's program */
+	__u32 which = how >> RT_WALK_FLAGS & RT_WALK_INNER ? 1 : 0;
+	struct rt_walk *w = bpf_map_lookup_elem(&rt_walks, &which);
 	struct rt_member *m = bpf_map_lookup_elem(&rt_members, &member);
 
 	if (!w || !m || w->busy) {
@@ -176,7 +180,7 @@ __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes)
 	w->flags = how >> RT_WALK_FLAGS;
 	w->left = bytes;
 	for (i = 0; i < RT_PIECES; i++) {
-		if (rt_walk_step())
+		if (rt_walk_step(which))
 			break;
 	}
 	if (w->bytes)

@@ -217,11 +217,15 @@ impl Blocks {
         found
     }
 
-    /// What is between a device and its bases, for people, from the top.
-    pub fn describe(&self, dev: Dev) -> Vec<String> {
+    /// What is between a device and its bases, for people, from the top. `encrypts`: whether a block's own table does.
+    pub fn describe(&self, dev: Dev, encrypts: impl Fn(&Block) -> bool) -> Vec<String> {
         self.beneath(dev)
             .into_iter()
-            .filter_map(Block::describe)
+            .filter_map(|b| match &b.kind {
+                // By what it does, not by what the tool that made it called it.
+                Kind::Dm { name, .. } if encrypts(b) => Some(format!("dm-crypt {name}")),
+                _ => b.describe(),
+            })
             .collect()
     }
 }

@@ -20,6 +20,8 @@ pub struct Target {
     pub sectors: u64,
     /// What it does with them.
     pub map: Map,
+    /// What is in them is encrypted on the way (dm-crypt).
+    pub encrypts: bool,
 }
 
 /// What a target does with its sectors.
@@ -73,6 +75,7 @@ impl Target {
             start,
             sectors,
             map: map.unwrap_or_else(|| Map::Opaque(kind.to_string())),
+            encrypts: kind == "crypt",
         }
     }
 }

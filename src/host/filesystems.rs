@@ -119,7 +119,7 @@ pub(super) fn on(
                 dev: m.dev,
                 segments,
                 mounts: m.mounts.clone(),
-                stack: blocks.describe(m.dev),
+                stack: blocks.describe(m.dev, |b| projector.encrypts(b)),
                 note,
             })
         })
@@ -149,7 +149,7 @@ pub(super) fn unmounted(
                 name: b.name.clone(),
                 dev: b.dev,
                 segments,
-                stack: blocks.describe(b.dev),
+                stack: blocks.describe(b.dev, |b| projector.encrypts(b)),
                 ..Filesystem::default()
             })
         })

@@ -49,6 +49,14 @@ impl<'a> Projector<'a> {
         Ok(pieces)
     }
 
+    /// Whether device mapper encrypts what goes through this very device. A volume that cannot be asked is taken by its name.
+    pub fn encrypts(&self, block: &Block) -> bool {
+        matches!(block.kind, Kind::Dm { .. })
+            && self
+                .table(block)
+                .is_ok_and(|t| t.iter().any(|t| t.encrypts))
+    }
+
     /// `run` is for `array_sector` on `dev`; its `fs_sector` is that of the device asked about.
     fn walk(
         &self,

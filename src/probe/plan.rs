@@ -72,7 +72,7 @@ const FREE: Choice = Choice {
 const BIO_COMPLETE: Choice = Choice {
     program: "rt_bio_complete",
     required: false,
-    gives: "IO of arrays that are members of others, and directory, extent_tree and xattr blocks read through dm-crypt",
+    gives: "IO of arrays that are members of others, and directory, extent_tree and xattr blocks that are read through dm-crypt or rebuilt",
 };
 
 /// Decides. `Err` is one line: what is missing, why, and what to do.

@@ -32,6 +32,7 @@ const DEV_START_TIME: u32 = 1;
 const DEV_ABOVE: u32 = 2;
 const DEV_JUDGED: u32 = 4;
 const DEV_INNER: u32 = 8;
+const DEV_REBUILDS: u32 = 16;
 /// `enum rt_part_flags`.
 const PART_STRIPES: u16 = 1;
 const PART_MIRROR: u16 = 2;
@@ -71,7 +72,11 @@ impl Tables {
         let mut devs = Watched::new();
         for (number, array) in survey.topology.arrays.iter().enumerate() {
             let number = number as u32;
-            devs.entry(array.dev.kernel()).or_default().0 = number as u16 + 1;
+            let own = devs.entry(array.dev.kernel()).or_default();
+            own.0 = number as u16 + 1;
+            if is_parity(array) && !array.missing_slots().is_empty() {
+                own.1.flags |= DEV_REBUILDS;
+            }
             let geometry = geometry(array);
             if let Err(why) = &geometry {
                 tables.notes.push(format!(
@@ -114,7 +119,7 @@ impl Tables {
             mirrors: part(PART_MIRROR),
             bio_based: devs
                 .values()
-                .any(|(_, d)| d.flags & (DEV_ABOVE | DEV_INNER) != 0),
+                .any(|(_, d)| d.flags & (DEV_ABOVE | DEV_INNER | DEV_REBUILDS) != 0),
         };
         tables.devs = devs.into_values().map(|(_, dev)| dev).collect();
         tables.hash(&entries)?;
@@ -414,6 +419,11 @@ impl Tables {
             entries.len()
         ))
     }
+}
+
+/// RAID 4, 5 or 6.
+fn is_parity(array: &Array) -> bool {
+    matches!(array.level.as_str(), "raid4" | "raid5" | "raid6")
 }
 
 /// Whether what it writes is encrypted before it reaches the array.
