@@ -16,9 +16,8 @@ some 2 GiB of memory.
 
 import contextlib
 import os
-import subprocess
 
-from .measure import Tool, binary, bpf_statistics, fio, loops, memory, prepare, raidtrace_lost, run, state, verdict
+from .measure import Tool, binary, bpf_statistics, ext4, fio, loops, memory, prepare, raidtrace_lost, run, state, verdict
 
 GIB, TIB = 1 << 30, 1 << 40
 SIZES = {"1 GiB": GIB, "1 TiB": TIB, "16 TiB": 16 * TIB, "100 TiB": 100 * TIB}
@@ -35,13 +34,7 @@ def filesystems(scratch):
     """The devices of SIZES, with an ext4 each that is mounted on DEVICE's image + ".mnt"."""
     images = [(scratch / f"fs{n}", size) for n, size in enumerate(SIZES.values())]
     with loops(images) as devices, contextlib.ExitStack() as mounted:
-        for (image, _), device in zip(images, devices):
-            run("mke2fs", "-q", "-F", "-t", "ext4", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard", device)
-            where = f"{image}.mnt"
-            os.mkdir(where)
-            run("mount", "-o", "noatime,noinit_itable", device, where)
-            mounted.callback(subprocess.run, ["umount", where], check=False)
-        yield devices, [f"{image}.mnt" for image, _ in images]
+        yield devices, [mounted.enter_context(ext4(device, f"{image}.mnt")) for (image, _), device in zip(images, devices)]
 
 
 def by_size(scratch, arguments, groups):

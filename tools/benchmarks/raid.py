@@ -2,7 +2,7 @@
 """raidtrace beside no tracer, bpftrace and blktrace, on md arrays.
 
 In a virtual machine (tools/vm), on RAID 0, 1, 10, 5 and 6 of loop disks with an ext4 each:
-random 4 KiB reads and writes all over the array at queue depth 32, in turns, best turn.
+random 4 KiB direct reads and writes of a file at queue depth 32, in turns, best turn.
 
 The processor is emulated: nanoseconds and IOPS mean nothing by themselves, only ratios
 within the run do, and those only roughly: emulation makes some instructions dearer than
@@ -11,22 +11,20 @@ members completed; raidtrace's look at each bio of the array and of RAID 4/5/6's
 cache is in it. Targets: half of bpftrace's on RAID 0, 1 and 10, at most its whole on 5 and 6.
 """
 
-import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 from statistics import median
 
-from .measure import BPFTRACE, ROOT, binary, bpftrace_lost, completed, iops, programs, raidtrace_lost, spent
+from .measure import BPFTRACE, PROGRAMS, ROOT, binary, bpftrace_lost, completed, iops, programs, raidtrace_lost, spent
 from .measure import state, ticks, verdict
-
-import shutil
 
 LEVELS = ("0", "1", "10", "5", "6")
 TARGET = {"0": 0.5, "1": 0.5, "10": 0.5, "5": 1.0, "6": 1.0}
-TOOLS = ("none", "raidtrace", "bpftrace", "blktrace")
-LOST = {"raidtrace": raidtrace_lost, "bpftrace": bpftrace_lost}
+TOOLS = ("none", "raidtrace", "bpftrace", "blktrace", "beside")
+LOST = {"raidtrace": raidtrace_lost, "beside": raidtrace_lost, "bpftrace": bpftrace_lost}
 
 
 class Turn:
@@ -42,6 +40,8 @@ class Turn:
         self.iops = iops(text("fio"))
         before, after = (programs(text(f"programs.{when}")) for when in ("before", "after"))
         self.detail = spent(before, after, self.requests)
+        if self.tool in ("raidtrace", "beside") and not set(PROGRAMS) <= {n.removesuffix("_q") for n in self.detail}:
+            sys.exit(f"bench: {path.name}: raidtrace loaded only {' '.join(self.detail)}")
         self.ns = sum(self.detail.values())
         cpu = [text(f"cpu.{when}") for when in ("before", "after")]
         wall = [float(text(f"uptime.{when}").split()[0]) for when in ("before", "after")]
@@ -64,6 +64,8 @@ def guest(arguments, out):
     command = [ROOT / "tools/vm", "--memory", "4096", "--timeout", "7200", "--out", out]
     for file in files:
         command += ["--file", file]
+    if arguments.beside:
+        command += ["--file", f"{arguments.beside}:/lab/beside/raidtrace"]
     command += [arguments.kernel, here / "raid.sh", str(arguments.rounds), str(arguments.seconds)]
     if subprocess.run([*command, *(arguments.level or LEVELS)], stdout=sys.stderr).returncode:
         sys.exit("bench: the guest did not do its turns")
@@ -110,7 +112,7 @@ def report(turns, failed, levels):
                 mine = [t for t in turns if (t.level, t.rw, t.tool) == (level, rw, tool)]
                 if mine:
                     rows[tool] = best(mine)
-                elif rw == "randwrite":
+                elif rw == "randwrite" and (tool != "beside" or (level, tool) in failed):
                     print(f"skipped RAID {level}: {tool}: {failed.get((level, tool), 'no turn')}")
             name = f"RAID {level} {rw}"
             for tool, row in rows.items():
@@ -119,7 +121,7 @@ def report(turns, failed, levels):
                 ns = f"{row['ns']:.0f}" if row["ns"] else "-"
                 each = " ".join(f"{n} {v:.0f}" for n, v in row["detail"].items() if v >= 0.5)
                 print(f"{name:18}{tool:12}{ns:>11}{f'{ratio:.2f}' if ratio else '-':>12}{row['iops']:8.0f}"
-                      f"{relative:9.2f}{row['cpu']:>9}{row['lost']:>6}  {each if tool == 'raidtrace' else ''}")
+                      f"{relative:9.2f}{row['cpu']:>9}{row['lost']:>6}  {each if tool in ('raidtrace', 'beside') else ''}")
                 if tool == "raidtrace" and ratio:
                     target = TARGET[level]
                     checks.append((f"{name}: {ratio:.2f} of bpftrace's (target {target:.2f})", ratio <= target))

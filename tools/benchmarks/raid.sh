@@ -24,7 +24,8 @@ start() {
 	pid=0
 	case $tool in
 	none) return ;;
-	raidtrace) raidtrace top --json --no-overhead "$device" >"$out/out" 2>"$out/err" & ;;
+	raidtrace) /lab/raidtrace top --json --no-overhead "$device" >"$out/out" 2>"$out/err" & ;;
+	beside) /lab/beside/raidtrace top --json --no-overhead "$device" >"$out/out" 2>"$out/err" & ;;
 	bpftrace) bpftrace -e "$(<histogram.bt)" >"$out/out" 2>"$out/err" & ;;
 	blktrace)
 		blktrace "${inside[@]/#/-d/dev/}" -o - >/dev/null 2>"$out/err" &
@@ -60,10 +61,12 @@ stop() {
 }
 
 work() {
-	fio --name=bench --filename="/dev/$name" --rw="$1" --bs=4k --iodepth=32 --ioengine=libaio --direct=1 \
-		--norandommap --randrepeat=1 --time_based --runtime="$seconds" --output-format=json --size=100% "${@:2}"
+	fio --name=bench --filename="/mnt/$name/file" --size=32M --rw="$1" --bs=4k --iodepth=32 --ioengine=libaio \
+		--direct=1 --norandommap --randrepeat=1 --time_based --runtime="$seconds" --output-format=json
 }
 
+tools=(none raidtrace bpftrace blktrace)
+if [ -e /lab/beside ]; then tools+=(beside); fi
 number=120
 for level; do
 	name=md$number
@@ -73,13 +76,13 @@ for level; do
 	if [ "$level" != 1 ]; then chunk=(--chunk=64); fi
 	array "$name" 48M "${disks[$level]}" --level="$level" "${chunk[@]}"
 	inside=("${members[@]:first}")
+	filesystem "$name" -J size=4
+	dd if=/dev/zero of="/mnt/$name/file" bs=1M count=32 conv=fsync status=none
 	for ((round = 0; round < rounds; round++)); do
-		for tool in none raidtrace bpftrace blktrace; do
+		for tool in "${tools[@]}"; do
 			out=/out/turn
 			rm -rf "$out"
 			mkdir -p "$out"
-			# fio writes all over it
-			mkfs.ext4 -q -F -b 4096 -J size=4 "/dev/$name"
 			if ! start "$tool" "/dev/$name"; then
 				stop
 				echo "raid$level: $tool could not start"
@@ -97,5 +100,6 @@ for level; do
 		done
 		echo "raid$level: round $((round + 1)) of $rounds"
 	done
+	umount "/mnt/$name"
 	mdadm --stop --quiet "/dev/$name"
 done
