@@ -296,9 +296,12 @@ def compare(ours, theirs):
         right[discard] += agree
         moved[discard] += sum(mine.values()) + left
         if not discard:
-            fixed = [(mine.get(o, 0), other.get(o, 0)) for o in FIXED]
+            fixed = [(mine.get(o, 0), other.get(o, 0)) for o in FIXED if o != "other_metadata"]
             if left:  # what is not judged may be any of them
                 fixed = [(m, min(m, o)) for m, o in fixed]
+            # raidtrace has that name for dynamic blocks too, which is no mistake about a fixed place.
+            here, there = mine.get("other_metadata", 0), other.get("other_metadata", 0)
+            fixed.append((here, min(here, there)))
             fixed_right += sum(map(min, fixed))
             fixed_all += sum(map(max, fixed))
             unknown += other.get("unknown", 0)
