@@ -226,6 +226,8 @@ waits() { # MD
 		done_so_far=$(<"/sys/block/$1/md/sync_completed")
 		done_so_far=${done_so_far%% *}
 		if [ "$done_so_far" != none ] && [ "$done_so_far" -ge "$(<"/sys/block/$1/md/sync_max")" ]; then return; fi
+		# A reshape does not always wait.
+		if [ "$(<"/sys/block/$1/md/sync_action")" = idle ]; then return; fi
 		sleep 0.1
 	done
 	die "$1: at $done_so_far after 90 s"
