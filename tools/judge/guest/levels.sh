@@ -91,7 +91,7 @@ level() {
 	create --level="${level#raid}" --raid-devices=$((${#devices[@]} + ${#missing[@]})) $clean $component \
 		"${options[@]}" "${devices[@]}" "${missing[@]}"
 	if [ "$workload" = resync ]; then echo frozen >"/sys/block/$md/md/sync_action"; fi
-	second[$md]=${devices[1]}
+	second[$md]=${devices[1]:-}
 	based "$name" "/dev/$md"
 	case $workload in recovery | replace | reshape | turnover)
 		disks 1 "$size"
