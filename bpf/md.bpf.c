@@ -116,13 +116,20 @@ __noinline int rt_survey_block(__u64 dev, __u32 op)
 }
 
 /*
- * ops_run_io() submits a stripe's bios one after the other, downwards: what was
- * found for the one before holds for this one.
+ * ops_run_io() submits a stripe's bios one after the other, downwards (those of
+ * a batch in turn): what was found for the one before holds for this one.
+ * Should it be an earlier call's, shares of the cost are a little off; where
+ * more depends on it, in an array that is not whole, each bio is looked at.
  */
 static __always_inline bool surveyed(struct rt_stripe *s, __u64 sh, __u64 bio, __u32 op,
 				     __u32 array, __u64 state)
 {
+	struct rt_array *a;
+
 	if (s->sh != sh || s->op != op || bio >= s->bio || s->array != array || s->state != state)
+		return false;
+	a = bpf_map_lookup_elem(&rt_arrays, &array);
+	if (!a || !(a->flags & RT_ARRAY_QUIET))
 		return false;
 	s->bio = bio;
 	return true;
@@ -248,7 +255,8 @@ static __always_inline __u32 judge_stripe(__u64 bio, __u64 private, __u32 size, 
 		survey(s, private, bio, op, array, state);
 	if (!s->total && state & (rt_stripe_syncing | rt_stripe_expanding))
 		return RT_ORIGIN_RESYNC;
-	charge_stripe(s, 1, size);
+	if (op == RT_OP_WRITE)
+		charge_stripe(s, 1, size);
 	return RT_ORIGIN_PARITY;
 }
 

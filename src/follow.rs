@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::io;
 use std::time::Duration;
 
 use crate::ext4::Identity;
@@ -97,7 +98,10 @@ impl Follow {
                 let Some(was) = self.then.filesystems.get(&fs.dev) else {
                     continue; // has appeared, which `differences` says
                 };
-                let now = identity(fs);
+                let now = match identity(sys, fs) {
+                    Ok(now) => now,
+                    Err(_) => continue, // nothing was learned of it
+                };
                 if now == *was {
                     self.unsettled.remove(&fs.dev);
                     continue;
@@ -156,7 +160,8 @@ impl Seen {
                 self.written.insert(array.dev, written);
             }
             for fs in placed(array) {
-                self.filesystems.insert(fs.dev, identity(fs));
+                let found = identity(sys, fs).unwrap_or_default();
+                self.filesystems.insert(fs.dev, found);
             }
         }
     }
@@ -168,11 +173,15 @@ fn placed(array: &Array) -> impl Iterator<Item = &Filesystem> {
     all.filter(|fs| !fs.segments.is_empty())
 }
 
-/// `None` too where it cannot be read: then the survey cannot either. Opened for this moment only, because md does not
-/// stop an array that somebody has open.
-fn identity(fs: &Filesystem) -> Option<Identity> {
-    let file = File::open(device_path(&fs.name)).ok()?;
-    Identity::read(&file).ok().flatten()
+/// `None`: no ext filesystem. Opened for this moment only, because md does not stop an array that somebody has open.
+///
+/// # Errors
+/// It cannot be read now; that of a suspended device-mapper volume would wait until it is resumed.
+fn identity(sys: &Sys, fs: &Filesystem) -> io::Result<Option<Identity>> {
+    if sys.is_suspended(&fs.name) {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    Identity::read(&File::open(device_path(&fs.name))?)
 }
 
 fn written(sys: &Sys, array: &Array) -> Option<u64> {

@@ -32,6 +32,11 @@ impl Sys {
         }
     }
 
+    /// Whether device mapper holds back all IO of a volume (`dmsetup suspend`, a snapshot being made): who reads it waits.
+    pub fn is_suspended(&self, name: &str) -> bool {
+        attribute(self.path(format!("/sys/block/{name}/dm/suspended"))).as_deref() == Some("1")
+    }
+
     /// An absolute path, below the root.
     pub(super) fn path(&self, absolute: impl AsRef<Path>) -> PathBuf {
         let p = absolute.as_ref();
