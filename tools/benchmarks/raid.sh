@@ -18,14 +18,27 @@ programs() { bpftool --json prog show 2>/dev/null; }
 # running: how many BPF programs have run, of all there are: the tool's.
 running() { { programs | grep -o '"run_cnt":[1-9]' || true; } | wc -l; }
 
+# companion: bpftrace, to measure beside raidtrace under one and the same load.
+companion() {
+	bpftrace -e "$(<histogram.bt)" >/dev/null 2>&1 &
+	other=$!
+}
+
 # start TOOL DEVICE: until it traces; pid is 0 for no tracer, status 1 when it cannot.
 start() {
 	local tool=$1 device=$2
-	pid=0
+	pid=0 other=0
 	case $tool in
 	none) return ;;
-	raidtrace) /lab/raidtrace top --json --no-overhead "$device" >"$out/out" 2>"$out/err" & ;;
-	beside) /lab/beside/raidtrace top --json --no-overhead "$device" >"$out/out" 2>"$out/err" & ;;
+	raidtrace) raidtrace top --json --no-overhead "$device" >"$out/out" 2>"$out/err" & ;;
+	together)
+		companion
+		raidtrace top --json --no-overhead "$device" >"$out/out" 2>"$out/err" &
+		;;
+	beside)
+		companion
+		/lab/beside/raidtrace top --json --no-overhead "$device" >"$out/out" 2>"$out/err" &
+		;;
 	bpftrace) bpftrace -e "$(<histogram.bt)" >"$out/out" 2>"$out/err" & ;;
 	blktrace)
 		blktrace "${inside[@]/#/-d/dev/}" -o - >/dev/null 2>"$out/err" &
@@ -39,7 +52,7 @@ start() {
 	for ((tenth = 0; tenth < 1200; tenth++)); do
 		if ! kill -0 "$pid" 2>/dev/null; then return 1; fi
 		dd if="$device" of=/dev/null bs=4k count=1 iflag=direct status=none
-		if [ "$(running)" -ge 2 ]; then return; fi
+		if [ "$(running)" -ge $((2 + (other > 0) * 2)) ]; then return; fi
 		sleep 0.1
 	done
 	return 1
@@ -56,8 +69,11 @@ sample() {
 stop() {
 	if [ "$pid" = 0 ]; then return; fi
 	cat /sys/kernel/debug/block/loop*/dropped >"$out/dropped" 2>/dev/null || true
-	kill -INT "$pid" 2>/dev/null || true
-	wait "$pid" || true
+	for each in "$pid" "$other"; do
+		if [ "$each" = 0 ]; then continue; fi
+		kill -INT "$each" 2>/dev/null || true
+		wait "$each" || true
+	done
 }
 
 work() {
@@ -65,7 +81,7 @@ work() {
 		--direct=1 --norandommap --randrepeat=1 --time_based --runtime="$seconds" --output-format=json
 }
 
-tools=(none raidtrace bpftrace blktrace)
+tools=(none raidtrace bpftrace blktrace together)
 if [ -e /lab/beside ]; then tools+=(beside); fi
 number=120
 for level; do
