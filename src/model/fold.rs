@@ -81,12 +81,18 @@ pub struct Person {
 #[derive(Debug)]
 pub struct Fold {
     previous: Sample,
+    /// By number of the array: who is to be charged with parity and pre-reads that were submitted in an interval and had
+    /// not completed by its end.
+    owed: HashMap<u32, BTreeMap<Origin, CostCounters>>,
 }
 
 impl Fold {
     /// `start`: what was counted so far is not shown.
     pub fn new(start: Sample) -> Self {
-        Self { previous: start }
+        Self {
+            previous: start,
+            owed: HashMap::new(),
+        }
     }
 
     /// The interval from the last sample to this one.
@@ -102,6 +108,7 @@ impl Fold {
         let now = &self.previous;
         let interval = now.clock.saturating_sub(was.clock);
         let mut first = 0;
+        let owed = &mut self.owed;
         let mut arrays: Vec<ArraySnapshot> = (0u32..)
             .zip(&now.arrays)
             .map(|(number, subject)| {
@@ -124,12 +131,14 @@ impl Fold {
                 }
                 members.sort_by_key(|m| m.slot.unwrap_or(u32::MAX));
                 let tasks = tasks(&was, now, number);
+                let new = costs(&was.counters.costs, &now.counters.costs, number);
+                let costs = with_owed(new, &members, owed.entry(number).or_default());
                 ArraySnapshot {
                     info: subject.info.clone(),
                     members,
                     entered: entered(&tasks),
                     tasks,
-                    costs: costs(&was.counters.costs, &now.counters.costs, number),
+                    costs,
                     ledger: None,
                     files: files(now, number),
                     standout: None,
@@ -304,6 +313,43 @@ fn costs(
         .collect()
 }
 
+/// What was charged at submission and completes in this interval: `new`, and what was owed. What of it has not completed
+/// by now is owed to the next.
+fn with_owed(
+    mut costs: BTreeMap<Origin, CostCounters>,
+    members: &[MemberSnapshot],
+    owed: &mut BTreeMap<Origin, CostCounters>,
+) -> BTreeMap<Origin, CostCounters> {
+    type Part = fn(&mut CostCounters) -> &mut u64;
+    let parts: [(Origin, Part); 2] = [
+        (Origin::Parity, |c| &mut c.parity),
+        (Origin::RmwRead, |c| &mut c.rmw_read),
+    ];
+    let sum = |costs: &mut BTreeMap<Origin, CostCounters>, part: Part| {
+        costs
+            .values_mut()
+            .fold(0, |sum: u64, c| sum.saturating_add(*part(c)))
+    };
+    let fresh = parts.map(|(_, part)| sum(&mut costs, part));
+    for (origin, cost) in std::mem::take(owed) {
+        costs.entry(origin).or_default().add(cost);
+    }
+    for ((origin, part), fresh) in parts.into_iter().zip(fresh) {
+        let all = sum(&mut costs, part);
+        let completed = members.iter().fold(0, |n: u64, m| {
+            n.saturating_add(m.sum(|c| c.origin == origin).1)
+        });
+        // Longer than an interval nothing is under way; what did not complete by then was lost on its way.
+        let left = all.saturating_sub(completed).min(fresh);
+        for (origin, cost) in &mut costs {
+            let share = u128::from(*part(cost)) * u128::from(left) / u128::from(all.max(1));
+            *part(owed.entry(*origin).or_default()) = u64::try_from(share).unwrap_or(u64::MAX);
+        }
+    }
+    costs.retain(|_, cost| *cost != CostCounters::default());
+    costs
+}
+
 fn files(now: &Sample, array: u32) -> Files {
     let mut files = Files::new(&now.counters.files, array);
     for file in &mut files.busiest {
@@ -326,189 +372,4 @@ fn lost(was: &Lost, now: &Lost) -> Lost {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{
-        CellKey, DiskCounters, Duration, Fold, MemberNow, Person, Sample, Subject, TaskCounters,
-        TaskKey,
-    };
-    use crate::model::counters::CostCounters;
-    use crate::origin::{Op, Origin};
-
-    const BITMAP: CellKey = CellKey {
-        member: 1,
-        origin: Origin::BlockBitmap,
-        op: Op::Write,
-    };
-    const TASK: TaskKey = TaskKey {
-        array: 0,
-        pid: 7,
-        origin: Origin::FileData,
-        op: Op::Read,
-    };
-
-    fn sample(second: u64, requests: u64, ticks: u64) -> Sample {
-        let member = |name: &str, slot| MemberNow {
-            name: name.to_owned(),
-            slot,
-            disk: Some(DiskCounters {
-                requests: requests + 5,
-                io_ticks_ms: ticks,
-                in_flight: 3,
-            }),
-            ..MemberNow::default()
-        };
-        let mut sample = Sample {
-            clock: Duration::from_secs(second),
-            arrays: vec![Subject {
-                // A spare that md lists first is shown last.
-                members: vec![member("spare", None), member("sda", Some(0))],
-                ..Subject::default()
-            }],
-            ..Sample::default()
-        };
-        let cell = sample.counters.cells.entry(BITMAP).or_default();
-        cell.requests = requests;
-        cell.bytes = requests * 4096;
-        cell.device.record(100);
-        let task = TaskCounters {
-            bios: requests,
-            bytes: requests * 512,
-        };
-        sample.counters.tasks.insert(TASK, task);
-        sample.tasks.insert(
-            7,
-            Person {
-                comm: b"cat".to_vec(),
-                ..Person::default()
-            },
-        );
-        sample
-    }
-
-    #[test]
-    fn pre_reads_of_an_interval_in_doubt_are_unknown() {
-        let with = |second, mut rmw: u64, doubtful| {
-            let mut sample = sample(second, 1, 0);
-            sample.arrays[0].doubtful = doubtful;
-            for origin in [Origin::RmwRead, Origin::Unknown] {
-                let key = CellKey {
-                    member: 1,
-                    origin,
-                    op: Op::Read,
-                };
-                let cell = sample.counters.cells.entry(key).or_default();
-                (cell.requests, cell.bytes) = (rmw, rmw * 4096);
-                rmw /= 2;
-            }
-            sample
-        };
-        let mut fold = Fold::new(with(10, 0, false));
-        let origins = |snapshot: super::Snapshot| -> Vec<_> {
-            let io = &snapshot.arrays[0].members[0].io;
-            io.iter().map(|c| (c.origin, c.bytes / 4096)).collect()
-        };
-        assert_eq!(
-            origins(fold.step(with(11, 4, false))),
-            [(Origin::Unknown, 2), (Origin::RmwRead, 4)]
-        );
-        assert_eq!(
-            origins(fold.step(with(12, 12, true))),
-            [(Origin::Unknown, 12)]
-        );
-    }
-
-    #[test]
-    fn figures_are_those_of_the_interval() {
-        let mut fold = Fold::new(sample(10, 100, 0));
-        let snapshot = fold.step(sample(12, 130, 500));
-        assert_eq!(snapshot.interval, Duration::from_secs(2));
-        let members = &snapshot.arrays[0].members;
-        assert_eq!(members[0].name, "sda");
-        let cell = &members[0].io[0];
-        assert_eq!(
-            (cell.origin, cell.requests, cell.bytes),
-            (Origin::BlockBitmap, 30, 30 * 4096)
-        );
-        assert_eq!(cell.device.count(), 0, "the one value was counted before");
-        assert!(members[1].io.is_empty());
-        let disk = members[0].disk.unwrap();
-        assert_eq!(
-            (disk.requests, disk.in_flight, disk.utilisation),
-            (30, 3, 0.25)
-        );
-        let task = &snapshot.arrays[0].tasks[0];
-        assert_eq!(
-            (task.pid, task.comm.as_slice(), task.io[0].bios),
-            (7, &b"cat"[..], 30)
-        );
-    }
-
-    #[test]
-    fn what_entered_is_of_all_tasks_and_of_this_array() {
-        let with = |second, requests| {
-            let mut sample = sample(second, requests, 0);
-            let counters = &mut sample.counters;
-            let task = counters.tasks[&TASK];
-            counters.tasks.insert(TaskKey { pid: 8, ..TASK }, task);
-            counters.tasks.insert(TaskKey { array: 1, ..TASK }, task);
-            let (parity, rmw_read) = (requests * 4096, requests * 8192);
-            let cost = CostCounters { parity, rmw_read };
-            counters.costs.insert((0, Origin::FileData), cost);
-            counters.costs.insert((1, Origin::Journal), cost);
-            sample
-        };
-        let mut fold = Fold::new(with(10, 100));
-        let array = fold.step(with(11, 130)).arrays.remove(0);
-        assert_eq!(
-            array.entered,
-            [((TASK.origin, TASK.op), 2 * 30 * 512)].into()
-        );
-        let (parity, rmw_read) = (30 * 4096, 30 * 8192);
-        let cost = CostCounters { parity, rmw_read };
-        assert_eq!(array.costs, [(Origin::FileData, cost)].into());
-        let array = fold.step(with(12, 130)).arrays.remove(0);
-        assert!(array.entered.is_empty() && array.costs.is_empty());
-    }
-
-    #[test]
-    fn nothing_new_is_an_empty_snapshot() {
-        let mut fold = Fold::new(sample(10, 100, 0));
-        let snapshot = fold.step(sample(11, 100, 0));
-        assert!(snapshot.arrays[0].members.iter().all(|m| m.io.is_empty()));
-        assert!(snapshot.arrays[0].tasks.is_empty());
-    }
-
-    #[test]
-    fn a_task_that_reads_low_is_late_not_counted_twice() {
-        let mut fold = Fold::new(sample(10, 100, 0));
-        assert!(fold.step(sample(11, 90, 0)).arrays[0].tasks.is_empty());
-        assert_eq!(
-            fold.step(sample(12, 103, 0)).arrays[0].tasks[0].io[0].bios,
-            3
-        );
-    }
-
-    #[test]
-    fn an_idle_task_is_taken_out_and_starts_again_from_nothing() {
-        let mut fold = Fold::new(sample(10, 100, 0));
-        let before = fold.tasks().clone();
-        fold.step(sample(11, 101, 0));
-        assert!(fold.take_idle(&before).is_empty(), "it was not idle");
-        let before = fold.tasks().clone();
-        fold.step(sample(12, 101, 0));
-        assert_eq!(fold.take_idle(&before), [TASK]);
-        assert_eq!(fold.step(sample(13, 4, 0)).arrays[0].tasks[0].io[0].bios, 4);
-    }
-
-    #[test]
-    fn a_member_that_went_away_has_no_figures_and_no_panic() {
-        let mut fold = Fold::new(sample(10, 100, 0));
-        let mut gone = sample(11, 100, 0);
-        gone.arrays[0].members[1].disk = None;
-        assert_eq!(fold.step(gone).arrays[0].members[0].disk, None);
-        let mut less = sample(12, 100, 0);
-        less.arrays.clear();
-        assert!(fold.step(less).arrays.is_empty());
-        assert_eq!(fold.step(sample(13, 100, 0)).arrays.len(), 1);
-    }
-}
+mod tests;

@@ -1,0 +1,221 @@
+//! The fold, on samples made by hand.
+
+use super::{
+    CellKey, DiskCounters, Duration, Fold, MemberNow, Person, Sample, Subject, TaskCounters,
+    TaskKey,
+};
+use crate::model::counters::CostCounters;
+use crate::origin::{Op, Origin};
+
+const BITMAP: CellKey = CellKey {
+    member: 1,
+    origin: Origin::BlockBitmap,
+    op: Op::Write,
+};
+const TASK: TaskKey = TaskKey {
+    array: 0,
+    pid: 7,
+    origin: Origin::FileData,
+    op: Op::Read,
+};
+
+fn sample(second: u64, requests: u64, ticks: u64) -> Sample {
+    let member = |name: &str, slot| MemberNow {
+        name: name.to_owned(),
+        slot,
+        disk: Some(DiskCounters {
+            requests: requests + 5,
+            io_ticks_ms: ticks,
+            in_flight: 3,
+        }),
+        ..MemberNow::default()
+    };
+    let mut sample = Sample {
+        clock: Duration::from_secs(second),
+        arrays: vec![Subject {
+            // A spare that md lists first is shown last.
+            members: vec![member("spare", None), member("sda", Some(0))],
+            ..Subject::default()
+        }],
+        ..Sample::default()
+    };
+    let cell = sample.counters.cells.entry(BITMAP).or_default();
+    cell.requests = requests;
+    cell.bytes = requests * 4096;
+    cell.device.record(100);
+    let task = TaskCounters {
+        bios: requests,
+        bytes: requests * 512,
+    };
+    sample.counters.tasks.insert(TASK, task);
+    sample.tasks.insert(
+        7,
+        Person {
+            comm: b"cat".to_vec(),
+            ..Person::default()
+        },
+    );
+    sample
+}
+
+#[test]
+fn parity_that_completes_late_is_charged_to_who_caused_it() {
+    let with = |second, file: u64, journal: u64, completed: u64| {
+        let mut sample = sample(second, 1, 0);
+        for (origin, parity) in [(Origin::FileData, file), (Origin::Journal, journal)] {
+            let cost = CostCounters {
+                parity,
+                ..CostCounters::default()
+            };
+            sample.counters.costs.insert((0, origin), cost);
+        }
+        let key = CellKey {
+            member: 1,
+            origin: Origin::Parity,
+            op: Op::Write,
+        };
+        sample.counters.cells.entry(key).or_default().bytes = completed;
+        sample
+    };
+    let mut fold = Fold::new(with(10, 0, 0, 0));
+    let charged = |snapshot: super::Snapshot| -> Vec<_> {
+        let costs = &snapshot.arrays[0].costs;
+        costs.iter().map(|(o, c)| (*o, c.parity)).collect()
+    };
+    let first = charged(fold.step(with(11, 4000, 0, 1000)));
+    assert_eq!(first, [(Origin::FileData, 4000)]);
+    // 3000 of the file's are still on their way.
+    let second = charged(fold.step(with(12, 4000, 500, 4500)));
+    assert_eq!(second, [(Origin::Journal, 500), (Origin::FileData, 3000)]);
+    assert!(charged(fold.step(with(13, 4000, 500, 4500))).is_empty());
+}
+
+#[test]
+fn pre_reads_of_an_interval_in_doubt_are_unknown() {
+    let with = |second, mut rmw: u64, doubtful| {
+        let mut sample = sample(second, 1, 0);
+        sample.arrays[0].doubtful = doubtful;
+        for origin in [Origin::RmwRead, Origin::Unknown] {
+            let key = CellKey {
+                member: 1,
+                origin,
+                op: Op::Read,
+            };
+            let cell = sample.counters.cells.entry(key).or_default();
+            (cell.requests, cell.bytes) = (rmw, rmw * 4096);
+            rmw /= 2;
+        }
+        sample
+    };
+    let mut fold = Fold::new(with(10, 0, false));
+    let origins = |snapshot: super::Snapshot| -> Vec<_> {
+        let io = &snapshot.arrays[0].members[0].io;
+        io.iter().map(|c| (c.origin, c.bytes / 4096)).collect()
+    };
+    assert_eq!(
+        origins(fold.step(with(11, 4, false))),
+        [(Origin::Unknown, 2), (Origin::RmwRead, 4)]
+    );
+    assert_eq!(
+        origins(fold.step(with(12, 12, true))),
+        [(Origin::Unknown, 12)]
+    );
+}
+
+#[test]
+fn figures_are_those_of_the_interval() {
+    let mut fold = Fold::new(sample(10, 100, 0));
+    let snapshot = fold.step(sample(12, 130, 500));
+    assert_eq!(snapshot.interval, Duration::from_secs(2));
+    let members = &snapshot.arrays[0].members;
+    assert_eq!(members[0].name, "sda");
+    let cell = &members[0].io[0];
+    assert_eq!(
+        (cell.origin, cell.requests, cell.bytes),
+        (Origin::BlockBitmap, 30, 30 * 4096)
+    );
+    assert_eq!(cell.device.count(), 0, "the one value was counted before");
+    assert!(members[1].io.is_empty());
+    let disk = members[0].disk.unwrap();
+    assert_eq!(
+        (disk.requests, disk.in_flight, disk.utilisation),
+        (30, 3, 0.25)
+    );
+    let task = &snapshot.arrays[0].tasks[0];
+    assert_eq!(
+        (task.pid, task.comm.as_slice(), task.io[0].bios),
+        (7, &b"cat"[..], 30)
+    );
+}
+
+#[test]
+fn what_entered_is_of_all_tasks_and_of_this_array() {
+    let with = |second, requests| {
+        let mut sample = sample(second, requests, 0);
+        let counters = &mut sample.counters;
+        let task = counters.tasks[&TASK];
+        counters.tasks.insert(TaskKey { pid: 8, ..TASK }, task);
+        counters.tasks.insert(TaskKey { array: 1, ..TASK }, task);
+        let (parity, rmw_read) = (requests * 4096, requests * 8192);
+        let cost = CostCounters { parity, rmw_read };
+        counters.costs.insert((0, Origin::FileData), cost);
+        counters.costs.insert((1, Origin::Journal), cost);
+        sample
+    };
+    let mut fold = Fold::new(with(10, 100));
+    let array = fold.step(with(11, 130)).arrays.remove(0);
+    assert_eq!(
+        array.entered,
+        [((TASK.origin, TASK.op), 2 * 30 * 512)].into()
+    );
+    let (parity, rmw_read) = (30 * 4096, 30 * 8192);
+    let cost = CostCounters { parity, rmw_read };
+    assert_eq!(array.costs, [(Origin::FileData, cost)].into());
+    let array = fold.step(with(12, 130)).arrays.remove(0);
+    assert!(array.entered.is_empty());
+    assert_eq!(array.costs, [(Origin::FileData, cost)].into(), "under way");
+    let array = fold.step(with(13, 130)).arrays.remove(0);
+    assert!(array.costs.is_empty());
+}
+
+#[test]
+fn nothing_new_is_an_empty_snapshot() {
+    let mut fold = Fold::new(sample(10, 100, 0));
+    let snapshot = fold.step(sample(11, 100, 0));
+    assert!(snapshot.arrays[0].members.iter().all(|m| m.io.is_empty()));
+    assert!(snapshot.arrays[0].tasks.is_empty());
+}
+
+#[test]
+fn a_task_that_reads_low_is_late_not_counted_twice() {
+    let mut fold = Fold::new(sample(10, 100, 0));
+    assert!(fold.step(sample(11, 90, 0)).arrays[0].tasks.is_empty());
+    assert_eq!(
+        fold.step(sample(12, 103, 0)).arrays[0].tasks[0].io[0].bios,
+        3
+    );
+}
+
+#[test]
+fn an_idle_task_is_taken_out_and_starts_again_from_nothing() {
+    let mut fold = Fold::new(sample(10, 100, 0));
+    let before = fold.tasks().clone();
+    fold.step(sample(11, 101, 0));
+    assert!(fold.take_idle(&before).is_empty(), "it was not idle");
+    let before = fold.tasks().clone();
+    fold.step(sample(12, 101, 0));
+    assert_eq!(fold.take_idle(&before), [TASK]);
+    assert_eq!(fold.step(sample(13, 4, 0)).arrays[0].tasks[0].io[0].bios, 4);
+}
+
+#[test]
+fn a_member_that_went_away_has_no_figures_and_no_panic() {
+    let mut fold = Fold::new(sample(10, 100, 0));
+    let mut gone = sample(11, 100, 0);
+    gone.arrays[0].members[1].disk = None;
+    assert_eq!(fold.step(gone).arrays[0].members[0].disk, None);
+    let mut less = sample(12, 100, 0);
+    less.arrays.clear();
+    assert!(fold.step(less).arrays.is_empty());
+    assert_eq!(fold.step(sample(13, 100, 0)).arrays.len(), 1);
+}
