@@ -23,7 +23,7 @@ run() {
 	resync | check | repair | recovery | replace | reshape | turnover) size=96M component=--size=28M mkfs='-N 2048' journal=4 ;;
 	lazy_init) mkfs='-E lazy_itable_init=1' mount=init_itable=0 ;;
 	discard) mount=discard,noinit_itable ;;
-	indirect) mkfs='-O ^extent' ;;
+	indirect) mkfs='-O ^extent,^64bit' ;;
 	dir_linear) mkfs='-O ^dir_index' ;;
 	esac
 	case $workload in
