@@ -6,6 +6,8 @@
 #ifndef RAIDTRACE_FILES_BPF_H
 #define RAIDTRACE_FILES_BPF_H
 
+#include "peek.bpf.h"
+
 static __always_inline bool rt_is_regular(__u64 inode)
 {
 	return (BPF_CORE_READ((struct inode *)inode, i_mode) & RT_S_IFMT) == RT_S_IFREG;
@@ -19,7 +21,8 @@ static __always_inline bool rt_is_regular(__u64 inode)
 static __always_inline __u64 rt_ending_inode(__u64 end, void *private)
 {
 	if (end == rt_dio_end_io)
-		return (__u64)BPF_CORE_READ((struct iomap_dio *)private, iocb, ki_filp, f_inode);
+		return RT_PEEK((struct file *)RT_PEEK((struct kiocb *)RT_PEEK(
+			(struct iomap_dio *)private, iocb), ki_filp), f_inode);
 	if (end == rt_ext4_end_io)
 		return (__u64)BPF_CORE_READ((struct ext4_io_end___rt *)private, inode);
 	return 0;
@@ -89,8 +92,8 @@ static __always_inline void rt_count_file(__u64 inode, __u32 array, __u32 op, __
 	s = &p->slot[slot & (RT_FILE_SLOTS - 1)];
 	/* the address alone may be a file's that was deleted since */
 	if (inode && s->address == inode && s->key.array == array && s->key.op == op &&
-	    s->key.file.inode == BPF_CORE_READ(i, i_ino) &&
-	    s->key.file.generation == BPF_CORE_READ(i, i_generation)) {
+	    s->key.file.inode == RT_PEEK(i, i_ino) &&
+	    s->key.file.generation == (__u32)RT_PEEK(i, i_generation)) {
 		s->io.bios++;
 		s->io.bytes += bytes;
 		return;

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* A word of kernel memory: a load where the kernel lets us (6.2), else a call. */
+#ifndef RAIDTRACE_PEEK_BPF_H
+#define RAIDTRACE_PEEK_BPF_H
+
+#include <bpf/bpf_core_read.h>
+
+struct timespec64 {
+	__s64 tv_sec;
+} __attribute__((preserve_access_index));
+
+extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
+
+/*
+ * Commit a35b9af4ec2c ("bpf: Add a kfunc for generic type cast") lets a program
+ * load from any address as from a type of the kernel's; the verifier replaces
+ * the call by nothing. struct timespec64 stands for a word of any structure, also of
+ * a module's, whose types it does not take.
+ */
+static __always_inline __u64 rt_peek(__u64 address)
+{
+	__u64 value = 0;
+
+	if (bpf_ksym_exists(bpf_rdonly_cast))
+		return ((struct timespec64 *)bpf_rdonly_cast(
+			(void *)address, bpf_core_type_id_kernel(struct timespec64)))->tv_sec;
+	bpf_probe_read_kernel(&value, sizeof(value), (void *)address);
+	return value;
+}
+
+#define RT_PEEK(pointer, field) \
+	rt_peek((__u64)(pointer) + bpf_core_field_offset(typeof(*(pointer)), field))
+
+#endif
