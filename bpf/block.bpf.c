@@ -205,7 +205,7 @@ int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_byte
 	one = bio == rq->biotail;
 	/* as a number, see rt_bio_metadata(); most writes need none */
 	if (flags || !one || op == RT_OP_READ)
-		bpf_core_read(&address, sizeof(address), &rq->bio);
+		address = rt_peek((__u64)&rq->bio);
 
 	why = RT_BY_ADDRESS;
 	if (flags && one)
@@ -229,7 +229,7 @@ int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_byte
 		}
 	}
 	if (!one && !address)
-		bpf_core_read(&address, sizeof(address), &rq->bio);
+		address = rt_peek((__u64)&rq->bio);
 	if (!one)
 		origin = rt_walk(address, member, start,
 				 op | (flags | (error ? RT_WALK_FAILED : 0)) << RT_WALK_FLAGS,

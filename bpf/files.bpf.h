@@ -10,7 +10,7 @@
 
 static __always_inline bool rt_is_regular(__u64 inode)
 {
-	return (BPF_CORE_READ((struct inode *)inode, i_mode) & RT_S_IFMT) == RT_S_IFREG;
+	return (RT_PEEK((struct inode *)inode, i_mode) & RT_S_IFMT) == RT_S_IFREG;
 }
 
 /*
@@ -21,8 +21,8 @@ static __always_inline bool rt_is_regular(__u64 inode)
 static __always_inline __u64 rt_ending_inode(__u64 end, void *private)
 {
 	if (end == rt_dio_end_io)
-		return RT_PEEK((struct file *)RT_PEEK((struct kiocb *)RT_PEEK(
-			(struct iomap_dio *)private, iocb), ki_filp), f_inode);
+		return (__u64)RT_PEEK(RT_PEEK(RT_PEEK((struct iomap_dio *)private, iocb), ki_filp),
+				      f_inode);
 	if (end == rt_ext4_end_io)
 		return (__u64)BPF_CORE_READ((struct ext4_io_end___rt *)private, inode);
 	return 0;
@@ -36,10 +36,10 @@ static __always_inline __u64 rt_page_inode(__u64 page)
 	if (!page)
 		return 0;
 	page = rt_page_head(page);
-	mapping = (__u64)BPF_CORE_READ((struct page *)page, mapping);
+	mapping = (__u64)RT_PEEK((struct page *)page, mapping);
 	if (!mapping || mapping & 3)	/* anonymous, movable */
 		return 0;
-	inode = (__u64)BPF_CORE_READ((struct address_space *)mapping, host);
+	inode = (__u64)RT_PEEK((struct address_space *)mapping, host);
 	return inode && rt_is_regular(inode) ? inode : 0;
 }
 
@@ -62,7 +62,7 @@ static __always_inline __u64 rt_bio_file(struct bio *bio, unsigned long long *ar
 		return rt_derived_file(number);
 	}
 	/* as a number: rt_page_head() calculates with it */
-	bpf_core_read(&page, sizeof(page), &bio->bi_io_vec->bv_page);
+	page = rt_peek((__u64)&bio->bi_io_vec->bv_page);
 	return rt_page_inode(page);
 }
 
@@ -93,7 +93,7 @@ static __always_inline void rt_count_file(__u64 inode, __u32 array, __u32 op, __
 	/* the address alone may be a file's that was deleted since */
 	if (inode && s->address == inode && s->key.array == array && s->key.op == op &&
 	    s->key.file.inode == RT_PEEK(i, i_ino) &&
-	    s->key.file.generation == (__u32)RT_PEEK(i, i_generation)) {
+	    s->key.file.generation == RT_PEEK(i, i_generation)) {
 		s->io.bios++;
 		s->io.bytes += bytes;
 		return;

@@ -15,12 +15,13 @@
 #include "count.bpf.h"
 #include "compat.bpf.h"
 #include "md.bpf.h"
+#include "peek.bpf.h"
 
 /* arg: where the tracepoint's arguments hold the bio */
 static __always_inline int on_member(struct bio *bio, unsigned long long *arg)
 {
 	struct rt_dev_entry *e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
-	__u64 end, address = 0;
+	__u64 end, address;
 	struct rt_part *part;
 	__u32 index, where;
 	struct rt_dev *d;
@@ -43,7 +44,7 @@ static __always_inline int on_member(struct bio *bio, unsigned long long *arg)
 		where |= RT_JUDGE_MOVING;
 	}
 	/* as a number, see rt_bio_metadata() */
-	bpf_probe_read_kernel(&address, sizeof(address), arg);
+	address = rt_peek((__u64)arg);
 	rt_judge(address, bio->bi_iter.bi_size, rt_op_of(bio->bi_opf), where);
 	return 0;
 }

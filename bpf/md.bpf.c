@@ -10,6 +10,7 @@
 #include "maps.bpf.h"
 #include "classify.bpf.h"
 #include "md.bpf.h"
+#include "peek.bpf.h"
 
 enum {
 	RT_STRIPE_DISKS = 256,
@@ -38,8 +39,8 @@ __noinline int rt_add_dirty(__u64 first, __u64 sector)
 	if (!s)
 		return 0;
 	for (i = 0; i < RT_STRIPE_BIOS && bio; i++) {
-		from = BPF_CORE_READ(bio, bi_iter.bi_sector);
-		to = from + (BPF_CORE_READ(bio, bi_iter.bi_size) >> 9);
+		from = RT_PEEK(bio, bi_iter.bi_sector);
+		to = from + (RT_PEEK(bio, bi_iter.bi_size) >> 9);
 		if (from < sector)
 			from = sector;
 		if (to > sector + RT_STRIPE_SECTORS)
@@ -52,7 +53,7 @@ __noinline int rt_add_dirty(__u64 first, __u64 sector)
 			s->total += (to - from) << 9;
 			s->origins |= 1U << origin;
 		}
-		bio = BPF_CORE_READ(bio, bi_next);
+		bio = RT_PEEK(bio, bi_next);
 	}
 	return 0;
 }
@@ -63,7 +64,7 @@ __noinline int rt_add_dirty(__u64 first, __u64 sector)
  */
 __noinline int rt_note_wanted(__u64 first, __u64 sector)
 {
-	__u64 asked = BPF_CORE_READ((struct bio *)first, bi_iter.bi_sector);
+	__u64 asked = RT_PEEK((struct bio *)first, bi_iter.bi_sector);
 	struct rt_stripe *s = scratch();
 
 	if (sector < asked)
@@ -73,45 +74,23 @@ __noinline int rt_note_wanted(__u64 first, __u64 sector)
 	return 0;
 }
 
-/* Where a field of struct r5dev is, from toread on. */
-#define BEHIND_TOREAD(field) \
-	(bpf_core_field_offset(struct r5dev, field) - bpf_core_field_offset(struct r5dev, toread))
-
-/* Each read is a call: one, where this kernel has them in that order. */
-static __always_inline void read_block(struct rt_block_io *b, __u64 dev)
-{
-	struct r5dev *d = (struct r5dev *)dev;
-
-	if (BEHIND_TOREAD(towrite) == offsetof(struct rt_block_io, towrite) &&
-	    BEHIND_TOREAD(written) == offsetof(struct rt_block_io, written) &&
-	    BEHIND_TOREAD(sector) == offsetof(struct rt_block_io, sector) &&
-	    BEHIND_TOREAD(flags) == offsetof(struct rt_block_io, flags)) {
-		bpf_probe_read_kernel(b, sizeof(*b),
-				      (void *)(dev + bpf_core_field_offset(struct r5dev, toread)));
-		return;
-	}
-	b->toread = (__u64)BPF_CORE_READ(d, toread);
-	b->towrite = (__u64)BPF_CORE_READ(d, towrite);
-	b->written = (__u64)BPF_CORE_READ(d, written);
-	b->sector = BPF_CORE_READ(d, sector);
-	b->flags = BPF_CORE_READ(d, flags);
-}
-
 /* One block of a stripe: what is to be written to it, and whether it has to be rebuilt. */
 __noinline int rt_survey_block(__u64 dev, __u32 op)
 {
 	struct rt_stripe *s = scratch();
+	struct r5dev *d = (struct r5dev *)dev;
 	__u64 bio;
 
 	if (!bpf_core_type_exists(struct r5dev) || !s)
 		return 0;
-	read_block(&s->block, dev);
-	bio = op == RT_OP_READ ? s->block.towrite : s->block.written;
+	bio = op == RT_OP_READ ? (__u64)RT_PEEK(d, towrite) : (__u64)RT_PEEK(d, written);
 	if (bio)
-		rt_add_dirty(bio, s->block.sector);
-	if (op == RT_OP_READ && !s->wanted && s->block.toread &&
-	    !(s->block.flags & 1UL << bpf_core_enum_value(enum r5dev_flags, R5_Insync)))
-		rt_note_wanted(s->block.toread, s->block.sector);
+		rt_add_dirty(bio, RT_PEEK(d, sector));
+	if (op != RT_OP_READ || s->wanted)
+		return 0;
+	bio = (__u64)RT_PEEK(d, toread);
+	if (bio && !(RT_PEEK(d, flags) & 1UL << bpf_core_enum_value(enum r5dev_flags, R5_Insync)))
+		rt_note_wanted(bio, RT_PEEK(d, sector));
 	return 0;
 }
 
@@ -148,7 +127,7 @@ static __always_inline void survey(struct rt_stripe *s, __u64 sh, __u64 bio, __u
 	s->op = op;
 	s->array = array;
 	s->state = state;
-	disks = BPF_CORE_READ((struct stripe_head *)sh, disks);
+	disks = RT_PEEK((struct stripe_head *)sh, disks);
 	for (i = 0; i < RT_STRIPE_DISKS && i < disks; i++) {
 		rt_survey_block(dev, op);
 		dev += bpf_core_type_size(struct r5dev);
@@ -182,7 +161,7 @@ static __always_inline __u32 by_address(const struct r5dev *dev, __u32 index, __
 
 	if (!array || !(array->flags & RT_ARRAY_RESHAPING))
 		return RT_BY_ADDRESS;
-	return rt_answer_origin(rt_upper_origin(index, BPF_CORE_READ(dev, sector), op));
+	return rt_answer_origin(rt_upper_origin(index, RT_PEEK(dev, sector), op));
 }
 
 /*
@@ -203,9 +182,9 @@ __u32 rt_unjudged(__u32 op, __u32 index)
 /* A stripe that follows in a batch has no state of its own. */
 static __always_inline __u64 stripe_state(struct stripe_head *sh)
 {
-	struct stripe_head *head = BPF_CORE_READ(sh, batch_head);
+	struct stripe_head *head = RT_PEEK(sh, batch_head);
 
-	return head ? BPF_CORE_READ(head, state) : BPF_CORE_READ(sh, state);
+	return head ? RT_PEEK(head, state) : RT_PEEK(sh, state);
 }
 
 /*
@@ -230,7 +209,7 @@ static __always_inline __u32 judge_stripe(__u64 bio, __u64 private, __u32 size, 
 	d = (struct r5dev *)(first + block * step);
 
 	if (op == RT_OP_READ) {
-		if (BPF_CORE_READ(d, toread))
+		if (RT_PEEK(d, toread))
 			return by_address(d, array, op);
 		state = stripe_state(sh);
 		if (state & (rt_stripe_syncing | rt_stripe_expand_source))
@@ -242,10 +221,10 @@ static __always_inline __u32 judge_stripe(__u64 bio, __u64 private, __u32 size, 
 		charge_stripe(s, 0, size);
 		return RT_ORIGIN_RMW_READ;
 	}
-	if (BPF_CORE_READ(d, written))
+	if (RT_PEEK(d, written))
 		return by_address(d, array, op);
-	if (block != (__u64)(__s64)BPF_CORE_READ(sh, pd_idx) &&
-	    block != (__u64)(__s64)BPF_CORE_READ(sh, qd_idx)) {
+	if (block != (__u64)(__s64)RT_PEEK(sh, pd_idx) &&
+	    block != (__u64)(__s64)RT_PEEK(sh, qd_idx)) {
 		if (stripe_state(sh) & (rt_stripe_syncing | rt_stripe_expanding))
 			return RT_ORIGIN_RESYNC;
 		return by_address(d, array, op);
@@ -268,7 +247,7 @@ static __always_inline __u32 judge_moving(__u64 private, __u32 size, __u32 op, _
 
 	if (!array || !bpf_core_type_exists(struct r10bio))
 		return RT_ORIGIN_UNKNOWN;
-	found = rt_upper_origin(index, BPF_CORE_READ((struct r10bio *)private, sector), op);
+	found = rt_upper_origin(index, RT_PEEK((struct r10bio *)private, sector), op);
 	/* not by its first origin alone: nothing would tell the others' bytes */
 	if (rt_answer_run(found) < size >> 9)
 		return RT_ORIGIN_UNKNOWN;
@@ -277,7 +256,7 @@ static __always_inline __u32 judge_moving(__u64 private, __u32 size, __u32 op, _
 
 int rt_judge(__u64 bio, __u32 size, __u32 op, __u32 where)
 {
-	__u64 private = (__u64)BPF_CORE_READ((struct bio *)bio, bi_private);
+	__u64 private = (__u64)RT_PEEK((struct bio *)bio, bi_private);
 	__u32 array = where & 0xffff, i, at = 0;
 	struct rt_verdicts *kept;
 	__u64 verdict;

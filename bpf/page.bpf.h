@@ -5,25 +5,24 @@
 
 #include "compat.bpf.h"
 #include "learn.bpf.h"
+#include "peek.bpf.h"
 
 /*
  * Whether a bio's first page is a file's, or a task's own (direct IO). False:
- * rt_bio_metadata() has to be asked. By plain loads of a typed pointer, but for
- * mapping, whose low bits no verifier lets us look at in a pointer. Not inline:
+ * rt_bio_metadata() has to be asked. No verifier lets us look at the low bits of
+ * a pointer, hence rt_peek(). Not inline:
  * the stack of rt_rq_complete() is full.
  */
 static __noinline bool rt_is_file_page(struct bio *bio)
 {
 	struct bio_vec *bv = bio->bi_io_vec;
 	struct page *page = bv->bv_page;
-	__u64 words[4];	/* of struct page */
 
-	if (bio->bi_iter.bi_idx || bv->bv_offset >= 4096 ||
-	    bpf_probe_read_kernel(words, sizeof(words), page))
+	if (bio->bi_iter.bi_idx || bv->bv_offset >= 4096)
 		return false;
-	if (words[rt_page_head_offset() / 8 & 3] & 1)
+	if (rt_peek((__u64)page + rt_page_head_offset()) & 1)
 		return false;	/* not the first page of its folio, which has the mapping */
-	if (words[bpf_core_field_offset(struct page, mapping) / 8 & 3] & 3)
+	if ((__u64)RT_PEEK(page, mapping) & 3)
 		return true;	/* anonymous */
 	return page->mapping && (page->mapping->host->i_mode & RT_S_IFMT) != RT_S_IFBLK;
 }

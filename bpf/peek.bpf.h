@@ -28,7 +28,9 @@ static __always_inline __u64 rt_peek(__u64 address)
 	return value;
 }
 
+/* As BPF_CORE_READ() of one field, of up to 8 bytes. */
 #define RT_PEEK(pointer, field) \
-	rt_peek((__u64)(pointer) + bpf_core_field_offset(typeof(*(pointer)), field))
+	((typeof((pointer)->field))rt_peek((__u64)(pointer) + \
+		bpf_core_field_offset(typeof(*(pointer)), field)))
 
 #endif

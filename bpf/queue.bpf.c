@@ -221,7 +221,7 @@ static __noinline int on_array(struct bio *bio, unsigned long long *arg, __u32 i
 		inode = rt_bio_file(bio, arg);
 		if (origin == RT_ORIGIN_UNKNOWN || (!inode && !rt_is_file_page(bio))) {
 			/* as a number, see rt_bio_metadata() */
-			bpf_probe_read_kernel(&address, sizeof(address), arg);
+			address = rt_peek((__u64)arg);
 			origin = learn_bio(address, inode, rt_learned_key(index, sector), array,
 					   found, op, size);
 		}

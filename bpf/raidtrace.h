@@ -165,16 +165,6 @@ struct rt_verdicts {
 	__u64 way[RT_VERDICT_WAYS];
 };
 
-/* What is going on with a block of a stripe: struct r5dev from toread on. */
-struct rt_block_io {
-	__u64 toread;
-	__u64 read;
-	__u64 towrite;
-	__u64 written;
-	__u64 sector;
-	__u64 flags;
-};
-
 /* The stripe that this CPU looked at last. Kernel side only. */
 struct rt_stripe {
 	__u64 sh;
@@ -187,7 +177,6 @@ struct rt_stripe {
 	__u32 bytes[32];	/* ... by each origin */
 	__u32 origins;		/* which of them are not 0 */
 	__u32 pad;
-	struct rt_block_io block;
 };
 
 /* The rows that a member's cells count in, per CPU; 0: none yet. */
