@@ -75,8 +75,9 @@ def guest(arguments, out):
     if arguments.beside:
         command += ["--file", f"{arguments.beside}:/lab/beside/raidtrace"]
     command += [arguments.kernel, here / "raid.sh", str(arguments.rounds), str(arguments.seconds)]
-    if subprocess.run([*command, *(arguments.level or LEVELS)], stdout=sys.stderr).returncode:
-        sys.exit("bench: the guest did not do its turns")
+    status = subprocess.run([*command, *(arguments.level or LEVELS)], stdout=sys.stderr).returncode
+    if status:
+        sys.exit(f"bench: the guest did not do its turns: tools/vm ended with {status}")
 
 
 def raid(arguments):
