@@ -5,10 +5,6 @@
 
 #include <bpf/bpf_core_read.h>
 
-struct timespec64 {
-	__s64 tv_sec;
-} __attribute__((preserve_access_index));
-
 extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 
 /*

@@ -57,6 +57,11 @@ struct list_head {
 	struct list_head *next, *prev;
 };
 
+/* stands for a word of anything, see peek.bpf.h */
+struct timespec64 {
+	__s64 tv_sec;
+};
+
 struct task_struct {
 	unsigned int flags;
 	void *worker_private;
