@@ -72,6 +72,14 @@ static __always_inline __u32 rt_region(__u64 key)
 	return (region + (__u32)(key >> RT_LEARNED_ARRAY) * 0x9e37) & (RT_REGIONS - 1);
 }
 
+static __always_inline bool rt_region_seen(__u32 region)
+{
+	__u32 eight = region / 8;
+	struct rt_regions *r = bpf_map_lookup_elem(&rt_regions, &eight);
+
+	return r && r->seen[region % 8];
+}
+
 static __always_inline __u64 rt_min(__u64 a, __u64 b)
 {
 	return a < b ? a : b;
@@ -84,7 +92,7 @@ static __always_inline __u64 rt_min(__u64 a, __u64 b)
 static __always_inline __u64 rt_dynamic_origin(__u32 index, __u32 code, __u32 op, __u64 sector,
 					       __u64 into, __u64 run)
 {
-	__u32 log = code & 7, block = 1U << log, region;
+	__u32 log = code & 7, block = 1U << log;
 	__u64 size = (__u64)log << RT_ANSWER_BLOCK, *learned;
 	__u64 key = rt_learned_key(index, sector);
 
@@ -93,9 +101,7 @@ static __always_inline __u64 rt_dynamic_origin(__u32 index, __u32 code, __u32 op
 		return rt_answer(RT_ORIGIN_FILE_DATA, run) | size;
 	run = rt_min(run, (1ULL << RT_REGION_SHIFT) -
 			   (sector & ((1ULL << RT_REGION_SHIFT) - 1)));
-	region = rt_region(key);
-	learned = bpf_map_lookup_elem(&rt_regions, &region);
-	if (!learned || !*learned)
+	if (!rt_region_seen(rt_region(key)))
 		return rt_answer(RT_ORIGIN_FILE_DATA, run) | size;
 
 	into &= block - 1;
@@ -109,24 +115,25 @@ static __always_inline __u64 rt_dynamic_origin(__u32 index, __u32 code, __u32 op
 static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array *array,
 					     __u64 sector, __u32 op)
 {
-	__u32 low, high, mid, code, *bucket;
-	__u64 *boundary, at, run;
+	__u32 low, high, mid, code, *list;
+	__u64 *boundary, at, tile, run;
 	int i;
 
-	if (!array->nr_boundaries)
+	at = sector + array->tile_lead;
+	tile = at / array->tile_sectors;
+	at = at - tile * array->tile_sectors + RT_TILE_PHASE;
+	if (tile >= array->nr_tiles)
 		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
-
-	/* Between two entries of the index, the last boundary at or before sector. */
-	mid = array->first_index + (__u32)(sector >> array->index_shift);
-	bucket = bpf_map_lookup_elem(&rt_index, &mid);
-	if (!bucket)
+	mid = array->first_tile + (__u32)tile;
+	list = bpf_map_lookup_elem(&rt_tiles, &mid);
+	if (!list)
 		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
-	low = *bucket;
-	mid++;
-	bucket = bpf_map_lookup_elem(&rt_index, &mid);
-	if (!bucket)
+	low = *list;
+	boundary = bpf_map_lookup_elem(&rt_boundaries, &low);
+	if (!boundary)
 		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
-	high = *bucket + 1;
+	low++;
+	high = low + (__u32)*boundary;
 	for (i = 0; i < RT_RANGE_STEPS; i++) {
 		if (high - low <= 1)
 			break;
@@ -134,7 +141,7 @@ static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array 
 		boundary = bpf_map_lookup_elem(&rt_boundaries, &mid);
 		if (!boundary)
 			break;
-		if (*boundary >> RT_BOUNDARY_SHIFT <= sector)
+		if (*boundary >> RT_BOUNDARY_SHIFT <= at)
 			low = mid;
 		else
 			high = mid;
@@ -143,17 +150,14 @@ static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array 
 	if (!boundary)
 		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
 	code = *boundary & 0xff;
-	at = *boundary >> RT_BOUNDARY_SHIFT;
-
-	run = 1ULL << 48;
-	if (low + 1 < array->first_boundary + array->nr_boundaries) {
-		mid = low + 1;
-		boundary = bpf_map_lookup_elem(&rt_boundaries, &mid);
-		if (boundary)
-			run = (*boundary >> RT_BOUNDARY_SHIFT) - sector;
-	}
+	mid = low + 1;
+	low = at - (*boundary >> RT_BOUNDARY_SHIFT);
+	boundary = bpf_map_lookup_elem(&rt_boundaries, &mid);
+	if (!boundary)
+		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
+	run = (*boundary >> RT_BOUNDARY_SHIFT) - at;
 	if (code >= RT_DYNAMIC)
-		return rt_dynamic_origin(index, code, op, sector, sector - at, run);
+		return rt_dynamic_origin(index, code, op, sector, low, run);
 	return rt_answer(code, run);
 }
 

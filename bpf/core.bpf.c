@@ -34,7 +34,7 @@ struct rt_inflights_map rt_inflights SEC(".maps");
 struct rt_member_rows_map rt_member_rows SEC(".maps");
 struct rt_rows_map rt_rows SEC(".maps");
 struct rt_rows_used_map rt_rows_used SEC(".maps");
-struct rt_index_map rt_index SEC(".maps");
+struct rt_tiles_map rt_tiles SEC(".maps");
 struct rt_verdicts_map rt_verdicts SEC(".maps");
 struct rt_stripes_map rt_stripes SEC(".maps");
 struct rt_costs_map rt_costs SEC(".maps");

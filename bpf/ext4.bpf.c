@@ -16,9 +16,9 @@ SEC("?tp_btf/ext4_free_blocks")
 int BPF_PROG(rt_free_blocks, struct inode *inode, __u64 block, unsigned long count, int flags)
 {
 	struct super_block *sb = inode->i_sb;
-	__u64 key, *seen;
+	__u64 key;
 	struct rt_dev *d;
-	__u32 index, region, size, i;
+	__u32 index, size, i;
 
 	if (!(flags & RT_EXT4_FREE_BLOCKS_METADATA))
 		return 0;
@@ -29,9 +29,7 @@ int BPF_PROG(rt_free_blocks, struct inode *inode, __u64 block, unsigned long cou
 	size = sb->s_blocksize >> 9;
 	key = rt_learned_key(index, d->fs_start + block * size);
 	for (i = 0; i < RT_FREE_MAX && i < count; i++) {
-		region = rt_region(key);
-		seen = bpf_map_lookup_elem(&rt_regions, &region);
-		if (seen && *seen)
+		if (rt_region_seen(rt_region(key)))
 			bpf_map_delete_elem(&rt_learned, &key);
 		key += size;
 	}

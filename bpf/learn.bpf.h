@@ -40,11 +40,11 @@ static __always_inline __u64 rt_asked(__u32 pid, __u32 bytes)
 /* key: rt_learned_key() */
 static __always_inline void rt_learn(__u64 key, __u64 value)
 {
-	__u32 region = rt_region(key);
-	__u64 *seen = bpf_map_lookup_elem(&rt_regions, &region);
+	__u32 region = rt_region(key), eight = region / 8;
+	struct rt_regions *r = bpf_map_lookup_elem(&rt_regions, &eight);
 
-	if (seen && !*seen)
-		*seen = 1;
+	if (r && !r->seen[region % 8])
+		r->seen[region % 8] = 1;
 	bpf_map_update_elem(&rt_learned, &key, &value, BPF_ANY);
 }
 

@@ -76,7 +76,10 @@ struct rt_members_map {
 };
 extern struct rt_members_map rt_members SEC(".maps");
 
-/* The layouts of all filesystems, array by array, sorted. */
+/*
+ * The layouts of all filesystems: lists of boundaries, each the number of them,
+ * these, sorted and RT_TILE_PHASE further on than they are, and where the tile ends.
+ */
 struct rt_boundaries_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);		/* set before load */
@@ -86,16 +89,17 @@ struct rt_boundaries_map {
 extern struct rt_boundaries_map rt_boundaries SEC(".maps");
 
 /*
- * Entry i of an array's part: the boundary that sector i << index_shift lies
- * behind. Makes a look-up cost the same on 1 GiB and on 100 TiB.
+ * Entry i of an array's part: where in rt_boundaries its i-th tile's list is.
+ * One flex group is laid out as the other, and so are these tiles: they share
+ * a list. Makes a look-up cost the same on 1 GiB and on 100 TiB.
  */
-struct rt_index_map {
+struct rt_tiles_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);		/* set before load */
 	__type(key, __u32);
 	__type(value, __u32);
 };
-extern struct rt_index_map rt_index SEC(".maps");
+extern struct rt_tiles_map rt_tiles SEC(".maps");
 
 /*
  * Blocks without a fixed place whose kind we have seen: array << 48 | first
@@ -113,13 +117,13 @@ extern struct rt_learned_map rt_learned SEC(".maps");
 /*
  * Not 0: some block of this MiB (modulo the table) was learned. Keeps large
  * reads and writes of file data from asking rt_learned block by block. Only
- * ever set, so that CPUs need not agree.
+ * ever set, so that CPUs need not agree; bytes, not bits, for the same reason.
  */
 struct rt_regions_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, RT_REGIONS);
+	__uint(max_entries, RT_REGIONS / 8);
 	__type(key, __u32);
-	__type(value, __u64);
+	__type(value, struct rt_regions);
 };
 extern struct rt_regions_map rt_regions SEC(".maps");
 

@@ -21,7 +21,8 @@ enum rt_limits {
 	RT_PIECES = 2048,	/* pieces of a request that are looked up */
 	RT_REGIONS = 1 << 17,	/* of RT_REGION_SECTORS, see rt_regions */
 	RT_REGION_SHIFT = 11,	/* 1 MiB */
-	RT_RANGE_STEPS = 24,	/* binary search over up to 16M boundaries */
+	RT_RANGE_STEPS = 24,	/* binary search over a tile's boundaries; 6 are usual at most */
+	RT_TILE_PHASE = 128,	/* of src/probe/tiles.rs */
 	RT_VERDICT_WAYS = 4,	/* of each entry of rt_verdicts */
 	RT_SYNC_ENDS = 6,	/* completion functions of resync bios */
 	RT_COMM = 16,
@@ -38,7 +39,7 @@ enum rt_limits {
  */
 enum { RT_DYNAMIC = 24 };
 
-/* A boundary: from sector (v >> 8) of the array on, the origin is (v & 255). */
+/* A boundary: from sector (v >> 8) of the tile on, the origin is (v & 255). */
 enum { RT_BOUNDARY_SHIFT = 8 };
 
 /* A member (or all of a disk) in the sectors of the disk that carries it. */
@@ -93,10 +94,10 @@ struct rt_dev {
 
 struct rt_array {
 	struct rt_geometry geometry;
-	__u32 first_boundary;
-	__u32 nr_boundaries;
-	__u32 first_index;	/* into rt_index */
-	__u32 index_shift;	/* log2 of the sectors that an entry stands for */
+	__u64 tile_sectors;	/* see rt_tiles */
+	__u64 tile_lead;	/* the array's first sector is so far into its first tile */
+	__u32 first_tile;	/* into rt_tiles */
+	__u32 nr_tiles;
 	__u32 upper;		/* 1 + index of the member that it is of another array */
 	__u32 flags;		/* rt_array_flags */
 	__u64 upper_start;	/* where that member begins on it */
@@ -158,6 +159,11 @@ struct rt_walk {
 enum rt_walk_flags {
 	RT_WALK_FAILED = 1 << 8,	/* the data has not come */
 	RT_WALK_INNER = 1 << 9,		/* a bio of an array, not a request of a disk */
+};
+
+/* Eight of the regions of rt_regions: a map's value has no fewer bytes. */
+struct rt_regions {
+	__u8 seen[8];
 };
 
 /* Why md submitted bios that are under way; 0: free. See md.bpf.h. */

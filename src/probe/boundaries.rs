@@ -93,7 +93,7 @@ pub fn boundaries(filesystems: &[Placed<'_>]) -> Vec<Boundary> {
 }
 
 /// Of a dynamic code; 1 for others.
-fn block_sectors(code: u8) -> u64 {
+pub(super) fn block_sectors(code: u8) -> u64 {
     1 << code.saturating_sub(DYNAMIC)
 }
 
@@ -157,40 +157,9 @@ fn project(fs: &Placed<'_>, segment: &Segment, out: &mut Vec<(u64, u64, u8)>) {
     put(gap, to, code);
 }
 
-/// What makes a look-up in a table cost the same however many boundaries it has: the boundary (its place in `table`) that
-/// the sector `i << shift` lies behind, for each `i` up to the end of the array and one more.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Index {
-    /// Places in the table.
-    pub entries: Vec<u32>,
-    /// log2 of the sectors that an entry stands for.
-    pub shift: u32,
-}
-
-impl Index {
-    /// About two entries a boundary, at most 2^20 (4 MiB).
-    pub fn new(table: &[Boundary], sectors: u64) -> Self {
-        let wanted = (table.len() as u64 * 2).clamp(1, 1 << 20);
-        let mut shift = 0;
-        while sectors >> shift > wanted {
-            shift += 1;
-        }
-        let mut entries = Vec::new();
-        let mut at = 0;
-        for i in 0..=(sectors >> shift) + 1 {
-            let sector = i << shift;
-            while table.get(at + 1).is_some_and(|b| b.sector <= sector) {
-                at += 1;
-            }
-            entries.push(at as u32);
-        }
-        Self { entries, shift }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Boundary, Index, Placed, boundaries, dynamic};
+    use super::{Boundary, Placed, boundaries, dynamic};
     use crate::ext4::Range;
     use crate::host::Segment;
     use crate::origin::Origin;
@@ -426,14 +395,6 @@ mod tests {
                 let s = segments.iter().find(|s| (s.array_sector..s.array_sector + s.sectors).contains(&probe)).unwrap();
                 prop_assert_eq!((probe - at.sector) % 8, (probe - s.array_sector + s.fs_sector) % 8);
             }
-
-            // As the kernel side looks it up.
-            let end = offset + 2 * sectors + 200;
-            let index = Index::new(&table, end);
-            let at = (probe.min(end) >> index.shift) as usize;
-            let (low, high) = (index.entries[at] as usize, index.entries[at + 1] as usize);
-            let found = low + table[low..=high].partition_point(|b| b.sector <= probe.min(end)) - 1;
-            prop_assert_eq!(found, table.partition_point(|b| b.sector <= probe.min(end)) - 1);
         }
     }
 }

@@ -140,7 +140,7 @@ impl Probe {
         put(&maps.rt_arrays, &tables.arrays)?;
         put(&maps.rt_members, &tables.members)?;
         put(&maps.rt_boundaries, &tables.boundaries)?;
-        put(&maps.rt_index, &tables.boundary_index)?;
+        put(&maps.rt_tiles, &tables.tiles)?;
         for (slot, entry) in &tables.index {
             maps.rt_dev_index
                 .update(slot.bytes(), entry.bytes(), MapFlags::ANY)?;
@@ -254,7 +254,7 @@ fn load(plan: &Plan, facts: &Facts, tables: &Tables, rows: u32) -> Result<Raidtr
     resize(&mut open.maps.rt_costs, tables.arrays.len() << COST_SHIFT)?;
     resize(&mut open.maps.rt_member_rows, tables.members.len())?;
     resize(&mut open.maps.rt_boundaries, tables.boundaries.len())?;
-    resize(&mut open.maps.rt_index, tables.boundary_index.len())?;
+    resize(&mut open.maps.rt_tiles, tables.tiles.len())?;
     resize(
         &mut open.maps.rt_verdicts,
         if tables.need.judged {

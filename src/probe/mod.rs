@@ -10,6 +10,7 @@ mod load;
 mod md;
 mod plan;
 pub mod tables;
+mod tiles;
 
 pub use facts::Facts;
 pub use load::{Probe, log};

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hasher as _};
 
-use super::boundaries::{Index, Placed, boundaries};
+use super::boundaries::{Placed, boundaries};
 use super::plan::Need;
+use super::tiles::{Lists, Tiles};
 use super::wire::{
     rt_array, rt_dev, rt_dev_entry, rt_extent, rt_geometry, rt_member, rt_part, rt_slot,
 };
@@ -53,10 +54,10 @@ pub struct Tables {
     pub(crate) arrays: Vec<rt_array>,
     /// By number of the member.
     pub(crate) members: Vec<rt_member>,
-    /// All arrays' boundaries, one after the other.
+    /// The lists of boundaries that the arrays' tiles have.
     pub(crate) boundaries: Vec<u64>,
-    /// Where in `boundaries` to begin looking, array by array.
-    pub(crate) boundary_index: Vec<u32>,
+    /// Where in `boundaries` the list of each tile is, array by array.
+    pub(crate) tiles: Vec<u32>,
     /// What has to be traced beyond requests on disks.
     pub need: Need,
     /// In-flight slots of all disks.
@@ -69,6 +70,7 @@ impl Tables {
     /// Lays everything out. `Err` is one line.
     pub fn new(survey: &Survey) -> Result<Self, String> {
         let mut tables = Self::default();
+        let mut lists = Lists::default();
         let mut devs = Watched::new();
         for (number, array) in survey.topology.arrays.iter().enumerate() {
             let number = number as u32;
@@ -85,11 +87,13 @@ impl Tables {
                 ));
             }
             tables.caveats(array);
-            tables.array(survey, array, geometry.as_ref().ok(), number, &mut devs);
+            let places = geometry.as_ref().ok();
+            tables.array(survey, array, places, number, &mut devs, &mut lists);
             for member in &array.members {
                 tables.member(array, member, geometry.as_ref().ok(), number, &mut devs)?;
             }
         }
+        tables.boundaries = lists.into_words();
         tables.stack(&survey.topology.arrays, &mut devs);
         if devs.len() > DEVS {
             return Err(format!(
@@ -145,12 +149,12 @@ impl Tables {
             arrays,
             members,
             boundaries,
-            boundary_index,
+            tiles,
             need,
             slots,
         } = self;
         let maps = (devs, mult, index, arrays, members, boundaries);
-        let _ = write!(digest, "{maps:?}{boundary_index:?}{need:?}{slots}");
+        let _ = write!(digest, "{maps:?}{tiles:?}{need:?}{slots}");
         digest.0.finish()
     }
 
@@ -205,6 +209,7 @@ impl Tables {
         geometry: Option<&Geometry>,
         number: u32,
         devs: &mut Watched,
+        lists: &mut Lists,
     ) {
         let known: Vec<_> = array
             .filesystems
@@ -230,8 +235,7 @@ impl Tables {
             }
         }
         let table = boundaries(&placed);
-        let index = Index::new(&table, array.sectors);
-        let first_boundary = self.boundaries.len() as u32;
+        let tiles = Tiles::new(&table, array.sectors);
         // The members' bios are unknown then; those of the array have their places all the same.
         let nowhere = geometry.is_none() || array.reshape_position.is_some();
         let crypt = array.filesystems.iter().any(encrypted);
@@ -243,19 +247,17 @@ impl Tables {
                 },
                 super::wire::geometry,
             ),
-            first_boundary,
-            nr_boundaries: table.len() as u32,
-            first_index: self.boundary_index.len() as u32,
-            index_shift: index.shift,
+            tile_sectors: tiles.sectors,
+            tile_lead: tiles.lead,
+            first_tile: self.tiles.len() as u32,
+            nr_tiles: tiles.number as u32,
             upper: 0,
             flags: if known.is_empty() { 0 } else { ARRAY_EXT }
                 | if nowhere { ARRAY_RESHAPING } else { 0 }
                 | if crypt { ARRAY_CRYPT } else { 0 },
             upper_start: 0,
         });
-        self.boundary_index
-            .extend(index.entries.iter().map(|e| first_boundary + e));
-        self.boundaries.extend(table.into_iter().map(|b| b.wire()));
+        self.tiles.extend(tiles.places(&table, lists));
         for (fs, _) in known {
             // With several segments a freed block would need the whole mapping: not followed.
             if let Some(only) = only_piece(fs) {

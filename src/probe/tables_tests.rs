@@ -108,7 +108,7 @@ fn a_level_without_arithmetic_has_data_of_unknown_origin() {
     let t = tables(vec![array(1, "linear", vec![member(0, 8, 0), gone, spare])]);
     let wire = t.arrays[0];
     assert_eq!(wire.flags & ARRAY_RESHAPING, ARRAY_RESHAPING);
-    assert_eq!((wire.nr_boundaries, wire.geometry.array_sectors), (1, 8192));
+    assert_eq!((wire.nr_tiles, wire.geometry.array_sectors), (1, 8192));
     let data: Vec<_> = t
         .members
         .iter()

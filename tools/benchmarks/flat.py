@@ -69,7 +69,7 @@ def rounds(cases, arguments):
 
 
 def flat(arguments):
-    prepare("fio", "bpftool", "losetup", "mke2fs")
+    prepare("fio", "bpftrace", "bpftool", "losetup", "mke2fs")
     groups = {}
     with memory() as scratch, bpf_statistics():
         by_members(scratch, arguments, groups)

@@ -23,6 +23,8 @@ tracepoint:block:block_rq_complete /@start[args->dev, args->sector]/ {
   delete(@start[args->dev, args->sector]);
 }
 """
+# Nothing, as often: the time that the kernel says it takes is the price of measuring.
+NOTHING = "tracepoint:block:block_rq_issue { $nothing = 0; }"
 # What raidtrace goes without where the kernel refuses it; its figures would be too good.
 PROGRAMS = ("rt_rq_issue", "rt_rq_complete", "rt_bio_queue")
 PATIENCE = 60  # seconds that a tool may take to attach
@@ -125,11 +127,20 @@ def loaded(pid):
     return {i: p for i, p in programs(run("bpftool", "--json", "prog", "show")).items() if i in mine}
 
 
-def spent(before, after, requests):
-    """ns per request in each program."""
+def price(before, after):
+    """ns that the kernel adds to each run of a program by measuring it; the programs are those of NOTHING."""
+    ns = sum(p[1] for p in after.values()) - sum(p[1] for p in before.values())
+    runs = sum(p[2] for p in after.values()) - sum(p[2] for p in before.values())
+    return ns / runs if runs else 0
+
+
+def spent(before, after, requests, each_run):
+    """ns per request in each program, less each_run ns a run."""
     each = {}
-    for i, (name, ns, _) in after.items():
-        each[name] = each.get(name, 0) + (ns - before.get(i, ("", 0, 0))[1]) / max(requests, 1)
+    for i, (name, ns, runs) in after.items():
+        _, ns_before, runs_before = before.get(i, ("", 0, 0))
+        took = ns - ns_before - each_run * (runs - runs_before)
+        each[name] = each.get(name, 0) + max(took, 0) / max(requests, 1)
     return each
 
 
@@ -171,11 +182,10 @@ class Tool:
     def __init__(self, name, command=None, bpf=0, lost=None, prepare=None):
         """bpf: programs that run at every request, once it is ready."""
         self.name, self.command, self.bpf, self.lost_in, self.prepare = name, command, bpf, lost, prepare
-        self.ns, self.iops, self.cpu, self.rss, self.detail = [], [], [], [], {}
+        self.ns, self.iops, self.cpu, self.rss, self.detail, self.price = [], [], [], [], {}, []
         self.lost, self.why = None, None
 
     def ready(self, process, err, disk):
-        """Waits until it traces: one block is read until its programs have run."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             if not self.bpf:
@@ -185,8 +195,7 @@ class Tool:
                 raise Skipped(f"it said: {complaint.splitlines()[0] if complaint else process.returncode}")
             if not self.bpf:
                 return
-            run("dd", f"if=/dev/{disk}", "of=/dev/null", "bs=4k", "count=1", "iflag=direct", "status=none")
-            if sum(1 for _, _, runs in loaded(process.pid).values() if runs) >= self.bpf:
+            if running(process.pid, disk) >= self.bpf:
                 return
             time.sleep(0.1)
         raise Skipped(f"it traced nothing within {PATIENCE} s")
@@ -200,13 +209,14 @@ class Tool:
             return
         if self.prepare:
             self.prepare()
-        with tempfile.TemporaryFile("w+") as out, tempfile.NamedTemporaryFile("w+") as err:
+        with (tempfile.TemporaryFile("w+") as out, tempfile.NamedTemporaryFile("w+") as err,
+              nothing(disk) if self.bpf else contextlib.nullcontext() as beside):
             sink = out if self.bpf else subprocess.DEVNULL
             process = subprocess.Popen(self.command, stdout=sink, stderr=err)
             try:
                 self.ready(process, err, disk)
                 time.sleep(0.5)
-                self.measure(process, disk, load)
+                self.measure(process, beside, disk, load)
             except Skipped as reason:
                 self.why = f"{self.name}: {reason}"
             finally:
@@ -216,9 +226,10 @@ class Tool:
                 said = pathlib.Path(err.name).read_text()
                 self.lost = (self.lost or 0) + self.lost_in(out.read(), said)
 
-    def measure(self, process, disk, load):
+    def measure(self, process, beside, disk, load):
         stat = pathlib.Path(f"/sys/block/{disk}/stat")
         own = pathlib.Path(f"/proc/{process.pid}/stat")
+        yardstick = loaded(beside.pid) if beside else {}
         before, requests, cpu = loaded(process.pid), completed(stat.read_text()), ticks(own.read_text())
         began = time.monotonic()
         self.iops.append(load())
@@ -230,13 +241,36 @@ class Tool:
         names = {name.removesuffix("_q") for name, _, _ in after.values()}
         if names & set(PROGRAMS) and not names >= set(PROGRAMS):
             raise Skipped(f"loaded only {' '.join(sorted(names))}")
-        if self.bpf:
-            self.add(spent(before, after, requests))
+        if beside:
+            each_run = price(yardstick, loaded(beside.pid))
+            self.price.append(each_run)
+            self.add(spent(before, after, requests, each_run))
 
     def add(self, each):
         self.ns.append(sum(each.values()))
         for name, ns in each.items():
             self.detail.setdefault(name, []).append(ns)
+
+
+def running(pid, disk):
+    """How many of a process's programs have run, when one block of the disk has been read."""
+    run("dd", f"if=/dev/{disk}", "of=/dev/null", "bs=4k", "count=1", "iflag=direct", "status=none")
+    return sum(1 for _, _, runs in loaded(pid).values() if runs)
+
+
+@contextlib.contextmanager
+def nothing(disk):
+    """A program that does nothing, beside what is measured."""
+    process = subprocess.Popen(["bpftrace", "-e", NOTHING], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        end_of_patience = time.monotonic() + PATIENCE
+        while not running(process.pid, disk):
+            if process.poll() is not None or time.monotonic() > end_of_patience:
+                sys.exit("bench: bpftrace does not trace: what measuring costs is not known")
+            time.sleep(0.1)
+        yield process
+    finally:
+        end(process)
 
 
 def end(process):

@@ -15,8 +15,20 @@ echo 1 >/proc/sys/kernel/bpf_stats_enabled
 
 programs() { bpftool --json prog show 2>/dev/null; }
 
-# running: how many BPF programs have run, of all there are: the tool's.
+# running: how many BPF programs have run, of all there are: the tool's, and nothing's.
 running() { { programs | grep -o '"run_cnt":[1-9]' || true; } | wc -l; }
+
+# nothing: a program that does nothing, beside all that is measured; its id in $out/nothing.
+nothing() {
+	local id
+	bpftrace -e "$(<nothing.bt)" >/dev/null 2>&1 &
+	for ((tenth = 0; tenth < 1200; tenth++)); do
+		id=$(programs | grep -o '"id":[0-9]*,"type":"tracepoint"' | grep -o '[0-9]*' || true)
+		if [ -n "$id" ]; then echo "$id" >/out/nothing; return; fi
+		sleep 0.1
+	done
+	return 1
+}
 
 # companion: bpftrace, to measure beside raidtrace under one and the same load.
 companion() {
@@ -52,7 +64,7 @@ start() {
 	for ((tenth = 0; tenth < 1200; tenth++)); do
 		if ! kill -0 "$pid" 2>/dev/null; then return 1; fi
 		dd if="$device" of=/dev/null bs=4k count=1 iflag=direct status=none
-		if [ "$(running)" -ge $((2 + (other > 0) * 2)) ]; then return; fi
+		if [ "$(running)" -ge $((3 + (other > 0) * 2)) ]; then return; fi
 		sleep 0.1
 	done
 	return 1
@@ -83,6 +95,7 @@ work() {
 
 tools=(none raidtrace bpftrace blktrace together)
 if [ -e /lab/beside ]; then tools+=(beside); fi
+nothing
 number=120
 for level; do
 	name=md$number

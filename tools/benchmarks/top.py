@@ -7,8 +7,9 @@ twelve that raidtrace watches: first all over the device, then to a file of an e
 those of the best turn, the one that other work disturbed least.
 
   ns/request  time in the tool's BPF programs per completed request, from the kernel's own
-              BPF statistics (kernel.bpf_stats_enabled), of which some 55 ns a run are the
-              price of measuring. blktrace has no such figure: compare IOPS.
+              BPF statistics (kernel.bpf_stats_enabled), less what measuring itself adds to
+              each run: what an empty program beside them is said to take, in the same turn.
+              blktrace has no such figure: compare IOPS.
   IOPS        under that load, and relative to no tracer
   user CPU    of one core, of the tool's process
   lost        events that the tool says it has lost, in all turns
@@ -74,6 +75,9 @@ def table(tools):
         print(f"{t.name:18}{ns:>10}{max(t.iops):10.0f}{max(t.iops) / base:10.2f}{cpu:>10}{rss:>9}{lost:>6}")
         for name, each in sorted(t.detail.items(), key=lambda kv: -min(kv[1])):
             print(f"  {name:16}{min(each):10.0f}")
+    prices = [p for t in tools for p in t.price]
+    if prices:
+        print(f"not in it, of each run: {min(prices):.0f} to {max(prices):.0f} ns, the price of measuring")
     for t in tools:
         if t.why:
             print(f"skipped {t.why}")

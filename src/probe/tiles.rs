@@ -1,0 +1,170 @@
+//! What makes a look-up in a boundary table cost the same however large the filesystem is.
+//!
+//! mke2fs lays out one flex group as the other, so that a table of 100 TiB says the same fifty thousand times. It is cut
+//! into tiles of equal size, equal tiles share one list of boundaries, and what the kernel side has to have in its caches is
+//! one number a tile: 200 KiB where the table has 1.6 MiB. Pure.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use super::boundaries::{Boundary, block_sectors};
+use crate::origin::Origin;
+
+/// A tile's boundaries are kept this much further on (`RT_TILE_PHASE` of `bpf/raidtrace.h`), so that the first may lie
+/// before the tile: where the block begins that it begins in the middle of. The most sectors that a block has.
+pub const PHASE: u64 = 128;
+/// Boundaries in a tile that a look-up should have to search at most. More cost steps, not correctness.
+const SEARCHED: usize = 48;
+/// Tiles of one array at most: 64 MiB of kernel memory.
+const TILES: u64 = 1 << 24;
+
+/// Lists of boundaries, each once: how many there are, these, and where the tile ends. As the map `rt_boundaries`.
+#[derive(Debug, Default)]
+pub struct Lists {
+    words: Vec<u64>,
+    places: HashMap<Box<[u64]>, u32>,
+}
+
+impl Lists {
+    /// The place of a list, which may be there already.
+    fn put(&mut self, list: Vec<u64>) -> u32 {
+        let next = self.words.len() as u32;
+        match self.places.entry(list.into_boxed_slice()) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => {
+                self.words.extend_from_slice(new.key());
+                new.insert(next);
+                next
+            }
+        }
+    }
+
+    /// For the map.
+    pub fn into_words(self) -> Vec<u64> {
+        self.words
+    }
+}
+
+/// An array's tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tiles {
+    /// Sectors of each.
+    pub sectors: u64,
+    /// The array's first sector is so far into its first tile.
+    pub lead: u64,
+    /// How many there are.
+    pub number: u64,
+}
+
+impl Tiles {
+    /// The tiles that take the least memory for `table`, of an array of so many sectors, among those that take few steps to
+    /// search.
+    pub fn new(table: &[Boundary], sectors: u64) -> Self {
+        let plain = |tile: u64| Self::of(tile, 0, sectors);
+        let whole = sectors.max(1).next_power_of_two();
+        // Where nothing repeats: a few boundaries a tile, unless they are crowded.
+        let mut tile = (whole / (table.len() as u64 / 8).max(1).next_power_of_two()).max(1);
+        let mut best = plain(tile);
+        let many = (16 * table.len() as u64).min(TILES);
+        while best.cost(table).is_none() && tile > 1 && plain(tile / 2).number <= many {
+            tile /= 2;
+            best = plain(tile);
+        }
+        for other in [period(table, sectors), Some(plain(whole))] {
+            let Some(other) = other.filter(|o| o.number <= TILES) else {
+                continue;
+            };
+            let (was, now) = (best.cost(table), other.cost(table));
+            if now.is_some() && (was.is_none() || now < was) {
+                best = other;
+            }
+        }
+        best
+    }
+
+    fn of(tile: u64, lead: u64, sectors: u64) -> Self {
+        Self {
+            sectors: tile,
+            lead,
+            number: (sectors + lead).div_ceil(tile).max(1),
+        }
+    }
+
+    /// Bytes of kernel memory; `None`: too many boundaries in one tile.
+    fn cost(&self, table: &[Boundary]) -> Option<u64> {
+        let mut lists = Lists::default();
+        let mut most = 0;
+        self.each(table, |list| {
+            most = most.max(list.len());
+            lists.put(list);
+        });
+        (most <= SEARCHED + 2).then(|| self.number * 4 + lists.words.len() as u64 * 8)
+    }
+
+    /// The place of each tile's list.
+    pub fn places(&self, table: &[Boundary], lists: &mut Lists) -> Vec<u32> {
+        let mut places = Vec::new();
+        self.each(table, |list| places.push(lists.put(list)));
+        places
+    }
+
+    fn each(&self, table: &[Boundary], mut take: impl FnMut(Vec<u64>)) {
+        let mut at = 0;
+        for tile in 0..self.number {
+            // Sectors of the array; the first tile may begin before it.
+            let begin = (tile * self.sectors).saturating_sub(self.lead);
+            let end = (tile + 1) * self.sectors - self.lead;
+            while table.get(at + 1).is_some_and(|b| b.sector <= begin) {
+                at += 1;
+            }
+            let inside = |b: &&Boundary| b.sector < end;
+            let mut list = vec![0];
+            for boundary in table[at..].iter().take_while(inside) {
+                let sector = if boundary.sector < begin {
+                    let block = block_sectors(boundary.code);
+                    begin - (begin - boundary.sector) % block
+                } else {
+                    boundary.sector
+                };
+                let moved = Boundary {
+                    sector: sector + self.lead + PHASE - tile * self.sectors,
+                    code: boundary.code,
+                };
+                list.push(moved.wire());
+            }
+            list[0] = list.len() as u64 - 1;
+            list.push(
+                Boundary {
+                    sector: self.sectors + PHASE,
+                    code: 0,
+                }
+                .wire(),
+            );
+            take(list);
+        }
+    }
+}
+
+/// Tiles that begin where one flex group (or group) after the other does, if the table shows such: the most frequent
+/// distance between two groups' block bitmaps.
+fn period(table: &[Boundary], sectors: u64) -> Option<Tiles> {
+    let mut bitmaps = table
+        .iter()
+        .filter(|b| b.code == Origin::BlockBitmap as u8)
+        .map(|b| b.sector);
+    let mut distances: HashMap<(u64, u64), u32> = HashMap::new();
+    let mut last = bitmaps.next()?;
+    for next in bitmaps {
+        let distance = next - last;
+        *distances.entry((distance, next % distance)).or_default() += 1;
+        last = next;
+    }
+    // The smallest of equals, so that the same table always gives the same tiles.
+    let (&(tile, phase), _) = distances
+        .iter()
+        .max_by_key(|&(&(tile, phase), &n)| (n, u64::MAX - tile, phase))?;
+    Some(Tiles::of(tile, (tile - phase) % tile, sectors))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+use proptest::prelude::*;
+
+use super::{Lists, PHASE, Tiles};
+use crate::origin::Origin;
+use crate::probe::boundaries::{Boundary, block_sectors, dynamic};
+
+/// As `rt_array_origin()` of `bpf/classify.bpf.h`: code, sectors behind the boundary, sectors that it holds for.
+fn look_up(tiles: &Tiles, places: &[u32], words: &[u64], sector: u64) -> (u8, u64, u64) {
+    let at = sector + tiles.lead;
+    let tile = at / tiles.sectors;
+    let at = at - tile * tiles.sectors + PHASE;
+    let first = places[tile as usize] as usize;
+    let list = &words[first + 1..=first + 1 + words[first] as usize];
+    let found = list[..list.len() - 1].partition_point(|w| w >> 8 <= at) - 1;
+    (
+        list[found] as u8,
+        at - (list[found] >> 8),
+        (list[found + 1] >> 8) - at,
+    )
+}
+
+fn told(tiles: &Tiles, table: &[Boundary], sector: u64) -> (u8, u64, u64) {
+    let mut lists = Lists::default();
+    let places = tiles.places(table, &mut lists);
+    assert_eq!(places.len() as u64, tiles.number);
+    look_up(tiles, &places, &lists.into_words(), sector)
+}
+
+/// A filesystem that begins at `start`: so many flex groups of `group` sectors, every fifth with something more.
+fn flex_groups(start: u64, group: u64, groups: u64) -> Vec<Boundary> {
+    let mut table = vec![Boundary {
+        sector: 0,
+        code: Origin::Raw as u8,
+    }];
+    for g in 0..groups {
+        let first = start + g * group;
+        let mut put = |offset: u64, code: u8| {
+            let sector = first + offset;
+            if sector == 0 {
+                table.clear();
+            }
+            table.push(Boundary { sector, code });
+        };
+        put(0, Origin::BlockBitmap as u8);
+        put(16, Origin::InodeTable as u8);
+        put(64, dynamic(8));
+        if g % 5 == 0 {
+            put(group / 2, Origin::Superblock as u8);
+            put(group / 2 + 8, dynamic(8));
+        }
+    }
+    table
+}
+
+#[test]
+fn equal_flex_groups_are_kept_once() {
+    for (start, group) in [(0, 1 << 22), (2048, 1 << 22), (63, 16 * 32744 * 8)] {
+        let table = flex_groups(start, group, 20_000);
+        let sectors = start + 20_000 * group;
+        let tiles = Tiles::new(&table, sectors);
+        assert_eq!(tiles.sectors % group, 0, "{tiles:?}");
+        assert!(tiles.number <= 20_001);
+        let mut lists = Lists::default();
+        tiles.places(&table, &mut lists);
+        let words = lists.into_words().len();
+        assert!(words < 300, "{words} words for {} boundaries", table.len());
+    }
+}
+
+#[test]
+fn an_empty_table_is_one_tile() {
+    let table = [Boundary {
+        sector: 0,
+        code: Origin::Raw as u8,
+    }];
+    let tiles = Tiles::new(&table, 1000);
+    assert_eq!(tiles.number, 1);
+    let (code, behind, run) = told(&tiles, &table, 999);
+    assert_eq!((code, behind), (Origin::Raw as u8, 999));
+    assert!(run >= 1);
+    assert_eq!(Tiles::new(&table, 0).number, 1);
+}
+
+#[test]
+fn a_crowd_of_boundaries_is_searched_for_longer() {
+    let table: Vec<_> = (0..1000)
+        .map(|i| Boundary {
+            sector: i * 3,
+            code: (i * i % 7) as u8,
+        })
+        .collect();
+    let tiles = Tiles::new(&table, 1 << 40);
+    assert!(tiles.number < 20_000, "{tiles:?}");
+    assert_eq!(told(&tiles, &table, 3 * 700).0, (700 * 700 % 7) as u8);
+}
+
+proptest! {
+    #[test]
+    fn a_tile_says_what_the_table_says(
+        spans in prop::collection::vec((1u64..300, 0u8..8), 1..200),
+        tile in 1u64..3000,
+        lead in 0u64..3000,
+        whole in any::<bool>(),
+        probe in any::<prop::sample::Index>(),
+    ) {
+        let mut sector = 0;
+        let mut table = Vec::new();
+        for (sectors, kind) in spans {
+            // Odd kinds: blocks of 1 to 128 sectors.
+            let code = if kind % 2 == 1 { dynamic(1 << kind) } else { kind };
+            table.push(Boundary { sector, code });
+            sector += sectors;
+        }
+        let tiles = if whole { Tiles::new(&table, sector) } else { Tiles::of(tile, lead % tile, sector) };
+        let probe = probe.index(sector as usize) as u64;
+        let at = table.partition_point(|b| b.sector <= probe) - 1;
+        let (code, behind, run) = told(&tiles, &table, probe);
+        prop_assert_eq!(code, table[at].code);
+        let block = block_sectors(code);
+        prop_assert_eq!(behind % block, (probe - table[at].sector) % block);
+        let next = table.get(at + 1).map_or(u64::MAX, |b| b.sector);
+        prop_assert!(run >= 1 && probe + run <= next.max(sector));
+        // No sooner than the table or the tile ends.
+        let ends = (probe + tiles.lead) / tiles.sectors * tiles.sectors + tiles.sectors - tiles.lead;
+        prop_assert_eq!(probe + run, next.min(ends));
+    }
+}
