@@ -2,9 +2,7 @@
 """raidtrace beside no tracer, bpftrace and blktrace, on md arrays.
 
 In a virtual machine (tools/vm), on RAID 0, 1, 10, 5 and 6 of loop disks with an ext4 each:
-random 4 KiB direct reads and writes of a file at queue depth 32, in turns, best turn. What
-counts is the turn of raidtrace and bpftrace together, each with its own programs' time
-under the same requests and the same disturbance: the median of its ratios.
+random 4 KiB direct reads and writes of a file at queue depth 32, in turns, best turn.
 
 The processor is emulated: nanoseconds and IOPS mean nothing by themselves, only ratios
 within the run do, and those only roughly: emulation makes some instructions dearer than
@@ -25,8 +23,8 @@ from .measure import raidtrace_lost, spent, state, ticks, verdict
 
 LEVELS = ("0", "1", "10", "5", "6")
 TARGET = {"0": 0.5, "1": 0.5, "10": 0.5, "5": 1.0, "6": 1.0}
-TOOLS = ("none", "raidtrace", "bpftrace", "blktrace", "together", "beside")
-OURS = ("raidtrace", "together", "beside")
+TOOLS = ("none", "raidtrace", "bpftrace", "blktrace", "beside")
+OURS = ("raidtrace", "beside")
 LOST = dict.fromkeys(OURS, raidtrace_lost) | {"bpftrace": bpftrace_lost}
 
 
@@ -45,11 +43,6 @@ class Turn:
         nothing = int((path.parent / "nothing").read_text())
         self.price = price({0: before.pop(nothing)}, {0: after.pop(nothing)})
         self.detail = spent(before, after, self.requests, self.price)
-        others = {n: ns for n, ns in self.detail.items() if not n.startswith("rt_")}
-        self.ratio = None
-        if self.tool in ("together", "beside"):
-            self.detail = {n: ns for n, ns in self.detail.items() if n not in others}
-            self.ratio = sum(self.detail.values()) / sum(others.values())
         if self.tool in OURS and not set(PROGRAMS) <= {n.removesuffix("_q") for n in self.detail}:
             sys.exit(f"bench: {path.name}: raidtrace loaded only {' '.join(self.detail)}")
         self.ns = sum(self.detail.values())
@@ -106,7 +99,6 @@ def best(turns):
     lost = [t.lost for t in turns if t.lost is not None]
     return {
         "ns": min(t.ns for t in turns),
-        "ratio": median(t.ratio for t in turns) if turns[0].ratio else None,
         "iops": max(t.iops for t in turns),
         "cpu": f"{median(cpu):.1%}" if cpu else "-",
         "lost": sum(lost) if lost else "-",
@@ -129,7 +121,8 @@ def report(turns, failed, levels):
                     print(f"skipped RAID {level}: {tool}: {failed.get((level, tool), 'no turn')}")
             name = f"RAID {level} {rw}"
             for tool, row in rows.items():
-                ratio = row["ratio"]
+                theirs = rows["bpftrace"]["ns"] if "bpftrace" in rows else 0
+                ratio = row["ns"] / theirs if theirs and tool in OURS else None
                 relative = row["iops"] / rows["none"]["iops"]
                 ns = f"{row['ns']:.0f}" if row["ns"] else "-"
                 each = " ".join(f"{n} {v:.0f}" for n, v in row["detail"].items() if v >= 0.5)
@@ -137,10 +130,10 @@ def report(turns, failed, levels):
                       f"{relative:9.2f}{row['cpu']:>9}{row['lost']:>6}  {each if tool in OURS else ''}")
                 if tool in OURS:
                     lost += row["lost"]
-                if tool == "together":
+                if tool == "raidtrace" and ratio:
                     target = TARGET[level]
                     checks.append((f"{name}: {ratio:.2f} of bpftrace's (target {target:.2f})", ratio <= target))
-            if "together" not in rows:
+            if not {"raidtrace", "bpftrace"} <= rows.keys():
                 checks.append((f"{name}: raidtrace and bpftrace were not both measured", False))
     prices = [t.price for t in turns]
     print(f"not in it, of each run: {min(prices):.0f} to {max(prices):.0f} ns, the price of measuring")

@@ -30,27 +30,14 @@ nothing() {
 	return 1
 }
 
-# companion: bpftrace, to measure beside raidtrace under one and the same load.
-companion() {
-	bpftrace -e "$(<histogram.bt)" >/dev/null 2>&1 &
-	other=$!
-}
-
 # start TOOL DEVICE: until it traces; pid is 0 for no tracer, status 1 when it cannot.
 start() {
 	local tool=$1 device=$2
-	pid=0 other=0
+	pid=0
 	case $tool in
 	none) return ;;
 	raidtrace) raidtrace top --json --no-overhead "$device" >"$out/out" 2>"$out/err" & ;;
-	together)
-		companion
-		raidtrace top --json --no-overhead "$device" >"$out/out" 2>"$out/err" &
-		;;
-	beside)
-		companion
-		/lab/beside/raidtrace top --json --no-overhead "$device" >"$out/out" 2>"$out/err" &
-		;;
+	beside) /lab/beside/raidtrace top --json --no-overhead "$device" >"$out/out" 2>"$out/err" & ;;
 	bpftrace) bpftrace -e "$(<histogram.bt)" >"$out/out" 2>"$out/err" & ;;
 	blktrace)
 		blktrace "${inside[@]/#/-d/dev/}" -o - >/dev/null 2>"$out/err" &
@@ -64,7 +51,7 @@ start() {
 	for ((tenth = 0; tenth < 1200; tenth++)); do
 		if ! kill -0 "$pid" 2>/dev/null; then return 1; fi
 		dd if="$device" of=/dev/null bs=4k count=1 iflag=direct status=none
-		if [ "$(running)" -ge $((3 + (other > 0) * 2)) ]; then return; fi
+		if [ "$(running)" -ge 3 ]; then return; fi
 		sleep 0.1
 	done
 	return 1
@@ -81,11 +68,8 @@ sample() {
 stop() {
 	if [ "$pid" = 0 ]; then return; fi
 	cat /sys/kernel/debug/block/loop*/dropped >"$out/dropped" 2>/dev/null || true
-	for each in "$pid" "$other"; do
-		if [ "$each" = 0 ]; then continue; fi
-		kill -INT "$each" 2>/dev/null || true
-		wait "$each" || true
-	done
+	kill -INT "$pid" 2>/dev/null || true
+	wait "$pid" || true
 }
 
 work() {
@@ -93,9 +77,9 @@ work() {
 		--direct=1 --norandommap --randrepeat=1 --time_based --runtime="$seconds" --output-format=json
 }
 
-tools=(none raidtrace bpftrace blktrace together)
+tools=(none raidtrace bpftrace blktrace)
 if [ -e /lab/beside ]; then tools+=(beside); fi
-nothing
+nothing || { echo "bpftrace does not trace"; exit 1; }
 number=120
 for level; do
 	name=md$number

@@ -65,12 +65,22 @@ mount_all() {
 	done
 }
 
+# For as long as raidtrace finds out a file's path, its filesystem is in use.
+unmount() {
+	local attempt
+	for ((attempt = 0; attempt < 20; attempt++)); do
+		if umount "$1" 2>/dev/null; then return; fi
+		sleep 0.5
+	done
+	umount "$1"
+}
+
 unmount_all() {
 	local name
 	for name in "${volumes[@]}"; do
 		if grep -q " /mnt/$name " /proc/mounts; then
 			find "/mnt/$name" -printf '%i\n' >"$out/fs-$name/numbers"
-			umount "/mnt/$name"
+			unmount "/mnt/$name"
 		fi
 	done
 	mounts=()
