@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use common::{
-    EXE, Loop, MIB, Output, Running, Top, cells, idle, installed, json, list, memory,
-    mount_namespaces, raidtrace, root, run, skipped, sum, table, tracing,
+    EXE, Loop, MIB, Output, Running, Top, Watch, cells, installed, json, list, memory,
+    mount_namespaces, raidtrace, root, run, skipped, sum, table, tracing, undisturbed,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -262,18 +262,19 @@ fn signals_end_it_with_what_is_left() {
     }
     let disk = disk();
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-        let (top, _) = Top::json(&[&disk.name, "-i0.5"]);
-        let before = idle(&disk.name);
-        fs::write(disk.mount.join("file"), format!("{signal:?}")).unwrap();
-        disk.sync();
-        let after = idle(&disk.name);
-        let out = top.end(signal);
-        assert_eq!((out.code(), out.stderr.as_str()), (Some(0), ""));
-        let rest = json(&out.stdout);
-        rest.iter().for_each(contract);
-        let last = rest.last().unwrap()["interval_s"].as_f64().unwrap();
-        assert!(last < 0.6, "cut short: {last}");
-        assert_eq!(sum(&rest, "*", "*", "requests"), after - before);
+        undisturbed(|| {
+            let (top, _) = Top::json(&[&disk.name, "-i0.5"]);
+            let watch = Watch::new(top, &disk.name);
+            fs::write(disk.mount.join("file"), format!("{signal:?}")).unwrap();
+            disk.sync();
+            let (out, counted) = watch.end_at_once(signal);
+            assert_eq!((out.code(), out.stderr.as_str()), (Some(0), ""));
+            let counted = counted?;
+            counted.intervals.iter().for_each(contract);
+            let ours = sum(&counted.intervals, "*", "*", "requests");
+            assert_eq!(ours, counted.kernel, "{}", table(&counted.intervals));
+            Some(())
+        });
     }
 }
 

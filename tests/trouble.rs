@@ -6,14 +6,15 @@
 mod common;
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
 use common::{
-    EXE, Loop, MIB, Top, cells, completed, idle, installed, json, list, memory, mount_namespaces,
-    raidtrace, skipped, sum, table, tool, tracing,
+    Counted, EXE, Loop, MIB, Top, Watch, cells, idle, installed, json, list, memory,
+    mount_namespaces, raidtrace, skipped, sum, table, tool, tracing, undisturbed,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -26,11 +27,12 @@ fn notes(interval: &Value) -> String {
 }
 
 /// What is not known is raw, all of it, and says why.
-fn all_raw(intervals: &[Value], requests: u64) {
-    assert!(requests > 0);
+fn all_raw(counted: &Counted) {
+    let intervals = &counted.intervals;
+    assert!(counted.kernel > 0);
     assert_eq!(
         sum(intervals, "raw", "*", "requests"),
-        requests,
+        counted.kernel,
         "{}",
         table(intervals)
     );
@@ -59,15 +61,17 @@ fn xfs() {
         return skipped("this kernel has no XFS");
     }
     disk.mount();
-    idle(&disk.name);
-    let (top, first) = Top::json(&[&disk.name, "-i0.2"]);
-    assert!(notes(&first).contains("XFS"), "{first}");
-    assert!(notes(&first).contains("raw"), "{first}");
-    let before = completed(&disk.name);
-    fs::write(disk.mount.join("file"), vec![b'x'; 100_000]).unwrap();
-    disk.sync();
-    let after = idle(&disk.name);
-    all_raw(&top.intervals(), after - before);
+    undisturbed(|| {
+        idle(&disk.name);
+        let (top, first) = Top::json(&[&disk.name, "-i0.2"]);
+        assert!(notes(&first).contains("XFS"), "{first}");
+        assert!(notes(&first).contains("raw"), "{first}");
+        let watch = Watch::new(top, &disk.name);
+        fs::write(disk.mount.join("file"), vec![b'x'; 100_000]).unwrap();
+        disk.sync();
+        all_raw(&watch.end()?);
+        Some(())
+    });
     // The same in the words of --batch.
     let out = raidtrace(&["top", &disk.name, "-n1", "-i0.1"]);
     assert!(
@@ -117,30 +121,32 @@ fn a_superblock_that_is_gone() {
         fs::write(&node, bytes).unwrap();
         // The mounted filesystem itself still knows; and it does not where its mount is out of sight.
         for (script, raw) in [("", false), ("umount \"$3\" &&", true)] {
-            idle(&disk.name);
-            let top = Top::start(&mut with_another_node(&disk, &node, script));
-            let first: Value = serde_json::from_str(&top.line()).unwrap();
-            let before = completed(&disk.name);
-            let file = File::create(disk.mount.join(what)).unwrap();
-            file.sync_all().unwrap();
-            let after = idle(&disk.name);
-            let out = top.end(Signal::TERM);
-            assert_eq!(out.code(), Some(0), "{out:?}");
-            let intervals = json(&out.stdout);
-            println!("{what}: {}\n{}", notes(&first), table(&intervals));
-            if raw {
-                assert!(
-                    notes(&first).contains("raw"),
-                    "{what}: no word about it: {first}"
-                );
-                all_raw(&intervals, after - before);
-            } else {
-                let says = ["FS_IOC_GETFSMAP", "no filesystem that", "damaged"];
-                let said = says.iter().filter(|s| notes(&first).contains(**s));
-                assert_eq!(said.count(), 2, "{what}: {first}");
-                assert!(sum(&intervals, "file_data", "*", "requests") < after - before);
-                assert_eq!(sum(&intervals, "*", "*", "requests"), after - before);
-            }
+            undisturbed(|| {
+                idle(&disk.name);
+                let top = Top::start(&mut with_another_node(&disk, &node, script));
+                let first: Value = serde_json::from_str(&top.line()).unwrap();
+                let watch = Watch::new(top, &disk.name);
+                let mut file = File::create(disk.mount.join(what)).unwrap();
+                file.write_all(b"x").unwrap();
+                file.sync_all().unwrap();
+                let counted = watch.end()?;
+                let Counted { intervals, kernel } = &counted;
+                println!("{what}: {}\n{}", notes(&first), table(intervals));
+                if raw {
+                    assert!(
+                        notes(&first).contains("raw"),
+                        "{what}: no word about it: {first}"
+                    );
+                    all_raw(&counted);
+                } else {
+                    let says = ["FS_IOC_GETFSMAP", "no filesystem that", "damaged"];
+                    let said = says.iter().filter(|s| notes(&first).contains(**s));
+                    assert_eq!(said.count(), 2, "{what}: {first}");
+                    assert!(sum(intervals, "file_data", "*", "requests") < *kernel);
+                    assert_eq!(sum(intervals, "*", "*", "requests"), *kernel);
+                }
+                Some(())
+            });
         }
     }
 }
@@ -151,29 +157,31 @@ fn unmounted_and_mounted_again_while_tracing() {
         return;
     }
     let _alone = mount_namespaces();
-    let mut disk = Loop::ext4(64 * MIB, &["-b", "4096"]);
-    idle(&disk.name);
-    let (top, _) = Top::json(&[&disk.name, "-i0.1"]);
-    let before = completed(&disk.name);
-    disk.umount();
-    disk.mount();
-    fs::create_dir(disk.mount.join("dir")).unwrap();
-    disk.sync();
-    let after = idle(&disk.name);
-    let intervals = top.intervals();
-    assert_eq!(
-        sum(&intervals, "*", "*", "requests"),
-        after - before,
-        "{}",
-        table(&intervals)
-    );
-    for origin in ["superblock", "journal", "inode_table", "directory"] {
-        assert!(
-            sum(&intervals, origin, "write", "bytes") > 0,
-            "{origin}: {}",
+    undisturbed(|| {
+        let mut disk = Loop::ext4(64 * MIB, &["-b", "4096"]);
+        idle(&disk.name);
+        let (top, _) = Top::json(&[&disk.name, "-i0.1"]);
+        let watch = Watch::new(top, &disk.name);
+        disk.umount();
+        disk.mount();
+        fs::create_dir(disk.mount.join("dir")).unwrap();
+        disk.sync();
+        let Counted { intervals, kernel } = watch.end()?;
+        assert_eq!(
+            sum(&intervals, "*", "*", "requests"),
+            kernel,
+            "{}",
             table(&intervals)
         );
-    }
+        for origin in ["superblock", "journal", "inode_table", "directory"] {
+            assert!(
+                sum(&intervals, origin, "write", "bytes") > 0,
+                "{origin}: {}",
+                table(&intervals)
+            );
+        }
+        Some(())
+    });
 }
 
 #[test]
