@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use common::{
-    EXE, Loop, MIB, Output, Running, Top, Watch, cells, installed, json, list, memory,
+    EXE, Loop, MIB, Output, Running, Top, Watch, Witness, cells, installed, json, list, memory,
     mount_namespaces, raidtrace, root, run, skipped, sum, table, tracing, undisturbed,
 };
 use rustix::process::Signal;
@@ -173,14 +173,20 @@ fn the_disk_of_this_machine() {
     if !tracing() {
         return;
     }
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let mount = match on_a_disk(dir.path()) {
-        Some(mount) => mount,
-        None => return skipped("the target folder is on no ext4 on a disk"),
-    };
+    let tmp = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    match on_a_disk(tmp) {
+        Some(mount) => undisturbed(|| files_on_a_disk(tmp, &mount)),
+        None => skipped("the target folder is on no ext4 on a disk"),
+    }
+}
+
+fn files_on_a_disk(tmp: &std::path::Path, mount: &std::path::Path) -> Option<()> {
+    let dir = tempfile::tempdir_in(tmp).unwrap();
     let (top, first) = Top::json(&[mount.to_str().unwrap(), "-i0.5"]);
     contract(&first);
     assert_eq!(list(&first["arrays"]).len(), 1);
+    let member = &list(&first["arrays"][0]["members"])[0]["name"];
+    let witness = Witness::new(member.as_str().unwrap());
     for d in 0..60 {
         let sub = dir.path().join(d.to_string());
         fs::create_dir(&sub).unwrap();
@@ -195,6 +201,9 @@ fn the_disk_of_this_machine() {
     let intervals = top.intervals();
     intervals.iter().for_each(contract);
     println!("{}", table(&intervals));
+    if witness.is_some_and(|w| w.any_over_init()) {
+        return None;
+    }
     let written = |origin| sum(&intervals, origin, "write", "bytes");
     assert!(written("file_data") >= 300 * 10_000);
     for origin in ["inode_table", "inode_bitmap", "block_bitmap", "directory"] {
@@ -219,6 +228,7 @@ fn the_disk_of_this_machine() {
     let all = sum(&intervals, "*", "*", "bytes");
     let unknown = sum(&intervals, "unknown", "*", "bytes");
     assert!(unknown * 1000 <= all, "unknown: {unknown} of {all} bytes");
+    Some(())
 }
 
 /// The mount point, if it is an ext4 that `top` finds a disk beneath.
@@ -352,12 +362,14 @@ fn no_btf() {
         return;
     }
     let _alone = mount_namespaces();
-    let dir = memory();
+    // A target: without one it would look at the disks of other tests.
+    let (dir, disk) = (memory(), disk());
     let script = format!(
-        "mount --bind {} /sys/kernel/btf && exec \"$0\" top -n1",
+        "mount --bind {} /sys/kernel/btf && exec \"$0\" top \"$1\" -n1",
         dir.path().display()
     );
-    let out = run(Command::new("unshare").args(["-m", "sh", "-c", &script, EXE]));
+    let args = ["-m", "sh", "-c", &script, EXE, &disk.name];
+    let out = run(Command::new("unshare").args(args));
     if out.stderr.contains("unshare") || out.stderr.contains("mount:") {
         return skipped(&format!("no mount namespace: {}", out.stderr.trim()));
     }
