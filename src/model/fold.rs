@@ -178,6 +178,25 @@ impl Fold {
             .collect()
     }
 
+    /// Has the statistics of the disks that `first` shares with the last sample go on from there, whatever came since: they
+    /// were read later than the counters that `first` begins with.
+    pub fn resume_disks(&self, first: &mut Sample) {
+        let members = |s: &Sample| -> Vec<MemberNow> {
+            s.arrays.iter().flat_map(|a| a.members.clone()).collect()
+        };
+        let before = members(&self.previous);
+        for member in first.arrays.iter_mut().flat_map(|a| &mut a.members) {
+            let was = before.iter().find(|m| m.name == member.name);
+            // Less than before: a device that has come anew under the old name.
+            if let (Some(was), Some(now)) = (was.and_then(|m| m.disk), &mut member.disk)
+                && was.requests <= now.requests
+                && was.io_ticks_ms <= now.io_ticks_ms
+            {
+                *now = was;
+            }
+        }
+    }
+
     /// The tasks' counters of the last sample.
     pub fn tasks(&self) -> &HashMap<TaskKey, TaskCounters> {
         &self.previous.counters.tasks

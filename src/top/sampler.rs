@@ -49,6 +49,13 @@ pub struct Sampler {
     idle: (Instant, HashMap<TaskKey, TaskCounters>),
 }
 
+/// The programs' counters, and when they were read.
+struct Reading {
+    time: jiff::Timestamp,
+    clock: Duration,
+    counters: Counters,
+}
+
 /// One survey and the programs that were loaded for it.
 struct Traced {
     survey: Survey,
@@ -75,6 +82,17 @@ impl Traced {
             digest: tables.digest(),
             notes: [[&survey.notes[..], &tables.notes[..]].concat(), plan.notes],
             survey,
+        })
+    }
+
+    fn read(&mut self, start: Instant) -> Result<Reading> {
+        let counters = self.probe.read()?;
+        // Of the reading: what follows may take its time.
+        let (time, clock) = (jiff::Timestamp::now(), start.elapsed());
+        Ok(Reading {
+            time,
+            clock,
+            counters,
         })
     }
 }
@@ -118,7 +136,8 @@ impl Sampler {
             start: Instant::now(),
             idle: (Instant::now(), HashMap::new()),
         };
-        let first = sampler.sample()?;
+        let reading = sampler.traced.read(sampler.start)?;
+        let first = sampler.sample(reading)?;
         sampler.fold = Fold::new(first);
         Ok(sampler)
     }
@@ -136,12 +155,19 @@ impl Sampler {
     pub fn snapshot(&mut self) -> Result<Snapshot> {
         // The programs for what has changed are loaded while the old ones count: this interval is still theirs.
         let next = self.follow_changes();
-        let sample = self.sample()?;
+        let reading = self.traced.read(self.start)?;
+        // The new ones' counts begin where the old ones' end. What comes next may wait a long time, for paths say, and
+        // what completed meanwhile would be in neither.
+        let next = match next {
+            Some(mut next) => Some((next.read(self.start)?, next)),
+            None => None,
+        };
+        let sample = self.sample(reading)?;
         let mut snapshot = self.fold.step(sample);
         self.window.judge(&mut snapshot);
         self.forget_idle();
-        if let Some(next) = next {
-            self.replace(next)?;
+        if let Some((base, next)) = next {
+            self.replace(next, base)?;
         }
         Ok(snapshot)
     }
@@ -195,7 +221,8 @@ impl Sampler {
         Traced::start(&self.sys, survey, tables, self.account).map(Some)
     }
 
-    fn replace(&mut self, next: Traced) -> Result<()> {
+    /// `base`: where the counts of `next` begin.
+    fn replace(&mut self, next: Traced, base: Reading) -> Result<()> {
         let was = std::mem::replace(&mut self.traced, next);
         let runs = |name: &str, arrays: &[Array]| arrays.iter().any(|a| a.name == name);
         let now = &self.traced.survey.topology.arrays;
@@ -207,17 +234,20 @@ impl Sampler {
                 self.gone.push(info);
             }
         }
-        self.fold = Fold::new(Sample::default());
-        let first = self.sample()?;
+        let before = std::mem::replace(&mut self.fold, Fold::new(Sample::default()));
+        let mut first = self.sample(base)?;
+        before.resume_disks(&mut first);
         self.fold = Fold::new(first);
         self.idle = (Instant::now(), HashMap::new());
         Ok(())
     }
 
-    fn sample(&mut self) -> Result<Sample> {
-        let counters = self.traced.probe.read()?;
-        // Of the reading: what follows may take its time.
-        let (time, clock) = (jiff::Timestamp::now(), self.start.elapsed());
+    fn sample(&mut self, reading: Reading) -> Result<Sample> {
+        let Reading {
+            time,
+            clock,
+            counters,
+        } = reading;
         let mut hint = DefaultHasher::new();
         let mut arrays: Vec<Subject> = (0..self.traced.survey.topology.arrays.len())
             .map(|number| self.subject(number, &mut hint))

@@ -219,3 +219,21 @@ fn a_member_that_went_away_has_no_figures_and_no_panic() {
     assert!(fold.step(less).arrays.is_empty());
     assert_eq!(fold.step(sample(13, 100, 0)).arrays.len(), 1);
 }
+
+#[test]
+fn disks_go_on_where_the_programs_before_ended() {
+    let before = Fold::new(sample(1, 10, 100));
+    let requests = |mut first: Sample| {
+        before.resume_disks(&mut first);
+        let members = first.arrays[0].members.iter();
+        members
+            .map(|m| m.disk.unwrap().requests)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(requests(sample(1, 30, 300)), [15, 15]);
+    // Another device of that name.
+    assert_eq!(requests(sample(1, 3, 300)), [8, 8]);
+    let mut renamed = sample(1, 30, 300);
+    renamed.arrays[0].members[1].name = "sdb".to_owned();
+    assert_eq!(requests(renamed), [15, 35]);
+}
