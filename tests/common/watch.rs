@@ -1,5 +1,6 @@
 //! Raidtrace's count of a disk's requests and the kernel's own, from one quiet moment to another.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -88,6 +89,9 @@ fn quiet(top: &Top, disk: &str, witness: Option<&Witness>) -> (Vec<Value>, u64) 
 /// how many they were. Only what they explain is let pass, and only to be done again.
 fn judge(intervals: Vec<Value>, kernel: u64, witness: Option<Witness>) -> Option<Counted> {
     let ours = super::sum(&intervals, "*", "*", "requests");
+    if let Some(witness) = &witness {
+        println!("issued by: {:?}", witness.issuers());
+    }
     let hidden = witness.map_or(0, |w| w.over_init(COMPLETE));
     if (1..=hidden).contains(&kernel.saturating_sub(ours)) {
         println!("{ours} of {kernel} requests, and {hidden} completed over init: once more");
@@ -116,9 +120,18 @@ impl Witness {
         let number = fs::read_to_string(format!("/sys/block/{disk}/dev")).ok()?;
         let (major, minor) = number.trim().split_once(':').unwrap();
         let dev = major.parse::<u32>().unwrap() << 20 | minor.parse::<u32>().unwrap();
-        let dir = Path::new("/sys/kernel/tracing/instances").join(format!("raidtrace-test-{disk}"));
-        // Of a test that was killed.
-        let _ = fs::remove_dir(&dir);
+        let instances = Path::new("/sys/kernel/tracing/instances");
+        // Of tests that were killed.
+        for entry in fs::read_dir(instances).ok()?.flatten() {
+            let name = entry.file_name().into_string().unwrap_or_default();
+            let pid = name
+                .strip_prefix("raidtrace-test-")
+                .and_then(|n| n.split('-').next());
+            if pid.is_some_and(|p| !Path::new("/proc").join(p).exists()) {
+                let _ = fs::remove_dir(entry.path());
+            }
+        }
+        let dir = instances.join(format!("raidtrace-test-{}-{disk}", std::process::id()));
         fs::create_dir(&dir).ok()?;
         let witness = Self(dir);
         let _ = fs::write(witness.0.join("options/record-tgid"), "1");
@@ -145,16 +158,30 @@ impl Witness {
             let digits = bytes.trim_ascii().split(|b| !b.is_ascii_digit()).next()?;
             std::str::from_utf8(digits).ok()?.parse::<u32>().ok()
         };
-        let text = fs::read(self.0.join("trace")).unwrap();
-        let of_init = |line: &&[u8]| {
+        let of_init = |line: &Vec<u8>| {
             let pid = line.get(17..).and_then(number);
             let tgid = line.get(26..).and_then(number);
             tgid == Some(1) || pid.is_some_and(|p| Path::new(&format!("/proc/1/task/{p}")).exists())
         };
+        self.lines(event).iter().filter(|l| of_init(l)).count() as u64
+    }
+
+    /// Who issued how many: for the log of a failed test, which may have had a reader that it knows nothing of.
+    fn issuers(&self) -> BTreeMap<String, u64> {
+        let mut issuers = BTreeMap::new();
+        for line in self.lines(ISSUE) {
+            let comm = String::from_utf8_lossy(line.get(..16).unwrap_or_default());
+            *issuers.entry(comm.trim().to_owned()).or_default() += 1;
+        }
+        issuers
+    }
+
+    fn lines(&self, event: &str) -> Vec<Vec<u8>> {
+        let text = fs::read(self.0.join("trace")).unwrap();
         let event = format!(": {event}: ");
         let of_event = |line: &&[u8]| line.windows(event.len()).any(|w| w == event.as_bytes());
         let lines = text.split(|b| *b == b'\n');
-        lines.filter(of_event).filter(of_init).count() as u64
+        lines.filter(of_event).map(<[u8]>::to_vec).collect()
     }
 }
 
