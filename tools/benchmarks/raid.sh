@@ -69,6 +69,17 @@ stop() {
 	if [ "$pid" = 0 ]; then return; fi
 	cat /sys/kernel/debug/block/loop*/dropped >"$out/dropped" 2>/dev/null || true
 	kill -INT "$pid" 2>/dev/null || true
+	# What does not end would hold up everything: said, with where it waits.
+	for ((tenth = 0; tenth < 600; tenth++)); do
+		if ! kill -0 "$pid" 2>/dev/null; then break; fi
+		sleep 0.1
+	done
+	if kill -0 "$pid" 2>/dev/null; then
+		echo "$(</proc/"$pid"/comm) does not end after SIGINT:"
+		grep -E 'State|Sig' "/proc/$pid/status"
+		for task in /proc/"$pid"/task/*; do echo "$(<"$task/comm"):" && cat "$task/stack"; done
+		kill -KILL "$pid"
+	fi
 	wait "$pid" || true
 }
 
