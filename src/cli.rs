@@ -1,8 +1,11 @@
 //! What was typed.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+
+use crate::layout::geometry::Typed;
 
 /// Which disk of this md array is busy, with which kind of filesystem block or md write, and on
 /// whose behalf.
@@ -24,6 +27,9 @@ pub enum Command {
     /// The live screen: members, origins, processes, latencies
     #[command(after_help = TOP_EXAMPLES)]
     Top(Top),
+    /// Where a filesystem's metadata falls on the members of an array, and how evenly
+    #[command(after_help = LAYOUT_EXAMPLES)]
+    Layout(Layout),
 }
 
 const TOP_EXAMPLES: &str = "Examples:
@@ -33,6 +39,53 @@ const TOP_EXAMPLES: &str = "Examples:
   sudo raidtrace top md127 --json | jq -c  one JSON object an interval
 
 Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 it failed, 2 usage.";
+
+const LAYOUT_EXAMPLES: &str = "Examples:
+  sudo raidtrace layout /srv                          a mounted filesystem, on the array below it
+  raidtrace layout disk.img --level 0 --disks 12      an image or e2image, as if on this array
+  dumpe2fs /dev/md0 | raidtrace layout - --level 5 --disks 4 --chunk 64K
+  sudo raidtrace layout md0 --check --max-skew 1.5    for scripts: status 3 when it is worse
+
+Exit status: 0 done, 1 it failed, 2 usage, 3 (with --check) more skew than --max-skew.";
+
+/// Arguments of `layout`.
+#[derive(Args, Debug)]
+pub struct Layout {
+    /// Array, disk, partition, mount point, image or e2image; - for the text of dumpe2fs on standard input
+    #[arg(value_name = "DEVICE|IMAGE|MOUNT|-", required = true)]
+    pub target: Option<String>,
+
+    /// One JSON object (schema raidtrace.layout/1)
+    #[arg(long)]
+    pub json: bool,
+
+    /// Every origin member by member too
+    #[arg(long, conflicts_with = "json")]
+    pub all: bool,
+
+    /// Write a picture there too
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+
+    /// End with status 3 when the worst skew is above --max-skew
+    #[arg(long)]
+    pub check: bool,
+
+    /// Busiest member over the mean that --check allows
+    #[arg(long, value_name = "X", default_value = "1.5", requires = "check", value_parser = skew)]
+    pub max_skew: f64,
+
+    /// The array: of an image, or to see a filesystem on another one.
+    #[command(flatten)]
+    pub array: Typed,
+}
+
+fn skew(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('x').parse() {
+        Ok(skew) if (1.0..=1e6).contains(&skew) => Ok(skew),
+        _ => Err("a factor from 1 (even) up".to_owned()),
+    }
+}
 
 /// Arguments of `top`.
 #[derive(Args, Debug)]

@@ -8,16 +8,18 @@
 //! * [`raid`]: array address <-> member address, pure arithmetic.
 //! * [`ext4`]: superblock, descriptors, layout ranges; reads devices and images.
 //! * [`host`]: what this machine has: devices, arrays, members, mounts.
-//! * [`survey`]: host and ext4 joined: the arrays and the layouts of what is on them.
+//! * [`survey`]: host, ext4 and raid joined: the arrays, their arithmetic and the layouts of what is on them.
 //! * [`follow`]: whether it is all still so.
 //! * [`probe`]: the only part that knows libbpf: facts -> plan -> load -> counters.
 //! * [`model`]: counters + topology -> snapshot; pure.
+//! * [`layout`]: where a filesystem's fixed places fall on the members of an array.
 //! * [`top`]: the screen, `--batch` and `--json`: renderings of one snapshot.
 
 pub mod cli;
 pub mod ext4;
 pub mod follow;
 pub mod host;
+pub mod layout;
 pub mod model;
 pub mod origin;
 pub mod probe;

@@ -4,12 +4,13 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use raidtrace::cli::{Cli, Command};
-use raidtrace::top;
+use raidtrace::{layout, top};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match &cli.command {
-        Command::Top(args) => top::command::run(args),
+        Command::Top(args) => top::command::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Layout(args) => layout::command::run(args),
     };
     if cli.verbose {
         for line in raidtrace::probe::log() {
@@ -17,7 +18,7 @@ fn main() -> ExitCode {
         }
     }
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) => {
             // One line: what, why, and what to do. Names in it may come from anywhere.
             eprintln!("raidtrace: {}", top::text::clean(&format!("{error:#}")));

@@ -1,13 +1,14 @@
 //! What there is to trace: the arrays of this host and the layouts of the filesystems on them.
 //!
-//! Joins `host` and `ext4`: reads every filesystem once, at start.
+//! Joins `host` with `ext4`, reading every filesystem once, at start; and with `raid`.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::PathBuf;
 
 use crate::ext4::{FsKind, Layout, identify};
-use crate::host::{Dev, Filesystem, Topology};
+use crate::host::{Array, Dev, Filesystem, Topology};
+use crate::raid::{Geometry, Level, Params};
 
 /// Arrays, layouts, and what could not be found out.
 #[derive(Debug, Default)]
@@ -151,4 +152,41 @@ fn read_layout(path: &std::path::Path) -> Result<Layout, String> {
         )),
         None => Err("no filesystem that raidtrace knows".to_owned()),
     }
+}
+
+/// The geometry that md's own figures make. `Err` names what is impossible or not supported.
+pub fn geometry(array: &Array) -> Result<Geometry, String> {
+    let level: Level = array.level.parse().map_err(|e| format!("{e}"))?;
+    let member_sectors = match level {
+        Level::Single => vec![array.sectors],
+        Level::Raid0 => (0..array.raid_disks)
+            .map(|slot| {
+                array
+                    .members
+                    .iter()
+                    .find(|m| m.slot == Some(slot))
+                    .map_or(0, |m| m.data_sectors)
+            })
+            .collect(),
+        _ if array.component_sectors > 0 => vec![array.component_sectors],
+        // The smallest decides. Two members may have one slot (a replacement), and a slot none.
+        _ => vec![
+            array
+                .members
+                .iter()
+                .filter(|m| m.slot.is_some())
+                .map(|m| m.data_sectors)
+                .filter(|n| *n > 0)
+                .min()
+                .unwrap_or(0),
+        ],
+    };
+    Geometry::new(&Params {
+        level,
+        layout: array.layout,
+        disks: array.raid_disks,
+        chunk_sectors: array.chunk_sectors,
+        member_sectors,
+    })
+    .map_err(|e| e.to_string())
 }

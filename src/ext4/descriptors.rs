@@ -143,7 +143,7 @@ impl Superblock {
     }
 
     /// The block that the kernel reads descriptor block `nr` from (super.c:descriptor_loc).
-    fn descriptor_block(&self, nr: u32) -> u64 {
+    pub(super) fn descriptor_block(&self, nr: u32) -> u64 {
         if nr < self.old_gdt_blocks() {
             self.superblock_block() + 1 + u64::from(nr)
         } else {

@@ -17,6 +17,7 @@
 //! * `inode`: the blocks of one inode, by extents or by block map.
 //! * `ranges`: sorting, merging and the precedence where claims overlap.
 //! * `layout`: all of it together.
+//! * `image`: e2image files.
 //! * `fsmap`: the fallback, the layout from a mount point.
 
 mod check;
@@ -26,6 +27,7 @@ pub mod features;
 mod fsmap;
 mod identify;
 mod identity;
+mod image;
 mod inode;
 mod layout;
 mod ranges;
@@ -38,7 +40,9 @@ pub use descriptors::Descriptor;
 pub use error::Error;
 pub use identify::{FsKind, identify};
 pub use identity::Identity;
+pub use image::{E2Image, MISSING, is_e2image, is_qcow2};
 pub use layout::{Journal, Layout};
+pub(crate) use ranges::Collector;
 pub use ranges::Range;
 pub use read::ReadAt;
 pub use superblock::{Checksum, JournalBackup, OnError, Superblock, Uuid};

@@ -45,7 +45,7 @@ fn rank(origin: Origin) -> usize {
 
 /// Blocks that were claimed more than once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Overlap {
+pub(crate) struct Overlap {
     pub blocks: u64,
     /// The first such block.
     pub first: u64,
@@ -67,7 +67,7 @@ impl Overlap {
 /// neighbouring blocks, so one run an origin is kept open and memory follows the merged ranges, not
 /// the groups.
 #[derive(Default)]
-pub(super) struct Collector {
+pub(crate) struct Collector {
     open: [Option<Range>; RANKS],
     closed: Vec<Range>,
 }

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::{Checksum, Error, FsKind, Journal, Layout, Superblock};
+use super::{Checksum, E2Image, Error, FsKind, Journal, Layout, Superblock};
 use crate::origin::Origin;
 
 const BLOCK: usize = 1024;
@@ -312,6 +312,34 @@ fn interesting() -> impl Strategy<Value = usize> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
+    /// The same of an e2image of it: a header, the superblock, descriptors and inodes.
+    #[test]
+    fn damage_to_an_e2image(
+        damage in prop::collection::vec((0..4 * BLOCK, any::<u8>()), 0..12),
+        cut in prop::option::weighted(0.1, 0..4 * BLOCK),
+    ) {
+        let image = Image::new();
+        let mut file = vec![0; BLOCK];
+        file[4..19].copy_from_slice(b"Ext2 Image 1.0\0");
+        file[0x11c..0x120].copy_from_slice(&(BLOCK as u32).to_le_bytes());
+        file[0x120..0x124].copy_from_slice(&(3 * BLOCK as u32).to_le_bytes());
+        file.extend(&image.0[1024..1024 + BLOCK]);
+        file.extend(&image.0[2 * BLOCK..3 * BLOCK]);
+        file.extend(&image.0[TABLES as usize * BLOCK..(TABLES as usize + 8) * BLOCK]);
+        let sound = damage.is_empty() && cut.is_none();
+        for (at, byte) in damage {
+            file[at] = byte;
+        }
+        file.truncate(cut.unwrap_or(usize::MAX));
+        let file = file.as_slice();
+        let layout = E2Image::open(&file).and_then(|e2| Layout::read(&e2));
+        prop_assert!(layout.is_ok() || !sound, "{layout:?}");
+        if let Ok(layout) = layout {
+            let end = layout.ranges.last().map_or(0, |r| r.end());
+            prop_assert!(end <= layout.blocks);
+        }
+    }
+
     #[test]
     fn damage_never_breaks_the_promises(
         damage in prop::collection::vec((interesting(), any::<u8>()), 1..12),

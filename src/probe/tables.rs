@@ -11,8 +11,8 @@ use super::wire::{
     rt_array, rt_dev, rt_dev_entry, rt_extent, rt_geometry, rt_member, rt_part, rt_slot,
 };
 use crate::host::{Array, Filesystem, Member, Segment};
-use crate::raid::{Geometry, Level, Params};
-use crate::survey::Survey;
+use crate::raid::Geometry;
+use crate::survey::{Survey, geometry};
 
 /// As `bpf/raidtrace.h`.
 const DEV_HASH_BITS: u32 = 14;
@@ -439,43 +439,6 @@ fn only_piece(fs: &Filesystem) -> Option<&Segment> {
         [only] if only.fs_sector == 0 => Some(only),
         _ => None,
     }
-}
-
-/// The geometry that md's own figures make. `Err` names what is impossible or not supported.
-pub fn geometry(array: &Array) -> Result<Geometry, String> {
-    let level: Level = array.level.parse().map_err(|e| format!("{e}"))?;
-    let member_sectors = match level {
-        Level::Single => vec![array.sectors],
-        Level::Raid0 => (0..array.raid_disks)
-            .map(|slot| {
-                array
-                    .members
-                    .iter()
-                    .find(|m| m.slot == Some(slot))
-                    .map_or(0, |m| m.data_sectors)
-            })
-            .collect(),
-        _ if array.component_sectors > 0 => vec![array.component_sectors],
-        // The smallest decides. Two members may have one slot (a replacement), and a slot none.
-        _ => vec![
-            array
-                .members
-                .iter()
-                .filter(|m| m.slot.is_some())
-                .map(|m| m.data_sectors)
-                .filter(|n| *n > 0)
-                .min()
-                .unwrap_or(0),
-        ],
-    };
-    Geometry::new(&Params {
-        level,
-        layout: array.layout,
-        disks: array.raid_disks,
-        chunk_sectors: array.chunk_sectors,
-        member_sectors,
-    })
-    .map_err(|e| e.to_string())
 }
 
 #[cfg(test)]

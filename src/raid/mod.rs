@@ -190,6 +190,18 @@ impl Geometry {
         self.array_sectors
     }
 
+    /// Chunks of the array after which members repeat: chunk `c` and chunk `c + period` have their copies, and their
+    /// parity, on the same slots. `None` where there is no chunk, and for a RAID 0 of unequal members.
+    pub fn period(&self) -> Option<u64> {
+        let disks = u64::from(self.disks);
+        match &self.rule {
+            Rule::Linear => None,
+            Rule::Striped(r) => (r.zones().len() == 1).then_some(disks),
+            Rule::Parity(r) => Some(u64::from(r.period()) * u64::from(r.data())),
+            Rule::Mirrored(_) => Some(disks),
+        }
+    }
+
     /// Sectors of the slot's data area that the level uses, parity and spare chunks of the last row
     /// included; 0 for a slot that does not exist.
     pub fn used_sectors(&self, slot: u32) -> u64 {

@@ -180,6 +180,25 @@ proptest! {
         }
     }
 
+    /// What is a period away has its copies and its parity on the same slots.
+    #[test]
+    fn members_repeat(g in arrays(1 << 38), picks in prop::collection::vec(any::<prop::sample::Index>(), 32)) {
+        let (Some(period), Some(chunk)) = (g.period(), g.chunk_sectors()) else {
+            return Ok(());
+        };
+        let step = period * chunk;
+        if step >= g.array_sectors() {
+            return Ok(());
+        }
+        let slots = |at| -> Vec<u32> { g.copies(at).into_iter().map(|c| c.0).collect() };
+        let parity = |at| g.parity(at).map(|p| (p.p, p.q));
+        for pick in picks {
+            let at = pick.index((g.array_sectors() - step) as usize) as u64;
+            prop_assert_eq!(slots(at), slots(at + step));
+            prop_assert_eq!(parity(at), parity(at + step));
+        }
+    }
+
     /// Any sector of any member, also behind its data: both languages agree, runs do not overlap.
     #[test]
     fn anywhere_on_a_member(

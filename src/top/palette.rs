@@ -100,6 +100,11 @@ const fn colours(origin: Origin) -> (u32, Color) {
     }
 }
 
+/// The 24-bit colour of an origin, for pictures.
+pub const fn rgb(origin: Origin) -> u32 {
+    colours(origin).0
+}
+
 /// Tol's YlOrBr, from a little above the mean to several times it.
 const HEAT: [(f64, u32, Color); 5] = [
     (1.25, 0xFF_F7BC, Color::White),

@@ -1,5 +1,7 @@
 //! e2fsprogs for tests: makes images with mke2fs and asks dumpe2fs and debugfs where everything is.
 
+#![allow(dead_code)] // each test program uses a part
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,27 @@
+//! `raidtrace layout`: where a filesystem's fixed places fall on the members of an array, for a filesystem that exists
+//! or one that does not yet.
+//!
+//! * `size`, `geometry`: what was typed.
+//! * `target`: what it means: a device, an image, an e2image, the text of dumpe2fs.
+//! * `dumpe2fs`: that text.
+//! * `filesystem`: fixed places and groups, wherever known from. Pure, as are the next ones.
+//! * `spread`: what falls on which member, and how evenly.
+//! * `words`: what stands out, as sentences.
+//! * `table`, `json`, `picture`: renderings of one `report`.
+//! * `command`: all of it together.
+
+pub mod command;
+mod dumpe2fs;
+mod filesystem;
+pub mod geometry;
+mod json;
+mod picture;
+mod report;
+pub mod size;
+mod spread;
+mod table;
+mod target;
+mod words;
+
+pub use filesystem::{Filesystem, Groups};
+pub use spread::{FIXED, Member, Skews, Spread};

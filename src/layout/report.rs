@@ -1,0 +1,52 @@
+//! A target with its figures: what every rendering is made of.
+
+use super::spread::{Skews, Spread};
+use super::target::Target;
+use super::words;
+
+/// All that is shown.
+pub struct Report {
+    /// What was looked at.
+    pub target: Target,
+    /// Its figures.
+    pub spread: Spread,
+    /// How uneven they are.
+    pub skews: Skews,
+    /// What stands out, one sentence.
+    pub standout: String,
+    /// Whether it is trouble.
+    pub uneven: bool,
+    /// Why it is so, where that can be said.
+    pub why: Option<String>,
+    /// What to do about it.
+    pub advice: Option<String>,
+}
+
+impl Report {
+    /// Counts, and finds the words.
+    pub fn new(mut target: Target) -> Self {
+        let spread = Spread::new(&target.fs, &target.array.geometry, &target.segments);
+        if spread.outside > 0 {
+            target.notes.push(format!(
+                "{} KiB of fixed places lie beyond the array's end and are left out: is this the right array?",
+                spread.outside / 2
+            ));
+        }
+        let skews = spread.skews();
+        let uneven = words::uneven(&spread);
+        Self {
+            standout: words::standout(&target, &spread, &uneven),
+            why: words::why(&target, &spread, &uneven),
+            advice: words::advice(&target, &uneven),
+            uneven: !uneven.is_empty(),
+            target,
+            spread,
+            skews,
+        }
+    }
+
+    /// The notes of the filesystem and of the array.
+    pub fn notes(&self) -> impl Iterator<Item = &String> {
+        self.target.fs.notes.iter().chain(&self.target.notes)
+    }
+}

@@ -1,0 +1,279 @@
+//! `raidtrace layout` from outside, on images that mke2fs makes here: figures, forms of input, exit statuses, errors.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+mod e2fs;
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{EXE, Loop, MIB, Output, raidtrace, root, run, tool};
+use e2fs::{Image, available};
+use serde_json::Value;
+
+const GIB: u64 = 1 << 30;
+/// The first case's array.
+const SEED: u64 = 1_257_492_480 << 10;
+
+fn json(out: &Output) -> Value {
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    serde_json::from_str(&out.stdout).unwrap()
+}
+
+/// `layout FILE` as JSON.
+fn layout(image: &Path, args: &[&str]) -> Value {
+    let image = image.to_str().unwrap();
+    let out = raidtrace(&[&["layout", image, "--json"], args].concat());
+    let object = json(&out);
+    assert_eq!(object["schema"], "raidtrace.layout/1");
+    object
+}
+
+/// A figure of every member; several names are added up.
+fn members(object: &Value, names: &[&str]) -> Vec<u64> {
+    let of = |m: &Value| names.iter().map(|n| m[n].as_u64().unwrap()).sum();
+    object["members"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(of)
+        .collect()
+}
+
+const BITMAPS: [&str; 2] = ["block_bitmap", "inode_bitmap"];
+const R0X12: [&str; 6] = ["--level", "0", "--disks", "12", "--chunk", "512K"];
+
+/// One line on stderr that says each of these; nothing on stdout.
+fn fails(out: &Output, says: &[&str]) {
+    assert_eq!(out.code(), Some(1), "{out:?}");
+    assert_eq!(out.stdout, "", "{out:?}");
+    assert_eq!(out.stderr.lines().count(), 1, "{out:?}");
+    for word in says {
+        assert!(out.stderr.contains(word), "{word}: {out:?}");
+    }
+    assert!(!out.stderr.contains("panicked"), "{out:?}");
+}
+
+/// The first case, digit for digit, read from what mke2fs made.
+#[test]
+fn the_first_case() {
+    if !available() {
+        return;
+    }
+    let image = Image::new(SEED, "-t ext4", None);
+    let object = layout(&image.path, &R0X12);
+    assert_eq!(
+        members(&object, &BITMAPS),
+        [6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0]
+    );
+    assert_eq!(object["groups"], 9594);
+    assert_eq!(object["blocks_per_group"], 32768);
+    assert_eq!(object["uneven"], true);
+    let skew = object["skew"]["bitmaps"].as_f64().unwrap();
+    assert!((skew - 4.0027).abs() < 1e-3, "{skew}");
+
+    let image = Image::new(SEED, "-t ext4 -g 32744", None);
+    let object = layout(&image.path, &R0X12);
+    assert_eq!(
+        members(&object, &BITMAPS),
+        [
+            1570, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1632, 1600, 1600
+        ]
+    );
+    assert_eq!(object["uneven"], false);
+}
+
+/// An image, an e2image of it, and what dumpe2fs says of it agree in all that all of them know.
+#[test]
+fn every_form_of_input_says_the_same() {
+    if !available() {
+        return;
+    }
+    for options in [
+        "-t ext4",
+        "-t ext4 -O meta_bg,^resize_inode",
+        "-t ext3",
+        "-t ext4 -b 1024 -O ^has_journal",
+    ] {
+        let image = Image::new(20 * GIB, options, None);
+        let array = ["--level", "6", "--disks", "5", "--chunk", "64K"];
+        let whole = layout(&image.path, &array);
+        let path = image.path.to_str().unwrap();
+
+        let small = image.path.with_extension("e2i");
+        tool("e2image", &[path, small.to_str().unwrap()]);
+        let e2image = layout(&small, &array);
+
+        let text = image.path.with_extension("txt");
+        let dump = Command::new("dumpe2fs")
+            .arg(path)
+            .env("LC_ALL", "C")
+            .output()
+            .unwrap();
+        fs::write(&text, &dump.stdout).unwrap();
+        let from_file = layout(&text, &array);
+        let piped = Command::new(EXE)
+            .args([&["layout", "-", "--json"], &array[..]].concat())
+            .stdin(File::open(&text).unwrap())
+            .stderr(Stdio::inherit())
+            .output()
+            .unwrap();
+        let piped: Value = serde_json::from_slice(&piped.stdout).unwrap();
+        for other in [&e2image, &from_file, &piped] {
+            for name in [
+                "block_bitmap",
+                "inode_bitmap",
+                "inode_table",
+                "group_descriptors",
+                "superblock",
+                "inode_table_heads",
+                "group_starts",
+            ] {
+                let of = |object| members(object, &[name]);
+                assert_eq!(of(other), of(&whole), "{options}: {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn check_is_for_scripts() {
+    if !available() {
+        return;
+    }
+    let image = Image::new(SEED, "-t ext4", None);
+    let path = image.path.to_str().unwrap();
+    let check = |disks: &str, max: &str| {
+        let args = [
+            "layout",
+            path,
+            "--level",
+            "0",
+            "--check",
+            "--max-skew",
+            max,
+            "--disks",
+            disks,
+        ];
+        raidtrace(&args)
+    };
+    let bad = check("12", "1.5");
+    assert_eq!(bad.code(), Some(3), "{bad:?}");
+    assert!(bad.stderr.contains("above --max-skew 1.5"), "{bad:?}");
+    assert_eq!(check("12", "6").code(), Some(0));
+    // An odd number of disks is even with a chunk of 512 KiB, but for the 4 chunks of an inode table at this size.
+    assert_eq!(check("13", "1.2").code(), Some(0));
+}
+
+#[test]
+fn a_picture() {
+    if !available() {
+        return;
+    }
+    let image = Image::new(2 * GIB, "-t ext4", None);
+    let svg = image.path.with_extension("svg");
+    let path = image.path.to_str().unwrap();
+    let out = raidtrace(&[
+        "layout",
+        path,
+        "--level",
+        "0",
+        "--disks",
+        "3",
+        "--svg",
+        svg.to_str().unwrap(),
+    ]);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    let picture = fs::read_to_string(&svg).unwrap();
+    assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
+    assert_eq!(picture.matches("stroke-dasharray").count(), 3);
+    fails(
+        &raidtrace(&["layout", path, "--svg", "/no/such/dir/x.svg"]),
+        &["x.svg", "cannot be made"],
+    );
+}
+
+/// Each names the field or the option that is wrong.
+#[test]
+fn what_cannot_be_read() {
+    if !available() {
+        return;
+    }
+    let image = Image::new(64 * MIB, "-t ext4 -b 4096", None);
+    let path = image.path.to_str().unwrap();
+    let with = |args: &[&str]| raidtrace(&[&["layout", path], args].concat());
+    fails(&with(&["--level", "0", "--disks", "0"]), &["--disks"]);
+    fails(&with(&["--level", "0"]), &["--disks is missing"]);
+    fails(&with(&["--disks", "3"]), &["--level is missing"]);
+    fails(
+        &with(&["--level", "0", "--disks", "3", "--chunk", "2K"]),
+        &["--chunk", "no multiple of the filesystem's block"],
+    );
+    fails(
+        &with(&["--level", "5", "--disks", "3", "--chunk", "512KB"]),
+        &["--chunk", "power of two"],
+    );
+    fails(
+        &with(&["--level", "10", "--disks", "3", "--layout", "x2"]),
+        &["--layout x2"],
+    );
+    for usage in [
+        &["--level", "7", "--disks", "3"][..],
+        &["--level", "0", "--disks", "3", "--chunk", "524288"],
+        &["--level", "0", "--disks", "-3"],
+        &["--max-skew", "2"],
+        &["--check", "--max-skew", "0"],
+        &["--check", "--max-skew", "NaN"],
+    ] {
+        assert_eq!(with(usage).code(), Some(2), "{usage:?}");
+    }
+    assert_eq!(raidtrace(&["layout"]).code(), Some(2));
+
+    let cut = image.path.with_extension("cut");
+    fs::copy(&image.path, &cut).unwrap();
+    File::options()
+        .write(true)
+        .open(&cut)
+        .unwrap()
+        .set_len(32 * MIB)
+        .unwrap();
+    let of = |path: &Path| raidtrace(&["layout", path.to_str().unwrap()]);
+    fails(&of(&cut), &["s_blocks_count", "cut off"]);
+    fs::write(&cut, b"nothing").unwrap();
+    fails(&of(&cut), &["s_magic"]);
+    fs::write(&cut, b"").unwrap();
+    fails(&of(&cut), &["s_magic"]);
+    fs::write(&cut, [b"QFI\xfb", &[0; 4096][..]].concat()).unwrap();
+    fails(&of(&cut), &["e2image -r"]);
+    fs::write(&cut, [b"\0\0\0\0Ext2 Image 1.0\0", &[0; 100][..]].concat()).unwrap();
+    fails(&of(&cut), &["e2image"]);
+    fails(&of(Path::new("/no/such/image")), &["no such device"]);
+    fails(
+        &of(cut.parent().unwrap()),
+        &["neither a block device nor a mount point"],
+    );
+    let none = run(Command::new(EXE).args(["layout", "-"]));
+    fails(&none, &["standard input", "Block size"]);
+}
+
+/// A disk without md, by its name and by its node.
+#[test]
+fn a_device() {
+    if !available() || !root() {
+        return;
+    }
+    let disk = Loop::ext4(64 * MIB, &["-b", "4096"]);
+    for name in [disk.name.as_str(), &format!("/dev/{}", disk.name)] {
+        let object = json(&raidtrace(&["layout", name, "--json"]));
+        assert_eq!(object["level"], "single");
+        assert_eq!(object["array"], disk.name.as_str());
+        assert_eq!(object["disks"], 1);
+        assert_eq!(object["skew"]["worst"], 1.0);
+    }
+    let twelve = json(&raidtrace(
+        &[&["layout", &disk.name, "--json"], &R0X12[..]].concat(),
+    ));
+    assert_eq!(twelve["members"].as_array().unwrap().len(), 12);
+}
