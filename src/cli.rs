@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::layout::geometry::Typed;
+use crate::layout::plan::Options;
+use crate::layout::size;
 
 /// Which disk of this md array is busy, with which kind of filesystem block or md write, and on
 /// whose behalf.
@@ -29,7 +31,7 @@ pub enum Command {
     Top(Top),
     /// Where a filesystem's metadata falls on the members of an array, and how evenly
     #[command(after_help = LAYOUT_EXAMPLES)]
-    Layout(Layout),
+    Layout(Box<Layout>),
 }
 
 const TOP_EXAMPLES: &str = "Examples:
@@ -45,6 +47,7 @@ const LAYOUT_EXAMPLES: &str = "Examples:
   raidtrace layout disk.img --level 0 --disks 12      an image or e2image, as if on this array
   dumpe2fs /dev/md0 | raidtrace layout - --level 5 --disks 4 --chunk 64K
   sudo raidtrace layout md0 --check --max-skew 1.5    for scripts: status 3 when it is worse
+  raidtrace layout --plan 27T --level 5 --disks 4 -g 32744   what mkfs.ext4 -g 32744 would make there
 
 Exit status: 0 done, 1 it failed, 2 usage, 3 (with --check) more skew than --max-skew.";
 
@@ -52,8 +55,12 @@ Exit status: 0 done, 1 it failed, 2 usage, 3 (with --check) more skew than --max
 #[derive(Args, Debug)]
 pub struct Layout {
     /// Array, disk, partition, mount point, image or e2image; - for the text of dumpe2fs on standard input
-    #[arg(value_name = "DEVICE|IMAGE|MOUNT|-", required = true)]
+    #[arg(value_name = "DEVICE|IMAGE|MOUNT|-", required_unless_present = "plan")]
     pub target: Option<String>,
+
+    /// What mkfs.ext4 would make on an array of this size, computed: 27T, 1257492480K
+    #[arg(long, value_name = "SIZE", conflicts_with = "target", value_parser = size::parse)]
+    pub plan: Option<u64>,
 
     /// One JSON object (schema raidtrace.layout/1)
     #[arg(long)]
@@ -78,6 +85,10 @@ pub struct Layout {
     /// The array: of an image, or to see a filesystem on another one.
     #[command(flatten)]
     pub array: Typed,
+
+    /// Of mke2fs.
+    #[command(flatten)]
+    pub mke2fs: Options,
 }
 
 fn skew(text: &str) -> Result<f64, String> {

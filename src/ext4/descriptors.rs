@@ -6,6 +6,7 @@ use super::error::Error;
 use super::features::{compat, incompat, ro_compat};
 use super::read::{Fields, ReadAt};
 use super::superblock::Superblock;
+use crate::origin::Origin;
 
 /// Bytes of the GDT read at once: large enough that a disk streams.
 const READ_BYTES: u64 = 1 << 20;
@@ -126,13 +127,40 @@ impl Superblock {
         self.has_incompat(incompat::META_BG) && group / self.descs_per_block() >= self.first_meta_bg
     }
 
+    /// Gives `put` the first block, count and origin of all that follows from the superblock alone: the boot block,
+    /// superblocks and group descriptors with their backups; cut off where the last group is.
+    pub(crate) fn fixed_places(&self, put: &mut dyn FnMut(u64, u64, Origin)) {
+        put(0, self.superblock_block(), Origin::OtherMetadata);
+        let mut clipped = |first: u64, count: u64, origin| {
+            let room = self.blocks_count.saturating_sub(first);
+            put(first, count.min(room), origin);
+        };
+        let old_gdt = u64::from(self.old_gdt_blocks()) + u64::from(self.reserved_gdt_blocks);
+        for group in (0..self.groups).filter(|&group| self.has_super(group)) {
+            let at = self.group_super_block(group);
+            clipped(at, 1, Origin::Superblock);
+            if !self.in_meta_bg(group) {
+                clipped(at + 1, old_gdt, Origin::GroupDescriptors);
+            }
+        }
+        if self.has_incompat(incompat::META_BG) {
+            for nr in self.first_meta_bg..self.gdt_blocks() {
+                for block in self.meta_bg_blocks(nr) {
+                    clipped(block, 1, Origin::GroupDescriptors);
+                }
+            }
+        }
+    }
+
     /// The up to three blocks with the descriptors of meta group `nr`: in its first, second and
     /// last group (balloc.c:ext4_bg_num_gdb_meta). The first one is what the kernel reads.
     pub(super) fn meta_bg_blocks(&self, nr: u32) -> impl Iterator<Item = u64> + '_ {
         let per_block = u64::from(self.descs_per_block());
         let first = u64::from(nr) * per_block;
         let last = first + per_block - 1;
+        // With one descriptor a block all three are the same group.
         let mut groups = vec![first, first + 1, last];
+        groups.sort_unstable();
         groups.dedup();
         groups
             .into_iter()

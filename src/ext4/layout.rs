@@ -129,33 +129,11 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Adds blocks as far as they lie in the filesystem: its last group may be cut short.
-    fn push_clipped(&mut self, first: u64, count: u64, origin: Origin) {
-        let room = self.sb.blocks_count.saturating_sub(first);
-        self.places.push(first, count.min(room), origin);
-    }
-
-    /// The boot block, superblocks and group descriptors with their backups: all that follows from
-    /// the superblock alone.
+    /// The boot block, superblocks and group descriptors with their backups.
     fn superblocks(&mut self) {
-        let sb = self.sb;
-        self.places
-            .push(0, sb.superblock_block(), Origin::OtherMetadata);
-        let old_gdt = u64::from(sb.old_gdt_blocks()) + u64::from(sb.reserved_gdt_blocks);
-        for group in (0..sb.groups).filter(|&group| sb.has_super(group)) {
-            let at = sb.group_super_block(group);
-            self.push_clipped(at, 1, Origin::Superblock);
-            if !sb.in_meta_bg(group) {
-                self.push_clipped(at + 1, old_gdt, Origin::GroupDescriptors);
-            }
-        }
-        if sb.has_incompat(incompat::META_BG) {
-            for nr in sb.first_meta_bg..sb.gdt_blocks() {
-                for block in sb.meta_bg_blocks(nr) {
-                    self.push_clipped(block, 1, Origin::GroupDescriptors);
-                }
-            }
-        }
+        let places = &mut self.places;
+        self.sb
+            .fixed_places(&mut |first, count, origin| places.push(first, count, origin));
     }
 
     /// Bitmaps and inode tables, as the descriptors say.

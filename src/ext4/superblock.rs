@@ -30,9 +30,10 @@ impl fmt::Display for Uuid {
 }
 
 /// Whether the superblock's own checksum is right.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checksum {
     /// No `metadata_csum`, or a checksum type nobody knows.
+    #[default]
     None,
     /// `s_checksum` fits.
     Valid,
@@ -47,9 +48,10 @@ pub enum Checksum {
 }
 
 /// What the kernel does when it finds an error, `s_errors`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
     /// Goes on (1; also what the kernel does for any other number).
+    #[default]
     Continue,
     /// Remounts read-only (2).
     ReadOnly,
@@ -66,8 +68,8 @@ pub struct JournalBackup {
     pub size: u64,
 }
 
-/// A superblock whose geometry makes sense.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A superblock whose geometry makes sense; the default has none yet, and is for whoever fills it in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Superblock {
     /// Bytes a block: 1024 to 65536.
     pub block_size: u32,

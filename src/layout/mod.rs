@@ -6,6 +6,7 @@
 //! * `dumpe2fs`: that text.
 //! * `filesystem`: fixed places and groups, wherever known from. Pure, as are the next ones.
 //! * `spread`: what falls on which member, and how evenly.
+//! * `plan`: what mke2fs would make.
 //! * `words`: what stands out, as sentences.
 //! * `table`, `json`, `picture`: renderings of one `report`.
 //! * `command`: all of it together.
@@ -13,10 +14,15 @@
 pub mod command;
 mod dumpe2fs;
 mod filesystem;
+#[cfg(test)]
+mod fixtures;
 pub mod geometry;
 mod json;
 mod picture;
+pub mod plan;
 mod report;
+#[cfg(test)]
+mod screen_tests;
 pub mod size;
 mod spread;
 mod table;

@@ -10,7 +10,7 @@ use crate::top::text;
 
 const COLUMNS: usize = 80;
 /// Of a bar.
-const BAR: usize = 13;
+const BAR: usize = 12;
 /// Of a member's name.
 const NAME: usize = 10;
 

@@ -7,8 +7,8 @@ use crate::raid::Level;
 
 /// From here on a skew is worth a word.
 pub const STANDS_OUT: f64 = 1.5;
-/// A skew is the array's own doing when things are so few that they cannot be even: up to this above the least possible.
-const LEAST_SLACK: f64 = 1.05;
+/// With fewer groups than this a member nothing can be even, and nothing much is written either.
+const LEAST_GROUPS: u64 = 2;
 
 /// What is uneven, and on which slots it lies.
 pub struct Uneven {
@@ -26,28 +26,19 @@ const THREE: [(&str, Of); 3] = [
     ("starts of groups", |m| m.starts),
 ];
 
-/// The least skew that `n` things on `disks` members can have.
-fn least(n: u64, disks: usize) -> f64 {
-    match n {
-        0 => 1.0,
-        _ => (n.div_ceil(disks as u64) * disks as u64) as f64 / n as f64,
-    }
-}
-
 /// What stands out of the three.
 pub fn uneven(spread: &Spread) -> Vec<Uneven> {
     let disks = spread.members.len();
-    // Starts are counted one by one; of the others there is about one a flex group, so no fewer things than starts / 16.
     let groups: u64 = spread.members.iter().map(|m| m.starts).sum();
     let mut found = Vec::new();
+    if groups > 0 && groups < LEAST_GROUPS * disks as u64 {
+        return found;
+    }
     for (what, of) in THREE {
         let values = spread.members.iter().map(of);
         let Some(skew) = skew(values.clone()).filter(|&s| s >= STANDS_OUT) else {
             continue;
         };
-        if groups > 0 && skew <= least(groups, disks) * LEAST_SLACK {
-            continue;
-        }
         let sum: u64 = values.clone().sum();
         let mean = sum as f64 / disks as f64;
         let slots: Vec<usize> = (0..disks)
@@ -121,7 +112,7 @@ pub fn standout(target: &Target, spread: &Spread, uneven: &[Uneven]) -> String {
         let skews = spread.skews();
         let worst = units::factor(Some(skews.worst()));
         return if skews.worst() >= STANDS_OUT {
-            format!("too small a filesystem to be even: the busiest member has {worst} the mean")
+            format!("so few groups cannot be even: the busiest member has {worst} the mean")
         } else {
             format!("nothing stands out: the busiest member has {worst} the mean")
         };

@@ -1,0 +1,220 @@
+//! Which blocks are taken, as runs, and the searches of libext2fs over them (lib/ext2fs/alloc.c).
+
+use std::collections::BTreeMap;
+
+/// Taken blocks of a filesystem.
+pub struct Used {
+    /// First block of each run and the first one behind it; runs do not touch.
+    runs: BTreeMap<u64, u64>,
+    /// The first block that may be given.
+    first: u64,
+    /// Blocks of the filesystem.
+    blocks: u64,
+    /// Blocks a cluster, once blocks are given by clusters.
+    cluster: u64,
+}
+
+impl Used {
+    /// Nothing taken. `first` is `s_first_data_block`.
+    pub fn new(first: u64, blocks: u64) -> Self {
+        Self {
+            runs: BTreeMap::new(),
+            first,
+            blocks,
+            cluster: 1,
+        }
+    }
+
+    /// From now on by clusters (`ext2fs_convert_subcluster_bitmap`): one with a taken block is taken.
+    pub fn by_clusters(&mut self, cluster: u64) {
+        if cluster > 1 {
+            self.cluster = cluster;
+            for (first, end) in std::mem::take(&mut self.runs) {
+                self.take(first, end - first);
+            }
+        }
+    }
+
+    /// Takes blocks, taken already or not.
+    pub fn take(&mut self, first: u64, count: u64) {
+        if count == 0 {
+            return;
+        }
+        let mut end = (first + count).next_multiple_of(self.cluster);
+        let mut first = first / self.cluster * self.cluster;
+        if let Some((&at, &behind)) = self.runs.range(..=first).next_back()
+            && behind >= first
+        {
+            first = at;
+            end = end.max(behind);
+        }
+        while let Some((&at, &behind)) = self.runs.range(first..=end).next() {
+            self.runs.remove(&at);
+            end = end.max(behind);
+        }
+        self.runs.insert(first, end);
+    }
+
+    /// The run that has `block`, or the next one: first, behind.
+    fn run_from(&self, block: u64) -> Option<(u64, u64)> {
+        if let Some((&at, &behind)) = self.runs.range(..=block).next_back()
+            && behind > block
+        {
+            return Some((at, behind));
+        }
+        self.runs
+            .range(block..)
+            .next()
+            .map(|(&at, &behind)| (at, behind))
+    }
+
+    /// Whether all of these are free.
+    pub fn is_free(&self, first: u64, count: u64) -> bool {
+        self.run_from(first)
+            .is_none_or(|(at, _)| at >= first + count)
+    }
+
+    /// Taken blocks among these.
+    pub fn count(&self, first: u64, end: u64) -> u64 {
+        let mut sum = 0;
+        let mut at = first;
+        while let Some((from, behind)) = self.run_from(at).filter(|r| r.0 < end) {
+            sum += behind.min(end) - from.max(at);
+            at = behind;
+        }
+        sum
+    }
+
+    /// The first free block from `block` on, and how many follow each other there.
+    pub fn free_run(&self, mut block: u64) -> Option<(u64, u64)> {
+        block = block.max(self.first);
+        while block < self.blocks {
+            match self.run_from(block) {
+                Some((at, behind)) if at <= block => block = behind,
+                Some((at, _)) => return Some((block, at.min(self.blocks) - block)),
+                None => return Some((block, self.blocks - block)),
+            }
+        }
+        None
+    }
+
+    /// A free block from `goal` on, else from the start (`ext2fs_new_block2`).
+    pub fn new_block(&self, goal: u64) -> Option<u64> {
+        let goal = if goal == 0 || goal >= self.blocks {
+            self.first
+        } else {
+            goal
+        };
+        let goal = goal / self.cluster * self.cluster;
+        let found = self.free_run(goal).or_else(|| self.free_run(self.first));
+        found.map(|(block, _)| block)
+    }
+
+    /// [`Used::new_block`], taken.
+    pub fn take_new(&mut self, goal: u64) -> Option<u64> {
+        let block = self.new_block(goal)?;
+        self.take(block, 1);
+        Some(block)
+    }
+
+    /// `count` free blocks in a row that begin at `start` or behind it but not at `finish` or behind; where `finish` is not
+    /// behind `start`, the search goes round the end (`ext2fs_get_free_blocks2`).
+    pub fn find(&self, start: u64, finish: u64, count: u64) -> Option<u64> {
+        let count = count.max(1);
+        let mut at = if start == 0 { self.first } else { start };
+        let finish = if finish == 0 { start } else { finish };
+        let mut wrapped = false;
+        loop {
+            if at + count > self.blocks {
+                if finish > start || wrapped {
+                    return None;
+                }
+                wrapped = true;
+                at = self.first;
+                continue;
+            }
+            let next = match self.run_from(at) {
+                Some((from, behind)) if from < at + count => behind,
+                _ => return Some(at),
+            };
+            // The places up to there are all taken; the search would have ended at `finish`.
+            if at < finish && next >= finish {
+                return None;
+            }
+            at = next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Used;
+    use proptest::prelude::*;
+
+    const BLOCKS: u64 = 200;
+
+    /// The search, block by block.
+    fn slowly(taken: &[bool], start: u64, finish: u64, count: u64, first: u64) -> Option<u64> {
+        let free = |at: u64| (at..at + count).all(|b| !taken[b as usize]);
+        let mut at = if start == 0 { first } else { start };
+        let finish = if finish == 0 { start } else { finish };
+        for _ in 0..3 * BLOCKS {
+            if at + count > BLOCKS {
+                if finish > start {
+                    return None;
+                }
+                at = first;
+            }
+            if free(at) {
+                return Some(at);
+            }
+            at += 1;
+            if at == finish {
+                return None;
+            }
+        }
+        None
+    }
+
+    proptest! {
+        #[test]
+        fn as_a_bitmap_would(
+            runs in prop::collection::vec((0..BLOCKS, 1u64..20), 0..20),
+            start in 0..BLOCKS,
+            finish in 0..BLOCKS,
+            count in 1u64..12,
+            first in 0u64..2,
+        ) {
+            let mut used = Used::new(first, BLOCKS);
+            let mut taken = [false; BLOCKS as usize];
+            for (at, n) in runs {
+                let n = n.min(BLOCKS - at);
+                used.take(at, n);
+                taken[at as usize..(at + n) as usize].fill(true);
+            }
+            let sum = taken[start as usize..].iter().filter(|t| **t).count() as u64;
+            prop_assert_eq!(used.count(start, BLOCKS), sum);
+            let begin = start.max(first);
+            let free = (begin..BLOCKS).find(|&b| !taken[b as usize]);
+            prop_assert_eq!(used.free_run(start).map(|r| r.0), free);
+            if start + count <= BLOCKS {
+                let all = taken[start as usize..(start + count) as usize].iter().all(|t| !t);
+                prop_assert_eq!(used.is_free(start, count), all);
+            }
+            let found = used.find(start, finish, count);
+            prop_assert_eq!(found, slowly(&taken, start, finish, count, first));
+        }
+    }
+
+    #[test]
+    fn clusters_are_taken_whole() {
+        let mut used = Used::new(0, 64);
+        used.take(31, 2);
+        used.by_clusters(16);
+        assert_eq!(used.free_run(0), Some((0, 16)));
+        assert_eq!(used.free_run(16), Some((48, 16)));
+        used.take(0, 1);
+        assert_eq!(used.free_run(0), Some((48, 16)));
+        assert_eq!(used.new_block(60), Some(48));
+    }
+}
