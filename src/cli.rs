@@ -48,6 +48,7 @@ const LAYOUT_EXAMPLES: &str = "Examples:
   dumpe2fs /dev/md0 | raidtrace layout - --level 5 --disks 4 --chunk 64K
   sudo raidtrace layout md0 --check --max-skew 1.5    for scripts: status 3 when it is worse
   raidtrace layout --plan 27T --level 5 --disks 4 -g 32744   what mkfs.ext4 -g 32744 would make there
+  raidtrace layout --plan 27T --level 5 --disks 4 --search   which options would be better
 
 Exit status: 0 done, 1 it failed, 2 usage, 3 (with --check) more skew than --max-skew.";
 
@@ -62,7 +63,15 @@ pub struct Layout {
     #[arg(long, value_name = "SIZE", conflicts_with = "target", value_parser = size::parse)]
     pub plan: Option<u64>,
 
-    /// One JSON object (schema raidtrace.layout/1)
+    /// Compare options of mke2fs for this array and size, and recommend some
+    #[arg(long, conflicts_with_all = ["svg", "all"])]
+    pub search: bool,
+
+    /// Show the skew after the array has grown to N disks too
+    #[arg(long, value_name = "N")]
+    pub grow_to: Option<u32>,
+
+    /// One JSON object (schema raidtrace.layout/1, with --search raidtrace.layout-search/1)
     #[arg(long)]
     pub json: bool,
 

@@ -12,10 +12,12 @@ use clap::error::ErrorKind;
 use super::filesystem::Filesystem;
 use super::plan::{Conf, plan};
 use super::report::Report;
+use super::search::{Search, show};
 use super::target::Target;
-use super::{json, picture, table};
+use super::{grow, json, picture, table, words};
 use crate::cli::{Cli, Layout};
 use crate::model::units;
+use crate::raid::Geometry;
 use crate::top::text;
 
 /// With `--check`: the skew is above what was allowed.
@@ -26,14 +28,34 @@ const TOO_UNEVEN: u8 = 3;
 /// # Errors
 /// Where there is no layout to be had, or nowhere to write it.
 pub fn run(args: &Layout) -> Result<ExitCode> {
-    if args.mke2fs.is_any() && args.plan.is_none() {
-        usage("options of mke2fs are for --plan: a filesystem that exists has its own");
+    if args.mke2fs.is_any() && args.plan.is_none() && !args.search {
+        usage(
+            "options of mke2fs are for --plan and --search: a filesystem that exists has its own",
+        );
     }
+    let conf = Conf::of_this_machine();
     let target = match (&args.target, args.plan) {
         (Some(name), _) => Target::find(name, &args.array)?,
-        (None, bytes) => planned(args, bytes.unwrap_or(0))?,
+        (None, bytes) => planned(args, bytes.unwrap_or(0), &conf)?,
     };
-    let report = Report::new(target);
+    let grown = match args.grow_to {
+        Some(disks) => Some(grow::array(&target, disks).map_err(|e| anyhow!(e))?),
+        None => None,
+    };
+    if args.search {
+        return compared(args, &target, grown.as_ref(), &conf);
+    }
+    let mut report = Report::new(target);
+    if report.uneven {
+        report.advice = Some(remedy(args, &report.target, &conf));
+    }
+    if let Some(grown) = &grown {
+        let skews = match args.plan {
+            Some(bytes) => grow::planned(&report.target, grown, bytes, &args.mke2fs, &conf),
+            None => Ok(grow::existing(&report.target, grown)),
+        };
+        report.grown = Some((grown.disks(), skews.map_err(|e| anyhow!(e))?));
+    }
     if let Some(path) = &args.svg {
         write_file(path, &picture::draw(&report))?;
     }
@@ -43,13 +65,71 @@ pub fn run(args: &Layout) -> Result<ExitCode> {
     } else {
         table::write(&mut out, &report, args.all)
     };
-    match written.and_then(|()| out.flush()) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-            return Err(e).context("writing the figures");
-        }
-        _ => {}
-    }
+    finish(written.and_then(|()| out.flush()))?;
     Ok(check(args, report.skews.worst()))
+}
+
+/// What to do about an uneven layout.
+fn remedy(args: &Layout, target: &Target, conf: &Conf) -> String {
+    let mut base = args.mke2fs.clone();
+    (base.group, base.flex) = (None, None);
+    if args.plan.is_none() && target.fs.block_size != 4096 {
+        base.block_size = Some(target.fs.block_size.into());
+    }
+    let bytes = args.plan.unwrap_or(target.fs.bytes());
+    let found = Search::on(target, bytes, &base, conf).remedy();
+    words::remedy(target, args.plan.is_none(), found.as_ref())
+}
+
+/// The reader of a pipe that has had enough is no failure.
+fn finish(written: io::Result<()>) -> Result<()> {
+    match written {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e).context("writing the figures"),
+        _ => Ok(()),
+    }
+}
+
+/// `--search`.
+fn compared(
+    args: &Layout,
+    target: &Target,
+    grown: Option<&Geometry>,
+    conf: &Conf,
+) -> Result<ExitCode> {
+    let geometry = &target.array.geometry;
+    if geometry.disks() < 2 || geometry.chunk_sectors().is_none() {
+        return Err(anyhow!(
+            "--search is for striped arrays: on {} every member has everything (--level, --disks)",
+            geometry.level()
+        ));
+    }
+    let bytes = args.plan.unwrap_or(target.fs.bytes());
+    let search = Search::on(target, bytes, &args.mke2fs, conf);
+    let (all, base) = search.run().map_err(|e| anyhow!(e))?;
+    let grown = match grown {
+        Some(grown) => {
+            let rows = show::shown(&all, base).into_iter();
+            let skews: Result<Vec<_>, String> = rows
+                .map(|i| grow::planned(target, grown, bytes, &all[i].options, conf))
+                .collect();
+            Some((grown.disks(), skews.map_err(|e| anyhow!(e))?))
+        }
+        None => None,
+    };
+    let found = show::Found {
+        target,
+        all: &all,
+        base,
+        grown,
+    };
+    let mut out = io::stdout().lock();
+    let written = if args.json {
+        writeln!(out, "{}", found.object())
+    } else {
+        found.write(&mut out)
+    };
+    finish(written.and_then(|()| out.flush()))?;
+    Ok(check(args, all[found.recommended()].skews.worst()))
 }
 
 /// Ends as clap does.
@@ -59,11 +139,10 @@ fn usage(says: &str) -> ! {
 }
 
 /// A filesystem that does not exist.
-fn planned(args: &Layout, bytes: u64) -> Result<Target> {
+fn planned(args: &Layout, bytes: u64, conf: &Conf) -> Result<Target> {
     let geometry = args.array.geometry().map_err(|e| anyhow!(e))?;
     let chunk = geometry.chunk_sectors().unwrap_or(0) * 512;
-    let conf = Conf::of_this_machine();
-    let layout = plan(bytes, chunk, &args.mke2fs, &conf).map_err(|e| anyhow!(e))?;
+    let layout = plan(bytes, chunk, &args.mke2fs, conf).map_err(|e| anyhow!(e))?;
     let kind = args.mke2fs.fs_type.as_deref().unwrap_or("ext4");
     let mut typed = args.mke2fs.clone();
     typed.fs_type = None;

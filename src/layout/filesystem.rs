@@ -1,7 +1,7 @@
 //! A filesystem as far as its layout goes, wherever that is known from: a device, an image, the text of dumpe2fs, or a
 //! plan. Pure.
 
-use crate::ext4::{Layout, Range};
+use crate::ext4::{Layout, Range, Superblock};
 
 /// Fixed places, and the groups that they belong to.
 #[derive(Clone, Debug)]
@@ -14,6 +14,10 @@ pub struct Filesystem {
     pub blocks: u64,
     /// `None` where it is known from a mount point only.
     pub groups: Option<Groups>,
+    /// Inodes, 0 where not known.
+    pub inodes: u64,
+    /// Bytes that it can grow to while mounted with the descriptors reserved for that; 0 for none or not known.
+    pub grows_to: u64,
     /// Sorted, disjoint.
     pub ranges: Vec<Range>,
     /// `-E stride`, blocks; 0 for none.
@@ -22,6 +26,18 @@ pub struct Filesystem {
     pub stripe_width: u32,
     /// What could not be placed, one line each.
     pub notes: Vec<String>,
+}
+
+/// As far as the descriptors of the resize inode go.
+fn grows_to(sb: &Superblock) -> u64 {
+    if sb.reserved_gdt_blocks == 0 {
+        return 0;
+    }
+    let descriptors = (u64::from(sb.gdt_blocks()) + u64::from(sb.reserved_gdt_blocks))
+        * u64::from(sb.descs_per_block());
+    descriptors
+        .saturating_mul(sb.blocks_per_group.into())
+        .saturating_mul(sb.block_size.into())
 }
 
 /// How groups are cut.
@@ -61,6 +77,8 @@ impl Filesystem {
                 per_flex: sb.groups_per_flex(),
                 table_blocks: sb.inode_table_blocks(),
             }),
+            inodes: sb.map_or(0, |sb| sb.inodes_count.into()),
+            grows_to: sb.map_or(0, grows_to),
             stride: sb.map_or(0, |sb| sb.raid_stride.into()),
             stripe_width: sb.map_or(0, |sb| sb.raid_stripe_width),
             ranges: layout.ranges,

@@ -1,5 +1,6 @@
 //! An array as it is typed: `--level 5 --disks 8 --chunk 512K --layout left-symmetric`.
 
+use crate::host::Array;
 use crate::model::units;
 use crate::raid::{Geometry, GeometryError, Level, Params};
 
@@ -178,6 +179,17 @@ impl Typed {
                 self.layout.as_deref().unwrap_or("(mdadm's default)")
             ),
             other => other.to_string(),
+        })
+    }
+
+    /// What is known of an array that exists, as if it had been typed.
+    pub fn of(array: &Array) -> Option<Self> {
+        Some(Self {
+            level: Some(array.level.parse().ok()?),
+            disks: Some(array.raid_disks),
+            chunk: (array.chunk_sectors > 0).then(|| u64::from(array.chunk_sectors) * 512),
+            layout: Some(array.layout.to_string()),
+            ..Self::default()
         })
     }
 

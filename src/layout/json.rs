@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 
-use super::report::Report;
+use super::report::{self, Report};
 use super::spread::{FIXED, Member};
 
 /// Writes it on one line.
@@ -26,7 +26,7 @@ pub(super) fn object(report: &Report) -> Value {
     }
     skews.insert("bitmaps".to_owned(), json!(skew(Member::bitmaps)));
     skews.insert("inode_table_heads".to_owned(), json!(skew(|m| m.heads)));
-    skews.insert("group_starts".to_owned(), json!(skew(|m| m.starts)));
+    skews.insert("group_starts".to_owned(), json!(skew(|m| m.group_heads)));
     skews.insert("worst".to_owned(), json!(report.skews.worst()));
     json!({
         "schema": "raidtrace.layout/1",
@@ -45,11 +45,20 @@ pub(super) fn object(report: &Report) -> Value {
         "inode_table_blocks": groups.map(|g| g.table_blocks),
         "members": members(report),
         "skew": skews,
+        "grown": report.grown.map(|(disks, s)| json!({
+            "disks": disks,
+            "skew": {
+                "bitmaps": s.bitmaps,
+                "inode_table_heads": s.tables,
+                "group_starts": s.starts,
+                "worst": s.worst(),
+            },
+        })),
         "uneven": report.uneven,
         "standout": report.standout,
         "why": report.why,
         "advice": report.advice,
-        "notes": report.notes().collect::<Vec<_>>(),
+        "notes": report::notes(target).collect::<Vec<_>>(),
     })
 }
 
@@ -69,7 +78,10 @@ fn members(report: &Report) -> Vec<Value> {
         }
         let heads = json!(member.heads / block_sectors);
         object.insert("inode_table_heads".to_owned(), heads);
-        object.insert("group_starts".to_owned(), json!(member.starts));
+        object.insert(
+            "group_starts".to_owned(),
+            json!(member.starts(fs.block_size)),
+        );
         object.insert("bytes".to_owned(), Value::Object(bytes));
         Value::Object(object)
     };

@@ -7,6 +7,8 @@
 //! * `filesystem`: fixed places and groups, wherever known from. Pure, as are the next ones.
 //! * `spread`: what falls on which member, and how evenly.
 //! * `plan`: what mke2fs would make.
+//! * `search`: which options would be even, and what they cost.
+//! * `grow`: what becomes of it on more disks.
 //! * `words`: what stands out, as sentences.
 //! * `table`, `json`, `picture`: renderings of one `report`.
 //! * `command`: all of it together.
@@ -17,12 +19,14 @@ mod filesystem;
 #[cfg(test)]
 mod fixtures;
 pub mod geometry;
+mod grow;
 mod json;
 mod picture;
 pub mod plan;
 mod report;
 #[cfg(test)]
 mod screen_tests;
+pub mod search;
 pub mod size;
 mod spread;
 mod table;

@@ -5,7 +5,7 @@ use svg::Document;
 use svg::node::element::{Group, Line, Rectangle, Text, Title};
 
 use super::report::Report;
-use super::spread::{Member, Of, skew};
+use super::spread::{HEAD_BLOCKS, Member, Of, skew};
 use super::table;
 use crate::model::units;
 use crate::origin::Origin;
@@ -53,11 +53,11 @@ pub fn draw(report: &Report) -> String {
         },
         Panel {
             title: "starts of groups",
-            parts: vec![(colour(Origin::FileData), |m| m.starts)],
-            unit: 1,
+            parts: vec![(colour(Origin::FileData), |m| m.group_heads)],
+            unit: HEAD_BLOCKS * block_sectors,
         },
     ];
-    let mut lines = table::header(report).to_vec();
+    let mut lines = table::about(&report.target).to_vec();
     lines.push(String::new());
     lines.extend(text::wrap(&text::clean(&report.standout), 130, 4));
     let lines: Vec<String> = lines.iter().map(|l| l.replace('\u{a0}', " ")).collect();
@@ -133,7 +133,7 @@ fn draw_panel(panel: &Panel, members: &[Member], x: f64, top: f64, bottom: f64) 
             }
             at += width;
         }
-        let figure = (value(member) / panel.unit).to_string();
+        let figure = ((value(member) + panel.unit / 2) / panel.unit).to_string();
         group = group.add(words(&figure, round(at + 6.0), y + ROW * 0.7, PALE));
     }
     let sum: u64 = members.iter().map(value).sum();

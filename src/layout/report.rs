@@ -20,6 +20,8 @@ pub struct Report {
     pub why: Option<String>,
     /// What to do about it.
     pub advice: Option<String>,
+    /// Disks after growing, and how uneven it is then.
+    pub grown: Option<(u32, Skews)>,
 }
 
 impl Report {
@@ -33,20 +35,21 @@ impl Report {
             ));
         }
         let skews = spread.skews();
-        let uneven = words::uneven(&spread);
+        let uneven = words::uneven(&target, &spread);
         Self {
             standout: words::standout(&target, &spread, &uneven),
             why: words::why(&target, &spread, &uneven),
-            advice: words::advice(&target, &uneven),
+            advice: words::advice(&target),
             uneven: !uneven.is_empty(),
+            grown: None,
             target,
             spread,
             skews,
         }
     }
+}
 
-    /// The notes of the filesystem and of the array.
-    pub fn notes(&self) -> impl Iterator<Item = &String> {
-        self.target.fs.notes.iter().chain(&self.target.notes)
-    }
+/// The notes of the filesystem and of the array.
+pub fn notes(target: &Target) -> impl Iterator<Item = &String> {
+    target.fs.notes.iter().chain(&target.notes)
 }

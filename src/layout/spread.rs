@@ -19,8 +19,8 @@ pub const FIXED: [Origin; 8] = [
     Origin::OtherMetadata,
 ];
 
-/// Blocks at the begin of an inode table that count as its head: a group's first inodes are the ones in use, and 8 blocks
-/// of 4 KiB hold 128 of them.
+/// Blocks at the begin of an inode table, or of a group, that count as its head. A group's first inodes are the ones in use,
+/// and 8 blocks of 4 KiB hold 128 of them; its first blocks are where its first directories and small files go.
 pub const HEAD_BLOCKS: u64 = 8;
 
 /// What one member holds.
@@ -30,8 +30,8 @@ pub struct Member {
     pub sectors: [u64; FIXED.len()],
     /// Sectors of the first [`HEAD_BLOCKS`] of inode tables.
     pub heads: u64,
-    /// Groups that begin here.
-    pub starts: u64,
+    /// Sectors of the first [`HEAD_BLOCKS`] of groups; [`Member::starts`] are the groups.
+    pub group_heads: u64,
 }
 
 impl Member {
@@ -44,6 +44,12 @@ impl Member {
     /// Sectors of block and inode bitmaps.
     pub fn bitmaps(&self) -> u64 {
         self.of(Origin::BlockBitmap) + self.of(Origin::InodeBitmap)
+    }
+
+    /// Groups that begin here, of a filesystem with such blocks: where a chunk is smaller than a head, rounded.
+    pub fn starts(&self, block_size: u32) -> u64 {
+        let head = HEAD_BLOCKS * u64::from(block_size / 512);
+        (self.group_heads + head / 2) / head
     }
 
     /// All sectors with a fixed place.
@@ -96,6 +102,39 @@ pub struct Spread {
     pub outside: u64,
 }
 
+impl Skews {
+    /// Of a filesystem on an array, without counting anything else.
+    pub fn of(fs: &Filesystem, geometry: &Geometry, segments: &[Segment]) -> Self {
+        let place = Place {
+            owners: Owners::new(geometry),
+            segments,
+        };
+        let block_sectors = u64::from(fs.block_size / 512);
+        let count = |ranges: &mut dyn Iterator<Item = (u64, u64)>| {
+            let mut hits = vec![0; geometry.disks() as usize];
+            for (first, count) in ranges {
+                place.add(first * block_sectors, count, &mut hits);
+            }
+            hits
+        };
+        let of = |origin| {
+            let own = fs.ranges.iter().filter(move |r| r.origin == origin);
+            count(&mut own.map(|r| (r.first, r.count * block_sectors)))
+        };
+        let (block, inode) = (of(Origin::BlockBitmap), of(Origin::InodeBitmap));
+        let both = block.iter().zip(&inode).map(|(b, i)| b + i);
+        let one = [&block, &inode].map(|hits| skew(hits.iter().copied()));
+        let heads = count(&mut heads(fs).map(|r| (r.first, r.count * block_sectors)));
+        let starts = count(&mut fs.group_starts().map(|b| (b, HEAD_BLOCKS * block_sectors)));
+        Self {
+            bitmaps: skew(both),
+            one_bitmap: one.into_iter().flatten().reduce(f64::max),
+            tables: skew(heads.into_iter()),
+            starts: skew(starts.into_iter()),
+        }
+    }
+}
+
 impl Spread {
     /// Counts every range of `fs`. `segments`: where the sectors of its device lie on the array, by `fs_sector`.
     pub fn new(fs: &Filesystem, geometry: &Geometry, segments: &[Segment]) -> Self {
@@ -127,10 +166,14 @@ impl Spread {
             member.heads = std::mem::take(hits);
         }
         for start in fs.group_starts() {
-            place.add(start * block_sectors, 1, &mut hits);
+            place.add(
+                start * block_sectors,
+                HEAD_BLOCKS * block_sectors,
+                &mut hits,
+            );
         }
         for (member, hits) in members.iter_mut().zip(hits) {
-            member.starts = hits;
+            member.group_heads = hits;
         }
         Self { members, outside }
     }
@@ -147,7 +190,7 @@ impl Spread {
             bitmaps: self.skew(Member::bitmaps),
             one_bitmap: one.into_iter().flatten().reduce(f64::max),
             tables: self.skew(|m| m.heads),
-            starts: self.skew(|m| m.starts),
+            starts: self.skew(|m| m.group_heads),
         }
     }
 }

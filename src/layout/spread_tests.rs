@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{FIXED, Spread, skew};
+use super::{FIXED, Skews, Spread, skew};
 use crate::ext4::Range;
 use crate::host::Segment;
 use crate::layout::filesystem::{Filesystem, Groups};
@@ -41,6 +41,8 @@ fn filesystem(groups: u32, blocks: u32, ranges: Vec<Range>) -> Filesystem {
             table_blocks: 16,
         }),
         ranges,
+        inodes: 0,
+        grows_to: 0,
         stride: 0,
         stripe_width: 0,
         notes: Vec::new(),
@@ -53,7 +55,7 @@ fn starts_of_a_thousand_groups() {
     let starts = |blocks| -> Vec<u64> {
         let array = geometry(Level::Raid0, 0, 12, 1024);
         let spread = Spread::new(&filesystem(1000, blocks, Vec::new()), &array, &whole());
-        spread.members.iter().map(|m| m.starts).collect()
+        spread.members.iter().map(|m| m.starts(4096)).collect()
     };
     assert_eq!(starts(32768), [334, 0, 0, 0, 333, 0, 0, 0, 333, 0, 0, 0]);
     assert_eq!(
@@ -158,5 +160,6 @@ proptest! {
         let got: Vec<_> = spread.members.iter().map(|m| m.sectors).collect();
         prop_assert_eq!(got, want);
         prop_assert_eq!(spread.outside, outside);
+        prop_assert_eq!(Skews::of(&fs, &array, &segments), spread.skews());
     }
 }

@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
-use super::report::Report;
-use super::spread::{FIXED, Member, Of, skew};
+use super::report::{self, Report};
+use super::spread::{FIXED, HEAD_BLOCKS, Member, Of, skew};
+use super::target::Target;
 use crate::model::units;
 use crate::origin::Origin;
 use crate::top::text;
@@ -23,7 +24,10 @@ pub fn write(out: &mut dyn Write, report: &Report, all: bool) -> io::Result<()> 
 }
 
 fn lines(report: &Report, all: bool) -> Vec<String> {
-    let mut out: Vec<String> = header(report).iter().flat_map(|l| wrapped("", l)).collect();
+    let mut out: Vec<String> = about(&report.target)
+        .iter()
+        .flat_map(|l| wrapped("", l))
+        .collect();
     let mark = if report.uneven { "! " } else { "  " };
     out.extend(wrapped(mark, &report.standout));
     if let Some(why) = &report.why {
@@ -35,6 +39,7 @@ fn lines(report: &Report, all: bool) -> Vec<String> {
     out.push(String::new());
     if report.spread.members.len() > 1 {
         out.extend(bars(report));
+        out.extend(grown(report));
         out.push(String::new());
     }
     out.extend(origins(report));
@@ -42,14 +47,14 @@ fn lines(report: &Report, all: bool) -> Vec<String> {
         out.push(String::new());
         out.extend(matrix(report));
     }
-    for note in report.notes() {
+    for note in report::notes(&report.target) {
         out.extend(wrapped("note: ", note));
     }
     out
 }
 
 /// Wrapped at 80 columns, further lines indented.
-fn wrapped(mark: &str, sentence: &str) -> Vec<String> {
+pub(super) fn wrapped(mark: &str, sentence: &str) -> Vec<String> {
     let indent = 2;
     let sentence = text::clean(sentence);
     let glued = format!("{}{sentence}", text::glue(mark));
@@ -62,8 +67,8 @@ fn wrapped(mark: &str, sentence: &str) -> Vec<String> {
 }
 
 /// The filesystem and the array, a line each.
-pub(super) fn header(report: &Report) -> [String; 2] {
-    let (target, fs) = (&report.target, &report.target.fs);
+pub(super) fn about(target: &Target) -> [String; 2] {
+    let fs = &target.fs;
     let geometry = &target.array.geometry;
     let mut first = format!(
         "{}: {}, {}, {} blocks",
@@ -110,7 +115,11 @@ fn bars(report: &Report) -> Vec<String> {
     let of: [(&str, Of, u64); 3] = [
         ("bitmaps", |m| m.bitmaps(), block_sectors),
         ("inode tables*", |m| m.heads, block_sectors),
-        ("group starts", |m| m.starts, 1),
+        (
+            "group starts",
+            |m| m.group_heads,
+            HEAD_BLOCKS * block_sectors,
+        ),
     ];
     let mut head = text::left("slot", 5) + &text::left("member", NAME);
     let mut foot = text::left("", 5) + &text::left("skew", NAME);
@@ -128,7 +137,7 @@ fn bars(report: &Report) -> Vec<String> {
             let value = of(member);
             line.push_str(&format!(
                 " {:>7} {}",
-                short(value / unit),
+                short((value + unit / 2) / unit),
                 bar(value, most, BAR)
             ));
         }
@@ -147,6 +156,17 @@ fn short(value: u64) -> String {
     } else {
         units::count(value as f64)
     }
+}
+
+fn grown(report: &Report) -> Vec<String> {
+    let Some((disks, skews)) = &report.grown else {
+        return Vec::new();
+    };
+    let [bitmaps, tables, starts] = [skews.bitmaps, skews.tables, skews.starts].map(units::factor);
+    let sentence = format!(
+        "after growing to {disks} disks: bitmaps {bitmaps}, inode tables {tables}, group starts {starts}"
+    );
+    wrapped("", &sentence)
 }
 
 fn origins(report: &Report) -> Vec<String> {

@@ -37,6 +37,8 @@ pub struct Below {
     pub geometry: Geometry,
     /// Names of members by slot; empty for an array that was typed.
     pub members: Vec<String>,
+    /// The same as one would type it, for arrays that are like it; sizes of members are not kept.
+    pub shape: Typed,
 }
 
 impl Below {
@@ -51,6 +53,7 @@ impl Below {
             name: None,
             geometry: typed.geometry().map_err(|e| anyhow!(e))?,
             members: Vec::new(),
+            shape: typed.clone(),
         })
     }
 }
@@ -218,6 +221,7 @@ fn of_device(name: &str) -> Result<Target> {
         name: Some(array.name.clone()),
         geometry: survey::geometry(array).map_err(|e| anyhow!("{}: {e}", array.name))?,
         members: member_names(array),
+        shape: Typed::of(array).unwrap_or_default(),
     };
     let (dev, segments) = (fs.dev, fs.segments.clone());
     notes.extend(

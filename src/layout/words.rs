@@ -1,5 +1,6 @@
 //! What stands out in a spread, why, and what to do: one sentence each.
 
+use super::search::Candidate;
 use super::spread::{Of, Spread, skew};
 use super::target::Target;
 use crate::model::units;
@@ -23,13 +24,13 @@ pub struct Uneven {
 const THREE: [(&str, Of); 3] = [
     ("bitmaps", |m| m.bitmaps()),
     ("heads of inode tables", |m| m.heads),
-    ("starts of groups", |m| m.starts),
+    ("starts of groups", |m| m.group_heads),
 ];
 
 /// What stands out of the three.
-pub fn uneven(spread: &Spread) -> Vec<Uneven> {
+pub fn uneven(target: &Target, spread: &Spread) -> Vec<Uneven> {
     let disks = spread.members.len();
-    let groups: u64 = spread.members.iter().map(|m| m.starts).sum();
+    let groups = target.fs.groups.map_or(0, |g| u64::from(g.count));
     let mut found = Vec::new();
     if groups > 0 && groups < LEAST_GROUPS * disks as u64 {
         return found;
@@ -165,8 +166,8 @@ pub fn why(target: &Target, spread: &Spread, uneven: &[Uneven]) -> Option<String
     ))
 }
 
-/// What to do.
-pub fn advice(target: &Target, uneven: &[Uneven]) -> Option<String> {
+/// What to do first: without an array there is nothing to see.
+pub fn advice(target: &Target) -> Option<String> {
     let geometry = &target.array.geometry;
     let fs = &target.fs;
     if geometry.level() == Level::Single && target.array.name.is_none() {
@@ -184,11 +185,26 @@ pub fn advice(target: &Target, uneven: &[Uneven]) -> Option<String> {
             "say which array it lies on or will: --level raid0 --disks 12 --chunk 512K{hint}"
         ));
     }
-    if uneven.is_empty() {
-        return None;
+    // What there is to do takes more than this to find out: [`remedy`].
+    None
+}
+
+/// What would have been even, or that there is a way to find out.
+pub fn remedy(target: &Target, exists: bool, found: Option<&Candidate>) -> String {
+    let fixed = if exists {
+        "nothing moves these later; when it is made anew: "
+    } else {
+        ""
+    };
+    match found {
+        Some(c) => format!(
+            "{fixed}mkfs.ext4 {} is even on {} disks ({}); --search compares, with what it costs",
+            c.options.words(),
+            target.array.geometry.disks(),
+            units::factor(Some(c.skews.worst())),
+        ),
+        None => format!(
+            "{fixed}--search compares options of mke2fs for this array, with what they cost"
+        ),
     }
-    Some(
-        "where these lie is fixed when the filesystem is made, and nothing moves them later"
-            .to_owned(),
-    )
 }

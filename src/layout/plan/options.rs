@@ -85,6 +85,15 @@ impl Options {
         *self != Self::default()
     }
 
+    /// The same for another size: with what `-T` would be at `bytes`, if none was typed.
+    pub fn pinned(&self, bytes: u64) -> Self {
+        let mut options = self.clone();
+        options
+            .usage
+            .get_or_insert_with(|| by_size(bytes).to_owned());
+        options
+    }
+
     /// As one would type them.
     pub fn words(&self) -> String {
         let mut words: Vec<String> = Vec::new();
