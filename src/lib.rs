@@ -13,6 +13,7 @@
 //! * [`probe`]: the only part that knows libbpf: facts -> plan -> load -> counters.
 //! * [`model`]: counters + topology -> snapshot; pure.
 //! * [`top`]: the screen, `--batch` and `--json`: renderings of one snapshot.
+//! * [`trace`]: the recording: its items, writer and reader.
 
 pub mod cli;
 pub mod ext4;
@@ -24,3 +25,4 @@ pub mod probe;
 pub mod raid;
 pub mod survey;
 pub mod top;
+pub mod trace;

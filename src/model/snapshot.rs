@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::counters::CostCounters;
 use super::files::Files;
 use super::hist::Hist;
@@ -49,7 +51,8 @@ pub struct ArraySnapshot {
 }
 
 /// What an array is, as the header states it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ArrayInfo {
     /// Kernel name: `md127`, `sda`.
     pub name: String,
@@ -139,7 +142,8 @@ pub struct TaskIo {
 }
 
 /// What was not seen or not counted, by reason. All zero in a good run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Lost {
     /// Requests that completed without a row to count them in.
     pub rows: u64,
@@ -165,7 +169,8 @@ impl Lost {
 }
 
 /// The kernel's own account of our programs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Overhead {
     /// Nanoseconds spent in raidtrace's BPF programs, all CPUs.
     pub bpf_ns: u64,

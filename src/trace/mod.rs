@@ -1,0 +1,3 @@
+//! The recording: [`item`] is what it is made of.
+
+pub mod item;
