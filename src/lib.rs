@@ -14,8 +14,10 @@
 //! * [`model`]: counters + topology -> snapshot; pure.
 //! * [`top`]: the screen, `--batch` and `--json`: renderings of one snapshot.
 //! * [`trace`]: the recording: its items, writer and reader.
+//! * [`replay`], [`report`], [`export`]: what becomes of one.
 
 pub mod cli;
+pub mod export;
 pub mod ext4;
 pub mod follow;
 pub mod host;
@@ -23,6 +25,8 @@ pub mod model;
 pub mod origin;
 pub mod probe;
 pub mod raid;
+pub mod replay;
+pub mod report;
 pub mod survey;
 pub mod top;
 pub mod trace;

@@ -10,6 +10,9 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match &cli.command {
         Command::Top(args) => top::command::run(args),
+        Command::Report(args) => raidtrace::report::command::run(args),
+        Command::Export(args) => raidtrace::export::command::run(args),
+        Command::Demo(args) => raidtrace::replay::command::demo(args),
     };
     if cli.verbose {
         for line in raidtrace::probe::log() {

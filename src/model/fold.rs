@@ -100,6 +100,19 @@ impl Fold {
         }
     }
 
+    /// The next interval begins with `start`, whatever there was before: what is cumulative began anew, or numbers are
+    /// others. Who is to be charged with what had not completed is still known, as long as the arrays are the same.
+    pub fn rebase(&mut self, start: Sample) {
+        let names = |sample: &Sample| -> Vec<String> {
+            let arrays = sample.arrays.iter();
+            arrays.map(|a| a.info.name.clone()).collect()
+        };
+        if names(&start) != names(&self.previous) {
+            self.owed.clear();
+        }
+        self.previous = start;
+    }
+
     /// The interval from the last sample to this one.
     pub fn step(&mut self, mut sample: Sample) -> Snapshot {
         // A task's counters may read low for one interval (see `probe::counters`): never go back.
@@ -392,6 +405,7 @@ fn lost(was: &Lost, now: &Lost) -> Lost {
         tasks: now.tasks.saturating_sub(was.tasks),
         files: now.files.saturating_sub(was.files),
         missed: now.missed.saturating_sub(was.missed),
+        ring: now.ring.saturating_sub(was.ring),
     }
 }
 

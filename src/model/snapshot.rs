@@ -157,14 +157,29 @@ pub struct Lost {
     pub files: u64,
     /// Program runs that the kernel skipped (recursion).
     pub missed: u64,
+    /// Events of a recording that found the ring buffer full.
+    pub ring: u64,
 }
 
 impl Lost {
+    /// Each with a word or two for it.
+    pub fn reasons(&self) -> [(u64, &'static str); 7] {
+        [
+            (self.rows, "no row"),
+            (self.issue, "issue unseen"),
+            (self.pieces, "pieces"),
+            (self.tasks, "tasks"),
+            (self.files, "files"),
+            (self.missed, "runs missed"),
+            (self.ring, "ring full"),
+        ]
+    }
+
     /// Everything, for `"lost": {"events": N}`.
     pub fn events(&self) -> u64 {
-        [self.issue, self.pieces, self.tasks, self.files, self.missed]
-            .into_iter()
-            .fold(self.rows, u64::saturating_add)
+        self.reasons()
+            .iter()
+            .fold(0, |sum: u64, (n, _)| sum.saturating_add(*n))
     }
 }
 

@@ -9,7 +9,7 @@ use super::schema::{COLUMNS, Type};
 /// Which columns are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// What figures are made of: without slot, flags, sectors, count and error.
+    /// What figures are made of: without slot, flags, sectors and count.
     Figures,
     /// All.
     Everything,
@@ -23,6 +23,7 @@ pub struct Batch {
     pub kind: Column<u8>,
     pub array: Column<u16>,
     pub member: Column<u16>,
+    pub slot: Column<u16>,
     pub op: Column<u8>,
     pub flags: Column<u8>,
     pub origin: Column<u8>,
@@ -30,6 +31,7 @@ pub struct Batch {
     pub array_sector: Column<u64>,
     pub length: Column<u64>,
     pub bytes: Column<u64>,
+    pub count: Column<u8>,
     pub queue_us: Column<u64>,
     pub device_us: Column<u64>,
     pub error: Column<u8>,
@@ -170,7 +172,7 @@ impl Batch {
         wanted: Wanted,
     ) -> Result<(), Wrong> {
         let name = COLUMNS.get(column).map_or("", |c| c.0);
-        let rarely = ["flags", "sector", "array_sector", "error"];
+        let rarely = ["slot", "flags", "sector", "array_sector", "count"];
         if wanted == Wanted::Figures && rarely.contains(&name) {
             from.skip(2);
             return Ok(());
@@ -180,6 +182,7 @@ impl Batch {
             "kind" => from.numbers(&mut self.kind),
             "array" => from.numbers(&mut self.array),
             "member" => from.numbers(&mut self.member),
+            "slot" => from.numbers(&mut self.slot),
             "op" => from.numbers(&mut self.op),
             "flags" => from.numbers(&mut self.flags),
             "origin" => from.numbers(&mut self.origin),
@@ -187,6 +190,7 @@ impl Batch {
             "array_sector" => from.numbers(&mut self.array_sector),
             "length" => from.numbers(&mut self.length),
             "bytes" => from.numbers(&mut self.bytes),
+            "count" => from.numbers(&mut self.count),
             "queue_us" => from.numbers(&mut self.queue_us),
             "device_us" => from.numbers(&mut self.device_us),
             "error" => from.bits(&mut self.error),
@@ -199,7 +203,6 @@ impl Batch {
             "filesystem" => from.numbers(&mut self.filesystem),
             "path" => from.numbers(&mut self.path),
             "text" => from.texts(&mut self.text),
-            // They follow from the others.
             _ => {
                 from.skip(2);
                 Ok(())

@@ -43,6 +43,47 @@ impl<T: Copy> Column<T> {
     }
 }
 
+#[cfg(feature = "export")]
+impl<T> Column<T> {
+    /// A value a row, whether it is null or not; nothing where all are.
+    pub fn values(&self) -> &[T] {
+        &self.values
+    }
+
+    /// A bit a row; empty: none is null.
+    pub fn there(&self) -> &[u8] {
+        &self.there
+    }
+
+    /// Whether all are null.
+    pub fn is_none(&self) -> bool {
+        self.none
+    }
+}
+
+#[cfg(feature = "export")]
+impl Texts {
+    /// As Arrow has them: increasing, the last at the end of the text.
+    pub fn offsets(&self) -> &[i32] {
+        &self.offsets
+    }
+
+    /// All of it.
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// As [`Column::there`].
+    pub fn there(&self) -> &[u8] {
+        &self.there
+    }
+
+    /// Whether all are null.
+    pub fn is_none(&self) -> bool {
+        self.none
+    }
+}
+
 /// Texts by number: a dictionary, or a column of text.
 #[derive(Debug, Default)]
 pub struct Texts {
@@ -153,6 +194,8 @@ impl<'a> Buffers<'a> {
             into.none = true;
             into.offsets.clear();
             into.offsets.resize(self.rows + 1, 0);
+            // An empty dictionary is not one of nulls.
+            into.none = self.rows > 0;
             return Ok(());
         }
         into.offsets.resize(self.rows + 1, 0);

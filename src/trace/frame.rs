@@ -132,7 +132,8 @@ impl Frames {
         Ok(Some(word))
     }
 
-    fn is_zero_to_the_end(&mut self) -> io::Result<bool> {
+    /// Whether nothing but zeros follows.
+    pub fn is_zero_to_the_end(&mut self) -> io::Result<bool> {
         let mut piece = vec![0; 1 << 16];
         loop {
             let read = self.input.read(&mut piece)?;

@@ -7,9 +7,13 @@ use std::sync::Arc;
 use arrow_ipc::{MessageHeader, root_as_message};
 use zstd::bulk::Decompressor;
 
+pub(crate) use super::batch::Batch;
 pub use super::batch::Wanted;
-use super::batch::{Batch, Layout, decode_words};
-use super::columns::{Texts, Wrong};
+use super::batch::{Layout, decode_words};
+#[cfg(feature = "export")]
+pub(crate) use super::columns::Column;
+pub(crate) use super::columns::Texts;
+use super::columns::Wrong;
 use super::error::{Ending, TraceError};
 use super::frame::{Frames, Input, Next};
 use super::header::{HEADER_KEY, Header, VERSION, VERSION_KEY};
@@ -46,6 +50,7 @@ pub struct Reader {
     /// Of a segment before the last.
     before: Ending,
     last_us: i64,
+    lacks_end: bool,
 }
 
 /// A place to come back to: where a batch begins.
@@ -68,6 +73,7 @@ impl Reader {
             error,
         })?;
         let mut reader = Self::new(Box::new(file), &first, wanted)?;
+        reader.lacks_end = !files.last().is_some_and(|last| ends(last));
         reader.segments = files.iter().skip(1).rev().cloned().collect();
         reader.files = files;
         Ok(reader)
@@ -103,6 +109,7 @@ impl Reader {
             ending: Ending::Open,
             before: Ending::Open,
             last_us: 0,
+            lacks_end: false,
         })
     }
 
@@ -118,6 +125,11 @@ impl Reader {
         } else {
             &self.ending
         }
+    }
+
+    /// Whether the last file lacks the mark of its end. [`Reader::ending`] knows more, once everything was read.
+    pub fn lacks_end(&self) -> bool {
+        self.lacks_end
     }
 
     /// Rows that could not be placed: of members or arrays that no state told of.
@@ -158,6 +170,7 @@ impl Reader {
     }
 
     /// The columns of the next batch; `None` at the end. Not to be mixed with [`Reader::next_item`].
+    #[cfg(feature = "export")]
     pub(crate) fn next_columns(&mut self) -> Option<(&Batch, &[Texts])> {
         if !self.next_batch() {
             return None;
@@ -263,7 +276,15 @@ impl Reader {
     fn end(&mut self, next: Next) {
         let after_us = self.last_us;
         self.ending = match next {
-            Next::End => Ending::Whole,
+            Next::End if self.frames.is_at_end() => Ending::Whole,
+            // The mark of a message was written before the power went, its length was not.
+            Next::End if self.frames.is_zero_to_the_end().unwrap_or(false) => {
+                Ending::CutShort { after_us }
+            }
+            Next::End => Ending::Corrupt {
+                after_us,
+                why: "something follows its end".to_owned(),
+            },
             // What is damaged at the very end was being written when the power went.
             Next::Corrupt(_) if self.frames.is_at_end() => Ending::CutShort { after_us },
             Next::Corrupt(why) => Ending::Corrupt {
@@ -320,6 +341,17 @@ impl Reader {
         self.frames.metadata = metadata;
         taken
     }
+}
+
+/// Whether a file ends as an Arrow stream does.
+fn ends(path: &Path) -> bool {
+    use std::os::unix::fs::FileExt as _;
+    let mut end = [0; 8];
+    let read = File::open(path).and_then(|file| {
+        let size = file.metadata()?.len();
+        file.read_exact_at(&mut end, size.saturating_sub(8))
+    });
+    read.is_ok() && end == [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]
 }
 
 /// The schema.

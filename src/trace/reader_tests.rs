@@ -87,7 +87,7 @@ fn what_is_whole_is_read_wherever_it_was_cut() {
         let after_us = back.iter().map(Item::time_us).max().unwrap_or(0);
         assert_eq!(*reader.ending(), Ending::CutShort { after_us });
         // A power cut leaves zeros.
-        if length % 4 == 0 {
+        if length % 4 == 1 {
             let mut zeros = bytes[..length].to_vec();
             zeros.resize(bytes.len() + 5000, 0);
             let mut reader = self::reader(zeros).unwrap();

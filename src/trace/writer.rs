@@ -16,6 +16,9 @@ use super::schema::Kind;
 use crate::model::files::{FileId, FilePlace};
 use crate::model::fold::Person;
 
+/// Why rows are lost that had reached the recorder.
+pub const TOO_SLOW: &str = "the disk was too slow";
+
 /// Where a recording goes.
 pub trait Output: Write + Send {
     /// Makes what was written survive a power cut.
@@ -302,7 +305,7 @@ impl Writer {
         }
         let lost = Item::Lost {
             time_us: jiff::Timestamp::now().as_microsecond(),
-            reason: "the disk was too slow".to_owned(),
+            reason: TOO_SLOW.to_owned(),
             count: std::mem::take(&mut self.dropped),
         };
         self.batch.add(&lost, &self.known);
