@@ -12,6 +12,7 @@
 //! * [`follow`]: whether it is all still so.
 //! * [`probe`]: the only part that knows libbpf: facts -> plan -> load -> counters.
 //! * [`model`]: counters + topology -> snapshot; pure.
+//! * [`live`]: a survey and the programs that run for it, as the machine changes.
 //! * [`top`]: the screen, `--batch` and `--json`: renderings of one snapshot.
 //! * [`trace`]: the recording: its items, writer and reader.
 //! * [`replay`], [`report`], [`export`]: what becomes of one.
@@ -21,6 +22,7 @@ pub mod export;
 pub mod ext4;
 pub mod follow;
 pub mod host;
+pub mod live;
 pub mod model;
 pub mod origin;
 pub mod probe;
