@@ -13,6 +13,7 @@
 //! * [`probe`]: the only part that knows libbpf: facts -> plan -> load -> counters.
 //! * [`model`]: counters + topology -> snapshot; pure.
 //! * [`live`]: a survey and the programs that run for it, as the machine changes.
+//! * [`record`]: events of the probe into a file.
 //! * [`top`]: the screen, `--batch` and `--json`: renderings of one snapshot.
 //! * [`trace`]: the recording: its items, writer and reader.
 //! * [`replay`], [`report`], [`export`]: what becomes of one.
@@ -27,6 +28,7 @@ pub mod model;
 pub mod origin;
 pub mod probe;
 pub mod raid;
+pub mod record;
 pub mod replay;
 pub mod report;
 pub mod survey;

@@ -4,15 +4,16 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use raidtrace::cli::{Cli, Command};
-use raidtrace::top;
+use raidtrace::{record, top};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match &cli.command {
-        Command::Top(args) => top::command::run(args),
-        Command::Report(args) => raidtrace::report::command::run(args),
-        Command::Export(args) => raidtrace::export::command::run(args),
-        Command::Demo(args) => raidtrace::replay::command::demo(args),
+        Command::Top(args) => top::command::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Record(args) => record::command::run(args),
+        Command::Report(args) => raidtrace::report::command::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Export(args) => raidtrace::export::command::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Demo(args) => raidtrace::replay::command::demo(args).map(|()| ExitCode::SUCCESS),
     };
     if cli.verbose {
         for line in raidtrace::probe::log() {
@@ -20,7 +21,7 @@ fn main() -> ExitCode {
         }
     }
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) => {
             // One line: what, why, and what to do. Names in it may come from anywhere.
             eprintln!("raidtrace: {}", top::text::clean(&format!("{error:#}")));
