@@ -159,6 +159,11 @@ impl Live {
         &mut self.traced.probe
     }
 
+    /// The next sample may take its time: nothing is coming in any more.
+    pub fn take_time(&mut self) {
+        self.paths.be_patient();
+    }
+
     /// What this kernel and host cannot give, and what has changed while tracing.
     pub fn notes(&self) -> Vec<String> {
         let changes = self.behind.iter().chain(&self.changes);

@@ -47,6 +47,11 @@ impl Default for Paths {
 }
 
 impl Paths {
+    /// From here on it waits, as one that has just begun.
+    pub fn be_patient(&mut self) {
+        (self.patience, self.late) = (PATIENCE, false);
+    }
+
     /// Never waits: answers are there the next time.
     pub fn without_patience() -> Self {
         Self {

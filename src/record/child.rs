@@ -1,13 +1,15 @@
 //! The command that is recorded while it runs.
 
 use std::ffi::OsStr;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
 use anyhow::{Context as _, Result, bail};
 use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, kill_process};
+
+use super::signals;
 
 /// Whether there is such a command: said before anything is loaded.
 pub fn find(command: &[String]) -> Result<()> {
@@ -36,11 +38,14 @@ impl Running {
         let Some((name, args)) = command.split_first() else {
             return Ok(None);
         };
-        let child = Command::new(name)
-            .args(args)
-            .spawn()
-            .with_context(|| format!("starting {name}"))?;
-        Ok(Some(Self(child)))
+        let mut child = Command::new(name);
+        child.args(args);
+        // SAFETY: between fork and exec it makes one system call, which is async-signal-safe, and allocates nothing.
+        unsafe { child.pre_exec(signals::give_back) };
+        let child = child.spawn();
+        Ok(Some(Self(
+            child.with_context(|| format!("starting {name}"))?,
+        )))
     }
 
     /// Passes a signal on.

@@ -311,6 +311,7 @@ impl Recorder {
     pub fn finish(mut self, files: &mut Files) -> (Summary, Result<()>) {
         self.summary.span = self.begun.elapsed();
         self.live.probe().detach();
+        self.live.take_time();
         let last = self
             .drain(Duration::MAX)
             .and_then(|()| self.live.read())

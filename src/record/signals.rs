@@ -16,6 +16,20 @@ pub struct Signal {
 /// SIGINT, SIGTERM and SIGHUP no longer end the process, but come out of [`Signals::wait`].
 pub struct Signals(libc::sigset_t);
 
+/// Of a command that is started: signals come to it as to any other.
+pub fn give_back() -> io::Result<()> {
+    let mut none = MaybeUninit::uninit();
+    // SAFETY: `none` is made by sigemptyset before it is used; no old mask is asked for.
+    let error = unsafe {
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut())
+    };
+    match error {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
 impl Signals {
     /// Before any thread is started, so that none gets them. Whoever ignores one of them (nohup) goes on to.
     pub fn take() -> io::Result<Self> {
