@@ -52,10 +52,10 @@ const TOP_EXAMPLES: &str = "Examples:
 Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 it failed, 2 usage.";
 
 const RECORD_EXAMPLES: &str = "Examples:
-  sudo raidtrace record -o incident.rtrace --duration 60s    a minute of all md arrays in use, else all disks
-  sudo raidtrace record md127 -o a.rtrace -- ./nightly-job   while a command runs; its exit status is passed on
-  sudo raidtrace record -o a.rtrace --rotate 10              until it is stopped; the last ten minutes are kept
-  sudo raidtrace record -o - | ssh host 'cat > a.rtrace'     nothing is written here
+  sudo raidtrace record -o incident.rtrace --duration 60s   a minute of all arrays in use
+  sudo raidtrace record md127 -o a.rtrace -- ./nightly-job  while a command runs
+  sudo raidtrace record -o a.rtrace --rotate 10             the last ten minutes are kept
+  sudo raidtrace record -o - | ssh host 'cat > a.rtrace'    nothing is written here
 
 The file is an Arrow IPC stream: raidtrace report, and pyarrow, polars or pandas read it.
 SIGINT, SIGTERM and SIGHUP end it cleanly; with a COMMAND they are passed on to it, and its end
