@@ -151,7 +151,8 @@ __noinline int rt_walk_step(__u32 which)
 		if (w->bytes) {
 			add_bytes(w->member, w->origin, w->op, w->bytes);
 			if (rt_recording)
-				rt_gather_run(which, w->origin, w->bytes);
+				rt_gather_run(w->flags & RT_WALK_INNER ? 1 : 0, w->origin,
+					      w->bytes);
 		}
 		w->origin = origin;
 		w->bytes = 0;
