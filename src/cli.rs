@@ -2,6 +2,7 @@
 
 mod files;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -98,7 +99,7 @@ pub struct Record {
 
     /// Record while this command runs
     #[arg(last = true, value_name = "COMMAND")]
-    pub command: Vec<String>,
+    pub command: Vec<OsString>,
 }
 
 /// Arguments of `top`.

@@ -1,6 +1,6 @@
 //! The command that is recorded while it runs.
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -12,19 +12,19 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::signals;
 
 /// Whether there is such a command: said before anything is loaded.
-pub fn find(command: &[String]) -> Result<()> {
+pub fn find(command: &[OsString]) -> Result<()> {
     let Some(name) = command.first() else {
         return Ok(());
     };
     let runs = |path: &Path| path.is_file() && access(path, Access::EXEC_OK).is_ok();
-    let found = if name.contains('/') {
+    let found = if name.as_encoded_bytes().contains(&b'/') {
         runs(Path::new(name))
     } else {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|dir| runs(&dir.join(OsStr::new(name))))
+        std::env::split_paths(&path).any(|dir| runs(&dir.join(name)))
     };
     if !found {
-        bail!("{name}: no such command: nothing was recorded");
+        bail!("{}: no such command: nothing was recorded", name.display());
     }
     Ok(())
 }
@@ -34,7 +34,7 @@ pub struct Running(Child);
 
 impl Running {
     /// Starts it.
-    pub fn start(command: &[String]) -> Result<Option<Self>> {
+    pub fn start(command: &[OsString]) -> Result<Option<Self>> {
         let Some((name, args)) = command.split_first() else {
             return Ok(None);
         };
@@ -43,9 +43,9 @@ impl Running {
         // SAFETY: between fork and exec it makes one system call, which is async-signal-safe, and allocates nothing.
         unsafe { child.pre_exec(signals::give_back) };
         let child = child.spawn();
-        Ok(Some(Self(
-            child.with_context(|| format!("starting {name}"))?,
-        )))
+        Ok(Some(Self(child.with_context(|| {
+            format!("starting {}", name.display())
+        })?)))
     }
 
     /// Passes a signal on.

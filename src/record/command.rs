@@ -69,11 +69,14 @@ pub fn run(args: &Record) -> Result<ExitCode> {
                 None => break,
             }
         }
-        if let Err(e) = recorder.step(&mut files) {
-            failed = Some(e);
-            break;
+        match recorder.step(&mut files) {
+            Ok(true) => say(&recorder.notes(), &mut said),
+            Ok(false) => {}
+            Err(e) => {
+                failed = Some(e);
+                break;
+            }
         }
-        say(&recorder.notes(), &mut said);
         if let Some(child) = &mut child
             && let Some(ended) = child.ended()?
         {

@@ -1,5 +1,7 @@
 //! What stands at the beginning of a recording, from the survey.
 
+use std::ffi::OsString;
+
 use serde_json::{Map, Value, json};
 
 use crate::ext4::Layout;
@@ -11,7 +13,7 @@ use crate::trace::header::{Array, Filesystem, Header, Member, Mount};
 const LAYOUT: usize = 20_000;
 
 /// Of this host, now.
-pub fn header(survey: &Survey, targets: &[String], command: &[String], buffer: u32) -> Header {
+pub fn header(survey: &Survey, targets: &[String], command: &[OsString], buffer: u32) -> Header {
     let uname = rustix::system::uname();
     let text = |s: &std::ffi::CStr| s.to_string_lossy().into_owned();
     let arrays = &survey.topology.arrays;
@@ -24,7 +26,10 @@ pub fn header(survey: &Survey, targets: &[String], command: &[String], buffer: u
             .strftime("%Y-%m-%dT%H:%M:%S.%6fZ")
             .to_string(),
         targets: targets.to_vec(),
-        command: command.to_vec(),
+        command: command
+            .iter()
+            .map(|c| c.to_string_lossy().into_owned())
+            .collect(),
         arrays: arrays.iter().map(array).collect(),
         filesystems: arrays
             .iter()

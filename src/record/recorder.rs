@@ -1,6 +1,7 @@
 //! From the kernel's buffer to the file: drained some fifty times a second, and once a second what everything is like.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,12 @@ const SECOND: Duration = Duration::from_secs(1);
 const DRAIN: Duration = Duration::from_millis(200);
 /// Files that are remembered as told.
 const FILES: usize = 1 << 15;
+/// Half a second of the fastest disks may wait for the file, in batches that are small enough for memory.
+const OPTIONS: Options = Options {
+    level: 1,
+    rows: 1 << 15,
+    waiting: 5,
+};
 /// Tasks and files of an array that the sentence at the end knows of.
 const LISTED: usize = 1024;
 
@@ -70,7 +77,7 @@ impl Recorder {
     pub fn start(
         sys: Sys,
         targets: &[String],
-        command: &[String],
+        command: &[OsString],
         buffer: u32,
         files: &mut Files,
     ) -> Result<Self> {
@@ -92,7 +99,7 @@ impl Recorder {
         let lost = first.counters.lost;
         fold = Fold::new(first);
         let writer = files.begin(|output: Sink| {
-            let mut writer = Writer::create(output, &header, Options::default())?;
+            let mut writer = Writer::create(output, &header, OPTIONS)?;
             writer.push(&Item::State(Box::new(state)))?;
             writer.flush()?;
             Ok(writer)
@@ -146,14 +153,15 @@ impl Recorder {
         self.writer.written().bytes
     }
 
-    /// To be called as often as possible. Errors are of the file.
-    pub fn step(&mut self, files: &mut Files) -> Result<()> {
+    /// To be called as often as possible; whether a second has gone by. Errors are of the file.
+    pub fn step(&mut self, files: &mut Files) -> Result<bool> {
         self.drain(DRAIN)?;
-        if self.state.elapsed() >= SECOND {
+        let second = self.state.elapsed() >= SECOND;
+        if second {
             self.state = Instant::now();
             self.second(files)?;
         }
-        Ok(())
+        Ok(second)
     }
 
     fn drain(&mut self, at_most: Duration) -> Result<()> {

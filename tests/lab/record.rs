@@ -82,6 +82,14 @@ pub(super) fn recorded_as_watched(kernel: &str) {
         sum.1 += u64::from(bytes);
     }
     assert_eq!(*reader.ending(), Ending::Whole);
+    // The one that begins later reads md's superblocks under the other's eyes.
+    let theirs = |cells: &mut Cells| {
+        cells.retain(|(_, origin, op), _| {
+            (origin.as_str(), op.as_str()) != ("md_superblock", "read")
+        });
+    };
+    theirs(&mut recorded);
+    theirs(&mut watched);
     assert_eq!(recorded, watched);
     for origin in ["parity", "rmw_read", "journal", "md_bitmap", "file_data"] {
         assert!(
