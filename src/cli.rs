@@ -30,6 +30,9 @@ pub enum Command {
     /// The live screen: members, origins, processes, latencies
     #[command(after_help = TOP_EXAMPLES)]
     Top(Top),
+    /// Record every request and submission into a file, to be looked at anywhere, without root
+    #[command(after_help = RECORD_EXAMPLES)]
+    Record(Record),
     /// What a recording says: members, origins, latencies, processes, files, and what stands out
     #[command(after_help = files::REPORT_EXAMPLES)]
     Report(Report),
@@ -38,9 +41,6 @@ pub enum Command {
     Export(Export),
     /// The screen with a real incident in it: 20,000 touch on a RAID 0 of 12 disks; no root, no array
     Demo(Demo),
-    /// Record every request and submission into a file, to be looked at anywhere, without root
-    #[command(after_help = RECORD_EXAMPLES)]
-    Record(Record),
 }
 
 const TOP_EXAMPLES: &str = "Examples:

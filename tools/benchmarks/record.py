@@ -8,10 +8,7 @@ sum for what was lost.
 
   drain     CPU time of the thread that fetches events, joins requests with submissions and
             gathers rows, of one core per 100,000 requests a second
-  encode    ... of the thread that makes Arrow columns of them, less `compress`
-  compress  ... that compression takes of it: measured apart, by compressing the recording's
-            columns again (none here: the encoder's own share is not told apart where zstd is not
-            installed)
+  writer    ... of the thread that makes Arrow columns of them, compresses and writes
   bytes     on disk, a request
   RSS       of the process, MiB: the ring buffer's pages, mapped twice, are in it
 """
@@ -103,7 +100,8 @@ def report(loads):
               f"{rss:9.1f}{lost:6}")
         checks += [
             (f"{load}: lost at {fastest:.0f} IOPS: {lost} (target 0)", lost == 0),
-            (f"{load}: {best['drain']:.1%} of a core per 100,000 requests/s (target 10 %)", best["drain"] <= 0.1),
+            (f"{load}: {best['drain'] + best['writer']:.1%} of a core per 100,000 requests/s, compression "
+             "included (target 10 % without)", best["drain"] + best["writer"] <= 0.1),
             (f"{load}: {best['bytes']:.1f} bytes a request (target 16)", best["bytes"] <= 16),
             (f"{load}: resident {rss:.1f} MiB (target 64)", rss < 64),
         ]
