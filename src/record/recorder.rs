@@ -29,8 +29,8 @@ const FILES: usize = 1 << 15;
 /// Half a second of the fastest disks may wait for the file, in batches that are small enough for memory.
 const OPTIONS: Options = Options {
     level: 1,
-    rows: 1 << 15,
-    waiting: 5,
+    rows: 1 << 14,
+    waiting: 10,
 };
 /// Tasks and files of an array that the sentence at the end knows of.
 const LISTED: usize = 1024;
