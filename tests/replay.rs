@@ -63,7 +63,6 @@ fn sums(lines: &str) -> Sums {
             }
         }
     }
-    assert!(sums.len() > 20);
     sums
 }
 
@@ -193,7 +192,7 @@ fn what_is_no_recording() {
 fn a_file_without_its_end_is_read_up_to_there() {
     let folder = Folder::new();
     let whole = folder.file("whole", DEMO);
-    let cut = folder.file("cut", &DEMO[..DEMO.len() * 4 / 5]);
+    let cut = folder.file("cut", &DEMO[..DEMO.len() * 9 / 10]);
     let mut damaged = DEMO.to_vec();
     let middle = damaged.len() * 4 / 5;
     damaged[middle..middle + 3000].fill(0x55);
@@ -210,6 +209,7 @@ fn a_file_without_its_end_is_read_up_to_there() {
             value["ending"]
         );
         let (part, all) = (sums(&report(file)), sums(&report(&whole)));
+        assert!(all.len() > 20 && !part.is_empty());
         assert!(part.iter().all(|(key, sum)| sum.1 <= all[key].1));
         let out = raidtrace(&["report", file]);
         assert!(out.stdout.contains(&format!("! {says}")), "{}", out.stdout);

@@ -20,13 +20,11 @@ pub fn run(args: &Export) -> Result<()> {
     let mut reader = Reader::open(&args.file, Wanted::Everything)?;
     let rows = to(&mut reader, args)?;
     let ending = reader.ending();
-    eprintln!("raidtrace: {rows} rows");
     if ending.is_cut() {
-        anyhow::bail!(
-            "{}: {ending}; the rest has been exported",
-            args.file.display()
-        );
+        let file = args.file.display();
+        anyhow::bail!("{file}: {ending}; {rows} rows have been exported");
     }
+    eprintln!("raidtrace: {rows} rows");
     Ok(())
 }
 

@@ -178,6 +178,7 @@ impl Pass {
             if time <= self.from_us {
                 self.events.skip(item);
             } else if time <= self.to_us {
+                self.items += 1;
                 self.events.push(&mut self.tally, item);
             }
             return;

@@ -66,7 +66,7 @@ impl Reader {
     /// Of the file at `path`. Where there is none, of the parts that a rotating recorder left of it:
     /// `path.0001.part`, `path.0002.part`, ...
     pub fn open(path: &Path, wanted: Wanted) -> Result<Self, TraceError> {
-        let files = files(path)?;
+        let files = files(path);
         let first = files.first().cloned().unwrap_or_else(|| path.to_owned());
         let file = File::open(&first).map_err(|error| TraceError::Io {
             path: first.clone(),
@@ -394,9 +394,9 @@ fn begin(frames: &mut Frames, path: &Path) -> Result<(Layout, Header), TraceErro
     Ok((layout, header))
 }
 
-fn files(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
+fn files(path: &Path) -> Vec<PathBuf> {
     if path.exists() {
-        return Ok(vec![path.to_owned()]);
+        return vec![path.to_owned()];
     }
     let name = path.file_name().unwrap_or_default().to_os_string();
     let folder = match path.parent() {
@@ -412,12 +412,10 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
         .collect();
     parts.sort();
     if parts.is_empty() {
-        return Err(TraceError::Io {
-            path: path.to_owned(),
-            error: std::io::ErrorKind::NotFound.into(),
-        });
+        // Opening it says why not.
+        parts.push(path.to_owned());
     }
-    Ok(parts)
+    parts
 }
 
 /// `NAME.0001.part`
