@@ -18,18 +18,18 @@ mdadm --create /dev/md127 --run --assume-clean --quiet --raid-devices=12 \
 	--level=0 --chunk=512 /dev/loop{1..12}
 mkfs.ext4 -q /dev/md127
 mkdir -p /srv
-mount -o noinit_itable /dev/md127 /srv
+mount -o noinit_itable,commit=1 /dev/md127 /srv
 mkdir /srv/d{1..100}
 sync
 
-# So that something is seen every second: what is dirty is written after 2 s, not 30.
-echo 200 >/proc/sys/vm/dirty_writeback_centisecs
-echo 200 >/proc/sys/vm/dirty_expire_centisecs
+# So that something is seen every second: what is dirty is committed and written after 1 s, not 5 and 30.
+echo 100 >/proc/sys/vm/dirty_writeback_centisecs
+echo 100 >/proc/sys/vm/dirty_expire_centisecs
 cat >/tmp/touch.sh <<'EOF'
 sleep 1
-for round in {1..20}; do
-	touch /srv/d{1..100}/"$round".{1..10}
-	sleep 0.5
+for round in {1..40}; do
+	touch /srv/d{1..100}/"$round".{1..5}
+	sleep 0.7
 done
 sync
 sleep 2
