@@ -122,7 +122,7 @@ fn state(time_us: i64, disks: u32, requests: u64) -> State {
         name: name.to_owned(),
         level: level.to_owned(),
         chunk_bytes: if disks == 1 { 0 } else { 512 << 10 },
-        bytes: u64::from(disks) * 100 << 30,
+        bytes: (u64::from(disks) * 100) << 30,
         disks,
         trouble: None,
         filesystems: vec![format!("ext4 on /srv ({name}), 4 KiB blocks, 800 groups")],

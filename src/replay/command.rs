@@ -73,7 +73,7 @@ fn as_text(mut source: Source, how: &How) -> Result<()> {
     let mut out = io::stdout().lock();
     let (mut whole, mut said) = (None, HashSet::new());
     let mut left = how.count;
-    while let Some(snapshot) = source.next() {
+    for snapshot in source.by_ref() {
         say(&snapshot.notes, &mut said);
         if !how.json {
             add(&mut whole, &snapshot);

@@ -66,7 +66,7 @@ fn intervals_are_parts_of_the_whole() {
     for interval in [100, 300, 1000, 2500] {
         let mut source = source(&items, Duration::from_millis(interval));
         let (mut sum, mut end) = (Figures::new(), None);
-        while let Some(snapshot) = source.next() {
+        for snapshot in source.by_ref() {
             let length = snapshot.interval.as_micros() as i64;
             let time = snapshot.time.as_microsecond();
             assert!(end.is_none_or(|end| end == time - length), "they touch");
@@ -81,7 +81,7 @@ fn intervals_are_parts_of_the_whole() {
 fn a_second_is_the_second_between_two_states() {
     let mut source = source(&fixture::items(6000, 8), Duration::from_secs(1));
     let mut n = 0;
-    while let Some(snapshot) = source.next() {
+    for snapshot in source.by_ref() {
         n += 1;
         assert_eq!(snapshot.interval, Duration::from_secs(1));
         let disk = snapshot.arrays[0].members[0].disk.unwrap();
@@ -115,7 +115,7 @@ fn going_back_shows_the_same() {
     for interval in [500, 1000, 3000] {
         let mut source = source(&items, Duration::from_millis(interval));
         let mut all = Vec::new();
-        while let Some(snapshot) = source.next() {
+        for snapshot in source.by_ref() {
             all.push((snapshot.time.as_microsecond(), line(&snapshot)));
         }
         for (n, (time, text)) in all.iter().enumerate().rev().step_by(7) {
