@@ -27,8 +27,8 @@ echo 100 >/proc/sys/vm/dirty_writeback_centisecs
 echo 100 >/proc/sys/vm/dirty_expire_centisecs
 cat >/tmp/touch.sh <<'EOF'
 sleep 1
-for round in {1..40}; do
-	touch /srv/d{1..100}/"$round".{1..5}
+for round in {1..20}; do
+	touch /srv/d{1..100}/"$round".{1..10}
 	sleep 0.7
 done
 sync
