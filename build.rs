@@ -15,7 +15,7 @@ fn main() -> Result<()> {
     programs(
         &[
             "core", "classify", "learn", "md", "walk", "block", "judge", "bios", "queue", "files",
-            "ext4",
+            "ext4", "record",
         ],
         &out,
     )

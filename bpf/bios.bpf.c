@@ -15,6 +15,7 @@
 #include "compat.bpf.h"
 #include "learn.bpf.h"
 #include "md.bpf.h"
+#include "record.bpf.h"
 #include "walk.bpf.h"
 
 /* Blocks of a bio that are read ahead and looked at. */
@@ -90,6 +91,13 @@ static __always_inline void on_inner(struct bio *bio, __u64 address, struct rt_d
 		row->requests++;
 	else
 		count_loss(rows);
+	if (rt_recording)
+		rt_emit_request(bpf_ktime_get_ns(), 0, 0,
+				(size ? bio->bi_iter.bi_sector : 0) |
+				rt_event_flags(bio->bi_opf) << RT_EVENT_SECTORS,
+				rt_what(part->member, origin, op, size) |
+				1ULL << RT_WHAT_INNER | (size ? 1ULL << RT_WHAT_WALKED : 0) |
+				(bio->bi_status ? 1ULL << RT_WHAT_ERROR : 0));
 }
 
 SEC("?tp_btf/block_bio_complete")

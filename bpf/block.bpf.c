@@ -15,6 +15,7 @@
 #include "compat.bpf.h"
 #include "md.bpf.h"
 #include "page.bpf.h"
+#include "record.bpf.h"
 #include "walk.bpf.h"
 
 /*
@@ -105,6 +106,19 @@ static __always_inline void count_request(struct rt_row *row, struct rt_inflight
 		rt_count_us(row->queue, f->issue_ns - rq->start_time_ns);
 }
 
+/*
+ * The event of a recording. f: NULL where the issue was not seen; what:
+ * rt_what() and more. Before anything is counted: what is kept until after that
+ * costs stack, and the verifier a fifth more steps.
+ */
+static __always_inline void emit(struct request *rq, struct rt_dev *d, struct rt_inflight *f,
+				 __u64 now, __u64 sector, __u64 what)
+{
+	rt_emit_request(now, f ? f->issue_ns : 0,
+			d->flags & RT_DEV_START_TIME ? rq->start_time_ns : 0,
+			sector | rt_event_flags(rq->cmd_flags) << RT_EVENT_SECTORS, what);
+}
+
 /* The flush machinery's own request: no bio, no sector. */
 static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
 					   struct rt_inflight *f, __u64 now)
@@ -129,6 +143,8 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
 			return;
 		origin = rt_member_flush_origin(part->member);
 	}
+	if (rt_recording)
+		emit(rq, d, f, now, 0, rt_what(part->member, origin, RT_OP_FLUSH, 0));
 	count_request(rt_row(part->member, origin, RT_OP_FLUSH), f, rq, d, now);
 }
 
@@ -143,14 +159,18 @@ static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u6
 {
 	struct bio *bio = rq->bio;
 	struct rt_part *part = &d->parts[0];
+	__u32 origin;
 
 	if (bio->bi_iter.bi_sector || bio->bi_io_vec)
 		return;
 	if (d->nr_parts > 1 || part->start)
 		part = part_of(d, bio);
-	if (part)
-		count_request(rt_row(part->member, rt_member_flush_origin(part->member), RT_OP_WRITE),
-			      NULL, rq, d, now);
+	if (!part)
+		return;
+	origin = rt_member_flush_origin(part->member);
+	if (rt_recording)
+		emit(rq, d, NULL, now, 0, rt_what(part->member, origin, RT_OP_WRITE, 0));
+	count_request(rt_row(part->member, origin, RT_OP_WRITE), NULL, rq, d, now);
 }
 
 /* CLOCK_MONOTONIC when everything was attached; set by userspace. */
@@ -234,6 +254,12 @@ int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_byte
 		origin = rt_walk(address, member, start,
 				 op | (flags | (error ? RT_WALK_FAILED : 0)) << RT_WALK_FLAGS,
 				 nr_bytes);
+	if (rt_recording)
+		emit(rq, d, f, now, rq->__sector,
+		     rt_what(member, origin, op, nr_bytes) |
+		     (error ? 1ULL << RT_WHAT_ERROR : 0) |
+		     (nr_bytes < rq->__data_len ? 1ULL << RT_WHAT_PART : 0) |
+		     (one ? 0 : 1ULL << RT_WHAT_WALKED));
 	row = rt_row(member, origin, op);
 	if (row && one)
 		row->bytes += nr_bytes;

@@ -21,6 +21,9 @@ const volatile __u64 rt_stripe_expand_source = 1;
 const volatile __u64 rt_dio_end_io = 1;
 const volatile __u64 rt_ext4_end_io = 1;
 const volatile __u64 rt_dm_end_io = 1;
+const volatile __u32 rt_recording = 1;
+/* Always zero: the type's way into the skeleton. */
+const volatile struct rt_event_submission rt_no_submission;
 
 struct rt_dev_index_map rt_dev_index SEC(".maps");
 struct rt_devs_map rt_devs SEC(".maps");
@@ -47,5 +50,7 @@ struct rt_file_ios_map rt_file_ios SEC(".maps");
 struct rt_files_pending_map rt_files_pending SEC(".maps");
 struct rt_files_map rt_files SEC(".maps");
 struct rt_file_names_map rt_file_names SEC(".maps");
+struct rt_events_map rt_events SEC(".maps");
+struct rt_gathers_map rt_gathers SEC(".maps");
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

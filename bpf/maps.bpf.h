@@ -29,6 +29,7 @@ extern const volatile __u64 rt_stripe_expand_source;	/* STRIPE_EXPAND_SOURCE */
 extern const volatile __u64 rt_dio_end_io;	/* iomap_dio_bio_end_io(); ~0: not known */
 extern const volatile __u64 rt_ext4_end_io;	/* ext4_end_bio(); likewise */
 extern const volatile __u64 rt_dm_end_io;	/* dm's clone_endio() */
+extern const volatile __u32 rt_recording;	/* 0: rt_events is not used */
 
 /*
  * The devices that we watch, by hash of dev_t. Userspace picks rt_dev_mult so
@@ -280,5 +281,21 @@ struct rt_file_names_map {
 	__type(value, struct rt_file);
 };
 extern struct rt_file_names_map rt_file_names SEC(".maps");
+
+/* The events of a recording. One for all CPUs, so that nearly all are in the order of their time. */
+struct rt_events_map {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);	/* set before load */
+};
+extern struct rt_events_map rt_events SEC(".maps");
+
+/* Scratch of a recording, beside rt_walks. */
+struct rt_gathers_map {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2);		/* requests, bios */
+	__type(key, __u32);
+	__type(value, struct rt_gather);
+};
+extern struct rt_gathers_map rt_gathers SEC(".maps");
 
 #endif

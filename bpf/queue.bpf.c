@@ -14,6 +14,7 @@
 #include "compat.bpf.h"
 #include "learn.bpf.h"
 #include "page.bpf.h"
+#include "record.bpf.h"
 #include "tasks.bpf.h"
 #include "files.bpf.h"
 
@@ -121,6 +122,14 @@ static __always_inline __u32 flush_origin(const struct rt_array *array)
 	return RT_ORIGIN_FILE_DATA;
 }
 
+/* The event of a recording that goes with count_task(). */
+static __always_inline void tell(__u32 array, __u64 sector, __u64 inode, __u32 size, __u32 what)
+{
+	if (rt_recording)
+		rt_emit_submission(rt_learned_key(array, sector), inode,
+				   bpf_get_current_pid_tgid() << 32 | size, what);
+}
+
 static __always_inline void set_flush_origin(__u32 array, __u32 origin)
 {
 	__u64 *last = bpf_map_lookup_elem(&rt_flush_origins, &array);
@@ -198,7 +207,7 @@ static __noinline int on_array(struct bio *bio, unsigned long long *arg, __u32 i
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
 	__u32 opf = bio->bi_opf, op = rt_op_of(opf), size = bio->bi_iter.bi_size, origin, block;
-	__u64 found, inode, address = 0;
+	__u64 found, inode = 0, address = 0;
 
 	if (!array)
 		return 0;
@@ -209,6 +218,7 @@ static __noinline int on_array(struct bio *bio, unsigned long long *arg, __u32 i
 			origin = flush_origin(array);
 			set_flush_origin(index, origin);
 			count_task(index, origin, RT_OP_FLUSH, 0);
+			tell(index, sector, 0, 0, rt_submitted(origin, RT_OP_FLUSH, opf));
 		}
 		return 0;
 	}
@@ -241,6 +251,8 @@ static __noinline int on_array(struct bio *bio, unsigned long long *arg, __u32 i
 	if (opf & (RT_REQ_PREFLUSH | RT_REQ_FUA))
 		set_flush_origin(index, origin);
 	count_task(index, origin, op, size);
+	tell(index, sector, origin == RT_ORIGIN_FILE_DATA ? inode : 0, size,
+	     rt_submitted(origin, op, opf));
 	return 0;
 }
 

@@ -30,6 +30,7 @@ enum rt_limits {
 	RT_TASK_SLOTS = 64,	/* a power of two */
 	RT_FILE_SLOTS = 64,	/* likewise */
 	RT_FILE_NAME = 256,	/* NAME_MAX and a NUL */
+	RT_RUNS = 64,		/* of an event */
 };
 
 /*
@@ -161,6 +162,9 @@ enum rt_walk_flags {
 	RT_WALK_INNER = 1 << 9,		/* a bio of an array, not a request of a disk */
 };
 
+/* rt_walk.busy: done, but what it has gathered is still to be sent. */
+enum { RT_WALK_GATHERED = 2 };
+
 /* Eight of the regions of rt_regions: a map's value has no fewer bytes. */
 struct rt_regions {
 	__u8 seen[8];
@@ -205,6 +209,7 @@ struct rt_loss {
 	__u64 pieces;		/* a request in more than RT_PIECES pieces */
 	__u64 tasks;		/* task table full */
 	__u64 files;		/* file table full */
+	__u64 ring;		/* events of a recording that found rt_events full */
 };
 
 /*
@@ -297,6 +302,58 @@ struct rt_file {
 	__u32 parent_generation;
 	__u32 links;		/* 0: deleted by then */
 	char name[RT_FILE_NAME];	/* empty: not known */
+};
+
+/* What a recording is made of: the events of rt_events begin with one of these. */
+enum rt_event_kinds {
+	RT_EVENT_REQUEST = 1,
+	RT_EVENT_PART = 2,	/* bytes of a request that is not complete yet, or has too many runs */
+	RT_EVENT_SUBMISSION = 3,
+};
+
+/* Bytes and origins of a request, one after the other: sectors | origin << RT_RUN_SHIFT. */
+enum { RT_RUN_SHIFT = 24 };
+
+/* rt_event_request.runs: the bytes have been told in parts before it. */
+enum { RT_RUNS_TOLD = 0xffff };
+
+/* A request on a member as it completed. Followed by its runs. */
+struct rt_event_request {
+	__u8 kind;
+	__u8 op;
+	__u8 origin;
+	__u8 error;
+	__u16 flags;		/* rt_event_flags() */
+	__u16 runs;		/* 0: one, of all of it */
+	__u32 length;		/* bytes */
+	__u32 member;
+	__u64 now_ns;		/* CLOCK_MONOTONIC */
+	__u64 sector;		/* of the member's disk; 0 where length is */
+	__u64 issue_ns;		/* 0: not known */
+	__u64 start_ns;		/* of its allocation; 0 or after issue_ns: not known */
+};
+
+/* A bio that was sent to an array. */
+struct rt_event_submission {
+	__u8 kind;
+	__u8 op;
+	__u8 origin;
+	__u8 pad;
+	__u16 flags;
+	__u16 array;
+	__u32 length;
+	__u32 pid;
+	__u64 now_ns;		/* of the moment when its origin was told */
+	__u64 sector;		/* of the array */
+	struct rt_file_id file;
+};
+
+/* The runs of a request that is walked over. Kernel side only. */
+struct rt_gather {
+	struct rt_event_request event;
+	__u32 run[RT_RUNS];
+	__u64 first;		/* sector of the request; event.sector is that of the first run */
+	__u64 told;		/* some have been sent */
 };
 
 #endif

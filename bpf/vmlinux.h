@@ -36,12 +36,14 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_RINGBUF = 27,
 };
 
 enum {
 	BPF_ANY = 0,
 	BPF_NOEXIST = 1,
 	BPF_F_MMAPABLE = 1024,
+	BPF_RB_NO_WAKEUP = 1,
 };
 
 /* include/uapi/linux/stat.h */

@@ -8,6 +8,7 @@
 #include "count.bpf.h"
 #include "learn.bpf.h"
 #include "md.bpf.h"
+#include "record.bpf.h"
 #include "tasks.bpf.h"
 #include "walk.bpf.h"
 
@@ -34,6 +35,9 @@ __noinline int rt_told(__u64 key, __u64 origin, __u32 remember)
 	if (task.pid) {
 		io.bytes = (was >> 8 & 0xffffff) << 9;
 		rt_add_task(&task, &io);
+		if (rt_recording)
+			rt_emit_submission(key, 0, (__u64)task.pid << 32 | io.bytes,
+					   rt_submitted(origin, RT_OP_READ, 0));
 	}
 	return 0;
 }
@@ -144,8 +148,12 @@ __noinline int rt_walk_step(__u32 which)
 		w->first = origin;
 	w->pieces++;
 	if (origin != w->origin) {
-		if (w->bytes)
+		if (w->bytes) {
 			add_bytes(w->member, w->origin, w->op, w->bytes);
+			if (rt_recording)
+				rt_gather_run(w->flags & RT_WALK_INNER ? 1 : 0, w->origin,
+					      w->bytes);
+		}
 		w->origin = origin;
 		w->bytes = 0;
 	}
@@ -179,16 +187,24 @@ __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes)
 	w->op = op;
 	w->flags = how >> RT_WALK_FLAGS;
 	w->left = bytes;
+	if (rt_recording)
+		rt_gather_begin(which, member, BPF_CORE_READ((struct bio *)bio, bi_iter.bi_sector),
+				op);
 	for (i = 0; i < RT_PIECES; i++) {
 		if (rt_walk_step(which))
 			break;
 	}
-	if (w->bytes)
+	if (w->bytes) {
 		add_bytes(member, w->origin, op, w->bytes);
+		if (rt_recording)
+			rt_gather_run(which, w->origin, w->bytes);
+	}
 	if (w->left + w->size) {
 		add_bytes(member, RT_ORIGIN_UNKNOWN, op, w->left + w->size);
+		if (rt_recording)
+			rt_gather_run(which, RT_ORIGIN_UNKNOWN, w->left + w->size);
 		count_loss(pieces);
 	}
-	w->busy = 0;
+	w->busy = rt_recording ? RT_WALK_GATHERED : 0;
 	return w->first;
 }

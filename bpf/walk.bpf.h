@@ -24,7 +24,8 @@ int rt_told(__u64 key, __u64 origin, __u32 remember);
 /*
  * A request of several bios or several origins: adds each origin's bytes,
  * returns the first one. start: of the member on its disk; how: operation and,
- * from RT_WALK_FLAGS on, rt_part_flags and rt_walk_flags.
+ * from RT_WALK_FLAGS on, rt_part_flags and rt_walk_flags. In a recording, the
+ * caller has to call rt_emit_request() then.
  */
 enum { RT_WALK_FLAGS = 8 };
 

@@ -1,7 +1,12 @@
 //! What was typed.
 
+mod files;
+
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub use files::{Demo, Export, Format, Report};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -29,9 +34,20 @@ pub enum Command {
     /// The live screen: members, origins, processes, latencies
     #[command(after_help = TOP_EXAMPLES)]
     Top(Top),
+    /// Record every request and submission into a file, to be looked at anywhere, without root
+    #[command(after_help = RECORD_EXAMPLES)]
+    Record(Record),
+    /// What a recording says: members, origins, latencies, processes, files, and what stands out
+    #[command(after_help = files::REPORT_EXAMPLES)]
+    Report(Report),
+    /// A recording as Parquet, CSV or JSON, for other tools
+    #[command(after_help = files::EXPORT_EXAMPLES)]
+    Export(Export),
     /// Where a filesystem's metadata falls on the members of an array, and how evenly
     #[command(after_help = LAYOUT_EXAMPLES)]
     Layout(Box<Layout>),
+    /// The screen with a real incident in it: 20,000 touch on a RAID 0 of 12 disks; no root, no array
+    Demo(Demo),
 }
 
 const TOP_EXAMPLES: &str = "Examples:
@@ -39,6 +55,7 @@ const TOP_EXAMPLES: &str = "Examples:
   sudo raidtrace top /srv                  what is under the mount point /srv
   sudo raidtrace top md127 --batch -n 5    five intervals as text
   sudo raidtrace top md127 --json | jq -c  one JSON object an interval
+  raidtrace top --replay incident.rtrace   a recording, in the same screen
 
 Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 it failed, 2 usage.";
 
@@ -107,6 +124,56 @@ fn skew(text: &str) -> Result<f64, String> {
     }
 }
 
+const RECORD_EXAMPLES: &str = "Examples:
+  sudo raidtrace record -o incident.rtrace --duration 60s   a minute of all arrays in use
+  sudo raidtrace record md127 -o a.rtrace -- ./nightly-job  while a command runs
+  sudo raidtrace record -o a.rtrace --rotate 10             the last ten minutes are kept
+  sudo raidtrace record -o - | ssh host 'cat > a.rtrace'    nothing is written here
+
+The file is an Arrow IPC stream: raidtrace report, and pyarrow, polars or pandas read it.
+SIGINT, SIGTERM and SIGHUP end it cleanly; with a COMMAND they are passed on to it, and its end
+ends the recording. After a crash the file is readable up to its last second; with --rotate,
+until the recording has ended, it is FILE.0001.part and so on.
+
+Exit status: 0 done (also after Ctrl-C and SIGTERM), that of COMMAND, 1 it failed, 2 usage.";
+
+/// Arguments of `record`.
+#[derive(Args, Debug)]
+pub struct Record {
+    /// Array, member, disk, partition or mount point; none: every md array that holds a mounted
+    /// filesystem, else every disk that does
+    #[arg(value_name = "TARGET")]
+    pub targets: Vec<String>,
+
+    /// The file to make; - is standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+
+    /// End after this time: 90, 90s, 5m or 2h
+    #[arg(short, long, value_name = "TIME", value_parser = time)]
+    pub duration: Option<Duration>,
+
+    /// End when the file has about this size: 500M, 2G
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, conflicts_with = "rotate")]
+    pub max_size: Option<u64>,
+
+    /// Keep the last so many minutes only
+    #[arg(long, value_name = "MINUTES", value_parser = minutes)]
+    pub rotate: Option<Duration>,
+
+    /// Kernel memory for events that have not been fetched yet (64K to 1G)
+    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = buffer)]
+    pub buffer: u32,
+
+    /// Replace FILE if it is there
+    #[arg(long)]
+    pub force: bool,
+
+    /// Record while this command runs
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
 /// Arguments of `top`.
 #[derive(Args, Debug)]
 pub struct Top {
@@ -131,6 +198,10 @@ pub struct Top {
     #[arg(long)]
     pub json: bool,
 
+    /// Show this recording instead of what happens now; needs no root
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "no_overhead"])]
+    pub replay: Option<PathBuf>,
+
     /// Do not have the kernel measure what raidtrace's own programs cost (saves some 30 ns a run)
     #[arg(long)]
     pub no_overhead: bool,
@@ -148,14 +219,69 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
+fn time(text: &str) -> Result<Duration, String> {
+    let units = [('s', 1.0), ('m', 60.0), ('h', 3600.0)];
+    let (digits, unit) = units
+        .iter()
+        .find_map(|(c, unit)| Some((text.strip_suffix(*c)?, *unit)))
+        .unwrap_or((text, 1.0));
+    let number: f64 = digits
+        .parse()
+        .map_err(|_| "not a time such as 90s, 5m or 2h".to_owned())?;
+    let seconds = number * unit;
+    if (0.1..=1e9).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("must be at least 0.1 seconds".to_owned())
+    }
+}
+
+fn minutes(text: &str) -> Result<Duration, String> {
+    let number: f64 = text
+        .trim_end_matches('m')
+        .parse()
+        .map_err(|_| "not a number of minutes".to_owned())?;
+    if (0.05..=100_000.0).contains(&number) {
+        Ok(Duration::from_secs_f64(number * 60.0))
+    } else {
+        Err("must be 0.05 to 100,000 minutes".to_owned())
+    }
+}
+
+fn buffer(text: &str) -> Result<u32, String> {
+    match size::parse(text)? {
+        bytes @ 0x1_0000..=0x4000_0000 => Ok(bytes as u32),
+        _ => Err("must be 64K to 1G".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Cli, seconds};
+    use super::{Cli, buffer, minutes, seconds, time};
     use clap::CommandFactory as _;
 
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn times_and_sizes() {
+        for (text, ms) in [
+            ("60s", 60_000),
+            ("1.5", 1500),
+            ("2m", 120_000),
+            ("1h", 3_600_000),
+        ] {
+            assert_eq!(time(text).unwrap().as_millis(), ms, "{text}");
+        }
+        assert_eq!(minutes("0.5").unwrap().as_secs(), 30);
+        assert_eq!(buffer("16M"), Ok(16 << 20));
+        for wrong in ["", "x", "-1", "0", "NaN", "inf", "1e300", "1X"] {
+            assert!(time(wrong).is_err(), "{wrong}");
+            assert!(minutes(wrong).is_err(), "{wrong}");
+        }
+        assert!(buffer("1K").is_err() && buffer("2G").is_err());
     }
 
     #[test]

@@ -13,16 +13,26 @@
 //! * [`probe`]: the only part that knows libbpf: facts -> plan -> load -> counters.
 //! * [`model`]: counters + topology -> snapshot; pure.
 //! * [`layout`]: where a filesystem's fixed places fall on the members of an array.
+//! * [`live`]: a survey and the programs that run for it, as the machine changes.
+//! * [`record`]: events of the probe into a file.
 //! * [`top`]: the screen, `--batch` and `--json`: renderings of one snapshot.
+//! * [`trace`]: the recording: its items, writer and reader.
+//! * [`replay`], [`report`], [`export`]: what becomes of one.
 
 pub mod cli;
+pub mod export;
 pub mod ext4;
 pub mod follow;
 pub mod host;
 pub mod layout;
+pub mod live;
 pub mod model;
 pub mod origin;
 pub mod probe;
 pub mod raid;
+pub mod record;
+pub mod replay;
+pub mod report;
 pub mod survey;
 pub mod top;
+pub mod trace;

@@ -4,13 +4,17 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use raidtrace::cli::{Cli, Command};
-use raidtrace::{layout, top};
+use raidtrace::{layout, record, top};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match &cli.command {
         Command::Top(args) => top::command::run(args).map(|()| ExitCode::SUCCESS),
         Command::Layout(args) => layout::command::run(args),
+        Command::Record(args) => record::command::run(args),
+        Command::Report(args) => raidtrace::report::command::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Export(args) => raidtrace::export::command::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Demo(args) => raidtrace::replay::command::demo(args).map(|()| ExitCode::SUCCESS),
     };
     if cli.verbose {
         for line in raidtrace::probe::log() {

@@ -47,6 +47,13 @@ impl serde::Serialize for Op {
     }
 }
 
+impl<'de> serde::Deserialize<'de> for Origin {
+    /// A name that is none of ours is [`Origin::Unknown`]: a later version may have more.
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        Ok(String::deserialize(d)?.parse().unwrap_or(Self::Unknown))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Group, Op, Origin};

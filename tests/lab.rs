@@ -24,6 +24,10 @@ use ledger::{
     ledger_of_small_files,
 };
 
+#[path = "lab/record.rs"]
+mod record;
+use record::recorded_as_watched;
+
 const HOME: &str = env!("CARGO_MANIFEST_DIR");
 const SCRATCH: &str = env!("CARGO_TARGET_TMPDIR");
 /// What tools/vm ends with when it has run nothing.
@@ -74,6 +78,7 @@ on_kernels! {
     mds_own_places
     journal_device_and_ppl
     member_replaced
+    recorded_as_watched
 }
 
 /// The truth's own arithmetic, against tables made by hand. Needs no guest.

@@ -63,7 +63,8 @@ impl CellCounters {
 
 /// What the members of a RAID 4/5/6 moved so that parity follows what an origin wrote. A stripe that several origins
 /// dirtied is divided among them by their bytes in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct CostCounters {
     /// Bytes of P and Q written.
     pub parity: u64,

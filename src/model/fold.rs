@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::counters::{CellCounters, CellKey, CostCounters, Counters, TaskCounters, TaskKey};
 use super::files::{FileId, FilePlace, Files};
 use super::inner;
@@ -32,7 +34,8 @@ pub struct Sample {
 }
 
 /// An array as it is now.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Subject {
     /// For the header.
     pub info: ArrayInfo,
@@ -43,7 +46,8 @@ pub struct Subject {
 }
 
 /// A member as it is now.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct MemberNow {
     /// Kernel name.
     pub name: String,
@@ -56,7 +60,8 @@ pub struct MemberNow {
 }
 
 /// From `/sys/block/*/stat`, cumulative but for `in_flight`.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DiskCounters {
     /// Requests completed, flushes included.
     pub requests: u64,
@@ -67,7 +72,7 @@ pub struct DiskCounters {
 }
 
 /// A task, named.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Person {
     /// Any bytes.
     pub comm: Vec<u8>,
@@ -93,6 +98,19 @@ impl Fold {
             previous: start,
             owed: HashMap::new(),
         }
+    }
+
+    /// The next interval begins with `start`, whatever there was before: what is cumulative began anew, or numbers are
+    /// others. Who is to be charged with what had not completed is still known, as long as the arrays are the same.
+    pub fn rebase(&mut self, start: Sample) {
+        let names = |sample: &Sample| -> Vec<String> {
+            let arrays = sample.arrays.iter();
+            arrays.map(|a| a.info.name.clone()).collect()
+        };
+        if names(&start) != names(&self.previous) {
+            self.owed.clear();
+        }
+        self.previous = start;
     }
 
     /// The interval from the last sample to this one.
@@ -387,6 +405,7 @@ fn lost(was: &Lost, now: &Lost) -> Lost {
         tasks: now.tasks.saturating_sub(was.tasks),
         files: now.files.saturating_sub(was.files),
         missed: now.missed.saturating_sub(was.missed),
+        ring: now.ring.saturating_sub(was.ring),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Pure: knows neither BPF nor this machine nor a terminal. Live tracing and replay feed it alike.
 
 pub mod counters;
+pub mod events;
 pub mod files;
 #[cfg(test)]
 pub(crate) mod fixture;

@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::counters::CostCounters;
 use super::files::Files;
 use super::hist::Hist;
@@ -49,7 +51,8 @@ pub struct ArraySnapshot {
 }
 
 /// What an array is, as the header states it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ArrayInfo {
     /// Kernel name: `md127`, `sda`.
     pub name: String,
@@ -139,7 +142,8 @@ pub struct TaskIo {
 }
 
 /// What was not seen or not counted, by reason. All zero in a good run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Lost {
     /// Requests that completed without a row to count them in.
     pub rows: u64,
@@ -153,19 +157,35 @@ pub struct Lost {
     pub files: u64,
     /// Program runs that the kernel skipped (recursion).
     pub missed: u64,
+    /// Events of a recording that found the ring buffer full.
+    pub ring: u64,
 }
 
 impl Lost {
+    /// Each with a word or two for it.
+    pub fn reasons(&self) -> [(u64, &'static str); 7] {
+        [
+            (self.rows, "no row"),
+            (self.issue, "issue unseen"),
+            (self.pieces, "pieces"),
+            (self.tasks, "tasks"),
+            (self.files, "files"),
+            (self.missed, "runs missed"),
+            (self.ring, "ring full"),
+        ]
+    }
+
     /// Everything, for `"lost": {"events": N}`.
     pub fn events(&self) -> u64 {
-        [self.issue, self.pieces, self.tasks, self.files, self.missed]
-            .into_iter()
-            .fold(self.rows, u64::saturating_add)
+        self.reasons()
+            .iter()
+            .fold(0, |sum: u64, (n, _)| sum.saturating_add(*n))
     }
 }
 
 /// The kernel's own account of our programs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Overhead {
     /// Nanoseconds spent in raidtrace's BPF programs, all CPUs.
     pub bpf_ns: u64,

@@ -93,6 +93,7 @@ pub fn merge(into: &mut Snapshot, newer: &Snapshot) {
     into.lost.tasks += older.lost.tasks;
     into.lost.files += older.lost.files;
     into.lost.missed += older.lost.missed;
+    into.lost.ring += older.lost.ring;
     into.overhead.bpf_ns += older.overhead.bpf_ns;
     into.overhead.bpf_events += older.overhead.bpf_events;
 }

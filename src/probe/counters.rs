@@ -112,16 +112,17 @@ impl Probe {
         sum.bios += io.bios;
         sum.bytes += io.bytes;
         if let std::collections::hash_map::Entry::Vacant(e) = counters.names.entry(key.pid)
-            && let Some(task) = self
-                .skel
-                .maps
-                .rt_tasks
-                .lookup(key.pid.bytes(), MapFlags::ANY)?
-                .and_then(|v| rt_task::read(&v))
+            && let Some(name) = self.task_name(key.pid)
         {
-            e.insert(task_name(&task));
+            e.insert(name);
         }
         Ok(())
+    }
+
+    /// What a task was called when it first submitted.
+    pub fn task_name(&self, pid: u32) -> Option<TaskName> {
+        let found = self.skel.maps.rt_tasks.lookup(pid.bytes(), MapFlags::ANY);
+        Some(task_name(&rt_task::read(&found.ok()??)?))
     }
 
     fn read_costs(&self, counters: &mut Counters) -> Result<()> {
@@ -161,6 +162,7 @@ impl Probe {
             counters.lost.pieces += loss.pieces;
             counters.lost.tasks += loss.tasks;
             counters.lost.files += loss.files;
+            counters.lost.ring += loss.ring;
         }
         for program in self.skel.object().progs() {
             if !self.programs.iter().any(|p| program.name() == *p) {

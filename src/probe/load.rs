@@ -9,6 +9,7 @@ use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenMapMut, PrintLevel, set_print};
 
 use super::Facts;
+use super::events::Events;
 use super::ledger::Ledger;
 use super::plan::Plan;
 use super::skel::{OpenRaidtraceSkel, RaidtraceSkel, RaidtraceSkelBuilder};
@@ -36,7 +37,9 @@ pub struct Probe {
     /// Of reading the files, see `files`.
     pub(super) round: u8,
     pub(super) ledger: Ledger,
-    _links: Vec<Link>,
+    /// Of a recording.
+    pub(super) events: Option<Events>,
+    links: Vec<Link>,
     _stats: Option<OwnedFd>,
 }
 
@@ -87,13 +90,20 @@ fn last_words() -> String {
 impl Probe {
     /// Loads what `plan` says, dropping optional programs that the kernel refuses (with a note in the
     /// plan), and attaches. `account`: have the kernel measure what the programs cost.
-    pub fn start(plan: &mut Plan, facts: &Facts, tables: &Tables, account: bool) -> Result<Self> {
+    /// `buffer`: of a recording, bytes for events that have not been drained yet; `None`: none are sent.
+    pub fn start(
+        plan: &mut Plan,
+        facts: &Facts,
+        tables: &Tables,
+        account: bool,
+        buffer: Option<u32>,
+    ) -> Result<Self> {
         collect();
         let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
         let (rows, note) = rows(tables.members.len() as u32, cpus);
         plan.notes.extend(note);
         let skel = loop {
-            match load(plan, facts, tables, rows) {
+            match load(plan, facts, tables, rows, buffer) {
                 Ok(skel) => break skel,
                 Err(e) => {
                     let why = last_words();
@@ -119,8 +129,9 @@ impl Probe {
             programs: Vec::new(),
             round: 0,
             ledger: Ledger::default(),
+            events: buffer.map(|_| Events::new(&skel)).transpose()?,
             skel,
-            _links: Vec::new(),
+            links: Vec::new(),
             _stats: account.then(enable_stats).flatten(),
         };
         probe.fill(tables)?;
@@ -132,6 +143,11 @@ impl Probe {
                 now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned();
         }
         Ok(probe)
+    }
+
+    /// Nothing is counted any more; what was can still be read.
+    pub fn detach(&mut self) {
+        self.links.clear();
     }
 
     fn fill(&mut self, tables: &Tables) -> Result<()> {
@@ -168,7 +184,7 @@ impl Probe {
                             ),
                         );
                     }
-                    self._links.push(link);
+                    self.links.push(link);
                     self.programs.push(choice.program);
                 }
                 Err(e) if choice.required => {
@@ -218,7 +234,13 @@ fn rows(members: u32, cpus: usize) -> (u32, Option<String>) {
     (1 + rows, note)
 }
 
-fn load(plan: &Plan, facts: &Facts, tables: &Tables, rows: u32) -> Result<RaidtraceSkel<'static>> {
+fn load(
+    plan: &Plan,
+    facts: &Facts,
+    tables: &Tables,
+    rows: u32,
+    buffer: Option<u32>,
+) -> Result<RaidtraceSkel<'static>> {
     // The skeleton borrows from this for as long as the programs run, which is until the process
     // ends: given away once, rather than made self-referential.
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -246,6 +268,7 @@ fn load(plan: &Plan, facts: &Facts, tables: &Tables, rows: u32) -> Result<Raidtr
     rodata.rt_dio_end_io = address(facts.dio_end_io);
     rodata.rt_ext4_end_io = address(facts.ext4_end_io);
     rodata.rt_dm_end_io = address(facts.dm_end_io);
+    rodata.rt_recording = u32::from(buffer.is_some());
 
     let resize = |map: &mut OpenMapMut<'_>, n: usize| map.set_max_entries(n.max(1) as u32);
     resize(&mut open.maps.rt_arrays, tables.arrays.len())?;
@@ -265,6 +288,7 @@ fn load(plan: &Plan, facts: &Facts, tables: &Tables, rows: u32) -> Result<Raidtr
     )?;
     resize(&mut open.maps.rt_inflights, tables.slots as usize)?;
     resize(&mut open.maps.rt_rows, rows as usize)?;
+    resize(&mut open.maps.rt_events, super::events::size(buffer))?;
 
     for mut program in open.open_object_mut().progs_mut() {
         let wanted = plan.programs.iter().any(|c| program.name() == c.program);

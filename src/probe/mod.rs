@@ -3,6 +3,7 @@
 
 mod boundaries;
 mod counters;
+pub mod events;
 mod facts;
 mod files;
 mod ledger;
@@ -32,9 +33,10 @@ mod skel {
 /// The wire structures, as the skeleton has them from `bpf/raidtrace.h`.
 pub(crate) mod wire {
     pub use super::skel::types::{
-        rt_array, rt_cost, rt_dev, rt_dev_entry, rt_extent, rt_file, rt_file_id, rt_file_io,
-        rt_file_key, rt_file_pending, rt_inflight, rt_loss, rt_member, rt_member_rows, rt_part,
-        rt_row, rt_slot, rt_task, rt_task_io, rt_task_key, rt_task_pending,
+        rt_array, rt_cost, rt_dev, rt_dev_entry, rt_event_request, rt_event_submission, rt_extent,
+        rt_file, rt_file_id, rt_file_io, rt_file_key, rt_file_pending, rt_inflight, rt_loss,
+        rt_member, rt_member_rows, rt_part, rt_row, rt_slot, rt_task, rt_task_io, rt_task_key,
+        rt_task_pending,
     };
 
     pub use super::skel::types::rt_geometry;
@@ -82,6 +84,8 @@ pub(crate) mod wire {
         rt_cost,
         rt_dev,
         rt_dev_entry,
+        rt_event_request,
+        rt_event_submission,
         rt_file,
         rt_file_id,
         rt_file_io,

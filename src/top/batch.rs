@@ -13,12 +13,8 @@ use crate::origin::Origin;
 const MEMBERS: usize = 24;
 /// Rows then.
 const BUSIEST: usize = 12;
-/// Tasks that are named.
-const TASKS: usize = 3;
-/// Kinds of IO whose cost is named.
-const COSTS: usize = 3;
-/// Files that are named.
-const FILES: usize = 3;
+/// Tasks, kinds of IO by their cost, and files that are named each.
+const NAMED: usize = 3;
 /// Origins that a row names.
 const ORIGINS: usize = 4;
 
@@ -52,6 +48,19 @@ fn write_array(out: &mut impl Write, snapshot: &Snapshot, array: &ArraySnapshot)
         let mark = if standout.kind.is_finding() { '!' } else { ' ' };
         writeln!(out, "{mark} {}", clean(&header::said(standout, snapshot)))?;
     }
+    write_members(out, array, secs)?;
+    write_tasks(out, array, secs, NAMED)?;
+    write_costs(out, array, snapshot, NAMED)?;
+    write_files(out, array, secs, NAMED)?;
+    writeln!(out)
+}
+
+/// A row a member.
+pub(crate) fn write_members(
+    out: &mut impl Write,
+    array: &ArraySnapshot,
+    secs: f64,
+) -> io::Result<()> {
     let rows = rows::members(array, secs, Filter::default(), Measure::Requests);
     let name = rows
         .iter()
@@ -88,10 +97,7 @@ fn write_array(out: &mut impl Write, snapshot: &Snapshot, array: &ArraySnapshot)
             units::mib(most(&|r| r.bytes)),
         )?;
     }
-    write_tasks(out, array, secs)?;
-    write_costs(out, array, snapshot)?;
-    write_files(out, array, secs)?;
-    writeln!(out)
+    Ok(())
 }
 
 /// The members that get a row, in the order of their slots, and the others.
@@ -145,10 +151,15 @@ fn shares(parts: &[(Origin, f64)]) -> String {
     named.collect::<Vec<_>>().join(", ")
 }
 
-fn write_tasks(out: &mut impl Write, array: &ArraySnapshot, secs: f64) -> io::Result<()> {
+fn write_tasks(
+    out: &mut impl Write,
+    array: &ArraySnapshot,
+    secs: f64,
+    most: usize,
+) -> io::Result<()> {
     for row in rows::tasks(array, secs, Filter::default(), Measure::Requests)
         .iter()
-        .take(TASKS)
+        .take(most)
     {
         let role = row
             .task
@@ -173,7 +184,12 @@ fn write_tasks(out: &mut impl Write, array: &ArraySnapshot, secs: f64) -> io::Re
 }
 
 /// What did not cost what it is: the largest, over the time of the sentence.
-fn write_costs(out: &mut impl Write, array: &ArraySnapshot, snapshot: &Snapshot) -> io::Result<()> {
+pub(crate) fn write_costs(
+    out: &mut impl Write,
+    array: &ArraySnapshot,
+    snapshot: &Snapshot,
+    most: usize,
+) -> io::Result<()> {
     let Some(ledger) = &array.ledger else {
         return Ok(());
     };
@@ -183,7 +199,7 @@ fn write_costs(out: &mut impl Write, array: &ArraySnapshot, snapshot: &Snapshot)
         .filter(|r| r.factor().is_some_and(|f| f >= 1.05))
         .collect();
     costly.sort_by_key(|r| std::cmp::Reverse(r.below()));
-    for row in costly.iter().take(COSTS) {
+    for row in costly.iter().take(most) {
         writeln!(
             out,
             "  {} {} costs {}{}: {}",
@@ -197,10 +213,16 @@ fn write_costs(out: &mut impl Write, array: &ArraySnapshot, snapshot: &Snapshot)
     Ok(())
 }
 
-fn write_files(out: &mut impl Write, array: &ArraySnapshot, secs: f64) -> io::Result<()> {
+/// Which files were read and written most.
+pub(crate) fn write_files(
+    out: &mut impl Write,
+    array: &ArraySnapshot,
+    secs: f64,
+    most: usize,
+) -> io::Result<()> {
     for row in rows::files(array, secs, Filter::default(), Measure::Bytes)
         .iter()
-        .take(FILES)
+        .take(most)
     {
         writeln!(
             out,

@@ -17,12 +17,16 @@ use crate::host::Sys;
 use crate::model::ledger::Ledger;
 use crate::model::snapshot::Snapshot;
 use crate::model::{standout, window};
+use crate::replay;
 
-type End = Pin<Box<dyn Future<Output = ()>>>;
-type Render = fn(&mut io::StdoutLock<'static>, &Snapshot) -> io::Result<()>;
+pub(crate) type End = Pin<Box<dyn Future<Output = ()>>>;
+pub(crate) type Render = fn(&mut io::StdoutLock<'static>, &Snapshot) -> io::Result<()>;
 
 /// Runs until Ctrl-C, a signal, `--count` or the reader of a pipe ends it.
 pub fn run(args: &Top) -> Result<()> {
+    if let Some(file) = &args.replay {
+        return replay::command::run(file, args);
+    }
     if !rustix::process::geteuid().is_root() {
         bail!(
             "raidtrace top needs root, to load its programs into the kernel and to read the \
@@ -119,7 +123,7 @@ async fn as_text(sampler: &mut Sampler, args: &Top, render: Render, mut end: End
 }
 
 /// Notes that are new. To stderr: a script that reads stdout should not have to tell them apart.
-fn say(notes: &[String], said: &mut HashSet<String>) {
+pub(crate) fn say(notes: &[String], said: &mut HashSet<String>) {
     for note in notes {
         if !said.contains(note) {
             let _ = writeln!(io::stderr(), "raidtrace: note: {}", text::clean(note));
@@ -128,7 +132,7 @@ fn say(notes: &[String], said: &mut HashSet<String>) {
     *said = notes.iter().cloned().collect();
 }
 
-fn ended(left: &mut Option<u64>) -> bool {
+pub(crate) fn ended(left: &mut Option<u64>) -> bool {
     match left {
         Some(n) => {
             *n -= 1;
@@ -138,7 +142,7 @@ fn ended(left: &mut Option<u64>) -> bool {
     }
 }
 
-fn add(whole: &mut Option<Snapshot>, snapshot: &Snapshot) {
+pub(crate) fn add(whole: &mut Option<Snapshot>, snapshot: &Snapshot) {
     match whole {
         Some(whole) => {
             window::merge(whole, snapshot);
@@ -152,7 +156,7 @@ fn add(whole: &mut Option<Snapshot>, snapshot: &Snapshot) {
 }
 
 /// The reader of a pipe that has had enough (`| head`) is no failure.
-fn success_if_nobody_reads(result: io::Result<()>) -> Result<()> {
+pub(crate) fn success_if_nobody_reads(result: io::Result<()>) -> Result<()> {
     match result {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e).context("writing the figures"),
         _ => Ok(()),

@@ -18,8 +18,13 @@ use crate::origin::{Op, Origin};
 
 /// Writes `snapshot` as one line and flushes it.
 pub fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
+    write_line(out, &Interval::from(snapshot))
+}
+
+/// Writes anything as one line and flushes it.
+pub(crate) fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     let mut line = Vec::with_capacity(4096);
-    Interval::from(snapshot).serialize(&mut serde_json::Serializer::with_formatter(
+    value.serialize(&mut serde_json::Serializer::with_formatter(
         &mut line, Printable,
     ))?;
     line.push(b'\n');
@@ -63,8 +68,9 @@ struct Interval<'a> {
     notes: &'a [String],
 }
 
+/// An array in an interval.
 #[derive(Serialize)]
-struct Array<'a> {
+pub(crate) struct Array<'a> {
     name: &'a str,
     level: &'a str,
     chunk_bytes: u64,
@@ -183,8 +189,9 @@ struct Sum {
     bytes: u64,
 }
 
+/// What was not counted, by reason.
 #[derive(Serialize)]
-struct Losses {
+pub(crate) struct Losses {
     events: u64,
     rows: u64,
     issue: u64,
@@ -192,6 +199,7 @@ struct Losses {
     tasks: u64,
     files: u64,
     missed: u64,
+    ring: u64,
 }
 
 #[derive(Serialize)]
@@ -207,28 +215,12 @@ fn round(value: f64) -> f64 {
 
 impl<'a> From<&'a Snapshot> for Interval<'a> {
     fn from(s: &'a Snapshot) -> Self {
-        let Lost {
-            rows,
-            issue,
-            pieces,
-            tasks,
-            files,
-            missed,
-        } = s.lost;
         Self {
             schema: "raidtrace.top/1",
             time: s.time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             interval_s: round(s.interval.as_secs_f64()),
             arrays: s.arrays.iter().map(|a| Array::new(a, s.interval)).collect(),
-            lost: Losses {
-                events: s.lost.events(),
-                rows,
-                issue,
-                pieces,
-                tasks,
-                files,
-                missed,
-            },
+            lost: Losses::from(s.lost),
             overhead: Overhead {
                 bpf_ns: s.overhead.bpf_ns,
                 bpf_events: s.overhead.bpf_events,
@@ -238,8 +230,32 @@ impl<'a> From<&'a Snapshot> for Interval<'a> {
     }
 }
 
+impl From<Lost> for Losses {
+    fn from(lost: Lost) -> Self {
+        let Lost {
+            rows,
+            issue,
+            pieces,
+            tasks,
+            files,
+            missed,
+            ring,
+        } = lost;
+        Self {
+            events: lost.events(),
+            rows,
+            issue,
+            pieces,
+            tasks,
+            files,
+            missed,
+            ring,
+        }
+    }
+}
+
 impl<'a> Array<'a> {
-    fn new(a: &'a ArraySnapshot, interval: Duration) -> Self {
+    pub(crate) fn new(a: &'a ArraySnapshot, interval: Duration) -> Self {
         let ledger = Ledger::of(a, interval);
         Self {
             name: &a.info.name,

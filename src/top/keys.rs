@@ -29,6 +29,8 @@ pub enum Key {
     Enter,
     /// Leaves a list, or the program.
     Esc,
+    /// Takes the last character back.
+    Back,
     /// Ctrl-C.
     Interrupt,
     /// Any other character.
@@ -59,6 +61,7 @@ pub fn decode(event: KeyEvent) -> Option<Key> {
         KeyCode::Tab => Key::Tab,
         KeyCode::Enter => Key::Enter,
         KeyCode::Esc => Key::Esc,
+        KeyCode::Backspace => Key::Back,
         KeyCode::Char(c) => Key::Char(c),
         _ => return None,
     })

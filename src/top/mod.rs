@@ -4,7 +4,7 @@
 //! * [`state`], [`keys`], [`rows`]: what is shown and what a key does. Pure: no terminal, no I/O.
 //! * [`view`]: draws them. [`palette`]: colours and letters.
 //! * [`batch`], [`json`]: write one interval to a pipe.
-//! * [`sampler`] makes the snapshots, `paths` finds where files are.
+//! * [`sampler`] makes the snapshots of what [`live`](crate::live) counts.
 //! * [`text`]: makes untrusted bytes printable; everything goes through it.
 //! * [`term`], [`screen`]: the only parts that touch a terminal.
 
@@ -13,7 +13,6 @@ pub mod command;
 pub mod json;
 pub mod keys;
 pub mod palette;
-mod paths;
 pub mod rows;
 pub mod sampler;
 pub mod screen;

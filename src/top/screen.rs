@@ -25,8 +25,10 @@ use crate::model::snapshot::Snapshot;
 const POLL: Duration = Duration::from_millis(100);
 
 /// What comes from the terminal.
-enum Input {
+pub(crate) enum Input {
+    /// A key.
     Key(Key),
+    /// The terminal has another size.
     Resize,
     /// Reading failed: the terminal is gone.
     Failed(std::io::Error),
@@ -101,7 +103,7 @@ impl Live {
                     Some(Input::Key(key)) => match self.state.on_key(key) {
                         Action::Quit => return Ok(()),
                         Action::Interval(to) => interval.send_modify(|i| *i = to),
-                        Action::Draw | Action::Nothing => self.refresh(),
+                        Action::Draw | Action::Nothing | Action::Replay(_) => self.refresh(),
                     },
                 },
             }
@@ -146,18 +148,22 @@ pub fn asked_to_end() -> Result<Pin<Box<dyn Future<Output = ()>>>> {
 }
 
 /// The thread that reads keys: crossterm's own stream would need a second event loop.
-struct Reader {
-    inputs: mpsc::Receiver<Input>,
-    stop: Stop,
+pub(crate) struct Reader {
+    /// What it reads.
+    pub inputs: mpsc::Receiver<Input>,
+    /// Ends it.
+    pub stop: Stop,
 }
 
-struct Stop {
+/// The end of a [`Reader`].
+pub(crate) struct Stop {
     asked: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
 impl Stop {
-    fn join(self) {
+    /// Waits until it has noticed.
+    pub fn join(self) {
         self.asked.store(true, Ordering::Relaxed);
         // A panic there has been reported by the hook.
         let _ = self.thread.join();
@@ -165,7 +171,8 @@ impl Stop {
 }
 
 impl Reader {
-    fn start() -> Result<Self> {
+    /// Begins to read.
+    pub fn start() -> Result<Self> {
         let (sender, inputs) = mpsc::channel(64);
         let asked = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&asked);

@@ -105,7 +105,7 @@ pub enum Overlay {
 }
 
 /// What the loop has to do after a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing changed.
     Nothing,
@@ -113,9 +113,57 @@ pub enum Action {
     Draw,
     /// Measure at this interval from now on.
     Interval(Duration),
+    /// Something of a replay alone.
+    Replay(Replay),
     /// End.
     Quit,
 }
+
+/// What keys do to a replay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Replay {
+    /// So many intervals on, or back.
+    Step(i64),
+    /// To what stands out next, or before.
+    Finding {
+        /// Towards the end.
+        forwards: bool,
+    },
+    /// To this moment, as it was typed.
+    Time(String),
+}
+
+/// How a recording is being shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shown {
+    /// Of the time that passes in it, and here.
+    pub speed: f64,
+    /// Its last interval is on the screen.
+    pub ended: bool,
+    /// Its tail is missing.
+    pub cut: bool,
+    /// A moment that is being typed.
+    pub typed: Option<String>,
+    /// The answer to a key.
+    pub said: Option<String>,
+}
+
+impl Default for Shown {
+    fn default() -> Self {
+        Self {
+            speed: 1.0,
+            ended: false,
+            cut: false,
+            typed: None,
+            said: None,
+        }
+    }
+}
+
+/// The speeds that + and - step through.
+const SPEEDS: [f64; 11] = [
+    0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0,
+];
 
 /// What a view remembers while another is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -140,6 +188,8 @@ pub struct State {
     pub paused: bool,
     /// The interval asked for.
     pub interval: Duration,
+    /// Of a recording: how it is shown. `None`: it is what happens now.
+    pub replay: Option<Shown>,
     /// The array that is shown, among the snapshot's.
     pub array: usize,
     /// The member column that is selected in the heat map.
@@ -168,6 +218,7 @@ impl State {
             measure: Measure::default(),
             paused: false,
             interval,
+            replay: None,
             array: 0,
             member: 0,
             places: [Place::default(); View::ALL.len()],
@@ -239,13 +290,64 @@ impl State {
             return Action::Quit;
         }
         match self.overlay {
-            Overlay::None => self.on_view_key(key),
+            Overlay::None => match self.on_replay_key(key) {
+                Some(action) => action,
+                None => self.on_view_key(key),
+            },
             Overlay::Origins(at) => self.on_list_key(key, at),
             Overlay::Help => {
                 // Whatever key someone tries closes it.
                 self.overlay = Overlay::None;
                 Action::Draw
             }
+        }
+    }
+
+    /// Keys that mean something else in a replay.
+    fn on_replay_key(&mut self, key: Key) -> Option<Action> {
+        let replay = self.replay.as_mut()?;
+        if let Some(typed) = &mut replay.typed {
+            match key {
+                Key::Char(c) if typed.len() < 32 => typed.push(c),
+                Key::Back => {
+                    typed.pop();
+                }
+                Key::Enter => {
+                    let typed = replay.typed.take().unwrap_or_default();
+                    return Some(Action::Replay(Replay::Time(typed)));
+                }
+                Key::Esc => replay.typed = None,
+                // Arrows are letters to whoever has decoded them.
+                Key::Left => typed.push('h'),
+                Key::Right => typed.push('l'),
+                _ => {}
+            }
+            return Some(Action::Draw);
+        }
+        replay.said = None;
+        let step = |n| Some(Action::Replay(Replay::Step(n)));
+        match key {
+            Key::Right => step(1),
+            Key::Left => step(-1),
+            Key::PageDown => step(10),
+            Key::PageUp => step(-10),
+            Key::Char('n') => Some(Action::Replay(Replay::Finding { forwards: true })),
+            Key::Char('N') => Some(Action::Replay(Replay::Finding { forwards: false })),
+            Key::Char('t') => {
+                replay.typed = Some(String::new());
+                Some(Action::Draw)
+            }
+            Key::Char('+' | '=') => {
+                let faster = SPEEDS.iter().find(|&&s| s > replay.speed);
+                replay.speed = *faster.unwrap_or(&replay.speed);
+                Some(Action::Draw)
+            }
+            Key::Char('-' | '_') => {
+                let slower = SPEEDS.iter().rev().find(|&&s| s < replay.speed);
+                replay.speed = *slower.unwrap_or(&replay.speed);
+                Some(Action::Draw)
+            }
+            _ => None,
         }
     }
 

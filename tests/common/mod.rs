@@ -218,6 +218,28 @@ impl Top {
         }
     }
 
+    /// Waits until it has said this on stderr; the line.
+    pub fn says(&self, what: &str) -> String {
+        let mut before = String::new();
+        loop {
+            match self.err.recv_timeout(DEADLINE) {
+                Ok(line) if line.contains(what) => return line,
+                Ok(line) => before.push_str(&line),
+                Err(why) => panic!("{why}; it did not say {what:?}, but: {before}"),
+            }
+        }
+    }
+
+    /// Waits for its end; all that it still said.
+    pub fn ends(mut self) -> Output {
+        let status = self.process.wait();
+        Output {
+            status,
+            stdout: rest(&self.out),
+            stderr: rest(&self.err),
+        }
+    }
+
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.process.0.id().try_into().unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
@@ -242,14 +264,9 @@ impl Top {
     }
 
     /// Ends it with a signal; all that it still said.
-    pub fn end(mut self, signal: Signal) -> Output {
+    pub fn end(self, signal: Signal) -> Output {
         self.signal(signal);
-        let status = self.process.wait();
-        Output {
-            status,
-            stdout: rest(&self.out),
-            stderr: rest(&self.err),
-        }
+        self.ends()
     }
 
     /// Ends a `--json` run well; its remaining lines, the last of them cut short.

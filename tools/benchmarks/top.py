@@ -32,7 +32,7 @@ def tracers(devices, scratch):
         Tool("raidtrace top", top, 2, raidtrace_lost),
         Tool("bpftrace", bpftrace, 2, bpftrace_lost),
         Tool("blktrace", ["blktrace", "-d", devices[0], "-o", "-"]),
-        Tool("raidtrace record", [binary(), "record", *devices, "-o", f"{scratch}/recording"], 2),
+        Tool("raidtrace record", [binary(), "record", *devices, "-o", f"{scratch}/recording", "--force"], 2),
     ]
     if not shutil.which("blktrace"):
         tools[3].why = "blktrace: not installed (tools/setup --bench)"

@@ -94,15 +94,7 @@ fn share_of_cpu(share: f64) -> String {
 }
 
 fn lost(snapshot: &Snapshot) -> String {
-    let l = snapshot.lost;
-    let reasons = [
-        (l.rows, "no row"),
-        (l.issue, "issue unseen"),
-        (l.pieces, "pieces"),
-        (l.tasks, "tasks"),
-        (l.files, "files"),
-        (l.missed, "runs missed"),
-    ];
+    let reasons = snapshot.lost.reasons();
     let named: Vec<String> = reasons
         .iter()
         .filter(|r| r.0 > 0)
@@ -113,7 +105,7 @@ fn lost(snapshot: &Snapshot) -> String {
     } else {
         format!(
             "LOST {} ({})",
-            units::count(l.events() as f64),
+            units::count(snapshot.lost.events() as f64),
             named.join(", ")
         )
     }
@@ -157,6 +149,17 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
             state.array + 1,
             snapshot.arrays.len()
         )));
+    }
+    if let Some(replay) = &state.replay {
+        if replay.cut {
+            right.push(Span::styled("TAIL MISSING", palette.alarm()));
+            right.push(Span::raw("  "));
+        }
+        right.push(Span::styled(
+            if replay.ended { "END" } else { "REPLAY" },
+            palette.title(),
+        ));
+        right.push(Span::raw(" "));
     }
     if state.paused {
         right.push(Span::styled("PAUSED", palette.alarm()));
@@ -311,7 +314,38 @@ pub(super) fn footer(
             "a array",
         ],
     };
+    let replays: &[&str] = &[
+        "q quit",
+        "? help",
+        "Tab view",
+        "Space pause",
+        "← → step",
+        "n N stands out",
+        "t time",
+        "+ - speed",
+        "s sort",
+        "f origin",
+    ];
     let mut right = format!("every {}", units::seconds(state.interval));
+    let mut hints = hints;
+    if let Some(replay) = &state.replay {
+        if let Some(typed) = &replay.typed {
+            let line = format!(
+                "go to (12:00:30, +30, RFC 3339; Esc: stay): {}_",
+                text::clean(typed)
+            );
+            pen.text(&text::end(&line, pen.width()), palette.title());
+            return;
+        }
+        if let Some(said) = &replay.said {
+            pen.text(&text::cut(&text::clean(said), pen.width()), palette.alarm());
+            return;
+        }
+        if state.overlay == Overlay::None {
+            hints = replays;
+        }
+        right = format!("{right}, speed {}", replay.speed);
+    }
     if let Some(notes @ 1..) = snapshot.map(|s| s.notes.len()) {
         right = format!(
             "{notes} note{}: ?  {right}",

@@ -11,6 +11,13 @@ use crate::top::palette::{Palette, letter};
 use crate::top::state::State;
 use crate::top::text::{self, clean};
 
+/// Whether a key means the same in a replay.
+fn is_everywhere(key: &str) -> bool {
+    !["↑ ↓", "← →", "s  S", "p  S", "+  -"]
+        .iter()
+        .any(|k| key.starts_with(k))
+}
+
 /// Keys and what they do; then what the figures are.
 const KEYS: [(&str, &str); 12] = [
     (
@@ -29,6 +36,16 @@ const KEYS: [(&str, &str); 12] = [
     ("a  [ ]", "next, previous array"),
     ("q  Esc  Ctrl-C", "quit"),
 ];
+/// In a replay, in place of those that mean something else there.
+const REPLAY: [(&str, &str); 7] = [
+    ("↑ ↓  j k", "select a row; g G: the first, the last"),
+    ("Space  p", "stop and go on"),
+    ("← →", "an interval back, on; PgUp PgDn: ten"),
+    ("n  N", "to what stands out next, before"),
+    ("t", "to a moment: 12:00:30 (UTC), +30 (from the start)"),
+    ("+  -", "faster, slower"),
+    ("s  S", "sort by the next column; reverse"),
+];
 const FIGURES: [&str; 9] = [
     "r/s w/s     requests completed, after merging, under their first origin",
     "MiB/s       bytes completed, exact per origin",
@@ -42,7 +59,17 @@ const FIGURES: [&str; 9] = [
 ];
 
 /// What this kernel cannot give, keys, figures: the first must not be what a low screen cuts off.
-pub(super) fn draw(pen: &mut Pen<'_>, snapshot: Option<&Snapshot>, palette: Palette) {
+pub(super) fn draw(
+    pen: &mut Pen<'_>,
+    state: &State,
+    snapshot: Option<&Snapshot>,
+    palette: Palette,
+) {
+    let mut keys = KEYS.to_vec();
+    if state.replay.is_some() {
+        keys.retain(|k| is_everywhere(k.0));
+        keys.splice(1..1, REPLAY);
+    }
     const COLUMNS: u16 = 78;
     let room = usize::from(COLUMNS).min(pen.width()).saturating_sub(4);
     let notes = snapshot.map_or(&[][..], |s| &s.notes);
@@ -52,14 +79,14 @@ pub(super) fn draw(pen: &mut Pen<'_>, snapshot: Option<&Snapshot>, palette: Pale
         .collect();
     notes.truncate(pen.lines() / 3);
     let above = notes.len() + usize::from(!notes.is_empty());
-    let lines = above + KEYS.len() + FIGURES.len() + 1;
+    let lines = above + keys.len() + FIGURES.len() + 1;
     let mut pen = window(pen, " raidtrace top: help ", COLUMNS, lines);
     let columns = pen.width();
     for note in &notes {
         pen.text(&text::cut(note, columns), palette.alarm());
     }
     pen.skip(u16::from(above > 0));
-    for (keys, what) in KEYS {
+    for (keys, what) in keys {
         pen.line(&Line::from(vec![
             Span::styled(text::left(keys, 16), palette.title()),
             Span::raw(text::cut(what, columns.saturating_sub(16)).into_owned()),

@@ -91,7 +91,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, snapshot: Option<&Snapshot>, p
     header::footer(&mut Pen::new(buffer, footer), state, snapshot, palette);
     match state.overlay {
         Overlay::None => {}
-        Overlay::Help => help::draw(&mut Pen::new(buffer, area), snapshot, palette),
+        Overlay::Help => help::draw(&mut Pen::new(buffer, area), state, snapshot, palette),
         Overlay::Origins(at) => help::origins(&mut Pen::new(buffer, area), state, at, palette),
     }
 }

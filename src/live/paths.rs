@@ -18,8 +18,9 @@ const MANY: usize = 4096;
 const MOUNTS: Duration = Duration::from_secs(10);
 
 /// What was found, and the thread that finds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Paths {
+    patience: Duration,
     known: HashMap<FileId, (Found, Instant)>,
     waiting: HashSet<FileId>,
     /// It did not answer in time: no more waiting until it does.
@@ -33,7 +34,32 @@ struct Finder {
     answers: Receiver<(FileId, Found)>,
 }
 
+impl Default for Paths {
+    fn default() -> Self {
+        Self {
+            patience: PATIENCE,
+            known: HashMap::new(),
+            waiting: HashSet::new(),
+            late: false,
+            finder: None,
+        }
+    }
+}
+
 impl Paths {
+    /// From here on it waits, as one that has just begun.
+    pub fn be_patient(&mut self) {
+        (self.patience, self.late) = (PATIENCE, false);
+    }
+
+    /// Never waits: answers are there the next time.
+    pub fn without_patience() -> Self {
+        Self {
+            patience: Duration::ZERO,
+            ..Self::default()
+        }
+    }
+
     /// Whether a file is to be asked for.
     pub fn wants(&self, id: &FileId) -> bool {
         let known = self.known.get(id);
@@ -61,7 +87,7 @@ impl Paths {
                 self.waiting.insert(id);
             }
         }
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + self.patience;
         while !self.waiting.is_empty() && !self.late {
             let left = end.saturating_duration_since(Instant::now());
             let Some(Ok(answer)) = self.finder.as_ref().map(|f| f.answers.recv_timeout(left))

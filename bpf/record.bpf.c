@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Events for userspace, see struct rt_event_request. Nobody is woken: userspace
+ * comes by, and a wake-up costs more than all the rest.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include "maps.bpf.h"
+#include "classify.bpf.h"
+#include "count.bpf.h"
+#include "compat.bpf.h"
+#include "files.bpf.h"
+#include "record.bpf.h"
+
+static __always_inline __u64 sector_of(__u64 where)
+{
+	return where << (64 - RT_EVENT_SECTORS) >> (64 - RT_EVENT_SECTORS);
+}
+
+static __always_inline void fill(struct rt_event_request *e, __u64 now, __u64 issue, __u64 start,
+				 __u64 where, __u64 what)
+{
+	e->kind = what >> RT_WHAT_PART & 1 ? RT_EVENT_PART : RT_EVENT_REQUEST;
+	e->op = what >> RT_WHAT_OP & 7;
+	e->origin = what >> RT_WHAT_ORIGIN & RT_ANSWER_ORIGIN;
+	e->error = what >> RT_WHAT_ERROR & 1;
+	e->flags = where >> RT_EVENT_SECTORS;
+	e->runs = 0;
+	e->length = what;
+	e->member = what >> RT_WHAT_MEMBER;
+	e->now_ns = now;
+	e->sector = sector_of(where);
+	e->issue_ns = issue;
+	e->start_ns = start;
+}
+
+/* With its runs. */
+static __always_inline void send(struct rt_gather *g)
+{
+	__u64 runs = g->event.runs;
+
+	barrier_var(runs);
+	if (runs > RT_RUNS)
+		runs = 0;
+	if (bpf_ringbuf_output(&rt_events, g, sizeof(g->event) + runs * sizeof(g->run[0]),
+			       BPF_RB_NO_WAKEUP))
+		count_loss(ring);
+}
+
+__noinline int rt_gather_begin(__u32 which, __u32 member, __u64 sector, __u32 op)
+{
+	struct rt_gather *g = bpf_map_lookup_elem(&rt_gathers, &which);
+
+	if (!rt_recording || !g)
+		return 0;
+	__builtin_memset(&g->event, 0, sizeof(g->event));
+	g->event.kind = RT_EVENT_PART;
+	g->event.op = op;
+	g->event.member = member;
+	g->event.sector = sector;
+	g->first = sector;
+	g->told = 0;
+	return 0;
+}
+
+__noinline int rt_gather_run(__u32 which, __u32 origin, __u32 bytes)
+{
+	struct rt_gather *g = bpf_map_lookup_elem(&rt_gathers, &which);
+	__u64 run;
+
+	if (!rt_recording || !g)
+		return 0;
+	if (g->event.runs >= RT_RUNS) {
+		g->event.now_ns = bpf_ktime_get_ns();
+		send(g);
+		g->told = 1;
+		g->event.sector += g->event.length >> 9;
+		g->event.length = 0;
+		g->event.runs = 0;
+	}
+	run = g->event.runs;
+	barrier_var(run);
+	g->run[run & (RT_RUNS - 1)] = origin << RT_RUN_SHIFT | bytes >> 9;
+	g->event.runs = run + 1;
+	g->event.length += bytes;
+	return 0;
+}
+
+/*
+ * What rt_walk() has gathered. 0: it had not this request, but was in the
+ * middle of another's when this one completed, which then is a single run.
+ */
+__noinline int rt_emit_walked(__u64 now, __u64 issue, __u64 start, __u64 where, __u64 what)
+{
+	__u32 which = what >> RT_WHAT_INNER & 1;
+	struct rt_gather *g = bpf_map_lookup_elem(&rt_gathers, &which);
+	struct rt_walk *w = bpf_map_lookup_elem(&rt_walks, &which);
+	__u32 runs;
+
+	if (!rt_recording || !g || !w || w->busy != RT_WALK_GATHERED)
+		return 0;
+	if (g->event.member != what >> RT_WHAT_MEMBER || g->first != sector_of(where))
+		return 0;
+	runs = g->event.runs;
+	if (g->told) {
+		g->event.now_ns = now;
+		send(g);
+		runs = RT_RUNS_TOLD;
+	}
+	fill(&g->event, now, issue, start, where, what);
+	if (runs > 1)
+		g->event.runs = runs;
+	if (!g->told || g->event.kind == RT_EVENT_REQUEST)
+		send(g);
+	w->busy = 0;
+	return 1;
+}
+
+__noinline int rt_emit_request(__u64 now, __u64 issue, __u64 start, __u64 where, __u64 what)
+{
+	struct rt_event_request *e;
+
+	if (!rt_recording)
+		return 0;
+	if (what >> RT_WHAT_WALKED & 1 && rt_emit_walked(now, issue, start, where, what))
+		return 0;
+	e = bpf_ringbuf_reserve(&rt_events, sizeof(*e), 0);
+	if (!e) {
+		count_loss(ring);
+		return 0;
+	}
+	fill(e, now, issue, start, where, what);
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+__noinline int rt_emit_submission(__u64 key, __u64 inode, __u64 who, __u32 what)
+{
+	struct inode *i = (struct inode *)inode;
+	struct rt_event_submission *e;
+
+	if (!rt_recording)
+		return 0;
+	e = bpf_ringbuf_reserve(&rt_events, sizeof(*e), 0);
+	if (!e) {
+		count_loss(ring);
+		return 0;
+	}
+	e->kind = RT_EVENT_SUBMISSION;
+	e->op = what & 0xff;
+	e->origin = what >> 8 & RT_ANSWER_ORIGIN;
+	e->pad = 0;
+	e->flags = what >> 16;
+	e->array = key >> RT_LEARNED_ARRAY;
+	e->length = who;
+	e->pid = who >> 32;
+	e->now_ns = bpf_ktime_get_ns();
+	e->sector = rt_learned_sector(key);
+	e->file.inode = 0;
+	e->file.dev = 0;
+	e->file.generation = 0;
+	/* as rt_take_file() */
+	if (inode && rt_is_regular(inode)) {
+		e->file.inode = RT_PEEK(i, i_ino);
+		e->file.dev = RT_PEEK(RT_PEEK(i, i_sb), s_dev);
+		e->file.generation = RT_PEEK(i, i_generation);
+	}
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	return 0;
+}

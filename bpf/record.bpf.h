@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Events of a recording. All of it is dead code while rt_recording is 0: the
+ * callers ask, so that what only counts does not pay for it.
+ */
+#ifndef RAIDTRACE_RECORD_BPF_H
+#define RAIDTRACE_RECORD_BPF_H
+
+enum {
+	RT_EVENT_FLAGS_SHIFT = 11,	/* __REQ_SYNC, the first of interest; the same in 5.10 to 7.2 */
+	RT_EVENT_FLAGS = 0x3ff,		/* up to __REQ_BACKGROUND */
+	RT_EVENT_SECTORS = 48,		/* bits of a disk's address */
+};
+
+/* REQ_SYNC and those behind it. */
+static __always_inline __u64 rt_event_flags(__u32 opf)
+{
+	return opf >> RT_EVENT_FLAGS_SHIFT & RT_EVENT_FLAGS;
+}
+
+/* rt_emit_request()'s `what`. */
+enum {
+	RT_WHAT_OP = 32,
+	RT_WHAT_ORIGIN = 35,
+	RT_WHAT_ERROR = 40,
+	RT_WHAT_PART = 41,	/* it is not complete yet */
+	RT_WHAT_WALKED = 42,	/* rt_walk() has gathered its runs ... */
+	RT_WHAT_INNER = 43,	/* ... as a bio of an inner array */
+	RT_WHAT_MEMBER = 44,
+};
+
+static __always_inline __u64 rt_what(__u32 member, __u32 origin, __u32 op, __u32 bytes)
+{
+	return (__u64)member << RT_WHAT_MEMBER | (__u64)origin << RT_WHAT_ORIGIN |
+	       (__u64)op << RT_WHAT_OP | bytes;
+}
+
+/*
+ * A request has completed, or a part of it. Numbers only, for a global function
+ * takes no pointers on 5.10, and five of them: where is the disk's sector, and
+ * rt_event_flags() from RT_EVENT_SECTORS on.
+ */
+int rt_emit_request(__u64 now, __u64 issue, __u64 start, __u64 where, __u64 what);
+
+/* rt_walk() begins with a request at this place of the disk. */
+int rt_gather_begin(__u32 which, __u32 member, __u64 sector, __u32 op);
+/* ... and has found bytes of an origin. */
+int rt_gather_run(__u32 which, __u32 origin, __u32 bytes);
+
+/*
+ * A bio has been counted for a task. key: rt_learned_key(); inode: address of
+ * the file's, or 0; who: pid << 32 | bytes; what: as rt_submitted().
+ */
+int rt_emit_submission(__u64 key, __u64 inode, __u64 who, __u32 what);
+
+static __always_inline __u32 rt_submitted(__u32 origin, __u32 op, __u32 opf)
+{
+	return rt_event_flags(opf) << 16 | origin << 8 | op;
+}
+
+#endif

@@ -1,0 +1,31 @@
+//! `Reader` on hostile recordings: no panic, no endless reading, nothing but what a recording may hold.
+//!
+//! A good seed: the beginning of `src/replay/demo.rtrace`, in `fuzz/corpus/recording/`.
+
+#![no_main]
+
+use std::io::Cursor;
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use raidtrace::trace::error::Ending;
+use raidtrace::trace::reader::{Reader, Wanted};
+
+fuzz_target!(|data: &[u8]| {
+    let input = Box::new(Cursor::new(data.to_vec()));
+    let Ok(mut reader) = Reader::new(input, Path::new("fuzz"), Wanted::Everything) else {
+        return;
+    };
+    let mut marks = Vec::new();
+    while let Some(item) = reader.next_item() {
+        let _ = item.time_us();
+        marks.extend(reader.mark());
+        marks.truncate(4);
+    }
+    assert!(*reader.ending() != Ending::Open);
+    for mark in &marks {
+        if reader.seek(mark).is_ok() {
+            while reader.next_item().is_some() {}
+        }
+    }
+});

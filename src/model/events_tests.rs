@@ -1,0 +1,199 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Events, Known, Tally};
+use crate::model::counters::{CellKey, CostCounters};
+use crate::model::files::{FileId, FilePlace};
+use crate::model::fold::{Fold, Person, Sample};
+use crate::model::snapshot::Snapshot;
+use crate::origin::{Op, Origin};
+use crate::trace::fixture::{self, START};
+use crate::trace::item::{Item, State};
+
+struct Nobody;
+
+impl Known for Nobody {
+    fn person(&self, _: u32) -> Option<Arc<Person>> {
+        None
+    }
+
+    fn place(&self, _: &FileId) -> Option<Arc<FilePlace>> {
+        None
+    }
+}
+
+fn whole(items: &[Item]) -> (Sample, Sample) {
+    let (mut events, mut tally) = (Events::default(), Tally::default());
+    items.iter().for_each(|item| events.push(&mut tally, item));
+    events.samples(tally, START, START + 5_000_000, &Nobody)
+}
+
+fn snapshot(items: &[Item]) -> Snapshot {
+    let (start, end) = whole(items);
+    let mut fold = Fold::new(Sample::default());
+    fold.rebase(start);
+    fold.step(end)
+}
+
+#[test]
+fn cells_are_the_sum_of_items() {
+    let items = fixture::items(3000, 5);
+    let mut cells: BTreeMap<CellKey, (u64, u64, u64, u64)> = BTreeMap::new();
+    let (mut bios, mut entered, mut files) = (0, 0, 0);
+    for item in &items {
+        match item {
+            Item::Request(r) => {
+                let (member, origin, op) = (r.member, r.origin, r.op);
+                let sum = cells.entry(CellKey { member, origin, op }).or_default();
+                sum.0 += 1;
+                sum.1 += u64::from(r.bytes);
+                sum.2 += u64::from(r.queue_us.is_some());
+                sum.3 += u64::from(r.device_us.is_some());
+            }
+            Item::Part(p) => {
+                let (member, origin, op) = (p.member, p.origin, p.op);
+                cells.entry(CellKey { member, origin, op }).or_default().1 += u64::from(p.bytes);
+            }
+            Item::Submission(s) => {
+                bios += 1;
+                entered += u64::from(s.length);
+                if s.origin == Origin::FileData {
+                    files += u64::from(s.length);
+                }
+            }
+            _ => {}
+        }
+    }
+    let (_, end) = whole(&items);
+    assert_eq!(end.counters.cells.len(), cells.len());
+    for (key, cell) in &end.counters.cells {
+        let sums = (
+            cell.requests,
+            cell.bytes,
+            cell.queue.count(),
+            cell.device.count(),
+        );
+        assert_eq!(sums, cells[key], "{key:?}");
+    }
+    let tasks = end.counters.tasks.values();
+    let sums = tasks.fold((0, 0), |(n, b), t| (n + t.bios, b + t.bytes));
+    assert_eq!(sums, (bios, entered));
+    assert_eq!(
+        end.counters.files.values().map(|f| f.bytes).sum::<u64>(),
+        files
+    );
+}
+
+#[test]
+fn the_kernels_statistics_are_those_between_the_states() {
+    let snapshot = snapshot(&fixture::items(3000, 5));
+    for member in snapshot.arrays.iter().flat_map(|a| &a.members) {
+        let disk = member.disk.unwrap();
+        assert_eq!(disk.requests, 500);
+        assert!(
+            (disk.utilisation - 0.5).abs() < 0.01,
+            "{}",
+            disk.utilisation
+        );
+        assert_eq!(disk.in_flight, 1);
+    }
+}
+
+/// A state in which loop2 has gone and sda comes first; what is cumulative has begun anew.
+fn restarted(time_us: i64) -> State {
+    let mut state = fixture::state(time_us);
+    state.restart = true;
+    state.arrays.reverse();
+    state.arrays[1].members.remove(1);
+    state
+}
+
+#[test]
+fn what_is_cumulative_goes_on_over_a_restart_and_names_keep_their_figures() {
+    let cost = |n| CostCounters {
+        parity: n,
+        rmw_read: 2 * n,
+    };
+    let with = |mut state: State, n: u64| {
+        let number = u32::from(state.arrays[0].info.name != "md127");
+        state.costs = vec![(number, Origin::FileData, cost(n))];
+        state.lost.pieces = n;
+        state.overhead.bpf_ns = 10 * n;
+        Item::State(Box::new(state))
+    };
+    let request = |member| {
+        let items = fixture::items(50, 1);
+        let found = items.iter().find_map(|i| match i {
+            Item::Request(r) => Some(*r),
+            _ => None,
+        });
+        let mut request = found.unwrap();
+        (request.member, request.origin, request.op) = (member, Origin::Raw, Op::Read);
+        Item::Request(request)
+    };
+    let items = [
+        with(fixture::state(START), 100),
+        request(1), // loop2
+        request(4), // sda
+        with(fixture::state(START + 1_000_000), 150),
+        with(restarted(START + 2_000_000), 7),
+        request(0), // sda
+        request(2), // loop3
+        with(restarted(START + 3_000_000).clone(), 3),
+    ];
+    let mut items = items.to_vec();
+    if let Some(Item::State(last)) = items.last_mut() {
+        last.restart = false;
+        last.costs[0].2 = cost(9);
+        last.lost.pieces = 9;
+        last.overhead.bpf_ns = 90;
+    }
+    let snapshot = snapshot(&items);
+    assert_eq!(snapshot.lost.pieces, 50 + 7 + 2);
+    assert_eq!(snapshot.overhead.bpf_ns, 590);
+    let names: Vec<_> = snapshot
+        .arrays
+        .iter()
+        .map(|a| a.info.name.as_str())
+        .collect();
+    assert_eq!(names, ["sda", "md127"]);
+    let members: Vec<_> = snapshot.arrays.iter().flat_map(|a| &a.members).collect();
+    let figures: Vec<_> = members
+        .iter()
+        .map(|m| (m.name.as_str(), m.sum(|_| true).0))
+        .collect();
+    assert_eq!(
+        figures,
+        [
+            ("sda", 2),
+            ("loop1", 0),
+            ("loop3", 1),
+            ("loop4", 0),
+            ("loop2", 1)
+        ]
+    );
+    assert_eq!(members[4].trouble.as_deref(), Some("removed"));
+    assert_eq!(snapshot.arrays[1].costs[&Origin::FileData], cost(59));
+}
+
+#[test]
+fn of_very_many_files_the_largest_are_kept_and_all_bytes_are_counted() {
+    let mut items = fixture::items(20, 1);
+    let found = items.iter().find_map(|i| match i {
+        Item::Submission(s) if s.origin == Origin::FileData => Some(*s),
+        _ => None,
+    });
+    let mut submission = found.unwrap();
+    items.truncate(1);
+    let many = 200_000u64;
+    for inode in 0..many {
+        submission.file = Some(fixture::file(inode));
+        submission.length = 4096 * (1 + (inode % 7) as u32);
+        items.push(Item::Submission(submission));
+    }
+    let (_, end) = whole(&items);
+    let files = &end.counters.files;
+    assert!(files.len() <= 2 * super::MANY + 1, "{}", files.len());
+    let all: u64 = (0..many).map(|i| 4096 * (1 + i % 7)).sum();
+    assert_eq!(files.values().map(|f| f.bytes).sum::<u64>(), all);
+}

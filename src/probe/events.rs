@@ -1,0 +1,315 @@
+//! Drains the events of a recording.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use anyhow::{Context as _, Result, bail};
+use libbpf_rs::{RingBuffer, RingBufferBuilder};
+
+use super::load::Probe;
+use super::skel::RaidtraceSkel;
+use super::wire::{Wire, rt_event_request, rt_event_submission};
+use crate::model::files::FileId;
+use crate::origin::{Op, Origin};
+
+/// As `enum rt_event_kinds` of `bpf/raidtrace.h`.
+const REQUEST: u8 = 1;
+const PART: u8 = 2;
+const SUBMISSION: u8 = 3;
+/// `RT_RUNS`, `RT_RUN_SHIFT`, `RT_RUNS_TOLD`.
+const RUNS: u16 = 64;
+const RUN_SHIFT: u32 = 24;
+const RUNS_TOLD: u16 = u16::MAX;
+/// Taken at once: bounds what is in memory between the kernel's buffer and the recording.
+const MANY: usize = 8192;
+
+/// One event, times in ns of the kernel's monotonic clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A request of a member has completed, or a part of one.
+    Completed(Completed),
+    /// Bytes of the last `Completed`, in their order.
+    Run(Run),
+    /// A bio was submitted to an array.
+    Submitted(Submitted),
+}
+
+/// A request, or a part of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// Not a request: only its bytes, of one that is not complete or has very many runs.
+    pub part: bool,
+    /// Number of the member.
+    pub member: u32,
+    /// What it did.
+    pub op: Op,
+    /// Of its first bio.
+    pub origin: Origin,
+    /// REQ_SYNC (bit 0) to REQ_BACKGROUND (bit 9), in the kernel's order.
+    pub flags: u16,
+    /// It failed.
+    pub error: bool,
+    /// Of the member's disk; 0 where `length` is.
+    pub sector: u64,
+    /// Bytes.
+    pub length: u32,
+    /// How many `Run`s follow. `None`: its bytes came before, as parts; 0: it is one run, of `origin`.
+    pub runs: Option<u16>,
+    /// When it completed ...
+    pub now_ns: u64,
+    /// ... was issued (0: not known) ...
+    pub issue_ns: u64,
+    /// ... and allocated (0, or after it was issued: not known).
+    pub start_ns: u64,
+}
+
+/// Some of a request's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// What they are.
+    pub origin: Origin,
+    /// How many.
+    pub bytes: u32,
+}
+
+/// A bio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// Number of the array.
+    pub array: u32,
+    /// What it does.
+    pub op: Op,
+    /// What it is.
+    pub origin: Origin,
+    /// As [`Completed::flags`].
+    pub flags: u16,
+    /// Of the array.
+    pub sector: u64,
+    /// Bytes.
+    pub length: u32,
+    /// Thread id in the initial pid namespace.
+    pub pid: u32,
+    /// Whose data; `None`: nobody's, or not told.
+    pub file: Option<FileId>,
+    /// When, or when its origin was told.
+    pub now_ns: u64,
+}
+
+/// The kernel's buffer and what has been taken out of it.
+pub(super) struct Events {
+    ring: RingBuffer<'static>,
+    taken: Rc<RefCell<Taken>>,
+}
+
+#[derive(Default)]
+struct Taken {
+    events: Vec<Event>,
+    /// Not understood.
+    bad: u64,
+}
+
+/// Bytes of the ring buffer for `wanted`: a power of two of pages.
+pub(super) fn size(wanted: Option<u32>) -> usize {
+    let page = rustix::param::page_size();
+    (wanted.unwrap_or(0) as usize)
+        .clamp(page, 1 << 30)
+        .next_power_of_two()
+}
+
+impl Events {
+    pub(super) fn new(skel: &RaidtraceSkel<'_>) -> Result<Self> {
+        let taken = Rc::new(RefCell::new(Taken::default()));
+        let into = Rc::clone(&taken);
+        let mut builder = RingBufferBuilder::new();
+        builder.add(&skel.maps.rt_events, move |bytes| {
+            into.borrow_mut().take(bytes);
+            0
+        })?;
+        let ring = builder.build().context("mapping the ring buffer")?;
+        Ok(Self { ring, taken })
+    }
+}
+
+impl Probe {
+    /// Moves events of a recording into `events`, the oldest first; whether there may be more.
+    pub fn drain(&mut self, events: &mut Vec<Event>) -> Result<bool> {
+        let Some(from) = &self.events else {
+            return Ok(false);
+        };
+        let taken = from.ring.consume_raw_n(MANY);
+        if taken < 0 {
+            let why = std::io::Error::from_raw_os_error(-taken);
+            bail!("reading the ring buffer: {why}");
+        }
+        let mut new = from.taken.borrow_mut();
+        events.append(&mut new.events);
+        let bad = std::mem::take(&mut new.bad);
+        if bad > 0 {
+            bail!(
+                "{bad} events of the kernel side are not as they should be: this is a bug of raidtrace"
+            );
+        }
+        Ok(taken as usize >= MANY)
+    }
+}
+
+impl Taken {
+    fn take(&mut self, bytes: &[u8]) {
+        if self.understand(bytes).is_none() {
+            self.bad += 1;
+        }
+    }
+
+    fn understand(&mut self, bytes: &[u8]) -> Option<()> {
+        match *bytes.first()? {
+            kind @ (REQUEST | PART) => {
+                let wire = rt_event_request::read(bytes)?;
+                let told = wire.runs == RUNS_TOLD;
+                let runs = if told { 0 } else { wire.runs };
+                if runs > RUNS {
+                    return None;
+                }
+                let rest = bytes.get(size_of::<rt_event_request>()..)?;
+                let rest = rest.get(..usize::from(runs) * size_of::<u32>())?;
+                self.events.push(Event::Completed(Completed {
+                    part: kind == PART,
+                    member: wire.member,
+                    op: Op::from_u8(wire.op)?,
+                    origin: Origin::from_u8(wire.origin)?,
+                    flags: wire.flags,
+                    error: wire.error != 0,
+                    sector: wire.sector,
+                    length: wire.length,
+                    runs: (!told).then_some(runs),
+                    now_ns: wire.now_ns,
+                    issue_ns: wire.issue_ns,
+                    start_ns: wire.start_ns,
+                }));
+                for run in rest.chunks_exact(size_of::<u32>()) {
+                    let run = u32::read(run)?;
+                    self.events.push(Event::Run(Run {
+                        origin: Origin::from_u8((run >> RUN_SHIFT) as u8)?,
+                        bytes: (run << (32 - RUN_SHIFT)) >> (32 - RUN_SHIFT) << 9,
+                    }));
+                }
+            }
+            SUBMISSION => {
+                let wire = rt_event_submission::read(bytes)?;
+                let file = FileId {
+                    dev: wire.file.dev,
+                    inode: wire.file.inode,
+                    generation: wire.file.generation,
+                };
+                self.events.push(Event::Submitted(Submitted {
+                    array: u32::from(wire.array),
+                    op: Op::from_u8(wire.op)?,
+                    origin: Origin::from_u8(wire.origin)?,
+                    flags: wire.flags,
+                    sector: wire.sector,
+                    length: wire.length,
+                    pid: wire.pid,
+                    file: (file.inode > 0).then_some(file),
+                    now_ns: wire.now_ns,
+                }));
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Event, PART, REQUEST, RUN_SHIFT, RUNS_TOLD, Run, SUBMISSION, Taken, size};
+    use crate::origin::{Op, Origin};
+    use crate::probe::wire::{Wire as _, rt_event_request, rt_event_submission, rt_file_id};
+
+    fn request() -> rt_event_request {
+        rt_event_request {
+            kind: REQUEST,
+            op: Op::Write as u8,
+            origin: Origin::Journal as u8,
+            length: 4096,
+            member: 3,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_request_and_its_runs() {
+        let mut taken = Taken::default();
+        let mut wire = request();
+        wire.runs = 2;
+        let mut bytes = wire.bytes().to_vec();
+        bytes.extend((1 | (Origin::Journal as u32) << RUN_SHIFT).bytes());
+        // Too short for its second run.
+        taken.take(&bytes);
+        assert_eq!((taken.bad, taken.events.len()), (1, 0));
+        bytes.extend((0xff_ffff | (Origin::FileData as u32) << RUN_SHIFT).bytes());
+        taken.take(&bytes);
+        let [Event::Completed(first), Event::Run(one), Event::Run(two)] = taken.events[..] else {
+            panic!("{:?}", taken.events);
+        };
+        assert_eq!((first.member, first.runs, first.part), (3, Some(2), false));
+        let run = |origin, bytes| Run { origin, bytes };
+        assert_eq!(one, run(Origin::Journal, 512));
+        assert_eq!(two, run(Origin::FileData, u32::MAX - 511));
+        taken.events.clear();
+        wire.runs = RUNS_TOLD;
+        taken.take(wire.bytes());
+        assert!(matches!(taken.events[..], [Event::Completed(c)] if c.runs.is_none()));
+    }
+
+    #[test]
+    fn a_submission_may_have_a_file() {
+        let mut taken = Taken::default();
+        let mut wire = rt_event_submission {
+            kind: SUBMISSION,
+            pid: 7,
+            ..Default::default()
+        };
+        taken.take(wire.bytes());
+        wire.file = rt_file_id {
+            inode: 12,
+            dev: 1,
+            generation: 2,
+        };
+        taken.take(wire.bytes());
+        let files: Vec<_> = taken
+            .events
+            .iter()
+            .map(|e| matches!(e, Event::Submitted(s) if s.file.is_some()))
+            .collect();
+        assert_eq!((files, taken.bad), (vec![false, true], 0));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_counted() {
+        let mut taken = Taken::default();
+        let with = |f: fn(&mut rt_event_request)| {
+            let mut wire = request();
+            f(&mut wire);
+            wire.bytes().to_vec()
+        };
+        for bytes in [
+            Vec::new(),
+            vec![REQUEST; 8],
+            vec![9; 64],
+            with(|w| w.op = 200),
+            with(|w| w.origin = 31),
+            with(|w| (w.kind, w.runs) = (PART, 65)),
+        ] {
+            let before = taken.bad;
+            taken.take(&bytes);
+            assert_eq!(taken.bad, before + 1, "{bytes:?}");
+        }
+        assert_eq!(taken.events, []);
+    }
+
+    #[test]
+    fn buffers_are_powers_of_two_of_pages() {
+        assert_eq!(size(None), rustix::param::page_size());
+        assert_eq!(size(Some(5 << 20)), 8 << 20);
+        assert_eq!(size(Some(u32::MAX)), 1 << 30);
+    }
+}

@@ -1,0 +1,388 @@
+//! From the kernel's buffer to the file: drained some fifty times a second, and once a second what everything is like.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::io;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+
+use super::header::{cuts, header};
+use super::items::{Clock, Translator, monotonic_ns};
+use super::output::{Files, Sink};
+use crate::host::Sys;
+use crate::live::{How, Live, Reading};
+use crate::model::files::FileId;
+use crate::model::fold::{Fold, Sample};
+use crate::model::snapshot::{Lost, Snapshot};
+use crate::model::{standout, window};
+use crate::probe::events::Event;
+use crate::trace::item::{Item, State};
+use crate::trace::writer::{Options, Writer, Written};
+
+/// Between two states.
+const SECOND: Duration = Duration::from_secs(1);
+/// Events are drained for so long at most before something else is looked at.
+const DRAIN: Duration = Duration::from_millis(200);
+/// Files that are remembered as told.
+const FILES: usize = 1 << 15;
+/// Half a second of the fastest disks may wait for the file, in batches that are small enough for memory.
+const OPTIONS: Options = Options {
+    level: 1,
+    rows: 1 << 14,
+    waiting: 10,
+};
+/// Tasks and files of an array that the sentence at the end knows of.
+const LISTED: usize = 1024;
+
+/// What there is to say at the end.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// How long it was.
+    pub span: Duration,
+    /// Of the members.
+    pub requests: u64,
+    /// To the arrays.
+    pub submissions: u64,
+    /// What reached the file.
+    pub written: Written,
+    /// What did not.
+    pub lost: Lost,
+    /// What stands out, one line an array.
+    pub sentences: Vec<String>,
+}
+
+/// A recording that is being made.
+pub struct Recorder {
+    live: Live,
+    clock: Clock,
+    translator: Translator,
+    events: Vec<Event>,
+    writer: Writer,
+    fold: Fold,
+    whole: Option<Snapshot>,
+    /// Files that the writer has been told of.
+    told: HashSet<FileId>,
+    last_pid: u32,
+    /// Cumulative, of the programs that run now.
+    lost: Lost,
+    begun: Instant,
+    state: Instant,
+    summary: Summary,
+    notes: HashSet<String>,
+}
+
+impl Recorder {
+    /// Surveys, loads, attaches, and begins the file. After it returns, nothing is missed.
+    pub fn start(
+        sys: Sys,
+        targets: &[String],
+        command: &[OsString],
+        buffer: u32,
+        files: &mut Files,
+    ) -> Result<Self> {
+        let how = How {
+            account: true,
+            buffer: Some(buffer),
+        };
+        let mut live = Live::start(sys, targets, how)?;
+        let clock = Clock::now();
+        let since = monotonic_ns();
+        let mut header = header(live.survey(), targets, command, buffer);
+        header.notes = live.notes();
+        header.notes.extend(cuts(&header));
+        header.notes.extend(itself(&live, files));
+        let mut fold = Fold::new(Sample::default());
+        let base = live.read()?;
+        let first = live.sample(base, fold.tasks())?;
+        let state = state(&first, false);
+        let lost = first.counters.lost;
+        fold = Fold::new(first);
+        let writer = files.begin(|output: Sink| {
+            let mut writer = Writer::create(output, &header, OPTIONS)?;
+            writer.push(&Item::State(Box::new(state)))?;
+            writer.flush()?;
+            Ok(writer)
+        })?;
+        Ok(Self {
+            translator: Translator::new(live.survey(), clock, since),
+            live,
+            clock,
+            events: Vec::new(),
+            writer,
+            fold,
+            whole: None,
+            told: HashSet::new(),
+            last_pid: 0,
+            lost,
+            begun: Instant::now(),
+            state: Instant::now(),
+            summary: Summary::default(),
+            notes: header.notes.iter().cloned().collect(),
+        })
+    }
+
+    /// What is recorded, for a message.
+    pub fn subjects(&self) -> String {
+        let arrays = &self.live.survey().topology.arrays;
+        let one = |a: &crate::host::Array| match a.members.len() {
+            1 if !a.is_md() => a.name.clone(),
+            1 => format!("{} (1 member)", a.name),
+            n => format!("{} ({n} members)", a.name),
+        };
+        arrays.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    /// What this kernel and host cannot give, and what has changed while tracing.
+    pub fn notes(&self) -> Vec<String> {
+        self.live.notes()
+    }
+
+    /// As the header has them.
+    pub fn first_notes(&self) -> impl Iterator<Item = &String> {
+        self.notes.iter()
+    }
+
+    /// Since everything was attached.
+    pub fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// On the disk until now.
+    pub fn bytes(&self) -> u64 {
+        self.writer.written().bytes
+    }
+
+    /// To be called as often as possible; whether a second has gone by. Errors are of the file.
+    pub fn step(&mut self, files: &mut Files) -> Result<bool> {
+        self.drain(DRAIN)?;
+        let second = self.state.elapsed() >= SECOND;
+        if second {
+            self.state = Instant::now();
+            self.second(files)?;
+        }
+        Ok(second)
+    }
+
+    fn drain(&mut self, at_most: Duration) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            let more = self.live.probe().drain(&mut self.events)?;
+            self.take_events()?;
+            if !more || begun.elapsed() >= at_most {
+                return Ok(());
+            }
+        }
+    }
+
+    fn take_events(&mut self) -> io::Result<()> {
+        let mut events = std::mem::take(&mut self.events);
+        let mut failed = Ok(());
+        let (requests, submissions) = (&mut self.summary.requests, &mut self.summary.submissions);
+        let (live, writer) = (&mut self.live, &mut self.writer);
+        let (told, last_pid) = (&mut self.told, &mut self.last_pid);
+        let unknown = self.translator.translate(&events, |item| {
+            match &item {
+                Item::Request(_) => *requests += 1,
+                Item::Submission(s) => {
+                    *submissions += 1;
+                    if s.pid != *last_pid && !writer.knows(s.pid) {
+                        writer.person(s.pid, &live.who(s.pid));
+                    }
+                    *last_pid = s.pid;
+                    if let Some(id) = s.file
+                        && !told.contains(&id)
+                    {
+                        if told.len() >= FILES {
+                            told.clear();
+                        }
+                        told.insert(id);
+                        writer.place(id, &live.place(&id));
+                    }
+                }
+                _ => {}
+            }
+            if failed.is_ok() {
+                failed = writer.push(&item);
+            }
+        });
+        events.clear();
+        self.events = events;
+        failed?;
+        if unknown > 0 {
+            let text = format!("{unknown} requests were of members that are not known");
+            self.note(text)?;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, text: String) -> io::Result<()> {
+        let time_us = self.clock.unix_us_now();
+        self.writer.push(&Item::Note { time_us, text })
+    }
+
+    fn second(&mut self, files: &mut Files) -> Result<()> {
+        // The programs for what has changed are loaded while the old ones count.
+        let next = match self.live.follow_changes() {
+            Some(mut next) => {
+                // The new ones' events begin where the old ones' end.
+                self.live.probe().detach();
+                let since = monotonic_ns();
+                let base = self.live.read_next(&mut next)?;
+                self.drain(Duration::MAX)?;
+                Some((since, base, next))
+            }
+            None => None,
+        };
+        let reading = self.live.read()?;
+        let mut state = self.sample(reading, false)?;
+        if let Some((since, base, next)) = next {
+            self.live.replace(next);
+            self.translator = Translator::new(self.live.survey(), self.clock, since);
+            self.lost = Lost::default();
+            state = self.sample(base, true)?;
+            state.restart = false;
+            self.told.clear();
+        }
+        self.writer.flush()?;
+        if let Some(output) = files.turn()? {
+            self.writer.turn(output)?;
+            self.writer.push(&Item::State(Box::new(state)))?;
+        }
+        Ok(())
+    }
+
+    /// A state, and what has become known and was lost since the last one.
+    fn sample(&mut self, reading: Reading, restart: bool) -> Result<State> {
+        let before =
+            restart.then(|| std::mem::replace(&mut self.fold, Fold::new(Sample::default())));
+        let mut sample = self.live.sample(reading, self.fold.tasks())?;
+        if let Some(before) = before {
+            before.resume_disks(&mut sample);
+        }
+        for (pid, person) in &sample.tasks {
+            self.writer.person(*pid, person);
+        }
+        for (id, place) in &sample.files {
+            if self.told.len() < FILES {
+                self.told.insert(*id);
+            }
+            self.writer.place(*id, place);
+        }
+        let time_us = sample.time.as_microsecond();
+        for note in &sample.notes {
+            if self.notes.insert(note.clone()) {
+                let text = note.clone();
+                self.writer.push(&Item::Note { time_us, text })?;
+            }
+        }
+        let now = sample.counters.lost;
+        if !restart {
+            for ((count, reason), (was, _)) in now.reasons().into_iter().zip(self.lost.reasons()) {
+                let count = count.saturating_sub(was);
+                if count > 0 {
+                    let reason = reason.to_owned();
+                    self.writer.push(&Item::Lost {
+                        time_us,
+                        reason,
+                        count,
+                    })?;
+                }
+            }
+            add(&mut self.summary.lost, &self.lost, &now);
+        }
+        self.lost = now;
+        let state = state(&sample, restart);
+        self.writer.push(&Item::State(Box::new(state.clone())))?;
+        if restart {
+            self.fold = Fold::new(sample);
+            return Ok(state);
+        }
+        let snapshot = self.fold.step(sample);
+        let whole = match &mut self.whole {
+            Some(whole) => {
+                window::merge(whole, &snapshot);
+                whole
+            }
+            None => self.whole.insert(snapshot),
+        };
+        for array in &mut whole.arrays {
+            array.tasks.truncate(LISTED);
+            array.files.busiest.truncate(LISTED);
+        }
+        self.live
+            .forget_idle(&mut self.fold, Fold::tasks, Fold::take_idle);
+        Ok(state)
+    }
+
+    /// Detaches, drains, and ends the file.
+    pub fn finish(mut self, files: &mut Files) -> (Summary, Result<()>) {
+        self.summary.span = self.begun.elapsed();
+        self.live.probe().detach();
+        self.live.take_time();
+        let last = self
+            .drain(Duration::MAX)
+            .and_then(|()| self.live.read())
+            .and_then(|reading| self.sample(reading, false).map(drop));
+        self.summary.sentences = self
+            .whole
+            .iter()
+            .flat_map(|w| w.arrays.iter().map(|a| (w.interval, a)))
+            .map(|(over, a)| format!("{}: {}", a.info.name, standout::find(a, over).sentence))
+            .collect();
+        self.summary.written = self.writer.written();
+        let ended = last.and_then(|()| {
+            self.summary.written = self.writer.finish().context("ending the file")?;
+            Ok(())
+        });
+        let ended = ended.and_then(|()| {
+            if let Some(bytes) = files.finish()? {
+                self.summary.written.bytes = bytes;
+            }
+            Ok(())
+        });
+        (self.summary, ended)
+    }
+}
+
+fn state(sample: &Sample, restart: bool) -> State {
+    let counters = &sample.counters;
+    State {
+        time_us: sample.time.as_microsecond(),
+        restart,
+        arrays: sample.arrays.clone(),
+        costs: counters
+            .costs
+            .iter()
+            .map(|(&(array, origin), &cost)| (array, origin, cost))
+            .collect(),
+        lost: counters.lost,
+        overhead: counters.overhead,
+        notes: sample.notes.clone(),
+    }
+}
+
+fn add(to: &mut Lost, was: &Lost, now: &Lost) {
+    to.rows += now.rows.saturating_sub(was.rows);
+    to.issue += now.issue.saturating_sub(was.issue);
+    to.pieces += now.pieces.saturating_sub(was.pieces);
+    to.tasks += now.tasks.saturating_sub(was.tasks);
+    to.files += now.files.saturating_sub(was.files);
+    to.missed += now.missed.saturating_sub(was.missed);
+    to.ring += now.ring.saturating_sub(was.ring);
+}
+
+/// A recording that lies on what it records has its own writes in it.
+fn itself(live: &Live, files: &Files) -> Option<String> {
+    let device = files.device()?;
+    let arrays = &live.survey().topology.arrays;
+    let on = arrays.iter().find(|a| {
+        let filesystems = a.filesystems.iter().map(|fs| fs.dev);
+        filesystems.chain([a.dev]).any(|d| d.kernel() == device)
+    })?;
+    Some(format!(
+        "{} is on {}, which is recorded: its own writes are in it (the thread `writer` of raidtrace)",
+        files.name(),
+        on.name
+    ))
+}

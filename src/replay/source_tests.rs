@@ -1,0 +1,157 @@
+use std::collections::BTreeMap;
+use std::io::Cursor;
+use std::path::Path;
+use std::time::Duration;
+
+use super::Source;
+use crate::model::snapshot::Snapshot;
+use crate::trace::fixture;
+use crate::trace::item::Item;
+use crate::trace::reader::{Reader, Wanted};
+
+fn source(items: &[Item], interval: Duration) -> Source {
+    let bytes = Cursor::new(fixture::file_of(items, 500));
+    let reader = Reader::new(Box::new(bytes), Path::new("x"), Wanted::Figures).unwrap();
+    Source::new(reader, interval)
+}
+
+type Figures = BTreeMap<(String, String), (u64, u64, u64)>;
+
+fn add(figures: &mut Figures, snapshot: &Snapshot) {
+    for array in &snapshot.arrays {
+        for member in &array.members {
+            for cell in &member.io {
+                let key = (member.name.clone(), format!("{} {}", cell.origin, cell.op));
+                let sum = figures.entry(key).or_default();
+                sum.0 += cell.requests;
+                sum.1 += cell.bytes;
+                sum.2 += cell.device.count();
+            }
+        }
+        for task in &array.tasks {
+            for io in &task.io {
+                let key = (
+                    format!("{:?}", task.comm),
+                    format!("{} {}", io.origin, io.op),
+                );
+                let sum = figures.entry(key).or_default();
+                sum.0 += io.bios;
+                sum.1 += io.bytes;
+            }
+        }
+        for file in &array.files.busiest {
+            let sum = figures
+                .entry((file.id.inode.to_string(), String::new()))
+                .or_default();
+            sum.1 += file.bytes();
+        }
+    }
+}
+
+#[test]
+fn intervals_are_parts_of_the_whole() {
+    let mut items = fixture::items(6000, 8);
+    // Late ones.
+    for at in (10..items.len() - 200).step_by(97) {
+        if !matches!(items[at], Item::State(_)) {
+            let late = items.remove(at);
+            items.insert(at + 90, late);
+        }
+    }
+    let mut whole = Figures::new();
+    let mut all = source(&items, Duration::from_secs(3600));
+    add(&mut whole, &all.next().unwrap());
+    assert!(all.next().is_none());
+    assert!(whole.len() > 50);
+    for interval in [100, 300, 1000, 2500] {
+        let mut source = source(&items, Duration::from_millis(interval));
+        let (mut sum, mut end) = (Figures::new(), None);
+        for snapshot in source.by_ref() {
+            let length = snapshot.interval.as_micros() as i64;
+            let time = snapshot.time.as_microsecond();
+            assert!(end.is_none_or(|end| end == time - length), "they touch");
+            end = Some(time);
+            add(&mut sum, &snapshot);
+        }
+        assert_eq!(sum, whole, "{interval} ms");
+    }
+}
+
+#[test]
+fn a_second_is_the_second_between_two_states() {
+    let mut source = source(&fixture::items(6000, 8), Duration::from_secs(1));
+    let mut n = 0;
+    for snapshot in source.by_ref() {
+        n += 1;
+        assert_eq!(snapshot.interval, Duration::from_secs(1));
+        let disk = snapshot.arrays[0].members[0].disk.unwrap();
+        assert_eq!(disk.requests, 100);
+        assert!((disk.utilisation - 0.5).abs() < 0.01);
+        assert_eq!(
+            snapshot.arrays[0].files.busiest[0].place.device_name,
+            "md127"
+        );
+        let comm = &snapshot.arrays[0].tasks[0].comm;
+        assert!(comm.starts_with(b"worker10"), "{comm:?}");
+    }
+    assert_eq!(n, 8);
+    assert_eq!(source.begins_us(), Some(fixture::START));
+}
+
+fn line(snapshot: &Snapshot) -> String {
+    let mut out = Vec::new();
+    let mut snapshot = snapshot.clone();
+    if snapshot.interval < Duration::from_secs(1) {
+        // The window joins short intervals, two and two from where it began.
+        snapshot.arrays.iter_mut().for_each(|a| a.standout = None);
+    }
+    crate::top::json::write(&mut out, &snapshot).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn going_back_shows_the_same() {
+    let items = fixture::items(20_000, 40);
+    for interval in [500, 1000, 3000] {
+        let mut source = source(&items, Duration::from_millis(interval));
+        let mut all = Vec::new();
+        for snapshot in source.by_ref() {
+            all.push((snapshot.time.as_microsecond(), line(&snapshot)));
+        }
+        for (n, (time, text)) in all.iter().enumerate().rev().step_by(7) {
+            source.rewind(time - 1).unwrap();
+            assert_eq!(
+                &line(&source.next().unwrap()),
+                text,
+                "{interval} ms, number {n}"
+            );
+            if let Some((_, next)) = all.get(n + 1) {
+                assert_eq!(&line(&source.next().unwrap()), next);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_lost_and_said_is_in_its_interval() {
+    let mut items = fixture::items(2000, 4);
+    let time_us = fixture::START + 1_500_000;
+    let at = items.iter().position(|i| i.time_us() >= time_us).unwrap();
+    let reason = crate::trace::writer::TOO_SLOW.to_owned();
+    items.insert(
+        at,
+        Item::Lost {
+            time_us,
+            reason,
+            count: 42,
+        },
+    );
+    let text = "loop2 was replaced".to_owned();
+    items.insert(at, Item::Note { time_us, text });
+    let mut source = source(&items, Duration::from_secs(1));
+    let all: Vec<Snapshot> = std::iter::from_fn(|| source.next()).collect();
+    let lost: Vec<u64> = all.iter().map(|s| s.lost.events()).collect();
+    assert_eq!(lost, [0, 42, 0, 0]);
+    assert_eq!(all[1].notes.len(), 2, "{:?}", all[1].notes);
+    assert!(all[0].notes.is_empty() && all[2].notes.is_empty());
+}

@@ -1,0 +1,77 @@
+//! Why a file cannot be read as a recording, and how one ended.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why a file cannot be read as a recording at all.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The system says so.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// Of what.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// Nothing in it.
+    #[error("{}: is empty: recording ended before it began", .0.display())]
+    Empty(PathBuf),
+    /// Something else.
+    #[error("{path}: is no recording of raidtrace: {1}", path = .0.display())]
+    NotOurs(PathBuf, String),
+    /// Of a later version.
+    #[error("{path}: is a recording of schema {1}, newer than this raidtrace: use a newer one", path = .0.display())]
+    Newer(PathBuf, String),
+}
+
+/// How a recording ended. All that was whole has been given out before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// Its end has not been reached yet.
+    #[default]
+    Open,
+    /// By its recorder.
+    Whole,
+    /// Its recorder was killed, or the file was not copied to its end, or it is still being written.
+    CutShort {
+        /// Of the last item that is whole, µs since 1970.
+        after_us: i64,
+    },
+    /// From here on it cannot be read.
+    Corrupt {
+        /// As in `CutShort`.
+        after_us: i64,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl Ending {
+    /// Whether something is missing at the end.
+    pub fn is_cut(&self) -> bool {
+        matches!(self, Self::CutShort { .. } | Self::Corrupt { .. })
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = |us: &i64| match jiff::Timestamp::from_microsecond(*us) {
+            Ok(time) if *us != 0 => time.strftime("%Y-%m-%d %H:%M:%S.%3fZ").to_string(),
+            _ => "its beginning".to_owned(),
+        };
+        match self {
+            Self::Open | Self::Whole => f.write_str("the recording is whole"),
+            Self::CutShort { after_us } => write!(
+                f,
+                "the recording has no end: what came after {} is missing",
+                time(after_us)
+            ),
+            Self::Corrupt { after_us, why } => write!(
+                f,
+                "the recording is damaged ({why}): what came after {} cannot be read",
+                time(after_us)
+            ),
+        }
+    }
+}

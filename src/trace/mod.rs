@@ -1,0 +1,20 @@
+//! The recording: an Arrow IPC stream.
+//!
+//! * [`item`]: what it is made of; [`header`]: what it is of; [`schema`]: its columns.
+//! * [`writer`]: gathers `rows`; a thread of its own `encode`s and writes them.
+//! * [`reader`]: `frame`s -> `columns` -> a `batch` -> items, by `names`. It trusts nothing of what it reads.
+
+mod batch;
+mod columns;
+mod encode;
+pub mod error;
+#[cfg(test)]
+pub(crate) mod fixture;
+mod frame;
+pub mod header;
+pub mod item;
+mod names;
+pub mod reader;
+mod rows;
+pub mod schema;
+pub mod writer;

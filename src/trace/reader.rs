@@ -1,0 +1,433 @@
+//! Reads a recording, of any size, in bounded memory, whoever wrote it.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_ipc::{MessageHeader, root_as_message};
+use zstd::bulk::Decompressor;
+
+pub(crate) use super::batch::Batch;
+pub use super::batch::Wanted;
+use super::batch::{Layout, decode_words};
+#[cfg(feature = "export")]
+pub(crate) use super::columns::Column;
+pub(crate) use super::columns::Texts;
+use super::columns::Wrong;
+use super::error::{Ending, TraceError};
+use super::frame::{Frames, Input, Next};
+use super::header::{HEADER_KEY, Header, VERSION, VERSION_KEY};
+use super::item::Item;
+use super::names::Names;
+use super::schema::COLUMNS;
+use crate::model::files::{FileId, FilePlace};
+use crate::model::fold::Person;
+
+/// A recording being read.
+pub struct Reader {
+    /// What is left of a rotated recording, last first.
+    segments: Vec<PathBuf>,
+    /// The files in order, for going back.
+    files: Vec<PathBuf>,
+    segment: usize,
+    frames: Frames,
+    layout: Layout,
+    header: Header,
+    zstd: Decompressor<'static>,
+    wanted: Wanted,
+    batch: Batch,
+    /// The next row of it.
+    row: usize,
+    /// By column.
+    words: Vec<Texts>,
+    /// By column: where its dictionary is in the file; 0: it has none yet.
+    words_at: [u64; COLUMNS.len()],
+    batch_at: u64,
+    /// Before the batch.
+    batch_mark: Option<Mark>,
+    pub(super) names: Names,
+    ending: Ending,
+    /// Of a segment before the last.
+    before: Ending,
+    last_us: i64,
+    lacks_end: bool,
+}
+
+/// A place to come back to: where a batch begins.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    segment: usize,
+    at: u64,
+    words_at: [u64; COLUMNS.len()],
+    names: super::names::Mark,
+}
+
+impl Reader {
+    /// Of the file at `path`. Where there is none, of the parts that a rotating recorder left of it:
+    /// `path.0001.part`, `path.0002.part`, ...
+    pub fn open(path: &Path, wanted: Wanted) -> Result<Self, TraceError> {
+        let files = files(path);
+        let first = files.first().cloned().unwrap_or_else(|| path.to_owned());
+        let file = File::open(&first).map_err(|error| TraceError::Io {
+            path: first.clone(),
+            error,
+        })?;
+        let mut reader = Self::new(Box::new(file), &first, wanted)?;
+        reader.lacks_end = !files.last().is_some_and(|last| ends(last));
+        reader.segments = files.iter().skip(1).rev().cloned().collect();
+        reader.files = files;
+        Ok(reader)
+    }
+
+    /// Of `input`; `path` is what errors call it.
+    pub fn new(input: Box<dyn Input>, path: &Path, wanted: Wanted) -> Result<Self, TraceError> {
+        let io = |error| TraceError::Io {
+            path: path.to_owned(),
+            error,
+        };
+        let mut frames = Frames::new(input).map_err(io)?;
+        if frames.size() == 0 {
+            return Err(TraceError::Empty(path.to_owned()));
+        }
+        let (layout, header) = begin(&mut frames, path)?;
+        Ok(Self {
+            segments: Vec::new(),
+            files: Vec::new(),
+            segment: 0,
+            names: Names::new(&header),
+            batch_at: frames.position(),
+            frames,
+            layout,
+            header,
+            zstd: Decompressor::new().map_err(io)?,
+            wanted,
+            batch: Batch::default(),
+            row: 0,
+            words: (0..COLUMNS.len()).map(|_| Texts::default()).collect(),
+            words_at: [0; COLUMNS.len()],
+            batch_mark: None,
+            ending: Ending::Open,
+            before: Ending::Open,
+            last_us: 0,
+            lacks_end: false,
+        })
+    }
+
+    /// What stands at the beginning.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// How it ended; [`Ending::Open`] until [`Reader::next_item`] has given out everything.
+    pub fn ending(&self) -> &Ending {
+        if self.before.is_cut() && !self.ending.is_cut() && self.ending != Ending::Open {
+            &self.before
+        } else {
+            &self.ending
+        }
+    }
+
+    /// Whether the last file lacks the mark of its end. [`Reader::ending`] knows more, once everything was read.
+    pub fn lacks_end(&self) -> bool {
+        self.lacks_end
+    }
+
+    /// Rows that could not be placed: of members or arrays that no state told of.
+    pub fn unplaced(&self) -> u64 {
+        self.names.unplaced
+    }
+
+    /// Who submits as `pid`, as far as read.
+    pub fn person(&self, pid: u32) -> Option<Arc<Person>> {
+        self.names.people.get(&pid)
+    }
+
+    /// Where a file is, as far as read.
+    pub fn place(&self, id: &FileId) -> Option<Arc<FilePlace>> {
+        self.names.places.get(id)
+    }
+
+    /// How much of the input has been read, and how much there is, in bytes: of this file, if it is of several.
+    pub fn progress(&self) -> (u64, u64) {
+        (self.frames.position(), self.frames.size())
+    }
+
+    /// The next item; `None` at the end, for whatever reason: see [`Reader::ending`].
+    pub fn next_item(&mut self) -> Option<Item> {
+        loop {
+            while self.row < self.batch.rows {
+                let row = self.row;
+                self.row += 1;
+                if let Some(item) = self.names.item(&self.batch, &self.words, row) {
+                    self.last_us = self.last_us.max(item.time_us());
+                    return Some(item);
+                }
+            }
+            if !self.next_batch() {
+                return None;
+            }
+        }
+    }
+
+    /// The columns of the next batch; `None` at the end. Not to be mixed with [`Reader::next_item`].
+    #[cfg(feature = "export")]
+    pub(crate) fn next_columns(&mut self) -> Option<(&Batch, &[Texts])> {
+        if !self.next_batch() {
+            return None;
+        }
+        self.row = self.batch.rows;
+        for row in 0..self.batch.rows {
+            self.last_us = self.last_us.max(self.batch.time.get(row).unwrap_or(0));
+        }
+        Some((&self.batch, &self.words))
+    }
+
+    /// Where the batch begins whose items are given out now; once a batch.
+    pub fn mark(&mut self) -> Option<Mark> {
+        self.batch_mark.take()
+    }
+
+    /// Goes on from where `mark` was taken.
+    pub fn seek(&mut self, mark: &Mark) -> Result<(), TraceError> {
+        if mark.segment != self.segment || !self.files.is_empty() {
+            let path = self.files.get(mark.segment).cloned().unwrap_or_default();
+            self.open_segment(&path)?;
+            self.segment = mark.segment;
+            self.segments = self
+                .files
+                .iter()
+                .skip(mark.segment + 1)
+                .rev()
+                .cloned()
+                .collect();
+        }
+        self.ending = Ending::Open;
+        self.before = Ending::Open;
+        self.batch.rows = 0;
+        self.batch_mark = None;
+        self.names.restore(&mark.names);
+        let io = |error| TraceError::Io {
+            path: PathBuf::from("the recording"),
+            error,
+        };
+        let mut at: Vec<u64> = mark.words_at.to_vec();
+        at.sort_unstable();
+        at.dedup();
+        for at in at.into_iter().filter(|&at| at > 0) {
+            self.frames.seek(at).map_err(io)?;
+            if let Err(next) = self.message() {
+                self.end(next);
+                return Ok(());
+            }
+        }
+        self.frames.seek(mark.at).map_err(io)
+    }
+
+    fn open_segment(&mut self, path: &Path) -> Result<(), TraceError> {
+        let io = |error| TraceError::Io {
+            path: path.to_owned(),
+            error,
+        };
+        let file = File::open(path).map_err(io)?;
+        self.frames = Frames::new(Box::new(file)).map_err(io)?;
+        (self.layout, _) = begin(&mut self.frames, path)?;
+        self.words_at = [0; COLUMNS.len()];
+        self.words.iter_mut().for_each(|w| *w = Texts::default());
+        self.names.forget_numbers();
+        Ok(())
+    }
+
+    /// Reads on until there is a batch. `false`: there is none any more.
+    fn next_batch(&mut self) -> bool {
+        if self.ending != Ending::Open {
+            return false;
+        }
+        self.batch.rows = 0;
+        loop {
+            match self.message() {
+                Ok(true) => {
+                    self.row = 0;
+                    self.batch_mark = Some(Mark {
+                        segment: self.segment,
+                        at: self.batch_at,
+                        words_at: self.words_at,
+                        names: self.names.mark(),
+                    });
+                    return true;
+                }
+                Ok(false) => {}
+                Err(next) => {
+                    self.end(next);
+                    match self.segments.pop() {
+                        Some(path) if self.open_segment(&path).is_ok() => {
+                            self.segment += 1;
+                            if self.ending.is_cut() {
+                                self.before = std::mem::take(&mut self.ending);
+                            }
+                            self.ending = Ending::Open;
+                        }
+                        _ => return false,
+                    }
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, next: Next) {
+        let after_us = self.last_us;
+        self.ending = match next {
+            Next::End if self.frames.is_at_end() => Ending::Whole,
+            // The mark of a message was written before the power went, its length was not.
+            Next::End if self.frames.is_zero_to_the_end().unwrap_or(false) => {
+                Ending::CutShort { after_us }
+            }
+            Next::End => Ending::Corrupt {
+                after_us,
+                why: "something follows its end".to_owned(),
+            },
+            // What is damaged at the very end was being written when the power went.
+            Next::Corrupt(_) if self.frames.is_at_end() => Ending::CutShort { after_us },
+            Next::Corrupt(why) => Ending::Corrupt {
+                after_us,
+                why: why.to_owned(),
+            },
+            Next::CutShort | Next::Message(_) => Ending::CutShort { after_us },
+        };
+    }
+
+    /// Takes in one message; `true`: it is a batch.
+    fn message(&mut self) -> Result<bool, Next> {
+        let unreadable = |_| Next::Corrupt("it cannot be read from the disk");
+        let at = match self.frames.next().map_err(unreadable)? {
+            Next::Message(at) => at,
+            other => return Err(other),
+        };
+        const DAMAGED: Next = Next::Corrupt("a message is damaged");
+        let metadata = std::mem::take(&mut self.frames.metadata);
+        let message = root_as_message(&metadata).map_err(|_| DAMAGED)?;
+        self.frames
+            .read_body(message.bodyLength())
+            .map_err(unreadable)??;
+        let body = &self.frames.body;
+        let taken: Result<bool, Wrong> = match message.header_type() {
+            MessageHeader::RecordBatch => {
+                let batch = message.header_as_record_batch().ok_or(DAMAGED)?;
+                self.batch_at = at;
+                self.batch
+                    .decode(&self.layout, batch, body, self.wanted, &mut self.zstd)
+                    .map(|()| true)
+            }
+            MessageHeader::DictionaryBatch => {
+                let batch = message.header_as_dictionary_batch().ok_or(DAMAGED)?;
+                let mut taken = Ok(false);
+                for column in self.layout.users(batch.id()) {
+                    let (Some(words), Some(words_at)) =
+                        (self.words.get_mut(column), self.words_at.get_mut(column))
+                    else {
+                        continue;
+                    };
+                    *words_at = at;
+                    if let Err(why) = decode_words(batch, body, &mut self.zstd, words) {
+                        taken = Err(why);
+                    }
+                    self.names.new_words(column, words);
+                }
+                taken
+            }
+            MessageHeader::Schema => Err("there is a second schema"),
+            _ => Ok(false),
+        };
+        let taken = taken.map_err(Next::Corrupt);
+        self.frames.metadata = metadata;
+        taken
+    }
+}
+
+/// Whether a file ends as an Arrow stream does.
+fn ends(path: &Path) -> bool {
+    use std::os::unix::fs::FileExt as _;
+    let mut end = [0; 8];
+    let read = File::open(path).and_then(|file| {
+        let size = file.metadata()?.len();
+        file.read_exact_at(&mut end, size.saturating_sub(8))
+    });
+    read.is_ok() && end == [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]
+}
+
+/// The schema.
+fn begin(frames: &mut Frames, path: &Path) -> Result<(Layout, Header), TraceError> {
+    let not_ours = |why: &str| TraceError::NotOurs(path.to_owned(), why.to_owned());
+    match frames.next() {
+        Ok(Next::Message(_)) => {}
+        Ok(Next::CutShort) => return Err(not_ours("it is too short to be one")),
+        Ok(Next::End | Next::Corrupt(_)) => return Err(not_ours("it is no Arrow stream")),
+        Err(error) => {
+            let path = path.to_owned();
+            return Err(TraceError::Io { path, error });
+        }
+    }
+    let message =
+        root_as_message(&frames.metadata).map_err(|_| not_ours("it is no Arrow stream"))?;
+    let schema = message
+        .header_as_schema()
+        .ok_or_else(|| not_ours("it does not begin with a schema"))?;
+    let value = |key: &str| {
+        let metadata = schema.custom_metadata().into_iter().flatten();
+        let mut found = metadata.filter(|pair| pair.key() == Some(key));
+        found.next().and_then(|pair| pair.value())
+    };
+    let version =
+        value(VERSION_KEY).ok_or_else(|| not_ours("it is an Arrow stream of something else"))?;
+    match version.parse::<u32>() {
+        Ok(VERSION) => {}
+        Ok(newer) if newer > VERSION => {
+            return Err(TraceError::Newer(path.to_owned(), newer.to_string()));
+        }
+        _ => return Err(not_ours("its schema has a version that never was")),
+    }
+    let layout = Layout::of(schema).map_err(|why| not_ours(&why))?;
+    let header = serde_json::from_str(value(HEADER_KEY).unwrap_or_default())
+        .map_err(|_| not_ours("its header is damaged"))?;
+    if message.bodyLength() != 0 {
+        return Err(not_ours("its schema has a body"));
+    }
+    Ok((layout, header))
+}
+
+fn files(path: &Path) -> Vec<PathBuf> {
+    if path.exists() {
+        return vec![path.to_owned()];
+    }
+    let name = path.file_name().unwrap_or_default().to_os_string();
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut parts: Vec<PathBuf> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|part| is_part(part, &name))
+        .collect();
+    parts.sort();
+    if parts.is_empty() {
+        // Opening it says why not.
+        parts.push(path.to_owned());
+    }
+    parts
+}
+
+/// `NAME.0001.part`
+fn is_part(path: &Path, name: &std::ffi::OsStr) -> bool {
+    use std::os::unix::ffi::OsStrExt as _;
+    let part = path.file_name().unwrap_or_default().as_bytes();
+    part.strip_prefix(name.as_bytes())
+        .and_then(|rest| rest.strip_prefix(b"."))
+        .and_then(|rest| rest.strip_suffix(b".part"))
+        .is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
+}
+
+#[cfg(test)]
+#[path = "reader_tests.rs"]
+mod tests;

@@ -1,0 +1,105 @@
+//! A recording of arrays and `top` beside it, of the same seconds (`tests/lab/record.sh`).
+
+use std::collections::BTreeMap;
+
+use raidtrace::origin::{Op, Origin};
+use raidtrace::trace::error::Ending;
+use raidtrace::trace::item::Item;
+use raidtrace::trace::reader::{Reader, Wanted};
+
+use super::{intervals, lab, text};
+
+type Cells = BTreeMap<(String, String, String), (u64, u64)>;
+
+pub(super) fn recorded_as_watched(kernel: &str) {
+    let Some(dir) = lab(kernel, "record") else {
+        return;
+    };
+    for what in ["record", "top"] {
+        let status = text(dir.join(format!("{what}.status")));
+        assert_eq!(status.trim(), "0", "{what}");
+    }
+    assert!(text(dir.join("record.err")).contains("nothing was lost"));
+
+    let mut watched = Cells::new();
+    for interval in intervals(dir.join("top.out")) {
+        assert_eq!(interval["lost"]["events"], 0, "{}", interval["lost"]);
+        let arrays = interval["arrays"].as_array().expect("arrays");
+        for member in arrays
+            .iter()
+            .flat_map(|a| a["members"].as_array().expect("members"))
+        {
+            for cell in member["io"].as_array().expect("io") {
+                let word = |v: &serde_json::Value| v.as_str().expect("text").to_owned();
+                let key = (
+                    word(&member["name"]),
+                    word(&cell["origin"]),
+                    word(&cell["op"]),
+                );
+                let sum = watched.entry(key).or_default();
+                sum.0 += cell["requests"].as_u64().expect("requests");
+                sum.1 += cell["bytes"].as_u64().expect("bytes");
+            }
+        }
+    }
+
+    let path = dir.join("a.rtrace");
+    let mut reader = Reader::open(&path, Wanted::Everything).expect("a recording");
+    let (mut names, mut recorded) = (Vec::new(), Cells::new());
+    // Writes of file data, and those whose submitter was found.
+    let (mut writes, mut joined) = (0, 0);
+    while let Some(item) = reader.next_item() {
+        let (member, origin, op, requests, bytes) = match item {
+            Item::State(state) => {
+                assert!(!state.restart);
+                let members = state.arrays.iter().flat_map(|a| &a.members);
+                names = members.map(|m| m.name.clone()).collect();
+                continue;
+            }
+            Item::Request(r) => {
+                if (r.origin, r.op) == (Origin::FileData, Op::Write) {
+                    writes += 1;
+                    joined += u32::from(r.pid.is_some());
+                }
+                let placed = !matches!(
+                    r.origin,
+                    Origin::Parity | Origin::MdSuperblock | Origin::MdBitmap
+                );
+                assert!(
+                    r.array_sector.is_some() == (placed && r.length > 0),
+                    "{r:?}"
+                );
+                assert!(placed || r.pid.is_none(), "{r:?}");
+                (r.member, r.origin, r.op, 1, r.bytes)
+            }
+            Item::Part(p) => (p.member, p.origin, p.op, 0, p.bytes),
+            _ => continue,
+        };
+        let name: &String = &names[member as usize];
+        let key = (name.clone(), origin.name().to_owned(), op.name().to_owned());
+        let sum = recorded.entry(key).or_default();
+        sum.0 += requests;
+        sum.1 += u64::from(bytes);
+    }
+    assert_eq!(*reader.ending(), Ending::Whole);
+    // The one that begins later reads md's superblocks under the other's eyes.
+    let theirs = |cells: &mut Cells| {
+        cells.retain(|(_, origin, op), _| {
+            (origin.as_str(), op.as_str()) != ("md_superblock", "read")
+        });
+    };
+    theirs(&mut recorded);
+    theirs(&mut watched);
+    assert_eq!(recorded, watched);
+    for origin in ["parity", "rmw_read", "journal", "md_bitmap", "file_data"] {
+        assert!(
+            recorded.keys().any(|k| k.1 == origin),
+            "{origin}: {recorded:#?}"
+        );
+    }
+    println!("{joined} of {writes} writes of file data have their submitter");
+    assert!(
+        writes > 100 && joined * 20 >= writes * 19,
+        "{joined} of {writes}"
+    );
+}

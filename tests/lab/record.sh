@@ -1,0 +1,51 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# A RAID 5 and a RAID 0 of two RAID 1, recorded and watched at once.
+# shellcheck source-path=SCRIPTDIR
+. ./lib.sh
+
+array md120 512M 4 --level=5 --chunk=64 --bitmap=internal --delay=1
+array md117 256M 2 --level=1 --bitmap=none
+array md118 256M 2 --level=1 --bitmap=none
+mdadm --create /dev/md119 --run --quiet --level=0 --chunk=64 --raid-devices=2 /dev/md117 /dev/md118
+for on in md120 md119; do
+	filesystem "$on" -J size=8
+	dd if=/dev/zero of="/mnt/$on/file" bs=1M count=16 oflag=direct status=none
+done
+sync
+echo 3 >/proc/sys/vm/drop_caches
+quiet 3
+
+follow top /dev/md120 /dev/md119
+raidtrace record -o /out/a.rtrace /dev/md120 /dev/md119 2>/out/record.err &
+recorder=$!
+for ((tenth = 0; ; tenth++)); do
+	if grep -q "raidtrace: recording" /out/record.err; then break; fi
+	if ! kill -0 "$recorder" || [ "$tenth" = 600 ]; then
+		cat /out/record.err >&2
+		die "raidtrace does not record"
+	fi
+	sleep 0.1
+done
+
+for on in md120 md119; do
+	# Each in a stripe of its own; then whole ones; then what ext4 writes by itself.
+	for ((i = 0; i < 40; i++)); do
+		dd if=/dev/zero of="/mnt/$on/file" bs=4k count=1 seek=$((i * 97)) oflag=direct conv=notrunc status=none
+	done
+	dd if=/dev/zero of="/mnt/$on/file" bs=192k count=10 oflag=direct conv=notrunc status=none
+	dd if="/mnt/$on/file" of=/dev/null bs=300k count=8 iflag=direct status=none
+	for ((i = 0; i < 60; i++)); do echo words >"/mnt/$on/f$i"; done
+	sync -f "/mnt/$on"
+	rm "/mnt/$on"/f?
+done
+sync
+quiet 4
+
+status=0
+kill -INT "$recorder"
+wait "$recorder" || status=$?
+echo "$status" >/out/record.status
+cat /out/record.err
+followed

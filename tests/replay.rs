@@ -1,0 +1,372 @@
+//! Recordings from outside: `top --replay`, `report`, `export`, `demo`, on whole, cut and damaged files. No root.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{Output, raidtrace, run, skipped};
+use serde_json::Value;
+
+/// What `demo` shows.
+const DEMO: &[u8] = include_bytes!("../src/replay/demo.rtrace");
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> String {
+        let path = self.path(name);
+        fs::write(&path, bytes).unwrap();
+        path.display().to_string()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+/// One line that says what and why; nothing on stdout; status 1.
+fn fails(out: &Output, says: &[&str]) {
+    assert_eq!(out.code(), Some(1), "{out:?}");
+    assert_eq!(out.stdout, "", "{out:?}");
+    assert_eq!(out.stderr.lines().count(), 1, "{out:?}");
+    for word in says {
+        assert!(out.stderr.contains(word), "{word}: {out:?}");
+    }
+}
+
+type Sums = BTreeMap<(String, String), (u64, u64)>;
+
+/// Requests and bytes by member and origin, of `top --json` and `report --json` alike.
+fn sums(lines: &str) -> Sums {
+    let mut sums = Sums::new();
+    for line in lines.lines() {
+        let value: Value = serde_json::from_str(line).unwrap();
+        for array in value["arrays"].as_array().unwrap() {
+            for member in array["members"].as_array().unwrap() {
+                for io in member["io"].as_array().unwrap() {
+                    let name = |v: &Value| v.as_str().unwrap().to_owned();
+                    let sum = sums
+                        .entry((name(&member["name"]), name(&io["origin"])))
+                        .or_default();
+                    sum.0 += io["requests"].as_u64().unwrap();
+                    sum.1 += io["bytes"].as_u64().unwrap();
+                }
+            }
+        }
+    }
+    sums
+}
+
+fn report(file: &str) -> String {
+    let out = raidtrace(&["report", file, "--json"]);
+    assert_eq!((out.code(), out.stderr.as_str()), (Some(0), ""));
+    out.stdout
+}
+
+#[test]
+fn the_demo_tells_its_story() {
+    let out = raidtrace(&["demo", "--batch"]);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    assert!(
+        out.stdout
+            .contains("md127 raid0, 12 disks, 512 KiB chunk, 1.2 TiB")
+    );
+    let whole = out.stdout.split("in all").nth(1).unwrap();
+    assert!(
+        whole.contains("loop1, loop5 and loop9 carry all of them"),
+        "{whole}"
+    );
+    let json = raidtrace(&["demo", "--json"]);
+    assert_eq!(json.code(), Some(0));
+    let first: Value = serde_json::from_str(json.stdout.lines().next().unwrap()).unwrap();
+    assert_eq!(first["schema"], "raidtrace.top/1");
+}
+
+#[test]
+fn replay_and_report_have_the_same_figures() {
+    let folder = Folder::new();
+    let file = folder.file("a.rtrace", DEMO);
+    let whole = sums(&report(&file));
+    for interval in ["0.3", "1", "7"] {
+        let out = raidtrace(&["top", "--replay", &file, "--json", "-i", interval]);
+        assert_eq!(out.code(), Some(0), "{out:?}");
+        assert_eq!(sums(&out.stdout), whole, "-i {interval}");
+    }
+    let three = raidtrace(&["top", "--replay", &file, "--json", "-n", "3"]);
+    assert_eq!(three.stdout.lines().count(), 3);
+}
+
+#[test]
+fn a_report_is_legible() {
+    let folder = Folder::new();
+    let file = folder.file("a.rtrace", DEMO);
+    let out = raidtrace(&["report", &file]);
+    assert_eq!((out.code(), out.stderr.as_str()), (Some(0), ""));
+    assert!(
+        out.stdout.lines().all(|l| l.chars().count() <= 80),
+        "{}",
+        out.stdout
+    );
+    insta::assert_snapshot!("report", out.stdout);
+    let value: Value = serde_json::from_str(&report(&file)).unwrap();
+    assert_eq!(value["schema"], "raidtrace.report/1");
+    assert_eq!(value["whole"], true);
+    let array = &value["arrays"][0];
+    assert_eq!(array["standout"]["kind"], "uneven");
+    let sizes = array["sizes"].as_array().unwrap();
+    let requests: u64 = sizes.iter().map(|s| s["requests"].as_u64().unwrap()).sum();
+    assert_eq!(Some(requests), value["requests"].as_u64());
+    let io = array["members"].as_array().unwrap().iter();
+    let io = io.flat_map(|m| m["io"].as_array().unwrap());
+    let counted: u64 = io.map(|c| c["requests"].as_u64().unwrap()).sum();
+    assert_eq!(counted, requests);
+}
+
+#[test]
+fn a_part_of_the_time() {
+    let folder = Folder::new();
+    let file = folder.file("a.rtrace", DEMO);
+    let part = |arguments: &[&str]| {
+        let out = raidtrace(&[&["report", &file, "--json"], arguments].concat());
+        assert_eq!(out.code(), Some(0), "{out:?}");
+        let value: Value = serde_json::from_str(&out.stdout).unwrap();
+        value["requests"].as_u64().unwrap()
+    };
+    let all = part(&[]);
+    let first = part(&["--to", "+9"]);
+    assert!(first > 0 && first < all);
+    assert_eq!(first + part(&["--from", "+9"]), all);
+    assert_eq!(
+        part(&["--from", "+2", "--to", "+9"]) + part(&["--to", "+2"]),
+        first
+    );
+    fails(
+        &raidtrace(&["report", &file, "--from", "+9000"]),
+        &["nothing was recorded in that time", "it has 20"],
+    );
+    fails(
+        &raidtrace(&["report", &file, "--from", "+9", "--to", "+8"]),
+        &["--from must be before --to"],
+    );
+    fails(
+        &raidtrace(&["report", &file, "--from", "noon"]),
+        &["'noon' is no time", "12:00:30"],
+    );
+}
+
+#[test]
+fn what_is_no_recording() {
+    let folder = Folder::new();
+    let (empty, other) = (folder.file("empty", b""), folder.file("other", &[7; 1000]));
+    let newer = DEMO.to_vec();
+    let at = newer.windows(6).position(|w| w == b"\x01\0\0\x001\0");
+    let mut newer = newer;
+    newer[at.unwrap() + 4] = b'2';
+    let newer = folder.file("newer", &newer);
+    let none = folder.path("none").display().to_string();
+    let header = folder.file("header", &DEMO[..DEMO.len().min(70_000)]);
+    for command in [
+        &["report"][..],
+        &["top", "--json", "--replay"],
+        &["top", "--batch", "--replay"],
+    ] {
+        let on = |file: &str| raidtrace(&[command, &[file]].concat());
+        fails(&on(&empty), &["empty", "recording ended before it began"]);
+        fails(&on(&other), &["other", "is no recording of raidtrace"]);
+        fails(&on(&newer), &["newer", "schema 2", "use a newer one"]);
+        fails(&on(&none), &["none", "No such file"]);
+        assert!(on(&header).code().is_some());
+    }
+}
+
+#[test]
+fn a_file_without_its_end_is_read_up_to_there() {
+    let folder = Folder::new();
+    let whole = folder.file("whole", DEMO);
+    let cut = folder.file("cut", &DEMO[..DEMO.len() * 9 / 10]);
+    let mut damaged = DEMO.to_vec();
+    let middle = damaged.len() * 4 / 5;
+    damaged[middle..middle + 3000].fill(0x55);
+    let damaged = folder.file("damaged", &damaged);
+    for (file, says) in [
+        (&cut, "the recording has no end"),
+        (&damaged, "the recording is damaged"),
+    ] {
+        let value: Value = serde_json::from_str(&report(file)).unwrap();
+        assert_eq!(value["whole"], false);
+        assert!(
+            value["ending"].as_str().unwrap().contains(says),
+            "{}",
+            value["ending"]
+        );
+        let (part, all) = (sums(&report(file)), sums(&report(&whole)));
+        assert!(all.len() > 20 && !part.is_empty());
+        assert!(part.iter().all(|(key, sum)| sum.1 <= all[key].1));
+        let out = raidtrace(&["report", file]);
+        assert!(out.stdout.contains(&format!("! {says}")), "{}", out.stdout);
+        let out = raidtrace(&["top", "--replay", file, "--json"]);
+        assert_eq!(out.code(), Some(0));
+        assert!(out.stderr.contains(says), "{}", out.stderr);
+        assert_eq!(sums(&out.stdout), part);
+    }
+}
+
+/// Whether the binary has `export`.
+fn exports() -> bool {
+    let there = cfg!(feature = "export");
+    if !there {
+        let out = raidtrace(&["export", "x", "-f", "csv", "-o", "y"]);
+        fails(&out, &["built without export"]);
+    }
+    there
+}
+
+#[test]
+fn lines() {
+    if !exports() {
+        return;
+    }
+    let folder = Folder::new();
+    let file = folder.file("a.rtrace", DEMO);
+    let whole = sums(&report(&file));
+    let to = |format: &str| {
+        let out = folder.path(format).display().to_string();
+        let arguments = ["export", &file, "-f", format, "-o", &out];
+        let first = raidtrace(&arguments);
+        assert_eq!((first.code(), first.stdout.as_str()), (Some(0), ""));
+        fails(&raidtrace(&arguments), &["is there already", "--force"]);
+        let again = raidtrace(&[&arguments[..], &["--force"]].concat());
+        assert_eq!(again.code(), Some(0), "{again:?}");
+        fs::read_to_string(&out).unwrap()
+    };
+    let mut json = Sums::new();
+    let text = to("ndjson");
+    for line in text.lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        if row["kind"] == "request" || row["kind"] == "part" {
+            let name = |key: &str| row[key].as_str().unwrap().to_owned();
+            let sum = json.entry((name("member"), name("origin"))).or_default();
+            sum.0 += row["count"].as_u64().unwrap();
+            sum.1 += row["bytes"].as_u64().unwrap();
+        }
+    }
+    assert_eq!(json, whole);
+    let csv = to("csv");
+    let names: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
+    assert_eq!(names.len(), 25);
+    let at = |name: &str| names.iter().position(|n| *n == name).unwrap();
+    let mut sums = Sums::new();
+    for line in csv.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        if ["request", "part"].contains(&fields[at("kind")]) {
+            let key = (
+                fields[at("member")].to_owned(),
+                fields[at("origin")].to_owned(),
+            );
+            let sum = sums.entry(key).or_default();
+            sum.0 += fields[at("count")].parse::<u64>().unwrap();
+            sum.1 += fields[at("bytes")].parse::<u64>().unwrap();
+        }
+    }
+    assert_eq!(sums, whole);
+    let pipe = raidtrace(&["export", &file, "-f", "ndjson", "-o", "-"]);
+    assert_eq!(pipe.stdout, text);
+    let cut = folder.file("cut", &DEMO[..DEMO.len() / 2]);
+    let out = folder.path("part").display().to_string();
+    fails(
+        &raidtrace(&["export", &cut, "-f", "csv", "-o", &out]),
+        &["rows"],
+    );
+}
+
+/// A Python that has `module`: the system's, or what RAIDTRACE_PYTHON names.
+fn python(module: &str) -> Option<PathBuf> {
+    let named = std::env::var_os("RAIDTRACE_PYTHON").map(PathBuf::from);
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python/bin/python");
+    let all = named.into_iter().chain([own, PathBuf::from("python3")]);
+    let mut has = all.filter(|python| {
+        let mut import = Command::new(python);
+        import.args(["-c", &format!("import {module}")]);
+        import.output().is_ok_and(|out| out.status.success())
+    });
+    has.next()
+}
+
+/// Bytes and requests by member and origin, as a script prints them: a JSON array of rows.
+fn asked(python: &Path, script: &str, file: &str) -> Sums {
+    let out = run(Command::new(python).args(["-c", script, file]));
+    assert_eq!(out.code(), Some(0), "{}", out.stderr);
+    let rows: Vec<(String, String, u64, u64)> = serde_json::from_str(&out.stdout).unwrap();
+    let rows = rows.into_iter();
+    rows.map(|(member, origin, requests, bytes)| ((member, origin), (requests, bytes)))
+        .collect()
+}
+
+#[test]
+fn duckdb_answers_bytes_by_member_and_origin() {
+    if !exports() {
+        return;
+    }
+    let Some(python) = python("duckdb") else {
+        return skipped("DuckDB's Python package is not on this machine (tools/setup --lab)");
+    };
+    let folder = Folder::new();
+    let file = folder.file("a.rtrace", DEMO);
+    let table = folder.path("a.parquet").display().to_string();
+    let out = raidtrace(&["export", &file, "-f", "parquet", "-o", &table]);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    let script = "import duckdb, json, sys
+rows = duckdb.sql(f\"\"\"select member, origin, sum(count), sum(bytes) from '{sys.argv[1]}'
+    where kind in ('request', 'part') group by all\"\"\").fetchall()
+print(json.dumps([[a, b, int(c), int(d)] for a, b, c, d in rows]))";
+    assert_eq!(asked(&python, script, &table), sums(&report(&file)));
+}
+
+#[test]
+fn pyarrow_polars_and_pandas_read_the_recording_as_it_is() {
+    let folder = Folder::new();
+    let file = folder.file("a.rtrace", DEMO);
+    let whole = sums(&report(&file));
+    let read = [
+        (
+            "pyarrow",
+            "import pyarrow as pa; d = pa.ipc.open_stream(f).read_all().select(c).to_pylist()",
+        ),
+        (
+            "polars",
+            "import polars as pl; d = pl.read_ipc_stream(f).select(c).to_dicts()",
+        ),
+        (
+            "pandas",
+            "import pyarrow as pa; d = pa.ipc.open_stream(f).read_pandas()[c].to_dict('records')",
+        ),
+    ];
+    for (module, line) in read {
+        let Some(python) = python(module) else {
+            skipped(&format!(
+                "{module} is not on this machine (tools/setup --lab)"
+            ));
+            continue;
+        };
+        let script = format!(
+            "import json, sys; f = sys.argv[1]; c = ['kind', 'member', 'origin', 'count', 'bytes']
+{line}
+s = {{}}
+for r in d:
+    if r['kind'] in ('request', 'part'):
+        a = s.setdefault((r['member'], r['origin']), [0, 0])
+        a[0] += int(r['count']); a[1] += int(r['bytes'])
+print(json.dumps([[*k, *v] for k, v in s.items()]))"
+        );
+        assert_eq!(asked(&python, &script, &file), whole, "{module}");
+    }
+}

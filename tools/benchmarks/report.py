@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""How fast recordings are read, and in how much memory.
+
+Makes recordings of random 4 KiB writes by 8 threads (examples/recording.rs), a disk and a
+RAID 0 of 12 disks, and reports and exports them: requests a second of one core, which is user
+and system time together, best of the rounds; the largest resident set; and bytes a request
+takes on the disk. Needs no root.
+
+Targets: 3 million requests a second of a core for report and Parquet export, 256 MiB for
+each, 16 bytes a request on the single disk.
+"""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+
+from .measure import ROOT, binary, verdict
+
+SPEED = 3e6
+MEMORY = 256 << 20
+BYTES = 16
+
+
+def cost(*command):
+    """Seconds of CPU and bytes of memory that a command takes."""
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise SystemExit(f"bench: {' '.join(command[:3])}: {child.returncode}")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
+
+
+def report(arguments):
+    maker = ROOT / "target/release/examples/recording"
+    if not maker.exists():
+        raise SystemExit("bench: cargo build --release --example recording")
+    checks = []
+    print(f"{'':10} {'bytes/request':>14} {'':9} {'M requests/s':>13} {'MiB':>6}")
+    with tempfile.TemporaryDirectory(dir=arguments.scratch) as folder:
+        for disks in (1, 12):
+            file = pathlib.Path(folder) / f"{disks}.rtrace"
+            subprocess.run([maker, file, str(arguments.requests), str(disks)], check=True, stdout=subprocess.DEVNULL)
+            size = file.stat().st_size / arguments.requests
+            if disks == 1:
+                checks.append((f"{size:.1f} bytes a request on one disk (target {BYTES})", size <= BYTES))
+            name = f"{disks} disk{'s' if disks > 1 else ''}"
+            commands = {"report": ["report", file, "--json"],
+                        "parquet": ["export", file, "-f", "parquet", "-o", f"{file}.out", "--force"]}
+            for what, command in commands.items():
+                runs = [cost(binary(), *map(str, command)) for _ in range(arguments.rounds)]
+                speed = arguments.requests / min(seconds for seconds, _ in runs)
+                memory = max(memory for _, memory in runs)
+                print(f"{name:10} {size:14.2f} {what:9} {speed / 1e6:13.2f} {memory / (1 << 20):6.0f}")
+                checks.append((f"{what}, {name}: {speed / 1e6:.2f} million requests a second (target {SPEED / 1e6:.0f})",
+                               speed >= SPEED))
+                checks.append((f"{what}, {name}: {memory >> 20} MiB (target {MEMORY >> 20})", memory <= MEMORY))
+            file.unlink()
+    return verdict(checks)
