@@ -29,7 +29,7 @@ cat >/tmp/touch.sh <<'EOF'
 sleep 1
 for round in {1..20}; do
 	touch /srv/d{1..100}/"$round".{1..10}
-	sleep 0.7
+	sleep 0.3
 done
 sync
 sleep 2
