@@ -213,14 +213,15 @@ impl Player {
                         }
                     }
                 } else {
-                    let back = self.length_us().saturating_mul(-n);
-                    self.go_back(self.time_us().saturating_sub(back))?;
+                    let inside = self.time_us().saturating_sub(self.length_us() / 2);
+                    let n = usize::try_from(-n).unwrap_or(0);
+                    self.go_back(self.source.back(inside, n))?;
                 }
             }
             Action::Replay(Replay::Time(text)) => {
                 let start = self.source.begins_us().unwrap_or(0);
                 match time::parse(&text, start) {
-                    Ok(to) if to < self.time_us() => self.go_back(to.saturating_add(1))?,
+                    Ok(to) if to < self.time_us() => self.go_back(to)?,
                     Ok(to) => self.goal = Some(Goal::Time(to)),
                     Err(why) => self.replay().said = Some(why),
                 }
@@ -239,9 +240,9 @@ impl Player {
         Ok(())
     }
 
-    /// Shows the interval that ends at `to` or contains it.
+    /// Shows the interval in which `to` lies.
     fn go_back(&mut self, to: i64) -> Result<()> {
-        self.source.rewind(to.saturating_sub(1))?;
+        self.source.rewind(to)?;
         self.replay().ended = false;
         self.step()?;
         Ok(())
@@ -290,7 +291,7 @@ impl Player {
             }
             was = here;
         }
-        self.go_back(found.unwrap_or(until))?;
+        self.go_back(found.unwrap_or(until).saturating_sub(1))?;
         if found.is_none() {
             self.replay().said = Some("nothing else stands out before".to_owned());
         }

@@ -123,7 +123,7 @@ fn one_finds_what_stands_out() {
 fn speed() {
     let (player, _) = after("++");
     assert_eq!(player.state.replay.as_ref().unwrap().speed, 5.0);
-    assert!(player.pace() < Duration::from_millis(300));
+    assert!(player.pace() < Duration::from_millis(500));
     assert_eq!(after("+++++++++++++").0.pace(), Duration::from_millis(20));
     assert_eq!(after("-").0.state.replay.unwrap().speed, 0.5);
 }

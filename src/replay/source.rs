@@ -101,6 +101,13 @@ impl Source {
         self.begins.first().copied()
     }
 
+    /// Where the interval begins that is `n` before the one in which `time_us` lies: for [`Source::rewind`].
+    pub fn back(&self, time_us: i64, n: usize) -> i64 {
+        let here = self.begins.partition_point(|&b| b <= time_us);
+        let there = here.saturating_sub(1).saturating_sub(n);
+        self.begins.get(there).copied().unwrap_or(time_us)
+    }
+
     /// From now on intervals are this long.
     pub fn set_interval(&mut self, interval: Duration) {
         self.interval_us = i64::try_from(interval.as_micros())

@@ -4,7 +4,8 @@
 # Makes the recording behind `raidtrace demo`: the first case, 20,000 touch on a
 # RAID 0 of 12 disks (loop1 to loop12) with a chunk of 512 KiB and mkfs.ext4 as it
 # comes. In the guest: tools/vm --file target/release/raidtrace --file
-# tests/lab/lib.sh --out DIR 6.12 tests/lab/demo.sh leaves DIR/demo.rtrace.
+# tests/lab/lib.sh --out DIR 6.12 tests/lab/demo.sh leaves DIR/demo.rtrace; then
+# cargo run --example repack -- DIR/demo.rtrace src/replay/demo.rtrace
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 
@@ -29,7 +30,7 @@ cat >/tmp/touch.sh <<'EOF'
 sleep 1
 for round in {1..20}; do
 	touch /srv/d{1..100}/"$round".{1..10}
-	sleep 0.7
+	sleep 0.3
 done
 sync
 sleep 2
