@@ -96,6 +96,9 @@ fn every_form_of_input_says_the_same() {
         "-t ext4 -O meta_bg,^resize_inode",
         "-t ext3",
         "-t ext4 -b 1024 -O ^has_journal",
+        "-t ext4 -g 32744 -G 4 -O sparse_super2",
+        "-t ext4 -O bigalloc -C 32768",
+        "-t ext4 -O ^flex_bg extended:stride=16",
     ] {
         let image = Image::new(20 * GIB, options, None);
         let array = ["--level", "6", "--disks", "5", "--chunk", "64K"];
@@ -121,7 +124,16 @@ fn every_form_of_input_says_the_same() {
             .output()
             .unwrap();
         let piped: Value = serde_json::from_slice(&piped.stdout).unwrap();
-        for other in [&e2image, &from_file, &piped] {
+        // Without the groups, they are where mke2fs puts them.
+        let end = dump
+            .stdout
+            .windows(8)
+            .position(|w| w == b"Group 0:")
+            .unwrap();
+        fs::write(&text, &dump.stdout[..end]).unwrap();
+        let header = layout(&text, &array);
+        assert!(header["notes"][0].as_str().unwrap().contains("dumpe2fs -h"));
+        for other in [&e2image, &from_file, &piped, &header] {
             for name in [
                 "block_bitmap",
                 "inode_bitmap",
