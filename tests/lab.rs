@@ -49,6 +49,7 @@ on_kernels! {
     skew_by_default
     skew_gone_with_g_32744
     skew_agrees
+    layout_of_mounted_arrays
     raid0_agrees
     raid1_agrees
     raid10_agrees
@@ -260,6 +261,35 @@ fn skew_by_default(kernel: &str) {
         assert!(
             three * 100 >= all * 95,
             "{origin}: {three} of {all} bytes on slots 0, 4 and 8: {slots:?}"
+        );
+    }
+}
+
+/// `layout` on a mount point: the figures of the first case, by the names of the members.
+fn layout_of_mounted_arrays(kernel: &str) {
+    let Some(dir) = lab(kernel, "skew") else {
+        return;
+    };
+    for (array, bitmaps) in [
+        ("md120", [6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0]),
+        (
+            "md121",
+            [
+                1570, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1632, 1600, 1600,
+            ],
+        ),
+    ] {
+        let found = &intervals(dir.join(format!("layout.{array}.json")))[0];
+        assert_eq!(found["array"], array);
+        assert_eq!(found["level"], "raid0");
+        let members = found["members"].as_array().expect("members");
+        let on = |m: &Value| m["block_bitmap"].as_u64().zip(m["inode_bitmap"].as_u64());
+        let got: Vec<u64> = members.iter().filter_map(on).map(|(b, i)| b + i).collect();
+        assert_eq!(got, bitmaps, "{array}");
+        assert!(
+            members
+                .iter()
+                .all(|m| m["name"].as_str().is_some_and(|n| n.starts_with("loop")))
         );
     }
 }

@@ -43,7 +43,7 @@ fn members(object: &Value, names: &[&str]) -> Vec<u64> {
 }
 
 const BITMAPS: [&str; 2] = ["block_bitmap", "inode_bitmap"];
-const R0X12: [&str; 6] = ["--level", "0", "--disks", "12", "--chunk", "512K"];
+const R0X12: [&str; 4] = ["--level", "0", "--disks", "12"];
 
 /// One line on stderr that says each of these; nothing on stdout.
 fn fails(out: &Output, says: &[&str]) {
@@ -96,6 +96,9 @@ fn every_form_of_input_says_the_same() {
         "-t ext4 -O meta_bg,^resize_inode",
         "-t ext3",
         "-t ext4 -b 1024 -O ^has_journal",
+        "-t ext4 -g 32744 -G 4 -O sparse_super2",
+        "-t ext4 -O bigalloc -C 32768",
+        "-t ext4 -O ^flex_bg extended:stride=16",
     ] {
         let image = Image::new(20 * GIB, options, None);
         let array = ["--level", "6", "--disks", "5", "--chunk", "64K"];
@@ -121,7 +124,16 @@ fn every_form_of_input_says_the_same() {
             .output()
             .unwrap();
         let piped: Value = serde_json::from_slice(&piped.stdout).unwrap();
-        for other in [&e2image, &from_file, &piped] {
+        // Without the groups, they are where mke2fs puts them.
+        let end = dump
+            .stdout
+            .windows(8)
+            .position(|w| w == b"Group 0:")
+            .unwrap();
+        fs::write(&text, &dump.stdout[..end]).unwrap();
+        let header = layout(&text, &array);
+        assert!(header["notes"][0].as_str().unwrap().contains("dumpe2fs -h"));
+        for other in [&e2image, &from_file, &piped, &header] {
             for name in [
                 "block_bitmap",
                 "inode_bitmap",
@@ -165,6 +177,104 @@ fn check_is_for_scripts() {
     assert_eq!(check("12", "6").code(), Some(0));
     // An odd number of disks is even with a chunk of 512 KiB, but for the 4 chunks of an inode table at this size.
     assert_eq!(check("13", "1.2").code(), Some(0));
+}
+
+/// The first case again, without making anything.
+#[test]
+fn planned() {
+    let plan = |args: &[&str]| {
+        let words = [
+            &["layout", "--plan", "1257492480K", "--json"],
+            &R0X12[..],
+            args,
+        ]
+        .concat();
+        json(&raidtrace(&words))
+    };
+    let defaults = plan(&[]);
+    assert_eq!(
+        members(&defaults, &BITMAPS),
+        [6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0]
+    );
+    let advice = defaults["advice"].as_str().unwrap();
+    assert!(advice.contains("mkfs.ext4 -g 32744"), "{advice}");
+    let odd = plan(&["-g", "32744", "--grow-to", "13"]);
+    assert_eq!(
+        members(&odd, &BITMAPS),
+        [
+            1570, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1632, 1600, 1600
+        ]
+    );
+    assert_eq!(odd["grown"]["disks"], 13);
+    assert!(odd["grown"]["skew"]["worst"].as_f64().unwrap() < 1.1);
+    // -g 32640 is a whole number of chunks, and of 12.
+    let worse = plan(&["-g", "32640"]);
+    assert!(worse["skew"]["bitmaps"].as_f64().unwrap() > 11.9);
+}
+
+#[test]
+fn compared() {
+    let search =
+        |args: &[&str]| raidtrace(&[&["layout", "--plan", "200G", "--search"], args].concat());
+    let found = json(&search(
+        &[&R0X12[..], &["--json", "--grow-to", "16"]].concat(),
+    ));
+    assert_eq!(found["schema"], "raidtrace.layout-search/1");
+    assert_eq!(found["command"], "mkfs.ext4 -g 32744 DEVICE");
+    let candidates = found["candidates"].as_array().unwrap();
+    assert!(candidates[0]["recommended"].as_bool().unwrap());
+    assert!(candidates[0]["skew_grown"]["worst"].as_f64().unwrap() < 1.3);
+    let typed = candidates.iter().find(|c| c["typed"] == true).unwrap();
+    assert!(typed["skew"]["bitmaps"].as_f64().unwrap() > 3.5, "{typed}");
+    assert_eq!(search(&[&R0X12[..], &["--check"]].concat()).code(), Some(0));
+    fails(
+        &search(&["--level", "1", "--disks", "2"]),
+        &["--search", "raid1"],
+    );
+    fails(
+        &search(&[&R0X12[..], &["--grow-to", "12"]].concat()),
+        &["--grow-to 12"],
+    );
+    fails(
+        &search(&[&R0X12[..], &["-g", "1000", "-G", "3"]].concat()),
+        &["-G 3"],
+    );
+}
+
+#[test]
+fn what_cannot_be_planned() {
+    let plan = |size: &str, args: &[&str]| {
+        raidtrace(&[&["layout", "--plan", size], &R0X12[..], args].concat())
+    };
+    for (size, args, says) in [
+        ("1K", &[][..], "not even a block"),
+        ("0", &[], "not even a block"),
+        ("8E", &[], "groups"),
+        ("1T", &["-g", "32743"], "-g 32743"),
+        ("1T", &["-g", "40000"], "-g 40000"),
+        ("1T", &["-b", "3000"], "-b 3000"),
+        ("1T", &["-O", "nonsense"], "nonsense"),
+        ("1T", &["-O", "meta_bg"], "resize_inode"),
+        ("1T", &["-E", "resize=1G"], "resize=1G"),
+        ("1T", &["-E", "bogus"], "bogus"),
+        ("1T", &["-C", "64K"], "-O bigalloc"),
+        ("1T", &["-I", "100"], "-I 100"),
+        ("1T", &["-N", "5000000000"], "-N 5000000000"),
+        ("1T", &["-J", "size=1"], "size=1"),
+        ("20T", &["-O", "^64bit"], "64bit"),
+        ("1T", &["-b", "65536", "--chunk", "4K"], "--chunk"),
+    ] {
+        fails(&plan(size, args), &[says]);
+    }
+    for usage in [
+        &["--plan", "1T", "image"][..],
+        &["image", "-g", "32744"],
+        &["--plan", "12"],
+        &["--plan", "1T", "--search", "--all"],
+    ] {
+        let out = raidtrace(&[&["layout"], usage].concat());
+        assert_eq!(out.code(), Some(2), "{usage:?} {out:?}");
+    }
 }
 
 #[test]

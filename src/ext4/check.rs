@@ -25,7 +25,7 @@ pub(super) fn check(
 
 impl Superblock {
     /// What the kernel refuses to mount.
-    pub(super) fn check_geometry(&self) -> Result<(), Error> {
+    pub(crate) fn check_geometry(&self) -> Result<(), Error> {
         let bits = 8 * self.block_size;
         let cpg = self.clusters_per_group;
         check(

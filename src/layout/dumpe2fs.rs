@@ -4,7 +4,9 @@
 use std::io::{self, BufRead};
 
 use super::filesystem::{Filesystem, Groups};
-use crate::ext4::Collector;
+use super::header::Shape;
+use super::plan;
+use crate::ext4::{Collector, Superblock};
 use crate::origin::Origin;
 
 /// Bytes of a line that are looked at: lists of free blocks are longer, and not of interest.
@@ -32,9 +34,42 @@ struct Header {
     stride: Option<u64>,
     stripe_width: Option<u64>,
     journal: bool,
+    /// Those that only the groups' places follow from.
+    shape: Shape,
 }
 
 impl Header {
+    /// Without the groups (`dumpe2fs -h`, `tune2fs -l`): where mke2fs puts what such a header speaks of.
+    fn alone(self) -> Result<Filesystem, String> {
+        let known = |name: &str, value: Option<u64>| {
+            let value = value.ok_or_else(|| {
+                format!("there are no groups, and for a header alone no line '{name}:'")
+            })?;
+            u32::try_from(value).map_err(|_| format!("'{name}' is {value}, which cannot be"))
+        };
+        let base = Superblock {
+            block_size: known("Block size", self.block_size)?,
+            blocks_count: self.blocks.unwrap_or(0),
+            first_data_block: known("First block", self.first_block)?,
+            blocks_per_group: known("Blocks per group", self.per_group)?,
+            inodes_count: known("Inode count", self.inodes)?,
+            log_groups_per_flex: self.per_flex.unwrap_or(1).max(1).ilog2() as u8,
+            raid_stride: self.stride.unwrap_or(0) as u16,
+            raid_stripe_width: self.stripe_width.unwrap_or(0) as u32,
+            ..Superblock::default()
+        };
+        let sb = self
+            .shape
+            .superblock(base, self.features.as_deref().unwrap_or(""))?;
+        let mut fs = Filesystem::of(plan::of_superblock(sb)?);
+        fs.notes.push(
+            "there are no groups in it (dumpe2fs -h?): shown is where mke2fs puts them, which may be wrong for the first \
+             ones of a filesystem that was resized, and for packed_meta_blocks; the journal is not in here"
+                .to_owned(),
+        );
+        Ok(fs)
+    }
+
     fn read(&mut self, line: &str) -> Result<(), String> {
         let Some((name, value)) = line.split_once(':') else {
             return Ok(());
@@ -58,7 +93,7 @@ impl Header {
             "Inode count" => &mut self.inodes,
             "RAID stride" => &mut self.stride,
             "RAID stripe width" => &mut self.stripe_width,
-            _ => return Ok(()),
+            _ => return self.shape.read(name, value),
         };
         let known = number(value).ok_or_else(|| format!("'{name}' is '{value}', not a number"))?;
         *into = Some(known);
@@ -66,7 +101,7 @@ impl Header {
     }
 }
 
-fn number(text: &str) -> Option<u64> {
+pub(super) fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
         None => text.parse().ok(),
@@ -212,7 +247,7 @@ fn finish(header: Header, listed: Listed) -> Result<Filesystem, String> {
     )?;
     let groups = blocks.saturating_sub(first_block).div_ceil(per_group);
     if listed.groups == 0 {
-        return Err("no line begins with 'Group 0': dumpe2fs without -h lists them".to_owned());
+        return header.alone();
     }
     if listed.groups != groups {
         return Err(format!(

@@ -88,7 +88,8 @@ fn what_is_missing_is_named() {
     let error = |text: &str| read(text.as_bytes()).unwrap_err();
     for (cut, says) in [
         (String::new(), "Block size"),
-        (HEADER.to_owned(), "without -h"),
+        (HEADER.to_owned(), "Inode count"),
+        (format!("{HEADER}Inode count: 100\n"), "s_inodes_per_group"),
         (text(&OLD[..OLD.find("Group 1").unwrap()]), "lists 1 groups"),
         (text(&OLD[OLD.find("Group 1").unwrap()..]), "where group 0"),
         (

@@ -3,7 +3,7 @@
 //!
 //! * `size`, `geometry`: what was typed.
 //! * `target`: what it means: a device, an image, an e2image, the text of dumpe2fs.
-//! * `dumpe2fs`: that text.
+//! * `dumpe2fs`, `header`: that text.
 //! * `filesystem`: fixed places and groups, wherever known from. Pure, as are the next ones.
 //! * `spread`: what falls on which member, and how evenly.
 //! * `plan`: what mke2fs would make.
@@ -20,17 +20,18 @@ mod filesystem;
 mod fixtures;
 pub mod geometry;
 mod grow;
+mod header;
 mod json;
 mod picture;
 pub mod plan;
-mod report;
+pub(crate) mod report;
 #[cfg(test)]
 mod screen_tests;
 pub mod search;
 pub mod size;
 mod spread;
 mod table;
-mod target;
+pub(crate) mod target;
 mod words;
 
 pub use filesystem::{Filesystem, Groups};

@@ -80,7 +80,7 @@ pub(super) fn about(target: &Target) -> [String; 2] {
     if let Some(groups) = fs.groups {
         first.push_str(&format!(", {} groups of {}", groups.count, groups.blocks));
         if groups.per_flex > 1 {
-            first.push_str(&format!(", flex groups of {}", groups.per_flex));
+            first.push_str(&format!(", flex\u{a0}{}", groups.per_flex));
         }
     }
     let name = target.array.name.as_deref();

@@ -8,8 +8,8 @@ use crate::raid::Level;
 
 /// From here on a skew is worth a word.
 pub const STANDS_OUT: f64 = 1.5;
-/// With fewer groups than this a member nothing can be even, and nothing much is written either.
-const LEAST_GROUPS: u64 = 2;
+/// Of fewer things than this a member, a skew has to be twice what it is at best.
+const FEW: u64 = 2;
 
 /// What is uneven, and on which slots it lies.
 pub struct Uneven {
@@ -27,17 +27,30 @@ const THREE: [(&str, Of); 3] = [
     ("starts of groups", |m| m.group_heads),
 ];
 
+/// From where on the skew of `n` things on so many disks stands out: fewer than disks cannot be even.
+fn stands_out(n: u64, disks: u64) -> f64 {
+    if n < disks {
+        return f64::INFINITY;
+    }
+    if n >= FEW * disks {
+        return STANDS_OUT;
+    }
+    STANDS_OUT.max(2.0 * (n.div_ceil(disks) * disks) as f64 / n as f64)
+}
+
 /// What stands out of the three.
 pub fn uneven(target: &Target, spread: &Spread) -> Vec<Uneven> {
     let disks = spread.members.len();
-    let groups = target.fs.groups.map_or(0, |g| u64::from(g.count));
+    // Bitmaps lie together by flex groups, so there are as many things to spread.
+    let things = target.fs.groups.map(|g| {
+        let groups = u64::from(g.count);
+        [groups.div_ceil(g.per_flex.into()), groups, groups]
+    });
     let mut found = Vec::new();
-    if groups > 0 && groups < LEAST_GROUPS * disks as u64 {
-        return found;
-    }
-    for (what, of) in THREE {
+    for (i, (what, of)) in THREE.into_iter().enumerate() {
+        let from = things.map_or(STANDS_OUT, |n| stands_out(n[i], disks as u64));
         let values = spread.members.iter().map(of);
-        let Some(skew) = skew(values.clone()).filter(|&s| s >= STANDS_OUT) else {
+        let Some(skew) = skew(values.clone()).filter(|&s| s >= from) else {
             continue;
         };
         let sum: u64 = values.clone().sum();

@@ -10,6 +10,7 @@
 for name in md120 md121; do array "$name" 100G 12 --level=0 --chunk=512; done
 filesystem md120
 filesystem md121 -g 32744 -E lazy_journal_init=1    # spares 1 GiB of zeroes
+for name in md120 md121; do raidtrace layout "/mnt/$name" --json >"/out/layout.$name.json"; done
 begin
 
 printf -v content '%65536s' ''

@@ -18,9 +18,10 @@ mod tables;
 mod used;
 
 pub use conf::Conf;
+pub use features::Features;
 pub use options::Options;
 
-use crate::ext4::{Collector, Layout};
+use crate::ext4::{Collector, Journal, Layout, Superblock};
 use inodes::Inodes;
 use tables::Tables;
 use used::Used;
@@ -59,7 +60,7 @@ pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Resu
         notes: &mut notes,
     }
     .place()?;
-    if journal == crate::ext4::Journal::None {
+    if journal == Journal::None {
         sb.journal_inum = 0;
         sb.feature_compat &= !crate::ext4::features::compat::HAS_JOURNAL;
     }
@@ -78,6 +79,40 @@ pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Resu
         ranges,
         journal,
         notes,
+        superblock: Some(sb),
+    })
+}
+
+/// The fixed places, bitmaps and inode tables of a filesystem with this superblock, as mke2fs puts them; no inodes.
+///
+/// # Errors
+/// When there is no room for them.
+pub(super) fn of_superblock(sb: Superblock) -> Result<Layout, String> {
+    if u64::from(sb.groups) > shape::MAX_GROUPS {
+        return Err(format!("{} groups are too many for raidtrace", sb.groups));
+    }
+    let mut used = Used::new(sb.first_data_block.into(), sb.blocks_count);
+    let mut places = Collector::default();
+    sb.fixed_places(&mut |first, count, origin| {
+        used.take(first, count);
+        places.push(first, count, origin);
+    });
+    let mut tables = Tables {
+        sb: &sb,
+        used: &mut used,
+        places: &mut places,
+        stride: sb.raid_stride.into(),
+    };
+    tables.place()?;
+    let (ranges, overlap) = places.finish();
+    Ok(Layout {
+        block_size: sb.block_size,
+        blocks: sb.blocks_count,
+        groups: Some(sb.groups),
+        kind: sb.kind(),
+        ranges,
+        journal: Journal::Unknown,
+        notes: overlap.into_iter().map(|o| o.note()).collect(),
         superblock: Some(sb),
     })
 }

@@ -8,7 +8,7 @@ use crate::ext4::features::{compat, incompat, ro_compat};
 /// Limits of 16-bit counters in old descriptors (EXT2_MAX_BLOCKS_PER_GROUP).
 const MAX_CLUSTERS: u64 = (1 << 16) - 8;
 /// More than these take more memory and time than anybody would wait: 4 PiB of groups of 128 MiB.
-const MAX_GROUPS: u64 = 1 << 25;
+pub(super) const MAX_GROUPS: u64 = 1 << 25;
 /// EXT2_GOOD_OLD_FIRST_INO and one more: what a filesystem has at least.
 const LEAST_INODES: u64 = 12;
 /// A last group with fewer blocks than this above its metadata is given up.

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""How long `raidtrace layout` takes, and how much memory: the best of some turns, on sparse images in memory that have been
+read before. CPU time is judged: it waits for nothing, and a machine with other work has the rest.
+
+  27 TiB    an image, as text and as JSON: less than 1 s
+  1 PiB     an image: less than 30 s and 256 MiB
+  search    --plan 27T --search on one array: less than 5 s
+
+The larger image takes 4 GiB of memory and, to make it, a minute or two; --small leaves it out.
+"""
+
+import os
+import subprocess
+import time
+
+from .measure import binary, memory, run, state, verdict
+
+SEED = ("--level", "0", "--disks", "12", "--chunk", "512K")
+
+
+def image(scratch, size):
+    path = scratch / f"image-{size}"
+    with open(path, "wb") as out:
+        out.truncate(size)
+    run("mke2fs", "-q", "-F", "-t", "ext4", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard", str(path))
+    return str(path)
+
+
+def best(arguments, *words):
+    """Seconds, CPU seconds and MiB of the quickest turn."""
+    turns = []
+    for _ in range(arguments.rounds):
+        begun = time.monotonic()
+        process = subprocess.Popen([binary(), "layout", *words], stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        took = time.monotonic() - begun
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise SystemExit(f"bench: layout {' '.join(words)}: status {process.returncode}")
+        turns.append((took, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024))
+    return min(turns, key=lambda turn: turn[1])
+
+
+def layout(arguments):
+    checks = []
+
+    def case(name, seconds, mib, *words):
+        took, cpu, rss = best(arguments, *words)
+        print(f"{name:16}{took:8.2f} s{cpu:8.2f} s CPU{rss:8.0f} MiB")
+        checks.append((f"{name}: {cpu:.2f} s of CPU (target {seconds})", cpu < seconds))
+        if mib:
+            checks.append((f"{name}: {rss:.0f} MiB (target {mib})", rss < mib))
+
+    with memory() as scratch:
+        large = image(scratch, 27 << 40)
+        case("27 TiB", 1, None, large, *SEED)
+        case("27 TiB, JSON", 1, None, large, *SEED, "--json")
+        os.unlink(large)
+        if not arguments.small:
+            larger = image(scratch, 1 << 50)
+            case("1 PiB", 30, 256, larger, *SEED)
+            os.unlink(larger)
+    case("search, 27 TiB", 5, None, "--plan", "27T", "--search", *SEED)
+    print(state())
+    return verdict(checks)
