@@ -13,9 +13,11 @@
 //! * [`probe`]: the only part that knows libbpf: facts -> plan -> load -> counters.
 //! * [`model`]: counters + topology -> snapshot; pure.
 //! * [`layout`]: where a filesystem's fixed places fall on the members of an array.
+//! * [`doctor`]: what is wrong or risky here, and what mends it.
 //! * [`top`]: the screen, `--batch` and `--json`: renderings of one snapshot.
 
 pub mod cli;
+pub mod doctor;
 pub mod ext4;
 pub mod follow;
 pub mod host;

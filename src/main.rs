@@ -4,13 +4,14 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use raidtrace::cli::{Cli, Command};
-use raidtrace::{layout, top};
+use raidtrace::{doctor, layout, top};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match &cli.command {
         Command::Top(args) => top::command::run(args).map(|()| ExitCode::SUCCESS),
         Command::Layout(args) => layout::command::run(args),
+        Command::Doctor(args) => doctor::command::run(args),
     };
     if cli.verbose {
         for line in raidtrace::probe::log() {

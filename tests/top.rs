@@ -75,6 +75,7 @@ fn help() {
     insta::assert_snapshot!("help", of(&["--help"]));
     insta::assert_snapshot!("help_top", of(&["top", "--help"]));
     insta::assert_snapshot!("help_layout", of(&["layout", "--help"]));
+    insta::assert_snapshot!("help_doctor", of(&["doctor", "--help"]));
 }
 
 #[test]
