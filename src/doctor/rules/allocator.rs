@@ -37,7 +37,15 @@ fn groups(fs: &FsFacts) -> u32 {
 }
 
 /// What turns stripes off, now and for good.
-fn stripe_off(fs: &FsFacts, finding: Finding) -> Finding {
+pub fn stripe_off(fs: &FsFacts, finding: Finding) -> Finding {
+    let finding = match &fs.superblock {
+        // What it takes to undo it.
+        Some(sb) => finding.seen(format!(
+            "in the superblock: stride={} stripe_width={}",
+            sb.raid_stride, sb.raid_stripe_width
+        )),
+        None => finding,
+    };
     finding
         .command(format!("mount -o remount,stripe=0 {}", fs.mount_point()))
         .command(format!("tune2fs -E stride=0,stripe_width=0 {}", fs.path()))

@@ -92,7 +92,8 @@ fn uneven(array: &ArrayFacts, fs: &FsFacts) -> Finding {
     finding.destroys = true;
     let Some(better) = better else {
         return finding
-            .unless("the usual options of mke2fs do not make it even here: raidtrace layout --search tries all")
+            .seen("none of the usual options of mke2fs is even here: raidtrace layout --search tries more")
+            .unless("the members never saturate")
             .risk("nothing moves these places later");
     };
     let own = EMPTY + u64::from(sb.is_some_and(|sb| sb.orphan_file_inum != 0));

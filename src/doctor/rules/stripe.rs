@@ -78,21 +78,20 @@ fn zero_ignored(fs: &FsFacts) -> Option<Finding> {
         (_, true) => "the superblock's mount options",
         _ => return None,
     };
+    let finding = Finding::new(
+        "stripe-zero-ignored",
+        Severity::Warning,
+        format!("stripe=0 in {place} is ignored: the stripe is {in_force} blocks"),
+    )
+    .seen(format!("{place} has stripe=0"))
+    .seen(format!("/proc/fs/ext4/{}/options: stripe={in_force}", fs.fs.name))
+    .figure("stripe_blocks", in_force)
+    .why("at mount the kernel takes 0 for `not said` and goes by the superblock; only a remount, or stripe=1, turns it off");
     Some(
-        Finding::new(
-            "stripe-zero-ignored",
-            Severity::Warning,
-            format!("stripe=0 in {place} is ignored: the stripe is {in_force} blocks"),
-        )
-        .seen(format!("{place} has stripe=0"))
-        .seen(format!("/proc/fs/ext4/{}/options: stripe={in_force}", fs.fs.name))
-        .figure("stripe_blocks", in_force)
-        .why("at mount the kernel takes 0 for `not said` and goes by the superblock; only a remount, or stripe=1, turns it off")
-        .command(format!("mount -o remount,stripe=0 {}", fs.mount_point()))
-        .command(format!("tune2fs -E stride=0,stripe_width=0 {}", fs.path()))
-        .risk("parity levels get more writes of parts of stripes; undone with the old values (the first line of evidence)")
-        .unless("nobody meant it: then take stripe=0 out")
-        .source(SOURCE),
+        allocator::stripe_off(fs, finding)
+            .risk("parity levels get more writes of parts of stripes; undone with the old values")
+            .unless("nobody meant it: then take stripe=0 out")
+            .source(SOURCE),
     )
 }
 
@@ -171,6 +170,7 @@ fn from_stride(array: &ArrayFacts, fs: &FsFacts, e: &Expected, width: u64, group
         };
     }
     finding
+        .seen(format!("in the superblock: stride={} stripe_width={width}", e.stride))
         .command(format!("tune2fs -E stride=0,stripe_width=0 {}", fs.path()))
         .risk("none known: what is written stays where it is; takes effect at the next mount, undone with the old values")
         .unless("long writes to a parity array of hard disks matter more than the allocator's time")
