@@ -46,6 +46,9 @@ pub enum Command {
     /// Where a filesystem's metadata falls on the members of an array, and how evenly
     #[command(after_help = LAYOUT_EXAMPLES)]
     Layout(Box<Layout>),
+    /// What is wrong or risky with arrays, filesystems, mounts and this kernel, and the command that mends it
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(Doctor),
     /// The screen with a real incident in it: 20,000 touch on a RAID 0 of 12 disks; no root, no array
     Demo(Demo),
 }
@@ -68,6 +71,39 @@ const LAYOUT_EXAMPLES: &str = "Examples:
   raidtrace layout --plan 27T --level 5 --disks 4 --search   which options would be better
 
 Exit status: 0 done, 1 it failed, 2 usage, 3 (with --check) more skew than --max-skew.";
+
+const DOCTOR_EXAMPLES: &str = "Examples:
+  sudo raidtrace doctor                every md array that runs, else the disks with a filesystem
+  sudo raidtrace doctor /srv           the array below this mount point, and what is on it
+  sudo raidtrace doctor --live 10      the same, and ten seconds of what is written where
+  sudo raidtrace doctor --kernel       what raidtrace can and cannot show on this kernel
+  sudo raidtrace doctor --json | jq -r '.findings[] | [.severity, .id, .title] | @tsv'
+
+It reads sysfs, /proc and superblocks, and changes nothing: commands are printed, never run.
+
+Exit status: 0 nothing found or only info, 3 a warning, 4 something critical, 1 it failed, 2 usage.";
+
+/// Arguments of `doctor`.
+#[derive(Args, Debug)]
+pub struct Doctor {
+    /// Array, member, disk, partition or mount point; none: every md array that runs, else the disks with a mounted
+    /// filesystem
+    #[arg(value_name = "TARGET")]
+    pub targets: Vec<String>,
+
+    /// One JSON object (schema raidtrace.doctor/1)
+    #[arg(long)]
+    pub json: bool,
+
+    /// Only what raidtrace can and cannot show on this kernel, and why
+    #[arg(long)]
+    pub kernel: bool,
+
+    /// Look at the writes for so many seconds too: whether metadata goes where the layout says, and whether the
+    /// write-intent bitmap is hot
+    #[arg(long, value_name = "S", value_parser = seconds, conflicts_with = "kernel")]
+    pub live: Option<Duration>,
+}
 
 /// Arguments of `layout`.
 #[derive(Args, Debug)]

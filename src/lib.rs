@@ -15,11 +15,13 @@
 //! * [`layout`]: where a filesystem's fixed places fall on the members of an array.
 //! * [`live`]: a survey and the programs that run for it, as the machine changes.
 //! * [`record`]: events of the probe into a file.
+//! * [`doctor`]: what is wrong or risky here, and what mends it.
 //! * [`top`]: the screen, `--batch` and `--json`: renderings of one snapshot.
 //! * [`trace`]: the recording: its items, writer and reader.
 //! * [`replay`], [`report`], [`export`]: what becomes of one.
 
 pub mod cli;
+pub mod doctor;
 pub mod export;
 pub mod ext4;
 pub mod follow;

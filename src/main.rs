@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use raidtrace::cli::{Cli, Command};
-use raidtrace::{layout, record, top};
+use raidtrace::{doctor, layout, record, top};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -15,6 +15,7 @@ fn main() -> ExitCode {
         Command::Report(args) => raidtrace::report::command::run(args).map(|()| ExitCode::SUCCESS),
         Command::Export(args) => raidtrace::export::command::run(args).map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => raidtrace::replay::command::demo(args).map(|()| ExitCode::SUCCESS),
+        Command::Doctor(args) => doctor::command::run(args),
     };
     if cli.verbose {
         for line in raidtrace::probe::log() {

@@ -80,6 +80,11 @@ on_kernels! {
     journal_device_and_ppl
     member_replaced
     recorded_as_watched
+    doctor_finds_the_skew
+    doctor_is_content_with_what_it_advised
+    doctor_mends_a_stripe
+    doctor_sees_a_disk_fail
+    doctor_sees_the_skew_live
 }
 
 /// The truth's own arithmetic, against tables made by hand. Needs no guest.
@@ -322,6 +327,90 @@ fn skew_agrees(kernel: &str) {
     };
     agrees(&dir, "md120");
     agrees(&dir, "md121");
+}
+
+/// What doctor left of NAME: its exit status and its findings, by id.
+fn findings(dir: &Path, name: &str) -> (i32, BTreeMap<String, Value>) {
+    let status = text(dir.join(format!("{name}.status")));
+    let object = intervals(dir.join(format!("{name}.json"))).remove(0);
+    assert_eq!(object["schema"], "raidtrace.doctor/1");
+    let found = object["findings"].as_array().cloned().unwrap_or_default();
+    let by_id = |f: Value| Some((f["id"].as_str()?.to_owned(), f));
+    let found = found.into_iter().filter_map(by_id).collect();
+    println!("{name}: {status}{object:#}");
+    (status.trim().parse().unwrap_or(-1), found)
+}
+
+fn doctor_finds_the_skew(kernel: &str) {
+    let Some(dir) = lab(kernel, "doctor") else {
+        return;
+    };
+    let (status, found) = findings(&dir, "first");
+    let skew = &found["layout-skew"];
+    assert_eq!((status, &skew["severity"]), (3, &"warning".into()));
+    let bitmaps = skew["figures"]["bitmaps"].as_f64();
+    assert!(bitmaps.is_some_and(|s| (3.9..4.1).contains(&s)), "{skew}");
+    assert_eq!(skew["commands"][0], "mkfs.ext4 -g 32744 /dev/NEW_ARRAY");
+    // Nothing is lost where there is nothing: then the command names the array itself.
+    let (_, empty) = findings(&dir, "empty");
+    let commands = &empty["layout-skew"]["commands"];
+    assert_eq!(commands[1], "mkfs.ext4 -g 32744 /dev/md120");
+}
+
+fn doctor_is_content_with_what_it_advised(kernel: &str) {
+    let Some(dir) = lab(kernel, "doctor") else {
+        return;
+    };
+    let (status, found) = findings(&dir, "advised");
+    assert!(status == 0 && found.is_empty(), "{status} {found:?}");
+}
+
+fn doctor_mends_a_stripe(kernel: &str) {
+    let Some(dir) = lab(kernel, "doctor") else {
+        return;
+    };
+    let (status, found) = findings(&dir, "stripe");
+    assert!(
+        status == 0 && found.contains_key("alloc-stripe-ssd"),
+        "{status}"
+    );
+    let (_, found) = findings(&dir, "unstriped");
+    assert!(found.is_empty(), "{found:?}");
+}
+
+fn doctor_sees_the_skew_live(kernel: &str) {
+    let Some(dir) = lab(kernel, "doctor") else {
+        return;
+    };
+    let (_, found) = findings(&dir, "live");
+    assert!(found.contains_key("live-skew"), "{:?}", found.keys());
+    assert!(!found.contains_key("live-disagrees"));
+    let live = &intervals(dir.join("live.json"))[0]["live"];
+    let rows = live["rows"].as_array().cloned().unwrap_or_default();
+    assert!(rows.iter().any(|r| r["origin"] == "inode_table"), "{live}");
+    for row in rows {
+        let [observed, predicted] =
+            ["observed", "predicted"].map(|f| row[f].as_f64().unwrap_or(0.0));
+        assert!(
+            (3.0..=6.0).contains(&observed) && (3.9..=4.3).contains(&predicted),
+            "{row}"
+        );
+    }
+}
+
+fn doctor_sees_a_disk_fail(kernel: &str) {
+    let Some(dir) = lab(kernel, "doctor") else {
+        return;
+    };
+    let (status, found) = findings(&dir, "whole");
+    assert!(status == 0 && !found.contains_key("array-degraded"));
+    for name in ["degraded", "removed"] {
+        let (status, found) = findings(&dir, name);
+        assert_eq!(
+            (status, &found["array-degraded"]["severity"]),
+            (4, &"critical".into())
+        );
+    }
 }
 
 fn raid0_agrees(kernel: &str) {

@@ -76,6 +76,7 @@ fn help() {
     insta::assert_snapshot!("help_top", of(&["top", "--help"]));
     insta::assert_snapshot!("help_layout", of(&["layout", "--help"]));
     insta::assert_snapshot!("help_record", of(&["record", "--help"]));
+    insta::assert_snapshot!("help_doctor", of(&["doctor", "--help"]));
 }
 
 #[test]

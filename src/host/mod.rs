@@ -25,12 +25,12 @@ pub mod task;
 mod types;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use cgroup::Cgroups;
 pub use change::differences;
 pub use error::HostError;
-pub use resolve::{resolve, resolve_again};
+pub use resolve::{resolve, resolve_again, resolve_all};
 pub use stat::{DiskStat, StatFile};
 pub use state::{ArrayState, MemberState};
 pub use sys::Sys;

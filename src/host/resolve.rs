@@ -32,6 +32,33 @@ pub fn resolve(targets: &[String], sys: &Sys) -> Result<Topology, HostError> {
     Ok(machine.describe(&chosen, true))
 }
 
+/// Every md array that runs, whether or not anything is mounted from it; else what [`resolve`] takes when nothing is named.
+/// And those that do not run: names and md's word for what they are.
+///
+/// # Errors
+/// Without sysfs or mountinfo, and where there is nothing at all.
+pub fn resolve_all(sys: &Sys) -> Result<(Topology, Vec<(String, String)>), HostError> {
+    let machine = Machine::read(sys)?;
+    let mut chosen = BTreeSet::new();
+    let mut stopped = Vec::new();
+    for array in machine.blocks.arrays() {
+        let state = attribute(array.dir.join("md/array_state")).unwrap_or_default();
+        if runs(&state) {
+            chosen.insert(array.dev);
+        } else if !state.is_empty() && machine.members(array).next().is_some() {
+            stopped.push((array.name.clone(), state));
+        }
+    }
+    if chosen.is_empty() {
+        match machine.default() {
+            Ok(disks) => chosen = disks,
+            Err(why) if stopped.is_empty() => return Err(why),
+            Err(_) => {}
+        }
+    }
+    Ok((machine.describe(&chosen, true), stopped))
+}
+
 /// While watching: the same again, less what has gone; with the arrays of `known` that run, whatever became of the mount
 /// point that led to them, and, where no target was named, arrays that hold a mounted filesystem by now (a disk does not
 /// join: snaps and container images come and go). `superblocks`: as [`resolve`] does, reads them from the members; without, no

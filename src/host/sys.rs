@@ -37,8 +37,24 @@ impl Sys {
         attribute(self.path(format!("/sys/block/{name}/dm/suspended"))).as_deref() == Some("1")
     }
 
+    /// What a file of sysfs or /proc says, without its last newline; `None` when there is none, when it cannot be read or
+    /// when it is empty.
+    pub fn text(&self, path: &str) -> Option<String> {
+        attribute(self.path(path))
+    }
+
+    /// The first word of a file, as a number.
+    pub fn number<T: FromStr>(&self, path: &str) -> Option<T> {
+        number(self.path(path))
+    }
+
+    /// Names in a directory, sorted; none when there is no such directory.
+    pub fn names(&self, path: &str) -> Vec<String> {
+        names(self.path(path))
+    }
+
     /// An absolute path, below the root.
-    pub(super) fn path(&self, absolute: impl AsRef<Path>) -> PathBuf {
+    pub(crate) fn path(&self, absolute: impl AsRef<Path>) -> PathBuf {
         let p = absolute.as_ref();
         self.root.join(p.strip_prefix("/").unwrap_or(p))
     }
@@ -52,7 +68,7 @@ impl Sys {
     }
 
     /// Whether this is the machine itself.
-    pub(super) fn is_live(&self) -> bool {
+    pub(crate) fn is_live(&self) -> bool {
         self.root == Path::new("/")
     }
 

@@ -35,4 +35,6 @@ pub(crate) mod target;
 mod words;
 
 pub use filesystem::{Filesystem, Groups};
+pub use report::Report;
 pub use spread::{FIXED, Member, Skews, Spread};
+pub use target::{Below, Target};

@@ -5,4 +5,4 @@ mod hostile;
 mod stacks;
 mod targets;
 mod topology;
-mod tree;
+pub(crate) mod tree;

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use crate::host::dm::{DmTables, Target};
 use crate::host::{Array, Dev, HostError, Segment, Sys, Topology, resolve};
 
-pub(super) struct Tree {
+pub(crate) struct Tree {
     dir: tempfile::TempDir,
     tables: BTreeMap<Dev, Vec<Target>>,
     mountinfo: String,
@@ -177,12 +177,12 @@ pub(super) fn segments(of: &[Segment]) -> Vec<(u64, u64, u64)> {
 }
 
 /// Twelve loop devices of 100 GiB in a RAID 0 with ext4, as in the lab.
-pub(super) fn raid0_of_12() -> Tree {
+pub(crate) fn raid0_of_12() -> Tree {
     raid0(12)
 }
 
 /// As many of them.
-pub(super) fn raid0(members: u32) -> Tree {
+pub(crate) fn raid0(members: u32) -> Tree {
     let mut tree = Tree::new(&format!(
         "md md127 9:127 2514812928 level=raid0 layout=-1 chunk_size=524288 raid_disks={members} component_size=0 \
             metadata_version=1.2 array_state=clean reshape_position=none consistency_policy=none

@@ -1,0 +1,267 @@
+//! What the rules judge: a machine's arrays, filesystems and kernel as plain data. Everything that could not be read is
+//! `None` or empty, and a rule that needs it says nothing.
+
+use std::collections::BTreeMap;
+
+use crate::ext4::Superblock;
+use crate::host::{Array, Filesystem};
+use crate::layout::{Report, Skews};
+
+/// All of it.
+#[derive(Default)]
+pub struct Facts {
+    /// The kernel, as far as rules on filesystems ask.
+    pub kernel: Kernel,
+    /// The arrays, and disks as arrays of one.
+    pub arrays: Vec<ArrayFacts>,
+    /// Arrays that md does not run: name, and md's word for their state.
+    pub stopped: Vec<(String, String)>,
+    /// What could not be checked, one line each.
+    pub notes: Vec<String>,
+}
+
+/// The running kernel.
+#[derive(Clone, Debug, Default)]
+pub struct Kernel {
+    /// `uname -r`.
+    pub release: String,
+    /// ext4's allocator is that of 6.17, by its symbols: distributions have taken it into older kernels.
+    pub new_allocator: bool,
+}
+
+impl Kernel {
+    /// The version, for what no probe can tell: `(6, 1)`; `(0, 0)` where the release says none.
+    pub fn version(&self) -> (u32, u32) {
+        let mut numbers = self
+            .release
+            .split(|c: char| !c.is_ascii_digit())
+            .map(|n| n.parse().unwrap_or(0));
+        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+    }
+}
+
+/// An array and all that is known of it.
+#[derive(Default)]
+pub struct ArrayFacts {
+    /// As sysfs and superblocks have it.
+    pub array: Array,
+    /// As `array.members`, in the same order.
+    pub disks: Vec<Disk>,
+    /// What serves as write-intent bitmap.
+    pub bitmap: Bitmap,
+    /// md/mismatch_cnt: sectors that the last check found to differ.
+    pub mismatches: u64,
+    /// The array's own optimal_io_size in bytes: what mke2fs takes for the stripe.
+    pub optimal_io: u64,
+    /// The filesystems on it.
+    pub filesystems: Vec<FsFacts>,
+}
+
+/// A member's disk, beyond what [`crate::host::Member`] says. 0 and empty where the kernel does not say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Disk {
+    /// device/model, or what stands for it.
+    pub model: String,
+    /// queue/logical_block_size, bytes.
+    pub logical_block: u64,
+    /// queue/physical_block_size, bytes.
+    pub physical_block: u64,
+    /// alignment_offset, bytes: the physical blocks begin this much later than the device.
+    pub alignment_offset: u64,
+    /// queue/max_sectors_kb, KiB.
+    pub max_kib: u64,
+    /// queue/nr_requests.
+    pub requests: u64,
+    /// queue/write_cache: `write back`, `write through`.
+    pub write_cache: String,
+    /// md/dev-*/bad_blocks: first sector of the member's data and length.
+    pub bad_blocks: Vec<(u64, u64)>,
+    /// md/dev-*/errors: reads that failed and were mended from the other members.
+    pub read_errors: u64,
+}
+
+/// md's write-intent bitmap, by md/bitmap.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Bitmap {
+    /// There is none, or none is known of.
+    #[default]
+    None,
+    /// On the members.
+    Internal {
+        /// Bytes that a bit stands for; 0 where unknown.
+        chunk: u64,
+        /// Seconds after which a bit is cleared, the first of two or three times.
+        time_base: u64,
+    },
+    /// In a file of another filesystem.
+    File {
+        /// Its path by /proc/mdstat; empty where that does not say.
+        path: String,
+    },
+    /// Kernel 6.18's, without a lock.
+    Lockless,
+}
+
+/// A filesystem on an array.
+#[derive(Default)]
+pub struct FsFacts {
+    /// Where it is and where it is mounted.
+    pub fs: Filesystem,
+    /// `None` where the device could not be read.
+    pub superblock: Option<Superblock>,
+    /// Where its fixed places fall; `None` where unknown or on one disk.
+    pub report: Option<Report>,
+    /// The same figures on the array that a running reshape comes from.
+    pub before: Option<Skews>,
+    /// /proc/fs/ext4/DEV/options: every option in force, defaults too. Value empty for a flag.
+    pub options: BTreeMap<String, String>,
+    /// Mount options of /etc/fstab for it.
+    pub fstab: Option<String>,
+    /// Whether the allocator uses lists of groups by free space (`mb_optimize_scan`); `None` where nothing says so.
+    pub optimised: Option<bool>,
+    /// This kernel's ext4 has no such lists: it is mounted, and lacks every file of theirs.
+    pub no_lists: bool,
+    /// /proc/fs/ext4/DEV/mb_stats, where someone has turned it on.
+    pub scanned: Option<Scanned>,
+    /// /sys/fs/ext4/DEV/errors_count.
+    pub errors: u64,
+    /// What the kernel noted of the last one: `ext4_lookup:1705`.
+    pub last_error: String,
+    /// Inodes in use, by statfs; else by the superblock.
+    pub inodes: Option<u64>,
+    /// Share of its blocks in use, 0 to 1.
+    pub used: Option<f64>,
+    /// Files of it that processes have open for writing with O_DIRECT.
+    pub direct: Vec<Opener>,
+}
+
+/// The allocator's counters since the mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scanned {
+    /// Allocations.
+    pub requests: u64,
+    /// Groups whose bitmap was searched.
+    pub groups: u64,
+    /// Groups that were looked at and mostly rejected.
+    pub considered: u64,
+    /// Groups that the lists proposed and that did not do.
+    pub bad_suggestions: u64,
+}
+
+/// A process with a file open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opener {
+    /// Its command name, whatever it chose.
+    pub comm: String,
+    /// Process id.
+    pub pid: u32,
+    /// The file.
+    pub path: String,
+}
+
+impl ArrayFacts {
+    /// Chunks of data in a stripe: what a full-stripe write fills. `None` where the level has no chunk, or mdadm's figures
+    /// make no sense.
+    pub fn data_disks(&self) -> Option<u64> {
+        let n = u64::from(self.array.raid_disks);
+        match self.array.level.as_str() {
+            "raid0" => Some(n),
+            "raid4" | "raid5" => n.checked_sub(1),
+            "raid6" => n.checked_sub(2),
+            // raid10.c, raid10_set_io_opt: N / near copies where that is whole, else N.
+            "raid10" => {
+                let near = u64::from(self.array.layout & 0xff).max(1);
+                Some(if n.is_multiple_of(near) { n / near } else { n })
+            }
+            _ => None,
+        }
+        .filter(|n| *n > 0 && self.array.chunk_sectors > 0)
+    }
+
+    /// Parity levels, where part of a stripe costs reads.
+    pub fn has_parity(&self) -> bool {
+        matches!(self.array.level.as_str(), "raid4" | "raid5" | "raid6")
+    }
+
+    /// Whether any member spins. What sysfs does not say counts as not spinning.
+    pub fn rotational(&self) -> bool {
+        self.array.members.iter().any(|m| m.queue.rotational)
+    }
+
+    /// `/dev/md0`.
+    pub fn path(&self) -> String {
+        path_of(&self.array.name)
+    }
+}
+
+impl FsFacts {
+    /// `/srv (md127)`; only the device where it is not mounted here.
+    pub fn place(&self) -> String {
+        match self.fs.mounts.first() {
+            Some(m) => format!("{} ({})", m.path.display(), self.fs.name),
+            None => self.fs.name.clone(),
+        }
+    }
+
+    /// Where it is mounted, as a word of a command; `MOUNTPOINT` where it is not mounted here.
+    pub fn mount_point(&self) -> String {
+        let mount = self.fs.mounts.first();
+        mount.map_or("MOUNTPOINT".to_owned(), |m| {
+            super::finding::quote(&m.path.to_string_lossy())
+        })
+    }
+
+    /// `/dev/md127p1`.
+    pub fn path(&self) -> String {
+        path_of(&self.fs.name)
+    }
+
+    /// The stripe that the allocator goes by, in blocks, 0 for none; `None` when it is not mounted.
+    pub fn stripe(&self) -> Option<u64> {
+        self.options.get("stripe")?.parse().ok()
+    }
+
+    /// Whether an option is in force.
+    pub fn has_option(&self, name: &str) -> bool {
+        self.options.contains_key(name)
+    }
+}
+
+/// `/dev/NAME` of a block device, as a word of a command.
+pub fn path_of(name: &str) -> String {
+    super::finding::quote(&crate::survey::device_path(name).to_string_lossy())
+}
+
+/// Of the figures of all members that say something: how often each occurs, the commonest first.
+pub fn tally<T: Ord + Clone>(values: impl Iterator<Item = T>) -> Vec<(T, usize)> {
+    let mut counts: BTreeMap<T, usize> = BTreeMap::new();
+    for value in values {
+        *counts.entry(value).or_default() += 1;
+    }
+    let mut counts: Vec<(T, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|c| std::cmp::Reverse(c.1));
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Kernel;
+
+    #[test]
+    fn versions() {
+        for (release, version) in [
+            ("6.1.0-56-amd64", (6, 1)),
+            ("6.12.107+deb13-amd64", (6, 12)),
+            ("7.2", (7, 2)),
+            ("", (0, 0)),
+            ("garbage", (0, 0)),
+            ("99999999999.1", (0, 1)),
+        ] {
+            let kernel = Kernel {
+                release: release.to_owned(),
+                ..Kernel::default()
+            };
+            assert_eq!(kernel.version(), version, "{release}");
+        }
+    }
+}

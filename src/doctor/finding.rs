@@ -1,0 +1,179 @@
+//! What a rule says. Plain data, no wording of its own.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+/// How bad it is. Ordered: the worst is the greatest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Worth knowing; nothing is wrong.
+    Info,
+    /// It costs speed, or will cost more than that.
+    Warning,
+    /// Data or service are at stake now.
+    Critical,
+}
+
+impl Severity {
+    /// As JSON spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+/// One thing found, with the evidence for it.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// Which rule: `layout-skew`. Never changes its meaning.
+    pub id: &'static str,
+    /// How bad it is here.
+    pub severity: Severity,
+    /// The array, `None` for what is the kernel's.
+    pub array: Option<String>,
+    /// The block device of the filesystem, `None` for what is the array's.
+    pub filesystem: Option<String>,
+    /// Where that is mounted.
+    pub mounted: Option<String>,
+    /// One sentence, with the figures that matter most.
+    pub title: String,
+    /// What was seen, one line each, with numbers and where they are from.
+    pub seen: Vec<String>,
+    /// The same for programs.
+    pub figures: Map<String, Value>,
+    /// Why it matters.
+    pub why: String,
+    /// What mends it, in this order; printed, never run. Empty where nothing does.
+    pub commands: Vec<String>,
+    /// The commands destroy what is there, or are for a filesystem that does not exist yet: nothing to be typed in a hurry.
+    pub destroys: bool,
+    /// What the commands may cost; whether they can be undone.
+    pub risk: String,
+    /// When not to do it.
+    pub unless: String,
+    /// Who says so.
+    pub source: &'static str,
+}
+
+impl Finding {
+    /// With nothing but its name and sentence yet.
+    pub fn new(id: &'static str, severity: Severity, title: impl Into<String>) -> Self {
+        Self {
+            id,
+            severity,
+            array: None,
+            filesystem: None,
+            mounted: None,
+            title: title.into(),
+            seen: Vec::new(),
+            figures: Map::new(),
+            why: String::new(),
+            commands: Vec::new(),
+            destroys: false,
+            risk: String::new(),
+            unless: String::new(),
+            source: "",
+        }
+    }
+
+    /// Adds a line of evidence.
+    #[must_use]
+    pub fn seen(mut self, line: impl Into<String>) -> Self {
+        self.seen.push(line.into());
+        self
+    }
+
+    /// Adds a figure.
+    #[must_use]
+    pub fn figure(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.figures.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Says why it matters.
+    #[must_use]
+    pub fn why(mut self, why: impl Into<String>) -> Self {
+        self.why = why.into();
+        self
+    }
+
+    /// Adds a command.
+    #[must_use]
+    pub fn command(mut self, command: impl Into<String>) -> Self {
+        self.commands.push(command.into());
+        self
+    }
+
+    /// What the commands may cost.
+    #[must_use]
+    pub fn risk(mut self, risk: impl Into<String>) -> Self {
+        self.risk = risk.into();
+        self
+    }
+
+    /// When not to do it.
+    #[must_use]
+    pub fn unless(mut self, unless: impl Into<String>) -> Self {
+        self.unless = unless.into();
+        self
+    }
+
+    /// Who says so.
+    #[must_use]
+    pub fn source(mut self, source: &'static str) -> Self {
+        self.source = source;
+        self
+    }
+}
+
+/// A word of a command, so that a shell takes it as it is: names of devices and mount points are whatever someone chose.
+pub fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._:=@%+,-".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    let odd = |c: char| c.is_control() || crate::top::text::is_hidden(c);
+    if !word.chars().any(odd) {
+        return format!("'{}'", word.replace('\'', "'\\''"));
+    }
+    let mut out = String::from("$'");
+    for c in word.chars() {
+        match c {
+            '\'' | '\\' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c if odd(c) => {
+                for byte in c.to_string().bytes() {
+                    let _ = write!(out, "\\x{byte:02x}");
+                }
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('\'');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quote;
+
+    #[test]
+    fn a_shell_takes_a_word_as_it_is() {
+        for (word, quoted) in [
+            ("/dev/md0", "/dev/md0"),
+            ("/srv/two words", "'/srv/two words'"),
+            ("/x; rm -rf /", "'/x; rm -rf /'"),
+            ("it's $(here)", "'it'\\''s $(here)'"),
+            ("a\x1b[31m'\n", "$'a\\x1b[31m\\'\\x0a'"),
+            ("", "''"),
+        ] {
+            assert_eq!(quote(word), quoted);
+        }
+    }
+}

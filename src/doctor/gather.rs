@@ -1,0 +1,343 @@
+//! Facts of this machine, or of a tree of files that looks like one. Reads sysfs, /proc and /etc/fstab; the filesystems
+//! have been read by `survey`. Judges nothing.
+
+use std::io::Read as _;
+
+use super::facts::{ArrayFacts, Bitmap, Disk, Facts, FsFacts, Kernel, Scanned};
+use super::openers;
+use crate::ext4::Superblock;
+use crate::ext4::features::incompat;
+use crate::host::{Array, Filesystem as Place, Member, Sys};
+use crate::layout::geometry::Typed;
+use crate::layout::{Below, Filesystem, Report, Spread, Target};
+use crate::survey::{self, Survey};
+
+/// Direct writes into preallocated blocks share the inode's lock from here on (240930fb7e6b).
+const DIRECT_SHARED: (u32, u32) = (6, 3);
+/// `EXT4_VALID_FS`: unmounted cleanly.
+const VALID_FS: u16 = 1;
+/// Sectors of bad blocks that are read: md's own log has room for 512 runs.
+const BAD_RUNS: usize = 512;
+
+/// Everything, of the arrays that `survey` has. `stopped`: those that do not run.
+pub fn gather(sys: &Sys, survey: &Survey, stopped: Vec<(String, String)>) -> Facts {
+    let release = sys.text("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut facts = Facts {
+        kernel: Kernel {
+            release,
+            ..Kernel::default()
+        },
+        stopped,
+        notes: survey.notes.clone(),
+        ..Facts::default()
+    };
+    let version = facts.kernel.version();
+    // Only the kernels in question are worth reading 100,000 symbols for.
+    if ((6, 0)..=(6, 7)).contains(&version) {
+        let symbols = std::fs::read_to_string(sys.path("/proc/kallsyms")).unwrap_or_default();
+        facts.kernel.new_allocator = symbols.contains(" ext4_mb_scan_groups_xa_range");
+    }
+    let mdstat = sys.text("/proc/mdstat").unwrap_or_default();
+    let fstab = sys.text("/etc/fstab").unwrap_or_default();
+    for array in &survey.topology.arrays {
+        let mut of = array_facts(sys, array, &mdstat);
+        for place in &array.filesystems {
+            let fs = filesystem(sys, survey, array, place, &fstab);
+            of.filesystems.push(fs);
+        }
+        facts.arrays.push(of);
+    }
+    if version != (0, 0) && version < DIRECT_SHARED {
+        let cut = openers::find(sys, &mut facts.arrays);
+        facts.notes.extend(cut);
+    }
+    facts
+}
+
+fn array_facts(sys: &Sys, array: &Array, mdstat: &str) -> ArrayFacts {
+    let dir = format!("/sys/block/{}", array.name);
+    let disks = array
+        .members
+        .iter()
+        .map(|m| disk(sys, array, m))
+        .collect::<Vec<_>>();
+    ArrayFacts {
+        disks,
+        bitmap: if array.is_md() {
+            bitmap(sys, &dir, &array.name, mdstat)
+        } else {
+            Bitmap::None
+        },
+        mismatches: sys.number(&format!("{dir}/md/mismatch_cnt")).unwrap_or(0),
+        optimal_io: sys
+            .number(&format!("{dir}/queue/optimal_io_size"))
+            .unwrap_or(0),
+        array: array.clone(),
+        filesystems: Vec::new(),
+    }
+}
+
+fn bitmap(sys: &Sys, dir: &str, name: &str, mdstat: &str) -> Bitmap {
+    let of = |what: &str| sys.text(&format!("{dir}/md/bitmap/{what}"));
+    let number = |what: &str| of(what).and_then(|t| t.parse().ok()).unwrap_or(0);
+    let kind = sys
+        .text(&format!("{dir}/md/bitmap_type"))
+        .unwrap_or_default();
+    match of("location").as_deref() {
+        _ if kind.contains("[llbitmap]") => Bitmap::Lockless,
+        None | Some("none") => Bitmap::None,
+        Some("file") => Bitmap::File {
+            path: bitmap_file(mdstat, name).unwrap_or_default(),
+        },
+        Some(_) => Bitmap::Internal {
+            chunk: number("chunksize"),
+            time_base: number("time_base"),
+        },
+    }
+}
+
+/// `bitmap: 0/1 pages [0KB], 65536KB chunk, file: /var/md0.bitmap`, in the lines of one array.
+fn bitmap_file(mdstat: &str, name: &str) -> Option<String> {
+    let mut lines = mdstat.lines();
+    lines.find(|l| l.split_once(" : ").is_some_and(|(n, _)| n == name))?;
+    let mut own = lines.take_while(|l| l.starts_with(' '));
+    own.find_map(|l| Some(l.split_once("file: ")?.1.trim().to_owned()))
+}
+
+fn disk(sys: &Sys, array: &Array, member: &Member) -> Disk {
+    let dir = format!("/sys/block/{}", member.disk_name);
+    let md = format!("/sys/block/{}/md/dev-{}", array.name, member.name);
+    let number = |what: &str| sys.number(&format!("{dir}/{what}")).unwrap_or(0);
+    let text = |what: &str| sys.text(&format!("{dir}/{what}")).unwrap_or_default();
+    let bad = sys.text(&format!("{md}/bad_blocks")).unwrap_or_default();
+    let run = |line: &str| {
+        let (first, count) = line.trim().split_once(' ')?;
+        Some((first.parse().ok()?, count.parse().ok()?))
+    };
+    Disk {
+        model: text("device/model"),
+        logical_block: number("queue/logical_block_size"),
+        physical_block: number("queue/physical_block_size"),
+        alignment_offset: number("alignment_offset"),
+        max_kib: number("queue/max_sectors_kb"),
+        requests: number("queue/nr_requests"),
+        write_cache: text("queue/write_cache"),
+        bad_blocks: bad.lines().filter_map(run).take(BAD_RUNS).collect(),
+        read_errors: sys.number(&format!("{md}/errors")).unwrap_or(0),
+    }
+}
+
+fn filesystem(sys: &Sys, survey: &Survey, array: &Array, place: &Place, fstab: &str) -> FsFacts {
+    let proc = format!("/proc/fs/ext4/{}", place.name);
+    let dir = format!("/sys/fs/ext4/{}", place.name);
+    let of = |what: &str| sys.text(&format!("{dir}/{what}"));
+    let options = sys.text(&format!("{proc}/options")).unwrap_or_default();
+    let layout = survey.layouts.get(&place.dev);
+    let superblock = layout.and_then(|l| l.superblock.clone());
+    let (report, before) = layout.map_or((None, None), |l| {
+        spread(array, place, Filesystem::of(l.clone()))
+    });
+    let (inodes, used) = in_use(sys, place, !options.is_empty(), superblock.as_ref());
+    let error = of("last_error_func").map(|func| {
+        let line = of("last_error_line").unwrap_or_default();
+        format!("{func}:{line}")
+    });
+    FsFacts {
+        fs: place.clone(),
+        report,
+        before,
+        options: options
+            .lines()
+            .map(|line| match line.split_once('=') {
+                Some((name, value)) => (name.to_owned(), value.to_owned()),
+                None => (line.to_owned(), String::new()),
+            })
+            .collect(),
+        fstab: place
+            .mounts
+            .iter()
+            .find_map(|m| fstab_options(fstab, &m.path)),
+        optimised: optimises(sys, &proc),
+        no_lists: of("mb_group_prealloc").is_some()
+            && of("mb_max_linear_groups").is_none()
+            && !sys.path(format!("{proc}/mb_structs_summary")).exists(),
+        scanned: sys
+            .text(&format!("{proc}/mb_stats"))
+            .and_then(|t| scanned(&t)),
+        errors: of("errors_count").and_then(|t| t.parse().ok()).unwrap_or(0),
+        last_error: error.unwrap_or_default(),
+        inodes,
+        used,
+        direct: Vec::new(),
+        superblock,
+    }
+}
+
+/// Where fixed places fall; and how evenly they would on the array that a reshape comes from.
+fn spread(
+    array: &Array,
+    place: &Place,
+    fs: Filesystem,
+) -> (Option<Report>, Option<crate::layout::Skews>) {
+    if !array.is_md() || place.segments.is_empty() {
+        return (None, None);
+    }
+    let before = array.before_reshape.and_then(|b| {
+        let old = Array {
+            layout: b.layout,
+            chunk_sectors: b.chunk_sectors,
+            raid_disks: b.raid_disks,
+            ..array.clone()
+        };
+        let geometry = survey::geometry(&old).ok()?;
+        Some(Spread::new(&fs, &geometry, &place.segments).skews())
+    });
+    let Ok(geometry) = survey::geometry(array) else {
+        return (None, before);
+    };
+    let name = |slot| {
+        let member = array.members.iter().find(|m| m.slot == Some(slot));
+        member.map_or_else(|| format!("slot {slot}"), |m| m.name.clone())
+    };
+    let members = (0..geometry.disks()).map(name).collect();
+    let report = Report::new(Target {
+        name: place.name.clone(),
+        fs,
+        segments: place.segments.clone(),
+        array: Below {
+            name: Some(array.name.clone()),
+            geometry,
+            members,
+            shape: Typed::of(array).unwrap_or_default(),
+        },
+        notes: Vec::new(),
+    });
+    (Some(report), before)
+}
+
+/// Inodes in use and the share of blocks in use. What the superblock says holds only where the filesystem was unmounted
+/// cleanly: while mounted, here or in a container, it is as old as the mount.
+fn in_use(
+    sys: &Sys,
+    place: &Place,
+    mounted: bool,
+    sb: Option<&Superblock>,
+) -> (Option<u64>, Option<f64>) {
+    let share = |free: u64, all: u64| (all > 0).then(|| 1.0 - free.min(all) as f64 / all as f64);
+    if let Some(mount) = place.mounts.first().filter(|_| sys.is_live()) {
+        return match rustix::fs::statvfs(&mount.path) {
+            Ok(s) => (
+                Some(s.f_files.saturating_sub(s.f_ffree)),
+                share(s.f_bfree, s.f_blocks),
+            ),
+            Err(_) => (None, None),
+        };
+    }
+    let clean = |sb: &&Superblock| sb.state & VALID_FS != 0 && !sb.has_incompat(incompat::RECOVER);
+    if mounted && sys.is_live() {
+        return (None, None);
+    }
+    sb.filter(clean).map_or((None, None), |sb| {
+        (
+            Some(u64::from(
+                sb.inodes_count.saturating_sub(sb.free_inodes_count),
+            )),
+            share(sb.free_blocks_count, sb.blocks_count),
+        )
+    })
+}
+
+/// The first line says it; the others would make the kernel count its lists.
+fn optimises(sys: &Sys, proc: &str) -> Option<bool> {
+    let mut file = std::fs::File::open(sys.path(format!("{proc}/mb_structs_summary"))).ok()?;
+    let mut bytes = [0; 32];
+    let n = file.read(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes[..n]).into_owned();
+    let value = text.strip_prefix("optimize_scan:")?.trim_start();
+    match value.as_bytes().first()? {
+        b'0' => Some(false),
+        b'1' => Some(true),
+        _ => None,
+    }
+}
+
+/// mb_stats in any of its forms (ext4_seq_mb_stats_show); `None` while it is turned off.
+fn scanned(text: &str) -> Option<Scanned> {
+    let sum = |name: &str| -> Option<u64> {
+        let values = text
+            .lines()
+            .filter_map(|l| l.trim().strip_prefix(name)?.trim().parse::<u64>().ok());
+        values.reduce(u64::saturating_add)
+    };
+    Some(Scanned {
+        requests: sum("reqs:")?,
+        groups: sum("groups_scanned:")?,
+        considered: sum("groups_considered:").unwrap_or(0),
+        bad_suggestions: sum("bad_suggestions:").unwrap_or(0),
+    })
+}
+
+/// The fourth field of the line whose second is this mount point (fstab(5)).
+fn fstab_options(fstab: &str, mount: &std::path::Path) -> Option<String> {
+    fstab.lines().find_map(|line| {
+        let mut fields = line.split_whitespace();
+        let (device, point) = (fields.next()?, fields.next()?);
+        let point = point
+            .replace("\\040", " ")
+            .replace("\\011", "\t")
+            .replace("\\134", "\\");
+        if device.starts_with('#') || std::path::Path::new(&point) != mount {
+            return None;
+        }
+        fields.nth(1).map(str::to_owned)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{Scanned, bitmap_file, fstab_options, scanned};
+
+    #[test]
+    fn the_allocators_counters_in_both_forms() {
+        let old = "mballoc:\n\treqs: 301\n\tsuccess: 301\n\tgroups_scanned: 194\n\tcr0_stats:\n\t\tgroups_considered: 0\n\
+            \t\tbad_suggestions: 0\n\tcr1_stats:\n\t\tgroups_considered: 381\n\t\tbad_suggestions: 187\n";
+        let want = Scanned {
+            requests: 301,
+            groups: 194,
+            considered: 381,
+            bad_suggestions: 187,
+        };
+        assert_eq!(scanned(old), Some(want));
+        assert_eq!(
+            scanned("mballoc:\n\tmb stats collection turned off.\n"),
+            None
+        );
+        let odd = "reqs: 18446744073709551615\nreqs: 9\ngroups_scanned: 99999999999999999999999\n";
+        assert_eq!(scanned(odd), None);
+    }
+
+    #[test]
+    fn the_bitmap_file_of_the_right_array() {
+        let mdstat = "Personalities : [raid1]\nmd1 : active raid1 sdb[1] sda[0]\n      10 blocks\n      bitmap: 0/1 pages [0KB], 65536KB chunk\n\n\
+            md0 : active raid1 sdd[1] sdc[0]\n      10 blocks\n      bitmap: 0/1 pages [0KB], 64KB chunk, file: /var/md0 bitmap\n\nunused devices: <none>";
+        assert_eq!(
+            bitmap_file(mdstat, "md0").as_deref(),
+            Some("/var/md0 bitmap")
+        );
+        assert_eq!(bitmap_file(mdstat, "md1"), None);
+        assert_eq!(bitmap_file(mdstat, "md"), None);
+    }
+
+    #[test]
+    fn lines_of_fstab() {
+        let fstab = "# comment\n#/dev/md0 /srv ext4 stripe=1\n/dev/md0\t/srv  ext4 noatime,stripe=0 0 2\nLABEL=x /two\\040words ext4\n";
+        assert_eq!(
+            fstab_options(fstab, Path::new("/srv")).as_deref(),
+            Some("noatime,stripe=0")
+        );
+        assert_eq!(fstab_options(fstab, Path::new("/two words")), None);
+        assert_eq!(fstab_options("", Path::new("/")), None);
+    }
+}

@@ -1,0 +1,96 @@
+//! The rules: facts in, findings out. Pure. A rule without evidence says nothing; one that cannot know something does not
+//! guess it.
+
+mod align;
+mod allocator;
+mod bitmap;
+mod direct;
+mod errors;
+mod health;
+mod members;
+mod predict;
+mod skew;
+mod stripe;
+
+use super::facts::{ArrayFacts, Facts, FsFacts, Kernel};
+use super::finding::Finding;
+
+/// On an array.
+type OnArray = fn(&ArrayFacts) -> Vec<Finding>;
+/// On a filesystem of an array.
+type OnFilesystem = fn(&Kernel, &ArrayFacts, &FsFacts) -> Vec<Finding>;
+
+const ARRAY: [OnArray; 6] = [
+    health::redundancy,
+    health::syncing,
+    health::bad_sectors,
+    members::differ,
+    members::zones,
+    bitmap::check,
+];
+
+const FILESYSTEM: [OnFilesystem; 6] = [
+    errors::check,
+    skew::check,
+    stripe::check,
+    allocator::check,
+    direct::check,
+    align::check,
+];
+
+/// All findings, the worst first; among equals in the order of arrays and rules.
+pub fn check(facts: &Facts) -> Vec<Finding> {
+    let mut found: Vec<Finding> = facts
+        .stopped
+        .iter()
+        .map(|(name, state)| health::stopped(name, state))
+        .collect();
+    for array in &facts.arrays {
+        let name = &array.array.name;
+        for rule in ARRAY {
+            found.extend(rule(array).into_iter().map(|f| Finding {
+                array: Some(name.clone()),
+                ..f
+            }));
+        }
+        for fs in &array.filesystems {
+            for rule in FILESYSTEM {
+                found.extend(rule(&facts.kernel, array, fs).into_iter().map(|f| Finding {
+                    array: Some(name.clone()),
+                    filesystem: Some(fs.fs.name.clone()),
+                    mounted: fs.fs.mounts.first().map(|m| m.path.display().to_string()),
+                    ..f
+                }));
+            }
+        }
+    }
+    // A filesystem that lies on two arrays is one filesystem.
+    let mut seen = std::collections::BTreeSet::new();
+    found.retain(|f| {
+        f.filesystem.is_none() || seen.insert((f.id, f.filesystem.clone(), f.title.clone()))
+    });
+    found.sort_by_key(|f| std::cmp::Reverse(f.severity));
+    found
+}
+
+/// `a`, `a and b`, `a, b and c`; of many the first few.
+pub(super) fn list<T: AsRef<str>>(words: &[T]) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    match words.as_slice() {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [first, second, third, _, _, ..] => {
+            format!("{first}, {second}, {third} and {} more", words.len() - 3)
+        }
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+/// `1 disk`, `2 disks`.
+pub(super) fn plural(n: usize, what: &str) -> String {
+    match (n, what) {
+        (1, _) => format!("1 {what}"),
+        (_, "array or disk") => format!("{n} arrays or disks"),
+        _ => format!("{n} {what}s"),
+    }
+}

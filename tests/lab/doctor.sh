@@ -1,0 +1,77 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# What doctor says of the first case's array, of one made with the options that
+# it advises, of one that has lost a disk; and whether its commands mend what
+# they are for. Leaves NAME.json and NAME.status; tests/lab.rs says what they
+# have to hold.
+# shellcheck source-path=SCRIPTDIR
+. ./lib.sh
+mkdir -p /out
+
+# doctor NAME ARGS...
+doctor() {
+	local name=$1 status=0
+	shift
+	raidtrace doctor --json "$@" >"/out/$name.json" 2>"/out/$name.err" || status=$?
+	echo "$status" >"/out/$name.status"
+	cat "/out/$name.err"
+}
+
+# mend NAME: runs the commands of its first finding, as printed.
+mend() {
+	local commands
+	commands=$(grep -o '"commands":\[[^]]*\]' "/out/$1.json" | head -n 1)
+	commands=${commands#*\[\"}
+	printf '%s\n' "${commands%\"\]}" | sed 's/","/\n/g' >"/out/$1.mend"
+	bash -ex "/out/$1.mend"
+}
+
+for name in md120 md121; do array "$name" 100G 12 --level=0 --chunk=512; done
+for member in "${members[@]}"; do echo 1 >"/sys/block/$member/queue/rotational"; done
+filesystem md120 -E lazy_journal_init=1
+doctor empty md120
+touch /mnt/md120/file
+doctor first md120
+
+options=$(grep -o '"better_options":"[^"]*"' /out/first.json)
+options=${options#*:\"}
+echo "advised: $options"
+# shellcheck disable=SC2086
+filesystem md121 ${options%\"} -e remount-ro -E lazy_journal_init=1
+touch /mnt/md121/file
+doctor advised md121
+
+# Members that do not spin, and a stripe: its commands turn that off.
+for member in "${members[@]:12}"; do echo 0 >"/sys/block/$member/queue/rotational"; done
+doctor stripe md121
+mend stripe
+doctor unstriped md121
+
+# Files in 400 directories of the first one for as long as it is watched.
+doctor live md120 --live 15 &
+watching=$!
+mkdir /mnt/md120/d{1..400}
+for ((round = 0; round < 100; round++)); do
+	for dir in /mnt/md120/d*; do
+		echo "$round" >"$dir/$round"
+		kill -0 $watching 2>/dev/null || break 2
+	done
+	sync
+done
+wait $watching
+
+array md122 64M 4 --level=5 --chunk=64
+mkfs.ext4 -q -e remount-ro /dev/md122
+mkdir -p /mnt/md122
+mount /dev/md122 /mnt/md122
+doctor whole md122
+failed=${members[-1]}
+mdadm --quiet /dev/md122 --fail "/dev/$failed"
+doctor degraded md122
+mdadm --quiet /dev/md122 --remove "/dev/$failed"
+doctor removed md122
+
+raidtrace doctor >/out/all.txt 2>&1 || true
+raidtrace doctor --kernel >/out/kernel.txt 2>&1
+umount /mnt/md120 /mnt/md121 /mnt/md122
