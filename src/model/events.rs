@@ -230,28 +230,10 @@ impl Tally {
     /// What has come since the state before this one.
     fn state(&mut self, roster: &mut Roster, state: &Arc<State>) {
         let was = roster.take(state);
-        let before = was.as_deref().filter(|_| !state.restart);
-        // The first one says where counting begins.
-        let begun = was.is_some();
-        for (array, origin, cost) in state.costs.iter().filter(|_| begun) {
-            let same = |c: &&(u32, Origin, CostCounters)| (c.0, c.1) == (*array, *origin);
-            let old = before.and_then(|b| b.costs.iter().find(same)).map(|c| c.2);
-            if let Some(&array) = roster.array_now.get(*array as usize) {
-                let sum = self.costs.entry((array, *origin)).or_default();
-                sum.add(cost.since(old.unwrap_or_default()));
-            }
-        }
-        if begun {
-            let (old_lost, old_cost) =
-                before.map_or_else(Default::default, |b| (b.lost, b.overhead));
-            add_lost(&mut self.lost, &state.lost, &old_lost);
-            let ns = state.overhead.bpf_ns.saturating_sub(old_cost.bpf_ns);
-            self.overhead.bpf_ns = self.overhead.bpf_ns.saturating_add(ns);
-            let runs = state
-                .overhead
-                .bpf_events
-                .saturating_sub(old_cost.bpf_events);
-            self.overhead.bpf_events = self.overhead.bpf_events.saturating_add(runs);
+        // The first one says where counting begins; so does one after a restart: what new programs counted while the
+        // old ones still ran has been counted by these.
+        if let Some(before) = was.as_deref().filter(|_| !state.restart) {
+            self.since(roster, before, state);
         }
         if let Some(was) = &was {
             let since = state.time_us.saturating_sub(was.time_us).max(0);
@@ -272,6 +254,24 @@ impl Tally {
             }
         }
         self.state = Some(Arc::clone(state));
+    }
+
+    /// Adds what is cumulative, of the same programs.
+    fn since(&mut self, roster: &Roster, before: &State, state: &State) {
+        for (array, origin, cost) in &state.costs {
+            let same = |c: &&(u32, Origin, CostCounters)| (c.0, c.1) == (*array, *origin);
+            let old = before.costs.iter().find(same).map(|c| c.2);
+            if let Some(&array) = roster.array_now.get(*array as usize) {
+                let sum = self.costs.entry((array, *origin)).or_default();
+                sum.add(cost.since(old.unwrap_or_default()));
+            }
+        }
+        add_lost(&mut self.lost, &state.lost, &before.lost);
+        let (now, old) = (state.overhead, before.overhead);
+        let ns = now.bpf_ns.saturating_sub(old.bpf_ns);
+        self.overhead.bpf_ns = self.overhead.bpf_ns.saturating_add(ns);
+        let runs = now.bpf_events.saturating_sub(old.bpf_events);
+        self.overhead.bpf_events = self.overhead.bpf_events.saturating_add(runs);
     }
 }
 
