@@ -212,6 +212,8 @@ impl Source {
         self.fold.rebase(start);
         let mut snapshot = self.fold.step(end);
         self.window.judge(&mut snapshot);
+        let note = self.reader.note().map(str::to_owned);
+        snapshot.notes.extend(note);
         if self.begins.last().is_none_or(|&b| b < span.from) && self.begins.len() < ENDS {
             self.begins.push(span.from);
         }

@@ -217,6 +217,7 @@ impl Pass {
         let mut fold = Fold::new(Sample::default());
         fold.rebase(start);
         let mut snapshot = fold.step(end);
+        snapshot.notes.extend(reader.note().map(str::to_owned));
         for array in &mut snapshot.arrays {
             array.standout = Some(standout::find(array, snapshot.interval));
             array.ledger = Some(Ledger::of(array, snapshot.interval));

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
+/// Files that an ending names.
+const NAMED: usize = 4;
+
 /// Why a file cannot be read as a recording at all.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
@@ -14,6 +17,9 @@ pub enum TraceError {
         /// Why.
         error: std::io::Error,
     },
+    /// No regular file: what it is.
+    #[error("{path}: is {1}: a recording is read from a file, back and forth", path = .0.display())]
+    NoFile(PathBuf, &'static str),
     /// Nothing in it.
     #[error("{}: is empty: recording ended before it began", .0.display())]
     Empty(PathBuf),
@@ -45,12 +51,18 @@ pub enum Ending {
         /// What is wrong.
         why: String,
     },
+    /// Of the files of a rotated recording some could not be read to their end, and not only the last one. The others
+    /// have been read.
+    Gaps(Vec<String>),
 }
 
 impl Ending {
-    /// Whether something is missing at the end.
+    /// Whether something is missing.
     pub fn is_cut(&self) -> bool {
-        matches!(self, Self::CutShort { .. } | Self::Corrupt { .. })
+        matches!(
+            self,
+            Self::CutShort { .. } | Self::Corrupt { .. } | Self::Gaps(_)
+        )
     }
 }
 
@@ -72,6 +84,15 @@ impl fmt::Display for Ending {
                 "the recording is damaged ({why}): what came after {} cannot be read",
                 time(after_us)
             ),
+            Self::Gaps(wrong) => {
+                let named = wrong.iter().take(NAMED).map(String::as_str);
+                let named = named.collect::<Vec<_>>().join("; ");
+                write!(f, "the recording is not all there: {named}")?;
+                match wrong.len().saturating_sub(NAMED) {
+                    0 => Ok(()),
+                    more => write!(f, "; and {more} more files"),
+                }
+            }
         }
     }
 }

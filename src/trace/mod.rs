@@ -3,11 +3,13 @@
 //! * [`item`]: what it is made of; [`header`]: what it is of; [`schema`]: its columns.
 //! * [`writer`]: gathers `rows`; a thread of its own `encode`s and writes them.
 //! * [`reader`]: `frame`s -> `columns` -> a `batch` -> items, by `names`. It trusts nothing of what it reads.
+//!   `files`: which files that are.
 
 mod batch;
 mod columns;
 mod encode;
 pub mod error;
+mod files;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod frame;

@@ -1,6 +1,6 @@
 //! Reads a recording, of any size, in bounded memory, whoever wrote it.
 
-use std::fs::File;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ pub(crate) use super::columns::Column;
 pub(crate) use super::columns::Texts;
 use super::columns::Wrong;
 use super::error::{Ending, TraceError};
+use super::files;
 use super::frame::{Frames, Input, Next};
 use super::header::{HEADER_KEY, Header, VERSION, VERSION_KEY};
 use super::item::Item;
@@ -25,11 +26,12 @@ use crate::model::fold::Person;
 
 /// A recording being read.
 pub struct Reader {
-    /// What is left of a rotated recording, last first.
-    segments: Vec<PathBuf>,
-    /// The files in order, for going back.
+    /// One, or those of a rotated recording in their order.
     files: Vec<PathBuf>,
+    /// Which one is being read.
     segment: usize,
+    /// By its place in `files`: what of it could not be read.
+    wrong: BTreeMap<usize, String>,
     frames: Frames,
     layout: Layout,
     header: Header,
@@ -47,10 +49,9 @@ pub struct Reader {
     batch_mark: Option<Mark>,
     pub(super) names: Names,
     ending: Ending,
-    /// Of a segment before the last.
-    before: Ending,
     last_us: i64,
     lacks_end: bool,
+    note: Option<String>,
 }
 
 /// A place to come back to: where a batch begins.
@@ -64,42 +65,58 @@ pub struct Mark {
 
 impl Reader {
     /// Of the file at `path`. Where there is none, of the parts that a rotating recorder left of it:
-    /// `path.0001.part`, `path.0002.part`, ...
+    /// `path.0001.part`, `path.0002.part`, ... Of one of these: it and those that
+    /// follow. One that cannot be read is passed over, which [`Reader::ending`] says.
     pub fn open(path: &Path, wanted: Wanted) -> Result<Self, TraceError> {
-        let files = files(path);
-        let first = files.first().cloned().unwrap_or_else(|| path.to_owned());
-        let file = File::open(&first).map_err(|error| TraceError::Io {
-            path: first.clone(),
-            error,
-        })?;
-        let mut reader = Self::new(Box::new(file), &first, wanted)?;
-        reader.lacks_end = !files.last().is_some_and(|last| ends(last));
-        reader.segments = files.iter().skip(1).rev().cloned().collect();
-        reader.files = files;
-        Ok(reader)
+        let files = files::of(path);
+        let (mut wrong, mut first) = (BTreeMap::new(), None);
+        for (segment, file) in files.iter().enumerate() {
+            match begin(file) {
+                Ok((frames, layout, header)) => {
+                    let mut reader = Self::of(frames, layout, header, file, wanted)?;
+                    let last = files.last().map(PathBuf::as_path);
+                    reader.lacks_end = !wrong.is_empty() || !last.is_some_and(files::ends);
+                    (reader.segment, reader.wrong) = (segment, wrong);
+                    reader.note = reader.beside(path);
+                    reader.files = files;
+                    return Ok(reader);
+                }
+                Err(error) => {
+                    wrong.insert(segment, error.to_string());
+                    first.get_or_insert(error);
+                }
+            }
+        }
+        Err(first.unwrap_or_else(|| TraceError::Empty(path.to_owned())))
     }
 
     /// Of `input`; `path` is what errors call it.
     pub fn new(input: Box<dyn Input>, path: &Path, wanted: Wanted) -> Result<Self, TraceError> {
-        let io = |error| TraceError::Io {
+        let (frames, layout, header) = begin_of(input, path)?;
+        Self::of(frames, layout, header, path, wanted)
+    }
+
+    fn of(
+        frames: Frames,
+        layout: Layout,
+        header: Header,
+        path: &Path,
+        wanted: Wanted,
+    ) -> Result<Self, TraceError> {
+        let zstd = Decompressor::new().map_err(|error| TraceError::Io {
             path: path.to_owned(),
             error,
-        };
-        let mut frames = Frames::new(input).map_err(io)?;
-        if frames.size() == 0 {
-            return Err(TraceError::Empty(path.to_owned()));
-        }
-        let (layout, header) = begin(&mut frames, path)?;
+        })?;
         Ok(Self {
-            segments: Vec::new(),
             files: Vec::new(),
             segment: 0,
+            wrong: BTreeMap::new(),
             names: Names::new(&header),
             batch_at: frames.position(),
             frames,
             layout,
             header,
-            zstd: Decompressor::new().map_err(io)?,
+            zstd,
             wanted,
             batch: Batch::default(),
             row: 0,
@@ -107,10 +124,38 @@ impl Reader {
             words_at: [0; COLUMNS.len()],
             batch_mark: None,
             ending: Ending::Open,
-            before: Ending::Open,
             last_us: 0,
             lacks_end: false,
+            note: None,
         })
+    }
+
+    /// Whether parts of another recording lie beside the file at `path`: a recorder that replaces the file when it ends
+    /// was killed, or still runs.
+    fn beside(&self, path: &Path) -> Option<String> {
+        let parts = files::parts(path);
+        let first = parts.first().filter(|_| path.exists())?;
+        let headers = parts.iter().filter_map(|part| Some(begin(part).ok()?.2));
+        let started = headers.map(|header| header.started).next();
+        // Killed when it had put them together.
+        if started.as_ref() == Some(&self.header.started) {
+            return None;
+        }
+        let begun = started.map_or_else(String::new, |at| format!(", begun at {at},"));
+        Some(format!(
+            "{n} {parts} of another recording{begun} lie{s} beside it, whose recorder was killed or still runs: \
+             raidtrace report {first} reads {them}",
+            n = parts.len(),
+            parts = if parts.len() == 1 { "part" } else { "parts" },
+            s = if parts.len() == 1 { "s" } else { "" },
+            first = first.display(),
+            them = if parts.len() == 1 { "it" } else { "them" },
+        ))
+    }
+
+    /// What is to be known of the file, besides what is in it.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
     }
 
     /// What stands at the beginning.
@@ -120,16 +165,18 @@ impl Reader {
 
     /// How it ended; [`Ending::Open`] until [`Reader::next_item`] has given out everything.
     pub fn ending(&self) -> &Ending {
-        if self.before.is_cut() && !self.ending.is_cut() && self.ending != Ending::Open {
-            &self.before
-        } else {
-            &self.ending
-        }
+        &self.ending
     }
 
     /// Whether the last file lacks the mark of its end. [`Reader::ending`] knows more, once everything was read.
     pub fn lacks_end(&self) -> bool {
         self.lacks_end
+    }
+
+    /// Which files it is of.
+    #[cfg(feature = "export")]
+    pub(crate) fn files(&self) -> &[PathBuf] {
+        &self.files
     }
 
     /// Rows that could not be placed: of members or arrays that no state told of.
@@ -193,16 +240,8 @@ impl Reader {
             let path = self.files.get(mark.segment).cloned().unwrap_or_default();
             self.open_segment(&path)?;
             self.segment = mark.segment;
-            self.segments = self
-                .files
-                .iter()
-                .skip(mark.segment + 1)
-                .rev()
-                .cloned()
-                .collect();
         }
         self.ending = Ending::Open;
-        self.before = Ending::Open;
         self.batch.rows = 0;
         self.batch_mark = None;
         self.names.restore(&mark.names);
@@ -216,7 +255,8 @@ impl Reader {
         for at in at.into_iter().filter(|&at| at > 0) {
             self.frames.seek(at).map_err(io)?;
             if let Err(next) = self.message() {
-                self.end(next);
+                let ending = self.ended(next);
+                self.go_on(ending);
                 return Ok(());
             }
         }
@@ -224,13 +264,7 @@ impl Reader {
     }
 
     fn open_segment(&mut self, path: &Path) -> Result<(), TraceError> {
-        let io = |error| TraceError::Io {
-            path: path.to_owned(),
-            error,
-        };
-        let file = File::open(path).map_err(io)?;
-        self.frames = Frames::new(Box::new(file)).map_err(io)?;
-        (self.layout, _) = begin(&mut self.frames, path)?;
+        (self.frames, self.layout, _) = begin(path)?;
         self.words_at = [0; COLUMNS.len()];
         self.words.iter_mut().for_each(|w| *w = Texts::default());
         self.names.forget_numbers();
@@ -257,25 +291,49 @@ impl Reader {
                 }
                 Ok(false) => {}
                 Err(next) => {
-                    self.end(next);
-                    match self.segments.pop() {
-                        Some(path) if self.open_segment(&path).is_ok() => {
-                            self.segment += 1;
-                            if self.ending.is_cut() {
-                                self.before = std::mem::take(&mut self.ending);
-                            }
-                            self.ending = Ending::Open;
-                        }
-                        _ => return false,
+                    let ending = self.ended(next);
+                    if !self.go_on(ending) {
+                        return false;
                     }
                 }
             }
         }
     }
 
-    fn end(&mut self, next: Next) {
+    /// The next file that can be read; `false`: there is none, and how it ended is known. `ending` is this one's.
+    fn go_on(&mut self, mut ending: Ending) -> bool {
         let after_us = self.last_us;
-        self.ending = match next {
+        if let Some(file) = self.files.get(self.segment).filter(|_| ending.is_cut()) {
+            let named = format!("{}: {ending}", file.display());
+            self.wrong.insert(self.segment, named);
+        }
+        while let Some(path) = self.files.get(self.segment + 1).cloned() {
+            self.segment += 1;
+            let Err(error) = self.open_segment(&path) else {
+                return true;
+            };
+            self.wrong.insert(self.segment, error.to_string());
+            ending = match error {
+                // Killed between the making of the file and its header.
+                TraceError::Empty(_) => Ending::CutShort { after_us },
+                error => Ending::Corrupt {
+                    after_us,
+                    why: error.to_string(),
+                },
+            };
+        }
+        let gaps = self.wrong.keys().any(|&segment| segment < self.segment);
+        self.ending = if gaps {
+            Ending::Gaps(self.wrong.values().cloned().collect())
+        } else {
+            ending
+        };
+        false
+    }
+
+    fn ended(&mut self, next: Next) -> Ending {
+        let after_us = self.last_us;
+        match next {
             Next::End if self.frames.is_at_end() => Ending::Whole,
             // The mark of a message was written before the power went, its length was not.
             Next::End if self.frames.is_zero_to_the_end().unwrap_or(false) => {
@@ -292,7 +350,7 @@ impl Reader {
                 why: why.to_owned(),
             },
             Next::CutShort | Next::Message(_) => Ending::CutShort { after_us },
-        };
+        }
     }
 
     /// Takes in one message; `true`: it is a batch.
@@ -343,28 +401,26 @@ impl Reader {
     }
 }
 
-/// Whether a file ends as an Arrow stream does.
-fn ends(path: &Path) -> bool {
-    use std::os::unix::fs::FileExt as _;
-    let mut end = [0; 8];
-    let read = File::open(path).and_then(|file| {
-        let size = file.metadata()?.len();
-        file.read_exact_at(&mut end, size.saturating_sub(8))
-    });
-    read.is_ok() && end == [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]
+fn begin(path: &Path) -> Result<(Frames, Layout, Header), TraceError> {
+    begin_of(Box::new(files::open(path)?), path)
 }
 
 /// The schema.
-fn begin(frames: &mut Frames, path: &Path) -> Result<(Layout, Header), TraceError> {
+fn begin_of(input: Box<dyn Input>, path: &Path) -> Result<(Frames, Layout, Header), TraceError> {
+    let io = |error| TraceError::Io {
+        path: path.to_owned(),
+        error,
+    };
+    let mut frames = Frames::new(input).map_err(io)?;
+    if frames.size() == 0 {
+        return Err(TraceError::Empty(path.to_owned()));
+    }
     let not_ours = |why: &str| TraceError::NotOurs(path.to_owned(), why.to_owned());
     match frames.next() {
         Ok(Next::Message(_)) => {}
         Ok(Next::CutShort) => return Err(not_ours("it is too short to be one")),
         Ok(Next::End | Next::Corrupt(_)) => return Err(not_ours("it is no Arrow stream")),
-        Err(error) => {
-            let path = path.to_owned();
-            return Err(TraceError::Io { path, error });
-        }
+        Err(error) => return Err(io(error)),
     }
     let message =
         root_as_message(&frames.metadata).map_err(|_| not_ours("it is no Arrow stream"))?;
@@ -391,41 +447,7 @@ fn begin(frames: &mut Frames, path: &Path) -> Result<(Layout, Header), TraceErro
     if message.bodyLength() != 0 {
         return Err(not_ours("its schema has a body"));
     }
-    Ok((layout, header))
-}
-
-fn files(path: &Path) -> Vec<PathBuf> {
-    if path.exists() {
-        return vec![path.to_owned()];
-    }
-    let name = path.file_name().unwrap_or_default().to_os_string();
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let mut parts: Vec<PathBuf> = std::fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|part| is_part(part, &name))
-        .collect();
-    parts.sort();
-    if parts.is_empty() {
-        // Opening it says why not.
-        parts.push(path.to_owned());
-    }
-    parts
-}
-
-/// `NAME.0001.part`
-fn is_part(path: &Path, name: &std::ffi::OsStr) -> bool {
-    use std::os::unix::ffi::OsStrExt as _;
-    let part = path.file_name().unwrap_or_default().as_bytes();
-    part.strip_prefix(name.as_bytes())
-        .and_then(|rest| rest.strip_prefix(b"."))
-        .and_then(|rest| rest.strip_suffix(b".part"))
-        .is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
+    Ok((frames, layout, header))
 }
 
 #[cfg(test)]

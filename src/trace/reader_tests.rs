@@ -190,6 +190,106 @@ fn parts_are_one_recording() {
     assert!(none.is_err());
 }
 
+/// In a folder, as `a.rtrace.0001.part` and so on.
+fn parts(folder: &Path, parts: &[&[u8]]) -> std::path::PathBuf {
+    for (n, bytes) in (1..).zip(parts) {
+        std::fs::write(folder.join(format!("a.rtrace.{n:04}.part")), bytes).unwrap();
+    }
+    folder.join("a.rtrace")
+}
+
+#[test]
+fn a_part_that_cannot_be_read_ends_nothing_and_is_named() {
+    let items = fixture::items(100, 1);
+    let good = fixture::file_of(&items, 100);
+    let cut = &good[..good.len() - 100];
+    let end = "the recording has no end";
+    for (wrong, bad, says) in [
+        (
+            &[2][..],
+            &[&good[..], b"garbage", &good][..],
+            &["is no recording"][..],
+        ),
+        (&[1], &[b"", &good, &good], &["is empty"]),
+        (
+            &[1, 2],
+            &[&[7; 99], b"", &good],
+            &["is no recording", "is empty"],
+        ),
+        (&[2], &[&good, cut, &good], &[end]),
+        (&[1, 3], &[b"", &good, b""], &["is empty", "is empty"]),
+        (&[3], &[&good, &good, b"garbage"], &["is damaged"]),
+        (&[], &[&good, &good, b""], &[end]),
+        (&[], &[&good, &good, cut], &[end]),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = parts(folder.path(), bad);
+        let mut reader = Reader::open(&path, Wanted::Everything).unwrap();
+        let mut marks = Vec::new();
+        let mut back = 0;
+        while reader.next_item().is_some() {
+            marks.extend(reader.mark().map(|m| (back, m)));
+            back += 1;
+        }
+        let whole = bad.iter().filter(|b| ***b == good[..]).count();
+        assert!(back >= whole * items.len(), "{bad:?}");
+        let ending = reader.ending().clone();
+        assert!(ending.is_cut());
+        let said = ending.to_string();
+        for n in 1..=3 {
+            let name = format!("a.rtrace.000{n}.part: ");
+            assert_eq!(said.contains(&name), wrong.contains(&n), "{said}");
+        }
+        assert!(says.iter().all(|s| said.contains(s)), "{said}");
+        for (at, mark) in marks.iter().rev() {
+            reader.seek(mark).unwrap();
+            assert_eq!(all(&mut reader).len(), back - at);
+            assert_eq!(*reader.ending(), ending);
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let nothing = Reader::open(&parts(folder.path(), &[b"", b"x"]), Wanted::Everything);
+    assert!(matches!(nothing.err(), Some(TraceError::Empty(_))));
+}
+
+#[test]
+fn parts_are_ordered_by_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let items = fixture::items(300, 3);
+    let second = |i: &Item| matches!(i, Item::State(_)) && i.time_us() > fixture::START;
+    let half = items.iter().position(second).unwrap();
+    for (number, items) in [("9999", &items[..half]), ("10000", &items[half..])] {
+        let path = folder.path().join(format!("a.rtrace.{number}.part"));
+        std::fs::write(path, fixture::file_of(items, 100)).unwrap();
+    }
+    let path = folder.path().join("a.rtrace");
+    let mut reader = Reader::open(&path, Wanted::Everything).unwrap();
+    assert_eq!(all(&mut reader), items);
+}
+
+#[test]
+fn what_is_no_file_is_told_and_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        0o600.into(),
+        0,
+    )
+    .unwrap();
+    for (path, says) in [
+        (folder.path(), "is a directory"),
+        (&fifo, "is a pipe"),
+        (Path::new("/dev/zero"), "is a device"),
+        (Path::new("-"), "is standard input"),
+    ] {
+        let error = Reader::open(path, Wanted::Everything).err().unwrap();
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
 #[test]
 fn a_member_that_no_state_told_of_is_counted() {
     let mut items = fixture::items(50, 1);

@@ -1,0 +1,101 @@
+//! Which files a recording is, and what they are.
+
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _};
+use std::path::{Path, PathBuf};
+
+use super::error::TraceError;
+
+/// Of the recording at `path`: itself, or where there is no such file its parts, in their order. Of one of these parts:
+/// it and those that follow it.
+pub fn of(path: &Path) -> Vec<PathBuf> {
+    if path.exists() {
+        let mut all = whole(path).map_or_else(Vec::new, |whole| parts(&whole));
+        // As it was named.
+        let same = |part: &PathBuf| part.file_name() == path.file_name();
+        let first = all.iter().position(same);
+        all = first.map_or_else(Vec::new, |first| all.split_off(first));
+        return if all.is_empty() {
+            vec![path.to_owned()]
+        } else {
+            all
+        };
+    }
+    let parts = parts(path);
+    if parts.is_empty() {
+        // Opening it says why not.
+        return vec![path.to_owned()];
+    }
+    parts
+}
+
+/// `path.0001.part`, `path.0002.part`, ... by number.
+pub fn parts(path: &Path) -> Vec<PathBuf> {
+    let name = path.file_name().unwrap_or_default();
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    let mut parts: Vec<(u64, PathBuf)> = paths
+        .filter_map(|part| Some((number(&part, name.as_bytes())?, part)))
+        .collect();
+    parts.sort();
+    parts.into_iter().map(|part| part.1).collect()
+}
+
+/// What a part is a part of.
+fn whole(part: &Path) -> Option<PathBuf> {
+    let name = part.file_name()?.as_bytes().strip_suffix(b".part")?;
+    let dot = name
+        .iter()
+        .rposition(|&b| b == b'.')
+        .filter(|&dot| dot > 0)?;
+    let name = std::ffi::OsStr::from_bytes(name.get(..dot)?);
+    number(part, name.as_bytes()).map(|_| part.with_file_name(name))
+}
+
+/// Of `NAME.0001.part`.
+fn number(path: &Path, name: &[u8]) -> Option<u64> {
+    let part = path.file_name()?.as_bytes();
+    let rest = part.strip_prefix(name)?.strip_prefix(b".")?;
+    let digits = rest.strip_suffix(b".part")?;
+    let digits = std::str::from_utf8(digits).ok()?;
+    let all = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    digits.parse().ok().filter(|_| all)
+}
+
+/// Opens it if it is a regular file: a FIFO would wait for somebody who writes, a device has no end.
+pub fn open(path: &Path) -> Result<File, TraceError> {
+    let io = |error| TraceError::Io {
+        path: path.to_owned(),
+        error,
+    };
+    let metadata = match path.metadata() {
+        Err(_) if path.as_os_str() == "-" => {
+            return Err(TraceError::NoFile(path.to_owned(), "standard input"));
+        }
+        other => other.map_err(io)?,
+    };
+    let kind = metadata.file_type();
+    let other = match () {
+        () if kind.is_file() => return File::open(path).map_err(io),
+        () if kind.is_dir() => "a directory",
+        () if kind.is_fifo() => "a pipe",
+        () if kind.is_socket() => "a socket",
+        () => "a device",
+    };
+    Err(TraceError::NoFile(path.to_owned(), other))
+}
+
+/// Whether a file ends as an Arrow stream does.
+pub fn ends(path: &Path) -> bool {
+    let mut end = [0; 8];
+    let read = open(path).is_ok_and(|file| {
+        let size = file.metadata().map_or(0, |m| m.len());
+        file.read_exact_at(&mut end, size.saturating_sub(8)).is_ok()
+    });
+    read && end == [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]
+}
