@@ -220,6 +220,38 @@ fn a_file_without_its_end_is_read_up_to_there() {
     }
 }
 
+#[test]
+fn parts_beside_a_file_are_told_and_read_by_their_own_name() {
+    let folder = Folder::new();
+    let file = folder.file("a.rtrace", DEMO);
+    let plain = report(&file);
+    let same = folder.file("a.rtrace.0003.part", DEMO);
+    assert_eq!(report(&file), plain, "the same recording");
+    // Another one.
+    let mut other = DEMO.to_vec();
+    let key = b"\"started\":\"";
+    let at = other.windows(key.len()).position(|w| w == key).unwrap() + key.len();
+    other[at..at + 4].copy_from_slice(b"2031");
+    let first = folder.file("a.rtrace.0002.part", &other);
+    let says = "2 parts of another recording, begun at 2031-";
+    let value: Value = serde_json::from_str(&report(&file)).unwrap();
+    let notes = value["notes"].to_string();
+    assert!(notes.contains(says) && notes.contains(&first), "{notes}");
+    assert_eq!(sums(&report(&file)), sums(&plain));
+    let out = raidtrace(&["top", "--replay", &file, "--json"]);
+    assert_eq!(out.stderr.matches(says).count(), 1, "{}", out.stderr);
+    if cfg!(feature = "export") {
+        let out = raidtrace(&["export", &file, "-f", "csv", "-o", "-"]);
+        assert!(out.stderr.contains(says), "{}", out.stderr);
+    }
+    let requests = |file: &str| {
+        let value: Value = serde_json::from_str(&report(file)).unwrap();
+        assert_eq!(value["notes"].to_string().matches("beside").count(), 0);
+        value["requests"].as_u64().unwrap()
+    };
+    assert_eq!(requests(&first), 2 * requests(&same));
+}
+
 /// Whether the binary has `export`.
 fn exports() -> bool {
     let there = cfg!(feature = "export");
@@ -286,6 +318,42 @@ fn lines() {
         &raidtrace(&["export", &cut, "-f", "csv", "-o", &out]),
         &["rows"],
     );
+}
+
+#[test]
+fn export_writes_over_nothing_that_it_reads_and_removes_nothing_that_it_did_not_make() {
+    if !exports() {
+        return;
+    }
+    let folder = Folder::new();
+    let file = folder.file("a.rtrace", DEMO);
+    let to = |file: &str, format: &str, out: &str| {
+        raidtrace(&["export", file, "-f", format, "-o", out, "--force"])
+    };
+    for format in ["csv", "parquet"] {
+        fails(&to(&file, format, &file), &["is the recording"]);
+        assert_eq!(fs::read(&file).unwrap(), DEMO);
+    }
+    let part = folder.file("b.rtrace.0001.part", DEMO);
+    let rotated = folder.path("b.rtrace").display().to_string();
+    fails(&to(&rotated, "csv", &part), &["is the recording"]);
+    assert_eq!(fs::read(&part).unwrap(), DEMO);
+    // A device that is always full, by a name of ours: only root may make one, and only root could remove one.
+    let full = folder.path("full");
+    std::os::unix::fs::symlink("/dev/full", &full).unwrap();
+    fails(
+        &to(&file, "csv", full.to_str().unwrap()),
+        &["No space left"],
+    );
+    assert!(full.is_symlink());
+    let out = to(&file, "csv", "/dev/stdout");
+    assert_eq!((out.code(), out.stderr.is_empty()), (Some(0), false));
+    assert_eq!(
+        out.stdout,
+        raidtrace(&["export", &file, "-f", "csv", "-o", "-"]).stdout
+    );
+    let said = folder.path(".").display().to_string();
+    fails(&to(&file, "csv", &said), &["is a directory"]);
 }
 
 /// A Python that has `module`: the system's, or what RAIDTRACE_PYTHON names.

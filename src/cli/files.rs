@@ -47,11 +47,11 @@ pub struct Export {
     #[arg(short, long, value_name = "FORMAT")]
     pub format: Format,
 
-    /// The file to make; - is standard output
+    /// The file to make, as OUT.new until it is whole; - is standard output
     #[arg(short, long, value_name = "OUT")]
     pub output: PathBuf,
 
-    /// Replace OUT if it is there
+    /// Replace OUT if it is there, once the new one is whole
     #[arg(long)]
     pub force: bool,
 }

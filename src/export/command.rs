@@ -4,6 +4,15 @@ use anyhow::Result;
 
 use crate::cli::Export;
 
+/// What has come out.
+#[derive(Debug, Default)]
+#[cfg(feature = "export")]
+pub(super) struct Written {
+    pub rows: u64,
+    /// Why there are no more, where the reader does not know.
+    pub damage: Option<String>,
+}
+
 /// Without the feature.
 #[cfg(not(feature = "export"))]
 pub fn run(_: &Export) -> Result<()> {
@@ -18,50 +27,37 @@ pub fn run(_: &Export) -> Result<()> {
 pub fn run(args: &Export) -> Result<()> {
     use crate::trace::reader::{Reader, Wanted};
     let mut reader = Reader::open(&args.file, Wanted::Everything)?;
-    let rows = to(&mut reader, args)?;
+    if let Some(note) = reader.note() {
+        eprintln!("raidtrace: note: {}", crate::top::text::clean(note));
+    }
+    let Written { rows, damage } = to(&mut reader, args)?;
     let ending = reader.ending();
-    if ending.is_cut() {
+    if let Some(why) = damage.or_else(|| ending.is_cut().then(|| ending.to_string())) {
         let file = args.file.display();
-        anyhow::bail!("{file}: {ending}; {rows} rows have been exported");
+        anyhow::bail!("{file}: {why}; {rows} rows have been exported");
     }
     eprintln!("raidtrace: {rows} rows");
     Ok(())
 }
 
 #[cfg(feature = "export")]
-fn to(reader: &mut crate::trace::reader::Reader, args: &Export) -> Result<u64> {
+fn to(reader: &mut crate::trace::reader::Reader, args: &Export) -> Result<Written> {
+    use super::place::Place;
     use anyhow::Context as _;
-    use std::io::{self, Write as _};
-    if args.output.as_os_str() == "-" {
-        return match write(reader, args, io::stdout()) {
-            Err(e) if is_broken_pipe(&e) => Ok(0),
-            other => other,
-        };
-    }
     let say = || args.output.display().to_string();
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true);
-    if args.force {
-        options.create(true).truncate(true);
-    } else {
-        options.create_new(true);
-    }
-    let mut file = options.open(&args.output).map_err(|e| {
-        if e.kind() == io::ErrorKind::AlreadyExists {
-            anyhow::anyhow!("{}: is there already; --force replaces it", say())
-        } else {
-            anyhow::Error::new(e).context(say())
+    let nobody_reads = |written: Result<Written>| match written {
+        Err(e) if is_broken_pipe(&e) => Ok(Written::default()),
+        other => other.with_context(say),
+    };
+    match Place::of(&args.output, args.force, reader.files())? {
+        Place::Stdout => nobody_reads(write(reader, args, std::io::stdout())),
+        Place::Special(file) => nobody_reads(write(reader, args, file)),
+        Place::File(mut beside) => {
+            let written = write(reader, args, &mut beside.file).with_context(say)?;
+            beside.finish()?;
+            Ok(written)
         }
-    })?;
-    let written = write(reader, args, &mut file).and_then(|rows| {
-        file.flush().with_context(say)?;
-        Ok(rows)
-    });
-    if written.is_err() {
-        // What is half written is no table.
-        let _ = std::fs::remove_file(&args.output);
     }
-    written.with_context(say)
 }
 
 #[cfg(feature = "export")]
@@ -69,7 +65,7 @@ fn write(
     reader: &mut crate::trace::reader::Reader,
     args: &Export,
     out: impl std::io::Write + Send,
-) -> Result<u64> {
+) -> Result<Written> {
     use crate::cli::Format;
     let mut out = std::io::BufWriter::with_capacity(1 << 18, out);
     match args.format {
@@ -77,7 +73,10 @@ fn write(
             let header = serde_json::to_string(reader.header())?;
             super::table::write(reader, &crate::trace::schema::schema(header), out)
         }
-        lines => Ok(super::lines::write(reader, lines, &mut out)?),
+        lines => Ok(Written {
+            rows: super::lines::write(reader, lines, &mut out)?,
+            damage: None,
+        }),
     }
 }
 

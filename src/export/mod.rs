@@ -6,4 +6,6 @@ pub mod command;
 #[cfg(feature = "export")]
 mod lines;
 #[cfg(feature = "export")]
+mod place;
+#[cfg(feature = "export")]
 mod table;
