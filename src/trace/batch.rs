@@ -161,6 +161,11 @@ impl Batch {
                 Place::Ours(column) => self.column(*column, &mut buffers, wanted)?,
             }
         }
+        // These have 64 bits so that they can be added up; no request has more than 32.
+        let short = [&self.length, &self.bytes, &self.queue_us, &self.device_us];
+        if !short.iter().all(|column| column.is_short(buffers.rows)) {
+            return Err("a number is larger than that of any request");
+        }
         self.rows = buffers.rows;
         Ok(())
     }

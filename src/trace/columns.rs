@@ -43,6 +43,19 @@ impl<T: Copy> Column<T> {
     }
 }
 
+impl Column<u64> {
+    /// Whether each of the first `rows` is of 32 bits.
+    pub fn is_short(&self, rows: usize) -> bool {
+        if self.none {
+            return true;
+        }
+        let all = self.values.iter().take(rows).fold(0, |all, v| all | v);
+        // What is null may be anything.
+        let long = |row: usize| self.get(row).is_some_and(|v| u32::try_from(v).is_err());
+        u32::try_from(all).is_ok() || !(0..rows).any(long)
+    }
+}
+
 #[cfg(feature = "export")]
 impl<T> Column<T> {
     /// A value a row, whether it is null or not; nothing where all are.

@@ -151,6 +151,29 @@ fn damage_in_the_middle_leaves_what_was_before() {
 }
 
 #[test]
+fn a_number_that_no_request_has_is_damage() {
+    let mut items = fixture::items(60, 1);
+    // A length that is found again: of a single row nothing is compressed.
+    let mark = 0x00ab_c000_u32;
+    let request = items.iter_mut().rev().find_map(|i| match i {
+        Item::Request(r) => Some(r),
+        _ => None,
+    });
+    request.unwrap().length = mark;
+    let mut bytes = fixture::file_of(&items, 1);
+    let word = u64::from(mark).to_le_bytes();
+    let at = bytes.windows(8).position(|w| w == word).unwrap();
+    assert_eq!(all(&mut reader(bytes.clone()).unwrap()), items);
+    bytes[at + 4] ^= 2;
+    let mut reader = reader(bytes).unwrap();
+    let back = all(&mut reader);
+    assert_eq!(back, items[..back.len()]);
+    assert!(!back.is_empty());
+    let ending = reader.ending().to_string();
+    assert!(ending.contains("larger than that of any"), "{ending}");
+}
+
+#[test]
 fn parts_are_one_recording() {
     let folder = tempfile::tempdir().unwrap();
     let items = fixture::items(900, 9);
