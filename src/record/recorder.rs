@@ -99,9 +99,14 @@ impl Recorder {
         let lost = first.counters.lost;
         fold = Fold::new(first);
         let writer = files.begin(|output: Sink| {
+            let is_file = output.is_file();
             let mut writer = Writer::create(output, &header, OPTIONS)?;
             writer.push(&Item::State(Box::new(state)))?;
-            writer.flush()?;
+            if is_file {
+                writer.settle()?;
+            } else {
+                writer.flush()?;
+            }
             Ok(writer)
         })?;
         Ok(Self {

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::thread::JoinHandle;
 
 use super::encode::Encoder;
@@ -88,6 +88,8 @@ enum Job {
     Batch(Box<Batch>),
     /// Ends this file; the next begins on that output.
     Turn(Box<dyn Output>),
+    /// Everything before it to the disk, then an answer.
+    Settle(Sender<()>),
     Finish,
 }
 
@@ -146,6 +148,10 @@ impl Writer {
                                 let _ = emptied.send(batch);
                             }
                             Job::Turn(output) => encoder.turn(output)?,
+                            Job::Settle(done) => {
+                                encoder.sync()?;
+                                let _ = done.send(());
+                            }
                             Job::Finish => {
                                 encoder.finish()?;
                                 progress.bytes.store(encoder.bytes(), Ordering::Relaxed);
@@ -240,6 +246,20 @@ impl Writer {
                 self.tell_dropped(batch.rows.iter().any(|r| r.kind == Kind::State))
             }
             Err(_) => self.check(),
+        }
+    }
+
+    /// Waits until everything that was pushed is on the disk.
+    pub fn settle(&mut self) -> io::Result<()> {
+        self.flush()?;
+        let (done, settled) = channel();
+        self.send(Job::Settle(done))?;
+        match settled.recv() {
+            Ok(()) => Ok(()),
+            Err(_) => {
+                self.join()?;
+                Err(io::Error::other("the recording has been ended"))
+            }
         }
     }
 
@@ -438,6 +458,28 @@ mod tests {
     }
 
     impl Output for Full {}
+
+    #[test]
+    fn what_has_settled_is_on_the_disk() {
+        let out = fixture::Shared::default();
+        let mut writer =
+            Writer::create(out.clone(), &fixture::header(), Options::default()).unwrap();
+        let header = out.bytes().len();
+        for item in fixture::items(10, 1) {
+            writer.push(&item).unwrap();
+        }
+        writer.settle().unwrap();
+        assert!(out.bytes().len() > header);
+        // Room for the header only.
+        let header = writer.finish().unwrap().bytes as usize - (out.bytes().len() - header);
+        let room = Full(header);
+        let mut writer = Writer::create(room, &fixture::header(), Options::default()).unwrap();
+        for item in fixture::items(10, 1) {
+            writer.push(&item).unwrap();
+        }
+        let error = writer.settle().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
 
     #[test]
     fn a_full_disk_is_told() {
