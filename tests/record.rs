@@ -457,7 +457,7 @@ fn to_a_pipe() {
     let file = dir.path().join("a.rtrace");
     let out = run(Command::new("bash").args([
         "-c",
-        r#""$0" record "$1" -o - -- dd if=/dev/zero of="$2/x" bs=64k count=4 oflag=direct | cat > "$3"; exit ${PIPESTATUS[0]}"#,
+        r#""$0" record "$1" -o - -- bash -c 'echo words; exec dd if=/dev/zero of="$0" bs=64k count=4 oflag=direct' "$2/x" | cat > "$3"; exit ${PIPESTATUS[0]}"#,
         EXE,
         &disk.device(),
         disk.mount.to_str().unwrap(),
@@ -467,6 +467,7 @@ fn to_a_pipe() {
     let recording = Recording::read(&file);
     assert_eq!(recording.ending, Ending::Whole);
     assert_eq!(recording.written(), 256 << 10);
+    assert!(out.stderr.contains("words"), "{out:?}");
     // A reader that has had enough.
     let out = run(Command::new("bash").args([
         "-c",

@@ -33,8 +33,9 @@ pub struct Files {
 
 enum Kind {
     Stdout,
-    /// A pipe, a terminal, /dev/null.
-    Special,
+    /// A pipe, a terminal, /dev/null: open, until it has begun. A FIFO waits for its reader when it is opened, which a
+    /// signal must be able to end.
+    Special(Option<File>),
     File,
     Pieces(Pieces),
 }
@@ -103,7 +104,7 @@ impl Files {
                     bail!("{name} is a directory: name a file in it (-o {name}/incident.rtrace)")
                 }
                 Ok(there) if there.file_type().is_fifo() || there.file_type().is_char_device() => {
-                    Kind::Special
+                    Kind::Special(None)
                 }
                 Ok(there) if !there.is_file() => bail!("{name} is no file: name another"),
                 Ok(_) if !force => {
@@ -122,7 +123,7 @@ impl Files {
             }),
             (_, Some(_)) => bail!("--rotate needs a file (-o incident.rtrace), not {name}"),
         };
-        let files = Self {
+        let mut files = Self {
             path: path.to_owned(),
             force,
             kind,
@@ -152,6 +153,10 @@ impl Files {
                 );
             }
         }
+        if let Kind::Special(file) = &mut files.kind {
+            let open = OpenOptions::new().write(true).open(path);
+            *file = Some(open.with_context(|| format!("{name} cannot be written"))?);
+        }
         Ok(files)
     }
 
@@ -165,11 +170,16 @@ impl Files {
 
     /// The device number that its bytes go to, as the kernel has it; `None`: none.
     pub fn device(&self) -> Option<u32> {
-        if matches!(self.kind, Kind::Stdout | Kind::Special) {
+        if matches!(self.kind, Kind::Stdout | Kind::Special(_)) {
             return None;
         }
         let dev = fs::metadata(self.folder()).ok()?.dev();
         Some(rustix::fs::major(dev) << 20 | rustix::fs::minor(dev) & 0xf_ffff)
+    }
+
+    /// Whether it is this process's stdout.
+    pub fn is_stdout(&self) -> bool {
+        matches!(self.kind, Kind::Stdout)
     }
 
     /// For messages.
@@ -185,7 +195,7 @@ impl Files {
     pub fn begin<T>(&mut self, begin: impl FnOnce(Sink) -> io::Result<T>) -> Result<T> {
         let name = self.name();
         let failed = || format!("{name} cannot be written");
-        match &self.kind {
+        match &mut self.kind {
             Kind::Stdout => {
                 let file = io::stdout();
                 let file = rustix::io::dup(&file).with_context(failed)?;
@@ -195,9 +205,9 @@ impl Files {
                 })
                 .with_context(failed)
             }
-            Kind::Special => {
-                let file = OpenOptions::new().write(true).open(&self.path);
-                let file = file.with_context(failed)?;
+            Kind::Special(file) => {
+                let file = file.take().ok_or(io::ErrorKind::NotFound);
+                let file = file.map_err(io::Error::from).with_context(failed)?;
                 begin(Sink {
                     file,
                     is_file: false,
@@ -216,7 +226,8 @@ impl Files {
                 begun
             }
             Kind::Pieces(pieces) => {
-                let first = self.part(pieces.next);
+                let next = pieces.next;
+                let first = self.part(next);
                 let begun = self.begin_beside(&first, begin).with_context(failed)?;
                 self.began(first);
                 Ok(begun)
