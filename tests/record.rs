@@ -6,10 +6,12 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{
@@ -457,7 +459,7 @@ fn to_a_pipe() {
     let file = dir.path().join("a.rtrace");
     let out = run(Command::new("bash").args([
         "-c",
-        r#""$0" record "$1" -o - -- dd if=/dev/zero of="$2/x" bs=64k count=4 oflag=direct | cat > "$3"; exit ${PIPESTATUS[0]}"#,
+        r#""$0" record "$1" -o - -- bash -c 'echo words; exec dd if=/dev/zero of="$0" bs=64k count=4 oflag=direct' "$2/x" | cat > "$3"; exit ${PIPESTATUS[0]}"#,
         EXE,
         &disk.device(),
         disk.mount.to_str().unwrap(),
@@ -467,6 +469,7 @@ fn to_a_pipe() {
     let recording = Recording::read(&file);
     assert_eq!(recording.ending, Ending::Whole);
     assert_eq!(recording.written(), 256 << 10);
+    assert!(out.stderr.contains("words"), "{out:?}");
     // A reader that has had enough.
     let out = run(Command::new("bash").args([
         "-c",
@@ -475,6 +478,50 @@ fn to_a_pipe() {
         &disk.device(),
     ]));
     assert_eq!((out.code(), out.stdout.trim()), (Some(0), "10"), "{out:?}");
+}
+
+/// Its file cannot be ended, for nobody reads the pipe.
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    if !tracing() || !installed("mke2fs") {
+        return;
+    }
+    let (disk, dir) = (disk(), memory());
+    let fifo = dir.path().join("fifo");
+    tool("mkfifo", &[fifo.to_str().unwrap()]);
+    let recorder = Top::start(Command::new(EXE).args([
+        "record",
+        &disk.device(),
+        "-o",
+        fifo.to_str().unwrap(),
+    ]));
+    let mut pipe = fs::File::open(&fifo).unwrap();
+    let begun = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        // A state comes every second.
+        threads.spawn(|| {
+            let mut some = [0; 4096];
+            while !begun.load(Ordering::Relaxed) {
+                assert!(pipe.read(&mut some).unwrap() > 0);
+            }
+        });
+        recorder.says("raidtrace: recording ");
+        begun.store(true, Ordering::Relaxed);
+    });
+    // Far more than a pipe has room for: 64 KiB.
+    for _ in 0..4 {
+        direct(&disk.mount.join("direct"), 5000);
+    }
+    // Not waited for yet: its number stays its own.
+    let stat = format!("/proc/{}/stat", recorder.pid());
+    let begun = Instant::now();
+    while !fs::read_to_string(&stat).unwrap().contains(") Z ") {
+        assert!(begun.elapsed() < DEADLINE);
+        recorder.signal(Signal::TERM);
+        std::thread::sleep(Duration::from_millis(150));
+    }
+    let out = recorder.ends();
+    assert_eq!(out.status.signal(), Some(15), "{out:?}");
 }
 
 #[test]
@@ -487,7 +534,8 @@ fn killed_it_leaves_what_it_had() {
         let file = dir.path().join(format!("{rotate}.rtrace"));
         let mut args = vec![disk.mount.to_str().unwrap(), "-o", file.to_str().unwrap()];
         if rotate {
-            args.extend(["--rotate", "10"]);
+            args.extend(["--rotate", "10", "--force"]);
+            fs::write(&file, "what was there").unwrap();
         }
         let recorder = record(&args);
         direct(&disk.mount.join("direct"), 50);

@@ -244,6 +244,11 @@ impl Live {
         self.traced.read(self.start)
     }
 
+    /// How long ago it was.
+    pub fn age(&self, reading: &Reading) -> Duration {
+        self.start.elapsed().saturating_sub(reading.clock)
+    }
+
     /// The same of programs that are going to replace these: where their counts begin. To be read at once behind the last
     /// reading of the old ones: what completes in between is in neither.
     pub fn read_next(&self, next: &mut Traced) -> Result<Reading> {

@@ -1,6 +1,7 @@
 //! The command that is recorded while it runs.
 
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -33,13 +34,16 @@ pub fn find(command: &[OsString]) -> Result<()> {
 pub struct Running(Child);
 
 impl Running {
-    /// Starts it.
-    pub fn start(command: &[OsString]) -> Result<Option<Self>> {
+    /// Starts it. `aside`: what it prints goes to stderr, for stdout is the recording's.
+    pub fn start(command: &[OsString], aside: bool) -> Result<Option<Self>> {
         let Some((name, args)) = command.split_first() else {
             return Ok(None);
         };
         let mut child = Command::new(name);
         child.args(args);
+        if aside {
+            child.stdout(io::stderr());
+        }
         // SAFETY: between fork and exec it makes one system call, which is async-signal-safe, and allocates nothing.
         unsafe { child.pre_exec(signals::give_back) };
         let child = child.spawn();

@@ -18,6 +18,8 @@ use crate::top::text;
 
 /// Between two looks at the kernel's buffer.
 const STEP: Duration = Duration::from_millis(20);
+/// What comes so soon after the signal that ends it is no second wish.
+const GRACE: Duration = Duration::from_millis(100);
 
 /// Records; the status is that of the command, if one was given.
 pub fn run(args: &Record) -> Result<ExitCode> {
@@ -55,18 +57,22 @@ pub fn run(args: &Record) -> Result<ExitCode> {
     );
     let mut child = None;
     let mut failed = None;
-    match Running::start(&args.command) {
+    match Running::start(&args.command, files.is_stdout()) {
         Ok(running) => child = running,
         Err(e) => failed = Some(e),
     }
     let mut status = None;
+    let mut grace = Duration::ZERO;
     while failed.is_none() {
         if let Some(signal) = signals.wait(STEP) {
             match &mut child {
                 // It ends the recording by ending.
                 Some(_) if signal.from_terminal => {}
                 Some(child) => child.signal(signal.number),
-                None => break,
+                None => {
+                    grace = GRACE;
+                    break;
+                }
             }
         }
         match recorder.step(&mut files) {
@@ -81,6 +87,7 @@ pub fn run(args: &Record) -> Result<ExitCode> {
             && let Some(ended) = child.ended()?
         {
             status = Some(ended);
+            grace = GRACE; // Ctrl-C, perhaps
             break;
         }
         let long_enough = args.duration.is_some_and(|d| recorder.elapsed() >= d);
@@ -88,7 +95,10 @@ pub fn run(args: &Record) -> Result<ExitCode> {
             break;
         }
     }
+    // The disk, or who reads the pipe, may take for ever.
+    signals.let_through(grace).context("signals")?;
     let (summary, ended) = recorder.finish(&mut files);
+    signals.hold().context("signals")?;
     let failed = failed.or(ended.err()).filter(|e| !nobody_reads(e));
     if failed.is_none() {
         let _ = report(&summary, &files.name());

@@ -77,8 +77,9 @@ pub struct Translator {
     members: Vec<Member>,
     arrays: Vec<Addresses>,
     join: Join,
-    /// Events before this one are another translator's, ns.
+    /// Events before this time, and from that one on, are another translator's, ns.
     since: u64,
+    until: u64,
 }
 
 impl Translator {
@@ -116,7 +117,13 @@ impl Translator {
                 .collect(),
             join: Join::default(),
             since,
+            until: u64::MAX,
         }
+    }
+
+    /// What happens from that time on is left out, ns of the monotonic clock.
+    pub fn end(&mut self, until: u64) {
+        self.until = until;
     }
 
     /// One after the other, each with its parts behind it. A request of a member that is not in the survey is left out;
@@ -130,14 +137,15 @@ impl Translator {
                     let count = usize::from(c.runs.unwrap_or(0));
                     let (runs, behind) = rest.as_slice().split_at(count.min(rest.len()));
                     rest = behind.iter();
-                    if c.now_ns >= self.since && self.completed(c, runs, &mut emit).is_none() {
+                    let ours = (self.since..self.until).contains(&c.now_ns);
+                    if ours && self.completed(c, runs, &mut emit).is_none() {
                         unknown += 1;
                     }
                 }
                 Event::Submitted(s) => {
                     let item = self.submission(s);
                     self.join.submitted(&item);
-                    if s.now_ns >= self.since {
+                    if (self.since..self.until).contains(&s.now_ns) {
                         emit(Item::Submission(item));
                     }
                 }

@@ -87,6 +87,7 @@ impl Join {
         let wanted = key(array, sector);
         let floor = wanted - wanted % GRANULE;
         let mut at = wanted;
+        let mut newest: Option<&Entry> = None;
         loop {
             let e = &self.0[slot(at)];
             if e.key == at
@@ -94,10 +95,11 @@ impl Join {
                 && e.op == Some(op)
                 && time_us.saturating_sub(e.time_us) < OLD_US
             {
-                return Some(e.whose);
+                // A long one that came later begins before a short one.
+                newest = newest.filter(|n| n.time_us >= e.time_us).or(Some(e));
             }
             if at == floor {
-                return None;
+                return newest.map(|e| e.whose);
             }
             at = at.saturating_sub(STEP).max(floor);
         }
@@ -165,6 +167,19 @@ mod tests {
         join.submitted(&submission(0, 1032, 4096, 2));
         let pids = [1024, 1032, 1040].map(|s| pid(&join, 0, s));
         assert_eq!(pids, [Some(1), Some(2), Some(1)]);
+    }
+
+    #[test]
+    fn a_long_one_after_a_short_one() {
+        let mut join = Join::default();
+        join.submitted(&submission(0, 1032, 4 * 4096, 1));
+        let later = Submission {
+            time_us: 1_000_050,
+            ..submission(0, 1024, 64 << 10, 2)
+        };
+        join.submitted(&later);
+        let pids = [1024, 1032, 1040, 1064].map(|s| pid(&join, 0, s));
+        assert_eq!(pids, [Some(2); 4]);
     }
 
     #[test]

@@ -12,8 +12,9 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
-use rustix::fs::{Access, access};
+use anyhow::{Context as _, Error, Result, bail};
+use rustix::fs::{Access, CWD, RenameFlags, access, renameat_with};
+use rustix::io::Errno;
 
 use crate::trace::writer::Output;
 
@@ -32,8 +33,9 @@ pub struct Files {
 
 enum Kind {
     Stdout,
-    /// A pipe, a terminal, /dev/null.
-    Special,
+    /// A pipe, a terminal, /dev/null: open, until it has begun. A FIFO waits for its reader when it is opened, which a
+    /// signal must be able to end.
+    Special(Option<File>),
     File,
     Pieces(Pieces),
 }
@@ -56,6 +58,13 @@ struct Piece {
 pub struct Sink {
     file: File,
     is_file: bool,
+}
+
+impl Sink {
+    /// No pipe or the like.
+    pub fn is_file(&self) -> bool {
+        self.is_file
+    }
 }
 
 impl Write for Sink {
@@ -95,7 +104,7 @@ impl Files {
                     bail!("{name} is a directory: name a file in it (-o {name}/incident.rtrace)")
                 }
                 Ok(there) if there.file_type().is_fifo() || there.file_type().is_char_device() => {
-                    Kind::Special
+                    Kind::Special(None)
                 }
                 Ok(there) if !there.is_file() => bail!("{name} is no file: name another"),
                 Ok(_) if !force => {
@@ -114,7 +123,7 @@ impl Files {
             }),
             (_, Some(_)) => bail!("--rotate needs a file (-o incident.rtrace), not {name}"),
         };
-        let files = Self {
+        let mut files = Self {
             path: path.to_owned(),
             force,
             kind,
@@ -135,6 +144,18 @@ impl Files {
                     piece.display()
                 );
             }
+            let new = files.beside("new");
+            if !matches!(files.kind, Kind::File if !force) && new.symlink_metadata().is_ok() {
+                bail!(
+                    "{} exists, where the recording is to be made before it becomes {name}: name another file, or have \
+                     that one out of the way",
+                    new.display()
+                );
+            }
+        }
+        if let Kind::Special(file) = &mut files.kind {
+            let open = OpenOptions::new().write(true).open(path);
+            *file = Some(open.with_context(|| format!("{name} cannot be written"))?);
         }
         Ok(files)
     }
@@ -149,11 +170,16 @@ impl Files {
 
     /// The device number that its bytes go to, as the kernel has it; `None`: none.
     pub fn device(&self) -> Option<u32> {
-        if matches!(self.kind, Kind::Stdout | Kind::Special) {
+        if matches!(self.kind, Kind::Stdout | Kind::Special(_)) {
             return None;
         }
         let dev = fs::metadata(self.folder()).ok()?.dev();
         Some(rustix::fs::major(dev) << 20 | rustix::fs::minor(dev) & 0xf_ffff)
+    }
+
+    /// Whether it is this process's stdout.
+    pub fn is_stdout(&self) -> bool {
+        matches!(self.kind, Kind::Stdout)
     }
 
     /// For messages.
@@ -164,11 +190,12 @@ impl Files {
         }
     }
 
-    /// Everything is attached: `begin` gets the output and writes the beginning of the recording to it.
+    /// Everything is attached: `begin` gets the output and writes the beginning of the recording to it. What is to be
+    /// replaced is there until that has returned, and stays if it has failed.
     pub fn begin<T>(&mut self, begin: impl FnOnce(Sink) -> io::Result<T>) -> Result<T> {
         let name = self.name();
         let failed = || format!("{name} cannot be written");
-        match &self.kind {
+        match &mut self.kind {
             Kind::Stdout => {
                 let file = io::stdout();
                 let file = rustix::io::dup(&file).with_context(failed)?;
@@ -178,32 +205,18 @@ impl Files {
                 })
                 .with_context(failed)
             }
-            Kind::Special => {
-                let file = OpenOptions::new().write(true).open(&self.path);
-                let file = file.with_context(failed)?;
+            Kind::Special(file) => {
+                let file = file.take().ok_or(io::ErrorKind::NotFound);
+                let file = file.map_err(io::Error::from).with_context(failed)?;
                 begin(Sink {
                     file,
                     is_file: false,
                 })
                 .with_context(failed)
             }
-            Kind::File if self.force => {
-                // The old one is there until the new one has begun.
-                let new = self.beside("new");
-                let begun = made(&new, true).and_then(begin).with_context(failed);
-                let begun = begun.and_then(|b| {
-                    fs::rename(&new, &self.path).with_context(failed)?;
-                    Ok(b)
-                });
-                if begun.is_err() {
-                    let _ = fs::remove_file(&new);
-                }
-                self.remove(&self.left_over());
-                self.sync_folder();
-                begun
-            }
+            Kind::File if self.force => self.begin_beside(&self.path, begin).with_context(failed),
             Kind::File => {
-                let begun = made(&self.path, false).with_context(failed)?;
+                let begun = made(&self.path).with_context(failed)?;
                 let begun = begin(begun).with_context(failed);
                 if begun.is_err() {
                     // Its header found no room.
@@ -212,12 +225,59 @@ impl Files {
                 self.sync_folder();
                 begun
             }
-            Kind::Pieces(_) => {
-                let left_over = self.left_over();
-                self.remove(&left_over);
-                let output = self.piece().with_context(failed)?;
-                begin(output).with_context(failed)
+            Kind::Pieces(pieces) => {
+                let next = pieces.next;
+                let first = self.part(next);
+                let begun = self.begin_beside(&first, begin).with_context(failed)?;
+                self.began(first);
+                Ok(begun)
             }
+        }
+    }
+
+    /// Begins as FILE.new, which then becomes `path`. Only then what is replaced goes: the file and the pieces of an
+    /// earlier recording.
+    fn begin_beside<T>(
+        &self,
+        path: &Path,
+        begin: impl FnOnce(Sink) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let left_over = self.left_over();
+        let new = self.beside("new");
+        let begun = begin(made(&new)?).and_then(|begun| {
+            self.rename(&new, path)?;
+            Ok(begun)
+        });
+        if begun.is_err() {
+            let _ = fs::remove_file(&new);
+            return begun;
+        }
+        self.sync_folder();
+        if self.force {
+            if path != self.path {
+                // Readers would take it for this recording.
+                let _ = fs::remove_file(&self.path);
+            }
+            left_over
+                .iter()
+                .filter(|p| *p != path)
+                .for_each(|p| drop(fs::remove_file(p)));
+            self.sync_folder();
+        }
+        begun
+    }
+
+    /// Takes the place of what is there only with --force.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if self.force {
+            return fs::rename(from, to);
+        }
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            // Not every filesystem can. A link never replaces, either.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                fs::hard_link(from, to).and_then(|()| fs::remove_file(from))
+            }
+            renamed => Ok(renamed?),
         }
     }
 
@@ -241,9 +301,15 @@ impl Files {
         let Kind::Pieces(pieces) = &self.kind else {
             return Err(io::ErrorKind::Unsupported.into());
         };
-        let path = self.beside(&format!("{:04}.part", pieces.next));
-        let output = made(&path, self.force)?;
+        let path = self.part(pieces.next);
+        let output = made(&path)?;
         self.sync_folder();
+        self.began(path);
+        Ok(output)
+    }
+
+    /// A piece is being written; what is too old goes.
+    fn began(&mut self, path: PathBuf) {
         if let Kind::Pieces(pieces) = &mut self.kind {
             pieces.next += 1;
             pieces.all.push_back(Piece {
@@ -261,7 +327,6 @@ impl Files {
                 }
             }
         }
-        Ok(output)
     }
 
     /// The recording has ended well: pieces become one file. Bytes of the whole, if they have.
@@ -271,24 +336,37 @@ impl Files {
         };
         let paths: Vec<PathBuf> = pieces.all.iter().map(|p| p.path.clone()).collect();
         let new = self.beside("new");
-        let joined = join(&paths, &new).and_then(|bytes| {
-            fs::rename(&new, &self.path)?;
-            Ok(bytes)
+        let joined = made(&new).and_then(|sink| {
+            let joined = join(&paths, sink.file);
+            if joined.is_err() {
+                let _ = fs::remove_file(&new);
+            }
+            joined
         });
-        if joined.is_err() {
-            let _ = fs::remove_file(&new);
-        }
         let bytes = joined.with_context(|| {
             format!(
-                "{} could not be made of its pieces, which are whole ({}.0001.part and so on: raidtrace report {} reads them)",
+                "{} could not be made of its pieces, which are whole ({} and so on: raidtrace report {} reads them)",
                 self.name(),
-                self.name(),
+                paths.first().map_or_else(String::new, |p| p.display().to_string()),
                 self.name()
             )
         })?;
+        let renamed = self.rename(&new, &self.path);
         self.sync_folder();
-        self.remove(&paths);
+        paths.iter().for_each(|p| drop(fs::remove_file(p)));
+        if let Err(e) = renamed {
+            let wanted = std::mem::replace(&mut self.path, new);
+            return Err(Error::new(e).context(format!(
+                "the recording is {}, and could not become {}",
+                self.name(),
+                wanted.display()
+            )));
+        }
         Ok(Some(bytes))
+    }
+
+    fn part(&self, number: u32) -> PathBuf {
+        self.beside(&format!("{number:04}.part"))
     }
 
     /// FILE.what
@@ -312,12 +390,6 @@ impl Files {
         found
     }
 
-    fn remove(&self, pieces: &[PathBuf]) {
-        for piece in pieces {
-            let _ = fs::remove_file(piece);
-        }
-    }
-
     /// A new name survives a power cut only then.
     fn sync_folder(&self) {
         if let Ok(dir) = File::open(self.folder()) {
@@ -335,14 +407,8 @@ fn is_piece(start: &OsString, name: &OsString) -> bool {
     number.is_some_and(|n| n.len() >= 4 && n.iter().all(u8::is_ascii_digit))
 }
 
-/// A file that was not there, or whose place is free now.
-fn made(path: &Path, force: bool) -> io::Result<Sink> {
-    if force {
-        match fs::remove_file(path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-            _ => {}
-        }
-    }
+/// A file that was not there.
+fn made(path: &Path) -> io::Result<Sink> {
     let file = OpenOptions::new().write(true).create_new(true).open(path)?;
     Ok(Sink {
         file,
@@ -351,9 +417,7 @@ fn made(path: &Path, force: bool) -> io::Result<Sink> {
 }
 
 /// Copies the batches of `pieces` behind the schema of the first, which is that of all.
-fn join(pieces: &[PathBuf], new: &Path) -> io::Result<u64> {
-    let _ = fs::remove_file(new);
-    let mut out = OpenOptions::new().write(true).create_new(true).open(new)?;
+fn join(pieces: &[PathBuf], mut out: File) -> io::Result<u64> {
     let mut first = true;
     for piece in pieces {
         let mut file = File::open(piece)?;
@@ -390,7 +454,8 @@ fn join(pieces: &[PathBuf], new: &Path) -> io::Result<u64> {
 mod tests {
     use super::{Files, is_piece, join};
     use std::fs;
-    use std::io::Write as _;
+    use std::io::{ErrorKind, Write as _};
+    use std::path::Path;
     use std::time::Duration;
 
     #[test]
@@ -419,6 +484,112 @@ mod tests {
         fs::write(dir.path().join("a.rtrace.0003.part"), "x").unwrap();
         assert!(why(false, None).contains("0003.part"));
         assert!(why(false, Some(Duration::from_secs(60))).contains("0003.part"));
+    }
+
+    /// What is in the directory, by name.
+    fn there(dir: &Path) -> Vec<(String, String)> {
+        let entries = fs::read_dir(dir).unwrap().map(|e| e.unwrap());
+        let mut found: Vec<_> = entries
+            .map(|e| {
+                let name = e.file_name().to_str().unwrap().to_owned();
+                (name, fs::read_to_string(e.path()).unwrap())
+            })
+            .collect();
+        found.sort();
+        found
+    }
+
+    fn own(files: &[(&str, &str)]) -> Vec<(String, String)> {
+        let own = |(name, text): &(&str, &str)| ((*name).to_owned(), (*text).to_owned());
+        files.iter().map(own).collect()
+    }
+
+    #[test]
+    fn what_is_replaced_goes_only_when_the_new_one_has_begun() {
+        let old = [
+            ("a", "old"),
+            ("a.0001.part", "left"),
+            ("a.0003.part", "left"),
+        ];
+        for rotate in [None, Some(Duration::from_secs(60))] {
+            let dir = tempfile::tempdir().unwrap();
+            for (name, text) in old {
+                fs::write(dir.path().join(name), text).unwrap();
+            }
+            let mut files = Files::new(&dir.path().join("a"), true, rotate).unwrap();
+            let failed = files.begin::<()>(|_| Err(ErrorKind::StorageFull.into()));
+            assert!(failed.is_err());
+            assert_eq!(there(dir.path()), own(&old));
+            files
+                .begin(|mut out| {
+                    assert_eq!(there(dir.path())[..1], own(&old)[..1]);
+                    out.write_all(b"new")
+                })
+                .unwrap();
+            let name = if rotate.is_some() { "a.0001.part" } else { "a" };
+            assert_eq!(there(dir.path()), own(&[(name, "new")]));
+        }
+    }
+
+    #[test]
+    fn a_recording_that_does_not_begin_leaves_nothing() {
+        for rotate in [None, Some(Duration::from_secs(60))] {
+            let dir = tempfile::tempdir().unwrap();
+            let mut files = Files::new(&dir.path().join("a"), false, rotate).unwrap();
+            let failed = files.begin::<()>(|_| Err(ErrorKind::StorageFull.into()));
+            assert!(failed.is_err());
+            assert_eq!(there(dir.path()), []);
+        }
+    }
+
+    #[test]
+    fn what_was_made_meanwhile_stays() {
+        let piece = b"\xff\xff\xff\xff\x06\0\0\0schema";
+        for force in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("a");
+            let mut files = Files::new(&path, force, Some(Duration::from_secs(60))).unwrap();
+            files.begin(|mut out| out.write_all(piece)).unwrap();
+            fs::write(&path, "meanwhile").unwrap();
+            let ended = files.finish();
+            let names = fs::read_dir(dir.path()).unwrap().count();
+            if force {
+                ended.unwrap();
+                assert_eq!(names, 1);
+                assert!(fs::read(&path).unwrap().starts_with(piece));
+                continue;
+            }
+            assert!(ended.unwrap_err().to_string().contains("a.new"));
+            assert_eq!(names, 2);
+            assert_eq!(fs::read(&path).unwrap(), b"meanwhile");
+            let new = fs::read(dir.path().join("a.new")).unwrap();
+            assert!(new.starts_with(piece));
+        }
+    }
+
+    #[test]
+    fn a_file_of_somebody_else_is_not_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let new = dir.path().join("a.new");
+        let rotate = Some(Duration::from_secs(60));
+        let mut replaces = Files::new(&path, true, None).unwrap();
+        let mut pieces = Files::new(&path, false, rotate).unwrap();
+        pieces.begin(|mut out| out.write_all(b"piece")).unwrap();
+        fs::write(&new, "mine").unwrap();
+        assert!(replaces.begin(|_| Ok(())).is_err());
+        assert!(pieces.finish().is_err());
+        let left = [("a.0001.part", "piece"), ("a.new", "mine")];
+        assert_eq!(there(dir.path()), own(&left));
+        fs::remove_file(dir.path().join("a.0001.part")).unwrap();
+        let why = |force, rotate| {
+            Files::new(&path, force, rotate)
+                .err()
+                .map(|e| e.to_string())
+        };
+        assert!(why(true, None).unwrap().contains("a.new"));
+        assert!(why(false, rotate).unwrap().contains("a.new"));
+        assert_eq!(why(false, None), None);
     }
 
     #[test]
@@ -467,7 +638,7 @@ mod tests {
             piece("3", b"two", false),
         ];
         let new = dir.path().join("new");
-        let bytes = join(&pieces, &new).unwrap();
+        let bytes = join(&pieces, fs::File::create(&new).unwrap()).unwrap();
         let got = fs::read(&new).unwrap();
         assert_eq!(got.len() as u64, bytes);
         assert_eq!(&got[8..], b"schemaone batchtwo\xff\xff\xff\xff\0\0\0\0");

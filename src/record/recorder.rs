@@ -94,14 +94,21 @@ impl Recorder {
         header.notes.extend(itself(&live, files));
         let mut fold = Fold::new(Sample::default());
         let base = live.read()?;
-        let first = live.sample(base, fold.tasks())?;
+        let time = stamp(&live, clock, &base)?;
+        let mut first = live.sample(base, fold.tasks())?;
+        first.time = time;
         let state = state(&first, false);
         let lost = first.counters.lost;
         fold = Fold::new(first);
         let writer = files.begin(|output: Sink| {
+            let is_file = output.is_file();
             let mut writer = Writer::create(output, &header, OPTIONS)?;
             writer.push(&Item::State(Box::new(state)))?;
-            writer.flush()?;
+            if is_file {
+                writer.settle()?;
+            } else {
+                writer.flush()?;
+            }
             Ok(writer)
         })?;
         Ok(Self {
@@ -225,9 +232,11 @@ impl Recorder {
         // The programs for what has changed are loaded while the old ones count.
         let next = match self.live.follow_changes() {
             Some(mut next) => {
-                // The new ones' events begin where the old ones' end.
-                self.live.probe().detach();
+                // The new ones' events begin where the old ones' end: while both run, for taking off one program after the
+                // other takes its time.
                 let since = monotonic_ns();
+                self.translator.end(since);
+                self.live.probe().detach();
                 let base = self.live.read_next(&mut next)?;
                 self.drain(Duration::MAX)?;
                 Some((since, base, next))
@@ -256,7 +265,9 @@ impl Recorder {
     fn sample(&mut self, reading: Reading, restart: bool) -> Result<State> {
         let before =
             restart.then(|| std::mem::replace(&mut self.fold, Fold::new(Sample::default())));
+        let time = stamp(&self.live, self.clock, &reading)?;
         let mut sample = self.live.sample(reading, self.fold.tasks())?;
+        sample.time = time;
         if let Some(before) = before {
             before.resume_disks(&mut sample);
         }
@@ -320,6 +331,7 @@ impl Recorder {
         self.summary.span = self.begun.elapsed();
         self.live.probe().detach();
         self.live.take_time();
+        self.writer.take_time();
         let last = self
             .drain(Duration::MAX)
             .and_then(|()| self.live.read())
@@ -343,6 +355,13 @@ impl Recorder {
         });
         (self.summary, ended)
     }
+}
+
+/// When it was read, by the clock of the events: that of the host may be set.
+fn stamp(live: &Live, clock: Clock, reading: &Reading) -> Result<jiff::Timestamp> {
+    let age = u64::try_from(live.age(reading).as_nanos())?;
+    let time_us = clock.unix_us(monotonic_ns().saturating_sub(age));
+    Ok(jiff::Timestamp::from_microsecond(time_us)?)
 }
 
 fn state(sample: &Sample, restart: bool) -> State {

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A signal that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,29 +24,66 @@ pub fn give_back() -> io::Result<()> {
         libc::sigemptyset(none.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut())
     };
+    done(error)
+}
+
+fn done(error: i32) -> io::Result<()> {
     match error {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
     }
 }
 
+fn is_ignored(signal: i32) -> bool {
+    let mut now = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: nothing is set; `now` is one, and zeroed is valid for it if the call fails.
+    unsafe {
+        libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr());
+        now.assume_init().sa_sigaction == libc::SIG_IGN
+    }
+}
+
 impl Signals {
-    /// Before any thread is started, so that none gets them. Whoever ignores one of them (nohup) goes on to.
+    /// Before any thread is started, so that none gets them. One that is ignored (nohup, a shell's `&`) is left to that:
+    /// blocked, it would come all the same.
     pub fn take() -> io::Result<Self> {
         let mut set = MaybeUninit::uninit();
         // SAFETY: `set` is made by sigemptyset before it is used; the signals' numbers are valid; no old mask is asked for.
         let (error, set) = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
             for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-                libc::sigaddset(set.as_mut_ptr(), signal);
+                if !is_ignored(signal) {
+                    libc::sigaddset(set.as_mut_ptr(), signal);
+                }
             }
             let error = libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
             (error, set.assume_init())
         };
-        match error {
-            0 => Ok(Self(set)),
-            error => Err(io::Error::from_raw_os_error(error)),
-        }
+        done(error).map(|()| Self(set))
+    }
+
+    /// SIGINT and SIGTERM end this process from here on. What comes within `grace` is still the same wish: `timeout` sends
+    /// its signal twice.
+    pub fn let_through(&self, grace: Duration) -> io::Result<()> {
+        let begun = Instant::now();
+        while self.wait(grace.saturating_sub(begun.elapsed())).is_some() {}
+        let mut set = MaybeUninit::uninit();
+        // SAFETY: as in `take`.
+        let error = unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            libc::sigaddset(set.as_mut_ptr(), libc::SIGINT);
+            libc::sigaddset(set.as_mut_ptr(), libc::SIGTERM);
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), std::ptr::null_mut())
+        };
+        done(error)
+    }
+
+    /// They no longer do.
+    pub fn hold(&self) -> io::Result<()> {
+        // SAFETY: the set is a valid one; no old mask is asked for.
+        done(unsafe {
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const self.0, std::ptr::null_mut())
+        })
     }
 
     /// The next one, if one comes in that time.
@@ -68,5 +105,51 @@ impl Signals {
             number,
             from_terminal: info.si_code == libc::SI_KERNEL,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Signals;
+    use std::time::Duration;
+
+    fn raise(signal: i32) {
+        // SAFETY: to this thread, which has it blocked, or where it is ignored.
+        unsafe { libc::pthread_kill(libc::pthread_self(), signal) };
+    }
+
+    fn blocked(signal: i32) -> bool {
+        // SAFETY: the mask of this thread is read into a set, for which zeroed is valid.
+        unsafe {
+            let mut set = std::mem::zeroed();
+            libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut set);
+            libc::sigismember(&raw const set, signal) == 1
+        }
+    }
+
+    /// One test, for what is ignored is so in the whole process. Masks are of the thread that a test has.
+    #[test]
+    fn they_are_taken_unless_they_are_ignored() {
+        let now = Duration::ZERO;
+        // SAFETY: an ignored signal runs no code.
+        let was = unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+        let signals = Signals::take().unwrap();
+        raise(libc::SIGHUP);
+        assert_eq!(signals.wait(now), None);
+        // SAFETY: as it was.
+        unsafe { libc::signal(libc::SIGHUP, was) };
+
+        let signals = Signals::take().unwrap();
+        for signal in [libc::SIGHUP, libc::SIGTERM] {
+            raise(signal);
+            assert_eq!(signals.wait(now).map(|s| s.number), Some(signal));
+        }
+        // The first has ended the recording; this one came with it, and would end the test.
+        raise(libc::SIGTERM);
+        signals.let_through(now).unwrap();
+        let all = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+        assert_eq!(all.map(blocked), [false, false, true]);
+        signals.hold().unwrap();
+        assert_eq!(all.map(blocked), [true; 3]);
     }
 }

@@ -136,7 +136,8 @@ impl Encoder {
         self.sync()
     }
 
-    fn sync(&mut self) -> io::Result<()> {
+    /// Makes what was written survive a power cut.
+    pub fn sync(&mut self) -> io::Result<()> {
         self.stream.get_mut().get_mut().output.sync()?;
         self.synced = Instant::now();
         Ok(())

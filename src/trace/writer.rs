@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::thread::JoinHandle;
 
 use super::encode::Encoder;
@@ -88,6 +88,8 @@ enum Job {
     Batch(Box<Batch>),
     /// Ends this file; the next begins on that output.
     Turn(Box<dyn Output>),
+    /// Everything before it to the disk, then an answer.
+    Settle(Sender<()>),
     Finish,
 }
 
@@ -110,8 +112,11 @@ pub struct Writer {
     /// A batch that is dropped must not take the last state along, nor that it came after a restart.
     state: Option<State>,
     restart: bool,
-    /// Rows that were dropped, not told yet.
+    /// Rows that were dropped, and are in no batch that was accepted; how many of them this batch tells.
     dropped: u64,
+    telling: u64,
+    /// Batches wait for the disk.
+    patient: bool,
     dropped_in_all: u64,
     jobs: Option<SyncSender<Job>>,
     empty: Receiver<Box<Batch>>,
@@ -146,6 +151,10 @@ impl Writer {
                                 let _ = emptied.send(batch);
                             }
                             Job::Turn(output) => encoder.turn(output)?,
+                            Job::Settle(done) => {
+                                encoder.sync()?;
+                                let _ = done.send(());
+                            }
                             Job::Finish => {
                                 encoder.finish()?;
                                 progress.bytes.store(encoder.bytes(), Ordering::Relaxed);
@@ -168,6 +177,8 @@ impl Writer {
             state: None,
             restart: false,
             dropped: 0,
+            telling: 0,
+            patient: false,
             dropped_in_all: 0,
             jobs: Some(jobs),
             empty,
@@ -217,6 +228,11 @@ impl Writer {
         }
     }
 
+    /// From here on nothing is dropped: nothing is coming in any more that could not wait.
+    pub fn take_time(&mut self) {
+        self.patient = true;
+    }
+
     /// Ends the batch: it is written as soon as the disk can take it. To be called about once a second.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.batch.rows.is_empty() {
@@ -229,17 +245,38 @@ impl Writer {
         let Some(jobs) = &self.jobs else {
             return self.check();
         };
-        match jobs.try_send(Job::Batch(full)) {
+        let sent = if self.patient {
+            jobs.send(Job::Batch(full))
+                .map_err(|e| TrySendError::Disconnected(e.0))
+        } else {
+            jobs.try_send(Job::Batch(full))
+        };
+        match sent {
             Ok(()) => {
                 self.restart = false;
+                self.dropped -= std::mem::take(&mut self.telling);
                 Ok(())
             }
             Err(TrySendError::Full(Job::Batch(batch))) => {
                 self.dropped += batch.rows.len() as u64;
                 self.dropped_in_all += batch.rows.len() as u64;
-                self.tell_dropped(batch.rows.iter().any(|r| r.kind == Kind::State))
+                self.tell_dropped(&batch)
             }
             Err(_) => self.check(),
+        }
+    }
+
+    /// Waits until everything that was pushed is on the disk.
+    pub fn settle(&mut self) -> io::Result<()> {
+        self.flush()?;
+        let (done, settled) = channel();
+        self.send(Job::Settle(done))?;
+        match settled.recv() {
+            Ok(()) => Ok(()),
+            Err(_) => {
+                self.join()?;
+                Err(io::Error::other("the recording has been ended"))
+            }
         }
     }
 
@@ -296,18 +333,20 @@ impl Writer {
         Ok(())
     }
 
-    /// At the beginning of the next batch.
-    fn tell_dropped(&mut self, with_state: bool) -> io::Result<()> {
+    /// At the beginning of the next batch, with the time of the last row that was dropped.
+    fn tell_dropped(&mut self, batch: &Batch) -> io::Result<()> {
+        let with_state = batch.rows.iter().any(|r| r.kind == Kind::State);
         if let Some(mut state) = self.state.take().filter(|_| with_state) {
             state.restart = self.restart;
             self.tell_state(&state)?;
             self.state = Some(state);
         }
         let lost = Item::Lost {
-            time_us: jiff::Timestamp::now().as_microsecond(),
+            time_us: batch.rows.iter().map(|r| r.time).max().unwrap_or(0),
             reason: TOO_SLOW.to_owned(),
-            count: std::mem::take(&mut self.dropped),
+            count: self.dropped,
         };
+        self.telling = self.dropped;
         self.batch.add(&lost, &self.known);
         Ok(())
     }
@@ -358,6 +397,7 @@ mod tests {
     use super::{Options, Output, Writer};
     use crate::trace::fixture;
     use crate::trace::item::Item;
+    use crate::trace::reader::{Reader, Wanted};
 
     #[test]
     fn arrows_own_reader_reads_it() {
@@ -438,6 +478,96 @@ mod tests {
     }
 
     impl Output for Full {}
+
+    /// Takes its first bytes, and the others when it is told to.
+    struct Held(Slow, fixture::Shared);
+
+    impl Write for Held {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = self.0.write(bytes)?;
+            self.1.write(&bytes[..taken])
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            self.0.flush()
+        }
+    }
+
+    impl Output for Held {}
+
+    #[test]
+    fn every_dropped_row_is_told() {
+        let (go, wait) = mpsc::channel();
+        let out = fixture::Shared::default();
+        let options = Options {
+            rows: 100,
+            waiting: 1,
+            ..Options::default()
+        };
+        let held = Held(Slow(false, wait), out.clone());
+        let mut writer = Writer::create(held, &fixture::header(), options).unwrap();
+        let items = fixture::items(2000, 1);
+        for item in &items {
+            writer.push(item).unwrap();
+        }
+        drop(go);
+        let dropped = writer.finish().unwrap().dropped;
+        // More than one batch after the other.
+        assert!(dropped > 300, "{dropped}");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), out.bytes()).unwrap();
+        let mut reader = Reader::open(file.path(), Wanted::Everything).unwrap();
+        let mut told = 0;
+        while let Some(item) = reader.next_item() {
+            if let Item::Lost { count, .. } = item {
+                told += count;
+            }
+        }
+        assert_eq!(told, dropped);
+    }
+
+    #[test]
+    fn at_the_end_there_is_time() {
+        let (go, wait) = mpsc::sync_channel(0);
+        let options = Options {
+            rows: 100,
+            waiting: 1,
+            ..Options::default()
+        };
+        let slow = Slow(false, wait);
+        let mut writer = Writer::create(slow, &fixture::header(), options).unwrap();
+        writer.take_time();
+        let items = fixture::items(2000, 1);
+        let giver = std::thread::spawn(move || while go.send(()).is_ok() {});
+        for item in &items {
+            writer.push(item).unwrap();
+        }
+        let written = writer.finish().unwrap();
+        giver.join().unwrap();
+        assert_eq!((written.rows, written.dropped), (items.len() as u64, 0));
+    }
+
+    #[test]
+    fn what_has_settled_is_on_the_disk() {
+        let out = fixture::Shared::default();
+        let mut writer =
+            Writer::create(out.clone(), &fixture::header(), Options::default()).unwrap();
+        let header = out.bytes().len();
+        for item in fixture::items(10, 1) {
+            writer.push(&item).unwrap();
+        }
+        writer.settle().unwrap();
+        assert!(out.bytes().len() > header);
+        // Room for the header only.
+        let header = writer.finish().unwrap().bytes as usize - (out.bytes().len() - header);
+        let room = Full(header);
+        let mut writer = Writer::create(room, &fixture::header(), Options::default()).unwrap();
+        for item in fixture::items(10, 1) {
+            writer.push(&item).unwrap();
+        }
+        let error = writer.settle().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
 
     #[test]
     fn a_full_disk_is_told() {

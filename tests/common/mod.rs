@@ -240,6 +240,10 @@ impl Top {
         }
     }
 
+    pub fn pid(&self) -> u32 {
+        self.process.0.id()
+    }
+
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.process.0.id().try_into().unwrap()).unwrap();
         kill_process(pid, signal).unwrap();

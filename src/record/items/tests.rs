@@ -221,3 +221,34 @@ fn flags_of_the_kernel() {
     assert_eq!(flags(1 << 1 | 1 << 2).letters(), "M");
     assert_eq!(flags(1 << 8 | 1 << 9).letters(), "AB");
 }
+
+#[test]
+fn each_event_is_of_one_translator() {
+    let at = |now_ns: u64| Completed {
+        now_ns,
+        ..completed(Some(0))
+    };
+    let run = |origin| {
+        Event::Run(Run {
+            origin,
+            bytes: 8192,
+        })
+    };
+    let events = [
+        submitted(384, 3_999_999),
+        Event::Completed(at(3_999_999)),
+        submitted(384, 4_000_000),
+        Event::Completed(Completed {
+            runs: Some(2),
+            ..at(4_000_000)
+        }),
+        run(Origin::FileData),
+        run(Origin::Directory),
+    ];
+    let mut old = translator(0);
+    old.end(4_000_000);
+    let times = |items: &[Item]| items.iter().map(Item::time_us).collect::<Vec<_>>();
+    assert_eq!(times(&items(&mut old, &events)), [1_003_999; 2]);
+    let new = items(&mut translator(4_000_000), &events);
+    assert_eq!(times(&new), [1_004_000; 3]);
+}
