@@ -14,7 +14,11 @@ pub struct Signal {
 }
 
 /// SIGINT, SIGTERM and SIGHUP no longer end the process, but come out of [`Signals::wait`].
-pub struct Signals(libc::sigset_t);
+pub struct Signals {
+    taken: libc::sigset_t,
+    /// A script's `&` has SIGINT ignored, so that Ctrl-C does not end what is in the background; `kill -INT` is to end it.
+    in_background: bool,
+}
 
 /// Of a command that is started: signals come to it as to any other.
 pub fn give_back() -> io::Result<()> {
@@ -44,22 +48,25 @@ fn is_ignored(signal: i32) -> bool {
 }
 
 impl Signals {
-    /// Before any thread is started, so that none gets them. One that is ignored (nohup, a shell's `&`) is left to that:
-    /// blocked, it would come all the same.
+    /// Before any thread is started, so that none gets them. A SIGHUP that is ignored (nohup) is left to that: blocked, it
+    /// would come all the same.
     pub fn take() -> io::Result<Self> {
         let mut set = MaybeUninit::uninit();
         // SAFETY: `set` is made by sigemptyset before it is used; the signals' numbers are valid; no old mask is asked for.
-        let (error, set) = unsafe {
+        let (error, taken) = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
-            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-                if !is_ignored(signal) {
-                    libc::sigaddset(set.as_mut_ptr(), signal);
-                }
+            libc::sigaddset(set.as_mut_ptr(), libc::SIGINT);
+            libc::sigaddset(set.as_mut_ptr(), libc::SIGTERM);
+            if !is_ignored(libc::SIGHUP) {
+                libc::sigaddset(set.as_mut_ptr(), libc::SIGHUP);
             }
             let error = libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
             (error, set.assume_init())
         };
-        done(error).map(|()| Self(set))
+        done(error).map(|()| Self {
+            taken,
+            in_background: is_ignored(libc::SIGINT),
+        })
     }
 
     /// SIGINT and SIGTERM end this process from here on. What comes within `grace` is still the same wish: `timeout` sends
@@ -82,7 +89,7 @@ impl Signals {
     pub fn hold(&self) -> io::Result<()> {
         // SAFETY: the set is a valid one; no old mask is asked for.
         done(unsafe {
-            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const self.0, std::ptr::null_mut())
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const self.taken, std::ptr::null_mut())
         })
     }
 
@@ -94,17 +101,20 @@ impl Signals {
         };
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
         // SAFETY: all three pointers are to live objects of these types.
-        let number =
-            unsafe { libc::sigtimedwait(&raw const self.0, info.as_mut_ptr(), &raw const time) };
+        let number = unsafe {
+            libc::sigtimedwait(&raw const self.taken, info.as_mut_ptr(), &raw const time)
+        };
         if number <= 0 {
             return None; // the time is over, or a debugger was there
         }
         // SAFETY: zeroed, which is valid for it, and then filled in by the call.
         let info = unsafe { info.assume_init() };
-        Some(Signal {
+        let signal = Signal {
             number,
             from_terminal: info.si_code == libc::SI_KERNEL,
-        })
+        };
+        let not_ours = self.in_background && number == libc::SIGINT && signal.from_terminal;
+        (!not_ours).then_some(signal)
     }
 }
 
@@ -129,15 +139,23 @@ mod tests {
 
     /// One test, for what is ignored is so in the whole process. Masks are of the thread that a test has.
     #[test]
-    fn they_are_taken_unless_they_are_ignored() {
+    fn they_are_taken_also_in_the_background() {
         let now = Duration::ZERO;
         // SAFETY: an ignored signal runs no code.
         let was = unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
         let signals = Signals::take().unwrap();
         raise(libc::SIGHUP);
         assert_eq!(signals.wait(now), None);
+        // SAFETY: as it was; then as above.
+        let was = unsafe {
+            libc::signal(libc::SIGHUP, was);
+            libc::signal(libc::SIGINT, libc::SIG_IGN)
+        };
+        let signals = Signals::take().unwrap();
+        raise(libc::SIGINT);
+        assert_eq!(signals.wait(now).map(|s| s.number), Some(libc::SIGINT));
         // SAFETY: as it was.
-        unsafe { libc::signal(libc::SIGHUP, was) };
+        unsafe { libc::signal(libc::SIGINT, was) };
 
         let signals = Signals::take().unwrap();
         for signal in [libc::SIGHUP, libc::SIGTERM] {
