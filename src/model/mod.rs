@@ -2,6 +2,7 @@
 //!
 //! Pure: knows neither BPF nor this machine nor a terminal. Live tracing and replay feed it alike.
 
+pub mod alloc;
 pub mod counters;
 pub mod events;
 pub mod files;
