@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::ext4::Superblock;
+use crate::host::mballoc::MbStats;
 use crate::host::{Array, Filesystem};
 use crate::layout::{Report, Skews};
 
@@ -122,7 +123,7 @@ pub struct FsFacts {
     /// This kernel's ext4 has no such lists: it is mounted, and lacks every file of theirs.
     pub no_lists: bool,
     /// /proc/fs/ext4/DEV/mb_stats, where someone has turned it on.
-    pub scanned: Option<Scanned>,
+    pub scanned: Option<MbStats>,
     /// /sys/fs/ext4/DEV/errors_count.
     pub errors: u64,
     /// What the kernel noted of the last one: `ext4_lookup:1705`.
@@ -133,19 +134,6 @@ pub struct FsFacts {
     pub used: Option<f64>,
     /// Files of it that processes have open for writing with O_DIRECT.
     pub direct: Vec<Opener>,
-}
-
-/// The allocator's counters since the mount.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Scanned {
-    /// Allocations.
-    pub requests: u64,
-    /// Groups whose bitmap was searched.
-    pub groups: u64,
-    /// Groups that were looked at and mostly rejected.
-    pub considered: u64,
-    /// Groups that the lists proposed and that did not do.
-    pub bad_suggestions: u64,
 }
 
 /// A process with a file open.

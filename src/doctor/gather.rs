@@ -1,12 +1,11 @@
 //! Facts of this machine, or of a tree of files that looks like one. Reads sysfs, /proc and /etc/fstab; the filesystems
 //! have been read by `survey`. Judges nothing.
 
-use std::io::Read as _;
-
-use super::facts::{ArrayFacts, Bitmap, Disk, Facts, FsFacts, Kernel, Scanned};
+use super::facts::{ArrayFacts, Bitmap, Disk, Facts, FsFacts, Kernel};
 use super::openers;
 use crate::ext4::Superblock;
 use crate::ext4::features::incompat;
+use crate::host::mballoc::{self, MbStats};
 use crate::host::{Array, Filesystem as Place, Member, Sys};
 use crate::layout::geometry::Typed;
 use crate::layout::{Below, Filesystem, Report, Spread, Target};
@@ -157,13 +156,11 @@ fn filesystem(sys: &Sys, survey: &Survey, array: &Array, place: &Place, fstab: &
             .mounts
             .iter()
             .find_map(|m| fstab_options(fstab, &m.path)),
-        optimised: optimises(sys, &proc),
+        optimised: mballoc::optimises(sys, &place.name),
         no_lists: of("mb_group_prealloc").is_some()
             && of("mb_max_linear_groups").is_none()
             && !sys.path(format!("{proc}/mb_structs_summary")).exists(),
-        scanned: sys
-            .text(&format!("{proc}/mb_stats"))
-            .and_then(|t| scanned(&t)),
+        scanned: MbStats::read(sys, &place.name),
         errors: of("errors_count").and_then(|t| t.parse().ok()).unwrap_or(0),
         last_error: error.unwrap_or_default(),
         inodes,
@@ -247,36 +244,6 @@ fn in_use(
     })
 }
 
-/// The first line says it; the others would make the kernel count its lists.
-fn optimises(sys: &Sys, proc: &str) -> Option<bool> {
-    let mut file = std::fs::File::open(sys.path(format!("{proc}/mb_structs_summary"))).ok()?;
-    let mut bytes = [0; 32];
-    let n = file.read(&mut bytes).ok()?;
-    let text = String::from_utf8_lossy(&bytes[..n]).into_owned();
-    let value = text.strip_prefix("optimize_scan:")?.trim_start();
-    match value.as_bytes().first()? {
-        b'0' => Some(false),
-        b'1' => Some(true),
-        _ => None,
-    }
-}
-
-/// mb_stats in any of its forms (ext4_seq_mb_stats_show); `None` while it is turned off.
-fn scanned(text: &str) -> Option<Scanned> {
-    let sum = |name: &str| -> Option<u64> {
-        let values = text
-            .lines()
-            .filter_map(|l| l.trim().strip_prefix(name)?.trim().parse::<u64>().ok());
-        values.reduce(u64::saturating_add)
-    };
-    Some(Scanned {
-        requests: sum("reqs:")?,
-        groups: sum("groups_scanned:")?,
-        considered: sum("groups_considered:").unwrap_or(0),
-        bad_suggestions: sum("bad_suggestions:").unwrap_or(0),
-    })
-}
-
 /// The fourth field of the line whose second is this mount point (fstab(5)).
 fn fstab_options(fstab: &str, mount: &std::path::Path) -> Option<String> {
     fstab.lines().find_map(|line| {
@@ -297,26 +264,7 @@ fn fstab_options(fstab: &str, mount: &std::path::Path) -> Option<String> {
 mod tests {
     use std::path::Path;
 
-    use super::{Scanned, bitmap_file, fstab_options, scanned};
-
-    #[test]
-    fn the_allocators_counters_in_both_forms() {
-        let old = "mballoc:\n\treqs: 301\n\tsuccess: 301\n\tgroups_scanned: 194\n\tcr0_stats:\n\t\tgroups_considered: 0\n\
-            \t\tbad_suggestions: 0\n\tcr1_stats:\n\t\tgroups_considered: 381\n\t\tbad_suggestions: 187\n";
-        let want = Scanned {
-            requests: 301,
-            groups: 194,
-            considered: 381,
-            bad_suggestions: 187,
-        };
-        assert_eq!(scanned(old), Some(want));
-        assert_eq!(
-            scanned("mballoc:\n\tmb stats collection turned off.\n"),
-            None
-        );
-        let odd = "reqs: 18446744073709551615\nreqs: 9\ngroups_scanned: 99999999999999999999999\n";
-        assert_eq!(scanned(odd), None);
-    }
+    use super::{bitmap_file, fstab_options};
 
     #[test]
     fn the_bitmap_file_of_the_right_array() {

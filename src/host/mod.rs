@@ -12,6 +12,7 @@ pub mod dm;
 mod error;
 mod filesystems;
 pub mod handle;
+pub mod mballoc;
 mod mounts;
 mod nested;
 mod places;

@@ -4,6 +4,7 @@
 use super::list;
 use crate::doctor::facts::{ArrayFacts, FsFacts, Kernel};
 use crate::doctor::finding::{Finding, Severity};
+use crate::host::mballoc::MbStats;
 use crate::model::units;
 
 /// Groups from which a search of all of them is felt: 2.4 TiB with groups of 128 MiB.
@@ -56,7 +57,9 @@ fn aligned(kernel: &Kernel, fs: &FsFacts) -> Finding {
     // One allocation that went through half of all groups in vain.
     let caught = fs
         .scanned
-        .filter(|s| s.bad_suggestions >= 100 && s.bad_suggestions >= u64::from(groups(fs)) / 2);
+        .as_ref()
+        .map(MbStats::bad_suggestions)
+        .filter(|n| *n >= 100 && *n >= u64::from(groups(fs)) / 2);
     let (severity, title) = match caught {
         Some(_) => (
             Severity::Critical,
@@ -75,13 +78,15 @@ fn aligned(kernel: &Kernel, fs: &FsFacts) -> Finding {
         .seen(format!("/proc/fs/ext4/{}/options: stripe={stripe}; {} groups", fs.fs.name, groups(fs)))
         .figure("stripe_blocks", stripe)
         .figure("groups", groups(fs));
-    if let Some(s) = fs.scanned {
+    if let Some(s) = &fs.scanned {
         finding = finding
             .seen(format!(
                 "mb_stats: {} allocations, {} groups searched, {} proposed in vain",
-                s.requests, s.groups, s.bad_suggestions
+                s.requests,
+                s.groups_scanned,
+                s.bad_suggestions()
             ))
-            .figure("bad_suggestions", s.bad_suggestions);
+            .figure("bad_suggestions", s.bad_suggestions());
     }
     if kernel.version() == (6, 6) {
         finding = finding.seen("no back-port of the fix to 6.6 is known");
@@ -100,7 +105,8 @@ fn linear(kernel: &Kernel, fs: &FsFacts) -> Option<Finding> {
     }
     let caught = fs
         .scanned
-        .filter(|s| s.requests >= 100 && s.considered / s.requests >= u64::from(groups) / 2);
+        .as_ref()
+        .filter(|s| s.requests >= 100 && s.considered() / s.requests >= u64::from(groups) / 2);
     let full = fs.used.filter(|u| *u >= FULL);
     if caught.is_none() && full.is_none() {
         return None;
@@ -110,7 +116,7 @@ fn linear(kernel: &Kernel, fs: &FsFacts) -> Option<Finding> {
         "alloc-linear",
         if caught.is_some() { Severity::Critical } else { Severity::Warning },
         match caught {
-            Some(s) => format!("each allocation looks at {} of {groups} groups", s.considered / s.requests.max(1)),
+            Some(s) => format!("each allocation looks at {} of {groups} groups", s.considered() / s.requests.max(1)),
             None => format!(
                 "{} full, and the allocator looks for room group by group, {groups} of them",
                 units::percent(full.unwrap_or(0.0))
@@ -132,10 +138,11 @@ fn linear(kernel: &Kernel, fs: &FsFacts) -> Option<Finding> {
             .seen(format!("{} of its blocks in use", units::percent(used)))
             .figure("used", used);
     }
-    if let Some(s) = fs.scanned {
+    if let Some(s) = &fs.scanned {
         finding = finding.seen(format!(
             "mb_stats: {} allocations, {} groups looked at",
-            s.requests, s.considered
+            s.requests,
+            s.considered()
         ));
     }
     if !absent {

@@ -192,7 +192,7 @@ fn many_groups_searched_one_by_one() {
     let caught = old(10);
     caught.tree.write(
         "proc/fs/ext4/md0/mb_stats",
-        "mballoc:\n\treqs: 200\n\tgroups_scanned: 200\n\tgroups_considered: 44236800\n",
+        "mballoc:\n\treqs: 200\n\tgroups_scanned: 200\n\tcr0_stats:\n\t\tgroups_considered: 44236800\n",
     );
     assert_eq!(caught.only("alloc-linear").severity, Severity::Critical);
 }

@@ -1,0 +1,395 @@
+//! What ext4 says of its block allocator, below /proc/fs/ext4/DEV: mb_stats and its switch, mb_structs_summary, mb_groups
+//! (fs/ext4/mballoc.c: `ext4_seq_mb_stats_show()`, `ext4_mb_seq_structs_summary_show()`, `ext4_mb_seq_groups_show()`).
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read as _};
+use std::path::PathBuf;
+
+use super::sys::Sys;
+
+/// Orders that a buddy bitmap has at most: blocks of 64 KiB have 2^19 a group.
+pub const ORDERS: usize = 20;
+/// A line of mb_groups is 130 bytes.
+const LINE: u64 = 4096;
+/// Groups that are read: 2^22 are 512 TiB.
+const GROUPS: usize = 1 << 22;
+
+/// mb_stats: counters since the mount, or since somebody turned them on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MbStats {
+    /// Allocations.
+    pub requests: u64,
+    /// Groups whose free extents were searched.
+    pub groups_scanned: u64,
+    /// By criterion, in the kernel's order.
+    pub criteria: Vec<MbCriterion>,
+}
+
+/// Searches with one criterion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MbCriterion {
+    /// Searches that ended with it.
+    pub hits: u64,
+    /// Groups that were looked at.
+    pub considered: u64,
+    /// Passes over all groups for nothing.
+    pub useless_loops: u64,
+    /// Groups that the lists proposed and that did not do; 5.13 to 6.4 only.
+    pub bad_suggestions: u64,
+}
+
+impl MbStats {
+    /// In any of its forms; `None` while it is turned off, or without sense.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut stats = Self::default();
+        let (mut requests, mut scanned) = (None, None);
+        for line in text.lines() {
+            let Some((name, value)) = line.trim().split_once(':') else {
+                continue;
+            };
+            // cr0_stats, cr_goal_fast_stats: "cr" and what comes until the next is its.
+            if name.starts_with("cr") && name.ends_with("_stats") {
+                stats.criteria.push(MbCriterion::default());
+                continue;
+            }
+            let Ok(value) = value.trim().parse::<u64>() else {
+                continue;
+            };
+            match (name, stats.criteria.last_mut()) {
+                ("reqs", _) => requests = requests.or(Some(value)),
+                ("groups_scanned", _) => scanned = scanned.or(Some(value)),
+                ("hits", Some(c)) => c.hits = value,
+                ("groups_considered", Some(c)) => c.considered = value,
+                ("useless_loops", Some(c)) => c.useless_loops = value,
+                ("bad_suggestions", Some(c)) => c.bad_suggestions = value,
+                _ => {}
+            }
+        }
+        stats.requests = requests?;
+        stats.groups_scanned = scanned?;
+        Some(stats)
+    }
+
+    /// Of a mounted filesystem (its device's kernel name); `None` while it is turned off, or where the kernel has none.
+    pub fn read(sys: &Sys, name: &str) -> Option<Self> {
+        Self::parse(&sys.text(&format!("/proc/fs/ext4/{name}/mb_stats"))?)
+    }
+
+    /// Groups looked at.
+    pub fn considered(&self) -> u64 {
+        self.sum(|c| c.considered)
+    }
+
+    /// Groups that the lists proposed in vain.
+    pub fn bad_suggestions(&self) -> u64 {
+        self.sum(|c| c.bad_suggestions)
+    }
+
+    fn sum(&self, of: impl Fn(&MbCriterion) -> u64) -> u64 {
+        let each = self.criteria.iter().map(of);
+        each.fold(0, u64::saturating_add)
+    }
+
+    /// What was counted since `earlier`; 0 where a counter has gone back.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let nothing = MbCriterion::default();
+        let of = |(i, now): (usize, &MbCriterion)| {
+            let was = earlier.criteria.get(i).unwrap_or(&nothing);
+            MbCriterion {
+                hits: now.hits.saturating_sub(was.hits),
+                considered: now.considered.saturating_sub(was.considered),
+                useless_loops: now.useless_loops.saturating_sub(was.useless_loops),
+                bad_suggestions: now.bad_suggestions.saturating_sub(was.bad_suggestions),
+            }
+        };
+        Self {
+            requests: self.requests.saturating_sub(earlier.requests),
+            groups_scanned: self.groups_scanned.saturating_sub(earlier.groups_scanned),
+            criteria: self.criteria.iter().enumerate().map(of).collect(),
+        }
+    }
+}
+
+/// Has the kernel count (/sys/fs/ext4/DEV/mb_stats); as it was before, when dropped.
+#[derive(Debug)]
+pub struct MbStatsSwitch {
+    path: PathBuf,
+    was: String,
+}
+
+impl MbStatsSwitch {
+    /// `None`: it counts already.
+    ///
+    /// # Errors
+    /// The kernel has no such switch, or it may not be written.
+    pub fn on(sys: &Sys, name: &str) -> io::Result<Option<Self>> {
+        let path = sys.path(format!("/sys/fs/ext4/{name}/mb_stats"));
+        let was = fs::read_to_string(&path)?.trim().to_owned();
+        if was != "0" {
+            return Ok(None);
+        }
+        fs::write(&path, "1")?;
+        Ok(Some(Self { path, was }))
+    }
+}
+
+impl Drop for MbStatsSwitch {
+    fn drop(&mut self) {
+        // Unmounted meanwhile: the switch has gone with it.
+        let _ = fs::write(&self.path, &self.was);
+    }
+}
+
+/// mb_structs_summary: the groups that are in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MbStructs {
+    /// Whether the allocator looks groups up by these (mb_optimize_scan).
+    pub optimised: Option<bool>,
+    /// Groups by the order of their largest free extent. All zero where the lists are not kept (mb_optimize_scan=0).
+    pub largest: Vec<u64>,
+    /// Groups by the order of their average free extent.
+    pub average: Vec<u64>,
+}
+
+impl MbStructs {
+    /// `None` without its first line.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut all = Self::default();
+        let mut lines = text.lines();
+        let first = lines.next()?.trim().strip_prefix("optimize_scan:")?.trim();
+        all.optimised = match first {
+            "0" => Some(false),
+            "1" => Some(true),
+            _ => None,
+        };
+        let mut list = None;
+        for line in lines {
+            let Some((name, value)) = line.trim().split_once(':') else {
+                continue;
+            };
+            match name {
+                "max_free_order_lists" => list = Some(&mut all.largest),
+                "avg_fragment_size_lists" => list = Some(&mut all.average),
+                _ => {
+                    let order = name
+                        .strip_prefix("list_order_")
+                        .and_then(|n| n.strip_suffix("_groups"))
+                        .and_then(|n| n.parse::<usize>().ok());
+                    if let (Some(order), Some(list), Ok(count)) =
+                        (order, list.as_deref_mut(), value.trim().parse())
+                        && order == list.len()
+                        && order < ORDERS
+                    {
+                        list.push(count);
+                    }
+                }
+            }
+        }
+        Some(all)
+    }
+
+    /// Of a mounted filesystem; `None` where the kernel has none (before 5.13).
+    pub fn read(sys: &Sys, name: &str) -> Option<Self> {
+        Self::parse(&sys.text(&format!("/proc/fs/ext4/{name}/mb_structs_summary"))?)
+    }
+
+    /// Whether the lists say anything.
+    pub fn is_kept(&self) -> bool {
+        self.largest.iter().any(|n| *n > 0)
+    }
+}
+
+/// [`MbStructs::optimised`] alone: its first line says it, and the others would make the kernel count its lists.
+pub fn optimises(sys: &Sys, name: &str) -> Option<bool> {
+    let path = sys.path(format!("/proc/fs/ext4/{name}/mb_structs_summary"));
+    let mut bytes = [0; 32];
+    let n = File::open(path).ok()?.read(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes[..n]);
+    MbStructs::parse(text.lines().next()?)?.optimised
+}
+
+/// mb_groups: every group. To read it has the kernel fetch each block bitmap that it does not have in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MbGroups {
+    /// Groups that it speaks of.
+    pub groups: u64,
+    /// ... without a free block.
+    pub full: u64,
+    /// The others by the order of their largest free extent.
+    pub largest: Vec<u64>,
+    /// Free extents by order: what the buddy bitmaps have, so that 3 blocks are one of 2 and one of 1.
+    pub extents: Vec<u64>,
+    /// Groups with free blocks by the order of their average free extent.
+    pub average: Vec<u64>,
+    /// Lines that make no sense, or groups that could not be read.
+    pub odd: u64,
+}
+
+impl MbGroups {
+    /// Of a mounted filesystem.
+    ///
+    /// # Errors
+    /// Of reading it.
+    pub fn read(sys: &Sys, name: &str) -> io::Result<Self> {
+        let file = File::open(sys.path(format!("/proc/fs/ext4/{name}/mb_groups")))?;
+        Self::parse(BufReader::with_capacity(1 << 16, file))
+    }
+
+    fn parse(mut from: impl BufRead) -> io::Result<Self> {
+        let mut all = Self::default();
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            if (&mut from).take(LINE).read_until(b'\n', &mut line)? == 0 {
+                return Ok(all);
+            }
+            // The first line names the columns.
+            if line.starts_with(b"#group") {
+                continue;
+            }
+            match std::str::from_utf8(&line).ok().and_then(group) {
+                Some(group) => all.add(&group),
+                None => all.odd += 1,
+            }
+            if all.groups as usize >= GROUPS {
+                return Ok(all);
+            }
+        }
+    }
+
+    fn add(&mut self, (free, fragments, orders): &(u64, u64, Vec<u64>)) {
+        self.groups += 1;
+        let length = self.extents.len().max(orders.len());
+        for list in [&mut self.extents, &mut self.largest, &mut self.average] {
+            list.resize(length, 0);
+        }
+        for (sum, n) in self.extents.iter_mut().zip(orders) {
+            *sum = sum.saturating_add(*n);
+        }
+        match orders.iter().rposition(|n| *n > 0) {
+            Some(order) => self.largest[order] += 1,
+            None => self.full += 1,
+        }
+        if let Some(average) = free.checked_div(*fragments)
+            && average > 0
+        {
+            // As mb_avg_fragment_size_order() cuts them.
+            let order = (average.ilog2() as usize).min(length.saturating_sub(1));
+            if let Some(count) = self.average.get_mut(order) {
+                *count += 1;
+            }
+        }
+    }
+}
+
+/// `#0    : 23970 79    1097  [ 2     156   156 ... ]`: free blocks, free extents, and by order.
+fn group(line: &str) -> Option<(u64, u64, Vec<u64>)> {
+    let (number, rest) = line.strip_prefix('#')?.split_once(':')?;
+    number.trim().parse::<u64>().ok()?;
+    let (counts, orders) = rest.split_once('[')?;
+    let mut counts = counts.split_whitespace();
+    let (free, fragments) = (counts.next()?.parse().ok()?, counts.next()?.parse().ok()?);
+    let orders = orders.split_once(']')?.0.split_whitespace();
+    let orders: Vec<u64> = orders.map(str::parse).collect::<Result<_, _>>().ok()?;
+    (orders.len() <= ORDERS).then_some((free, fragments, orders))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MbCriterion, MbGroups, MbStats, MbStructs};
+    use proptest::prelude::*;
+
+    const OLD: &str = "mballoc:\n\treqs: 301\n\tsuccess: 301\n\tgroups_scanned: 194\n\tcr0_stats:\n\t\thits: 0\n\
+        \t\tgroups_considered: 0\n\t\tuseless_loops: 0\n\t\tbad_suggestions: 0\n\tcr1_stats:\n\t\thits: 1\n\
+        \t\tgroups_considered: 381\n\t\tuseless_loops: 1\n\t\tbad_suggestions: 187\n\tcr2_stats:\n\t\thits: 1\n\
+        \t\tgroups_considered: 1\n\t\tuseless_loops: 0\n\tcr3_stats:\n\t\thits: 0\n\t\tgroups_considered: 0\n\
+        \t\tuseless_loops: 0\n\textents_scanned: 2\n\t\tgoal_hits: 1\n\t\t2^n_hits: 0\n\tbuddies_generated: 16/192\n";
+    const NEW: &str = "mballoc:\n\treqs: 1318\n\tsuccess: 1060\n\tgroups_scanned: 8367\n\tcr_p2_aligned_stats:\n\
+        \t\thits: 0\n\t\tgroups_considered: 368639\n\t\textents_scanned: 0\n\t\tuseless_loops: 45\n\
+        \tcr_goal_fast_stats:\n\t\thits: 79\n\t\tgroups_considered: 1997583\n\t\textents_scanned: 381\n\
+        \t\tuseless_loops: 243\n\tcr_best_avail_stats:\n\t\thits: 0\n\t\tgroups_considered: 1990643\n\
+        \tcr_goal_slow_stats:\n\t\thits: 203\n\tcr_any_free_stats:\n\t\thits: 40\n\textents_scanned: 49224\n";
+
+    #[test]
+    fn mb_stats_in_both_forms() {
+        let old = MbStats::parse(OLD).unwrap();
+        assert_eq!((old.requests, old.groups_scanned), (301, 194));
+        assert_eq!(old.criteria.len(), 4);
+        assert_eq!(
+            old.criteria[1],
+            MbCriterion {
+                hits: 1,
+                considered: 381,
+                useless_loops: 1,
+                bad_suggestions: 187
+            }
+        );
+        assert_eq!((old.considered(), old.bad_suggestions()), (382, 187));
+        let new = MbStats::parse(NEW).unwrap();
+        let hits: Vec<u64> = new.criteria.iter().map(|c| c.hits).collect();
+        assert_eq!(hits, [0, 79, 0, 203, 40]);
+        assert_eq!(new.considered(), 368_639 + 1_997_583 + 1_990_643);
+    }
+
+    #[test]
+    fn mb_stats_turned_off_or_odd() {
+        let off = "mballoc:\n\tmb stats collection turned off.\n\tTo enable, please write \"1\" to sysfs file mb_stats.\n";
+        assert_eq!(MbStats::parse(off), None);
+        let odd = "reqs: 18446744073709551615\nreqs: 9\ngroups_scanned: 99999999999999999999999\n";
+        assert_eq!(MbStats::parse(odd), None);
+        let large = "reqs: 1\ngroups_scanned: 1\ncr0_stats:\ngroups_considered: 18446744073709551615\ncr1_stats:\ngroups_considered: 9\n";
+        assert_eq!(MbStats::parse(large).unwrap().considered(), u64::MAX);
+    }
+
+    #[test]
+    fn of_an_interval() {
+        let (old, none) = (MbStats::parse(OLD).unwrap(), MbStats::default());
+        assert_eq!(old.since(&none), old);
+        assert_eq!(old.since(&old).considered(), 0);
+        assert_eq!(none.since(&old), none);
+    }
+
+    #[test]
+    fn the_lists_of_groups() {
+        let text = "optimize_scan: 1\nmax_free_order_lists:\n\tlist_order_0_groups: 0\n\tlist_order_1_groups: 7\n\
+            avg_fragment_size_lists:\n\tlist_order_0_groups: 2\n\tlist_order_1_groups: 5\n\tlist_order_9_groups: 1\n";
+        let lists = MbStructs::parse(text).unwrap();
+        assert_eq!(lists.optimised, Some(true));
+        assert_eq!(lists.largest, [0, 7]);
+        assert_eq!(lists.average, [2, 5]);
+        assert!(lists.is_kept());
+        let off =
+            MbStructs::parse("optimize_scan: 0\nmax_free_order_lists:\n\tlist_order_0_groups: 0\n")
+                .unwrap();
+        assert_eq!((off.optimised, off.is_kept()), (Some(false), false));
+        assert_eq!(MbStructs::parse("cr0: 1\n"), None);
+    }
+
+    #[test]
+    fn every_group() {
+        let text = "#group: free  frags first [ 2^0   2^1   2^2   2^3   ]\n\
+            #0    : 5     2     1788  [ 1     0     1     0     ]\n\
+            #1    : 0     0     32768 [ 0     0     0     0     ]\n\
+            #2    : I/O error\n\
+            #3    : 8     1     0     [ 0     0     0     1     ]\n";
+        let groups = MbGroups::parse(text.as_bytes()).unwrap();
+        let want = MbGroups {
+            groups: 3,
+            full: 1,
+            largest: vec![0, 0, 1, 1],
+            extents: vec![1, 0, 1, 1],
+            average: vec![0, 1, 0, 1],
+            odd: 1,
+        };
+        assert_eq!(groups, want);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(text in "(#?[0-9]{0,25}: ?[0-9 ]{0,40}\\[?[0-9 ]{0,200}\\]?|cr[0-9]_stats:|hits: [0-9]{0,25}|[ -~]{0,40}\n){0,12}") {
+            let _ = MbStats::parse(&text);
+            let _ = MbStructs::parse(&text);
+            let _ = MbGroups::parse(text.as_bytes());
+        }
+    }
+}
