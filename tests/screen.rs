@@ -20,6 +20,13 @@ struct Terminal {
 
 impl Terminal {
     fn new(columns: u16, lines: u16) -> Option<Self> {
+        let terminal = Self::running(columns, lines, "sh")?;
+        terminal.wait("a prompt", |screen| screen.contains('$'));
+        Some(terminal)
+    }
+
+    /// With something else in it.
+    fn running(columns: u16, lines: u16, command: &str) -> Option<Self> {
         if !installed("tmux") {
             return None;
         }
@@ -31,12 +38,13 @@ impl Terminal {
         let out = run(Command::new("tmux")
             .args(["-S", &terminal.socket])
             .args(new)
-            .arg("env -u NO_COLOR PS1='$ ' LC_ALL=C.UTF-8 sh"));
+            .arg(format!(
+                "exec env -u NO_COLOR PS1='$ ' LC_ALL=C.UTF-8 {command}"
+            )));
         if !out.status.success() {
             skipped(&format!("tmux does not start: {}", out.stderr.trim()));
             return None;
         }
-        terminal.wait("a prompt", |screen| screen.contains('$'));
         Some(terminal)
     }
 
@@ -249,7 +257,25 @@ fn the_terminal_is_closed() {
         return skipped("no /proc/PID/task/PID/children");
     };
     drop(terminal);
-    let process = format!("/proc/{}", child.trim());
+    ends(child.trim());
+}
+
+/// ... also where it is what the terminal was opened for, and nobody hangs up but the terminal.
+#[test]
+fn the_terminal_of_a_replay_is_closed() {
+    let Some(terminal) = Terminal::running(100, 25, &format!("{EXE} demo")) else {
+        return;
+    };
+    terminal.has("1 members");
+    let process = terminal.tmux(&["display-message", "-p", "#{pane_pid}"]);
+    // The end of the terminal comes while it gives it back.
+    terminal.keys(&["q"]);
+    drop(terminal);
+    ends(process.trim());
+}
+
+fn ends(process: &str) {
+    let process = format!("/proc/{process}");
     let gone = Instant::now();
     while Path::new(&process).exists() {
         assert!(gone.elapsed() < DEADLINE, "it outlives its terminal");

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use ratatui::crossterm::event::{self, Event};
@@ -162,11 +162,13 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Waits until it has noticed.
+    /// Waits until it has noticed; not for ever, for crossterm reads the end of a terminal that is gone again and again.
     pub fn join(self) {
         self.asked.store(true, Ordering::Relaxed);
-        // A panic there has been reported by the hook.
-        let _ = self.thread.join();
+        let asked = Instant::now();
+        while !self.thread.is_finished() && asked.elapsed() < 5 * POLL {
+            std::thread::sleep(POLL / 20);
+        }
     }
 }
 
