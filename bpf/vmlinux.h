@@ -123,6 +123,7 @@ struct iomap_dio {
 struct super_block {
 	u32 s_dev;
 	unsigned long s_blocksize;
+	void *s_fs_info;
 };
 
 struct address_space {
@@ -136,6 +137,7 @@ struct page {
 };
 
 struct buffer_head {
+	unsigned long b_state;
 	struct buffer_head *b_this_page;
 	struct page *b_page;
 	unsigned long b_size;
@@ -202,6 +204,39 @@ struct request {
 	struct bio *biotail;
 	struct list_head queuelist;
 	u64 start_time_ns;
+};
+
+/* fs/ext4/ext4.h and mballoc.h: in the BTF of the kernel, or of the module ext4 */
+struct ext4_group_info {
+	unsigned long bb_state;
+	int bb_free;
+	int bb_fragments;
+	int bb_largest_free_order;
+};
+
+struct ext4_sb_info {
+	int s_desc_per_block_bits;
+	struct ext4_group_info ***s_group_info;
+	unsigned int s_log_groups_per_flex;
+};
+
+struct ext4_allocation_request {
+	struct inode *inode;
+	unsigned int len;
+};
+
+struct ext4_free_extent {
+	int fe_len;
+};
+
+struct ext4_allocation_context {
+	struct super_block *ac_sb;
+	struct ext4_free_extent ac_g_ex;
+	struct ext4_free_extent ac_b_ex;
+	u16 ac_groups_scanned;
+	u16 ac_flags;
+	u8 ac_criteria;
+	u8 ac_2order;
 };
 
 /* drivers/md/raid5.h, in the BTF of the module raid456 */

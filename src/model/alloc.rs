@@ -81,19 +81,21 @@ pub struct Counts {
     pub latency: Hist,
     /// Nanoseconds of the same, added up.
     pub nanoseconds: u64,
-    /// Served by a search (tracepoint `ext4_mballoc_alloc`).
+    /// Served by a search (tracepoint `ext4_mballoc_alloc`); one that found nothing is in `looked` and `refused` only.
     pub searches: u64,
     /// Blocks (clusters) that these were normalised to (`ac_g_ex.fe_len`).
     pub goal: u64,
     /// Served from space that was preallocated (tracepoint `ext4_mballoc_prealloc`).
     pub preallocated: u64,
-    /// Searches by the criterion that they reached.
+    /// Searches by the criterion that they reached; those that found what they wanted right at the goal reached none.
     pub criteria: [u64; CRITERIA],
     /// Searches by `ac_groups_scanned`: groups whose free extents were searched. 16 bits in the kernel: it wraps at 65,536.
     pub scanned: u64,
     /// Searches by groups looked at; empty where `ext4_mb_good_group()` cannot be hooked.
     pub groups: Groups,
-    /// Calls of `ext4_mb_good_group()`, by criterion; those of searches that still go on too.
+    /// Calls of `ext4_mb_good_group()`, by criterion; those of searches that still go on too. A group is asked twice when it
+    /// is searched, and not at all when it is passed over before (`ext4_mb_good_group_nolock()`): it is full, corrupt, or has
+    /// fewer free blocks than the goal and the criterion is not the last. `groups_considered` of mb_stats has these too.
     pub looked: [u64; CRITERIA],
     /// ... that said no.
     pub refused: [u64; CRITERIA],
@@ -109,7 +111,7 @@ pub struct Counts {
     pub prefetches: u64,
     /// How long callers of `ext4_wait_block_bitmap()` waited for one, µs; those that waited 1 µs at least.
     pub waits: Hist,
-    /// Preallocated space given back (tracepoint `ext4_discard_preallocations`).
+    /// Files whose preallocated space was given back (tracepoint `ext4_discard_preallocations`), as when they are closed.
     pub discards: u64,
 }
 
@@ -121,9 +123,9 @@ pub struct Share {
     pub requests: u64,
     /// Blocks (clusters) that it got.
     pub blocks: u64,
-    /// Nanoseconds in the allocator.
+    /// Nanoseconds in the allocator, of requests that have ended.
     pub nanoseconds: u64,
-    /// Groups looked at, where known.
+    /// Groups looked at, where known; a task's while it goes on, an inode's when the request has ended.
     pub looked: u64,
 }
 
@@ -141,7 +143,8 @@ pub struct TaskOf {
 pub struct AllocCounters {
     /// By device number (major << 20 | minor).
     pub filesystems: BTreeMap<u32, Counts>,
-    /// By filesystem and task; comm is the kernel's, untrusted.
+    /// By filesystem and task; comm is the kernel's, untrusted. Where there are thousands, idle ones are taken out, and begin
+    /// anew when they come back.
     pub tasks: BTreeMap<TaskOf, (Share, Vec<u8>)>,
     /// By inode. The table is an LRU: a count that is lower than before is of a new entry.
     pub files: BTreeMap<super::files::FileId, Share>,

@@ -57,7 +57,7 @@ pub(super) fn collect() {
     set_print(Some((PrintLevel::Warn, keep)));
 }
 
-fn keep(_: PrintLevel, line: String) {
+pub(super) fn keep(_: PrintLevel, line: String) {
     if let Ok(mut log) = LOG.lock() {
         // The verifier can print megabytes; the reason is at the end.
         log.extend(line.lines().map(str::to_owned));
@@ -67,7 +67,7 @@ fn keep(_: PrintLevel, line: String) {
 }
 
 /// Which program failed, and the verifier's own reason: its last line before the statistics.
-fn last_words() -> String {
+pub(super) fn last_words() -> String {
     let log = log();
     let mut lines = log.iter().map(|l| l.trim().trim_start_matches("libbpf: "));
     let reason = lines
@@ -199,11 +199,11 @@ impl Probe {
     }
 }
 
-fn short(why: &str) -> String {
+pub(super) fn short(why: &str) -> String {
     why.rsplit(": ").next().unwrap_or(why).to_owned()
 }
 
-fn refusal(why: &str) -> String {
+pub(super) fn refusal(why: &str) -> String {
     let hint = if why.contains("-EPERM") || why.contains("-1") && why.contains("permitted") {
         "are you root, and is the kernel not locked down (cat /sys/kernel/security/lockdown)?"
     } else {
@@ -311,7 +311,7 @@ fn put<T: Wire>(map: &impl MapCore, values: &[T]) -> Result<()> {
 }
 
 /// Has the kernel measure its BPF programs while the descriptor is open (bpf(2), BPF_ENABLE_STATS).
-fn enable_stats() -> Option<OwnedFd> {
+pub(super) fn enable_stats() -> Option<OwnedFd> {
     // SAFETY: no pointers are passed; the result is checked before it becomes a descriptor.
     let fd = unsafe {
         libbpf_rs::libbpf_sys::bpf_enable_stats(libbpf_rs::libbpf_sys::BPF_STATS_RUN_TIME)
@@ -329,7 +329,9 @@ pub(super) fn program_stats(program: &impl std::os::fd::AsFd) -> Option<(u64, u6
     Some((info.run_time_ns, info.run_cnt, info.recursion_misses))
 }
 
-fn program_info(program: &impl std::os::fd::AsFd) -> Option<libbpf_rs::libbpf_sys::bpf_prog_info> {
+pub(super) fn program_info(
+    program: &impl std::os::fd::AsFd,
+) -> Option<libbpf_rs::libbpf_sys::bpf_prog_info> {
     let mut info = libbpf_rs::libbpf_sys::bpf_prog_info::default();
     let mut len = std::mem::size_of_val(&info) as u32;
     // SAFETY: `info` is zeroed, so that it asks for no arrays, and `len` is its size.

@@ -1,6 +1,7 @@
 //! The only part that knows libbpf: facts (what this kernel offers) -> plan (which programs, and
 //! why not) -> load and attach -> counters.
 
+pub mod alloc;
 mod boundaries;
 mod counters;
 pub mod events;

@@ -1,0 +1,174 @@
+//! Opens the object, applies the plan, attaches.
+
+use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+
+use anyhow::{Context as _, Result, bail};
+use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
+use libbpf_rs::{Link, PrintLevel};
+
+use super::facts::AllocFacts;
+use super::plan::{AllocPlan, plan};
+use super::read::Idle;
+use super::skel::{OpenRaidtraceAllocSkel, RaidtraceAllocSkel, RaidtraceAllocSkelBuilder};
+use crate::model::alloc::Source;
+use crate::probe::load::{collect, enable_stats, keep, last_words, program_info, refusal, short};
+
+/// Filesystems that are watched at once: `RT_ALLOC_FS` of `bpf/alloc.h`.
+pub(super) const FILESYSTEMS: usize = 16;
+
+/// The attached programs. Dropping it detaches them.
+pub struct AllocProbe {
+    pub(super) skel: RaidtraceAllocSkel<'static>,
+    pub(super) devs: Vec<u32>,
+    pub(super) cpus: u32,
+    pub(super) idle: Idle,
+    /// Backing off keeps what was counted, and its programs' cost.
+    pub(super) programs: Vec<&'static str>,
+    plan: AllocPlan,
+    links: Vec<(&'static str, Link)>,
+    stats: Option<OwnedFd>,
+}
+
+impl AllocProbe {
+    /// Watches these ext4 filesystems, by device number (major << 20 | minor); those beyond the 16th are left out, with a
+    /// note. Programs that the kernel refuses are left out too; `Err`: it has no types at all, or not even the tables can be
+    /// made.
+    pub fn start(devs: &[u32]) -> Result<Self> {
+        Self::start_with(&AllocFacts::gather(), devs)
+    }
+
+    /// The same with facts that are known already.
+    pub fn start_with(facts: &AllocFacts, devs: &[u32]) -> Result<Self> {
+        collect();
+        let mut plan = plan(facts).map_err(anyhow::Error::msg)?;
+        let cpus = u32::try_from(libbpf_rs::num_possible_cpus()?).context("CPUs")?;
+        if devs.len() > FILESYSTEMS {
+            plan.notes.push(format!(
+                "{} filesystems, of which the first {FILESYSTEMS} are watched: name fewer targets",
+                devs.len()
+            ));
+        }
+        let devs = &devs[..devs.len().min(FILESYSTEMS)];
+        let (skel, links) = loop {
+            let (program, why, error) = match load(&plan, facts, devs, cpus) {
+                Ok(mut skel) => match attach(&mut skel, &plan) {
+                    Ok(links) => break (skel, links),
+                    Err((program, e)) => (Some(program), short(&format!("{e:#}")), e),
+                },
+                Err(e) => {
+                    let why = last_words();
+                    let refused = |p: &&str| why.contains(&format!("'{p}'"));
+                    (plan.programs().find(refused), short(&why), e)
+                }
+            };
+            match program {
+                Some(program) if plan.without(program, &why) => {}
+                _ => return Err(error).context(refusal(&why)),
+            }
+        };
+        Ok(Self {
+            skel,
+            devs: devs.to_vec(),
+            cpus,
+            idle: Idle::default(),
+            programs: plan.programs().collect(),
+            plan,
+            links,
+            stats: None,
+        })
+    }
+
+    /// Has the kernel measure what its BPF programs cost, all of them, for as long as this lives; `false`: it does not.
+    pub fn account(&mut self) -> bool {
+        self.stats = self.stats.take().or_else(enable_stats);
+        self.stats.is_some()
+    }
+
+    /// Takes the hook of `ext4_mb_good_group()` off: what it has counted stays, and does not grow any more.
+    pub fn back_off(&mut self) {
+        // First: a search that goes on is not whole any more.
+        hooked(&mut self.skel, false);
+        let gone = self.plan.back_off();
+        self.links.retain(|(program, _)| !gone.contains(program));
+    }
+
+    /// Where each figure comes from, by the name of its field in `model::alloc::Counts` or `AllocCounters`.
+    pub fn sources(&self) -> BTreeMap<&'static str, Source> {
+        self.plan.sources()
+    }
+
+    /// What this kernel cannot give, one line each.
+    pub fn notes(&self) -> Vec<String> {
+        self.plan.notes.clone()
+    }
+}
+
+fn load(
+    plan: &AllocPlan,
+    facts: &AllocFacts,
+    devs: &[u32],
+    cpus: u32,
+) -> Result<RaidtraceAllocSkel<'static>> {
+    // As in the other object: the skeleton borrows from this until the process ends.
+    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open: OpenRaidtraceAllocSkel<'static> = RaidtraceAllocSkelBuilder::default()
+        .open(storage)
+        .context("opening the BPF object")?;
+    let Some(rodata) = open.maps.rodata_data.as_deref_mut() else {
+        bail!("the BPF object has no settings: it was not built by this project's build.rs");
+    };
+    rodata.rt_alloc_best_avail = u32::from(
+        facts
+            .criteria
+            .get(2)
+            .is_some_and(|c| c == "CR_BEST_AVAIL_LEN"),
+    );
+    for (slot, dev) in rodata.rt_alloc_devs.iter_mut().zip(devs) {
+        *slot = *dev;
+    }
+    open.maps.rt_alloc_cpus.set_max_entries(cpus)?;
+    for mut program in open.open_object_mut().progs_mut() {
+        let wanted = plan.programs().any(|p| program.name() == p);
+        program.set_autoload(wanted);
+    }
+    open.load().context("loading the BPF object")
+}
+
+fn attach(
+    skel: &mut RaidtraceAllocSkel<'static>,
+    plan: &AllocPlan,
+) -> Result<Vec<(&'static str, Link)>, (&'static str, anyhow::Error)> {
+    let mut links = Vec::new();
+    let mut looks = plan.looks();
+    for name in plan.programs() {
+        // Requests that are seen from here on have their groups counted.
+        if name == "rt_al_request" && std::mem::take(&mut looks) {
+            hooked(skel, true);
+        }
+        let program = skel.object().progs_mut().find(|p| p.name() == name);
+        let Some(program) = program else {
+            return Err((name, anyhow::anyhow!("not for this architecture")));
+        };
+        let link = program.attach().map_err(|e| (name, e.into()))?;
+        if let Some(info) = program_info(&program) {
+            // 0 before 5.16, which does not count them.
+            keep(
+                PrintLevel::Info,
+                format!(
+                    "{name}: {} instructions verified, {} bytes",
+                    info.verified_insns, info.jited_prog_len
+                ),
+            );
+        }
+        links.push((name, link));
+    }
+    Ok(links)
+}
+
+fn hooked(skel: &mut RaidtraceAllocSkel<'static>, so: bool) {
+    if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
+        bss.rt_alloc_hooked = u64::from(so);
+    }
+}

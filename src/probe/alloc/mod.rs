@@ -1,0 +1,68 @@
+//! The programs that watch ext4's block allocator, an object of their own: as for [`super::Probe`], facts -> plan -> load ->
+//! counters.
+
+mod facts;
+mod load;
+mod plan;
+mod read;
+
+pub use facts::{AllocFacts, Function};
+pub use load::AllocProbe;
+pub use plan::{AllocPlan, plan};
+
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    clippy::wildcard_imports,
+    non_camel_case_types
+)]
+mod skel {
+    include!(concat!(env!("OUT_DIR"), "/raidtrace_alloc.skel.rs"));
+}
+
+/// The wire structures, from `bpf/alloc.h`.
+mod wire {
+    pub(super) use super::skel::types::{
+        rt_alloc, rt_alloc_cpu, rt_alloc_loss, rt_alloc_share, rt_alloc_task, rt_alloc_task_key,
+        rt_file_id,
+    };
+    use crate::probe::wire::Wire;
+
+    // Integers, explicitly padded: asserted below.
+    impl Wire for rt_alloc {}
+    impl Wire for rt_alloc_cpu {}
+    impl Wire for rt_alloc_loss {}
+    impl Wire for rt_alloc_share {}
+    impl Wire for rt_alloc_task {}
+    impl Wire for rt_alloc_task_key {}
+    impl Wire for rt_file_id {}
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+        use crate::model::alloc::{CRITERIA, GROUPS_BUCKETS, Refused};
+        use crate::model::hist::BUCKETS;
+
+        #[test]
+        fn sizes_are_those_of_the_fields() {
+            assert_eq!(
+                size_of::<rt_alloc>(),
+                8 * (9 + 8 + 24 + 8 + 5) + 2 * 4 * BUCKETS
+            );
+            assert_eq!(size_of::<rt_alloc_cpu>(), 64 + 32 * 128);
+            assert_eq!(size_of::<rt_alloc_task>(), 32 + 5 * 8 + 8 + 16);
+            assert_eq!(size_of::<rt_alloc_share>(), 32);
+            assert_eq!(size_of::<rt_file_id>(), 16);
+        }
+
+        #[test]
+        fn there_is_room_for_what_the_model_has() {
+            let wire = rt_alloc::default();
+            assert_eq!(wire.groups.len(), GROUPS_BUCKETS);
+            assert!(wire.criteria.len() >= CRITERIA && wire.reasons.len() >= Refused::ALL.len());
+        }
+    }
+}

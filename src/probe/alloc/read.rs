@@ -1,0 +1,318 @@
+//! Reads the kernel side's counters.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use libbpf_rs::skel::Skel as _;
+use libbpf_rs::{MapCore, MapFlags};
+
+use super::load::AllocProbe;
+use super::wire::{
+    rt_alloc, rt_alloc_cpu, rt_alloc_loss, rt_alloc_share, rt_alloc_task, rt_alloc_task_key,
+    rt_file_id,
+};
+use crate::model::alloc::{AllocCounters, Counts, Share, TaskOf};
+use crate::model::files::FileId;
+use crate::model::hist::Hist;
+use crate::probe::counters::text;
+use crate::probe::load::program_stats;
+use crate::probe::wire::Wire;
+
+/// The table of tasks has room for 16,384 (`rt_alloc_tasks`); from here on idle ones are forgotten.
+const MANY: usize = 8192;
+/// ... those that did nothing for this long.
+const AFTER: Duration = Duration::from_secs(30);
+
+/// Since when a task may be idle, and what all had done by then.
+#[derive(Debug)]
+pub(super) struct Idle {
+    since: Instant,
+    then: HashMap<TaskOf, Share>,
+}
+
+impl Default for Idle {
+    fn default() -> Self {
+        Self {
+            since: Instant::now(),
+            then: HashMap::new(),
+        }
+    }
+}
+
+impl AllocProbe {
+    /// Everything counted since the start. Reading does not stop the counting: figures of one moment may differ by the
+    /// requests that end meanwhile.
+    pub fn read(&mut self) -> Result<AllocCounters> {
+        let mut counters = AllocCounters::default();
+        self.read_filesystems(&mut counters)?;
+        let going_on = self.read_cpus(&mut counters)?;
+        self.read_tasks(&mut counters, &going_on)?;
+        self.read_files(&mut counters)?;
+        self.read_losses(&mut counters)?;
+        self.forget(&counters);
+        Ok(counters)
+    }
+
+    fn read_filesystems(&self, counters: &mut AllocCounters) -> Result<()> {
+        for (fs, dev) in (0u32..).zip(&self.devs) {
+            let per_cpu = self
+                .skel
+                .maps
+                .rt_allocs
+                .lookup_percpu(fs.bytes(), MapFlags::ANY)?
+                .context("a filesystem has no counters")?;
+            let sum = counters.filesystems.entry(*dev).or_default();
+            for alloc in per_cpu.iter().filter_map(|b| rt_alloc::read(b)) {
+                add(sum, &alloc);
+            }
+        }
+        Ok(())
+    }
+
+    /// What `ext4_mb_good_group()` was asked, and what tasks that are still at it have counted for themselves: by task, the
+    /// allocation and the groups.
+    fn read_cpus(&self, counters: &mut AllocCounters) -> Result<HashMap<TaskOf, (u64, u64)>> {
+        let mut going_on = HashMap::new();
+        for number in 0..self.cpus {
+            let found = self
+                .skel
+                .maps
+                .rt_alloc_cpus
+                .lookup(number.bytes(), MapFlags::ANY)?;
+            let Some(cpu) = found.and_then(|b| rt_alloc_cpu::read(&b)) else {
+                continue;
+            };
+            for row in &cpu.rows {
+                counters.calls += row.looked.iter().sum::<u64>();
+            }
+            for (dev, row) in self.devs.iter().zip(&cpu.rows) {
+                let sum = counters.filesystems.entry(*dev).or_default();
+                add_each(&mut sum.looked, &row.looked);
+                add_each(&mut sum.refused, &row.refused);
+            }
+            counters.lost += cpu.lost;
+            if cpu.ac != 0 {
+                going_on.insert(task_of(&cpu.key), (cpu.ac, cpu.count));
+            }
+        }
+        Ok(going_on)
+    }
+
+    fn read_tasks(
+        &self,
+        counters: &mut AllocCounters,
+        going_on: &HashMap<TaskOf, (u64, u64)>,
+    ) -> Result<()> {
+        for (key, value) in all(&self.skel.maps.rt_alloc_tasks)? {
+            let (Some(key), Some(task)) =
+                (rt_alloc_task_key::read(&key), rt_alloc_task::read(&value))
+            else {
+                continue;
+            };
+            let key = task_of(&key);
+            let mut share = share_of(&task.share);
+            share.looked += task.looked_now;
+            // An allocation may go on for minutes.
+            match going_on.get(&key) {
+                Some((ac, count)) if *ac == task.ac => share.looked += count,
+                _ => {}
+            }
+            counters.tasks.insert(key, (share, text(&task.comm)));
+        }
+        Ok(())
+    }
+
+    fn read_files(&self, counters: &mut AllocCounters) -> Result<()> {
+        for (key, value) in all(&self.skel.maps.rt_alloc_files)? {
+            if let (Some(id), Some(share)) = (rt_file_id::read(&key), rt_alloc_share::read(&value))
+            {
+                let id = FileId {
+                    dev: id.dev,
+                    inode: id.inode,
+                    generation: id.generation,
+                };
+                counters.files.insert(id, share_of(&share));
+            }
+        }
+        Ok(())
+    }
+
+    fn read_losses(&self, counters: &mut AllocCounters) -> Result<()> {
+        let per_cpu = self
+            .skel
+            .maps
+            .rt_alloc_losses
+            .lookup_percpu(0u32.bytes(), MapFlags::ANY)?
+            .unwrap_or_default();
+        for loss in per_cpu.iter().filter_map(|b| rt_alloc_loss::read(b)) {
+            counters.lost += loss.tasks + loss.files + loss.waits;
+        }
+        for program in self.skel.object().progs() {
+            if !self.programs.iter().any(|p| program.name() == *p) {
+                continue;
+            }
+            if let Some((ns, runs, missed)) = program_stats(&program) {
+                counters.overhead.bpf_ns += ns;
+                counters.overhead.bpf_events += runs;
+                counters.lost += missed;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes room in the table of tasks before it is full.
+    fn forget(&mut self, counters: &AllocCounters) {
+        if self.idle.since.elapsed() < AFTER {
+            return;
+        }
+        if counters.tasks.len() > MANY {
+            for task in idle(&counters.tasks, &self.idle.then) {
+                let wire = rt_alloc_task_key {
+                    dev: task.dev,
+                    pid: task.pid,
+                };
+                // One that is already gone is as good.
+                let _ = self.skel.maps.rt_alloc_tasks.delete(wire.bytes());
+            }
+        }
+        self.idle = Idle {
+            since: Instant::now(),
+            then: counters.tasks.iter().map(|(k, (s, _))| (*k, *s)).collect(),
+        };
+    }
+}
+
+/// Tasks that have done nothing since `then`.
+fn idle(now: &BTreeMap<TaskOf, (Share, Vec<u8>)>, then: &HashMap<TaskOf, Share>) -> Vec<TaskOf> {
+    now.iter()
+        .filter(|(task, (share, _))| then.get(task) == Some(share))
+        .map(|(task, _)| *task)
+        .collect()
+}
+
+/// All of a hash, in one call: entry by entry takes two for each.
+fn all(map: &impl MapCore) -> Result<impl Iterator<Item = (Vec<u8>, Vec<u8>)>> {
+    Ok(map.lookup_batch(map.max_entries(), MapFlags::ANY, MapFlags::ANY)?)
+}
+
+fn task_of(key: &rt_alloc_task_key) -> TaskOf {
+    TaskOf {
+        dev: key.dev,
+        pid: key.pid,
+    }
+}
+
+fn share_of(share: &rt_alloc_share) -> Share {
+    Share {
+        requests: share.requests,
+        blocks: share.blocks,
+        nanoseconds: share.nanoseconds,
+        looked: share.looked,
+    }
+}
+
+/// As many as there are of both: the kernel side has room for more.
+fn add_each(sum: &mut [u64], more: &[u64]) {
+    for (sum, more) in sum.iter_mut().zip(more) {
+        *sum += more;
+    }
+}
+
+fn add(sum: &mut Counts, alloc: &rt_alloc) {
+    sum.requests += alloc.requests;
+    sum.asked += alloc.asked;
+    sum.given += alloc.given;
+    sum.got += alloc.got;
+    sum.latency.add(&Hist::from_counts(alloc.latency));
+    sum.nanoseconds += alloc.nanoseconds;
+    sum.searches += alloc.searches;
+    sum.goal += alloc.goal;
+    sum.preallocated += alloc.preallocated;
+    add_each(&mut sum.criteria, &alloc.criteria);
+    sum.scanned += alloc.scanned;
+    add_each(&mut sum.groups.0, &alloc.groups);
+    add_each(&mut sum.reasons, &alloc.reasons);
+    sum.bitmaps += alloc.bitmaps;
+    sum.buddies += alloc.buddies;
+    sum.reads += alloc.reads;
+    sum.prefetches += alloc.prefetches;
+    sum.waits.add(&Hist::from_counts(alloc.waits));
+    sum.discards += alloc.discards;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_tasks_that_did_nothing_are_forgotten() {
+        let task = |pid| TaskOf { dev: 1, pid };
+        let share = |looked| Share {
+            requests: 1,
+            looked,
+            ..Share::default()
+        };
+        let now = [(1, 5), (2, 6), (3, 5)].map(|(p, l)| (task(p), (share(l), Vec::new())));
+        let then = [(1, 5), (2, 5)].map(|(p, l)| (task(p), share(l)));
+        assert_eq!(
+            idle(&now.into_iter().collect(), &then.into_iter().collect()),
+            [task(1)]
+        );
+    }
+
+    #[test]
+    fn every_counter_of_the_wire_reaches_the_model() {
+        let alloc = rt_alloc {
+            requests: 1,
+            asked: 2,
+            given: 3,
+            got: 4,
+            nanoseconds: 5,
+            searches: 6,
+            goal: 7,
+            preallocated: 8,
+            criteria: [1, 2, 3, 4, 5, 0, 0, 0],
+            scanned: 9,
+            groups: [10; 24],
+            reasons: [1, 2, 3, 4, 5, 6, 7, 0],
+            bitmaps: 11,
+            buddies: 12,
+            reads: 13,
+            prefetches: 14,
+            discards: 15,
+            latency: [1; 128],
+            waits: [2; 128],
+        };
+        let mut sum = Counts::default();
+        add(&mut sum, &alloc);
+        add(&mut sum, &alloc);
+        let n = [
+            sum.requests,
+            sum.asked,
+            sum.given,
+            sum.got,
+            sum.nanoseconds,
+            sum.searches,
+            sum.goal,
+            sum.preallocated,
+            sum.scanned,
+            sum.groups.0[23],
+            sum.bitmaps,
+            sum.buddies,
+            sum.reads,
+            sum.prefetches,
+            sum.discards,
+            sum.latency.count(),
+            sum.waits.count(),
+        ];
+        assert_eq!(
+            n,
+            [
+                2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 256, 512
+            ]
+        );
+        assert_eq!(sum.criteria, [2, 4, 6, 8, 10]);
+        assert_eq!(sum.reasons, [2, 4, 6, 8, 10, 12, 14]);
+    }
+}
