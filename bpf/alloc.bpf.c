@@ -30,6 +30,13 @@ static __always_inline struct rt_alloc_task_key key_of(struct super_block *sb)
 	};
 }
 
+/* The compiler makes an atomic OR of an addition of 0, which 5.10 does not have. */
+static __always_inline void add_to(__u64 *sum, __u64 more)
+{
+	if (more)
+		__sync_fetch_and_add(sum, more);
+}
+
 /* Another task may be asking for blocks of the same file. */
 static __always_inline void add_file(struct inode *inode, const struct rt_alloc_share *add)
 {
@@ -41,10 +48,10 @@ static __always_inline void add_file(struct inode *inode, const struct rt_alloc_
 	struct rt_alloc_share *share = bpf_map_lookup_elem(&rt_alloc_files, &id);
 
 	if (share) {
-		__sync_fetch_and_add(&share->requests, add->requests);
-		__sync_fetch_and_add(&share->blocks, add->blocks);
-		__sync_fetch_and_add(&share->nanoseconds, add->nanoseconds);
-		__sync_fetch_and_add(&share->looked, add->looked);
+		add_to(&share->requests, add->requests);
+		add_to(&share->blocks, add->blocks);
+		add_to(&share->nanoseconds, add->nanoseconds);
+		add_to(&share->looked, add->looked);
 	} else if (bpf_map_update_elem(&rt_alloc_files, &id, add, BPF_NOEXIST)) {
 		rt_alloc_lost(files);
 	}
@@ -101,7 +108,7 @@ int BPF_PROG(rt_al_allocate, struct ext4_allocation_request *ar)
 		a->got += add.blocks;
 		if (add.nanoseconds) {
 			a->nanoseconds += add.nanoseconds;
-			a->latency[rt_bucket(add.nanoseconds / 1000)]++;
+			rt_alloc_time(a->latency, add.nanoseconds);
 		}
 	}
 	if (add.blocks || add.nanoseconds)
@@ -146,7 +153,7 @@ int BPF_PROG(rt_al_search, struct ext4_allocation_context *ac)
 {
 	struct rt_alloc_task_key key = key_of(ac->ac_sb);
 	struct rt_alloc *a = rt_alloc_of(key.dev);
-	__u64 looked;
+	__u64 looked, bucket;
 	bool whole;
 
 	if (!a)
@@ -161,8 +168,11 @@ int BPF_PROG(rt_al_search, struct ext4_allocation_context *ac)
 	/* else what was found is right at the goal: no criterion was tried */
 	if (ac->ac_groups_scanned || looked)
 		a->criteria[ac->ac_criteria & (RT_ALLOC_CRITERIA_ROOM - 1)]++;
-	if (whole)
-		a->groups[groups_bucket(looked)]++;
+	if (whole) {
+		bucket = groups_bucket(looked);
+		barrier_var(bucket);
+		a->groups[bucket & (RT_ALLOC_GROUPS_ROOM - 1)]++;
+	}
 	return 0;
 }
 

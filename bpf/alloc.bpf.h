@@ -115,6 +115,15 @@ static __always_inline struct rt_alloc_task *rt_alloc_task(const struct rt_alloc
 	return bpf_map_lookup_elem(&rt_alloc_tasks, key);
 }
 
+/* The mask of rt_bucket() once more: 5.10 loses a 32-bit one on the way to the address. */
+static __always_inline void rt_alloc_time(__u32 *hist, __u64 ns)
+{
+	__u64 bucket = rt_bucket(ns / 1000);
+
+	barrier_var(bucket);
+	hist[bucket & (RT_HIST_BUCKETS - 1)]++;
+}
+
 /* Takes what a CPU has counted for an allocation away from it. */
 static __always_inline __u64 rt_alloc_take(struct rt_alloc_cpu *c, __u64 ac)
 {

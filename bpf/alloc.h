@@ -11,6 +11,7 @@ enum rt_alloc_limits {
 	RT_ALLOC_CRITERIA = 5,		/* CRITERIA of src/model/alloc.rs */
 	RT_ALLOC_CRITERIA_ROOM = 8,	/* a power of two */
 	RT_ALLOC_GROUPS = 24,		/* GROUPS_BUCKETS of src/model/alloc.rs */
+	RT_ALLOC_GROUPS_ROOM = 32,
 	RT_ALLOC_REASONS = 8,		/* enum Refused has 7 */
 	RT_ALLOC_SAMPLED = 64,		/* refusals, of which one is asked why */
 };
@@ -38,7 +39,7 @@ struct rt_alloc {
 	__u64 preallocated;
 	__u64 criteria[RT_ALLOC_CRITERIA_ROOM];
 	__u64 scanned;
-	__u64 groups[RT_ALLOC_GROUPS];
+	__u64 groups[RT_ALLOC_GROUPS_ROOM];
 	__u64 reasons[RT_ALLOC_REASONS];
 	__u64 bitmaps;
 	__u64 buddies;

@@ -145,7 +145,7 @@ static __always_inline int rt_alloc_wait_ends(void)
 	bpf_map_delete_elem(&rt_alloc_waits, &pid);
 	a = bpf_map_lookup_elem(&rt_allocs, &fs);
 	if (a && ns >= RT_WAIT_MIN_NS)
-		a->waits[rt_bucket(ns / 1000)]++;
+		rt_alloc_time(a->waits, ns);
 	return 0;
 }
 

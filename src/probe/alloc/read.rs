@@ -274,7 +274,7 @@ mod tests {
             preallocated: 8,
             criteria: [1, 2, 3, 4, 5, 0, 0, 0],
             scanned: 9,
-            groups: [10; 24],
+            groups: [10; 32],
             reasons: [1, 2, 3, 4, 5, 6, 7, 0],
             bitmaps: 11,
             buddies: 12,
