@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The hook of ext4_mb_good_group() as programs that can be run without being attached, beside one that does nothing. */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include "alloc_groups.bpf.h"
+
+const volatile __u32 rt_alloc_devs[RT_ALLOC_FS];
+const volatile __u32 rt_alloc_best_avail = 1;
+
+struct rt_allocs_map rt_allocs SEC(".maps");
+struct rt_alloc_cpus_map rt_alloc_cpus SEC(".maps");
+struct rt_alloc_tasks_map rt_alloc_tasks SEC(".maps");
+struct rt_alloc_waits_map rt_alloc_waits SEC(".maps");
+struct rt_alloc_losses_map rt_alloc_losses SEC(".maps");
+
+struct __sk_buff {
+	__u32 len;
+};
+
+/* As rt_al_group does it. */
+static __always_inline int group(struct __sk_buff *skb, bool good)
+{
+	struct rt_alloc_cpu *c = rt_alloc_cpu(bpf_get_smp_processor_id());
+	__u64 ac = skb->len;
+
+	if (!c)
+		return 0;
+	if (c->ac != ac)
+		rt_alloc_change(c, ac, 1);
+	rt_alloc_look(c, skb->len);
+	if (!good)
+		rt_alloc_refuse(c, (struct ext4_allocation_context *)ac, skb->len, skb->len);
+	return 1;
+}
+
+SEC("tc")
+int nothing(struct __sk_buff *skb)
+{
+	return 1;
+}
+
+SEC("tc")
+int accepted(struct __sk_buff *skb)
+{
+	return group(skb, skb->len);
+}
+
+SEC("tc")
+int refused(struct __sk_buff *skb)
+{
+	return group(skb, !skb->len);
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
