@@ -20,6 +20,7 @@ fn main() -> Result<()> {
         ],
         &out,
     )?;
+    programs("raidtrace_profile", &["profile"], &out)?;
     programs(
         "raidtrace_alloc",
         &["alloc", "alloc_groups", "alloc_kprobe"],
