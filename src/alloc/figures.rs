@@ -49,6 +49,11 @@ pub const FRAGMENTATION: &str = "fragmentation";
 /// Samples.
 pub const CPU: &str = "cpu";
 
+/// A sum that a file full of nonsense does not overflow.
+pub fn total<'a>(each: impl Iterator<Item = &'a u64>) -> u64 {
+    each.fold(0, |sum, n| sum.saturating_add(*n))
+}
+
 /// Whether `figure` is had. Of one that no source is named for, `seen` says it: something was counted.
 pub fn has(snapshot: &AllocSnapshot, figure: &str, seen: bool) -> bool {
     match snapshot.sources.get(figure) {
@@ -104,13 +109,13 @@ pub fn tasks_at_once(fs: &FsAlloc, seconds: f64) -> f64 {
 /// not known.
 pub fn without(fragmentation: &Fragmentation, order: usize) -> Option<(f64, u64)> {
     let f = fragmentation;
-    let sum: u64 = f.largest.iter().sum();
+    let sum = total(f.largest.iter());
     let known = f.groups.max(sum);
     if known == 0 || sum == 0 {
         // Where the lists are not kept all of them are 0.
         return None;
     }
-    let with: u64 = f.largest.iter().skip(order).sum();
+    let with = total(f.largest.iter().skip(order));
     Some(((known - with) as f64 / known as f64, known))
 }
 
@@ -213,7 +218,7 @@ pub const fn why(reason: Refused) -> &'static str {
 
 /// The reasons that were sampled, the commonest first, with their shares.
 pub fn reasons(counts: &Counts) -> Vec<(Refused, f64)> {
-    let all: u64 = counts.reasons.iter().sum();
+    let all = total(counts.reasons.iter());
     let mut named: Vec<(Refused, u64)> = Refused::ALL.into_iter().zip(counts.reasons).collect();
     named.retain(|r| r.1 > 0);
     named.sort_by_key(|r| std::cmp::Reverse(r.1));

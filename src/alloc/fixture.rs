@@ -124,7 +124,7 @@ fn snapshot(filesystem: FsAlloc, named: bool, samples: u64, hottest: &str) -> Al
         possible,
         busy,
         allocator,
-        hottest: (allocator > 0).then(|| (hottest.to_owned(), allocator * 9 / 10)),
+        hottest: (allocator > 0).then(|| (hottest.to_owned(), (allocator * 9).div_ceil(10))),
     };
     let mut sources: BTreeMap<&'static str, Source> =
         FIGURES.map(|f| (f, Source::Tracepoint)).into();
@@ -148,9 +148,9 @@ fn snapshot(filesystem: FsAlloc, named: bool, samples: u64, hottest: &str) -> Al
             (
                 4711,
                 b"kworker/u32:1+flush-9:3".to_vec(),
-                cpu(0, samples.max(1), samples),
+                cpu(99, samples.max(1), samples),
             ),
-            (901, b"nginx".to_vec(), cpu(0, 30, 0)),
+            (901, b"nginx".to_vec(), cpu(99, 30, 0)),
         ],
         sources,
         lost: 0,
@@ -468,7 +468,7 @@ pub fn huge() -> AllocSnapshot {
             10_000 + i,
             evil.clone(),
             Cpu {
-                possible: 0,
+                possible: 99,
                 busy: allocator + 40,
                 allocator,
                 hottest: None,

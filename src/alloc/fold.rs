@@ -124,8 +124,12 @@ pub fn add(into: &mut AllocSnapshot, newer: &AllocSnapshot) {
     );
     into.filesystems.sort_by(|a, b| a.name.cmp(&b.name));
     into.interval = into.interval.saturating_add(older.interval);
-    add_cpus(into, older.cpus, older.cpu);
-    add_threads(&mut into.on_cpu, older.on_cpu);
+    let samples = Samples {
+        cpu: older.cpu,
+        cpus: older.cpus,
+        threads: older.on_cpu,
+    };
+    add_samples(into, samples);
     for (figure, source) in older.sources {
         let now = into.sources.entry(figure).or_insert(source);
         // A figure that is no longer had is still there for a part of the time.
@@ -195,11 +199,11 @@ fn add_cpu(now: &mut Cpu, was: &Cpu) {
     now.allocator = now.allocator.saturating_add(was.allocator);
 }
 
-/// All CPUs, and each. One that was idle in an interval has no row in it, yet could have been sampled.
-fn add_cpus(into: &mut AllocSnapshot, older: BTreeMap<u32, Cpu>, all: Option<Cpu>) {
+/// All CPUs, each, and each thread. One that was idle in an interval has no row in it, yet could have been sampled.
+fn add_samples(into: &mut AllocSnapshot, older: Samples) {
     let each = |cpus: &BTreeMap<u32, Cpu>| cpus.values().map(|c| c.possible).max();
-    let (mut now, mut was) = (each(&into.cpus), each(&older));
-    if let (Some(a), Some(b)) = (&into.cpu, &all) {
+    let (mut now, mut was) = (each(&into.cpus), each(&older.cpus));
+    if let (Some(a), Some(b)) = (&into.cpu, &older.cpu) {
         // The same CPUs: what one could give is in proportion to what all could.
         let of = |n: u64, part: u64, whole: u64| {
             let part = u128::from(n) * u128::from(part);
@@ -209,14 +213,32 @@ fn add_cpus(into: &mut AllocSnapshot, older: BTreeMap<u32, Cpu>, all: Option<Cpu
         now = now.or_else(|| of(was?, a.possible, b.possible));
         was = was.or_else(|| of(now?, b.possible, a.possible));
     }
-    for (number, cpu) in older {
-        add_cpu(into.cpus.entry(number).or_default(), &cpu);
+    let idle = |part: Option<u64>| Cpu {
+        possible: part.unwrap_or(0),
+        ..Cpu::default()
+    };
+    let (now, was) = (idle(now), idle(was));
+    for (number, cpu) in &mut into.cpus {
+        add_cpu(cpu, older.cpus.get(number).unwrap_or(&was));
     }
-    let possible = now.unwrap_or(0).saturating_add(was.unwrap_or(0));
-    for cpu in into.cpus.values_mut() {
-        cpu.possible = possible;
+    for (number, mut cpu) in older.cpus {
+        into.cpus.entry(number).or_insert_with(|| {
+            add_cpu(&mut cpu, &now);
+            cpu
+        });
     }
-    into.cpu = match (all, into.cpu.take()) {
+    let mut before: HashMap<u32, _> = older.threads.into_iter().map(|t| (t.0, t)).collect();
+    for (pid, _, cpu) in &mut into.on_cpu {
+        add_cpu(cpu, before.remove(pid).as_ref().map_or(&was, |t| &t.2));
+    }
+    for (pid, comm, mut cpu) in before.into_values() {
+        add_cpu(&mut cpu, &now);
+        into.on_cpu.push((pid, comm, cpu));
+    }
+    into.on_cpu
+        .sort_by_key(|t| (Reverse((t.2.allocator, t.2.busy)), t.0));
+    into.on_cpu.truncate(ROWS);
+    into.cpu = match (older.cpu, into.cpu.take()) {
         (Some(was), Some(mut now)) => {
             add_cpu(&mut now, &was);
             Some(now)
@@ -225,19 +247,11 @@ fn add_cpus(into: &mut AllocSnapshot, older: BTreeMap<u32, Cpu>, all: Option<Cpu
     };
 }
 
-fn add_threads(into: &mut Vec<(u32, Vec<u8>, Cpu)>, was: Vec<(u32, Vec<u8>, Cpu)>) {
-    let mut rows: HashMap<u32, usize> = (0..).zip(into.iter()).map(|(i, t)| (t.0, i)).collect();
-    for (pid, comm, cpu) in was {
-        match rows.get(&pid).and_then(|&i| into.get_mut(i)) {
-            Some(now) => add_cpu(&mut now.2, &cpu),
-            None => {
-                rows.insert(pid, into.len());
-                into.push((pid, comm, cpu));
-            }
-        }
-    }
-    into.sort_by_key(|t| (Reverse((t.2.allocator, t.2.busy)), t.0));
-    into.truncate(ROWS);
+/// What was sampled in an interval.
+struct Samples {
+    cpu: Option<Cpu>,
+    cpus: BTreeMap<u32, Cpu>,
+    threads: Vec<(u32, Vec<u8>, Cpu)>,
 }
 
 #[cfg(test)]

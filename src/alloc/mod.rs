@@ -9,4 +9,8 @@ pub mod figures;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod fold;
+pub mod json;
 pub mod reason;
+pub mod replay;
+pub mod text;
+mod wire;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::figures::{
     READS, SEARCHES, WAITS, allocator_cpus, at_least_us, criterion, has, has_groups, mean_goal,
-    mean_groups, per_cent, reasons, tasks_at_once, whole, without,
+    mean_groups, per_cent, reasons, tasks_at_once, total, whole, without,
 };
 use crate::doctor::facts::{Kernel, path_of};
 use crate::doctor::finding::quote;
@@ -196,7 +196,7 @@ impl Case<'_> {
             }
         }
         let (first, share) = *reasons(&self.fs.counts).first()?;
-        if self.fs.counts.reasons.iter().sum::<u64>() < SAMPLES_ENOUGH {
+        if total(self.fs.counts.reasons.iter()) < SAMPLES_ENOUGH {
             return None;
         }
         let share = per_cent(share);
@@ -258,7 +258,7 @@ impl Case<'_> {
         }
         // A list proposes groups that do: who is refused by the thousand in the first criteria is not on one.
         let names = self.snapshot.criteria.len().clamp(LATE + 1, c.looked.len());
-        let early: u64 = c.looked[..names - LATE].iter().sum();
+        let early = total(c.looked[..names - LATE].iter());
         let linear = match self.scan() {
             Scan::NoLists | Scan::Off | Scan::Unused => true,
             Scan::Lists => false,
@@ -285,8 +285,8 @@ impl Case<'_> {
         let c = &self.fs.counts;
         let names = &self.snapshot.criteria;
         let first = names.len().clamp(LATE + 1, c.criteria.len()) - LATE;
-        let late: u64 = c.criteria[first..].iter().sum();
-        let share = late as f64 / c.criteria.iter().sum::<u64>().max(1) as f64;
+        let late = total(c.criteria[first..].iter());
+        let share = late as f64 / total(c.criteria.iter()).max(1) as f64;
         (share >= FELT && has(self.snapshot, SEARCHES, c.searches > 0)).then(|| {
             format!(
                 ", but {} of searches come down to {} or further, where groups are asked one after the other",
@@ -400,7 +400,7 @@ impl Case<'_> {
     /// `; loop5 has 97 % of these reads, p99 84ms`
     fn where_read(&self) -> Option<String> {
         let members = &self.fs.members;
-        let all: u64 = members.iter().map(|m| m.1).sum();
+        let all = total(members.iter().map(|m| &m.1));
         let (name, n, _, us) = members.iter().max_by_key(|m| m.1).filter(|_| all > 0)?;
         let p99 = units::latency(us.quantile(0.99));
         if members.len() == 1 {

@@ -111,9 +111,9 @@ fn two_intervals() {
     assert_eq!(sum.overhead.bpf_ns, 2 * one.overhead.bpf_ns);
     let cpu = sum.cpu.as_ref().unwrap();
     assert_eq!((cpu.possible, cpu.allocator), (2 * 8 * 99, 2 * 97));
-    assert_eq!(cpu.hottest, Some(("ext4_mb_good_group".to_owned(), 2 * 87)));
+    assert_eq!(cpu.hottest, Some(("ext4_mb_good_group".to_owned(), 2 * 88)));
     assert_eq!(sum.cpus[&5].possible, 2 * 99);
-    assert_eq!(sum.on_cpu.len(), 2);
+    assert_eq!((sum.on_cpu.len(), sum.on_cpu[0].2.allocator), (2, 2 * 97));
 }
 
 #[test]
@@ -124,6 +124,7 @@ fn cpus_that_were_idle_for_a_while_could_have_been_sampled() {
         add(&mut sum, second);
         assert_eq!(sum.cpus[&5].possible, 2 * 99);
         assert_eq!(sum.cpus[&5].allocator, 97);
+        assert_eq!(sum.on_cpu[0].2.possible, 2 * 99);
         // Nothing was in the allocator in one of them: the other says which function was hottest.
         assert_eq!(
             sum.cpu.as_ref().unwrap().hottest,

@@ -297,7 +297,7 @@ fn samples_alone() {
     let r = reason(&fixture::degraded());
     assert_eq!(
         r.sentence,
-        "88 % of a CPU in ext4_mb_good_group; how many groups it looks at is not known here: fentry and kprobes are \
+        "89 % of a CPU in ext4_mb_good_group; how many groups it looks at is not known here: fentry and kprobes are \
          refused; linear scan, kernel 5.10.0-34-amd64 has no lists of groups by free space"
     );
     assert_eq!(r.id, "linear_scan");
@@ -356,7 +356,7 @@ proptest! {
             fixture::huge(),
             fixture::empty(),
         ][which].clone();
-        let n: Vec<u64> = n.iter().map(|v| v >> shift).collect();
+        let n: Vec<u64> = n.iter().map(|v| v >> (shift % 3 * 20)).collect();
         for fs in &mut s.filesystems {
             let c = &mut fs.counts;
             (c.requests, c.searches, c.goal, c.nanoseconds, c.reads, c.scanned) = (n[0], n[1], n[2], n[3], n[4], n[5]);

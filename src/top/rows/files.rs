@@ -91,8 +91,8 @@ pub fn files(
 pub fn label(inode: u64, place: &FilePlace) -> String {
     let mut text = match (&place.path, &place.name) {
         (Some(path), _) => escape(path),
-        (None, Some(name)) => format!("inode {} {}", inode, escape(name)),
-        (None, None) => format!("inode {}", inode),
+        (None, Some(name)) => format!("inode {inode} {}", escape(name)),
+        (None, None) => format!("inode {inode}"),
     };
     if place.deleted {
         text.push_str(" (deleted)");
