@@ -12,5 +12,8 @@ pub mod fold;
 pub mod json;
 pub mod reason;
 pub mod replay;
+pub mod screen;
+pub mod state;
 pub mod text;
+pub mod view;
 mod wire;

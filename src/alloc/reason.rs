@@ -340,22 +340,37 @@ impl Case<'_> {
         let about_all = (f64::from(self.fs.groups) / 2.0).max(MANY_GROUPS);
         let looks = if has_groups(self.snapshot, c) {
             // The same group is proposed, found good, and then has no aligned run.
-            (mean_groups(c)? >= about_all && self.refused_share() < MOSTLY).then(|| self.looks())?
+            let mean = mean_groups(c)?;
+            (mean >= about_all && self.refused_share() < MOSTLY).then(|| {
+                match c.groups.count() {
+                    0 => format!(
+                        "groups were looked at {} times in {} and no search has come to its end",
+                        whole(c.looks()),
+                        units::seconds(self.snapshot.interval)
+                    ),
+                    _ => format!(
+                        "{} looks at groups {} times",
+                        self.each(),
+                        whole(mean.round() as u64)
+                    ),
+                }
+            })?
         } else {
             // 16 bits a search: what wraps is less than there was, never more.
             let mean = c.scanned.checked_div(c.searches)?;
             (mean as f64 >= about_all.min(f64::from(u16::MAX / 4))).then(|| {
-                Some(format!(
-                    "{} searches at least {} groups",
+                format!(
+                    "{} goes through groups {} times or more",
                     self.each(),
                     whole(mean)
-                ))
+                )
             })?
-        }?;
+        };
         Some(Reason {
             id: "stripe_livelock".to_owned(),
             sentence: format!(
-                "{looks}, and nearly all of them in vain: with stripe={stripe} this kernel ({}, by its version 6.0 to 6.7) tries aligned runs only, and is given the same group again and again",
+                "{looks}, there are {}: with stripe={stripe} this kernel ({}, by its version 6.0 to 6.7) tries aligned runs only, and is given the same group again and again",
+                whole(u64::from(self.fs.groups)),
                 self.known.kernel.release
             ),
             commands: remedy::stripe_off(&self.mount(), &path_of(&self.fs.name)).to_vec(),

@@ -282,19 +282,38 @@ pub(super) fn looked(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, Stri
     lines
 }
 
-/// Rows of the criteria that anything was done with: name, searches that reached it, groups looked at, share refused.
-pub(super) fn by_criterion(
-    s: &AllocSnapshot,
-    fs: &FsAlloc,
-) -> Vec<(String, u64, Option<(u64, f64)>)> {
+/// A criterion that anything was done with.
+pub(super) struct Criterion {
+    /// Untrusted where it is from a file.
+    pub name: String,
+    /// Searches that reached it, and no further.
+    pub searches: u64,
+    /// Groups looked at, and the share of them that was refused; `None`: not known.
+    pub groups: Option<(u64, f64)>,
+}
+
+impl Criterion {
+    /// Groups looked at and the share refused, for a table.
+    pub fn cells(&self) -> (String, String) {
+        match self.groups {
+            Some((0, _)) => ("0".to_owned(), "-".to_owned()),
+            Some((n, share)) => (count(n as f64), per_cent(share)),
+            None => ("-".to_owned(), "-".to_owned()),
+        }
+    }
+}
+
+/// The criteria that anything was done with, in the kernel's order.
+pub(super) fn by_criterion(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<Criterion> {
     let c = &fs.counts;
     let known = has_groups(s, c);
     let rows = c.criteria.iter().zip(c.looked.iter().zip(&c.refused));
     rows.enumerate()
         .filter(|(_, (n, (looked, _)))| **n > 0 || **looked > 0)
-        .map(|(i, (&searches, (&looked, &refused)))| {
-            let groups = known.then(|| (looked, refused as f64 / looked.max(1) as f64));
-            (criterion(&s.criteria, i), searches, groups)
+        .map(|(i, (&searches, (&looked, &refused)))| Criterion {
+            name: criterion(&s.criteria, i),
+            searches,
+            groups: known.then(|| (looked, refused as f64 / looked.max(1) as f64)),
         })
         .collect()
 }
@@ -311,15 +330,12 @@ fn searches(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()
         );
         labelled(out, "criteria", &glue(&head))?;
     }
-    for (name, searches, groups) in rows {
-        let (looked, refused) = match groups {
-            Some((0, _)) => ("0".to_owned(), "-".to_owned()),
-            Some((n, share)) => (count(n as f64), per_cent(share)),
-            None => ("-".to_owned(), "-".to_owned()),
-        };
+    for c in rows {
+        let (looked, refused) = c.cells();
         let row = format!(
-            "{} {searches:>9} {looked:>10} {refused:>8}",
-            left(&clean(&name), 18)
+            "{} {:>9} {looked:>10} {refused:>8}",
+            left(&clean(&c.name), 18),
+            c.searches
         );
         labelled(out, "", &glue(&row))?;
     }
@@ -467,7 +483,7 @@ fn extents(out: &mut Vec<u8>, f: &Fragmentation, fs: &FsAlloc, in_memory: bool) 
 }
 
 /// `21/s, 8.0k blocks/s, 91 % of the time, 436k groups each`
-fn did(share: &Share, fs: &FsAlloc, s: &AllocSnapshot) -> String {
+pub(super) fn did(share: &Share, fs: &FsAlloc, s: &AllocSnapshot) -> String {
     let secs = seconds(s.interval);
     let mut text = format!(
         "{}/s, {} blocks/s, {} of the time",

@@ -470,8 +470,8 @@ impl File {
 }
 
 /// Of what may be anything, enough to find it.
-fn clip(text: &str) -> &str {
-    &text[..text.floor_char_boundary(40)]
+fn clip(text: &str) -> String {
+    text.chars().take(40).collect()
 }
 
 impl From<&AllocSnapshot> for Interval {
