@@ -70,11 +70,40 @@ pub fn has_groups(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
     has(snapshot, GROUPS, counts.looks() > 0)
 }
 
+/// ... and by search, task and file, with those that were refused: by a hook, which mb_stats is not.
+pub fn is_hooked(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
+    match snapshot.sources.get(GROUPS) {
+        Some(Source::MbStats) => false,
+        _ => has_groups(snapshot, counts),
+    }
+}
+
 /// Groups that a search looked at on the average; of those that ended, or of all there were when none has. `None`: there
 /// was no search, or it is not known.
-pub fn mean_groups(counts: &Counts) -> Option<f64> {
+pub fn mean_groups(snapshot: &AllocSnapshot, counts: &Counts) -> Option<f64> {
     let looks = counts.looks();
-    (looks > 0).then(|| looks as f64 / counts.groups.count().max(1) as f64)
+    if looks == 0 || !has_groups(snapshot, counts) {
+        return None;
+    }
+    if !is_hooked(snapshot, counts) {
+        return (counts.searches > 0).then(|| looks as f64 / counts.searches as f64);
+    }
+    let ended = counts.groups.count();
+    if ended == 0 {
+        return Some(looks as f64);
+    }
+    // Looks are those of searches too that failed or go on: what has ended is in the histogram.
+    let (mut least, mut most) = (0.0, 0.0);
+    for (bucket, &n) in counts.groups.0.iter().enumerate() {
+        let (first, last) = Groups::range(bucket);
+        least += first as f64 * n as f64;
+        // The last bucket has no end.
+        if n > 0 {
+            most += last.map_or(f64::INFINITY, |l| l as f64 * n as f64);
+        }
+    }
+    let n = ended as f64;
+    Some((looks as f64 / n).clamp(least / n, (most / n).max(least / n)))
 }
 
 /// Blocks that a search looks for, on the average.

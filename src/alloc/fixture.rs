@@ -26,7 +26,7 @@ pub fn hist(values: &[(u64, u32)]) -> Hist {
     hist
 }
 
-fn groups(values: &[(u64, u64)]) -> Groups {
+pub fn groups(values: &[(u64, u64)]) -> Groups {
     let mut groups = Groups::default();
     for &(looked, n) in values {
         groups.0[Groups::bucket(looked)] += n;
@@ -310,7 +310,7 @@ pub fn livelock() -> AllocSnapshot {
         preallocated: 0,
         criteria: [0, 1, 1, 0, 0],
         scanned: 2 * 65_530,
-        groups: groups(&[(131_000, 2)]),
+        groups: groups(&[(131_092, 2)]),
         looked: [40, 2 * 131_070, 3, 0, 0],
         refused: [3, 120, 1, 0, 0],
         reasons: [0; Refused::ALL.len()],

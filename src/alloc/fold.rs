@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use super::figures::GROUPS;
 use crate::model::alloc::{
     AllocCounters, AllocSnapshot, Cpu, FileAlloc, FsAlloc, Share, Source, TaskAlloc,
 };
@@ -110,8 +111,20 @@ pub fn add(into: &mut AllocSnapshot, newer: &AllocSnapshot) {
         .into_iter()
         .map(|fs| (fs.dev, fs))
         .collect();
+    // What mb_stats and a hook count is not the same: a hook's is kept, for the time that it was there.
+    let now_from = into.sources.get(GROUPS).copied();
+    let was_from = older.sources.get(GROUPS).copied();
+    let is_hook = |from| matches!(from, Some(Source::Fentry | Source::Kprobe));
+    let only_was = now_from == Some(Source::MbStats) && is_hook(was_from);
+    let only_now = was_from == Some(Source::MbStats) && is_hook(now_from);
     for fs in &mut into.filesystems {
         fs.reason = None;
+        if only_was {
+            fs.counts.looked = Default::default();
+        }
+        if only_now && let Some(was) = before.get_mut(&fs.dev) {
+            was.counts.looked = Default::default();
+        }
         if let Some(was) = before.remove(&fs.dev) {
             add_filesystem(fs, was);
         }
@@ -133,7 +146,7 @@ pub fn add(into: &mut AllocSnapshot, newer: &AllocSnapshot) {
     for (figure, source) in older.sources {
         let now = into.sources.entry(figure).or_insert(source);
         // A figure that is no longer had is still there for a part of the time.
-        if *now == Source::None {
+        if *now == Source::None || (figure == GROUPS && only_was) {
             *now = source;
         }
     }

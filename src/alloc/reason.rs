@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::figures::{
-    READS, SEARCHES, WAITS, allocator_cpus, at_least_us, criterion, has, has_groups, mean_goal,
-    mean_groups, per_cent, reasons, tasks_at_once, total, whole, without,
+    READS, SEARCHES, WAITS, allocator_cpus, at_least_us, criterion, has, has_groups, is_hooked,
+    mean_goal, mean_groups, per_cent, reasons, tasks_at_once, total, whole, without,
 };
 use crate::doctor::facts::{Kernel, path_of};
 use crate::doctor::finding::quote;
@@ -149,9 +149,9 @@ impl Case<'_> {
     /// `each allocation looks at 41,000 groups`
     fn looks(&self) -> Option<String> {
         let (c, all) = (&self.fs.counts, u64::from(self.fs.groups));
-        let mean = mean_groups(c)?;
+        let mean = mean_groups(self.snapshot, c)?;
         let n = whole(mean.round() as u64);
-        if c.groups.count() == 0 {
+        if c.groups.count() == 0 && is_hooked(self.snapshot, c) {
             return Some(format!(
                 "{} groups were looked at in {} and no search has come to its end",
                 whole(c.looks()),
@@ -172,9 +172,11 @@ impl Case<'_> {
         })
     }
 
-    fn refused_share(&self) -> f64 {
-        let looks = self.fs.counts.looks();
-        self.fs.counts.refusals() as f64 / looks.max(1) as f64
+    /// `None`: not known.
+    fn refused_share(&self) -> Option<f64> {
+        let c = &self.fs.counts;
+        let share = || c.refusals() as f64 / c.looks().max(1) as f64;
+        is_hooked(self.snapshot, c).then(share)
     }
 
     /// `99.2 % of groups have no free extent of 2^9 blocks`; by the reasons of some of those refused where the free
@@ -250,8 +252,8 @@ impl Case<'_> {
     fn going_through_groups(&self) -> Option<Reason> {
         let c = &self.fs.counts;
         if !has_groups(self.snapshot, c)
-            || mean_groups(c)? < MANY_GROUPS
-            || self.refused_share() < MOSTLY
+            || mean_groups(self.snapshot, c)? < MANY_GROUPS
+            || self.refused_share().is_some_and(|share| share < MOSTLY)
             || !self.is_felt()
         {
             return None;
@@ -265,12 +267,12 @@ impl Case<'_> {
             Scan::Unknown => early as f64 >= MOSTLY * c.looks() as f64,
         };
         let mut sentence = self.looks()?;
-        match self.why() {
-            Some(why) => sentence.push_str(&format!(" because {why}")),
-            None => sentence.push_str(&format!(
-                ", of which {} are refused",
-                per_cent(self.refused_share())
-            )),
+        match (self.why(), self.refused_share()) {
+            (Some(why), _) => sentence.push_str(&format!(" because {why}")),
+            (None, Some(share)) => {
+                sentence.push_str(&format!(", of which {} are refused", per_cent(share)));
+            }
+            (None, None) => {}
         }
         sentence.push_str(&format!("; {}", self.how()));
         if linear {
@@ -338,10 +340,10 @@ impl Case<'_> {
             return None;
         }
         let about_all = (f64::from(self.fs.groups) / 2.0).max(MANY_GROUPS);
-        let looks = if has_groups(self.snapshot, c) {
+        let looks = if is_hooked(self.snapshot, c) {
             // The same group is proposed, found good, and then has no aligned run.
-            let mean = mean_groups(c)?;
-            (mean >= about_all && self.refused_share() < MOSTLY).then(|| {
+            let mean = mean_groups(self.snapshot, c)?;
+            (mean >= about_all && self.refused_share()? < MOSTLY).then(|| {
                 match c.groups.count() {
                     0 => format!(
                         "groups were looked at {} times in {} and no search has come to its end",

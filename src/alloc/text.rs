@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use super::figures::{
     self, BITMAPS, LATENCY, PREALLOCATED, READS, SEARCHES, WAITS, allocator_cpus, bucket,
-    criterion, has, has_groups, mean_goal, mean_groups, one_cpu, per_cent, reasons, rest,
-    tasks_at_once, total, whole, why,
+    criterion, has, has_groups, is_hooked, mean_goal, mean_groups, one_cpu, per_cent, reasons,
+    rest, tasks_at_once, total, whole, why,
 };
 use crate::model::alloc::{AllocSnapshot, Fragmentation, FsAlloc, Reason, Share, Source};
 use crate::model::hist::Hist;
@@ -251,17 +251,16 @@ pub(super) fn looked(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, Stri
         return lines;
     }
     let of = |q| c.groups.quantile(q).map_or("-".to_owned(), bucket);
-    let mean = match mean_groups(c) {
-        Some(_) if c.groups.count() == 0 => "no search has ended".to_owned(),
+    let mean = match mean_groups(s, c) {
+        Some(_) if c.groups.count() == 0 && is_hooked(s, c) => "no search has ended".to_owned(),
         Some(mean) => format!("mean {}", whole(mean.round() as u64)),
         None => "-".to_owned(),
     };
-    let text = format!(
-        "looked at by a search: {mean}; p50 {}, p99 {}, max {}",
-        of(0.5),
-        of(0.99),
-        of(1.0)
-    );
+    let mut text = format!("looked at by a search: {mean}");
+    if c.groups.count() > 0 {
+        let (p50, p99, max) = (of(0.5), of(0.99), of(1.0));
+        text.push_str(&format!("; p50 {p50}, p99 {p99}, max {max}"));
+    }
     lines.push(("groups", text));
     let looks = c.looks();
     let mut text = format!(
@@ -276,7 +275,7 @@ pub(super) fn looked(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, Stri
     if !named.is_empty() {
         text.push_str(&format!("; of a sample of these {}", named.join(", ")));
     }
-    if looks > 0 {
+    if looks > 0 && is_hooked(s, c) {
         lines.push(("refused", text));
     }
     lines
@@ -288,32 +287,33 @@ pub(super) struct Criterion {
     pub name: String,
     /// Searches that reached it, and no further.
     pub searches: u64,
-    /// Groups looked at, and the share of them that was refused; `None`: not known.
-    pub groups: Option<(u64, f64)>,
+    /// Groups looked at, where known.
+    pub looked: Option<u64>,
+    /// The share of them that was refused, likewise.
+    pub refused: Option<f64>,
 }
 
 impl Criterion {
     /// Groups looked at and the share refused, for a table.
     pub fn cells(&self) -> (String, String) {
-        match self.groups {
-            Some((0, _)) => ("0".to_owned(), "-".to_owned()),
-            Some((n, share)) => (count(n as f64), per_cent(share)),
-            None => ("-".to_owned(), "-".to_owned()),
-        }
+        let looked = self.looked.map_or("-".to_owned(), |n| count(n as f64));
+        let refused = self.refused.filter(|_| self.looked > Some(0));
+        (looked, refused.map_or("-".to_owned(), per_cent))
     }
 }
 
 /// The criteria that anything was done with, in the kernel's order.
 pub(super) fn by_criterion(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<Criterion> {
     let c = &fs.counts;
-    let known = has_groups(s, c);
+    let (known, hooked) = (has_groups(s, c), is_hooked(s, c));
     let rows = c.criteria.iter().zip(c.looked.iter().zip(&c.refused));
     rows.enumerate()
         .filter(|(_, (n, (looked, _)))| **n > 0 || **looked > 0)
         .map(|(i, (&searches, (&looked, &refused)))| Criterion {
             name: criterion(&s.criteria, i),
             searches,
-            groups: known.then(|| (looked, refused as f64 / looked.max(1) as f64)),
+            looked: known.then_some(looked),
+            refused: hooked.then(|| refused as f64 / looked.max(1) as f64),
         })
         .collect()
 }
@@ -491,7 +491,7 @@ pub(super) fn did(share: &Share, fs: &FsAlloc, s: &AllocSnapshot) -> String {
         count(share.blocks as f64 / secs),
         percent(share.nanoseconds as f64 / fs.counts.nanoseconds.max(1) as f64),
     );
-    if has_groups(s, &fs.counts) && share.requests > 0 {
+    if is_hooked(s, &fs.counts) && share.requests > 0 {
         text.push_str(&format!(
             ", {} groups each",
             count(share.looked as f64 / share.requests as f64)

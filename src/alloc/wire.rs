@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::{
     BITMAPS, DISCARDS, FIGURES, LATENCY, PREALLOCATED, READS, SEARCHES, WAITS, criterion, has,
-    has_groups,
+    has_groups, is_hooked,
 };
 use crate::model::alloc::{
     AllocSnapshot, CRITERIA, Counts, Cpu, FileAlloc, Fragmentation, FsAlloc, GROUPS_BUCKETS,
@@ -122,7 +122,8 @@ struct LookedAt {
     criterion: usize,
     name: String,
     looked: u64,
-    refused: u64,
+    /// `null`: not known (mb_stats does not tell).
+    refused: Option<u64>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -266,7 +267,7 @@ impl Looked {
                     criterion: i,
                     name: criterion(&s.criteria, i),
                     looked,
-                    refused,
+                    refused: is_hooked(s, c).then_some(refused),
                 })
                 .collect(),
             reasons: Refused::ALL
@@ -367,7 +368,7 @@ impl Filesystem {
             }
             for at in looked.criteria.iter().filter(|a| a.criterion < CRITERIA) {
                 c.looked[at.criterion] = at.looked;
-                c.refused[at.criterion] = at.refused;
+                c.refused[at.criterion] = at.refused.unwrap_or(0);
             }
             for (reason, n) in &looked.reasons {
                 c.reasons[*reason as usize] = *n;

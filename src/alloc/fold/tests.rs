@@ -150,3 +150,19 @@ fn filesystems_come_and_go_and_so_do_sources() {
     assert_eq!(one.filesystems[0].members.len(), 1);
     assert_eq!(one.sources["groups"], Source::Fentry);
 }
+
+#[test]
+fn a_hook_and_mb_stats_are_not_mixed() {
+    let hooked = fixture::linear();
+    let mut said = fixture::linear();
+    said.sources.insert("groups", Source::MbStats);
+    for (mut one, two) in [(hooked.clone(), &said), (said.clone(), &hooked)] {
+        add(&mut one, two);
+        assert_eq!(one.sources["groups"], Source::Fentry);
+        let looks = hooked.filesystems[0].counts.looks();
+        assert_eq!(one.filesystems[0].counts.looks(), looks);
+    }
+    let mut sum = said.clone();
+    add(&mut sum, &said);
+    assert_eq!(sum.sources["groups"], Source::MbStats);
+}

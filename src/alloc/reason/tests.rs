@@ -155,6 +155,7 @@ fn a_part_of_the_groups() {
     let c = &mut s.filesystems[0].counts;
     c.looked = [21 * 41_000, 0, 0, 0, 0];
     c.refused = c.looked;
+    c.groups = fixture::groups(&[(41_000, 21)]);
     let sentence = said(s.clone(), known("5.10.0", None)).unwrap();
     assert!(
         sentence.starts_with("each allocation looks at 41,000 groups because"),
@@ -166,6 +167,7 @@ fn a_part_of_the_groups() {
         sentence.starts_with("each search for free blocks looks at 41,000 groups because"),
         "{sentence}"
     );
+    s.filesystems[0].counts.groups = fixture::groups(&[(150_000, 21)]);
     s.filesystems[0].counts.looked = [21 * 150_000, 0, 0, 0, 0];
     s.filesystems[0].counts.refused = [21 * 149_999, 0, 0, 0, 0];
     let sentence = said(s, known("5.10.0", None)).unwrap();
@@ -187,6 +189,7 @@ fn what_nobody_feels_is_not_said() {
     assert!(said(s.clone(), known("5.10.0", None)).is_some());
     s.filesystems[0].counts.nanoseconds = 0;
     assert!(said(s.clone(), known("5.10.0", None)).is_some());
+    s.filesystems[0].counts.groups = fixture::groups(&[(70, 21)]);
     s.filesystems[0].counts.looked = [70 * 21, 0, 0, 0, 0];
     s.filesystems[0].counts.refused = [70 * 21, 0, 0, 0, 0];
     assert_eq!(said(s, known("5.10.0", None)), None);
@@ -318,6 +321,41 @@ fn samples_alone() {
     let s = judged(fixture::degraded(), Known::default());
     assert_eq!(reason(&s).id, "hot");
     assert!(reason(&s).commands.is_empty());
+}
+
+#[test]
+fn searches_that_failed_or_go_on_do_not_count_for_those_that_ended() {
+    let mut s = fixture::linear();
+    s.filesystems[0].counts.looked[2] = 900_000_000;
+    s.filesystems[0].counts.refused[2] = 900_000_000;
+    let sentence = said(s, known("5.10.0", None)).unwrap();
+    assert!(
+        sentence.contains("221,184 groups 2.3 times because"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn groups_by_mb_stats() {
+    let mut s = fixture::linear();
+    s.sources.insert("groups", Source::MbStats);
+    let c = &mut s.filesystems[0].counts;
+    (c.refused, c.reasons, c.groups) = ([0; 5], [0; 7], Groups::default());
+    let sentence = said(s.clone(), known("5.10.0", None)).unwrap();
+    assert!(
+        sentence
+            .starts_with("each allocation looks at all 221,184 groups 2.0 times because 99.2 %"),
+        "{sentence}"
+    );
+    s.filesystems[0].fragmentation = None;
+    let sentence = said(s, known("5.10.0", None)).unwrap();
+    assert!(
+        sentence.contains("2.0 times; linear scan, kernel 5.10.0"),
+        "{sentence}"
+    );
+    let mut s = fixture::healthy();
+    s.sources.insert("groups", Source::MbStats);
+    assert_eq!(said(s, known("6.12.0", Some(true))), None);
 }
 
 #[test]

@@ -47,12 +47,20 @@ fn histogram(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
         return;
     }
     let all = c.groups.count();
-    let mean = match figures::mean_groups(c) {
-        Some(mean) if all > 0 => format!(", mean {}", figures::whole(mean.round() as u64)),
+    let hooked = figures::is_hooked(scene.snapshot, c);
+    let mean = match figures::mean_groups(scene.snapshot, c) {
+        Some(mean) if all > 0 || !hooked => {
+            format!(", mean {}", figures::whole(mean.round() as u64))
+        }
         Some(_) => format!(", none has ended: {} so far", count(c.looks() as f64)),
         None => ", none in this interval".to_owned(),
     };
-    let text = format!("groups looked at by a search{mean}; share of the searches");
+    let bars = if hooked {
+        "; share of the searches"
+    } else {
+        " (mb_stats)"
+    };
+    let text = format!("groups looked at by a search{mean}{bars}");
     title(out, scene, &text, columns);
     let used = |i: &usize| c.groups.0[*i] > 0;
     let (first, last) = (

@@ -3,7 +3,7 @@
 use ratatui::text::{Line, Span};
 
 use super::{Pen, Scene, bar};
-use crate::alloc::figures::{has_groups, one_cpu};
+use crate::alloc::figures::{is_hooked, one_cpu};
 use crate::alloc::text::in_allocator;
 use crate::model::alloc::{Cpu, Share};
 use crate::model::units::{count, percent_short};
@@ -26,7 +26,7 @@ fn heading(columns: usize) -> &'static str {
 fn figures(scene: &Scene<'_>, share: &Share, columns: usize) -> String {
     let (s, fs) = (scene.snapshot, scene.fs);
     let secs = seconds(s.interval);
-    let groups = if has_groups(s, &fs.counts) && share.requests > 0 {
+    let groups = if is_hooked(s, &fs.counts) && share.requests > 0 {
         count(share.looked as f64 / share.requests as f64)
     } else {
         "-".to_owned()
