@@ -70,11 +70,12 @@ impl Symbols {
     }
 
     fn add(&mut self, line: &str) {
-        let mut words = line.split_ascii_whitespace();
+        let mut words = line.trim_ascii_end().splitn(3, ' ');
         let (Some(address), Some(kind), Some(name)) = (words.next(), words.next(), words.next())
         else {
             return;
         };
+        let (name, module) = name.split_once('\t').unwrap_or((name, ""));
         let Ok(address) = u64::from_str_radix(address, 16) else {
             return;
         };
@@ -86,9 +87,7 @@ impl Symbols {
         if address < 1 << 63 {
             return;
         }
-        let module = words
-            .next()
-            .and_then(|w| w.strip_prefix('[')?.strip_suffix(']'));
+        let module = module.strip_prefix('[').and_then(|m| m.strip_suffix(']'));
         let Some(module) = self.module(module.unwrap_or_default()) else {
             return;
         };
@@ -120,15 +119,25 @@ impl Symbols {
     /// One for each address: code rather than data, then the plainest name.
     fn sort(&mut self) {
         let mut all = std::mem::take(&mut self.all);
-        all.sort_unstable_by_key(|s| {
-            let name = self.name(s);
-            let plain = name.len() - name.trim_start_matches('_').len();
-            (s.address, !s.code, plain, s.length, s.name)
+        // Most are in their order already, which this kind of sort makes use of.
+        all.sort_by_key(|s| s.address);
+        all.dedup_by(|next, first| {
+            let same = next.address == first.address;
+            if same && self.rank(next) < self.rank(first) {
+                *first = *next;
+            }
+            same
         });
-        all.dedup_by_key(|s| s.address);
         all.shrink_to_fit();
         self.names.shrink_to_fit();
         self.all = all;
+    }
+
+    /// Lower is better.
+    fn rank(&self, of: &Symbol) -> (bool, usize, u16) {
+        let name = self.name(of);
+        let underscores = name.len() - name.trim_start_matches('_').len();
+        (!of.code, underscores, of.length)
     }
 
     fn name(&self, of: &Symbol) -> &str {
