@@ -1,5 +1,5 @@
-//! Generates the vocabulary from `bpf/origins.h`, compiles the BPF programs and links them into one
-//! object with one skeleton, and compiles the pure part of them natively for tests.
+//! Generates the vocabulary from `bpf/origins.h`, compiles the BPF programs and links them into
+//! objects with a skeleton each, and compiles the pure part of them natively for tests.
 
 use std::{env, fmt::Write as _, fs, path::Path, path::PathBuf};
 
@@ -13,17 +13,19 @@ fn main() -> Result<()> {
     vocabulary(Path::new("bpf/origins.h"), &out.join("origins.rs"))?;
     native(&out);
     programs(
+        "raidtrace",
         &[
             "core", "classify", "learn", "md", "walk", "block", "judge", "bios", "queue", "files",
             "ext4", "record",
         ],
         &out,
-    )
+    )?;
+    programs("raidtrace_profile", &["profile"], &out)
 }
 
-/// One object a file, linked into one, and the skeleton of that.
-fn programs(names: &[&str], out: &Path) -> Result<()> {
-    let linked = out.join("raidtrace.bpf.o");
+/// One object a file, linked into one, and the skeleton of that: `output.skel.rs`.
+fn programs(output: &str, names: &[&str], out: &Path) -> Result<()> {
+    let linked = out.join(format!("{output}.bpf.o"));
     let mut linker = Linker::new(&linked)?;
     for name in names {
         let object = out.join(format!("{name}.bpf.o"));
@@ -44,7 +46,7 @@ fn programs(names: &[&str], out: &Path) -> Result<()> {
     linker.link()?;
     SkeletonBuilder::new()
         .obj(&linked)
-        .generate(out.join("raidtrace.skel.rs"))
+        .generate(out.join(format!("{output}.skel.rs")))
         .context("the skeleton")
 }
 

@@ -14,6 +14,7 @@
 //! * [`probe`]: the only part that knows libbpf: facts -> plan -> load -> counters.
 //! * [`model`]: counters + topology -> snapshot; pure.
 //! * [`layout`]: where a filesystem's fixed places fall on the members of an array.
+//! * [`profile`]: what the CPUs are at: samples, their functions' names, folded stacks, flame graphs.
 //! * [`live`]: a survey and the programs that run for it, as the machine changes.
 //! * [`record`]: events of the probe into a file.
 //! * [`doctor`]: what is wrong or risky here, and what mends it.
@@ -33,6 +34,7 @@ pub mod live;
 pub mod model;
 pub mod origin;
 pub mod probe;
+pub mod profile;
 pub mod raid;
 pub mod record;
 pub mod replay;

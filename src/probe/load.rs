@@ -67,7 +67,7 @@ fn keep(_: PrintLevel, line: String) {
 }
 
 /// Which program failed, and the verifier's own reason: its last line before the statistics.
-fn last_words() -> String {
+pub(super) fn last_words() -> String {
     let log = log();
     let mut lines = log.iter().map(|l| l.trim().trim_start_matches("libbpf: "));
     let reason = lines
@@ -203,7 +203,7 @@ fn short(why: &str) -> String {
     why.rsplit(": ").next().unwrap_or(why).to_owned()
 }
 
-fn refusal(why: &str) -> String {
+pub(super) fn refusal(why: &str) -> String {
     let hint = if why.contains("-EPERM") || why.contains("-1") && why.contains("permitted") {
         "are you root, and is the kernel not locked down (cat /sys/kernel/security/lockdown)?"
     } else {

@@ -10,6 +10,7 @@ mod ledger;
 mod load;
 mod md;
 mod plan;
+pub mod samples;
 pub mod tables;
 mod tiles;
 
@@ -30,6 +31,20 @@ mod skel {
     include!(concat!(env!("OUT_DIR"), "/raidtrace.skel.rs"));
 }
 
+/// As `skel`, of `bpf/profile.bpf.c`.
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    clippy::wildcard_imports,
+    non_camel_case_types
+)]
+mod profile_skel {
+    include!(concat!(env!("OUT_DIR"), "/raidtrace_profile.skel.rs"));
+}
+
 /// The wire structures, as the skeleton has them from `bpf/raidtrace.h`.
 pub(crate) mod wire {
     pub use super::skel::types::{
@@ -39,6 +54,7 @@ pub(crate) mod wire {
         rt_task_pending,
     };
 
+    pub use super::profile_skel::types::{rt_sample, rt_sample_ticks};
     pub use super::skel::types::rt_geometry;
     use crate::raid::Geometry;
 
@@ -96,6 +112,8 @@ pub(crate) mod wire {
         rt_member,
         rt_member_rows,
         rt_row,
+        rt_sample,
+        rt_sample_ticks,
         rt_task,
         rt_task_io,
         rt_task_key,

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What each CPU is at, some 99 times a second: a perf event of the CPU's clock,
+ * which is an hrtimer and needs no PMU. An object of its own.
+ *
+ * It fires in a timer's interrupt, so that what runs with interrupts off is
+ * seen where they come back on, and the interrupt is never in the stack.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include "profile.h"
+
+/* Where softirqs are run, handle_softirqs(); 0: not known. */
+const volatile __u64 rt_softirq_begin, rt_softirq_end;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);	/* set before load */
+} rt_samples SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rt_sample_ticks);
+} rt_ticks SEC(".maps");
+
+/* A CPU's clock does not interrupt itself: one is enough. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rt_sample_scratch);
+} rt_scratch SEC(".maps");
+
+/*
+ * The registers that struct bpf_perf_event_data begins with tell user mode,
+ * where there is no kernel stack and bpf_get_stack() gives 0 bytes, or on older
+ * kernels -EFAULT, as it does where it has failed.
+ */
+static __always_inline bool user_mode(const __u64 *regs, long bytes)
+{
+#if defined(__TARGET_ARCH_x86)
+	return regs[17] & 3;	/* cs of struct pt_regs */
+#else
+	return bytes == 0;
+#endif
+}
+
+/* The idle task's time, save what softirqs take of it. */
+static __always_inline bool idle(const struct rt_sample_scratch *s)
+{
+	__u64 i;
+
+	if (s->sample.pid)
+		return false;
+	if (rt_softirq_end)
+		for (i = 0; i < RT_SAMPLE_FRAMES && i < s->sample.frames; i++)
+			if (s->stack[i] >= rt_softirq_begin && s->stack[i] < rt_softirq_end)
+				return false;
+	return true;
+}
+
+SEC("perf_event")
+int rt_sample(__u64 *ctx)
+{
+	struct rt_sample_ticks *ticks;
+	struct rt_sample_scratch *s;
+	__u32 zero = 0;
+	__u64 task;
+	long bytes;
+
+	s = bpf_map_lookup_elem(&rt_scratch, &zero);
+	ticks = bpf_map_lookup_elem(&rt_ticks, &zero);
+	if (!s || !ticks)
+		return 0;
+	task = bpf_get_current_pid_tgid();
+	s->sample.pid = task;
+	s->sample.tgid = task >> 32;
+	bytes = bpf_get_stack(ctx, s->stack, sizeof(s->stack), 0);
+	s->sample.mode = user_mode(ctx, bytes) ? RT_SAMPLE_USER :
+			 bytes <= 0	       ? RT_SAMPLE_NO_STACK :
+						 RT_SAMPLE_KERNEL;
+	if (bytes < 0 || bytes > (long)sizeof(s->stack))
+		bytes = 0;
+	s->sample.frames = bytes / sizeof(s->stack[0]);
+	if (idle(s)) {
+		ticks->idle++;
+		return 0;
+	}
+	s->sample.now_ns = bpf_ktime_get_ns();
+	s->sample.cpu = bpf_get_smp_processor_id();
+	bpf_get_current_comm(s->sample.comm, sizeof(s->sample.comm));
+	if (bpf_ringbuf_output(&rt_samples, s, sizeof(s->sample) + bytes, BPF_RB_NO_WAKEUP))
+		ticks->lost++;
+	return 0;
+}
+
+/* bpf_get_stack() is for programs of a licence compatible with the GPL. */
+char _license[] SEC("license") = "Dual BSD/GPL";

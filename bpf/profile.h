@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The wire contract of profile.bpf.c, as raidtrace.h is of the rest. */
+#ifndef RAIDTRACE_PROFILE_H
+#define RAIDTRACE_PROFILE_H
+
+enum rt_sample_limits {
+	RT_SAMPLE_FRAMES = 127,	/* PERF_MAX_STACK_DEPTH */
+	RT_SAMPLE_COMM = 16,
+};
+
+enum rt_sample_modes {
+	RT_SAMPLE_KERNEL,
+	RT_SAMPLE_USER,		/* it has no kernel stack */
+	RT_SAMPLE_NO_STACK,	/* the kernel did not give it */
+};
+
+/* What a CPU was at. `frames` addresses follow it, the innermost first. */
+struct rt_sample {
+	__u64 now_ns;
+	__u32 cpu;
+	__u32 pid;	/* of the thread; 0: softirqs on an idle CPU */
+	__u32 tgid;
+	__u16 frames;
+	__u16 mode;
+	__u8 comm[RT_SAMPLE_COMM];
+};
+
+/* Of a CPU, beside what was sent. */
+struct rt_sample_ticks {
+	__u64 idle;
+	__u64 lost;	/* busy, and the ring buffer was full */
+};
+
+struct rt_sample_scratch {
+	struct rt_sample sample;
+	__u64 stack[RT_SAMPLE_FRAMES];
+};
+
+#endif

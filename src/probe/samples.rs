@@ -1,0 +1,509 @@
+//! What each CPU is at, hertz times a second: opens its clock as a perf event, and drains what `bpf/profile.bpf.c`
+//! sends.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Error, ErrorKind};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd};
+use std::rc::Rc;
+
+use anyhow::{Context as _, Result, bail};
+use libbpf_rs::libbpf_sys::{
+    PERF_COUNT_SW_CPU_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_TYPE_SOFTWARE, perf_event_attr,
+};
+use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
+use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
+
+use super::load::{collect, last_words, refusal};
+use super::profile_skel::{RaidtraceProfileSkel, RaidtraceProfileSkelBuilder};
+use super::wire::{Wire, rt_sample, rt_sample_ticks};
+
+/// `RT_SAMPLE_FRAMES`, `enum rt_sample_modes`.
+const FRAMES: usize = 127;
+const KERNEL: u16 = 0;
+const USER: u16 = 1;
+const NO_STACK: u16 = 2;
+/// Bytes of the ring buffer; a record has a header of 8.
+const BUFFER: std::ops::RangeInclusive<usize> = (1 << 20)..=(32 << 20);
+const RECORD: usize = size_of::<rt_sample>() + FRAMES * size_of::<u64>() + 8;
+
+/// A CPU that was not idle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Number of the CPU.
+    pub cpu: u32,
+    /// Thread in the initial pid namespace. 0: softirqs on a CPU that is idle but for them.
+    pub pid: u32,
+    /// Process that it is of.
+    pub tgid: u32,
+    /// Its name up to the first 0; untrusted.
+    pub comm: Vec<u8>,
+    /// When, ns of the kernel's monotonic clock.
+    pub now_ns: u64,
+    /// Where.
+    pub stack: Stack,
+}
+
+/// Where a thread was.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Stack {
+    /// In the kernel: the address that it was at, then those that it would return to.
+    Kernel(Vec<u64>),
+    /// In its program.
+    User,
+    /// The kernel did not tell.
+    Unknown,
+}
+
+/// Of one CPU, since the last time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ticks {
+    /// It was idle.
+    pub idle: u64,
+    /// It was not, and the ring buffer had no room.
+    pub lost: u64,
+}
+
+/// The events and what has been taken out of their buffer. Dropping it ends them.
+pub struct Samples {
+    skel: RaidtraceProfileSkel<'static>,
+    ring: RingBuffer<'static>,
+    taken: Rc<RefCell<Taken>>,
+    hertz: u32,
+    cpus: BTreeMap<u32, Link>,
+    /// By CPU, of the whole run.
+    ticks: BTreeMap<u32, Ticks>,
+}
+
+#[derive(Default)]
+struct Taken {
+    samples: Vec<Sample>,
+    /// Not understood.
+    bad: u64,
+}
+
+impl Samples {
+    /// Samples every CPU that is online. `softirqs`: where the kernel runs them (`handle_softirqs()`, up to its end), for what
+    /// they take of the idle task's time; `None`: that counts as idle. Err is a line: what, why, what to do.
+    pub fn start(hertz: u32, softirqs: Option<(u64, u64)>) -> Result<Self, String> {
+        let online = online();
+        let mut events = Vec::new();
+        for &cpu in &online {
+            match open(cpu, hertz) {
+                Ok(fd) => events.push((cpu, fd)),
+                Err(e) if gone(&e) => {}
+                Err(e) => return Err(refused(&e, hertz)),
+            }
+        }
+        if events.is_empty() {
+            return Err("no CPU can be sampled: all that are online say that they are not: please report this line".into());
+        }
+        collect();
+        let skel = load(events.len(), hertz, softirqs).map_err(|e| {
+            format!(
+                "the CPUs cannot be sampled: {} ({e:#})",
+                refusal(&last_words())
+            )
+        })?;
+        let taken = Rc::new(RefCell::new(Taken::default()));
+        let ring = ring(&skel, &taken).map_err(|e| {
+            format!("the CPUs cannot be sampled: {e:#}: raise the limit of locked memory (ulimit -l unlimited)")
+        })?;
+        let mut samples = Self {
+            skel,
+            ring,
+            taken,
+            hertz,
+            cpus: BTreeMap::new(),
+            ticks: BTreeMap::new(),
+        };
+        for (cpu, event) in events {
+            samples.attach(cpu, event).map_err(|e| {
+                format!("CPU {cpu} cannot be sampled: {e:#}: are you root, and are BPF programs allowed for perf events?")
+            })?;
+        }
+        Ok(samples)
+    }
+
+    fn attach(&mut self, cpu: u32, event: OwnedFd) -> Result<()> {
+        let program = &self.skel.progs.rt_sample;
+        let link = program.attach_perf_event(event.as_raw_fd())?;
+        // The link closes it.
+        let _ = event.into_raw_fd();
+        self.cpus.insert(cpu, link);
+        Ok(())
+    }
+
+    /// Follows CPUs that have come and gone.
+    pub fn follow(&mut self) {
+        let online = online();
+        self.cpus.retain(|cpu, _| online.contains(cpu));
+        for cpu in online {
+            if !self.cpus.contains_key(&cpu)
+                && let Ok(event) = open(cpu, self.hertz)
+            {
+                // Not now: the next time.
+                let _ = self.attach(cpu, event);
+            }
+        }
+    }
+
+    /// Ends the events; what they have left can still be drained.
+    pub fn stop(&mut self) {
+        self.cpus.clear();
+    }
+
+    /// Moves what has been sampled into `samples`, each CPU's oldest first.
+    pub fn drain(&mut self, samples: &mut Vec<Sample>) -> Result<()> {
+        let taken = self.ring.consume_raw();
+        if taken < 0 {
+            let why = Error::from_raw_os_error(-taken);
+            bail!("reading the samples: {why}");
+        }
+        let mut new = self.taken.borrow_mut();
+        samples.append(&mut new.samples);
+        let bad = std::mem::take(&mut new.bad);
+        if bad > 0 {
+            bail!(
+                "{bad} samples of the kernel side are not as they should be: this is a bug of raidtrace"
+            );
+        }
+        Ok(())
+    }
+
+    /// Ticks since the last call, by CPU; those that had any.
+    pub fn ticks(&mut self) -> Result<BTreeMap<u32, Ticks>> {
+        let all = self
+            .skel
+            .maps
+            .rt_ticks
+            .lookup_percpu(0u32.bytes(), MapFlags::ANY)
+            .context("reading the idle ticks")?
+            .unwrap_or_default();
+        let mut new = BTreeMap::new();
+        for (cpu, bytes) in (0u32..).zip(&all) {
+            let Some(now) = rt_sample_ticks::read(bytes) else {
+                continue;
+            };
+            let before = self.ticks.entry(cpu).or_default();
+            let ticks = Ticks {
+                idle: now.idle.saturating_sub(before.idle),
+                lost: now.lost.saturating_sub(before.lost),
+            };
+            (before.idle, before.lost) = (now.idle, now.lost);
+            if ticks != Ticks::default() {
+                new.insert(cpu, ticks);
+            }
+        }
+        Ok(new)
+    }
+}
+
+fn ring(
+    skel: &RaidtraceProfileSkel<'_>,
+    taken: &Rc<RefCell<Taken>>,
+) -> Result<RingBuffer<'static>> {
+    let into = Rc::clone(taken);
+    let mut builder = RingBufferBuilder::new();
+    builder.add(&skel.maps.rt_samples, move |bytes| {
+        into.borrow_mut().take(bytes);
+        0
+    })?;
+    builder.build().context("mapping the ring buffer")
+}
+
+fn load(
+    cpus: usize,
+    hertz: u32,
+    softirqs: Option<(u64, u64)>,
+) -> Result<RaidtraceProfileSkel<'static>> {
+    // As in `load`: until the process ends.
+    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = RaidtraceProfileSkelBuilder::default()
+        .open(storage)
+        .context("opening the BPF object")?;
+    let Some(rodata) = open.maps.rodata_data.as_deref_mut() else {
+        bail!("the BPF object has no settings: it was not built by this project's build.rs");
+    };
+    (rodata.rt_softirq_begin, rodata.rt_softirq_end) = softirqs.unwrap_or_default();
+    let bytes = buffer(cpus, hertz);
+    open.maps.rt_samples.set_max_entries(bytes as u32)?;
+    open.load().context("loading the BPF object")
+}
+
+/// Bytes for a second of full stacks of every CPU, a power of two of pages.
+fn buffer(cpus: usize, hertz: u32) -> usize {
+    RECORD
+        .saturating_mul(cpus)
+        .saturating_mul(hertz as usize)
+        .clamp(*BUFFER.start(), *BUFFER.end())
+        .next_power_of_two()
+}
+
+/// The clock of a CPU as an event that overflows `hertz` times a second, disabled.
+fn open(cpu: u32, hertz: u32) -> Result<OwnedFd, Error> {
+    let mut attr = perf_event_attr {
+        type_: PERF_TYPE_SOFTWARE,
+        size: size_of::<perf_event_attr>() as u32,
+        config: u64::from(PERF_COUNT_SW_CPU_CLOCK),
+        ..Default::default()
+    };
+    attr.__bindgen_anon_1.sample_freq = u64::from(hertz);
+    attr.set_disabled(1);
+    attr.set_freq(1);
+    let (anybody, no_group): (libc::pid_t, libc::c_int) = (-1, -1);
+    // SAFETY: the kernel reads `size` bytes of `attr`; the result is checked before it becomes a descriptor.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attr,
+            anybody,
+            cpu as libc::c_int,
+            no_group,
+            libc::c_ulong::from(PERF_FLAG_FD_CLOEXEC),
+        )
+    };
+    if fd < 0 {
+        return Err(Error::last_os_error());
+    }
+    // SAFETY: the call above has just returned this descriptor, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// The CPU went offline before it was asked.
+fn gone(e: &Error) -> bool {
+    e.raw_os_error() == Some(libc::ENODEV)
+}
+
+fn refused(e: &Error, hertz: u32) -> String {
+    let say = |path: &str| {
+        std::fs::read_to_string(path)
+            .ok()
+            .and_then(|text| state(&text))
+    };
+    explain(
+        e,
+        hertz,
+        rustix::process::geteuid().is_root(),
+        say("/proc/sys/kernel/perf_event_paranoid").as_deref(),
+        say("/sys/kernel/security/lockdown").as_deref(),
+        say("/proc/sys/kernel/perf_event_max_sample_rate").as_deref(),
+    )
+}
+
+/// `[none] integrity confidentiality` → `none`; others as they are, of their first line.
+fn state(text: &str) -> Option<String> {
+    let line = text.lines().next()?.trim();
+    let chosen = line
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'))
+        .map_or(line, |(chosen, _)| chosen);
+    (!chosen.is_empty()).then(|| chosen.to_owned())
+}
+
+/// What, why, what to do.
+fn explain(
+    e: &Error,
+    hertz: u32,
+    root: bool,
+    paranoid: Option<&str>,
+    lockdown: Option<&str>,
+    fastest: Option<&str>,
+) -> String {
+    let what = "the CPUs cannot be sampled: perf_event_open";
+    match (e.kind(), e.raw_os_error()) {
+        (ErrorKind::PermissionDenied, _) => {
+            let paranoid = paranoid.map(|p| format!("kernel.perf_event_paranoid is {p}"));
+            let locked = lockdown
+                .filter(|l| *l != "none")
+                .map(|l| format!("the kernel is locked down ({l})"));
+            let does = if !root {
+                "run it as root"
+            } else if locked.is_some() {
+                "boot without lockdown"
+            } else {
+                "allow it where this runs (CAP_PERFMON, and perf_event_open in a container's seccomp profile)"
+            };
+            let why: Vec<String> = paranoid.into_iter().chain(locked).collect();
+            let why = if why.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", why.join(", "))
+            };
+            format!("{what} is not permitted{why}: {does}")
+        }
+        (_, Some(libc::ENOENT | libc::ENOSYS | libc::EOPNOTSUPP)) => format!(
+            "{what}: this kernel has no such events ({e}): a kernel with CONFIG_PERF_EVENTS is needed"
+        ),
+        (_, Some(libc::EMFILE | libc::ENFILE)) => {
+            format!("{what}: {e}: a descriptor for each CPU is needed: ulimit -n 65536")
+        }
+        (_, Some(libc::EINVAL)) => format!(
+            "{what}: {hertz} Hz are refused (kernel.perf_event_max_sample_rate is {}): ask for fewer, or raise it",
+            fastest.unwrap_or("not known")
+        ),
+        _ => format!("{what}: {e}: please report this line and `uname -r`"),
+    }
+}
+
+/// CPUs that are online; where that is not told, all that might be.
+fn online() -> BTreeSet<u32> {
+    let told = std::fs::read_to_string("/sys/devices/system/cpu/online");
+    let told = told.ok().and_then(|text| list(text.trim()));
+    told.unwrap_or_else(|| (0..libbpf_rs::num_possible_cpus().unwrap_or(1) as u32).collect())
+}
+
+/// `0-2,5` → 0, 1, 2, 5.
+fn list(text: &str) -> Option<BTreeSet<u32>> {
+    /// CONFIG_NR_CPUS is 8192 at most (x86, arm64: 4096).
+    const MOST: u32 = 1 << 16;
+    let mut all = BTreeSet::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if last >= MOST {
+            return None;
+        }
+        all.extend(first..=last);
+    }
+    Some(all)
+}
+
+impl Taken {
+    fn take(&mut self, bytes: &[u8]) {
+        match understand(bytes) {
+            Some(sample) => self.samples.push(sample),
+            None => self.bad += 1,
+        }
+    }
+}
+
+fn understand(bytes: &[u8]) -> Option<Sample> {
+    let wire = rt_sample::read(bytes)?;
+    let frames = usize::from(wire.frames);
+    if frames > FRAMES {
+        return None;
+    }
+    let stack = bytes
+        .get(size_of::<rt_sample>()..)?
+        .get(..frames * size_of::<u64>())?;
+    let stack: Vec<u64> = stack
+        .chunks_exact(size_of::<u64>())
+        .filter_map(u64::read)
+        .collect();
+    Some(Sample {
+        cpu: wire.cpu,
+        pid: wire.pid,
+        tgid: wire.tgid,
+        comm: wire.comm.iter().copied().take_while(|b| *b != 0).collect(),
+        now_ns: wire.now_ns,
+        stack: match wire.mode {
+            KERNEL if frames > 0 => Stack::Kernel(stack),
+            USER => Stack::User,
+            NO_STACK => Stack::Unknown,
+            _ => return None,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Error;
+
+    use super::{
+        BUFFER, FRAMES, RECORD, Stack, Wire as _, buffer, explain, list, rt_sample, state,
+        understand,
+    };
+
+    fn wire(frames: u16, mode: u16) -> Vec<u8> {
+        let mut wire = rt_sample {
+            cpu: 3,
+            pid: 7,
+            tgid: 6,
+            frames,
+            mode,
+            ..Default::default()
+        };
+        wire.comm[..3].copy_from_slice(b"a;b");
+        wire.bytes().to_vec()
+    }
+
+    #[test]
+    fn a_sample_has_the_frames_that_it_says() {
+        let mut bytes = wire(2, super::KERNEL);
+        bytes.extend(10u64.bytes());
+        assert_eq!(understand(&bytes), None);
+        bytes.extend(20u64.bytes());
+        let sample = understand(&bytes).unwrap();
+        assert_eq!(sample.stack, Stack::Kernel(vec![10, 20]));
+        assert_eq!((sample.cpu, sample.pid, sample.tgid), (3, 7, 6));
+        assert_eq!(sample.comm, b"a;b");
+        let user = understand(&wire(0, super::USER)).unwrap();
+        assert_eq!(user.stack, Stack::User);
+        let none = understand(&wire(0, super::NO_STACK)).unwrap();
+        assert_eq!(none.stack, Stack::Unknown);
+    }
+
+    #[test]
+    fn what_is_not_a_sample_is_not_understood() {
+        let mut long = wire(FRAMES as u16 + 1, super::KERNEL);
+        long.extend(vec![1; 8 * (FRAMES + 1)]);
+        for bytes in [
+            Vec::new(),
+            vec![0; 8],
+            long,
+            wire(0, super::KERNEL),
+            wire(0, 9),
+        ] {
+            assert_eq!(understand(&bytes), None, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn the_buffer_holds_a_second() {
+        assert_eq!(buffer(1, 99), *BUFFER.start());
+        let many = buffer(64, 99);
+        assert!((64 * 99 * RECORD..2 * 64 * 99 * RECORD).contains(&many));
+        assert!(many.is_power_of_two());
+        assert_eq!(buffer(usize::MAX, 99), *BUFFER.end());
+    }
+
+    #[test]
+    fn lists_of_cpus() {
+        let cpus = |text| list(text).map(|all| all.into_iter().collect::<Vec<_>>());
+        assert_eq!(cpus("0"), Some(vec![0]));
+        assert_eq!(cpus("0-2,5"), Some(vec![0, 1, 2, 5]));
+        for bad in ["", "x", "0-", "0-4000000000"] {
+            assert_eq!(cpus(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn refusals_say_what_why_and_what_to_do() {
+        let say = |errno, root, lockdown| {
+            let e = Error::from_raw_os_error(errno);
+            explain(&e, 99, root, Some("3"), lockdown, Some("50"))
+        };
+        let lines = [
+            say(libc::EACCES, false, Some("none")),
+            say(libc::EPERM, true, Some("confidentiality")),
+            say(libc::EPERM, true, None),
+            say(libc::ENOENT, true, None),
+            say(libc::EINVAL, true, None),
+            say(libc::EMFILE, true, None),
+            say(libc::EIO, true, None),
+        ];
+        insta::assert_snapshot!(lines.join("\n"));
+    }
+
+    #[test]
+    fn the_chosen_of_several() {
+        assert_eq!(
+            state("none [integrity] confidentiality\n").as_deref(),
+            Some("integrity")
+        );
+        assert_eq!(state("2\n").as_deref(), Some("2"));
+        assert_eq!(state("\n"), None);
+    }
+}

@@ -1,0 +1,178 @@
+//! Whose function it is. Pure.
+//!
+//! By the module where it is one's, else by the prefix that the subsystem gives its functions. A static function without the prefix is
+//! seen by its callers: a whole stack is asked, not its top.
+
+/// Part of the kernel between a file's data and its disks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Area {
+    /// fs/ext4/mballoc.c.
+    Allocator,
+    /// The rest of ext4.
+    Ext4,
+    /// Its journal.
+    Jbd2,
+    /// md and its levels.
+    Md,
+    /// block/.
+    Block,
+}
+
+/// fs/ext4/mballoc.c: its searches and buddies are `ext4_mb_` and `mb_`, what it does for others is named here: blocks given back
+/// (`ext4_free_blocks`, `ext4_group_add_blocks`), preallocations given up, discards of what was freed.
+const ALLOCATOR: [&str; 9] = [
+    "ext4_mb_",
+    "ext4_free_blocks",
+    "ext4_free_data_in_buddy",
+    "ext4_process_freed_data",
+    "ext4_group_add_blocks",
+    "ext4_discard_preallocations",
+    "ext4_discard_allocated_blocks",
+    "ext4_discard_work",
+    "ext4_try_merge_freed_extent",
+];
+
+/// In that file too, but nobody allocates: who reads /proc/fs/ext4/*/mb_* (raidtrace does), FS_IOC_GETFSMAP, fstrim. Such a
+/// stack is not the allocator's, though it goes through the same buddies.
+const READERS: [&str; 4] = [
+    "ext4_mb_seq_",
+    "ext4_seq_mb_",
+    "ext4_mballoc_query_range",
+    "ext4_trim_fs",
+];
+
+const EXT4: [&str; 3] = ["ext4_", "__ext4_", "_ext4_"];
+const JBD2: [&str; 3] = ["jbd2_", "__jbd2_", "kjournald2"];
+const MD: [&str; 11] = [
+    "md_",
+    "__md_",
+    "raid0_",
+    "raid1_",
+    "raid10_",
+    "raid5_",
+    "raid5d",
+    "raid1d",
+    "raid10d",
+    "raid_run_ops",
+    "handle_stripe",
+];
+const BLOCK: [&str; 13] = [
+    "blk_",
+    "__blk_",
+    "blkdev_",
+    "bio_",
+    "__bio_",
+    "submit_bio",
+    "__submit_bio",
+    "elv_",
+    "dd_",
+    "bfq_",
+    "kyber_",
+    "wbt_",
+    "rq_qos_",
+];
+const MODULES: [(&str, Area); 9] = [
+    ("ext4", Area::Ext4),
+    ("jbd2", Area::Jbd2),
+    ("md_mod", Area::Md),
+    ("raid456", Area::Md),
+    ("raid0", Area::Md),
+    ("raid1", Area::Md),
+    ("raid10", Area::Md),
+    ("linear", Area::Md),
+    ("bfq", Area::Block),
+];
+
+/// Where a function belongs; `None`: elsewhere.
+pub fn area(name: &str, module: Option<&str>) -> Option<Area> {
+    let is = |prefixes: &[&str]| prefixes.iter().any(|p| name.starts_with(p));
+    // mb_cache_ is fs/mbcache.c.
+    let buddy = name.starts_with("mb_") && !name.starts_with("mb_cache_");
+    if matches!(module, None | Some("ext4")) && (is(&ALLOCATOR) || buddy) {
+        return Some(Area::Allocator);
+    }
+    if let Some(module) = module {
+        return MODULES.iter().find(|(m, _)| *m == module).map(|(_, a)| *a);
+    }
+    [
+        (&EXT4[..], Area::Ext4),
+        (&JBD2, Area::Jbd2),
+        (&MD, Area::Md),
+        (&BLOCK, Area::Block),
+    ]
+    .into_iter()
+    .find(|(prefixes, _)| is(prefixes))
+    .map(|(_, area)| area)
+}
+
+/// Whether it only reads out what the allocator knows.
+pub fn reads_out(name: &str) -> bool {
+    READERS.iter().any(|p| name.starts_with(p))
+}
+
+/// Of a whole stack: whether the allocator is on it, and whether anything of the storage stack is.
+pub fn belongs<'a>(
+    functions: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
+) -> (bool, bool) {
+    let (mut allocator, mut any, mut reader) = (false, false, false);
+    for (name, module) in functions {
+        let area = area(name, module);
+        any |= area.is_some();
+        allocator |= area == Some(Area::Allocator);
+        reader |= reads_out(name);
+    }
+    (allocator && !reader, any)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Area, area, belongs};
+
+    #[test]
+    fn functions_belong_by_prefix_or_module() {
+        for (name, module, expected) in [
+            ("ext4_mb_good_group", None, Some(Area::Allocator)),
+            ("ext4_mb_good_group", Some("ext4"), Some(Area::Allocator)),
+            (
+                "ext4_mb_normalize_request.constprop.0",
+                Some("ext4"),
+                Some(Area::Allocator),
+            ),
+            ("mb_find_buddy", Some("ext4"), Some(Area::Allocator)),
+            ("mb_find_buddy", Some("other"), None),
+            ("mb_cache_entry_get", None, None),
+            ("mb_cache_entry_get", Some("mbcache"), None),
+            ("ext4_free_blocks", None, Some(Area::Allocator)),
+            ("ext4_writepages", None, Some(Area::Ext4)),
+            ("add_system_zone", Some("ext4"), Some(Area::Ext4)),
+            ("__ext4_new_inode", None, Some(Area::Ext4)),
+            ("jbd2_journal_commit_transaction", None, Some(Area::Jbd2)),
+            ("do_get_write_access", Some("jbd2"), Some(Area::Jbd2)),
+            ("md_thread", None, Some(Area::Md)),
+            ("ops_run_io", Some("raid456"), Some(Area::Md)),
+            ("blk_mq_submit_bio", None, Some(Area::Block)),
+            ("submit_bio_noacct", None, Some(Area::Block)),
+            ("xfs_bmap", Some("xfs"), None),
+            ("vfs_write", None, None),
+            ("0xffffffffc0100000", None, None),
+        ] {
+            assert_eq!(area(name, module), expected, "{name} {module:?}");
+        }
+    }
+
+    #[test]
+    fn who_reads_buddies_out_does_not_allocate() {
+        let stack = |names: &[&'static str]| belongs(names.iter().map(|n| (*n, None)));
+        assert_eq!(stack(&["ext4_mb_load_buddy_gfp", "vfs_read"]), (true, true));
+        assert_eq!(
+            stack(&[
+                "ext4_mb_load_buddy_gfp",
+                "ext4_mb_seq_groups_show",
+                "seq_read_iter"
+            ]),
+            (false, true)
+        );
+        assert_eq!(stack(&["vfs_read", "ksys_read"]), (false, false));
+        assert_eq!(stack(&[]), (false, false));
+    }
+}

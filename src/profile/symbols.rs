@@ -1,0 +1,292 @@
+//! /proc/kallsyms: which function an address is in. An address that is in none that is known has no name.
+//!
+//! The table has no sizes. A symbol ends where the next one of its module begins, and the last of a module with its page, for
+//! modules have pages of their own: what was loaded after the table was read gets no name, rather than its neighbour's.
+
+use std::io::{BufRead, BufReader, Read};
+
+/// The smallest there is: with larger ones the last functions of modules end early, which only costs their names.
+const PAGE: u64 = 4096;
+/// BPF programs and trampolines come and go in gaps between others: all are this.
+const BPF: &str = "bpf";
+
+/// The table.
+#[derive(Debug, Default)]
+pub struct Symbols {
+    /// By address, one each.
+    all: Vec<Symbol>,
+    /// Their names, one after the other.
+    names: String,
+    /// Index 0: the kernel itself.
+    modules: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Symbol {
+    address: u64,
+    name: u32,
+    length: u16,
+    module: u16,
+    code: bool,
+}
+
+/// A function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Function<'a> {
+    /// As the compiler calls it: `ext4_mb_normalize_request.constprop.0`; `[bpf]` for a BPF program.
+    pub name: &'a str,
+    /// `None`: the kernel itself.
+    pub module: Option<&'a str>,
+    /// Where it begins, which says which function it is.
+    pub begin: u64,
+    /// First address that is not in it.
+    pub end: u64,
+}
+
+impl Symbols {
+    /// That of this machine; empty where it is hidden or not to be had.
+    pub fn load() -> Self {
+        std::fs::File::open("/proc/kallsyms")
+            .map(Self::parse)
+            .unwrap_or_default()
+    }
+
+    /// `ffffffff81000000 T _stext`, or with `\t[module]` at its end. Lines that are not so are left out.
+    pub fn parse(text: impl Read) -> Self {
+        let mut table = Self {
+            modules: vec![String::new()],
+            ..Self::default()
+        };
+        let mut line = Vec::new();
+        let mut text = BufReader::with_capacity(1 << 16, text);
+        while text.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+            if let Ok(line) = std::str::from_utf8(&line) {
+                table.add(line);
+            }
+            line.clear();
+        }
+        table.sort();
+        table
+    }
+
+    fn add(&mut self, line: &str) {
+        let mut words = line.trim_ascii_end().splitn(3, ' ');
+        let (Some(address), Some(kind), Some(name)) = (words.next(), words.next(), words.next())
+        else {
+            return;
+        };
+        let (name, module) = name.split_once('\t').unwrap_or((name, ""));
+        let Ok(address) = u64::from_str_radix(address, 16) else {
+            return;
+        };
+        let (Ok(at), Ok(length)) = (u32::try_from(self.names.len()), u16::try_from(name.len()))
+        else {
+            return;
+        };
+        // Hidden, or an offset into a CPU's own memory.
+        if address < 1 << 63 {
+            return;
+        }
+        let module = module.strip_prefix('[').and_then(|m| m.strip_suffix(']'));
+        let Some(module) = self.module(module.unwrap_or_default()) else {
+            return;
+        };
+        // These end code, and begin none.
+        let end = matches!(name, "_etext" | "_einittext" | "__softirqentry_text_end");
+        self.names.push_str(name);
+        self.all.push(Symbol {
+            address,
+            name: at,
+            length,
+            module,
+            code: matches!(kind, "t" | "T" | "w" | "W") && !end,
+        });
+    }
+
+    /// Its number; modules come one after the other.
+    fn module(&mut self, name: &str) -> Option<u16> {
+        if name.is_empty() {
+            return Some(0);
+        }
+        let known = self.modules.iter().rposition(|m| m == name);
+        let number = known.unwrap_or_else(|| {
+            self.modules.push(name.to_owned());
+            self.modules.len() - 1
+        });
+        u16::try_from(number).ok()
+    }
+
+    /// One for each address: code rather than data, then the plainest name.
+    fn sort(&mut self) {
+        let mut all = std::mem::take(&mut self.all);
+        // Most are in their order already, which this kind of sort makes use of.
+        all.sort_by_key(|s| s.address);
+        all.dedup_by(|next, first| {
+            let same = next.address == first.address;
+            if same && self.rank(next) < self.rank(first) {
+                *first = *next;
+            }
+            same
+        });
+        all.shrink_to_fit();
+        self.names.shrink_to_fit();
+        self.all = all;
+    }
+
+    /// Lower is better.
+    fn rank(&self, of: &Symbol) -> (bool, usize, u16) {
+        let name = self.name(of);
+        let underscores = name.len() - name.trim_start_matches('_').len();
+        (!of.code, underscores, of.length)
+    }
+
+    fn name(&self, of: &Symbol) -> &str {
+        let from = of.name as usize;
+        self.names
+            .get(from..from + usize::from(of.length))
+            .unwrap_or_default()
+    }
+
+    /// Whether there is any: where kernel.kptr_restrict hides them there is none.
+    pub fn known(&self) -> bool {
+        !self.all.is_empty()
+    }
+
+    /// What `address` is in.
+    pub fn at(&self, address: u64) -> Option<Function<'_>> {
+        let after = self.all.partition_point(|s| s.address <= address);
+        let symbol = self.all.get(after.checked_sub(1)?)?;
+        let end = self.all.get(after).filter(|n| n.module == symbol.module);
+        let end = end.map_or_else(
+            || (symbol.address + 1).checked_next_multiple_of(PAGE),
+            |n| Some(n.address),
+        )?;
+        if !symbol.code || address >= end {
+            return None;
+        }
+        let module = self.modules.get(usize::from(symbol.module))?.as_str();
+        if module == BPF {
+            return Some(Function {
+                name: "[bpf]",
+                module: Some(BPF),
+                begin: symbol.address,
+                end,
+            });
+        }
+        // Padding before a function (CONFIG_FUNCTION_PADDING), where a return address less one can be.
+        let name = self.name(symbol);
+        Some(Function {
+            name: name.strip_prefix("__pfx_").unwrap_or(name),
+            module: (!module.is_empty()).then_some(module),
+            begin: symbol.address,
+            end,
+        })
+    }
+
+    /// Begin and end of a function of the kernel itself.
+    pub fn range(&self, name: &str) -> Option<(u64, u64)> {
+        let symbol = self
+            .all
+            .iter()
+            .find(|s| s.code && s.module == 0 && self.name(s) == name)?;
+        let found = self.at(symbol.address)?;
+        Some((found.begin, found.end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Symbols;
+
+    const TEXT: &str = "\
+0000000000001000 A fixed_percpu_data
+ffffffff81000000 T _stext
+ffffffff81000000 t first
+ffffffff810000f0 t __pfx_second
+ffffffff81000100 T second
+ffffffff81000100 T __se_second
+ffffffff81000200 T _etext
+ffffffff81000300 r table
+not a line
+ffffffffc0200000 t stripe\t[raid456]
+ffffffffc0100000 t good_group\t[ext4]
+ffffffffc0100800 t last_of_ext4\t[ext4]
+ffffffffc0300040 t bpf_prog_1_a\t[bpf]
+ffffffffc0300080 t bpf_prog_2_b\t[bpf]
+";
+
+    fn name(symbols: &Symbols, address: u64) -> Option<&str> {
+        symbols.at(address).map(|f| f.name)
+    }
+
+    #[test]
+    fn before_between_and_after() {
+        let table = Symbols::parse(TEXT.as_bytes());
+        assert!(table.known());
+        for (address, expected) in [
+            (0, None),
+            (0x1000, None),
+            (0xffff_ffff_80ff_ffff, None),
+            (0xffff_ffff_8100_0000, Some("first")),
+            (0xffff_ffff_8100_00ef, Some("first")),
+            // Its padding.
+            (0xffff_ffff_8100_00ff, Some("second")),
+            (0xffff_ffff_8100_0100, Some("second")),
+            (0xffff_ffff_8100_01ff, Some("second")),
+            // After the code, and data.
+            (0xffff_ffff_8100_0200, None),
+            (0xffff_ffff_8100_0310, None),
+            (0xffff_ffff_bfff_ffff, None),
+            (0xffff_ffff_c010_0000, Some("good_group")),
+            (0xffff_ffff_c010_07ff, Some("good_group")),
+            (0xffff_ffff_c010_0fff, Some("last_of_ext4")),
+            // What was loaded behind it later.
+            (0xffff_ffff_c010_1000, None),
+            (0xffff_ffff_c020_0000, Some("stripe")),
+            (0xffff_ffff_c020_1000, None),
+            (0xffff_ffff_c030_0050, Some("[bpf]")),
+            (0xffff_ffff_c030_00a0, Some("[bpf]")),
+            (u64::MAX, None),
+        ] {
+            assert_eq!(name(&table, address), expected, "{address:#x}");
+        }
+    }
+
+    #[test]
+    fn functions_of_modules_have_them() {
+        let table = Symbols::parse(TEXT.as_bytes());
+        let module = |address| table.at(address).and_then(|f| f.module);
+        assert_eq!(module(0xffff_ffff_c010_0001), Some("ext4"));
+        assert_eq!(module(0xffff_ffff_c020_0001), Some("raid456"));
+        assert_eq!(module(0xffff_ffff_8100_0001), None);
+        let begin = 0xffff_ffff_8100_0100;
+        assert_eq!(table.range("second"), Some((begin, begin + 0x100)));
+        assert_eq!(table.range("stripe"), None);
+    }
+
+    #[test]
+    fn hidden_symbols_are_none() {
+        let text = "0000000000000000 T _stext\n0000000000000000 t ext4_mb_good_group\t[ext4]\n";
+        let table = Symbols::parse(text.as_bytes());
+        assert!(!table.known());
+        assert_eq!(table.at(0), None);
+        assert_eq!(table.at(0xffff_ffff_8100_0000), None);
+    }
+
+    #[test]
+    fn every_address_is_in_the_function_that_begins_last_before_it() {
+        use proptest::prelude::*;
+        const BASE: u64 = 0xffff_ffff_8100_0000;
+        proptest!(|(begins in proptest::collection::btree_set(0u64..5000, 1..40), at in 0u64..6000)| {
+            let text: String = begins.iter().rev().map(|b| format!("{:x} t f{b}\n", BASE + b)).collect();
+            let table = Symbols::parse(text.as_bytes());
+            let begin = begins.range(..=at).next_back();
+            let last = begins.range(at + 1..).next().is_none();
+            let expected = begin.filter(|b| !last || at < (*b + 1).next_multiple_of(4096));
+            prop_assert_eq!(
+                table.at(BASE + at).map(|f| f.name.to_owned()),
+                expected.map(|b| format!("f{b}"))
+            );
+        });
+    }
+}

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What sampling the CPUs costs, all of them busy.
+
+One process a CPU reads /dev/zero in small pieces, so that samples have kernel stacks, and examples/profile samples them.
+Shares are of all CPUs' time in the same run.
+
+  kernel    run time of the BPF program as the kernel accounts it: the walk of the stack is in it,
+            the timer's interrupt around it is not
+  user      CPU time of the process that drains, names and adds up, from when it samples on
+  lost      samples that found no room in the buffer
+  idle      of the ticks: what the load left, which makes the rest cheaper
+"""
+
+import contextlib
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import time
+
+from .measure import PATIENCE, ROOT, bpf_statistics, loaded, prepare, state, verdict
+
+SAID = re.compile(r"(\d+) samples, (\d+) busy, \d+ in the allocator, (\d+) lost, (\d+) stacks")
+TARGET = 0.01  # of CPU, at 99 Hz
+
+
+def example():
+    path = pathlib.Path(os.environ.get("RAIDTRACE_PROFILE", ROOT / "target/release/examples/profile"))
+    if not path.exists():
+        raise SystemExit("bench: no target/release/examples/profile: cargo build --release --example profile")
+    return str(path)
+
+
+@contextlib.contextmanager
+def busy(cpus):
+    """A reader on each CPU."""
+    readers = []
+    try:
+        for cpu in cpus:
+            readers.append(subprocess.Popen(["taskset", "--cpu-list", str(cpu), "dd", "if=/dev/zero", "of=/dev/null",
+                                             "bs=512", "status=none"]))
+        yield
+    finally:
+        for reader in readers:
+            reader.kill()
+            reader.wait()
+
+
+def on_cpu(pid):
+    """Seconds of its only thread; clock ticks would miss what runs for less than one."""
+    return int(pathlib.Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+def turn(hertz, seconds):
+    with tempfile.NamedTemporaryFile("w+") as err:
+        process = subprocess.Popen([example(), "/dev/null", str(seconds + 2), str(hertz)], stderr=err)
+        said = pathlib.Path(err.name)
+        end = time.monotonic() + PATIENCE
+        while "sampling" not in said.read_text():
+            if process.poll() is not None or time.monotonic() > end:
+                raise SystemExit(f"bench: profile: {said.read_text().strip()}")
+            time.sleep(0.01)
+        began, cpu, before = time.monotonic(), on_cpu(process.pid), loaded(process.pid)
+        time.sleep(seconds)
+        after, cpu, wall = loaded(process.pid), on_cpu(process.pid) - cpu, time.monotonic() - began
+        process.wait(timeout=PATIENCE)
+        samples, awake, lost, stacks = map(int, SAID.search(said.read_text()).groups())
+    ns = sum(p[1] for p in after.values()) - sum(p[1] for p in before.values())
+    runs = sum(p[2] for p in after.values()) - sum(p[2] for p in before.values())
+    everything = wall * os.cpu_count()
+    return {"kernel": ns / 1e9 / everything, "user": cpu / everything,
+            "ns": ns / max(runs, 1), "runs": runs / everything, "idle": 1 - awake / max(samples, 1), "lost": lost,
+            "stacks": stacks}
+
+
+def profile(arguments):
+    prepare("taskset", "bpftool")
+    checks = []
+    print(f"{'Hz':>5}{'kernel':>9}{'user':>9}{'together':>10}{'ns/sample':>11}{'runs/s/CPU':>12}{'idle':>7}{'lost':>6}"
+          f"{'stacks':>8}")
+    with bpf_statistics(), busy(sorted(os.sched_getaffinity(0))):
+        for hertz in (99, 999):
+            each = [turn(hertz, arguments.seconds) for _ in range(arguments.rounds)]
+            best = min(each, key=lambda t: t["kernel"] + t["user"])
+            together = best["kernel"] + best["user"]
+            lost = sum(t["lost"] for t in each)
+            print(f"{hertz:5}{best['kernel']:9.3%}{best['user']:9.3%}{together:10.3%}{best['ns']:11.0f}"
+                  f"{best['runs']:12.1f}{best['idle']:7.1%}{lost:6}{best['stacks']:8}")
+            checks.append((f"{hertz} Hz: lost {lost} (target 0)", lost == 0))
+            if hertz == 99:
+                checks.append((f"99 Hz: {together:.3%} of all CPUs (target {TARGET:.0%})", together < TARGET))
+    print(state())
+    return verdict(checks)
