@@ -7,29 +7,8 @@ use ratatui::text::{Line, Span};
 use super::{Pen, Scene};
 use crate::alloc::state::State;
 use crate::model::units::percent_short;
+pub use crate::profile::{Node, Tree};
 use crate::top::text::{clean, cut, left, right};
-
-/// A comm, or a function where it was called from its parent.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Node {
-    /// Its name.
-    pub name: Arc<str>,
-    /// Samples with this as the innermost.
-    pub own: u64,
-    /// ... and those below it.
-    pub total: u64,
-    /// Largest first.
-    pub children: Vec<Node>,
-}
-
-/// All of an interval's stacks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tree {
-    /// Samples.
-    pub total: u64,
-    /// The comms, largest first.
-    pub comms: Vec<Node>,
-}
 
 /// What is unfolded by itself: this share of all samples.
 const OPEN: f64 = 0.5;
