@@ -4,6 +4,7 @@
 //! The parts, and what each may know:
 //!
 //! * [`cli`]: what was typed.
+//! * [`alloc`]: what the ext4 allocator did: folded, judged, drawn.
 //! * [`origin`]: the vocabulary. Knows nothing else.
 //! * [`raid`]: array address <-> member address, pure arithmetic.
 //! * [`ext4`]: superblock, descriptors, layout ranges; reads devices and images.
@@ -21,6 +22,7 @@
 //! * [`trace`]: the recording: its items, writer and reader.
 //! * [`replay`], [`report`], [`export`]: what becomes of one.
 
+pub mod alloc;
 pub mod cli;
 pub mod doctor;
 pub mod export;

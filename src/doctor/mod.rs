@@ -17,6 +17,7 @@ mod json;
 pub mod kernel;
 mod live;
 mod openers;
+pub mod remedy;
 pub mod rules;
 mod table;
 

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
 
+mod sums;
+
 /// Criteria that the allocator relaxes one after the other; older kernels have four.
 pub const CRITERIA: usize = 5;
 
@@ -182,8 +184,8 @@ pub enum Source {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Fragmentation {
-    /// Groups by the order of their largest free extent; the last ones have none. mb_structs_summary: only groups that are
-    /// in memory.
+    /// Groups by the order of their largest free extent; what these lack of `groups` has none. mb_structs_summary: only
+    /// groups that are in memory and have one.
     pub largest: Vec<u64>,
     /// Free extents by order; mb_groups only.
     pub extents: Option<Vec<u64>>,

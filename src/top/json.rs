@@ -393,9 +393,19 @@ impl From<FileSum> for Sum {
 }
 
 /// Of what is not UTF-8.
-fn hex(bytes: Option<&[u8]>) -> Option<String> {
+pub(crate) fn hex(bytes: Option<&[u8]>) -> Option<String> {
     let bytes = bytes.filter(|b| std::str::from_utf8(b).is_err())?;
     Some(bytes.iter().map(|b| format!("{b:02x}")).collect())
+}
+
+/// What [`hex`] wrote; `None` where that makes no sense.
+pub(crate) fn bytes(hex: &str) -> Option<Vec<u8>> {
+    let digit = |b: u8| char::from(b).to_digit(16);
+    let pairs = hex.as_bytes().chunks(2).map(|pair| match *pair {
+        [high, low] => u8::try_from(digit(high)? << 4 | digit(low)?).ok(),
+        _ => None,
+    });
+    pairs.collect()
 }
 
 #[cfg(test)]

@@ -154,6 +154,15 @@ impl Palette {
         }
     }
 
+    /// A bar of what has no colour of its own.
+    pub fn bar(self) -> Style {
+        match self.depth {
+            Depth::None => Style::new(),
+            Depth::Eight => Style::new().fg(Color::Cyan),
+            Depth::Indexed | Depth::True => Style::new().fg(self.colour(0x56_B4E9)),
+        }
+    }
+
     /// Headings.
     pub fn title(self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
@@ -256,6 +265,7 @@ mod tests {
         let palette = Palette::new(Depth::None);
         let mut styles = vec![
             palette.alarm(),
+            palette.bar(),
             palette.title(),
             palette.dim(),
             palette.selected(),

@@ -7,7 +7,7 @@ mod ledger;
 mod tests;
 
 pub use column::{Column, Row, SortKey, sort};
-pub use files::{FileRow, files};
+pub use files::{FileRow, files, label};
 pub use ledger::{LedgerRow, amplification, price};
 
 use crate::model::hist::Hist;

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -34,6 +35,44 @@ pub(crate) enum Input {
     Failed(std::io::Error),
 }
 
+/// What a live screen is of: what keys change, and how it is drawn.
+pub(crate) trait App {
+    /// What comes each interval.
+    type Snapshot;
+
+    /// Takes a key.
+    fn on_key(&mut self, key: Key) -> Action;
+
+    /// Keeps what is selected inside of what is shown.
+    fn observe(&mut self, snapshot: &Self::Snapshot);
+
+    /// Whether the screen keeps the snapshot it has.
+    fn is_paused(&self) -> bool;
+
+    /// Draws. `None` until the first interval has ended.
+    fn draw(&self, frame: &mut Frame<'_>, snapshot: Option<&Self::Snapshot>, palette: Palette);
+}
+
+impl App for State {
+    type Snapshot = Snapshot;
+
+    fn on_key(&mut self, key: Key) -> Action {
+        Self::on_key(self, key)
+    }
+
+    fn observe(&mut self, snapshot: &Snapshot) {
+        Self::observe(self, snapshot);
+    }
+
+    fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    fn draw(&self, frame: &mut Frame<'_>, snapshot: Option<&Snapshot>, palette: Palette) {
+        view::draw(frame, self, snapshot, palette);
+    }
+}
+
 /// Shows `snapshots` until a key or `end` ([`asked_to_end`]) ends it, or their sender is dropped.
 ///
 /// `interval` is what the sampler measures at; + and - change it. All of these ends are `Ok`; the terminal is restored
@@ -44,13 +83,24 @@ pub async fn run(
     depth: Depth,
     end: impl Future<Output = ()>,
 ) -> Result<()> {
+    let state = State::new(*interval.borrow());
+    run_app(state, snapshots, interval, depth, end).await
+}
+
+/// [`run`] for any screen.
+pub(crate) async fn run_app<A: App>(
+    state: A,
+    snapshots: watch::Receiver<Option<Arc<A::Snapshot>>>,
+    interval: watch::Sender<Duration>,
+    depth: Depth,
+    end: impl Future<Output = ()>,
+) -> Result<()> {
     let guard =
         Guard::take().context("cannot use this terminal for the screen (--batch needs none)")?;
     let screen = guard
         .screen()
         .context("cannot use this terminal for the screen")?;
     let reader = Reader::start()?;
-    let state = State::new(*interval.borrow());
     let mut live = Live {
         guard,
         screen,
@@ -65,20 +115,20 @@ pub async fn run(
     ended
 }
 
-struct Live {
+struct Live<A: App> {
     guard: Guard,
     screen: Screen,
-    state: State,
+    state: A,
     palette: Palette,
     /// What is on the screen; stays while paused.
-    shown: Option<Arc<Snapshot>>,
-    newest: Option<Arc<Snapshot>>,
+    shown: Option<Arc<A::Snapshot>>,
+    newest: Option<Arc<A::Snapshot>>,
 }
 
-impl Live {
+impl<A: App> Live<A> {
     async fn run(
         &mut self,
-        mut snapshots: watch::Receiver<Option<Arc<Snapshot>>>,
+        mut snapshots: watch::Receiver<Option<Arc<A::Snapshot>>>,
         interval: watch::Sender<Duration>,
         mut inputs: mpsc::Receiver<Input>,
         end: impl Future<Output = ()>,
@@ -112,7 +162,7 @@ impl Live {
 
     /// Takes the newest snapshot unless paused, and keeps what is selected inside of it.
     fn refresh(&mut self) {
-        if !self.state.paused || self.shown.is_none() {
+        if !self.state.is_paused() || self.shown.is_none() {
             self.shown = self.newest.clone();
         }
         if let Some(snapshot) = &self.shown {
@@ -126,7 +176,7 @@ impl Live {
         }
         let (state, shown, palette) = (&self.state, self.shown.as_deref(), self.palette);
         self.screen
-            .draw(|frame| view::draw(frame, state, shown, palette))
+            .draw(|frame| state.draw(frame, shown, palette))
             .context("cannot draw on the terminal")?;
         Ok(())
     }

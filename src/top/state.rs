@@ -8,7 +8,7 @@ use crate::model::snapshot::{ArraySnapshot, Snapshot};
 use crate::origin::{Op, Origin};
 
 /// The intervals that + and - step through.
-const INTERVALS: [Duration; 9] = [
+pub(crate) const INTERVALS: [Duration; 9] = [
     Duration::from_millis(100),
     Duration::from_millis(200),
     Duration::from_millis(500),
@@ -21,7 +21,7 @@ const INTERVALS: [Duration; 9] = [
 ];
 
 /// Rows that a page key moves by.
-const PAGE: usize = 10;
+pub(crate) const PAGE: usize = 10;
 
 /// The views.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 use super::list;
 use crate::doctor::facts::{ArrayFacts, FsFacts, Kernel};
 use crate::doctor::finding::{Finding, Severity};
+use crate::doctor::remedy;
 use crate::host::mballoc::MbStats;
 use crate::model::units;
 
@@ -12,13 +13,9 @@ const MANY_GROUPS: u32 = 20_000;
 /// Used share from which average fragments are short.
 const FULL: f64 = 0.8;
 
-/// Whether the aligned search may propose the same group again and again (kernel.org bug 217965): since the lists of 6.0,
-/// until 6.8 falls back to an unaligned search.
+/// Whether the aligned search may propose the same group again and again.
 pub fn livelock(kernel: &Kernel, fs: &FsFacts) -> bool {
-    ((6, 0)..=(6, 7)).contains(&kernel.version())
-        && !kernel.new_allocator
-        && fs.optimised != Some(false)
-        && fs.stripe().is_some_and(|s| s > 1)
+    remedy::may_livelock(kernel, fs.optimised, fs.stripe())
 }
 
 /// A1 to A4.
@@ -47,9 +44,9 @@ pub fn stripe_off(fs: &FsFacts, finding: Finding) -> Finding {
         )),
         None => finding,
     };
-    finding
-        .command(format!("mount -o remount,stripe=0 {}", fs.mount_point()))
-        .command(format!("tune2fs -E stride=0,stripe_width=0 {}", fs.path()))
+    remedy::stripe_off(&fs.mount_point(), &fs.path())
+        .into_iter()
+        .fold(finding, Finding::command)
 }
 
 fn aligned(kernel: &Kernel, fs: &FsFacts) -> Finding {
@@ -93,8 +90,8 @@ fn aligned(kernel: &Kernel, fs: &FsFacts) -> Finding {
     }
     stripe_off(fs, finding)
         .why("once no free run is aligned to the stripe, the same group is proposed until all have been tried: a flush thread at 100 % CPU, disks idle, minutes for each file")
-        .risk("parity levels get more writes of parts of stripes. `-o stripe=0` at mount would be ignored: in /etc/fstab it has to be stripe=1. Undone with the old values")
-        .unless("the kernel can be upgraded to 6.8 or later today")
+        .risk(remedy::STRIPE_OFF_RISK)
+        .unless(remedy::STRIPE_OFF_UNLESS)
         .source("kernel.org bug 217965, Linux 6.8 commit 1f6bc02f1848; reproduced on 6.1.192")
 }
 
@@ -146,19 +143,19 @@ fn linear(kernel: &Kernel, fs: &FsFacts) -> Option<Finding> {
         ));
     }
     if !absent {
-        finding = finding
-            .command(format!("umount {}", fs.mount_point()))
-            .command(format!(
-                "mount -o mb_optimize_scan=1 {} {}",
-                fs.path(),
-                fs.mount_point()
-            ));
+        finding = remedy::lists_on(&fs.mount_point(), &fs.path())
+            .into_iter()
+            .fold(finding, Finding::command);
     }
     Some(
         finding
-            .command(format!("echo 64 > /sys/fs/ext4/{}/mb_group_prealloc", fs.fs.name))
-            .risk("a smaller preallocation asks for shorter runs and makes more fragments (undone: the old value, 512 without a stripe). Never turn mb_optimize_scan on by remount: before 6.17 that could damage its lists")
-            .unless("free space can be made instead: removing files helps at once. mb_optimize_scan needs 5.13, and 5.18 (or 5.15.y) for files with extents; an older kernel refuses to mount with it")
+            .command(remedy::ask_for_less(&fs.fs.name))
+            .risk(format!(
+                "{}. {}",
+                remedy::ASK_FOR_LESS_RISK,
+                remedy::LISTS_ON_RISK
+            ))
+            .unless(remedy::LINEAR_UNLESS)
             .source("Linux 5.13, 196e402adf2e; 5.18, 077d0c2c78df"),
     )
 }

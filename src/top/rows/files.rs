@@ -1,7 +1,7 @@
 //! The rows of the files view.
 
 use super::{Column, Filter, Measure, Row, SortKey, measured};
-use crate::model::files::{FileSnapshot, FileSum};
+use crate::model::files::{FilePlace, FileSnapshot, FileSum};
 use crate::model::snapshot::ArraySnapshot;
 use crate::origin::{Op, Origin};
 use crate::top::text::escape;
@@ -72,7 +72,7 @@ pub fn files(
         };
         FileRow {
             file,
-            path: label(file),
+            path: label(file.id.inode, &file.place),
             reads: rate(Op::Read),
             writes: rate(Op::Write),
             bytes: bytes as f64 / secs,
@@ -88,12 +88,11 @@ pub fn files(
 }
 
 /// `/srv/db/a`, `/srv/db/a (deleted)`, `inode 12 a (deleted)`, `inode 12`.
-fn label(file: &FileSnapshot) -> String {
-    let place = &file.place;
+pub fn label(inode: u64, place: &FilePlace) -> String {
     let mut text = match (&place.path, &place.name) {
         (Some(path), _) => escape(path),
-        (None, Some(name)) => format!("inode {} {}", file.id.inode, escape(name)),
-        (None, None) => format!("inode {}", file.id.inode),
+        (None, Some(name)) => format!("inode {inode} {}", escape(name)),
+        (None, None) => format!("inode {inode}"),
     };
     if place.deleted {
         text.push_str(" (deleted)");

@@ -112,7 +112,7 @@ fn lost(snapshot: &Snapshot) -> String {
 }
 
 /// Text at both ends of a line; the right one is kept whole.
-fn ends<'a>(left: Vec<Span<'a>>, right: Vec<Span<'a>>, columns: usize) -> Line<'a> {
+pub(crate) fn ends<'a>(left: Vec<Span<'a>>, right: Vec<Span<'a>>, columns: usize) -> Line<'a> {
     let right_width: usize = right.iter().map(Span::width).sum();
     let mut room = columns.saturating_sub(right_width + usize::from(right_width > 0));
     let mut spans = Vec::new();

@@ -123,7 +123,7 @@ pub(super) fn origins(pen: &mut Pen<'_>, state: &State, at: usize, palette: Pale
 }
 
 /// A frame in the middle with room for `lines` lines, as far as there is room.
-fn window<'p>(pen: &'p mut Pen<'_>, title: &str, columns: u16, lines: usize) -> Pen<'p> {
+pub(crate) fn window<'p>(pen: &'p mut Pen<'_>, title: &str, columns: u16, lines: usize) -> Pen<'p> {
     let area = pen.area;
     // The footer stays visible.
     let (width, height) = (
@@ -151,7 +151,7 @@ fn window<'p>(pen: &'p mut Pen<'_>, title: &str, columns: u16, lines: usize) -> 
 }
 
 /// `too small: 20x5, needs 40x10`
-pub(super) fn too_small(pen: &mut Pen<'_>, (columns, lines): (u16, u16)) {
+pub(crate) fn too_small(pen: &mut Pen<'_>, (columns, lines): (u16, u16)) {
     let text = format!(
         "too small: {}x{}, needs {columns}x{lines}",
         pen.area.width, pen.area.height

@@ -14,7 +14,7 @@ mod amplification;
 mod bar;
 mod files;
 pub mod header;
-mod help;
+pub(crate) mod help;
 mod latency;
 mod matrix;
 mod members;
@@ -33,7 +33,7 @@ use super::state::{Overlay, State, View};
 use crate::model::snapshot::{ArraySnapshot, Snapshot};
 
 /// The smallest screen that still says something.
-const SMALLEST: (u16, u16) = (40, 10);
+pub(crate) const SMALLEST: (u16, u16) = (40, 10);
 
 /// What every view is drawn from.
 struct Scene<'a> {
@@ -97,29 +97,29 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, snapshot: Option<&Snapshot>, p
 }
 
 /// Writes lines downwards into an area and never outside of it.
-struct Pen<'a> {
+pub(crate) struct Pen<'a> {
     buffer: &'a mut Buffer,
     area: Rect,
 }
 
 impl<'a> Pen<'a> {
-    fn new(buffer: &'a mut Buffer, area: Rect) -> Self {
+    pub(crate) fn new(buffer: &'a mut Buffer, area: Rect) -> Self {
         let area = area.intersection(buffer.area);
         Self { buffer, area }
     }
 
     /// Columns.
-    fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         usize::from(self.area.width)
     }
 
     /// Lines that are left.
-    fn lines(&self) -> usize {
+    pub(crate) fn lines(&self) -> usize {
         usize::from(self.area.height)
     }
 
     /// Writes a line, if one is left.
-    fn line(&mut self, line: &Line<'_>) {
+    pub(crate) fn line(&mut self, line: &Line<'_>) {
         if self.area.height > 0 {
             self.buffer
                 .set_line(self.area.x, self.area.y, line, self.area.width);
@@ -128,19 +128,19 @@ impl<'a> Pen<'a> {
     }
 
     /// Writes plain text as a line.
-    fn text(&mut self, text: &str, style: Style) {
+    pub(crate) fn text(&mut self, text: &str, style: Style) {
         self.line(&Line::from(Span::styled(text, style)));
     }
 
     /// Leaves lines out.
-    fn skip(&mut self, lines: u16) {
+    pub(crate) fn skip(&mut self, lines: u16) {
         let lines = lines.min(self.area.height);
         self.area.y += lines;
         self.area.height -= lines;
     }
 
     /// Cuts lines off the bottom.
-    fn take_bottom(&mut self, lines: u16) -> Rect {
+    pub(crate) fn take_bottom(&mut self, lines: u16) -> Rect {
         let lines = lines.min(self.area.height);
         self.area.height -= lines;
         Rect {
@@ -151,7 +151,7 @@ impl<'a> Pen<'a> {
     }
 
     /// The first of `rows` rows to show so that `selected` is on the screen, near its middle.
-    fn first(&self, rows: usize, selected: usize) -> usize {
+    pub(crate) fn first(&self, rows: usize, selected: usize) -> usize {
         selected
             .saturating_sub(self.lines() / 2)
             .min(rows.saturating_sub(self.lines()))

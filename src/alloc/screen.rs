@@ -1,0 +1,215 @@
+//! The live screen, and the same of a file: [`top`](crate::top::screen)'s loop with views of its own.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use ratatui::Frame;
+use tokio::sync::watch;
+
+use super::state::{Shown, State};
+use super::view::{self, tree::Tree};
+use crate::model::alloc::AllocSnapshot;
+use crate::top::keys::Key;
+use crate::top::palette::{Depth, Palette};
+use crate::top::screen::{App, Input, Reader, run_app};
+use crate::top::state::{Action, Replay};
+use crate::top::term::Guard;
+
+impl App for State {
+    type Snapshot = Shown;
+
+    fn on_key(&mut self, key: Key) -> Action {
+        Self::on_key(self, key)
+    }
+
+    fn observe(&mut self, shown: &Shown) {
+        Self::observe(self, shown);
+    }
+
+    fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    fn draw(&self, frame: &mut Frame<'_>, shown: Option<&Shown>, palette: Palette) {
+        view::draw(frame, self, shown, palette);
+    }
+}
+
+/// Shows what comes until a key or `end` ends it, or the sender is dropped. `interval` is what + and - change. All of these
+/// ends are `Ok`; the terminal is restored in every case.
+pub async fn run(
+    shown: watch::Receiver<Option<Arc<Shown>>>,
+    interval: watch::Sender<Duration>,
+    depth: Depth,
+    end: impl Future<Output = ()>,
+) -> Result<()> {
+    let state = State::new(*interval.borrow());
+    run_app(state, shown, interval, depth, end).await
+}
+
+/// Shows the intervals of a file, each for as long as it took, until a key or `end` ends it; the last one stays.
+///
+/// # Errors
+/// There is none, or this is no terminal.
+pub async fn replay(
+    intervals: Vec<AllocSnapshot>,
+    depth: Depth,
+    end: impl Future<Output = ()>,
+) -> Result<()> {
+    let mut player = Player::new(intervals)?;
+    let guard =
+        Guard::take().context("cannot use this terminal for the screen (--batch needs none)")?;
+    let mut screen = guard
+        .screen()
+        .context("cannot use this terminal for the screen")?;
+    let mut reader = Reader::start()?;
+    let palette = Palette::new(depth);
+    let mut end = std::pin::pin!(end);
+    let mut due = Instant::now() + player.pace();
+    let ended = loop {
+        if !guard.holds() {
+            break Err(anyhow::anyhow!("a part of raidtrace panicked (see above)"));
+        }
+        let drawn = screen.draw(|f| view::draw(f, &player.state, player.shown(), palette));
+        if let Err(error) = drawn {
+            break Err(error).context("cannot draw on the terminal");
+        }
+        let wait = due.saturating_duration_since(Instant::now());
+        tokio::select! {
+            biased;
+            () = &mut end => break Ok(()),
+            input = reader.inputs.recv() => match input {
+                None => break Err(anyhow::anyhow!("the reader of keys ended")),
+                Some(Input::Failed(error)) => break Err(error).context("cannot read keys from the terminal"),
+                Some(Input::Resize) => {}
+                Some(Input::Key(key)) => {
+                    let was = player.at;
+                    if player.on_key(key) {
+                        break Ok(());
+                    }
+                    if player.at != was {
+                        due = Instant::now() + player.pace();
+                    }
+                }
+            },
+            () = tokio::time::sleep(wait) => {
+                player.step(i64::from(!player.state.paused));
+                due = Instant::now() + player.pace();
+            }
+        }
+    };
+    drop((screen, guard)); // Give the terminal back before waiting for the reader.
+    drop(reader.inputs);
+    reader.stop.join();
+    ended
+}
+
+/// Which interval is on the screen. Knows no terminal.
+struct Player {
+    intervals: Vec<Shown>,
+    at: usize,
+    state: State,
+}
+
+impl Player {
+    fn new(intervals: Vec<AllocSnapshot>) -> Result<Self> {
+        let Some(first) = intervals.first() else {
+            bail!("there is no interval to show");
+        };
+        let state = State::new(first.interval);
+        // The file holds no stacks.
+        let intervals = intervals.into_iter().map(|s| (s, Tree::default()));
+        let mut player = Self {
+            intervals: intervals.collect(),
+            at: 0,
+            state,
+        };
+        player.step(0);
+        Ok(player)
+    }
+
+    fn shown(&self) -> Option<&Shown> {
+        self.intervals.get(self.at)
+    }
+
+    /// How long an interval stays on the screen.
+    fn pace(&self) -> Duration {
+        let length = self.shown().map_or(Duration::ZERO, |(s, _)| s.interval);
+        length.clamp(Duration::from_millis(100), Duration::from_secs(3600))
+    }
+
+    /// So many intervals on, or back.
+    fn step(&mut self, by: i64) {
+        let last = self.intervals.len() - 1;
+        let at = i64::try_from(self.at)
+            .unwrap_or(i64::MAX)
+            .saturating_add(by);
+        self.at = usize::try_from(at).unwrap_or(0).min(last);
+        self.state.replay = Some((self.at + 1, self.intervals.len()));
+        if let Some(shown) = self.intervals.get(self.at) {
+            self.state.observe(shown);
+        }
+    }
+
+    /// `true`: it is over.
+    fn on_key(&mut self, key: Key) -> bool {
+        match self.state.on_key(key) {
+            Action::Quit => return true,
+            Action::Replay(Replay::Step(by)) => {
+                self.state.paused = true;
+                self.step(by);
+            }
+            _ => self.step(0),
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Player;
+    use crate::alloc::fixture;
+    use crate::top::keys::Key;
+
+    #[test]
+    fn a_file_is_gone_through_by_keys() {
+        assert!(Player::new(Vec::new()).is_err());
+        let all = vec![fixture::healthy(), fixture::linear(), fixture::cold()];
+        let mut player = Player::new(all).unwrap();
+        assert_eq!((player.at, player.state.replay), (0, Some((1, 3))));
+        player.step(1);
+        assert_eq!((player.at, player.state.paused), (1, false));
+        for (key, at) in [
+            (Key::Right, 2),
+            (Key::Right, 2),
+            (Key::Left, 1),
+            (Key::PageUp, 0),
+            (Key::PageDown, 2),
+        ] {
+            assert!(!player.on_key(key));
+            assert_eq!((player.at, player.state.paused), (at, true), "{key:?}");
+        }
+        player.on_key(Key::Char('p'));
+        assert!(!player.state.paused);
+        assert!(player.on_key(Key::Char('q')));
+    }
+
+    /// The screen by hand: `cargo test --lib alloc::screen::tests::by_hand -- --ignored --nocapture`.
+    #[tokio::test(flavor = "current_thread")]
+    #[ignore = "needs a terminal and a person"]
+    async fn by_hand() {
+        let all = vec![
+            fixture::healthy(),
+            fixture::linear(),
+            fixture::cold(),
+            fixture::degraded(),
+            fixture::huge(),
+        ];
+        let end = crate::top::screen::asked_to_end().unwrap();
+        super::replay(all, crate::top::palette::Depth::from_env(), end)
+            .await
+            .unwrap();
+    }
+}

@@ -1,0 +1,670 @@
+//! `--batch`, and the summary at the end: an interval as plain text of 80 columns. What stands out comes first.
+
+use std::io::{self, Write};
+
+use super::figures::{
+    self, BITMAPS, LATENCY, PREALLOCATED, READS, SEARCHES, WAITS, allocator_cpus, bucket,
+    criterion, has, has_groups, is_hooked, mean_goal, mean_groups, one_cpu, per_cent, reasons,
+    rest, tasks_at_once, total, whole, why,
+};
+use crate::model::alloc::{AllocSnapshot, Fragmentation, FsAlloc, Reason, Share, Source};
+use crate::model::hist::Hist;
+use crate::model::units::{self, count, percent};
+use crate::top::rows::{label, seconds};
+use crate::top::text::{clean, end, glue, left, sanitize, width, wrap};
+
+/// Columns of a line.
+const COLUMNS: usize = 80;
+/// ... of the names of figures.
+const LABEL: usize = 14;
+/// Tasks, files, threads that are named each.
+const NAMED: usize = 5;
+/// CPUs that are named.
+const CPUS: usize = 8;
+/// Columns of the longest bar.
+const BAR: usize = 24;
+/// Lines that a sentence or a list takes at most.
+const LINES: usize = 12;
+
+/// Writes `snapshot` and flushes it: for every filesystem what stands out and its figures; then the CPUs.
+pub fn write(out: &mut impl Write, snapshot: &AllocSnapshot) -> io::Result<()> {
+    let mut text = Vec::with_capacity(4096);
+    for fs in &snapshot.filesystems {
+        filesystem(&mut text, snapshot, fs)?;
+    }
+    if snapshot.filesystems.is_empty() {
+        writeln!(text, "no ext4 filesystem is left to look at")?;
+        line(&mut text, &about(snapshot))?;
+    }
+    cpus(&mut text, snapshot)?;
+    let sources = figures::sources(snapshot);
+    if !sources.is_empty() {
+        labelled(&mut text, "from", &sources)?;
+    }
+    writeln!(text)?;
+    out.write_all(&text)?;
+    out.flush()
+}
+
+/// The interval, and what was missed.
+fn about(s: &AllocSnapshot) -> String {
+    let secs = seconds(s.interval);
+    format!(
+        "{}, {}; {} {}; overhead {:.1} % of a CPU",
+        s.time.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        units::seconds(s.interval),
+        if s.lost == 0 { "lost" } else { "LOST" },
+        count(s.lost as f64),
+        (s.overhead.bpf_ns as f64 / 1e7 / secs).min(99_999.0)
+    )
+}
+
+/// `md3 on /srv`, printable.
+pub(super) fn name(fs: &FsAlloc) -> String {
+    let name = clean(&fs.name);
+    match &fs.mount {
+        Some(mount) => format!("{name} on {}", clean(mount)),
+        None => name.into_owned(),
+    }
+}
+
+/// `221,184 groups, 4 KiB blocks, stripe 640`
+pub(super) fn shape(fs: &FsAlloc) -> String {
+    let mut parts = Vec::new();
+    if fs.groups > 0 {
+        parts.push(format!("{} groups", whole(u64::from(fs.groups))));
+    }
+    if fs.block_bytes > 0 {
+        parts.push(format!(
+            "blocks of {}",
+            units::size(u64::from(fs.block_bytes))
+        ));
+    }
+    if fs.stripe > 1 {
+        parts.push(format!("stripe={}", fs.stripe));
+    }
+    parts.join(", ")
+}
+
+/// What stands out, or that nothing does; untrusted as the names in it.
+pub(super) fn said(s: &AllocSnapshot, fs: &FsAlloc) -> String {
+    match &fs.reason {
+        Some(reason) => reason.sentence.clone(),
+        None if fs.counts.is_empty() => format!(
+            "nothing stands out: nothing was allocated in {}",
+            units::seconds(s.interval)
+        ),
+        None => "nothing stands out".to_owned(),
+    }
+}
+
+fn filesystem(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
+    let mark = if fs.reason.is_some() { '!' } else { ' ' };
+    let sentence = said(s, fs);
+    let sentence = format!("{}: {}", name(fs), unbroken(&clean(&sentence)));
+    for (i, line) in wrap(&sentence, COLUMNS - 2, LINES).iter().enumerate() {
+        writeln!(out, "{} {line}", if i == 0 { mark } else { ' ' })?;
+    }
+    if let Some(reason) = &fs.reason {
+        mends(out, reason)?;
+    }
+    line(out, &about(s))?;
+    let shape = shape(fs);
+    if !shape.is_empty() {
+        line(out, &shape)?;
+    }
+    if fs.counts.is_empty() {
+        return writeln!(out);
+    }
+    allocations(out, s, fs)?;
+    searches(out, s, fs)?;
+    disk(out, s, fs)?;
+    if let Some(fragmentation) = &fs.fragmentation {
+        let in_memory = s.sources.get(figures::FRAGMENTATION) == Some(&Source::MbStructs);
+        extents(out, fragmentation, fs, in_memory)?;
+    }
+    tasks(out, s, fs)?;
+    files(out, s, fs)?;
+    writeln!(out)
+}
+
+/// A figure keeps its `%`.
+pub(super) fn unbroken(text: &str) -> String {
+    text.replace(" %", "\u{a0}%")
+}
+
+/// What to type, and what that costs.
+fn mends(out: &mut Vec<u8>, reason: &Reason) -> io::Result<()> {
+    if let Some(rule) = &reason.rule {
+        let rule = clean(rule);
+        line(out, &format!("what mends it (raidtrace doctor: {rule}):"))?;
+    } else if !reason.commands.is_empty() {
+        line(out, "what mends it:")?;
+    }
+    for command in &reason.commands {
+        // A command is whole on its line, or it could not be copied.
+        writeln!(out, "      {}", clean(command))?;
+    }
+    if let Some(risk) = &reason.risk {
+        let first = if reason.commands.is_empty() {
+            ""
+        } else {
+            "risk: "
+        };
+        for text in wrap(&format!("{first}{}", clean(risk)), COLUMNS - 4, LINES) {
+            writeln!(out, "    {text}")?;
+        }
+    }
+    Ok(())
+}
+
+fn line(out: &mut Vec<u8>, text: &str) -> io::Result<()> {
+    for text in wrap(text, COLUMNS - 2, LINES) {
+        writeln!(out, "  {text}")?;
+    }
+    Ok(())
+}
+
+/// A figure with its name before it.
+fn labelled(out: &mut Vec<u8>, name: &str, text: &str) -> io::Result<()> {
+    let room = COLUMNS - LABEL - 2;
+    for (i, text) in wrap(text, room, LINES).iter().enumerate() {
+        let name = if i == 0 { name } else { "" };
+        writeln!(out, "  {}{text}", left(name, LABEL))?;
+    }
+    Ok(())
+}
+
+/// `p50 40ms, p99 82ms, max 82ms`; values are at most 25 % too high.
+pub(super) fn quantiles(hist: &Hist) -> String {
+    let of = |q| units::latency(hist.quantile(q));
+    glue(&format!(
+        "p50 {}, p99 {}, max {}",
+        of(0.5),
+        of(0.99),
+        units::latency(hist.max())
+    ))
+}
+
+const UNKNOWN: &str = "not known here";
+
+/// Lines of what was asked for and given, each with its name: also the screen's.
+pub(super) fn given(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, String)> {
+    let (c, secs) = (&fs.counts, seconds(s.interval));
+    let each = |sum: u64, n: u64| {
+        let mean = sum as f64 / n.max(1) as f64;
+        if n == 0 { "-".to_owned() } else { count(mean) }
+    };
+    let mut lines = vec![(
+        "allocations",
+        format!(
+            "{}/s asked for, {} blocks each; {}/s given, {} blocks each; {} tasks in the allocator at a time",
+            count(c.requests as f64 / secs),
+            each(c.asked, c.requests),
+            count(c.given as f64 / secs),
+            each(c.got, c.given),
+            count(tasks_at_once(fs, secs)),
+        ),
+    )];
+    if has(s, LATENCY, c.latency.count() > 0) {
+        lines.push(("latency", quantiles(&c.latency)));
+    } else {
+        lines.push(("latency", UNKNOWN.to_owned()));
+    }
+    if has(s, PREALLOCATED, c.preallocated > 0) {
+        let share = c.preallocated as f64 / c.requests.max(1) as f64;
+        let share = glue(&percent(share));
+        let text = format!(
+            "{}/s served from preallocated space ({share}); {}/s given back",
+            count(c.preallocated as f64 / secs),
+            count(c.discards as f64 / secs)
+        );
+        lines.push(("preallocated", text));
+    }
+    lines
+}
+
+fn allocations(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
+    for (name, text) in given(s, fs) {
+        labelled(out, name, &text)?;
+    }
+    Ok(())
+}
+
+/// Lines of what the searches looked at: also the screen's.
+pub(super) fn looked(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, String)> {
+    let (c, secs) = (&fs.counts, seconds(s.interval));
+    let mut lines = Vec::new();
+    if has(s, SEARCHES, c.searches > 0) {
+        let goal = mean_goal(c).map_or(String::new(), |g| {
+            format!(" for {} blocks on average", whole(g))
+        });
+        lines.push((
+            "searches",
+            format!("{}/s{goal}", count(c.searches as f64 / secs)),
+        ));
+    } else {
+        lines.push(("searches", UNKNOWN.to_owned()));
+    }
+    if !has_groups(s, c) {
+        lines.push(("groups", UNKNOWN.to_owned()));
+        return lines;
+    }
+    let of = |q| c.groups.quantile(q).map_or("-".to_owned(), bucket);
+    let mean = match mean_groups(s, c) {
+        Some(_) if c.groups.count() == 0 && is_hooked(s, c) => "no search has ended".to_owned(),
+        Some(mean) => format!("mean {}", whole(mean.round() as u64)),
+        None => "-".to_owned(),
+    };
+    let mut text = format!("looked at by a search: {mean}");
+    if c.groups.count() > 0 {
+        let (p50, p99, max) = (of(0.5), of(0.99), of(1.0));
+        text.push_str(&format!("; p50 {p50}, p99 {p99}, max {max}"));
+    }
+    lines.push(("groups", text));
+    let looks = c.looks();
+    let mut text = format!(
+        "{} of {}",
+        per_cent(c.refusals() as f64 / looks.max(1) as f64),
+        count(looks as f64)
+    );
+    let named: Vec<String> = reasons(c)
+        .iter()
+        .map(|(reason, share)| format!("{} {}", glue(&percent(*share)), why(*reason)))
+        .collect();
+    if !named.is_empty() {
+        text.push_str(&format!("; of a sample of these {}", named.join(", ")));
+    }
+    if looks > 0 && is_hooked(s, c) {
+        lines.push(("refused", text));
+    }
+    lines
+}
+
+/// A criterion that anything was done with.
+pub(super) struct Criterion {
+    /// Untrusted where it is from a file.
+    pub name: String,
+    /// Searches that reached it, and no further.
+    pub searches: u64,
+    /// Groups looked at, where known.
+    pub looked: Option<u64>,
+    /// The share of them that was refused, likewise.
+    pub refused: Option<f64>,
+}
+
+impl Criterion {
+    /// Groups looked at and the share refused, for a table.
+    pub fn cells(&self) -> (String, String) {
+        let looked = self.looked.map_or("-".to_owned(), |n| count(n as f64));
+        let refused = self.refused.filter(|_| self.looked > Some(0));
+        (looked, refused.map_or("-".to_owned(), per_cent))
+    }
+}
+
+/// The criteria that anything was done with, in the kernel's order.
+pub(super) fn by_criterion(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<Criterion> {
+    let c = &fs.counts;
+    let (known, hooked) = (has_groups(s, c), is_hooked(s, c));
+    let rows = c.criteria.iter().zip(c.looked.iter().zip(&c.refused));
+    rows.enumerate()
+        .filter(|(_, (n, (looked, _)))| **n > 0 || **looked > 0)
+        .map(|(i, (&searches, (&looked, &refused)))| Criterion {
+            name: criterion(&s.criteria, i),
+            searches,
+            looked: known.then_some(looked),
+            refused: hooked.then(|| refused as f64 / looked.max(1) as f64),
+        })
+        .collect()
+}
+
+fn searches(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
+    for (name, text) in looked(s, fs) {
+        labelled(out, name, &text)?;
+    }
+    let rows = by_criterion(s, fs);
+    if !rows.is_empty() {
+        let head = format!(
+            "{:<18} {:>9} {:>10} {:>8}",
+            "criterion", "searches", "looked at", "refused"
+        );
+        labelled(out, "criteria", &glue(&head))?;
+    }
+    for c in rows {
+        let (looked, refused) = c.cells();
+        let row = format!(
+            "{} {:>9} {looked:>10} {refused:>8}",
+            left(&clean(&c.name), 18),
+            c.searches
+        );
+        labelled(out, "", &glue(&row))?;
+    }
+    Ok(())
+}
+
+fn none_or(n: u64) -> String {
+    if n == 0 {
+        "none".to_owned()
+    } else {
+        count(n as f64)
+    }
+}
+
+/// Lines of bitmaps, in memory and on disk: also the screen's.
+pub(super) fn bitmaps(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, String)> {
+    let (c, secs) = (&fs.counts, seconds(s.interval));
+    let mut parts = Vec::new();
+    if has(s, BITMAPS, c.bitmaps | c.buddies > 0) {
+        parts.push(format!(
+            "{} brought into memory, {} made into buddies",
+            none_or(c.bitmaps),
+            none_or(c.buddies)
+        ));
+    }
+    if has(s, READS, c.reads | c.prefetches > 0) {
+        parts.push(format!(
+            "{} read from disk, {} prefetched",
+            none_or(c.reads),
+            none_or(c.prefetches)
+        ));
+    }
+    let mut lines = vec![(
+        "bitmaps",
+        if parts.is_empty() {
+            UNKNOWN.to_owned()
+        } else {
+            parts.join("; ")
+        },
+    )];
+    if !has(s, WAITS, c.waits.count() > 0) {
+        lines.push(("waits", UNKNOWN.to_owned()));
+    } else if c.waits.count() > 0 {
+        lines.push((
+            "waits",
+            format!("{}; {}", count(c.waits.count() as f64), quantiles(&c.waits)),
+        ));
+    }
+    let all = total(fs.members.iter().map(|m| &m.1));
+    for (i, (name, requests, bytes, us)) in fs.members.iter().filter(|m| m.1 > 0).enumerate() {
+        let text = format!(
+            "{}: {}/s {}/s ({}), {}",
+            clean(name),
+            count(*requests as f64 / secs),
+            units::bytes(*bytes as f64 / secs),
+            percent(*requests as f64 / all.max(1) as f64),
+            quantiles(us)
+        );
+        if i < NAMED {
+            lines.push((if i == 0 { "read by" } else { "" }, text));
+        }
+    }
+    lines
+}
+
+fn disk(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
+    for (name, text) in bitmaps(s, fs) {
+        labelled(out, name, &text)?;
+    }
+    Ok(())
+}
+
+/// A row of [`orders`].
+pub(super) struct Order {
+    /// Of the extents.
+    pub order: usize,
+    /// Groups whose largest free extent is of this order.
+    pub groups: u64,
+    /// Free extents of this order.
+    pub extents: Option<u64>,
+    /// What the bar shows, of all: free blocks, or else groups.
+    pub share: f64,
+}
+
+/// Free extents by order, those orders that have any; and groups without a free extent, where that is known.
+pub(super) fn orders(f: &Fragmentation) -> (Vec<Order>, Option<u64>) {
+    let length = f.largest.len().max(f.extents.as_ref().map_or(0, Vec::len));
+    let of = |list: &[u64], order: usize| list.get(order).copied().unwrap_or(0);
+    let weight = |order: usize| match &f.extents {
+        Some(extents) => of(extents, order) as f64 * 2f64.powi(order.min(64) as i32),
+        None => of(&f.largest, order) as f64,
+    };
+    let all: f64 = (0..length).map(weight).sum();
+    let rows = (0..length)
+        .map(|order| Order {
+            order,
+            groups: of(&f.largest, order),
+            extents: f.extents.as_ref().map(|e| of(e, order)),
+            share: weight(order) / all.max(1.0),
+        })
+        .filter(|o| o.groups > 0 || o.extents.is_some_and(|n| n > 0))
+        .collect();
+    let sum = total(f.largest.iter());
+    let none = f.groups.checked_sub(sum).filter(|n| *n > 0 && sum > 0);
+    (rows, none)
+}
+
+fn extents(out: &mut Vec<u8>, f: &Fragmentation, fs: &FsAlloc, in_memory: bool) -> io::Result<()> {
+    let (rows, none) = orders(f);
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let bars = if f.extents.is_some() {
+        "share of the free blocks"
+    } else {
+        "share of the groups"
+    };
+    let head = format!(
+        "{:<6} {:>8} {:>8} {:>8}  {bars}",
+        "order", "bytes", "extents", "groups"
+    );
+    labelled(out, "free extents", &glue(&head))?;
+    for o in rows {
+        let bytes = f64::from(fs.block_bytes) * 2f64.powi(o.order.min(64) as i32);
+        let row = format!(
+            "2^{:<4} {:>8} {:>8} {:>8}  {} {}",
+            o.order,
+            units::bytes(bytes),
+            o.extents.map_or("-".to_owned(), |n| count(n as f64)),
+            count(o.groups as f64),
+            "#".repeat((o.share * BAR as f64).round() as usize),
+            percent(o.share)
+        );
+        labelled(out, "", &glue(&row.replace("  0 %", "  -")))?;
+    }
+    let text = match none {
+        _ if in_memory => "groups in memory, by their largest free extent".to_owned(),
+        Some(n) => format!(
+            "groups by their largest free extent; {} groups have none",
+            whole(n)
+        ),
+        None => "groups by their largest free extent".to_owned(),
+    };
+    labelled(out, "", &text)
+}
+
+/// `21/s, 8.0k blocks/s, 91 % of the time, 436k groups each`
+pub(super) fn did(share: &Share, fs: &FsAlloc, s: &AllocSnapshot) -> String {
+    let secs = seconds(s.interval);
+    let mut text = format!(
+        "{}/s, {} blocks/s, {} of the time",
+        count(share.requests as f64 / secs),
+        count(share.blocks as f64 / secs),
+        percent(share.nanoseconds as f64 / fs.counts.nanoseconds.max(1) as f64),
+    );
+    if is_hooked(s, &fs.counts) && share.requests > 0 {
+        text.push_str(&format!(
+            ", {} groups each",
+            count(share.looked as f64 / share.requests as f64)
+        ));
+    }
+    text
+}
+
+/// A name that may be long, and what it did.
+fn row(out: &mut Vec<u8>, name: &str, did: &str) -> io::Result<()> {
+    let room = COLUMNS - 2;
+    if width(name) + 2 + width(did) <= room {
+        return writeln!(out, "  {name}: {did}");
+    }
+    writeln!(out, "  {}:", end(name, room - 1))?;
+    for text in wrap(did, room - 4, 2) {
+        writeln!(out, "      {text}")?;
+    }
+    Ok(())
+}
+
+fn tasks(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
+    for task in fs.tasks.iter().take(NAMED) {
+        let role = match &task.role {
+            Some(role) => format!(", {}", clean(role)),
+            None => String::new(),
+        };
+        let name = format!("by {} (pid {}{role})", sanitize(&task.comm), task.pid);
+        row(out, &name, &did(&task.share, fs, s))?;
+    }
+    more(
+        out,
+        "tasks",
+        fs,
+        s,
+        fs.tasks.len(),
+        fs.tasks.iter().map(|t| &t.share),
+    )
+}
+
+fn files(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
+    for file in fs.files.iter().take(NAMED) {
+        let name = format!("for {}", label(file.id.inode, &file.place));
+        row(out, &name, &did(&file.share, fs, s))?;
+    }
+    more(
+        out,
+        "files",
+        fs,
+        s,
+        fs.files.len(),
+        fs.files.iter().map(|f| &f.share),
+    )
+}
+
+/// What the others did, where there are any.
+fn more<'a>(
+    out: &mut Vec<u8>,
+    what: &str,
+    fs: &FsAlloc,
+    s: &AllocSnapshot,
+    n: usize,
+    all: impl Iterator<Item = &'a Share>,
+) -> io::Result<()> {
+    if n <= NAMED {
+        return Ok(());
+    }
+    let rest = rest(fs, all.take(NAMED));
+    row(out, &format!("other {what}"), &did(&rest, fs, s))
+}
+
+/// `CPU 5 98 %`: those with most samples in the allocator, and how many more.
+pub(super) fn busiest(s: &AllocSnapshot) -> Vec<(u32, f64)> {
+    let mut each: Vec<(u32, f64)> = s
+        .cpus
+        .iter()
+        .filter(|(_, c)| c.allocator > 0)
+        .map(|(n, c)| (*n, c.allocator as f64 / c.possible.max(1) as f64))
+        .collect();
+    each.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    each
+}
+
+/// `0.98 CPUs in the allocator, most in ext4_mb_good_group (88 % of that)`
+pub(super) fn in_allocator(s: &AllocSnapshot) -> Option<String> {
+    let cpu = s.cpu.as_ref()?;
+    let mut text = match allocator_cpus(s) {
+        Some(cpus) => format!("{cpus:.2} CPUs in the allocator"),
+        None => format!("{} samples in the allocator", whole(cpu.allocator)),
+    };
+    if let Some((name, n)) = cpu.hottest.as_ref().filter(|_| cpu.allocator > 0) {
+        let share = percent(*n as f64 / cpu.allocator as f64);
+        text.push_str(&format!(", most in {} ({share} of that)", clean(name)));
+    }
+    Some(text)
+}
+
+fn cpus(out: &mut Vec<u8>, s: &AllocSnapshot) -> io::Result<()> {
+    let Some(text) = in_allocator(s) else {
+        return Ok(());
+    };
+    labelled(out, "CPU", &text)?;
+    let each = busiest(s);
+    let mut named: Vec<String> = each
+        .iter()
+        .take(CPUS)
+        .map(|(n, share)| glue(&format!("CPU {n} {}", percent(*share))))
+        .collect();
+    if each.len() > CPUS {
+        named.push(format!("{} more", each.len() - CPUS));
+    }
+    if !named.is_empty() {
+        labelled(out, "", &named.join(", "))?;
+    }
+    let one = one_cpu(s);
+    for (pid, comm, cpu) in s.on_cpu.iter().filter(|t| t.2.allocator > 0).take(NAMED) {
+        let share = match one {
+            Some(one) => format!("{} of a CPU", percent(cpu.allocator as f64 / one as f64)),
+            None => format!("{} samples", whole(cpu.allocator)),
+        };
+        let text = format!("{} (pid {pid}): {share} in it", sanitize(comm));
+        labelled(out, "", &glue(&text))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COLUMNS, write};
+    use crate::alloc::{fixture, fold};
+    use crate::model::alloc::AllocSnapshot;
+    use crate::top::text::{is_hidden, width};
+
+    fn text(snapshot: &AllocSnapshot) -> String {
+        let mut out = Vec::new();
+        write(&mut out, snapshot).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let odd = |c: char| (c.is_control() && c != '\n') || is_hidden(c);
+        assert!(!text.contains(odd), "{text:?}");
+        for line in text.lines() {
+            // A command has to be whole.
+            let is_command = line.starts_with("      ") && line.contains(" -");
+            assert!(width(line) <= COLUMNS || is_command, "{line}");
+            assert_eq!(line, line.trim_end(), "{line:?}");
+        }
+        text
+    }
+
+    #[test]
+    fn intervals() {
+        insta::assert_snapshot!("healthy", text(&fixture::healthy()));
+        insta::assert_snapshot!("linear", text(&fixture::linear()));
+        insta::assert_snapshot!("livelock", text(&fixture::livelock()));
+        insta::assert_snapshot!("cold", text(&fixture::cold()));
+        insta::assert_snapshot!("degraded", text(&fixture::degraded()));
+        insta::assert_snapshot!("empty", text(&fixture::empty()));
+        insta::assert_snapshot!("huge", text(&fixture::huge()));
+        let mut none = fixture::empty();
+        none.filesystems.clear();
+        (none.cpu, none.sources) = (None, Default::default());
+        insta::assert_snapshot!("none", text(&none));
+    }
+
+    #[test]
+    fn a_long_interval_has_the_same_rates() {
+        let one = fixture::healthy();
+        let mut sum = one.clone();
+        fold::add(&mut sum, &one);
+        let figures = |s: &AllocSnapshot| {
+            let text = text(s);
+            let lines = text.lines().filter(|l| l.contains("allocations"));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(figures(&sum), figures(&one));
+    }
+}

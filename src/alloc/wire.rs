@@ -1,0 +1,553 @@
+//! An interval as JSON has it (schema raidtrace.alloc/1), both ways. Figures that are not known are `null`, never 0.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::figures::{
+    BITMAPS, DISCARDS, FIGURES, LATENCY, PREALLOCATED, READS, SEARCHES, WAITS, criterion, has,
+    has_groups, is_hooked,
+};
+use crate::model::alloc::{
+    AllocSnapshot, CRITERIA, Counts, Cpu, FileAlloc, Fragmentation, FsAlloc, GROUPS_BUCKETS,
+    Groups, Reason, Refused, Share, Source, TaskAlloc,
+};
+use crate::model::files::{FileId, FilePlace};
+use crate::model::hist::{self, BUCKETS, Hist};
+use crate::model::snapshot::Overhead;
+use crate::top::json::{bytes, hex};
+
+/// What this writes, and all that it reads.
+pub const SCHEMA: &str = "raidtrace.alloc/1";
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Interval {
+    pub schema: String,
+    time: String,
+    interval_s: f64,
+    filesystems: Vec<Filesystem>,
+    criteria: Vec<String>,
+    cpu: Option<Cpu>,
+    cpus: Vec<OneCpu>,
+    on_cpu: Vec<Thread>,
+    sources: BTreeMap<String, Source>,
+    lost: Lost,
+    overhead: Overhead,
+    notes: Vec<String>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Lost {
+    events: u64,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Filesystem {
+    name: String,
+    mount: Option<String>,
+    dev: String,
+    block_bytes: u32,
+    groups: u32,
+    stripe_blocks: u32,
+    reason: Option<Reason>,
+    requests: u64,
+    asked_blocks: u64,
+    given: u64,
+    got_blocks: u64,
+    nanoseconds: u64,
+    latency_us: Option<Quantiles>,
+    searches: Option<Searches>,
+    preallocated: Option<u64>,
+    discards: Option<u64>,
+    looked: Option<Looked>,
+    bitmaps: Option<Bitmaps>,
+    reads: Option<Reads>,
+    waits_us: Option<Quantiles>,
+    members: Vec<Member>,
+    fragmentation: Option<Fragmentation>,
+    tasks: Vec<Task>,
+    files: Vec<File>,
+}
+
+/// Of nothing: `count` 0, and the others mean nothing. `buckets`: first µs that is too long, and how many.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Quantiles {
+    p50: u64,
+    p99: u64,
+    max: u64,
+    count: u64,
+    buckets: Vec<(u64, u32)>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Searches {
+    count: u64,
+    goal_blocks: u64,
+    groups_scanned: u64,
+    reached: Vec<Reached>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Reached {
+    criterion: usize,
+    name: String,
+    searches: u64,
+}
+
+/// p50, p99, max: the most groups that count in their bucket; of the last one, the fewest.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Looked {
+    p50: u64,
+    p99: u64,
+    max: u64,
+    count: u64,
+    /// Fewest groups of the bucket, searches.
+    buckets: Vec<(u64, u64)>,
+    criteria: Vec<LookedAt>,
+    /// Some of the refused, by reason.
+    reasons: BTreeMap<Refused, u64>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct LookedAt {
+    criterion: usize,
+    name: String,
+    looked: u64,
+    /// `null`: not known (mb_stats does not tell).
+    refused: Option<u64>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Bitmaps {
+    loaded: u64,
+    buddies: u64,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Reads {
+    needed: u64,
+    prefetched: u64,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Member {
+    name: String,
+    requests: u64,
+    bytes: u64,
+    device_us: Quantiles,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Task {
+    pid: u32,
+    comm: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comm_bytes: Option<String>,
+    role: Option<String>,
+    #[serde(flatten)]
+    share: Share,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct File {
+    dev: String,
+    inode: u64,
+    generation: u32,
+    path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<String>,
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name_bytes: Option<String>,
+    deleted: bool,
+    #[serde(flatten)]
+    share: Share,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct OneCpu {
+    cpu: u32,
+    #[serde(flatten)]
+    samples: Cpu,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Thread {
+    pid: u32,
+    comm: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comm_bytes: Option<String>,
+    #[serde(flatten)]
+    samples: Cpu,
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A name with all of its bytes, where the text alone has lost some.
+fn raw(text: String, hexadecimal: Option<String>) -> Vec<u8> {
+    hexadecimal
+        .and_then(|h| bytes(&h))
+        .unwrap_or_else(|| text.into_bytes())
+}
+
+/// `9:3`
+fn device(dev: u32) -> String {
+    FileId {
+        dev,
+        ..FileId::default()
+    }
+    .device()
+}
+
+fn number(device: &str) -> Option<u32> {
+    let (major, minor) = device.split_once(':')?;
+    let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+    (major < 1 << 12 && minor < 1 << 20).then_some(major << 20 | minor)
+}
+
+impl From<&Hist> for Quantiles {
+    fn from(h: &Hist) -> Self {
+        let counts = h.counts().iter().enumerate().filter(|(_, n)| **n > 0);
+        Self {
+            p50: h.quantile(0.5).unwrap_or(0),
+            p99: h.quantile(0.99).unwrap_or(0),
+            max: h.max().unwrap_or(0),
+            count: h.count(),
+            buckets: counts.map(|(i, &n)| (hist::upper_edge(i), n)).collect(),
+        }
+    }
+}
+
+impl Quantiles {
+    fn hist(self) -> Hist {
+        let mut counts = [0u32; BUCKETS];
+        for (edge, n) in self.buckets {
+            let slot = &mut counts[hist::bucket(edge.saturating_sub(1))];
+            *slot = slot.saturating_add(n);
+        }
+        Hist::from_counts(counts)
+    }
+}
+
+impl Looked {
+    fn new(s: &AllocSnapshot, c: &Counts) -> Self {
+        let most = |q| {
+            let range = c.groups.quantile(q).map(Groups::range);
+            range.map_or(0, |(first, last)| last.unwrap_or(first))
+        };
+        let counts = c.groups.0.iter().enumerate().filter(|(_, n)| **n > 0);
+        let each = c.looked.iter().zip(&c.refused).enumerate();
+        Self {
+            p50: most(0.5),
+            p99: most(0.99),
+            max: most(1.0),
+            count: c.groups.count(),
+            buckets: counts.map(|(i, &n)| (Groups::range(i).0, n)).collect(),
+            criteria: each
+                .filter(|(_, (looked, refused))| **looked > 0 || **refused > 0)
+                .map(|(i, (&looked, &refused))| LookedAt {
+                    criterion: i,
+                    name: criterion(&s.criteria, i),
+                    looked,
+                    refused: is_hooked(s, c).then_some(refused),
+                })
+                .collect(),
+            reasons: Refused::ALL
+                .into_iter()
+                .zip(c.reasons)
+                .filter(|r| r.1 > 0)
+                .collect(),
+        }
+    }
+}
+
+impl Filesystem {
+    fn new(s: &AllocSnapshot, fs: &FsAlloc) -> Self {
+        let c = &fs.counts;
+        let quantiles = |figure, hist: &Hist| has(s, figure, hist.count() > 0).then(|| hist.into());
+        Self {
+            name: fs.name.clone(),
+            mount: fs.mount.clone(),
+            dev: device(fs.dev),
+            block_bytes: fs.block_bytes,
+            groups: fs.groups,
+            stripe_blocks: fs.stripe,
+            reason: fs.reason.clone(),
+            requests: c.requests,
+            asked_blocks: c.asked,
+            given: c.given,
+            got_blocks: c.got,
+            nanoseconds: c.nanoseconds,
+            latency_us: quantiles(LATENCY, &c.latency),
+            searches: has(s, SEARCHES, c.searches > 0).then(|| Searches {
+                count: c.searches,
+                goal_blocks: c.goal,
+                groups_scanned: c.scanned,
+                reached: (0..CRITERIA)
+                    .filter(|&i| c.criteria[i] > 0)
+                    .map(|i| Reached {
+                        criterion: i,
+                        name: criterion(&s.criteria, i),
+                        searches: c.criteria[i],
+                    })
+                    .collect(),
+            }),
+            preallocated: has(s, PREALLOCATED, c.preallocated > 0).then_some(c.preallocated),
+            discards: has(s, DISCARDS, c.discards > 0).then_some(c.discards),
+            looked: has_groups(s, c).then(|| Looked::new(s, c)),
+            bitmaps: has(s, BITMAPS, c.bitmaps | c.buddies > 0).then_some(Bitmaps {
+                loaded: c.bitmaps,
+                buddies: c.buddies,
+            }),
+            reads: has(s, READS, c.reads | c.prefetches > 0).then_some(Reads {
+                needed: c.reads,
+                prefetched: c.prefetches,
+            }),
+            waits_us: quantiles(WAITS, &c.waits),
+            members: fs
+                .members
+                .iter()
+                .filter(|m| m.1 > 0 || m.2 > 0)
+                .map(|(name, requests, bytes, us)| Member {
+                    name: name.clone(),
+                    requests: *requests,
+                    bytes: *bytes,
+                    device_us: us.into(),
+                })
+                .collect(),
+            fragmentation: fs.fragmentation.clone(),
+            tasks: fs.tasks.iter().map(Task::from).collect(),
+            files: fs.files.iter().map(File::from).collect(),
+        }
+    }
+
+    fn counts(&mut self) -> Counts {
+        let hist = |q: &mut Option<Quantiles>| q.take().map_or_else(Hist::default, Quantiles::hist);
+        let mut c = Counts {
+            requests: self.requests,
+            asked: self.asked_blocks,
+            given: self.given,
+            got: self.got_blocks,
+            nanoseconds: self.nanoseconds,
+            latency: hist(&mut self.latency_us),
+            waits: hist(&mut self.waits_us),
+            preallocated: self.preallocated.unwrap_or(0),
+            discards: self.discards.unwrap_or(0),
+            ..Counts::default()
+        };
+        if let Some(s) = &self.searches {
+            (c.searches, c.goal, c.scanned) = (s.count, s.goal_blocks, s.groups_scanned);
+            for reached in &s.reached {
+                if let Some(slot) = c.criteria.get_mut(reached.criterion) {
+                    *slot = reached.searches;
+                }
+            }
+        }
+        if let Some(looked) = &self.looked {
+            for &(first, n) in &looked.buckets {
+                let slot = &mut c.groups.0[Groups::bucket(first).min(GROUPS_BUCKETS - 1)];
+                *slot = slot.saturating_add(n);
+            }
+            for at in looked.criteria.iter().filter(|a| a.criterion < CRITERIA) {
+                c.looked[at.criterion] = at.looked;
+                c.refused[at.criterion] = at.refused.unwrap_or(0);
+            }
+            for (reason, n) in &looked.reasons {
+                c.reasons[*reason as usize] = *n;
+            }
+        }
+        if let Some(b) = &self.bitmaps {
+            (c.bitmaps, c.buddies) = (b.loaded, b.buddies);
+        }
+        if let Some(r) = &self.reads {
+            (c.reads, c.prefetches) = (r.needed, r.prefetched);
+        }
+        c
+    }
+
+    fn read(mut self) -> Result<FsAlloc, String> {
+        let counts = self.counts();
+        let dev = number(&self.dev)
+            .ok_or_else(|| format!("{:?} is no device number", clip(&self.dev)))?;
+        let files: Result<_, String> = self.files.into_iter().map(File::read).collect();
+        Ok(FsAlloc {
+            name: self.name,
+            mount: self.mount,
+            dev,
+            block_bytes: self.block_bytes,
+            groups: self.groups,
+            stripe: self.stripe_blocks,
+            counts,
+            tasks: self.tasks.into_iter().map(Task::read).collect(),
+            files: files?,
+            members: self
+                .members
+                .into_iter()
+                .map(|m| (m.name, m.requests, m.bytes, m.device_us.hist()))
+                .collect(),
+            fragmentation: self.fragmentation,
+            reason: self.reason,
+        })
+    }
+}
+
+impl From<&TaskAlloc> for Task {
+    fn from(t: &TaskAlloc) -> Self {
+        Self {
+            pid: t.pid,
+            comm: lossy(&t.comm),
+            comm_bytes: hex(Some(&t.comm)),
+            role: t.role.clone(),
+            share: t.share,
+        }
+    }
+}
+
+impl Task {
+    fn read(self) -> TaskAlloc {
+        TaskAlloc {
+            pid: self.pid,
+            comm: raw(self.comm, self.comm_bytes),
+            role: self.role,
+            share: self.share,
+        }
+    }
+}
+
+impl From<&FileAlloc> for File {
+    fn from(f: &FileAlloc) -> Self {
+        let (path, name) = (f.place.path.as_deref(), f.place.name.as_deref());
+        Self {
+            dev: f.id.device(),
+            inode: f.id.inode,
+            generation: f.id.generation,
+            path: path.map(lossy),
+            path_bytes: hex(path),
+            name: name.map(lossy),
+            name_bytes: hex(name),
+            deleted: f.place.deleted,
+            share: f.share,
+        }
+    }
+}
+
+impl File {
+    fn read(self) -> Result<FileAlloc, String> {
+        let dev = number(&self.dev)
+            .ok_or_else(|| format!("{:?} is no device number", clip(&self.dev)))?;
+        Ok(FileAlloc {
+            id: FileId {
+                dev,
+                inode: self.inode,
+                generation: self.generation,
+            },
+            place: FilePlace {
+                path: self.path.map(|p| raw(p, self.path_bytes)),
+                name: self.name.map(|n| raw(n, self.name_bytes)),
+                deleted: self.deleted,
+                ..FilePlace::default()
+            },
+            share: self.share,
+        })
+    }
+}
+
+/// Of what may be anything, enough to find it.
+fn clip(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
+impl From<&AllocSnapshot> for Interval {
+    fn from(s: &AllocSnapshot) -> Self {
+        let sources = s.sources.iter().map(|(f, from)| ((*f).to_owned(), *from));
+        Self {
+            schema: SCHEMA.to_owned(),
+            time: s.time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            interval_s: (s.interval.as_secs_f64() * 1e6).round() / 1e6,
+            filesystems: s
+                .filesystems
+                .iter()
+                .map(|fs| Filesystem::new(s, fs))
+                .collect(),
+            criteria: s.criteria.clone(),
+            cpu: s.cpu.clone(),
+            cpus: s
+                .cpus
+                .iter()
+                .map(|(&cpu, samples)| OneCpu {
+                    cpu,
+                    samples: samples.clone(),
+                })
+                .collect(),
+            on_cpu: s
+                .on_cpu
+                .iter()
+                .map(|(pid, comm, samples)| Thread {
+                    pid: *pid,
+                    comm: lossy(comm),
+                    comm_bytes: hex(Some(comm)),
+                    samples: samples.clone(),
+                })
+                .collect(),
+            sources: sources.collect(),
+            lost: Lost { events: s.lost },
+            overhead: s.overhead,
+            notes: s.notes.clone(),
+        }
+    }
+}
+
+impl Interval {
+    /// What it says; else why it makes no sense.
+    pub(super) fn read(self) -> Result<AllocSnapshot, String> {
+        let time = self
+            .time
+            .parse()
+            .map_err(|_| format!("{:?} is no time", clip(&self.time)))?;
+        let interval = Duration::try_from_secs_f64(self.interval_s)
+            .ok()
+            .filter(|i| *i <= Duration::from_secs(1 << 32))
+            .ok_or_else(|| format!("{} is no interval", self.interval_s))?;
+        let filesystems: Result<_, String> =
+            self.filesystems.into_iter().map(Filesystem::read).collect();
+        // Figures that we do not know are nobody's.
+        let sources = FIGURES
+            .into_iter()
+            .filter_map(|f| Some((f, *self.sources.get(f)?)));
+        Ok(AllocSnapshot {
+            time,
+            interval,
+            filesystems: filesystems?,
+            criteria: self.criteria,
+            cpu: self.cpu,
+            cpus: self.cpus.into_iter().map(|c| (c.cpu, c.samples)).collect(),
+            on_cpu: self
+                .on_cpu
+                .into_iter()
+                .map(|t| (t.pid, raw(t.comm, t.comm_bytes), t.samples))
+                .collect(),
+            sources: sources.collect(),
+            lost: self.lost.events,
+            overhead: self.overhead,
+            notes: self.notes,
+        })
+    }
+}
