@@ -25,8 +25,13 @@ fn main() -> Result<()> {
         bail!("which LEVEL, ARRAY, MEMBERs?");
     };
     let tree = std::env::temp_dir().join(format!("as_members.{}", std::process::id()));
-    let began = describe(&tree, level, array, members)
-        .and_then(|()| Sampler::start(Sys::at(&tree, Box::new(Ioctl)), &[array.clone()], false));
+    let began = describe(&tree, level, array, members).and_then(|()| {
+        Sampler::start(
+            Sys::at(&tree, Box::new(Ioctl)),
+            std::slice::from_ref(array),
+            false,
+        )
+    });
     let result = began.and_then(|sampler| watch(sampler, &tree));
     fs::remove_dir_all(&tree)?;
     result

@@ -1,11 +1,13 @@
 //! What was typed.
 
+mod alloc;
 mod files;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use alloc::Alloc;
 pub use files::{Demo, Export, Format, Report};
 
 use clap::{Args, Parser, Subcommand};
@@ -49,6 +51,9 @@ pub enum Command {
     /// What is wrong or risky with arrays, filesystems, mounts and this kernel, and the command that mends it
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(Doctor),
+    /// What the ext4 block allocator spends its time on, and why
+    #[command(after_help = alloc::EXAMPLES)]
+    Alloc(Alloc),
     /// The screen with a real incident in it: 20,000 touch on a RAID 0 of 12 disks; no root, no array
     Demo(Demo),
 }

@@ -16,6 +16,7 @@ fn main() -> ExitCode {
         Command::Export(args) => raidtrace::export::command::run(args).map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => raidtrace::replay::command::demo(args).map(|()| ExitCode::SUCCESS),
         Command::Doctor(args) => doctor::command::run(args),
+        Command::Alloc(args) => raidtrace::alloc::command::run(args).map(|()| ExitCode::SUCCESS),
     };
     if cli.verbose {
         for line in raidtrace::probe::log() {

@@ -17,6 +17,12 @@ use std::{
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
+#[path = "lab/alloc.rs"]
+mod alloc;
+use alloc::{
+    allocator_is_named, allocator_is_quiet_after_the_remedy, healthy_allocator_raises_nothing,
+};
+
 #[path = "lab/ledger.rs"]
 mod ledger;
 use ledger::{
@@ -66,6 +72,9 @@ on_kernels! {
     without_tracefs
     wrong_targets
     output_cut_off
+    allocator_is_named
+    allocator_is_quiet_after_the_remedy
+    healthy_allocator_raises_nothing
     ;
     ledger_of_single_blocks
     ledger_of_full_stripes

@@ -3,15 +3,19 @@
 //! * [`fold`]: counters at two moments -> an interval; intervals -> a longer one. Pure.
 //! * [`reason`]: what stands out in one, in a sentence with numbers, and what mends it. Pure.
 //! * [`figures`]: what a snapshot has, and in which words. [`text`], [`json`]: write it to a pipe; [`replay`] reads the latter.
-//! * [`state`], [`view`], [`screen`]: the live screen, as [`top`](crate::top)'s.
+//! * [`places`]: what ext4 says of itself. [`sampler`]: that, the hooks and the samples -> snapshots.
+//! * [`command`]: joins it all. [`state`], [`view`], [`screen`]: the live screen, as [`top`](crate::top)'s.
 
+pub mod command;
 pub mod figures;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod fold;
 pub mod json;
+pub mod places;
 pub mod reason;
 pub mod replay;
+pub mod sampler;
 pub mod screen;
 pub mod state;
 pub mod text;

@@ -20,22 +20,13 @@ const BAD_RUNS: usize = 512;
 
 /// Everything, of the arrays that `survey` has. `stopped`: those that do not run.
 pub fn gather(sys: &Sys, survey: &Survey, stopped: Vec<(String, String)>) -> Facts {
-    let release = sys.text("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut facts = Facts {
-        kernel: Kernel {
-            release,
-            ..Kernel::default()
-        },
+        kernel: kernel(sys),
         stopped,
         notes: survey.notes.clone(),
         ..Facts::default()
     };
     let version = facts.kernel.version();
-    // Only the kernels in question are worth reading 100,000 symbols for.
-    if ((6, 0)..=(6, 7)).contains(&version) {
-        let symbols = std::fs::read_to_string(sys.path("/proc/kallsyms")).unwrap_or_default();
-        facts.kernel.new_allocator = symbols.contains(" ext4_mb_scan_groups_xa_range");
-    }
     let mdstat = sys.text("/proc/mdstat").unwrap_or_default();
     let fstab = sys.text("/etc/fstab").unwrap_or_default();
     for array in &survey.topology.arrays {
@@ -51,6 +42,20 @@ pub fn gather(sys: &Sys, survey: &Survey, stopped: Vec<(String, String)>) -> Fac
         facts.notes.extend(cut);
     }
     facts
+}
+
+/// The running kernel.
+pub fn kernel(sys: &Sys) -> Kernel {
+    let mut kernel = Kernel {
+        release: sys.text("/proc/sys/kernel/osrelease").unwrap_or_default(),
+        ..Kernel::default()
+    };
+    // Only the kernels in question are worth reading 100,000 symbols for.
+    if ((6, 0)..=(6, 7)).contains(&kernel.version()) {
+        let symbols = std::fs::read_to_string(sys.path("/proc/kallsyms")).unwrap_or_default();
+        kernel.new_allocator = symbols.contains(" ext4_mb_scan_groups_xa_range");
+    }
+    kernel
 }
 
 fn array_facts(sys: &Sys, array: &Array, mdstat: &str) -> ArrayFacts {

@@ -69,23 +69,29 @@ impl Live {
 
     /// Says where the busiest files are.
     pub(super) fn places(&mut self, counters: &Counters) -> HashMap<FileId, FilePlace> {
+        let arrays = 0..self.traced.survey.topology.arrays.len() as u32;
+        let busiest = arrays.flat_map(|number| Files::new(&counters.files, number).busiest);
+        let ids: Vec<FileId> = busiest.map(|file| file.id).collect();
+        self.locate(ids)
+    }
+
+    /// Where files are; waits a little for paths that are not known yet.
+    pub fn locate(&mut self, ids: impl IntoIterator<Item = FileId>) -> HashMap<FileId, FilePlace> {
         let mut places = HashMap::new();
         let mut wanted = Vec::new();
-        for number in 0..self.traced.survey.topology.arrays.len() as u32 {
-            for file in Files::new(&counters.files, number).busiest {
-                let (name, place) = self.named(&file.id);
-                places.insert(file.id, place);
-                if self.paths.wants(&file.id) {
-                    wanted.push((
-                        file.id,
-                        Wanted {
-                            dev: Dev::of_kernel(file.id.dev),
-                            inode: (file.id.inode, file.id.generation),
-                            parent: name.parent,
-                            name: name.name,
-                        },
-                    ));
-                }
+        for id in ids {
+            let (name, place) = self.named(&id);
+            places.insert(id, place);
+            if self.paths.wants(&id) {
+                wanted.push((
+                    id,
+                    Wanted {
+                        dev: Dev::of_kernel(id.dev),
+                        inode: (id.inode, id.generation),
+                        parent: name.parent,
+                        name: name.name,
+                    },
+                ));
             }
         }
         self.paths.ask(wanted);

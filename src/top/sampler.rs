@@ -41,6 +41,11 @@ impl Sampler {
         Ok(())
     }
 
+    /// What is traced now.
+    pub fn live(&mut self) -> &mut Live {
+        &mut self.live
+    }
+
     /// What this kernel and host cannot give, and what has changed while tracing.
     pub fn notes(&self) -> Vec<String> {
         self.live.notes()

@@ -54,6 +54,13 @@ impl AllocProbe {
         Ok(counters)
     }
 
+    /// Calls of `ext4_mb_good_group()` alone, which is what may have to be looked at often.
+    pub fn calls(&self) -> Result<u64> {
+        let mut counters = AllocCounters::default();
+        self.read_cpus(&mut counters)?;
+        Ok(counters.calls)
+    }
+
     fn read_filesystems(&self, counters: &mut AllocCounters) -> Result<()> {
         for (fs, dev) in (0u32..).zip(&self.devs) {
             let per_cpu = self

@@ -1,0 +1,261 @@
+//! `raidtrace alloc`: watches the allocator until it is told to end, and says what it found.
+
+use std::collections::HashSet;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use tokio::sync::watch;
+
+use super::sampler::{Sampler, Wish};
+use super::{fold, json, replay, screen, text};
+use crate::cli::Alloc;
+use crate::model::alloc::AllocSnapshot;
+use crate::profile::{Profile, Tree};
+use crate::top::command::{End, ended, say, success_if_nobody_reads};
+use crate::top::palette::Depth;
+use crate::top::screen::asked_to_end;
+
+/// Samples wait in their buffer for so long.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Runs until Ctrl-C, a signal, `--count`, `--duration` or the reader of a pipe ends it.
+pub fn run(args: &Alloc) -> Result<()> {
+    if let Some(file) = &args.replay {
+        return replayed(file, args);
+    }
+    if !rustix::process::geteuid().is_root() {
+        bail!(
+            "raidtrace alloc needs root, to load its programs into the kernel: sudo raidtrace alloc"
+        );
+    }
+    let outputs = [&args.record, &args.folded, &args.flame];
+    for path in outputs.into_iter().flatten() {
+        if path.exists() {
+            bail!("{} exists: name another file", path.display());
+        }
+    }
+    let runtime = runtime()?;
+    // Before the programs are loaded, which takes a second: Ctrl-C ends cleanly from here on.
+    let end = runtime.block_on(async { asked_to_end() })?;
+    let wish = Wish {
+        hertz: args.hertz,
+        all: args.all,
+        mb_stats: args.mb_stats,
+        groups: args.groups,
+        keep_counting: args.keep_counting,
+    };
+    let mut watching = Watching {
+        sampler: Sampler::start(&args.targets, wish)?,
+        record: args.record.as_deref().map(Record::create).transpose()?,
+        whole: None,
+        left: args.count,
+        end: args.duration.map(|d| Instant::now() + d),
+    };
+    let on_screen = !args.batch && !args.json && io::stdout().is_terminal();
+    let result = runtime.block_on(async {
+        if on_screen {
+            watching.on_the_screen(args, end).await
+        } else {
+            watching.as_text(args, end).await
+        }
+    });
+    let (folded, flame) = (args.folded.as_deref(), args.flame.as_deref());
+    let written = pictures(watching.sampler.whole(), folded, flame);
+    result.and(written)
+}
+
+/// What was recorded: all of it as text or JSON, or in the screen at the pace of then.
+fn replayed(file: &Path, args: &Alloc) -> Result<()> {
+    if args.batch || args.json || !io::stdout().is_terminal() {
+        let mut out = io::stdout().lock();
+        for (number, snapshot) in (1u64..).zip(replay::lines(file)?) {
+            let snapshot = snapshot?;
+            let written = if args.json {
+                json::write(&mut out, &snapshot)
+            } else {
+                text::write(&mut out, &snapshot)
+            };
+            match written {
+                Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+                other => other.context("writing the figures")?,
+            }
+            if args.count == Some(number) {
+                break;
+            }
+        }
+        return Ok(());
+    }
+    runtime()?.block_on(async {
+        let end = asked_to_end()?;
+        screen::replay(replay::read(file)?, Depth::from_env(), end).await
+    })
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")
+}
+
+struct Watching {
+    sampler: Sampler,
+    record: Option<Record>,
+    whole: Option<AllocSnapshot>,
+    left: Option<u64>,
+    end: Option<Instant>,
+}
+
+impl Watching {
+    /// The screen draws what this sends; both live in this one thread.
+    async fn on_the_screen(&mut self, args: &Alloc, end: End) -> Result<()> {
+        let (snapshots, shown) = watch::channel(None);
+        let (interval, mut wanted) = watch::channel(args.interval);
+        let sample = async {
+            loop {
+                let period = *wanted.borrow_and_update();
+                tokio::select! {
+                    over = self.wait(period) => over?,
+                    // A new interval begins at once, so that + and - are felt.
+                    changed = wanted.changed() => if changed.is_err() { return Ok(()) },
+                }
+                let (snapshot, last) = self.next()?;
+                let tree = Tree::of(self.sampler.whole());
+                if snapshots.send(Some(Arc::new((snapshot, tree)))).is_err() || last {
+                    return Ok(());
+                }
+            }
+        };
+        let result = tokio::select! {
+            result = screen::run(shown, interval, Depth::from_env(), end) => result,
+            result = sample => result,
+        };
+        // The screen is gone; what it showed should not be.
+        if let Some(whole) = &self.whole {
+            success_if_nobody_reads(text::write(&mut io::stdout().lock(), whole))?;
+        }
+        result
+    }
+
+    /// One rendering an interval; the last one, cut short, when a signal ends it.
+    async fn as_text(&mut self, args: &Alloc, mut end: End) -> Result<()> {
+        let mut said = HashSet::new();
+        say(&self.sampler.notes(), &mut said);
+        let mut out = io::stdout().lock();
+        let mut intervals = 0;
+        loop {
+            let asked = tokio::select! {
+                over = self.wait(args.interval) => { over?; false }
+                () = &mut end => true,
+            };
+            let (snapshot, last) = self.next()?;
+            intervals += 1;
+            say(&snapshot.notes, &mut said);
+            let written = if args.json {
+                json::write(&mut out, &snapshot)
+            } else {
+                text::write(&mut out, &snapshot)
+            };
+            match written.and_then(|()| out.flush()) {
+                Ok(()) => {}
+                Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+                Err(e) => return Err(e).context("writing the figures"),
+            }
+            if asked || last {
+                break;
+            }
+        }
+        match &self.whole {
+            Some(whole) if !args.json && intervals > 1 => success_if_nobody_reads(
+                writeln!(out, "in all:").and_then(|()| text::write(&mut out, whole)),
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// Until the interval is over, or all of it.
+    async fn wait(&mut self, period: Duration) -> Result<()> {
+        let over = Instant::now() + period;
+        let over = self.end.map_or(over, |end| over.min(end));
+        let mut tick = tokio::time::interval(TICK.min(period));
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        while Instant::now() < over {
+            tokio::select! {
+                _ = tick.tick() => self.sampler.tick()?,
+                () = tokio::time::sleep_until(over.into()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// An interval, and whether it is the last one.
+    fn next(&mut self) -> Result<(AllocSnapshot, bool)> {
+        let snapshot = self.sampler.snapshot()?;
+        match &mut self.whole {
+            Some(whole) => {
+                fold::add(whole, &snapshot);
+                self.sampler.judge(whole);
+            }
+            None => self.whole = Some(snapshot.clone()),
+        }
+        if let Some(record) = &mut self.record {
+            record.write(&snapshot)?;
+        }
+        let over = self.end.is_some_and(|end| Instant::now() >= end);
+        Ok((snapshot, ended(&mut self.left) || over))
+    }
+}
+
+/// The lines of `--json`, kept.
+struct Record {
+    out: BufWriter<File>,
+    name: String,
+}
+
+impl Record {
+    fn create(path: &Path) -> Result<Self> {
+        let name = path.display().to_string();
+        let file = create(path)?;
+        Ok(Self {
+            out: BufWriter::new(file),
+            name,
+        })
+    }
+
+    /// Whole lines only, so that what is there can be read at any time.
+    fn write(&mut self, snapshot: &AllocSnapshot) -> Result<()> {
+        json::write(&mut self.out, snapshot)
+            .and_then(|()| self.out.flush())
+            .with_context(|| format!("writing {}: what it has until now can be read", self.name))
+    }
+}
+
+fn create(path: &Path) -> Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .with_context(|| format!("cannot make {}", path.display()))
+}
+
+fn pictures(profile: &Profile, folded: Option<&Path>, flame: Option<&Path>) -> Result<()> {
+    if let Some(path) = folded {
+        let mut out = BufWriter::new(create(path)?);
+        profile
+            .write_folded(&mut out)
+            .and_then(|()| out.flush())
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
+    if let Some(path) = flame {
+        let mut out = BufWriter::new(create(path)?);
+        profile
+            .write_svg("raidtrace alloc: what the CPUs did in the kernel", &mut out)
+            .and_then(|()| out.flush())
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
+}

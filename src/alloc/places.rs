@@ -1,0 +1,263 @@
+//! The filesystems that are looked at, and what ext4 says of each without a hook.
+
+use crate::host::mballoc::{MbGroups, MbStats, MbStatsSwitch, MbStructs};
+use crate::host::{Filesystem, Sys};
+use crate::model::alloc::{CRITERIA, Fragmentation, FsAlloc, Source};
+use crate::survey::Survey;
+
+/// A filesystem, and what is not read anew for each interval.
+pub struct Place {
+    /// All of it but the figures.
+    pub fs: FsAlloc,
+    /// Counters at the end of the last interval.
+    stats: Option<MbStats>,
+    /// Its free extents, if they were asked for.
+    every_group: Option<Fragmentation>,
+    /// Restored when dropped.
+    _switch: Option<MbStatsSwitch>,
+}
+
+/// The ext4 filesystems of a survey that are mounted.
+pub fn filesystems(survey: &Survey) -> Vec<FsAlloc> {
+    let arrays = survey.topology.arrays.iter();
+    let mut found: Vec<FsAlloc> = arrays
+        .flat_map(|a| &a.filesystems)
+        .filter(|fs| {
+            fs.mounts
+                .first()
+                .is_none_or(|m| m.fstype.starts_with("ext"))
+        })
+        .filter_map(|fs| filesystem(survey, fs))
+        .collect();
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found.dedup_by_key(|fs| fs.dev);
+    found
+}
+
+fn filesystem(survey: &Survey, fs: &Filesystem) -> Option<FsAlloc> {
+    let layout = survey.layouts.get(&fs.dev)?;
+    Some(FsAlloc {
+        name: fs.name.clone(),
+        mount: fs.mounts.first().map(|m| m.path.display().to_string()),
+        dev: fs.dev.kernel(),
+        block_bytes: layout.block_size,
+        groups: layout.groups.unwrap_or(0),
+        ..FsAlloc::default()
+    })
+}
+
+impl Place {
+    /// `mb_stats`: have ext4 count. `groups`: read each group's free extents. Notes say what could not be had.
+    pub fn new(
+        sys: &Sys,
+        fs: FsAlloc,
+        mb_stats: bool,
+        groups: bool,
+        notes: &mut Vec<String>,
+    ) -> Self {
+        let name = &fs.name;
+        let mut switch = None;
+        if mb_stats {
+            match MbStatsSwitch::on(sys, name) {
+                Ok(on) => switch = on,
+                Err(e) => notes.push(format!(
+                    "{name}: ext4 does not count here: /sys/fs/ext4/{name}/mb_stats: {e}"
+                )),
+            }
+        }
+        let mut every_group = None;
+        if groups {
+            match MbGroups::read(sys, name) {
+                Ok(groups) => {
+                    if groups.odd > 0 {
+                        notes.push(format!(
+                            "{name}: {} of its groups could not be read",
+                            groups.odd
+                        ));
+                    }
+                    every_group = Some(of_groups(groups));
+                }
+                Err(e) => notes.push(format!(
+                    "{name}: free extents are not known: /proc/fs/ext4/{name}/mb_groups: {e}"
+                )),
+            }
+        }
+        Self {
+            stats: MbStats::read(sys, name),
+            fs,
+            every_group,
+            _switch: switch,
+        }
+    }
+
+    /// What is as it is now: stripe, free extents.
+    pub fn now(&self, sys: &Sys) -> FsAlloc {
+        let name = &self.fs.name;
+        let options = sys.text(&format!("/proc/fs/ext4/{name}/options"));
+        let stripe = options
+            .iter()
+            .flat_map(|text| text.lines())
+            .find_map(|l| l.strip_prefix("stripe=")?.trim().parse().ok());
+        let lists = MbStructs::read(sys, name);
+        let optimised = lists.as_ref().and_then(|l| l.optimised);
+        let fragmentation = match &self.every_group {
+            Some(known) => Some(Fragmentation {
+                optimised,
+                ..known.clone()
+            }),
+            None => lists.map(of_lists),
+        };
+        FsAlloc {
+            stripe: stripe.unwrap_or(0),
+            fragmentation,
+            ..self.fs.clone()
+        }
+    }
+
+    /// Whether this kernel's ext4 has lists of groups by free space (5.13): where it has none it lacks every file of theirs.
+    pub fn has_lists(&self, sys: &Sys) -> bool {
+        let name = &self.fs.name;
+        sys.path(format!("/sys/fs/ext4/{name}/mb_max_linear_groups"))
+            .exists()
+            || sys
+                .path(format!("/proc/fs/ext4/{name}/mb_structs_summary"))
+                .exists()
+    }
+
+    /// Where its free extents in `now` are from.
+    pub fn fragmentation_source(&self, now: &FsAlloc) -> Option<Source> {
+        let known = now.fragmentation.as_ref().filter(|f| f.groups > 0)?;
+        Some(match known.extents {
+            Some(_) => Source::MbGroups,
+            None => Source::MbStructs,
+        })
+    }
+
+    /// What ext4 has counted since the last call; `None` while it does not count.
+    pub fn counted(&mut self, sys: &Sys) -> Option<MbStats> {
+        let now = MbStats::read(sys, &self.fs.name);
+        let was = std::mem::replace(&mut self.stats, now.clone());
+        // Turned on in between, it has counts of long ago.
+        Some(now?.since(&was?))
+    }
+}
+
+/// Groups looked at, by criterion, where no hook has them: about the same as the calls of `ext4_mb_good_group()`.
+pub fn looked(stats: &MbStats) -> [u64; CRITERIA] {
+    let mut looked = [0; CRITERIA];
+    for (sum, c) in looked.iter_mut().zip(&stats.criteria) {
+        *sum = c.considered;
+    }
+    looked
+}
+
+fn of_groups(groups: MbGroups) -> Fragmentation {
+    Fragmentation {
+        groups: groups.groups,
+        largest: groups.largest,
+        extents: Some(groups.extents),
+        average: Some(groups.average),
+        optimised: None,
+    }
+}
+
+/// Lists that are not kept say nothing.
+fn of_lists(lists: MbStructs) -> Fragmentation {
+    if !lists.is_kept() {
+        return Fragmentation {
+            optimised: lists.optimised,
+            ..Fragmentation::default()
+        };
+    }
+    Fragmentation {
+        groups: lists.largest.iter().sum(),
+        largest: lists.largest,
+        extents: None,
+        average: Some(lists.average),
+        optimised: lists.optimised,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{Place, looked};
+    use crate::host::tests::tree::Tree;
+    use crate::model::alloc::FsAlloc;
+
+    const SWITCH: &str = "sys/fs/ext4/sda1/mb_stats";
+    const STATS: &str = "proc/fs/ext4/sda1/mb_stats";
+
+    fn sda1() -> FsAlloc {
+        FsAlloc {
+            name: "sda1".to_owned(),
+            ..FsAlloc::default()
+        }
+    }
+
+    #[test]
+    fn the_switch_is_put_back() {
+        let tree = Tree::new("");
+        tree.write(SWITCH, "0\n");
+        let switch = || fs::read_to_string(tree.path(SWITCH)).unwrap();
+        let mut notes = Vec::new();
+        let place = Place::new(&tree.sys(), sda1(), true, false, &mut notes);
+        assert_eq!(switch(), "1");
+        drop(place);
+        assert_eq!(switch(), "0");
+
+        // Somebody else's stays.
+        tree.write(SWITCH, "1\n");
+        drop(Place::new(&tree.sys(), sda1(), true, false, &mut notes));
+        assert_eq!(switch(), "1\n");
+        assert!(notes.is_empty());
+        drop(Place::new(
+            &tree.sys(),
+            FsAlloc::default(),
+            true,
+            true,
+            &mut notes,
+        ));
+        assert_eq!(notes.len(), 2, "{notes:?}");
+    }
+
+    #[test]
+    fn lists_that_are_not_kept_say_nothing() {
+        let tree = Tree::new("");
+        tree.write(
+            "proc/fs/ext4/sda1/mb_structs_summary",
+            "optimize_scan: 0\nmax_free_order_lists:\n\tlist_order_0_groups: 0\navg_fragment_size_lists:\n\tlist_order_0_groups: 0\n",
+        );
+        tree.write("proc/fs/ext4/sda1/options", "rw\nstripe=640\n");
+        let place = Place::new(&tree.sys(), sda1(), false, false, &mut Vec::new());
+        let now = place.now(&tree.sys());
+        let fragmentation = now.fragmentation.unwrap();
+        assert_eq!((now.stripe, fragmentation.optimised), (640, Some(false)));
+        assert!(fragmentation.largest.is_empty() && fragmentation.average.is_none());
+    }
+
+    #[test]
+    fn counters_of_an_interval() {
+        let tree = Tree::new("");
+        let set = |n: u64| {
+            let cr0 = format!("cr0_stats:\n\t\tgroups_considered: {n}0\n");
+            tree.write(
+                STATS,
+                format!("mballoc:\n\treqs: {n}\n\tgroups_scanned: {n}\n\t{cr0}"),
+            );
+        };
+        set(3);
+        let mut place = Place::new(&tree.sys(), sda1(), false, false, &mut Vec::new());
+        set(5);
+        let counted = place.counted(&tree.sys()).unwrap();
+        assert_eq!((counted.requests, looked(&counted)), (2, [20, 0, 0, 0, 0]));
+        assert_eq!(place.counted(&tree.sys()).map(|c| c.requests), Some(0));
+        tree.write(STATS, "mballoc:\n\tmb stats collection turned off.\n");
+        assert_eq!(place.counted(&tree.sys()), None);
+        set(900);
+        assert_eq!(place.counted(&tree.sys()), None);
+        set(901);
+        assert_eq!(place.counted(&tree.sys()).map(|c| c.requests), Some(1));
+    }
+}

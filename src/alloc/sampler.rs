@@ -1,0 +1,346 @@
+//! The live source of intervals: what the allocator's hooks count, what the CPUs do, what ext4 says of itself, and what the
+//! members read.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use super::figures::{CPU, FIGURES, FRAGMENTATION, GROUPS, MEMBERS};
+use super::fold::{Fold, Step};
+use super::places::{Place, filesystems, looked};
+use super::reason::{self, Known};
+use crate::doctor::gather;
+use crate::host::Sys;
+use crate::model::alloc::{AllocCounters, AllocSnapshot, FsAlloc, Source};
+use crate::model::hist::Hist;
+use crate::model::snapshot::Snapshot;
+use crate::origin::{Op, Origin};
+use crate::probe::alloc::{AllocFacts, AllocProbe};
+use crate::profile::{Profile, Sampler as Cpus};
+use crate::top::sampler::Sampler as Disks;
+
+/// Calls of `ext4_mb_good_group()` a second from which counting them is given up.
+const CALLS: f64 = 5e6;
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// Tasks and files of a filesystem whose role and path are looked up: more than a screen has.
+const NAMED: usize = 64;
+
+/// What to look at, and what may be changed for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wish {
+    /// Samples a second and CPU; 0: none.
+    pub hertz: u32,
+    /// All stacks, not only those in ext4, jbd2, md and the block layer.
+    pub all: bool,
+    /// Have ext4 count too.
+    pub mb_stats: bool,
+    /// Read every group's free extents once.
+    pub groups: bool,
+    /// Count groups however many are looked at.
+    pub keep_counting: bool,
+}
+
+/// Attached programs and open files.
+pub struct Sampler {
+    sys: Sys,
+    wish: Wish,
+    disks: Disks,
+    places: Vec<Place>,
+    facts: AllocFacts,
+    probe: Option<AllocProbe>,
+    fold: Fold,
+    cpus: Option<Cpus>,
+    /// Samples of the interval, and since the start.
+    profile: Profile,
+    whole: Profile,
+    /// Calls when they were last looked at.
+    calls: (Instant, u64),
+    known: BTreeMap<u32, Known>,
+    notes: Vec<String>,
+}
+
+impl Sampler {
+    /// Surveys, loads and attaches. After it returns, nothing is missed.
+    ///
+    /// # Errors
+    /// No ext4 among the targets, or nothing at all can be shown.
+    pub fn start(targets: &[String], wish: Wish) -> Result<Self> {
+        let sys = Sys::live();
+        let mut disks = Disks::start(Sys::live(), targets, true)?;
+        let found = filesystems(disks.live().survey());
+        if found.is_empty() {
+            bail!(
+                "no mounted ext4 {}: raidtrace alloc watches its allocator; name a mount point, or an array, disk or partition \
+                 that holds one",
+                if targets.is_empty() {
+                    "here".to_owned()
+                } else {
+                    format!("on {}", targets.join(", "))
+                }
+            );
+        }
+        let mut sampler = Self {
+            sys,
+            wish,
+            disks,
+            places: Vec::new(),
+            facts: AllocFacts::gather(),
+            probe: None,
+            fold: Fold::new(AllocCounters::default()),
+            cpus: None,
+            profile: Profile::default(),
+            whole: Profile::default(),
+            calls: (Instant::now(), 0),
+            known: BTreeMap::new(),
+            notes: Vec::new(),
+        };
+        if wish.hertz > 0 {
+            match Cpus::start(wish.hertz, wish.all) {
+                Ok(cpus) => sampler.cpus = Some(cpus),
+                Err(why) => sampler.notes.push(why),
+            }
+        }
+        sampler.look_at(found)?;
+        if sampler.probe.is_none() && sampler.cpus.is_none() {
+            bail!("{}", sampler.notes.join("; "));
+        }
+        Ok(sampler)
+    }
+
+    /// Begins with these filesystems. What was counted until now is not shown.
+    fn look_at(&mut self, found: Vec<FsAlloc>) -> Result<()> {
+        // The switches of those that go are put back first.
+        self.places.clear();
+        let Wish {
+            mb_stats, groups, ..
+        } = self.wish;
+        for fs in found {
+            self.places
+                .push(Place::new(&self.sys, fs, mb_stats, groups, &mut self.notes));
+        }
+        let devs: Vec<u32> = self.places.iter().map(|p| p.fs.dev).collect();
+        self.probe = None;
+        match AllocProbe::start_with(&self.facts, &devs) {
+            Ok(mut probe) => {
+                let counters = probe.read()?;
+                self.calls = (Instant::now(), counters.calls);
+                self.fold = Fold::new(counters);
+                self.probe = Some(probe);
+            }
+            Err(why) => self
+                .notes
+                .push(format!("no figures of allocations: {why:#}")),
+        }
+        let kernel = gather::kernel(&self.sys);
+        let unhooked = (self.sources().get(GROUPS) == Some(&Source::None))
+            .then(|| "the hook of ext4_mb_good_group is refused".to_owned());
+        let known = |place: &Place| Known {
+            kernel: kernel.clone(),
+            has_lists: Some(place.has_lists(&self.sys)),
+            optimised: None,
+            unhooked: unhooked.clone(),
+        };
+        self.known = self.places.iter().map(|p| (p.fs.dev, known(p))).collect();
+        Ok(())
+    }
+
+    /// Where each figure is from, in the words of [`super::figures`].
+    fn sources(&self) -> BTreeMap<&'static str, Source> {
+        let mut hooks = self
+            .probe
+            .as_ref()
+            .map(AllocProbe::sources)
+            .unwrap_or_default();
+        // Two hooks make the histogram of groups; that they are counted is the one's alone.
+        if let Some(looked) = hooks.remove("looked") {
+            hooks.insert(GROUPS, looked);
+        }
+        let disks = [
+            (CPU, self.cpus.is_some(), Source::Samples),
+            (MEMBERS, true, Source::Tracepoint),
+        ];
+        let others = disks
+            .into_iter()
+            .filter(|(_, is, _)| *is)
+            .map(|(name, _, source)| (name, source));
+        FIGURES
+            .into_iter()
+            .map(|name| (name, hooks.get(name).copied().unwrap_or(Source::None)))
+            .chain(others)
+            .collect()
+    }
+
+    /// To be called some ten times a second: takes the samples out of their buffer, and gives up what costs too much.
+    pub fn tick(&mut self) -> Result<()> {
+        if let Some(cpus) = &mut self.cpus {
+            cpus.drain(&mut self.profile)?;
+        }
+        let (since, before) = self.calls;
+        let passed = since.elapsed();
+        if passed >= LOOK
+            && let Some(probe) = &mut self.probe
+        {
+            let calls = probe.calls()?;
+            self.calls = (Instant::now(), calls);
+            let rate = calls.saturating_sub(before) as f64 / passed.as_secs_f64();
+            if rate > CALLS && !self.wish.keep_counting {
+                probe.back_off();
+                self.notes.push(format!(
+                    "{:.1} million groups a second are looked at: they are no longer counted, for that costs too much; samples go on \
+                     (--keep-counting counts all the same)",
+                    rate / 1e6
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// What this kernel and host cannot give, and what has changed while tracing.
+    pub fn notes(&self) -> Vec<String> {
+        let probe = self.probe.iter().flat_map(AllocProbe::notes);
+        let cpus = self.cpus.iter().flat_map(Cpus::notes);
+        let all = self
+            .notes
+            .iter()
+            .cloned()
+            .chain(probe)
+            .chain(cpus)
+            .chain(self.disks.notes());
+        let mut notes: Vec<String> = Vec::new();
+        for note in all {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        notes
+    }
+
+    /// All samples since the start.
+    pub fn whole(&self) -> &Profile {
+        &self.whole
+    }
+
+    /// Says anew what stands out in a snapshot of several intervals.
+    pub fn judge(&self, snapshot: &mut AllocSnapshot) {
+        reason::judge(snapshot, &self.known);
+    }
+
+    /// The interval since the last call, or since the start.
+    pub fn snapshot(&mut self) -> Result<AllocSnapshot> {
+        self.tick()?;
+        let disks = self.disks.snapshot()?;
+        let step = match &mut self.probe {
+            Some(probe) => self.fold.step(probe.read()?),
+            None => Step::default(),
+        };
+        let profile = self.profile.take();
+        self.whole.merge(&profile);
+        let mut sources = self.sources();
+        let (lost, overhead) = (step.lost + profile.lost(), step.overhead);
+        let filesystems = self.filesystems(step, &disks, &mut sources);
+        let mut snapshot = AllocSnapshot {
+            time: disks.time,
+            interval: disks.interval,
+            filesystems,
+            criteria: self.facts.criteria(),
+            cpu: self.cpus.is_some().then(|| profile.cpu()),
+            cpus: profile.cpus(),
+            on_cpu: profile.on_cpu(),
+            sources,
+            lost,
+            overhead,
+            notes: self.notes(),
+        };
+        self.judge(&mut snapshot);
+        self.follow()?;
+        Ok(snapshot)
+    }
+
+    fn filesystems(
+        &mut self,
+        mut step: Step,
+        disks: &Snapshot,
+        sources: &mut BTreeMap<&'static str, Source>,
+    ) -> Vec<FsAlloc> {
+        let mut all = Vec::new();
+        for place in &mut self.places {
+            let counted = step.filesystems.remove(&place.fs.dev).unwrap_or_default();
+            let mut fs = FsAlloc {
+                counts: counted.counts,
+                tasks: counted.tasks,
+                files: counted.files,
+                ..place.now(&self.sys)
+            };
+            if let Some(source) = place.fragmentation_source(&fs) {
+                sources.insert(FRAGMENTATION, source);
+            }
+            if let Some(said) = place.counted(&self.sys)
+                && matches!(sources.get(GROUPS), Some(Source::None | Source::MbStats))
+            {
+                fs.counts.looked = looked(&said);
+                sources.insert(GROUPS, Source::MbStats);
+            }
+            all.push(fs);
+        }
+        for fs in &mut all {
+            fs.members = bitmap_reads(self.disks.live().survey(), fs.dev, disks);
+            let live = self.disks.live();
+            for task in fs.tasks.iter_mut().take(NAMED) {
+                let person = live.who(task.pid);
+                task.role = person.role;
+                if !person.comm.is_empty() {
+                    task.comm = person.comm;
+                }
+            }
+            let ids: Vec<_> = fs.files.iter().take(NAMED).map(|f| f.id).collect();
+            let mut places = live.locate(ids);
+            for file in &mut fs.files {
+                file.place = places.remove(&file.id).unwrap_or_default();
+            }
+        }
+        all
+    }
+
+    /// Mounted, unmounted, moved to another device.
+    fn follow(&mut self) -> Result<()> {
+        let now = filesystems(self.disks.live().survey());
+        let is_same = |(a, b): (&FsAlloc, &Place)| a.dev == b.fs.dev && a.name == b.fs.name;
+        if now.len() != self.places.len() || !now.iter().zip(&self.places).all(is_same) {
+            self.look_at(now)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads of block bitmaps that completed on the members of the array below: name, requests, bytes, time.
+fn bitmap_reads(
+    survey: &crate::survey::Survey,
+    dev: u32,
+    disks: &Snapshot,
+) -> Vec<(String, u64, u64, Hist)> {
+    let arrays = survey.topology.arrays.iter();
+    let below: Vec<&str> = arrays
+        .filter(|a| a.filesystems.iter().any(|fs| fs.dev.kernel() == dev))
+        .map(|a| a.name.as_str())
+        .collect();
+    let arrays = disks
+        .arrays
+        .iter()
+        .filter(|a| below.contains(&a.info.name.as_str()));
+    let members = arrays.flat_map(|a| &a.members);
+    members
+        .filter_map(|m| {
+            let cell =
+                m.io.iter()
+                    .find(|c| (c.origin, c.op) == (Origin::BlockBitmap, Op::Read))?;
+            Some((
+                m.name.clone(),
+                cell.requests,
+                cell.bytes,
+                cell.device.clone(),
+            ))
+        })
+        .collect()
+}
