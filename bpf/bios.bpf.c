@@ -86,7 +86,7 @@ static __always_inline void on_inner(struct bio *bio, __u64 address, struct rt_d
 	} else {
 		return;
 	}
-	row = rt_row(part->member, origin, op);
+	row = rt_row(part->member, origin & RT_ANSWER_ORIGIN, op);
 	if (row)
 		row->requests++;
 	else
@@ -96,7 +96,7 @@ static __always_inline void on_inner(struct bio *bio, __u64 address, struct rt_d
 				(size ? bio->bi_iter.bi_sector : 0) |
 				rt_event_flags(bio->bi_opf) << RT_EVENT_SECTORS,
 				rt_what(part->member, origin, op, size) |
-				1ULL << RT_WHAT_INNER | (size ? 1ULL << RT_WHAT_WALKED : 0) |
+				1ULL << RT_WHAT_INNER |
 				(bio->bi_status ? 1ULL << RT_WHAT_ERROR : 0));
 }
 

@@ -258,8 +258,8 @@ int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_byte
 		emit(rq, d, f, now, rq->__sector,
 		     rt_what(member, origin, op, nr_bytes) |
 		     (error ? 1ULL << RT_WHAT_ERROR : 0) |
-		     (nr_bytes < rq->__data_len ? 1ULL << RT_WHAT_PART : 0) |
-		     (one ? 0 : 1ULL << RT_WHAT_WALKED));
+		     (nr_bytes < rq->__data_len ? 1ULL << RT_WHAT_PART : 0));
+	origin &= RT_ANSWER_ORIGIN;
 	row = rt_row(member, origin, op);
 	if (row && one)
 		row->bytes += nr_bytes;

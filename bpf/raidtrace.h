@@ -352,7 +352,6 @@ struct rt_event_submission {
 struct rt_gather {
 	struct rt_event_request event;
 	__u32 run[RT_RUNS];
-	__u64 first;		/* sector of the request; event.sector is that of the first run */
 	__u64 told;		/* some have been sent */
 };
 

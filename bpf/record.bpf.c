@@ -59,7 +59,6 @@ __noinline int rt_gather_begin(__u32 which, __u32 member, __u64 sector, __u32 op
 	g->event.op = op;
 	g->event.member = member;
 	g->event.sector = sector;
-	g->first = sector;
 	g->told = 0;
 	return 0;
 }
@@ -88,8 +87,9 @@ __noinline int rt_gather_run(__u32 which, __u32 origin, __u32 bytes)
 }
 
 /*
- * What rt_walk() has gathered. 0: it had not this request, but was in the
- * middle of another's when this one completed, which then is a single run.
+ * What rt_walk() has gathered. Its word that this is whose: a request that
+ * completes in the middle of another's walk comes here without it, and nothing
+ * else tells whose runs these are (a bio's sector need not be the request's).
  */
 __noinline int rt_emit_walked(__u64 now, __u64 issue, __u64 start, __u64 where, __u64 what)
 {
@@ -99,8 +99,6 @@ __noinline int rt_emit_walked(__u64 now, __u64 issue, __u64 start, __u64 where, 
 	__u32 runs;
 
 	if (!rt_recording || !g || !w || w->busy != RT_WALK_GATHERED)
-		return 0;
-	if (g->event.member != what >> RT_WHAT_MEMBER || g->first != sector_of(where))
 		return 0;
 	runs = g->event.runs;
 	if (g->told) {

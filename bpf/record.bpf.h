@@ -24,7 +24,7 @@ enum {
 	RT_WHAT_ORIGIN = 35,
 	RT_WHAT_ERROR = 40,
 	RT_WHAT_PART = 41,	/* it is not complete yet */
-	RT_WHAT_WALKED = 42,	/* rt_walk() has gathered its runs ... */
+	RT_WHAT_WALKED = 42,	/* RT_WALKED: rt_walk() has gathered its runs ... */
 	RT_WHAT_INNER = 43,	/* ... as a bio of an inner array */
 	RT_WHAT_MEMBER = 44,
 };

@@ -205,6 +205,10 @@ __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes)
 			rt_gather_run(which, RT_ORIGIN_UNKNOWN, w->left + w->size);
 		count_loss(pieces);
 	}
-	w->busy = rt_recording ? RT_WALK_GATHERED : 0;
-	return w->first;
+	if (!rt_recording) {
+		w->busy = 0;
+		return w->first;
+	}
+	w->busy = RT_WALK_GATHERED;
+	return w->first | RT_WALKED;
 }

@@ -24,10 +24,14 @@ int rt_told(__u64 key, __u64 origin, __u32 remember);
 /*
  * A request of several bios or several origins: adds each origin's bytes,
  * returns the first one. start: of the member on its disk; how: operation and,
- * from RT_WALK_FLAGS on, rt_part_flags and rt_walk_flags. In a recording, the
- * caller has to call rt_emit_request() then.
+ * from RT_WALK_FLAGS on, rt_part_flags and rt_walk_flags. In a recording, with
+ * RT_WALKED: its runs are gathered, and the CPU walks nothing else until the
+ * caller has called rt_emit_request(). Without: it was walking another's.
  */
-enum { RT_WALK_FLAGS = 8 };
+enum {
+	RT_WALK_FLAGS = 8,
+	RT_WALKED = 1 << 7,	/* at RT_WHAT_WALKED in rt_what() */
+};
 
 __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes);
 

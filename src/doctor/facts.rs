@@ -194,9 +194,7 @@ impl FsFacts {
     /// Where it is mounted, as a word of a command; `MOUNTPOINT` where it is not mounted here.
     pub fn mount_point(&self) -> String {
         let mount = self.fs.mounts.first();
-        mount.map_or("MOUNTPOINT".to_owned(), |m| {
-            super::finding::quote(&m.path.to_string_lossy())
-        })
+        mount.map_or("MOUNTPOINT".to_owned(), |m| super::finding::quote(&m.path))
     }
 
     /// `/dev/md127p1`.
@@ -217,7 +215,7 @@ impl FsFacts {
 
 /// `/dev/NAME` of a block device, as a word of a command.
 pub fn path_of(name: &str) -> String {
-    super::finding::quote(&crate::survey::device_path(name).to_string_lossy())
+    super::finding::quote(crate::survey::device_path(name))
 }
 
 /// Of the figures of all members that say something: how often each occurs, the commonest first.

@@ -1,6 +1,8 @@
 //! What a rule says. Plain data, no wording of its own.
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
 
 use serde_json::{Map, Value};
 
@@ -130,30 +132,36 @@ impl Finding {
     }
 }
 
-/// A word of a command, so that a shell takes it as it is: names of devices and mount points are whatever someone chose.
-pub fn quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._:=@%+,-".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
+/// A word of a command, so that bash takes it as it is: names of devices and mount points are whatever bytes someone chose.
+pub fn quote(word: impl AsRef<OsStr>) -> String {
+    let bytes = word.as_ref().as_bytes();
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._:=@%+,-".contains(b);
     let odd = |c: char| c.is_control() || crate::top::text::is_hidden(c);
-    if !word.chars().any(odd) {
-        return format!("'{}'", word.replace('\'', "'\\''"));
+    match std::str::from_utf8(bytes) {
+        Ok(word) if !word.is_empty() && bytes.iter().all(plain) => return word.to_owned(),
+        Ok(word) if !word.chars().any(odd) => {
+            return format!("'{}'", word.replace('\'', "'\\''"));
+        }
+        _ => {}
     }
     let mut out = String::from("$'");
-    for c in word.chars() {
-        match c {
-            '\'' | '\\' => {
-                out.push('\\');
-                out.push(c);
-            }
-            c if odd(c) => {
-                for byte in c.to_string().bytes() {
-                    let _ = write!(out, "\\x{byte:02x}");
-                }
-            }
-            c => out.push(c),
+    let hex = |out: &mut String, bytes: &[u8]| {
+        for byte in bytes {
+            let _ = write!(out, "\\x{byte:02x}");
         }
+    };
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\'' | '\\' => {
+                    out.push('\\');
+                    out.push(c);
+                }
+                c if odd(c) => hex(&mut out, c.to_string().as_bytes()),
+                c => out.push(c),
+            }
+        }
+        hex(&mut out, chunk.invalid());
     }
     out.push('\'');
     out
@@ -161,6 +169,9 @@ pub fn quote(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
     use super::quote;
 
     #[test]
@@ -174,6 +185,31 @@ mod tests {
             ("", "''"),
         ] {
             assert_eq!(quote(word), quoted);
+        }
+        let bytes = OsStr::from_bytes(b"/srv/\xff1");
+        assert_eq!(quote(bytes), "$'/srv/\\xff1'");
+    }
+
+    #[test]
+    fn bash_says_so_too() {
+        for word in [
+            &b"/srv/two  words"[..],
+            b"$(touch /tmp/no) `no` $HOME",
+            b"it's \"both\" \\ !! * ~ ;&|<>#",
+            b"\x1b[31m\ta\nb'\\",
+            b"/\xff1\xc3\xa9\xe2\x80\xaf2",
+        ] {
+            let word = OsStr::from_bytes(word);
+            let mut bash = std::process::Command::new("bash");
+            bash.args(["-c", &format!("printf %s {}", quote(word))]);
+            let said = match bash.output() {
+                Ok(said) => said,
+                Err(e) => {
+                    eprintln!("skipped: bash: {e}");
+                    return;
+                }
+            };
+            assert_eq!(OsStr::from_bytes(&said.stdout), word);
         }
     }
 }

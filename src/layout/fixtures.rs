@@ -7,21 +7,7 @@ use super::plan::{Conf, Options, plan};
 use super::spread::Spread;
 use super::target::whole;
 use crate::origin::Origin;
-
-const FIXTURES: &str = include_str!("../../tests/data/geometry-fixtures.txt");
-
-/// The number after a word: `blocks 314373120`.
-fn number(text: &str, word: &str) -> u64 {
-    let mut words = text.split_whitespace().skip_while(|w| *w != word).skip(1);
-    words.next().and_then(|n| n.parse().ok()).expect(word)
-}
-
-/// The list after a word: `both [1, 2]`.
-fn list(text: &str, word: &str) -> Vec<u64> {
-    let (_, rest) = text.split_once(&format!("{word} [")).expect(word);
-    let (list, _) = rest.split_once(']').expect(word);
-    list.split(", ").map(|n| n.parse().expect(word)).collect()
-}
+use crate::raid::fixtures::{FIXTURES, list, number};
 
 /// `seed -g 32744 R0x12 512K`: the array and the options of mke2fs.
 fn named(name: &str) -> (Typed, Options) {

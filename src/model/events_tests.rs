@@ -194,7 +194,7 @@ fn of_very_many_files_the_largest_are_kept_and_all_bytes_are_counted() {
     }
     let (_, end) = whole(&items);
     let files = &end.counters.files;
-    assert!(files.len() <= 2 * super::MANY + 1, "{}", files.len());
+    assert!(files.len() <= 2 * super::tally::MANY + 1, "{}", files.len());
     let all: u64 = (0..many).map(|i| 4096 * (1 + i % 7)).sum();
     assert_eq!(files.values().map(|f| f.bytes).sum::<u64>(), all);
 }

@@ -14,7 +14,7 @@ mod raid456;
 pub mod wire;
 
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]

@@ -254,8 +254,10 @@ impl Recorder {
             self.told.clear();
         }
         self.writer.flush()?;
-        if let Some(output) = files.turn()? {
-            self.writer.turn(output)?;
+        if let Some((turn, open)) = files.turn()
+            && self.writer.turn(open)?
+        {
+            files.turned(turn);
             self.writer.push(&Item::State(Box::new(state)))?;
         }
         Ok(())

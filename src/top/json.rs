@@ -193,13 +193,8 @@ struct Sum {
 #[derive(Serialize)]
 pub(crate) struct Losses {
     events: u64,
-    rows: u64,
-    issue: u64,
-    pieces: u64,
-    tasks: u64,
-    files: u64,
-    missed: u64,
-    ring: u64,
+    #[serde(flatten)]
+    lost: Lost,
 }
 
 #[derive(Serialize)]
@@ -232,24 +227,9 @@ impl<'a> From<&'a Snapshot> for Interval<'a> {
 
 impl From<Lost> for Losses {
     fn from(lost: Lost) -> Self {
-        let Lost {
-            rows,
-            issue,
-            pieces,
-            tasks,
-            files,
-            missed,
-            ring,
-        } = lost;
         Self {
             events: lost.events(),
-            rows,
-            issue,
-            pieces,
-            tasks,
-            files,
-            missed,
-            ring,
+            lost,
         }
     }
 }
@@ -409,170 +389,5 @@ pub(crate) fn bytes(hex: &str) -> Option<Vec<u8>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::write;
-    use crate::model::fixture;
-    use serde_json::Value;
-
-    fn line(snapshot: &crate::model::snapshot::Snapshot) -> String {
-        let mut out = Vec::new();
-        write(&mut out, snapshot).unwrap();
-        String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn files() {
-        let text = line(&fixture::raid0(12));
-        let v: Value = serde_json::from_str(&text).unwrap();
-        let array = &v["arrays"][0];
-        let files = array["files"].as_array().unwrap();
-        let first = &files[0];
-        assert_eq!(
-            (&first["dev"], &first["op"]),
-            (&"9:127".into(), &"read".into())
-        );
-        assert_eq!((&first["inode"], &first["bios"]), (&12.into(), &400.into()));
-        assert_eq!(first["bytes"].as_u64(), Some(400 * 16384));
-        assert!(first["path"].as_str().unwrap().ends_with("/2619.17"));
-        assert!(first.get("path_bytes").is_none());
-        assert_eq!(
-            (&files[1]["inode"], &files[1]["op"]),
-            (&12.into(), &"write".into())
-        );
-        let odd = files.iter().find(|f| f["inode"] == 1_835_021).unwrap();
-        assert_eq!(
-            (&odd["path"], &odd["deleted"]),
-            (&Value::Null, &true.into())
-        );
-        assert_eq!(
-            (&odd["name"], &odd["name_bytes"]),
-            (&"a\nb\u{fffd}".into(), &"610a62ff".into())
-        );
-        assert_eq!(array["files_rest"]["bios"].as_u64(), Some(60));
-        assert_eq!(array["files_untold"]["bytes"].as_u64(), Some(28 * 16384));
-    }
-
-    /// The names and types that design.md promises.
-    #[test]
-    fn contract() {
-        let text = line(&fixture::raid0(12));
-        assert_eq!(text.matches('\n').count(), 1);
-        assert!(text.ends_with('\n'));
-        let v: Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(v["schema"], "raidtrace.top/1");
-        assert_eq!(v["time"], "2026-11-20T12:00:01Z");
-        assert_eq!(v["interval_s"].as_f64(), Some(1.0));
-        assert_eq!(v["lost"]["events"].as_u64(), Some(0));
-        assert_eq!(v["overhead"]["bpf_ns"].as_u64(), Some(8_200_000));
-        assert_eq!(v["overhead"]["bpf_events"].as_u64(), Some(21_400));
-        let array = &v["arrays"][0];
-        assert_eq!(array["name"], "md127");
-        assert_eq!(array["level"], "raid0");
-        assert_eq!(array["chunk_bytes"].as_u64(), Some(524_288));
-        assert_eq!(array["members"].as_array().unwrap().len(), 12);
-        let member = &array["members"][0];
-        assert_eq!(member["name"], "loop1");
-        assert_eq!(member["slot"].as_u64(), Some(0));
-        let cells = member["io"].as_array().unwrap();
-        let bitmap = cells
-            .iter()
-            .find(|c| c["origin"] == "block_bitmap")
-            .unwrap();
-        assert_eq!(bitmap["op"], "write");
-        assert_eq!(bitmap["requests"].as_u64(), Some(121));
-        assert_eq!(bitmap["bytes"].as_u64(), Some(121 * 4096));
-        for time in ["queue_us", "device_us"] {
-            for name in ["p50", "p99", "max", "count"] {
-                assert!(bitmap[time][name].is_u64(), "{time}.{name}");
-            }
-            assert_eq!(bitmap[time]["count"].as_u64(), Some(121));
-        }
-        assert_eq!(array["standout"]["kind"], "uneven");
-        assert_eq!(array["standout"]["members"][1], "loop5");
-    }
-
-    #[test]
-    fn amplification_is_of_the_interval_and_adds_up() {
-        let mut snapshot = fixture::raid5();
-        snapshot.arrays[0].ledger = None; // the screen's
-        let v: Value = serde_json::from_str(&line(&snapshot)).unwrap();
-        let array = &v["arrays"][0];
-        let rows = array["amplification"].as_array().unwrap();
-        let row = |origin, op| {
-            let mut rows = rows.iter();
-            rows.find(|r| r["origin"] == origin && r["op"] == op)
-                .unwrap()
-        };
-        let data = row("file_data", "write");
-        assert_eq!(data["entered_bytes"].as_u64(), Some(1206 * 4096));
-        let (parity, pre_read) = (1366.0 * 1200.0 / 1358.0, 2406.0 * 2290.0 / 2400.0);
-        let factor = 1.0 + (parity + pre_read + 36.0 * 1206.0 / 1574.0) / 1206.0;
-        assert!((data["factor"].as_f64().unwrap() - factor).abs() < 1e-5);
-        assert_eq!(row("file_data", "read")["factor"].as_f64(), Some(1.0));
-        assert!(row("resync", "write")["factor"].is_null());
-        let cells = array["members"].as_array().unwrap().iter();
-        let cells = cells.flat_map(|m| m["io"].as_array().unwrap());
-        let moved: u64 = cells.map(|c| c["bytes"].as_u64().unwrap()).sum();
-        let charged: u64 = ["data", "parity", "rmw_read", "md_bitmap", "md_journal"]
-            .iter()
-            .flat_map(|part| rows.iter().map(move |r| &r[format!("{part}_bytes")]))
-            .map(|bytes| bytes.as_u64().unwrap())
-            .sum();
-        assert_eq!(charged, moved);
-    }
-
-    #[test]
-    fn only_rows_with_something_to_say() {
-        let mut snapshot = fixture::raid0(12);
-        let io = &mut snapshot.arrays[0].members[1].io;
-        (io[0].requests, io[0].bytes) = (0, 0);
-        snapshot.arrays[0].members[2].slot = None;
-        let v: Value = serde_json::from_str(&line(&snapshot)).unwrap();
-        let members = &v["arrays"][0]["members"];
-        assert!(
-            members[1]["io"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .all(|c| c["origin"] != "block_bitmap")
-        );
-        assert!(members[2]["slot"].is_null());
-        // An idle member stays, or nobody could tell a mean.
-        let v: Value = serde_json::from_str(&line(&fixture::idle(12))).unwrap();
-        assert_eq!(v["arrays"][0]["members"].as_array().unwrap().len(), 12);
-        assert_eq!(
-            v["arrays"][0]["members"][0]["io"].as_array().unwrap().len(),
-            0
-        );
-    }
-
-    #[test]
-    fn untrusted_bytes_are_escaped_and_come_back() {
-        let text = line(&fixture::raid0(1));
-        assert!(
-            !text
-                .trim_end()
-                .chars()
-                .any(|c| c.is_control() || super::is_hidden(c))
-        );
-        let v: Value = serde_json::from_str(&text).unwrap();
-        let task = &v["arrays"][0]["tasks"][3];
-        assert_eq!(task["comm"], "\x1b]0;rm -rf\x07\u{fffd}");
-        assert_eq!(task["cgroup"], "/user.slice/\u{202e}evil");
-    }
-
-    #[test]
-    fn broken_pipe_is_the_callers() {
-        struct Closed;
-        impl std::io::Write for Closed {
-            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
-                Err(std::io::ErrorKind::BrokenPipe.into())
-            }
-            fn flush(&mut self) -> std::io::Result<()> {
-                Ok(())
-            }
-        }
-        let error = write(&mut Closed, &fixture::idle(1)).unwrap_err();
-        assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
-    }
-}
+#[path = "json_tests.rs"]
+mod tests;

@@ -76,24 +76,15 @@ impl<T> Column<T> {
 
 #[cfg(feature = "export")]
 impl Texts {
-    /// As Arrow has them: increasing, the last at the end of the text.
-    pub fn offsets(&self) -> &[i32] {
-        &self.offsets
+    /// Whether any is null.
+    pub fn has_nulls(&self) -> bool {
+        self.none || !self.there.is_empty()
     }
 
-    /// All of it.
-    pub fn text(&self) -> &[u8] {
-        &self.text
-    }
-
-    /// As [`Column::there`].
-    pub fn there(&self) -> &[u8] {
-        &self.there
-    }
-
-    /// Whether all are null.
-    pub fn is_none(&self) -> bool {
-        self.none
+    /// Whether this one is.
+    pub fn is_null(&self, number: usize) -> bool {
+        let bit = |byte: &u8| byte >> (number % 8) & 1 == 1;
+        self.none || !self.there.get(number / 8).is_none_or(bit)
     }
 }
 

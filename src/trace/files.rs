@@ -46,6 +46,13 @@ pub fn parts(path: &Path) -> Vec<PathBuf> {
     parts.into_iter().map(|part| part.1).collect()
 }
 
+/// The part of `path` that has this number.
+pub fn part(path: &Path, number: u64) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{number:04}.part"));
+    name.into()
+}
+
 /// What a part is a part of.
 fn whole(part: &Path) -> Option<PathBuf> {
     let name = part.file_name()?.as_bytes().strip_suffix(b".part")?;
@@ -57,13 +64,13 @@ fn whole(part: &Path) -> Option<PathBuf> {
     number(part, name.as_bytes()).map(|_| part.with_file_name(name))
 }
 
-/// Of `NAME.0001.part`.
+/// Of `NAME.0001.part`; after 9999 there are more digits.
 fn number(path: &Path, name: &[u8]) -> Option<u64> {
     let part = path.file_name()?.as_bytes();
     let rest = part.strip_prefix(name)?.strip_prefix(b".")?;
     let digits = rest.strip_suffix(b".part")?;
     let digits = std::str::from_utf8(digits).ok()?;
-    let all = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    let all = digits.len() >= 4 && digits.bytes().all(|b| b.is_ascii_digit());
     digits.parse().ok().filter(|_| all)
 }
 
@@ -98,4 +105,28 @@ pub fn ends(path: &Path) -> bool {
         file.read_exact_at(&mut end, size.saturating_sub(8)).is_ok()
     });
     read && end == [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{of, part, parts};
+
+    #[test]
+    fn parts_are_ordered_by_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let all = [1, 2, 9999, 10_000, 123_456].map(|number| part(&path, number));
+        for (name, found) in [("a.10000.part", &all[3]), ("a.0001.part", &all[0])] {
+            assert_eq!(found, &folder.path().join(name));
+        }
+        for other in ["a.001.part", "a.000x.part", "b.0001.part", "a.0001.partly"] {
+            std::fs::write(folder.path().join(other), "").unwrap();
+        }
+        for part in &all {
+            std::fs::write(part, "").unwrap();
+        }
+        assert_eq!(parts(&path), all);
+        assert_eq!(of(&path), all);
+        assert_eq!(of(&all[2]), all[2..]);
+    }
 }

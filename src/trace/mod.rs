@@ -9,7 +9,7 @@ mod batch;
 mod columns;
 mod encode;
 pub mod error;
-mod files;
+pub(crate) mod files;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod frame;

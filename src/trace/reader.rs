@@ -223,9 +223,13 @@ impl Reader {
             return None;
         }
         self.row = self.batch.rows;
-        for row in 0..self.batch.rows {
-            self.last_us = self.last_us.max(self.batch.time.get(row).unwrap_or(0));
-        }
+        let time = &self.batch.time;
+        let last = if time.there().is_empty() && !time.is_none() {
+            time.values().iter().copied().max()
+        } else {
+            (0..self.batch.rows).filter_map(|row| time.get(row)).max()
+        };
+        self.last_us = self.last_us.max(last.unwrap_or(0));
         Some((&self.batch, &self.words))
     }
 

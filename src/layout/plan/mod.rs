@@ -34,12 +34,7 @@ use used::Used;
 pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Result<Layout, String> {
     let decided = options.decide(bytes, minimum_io, conf)?;
     let mut sb = shape::superblock(&decided)?;
-    let mut used = Used::new(sb.first_data_block.into(), sb.blocks_count);
-    let mut places = Collector::default();
-    sb.fixed_places(&mut |first, count, origin| {
-        used.take(first, count);
-        places.push(first, count, origin);
-    });
+    let (mut used, mut places) = fixed(&sb);
     let mut tables = Tables {
         sb: &sb,
         used: &mut used,
@@ -83,6 +78,17 @@ pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Resu
     })
 }
 
+/// What is in use before bitmaps and inode tables have their places, and what it is.
+fn fixed(sb: &Superblock) -> (Used, Collector) {
+    let mut used = Used::new(sb.first_data_block.into(), sb.blocks_count);
+    let mut places = Collector::default();
+    sb.fixed_places(&mut |first, count, origin| {
+        used.take(first, count);
+        places.push(first, count, origin);
+    });
+    (used, places)
+}
+
 /// The fixed places, bitmaps and inode tables of a filesystem with this superblock, as mke2fs puts them; no inodes.
 ///
 /// # Errors
@@ -91,12 +97,7 @@ pub(super) fn of_superblock(sb: Superblock) -> Result<Layout, String> {
     if u64::from(sb.groups) > shape::MAX_GROUPS {
         return Err(format!("{} groups are too many for raidtrace", sb.groups));
     }
-    let mut used = Used::new(sb.first_data_block.into(), sb.blocks_count);
-    let mut places = Collector::default();
-    sb.fixed_places(&mut |first, count, origin| {
-        used.take(first, count);
-        places.push(first, count, origin);
-    });
+    let (mut used, mut places) = fixed(&sb);
     let mut tables = Tables {
         sb: &sb,
         used: &mut used,

@@ -1,0 +1,150 @@
+use super::Files;
+use std::fs;
+use std::io::{ErrorKind, Write as _};
+use std::path::Path;
+use std::time::Duration;
+
+#[test]
+fn what_is_there_is_not_overwritten_unasked() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.rtrace");
+    assert!(Files::new(&path, false, None).is_ok());
+    fs::write(&path, "old").unwrap();
+    let why = |force, rotate| match Files::new(&path, force, rotate) {
+        Ok(_) => String::new(),
+        Err(e) => e.to_string(),
+    };
+    assert!(why(false, None).contains("--force"));
+    assert_eq!(why(true, None), "");
+    // Not before it has begun, and not when it cannot.
+    let mut files = Files::new(&path, true, None).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+    let failed = files.begin::<()>(|_| Err(std::io::ErrorKind::StorageFull.into()));
+    assert!(failed.is_err());
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+    files.begin(|mut out| out.write_all(b"new")).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"new");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    // Pieces of one that was killed.
+    fs::remove_file(&path).unwrap();
+    fs::write(dir.path().join("a.rtrace.0003.part"), "x").unwrap();
+    assert!(why(false, None).contains("0003.part"));
+    assert!(why(false, Some(Duration::from_secs(60))).contains("0003.part"));
+}
+
+/// What is in the directory, by name.
+fn there(dir: &Path) -> Vec<(String, String)> {
+    let entries = fs::read_dir(dir).unwrap().map(|e| e.unwrap());
+    let mut found: Vec<_> = entries
+        .map(|e| {
+            let name = e.file_name().to_str().unwrap().to_owned();
+            (name, fs::read_to_string(e.path()).unwrap())
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+fn own(files: &[(&str, &str)]) -> Vec<(String, String)> {
+    let own = |(name, text): &(&str, &str)| ((*name).to_owned(), (*text).to_owned());
+    files.iter().map(own).collect()
+}
+
+#[test]
+fn what_is_replaced_goes_only_when_the_new_one_has_begun() {
+    let old = [
+        ("a", "old"),
+        ("a.0001.part", "left"),
+        ("a.0003.part", "left"),
+    ];
+    for rotate in [None, Some(Duration::from_secs(60))] {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in old {
+            fs::write(dir.path().join(name), text).unwrap();
+        }
+        let mut files = Files::new(&dir.path().join("a"), true, rotate).unwrap();
+        let failed = files.begin::<()>(|_| Err(ErrorKind::StorageFull.into()));
+        assert!(failed.is_err());
+        assert_eq!(there(dir.path()), own(&old));
+        files
+            .begin(|mut out| {
+                assert_eq!(there(dir.path())[..1], own(&old)[..1]);
+                out.write_all(b"new")
+            })
+            .unwrap();
+        let name = if rotate.is_some() { "a.0001.part" } else { "a" };
+        assert_eq!(there(dir.path()), own(&[(name, "new")]));
+    }
+}
+
+#[test]
+fn a_recording_that_does_not_begin_leaves_nothing() {
+    for rotate in [None, Some(Duration::from_secs(60))] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut files = Files::new(&dir.path().join("a"), false, rotate).unwrap();
+        let failed = files.begin::<()>(|_| Err(ErrorKind::StorageFull.into()));
+        assert!(failed.is_err());
+        assert_eq!(there(dir.path()), []);
+    }
+}
+
+#[test]
+fn what_was_made_meanwhile_stays() {
+    let piece = b"\xff\xff\xff\xff\x06\0\0\0schema";
+    for force in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let mut files = Files::new(&path, force, Some(Duration::from_secs(60))).unwrap();
+        files.begin(|mut out| out.write_all(piece)).unwrap();
+        fs::write(&path, "meanwhile").unwrap();
+        let ended = files.finish();
+        let names = fs::read_dir(dir.path()).unwrap().count();
+        if force {
+            ended.unwrap();
+            assert_eq!(names, 1);
+            assert!(fs::read(&path).unwrap().starts_with(piece));
+            continue;
+        }
+        assert!(ended.unwrap_err().to_string().contains("a.new"));
+        assert_eq!(names, 2);
+        assert_eq!(fs::read(&path).unwrap(), b"meanwhile");
+        let new = fs::read(dir.path().join("a.new")).unwrap();
+        assert!(new.starts_with(piece));
+    }
+}
+
+#[test]
+fn a_file_of_somebody_else_is_not_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a");
+    let new = dir.path().join("a.new");
+    let rotate = Some(Duration::from_secs(60));
+    let mut replaces = Files::new(&path, true, None).unwrap();
+    let mut pieces = Files::new(&path, false, rotate).unwrap();
+    pieces.begin(|mut out| out.write_all(b"piece")).unwrap();
+    fs::write(&new, "mine").unwrap();
+    assert!(replaces.begin(|_| Ok(())).is_err());
+    assert!(pieces.finish().is_err());
+    let left = [("a.0001.part", "piece"), ("a.new", "mine")];
+    assert_eq!(there(dir.path()), own(&left));
+    fs::remove_file(dir.path().join("a.0001.part")).unwrap();
+    let why = |force, rotate| {
+        Files::new(&path, force, rotate)
+            .err()
+            .map(|e| e.to_string())
+    };
+    assert!(why(true, None).unwrap().contains("a.new"));
+    assert!(why(false, rotate).unwrap().contains("a.new"));
+    assert_eq!(why(false, None), None);
+}
+
+#[test]
+fn places_that_are_none() {
+    let dir = tempfile::tempdir().unwrap();
+    for wrong in [dir.path(), &dir.path().join("no/such"), "/".as_ref()] {
+        assert!(Files::new(wrong, false, None).is_err(), "{wrong:?}");
+    }
+    assert!(Files::new("/dev/null".as_ref(), false, None).is_ok());
+    let rotate = Some(Duration::from_secs(60));
+    assert!(Files::new("/dev/null".as_ref(), false, rotate).is_err());
+}
