@@ -77,6 +77,7 @@ fn help() {
     insta::assert_snapshot!("help_layout", of(&["layout", "--help"]));
     insta::assert_snapshot!("help_record", of(&["record", "--help"]));
     insta::assert_snapshot!("help_doctor", of(&["doctor", "--help"]));
+    insta::assert_snapshot!("help_alloc", of(&["alloc", "--help"]));
 }
 
 #[test]

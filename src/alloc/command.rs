@@ -243,6 +243,15 @@ fn create(path: &Path) -> Result<File> {
 }
 
 fn pictures(profile: &Profile, folded: Option<&Path>, flame: Option<&Path>) -> Result<()> {
+    if profile.stacks().next().is_none() && profile.other() == 0 {
+        for path in folded.iter().chain(&flame) {
+            eprintln!(
+                "raidtrace: note: {} is not made: no sample was in ext4, jbd2, md or the block layer (--all keeps every stack)",
+                path.display()
+            );
+        }
+        return Ok(());
+    }
     if let Some(path) = folded {
         let mut out = BufWriter::new(create(path)?);
         profile

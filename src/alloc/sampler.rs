@@ -235,8 +235,13 @@ impl Sampler {
             Some(probe) => self.fold.step(probe.read()?),
             None => Step::default(),
         };
-        let profile = self.profile.take();
+        let mut profile = self.profile.take();
+        if let Some(cpus) = &self.cpus {
+            cpus.fill(&mut profile, disks.interval);
+        }
         self.whole.merge(&profile);
+        // Without names the allocator's share is not 0, but unknown.
+        let named = self.cpus.as_ref().is_some_and(Cpus::named);
         let mut sources = self.sources();
         let (lost, overhead) = (step.lost + profile.lost(), step.overhead);
         let filesystems = self.filesystems(step, &disks, &mut sources);
@@ -245,9 +250,13 @@ impl Sampler {
             interval: disks.interval,
             filesystems,
             criteria: self.facts.criteria(),
-            cpu: self.cpus.is_some().then(|| profile.cpu()),
-            cpus: profile.cpus(),
-            on_cpu: profile.on_cpu(),
+            cpu: named.then(|| profile.cpu()),
+            cpus: if named {
+                profile.cpus()
+            } else {
+                BTreeMap::new()
+            },
+            on_cpu: if named { profile.on_cpu() } else { Vec::new() },
             sources,
             lost,
             overhead,

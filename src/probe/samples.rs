@@ -149,6 +149,11 @@ impl Samples {
         }
     }
 
+    /// CPUs that are sampled now.
+    pub fn cpus(&self) -> impl Iterator<Item = u32> {
+        self.cpus.keys().copied()
+    }
+
     /// Ends the events; what they have left can still be drained.
     pub fn stop(&mut self) {
         self.cpus.clear();

@@ -166,6 +166,12 @@ impl Profile {
         cpu.lost += lost;
     }
 
+    /// The clock of a CPU may stand still while it is idle: of `ticks` that could have come, those that did not are idle ones.
+    pub fn fill(&mut self, cpu: u32, ticks: u64) {
+        let cpu = self.cpus.entry(cpu).or_default();
+        cpu.idle += ticks.saturating_sub(cpu.ticks());
+    }
+
     /// `None`: it is a new one, and there are enough.
     fn thread(&mut self, pid: u32) -> Option<&mut (Vec<u8>, Busy)> {
         let room = self.threads.len() < THREADS;
@@ -214,7 +220,7 @@ impl Profile {
         }
     }
 
-    /// All CPUs. `possible` is what their clocks have told: idle, busy or lost.
+    /// All CPUs. `possible` is what their clocks have told (idle, busy or lost), and what [`Profile::fill`] has added.
     pub fn cpu(&self) -> Cpu {
         let mut all = OneCpu::default();
         for cpu in self.cpus.values() {
@@ -340,6 +346,20 @@ pub(super) mod tests {
         profile.ticks(2, 99, 0);
         assert_eq!(profile.cpu().possible, 297);
         assert!(!profile.cpus().contains_key(&2));
+    }
+
+    #[test]
+    fn a_clock_that_stood_still_was_idle() {
+        let mut profile = of(&[(1, 9, "x", "f", 1)]);
+        for cpu in 0..3 {
+            profile.fill(cpu, 99);
+        }
+        assert_eq!((profile.cpu().possible, profile.cpu().busy), (297, 1));
+        assert_eq!(profile.cpus()[&1].possible, 99);
+        assert_eq!(profile.on_cpu()[0].2.possible, 99);
+        let before = profile.clone();
+        profile.fill(1, 90);
+        assert_eq!(profile, before);
     }
 
     #[test]
