@@ -96,13 +96,14 @@ impl Sampler {
             known: BTreeMap::new(),
             notes: Vec::new(),
         };
+        sampler.look_at(found)?;
+        // Behind the hooks, whose trampolines are among the kernel's symbols by now.
         if wish.hertz > 0 {
             match Cpus::start(wish.hertz, wish.all) {
                 Ok(cpus) => sampler.cpus = Some(cpus),
                 Err(why) => sampler.notes.push(why),
             }
         }
-        sampler.look_at(found)?;
         if sampler.probe.is_none() && sampler.cpus.is_none() {
             bail!("{}", sampler.notes.join("; "));
         }

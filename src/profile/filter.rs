@@ -105,6 +105,11 @@ pub fn area(name: &str, module: Option<&str>) -> Option<Area> {
     .map(|(_, area)| area)
 }
 
+/// Whether it is a BPF program, or what the kernel does to run one.
+pub fn is_hook(name: &str) -> bool {
+    name == "[bpf]" || name.starts_with("__bpf_") || name.starts_with("bpf_trace_run")
+}
+
 /// Whether it only reads out what the allocator knows.
 pub fn reads_out(name: &str) -> bool {
     READERS.iter().any(|p| name.starts_with(p))

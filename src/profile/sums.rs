@@ -21,6 +21,8 @@ pub struct Stack {
     pub(super) allocator: bool,
     /// Whether anything of ext4, jbd2, md or the block layer is.
     pub(super) storage: bool,
+    /// Functions down to the one at work: what a hook (raidtrace's own) does below it is charged to the function hooked.
+    at_work: usize,
 }
 
 impl Stack {
@@ -28,8 +30,20 @@ impl Stack {
     pub fn new<'a>(functions: impl IntoIterator<Item = (Arc<str>, Option<&'a str>)>) -> Self {
         let (names, modules): (Vec<Arc<str>>, Vec<_>) = functions.into_iter().unzip();
         let both = names.iter().map(|n| &**n).zip(modules);
-        let (allocator, storage) = filter::belongs(both);
-        Self::made(names, allocator, storage)
+        let (allocator, storage) = filter::belongs(both.clone());
+        let last = both
+            .enumerate()
+            .filter(|(_, (n, m))| filter::area(n, *m) == Some(filter::Area::Allocator))
+            .map(|(i, _)| i + 1)
+            .last();
+        // fexit calls the function from its trampoline: what is above the allocator's last function is no hook of that one.
+        let below = last.unwrap_or(0);
+        let hook = names[below..].iter().position(|n| filter::is_hook(n));
+        let at_work = hook.map_or(names.len(), |i| below + i);
+        Self {
+            at_work,
+            ..Self::made(names, allocator, storage)
+        }
     }
 
     /// One that is no function's: `[user]`.
@@ -41,6 +55,7 @@ impl Stack {
         let mut hasher = std::hash::DefaultHasher::new();
         names.hash(&mut hasher);
         Self {
+            at_work: names.len(),
             names: names.into(),
             hash: hasher.finish(),
             allocator,
@@ -82,7 +97,7 @@ impl Busy {
         self.all += samples;
         if stack.allocator {
             self.allocator += samples;
-            if let Some(name) = stack.names.last() {
+            if let Some(name) = stack.names[..stack.at_work].last() {
                 *self.innermost.entry(Arc::clone(name)).or_default() += samples;
             }
         }
@@ -346,6 +361,31 @@ pub(super) mod tests {
         profile.ticks(2, 99, 0);
         assert_eq!(profile.cpu().possible, 297);
         assert!(!profile.cpus().contains_key(&2));
+    }
+
+    #[test]
+    fn hooks_are_charged_to_what_they_hook() {
+        let hottest = |names: &str| {
+            let hottest = of(&[(0, 1, "x", names, 1)]).cpu().hottest;
+            hottest.map(|(name, _)| name)
+        };
+        for (names, expected) in [
+            (
+                "ext4_mb_good_group;[bpf];__bpf_tramp_enter;__rcu_read_lock",
+                "ext4_mb_good_group",
+            ),
+            (
+                "ext4_mb_scan_group;[bpf];ext4_mb_good_group",
+                "ext4_mb_good_group",
+            ),
+            (
+                "ext4_mb_scan_group;[bpf];ext4_mb_good_group;_raw_spin_lock",
+                "_raw_spin_lock",
+            ),
+            ("ext4_mb_scan_group;[bpf]", "ext4_mb_scan_group"),
+        ] {
+            assert_eq!(hottest(names).as_deref(), Some(expected), "{names}");
+        }
     }
 
     #[test]
