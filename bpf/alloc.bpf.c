@@ -156,8 +156,11 @@ int BPF_PROG(rt_al_search, struct ext4_allocation_context *ac)
 	__u64 looked, bucket;
 	bool whole;
 
-	if (!a)
+	if (!a) {
+		/* nobody's, but the next allocation may have the same address */
+		rt_alloc_take(rt_alloc_cpu(bpf_get_smp_processor_id()), (__u64)ac);
 		return 0;
+	}
 	looked = end_search(bpf_map_lookup_elem(&rt_alloc_tasks, &key), (__u64)ac, &whole);
 	/* ext4_mb_new_blocks() empties it when it has failed */
 	if (ac->ac_b_ex.fe_len <= 0)

@@ -90,10 +90,16 @@ fn failures_say_what_to_do() {
         fails(&[option, &there], &["exists", "another"]);
     }
     assert_eq!(fs::read_to_string(&there).unwrap(), "somebody's");
+    let new = format!("{there}.new");
+    fails(&["--record", &new, "--flame", &new], &["one file"]);
+    fails(&["--hertz", "0", "--flame", &new], &["--hertz"]);
     fails(&["/no/such/place"], &["/no/such/place"]);
     if tracing() && installed("mke2fs") {
         let empty = Loop::new(16 * MIB);
         fails(&[&empty.name], &["no mounted ext4", &empty.name]);
+        let unmounted = Loop::new(16 * MIB);
+        common::tool("mke2fs", &["-q", "-F", "-t", "ext4", &unmounted.device()]);
+        fails(&[&unmounted.name], &["no mounted ext4"]);
     }
 }
 

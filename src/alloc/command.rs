@@ -38,6 +38,14 @@ pub fn run(args: &Alloc) -> Result<()> {
             bail!("{} exists: name another file", path.display());
         }
     }
+    if args.hertz == 0 && (args.folded.is_some() || args.flame.is_some()) {
+        bail!("--folded and --flame are made of samples: leave --hertz 0 out");
+    }
+    let mut names: Vec<_> = outputs.into_iter().flatten().collect();
+    names.sort();
+    if names.windows(2).any(|w| w[0] == w[1]) {
+        bail!("two outputs in one file: give each of --record, --folded and --flame its own");
+    }
     let runtime = runtime()?;
     // Before the programs are loaded, which takes a second: Ctrl-C ends cleanly from here on.
     let end = runtime.block_on(async { asked_to_end() })?;
@@ -90,8 +98,8 @@ fn replayed(file: &Path, args: &Alloc) -> Result<()> {
         return Ok(());
     }
     runtime()?.block_on(async {
-        let end = asked_to_end()?;
-        screen::replay(replay::read(file)?, Depth::from_env(), end).await
+        let intervals = replay::read(file)?;
+        screen::replay(intervals, Depth::from_env(), asked_to_end()?).await
     })
 }
 
@@ -130,10 +138,14 @@ impl Watching {
                 }
             }
         };
-        let result = tokio::select! {
-            result = screen::run(shown, interval, Depth::from_env(), end) => result,
-            result = sample => result,
+        let (result, cut) = tokio::select! {
+            result = screen::run(shown, interval, Depth::from_env(), end) => (result, true),
+            result = sample => (result, false),
         };
+        // The last interval, cut short.
+        if cut && result.is_ok() {
+            self.next()?;
+        }
         // The screen is gone; what it showed should not be.
         if let Some(whole) = &self.whole {
             success_if_nobody_reads(text::write(&mut io::stdout().lock(), whole))?;
@@ -212,25 +224,33 @@ impl Watching {
 
 /// The lines of `--json`, kept.
 struct Record {
-    out: BufWriter<File>,
+    out: File,
     name: String,
+    /// Bytes of whole lines.
+    whole: u64,
 }
 
 impl Record {
     fn create(path: &Path) -> Result<Self> {
-        let name = path.display().to_string();
-        let file = create(path)?;
         Ok(Self {
-            out: BufWriter::new(file),
-            name,
+            out: create(path)?,
+            name: path.display().to_string(),
+            whole: 0,
         })
     }
 
-    /// Whole lines only, so that what is there can be read at any time.
+    /// Whole lines only, so that what is there can be read at any time; also when the disk is full.
     fn write(&mut self, snapshot: &AllocSnapshot) -> Result<()> {
-        json::write(&mut self.out, snapshot)
-            .and_then(|()| self.out.flush())
-            .with_context(|| format!("writing {}: what it has until now can be read", self.name))
+        let mut line = Vec::new();
+        json::write(&mut line, snapshot)?;
+        if let Err(e) = self.out.write_all(&line) {
+            let _ = self.out.set_len(self.whole);
+            return Err(e).with_context(|| {
+                format!("writing {}: what it has until now can be read", self.name)
+            });
+        }
+        self.whole += line.len() as u64;
+        Ok(())
     }
 }
 
@@ -245,8 +265,10 @@ fn create(path: &Path) -> Result<File> {
 fn pictures(profile: &Profile, folded: Option<&Path>, flame: Option<&Path>) -> Result<()> {
     if profile.stacks().next().is_none() && profile.other() == 0 {
         for path in folded.iter().chain(&flame) {
-            eprintln!(
-                "raidtrace: note: {} is not made: no sample was in ext4, jbd2, md or the block layer (--all keeps every stack)",
+            let _ = writeln!(
+                io::stderr(),
+                "raidtrace: note: {} is not made: no sample had a stack that is kept (--all keeps those outside of ext4, jbd2, md and \
+                 the block layer too)",
                 path.display()
             );
         }

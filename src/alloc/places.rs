@@ -1,9 +1,14 @@
 //! The filesystems that are looked at, and what ext4 says of each without a hook.
 
+use std::time::{Duration, Instant};
+
 use crate::host::mballoc::{MbGroups, MbStats, MbStatsSwitch, MbStructs};
 use crate::host::{Filesystem, Sys};
 use crate::model::alloc::{CRITERIA, Fragmentation, FsAlloc, Source};
 use crate::survey::Survey;
+
+/// The kernel goes through its lists of groups for mb_structs_summary, under the locks of those who allocate.
+const FRESH: Duration = Duration::from_secs(10);
 
 /// A filesystem, and what is not read anew for each interval.
 pub struct Place {
@@ -13,25 +18,29 @@ pub struct Place {
     stats: Option<MbStats>,
     /// Its free extents, if they were asked for.
     every_group: Option<Fragmentation>,
+    /// mb_structs_summary, and when it was read.
+    lists: Option<(Instant, Option<MbStructs>)>,
     /// Restored when dropped.
     _switch: Option<MbStatsSwitch>,
 }
 
-/// The ext4 filesystems of a survey that are mounted.
-pub fn filesystems(survey: &Survey) -> Vec<FsAlloc> {
+/// The ext4 filesystems of a survey that are mounted, here or in another mount namespace: those that ext4 itself names.
+pub fn filesystems(sys: &Sys, survey: &Survey) -> Vec<FsAlloc> {
     let arrays = survey.topology.arrays.iter();
     let mut found: Vec<FsAlloc> = arrays
         .flat_map(|a| &a.filesystems)
-        .filter(|fs| {
-            fs.mounts
-                .first()
-                .is_none_or(|m| m.fstype.starts_with("ext"))
-        })
+        .filter(|fs| sys.path(format!("/sys/fs/ext4/{}", fs.name)).is_dir())
         .filter_map(|fs| filesystem(survey, fs))
         .collect();
     found.sort_by(|a, b| a.name.cmp(&b.name));
     found.dedup_by_key(|fs| fs.dev);
     found
+}
+
+/// How many there are on this machine, looked at or not.
+pub fn mounted(sys: &Sys) -> usize {
+    let names = sys.names("/sys/fs/ext4");
+    names.iter().filter(|n| *n != "features").count()
 }
 
 fn filesystem(survey: &Survey, fs: &Filesystem) -> Option<FsAlloc> {
@@ -56,15 +65,6 @@ impl Place {
         notes: &mut Vec<String>,
     ) -> Self {
         let name = &fs.name;
-        let mut switch = None;
-        if mb_stats {
-            match MbStatsSwitch::on(sys, name) {
-                Ok(on) => switch = on,
-                Err(e) => notes.push(format!(
-                    "{name}: ext4 does not count here: /sys/fs/ext4/{name}/mb_stats: {e}"
-                )),
-            }
-        }
         let mut every_group = None;
         if groups {
             match MbGroups::read(sys, name) {
@@ -82,23 +82,51 @@ impl Place {
                 )),
             }
         }
+        // Last: what takes its time may be ended in a way that leaves it on.
+        let mut switch = None;
+        let shown = sys.path(format!("/proc/fs/ext4/{name}/mb_stats"));
+        if mb_stats && !shown.exists() {
+            notes.push(format!(
+                "{name}: ext4 does not show what it counts on this kernel: no /proc/fs/ext4/{name}/mb_stats"
+            ));
+        } else if mb_stats {
+            match MbStatsSwitch::on(sys, name) {
+                Ok(on) => switch = on,
+                Err(e) => notes.push(format!(
+                    "{name}: ext4 does not count here: /sys/fs/ext4/{name}/mb_stats: {e}"
+                )),
+            }
+        }
         Self {
             stats: MbStats::read(sys, name),
             fs,
             every_group,
+            lists: None,
             _switch: switch,
         }
     }
 
+    /// The same, mounted elsewhere or of another size.
+    pub fn with(self, fs: FsAlloc) -> Self {
+        Self { fs, ..self }
+    }
+
     /// What is as it is now: stripe, free extents.
-    pub fn now(&self, sys: &Sys) -> FsAlloc {
+    pub fn now(&mut self, sys: &Sys) -> FsAlloc {
         let name = &self.fs.name;
+        if self
+            .lists
+            .as_ref()
+            .is_none_or(|(since, _)| since.elapsed() >= FRESH)
+        {
+            self.lists = Some((Instant::now(), MbStructs::read(sys, name)));
+        }
         let options = sys.text(&format!("/proc/fs/ext4/{name}/options"));
         let stripe = options
             .iter()
             .flat_map(|text| text.lines())
             .find_map(|l| l.strip_prefix("stripe=")?.trim().parse().ok());
-        let lists = MbStructs::read(sys, name);
+        let lists = self.lists.as_ref().and_then(|(_, lists)| lists.clone());
         let optimised = lists.as_ref().and_then(|l| l.optimised);
         let fragmentation = match &self.every_group {
             Some(known) => Some(Fragmentation {
@@ -200,6 +228,7 @@ mod tests {
     fn the_switch_is_put_back() {
         let tree = Tree::new("");
         tree.write(SWITCH, "0\n");
+        tree.write(STATS, "mballoc:\n");
         let switch = || fs::read_to_string(tree.path(SWITCH)).unwrap();
         let mut notes = Vec::new();
         let place = Place::new(&tree.sys(), sda1(), true, false, &mut notes);
@@ -230,7 +259,7 @@ mod tests {
             "optimize_scan: 0\nmax_free_order_lists:\n\tlist_order_0_groups: 0\navg_fragment_size_lists:\n\tlist_order_0_groups: 0\n",
         );
         tree.write("proc/fs/ext4/sda1/options", "rw\nstripe=640\n");
-        let place = Place::new(&tree.sys(), sda1(), false, false, &mut Vec::new());
+        let mut place = Place::new(&tree.sys(), sda1(), false, false, &mut Vec::new());
         let now = place.now(&tree.sys());
         let fragmentation = now.fragmentation.unwrap();
         assert_eq!((now.stripe, fragmentation.optimised), (640, Some(false)));

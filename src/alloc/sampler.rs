@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::figures::{CPU, FIGURES, FRAGMENTATION, GROUPS, MEMBERS};
+use super::figures::{BITMAPS, CPU, FIGURES, FRAGMENTATION, GROUPS, MEMBERS, REQUESTS};
 use super::fold::{Fold, Step};
 use super::places::{Place, filesystems, looked};
 use super::reason::{self, Known};
@@ -14,7 +14,7 @@ use crate::doctor::gather;
 use crate::host::Sys;
 use crate::model::alloc::{AllocCounters, AllocSnapshot, FsAlloc, Source};
 use crate::model::hist::Hist;
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{Overhead, Snapshot};
 use crate::origin::{Op, Origin};
 use crate::probe::alloc::{AllocFacts, AllocProbe};
 use crate::profile::{Profile, Sampler as Cpus};
@@ -55,10 +55,14 @@ pub struct Sampler {
     /// Samples of the interval, and since the start.
     profile: Profile,
     whole: Profile,
+    /// When the interval began.
+    begun: Instant,
     /// Calls when they were last looked at.
     calls: (Instant, u64),
     known: BTreeMap<u32, Known>,
+    /// Of the filesystems that are looked at now, and of all the time.
     notes: Vec<String>,
+    lasting: Vec<String>,
 }
 
 impl Sampler {
@@ -69,7 +73,7 @@ impl Sampler {
     pub fn start(targets: &[String], wish: Wish) -> Result<Self> {
         let sys = Sys::live();
         let mut disks = Disks::start(Sys::live(), targets, true)?;
-        let found = filesystems(disks.live().survey());
+        let found = filesystems(&sys, disks.live().survey());
         if found.is_empty() {
             bail!(
                 "no mounted ext4 {}: raidtrace alloc watches its allocator; name a mount point, or an array, disk or partition \
@@ -92,58 +96,88 @@ impl Sampler {
             cpus: None,
             profile: Profile::default(),
             whole: Profile::default(),
+            begun: Instant::now(),
             calls: (Instant::now(), 0),
             known: BTreeMap::new(),
             notes: Vec::new(),
+            lasting: Vec::new(),
         };
         sampler.look_at(found)?;
         // Behind the hooks, whose trampolines are among the kernel's symbols by now.
         if wish.hertz > 0 {
             match Cpus::start(wish.hertz, wish.all) {
                 Ok(cpus) => sampler.cpus = Some(cpus),
-                Err(why) => sampler.notes.push(why),
+                Err(why) => sampler.lasting.push(why),
             }
         }
         if sampler.probe.is_none() && sampler.cpus.is_none() {
-            bail!("{}", sampler.notes.join("; "));
+            bail!("{}", sampler.notes().join("; "));
         }
+        sampler.begin()?;
         Ok(sampler)
     }
 
     /// Begins with these filesystems. What was counted until now is not shown.
     fn look_at(&mut self, found: Vec<FsAlloc>) -> Result<()> {
-        // The switches of those that go are put back first.
-        self.places.clear();
+        self.notes.clear();
         let Wish {
             mb_stats, groups, ..
         } = self.wish;
+        // Those that stay keep what was read of them; the switches of those that go are put back.
+        let mut before = std::mem::take(&mut self.places);
         for fs in found {
-            self.places
-                .push(Place::new(&self.sys, fs, mb_stats, groups, &mut self.notes));
+            let same = before
+                .iter()
+                .position(|p| p.fs.dev == fs.dev && p.fs.name == fs.name);
+            self.places.push(match same {
+                Some(at) => before.swap_remove(at).with(fs),
+                None => Place::new(&self.sys, fs, mb_stats, groups, &mut self.notes),
+            });
         }
+        drop(before);
         let devs: Vec<u32> = self.places.iter().map(|p| p.fs.dev).collect();
         self.probe = None;
         match AllocProbe::start_with(&self.facts, &devs) {
-            Ok(mut probe) => {
-                let counters = probe.read()?;
-                self.calls = (Instant::now(), counters.calls);
-                self.fold = Fold::new(counters);
-                self.probe = Some(probe);
-            }
+            Ok(probe) => self.probe = Some(probe),
             Err(why) => self
                 .notes
                 .push(format!("no figures of allocations: {why:#}")),
         }
+        if let Some(cpus) = &mut self.cpus {
+            cpus.name_anew();
+        }
         let kernel = gather::kernel(&self.sys);
         let unhooked = (self.sources().get(GROUPS) == Some(&Source::None))
-            .then(|| "the hook of ext4_mb_good_group is refused".to_owned());
+            .then(|| "ext4_mb_good_group() cannot be hooked".to_owned());
         let known = |place: &Place| Known {
             kernel: kernel.clone(),
             has_lists: Some(place.has_lists(&self.sys)),
             optimised: None,
             unhooked: unhooked.clone(),
         };
+        if unhooked.is_some() && !mb_stats {
+            self.notes.push(
+                "groups looked at are not counted: --mb-stats has ext4 count them (/sys/fs/ext4/DEV/mb_stats, put back at the end)"
+                    .to_owned(),
+            );
+        }
         self.known = self.places.iter().map(|p| (p.fs.dev, known(p))).collect();
+        Ok(())
+    }
+
+    /// An interval begins now: what came before is not shown.
+    fn begin(&mut self) -> Result<()> {
+        if let Some(cpus) = &mut self.cpus {
+            cpus.drain(&mut self.profile)?;
+        }
+        let _ = self.profile.take();
+        self.disks.snapshot()?;
+        if let Some(probe) = &mut self.probe {
+            let counters = probe.read()?;
+            self.calls = (Instant::now(), counters.calls);
+            self.fold = Fold::new(counters);
+        }
+        self.begun = Instant::now();
         Ok(())
     }
 
@@ -158,8 +192,18 @@ impl Sampler {
         if let Some(looked) = hooks.remove("looked") {
             hooks.insert(GROUPS, looked);
         }
+        // Told together: without the one, the other says nothing either.
+        for (figure, with) in [(REQUESTS, "given"), (BITMAPS, "buddies")] {
+            if hooks.get(with) == Some(&Source::None) {
+                hooks.insert(figure, Source::None);
+            }
+        }
         let disks = [
-            (CPU, self.cpus.is_some(), Source::Samples),
+            (
+                CPU,
+                self.cpus.as_ref().is_some_and(Cpus::named),
+                Source::Samples,
+            ),
             (MEMBERS, true, Source::Tracepoint),
         ];
         let others = disks
@@ -203,8 +247,9 @@ impl Sampler {
         let probe = self.probe.iter().flat_map(AllocProbe::notes);
         let cpus = self.cpus.iter().flat_map(Cpus::notes);
         let all = self
-            .notes
+            .lasting
             .iter()
+            .chain(&self.notes)
             .cloned()
             .chain(probe)
             .chain(cpus)
@@ -230,25 +275,31 @@ impl Sampler {
 
     /// The interval since the last call, or since the start.
     pub fn snapshot(&mut self) -> Result<AllocSnapshot> {
-        self.tick()?;
         let disks = self.disks.snapshot()?;
+        self.tick()?;
         let step = match &mut self.probe {
             Some(probe) => self.fold.step(probe.read()?),
             None => Step::default(),
         };
+        let (time, now) = (jiff::Timestamp::now(), Instant::now());
+        let interval = now - std::mem::replace(&mut self.begun, now);
         let mut profile = self.profile.take();
         if let Some(cpus) = &self.cpus {
-            cpus.fill(&mut profile, disks.interval);
+            cpus.fill(&mut profile, interval);
         }
         self.whole.merge(&profile);
         // Without names the allocator's share is not 0, but unknown.
         let named = self.cpus.as_ref().is_some_and(Cpus::named);
         let mut sources = self.sources();
-        let (lost, overhead) = (step.lost + profile.lost(), step.overhead);
+        let lost = step.lost + profile.lost() + disks.lost.events();
+        let overhead = Overhead {
+            bpf_ns: step.overhead.bpf_ns + disks.overhead.bpf_ns,
+            bpf_events: step.overhead.bpf_events + disks.overhead.bpf_events,
+        };
         let filesystems = self.filesystems(step, &disks, &mut sources);
         let mut snapshot = AllocSnapshot {
-            time: disks.time,
-            interval: disks.interval,
+            time,
+            interval,
             filesystems,
             criteria: self.facts.criteria(),
             cpu: named.then(|| profile.cpu()),
@@ -274,9 +325,25 @@ impl Sampler {
         disks: &Snapshot,
         sources: &mut BTreeMap<&'static str, Source>,
     ) -> Vec<FsAlloc> {
+        // The word for the source is one for all filesystems: ext4's own counts serve where all of them have some.
+        let said: Vec<_> = self
+            .places
+            .iter_mut()
+            .map(|p| p.counted(&self.sys))
+            .collect();
+        let by_ext4 =
+            sources.get(GROUPS) == Some(&Source::None) && said.iter().all(Option::is_some);
+        if by_ext4 {
+            sources.insert(GROUPS, Source::MbStats);
+        }
         let mut all = Vec::new();
-        for place in &mut self.places {
-            let counted = step.filesystems.remove(&place.fs.dev).unwrap_or_default();
+        for (place, said) in self.places.iter_mut().zip(said) {
+            let counted = match step.filesystems.remove(&place.fs.dev) {
+                Some(counted) => counted,
+                // Beyond those that are watched: a note says so.
+                None if self.probe.is_some() => continue,
+                None => FsAlloc::default(),
+            };
             let mut fs = FsAlloc {
                 counts: counted.counts,
                 tasks: counted.tasks,
@@ -286,11 +353,8 @@ impl Sampler {
             if let Some(source) = place.fragmentation_source(&fs) {
                 sources.insert(FRAGMENTATION, source);
             }
-            if let Some(said) = place.counted(&self.sys)
-                && matches!(sources.get(GROUPS), Some(Source::None | Source::MbStats))
-            {
+            if let Some(said) = said.filter(|_| by_ext4) {
                 fs.counts.looked = looked(&said);
-                sources.insert(GROUPS, Source::MbStats);
             }
             all.push(fs);
         }
@@ -315,12 +379,17 @@ impl Sampler {
 
     /// Mounted, unmounted, moved to another device.
     fn follow(&mut self) -> Result<()> {
-        let now = filesystems(self.disks.live().survey());
+        let now = filesystems(&self.sys, self.disks.live().survey());
         let is_same = |(a, b): (&FsAlloc, &Place)| a.dev == b.fs.dev && a.name == b.fs.name;
-        if now.len() != self.places.len() || !now.iter().zip(&self.places).all(is_same) {
-            self.look_at(now)?;
+        if now.len() == self.places.len() && now.iter().zip(&self.places).all(is_same) {
+            // Mounted elsewhere, or larger.
+            for (fs, place) in now.into_iter().zip(&mut self.places) {
+                place.fs = fs;
+            }
+            return Ok(());
         }
-        Ok(())
+        self.look_at(now)?;
+        self.begin()
     }
 }
 

@@ -38,7 +38,8 @@ pub struct Alloc {
     pub record: Option<PathBuf>,
 
     /// Show what --record wrote instead of what happens now; needs no root
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "record", "folded", "flame", "mb_stats", "groups", "all", "keep_counting"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "record", "folded", "flame", "mb_stats", "groups", "all", "keep_counting",
+        "duration", "hertz", "interval"])]
     pub replay: Option<PathBuf>,
 
     /// Samples a second of what each CPU does (0: none)

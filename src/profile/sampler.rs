@@ -84,6 +84,11 @@ impl Sampler {
         }
     }
 
+    /// Functions have come that no module brought: trampolines of hooks.
+    pub fn name_anew(&mut self) {
+        self.names = Names::load();
+    }
+
     /// Ends sampling; one more [`Sampler::drain`] gives the rest.
     pub fn stop(&mut self) {
         self.samples.stop();
