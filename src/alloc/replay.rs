@@ -260,7 +260,11 @@ mod tests {
             let read = again(&s);
             prop_assert_eq!(written(&read), written(&s));
             let (a, b) = (&read.filesystems[0], &s.filesystems[0]);
-            prop_assert_eq!(&a.tasks, &b.tasks);
+            let mut tasks = b.tasks.clone();
+            if s.sources[figures::GROUPS] == Source::None {
+                tasks.iter_mut().for_each(|t| t.share.looked = 0);
+            }
+            prop_assert_eq!(&a.tasks, &tasks);
             prop_assert_eq!(&a.files[0].place.path, &b.files[0].place.path);
             if unknown == 0 {
                 prop_assert_eq!(&a.counts, &b.counts);
