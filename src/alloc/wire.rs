@@ -18,8 +18,15 @@ use crate::model::hist::{self, BUCKETS, Hist};
 use crate::model::snapshot::Overhead;
 use crate::top::json::{bytes, hex};
 
+mod limits;
+
+use limits::{MEMBERS, filesystems, members, rows, texts};
+
 /// What this writes, and all that it reads.
 pub const SCHEMA: &str = "raidtrace.alloc/1";
+
+/// Threads that are written, those in the allocator first.
+const THREADS: usize = 1024;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -27,14 +34,19 @@ pub(super) struct Interval {
     pub schema: String,
     time: String,
     interval_s: f64,
+    #[serde(deserialize_with = "filesystems")]
     filesystems: Vec<Filesystem>,
+    #[serde(deserialize_with = "texts")]
     criteria: Vec<String>,
     cpu: Option<Cpu>,
+    #[serde(deserialize_with = "rows")]
     cpus: Vec<OneCpu>,
+    #[serde(deserialize_with = "rows")]
     on_cpu: Vec<Thread>,
     sources: BTreeMap<String, Source>,
     lost: Lost,
     overhead: Overhead,
+    #[serde(deserialize_with = "texts")]
     notes: Vec<String>,
 }
 
@@ -67,9 +79,12 @@ struct Filesystem {
     bitmaps: Option<Bitmaps>,
     reads: Option<Reads>,
     waits_us: Option<Quantiles>,
+    #[serde(deserialize_with = "members")]
     members: Vec<Member>,
     fragmentation: Option<Fragmentation>,
+    #[serde(deserialize_with = "rows")]
     tasks: Vec<Task>,
+    #[serde(deserialize_with = "rows")]
     files: Vec<File>,
 }
 
@@ -528,6 +543,7 @@ impl From<&AllocSnapshot> for Interval {
             on_cpu: s
                 .on_cpu
                 .iter()
+                .take(THREADS)
                 .map(|(pid, comm, samples)| Thread {
                     pid: *pid,
                     comm: lossy(comm),
@@ -554,6 +570,11 @@ impl Interval {
             .ok()
             .filter(|i| *i <= Duration::from_secs(1 << 32))
             .ok_or_else(|| format!("{} is no interval", self.interval_s))?;
+        // Each of them takes a histogram, whatever filesystem it is of.
+        let members: usize = self.filesystems.iter().map(|fs| fs.members.len()).sum();
+        if members > MEMBERS {
+            return Err(format!("it has {members} members, more than {MEMBERS}"));
+        }
         let filesystems: Result<_, String> =
             self.filesystems.into_iter().map(Filesystem::read).collect();
         // Figures that we do not know are nobody's.
