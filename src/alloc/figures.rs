@@ -65,6 +65,11 @@ pub fn has(snapshot: &AllocSnapshot, figure: &str, seen: bool) -> bool {
     }
 }
 
+/// Whether what was given is known: its source is one of those that latency needs.
+pub fn has_given(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
+    counts.given > 0 || has(snapshot, LATENCY, false)
+}
+
 /// Whether groups looked at are known.
 pub fn has_groups(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
     has(snapshot, GROUPS, counts.looks() > 0)

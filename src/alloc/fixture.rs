@@ -58,7 +58,7 @@ pub fn criteria(named: bool) -> Vec<String> {
     names.iter().map(|n| (*n).to_owned()).collect()
 }
 
-/// A kernel, and whether its lists are on (`None`: it has none).
+/// A kernel, and whether its lists are on (`None`: it has none); the only ext4 of its machine.
 pub fn known(release: &str, lists: Option<bool>) -> Known {
     Known {
         kernel: Kernel {
@@ -68,6 +68,7 @@ pub fn known(release: &str, lists: Option<bool>) -> Known {
         has_lists: Some(lists.is_some()),
         optimised: lists,
         unhooked: None,
+        alone: true,
     }
 }
 
@@ -167,7 +168,16 @@ pub fn judged(mut snapshot: AllocSnapshot, known: Known) -> AllocSnapshot {
     let known = snapshot
         .filesystems
         .iter()
-        .map(|f| (f.dev, known.clone()))
+        .map(|f| {
+            let alone = known.alone && snapshot.filesystems.len() == 1;
+            (
+                f.dev,
+                Known {
+                    alone,
+                    ..known.clone()
+                },
+            )
+        })
         .collect();
     reason::judge(&mut snapshot, &known);
     snapshot

@@ -14,8 +14,8 @@ pub fn write(out: &mut impl Write, snapshot: &AllocSnapshot) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::write;
-    use crate::alloc::fixture;
-    use crate::model::alloc::AllocSnapshot;
+    use crate::alloc::{figures, fixture};
+    use crate::model::alloc::{AllocSnapshot, Counts, Source};
     use crate::top::text::is_hidden;
     use serde_json::Value;
 
@@ -73,6 +73,39 @@ mod tests {
         assert_eq!(fs["reads"]["needed"].as_u64(), Some(0));
         assert_eq!(v["sources"]["groups"], "none");
         assert!(v["notes"][0].as_str().unwrap().contains("refused"));
+    }
+
+    #[test]
+    fn what_is_not_counted_is_null() {
+        let mut s = fixture::linear();
+        let hooked = line(&s);
+        let looked = hooked["filesystems"][0]["tasks"][0]["looked"].as_u64();
+        assert!(looked > Some(0), "{looked:?}");
+        let mut keys = vec!["given", "got_blocks", "nanoseconds"];
+        s.filesystems[0].counts = Counts::default();
+        s.sources.insert(figures::LATENCY, Source::None);
+        s.sources.insert(figures::GROUPS, Source::MbStats);
+        for figure in [None, Some(figures::REQUESTS)] {
+            if let Some(figure) = figure {
+                s.sources.insert(figure, Source::None);
+                keys.extend(["requests", "asked_blocks"]);
+            }
+            let v = line(&s);
+            let fs = &v["filesystems"][0];
+            for key in [
+                "requests",
+                "asked_blocks",
+                "given",
+                "got_blocks",
+                "nanoseconds",
+            ] {
+                assert_eq!(fs[key].is_null(), keys.contains(&key), "{key}: {}", fs[key]);
+            }
+            for rows in ["tasks", "files"] {
+                let looked = fs[rows][0].get("looked");
+                assert_eq!(looked, Some(&Value::Null), "{rows}");
+            }
+        }
     }
 
     #[test]

@@ -24,6 +24,8 @@ const MANY_LOOKS: f64 = 1e6;
 const MOSTLY: f64 = 0.5;
 /// Bitmap reads that are enough to judge.
 const READS_ENOUGH: u64 = 8;
+/// Its part of the time in the allocator from which samples are this filesystem's.
+const ITS_OWN: f64 = 0.9;
 /// Samples likewise: at 99 Hz a fifth of a second.
 const SAMPLES_ENOUGH: u64 = 20;
 /// Without a count of groups the samples alone have to say it: share of a CPU ...
@@ -44,6 +46,8 @@ pub struct Known {
     pub optimised: Option<bool>,
     /// Why groups are not counted, as a clause: `fentry and kprobes are refused`.
     pub unhooked: Option<String>,
+    /// No other ext4 is mounted on this machine: samples in the allocator, which are the whole machine's, are then of this one.
+    pub alone: bool,
 }
 
 /// Writes into every filesystem what stands out. `known`: by device number.
@@ -111,7 +115,12 @@ impl Case<'_> {
         }
     }
 
-    /// This filesystem's part of the time in the allocator: samples do not tell filesystems apart.
+    /// Whether samples are this filesystem's: they do not tell filesystems apart, and those that are not watched burn too.
+    fn has_samples(&self) -> bool {
+        self.known.alone && self.part() >= ITS_OWN
+    }
+
+    /// Its part of the time in the allocator, of the filesystems that are watched.
     fn part(&self) -> f64 {
         let weight = |fs: &FsAlloc| fs.counts.nanoseconds as f64 + fs.counts.looks() as f64;
         let all: f64 = self.snapshot.filesystems.iter().map(weight).sum();
@@ -126,7 +135,7 @@ impl Case<'_> {
 
     /// Whether its CPU time is worth a word.
     fn is_felt(&self) -> bool {
-        match allocator_cpus(self.snapshot) {
+        match allocator_cpus(self.snapshot).filter(|_| self.has_samples()) {
             Some(cpus) => cpus * self.part() >= FELT,
             None => {
                 let waited = at_least_us(&self.fs.counts.waits) as f64 / 1e6 / self.seconds;
@@ -460,13 +469,14 @@ impl Case<'_> {
             .cpu
             .as_ref()
             .filter(enough)
-            .filter(|_| self.part() >= 0.9)
+            .filter(|_| self.has_samples())
     }
 
     /// Where groups cannot be counted.
     fn by_samples(&self) -> Option<Reason> {
         let (c, s) = (&self.fs.counts, self.snapshot);
-        if has_groups(s, c) {
+        // Where nothing was asked for and nothing came to its end, nobody knows whether there was a request at all.
+        if has_groups(s, c) || (c.requests == 0 && c.given == 0) {
             return None;
         }
         let (name, n) = self.cpu()?.hottest.as_ref()?;

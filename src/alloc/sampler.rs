@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 
 use super::figures::{BITMAPS, CPU, FIGURES, FRAGMENTATION, GROUPS, MEMBERS, REQUESTS};
 use super::fold::{Fold, Step};
-use super::places::{Place, filesystems, looked};
+use super::places::{Place, filesystems, looked, mounted};
 use super::reason::{self, Known};
 use crate::doctor::gather;
 use crate::host::Sys;
@@ -154,6 +154,7 @@ impl Sampler {
             has_lists: Some(place.has_lists(&self.sys)),
             optimised: None,
             unhooked: unhooked.clone(),
+            alone: mounted(&self.sys) == self.places.len(),
         };
         if unhooked.is_some() && !mb_stats {
             self.notes.push(

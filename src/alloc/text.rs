@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 
 use super::figures::{
-    self, BITMAPS, LATENCY, PREALLOCATED, READS, SEARCHES, WAITS, allocator_cpus, bucket,
-    criterion, has, has_groups, is_hooked, mean_goal, mean_groups, one_cpu, per_cent, reasons,
-    rest, tasks_at_once, total, whole, why,
+    self, BITMAPS, DISCARDS, LATENCY, PREALLOCATED, READS, REQUESTS, SEARCHES, WAITS,
+    allocator_cpus, bucket, criterion, has, has_given, has_groups, is_hooked, mean_goal,
+    mean_groups, one_cpu, per_cent, reasons, rest, tasks_at_once, total, whole, why,
 };
-use crate::model::alloc::{AllocSnapshot, Fragmentation, FsAlloc, Reason, Share, Source};
+use crate::model::alloc::{AllocSnapshot, Fragmentation, FsAlloc, Reason, Share};
 use crate::model::hist::Hist;
 use crate::model::units::{self, count, percent};
 use crate::top::rows::{label, seconds};
@@ -86,10 +86,16 @@ pub(super) fn shape(fs: &FsAlloc) -> String {
     parts.join(", ")
 }
 
+/// Whether allocations are counted: 0 of them is then what there was.
+pub(super) fn is_counted(s: &AllocSnapshot) -> bool {
+    has(s, REQUESTS, true)
+}
+
 /// What stands out, or that nothing does; untrusted as the names in it.
 pub(super) fn said(s: &AllocSnapshot, fs: &FsAlloc) -> String {
     match &fs.reason {
         Some(reason) => reason.sentence.clone(),
+        None if !is_counted(s) => "what is allocated is not known here (see the notes)".to_owned(),
         None if fs.counts.is_empty() => format!(
             "nothing stands out: nothing was allocated in {}",
             units::seconds(s.interval)
@@ -113,15 +119,13 @@ fn filesystem(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<
     if !shape.is_empty() {
         line(out, &shape)?;
     }
-    if fs.counts.is_empty() {
-        return writeln!(out);
+    if !fs.counts.is_empty() {
+        allocations(out, s, fs)?;
+        searches(out, s, fs)?;
+        disk(out, s, fs)?;
     }
-    allocations(out, s, fs)?;
-    searches(out, s, fs)?;
-    disk(out, s, fs)?;
     if let Some(fragmentation) = &fs.fragmentation {
-        let in_memory = s.sources.get(figures::FRAGMENTATION) == Some(&Source::MbStructs);
-        extents(out, fragmentation, fs, in_memory)?;
+        extents(out, fragmentation, fs)?;
     }
     tasks(out, s, fs)?;
     files(out, s, fs)?;
@@ -188,6 +192,15 @@ pub(super) fn quantiles(hist: &Hist) -> String {
 
 const UNKNOWN: &str = "not known here";
 
+/// Of a line what is known of it.
+fn known(parts: &[String]) -> String {
+    if parts.is_empty() {
+        UNKNOWN.to_owned()
+    } else {
+        parts.join("; ")
+    }
+}
+
 /// Lines of what was asked for and given, each with its name: also the screen's.
 pub(super) fn given(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, String)> {
     let (c, secs) = (&fs.counts, seconds(s.interval));
@@ -195,31 +208,41 @@ pub(super) fn given(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, Strin
         let mean = sum as f64 / n.max(1) as f64;
         if n == 0 { "-".to_owned() } else { count(mean) }
     };
-    let mut lines = vec![(
-        "allocations",
-        format!(
-            "{}/s asked for, {} blocks each; {}/s given, {} blocks each; {} tasks in the allocator at a time",
-            count(c.requests as f64 / secs),
-            each(c.asked, c.requests),
-            count(c.given as f64 / secs),
-            each(c.got, c.given),
-            count(tasks_at_once(fs, secs)),
-        ),
-    )];
+    let mut parts = Vec::new();
+    if has(s, REQUESTS, c.requests > 0) {
+        let (n, blocks) = (count(c.requests as f64 / secs), each(c.asked, c.requests));
+        parts.push(format!("{n}/s asked for, {blocks} blocks each"));
+    }
+    if has_given(s, c) {
+        let (n, blocks) = (count(c.given as f64 / secs), each(c.got, c.given));
+        parts.push(format!("{n}/s given, {blocks} blocks each"));
+    }
+    if has(s, LATENCY, c.nanoseconds > 0) {
+        let n = count(tasks_at_once(fs, secs));
+        parts.push(format!("{n} tasks in the allocator at a time"));
+    }
+    let mut lines = vec![("allocations", known(&parts))];
     if has(s, LATENCY, c.latency.count() > 0) {
         lines.push(("latency", quantiles(&c.latency)));
     } else {
         lines.push(("latency", UNKNOWN.to_owned()));
     }
+    let mut parts = Vec::new();
     if has(s, PREALLOCATED, c.preallocated > 0) {
+        let n = count(c.preallocated as f64 / secs);
         let share = c.preallocated as f64 / c.requests.max(1) as f64;
-        let share = glue(&percent(share));
-        let text = format!(
-            "{}/s served from preallocated space ({share}); {}/s given back",
-            count(c.preallocated as f64 / secs),
-            count(c.discards as f64 / secs)
-        );
-        lines.push(("preallocated", text));
+        let share = if has(s, REQUESTS, c.requests > 0) {
+            format!(" ({})", glue(&percent(share)))
+        } else {
+            String::new()
+        };
+        parts.push(format!("{n}/s served from preallocated space{share}"));
+    }
+    if has(s, DISCARDS, c.discards > 0) {
+        parts.push(format!("{}/s given back", count(c.discards as f64 / secs)));
+    }
+    if !parts.is_empty() {
+        lines.push(("preallocated", parts.join("; ")));
     }
     lines
 }
@@ -368,14 +391,7 @@ pub(super) fn bitmaps(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, Str
             none_or(c.prefetches)
         ));
     }
-    let mut lines = vec![(
-        "bitmaps",
-        if parts.is_empty() {
-            UNKNOWN.to_owned()
-        } else {
-            parts.join("; ")
-        },
-    )];
+    let mut lines = vec![("bitmaps", known(&parts))];
     if !has(s, WAITS, c.waits.count() > 0) {
         lines.push(("waits", UNKNOWN.to_owned()));
     } else if c.waits.count() > 0 {
@@ -443,7 +459,7 @@ pub(super) fn orders(f: &Fragmentation) -> (Vec<Order>, Option<u64>) {
     (rows, none)
 }
 
-fn extents(out: &mut Vec<u8>, f: &Fragmentation, fs: &FsAlloc, in_memory: bool) -> io::Result<()> {
+fn extents(out: &mut Vec<u8>, f: &Fragmentation, fs: &FsAlloc) -> io::Result<()> {
     let (rows, none) = orders(f);
     if rows.is_empty() {
         return Ok(());
@@ -472,7 +488,8 @@ fn extents(out: &mut Vec<u8>, f: &Fragmentation, fs: &FsAlloc, in_memory: bool) 
         labelled(out, "", &glue(&row.replace("  0 %", "  -")))?;
     }
     let text = match none {
-        _ if in_memory => "groups in memory, by their largest free extent".to_owned(),
+        // Of mb_structs_summary, which is of what is in memory.
+        _ if f.extents.is_none() => "groups in memory, by their largest free extent".to_owned(),
         Some(n) => format!(
             "groups by their largest free extent; {} groups have none",
             whole(n)
@@ -486,11 +503,14 @@ fn extents(out: &mut Vec<u8>, f: &Fragmentation, fs: &FsAlloc, in_memory: bool) 
 pub(super) fn did(share: &Share, fs: &FsAlloc, s: &AllocSnapshot) -> String {
     let secs = seconds(s.interval);
     let mut text = format!(
-        "{}/s, {} blocks/s, {} of the time",
+        "{}/s, {} blocks/s",
         count(share.requests as f64 / secs),
         count(share.blocks as f64 / secs),
-        percent(share.nanoseconds as f64 / fs.counts.nanoseconds.max(1) as f64),
     );
+    if has(s, LATENCY, fs.counts.nanoseconds > 0) {
+        let time = share.nanoseconds as f64 / fs.counts.nanoseconds.max(1) as f64;
+        text.push_str(&format!(", {} of the time", percent(time)));
+    }
     if is_hooked(s, &fs.counts) && share.requests > 0 {
         text.push_str(&format!(
             ", {} groups each",
@@ -621,8 +641,8 @@ fn cpus(out: &mut Vec<u8>, s: &AllocSnapshot) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::{COLUMNS, write};
-    use crate::alloc::{fixture, fold};
-    use crate::model::alloc::AllocSnapshot;
+    use crate::alloc::{figures, fixture, fold};
+    use crate::model::alloc::{AllocSnapshot, Source};
     use crate::top::text::{is_hidden, width};
 
     fn text(snapshot: &AllocSnapshot) -> String {
@@ -653,6 +673,52 @@ mod tests {
         none.filesystems.clear();
         (none.cpu, none.sources) = (None, Default::default());
         insta::assert_snapshot!("none", text(&none));
+    }
+
+    #[test]
+    fn what_is_not_counted_is_not_nothing() {
+        let mut s = fixture::empty();
+        for figure in [figures::REQUESTS, figures::LATENCY, figures::DISCARDS] {
+            s.sources.insert(figure, Source::None);
+        }
+        let quiet = text(&s);
+        assert!(
+            quiet.contains("md3 on /srv: what is allocated is not known here (see the notes)\n"),
+            "{quiet}"
+        );
+        assert!(!quiet.contains("nothing"), "{quiet}");
+        // Other figures are there all the same.
+        s.filesystems[0].counts.preallocated = 7;
+        let some = text(&s);
+        assert!(some.contains("  allocations   not known here\n"), "{some}");
+        assert!(
+            some.contains("  preallocated  7/s served from preallocated space\n"),
+            "{some}"
+        );
+        assert!(!some.contains("given back"), "{some}");
+    }
+
+    #[test]
+    fn free_extents_of_a_quiet_filesystem() {
+        let mut s = fixture::empty();
+        s.filesystems[0].fragmentation = fixture::linear().filesystems[0].fragmentation.clone();
+        let quiet = text(&s);
+        assert!(quiet.contains("nothing was allocated"), "{quiet}");
+        assert!(quiet.contains("\n  free extents  order"), "{quiet}");
+    }
+
+    #[test]
+    fn each_filesystem_has_its_own_source_of_free_extents() {
+        let mut s = fixture::linear();
+        s.filesystems.extend(fixture::healthy().filesystems);
+        for source in [Source::MbStructs, Source::MbGroups] {
+            s.sources.insert(figures::FRAGMENTATION, source);
+            let text = text(&s);
+            let whole = text.find("largest free extent; 705 groups have none");
+            let in_memory = text.find("groups in memory, by their largest");
+            assert!(whole.is_some() && whole < in_memory, "{text}");
+            assert_eq!(text.matches("groups in memory").count(), 1, "{text}");
+        }
     }
 
     #[test]

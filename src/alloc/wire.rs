@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::figures::{
-    BITMAPS, DISCARDS, FIGURES, LATENCY, PREALLOCATED, READS, SEARCHES, WAITS, criterion, has,
-    has_groups, is_hooked,
+    BITMAPS, DISCARDS, FIGURES, LATENCY, PREALLOCATED, READS, REQUESTS, SEARCHES, WAITS, criterion,
+    has, has_given, has_groups, is_hooked,
 };
 use crate::model::alloc::{
     AllocSnapshot, CRITERIA, Counts, Cpu, FileAlloc, Fragmentation, FsAlloc, GROUPS_BUCKETS,
@@ -18,8 +18,15 @@ use crate::model::hist::{self, BUCKETS, Hist};
 use crate::model::snapshot::Overhead;
 use crate::top::json::{bytes, hex};
 
+mod limits;
+
+use limits::{MEMBERS, filesystems, members, rows, texts};
+
 /// What this writes, and all that it reads.
 pub const SCHEMA: &str = "raidtrace.alloc/1";
+
+/// Threads that are written, those in the allocator first.
+const THREADS: usize = 1024;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -27,14 +34,19 @@ pub(super) struct Interval {
     pub schema: String,
     time: String,
     interval_s: f64,
+    #[serde(deserialize_with = "filesystems")]
     filesystems: Vec<Filesystem>,
+    #[serde(deserialize_with = "texts")]
     criteria: Vec<String>,
     cpu: Option<Cpu>,
+    #[serde(deserialize_with = "rows")]
     cpus: Vec<OneCpu>,
+    #[serde(deserialize_with = "rows")]
     on_cpu: Vec<Thread>,
     sources: BTreeMap<String, Source>,
     lost: Lost,
     overhead: Overhead,
+    #[serde(deserialize_with = "texts")]
     notes: Vec<String>,
 }
 
@@ -54,11 +66,11 @@ struct Filesystem {
     groups: u32,
     stripe_blocks: u32,
     reason: Option<Reason>,
-    requests: u64,
-    asked_blocks: u64,
-    given: u64,
-    got_blocks: u64,
-    nanoseconds: u64,
+    requests: Option<u64>,
+    asked_blocks: Option<u64>,
+    given: Option<u64>,
+    got_blocks: Option<u64>,
+    nanoseconds: Option<u64>,
     latency_us: Option<Quantiles>,
     searches: Option<Searches>,
     preallocated: Option<u64>,
@@ -67,9 +79,12 @@ struct Filesystem {
     bitmaps: Option<Bitmaps>,
     reads: Option<Reads>,
     waits_us: Option<Quantiles>,
+    #[serde(deserialize_with = "members")]
     members: Vec<Member>,
     fragmentation: Option<Fragmentation>,
+    #[serde(deserialize_with = "rows")]
     tasks: Vec<Task>,
+    #[serde(deserialize_with = "rows")]
     files: Vec<File>,
 }
 
@@ -149,6 +164,16 @@ struct Member {
     device_us: Quantiles,
 }
 
+/// A [`Share`]. `looked` is `null` where no hook counts by task and file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Did {
+    requests: u64,
+    blocks: u64,
+    nanoseconds: u64,
+    looked: Option<u64>,
+}
+
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Task {
@@ -158,7 +183,7 @@ struct Task {
     comm_bytes: Option<String>,
     role: Option<String>,
     #[serde(flatten)]
-    share: Share,
+    share: Did,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -175,7 +200,7 @@ struct File {
     name_bytes: Option<String>,
     deleted: bool,
     #[serde(flatten)]
-    share: Share,
+    share: Did,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -282,6 +307,8 @@ impl Looked {
 impl Filesystem {
     fn new(s: &AllocSnapshot, fs: &FsAlloc) -> Self {
         let c = &fs.counts;
+        let (requested, given) = (has(s, REQUESTS, c.requests > 0), has_given(s, c));
+        let hooked = is_hooked(s, c);
         let quantiles = |figure, hist: &Hist| has(s, figure, hist.count() > 0).then(|| hist.into());
         Self {
             name: fs.name.clone(),
@@ -291,11 +318,11 @@ impl Filesystem {
             groups: fs.groups,
             stripe_blocks: fs.stripe,
             reason: fs.reason.clone(),
-            requests: c.requests,
-            asked_blocks: c.asked,
-            given: c.given,
-            got_blocks: c.got,
-            nanoseconds: c.nanoseconds,
+            requests: requested.then_some(c.requests),
+            asked_blocks: requested.then_some(c.asked),
+            given: given.then_some(c.given),
+            got_blocks: given.then_some(c.got),
+            nanoseconds: has(s, LATENCY, c.nanoseconds > 0).then_some(c.nanoseconds),
             latency_us: quantiles(LATENCY, &c.latency),
             searches: has(s, SEARCHES, c.searches > 0).then(|| Searches {
                 count: c.searches,
@@ -334,19 +361,19 @@ impl Filesystem {
                 })
                 .collect(),
             fragmentation: fs.fragmentation.clone(),
-            tasks: fs.tasks.iter().map(Task::from).collect(),
-            files: fs.files.iter().map(File::from).collect(),
+            tasks: fs.tasks.iter().map(|t| Task::new(t, hooked)).collect(),
+            files: fs.files.iter().map(|f| File::new(f, hooked)).collect(),
         }
     }
 
     fn counts(&mut self) -> Counts {
         let hist = |q: &mut Option<Quantiles>| q.take().map_or_else(Hist::default, Quantiles::hist);
         let mut c = Counts {
-            requests: self.requests,
-            asked: self.asked_blocks,
-            given: self.given,
-            got: self.got_blocks,
-            nanoseconds: self.nanoseconds,
+            requests: self.requests.unwrap_or(0),
+            asked: self.asked_blocks.unwrap_or(0),
+            given: self.given.unwrap_or(0),
+            got: self.got_blocks.unwrap_or(0),
+            nanoseconds: self.nanoseconds.unwrap_or(0),
             latency: hist(&mut self.latency_us),
             waits: hist(&mut self.waits_us),
             preallocated: self.preallocated.unwrap_or(0),
@@ -409,31 +436,49 @@ impl Filesystem {
     }
 }
 
-impl From<&TaskAlloc> for Task {
-    fn from(t: &TaskAlloc) -> Self {
+impl Did {
+    fn new(share: &Share, hooked: bool) -> Self {
         Self {
-            pid: t.pid,
-            comm: lossy(&t.comm),
-            comm_bytes: hex(Some(&t.comm)),
-            role: t.role.clone(),
-            share: t.share,
+            requests: share.requests,
+            blocks: share.blocks,
+            nanoseconds: share.nanoseconds,
+            looked: hooked.then_some(share.looked),
+        }
+    }
+
+    fn read(self) -> Share {
+        Share {
+            requests: self.requests,
+            blocks: self.blocks,
+            nanoseconds: self.nanoseconds,
+            looked: self.looked.unwrap_or(0),
         }
     }
 }
 
 impl Task {
+    fn new(t: &TaskAlloc, hooked: bool) -> Self {
+        Self {
+            pid: t.pid,
+            comm: lossy(&t.comm),
+            comm_bytes: hex(Some(&t.comm)),
+            role: t.role.clone(),
+            share: Did::new(&t.share, hooked),
+        }
+    }
+
     fn read(self) -> TaskAlloc {
         TaskAlloc {
             pid: self.pid,
             comm: raw(self.comm, self.comm_bytes),
             role: self.role,
-            share: self.share,
+            share: self.share.read(),
         }
     }
 }
 
-impl From<&FileAlloc> for File {
-    fn from(f: &FileAlloc) -> Self {
+impl File {
+    fn new(f: &FileAlloc, hooked: bool) -> Self {
         let (path, name) = (f.place.path.as_deref(), f.place.name.as_deref());
         Self {
             dev: f.id.device(),
@@ -444,12 +489,10 @@ impl From<&FileAlloc> for File {
             name: name.map(lossy),
             name_bytes: hex(name),
             deleted: f.place.deleted,
-            share: f.share,
+            share: Did::new(&f.share, hooked),
         }
     }
-}
 
-impl File {
     fn read(self) -> Result<FileAlloc, String> {
         let dev = number(&self.dev)
             .ok_or_else(|| format!("{:?} is no device number", clip(&self.dev)))?;
@@ -465,7 +508,7 @@ impl File {
                 deleted: self.deleted,
                 ..FilePlace::default()
             },
-            share: self.share,
+            share: self.share.read(),
         })
     }
 }
@@ -500,6 +543,7 @@ impl From<&AllocSnapshot> for Interval {
             on_cpu: s
                 .on_cpu
                 .iter()
+                .take(THREADS)
                 .map(|(pid, comm, samples)| Thread {
                     pid: *pid,
                     comm: lossy(comm),
@@ -526,6 +570,11 @@ impl Interval {
             .ok()
             .filter(|i| *i <= Duration::from_secs(1 << 32))
             .ok_or_else(|| format!("{} is no interval", self.interval_s))?;
+        // Each of them takes a histogram, whatever filesystem it is of.
+        let members: usize = self.filesystems.iter().map(|fs| fs.members.len()).sum();
+        if members > MEMBERS {
+            return Err(format!("it has {members} members, more than {MEMBERS}"));
+        }
         let filesystems: Result<_, String> =
             self.filesystems.into_iter().map(Filesystem::read).collect();
         // Figures that we do not know are nobody's.

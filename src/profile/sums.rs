@@ -35,7 +35,7 @@ impl Stack {
             .enumerate()
             .filter(|(_, (n, m))| filter::area(n, *m) == Some(filter::Area::Allocator))
             .map(|(i, _)| i + 1)
-            .last();
+            .next_back();
         // fexit calls the function from its trampoline: what is above the allocator's last function is no hook of that one.
         let below = last.unwrap_or(0);
         let hook = names[below..].iter().position(|n| filter::is_hook(n));

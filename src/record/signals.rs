@@ -38,7 +38,8 @@ fn done(error: i32) -> io::Result<()> {
     }
 }
 
-fn is_ignored(signal: i32) -> bool {
+/// Whether `signal` is ignored, as SIGHUP is where nohup has started this process.
+pub(crate) fn is_ignored(signal: i32) -> bool {
     let mut now = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: nothing is set; `now` is one, and zeroed is valid for it if the call fails.
     unsafe {

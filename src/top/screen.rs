@@ -21,6 +21,7 @@ use super::state::{Action, State};
 use super::term::{Guard, Screen};
 use super::view;
 use crate::model::snapshot::Snapshot;
+use crate::record::signals::is_ignored;
 
 /// How long the reader of keys may take to notice that it is over.
 const POLL: Duration = Duration::from_millis(100);
@@ -182,17 +183,29 @@ impl<A: App> Live<A> {
     }
 }
 
-/// Ends when a signal asks for it. From this call on: signals are kept until it is polled.
+/// Ends when a signal asks for it: SIGINT, SIGQUIT (Ctrl-\), SIGTERM, SIGHUP. From this call on: signals are kept until it is
+/// polled. A SIGHUP that is ignored (nohup) stays so.
 pub fn asked_to_end() -> Result<Pin<Box<dyn Future<Output = ()>>>> {
     let on = |kind| signal(kind).context("cannot handle signals");
     let mut interrupt = on(SignalKind::interrupt())?;
     let mut terminate = on(SignalKind::terminate())?;
-    let mut hangup = on(SignalKind::hangup())?;
+    let mut quit = on(SignalKind::quit())?;
+    let mut hangup = if is_ignored(libc::SIGHUP) {
+        None
+    } else {
+        Some(on(SignalKind::hangup())?)
+    };
     Ok(Box::pin(async move {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
+            _ = quit.recv() => {}
+            () = async {
+                match &mut hangup {
+                    Some(hangup) => { hangup.recv().await; }
+                    None => std::future::pending().await,
+                }
+            } => {}
         }
     }))
 }
@@ -271,6 +284,53 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
     use tokio::sync::watch;
+
+    /// What signals do is so for the whole process: this runs in one of its own.
+    #[test]
+    fn signals_ask_for_the_end() {
+        for ignored in ["", "nohup"] {
+            let child = std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "top::screen::tests::of_its_own", "--ignored"])
+                .env("SIGNALS", ignored)
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&child.stdout);
+            assert!(
+                child.status.success(),
+                "{ignored}: {:?} {said}",
+                child.status
+            );
+            assert!(said.contains("1 passed"), "{said}");
+        }
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    #[ignore = "is run by signals_ask_for_the_end"]
+    async fn of_its_own() {
+        let Ok(how) = std::env::var("SIGNALS") else {
+            return;
+        };
+        let nohup = how == "nohup";
+        if nohup {
+            // SAFETY: an ignored signal runs no code.
+            unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+        }
+        let raise = |signal| {
+            // SAFETY: it is handled or ignored; else this process ends, which its parent says.
+            unsafe { libc::raise(signal) };
+        };
+        // One that is handled may take its time; one that is ignored never comes.
+        let soon = Duration::from_millis(if nohup { 200 } else { 20_000 });
+        let mut end = super::asked_to_end().unwrap();
+        raise(libc::SIGHUP);
+        let ended = tokio::time::timeout(soon, &mut end).await.is_ok();
+        assert_eq!(ended, !nohup);
+        let end = super::asked_to_end().unwrap();
+        raise(libc::SIGQUIT);
+        tokio::time::timeout(Duration::from_secs(20), end)
+            .await
+            .unwrap();
+    }
 
     /// The screen on the first case, by hand: `cargo test --lib by_hand -- --ignored --nocapture`.
     #[tokio::test(flavor = "current_thread")]

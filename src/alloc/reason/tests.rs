@@ -318,9 +318,50 @@ fn samples_alone() {
     other.dev += 1;
     s.filesystems.push(other);
     assert_eq!(said(s, known("5.10.0", None)), None);
-    let s = judged(fixture::degraded(), Known::default());
+    let alone = Known {
+        alone: true,
+        ..Known::default()
+    };
+    let s = judged(fixture::degraded(), alone);
     assert_eq!(reason(&s).id, "hot");
     assert!(reason(&s).commands.is_empty());
+}
+
+fn one_of_several(release: &str, lists: Option<bool>) -> Known {
+    Known {
+        alone: false,
+        ..known(release, lists)
+    }
+}
+
+#[test]
+fn samples_may_be_of_a_filesystem_that_is_not_watched() {
+    // `alloc /srv` while / burns: nothing was asked of /srv.
+    let mut idle = fixture::degraded();
+    idle.filesystems[0].counts = Default::default();
+    assert_eq!(said(idle.clone(), one_of_several("5.10.0", None)), None);
+    assert_eq!(said(idle.clone(), known("5.10.0", None)), None);
+    // A request that has ended went on before.
+    idle.filesystems[0].counts.given = 1;
+    assert!(said(idle, known("5.10.0", None)).is_some());
+    // A few requests tell no more.
+    let s = fixture::degraded();
+    assert_eq!(said(s, one_of_several("5.10.0", None)), None);
+    // Nor who waits for whom ...
+    let mut s = fixture::healthy();
+    s.cpu.as_mut().unwrap().allocator = 180;
+    s.cpu.as_mut().unwrap().hottest = Some(("native_queued_spin_lock_slowpath".to_owned(), 150));
+    assert!(said(s.clone(), known("6.12.0", Some(true))).is_some());
+    assert_eq!(said(s, one_of_several("6.12.0", Some(true))), None);
+    // ... nor that 1,540 looks a second are felt; its own time in the allocator says that.
+    let mut s = fixture::linear();
+    let c = &mut s.filesystems[0].counts;
+    c.groups = fixture::groups(&[(70, 21)]);
+    (c.looked, c.refused) = ([70 * 21, 0, 0, 0, 0], [70 * 21, 0, 0, 0, 0]);
+    assert!(said(s.clone(), one_of_several("5.10.0", None)).is_some());
+    s.filesystems[0].counts.nanoseconds = 1_000_000;
+    assert!(said(s.clone(), known("5.10.0", None)).is_some());
+    assert_eq!(said(s, one_of_several("5.10.0", None)), None);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 use super::{Pen, Scene, bar, scroll};
 use crate::alloc::figures::{self, bucket, has_groups, reasons, why};
 use crate::alloc::text::{by_criterion, orders};
-use crate::model::alloc::{Groups, Source};
+use crate::model::alloc::Groups;
 use crate::model::units::{self, count, percent};
 use crate::top::text::{clean, cut, left, right};
 
@@ -168,10 +168,9 @@ fn extents(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
         what.push_str(&right(&count(o.groups as f64), 6));
         row(out, scene, &what, o.share, columns);
     }
-    let in_memory = scene.snapshot.sources.get(figures::FRAGMENTATION) == Some(&Source::MbStructs);
     let all = f.groups.max(1) as f64;
     let text = match none {
-        _ if in_memory => "  groups in memory, by their largest free extent".to_owned(),
+        _ if !extents => "  groups in memory, by their largest free extent".to_owned(),
         Some(n) => format!(
             "  groups by their largest free extent; {} have none",
             percent(n as f64 / all)

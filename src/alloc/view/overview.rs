@@ -4,7 +4,7 @@ use ratatui::text::Line;
 
 use super::{Pen, Scene, labelled, scroll};
 use crate::alloc::figures;
-use crate::alloc::text::{bitmaps, busiest, did, given, in_allocator, looked};
+use crate::alloc::text::{bitmaps, busiest, did, given, in_allocator, is_counted, looked};
 use crate::model::units::percent;
 use crate::top::rows::label;
 use crate::top::text::{clean, glue, sanitize};
@@ -36,7 +36,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
             say("more", &format!("raidtrace doctor: {}", clean(rule)));
         }
     }
-    if !fs.counts.is_empty() {
+    if !fs.counts.is_empty() || !is_counted(s) {
         let all = given(s, fs).into_iter().chain(looked(s, fs));
         for (label, text) in all.chain(bitmaps(s, fs)) {
             say(label, &text);

@@ -3,7 +3,7 @@
 use ratatui::text::{Line, Span};
 
 use super::{Pen, Scene, bar};
-use crate::alloc::figures::{is_hooked, one_cpu};
+use crate::alloc::figures::{LATENCY, has, is_hooked, one_cpu};
 use crate::alloc::text::in_allocator;
 use crate::model::alloc::{Cpu, Share};
 use crate::model::units::{count, percent_short};
@@ -32,6 +32,11 @@ fn figures(scene: &Scene<'_>, share: &Share, columns: usize) -> String {
         "-".to_owned()
     };
     let time = share.nanoseconds as f64 / fs.counts.nanoseconds.max(1) as f64;
+    let time = if has(s, LATENCY, fs.counts.nanoseconds > 0) {
+        percent_short(time)
+    } else {
+        "-".to_owned()
+    };
     let blocks = if columns < NARROW {
         String::new()
     } else {
@@ -40,7 +45,7 @@ fn figures(scene: &Scene<'_>, share: &Share, columns: usize) -> String {
     format!(
         "{}{blocks} {} {}",
         right(&count(share.requests as f64 / secs), 5),
-        right(&percent_short(time), 5),
+        right(&time, 5),
         right(&groups, 6)
     )
 }

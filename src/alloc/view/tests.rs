@@ -3,8 +3,9 @@ use std::time::Duration;
 
 use super::draw;
 use super::tree::{Node, Tree};
-use crate::alloc::fixture;
 use crate::alloc::state::{Shown, State, View};
+use crate::alloc::{figures, fixture};
+use crate::model::alloc::Source;
 use crate::top::keys::Key;
 use crate::top::palette::{Depth, Palette};
 use crate::top::text::{is_hidden, width};
@@ -166,6 +167,37 @@ fn other_screens() {
     none.filesystems.clear();
     let text = drawn(&(none, Tree::default()), "", (80, 24));
     assert!(text.starts_with("no ext4 filesystem is left"), "{text}");
+}
+
+#[test]
+fn what_is_not_counted_is_not_nothing() {
+    let mut s = fixture::empty();
+    for figure in [figures::REQUESTS, figures::LATENCY, figures::DISCARDS] {
+        s.sources.insert(figure, Source::None);
+    }
+    let overview = drawn(&(s, Tree::default()), "1", (80, 24));
+    assert!(
+        overview.contains("what is allocated is not known here (see the notes)"),
+        "{overview}"
+    );
+    assert!(!overview.contains("nothing was allocated"), "{overview}");
+    let line = overview.lines().find(|l| l.contains("allocations"));
+    assert!(
+        line.is_some_and(|l| l.ends_with("not known here")),
+        "{overview}"
+    );
+}
+
+#[test]
+fn each_filesystem_has_its_own_source_of_free_extents() {
+    let mut s = fixture::linear();
+    s.sources.insert(figures::FRAGMENTATION, Source::MbStructs);
+    let linear = drawn(&(s, Tree::default()), "2G", (80, 24));
+    assert!(!linear.contains("groups in memory"), "{linear}");
+    let mut s = fixture::healthy();
+    s.sources.insert(figures::FRAGMENTATION, Source::MbGroups);
+    let healthy = drawn(&(s, Tree::default()), "2G", (80, 24));
+    assert!(healthy.contains("groups in memory"), "{healthy}");
 }
 
 #[test]
