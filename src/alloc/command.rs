@@ -81,7 +81,7 @@ fn replayed(file: &Path, args: &Alloc) -> Result<()> {
     if args.batch || args.json || !io::stdout().is_terminal() {
         let mut out = io::stdout().lock();
         for (number, snapshot) in (1u64..).zip(replay::lines(file)?) {
-            let snapshot = snapshot?;
+            let snapshot = snapshot.with_context(|| format!("cannot read {}", file.display()))?;
             let written = if args.json {
                 json::write(&mut out, &snapshot)
             } else {
