@@ -111,54 +111,85 @@ static __always_inline __u64 rt_dynamic_origin(__u32 index, __u32 code, __u32 op
 	return rt_answer(learned ? *learned & 0xff : RT_ORIGIN_FILE_DATA, run) | size;
 }
 
+static __always_inline __u64 rt_boundary_sector(__u64 boundary)
+{
+	return boundary >> RT_BOUNDARY_SHIFT;
+}
+
+/*
+ * Finds the stretch that a sector of a tile lies in, other than the longest:
+ * where it begins and ends. list: the first boundary of so many.
+ */
+static __always_inline bool rt_search(__u32 list, __u32 count, __u64 at, __u64 *from, __u64 *to)
+{
+	__u32 half, mid;
+	__u64 *boundary;
+	int i;
+
+	for (i = 0; i < RT_RANGE_STEPS; i++) {
+		if (count <= 1)
+			break;
+		half = count / 2;
+		mid = list + half;
+		boundary = bpf_map_lookup_elem(&rt_boundaries, &mid);
+		if (!boundary)
+			return false;
+		/* no branch: where IO is random, half of the CPU's guesses would be wrong */
+		list += half & ((__u32)((at - rt_boundary_sector(*boundary)) >> 63) - 1);
+		count -= half;
+	}
+	boundary = bpf_map_lookup_elem(&rt_boundaries, &list);
+	if (!boundary)
+		return false;
+	*from = *boundary;
+	list++;
+	boundary = bpf_map_lookup_elem(&rt_boundaries, &list);
+	if (!boundary)
+		return false;
+	*to = *boundary;
+	return true;
+}
+
 /* Of a sector of an array. */
 static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array *array,
 					     __u64 sector, __u32 op)
 {
-	__u32 low, high, mid, code, *list;
-	__u64 *boundary, at, tile, run;
-	int i;
+	__u64 *longest, *end, *count, at, tile, from, to;
+	__u32 list, i, code, *place;
 
 	at = sector + array->tile_lead;
-	tile = at / array->tile_sectors;
+	/* mostly a power of two: spares a division */
+	if (array->tile_shift < RT_NO_SHIFT)
+		tile = at >> array->tile_shift;
+	else
+		tile = at / array->tile_sectors;
 	at = at - tile * array->tile_sectors + RT_TILE_PHASE;
 	if (tile >= array->nr_tiles)
 		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
-	mid = array->first_tile + (__u32)tile;
-	list = bpf_map_lookup_elem(&rt_tiles, &mid);
-	if (!list)
+	i = array->first_tile + (__u32)tile;
+	place = bpf_map_lookup_elem(&rt_tiles, &i);
+	if (!place)
 		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
-	low = *list;
-	boundary = bpf_map_lookup_elem(&rt_boundaries, &low);
-	if (!boundary)
+	list = *place;
+	i = list + RT_LIST_LONGEST;
+	longest = bpf_map_lookup_elem(&rt_boundaries, &i);
+	i = list + RT_LIST_LONGEST_END;
+	end = bpf_map_lookup_elem(&rt_boundaries, &i);
+	count = bpf_map_lookup_elem(&rt_boundaries, &list);
+	if (!longest || !end || !count)
 		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
-	low++;
-	high = low + (__u32)*boundary;
-	for (i = 0; i < RT_RANGE_STEPS; i++) {
-		if (high - low <= 1)
-			break;
-		mid = low + (high - low) / 2;
-		boundary = bpf_map_lookup_elem(&rt_boundaries, &mid);
-		if (!boundary)
-			break;
-		if (*boundary >> RT_BOUNDARY_SHIFT <= at)
-			low = mid;
-		else
-			high = mid;
+	/* nearly always: of a flex group's tile it is all but the metadata at its beginning */
+	from = *longest;
+	to = *end;
+	if (at < rt_boundary_sector(from) || at >= rt_boundary_sector(to)) {
+		if (!rt_search(list + RT_LIST_HEAD, *count, at, &from, &to))
+			return rt_answer(RT_ORIGIN_UNKNOWN, 1);
 	}
-	boundary = bpf_map_lookup_elem(&rt_boundaries, &low);
-	if (!boundary)
-		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
-	code = *boundary & 0xff;
-	mid = low + 1;
-	low = at - (*boundary >> RT_BOUNDARY_SHIFT);
-	boundary = bpf_map_lookup_elem(&rt_boundaries, &mid);
-	if (!boundary)
-		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
-	run = (*boundary >> RT_BOUNDARY_SHIFT) - at;
+	code = from & 0xff;
+	to = rt_boundary_sector(to) - at;
 	if (code >= RT_DYNAMIC)
-		return rt_dynamic_origin(index, code, op, sector, low, run);
-	return rt_answer(code, run);
+		return rt_dynamic_origin(index, code, op, sector, at - rt_boundary_sector(from), to);
+	return rt_answer(code, to);
 }
 
 static __always_inline bool rt_inside(const struct rt_extent *e, __u64 sector)

@@ -7,6 +7,7 @@
 #define RAIDTRACE_COMPAT_BPF_H
 
 #include <bpf/bpf_core_read.h>
+#include "peek.bpf.h"
 
 /*
  * commit f3fa33acca9f ("block: remove the ->rq_disk field in struct request"):
@@ -88,13 +89,13 @@ static __always_inline __u32 rt_page_head_offset(void)
 
 static __always_inline __u64 rt_page_head(__u64 page)
 {
-	__u64 info = 0, mask;
+	__u64 info, mask;
 
 	if (!bpf_core_field_exists(struct page___compound_info, compound_info)) {
-		bpf_core_read(&info, sizeof(info), &((struct page *)page)->compound_head);
+		info = rt_peek(page + bpf_core_field_offset(struct page, compound_head));
 		return info & 1 ? info - 1 : page;
 	}
-	bpf_core_read(&info, sizeof(info), &((struct page___compound_info *)page)->compound_info);
+	info = rt_peek(page + bpf_core_field_offset(struct page___compound_info, compound_info));
 	if (!(info & 1))
 		return page;
 	mask = info & ~1ULL;

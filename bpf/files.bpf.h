@@ -28,7 +28,10 @@ static __always_inline __u64 rt_ending_inode(__u64 end, void *private)
 	return 0;
 }
 
-/* The regular file whose page cache a page is in. */
+/* In place of an inode: a task's own memory, which is file data, whose file is not told. */
+enum { RT_OWN_PAGE = 1 };
+
+/* The regular file whose page cache a page is in; 0: none; or RT_OWN_PAGE. */
 static __always_inline __u64 rt_page_inode(__u64 page)
 {
 	__u64 mapping, inode;
@@ -37,8 +40,10 @@ static __always_inline __u64 rt_page_inode(__u64 page)
 		return 0;
 	page = rt_page_head(page);
 	mapping = (__u64)RT_PEEK((struct page *)page, mapping);
-	if (!mapping || mapping & 3)	/* anonymous, movable */
+	if (!mapping)
 		return 0;
+	if (mapping & 3)	/* anonymous, movable */
+		return RT_OWN_PAGE;
 	inode = (__u64)RT_PEEK((struct address_space *)mapping, host);
 	return inode && rt_is_regular(inode) ? inode : 0;
 }
@@ -47,8 +52,8 @@ static __always_inline __u64 rt_page_inode(__u64 page)
 __u64 rt_derived_file(__u64 bio);
 
 /*
- * The regular file that a bio reads or writes; 0: none, or not told. arg: where
- * the tracepoint's arguments hold the bio.
+ * The regular file that a bio reads or writes; 0: none, or not told; or
+ * RT_OWN_PAGE. arg: where the tracepoint's arguments hold the bio.
  */
 static __always_inline __u64 rt_bio_file(struct bio *bio, unsigned long long *arg)
 {
@@ -91,9 +96,9 @@ static __always_inline void rt_count_file(__u64 inode, __u32 array, __u32 op, __
 	slot = rt_file_slot(inode, op);
 	s = &p->slot[slot & (RT_FILE_SLOTS - 1)];
 	/* the address alone may be a file's that was deleted since */
-	if (inode && s->address == inode && s->key.array == array && s->key.op == op &&
-	    s->key.file.inode == RT_PEEK(i, i_ino) &&
-	    s->key.file.generation == RT_PEEK(i, i_generation)) {
+	if (s->address == inode && s->key.array == array && s->key.op == op &&
+	    (!inode || (s->key.file.inode == RT_PEEK(i, i_ino) &&
+			s->key.file.generation == RT_PEEK(i, i_generation)))) {
 		s->io.bios++;
 		s->io.bytes += bytes;
 		return;

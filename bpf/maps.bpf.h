@@ -78,8 +78,8 @@ struct rt_members_map {
 extern struct rt_members_map rt_members SEC(".maps");
 
 /*
- * The layouts of all filesystems: lists of boundaries, each the number of them,
- * these, sorted and RT_TILE_PHASE further on than they are, and where the tile ends.
+ * The layouts of all filesystems: lists of boundaries (enum rt_list), which are
+ * RT_TILE_PHASE further on than they are.
  */
 struct rt_boundaries_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

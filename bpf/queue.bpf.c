@@ -208,6 +208,7 @@ static __noinline int on_array(struct bio *bio, unsigned long long *arg, __u32 i
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
 	__u32 opf = bio->bi_opf, op = rt_op_of(opf), size = bio->bi_iter.bi_size, origin, block;
 	__u64 found, inode = 0, address = 0;
+	bool own;
 
 	if (!array)
 		return 0;
@@ -229,7 +230,10 @@ static __noinline int on_array(struct bio *bio, unsigned long long *arg, __u32 i
 	if (op <= RT_OP_WRITE && array->flags & RT_ARRAY_EXT &&
 	    (origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN)) {
 		inode = rt_bio_file(bio, arg);
-		if (origin == RT_ORIGIN_UNKNOWN || (!inode && !rt_is_file_page(bio))) {
+		own = inode == RT_OWN_PAGE;
+		if (own)
+			inode = 0;
+		if (origin == RT_ORIGIN_UNKNOWN || (!inode && !own && !rt_is_file_page(bio))) {
 			/* as a number, see rt_bio_metadata() */
 			address = rt_peek((__u64)arg);
 			origin = learn_bio(address, inode, rt_learned_key(index, sector), array,
@@ -241,7 +245,7 @@ static __noinline int on_array(struct bio *bio, unsigned long long *arg, __u32 i
 			if (op == RT_OP_WRITE && rt_answer_run(found) << 9 < size)
 				rt_forget(rt_learned_key(index, sector), block, size);
 		}
-	} else if (op == RT_OP_WRITE && block > 512 && (inode = rt_bio_file(bio, arg))) {
+	} else if (op == RT_OP_WRITE && block > 512 && (inode = rt_bio_file(bio, arg)) > RT_OWN_PAGE) {
 		origin = RT_ORIGIN_FILE_DATA;
 		rt_count_file(inode, index, op, size);
 		rt_forget(rt_learned_key(index, sector), block, size);

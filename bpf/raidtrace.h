@@ -43,6 +43,13 @@ enum { RT_DYNAMIC = 24 };
 /* A boundary: from sector (v >> 8) of the tile on, the origin is (v & 255). */
 enum { RT_BOUNDARY_SHIFT = 8 };
 
+/* A tile's list of boundaries in rt_boundaries, in words of 8 bytes: their number first. */
+enum rt_list {
+	RT_LIST_LONGEST = 1,		/* the boundary that begins the longest stretch */
+	RT_LIST_LONGEST_END = 2,	/* the one that ends it */
+	RT_LIST_HEAD = 3,		/* all of them, sorted, then where the tile ends */
+};
+
 /* A member (or all of a disk) in the sectors of the disk that carries it. */
 struct rt_part {
 	__u64 start;
@@ -93,14 +100,17 @@ struct rt_dev {
 	struct rt_part parts[RT_DISK_PARTS];
 };
 
+/* What each request asks comes first, in one or two lines of the CPU's cache. */
 struct rt_array {
-	struct rt_geometry geometry;
-	__u64 tile_sectors;	/* see rt_tiles */
-	__u64 tile_lead;	/* the array's first sector is so far into its first tile */
+	__u32 flags;		/* rt_array_flags */
+	__u32 upper;		/* 1 + index of the member that it is of another array */
 	__u32 first_tile;	/* into rt_tiles */
 	__u32 nr_tiles;
-	__u32 upper;		/* 1 + index of the member that it is of another array */
-	__u32 flags;		/* rt_array_flags */
+	__u64 tile_lead;	/* the array's first sector is so far into its first tile */
+	__u64 tile_sectors;	/* see rt_tiles */
+	__u32 tile_shift;	/* log2 of tile_sectors, or RT_NO_SHIFT */
+	__u32 pad;
+	struct rt_geometry geometry;
 	__u64 upper_start;	/* where that member begins on it */
 };
 
@@ -117,16 +127,17 @@ struct rt_extent {
 	__u64 sectors;
 };
 
+/* First what each request asks. */
 struct rt_member {
-	struct rt_slot slot;
 	__u64 data_offset;
 	__u64 data_sectors;
+	__u32 array;
+	__u32 pad;
+	struct rt_slot slot;
 	struct rt_extent superblock;
 	struct rt_extent bad_blocks;	/* the log of them: maintained with the superblock */
 	struct rt_extent bitmap;
 	struct rt_extent journal;	/* PPL, or all of a journal device */
-	__u32 array;
-	__u32 pad;
 };
 
 /* A request that the driver has: keyed by (disk, hardware queue, tag). */

@@ -17,6 +17,9 @@ pub fn dynamic(block_sectors: u64) -> u8 {
     DYNAMIC + block_sectors.trailing_zeros().min(7) as u8
 }
 
+/// Where the sector begins in [`Boundary::wire`] (`RT_BOUNDARY_SHIFT`).
+pub const SECTOR_SHIFT: u32 = 8;
+
 /// From `sector` of the array on, the origin is `code` ([`Origin`] or [`dynamic`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Boundary {
@@ -29,7 +32,7 @@ pub struct Boundary {
 impl Boundary {
     /// As the kernel side reads it.
     pub fn wire(self) -> u64 {
-        self.sector << 8 | u64::from(self.code)
+        self.sector << SECTOR_SHIFT | u64::from(self.code)
     }
 }
 

@@ -248,6 +248,8 @@ impl Tables {
                 super::wire::geometry,
             ),
             tile_sectors: tiles.sectors,
+            tile_shift: crate::raid::wire::shift(tiles.sectors),
+            pad: 0,
             tile_lead: tiles.lead,
             first_tile: self.tiles.len() as u32,
             nr_tiles: tiles.number as u32,

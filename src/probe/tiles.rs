@@ -7,18 +7,22 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use super::boundaries::{Boundary, block_sectors};
+use super::boundaries::{Boundary, SECTOR_SHIFT, block_sectors};
 use crate::origin::Origin;
 
 /// A tile's boundaries are kept this much further on (`RT_TILE_PHASE` of `bpf/raidtrace.h`), so that the first may lie
 /// before the tile: where the block begins that it begins in the middle of. The most sectors that a block has.
 pub const PHASE: u64 = 128;
+/// Words of a list before its boundaries (`RT_LIST_HEAD`).
+const HEAD: usize = 3;
+/// Lists begin at multiples of so many words, so that a look-up's first three are in one line of the CPU's cache.
+const ALIGNED: usize = 8;
 /// Boundaries in a tile that a look-up should have to search at most. More cost steps, not correctness.
 const SEARCHED: usize = 48;
 /// Tiles of one array at most: 64 MiB of kernel memory.
 const TILES: u64 = 1 << 24;
 
-/// Lists of boundaries, each once: how many there are, these, and where the tile ends. As the map `rt_boundaries`.
+/// Lists of boundaries, each once. As the map `rt_boundaries`.
 #[derive(Debug, Default)]
 pub struct Lists {
     words: Vec<u64>,
@@ -28,13 +32,13 @@ pub struct Lists {
 impl Lists {
     /// The place of a list, which may be there already.
     fn put(&mut self, list: Vec<u64>) -> u32 {
-        let next = self.words.len() as u32;
+        let next = self.words.len().next_multiple_of(ALIGNED);
         match self.places.entry(list.into_boxed_slice()) {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(new) => {
+                self.words.resize(next, 0);
                 self.words.extend_from_slice(new.key());
-                new.insert(next);
-                next
+                *new.insert(next as u32)
             }
         }
     }
@@ -98,7 +102,7 @@ impl Tiles {
             most = most.max(list.len());
             lists.put(list);
         });
-        (most <= SEARCHED + 2).then(|| self.number * 4 + lists.words.len() as u64 * 8)
+        (most <= SEARCHED + HEAD + 1).then(|| self.number * 4 + lists.words.len() as u64 * 8)
     }
 
     /// The place of each tile's list.
@@ -118,7 +122,7 @@ impl Tiles {
                 at += 1;
             }
             let inside = |b: &&Boundary| b.sector < end;
-            let mut list = vec![0];
+            let mut list = Vec::new();
             for boundary in table[at..].iter().take_while(inside) {
                 let sector = if boundary.sector < begin {
                     let block = block_sectors(boundary.code);
@@ -132,7 +136,6 @@ impl Tiles {
                 };
                 list.push(moved.wire());
             }
-            list[0] = list.len() as u64 - 1;
             list.push(
                 Boundary {
                     sector: self.sectors + PHASE,
@@ -140,9 +143,20 @@ impl Tiles {
                 }
                 .wire(),
             );
-            take(list);
+            take(listed(&list));
         }
     }
+}
+
+/// A list (`enum rt_list`) of boundaries, the last of which is the tile's end.
+fn listed(boundaries: &[u64]) -> Vec<u64> {
+    let sector = |word: u64| word >> SECTOR_SHIFT;
+    let longest = boundaries
+        .windows(2)
+        .max_by_key(|pair| sector(pair[1]) - sector(pair[0]))
+        .unwrap_or(&[0, 0]);
+    let head = [boundaries.len() as u64 - 1, longest[0], longest[1]];
+    [&head[..], boundaries].concat()
 }
 
 /// Tiles that begin where one flex group (or group) after the other does, if the table shows such: the most frequent

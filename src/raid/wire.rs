@@ -93,7 +93,8 @@ const fn level(level: Level) -> u32 {
     }
 }
 
-fn shift(n: u32) -> u32 {
+/// Log2, which spares the kernel side a division; [`NO_SHIFT`] where it is no whole number.
+pub fn shift(n: u64) -> u32 {
     if n.is_power_of_two() {
         n.trailing_zeros()
     } else {
@@ -115,7 +116,7 @@ impl Geometry {
             far_rows: u64::MAX,
             level: level(self.level),
             chunk_sectors,
-            chunk_shift: shift(chunk_sectors),
+            chunk_shift: shift(u64::from(chunk_sectors)),
             width: 0,
             period: 1,
             offset_copies: 1,
@@ -147,7 +148,7 @@ impl Geometry {
             Rule::Mirrored(r) => {
                 g.width = self.disks;
                 g.near_copies = r.near();
-                g.near_shift = shift(r.near());
+                g.near_shift = shift(u64::from(r.near()));
                 if r.offset() {
                     g.offset_copies = r.far();
                 } else if r.far() > 1 {

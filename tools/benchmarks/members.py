@@ -2,16 +2,17 @@
 """What the members of a RAID 0, 1 and 10 cost, on this machine's own processor.
 
 Where the kernel has no md (or the lab emulates a processor), raidtrace is told that four loop
-devices in memory are the members of an array (examples/as_members.rs) which holds an ext4.
-It then does for each of their requests what it does for a member's: from the member's
-address to the array's, from there to the origin. Two loads, in turns with bpftrace:
+devices of 1 TiB (sparse files in memory) are the members of an array (examples/as_members.rs)
+which holds an ext4. It then does for each of their requests what it does for a member's: from
+the member's address to the array's, from there to the origin. Three loads, in turns with bpftrace:
 
   member  random 4 KiB writes at queue depth 32 on one of the members
-  array   random 4 KiB writes to a file on the array's own device: what rt_bio_queue takes
+  file    random 4 KiB writes to a file on the array's own device: what rt_bio_queue takes
           for each bio of the array, which the member's requests do not have here
+  raw     random 4 KiB reads all over the array's own device, without a file: likewise
 
-ns/request is the first's, less what measuring costs, and rt_bio_queue's of the second: as if
-each bio of the array made one request of a member. On RAID 1 and 10 a write makes two.
+ns/request is the first's, less what measuring costs, and rt_bio_queue's of the second or third:
+as if each bio of the array made one request of a member. On RAID 1 and 10 a write makes two.
 Target: half of bpftrace's, of the same load on the member.
 """
 
@@ -21,8 +22,9 @@ from .measure import BPFTRACE, ROOT, Tool, bpf_statistics, bpftrace_lost, ext4, 
 from .measure import raidtrace_lost, state, verdict
 
 LEVELS = ("0", "1", "10")
-DISKS, GIB, OFFSET = 4, 1 << 30, 1 << 20
+DISKS, TIB, OFFSET = 4, 1 << 40, 1 << 20
 CAPACITY = {"0": 4, "1": 1, "10": 2}
+PART = ("--offset=512G", "--size=800M")  # of a member that is written, which takes memory
 EXAMPLE = ROOT / "target/release/examples/as_members"
 
 
@@ -32,8 +34,8 @@ def members(arguments):
         raise SystemExit("bench: no as_members: cargo build --release --example as_members")
     results = []
     with memory() as scratch, bpf_statistics():
-        images = [(scratch / f"disk{n}", GIB) for n in range(DISKS)]
-        images += [(scratch / f"array{level}", CAPACITY[level] * (GIB - OFFSET)) for level in LEVELS]
+        images = [(scratch / f"disk{n}", TIB) for n in range(DISKS)]
+        images += [(scratch / f"array{level}", CAPACITY[level] * (TIB - OFFSET)) for level in LEVELS]
         with loops(images) as devices:
             for level, array in zip(LEVELS, devices[DISKS:]):
                 with ext4(array, f"{scratch}/mnt{level}") as where:
@@ -45,33 +47,36 @@ def turns(level, array, disks, where, arguments):
     names = [os.path.basename(d) for d in (array, *disks)]
     ours = [EXAMPLE, level, *names]
     on_member = Tool(f"RAID {level}", ours, 2, raidtrace_lost)
-    on_array = Tool(f"RAID {level}", ours, 2, raidtrace_lost)
+    on_file = Tool(f"RAID {level}", ours, 2, raidtrace_lost)
+    on_raw = Tool(f"RAID {level}", ours, 2, raidtrace_lost)
     theirs = Tool("bpftrace", ["bpftrace", "-e", BPFTRACE], 2, bpftrace_lost)
-    fio(disks[0], "write", 2, "--size=900M", jobs=1)
+    fio(disks[0], "write", 2, *PART, jobs=1)
     fio(f"{where}/file", "write", 2, "--size=400M", jobs=1)
     for _ in range(arguments.rounds):
         for tool in (on_member, theirs):
-            tool.turn(names[1], lambda: fio(disks[0], "randwrite", arguments.seconds, "--offset=16M", "--size=800M"))
-        on_array.turn(names[0], lambda: fio(f"{where}/file", "randwrite", arguments.seconds, "--size=400M"))
-    return on_member, on_array, theirs
+            tool.turn(names[1], lambda: fio(disks[0], "randwrite", arguments.seconds, *PART))
+        on_file.turn(names[0], lambda: fio(f"{where}/file", "randwrite", arguments.seconds, "--size=400M"))
+        on_raw.turn(names[0], lambda: fio(array, "randread", arguments.seconds))
+    return on_member, on_file, on_raw, theirs
 
 
 def report(results):
     checks = []
-    print(f"{'ns/request':10}{'rt_rq_issue':>13}{'rt_rq_complete':>16}{'rt_bio_queue':>14}{'of the array':>14}"
+    print(f"{'ns/request':8}{'load':5}{'rt_rq_issue':>13}{'rt_rq_complete':>16}{'rt_bio_queue':>14}{'of the array':>14}"
           f"{'together':>10}{'bpftrace':>10}{'ratio':>7}{'lost':>6}")
-    for level, member, array, theirs in results:
-        why = member.why or array.why or theirs.why
-        if why:
-            checks.append((f"RAID {level}: {why}", False))
-            continue
-        each = {name: min(ns) for name, ns in member.detail.items()}
-        above = min(array.detail["rt_bio_queue"])
-        ns, bpftrace = min(member.ns) + above, min(theirs.ns)
-        lost = member.lost + array.lost
-        print(f"RAID {level:5}{each['rt_rq_issue']:13.0f}{each['rt_rq_complete']:16.0f}{each['rt_bio_queue']:14.0f}"
-              f"{above:14.0f}{ns:10.0f}{bpftrace:10.0f}{ns / bpftrace:7.2f}{lost:6}")
-        checks.append((f"RAID {level}: {ns / bpftrace:.2f} of bpftrace's (target 0.50)", ns / bpftrace <= 0.5))
-        checks.append((f"RAID {level}: lost events: {lost} (target 0)", lost == 0))
+    for level, member, on_file, on_raw, theirs in results:
+        for load, array in (("file", on_file), ("raw", on_raw)):
+            why = member.why or array.why or theirs.why
+            if why:
+                checks.append((f"RAID {level}: {why}", False))
+                continue
+            each = {name: min(ns) for name, ns in member.detail.items()}
+            above = min(array.detail["rt_bio_queue"])
+            ns, bpftrace = min(member.ns) + above, min(theirs.ns)
+            lost = member.lost + array.lost
+            print(f"RAID {level:3}  {load:5}{each['rt_rq_issue']:13.0f}{each['rt_rq_complete']:16.0f}{each['rt_bio_queue']:14.0f}"
+                  f"{above:14.0f}{ns:10.0f}{bpftrace:10.0f}{ns / bpftrace:7.2f}{lost:6}")
+            checks.append((f"RAID {level}, {load}: {ns / bpftrace:.2f} of bpftrace's (target 0.50)", ns / bpftrace <= 0.5))
+            checks.append((f"RAID {level}, {load}: lost events: {lost} (target 0)", lost == 0))
     print(state())
     return verdict(checks)

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::{Lists, PHASE, Tiles};
+use super::{HEAD, Lists, PHASE, Tiles};
 use crate::origin::Origin;
 use crate::probe::boundaries::{Boundary, block_sectors, dynamic};
 
@@ -10,13 +10,30 @@ fn look_up(tiles: &Tiles, places: &[u32], words: &[u64], sector: u64) -> (u8, u6
     let tile = at / tiles.sectors;
     let at = at - tile * tiles.sectors + PHASE;
     let first = places[tile as usize] as usize;
-    let list = &words[first + 1..=first + 1 + words[first] as usize];
-    let found = list[..list.len() - 1].partition_point(|w| w >> 8 <= at) - 1;
+    let number = words[first] as usize;
+    let list = &words[first + HEAD..=first + HEAD + number];
+    let inside = |from: u64, to: u64| from >> 8 <= at && at < to >> 8;
+    let found = halved(number, |found| list[found] >> 8 <= at);
+    if inside(words[first + 1], words[first + 2]) {
+        assert_eq!(words[first + 1..first + HEAD], list[found..found + 2]);
+    }
+    assert_eq!(found, list[..number].partition_point(|w| w >> 8 <= at) - 1);
     (
         list[found] as u8,
         at - (list[found] >> 8),
         (list[found + 1] >> 8) - at,
     )
+}
+
+/// The last of so many that begins where we are or before; the first does.
+fn halved(number: usize, begins: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut left) = (0, number);
+    while left > 1 {
+        let half = left / 2;
+        low += if begins(low + half) { half } else { 0 };
+        left -= half;
+    }
+    low
 }
 
 fn told(tiles: &Tiles, table: &[Boundary], sector: u64) -> (u8, u64, u64) {
