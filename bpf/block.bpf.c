@@ -17,6 +17,7 @@
 #include "page.bpf.h"
 #include "record.bpf.h"
 #include "walk.bpf.h"
+#include "again.bpf.h"
 
 /*
  * A bounded integer identifies a request that the driver has: hardware queue
@@ -36,12 +37,14 @@ static __always_inline struct rt_inflight *inflight(struct rt_dev *d, struct req
 	return bpf_map_lookup_elem(&rt_inflights, &slot);
 }
 
-SEC("?tp_btf/block_rq_issue")
-int BPF_PROG(rt_rq_issue, struct request *rq)
+static __always_inline int on_issue(struct request *rq, unsigned long long *arg, __u32 look)
 {
-	struct rt_dev *d = rt_dev_of(rt_disk_number(rt_rq_disk(rq)));
 	struct rt_inflight *f;
+	struct rt_dev *d;
 
+	if (rt_looked_at(look, RT_LOOKED_ISSUE, arg))
+		return 0;
+	d = rt_dev_of(rt_disk_number(rt_rq_disk(rq)));
 	if (!d || !d->nr_parts)
 		return 0;
 	f = inflight(d, rq);
@@ -50,6 +53,18 @@ int BPF_PROG(rt_rq_issue, struct request *rq)
 	f->rq = (__u64)rq;
 	f->issue_ns = bpf_ktime_get_ns();
 	return 0;
+}
+
+SEC("?tp_btf/block_rq_issue")
+int BPF_PROG(rt_rq_issue, struct request *rq)
+{
+	return on_issue(rq, &ctx[0], RT_FIRST);
+}
+
+SEC("?tp_btf/block_rq_issue")
+int BPF_PROG(rt_rq_issue_2, struct request *rq)
+{
+	return on_issue(rq, &ctx[0], RT_AGAIN);
 }
 
 /*

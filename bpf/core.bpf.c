@@ -22,6 +22,7 @@ const volatile __u64 rt_dio_end_io = 1;
 const volatile __u64 rt_ext4_end_io = 1;
 const volatile __u64 rt_dm_end_io = 1;
 const volatile __u32 rt_recording = 1;
+const volatile __u32 rt_preemptible = 1;
 /* Always zero: the type's way into the skeleton. */
 const volatile struct rt_event_submission rt_no_submission;
 
@@ -39,6 +40,7 @@ struct rt_rows_map rt_rows SEC(".maps");
 struct rt_rows_used_map rt_rows_used SEC(".maps");
 struct rt_tiles_map rt_tiles SEC(".maps");
 struct rt_verdicts_map rt_verdicts SEC(".maps");
+struct rt_looked_map rt_looked SEC(".maps");
 struct rt_stripes_map rt_stripes SEC(".maps");
 struct rt_costs_map rt_costs SEC(".maps");
 struct rt_walks_map rt_walks SEC(".maps");

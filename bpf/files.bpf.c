@@ -36,15 +36,15 @@ static __always_inline void add_file(struct rt_file_key *key, const struct rt_fi
 }
 
 /* The name of the first of its dentries: a file with several links has several. */
-static __always_inline void note_name(struct inode *inode, const struct rt_file_id *id)
+static __always_inline void note_name(struct inode *inode, const struct rt_file_id *id,
+				      __u32 look)
 {
 	__u64 alias = (__u64)BPF_CORE_READ(inode, i_dentry.first);
 	struct dentry *dentry = (struct dentry *)(alias - rt_alias_offset());
 	struct inode *directory;
 	struct rt_file *file;
-	__u32 zero = 0;
 
-	file = bpf_map_lookup_elem(&rt_file_names, &zero);
+	file = bpf_map_lookup_elem(&rt_file_names, &look);
 	if (!file)
 		return;
 	file->parent = 0;
@@ -106,14 +106,14 @@ __u64 rt_derived_file(__u64 number)
 int rt_take_file(__u64 inode, __u32 what, __u64 bytes)
 {
 	struct inode *i = (struct inode *)inode;
-	struct rt_file_key key = { .array = what >> 8, .op = what & 0xff }, old_key;
+	struct rt_file_key key = { .array = what >> 8 & 0xffff, .op = what & 0xff }, old_key;
 	struct rt_file_io old;
 	struct rt_file_pending *p;
 	volatile struct rt_file_slot *s;
-	__u32 zero = 0, slot;
+	__u32 look = what >> RT_FILE_LOOK, slot;
 	__u64 version;
 
-	p = bpf_map_lookup_elem(&rt_files_pending, &zero);
+	p = bpf_map_lookup_elem(&rt_files_pending, &look);
 	if (!p)
 		return 0;
 	if (inode && rt_is_regular(inode)) {
@@ -121,7 +121,7 @@ int rt_take_file(__u64 inode, __u32 what, __u64 bytes)
 		key.file.dev = BPF_CORE_READ(i, i_sb, s_dev);
 		key.file.generation = BPF_CORE_READ(i, i_generation);
 		if (!bpf_map_lookup_elem(&rt_files, &key.file))
-			note_name(i, &key.file);
+			note_name(i, &key.file, look);
 	} else {
 		inode = 0;
 	}

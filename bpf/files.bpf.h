@@ -77,20 +77,24 @@ static __always_inline __u32 rt_file_slot(__u64 inode, __u32 op)
 	return (inode >> 6 ^ inode >> 12 ^ op) & (RT_FILE_SLOTS - 1);
 }
 
+/* In what, from here on: who looks. */
+enum { RT_FILE_LOOK = 24 };
+
 /*
- * Counts a bio of another file than the slot's. what is array << 8 | operation;
- * inode, the address of the struct, may be 0 or no regular file's: not told.
+ * Counts a bio of another file than the slot's. what is array << 8 | operation
+ * and RT_FILE_LOOK; inode, the address of the struct, may be 0 or no regular file's: not told.
  */
 int rt_take_file(__u64 inode, __u32 what, __u64 bytes);
 
-static __always_inline void rt_count_file(__u64 inode, __u32 array, __u32 op, __u64 bytes)
+static __always_inline void rt_count_file(__u64 inode, __u32 array, __u32 op, __u64 bytes,
+					  __u32 look)
 {
 	struct inode *i = (struct inode *)inode;
 	struct rt_file_pending *p;
 	struct rt_file_slot *s;
-	__u32 zero = 0, slot;
+	__u32 slot;
 
-	p = bpf_map_lookup_elem(&rt_files_pending, &zero);
+	p = bpf_map_lookup_elem(&rt_files_pending, &look);
 	if (!p)
 		return;
 	slot = rt_file_slot(inode, op);
@@ -103,7 +107,7 @@ static __always_inline void rt_count_file(__u64 inode, __u32 array, __u32 op, __
 		s->io.bytes += bytes;
 		return;
 	}
-	rt_take_file(inode, array << 8 | op, bytes);
+	rt_take_file(inode, look << RT_FILE_LOOK | array << 8 | op, bytes);
 }
 
 #endif

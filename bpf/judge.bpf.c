@@ -16,16 +16,20 @@
 #include "compat.bpf.h"
 #include "md.bpf.h"
 #include "peek.bpf.h"
+#include "again.bpf.h"
 
 /* arg: where the tracepoint's arguments hold the bio */
-static __always_inline int on_member(struct bio *bio, unsigned long long *arg)
+static __always_inline int on_member(struct bio *bio, unsigned long long *arg, __u32 look)
 {
-	struct rt_dev_entry *e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
+	struct rt_dev_entry *e;
 	__u64 end, address;
 	struct rt_part *part;
 	__u32 index, where;
 	struct rt_dev *d;
 
+	if (rt_looked_at(look, RT_LOOKED_JUDGE, arg))
+		return 0;
+	e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
 	if (!e || !(e->flags & RT_DEV_JUDGED))
 		return 0;
 	index = e->index;
@@ -45,6 +49,8 @@ static __always_inline int on_member(struct bio *bio, unsigned long long *arg)
 	}
 	/* as a number, see rt_bio_metadata() */
 	address = rt_peek((__u64)arg);
+	if (look == RT_AGAIN)
+		where |= RT_JUDGE_AGAIN;
 	rt_judge(address, bio->bi_iter.bi_size, rt_op_of(bio->bi_opf), where);
 	return 0;
 }
@@ -52,12 +58,18 @@ static __always_inline int on_member(struct bio *bio, unsigned long long *arg)
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(rt_bio_judge, struct bio *bio)
 {
-	return on_member(bio, &ctx[0]);
+	return on_member(bio, &ctx[0], RT_FIRST);
+}
+
+SEC("?tp_btf/block_bio_queue")
+int BPF_PROG(rt_bio_judge_2, struct bio *bio)
+{
+	return on_member(bio, &ctx[0], RT_AGAIN);
 }
 
 /* Before commit e8a676d61c07, as rt_bio_queue_q. */
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(rt_bio_judge_q, struct request_queue *q, struct bio *bio)
 {
-	return on_member(bio, &ctx[1]);
+	return on_member(bio, &ctx[1], RT_FIRST);
 }

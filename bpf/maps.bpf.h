@@ -30,6 +30,7 @@ extern const volatile __u64 rt_dio_end_io;	/* iomap_dio_bio_end_io(); ~0: not kn
 extern const volatile __u64 rt_ext4_end_io;	/* ext4_end_bio(); likewise */
 extern const volatile __u64 rt_dm_end_io;	/* dm's clone_endio() */
 extern const volatile __u32 rt_recording;	/* 0: rt_events is not used */
+extern const volatile __u32 rt_preemptible;	/* programs have twins: again.bpf.h */
 
 /*
  * The devices that we watch, by hash of dev_t. Userspace picks rt_dev_mult so
@@ -189,10 +190,19 @@ struct rt_verdicts_map {
 };
 extern struct rt_verdicts_map rt_verdicts SEC(".maps");
 
+/* Of second looks. */
+struct rt_looked_map {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, RT_LOOKED_KINDS);
+	__type(key, __u32);
+	__type(value, struct rt_looked);
+};
+extern struct rt_looked_map rt_looked SEC(".maps");
+
 /* Scratch, and memory from one bio of a stripe to the next. */
 struct rt_stripes_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, 2);		/* RT_FIRST, RT_AGAIN */
 	__type(key, __u32);
 	__type(value, struct rt_stripe);
 };
@@ -229,7 +239,7 @@ extern struct rt_task_ios_map rt_task_ios SEC(".maps");
 
 struct rt_tasks_pending_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, 2);		/* RT_FIRST, RT_AGAIN */
 	__type(key, __u32);
 	__type(value, struct rt_task_pending);
 };
@@ -258,7 +268,7 @@ extern struct rt_file_ios_map rt_file_ios SEC(".maps");
 
 struct rt_files_pending_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, 2);		/* RT_FIRST, RT_AGAIN */
 	__type(key, __u32);
 	__type(value, struct rt_file_pending);
 };
@@ -276,7 +286,7 @@ extern struct rt_files_map rt_files SEC(".maps");
 /* Scratch: a name is too much for a stack. */
 struct rt_file_names_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, 2);		/* RT_FIRST, RT_AGAIN */
 	__type(key, __u32);
 	__type(value, struct rt_file);
 };

@@ -11,6 +11,8 @@
 #include "classify.bpf.h"
 #include "md.bpf.h"
 #include "peek.bpf.h"
+#include "count.bpf.h"
+#include "again.bpf.h"
 
 enum {
 	RT_STRIPE_DISKS = 256,
@@ -18,20 +20,19 @@ enum {
 	RT_STRIPE_SECTORS = 8,	/* STRIPE_SECTORS of 4 KiB pages */
 };
 
-static __always_inline struct rt_stripe *scratch(void)
+/* look: see again.bpf.h */
+static __always_inline struct rt_stripe *scratch(__u32 look)
 {
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&rt_stripes, &zero);
+	return bpf_map_lookup_elem(&rt_stripes, &look);
 }
 
 /*
  * Adds up by origin what the bios of a list (bi_next) change of a block of the
  * stripe. They are what was submitted to the array: their addresses are its.
  */
-__noinline int rt_add_dirty(__u64 first, __u64 sector)
+__noinline int rt_add_dirty(__u64 first, __u64 sector, __u32 look)
 {
-	struct rt_stripe *s = scratch();
+	struct rt_stripe *s = scratch(look);
 	__u64 from, to, found, origin;
 	struct bio *bio = (struct bio *)first;
 	__u32 i;
@@ -62,10 +63,10 @@ __noinline int rt_add_dirty(__u64 first, __u64 sector)
  * Somebody reads a block whose member is gone: it has to be rebuilt. first: of
  * the bios that want it, sector: where it begins.
  */
-__noinline int rt_note_wanted(__u64 first, __u64 sector)
+__noinline int rt_note_wanted(__u64 first, __u64 sector, __u32 look)
 {
 	__u64 asked = RT_PEEK((struct bio *)first, bi_iter.bi_sector);
-	struct rt_stripe *s = scratch();
+	struct rt_stripe *s = scratch(look);
 
 	if (sector < asked)
 		sector = asked;
@@ -75,9 +76,9 @@ __noinline int rt_note_wanted(__u64 first, __u64 sector)
 }
 
 /* One block of a stripe: what is to be written to it, and whether it has to be rebuilt. */
-__noinline int rt_survey_block(__u64 dev, __u32 op)
+__noinline int rt_survey_block(__u64 dev, __u32 op, __u32 look)
 {
-	struct rt_stripe *s = scratch();
+	struct rt_stripe *s = scratch(look);
 	struct r5dev *d = (struct r5dev *)dev;
 	__u64 bio;
 
@@ -85,12 +86,12 @@ __noinline int rt_survey_block(__u64 dev, __u32 op)
 		return 0;
 	bio = op == RT_OP_READ ? (__u64)RT_PEEK(d, towrite) : (__u64)RT_PEEK(d, written);
 	if (bio)
-		rt_add_dirty(bio, RT_PEEK(d, sector));
+		rt_add_dirty(bio, RT_PEEK(d, sector), look);
 	if (op != RT_OP_READ || s->wanted)
 		return 0;
 	bio = (__u64)RT_PEEK(d, toread);
 	if (bio && !(RT_PEEK(d, flags) & 1UL << bpf_core_enum_value(enum r5dev_flags, R5_Insync)))
-		rt_note_wanted(bio, RT_PEEK(d, sector));
+		rt_note_wanted(bio, RT_PEEK(d, sector), look);
 	return 0;
 }
 
@@ -116,7 +117,7 @@ static __always_inline bool surveyed(struct rt_stripe *s, __u64 sh, __u64 bio, _
 
 /* All blocks of a stripe. */
 static __always_inline void survey(struct rt_stripe *s, __u64 sh, __u64 bio, __u32 op,
-				   __u32 array, __u64 state)
+				   __u32 array, __u64 state, __u32 look)
 {
 	__u64 dev = sh + bpf_core_field_offset(struct stripe_head, dev);
 	__u32 disks, i;
@@ -129,7 +130,7 @@ static __always_inline void survey(struct rt_stripe *s, __u64 sh, __u64 bio, __u
 	s->state = state;
 	disks = RT_PEEK((struct stripe_head *)sh, disks);
 	for (i = 0; i < RT_STRIPE_DISKS && i < disks; i++) {
-		rt_survey_block(dev, op);
+		rt_survey_block(dev, op, look);
 		dev += bpf_core_type_size(struct r5dev);
 	}
 }
@@ -192,9 +193,9 @@ static __always_inline __u64 stripe_state(struct stripe_head *sh)
  * questions first: a block that users read or write is most of it.
  */
 static __always_inline __u32 judge_stripe(__u64 bio, __u64 private, __u32 size, __u32 op,
-					  __u32 array)
+					  __u32 array, __u32 look)
 {
-	struct rt_stripe *s = scratch();
+	struct rt_stripe *s = scratch(look);
 	struct stripe_head *sh = (struct stripe_head *)private;
 	__u64 block, first, step, state;
 	struct r5dev *d;
@@ -215,7 +216,7 @@ static __always_inline __u32 judge_stripe(__u64 bio, __u64 private, __u32 size, 
 		if (state & (rt_stripe_syncing | rt_stripe_expand_source))
 			return RT_ORIGIN_RESYNC;
 		if (!surveyed(s, private, bio, op, array, state))
-			survey(s, private, bio, op, array, state);
+			survey(s, private, bio, op, array, state, look);
 		if (s->wanted)
 			return s->wanted - 1;
 		charge_stripe(s, 0, size);
@@ -231,7 +232,7 @@ static __always_inline __u32 judge_stripe(__u64 bio, __u64 private, __u32 size, 
 	}
 	state = stripe_state(sh);
 	if (!surveyed(s, private, bio, op, array, state))
-		survey(s, private, bio, op, array, state);
+		survey(s, private, bio, op, array, state, look);
 	if (!s->total && state & (rt_stripe_syncing | rt_stripe_expanding))
 		return RT_ORIGIN_RESYNC;
 	if (op == RT_OP_WRITE)
@@ -264,7 +265,8 @@ int rt_judge(__u64 bio, __u32 size, __u32 op, __u32 where)
 	if (where & RT_JUDGE_MOVING)
 		verdict = judge_moving(private, size, op, array);
 	else
-		verdict = judge_stripe(bio, private, size, op, array);
+		verdict = judge_stripe(bio, private, size, op, array,
+				       where & RT_JUDGE_AGAIN ? RT_AGAIN : RT_FIRST);
 	kept = rt_verdicts_of(bio);
 	if (!kept)
 		return 0;

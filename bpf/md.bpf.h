@@ -44,8 +44,11 @@ static __always_inline bool rt_is_sync_bio(__u64 end_io)
 	return false;
 }
 
-/* Of RAID 10 that is being reshaped. */
-enum { RT_JUDGE_MOVING = 1 << 16 };
+/* In where of rt_judge(), beside the array: a RAID 10 that is being reshaped; a second look. */
+enum {
+	RT_JUDGE_MOVING = 1 << 16,
+	RT_JUDGE_AGAIN = 1 << 17,
+};
 
 static __always_inline bool rt_is_moving_bio(__u64 end_io)
 {

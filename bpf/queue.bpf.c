@@ -17,6 +17,7 @@
 #include "record.bpf.h"
 #include "tasks.bpf.h"
 #include "files.bpf.h"
+#include "again.bpf.h"
 
 enum {
 	/* include/linux/sched.h */
@@ -55,14 +56,13 @@ static __always_inline void note_task(void)
 }
 
 /* The slot is somebody else's: theirs goes to the table, ours begins. */
-static __noinline int take_slot(__u32 slot, __u64 wanted, __u64 bytes)
+static __noinline int take_slot(__u32 slot, __u64 wanted, __u64 bytes, __u32 look)
 {
 	struct rt_task_io pending, none = {};
 	struct rt_task_pending *p;
-	__u32 zero = 0;
 	__u64 old;
 
-	p = bpf_map_lookup_elem(&rt_tasks_pending, &zero);
+	p = bpf_map_lookup_elem(&rt_tasks_pending, &look);
 	if (!p)
 		return 0;
 	slot &= RT_TASK_SLOTS - 1;
@@ -80,9 +80,10 @@ static __noinline int take_slot(__u32 slot, __u64 wanted, __u64 bytes)
 	return 0;
 }
 
-static __always_inline void count_task(__u32 array, __u32 origin, __u32 op, __u64 bytes)
+static __always_inline void count_task(__u32 array, __u32 origin, __u32 op, __u64 bytes,
+				       __u32 look)
 {
-	__u32 pid = bpf_get_current_pid_tgid(), zero = 0, slot;
+	__u32 pid = bpf_get_current_pid_tgid(), slot;
 	union {
 		struct rt_task_key key;
 		__u64 number;
@@ -90,7 +91,7 @@ static __always_inline void count_task(__u32 array, __u32 origin, __u32 op, __u6
 	__u64 wanted = mine.number;
 	struct rt_task_pending *p;
 
-	p = bpf_map_lookup_elem(&rt_tasks_pending, &zero);
+	p = bpf_map_lookup_elem(&rt_tasks_pending, &look);
 	if (!p)
 		return;
 	slot = (pid ^ origin << 2 ^ op) & (RT_TASK_SLOTS - 1);
@@ -99,7 +100,7 @@ static __always_inline void count_task(__u32 array, __u32 origin, __u32 op, __u6
 		p->slot[slot].io.bytes += bytes;
 		return;
 	}
-	take_slot(slot, wanted, bytes);
+	take_slot(slot, wanted, bytes, look);
 }
 
 /*
@@ -203,7 +204,7 @@ __noinline int rt_forget(__u64 key, __u32 block, __u32 size)
  * tracepoint's arguments hold it.
  */
 static __noinline int on_array(struct bio *bio, unsigned long long *arg, __u32 index,
-			       __u64 sector)
+			       __u64 sector, __u32 look)
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
 	__u32 opf = bio->bi_opf, op = rt_op_of(opf), size = bio->bi_iter.bi_size, origin, block;
@@ -218,7 +219,7 @@ static __noinline int on_array(struct bio *bio, unsigned long long *arg, __u32 i
 		if (opf & RT_REQ_PREFLUSH) {
 			origin = flush_origin(array);
 			set_flush_origin(index, origin);
-			count_task(index, origin, RT_OP_FLUSH, 0);
+			count_task(index, origin, RT_OP_FLUSH, 0, look);
 			tell(index, sector, 0, 0, rt_submitted(origin, RT_OP_FLUSH, opf));
 		}
 		return 0;
@@ -240,56 +241,70 @@ static __noinline int on_array(struct bio *bio, unsigned long long *arg, __u32 i
 					   found, op, size);
 		}
 		if (origin == RT_ORIGIN_FILE_DATA) {
-			rt_count_file(inode, index, op, size);
+			rt_count_file(inode, index, op, size, look);
 			/* else there is nothing learned nearby */
 			if (op == RT_OP_WRITE && rt_answer_run(found) << 9 < size)
 				rt_forget(rt_learned_key(index, sector), block, size);
 		}
 	} else if (op == RT_OP_WRITE && block > 512 && (inode = rt_bio_file(bio, arg)) > RT_OWN_PAGE) {
 		origin = RT_ORIGIN_FILE_DATA;
-		rt_count_file(inode, index, op, size);
+		rt_count_file(inode, index, op, size, look);
 		rt_forget(rt_learned_key(index, sector), block, size);
 	}
 	if (origin == RT_LATER)
 		return 0;
 	if (opf & (RT_REQ_PREFLUSH | RT_REQ_FUA))
 		set_flush_origin(index, origin);
-	count_task(index, origin, op, size);
+	count_task(index, origin, op, size, look);
 	tell(index, sector, origin == RT_ORIGIN_FILE_DATA ? inode : 0, size,
 	     rt_submitted(origin, op, opf));
 	return 0;
 }
 
-static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg)
+static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg, __u32 look)
 {
-	struct rt_dev_entry *e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
+	struct rt_dev_entry *e;
 	/* On a partition of the device the sector is already the device's. */
 	__u64 sector = bio->bi_iter.bi_sector;
 	struct rt_dev *d;
 	__u32 index;
 
+	if (rt_looked_at(look, RT_LOOKED_QUEUE, arg))
+		return 0;
+	e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
 	if (!e)
 		return 0;
 	if (e->flags & RT_DEV_ABOVE) {
 		index = e->index;
 		d = bpf_map_lookup_elem(&rt_devs, &index);
-		return d ? on_array(bio, arg, d->fs_array - 1, sector + d->fs_start) : 0;
+		if (!d)
+			return 0;
+		index = d->fs_array - 1;
+		sector += d->fs_start;
+	} else {
+		if (!e->array || e->flags & RT_DEV_INNER)
+			return 0;
+		index = e->array - 1;
 	}
-	if (!e->array || e->flags & RT_DEV_INNER)
-		return 0;
-	return on_array(bio, arg, e->array - 1, sector);
+	return on_array(bio, arg, index, sector, look);
 }
 
 /* commit e8a676d61c07 ("block: simplify and extend the block_bio_merge tracepoint class") */
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(rt_bio_queue, struct bio *bio)
 {
-	return on_bio_queue(bio, &ctx[0]);
+	return on_bio_queue(bio, &ctx[0], RT_FIRST);
+}
+
+SEC("?tp_btf/block_bio_queue")
+int BPF_PROG(rt_bio_queue_2, struct bio *bio)
+{
+	return on_bio_queue(bio, &ctx[0], RT_AGAIN);
 }
 
 /* ... before it, the queue came first. */
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(rt_bio_queue_q, struct request_queue *q, struct bio *bio)
 {
-	return on_bio_queue(bio, &ctx[1]);
+	return on_bio_queue(bio, &ctx[1], RT_FIRST);
 }

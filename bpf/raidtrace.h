@@ -31,6 +31,7 @@ enum rt_limits {
 	RT_FILE_SLOTS = 64,	/* likewise */
 	RT_FILE_NAME = 256,	/* NAME_MAX and a NUL */
 	RT_RUNS = 64,		/* of an event */
+	RT_LOOKED_SLOTS = 64,	/* a power of two */
 };
 
 /*
@@ -213,6 +214,18 @@ struct rt_row {
 	__u32 device[RT_HIST_BUCKETS];	/* issue to completion, us */
 };
 
+/* Bios and requests that a program is looking at or has looked at, for its twin: see again.bpf.h. */
+enum rt_looked_kinds {
+	RT_LOOKED_QUEUE = 0,
+	RT_LOOKED_JUDGE = 1,
+	RT_LOOKED_ISSUE = 2,
+	RT_LOOKED_KINDS = 3,
+};
+
+struct rt_looked {
+	__u64 address[RT_LOOKED_SLOTS];
+};
+
 /* Why something was not counted, per CPU. */
 struct rt_loss {
 	__u64 rows;		/* no row free */
@@ -221,6 +234,7 @@ struct rt_loss {
 	__u64 tasks;		/* task table full */
 	__u64 files;		/* file table full */
 	__u64 ring;		/* events of a recording that found rt_events full */
+	__u64 caught;		/* not lost: a twin made up for a program that was skipped */
 };
 
 /*

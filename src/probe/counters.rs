@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use libbpf_rs::skel::Skel as _;
-use libbpf_rs::{MapCore as _, MapFlags};
+use libbpf_rs::{MapCore, MapFlags};
 
 use super::load::{COST_SHIFT, Probe, program_stats};
 use super::tables::ARRAY_QUIET;
@@ -82,10 +82,7 @@ impl Probe {
         }
         // What is pending last: were some of it moved to the table in between, it would count twice
         // in the other order. In this one it is late by an interval.
-        let pending = maps
-            .rt_tasks_pending
-            .lookup_percpu(0u32.bytes(), MapFlags::ANY)?
-            .unwrap_or_default();
+        let pending = every_look(&maps.rt_tasks_pending)?;
         for cpu in pending.iter().filter_map(|b| rt_task_pending::read(b)) {
             for slot in cpu.slot.iter().filter(|s| s.io.bios > 0) {
                 if let Some(key) = rt_task_key::read(&slot.key.to_ne_bytes()) {
@@ -156,6 +153,7 @@ impl Probe {
             .rt_losses
             .lookup_percpu(0u32.bytes(), MapFlags::ANY)?
             .unwrap_or_default();
+        let mut caught = 0;
         for loss in per_cpu.iter().filter_map(|b| rt_loss::read(b)) {
             counters.lost.rows += loss.rows;
             counters.lost.issue += loss.issue;
@@ -163,17 +161,23 @@ impl Probe {
             counters.lost.tasks += loss.tasks;
             counters.lost.files += loss.files;
             counters.lost.ring += loss.ring;
+            caught += loss.caught;
         }
+        let mut missed = 0;
         for program in self.skel.object().progs() {
             if !self.programs.iter().any(|p| program.name() == *p) {
                 continue;
             }
-            if let Some((ns, runs, missed)) = program_stats(&program) {
+            if let Some((ns, runs, skipped)) = program_stats(&program) {
                 counters.overhead.bpf_ns += ns;
                 counters.overhead.bpf_events += runs;
-                counters.lost.missed += missed;
+                // A twin that is skipped as well has not caught what the first one missed.
+                if !is_twin(&program.name().to_string_lossy()) {
+                    missed += skipped;
+                }
             }
         }
+        counters.lost.missed += missed.saturating_sub(caught);
         Ok(())
     }
 
@@ -209,6 +213,23 @@ impl Probe {
             let _ = self.skel.maps.rt_task_ios.delete(wire.bytes());
         }
     }
+}
+
+/// Whether this is the second one to look: `bpf/again.bpf.h`.
+fn is_twin(program: &str) -> bool {
+    program.ends_with("_2")
+}
+
+/// All CPUs' values of a map with an entry for each look of `bpf/again.bpf.h`.
+pub(super) fn every_look(map: &impl MapCore) -> Result<Vec<Vec<u8>>> {
+    let mut all = Vec::new();
+    for look in 0..map.max_entries() {
+        all.extend(
+            map.lookup_percpu(look.bytes(), MapFlags::ANY)?
+                .unwrap_or_default(),
+        );
+    }
+    Ok(all)
 }
 
 /// `origin << 3 | operation`, as in `rt_row()` of `bpf/count.bpf.h`.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use libbpf_rs::ReferencesType as _;
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{FuncProto, Ptr, Typedef};
+use libbpf_rs::btf::types::{FuncProto, Ptr, Struct, Typedef};
 
 use super::md::Md;
 
@@ -39,6 +39,8 @@ pub struct Facts {
     pub ext4_end_io: u64,
     /// That of dm's `clone_endio`.
     pub dm_end_io: u64,
+    /// Tracepoints are called with preemption on: see `bpf/again.bpf.h`.
+    pub preemptible: bool,
 }
 
 impl Facts {
@@ -81,12 +83,24 @@ impl Facts {
         facts.bio_queue = arguments(&btf, "block_bio_queue");
         facts.bio_complete = arguments(&btf, "block_bio_complete");
         facts.free_blocks = arguments(&btf, "ext4_free_blocks");
+        facts.preemptible = preemptible(&btf);
         facts
     }
 }
 
 fn known(address: u64) -> u64 {
     if address == 0 { u64::MAX } else { address }
+}
+
+/// The commit that leaves preemption on in tracepoints (a46023d5616e) has kernel/tracepoint.c wait for their callers in another
+/// way, and keep where that stands in a new member: the only thing about it that the kernel describes.
+fn preemptible(btf: &Btf<'_>) -> bool {
+    let Some(waits) = btf.type_by_name::<Struct<'_>>("tp_transition_snapshot") else {
+        return false;
+    };
+    waits
+        .iter()
+        .any(|member| member.name.is_some_and(|name| name == "srcu_gp"))
 }
 
 /// `btf_trace_X` is a pointer to the prototype of X's probes: `void *__data`, then X's arguments.

@@ -38,10 +38,7 @@ impl Probe {
             let count = read.len() / size_of::<rt_file_key>();
             table.delete_batch(&read, count as u32, MapFlags::ANY, MapFlags::ANY)?;
         }
-        let per_cpu = maps
-            .rt_files_pending
-            .lookup_percpu(0u32.bytes(), MapFlags::ANY)?
-            .unwrap_or_default();
+        let per_cpu = super::counters::every_look(&maps.rt_files_pending)?;
         let cpus: Vec<_> = per_cpu
             .iter()
             .filter_map(|b| rt_file_pending::read(b))

@@ -268,6 +268,7 @@ fn load(
     rodata.rt_dio_end_io = address(facts.dio_end_io);
     rodata.rt_ext4_end_io = address(facts.ext4_end_io);
     rodata.rt_dm_end_io = address(facts.dm_end_io);
+    rodata.rt_preemptible = u32::from(facts.preemptible);
     rodata.rt_recording = u32::from(buffer.is_some());
 
     let resize = |map: &mut OpenMapMut<'_>, n: usize| map.set_max_entries(n.max(1) as u32);
@@ -288,6 +289,12 @@ fn load(
     )?;
     resize(&mut open.maps.rt_inflights, tables.slots as usize)?;
     resize(&mut open.maps.rt_rows, rows as usize)?;
+    // What programs with twins write to is there twice.
+    let looks = 1 + usize::from(facts.preemptible);
+    resize(&mut open.maps.rt_tasks_pending, looks)?;
+    resize(&mut open.maps.rt_files_pending, looks)?;
+    resize(&mut open.maps.rt_file_names, looks)?;
+    resize(&mut open.maps.rt_stripes, looks)?;
     resize(&mut open.maps.rt_events, super::events::size(buffer))?;
 
     for mut program in open.open_object_mut().progs_mut() {

@@ -63,6 +63,22 @@ const JUDGE_Q: Choice = Choice {
     program: "rt_bio_judge_q",
     ..JUDGE
 };
+/// Twins: see `bpf/again.bpf.h`.
+const ISSUE_AGAIN: Choice = Choice {
+    program: "rt_rq_issue_2",
+    required: false,
+    gives: "device times of what is issued while another task was switched away in rt_rq_issue",
+};
+const QUEUE_AGAIN: Choice = Choice {
+    program: "rt_bio_queue_2",
+    required: false,
+    gives: "processes of what is submitted while another task was switched away in rt_bio_queue",
+};
+const JUDGE_AGAIN: Choice = Choice {
+    program: "rt_bio_judge_2",
+    required: false,
+    gives: "reason of RAID 4/5/6 IO that is submitted while another task was switched away in rt_bio_judge",
+};
 const FREE: Choice = Choice {
     program: "rt_free_blocks",
     required: false,
@@ -151,6 +167,14 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
             )),
         }
     }
+    if facts.preemptible {
+        // Behind their first ones, which is the order in which the kernel calls them.
+        plan.programs.push(ISSUE_AGAIN);
+        if facts.bio_queue == Some(1) {
+            plan.programs.push(QUEUE_AGAIN);
+            plan.programs.extend(need.judged.then_some(JUDGE_AGAIN));
+        }
+    }
     let hidden = "the kernel hides the addresses of its functions even from root (kernel.kptr_restrict is 2): \
                   sysctl kernel.kptr_restrict=1";
     if need.stripes && !facts.md.knows_stripes() {
@@ -230,6 +254,7 @@ mod tests {
         dio_end_io: 1,
         ext4_end_io: 1,
         dm_end_io: 0,
+        preemptible: false,
     };
     const PLAIN: Need = Need {
         stripes: false,
@@ -271,6 +296,20 @@ mod tests {
         let plan = plan(&MODERN, need).unwrap();
         assert!(plan.programs.iter().any(|c| c.program == "rt_bio_judge"));
         assert!(plan.notes.is_empty(), "{:?}", plan.notes);
+    }
+
+    #[test]
+    fn twins_come_behind_their_first_ones() {
+        let facts = Facts {
+            preemptible: true,
+            ..MODERN
+        };
+        let names = names(&facts);
+        for first in ["rt_rq_issue", "rt_bio_queue"] {
+            let at = |name: &str| names.iter().position(|n| *n == name);
+            assert!(at(&format!("{first}_2")) > at(first), "{names:?}");
+        }
+        assert!(!names.contains(&"rt_bio_judge_2"));
     }
 
     #[test]

@@ -1,0 +1,86 @@
+//! Twins of programs (`bpf/again.bpf.h`), which are for kernels that call tracepoints with preemption on: that they do nothing
+//! behind a first one that did its work, and all of it where that was skipped.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+
+use common::{Loop, MIB, tracing};
+use raidtrace::host::{Sys, resolve};
+use raidtrace::model::counters::Counters;
+use raidtrace::origin::Op;
+use raidtrace::probe::tables::Tables;
+use raidtrace::probe::{Facts, Probe, plan};
+use raidtrace::survey::Survey;
+
+const WRITES: u64 = 200;
+
+/// What is counted of so many direct writes, by the programs of a kernel that needs twins without those in `skipped`.
+fn counted(skipped: &[&str]) -> Counters {
+    let device = Loop::new(64 * MIB);
+    let facts = Facts {
+        preemptible: true,
+        ..Facts::gather()
+    };
+    let sys = Sys::live();
+    let survey = Survey::new(resolve(&[device.name.clone()], &sys).unwrap());
+    let tables = Tables::new(&survey).unwrap();
+    let mut plan = plan(&facts, tables.need).unwrap();
+    plan.programs.retain(|c| !skipped.contains(&c.program));
+    let programs = plan.programs.len();
+    let mut probe = Probe::start(&mut plan, &facts, &tables, false, None).unwrap();
+    assert_eq!(plan.programs.len(), programs, "{:?}", plan.notes);
+
+    #[repr(align(4096))]
+    struct Block([u8; 4096]);
+    let block = Block([7; 4096]);
+    let file = OpenOptions::new()
+        .write(true)
+        .custom_flags(rustix::fs::OFlags::DIRECT.bits().cast_signed())
+        .open(device.device())
+        .unwrap();
+    for n in 0..WRITES {
+        file.write_all_at(&block.0, n * 4096).unwrap();
+    }
+    probe.read().unwrap()
+}
+
+fn written(counters: &Counters) -> u64 {
+    let pid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+    let mine = counters
+        .tasks
+        .iter()
+        .filter(|(key, _)| key.pid == pid && key.op == Op::Write);
+    mine.map(|(_, io)| io.bios).sum()
+}
+
+#[test]
+fn what_the_first_has_seen_the_twin_does_not_count() {
+    if !tracing() {
+        return;
+    }
+    let counters = counted(&[]);
+    assert_eq!(written(&counters), WRITES);
+    assert_eq!((counters.lost.issue, counters.lost.missed), (0, 0));
+}
+
+#[test]
+fn what_the_first_has_missed_the_twin_counts() {
+    if !tracing() {
+        return;
+    }
+    let counters = counted(&["rt_bio_queue", "rt_rq_issue"]);
+    assert_eq!(written(&counters), WRITES);
+    assert_eq!((counters.lost.issue, counters.lost.missed), (0, 0));
+    let neither = counted(&[
+        "rt_bio_queue",
+        "rt_bio_queue_2",
+        "rt_rq_issue",
+        "rt_rq_issue_2",
+    ]);
+    assert_eq!(written(&neither), 0);
+    assert!(neither.lost.issue > 0);
+}
