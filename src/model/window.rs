@@ -98,6 +98,27 @@ pub fn merge(into: &mut Snapshot, newer: &Snapshot) {
     into.overhead.bpf_events += older.overhead.bpf_events;
 }
 
+/// The same, with the arrays and members of `into` that `newer` does not have any more behind the others: for parts of one
+/// interval.
+pub fn join(into: &mut Snapshot, newer: &Snapshot) {
+    let older = into.arrays.clone();
+    merge(into, newer);
+    for was in older {
+        let same = |a: &&mut ArraySnapshot| a.info.name == was.info.name;
+        let Some(array) = into.arrays.iter_mut().find(same) else {
+            into.arrays.push(was);
+            continue;
+        };
+        for mut member in was.members {
+            if array.members.iter().all(|m| m.name != member.name) {
+                member.slot = None;
+                member.trouble = Some("removed".to_owned());
+                array.members.push(member);
+            }
+        }
+    }
+}
+
 fn merge_array(now: &mut ArraySnapshot, was: &mut ArraySnapshot, before: Duration, last: Duration) {
     let mut members: HashMap<String, MemberSnapshot> = std::mem::take(&mut was.members)
         .into_iter()
@@ -190,6 +211,29 @@ mod tests {
     use std::time::Duration;
 
     const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_joined_interval_keeps_what_has_gone() {
+        let one = fixture::raid0(12);
+        let mut less = one.clone();
+        let gone = less.arrays[0].members.remove(3);
+        let mut whole = one.clone();
+        super::join(&mut whole, &less);
+        let members = &whole.arrays[0].members;
+        assert_eq!(members.len(), 12);
+        let last = &members[11];
+        assert_eq!((&last.name, &last.io), (&gone.name, &gone.io));
+        assert_eq!(last.trouble.as_deref(), Some("removed"));
+        assert_eq!(
+            members[0].io[0].bytes,
+            2 * one.arrays[0].members[0].io[0].bytes
+        );
+        let mut other = less;
+        other.arrays[0].info.name = "md9".into();
+        super::join(&mut whole, &other);
+        assert_eq!(whole.arrays.len(), 2);
+        assert_eq!(whole.interval, 3 * one.interval);
+    }
 
     #[test]
     fn two_intervals_add_up() {

@@ -299,16 +299,19 @@ reshape() {
 # All of that within the run: one fails and goes, another comes and is made whole. md waits until raidtrace
 # says that it knows the new one, so that what is missing is not a matter of how slow the guest is.
 turnover() {
-	local tenth
 	mix
 	each fail
 	mix
 	wait_at 2048
 	each remove
+	each known
+	under_load onwards
+}
+known() {
+	local tenth
 	for ((tenth = 0; tenth < 600; tenth++)); do
-		if grep -q restarted "$out/top.err"; then break; fi
+		if grep -q "$1: .*joined" "$out/top.err"; then return; fi
 		sleep 0.1
 	done
-	under_load onwards
 }
 onwards() { echo max >"/sys/block/$1/md/sync_max"; }
