@@ -37,3 +37,21 @@ impl Mdstat {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Mdstat;
+    use crate::host::{Sys, dm::Ioctl};
+    use std::time::Duration;
+
+    #[test]
+    fn without_md_nothing_happens() {
+        let dir = tempfile::tempdir().unwrap();
+        let sys = || Sys::at(dir.path(), Box::new(Ioctl));
+        assert!(Mdstat::open(&sys()).is_none());
+        std::fs::create_dir(dir.path().join("proc")).unwrap();
+        std::fs::write(dir.path().join("proc/mdstat"), "Personalities :\n").unwrap();
+        let file = Mdstat::open(&sys()).unwrap();
+        assert!(!file.wait(Some(Duration::ZERO)), "a file that nobody wakes");
+    }
+}

@@ -74,14 +74,23 @@ impl Window {
 ///
 /// Topology is `newer`'s; figures are added up where array and member exist in both.
 pub fn merge(into: &mut Snapshot, newer: &Snapshot) {
+    let same = |now: &ArraySnapshot, was: &ArraySnapshot| {
+        now.info.level == was.info.level && now.info.chunk_bytes == was.info.chunk_bytes
+    };
+    merge_where(into, newer, same);
+}
+
+/// `same`: whether an array is the one that had its name before.
+fn merge_where(
+    into: &mut Snapshot,
+    newer: &Snapshot,
+    same: fn(&ArraySnapshot, &ArraySnapshot) -> bool,
+) {
     let mut older = std::mem::replace(into, newer.clone());
     for array in &mut into.arrays {
         (array.standout, array.ledger) = (None, None); // of one interval, not of both
-        let was = older.arrays.iter_mut().find(|a| {
-            a.info.name == array.info.name
-                && a.info.level == array.info.level
-                && a.info.chunk_bytes == array.info.chunk_bytes
-        });
+        let mut was = older.arrays.iter_mut();
+        let was = was.find(|was| was.info.name == array.info.name && same(array, was));
         if let Some(was) = was {
             merge_array(array, was, older.interval, newer.interval);
         }
@@ -98,11 +107,11 @@ pub fn merge(into: &mut Snapshot, newer: &Snapshot) {
     into.overhead.bpf_events += older.overhead.bpf_events;
 }
 
-/// The same, with the arrays and members of `into` that `newer` does not have any more behind the others: for parts of one
-/// interval.
+/// The same of parts of one interval: nothing is left out. Arrays and members of `into` that `newer` does not have any more
+/// are behind the others, and one that was reshaped is the same.
 pub fn join(into: &mut Snapshot, newer: &Snapshot) {
     let older = into.arrays.clone();
-    merge(into, newer);
+    merge_where(into, newer, |_, _| true);
     for was in older {
         let same = |a: &&mut ArraySnapshot| a.info.name == was.info.name;
         let Some(array) = into.arrays.iter_mut().find(same) else {
@@ -205,7 +214,7 @@ fn merge_tasks(now: &mut Vec<TaskSnapshot>, was: Vec<TaskSnapshot>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{PIECES, Window};
+    use super::{PIECES, Snapshot, Window};
     use crate::model::fixture;
     use crate::model::standout::Kind;
     use std::time::Duration;
@@ -233,6 +242,11 @@ mod tests {
         super::join(&mut whole, &other);
         assert_eq!(whole.arrays.len(), 2);
         assert_eq!(whole.interval, 3 * one.interval);
+        let mut reshaped = one.clone();
+        reshaped.arrays[0].info.chunk_bytes *= 2;
+        super::join(&mut reshaped, &one);
+        let of = |s: &Snapshot| s.arrays[0].members[0].io[0].bytes;
+        assert_eq!(of(&reshaped), 2 * of(&one));
     }
 
     #[test]

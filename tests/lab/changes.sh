@@ -90,3 +90,19 @@ write_files md122
 array md123 512M 2 --level=1
 noted 'md123: joins' filesystem md123 -J size=4
 followed
+
+# All of it within one interval: md's own word is followed at once.
+array md124 256M 3 --level=5 --chunk=64
+filesystem md124 -J size=4
+interval=900 follow at_once md124
+write_files md124
+first=${members[-3]}
+noted 'a member is missing' mdadm /dev/md124 --fail "/dev/$first"
+mdadm /dev/md124 --remove "/dev/$first" >/dev/null 2>&1
+truncate -s 256M /tmp/member_new
+losetup /dev/loop20 /tmp/member_new
+noted 'loop20 joined' mdadm /dev/md124 --add /dev/loop20
+mdadm --wait /dev/md124 >/dev/null 2>&1 || true
+echo "$first" >/out/at_once.first
+write_files md124
+followed

@@ -132,7 +132,7 @@ end() {
 follow() {
 	name=$1
 	shift
-	raidtrace top --json --interval 0.5 "$@" >"/out/$name.out" 2>"/out/$name.err" &
+	raidtrace top --json --interval "${interval:-0.5}" "$@" >"/out/$name.out" 2>"/out/$name.err" &
 	pid=$!
 	for ((tenth = 0; tenth < 300; tenth++)); do
 		if [ -s "/out/$name.out" ] || ! kill -0 "$pid" 2>/dev/null; then break; fi
