@@ -9,28 +9,6 @@
 . ./lib.sh
 mkdir -p /out
 
-# noted WHAT COMMAND...: does it, and waits for raidtrace to say so.
-noted() {
-	local what=$1 before=${EPOCHREALTIME/./} said
-	shift
-	said=$(grep -c -- "$what" "/out/$name.err" || true)
-	"$@" >>"/out/$name.log" 2>&1 || echo "failed: $*: $?" >>"/out/$name.did"
-	for ((tenth = 0; tenth < 1800; tenth++)); do
-		if [ "$(grep -c -- "$what" "/out/$name.err")" -gt "$said" ]; then
-			echo "$what: after $(((${EPOCHREALTIME/./} - before) / 1000)) ms" >>"/out/$name.did"
-			return
-		fi
-		sleep 0.1
-	done
-	echo "failed: not noted within 180 s: $what" >>"/out/$name.did"
-}
-
-write_files() {
-	mkdir -p "/mnt/$1/d"{1..20}
-	for dir in "/mnt/$1"/d*; do echo "$dir" >"$dir/file"; done
-	sync
-}
-
 # A filesystem that is made anew, mounted, grown and unmounted.
 array md120 1G 2 --level=1 --bitmap=internal --delay=1
 mkfs.ext4 -q -J size=4 /dev/md120 200M
@@ -89,20 +67,4 @@ write_files md120
 write_files md122
 array md123 512M 2 --level=1
 noted 'md123: joins' filesystem md123 -J size=4
-followed
-
-# All of it within one interval: md's own word is followed at once.
-array md124 256M 3 --level=5 --chunk=64
-filesystem md124 -J size=4
-interval=900 follow at_once md124
-write_files md124
-first=${members[-3]}
-noted 'a member is missing' mdadm /dev/md124 --fail "/dev/$first"
-mdadm /dev/md124 --remove "/dev/$first" >/dev/null 2>&1
-truncate -s 256M /tmp/member_new
-losetup /dev/loop20 /tmp/member_new
-noted 'loop20 joined' mdadm /dev/md124 --add /dev/loop20
-mdadm --wait /dev/md124 >/dev/null 2>&1 || true
-echo "$first" >/out/at_once.first
-write_files md124
 followed

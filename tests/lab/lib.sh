@@ -149,3 +149,25 @@ followed() {
 	echo "$status" >"/out/$name.status"
 	cat "/out/$name.err"
 }
+
+# noted WHAT COMMAND...: does it, and waits for raidtrace to say so.
+noted() {
+	local what=$1 before=${EPOCHREALTIME/./} said
+	shift
+	said=$(grep -c -- "$what" "/out/$name.err" || true)
+	"$@" >>"/out/$name.log" 2>&1 || echo "failed: $*: $?" >>"/out/$name.did"
+	for ((tenth = 0; tenth < 1800; tenth++)); do
+		if [ "$(grep -c -- "$what" "/out/$name.err")" -gt "$said" ]; then
+			echo "$what: after $(((${EPOCHREALTIME/./} - before) / 1000)) ms" >>"/out/$name.did"
+			return
+		fi
+		sleep 0.1
+	done
+	echo "failed: not noted within 180 s: $what" >>"/out/$name.did"
+}
+
+write_files() {
+	mkdir -p "/mnt/$1/d"{1..20}
+	for dir in "/mnt/$1"/d*; do echo "$dir" >"$dir/file"; done
+	sync
+}
