@@ -21,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two attempts to begin anew, at first and at most.
 const PAUSE: Duration = Duration::from_secs(5);
 const PAUSE_MOST: Duration = Duration::from_secs(300);
+/// ... and between two changes that the programs which run do for, at first: and twice as long as one has taken.
+const PAUSE_IN_PLACE: Duration = Duration::from_millis(100);
 
 /// What there was, and when to look again.
 pub struct Follow {
@@ -31,6 +33,17 @@ pub struct Follow {
     /// Filesystems that are another than then: as what, and since when.
     unsettled: HashMap<Dev, (Option<Identity>, Duration)>,
     pace: Pace,
+}
+
+/// What came of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Nothing but names.
+    Names,
+    /// The programs that run do for it, which has taken so long.
+    InPlace(Duration),
+    /// Tracing begins anew.
+    Anew,
 }
 
 /// One look.
@@ -130,20 +143,32 @@ impl Follow {
         changes
     }
 
-    /// The caller has surveyed what the last look has seen; `anew`: and has begun to trace anew for it.
-    pub fn taken(&mut self, clock: Duration, anew: bool) {
+    /// How long until there is use in looking because of `hint`; `None`: it is as it was at the last look.
+    pub fn wanted(&self, clock: Duration, hint: u64) -> Option<Duration> {
+        let hinted = self.pace.hint != hint;
+        hinted.then(|| self.pace.paused_until.saturating_sub(clock))
+    }
+
+    /// The caller has surveyed what the last look has seen, and what came of it.
+    pub fn taken(&mut self, clock: Duration, how: Taken) {
         if let Some(now) = self.now.take() {
             self.then = now;
         }
         self.unsettled.clear();
-        if anew {
-            self.pace.began(clock);
+        match how {
+            Taken::Names => {}
+            Taken::InPlace(cost) => {
+                self.pace.began(clock, PAUSE_IN_PLACE.max(2 * cost));
+            }
+            Taken::Anew => {
+                self.pace.began(clock, PAUSE);
+            }
         }
     }
 
     /// It could not; how long until the next look.
     pub fn failed(&mut self, clock: Duration) -> Duration {
-        self.pace.began(clock)
+        self.pace.began(clock, PAUSE)
     }
 
     /// What is traced by now, for whoever resolves again.
@@ -214,7 +239,7 @@ fn of(was: Option<Identity>, now: Option<Identity>) -> String {
 #[derive(Debug, Default)]
 struct Pace {
     next: Duration,
-    hint: Option<u64>,
+    hint: u64,
     /// Not before this, whatever the hint.
     pause: Duration,
     paused_until: Duration,
@@ -222,11 +247,11 @@ struct Pace {
 
 impl Pace {
     fn due(&mut self, clock: Duration, hint: u64) -> bool {
-        let hinted = *self.hint.get_or_insert(hint) != hint;
+        let hinted = self.hint != hint;
         if clock < self.paused_until || (clock < self.next && !hinted) {
             return false;
         }
-        self.hint = Some(hint);
+        self.hint = hint;
         true
     }
 
@@ -234,13 +259,14 @@ impl Pace {
         self.next = clock + EVERY.max(cost * SHARE);
     }
 
-    /// Tracing begins anew, or has tried to: the next time twice as late, unless all was quiet for long.
-    fn began(&mut self, clock: Duration) -> Duration {
+    /// Tracing begins anew, or has tried to, or goes on: not again before `first`, and the next time twice as late, unless
+    /// all was quiet for long.
+    fn began(&mut self, clock: Duration, first: Duration) -> Duration {
         let calm = clock > self.paused_until + 2 * self.pause.max(PAUSE);
-        self.pause = if calm || self.pause.is_zero() {
-            PAUSE
+        self.pause = if calm {
+            first
         } else {
-            (2 * self.pause).min(PAUSE_MOST)
+            (2 * self.pause).clamp(first.min(PAUSE_MOST), PAUSE_MOST)
         };
         self.paused_until = clock + self.pause;
         self.pause
@@ -278,12 +304,24 @@ mod tests {
         let mut pauses = Vec::new();
         for hint in 0..8 {
             assert!(pace.due(clock, hint));
-            let pause = pace.began(clock);
+            let pause = pace.began(clock, PAUSE);
             assert!(!pace.due(clock + pause - s(1), hint + 1));
             clock += pause;
             pauses.push(pause.as_secs());
         }
         assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 300, 300]);
-        assert_eq!(pace.began(clock + s(700)), PAUSE);
+        assert_eq!(pace.began(clock + s(700), PAUSE), PAUSE);
+    }
+
+    /// A member fails, is removed, and another one joins: each is soon noticed.
+    #[test]
+    fn what_is_cheap_may_come_again_soon() {
+        let mut pace = Pace::default();
+        let first = PAUSE_IN_PLACE;
+        assert_eq!(pace.began(s(1), first), first);
+        assert_eq!(pace.began(s(2), first), 2 * first);
+        assert_eq!(pace.began(s(3), s(1)), s(1), "that one took long");
+        assert_eq!(pace.began(s(4), PAUSE), PAUSE);
+        assert_eq!(pace.began(s(100), first), first, "calm");
     }
 }

@@ -83,6 +83,7 @@ on_kernels! {
     ledger_adds_up
     filesystem_changes
     members_change
+    members_change_within_an_interval
     array_is_reshaped
     arrays_come_and_go
     mds_own_places
@@ -672,7 +673,11 @@ fn output_cut_off(kernel: &str) {
 
 /// What a case of `changes.sh` left.
 fn change(kernel: &str, name: &str) -> Option<Case> {
-    let dir = lab(kernel, "changes")?;
+    followed(kernel, "changes", name)
+}
+
+fn followed(kernel: &str, script: &str, name: &str) -> Option<Case> {
+    let dir = lab(kernel, script)?;
     let said = text(dir.join(format!("{name}.err")));
     let did = text(dir.join(format!("{name}.did")));
     println!("{name}: {said}{did}");
@@ -721,6 +726,30 @@ fn members_change(kernel: &str) {
     let good = |m: &&Value| m["trouble"].is_null() && !m["disk"].is_null();
     assert_eq!(members.iter().filter(good).count(), 3, "{last}");
     assert!(by_slot(&case.lines, "md120", "inode_table", "write").len() == 3);
+    // The programs that run are told of them.
+    let followed = |line: &&str| line.contains("loop2 joined") && line.contains("went on");
+    assert_eq!(case.said.lines().filter(followed).count(), 1);
+    assert!(!case.said.contains("restarted"), "{}", case.said);
+}
+
+/// One fails and another takes its place: what both did is in the one line, and no program was loaded for it.
+fn members_change_within_an_interval(kernel: &str) {
+    let Some(case) = followed(kernel, "turnover", "at_once") else {
+        return;
+    };
+    assert_eq!(case.lines.len(), 1, "the interval is never over");
+    assert!(!case.said.contains("restarted"), "{}", case.said);
+    let dir = lab(kernel, "turnover").expect("the same run");
+    let failed = text(dir.join("at_once.first")).trim().to_owned();
+    let sums = by_member(&case.lines);
+    println!("{sums:?}");
+    let wrote = |member: &str, origin: &str| {
+        let key = (member.to_owned(), origin.to_owned(), "write".to_owned());
+        sums.get(&key).copied().unwrap_or(0)
+    };
+    assert!(wrote(&failed, "parity") > 0, "before it failed");
+    assert!(wrote("loop20", "resync") > 32 << 20, "most of it");
+    assert!(wrote("loop20", "parity") > 0 && wrote("loop20", "raw") == 0);
 }
 
 fn array_is_reshaped(kernel: &str) {

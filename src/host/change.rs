@@ -1,9 +1,49 @@
 //! What has become different between two looks at the same arrays, in words. Pure.
 //!
-//! Only what places and names depend on; what a state line shows anyway (degraded, progress of a resync) is no change.
-//! A member or an array that went away is none either: nothing is read or written there any more.
+//! Only what places and names depend on; what a state line shows anyway (degraded, progress of a resync) is no change,
+//! but where blocks have to be rebuilt. A member or an array that went away is none either: nothing is read or written
+//! there any more.
 
 use super::types::{Array, Dev, Filesystem, Member, Topology};
+
+/// `now`, with the members that `then` had and that have failed or were removed since, as they were: as long as nobody
+/// has their slot, they may come back to it, and are then known from the first request.
+pub fn with_lost(then: &Topology, mut now: Topology) -> Topology {
+    let used: Vec<(Dev, u64)> = now
+        .arrays
+        .iter()
+        .flat_map(|a| &a.members)
+        .filter(|m| m.slot.is_some())
+        .map(|m| (m.disk, m.start))
+        .collect();
+    for array in &mut now.arrays {
+        let same = |a: &&Array| a.dev == array.dev && a.name == array.name;
+        let Some(was) = then.arrays.iter().find(same) else {
+            continue;
+        };
+        let figures = |a: &Array| (a.level.clone(), a.layout, a.raid_disks, a.metadata.clone());
+        if figures(was) != figures(array) || array.level == "raid0" {
+            continue;
+        }
+        for slot in array.missing_slots() {
+            let lost = was.members.iter().find(|m| m.slot == Some(slot));
+            let Some(lost) = lost.filter(|m| !used.contains(&(m.disk, m.start))) else {
+                continue;
+            };
+            let mut lost = lost.clone();
+            if !lost.state.iter().any(|w| w == "faulty") {
+                lost.state.push("faulty".into());
+            }
+            match array.members.iter_mut().find(|m| m.name == lost.name) {
+                // Put in again, but not as what it was.
+                Some(m) if m.data_offset != lost.data_offset => {}
+                Some(listed) => *listed = lost,
+                None => array.members.push(lost),
+            }
+        }
+    }
+    now
+}
 
 /// One line for each array that differs: `md127: 12 -> 13 disks, loop13 joined`. Both from
 /// [`super::resolve_again`] without superblocks.
@@ -59,6 +99,12 @@ fn of_array(was: &Array, now: &Array) -> Vec<String> {
         said.push("other metadata".into());
     }
     members(was, now, same_way, &mut said);
+    match (was.rebuilds(), now.rebuilds()) {
+        _ if was.raid_disks != now.raid_disks => {}
+        (false, true) => said.push("a member is missing".into()),
+        (true, false) => said.push("no member is missing any more".into()),
+        _ => {}
+    }
     filesystems(was, now, &mut said);
     said
 }

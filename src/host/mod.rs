@@ -13,6 +13,7 @@ mod error;
 mod filesystems;
 pub mod handle;
 pub mod mballoc;
+mod mdstat;
 mod mounts;
 mod nested;
 mod places;
@@ -29,8 +30,9 @@ mod types;
 pub(crate) mod tests;
 
 pub use cgroup::Cgroups;
-pub use change::differences;
+pub use change::{differences, with_lost};
 pub use error::HostError;
+pub use mdstat::Mdstat;
 pub use resolve::{resolve, resolve_again, resolve_all};
 pub use stat::{DiskStat, StatFile};
 pub use state::{ArrayState, MemberState};

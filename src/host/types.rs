@@ -217,6 +217,12 @@ impl Array {
         self.level != "single"
     }
 
+    /// Whether it is a RAID 4, 5 or 6 without one of its members: what was on that one has to be rebuilt.
+    pub fn rebuilds(&self) -> bool {
+        matches!(self.level.as_str(), "raid4" | "raid5" | "raid6")
+            && !self.missing_slots().is_empty()
+    }
+
     /// Slots that no working member fills.
     pub fn missing_slots(&self) -> Vec<u32> {
         // md takes a failed member's slot away a little later than it marks it.

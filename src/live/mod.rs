@@ -2,6 +2,7 @@
 //! what changes. Both `top` and `record` are fed by it.
 
 mod idle;
+mod next;
 mod paths;
 mod people;
 
@@ -12,13 +13,14 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use self::idle::Idle;
+pub use self::next::Next;
 use self::paths::Paths;
 use crate::follow::Follow;
 use crate::host::{Array, ArrayState, Cgroups, HostError, Member, StatFile, Sys, resolve};
 use crate::model::counters::{Counters, TaskCounters, TaskKey};
 use crate::model::fold::{DiskCounters, MemberNow, Sample, Subject};
 use crate::model::snapshot::ArrayInfo;
-use crate::probe::{Facts, Probe, plan, tables::Tables};
+use crate::probe::{Facts, Probe, modules, plan, tables::Tables};
 use crate::survey::Survey;
 
 /// Notes of changes that are kept.
@@ -37,6 +39,8 @@ pub struct Live {
     gone: Vec<ArrayInfo>,
     /// Differs when md has done something to an array.
     hint: u64,
+    /// How often md has said that it has.
+    noticed: u64,
     cgroups: Cgroups,
     paths: Paths,
     start: Instant,
@@ -59,12 +63,15 @@ pub struct Reading {
     counters: Counters,
 }
 
-/// One survey and the programs that were loaded for it.
+/// A survey and the programs that count for it.
 pub struct Traced {
     /// What it is of.
-    pub survey: Survey,
+    survey: Survey,
     /// The programs.
-    pub probe: Probe,
+    probe: Probe,
+    /// What they were chosen by, and the modules that the kernel had then.
+    facts: Facts,
+    modules: u64,
     /// Of the tables that the programs have.
     digest: u64,
     /// By array and member.
@@ -77,29 +84,19 @@ pub struct Traced {
 
 impl Traced {
     fn start(sys: &Sys, survey: Survey, tables: Tables, how: How) -> Result<Self> {
+        let modules = modules();
         let facts = Facts::gather();
         let mut plan = plan(&facts, tables.need).map_err(anyhow::Error::msg)?;
         let probe = Probe::start(&mut plan, &facts, &tables, how.account, how.buffer)?;
         Ok(Self {
             stats: stats(sys, &survey),
             probe,
+            facts,
+            modules,
             sees_stripes: !tables.need.stripes || facts.md.knows_stripes(),
             digest: tables.digest(),
             notes: [[&survey.notes[..], &tables.notes[..]].concat(), plan.notes],
             survey,
-        })
-    }
-}
-
-impl Traced {
-    fn read(&mut self, start: Instant) -> Result<Reading> {
-        let counters = self.probe.read()?;
-        // Of the reading: what follows may take its time.
-        let (time, clock) = (jiff::Timestamp::now(), start.elapsed());
-        Ok(Reading {
-            time,
-            clock,
-            counters,
         })
     }
 }
@@ -144,6 +141,7 @@ impl Live {
             behind: None,
             gone: Vec::new(),
             hint: 0,
+            noticed: 0,
             start: Instant::now(),
             idle: Idle::default(),
         })
@@ -173,86 +171,24 @@ impl Live {
             .collect()
     }
 
-    /// New programs, when md or somebody else has changed what the tables of the old ones describe. They run already, but
-    /// so do the old ones, until the caller has them replaced.
-    pub fn follow_changes(&mut self) -> Option<Traced> {
-        let clock = self.start.elapsed();
-        let changes = self.follow.look(&self.sys, clock, self.hint);
-        if changes.is_empty() {
-            return None;
-        }
-        let begun = Instant::now();
-        let time = jiff::Timestamp::now().strftime("%H:%M:%SZ").to_string();
-        let what = changes.join("; ");
-        match self.anew() {
-            Ok(next) => {
-                self.follow.taken(self.start.elapsed(), next.is_some());
-                self.behind = None;
-                self.changes.push_front(match &next {
-                    Some(_) => format!(
-                        "{time} {what}, tracing restarted in {:.1} s: what was new in it may be missing or wrong until then",
-                        begun.elapsed().as_secs_f64()
-                    ),
-                    None => format!("{time} {what}"),
-                });
-                self.changes.truncate(CHANGES);
-                next
-            }
-            Err(e) => {
-                let pause = self.follow.failed(self.start.elapsed()).as_secs();
-                self.behind = Some(format!(
-                    "{time} {what}, but tracing could not be restarted: {e:#}; the figures are for what was before; \
-                     next attempt in {pause} s"
-                ));
-                None
-            }
-        }
-    }
-
-    /// Surveys again. `None`: the programs that run do for it.
-    fn anew(&mut self) -> Result<Option<Traced>> {
-        let survey = Survey::new(self.follow.resolve(&self.sys)?);
-        let tables = Tables::new(&survey).map_err(anyhow::Error::msg)?;
-        if tables.digest() == self.traced.digest {
-            // Other names only: mounted, unmounted.
-            self.traced.stats = stats(&self.sys, &survey);
-            self.traced.notes[0] = [&survey.notes[..], &tables.notes[..]].concat();
-            self.traced.survey = survey;
-            return Ok(None);
-        }
-        Traced::start(&self.sys, survey, tables, self.how).map(Some)
-    }
-
-    /// From here on samples are of `next`, whose counters began when it was loaded.
-    pub fn replace(&mut self, next: Traced) {
-        let was = std::mem::replace(&mut self.traced, next);
-        let runs = |name: &str, arrays: &[Array]| arrays.iter().any(|a| a.name == name);
-        let now = &self.traced.survey.topology.arrays;
-        self.gone.retain(|info| !runs(&info.name, now));
-        for array in &was.survey.topology.arrays {
-            if array.is_md() && !runs(&array.name, now) {
-                let mut info = info(&was.survey, array);
-                info.trouble = Some("stopped".to_owned());
-                self.gone.push(info);
-            }
-        }
-        self.idle = Idle::default();
-    }
-
     /// The counters now.
     pub fn read(&mut self) -> Result<Reading> {
-        self.traced.read(self.start)
+        let counters = self.traced.probe.read()?;
+        Ok(self.reading(counters))
+    }
+
+    /// Of counters that have just been read: what follows may take its time.
+    fn reading(&self, counters: Counters) -> Reading {
+        Reading {
+            time: jiff::Timestamp::now(),
+            clock: self.start.elapsed(),
+            counters,
+        }
     }
 
     /// How long ago it was.
     pub fn age(&self, reading: &Reading) -> Duration {
         self.start.elapsed().saturating_sub(reading.clock)
-    }
-
-    /// The same of programs that are going to replace these: where their counts begin. To be read at once behind the last
-    /// reading of the old ones: what completes in between is in neither.
-    pub fn read_next(&self, next: &mut Traced) -> Result<Reading> {
-        next.read(self.start)
     }
 
     /// Everything at a reading. `before`: the tasks' counters of the last sample; only those that did something since are

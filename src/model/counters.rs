@@ -59,6 +59,16 @@ impl CellCounters {
         self.queue.add(&other.queue);
         self.device.add(&other.device);
     }
+
+    /// What has come since `was`.
+    pub fn since(&self, was: &Self) -> Self {
+        Self {
+            requests: self.requests.saturating_sub(was.requests),
+            bytes: self.bytes.saturating_sub(was.bytes),
+            queue: self.queue.since(&was.queue),
+            device: self.device.since(&was.device),
+        }
+    }
 }
 
 /// What the members of a RAID 4/5/6 moved so that parity follows what an origin wrote. A stripe that several origins

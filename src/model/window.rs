@@ -74,14 +74,23 @@ impl Window {
 ///
 /// Topology is `newer`'s; figures are added up where array and member exist in both.
 pub fn merge(into: &mut Snapshot, newer: &Snapshot) {
+    let same = |now: &ArraySnapshot, was: &ArraySnapshot| {
+        now.info.level == was.info.level && now.info.chunk_bytes == was.info.chunk_bytes
+    };
+    merge_where(into, newer, same);
+}
+
+/// `same`: whether an array is the one that had its name before.
+fn merge_where(
+    into: &mut Snapshot,
+    newer: &Snapshot,
+    same: fn(&ArraySnapshot, &ArraySnapshot) -> bool,
+) {
     let mut older = std::mem::replace(into, newer.clone());
     for array in &mut into.arrays {
         (array.standout, array.ledger) = (None, None); // of one interval, not of both
-        let was = older.arrays.iter_mut().find(|a| {
-            a.info.name == array.info.name
-                && a.info.level == array.info.level
-                && a.info.chunk_bytes == array.info.chunk_bytes
-        });
+        let mut was = older.arrays.iter_mut();
+        let was = was.find(|was| was.info.name == array.info.name && same(array, was));
         if let Some(was) = was {
             merge_array(array, was, older.interval, newer.interval);
         }
@@ -96,6 +105,27 @@ pub fn merge(into: &mut Snapshot, newer: &Snapshot) {
     into.lost.ring += older.lost.ring;
     into.overhead.bpf_ns += older.overhead.bpf_ns;
     into.overhead.bpf_events += older.overhead.bpf_events;
+}
+
+/// The same of parts of one interval: nothing is left out. Arrays and members of `into` that `newer` does not have any more
+/// are behind the others, and one that was reshaped is the same.
+pub fn join(into: &mut Snapshot, newer: &Snapshot) {
+    let older = into.arrays.clone();
+    merge_where(into, newer, |_, _| true);
+    for was in older {
+        let same = |a: &&mut ArraySnapshot| a.info.name == was.info.name;
+        let Some(array) = into.arrays.iter_mut().find(same) else {
+            into.arrays.push(was);
+            continue;
+        };
+        for mut member in was.members {
+            if array.members.iter().all(|m| m.name != member.name) {
+                member.slot = None;
+                member.trouble = Some("removed".to_owned());
+                array.members.push(member);
+            }
+        }
+    }
 }
 
 fn merge_array(now: &mut ArraySnapshot, was: &mut ArraySnapshot, before: Duration, last: Duration) {
@@ -184,12 +214,40 @@ fn merge_tasks(now: &mut Vec<TaskSnapshot>, was: Vec<TaskSnapshot>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{PIECES, Window};
+    use super::{PIECES, Snapshot, Window};
     use crate::model::fixture;
     use crate::model::standout::Kind;
     use std::time::Duration;
 
     const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_joined_interval_keeps_what_has_gone() {
+        let one = fixture::raid0(12);
+        let mut less = one.clone();
+        let gone = less.arrays[0].members.remove(3);
+        let mut whole = one.clone();
+        super::join(&mut whole, &less);
+        let members = &whole.arrays[0].members;
+        assert_eq!(members.len(), 12);
+        let last = &members[11];
+        assert_eq!((&last.name, &last.io), (&gone.name, &gone.io));
+        assert_eq!(last.trouble.as_deref(), Some("removed"));
+        assert_eq!(
+            members[0].io[0].bytes,
+            2 * one.arrays[0].members[0].io[0].bytes
+        );
+        let mut other = less;
+        other.arrays[0].info.name = "md9".into();
+        super::join(&mut whole, &other);
+        assert_eq!(whole.arrays.len(), 2);
+        assert_eq!(whole.interval, 3 * one.interval);
+        let mut reshaped = one.clone();
+        reshaped.arrays[0].info.chunk_bytes *= 2;
+        super::join(&mut reshaped, &one);
+        let of = |s: &Snapshot| s.arrays[0].members[0].io[0].bytes;
+        assert_eq!(of(&reshaped), 2 * of(&one));
+    }
 
     #[test]
     fn two_intervals_add_up() {

@@ -1,10 +1,13 @@
 //! Reads the kernel side's counters.
 
+use std::collections::HashMap;
+
 use anyhow::{Context as _, Result};
 use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{MapCore, MapFlags};
 
 use super::load::{COST_SHIFT, Probe, program_stats};
+use super::numbers::Cells;
 use super::tables::ARRAY_QUIET;
 use super::wire::{
     Wire, rt_array, rt_cost, rt_loss, rt_member_rows, rt_row, rt_task, rt_task_io, rt_task_key,
@@ -18,21 +21,41 @@ impl Probe {
     /// Everything counted since the start. Reading does not stop the counting: cells of one moment
     /// may differ by the requests that complete meanwhile.
     pub fn read(&mut self) -> Result<Counters> {
+        Ok(self.read_turn()?.0)
+    }
+
+    /// The same; and after [`Self::refit`], where the counts of the members begin that the next survey has.
+    pub fn read_turn(&mut self) -> Result<(Counters, Option<Counters>)> {
         let mut counters = Counters::default();
         self.begin_round();
-        self.read_cells(&mut counters)?;
+        let mut base = None;
+        counters.cells = match &self.turn {
+            None => self.numbers.count(self.read_cells(self.numbers.all())?),
+            Some(turn) => {
+                let counted = self.read_cells(turn.all())?;
+                base = Some(turn.base(&counted));
+                turn.until(&counted)
+            }
+        };
         self.read_tasks(&mut counters)?;
         self.read_costs(&mut counters)?;
         self.read_files(&mut counters)?;
         self.read_losses(&mut counters)?;
-        Ok(counters)
+        // Whatever is not of members goes on; of files only what is new is told.
+        let base = base.map(|cells| Counters {
+            cells,
+            files: HashMap::new(),
+            ..counters.clone()
+        });
+        Ok((counters, base))
     }
 
-    fn read_cells(&self, counters: &mut Counters) -> Result<()> {
+    /// By the kernel side's numbers.
+    pub(super) fn read_cells(&self, members: impl IntoIterator<Item = u32>) -> Result<Cells> {
         let maps = &self.skel.maps;
         // Each CPU has handed out rows of its own: which cell is in row R of CPU C?
         let mut cells: Vec<(u16, usize, CellKey)> = Vec::new();
-        for member in 0..self.members {
+        for member in members {
             let per_cpu = maps
                 .rt_member_rows
                 .lookup_percpu(member.bytes(), MapFlags::ANY)?
@@ -49,6 +72,7 @@ impl Probe {
         }
         // Row by row, so that one at a time is in memory.
         cells.sort_unstable_by_key(|(row, cpu, _)| (*row, *cpu));
+        let mut counted = Cells::new();
         for same_row in cells.chunk_by(|a, b| a.0 == b.0) {
             let row = u32::from(same_row[0].0);
             let per_cpu = maps
@@ -57,15 +81,12 @@ impl Probe {
                 .unwrap_or_default();
             for (_, cpu, key) in same_row {
                 if let Some(row) = per_cpu.get(*cpu).and_then(|b| rt_row::read(b)) {
-                    counters
-                        .cells
-                        .entry(*key)
-                        .or_default()
-                        .add(&cell_counters(&row));
+                    let sum = counted.entry(*key).or_default();
+                    sum.add(&cell_counters(&row));
                 }
             }
         }
-        Ok(())
+        Ok(counted)
     }
 
     fn read_tasks(&self, counters: &mut Counters) -> Result<()> {

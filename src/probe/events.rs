@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 
 use super::load::Probe;
+use super::numbers::Numbers;
 use super::skel::RaidtraceSkel;
 use super::wire::{Wire, rt_event_request, rt_event_submission};
 use crate::model::files::FileId;
@@ -39,7 +40,7 @@ pub enum Event {
 pub struct Completed {
     /// Not a request: only its bytes, of one that is not complete or has very many runs.
     pub part: bool,
-    /// Number of the member.
+    /// Position of the member in the survey; none has the greatest.
     pub member: u32,
     /// What it did.
     pub op: Op,
@@ -99,6 +100,8 @@ pub struct Submitted {
 pub(super) struct Events {
     ring: RingBuffer<'static>,
     taken: Rc<RefCell<Taken>>,
+    /// With the kernel side's numbers: of members that only the next survey has.
+    early: Vec<Event>,
 }
 
 #[derive(Default)]
@@ -126,23 +129,34 @@ impl Events {
             0
         })?;
         let ring = builder.build().context("mapping the ring buffer")?;
-        Ok(Self { ring, taken })
+        Ok(Self {
+            ring,
+            taken,
+            early: Vec::new(),
+        })
     }
 }
 
 impl Probe {
     /// Moves events of a recording into `events`, the oldest first; whether there may be more.
     pub fn drain(&mut self, events: &mut Vec<Event>) -> Result<bool> {
-        let Some(from) = &self.events else {
+        let Some(from) = &mut self.events else {
             return Ok(false);
         };
+        let turn = self.turn.as_ref();
+        if turn.is_none() {
+            let early = std::mem::take(&mut from.early);
+            by_position(early, &self.numbers, None, events);
+        }
         let taken = from.ring.consume_raw_n(MANY);
         if taken < 0 {
             let why = std::io::Error::from_raw_os_error(-taken);
             bail!("reading the ring buffer: {why}");
         }
         let mut new = from.taken.borrow_mut();
-        events.append(&mut new.events);
+        let numbers = turn.map_or(&self.numbers, |turn| &turn.was);
+        let next = turn.map(|turn| (&turn.next, &mut from.early));
+        by_position(new.events.drain(..), numbers, next, events);
         let bad = std::mem::take(&mut new.bad);
         if bad > 0 {
             bail!(
@@ -150,6 +164,37 @@ impl Probe {
             );
         }
         Ok(taken as usize >= MANY)
+    }
+}
+
+/// Gives events their members' positions; puts those that only the next survey knows aside.
+fn by_position(
+    from: impl IntoIterator<Item = Event>,
+    numbers: &Numbers,
+    mut next: Option<(&Numbers, &mut Vec<Event>)>,
+    into: &mut Vec<Event>,
+) {
+    let mut early = false;
+    for mut event in from {
+        match &mut event {
+            Event::Completed(c) => match numbers.position(c.member) {
+                Some(position) => (c.member, early) = (position, false),
+                None => {
+                    let knows = |(next, _): &mut (&Numbers, _)| next.position(c.member).is_some();
+                    early = next.as_mut().is_some_and(knows);
+                    if !early {
+                        c.member = u32::MAX;
+                    }
+                }
+            },
+            // Of the last one completed.
+            Event::Run(_) => {}
+            Event::Submitted(_) => early = false,
+        }
+        match &mut next {
+            Some((_, aside)) if early => aside.push(event),
+            _ => into.push(event),
+        }
     }
 }
 
@@ -220,7 +265,10 @@ impl Taken {
 
 #[cfg(test)]
 mod tests {
-    use super::{Event, PART, REQUEST, RUN_SHIFT, RUNS_TOLD, Run, SUBMISSION, Taken, size};
+    use super::{
+        Completed, Event, Numbers, PART, REQUEST, RUN_SHIFT, RUNS_TOLD, Run, SUBMISSION, Taken,
+        by_position, size,
+    };
     use crate::origin::{Op, Origin};
     use crate::probe::wire::{Wire as _, rt_event_request, rt_event_submission, rt_file_id};
 
@@ -258,6 +306,37 @@ mod tests {
         wire.runs = RUNS_TOLD;
         taken.take(wire.bytes());
         assert!(matches!(taken.events[..], [Event::Completed(c)] if c.runs.is_none()));
+    }
+
+    /// 0 has become 2, 1 has gone, 3 has come.
+    #[test]
+    fn members_that_only_the_next_survey_has_wait_for_it() {
+        let mut taken = Taken::default();
+        let mut wire = request();
+        wire.runs = 1;
+        for member in [0, 1, 2, 3, 9] {
+            wire.member = member;
+            let run = 8u32 | u32::from(Origin::Journal as u8) << RUN_SHIFT;
+            taken.take(&[wire.bytes(), run.bytes()].concat());
+        }
+        let was = Numbers::new(vec![vec![0, 2], vec![1]]);
+        let next = Numbers::new(vec![vec![3], vec![2, 0]]);
+        let members = |events: &[Event]| -> Vec<u32> {
+            assert_eq!(events.len() % 2, 0);
+            let pairs = events.chunks_exact(2);
+            pairs
+                .map(|pair| match pair {
+                    [Event::Completed(Completed { member, .. }), Event::Run(_)] => *member,
+                    other => panic!("{other:?}"),
+                })
+                .collect()
+        };
+        let (mut now, mut early) = (Vec::new(), Vec::new());
+        by_position(taken.events, &was, Some((&next, &mut early)), &mut now);
+        assert_eq!(members(&now), [0, 1, 0, u32::MAX]);
+        now.clear();
+        by_position(early, &next, None, &mut now);
+        assert_eq!(members(&now), [0]);
     }
 
     #[test]

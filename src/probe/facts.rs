@@ -1,5 +1,6 @@
 //! What this kernel offers, found by asking it, never by its version.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::BufRead as _;
 use std::path::Path;
 
@@ -86,6 +87,20 @@ impl Facts {
         facts.preemptible = preemptible(&btf);
         facts
     }
+}
+
+/// Differs when modules were loaded or removed: only then may the facts be others.
+pub fn modules() -> u64 {
+    let mut digest = DefaultHasher::new();
+    for line in std::fs::read_to_string("/proc/modules")
+        .unwrap_or_default()
+        .lines()
+    {
+        // raid1 57344 1 - Live 0xffffffffc0a7e000: in between, who uses it.
+        let mut words = line.split_ascii_whitespace();
+        (words.next(), words.nth(4)).hash(&mut digest);
+    }
+    digest.finish()
 }
 
 fn known(address: u64) -> u64 {

@@ -11,7 +11,9 @@ use libbpf_rs::{Link, MapCore, MapFlags, OpenMapMut, PrintLevel, set_print};
 use super::Facts;
 use super::events::Events;
 use super::ledger::Ledger;
-use super::plan::Plan;
+use super::numbers::{Numbers, Turn};
+use super::plan::{Choice, Plan};
+use super::refit::{Held, Spare, Write};
 use super::skel::{OpenRaidtraceSkel, RaidtraceSkel, RaidtraceSkelBuilder};
 use super::tables::Tables;
 use super::wire::{Wire, rt_row};
@@ -32,14 +34,21 @@ pub(super) const COST_SHIFT: u32 = 5;
 pub struct Probe {
     pub(super) skel: RaidtraceSkel<'static>,
     pub(super) arrays: u32,
-    pub(super) members: u32,
+    /// Of the survey that is traced.
+    pub(super) numbers: Numbers,
+    /// To the next, while its members are told to the programs already.
+    pub(super) turn: Option<Turn>,
+    held: Held,
+    /// What the plan had, also what the kernel refused.
+    planned: Vec<&'static str>,
+    /// Loaded.
     pub(super) programs: Vec<&'static str>,
     /// Of reading the files, see `files`.
     pub(super) round: u8,
     pub(super) ledger: Ledger,
     /// Of a recording.
     pub(super) events: Option<Events>,
-    links: Vec<Link>,
+    links: Vec<(&'static str, Link)>,
     _stats: Option<OwnedFd>,
 }
 
@@ -100,10 +109,12 @@ impl Probe {
     ) -> Result<Self> {
         collect();
         let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
-        let (rows, note) = rows(tables.members.len() as u32, cpus);
+        let spare = Spare::of(tables);
+        let (rows, note) = rows(tables.members.len() as u32, spare.members, cpus);
         plan.notes.extend(note);
+        let planned = plan.programs.iter().map(|c| c.program).collect();
         let skel = loop {
-            match load(plan, facts, tables, rows, buffer) {
+            match load(plan, facts, tables, spare, rows, buffer) {
                 Ok(skel) => break skel,
                 Err(e) => {
                     let why = last_words();
@@ -125,7 +136,10 @@ impl Probe {
         };
         let mut probe = Self {
             arrays: tables.arrays.len() as u32,
-            members: tables.members.len() as u32,
+            numbers: Numbers::loaded(tables.members.len()),
+            turn: None,
+            held: Held::new(tables, spare),
+            planned,
             programs: Vec::new(),
             round: 0,
             ledger: Ledger::default(),
@@ -164,29 +178,59 @@ impl Probe {
         Ok(())
     }
 
+    /// Has the programs that run do for other tables and `plan`, which are of the same facts, if they can. Their members are
+    /// known then, and counted; the counters that are read are those of the survey until now, until [`Self::turn`].
+    pub fn refit(&mut self, tables: &Tables, plan: &Plan) -> Result<bool> {
+        let loaded = |c: &Choice| self.planned.contains(&c.program);
+        if !plan.programs.iter().all(loaded) {
+            return Ok(false);
+        }
+        let Some((held, writes, mut turn)) = self.held.refit(tables) else {
+            return Ok(false);
+        };
+        turn.before = self.read_cells(turn.fresh.iter().copied())?;
+        for choice in plan.programs.iter().filter(|c| c.attached) {
+            let attached = self.links.iter().any(|(p, _)| *p == choice.program);
+            if !attached && self.programs.contains(&choice.program) {
+                self.attach_one(choice.program)?;
+            }
+        }
+        for write in writes {
+            self.write(&write)?;
+        }
+        let wanted = |program| {
+            plan.programs
+                .iter()
+                .any(|c| c.attached && c.program == program)
+        };
+        self.links.retain(|(program, _)| wanted(*program));
+        self.held = held;
+        self.turn = Some(turn);
+        Ok(true)
+    }
+
+    fn write(&self, write: &Write) -> Result<()> {
+        let maps = &self.skel.maps;
+        let any = MapFlags::ANY;
+        match write {
+            Write::Member(at, member) => maps.rt_members.update(at.bytes(), member.bytes(), any),
+            Write::Dev(at, dev) => maps.rt_devs.update(at.bytes(), dev.bytes(), any),
+            Write::Index(at, entry) => maps.rt_dev_index.update(at.bytes(), entry.bytes(), any),
+        }
+        .context("changing what the programs know")
+    }
+
+    /// From here on counters and events are of the survey that they were made to do for.
+    pub fn turn(&mut self) {
+        if let Some(turn) = self.turn.take() {
+            self.numbers = turn.next;
+        }
+    }
+
     fn attach(&mut self, plan: &mut Plan) -> Result<()> {
         for choice in plan.programs.clone() {
-            let program = self
-                .skel
-                .object()
-                .progs_mut()
-                .find(|p| p.name() == choice.program)
-                .context("a program of the plan is not in the object")?;
-            match program.attach() {
-                Ok(link) => {
-                    if let Some(info) = program_info(&program) {
-                        // 0 before 5.16, which does not count them.
-                        keep(
-                            PrintLevel::Info,
-                            format!(
-                                "{}: {} instructions verified, {} bytes",
-                                choice.program, info.verified_insns, info.jited_prog_len
-                            ),
-                        );
-                    }
-                    self.links.push(link);
-                    self.programs.push(choice.program);
-                }
+            match self.attach_first(choice) {
+                Ok(()) => self.programs.push(choice.program),
                 Err(e) if choice.required => {
                     return Err(e).context(refusal(&last_words()));
                 }
@@ -195,6 +239,38 @@ impl Probe {
                 }
             }
         }
+        Ok(())
+    }
+
+    fn attach_first(&mut self, choice: Choice) -> Result<()> {
+        if choice.attached {
+            self.attach_one(choice.program)?;
+        }
+        let program = self.skel.object().progs();
+        let mut program = program.filter(|p| p.name() == choice.program);
+        if let Some(info) = program.next().and_then(|p| program_info(&p)) {
+            // 0 before 5.16, which does not count them.
+            keep(
+                PrintLevel::Info,
+                format!(
+                    "{}: {} instructions verified, {} bytes{}",
+                    choice.program,
+                    info.verified_insns,
+                    info.jited_prog_len,
+                    if choice.attached { "" } else { ", at hand" }
+                ),
+            );
+        }
+        Ok(())
+    }
+
+    fn attach_one(&mut self, name: &'static str) -> Result<()> {
+        let mut programs = self.skel.object().progs_mut();
+        let program = programs
+            .find(|p| p.name() == name)
+            .context("a program of the plan is not in the object")?;
+        let link = program.attach()?;
+        self.links.push((name, link));
         Ok(())
     }
 }
@@ -214,13 +290,15 @@ pub(super) fn refusal(why: &str) -> String {
 
 /// Rows of the counters, and what that means where it is not as it should be. All that each member may need, as long as
 /// that is affordable on this many CPUs; then fewer, and what finds none is counted as lost.
-fn rows(members: u32, cpus: usize) -> (u32, Option<String>) {
+/// Of spare members the least.
+fn rows(members: u32, spare: u32, cpus: usize) -> (u32, Option<String>) {
     let row = size_of::<rt_row>() * cpus.max(1);
     let affordable = u32::try_from(ROWS_BYTES / row).unwrap_or(u32::MAX);
     let wanted = ROWS_PER_MEMBER.saturating_mul(members);
     let least = ROWS_LEAST.saturating_mul(members);
     // Row 0 means "none yet"; a row number has 16 bits.
     let rows = wanted
+        .saturating_add(ROWS_LEAST * spare)
         .min(affordable.max(least))
         .min(u32::from(u16::MAX) - 1);
     let note = (rows < wanted).then(|| {
@@ -238,6 +316,7 @@ fn load(
     plan: &Plan,
     facts: &Facts,
     tables: &Tables,
+    spare: Spare,
     rows: u32,
     buffer: Option<u32>,
 ) -> Result<RaidtraceSkel<'static>> {
@@ -274,9 +353,10 @@ fn load(
     let resize = |map: &mut OpenMapMut<'_>, n: usize| map.set_max_entries(n.max(1) as u32);
     resize(&mut open.maps.rt_arrays, tables.arrays.len())?;
     resize(&mut open.maps.rt_flush_origins, tables.arrays.len())?;
-    resize(&mut open.maps.rt_members, tables.members.len())?;
+    let members = tables.members.len() + spare.members as usize;
+    resize(&mut open.maps.rt_members, members)?;
     resize(&mut open.maps.rt_costs, tables.arrays.len() << COST_SHIFT)?;
-    resize(&mut open.maps.rt_member_rows, tables.members.len())?;
+    resize(&mut open.maps.rt_member_rows, members)?;
     resize(&mut open.maps.rt_boundaries, tables.boundaries.len())?;
     resize(&mut open.maps.rt_tiles, tables.tiles.len())?;
     resize(
@@ -287,7 +367,8 @@ fn load(
             1
         },
     )?;
-    resize(&mut open.maps.rt_inflights, tables.slots as usize)?;
+    let slots = tables.slots + spare.slots;
+    resize(&mut open.maps.rt_inflights, slots as usize)?;
     resize(&mut open.maps.rt_rows, rows as usize)?;
     // What programs with twins write to is there twice.
     let looks = 1 + usize::from(facts.preemptible);
@@ -358,14 +439,17 @@ mod tests {
 
     #[test]
     fn fewer_rows_than_members_may_need_are_told() {
-        assert_eq!(rows(12, 2), (1 + 12 * ROWS_PER_MEMBER, None));
-        let (some, note) = rows(64, 128);
+        assert_eq!(rows(12, 0, 2), (1 + 12 * ROWS_PER_MEMBER, None));
+        let spare = 1 + 12 * ROWS_PER_MEMBER + 6 * ROWS_LEAST;
+        assert_eq!(rows(12, 6, 2), (spare, None));
+        let (some, note) = rows(64, 0, 128);
+        assert_eq!(rows(64, 32, 128), (some, note.clone()), "affordable");
         assert!(some > 64 * ROWS_LEAST && some < 64 * ROWS_PER_MEMBER);
         assert!(note.is_some_and(|n| n.contains("64 members on 128 CPUs: 15 ")));
         // More memory than is meant for it, rather than too few to be of use.
-        let (least, note) = rows(64, 512);
+        let (least, note) = rows(64, 0, 512);
         assert_eq!(least, 1 + 64 * ROWS_LEAST);
         assert!(note.is_some_and(|n| n.contains("390 MiB")));
-        assert_eq!(rows(10_000, 1).0, u32::from(u16::MAX));
+        assert_eq!(rows(10_000, 0, 1).0, u32::from(u16::MAX));
     }
 }

@@ -10,12 +10,14 @@ mod files;
 mod ledger;
 mod load;
 mod md;
+mod numbers;
 mod plan;
+mod refit;
 pub mod samples;
 pub mod tables;
 mod tiles;
 
-pub use facts::Facts;
+pub use facts::{Facts, modules};
 pub use load::{Probe, log};
 pub use plan::{Need, Plan, plan};
 

@@ -11,6 +11,8 @@ pub struct Choice {
     pub required: bool,
     /// What is missing on the screen without it.
     pub gives: &'static str,
+    /// Else it is loaded only, to be at hand.
+    pub attached: bool,
 }
 
 /// What the arrays at hand ask for beyond requests on disks.
@@ -39,16 +41,19 @@ const ISSUE: Choice = Choice {
     program: "rt_rq_issue",
     required: true,
     gives: "device times",
+    attached: true,
 };
 const COMPLETE: Choice = Choice {
     program: "rt_rq_complete",
     required: true,
     gives: "requests",
+    attached: true,
 };
 const QUEUE: Choice = Choice {
     program: "rt_bio_queue",
     required: false,
     gives: "processes, and directory, extent_tree and xattr blocks as they are written",
+    attached: true,
 };
 const QUEUE_Q: Choice = Choice {
     program: "rt_bio_queue_q",
@@ -58,6 +63,7 @@ const JUDGE: Choice = Choice {
     program: "rt_bio_judge",
     required: false,
     gives: "reason why RAID 4/5/6 reads and writes (rmw_read, resync)",
+    attached: true,
 };
 const JUDGE_Q: Choice = Choice {
     program: "rt_bio_judge_q",
@@ -68,27 +74,32 @@ const ISSUE_AGAIN: Choice = Choice {
     program: "rt_rq_issue_2",
     required: false,
     gives: "device times of what is issued while another task was switched away in rt_rq_issue",
+    ..ISSUE
 };
 const QUEUE_AGAIN: Choice = Choice {
     program: "rt_bio_queue_2",
     required: false,
     gives: "processes of what is submitted while another task was switched away in rt_bio_queue",
+    ..QUEUE
 };
 const JUDGE_AGAIN: Choice = Choice {
     program: "rt_bio_judge_2",
     required: false,
     gives: "reason of RAID 4/5/6 IO that is submitted while another task was switched away in rt_bio_judge",
+    ..JUDGE
 };
 const FREE: Choice = Choice {
     program: "rt_free_blocks",
     required: false,
     gives: "directory, extent_tree and xattr blocks that were freed",
+    attached: true,
 };
 
 const BIO_COMPLETE: Choice = Choice {
     program: "rt_bio_complete",
     required: false,
     gives: "IO of arrays that are members of others, and directory, extent_tree and xattr blocks that are read through dm-crypt or rebuilt",
+    attached: true,
 };
 
 /// Decides. `Err` is one line: what is missing, why, and what to do.
@@ -158,9 +169,14 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
                 .to_owned(),
         );
     }
-    if need.bio_based {
+    // A RAID 4/5/6 needs it as soon as a member fails.
+    if need.bio_based || need.stripes {
         match facts.bio_complete {
-            Some(2) => plan.programs.push(BIO_COMPLETE),
+            Some(2) => plan.programs.push(Choice {
+                attached: need.bio_based,
+                ..BIO_COMPLETE
+            }),
+            _ if !need.bio_based => {}
             _ => plan.notes.push(format!(
                 "no {}: the tracepoint block_bio_complete is not as raidtrace knows it",
                 BIO_COMPLETE.gives
@@ -310,6 +326,35 @@ mod tests {
             assert!(at(&format!("{first}_2")) > at(first), "{names:?}");
         }
         assert!(!names.contains(&"rt_bio_judge_2"));
+    }
+
+    #[test]
+    fn what_a_degraded_array_needs_is_at_hand() {
+        let of = |need| {
+            let plan = plan(&MODERN, need).unwrap();
+            let mut found = plan.programs.into_iter();
+            found
+                .find(|c| c.program == "rt_bio_complete")
+                .map(|c| c.attached)
+        };
+        let whole = Need {
+            stripes: true,
+            ..PLAIN
+        };
+        let degraded = Need {
+            bio_based: true,
+            ..whole
+        };
+        assert_eq!(
+            [PLAIN, whole, degraded].map(of),
+            [None, Some(false), Some(true)]
+        );
+        let old = Facts {
+            bio_complete: None,
+            ..MODERN
+        };
+        assert!(plan(&old, whole).unwrap().notes.is_empty());
+        assert!(!plan(&old, degraded).unwrap().notes.is_empty());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::hash::{DefaultHasher, Hasher as _};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::boundaries::{Placed, boundaries};
 use super::plan::Need;
@@ -16,10 +16,10 @@ use crate::survey::{Survey, geometry};
 
 /// As `bpf/raidtrace.h`.
 const DEV_HASH_BITS: u32 = 14;
-const DEVS: usize = 1024;
+pub(super) const DEVS: usize = 1024;
 const DISK_PARTS: usize = 15;
 /// More in-flight slots than this are not set aside (64 MiB): what has none is counted without times.
-const SLOTS: u32 = 1 << 22;
+pub(super) const SLOTS: u32 = 1 << 22;
 /// md writes its superblock 4 KiB at a time on disks with 4 KiB blocks (md.c, super_1_load).
 const SUPERBLOCK_SECTORS: u64 = 8;
 
@@ -62,6 +62,8 @@ pub struct Tables {
     pub need: Need,
     /// In-flight slots of all disks.
     pub(crate) slots: u32,
+    /// There is an array of md's: members may come and go.
+    pub(crate) md: bool,
     /// What does not work and why.
     pub notes: Vec<String>,
 }
@@ -69,14 +71,17 @@ pub struct Tables {
 impl Tables {
     /// Lays everything out. `Err` is one line.
     pub fn new(survey: &Survey) -> Result<Self, String> {
-        let mut tables = Self::default();
+        let mut tables = Self {
+            md: survey.topology.arrays.iter().any(Array::is_md),
+            ..Self::default()
+        };
         let mut lists = Lists::default();
         let mut devs = Watched::new();
         for (number, array) in survey.topology.arrays.iter().enumerate() {
             let number = number as u32;
             let own = devs.entry(array.dev.kernel()).or_default();
             own.0 = number as u16 + 1;
-            if is_parity(array) && !array.missing_slots().is_empty() {
+            if array.rebuilds() {
                 own.1.flags |= DEV_REBUILDS;
             }
             let geometry = geometry(array);
@@ -152,10 +157,19 @@ impl Tables {
             tiles,
             need,
             slots,
+            md: _,
         } = self;
-        let maps = (devs, mult, index, arrays, members, boundaries);
-        let _ = write!(digest, "{maps:?}{tiles:?}{need:?}{slots}");
+        let maps = (devs, mult, index, arrays, members);
+        let _ = write!(digest, "{maps:?}{need:?}{slots}");
+        (boundaries, tiles).hash(&mut digest.0);
         digest.0.finish()
+    }
+
+    /// Equal for equal layouts of the filesystems.
+    pub(super) fn places(&self) -> u64 {
+        let mut digest = DefaultHasher::new();
+        (&self.boundaries, &self.tiles).hash(&mut digest);
+        digest.finish()
     }
 
     /// Which array is a member of which.
@@ -406,10 +420,7 @@ impl Tables {
         // be repeated.
         let mut mult = 0x9e37_79b9_7f4a_7c15_u64;
         for _ in 0..100_000 {
-            let slot = |e: &rt_dev_entry| {
-                (u64::from(e.dev).wrapping_mul(mult) >> (64 - DEV_HASH_BITS)) as u32
-            };
-            let mut index: Vec<_> = entries.iter().map(|e| (slot(e), *e)).collect();
+            let mut index: Vec<_> = entries.iter().map(|e| (slot(e.dev, mult), *e)).collect();
             index.sort_unstable_by_key(|(slot, _)| *slot);
             if index.windows(2).all(|w| w[0].0 != w[1].0) {
                 self.index = index;
@@ -425,9 +436,9 @@ impl Tables {
     }
 }
 
-/// RAID 4, 5 or 6.
-fn is_parity(array: &Array) -> bool {
-    matches!(array.level.as_str(), "raid4" | "raid5" | "raid6")
+/// A device's place in the index, as `rt_dev_entry()` of `bpf/count.bpf.h` has it.
+pub(super) fn slot(dev: u32, mult: u64) -> u32 {
+    (u64::from(dev).wrapping_mul(mult) >> (64 - DEV_HASH_BITS)) as u32
 }
 
 /// Whether what it writes is encrypted before it reaches the array.
@@ -445,4 +456,4 @@ fn only_piece(fs: &Filesystem) -> Option<&Segment> {
 
 #[cfg(test)]
 #[path = "tables_tests.rs"]
-mod tests;
+pub(super) mod tests;

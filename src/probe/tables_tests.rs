@@ -5,12 +5,12 @@ use crate::ext4::{FsKind, Journal, Layout};
 use crate::host::{Array, Dev, Filesystem, Member, QueueFacts, Segment, Topology};
 use crate::survey::Survey;
 
-pub(super) fn dev(major: u32, minor: u32) -> Dev {
+pub(in crate::probe) fn dev(major: u32, minor: u32) -> Dev {
     Dev { major, minor }
 }
 
 /// A disk in this slot, or, with major number 9, an array.
-pub(super) fn member(slot: u32, major: u32, minor: u32) -> Member {
+pub(in crate::probe) fn member(slot: u32, major: u32, minor: u32) -> Member {
     let name = format!("{}{minor}", if major == 9 { "md" } else { "sd" });
     Member {
         dev: dev(major, minor),
@@ -35,7 +35,7 @@ pub(super) fn member(slot: u32, major: u32, minor: u32) -> Member {
     }
 }
 
-pub(super) fn array(minor: u32, level: &str, members: Vec<Member>) -> Array {
+pub(in crate::probe) fn array(minor: u32, level: &str, members: Vec<Member>) -> Array {
     Array {
         name: format!("md{minor}"),
         dev: dev(9, minor),
@@ -49,7 +49,7 @@ pub(super) fn array(minor: u32, level: &str, members: Vec<Member>) -> Array {
     }
 }
 
-pub(super) fn tables(arrays: Vec<Array>) -> Tables {
+pub(in crate::probe) fn tables(arrays: Vec<Array>) -> Tables {
     let topology = Topology {
         arrays,
         ..Topology::default()

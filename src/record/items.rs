@@ -121,6 +121,15 @@ impl Translator {
         }
     }
 
+    /// Of another survey, of what happens from `since` on; 0: of all that is still to come, of the same arrays.
+    pub fn go_on(&mut self, survey: &Survey, since: u64) {
+        let join = std::mem::take(&mut self.join);
+        *self = Self::new(survey, self.clock, since);
+        if since == 0 {
+            self.join = join;
+        }
+    }
+
     /// What happens from that time on is left out, ns of the monotonic clock.
     pub fn end(&mut self, until: u64) {
         self.until = until;

@@ -10,8 +10,8 @@ use anyhow::{Context as _, Result};
 use super::header::{cuts, header};
 use super::items::{Clock, Translator, monotonic_ns};
 use super::output::{Files, Sink};
-use crate::host::Sys;
-use crate::live::{How, Live, Reading};
+use crate::host::{Mdstat, Sys};
+use crate::live::{How, Live, Next, Reading};
 use crate::model::files::FileId;
 use crate::model::fold::{Fold, Sample};
 use crate::model::snapshot::{Lost, Snapshot};
@@ -55,6 +55,7 @@ pub struct Summary {
 /// A recording that is being made.
 pub struct Recorder {
     live: Live,
+    mdstat: Option<Mdstat>,
     clock: Clock,
     translator: Translator,
     events: Vec<Event>,
@@ -85,6 +86,7 @@ impl Recorder {
             account: true,
             buffer: Some(buffer),
         };
+        let mdstat = Mdstat::open(&sys);
         let mut live = Live::start(sys, targets, how)?;
         let clock = Clock::now();
         let since = monotonic_ns();
@@ -114,6 +116,7 @@ impl Recorder {
         Ok(Self {
             translator: Translator::new(live.survey(), clock, since),
             live,
+            mdstat,
             clock,
             events: Vec::new(),
             writer,
@@ -160,10 +163,14 @@ impl Recorder {
         self.writer.written().bytes
     }
 
-    /// To be called as often as possible; whether a second has gone by. Errors are of the file.
+    /// To be called as often as possible; whether a second has gone by, or md has done something. Errors are of the file.
     pub fn step(&mut self, files: &mut Files) -> Result<bool> {
         self.drain(DRAIN)?;
-        let second = self.state.elapsed() >= SECOND;
+        let now = Duration::ZERO;
+        if self.mdstat.as_ref().is_some_and(|md| md.wait(Some(now))) {
+            self.live.notice();
+        }
+        let second = self.state.elapsed() >= SECOND || self.live.follow_in() == Some(now);
         if second {
             self.state = Instant::now();
             self.second(files)?;
@@ -229,26 +236,26 @@ impl Recorder {
     }
 
     fn second(&mut self, files: &mut Files) -> Result<()> {
-        // The programs for what has changed are loaded while the old ones count.
-        let next = match self.live.follow_changes() {
-            Some(mut next) => {
-                // The new ones' events begin where the old ones' end: while both run, for taking off one program after the
-                // other takes its time.
-                let since = monotonic_ns();
-                self.translator.end(since);
-                self.live.probe().detach();
-                let base = self.live.read_next(&mut next)?;
-                self.drain(Duration::MAX)?;
-                Some((since, base, next))
-            }
-            None => None,
-        };
-        let reading = self.live.read()?;
+        let mut next = self.live.follow_changes();
+        let mut since = monotonic_ns();
+        if let Some(Next::Anew(_)) = next {
+            // The new programs' events begin where the old ones' end: while both run, for taking off one program after
+            // the other takes its time.
+            self.translator.end(since);
+            self.live.probe().detach();
+        }
+        let (reading, base) = self.live.read_with(next.as_mut())?;
+        if next.is_some() {
+            self.drain(Duration::MAX)?;
+        }
         let mut state = self.sample(reading, false)?;
-        if let Some((since, base, next)) = next {
+        if let (Some(next), Some(base)) = (next, base) {
+            match next {
+                Next::Anew(_) => self.lost = Lost::default(),
+                Next::InPlace(_) => since = 0,
+            }
             self.live.replace(next);
-            self.translator = Translator::new(self.live.survey(), self.clock, since);
-            self.lost = Lost::default();
+            self.translator.go_on(self.live.survey(), since);
             state = self.sample(base, true)?;
             state.restart = false;
             self.told.clear();

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use tokio::sync::watch;
 
+use super::notice::Notice;
 use super::palette::Depth;
 use super::sampler::Sampler;
 use super::{batch, json, screen, text};
@@ -56,14 +57,22 @@ async fn on_the_screen(sampler: &mut Sampler, args: &Top, end: End) -> Result<()
     let (snapshots, shown) = watch::channel(None);
     let (interval, mut wanted) = watch::channel(args.interval);
     let mut whole: Option<Snapshot> = None;
+    let notice = Notice::start(&Sys::live());
     let sample = async {
         let mut left = args.count;
         loop {
-            let period = *wanted.borrow_and_update();
-            tokio::select! {
-                () = tokio::time::sleep(period) => {}
-                // A new interval begins at once, so that + and - are felt.
-                changed = wanted.changed() => if changed.is_err() { return Ok(()) },
+            let next = tokio::time::sleep(*wanted.borrow_and_update());
+            tokio::pin!(next);
+            loop {
+                tokio::select! {
+                    () = &mut next => break,
+                    () = notice.wait(sampler) => sampler.follow()?,
+                    // A new interval begins at once, so that + and - are felt.
+                    changed = wanted.changed() => match changed {
+                        Ok(()) => break,
+                        Err(_) => return Ok(()),
+                    },
+                }
             }
             let snapshot = sampler.snapshot()?;
             add(&mut whole, &snapshot);
@@ -93,10 +102,16 @@ async fn as_text(sampler: &mut Sampler, args: &Top, render: Render, mut end: End
     let mut next = tokio::time::interval(args.interval.max(Duration::from_millis(1)));
     next.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     next.tick().await; // The first one is at once.
+    let notice = Notice::start(&Sys::live());
     loop {
         let last = tokio::select! {
             _ = next.tick() => ended(&mut left),
             () = &mut end => true,
+            () = notice.wait(sampler) => {
+                sampler.follow()?;
+                say(&sampler.notes(), &mut said);
+                continue;
+            }
         };
         let snapshot = sampler.snapshot()?;
         say(&sampler.notes(), &mut said);

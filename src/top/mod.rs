@@ -5,6 +5,7 @@
 //! * [`view`]: draws them. [`palette`]: colours and letters.
 //! * [`batch`], [`json`]: write one interval to a pipe.
 //! * [`sampler`] makes the snapshots of what [`live`](crate::live) counts.
+//! * [`notice`] has what md does followed between two snapshots.
 //! * [`text`]: makes untrusted bytes printable; everything goes through it.
 //! * [`term`], [`screen`]: the only parts that touch a terminal.
 
@@ -12,6 +13,7 @@ pub mod batch;
 pub mod command;
 pub mod json;
 pub mod keys;
+pub mod notice;
 pub mod palette;
 pub mod rows;
 pub mod sampler;

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::host::Sys;
-use crate::live::{How, Live, Reading};
+use crate::live::{How, Live, Next, Reading};
 use crate::model::fold::{Fold, Sample};
 use crate::model::snapshot::Snapshot;
 use crate::model::window::{self, Window};
@@ -13,6 +13,8 @@ pub struct Sampler {
     live: Live,
     fold: Fold,
     window: Window,
+    /// The interval so far, when something has changed in the middle of it.
+    part: Option<Snapshot>,
 }
 
 impl Sampler {
@@ -26,6 +28,7 @@ impl Sampler {
             live: Live::start(sys, targets, how)?,
             fold: Fold::new(Sample::default()),
             window: Window::new(window::SPAN),
+            part: None,
         };
         let reading = sampler.live.read()?;
         sampler.begin(reading)?;
@@ -34,10 +37,9 @@ impl Sampler {
 
     /// What was counted until `base` is not shown.
     fn begin(&mut self, base: Reading) -> Result<()> {
-        let before = std::mem::replace(&mut self.fold, Fold::new(Sample::default()));
         let mut first = self.live.sample(base, self.fold.tasks())?;
-        before.resume_disks(&mut first);
-        self.fold = Fold::new(first);
+        self.fold.resume_disks(&mut first);
+        self.fold.rebase(first);
         Ok(())
     }
 
@@ -51,23 +53,44 @@ impl Sampler {
         self.live.notes()
     }
 
+    /// Follows what md says that it has done, at once. The interval goes on.
+    pub fn follow(&mut self) -> Result<()> {
+        if let Some(next) = self.live.follow_changes() {
+            let part = self.step(Some(next))?;
+            self.part = Some(self.joined(part));
+        }
+        Ok(())
+    }
+
     /// The interval since the last call, or since the start.
     pub fn snapshot(&mut self) -> Result<Snapshot> {
-        // The programs for what has changed are loaded while the old ones count: this interval is still theirs.
         let next = self.live.follow_changes();
-        let reading = self.live.read()?;
-        // The new ones' counts begin where the old ones' end. What comes next may wait a long time, for paths say, and
-        // what completed meanwhile would be in neither.
-        let next = match next {
-            Some(mut next) => Some((self.live.read_next(&mut next)?, next)),
-            None => None,
-        };
-        let sample = self.live.sample(reading, self.fold.tasks())?;
-        let mut snapshot = self.fold.step(sample);
+        let last = self.step(next)?;
+        let mut snapshot = self.joined(last);
         self.window.judge(&mut snapshot);
+        Ok(snapshot)
+    }
+
+    /// With what there was of this interval before.
+    fn joined(&mut self, part: Snapshot) -> Snapshot {
+        match self.part.take() {
+            Some(mut whole) => {
+                window::join(&mut whole, &part);
+                whole
+            }
+            None => part,
+        }
+    }
+
+    /// What came since the last step. It is still of what was traced until now, from here on `next` is.
+    fn step(&mut self, mut next: Option<Next>) -> Result<Snapshot> {
+        // What comes next may wait a long time, for paths say, and what completed meanwhile would be in neither.
+        let (reading, base) = self.live.read_with(next.as_mut())?;
+        let sample = self.live.sample(reading, self.fold.tasks())?;
+        let snapshot = self.fold.step(sample);
         self.live
             .forget_idle(&mut self.fold, Fold::tasks, Fold::take_idle);
-        if let Some((base, next)) = next {
+        if let (Some(next), Some(base)) = (next, base) {
             self.live.replace(next);
             self.begin(base)?;
         }

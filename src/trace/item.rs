@@ -17,7 +17,7 @@ pub enum Item {
     Part(Part),
     /// A bio was submitted to an array.
     Submission(Submission),
-    /// What everything was like: first of all, about every second, after each restart, last of all.
+    /// What everything was like: first of all, about every second, after each restart and change of members, last of all.
     State(Box<State>),
     /// Something that should be known.
     Note {
@@ -130,7 +130,8 @@ pub struct State {
     /// When.
     #[serde(skip)]
     pub time_us: i64,
-    /// The programs were loaded anew: numbers of arrays and members and what is cumulative begin anew.
+    /// The programs were loaded anew, or members have changed: numbers of arrays and members and what is cumulative begin
+    /// anew.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub restart: bool,
     /// The arrays, in the order of their numbers.

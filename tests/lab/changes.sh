@@ -9,28 +9,6 @@
 . ./lib.sh
 mkdir -p /out
 
-# noted WHAT COMMAND...: does it, and waits for raidtrace to say so.
-noted() {
-	local what=$1 before=${EPOCHREALTIME/./} said
-	shift
-	said=$(grep -c -- "$what" "/out/$name.err" || true)
-	"$@" >>"/out/$name.log" 2>&1 || echo "failed: $*: $?" >>"/out/$name.did"
-	for ((tenth = 0; tenth < 1800; tenth++)); do
-		if [ "$(grep -c -- "$what" "/out/$name.err")" -gt "$said" ]; then
-			echo "$what: after $(((${EPOCHREALTIME/./} - before) / 1000)) ms" >>"/out/$name.did"
-			return
-		fi
-		sleep 0.1
-	done
-	echo "failed: not noted within 180 s: $what" >>"/out/$name.did"
-}
-
-write_files() {
-	mkdir -p "/mnt/$1/d"{1..20}
-	for dir in "/mnt/$1"/d*; do echo "$dir" >"$dir/file"; done
-	sync
-}
-
 # A filesystem that is made anew, mounted, grown and unmounted.
 array md120 1G 2 --level=1 --bitmap=internal --delay=1
 mkfs.ext4 -q -J size=4 /dev/md120 200M

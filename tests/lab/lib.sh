@@ -132,7 +132,7 @@ end() {
 follow() {
 	name=$1
 	shift
-	raidtrace top --json --interval 0.5 "$@" >"/out/$name.out" 2>"/out/$name.err" &
+	raidtrace top --json --interval "${interval:-0.5}" "$@" >"/out/$name.out" 2>"/out/$name.err" &
 	pid=$!
 	for ((tenth = 0; tenth < 300; tenth++)); do
 		if [ -s "/out/$name.out" ] || ! kill -0 "$pid" 2>/dev/null; then break; fi
@@ -148,4 +148,26 @@ followed() {
 	wait "$pid" || status=$?
 	echo "$status" >"/out/$name.status"
 	cat "/out/$name.err"
+}
+
+# noted WHAT COMMAND...: does it, and waits for raidtrace to say so.
+noted() {
+	local what=$1 before=${EPOCHREALTIME/./} said
+	shift
+	said=$(grep -c -- "$what" "/out/$name.err" || true)
+	"$@" >>"/out/$name.log" 2>&1 || echo "failed: $*: $?" >>"/out/$name.did"
+	for ((tenth = 0; tenth < 1800; tenth++)); do
+		if [ "$(grep -c -- "$what" "/out/$name.err")" -gt "$said" ]; then
+			echo "$what: after $(((${EPOCHREALTIME/./} - before) / 1000)) ms" >>"/out/$name.did"
+			return
+		fi
+		sleep 0.1
+	done
+	echo "failed: not noted within 180 s: $what" >>"/out/$name.did"
+}
+
+write_files() {
+	mkdir -p "/mnt/$1/d"{1..20}
+	for dir in "/mnt/$1"/d*; do echo "$dir" >"$dir/file"; done
+	sync
 }

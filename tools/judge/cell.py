@@ -128,8 +128,10 @@ def read_stack(directory, level):
 class Account:
     bytes: Counter = field(default_factory=Counter)  # (member, operation, origin)
     kinds: Counter = field(default_factory=Counter)  # (member, kind): requests
+    early: Counter = field(default_factory=Counter)  # of these, on a disk that joins, before raidtrace knows it
 
 
+KNOWN = re.compile(r"tracing_mark_write: known: (\d+:\d+)$")
 REMAP = re.compile(r"block_bio_remap: (\d+,\d+) \w+ (\d+) \+ \d+ <- \((\d+,\d+)\) (\d+)$")
 
 
@@ -149,6 +151,10 @@ class Truth:
         self.account = Account()
         self.disputed = 0
         symbols = stripes.read_symbols((directory / "symbols").read_text())
+        # Disks that join. mdadm reads and writes them before md has heard of them, and md writes its superblock while it
+        # tells that they have come: raidtrace cannot know them until it has been told.
+        with open(directory / "trace") as lines:
+            self.joining = {found[1] for line in lines if (found := KNOWN.search(line))}
         with open(directory / "trace") as lines:
             for line in lines:
                 if " submit: " in line:
@@ -158,6 +164,8 @@ class Truth:
                         self.remaps[found[1].replace(",", ":"), int(found[2])] = int(found[4])
                 elif "block_rq_complete:" in line:
                     self.completed(line)
+                elif found := KNOWN.search(line):
+                    self.joining.discard(found[1])
 
     def submitted(self, bio):
         what = stripes.label(bio, self.facts)
@@ -202,12 +210,16 @@ class Truth:
             self.account.kinds[member.name, "perhaps"] += 1
         elif counts_as_request(op, sector, count):
             self.account.kinds[member.name, KIND[op]] += 1
+            if dev in self.joining:
+                self.account.early[member.name, KIND[op]] += 1
         while count:
             label, run = self.labels.take(dev, op, sector)
             run = min(run, count)
             for origin, length in self.origins(array, member, label, sector, run):
                 if op == "discard" and origin not in FIXED:
                     origin = OPEN  # what was there is no more
+                if dev in self.joining:
+                    origin = OPEN
                 self.account.bytes[member.name, op, origin] += length * 512
             sector += run
             count -= run
@@ -362,6 +374,8 @@ def judge(directory, facts, level, workload, kernel_only=False):
         for kind in KINDS:
             counted, kernel = theirs.kinds[name, kind], stats[name][kind]
             verdict.requests += kernel
+            # Of those that came early some may be counted, if not all.
+            kernel -= min(max(kernel - counted, 0), ours.early[name, kind])
             verdict.strayed += abs(counted - kernel)
             if counted != kernel:
                 verdict.words.append(f"{name} {kind} requests: raidtrace {counted}, disk statistics {kernel}")

@@ -1,7 +1,7 @@
 //! What is noticed between two looks at a machine, and what is not worth beginning anew for.
 
 use super::tree::{Tree, raid0_of_12};
-use crate::host::{Topology, differences, resolve_again};
+use crate::host::{Member, Topology, differences, resolve_again, with_lost};
 
 const RAID5: &str = "
     disk sda 8:0 2000000
@@ -57,7 +57,11 @@ fn geometry() {
             "4096",
             "md0: sda laid out differently",
         ),
-        ("dev-sdc/slot", "5", "md0: sdc in another slot"),
+        (
+            "dev-sdc/slot",
+            "5",
+            "md0: sdc in another slot, a member is missing",
+        ),
         (
             "bitmap/location",
             "none",
@@ -76,6 +80,75 @@ fn geometry() {
     );
 }
 
+fn removed(tree: &mut Tree) {
+    std::fs::remove_dir_all(tree.path("sys/block/md0/md/dev-sdc")).unwrap();
+    std::fs::remove_dir_all(tree.path("sys/block/sdc")).unwrap();
+}
+
+fn failed(tree: &mut Tree) {
+    tree.write("sys/block/md0/md/dev-sdc/state", "faulty\n");
+    tree.write("sys/block/md0/md/dev-sdc/slot", "none\n");
+}
+
+/// RAID 4/5/6 rebuilds then what is read.
+#[test]
+fn a_member_is_missing() {
+    for change in [removed, failed] {
+        assert_eq!(after(RAID5, change), "md0: a member is missing");
+        let mut tree = Tree::new(RAID5);
+        change(&mut tree);
+        let then = look(&tree, &tree.resolve(&[]).unwrap());
+        tree.add(
+            "disk sdd 8:48 2000000
+            member md0 sdd slot=2 state=spare offset=2048 new_offset=2048 size=750000",
+        );
+        assert_eq!(
+            differences(&then, &look(&tree, &then)).join("; "),
+            "md0: sdd joined, no member is missing any more"
+        );
+    }
+}
+
+/// As what it was, until somebody else has its slot.
+#[test]
+fn a_member_that_is_lost_is_kept() {
+    let of = |change: &dyn Fn(&mut Tree)| {
+        let mut tree = Tree::new(RAID5);
+        let then = tree.resolve(&[]).unwrap();
+        change(&mut tree);
+        let now = with_lost(&then, tree.resolve(&[]).unwrap());
+        let mut members = now.arrays[0].members.clone();
+        members.sort_by(|a, b| a.name.cmp(&b.name));
+        let facts = |m: &Member| format!("{} {:?} {}", m.name, m.slot, m.state.join(","));
+        members.iter().map(facts).collect::<Vec<_>>()
+    };
+    let whole = ["sda Some(0) in_sync", "sdb Some(1) in_sync"].map(String::from);
+    let lost = [&whole[..], &["sdc Some(2) in_sync,faulty".to_owned()]].concat();
+    assert_eq!(of(&removed), lost);
+    assert_eq!(
+        of(&failed),
+        [&whole[..], &["sdc Some(2) in_sync,faulty".to_owned()]].concat()
+    );
+    let replaced = |tree: &mut Tree, slot: &str| {
+        removed(tree);
+        tree.add(&format!(
+            "disk sdd 8:48 2000000
+            member md0 sdd slot={slot} state=spare offset=2048 new_offset=2048 size=750000"
+        ));
+    };
+    assert_eq!(
+        of(&|t| replaced(t, "none"))[2..],
+        [&lost[2], "sdd None spare"]
+    );
+    assert_eq!(of(&|t| replaced(t, "2"))[2..], ["sdd Some(2) spare"]);
+    // Put in again with its data elsewhere.
+    let elsewhere = of(&|t| {
+        failed(t);
+        t.write("sys/block/md0/md/dev-sdc/offset", "4096\n");
+    });
+    assert_eq!(elsewhere[2], "sdc None faulty");
+}
+
 #[test]
 fn what_is_shown_as_it_goes_is_no_change() {
     for (file, text) in [
@@ -84,18 +157,14 @@ fn what_is_shown_as_it_goes_is_no_change() {
         ("sync_action", "check"),
         ("sync_completed", "1 / 2"),
         ("dev-sda/state", "in_sync,write_mostly"),
-        ("dev-sdb/state", "faulty"),
-        ("dev-sdb/slot", "none"),
         // The arithmetic of RAID 5 has the component size.
         ("dev-sdb/size", "740000"),
     ] {
         assert_eq!(written(file, text), "", "{file}");
     }
-    let removed = |tree: &mut Tree| {
-        std::fs::remove_dir_all(tree.path("sys/block/md0/md/dev-sdc")).unwrap();
-        std::fs::remove_dir_all(tree.path("sys/block/sdc")).unwrap();
-    };
-    assert_eq!(after(RAID5, removed), "");
+    let raid10 = RAID5.replace("raid5 layout=2", "raid10 layout=258");
+    assert_eq!(after(&raid10, removed), "");
+    assert_eq!(after(&raid10, failed), "");
     assert_eq!(
         after(RAID5, |t| t
             .write("sys/block/md0/md/array_state", "clear\n")),

@@ -297,18 +297,23 @@ reshape() {
 }
 
 # All of that within the run: one fails and goes, another comes and is made whole. md waits until raidtrace
-# says that it knows the new one, so that what is missing is not a matter of how slow the guest is.
+# says that it knows the new one, so that what is missing is not a matter of how slow the guest is. What is on
+# it until then is told by a mark in the trace.
 turnover() {
-	local tenth
 	mix
 	each fail
 	mix
-	wait_at 2048
+	wait_at 0
 	each remove
+	each known
+	under_load onwards
+}
+known() {
+	local tenth
 	for ((tenth = 0; tenth < 600; tenth++)); do
-		if grep -q restarted "$out/top.err"; then break; fi
+		if grep -q "$1: .*joined" "$out/top.err"; then break; fi
 		sleep 0.1
 	done
-	under_load onwards
+	echo "known: $(<"/sys/block/${spare[$1]##*/}/dev")" >"$tracing/trace_marker"
 }
 onwards() { echo max >"/sys/block/$1/md/sync_max"; }

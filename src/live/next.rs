@@ -1,0 +1,190 @@
+//! From what is traced to what is traced next, when md or somebody else has changed it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::{CHANGES, Live, Reading, Traced, info, stats};
+use crate::follow::Taken;
+use crate::host::{Array, StatFile, with_lost};
+use crate::live::Idle;
+use crate::probe::{Facts, modules, plan, tables::Tables};
+use crate::survey::Survey;
+
+/// What is going to be traced, until the caller has it replace what is traced. Its requests are counted already.
+pub enum Next {
+    /// By programs that have been loaded for it. They run beside the old ones, which count on.
+    Anew(Box<Traced>),
+    /// By the programs that run: members have come, gone or changed, and the programs know.
+    InPlace(Box<Resurveyed>),
+}
+
+/// A survey for which the programs that run do.
+pub struct Resurveyed {
+    survey: Survey,
+    digest: u64,
+    stats: Vec<Vec<Option<StatFile>>>,
+    notes: Vec<String>,
+}
+
+/// What a new survey asks for.
+enum Outcome {
+    /// Nothing: other names.
+    Names,
+    Next(Next),
+}
+
+impl Live {
+    /// md says that it has done something (see [`crate::host::Mdstat`]): not to be waited with.
+    pub fn notice(&mut self) {
+        self.noticed = self.noticed.wrapping_add(1);
+    }
+
+    /// How long until [`Self::follow_changes`] is worth calling between samples; `None`: nothing was noticed.
+    pub fn follow_in(&self) -> Option<Duration> {
+        self.follow.wanted(self.start.elapsed(), self.hints())
+    }
+
+    fn hints(&self) -> u64 {
+        self.hint.wrapping_add(self.noticed)
+    }
+
+    /// What to trace next, when md or somebody else has changed what the programs know.
+    pub fn follow_changes(&mut self) -> Option<Next> {
+        let clock = self.start.elapsed();
+        let changes = self.follow.look(&self.sys, clock, self.hints());
+        if changes.is_empty() {
+            return None;
+        }
+        let begun = Instant::now();
+        let time = jiff::Timestamp::now().strftime("%H:%M:%SZ").to_string();
+        let what = changes.join("; ");
+        match self.anew() {
+            Ok(outcome) => {
+                let took = begun.elapsed();
+                self.behind = None;
+                let (said, taken, next) = match outcome {
+                    Outcome::Names => (String::new(), Taken::Names, None),
+                    Outcome::Next(next @ Next::InPlace(_)) => (
+                        format!(
+                            ", tracing went on with it after {:.2} s",
+                            took.as_secs_f64()
+                        ),
+                        Taken::InPlace(took),
+                        Some(next),
+                    ),
+                    Outcome::Next(next @ Next::Anew(_)) => (
+                        format!(
+                            ", tracing restarted in {:.1} s: what was new in it may be missing or wrong until then",
+                            took.as_secs_f64()
+                        ),
+                        Taken::Anew,
+                        Some(next),
+                    ),
+                };
+                self.follow.taken(self.start.elapsed(), taken);
+                self.changes.push_front(format!("{time} {what}{said}"));
+                self.changes.truncate(CHANGES);
+                next
+            }
+            Err(e) => {
+                let pause = self.follow.failed(self.start.elapsed()).as_secs();
+                self.behind = Some(format!(
+                    "{time} {what}, but tracing could not be restarted: {e:#}; the figures are for what was before; \
+                     next attempt in {pause} s"
+                ));
+                None
+            }
+        }
+    }
+
+    /// Surveys again.
+    fn anew(&mut self) -> Result<Outcome> {
+        let now = self.follow.resolve(&self.sys)?;
+        let survey = Survey::new(with_lost(&self.traced.survey.topology, now));
+        let tables = Tables::new(&survey).map_err(anyhow::Error::msg)?;
+        if tables.digest() == self.traced.digest {
+            // Mounted, unmounted.
+            self.traced.stats = stats(&self.sys, &survey);
+            self.traced.notes[0] = [&survey.notes[..], &tables.notes[..]].concat();
+            self.traced.survey = survey;
+            return Ok(Outcome::Names);
+        }
+        // Programs that could not be told all of it count on as they are, until others are there.
+        if self.traced.refit(&tables).unwrap_or(false) {
+            return Ok(Outcome::Next(Next::InPlace(Box::new(Resurveyed {
+                stats: stats(&self.sys, &survey),
+                digest: tables.digest(),
+                notes: [&survey.notes[..], &tables.notes[..]].concat(),
+                survey,
+            }))));
+        }
+        let next = Traced::start(&self.sys, survey, tables, self.how)?;
+        Ok(Outcome::Next(Next::Anew(Box::new(next))))
+    }
+
+    /// The counters now, and where the counts of `next` begin. In place they begin where these end. Of other programs, at
+    /// once behind: what completes in between is in neither.
+    pub fn read_with(&mut self, next: Option<&mut Next>) -> Result<(Reading, Option<Reading>)> {
+        match next {
+            None => Ok((self.read()?, None)),
+            Some(Next::Anew(next)) => {
+                let reading = self.read()?;
+                let base = next.probe.read()?;
+                Ok((reading, Some(self.reading(base))))
+            }
+            Some(Next::InPlace(_)) => {
+                let (counters, base) = self.traced.probe.read_turn()?;
+                let reading = self.reading(counters);
+                let base = base.map(|counters| Reading {
+                    counters,
+                    ..reading
+                });
+                Ok((reading, base))
+            }
+        }
+    }
+
+    /// From here on samples are of `next`.
+    pub fn replace(&mut self, next: Next) {
+        let was = match next {
+            Next::Anew(next) => {
+                self.idle = Idle::default();
+                std::mem::replace(&mut self.traced, *next).survey
+            }
+            Next::InPlace(next) => {
+                let next = *next;
+                self.traced.probe.turn();
+                self.traced.digest = next.digest;
+                self.traced.stats = next.stats;
+                self.traced.notes[0] = next.notes;
+                std::mem::replace(&mut self.traced.survey, next.survey)
+            }
+        };
+        let runs = |name: &str, arrays: &[Array]| arrays.iter().any(|a| a.name == name);
+        let now = &self.traced.survey.topology.arrays;
+        self.gone.retain(|info| !runs(&info.name, now));
+        for array in &was.topology.arrays {
+            if array.is_md() && !runs(&array.name, now) {
+                let mut info = info(&was, array);
+                info.trouble = Some("stopped".to_owned());
+                self.gone.push(info);
+            }
+        }
+    }
+}
+
+impl Traced {
+    /// Whether the programs do for `tables`, which they have been told then.
+    fn refit(&mut self, tables: &Tables) -> Result<bool> {
+        let modules = modules();
+        if modules != self.modules {
+            if Facts::gather() != self.facts {
+                return Ok(false);
+            }
+            self.modules = modules;
+        }
+        let plan = plan(&self.facts, tables.need).map_err(anyhow::Error::msg)?;
+        self.probe.refit(tables, &plan)
+    }
+}

@@ -1,0 +1,299 @@
+//! What programs that run are told when members change, and when they cannot be told.
+
+use proptest::prelude::*;
+
+use super::{Held, MEMBERS_LEAST, MEMBERS_MOST, SLOTS_MOST, Spare, Write, slot, watched};
+use crate::host::{Array, Member};
+use crate::probe::tables::Tables;
+use crate::probe::tables::tests::{array, dev, member, tables};
+use crate::probe::wire::{Wire as _, rt_dev, rt_dev_entry, rt_member};
+
+/// What a program would find: the maps, as they are written.
+#[derive(Clone, Default)]
+struct Maps {
+    members: std::collections::HashMap<u32, rt_member>,
+    devs: std::collections::HashMap<u32, rt_dev>,
+    index: std::collections::HashMap<u32, rt_dev_entry>,
+}
+
+impl Maps {
+    fn loaded(tables: &Tables) -> Self {
+        Self {
+            members: (0..).zip(tables.members.iter().copied()).collect(),
+            devs: (0..).zip(tables.devs.iter().copied()).collect(),
+            index: tables.index.iter().copied().collect(),
+        }
+    }
+
+    fn write(&mut self, write: &Write) {
+        match *write {
+            Write::Member(at, member) => drop(self.members.insert(at, member)),
+            Write::Dev(at, dev) => drop(self.devs.insert(at, dev)),
+            Write::Index(at, entry) => drop(self.index.insert(at, entry)),
+        }
+    }
+
+    /// The members of a device as a program finds them: their places on it, their numbers, and what is known of them.
+    fn find(&self, number: u32, mult: u64) -> Option<Vec<(u64, u32, rt_member)>> {
+        let entry = self.index.get(&slot(number, mult))?;
+        let dev = (entry.dev == number).then(|| &self.devs[&u32::from(entry.index)])?;
+        let parts = dev.parts.iter().take(dev.nr_parts as usize);
+        Some(
+            parts
+                .map(|p| (p.start, p.member, self.members[&p.member]))
+                .collect(),
+        )
+    }
+}
+
+/// As a program finds it, but for the numbers.
+fn known(maps: &Maps, number: u32, mult: u64) -> Option<Vec<(u64, Vec<u8>)>> {
+    let found = maps.find(number, mult)?;
+    Some(
+        found
+            .iter()
+            .map(|(s, _, m)| (*s, m.bytes().to_vec()))
+            .collect(),
+    )
+}
+
+fn raid1(members: &[Member]) -> Array {
+    let mut a = array(1, "raid1", members.to_vec());
+    a.raid_disks = 2;
+    a
+}
+
+fn two() -> [Member; 2] {
+    [member(0, 8, 0), member(1, 8, 16)]
+}
+
+/// Writes what `next` asks for, one by one: at every moment each device is known as it was or as it is going to be.
+fn turn(held: &mut Held, maps: &mut Maps, was: &Tables, next: &Tables) -> Option<super::Turn> {
+    let (after, writes, turn) = held.refit(next)?;
+    let mult = held.mult;
+    let loaded = Maps::loaded(next);
+    let devices: Vec<u32> = watched(was)
+        .chain(watched(next))
+        .map(|(e, _)| e.dev)
+        .collect();
+    let before = maps.clone();
+    for write in &writes {
+        maps.write(write);
+        for &number in &devices {
+            let now = known(maps, number, mult);
+            let either = [
+                known(&before, number, mult),
+                known(&loaded, number, next.mult),
+            ];
+            assert!(either.contains(&now), "{number}: {now:?}");
+        }
+    }
+    for &number in &devices {
+        assert_eq!(known(maps, number, mult), known(&loaded, number, next.mult));
+    }
+    // Positions, and what the kernel side counts under, agree.
+    for (entry, dev) in watched(next) {
+        for (part, (_, number, _)) in dev.parts.iter().zip(maps.find(entry.dev, mult)?) {
+            assert_eq!(after.numbers.position(number), Some(part.member));
+        }
+    }
+    *held = after;
+    Some(turn)
+}
+
+#[test]
+fn what_is_the_same_is_left_alone() {
+    let t = tables(vec![raid1(&two())]);
+    let held = Held::new(&t, Spare::of(&t));
+    let (_, writes, turn) = held.refit(&t).unwrap();
+    assert!(writes.is_empty());
+    assert_eq!(turn.was, turn.next);
+}
+
+#[test]
+fn a_member_fails_and_another_takes_its_place() {
+    let t = tables(vec![raid1(&two())]);
+    let (mut held, mut maps) = (Held::new(&t, Spare::of(&t)), Maps::loaded(&t));
+    let [a, _] = two();
+    let joined = |slot| {
+        let mut new = member(1, 8, 32);
+        new.slot = slot;
+        tables(vec![raid1(&[a.clone(), new])])
+    };
+    let spare = joined(None);
+    let first = turn(&mut held, &mut maps, &t, &spare).unwrap();
+    assert_eq!(first.fresh, [2]);
+    // The same disk as before, now with a slot: another number, and the same member.
+    let used = joined(Some(1));
+    let second = turn(&mut held, &mut maps, &spare, &used).unwrap();
+    // That of the one that has gone, which is given away only after another change.
+    assert_eq!(second.fresh, [1]);
+    assert_eq!(second.was.of(1), [2, 1]);
+    assert_eq!(second.next.of(1), [1, 2]);
+    assert_eq!(second.next.of(0), [0]);
+    // 2 is still counted by.
+    let third = turn(&mut held, &mut maps, &used, &spare).unwrap();
+    assert_eq!(third.was.of(1), [1, 2, 3]);
+    assert_eq!(third.next.of(1), [3, 1]);
+}
+
+#[test]
+fn a_disk_that_stays_keeps_its_requests_in_flight() {
+    let t = tables(vec![raid1(&two())]);
+    let held = Held::new(&t, Spare::of(&t));
+    let [mut a, b] = two();
+    a.slot = None;
+    let new = member(0, 8, 32);
+    let next = tables(vec![raid1(&[a, b, new])]);
+    let (after, _, _) = held.refit(&next).unwrap();
+    let base = |held: &Held, minor| {
+        let d = held.devs[&dev(8, minor).kernel()].1;
+        d.slot_base..d.slot_base + d.nr_slots
+    };
+    assert_eq!(base(&after, 0), base(&held, 0));
+    assert_eq!(base(&after, 16), base(&held, 16));
+    assert_eq!(base(&after, 32), t.slots..t.slots + 64);
+}
+
+#[test]
+fn what_does_not_fit_is_for_new_programs() {
+    let whole = raid1(&two());
+    let t = tables(vec![whole.clone()]);
+    let held = Held::new(&t, Spare::of(&t));
+    let refused = |change: &dyn Fn(&mut Vec<Array>)| {
+        let mut arrays = vec![whole.clone()];
+        change(&mut arrays);
+        held.refit(&tables(arrays)).is_none()
+    };
+    assert!(!refused(&|_| {}));
+    assert!(
+        refused(&|a| a[0].level = "raid10".into()),
+        "another geometry"
+    );
+    assert!(refused(&|a| a[0].sectors += 8), "other places");
+    assert!(refused(&|a| a[0].dev = dev(9, 7)), "another array");
+    assert!(refused(&|a| a.push(array(
+        2,
+        "raid0",
+        vec![member(0, 8, 48)]
+    ))));
+    assert!(refused(&|a| a.clear()));
+    let many = |a: &mut Vec<Array>| {
+        let spares = (0..=MEMBERS_LEAST).map(|n| member(9, 8, 64 + 16 * n));
+        a[0].members.extend(spares);
+    };
+    assert!(refused(&many), "no room");
+}
+
+#[test]
+fn devices_that_would_share_a_slot_do_not_fit() {
+    let t = tables(vec![raid1(&two())]);
+    let held = Held::new(&t, Spare::of(&t));
+    let taken = slot(dev(8, 16).kernel(), t.mult);
+    let clash = (1..1 << 20).find(|minor| slot(dev(65, *minor).kernel(), t.mult) == taken);
+    let new = member(1, 65, clash.unwrap());
+    let [a, b] = two();
+    // Also not where the other one has gone, for a program may have found it a moment ago.
+    assert!(
+        held.refit(&tables(vec![raid1(&[a.clone(), new.clone()])]))
+            .is_none()
+    );
+    assert!(held.refit(&tables(vec![raid1(&[a, b, new])])).is_none());
+}
+
+/// The outer array's members are arrays: these know them by number.
+#[test]
+fn a_member_that_is_an_array_keeps_its_number() {
+    let inner = |minor, disk: Member| array(minor, "raid1", vec![disk]);
+    let outer = |a: Member, b: Member| array(9, "raid0", vec![a, b]);
+    let (a, b) = (member(0, 9, 1), member(1, 9, 2));
+    let of = |disk| {
+        tables(vec![
+            inner(1, disk),
+            inner(2, member(0, 8, 16)),
+            outer(a.clone(), b.clone()),
+        ])
+    };
+    let t = of(member(0, 8, 0));
+    let held = Held::new(&t, Spare::of(&t));
+    let (after, _, _) = held.refit(&of(member(0, 8, 32))).unwrap();
+    assert_eq!(after.arrays[0].bytes(), held.arrays[0].bytes());
+    let mut moved = a.clone();
+    moved.data_offset = 4096;
+    let next = tables(vec![
+        inner(1, member(0, 8, 0)),
+        inner(2, member(0, 8, 16)),
+        outer(moved, b.clone()),
+    ]);
+    assert!(held.refit(&next).is_none());
+}
+
+#[test]
+fn room_is_for_half_as_many_members() {
+    let of = |count: u32| {
+        let members = (0..count).map(|n| member(n, 8, 16 * n)).collect();
+        Spare::of(&tables(vec![array(1, "raid0", members)]))
+    };
+    let spare = |members| Spare {
+        members,
+        slots: 64 * members,
+    };
+    assert_eq!(of(2), spare(MEMBERS_LEAST));
+    assert_eq!(of(12), spare(6));
+    assert_eq!(of(200), spare(MEMBERS_MOST));
+    let mut large = member(0, 8, 0);
+    large.queue.nr_tags = SLOTS_MOST;
+    let large = tables(vec![array(1, "raid0", vec![large])]);
+    assert_eq!(Spare::of(&large).slots, SLOTS_MOST);
+    let disk = array(1, "single", vec![member(0, 8, 0)]);
+    assert_eq!(Spare::of(&tables(vec![disk])), Spare::default());
+}
+
+fn members() -> impl Strategy<Value = Vec<Member>> {
+    // Disks of a small machine, each with a slot or as a spare, and its data in one of two places.
+    let one = (prop::option::of(0..2u32), prop::bool::ANY);
+    prop::collection::btree_map(0..5u32, one, 1..5).prop_map(|disks| {
+        disks
+            .into_iter()
+            .map(|(disk, (slot, further))| {
+                let mut m = member(0, 8, 16 * disk);
+                m.slot = slot;
+                m.data_offset += 512 * u64::from(further);
+                m
+            })
+            .collect()
+    })
+}
+
+proptest! {
+    /// Whatever members do, the programs know what they would if they had been loaded for it; all that is refused is
+    /// for want of room. Every request is counted once.
+    #[test]
+    fn a_running_program_knows_what_a_new_one_would(all in prop::collection::vec(members(), 2..12)) {
+        let all: Vec<Tables> = all.iter().map(|m| tables(vec![raid1(m)])).collect();
+        let (mut held, mut maps) = (Held::new(&all[0], Spare::of(&all[0])), Maps::loaded(&all[0]));
+        for pair in all.windows(2) {
+            let [was, next] = pair else { continue };
+            match turn(&mut held, &mut maps, was, next) {
+                Some(turn) => {
+                    let of: Vec<u32> = turn.next.all().collect();
+                    let mut once = of.clone();
+                    once.sort_unstable();
+                    once.dedup();
+                    prop_assert_eq!(of.len(), once.len());
+                    // What is fresh is nobody's yet, but perhaps of one that has changed.
+                    for position in 0..turn.was.len() {
+                        for number in turn.was.of(position).iter().skip(1) {
+                            let fresh = turn.fresh.contains(number);
+                            prop_assert!(!fresh || turn.next.position(*number).is_some());
+                        }
+                    }
+                }
+                None => {
+                    held = Held::new(next, Spare::of(next));
+                    maps = Maps::loaded(next);
+                }
+            }
+        }
+    }
+}

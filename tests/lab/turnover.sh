@@ -1,0 +1,23 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# A member fails and another takes its place within one interval, which never
+# ends: md's own word is followed at once. Leaves what changes.sh leaves.
+# shellcheck source-path=SCRIPTDIR
+. ./lib.sh
+mkdir -p /out
+
+array md120 64M 3 --level=5 --chunk=64
+filesystem md120 -J size=4
+interval=900 follow at_once md120
+write_files md120
+first=${members[-3]}
+noted 'a member is missing' mdadm /dev/md120 --fail "/dev/$first"
+mdadm /dev/md120 --remove "/dev/$first" >/dev/null 2>&1
+truncate -s 64M /tmp/member_new
+losetup /dev/loop20 /tmp/member_new
+noted 'loop20 joined' mdadm /dev/md120 --add /dev/loop20
+mdadm --wait /dev/md120 >/dev/null 2>&1 || true
+echo "$first" >/out/at_once.first
+write_files md120
+followed
