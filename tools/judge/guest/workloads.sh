@@ -339,7 +339,10 @@ reshape() {
 	for ((round = 1; round < 15; round++)); do
 		if ! any on_its_way; then break; fi
 		poke $((round * 4))
-		for m in "${mounts[@]}"; do dd if="$m/spread" of=/dev/null bs=192k iflag=direct status=none; done
+		# The file begins among directories.
+		for m in "${mounts[@]}"; do
+			dd if="$m/spread" of=/dev/null bs=192k skip=$((round * 12 - 12)) count=24 iflag=direct status=none
+		done
 		sync
 	done
 	speed 200000
