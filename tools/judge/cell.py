@@ -132,7 +132,8 @@ class Account:
 
 
 KNOWN = re.compile(r"tracing_mark_write: known: (\d+:\d+)$")
-REMAP = re.compile(r"block_bio_remap: (\d+,\d+) \w+ (\d+) \+ \d+ <- \((\d+,\d+)\) (\d+)$")
+# A member's sectors, and the array's that they stand for.
+REMAP = re.compile(r"block_bio_remap: (\d+),(\d+) (\w+) (\d+) \+ (\d+) <- \((\d+),(\d+)\) (\d+)$")
 
 
 class Truth:
@@ -147,7 +148,8 @@ class Truth:
                 if member.begin:
                     self.begins[member.number] = member.dev, member.begin
         self.labels = stripes.Labels()
-        self.remaps = {}
+        self.remaps = {}  # (disk, sector): the array's sector, as md last said
+        self.shapes = set()  # what users did during a reshape: (operation, whether it had moved)
         self.account = Account()
         self.disputed = 0
         symbols = stripes.read_symbols((directory / "symbols").read_text())
@@ -160,20 +162,43 @@ class Truth:
                 if " submit: " in line:
                     self.submitted(stripes.read_bio(line, symbols))
                 elif "block_bio_remap:" in line:
-                    if found := REMAP.search(line):
-                        self.remaps[found[1].replace(",", ":"), int(found[2])] = int(found[4])
+                    self.remapped(line)
                 elif "block_rq_complete:" in line:
                     self.completed(line)
                 elif found := KNOWN.search(line):
                     self.joining.discard(found[1])
 
+    def remapped(self, line):
+        """md says which of the array's sectors a user's bio stands for: of RAID 10 nothing else does in a reshape."""
+        found = REMAP.search(line)
+        if not found:
+            raise Unusable(f"not understood: {line.strip()}")
+        dev, sector, count, where = f"{found[1]}:{found[2]}", int(found[4]), int(found[5]), int(found[8])
+        array = self.stack.arrays.get(f"md{found[7]}") if found[6] == "9" else None
+        if array is None:
+            return
+        self.remaps[dev, sector] = where
+        if array.layout.level == "raid10":
+            op = self.labels.NAMES[operation(found[3])]
+            disk, begin = self.begins.get(dev, (dev, 0))
+            self.labels.put_at(disk, op, sector + begin, count, where)
+            for moved, there in ((True, where < array.reshape[0]), (False, where >= array.reshape[1])):
+                if there:
+                    self.shapes.add((op, moved))
+
     def submitted(self, bio):
         what = stripes.label(bio, self.facts)
+        dev, begin = self.begins.get(bio.dev, (bio.dev, 0))
         if bio.end == "raid5_align_endio" and self.workload == "reshape":
-            what = "at", self.remaps.get((bio.dev, bio.sector))
+            if (where := self.remaps.get((bio.dev, bio.sector))) is not None:
+                self.labels.put_at(dev, bio.op, bio.sector + begin, bio.sectors, where)
+            return
         if what is None:
             return
-        dev, begin = self.begins.get(bio.dev, (bio.dev, 0))
+        if self.workload == "reshape" and what[0] == "at":
+            # A stripe has as many disks as the array had, or will have.
+            for array, _ in self.owners.get(dev, ()):
+                self.shapes.add((bio.op, bio.fields["d"] == array.layout.disks))
         if what[0] == "stripe":
             # Of 5.10's stripes nothing is known: reads are for whatever reason.
             if bio.op != stripes.READ and self.workload not in SYNCS:
@@ -183,10 +208,13 @@ class Truth:
             self.check_place(dev, bio, begin, what)
         self.labels.put(dev, bio.op, bio.sector + begin, bio.sectors, what)
 
+    def index(self, bio):
+        """Which of its stripe's blocks it is."""
+        return (bio.fields["b"] - bio.fields["sh"] - self.facts["dev"]) // self.facts["size"]
+
     def check_place(self, dev, bio, begin, what):
         """The kernel knows as well which of the array's sectors it is, or that it is parity."""
-        own = bio.fields["b"] - bio.fields["sh"] - self.facts["dev"]
-        kernel = bio.fields[f"a{own // self.facts['size']}"]
+        kernel = bio.fields[f"a{self.index(bio)}"]
         for array, member in self.owners.get(dev, ()):
             for origin, where, _ in array.pieces(member, bio.sector + begin, 1):
                 if origin != "parity" and where != kernel:
@@ -355,6 +383,8 @@ def judge(directory, facts, level, workload, kernel_only=False):
         raise Unusable("nothing happened")
     if truth.disputed and workload != "reshape":
         raise Unusable(f"geometry.py and the kernel disagree on {truth.disputed} blocks")
+    if workload == "reshape" and facts and len(truth.shapes) < 4:
+        raise Unusable(f"users did not read and write on both sides of the reshape: {sorted(truth.shapes)}")
     names = sorted({member.name for owners in stack.owners().values() for _, member in owners})
     disks = {member.name: re.sub(r"(?<=\d)p\d+$", "", member.name) for owners in stack.owners().values() for _, member in owners}
     stats = {name: read_stats(directory, disks[name]) for name in names}

@@ -100,6 +100,7 @@ class Array:
     name: str
     layout: Layout
     members: list
+    reshape: tuple = ()  # where it was at the run's begin and at its end, in the array's sectors
 
     def by_dev(self):
         return {member.dev: member for member in self.members}
@@ -194,10 +195,15 @@ def data_sectors(examine):
     return sectors(examine, "Used Dev Size") if "Used Dev Size" in examine else sectors(examine, "Avail Dev Size")
 
 
+def position(examine):
+    """Where a reshape is, in the array's sectors; 0 where there is none."""
+    return int(words(examine, "Reshape pos'n", "0").split()[0]) * 2
+
+
 def read_array(directory, breakage=None):
     """DIR/ARRAY: members ("7:1 loop1" a line), examine.NAME, bitmap.NAME, and where a member is a partition,
     partition.NAME ("7:0 2048": its disk, and where on that it begins)."""
-    members, layouts = [], {}
+    members, layouts, reshape = [], {}, []
     level = "single"
     for line in (directory / "members").read_text().splitlines():
         dev, name = line.split()
@@ -208,6 +214,7 @@ def read_array(directory, breakage=None):
         before = directory / f"before.{name}"
         if before.exists():
             old = before.read_text()
+            reshape = [position(old), position(examine)]
             member.data_offset = min(member.data_offset, sectors(old, "Data Offset"))
             if member.slot is None and (slot := re.search(r" device (\d+)$", words(old, "Device Role"))):
                 member.slot = int(slot[1])
@@ -222,7 +229,7 @@ def read_array(directory, breakage=None):
         layouts[int(words(examine, "Events"))] = read_layout(level, examine)
         members.append(member)
     layout = layouts[max(layouts)]
-    array = Array(directory.name, layout, members)
+    array = Array(directory.name, layout, members, tuple(reshape))
     if breakage:
         break_geometry(array, breakage)
     return array

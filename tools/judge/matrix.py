@@ -19,10 +19,10 @@ WORKLOADS = (
 )  # fmt: skip
 SYNCS = {
     "raid1": ("resync", "check", "repair", "recovery", "replace", "turnover"),
-    "raid10": ("resync", "check", "repair", "recovery", "replace"),
-    "raid4": ("check", "recovery"),
+    "raid10": ("resync", "check", "repair", "recovery", "replace", "reshape"),
+    "raid4": ("check", "recovery", "reshape"),
     "raid5": ("resync", "check", "repair", "recovery", "replace", "reshape", "turnover"),
-    "raid6": ("resync", "check", "repair", "recovery", "replace"),
+    "raid6": ("resync", "check", "repair", "recovery", "replace", "reshape"),
 }
 CORE = ("single", "raid0", "raid1", "raid10", "raid4", "raid5", "raid6")
 

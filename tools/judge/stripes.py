@@ -140,6 +140,11 @@ class Labels:
             self.waiting[dev, op, at].append(what)
         self.seen[what[0]] += sectors
 
+    def put_at(self, dev, op, sector, sectors, where):
+        """Sectors that stand for the array's from `where` on."""
+        for at in range(0, sectors, UNIT):
+            self.put(dev, op, sector + at, min(UNIT, sectors - at), ("at", where + at))
+
     def take(self, dev, op, sector):
         """(label or None, sectors for which it holds, at most)"""
         waiting = self.waiting.get((dev, self.NAMES.get(op), sector))

@@ -87,6 +87,7 @@ level() {
 	*-degraded) devices=("${devices[@]:0:${#devices[@]}-1}") missing=(missing) ;;
 	*) die "no level $name" ;;
 	esac
+	if [ "$workload" = reshape ]; then options+=(--data-offset=8M); fi
 	# shellcheck disable=SC2086 # none or one word
 	create --level="${level#raid}" --raid-devices=$((${#devices[@]} + ${#missing[@]})) $clean $component \
 		"${options[@]}" "${devices[@]}" "${missing[@]}"

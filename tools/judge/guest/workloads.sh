@@ -187,6 +187,14 @@ each() {
 	for md in "${arrays[@]}"; do "$1" "$md"; done
 }
 
+any() {
+	local md
+	for md in "${arrays[@]}"; do
+		if "$1" "$md"; then return; fi
+	done
+	return 1
+}
+
 speed() {
 	local md
 	for md in "${arrays[@]}"; do
@@ -264,36 +272,82 @@ add() { mdadm --quiet "/dev/$1" --add "${spare[$1]}"; }
 instead() { mdadm --quiet "/dev/$1" --replace "${second[$1]}" --with "${spare[$1]}"; }
 replace() { on_the_way; }
 
-# A reshape can be made to wait before it begins or by stopping it, but mdadm has a say where it begins.
+# A reshape: one disk more. What users write between the place that md's superblock has (reshape_safe) and the one
+# that it has come to (reshape_progress) waits for the superblock (drivers/md/raid5.c, get_reshape_loc()): while a
+# reshape is frozen, for ever. At sync_max md writes its superblock before it waits, and nobody waits for it. sync_max
+# cannot be lowered while it runs, and mdadm sets it as it begins: so it is frozen once, before anybody does IO. The
+# room in front of the data is where md moves them; without it mdadm stays, to back up what is overwritten.
 before_reshape() {
+	local m
+	for m in "${mounts[@]}"; do dd if=/dev/zero of="$m/spread" bs=1M count=36 conv=fsync status=none; done
 	each add
-	speed 2000
+	speed 1000
 	each grow
 	each underway
+	each first_stop
+	speed 200000
+	each go_on
+	each stands
 }
 grow() {
 	local disks
 	disks=$(<"/sys/block/$1/md/raid_disks")
-	mdadm --quiet --grow "/dev/$1" --raid-devices=$((${disks%% *} + 1)) --backup-file="/run/backup-$1" || die "mdadm --grow: $?"
+	mdadm --quiet --grow "/dev/$1" --raid-devices=$((${disks%% *} + 1)) || die "mdadm --grow: $?"
 }
 underway() { # MD
-	local tenth done_so_far=0
+	local tenth done_so_far=none
 	for ((tenth = 0; tenth < 300; tenth++)); do
 		read -r done_so_far _ <"/sys/block/$1/md/sync_completed"
-		if [ "$done_so_far" != none ] && [ "$done_so_far" -ge 8192 ]; then break; fi
+		if [ "$done_so_far" != none ] && [ "$done_so_far" -gt 0 ]; then break; fi
 		sleep 0.1
 	done
 	echo frozen >"/sys/block/$1/md/sync_action"
 }
+# Of RAID 10 in sectors of the array, else in those of a member.
+first_stop() { stop "$1" 8192 32768; }
+last_stop() { stop "$1" 24576 65536; }
+stop() { # MD MEMBER-SECTORS RAID10-SECTORS
+	local at=$2
+	if [ "$(<"/sys/block/$1/md/level")" = raid10 ]; then at=$3; fi
+	echo "$at" >"/sys/block/$1/md/sync_max"
+}
 go_on() { echo reshape >"/sys/block/$1/md/sync_action"; }
+# Single blocks all over the file: none reaches over the place where a RAID 10 waits, which would wait as well.
+poke() { # FIRST-KIB
+	local m i commands=()
+	for ((i = $1; i < 36 * 1024; i += 868)); do
+		commands+=(-c "pwrite -q ${i}k 4k" -c "pread -q $((i + 128))k 4k")
+	done
+	for m in "${mounts[@]}"; do xfs_io -d "${commands[@]}" "$m/spread"; done
+}
+# What RAID 10 says of where it is, is what its superblock has.
+stands() {
+	if [ "$(<"/sys/block/$1/md/level")" = raid10 ]; then quiet 6; else waits "$1"; fi
+}
+on_its_way() { # MD
+	local done_so_far
+	read -r done_so_far _ <"/sys/block/$1/md/sync_completed"
+	[ "$done_so_far" != none ] && [ $((done_so_far + 4096)) -lt "$(<"/sys/block/$1/md/sync_max")" ]
+}
 reshape() {
-	speed 4000
-	wait_at 40960
-	each go_on
+	local m round
+	# It waits: some has moved, the rest has not.
+	poke 0
+	speed 500
+	each last_stop
 	mix
-	sleep 1
+	for ((round = 1; round < 15; round++)); do
+		if ! any on_its_way; then break; fi
+		poke $((round * 4))
+		# The file begins among directories.
+		for m in "${mounts[@]}"; do
+			dd if="$m/spread" of=/dev/null bs=192k skip=$((round * 12 - 12)) count=24 iflag=direct status=none
+		done
+		sync
+	done
 	speed 200000
-	each waits
+	each stands
+	poke 400
 }
 
 # All of that within the run: one fails and goes, another comes and is made whole. md waits until raidtrace
