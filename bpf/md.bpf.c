@@ -240,19 +240,30 @@ static __always_inline __u32 judge_stripe(__u64 bio, __u64 private, __u32 size, 
 	return RT_ORIGIN_PARITY;
 }
 
+enum { RT_MOVING_PIECES = 128 };	/* of 4 KiB: 512 KiB, the largest chunk that mdadm makes by itself */
+
 /* RAID 10 that is being reshaped: the bio stands for a part of what was asked of the array. */
 static __always_inline __u32 judge_moving(__u64 private, __u32 size, __u32 op, __u32 index)
 {
-	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
-	__u64 found;
+	__u64 sector, left = size >> 9, found, run;
+	__u32 origin = RT_ORIGIN_UNKNOWN, i;
 
-	if (!array || !bpf_core_type_exists(struct r10bio))
+	if (!bpf_core_type_exists(struct r10bio))
 		return RT_ORIGIN_UNKNOWN;
-	found = rt_upper_origin(index, RT_PEEK((struct r10bio *)private, sector), op);
-	/* not by its first origin alone: nothing would tell the others' bytes */
-	if (rt_answer_run(found) < size >> 9)
-		return RT_ORIGIN_UNKNOWN;
-	return rt_answer_origin(found);
+	sector = RT_PEEK((struct r10bio *)private, sector);
+	for (i = 0; i < RT_MOVING_PIECES; i++) {
+		found = rt_upper_origin(index, sector, op);
+		/* of several origins it is none: nothing would tell the others' bytes */
+		if (i && rt_answer_origin(found) != origin)
+			return RT_ORIGIN_UNKNOWN;
+		origin = rt_answer_origin(found);
+		run = rt_answer_run(found);
+		if (run >= left)
+			return origin;
+		sector += run;
+		left -= run;
+	}
+	return RT_ORIGIN_UNKNOWN;
 }
 
 int rt_judge(__u64 bio, __u32 size, __u32 op, __u32 where)
