@@ -26,7 +26,7 @@ fn counted(skipped: &[&str]) -> Counters {
         ..Facts::gather()
     };
     let sys = Sys::live();
-    let survey = Survey::new(resolve(&[device.name.clone()], &sys).unwrap());
+    let survey = Survey::new(resolve(std::slice::from_ref(&device.name), &sys).unwrap());
     let tables = Tables::new(&survey).unwrap();
     let mut plan = plan(&facts, tables.need).unwrap();
     plan.programs.retain(|c| !skipped.contains(&c.program));
