@@ -29,8 +29,8 @@ static __always_inline __u64 *rt_looked_slot(__u32 kind, __u64 address)
  * First of all in both: whether there is nothing to do. The first one notes what
  * it looks at, the second takes that away, for the same bio comes again. Every bio,
  * also those that are not watched, or what was lost could not be told from what
- * was caught. By CPU: a task that is moved to another one just between the two is
- * looked at twice. arg: where the tracepoint's arguments hold the bio or request.
+ * was caught. By CPU: what is moved to another one just between the two, or has its
+ * slot taken by another task's bio there, is looked at twice. arg: where the tracepoint's arguments hold the bio or request.
  */
 static __always_inline bool rt_looked_at(__u32 look, __u32 kind, unsigned long long *arg)
 {
@@ -50,7 +50,7 @@ static __always_inline bool rt_looked_at(__u32 look, __u32 kind, unsigned long l
 		*slot = 0;
 		return true;
 	}
-	count_loss(caught);
+	count_loss(caught[kind & 3]);
 	return false;
 }
 

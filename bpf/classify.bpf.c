@@ -5,6 +5,27 @@
 #include "maps.bpf.h"
 #include "classify.bpf.h"
 
+__u32 rt_search(__u32 list, __u32 count, __u64 at)
+{
+	__u32 half, mid;
+	__u64 *boundary;
+	int i;
+
+	for (i = 0; i < RT_RANGE_STEPS; i++) {
+		if (count <= 1)
+			break;
+		half = count / 2;
+		mid = list + half;
+		boundary = bpf_map_lookup_elem(&rt_boundaries, &mid);
+		if (!boundary)
+			break;
+		/* no branch: where IO is random, half of the CPU's guesses would be wrong */
+		list += half & ((__u32)((at - rt_boundary_sector(*boundary)) >> 63) - 1);
+		count -= half;
+	}
+	return list;
+}
+
 __u64 rt_origin_at(__u32 member, __u64 sector, __u32 op)
 {
 	return rt_member_origin(member, sector, op);

@@ -117,44 +117,16 @@ static __always_inline __u64 rt_boundary_sector(__u64 boundary)
 }
 
 /*
- * Finds the stretch that a sector of a tile lies in, other than the longest:
- * where it begins and ends. list: the first boundary of so many.
+ * The boundary that begins the stretch which a sector of a tile lies in. list: the
+ * first of so many. A function of its own: rarely called, and the stack is full.
  */
-static __always_inline bool rt_search(__u32 list, __u32 count, __u64 at, __u64 *from, __u64 *to)
-{
-	__u32 half, mid;
-	__u64 *boundary;
-	int i;
-
-	for (i = 0; i < RT_RANGE_STEPS; i++) {
-		if (count <= 1)
-			break;
-		half = count / 2;
-		mid = list + half;
-		boundary = bpf_map_lookup_elem(&rt_boundaries, &mid);
-		if (!boundary)
-			return false;
-		/* no branch: where IO is random, half of the CPU's guesses would be wrong */
-		list += half & ((__u32)((at - rt_boundary_sector(*boundary)) >> 63) - 1);
-		count -= half;
-	}
-	boundary = bpf_map_lookup_elem(&rt_boundaries, &list);
-	if (!boundary)
-		return false;
-	*from = *boundary;
-	list++;
-	boundary = bpf_map_lookup_elem(&rt_boundaries, &list);
-	if (!boundary)
-		return false;
-	*to = *boundary;
-	return true;
-}
+__u32 rt_search(__u32 list, __u32 count, __u64 at);
 
 /* Of a sector of an array. */
 static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array *array,
 					     __u64 sector, __u32 op)
 {
-	__u64 *longest, *end, *count, at, tile, from, to;
+	__u64 *longest, *end, *count, at, tile, run;
 	__u32 list, i, code, *place;
 
 	at = sector + array->tile_lead;
@@ -178,18 +150,21 @@ static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array 
 	count = bpf_map_lookup_elem(&rt_boundaries, &list);
 	if (!longest || !end || !count)
 		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
-	/* nearly always: of a flex group's tile it is all but the metadata at its beginning */
-	from = *longest;
-	to = *end;
-	if (at < rt_boundary_sector(from) || at >= rt_boundary_sector(to)) {
-		if (!rt_search(list + RT_LIST_HEAD, *count, at, &from, &to))
+	/* nearly always inside: of a flex group's tile it is all but the metadata at its beginning */
+	if (at < rt_boundary_sector(*longest) || at >= rt_boundary_sector(*end)) {
+		i = rt_search(list + RT_LIST_HEAD, *count, at);
+		longest = bpf_map_lookup_elem(&rt_boundaries, &i);
+		i++;
+		end = bpf_map_lookup_elem(&rt_boundaries, &i);
+		if (!longest || !end)
 			return rt_answer(RT_ORIGIN_UNKNOWN, 1);
 	}
-	code = from & 0xff;
-	to = rt_boundary_sector(to) - at;
+	code = *longest & 0xff;
+	run = rt_boundary_sector(*end) - at;
 	if (code >= RT_DYNAMIC)
-		return rt_dynamic_origin(index, code, op, sector, at - rt_boundary_sector(from), to);
-	return rt_answer(code, to);
+		return rt_dynamic_origin(index, code, op, sector,
+					 at - rt_boundary_sector(*longest), run);
+	return rt_answer(code, run);
 }
 
 static __always_inline bool rt_inside(const struct rt_extent *e, __u64 sector)

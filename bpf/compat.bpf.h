@@ -89,15 +89,13 @@ static __always_inline __u32 rt_page_head_offset(void)
 
 static __always_inline __u64 rt_page_head(__u64 page)
 {
-	__u64 info, mask;
+	/* one read for both, for it costs stack before 6.2 */
+	__u64 info = rt_peek(page + rt_page_head_offset()), mask;
 
-	if (!bpf_core_field_exists(struct page___compound_info, compound_info)) {
-		info = rt_peek(page + bpf_core_field_offset(struct page, compound_head));
-		return info & 1 ? info - 1 : page;
-	}
-	info = rt_peek(page + bpf_core_field_offset(struct page___compound_info, compound_info));
 	if (!(info & 1))
 		return page;
+	if (!bpf_core_field_exists(struct page___compound_info, compound_info))
+		return info - 1;
 	mask = info & ~1ULL;
 	return (~mask & (~mask + 1)) == 0 ? page & mask : info - 1;
 }

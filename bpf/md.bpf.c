@@ -240,7 +240,8 @@ static __always_inline __u32 judge_stripe(__u64 bio, __u64 private, __u32 size, 
 	return RT_ORIGIN_PARITY;
 }
 
-enum { RT_MOVING_PIECES = 128 };	/* of 4 KiB: 512 KiB, the largest chunk that mdadm makes by itself */
+/* Of a block each at least: of 4 KiB, 512 KiB, the chunk that mdadm chooses. */
+enum { RT_MOVING_PIECES = 128 };
 
 /* RAID 10 that is being reshaped: the bio stands for a part of what was asked of the array. */
 static __always_inline __u32 judge_moving(__u64 private, __u32 size, __u32 op, __u32 index)

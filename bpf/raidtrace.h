@@ -234,7 +234,7 @@ struct rt_loss {
 	__u64 tasks;		/* task table full */
 	__u64 files;		/* file table full */
 	__u64 ring;		/* events of a recording that found rt_events full */
-	__u64 caught;		/* not lost: a twin made up for a program that was skipped */
+	__u64 caught[3];	/* by rt_looked_kinds, not lost: a twin made up for a program that was skipped */
 };
 
 /*

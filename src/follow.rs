@@ -21,8 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two attempts to begin anew, at first and at most.
 const PAUSE: Duration = Duration::from_secs(5);
 const PAUSE_MOST: Duration = Duration::from_secs(300);
-/// ... and between two changes that the programs which run do for, at first: and twice as long as one has taken.
+/// ... and between two changes that the programs which run do for, at least; or so many times as long as one has taken.
 const PAUSE_IN_PLACE: Duration = Duration::from_millis(100);
+const PAUSE_COSTS: u32 = 5;
 
 /// What there was, and when to look again.
 pub struct Follow {
@@ -80,7 +81,12 @@ impl Follow {
             return Vec::new();
         }
         let begun = cpu_time();
-        let changes = self.compare(sys, clock);
+        // sysfs in the middle of a change: the next look will tell, and is not to wait for another hint.
+        let Ok(topology) = resolve_again(&self.targets, &self.then.topology, sys, false) else {
+            self.pace.unlearned(clock);
+            return Vec::new();
+        };
+        let changes = self.compare(sys, clock, topology);
         let cost = cpu_time().saturating_sub(begun);
         // Something is going on: to be settled soon.
         let cost = if self.unsettled.is_empty() {
@@ -92,11 +98,7 @@ impl Follow {
         changes
     }
 
-    fn compare(&mut self, sys: &Sys, clock: Duration) -> Vec<String> {
-        // sysfs in the middle of a change: the next look will tell.
-        let Ok(topology) = resolve_again(&self.targets, &self.then.topology, sys, false) else {
-            return Vec::new();
-        };
+    fn compare(&mut self, sys: &Sys, clock: Duration, topology: Topology) -> Vec<String> {
         let mut changes = differences(&self.then.topology, &topology);
         for array in &topology.arrays {
             let written = written(sys, array);
@@ -143,6 +145,11 @@ impl Follow {
         changes
     }
 
+    /// What the hint is as long as nothing happens.
+    pub fn quiet(&mut self, hint: u64) {
+        self.pace.hint = hint;
+    }
+
     /// How long until there is use in looking because of `hint`; `None`: it is as it was at the last look.
     pub fn wanted(&self, clock: Duration, hint: u64) -> Option<Duration> {
         let hinted = self.pace.hint != hint;
@@ -158,17 +165,17 @@ impl Follow {
         match how {
             Taken::Names => {}
             Taken::InPlace(cost) => {
-                self.pace.began(clock, PAUSE_IN_PLACE.max(2 * cost));
+                self.pace.went_on(clock, cost);
             }
             Taken::Anew => {
-                self.pace.began(clock, PAUSE);
+                self.pace.began(clock);
             }
         }
     }
 
     /// It could not; how long until the next look.
     pub fn failed(&mut self, clock: Duration) -> Duration {
-        self.pace.began(clock, PAUSE)
+        self.pace.began(clock)
     }
 
     /// What is traced by now, for whoever resolves again.
@@ -259,14 +266,24 @@ impl Pace {
         self.next = clock + EVERY.max(cost * SHARE);
     }
 
-    /// Tracing begins anew, or has tried to, or goes on: not again before `first`, and the next time twice as late, unless
-    /// all was quiet for long.
-    fn began(&mut self, clock: Duration, first: Duration) -> Duration {
+    /// A look has told nothing.
+    fn unlearned(&mut self, clock: Duration) {
+        self.hint = self.hint.wrapping_sub(1);
+        self.paused_until = clock + PAUSE_IN_PLACE;
+    }
+
+    /// Tracing goes on in place: soon again, also where an array changes all the time.
+    fn went_on(&mut self, clock: Duration, cost: Duration) {
+        self.paused_until = clock + PAUSE_IN_PLACE.max(cost * PAUSE_COSTS);
+    }
+
+    /// Tracing begins anew, or has tried to: the next time twice as late, unless all was quiet for long.
+    fn began(&mut self, clock: Duration) -> Duration {
         let calm = clock > self.paused_until + 2 * self.pause.max(PAUSE);
-        self.pause = if calm {
-            first
+        self.pause = if calm || self.pause.is_zero() {
+            PAUSE
         } else {
-            (2 * self.pause).clamp(first.min(PAUSE_MOST), PAUSE_MOST)
+            (2 * self.pause).min(PAUSE_MOST)
         };
         self.paused_until = clock + self.pause;
         self.pause
@@ -304,24 +321,37 @@ mod tests {
         let mut pauses = Vec::new();
         for hint in 0..8 {
             assert!(pace.due(clock, hint));
-            let pause = pace.began(clock, PAUSE);
+            let pause = pace.began(clock);
             assert!(!pace.due(clock + pause - s(1), hint + 1));
             clock += pause;
             pauses.push(pause.as_secs());
         }
         assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 300, 300]);
-        assert_eq!(pace.began(clock + s(700), PAUSE), PAUSE);
+        assert_eq!(pace.began(clock + s(700)), PAUSE);
     }
 
-    /// A member fails, is removed, and another one joins: each is soon noticed.
+    /// A member fails, is removed, and another one joins, again and again: each is soon noticed.
     #[test]
     fn what_is_cheap_may_come_again_soon() {
         let mut pace = Pace::default();
-        let first = PAUSE_IN_PLACE;
-        assert_eq!(pace.began(s(1), first), first);
-        assert_eq!(pace.began(s(2), first), 2 * first);
-        assert_eq!(pace.began(s(3), s(1)), s(1), "that one took long");
-        assert_eq!(pace.began(s(4), PAUSE), PAUSE);
-        assert_eq!(pace.began(s(100), first), first, "calm");
+        let mut clock = s(1);
+        for hint in 1..1000 {
+            assert!(pace.due(clock, hint));
+            pace.went_on(clock, Duration::from_millis(40));
+            assert!(!pace.due(clock, hint + 1));
+            clock += Duration::from_millis(200);
+        }
+        assert_eq!(pace.began(clock), PAUSE, "that is another matter");
+    }
+
+    #[test]
+    fn a_look_that_told_nothing_is_repeated_soon() {
+        let mut pace = Pace::default();
+        assert!(pace.due(s(1), 7));
+        pace.unlearned(s(1));
+        assert!(!pace.due(s(1), 7));
+        assert!(pace.due(s(1) + PAUSE_IN_PLACE, 7), "without another hint");
+        pace.looked(s(2), Duration::ZERO);
+        assert!(!pace.due(s(3), 7));
     }
 }

@@ -7,16 +7,25 @@
 use super::types::{Array, Dev, Filesystem, Member, Topology};
 
 /// `now`, with the members that `then` had and that have failed or were removed since, as they were: as long as nobody
-/// has their slot, they may come back to it, and are then known from the first request.
-pub fn with_lost(then: &Topology, mut now: Topology) -> Topology {
-    let used: Vec<(Dev, u64)> = now
+/// has their slot, they may come back to it, and are then known from the first request. Not those that are another array's
+/// by now, nor those whose disk has gone, for another disk may get its number; `here`: whether it has not.
+pub fn with_lost(then: &Topology, mut now: Topology, here: impl Fn(&Member) -> bool) -> Topology {
+    let used: Vec<(Dev, Dev, u64)> = now
         .arrays
         .iter()
-        .flat_map(|a| &a.members)
-        .filter(|m| m.slot.is_some())
-        .map(|m| (m.disk, m.start))
+        .flat_map(|a| a.members.iter().map(move |m| (a, m)))
+        .map(|(a, m)| (a.dev, m.disk, m.start))
         .collect();
     for array in &mut now.arrays {
+        let others: Vec<_> = (used.iter())
+            .filter(|(owner, ..)| *owner != array.dev)
+            .map(|(_, disk, start)| (*disk, *start))
+            .chain(
+                (array.members.iter())
+                    .filter(|m| m.slot.is_some())
+                    .map(|m| (m.disk, m.start)),
+            )
+            .collect();
         let same = |a: &&Array| a.dev == array.dev && a.name == array.name;
         let Some(was) = then.arrays.iter().find(same) else {
             continue;
@@ -27,7 +36,8 @@ pub fn with_lost(then: &Topology, mut now: Topology) -> Topology {
         }
         for slot in array.missing_slots() {
             let lost = was.members.iter().find(|m| m.slot == Some(slot));
-            let Some(lost) = lost.filter(|m| !used.contains(&(m.disk, m.start))) else {
+            let Some(lost) = lost.filter(|m| !others.contains(&(m.disk, m.start)) && here(m))
+            else {
                 continue;
             };
             let mut lost = lost.clone();
@@ -35,8 +45,10 @@ pub fn with_lost(then: &Topology, mut now: Topology) -> Topology {
                 lost.state.push("faulty".into());
             }
             match array.members.iter_mut().find(|m| m.name == lost.name) {
-                // Put in again, but not as what it was.
-                Some(m) if m.data_offset != lost.data_offset => {}
+                // Another disk of that name, or put in again but not as what it was.
+                Some(m)
+                    if (m.disk, m.start, m.data_offset)
+                        != (lost.disk, lost.start, lost.data_offset) => {}
                 Some(listed) => *listed = lost,
                 None => array.members.push(lost),
             }

@@ -1,6 +1,7 @@
 //! Tells when md has done something to an array: added or removed a member, found one faulty, begun or ended a recovery.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
@@ -27,8 +28,14 @@ impl Mdstat {
             revents: 0,
         };
         let at_most = at_most.map_or(-1, |d| d.as_millis().try_into().unwrap_or(i32::MAX));
-        // SAFETY: one structure, of a descriptor that is open.
-        let ready = unsafe { libc::poll(&raw mut poll, 1, at_most) };
+        let ready = loop {
+            // SAFETY: one structure, of a descriptor that is open.
+            let ready = unsafe { libc::poll(&raw mut poll, 1, at_most) };
+            let interrupted = std::io::Error::last_os_error().kind() == ErrorKind::Interrupted;
+            if ready >= 0 || !interrupted {
+                break ready;
+            }
+        };
         if ready < 1 || poll.revents & libc::POLLPRI == 0 {
             return false;
         }

@@ -207,7 +207,11 @@ impl Live {
         let mut arrays: Vec<Subject> = (0..self.traced.survey.topology.arrays.len())
             .map(|number| self.subject(number, &mut hint))
             .collect();
+        let first = self.hint == 0;
         self.hint = hint.finish();
+        if first {
+            self.follow.quiet(self.hint);
+        }
         for (number, subject) in (0..).zip(&mut arrays) {
             let quiet = subject.info.trouble.is_none();
             self.traced.probe.quiet(number, quiet)?;

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::{CHANGES, Live, Reading, Traced, info, stats};
 use crate::follow::Taken;
-use crate::host::{Array, StatFile, with_lost};
+use crate::host::{Array, Member, StatFile, with_lost};
 use crate::live::Idle;
 use crate::probe::{Facts, modules, plan, tables::Tables};
 use crate::survey::Survey;
@@ -101,7 +101,12 @@ impl Live {
     /// Surveys again.
     fn anew(&mut self) -> Result<Outcome> {
         let now = self.follow.resolve(&self.sys)?;
-        let survey = Survey::new(with_lost(&self.traced.survey.topology, now));
+        let here = |m: &Member| {
+            self.sys
+                .path(format!("/sys/block/{}", m.disk_name))
+                .exists()
+        };
+        let survey = Survey::new(with_lost(&self.traced.survey.topology, now, here));
         let tables = Tables::new(&survey).map_err(anyhow::Error::msg)?;
         if tables.digest() == self.traced.digest {
             // Mounted, unmounted.
@@ -185,6 +190,12 @@ impl Traced {
             self.modules = modules;
         }
         let plan = plan(&self.facts, tables.need).map_err(anyhow::Error::msg)?;
-        self.probe.refit(tables, &plan)
+        let fits = self.probe.refit(tables, &plan)?;
+        if fits {
+            let known = std::mem::take(&mut self.notes[1]);
+            let new = plan.notes.into_iter().filter(|n| !known.contains(n));
+            self.notes[1] = known.iter().cloned().chain(new).collect();
+        }
+        Ok(fits)
     }
 }

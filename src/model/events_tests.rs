@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::{Events, Known, Tally};
 use crate::model::counters::{CellKey, CostCounters};
 use crate::model::files::{FileId, FilePlace};
-use crate::model::fold::{Fold, Person, Sample};
+use crate::model::fold::{Base, Fold, Person, Sample};
 use crate::model::snapshot::Snapshot;
 use crate::origin::{Op, Origin};
 use crate::trace::fixture::{self, START};
@@ -31,7 +31,7 @@ fn whole(items: &[Item]) -> (Sample, Sample) {
 fn snapshot(items: &[Item]) -> Snapshot {
     let (start, end) = whole(items);
     let mut fold = Fold::new(Sample::default());
-    fold.rebase(start);
+    fold.rebase(start, Base::Anew);
     fold.step(end)
 }
 

@@ -82,6 +82,15 @@ pub struct Person {
     pub role: Option<String>,
 }
 
+/// Where counting begins when something else is traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// With other programs, whose counters began at nothing.
+    Anew,
+    /// With the same programs: what is not of members goes on.
+    InPlace,
+}
+
 /// Remembers the last sample.
 #[derive(Debug)]
 pub struct Fold {
@@ -102,13 +111,17 @@ impl Fold {
 
     /// The next interval begins with `start`, whatever there was before: what is cumulative began anew, or numbers are
     /// others. Who is to be charged with what had not completed is still known, as long as the arrays are the same.
-    pub fn rebase(&mut self, start: Sample) {
+    pub fn rebase(&mut self, mut start: Sample, base: Base) {
         let names = |sample: &Sample| -> Vec<String> {
             let arrays = sample.arrays.iter();
             arrays.map(|a| a.info.name.clone()).collect()
         };
         if names(&start) != names(&self.previous) {
             self.owed.clear();
+        }
+        if base == Base::InPlace {
+            // As `step` has put them right, and without those that were forgotten since they were read.
+            start.counters.tasks = std::mem::take(&mut self.previous.counters.tasks);
         }
         self.previous = start;
     }

@@ -111,7 +111,18 @@ fn merge_where(
 /// are behind the others, and one that was reshaped is the same.
 pub fn join(into: &mut Snapshot, newer: &Snapshot) {
     let older = into.arrays.clone();
+    let (before, last) = (into.interval.as_secs_f64(), newer.interval.as_secs_f64());
+    let whole = (before + last).max(f64::MIN_POSITIVE);
     merge_where(into, newer, |_, _| true);
+    for array in &mut into.arrays {
+        let was = older.iter().find(|a| a.info.name == array.info.name);
+        let was = |name: &str| was.is_some_and(|a| a.members.iter().any(|m| m.name == name));
+        for member in array.members.iter_mut().filter(|m| !was(&m.name)) {
+            if let Some(disk) = &mut member.disk {
+                disk.utilisation *= last / whole;
+            }
+        }
+    }
     for was in older {
         let same = |a: &&mut ArraySnapshot| a.info.name == was.info.name;
         let Some(array) = into.arrays.iter_mut().find(same) else {
@@ -122,6 +133,10 @@ pub fn join(into: &mut Snapshot, newer: &Snapshot) {
             if array.members.iter().all(|m| m.name != member.name) {
                 member.slot = None;
                 member.trouble = Some("removed".to_owned());
+                if let Some(disk) = &mut member.disk {
+                    disk.utilisation *= before / whole;
+                    disk.in_flight = 0;
+                }
                 array.members.push(member);
             }
         }
@@ -232,6 +247,17 @@ mod tests {
         assert_eq!(members.len(), 12);
         let last = &members[11];
         assert_eq!((&last.name, &last.io), (&gone.name, &gone.io));
+        // Busy for its half of the time; what it had to do then it will never do.
+        let (was, now) = (gone.disk.unwrap(), last.disk.unwrap());
+        assert!((now.utilisation - was.utilisation / 2.0).abs() < 1e-9 && was.utilisation > 0.0);
+        assert_eq!(now.in_flight, 0);
+        let mut joined = less.clone();
+        super::join(&mut joined, &one);
+        let of = |m: &[super::MemberSnapshot]| {
+            let member = m.iter().find(|m| m.name == gone.name);
+            member.unwrap().disk.unwrap().utilisation
+        };
+        assert!((of(&joined.arrays[0].members) - was.utilisation / 2.0).abs() < 1e-9);
         assert_eq!(last.trouble.as_deref(), Some("removed"));
         assert_eq!(
             members[0].io[0].bytes,

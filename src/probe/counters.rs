@@ -167,24 +167,17 @@ impl Probe {
         Ok(())
     }
 
-    fn read_losses(&self, counters: &mut Counters) -> Result<()> {
-        let per_cpu = self
-            .skel
-            .maps
-            .rt_losses
-            .lookup_percpu(0u32.bytes(), MapFlags::ANY)?
-            .unwrap_or_default();
-        let mut caught = 0;
-        for loss in per_cpu.iter().filter_map(|b| rt_loss::read(b)) {
+    fn read_losses(&mut self, counters: &mut Counters) -> Result<()> {
+        for loss in self.losses()? {
             counters.lost.rows += loss.rows;
             counters.lost.issue += loss.issue;
             counters.lost.pieces += loss.pieces;
             counters.lost.tasks += loss.tasks;
             counters.lost.files += loss.files;
             counters.lost.ring += loss.ring;
-            caught += loss.caught;
         }
-        let mut missed = 0;
+        // What was skipped first: a twin may catch some of it in between, and not the other way round.
+        let mut skips: HashMap<&str, u64> = HashMap::new();
         for program in self.skel.object().progs() {
             if !self.programs.iter().any(|p| program.name() == *p) {
                 continue;
@@ -192,14 +185,40 @@ impl Probe {
             if let Some((ns, runs, skipped)) = program_stats(&program) {
                 counters.overhead.bpf_ns += ns;
                 counters.overhead.bpf_events += runs;
-                // A twin that is skipped as well has not caught what the first one missed.
-                if !is_twin(&program.name().to_string_lossy()) {
-                    missed += skipped;
+                let name = self.programs.iter().find(|p| program.name() == **p);
+                if let Some(name) = name.filter(|n| !is_twin(n)) {
+                    *skips.entry(name).or_default() += skipped;
                 }
             }
         }
-        counters.lost.missed += missed.saturating_sub(caught);
+        let mut caught = [0u64; CAUGHT.len()];
+        for loss in self.losses()? {
+            for (sum, n) in caught.iter_mut().zip(loss.caught) {
+                *sum += n;
+            }
+        }
+        // A twin that is skipped as well has not caught what the first one missed.
+        let missed: u64 = skips
+            .into_iter()
+            .map(
+                |(name, skipped)| match CAUGHT.iter().position(|c| *c == name) {
+                    Some(kind) => skipped.saturating_sub(caught[kind]),
+                    None => skipped,
+                },
+            )
+            .sum();
+        self.missed = self.missed.max(missed);
+        counters.lost.missed += self.missed;
         Ok(())
+    }
+
+    /// Of each CPU.
+    fn losses(&self) -> Result<Vec<rt_loss>> {
+        let map = &self.skel.maps.rt_losses;
+        let per_cpu = map
+            .lookup_percpu(0u32.bytes(), MapFlags::ANY)?
+            .unwrap_or_default();
+        Ok(per_cpu.iter().filter_map(|b| rt_loss::read(b)).collect())
     }
 
     /// Tells the kernel side whether an array is whole and idle, where it has no types to see for itself.
@@ -235,6 +254,9 @@ impl Probe {
         }
     }
 }
+
+/// By `enum rt_looked_kinds`: the programs that have twins.
+const CAUGHT: [&str; 3] = ["rt_bio_queue", "rt_bio_judge", "rt_rq_issue"];
 
 /// Whether this is the second one to look: `bpf/again.bpf.h`.
 fn is_twin(program: &str) -> bool {

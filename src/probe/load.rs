@@ -38,7 +38,10 @@ pub struct Probe {
     pub(super) numbers: Numbers,
     /// To the next, while its members are told to the programs already.
     pub(super) turn: Option<Turn>,
-    held: Held,
+    /// `None`: not known, for changing it has failed.
+    held: Option<Held>,
+    /// Runs of programs that nobody made up for, as far as was known at the last reading.
+    pub(super) missed: u64,
     /// What the plan had, also what the kernel refused.
     planned: Vec<&'static str>,
     /// Loaded.
@@ -138,7 +141,8 @@ impl Probe {
             arrays: tables.arrays.len() as u32,
             numbers: Numbers::loaded(tables.members.len()),
             turn: None,
-            held: Held::new(tables, spare),
+            held: Some(Held::new(tables, spare)),
+            missed: 0,
             planned,
             programs: Vec::new(),
             round: 0,
@@ -150,13 +154,17 @@ impl Probe {
         };
         probe.fill(tables)?;
         probe.attach(plan)?;
-        // Requests that were on their way until now are not lost, only begun before us.
+        probe.all_known();
+        Ok(probe)
+    }
+
+    /// Requests that were on their way until now are not lost, only begun before us.
+    fn all_known(&mut self) {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        if let Some(bss) = probe.skel.maps.bss_data.as_deref_mut() {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.rt_attached_ns =
                 now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned();
         }
-        Ok(probe)
     }
 
     /// Nothing is counted any more; what was can still be read.
@@ -185,9 +193,12 @@ impl Probe {
         if !plan.programs.iter().all(loaded) {
             return Ok(false);
         }
-        let Some((held, writes, mut turn)) = self.held.refit(tables) else {
+        let Some((held, writes, mut turn)) = self.held.as_ref().and_then(|h| h.refit(tables))
+        else {
             return Ok(false);
         };
+        // Back when all of it is written.
+        self.held = None;
         turn.before = self.read_cells(turn.fresh.iter().copied())?;
         for choice in plan.programs.iter().filter(|c| c.attached) {
             let attached = self.links.iter().any(|(p, _)| *p == choice.program);
@@ -204,7 +215,8 @@ impl Probe {
                 .any(|c| c.attached && c.program == program)
         };
         self.links.retain(|(program, _)| wanted(*program));
-        self.held = held;
+        self.held = Some(held);
+        self.all_known();
         self.turn = Some(turn);
         Ok(true)
     }

@@ -1,6 +1,24 @@
 //! The only part that knows libbpf: facts (what this kernel offers) -> plan (which programs, and
 //! why not) -> load and attach -> counters.
 
+/// A skeleton that build.rs has made, as a module: nobody has written it, so that no lint is of use.
+macro_rules! skeleton {
+    ($name:ident, $file:literal) => {
+        #[allow(
+            missing_docs,
+            clippy::all,
+            clippy::pedantic,
+            clippy::undocumented_unsafe_blocks,
+            clippy::unwrap_used,
+            clippy::wildcard_imports,
+            non_camel_case_types
+        )]
+        mod $name {
+            include!(concat!(env!("OUT_DIR"), $file));
+        }
+    };
+}
+
 pub mod alloc;
 mod boundaries;
 mod counters;
@@ -21,32 +39,8 @@ pub use facts::{Facts, modules};
 pub use load::{Probe, log};
 pub use plan::{Need, Plan, plan};
 
-#[allow(
-    missing_docs,
-    clippy::all,
-    clippy::pedantic,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    clippy::wildcard_imports,
-    non_camel_case_types
-)]
-mod skel {
-    include!(concat!(env!("OUT_DIR"), "/raidtrace.skel.rs"));
-}
-
-/// As `skel`, of `bpf/profile.bpf.c`.
-#[allow(
-    missing_docs,
-    clippy::all,
-    clippy::pedantic,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    clippy::wildcard_imports,
-    non_camel_case_types
-)]
-mod profile_skel {
-    include!(concat!(env!("OUT_DIR"), "/raidtrace_profile.skel.rs"));
-}
+skeleton!(skel, "/raidtrace.skel.rs");
+skeleton!(profile_skel, "/raidtrace_profile.skel.rs");
 
 /// The wire structures, as the skeleton has them from `bpf/raidtrace.h`.
 pub(crate) mod wire {

@@ -2,8 +2,8 @@
 //!
 //! Copy on write: an entry that a program may be looking at is never changed. What is new or different is written whole
 //! into one that nobody uses, and then pointed to: a member from its disk, a disk from the index. An entry of the index
-//! is 16 bytes, of which the kernel's memcpy() moves eight at a time; those that programs compare and follow are in
-//! the first eight.
+//! is 16 bytes; those that programs compare and follow are in the first eight. Should the kernel's memcpy() not move these
+//! at once, one bio may be looked up by half of each.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;

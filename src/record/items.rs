@@ -123,10 +123,10 @@ impl Translator {
 
     /// Of another survey, of what happens from `since` on; 0: of all that is still to come, of the same arrays.
     pub fn go_on(&mut self, survey: &Survey, since: u64) {
-        let join = std::mem::take(&mut self.join);
+        let (join, before) = (std::mem::take(&mut self.join), self.since);
         *self = Self::new(survey, self.clock, since);
         if since == 0 {
-            self.join = join;
+            (self.join, self.since) = (join, before);
         }
     }
 

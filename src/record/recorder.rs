@@ -1,6 +1,6 @@
 //! From the kernel's buffer to the file: drained some fifty times a second, and once a second what everything is like.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use super::output::{Files, Sink};
 use crate::host::{Mdstat, Sys};
 use crate::live::{How, Live, Next, Reading};
 use crate::model::files::FileId;
-use crate::model::fold::{Fold, Sample};
+use crate::model::fold::{Base, Fold, Sample};
 use crate::model::snapshot::{Lost, Snapshot};
 use crate::model::{standout, window};
 use crate::probe::events::Event;
@@ -24,6 +24,8 @@ use crate::trace::writer::{Options, Writer, Written};
 const SECOND: Duration = Duration::from_secs(1);
 /// Events are drained for so long at most before something else is looked at.
 const DRAIN: Duration = Duration::from_millis(200);
+/// The same when members have changed, before what comes is of others.
+const TURN: Duration = Duration::from_secs(1);
 /// Files that are remembered as told.
 const FILES: usize = 1 << 15;
 /// Half a second of the fastest disks may wait for the file, in batches that are small enough for memory.
@@ -64,6 +66,8 @@ pub struct Recorder {
     whole: Option<Snapshot>,
     /// Files that the writer has been told of.
     told: HashSet<FileId>,
+    /// ... but not yet of their paths: nobody waits for these while a recording runs.
+    pathless: HashSet<FileId>,
     last_pid: u32,
     /// Cumulative, of the programs that run now.
     lost: Lost,
@@ -123,6 +127,7 @@ impl Recorder {
             fold,
             whole: None,
             told: HashSet::new(),
+            pathless: HashSet::new(),
             last_pid: 0,
             lost,
             begun: Instant::now(),
@@ -245,18 +250,28 @@ impl Recorder {
             self.live.probe().detach();
         }
         let (reading, base) = self.live.read_with(next.as_mut())?;
-        if next.is_some() {
-            self.drain(Duration::MAX)?;
+        match next {
+            None => {}
+            // Nothing more comes.
+            Some(Next::Anew(_)) => self.drain(Duration::MAX)?,
+            // More does. What is left of members that are gone now is not known any more.
+            Some(Next::InPlace(_)) => self.drain(TURN)?,
         }
-        let mut state = self.sample(reading, false)?;
+        let mut state = self.sample(reading, None)?;
         if let (Some(next), Some(base)) = (next, base) {
-            match next {
-                Next::Anew(_) => self.lost = Lost::default(),
-                Next::InPlace(_) => since = 0,
-            }
+            let how = match next {
+                Next::Anew(_) => {
+                    self.lost = Lost::default();
+                    Base::Anew
+                }
+                Next::InPlace(_) => {
+                    since = 0;
+                    Base::InPlace
+                }
+            };
             self.live.replace(next);
             self.translator.go_on(self.live.survey(), since);
-            state = self.sample(base, true)?;
+            state = self.sample(base, Some(how))?;
             state.restart = false;
             self.told.clear();
         }
@@ -270,22 +285,31 @@ impl Recorder {
         Ok(())
     }
 
-    /// A state, and what has become known and was lost since the last one.
-    fn sample(&mut self, reading: Reading, restart: bool) -> Result<State> {
-        let before =
-            restart.then(|| std::mem::replace(&mut self.fold, Fold::new(Sample::default())));
+    /// A state, and what has become known and was lost since the last one. `base`: counting begins with it.
+    fn sample(&mut self, reading: Reading, base: Option<Base>) -> Result<State> {
+        let restart = base.is_some();
         let time = stamp(&self.live, self.clock, &reading)?;
-        let mut sample = self.live.sample(reading, self.fold.tasks())?;
+        let nobody = HashMap::new();
+        let before = match base {
+            Some(Base::Anew) => &nobody,
+            _ => self.fold.tasks(),
+        };
+        let mut sample = self.live.sample(reading, before)?;
         sample.time = time;
-        if let Some(before) = before {
-            before.resume_disks(&mut sample);
+        if restart {
+            self.fold.resume_disks(&mut sample);
         }
         for (pid, person) in &sample.tasks {
             self.writer.person(*pid, person);
         }
-        for (id, place) in &sample.files {
+        let again = std::mem::take(&mut self.pathless);
+        let found = self.live.locate(again);
+        for (id, place) in sample.files.iter().chain(&found) {
             if self.told.len() < FILES {
                 self.told.insert(*id);
+            }
+            if place.path.is_none() && !place.deleted && self.pathless.len() < LISTED {
+                self.pathless.insert(*id);
             }
             self.writer.place(*id, place);
         }
@@ -314,8 +338,8 @@ impl Recorder {
         self.lost = now;
         let state = state(&sample, restart);
         self.writer.push(&Item::State(Box::new(state.clone())))?;
-        if restart {
-            self.fold = Fold::new(sample);
+        if let Some(base) = base {
+            self.fold.rebase(sample, base);
             return Ok(state);
         }
         let snapshot = self.fold.step(sample);
@@ -344,7 +368,7 @@ impl Recorder {
         let last = self
             .drain(Duration::MAX)
             .and_then(|()| self.live.read())
-            .and_then(|reading| self.sample(reading, false).map(drop));
+            .and_then(|reading| self.sample(reading, None).map(drop));
         self.summary.sentences = self
             .whole
             .iter()

@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::host::Sys;
 use crate::live::{How, Live, Next, Reading};
-use crate::model::fold::{Fold, Sample};
+use crate::model::fold::{Base, Fold, Sample};
 use crate::model::snapshot::Snapshot;
 use crate::model::window::{self, Window};
 
@@ -31,15 +31,15 @@ impl Sampler {
             part: None,
         };
         let reading = sampler.live.read()?;
-        sampler.begin(reading)?;
+        sampler.begin(reading, Base::Anew)?;
         Ok(sampler)
     }
 
     /// What was counted until `base` is not shown.
-    fn begin(&mut self, base: Reading) -> Result<()> {
+    fn begin(&mut self, base: Reading, how: Base) -> Result<()> {
         let mut first = self.live.sample(base, self.fold.tasks())?;
         self.fold.resume_disks(&mut first);
-        self.fold.rebase(first);
+        self.fold.rebase(first, how);
         Ok(())
     }
 
@@ -91,8 +91,12 @@ impl Sampler {
         self.live
             .forget_idle(&mut self.fold, Fold::tasks, Fold::take_idle);
         if let (Some(next), Some(base)) = (next, base) {
+            let how = match next {
+                Next::Anew(_) => Base::Anew,
+                Next::InPlace(_) => Base::InPlace,
+            };
             self.live.replace(next);
-            self.begin(base)?;
+            self.begin(base, how)?;
         }
         Ok(snapshot)
     }

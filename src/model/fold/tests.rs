@@ -1,7 +1,7 @@
 //! The fold, on samples made by hand.
 
 use super::{
-    CellKey, DiskCounters, Duration, Fold, MemberNow, Person, Sample, Subject, TaskCounters,
+    Base, CellKey, DiskCounters, Duration, Fold, MemberNow, Person, Sample, Subject, TaskCounters,
     TaskKey,
 };
 use crate::model::counters::CostCounters;
@@ -218,6 +218,21 @@ fn a_member_that_went_away_has_no_figures_and_no_panic() {
     less.arrays.clear();
     assert!(fold.step(less).arrays.is_empty());
     assert_eq!(fold.step(sample(13, 100, 0)).arrays.len(), 1);
+}
+
+/// A reading may have less of a task than was told of it.
+#[test]
+fn tasks_go_on_where_they_were_when_members_change() {
+    let told = |base| {
+        let mut fold = Fold::new(sample(1, 0, 0));
+        fold.step(sample(2, 10, 0));
+        let low = || sample(3, 8, 0);
+        fold.step(low());
+        fold.rebase(low(), base);
+        fold.step(sample(4, 12, 0)).arrays[0].tasks[0].io[0].bios
+    };
+    assert_eq!(told(Base::InPlace), 2);
+    assert_eq!(told(Base::Anew), 4);
 }
 
 #[test]

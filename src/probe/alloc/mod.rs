@@ -10,18 +10,7 @@ pub use facts::{AllocFacts, Function};
 pub use load::AllocProbe;
 pub use plan::{AllocPlan, plan};
 
-#[allow(
-    missing_docs,
-    clippy::all,
-    clippy::pedantic,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    clippy::wildcard_imports,
-    non_camel_case_types
-)]
-mod skel {
-    include!(concat!(env!("OUT_DIR"), "/raidtrace_alloc.skel.rs"));
-}
+skeleton!(skel, "/raidtrace_alloc.skel.rs");
 
 /// The wire structures, from `bpf/alloc.h`.
 mod wire {
