@@ -269,7 +269,7 @@ impl Pace {
     /// A look has told nothing.
     fn unlearned(&mut self, clock: Duration) {
         self.hint = self.hint.wrapping_sub(1);
-        self.paused_until = clock + PAUSE_IN_PLACE;
+        self.paused_until = clock + EVERY;
     }
 
     /// Tracing goes on in place: soon again, also where an array changes all the time.
@@ -345,13 +345,13 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_told_nothing_is_repeated_soon() {
+    fn a_look_that_told_nothing_is_repeated() {
         let mut pace = Pace::default();
         assert!(pace.due(s(1), 7));
         pace.unlearned(s(1));
         assert!(!pace.due(s(1), 7));
-        assert!(pace.due(s(1) + PAUSE_IN_PLACE, 7), "without another hint");
-        pace.looked(s(2), Duration::ZERO);
-        assert!(!pace.due(s(3), 7));
+        assert!(pace.due(s(1) + EVERY, 7), "without another hint");
+        pace.looked(s(3), Duration::ZERO);
+        assert!(!pace.due(s(4), 7));
     }
 }
