@@ -138,7 +138,15 @@ impl Finder {
             .spawn(move || {
                 let sys = Sys::live();
                 let (mut mounts, mut read) = (Mounts::read(&sys), Instant::now());
-                for (id, wanted) in asked {
+                loop {
+                    let (id, wanted) = match asked.try_recv() {
+                        Ok(next) => next,
+                        Err(_) => {
+                            mounts.rest();
+                            let Ok(next) = asked.recv() else { return };
+                            next
+                        }
+                    };
                     let found = mounts.find(&wanted).or_else(|e| {
                         if read.elapsed() < MOUNTS {
                             return Err(e);
