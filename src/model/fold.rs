@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::counters::{CellCounters, CellKey, CostCounters, Counters, TaskCounters, TaskKey};
 use super::files::{FileId, FilePlace, Files};
 use super::inner;
+use super::owed::Owed;
 use super::snapshot::{
     ArrayInfo, ArraySnapshot, Cell, DiskUse, Lost, MemberSnapshot, Overhead, Snapshot, TaskIo,
     TaskSnapshot,
@@ -95,9 +96,8 @@ pub enum Base {
 #[derive(Debug)]
 pub struct Fold {
     previous: Sample,
-    /// By number of the array: who is to be charged with parity and pre-reads that were submitted in an interval and had
-    /// not completed by its end.
-    owed: HashMap<u32, BTreeMap<Origin, CostCounters>>,
+    /// By number of the array.
+    owed: HashMap<u32, Owed>,
 }
 
 impl Fold {
@@ -163,7 +163,10 @@ impl Fold {
                 members.sort_by_key(|m| m.slot.unwrap_or(u32::MAX));
                 let tasks = tasks(&was, now, number);
                 let new = costs(&was.counters.costs, &now.counters.costs, number);
-                let costs = with_owed(new, &members, owed.entry(number).or_default());
+                let costs = owed
+                    .entry(number)
+                    .or_default()
+                    .charge(new, &members, now.clock);
                 ArraySnapshot {
                     info: subject.info.clone(),
                     members,
@@ -361,43 +364,6 @@ fn costs(
         .map(|(key, now)| (key.1, now.since(was.get(key).copied().unwrap_or_default())))
         .filter(|(_, cost)| *cost != CostCounters::default())
         .collect()
-}
-
-/// What was charged at submission and completes in this interval: `new`, and what was owed. What of it has not completed
-/// by now is owed to the next.
-fn with_owed(
-    mut costs: BTreeMap<Origin, CostCounters>,
-    members: &[MemberSnapshot],
-    owed: &mut BTreeMap<Origin, CostCounters>,
-) -> BTreeMap<Origin, CostCounters> {
-    type Part = fn(&mut CostCounters) -> &mut u64;
-    let parts: [(Origin, Part); 2] = [
-        (Origin::Parity, |c| &mut c.parity),
-        (Origin::RmwRead, |c| &mut c.rmw_read),
-    ];
-    let sum = |costs: &mut BTreeMap<Origin, CostCounters>, part: Part| {
-        costs
-            .values_mut()
-            .fold(0, |sum: u64, c| sum.saturating_add(*part(c)))
-    };
-    let fresh = parts.map(|(_, part)| sum(&mut costs, part));
-    for (origin, cost) in std::mem::take(owed) {
-        costs.entry(origin).or_default().add(cost);
-    }
-    for ((origin, part), fresh) in parts.into_iter().zip(fresh) {
-        let all = sum(&mut costs, part);
-        let completed = members.iter().fold(0, |n: u64, m| {
-            n.saturating_add(m.sum(|c| c.origin == origin).1)
-        });
-        // Longer than an interval nothing is under way; what did not complete by then was lost on its way.
-        let left = all.saturating_sub(completed).min(fresh);
-        for (origin, cost) in &mut costs {
-            let share = u128::from(*part(cost)) * u128::from(left) / u128::from(all.max(1));
-            *part(owed.entry(*origin).or_default()) = u64::try_from(share).unwrap_or(u64::MAX);
-        }
-    }
-    costs.retain(|_, cost| *cost != CostCounters::default());
-    costs
 }
 
 fn files(now: &Sample, array: u32) -> Files {

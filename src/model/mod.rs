@@ -12,6 +12,7 @@ pub mod fold;
 pub mod hist;
 mod inner;
 pub mod ledger;
+mod owed;
 pub mod snapshot;
 pub mod standout;
 pub mod units;

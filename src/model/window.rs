@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use super::ledger::Ledger;
-use super::snapshot::{ArraySnapshot, Cell, MemberSnapshot, Snapshot, TaskSnapshot};
+use super::snapshot::{ArraySnapshot, Cell, DiskUse, MemberSnapshot, Snapshot, TaskSnapshot};
 use super::standout;
 
 /// How long a window the live screen judges.
@@ -126,7 +126,10 @@ pub fn join(into: &mut Snapshot, newer: &Snapshot) {
     for was in older {
         let same = |a: &&mut ArraySnapshot| a.info.name == was.info.name;
         let Some(array) = into.arrays.iter_mut().find(same) else {
-            into.arrays.push(was);
+            let mut gone = was;
+            let disks = gone.members.iter_mut().filter_map(|m| m.disk.as_mut());
+            disks.for_each(|disk| end(disk, before / whole));
+            into.arrays.push(gone);
             continue;
         };
         for mut member in was.members {
@@ -134,13 +137,18 @@ pub fn join(into: &mut Snapshot, newer: &Snapshot) {
                 member.slot = None;
                 member.trouble = Some("removed".to_owned());
                 if let Some(disk) = &mut member.disk {
-                    disk.utilisation *= before / whole;
-                    disk.in_flight = 0;
+                    end(disk, before / whole);
                 }
                 array.members.push(member);
             }
         }
     }
+}
+
+/// Of a disk that was there for a share of the interval.
+fn end(disk: &mut DiskUse, share: f64) {
+    disk.utilisation *= share;
+    disk.in_flight = 0;
 }
 
 fn merge_array(now: &mut ArraySnapshot, was: &mut ArraySnapshot, before: Duration, last: Duration) {
@@ -251,6 +259,18 @@ mod tests {
         let (was, now) = (gone.disk.unwrap(), last.disk.unwrap());
         assert!((now.utilisation - was.utilisation / 2.0).abs() < 1e-9 && was.utilisation > 0.0);
         assert_eq!(now.in_flight, 0);
+        // So is all of an array.
+        let mut none = one.clone();
+        none.arrays.clear();
+        let mut stopped = one.clone();
+        super::join(&mut stopped, &none);
+        let member = stopped.arrays[0]
+            .members
+            .iter()
+            .find(|m| m.name == gone.name);
+        let member = member.unwrap();
+        assert_eq!(member.io, gone.io);
+        assert!((member.disk.unwrap().utilisation - was.utilisation / 2.0).abs() < 1e-9);
         let mut joined = less.clone();
         super::join(&mut joined, &one);
         let of = |m: &[super::MemberSnapshot]| {

@@ -157,10 +157,11 @@ pub(crate) fn ended(left: &mut Option<u64>) -> bool {
     }
 }
 
+/// What left meanwhile, members and arrays, stays: it had its share.
 pub(crate) fn add(whole: &mut Option<Snapshot>, snapshot: &Snapshot) {
     match whole {
         Some(whole) => {
-            window::merge(whole, snapshot);
+            window::join(whole, snapshot);
             for array in &mut whole.arrays {
                 array.standout = Some(standout::find(array, whole.interval));
                 array.ledger = Some(Ledger::of(array, whole.interval));

@@ -60,8 +60,9 @@ fn sample(second: u64, requests: u64, ticks: u64) -> Sample {
 
 #[test]
 fn parity_that_completes_late_is_charged_to_who_caused_it() {
-    let with = |second, file: u64, journal: u64, completed: u64| {
-        let mut sample = sample(second, 1, 0);
+    let with = |tenths: u64, file: u64, journal: u64, completed: u64| {
+        let mut sample = sample(0, 1, 0);
+        sample.clock = Duration::from_millis(tenths * 100);
         for (origin, parity) in [(Origin::FileData, file), (Origin::Journal, journal)] {
             let cost = CostCounters {
                 parity,
@@ -77,17 +78,27 @@ fn parity_that_completes_late_is_charged_to_who_caused_it() {
         sample.counters.cells.entry(key).or_default().bytes = completed;
         sample
     };
-    let mut fold = Fold::new(with(10, 0, 0, 0));
+    let mut fold = Fold::new(with(100, 0, 0, 0));
     let charged = |snapshot: super::Snapshot| -> Vec<_> {
         let costs = &snapshot.arrays[0].costs;
         costs.iter().map(|(o, c)| (*o, c.parity)).collect()
     };
-    let first = charged(fold.step(with(11, 4000, 0, 1000)));
+    let first = charged(fold.step(with(110, 4000, 0, 1000)));
     assert_eq!(first, [(Origin::FileData, 4000)]);
     // 3000 of the file's are still on their way.
-    let second = charged(fold.step(with(12, 4000, 500, 4500)));
+    let second = charged(fold.step(with(120, 4000, 500, 4500)));
     assert_eq!(second, [(Origin::Journal, 500), (Origin::FileData, 3000)]);
-    assert!(charged(fold.step(with(13, 4000, 500, 4500))).is_empty());
+    assert!(charged(fold.step(with(130, 4000, 500, 4500))).is_empty());
+
+    // A part of an interval, because a member joined, in which nothing happens.
+    charged(fold.step(with(140, 8000, 500, 5500)));
+    for tenths in [141, 143] {
+        let part = charged(fold.step(with(tenths, 8000, 500, 5500)));
+        assert_eq!(part, [(Origin::FileData, 3000)]);
+    }
+    // What has not completed after a while never will.
+    charged(fold.step(with(150, 8000, 500, 5500)));
+    assert!(charged(fold.step(with(160, 8000, 500, 5500))).is_empty());
 }
 
 #[test]
