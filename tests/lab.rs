@@ -7,14 +7,11 @@
 
 use std::{
     collections::BTreeMap,
-    env, fs,
-    io::Write as _,
+    fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    sync::{Mutex, PoisonError},
 };
 
-use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
 #[path = "lab/alloc.rs"]
@@ -22,6 +19,10 @@ mod alloc;
 use alloc::{
     allocator_is_named, allocator_is_quiet_after_the_remedy, healthy_allocator_raises_nothing,
 };
+
+#[path = "lab/guests.rs"]
+mod guests;
+use guests::{HOME, SCRATCH, lab, one_guest, skipped, wanted, words};
 
 #[path = "lab/ledger.rs"]
 mod ledger;
@@ -33,11 +34,6 @@ use ledger::{
 #[path = "lab/record.rs"]
 mod record;
 use record::recorded_as_watched;
-
-const HOME: &str = env!("CARGO_MANIFEST_DIR");
-const SCRATCH: &str = env!("CARGO_TARGET_TMPDIR");
-/// What tools/vm ends with when it has run nothing.
-const NOT_RUN: i32 = 120;
 
 /// The first list on both kernels, the second on one: an emulated guest takes a minute or more, and all of them together have
 /// to leave room in half an hour.
@@ -104,104 +100,6 @@ fn truth_selftest() {
         .output()
         .expect("tools/judge/selftest");
     assert!(output.status.success(), "{}", words(&output));
-}
-
-/// What became of a scenario: where its guest's files are, why it was skipped, or how it failed.
-type Run = Result<Result<PathBuf, String>, String>;
-
-/// The directory that `tests/lab/SCENARIO.sh` left on this kernel; `None` when skipped. A scenario is
-/// booted once for all its tests, and one guest at a time.
-fn lab(kernel: &str, scenario: &str) -> Option<PathBuf> {
-    static RUNS: Mutex<BTreeMap<String, Run>> = Mutex::new(BTreeMap::new());
-
-    if env::var("RAIDTRACE_LAB").is_ok_and(|v| v == "0") {
-        return skipped("RAIDTRACE_LAB is 0");
-    }
-    let name = format!("{scenario}-{kernel}");
-    let run = RUNS
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .entry(name.clone())
-        .or_insert_with(|| {
-            boot(
-                kernel,
-                scenario,
-                &Path::new(SCRATCH).join("lab").join(&name),
-            )
-        })
-        .clone();
-    match run {
-        Ok(Ok(dir)) => Some(dir),
-        Ok(Err(why)) if env::var("RAIDTRACE_LAB").is_ok_and(|v| v == "1") => {
-            panic!("not run: {why}")
-        }
-        Ok(Err(why)) => skipped(&why),
-        Err(how) => panic!("{name}: {how}"),
-    }
-}
-
-/// Past the test harness, which keeps what a passing test prints.
-fn skipped(why: &str) -> Option<PathBuf> {
-    let test = std::thread::current().name().unwrap_or("lab").to_owned();
-    let _ = writeln!(std::io::stderr(), "skipped: {test}: {why}");
-    None
-}
-
-/// Held while a guest runs.
-fn one_guest() -> std::io::Result<fs::File> {
-    let lock = fs::File::create(Path::new(SCRATCH).join("lab.lock"))?;
-    flock(&lock, FlockOperation::LockExclusive)?;
-    Ok(lock)
-}
-
-fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
-    let failed = |what: &str, error: std::io::Error| format!("{what}: {error}");
-    let _ = fs::remove_dir_all(dir);
-    fs::create_dir_all(dir).map_err(|e| failed("target/tmp", e))?;
-    let _lock = one_guest().map_err(|e| failed("lab.lock", e))?;
-
-    // Nine tenths of a debug build are debug information, which the guest would unpack into memory.
-    let built = env!("CARGO_BIN_EXE_raidtrace");
-    let program = Path::new(SCRATCH).join("raidtrace");
-    let stripped = Command::new("strip")
-        .args(["--strip-debug", "-o"])
-        .arg(&program)
-        .arg(built)
-        .status();
-    if !stripped.is_ok_and(|s| s.success()) {
-        fs::copy(built, &program).map_err(|e| failed(built, e))?;
-    }
-
-    let output = Command::new(Path::new(HOME).join("tools/vm"))
-        .args(["--memory", if scenario == "skew" { "3072" } else { "2048" }])
-        .args(["--timeout", "900"])
-        .arg("--out")
-        .arg(dir)
-        .arg("--file")
-        .arg(Path::new(HOME).join("tests/lab/lib.sh"))
-        .arg("--file")
-        .arg(&program)
-        .arg(kernel)
-        .arg(Path::new(HOME).join(format!("tests/lab/{scenario}.sh")))
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| failed("tools/vm", e))?;
-    match output.status.code() {
-        Some(0) => Ok(Ok(dir.to_owned())),
-        Some(NOT_RUN) => Ok(Err(String::from_utf8_lossy(&output.stderr)
-            .trim()
-            .replace('\n', "; "))),
-        _ => Err(words(&output)),
-    }
-}
-
-fn words(output: &Output) -> String {
-    format!(
-        "{}\n{}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    )
 }
 
 fn text(path: PathBuf) -> String {
@@ -472,13 +370,14 @@ fn a_broken_truth_differs(kernel: &str) {
 
 /// What `tools/truth` calls its core: each level under a bit of all, why RAID 4/5/6 reads and writes included.
 fn every_level_agrees(kernel: &str) {
-    if env::var("RAIDTRACE_LAB").is_ok_and(|v| v == "0") {
+    if wanted("0") {
         skipped("RAIDTRACE_LAB is 0");
         return;
     }
     let _lock = one_guest().expect("lab.lock");
     let output = Command::new(Path::new(HOME).join("tools/truth"))
-        .args(["--group", "core", "--kernel", kernel, "--raidtrace"])
+        .args(["--group", "core", "--guests", "1", "--kernel", kernel])
+        .arg("--raidtrace")
         .arg(env!("CARGO_BIN_EXE_raidtrace"))
         .arg("--keep")
         .arg(Path::new(SCRATCH).join("lab/truth"))
@@ -487,7 +386,7 @@ fn every_level_agrees(kernel: &str) {
         .expect("tools/truth");
     match output.status.code() {
         Some(0) => {}
-        Some(2) if !env::var("RAIDTRACE_LAB").is_ok_and(|v| v == "1") => {
+        Some(2) if !wanted("1") => {
             skipped(
                 &String::from_utf8_lossy(&output.stderr)
                     .trim()

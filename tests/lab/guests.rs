@@ -1,0 +1,196 @@
+//! One guest for each scenario and kernel, booted once for all the tests that look at what it left.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    sync::atomic::{AtomicUsize, Ordering},
+    sync::{Arc, Mutex, Once, OnceLock, PoisonError},
+    thread::sleep,
+    time::Duration,
+};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+pub const HOME: &str = env!("CARGO_MANIFEST_DIR");
+pub const SCRATCH: &str = env!("CARGO_TARGET_TMPDIR");
+/// What tools/vm ends with when it has run nothing.
+const NOT_RUN: i32 = 120;
+/// Memory for a guest, its files included.
+const GUEST_MIB: u64 = 4096;
+
+/// What became of a scenario: where its guest's files are, why it was skipped, or how it failed.
+type Run = Result<Result<PathBuf, String>, String>;
+
+/// What RAIDTRACE_LAB says.
+pub fn wanted(what: &str) -> bool {
+    env::var("RAIDTRACE_LAB").is_ok_and(|v| v == what)
+}
+
+/// The directory that `tests/lab/SCENARIO.sh` left on this kernel; `None` when skipped. A scenario is
+/// booted once for all its tests.
+pub fn lab(kernel: &str, scenario: &str) -> Option<PathBuf> {
+    if wanted("0") {
+        return skipped("RAIDTRACE_LAB is 0");
+    }
+    run_ahead();
+    match run(kernel, scenario) {
+        Ok(Ok(dir)) => Some(dir),
+        Ok(Err(why)) if wanted("1") => panic!("not run: {why}"),
+        Ok(Err(why)) => skipped(&why),
+        Err(how) => panic!("{scenario}-{kernel}: {how}"),
+    }
+}
+
+fn run(kernel: &str, scenario: &str) -> Run {
+    static RUNS: Mutex<BTreeMap<String, Arc<OnceLock<Run>>>> = Mutex::new(BTreeMap::new());
+
+    let name = format!("{scenario}-{kernel}");
+    let dir = Path::new(SCRATCH).join("lab").join(&name);
+    let run = RUNS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .entry(name)
+        .or_default()
+        .clone();
+    run.get_or_init(|| boot(kernel, scenario, &dir)).clone()
+}
+
+/// The harness has a thread for each CPU, and tests of one scenario wait for one guest: where all tests are run, their
+/// guests are too, whether the tests have begun or not.
+fn run_ahead() {
+    static BEGUN: Once = Once::new();
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    /// The longest first.
+    const ALL: [(&str, &str); 14] = [
+        ("6.12", "changes"),
+        ("6.12", "ledger"),
+        ("6.12", "bad"),
+        ("6.12", "alloc"),
+        ("6.12", "doctor"),
+        ("6.12", "skew"),
+        ("6.1", "bad"),
+        ("6.1", "alloc"),
+        ("6.1", "skew"),
+        ("6.12", "places"),
+        ("6.12", "turnover"),
+        ("6.12", "record"),
+        ("6.12", "agree"),
+        ("6.1", "agree"),
+    ];
+
+    if env::args().skip(1).any(|a| !a.starts_with('-')) {
+        return; // some tests only
+    }
+    BEGUN.call_once(|| {
+        for _ in 0..guests() {
+            std::thread::spawn(|| {
+                while let Some((kernel, scenario)) = ALL.get(NEXT.fetch_add(1, Ordering::Relaxed)) {
+                    let _ = run(kernel, scenario);
+                }
+            });
+        }
+    });
+}
+
+/// Past the test harness, which keeps what a passing test prints.
+pub fn skipped(why: &str) -> Option<PathBuf> {
+    let test = std::thread::current().name().unwrap_or("lab").to_owned();
+    let _ = writeln!(std::io::stderr(), "skipped: {test}: {why}");
+    None
+}
+
+/// How many may run at a time. Emulated ones take one CPU most of the time, whatever they are given.
+fn guests() -> usize {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let memory = available_mib().map_or(1, |mib| (mib / GUEST_MIB).max(1));
+    cpus.min(usize::try_from(memory).unwrap_or(cpus))
+}
+
+/// Held while a guest runs.
+pub fn one_guest() -> std::io::Result<fs::File> {
+    loop {
+        for guest in 0..guests() {
+            let lock = fs::File::create(Path::new(SCRATCH).join(format!("lab.{guest}.lock")))?;
+            match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(lock),
+                Err(Errno::WOULDBLOCK) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        sleep(Duration::from_millis(200));
+    }
+}
+
+/// MemAvailable of /proc/meminfo.
+fn available_mib() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib / 1024)
+}
+
+/// Nine tenths of a debug build are debug information, which the guest would unpack into memory.
+fn program() -> std::io::Result<&'static Path> {
+    static PROGRAM: OnceLock<Result<PathBuf, i32>> = OnceLock::new();
+
+    let made = PROGRAM.get_or_init(|| {
+        let built = env!("CARGO_BIN_EXE_raidtrace");
+        let program = Path::new(SCRATCH).join("raidtrace");
+        let stripped = Command::new("strip")
+            .args(["--strip-debug", "-o"])
+            .arg(&program)
+            .arg(built)
+            .status();
+        if !stripped.is_ok_and(|s| s.success()) {
+            fs::copy(built, &program).map_err(|e| e.raw_os_error().unwrap_or(0))?;
+        }
+        Ok(program)
+    });
+    match made {
+        Ok(path) => Ok(path),
+        Err(e) => Err(std::io::Error::from_raw_os_error(*e)),
+    }
+}
+
+fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
+    let failed = |what: &str, error: std::io::Error| format!("{what}: {error}");
+    let _ = fs::remove_dir_all(dir);
+    fs::create_dir_all(dir).map_err(|e| failed("target/tmp", e))?;
+    let _lock = one_guest().map_err(|e| failed("lab.lock", e))?;
+    let program = program().map_err(|e| failed("a copy of raidtrace", e))?;
+
+    let output = Command::new(Path::new(HOME).join("tools/vm"))
+        .args(["--memory", if scenario == "skew" { "3072" } else { "2048" }])
+        .args(["--timeout", "900"])
+        .arg("--out")
+        .arg(dir)
+        .arg("--file")
+        .arg(Path::new(HOME).join("tests/lab/lib.sh"))
+        .arg("--file")
+        .arg(program)
+        .arg(kernel)
+        .arg(Path::new(HOME).join(format!("tests/lab/{scenario}.sh")))
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| failed("tools/vm", e))?;
+    match output.status.code() {
+        Some(0) => Ok(Ok(dir.to_owned())),
+        Some(NOT_RUN) => Ok(Err(String::from_utf8_lossy(&output.stderr)
+            .trim()
+            .replace('\n', "; "))),
+        _ => Err(words(&output)),
+    }
+}
+
+pub fn words(output: &Output) -> String {
+    format!(
+        "{}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
