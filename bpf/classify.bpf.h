@@ -126,8 +126,8 @@ __u32 rt_search(__u32 list, __u32 count, __u64 at);
 static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array *array,
 					     __u64 sector, __u32 op)
 {
-	__u64 *longest, *end, *count, at, tile, run;
-	__u32 list, i, code, *place;
+	__u64 *first, *begin, *end, *count, at, tile, run;
+	__u32 list, i, slot, code, *place;
 
 	at = sector + array->tile_lead;
 	/* mostly a power of two: spares a division */
@@ -135,7 +135,7 @@ static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array 
 		tile = at >> array->tile_shift;
 	else
 		tile = at / array->tile_sectors;
-	at = at - tile * array->tile_sectors + RT_TILE_PHASE;
+	at -= tile * array->tile_sectors;
 	if (tile >= array->nr_tiles)
 		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
 	i = array->first_tile + (__u32)tile;
@@ -143,27 +143,35 @@ static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array 
 	if (!place)
 		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
 	list = *place;
-	i = list + RT_LIST_LONGEST;
-	longest = bpf_map_lookup_elem(&rt_boundaries, &i);
-	i = list + RT_LIST_LONGEST_END;
-	end = bpf_map_lookup_elem(&rt_boundaries, &i);
-	count = bpf_map_lookup_elem(&rt_boundaries, &list);
-	if (!longest || !end || !count)
+	slot = (at >> (array->slot_shift & 63)) & (RT_LIST_SLOTS - 1);
+	at += RT_TILE_PHASE;
+	i = list + RT_LIST_FIRST + slot / 8;
+	first = bpf_map_lookup_elem(&rt_boundaries, &i);
+	if (!first)
 		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
-	/* nearly always inside: of a flex group's tile it is all but the metadata at its beginning */
-	if (at < rt_boundary_sector(*longest) || at >= rt_boundary_sector(*end)) {
+	i = list + RT_LIST_HEAD + (*first >> slot % 8 * 8 & 0xff);
+	begin = bpf_map_lookup_elem(&rt_boundaries, &i);
+	i++;
+	end = bpf_map_lookup_elem(&rt_boundaries, &i);
+	if (!begin || !end)
+		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
+	/* nearly always inside: of a group all but the metadata at its beginning */
+	if (at < rt_boundary_sector(*begin) || at >= rt_boundary_sector(*end)) {
+		count = bpf_map_lookup_elem(&rt_boundaries, &list);
+		if (!count)
+			return rt_answer(RT_ORIGIN_UNKNOWN, 1);
 		i = rt_search(list + RT_LIST_HEAD, *count, at);
-		longest = bpf_map_lookup_elem(&rt_boundaries, &i);
+		begin = bpf_map_lookup_elem(&rt_boundaries, &i);
 		i++;
 		end = bpf_map_lookup_elem(&rt_boundaries, &i);
-		if (!longest || !end)
+		if (!begin || !end)
 			return rt_answer(RT_ORIGIN_UNKNOWN, 1);
 	}
-	code = *longest & 0xff;
+	code = *begin & 0xff;
 	run = rt_boundary_sector(*end) - at;
 	if (code >= RT_DYNAMIC)
 		return rt_dynamic_origin(index, code, op, sector,
-					 at - rt_boundary_sector(*longest), run);
+					 at - rt_boundary_sector(*begin), run);
 	return rt_answer(code, run);
 }
 

@@ -46,9 +46,9 @@ enum { RT_BOUNDARY_SHIFT = 8 };
 
 /* A tile's list of boundaries in rt_boundaries, in words of 8 bytes: their number first. */
 enum rt_list {
-	RT_LIST_LONGEST = 1,		/* the boundary that begins the longest stretch */
-	RT_LIST_LONGEST_END = 2,	/* the one that ends it */
+	RT_LIST_FIRST = 1,		/* a byte for each RT_LIST_SLOTS-th of the tile: which to ask first */
 	RT_LIST_HEAD = 3,		/* all of them, sorted, then where the tile ends */
+	RT_LIST_SLOTS = 16,
 };
 
 /* A member (or all of a disk) in the sectors of the disk that carries it. */
@@ -110,7 +110,7 @@ struct rt_array {
 	__u64 tile_lead;	/* the array's first sector is so far into its first tile */
 	__u64 tile_sectors;	/* see rt_tiles */
 	__u32 tile_shift;	/* log2 of tile_sectors, or RT_NO_SHIFT */
-	__u32 pad;
+	__u32 slot_shift;	/* log2 of a RT_LIST_SLOTS-th of them, rounded up */
 	struct rt_geometry geometry;
 	__u64 upper_start;	/* where that member begins on it */
 };

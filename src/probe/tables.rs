@@ -263,7 +263,7 @@ impl Tables {
             ),
             tile_sectors: tiles.sectors,
             tile_shift: crate::raid::wire::shift(tiles.sectors),
-            pad: 0,
+            slot_shift: tiles.slot_shift(),
             tile_lead: tiles.lead,
             first_tile: self.tiles.len() as u32,
             nr_tiles: tiles.number as u32,

@@ -15,7 +15,10 @@ use crate::origin::Origin;
 pub const PHASE: u64 = 128;
 /// Words of a list before its boundaries (`RT_LIST_HEAD`).
 const HEAD: usize = 3;
-/// Lists begin at multiples of so many words, so that a look-up's first three are in one line of the CPU's cache.
+/// A tile is divided into so many parts, each of which has a boundary that is asked first (`RT_LIST_SLOTS`). As mke2fs has
+/// groups in a flex group: each group's data are one stretch, after the superblock's backup if it has one.
+const SLOTS: usize = 16;
+/// Lists begin at multiples of so many words, so that a look-up's first is in one line of the CPU's cache with the next.
 const ALIGNED: usize = 8;
 /// Boundaries in a tile that a look-up should have to search at most. More cost steps, not correctness.
 const SEARCHED: usize = 48;
@@ -94,6 +97,12 @@ impl Tiles {
         }
     }
 
+    /// Log2 of the sectors of one of a tile's parts (`rt_array.slot_shift`); the last may be smaller, or not be there.
+    pub fn slot_shift(&self) -> u32 {
+        let bits = u64::BITS - (self.sectors - 1).leading_zeros();
+        bits.saturating_sub(SLOTS.ilog2())
+    }
+
     /// Bytes of kernel memory; `None`: too many boundaries in one tile.
     fn cost(&self, table: &[Boundary]) -> Option<u64> {
         let mut lists = Lists::default();
@@ -143,19 +152,34 @@ impl Tiles {
                 }
                 .wire(),
             );
-            take(listed(&list));
+            take(listed(&list, self.slot_shift()));
         }
     }
 }
 
 /// A list (`enum rt_list`) of boundaries, the last of which is the tile's end.
-fn listed(boundaries: &[u64]) -> Vec<u64> {
+fn listed(boundaries: &[u64], slot_shift: u32) -> Vec<u64> {
     let sector = |word: u64| word >> SECTOR_SHIFT;
-    let longest = boundaries
-        .windows(2)
-        .max_by_key(|pair| sector(pair[1]) - sector(pair[0]))
-        .unwrap_or(&[0, 0]);
-    let head = [boundaries.len() as u64 - 1, longest[0], longest[1]];
+    // Of each part: how much of it is the longest stretch's, and which that is.
+    let mut first = [(0, 0u8); SLOTS];
+    for (number, pair) in boundaries.windows(2).enumerate() {
+        // What has no room in a byte is searched for.
+        let Ok(number) = u8::try_from(number) else {
+            break;
+        };
+        let (begin, end) = (sector(pair[0]).max(PHASE) - PHASE, sector(pair[1]) - PHASE);
+        for slot in begin >> slot_shift..=(end - 1) >> slot_shift {
+            let here = end.min((slot + 1) << slot_shift) - begin.max(slot << slot_shift);
+            if let Some(best) = first.get_mut(slot as usize)
+                && here > best.0
+            {
+                *best = (here, number);
+            }
+        }
+    }
+    let bytes = first.map(|(_, number)| number);
+    let half = |at: usize| (0..8).fold(0, |word, n| word | u64::from(bytes[at + n]) << (8 * n));
+    let head: [u64; HEAD] = [boundaries.len() as u64 - 1, half(0), half(8)];
     [&head[..], boundaries].concat()
 }
 
