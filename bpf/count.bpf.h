@@ -12,24 +12,23 @@ enum {
 	RT_REQ_OP_PASSTHROUGH = 32,	/* and above: SCSI's own up to 5.13, drivers' */
 };
 
-/* The numbers of enum req_op below are the same in 5.10 to 7.2. */
+/*
+ * Operations by the numbers of enum req_op, which are the same in 5.10 to 7.2: four bits
+ * each. A switch would become branches, which each use of the answer repeats.
+ */
+#define RT_OP_BITS(req_op, op) ((__u64)(op) << (req_op) * 4)
+
 static __always_inline __u32 rt_op_of(__u32 flags)
 {
-	switch (flags & RT_REQ_OP_MASK) {
-	case 0:
-		return RT_OP_READ;
-	case 1:
-		return RT_OP_WRITE;
-	case 2:
-		return RT_OP_FLUSH;
-	case 3:
-	case 5:	/* secure erase */
-		return RT_OP_DISCARD;
-	case 9:
-		return RT_OP_WRITE_ZEROES;
-	default:
-		return RT_OP_OTHER;
-	}
+	const __u64 ops = RT_OP_BITS(0, RT_OP_READ) | RT_OP_BITS(1, RT_OP_WRITE) |
+			  RT_OP_BITS(2, RT_OP_FLUSH) | RT_OP_BITS(3, RT_OP_DISCARD) |
+			  RT_OP_BITS(4, RT_OP_OTHER) |
+			  RT_OP_BITS(5, RT_OP_DISCARD) |	/* secure erase */
+			  RT_OP_BITS(6, RT_OP_OTHER) | RT_OP_BITS(7, RT_OP_OTHER) |
+			  RT_OP_BITS(8, RT_OP_OTHER) | RT_OP_BITS(9, RT_OP_WRITE_ZEROES);
+	__u32 op = flags & RT_REQ_OP_MASK;
+
+	return op < 10 ? ops >> op * 4 & 15 : RT_OP_OTHER;
 }
 
 static __always_inline struct rt_dev_entry *rt_dev_entry(__u32 dev)

@@ -92,12 +92,13 @@ static __always_inline void rt_count_file(__u64 inode, __u32 array, __u32 op, __
 	struct inode *i = (struct inode *)inode;
 	struct rt_file_pending *p;
 	struct rt_file_slot *s;
-	__u32 slot;
+	__u64 slot;
 
 	p = bpf_map_lookup_elem(&rt_files_pending, &look);
 	if (!p)
 		return;
 	slot = rt_file_slot(inode, op);
+	barrier_var(slot);	/* as in rt_row() */
 	s = &p->slot[slot & (RT_FILE_SLOTS - 1)];
 	/* the address alone may be a file's that was deleted since */
 	if (s->address == inode && s->key.array == array && s->key.op == op &&

@@ -83,7 +83,8 @@ static __noinline int take_slot(__u32 slot, __u64 wanted, __u64 bytes, __u32 loo
 static __always_inline void count_task(__u32 array, __u32 origin, __u32 op, __u64 bytes,
 				       __u32 look)
 {
-	__u32 pid = bpf_get_current_pid_tgid(), slot;
+	__u32 pid = bpf_get_current_pid_tgid();
+	__u64 slot = pid ^ origin << 2 ^ op;
 	union {
 		struct rt_task_key key;
 		__u64 number;
@@ -94,7 +95,9 @@ static __always_inline void count_task(__u32 array, __u32 origin, __u32 op, __u6
 	p = bpf_map_lookup_elem(&rt_tasks_pending, &look);
 	if (!p)
 		return;
-	slot = (pid ^ origin << 2 ^ op) & (RT_TASK_SLOTS - 1);
+	/* 64 bits and opaque, as in rt_row() */
+	barrier_var(slot);
+	slot &= RT_TASK_SLOTS - 1;
 	if (p->slot[slot].key == wanted && p->slot[slot].io.bios) {
 		p->slot[slot].io.bios++;
 		p->slot[slot].io.bytes += bytes;
@@ -203,7 +206,7 @@ __noinline int rt_forget(__u64 key, __u32 block, __u32 size)
  * A bio that a filesystem, or whoever else, sent to an array. arg: where the
  * tracepoint's arguments hold it.
  */
-static __noinline int on_array(struct bio *bio, unsigned long long *arg, __u32 index,
+static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __u32 index,
 			       __u64 sector, __u32 look)
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
