@@ -12,9 +12,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use common::{Loop, MIB, Top, idle, installed, list, root, tool, tracing};
-use raidtrace::host::handle::{Found, Mounts, Root, Wanted};
-use raidtrace::host::{Dev, Sys};
+use common::{Loop, MIB, Top, idle, installed, list, tracing};
 use serde_json::Value;
 
 const KIB: u64 = 1024;
@@ -216,48 +214,4 @@ fn many_files_add_up() {
     // One inode or a few; every generation is a file of its own.
     assert!(inodes < 20, "{generations:?}");
     assert!(again.len() > inodes, "{again:?}");
-}
-
-/// What looks for files must never be why an umount(8) fails, nor be left behind by it.
-#[test]
-fn looking_for_files_keeps_nobody_from_unmounting() {
-    if !root() || !installed("mke2fs") {
-        return;
-    }
-    let mut disk = Loop::ext4(64 * MIB, &[]);
-    let file = disk.mount.join("file");
-    let meta = File::create(&file).unwrap().metadata().unwrap();
-    let wanted = Wanted {
-        dev: Dev {
-            major: rustix::fs::major(meta.dev()),
-            minor: rustix::fs::minor(meta.dev()),
-        },
-        inode: (meta.ino(), generation(&file)),
-        parent: None,
-        name: Vec::new(),
-    };
-    let mut mounts = Mounts::read(&Sys::live());
-    let there = |deleted| Found::At {
-        path: file.as_os_str().as_bytes().to_vec(),
-        deleted,
-    };
-    assert_eq!(mounts.find(&wanted).unwrap(), there(false));
-    let open = File::open(&file).unwrap();
-    fs::remove_file(&file).unwrap();
-    assert_eq!(mounts.find(&wanted).unwrap(), there(true));
-    drop(open);
-    assert_eq!(mounts.find(&wanted).unwrap(), Found::Gone);
-
-    let held = Root::open(&disk.mount).unwrap();
-    disk.umount();
-    drop(held);
-    mounts.rest();
-    // Nothing of the filesystem is in use: e2fsck takes its device for itself.
-    tool("e2fsck", &["-p", "-f", &disk.device()]);
-}
-
-/// FS_IOC_GETVERSION, include/uapi/linux/fs.h.
-fn generation(path: &Path) -> u32 {
-    let text = tool("lsattr", &["-v", "-d", path.to_str().unwrap()]);
-    text.split_whitespace().next().unwrap().parse().unwrap()
 }

@@ -138,15 +138,7 @@ impl Finder {
             .spawn(move || {
                 let sys = Sys::live();
                 let (mut mounts, mut read) = (Mounts::read(&sys), Instant::now());
-                loop {
-                    let (id, wanted) = match asked.try_recv() {
-                        Ok(next) => next,
-                        Err(_) => {
-                            mounts.rest();
-                            let Ok(next) = asked.recv() else { return };
-                            next
-                        }
-                    };
+                for (id, wanted) in asked {
                     let found = mounts.find(&wanted).or_else(|e| {
                         if read.elapsed() < MOUNTS {
                             return Err(e);
