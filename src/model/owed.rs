@@ -25,8 +25,8 @@ pub struct Owed {
 }
 
 impl Owed {
-    /// Who is to be charged with what completes in an interval that ends `now`: who submitted in it, `costs`, and who is
-    /// owed. What of it has not completed by now is owed to the next.
+    /// Who is to be charged with what completes in an interval that ends `now`: who submitted in it, `costs`, and who
+    /// owes from before. What of it has not completed by now is owed in the next.
     pub fn charge(
         &mut self,
         mut costs: BTreeMap<Origin, CostCounters>,
@@ -50,8 +50,9 @@ impl Owed {
             let left = all.saturating_sub(completed).min(lately);
             for (origin, cost) in &mut costs {
                 let share = u128::from(*part(cost)) * u128::from(left) / u128::from(all.max(1));
-                *part(self.costs.entry(*origin).or_default()) =
-                    u64::try_from(share).unwrap_or(u64::MAX);
+                let share = u64::try_from(share).unwrap_or(u64::MAX);
+                *part(self.costs.entry(*origin).or_default()) = share;
+                *part(cost) -= share; // once only, however many intervals are joined
             }
         }
         costs.retain(|_, cost| *cost != CostCounters::default());

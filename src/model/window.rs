@@ -74,10 +74,17 @@ impl Window {
 ///
 /// Topology is `newer`'s; figures are added up where array and member exist in both.
 pub fn merge(into: &mut Snapshot, newer: &Snapshot) {
-    let same = |now: &ArraySnapshot, was: &ArraySnapshot| {
-        now.info.level == was.info.level && now.info.chunk_bytes == was.info.chunk_bytes
-    };
-    merge_where(into, newer, same);
+    merge_where(into, newer, alike);
+}
+
+/// Whether an array is the one that had its name before, as far as that can be told.
+pub fn alike(now: &ArraySnapshot, was: &ArraySnapshot) -> bool {
+    now.info.level == was.info.level && now.info.chunk_bytes == was.info.chunk_bytes
+}
+
+/// For parts of one interval, in which an array may be reshaped: it is.
+pub fn always(_: &ArraySnapshot, _: &ArraySnapshot) -> bool {
+    true
 }
 
 /// `same`: whether an array is the one that had its name before.
@@ -107,15 +114,21 @@ fn merge_where(
     into.overhead.bpf_events += older.overhead.bpf_events;
 }
 
-/// The same of parts of one interval: nothing is left out. Arrays and members of `into` that `newer` does not have any more
-/// are behind the others, and one that was reshaped is the same.
-pub fn join(into: &mut Snapshot, newer: &Snapshot) {
+/// As [`merge`], and nothing is left out. Arrays and members of `into` that `newer` does not have any more are behind the
+/// others. `same`: [`alike`] or [`always`].
+pub fn join(
+    into: &mut Snapshot,
+    newer: &Snapshot,
+    same: fn(&ArraySnapshot, &ArraySnapshot) -> bool,
+) {
     let older = into.arrays.clone();
     let (before, last) = (into.interval.as_secs_f64(), newer.interval.as_secs_f64());
     let whole = (before + last).max(f64::MIN_POSITIVE);
-    merge_where(into, newer, |_, _| true);
+    merge_where(into, newer, same);
+    let is =
+        |now: &ArraySnapshot, was: &ArraySnapshot| now.info.name == was.info.name && same(now, was);
     for array in &mut into.arrays {
-        let was = older.iter().find(|a| a.info.name == array.info.name);
+        let was = older.iter().find(|was| is(array, was));
         let was = |name: &str| was.is_some_and(|a| a.members.iter().any(|m| m.name == name));
         for member in array.members.iter_mut().filter(|m| !was(&m.name)) {
             if let Some(disk) = &mut member.disk {
@@ -124,8 +137,7 @@ pub fn join(into: &mut Snapshot, newer: &Snapshot) {
         }
     }
     for was in older {
-        let same = |a: &&mut ArraySnapshot| a.info.name == was.info.name;
-        let Some(array) = into.arrays.iter_mut().find(same) else {
+        let Some(array) = into.arrays.iter_mut().find(|now| is(now, &was)) else {
             let mut gone = was;
             let disks = gone.members.iter_mut().filter_map(|m| m.disk.as_mut());
             disks.for_each(|disk| end(disk, before / whole));
@@ -250,7 +262,7 @@ mod tests {
         let mut less = one.clone();
         let gone = less.arrays[0].members.remove(3);
         let mut whole = one.clone();
-        super::join(&mut whole, &less);
+        super::join(&mut whole, &less, super::always);
         let members = &whole.arrays[0].members;
         assert_eq!(members.len(), 12);
         let last = &members[11];
@@ -263,7 +275,7 @@ mod tests {
         let mut none = one.clone();
         none.arrays.clear();
         let mut stopped = one.clone();
-        super::join(&mut stopped, &none);
+        super::join(&mut stopped, &none, super::always);
         let member = stopped.arrays[0]
             .members
             .iter()
@@ -272,7 +284,7 @@ mod tests {
         assert_eq!(member.io, gone.io);
         assert!((member.disk.unwrap().utilisation - was.utilisation / 2.0).abs() < 1e-9);
         let mut joined = less.clone();
-        super::join(&mut joined, &one);
+        super::join(&mut joined, &one, super::always);
         let of = |m: &[super::MemberSnapshot]| {
             let member = m.iter().find(|m| m.name == gone.name);
             member.unwrap().disk.unwrap().utilisation
@@ -285,14 +297,19 @@ mod tests {
         );
         let mut other = less;
         other.arrays[0].info.name = "md9".into();
-        super::join(&mut whole, &other);
+        super::join(&mut whole, &other, super::always);
         assert_eq!(whole.arrays.len(), 2);
         assert_eq!(whole.interval, 3 * one.interval);
         let mut reshaped = one.clone();
         reshaped.arrays[0].info.chunk_bytes *= 2;
-        super::join(&mut reshaped, &one);
+        super::join(&mut reshaped, &one, super::always);
         let of = |s: &Snapshot| s.arrays[0].members[0].io[0].bytes;
         assert_eq!(of(&reshaped), 2 * of(&one));
+        // Another of its name, for all that is known.
+        reshaped.arrays[0].info.chunk_bytes *= 2;
+        super::join(&mut reshaped, &one, super::alike);
+        assert_eq!(reshaped.arrays.len(), 2);
+        assert_eq!(of(&reshaped), of(&one));
     }
 
     #[test]

@@ -161,7 +161,7 @@ pub(crate) fn ended(left: &mut Option<u64>) -> bool {
 pub(crate) fn add(whole: &mut Option<Snapshot>, snapshot: &Snapshot) {
     match whole {
         Some(whole) => {
-            window::join(whole, snapshot);
+            window::join(whole, snapshot, window::alike);
             for array in &mut whole.arrays {
                 array.standout = Some(standout::find(array, whole.interval));
                 array.ledger = Some(Ledger::of(array, whole.interval));

@@ -75,7 +75,7 @@ impl Sampler {
     fn joined(&mut self, part: Snapshot) -> Snapshot {
         match self.part.take() {
             Some(mut whole) => {
-                window::join(&mut whole, &part);
+                window::join(&mut whole, &part, window::always);
                 whole
             }
             None => part,
