@@ -9,7 +9,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Command, Output},
 };
 
 use serde_json::Value;
@@ -22,7 +22,7 @@ use alloc::{
 
 #[path = "lab/guests.rs"]
 mod guests;
-use guests::{HOME, SCRATCH, lab, one_guest, skipped, wanted, words};
+use guests::{CORE, HOME, lab, words};
 
 #[path = "lab/ledger.rs"]
 mod ledger;
@@ -368,33 +368,9 @@ fn a_broken_truth_differs(kernel: &str) {
     }
 }
 
-/// What `tools/truth` calls its core: each level under a bit of all, why RAID 4/5/6 reads and writes included.
+/// Each level under a bit of all, why RAID 4/5/6 reads and writes included.
 fn every_level_agrees(kernel: &str) {
-    if wanted("0") {
-        skipped("RAIDTRACE_LAB is 0");
-        return;
-    }
-    let _lock = one_guest().expect("lab.lock");
-    let output = Command::new(Path::new(HOME).join("tools/truth"))
-        .args(["--group", "core", "--guests", "1", "--kernel", kernel])
-        .arg("--raidtrace")
-        .arg(env!("CARGO_BIN_EXE_raidtrace"))
-        .arg("--keep")
-        .arg(Path::new(SCRATCH).join("lab/truth"))
-        .stdin(Stdio::null())
-        .output()
-        .expect("tools/truth");
-    match output.status.code() {
-        Some(0) => {}
-        Some(2) if !wanted("1") => {
-            skipped(
-                &String::from_utf8_lossy(&output.stderr)
-                    .trim()
-                    .replace('\n', "; "),
-            );
-        }
-        _ => panic!("{}", words(&output)),
-    }
+    lab(kernel, CORE);
 }
 
 fn ends_cleanly(kernel: &str) {

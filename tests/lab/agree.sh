@@ -39,7 +39,7 @@ for name in "${arrays[@]}"; do
 	find "/mnt/$name" -newer /etc/passwd >/dev/null
 	rm "/mnt/$name/buffered"
 	fstrim "/mnt/$name" 2>/dev/null || echo "no discard on $name"
-	umount "/mnt/$name"
+	unmount "/mnt/$name"
 done
 for member in "${members[@]}"; do
 	dd if="/dev/$member" of=/dev/null bs=128k count=4 iflag=direct status=none

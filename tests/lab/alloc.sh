@@ -46,21 +46,21 @@ disk 0 32G
 mount -o noatime /dev/loop0 /mnt/loop0
 free=$(stat -f -c %a /mnt/loop0)
 fallocate -l "$((free - 3000))K" /mnt/loop0/big
-umount /mnt/loop0
+unmount /mnt/loop0
 awk 'BEGIN { for (b = 300; b < 33000000; b += 1500) printf "punch big %d %d\n", b, b + 299 }' >/tmp/punch
 debugfs -w -f /tmp/punch /dev/loop0 >/dev/null 2>&1
 
 mount -o noatime,mb_optimize_scan=0 /dev/loop0 /mnt/loop0
 watched before /mnt/loop0
-umount /mnt/loop0
+unmount /mnt/loop0
 mount -o noatime,mb_optimize_scan=1 /dev/loop0 /mnt/loop0
 watched lists /mnt/loop0
 truncate -s 16G /mnt/loop0/big
 sync
 watched freed /mnt/loop0
-umount /mnt/loop0
+unmount /mnt/loop0
 
 disk 1 1G
 mount -o noatime /dev/loop1 /mnt/loop1
 watched healthy /mnt/loop1
-umount /mnt/loop1
+unmount /mnt/loop1

@@ -57,7 +57,7 @@ add_member() {
 under added md120 add_member
 
 stop_array() {
-	umount /mnt/md120
+	unmount /mnt/md120
 	mdadm --wait /dev/md120 || true
 	mdadm --stop /dev/md120
 }
@@ -80,7 +80,7 @@ write_file() {
 mkfs.xfs -q -f /dev/md121
 mount /dev/md121 /mnt/md121
 under xfs md121 write_file
-umount /mnt/md121
+unmount /mnt/md121
 
 write_array() {
 	dd if=/dev/zero of=/dev/md121 seek=64 bs=1M count=8 oflag=direct status=none
@@ -103,4 +103,4 @@ attempt usage --interval 0 md121
 
 umount /sys/kernel/debug /sys/kernel/tracing
 under tracefs md121 write_file
-umount /mnt/md121
+unmount /mnt/md121

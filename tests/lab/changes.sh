@@ -17,7 +17,7 @@ mkdir -p /mnt/md120
 noted 'mounted on /mnt/md120' mount -o noatime,noinit_itable /dev/md120 /mnt/md120
 noted 'resized from' resize2fs /dev/md120
 write_files md120
-noted 'unmounted from /mnt/md120' umount /mnt/md120
+noted 'unmounted from /mnt/md120' unmount /mnt/md120
 noted 'another filesystem' mkfs.ext4 -q -F -b 1024 -J size=4 /dev/md120 300M
 noted 'mounted on /mnt/md120' mount -o noatime,noinit_itable /dev/md120 /mnt/md120
 write_files md120
@@ -60,7 +60,7 @@ follow arrays
 array md122 512M 2 --level=0 --chunk=64
 noted 'md122: joins' filesystem md122 -J size=4
 write_files md122
-stop_array() { umount /mnt/md121 && mdadm --quiet --stop /dev/md121; }
+stop_array() { unmount /mnt/md121 && mdadm --quiet --stop /dev/md121; }
 stop_array
 sleep 3
 write_files md120

@@ -78,4 +78,4 @@ raidtrace doctor >/out/all.txt 2>&1 || status=$?
 echo "$status" >/out/all.status
 [ "$status" -eq 4 ]
 raidtrace doctor --kernel >/out/kernel.txt 2>&1
-umount /mnt/md120 /mnt/md121 /mnt/md122
+unmount /mnt/md120 /mnt/md121 /mnt/md122

@@ -21,6 +21,8 @@ pub const SCRATCH: &str = env!("CARGO_TARGET_TMPDIR");
 const NOT_RUN: i32 = 120;
 /// Memory for a guest, its files included.
 const GUEST_MIB: u64 = 4096;
+/// In place of a scenario: what `tools/truth` calls its core, with a guest of its own.
+pub const CORE: &str = "truth";
 
 /// What became of a scenario: where its guest's files are, why it was skipped, or how it failed.
 type Run = Result<Result<PathBuf, String>, String>;
@@ -56,7 +58,11 @@ fn run(kernel: &str, scenario: &str) -> Run {
         .entry(name)
         .or_default()
         .clone();
-    run.get_or_init(|| boot(kernel, scenario, &dir)).clone()
+    run.get_or_init(|| {
+        let how = if scenario == CORE { core } else { boot };
+        how(kernel, scenario, &dir)
+    })
+    .clone()
 }
 
 /// The harness has a thread for each CPU, and tests of one scenario wait for one guest: where all tests are run, their
@@ -65,7 +71,9 @@ fn run_ahead() {
     static BEGUN: Once = Once::new();
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     /// The longest first.
-    const ALL: [(&str, &str); 14] = [
+    const ALL: [(&str, &str); 16] = [
+        ("6.12", CORE),
+        ("6.1", CORE),
         ("6.12", "changes"),
         ("6.12", "ledger"),
         ("6.12", "bad"),
@@ -105,9 +113,14 @@ pub fn skipped(why: &str) -> Option<PathBuf> {
 
 /// How many may run at a time. Emulated ones take one CPU most of the time, whatever they are given.
 fn guests() -> usize {
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let memory = available_mib().map_or(1, |mib| (mib / GUEST_MIB).max(1));
-    cpus.min(usize::try_from(memory).unwrap_or(cpus))
+    static GUESTS: OnceLock<usize> = OnceLock::new();
+
+    // Once: what those that run take is not to be counted again.
+    *GUESTS.get_or_init(|| {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let memory = available_mib().map_or(1, |mib| (mib / GUEST_MIB).max(1));
+        cpus.min(usize::try_from(memory).unwrap_or(cpus))
+    })
 }
 
 /// Held while a guest runs.
@@ -139,21 +152,50 @@ fn program() -> std::io::Result<&'static Path> {
 
     let made = PROGRAM.get_or_init(|| {
         let built = env!("CARGO_BIN_EXE_raidtrace");
+        // Another run of the tests may be at it too.
+        let new = Path::new(SCRATCH).join(format!("raidtrace.{}", std::process::id()));
         let program = Path::new(SCRATCH).join("raidtrace");
         let stripped = Command::new("strip")
             .args(["--strip-debug", "-o"])
-            .arg(&program)
+            .arg(&new)
             .arg(built)
             .status();
         if !stripped.is_ok_and(|s| s.success()) {
-            fs::copy(built, &program).map_err(|e| e.raw_os_error().unwrap_or(0))?;
+            fs::copy(built, &new).map_err(|e| e.raw_os_error().unwrap_or(0))?;
         }
+        fs::rename(&new, &program).map_err(|e| e.raw_os_error().unwrap_or(0))?;
         Ok(program)
     });
     match made {
         Ok(path) => Ok(path),
         Err(e) => Err(std::io::Error::from_raw_os_error(*e)),
     }
+}
+
+fn core(kernel: &str, _: &str, _: &Path) -> Run {
+    let failed = |what: &str, error: std::io::Error| format!("{what}: {error}");
+    let _lock = one_guest().map_err(|e| failed("lab.lock", e))?;
+    let keep = Path::new(SCRATCH).join("lab/truth");
+    let output = Command::new(Path::new(HOME).join("tools/truth"))
+        .args(["--group", "core", "--guests", "1", "--kernel", kernel])
+        .arg("--raidtrace")
+        .arg(env!("CARGO_BIN_EXE_raidtrace"))
+        .arg("--keep")
+        .arg(&keep)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| failed("tools/truth", e))?;
+    match output.status.code() {
+        Some(0) => Ok(Ok(keep)),
+        Some(2) => Ok(Err(why_not(&output))),
+        _ => Err(words(&output)),
+    }
+}
+
+fn why_not(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr)
+        .trim()
+        .replace('\n', "; ")
 }
 
 fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
@@ -179,9 +221,7 @@ fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
         .map_err(|e| failed("tools/vm", e))?;
     match output.status.code() {
         Some(0) => Ok(Ok(dir.to_owned())),
-        Some(NOT_RUN) => Ok(Err(String::from_utf8_lossy(&output.stderr)
-            .trim()
-            .replace('\n', "; "))),
+        Some(NOT_RUN) => Ok(Err(why_not(&output))),
         _ => Err(words(&output)),
     }
 }

@@ -39,6 +39,21 @@ filesystem() {
 	mount -o noatime,noinit_itable "/dev/$name" "/mnt/$name"
 }
 
+# unmount DIR...: again, where raidtrace just looks for the path of a file there.
+unmount() {
+	local dir
+	for dir; do
+		for ((tenth = 0; tenth < 50; tenth++)); do
+			if umount "$dir" 2>/out/unmount.err; then continue 2; fi
+			grep -q 'busy' /out/unmount.err || break
+			echo "busy: $dir" >>/out/unmount.busy
+			sleep 0.1
+		done
+		cat /out/unmount.err >&2
+		return 1
+	done
+}
+
 # Where everything is, in the words of mdadm, dumpe2fs and debugfs.
 places() {
 	local name=$1 to=/out/$1 member

@@ -23,6 +23,6 @@ sync
 rm /mnt/md12[01]/d*/gone
 sync
 rm -r /mnt/md12[01]/d*[05]
-umount /mnt/md120 /mnt/md121
+unmount /mnt/md120 /mnt/md121
 
 end
