@@ -127,7 +127,8 @@ static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array 
 					     __u64 sector, __u32 op)
 {
 	__u64 *first, *begin, *end, *count, at, tile, run;
-	__u32 list, i, slot, code, *place;
+	struct rt_tiles *two;
+	__u32 list, i, half, slot, code;
 
 	at = sector + array->tile_lead;
 	/* mostly a power of two: spares a division */
@@ -139,10 +140,11 @@ static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array 
 	if (tile >= array->nr_tiles)
 		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
 	i = array->first_tile + (__u32)tile;
-	place = bpf_map_lookup_elem(&rt_tiles, &i);
-	if (!place)
+	half = i / 2;
+	two = bpf_map_lookup_elem(&rt_tiles, &half);
+	if (!two)
 		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
-	list = *place;
+	list = two->list[i % 2];
 	slot = (at >> (array->slot_shift & 63)) & (RT_LIST_SLOTS - 1);
 	at += RT_TILE_PHASE;
 	i = list + RT_LIST_FIRST + slot / 8;

@@ -91,7 +91,8 @@ struct rt_boundaries_map {
 extern struct rt_boundaries_map rt_boundaries SEC(".maps");
 
 /*
- * Entry i of an array's part: where in rt_boundaries its i-th tile's list is.
+ * Where in rt_boundaries each tile's list is, two an entry: a map's value has no
+ * fewer than 8 bytes.
  * One flex group is laid out as the other, and so are these tiles: they share
  * a list. Makes a look-up cost the same on 1 GiB and on 100 TiB.
  */
@@ -99,7 +100,7 @@ struct rt_tiles_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);		/* set before load */
 	__type(key, __u32);
-	__type(value, __u32);
+	__type(value, struct rt_tiles);
 };
 extern struct rt_tiles_map rt_tiles SEC(".maps");
 

@@ -204,10 +204,11 @@ __noinline int rt_forget(__u64 key, __u32 block, __u32 size)
 
 /*
  * A bio that a filesystem, or whoever else, sent to an array. arg: where the
- * tracepoint's arguments hold it.
+ * tracepoint's arguments hold it. Inline: a call is 10 ns where returns are made
+ * safe (SRSO).
  */
 static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __u32 index,
-			       __u64 sector, __u32 look)
+				    __u64 sector, __u32 look)
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
 	__u32 opf = bio->bi_opf, op = rt_op_of(opf), size = bio->bi_iter.bi_size, origin, block;

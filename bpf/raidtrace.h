@@ -177,6 +177,11 @@ enum rt_walk_flags {
 /* rt_walk.busy: done, but what it has gathered is still to be sent. */
 enum { RT_WALK_GATHERED = 2 };
 
+/* Where in rt_boundaries the lists of two tiles are. */
+struct rt_tiles {
+	__u32 list[2];
+};
+
 /* Eight of the regions of rt_regions: a map's value has no fewer bytes. */
 struct rt_regions {
 	__u8 seen[8];

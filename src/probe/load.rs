@@ -16,7 +16,7 @@ use super::plan::{Choice, Plan};
 use super::refit::{Held, Spare, Write};
 use super::skel::{OpenRaidtraceSkel, RaidtraceSkel, RaidtraceSkelBuilder};
 use super::tables::Tables;
-use super::wire::{Wire, rt_row};
+use super::wire::{Wire, rt_row, rt_tiles};
 
 /// Rows for counters, per member and CPU. Most arrays use 10 to 20 of the 114 cells.
 const ROWS_PER_MEMBER: u32 = 32;
@@ -178,7 +178,13 @@ impl Probe {
         put(&maps.rt_arrays, &tables.arrays)?;
         put(&maps.rt_members, &tables.members)?;
         put(&maps.rt_boundaries, &tables.boundaries)?;
-        put(&maps.rt_tiles, &tables.tiles)?;
+        let two = |pair: &[u32]| rt_tiles {
+            list: [pair[0], pair.get(1).copied().unwrap_or(0)],
+        };
+        put(
+            &maps.rt_tiles,
+            &tables.tiles.chunks(2).map(two).collect::<Vec<_>>(),
+        )?;
         for (slot, entry) in &tables.index {
             maps.rt_dev_index
                 .update(slot.bytes(), entry.bytes(), MapFlags::ANY)?;
@@ -370,7 +376,7 @@ fn load(
     resize(&mut open.maps.rt_costs, tables.arrays.len() << COST_SHIFT)?;
     resize(&mut open.maps.rt_member_rows, members)?;
     resize(&mut open.maps.rt_boundaries, tables.boundaries.len())?;
-    resize(&mut open.maps.rt_tiles, tables.tiles.len())?;
+    resize(&mut open.maps.rt_tiles, tables.tiles.len().div_ceil(2))?;
     resize(
         &mut open.maps.rt_verdicts,
         if tables.need.judged {

@@ -48,7 +48,7 @@ pub(crate) mod wire {
         rt_array, rt_cost, rt_dev, rt_dev_entry, rt_event_request, rt_event_submission, rt_extent,
         rt_file, rt_file_id, rt_file_io, rt_file_key, rt_file_pending, rt_inflight, rt_loss,
         rt_member, rt_member_rows, rt_part, rt_row, rt_slot, rt_task, rt_task_io, rt_task_key,
-        rt_task_pending,
+        rt_task_pending, rt_tiles,
     };
 
     pub use super::profile_skel::types::{rt_sample, rt_sample_ticks};
@@ -115,6 +115,7 @@ pub(crate) mod wire {
         rt_task_io,
         rt_task_key,
         rt_task_pending,
+        rt_tiles,
         rt_geometry,
         rt_slot,
         u32,

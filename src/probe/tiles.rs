@@ -18,7 +18,7 @@ const HEAD: usize = 3;
 /// A tile is divided into so many parts, each of which has a boundary that is asked first (`RT_LIST_SLOTS`). As mke2fs has
 /// groups in a flex group: each group's data are one stretch, after the superblock's backup if it has one.
 const SLOTS: usize = 16;
-/// Lists begin at multiples of so many words, so that a look-up's first is in one line of the CPU's cache with the next.
+/// Lists begin at multiples of so many words: what most have is then in one line of the CPU's cache.
 const ALIGNED: usize = 8;
 /// Boundaries in a tile that a look-up should have to search at most. More cost steps, not correctness.
 const SEARCHED: usize = 48;
