@@ -16,7 +16,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 pub const HOME: &str = env!("CARGO_MANIFEST_DIR");
-pub const SCRATCH: &str = env!("CARGO_TARGET_TMPDIR");
+const SCRATCH: &str = env!("CARGO_TARGET_TMPDIR");
 /// What tools/vm ends with when it has run nothing.
 const NOT_RUN: i32 = 120;
 /// Memory for a guest, its files included.
@@ -28,7 +28,7 @@ pub const CORE: &str = "truth";
 type Run = Result<Result<PathBuf, String>, String>;
 
 /// What RAIDTRACE_LAB says.
-pub fn wanted(what: &str) -> bool {
+fn wanted(what: &str) -> bool {
     env::var("RAIDTRACE_LAB").is_ok_and(|v| v == what)
 }
 
@@ -105,7 +105,7 @@ fn run_ahead() {
 }
 
 /// Past the test harness, which keeps what a passing test prints.
-pub fn skipped(why: &str) -> Option<PathBuf> {
+fn skipped(why: &str) -> Option<PathBuf> {
     let test = std::thread::current().name().unwrap_or("lab").to_owned();
     let _ = writeln!(std::io::stderr(), "skipped: {test}: {why}");
     None
@@ -124,7 +124,7 @@ fn guests() -> usize {
 }
 
 /// Held while a guest runs.
-pub fn one_guest() -> std::io::Result<fs::File> {
+fn one_guest() -> std::io::Result<fs::File> {
     loop {
         for guest in 0..guests() {
             let lock = fs::File::create(Path::new(SCRATCH).join(format!("lab.{guest}.lock")))?;
@@ -172,8 +172,11 @@ fn program() -> std::io::Result<&'static Path> {
     }
 }
 
+fn failed(what: &str, error: std::io::Error) -> String {
+    format!("{what}: {error}")
+}
+
 fn core(kernel: &str, _: &str, _: &Path) -> Run {
-    let failed = |what: &str, error: std::io::Error| format!("{what}: {error}");
     let _lock = one_guest().map_err(|e| failed("lab.lock", e))?;
     let keep = Path::new(SCRATCH).join("lab/truth");
     let output = Command::new(Path::new(HOME).join("tools/truth"))
@@ -199,7 +202,6 @@ fn why_not(output: &Output) -> String {
 }
 
 fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
-    let failed = |what: &str, error: std::io::Error| format!("{what}: {error}");
     let _ = fs::remove_dir_all(dir);
     fs::create_dir_all(dir).map_err(|e| failed("target/tmp", e))?;
     let _lock = one_guest().map_err(|e| failed("lab.lock", e))?;
