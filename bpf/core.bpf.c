@@ -23,6 +23,7 @@ const volatile __u64 rt_ext4_end_io = 1;
 const volatile __u64 rt_dm_end_io = 1;
 const volatile __u32 rt_recording = 1;
 const volatile __u32 rt_preemptible = 1;
+const volatile __u32 rt_zero;
 /* Always zero: the type's way into the skeleton. */
 const volatile struct rt_event_submission rt_no_submission;
 
@@ -44,6 +45,7 @@ struct rt_looked_map rt_looked SEC(".maps");
 struct rt_stripes_map rt_stripes SEC(".maps");
 struct rt_costs_map rt_costs SEC(".maps");
 struct rt_walks_map rt_walks SEC(".maps");
+struct rt_segments_map rt_segments SEC(".maps");
 struct rt_losses_map rt_losses SEC(".maps");
 struct rt_task_ios_map rt_task_ios SEC(".maps");
 struct rt_tasks_pending_map rt_tasks_pending SEC(".maps");

@@ -20,7 +20,7 @@ enum {
 	RT_EXT4_FT_MAX = 8,
 	RT_WORDS = 8,				/* of a block that are read */
 	RT_DIRENTS = 4,				/* how many must make sense */
-	RT_BIO_VECS = 64,			/* segments of a bio that are searched */
+	RT_BIO_VECS = 256,			/* BIO_MAX_VECS: segments that a bio can have */
 };
 
 /* ext4_dir_entry_2 without its name */
@@ -61,43 +61,48 @@ static __always_inline bool rt_is_directory(const char *data, __u32 size)
 	return true;
 }
 
-/* ext2/3 indirect block: block numbers, all inside the filesystem. */
-static __always_inline bool rt_is_indirect(const __u32 *words, __u64 blocks)
+/*
+ * ext2/3 indirect block: block numbers, all inside the filesystem; else something,
+ * or nothing at all. Two numbers at a time: an array of them would be 32 bytes of
+ * the stack, in the deepest function there is.
+ */
+static __always_inline __u32 rt_block_numbers(const char *data, __u64 blocks)
 {
-	__u32 any = 0;
+	__u64 two, any = 0;
+	bool outside = false;
 	int i;
 
-	for (i = 0; i < RT_WORDS; i++) {
-		if (words[i] >= blocks)
-			return false;
-		any |= words[i];
+	for (i = 0; i < RT_WORDS / 2; i++) {
+		two = rt_peek((__u64)data + i * sizeof(two));
+		any |= two;
+		if ((__u32)two >= blocks || two >> 32 >= blocks)
+			outside = true;
 	}
-	return any != 0;
+	if (!any)
+		return RT_ZEROES;
+	return outside ? RT_ORIGIN_OTHER_METADATA : RT_ORIGIN_EXTENT_TREE;
 }
 
 static __always_inline __u32 rt_sniff_content(const char *data, __u32 size, __u64 blocks)
 {
-	__u32 words[RT_WORDS];
-	__u32 any = 0;
-	int i;
+	__u32 first, second;
+	__u64 two;
 
-	if (bpf_probe_read_kernel(words, sizeof(words), data))
+	if (bpf_probe_read_kernel(&two, sizeof(two), data))
 		return RT_ORIGIN_UNKNOWN;
+	first = two;
+	second = two >> 32;
 	/* eh_magic, eh_entries <= eh_max, eh_max as the block allows */
-	if ((words[0] & 0xffff) == RT_EXT4_EXT_MAGIC &&
-	    words[0] >> 16 <= (words[1] & 0xffff) && (words[1] & 0xffff) <= size / 12)
+	if ((first & 0xffff) == RT_EXT4_EXT_MAGIC &&
+	    first >> 16 <= (second & 0xffff) && (second & 0xffff) <= size / 12)
 		return RT_ORIGIN_EXTENT_TREE;
-	if (words[0] == RT_EXT4_XATTR_MAGIC)
+	if (first == RT_EXT4_XATTR_MAGIC)
 		return RT_ORIGIN_XATTR;
-	if (words[0] == RT_JBD2_MAGIC)
+	if (first == RT_JBD2_MAGIC)
 		return RT_ORIGIN_JOURNAL;
 	if (rt_is_directory(data, size))
 		return RT_ORIGIN_DIRECTORY;
-	if (rt_is_indirect(words, blocks))
-		return RT_ORIGIN_EXTENT_TREE;
-	for (i = 0; i < RT_WORDS; i++)
-		any |= words[i];
-	return any ? RT_ORIGIN_OTHER_METADATA : RT_ZEROES;
+	return rt_block_numbers(data, blocks);
 }
 
 struct rt_buffer {
@@ -141,10 +146,20 @@ static __always_inline bool rt_is_shadow(struct buffer_head *bh, __u64 head)
  * Where the kernel maps its memory: address = page * PAGE_SIZE / sizeof(struct
  * page) + rt_linear. x86-64 has two variables for it, or, built without
  * CONFIG_DYNAMIC_MEMORY_LAYOUT, two constants (Documentation/arch/x86/x86_64/
- * mm.rst). A buffer head, which has both page and address, overrules them, and
- * tells on other architectures. 0: not known yet.
+ * mm.rst). Where the variables are hidden, and on other architectures, a buffer
+ * head tells, which has both page and address. 0: not known yet.
  */
 __u64 rt_linear;
+
+/* Whether x86-64's own variables or constants tell. */
+static __always_inline bool linear_is_known(void)
+{
+#ifdef __TARGET_ARCH_x86
+	return rt_vmemmap_base != ~0ULL;
+#else
+	return false;
+#endif
+}
 
 static __always_inline __u64 page_address(__u64 page)
 {
@@ -153,54 +168,74 @@ static __always_inline __u64 page_address(__u64 page)
 
 	if (rt_linear)
 		return page * scale + rt_linear;
-#ifdef __TARGET_ARCH_x86
-	if (rt_vmemmap_base == ~0ULL)
-		return 0;	/* hidden: a guess would read somebody else's memory */
+	if (!linear_is_known())
+		return 0;	/* a guess would read somebody else's memory */
 	if (rt_vmemmap_base && rt_page_offset_base) {
 		bpf_probe_read_kernel(&vmemmap, sizeof(vmemmap), (void *)rt_vmemmap_base);
 		bpf_probe_read_kernel(&offset, sizeof(offset), (void *)rt_page_offset_base);
 	}
-	return (page - vmemmap) * scale + offset;
-#else
-	return 0;
-#endif
+	rt_linear = offset - vmemmap * scale;
+	return page * scale + rt_linear;
 }
 
-static __always_inline void note_linear(struct buffer_head *bh)
+/*
+ * page: that of the bio which the buffer head is of. b_page alone does not tell:
+ * folio_set_bh() (fs/buffer.c) makes it the first page of the folio, whichever page
+ * the buffer is on.
+ */
+static __always_inline void note_linear(struct buffer_head *bh, __u64 page)
 {
-	__u64 page = (__u64)BPF_CORE_READ(bh, b_page), data = (__u64)BPF_CORE_READ(bh, b_data);
+	__u64 data = (__u64)BPF_CORE_READ(bh, b_data);
 	__u64 scale = 4096 / bpf_core_type_size(struct page);
 
-	/* a large folio's buffers may begin in a later page: first pages only */
-	if (!rt_linear && rt_page_head(page) == page &&
+	if (!linear_is_known() && !rt_linear && (__u64)BPF_CORE_READ(bh, b_page) == page &&
 	    BPF_CORE_READ(bh, b_size) == 4096)
 		rt_linear = (data & ~4095ULL) - page * scale;
 }
 
-/* The page and offset of a byte of a bio. */
+/* The page and offset of a byte of what is left of a bio. */
 static __always_inline bool find_page(struct bio *bio, __u32 offset, struct bio_vec *out)
 {
-	__u64 vec = (__u64)BPF_CORE_READ(bio, bi_io_vec) +
-		    (__u64)BPF_CORE_READ(bio, bi_iter.bi_idx) *
-			    bpf_core_type_size(struct bio_vec);
+	__u64 first = (__u64)BPF_CORE_READ(bio, bi_io_vec) +
+		      (__u64)BPF_CORE_READ(bio, bi_iter.bi_idx) *
+			      bpf_core_type_size(struct bio_vec);
+	__u64 vec = first;
+	struct rt_segment *last;
 	struct bio_vec *bv;
-	__u32 len;
+	__u32 len, begin = 0;
 	int i;
 
+	last = rt_last_segment();
+	if (!last)
+		return false;
+	if (!offset)
+		last->bio = 0;	/* the address may have been another bio's */
+	/* a bio may begin in the middle of a segment: the second part of a split one */
+	offset += BPF_CORE_READ(bio, bi_iter.bi_bvec_done);
+	if (last->bio == (__u64)bio && last->first == first && last->begin <= offset) {
+		vec = last->vec;
+		begin = last->begin;
+		offset -= begin;
+	}
+	last->bio = 0;	/* an interrupt's completion may use it too */
 	for (i = 0; i < RT_BIO_VECS; i++) {
 		bv = (struct bio_vec *)vec;
-		len = BPF_CORE_READ(bv, bv_len);
+		len = RT_PEEK(bv, bv_len);
 		if (offset < len) {
+			last->vec = vec;
+			last->begin = begin;
+			last->first = first;
+			last->bio = (__u64)bio;
 			/* a segment may go on over pages that follow each other */
-			offset += BPF_CORE_READ(bv, bv_offset);
-			out->bv_page = BPF_CORE_READ(bv, bv_page);
-			out->bv_page = (void *)((__u64)out->bv_page +
+			offset += RT_PEEK(bv, bv_offset);
+			out->bv_page = (void *)((__u64)RT_PEEK(bv, bv_page) +
 						(__u64)(offset >> 12) *
 							bpf_core_type_size(struct page));
 			out->bv_offset = offset & 4095;
-			return out->bv_page;
+			return RT_PEEK(bv, bv_page);
 		}
 		offset -= len;
+		begin += len;
 		vec += bpf_core_type_size(struct bio_vec);
 	}
 	return false;
@@ -238,7 +273,7 @@ static __always_inline void rt_bio_buffer(struct bio *bio, __u32 offset, __u32 s
 		return;
 	out->metadata = true;
 	if (fits) {
-		note_linear(bh);
+		note_linear(bh, (__u64)bv.bv_page);
 		out->journal = rt_is_shadow(bh, head);
 		out->data = BPF_CORE_READ(bh, b_data);
 		return;

@@ -218,6 +218,26 @@ struct rt_walks_map {
 };
 extern struct rt_walks_map rt_walks SEC(".maps");
 
+/*
+ * The segment that was found last on each CPU: blocks of a bio are asked for in their
+ * order, and counting from the first segment each time would be quadratic.
+ */
+struct rt_segments_map {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rt_segment);
+};
+extern struct rt_segments_map rt_segments SEC(".maps");
+
+/* Always 0. A key on the stack costs 8 bytes of the 512 that all frames of a call chain share. */
+extern const volatile __u32 rt_zero;
+
+static __always_inline struct rt_segment *rt_last_segment(void)
+{
+	return bpf_map_lookup_elem(&rt_segments, (const void *)&rt_zero);
+}
+
 struct rt_losses_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);

@@ -177,6 +177,14 @@ enum rt_walk_flags {
 /* rt_walk.busy: done, but what it has gathered is still to be sent. */
 enum { RT_WALK_GATHERED = 2 };
 
+/* A segment of a bio. Kernel side only. */
+struct rt_segment {
+	__u64 bio;		/* 0: none */
+	__u64 first;		/* where the bio's segments begin that are left */
+	__u64 vec;		/* the segment */
+	__u64 begin;		/* bytes of the segments from `first` on to `vec` */
+};
+
 /* Where in rt_boundaries the lists of two tiles are. */
 struct rt_tiles {
 	__u32 list[2];

@@ -166,6 +166,7 @@ struct bvec_iter {
 	sector_t bi_sector;
 	unsigned int bi_size;
 	unsigned int bi_idx;
+	unsigned int bi_bvec_done;
 };
 
 struct bio {

@@ -93,9 +93,13 @@ static __always_inline void add_bytes(__u32 member, __u32 origin, __u32 op, __u6
 static __always_inline bool next_bio(struct rt_walk *w)
 {
 	struct bio *bio = (struct bio *)w->bio;
+	struct rt_segment *last;
 
 	if (!bio || !w->left)
 		return false;
+	last = rt_last_segment();
+	if (last)
+		last->bio = 0;	/* the address may have been another bio's */
 	w->size = BPF_CORE_READ(bio, bi_iter.bi_size);
 	w->sector = BPF_CORE_READ(bio, bi_iter.bi_sector) - w->start;
 	w->current = w->bio;
