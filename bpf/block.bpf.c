@@ -152,7 +152,7 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
 		origin = rt_answer_origin(
 			rt_origin_at(part->member, sector - part->start, RT_OP_FLUSH));
 	} else {
-		if (first && d->nr_parts > 1)
+		if (first && (d->nr_parts > 1 || part->start))
 			part = part_of(d, BPF_CORE_READ(first, biotail));
 		if (!part)
 			return;
@@ -168,7 +168,8 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
  * kernel's statistics count as a write of 0 sectors; or the second completion
  * of a write whose FUA or PREFLUSH was emulated (blk-flush.c), counted before.
  * The latter's bio has pages, which alone can be told: its size is 0 by then, and
- * 6.18 leaves its sector where it was, which is 0 for a superblock.
+ * its sector proves nothing: 6.18 leaves it where it was, which is 0 for a superblock,
+ * and dm-linear gives flushes one (linear_map(), 5.17 to 6.10).
  */
 static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u64 now)
 {
@@ -176,7 +177,7 @@ static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u6
 	struct rt_part *part = &d->parts[0];
 	__u32 origin;
 
-	if (bio->bi_iter.bi_sector || bio->bi_io_vec)
+	if (bio->bi_io_vec)
 		return;
 	if (d->nr_parts > 1 || part->start)
 		part = part_of(d, bio);
