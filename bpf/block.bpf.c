@@ -37,6 +37,7 @@ static __always_inline struct rt_inflight *inflight(struct rt_dev *d, struct req
 	return bpf_map_lookup_elem(&rt_inflights, &slot);
 }
 
+/* arg: where the tracepoint's arguments hold the request */
 static __always_inline int on_issue(struct request *rq, unsigned long long *arg, __u32 look)
 {
 	struct rt_inflight *f;
@@ -65,6 +66,13 @@ SEC("?tp_btf/block_rq_issue")
 int BPF_PROG(rt_rq_issue_2, struct request *rq)
 {
 	return on_issue(rq, &ctx[0], RT_AGAIN);
+}
+
+/* Before commit a54895fa057c ("block: remove the request_queue to argument request based tracepoints"). */
+SEC("?tp_btf/block_rq_issue")
+int BPF_PROG(rt_rq_issue_q, struct request_queue *q, struct request *rq)
+{
+	return on_issue(rq, &ctx[1], RT_FIRST);
 }
 
 /*

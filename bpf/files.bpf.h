@@ -23,7 +23,8 @@ static __always_inline __u64 rt_ending_inode(__u64 end, void *private)
 	if (end == rt_dio_end_io)
 		return (__u64)RT_PEEK(RT_PEEK(RT_PEEK((struct iomap_dio *)private, iocb), ki_filp),
 				      f_inode);
-	if (end == rt_ext4_end_io)
+	/* the verifier does not know that `end` cannot be ~0: no such access where ext4 has no types */
+	if (bpf_core_field_exists(struct ext4_io_end___rt, inode) && end == rt_ext4_end_io)
 		return (__u64)BPF_CORE_READ((struct ext4_io_end___rt *)private, inode);
 	return 0;
 }

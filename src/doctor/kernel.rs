@@ -223,6 +223,30 @@ fn needs(asked: &Asked) -> Vec<Line> {
             "kernel.kptr_restrict cannot be read".to_owned(),
         ),
     };
+    let tracepoint = |found: Option<usize>, expected: &[usize], name: &str, shape: &str| {
+        let fits = found.is_some_and(|n| expected.contains(&n));
+        let has = arguments(found, name);
+        (
+            Works::of(fits),
+            if fits {
+                has
+            } else {
+                format!("{has}; raidtrace knows {shape}")
+            },
+        )
+    };
+    let issue = tracepoint(
+        facts.rq_issue,
+        &[1, 2],
+        "block_rq_issue",
+        "(rq) and (q, rq)",
+    );
+    let complete = tracepoint(
+        facts.rq_complete,
+        &[3],
+        "block_rq_complete",
+        "(rq, error, nr_bytes)",
+    );
     vec![
         (
             "types of the kernel (BTF)",
@@ -233,6 +257,8 @@ fn needs(asked: &Asked) -> Vec<Line> {
                 "no /sys/kernel/btf/vmlinux: a kernel with CONFIG_DEBUG_INFO_BTF=y".to_owned()
             },
         ),
+        ("requests issued", issue.0, issue.1),
+        ("requests completed", complete.0, complete.1),
         ("capabilities", capabilities.0, capabilities.1),
         ("no lockdown", lockdown.0, lockdown.1),
         ("addresses of functions", addresses.0, addresses.1),
@@ -286,7 +312,7 @@ fn gives(asked: &Asked) -> Vec<Line> {
         _ => address(f.md.knows_sync(), "end_sync_read"),
     };
     let direct = address(known(f.dio_end_io), "iomap_dio_bio_end_io");
-    let requests = f.rq_issue == Some(1) && f.rq_complete == Some(3);
+    let requests = matches!(f.rq_issue, Some(1 | 2)) && f.rq_complete == Some(3);
     let freed = f.free_blocks == Some(4) || f.ext4_module_btf;
     vec![
         (
@@ -391,6 +417,13 @@ mod tests {
         let able = judge(&asked, Vec::new());
         assert_eq!(able.can, Works::NotChecked);
         assert!(able.why.contains("sudo"));
+        // A kernel of a vendor's, with other arguments: the requirement that fails has a line of its own.
+        asked.facts.rq_complete = Some(2);
+        let able = judge(&asked, Vec::new());
+        assert_eq!(able.can, Works::No);
+        let failed: Vec<_> = able.needs.iter().filter(|n| n.1 == Works::No).collect();
+        assert_eq!(failed.len(), 1, "{failed:?}");
+        assert!(failed[0].2.contains("block_rq_complete has 2 arguments"));
         asked.facts.btf = false;
         assert!(
             judge(&asked, Vec::new())

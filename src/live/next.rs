@@ -108,7 +108,7 @@ impl Live {
         };
         let survey = Survey::new(with_lost(&self.traced.survey.topology, now, here));
         let tables = Tables::new(&survey).map_err(anyhow::Error::msg)?;
-        if tables.digest() == self.traced.digest {
+        if tables.digest() == self.traced.digest && self.traced.facts_hold() {
             // Mounted, unmounted.
             self.traced.stats = stats(&self.sys, &survey);
             self.traced.notes[0] = [&survey.notes[..], &tables.notes[..]].concat();
@@ -180,14 +180,24 @@ impl Live {
 }
 
 impl Traced {
+    /// True if the kernel still says what the programs were chosen by: ext4 or a module of md's may have been loaded since,
+    /// with its types and functions.
+    fn facts_hold(&mut self) -> bool {
+        let modules = modules();
+        if modules == self.modules {
+            return true;
+        }
+        let hold = Facts::gather() == self.facts;
+        if hold {
+            self.modules = modules;
+        }
+        hold
+    }
+
     /// Whether the programs do for `tables`, which they have been told then.
     fn refit(&mut self, tables: &Tables) -> Result<bool> {
-        let modules = modules();
-        if modules != self.modules {
-            if Facts::gather() != self.facts {
-                return Ok(false);
-            }
-            self.modules = modules;
+        if !self.facts_hold() {
+            return Ok(false);
         }
         let plan = plan(&self.facts, tables.need).map_err(anyhow::Error::msg)?;
         let fits = self.probe.refit(tables, &plan)?;

@@ -15,7 +15,8 @@ use super::md::Md;
 pub struct Facts {
     /// The kernel describes its types (`/sys/kernel/btf/vmlinux`); without it nothing loads.
     pub btf: bool,
-    /// Arguments of the tracepoint, not counting the `void *` in front; `None`: it has none such.
+    /// Arguments of the tracepoint, not counting the `void *` in front: `(rq)`, or `(q, rq)` before 5.11 and in early 5.10;
+    /// `None`: the kernel has no such tracepoint.
     pub rq_issue: Option<usize>,
     /// `block_rq_complete(rq, error, nr_bytes)`.
     pub rq_complete: Option<usize>,

@@ -43,6 +43,10 @@ const ISSUE: Choice = Choice {
     gives: "device times",
     attached: true,
 };
+const ISSUE_Q: Choice = Choice {
+    program: "rt_rq_issue_q",
+    ..ISSUE
+};
 const COMPLETE: Choice = Choice {
     program: "rt_rq_complete",
     required: true,
@@ -107,22 +111,22 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
     if !facts.btf {
         return Err(
             "this kernel does not describe its types (no /sys/kernel/btf/vmlinux): raidtrace needs \
-             a kernel built with CONFIG_DEBUG_INFO_BTF=y, as Debian 11+, Ubuntu 20.10+, Fedora 31+ \
-             and RHEL 8.2+ ship"
+             a kernel built with CONFIG_DEBUG_INFO_BTF=y, as Debian's are from Debian 11 on"
                 .to_owned(),
         );
     }
     let mut plan = Plan::default();
     for (name, found, expected) in [
-        ("block_rq_issue", facts.rq_issue, 1),
-        ("block_rq_complete", facts.rq_complete, 3),
+        ("block_rq_issue", facts.rq_issue, 1..=2),
+        ("block_rq_complete", facts.rq_complete, 3..=3),
     ] {
         match found {
-            Some(n) if n == expected => {}
+            Some(n) if expected.contains(&n) => {}
             Some(n) => {
                 return Err(format!(
                     "this kernel's tracepoint {name} has {n} arguments where raidtrace knows \
-                     {expected}: please report the kernel ({})",
+                     {}: please report the kernel ({})",
+                    expected.end(),
                     rustix::system::uname().release().to_string_lossy()
                 ));
             }
@@ -134,7 +138,12 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
             }
         }
     }
-    plan.programs.extend([ISSUE, COMPLETE]);
+    let issue = if facts.rq_issue == Some(2) {
+        ISSUE_Q
+    } else {
+        ISSUE
+    };
+    plan.programs.extend([issue, COMPLETE]);
     match facts.bio_queue {
         Some(1) => {
             plan.programs.push(QUEUE);
@@ -361,9 +370,12 @@ mod tests {
     fn two_arguments_mean_the_old_variant() {
         let facts = Facts {
             bio_queue: Some(2),
+            rq_issue: Some(2),
             ..MODERN
         };
-        assert!(names(&facts).contains(&"rt_bio_queue_q"));
+        let names = names(&facts);
+        assert!(names.contains(&"rt_bio_queue_q") && names.contains(&"rt_rq_issue_q"));
+        assert!(!names.contains(&"rt_rq_issue"));
     }
 
     #[test]
@@ -385,11 +397,15 @@ mod tests {
                 .unwrap_err()
                 .contains("CONFIG_DEBUG_INFO_BTF")
         );
-        let old = Facts {
-            rq_issue: Some(2),
+        let strange = Facts {
+            rq_issue: Some(3),
             ..MODERN
         };
-        assert!(plan(&old, PLAIN).unwrap_err().contains("has 2 arguments"));
+        assert!(
+            plan(&strange, PLAIN)
+                .unwrap_err()
+                .contains("has 3 arguments")
+        );
     }
 
     #[test]
