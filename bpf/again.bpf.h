@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Second looks. Where tracepoints are called with preemption on (commit
- * a46023d5616e, "tracing: Guard __DECLARE_TRACE() use of __DO_TRACE_CALL() with
- * SRCU-fast"), a task may be switched away in the middle of a program, and until
- * it runs again the kernel skips this program for whatever else happens on that
- * CPU (__bpf_trace_run(), bpf_prog_get_recursion_context()): milliseconds of it.
- * There each program has a twin behind it on the tracepoint, which does what the
- * first was skipped for. What both would write to is there twice.
+ * Twins. The kernel skips a program that is running on that CPU already
+ * (__bpf_trace_run(), bpf_prog_get_recursion_context()):
+ *
+ * - when an interrupt completes a request in the middle of another completion.
+ *   Disks with one hardware queue, and requests that complete on another CPU's
+ *   behalf, complete in BLOCK_SOFTIRQ, with interrupts on; the others in the
+ *   interrupt (blk_mq_complete_request_remote());
+ * - where tracepoints are called with preemption on (commit a46023d5616e,
+ *   "tracing: Guard __DECLARE_TRACE() use of __DO_TRACE_CALL() with SRCU-fast"),
+ *   when a task is switched away in the middle of a program: milliseconds.
+ *
+ * A program to which that can happen has a twin behind it on the tracepoint, which
+ * does what the first was skipped for. What both would write to is there twice.
  */
 #ifndef RAIDTRACE_AGAIN_BPF_H
 #define RAIDTRACE_AGAIN_BPF_H
 
 #include "count.bpf.h"
 #include "peek.bpf.h"
-
-/* Who looks; also the entry of each per-CPU map that is written with preemption on. */
-enum { RT_FIRST = 0, RT_AGAIN = 1 };
 
 static __always_inline __u64 *rt_looked_slot(__u32 kind, __u64 address)
 {
@@ -36,7 +39,7 @@ static __always_inline bool rt_looked_at(__u32 look, __u32 kind, unsigned long l
 {
 	__u64 address, *slot;
 
-	if (!rt_preemptible)
+	if (!(rt_twins >> kind & 1))
 		return false;
 	address = rt_peek((__u64)arg);
 	slot = rt_looked_slot(kind, address);
@@ -50,7 +53,7 @@ static __always_inline bool rt_looked_at(__u32 look, __u32 kind, unsigned long l
 		*slot = 0;
 		return true;
 	}
-	count_loss(caught[kind & 3]);
+	count_loss(caught[kind]);
 	return false;
 }
 

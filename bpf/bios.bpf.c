@@ -17,6 +17,7 @@
 #include "md.bpf.h"
 #include "record.bpf.h"
 #include "walk.bpf.h"
+#include "again.bpf.h"
 
 /* Blocks of a bio that are read ahead and looked at. */
 enum { RT_ABOVE_BLOCKS = 64 };
@@ -67,7 +68,7 @@ static __always_inline void on_above(struct bio *bio, __u64 address, __u32 index
 }
 
 /* A bio of an inner array is what a request is on a disk. */
-static __always_inline void on_inner(struct bio *bio, __u64 address, struct rt_dev *d)
+static __always_inline void on_inner(struct bio *bio, __u64 address, struct rt_dev *d, __u32 look)
 {
 	struct rt_part *part = rt_part_at(d, bio->bi_iter.bi_sector);
 	__u32 op = rt_op_of(bio->bi_opf), size = bio->bi_iter.bi_size, origin;
@@ -78,7 +79,8 @@ static __always_inline void on_inner(struct bio *bio, __u64 address, struct rt_d
 	if (size) {
 		origin = rt_walk(address, part->member, part->start,
 				 op | (part->flags | RT_WALK_INNER |
-				       (bio->bi_status ? RT_WALK_FAILED : 0)) << RT_WALK_FLAGS,
+				       (bio->bi_status ? RT_WALK_FAILED : 0) |
+				       (look == RT_AGAIN ? RT_WALK_AGAIN : 0)) << RT_WALK_FLAGS,
 				 size);
 	} else if (bio->bi_opf & RT_REQ_PREFLUSH) {
 		op = RT_OP_FLUSH;
@@ -86,9 +88,9 @@ static __always_inline void on_inner(struct bio *bio, __u64 address, struct rt_d
 	} else {
 		return;
 	}
-	row = rt_row(part->member, origin & RT_ANSWER_ORIGIN, op);
+	row = rt_row(part->member, origin & RT_ANSWER_ORIGIN, op, look);
 	if (row)
-		row->requests++;
+		rt_bump(row->requests, 1);
 	else
 		count_loss(rows);
 	if (rt_recording)
@@ -100,14 +102,17 @@ static __always_inline void on_inner(struct bio *bio, __u64 address, struct rt_d
 				(bio->bi_status ? 1ULL << RT_WHAT_ERROR : 0));
 }
 
-SEC("?tp_btf/block_bio_complete")
-int BPF_PROG(rt_bio_complete, struct request_queue *q, struct bio *bio)
+/* arg: where the tracepoint's arguments hold the bio */
+static __always_inline int on_bio_complete(struct bio *bio, unsigned long long *arg, __u32 look)
 {
-	struct rt_dev_entry *e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
-	__u64 address = 0;
+	struct rt_dev_entry *e;
 	struct rt_dev *d;
+	__u64 address;
 	__u32 index;
 
+	if (rt_looked_at(look, RT_LOOKED_BIO_COMPLETE, arg))
+		return 0;
+	e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
 	if (!e || !(e->flags & (RT_DEV_ABOVE | RT_DEV_INNER | RT_DEV_REBUILDS)))
 		return 0;
 	index = e->index;
@@ -115,12 +120,24 @@ int BPF_PROG(rt_bio_complete, struct request_queue *q, struct bio *bio)
 	if (!d)
 		return 0;
 	/* as a number, see rt_bio_metadata() */
-	bpf_probe_read_kernel(&address, sizeof(address), &ctx[1]);
+	address = rt_peek((__u64)arg);
 	if (e->flags & RT_DEV_INNER)
-		on_inner(bio, address, d);
+		on_inner(bio, address, d, look);
 	else if (e->flags & RT_DEV_ABOVE)
 		on_above(bio, address, d->fs_array - 1, d->fs_start);
 	else
 		on_above(bio, address, e->array - 1, 0);
 	return 0;
+}
+
+SEC("?tp_btf/block_bio_complete")
+int BPF_PROG(rt_bio_complete, struct request_queue *q, struct bio *bio)
+{
+	return on_bio_complete(bio, &ctx[1], RT_FIRST);
+}
+
+SEC("?tp_btf/block_bio_complete")
+int BPF_PROG(rt_bio_complete_2, struct request_queue *q, struct bio *bio)
+{
+	return on_bio_complete(bio, &ctx[1], RT_AGAIN);
 }

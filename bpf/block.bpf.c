@@ -116,7 +116,7 @@ static __always_inline void count_request(struct rt_row *row, struct rt_inflight
 		count_loss(rows);
 		return;
 	}
-	row->requests++;
+	rt_bump(row->requests, 1);
 	if (!f)
 		return;
 	rt_count_us(row->device, now - f->issue_ns);
@@ -144,7 +144,7 @@ static __always_inline void emit(struct request *rq, struct rt_dev *d, struct rt
 
 /* The flush machinery's own request: no bio, no sector. */
 static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
-					   struct rt_inflight *f, __u64 now)
+				      struct rt_inflight *f, __u64 now, __u32 look)
 {
 	struct request *first = flushed_request(rq);
 	struct rt_part *part = &d->parts[0];
@@ -168,7 +168,7 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
 	}
 	if (rt_recording)
 		emit(rq, d, f, now, 0, rt_what(part->member, origin, RT_OP_FLUSH, 0));
-	count_request(rt_row(part->member, origin, RT_OP_FLUSH), f, rq, d, now);
+	count_request(rt_row(part->member, origin, RT_OP_FLUSH, look), f, rq, d, now);
 }
 
 /*
@@ -179,7 +179,7 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
  * its sector proves nothing: 6.18 leaves it where it was, which is 0 for a superblock,
  * and dm-linear gives flushes one (linear_map(), 5.17 to 6.10).
  */
-static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u64 now)
+static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u64 now, __u32 look)
 {
 	struct bio *bio = rq->bio;
 	struct rt_part *part = &d->parts[0];
@@ -194,7 +194,7 @@ static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u6
 	origin = rt_member_flush_origin(part->member);
 	if (rt_recording)
 		emit(rq, d, NULL, now, 0, rt_what(part->member, origin, RT_OP_WRITE, 0));
-	count_request(rt_row(part->member, origin, RT_OP_WRITE), NULL, rq, d, now);
+	count_request(rt_row(part->member, origin, RT_OP_WRITE, look), NULL, rq, d, now);
 }
 
 /* CLOCK_MONOTONIC when everything was attached; set by userspace. */
@@ -206,10 +206,11 @@ static __always_inline bool before_us(struct request *rq, struct rt_dev *d)
 	return d->flags & RT_DEV_START_TIME && rq->start_time_ns < rt_attached_ns;
 }
 
-SEC("?tp_btf/block_rq_complete")
-int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_bytes)
+/* arg: where the tracepoint's arguments hold the request */
+static __always_inline int on_complete(struct request *rq, int error, unsigned int nr_bytes,
+				       unsigned long long *arg, __u32 look)
 {
-	struct rt_dev *d = rt_dev_of(rt_disk_number(rt_rq_disk(rq)));
+	struct rt_dev *d;
 	__u64 sector, start, now, found, address = 0;
 	__u32 op, origin, member, flags, why;
 	struct rt_row *row = NULL;
@@ -218,6 +219,9 @@ int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_byte
 	struct bio *bio;
 	bool one;
 
+	if (rt_looked_at(look, RT_LOOKED_COMPLETE, arg))
+		return 0;
+	d = rt_dev_of(rt_disk_number(rt_rq_disk(rq)));
 	if (!d || !d->nr_parts)
 		return 0;
 	if ((rq->cmd_flags & RT_REQ_OP_MASK) >= RT_REQ_OP_PASSTHROUGH)
@@ -231,12 +235,12 @@ int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_byte
 
 	if (!bio) {
 		if (op == RT_OP_FLUSH)
-			complete_flush(rq, d, f, now);
+			complete_flush(rq, d, f, now, look);
 		return 0;
 	}
 	if (!nr_bytes) {
 		if (!rq->__data_len)
-			complete_empty(rq, d, now);
+			complete_empty(rq, d, now, look);
 		return 0;
 	}
 	part = rt_part_at(d, rq->__sector);
@@ -276,7 +280,8 @@ int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_byte
 		address = rt_peek((__u64)&rq->bio);
 	if (!one)
 		origin = rt_walk(address, member, start,
-				 op | (flags | (error ? RT_WALK_FAILED : 0)) << RT_WALK_FLAGS,
+				 op | (flags | (error ? RT_WALK_FAILED : 0) |
+				       (look == RT_AGAIN ? RT_WALK_AGAIN : 0)) << RT_WALK_FLAGS,
 				 nr_bytes);
 	if (rt_recording)
 		emit(rq, d, f, now, rq->__sector,
@@ -284,9 +289,9 @@ int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_byte
 		     (error ? 1ULL << RT_WHAT_ERROR : 0) |
 		     (nr_bytes < rq->__data_len ? 1ULL << RT_WHAT_PART : 0));
 	origin &= RT_ANSWER_ORIGIN;
-	row = rt_row(member, origin, op);
+	row = rt_row(member, origin, op, look);
 	if (row && one)
-		row->bytes += nr_bytes;
+		rt_bump(row->bytes, nr_bytes);
 
 	/* A partial completion is not yet a request. */
 	if (nr_bytes < rq->__data_len)
@@ -297,4 +302,16 @@ int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_byte
 	if (f)
 		f->rq = 0;	/* a stamp is good for one completion */
 	return 0;
+}
+
+SEC("?tp_btf/block_rq_complete")
+int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_bytes)
+{
+	return on_complete(rq, error, nr_bytes, &ctx[0], RT_FIRST);
+}
+
+SEC("?tp_btf/block_rq_complete")
+int BPF_PROG(rt_rq_complete_2, struct request *rq, int error, unsigned int nr_bytes)
+{
+	return on_complete(rq, error, nr_bytes, &ctx[0], RT_AGAIN);
 }

@@ -22,7 +22,10 @@ const volatile __u64 rt_dio_end_io = 1;
 const volatile __u64 rt_ext4_end_io = 1;
 const volatile __u64 rt_dm_end_io = 1;
 const volatile __u32 rt_recording = 1;
-const volatile __u32 rt_preemptible = 1;
+const volatile __u32 rt_twins = 0xff;
+const volatile __u32 rt_nesting = 1;
+const volatile __u32 rt_members_max = 1;
+const volatile __u64 rt_wait_end_io = 1;
 const volatile __u32 rt_zero;
 /* Always zero: the type's way into the skeleton. */
 const volatile struct rt_event_submission rt_no_submission;

@@ -5,6 +5,26 @@
 
 #include "hist.h"
 
+/* The program that runs; also the entry of each per-CPU map that both of a pair write to: again.bpf.h. */
+enum { RT_FIRST = 0, RT_AGAIN = 1 };
+
+/*
+ * Adds to a counter of this CPU. Where the kernel lets a program run in the middle
+ * of itself (Linux 5.10 and 5.15: __bpf_trace_run() has no recursion guard), an
+ * interrupt may come between the load and the store.
+ */
+#define rt_bump(counter, n) do {					\
+	typeof(counter) add_ = (n);					\
+									\
+	if (rt_nesting) {						\
+		/* clang makes an atomic OR of a 0, which 5.10 does not have */	\
+		barrier_var(add_);					\
+		__sync_fetch_and_add(&(counter), add_);			\
+	} else {							\
+		(counter) += add_;					\
+	}								\
+} while (0)
+
 enum {
 	RT_REQ_OP_MASK = 0xff,		/* REQ_OP_MASK */
 	RT_REQ_FUA = 1 << 17,
@@ -100,41 +120,117 @@ static __always_inline __u32 rt_disk_number(struct gendisk *disk)
 	__u32 zero_ = 0;						\
 	struct rt_loss *loss_ = bpf_map_lookup_elem(&rt_losses, &zero_);	\
 	if (loss_)							\
-		loss_->reason++;					\
+		rt_bump(loss_->reason, 1);				\
 } while (0)
 
-/* This CPU's counters of a cell; hands out a row when it is the first time. */
-static __always_inline struct rt_row *rt_row(__u32 member, __u32 origin, __u32 op)
+enum { RT_NEW_ROW_TRIES = 4 };
+
+/*
+ * Hands out a row to a cell. An interrupt's program may do the same in the middle:
+ * the counter is added to in one instruction, and the row belongs to the cell whose
+ * number it has after that. 5.10 has no instruction that adds and returns the sum.
+ */
+static __always_inline __u32 rt_new_row(__u64 owner)
 {
-	struct rt_member_rows *rows = bpf_map_lookup_elem(&rt_member_rows, &member);
-	__u64 cell = (__u64)origin << 3 | (op & 7);
-	__u32 zero = 0, row;
+	struct rt_row *row;
+	__u32 zero = 0, number, i;
 	__u64 *used;
 
+	used = bpf_map_lookup_elem(&rt_rows_used, &zero);
+	if (!used)
+		return 0;
+	for (i = 0; i < RT_NEW_ROW_TRIES; i++) {
+		__sync_fetch_and_add(used, 1);
+		number = *(volatile __u64 *)used;
+		if (number >= rt_rows_max)
+			return 0;
+		row = bpf_map_lookup_elem(&rt_rows, &number);
+		if (!row)
+			return 0;
+		if (*(volatile __u64 *)&row->owner)
+			continue;	/* an interrupt took it between the two lines above */
+		*(volatile __u64 *)&row->owner = owner;
+		return number;
+	}
+	return 0;
+}
+
+/*
+ * This CPU's counters of a cell; hands out a row the first time. look: a twin counts
+ * in rows of its own, since it may run in the middle of an addition of the first program.
+ */
+static __always_inline struct rt_row *rt_row(__u32 member, __u32 origin, __u32 op, __u32 look)
+{
+	__u64 cell = (__u64)origin << 3 | (op & 7);
+	struct rt_member_rows *rows;
+	__u32 row;
+
+	if (look == RT_AGAIN)
+		member += rt_members_max;
+	rows = bpf_map_lookup_elem(&rt_member_rows, &member);
 	/* 64 bits and opaque: 6.1's verifier loses the bounds of a 32-bit OR */
 	barrier_var(cell);
 	if (!rows || cell >= RT_CELLS)
 		return NULL;
 	row = rows->row[cell];
 	if (!row) {
-		used = bpf_map_lookup_elem(&rt_rows_used, &zero);
-		if (!used)
+		row = rt_new_row(1 + ((__u64)member << 8 | cell));
+		if (!row)
 			return NULL;
-		row = *used + 1;
-		if (row >= rt_rows_max)
-			return NULL;
-		*used = row;
 		rows->row[cell] = row;
 	}
 	return bpf_map_lookup_elem(&rt_rows, &row);
 }
+
+enum { RT_EBUSY = 16, RT_EEXIST = 17 };
+
+/*
+ * Adds to a table of struct rt_io, whose entry may be new. 0, or why not: the table
+ * is full, or -EBUSY, which is what an interrupt gets that came while this CPU was
+ * changing the same bucket.
+ */
+static __always_inline long rt_add_io(void *table, const void *key, const struct rt_io *add)
+{
+	struct rt_io *io = bpf_map_lookup_elem(table, key);
+	long err;
+
+	if (!io) {
+		err = bpf_map_update_elem(table, key, add, BPF_NOEXIST);
+		if (err != -RT_EEXIST)
+			return err;
+		/* another CPU was first */
+		io = bpf_map_lookup_elem(table, key);
+		if (!io)
+			return -RT_EEXIST;
+	}
+	__sync_fetch_and_add(&io->bios, add->bios);
+	__sync_fetch_and_add(&io->bytes, add->bytes);
+	return 0;
+}
+
+/*
+ * Userspace adds 1 when it begins to read tables of struct rt_io. What has another round
+ * than this is not added to any more and can be taken out without losing an addition
+ * that is under way.
+ */
+extern __u64 rt_round;
+
+/* rt_add_io() and, where that fails, the loss under its reason. */
+#define rt_add_or_lose(table, key, add, reason) do {			\
+	long err_ = rt_add_io(table, key, add);				\
+									\
+	if (err_ == -RT_EBUSY)						\
+		count_loss(busy);					\
+	else if (err_)							\
+		count_loss(reason);					\
+} while (0)
 
 static __always_inline void rt_count_us(__u32 *hist, __u64 ns)
 {
 	/* 2^40 / 1000, rounded up: a division would cost more than all the rest */
 	__u64 us = ns < 1ULL << 33 ? (ns * 1099511628) >> 40 : ns / 1000;
 
-	hist[rt_bucket(us) & (RT_HIST_BUCKETS - 1)]++;
+	rt_bump(hist[rt_bucket(us) & (RT_HIST_BUCKETS - 1)], 1);
 }
 
 #endif

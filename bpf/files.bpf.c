@@ -13,26 +13,10 @@
 
 enum { RT_DM_LAYERS = 6 };	/* LVM on dm-crypt has three */
 
-/*
- * Userspace adds 1 when it begins to read rt_file_ios. What has another round
- * than this is not added to any more and can be taken out without losing an
- * addition that is under way.
- */
-__u64 rt_file_round;
-
-static __always_inline void add_file(struct rt_file_key *key, const struct rt_file_io *add)
+static __always_inline void add_file(struct rt_file_key *key, const struct rt_io *add)
 {
-	struct rt_file_io *io;
-
-	key->round = rt_file_round;
-	io = bpf_map_lookup_elem(&rt_file_ios, key);
-	if (io) {
-		/* another CPU may be making room for the same file */
-		__sync_fetch_and_add(&io->bios, add->bios);
-		__sync_fetch_and_add(&io->bytes, add->bytes);
-	} else if (bpf_map_update_elem(&rt_file_ios, key, add, BPF_NOEXIST)) {
-		count_loss(files);
-	}
+	key->round = rt_round;
+	rt_add_or_lose(&rt_file_ios, key, add, files);
 }
 
 /* The name of the first of its dentries: a file with several links has several. */
@@ -107,7 +91,7 @@ int rt_take_file(__u64 inode, __u32 what, __u64 bytes)
 {
 	struct inode *i = (struct inode *)inode;
 	struct rt_file_key key = { .array = what >> 8 & 0xffff, .op = what & 0xff }, old_key;
-	struct rt_file_io old;
+	struct rt_io old;
 	struct rt_file_pending *p;
 	volatile struct rt_file_slot *s;
 	__u32 look = what >> RT_FILE_LOOK, slot;
@@ -128,8 +112,8 @@ int rt_take_file(__u64 inode, __u32 what, __u64 bytes)
 	slot = rt_file_slot(inode, key.op) & (RT_FILE_SLOTS - 1);
 	s = &p->slot[slot];
 	if (!inode && !s->address && s->key.array == key.array && s->key.op == key.op) {
-		s->io.bios++;
-		s->io.bytes += bytes;
+		rt_bump(s->io.bios, 1);
+		rt_bump(s->io.bytes, bytes);
 		return 0;
 	}
 	__builtin_memcpy(&old_key, (void *)&s->key, sizeof(old_key));

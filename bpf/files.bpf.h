@@ -105,8 +105,8 @@ static __always_inline void rt_count_file(__u64 inode, __u32 array, __u32 op, __
 	if (s->address == inode && s->key.array == array && s->key.op == op &&
 	    (!inode || (s->key.file.inode == RT_PEEK(i, i_ino) &&
 			s->key.file.generation == RT_PEEK(i, i_generation)))) {
-		s->io.bios++;
-		s->io.bytes += bytes;
+		rt_bump(s->io.bios, 1);
+		rt_bump(s->io.bytes, bytes);
 		return;
 	}
 	rt_take_file(inode, look << RT_FILE_LOOK | array << 8 | op, bytes);

@@ -30,7 +30,10 @@ extern const volatile __u64 rt_dio_end_io;	/* iomap_dio_bio_end_io(); ~0: not kn
 extern const volatile __u64 rt_ext4_end_io;	/* ext4_end_bio(); likewise */
 extern const volatile __u64 rt_dm_end_io;	/* dm's clone_endio() */
 extern const volatile __u32 rt_recording;	/* 0: rt_events is not used */
-extern const volatile __u32 rt_preemptible;	/* programs have twins: again.bpf.h */
+extern const volatile __u32 rt_twins;	/* a bit for each of rt_looked_kinds that has a twin: again.bpf.h */
+extern const volatile __u32 rt_nesting;	/* a program may run in the middle of itself: see rt_bump() */
+extern const volatile __u32 rt_members_max;	/* half the entries of rt_member_rows; the other half is of twins */
+extern const volatile __u64 rt_wait_end_io;	/* submit_bio_wait_endio(); ~0: not known */
 
 /*
  * The devices that we watch, by hash of dev_t. Userspace picks rt_dev_mult so
@@ -212,7 +215,7 @@ extern struct rt_stripes_map rt_stripes SEC(".maps");
 /* Scratch of rt_walk_step(): too much for its stack and its arguments. */
 struct rt_walks_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 2);	/* requests, bios */
+	__uint(max_entries, RT_SCRATCHES);
 	__type(key, __u32);
 	__type(value, struct rt_walk);
 };
@@ -247,14 +250,15 @@ struct rt_losses_map {
 extern struct rt_losses_map rt_losses SEC(".maps");
 
 /*
- * Who submitted to the arrays. A hash because a pid is no bounded integer;
- * userspace takes idle ones out before it is full.
+ * Bios submitted to the arrays, by task. A hash because a pid is no bounded
+ * integer. Userspace reads and empties it every interval: a host may fork
+ * thousands of tasks a second.
  */
 struct rt_task_ios_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
 	__type(key, struct rt_task_key);
-	__type(value, struct rt_task_io);
+	__type(value, struct rt_io);
 };
 extern struct rt_task_ios_map rt_task_ios SEC(".maps");
 
@@ -266,11 +270,11 @@ struct rt_tasks_pending_map {
 };
 extern struct rt_tasks_pending_map rt_tasks_pending SEC(".maps");
 
-/* Their names. LRU: a pid that has not been seen for long can be forgotten. */
+/* Names of tasks. LRU: a pid that has not been seen for long can be forgotten. */
 struct rt_tasks_map {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
-	__type(key, __u32);
+	__type(key, struct rt_task_id);
 	__type(value, struct rt_task);
 };
 extern struct rt_tasks_map rt_tasks SEC(".maps");
@@ -283,7 +287,7 @@ struct rt_file_ios_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768);
 	__type(key, struct rt_file_key);
-	__type(value, struct rt_file_io);
+	__type(value, struct rt_io);
 };
 extern struct rt_file_ios_map rt_file_ios SEC(".maps");
 
@@ -323,7 +327,7 @@ extern struct rt_events_map rt_events SEC(".maps");
 /* Scratch of a recording, beside rt_walks. */
 struct rt_gathers_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 2);		/* requests, bios */
+	__uint(max_entries, RT_SCRATCHES);
 	__type(key, __u32);
 	__type(value, struct rt_gather);
 };

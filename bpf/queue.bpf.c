@@ -19,119 +19,34 @@
 #include "files.bpf.h"
 #include "again.bpf.h"
 
-enum {
-	/* include/linux/sched.h */
-	RT_PF_WQ_WORKER = 0x00000020,
-	RT_PF_KTHREAD = 0x00200000,
-};
-
-/*
- * What a kworker is doing: its work queue, or flush-MAJOR:MINOR in writeback
- * (set_worker_desc()). Asked now, because a second later it does another's.
- */
-static __always_inline void note_work(struct rt_task *out)
-{
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-	struct worker *worker;
-
-	if (!(BPF_CORE_READ(task, flags) & RT_PF_WQ_WORKER))
-		return;
-	worker = (struct worker *)BPF_CORE_READ(rt_kthread(task), data);
-	bpf_core_read(out->work, sizeof(out->work), &worker->desc);
-}
-
-/* First sight of a task: what userspace needs to name it. */
-static __always_inline void note_task(void)
-{
-	__u64 id = bpf_get_current_pid_tgid();
-	struct rt_task task = {};
-	__u32 pid = id;
-
-	task.tgid = id >> 32;
-	task.cgroup = bpf_get_current_cgroup_id();
-	bpf_get_current_comm(task.comm, sizeof(task.comm));
-	note_work(&task);
-	if (bpf_map_update_elem(&rt_tasks, &pid, &task, BPF_ANY))
-		count_loss(tasks);
-}
-
-/* The slot is somebody else's: theirs goes to the table, ours begins. */
-static __noinline int take_slot(__u32 slot, __u64 wanted, __u64 bytes, __u32 look)
-{
-	struct rt_task_io pending, none = {};
-	struct rt_task_pending *p;
-	__u64 old;
-
-	p = bpf_map_lookup_elem(&rt_tasks_pending, &look);
-	if (!p)
-		return 0;
-	slot &= RT_TASK_SLOTS - 1;
-	old = p->slot[slot].key;
-	pending = p->slot[slot].io;
-	p->slot[slot].key = wanted;
-	p->slot[slot].io.bios = 1;
-	p->slot[slot].io.bytes = bytes;
-	if (pending.bios)
-		rt_add_task((struct rt_task_key *)&old, &pending);
-	if (!bpf_map_lookup_elem(&rt_task_ios, &wanted)) {
-		note_task();
-		rt_add_task((struct rt_task_key *)&wanted, &none);
-	}
-	return 0;
-}
-
-static __always_inline void count_task(__u32 array, __u32 origin, __u32 op, __u64 bytes,
-				       __u32 look)
-{
-	__u32 pid = bpf_get_current_pid_tgid();
-	__u64 slot = pid ^ origin << 2 ^ op;
-	union {
-		struct rt_task_key key;
-		__u64 number;
-	} mine = { .key = { .pid = pid, .array = array, .origin = origin, .op = op } };
-	__u64 wanted = mine.number;
-	struct rt_task_pending *p;
-
-	p = bpf_map_lookup_elem(&rt_tasks_pending, &look);
-	if (!p)
-		return;
-	/* 64 bits and opaque, as in rt_row() */
-	barrier_var(slot);
-	slot &= RT_TASK_SLOTS - 1;
-	if (p->slot[slot].key == wanted && p->slot[slot].io.bios) {
-		p->slot[slot].io.bios++;
-		p->slot[slot].io.bytes += bytes;
-		return;
-	}
-	take_slot(slot, wanted, bytes, look);
-}
-
 /*
  * A flush has no address. It is the journal's when the journal's thread asks
  * for it; else a task wants its file data to be durable (fsync, sync).
  */
-static __always_inline __u32 flush_origin(const struct rt_array *array)
+static __always_inline __u32 flush_origin(const struct rt_array *array, unsigned long long *arg)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	__u32 flags = BPF_CORE_READ(task, flags);
 	char comm[RT_COMM] = {};
 
 	if (!(array->flags & RT_ARRAY_EXT))
 		return RT_ORIGIN_RAW;
-	if (!(BPF_CORE_READ(task, flags) & RT_PF_KTHREAD))
+	if (!(flags & RT_PF_KTHREAD))
 		return RT_ORIGIN_FILE_DATA;
+	if (flags & RT_PF_WQ_WORKER)
+		return rt_worker_flushes_journal(rt_peek((__u64)arg)) ? RT_ORIGIN_JOURNAL :
+									RT_ORIGIN_FILE_DATA;
 	bpf_get_current_comm(comm, sizeof(comm));
-	if (comm[0] == 'j' && comm[1] == 'b' && comm[2] == 'd' && comm[3] == '2' &&
-	    comm[4] == '/')
-		return RT_ORIGIN_JOURNAL;
-	return RT_ORIGIN_FILE_DATA;
+	return rt_is_journal_thread(comm) ? RT_ORIGIN_JOURNAL : RT_ORIGIN_FILE_DATA;
 }
 
-/* The event of a recording that goes with count_task(). */
-static __always_inline void tell(__u32 array, __u64 sector, __u64 inode, __u32 size, __u32 what)
+/* The event of a recording that goes with rt_count_task(). */
+static __always_inline void tell(__u32 who, __u32 array, __u64 sector, __u64 inode, __u32 size,
+				 __u32 what)
 {
 	if (rt_recording)
 		rt_emit_submission(rt_learned_key(array, sector), inode,
-				   bpf_get_current_pid_tgid() << 32 | size, what);
+				   (__u64)who << 32 | size, what);
 }
 
 static __always_inline void set_flush_origin(__u32 array, __u32 origin)
@@ -151,11 +66,11 @@ enum { RT_LATER = 253 };
  * only this much is known until it completes, that it is no file data: it is
  * remembered with who asked for it.
  */
-static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key,
+static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key, __u32 who,
 				       const struct rt_array *array, __u64 answer,
 				       __u32 op, __u32 size)
 {
-	__u32 block = rt_answer_block(answer) << 9, pid;
+	__u32 block = rt_answer_block(answer) << 9;
 	__u64 found = RT_NOT_METADATA;
 
 	if (!inode)
@@ -170,10 +85,8 @@ static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key,
 		return RT_ORIGIN_FILE_DATA;
 	}
 	if (op == RT_OP_READ && found == RT_ORIGIN_UNKNOWN) {
-		pid = bpf_get_current_pid_tgid();
-		if (!bpf_map_lookup_elem(&rt_tasks, &pid))
-			note_task();
-		rt_learn(key, rt_asked(pid, size));
+		rt_note_task(who, key >> RT_LEARNED_ARRAY);
+		rt_learn(key, rt_asked(who, size));
 		return RT_LATER;
 	}
 	if (found == RT_ZEROES)
@@ -211,7 +124,7 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 				    __u64 sector, __u32 look)
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
-	__u32 opf = bio->bi_opf, op = rt_op_of(opf), size = bio->bi_iter.bi_size, origin, block;
+	__u32 opf = bio->bi_opf, op = rt_op_of(opf), size = bio->bi_iter.bi_size, origin, block, who;
 	__u64 found, inode = 0, address = 0;
 	bool own;
 
@@ -219,12 +132,13 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 		return 0;
 	if (array->flags & RT_ARRAY_CRYPT && (__u64)bio->bi_end_io == rt_crypt_end)
 		return 0;	/* seen above dm-crypt */
+	who = rt_submitter(arg, index);
 	if (!size) {
 		if (opf & RT_REQ_PREFLUSH) {
-			origin = flush_origin(array);
+			origin = flush_origin(array, arg);
 			set_flush_origin(index, origin);
-			count_task(index, origin, RT_OP_FLUSH, 0, look);
-			tell(index, sector, 0, 0, rt_submitted(origin, RT_OP_FLUSH, opf));
+			rt_count_task(who, index, origin, RT_OP_FLUSH, 0, look);
+			tell(who, index, sector, 0, 0, rt_submitted(origin, RT_OP_FLUSH, opf));
 		}
 		return 0;
 	}
@@ -241,8 +155,8 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 		if (origin == RT_ORIGIN_UNKNOWN || (!inode && !own && !rt_is_file_page(bio))) {
 			/* as a number, see rt_bio_metadata() */
 			address = rt_peek((__u64)arg);
-			origin = learn_bio(address, inode, rt_learned_key(index, sector), array,
-					   found, op, size);
+			origin = learn_bio(address, inode, rt_learned_key(index, sector), who,
+					   array, found, op, size);
 		}
 		if (origin == RT_ORIGIN_FILE_DATA) {
 			rt_count_file(inode, index, op, size, look);
@@ -259,8 +173,8 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 		return 0;
 	if (opf & (RT_REQ_PREFLUSH | RT_REQ_FUA))
 		set_flush_origin(index, origin);
-	count_task(index, origin, op, size, look);
-	tell(index, sector, origin == RT_ORIGIN_FILE_DATA ? inode : 0, size,
+	rt_count_task(who, index, origin, op, size, look);
+	tell(who, index, sector, origin == RT_ORIGIN_FILE_DATA ? inode : 0, size,
 	     rt_submitted(origin, op, opf));
 	return 0;
 }

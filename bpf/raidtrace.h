@@ -169,9 +169,16 @@ struct rt_walk {
 	__u32 pad;
 };
 
+/*
+ * Scratch for walks: of requests and of bios, each twice, because an interrupt may
+ * complete a request in the middle of another's walk.
+ */
+enum { RT_SCRATCH_INNER = 1, RT_SCRATCH_NESTED = 2, RT_SCRATCHES = 4 };
+
 enum rt_walk_flags {
 	RT_WALK_FAILED = 1 << 8,	/* the data has not come */
 	RT_WALK_INNER = 1 << 9,		/* a bio of an array, not a request of a disk */
+	RT_WALK_AGAIN = 1 << 10,	/* for a twin: counted in the twin's rows */
 };
 
 /* rt_walk.busy: done, but what it has gathered is still to be sent. */
@@ -221,6 +228,7 @@ struct rt_member_rows {
 
 /* One (member, origin, operation) on one CPU. Cumulative since attach. */
 struct rt_row {
+	__u64 owner;		/* the cell that has it; see rt_new_row() */
 	__u64 requests;
 	__u64 bytes;
 	__u32 queue[RT_HIST_BUCKETS];	/* allocation to issue, us */
@@ -232,7 +240,9 @@ enum rt_looked_kinds {
 	RT_LOOKED_QUEUE = 0,
 	RT_LOOKED_JUDGE = 1,
 	RT_LOOKED_ISSUE = 2,
-	RT_LOOKED_KINDS = 3,
+	RT_LOOKED_COMPLETE = 3,
+	RT_LOOKED_BIO_COMPLETE = 4,
+	RT_LOOKED_KINDS = 5,
 };
 
 struct rt_looked {
@@ -247,7 +257,8 @@ struct rt_loss {
 	__u64 tasks;		/* task table full */
 	__u64 files;		/* file table full */
 	__u64 ring;		/* events of a recording that found rt_events full */
-	__u64 caught[3];	/* by rt_looked_kinds, not lost: a twin made up for a program that was skipped */
+	__u64 busy;		/* an interrupt found the bucket of a hash table locked by what it interrupted */
+	__u64 caught[RT_LOOKED_KINDS];	/* not lost: a twin made up for a program that was skipped */
 };
 
 /*
@@ -262,32 +273,54 @@ struct rt_cost {
 
 enum { RT_COST_SHIFT = 5 };
 
-struct rt_task_key {
-	__u32 pid;
-	__u16 array;
-	__u8 origin;
-	__u8 op;
-};
-
-struct rt_task_io {
+/*
+ * Bios and their bytes. In the per-CPU slots below, bios of 0 means that the slot is free.
+ */
+struct rt_io {
 	__u64 bios;
 	__u64 bytes;
 };
 
 /*
- * What the tasks on one CPU have submitted and rt_task_ios does not have yet.
- * A task submits many bios in a row: adding them up here saves a hash look-up
- * for all but the first.
+ * In place of a pid: the low bits of the id of a cgroup. blk-throttle held back
+ * a bio of that cgroup and submitted it later from a kworker of its own.
  */
+enum { RT_THROTTLED = 1U << 31 };
+
+struct rt_task_key {
+	__u32 pid;		/* or RT_THROTTLED and the id of a cgroup */
+	__u16 array;
+	__u8 what;		/* origin << 3 | operation */
+	__u8 round;		/* of userspace's reading, see rt_round */
+};
+
+/*
+ * Bios that one CPU submitted for one rt_task_key and that rt_task_ios does not
+ * have yet. A task submits many bios in a row: adding them up here saves a hash
+ * look-up for all but the first. A reader that copies a slot from the first byte
+ * to the last has the figures of one key if `began` equals `ended`: the writer
+ * writes `ended` first.
+ */
+struct rt_task_slot {
+	__u64 began;
+	__u64 key;		/* a struct rt_task_key as one number, of round 0 */
+	__u64 round;		/* in which the task's name was noted last */
+	struct rt_io io;
+	__u64 ended;
+};
+
 struct rt_task_pending {
-	struct {
-		__u64 key;		/* a struct rt_task_key as one number */
-		struct rt_task_io io;	/* bios is 0: free */
-	} slot[RT_TASK_SLOTS];
+	struct rt_task_slot slot[RT_TASK_SLOTS];
+};
+
+/* A kworker serves several arrays in turn, under the same pid. */
+struct rt_task_id {
+	__u32 pid;		/* as in rt_task_key */
+	__u32 array;
 };
 
 struct rt_task {
-	__u64 cgroup;
+	__u64 cgroup;		/* of RT_THROTTLED: in the hierarchy of the blkio or io controller */
 	__u32 tgid;
 	__u32 pad;
 	char comm[RT_COMM];
@@ -308,25 +341,19 @@ struct rt_file_key {
 	struct rt_file_id file;
 	__u16 array;
 	__u8 op;
-	__u8 round;		/* of userspace's reading, see rt_file_round */
+	__u8 round;		/* of userspace's reading, see rt_round */
 	__u32 pad;
 };
 
-struct rt_file_io {
-	__u64 bios;
-	__u64 bytes;
-};
-
 /*
- * As rt_task_pending, for files. A slot goes to rt_file_ios when it becomes
- * another file's. Whoever reads it from the first byte to the last has one
- * file's figures if `began` equals `ended`: the writer writes ended first.
+ * As rt_task_slot, for files. A slot goes to rt_file_ios when it becomes
+ * another file's.
  */
 struct rt_file_slot {
 	__u64 began;
 	__u64 address;		/* of the struct inode */
 	struct rt_file_key key;
-	struct rt_file_io io;	/* bios is 0: free */
+	struct rt_io io;
 	__u64 ended;
 };
 

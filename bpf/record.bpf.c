@@ -93,7 +93,8 @@ __noinline int rt_gather_run(__u32 which, __u32 origin, __u32 bytes)
  */
 __noinline int rt_emit_walked(__u64 now, __u64 issue, __u64 start, __u64 where, __u64 what)
 {
-	__u32 which = what >> RT_WHAT_INNER & 1;
+	__u32 which = (what >> RT_WHAT_INNER & 1 ? RT_SCRATCH_INNER : 0) |
+		      (what >> RT_WHAT_NESTED & 1 ? RT_SCRATCH_NESTED : 0);
 	struct rt_gather *g = bpf_map_lookup_elem(&rt_gathers, &which);
 	struct rt_walk *w = bpf_map_lookup_elem(&rt_walks, &which);
 	__u32 runs;

@@ -22,11 +22,12 @@ static __always_inline __u64 rt_event_flags(__u32 opf)
 enum {
 	RT_WHAT_OP = 32,
 	RT_WHAT_ORIGIN = 35,
-	RT_WHAT_ERROR = 40,
-	RT_WHAT_PART = 41,	/* it is not complete yet */
+	RT_WHAT_NESTED = 41,	/* RT_WALKED_NESTED */
 	RT_WHAT_WALKED = 42,	/* RT_WALKED: rt_walk() has gathered its runs ... */
 	RT_WHAT_INNER = 43,	/* ... as a bio of an inner array */
-	RT_WHAT_MEMBER = 44,
+	RT_WHAT_ERROR = 44,
+	RT_WHAT_PART = 45,	/* it is not complete yet */
+	RT_WHAT_MEMBER = 46,
 };
 
 static __always_inline __u64 rt_what(__u32 member, __u32 origin, __u32 op, __u32 bytes)

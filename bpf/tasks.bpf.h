@@ -1,20 +1,89 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Bios by the task that submitted them, see tasks.bpf.c. */
 #ifndef RAIDTRACE_TASKS_BPF_H
 #define RAIDTRACE_TASKS_BPF_H
 
-/* Adds to a task's totals, which may be its first. */
-static __always_inline void rt_add_task(const struct rt_task_key *key,
-					 const struct rt_task_io *add)
-{
-	struct rt_task_io *io = bpf_map_lookup_elem(&rt_task_ios, key);
+#include "compat.bpf.h"
+#include "peek.bpf.h"
 
-	if (io) {
-		/* another CPU may be making room for what the task did there */
-		__sync_fetch_and_add(&io->bios, add->bios);
-		__sync_fetch_and_add(&io->bytes, add->bytes);
-	} else if (bpf_map_update_elem(&rt_task_ios, key, add, BPF_NOEXIST)) {
-		count_loss(tasks);
+enum {
+	/* include/linux/sched.h */
+	RT_PF_WQ_WORKER = 0x00000020,
+	RT_PF_KTHREAD = 0x00200000,
+};
+
+/* Adds to the bios of a task. key->round is set. */
+static __always_inline void rt_add_task(struct rt_task_key *key, const struct rt_io *add)
+{
+	key->round = rt_round;
+	rt_add_or_lose(&rt_task_ios, key, add, tasks);
+}
+
+static __always_inline __u64 rt_task_number(__u32 who, __u32 array, __u32 origin, __u32 op)
+{
+	union {
+		struct rt_task_key key;
+		__u64 number;
+	} of = { .key = { .pid = who, .array = array, .what = origin << 3 | op } };
+
+	return of.number;
+}
+
+/* Notes the name of a task that submits to an array: the current one, unless it has been noted already. */
+int rt_note_task(__u32 who, __u32 array);
+
+/* Who submits the bio that a kworker submits: see rt_submitter(). */
+__u32 rt_worker_submits(__u64 bio, __u32 array);
+
+/* Whether it is for jbd2 that a kworker submits an empty flush, held back by blk-throttle. */
+int rt_worker_flushes_journal(__u64 bio);
+
+/* jbd2/DEVICE-INODE (fs/jbd2/journal.c) */
+static __always_inline bool rt_is_journal_thread(const char *comm)
+{
+	return comm[0] == 'j' && comm[1] == 'b' && comm[2] == 'd' && comm[3] == '2' &&
+	       comm[4] == '/';
+}
+
+/*
+ * For whom the current task submits a bio to an array: for itself, unless it is
+ * blk-throttle's kworker (rt_worker_submits()). arg: where the tracepoint's
+ * arguments hold the bio.
+ */
+static __always_inline __u32 rt_submitter(unsigned long long *arg, __u32 array)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+
+	if (RT_PEEK(task, flags) & RT_PF_WQ_WORKER)
+		return rt_worker_submits(rt_peek((__u64)arg), array);
+	return RT_PEEK(task, pid);
+}
+
+/* The slot is of another key, or of another round: see rt_count_task(). */
+int rt_take_task(__u64 slot, __u64 wanted, __u64 bytes, __u32 look);
+
+/* Counts a bio of `who`, which is of rt_submitter(). */
+static __always_inline void rt_count_task(__u32 who, __u32 array, __u32 origin, __u32 op,
+					  __u64 bytes, __u32 look)
+{
+	__u64 slot = who ^ origin << 2 ^ op;
+	__u64 wanted = rt_task_number(who, array, origin, op);
+	struct rt_task_pending *p;
+	struct rt_task_slot *s;
+
+	p = bpf_map_lookup_elem(&rt_tasks_pending, &look);
+	if (!p)
+		return;
+	/* 64 bits and opaque, as in rt_row() */
+	barrier_var(slot);
+	slot &= RT_TASK_SLOTS - 1;
+	s = &p->slot[slot];
+	if (s->key == wanted && s->io.bios && s->round == rt_round) {
+		rt_bump(s->io.bios, 1);
+		rt_bump(s->io.bytes, bytes);
+		return;
 	}
+	rt_take_task(slot, wanted, bytes, look);
 }
 
 #endif

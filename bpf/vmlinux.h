@@ -64,9 +64,51 @@ struct timespec64 {
 	__s64 tv_sec;
 };
 
+struct kernfs_node {
+	u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
 struct task_struct {
 	unsigned int flags;
+	int pid;
+	int tgid;
+	char comm[16];
+	struct css_set *cgroups;
 	void *worker_private;
+};
+
+struct swait_queue_head {
+	struct list_head task_list;
+};
+
+struct swait_queue {
+	struct task_struct *task;
+	struct list_head task_list;
+};
+
+struct completion {
+	struct swait_queue_head wait;
+};
+
+/* with CONFIG_BLK_CGROUP */
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+struct blkcg {
+	struct cgroup_subsys_state css;
+};
+
+struct blkcg_gq {
+	struct blkcg *blkcg;
 };
 
 struct kthread {
@@ -118,6 +160,12 @@ struct kiocb {
 
 struct iomap_dio {
 	struct kiocb *iocb;
+	bool wait_for_completion;
+	union {
+		struct {
+			struct task_struct *waiter;
+		} submit;
+	};
 };
 
 struct super_block {
@@ -177,6 +225,7 @@ struct bio {
 	u8 bi_status;
 	void *bi_end_io;
 	void *bi_private;
+	struct blkcg_gq *bi_blkg;
 	struct bio_vec *bi_io_vec;
 };
 

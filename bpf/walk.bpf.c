@@ -22,10 +22,9 @@ __noinline int rt_told(__u64 key, __u64 origin, __u32 remember)
 	__u64 *value = bpf_map_lookup_elem(&rt_learned, &key), was = value ? *value : 0;
 	struct rt_task_key task = {
 		.array = key >> RT_LEARNED_ARRAY,
-		.origin = origin,
-		.op = RT_OP_READ,
+		.what = origin << 3 | RT_OP_READ,
 	};
-	struct rt_task_io io = { .bios = 1 };
+	struct rt_io io = { .bios = 1 };
 
 	if (remember)
 		rt_learn(key, origin);
@@ -79,12 +78,14 @@ __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u64 
 	return rt_answer(found, one >> 9);
 }
 
-static __always_inline void add_bytes(__u32 member, __u32 origin, __u32 op, __u64 bytes)
+static __always_inline void add_bytes(__u32 member, __u32 origin, __u32 op, __u64 bytes,
+				      __u32 flags)
 {
-	struct rt_row *row = rt_row(member, origin, op);
+	struct rt_row *row = rt_row(member, origin, op,
+				    flags & RT_WALK_AGAIN ? RT_AGAIN : RT_FIRST);
 
 	if (row)
-		row->bytes += bytes;
+		rt_bump(row->bytes, bytes);
 	else
 		count_loss(rows);
 }
@@ -153,10 +154,9 @@ __noinline int rt_walk_step(__u32 which)
 	w->pieces++;
 	if (origin != w->origin) {
 		if (w->bytes) {
-			add_bytes(w->member, w->origin, w->op, w->bytes);
+			add_bytes(w->member, w->origin, w->op, w->bytes, w->flags);
 			if (rt_recording)
-				rt_gather_run(w->flags & RT_WALK_INNER ? 1 : 0, w->origin,
-					      w->bytes);
+				rt_gather_run(which, w->origin, w->bytes);
 		}
 		w->origin = origin;
 		w->bytes = 0;
@@ -170,16 +170,19 @@ __noinline int rt_walk_step(__u32 which)
 
 __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes)
 {
-	__u32 op = how & ((1 << RT_WALK_FLAGS) - 1), i;
-	/* a request may complete in the middle of a bio's program */
-	__u32 which = how >> RT_WALK_FLAGS & RT_WALK_INNER ? 1 : 0;
+	__u32 op = how & ((1 << RT_WALK_FLAGS) - 1), flags = how >> RT_WALK_FLAGS, i;
+	__u32 which = flags & RT_WALK_INNER ? RT_SCRATCH_INNER : 0;
 	struct rt_walk *w = bpf_map_lookup_elem(&rt_walks, &which);
 	struct rt_member *m = bpf_map_lookup_elem(&rt_members, &member);
 
+	if (w && w->busy) {
+		which |= RT_SCRATCH_NESTED;
+		w = bpf_map_lookup_elem(&rt_walks, &which);
+	}
 	if (!w || !m || w->busy) {
-		/* 5.10 lets an interrupt's completion run in the middle of another's */
-		add_bytes(member, RT_ORIGIN_UNKNOWN, op, bytes);
-		count_loss(pieces);
+		/* completions three deep: task, soft interrupt, interrupt */
+		add_bytes(member, RT_ORIGIN_UNKNOWN, op, bytes, flags);
+		count_loss(busy);
 		return RT_ORIGIN_UNKNOWN;
 	}
 	__builtin_memset(w, 0, sizeof(*w));
@@ -189,7 +192,7 @@ __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes)
 	w->array = m->array;
 	w->start = start;
 	w->op = op;
-	w->flags = how >> RT_WALK_FLAGS;
+	w->flags = flags;
 	w->left = bytes;
 	if (rt_recording)
 		rt_gather_begin(which, member, BPF_CORE_READ((struct bio *)bio, bi_iter.bi_sector),
@@ -199,12 +202,12 @@ __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes)
 			break;
 	}
 	if (w->bytes) {
-		add_bytes(member, w->origin, op, w->bytes);
+		add_bytes(member, w->origin, op, w->bytes, flags);
 		if (rt_recording)
 			rt_gather_run(which, w->origin, w->bytes);
 	}
 	if (w->left + w->size) {
-		add_bytes(member, RT_ORIGIN_UNKNOWN, op, w->left + w->size);
+		add_bytes(member, RT_ORIGIN_UNKNOWN, op, w->left + w->size, flags);
 		if (rt_recording)
 			rt_gather_run(which, RT_ORIGIN_UNKNOWN, w->left + w->size);
 		count_loss(pieces);
@@ -214,5 +217,5 @@ __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes)
 		return w->first;
 	}
 	w->busy = RT_WALK_GATHERED;
-	return w->first | RT_WALKED;
+	return w->first | RT_WALKED | (which & RT_SCRATCH_NESTED ? RT_WALKED_NESTED : 0);
 }

@@ -31,6 +31,7 @@ int rt_told(__u64 key, __u64 origin, __u32 remember);
 enum {
 	RT_WALK_FLAGS = 8,
 	RT_WALKED = 1 << 7,	/* at RT_WHAT_WALKED in rt_what() */
+	RT_WALKED_NESTED = 1 << 6,	/* at RT_WHAT_NESTED: in RT_SCRATCH_NESTED */
 };
 
 __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes);

@@ -49,6 +49,15 @@ struct Recording {
     paths: BTreeMap<u64, String>,
 }
 
+/// Kernel name of the array that has this number in the last state.
+fn reader_array(items: &[Item], number: u32) -> Option<String> {
+    let state = items.iter().rev().find_map(|item| match item {
+        Item::State(state) => Some(state),
+        _ => None,
+    })?;
+    Some(state.arrays.get(number as usize)?.info.name.clone())
+}
+
 impl Recording {
     fn read(path: &Path) -> Self {
         Self::try_read(path).unwrap_or_else(|why| panic!("{why}"))
@@ -60,7 +69,8 @@ impl Recording {
         let (mut comms, mut paths) = (BTreeMap::new(), BTreeMap::new());
         while let Some(item) = reader.next_item() {
             if let Item::Submission(s) = &item {
-                if let Some(person) = reader.person(s.pid) {
+                let array = reader_array(&items, s.array);
+                if let Some(person) = array.and_then(|name| reader.person(s.pid, &name)) {
                     comms.insert(s.pid, String::from_utf8_lossy(&person.comm).into_owned());
                 }
                 if let Some(id) = s.file

@@ -1,5 +1,5 @@
-//! Twins of programs (`bpf/again.bpf.h`), which are for kernels that call tracepoints with preemption on: that they do nothing
-//! behind a first one that did its work, and all of it where that was skipped.
+//! Twins of programs (`bpf/again.bpf.h`), which are for programs that the kernel may skip: that they do nothing behind a first
+//! one that did its work, and all of it where that was skipped.
 
 #![allow(clippy::unwrap_used)]
 
@@ -48,6 +48,14 @@ fn counted(skipped: &[&str]) -> Counters {
     probe.read().unwrap()
 }
 
+/// Requests and bytes written on the disk.
+fn completed(counters: &Counters) -> (u64, u64) {
+    let writes = counters.cells.iter().filter(|(key, _)| key.op == Op::Write);
+    writes.fold((0, 0), |(requests, bytes), (_, cell)| {
+        (requests + cell.requests, bytes + cell.bytes)
+    })
+}
+
 fn written(counters: &Counters) -> u64 {
     let pid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     let mine = counters
@@ -64,6 +72,7 @@ fn what_the_first_has_seen_the_twin_does_not_count() {
     }
     let counters = counted(&[]);
     assert_eq!(written(&counters), WRITES);
+    assert_eq!(completed(&counters), (WRITES, WRITES * 4096));
     assert_eq!((counters.lost.issue, counters.lost.missed), (0, 0));
 }
 
@@ -72,8 +81,9 @@ fn what_the_first_has_missed_the_twin_counts() {
     if !tracing() {
         return;
     }
-    let counters = counted(&["rt_bio_queue", "rt_rq_issue"]);
+    let counters = counted(&["rt_bio_queue", "rt_rq_issue", "rt_rq_complete"]);
     assert_eq!(written(&counters), WRITES);
+    assert_eq!(completed(&counters), (WRITES, WRITES * 4096));
     assert_eq!((counters.lost.issue, counters.lost.missed), (0, 0));
     let neither = counted(&[
         "rt_bio_queue",
@@ -81,6 +91,7 @@ fn what_the_first_has_missed_the_twin_counts() {
         "rt_rq_issue",
         "rt_rq_issue_2",
     ]);
+    assert_eq!(completed(&neither), (WRITES, WRITES * 4096));
     assert_eq!(written(&neither), 0);
     assert!(neither.lost.issue > 0);
 }

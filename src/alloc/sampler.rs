@@ -13,6 +13,7 @@ use super::reason::{self, Known};
 use crate::doctor::gather;
 use crate::host::Sys;
 use crate::model::alloc::{AllocCounters, AllocSnapshot, FsAlloc, Source};
+use crate::model::counters::TaskId;
 use crate::model::hist::Hist;
 use crate::model::snapshot::{Overhead, Snapshot};
 use crate::origin::{Op, Origin};
@@ -362,8 +363,13 @@ impl Sampler {
         for fs in &mut all {
             fs.members = bitmap_reads(self.disks.live().survey(), fs.dev, disks);
             let live = self.disks.live();
+            let arrays = &live.survey().topology.arrays;
+            let on =
+                |a: &crate::host::Array| a.filesystems.iter().any(|f| f.dev.kernel() == fs.dev);
+            let array = arrays.iter().position(on).unwrap_or_default() as u32;
             for task in fs.tasks.iter_mut().take(NAMED) {
-                let person = live.who(task.pid);
+                let pid = task.pid;
+                let person = live.who(TaskId { array, pid });
                 task.role = person.role;
                 if !person.comm.is_empty() {
                     task.comm = person.comm;

@@ -20,29 +20,57 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// Finds paths, remembers them.
 #[derive(Debug, Default)]
 pub struct Cgroups {
-    /// Where the cgroup2 hierarchy is mounted, with the root.
+    unified: Tree,
+    /// Version 1's hierarchy of the controller blkio, where that one has it.
+    blkio: Tree,
+}
+
+/// A hierarchy: ids of one mean nothing in another.
+#[derive(Debug, Default)]
+struct Tree {
+    /// Where it is mounted, with the root.
     top: Option<PathBuf>,
     paths: HashMap<u64, String>,
     walked: Option<Instant>,
 }
 
 impl Cgroups {
-    /// Looks for the cgroup2 mount; without one every id is unknown.
+    /// Looks for the mounts of cgroup2 and of version 1's blkio; without one all its ids are unknown.
     pub fn new(sys: &Sys) -> Self {
         let lines = mounts::parse(&table(sys.path("/proc/self/mountinfo")).unwrap_or_default());
+        let tree = |found: Option<&mounts::MountLine>| Tree {
+            top: found.map(|m| sys.path(&m.mount.path)),
+            ..Tree::default()
+        };
+        let is_blkio = |m: &&mounts::MountLine| {
+            let mut options = m.mount.options.split(',');
+            m.mount.fstype == "cgroup" && options.any(|o| o == "blkio")
+        };
         Self {
             // Pure v2 has it on /sys/fs/cgroup, mixed systems on /sys/fs/cgroup/unified.
-            top: lines
-                .iter()
-                .find(|m| m.mount.fstype == "cgroup2")
-                .map(|m| sys.path(&m.mount.path)),
-            ..Self::default()
+            unified: tree(lines.iter().find(|m| m.mount.fstype == "cgroup2")),
+            blkio: tree(lines.iter().find(is_blkio)),
         }
     }
 
     /// The path below the cgroup root: `/system.slice/postgresql.service`, `/` for the root; `None` when it has gone or
     /// was not among the first 20,000. The name is bytes that a user chose.
     pub fn path(&mut self, id: u64) -> Option<&str> {
+        self.unified.path(id)
+    }
+
+    /// The same of a cgroup that blk-throttle limits: a controller is in one hierarchy, version 1's if that is mounted.
+    pub fn throttled_path(&mut self, id: u64) -> Option<&str> {
+        if self.blkio.top.is_some() {
+            self.blkio.path(id)
+        } else {
+            self.unified.path(id)
+        }
+    }
+}
+
+impl Tree {
+    fn path(&mut self, id: u64) -> Option<&str> {
         let due = self.walked.is_none_or(|t| t.elapsed() >= AGAIN);
         if !self.paths.contains_key(&id) && due {
             self.walk();

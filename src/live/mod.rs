@@ -1,23 +1,21 @@
 //! What is traced now: the survey, the programs that were loaded for it, and what the machine says beside them. Follows
 //! what changes. Both `top` and `record` are fed by it.
 
-mod idle;
 mod next;
 mod paths;
 mod people;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use self::idle::Idle;
 pub use self::next::Next;
 use self::paths::Paths;
 use crate::follow::Follow;
 use crate::host::{Array, ArrayState, Cgroups, HostError, Member, StatFile, Sys, resolve};
-use crate::model::counters::{Counters, TaskCounters, TaskKey};
+use crate::model::counters::Counters;
 use crate::model::fold::{DiskCounters, MemberNow, Sample, Subject};
 use crate::model::snapshot::ArrayInfo;
 use crate::probe::{Facts, Probe, modules, plan, tables::Tables};
@@ -44,7 +42,6 @@ pub struct Live {
     cgroups: Cgroups,
     paths: Paths,
     start: Instant,
-    idle: Idle,
 }
 
 /// How to trace.
@@ -143,7 +140,6 @@ impl Live {
             hint: 0,
             noticed: 0,
             start: Instant::now(),
-            idle: Idle::default(),
         })
     }
 
@@ -191,13 +187,8 @@ impl Live {
         self.start.elapsed().saturating_sub(reading.clock)
     }
 
-    /// Everything at a reading. `before`: the tasks' counters of the last sample; only those that did something since are
-    /// named. May take its time.
-    pub fn sample(
-        &mut self,
-        reading: Reading,
-        before: &HashMap<TaskKey, TaskCounters>,
-    ) -> Result<Sample> {
+    /// Everything at a reading. May take its time.
+    pub fn sample(&mut self, reading: Reading) -> Result<Sample> {
         let Reading {
             time,
             clock,
@@ -222,7 +213,7 @@ impl Live {
             info: info.clone(),
             ..Subject::default()
         }));
-        let tasks = self.people(&counters, before);
+        let tasks = self.people(&counters);
         let files = self.places(&counters);
         Ok(Sample {
             time,

@@ -7,7 +7,6 @@ use anyhow::Result;
 use super::{CHANGES, Live, Reading, Traced, info, stats};
 use crate::follow::Taken;
 use crate::host::{Array, Member, StatFile, with_lost};
-use crate::live::Idle;
 use crate::probe::{Facts, modules, plan, tables::Tables};
 use crate::survey::Survey;
 
@@ -153,10 +152,7 @@ impl Live {
     /// From here on samples are of `next`.
     pub fn replace(&mut self, next: Next) {
         let was = match next {
-            Next::Anew(next) => {
-                self.idle = Idle::default();
-                std::mem::replace(&mut self.traced, *next).survey
-            }
+            Next::Anew(next) => std::mem::replace(&mut self.traced, *next).survey,
             Next::InPlace(next) => {
                 let next = *next;
                 self.traced.probe.turn();

@@ -5,41 +5,34 @@ use std::collections::HashMap;
 use super::Live;
 use crate::host::handle::{Found, Wanted};
 use crate::host::{Dev, Filesystem, task};
-use crate::model::counters::{Counters, FileName, TaskCounters, TaskKey, TaskName};
+use crate::model::counters::{Counters, FileName, THROTTLED, TaskId, TaskKey, TaskName};
 use crate::model::files::{FileId, FilePlace, Files};
 use crate::model::fold::Person;
 
 impl Live {
-    /// Names the tasks that did something since the last sample.
-    pub(super) fn people(
-        &mut self,
-        counters: &Counters,
-        before: &HashMap<TaskKey, TaskCounters>,
-    ) -> HashMap<u32, Person> {
-        let active: Vec<u32> = counters
-            .tasks
-            .iter()
-            .filter(|(key, io)| before.get(key) != Some(io))
-            .map(|(key, _)| key.pid)
-            .collect();
+    /// Names the tasks that submitted something in this interval.
+    pub(super) fn people(&mut self, counters: &Counters) -> HashMap<TaskId, Person> {
         let mut people = HashMap::new();
-        for pid in active {
-            if people.contains_key(&pid) {
+        for id in counters.tasks.keys().map(TaskKey::id) {
+            if people.contains_key(&id) {
                 continue;
             }
-            let name = counters.names.get(&pid).cloned().unwrap_or_default();
-            people.insert(pid, self.person(pid, &name));
+            let name = counters.names.get(&id).cloned().unwrap_or_default();
+            people.insert(id, self.person(id, &name));
         }
         people
     }
 
-    /// Who a task is that has submitted something, as soon as it has.
-    pub fn who(&mut self, pid: u32) -> Person {
-        let name = self.traced.probe.task_name(pid).unwrap_or_default();
-        self.person(pid, &name)
+    /// Names a task that has submitted something, as soon as it has.
+    pub fn who(&mut self, id: TaskId) -> Person {
+        let name = self.traced.probe.task_name(id).unwrap_or_default();
+        self.person(id, &name)
     }
 
-    fn person(&mut self, pid: u32, name: &TaskName) -> Person {
+    fn person(&mut self, TaskId { pid, .. }: TaskId, name: &TaskName) -> Person {
+        if pid & THROTTLED != 0 {
+            return self.throttled(name.cgroup);
+        }
         let comm = if name.work.is_empty() {
             // The name of now is right after an exec.
             task::comm(&self.sys, pid).unwrap_or_else(|| name.comm.clone())
@@ -64,6 +57,21 @@ impl Live {
             comm,
             cgroup: self.cgroups.path(name.cgroup).map(str::to_owned),
             role,
+        }
+    }
+
+    /// In place of a task: a cgroup whose bios blk-throttle held back.
+    fn throttled(&mut self, cgroup: u64) -> Person {
+        let path = self.cgroups.throttled_path(cgroup).map(str::to_owned);
+        let of = match &path {
+            Some(path) => format!("cgroup {path}"),
+            None if cgroup == 0 => "an unknown cgroup".to_owned(),
+            None => format!("cgroup id {cgroup}"),
+        };
+        Person {
+            comm: b"throttled".to_vec(),
+            cgroup: path,
+            role: Some(format!("throttled I/O of {of}")),
         }
     }
 

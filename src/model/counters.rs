@@ -13,11 +13,11 @@ use crate::origin::{Op, Origin};
 pub struct Counters {
     /// Per member, origin and operation.
     pub cells: BTreeMap<CellKey, CellCounters>,
-    /// Submissions to the arrays.
+    /// Bios submitted to the arrays since the last reading, by task. These and `files` are not cumulative.
     pub tasks: HashMap<TaskKey, TaskCounters>,
-    /// Who the tasks in `tasks` are, by pid.
-    pub names: HashMap<u32, TaskName>,
-    /// Of file data: which files it was, since the last reading (the only figures here that are not cumulative).
+    /// Names of the tasks in `tasks`.
+    pub names: HashMap<TaskId, TaskName>,
+    /// Bios of file data since the last reading, by file.
     pub files: HashMap<FileKey, TaskCounters>,
     /// What completing stripes cost, by number of the array and the origin that dirtied them.
     pub costs: BTreeMap<(u32, Origin), CostCounters>,
@@ -98,17 +98,40 @@ impl CostCounters {
     }
 }
 
+/// In place of a pid: the low 31 bits of the id of a cgroup whose bio blk-throttle held back, and submitted later from a
+/// kworker of its own, where the task that waits for it is not known (`RT_THROTTLED` of `bpf/raidtrace.h`).
+pub const THROTTLED: u32 = 1 << 31;
+
+/// A task on one array: a kworker that serves several arrays does something else on each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId {
+    /// Number of the array in the topology.
+    pub array: u32,
+    /// As [`TaskKey::pid`].
+    pub pid: u32,
+}
+
 /// Who submitted what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TaskKey {
     /// Number of the array in the topology.
     pub array: u32,
-    /// Thread id in the initial pid namespace.
+    /// Thread id in the initial pid namespace; or [`THROTTLED`] and the id of a cgroup.
     pub pid: u32,
     /// What the IO belongs to.
     pub origin: Origin,
     /// What it does.
     pub op: Op,
+}
+
+impl TaskKey {
+    /// Its task.
+    pub fn id(&self) -> TaskId {
+        TaskId {
+            array: self.array,
+            pid: self.pid,
+        }
+    }
 }
 
 /// Which file, submitted how.
@@ -142,12 +165,13 @@ pub struct TaskCounters {
     pub bytes: u64,
 }
 
-/// A task as it was when it first submitted.
+/// A task as it was in the interval in which it last submitted to an array.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskName {
     /// Its process (thread group leader).
     pub tgid: u32,
-    /// Id of its cgroup in the unified hierarchy (the inode number of the directory).
+    /// Id of its cgroup in the unified hierarchy (the inode number of the directory). Of [`THROTTLED`] in the hierarchy of
+    /// the controller `io` or `blkio`.
     pub cgroup: u64,
     /// `comm`, without the terminating NUL: any bytes.
     pub comm: Vec<u8>,

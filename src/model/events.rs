@@ -19,8 +19,8 @@ use crate::trace::item::{Item, State};
 
 /// Who is who, for [`Events::samples`].
 pub trait Known {
-    /// Who a pid is.
-    fn person(&self, pid: u32) -> Option<Arc<Person>>;
+    /// A task's name, by pid and kernel name of the array.
+    fn person(&self, pid: u32, array: &str) -> Option<Arc<Person>>;
     /// Where a file is.
     fn place(&self, id: &FileId) -> Option<Arc<FilePlace>>;
 }
@@ -218,12 +218,11 @@ impl Arrays {
 
 /// Names for what is in the counters.
 fn name(sample: &mut Sample, known: &dyn Known) {
-    for key in sample.counters.tasks.keys() {
-        if let Some(person) = known.person(key.pid) {
-            sample
-                .tasks
-                .entry(key.pid)
-                .or_insert_with(|| (*person).clone());
+    for id in sample.counters.tasks.keys().map(TaskKey::id) {
+        let array = sample.arrays.get(id.array as usize);
+        let person = array.and_then(|a| known.person(id.pid, &a.info.name));
+        if let Some(person) = person {
+            sample.tasks.entry(id).or_insert_with(|| (*person).clone());
         }
     }
     for id in sample.counters.files.keys().filter_map(|key| key.file) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::{Events, Known, Tally};
 use crate::model::counters::{CellKey, CostCounters};
 use crate::model::files::{FileId, FilePlace};
-use crate::model::fold::{Base, Fold, Person, Sample};
+use crate::model::fold::{Fold, Person, Sample};
 use crate::model::snapshot::Snapshot;
 use crate::origin::{Op, Origin};
 use crate::trace::fixture::{self, START};
@@ -13,7 +13,7 @@ use crate::trace::item::{Item, State};
 struct Nobody;
 
 impl Known for Nobody {
-    fn person(&self, _: u32) -> Option<Arc<Person>> {
+    fn person(&self, _: u32, _: &str) -> Option<Arc<Person>> {
         None
     }
 
@@ -31,7 +31,7 @@ fn whole(items: &[Item]) -> (Sample, Sample) {
 fn snapshot(items: &[Item]) -> Snapshot {
     let (start, end) = whole(items);
     let mut fold = Fold::new(Sample::default());
-    fold.rebase(start, Base::Anew);
+    fold.rebase(start);
     fold.step(end)
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::counters::{CellCounters, CellKey, CostCounters, Counters, TaskCounters, TaskKey};
+use super::counters::{CellCounters, CellKey, CostCounters, Counters, THROTTLED, TaskId};
 use super::files::{FileId, FilePlace, Files};
 use super::inner;
 use super::owed::Owed;
@@ -22,12 +22,12 @@ pub struct Sample {
     pub time: jiff::Timestamp,
     /// The moment on a clock that only goes forward; its start does not matter.
     pub clock: Duration,
-    /// Cumulative.
+    /// Cumulative, but for tasks and files.
     pub counters: Counters,
     /// The arrays, in the order of their numbers.
     pub arrays: Vec<Subject>,
-    /// Names of the tasks in `counters`, by pid.
-    pub tasks: HashMap<u32, Person>,
+    /// Names of the tasks in `counters`.
+    pub tasks: HashMap<TaskId, Person>,
     /// Where the files in `counters` are, of those that were asked for.
     pub files: HashMap<FileId, FilePlace>,
     /// Passed on.
@@ -83,15 +83,6 @@ pub struct Person {
     pub role: Option<String>,
 }
 
-/// Where counting begins when something else is traced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Base {
-    /// With other programs, whose counters began at nothing.
-    Anew,
-    /// With the same programs: what is not of members goes on.
-    InPlace,
-}
-
 /// Remembers the last sample.
 #[derive(Debug)]
 pub struct Fold {
@@ -111,7 +102,7 @@ impl Fold {
 
     /// The next interval begins with `start`, whatever there was before: what is cumulative began anew, or numbers are
     /// others. Who is to be charged with what had not completed is still known, as long as the arrays are the same.
-    pub fn rebase(&mut self, mut start: Sample, base: Base) {
+    pub fn rebase(&mut self, start: Sample) {
         let names = |sample: &Sample| -> Vec<String> {
             let arrays = sample.arrays.iter();
             arrays.map(|a| a.info.name.clone()).collect()
@@ -119,22 +110,11 @@ impl Fold {
         if names(&start) != names(&self.previous) {
             self.owed.clear();
         }
-        if base == Base::InPlace {
-            // As `step` has put them right, and without those that were forgotten since they were read.
-            start.counters.tasks = std::mem::take(&mut self.previous.counters.tasks);
-        }
         self.previous = start;
     }
 
     /// The interval from the last sample to this one.
-    pub fn step(&mut self, mut sample: Sample) -> Snapshot {
-        // A task's counters may read low for one interval (see `probe::counters`): never go back.
-        for (key, io) in &mut sample.counters.tasks {
-            if let Some(before) = self.previous.counters.tasks.get(key) {
-                io.bios = io.bios.max(before.bios);
-                io.bytes = io.bytes.max(before.bytes);
-            }
-        }
+    pub fn step(&mut self, sample: Sample) -> Snapshot {
         let was = std::mem::replace(&mut self.previous, sample);
         let now = &self.previous;
         let interval = now.clock.saturating_sub(was.clock);
@@ -161,7 +141,7 @@ impl Fold {
                     members.iter_mut().for_each(doubt);
                 }
                 members.sort_by_key(|m| m.slot.unwrap_or(u32::MAX));
-                let tasks = tasks(&was, now, number);
+                let tasks = tasks(now, number);
                 let new = costs(&was.counters.costs, &now.counters.costs, number);
                 let costs = owed
                     .entry(number)
@@ -201,17 +181,6 @@ impl Fold {
         }
     }
 
-    /// Takes out the tasks of the last sample that have submitted nothing since `older`: whoever
-    /// deletes them at their source, too, has them start again from nothing.
-    pub fn take_idle(&mut self, older: &HashMap<TaskKey, TaskCounters>) -> Vec<TaskKey> {
-        self.previous
-            .counters
-            .tasks
-            .extract_if(|key, io| older.get(key) == Some(io))
-            .map(|(key, _)| key)
-            .collect()
-    }
-
     /// Has the statistics of the disks that `first` shares with the last sample go on from there, whatever came since: they
     /// were read later than the counters that `first` begins with.
     pub fn resume_disks(&self, first: &mut Sample) {
@@ -229,11 +198,6 @@ impl Fold {
                 *now = was;
             }
         }
-    }
-
-    /// The tasks' counters of the last sample.
-    pub fn tasks(&self) -> &HashMap<TaskKey, TaskCounters> {
-        &self.previous.counters.tasks
     }
 }
 
@@ -306,20 +270,18 @@ fn disk_use(
     })
 }
 
-fn tasks(was: &Sample, now: &Sample, array: u32) -> Vec<TaskSnapshot> {
+fn tasks(now: &Sample, array: u32) -> Vec<TaskSnapshot> {
     let mut by_pid: BTreeMap<u32, Vec<TaskIo>> = BTreeMap::new();
     for (key, io) in &now.counters.tasks {
         if key.array != array {
             continue;
         }
-        let before = was.counters.tasks.get(key).copied().unwrap_or_default();
-        let (bios, bytes) = (io.bios - before.bios, io.bytes.saturating_sub(before.bytes));
-        if bios > 0 {
+        if io.bios > 0 {
             by_pid.entry(key.pid).or_default().push(TaskIo {
                 origin: key.origin,
                 op: key.op,
-                bios,
-                bytes,
+                bios: io.bios,
+                bytes: io.bytes,
             });
         }
     }
@@ -327,9 +289,10 @@ fn tasks(was: &Sample, now: &Sample, array: u32) -> Vec<TaskSnapshot> {
         .into_iter()
         .map(|(pid, mut io)| {
             io.sort_by_key(|i| (i.origin, i.op));
-            let person = now.tasks.get(&pid).cloned().unwrap_or_default();
+            let person = now.tasks.get(&TaskId { array, pid });
+            let person = person.cloned().unwrap_or_default();
             TaskSnapshot {
-                pid,
+                pid: if pid & THROTTLED != 0 { 0 } else { pid },
                 comm: person.comm,
                 cgroup: person.cgroup,
                 role: person.role,
@@ -385,6 +348,7 @@ fn lost(was: &Lost, now: &Lost) -> Lost {
         files: now.files.saturating_sub(was.files),
         missed: now.missed.saturating_sub(was.missed),
         ring: now.ring.saturating_sub(was.ring),
+        busy: now.busy.saturating_sub(was.busy),
     }
 }
 

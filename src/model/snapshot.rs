@@ -159,11 +159,13 @@ pub struct Lost {
     pub missed: u64,
     /// Events of a recording that found the ring buffer full.
     pub ring: u64,
+    /// Completions that interrupted another one where both needed the same bucket of a table, or three deep.
+    pub busy: u64,
 }
 
 impl Lost {
     /// Each with a word or two for it.
-    pub fn reasons(&self) -> [(u64, &'static str); 7] {
+    pub fn reasons(&self) -> [(u64, &'static str); 8] {
         [
             (self.rows, "no row"),
             (self.issue, "issue unseen"),
@@ -172,6 +174,7 @@ impl Lost {
             (self.files, "files"),
             (self.missed, "runs missed"),
             (self.ring, "ring full"),
+            (self.busy, "busy in an interrupt"),
         ]
     }
 

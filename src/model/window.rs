@@ -107,6 +107,7 @@ fn merge_where(
     into.lost.issue += older.lost.issue;
     into.lost.pieces += older.lost.pieces;
     into.lost.tasks += older.lost.tasks;
+    into.lost.busy += older.lost.busy;
     into.lost.files += older.lost.files;
     into.lost.missed += older.lost.missed;
     into.lost.ring += older.lost.ring;

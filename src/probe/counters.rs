@@ -6,14 +6,17 @@ use anyhow::{Context as _, Result};
 use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{MapCore, MapFlags};
 
+use super::files::{counts, drain};
 use super::load::{COST_SHIFT, Probe, program_stats};
 use super::numbers::Cells;
 use super::tables::ARRAY_QUIET;
 use super::wire::{
-    Wire, rt_array, rt_cost, rt_loss, rt_member_rows, rt_row, rt_task, rt_task_io, rt_task_key,
+    Wire, rt_array, rt_cost, rt_loss, rt_member_rows, rt_row, rt_task, rt_task_id, rt_task_key,
     rt_task_pending,
 };
-use crate::model::counters::{CellCounters, CellKey, CostCounters, Counters, TaskKey, TaskName};
+use crate::model::counters::{
+    CellCounters, CellKey, CostCounters, Counters, TaskId, TaskKey, TaskName,
+};
 use crate::model::hist::Hist;
 use crate::origin::{Op, Origin};
 
@@ -41,9 +44,10 @@ impl Probe {
         self.read_costs(&mut counters)?;
         self.read_files(&mut counters)?;
         self.read_losses(&mut counters)?;
-        // Whatever is not of members goes on; of files only what is new is told.
+        // Whatever is not of members goes on; of tasks and files only what is new is reported.
         let base = base.map(|cells| Counters {
             cells,
+            tasks: HashMap::new(),
             files: HashMap::new(),
             ..counters.clone()
         });
@@ -55,10 +59,19 @@ impl Probe {
         let maps = &self.skel.maps;
         // Each CPU has handed out rows of its own: which cell is in row R of CPU C?
         let mut cells: Vec<(u16, usize, CellKey)> = Vec::new();
-        for member in members {
+        // The second half is the twins'.
+        let halves = if self.programs.contains(&"rt_rq_complete_2") {
+            2
+        } else {
+            1
+        };
+        let members = members.into_iter();
+        let entries = members.flat_map(|m| (0..halves).map(move |half| (m, half)));
+        for (member, half) in entries {
+            let entry = member + half * self.members_max;
             let per_cpu = maps
                 .rt_member_rows
-                .lookup_percpu(member.bytes(), MapFlags::ANY)?
+                .lookup_percpu(entry.bytes(), MapFlags::ANY)?
                 .context("a member has no rows")?;
             for (cpu, bytes) in per_cpu.iter().enumerate() {
                 let Some(table) = rt_member_rows::read(bytes) else {
@@ -89,57 +102,39 @@ impl Probe {
         Ok(counted)
     }
 
-    fn read_tasks(&self, counters: &mut Counters) -> Result<()> {
+    fn read_tasks(&mut self, counters: &mut Counters) -> Result<()> {
         let maps = &self.skel.maps;
-        for key in maps.rt_task_ios.keys() {
-            // Between the two calls a key can only have been added to.
-            let io = maps
-                .rt_task_ios
-                .lookup(&key, MapFlags::ANY)?
-                .and_then(|v| rt_task_io::read(&v));
-            if let (Some(key), Some(io)) = (rt_task_key::read(&key), io) {
-                self.add_task(counters, &key, &io)?;
-            }
-        }
-        // What is pending last: were some of it moved to the table in between, it would count twice
-        // in the other order. In this one it is late by an interval.
-        let pending = every_look(&maps.rt_tasks_pending)?;
-        for cpu in pending.iter().filter_map(|b| rt_task_pending::read(b)) {
-            for slot in cpu.slot.iter().filter(|s| s.io.bios > 0) {
-                if let Some(key) = rt_task_key::read(&slot.key.to_ne_bytes()) {
-                    self.add_task(counters, &key, &slot.io)?;
-                }
+        let moved = drain(&maps.rt_task_ios, |key: &rt_task_key| {
+            (key.round != self.round).then(|| task_key(key))
+        })?;
+        let per_cpu = every_look(&maps.rt_tasks_pending)?;
+        let cpus: Vec<_> = per_cpu
+            .iter()
+            .filter_map(|b| rt_task_pending::read(b))
+            .collect();
+        let slots = cpus.iter().flat_map(|cpu| &cpu.slot);
+        // A slot that was written while it was read is late by a reading.
+        let pending = slots
+            .filter(|s| s.io.bios > 0 && s.began == s.ended)
+            .filter_map(|s| {
+                let key = rt_task_key::read(&s.key.to_ne_bytes())?;
+                Some((task_key(&key)?, counts(&s.io)))
+            });
+        counters.tasks = self.task_ledger.step(moved.into_iter(), pending);
+        for id in counters.tasks.keys().map(TaskKey::id) {
+            if let std::collections::hash_map::Entry::Vacant(e) = counters.names.entry(id)
+                && let Some(name) = self.task_name(id)
+            {
+                e.insert(name);
             }
         }
         Ok(())
     }
 
-    fn add_task(&self, counters: &mut Counters, key: &rt_task_key, io: &rt_task_io) -> Result<()> {
-        let (Some(origin), Some(op)) = (Origin::from_u8(key.origin), Op::from_u8(key.op)) else {
-            return Ok(());
-        };
-        let sum = counters
-            .tasks
-            .entry(TaskKey {
-                array: u32::from(key.array),
-                pid: key.pid,
-                origin,
-                op,
-            })
-            .or_default();
-        sum.bios += io.bios;
-        sum.bytes += io.bytes;
-        if let std::collections::hash_map::Entry::Vacant(e) = counters.names.entry(key.pid)
-            && let Some(name) = self.task_name(key.pid)
-        {
-            e.insert(name);
-        }
-        Ok(())
-    }
-
-    /// What a task was called when it first submitted.
-    pub fn task_name(&self, pid: u32) -> Option<TaskName> {
-        let found = self.skel.maps.rt_tasks.lookup(pid.bytes(), MapFlags::ANY);
+    /// Name of a task as the kernel side noted it last.
+    pub fn task_name(&self, TaskId { array, pid }: TaskId) -> Option<TaskName> {
+        let id = rt_task_id { pid, array };
+        let found = self.skel.maps.rt_tasks.lookup(id.bytes(), MapFlags::ANY);
         Some(task_name(&rt_task::read(&found.ok()??)?))
     }
 
@@ -175,6 +170,7 @@ impl Probe {
             counters.lost.tasks += loss.tasks;
             counters.lost.files += loss.files;
             counters.lost.ring += loss.ring;
+            counters.lost.busy += loss.busy;
         }
         // What was skipped first: a twin may catch some of it in between, and not the other way round.
         let mut skips: HashMap<&str, u64> = HashMap::new();
@@ -191,7 +187,7 @@ impl Probe {
                 }
             }
         }
-        let mut caught = [0u64; CAUGHT.len()];
+        let mut caught = [0u64; LOOKED.len()];
         for loss in self.losses()? {
             for (sum, n) in caught.iter_mut().zip(loss.caught) {
                 *sum += n;
@@ -201,7 +197,7 @@ impl Probe {
         let missed: u64 = skips
             .into_iter()
             .map(
-                |(name, skipped)| match CAUGHT.iter().position(|c| *c == name) {
+                |(name, skipped)| match LOOKED.iter().position(|c| *c == name) {
                     Some(kind) => skipped.saturating_sub(caught[kind]),
                     None => skipped,
                 },
@@ -239,24 +235,16 @@ impl Probe {
         }
         Ok(())
     }
-
-    /// Forgets tasks, so that a full table has room again.
-    pub fn forget(&self, keys: &[TaskKey]) {
-        for key in keys {
-            let wire = rt_task_key {
-                pid: key.pid,
-                array: key.array as u16,
-                origin: key.origin as u8,
-                op: key.op as u8,
-            };
-            // One that is already gone is as good.
-            let _ = self.skel.maps.rt_task_ios.delete(wire.bytes());
-        }
-    }
 }
 
-/// By `enum rt_looked_kinds`: the programs that have twins.
-const CAUGHT: [&str; 3] = ["rt_bio_queue", "rt_bio_judge", "rt_rq_issue"];
+/// By `enum rt_looked_kinds`: the programs that may have twins.
+pub(super) const LOOKED: [&str; 5] = [
+    "rt_bio_queue",
+    "rt_bio_judge",
+    "rt_rq_issue",
+    "rt_rq_complete",
+    "rt_bio_complete",
+];
 
 /// Whether this is the second one to look: `bpf/again.bpf.h`.
 fn is_twin(program: &str) -> bool {
@@ -282,6 +270,15 @@ fn cell_key(member: u32, cell: usize) -> Option<CellKey> {
         member,
         origin: Origin::from_u8(u8::try_from(origin).ok()?)?,
         op: Op::from_u8(u8::try_from(op).ok()?)?,
+    })
+}
+
+fn task_key(wire: &rt_task_key) -> Option<TaskKey> {
+    Some(TaskKey {
+        array: u32::from(wire.array),
+        pid: wire.pid,
+        origin: Origin::from_u8(wire.what >> 3)?,
+        op: Op::from_u8(wire.what & 7)?,
     })
 }
 

@@ -41,8 +41,13 @@ pub struct Facts {
     pub ext4_end_io: u64,
     /// That of dm's `clone_endio`.
     pub dm_end_io: u64,
+    /// Address of the function `submit_bio_wait_endio`, which wakes a task that waits for a bio; 0 as above.
+    pub wait_end_io: u64,
     /// Tracepoints are called with preemption on: see `bpf/again.bpf.h`.
     pub preemptible: bool,
+    /// The kernel skips a program that is running on that CPU already, instead of running it in the middle of itself: it
+    /// counts what it has skipped for raw tracepoints (`bpf_prog_inc_misses_counter`).
+    pub guarded: bool,
 }
 
 impl Facts {
@@ -71,6 +76,8 @@ impl Facts {
                     "iomap_dio_bio_end_io" => facts.dio_end_io = known(address),
                     "ext4_end_bio" => facts.ext4_end_io = known(address),
                     "clone_endio" => facts.dm_end_io = known(address),
+                    "submit_bio_wait_endio" => facts.wait_end_io = known(address),
+                    "bpf_prog_inc_misses_counter" => facts.guarded = true,
                     _ => facts.md.symbol(name, fields.next().unwrap_or(""), address),
                 }
             }

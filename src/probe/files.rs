@@ -1,43 +1,29 @@
 //! Reads which files the arrays' file data belongs to.
 
 use anyhow::Result;
-use libbpf_rs::{MapCore as _, MapFlags};
+use libbpf_rs::{MapCore, MapFlags};
 
 use super::load::Probe;
-use super::wire::{Wire, rt_file, rt_file_id, rt_file_io, rt_file_key, rt_file_pending};
+use super::wire::{Wire, rt_file, rt_file_id, rt_file_key, rt_file_pending, rt_io};
 use crate::model::counters::{Counters, FileKey, FileName, TaskCounters};
 use crate::model::files::FileId;
 use crate::origin::Op;
 
 impl Probe {
-    /// From now on bios go to keys of another round: see `rt_file_round` of `bpf/files.bpf.c`. To be called some
+    /// From now on bios go to keys of another round: see `rt_round` of `bpf/tasks.bpf.c`. To be called some
     /// time, a few system calls, before the table is read.
     pub(super) fn begin_round(&mut self) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
-            bss.rt_file_round = bss.rt_file_round.wrapping_add(1);
-            self.round = bss.rt_file_round as u8;
+            bss.rt_round = bss.rt_round.wrapping_add(1);
+            self.round = bss.rt_round as u8;
         }
     }
 
     pub(super) fn read_files(&mut self, counters: &mut Counters) -> Result<()> {
         let maps = &self.skel.maps;
-        let table = &maps.rt_file_ios;
-        let mut moved = Vec::new();
-        let mut read: Vec<u8> = Vec::new();
-        // In one go: libbpf-rs takes a short batch for the last one, which it need not be.
-        for (key, io) in table.lookup_batch(table.max_entries(), MapFlags::ANY, MapFlags::ANY)? {
-            let wire = rt_file_key::read(&key);
-            if let (Some(wire), Some(io)) = (wire, rt_file_io::read(&io))
-                && wire.round != self.round
-            {
-                moved.extend(file_key(&wire).map(|k| (k, counts(&io))));
-                read.extend(key);
-            }
-        }
-        if !read.is_empty() {
-            let count = read.len() / size_of::<rt_file_key>();
-            table.delete_batch(&read, count as u32, MapFlags::ANY, MapFlags::ANY)?;
-        }
+        let moved = drain(&maps.rt_file_ios, |key: &rt_file_key| {
+            (key.round != self.round).then(|| file_key(key))
+        })?;
         let per_cpu = super::counters::every_look(&maps.rt_files_pending)?;
         let cpus: Vec<_> = per_cpu
             .iter()
@@ -86,7 +72,31 @@ fn file_key(wire: &rt_file_key) -> Option<FileKey> {
     })
 }
 
-fn counts(io: &rt_file_io) -> TaskCounters {
+/// Takes out of a table of `struct rt_io` the entries that `of` gives something for: what it gives, where that is a key, and
+/// their figures.
+pub(super) fn drain<W: Wire, K>(
+    table: &impl MapCore,
+    of: impl Fn(&W) -> Option<Option<K>>,
+) -> Result<Vec<(K, TaskCounters)>> {
+    let mut moved = Vec::new();
+    let mut read: Vec<u8> = Vec::new();
+    // In one go: libbpf-rs takes a short batch for the last one, which it need not be.
+    for (key, io) in table.lookup_batch(table.max_entries(), MapFlags::ANY, MapFlags::ANY)? {
+        if let (Some(wire), Some(io)) = (W::read(&key), rt_io::read(&io))
+            && let Some(found) = of(&wire)
+        {
+            moved.extend(found.map(|k| (k, counts(&io))));
+            read.extend(key);
+        }
+    }
+    if !read.is_empty() {
+        let count = read.len() / size_of::<W>();
+        table.delete_batch(&read, count as u32, MapFlags::ANY, MapFlags::ANY)?;
+    }
+    Ok(moved)
+}
+
+pub(super) fn counts(io: &rt_io) -> TaskCounters {
     TaskCounters {
         bios: io.bios,
         bytes: io.bytes,

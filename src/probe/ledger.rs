@@ -1,19 +1,28 @@
-//! What of the files' counters has been told already. Pure.
+//! Which bios of a task or a file have been reported already. Pure.
 //!
-//! A file's figures are in two places: in the slots of the CPUs, as long as a CPU is at that file, and in the table,
-//! where a slot's figures go when it becomes another file's and which every reading empties. A slot cannot be
-//! emptied from here. So all that has left the slots is added up as long as a slot has more of the same file.
+//! The figures of a key (a task's or a file's) are in two places: in the slots of the CPUs, as long as a CPU is at that key,
+//! and in the table, where a slot's figures go when it becomes another key's and which every reading empties. A slot cannot
+//! be emptied from here. So all that has left the slots is added up as long as a slot has more of the same key.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 
-use crate::model::counters::{FileKey, TaskCounters};
+use crate::model::counters::TaskCounters;
 
-/// Readings, since a slot had it, after which a file is forgotten though some of it is missing: it was lost.
+/// Readings, since a slot had it, after which a key is forgotten though some of it is missing: it was lost.
 const PATIENCE: u8 = 3;
 
-#[derive(Debug, Default)]
-pub(super) struct Ledger {
-    sums: HashMap<FileKey, Sum>,
+#[derive(Debug)]
+pub(super) struct Ledger<K> {
+    sums: HashMap<K, Sum>,
+}
+
+impl<K> Default for Ledger<K> {
+    fn default() -> Self {
+        Self {
+            sums: HashMap::new(),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -26,19 +35,19 @@ struct Sum {
     idle: u8,
 }
 
-impl Ledger {
+impl<K: Copy + Eq + Hash> Ledger<K> {
     /// What is new. `moved`: taken out of the table just now; `pending`: what is in the slots, read after it.
     ///
     /// What goes from a slot to the table between the two readings is in neither: it comes with the next.
     pub(super) fn step(
         &mut self,
-        moved: impl Iterator<Item = (FileKey, TaskCounters)>,
-        pending: impl Iterator<Item = (FileKey, TaskCounters)>,
-    ) -> HashMap<FileKey, TaskCounters> {
+        moved: impl Iterator<Item = (K, TaskCounters)>,
+        pending: impl Iterator<Item = (K, TaskCounters)>,
+    ) -> HashMap<K, TaskCounters> {
         for (key, io) in moved {
             add(&mut self.sums.entry(key).or_default().moved, &io);
         }
-        let mut in_slots: HashMap<FileKey, TaskCounters> = HashMap::new();
+        let mut in_slots: HashMap<K, TaskCounters> = HashMap::new();
         for (key, io) in pending {
             add(in_slots.entry(key).or_default(), &io);
             self.sums.entry(key).or_default();
@@ -72,7 +81,8 @@ fn add(sum: &mut TaskCounters, io: &TaskCounters) {
 
 #[cfg(test)]
 mod tests {
-    use super::{FileKey, Ledger, TaskCounters};
+    use super::{Ledger, TaskCounters};
+    use crate::model::counters::FileKey;
     use crate::model::files::FileId;
     use crate::origin::Op;
     use proptest::prelude::*;
@@ -97,7 +107,11 @@ mod tests {
         }
     }
 
-    fn step(ledger: &mut Ledger, moved: &[(u64, u64)], pending: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    fn step(
+        ledger: &mut Ledger<FileKey>,
+        moved: &[(u64, u64)],
+        pending: &[(u64, u64)],
+    ) -> Vec<(u64, u64)> {
         let of = |list: &[(u64, u64)]| -> Vec<_> {
             list.iter().map(|&(k, n)| (key(k), io(n))).collect()
         };
@@ -162,13 +176,14 @@ mod tests {
             }
             next += count;
         };
-        let mut read = |ledger: &mut Ledger, moved: Vec<(u64, u64)>, slots: &[(u64, u64); 4]| {
-            let pending: Vec<_> = slots.iter().copied().filter(|s| s.1 > 0).collect();
-            told += step(ledger, &moved, &pending)
-                .iter()
-                .map(|n| n.1)
-                .sum::<u64>();
-        };
+        let mut read =
+            |ledger: &mut Ledger<FileKey>, moved: Vec<(u64, u64)>, slots: &[(u64, u64); 4]| {
+                let pending: Vec<_> = slots.iter().copied().filter(|s| s.1 > 0).collect();
+                told += step(ledger, &moved, &pending)
+                    .iter()
+                    .map(|n| n.1)
+                    .sum::<u64>();
+            };
         for &(before, between) in readings {
             run(&mut slots, &mut table, before);
             let moved = table.drain().collect();

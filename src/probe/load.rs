@@ -17,6 +17,7 @@ use super::refit::{Held, Spare, Write};
 use super::skel::{OpenRaidtraceSkel, RaidtraceSkel, RaidtraceSkelBuilder};
 use super::tables::Tables;
 use super::wire::{Wire, rt_row, rt_tiles};
+use crate::model::counters::{FileKey, TaskKey};
 
 /// Rows for counters, per member and CPU. Most arrays use 10 to 20 of the 114 cells.
 const ROWS_PER_MEMBER: u32 = 32;
@@ -34,6 +35,8 @@ pub(super) const COST_SHIFT: u32 = 5;
 pub struct Probe {
     pub(super) skel: RaidtraceSkel<'static>,
     pub(super) arrays: u32,
+    /// Members that the programs have room for.
+    pub(super) members_max: u32,
     /// Of the survey that is traced.
     pub(super) numbers: Numbers,
     /// To the next, while its members are told to the programs already.
@@ -46,9 +49,10 @@ pub struct Probe {
     planned: Vec<&'static str>,
     /// Loaded.
     pub(super) programs: Vec<&'static str>,
-    /// Of reading the files, see `files`.
+    /// Of reading tasks and files, see `files`.
     pub(super) round: u8,
-    pub(super) ledger: Ledger,
+    pub(super) task_ledger: Ledger<TaskKey>,
+    pub(super) ledger: Ledger<FileKey>,
     /// Of a recording.
     pub(super) events: Option<Events>,
     links: Vec<(&'static str, Link)>,
@@ -113,7 +117,17 @@ impl Probe {
         collect();
         let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
         let spare = Spare::of(tables);
-        let (rows, note) = rows(tables.members.len() as u32, spare.members, cpus);
+        let members = tables.members.len() as u32;
+        let twins = if plan
+            .programs
+            .iter()
+            .any(|c| c.program == "rt_rq_complete_2")
+        {
+            members
+        } else {
+            0
+        };
+        let (rows, note) = rows(members, spare.members + twins, cpus);
         plan.notes.extend(note);
         let planned = plan.programs.iter().map(|c| c.program).collect();
         let skel = loop {
@@ -139,6 +153,7 @@ impl Probe {
         };
         let mut probe = Self {
             arrays: tables.arrays.len() as u32,
+            members_max: (tables.members.len() as u32 + spare.members).max(1),
             numbers: Numbers::loaded(tables.members.len()),
             turn: None,
             held: Some(Held::new(tables, spare)),
@@ -146,6 +161,7 @@ impl Probe {
             planned,
             programs: Vec::new(),
             round: 0,
+            task_ledger: Ledger::default(),
             ledger: Ledger::default(),
             events: buffer.map(|_| Events::new(&skel)).transpose()?,
             skel,
@@ -308,7 +324,7 @@ pub(super) fn refusal(why: &str) -> String {
 
 /// Rows of the counters, and what that means where it is not as it should be. All that each member may need, as long as
 /// that is affordable on this many CPUs; then fewer, and what finds none is counted as lost.
-/// Of spare members the least.
+/// Of spare members, and for the twins of the programs that count, the least.
 fn rows(members: u32, spare: u32, cpus: usize) -> (u32, Option<String>) {
     let row = size_of::<rt_row>() * cpus.max(1);
     let affordable = u32::try_from(ROWS_BYTES / row).unwrap_or(u32::MAX);
@@ -345,6 +361,7 @@ fn load(
         .open(storage)
         .context("opening the BPF object")?;
 
+    let members = (tables.members.len() + spare.members as usize).max(1);
     let Some(rodata) = open.maps.rodata_data.as_deref_mut() else {
         bail!("the BPF object has no settings: it was not built by this project's build.rs");
     };
@@ -365,16 +382,19 @@ fn load(
     rodata.rt_dio_end_io = address(facts.dio_end_io);
     rodata.rt_ext4_end_io = address(facts.ext4_end_io);
     rodata.rt_dm_end_io = address(facts.dm_end_io);
-    rodata.rt_preemptible = u32::from(facts.preemptible);
+    rodata.rt_twins = twins(plan);
+    rodata.rt_members_max = members as u32;
+    rodata.rt_nesting = u32::from(!facts.guarded);
+    rodata.rt_wait_end_io = address(facts.wait_end_io);
     rodata.rt_recording = u32::from(buffer.is_some());
 
     let resize = |map: &mut OpenMapMut<'_>, n: usize| map.set_max_entries(n.max(1) as u32);
     resize(&mut open.maps.rt_arrays, tables.arrays.len())?;
     resize(&mut open.maps.rt_flush_origins, tables.arrays.len())?;
-    let members = tables.members.len() + spare.members as usize;
     resize(&mut open.maps.rt_members, members)?;
     resize(&mut open.maps.rt_costs, tables.arrays.len() << COST_SHIFT)?;
-    resize(&mut open.maps.rt_member_rows, members)?;
+    // The second half is the twins'.
+    resize(&mut open.maps.rt_member_rows, 2 * members)?;
     resize(&mut open.maps.rt_boundaries, tables.boundaries.len())?;
     resize(&mut open.maps.rt_tiles, tables.tiles.len().div_ceil(2))?;
     resize(
@@ -388,7 +408,7 @@ fn load(
     let slots = tables.slots + spare.slots;
     resize(&mut open.maps.rt_inflights, slots as usize)?;
     resize(&mut open.maps.rt_rows, rows as usize)?;
-    // What programs with twins write to is there twice.
+    // What a program with a twin writes to is there twice.
     let looks = 1 + usize::from(facts.preemptible);
     resize(&mut open.maps.rt_tasks_pending, looks)?;
     resize(&mut open.maps.rt_files_pending, looks)?;
@@ -401,6 +421,19 @@ fn load(
         program.set_autoload(wanted);
     }
     open.load().context("loading the BPF object")
+}
+
+/// A bit for each program that has a twin, by `enum rt_looked_kinds`.
+fn twins(plan: &Plan) -> u32 {
+    let has = |first: &str| {
+        plan.programs
+            .iter()
+            .any(|c| c.program.strip_suffix("_2") == Some(first))
+    };
+    let kinds = (0..).zip(super::counters::LOOKED);
+    kinds
+        .filter(|(_, first)| has(first))
+        .fold(0, |bits, (kind, _)| bits | 1 << kind)
 }
 
 /// ~0, no function's address, for one that is not there.
@@ -467,7 +500,7 @@ mod tests {
         // More memory than is meant for it, rather than too few to be of use.
         let (least, note) = rows(64, 0, 512);
         assert_eq!(least, 1 + 64 * ROWS_LEAST);
-        assert!(note.is_some_and(|n| n.contains("390 MiB")));
+        assert!(note.is_some_and(|n| n.contains("393 MiB")));
         assert_eq!(rows(10_000, 0, 1).0, u32::from(u16::MAX));
     }
 }

@@ -46,8 +46,8 @@ skeleton!(profile_skel, "/raidtrace_profile.skel.rs");
 pub(crate) mod wire {
     pub use super::skel::types::{
         rt_array, rt_cost, rt_dev, rt_dev_entry, rt_event_request, rt_event_submission, rt_extent,
-        rt_file, rt_file_id, rt_file_io, rt_file_key, rt_file_pending, rt_inflight, rt_loss,
-        rt_member, rt_member_rows, rt_part, rt_row, rt_slot, rt_task, rt_task_io, rt_task_key,
+        rt_file, rt_file_id, rt_file_key, rt_file_pending, rt_inflight, rt_io, rt_loss, rt_member,
+        rt_member_rows, rt_part, rt_row, rt_slot, rt_task, rt_task_id, rt_task_key,
         rt_task_pending, rt_tiles,
     };
 
@@ -101,7 +101,6 @@ pub(crate) mod wire {
         rt_event_submission,
         rt_file,
         rt_file_id,
-        rt_file_io,
         rt_file_key,
         rt_file_pending,
         rt_inflight,
@@ -112,7 +111,8 @@ pub(crate) mod wire {
         rt_sample,
         rt_sample_ticks,
         rt_task,
-        rt_task_io,
+        rt_io,
+        rt_task_id,
         rt_task_key,
         rt_task_pending,
         rt_tiles,

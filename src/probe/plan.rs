@@ -92,6 +92,17 @@ const JUDGE_AGAIN: Choice = Choice {
     gives: "reason of RAID 4/5/6 IO that is submitted while another task was switched away in rt_bio_judge",
     ..JUDGE
 };
+const COMPLETE_AGAIN: Choice = Choice {
+    program: "rt_rq_complete_2",
+    required: false,
+    gives: "requests that complete in an interrupt of another's completion",
+    ..COMPLETE
+};
+const BIO_COMPLETE_AGAIN: Choice = Choice {
+    program: "rt_bio_complete_2",
+    gives: "IO of arrays that are members of others which completes in the middle of another's completion",
+    ..BIO_COMPLETE
+};
 const FREE: Choice = Choice {
     program: "rt_free_blocks",
     required: false,
@@ -192,6 +203,17 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
             )),
         }
     }
+    if facts.guarded || facts.preemptible {
+        plan.programs.push(COMPLETE_AGAIN);
+        let first = |c: &&Choice| c.program == BIO_COMPLETE.program;
+        if let Some(first) = plan.programs.iter().find(first) {
+            let attached = first.attached;
+            plan.programs.push(Choice {
+                attached,
+                ..BIO_COMPLETE_AGAIN
+            });
+        }
+    }
     if facts.preemptible {
         // Behind their first ones, which is the order in which the kernel calls them.
         plan.programs.push(ISSUE_AGAIN);
@@ -279,7 +301,9 @@ mod tests {
         dio_end_io: 1,
         ext4_end_io: 1,
         dm_end_io: 0,
+        wait_end_io: 1,
         preemptible: false,
+        guarded: true,
     };
     const PLAIN: Need = Need {
         stripes: false,
@@ -305,7 +329,8 @@ mod tests {
                 "rt_rq_issue",
                 "rt_rq_complete",
                 "rt_bio_queue",
-                "rt_free_blocks"
+                "rt_free_blocks",
+                "rt_rq_complete_2"
             ]
         );
         assert!(plan(&MODERN, PLAIN).unwrap().notes.is_empty());
@@ -386,7 +411,7 @@ mod tests {
             ..MODERN
         };
         let plan = plan(&facts, PLAIN).unwrap();
-        assert_eq!(plan.programs.len(), 2);
+        assert_eq!(plan.programs.len(), 3);
         assert_eq!(plan.notes.len(), 2);
     }
 
@@ -412,7 +437,7 @@ mod tests {
     fn only_optional_programs_can_be_dropped() {
         let mut p = plan(&MODERN, PLAIN).unwrap();
         assert!(!p.without("rt_rq_issue", "EPERM"));
-        assert_eq!(p.last_optional(), Some("rt_free_blocks"));
+        assert_eq!(p.last_optional(), Some("rt_rq_complete_2"));
         assert!(p.without("rt_free_blocks", "EPERM"));
         assert!(!p.without("rt_free_blocks", "EPERM"));
         assert_eq!(p.notes.len(), 1);

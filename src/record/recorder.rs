@@ -1,6 +1,6 @@
 //! From the kernel's buffer to the file: drained some fifty times a second, and once a second what everything is like.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,8 +12,9 @@ use super::items::{Clock, Translator, monotonic_ns};
 use super::output::{Files, Sink};
 use crate::host::{Mdstat, Sys};
 use crate::live::{How, Live, Next, Reading};
+use crate::model::counters::TaskId;
 use crate::model::files::FileId;
-use crate::model::fold::{Base, Fold, Sample};
+use crate::model::fold::{Fold, Sample};
 use crate::model::snapshot::{Lost, Snapshot};
 use crate::model::{standout, window};
 use crate::probe::events::Event;
@@ -68,7 +69,7 @@ pub struct Recorder {
     told: HashSet<FileId>,
     /// ... but not yet of their paths: nobody waits for these while a recording runs.
     pathless: HashSet<FileId>,
-    last_pid: u32,
+    last_task: TaskId,
     /// Cumulative, of the programs that run now.
     lost: Lost,
     begun: Instant,
@@ -98,14 +99,13 @@ impl Recorder {
         header.notes = live.notes();
         header.notes.extend(cuts(&header));
         header.notes.extend(itself(&live, files));
-        let mut fold = Fold::new(Sample::default());
         let base = live.read()?;
         let time = stamp(&live, clock, &base)?;
-        let mut first = live.sample(base, fold.tasks())?;
+        let mut first = live.sample(base)?;
         first.time = time;
         let state = state(&first, false);
         let lost = first.counters.lost;
-        fold = Fold::new(first);
+        let fold = Fold::new(first);
         let writer = files.begin(|output: Sink| {
             let is_file = output.is_file();
             let mut writer = Writer::create(output, &header, OPTIONS)?;
@@ -128,7 +128,7 @@ impl Recorder {
             whole: None,
             told: HashSet::new(),
             pathless: HashSet::new(),
-            last_pid: 0,
+            last_task: TaskId::default(),
             lost,
             begun: Instant::now(),
             state: Instant::now(),
@@ -199,16 +199,20 @@ impl Recorder {
         let mut failed = Ok(());
         let (requests, submissions) = (&mut self.summary.requests, &mut self.summary.submissions);
         let (live, writer) = (&mut self.live, &mut self.writer);
-        let (told, last_pid) = (&mut self.told, &mut self.last_pid);
+        let (told, last_task) = (&mut self.told, &mut self.last_task);
         let unknown = self.translator.translate(&events, |item| {
             match &item {
                 Item::Request(_) => *requests += 1,
                 Item::Submission(s) => {
                     *submissions += 1;
-                    if s.pid != *last_pid && !writer.knows(s.pid) {
-                        writer.person(s.pid, &live.who(s.pid));
+                    let task = TaskId {
+                        array: s.array,
+                        pid: s.pid,
+                    };
+                    if task != *last_task && !writer.knows(task) {
+                        writer.person(task, &live.who(task));
                     }
-                    *last_pid = s.pid;
+                    *last_task = task;
                     if let Some(id) = s.file
                         && !told.contains(&id)
                     {
@@ -257,21 +261,15 @@ impl Recorder {
             // More does. What is left of members that are gone now is not known any more.
             Some(Next::InPlace(_)) => self.drain(TURN)?,
         }
-        let mut state = self.sample(reading, None)?;
+        let mut state = self.sample(reading, false)?;
         if let (Some(next), Some(base)) = (next, base) {
-            let how = match next {
-                Next::Anew(_) => {
-                    self.lost = Lost::default();
-                    Base::Anew
-                }
-                Next::InPlace(_) => {
-                    since = 0;
-                    Base::InPlace
-                }
-            };
+            match next {
+                Next::Anew(_) => self.lost = Lost::default(),
+                Next::InPlace(_) => since = 0,
+            }
             self.live.replace(next);
             self.translator.go_on(self.live.survey(), since);
-            state = self.sample(base, Some(how))?;
+            state = self.sample(base, true)?;
             state.restart = false;
             self.told.clear();
         }
@@ -285,22 +283,16 @@ impl Recorder {
         Ok(())
     }
 
-    /// A state, and what has become known and was lost since the last one. `base`: counting begins with it.
-    fn sample(&mut self, reading: Reading, base: Option<Base>) -> Result<State> {
-        let restart = base.is_some();
+    /// A state, and what has become known and was lost since the last one. `restart`: counting begins with it.
+    fn sample(&mut self, reading: Reading, restart: bool) -> Result<State> {
         let time = stamp(&self.live, self.clock, &reading)?;
-        let nobody = HashMap::new();
-        let before = match base {
-            Some(Base::Anew) => &nobody,
-            _ => self.fold.tasks(),
-        };
-        let mut sample = self.live.sample(reading, before)?;
+        let mut sample = self.live.sample(reading)?;
         sample.time = time;
         if restart {
             self.fold.resume_disks(&mut sample);
         }
-        for (pid, person) in &sample.tasks {
-            self.writer.person(*pid, person);
+        for (task, person) in &sample.tasks {
+            self.writer.person(*task, person);
         }
         let again = std::mem::take(&mut self.pathless);
         let found = self.live.locate(again);
@@ -338,8 +330,8 @@ impl Recorder {
         self.lost = now;
         let state = state(&sample, restart);
         self.writer.push(&Item::State(Box::new(state.clone())))?;
-        if let Some(base) = base {
-            self.fold.rebase(sample, base);
+        if restart {
+            self.fold.rebase(sample);
             return Ok(state);
         }
         let snapshot = self.fold.step(sample);
@@ -354,8 +346,6 @@ impl Recorder {
             array.tasks.truncate(LISTED);
             array.files.busiest.truncate(LISTED);
         }
-        self.live
-            .forget_idle(&mut self.fold, Fold::tasks, Fold::take_idle);
         Ok(state)
     }
 
@@ -368,7 +358,7 @@ impl Recorder {
         let last = self
             .drain(Duration::MAX)
             .and_then(|()| self.live.read())
-            .and_then(|reading| self.sample(reading, None).map(drop));
+            .and_then(|reading| self.sample(reading, false).map(drop));
         self.summary.sentences = self
             .whole
             .iter()
@@ -422,6 +412,7 @@ fn add(to: &mut Lost, was: &Lost, now: &Lost) {
     to.files += now.files.saturating_sub(was.files);
     to.missed += now.missed.saturating_sub(was.missed);
     to.ring += now.ring.saturating_sub(was.ring);
+    to.busy += now.busy.saturating_sub(was.busy);
 }
 
 /// A recording that lies on what it records has its own writes in it.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::model::events::{Events, Known, Tally};
 use crate::model::files::{FileId, FilePlace};
-use crate::model::fold::{Base, Fold, Person, Sample};
+use crate::model::fold::{Fold, Person, Sample};
 use crate::model::snapshot::Snapshot;
 use crate::model::window::{self, Window};
 use crate::trace::error::TraceError;
@@ -26,8 +26,8 @@ const MARKS: usize = 4096;
 const ENDS: usize = 1 << 20;
 
 impl Known for Reader {
-    fn person(&self, pid: u32) -> Option<Arc<Person>> {
-        Reader::person(self, pid)
+    fn person(&self, pid: u32, array: &str) -> Option<Arc<Person>> {
+        Reader::person(self, pid, array)
     }
 
     fn place(&self, id: &FileId) -> Option<Arc<FilePlace>> {
@@ -209,7 +209,7 @@ impl Source {
 
     fn snapshot(&mut self, span: Span, to: i64) -> Snapshot {
         let (start, end) = self.events.samples(span.tally, span.from, to, &self.reader);
-        self.fold.rebase(start, Base::Anew);
+        self.fold.rebase(start);
         let mut snapshot = self.fold.step(end);
         self.window.judge(&mut snapshot);
         let note = self.reader.note().map(str::to_owned);

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 use super::time;
 use crate::model::events::{Events, Tally};
-use crate::model::fold::{Base, Fold, Sample};
+use crate::model::fold::{Fold, Sample};
 use crate::model::ledger::Ledger;
 use crate::model::snapshot::Snapshot;
 use crate::model::standout;
@@ -215,7 +215,7 @@ impl Pass {
     ) -> Report {
         let (start, end) = self.events.samples(self.tally, from_us, to_us, reader);
         let mut fold = Fold::new(Sample::default());
-        fold.rebase(start, Base::Anew);
+        fold.rebase(start);
         let mut snapshot = fold.step(end);
         snapshot.notes.extend(reader.note().map(str::to_owned));
         for array in &mut snapshot.arrays {

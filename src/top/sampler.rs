@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::host::Sys;
 use crate::live::{How, Live, Next, Reading};
-use crate::model::fold::{Base, Fold, Sample};
+use crate::model::fold::{Fold, Sample};
 use crate::model::snapshot::Snapshot;
 use crate::model::window::{self, Window};
 
@@ -31,15 +31,15 @@ impl Sampler {
             part: None,
         };
         let reading = sampler.live.read()?;
-        sampler.begin(reading, Base::Anew)?;
+        sampler.begin(reading)?;
         Ok(sampler)
     }
 
     /// What was counted until `base` is not shown.
-    fn begin(&mut self, base: Reading, how: Base) -> Result<()> {
-        let mut first = self.live.sample(base, self.fold.tasks())?;
+    fn begin(&mut self, base: Reading) -> Result<()> {
+        let mut first = self.live.sample(base)?;
         self.fold.resume_disks(&mut first);
-        self.fold.rebase(first, how);
+        self.fold.rebase(first);
         Ok(())
     }
 
@@ -86,17 +86,11 @@ impl Sampler {
     fn step(&mut self, mut next: Option<Next>) -> Result<Snapshot> {
         // What comes next may wait a long time, for paths say, and what completed meanwhile would be in neither.
         let (reading, base) = self.live.read_with(next.as_mut())?;
-        let sample = self.live.sample(reading, self.fold.tasks())?;
+        let sample = self.live.sample(reading)?;
         let snapshot = self.fold.step(sample);
-        self.live
-            .forget_idle(&mut self.fold, Fold::tasks, Fold::take_idle);
         if let (Some(next), Some(base)) = (next, base) {
-            let how = match next {
-                Next::Anew(_) => Base::Anew,
-                Next::InPlace(_) => Base::InPlace,
-            };
             self.live.replace(next);
-            self.begin(base, how)?;
+            self.begin(base)?;
         }
         Ok(snapshot)
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::header::{self, Header};
 use super::item::{Flags, Item, Part, Request, State, Submission};
 use super::writer::{Options, Output, Writer};
+use crate::model::counters::TaskId;
 use crate::model::files::{FileId, FilePlace};
 use crate::model::fold::{DiskCounters, MemberNow, Person, Subject};
 use crate::model::snapshot::ArrayInfo;
@@ -226,7 +227,9 @@ pub fn file_of(items: &[Item], rows: usize) -> Vec<u8> {
             cgroup: (pid > 101).then(|| "/system.slice/db.service".to_owned()),
             role: (pid == 107).then(|| "writeback".to_owned()),
         };
-        writer.person(pid, &person);
+        for array in [0, 1] {
+            writer.person(TaskId { array, pid }, &person);
+        }
     }
     for inode in 12..30 {
         writer.place(file(inode), &place(inode));

@@ -9,6 +9,7 @@ use super::header::Header;
 use super::item::{Flags, Item, Part, Request, State, Submission};
 use super::rows::{Device, Devices, Recent};
 use super::schema::{COLUMNS, Kind, path_parse, unescape};
+use crate::model::counters::TaskId;
 use crate::model::files::{FileId, FilePlace};
 use crate::model::fold::Person;
 use crate::origin::{Op, Origin};
@@ -50,7 +51,9 @@ impl Numbers {
 
 /// What names stand for now.
 pub struct Names {
-    pub people: Recent<u32, Person>,
+    people: Recent<TaskId, Person>,
+    /// Numbers for the names of arrays in the keys of `people`: those of the states change.
+    array_ids: HashMap<String, u32>,
     pub places: Recent<FileId, FilePlace>,
     pub unplaced: u64,
     numbers: Arc<Numbers>,
@@ -65,7 +68,8 @@ pub struct Names {
     members: Vec<(u16, u32)>,
     /// By number of the word.
     filesystems: Vec<u32>,
-    pids: Vec<Option<(u32, u32, u32, u16)>>,
+    /// Pid, and words of the array, comm, cgroup and role.
+    pids: Vec<Option<(u32, u16, u32, u32, u16)>>,
     files: Vec<Option<(FileId, u32)>>,
 }
 
@@ -95,6 +99,7 @@ impl Names {
         });
         Self {
             people: Recent::default(),
+            array_ids: HashMap::new(),
             places: Recent::default(),
             unplaced: 0,
             numbers: Arc::default(),
@@ -223,7 +228,7 @@ impl Names {
                 let (array, _) = self.array(batch, words, row)?;
                 let (op, origin) = self.what(batch, row)?;
                 let pid = batch.pid.get(row).unwrap_or(0);
-                self.person(batch, words, row, pid);
+                self.take_person(batch, words, row, pid);
                 Some(Item::Submission(Submission {
                     time_us,
                     array,
@@ -292,15 +297,21 @@ impl Names {
         (cached.1 != NOWHERE).then_some((cached.1, single))
     }
 
-    /// Takes in who a pid is, where that was not done for this batch.
-    fn person(&mut self, batch: &Batch, words: &[Texts], row: usize, pid: u32) {
-        let Some(comm) = batch.comm.get(row) else {
+    /// Name of a task, by pid and kernel name of the array.
+    pub fn person(&self, pid: u32, array: &str) -> Option<Arc<Person>> {
+        let array = *self.array_ids.get(array)?;
+        self.people.get(&TaskId { array, pid })
+    }
+
+    /// Takes in a task's name, where that was not done for this batch.
+    fn take_person(&mut self, batch: &Batch, words: &[Texts], row: usize, pid: u32) {
+        let (Some(comm), Some(array)) = (batch.comm.get(row), batch.array.get(row)) else {
             return;
         };
         let none = (u32::MAX, u16::MAX);
         let cgroup = batch.cgroup.get(row).unwrap_or(none.0);
         let role = batch.role.get(row).unwrap_or(none.1);
-        let key = Some((pid, comm, cgroup, role));
+        let key = Some((pid, array, comm, cgroup, role));
         let Some(seen) = self.pids.get_mut(pid as usize % SEEN) else {
             return;
         };
@@ -314,7 +325,16 @@ impl Names {
             cgroup: word("cgroup", cgroup as usize).map(str::to_owned),
             role: word("role", usize::from(role)).map(str::to_owned),
         };
-        self.people.put(pid, &Arc::new(person));
+        let name = word("array", usize::from(array)).unwrap_or_default();
+        let array = match self.array_ids.get(name) {
+            Some(id) => *id,
+            None => {
+                let id = self.array_ids.len() as u32;
+                self.array_ids.insert(name.to_owned(), id);
+                id
+            }
+        };
+        self.people.put(TaskId { array, pid }, &Arc::new(person));
     }
 
     fn file(&mut self, batch: &Batch, words: &[Texts], row: usize) -> Option<FileId> {

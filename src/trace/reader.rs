@@ -184,9 +184,9 @@ impl Reader {
         self.names.unplaced
     }
 
-    /// Who submits as `pid`, as far as read.
-    pub fn person(&self, pid: u32) -> Option<Arc<Person>> {
-        self.names.people.get(&pid)
+    /// Name of the task that submits as `pid` to the array of that kernel name, as far as read.
+    pub fn person(&self, pid: u32, array: &str) -> Option<Arc<Person>> {
+        self.names.person(pid, array)
     }
 
     /// Where a file is, as far as read.

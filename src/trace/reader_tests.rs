@@ -32,7 +32,7 @@ fn what_was_written_comes_back() {
     }
     assert_eq!(*reader.ending(), Ending::Whole);
     assert_eq!(reader.unplaced(), 0);
-    let person = reader.person(107).unwrap();
+    let person = reader.person(107, "md127").unwrap();
     assert_eq!(person.comm, "worker107\\\u{e9}".as_bytes());
     assert_eq!(person.role.as_deref(), Some("writeback"));
     for inode in 12..30 {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::item::{Item, State};
 use super::schema::Kind;
+use crate::model::counters::TaskId;
 use crate::model::files::{FileId, FilePlace};
 use crate::model::fold::Person;
 use crate::origin::{Op, Origin};
@@ -114,10 +115,10 @@ pub struct Batch {
     pub people: Vec<Option<Arc<Person>>>,
     pub files: Vec<(FileId, Option<Arc<FilePlace>>)>,
     pub texts: Vec<String>,
-    by_pid: HashMap<u32, u32>,
+    by_task: HashMap<TaskId, u32>,
     by_file: HashMap<FileId, u32>,
     /// The last ones asked for: the next is mostly the same.
-    last_pid: Option<(u32, u32)>,
+    last_task: Option<(TaskId, u32)>,
     last_file: Option<(FileId, u32)>,
 }
 
@@ -137,9 +138,9 @@ impl Batch {
         self.people.clear();
         self.files.clear();
         self.texts.clear();
-        self.by_pid.clear();
+        self.by_task.clear();
         self.by_file.clear();
-        (self.last_pid, self.last_file) = (None, None);
+        (self.last_task, self.last_file) = (None, None);
     }
 
     /// Adds a row with a text.
@@ -164,7 +165,9 @@ impl Batch {
                 (row.queue, row.device) = (r.queue_us.unwrap_or(NONE), r.device_us.unwrap_or(NONE));
                 row.error = r.error;
                 if let Some(pid) = r.pid {
-                    (row.pid, row.person) = (pid, self.person(pid, known));
+                    let member = self.names.members.get(r.member as usize);
+                    let array = member.map_or(NONE, |(array, ..)| *array);
+                    (row.pid, row.person) = (pid, self.person(TaskId { array, pid }, known));
                 }
                 row.file = r.file.map_or(NONE, |id| self.file(id, known));
                 row
@@ -179,7 +182,11 @@ impl Batch {
                 (row.subject, row.flags) = (s.array, s.flags.0);
                 row.array_sector = s.array_sector;
                 (row.length, row.bytes) = (s.length, s.length);
-                (row.pid, row.person) = (s.pid, self.person(s.pid, known));
+                let task = TaskId {
+                    array: s.array,
+                    pid: s.pid,
+                };
+                (row.pid, row.person) = (s.pid, self.person(task, known));
                 row.file = s.file.map_or(NONE, |id| self.file(id, known));
                 row
             }
@@ -200,17 +207,17 @@ impl Batch {
         self.rows.push(row);
     }
 
-    fn person(&mut self, pid: u32, known: &Known) -> u32 {
-        if let Some((last, number)) = self.last_pid
-            && last == pid
+    fn person(&mut self, task: TaskId, known: &Known) -> u32 {
+        if let Some((last, number)) = self.last_task
+            && last == task
         {
             return number;
         }
-        let number = *self.by_pid.entry(pid).or_insert_with(|| {
-            self.people.push(known.people.get(&pid));
+        let number = *self.by_task.entry(task).or_insert_with(|| {
+            self.people.push(known.people.get(&task));
             self.people.len() as u32 - 1
         });
-        self.last_pid = Some((pid, number));
+        self.last_task = Some((task, number));
         number
     }
 
@@ -228,9 +235,9 @@ impl Batch {
         number
     }
 
-    /// Who `pid` is from now on. Rows before keep whom they had, if they had anybody.
-    pub fn rename(&mut self, pid: u32, person: &Arc<Person>) {
-        let Some(number) = self.by_pid.get_mut(&pid) else {
+    /// Names a task from now on. Rows before keep the name that they had, if they had one.
+    pub fn rename(&mut self, task: TaskId, person: &Arc<Person>) {
+        let Some(number) = self.by_task.get_mut(&task) else {
             return;
         };
         match self.people.get_mut(*number as usize) {
@@ -239,7 +246,7 @@ impl Batch {
             _ => {
                 *number = self.people.len() as u32;
                 self.people.push(Some(Arc::clone(person)));
-                self.last_pid = None;
+                self.last_task = None;
             }
         }
     }
@@ -256,7 +263,7 @@ impl Batch {
 /// Who is who, as far as it was told. Of very many, those that were not asked for lately are forgotten.
 #[derive(Debug, Default)]
 pub struct Known {
-    pub people: Recent<u32, Person>,
+    pub people: Recent<TaskId, Person>,
     pub places: Recent<FileId, FilePlace>,
 }
 

@@ -11,8 +11,9 @@ use std::thread::JoinHandle;
 use super::encode::Encoder;
 use super::header::Header;
 use super::item::{Item, State};
-use super::rows::{Batch, Device, Devices, Known, NONE, Names};
+use super::rows::{Batch, Device, Devices, Known, NONE, Names, Recent};
 use super::schema::Kind;
+use crate::model::counters::TaskId;
 use crate::model::files::{FileId, FilePlace};
 use crate::model::fold::Person;
 
@@ -203,17 +204,17 @@ impl Writer {
         Ok(())
     }
 
-    /// Who a pid is, from the next item on (and of those before that have nobody yet).
-    pub fn person(&mut self, pid: u32, person: &Person) {
+    /// Names a task, from the next item on (and of those before that have no name yet).
+    pub fn person(&mut self, task: TaskId, person: &Person) {
         let person = Arc::new(person.clone());
-        if self.known.people.put(pid, &person) {
-            self.batch.rename(pid, &person);
+        if self.known.people.put(task, &person) {
+            self.batch.rename(task, &person);
         }
     }
 
-    /// Whether it has been told who `pid` is, and has not forgotten it.
-    pub fn knows(&self, pid: u32) -> bool {
-        self.known.people.get(&pid).is_some()
+    /// True if the task has been named, and its name is still known.
+    pub fn knows(&self, task: TaskId) -> bool {
+        self.known.people.get(&task).is_some()
     }
 
     /// Where a file is. Holds for the items of this batch, the earlier ones too.
@@ -324,6 +325,11 @@ impl Writer {
         if names != *self.batch.names {
             // Rows have the numbers of their batch.
             self.flush()?;
+            let was = &self.batch.names.arrays;
+            if !was.is_empty() && *was != names.arrays {
+                // Tasks are known by the number of the array.
+                self.known.people = Recent::default();
+            }
             self.batch.names = Arc::new(names);
         }
         self.restart |= state.restart;

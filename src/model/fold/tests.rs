@@ -1,10 +1,7 @@
 //! The fold, on samples made by hand.
 
-use super::{
-    Base, CellKey, DiskCounters, Duration, Fold, MemberNow, Person, Sample, Subject, TaskCounters,
-    TaskKey,
-};
-use crate::model::counters::CostCounters;
+use super::{CellKey, DiskCounters, Duration, Fold, MemberNow, Person, Sample, Subject, THROTTLED};
+use crate::model::counters::{CostCounters, TaskCounters, TaskKey};
 use crate::origin::{Op, Origin};
 
 const BITMAP: CellKey = CellKey {
@@ -43,18 +40,21 @@ fn sample(second: u64, requests: u64, ticks: u64) -> Sample {
     cell.requests = requests;
     cell.bytes = requests * 4096;
     cell.device.record(100);
+    sample
+}
+
+/// The same with bios of a task in the interval that ends there.
+fn submitted(mut sample: Sample, bios: u64) -> Sample {
     let task = TaskCounters {
-        bios: requests,
-        bytes: requests * 512,
+        bios,
+        bytes: bios * 512,
     };
     sample.counters.tasks.insert(TASK, task);
-    sample.tasks.insert(
-        7,
-        Person {
-            comm: b"cat".to_vec(),
-            ..Person::default()
-        },
-    );
+    let person = Person {
+        comm: b"cat".to_vec(),
+        ..Person::default()
+    };
+    sample.tasks.insert(TASK.id(), person);
     sample
 }
 
@@ -138,8 +138,8 @@ fn pre_reads_of_an_interval_in_doubt_are_unknown() {
 
 #[test]
 fn figures_are_those_of_the_interval() {
-    let mut fold = Fold::new(sample(10, 100, 0));
-    let snapshot = fold.step(sample(12, 130, 500));
+    let mut fold = Fold::new(submitted(sample(10, 100, 0), 100));
+    let snapshot = fold.step(submitted(sample(12, 130, 500), 30));
     assert_eq!(snapshot.interval, Duration::from_secs(2));
     let members = &snapshot.arrays[0].members;
     assert_eq!(members[0].name, "sda");
@@ -164,8 +164,8 @@ fn figures_are_those_of_the_interval() {
 
 #[test]
 fn what_entered_is_of_all_tasks_and_of_this_array() {
-    let with = |second, requests| {
-        let mut sample = sample(second, requests, 0);
+    let with = |second, requests, bios| {
+        let mut sample = submitted(sample(second, requests, 0), bios);
         let counters = &mut sample.counters;
         let task = counters.tasks[&TASK];
         counters.tasks.insert(TaskKey { pid: 8, ..TASK }, task);
@@ -176,8 +176,8 @@ fn what_entered_is_of_all_tasks_and_of_this_array() {
         counters.costs.insert((1, Origin::Journal), cost);
         sample
     };
-    let mut fold = Fold::new(with(10, 100));
-    let array = fold.step(with(11, 130)).arrays.remove(0);
+    let mut fold = Fold::new(with(10, 100, 100));
+    let array = fold.step(with(11, 130, 30)).arrays.remove(0);
     assert_eq!(
         array.entered,
         [((TASK.origin, TASK.op), 2 * 30 * 512)].into()
@@ -185,10 +185,10 @@ fn what_entered_is_of_all_tasks_and_of_this_array() {
     let (parity, rmw_read) = (30 * 4096, 30 * 8192);
     let cost = CostCounters { parity, rmw_read };
     assert!(array.costs.is_empty(), "under way");
-    let array = fold.step(with(12, 130)).arrays.remove(0);
+    let array = fold.step(with(12, 130, 0)).arrays.remove(0);
     assert!(array.entered.is_empty());
     assert_eq!(array.costs, [(Origin::FileData, cost)].into());
-    let array = fold.step(with(13, 130)).arrays.remove(0);
+    let array = fold.step(with(13, 130, 0)).arrays.remove(0);
     assert!(array.costs.is_empty());
 }
 
@@ -201,25 +201,19 @@ fn nothing_new_is_an_empty_snapshot() {
 }
 
 #[test]
-fn a_task_that_reads_low_is_late_not_counted_twice() {
+fn a_throttled_cgroup_has_no_pid() {
     let mut fold = Fold::new(sample(10, 100, 0));
-    assert!(fold.step(sample(11, 90, 0)).arrays[0].tasks.is_empty());
-    assert_eq!(
-        fold.step(sample(12, 103, 0)).arrays[0].tasks[0].io[0].bios,
-        3
-    );
-}
-
-#[test]
-fn an_idle_task_is_taken_out_and_starts_again_from_nothing() {
-    let mut fold = Fold::new(sample(10, 100, 0));
-    let before = fold.tasks().clone();
-    fold.step(sample(11, 101, 0));
-    assert!(fold.take_idle(&before).is_empty(), "it was not idle");
-    let before = fold.tasks().clone();
-    fold.step(sample(12, 101, 0));
-    assert_eq!(fold.take_idle(&before), [TASK]);
-    assert_eq!(fold.step(sample(13, 4, 0)).arrays[0].tasks[0].io[0].bios, 4);
+    let mut now = sample(11, 100, 0);
+    let key = TaskKey {
+        pid: THROTTLED | 77,
+        ..TASK
+    };
+    let io = TaskCounters {
+        bios: 1,
+        bytes: 512,
+    };
+    now.counters.tasks.insert(key, io);
+    assert_eq!(fold.step(now).arrays[0].tasks[0].pid, 0);
 }
 
 #[test]
@@ -232,21 +226,6 @@ fn a_member_that_went_away_has_no_figures_and_no_panic() {
     less.arrays.clear();
     assert!(fold.step(less).arrays.is_empty());
     assert_eq!(fold.step(sample(13, 100, 0)).arrays.len(), 1);
-}
-
-/// A reading may have less of a task than was told of it.
-#[test]
-fn tasks_go_on_where_they_were_when_members_change() {
-    let told = |base| {
-        let mut fold = Fold::new(sample(1, 0, 0));
-        fold.step(sample(2, 10, 0));
-        let low = || sample(3, 8, 0);
-        fold.step(low());
-        fold.rebase(low(), base);
-        fold.step(sample(4, 12, 0)).arrays[0].tasks[0].io[0].bios
-    };
-    assert_eq!(told(Base::InPlace), 2);
-    assert_eq!(told(Base::Anew), 4);
 }
 
 #[test]

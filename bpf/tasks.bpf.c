@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Tasks in the table, and their names. Called when a CPU goes over to another
+ * task, and once an interval, not per IO; of kworkers per bio, which are large.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include "maps.bpf.h"
+#include "count.bpf.h"
+#include "compat.bpf.h"
+#include "tasks.bpf.h"
+
+__u64 rt_round;
+
+static __always_inline struct worker *worker_of(struct task_struct *task)
+{
+	return (struct worker *)BPF_CORE_READ(rt_kthread(task), data);
+}
+
+/* An entry of rt_tasks, unless it is there already as it should be. */
+static __always_inline void put_name(__u32 who, __u32 array, const struct rt_task *task)
+{
+	struct rt_task_id id = { .pid = who, .array = array };
+	struct rt_task *old = bpf_map_lookup_elem(&rt_tasks, &id);
+	const __u64 *now = (const __u64 *)task, *was = (const __u64 *)old;
+	__u64 differ = 0;
+	__u32 i;
+
+	if (old) {
+		for (i = 0; i < sizeof(*task) / sizeof(*now); i++)
+			differ |= now[i] ^ was[i];
+		if (!differ)
+			return;
+	}
+	if (bpf_map_update_elem(&rt_tasks, &id, task, BPF_ANY) == -RT_EBUSY)
+		count_loss(busy);
+}
+
+/*
+ * Of a kworker also what it is doing: its work queue, or flush-MAJOR:MINOR in
+ * writeback (set_worker_desc()). Asked now, because a moment later it does another's.
+ */
+__noinline int rt_note_task(__u32 who, __u32 array)
+{
+	struct task_struct *current = (struct task_struct *)bpf_get_current_task();
+	__u64 id = bpf_get_current_pid_tgid();
+	struct rt_task task = {};
+
+	if ((__u32)id != who)
+		return 0;	/* noted by rt_worker_submits() */
+	task.tgid = id >> 32;
+	task.cgroup = bpf_get_current_cgroup_id();
+	bpf_get_current_comm(task.comm, sizeof(task.comm));
+	if (BPF_CORE_READ(current, flags) & RT_PF_WQ_WORKER)
+		bpf_core_read(task.work, sizeof(task.work), &worker_of(current)->desc);
+	put_name(who, array, &task);
+	return 0;
+}
+
+__noinline int rt_take_task(__u64 at, __u64 wanted, __u64 bytes, __u32 look)
+{
+	struct rt_task_key *key = (struct rt_task_key *)&wanted;
+	volatile struct rt_task_slot *s;
+	struct rt_task_pending *p;
+	struct rt_io old;
+	__u64 version, was;
+
+	p = bpf_map_lookup_elem(&rt_tasks_pending, &look);
+	if (!p)
+		return 0;
+	s = &p->slot[at & (RT_TASK_SLOTS - 1)];
+	rt_note_task(key->pid, key->array);
+	if (s->key == wanted && s->io.bios) {
+		rt_bump(s->io.bios, 1);
+		rt_bump(s->io.bytes, bytes);
+		s->round = rt_round;
+		return 0;
+	}
+	was = s->key;
+	old.bios = s->io.bios;
+	old.bytes = s->io.bytes;
+	version = s->began + 1;
+	s->ended = version;
+	barrier();
+	s->key = wanted;
+	s->round = rt_round;
+	s->io.bytes = bytes;
+	s->io.bios = 1;
+	barrier();
+	s->began = version;
+	if (old.bios)
+		rt_add_task((struct rt_task_key *)&was, &old);
+	return 0;
+}
+
+/*
+ * blk-throttle holds bios back before block_bio_queue and submits them from a
+ * kworker of its work queue kthrotld (blk_throtl_dispatch_work_fn()).
+ */
+static __always_inline bool is_throttle_worker(struct task_struct *task)
+{
+	char desc[16] = {};
+
+	bpf_core_read(desc, 9, &worker_of(task)->desc);
+	return *(__u64 *)desc == 0x646c746f7268746bULL /* "kthrotld" */ && !desc[8];
+}
+
+/* The task that waits for a bio, where what completes the bio leads to it; 0: none that we know. */
+static __always_inline struct task_struct *waiting_task(struct bio *bio)
+{
+	__u64 end = (__u64)BPF_CORE_READ(bio, bi_end_io), head, first;
+	void *private = BPF_CORE_READ(bio, bi_private);
+
+	if (end == rt_dio_end_io &&
+	    bpf_core_field_exists(struct iomap_dio, submit.waiter) &&
+	    BPF_CORE_READ((struct iomap_dio *)private, wait_for_completion))
+		return BPF_CORE_READ((struct iomap_dio *)private, submit.waiter);
+	if (end == rt_wait_end_io) {
+		head = (__u64)private + bpf_core_field_offset(struct completion, wait.task_list);
+		first = (__u64)BPF_CORE_READ((struct list_head *)head, next);
+		if (first && first != head)
+			return BPF_CORE_READ((struct swait_queue *)(first -
+				bpf_core_field_offset(struct swait_queue, task_list)), task);
+	}
+	return NULL;
+}
+
+static __always_inline __u64 cgroup_id(struct cgroup *cgroup)
+{
+	return cgroup ? BPF_CORE_READ(cgroup, kn, id) : 0;
+}
+
+/* The cgroup that a bio is accounted to; 0: not known. */
+static __always_inline __u64 bio_cgroup(struct bio *bio)
+{
+	struct blkcg_gq *blkg;
+
+	if (!bpf_core_field_exists(struct bio, bi_blkg))
+		return 0;
+	blkg = BPF_CORE_READ(bio, bi_blkg);
+	return blkg ? cgroup_id(BPF_CORE_READ(blkg, blkcg, css.cgroup)) : 0;
+}
+
+/*
+ * blk-throttle's kworker submits for whoever waits for the bio, where that is known,
+ * else for the cgroup that the bio is accounted to. Any other kworker for itself.
+ */
+__noinline __u32 rt_worker_submits(__u64 number, __u32 array)
+{
+	struct task_struct *current = (struct task_struct *)bpf_get_current_task(), *waiter;
+	struct bio *bio = (struct bio *)number;
+	__u32 who = bpf_get_current_pid_tgid();
+	struct rt_task task = {};
+
+	if (!is_throttle_worker(current))
+		return who;
+	waiter = waiting_task(bio);
+	if (waiter) {
+		who = BPF_CORE_READ(waiter, pid);
+		task.tgid = BPF_CORE_READ(waiter, tgid);
+		task.cgroup = cgroup_id(BPF_CORE_READ(waiter, cgroups, dfl_cgrp));
+		bpf_core_read(task.comm, sizeof(task.comm), &waiter->comm);
+	} else {
+		task.cgroup = bio_cgroup(bio);
+		who = RT_THROTTLED | (__u32)task.cgroup;
+	}
+	put_name(who, array, &task);
+	return who;
+}
+
+__noinline int rt_worker_flushes_journal(__u64 number)
+{
+	struct task_struct *current = (struct task_struct *)bpf_get_current_task(), *waiter;
+	char comm[RT_COMM] = {};
+
+	if (!is_throttle_worker(current))
+		return 0;
+	waiter = waiting_task((struct bio *)number);
+	if (!waiter)
+		return 0;
+	bpf_core_read(comm, sizeof(comm), &waiter->comm);
+	return rt_is_journal_thread(comm);
+}

@@ -1,0 +1,267 @@
+//! On whose behalf: tasks, kworkers that serve several arrays, and cgroups whose bios blk-throttle holds back.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use common::{DEADLINE, Loop, MIB, Top, idle, installed, list, skipped, sum, tool, tracing};
+use serde_json::Value;
+
+#[repr(align(4096))]
+struct Block([u8; 4096]);
+
+fn direct(path: &Path) -> File {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .custom_flags(rustix::fs::OFlags::DIRECT.bits().cast_signed())
+        .open(path)
+        .unwrap()
+}
+
+/// All rows of tasks: name of the array, task, bytes written.
+fn tasks(intervals: &[Value]) -> Vec<(String, &Value, u64)> {
+    let mut rows = Vec::new();
+    for array in intervals.iter().flat_map(|i| list(&i["arrays"])) {
+        for task in list(&array["tasks"]) {
+            let writes = list(&task["io"]).iter().filter(|io| io["op"] == "write");
+            let bytes = writes.map(|io| io["bytes"].as_u64().unwrap());
+            rows.push((
+                array["name"].as_str().unwrap().to_owned(),
+                task,
+                bytes.sum(),
+            ));
+        }
+    }
+    rows
+}
+
+/// Many more tasks than any table has room for, a few at a time: what they submit is counted once, whatever room is made for
+/// others and however long they have been idle.
+#[test]
+fn more_tasks_than_a_table_holds_are_counted_once() {
+    const TASKS: u64 = 3 * 8192 + 1000;
+    if !(tracing() && installed("mke2fs")) {
+        return;
+    }
+    let device = Loop::new(64 * MIB);
+    let file = direct(Path::new(&device.device()));
+    idle(&device.name);
+    let (top, _) = Top::json(&["-i", "0.2", &device.name]);
+    for first in (0..TASKS).step_by(16) {
+        std::thread::scope(|scope| {
+            for task in first..(first + 16).min(TASKS) {
+                let file = &file;
+                scope.spawn(move || {
+                    let block = Block([1; 4096]);
+                    file.write_all_at(&block.0, task % 4096 * 4096).unwrap();
+                });
+            }
+        });
+    }
+    // What a slot of a CPU holds is large, and its task idle from here on.
+    let block = Block([2; 4096]);
+    for n in 0..4096 {
+        file.write_all_at(&block.0, n * 4096).unwrap();
+    }
+    idle(&device.name);
+    std::thread::sleep(Duration::from_secs(1));
+    let intervals = top.intervals();
+    let written = (TASKS + 4096) * 4096;
+    let rows = tasks(&intervals);
+    let submitted: u64 = rows.iter().map(|(_, _, bytes)| bytes).sum();
+    assert_eq!(submitted, written, "{} rows of tasks", rows.len());
+    let lost = |i: &Value| i["lost"]["tasks"].as_u64().unwrap();
+    assert_eq!(intervals.iter().map(lost).sum::<u64>(), 0);
+    let entered = |i: &Value| -> u64 {
+        let rows = list(&i["arrays"][0]["amplification"]).iter();
+        rows.filter(|r| r["op"] == "write")
+            .map(|r| r["entered_bytes"].as_u64().unwrap())
+            .sum()
+    };
+    assert_eq!(intervals.iter().map(entered).sum::<u64>(), written);
+}
+
+/// A file whose text is put back.
+struct Setting(PathBuf, String);
+
+impl Setting {
+    fn new(path: &str, value: &str) -> Self {
+        let was = fs::read_to_string(path).unwrap();
+        fs::write(path, value).unwrap();
+        Self(path.into(), was)
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        let _ = fs::write(&self.0, &self.1);
+    }
+}
+
+/// An unbound kworker writes back one filesystem after the other under one pid. Each array says what it did there.
+#[test]
+fn a_kworker_of_two_arrays_is_named_by_what_it_does_on_each() {
+    if !(tracing() && installed("mke2fs")) {
+        return;
+    }
+    let devices = [0, 1].map(|_| Loop::ext4(64 * MIB, &[]));
+    let _often = Setting::new("/proc/sys/vm/dirty_writeback_centisecs", "20");
+    let _soon = Setting::new("/proc/sys/vm/dirty_expire_centisecs", "10");
+    let names: Vec<&str> = devices.iter().map(|d| d.name.as_str()).collect();
+    let (top, _) = Top::json(&[&["-i", "0.5"], &names[..]].concat());
+    let begun = Instant::now();
+    let mut seen: Vec<Value> = Vec::new();
+    let mut pids = BTreeMap::<u64, BTreeSet<String>>::new();
+    let mut rounds = 0;
+    // Until one has served both, which is up to the kernel.
+    while pids.values().all(|arrays| arrays.len() < 2) && begun.elapsed() < DEADLINE / 6 {
+        for device in &devices {
+            for file in 0..4 {
+                let mut file = File::create(device.mount.join(format!("f{file}"))).unwrap();
+                file.write_all(&vec![rounds as u8; 256 << 10]).unwrap();
+            }
+        }
+        rounds += 1;
+        let line: Value = serde_json::from_str(&top.line()).unwrap();
+        let workers = tasks(std::slice::from_ref(&line));
+        for (array, task, _) in workers {
+            if task["role"]
+                .as_str()
+                .is_some_and(|r| r.starts_with("writeback"))
+            {
+                pids.entry(task["pid"].as_u64().unwrap())
+                    .or_default()
+                    .insert(array);
+            }
+        }
+        seen.push(line);
+    }
+    seen.extend(top.intervals());
+    let mut roles = 0;
+    for (array, task, _) in tasks(&seen) {
+        if let Some(of) = task["role"]
+            .as_str()
+            .and_then(|r| r.strip_prefix("writeback of "))
+        {
+            assert_eq!(of, array, "{task}");
+            roles += 1;
+        }
+    }
+    assert!(roles > 0, "nothing was written back");
+    if pids.values().all(|arrays| arrays.len() < 2) {
+        skipped("no kworker served both filesystems");
+    }
+}
+
+/// A cgroup with a limit on what it writes to a disk; its processes are moved out when it goes.
+struct Limited {
+    dir: PathBuf,
+    /// As raidtrace shows it.
+    path: String,
+}
+
+impl Limited {
+    fn new(disk: &str, bytes_a_second: u64) -> Option<Self> {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let mounted = |kind: &str, option: &str| {
+            let mut fields = mounts.lines().map(|l| l.split(' ').collect::<Vec<_>>());
+            let found = fields.find(|f| {
+                f[2] == kind && f[3].split(',').any(|o| option.is_empty() || o == option)
+            });
+            found.map(|f| PathBuf::from(f[1]))
+        };
+        let dev = fs::read_to_string(format!("/sys/block/{disk}/dev")).unwrap();
+        let dev = dev.trim();
+        let name = format!("raidtrace-test-{}-{disk}", std::process::id());
+        let (top, file, limit) = match (mounted("cgroup", "blkio"), mounted("cgroup2", "")) {
+            (Some(top), _) => (
+                top,
+                "blkio.throttle.write_bps_device",
+                format!("{dev} {bytes_a_second}"),
+            ),
+            (None, Some(top)) => {
+                let _ = fs::write(top.join("cgroup.subtree_control"), "+io");
+                (top, "io.max", format!("{dev} wbps={bytes_a_second}"))
+            }
+            (None, None) => return None,
+        };
+        let limited = Self {
+            dir: top.join(&name),
+            path: format!("/{name}"),
+        };
+        fs::create_dir(&limited.dir).ok()?;
+        fs::write(limited.dir.join(file), limit).ok()?;
+        Some(limited)
+    }
+
+    /// A shell command in it, to its end.
+    fn run(&self, command: &str) {
+        let inside = format!("echo $$ > {}/cgroup.procs && {command}", self.dir.display());
+        tool("sh", &["-c", &inside]);
+    }
+}
+
+impl Drop for Limited {
+    fn drop(&mut self) {
+        for _ in 0..100 {
+            if fs::remove_dir(&self.dir).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// blk-throttle submits what it has held back from a kworker of its own: never that one's.
+#[test]
+fn throttled_bios_are_of_who_waits_for_them_or_of_their_cgroup() {
+    if !(tracing() && installed("mke2fs") && installed("dd")) {
+        return;
+    }
+    let device = Loop::ext4(128 * MIB, &[]);
+    let Some(limited) = Limited::new(&device.name, 8 * MIB) else {
+        return skipped("no cgroup hierarchy with blkio or io that can be limited");
+    };
+    idle(&device.name);
+    let (top, _) = Top::json(&["-i", "0.5", &device.name]);
+    let to = device.mount.display();
+    // dd waits for each write that is direct, and for what is written back at its end.
+    limited.run(&format!(
+        "dd if=/dev/zero of={to}/direct bs=1M count=8 oflag=direct 2>/dev/null"
+    ));
+    limited.run(&format!(
+        "dd if=/dev/zero of={to}/buffered bs=1M count=8 conv=fsync 2>/dev/null"
+    ));
+    idle(&device.name);
+    let intervals = top.intervals();
+    let rows = tasks(&intervals);
+    let data = sum(&intervals, "file_data", "write", "bytes");
+    assert_eq!(data, 16 * MIB, "{rows:?}");
+    let of = |wanted: &dyn Fn(&Value) -> bool| -> u64 {
+        let rows = rows.iter().filter(|(_, task, _)| wanted(task));
+        let io = rows.flat_map(|(_, task, _)| list(&task["io"]));
+        io.filter(|io| io["origin"] == "file_data")
+            .map(|io| io["bytes"].as_u64().unwrap())
+            .sum()
+    };
+    let is = |comm: &'static str| move |task: &Value| task["comm"].as_str().unwrap().contains(comm);
+    assert_eq!(of(&is("kthrotld")), 0, "{rows:?}");
+    assert!(of(&is("dd")) >= 8 * MIB, "{rows:?}");
+    let cgroup = |task: &Value| task["comm"] == "throttled";
+    assert_eq!(of(&is("dd")) + of(&cgroup), 16 * MIB, "{rows:?}");
+    for (_, task, _) in rows.iter().filter(|(_, task, _)| cgroup(task)) {
+        assert_eq!(
+            (&task["pid"], task["cgroup"].as_str()),
+            (&Value::from(0), Some(limited.path.as_str()))
+        );
+    }
+}
