@@ -317,10 +317,20 @@ struct rt_file_names_map {
 };
 extern struct rt_file_names_map rt_file_names SEC(".maps");
 
-/* The events of a recording. One for all CPUs, so that nearly all are in the order of their time. */
-struct rt_events_map {
+struct rt_ring_map {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);	/* set before load */
+};
+
+/*
+ * The events of a recording, a ring for each CPU: with one ring for all, CPUs wait for
+ * its lock. Userspace puts the events in the order of their times.
+ */
+struct rt_events_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);		/* set before load */
+	__type(key, __u32);
+	__array(values, struct rt_ring_map);
 };
 extern struct rt_events_map rt_events SEC(".maps");
 

@@ -13,6 +13,14 @@
 #include "files.bpf.h"
 #include "record.bpf.h"
 
+/* The ring of this CPU. */
+static __always_inline void *this_ring(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&rt_events, &cpu);
+}
+
 static __always_inline __u64 sector_of(__u64 where)
 {
 	return where << (64 - RT_EVENT_SECTORS) >> (64 - RT_EVENT_SECTORS);
@@ -39,12 +47,14 @@ static __always_inline void fill(struct rt_event_request *e, __u64 now, __u64 is
 static __always_inline void send(struct rt_gather *g)
 {
 	__u64 runs = g->event.runs;
+	void *ring;
 
 	barrier_var(runs);
 	if (runs > RT_RUNS)
 		runs = 0;
-	if (bpf_ringbuf_output(&rt_events, g, sizeof(g->event) + runs * sizeof(g->run[0]),
-			       BPF_RB_NO_WAKEUP))
+	ring = this_ring();
+	if (!ring || bpf_ringbuf_output(ring, g, sizeof(g->event) + runs * sizeof(g->run[0]),
+					BPF_RB_NO_WAKEUP))
 		count_loss(ring);
 }
 
@@ -119,12 +129,18 @@ __noinline int rt_emit_walked(__u64 now, __u64 issue, __u64 start, __u64 where, 
 __noinline int rt_emit_request(__u64 now, __u64 issue, __u64 start, __u64 where, __u64 what)
 {
 	struct rt_event_request *e;
+	void *ring;
 
 	if (!rt_recording)
 		return 0;
 	if (what >> RT_WHAT_WALKED & 1 && rt_emit_walked(now, issue, start, where, what))
 		return 0;
-	e = bpf_ringbuf_reserve(&rt_events, sizeof(*e), 0);
+	ring = this_ring();
+	if (!ring) {
+		count_loss(ring);
+		return 0;
+	}
+	e = bpf_ringbuf_reserve(ring, sizeof(*e), 0);
 	if (!e) {
 		count_loss(ring);
 		return 0;
@@ -138,10 +154,16 @@ __noinline int rt_emit_submission(__u64 key, __u64 inode, __u64 who, __u32 what)
 {
 	struct inode *i = (struct inode *)inode;
 	struct rt_event_submission *e;
+	void *ring;
 
 	if (!rt_recording)
 		return 0;
-	e = bpf_ringbuf_reserve(&rt_events, sizeof(*e), 0);
+	ring = this_ring();
+	if (!ring) {
+		count_loss(ring);
+		return 0;
+	}
+	e = bpf_ringbuf_reserve(ring, sizeof(*e), 0);
 	if (!e) {
 		count_loss(ring);
 		return 0;

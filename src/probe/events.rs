@@ -1,10 +1,11 @@
 //! Drains the events of a recording.
 
 use std::cell::RefCell;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::rc::Rc;
 
 use anyhow::{Context as _, Result, bail};
-use libbpf_rs::{RingBuffer, RingBufferBuilder};
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType, RingBuffer, RingBufferBuilder};
 
 use super::load::Probe;
 use super::numbers::Numbers;
@@ -98,10 +99,18 @@ pub struct Submitted {
 
 /// The kernel's buffer and what has been taken out of it.
 pub(super) struct Events {
-    ring: RingBuffer<'static>,
-    taken: Rc<RefCell<Taken>>,
+    rings: Vec<Ring>,
+    /// Events that are later than the latest that some ring has been read up to, with the kernel side's numbers.
+    later: Vec<Event>,
     /// With the kernel side's numbers: of members that only the next survey has.
     early: Vec<Event>,
+}
+
+/// A CPU's events, nearly in the order of their times.
+struct Ring {
+    ring: RingBuffer<'static>,
+    taken: Rc<RefCell<Taken>>,
+    _map: MapHandle,
 }
 
 #[derive(Default)]
@@ -111,20 +120,35 @@ struct Taken {
     bad: u64,
 }
 
-/// Bytes of the ring buffer for `wanted`: a power of two of pages.
-pub(super) fn size(wanted: Option<u32>) -> usize {
+/// Bytes of each of `rings` ring buffers that have `wanted` bytes together: a power of two of pages, at least one.
+fn size(wanted: Option<u32>, rings: usize) -> usize {
     let page = rustix::param::page_size();
-    (wanted.unwrap_or(0) as usize)
-        .clamp(page, 1 << 30)
-        .next_power_of_two()
+    let each = (wanted.unwrap_or(0) as usize / rings.max(1)).clamp(page, 1 << 30);
+    1 << each.ilog2()
 }
 
-impl Events {
-    pub(super) fn new(skel: &RaidtraceSkel<'_>) -> Result<Self> {
+/// CPUs that run.
+fn online() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// A ring buffer for a CPU, of `buffer` bytes for all.
+pub(super) fn ring(buffer: Option<u32>) -> Result<MapHandle> {
+    let options = libbpf_rs::libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_rs::libbpf_sys::bpf_map_create_opts>() as _,
+        ..Default::default()
+    };
+    let bytes = u32::try_from(size(buffer, online()))?;
+    MapHandle::create(MapType::RingBuf, Some("rt_ring"), 0, 0, bytes, &options)
+        .context("making a ring buffer")
+}
+
+impl Ring {
+    fn new(map: MapHandle) -> Result<Self> {
         let taken = Rc::new(RefCell::new(Taken::default()));
         let into = Rc::clone(&taken);
         let mut builder = RingBufferBuilder::new();
-        builder.add(&skel.maps.rt_events, move |bytes| {
+        builder.add(&map, move |bytes| {
             into.borrow_mut().take(bytes);
             0
         })?;
@@ -132,13 +156,99 @@ impl Events {
         Ok(Self {
             ring,
             taken,
-            early: Vec::new(),
+            _map: map,
         })
     }
 }
 
+impl Events {
+    pub(super) fn new(skel: &RaidtraceSkel<'_>, buffer: Option<u32>) -> Result<Self> {
+        let maps = (0..online())
+            .map(|_| ring(buffer))
+            .collect::<Result<Vec<_>>>()?;
+        // A CPU that does not run yet shares a ring with one that does.
+        for (cpu, map) in (0..skel.maps.rt_events.max_entries()).zip(maps.iter().cycle()) {
+            let fd = map.as_fd().as_raw_fd();
+            let outer = &skel.maps.rt_events;
+            outer
+                .update(&cpu.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
+                .context("giving a CPU its ring buffer")?;
+        }
+        Ok(Self {
+            rings: maps.into_iter().map(Ring::new).collect::<Result<_>>()?,
+            later: Vec::new(),
+            early: Vec::new(),
+        })
+    }
+
+    /// Takes some of each ring. All events until the time that it gives have been taken; and whether there may be more.
+    fn take(&mut self) -> Result<(u64, bool)> {
+        let mut until = monotonic_ns();
+        let mut more = false;
+        let some = (MANY / self.rings.len()).max(256);
+        for ring in &self.rings {
+            let taken = ring.ring.consume_raw_n(some);
+            if taken < 0 {
+                let why = std::io::Error::from_raw_os_error(-taken);
+                bail!("reading a ring buffer: {why}");
+            }
+            let mut new = ring.taken.borrow_mut();
+            if taken as usize >= some {
+                more = true;
+                // What is left in it is later, but for completions in the middle of each other.
+                let last = new.events.iter().rev().find_map(Event::time);
+                until = until.min(last.unwrap_or(until));
+            }
+            self.later.append(&mut new.events);
+            let bad = std::mem::take(&mut new.bad);
+            if bad > 0 {
+                bail!(
+                    "{bad} events of the kernel side are not as they should be: this is a bug of raidtrace"
+                );
+            }
+        }
+        Ok((until, more))
+    }
+}
+
+/// Takes out of `events` those until that time, in the order of their times. Runs stay behind the event that they are of.
+fn in_order(events: &mut Vec<Event>, until: u64) -> Vec<Event> {
+    // Where each event begins that has a time.
+    let mut begins: Vec<(u64, usize)> = (0..)
+        .zip(&*events)
+        .filter_map(|(at, event)| Some((event.time()?, at)))
+        .collect();
+    if let [.., last] = begins[..]
+        && begins.is_sorted()
+        && last.0 <= until
+    {
+        return std::mem::take(events);
+    }
+    begins.sort_by_key(|(time, _)| *time);
+    let mut ordered = Vec::with_capacity(events.len());
+    let mut later = Vec::new();
+    for (time, at) in begins {
+        let into = if time <= until {
+            &mut ordered
+        } else {
+            &mut later
+        };
+        into.push(events[at]);
+        let runs = events[at + 1..].iter();
+        into.extend(runs.take_while(|e| e.time().is_none()));
+    }
+    *events = later;
+    ordered
+}
+
+/// The clock of the events, now.
+fn monotonic_ns() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    t.tv_sec.cast_unsigned() * 1_000_000_000 + t.tv_nsec.cast_unsigned()
+}
+
 impl Probe {
-    /// Moves events of a recording into `events`, the oldest first; whether there may be more.
+    /// Moves events of a recording into `events`, in the order of their times; whether there may be more.
     pub fn drain(&mut self, events: &mut Vec<Event>) -> Result<bool> {
         let Some(from) = &mut self.events else {
             return Ok(false);
@@ -148,22 +258,12 @@ impl Probe {
             let early = std::mem::take(&mut from.early);
             by_position(early, &self.numbers, None, events);
         }
-        let taken = from.ring.consume_raw_n(MANY);
-        if taken < 0 {
-            let why = std::io::Error::from_raw_os_error(-taken);
-            bail!("reading the ring buffer: {why}");
-        }
-        let mut new = from.taken.borrow_mut();
+        let (until, more) = from.take()?;
+        let new = in_order(&mut from.later, until);
         let numbers = turn.map_or(&self.numbers, |turn| &turn.was);
         let next = turn.map(|turn| (&turn.next, &mut from.early));
-        by_position(new.events.drain(..), numbers, next, events);
-        let bad = std::mem::take(&mut new.bad);
-        if bad > 0 {
-            bail!(
-                "{bad} events of the kernel side are not as they should be: this is a bug of raidtrace"
-            );
-        }
-        Ok(taken as usize >= MANY)
+        by_position(new, numbers, next, events);
+        Ok(more)
     }
 }
 
@@ -194,6 +294,17 @@ fn by_position(
         match &mut next {
             Some((_, aside)) if early => aside.push(event),
             _ => into.push(event),
+        }
+    }
+}
+
+impl Event {
+    /// When it happened, ns of the monotonic clock; `None` for what belongs to the event before it.
+    fn time(&self) -> Option<u64> {
+        match self {
+            Self::Completed(c) => Some(c.now_ns),
+            Self::Submitted(s) => Some(s.now_ns),
+            Self::Run(_) => None,
         }
     }
 }
@@ -267,7 +378,7 @@ impl Taken {
 mod tests {
     use super::{
         Completed, Event, Numbers, PART, REQUEST, RUN_SHIFT, RUNS_TOLD, Run, SUBMISSION, Taken,
-        by_position, size,
+        by_position, in_order, size,
     };
     use crate::origin::{Op, Origin};
     use crate::probe::wire::{Wire as _, rt_event_request, rt_event_submission, rt_file_id};
@@ -387,8 +498,40 @@ mod tests {
 
     #[test]
     fn buffers_are_powers_of_two_of_pages() {
-        assert_eq!(size(None), rustix::param::page_size());
-        assert_eq!(size(Some(5 << 20)), 8 << 20);
-        assert_eq!(size(Some(u32::MAX)), 1 << 30);
+        assert_eq!(size(None, 1), rustix::param::page_size());
+        assert_eq!(size(Some(16 << 20), 2), 8 << 20);
+        assert_eq!(size(Some(16 << 20), 12), 1 << 20);
+        assert_eq!(size(Some(1 << 20), 1024), rustix::param::page_size());
+        assert_eq!(size(Some(u32::MAX), 2), 1 << 30);
+    }
+
+    #[test]
+    fn events_of_several_rings_come_in_the_order_of_their_times() {
+        let mut taken = Taken::default();
+        let mut wire = request();
+        // A ring's events, the next ring's, and one that is later than what is known of a third.
+        for (now_ns, runs) in [(10, 1), (30, 0), (20, 2), (40, 0), (25, 1)] {
+            (wire.now_ns, wire.runs) = (now_ns, runs);
+            let run = |n| (now_ns as u32 + n) | u32::from(Origin::Journal as u8) << RUN_SHIFT;
+            let mut bytes = wire.bytes().to_vec();
+            (0..u32::from(runs)).for_each(|n| bytes.extend(run(n).bytes()));
+            taken.take(&bytes);
+        }
+        let show = |events: &[Event]| -> Vec<u64> {
+            let number = |e: &Event| match e {
+                Event::Run(run) => 1000 + u64::from(run.bytes >> 9),
+                other => other.time().unwrap(),
+            };
+            events.iter().map(number).collect()
+        };
+        let ordered = in_order(&mut taken.events, 30);
+        assert_eq!(
+            show(&ordered),
+            [10, 1010, 20, 1020, 1021, 25, 1025, 30],
+            "each with its runs"
+        );
+        assert_eq!(show(&taken.events), [40]);
+        assert_eq!(show(&in_order(&mut taken.events, 40)), [40]);
+        assert!(in_order(&mut taken.events, 50).is_empty());
     }
 }

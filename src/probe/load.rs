@@ -1,7 +1,7 @@
 //! Opens the object, applies the plan, fills the tables, attaches.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::sync::Mutex;
 
 use anyhow::{Context as _, Result, bail};
@@ -163,7 +163,7 @@ impl Probe {
             round: 0,
             task_ledger: Ledger::default(),
             ledger: Ledger::default(),
-            events: buffer.map(|_| Events::new(&skel)).transpose()?,
+            events: buffer.map(|_| Events::new(&skel, buffer)).transpose()?,
             skel,
             links: Vec::new(),
             _stats: account.then(enable_stats).flatten(),
@@ -414,7 +414,10 @@ fn load(
     resize(&mut open.maps.rt_files_pending, looks)?;
     resize(&mut open.maps.rt_file_names, looks)?;
     resize(&mut open.maps.rt_stripes, looks)?;
-    resize(&mut open.maps.rt_events, super::events::size(buffer))?;
+    let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
+    resize(&mut open.maps.rt_events, cpus)?;
+    let template = super::events::ring(buffer)?;
+    open.maps.rt_events.set_inner_map_fd(template.as_fd())?;
 
     for mut program in open.open_object_mut().progs_mut() {
         let wanted = plan.programs.iter().any(|c| program.name() == c.program);
