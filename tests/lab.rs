@@ -35,11 +35,24 @@ use ledger::{
 mod record;
 use record::recorded_as_watched;
 
-/// The first list on both kernels, the second on one: an emulated guest takes a minute or more, and all of them together have
+#[path = "lab/review.rs"]
+mod review;
+use review::{
+    directory_read_after_a_sequential_read, directory_read_in_large_requests,
+    directory_read_in_split_requests, directory_read_through_the_device, ext4_is_a_module,
+    ext4_is_loaded_later, flushes_of_a_neighbour_partition, flushes_through_device_mapper,
+    nested_completions_are_counted, tasks_without_ext4s_types, throttled_by_blkio,
+    throttled_by_io_max, throttled_flush_of_the_journal, writeback_names_its_own_array,
+};
+
+/// The first list on both kernels, the others on one: an emulated guest takes a minute or more, and all of them together have
 /// to leave room in half an hour.
 macro_rules! on_kernels {
-    ($($both:ident)*; $($one:ident)*) => {
-        mod linux_6_1 { $(#[test] fn $both() { super::$both("6.1"); })* }
+    ($($both:ident)*; $($one:ident)*; $($old:ident)*) => {
+        mod linux_6_1 {
+            $(#[test] fn $both() { super::$both("6.1"); })*
+            $(#[test] fn $old() { super::$old("6.1"); })*
+        }
         mod linux_6_12 {
             $(#[test] fn $both() { super::$both("6.12"); })*
             $(#[test] fn $one() { super::$one("6.12"); })*
@@ -91,6 +104,56 @@ on_kernels! {
     doctor_mends_a_stripe
     doctor_sees_a_disk_fail
     doctor_sees_the_skew_live
+    writeback_names_its_own_array
+    throttled_by_io_max
+    ;
+    flushes_through_device_mapper
+    flushes_of_a_neighbour_partition
+    nested_completions_are_counted
+    directory_read_through_the_device
+    directory_read_in_split_requests
+    directory_read_in_large_requests
+    throttled_by_blkio
+    throttled_flush_of_the_journal
+}
+
+/// What other kernels do otherwise.
+macro_rules! on_kernel {
+    ($module:ident $kernel:literal: $($test:ident)*) => {
+        mod $module { $(#[test] fn $test() { super::$test($kernel); })* }
+    };
+}
+
+// Large folios in a block device's page cache, since 6.15.
+on_kernel! {
+    linux_6_18 "6.18":
+    directory_read_through_the_device
+    directory_read_after_a_sequential_read
+    directory_read_in_split_requests
+    directory_read_in_large_requests
+}
+
+on_kernel! {
+    linux_7_2 "7.2":
+    directory_read_through_the_device
+    directory_read_after_a_sequential_read
+    directory_read_in_split_requests
+    directory_read_in_large_requests
+}
+
+// ext4 as a module, with and without its types.
+on_kernel! {
+    linux_5_10_plain "5.10-plain":
+    tasks_without_ext4s_types
+    ext4_is_loaded_later
+    ext4_is_a_module
+}
+
+on_kernel! {
+    linux_6_1_plain "6.1-plain":
+    tasks_without_ext4s_types
+    ext4_is_loaded_later
+    ext4_is_a_module
 }
 
 /// The truth's own arithmetic, against tables made by hand. Needs no guest.

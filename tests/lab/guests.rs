@@ -71,7 +71,7 @@ fn run_ahead() {
     static BEGUN: Once = Once::new();
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     /// The longest first.
-    const ALL: [(&str, &str); 16] = [
+    const ALL: [(&str, &str); 24] = [
         ("6.12", CORE),
         ("6.1", CORE),
         ("6.12", "changes"),
@@ -79,6 +79,14 @@ fn run_ahead() {
         ("6.12", "bad"),
         ("6.12", "alloc"),
         ("6.12", "doctor"),
+        ("5.10-plain", "types"),
+        ("6.12", "tasks"),
+        ("6.1-plain", "types"),
+        ("6.1", "requests"),
+        ("6.18", "device_read"),
+        ("7.2", "device_read"),
+        ("6.1", "device_read"),
+        ("6.1", "tasks_v1"),
         ("6.12", "skew"),
         ("6.1", "bad"),
         ("6.1", "alloc"),

@@ -171,7 +171,7 @@ noted() {
 	shift
 	said=$(grep -c -- "$what" "/out/$name.err" || true)
 	"$@" >>"/out/$name.log" 2>&1 || echo "failed: $*: $?" >>"/out/$name.did"
-	for ((tenth = 0; tenth < 1800; tenth++)); do
+	for ((tenth = 0; tenth < ${patience:-1800}; tenth++)); do
 		if [ "$(grep -c -- "$what" "/out/$name.err")" -gt "$said" ]; then
 			echo "$what: after $(((${EPOCHREALTIME/./} - before) / 1000)) ms" >>"/out/$name.did"
 			return
@@ -185,4 +185,26 @@ write_files() {
 	mkdir -p "/mnt/$1/d"{1..20}
 	for dir in "/mnt/$1"/d*; do echo "$dir" >"$dir/file"; done
 	sync
+}
+
+# in_cgroup DIR COMMAND...: all of the command's life in that cgroup.
+in_cgroup() {
+	local dir=$1
+	shift
+	# shellcheck disable=SC2016 # the inner shell's
+	bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$dir" "$@"
+}
+
+# limited CASE DIR ARRAY: what a process of the cgroup DIR, which has a limit,
+# writes and reads, directly and through the page cache. raidtrace watches.
+limited() {
+	local name=$1 dir=$2 on=$3 file=/mnt/$3/direct
+	follow "$name" "$on"
+	in_cgroup "$dir" dd if=/dev/zero of="$file" bs=1M count=10 oflag=direct conv=notrunc status=none
+	in_cgroup "$dir" dd if="$file" of=/dev/null bs=1M count=4 iflag=direct status=none
+	in_cgroup "$dir" dd if=/dev/zero of="/mnt/$on/$name" bs=1M count=4 conv=fsync status=none
+	followed
+	# By dd, of file data.
+	echo "write $((14 << 20))" >"/out/$name.did"
+	echo "read $((4 << 20))" >>"/out/$name.did"
 }

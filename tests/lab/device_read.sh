@@ -1,0 +1,99 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# A large directory, read from the disk through the block device while the
+# filesystem is mounted, as a backup or e2fsck -n reads it: with large and with
+# small requests, and after somebody else has read the device sequentially.
+# Leaves CASE.out, and in CASE.kernel "KIND BYTES" a line: what the kernel's
+# events say was read of the directory's own blocks and of its extent tree.
+# shellcheck source-path=SCRIPTDIR
+. ./lib.sh
+mkdir -p /out
+
+truncate -s 512M /tmp/disk
+losetup /dev/loop0 /tmp/disk
+members=(loop0)
+mkfs.ext4 -q -b 4096 -J size=4 -N 8192 /dev/loop0
+mkdir -p /mnt/fs
+mount -o noatime,noinit_itable /dev/loop0 /mnt/fs
+mkdir /mnt/fs/large
+printf -v long '%0220d' 0
+for ((i = 0; i < 3000; i++)); do echo "$long-$i"; done | (cd /mnt/fs/large && xargs touch)
+unmount /mnt/fs
+# debugfs prints "(0-118):9000-9118" for data and "(ETB0):9000" for the extent tree.
+extents() {
+	local inode
+	for inode in '<2>' /lost+found /large; do debugfs -R "stat $inode" /dev/loop0; done 2>/dev/null |
+		tr -s ', ' '\n' | sed -n 's/^(\([^)]*\)):\([0-9-]*\)$/\1 \2/p'
+}
+# The first and last block of the large directory.
+read -r low high < <(extents | awk '
+	{ n = split($2, b, "-"); if (b[n] - b[1] > 90) { if (!low || b[1] < low) low = b[1]; if (b[n] > high) high = b[n] } }
+	END { print low, high }')
+
+# read_device CASE MAX-SECTORS-KB READ-AHEAD-KB BEFORE...: raidtrace, from a cold
+# cache, while the directory's part of the device is read.
+read_device() {
+	local name=$1
+	echo "$2" >/sys/block/loop0/queue/max_sectors_kb
+	echo "$3" >/sys/block/loop0/queue/read_ahead_kb
+	shift 3
+	mount -o noatime,noinit_itable /dev/loop0 /mnt/fs
+	"$@"
+	echo >"$tracing/trace"
+	echo 1 >"$tracing/events/block/block_rq_complete/enable"
+	follow "$name" loop0
+	# Journalled: raidtrace meets a buffer head of the directory.
+	mv "/mnt/fs/large/$long-7" "/mnt/fs/large/renamed-$name"
+	mv "/mnt/fs/large/renamed-$name" "/mnt/fs/large/$long-7"
+	sync
+	sleep 1
+	blockdev --flushbufs /dev/loop0
+	echo 3 >/proc/sys/vm/drop_caches
+	sleep 1
+	dd if=/dev/loop0 of=/dev/null bs=4k skip="$low" count="$((high - low + 1))" status=none
+	followed
+	echo 0 >"$tracing/events/block/block_rq_complete/enable"
+	cat "$tracing/trace" >"/out/$name.trace"
+	unmount /mnt/fs
+	cases+=("$name")
+}
+
+# account TRACE: bytes read of each kind of the directory's blocks, and requests.
+account() {
+	awk '
+		FNR == NR { n = split($2, b, "-"); for (i = b[1]; i <= b[n]; i++) kind[i] = $1 ~ /^ETB/ ? "extent_tree" : "directory"; next }
+		/block_rq_complete: 7,0 R/ {
+			match($0, /\) [0-9]+ \+ [0-9]+/)
+			split(substr($0, RSTART, RLENGTH), w, " ")
+			for (i = w[2] / 8; i < (w[2] + w[4]) / 8; i++) if (i in kind) bytes[kind[i]] += 4096
+			requests++
+			if (w[4] > most) most = w[4]
+		}
+		END {
+			print "directory", bytes["directory"] + 0
+			print "extent_tree", bytes["extent_tree"] + 0
+			print "requests", requests + 0
+			print "largest", most * 512
+		}
+	' /out/extents "$1"
+}
+
+sequential() {
+	echo 3 >/proc/sys/vm/drop_caches
+	dd if=/dev/loop0 of=/dev/null bs=1M count=64 status=none
+}
+
+cases=()
+read_device clean 128 128 true
+read_device after_dd 128 128 sequential
+read_device small_64 64 128 true
+read_device small_32 32 128 true
+read_device large 1024 1024 true
+# Renames may have given the directory one block more.
+extents >/out/extents
+for name in "${cases[@]}"; do
+	account "/out/$name.trace" >"/out/$name.kernel"
+	rm "/out/$name.trace"
+	echo "$name: $(tr '\n' ' ' <"/out/$name.kernel")"
+done

@@ -1,0 +1,151 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# Requests that must be counted once, on the right member: flushes through
+# device mapper, flushes of a neighbouring partition, and completions that
+# interrupt completions. Leaves CASE.out, and in CASE.stat what each disk or
+# partition completed meanwhile, "NAME READS WRITES DISCARDS FLUSHES" a line.
+# shellcheck source-path=SCRIPTDIR
+. ./lib.sh
+mkdir -p /out
+
+# completed: the four counts of each of $watched (Documentation/admin-guide/iostats).
+completed() {
+	local device f
+	for device in "${watched[@]}"; do
+		read -r -a f <"/sys/class/block/$device/stat"
+		echo "$device ${f[0]} ${f[4]} ${f[11]} ${f[15]}"
+	done
+}
+
+# counted CASE TARGETS COMMAND: raidtrace on the targets, idle before and after.
+counted() {
+	local name=$1 targets=$2
+	shift 2
+	sync
+	quiet 2
+	# shellcheck disable=SC2086 # words
+	follow "$name" $targets
+	completed >/run/before
+	"$@"
+	quiet 2
+	completed >/run/after
+	followed
+	paste -d ' ' /run/before /run/after | awk '{ print $1, $7 - $2, $8 - $3, $9 - $4, $10 - $5 }' >"/out/$name.stat"
+	sed "s/^/$name: /" "/out/$name.stat"
+}
+
+# disk NUMBER: a sparse loop device, with the write-back cache of its file.
+disk() {
+	truncate -s 600M "/tmp/disk$1"
+	losetup "/dev/loop$1" "/tmp/disk$1"
+	members+=("loop$1")
+}
+
+fsyncs() {
+	local i
+	for ((i = 0; i < 40; i++)); do
+		dd if=/dev/zero of="/mnt/fs/file-$i" bs=4k count=1 conv=fsync status=none
+	done
+	sync
+}
+
+# The same on a whole disk and on a logical volume.
+mkdir -p /mnt/fs
+disk 0
+for how in plain lvm; do
+	device=/dev/loop0
+	if [ "$how" = lvm ]; then
+		dd if=/dev/zero of=/dev/loop0 bs=1M count=2 conv=fsync status=none
+		dmsetup create volume --table '0 1000000 linear /dev/loop0 2048'
+		dmsetup mknodes
+		device=/dev/mapper/volume
+	fi
+	mkfs.ext4 -q -F -E lazy_itable_init=0 "$device"
+	mount -o noatime "$device" /mnt/fs
+	watched=(loop0)
+	counted "$how" loop0 fsyncs
+	unmount /mnt/fs
+done
+dmsetup remove volume
+
+# An idle array on the second partitions, and a filesystem on the first of one of the disks.
+little() {
+	local i
+	for ((i = 0; i < 32; i += 8)); do printf '%b' "\\x$(printf %02x $(($1 >> i & 255)))"; done
+}
+entry() {
+	printf '\0\0\0\0\203\0\0\0'
+	little "$1"
+	little "$2"
+}
+for number in 1 2; do
+	truncate -s 600M "/tmp/disk$number"
+	{
+		head -c 446 /dev/zero
+		entry 2048 400000
+		entry 409600 800000
+		head -c 32 /dev/zero
+		printf '\125\252'
+	} | dd of="/tmp/disk$number" conv=notrunc status=none
+	losetup -P "/dev/loop$number" "/tmp/disk$number"
+	members+=("loop$number")
+done
+sleep 0.5
+mdadm --create /dev/md120 --run --quiet --level=1 --raid-devices=2 --assume-clean --bitmap=none /dev/loop1p2 /dev/loop2p2
+mkfs.ext4 -q -F -E lazy_itable_init=0 /dev/md120
+mkdir -p /mnt/array
+mount -o noatime /dev/md120 /mnt/array
+mkfs.ext4 -q -F -E lazy_itable_init=0 /dev/loop1p1
+mount -o noatime /dev/loop1p1 /mnt/fs
+dd if=/dev/zero of=/mnt/fs/file bs=4k count=1 conv=fsync status=none
+neighbour() {
+	local i
+	for ((i = 0; i < 20; i++)); do
+		dd if=/dev/zero of=/mnt/fs/file bs=4k count=1 oflag=direct conv=notrunc,fdatasync status=none
+	done
+}
+watched=(loop1 loop2 loop1p2 loop2p2)
+counted neighbour md120 neighbour
+# The other way round: the array's own flushes are counted while the neighbour is idle.
+own() {
+	dd if=/dev/zero of=/mnt/array/file bs=4k count=1 conv=fsync status=none
+	for ((i = 0; i < 10; i++)); do
+		dd if=/dev/zero of=/mnt/array/file bs=4k count=1 oflag=direct conv=notrunc,fdatasync status=none
+	done
+}
+counted own md120 own
+unmount /mnt/fs /mnt/array
+
+# One disk that completes in a softirq, one in a timer's interrupt, on one CPU.
+modprobe null_blk nr_devices=0
+mount -t configfs none /sys/kernel/config 2>/dev/null || true
+for number in 0 1; do
+	at=/sys/kernel/config/nullb/nullb$number
+	mkdir "$at"
+	echo 1024 >"$at/size"
+	echo 1 >"$at/submit_queues"
+	echo "$((number + 1))" >"$at/irqmode"
+	if [ "$number" = 1 ]; then echo 20000 >"$at/completion_nsec"; fi
+	echo 1 >"$at/power"
+	members+=("nullb$number")
+done
+# Until both have done enough, not for a time.
+nested() {
+	local jobs=() number i
+	for number in 0 1; do
+		for i in 1 2 3; do
+			dd if="/dev/nullb$number" of=/dev/null iflag=direct bs=4k count=1000000 status=none &
+			jobs+=($!)
+		done
+	done
+	for ((i = 0; i < 600; i++)); do
+		read -r -a f </sys/block/nullb1/stat
+		if [ "${f[0]}" -gt 8000 ]; then break; fi
+		sleep 0.1
+	done
+	kill "${jobs[@]}"
+	wait "${jobs[@]}" 2>/dev/null || true
+}
+watched=(nullb0 nullb1)
+counted nested 'nullb0 nullb1' nested

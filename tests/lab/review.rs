@@ -1,0 +1,365 @@
+//! Cases in which requests, tasks or origins were once wrong without a word. Each is compared with the
+//! kernel's own account: disk statistics, events, what a process wrote.
+
+use std::{collections::BTreeMap, path::Path};
+
+use serde_json::Value;
+
+use super::{intervals, lab, text};
+
+fn each<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn word<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+fn count(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap_or(0)
+}
+
+/// The lines of CASE.out.
+fn lines(dir: &Path, case: &str) -> Vec<Value> {
+    println!("{case}: {}", text(dir.join(format!("{case}.err"))));
+    assert_eq!(text(dir.join(format!("{case}.status"))).trim(), "0");
+    intervals(dir.join(format!("{case}.out")))
+}
+
+/// "NAME NUMBER..." lines of a file.
+fn figures(dir: &Path, file: &str) -> BTreeMap<String, Vec<u64>> {
+    let text = text(dir.join(file));
+    print!("{file}:\n{text}");
+    let number = |w: &str| w.parse().unwrap_or_else(|e| panic!("{e} in {file}: {w}"));
+    text.lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(name, rest)| (name.to_owned(), rest.split(' ').map(number).collect()))
+        .collect()
+}
+
+/// Requests and bytes by member, origin and operation.
+fn by_origin(lines: &[Value]) -> BTreeMap<(&str, &str, &str), (u64, u64)> {
+    let mut sums = BTreeMap::<_, (u64, u64)>::new();
+    for member in lines
+        .iter()
+        .flat_map(|l| each(l, "arrays"))
+        .flat_map(|a| each(a, "members"))
+    {
+        for row in each(member, "io") {
+            let key = (word(member, "name"), word(row, "origin"), word(row, "op"));
+            let sum = sums.entry(key).or_default();
+            sum.0 += count(row, "requests");
+            sum.1 += count(row, "bytes");
+        }
+    }
+    sums
+}
+
+/// Requests of a member as the disk statistics have them: reads, writes, discards, flushes.
+fn requests(lines: &[Value], member: &str) -> [u64; 4] {
+    let mut sums = [0; 4];
+    for ((_, _, op), (requests, _)) in by_origin(lines).into_iter().filter(|(k, _)| k.0 == member) {
+        let kind = match op {
+            "read" => 0,
+            "write" | "write_zeroes" => 1,
+            "discard" => 2,
+            "flush" => 3,
+            _ => continue,
+        };
+        sums[kind] += requests;
+    }
+    sums
+}
+
+/// Requests of `disks` are the kernel's in number, and nothing is lost.
+fn requests_add_up(kernel: &str, case: &str, disks: &[&str]) {
+    let Some(dir) = lab(kernel, "requests") else {
+        return;
+    };
+    let lines = lines(&dir, case);
+    let kernel = figures(&dir, &format!("{case}.stat"));
+    let lost: u64 = lines.iter().map(|l| count(&l["lost"], "events")).sum();
+    for disk in disks {
+        // The first line is of the time before.
+        let counted = requests(&lines[1..], disk);
+        println!("{case} {disk}: raidtrace {counted:?}, lost {lost}");
+        assert!(counted.iter().sum::<u64>() > 20, "too few to judge");
+        assert_eq!(counted.as_slice(), kernel[*disk], "{case} {disk}");
+    }
+    assert_eq!(lost, 0, "{case}");
+}
+
+/// An fsync's empty flush, on the disk itself and through device mapper.
+pub(super) fn flushes_through_device_mapper(kernel: &str) {
+    requests_add_up(kernel, "plain", &["loop0"]);
+    requests_add_up(kernel, "lvm", &["loop0"]);
+}
+
+/// A request that completes in an interrupt of another's completion.
+pub(super) fn nested_completions_are_counted(kernel: &str) {
+    requests_add_up(kernel, "nested", &["nullb0", "nullb1"]);
+}
+
+/// Flushes that a filesystem on another partition of a member's disk asks for are not the member's.
+pub(super) fn flushes_of_a_neighbour_partition(kernel: &str) {
+    let Some(dir) = lab(kernel, "requests") else {
+        return;
+    };
+    let stat = figures(&dir, "neighbour.stat");
+    assert!(stat["loop1"][3] >= 20, "the neighbour flushes the disk");
+    for member in ["loop1p2", "loop2p2"] {
+        assert_eq!(stat[member], [0; 4], "md is idle");
+    }
+    let idle = lines(&dir, "neighbour");
+    println!("{:?}", by_origin(&idle[1..]));
+    for member in ["loop1p2", "loop2p2"] {
+        assert_eq!(requests(&idle[1..], member), [0; 4], "{member}");
+    }
+    // Its own are: only the disk has a count of them.
+    let busy = lines(&dir, "own");
+    let stat = figures(&dir, "own.stat");
+    for (member, disk) in [("loop1p2", "loop1"), ("loop2p2", "loop2")] {
+        let mut wanted = stat[member].clone();
+        wanted[3] = stat[disk][3];
+        assert!(wanted[3] >= 10, "{wanted:?}");
+        assert_eq!(requests(&busy[1..], member).as_slice(), wanted, "{member}");
+    }
+}
+
+/// What `device_read.sh` read of directories: (directory, extent_tree, unknown) of raidtrace, and the first two of the kernel.
+fn device_read(kernel: &str, case: &str) -> Option<([u64; 3], [u64; 2])> {
+    let dir = lab(kernel, "device_read")?;
+    let kernel = figures(&dir, &format!("{case}.kernel"));
+    let lines = lines(&dir, case);
+    let sums = by_origin(&lines);
+    let bytes = |origin| sums.get(&("loop0", origin, "read")).map_or(0, |s| s.1);
+    let found = ["directory", "extent_tree", "unknown"].map(bytes);
+    println!("{case}: raidtrace {found:?} of directory, extent_tree, unknown");
+    let read = [kernel["directory"][0], kernel["extent_tree"][0]];
+    assert!(read[0] >= 400 << 10, "{read:?} are too few bytes to judge");
+    Some((found, read))
+}
+
+fn device_read_agrees(kernel: &str, case: &str) {
+    if let Some((found, read)) = device_read(kernel, case) {
+        assert_eq!(found[..2], read, "{case}");
+    }
+}
+
+/// Blocks of a directory that somebody reads through the block device are the directory's.
+pub(super) fn directory_read_through_the_device(kernel: &str) {
+    device_read_agrees(kernel, "clean");
+}
+
+/// Whoever read the device before has put large folios into its page cache.
+pub(super) fn directory_read_after_a_sequential_read(kernel: &str) {
+    device_read_agrees(kernel, "after_dd");
+}
+
+/// Bios that begin in the middle of a segment.
+pub(super) fn directory_read_in_split_requests(kernel: &str) {
+    device_read_agrees(kernel, "small_64");
+    device_read_agrees(kernel, "small_32");
+}
+
+/// Bios of more than 64 segments: nothing behind them may be called file data.
+pub(super) fn directory_read_in_large_requests(kernel: &str) {
+    if let Some(([directory, tree, unknown], read)) = device_read(kernel, "large") {
+        assert_eq!(tree, read[1]);
+        assert!(directory <= read[0], "{directory} of {}", read[0]);
+        assert!(directory + unknown >= read[0], "{directory} of {}", read[0]);
+    }
+}
+
+/// A row of `tasks`: (array, pid, comm, cgroup, role, origin, operation, bios, bytes).
+struct Row<'a> {
+    array: &'a str,
+    pid: u64,
+    comm: &'a str,
+    cgroup: &'a str,
+    role: &'a str,
+    origin: &'a str,
+    op: &'a str,
+    bytes: u64,
+}
+
+fn rows(lines: &[Value]) -> Vec<Row<'_>> {
+    let mut rows = Vec::new();
+    for array in lines.iter().flat_map(|l| each(l, "arrays")) {
+        for task in each(array, "tasks") {
+            for io in each(task, "io") {
+                let row = Row {
+                    array: word(array, "name"),
+                    pid: count(task, "pid"),
+                    comm: word(task, "comm"),
+                    cgroup: word(task, "cgroup"),
+                    role: word(task, "role"),
+                    origin: word(io, "origin"),
+                    op: word(io, "op"),
+                    bytes: count(io, "bytes"),
+                };
+                println!(
+                    "{}: {} {} {} ({}): {} {} {}",
+                    row.array,
+                    row.pid,
+                    row.comm,
+                    row.cgroup,
+                    row.role,
+                    row.origin,
+                    row.op,
+                    row.bytes
+                );
+                rows.push(row);
+            }
+        }
+    }
+    rows
+}
+
+/// Kworkers write two filesystems in turn: on each array they are its own writeback.
+pub(super) fn writeback_names_its_own_array(kernel: &str) {
+    let Some(dir) = lab(kernel, "tasks") else {
+        return;
+    };
+    let did = text(dir.join("writeback.did"));
+    assert!(!did.contains("failed:"), "{did}");
+    let lines = lines(&dir, "writeback");
+    let rows = rows(&lines);
+    let mut written = BTreeMap::<&str, u64>::new();
+    for row in rows.iter().filter(|r| r.role.starts_with("writeback of")) {
+        assert_eq!(
+            row.role,
+            format!("writeback of {}", row.array),
+            "{}",
+            row.comm
+        );
+        *written.entry(row.array).or_default() += row.bytes;
+    }
+    for array in ["md120", "md121"] {
+        assert!(written[array] >= 4 << 20, "{array}: {written:?}");
+    }
+}
+
+/// Bios that a limit has held back: nobody's but the cgroup's. `named`: the v2 cgroup of dd itself.
+fn throttled(kernel: &str, scenario: &str, case: &str, named: &str) {
+    let Some(dir) = lab(kernel, scenario) else {
+        return;
+    };
+    let did = figures(&dir, &format!("{case}.did"));
+    let lines = lines(&dir, case);
+    let rows = rows(&lines);
+    for row in &rows {
+        assert!(
+            !row.comm.contains("kthrotld") && row.role != "kernel worker",
+            "{} has {} bytes of {}",
+            row.comm,
+            row.bytes,
+            row.origin
+        );
+    }
+    let mut held = 0;
+    for op in ["read", "write"] {
+        let of_data = |r: &&Row| r.origin == "file_data" && r.op == op;
+        let mut bytes = 0;
+        for row in rows.iter().filter(of_data) {
+            if row.comm == "throttled" {
+                assert_eq!((row.pid, row.cgroup), (0, "/limited"));
+                assert_eq!(row.role, "throttled I/O of cgroup /limited");
+                held += row.bytes;
+            } else {
+                assert_eq!((row.comm, row.cgroup), ("dd", named), "{op}");
+            }
+            bytes += row.bytes;
+        }
+        assert_eq!(bytes, did[op][0], "{op} by dd, {case}");
+    }
+    println!("{case}: {held} bytes are of the cgroup, and of no task");
+}
+
+/// `io.max` of cgroup v2.
+pub(super) fn throttled_by_io_max(kernel: &str) {
+    throttled(kernel, "tasks", "limited_v2", "/limited");
+}
+
+/// `blkio.throttle` of cgroup v1: dd is in the root of v2.
+pub(super) fn throttled_by_blkio(kernel: &str) {
+    throttled(kernel, "tasks_v1", "limited_v1", "/");
+}
+
+/// jbd2's flush has the journal's origin, although a kworker submits it.
+pub(super) fn throttled_flush_of_the_journal(kernel: &str) {
+    let Some(dir) = lab(kernel, "tasks_v1") else {
+        return;
+    };
+    let lines = lines(&dir, "flushes");
+    let sums = by_origin(&lines);
+    println!("{sums:?}");
+    let flushes = |origin| sums.get(&("loop0", origin, "flush")).map_or(0, |s| s.0);
+    assert_eq!(flushes("file_data"), 0, "nobody called fsync");
+    assert!(flushes("journal") >= 3, "each commit ends with one");
+    for row in rows(&lines).iter().filter(|r| r.op == "flush") {
+        assert_eq!(row.origin, "journal", "{}", row.comm);
+    }
+}
+
+/// What no kernel of the lab may refuse.
+fn takes_every_program(dir: &Path, case: &str) {
+    let said = text(dir.join(format!("{case}.err")));
+    assert!(!said.contains("refused"), "{said}");
+}
+
+/// Processes on an array whose filesystem is not ext4, where ext4's types are missing.
+pub(super) fn tasks_without_ext4s_types(kernel: &str) {
+    let Some(dir) = lab(kernel, "types") else {
+        return;
+    };
+    let lines = lines(&dir, "types");
+    let before: usize = text(dir.join("types.before"))
+        .trim()
+        .parse()
+        .expect("lines");
+    for (array, wanted) in [("md120", 8 << 20), ("md121", 1 << 20)] {
+        let rows = rows(&lines[..before]);
+        let by_dd = rows
+            .iter()
+            .filter(|r| r.array == array && r.comm == "dd" && r.op == "write");
+        let bytes: u64 = by_dd.map(|r| r.bytes).sum();
+        assert_eq!(bytes, wanted, "by dd on {array}");
+    }
+    takes_every_program(&dir, "types");
+}
+
+/// ext4 is loaded, and has a filesystem, while raidtrace runs.
+pub(super) fn ext4_is_loaded_later(kernel: &str) {
+    let Some(dir) = lab(kernel, "types") else {
+        return;
+    };
+    let found = lines(&dir, "types");
+    let did = text(dir.join("types.did"));
+    let sums = by_origin(&found);
+    let directory = |member| sums.get(&(member, "directory", "write")).map_or(0, |s| s.1);
+    println!("{did}{:?}", ["loop2", "loop3"].map(directory));
+    // It says so when ext4 is there, and when the filesystem is.
+    assert!(!did.contains("failed:"), "{did}");
+    for member in ["loop2", "loop3"] {
+        assert!(directory(member) >= 20 * 4096, "{member}");
+    }
+    takes_every_program(&dir, "types");
+}
+
+/// And where it is there from the start, with or without its types.
+pub(super) fn ext4_is_a_module(kernel: &str) {
+    let Some(dir) = lab(kernel, "types") else {
+        return;
+    };
+    let lines = lines(&dir, "loaded");
+    let rows = rows(&lines);
+    let wrote = |comm: &str, origin: &str| -> u64 {
+        let of = |r: &&Row| (r.comm, r.origin, r.op) == (comm, origin, "write");
+        rows.iter().filter(of).map(|r| r.bytes).sum()
+    };
+    assert_eq!(wrote("dd", "file_data"), 4 << 20);
+    let sums = by_origin(&lines);
+    assert!(sums.contains_key(&("loop2", "directory", "write")));
+    takes_every_program(&dir, "loaded");
+}

@@ -1,0 +1,42 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# The limits of cgroup v1, which has them in a hierarchy of its own, and on the
+# root cgroup too, where jbd2's thread is. Leaves what tasks.sh does. A guest of
+# its own: once cgroup v2 has had the controller, v1 cannot have it.
+# shellcheck source-path=SCRIPTDIR
+. ./lib.sh
+mkdir -p /out
+
+array md120 600M 2 --level=1 --bitmap=none
+filesystem md120 -J size=8
+dd if=/dev/zero of=/mnt/md120/direct bs=1M count=10 conv=fsync status=none
+sync
+quiet 2
+dev=$(<"/sys/block/md120/dev")
+
+mkdir /run/blkio
+mount -t cgroup -o blkio none /run/blkio
+mkdir /run/blkio/limited
+for what in read write; do
+	echo "$dev 2097152" >"/run/blkio/limited/blkio.throttle.${what}_bps_device"
+done
+limited limited_v1 /run/blkio/limited md120
+sync
+unmount /mnt/md120
+
+# jbd2's own flushes and no other: with journal_async_commit an empty flush ends
+# each commit, and nobody calls fsync. Of a limit in operations each takes one.
+mount -o noatime,noinit_itable,data=writeback,journal_async_commit,commit=1 /dev/md120 /mnt/md120
+touch /mnt/md120/before
+sleep 2
+quiet 2
+echo "$dev 10" >/run/blkio/blkio.throttle.write_iops_device
+follow flushes md120
+for ((i = 0; i < 6; i++)); do
+	mkdir "/mnt/md120/new-$i"
+	sleep 1.2
+done
+sleep 2
+followed
+echo "$dev 0" >/run/blkio/blkio.throttle.write_iops_device
