@@ -51,7 +51,9 @@ read_device() {
 	blockdev --flushbufs /dev/loop0
 	echo 3 >/proc/sys/vm/drop_caches
 	sleep 1
-	dd if=/dev/loop0 of=/dev/null bs=4k skip="$low" count="$((high - low + 1))" status=none
+	if [ "$name" = large ]; then scatter; fi
+	dd if=/dev/loop0 of=/dev/null bs="$bs" skip="$((low * 4096))" count="$(((high - low + 1) * 4096))" \
+		iflag=skip_bytes,count_bytes status=none
 	followed
 	echo 0 >"$tracing/events/block/block_rq_complete/enable"
 	cat "$tracing/trace" >"/out/$name.trace"
@@ -79,16 +81,25 @@ account() {
 	' /out/extents "$1"
 }
 
+# scatter: makes the next pages that are allocated single ones, so that a large
+# bio has a segment for each of its pages.
+scatter() {
+	local i commands=()
+	for ((i = 0; i < 32768; i += 8)); do commands+=(-c "fpunch ${i}k 4k"); done
+	xfs_io -f -c 'pwrite -q 0 32m' "${commands[@]}" /tmp/scattered
+}
+
 sequential() {
 	echo 3 >/proc/sys/vm/drop_caches
 	dd if=/dev/loop0 of=/dev/null bs=1M count=64 status=none
 }
 
-cases=()
+cases=() bs=4k
 read_device clean 128 128 true
 read_device after_dd 128 128 sequential
 read_device small_64 64 128 true
 read_device small_32 32 128 true
+bs=1M
 read_device large 1024 1024 true
 # Renames may have given the directory one block more.
 extents >/out/extents

@@ -100,15 +100,24 @@ def read_arrays(directory, name):
     return found
 
 
+def read_base(directory, level):
+    """The name and the number of the device that a level's stack lies on."""
+    base = dict(line.split() for line in (directory / "bases").read_text().splitlines())[level]
+    if base.startswith("md"):
+        return base, f"9:{base[2:]}"
+    return base, (directory / f"dev.{base}").read_text().split()[0]
+
+
 def read_stack(directory, level):
     """What a run left of one of its levels."""
-    base = dict(line.split() for line in (directory / "bases").read_text().splitlines())[level]
+    base, _ = read_base(directory, level)
     if base.startswith("md"):
         arrays = read_arrays(directory, base)
     else:
-        dev = (directory / f"dev.{base}").read_text().strip()
-        arrays = {base: Array(base, Layout("single", 1), [Member(base, dev, 0, 0)])}
-    freed = [line for line in (directory / "trace").open() if "ext4_free_blocks:" in line]
+        dev, begin = (directory / f"dev.{base}").read_text().split()
+        arrays = {base: Array(base, Layout("single", 1), [Member(base, dev, 0, 0, begin=int(begin))])}
+    with open(directory / "trace") as lines:
+        freed = [line for line in lines if "ext4_free_blocks:" in line]
     volumes, pieces = {}, []
     for line in (directory / "maps").read_text().splitlines() if (directory / "maps").exists() else ():
         device, first, length, name, begin = line.split()
@@ -132,6 +141,8 @@ class Account:
 
 
 KNOWN = re.compile(r"tracing_mark_write: known: (\d+:\d+)$")
+# What comes between these is done by a filesystem on another partition, while the members are idle.
+NEIGHBOUR = re.compile(r"tracing_mark_write: neighbour: (begin|end)$")
 # A member's sectors, and the array's that they stand for.
 REMAP = re.compile(r"block_bio_remap: (\d+),(\d+) (\w+) (\d+) \+ (\d+) <- \((\d+),(\d+)\) (\d+)$")
 
@@ -152,6 +163,7 @@ class Truth:
         self.shapes = set()  # what users did during a reshape: (operation, whether it had moved)
         self.account = Account()
         self.disputed = 0
+        self.neighbour = False
         symbols = stripes.read_symbols((directory / "symbols").read_text())
         # Disks that join. mdadm reads and writes them before md has heard of them, and md writes its superblock while it
         # tells that they have come: raidtrace cannot know them until it has been told.
@@ -167,6 +179,8 @@ class Truth:
                     self.completed(line)
                 elif found := KNOWN.search(line):
                     self.joining.discard(found[1])
+                elif found := NEIGHBOUR.search(line):
+                    self.neighbour = found[1] == "begin"
 
     def remapped(self, line):
         """md says which of the array's sectors a user's bio stands for: of RAID 10 nothing else does in a reshape."""
@@ -226,15 +240,16 @@ class Truth:
             raise Unusable(f"not understood: {line.strip()}")
         dev = f"{event[1]}:{event[2]}"
         owners = self.owners.get(dev)
-        if not owners:
+        if not owners or self.neighbour:
             return
         op, sector, count = operation(event[3]), int(event[4]), int(event[5])
         array, member = next((o for o in owners if self.holds(o[1], sector)), owners[0])
         failed = event[6] != "0"
         if failed:
             raise Unusable(f"a request failed: {line.strip()}")
-        if op == "write" and not count and not sector and not self.stack.has_md:
-            # The superblock in a disk's first sector, after its flush, or a write that only asks for one.
+        if op == "write" and not count and not self.stack.has_md:
+            # A write again, after its flush, or one that only asks for a flush: of that the sector is 0, or since 5.17
+            # whatever device mapper has made of it (drivers/md/dm-linear.c, linear_map()).
             self.account.kinds[member.name, "perhaps"] += 1
         elif counts_as_request(op, sector, count):
             self.account.kinds[member.name, KIND[op]] += 1
@@ -292,6 +307,45 @@ def product(directory, stack):
     return account, {what: count for what, count in lost.items() if count}
 
 
+def read_neighbour(directory):
+    """{disk: Counter of requests by kind} of the filesystem on another partition."""
+    at = directory / "neighbour"
+    found = {}
+    for line in at.read_text().splitlines() if at.exists() else ():
+        name, *counts = line.split()
+        found[name] = Counter(dict(zip(KINDS, map(int, counts))))
+    return found
+
+
+LIMITED = "/limited"
+
+
+def read_limited(directory):
+    """Bytes that the cgroup with a limit has read and written, by device number: the cgroup's own io.stat."""
+    found = Counter()
+    for name, sign in (("io.before", -1), ("io.after", 1)):
+        for line in (directory / name).read_text().splitlines():
+            dev, *words = line.split()
+            for key, _, count in (word.partition("=") for word in words):
+                if key in ("rbytes", "wbytes"):
+                    found[dev, {"r": "read", "w": "write"}[key[0]]] += sign * int(count)
+    return found
+
+
+def product_limited(directory, array):
+    """What raidtrace says of the same cgroup: bytes by operation, and the bytes of kernel workers that submit for it."""
+    found, workers = Counter(), Counter()
+    for line in map(json.loads, (directory / "top.json").read_text().splitlines()):
+        tasks = (task for each in line["arrays"] if each["name"] == array for task in each["tasks"])
+        for task in tasks:
+            for row in task["io"]:
+                if task["cgroup"] == LIMITED:
+                    found[row["op"]] += row["bytes"]
+                if "kthrotld" in task["comm"] or task["role"] == "kernel worker":
+                    workers[task["comm"]] += row["bytes"]
+    return found, workers
+
+
 # The share of bytes that may be not judged in a cell that is called right without a word.
 OPEN_MOST = 0.1
 
@@ -307,6 +361,7 @@ class Verdict:
     lost: int = 0  # events that raidtrace says it has lost, other than these:
     missed: int = 0  # runs of its programs that the kernel has skipped
     strayed: int = 0  # requests by which raidtrace differs from the disk statistics
+    misnamed: int = 0  # bytes of the tasks of a cgroup with a limit, of which raidtrace has another account
     bytes: int = 0
     words: list = field(default_factory=list)
     why_not: str = ""
@@ -314,7 +369,7 @@ class Verdict:
     @property
     def right(self):
         shares = self.fixed == 1 and self.overall >= 0.999 and self.discards >= 0.999 and self.unknown < 0.001
-        return shares and not self.strayed and not self.lost and not self.why_not
+        return shares and not (self.strayed or self.lost or self.misnamed or self.why_not)
 
     @property
     def word(self):
@@ -373,6 +428,22 @@ def compare(ours, theirs):
     return verdict
 
 
+def judge_limited(directory, level, verdict):
+    base, dev = read_base(directory, level)
+    wanted = read_limited(directory)
+    found, workers = product_limited(directory, base)
+    for op in ("read", "write"):
+        if not wanted[dev, op]:
+            raise Unusable(f"the cgroup did not {op} on {dev}")
+        if wanted[dev, op] != found[op]:
+            verdict.misnamed += abs(wanted[dev, op] - found[op])
+            verdict.words.append(f"cgroup {LIMITED}: {op} bytes: kernel {wanted[dev, op]}, raidtrace {found[op]}")
+    for comm, count in workers.items():
+        if count:
+            verdict.misnamed += count
+            verdict.words.append(f"{comm} has {count} bytes that others asked for")
+
+
 def judge(directory, facts, level, workload, kernel_only=False):
     """The verdict on a level of the run in DIR; Unusable where there is nothing to judge."""
     if not (directory / "done").exists():
@@ -391,6 +462,8 @@ def judge(directory, facts, level, workload, kernel_only=False):
     names = sorted({member.name for owners in stack.owners().values() for _, member in owners})
     disks = {member.name: re.sub(r"(?<=\d)p\d+$", "", member.name) for owners in stack.owners().values() for _, member in owners}
     stats = {name: read_stats(directory, disks[name]) for name in names}
+    for name in names:
+        stats[name].subtract(read_neighbour(directory).get(disks[name], Counter()))
     for name in names:
         for kind in KINDS:
             perhaps = ours.kinds[name, "perhaps"] if kind == "write" else 0
@@ -412,6 +485,8 @@ def judge(directory, facts, level, workload, kernel_only=False):
             verdict.strayed += abs(counted - kernel)
             if counted != kernel:
                 verdict.words.append(f"{name} {kind} requests: raidtrace {counted}, disk statistics {kernel}")
+    if workload == "throttled":
+        judge_limited(directory, level, verdict)
     if lost:
         verdict.missed = lost.get("missed", 0)
         verdict.lost = lost.get("events", 0) - verdict.missed

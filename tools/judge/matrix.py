@@ -6,16 +6,18 @@ on a level of each kind, and what md does by itself wherever it can.
 
 from dataclasses import dataclass
 
-KERNELS = ("5.10", "6.1", "6.1-plain", "6.12", "6.18", "7.2")
+KERNELS = ("5.10", "5.10-plain", "6.1", "6.1-plain", "6.12", "6.18", "7.2")
 LEVELS = (
     "single", "raid0", "raid1", "raid10", "raid10-near3", "raid10-far", "raid10-offset", "raid4", "raid5", "raid5-la", "raid5-ra",
     "raid5-rs", "raid5-nobitmap", "raid5-journal", "raid5-ppl", "raid6", "raid6-ra",
     "raid1-degraded", "raid10-degraded", "raid4-degraded", "raid5-degraded", "raid6-degraded",
 )  # fmt: skip
 STACKS = ("partitions", "partition", "lvm", "crypt")
+BESIDE = "neighbour"  # a filesystem on another partition of a member's disk
 WORKLOADS = (
     "storm", "fio_random_direct", "fio_random_buffered", "fio_sequential_direct", "fio_sequential_buffered", "fsyncs", "falloc",
     "discard", "raw", "cold", "mkfs_again", "lazy_init", "dir_linear", "indirect",
+    "device_read", "throttled",
 )  # fmt: skip
 SYNCS = {
     "raid1": ("resync", "check", "repair", "recovery", "replace", "turnover"),
@@ -53,7 +55,8 @@ def matrix():
     for workload in ("resync", "check", "repair", "recovery", "replace", "reshape", "turnover"):
         yield from (Cell(level, "whole", workload, ("syncs",)) for level in SYNCS if workload in SYNCS[level])
     for stack in STACKS:
-        yield from (Cell(level, stack, "mix", ("stacks",)) for level in ("raid0", "raid10", "raid5"))
+        yield from (Cell(level, stack, "mix", ("stacks",)) for level in ("single", "raid0", "raid10", "raid5"))
+    yield from (Cell(level, BESIDE, "mix", ("stacks",)) for level in ("single", "raid1", "raid5"))
     yield Cell("raid01", "whole", "mix", ("stacks",))
 
 

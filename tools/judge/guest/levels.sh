@@ -13,25 +13,34 @@ parts() {
 	fi
 	devices=()
 	for ((i = ${#loops[@]} - count; i < ${#loops[@]}; i++)); do
-		if [ "$stack" = partitions ]; then
+		case $stack in
+		partitions)
 			partition "/dev/loop$i" 2048
-			devices+=("/dev/loop${i}p1")
-		else
-			devices+=("/dev/loop$i")
-		fi
+			devices+=("/dev/loop${i}p1") ;;
+		neighbour)
+			partition "/dev/loop$i" 2048 133120
+			devices+=("/dev/loop${i}p2") ;;
+		*) devices+=("/dev/loop$i") ;;
+		esac
 	done
 }
 
-# partition DISK FIRST-SECTOR: a table of one partition, to the disk's end.
+# partition DISK FIRST-SECTOR...: a table of partitions, each as far as the next, the last to the disk's end.
 partition() {
-	local disk=$1 first=$2 sectors
-	sectors=$(($(blockdev --getsz "$disk") - first))
+	local disk=$1 first end left=4
+	shift
 	{
 		head -c 446 /dev/zero
-		printf '\0\0\0\0\203\0\0\0'
-		little "$first"
-		little "$sectors"
-		head -c 48 /dev/zero
+		while [ $# -gt 0 ]; do
+			first=$1
+			shift
+			end=${1:-$(blockdev --getsz "$disk")}
+			printf '\0\0\0\0\203\0\0\0'
+			little "$first"
+			little "$((end - first))"
+			left=$((left - 1))
+		done
+		head -c $((16 * left)) /dev/zero
 		printf '\125\252'
 	} | dd of="$disk" bs=512 conv=notrunc,fsync status=none
 	case $disk in
@@ -53,7 +62,14 @@ level() {
 	single)
 		parts 1
 		based "$name" "${devices[0]}"
-		cat "/sys/class/block/${base#/dev/}/dev" >"$out/dev.${base#/dev/}"
+		# A partition: its disk and where it begins.
+		local dir
+		dir=$(readlink -f "/sys/class/block/${base#/dev/}")
+		if [ -e "$dir/partition" ]; then
+			echo "$(<"${dir%/*}/dev") $(<"$dir/start")"
+		else
+			echo "$(<"$dir/dev") 0"
+		fi >"$out/dev.${base#/dev/}"
 		return ;;
 	raid0) parts 3; options=(--chunk=64) ;;
 	raid1) parts 2; options=(--bitmap=internal) ;;

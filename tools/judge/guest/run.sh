@@ -14,7 +14,7 @@ run() {
 	. ./levels.sh
 	. ./stacks.sh
 	. ./workloads.sh
-	loops=() arrays=() bases=() volumes=() mounts=() targets=() devices=()
+	loops=() arrays=() bases=() volumes=() mounts=() targets=() devices=() neighbours=()
 	declare -gA volume_of second spare
 	md='' base='' mkfs='' mount='' journal=8 size=1G component='' clean=--assume-clean
 	out=/out/$name
@@ -31,6 +31,7 @@ run() {
 	reshape) touch "$out/remap" ;;
 	esac
 	for level; do
+		if [ "$stack" = neighbour ]; then neighbours+=("loop${#loops[@]}"); fi
 		level "$level"
 		bases+=("$base")
 		if [ "$workload" != raw ]; then stack "$stack"; fi
@@ -38,11 +39,13 @@ run() {
 	make_filesystems
 	seeds
 	if [ "$workload" != lazy_init ]; then mount_all; fi
+	make_neighbours
 	if declare -F "before_$workload" >/dev/null; then "before_$workload"; fi
 	begin
 	if [ "$workload" = lazy_init ]; then mount_all; fi
 	"$workload"
 	unmount_all
+	if [ "$stack" = neighbour ]; then neighbour; fi
 	end
 	for volume in "${volumes[@]}"; do
 		fixed "$volume" "${volume_of[$volume]}"
@@ -68,6 +71,7 @@ seeds() {
 clean() {
 	local each
 	pkill -KILL raidtrace
+	rmdir /sys/fs/cgroup/limited
 	for each in /mnt/*; do umount "$each"; rmdir "$each"; done
 	dmsetup remove_all
 	for each in /sys/block/md*/md/sync_action; do echo idle >"$each"; done

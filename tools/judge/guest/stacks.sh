@@ -23,7 +23,7 @@ stack() {
 	all=$(blockdev --getsz "$base")
 	third=$((all / 3 / 2048 * 2048))
 	case $1 in
-	whole | partitions) volume "$b" "$base" "0 $all 0" ;;
+	whole | partitions | neighbour) volume "$b" "$base" "0 $all 0" ;;
 	partition)
 		partition "$base" 2048
 		volume "$b" "${base}p1" "2048 $((all - 2048)) 0" ;;
@@ -84,4 +84,40 @@ unmount_all() {
 		fi
 	done
 	mounts=()
+}
+
+# The stack "neighbour": a filesystem on the first partition of the first disk of each level. What it does is
+# done while the members are idle, between two marks in the trace, and its requests are in $out/neighbour.
+neighbour() {
+	local disk i
+	quiet 3
+	for disk in "${neighbours[@]}"; do counts "$disk"; done >/run/before
+	echo 'neighbour: begin' >"$tracing/trace_marker"
+	for disk in "${neighbours[@]}"; do
+		for ((i = 0; i < 20; i++)); do
+			xfs_io -d -c 'pwrite -q 0 4k' -c fdatasync "/mnt/beside-$disk/file"
+		done
+	done
+	sync
+	quiet 3
+	echo 'neighbour: end' >"$tracing/trace_marker"
+	for disk in "${neighbours[@]}"; do counts "$disk"; done >/run/after
+	paste -d ' ' /run/before /run/after | awk '{ print $1, $7 - $2, $8 - $3, $9 - $4, $10 - $5 }' >"$out/neighbour"
+}
+
+# counts DISK: its reads, writes, discards and flushes.
+counts() {
+	local f
+	read -r -a f <"/sys/block/$1/stat"
+	echo "$1 ${f[0]} ${f[4]} ${f[11]} ${f[15]}"
+}
+
+make_neighbours() {
+	local disk
+	for disk in "${neighbours[@]}"; do
+		mkfs.ext4 -q -F -b 4096 -J size=4 -E lazy_itable_init=0 "/dev/${disk}p1" </dev/null
+		mkdir -p "/mnt/beside-$disk"
+		mount -o noatime "/dev/${disk}p1" "/mnt/beside-$disk"
+		dd if=/dev/zero of="/mnt/beside-$disk/file" bs=4k count=1 conv=fsync status=none
+	done
 }

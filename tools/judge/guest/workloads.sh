@@ -151,6 +151,59 @@ dir_linear() { cold; }
 before_indirect() { before_cold; }
 indirect() { cold; }
 
+# Somebody reads the device of a mounted filesystem from its beginning: a backup, e2fsck -n. In front of the
+# run, too: what is written then is in pages of their making. The first blocks hold all of the metadata but the
+# journal, and few that nobody owns.
+before_device_read() { before_cold; }
+device_read() {
+	local name m kib=(128 64 1024) round
+	for ((round = 0; round < 3; round++)); do
+		for name in "${loops[@]}"; do echo "${kib[round]}" >"/sys/block/$name/queue/max_sectors_kb"; done
+		forget
+		read_devices
+		for m in "${mounts[@]}"; do
+			mv "$m/many/$long-2" "$m/many/moved-$round"
+			mv "$m/many/moved-$round" "$m/many/$long-2"
+			touch "$m/storm/directory-2/new-$round"
+		done
+		forget
+		read_devices
+	done
+}
+read_devices() {
+	local name
+	for name in "${volumes[@]}"; do
+		blockdev --flushbufs "${volume_of[$name]}"
+		dd if="${volume_of[$name]}" of=/dev/null bs=1M count=20 status=none
+	done
+}
+
+# A process whose cgroup has a limit. The kernel's account of it is the cgroup's io.stat.
+before_throttled() {
+	local base at=/sys/fs/cgroup/limited
+	echo +io >/sys/fs/cgroup/cgroup.subtree_control
+	mkdir -p "$at"
+	for base in "${bases[@]}"; do
+		echo "$(<"/sys/class/block/${base##*/}/dev") rbps=4194304 wbps=4194304" >"$at/io.max"
+	done
+}
+throttled() {
+	local m at=/sys/fs/cgroup/limited
+	cat "$at/io.stat" >"$out/io.before"
+	for m in "${mounts[@]}"; do
+		dd if=/dev/zero of="$m/free" bs=640k count=4 oflag=direct status=none
+		(
+			echo "$BASHPID" >"$at/cgroup.procs"
+			dd if=/dev/zero of="$m/large" bs=640k count=6 oflag=direct status=none
+			dd if="$m/large" of=/dev/null bs=256k iflag=direct status=none
+			dd if=/dev/zero of="$m/buffered" bs=1M count=2 conv=fsync status=none
+		)
+	done
+	sync
+	cat "$at/io.stat" >"$out/io.after"
+	mix
+}
+
 # The same filesystem made again, while raidtrace looks at the first.
 mkfs_again() {
 	unmount_all
