@@ -105,17 +105,16 @@ def read_base(directory, level):
     base = dict(line.split() for line in (directory / "bases").read_text().splitlines())[level]
     if base.startswith("md"):
         return base, f"9:{base[2:]}"
-    return base, (directory / f"dev.{base}").read_text().split()[0]
+    return base, (directory / f"dev.{base}").read_text().strip()
 
 
 def read_stack(directory, level):
     """What a run left of one of its levels."""
-    base, _ = read_base(directory, level)
+    base, dev = read_base(directory, level)
     if base.startswith("md"):
         arrays = read_arrays(directory, base)
     else:
-        dev, begin = (directory / f"dev.{base}").read_text().split()
-        arrays = {base: Array(base, Layout("single", 1), [Member(base, dev, 0, 0, begin=int(begin))])}
+        arrays = {base: Array(base, Layout("single", 1), [Member(base, dev, 0, 0)])}
     with open(directory / "trace") as lines:
         freed = [line for line in lines if "ext4_free_blocks:" in line]
     volumes, pieces = {}, []

@@ -55,8 +55,10 @@ def matrix():
     for workload in ("resync", "check", "repair", "recovery", "replace", "reshape", "turnover"):
         yield from (Cell(level, "whole", workload, ("syncs",)) for level in SYNCS if workload in SYNCS[level])
     for stack in STACKS:
-        yield from (Cell(level, stack, "mix", ("stacks",)) for level in ("single", "raid0", "raid10", "raid5"))
-    yield from (Cell(level, BESIDE, "mix", ("stacks",)) for level in ("single", "raid1", "raid5"))
+        # A disk without md is watched as a whole, not its partitions.
+        levels = ("raid0", "raid10", "raid5") if stack == "partitions" else ("single", "raid0", "raid10", "raid5")
+        yield from (Cell(level, stack, "mix", ("stacks",)) for level in levels)
+    yield from (Cell(level, BESIDE, "mix", ("stacks",)) for level in ("raid1", "raid5"))
     yield Cell("raid01", "whole", "mix", ("stacks",))
 
 

@@ -62,14 +62,7 @@ level() {
 	single)
 		parts 1
 		based "$name" "${devices[0]}"
-		# A partition: its disk and where it begins.
-		local dir
-		dir=$(readlink -f "/sys/class/block/${base#/dev/}")
-		if [ -e "$dir/partition" ]; then
-			echo "$(<"${dir%/*}/dev") $(<"$dir/start")"
-		else
-			echo "$(<"$dir/dev") 0"
-		fi >"$out/dev.${base#/dev/}"
+		cat "/sys/class/block/${base#/dev/}/dev" >"$out/dev.${base#/dev/}"
 		return ;;
 	raid0) parts 3; options=(--chunk=64) ;;
 	raid1) parts 2; options=(--bitmap=internal) ;;

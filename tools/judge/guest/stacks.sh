@@ -94,11 +94,15 @@ neighbour() {
 	for disk in "${neighbours[@]}"; do counts "$disk"; done >/run/before
 	echo 'neighbour: begin' >"$tracing/trace_marker"
 	for disk in "${neighbours[@]}"; do
+		# Mounted for the moment only: every sync flushes the disk of every filesystem.
+		mkdir -p "/mnt/beside-$disk"
+		mount -o noatime "/dev/${disk}p1" "/mnt/beside-$disk"
+		xfs_io -f -c 'pwrite -q 0 4k' -c fsync "/mnt/beside-$disk/file"
 		for ((i = 0; i < 20; i++)); do
 			xfs_io -d -c 'pwrite -q 0 4k' -c fdatasync "/mnt/beside-$disk/file"
 		done
+		unmount "/mnt/beside-$disk"
 	done
-	sync
 	quiet 3
 	echo 'neighbour: end' >"$tracing/trace_marker"
 	for disk in "${neighbours[@]}"; do counts "$disk"; done >/run/after
@@ -116,8 +120,5 @@ make_neighbours() {
 	local disk
 	for disk in "${neighbours[@]}"; do
 		mkfs.ext4 -q -F -b 4096 -J size=4 -E lazy_itable_init=0 "/dev/${disk}p1" </dev/null
-		mkdir -p "/mnt/beside-$disk"
-		mount -o noatime "/dev/${disk}p1" "/mnt/beside-$disk"
-		dd if=/dev/zero of="/mnt/beside-$disk/file" bs=4k count=1 conv=fsync status=none
 	done
 }

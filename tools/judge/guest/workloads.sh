@@ -152,9 +152,13 @@ before_indirect() { before_cold; }
 indirect() { cold; }
 
 # Somebody reads the device of a mounted filesystem from its beginning: a backup, e2fsck -n. In front of the
-# run, too: what is written then is in pages of their making. The first blocks hold all of the metadata but the
-# journal, and few that nobody owns.
-before_device_read() { before_cold; }
+# run, too: what is written then is in pages of their making, the journal's blocks as well, which are the first that
+# raidtrace sees. All of it is in the first blocks here, and few of those belong to nobody.
+before_device_read() {
+	before_cold
+	forget
+	read_devices
+}
 device_read() {
 	local name m kib=(128 64 1024) round
 	for ((round = 0; round < 3; round++)); do
@@ -174,7 +178,7 @@ read_devices() {
 	local name
 	for name in "${volumes[@]}"; do
 		blockdev --flushbufs "${volume_of[$name]}"
-		dd if="${volume_of[$name]}" of=/dev/null bs=1M count=20 status=none
+		dd if="${volume_of[$name]}" of=/dev/null bs=1M count=14 status=none
 	done
 }
 
@@ -194,9 +198,9 @@ throttled() {
 		dd if=/dev/zero of="$m/free" bs=640k count=4 oflag=direct status=none
 		(
 			echo "$BASHPID" >"$at/cgroup.procs"
-			dd if=/dev/zero of="$m/large" bs=640k count=6 oflag=direct status=none
-			dd if="$m/large" of=/dev/null bs=256k iflag=direct status=none
-			dd if=/dev/zero of="$m/buffered" bs=1M count=2 conv=fsync status=none
+			dd if=/dev/zero of="$m/limited" bs=640k count=6 oflag=direct status=none
+			dd if="$m/limited" of=/dev/null bs=256k iflag=direct status=none
+			dd if=/dev/zero of="$m/limited-buffered" bs=1M count=2 conv=fsync status=none
 		)
 	done
 	sync
