@@ -40,9 +40,10 @@ mod review;
 use review::{
     directory_read_after_a_sequential_read, directory_read_in_large_requests,
     directory_read_in_split_requests, directory_read_through_the_device, ext4_is_a_module,
-    ext4_is_loaded_later, flushes_of_a_neighbour_partition, flushes_through_device_mapper,
-    nested_completions_are_counted, tasks_without_ext4s_types, throttled_by_blkio,
-    throttled_by_io_max, throttled_flush_of_the_journal, writeback_names_its_own_array,
+    ext4_is_loaded_later, external_journal_is_a_journal, flushes_of_a_neighbour_partition,
+    flushes_through_device_mapper, nested_completions_are_counted, new_quota_blocks_are_metadata,
+    tasks_without_ext4s_types, throttled_by_blkio, throttled_by_io_max,
+    throttled_flush_of_the_journal, writeback_names_its_own_array,
 };
 
 /// The first list on both kernels, the others on one: an emulated guest takes a minute or more, and all of them together have
@@ -106,6 +107,8 @@ on_kernels! {
     doctor_sees_the_skew_live
     writeback_names_its_own_array
     throttled_by_io_max
+    external_journal_is_a_journal
+    new_quota_blocks_are_metadata
     ;
     flushes_through_device_mapper
     flushes_of_a_neighbour_partition

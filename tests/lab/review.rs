@@ -363,3 +363,35 @@ pub(super) fn ext4_is_a_module(kernel: &str) {
     assert!(sums.contains_key(&("loop2", "directory", "write")));
     takes_every_program(&dir, "loaded");
 }
+
+/// Bytes written to a loop device in a case of `ext4.sh`, by origin; and what the kernel wrote of the blocks in question.
+fn written(kernel: &str, case: &str, member: &str) -> Option<(BTreeMap<String, u64>, u64)> {
+    let dir = lab(kernel, "ext4")?;
+    let kernel = figures(&dir, &format!("{case}.kernel"));
+    let lines = lines(&dir, case);
+    let rows = by_origin(&lines).into_iter();
+    let found: BTreeMap<String, u64> = rows
+        .filter(|((m, _, op), _)| (*m, *op) == (member, "write"))
+        .map(|((_, origin, _), (_, bytes))| (origin.to_owned(), bytes))
+        .collect();
+    println!("{case} {member}: {found:?}");
+    Some((found, kernel["inside"][0]))
+}
+
+/// A journal on a disk of its own.
+pub(super) fn external_journal_is_a_journal(kernel: &str) {
+    if let Some((found, wrote)) = written(kernel, "journal", "loop1") {
+        assert!(wrote >= 40 * 4096, "{wrote} bytes are too few to judge");
+        assert_eq!(found, BTreeMap::from([("journal".to_owned(), wrote)]));
+    }
+}
+
+/// Blocks that a quota file gets while raidtrace runs.
+pub(super) fn new_quota_blocks_are_metadata(kernel: &str) {
+    if let Some((found, wrote)) = written(kernel, "quota", "loop2") {
+        let bytes = |origin: &str| found.get(origin).copied().unwrap_or(0);
+        assert!(wrote >= 10 * 4096, "{wrote} bytes are too few to judge");
+        assert!(bytes("other_metadata") >= wrote, "{wrote} by the kernel");
+        assert_eq!(bytes("unknown"), 0);
+    }
+}

@@ -25,7 +25,7 @@ run() {
 	discard) mount=discard,noinit_itable ;;
 	indirect) mkfs='-O ^extent,^64bit' ;;
 	dir_linear) mkfs='-O ^dir_index' ;;
-	device_read) mkfs='-E packed_meta_blocks=1 -N 8192' ;;
+	device_read) size=40M mkfs='-E packed_meta_blocks=1 -N 8192' ;;
 	esac
 	case $workload in
 	resync) clean=--force ;;

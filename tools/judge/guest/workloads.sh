@@ -153,7 +153,7 @@ indirect() { cold; }
 
 # Somebody reads the device of a mounted filesystem from its beginning: a backup, e2fsck -n. In front of the
 # run, too: what is written then is in pages of their making, the journal's blocks as well, which are the first that
-# raidtrace sees. All of it is in the first blocks here, and few of those belong to nobody.
+# raidtrace sees. The filesystem has one group here: all of it is in the first blocks, and few of those belong to nobody.
 before_device_read() {
 	before_cold
 	forget
@@ -178,7 +178,7 @@ read_devices() {
 	local name
 	for name in "${volumes[@]}"; do
 		blockdev --flushbufs "${volume_of[$name]}"
-		dd if="${volume_of[$name]}" of=/dev/null bs=1M count=14 status=none
+		dd if="${volume_of[$name]}" of=/dev/null bs=1M count=13 status=none
 	done
 }
 
