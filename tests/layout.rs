@@ -7,9 +7,9 @@ mod e2fs;
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use common::{EXE, Loop, MIB, Output, raidtrace, root, run, tool};
+use common::{EXE, Loop, MIB, Output, raidtrace, root, run, run_from, tool};
 use e2fs::{Image, available};
 use serde_json::Value;
 
@@ -110,23 +110,18 @@ fn every_form_of_input_says_the_same() {
         let e2image = layout(&small, &array);
 
         let text = image.path.with_extension("txt");
-        let dump = Command::new("dumpe2fs")
-            .arg(path)
-            .env("LC_ALL", "C")
-            .output()
-            .unwrap();
+        let dump = run(Command::new("dumpe2fs").arg(path).env("LC_ALL", "C"));
         fs::write(&text, &dump.stdout).unwrap();
         let from_file = layout(&text, &array);
-        let piped = Command::new(EXE)
-            .args([&["layout", "-", "--json"], &array[..]].concat())
-            .stdin(File::open(&text).unwrap())
-            .stderr(Stdio::inherit())
-            .output()
-            .unwrap();
-        let piped: Value = serde_json::from_slice(&piped.stdout).unwrap();
+        let piped = run_from(
+            File::open(&text).unwrap().into(),
+            Command::new(EXE).args([&["layout", "-", "--json"], &array[..]].concat()),
+        );
+        let piped: Value = serde_json::from_str(&piped.stdout).unwrap();
         // Without the groups, they are where mke2fs puts them.
         let end = dump
             .stdout
+            .as_bytes()
             .windows(8)
             .position(|w| w == b"Group 0:")
             .unwrap();

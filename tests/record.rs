@@ -407,6 +407,32 @@ fn signals_end_it_well() {
     }
 }
 
+/// `nohup raidtrace record &` in a script: SIGHUP, and SIGINT from the terminal, are ignored. A logout does not end the
+/// recording; `kill -INT` does.
+#[test]
+fn nohup_survives_a_hangup() {
+    if !tracing() || !installed("mke2fs") {
+        return;
+    }
+    let (disk, dir) = (disk(), memory());
+    let file = dir.path().join("a.rtrace");
+    let script = "trap '' HUP INT; exec \"$0\" record \"$1\" -o \"$2\"";
+    let recorder = Top::start(Command::new("sh").args([
+        "-c",
+        script,
+        EXE,
+        &disk.device(),
+        file.to_str().unwrap(),
+    ]));
+    recorder.says("raidtrace: recording ");
+    recorder.signal(Signal::HUP);
+    direct(&disk.mount.join("direct"), 50);
+    until(&file, |r| r.written() == 50 * 4096);
+    let out = recorder.end(Signal::INT);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    assert_eq!(Recording::read(&file).ending, Ending::Whole);
+}
+
 #[test]
 fn a_signal_is_passed_on_to_the_command() {
     if !tracing() || !installed("mke2fs") {

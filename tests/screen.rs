@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{DEADLINE, EXE, Loop, MIB, installed, memory, run, skipped, tracing};
+use common::{DEADLINE, EXE, Loop, MIB, installed, memory, run, skipped, spawn, tracing};
 
 /// A terminal with a shell in it.
 struct Terminal {
@@ -93,10 +93,9 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        let _ = Command::new("tmux")
-            .args(["-S", &self.socket, "kill-server"])
-            .stderr(Stdio::null())
-            .status();
+        let mut kill = Command::new("tmux");
+        kill.args(["-S", &self.socket, "kill-server"]);
+        let _ = spawn(kill.stderr(Stdio::null())).wait();
     }
 }
 

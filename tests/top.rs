@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use common::{
     EXE, Loop, MIB, Output, Running, Top, Watch, Witness, cells, installed, json, list, memory,
-    mount_namespaces, raidtrace, root, run, skipped, sum, table, tracing, undisturbed,
+    mount_namespaces, raidtrace, root, run, skipped, spawn, sum, table, tracing, undisturbed,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -315,20 +315,18 @@ fn a_pipe_that_has_had_enough() {
     }
     let disk = disk();
     for how in ["--json", "--batch"] {
-        let mut child = Command::new(EXE)
-            .args(["top", &disk.name, how, "-i0.1"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut head = Running(
+        let mut child = spawn(
+            Command::new(EXE)
+                .args(["top", &disk.name, how, "-i0.1"])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped()),
+        );
+        let mut head = Running(spawn(
             Command::new("head")
                 .arg("-1")
                 .stdin(child.stdout.take().unwrap())
-                .stdout(Stdio::null())
-                .spawn()
-                .unwrap(),
-        );
+                .stdout(Stdio::null()),
+        ));
         let mut err = child.stderr.take().unwrap();
         let status = Running(child).wait();
         head.wait();

@@ -143,20 +143,20 @@ mod tests {
     fn they_are_taken_also_in_the_background() {
         let now = Duration::ZERO;
         // SAFETY: an ignored signal runs no code.
-        let was = unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+        let was_hangup = unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
         let signals = Signals::take().unwrap();
         raise(libc::SIGHUP);
         assert_eq!(signals.wait(now), None);
-        // SAFETY: as it was; then as above.
-        let was = unsafe {
-            libc::signal(libc::SIGHUP, was);
+        // SAFETY: neither action runs code. The suite itself may run under nohup.
+        let was_interrupt = unsafe {
+            libc::signal(libc::SIGHUP, libc::SIG_DFL);
             libc::signal(libc::SIGINT, libc::SIG_IGN)
         };
         let signals = Signals::take().unwrap();
         raise(libc::SIGINT);
         assert_eq!(signals.wait(now).map(|s| s.number), Some(libc::SIGINT));
-        // SAFETY: as it was.
-        unsafe { libc::signal(libc::SIGINT, was) };
+        // SAFETY: as above.
+        unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
 
         let signals = Signals::take().unwrap();
         for signal in [libc::SIGHUP, libc::SIGTERM] {
@@ -170,5 +170,10 @@ mod tests {
         assert_eq!(all.map(blocked), [false, false, true]);
         signals.hold().unwrap();
         assert_eq!(all.map(blocked), [true; 3]);
+        // SAFETY: as it was.
+        unsafe {
+            libc::signal(libc::SIGHUP, was_hangup);
+            libc::signal(libc::SIGINT, was_interrupt);
+        }
     }
 }

@@ -311,10 +311,9 @@ mod tests {
             return;
         };
         let nohup = how == "nohup";
-        if nohup {
-            // SAFETY: an ignored signal runs no code.
-            unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
-        }
+        let action = if nohup { libc::SIG_IGN } else { libc::SIG_DFL };
+        // SAFETY: neither runs code. The suite itself may run under nohup.
+        unsafe { libc::signal(libc::SIGHUP, action) };
         let raise = |signal| {
             // SAFETY: it is handled or ignored; else this process ends, which its parent says.
             unsafe { libc::raise(signal) };

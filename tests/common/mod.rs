@@ -5,17 +5,19 @@
 #![allow(dead_code, unused_imports, clippy::unwrap_used)]
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+mod process;
 mod watch;
+use process::{lines, rest};
+pub use process::{spawn, until};
 pub use watch::{Counted, Watch, Witness, undisturbed};
 
 /// The binary.
@@ -47,14 +49,13 @@ impl Output {
 
 /// Runs `command` to its end, which must come before the deadline.
 pub fn run(command: &mut Command) -> Output {
-    let mut child = Running(
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap(),
-    );
+    run_from(Stdio::null(), command)
+}
+
+/// The same, with something to read.
+pub fn run_from(stdin: Stdio, command: &mut Command) -> Output {
+    command.stdin(stdin);
+    let mut child = Running(spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped())));
     let out = lines(child.0.stdout.take().unwrap());
     let err = lines(child.0.stderr.take().unwrap());
     let status = child.wait();
@@ -127,32 +128,6 @@ pub fn tracing() -> bool {
     refused.is_none()
 }
 
-/// The lines of a pipe as they come.
-fn lines(pipe: impl std::io::Read + Send + 'static) -> Receiver<String> {
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || {
-        let mut pipe = BufReader::new(pipe);
-        loop {
-            let mut line = Vec::new();
-            match pipe.read_until(b'\n', &mut line) {
-                Ok(1..) => {}
-                _ => return,
-            }
-            if sender
-                .send(String::from_utf8_lossy(&line).into_owned())
-                .is_err()
-            {
-                return;
-            }
-        }
-    });
-    receiver
-}
-
-fn rest(lines: &Receiver<String>) -> String {
-    lines.iter().collect()
-}
-
 /// A process of ours: killed, by its id, when dropped.
 pub struct Running(pub Child);
 
@@ -196,12 +171,12 @@ impl Top {
     }
 
     pub fn start(command: &mut Command) -> Self {
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = spawn(
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped()),
+        );
         Self {
             out: lines(child.stdout.take().unwrap()),
             err: lines(child.stderr.take().unwrap()),
@@ -447,10 +422,11 @@ impl Loop {
 impl Drop for Loop {
     fn drop(&mut self) {
         let quiet = |program: &str, args: &[&str]| {
-            let _ = Command::new(program)
-                .args(args)
-                .stderr(Stdio::null())
-                .status();
+            let _ = Running(spawn(
+                Command::new(program).args(args).stderr(Stdio::null()),
+            ))
+            .0
+            .wait();
         };
         if self.mounted {
             quiet("umount", &["-l", self.mount.to_str().unwrap_or_default()]);
