@@ -10,11 +10,11 @@ use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use common::{
-    Counted, EXE, Loop, MIB, Top, Watch, cells, idle, installed, json, list, memory,
-    mount_namespaces, raidtrace, skipped, sum, table, tool, tracing, undisturbed,
+    Counted, EXE, Loop, MIB, Running, Top, Watch, cells, idle, installed, json, list, memory,
+    mount_namespaces, raidtrace, skipped, spawn, sum, table, tool, tracing, undisturbed,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -52,7 +52,7 @@ fn xfs() {
     tool("mkfs.xfs", &["-q", &disk.device()]);
     let kinds = fs::read_to_string("/proc/filesystems").unwrap();
     if !kinds.contains("\txfs") {
-        let _ = Command::new("modprobe").arg("xfs").status();
+        common::run(Command::new("sh").args(["-c", "modprobe xfs"]));
     }
     if !fs::read_to_string("/proc/filesystems")
         .unwrap()
@@ -259,6 +259,55 @@ fn escape_sequences_in_a_name() {
     let out = top.end(Signal::TERM);
     assert!(!out.stdout.contains(['\x1b', '\x07']), "{out:?}");
     assert!(out.stdout.contains("\\x1b]0;x\\x07"), "{out:?}");
+}
+
+/// In a container, /proc/PID is another task than the kernel's PID: here one called "sleep".
+#[test]
+fn names_in_another_pid_namespace() {
+    if !tracing() || !installed("unshare") {
+        return;
+    }
+    let _alone = mount_namespaces();
+    let disk = Loop::ext4(64 * MIB, &["-b", "4096"]);
+    let mut dd = spawn(
+        Command::new("sh")
+            .args([
+                "-c",
+                "read go; exec dd if=/dev/zero of=\"$0\" bs=4k count=100 oflag=direct",
+            ])
+            .arg(disk.mount.join("file"))
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null()),
+    );
+    let pid = dd.id();
+    // raidtrace has pid 1: it ends by its count, and everything else with it.
+    let script = "echo $(($1 - 1)) > /proc/sys/kernel/ns_last_pid; sleep 1000 & \
+                  exec \"$0\" top \"$2\" --json -i0.3 -n 20";
+    let top = Top::start(
+        Command::new("unshare")
+            .args(["--pid", "--fork", "--mount-proc", "sh", "-c", script, EXE])
+            .args([&pid.to_string(), &disk.name]),
+    );
+    let first = top.line();
+    dd.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let status = Running(dd).wait();
+    assert!(status.success());
+    let out = top.ends();
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    let intervals = json(&out.stdout);
+    let tasks: Vec<&Value> = intervals
+        .iter()
+        .flat_map(|i| list(&i["arrays"][0]["tasks"]))
+        .filter(|task| task["pid"] == pid)
+        .collect();
+    assert!(!tasks.is_empty());
+    for task in tasks {
+        assert_eq!(task["comm"], "dd", "{task}");
+        assert!(task["role"].is_null(), "{task}");
+    }
+    let note = "a PID namespace of its own";
+    assert_eq!(out.stderr.matches(note).count(), 1, "{}", out.stderr);
+    assert!(first.contains(note), "{first}");
 }
 
 #[repr(align(4096))]

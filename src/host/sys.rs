@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use super::dm::{DmTables, Ioctl};
 
@@ -16,6 +17,7 @@ const TABLE_LIMIT: u64 = 64 << 20;
 pub struct Sys {
     root: PathBuf,
     dm: Box<dyn DmTables>,
+    host_pids: OnceLock<bool>,
 }
 
 impl Sys {
@@ -29,7 +31,15 @@ impl Sys {
         Self {
             root: root.into(),
             dm,
+            host_pids: OnceLock::new(),
         }
+    }
+
+    /// True if /proc shows tasks by their pid in the initial PID namespace.
+    pub fn has_host_pids(&self) -> bool {
+        *self
+            .host_pids
+            .get_or_init(|| super::task::is_initial_namespace(self))
     }
 
     /// Whether device mapper holds back all IO of a volume (`dmsetup suspend`, a snapshot being made): who reads it waits.

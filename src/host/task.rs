@@ -1,10 +1,41 @@
 //! What a task is: its name now, and its role when it is a kernel thread that storage people know.
+//!
+//! Tasks are known by their pid in the initial PID namespace. Where /proc belongs to another PID namespace (a container
+//! without `--pid=host`), /proc/PID is a different task, so /proc is not asked at all.
 
 use super::sys::Sys;
 
+/// Inode of the initial PID namespace: PROC_PID_INIT_INO, include/linux/proc_ns.h.
+const INITIAL: &str = "pid:[4026531836]";
+
+/// True if /proc shows the initial PID namespace. The init of the namespace that procfs was mounted in answers for
+/// procfs, where it may be asked; else this process does.
+pub(super) fn is_initial_namespace(sys: &Sys) -> bool {
+    let namespace = |pid| std::fs::read_link(sys.path(format!("/proc/{pid}/ns/pid")));
+    match namespace("1").or_else(|_| namespace("self")) {
+        Ok(link) => link.as_os_str() == INITIAL,
+        // A kernel without CONFIG_PID_NS has one.
+        Err(_) => true,
+    }
+}
+
+/// One note where /proc/PID cannot be asked.
+pub fn notes(sys: &Sys) -> Vec<String> {
+    let note = "task names come from the kernel at the time of each task's first IO, and only kworkers have a role: this \
+                raidtrace runs in a PID namespace of its own, where /proc/PID is a different task. Start the container with \
+                --pid=host for names that follow exec";
+    (!sys.has_host_pids())
+        .then(|| note.to_owned())
+        .into_iter()
+        .collect()
+}
+
 /// The name of a task now, which for a kworker says what it works on (`kworker/u8:2+flush-9:127`,
-/// kernel/workqueue.c, wq_worker_comm()); `None` when it has ended.
+/// kernel/workqueue.c, wq_worker_comm()); `None` when it has ended, or in another PID namespace.
 pub fn comm(sys: &Sys, pid: u32) -> Option<Vec<u8>> {
+    if !sys.has_host_pids() {
+        return None;
+    }
     let mut name = std::fs::read(sys.path(format!("/proc/{pid}/comm"))).ok()?;
     if name.last() == Some(&b'\n') {
         name.pop();
@@ -12,8 +43,11 @@ pub fn comm(sys: &Sys, pid: u32) -> Option<Vec<u8>> {
     Some(name)
 }
 
-/// Whether it runs in the kernel: such a task has no executable. `None` when it has ended.
+/// Whether it runs in the kernel: such a task has no executable. `None` when it has ended, or in another PID namespace.
 pub fn is_kernel_thread(sys: &Sys, pid: u32) -> Option<bool> {
+    if !sys.has_host_pids() {
+        return None;
+    }
     match std::fs::read(sys.path(format!("/proc/{pid}/cmdline"))) {
         Ok(line) => Some(line.is_empty()),
         Err(_) => None,
@@ -58,7 +92,41 @@ pub fn role(comm: &[u8], device: impl Fn(&str) -> Option<String>) -> Option<Stri
 
 #[cfg(test)]
 mod tests {
-    use super::role;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::{comm, is_kernel_thread, notes, role};
+    use crate::host::Sys;
+    use crate::host::dm::Ioctl;
+
+    #[test]
+    fn tasks_of_another_pid_namespace_are_not_looked_up() {
+        for (init, own, host) in [
+            (Some("pid:[4026531836]"), "pid:[4026531836]", true),
+            (Some("pid:[4026532211]"), "pid:[4026532211]", false),
+            // The host's /proc, mounted in a container.
+            (Some("pid:[4026531836]"), "pid:[4026532211]", true),
+            (None, "pid:[4026532211]", false),
+            (None, "pid:[4026531836]", true),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            for (pid, namespace) in [("1", init), ("self", Some(own))] {
+                let ns = dir.path().join("proc").join(pid).join("ns");
+                fs::create_dir_all(&ns).unwrap();
+                if let Some(namespace) = namespace {
+                    symlink(namespace, ns.join("pid")).unwrap();
+                }
+            }
+            let task = dir.path().join("proc/42");
+            fs::create_dir(&task).unwrap();
+            fs::write(task.join("comm"), "other\n").unwrap();
+            fs::write(task.join("cmdline"), "").unwrap();
+            let sys = Sys::at(dir.path(), Box::new(Ioctl));
+            assert_eq!(comm(&sys, 42).is_some(), host, "{init:?} {own}");
+            assert_eq!(is_kernel_thread(&sys, 42).is_some(), host);
+            assert_eq!(notes(&sys).is_empty(), host);
+        }
+    }
 
     fn named(comm: &str) -> Option<String> {
         role(comm.as_bytes(), |dev| {

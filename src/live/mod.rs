@@ -14,7 +14,7 @@ use anyhow::Result;
 pub use self::next::Next;
 use self::paths::Paths;
 use crate::follow::Follow;
-use crate::host::{Array, ArrayState, Cgroups, HostError, Member, StatFile, Sys, resolve};
+use crate::host::{Array, ArrayState, Cgroups, HostError, Member, StatFile, Sys, resolve, task};
 use crate::model::counters::Counters;
 use crate::model::fold::{DiskCounters, MemberNow, Sample, Subject};
 use crate::model::snapshot::ArrayInfo;
@@ -92,7 +92,10 @@ impl Traced {
             modules,
             sees_stripes: !tables.need.stripes || facts.md.knows_stripes(),
             digest: tables.digest(),
-            notes: [[&survey.notes[..], &tables.notes[..]].concat(), plan.notes],
+            notes: [
+                [&survey.notes[..], &tables.notes, &task::notes(sys)].concat(),
+                plan.notes,
+            ],
             survey,
         })
     }

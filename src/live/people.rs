@@ -40,7 +40,8 @@ impl Live {
             // As /proc/PID/comm has it while the kworker is at it; by now it may be at another's.
             [&name.comm[..], b"+", &name.work[..]].concat()
         };
-        let kernel = task::is_kernel_thread(&self.sys, pid).unwrap_or(false);
+        // Only kworkers have a description of their work.
+        let kernel = task::is_kernel_thread(&self.sys, pid).unwrap_or(!name.work.is_empty());
         let arrays = &self.traced.survey.topology.arrays;
         let device = |dev: &str| {
             arrays
