@@ -141,6 +141,10 @@ pub struct Layout {
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 
+    /// Replace an existing file of --svg
+    #[arg(long)]
+    pub force: bool,
+
     /// End with status 3 when the worst skew is above --max-skew
     #[arg(long)]
     pub check: bool,

@@ -19,6 +19,7 @@
 //! * [`record`]: events of the probe into a file.
 //! * [`doctor`]: what is wrong or risky here, and what mends it.
 //! * [`top`]: the screen, `--batch` and `--json`: renderings of one snapshot.
+//! * [`output`]: files that raidtrace creates.
 //! * [`trace`]: the recording: its items, writer and reader.
 //! * [`replay`], [`report`], [`export`]: what becomes of one.
 
@@ -33,6 +34,7 @@ pub mod layout;
 pub mod live;
 pub mod model;
 pub mod origin;
+pub mod output;
 pub mod probe;
 pub mod profile;
 pub mod raid;

@@ -296,7 +296,7 @@ fn a_picture() {
     assert_eq!(picture.matches("stroke-dasharray").count(), 3);
     fails(
         &raidtrace(&["layout", path, "--svg", "/no/such/dir/x.svg"]),
-        &["x.svg", "cannot be made"],
+        &["x.svg", "cannot be created in /no/such/dir"],
     );
 }
 

@@ -6,10 +6,11 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Output, raidtrace, run, skipped};
+use common::{Output, raidtrace, run, skipped, tool};
 use serde_json::Value;
 
 /// What `demo` shows.
@@ -275,7 +276,7 @@ fn lines() {
         let arguments = ["export", &file, "-f", format, "-o", &out];
         let first = raidtrace(&arguments);
         assert_eq!((first.code(), first.stdout.as_str()), (Some(0), ""));
-        fails(&raidtrace(&arguments), &["is there already", "--force"]);
+        fails(&raidtrace(&arguments), &["already exists", "--force"]);
         let again = raidtrace(&[&arguments[..], &["--force"]].concat());
         assert_eq!(again.code(), Some(0), "{again:?}");
         fs::read_to_string(&out).unwrap()
@@ -338,14 +339,16 @@ fn export_writes_over_nothing_that_it_reads_and_removes_nothing_that_it_did_not_
     let rotated = folder.path("b.rtrace").display().to_string();
     fails(&to(&rotated, "csv", &part), &["is the recording"]);
     assert_eq!(fs::read(&part).unwrap(), DEMO);
-    // A device that is always full, by a name of ours: only root may make one, and only root could remove one.
-    let full = folder.path("full");
-    std::os::unix::fs::symlink("/dev/full", &full).unwrap();
-    fails(
-        &to(&file, "csv", full.to_str().unwrap()),
-        &["No space left"],
-    );
-    assert!(full.is_symlink());
+    // A device that is always full. Root could remove it: a node of the test's own.
+    let full = folder.path("full").display().to_string();
+    let full = if rustix::process::geteuid().is_root() {
+        tool("mknod", &[&full, "c", "1", "7"]);
+        full.as_str()
+    } else {
+        "/dev/full"
+    };
+    fails(&to(&file, "csv", full), &["No space left"]);
+    assert!(fs::metadata(full).unwrap().file_type().is_char_device());
     let out = to(&file, "csv", "/dev/stdout");
     assert_eq!((out.code(), out.stderr.is_empty()), (Some(0), false));
     assert_eq!(

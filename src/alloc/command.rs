@@ -1,9 +1,8 @@
 //! `raidtrace alloc`: watches the allocator until it is told to end, and says what it found.
 
 use std::collections::HashSet;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, IsTerminal as _, Write};
-use std::path::Path;
+use std::io::{self, IsTerminal as _, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +13,7 @@ use super::sampler::{Sampler, Wish};
 use super::{fold, json, replay, screen, text};
 use crate::cli::Alloc;
 use crate::model::alloc::AllocSnapshot;
+use crate::output::{Destination, Output};
 use crate::profile::{Profile, Tree};
 use crate::top::command::{End, ended, say, success_if_nobody_reads};
 use crate::top::palette::Depth;
@@ -33,11 +33,6 @@ pub fn run(args: &Alloc) -> Result<()> {
         );
     }
     let outputs = [&args.record, &args.folded, &args.flame];
-    for path in outputs.into_iter().flatten() {
-        if path.exists() {
-            bail!("{} exists: name another file", path.display());
-        }
-    }
     if args.hertz == 0 && (args.folded.is_some() || args.flame.is_some()) {
         bail!("--folded and --flame are made of samples: leave --hertz 0 out");
     }
@@ -46,6 +41,12 @@ pub fn run(args: &Alloc) -> Result<()> {
     if names.windows(2).any(|w| w[0] == w[1]) {
         bail!("two outputs in one file: give each of --record, --folded and --flame its own");
     }
+    let open = |path: &Option<PathBuf>| {
+        let path = path.as_deref();
+        path.map(|path| Out::new(path, args.force)).transpose()
+    };
+    let [record, folded, flame] = outputs.map(open);
+    let (record, folded, flame) = (record?, folded?, flame?);
     let runtime = runtime()?;
     // Before the programs are loaded, which takes a second: Ctrl-C ends cleanly from here on.
     let end = runtime.block_on(async { asked_to_end() })?;
@@ -58,7 +59,7 @@ pub fn run(args: &Alloc) -> Result<()> {
     };
     let mut watching = Watching {
         sampler: Sampler::start(&args.targets, wish)?,
-        record: args.record.as_deref().map(Record::create).transpose()?,
+        record: record.map(Record::create).transpose()?,
         whole: None,
         left: args.count,
         end: args.duration.map(|d| Instant::now() + d),
@@ -71,7 +72,6 @@ pub fn run(args: &Alloc) -> Result<()> {
             watching.as_text(args, end).await
         }
     });
-    let (folded, flame) = (args.folded.as_deref(), args.flame.as_deref());
     let written = pictures(watching.sampler.whole(), folded, flame);
     result.and(written)
 }
@@ -222,71 +222,82 @@ impl Watching {
     }
 }
 
+/// A file beside the report.
+struct Out {
+    destination: Destination,
+    name: String,
+}
+
+impl Out {
+    fn new(path: &Path, force: bool) -> Result<Self> {
+        Ok(Self {
+            destination: Destination::beside_stdout(path, force)?,
+            name: path.display().to_string(),
+        })
+    }
+
+    /// Creates the file with all of its content.
+    fn write(self, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+        let written = self.destination.open().and_then(|out| out.write(content));
+        written.with_context(|| format!("writing {}", self.name))
+    }
+}
+
 /// The lines of `--json`, kept.
 struct Record {
-    out: File,
+    out: Output,
     name: String,
     /// Bytes of whole lines.
     whole: u64,
 }
 
 impl Record {
-    fn create(path: &Path) -> Result<Self> {
+    fn create(out: Out) -> Result<Self> {
+        let Out { destination, name } = out;
         Ok(Self {
-            out: create(path)?,
-            name: path.display().to_string(),
+            out: destination
+                .open()
+                .with_context(|| format!("creating {name}"))?,
+            name,
             whole: 0,
         })
     }
 
-    /// Whole lines only, so that what is there can be read at any time; also when the disk is full.
+    /// Whole lines only, so that what is there can be read at any time; also when the disk is full. The first line makes it
+    /// FILE, and replaces an older one.
     fn write(&mut self, snapshot: &AllocSnapshot) -> Result<()> {
         let mut line = Vec::new();
         json::write(&mut line, snapshot)?;
-        if let Err(e) = self.out.write_all(&line) {
-            let _ = self.out.set_len(self.whole);
-            return Err(e).with_context(|| {
-                format!("writing {}: what it has until now can be read", self.name)
-            });
-        }
+        let file = &mut self.out.file;
+        let written = file.write_all(&line).inspect_err(|_| {
+            let _ = file.set_len(self.whole);
+        });
+        written
+            .and_then(|()| self.out.commit())
+            .with_context(|| format!("writing {}: what it has until now can be read", self.name))?;
         self.whole += line.len() as u64;
         Ok(())
     }
 }
 
-fn create(path: &Path) -> Result<File> {
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(path)
-        .with_context(|| format!("cannot make {}", path.display()))
-}
-
-fn pictures(profile: &Profile, folded: Option<&Path>, flame: Option<&Path>) -> Result<()> {
+fn pictures(profile: &Profile, folded: Option<Out>, flame: Option<Out>) -> Result<()> {
     if profile.stacks().next().is_none() && profile.other() == 0 {
-        for path in folded.iter().chain(&flame) {
+        for out in folded.iter().chain(&flame) {
             let _ = writeln!(
                 io::stderr(),
                 "raidtrace: note: {} is not made: no sample had a stack that is kept (--all keeps those outside of ext4, jbd2, md and \
                  the block layer too)",
-                path.display()
+                out.name
             );
         }
         return Ok(());
     }
-    if let Some(path) = folded {
-        let mut out = BufWriter::new(create(path)?);
-        profile
-            .write_folded(&mut out)
-            .and_then(|()| out.flush())
-            .with_context(|| format!("writing {}", path.display()))?;
+    if let Some(folded) = folded {
+        folded.write(|mut out| profile.write_folded(&mut out))?;
     }
-    if let Some(path) = flame {
-        let mut out = BufWriter::new(create(path)?);
-        profile
-            .write_svg("raidtrace alloc: what the CPUs did in the kernel", &mut out)
-            .and_then(|()| out.flush())
-            .with_context(|| format!("writing {}", path.display()))?;
+    if let Some(flame) = flame {
+        let title = "raidtrace alloc: what the CPUs did in the kernel";
+        flame.write(|mut out| profile.write_svg(title, &mut out))?;
     }
     Ok(())
 }

@@ -39,7 +39,7 @@ pub struct Alloc {
 
     /// Show what --record wrote instead of what happens now; needs no root
     #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "record", "folded", "flame", "mb_stats", "groups", "all", "keep_counting",
-        "duration", "hertz", "interval"])]
+        "force", "duration", "hertz", "interval"])]
     pub replay: Option<PathBuf>,
 
     /// Samples a second of what each CPU does (0: none)
@@ -57,6 +57,10 @@ pub struct Alloc {
     /// At the end, write a flame graph there
     #[arg(long, value_name = "FILE.svg")]
     pub flame: Option<PathBuf>,
+
+    /// Replace existing files of --record, --folded and --flame
+    #[arg(long)]
+    pub force: bool,
 
     /// Have ext4 count too (/sys/fs/ext4/DEV/mb_stats), as it was before at the end
     #[arg(long)]

@@ -42,19 +42,24 @@ pub fn run(args: &Export) -> Result<()> {
 
 #[cfg(feature = "export")]
 fn to(reader: &mut crate::trace::reader::Reader, args: &Export) -> Result<Written> {
-    use super::place::Place;
+    use crate::output::Destination;
     use anyhow::Context as _;
+    use std::os::unix::fs::MetadataExt as _;
     let say = || args.output.display().to_string();
-    let nobody_reads = |written: Result<Written>| match written {
-        Err(e) if is_broken_pipe(&e) => Ok(Written::default()),
-        other => other.with_context(say),
-    };
-    match Place::of(&args.output, args.force, reader.files())? {
-        Place::Stdout => nobody_reads(write(reader, args, std::io::stdout())),
-        Place::Special(file) => nobody_reads(write(reader, args, file)),
-        Place::File(mut beside) => {
-            let written = write(reader, args, &mut beside.file).with_context(say)?;
-            beside.finish()?;
+    let id = |found: std::fs::Metadata| (found.dev(), found.ino());
+    let old = args.output.symlink_metadata().ok().map(id);
+    let mut sources = reader.files().iter();
+    if old.is_some() && sources.any(|source| source.metadata().ok().map(id) == old) {
+        anyhow::bail!("{}: is the recording that is read", say());
+    }
+    let destination = Destination::new(&args.output, args.force)?;
+    let mut output = destination.open().with_context(say)?;
+    match write(reader, args, &mut output.file) {
+        // The reader of a pipe that has had enough is no failure.
+        Err(e) if output.pending.is_none() && is_broken_pipe(&e) => Ok(Written::default()),
+        Err(e) => Err(e).with_context(say),
+        Ok(written) => {
+            output.commit().with_context(say)?;
             Ok(written)
         }
     }

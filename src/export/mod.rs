@@ -4,6 +4,4 @@ pub mod command;
 #[cfg(feature = "export")]
 mod lines;
 #[cfg(feature = "export")]
-mod place;
-#[cfg(feature = "export")]
 mod table;

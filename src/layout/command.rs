@@ -1,8 +1,6 @@
 //! `raidtrace layout`: what was typed -> a report -> text, JSON, a picture, and an exit status.
 
-use std::fs::File;
 use std::io::{self, Write as _};
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, anyhow};
@@ -17,6 +15,7 @@ use super::target::Target;
 use super::{grow, json, picture, table, words};
 use crate::cli::{Cli, Layout};
 use crate::model::units;
+use crate::output::Destination;
 use crate::raid::Geometry;
 use crate::top::text;
 
@@ -57,7 +56,12 @@ pub fn run(args: &Layout) -> Result<ExitCode> {
         report.grown = Some((grown.disks(), skews.map_err(|e| anyhow!(e))?));
     }
     if let Some(path) = &args.svg {
-        write_file(path, &picture::draw(&report))?;
+        let name = || text::clean(&path.display().to_string()).into_owned();
+        let svg = Destination::beside_stdout(path, args.force)?;
+        let picture = picture::draw(&report);
+        svg.open()
+            .and_then(|svg| svg.write(|out| out.write_all(picture.as_bytes())))
+            .with_context(|| format!("{} cannot be written", name()))?;
     }
     let mut out = io::stdout().lock();
     let written = if args.json {
@@ -166,11 +170,4 @@ fn check(args: &Layout, worst: f64) -> ExitCode {
         args.max_skew
     );
     ExitCode::from(TOO_UNEVEN)
-}
-
-fn write_file(path: &Path, content: &str) -> Result<()> {
-    let name = text::clean(&path.display().to_string()).into_owned();
-    let mut file = File::create(path).with_context(|| format!("{name} cannot be made"))?;
-    file.write_all(content.as_bytes())
-        .with_context(|| format!("{name} cannot be written"))
 }

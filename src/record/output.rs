@@ -7,19 +7,17 @@
 mod pieces;
 mod sink;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, IsTerminal as _};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Error, Result, bail};
-use rustix::fs::{Access, CWD, RenameFlags, access, renameat_with};
-use rustix::io::Errno;
 
 use self::pieces::{Pieces, Turn, join};
 pub use self::sink::Sink;
-use self::sink::{folder, made, sync_folder};
+use crate::output::{Destination, Target, folder, sync_folder};
 use crate::trace::files::parts;
 use crate::trace::writer::Opening;
 
@@ -32,79 +30,52 @@ pub struct Files {
 
 enum Kind {
     Stdout,
-    /// A pipe, a terminal, /dev/null: open, until it has begun. A FIFO waits for its reader when it is opened, which a
-    /// signal must be able to end.
+    /// A FIFO, a terminal or a device, until the recording has begun.
     Special(Option<File>),
-    File,
-    Pieces(Pieces),
+    File(Target),
+    Pieces(Target, Pieces),
 }
 
 impl Files {
     /// Checks what can be checked before anything is loaded. `-` is stdout.
     pub fn new(path: &Path, force: bool, rotate: Option<Duration>) -> Result<Self> {
         let name = path.display();
-        let kind = if path == Path::new("-") {
-            if io::stdout().is_terminal() {
-                bail!(
-                    "a recording is nothing for a terminal: give a file (-o incident.rtrace), or a pipe behind -o -"
-                );
-            }
-            Kind::Stdout
-        } else {
-            match fs::metadata(path) {
-                Ok(there) if there.is_dir() => {
-                    bail!("{name} is a directory: name a file in it (-o {name}/incident.rtrace)")
-                }
-                Ok(there) if there.file_type().is_fifo() || there.file_type().is_char_device() => {
-                    Kind::Special(None)
-                }
-                Ok(there) if !there.is_file() => bail!("{name} is no file: name another"),
-                Ok(_) if !force => {
-                    bail!("{name} exists: name another file, or have it replaced with --force")
-                }
-                _ => Kind::File,
-            }
+        let kind = match Destination::new(path, force)? {
+            Destination::Stdout => Kind::Stdout,
+            Destination::Special(file) => Kind::Special(Some(file)),
+            Destination::File(target) => match rotate {
+                Some(keep) => Kind::Pieces(target, Pieces::new(path, keep)),
+                None => Kind::File(target),
+            },
         };
-        let kind = match (kind, rotate) {
-            (kind, None) => kind,
-            (Kind::File, Some(keep)) => Kind::Pieces(Pieces::new(path, keep)),
-            (_, Some(_)) => bail!("--rotate needs a file (-o incident.rtrace), not {name}"),
+        let is_terminal = match &kind {
+            Kind::Stdout => io::stdout().is_terminal(),
+            Kind::Special(file) => file.as_ref().is_some_and(File::is_terminal),
+            _ => false,
         };
-        let mut files = Self {
+        if is_terminal {
+            bail!(
+                "a recording is nothing for a terminal: give a file (-o incident.rtrace), or a pipe behind -o -"
+            );
+        }
+        if rotate.is_some() && !matches!(kind, Kind::Pieces(..)) {
+            bail!("--rotate needs a file (-o incident.rtrace), not {name}");
+        }
+        if matches!(kind, Kind::File(_) | Kind::Pieces(..))
+            && let Some(piece) = parts(path).first()
+            && !force
+        {
+            bail!(
+                "{} is there, of a recording that was killed: look at it (raidtrace report {name}), name another file, \
+                 or have it removed with --force",
+                piece.display()
+            );
+        }
+        Ok(Self {
             path: path.to_owned(),
             force,
             kind,
-        };
-        if matches!(files.kind, Kind::File | Kind::Pieces(_)) {
-            if path.file_name().is_none() {
-                bail!("{name} is no name for a file");
-            }
-            access(files.folder(), Access::WRITE_OK | Access::EXEC_OK).with_context(|| {
-                format!("{name} cannot be made in {}", files.folder().display())
-            })?;
-            if let Some(piece) = parts(path).first()
-                && !force
-            {
-                bail!(
-                    "{} is there, of a recording that was killed: look at it (raidtrace report {name}), name another file, \
-                     or have it removed with --force",
-                    piece.display()
-                );
-            }
-            let new = files.beside("new");
-            if !matches!(files.kind, Kind::File if !force) && new.symlink_metadata().is_ok() {
-                bail!(
-                    "{} exists, where the recording is to be made before it becomes {name}: name another file, or have \
-                     that one out of the way",
-                    new.display()
-                );
-            }
-        }
-        if let Kind::Special(file) = &mut files.kind {
-            let open = OpenOptions::new().write(true).open(path);
-            *file = Some(open.with_context(|| format!("{name} cannot be written"))?);
-        }
-        Ok(files)
+        })
     }
 
     /// The directory that it is in.
@@ -141,30 +112,22 @@ impl Files {
         let failed = || format!("{name} cannot be written");
         match &mut self.kind {
             Kind::Stdout => {
-                let file = io::stdout();
-                let file = rustix::io::dup(&file).with_context(failed)?;
-                begin(Sink::special(file.into())).with_context(failed)
+                let output = Destination::Stdout.open().with_context(failed)?;
+                begin(Sink::special(output.file)).with_context(failed)
             }
             Kind::Special(file) => {
                 let file = file.take().ok_or(io::ErrorKind::NotFound);
                 let file = file.map_err(io::Error::from).with_context(failed)?;
                 begin(Sink::special(file)).with_context(failed)
             }
-            Kind::File if self.force => self.begin_beside(&self.path, begin).with_context(failed),
-            Kind::File => {
-                let begun = made(&self.path).with_context(failed)?;
-                let begun = begin(begun).with_context(failed);
-                if begun.is_err() {
-                    // Its header found no room.
-                    let _ = fs::remove_file(&self.path);
-                }
-                sync_folder(&self.path);
-                begun
+            Kind::File(target) => {
+                let target = target.clone();
+                self.begin_beside(&target, begin).with_context(failed)
             }
-            Kind::Pieces(pieces) => {
-                let first = pieces.next();
+            Kind::Pieces(target, pieces) => {
+                let first = target.with_path(pieces.next());
                 let begun = self.begin_beside(&first, begin).with_context(failed)?;
-                if let Kind::Pieces(pieces) = &mut self.kind {
+                if let Kind::Pieces(_, pieces) = &mut self.kind {
                     pieces.begun(Instant::now());
                 }
                 Ok(begun)
@@ -172,24 +135,18 @@ impl Files {
         }
     }
 
-    /// Begins as FILE.new, which then becomes `path`. Only then what is replaced goes: the file and the pieces of an
+    /// Begins as FILE.new, which then becomes `target`. Only then what is replaced goes: the file and the pieces of an
     /// earlier recording.
     fn begin_beside<T>(
         &self,
-        path: &Path,
+        target: &Target,
         begin: impl FnOnce(Sink) -> io::Result<T>,
     ) -> io::Result<T> {
+        let path = target.path();
         let left_over = parts(&self.path);
-        let new = self.beside("new");
-        let begun = begin(made(&new)?).and_then(|begun| {
-            self.rename(&new, path)?;
-            Ok(begun)
-        });
-        if begun.is_err() {
-            let _ = fs::remove_file(&new);
-            return begun;
-        }
-        sync_folder(&self.path);
+        let (file, mut pending) = target.create()?;
+        let begun = begin(Sink::file(file))?;
+        pending.commit()?;
         if self.force {
             if path != self.path {
                 // Readers would take it for this recording.
@@ -201,54 +158,35 @@ impl Files {
                 .for_each(|p| drop(fs::remove_file(p)));
             sync_folder(&self.path);
         }
-        begun
-    }
-
-    /// Takes the place of what is there only with --force.
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        if self.force {
-            return fs::rename(from, to);
-        }
-        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-            // Not every filesystem can. A link never replaces, either.
-            Err(Errno::INVAL | Errno::NOSYS) => {
-                fs::hard_link(from, to).and_then(|()| fs::remove_file(from))
-            }
-            renamed => Ok(renamed?),
-        }
+        Ok(begun)
     }
 
     /// If it is time for the next piece: what makes it, in the writer's thread. It is this one's turn when that has been
     /// given to it, which [`Files::turned`] is to be told.
     pub fn turn(&self) -> Option<(Turn, Opening)> {
         match &self.kind {
-            Kind::Pieces(pieces) => pieces.turn(Instant::now()),
+            Kind::Pieces(_, pieces) => pieces.turn(Instant::now()),
             _ => None,
         }
     }
 
     /// The next piece is being made.
     pub fn turned(&mut self, turn: Turn) {
-        if let Kind::Pieces(pieces) = &mut self.kind {
+        if let Kind::Pieces(_, pieces) = &mut self.kind {
             pieces.turned(turn, Instant::now());
         }
     }
 
     /// The recording has ended well: pieces become one file. Bytes of the whole, if they have.
     pub fn finish(&mut self) -> Result<Option<u64>> {
-        let Kind::Pieces(pieces) = &self.kind else {
+        let Kind::Pieces(target, pieces) = &self.kind else {
             return Ok(None);
         };
         let paths = pieces.paths();
-        let new = self.beside("new");
-        let joined = made(&new).and_then(|sink| {
-            let joined = join(&paths, sink.into());
-            if joined.is_err() {
-                let _ = fs::remove_file(&new);
-            }
-            joined
-        });
-        let bytes = joined.with_context(|| {
+        let joined = target
+            .create()
+            .and_then(|(file, pending)| Ok((join(&paths, file)?, pending)));
+        let (bytes, mut pending) = joined.with_context(|| {
             format!(
                 "{} could not be made of its pieces, which are whole ({} and so on: raidtrace report {} reads them)",
                 self.name(),
@@ -256,11 +194,12 @@ impl Files {
                 self.name()
             )
         })?;
-        let renamed = self.rename(&new, &self.path);
+        let renamed = pending.commit();
+        pending.keep();
         sync_folder(&self.path);
         paths.iter().for_each(|p| drop(fs::remove_file(p)));
         if let Err(e) = renamed {
-            let wanted = std::mem::replace(&mut self.path, new);
+            let wanted = std::mem::replace(&mut self.path, target.temporary());
             return Err(Error::new(e).context(format!(
                 "the recording is {}, and could not become {}",
                 self.name(),
@@ -268,14 +207,6 @@ impl Files {
             )));
         }
         Ok(Some(bytes))
-    }
-
-    /// FILE.what
-    fn beside(&self, what: &str) -> PathBuf {
-        let mut name = self.path.clone().into_os_string();
-        name.push(".");
-        name.push(what);
-        name.into()
     }
 }
 

@@ -6,7 +6,8 @@ use std::io::{self, Read, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::sink::{made, sync_folder};
+use super::Sink;
+use crate::output::{create, sync_folder};
 use crate::trace::files;
 use crate::trace::writer::{Opening, Output};
 
@@ -72,7 +73,7 @@ impl Pieces {
         let goes = self.all.iter().take(old).map(|p| p.path.clone());
         let (next, goes): (_, Vec<_>) = (self.next(), goes.collect());
         let open = move || -> io::Result<Box<dyn Output>> {
-            let output = made(&next)?;
+            let output = Sink::file(create(&next)?);
             sync_folder(&next);
             goes.iter().for_each(|p| drop(fs::remove_file(p)));
             Ok(Box::new(output))

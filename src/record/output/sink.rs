@@ -1,8 +1,7 @@
 //! What is written to.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
 
 use crate::trace::writer::Output;
 
@@ -18,6 +17,14 @@ impl Sink {
         Self {
             file,
             is_file: false,
+        }
+    }
+
+    /// A regular file.
+    pub fn file(file: File) -> Self {
+        Self {
+            file,
+            is_file: true,
         }
     }
 
@@ -37,12 +44,6 @@ impl Write for Sink {
     }
 }
 
-impl From<Sink> for File {
-    fn from(sink: Sink) -> Self {
-        sink.file
-    }
-}
-
 impl Output for Sink {
     fn sync(&mut self) -> io::Result<()> {
         if self.is_file {
@@ -50,29 +51,5 @@ impl Output for Sink {
         } else {
             Ok(())
         }
-    }
-}
-
-/// A file that was not there.
-pub fn made(path: &Path) -> io::Result<Sink> {
-    let file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    Ok(Sink {
-        file,
-        is_file: true,
-    })
-}
-
-/// A new name in the directory of `path` survives a power cut only then.
-pub fn sync_folder(path: &Path) {
-    if let Ok(dir) = File::open(folder(path)) {
-        let _ = dir.sync_all();
-    }
-}
-
-/// The directory that `path` is in.
-pub fn folder(path: &Path) -> &Path {
-    match path.parent() {
-        Some(dir) if dir != Path::new("") => dir,
-        _ => Path::new("."),
     }
 }

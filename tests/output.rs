@@ -1,0 +1,217 @@
+//! Every file that raidtrace creates: by `record`, `alloc`, `layout --svg` and `export`, with the same rules for each.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{EXE, Loop, MIB, Output, Top, installed, memory, raidtrace, run, tracing};
+use rustix::process::{Signal, geteuid};
+
+const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/replay/demo.rtrace");
+
+/// Names in a directory, sorted.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> = entries
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+fn mode(path: &Path) -> u32 {
+    path.symlink_metadata().unwrap().permissions().mode() & 0o777
+}
+
+/// Mode of new files: root's are for root only.
+fn expected_mode(folder: &Path) -> u32 {
+    if geteuid().is_root() {
+        return 0o600;
+    }
+    let path = folder.join("umask");
+    fs::File::create(&path).unwrap();
+    let plain = mode(&path);
+    fs::remove_file(path).unwrap();
+    plain
+}
+
+/// `make` runs a command that creates the file of that name, with more arguments.
+fn follows_the_rules(make: impl Fn(&str, &[&str]) -> Output) {
+    let dir = memory();
+    let (path, victim) = (dir.path().join("out"), dir.path().join("victim"));
+    let name = path.to_str().unwrap();
+    let created = || {
+        assert!(path.symlink_metadata().unwrap().is_file());
+        assert_eq!(mode(&path), expected_mode(dir.path()));
+        assert!(fs::metadata(&path).unwrap().len() > 100);
+    };
+    let succeeds = |more: &[&str]| {
+        let out = make(name, more);
+        assert_eq!(out.code(), Some(0), "{out:?}");
+        created();
+    };
+    let refused = |says: &str| {
+        let out = make(name, &[]);
+        assert_eq!(out.code(), Some(1), "{out:?}");
+        for word in [says, "already exists", "--force", "name another file"] {
+            assert!(out.stderr.contains(word), "{word}: {}", out.stderr);
+        }
+    };
+    succeeds(&[]);
+    assert_eq!(names(dir.path()), ["out"]);
+
+    // An existing file: the old content stays where another name leads to it.
+    fs::write(&path, "precious").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+    fs::hard_link(&path, &victim).unwrap();
+    refused(name);
+    assert_eq!(fs::read(&path).unwrap(), b"precious");
+    succeeds(&["--force"]);
+    assert_eq!(fs::read(&victim).unwrap(), b"precious");
+    assert_eq!(fs::metadata(&victim).unwrap().nlink(), 1);
+
+    // A planted link: to nothing, then to a file.
+    for target in ["missing", "victim"] {
+        fs::remove_file(&path).unwrap();
+        symlink(target, &path).unwrap();
+        refused("symbolic link");
+        assert!(path.is_symlink());
+    }
+    succeeds(&["--force"]);
+    assert_eq!(fs::read(&victim).unwrap(), b"precious");
+    assert_eq!(names(dir.path()), ["out", "victim"]);
+
+    // A link planted where the file is written first.
+    let new = dir.path().join("out.new");
+    symlink("victim", &new).unwrap();
+    let out = make(name, &["--force"]);
+    assert_eq!(out.code(), Some(1), "{out:?}");
+    assert!(out.stderr.contains("out.new"), "{out:?}");
+    assert_eq!(fs::read(&victim).unwrap(), b"precious");
+    assert!(new.is_symlink());
+}
+
+#[test]
+fn layout_svg() {
+    follows_the_rules(|name, more| {
+        let plan = ["layout", "--plan", "1T", "--level", "5", "--disks", "4"];
+        raidtrace(&[&plan[..], &["--svg", name], more].concat())
+    });
+}
+
+#[test]
+#[cfg(feature = "export")]
+fn export() {
+    follows_the_rules(|name, more| {
+        raidtrace(&[&["export", DEMO, "-f", "csv", "-o", name], more].concat())
+    });
+}
+
+#[test]
+fn record() {
+    if !tracing() {
+        return;
+    }
+    let disk = Loop::new(16 * MIB);
+    follows_the_rules(|name, more| {
+        let record = ["record", &disk.device(), "-d", "0.1", "-o", name];
+        raidtrace(&[&record[..], more].concat())
+    });
+}
+
+#[test]
+fn record_rotate() {
+    if !tracing() {
+        return;
+    }
+    let disk = Loop::new(16 * MIB);
+    let device = disk.device();
+    follows_the_rules(|name, more| {
+        let record = ["record", &device, "--rotate", "1", "-d", "0.1", "-o", name];
+        raidtrace(&[&record[..], more].concat())
+    });
+    // A part is a recording too.
+    let dir = memory();
+    let name = dir.path().join("a").display().to_string();
+    let record = ["record", &device, "--rotate", "0.05", "-o", &name];
+    let recorder = Top::start(Command::new(EXE).args(record));
+    recorder.says("raidtrace: recording ");
+    common::until("a second part", || names(dir.path()).len() > 1);
+    let parts = names(dir.path());
+    let out = recorder.end(Signal::KILL);
+    assert_eq!(out.code(), None);
+    for part in parts {
+        let path = dir.path().join(&part);
+        assert_eq!(mode(&path), expected_mode(dir.path()), "{part}");
+    }
+}
+
+#[test]
+fn alloc() {
+    if !tracing() || !installed("mke2fs") {
+        return;
+    }
+    let disk = Loop::ext4(64 * MIB, &["-b", "4096"]);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        // For samples in the kernel.
+        threads.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let _ = fs::write(disk.mount.join("file"), vec![b'x'; 1 << 20]);
+                disk.sync();
+            }
+        });
+        let _done = SetWhenDropped(&done);
+        for option in ["--record", "--folded", "--flame"] {
+            follows_the_rules(|name, more| {
+                let alloc = ["alloc", &disk.name, "--json", "--all", "--duration", "0.3"];
+                raidtrace(&[&alloc[..], &[option, name], more].concat())
+            });
+        }
+    });
+}
+
+/// Also when the test fails.
+struct SetWhenDropped<'a>(&'a AtomicBool);
+
+impl Drop for SetWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Descriptors that a shell has opened have names too. None of these files is new to it.
+#[test]
+#[cfg(feature = "export")]
+fn names_of_open_files() {
+    if !installed("bash") {
+        return;
+    }
+    let dir = memory();
+    let to = dir.path().join("a.csv");
+    let plain = raidtrace(&["export", DEMO, "-f", "csv", "-o", "-"]).stdout;
+    assert!(plain.len() > 1000);
+    for redirected in [
+        r#"-o /dev/stdout > "$2""#,
+        r#"-o /dev/stdout | cat > "$2""#,
+        r#"-o /proc/self/fd/1 > "$2""#,
+        r#"-o /dev/fd/3 3> "$2""#,
+        r#"-o /dev/stderr 2> >(grep -v '^raidtrace: ' > "$2"; touch "$2".done); while [ ! -e "$2".done ]; do sleep 0.02; done"#,
+    ] {
+        let script = format!("\"$0\" export \"$1\" -f csv {redirected}");
+        let out = run(Command::new("bash").args(["-c", &script, EXE, DEMO, to.to_str().unwrap()]));
+        assert_eq!(out.code(), Some(0), "{redirected}: {out:?}");
+        assert_eq!(fs::read_to_string(&to).unwrap(), plain, "{redirected}");
+    }
+    // The picture would end up in the middle of the report.
+    let plan = ["layout", "--plan", "1T", "--level", "5", "--disks", "4"];
+    let out = raidtrace(&[&plan[..], &["--svg", "-"]].concat());
+    assert_eq!(out.code(), Some(1), "{out:?}");
+    assert!(out.stderr.contains("standard output"), "{out:?}");
+}
