@@ -7,6 +7,7 @@ mod people;
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -80,9 +81,13 @@ pub struct Traced {
 }
 
 impl Traced {
-    fn start(sys: &Sys, survey: Survey, tables: Tables, how: How) -> Result<Self> {
-        let modules = modules();
-        let facts = Facts::gather();
+    fn start(
+        sys: &Sys,
+        survey: Survey,
+        tables: Tables,
+        how: How,
+        (modules, facts): (u64, Facts),
+    ) -> Result<Self> {
         let mut plan = plan(&facts, tables.need).map_err(anyhow::Error::msg)?;
         let probe = Probe::start(&mut plan, &facts, &tables, how.account, how.buffer)?;
         Ok(Self {
@@ -99,6 +104,11 @@ impl Traced {
             survey,
         })
     }
+}
+
+/// The kernel's facts, and the modules that it had before they were gathered.
+fn gather() -> (u64, Facts) {
+    (modules(), Facts::gather())
 }
 
 /// The statistics of every member. A member that is a partition has its own; so has a device mapper device.
@@ -119,11 +129,14 @@ fn stat(sys: &Sys, member: &Member) -> Option<StatFile> {
 impl Live {
     /// Surveys, loads and attaches. After it returns, nothing is missed.
     pub fn start(sys: Sys, targets: &[String], how: How) -> Result<Self> {
+        // Reading the kernel's symbols takes longer than all until the programs are loaded.
+        let facts = thread::spawn(gather);
         let topology = resolve(targets, &sys)?;
         let follow = Follow::start(&sys, targets, &topology);
         let survey = Survey::new(topology);
         let tables = Tables::new(&survey).map_err(anyhow::Error::msg)?;
-        let traced = Traced::start(&sys, survey, tables, how)?;
+        let facts = facts.join().unwrap_or_else(|_| gather());
+        let traced = Traced::start(&sys, survey, tables, how, facts)?;
         // A recording cannot wait: its buffer fills.
         let paths = if how.buffer.is_some() {
             Paths::without_patience()

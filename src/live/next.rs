@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::{CHANGES, Live, Reading, Traced, info, stats};
+use super::{CHANGES, Live, Reading, Traced, gather, info, stats};
 use crate::follow::Taken;
 use crate::host::{Array, Member, StatFile, with_lost};
 use crate::probe::{Facts, modules, plan, tables::Tables};
@@ -123,7 +123,7 @@ impl Live {
                 survey,
             }))));
         }
-        let next = Traced::start(&self.sys, survey, tables, self.how)?;
+        let next = Traced::start(&self.sys, survey, tables, self.how, gather())?;
         Ok(Outcome::Next(Next::Anew(Box::new(next))))
     }
 

@@ -20,6 +20,9 @@ use crate::model::snapshot::Snapshot;
 use crate::model::{standout, window};
 use crate::replay;
 
+/// The first interval is no longer than this, so that figures come at once, unless `--count` says how many are wanted.
+const FIRST: Duration = Duration::from_millis(50);
+
 pub(crate) type End = Pin<Box<dyn Future<Output = ()>>>;
 pub(crate) type Render = fn(&mut io::StdoutLock<'static>, &Snapshot) -> io::Result<()>;
 
@@ -60,8 +63,10 @@ async fn on_the_screen(sampler: &mut Sampler, args: &Top, end: End) -> Result<()
     let notice = Notice::start(&Sys::live());
     let sample = async {
         let mut left = args.count;
+        let mut first = Some(first(args));
         loop {
-            let next = tokio::time::sleep(*wanted.borrow_and_update());
+            let interval = *wanted.borrow_and_update();
+            let next = tokio::time::sleep(first.take().unwrap_or(interval));
             tokio::pin!(next);
             loop {
                 tokio::select! {
@@ -92,6 +97,13 @@ async fn on_the_screen(sampler: &mut Sampler, args: &Top, end: End) -> Result<()
     result
 }
 
+fn first(args: &Top) -> Duration {
+    match args.count {
+        Some(_) => args.interval,
+        None => args.interval.min(FIRST),
+    }
+}
+
 /// One rendering an interval; the last one, cut short, when a signal ends it.
 async fn as_text(sampler: &mut Sampler, args: &Top, render: Render, mut end: End) -> Result<()> {
     let mut said = HashSet::new();
@@ -99,9 +111,11 @@ async fn as_text(sampler: &mut Sampler, args: &Top, render: Render, mut end: End
     let mut out = io::stdout().lock();
     let mut whole: Option<Snapshot> = None;
     let mut left = args.count;
-    let mut next = tokio::time::interval(args.interval.max(Duration::from_millis(1)));
+    let mut next = tokio::time::interval_at(
+        tokio::time::Instant::now() + first(args),
+        args.interval.max(Duration::from_millis(1)),
+    );
     next.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    next.tick().await; // The first one is at once.
     let notice = Notice::start(&Sys::live());
     loop {
         let last = tokio::select! {
