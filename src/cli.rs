@@ -247,7 +247,7 @@ pub struct Top {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "no_overhead"])]
     pub replay: Option<PathBuf>,
 
-    /// Do not have the kernel measure what raidtrace's own programs cost (saves some 30 ns a run)
+    /// Do not estimate the time spent in raidtrace's own programs
     #[arg(long)]
     pub no_overhead: bool,
 }

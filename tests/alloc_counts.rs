@@ -106,7 +106,8 @@ fn what_files_get_is_what_was_counted() {
         assert_eq!(counts.groups.0.iter().sum::<u64>(), counts.searches);
         assert!(counts.looked.iter().sum::<u64>() >= counts.scanned);
     }
-    assert!(counters.overhead.bpf_events >= 3 * counts.requests);
+    // Slices are 2 % of the time: this may have been over between two of them.
+    assert!(counters.overhead.is_estimate(), "{:?}", counters.overhead);
 }
 
 fn by_file(counters: &AllocCounters, dev: u32, files: &[(u64, u64)]) {

@@ -158,6 +158,7 @@ fn snapshot(filesystem: FsAlloc, named: bool, samples: u64, hottest: &str) -> Al
         overhead: Overhead {
             bpf_ns: 4_200_000,
             bpf_events: 61_000,
+            ..Overhead::default()
         },
         notes: Vec::new(),
     }

@@ -80,15 +80,11 @@ impl Fold {
             }
         }
         filesystems.values_mut().for_each(bound);
-        let (now_cost, cost) = (now.overhead, was.overhead);
         Step {
             filesystems,
             calls: now.calls.saturating_sub(was.calls),
             lost: now.lost.saturating_sub(was.lost),
-            overhead: Overhead {
-                bpf_ns: now_cost.bpf_ns.saturating_sub(cost.bpf_ns),
-                bpf_events: now_cost.bpf_events.saturating_sub(cost.bpf_events),
-            },
+            overhead: now.overhead.since(was.overhead),
         }
     }
 }
@@ -151,9 +147,7 @@ pub fn add(into: &mut AllocSnapshot, newer: &AllocSnapshot) {
         }
     }
     into.lost = into.lost.saturating_add(older.lost);
-    let cost = &mut into.overhead;
-    cost.bpf_ns = cost.bpf_ns.saturating_add(older.overhead.bpf_ns);
-    cost.bpf_events = cost.bpf_events.saturating_add(older.overhead.bpf_events);
+    into.overhead.add(older.overhead);
 }
 
 fn add_filesystem(fs: &mut FsAlloc, was: FsAlloc) {

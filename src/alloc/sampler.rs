@@ -15,7 +15,7 @@ use crate::host::Sys;
 use crate::model::alloc::{AllocCounters, AllocSnapshot, FsAlloc, Source};
 use crate::model::counters::TaskId;
 use crate::model::hist::Hist;
-use crate::model::snapshot::{Overhead, Snapshot};
+use crate::model::snapshot::Snapshot;
 use crate::origin::{Op, Origin};
 use crate::probe::alloc::{AllocFacts, AllocProbe};
 use crate::profile::{Profile, Sampler as Cpus};
@@ -139,7 +139,10 @@ impl Sampler {
         let devs: Vec<u32> = self.places.iter().map(|p| p.fs.dev).collect();
         self.probe = None;
         match AllocProbe::start_with(&self.facts, &devs) {
-            Ok(probe) => self.probe = Some(probe),
+            Ok(mut probe) => {
+                probe.account();
+                self.probe = Some(probe);
+            }
             Err(why) => self
                 .notes
                 .push(format!("no figures of allocations: {why:#}")),
@@ -294,10 +297,8 @@ impl Sampler {
         let named = self.cpus.as_ref().is_some_and(Cpus::named);
         let mut sources = self.sources();
         let lost = step.lost + profile.lost() + disks.lost.events();
-        let overhead = Overhead {
-            bpf_ns: step.overhead.bpf_ns + disks.overhead.bpf_ns,
-            bpf_events: step.overhead.bpf_events + disks.overhead.bpf_events,
-        };
+        let mut overhead = step.overhead;
+        overhead.add(disks.overhead);
         let filesystems = self.filesystems(step, &disks, &mut sources);
         let mut snapshot = AllocSnapshot {
             time,

@@ -50,14 +50,13 @@ pub fn write(out: &mut impl Write, snapshot: &AllocSnapshot) -> io::Result<()> {
 
 /// The interval, and what was missed.
 fn about(s: &AllocSnapshot) -> String {
-    let secs = seconds(s.interval);
     format!(
-        "{}, {}; {} {}; overhead {:.1} % of a CPU",
+        "{}, {}; {} {}; {}",
         s.time.strftime("%Y-%m-%dT%H:%M:%SZ"),
         units::seconds(s.interval),
         if s.lost == 0 { "lost" } else { "LOST" },
         count(s.lost as f64),
-        (s.overhead.bpf_ns as f64 / 1e7 / secs).min(99_999.0)
+        s.overhead.describe(s.interval)
     )
 }
 

@@ -15,8 +15,7 @@ use crate::model::alloc::{
 };
 use crate::model::files::{FileId, FilePlace};
 use crate::model::hist::{self, BUCKETS, Hist};
-use crate::model::snapshot::Overhead;
-use crate::top::json::{bytes, hex};
+use crate::top::json::{Overhead, bytes, hex};
 
 mod limits;
 
@@ -553,7 +552,7 @@ impl From<&AllocSnapshot> for Interval {
                 .collect(),
             sources: sources.collect(),
             lost: Lost { events: s.lost },
-            overhead: s.overhead,
+            overhead: s.overhead.into(),
             notes: s.notes.clone(),
         }
     }
@@ -595,7 +594,7 @@ impl Interval {
                 .collect(),
             sources: sources.collect(),
             lost: self.lost.events,
-            overhead: self.overhead,
+            overhead: self.overhead.read(interval),
             notes: self.notes,
         })
     }

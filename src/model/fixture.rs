@@ -82,6 +82,7 @@ pub fn snapshot(array: ArraySnapshot) -> Snapshot {
         overhead: Overhead {
             bpf_ns: 8_200_000,
             bpf_events: 21_400,
+            ..Overhead::default()
         },
         notes: Vec::new(),
     }

@@ -10,8 +10,7 @@ use super::files::{FileId, FilePlace, Files};
 use super::inner;
 use super::owed::Owed;
 use super::snapshot::{
-    ArrayInfo, ArraySnapshot, Cell, DiskUse, Lost, MemberSnapshot, Overhead, Snapshot, TaskIo,
-    TaskSnapshot,
+    ArrayInfo, ArraySnapshot, Cell, DiskUse, Lost, MemberSnapshot, Snapshot, TaskIo, TaskSnapshot,
 };
 use crate::origin::{Op, Origin};
 
@@ -165,18 +164,7 @@ impl Fold {
             interval,
             arrays,
             lost: lost(&was.counters.lost, &now.counters.lost),
-            overhead: Overhead {
-                bpf_ns: now
-                    .counters
-                    .overhead
-                    .bpf_ns
-                    .saturating_sub(was.counters.overhead.bpf_ns),
-                bpf_events: now
-                    .counters
-                    .overhead
-                    .bpf_events
-                    .saturating_sub(was.counters.overhead.bpf_events),
-            },
+            overhead: now.counters.overhead.since(was.counters.overhead),
             notes: now.notes.clone(),
         }
     }

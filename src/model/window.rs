@@ -111,8 +111,7 @@ fn merge_where(
     into.lost.files += older.lost.files;
     into.lost.missed += older.lost.missed;
     into.lost.ring += older.lost.ring;
-    into.overhead.bpf_ns += older.overhead.bpf_ns;
-    into.overhead.bpf_events += older.overhead.bpf_events;
+    into.overhead.add(older.overhead);
 }
 
 /// As [`merge`], and nothing is left out. Arrays and members of `into` that `newer` does not have any more are behind the

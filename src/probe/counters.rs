@@ -9,6 +9,7 @@ use libbpf_rs::{MapCore, MapFlags};
 use super::files::{counts, drain};
 use super::load::{COST_SHIFT, Probe, program_stats};
 use super::numbers::Cells;
+use super::overhead::Meter;
 use super::tables::ARRAY_QUIET;
 use super::wire::{
     Wire, rt_array, rt_cost, rt_loss, rt_member_rows, rt_row, rt_task, rt_task_id, rt_task_key,
@@ -178,9 +179,7 @@ impl Probe {
             if !self.programs.iter().any(|p| program.name() == *p) {
                 continue;
             }
-            if let Some((ns, runs, skipped)) = program_stats(&program) {
-                counters.overhead.bpf_ns += ns;
-                counters.overhead.bpf_events += runs;
+            if let Some((_, _, skipped)) = program_stats(&program) {
                 let name = self.programs.iter().find(|p| program.name() == **p);
                 if let Some(name) = name.filter(|n| !is_twin(n)) {
                     *skips.entry(name).or_default() += skipped;
@@ -205,6 +204,7 @@ impl Probe {
             .sum();
         self.missed = self.missed.max(missed);
         counters.lost.missed += self.missed;
+        counters.overhead = self.meter.as_mut().map(Meter::read).unwrap_or_default();
         Ok(())
     }
 

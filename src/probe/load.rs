@@ -1,7 +1,7 @@
 //! Opens the object, applies the plan, fills the tables, attaches.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::Mutex;
 
 use anyhow::{Context as _, Result, bail};
@@ -12,6 +12,7 @@ use super::Facts;
 use super::events::Events;
 use super::ledger::Ledger;
 use super::numbers::{Numbers, Turn};
+use super::overhead::Meter;
 use super::plan::{Choice, Plan};
 use super::refit::{Held, Spare, Write};
 use super::skel::{OpenRaidtraceSkel, RaidtraceSkel, RaidtraceSkelBuilder};
@@ -56,7 +57,8 @@ pub struct Probe {
     /// Of a recording.
     pub(super) events: Option<Events>,
     links: Vec<(&'static str, Link)>,
-    _stats: Option<OwnedFd>,
+    /// `None`: what the programs cost is not asked for.
+    pub(super) meter: Option<Meter>,
 }
 
 /// What libbpf and the verifier said last.
@@ -105,7 +107,7 @@ pub(super) fn last_words() -> String {
 
 impl Probe {
     /// Loads what `plan` says, dropping optional programs that the kernel refuses (with a note in the
-    /// plan), and attaches. `account`: have the kernel measure what the programs cost.
+    /// plan), and attaches. `account`: estimate what the programs cost.
     /// `buffer`: of a recording, bytes for events that have not been drained yet; `None`: none are sent.
     pub fn start(
         plan: &mut Plan,
@@ -166,10 +168,15 @@ impl Probe {
             events: buffer.map(|_| Events::new(&skel, buffer)).transpose()?,
             skel,
             links: Vec::new(),
-            _stats: account.then(enable_stats).flatten(),
+            meter: None,
         };
         probe.fill(tables)?;
         probe.attach(plan)?;
+        if account {
+            let loaded = &probe.programs;
+            let programs = probe.skel.object().progs();
+            probe.meter = Meter::start(programs.filter(|p| loaded.iter().any(|l| p.name() == *l)));
+        }
         probe.all_known();
         Ok(probe)
     }
@@ -450,19 +457,6 @@ fn put<T: Wire>(map: &impl MapCore, values: &[T]) -> Result<()> {
             .with_context(|| format!("filling the map {}", map.name().to_string_lossy()))?;
     }
     Ok(())
-}
-
-/// Has the kernel measure its BPF programs while the descriptor is open (bpf(2), BPF_ENABLE_STATS).
-pub(super) fn enable_stats() -> Option<OwnedFd> {
-    // SAFETY: no pointers are passed; the result is checked before it becomes a descriptor.
-    let fd = unsafe {
-        libbpf_rs::libbpf_sys::bpf_enable_stats(libbpf_rs::libbpf_sys::BPF_STATS_RUN_TIME)
-    };
-    if fd < 0 {
-        return None;
-    }
-    // SAFETY: the call above has just returned this descriptor, and nobody else has it.
-    Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Run time in ns, runs, and runs skipped because of recursion, of a loaded program.

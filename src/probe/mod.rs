@@ -29,6 +29,7 @@ mod ledger;
 mod load;
 mod md;
 mod numbers;
+mod overhead;
 mod plan;
 mod refit;
 pub mod samples;

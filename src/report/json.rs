@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::gather::{Report, Sizes};
 use super::time;
 use crate::origin::Op;
-use crate::top::json::{Array, Losses, write_line};
+use crate::top::json::{Array, Losses, Overhead, write_line};
 
 #[derive(Serialize)]
 struct Whole<'a> {
@@ -64,12 +64,6 @@ struct Loss<'a> {
     text: &'a str,
 }
 
-#[derive(Serialize)]
-struct Overhead {
-    bpf_ns: u64,
-    bpf_events: u64,
-}
-
 /// Writes it and flushes.
 pub fn write(out: &mut impl Write, path: &Path, report: &Report) -> io::Result<()> {
     let snapshot = &report.snapshot;
@@ -111,10 +105,7 @@ pub fn write(out: &mut impl Write, path: &Path, report: &Report) -> io::Result<(
                     text,
                 })
                 .collect(),
-            overhead: Overhead {
-                bpf_ns: snapshot.overhead.bpf_ns,
-                bpf_events: snapshot.overhead.bpf_events,
-            },
+            overhead: snapshot.overhead.into(),
             notes: super::text::notes(report),
         },
     )

@@ -6,13 +6,13 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::text::is_hidden;
 use crate::model::files::{FileSnapshot, FileSum};
 use crate::model::hist::Hist;
 use crate::model::ledger::{self, Ledger};
-use crate::model::snapshot::{ArraySnapshot, Lost, MemberSnapshot, Snapshot, TaskSnapshot};
+use crate::model::snapshot::{self, ArraySnapshot, Lost, MemberSnapshot, Snapshot, TaskSnapshot};
 use crate::model::standout;
 use crate::origin::{Op, Origin};
 
@@ -197,10 +197,41 @@ pub(crate) struct Losses {
     lost: Lost,
 }
 
-#[derive(Serialize)]
-struct Overhead {
+/// Time in raidtrace's programs; `alloc --replay` reads it back.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Overhead {
     bpf_ns: u64,
     bpf_events: u64,
+    estimated: bool,
+    measured_share: f64,
+}
+
+impl From<snapshot::Overhead> for Overhead {
+    fn from(overhead: snapshot::Overhead) -> Self {
+        Self {
+            bpf_ns: overhead.bpf_ns,
+            bpf_events: overhead.bpf_events,
+            estimated: overhead.is_estimate(),
+            measured_share: round(overhead.measured_share()),
+        }
+    }
+}
+
+impl Overhead {
+    pub(crate) fn read(&self, interval: Duration) -> snapshot::Overhead {
+        let measured = interval.mul_f64(self.measured_share.clamp(0.0, 1.0));
+        snapshot::Overhead {
+            bpf_ns: self.bpf_ns,
+            bpf_events: self.bpf_events,
+            measured_ns: measured.as_nanos() as u64,
+            unmeasured_ns: if self.estimated {
+                (interval - measured).as_nanos() as u64
+            } else {
+                0
+            },
+        }
+    }
 }
 
 /// Six decimals: µs are all that is known.
@@ -216,10 +247,7 @@ impl<'a> From<&'a Snapshot> for Interval<'a> {
             interval_s: round(s.interval.as_secs_f64()),
             arrays: s.arrays.iter().map(|a| Array::new(a, s.interval)).collect(),
             lost: Losses::from(s.lost),
-            overhead: Overhead {
-                bpf_ns: s.overhead.bpf_ns,
-                bpf_events: s.overhead.bpf_events,
-            },
+            overhead: s.overhead.into(),
             notes: &s.notes,
         }
     }

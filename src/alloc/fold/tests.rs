@@ -34,6 +34,7 @@ fn counters(requests: u64) -> AllocCounters {
         overhead: Overhead {
             bpf_ns: requests * 10,
             bpf_events: requests,
+            ..Overhead::default()
         },
         ..AllocCounters::default()
     }

@@ -23,7 +23,6 @@ use super::text::{name, said, shape, unbroken};
 use crate::model::alloc::{AllocSnapshot, FsAlloc};
 use crate::model::units;
 use crate::top::palette::Palette;
-use crate::top::rows::seconds;
 use crate::top::text::{clean, cut, width, wrap};
 use crate::top::view::header::ends;
 use crate::top::view::help::too_small;
@@ -103,14 +102,14 @@ fn header(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     pen.line(&ends(left, right, columns));
     if tall || s.lost > 0 {
         let text = format!(
-            "{}: {}; overhead {:.1} % of a CPU",
+            "{}: {}; {}",
             units::seconds(s.interval),
             if s.lost > 0 {
                 format!("LOST {}", units::count(s.lost as f64))
             } else {
                 "lost 0".to_owned()
             },
-            (s.overhead.bpf_ns as f64 / 1e7 / seconds(s.interval)).min(99_999.0)
+            s.overhead.describe(s.interval)
         );
         let style = if s.lost > 0 {
             palette.alarm()

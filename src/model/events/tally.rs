@@ -263,11 +263,7 @@ impl Tally {
             }
         }
         add_lost(&mut self.lost, &state.lost, &before.lost);
-        let (now, old) = (state.overhead, before.overhead);
-        let ns = now.bpf_ns.saturating_sub(old.bpf_ns);
-        self.overhead.bpf_ns = self.overhead.bpf_ns.saturating_add(ns);
-        let runs = now.bpf_events.saturating_sub(old.bpf_events);
-        self.overhead.bpf_events = self.overhead.bpf_events.saturating_add(runs);
+        self.overhead.add(state.overhead.since(before.overhead));
     }
 }
 

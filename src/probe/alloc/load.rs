@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
 
 use anyhow::{Context as _, Result, bail};
 use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
@@ -13,7 +12,8 @@ use super::plan::{AllocPlan, plan};
 use super::read::Idle;
 use super::skel::{OpenRaidtraceAllocSkel, RaidtraceAllocSkel, RaidtraceAllocSkelBuilder};
 use crate::model::alloc::Source;
-use crate::probe::load::{collect, enable_stats, keep, last_words, program_info, refusal, short};
+use crate::probe::load::{collect, keep, last_words, program_info, refusal, short};
+use crate::probe::overhead::Meter;
 
 /// Filesystems that are watched at once: `RT_ALLOC_FS` of `bpf/alloc.h`.
 pub(super) const FILESYSTEMS: usize = 16;
@@ -28,7 +28,7 @@ pub struct AllocProbe {
     pub(super) programs: Vec<&'static str>,
     plan: AllocPlan,
     links: Vec<(&'static str, Link)>,
-    stats: Option<OwnedFd>,
+    pub(super) meter: Option<Meter>,
 }
 
 impl AllocProbe {
@@ -76,14 +76,17 @@ impl AllocProbe {
             programs: plan.programs().collect(),
             plan,
             links,
-            stats: None,
+            meter: None,
         })
     }
 
-    /// Has the kernel measure what its BPF programs cost, all of them, for as long as this lives; `false`: it does not.
+    /// Estimates from now on what the programs cost; `false`: the kernel does not permit it.
     pub fn account(&mut self) -> bool {
-        self.stats = self.stats.take().or_else(enable_stats);
-        self.stats.is_some()
+        let loaded = &self.programs;
+        let programs = self.skel.object().progs();
+        let programs = programs.filter(|p| loaded.iter().any(|l| p.name() == *l));
+        self.meter = self.meter.take().or_else(|| Meter::start(programs));
+        self.meter.is_some()
     }
 
     /// Takes the hook of `ext4_mb_good_group()` off: what it has counted stays, and does not grow any more.

@@ -17,6 +17,7 @@ use crate::model::files::FileId;
 use crate::model::hist::Hist;
 use crate::probe::counters::text;
 use crate::probe::load::program_stats;
+use crate::probe::overhead::Meter;
 use crate::probe::wire::Wire;
 
 /// The table of tasks has room for 16,384 (`rt_alloc_tasks`); from here on idle ones are forgotten.
@@ -145,7 +146,7 @@ impl AllocProbe {
         Ok(())
     }
 
-    fn read_losses(&self, counters: &mut AllocCounters) -> Result<()> {
+    fn read_losses(&mut self, counters: &mut AllocCounters) -> Result<()> {
         let per_cpu = self
             .skel
             .maps
@@ -159,12 +160,11 @@ impl AllocProbe {
             if !self.programs.iter().any(|p| program.name() == *p) {
                 continue;
             }
-            if let Some((ns, runs, missed)) = program_stats(&program) {
-                counters.overhead.bpf_ns += ns;
-                counters.overhead.bpf_events += runs;
+            if let Some((_, _, missed)) = program_stats(&program) {
                 counters.lost += missed;
             }
         }
+        counters.overhead = self.meter.as_mut().map(Meter::read).unwrap_or_default();
         Ok(())
     }
 

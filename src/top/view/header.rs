@@ -79,18 +79,13 @@ pub fn measured(snapshot: &Snapshot, array: &ArraySnapshot) -> String {
         String::new()
     };
     format!(
-        "{}: {}, {}{discards}; {}; overhead {} of a CPU",
+        "{}: {}, {}{discards}; {}; {}",
         units::seconds(snapshot.interval),
         sum(Op::Read, "r/s"),
         sum(Op::Write, "w/s"),
         lost(snapshot),
-        share_of_cpu(snapshot.overhead.bpf_ns as f64 / 1e9 / secs),
+        snapshot.overhead.describe(snapshot.interval),
     )
-}
-
-fn share_of_cpu(share: f64) -> String {
-    // More than one CPU may be busy with it, and less than 1 % is what we promise.
-    format!("{:.1} %", (share * 100.0).clamp(0.0, 99_999.0))
 }
 
 fn lost(snapshot: &Snapshot) -> String {

@@ -1,0 +1,284 @@
+//! Time spent in BPF programs, estimated from short slices.
+//!
+//! The kernel's BPF statistics add 55 to 100 ns to each program run while they are enabled, as much as the programs take
+//! themselves. So a thread enables them for one slice in each period only, and figures are scaled from the slices to the
+//! whole time. An estimate includes what the statistics cost within a slice: it is an upper bound.
+
+use std::fs;
+use std::hash::{BuildHasher as _, RandomState};
+use std::os::fd::{AsFd, FromRawFd as _, OwnedFd};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::load::program_stats;
+use crate::model::snapshot::Overhead;
+
+/// Each period has one slice, at a random time, so that periodic load cannot line up with the slices. Enabling and
+/// disabling patches the kernel's text, which interrupts every CPU: once a second, not ten times.
+const PERIOD: Duration = Duration::from_secs(1);
+/// 2 % of a period: at 1,000 program runs a second still 20 runs measured each second.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// Measures loaded programs until it is dropped.
+pub(super) struct Meter {
+    shared: Arc<Mutex<Slices>>,
+    estimate: Estimate,
+    read: Instant,
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Meter {
+    /// `None`: the kernel does not permit its statistics to be enabled, or a descriptor cannot be duplicated.
+    pub(super) fn start<P: AsFd>(programs: impl IntoIterator<Item = P>) -> Option<Self> {
+        let owned = |p: P| p.as_fd().try_clone_to_owned().ok();
+        let programs = programs.into_iter().map(owned).collect::<Option<_>>()?;
+        let mut slices = Slices {
+            programs,
+            open: None,
+            sum: Sum::default(),
+        };
+        let now = Instant::now();
+        if always_enabled() {
+            slices.open(now);
+        } else {
+            enable()?;
+        }
+        let shared = Arc::new(Mutex::new(slices));
+        let (stop, stopped) = channel();
+        let theirs = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("overhead".to_owned())
+            .spawn(move || measure(&theirs, &stopped))
+            .ok()?;
+        Some(Self {
+            shared,
+            estimate: Estimate::default(),
+            read: now,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// Since the start.
+    pub(super) fn read(&mut self) -> Overhead {
+        let mut slices = lock(&self.shared);
+        let now = Instant::now();
+        slices.flush(now);
+        let elapsed = now.saturating_duration_since(self.read);
+        self.read = now;
+        self.estimate.advance(elapsed, slices.sum)
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn lock(shared: &Mutex<Slices>) -> std::sync::MutexGuard<'_, Slices> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One slice in each period until `stop` is disconnected. Where somebody else has statistics always enabled, the slice
+/// stays open.
+fn measure(shared: &Mutex<Slices>, stop: &Receiver<()>) {
+    let random = RandomState::new();
+    let wait = |time| stop.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
+    // The first slice comes at once, so that a short first interval has one.
+    let mut before = Duration::ZERO;
+    for period in 0u64.. {
+        if !wait(before) {
+            return;
+        }
+        if always_enabled() {
+            let mut slices = lock(shared);
+            if slices.open.is_none() {
+                slices.open(Instant::now());
+            }
+        } else if let Some(_enabled) = enable() {
+            lock(shared).open(Instant::now());
+            let goes_on = wait(SLICE);
+            lock(shared).close(Instant::now());
+            if !goes_on {
+                return;
+            }
+        }
+        let after = PERIOD.saturating_sub(before + SLICE);
+        let room = (PERIOD - SLICE).as_nanos() as u64;
+        before = Duration::from_nanos(random.hash_one(period) % room);
+        if !wait(after) {
+            return;
+        }
+    }
+}
+
+/// `sysctl kernel.bpf_stats_enabled`.
+fn always_enabled() -> bool {
+    fs::read("/proc/sys/kernel/bpf_stats_enabled").is_ok_and(|v| v.first() == Some(&b'1'))
+}
+
+/// Has the kernel measure its BPF programs while the descriptor is open (bpf(2), BPF_ENABLE_STATS).
+fn enable() -> Option<OwnedFd> {
+    // SAFETY: no pointers are passed; the result is checked before it becomes a descriptor.
+    let fd = unsafe {
+        libbpf_rs::libbpf_sys::bpf_enable_stats(libbpf_rs::libbpf_sys::BPF_STATS_RUN_TIME)
+    };
+    if fd < 0 {
+        return None;
+    }
+    // SAFETY: the call above has just returned this descriptor, and nobody else has it.
+    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Run time and runs within slices, and how long the slices were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sum {
+    ns: u64,
+    runs: u64,
+    length: Duration,
+}
+
+/// The programs, and what was measured of them.
+struct Slices {
+    programs: Vec<OwnedFd>,
+    /// Start of the slice that is open, with the kernel's sums then.
+    open: Option<(Instant, u64, u64)>,
+    sum: Sum,
+}
+
+impl Slices {
+    /// Run time and runs of all programs, as the kernel has them.
+    fn totals(&self) -> (u64, u64) {
+        let each = self.programs.iter().filter_map(program_stats);
+        each.fold((0, 0), |(ns, runs), p| (ns + p.0, runs + p.1))
+    }
+
+    fn open(&mut self, now: Instant) {
+        let (ns, runs) = self.totals();
+        self.open = Some((now, ns, runs));
+    }
+
+    fn close(&mut self, now: Instant) {
+        self.flush(now);
+        self.open = None;
+    }
+
+    /// Adds the open slice up to now.
+    fn flush(&mut self, now: Instant) {
+        if let Some((since, ns, runs)) = self.open {
+            self.open(now);
+            let (_, ns_now, runs_now) = self.open.unwrap_or((now, ns, runs));
+            self.sum.ns += ns_now.saturating_sub(ns);
+            self.sum.runs += runs_now.saturating_sub(runs);
+            self.sum.length += now.saturating_duration_since(since);
+        }
+    }
+}
+
+/// Scales slices to the time between two readings.
+#[derive(Default)]
+struct Estimate {
+    seen: Sum,
+    /// The last slices, for an interval without any.
+    last: Sum,
+    ns: f64,
+    runs: f64,
+    measured: Duration,
+    unmeasured: Duration,
+}
+
+impl Estimate {
+    /// Cumulative figures, after `elapsed` more. `sum`: all slices so far.
+    fn advance(&mut self, elapsed: Duration, sum: Sum) -> Overhead {
+        let new = Sum {
+            ns: sum.ns - self.seen.ns,
+            runs: sum.runs - self.seen.runs,
+            length: sum.length - self.seen.length,
+        };
+        self.seen = sum;
+        if !new.length.is_zero() {
+            self.last = new;
+        }
+        if !self.last.length.is_zero() {
+            let scale = elapsed.as_secs_f64() / self.last.length.as_secs_f64();
+            self.ns += self.last.ns as f64 * scale;
+            self.runs += self.last.runs as f64 * scale;
+        }
+        let measured = new.length.min(elapsed);
+        self.measured += measured;
+        self.unmeasured += elapsed - measured;
+        Overhead {
+            bpf_ns: self.ns.round() as u64,
+            bpf_events: self.runs.round() as u64,
+            measured_ns: self.measured.as_nanos() as u64,
+            unmeasured_ns: self.unmeasured.as_nanos() as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Duration, Estimate, PERIOD, SLICE, Sum};
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    fn sum(ns: u64, runs: u64, ms: u64) -> Sum {
+        Sum {
+            ns,
+            runs,
+            length: MS(ms),
+        }
+    }
+
+    #[test]
+    fn slices_are_scaled_to_the_interval() {
+        let mut estimate = Estimate::default();
+        let first = estimate.advance(MS(1000), sum(4_000, 40, 20));
+        assert_eq!((first.bpf_ns, first.bpf_events), (200_000, 2_000));
+        assert_eq!(
+            (first.measured_ns, first.unmeasured_ns),
+            (20_000_000, 980_000_000)
+        );
+        assert!(first.is_estimate());
+        assert!((first.measured_share() - 0.02).abs() < 1e-9);
+        // Only the slices of the second interval count for it.
+        let second = estimate.advance(MS(1000), sum(5_000, 50, 40)).since(first);
+        assert_eq!((second.bpf_ns, second.bpf_events), (50_000, 500));
+    }
+
+    #[test]
+    fn an_interval_without_a_slice_has_the_rate_of_the_last_one() {
+        let mut estimate = Estimate::default();
+        let first = estimate.advance(MS(100), sum(1_000, 10, 5));
+        let second = estimate.advance(MS(100), sum(1_000, 10, 5)).since(first);
+        assert_eq!((second.bpf_ns, second.bpf_events), (20_000, 200));
+        assert_eq!((second.measured_ns, second.unmeasured_ns), (0, 100_000_000));
+    }
+
+    #[test]
+    fn before_the_first_slice_nothing_is_known() {
+        let overhead = Estimate::default().advance(MS(3), Sum::default());
+        assert_eq!((overhead.bpf_ns, overhead.bpf_events), (0, 0));
+        assert!(overhead.is_estimate());
+    }
+
+    #[test]
+    fn a_slice_over_all_of_the_interval_is_no_estimate() {
+        let mut estimate = Estimate::default();
+        let overhead = estimate.advance(MS(500), sum(7_777, 77, 500));
+        assert_eq!((overhead.bpf_ns, overhead.bpf_events), (7_777, 77));
+        assert!(!overhead.is_estimate());
+    }
+
+    #[test]
+    fn statistics_are_enabled_for_a_small_share_of_the_time() {
+        assert!(SLICE * 50 <= PERIOD);
+    }
+}
