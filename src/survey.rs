@@ -88,6 +88,7 @@ impl Survey {
         };
         match identify(&file) {
             Ok(Some(FsKind::Ext2 | FsKind::Ext3 | FsKind::Ext4)) => {}
+            Ok(Some(FsKind::JournalDevice)) => return Layout::read_journal_device(&file).is_ok(),
             Ok(Some(other @ (FsKind::Xfs | FsKind::Btrfs))) => {
                 self.notes.push(format!(
                     "{}: {other} is not a filesystem that raidtrace knows the layout of; its blocks show as raw",
@@ -146,6 +147,9 @@ fn read_layout(path: &std::path::Path) -> Result<Layout, String> {
     match identify(&file).map_err(|e| format!("cannot be read ({e})"))? {
         Some(FsKind::Ext2 | FsKind::Ext3 | FsKind::Ext4) => {
             Layout::read(&file).map_err(|e| e.to_string())
+        }
+        Some(FsKind::JournalDevice) => {
+            Layout::read_journal_device(&file).map_err(|e| e.to_string())
         }
         Some(other) => Err(format!(
             "{other} is not a filesystem that raidtrace knows the layout of"

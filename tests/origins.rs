@@ -224,3 +224,59 @@ fn ext3() {
 fn ext4_without_flex_bg_or_checksums() {
     a_filesystem(&["-b", "4096", "-O", "^flex_bg,^metadata_csum"], 4096);
 }
+
+/// A journal on a disk of its own: it is no filesystem, and all that is written there is the journal's.
+#[test]
+fn an_external_journal_is_journal() {
+    if !(tracing() && installed("mke2fs")) {
+        return;
+    }
+    let _one = mount_namespaces();
+    let journal = Loop::new(64 * MIB);
+    tool(
+        "mke2fs",
+        &[
+            "-q",
+            "-F",
+            "-b",
+            "4096",
+            "-O",
+            "journal_dev",
+            &journal.device(),
+        ],
+    );
+    let place = format!("device={}", journal.device());
+    let mut device = Loop::ext4(64 * MIB, &["-b", "4096", "-J", &place]);
+    idle(&device.name);
+    idle(&journal.name);
+    let (top, first) = Top::json(&["-i", "0.2", &device.name, &journal.name]);
+    let about = first["arrays"][1]["filesystems"].to_string();
+    assert!(about.contains("external ext4 journal"), "{about}");
+    for n in 0..20 {
+        let file = File::create(device.mount.join(format!("f{n}"))).unwrap();
+        file.write_all_at(&[1; 4096], 0).unwrap();
+        file.sync_all().unwrap();
+    }
+    device.umount();
+    idle(&device.name);
+    idle(&journal.name);
+    let intervals = top.intervals();
+    let on_journal: Vec<&Value> = common::cells(&intervals)
+        .into_iter()
+        .filter(|(member, _)| *member == journal.name)
+        .map(|(_, cell)| cell)
+        .collect();
+    let bytes = |origin: &str| -> u64 {
+        let cells = on_journal
+            .iter()
+            .filter(|c| c["origin"] == origin && c["op"] == "write");
+        cells.map(|c| c["bytes"].as_u64().unwrap()).sum()
+    };
+    assert!(bytes("journal") >= 20 * 3 * 4096, "{}", table(&intervals));
+    assert_eq!(
+        (bytes("raw"), bytes("file_data"), bytes("unknown")),
+        (0, 0, 0),
+        "{}",
+        table(&intervals)
+    );
+}

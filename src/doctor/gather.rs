@@ -3,8 +3,8 @@
 
 use super::facts::{ArrayFacts, Bitmap, Disk, Facts, FsFacts, Kernel};
 use super::openers;
-use crate::ext4::Superblock;
 use crate::ext4::features::incompat;
+use crate::ext4::{FsKind, Superblock};
 use crate::host::mballoc::{self, MbStats};
 use crate::host::{Array, Filesystem as Place, Member, Sys};
 use crate::layout::geometry::Typed;
@@ -137,6 +137,8 @@ fn filesystem(sys: &Sys, survey: &Survey, array: &Array, place: &Place, fstab: &
     let of = |what: &str| sys.text(&format!("{dir}/{what}"));
     let options = sys.text(&format!("{proc}/options")).unwrap_or_default();
     let layout = survey.layouts.get(&place.dev);
+    // An external journal has no groups, and nothing about it can be advised.
+    let layout = layout.filter(|l| l.kind != FsKind::JournalDevice);
     let superblock = layout.and_then(|l| l.superblock.clone());
     let (report, before) = layout.map_or((None, None), |l| {
         spread(array, place, Filesystem::of(l.clone()))

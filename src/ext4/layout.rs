@@ -12,13 +12,15 @@
 //! * Quota files may grow: theirs are the blocks at the time of reading.
 //! * Where claims overlap (damage only), `ranges` says who wins, and a note says that it happened.
 
+use std::io;
+
 use super::descriptors::Descriptor;
 use super::error::Error;
 use super::features::{compat, incompat};
-use super::identify::FsKind;
+use super::identify::{EXT_MAGIC, EXT_SUPERBLOCK_AT, FsKind};
 use super::inode::{Inode, Mapping};
 use super::ranges::{Collector, Range};
-use super::read::ReadAt;
+use super::read::{Fields, ReadAt};
 use super::superblock::{Checksum, Superblock, Uuid};
 use crate::origin::Origin;
 
@@ -102,6 +104,55 @@ impl Layout {
             ranges,
             journal,
             notes,
+        })
+    }
+
+    /// Reads the superblock of an external journal (mke2fs -O journal_dev): the journal begins in the block behind it
+    /// (fs/ext4/super.c, ext4_get_journal_blkdev()).
+    pub fn read_journal_device(dev: &dyn ReadAt) -> io::Result<Self> {
+        let invalid = |what| io::Error::new(io::ErrorKind::InvalidData, what);
+        let mut raw = [0; 1024];
+        dev.read_at(EXT_SUPERBLOCK_AT, &mut raw)?;
+        let f = Fields(&raw);
+        if f.u16(0x38) != EXT_MAGIC || f.u32(0x60) & incompat::JOURNAL_DEV == 0 {
+            return Err(invalid("not the superblock of an external journal"));
+        }
+        let block_size = match f.u32(0x18) {
+            log @ 0..=6 => 1024u32 << log,
+            _ => {
+                return Err(invalid(
+                    "s_log_block_size of the external journal is over 6",
+                ));
+            }
+        };
+        let high = if f.u32(0x60) & incompat::BIT64 == 0 {
+            0
+        } else {
+            u64::from(f.u32(0x150))
+        };
+        let there = dev.size()? / u64::from(block_size);
+        let blocks = (high << 32 | u64::from(f.u32(0x4))).min(there);
+        let journal = EXT_SUPERBLOCK_AT / u64::from(block_size) + 1;
+        if blocks <= journal {
+            return Err(invalid("the external journal has no blocks"));
+        }
+        let range = |first, end, origin| Range {
+            first,
+            count: end - first,
+            origin,
+        };
+        Ok(Self {
+            block_size,
+            blocks,
+            groups: None,
+            kind: FsKind::JournalDevice,
+            superblock: None,
+            ranges: vec![
+                range(0, journal, Origin::Superblock),
+                range(journal, blocks, Origin::Journal),
+            ],
+            journal: Journal::None,
+            notes: Vec::new(),
         })
     }
 
