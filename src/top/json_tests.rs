@@ -2,6 +2,7 @@
 
 use super::write;
 use crate::model::fixture;
+use crate::model::snapshot::Overhead;
 use serde_json::Value;
 
 fn line(snapshot: &crate::model::snapshot::Snapshot) -> String {
@@ -42,6 +43,36 @@ fn files() {
     assert_eq!(array["files_untold"]["bytes"].as_u64(), Some(28 * 16384));
 }
 
+#[test]
+fn an_estimate_of_the_overhead_says_so() {
+    let mut snapshot = fixture::raid0(1);
+    snapshot.overhead.measured_ns = 20_000_000;
+    snapshot.overhead.unmeasured_ns = 980_000_000;
+    let v: Value = serde_json::from_str(&line(&snapshot)).unwrap();
+    assert_eq!(v["overhead"]["estimated"].as_bool(), Some(true));
+    assert_eq!(v["overhead"]["measured_share"].as_f64(), Some(0.02));
+    let text = |s: &crate::model::snapshot::Snapshot| s.overhead.describe(s.interval);
+    assert_eq!(text(&snapshot), "overhead about 0.8 % of a CPU");
+    snapshot.overhead.unmeasured_ns = 0;
+    assert_eq!(text(&snapshot), "overhead 0.8 % of a CPU");
+    snapshot.overhead = Overhead::default();
+    assert_eq!(text(&snapshot), "overhead not measured");
+    // Sums and differences weigh intervals by their length.
+    let half = Overhead {
+        measured_ns: 30,
+        unmeasured_ns: 10,
+        ..Overhead::default()
+    };
+    let mut sum = half;
+    sum.add(Overhead {
+        unmeasured_ns: 20,
+        ..Overhead::default()
+    });
+    assert_eq!(sum.measured_share(), 0.5);
+    assert_eq!(sum.since(half).measured_share(), 0.0);
+    assert!(sum.since(half).is_estimate());
+}
+
 /// The names and types that design.md promises.
 #[test]
 fn contract() {
@@ -55,6 +86,8 @@ fn contract() {
     assert_eq!(v["lost"]["events"].as_u64(), Some(0));
     assert_eq!(v["overhead"]["bpf_ns"].as_u64(), Some(8_200_000));
     assert_eq!(v["overhead"]["bpf_events"].as_u64(), Some(21_400));
+    assert_eq!(v["overhead"]["estimated"].as_bool(), Some(false));
+    assert_eq!(v["overhead"]["measured_share"].as_f64(), Some(1.0));
     let array = &v["arrays"][0];
     assert_eq!(array["name"], "md127");
     assert_eq!(array["level"], "raid0");
