@@ -61,11 +61,11 @@ def binary():
 
 
 @contextlib.contextmanager
-def bpf_statistics():
-    """The kernel's own measure of its BPF programs, on for a while."""
+def bpf_statistics(enabled=True):
+    """The kernel's own measure of its BPF programs, on (or off) for a while."""
     switch = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
     was = switch.read_text()
-    switch.write_text("1")
+    switch.write_text(str(int(enabled)))
     try:
         yield
     finally:
