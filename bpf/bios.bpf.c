@@ -76,11 +76,15 @@ static __always_inline void on_inner(struct bio *bio, __u64 address, struct rt_d
 
 	if (!part)
 		return;
-	if (size) {
+	if (size && look == RT_AGAIN) {
+		origin = rt_one_origin(part->member, bio->bi_iter.bi_sector - part->start, op, size);
+		row = rt_row(part->member, origin, op, look);
+		if (row)
+			rt_bump(row->bytes, size);
+	} else if (size) {
 		origin = rt_walk(address, part->member, part->start,
 				 op | (part->flags | RT_WALK_INNER |
-				       (bio->bi_status ? RT_WALK_FAILED : 0) |
-				       (look == RT_AGAIN ? RT_WALK_AGAIN : 0)) << RT_WALK_FLAGS,
+				       (bio->bi_status ? RT_WALK_FAILED : 0)) << RT_WALK_FLAGS,
 				 size);
 	} else if (bio->bi_opf & RT_REQ_PREFLUSH) {
 		op = RT_OP_FLUSH;

@@ -251,6 +251,21 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 	flags = part->flags;
 	sector = rq->__sector - start;
 	one = bio == rq->biotail;
+	if (look == RT_AGAIN) {
+		/*
+		 * Of several bios, or a stripe's, the first one's address does not tell; of
+		 * a read through the device's page cache only the content does.
+		 */
+		if (one && !flags &&
+		    (op != RT_OP_READ || (!error && rt_is_file_page(bio)))) {
+			origin = rt_one_origin(member, sector, op, nr_bytes);
+		} else {
+			origin = RT_ORIGIN_UNKNOWN;
+			count_loss(busy);
+		}
+		one = true;
+		goto counted;
+	}
 	/* as a number, see rt_bio_metadata(); most writes need none */
 	if (flags || !one || op == RT_OP_READ)
 		address = rt_peek((__u64)&rq->bio);
@@ -280,9 +295,9 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 		address = rt_peek((__u64)&rq->bio);
 	if (!one)
 		origin = rt_walk(address, member, start,
-				 op | (flags | (error ? RT_WALK_FAILED : 0) |
-				       (look == RT_AGAIN ? RT_WALK_AGAIN : 0)) << RT_WALK_FLAGS,
+				 op | (flags | (error ? RT_WALK_FAILED : 0)) << RT_WALK_FLAGS,
 				 nr_bytes);
+counted:
 	if (rt_recording)
 		emit(rq, d, f, now, rq->__sector,
 		     rt_what(member, origin, op, nr_bytes) |

@@ -21,6 +21,7 @@ enum {
 	RT_WORDS = 8,				/* of a block that are read */
 	RT_DIRENTS = 4,				/* how many must make sense */
 	RT_BIO_VECS = 256,			/* BIO_MAX_VECS: segments that a bio can have */
+	RT_VECS_STEP = 32,			/* ... and that are gone through in one call */
 };
 
 /* ext4_dir_entry_2 without its name */
@@ -193,50 +194,64 @@ static __always_inline void note_linear(struct buffer_head *bh, __u64 page)
 		rt_linear = (data & ~4095ULL) - page * scale;
 }
 
+/*
+ * From the segment that was found last on, up to the one with that byte, RT_VECS_STEP
+ * of them at most; 1: found. The verifier goes through every turn of a loop: calls of
+ * this are a fraction of RT_BIO_VECS turns in one.
+ */
+__noinline int rt_seek_segment(__u64 offset)
+{
+	struct rt_segment *last = rt_last_segment();
+	__u32 len;
+	int i;
+
+	if (!last)
+		return 0;
+	for (i = 0; i < RT_VECS_STEP; i++) {
+		len = RT_PEEK((struct bio_vec *)last->vec, bv_len);
+		if (offset < last->begin + len)
+			return 1;
+		last->begin += len;
+		last->vec += bpf_core_type_size(struct bio_vec);
+	}
+	return 0;
+}
+
 /* The page and offset of a byte of what is left of a bio. */
 static __always_inline bool find_page(struct bio *bio, __u32 offset, struct bio_vec *out)
 {
 	__u64 first = (__u64)BPF_CORE_READ(bio, bi_io_vec) +
 		      (__u64)BPF_CORE_READ(bio, bi_iter.bi_idx) *
 			      bpf_core_type_size(struct bio_vec);
-	__u64 vec = first;
-	struct rt_segment *last;
+	struct rt_segment *last = rt_last_segment();
 	struct bio_vec *bv;
-	__u32 len, begin = 0;
+	bool known;
 	int i;
 
-	last = rt_last_segment();
 	if (!last)
 		return false;
-	if (!offset)
-		last->bio = 0;	/* the address may have been another bio's */
+	known = offset && last->bio == (__u64)bio && last->first == first;
 	/* a bio may begin in the middle of a segment: the second part of a split one */
 	offset += BPF_CORE_READ(bio, bi_iter.bi_bvec_done);
-	if (last->bio == (__u64)bio && last->first == first && last->begin <= offset) {
-		vec = last->vec;
-		begin = last->begin;
-		offset -= begin;
-	}
 	last->bio = 0;	/* an interrupt's completion may use it too */
-	for (i = 0; i < RT_BIO_VECS; i++) {
-		bv = (struct bio_vec *)vec;
-		len = RT_PEEK(bv, bv_len);
-		if (offset < len) {
-			last->vec = vec;
-			last->begin = begin;
-			last->first = first;
-			last->bio = (__u64)bio;
-			/* a segment may go on over pages that follow each other */
-			offset += RT_PEEK(bv, bv_offset);
-			out->bv_page = (void *)((__u64)RT_PEEK(bv, bv_page) +
-						(__u64)(offset >> 12) *
-							bpf_core_type_size(struct page));
-			out->bv_offset = offset & 4095;
-			return RT_PEEK(bv, bv_page);
-		}
-		offset -= len;
-		begin += len;
-		vec += bpf_core_type_size(struct bio_vec);
+	if (!known || last->begin > offset) {
+		last->first = first;
+		last->vec = first;
+		last->begin = 0;
+	}
+	for (i = 0; i < RT_BIO_VECS / RT_VECS_STEP; i++) {
+		if (!rt_seek_segment(offset))
+			continue;
+		if (last->bio || last->first != first)
+			return false;	/* it has */
+		last->bio = (__u64)bio;
+		bv = (struct bio_vec *)last->vec;
+		/* a segment may go on over pages that follow each other */
+		offset += RT_PEEK(bv, bv_offset) - (__u32)last->begin;
+		out->bv_page = (void *)((__u64)RT_PEEK(bv, bv_page) +
+					(__u64)(offset >> 12) * bpf_core_type_size(struct page));
+		out->bv_offset = offset & 4095;
+		return RT_PEEK(bv, bv_page);
 	}
 	return false;
 }

@@ -18,7 +18,9 @@ enum rt_limits {
 	RT_ARRAYS_DEEP = 3,	/* arrays on top of each other that are followed */
 	RT_HIST_BUCKETS = 128,	/* as in src/model/hist.rs */
 	RT_CELLS = 256,		/* rt_row(): origin << 3 | operation */
-	RT_PIECES = 2048,	/* pieces of a request that are looked up */
+	RT_WALK_STEPS = 64,	/* pieces of a request that are looked up are ... */
+	RT_WALK_ROUNDS = 32,
+	RT_PIECES = RT_WALK_STEPS * RT_WALK_ROUNDS,
 	RT_REGIONS = 1 << 17,	/* of RT_REGION_SECTORS, see rt_regions */
 	RT_REGION_SHIFT = 11,	/* 1 MiB */
 	RT_RANGE_STEPS = 24,	/* binary search over a tile's boundaries; 6 are usual at most */
@@ -178,7 +180,6 @@ enum { RT_SCRATCH_INNER = 1, RT_SCRATCH_NESTED = 2, RT_SCRATCHES = 4 };
 enum rt_walk_flags {
 	RT_WALK_FAILED = 1 << 8,	/* the data has not come */
 	RT_WALK_INNER = 1 << 9,		/* a bio of an array, not a request of a disk */
-	RT_WALK_AGAIN = 1 << 10,	/* for a twin: counted in the twin's rows */
 };
 
 /* rt_walk.busy: done, but what it has gathered is still to be sent. */

@@ -78,11 +78,10 @@ __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u64 
 	return rt_answer(found, one >> 9);
 }
 
-static __always_inline void add_bytes(__u32 member, __u32 origin, __u32 op, __u64 bytes,
-				      __u32 flags)
+/* A twin does not walk: RT_FIRST. */
+static __always_inline void add_bytes(__u32 member, __u32 origin, __u32 op, __u64 bytes)
 {
-	struct rt_row *row = rt_row(member, origin, op,
-				    flags & RT_WALK_AGAIN ? RT_AGAIN : RT_FIRST);
+	struct rt_row *row = rt_row(member, origin, op, RT_FIRST);
 
 	if (row)
 		rt_bump(row->bytes, bytes);
@@ -154,7 +153,7 @@ __noinline int rt_walk_step(__u32 which)
 	w->pieces++;
 	if (origin != w->origin) {
 		if (w->bytes) {
-			add_bytes(w->member, w->origin, w->op, w->bytes, w->flags);
+			add_bytes(w->member, w->origin, w->op, w->bytes);
 			if (rt_recording)
 				rt_gather_run(which, w->origin, w->bytes);
 		}
@@ -168,9 +167,24 @@ __noinline int rt_walk_step(__u32 which)
 	return 0;
 }
 
-__u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes)
+/*
+ * Up to RT_WALK_STEPS steps; 1: none is left. The verifier goes through every turn of
+ * a loop: RT_WALK_ROUNDS calls of this are a fraction of RT_PIECES steps in one loop.
+ */
+__noinline int rt_walk_some(__u32 which)
 {
-	__u32 op = how & ((1 << RT_WALK_FLAGS) - 1), flags = how >> RT_WALK_FLAGS, i;
+	__u32 i;
+
+	for (i = 0; i < RT_WALK_STEPS; i++) {
+		if (rt_walk_step(which))
+			return 1;
+	}
+	return 0;
+}
+
+__noinline __u32 rt_walk_begin(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes)
+{
+	__u32 op = how & ((1 << RT_WALK_FLAGS) - 1), flags = how >> RT_WALK_FLAGS;
 	__u32 which = flags & RT_WALK_INNER ? RT_SCRATCH_INNER : 0;
 	struct rt_walk *w = bpf_map_lookup_elem(&rt_walks, &which);
 	struct rt_member *m = bpf_map_lookup_elem(&rt_members, &member);
@@ -181,9 +195,9 @@ __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes)
 	}
 	if (!w || !m || w->busy) {
 		/* completions three deep: task, soft interrupt, interrupt */
-		add_bytes(member, RT_ORIGIN_UNKNOWN, op, bytes, flags);
+		add_bytes(member, RT_ORIGIN_UNKNOWN, op, bytes);
 		count_loss(busy);
-		return RT_ORIGIN_UNKNOWN;
+		return RT_SCRATCHES;
 	}
 	__builtin_memset(w, 0, sizeof(*w));
 	w->busy = 1;
@@ -197,17 +211,22 @@ __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes)
 	if (rt_recording)
 		rt_gather_begin(which, member, BPF_CORE_READ((struct bio *)bio, bi_iter.bi_sector),
 				op);
-	for (i = 0; i < RT_PIECES; i++) {
-		if (rt_walk_step(which))
-			break;
-	}
+	return which;
+}
+
+__noinline __u32 rt_walk_end(__u32 which)
+{
+	struct rt_walk *w = bpf_map_lookup_elem(&rt_walks, &which);
+
+	if (!w)
+		return RT_ORIGIN_UNKNOWN;
 	if (w->bytes) {
-		add_bytes(member, w->origin, op, w->bytes, flags);
+		add_bytes(w->member, w->origin, w->op, w->bytes);
 		if (rt_recording)
 			rt_gather_run(which, w->origin, w->bytes);
 	}
 	if (w->left + w->size) {
-		add_bytes(member, RT_ORIGIN_UNKNOWN, op, w->left + w->size, flags);
+		add_bytes(w->member, RT_ORIGIN_UNKNOWN, w->op, w->left + w->size);
 		if (rt_recording)
 			rt_gather_run(which, RT_ORIGIN_UNKNOWN, w->left + w->size);
 		count_loss(pieces);

@@ -10,6 +10,21 @@ static __always_inline bool asks_content(__u32 op, __u32 origin)
 }
 
 /*
+ * For twins, which neither walk over bios nor look at content: the verifier takes as
+ * long for that as for the first program, at each start. The origin of so many bytes
+ * where the address tells that they are of one; else unknown, and a loss.
+ */
+static __always_inline __u32 rt_one_origin(__u32 member, __u64 sector, __u32 op, __u32 bytes)
+{
+	__u64 found = rt_origin_at(member, sector, op);
+
+	if (rt_answer_run(found) >= bytes >> 9 && rt_answer_origin(found) != RT_ORIGIN_UNKNOWN)
+		return rt_answer_origin(found);
+	count_loss(busy);
+	return RT_ORIGIN_UNKNOWN;
+}
+
+/*
  * A read of blocks that nothing is known about. Their content has just
  * arrived, and what the block device's page cache asked for may be metadata:
  * block by block, for ext4_readdir() reads ahead over whatever lies there.
@@ -34,6 +49,23 @@ enum {
 	RT_WALKED_NESTED = 1 << 6,	/* at RT_WHAT_NESTED: in RT_SCRATCH_NESTED */
 };
 
-__u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes);
+/* Gives the scratch, one of RT_SCRATCHES, or RT_SCRATCHES where none is free: then the bytes are unknown. */
+__u32 rt_walk_begin(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes);
+int rt_walk_some(__u32 which);
+__u32 rt_walk_end(__u32 which);
+
+/* Inline: one frame less on the deepest stack. */
+static __always_inline __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes)
+{
+	__u32 which = rt_walk_begin(bio, member, start, how, bytes), i;
+
+	if (which >= RT_SCRATCHES)
+		return RT_ORIGIN_UNKNOWN;
+	for (i = 0; i < RT_WALK_ROUNDS; i++) {
+		if (rt_walk_some(which))
+			break;
+	}
+	return rt_walk_end(which);
+}
 
 #endif

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use common::Witness;
 use common::{
-    Loop, MIB, Top, idle, installed, mount_namespaces, sum, table, tool, tracing, undisturbed,
+    Loop, MIB, Top, idle, installed, json, mount_namespaces, sum, table, tool, tracing, undisturbed,
 };
 
 const BLOCK: u64 = 4096;
@@ -44,10 +44,15 @@ fn read_device(device: &str) {
     while file.read(&mut buffer).unwrap() > 0 {}
 }
 
-/// Nothing of the device stays cached.
+/// Nothing of the device stays cached, also where another mount namespace still has it mounted.
+fn drop_pages(device: &str) {
+    tool("blockdev", &["--flushbufs", device]);
+    fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
+}
+
 fn mount_again(device: &mut Loop) {
     device.umount();
-    tool("blockdev", &["--flushbufs", &device.device()]);
+    drop_pages(&device.device());
     device.mount();
 }
 
@@ -57,6 +62,9 @@ fn seen_read(device: &Loop, act: impl FnOnce(), read: impl FnOnce()) -> Option<(
     let witness = Witness::new(&device.name);
     let (top, _) = Top::json(&["-i", "0.2", &device.name]);
     act();
+    // What the filesystem itself has read by now is not what is looked at.
+    while sum(&json(&top.line()), "*", "*", "requests") > 0 {}
+    drop_pages(&device.device());
     let begun = idle(&device.name);
     read();
     assert!(idle(&device.name) > begun, "nothing was read");
@@ -95,7 +103,6 @@ fn a_device_that_was_read_while_mounted_is_read_right_again() {
             (0..8000).step_by(397).for_each(rename);
             device.sync();
             tool("umount", &[device.mount.to_str().unwrap()]);
-            tool("blockdev", &["--flushbufs", &path]);
         };
         let seen = seen_read(&device, act, || read_device(&path));
         device.mount();
