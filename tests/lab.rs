@@ -42,8 +42,8 @@ use review::{
     directory_read_in_split_requests, directory_read_through_the_device, ext4_is_a_module,
     ext4_is_loaded_later, external_journal_is_a_journal, flushes_of_a_neighbour_partition,
     flushes_through_device_mapper, nested_completions_are_counted, new_quota_blocks_are_metadata,
-    tasks_without_ext4s_types, throttled_by_blkio, throttled_by_io_max,
-    throttled_flush_of_the_journal, writeback_names_its_own_array,
+    refused_writes_are_not_counted, tasks_without_ext4s_types, throttled_by_blkio,
+    throttled_by_io_max, throttled_flush_of_the_journal, writeback_names_its_own_array,
 };
 
 /// The first list on both kernels, the others on one: an emulated guest takes a minute or more, and all of them together have
@@ -109,6 +109,7 @@ on_kernels! {
     throttled_by_io_max
     external_journal_is_a_journal
     new_quota_blocks_are_metadata
+    refused_writes_are_not_counted
     ;
     flushes_through_device_mapper
     flushes_of_a_neighbour_partition

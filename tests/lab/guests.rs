@@ -71,7 +71,7 @@ fn run_ahead() {
     static BEGUN: Once = Once::new();
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     /// The longest first.
-    const ALL: [(&str, &str); 25] = [
+    const ALL: [(&str, &str); 26] = [
         ("6.12", CORE),
         ("6.1", CORE),
         ("6.12", "changes"),
@@ -88,6 +88,7 @@ fn run_ahead() {
         ("6.1", "device_read"),
         ("6.1", "tasks_v1"),
         ("6.12", "ext4"),
+        ("6.12", "nowait"),
         ("6.12", "skew"),
         ("6.1", "bad"),
         ("6.1", "alloc"),

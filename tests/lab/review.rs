@@ -395,3 +395,27 @@ pub(super) fn new_quota_blocks_are_metadata(kernel: &str) {
         assert_eq!(bytes("unknown"), 0);
     }
 }
+
+/// What md refuses with EAGAIN was asked for, and moves nothing.
+pub(super) fn refused_writes_are_not_counted(kernel: &str) {
+    let Some(dir) = lab(kernel, "nowait") else {
+        return;
+    };
+    let did = figures(&dir, "nowait.did");
+    assert!(did["refused"][0] >= 20, "too few to judge");
+    assert!(did["written"][0] > 0, "none was taken");
+    let lines = lines(&dir, "nowait");
+    let of_task = rows(&lines);
+    let of_task = of_task
+        .iter()
+        .filter(|r| r.comm == "xfs_io" && r.op == "write");
+    let by_task: u64 = of_task.map(|r| r.bytes).sum();
+    let entered: u64 = lines
+        .iter()
+        .flat_map(|l| each(l, "arrays"))
+        .flat_map(|a| each(a, "amplification"))
+        .filter(|row| (word(row, "origin"), word(row, "op")) == ("raw", "write"))
+        .map(|row| count(row, "entered_bytes"))
+        .sum();
+    assert_eq!([by_task, entered], [did["written"][0]; 2]);
+}

@@ -1,0 +1,36 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# Direct writes that must not wait (RWF_NOWAIT, as io_uring asks first) on a
+# RAID 10 that resyncs: md refuses some with EAGAIN, and those move nothing.
+# Leaves nowait.out, and in nowait.did how many writes were done and refused.
+# shellcheck source-path=SCRIPTDIR
+. ./lib.sh
+mkdir -p /out
+
+array md120 400M 4 --level=10 --chunk=64 --bitmap=none
+echo 400000 >/sys/block/md120/md/sync_speed_max
+echo 400000 >/sys/block/md120/md/sync_speed_min
+commands=()
+for ((i = 0; i < 500; i++)); do commands+=(-c "pwrite -N -V 1 -b 4k $((i * 1240))k 4k"); done
+follow nowait md120
+done=0 refused=0
+attempt() {
+	xfs_io -d "${commands[@]}" /dev/md120 >/run/said 2>&1 || true
+	done=$((done + $(grep -c '^wrote 4096/4096' /run/said || true)))
+	refused=$((refused + $(grep -c 'temporarily unavailable' /run/said || true)))
+}
+for ((round = 0; round < 20 && refused < 20; round++)); do
+	echo repair >/sys/block/md120/md/sync_action 2>/dev/null || true
+	attempt
+done
+echo idle >/sys/block/md120/md/sync_action
+for ((tenth = 0; tenth < 300; tenth++)); do
+	if [ "$(</sys/block/md120/md/sync_action)" = idle ]; then break; fi
+	sleep 0.1
+done
+attempt
+followed
+echo "written $((done * 4096))" >/out/nowait.did
+echo "refused $refused" >>/out/nowait.did
+cat /out/nowait.did
