@@ -67,6 +67,6 @@ quiet 2
 unmount /mnt/fs
 followed
 debugfs -R 'stat <3>' /dev/loop2 2>/dev/null | tr -s ', ' '\n' |
-	sed -n 's/^([0-9-]*):\([0-9]*\)-*\([0-9]*\)$/\1 \2/p' | awk '{ print $1, NF > 1 ? $2 : $1 }' >/out/extents
+	sed -n 's/^([0-9-]*):\([0-9]*\)-*\([0-9]*\)$/\1 \2/p' | awk '{ print $1, (NF > 1 ? $2 : $1) }' >/out/extents
 written 2 /out/extents >/out/quota.kernel
 cat /out/*.kernel
