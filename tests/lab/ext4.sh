@@ -64,8 +64,9 @@ for ((i = 1; i <= 300; i++)); do
 done
 sync
 quiet 2
-unmount /mnt/fs
 followed
+echo 0 >"$tracing/events/block/block_rq_complete/enable"
+unmount /mnt/fs
 debugfs -R 'stat <3>' /dev/loop2 2>/dev/null | tr -s ', ' '\n' |
 	sed -n 's/^([0-9-]*):\([0-9]*\)-*\([0-9]*\)$/\1 \2/p' | awk '{ print $1, (NF > 1 ? $2 : $1) }' >/out/extents
 written 2 /out/extents >/out/quota.kernel

@@ -178,7 +178,7 @@ noted() {
 		fi
 		sleep 0.1
 	done
-	echo "failed: not noted within 180 s: $what" >>"/out/$name.did"
+	echo "failed: not noted in time: $what" >>"/out/$name.did"
 }
 
 write_files() {
