@@ -16,7 +16,7 @@ fn main() -> Result<()> {
         "raidtrace",
         &[
             "core", "classify", "learn", "md", "walk", "block", "judge", "bios", "queue", "files",
-            "tasks", "ext4", "record",
+            "tasks", "refuse", "ext4", "record",
         ],
         &out,
     )?;

@@ -20,41 +20,65 @@
 #include "count.bpf.h"
 #include "peek.bpf.h"
 
-static __always_inline __u64 *rt_looked_slot(__u32 kind, __u64 address)
-{
-	struct rt_looked *looked = bpf_map_lookup_elem(&rt_looked, &kind);
-	__u32 slot = address >> 6;
-
-	return looked ? &looked->address[slot & (RT_LOOKED_SLOTS - 1)] : NULL;
-}
-
 /*
  * First of all in both: whether there is nothing to do. The first one notes what
  * it looks at, the second takes that away, for the same bio comes again. Every bio,
  * also those that are not watched, or what was lost could not be told from what
- * was caught. By CPU: what is moved to another one just between the two, or has its
- * slot taken by another task's bio there, is looked at twice. arg: where the tracepoint's arguments hold the bio or request.
+ * was caught. By CPU: what is moved to another one just between the two is looked at
+ * twice. mark: tells the bio or request from others.
  */
-static __always_inline bool rt_looked_at(__u32 look, __u32 kind, unsigned long long *arg)
+static __always_inline bool rt_looked_at(__u32 look, __u32 kind, __u64 mark)
 {
-	__u64 address, *slot;
+	__u64 wanted, at;
+	struct rt_looked *looked;
+	__u32 i, key = kind;	/* `kind` stays a constant */
 
 	if (!(rt_twins >> kind & 1))
 		return false;
-	address = rt_peek((__u64)arg);
-	slot = rt_looked_slot(kind, address);
-	if (!slot)
+	looked = bpf_map_lookup_elem(&rt_looked, &key);
+	if (!looked)
 		return look == RT_AGAIN;
+	/* in the middle of the twin, which is skipped then: nobody would take the mark away */
+	if (look == RT_FIRST && looked->again)
+		return false;
+	/* nearly always the first: others are of what was interrupted */
+	wanted = look == RT_FIRST ? 0 : mark;
+	for (i = 0; i < RT_LOOKED_SLOTS; i++) {
+		if (looked->mark[i] == wanted)
+			break;
+	}
+	/* 64 bits and opaque, as in rt_row() */
+	at = i;
+	barrier_var(at);
+	at &= RT_LOOKED_SLOTS - 1;
 	if (look == RT_FIRST) {
-		*slot = address;
+		looked->mark[at] = mark;
 		return false;
 	}
-	if (*slot == address) {
-		*slot = 0;
+	if (i < RT_LOOKED_SLOTS) {
+		looked->mark[at] = 0;
 		return true;
 	}
 	count_loss(caught[kind]);
 	return false;
 }
+
+/* Around all of a twin. */
+static __always_inline void rt_again(__u32 kind, __u64 on)
+{
+	struct rt_looked *looked = bpf_map_lookup_elem(&rt_looked, &kind);
+
+	if (looked)
+		*(volatile __u64 *)&looked->again = on;
+}
+
+#define rt_twin(kind, call) ({	\
+	int ret_;		\
+				\
+	rt_again(kind, 1);	\
+	ret_ = (call);		\
+	rt_again(kind, 0);	\
+	ret_;			\
+})
 
 #endif

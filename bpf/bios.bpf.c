@@ -114,7 +114,7 @@ static __always_inline int on_bio_complete(struct bio *bio, unsigned long long *
 	__u64 address;
 	__u32 index;
 
-	if (rt_looked_at(look, RT_LOOKED_BIO_COMPLETE, arg))
+	if (rt_looked_at(look, RT_LOOKED_BIO_COMPLETE, rt_peek((__u64)arg)))
 		return 0;
 	e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
 	if (!e || !(e->flags & (RT_DEV_ABOVE | RT_DEV_INNER | RT_DEV_REBUILDS)))
@@ -143,5 +143,5 @@ int BPF_PROG(rt_bio_complete, struct request_queue *q, struct bio *bio)
 SEC("?tp_btf/block_bio_complete")
 int BPF_PROG(rt_bio_complete_2, struct request_queue *q, struct bio *bio)
 {
-	return on_bio_complete(bio, &ctx[1], RT_AGAIN);
+	return rt_twin(RT_LOOKED_BIO_COMPLETE, on_bio_complete(bio, &ctx[1], RT_AGAIN));
 }

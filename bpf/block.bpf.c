@@ -43,7 +43,7 @@ static __always_inline int on_issue(struct request *rq, unsigned long long *arg,
 	struct rt_inflight *f;
 	struct rt_dev *d;
 
-	if (rt_looked_at(look, RT_LOOKED_ISSUE, arg))
+	if (rt_looked_at(look, RT_LOOKED_ISSUE, rt_peek((__u64)arg)))
 		return 0;
 	d = rt_dev_of(rt_disk_number(rt_rq_disk(rq)));
 	if (!d || !d->nr_parts)
@@ -65,7 +65,7 @@ int BPF_PROG(rt_rq_issue, struct request *rq)
 SEC("?tp_btf/block_rq_issue")
 int BPF_PROG(rt_rq_issue_2, struct request *rq)
 {
-	return on_issue(rq, &ctx[0], RT_AGAIN);
+	return rt_twin(RT_LOOKED_ISSUE, on_issue(rq, &ctx[0], RT_AGAIN));
 }
 
 /* Before commit a54895fa057c ("block: remove the request_queue to argument request based tracepoints"). */
@@ -175,9 +175,9 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
  * A request without data bytes: one that only asked for a flush, which the
  * kernel's statistics count as a write of 0 sectors; or the second completion
  * of a write whose FUA or PREFLUSH was emulated (blk-flush.c), counted before.
- * The latter's bio has pages, which alone can be told: its size is 0 by then, and
- * its sector proves nothing: 6.18 leaves it where it was, which is 0 for a superblock,
- * and dm-linear gives flushes one (linear_map(), 5.17 to 6.10).
+ * The latter had segments, which alone tells. Its bio does not: 6.18 leaves it as it
+ * was but for its size; and dm's bio for the flush in front of a write is a clone of
+ * that write's, with its sector and its pages (__send_empty_flush(), up to 6.10).
  */
 static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u64 now, __u32 look)
 {
@@ -185,7 +185,7 @@ static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u6
 	struct rt_part *part = &d->parts[0];
 	__u32 origin;
 
-	if (bio->bi_io_vec)
+	if (rq->nr_phys_segments)
 		return;
 	if (d->nr_parts > 1 || part->start)
 		part = part_of(d, bio);
@@ -219,7 +219,9 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 	struct bio *bio;
 	bool one;
 
-	if (rt_looked_at(look, RT_LOOKED_COMPLETE, arg))
+	/* with a time, since a mark that was left behind may be of the same tag's last request */
+	if (rt_twins >> RT_LOOKED_COMPLETE & 1 &&
+	    rt_looked_at(look, RT_LOOKED_COMPLETE, rt_peek((__u64)arg) ^ rq->start_time_ns))
 		return 0;
 	d = rt_dev_of(rt_disk_number(rt_rq_disk(rq)));
 	if (!d || !d->nr_parts)
@@ -295,7 +297,8 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 		address = rt_peek((__u64)&rq->bio);
 	if (!one)
 		origin = rt_walk(address, member, start,
-				 op | (flags | (error ? RT_WALK_FAILED : 0)) << RT_WALK_FLAGS,
+				 op | (flags | (error ? RT_WALK_FAILED : 0) |
+				       (d->nr_parts > 1 || start ? RT_WALK_PARTS : 0)) << RT_WALK_FLAGS,
 				 nr_bytes);
 counted:
 	if (rt_recording)
@@ -328,5 +331,6 @@ int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_byte
 SEC("?tp_btf/block_rq_complete")
 int BPF_PROG(rt_rq_complete_2, struct request *rq, int error, unsigned int nr_bytes)
 {
-	return on_complete(rq, error, nr_bytes, &ctx[0], RT_AGAIN);
+	return rt_twin(RT_LOOKED_COMPLETE,
+		       on_complete(rq, error, nr_bytes, &ctx[0], RT_AGAIN));
 }

@@ -39,6 +39,14 @@ static __always_inline struct gendisk *rt_bio_disk(struct bio *bio)
 	return bio->bi_bdev->bd_disk;
 }
 
+/* The same of a bio that comes as a number. */
+static __always_inline struct gendisk *rt_number_disk(__u64 bio)
+{
+	if (bpf_core_field_exists(struct bio___bi_disk, bi_disk))
+		return BPF_CORE_READ((struct bio___bi_disk *)bio, bi_disk);
+	return BPF_CORE_READ((struct bio *)bio, bi_bdev, bd_disk);
+}
+
 /* First sector of the partition that a bio was sent to; 0 for a whole disk. */
 static __always_inline __u64 rt_bio_part_start(struct bio *bio)
 {

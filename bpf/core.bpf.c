@@ -23,6 +23,7 @@ const volatile __u64 rt_ext4_end_io = 1;
 const volatile __u64 rt_dm_end_io = 1;
 const volatile __u32 rt_recording = 1;
 const volatile __u32 rt_twins = 0xff;
+const volatile __u32 rt_refusals = 1;
 const volatile __u32 rt_nesting = 1;
 const volatile __u32 rt_members_max = 1;
 const volatile __u64 rt_wait_end_io = 1;

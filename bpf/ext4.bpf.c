@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Blocks that stop being metadata: what was learned of them is forgotten. */
+/* Blocks that stop being metadata, and are forgotten; and some that become it. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "maps.bpf.h"
 #include "classify.bpf.h"
 #include "count.bpf.h"
+#include "learn.bpf.h"
 
 enum {
 	RT_EXT4_FREE_BLOCKS_METADATA = 1,	/* fs/ext4/ext4.h */
 	RT_FREE_MAX = 1024,			/* blocks forgotten per call */
+	RT_QUOTA_MAX = 64,			/* blocks learned per call; a quota file grows by one or two */
 };
 
 /* A function of its own, so that the verifier proves one block and not RT_FREE_MAX of them. */
@@ -38,6 +40,41 @@ int BPF_PROG(rt_free_blocks, struct inode *inode, __u64 block, unsigned long cou
 	key = rt_learned_key(index, d->fs_start + block * size);
 	for (i = 0; i < RT_FREE_MAX && i < count; i++) {
 		rt_forget_block(key);
+		key += size;
+	}
+	return 0;
+}
+
+enum {
+	RT_EXT4_USR_QUOTA_INO = 3,	/* fs/ext4/ext4.h */
+	RT_EXT4_GRP_QUOTA_INO = 4,
+};
+
+/*
+ * A quota file grows. Its blocks are written through the block device's page cache, and
+ * a block of its tree, small numbers, looks like an ext2 indirect block. Attached only
+ * where a filesystem has such files.
+ */
+SEC("?tp_btf/ext4_allocate_blocks")
+int BPF_PROG(rt_quota_blocks, struct ext4_allocation_request *ar, __u64 block)
+{
+	struct inode *inode = ar->inode;
+	struct super_block *sb;
+	__u32 index, size, i;
+	struct rt_dev *d;
+	__u64 key;
+
+	if (inode->i_ino != RT_EXT4_USR_QUOTA_INO && inode->i_ino != RT_EXT4_GRP_QUOTA_INO)
+		return 0;
+	sb = inode->i_sb;
+	d = rt_dev_of(sb->s_dev);
+	if (!d || !d->fs_array)
+		return 0;
+	index = d->fs_array - 1;
+	size = sb->s_blocksize >> 9;
+	key = rt_learned_key(index, d->fs_start + block * size);
+	for (i = 0; i < RT_QUOTA_MAX && i < ar->len; i++) {
+		rt_learn(key, RT_ORIGIN_OTHER_METADATA);
 		key += size;
 	}
 	return 0;

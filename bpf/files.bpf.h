@@ -87,6 +87,18 @@ enum { RT_FILE_LOOK = 24 };
  */
 int rt_take_file(__u64 inode, __u32 what, __u64 bytes);
 
+/* The bio that is counted next has no file. */
+static __always_inline void rt_no_file(__u32 look)
+{
+	struct rt_file_pending *p;
+
+	if (!rt_refusals)
+		return;
+	p = bpf_map_lookup_elem(&rt_files_pending, &look);
+	if (p)
+		p->last_slot = RT_FILE_SLOTS;
+}
+
 static __always_inline void rt_count_file(__u64 inode, __u32 array, __u32 op, __u64 bytes,
 					  __u32 look)
 {
@@ -100,6 +112,8 @@ static __always_inline void rt_count_file(__u64 inode, __u32 array, __u32 op, __
 		return;
 	slot = rt_file_slot(inode, op);
 	barrier_var(slot);	/* as in rt_row() */
+	if (rt_refusals)
+		p->last_slot = slot & (RT_FILE_SLOTS - 1);
 	s = &p->slot[slot & (RT_FILE_SLOTS - 1)];
 	/* the address alone may be a file's that was deleted since */
 	if (s->address == inode && s->key.array == array && s->key.op == op &&

@@ -27,7 +27,7 @@ static __always_inline int on_member(struct bio *bio, unsigned long long *arg, _
 	__u32 index, where;
 	struct rt_dev *d;
 
-	if (rt_looked_at(look, RT_LOOKED_JUDGE, arg))
+	if (rt_looked_at(look, RT_LOOKED_JUDGE, rt_peek((__u64)arg)))
 		return 0;
 	e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
 	if (!e || !(e->flags & RT_DEV_JUDGED))
@@ -64,7 +64,7 @@ int BPF_PROG(rt_bio_judge, struct bio *bio)
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(rt_bio_judge_2, struct bio *bio)
 {
-	return on_member(bio, &ctx[0], RT_AGAIN);
+	return rt_twin(RT_LOOKED_JUDGE, on_member(bio, &ctx[0], RT_AGAIN));
 }
 
 /* Before commit e8a676d61c07, as rt_bio_queue_q. */

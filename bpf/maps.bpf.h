@@ -31,6 +31,7 @@ extern const volatile __u64 rt_ext4_end_io;	/* ext4_end_bio(); likewise */
 extern const volatile __u64 rt_dm_end_io;	/* dm's clone_endio() */
 extern const volatile __u32 rt_recording;	/* 0: rt_events is not used */
 extern const volatile __u32 rt_twins;	/* a bit for each of rt_looked_kinds that has a twin: again.bpf.h */
+extern const volatile __u32 rt_refusals;	/* rt_bio_refused is there */
 extern const volatile __u32 rt_nesting;	/* a program may run in the middle of itself: see rt_bump() */
 extern const volatile __u32 rt_members_max;	/* half the entries of rt_member_rows; the other half is of twins */
 extern const volatile __u64 rt_wait_end_io;	/* submit_bio_wait_endio(); ~0: not known */

@@ -133,11 +133,12 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 	if (array->flags & RT_ARRAY_CRYPT && (__u64)bio->bi_end_io == rt_crypt_end)
 		return 0;	/* seen above dm-crypt */
 	who = rt_submitter(arg, index);
+	rt_no_file(look);
 	if (!size) {
 		if (opf & RT_REQ_PREFLUSH) {
 			origin = flush_origin(array, arg);
 			set_flush_origin(index, origin);
-			rt_count_task(who, index, origin, RT_OP_FLUSH, 0, look);
+			rt_count_task(arg, who, index, origin, RT_OP_FLUSH, 0, look);
 			tell(who, index, sector, 0, 0, rt_submitted(origin, RT_OP_FLUSH, opf));
 		}
 		return 0;
@@ -173,7 +174,7 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 		return 0;
 	if (opf & (RT_REQ_PREFLUSH | RT_REQ_FUA))
 		set_flush_origin(index, origin);
-	rt_count_task(who, index, origin, op, size, look);
+	rt_count_task(arg, who, index, origin, op, size, look);
 	tell(who, index, sector, origin == RT_ORIGIN_FILE_DATA ? inode : 0, size,
 	     rt_submitted(origin, op, opf));
 	return 0;
@@ -187,7 +188,7 @@ static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg
 	struct rt_dev *d;
 	__u32 index;
 
-	if (rt_looked_at(look, RT_LOOKED_QUEUE, arg))
+	if (rt_looked_at(look, RT_LOOKED_QUEUE, rt_peek((__u64)arg)))
 		return 0;
 	e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
 	if (!e)
@@ -217,7 +218,7 @@ int BPF_PROG(rt_bio_queue, struct bio *bio)
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(rt_bio_queue_2, struct bio *bio)
 {
-	return on_bio_queue(bio, &ctx[0], RT_AGAIN);
+	return rt_twin(RT_LOOKED_QUEUE, on_bio_queue(bio, &ctx[0], RT_AGAIN));
 }
 
 /* ... before it, the queue came first. */

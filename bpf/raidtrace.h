@@ -33,7 +33,7 @@ enum rt_limits {
 	RT_FILE_SLOTS = 64,	/* likewise */
 	RT_FILE_NAME = 256,	/* NAME_MAX and a NUL */
 	RT_RUNS = 64,		/* of an event */
-	RT_LOOKED_SLOTS = 64,	/* a power of two */
+	RT_LOOKED_SLOTS = 16,	/* requests or bios that a CPU is in the middle of */
 };
 
 /*
@@ -155,6 +155,7 @@ struct rt_walk {
 	__u64 current;
 	__u64 sector;		/* of the member */
 	__u64 start;		/* the member's first sector on its disk */
+	__u64 sectors;		/* of the member; 0: not looked up yet */
 	__u64 left;		/* bytes of the request behind the current bio */
 	__u64 size;		/* bytes of the current bio that are left */
 	__u64 offset;		/* ... and those behind us */
@@ -180,6 +181,7 @@ enum { RT_SCRATCH_INNER = 1, RT_SCRATCH_NESTED = 2, RT_SCRATCHES = 4 };
 enum rt_walk_flags {
 	RT_WALK_FAILED = 1 << 8,	/* the data has not come */
 	RT_WALK_INNER = 1 << 9,		/* a bio of an array, not a request of a disk */
+	RT_WALK_PARTS = 1 << 10,	/* its bios may be of several partitions */
 };
 
 /* rt_walk.busy: done, but what it has gathered is still to be sent. */
@@ -247,7 +249,8 @@ enum rt_looked_kinds {
 };
 
 struct rt_looked {
-	__u64 address[RT_LOOKED_SLOTS];
+	__u64 mark[RT_LOOKED_SLOTS];
+	__u64 again;		/* the twin is running */
 };
 
 /* Why something was not counted, per CPU. */
@@ -312,6 +315,8 @@ struct rt_task_slot {
 
 struct rt_task_pending {
 	struct rt_task_slot slot[RT_TASK_SLOTS];
+	__u64 last_bio;		/* the bio that was counted last ... */
+	__u64 last_slot;	/* ... and where, for rt_bio_refused */
 };
 
 /* A kworker serves several arrays in turn, under the same pid. */
@@ -360,6 +365,7 @@ struct rt_file_slot {
 
 struct rt_file_pending {
 	struct rt_file_slot slot[RT_FILE_SLOTS];
+	__u64 last_slot;	/* of the bio that was counted last; RT_FILE_SLOTS: it has no file */
 };
 
 /* What a file was called when it was first seen. */

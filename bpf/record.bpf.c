@@ -96,6 +96,24 @@ __noinline int rt_gather_run(__u32 which, __u32 origin, __u32 bytes)
 	return 0;
 }
 
+__noinline int rt_gather_turn(__u32 which, __u32 member, __u64 sector)
+{
+	struct rt_gather *g = bpf_map_lookup_elem(&rt_gathers, &which);
+
+	if (!rt_recording || !g)
+		return 0;
+	if (g->event.runs) {
+		g->event.now_ns = bpf_ktime_get_ns();
+		send(g);
+		g->told = 1;
+	}
+	g->event.member = member;
+	g->event.sector = sector;
+	g->event.length = 0;
+	g->event.runs = 0;
+	return 0;
+}
+
 /*
  * What rt_walk() has gathered. Its word that this is whose: a request that
  * completes in the middle of another's walk comes here without it, and nothing

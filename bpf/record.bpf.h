@@ -48,6 +48,9 @@ int rt_gather_begin(__u32 which, __u32 member, __u64 sector, __u32 op);
 /* ... and has found bytes of an origin. */
 int rt_gather_run(__u32 which, __u32 origin, __u32 bytes);
 
+/* ... and goes on with a bio of another member. */
+int rt_gather_turn(__u32 which, __u32 member, __u64 sector);
+
 /*
  * A bio has been counted for a task. key: rt_learned_key(); inode: address of
  * the file's, or 0; who: pid << 32 | bytes; what: as rt_submitted().

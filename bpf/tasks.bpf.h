@@ -62,9 +62,9 @@ static __always_inline __u32 rt_submitter(unsigned long long *arg, __u32 array)
 /* The slot is of another key, or of another round: see rt_count_task(). */
 int rt_take_task(__u64 slot, __u64 wanted, __u64 bytes, __u32 look);
 
-/* Counts a bio of `who`, which is of rt_submitter(). */
-static __always_inline void rt_count_task(__u32 who, __u32 array, __u32 origin, __u32 op,
-					  __u64 bytes, __u32 look)
+/* Counts a bio of `who`, which is of rt_submitter(). arg: where the tracepoint's arguments hold it. */
+static __always_inline void rt_count_task(unsigned long long *arg, __u32 who, __u32 array,
+					  __u32 origin, __u32 op, __u64 bytes, __u32 look)
 {
 	__u64 slot = who ^ origin << 2 ^ op;
 	__u64 wanted = rt_task_number(who, array, origin, op);
@@ -77,6 +77,10 @@ static __always_inline void rt_count_task(__u32 who, __u32 array, __u32 origin, 
 	/* 64 bits and opaque, as in rt_row() */
 	barrier_var(slot);
 	slot &= RT_TASK_SLOTS - 1;
+	if (rt_refusals) {
+		p->last_bio = rt_peek((__u64)arg);
+		p->last_slot = slot;
+	}
 	s = &p->slot[slot];
 	if (s->key == wanted && s->io.bios && s->round == rt_round) {
 		rt_bump(s->io.bios, 1);

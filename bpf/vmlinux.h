@@ -251,6 +251,7 @@ struct request {
 	int tag;
 	unsigned int __data_len;
 	sector_t __sector;
+	unsigned short nr_phys_segments;
 	struct bio *bio;
 	struct bio *biotail;
 	struct list_head queuelist;

@@ -5,6 +5,7 @@
 #include <bpf/bpf_core_read.h>
 #include "maps.bpf.h"
 #include "classify.bpf.h"
+#include "compat.bpf.h"
 #include "count.bpf.h"
 #include "learn.bpf.h"
 #include "md.bpf.h"
@@ -116,6 +117,48 @@ static __always_inline bool next_bio(struct rt_walk *w)
 }
 
 /*
+ * Requests are merged without regard to partitions (blk_rq_merge_ok()), and those that
+ * discard join any sectors of a disk. Goes over to the member that the current bio is
+ * of; 1: to none, so that the bio is left out.
+ */
+__noinline int rt_walk_part(__u32 which)
+{
+	struct rt_walk *w = bpf_map_lookup_elem(&rt_walks, &which);
+	struct rt_part *part = NULL;
+	struct gendisk *disk;
+	struct rt_dev *d;
+	__u64 sector;
+
+	if (!w)
+		return 1;
+	sector = w->sector + w->start;
+	disk = rt_number_disk(w->current);
+	d = rt_dev_of(BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor));
+	if (d)
+		part = rt_part_at(d, sector);
+	if (!part) {
+		w->size = 0;
+		return 1;
+	}
+	w->sectors = part->end - part->start;
+	if (part->member == w->member)
+		return 0;
+	if (w->bytes)
+		add_bytes(w->member, w->origin, w->op, w->bytes);
+	if (rt_recording) {
+		if (w->bytes)
+			rt_gather_run(which, w->origin, w->bytes);
+		rt_gather_turn(which, part->member, sector);
+	}
+	w->bytes = 0;
+	w->member = part->member;
+	w->array = part->array;
+	w->start = part->start;
+	w->sector = sector - part->start;
+	return 0;
+}
+
+/*
  * The next piece of a merged request: up to where its bio or its origin ends.
  * Returns 1 when there is none. A function of its own, on a structure in
  * memory, so that the verifier proves one step and not every walk.
@@ -126,8 +169,14 @@ __noinline int rt_walk_step(__u32 which)
 	__u32 origin;
 	__u64 found, bytes, run;
 
-	if (!w || (!w->size && !next_bio(w)))
+	if (!w)
 		return 1;
+	if (!w->size) {
+		if (!next_bio(w))
+			return 1;
+		if (w->flags & RT_WALK_PARTS && w->sector >= w->sectors && rt_walk_part(which))
+			return 0;
+	}
 	if (w->why != RT_BY_ADDRESS) {
 		origin = w->why;
 		bytes = w->size;

@@ -54,6 +54,8 @@ struct Seen {
     filesystems: HashMap<Dev, Option<Identity>>,
     /// By array: sectors ever written to it.
     written: HashMap<Dev, u64>,
+    /// ext4 is there: in the kernel, or as a module that is loaded.
+    ext4: bool,
 }
 
 impl Follow {
@@ -100,6 +102,10 @@ impl Follow {
 
     fn compare(&mut self, sys: &Sys, clock: Duration, topology: Topology) -> Vec<String> {
         let mut changes = differences(&self.then.topology, &topology);
+        // Its types and functions come with it.
+        if has_ext4(sys) && !self.then.ext4 {
+            changes.push("ext4 was loaded".to_owned());
+        }
         for array in &topology.arrays {
             let written = written(sys, array);
             let unsettled = placed(array).any(|fs| self.unsettled.contains_key(&fs.dev));
@@ -186,6 +192,7 @@ impl Follow {
 
 impl Seen {
     fn identify(&mut self, sys: &Sys) {
+        self.ext4 = has_ext4(sys);
         for array in &self.topology.arrays {
             // The count first: what is written in between is then read once more.
             if let Some(written) = written(sys, array) {
@@ -214,6 +221,10 @@ fn identity(sys: &Sys, fs: &Filesystem) -> io::Result<Option<Identity>> {
         return Err(io::ErrorKind::WouldBlock.into());
     }
     Identity::read(&File::open(device_path(&fs.name))?)
+}
+
+fn has_ext4(sys: &Sys) -> bool {
+    sys.path("/sys/fs/ext4").is_dir()
 }
 
 fn written(sys: &Sys, array: &Array) -> Option<u64> {

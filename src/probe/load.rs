@@ -391,6 +391,7 @@ fn load(
     rodata.rt_dm_end_io = address(facts.dm_end_io);
     rodata.rt_twins = twins(plan);
     rodata.rt_members_max = members as u32;
+    rodata.rt_refusals = u32::from(plan.programs.iter().any(|c| c.program == "rt_bio_refused"));
     rodata.rt_nesting = u32::from(!facts.guarded);
     rodata.rt_wait_end_io = address(facts.wait_end_io);
     rodata.rt_recording = u32::from(buffer.is_some());

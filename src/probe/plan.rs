@@ -26,6 +26,8 @@ pub struct Need {
     pub mirrors: bool,
     /// One is a member of another, or below dm-crypt.
     pub bio_based: bool,
+    /// A filesystem has quota files of its own.
+    pub quota: bool,
 }
 
 /// What to load.
@@ -102,6 +104,18 @@ const BIO_COMPLETE_AGAIN: Choice = Choice {
     program: "rt_bio_complete_2",
     gives: "IO of arrays that are members of others which completes in the middle of another's completion",
     ..BIO_COMPLETE
+};
+const REFUSED: Choice = Choice {
+    program: "rt_bio_refused",
+    required: false,
+    gives: "difference between bios and those that md refuses (REQ_NOWAIT), which are submitted again",
+    attached: true,
+};
+const QUOTA: Choice = Choice {
+    program: "rt_quota_blocks",
+    required: false,
+    gives: "blocks by which quota files grow",
+    attached: true,
 };
 const FREE: Choice = Choice {
     program: "rt_free_blocks",
@@ -202,6 +216,12 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
                 BIO_COMPLETE.gives
             )),
         }
+    }
+    if need.mirrors && facts.bio_complete == Some(2) {
+        plan.programs.push(REFUSED);
+    }
+    if need.quota && (facts.free_blocks == Some(4) || facts.ext4_module_btf) {
+        plan.programs.push(QUOTA);
     }
     if facts.guarded || facts.preemptible {
         plan.programs.push(COMPLETE_AGAIN);
@@ -310,6 +330,7 @@ mod tests {
         judged: false,
         mirrors: false,
         bio_based: false,
+        quota: false,
     };
 
     fn names(facts: &Facts) -> Vec<&'static str> {

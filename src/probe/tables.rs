@@ -10,6 +10,7 @@ use super::tiles::{Lists, Tiles};
 use super::wire::{
     rt_array, rt_dev, rt_dev_entry, rt_extent, rt_geometry, rt_member, rt_part, rt_slot,
 };
+use crate::ext4::features::ro_compat;
 use crate::host::{Array, Filesystem, Member, Segment};
 use crate::raid::Geometry;
 use crate::survey::{Survey, geometry};
@@ -129,6 +130,10 @@ impl Tables {
             bio_based: devs
                 .values()
                 .any(|(_, d)| d.flags & (DEV_ABOVE | DEV_INNER | DEV_REBUILDS) != 0),
+            quota: survey.layouts.values().any(|layout| {
+                let superblock = layout.superblock.as_ref();
+                superblock.is_some_and(|s| s.feature_ro_compat & ro_compat::QUOTA != 0)
+            }),
         };
         tables.devs = devs.into_values().map(|(_, dev)| dev).collect();
         tables.hash(&entries)?;

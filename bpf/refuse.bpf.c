@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Bios that an array refuses. With REQ_NOWAIT (io_uring, RWF_NOWAIT) md answers
+ * BLK_STS_AGAIN where it would have to wait, during a resync for one
+ * (bio_wouldblock_error()); the submitter tries again with another bio, and both pass
+ * block_bio_queue. The first is taken back. Attached only with a RAID 1 or 10, since
+ * it runs whenever a bio completes.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "maps.bpf.h"
+#include "count.bpf.h"
+#include "compat.bpf.h"
+#include "peek.bpf.h"
+
+enum { RT_BLK_STS_AGAIN = 12 };	/* include/linux/blk_types.h */
+
+/*
+ * md refuses in the call in which the bio was submitted: it is the one that this CPU
+ * has counted last, unless the task was moved in between. Then it stays counted.
+ */
+static __always_inline void take_back(__u64 bio, __u64 bytes, __u32 look)
+{
+	struct rt_file_pending *files = bpf_map_lookup_elem(&rt_files_pending, &look);
+	struct rt_task_pending *tasks = bpf_map_lookup_elem(&rt_tasks_pending, &look);
+	struct rt_io *io;
+
+	if (!tasks || !files || tasks->last_bio != bio)
+		return;
+	tasks->last_bio = 0;
+	io = &tasks->slot[tasks->last_slot & (RT_TASK_SLOTS - 1)].io;
+	if (io->bios && io->bytes >= bytes) {
+		io->bios--;
+		io->bytes -= bytes;
+	}
+	if (files->last_slot >= RT_FILE_SLOTS)
+		return;
+	io = &files->slot[files->last_slot & (RT_FILE_SLOTS - 1)].io;
+	if (io->bios && io->bytes >= bytes) {
+		io->bios--;
+		io->bytes -= bytes;
+	}
+}
+
+SEC("?tp_btf/block_bio_complete")
+int BPF_PROG(rt_bio_refused, struct request_queue *q, struct bio *bio)
+{
+	struct rt_dev_entry *e;
+	__u64 address;
+
+	if (bio->bi_status != RT_BLK_STS_AGAIN)
+		return 0;
+	e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
+	if (!e || !e->array)
+		return 0;
+	address = rt_peek((__u64)&ctx[1]);
+	take_back(address, bio->bi_iter.bi_size, RT_FIRST);
+	take_back(address, bio->bi_iter.bi_size, RT_AGAIN);
+	return 0;
+}
