@@ -6,6 +6,7 @@ use std::fs::File;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
+use raidtrace::model::counters::TaskId;
 use raidtrace::model::files::{FileId, FilePlace};
 use raidtrace::model::fold::{DiskCounters, MemberNow, Person, Subject};
 use raidtrace::model::snapshot::ArrayInfo;
@@ -70,7 +71,7 @@ fn people(writer: &mut Writer) {
             cgroup: Some("/user.slice/user-0.slice/session-1.scope".to_owned()),
             role: None,
         };
-        writer.person(pid, &person);
+        writer.person(TaskId { array: 0, pid }, &person);
         let place = FilePlace {
             path: Some(format!("/srv/fio.{pid}.0").into_bytes()),
             device_name: "md127".to_owned(),

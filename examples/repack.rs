@@ -6,6 +6,7 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
+use raidtrace::model::counters::TaskId;
 use raidtrace::model::files::FileId;
 use raidtrace::trace::error::Ending;
 use raidtrace::trace::item::Item;
@@ -23,13 +24,27 @@ fn main() -> Result<()> {
         waiting: 1 << 10,
     };
     let mut writer = Writer::create(File::create(&to)?, reader.header(), options)?;
+    // By number, as the last state has them: names of the arrays, arrays of the members.
+    let (mut arrays, mut members) = (Vec::new(), Vec::new());
     while let Some(item) = reader.next_item() {
-        let (pid, file) = match &item {
-            Item::Request(r) => (r.pid, r.file),
-            Item::Submission(s) => (Some(s.pid), s.file),
+        let task = |array: Option<u32>, pid: Option<u32>| {
+            let (array, pid) = (array?, pid?);
+            Some(TaskId { array, pid })
+        };
+        let (task, file) = match &item {
+            Item::Request(r) => (task(members.get(r.member as usize).copied(), r.pid), r.file),
+            Item::Submission(s) => (task(Some(s.array), Some(s.pid)), s.file),
+            Item::State(state) => {
+                arrays = state.arrays.iter().map(|a| a.info.name.clone()).collect();
+                let of = (0u32..).zip(&state.arrays);
+                members = of
+                    .flat_map(|(number, a)| a.members.iter().map(move |_| number))
+                    .collect();
+                (None, None)
+            }
             _ => (None, None),
         };
-        name(&mut writer, &reader, pid, file);
+        name(&mut writer, &reader, &arrays, task, file);
         writer.push(&item)?;
     }
     ensure!(*reader.ending() == Ending::Whole, "{}", reader.ending());
@@ -39,9 +54,18 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn name(writer: &mut Writer, reader: &Reader, pid: Option<u32>, file: Option<FileId>) {
-    if let Some((pid, person)) = pid.and_then(|pid| Some((pid, reader.person(pid)?))) {
-        writer.person(pid, &person);
+fn name(
+    writer: &mut Writer,
+    reader: &Reader,
+    arrays: &[String],
+    task: Option<TaskId>,
+    file: Option<FileId>,
+) {
+    if let Some(task) = task
+        && let Some(array) = arrays.get(task.array as usize)
+        && let Some(person) = reader.person(task.pid, array)
+    {
+        writer.person(task, &person);
     }
     if let Some((id, place)) = file.and_then(|id| Some((id, reader.place(&id)?))) {
         writer.place(id, &place);

@@ -49,6 +49,9 @@ impl Numbers {
     }
 }
 
+/// A task as a batch has it: pid, and the words of the array, comm, cgroup and role.
+type TaskWords = (u32, u16, u32, u32, u16);
+
 /// What names stand for now.
 pub struct Names {
     people: Recent<TaskId, Person>,
@@ -68,8 +71,7 @@ pub struct Names {
     members: Vec<(u16, u32)>,
     /// By number of the word.
     filesystems: Vec<u32>,
-    /// Pid, and words of the array, comm, cgroup and role.
-    pids: Vec<Option<(u32, u16, u32, u32, u16)>>,
+    pids: Vec<Option<TaskWords>>,
     files: Vec<Option<(FileId, u32)>>,
 }
 
