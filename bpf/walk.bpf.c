@@ -124,8 +124,8 @@ static __always_inline bool next_bio(struct rt_walk *w)
 __noinline int rt_walk_part(__u32 which)
 {
 	struct rt_walk *w = bpf_map_lookup_elem(&rt_walks, &which);
-	struct rt_part *part = NULL;
 	struct gendisk *disk;
+	struct rt_part *part;
 	struct rt_dev *d;
 	__u64 sector;
 
@@ -134,8 +134,11 @@ __noinline int rt_walk_part(__u32 which)
 	sector = w->sector + w->start;
 	disk = rt_number_disk(w->current);
 	d = rt_dev_of(BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor));
-	if (d)
-		part = rt_part_at(d, sector);
+	if (!d) {
+		w->sectors = ~0ULL;	/* a clone's bios name the disk above: all are of one member */
+		return 0;
+	}
+	part = rt_part_at(d, sector);
 	if (!part) {
 		w->size = 0;
 		return 1;

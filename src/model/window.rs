@@ -214,18 +214,20 @@ fn add_cell(cells: &mut Vec<Cell>, cell: Cell) {
 const TASKS: usize = 4096;
 
 fn merge_tasks(now: &mut Vec<TaskSnapshot>, was: Vec<TaskSnapshot>) {
-    // A pid may be reused within seconds; with another comm it is another task.
-    let mut places: HashMap<(u32, Vec<u8>), usize> = now
+    // A pid may be reused within seconds; with another comm it is another task. Pid 0 is a cgroup.
+    type Who = (u32, Vec<u8>, Option<String>);
+    let who = |t: &TaskSnapshot| -> Who {
+        let cgroup = t.cgroup.clone().filter(|_| t.pid == 0);
+        (t.pid, t.comm.clone(), cgroup)
+    };
+    let mut places: HashMap<Who, usize> = now
         .iter()
         .enumerate()
-        .map(|(place, t)| ((t.pid, t.comm.clone()), place))
+        .map(|(place, t)| (who(t), place))
         .collect();
     for old in was {
-        let Some(task) = places
-            .get(&(old.pid, old.comm.clone()))
-            .and_then(|&place| now.get_mut(place))
-        else {
-            places.insert((old.pid, old.comm.clone()), now.len());
+        let Some(task) = places.get(&who(&old)).and_then(|&place| now.get_mut(place)) else {
+            places.insert(who(&old), now.len());
             now.push(old);
             continue;
         };
@@ -426,5 +428,20 @@ mod tests {
             merged.arrays[0].members[3].io,
             other.arrays[0].members[3].io
         );
+    }
+
+    #[test]
+    fn throttled_cgroups_stay_apart() {
+        let task = |cgroup: &str| super::TaskSnapshot {
+            pid: 0,
+            comm: b"throttled".to_vec(),
+            cgroup: Some(cgroup.to_owned()),
+            role: None,
+            io: Vec::new(),
+        };
+        let mut now = vec![task("/a")];
+        super::merge_tasks(&mut now, vec![task("/b"), task("/a")]);
+        let cgroups: Vec<_> = now.iter().map(|t| t.cgroup.as_deref()).collect();
+        assert_eq!(cgroups, [Some("/a"), Some("/b")]);
     }
 }
