@@ -72,7 +72,7 @@ impl Live {
         Person {
             comm: b"throttled".to_vec(),
             cgroup: path,
-            role: Some(format!("throttled I/O of {of}")),
+            role: Some(format!("{of}, throttled")),
         }
     }
 

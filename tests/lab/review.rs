@@ -264,7 +264,7 @@ fn throttled(kernel: &str, scenario: &str, case: &str, named: &str) {
         for row in rows.iter().filter(of_data) {
             if row.comm == "throttled" {
                 assert_eq!((row.pid, row.cgroup), (0, "/limited"));
-                assert_eq!(row.role, "throttled I/O of cgroup /limited");
+                assert_eq!(row.role, "cgroup /limited, throttled");
                 held += row.bytes;
             } else {
                 assert_eq!((row.comm, row.cgroup), ("dd", named), "{op}");
