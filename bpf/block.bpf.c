@@ -255,8 +255,9 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 	one = bio == rq->biotail;
 	if (look == RT_AGAIN) {
 		/*
-		 * Of several bios, or a stripe's, the first one's address does not tell; of
-		 * a read through the device's page cache only the content does.
+		 * The first bio's address does not give the origin of a request of several
+		 * bios or of a stripe; only the content gives that of a read through the
+		 * device's page cache.
 		 */
 		if (one && !flags &&
 		    (op != RT_OP_READ || (!error && rt_is_file_page(bio)))) {

@@ -152,7 +152,7 @@ static __always_inline bool rt_is_shadow(struct buffer_head *bh, __u64 head)
  */
 __u64 rt_linear;
 
-/* Whether x86-64's own variables or constants tell. */
+/* True on x86-64, unless the addresses of its two variables are hidden. */
 static __always_inline bool linear_is_known(void)
 {
 #ifdef __TARGET_ARCH_x86
@@ -233,7 +233,7 @@ static __always_inline bool find_page(struct bio *bio, __u32 offset, struct bio_
 	known = offset && last->bio == (__u64)bio && last->first == first;
 	/* a bio may begin in the middle of a segment: the second part of a split one */
 	offset += BPF_CORE_READ(bio, bi_iter.bi_bvec_done);
-	last->bio = 0;	/* an interrupt's completion may use it too */
+	last->bio = 0;	/* an interrupt's completion that uses it sets it */
 	if (!known || last->begin > offset) {
 		last->first = first;
 		last->vec = first;
@@ -243,7 +243,7 @@ static __always_inline bool find_page(struct bio *bio, __u32 offset, struct bio_
 		if (!rt_seek_segment(offset))
 			continue;
 		if (last->bio || last->first != first)
-			return false;	/* it has */
+			return false;	/* an interrupt's completion used it meanwhile */
 		last->bio = (__u64)bio;
 		bv = (struct bio_vec *)last->vec;
 		/* a segment may go on over pages that follow each other */

@@ -352,8 +352,8 @@ struct rt_file_key {
 };
 
 /*
- * As rt_task_slot, for files. A slot goes to rt_file_ios when it becomes
- * another file's.
+ * Bios that one CPU submitted for one file; read and written like rt_task_slot. A slot
+ * goes to rt_file_ios when it becomes another file's.
  */
 struct rt_file_slot {
 	__u64 began;

@@ -38,8 +38,9 @@ static __always_inline void put_name(__u32 who, __u32 array, const struct rt_tas
 }
 
 /*
- * Of a kworker also what it is doing: its work queue, or flush-MAJOR:MINOR in
- * writeback (set_worker_desc()). Asked now, because a moment later it does another's.
+ * A kworker's name includes its current work: the work queue, or flush-MAJOR:MINOR in
+ * writeback (set_worker_desc()). Read at submission: the next work may be for another
+ * device.
  */
 __noinline int rt_note_task(__u32 who, __u32 array)
 {

@@ -35,7 +35,7 @@ int rt_note_task(__u32 who, __u32 array);
 /* Who submits the bio that a kworker submits: see rt_submitter(). */
 __u32 rt_worker_submits(__u64 bio, __u32 array);
 
-/* Whether it is for jbd2 that a kworker submits an empty flush, held back by blk-throttle. */
+/* 1 if jbd2 waits for the empty flush that blk-throttle's kworker submits. */
 int rt_worker_flushes_journal(__u64 bio);
 
 /* jbd2/DEVICE-INODE (fs/jbd2/journal.c) */

@@ -10,9 +10,9 @@ static __always_inline bool asks_content(__u32 op, __u32 origin)
 }
 
 /*
- * For twins, which neither walk over bios nor look at content: the verifier takes as
- * long for that as for the first program, at each start. The origin of so many bytes
- * where the address tells that they are of one; else unknown, and a loss.
+ * Origin of `bytes` for a twin: by address if they all have one origin, else unknown and
+ * counted as a loss. Twins neither walk over bios nor read content, because verifying
+ * that a second time would double the start-up time.
  */
 static __always_inline __u32 rt_one_origin(__u32 member, __u64 sector, __u32 op, __u32 bytes)
 {

@@ -195,7 +195,7 @@ impl Events {
             let mut new = ring.taken.borrow_mut();
             if taken as usize >= some {
                 more = true;
-                // What is left in it is later, but for completions in the middle of each other.
+                // Later events remain in the ring, except where completions interrupted each other.
                 let last = new.events.iter().rev().find_map(Event::time);
                 until = until.min(last.unwrap_or(until));
             }

@@ -50,7 +50,7 @@ pub struct Probe {
     planned: Vec<&'static str>,
     /// Loaded.
     pub(super) programs: Vec<&'static str>,
-    /// Of reading tasks and files, see `files`.
+    /// Round of the current reading of tasks and files, see `files`.
     pub(super) round: u8,
     pub(super) task_ledger: Ledger<TaskKey>,
     pub(super) ledger: Ledger<FileKey>,
