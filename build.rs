@@ -16,7 +16,7 @@ fn main() -> Result<()> {
         "raidtrace",
         &[
             "core", "classify", "learn", "md", "walk", "block", "judge", "bios", "queue", "files",
-            "tasks", "refuse", "ext4", "record",
+            "tasks", "dirty", "refuse", "ext4", "journal", "record",
         ],
         &out,
     )?;

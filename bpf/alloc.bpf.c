@@ -12,6 +12,7 @@
 
 const volatile __u32 rt_alloc_devs[RT_ALLOC_FS];
 const volatile __u32 rt_alloc_best_avail = 1;
+const volatile __u32 rt_alloc_by_scan = 1;
 __u64 rt_alloc_hooked;
 
 struct rt_allocs_map rt_allocs SEC(".maps");
@@ -20,6 +21,9 @@ struct rt_alloc_tasks_map rt_alloc_tasks SEC(".maps");
 struct rt_alloc_files_map rt_alloc_files SEC(".maps");
 struct rt_alloc_waits_map rt_alloc_waits SEC(".maps");
 struct rt_alloc_losses_map rt_alloc_losses SEC(".maps");
+
+/* fs/ext4/ext4.h: the search is for a locality group's preallocation (mb_group_prealloc) */
+#define RT_EXT4_MB_HINT_GROUP_ALLOC 0x80
 
 /* The current task's, in the filesystem of an inode. */
 static __always_inline struct rt_alloc_task_key key_of(struct super_block *sb)
@@ -168,6 +172,7 @@ int BPF_PROG(rt_al_search, struct ext4_allocation_context *ac)
 	a->searches++;
 	a->goal += ac->ac_g_ex.fe_len;
 	a->scanned += ac->ac_groups_scanned;
+	a->locality += (ac->ac_flags & RT_EXT4_MB_HINT_GROUP_ALLOC) != 0;
 	/* else what was found is right at the goal: no criterion was tried */
 	if (ac->ac_groups_scanned || looked)
 		a->criteria[ac->ac_criteria & (RT_ALLOC_CRITERIA_ROOM - 1)]++;

@@ -10,7 +10,10 @@
 extern const volatile __u32 rt_alloc_devs[RT_ALLOC_FS];	/* 0: none */
 extern const volatile __u32 rt_alloc_best_avail;	/* criterion 2 is CR_BEST_AVAIL_LEN */
 
-/* Not 0: ext4_mb_good_group() is hooked, and was when any request began that we have seen. */
+/* Groups are considered by ext4_mb_scan_group() (6.17); else they are counted at ext4_get_group_info(). */
+extern const volatile __u32 rt_alloc_by_scan;
+
+/* Not 0: groups are counted, and were when any request began that we have seen. */
 extern __u64 rt_alloc_hooked;
 
 struct rt_allocs_map {
@@ -134,6 +137,7 @@ static __always_inline __u64 rt_alloc_take(struct rt_alloc_cpu *c, __u64 ac)
 	count = c->count;
 	c->ac = 0;
 	c->count = 0;
+	c->task = 0;
 	return count;
 }
 

@@ -12,8 +12,8 @@ enum rt_alloc_limits {
 	RT_ALLOC_CRITERIA_ROOM = 8,	/* a power of two */
 	RT_ALLOC_GROUPS = 24,		/* GROUPS_BUCKETS of src/model/alloc.rs */
 	RT_ALLOC_GROUPS_ROOM = 32,
-	RT_ALLOC_REASONS = 8,		/* enum Refused has 7 */
-	RT_ALLOC_SAMPLED = 64,		/* refusals, of which one is asked why */
+	RT_ALLOC_REASONS = 8,		/* enum Refused has 8 */
+	RT_ALLOC_SAMPLED = 64,		/* a power of two; of so many refusals on average one is asked why */
 };
 
 /* enum Refused of src/model/alloc.rs */
@@ -25,6 +25,7 @@ enum rt_alloc_refused {
 	RT_REFUSED_AVERAGE = 4,
 	RT_REFUSED_BLOCKS = 5,
 	RT_REFUSED_OTHER = 6,
+	RT_REFUSED_NOT_LOADED = 7,
 };
 
 /* One filesystem on one CPU. Cumulative since attach; see struct Counts of src/model/alloc.rs. */
@@ -39,6 +40,7 @@ struct rt_alloc {
 	__u64 preallocated;
 	__u64 criteria[RT_ALLOC_CRITERIA_ROOM];
 	__u64 scanned;
+	__u64 locality;
 	__u64 groups[RT_ALLOC_GROUPS_ROOM];
 	__u64 reasons[RT_ALLOC_REASONS];
 	__u64 bitmaps;
@@ -50,7 +52,7 @@ struct rt_alloc {
 	__u32 waits[RT_HIST_BUCKETS];
 };
 
-/* Calls of ext4_mb_good_group() by criterion: two cache lines. */
+/* Groups considered and refused, by criterion: two cache lines. */
 struct rt_alloc_row {
 	__u64 looked[RT_ALLOC_CRITERIA_ROOM];
 	__u64 refused[RT_ALLOC_CRITERIA_ROOM];
@@ -61,8 +63,18 @@ struct rt_alloc_task_key {
 	__u32 pid;
 };
 
+/* How far the search that a CPU runs has come with `group`. */
+enum rt_alloc_state {
+	RT_GROUP_NONE = 0,
+	RT_GROUP_CONSIDERED = 1,	/* ext4_mb_good_group() has not answered */
+	RT_GROUP_REFUSED = 2,
+	RT_GROUP_PROPOSED = 3,		/* a list proposed it, ext4_mb_good_group() accepted it */
+	RT_GROUP_ACCEPTED = 4,		/* accepted; not asked again under the group's lock */
+	RT_GROUP_SCANNED = 5,		/* asked again under the group's lock */
+};
+
 /*
- * A CPU's calls of ext4_mb_good_group(), up to millions a second: all that one
+ * The search that a CPU runs, with up to millions of groups a second: all that one
  * of them touches. `count` is of the allocation `ac` and has not been added to
  * rt_alloc_task.looked_now yet. Of a task's allocation, one CPU at most has any.
  */
@@ -71,13 +83,14 @@ struct rt_alloc_cpu {
 	__u64 count;
 	struct rt_alloc_task_key key;	/* whose allocation that is */
 	__u32 fs;
-	__u32 refusals;		/* counts to RT_ALLOC_SAMPLED */
-	/* A call that has not returned yet; kprobes only. */
-	__u64 task;		/* bpf_get_current_pid_tgid(); 0: none */
-	__u64 call;
+	__u32 until;		/* refusals until one is asked why */
+	__u64 task;		/* bpf_get_current_pid_tgid() while it searches; 0: none */
 	__u32 group;
-	__u32 criterion;
-	__u64 lost;		/* calls of which the return was not seen */
+	__u32 state;		/* enum rt_alloc_state */
+	__u32 criterion;	/* that `group` was considered with */
+	__u32 asked;		/* calls of ext4_get_group_info() for `group` in a row */
+	__u32 listed;		/* a list proposes each group, see rt_alloc_task */
+	__u32 pad;
 	struct rt_alloc_row rows[RT_ALLOC_ROWS];
 };
 
@@ -96,7 +109,10 @@ struct rt_alloc_task {
 	__u64 ar;		/* the request; 0: none, or it began before us */
 	__u64 begun_ns;
 	__u64 ac;		/* the allocation whose groups are looked at */
-	__u32 cpu;		/* ... by the rt_alloc_cpu of which */
+	__u64 search_ns;	/* its search began; 0: it does not search */
+	__u32 cpu;		/* ac is searched for by the rt_alloc_cpu of which */
+	__u32 aside;		/* in functions that ask for groups without considering them */
+	__u32 listed;		/* in ext4_mb_scan_groups_xa_range() */
 	__u32 pad;
 	char comm[RT_COMM];	/* at the last request */
 };

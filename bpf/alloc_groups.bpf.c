@@ -1,13 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * ext4_mb_good_group(), which is called for every group that a search looks at,
- * up to millions of times a second; and the wait for a bitmap that comes from
- * disk.
+ * The groups that a search considers, up to millions a second, and the wait for a
+ * bitmap that comes from disk. ext4_mb_good_group() alone does not see the groups
+ * that are full or too small: ext4_mb_good_group_nolock(), which is inlined
+ * everywhere, refuses these first. They are seen by ext4_mb_scan_group(), its caller
+ * since 6.17, or before by ext4_get_group_info(), which it calls.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "alloc_groups.bpf.h"
+
+SEC("?fentry/ext4_mb_regular_allocator")
+int BPF_PROG(rt_al_search_in, struct ext4_allocation_context *ac)
+{
+	return rt_alloc_search_begins((__u64)ac, ac->ac_sb->s_dev);
+}
+
+SEC("?fexit/ext4_mb_regular_allocator")
+int BPF_PROG(rt_al_search_out, struct ext4_allocation_context *ac)
+{
+	struct rt_alloc_cpu *c = rt_alloc_cpu(bpf_get_smp_processor_id());
+	struct rt_alloc_task *t = rt_alloc_searching(ac->ac_sb->s_dev);
+
+	if (!c || !t)
+		return 0;
+	if (c->task == bpf_get_current_pid_tgid()) {
+		rt_alloc_settle(c);
+		c->task = 0;
+	}
+	t->search_ns = 0;
+	return 0;
+}
 
 SEC("?fexit/ext4_mb_good_group")
 int BPF_PROG(rt_al_group, struct ext4_allocation_context *ac, __u32 group, __u32 criterion,
@@ -15,15 +39,104 @@ int BPF_PROG(rt_al_group, struct ext4_allocation_context *ac, __u32 group, __u32
 {
 	struct rt_alloc_cpu *c = rt_alloc_cpu(bpf_get_smp_processor_id());
 
+	if (!c || !rt_alloc_runs(c, ac->ac_sb))
+		return 0;
+	/* a bool: the rest of the register may be anything */
+	good &= 0xff;
+	if (rt_alloc_by_scan) {
+		c->group = group;
+		c->state = good ? RT_GROUP_ACCEPTED : RT_GROUP_REFUSED;
+	} else {
+		rt_alloc_answer(c, group, good);
+	}
+	return 0;
+}
+
+SEC("?fexit/ext4_mb_scan_group")
+int BPF_PROG(rt_al_scan, struct ext4_allocation_context *ac, __u32 group)
+{
+	struct rt_alloc_cpu *c = rt_alloc_cpu(bpf_get_smp_processor_id());
+	__u32 criterion = ac->ac_criteria, times;
+	bool moved;
+
 	if (!c)
 		return 0;
-	if (c->ac != (__u64)ac)
-		rt_alloc_change(c, (__u64)ac, ac->ac_sb->s_dev);
-	rt_alloc_look(c, criterion);
-	/* a bool: the rest of the register may be anything */
-	if (!(good & 0xff))
-		rt_alloc_refuse(c, ac, group, criterion);
+	/* It slept, for the bitmap of a group that was accepted. */
+	moved = c->task != bpf_get_current_pid_tgid();
+	if (!rt_alloc_runs(c, ac->ac_sb))
+		return 0;
+	times = c->listed ? 2 : 1;
+	rt_alloc_look(c, criterion, times);
+	if (!moved && !(c->state == RT_GROUP_ACCEPTED && c->group == group))
+		rt_alloc_refuse(c, ac, group, criterion, times);
+	c->state = RT_GROUP_NONE;
 	return 0;
+}
+
+static __always_inline int listed(struct ext4_allocation_context *ac, __u32 so)
+{
+	struct rt_alloc_cpu *c = rt_alloc_cpu(bpf_get_smp_processor_id());
+	struct rt_alloc_task *t = rt_alloc_searching(ac->ac_sb->s_dev);
+
+	if (!c || !t)
+		return 0;
+	t->listed = so;
+	if (c->task == bpf_get_current_pid_tgid())
+		c->listed = so;
+	return 0;
+}
+
+SEC("?fentry/ext4_mb_scan_groups_xa_range")
+int BPF_PROG(rt_al_list_in, struct ext4_allocation_context *ac)
+{
+	return listed(ac, 1);
+}
+
+SEC("?fexit/ext4_mb_scan_groups_xa_range")
+int BPF_PROG(rt_al_list_out, struct ext4_allocation_context *ac)
+{
+	return listed(ac, 0);
+}
+
+SEC("?fentry/ext4_get_group_info")
+int BPF_PROG(rt_al_info, struct super_block *sb, __u32 group)
+{
+	struct rt_alloc_cpu *c = rt_alloc_cpu(bpf_get_smp_processor_id());
+
+	if (c && rt_alloc_runs(c, sb))
+		rt_alloc_ask(c, group);
+	return 0;
+}
+
+/* Functions of a search that call ext4_get_group_info() for groups that they do not consider. */
+#define ASIDE(name, function)						\
+SEC("?fentry/" #function)						\
+int BPF_PROG(rt_al_##name##_in, struct super_block *sb)			\
+{									\
+	return rt_alloc_aside(sb->s_dev, true);				\
+}									\
+									\
+SEC("?fexit/" #function)						\
+int BPF_PROG(rt_al_##name##_out, struct super_block *sb)		\
+{									\
+	return rt_alloc_aside(sb->s_dev, false);			\
+}
+
+ASIDE(prefetch, ext4_mb_prefetch)
+ASIDE(fini, ext4_mb_prefetch_fini)
+ASIDE(load, ext4_mb_load_buddy_gfp)
+ASIDE(init, ext4_mb_init_group)
+
+SEC("?fentry/ext4_mb_find_by_goal")
+int BPF_PROG(rt_al_goal_in, struct ext4_allocation_context *ac)
+{
+	return rt_alloc_aside(ac->ac_sb->s_dev, true);
+}
+
+SEC("?fexit/ext4_mb_find_by_goal")
+int BPF_PROG(rt_al_goal_out, struct ext4_allocation_context *ac)
+{
+	return rt_alloc_aside(ac->ac_sb->s_dev, false);
 }
 
 SEC("?fentry/ext4_wait_block_bitmap")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the hooks of ext4_mb_good_group() and ext4_wait_block_bitmap() do, whatever they are hooked by. */
+/* What the hooks of searches for a group and of ext4_wait_block_bitmap() do, whatever they are hooked by. */
 #ifndef RAIDTRACE_ALLOC_GROUPS_BPF_H
 #define RAIDTRACE_ALLOC_GROUPS_BPF_H
 
@@ -8,10 +8,13 @@
 
 enum {
 	/* fs/ext4/ext4.h */
+	RT_EXT4_GROUP_INFO_NEED_INIT_BIT = 0,
 	RT_EXT4_GROUP_INFO_BBITMAP_CORRUPT_BIT = 2,
 	RT_EXT4_MB_HINT_DATA = 0x20,
 	RT_EXT4_FLEX_SIZE_DIR_ALLOC_SCHEME = 4,
 	RT_WAIT_MIN_NS = 1000,
+	/* fs/ext4/mballoc.h */
+	RT_AC_STATUS_FOUND = 2,
 	/* include/linux/buffer_head.h, enum bh_state_bits */
 	RT_BH_NEW = 5,
 };
@@ -31,6 +34,9 @@ static __noinline void rt_alloc_change(struct rt_alloc_cpu *c, __u64 ac, __u32 d
 	}
 	c->ac = ac;
 	c->count = 0;
+	c->task = 0;
+	c->state = RT_GROUP_NONE;
+	c->listed = 0;
 	c->key.dev = dev;
 	c->key.pid = bpf_get_current_pid_tgid();
 	c->fs = rt_alloc_fs(dev);
@@ -39,6 +45,7 @@ static __noinline void rt_alloc_change(struct rt_alloc_cpu *c, __u64 ac, __u32 d
 	t = rt_alloc_task(&c->key);
 	if (!t)
 		return;
+	c->listed = t->listed;
 	if (t->ac != ac) {
 		/* of an allocation whose end was not seen */
 		t->share.looked += t->looked_now;
@@ -52,23 +59,81 @@ static __noinline void rt_alloc_change(struct rt_alloc_cpu *c, __u64 ac, __u32 d
 	t->cpu = cpu;
 }
 
-/* By what ext4_mb_good_group() compares, in its order. The group may have changed since. */
+/* The current task's state for a filesystem, if it searches there. */
+static __always_inline struct rt_alloc_task *rt_alloc_searching(__u32 dev)
+{
+	struct rt_alloc_task_key key = { .dev = dev, .pid = bpf_get_current_pid_tgid() };
+	struct rt_alloc_task *t = bpf_map_lookup_elem(&rt_alloc_tasks, &key);
+
+	return t && t->search_ns ? t : NULL;
+}
+
+/*
+ * True if the current task searches in the filesystem `dev` and is not aside. It has
+ * come to this CPU, or another task ran here meanwhile.
+ */
+static __noinline bool rt_alloc_resume(struct rt_alloc_cpu *c, __u32 dev)
+{
+	struct rt_alloc_task *t = rt_alloc_searching(dev);
+
+	if (!t || t->aside)
+		return false;
+	if (c->ac != t->ac)
+		rt_alloc_change(c, t->ac, dev);
+	c->task = bpf_get_current_pid_tgid();
+	return true;
+}
+
+static __always_inline bool rt_alloc_runs(struct rt_alloc_cpu *c, struct super_block *sb)
+{
+	return c->task == bpf_get_current_pid_tgid() || rt_alloc_resume(c, sb->s_dev);
+}
+
+static __always_inline int rt_alloc_search_begins(__u64 ac, __u32 dev)
+{
+	struct rt_alloc_cpu *c = rt_alloc_cpu(bpf_get_smp_processor_id());
+	struct rt_alloc_task_key key = { .dev = dev, .pid = bpf_get_current_pid_tgid() };
+	struct rt_alloc_task *t;
+
+	if (!c || rt_alloc_fs(dev) >= RT_ALLOC_FS)
+		return 0;
+	t = rt_alloc_task(&key);
+	if (!t)
+		return 0;
+	t->search_ns = bpf_ktime_get_ns();
+	t->aside = 0;
+	t->listed = 0;
+	if (c->ac != ac)
+		rt_alloc_change(c, ac, dev);
+	c->state = RT_GROUP_NONE;
+	c->task = bpf_get_current_pid_tgid();
+	return 0;
+}
+
+/* By what ext4_mb_good_group_nolock() and ext4_mb_good_group() compare, in their order. The group may have changed since. */
 static __noinline __u32 rt_alloc_reason(struct ext4_allocation_context *ac, __u32 group, __u32 criterion)
 {
 	struct ext4_sb_info *sbi = BPF_CORE_READ(ac, ac_sb, s_fs_info);
 	struct ext4_group_info ***table = BPF_CORE_READ(sbi, s_group_info), **row = NULL, *info = NULL;
 	__u32 bits = BPF_CORE_READ(sbi, s_desc_per_block_bits) & 31, flex;
+	__u32 any_free = rt_alloc_best_avail ? 4 : 3;
 	int free, fragments, length = BPF_CORE_READ(ac, ac_g_ex.fe_len);
+	unsigned long state;
 
 	bpf_probe_read_kernel(&row, sizeof(row), table + (group >> bits));
 	bpf_probe_read_kernel(&info, sizeof(info), row + (group & ((1U << bits) - 1)));
 	if (!row || !info)
 		return RT_REFUSED_OTHER;
-	if (BPF_CORE_READ(info, bb_state) >> RT_EXT4_GROUP_INFO_BBITMAP_CORRUPT_BIT & 1)
-		return RT_REFUSED_CORRUPT;
 	free = BPF_CORE_READ(info, bb_free);
 	if (free == 0)
 		return RT_REFUSED_FULL;
+	if (criterion < any_free && free < length)
+		return RT_REFUSED_BLOCKS;
+	state = BPF_CORE_READ(info, bb_state);
+	if (state >> RT_EXT4_GROUP_INFO_BBITMAP_CORRUPT_BIT & 1)
+		return RT_REFUSED_CORRUPT;
+	if (state >> RT_EXT4_GROUP_INFO_NEED_INIT_BIT & 1)
+		return RT_REFUSED_NOT_LOADED;
 	fragments = BPF_CORE_READ(info, bb_fragments);
 	if (fragments <= 0 || free < 0)
 		return RT_REFUSED_OTHER;
@@ -78,8 +143,6 @@ static __noinline __u32 rt_alloc_reason(struct ext4_allocation_context *ac, __u3
 		if ((BPF_CORE_READ_BITFIELD_PROBED(ac, ac_flags) & RT_EXT4_MB_HINT_DATA) &&
 		    flex >= RT_EXT4_FLEX_SIZE_DIR_ALLOC_SCHEME && (group & (flex - 1)) == 0)
 			return RT_REFUSED_FOR_DIRECTORIES;
-		if (free < length)
-			return RT_REFUSED_BLOCKS;
 		if (BPF_CORE_READ(info, bb_largest_free_order) < (int)BPF_CORE_READ(ac, ac_2order))
 			return RT_REFUSED_ORDER;
 		return RT_REFUSED_OTHER;
@@ -88,30 +151,107 @@ static __noinline __u32 rt_alloc_reason(struct ext4_allocation_context *ac, __u3
 			break;
 		/* fall through */
 	case 1:
-		return (__u32)free / (__u32)fragments < (__u32)length ? RT_REFUSED_AVERAGE :
-									RT_REFUSED_OTHER;
+		if ((__u32)free / (__u32)fragments < (__u32)length)
+			return RT_REFUSED_AVERAGE;
+		break;
 	}
-	return free < length ? RT_REFUSED_BLOCKS : RT_REFUSED_OTHER;
+	return RT_REFUSED_OTHER;
 }
 
-static __always_inline void rt_alloc_look(struct rt_alloc_cpu *c, __u32 criterion)
+/* `times`: ext4's groups_considered counts a group once more where a list proposes it. */
+static __always_inline void rt_alloc_look(struct rt_alloc_cpu *c, __u32 criterion, __u32 times)
 {
-	c->count++;
-	c->rows[c->fs & (RT_ALLOC_ROWS - 1)].looked[criterion & (RT_ALLOC_CRITERIA_ROOM - 1)]++;
+	c->count += times;
+	c->rows[c->fs & (RT_ALLOC_ROWS - 1)].looked[criterion & (RT_ALLOC_CRITERIA_ROOM - 1)] += times;
 }
 
 static __always_inline void rt_alloc_refuse(struct rt_alloc_cpu *c, struct ext4_allocation_context *ac,
-				   __u32 group, __u32 criterion)
+				   __u32 group, __u32 criterion, __u32 times)
 {
 	__u32 fs = c->fs;
 	struct rt_alloc *a;
 
-	c->rows[fs & (RT_ALLOC_ROWS - 1)].refused[criterion & (RT_ALLOC_CRITERIA_ROOM - 1)]++;
-	if (++c->refusals & (RT_ALLOC_SAMPLED - 1))
+	c->rows[fs & (RT_ALLOC_ROWS - 1)].refused[criterion & (RT_ALLOC_CRITERIA_ROOM - 1)] += times;
+	if (c->until) {
+		c->until--;
 		return;
+	}
+	/* At random: groups with free blocks may come at even distances. */
+	c->until = bpf_get_prandom_u32() & (2 * RT_ALLOC_SAMPLED - 1);
 	a = bpf_map_lookup_elem(&rt_allocs, &fs);
 	if (a)
-		a->reasons[rt_alloc_reason(ac, group, criterion) & (RT_ALLOC_REASONS - 1)]++;
+		a->reasons[rt_alloc_reason(ac, group, criterion) & (RT_ALLOC_REASONS - 1)] += times;
+}
+
+/* The group considered last was refused if ext4_mb_good_group() was not even called for it. */
+static __always_inline void rt_alloc_settle(struct rt_alloc_cpu *c)
+{
+	if (c->state == RT_GROUP_CONSIDERED)
+		rt_alloc_refuse(c, (struct ext4_allocation_context *)c->ac, c->group, c->criterion, 1);
+	c->state = RT_GROUP_NONE;
+}
+
+/*
+ * ext4_get_group_info() in a search. ext4_mb_good_group_nolock(), which is inlined,
+ * calls it for each group that it considers. ext4_mb_good_group() calls it again, and
+ * without the former where a list proposes a group: that one ext4 counts too. Calls
+ * from what else a search does are aside, see rt_alloc_aside().
+ */
+static __always_inline void rt_alloc_ask(struct rt_alloc_cpu *c, __u32 group)
+{
+	struct ext4_allocation_context *ac = (struct ext4_allocation_context *)c->ac;
+
+	if (c->group == group) {
+		/* Each criterion begins with the same group. */
+		if (c->state == RT_GROUP_CONSIDERED && c->criterion == BPF_CORE_READ(ac, ac_criteria)) {
+			c->asked++;
+			return;
+		}
+		if (c->state == RT_GROUP_ACCEPTED)
+			return;
+		/* ext4_mb_new_inode_pa() */
+		if (c->state == RT_GROUP_SCANNED && BPF_CORE_READ(ac, ac_status) == RT_AC_STATUS_FOUND)
+			return;
+	}
+	rt_alloc_settle(c);
+	c->group = group;
+	c->criterion = BPF_CORE_READ(ac, ac_criteria);
+	c->state = RT_GROUP_CONSIDERED;
+	c->asked = 1;
+	rt_alloc_look(c, c->criterion, 1);
+}
+
+/* What ext4_mb_good_group() says of a group, where groups are counted by rt_alloc_ask(). */
+static __always_inline void rt_alloc_answer(struct rt_alloc_cpu *c, __u32 group, bool good)
+{
+	if (c->group != group)
+		return;
+	if (c->state == RT_GROUP_ACCEPTED) {
+		c->state = RT_GROUP_SCANNED;
+	} else if (c->state == RT_GROUP_CONSIDERED && good) {
+		/* Its own call of ext4_get_group_info() was the first one: nobody has considered it before. */
+		c->state = c->asked > 1 ? RT_GROUP_ACCEPTED : RT_GROUP_PROPOSED;
+	} else if (c->state == RT_GROUP_CONSIDERED) {
+		rt_alloc_settle(c);
+		c->state = RT_GROUP_REFUSED;
+	}
+}
+
+/* The current task enters or leaves a function that asks for groups without considering them. */
+static __always_inline int rt_alloc_aside(__u32 dev, bool enters)
+{
+	struct rt_alloc_cpu *c = rt_alloc_cpu(bpf_get_smp_processor_id());
+	struct rt_alloc_task *t = rt_alloc_searching(dev);
+
+	if (!c || !t)
+		return 0;
+	if (enters)
+		t->aside++;
+	else if (t->aside)
+		t->aside--;
+	if (c->task == bpf_get_current_pid_tgid())
+		c->task = 0;
+	return 0;
 }
 
 /*

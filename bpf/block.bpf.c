@@ -220,7 +220,7 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 	bool one;
 
 	/* with a time, since a mark that was left behind may be of the same tag's last request */
-	if (rt_twins >> RT_LOOKED_COMPLETE & 1 &&
+	if (rt_has_twin(look, RT_LOOKED_COMPLETE) &&
 	    rt_looked_at(look, RT_LOOKED_COMPLETE, rt_peek((__u64)arg) ^ rq->start_time_ns))
 		return 0;
 	d = rt_dev_of(rt_disk_number(rt_rq_disk(rq)));

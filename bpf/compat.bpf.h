@@ -161,4 +161,36 @@ struct dm_crypt_io___rt {
 	struct bio *base_bio;
 } __attribute__((preserve_access_index));
 
+/* include/linux/journal-head.h, in the BTF of the kernel or of the module jbd2 */
+struct journal_head___rt {
+	unsigned int b_modified;
+} __attribute__((preserve_access_index));
+
+/* include/linux/jbd2.h, likewise */
+struct transaction_chp_stats_s___rt {
+	unsigned long cs_chp_time;
+	__u32 cs_forced_to_close;
+	__u32 cs_written;
+} __attribute__((preserve_access_index));
+
+struct transaction_s___rt {
+	unsigned int t_tid;
+} __attribute__((preserve_access_index));
+
+struct journal_s___rt {
+	unsigned long j_flags;
+	int j_barrier_count;
+	struct block_device *j_fs_dev;
+	struct transaction_s___rt *j_checkpoint_transactions;
+} __attribute__((preserve_access_index));
+
+/* Pages of a large folio: include/linux/mm_types.h of 5.18 to 6.13, and since. */
+struct folio___folio_nr_pages {
+	unsigned int _folio_nr_pages;
+} __attribute__((preserve_access_index));
+
+struct folio___nr_pages {
+	unsigned int _nr_pages;
+} __attribute__((preserve_access_index));
+
 #endif

@@ -27,6 +27,7 @@ const volatile __u32 rt_refusals = 1;
 const volatile __u32 rt_nesting = 1;
 const volatile __u32 rt_members_max = 1;
 const volatile __u64 rt_wait_end_io = 1;
+__u32 rt_twins_attached;
 const volatile __u32 rt_zero;
 /* Always zero: the type's way into the skeleton. */
 const volatile struct rt_event_submission rt_no_submission;
@@ -58,6 +59,7 @@ struct rt_file_ios_map rt_file_ios SEC(".maps");
 struct rt_files_pending_map rt_files_pending SEC(".maps");
 struct rt_files_map rt_files SEC(".maps");
 struct rt_file_names_map rt_file_names SEC(".maps");
+struct rt_journals_map rt_journals SEC(".maps");
 struct rt_events_map rt_events SEC(".maps");
 struct rt_gathers_map rt_gathers SEC(".maps");
 

@@ -6,7 +6,7 @@
 #include "hist.h"
 
 /* The program that runs; also the entry of each per-CPU map that both of a pair write to: again.bpf.h. */
-enum { RT_FIRST = 0, RT_AGAIN = 1 };
+enum { RT_FIRST = 0, RT_AGAIN = 1, RT_DIRTIES = 2 };
 
 /*
  * Adds to a counter of this CPU. Where the kernel lets a program run in the middle

@@ -87,10 +87,11 @@ __u64 rt_derived_file(__u64 number)
 	return rt_page_inode((__u64)BPF_CORE_READ((struct bio_vec *)vec, bv_page));
 }
 
-int rt_take_file(__u64 inode, __u32 what, __u64 bytes)
+int rt_take_file(__u64 inode, __u32 what, __u64 bytes, __u32 pid)
 {
 	struct inode *i = (struct inode *)inode;
-	struct rt_file_key key = { .array = what >> 8 & 0xffff, .op = what & 0xff }, old_key;
+	struct rt_file_key key = { .array = what >> 8 & 0xffff, .op = what & 0xff, .pid = pid };
+	struct rt_file_key old_key;
 	struct rt_io old;
 	struct rt_file_pending *p;
 	volatile struct rt_file_slot *s;
@@ -109,7 +110,7 @@ int rt_take_file(__u64 inode, __u32 what, __u64 bytes)
 	} else {
 		inode = 0;
 	}
-	slot = rt_file_slot(inode, key.op) & (RT_FILE_SLOTS - 1);
+	slot = rt_file_slot(inode, key.op, pid) & (RT_FILE_SLOTS - 1);
 	s = &p->slot[slot];
 	if (!inode && !s->address && s->key.array == key.array && s->key.op == key.op) {
 		rt_bump(s->io.bios, 1);

@@ -72,10 +72,10 @@ static __always_inline __u64 rt_bio_file(struct bio *bio, unsigned long long *ar
 	return rt_page_inode(page);
 }
 
-static __always_inline __u32 rt_file_slot(__u64 inode, __u32 op)
+static __always_inline __u32 rt_file_slot(__u64 inode, __u32 op, __u32 pid)
 {
 	/* struct ext4_inode_info has some 1100 bytes */
-	return (inode >> 6 ^ inode >> 12 ^ op) & (RT_FILE_SLOTS - 1);
+	return (inode >> 6 ^ inode >> 12 ^ op ^ pid) & (RT_FILE_SLOTS - 1);
 }
 
 /* In what, from here on: who looks. */
@@ -84,8 +84,9 @@ enum { RT_FILE_LOOK = 24 };
 /*
  * Counts a bio of another file than the slot's. what is array << 8 | operation
  * and RT_FILE_LOOK; inode, the address of the struct, may be 0 or no regular file's: not told.
+ * pid: see rt_file_key.
  */
-int rt_take_file(__u64 inode, __u32 what, __u64 bytes);
+int rt_take_file(__u64 inode, __u32 what, __u64 bytes, __u32 pid);
 
 /* The bio that is counted next has no file. */
 static __always_inline void rt_no_file(__u32 look)
@@ -99,8 +100,9 @@ static __always_inline void rt_no_file(__u32 look)
 		p->last_slot = RT_FILE_SLOTS;
 }
 
+/* pid: see rt_file_key. */
 static __always_inline void rt_count_file(__u64 inode, __u32 array, __u32 op, __u64 bytes,
-					  __u32 look)
+					  __u32 pid, __u32 look)
 {
 	struct inode *i = (struct inode *)inode;
 	struct rt_file_pending *p;
@@ -110,20 +112,21 @@ static __always_inline void rt_count_file(__u64 inode, __u32 array, __u32 op, __
 	p = bpf_map_lookup_elem(&rt_files_pending, &look);
 	if (!p)
 		return;
-	slot = rt_file_slot(inode, op);
+	slot = rt_file_slot(inode, op, pid);
 	barrier_var(slot);	/* as in rt_row() */
 	if (rt_refusals)
 		p->last_slot = slot & (RT_FILE_SLOTS - 1);
 	s = &p->slot[slot & (RT_FILE_SLOTS - 1)];
 	/* the address alone may be a file's that was deleted since */
 	if (s->address == inode && s->key.array == array && s->key.op == op &&
+	    (!pid || s->key.pid == pid) &&	/* slots of RT_DIRTIES have no other keys */
 	    (!inode || (s->key.file.inode == RT_PEEK(i, i_ino) &&
 			s->key.file.generation == RT_PEEK(i, i_generation)))) {
 		rt_bump(s->io.bios, 1);
 		rt_bump(s->io.bytes, bytes);
 		return;
 	}
-	rt_take_file(inode, look << RT_FILE_LOOK | array << 8 | op, bytes);
+	rt_take_file(inode, look << RT_FILE_LOOK | array << 8 | op, bytes, pid);
 }
 
 #endif

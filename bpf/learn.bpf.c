@@ -313,3 +313,10 @@ __u64 rt_bio_metadata(__u64 bio, __u64 extent, __u64 blocks, __u32 content)
 		return RT_ORIGIN_UNKNOWN;
 	return rt_sniff_content(buffer.data, size, blocks);
 }
+
+__u32 rt_content_origin(__u64 data, __u32 size, __u64 blocks)
+{
+	__u32 origin = data ? rt_sniff_content((const char *)data, size, blocks) : RT_ORIGIN_UNKNOWN;
+
+	return origin == RT_ZEROES ? RT_ORIGIN_UNKNOWN : origin;
+}

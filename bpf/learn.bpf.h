@@ -27,6 +27,9 @@ enum {
  */
 __u64 rt_bio_metadata(__u64 bio, __u64 extent, __u64 blocks, __u32 content);
 
+/* Origin of a metadata block that is at this address, by its content; RT_ORIGIN_UNKNOWN: it proves nothing. */
+__u32 rt_content_origin(__u64 data, __u32 size, __u64 blocks);
+
 /*
  * A value of rt_learned: the origin in the low 8 bits. RT_ORIGIN_UNKNOWN: a
  * read is on its way, of (v >> 8 & 0xffffff) sectors from here, for the task

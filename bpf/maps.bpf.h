@@ -31,6 +31,7 @@ extern const volatile __u64 rt_ext4_end_io;	/* ext4_end_bio(); likewise */
 extern const volatile __u64 rt_dm_end_io;	/* dm's clone_endio() */
 extern const volatile __u32 rt_recording;	/* 0: rt_events is not used */
 extern const volatile __u32 rt_twins;	/* a bit for each of rt_looked_kinds that has a twin: again.bpf.h */
+extern __u32 rt_twins_attached;	/* those of rt_twins that run; set by userspace, before it attaches one */
 extern const volatile __u32 rt_refusals;	/* rt_bio_refused is there */
 extern const volatile __u32 rt_nesting;	/* a program may run in the middle of itself: see rt_bump() */
 extern const volatile __u32 rt_members_max;	/* half the entries of rt_member_rows; the other half is of twins */
@@ -207,7 +208,7 @@ extern struct rt_looked_map rt_looked SEC(".maps");
 /* Scratch, and memory from one bio of a stripe to the next. */
 struct rt_stripes_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 2);		/* RT_FIRST, RT_AGAIN */
+	__uint(max_entries, 3);		/* RT_FIRST, RT_AGAIN, RT_DIRTIES */
 	__type(key, __u32);
 	__type(value, struct rt_stripe);
 };
@@ -265,7 +266,7 @@ extern struct rt_task_ios_map rt_task_ios SEC(".maps");
 
 struct rt_tasks_pending_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 2);		/* RT_FIRST, RT_AGAIN */
+	__uint(max_entries, 3);		/* RT_FIRST, RT_AGAIN, RT_DIRTIES */
 	__type(key, __u32);
 	__type(value, struct rt_task_pending);
 };
@@ -294,7 +295,7 @@ extern struct rt_file_ios_map rt_file_ios SEC(".maps");
 
 struct rt_files_pending_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 2);		/* RT_FIRST, RT_AGAIN */
+	__uint(max_entries, 3);		/* RT_FIRST, RT_AGAIN, RT_DIRTIES */
 	__type(key, __u32);
 	__type(value, struct rt_file_pending);
 };
@@ -312,11 +313,20 @@ extern struct rt_files_map rt_files SEC(".maps");
 /* Scratch: a name is too much for a stack. */
 struct rt_file_names_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 2);		/* RT_FIRST, RT_AGAIN */
+	__uint(max_entries, 3);		/* RT_FIRST, RT_AGAIN, RT_DIRTIES */
 	__type(key, __u32);
 	__type(value, struct rt_file);
 };
 extern struct rt_file_names_map rt_file_names SEC(".maps");
+
+/* By device number. A hash because few of RT_DEVS have a journal that is too small. */
+struct rt_journals_map {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RT_DEVS);
+	__type(key, __u32);
+	__type(value, struct rt_journal);
+};
+extern struct rt_journals_map rt_journals SEC(".maps");
 
 struct rt_ring_map {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

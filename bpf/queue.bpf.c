@@ -160,14 +160,14 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 					   array, found, op, size);
 		}
 		if (origin == RT_ORIGIN_FILE_DATA) {
-			rt_count_file(inode, index, op, size, look);
+			rt_count_file(inode, index, op, size, 0, look);
 			/* else there is nothing learned nearby */
 			if (op == RT_OP_WRITE && rt_answer_run(found) << 9 < size)
 				rt_forget(rt_learned_key(index, sector), block, size);
 		}
 	} else if (op == RT_OP_WRITE && block > 512 && (inode = rt_bio_file(bio, arg)) > RT_OWN_PAGE) {
 		origin = RT_ORIGIN_FILE_DATA;
-		rt_count_file(inode, index, op, size, look);
+		rt_count_file(inode, index, op, size, 0, look);
 		rt_forget(rt_learned_key(index, sector), block, size);
 	}
 	if (origin == RT_LATER)

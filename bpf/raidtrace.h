@@ -94,12 +94,14 @@ struct rt_dev_entry {
 
 struct rt_dev {
 	__u32 flags;		/* rt_dev_flags */
-	__u32 fs_array;		/* 1 + index of the array that its filesystem is on */
+	__u32 fs_array;		/* 1 + index of the array that its filesystem is on in one piece */
 	__u64 fs_start;		/* first sector of that filesystem on the array */
 	__u32 nr_parts;		/* 0: no member on it */
 	__u32 slot_base;	/* of its in-flight slots */
 	__u32 nr_slots;
 	__u32 depth;		/* driver tags of a hardware queue */
+	__u32 fs_block;		/* bytes of a block of its filesystem */
+	__u32 dirty_array;	/* 1 + index of the array that all pieces of its filesystem are on */
 	struct rt_part parts[RT_DISK_PARTS];
 };
 
@@ -291,10 +293,13 @@ struct rt_io {
  */
 enum { RT_THROTTLED = 1U << 31 };
 
+/* In place of an operation, of rt_task_key and rt_file_key: dirtied, to be written by somebody else later. */
+enum { RT_OP_DIRTY = 7 };
+
 struct rt_task_key {
 	__u32 pid;		/* or RT_THROTTLED and the id of a cgroup */
 	__u16 array;
-	__u8 what;		/* origin << 3 | operation */
+	__u8 what;		/* origin << 3 | operation, or RT_OP_DIRTY */
 	__u8 round;		/* of userspace's reading, see rt_round */
 };
 
@@ -348,7 +353,7 @@ struct rt_file_key {
 	__u16 array;
 	__u8 op;
 	__u8 round;		/* of userspace's reading, see rt_round */
-	__u32 pad;
+	__u32 pid;		/* of RT_OP_DIRTY: the thread that dirtied it; else 0 */
 };
 
 /*
@@ -374,6 +379,19 @@ struct rt_file {
 	__u32 parent_generation;
 	__u32 links;		/* 0: deleted by then */
 	char name[RT_FILE_NAME];	/* empty: not known */
+};
+
+/*
+ * Checkpoints of a filesystem's journal that tasks waited for, because the log had no
+ * room for another transaction. Key of rt_journals: device number of the filesystem.
+ */
+struct rt_journal {
+	__u64 checkpoints;	/* transactions that left the log so */
+	__u64 wait_ns;		/* from the begin of the checkpoint to the log's new tail */
+	__u64 begun_ns;		/* of the checkpoint that is under way; 0: none */
+	__u64 dropped_ns;	/* its transaction has left; 0: the tail is not awaited */
+	__u32 tid;		/* of that transaction */
+	__u32 pid;		/* the task that began last */
 };
 
 /* What a recording is made of: the events of rt_events begin with one of these. */

@@ -162,6 +162,8 @@ __noinline __u32 rt_worker_submits(__u64 number, __u32 array)
 		task.tgid = BPF_CORE_READ(waiter, tgid);
 		task.cgroup = cgroup_id(BPF_CORE_READ(waiter, cgroups, dfl_cgrp));
 		bpf_core_read(task.comm, sizeof(task.comm), &waiter->comm);
+		/* as rt_note_task() notes the work of a kworker: that these bios were held back */
+		__builtin_memcpy(task.work, "kthrotld", sizeof("kthrotld"));
 	} else {
 		task.cgroup = bio_cgroup(bio);
 		who = RT_THROTTLED | (__u32)task.cgroup;

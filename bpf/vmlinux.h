@@ -189,8 +189,11 @@ struct buffer_head {
 	unsigned long b_state;
 	struct buffer_head *b_this_page;
 	struct page *b_page;
+	sector_t b_blocknr;
 	unsigned long b_size;
 	char *b_data;
+	struct block_device *b_bdev;
+	void *b_private;
 };
 
 struct request_queue;
@@ -202,6 +205,7 @@ struct gendisk {
 
 struct block_device {
 	sector_t bd_start_sect;
+	u32 bd_dev;
 	struct gendisk *bd_disk;
 };
 
@@ -288,6 +292,7 @@ struct ext4_allocation_context {
 	u16 ac_groups_scanned;
 	u16 ac_flags;
 	u8 ac_criteria;
+	u8 ac_status;
 	u8 ac_2order;
 };
 

@@ -30,6 +30,7 @@ fn main() -> Result<()> {
             Sys::at(&tree, Box::new(Ioctl)),
             std::slice::from_ref(array),
             false,
+            raidtrace::probe::Dirtied::No,
         )
     });
     let result = began.and_then(|sampler| watch(sampler, &tree));

@@ -117,6 +117,7 @@ fn state(time_us: i64, disks: u32, requests: u64) -> State {
             requests: requests / u64::from(disks),
             io_ticks_ms: (time_us - START) as u64 / 1000,
             in_flight: 8,
+            ..DiskCounters::default()
         }),
     };
     let info = ArrayInfo {

@@ -10,8 +10,11 @@ use std::time::Duration;
 pub use alloc::Alloc;
 pub use files::{Demo, Export, Format, Report};
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 
+use crate::doctor::finding::Severity;
+use crate::doctor::rules;
 use crate::layout::geometry::Typed;
 use crate::layout::plan::Options;
 use crate::layout::size;
@@ -81,12 +84,14 @@ const DOCTOR_EXAMPLES: &str = "Examples:
   sudo raidtrace doctor                every md array that runs, else the disks with a filesystem
   sudo raidtrace doctor /srv           the array below this mount point, and what is on it
   sudo raidtrace doctor --live 10      the same, and ten seconds of what is written where
+  sudo raidtrace doctor --load day.rtrace   the same, by a recording of this host
   sudo raidtrace doctor --kernel       what raidtrace can and cannot show on this kernel
+  raidtrace doctor --min-severity warning --acknowledged /etc/raidtrace.known   for cron
   sudo raidtrace doctor --json | jq -r '.findings[] | [.severity, .id, .title] | @tsv'
 
 It reads sysfs, /proc and superblocks, and changes nothing: commands are printed, never run.
 
-Exit status: 0 nothing found or only info, 3 a warning, 4 something critical, 1 it failed, 2 usage.";
+Exit status, by what is shown: 0 nothing or only info, 3 a warning, 4 something critical, 1 it failed, 2 usage.";
 
 /// Arguments of `doctor`.
 #[derive(Args, Debug)]
@@ -104,10 +109,26 @@ pub struct Doctor {
     #[arg(long)]
     pub kernel: bool,
 
-    /// Look at the writes for so many seconds too: whether metadata goes where the layout says, and whether the
-    /// write-intent bitmap is hot
+    /// Look at the writes for so many seconds too: whether metadata goes where the layout says, whether the write-intent
+    /// bitmap is hot, and whether tasks wait for room in a journal
     #[arg(long, value_name = "S", value_parser = seconds, conflicts_with = "kernel")]
     pub live: Option<Duration>,
+
+    /// The same by a recording of this host (raidtrace record), judged interval by interval: the worst part of it speaks
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "live"])]
+    pub load: Option<PathBuf>,
+
+    /// Leave the findings of this rule out; can be given more than once
+    #[arg(long, value_name = "ID", conflicts_with = "kernel", value_parser = PossibleValuesParser::new(rules::IDS), hide_possible_values = true)]
+    pub ignore: Vec<String>,
+
+    /// Leave out what is less than this
+    #[arg(long, value_name = "LEVEL", conflicts_with = "kernel")]
+    pub min_severity: Option<Severity>,
+
+    /// Leave out what this file has, a line `ID TARGET` each (layout-skew md0), # before a comment
+    #[arg(long, value_name = "FILE", conflicts_with = "kernel")]
+    pub acknowledged: Option<PathBuf>,
 }
 
 /// Arguments of `layout`.
@@ -244,12 +265,17 @@ pub struct Top {
     pub json: bool,
 
     /// Show this recording instead of what happens now; needs no root
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "no_overhead"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "no_overhead", "dirtied_origins"])]
     pub replay: Option<PathBuf>,
 
     /// Do not estimate the time spent in raidtrace's own programs
     #[arg(long)]
     pub no_overhead: bool,
+
+    /// Give the origins of the metadata that tasks dirty too, where the kernel permits to hook functions. Creating
+    /// files costs 3 % more instructions
+    #[arg(long)]
+    pub dirtied_origins: bool,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -23,6 +23,15 @@ impl Origin {
     }
 }
 
+/// The name of an origin's IO for people. Blocks of file data that are discarded are no file's any more: `free_space`.
+/// In JSON and recordings they are `file_data` with the operation `discard`.
+pub fn io_name(origin: Origin, op: Op) -> &'static str {
+    match (origin, op) {
+        (Origin::FileData, Op::Discard) => "free_space",
+        _ => origin.name(),
+    }
+}
+
 impl std::fmt::Display for Origin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(self.name())

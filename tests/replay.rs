@@ -160,8 +160,146 @@ fn a_part_of_the_time() {
     );
     fails(
         &raidtrace(&["report", &file, "--from", "noon"]),
-        &["'noon' is no time", "12:00:30"],
+        &["'noon' is no time", "11:47 (local)", "+30"],
     );
+}
+
+/// By member: requests by the kernel's count, and busy microseconds.
+type Disks = BTreeMap<String, (u64, i64)>;
+
+fn disks(lines: &str) -> Disks {
+    let mut disks = Disks::new();
+    for line in lines.lines() {
+        let value: Value = serde_json::from_str(line).unwrap();
+        let us = value["interval_s"].as_f64().unwrap() * 1e6;
+        for member in value["arrays"][0]["members"].as_array().unwrap() {
+            let (name, disk) = (member["name"].as_str().unwrap(), &member["disk"]);
+            let sum = disks.entry(name.to_owned()).or_default();
+            sum.0 += disk["requests"].as_u64().unwrap();
+            sum.1 += (disk["utilisation"].as_f64().unwrap() * us).round() as i64;
+        }
+    }
+    disks
+}
+
+#[test]
+fn every_window_has_its_own_utilisation_and_the_kernels_requests() {
+    let folder = Folder::new();
+    let file = folder.file("a.rtrace", DEMO);
+    let part = |arguments: &[&str]| {
+        let out = raidtrace(&[&["report", &file, "--json"], arguments].concat());
+        assert_eq!(out.code(), Some(0), "{out:?}");
+        out.stdout
+    };
+    let whole = disks(&part(&[]));
+    assert_eq!(
+        whole["loop1"].0, 977,
+        "as between the first state and the last"
+    );
+    let near = |some: &Disks| {
+        assert_eq!(some.len(), whole.len());
+        for (name, (requests, busy)) in &whole {
+            let sum = some[name];
+            assert_eq!(sum.0, *requests, "{name}");
+            // JSON has six decimals.
+            assert!((sum.1 - busy).abs() < 2000, "{name}: {} {busy}", sum.1);
+        }
+    };
+    let cuts = ["+0.1", "+0.9", "+1", "+1.1", "+3", "+7.77", "+31"];
+    let mut windows = part(&["--to", cuts[0]]);
+    for pair in cuts.windows(2) {
+        let lines = part(&["--from", pair[0], "--to", pair[1]]);
+        for (member, sum) in disks(&lines) {
+            let own = sums(&lines);
+            let own: u64 = own
+                .iter()
+                .filter(|(k, _)| k.0 == member)
+                .map(|(_, s)| s.0)
+                .sum();
+            assert_eq!(
+                sum.1 > 0,
+                own > 0,
+                "{member} {pair:?}: {sum:?}, {own} requests"
+            );
+        }
+        windows += &lines;
+    }
+    windows += &part(&["--from", cuts[cuts.len() - 1]]);
+    near(&disks(&windows));
+    for interval in ["0.1", "0.5", "1", "7"] {
+        let out = raidtrace(&["top", "--replay", &file, "--json", "-i", interval]);
+        near(&disks(&out.stdout));
+    }
+}
+
+#[test]
+fn a_report_has_a_timeline() {
+    let folder = Folder::new();
+    let file = folder.file("a.rtrace", DEMO);
+    let value: Value = serde_json::from_str(&report(&file)).unwrap();
+    let intervals = value["timeline"].as_array().unwrap();
+    assert!((20..=48).contains(&intervals.len()), "{}", intervals.len());
+    assert_eq!(intervals[0]["from"], value["from"]);
+    assert_eq!(intervals[intervals.len() - 1]["to"], value["to"]);
+    let adjoin = |pair: &[Value]| pair[0]["to"] == pair[1]["from"];
+    assert!(intervals.windows(2).all(adjoin));
+    let lines: Vec<String> = intervals.iter().map(Value::to_string).collect();
+    assert_eq!(sums(&lines.join("\n")), sums(&report(&file)));
+    let (parts, whole) = (disks(&lines.join("\n")), disks(&report(&file)));
+    for (name, (requests, busy)) in whole {
+        assert_eq!(parts[&name].0, requests);
+        assert!((parts[&name].1 - busy).abs() < 2000);
+    }
+}
+
+#[test]
+fn times_are_those_of_a_person() {
+    let folder = Folder::new();
+    let file = folder.file("a.rtrace", DEMO); // 09:11:59.024 to 09:12:38.135
+    let at = |zone: &str, arguments: &[&str]| {
+        let arguments = [&["report", &file], arguments].concat();
+        run(Command::new(common::EXE).args(arguments).env("TZ", zone))
+    };
+    let from = |zone: &str, text: &str| {
+        let out = at(zone, &["--json", "--from", text]);
+        assert_eq!(out.code(), Some(0), "{out:?}");
+        let value: Value = serde_json::from_str(&out.stdout).unwrap();
+        value["from"].as_str().unwrap().to_owned()
+    };
+    let (start, twelve) = ("2026-11-21T09:11:59.024239Z", "2026-11-21T09:12:00.000000Z");
+    for (zone, text, is) in [
+        ("UTC", "09:11", start),
+        ("UTC", "09:11:30", start),
+        ("UTC", "09:12", twelve),
+        ("<+03>-3", "12:11", start),
+        ("<+03>-3", "12:12", twelve),
+        ("<+03>-3", "09:12Z", twelve),
+        ("<+03>-3", "2026-11-21 12:12", twelve),
+        ("UTC", "2026-11-21 09:12", twelve),
+        ("UTC", "+0.975761", twelve),
+    ] {
+        assert_eq!(from(zone, text), is, "{zone} {text}");
+    }
+    fails(
+        &at("UTC", &["--from", "09:13"]),
+        &["nothing was recorded in that time"],
+    );
+    fails(
+        &at("UTC", &["--to", "09:10"]),
+        &["09:10 is before the recording", "09:11:59"],
+    );
+    fails(
+        &at("<+03>-3", &["--from", "09:12"]),
+        &["09:12 is local time", "09:12Z (UTC) is"],
+    );
+    let out = at("<+03>-3", &["--from=-8.135"]);
+    assert!(
+        out.stdout.contains("local 2026-11-21 12:12:"),
+        "{}",
+        out.stdout
+    );
+    let value: Value = serde_json::from_str(&at("<+03>-3", &["--json"]).stdout).unwrap();
+    assert_eq!(value["local"]["from"], "2026-11-21T12:11:59.024239+03:00");
 }
 
 #[test]

@@ -258,6 +258,14 @@ fn throttled_bios_are_of_who_waits_for_them_or_of_their_cgroup() {
     assert!(of(&is("dd")) >= 8 * MIB, "{rows:?}");
     let cgroup = |task: &Value| task["comm"] == "throttled";
     assert_eq!(of(&is("dd")) + of(&cgroup), 16 * MIB, "{rows:?}");
+    // Held back for two seconds, while the disk had next to nothing to do.
+    let standouts = || intervals.iter().map(|i| &i["arrays"][0]["standout"]);
+    let is_limit = |standout: &Value| {
+        let sentence = standout["sentence"].as_str().unwrap_or_default();
+        standout["kind"] == "queued" && sentence.contains("is held back by its I/O limit")
+    };
+    let said: Vec<&Value> = standouts().collect();
+    assert!(standouts().any(is_limit), "{said:?}");
     for (_, task, _) in rows.iter().filter(|(_, task, _)| cgroup(task)) {
         assert_eq!(
             (&task["pid"], task["cgroup"].as_str()),

@@ -181,7 +181,13 @@ fn a_member_that_joins_is_counted_from_then_on() {
 fn joins() -> Option<()> {
     let tree = Tree::new(4);
     let witnesses = tree.witnesses();
-    let mut sampler = Sampler::start(tree.sys(), &tree.targets(), false).unwrap();
+    let mut sampler = Sampler::start(
+        tree.sys(),
+        &tree.targets(),
+        false,
+        raidtrace::probe::Dirtied::Counted,
+    )
+    .unwrap();
     tree.rest();
     sampler.snapshot().unwrap();
     // All in one interval: one that stays, one that fails, and the one that takes its place.
@@ -230,7 +236,13 @@ fn a_member_that_returns_is_counted_from_its_first_request() {
 fn returns() -> Option<()> {
     let tree = Tree::new(3);
     let witnesses = tree.witnesses();
-    let mut sampler = Sampler::start(tree.sys(), &tree.targets(), false).unwrap();
+    let mut sampler = Sampler::start(
+        tree.sys(),
+        &tree.targets(),
+        false,
+        raidtrace::probe::Dirtied::Counted,
+    )
+    .unwrap();
     tree.rest();
     sampler.snapshot().unwrap();
     tree.leave(1);

@@ -10,7 +10,8 @@ use anyhow::{Context as _, Result, bail};
 use tokio::sync::watch;
 
 use super::sampler::{Sampler, Wish};
-use super::{fold, json, replay, screen, text};
+use super::window::Window;
+use super::{figures, fold, json, reason, replay, screen, text};
 use crate::cli::Alloc;
 use crate::model::alloc::AllocSnapshot;
 use crate::output::{Destination, Output};
@@ -123,6 +124,7 @@ impl Watching {
     async fn on_the_screen(&mut self, args: &Alloc, end: End) -> Result<()> {
         let (snapshots, shown) = watch::channel(None);
         let (interval, mut wanted) = watch::channel(args.interval);
+        let mut window = Window::default();
         let sample = async {
             loop {
                 let period = *wanted.borrow_and_update();
@@ -132,6 +134,7 @@ impl Watching {
                     changed = wanted.changed() => if changed.is_err() { return Ok(()) },
                 }
                 let (snapshot, last) = self.next()?;
+                let snapshot = window.push(snapshot);
                 let tree = Tree::of(self.sampler.whole());
                 if snapshots.send(Some(Arc::new((snapshot, tree)))).is_err() || last {
                     return Ok(());
@@ -166,7 +169,7 @@ impl Watching {
             };
             let (snapshot, last) = self.next()?;
             intervals += 1;
-            say(&snapshot.notes, &mut said);
+            say(&figures::notes(&snapshot), &mut said);
             let written = if args.json {
                 json::write(&mut out, &snapshot)
             } else {
@@ -210,7 +213,7 @@ impl Watching {
         match &mut self.whole {
             Some(whole) => {
                 fold::add(whole, &snapshot);
-                self.sampler.judge(whole);
+                reason::judge(whole);
             }
             None => self.whole = Some(snapshot.clone()),
         }

@@ -6,6 +6,17 @@ use crate::model::alloc::{
 };
 use crate::model::hist::{self, Hist};
 
+/// Below this the allocator costs nobody anything: share of a CPU, or of the time that a task is in it.
+pub const FELT: f64 = 0.1;
+/// Mean time of a slow request, ns. A healthy one takes 2 to 50 µs.
+const SLOW_NS: u64 = 200_000;
+/// Part of ext4's own count of groups by which a hook's may differ from it.
+const AGREE: f64 = 0.2;
+/// Searches that are enough to compare the two.
+const COMPARED: u64 = 100;
+/// A search that goes on for so long is slow, µs.
+const LONG_US: u64 = 1_000_000;
+
 /// Names of the figures, the keys of [`AllocSnapshot::sources`].
 pub const FIGURES: [&str; 13] = [
     REQUESTS,
@@ -70,9 +81,13 @@ pub fn has_given(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
     counts.given > 0 || has(snapshot, LATENCY, false)
 }
 
-/// Whether groups looked at are known.
+/// Whether groups considered are known.
 pub fn has_groups(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
-    has(snapshot, GROUPS, counts.looks() > 0)
+    match snapshot.sources.get(GROUPS) {
+        // On only for some of the filesystems, and for a part of the time.
+        Some(Source::MbStats) => counts.hits > 0 || counts.looks() > 0,
+        _ => has(snapshot, GROUPS, counts.looks() > 0),
+    }
 }
 
 /// ... and by search, task and file, with those that were refused: by a hook, which mb_stats is not.
@@ -83,7 +98,7 @@ pub fn is_hooked(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
     }
 }
 
-/// Groups that a search looked at on the average; of those that ended, or of all there were when none has. `None`: there
+/// Groups that a search considered on the average; of those that ended, or of all there were when none has. `None`: there
 /// was no search, or it is not known.
 pub fn mean_groups(snapshot: &AllocSnapshot, counts: &Counts) -> Option<f64> {
     let looks = counts.looks();
@@ -91,7 +106,7 @@ pub fn mean_groups(snapshot: &AllocSnapshot, counts: &Counts) -> Option<f64> {
         return None;
     }
     if !is_hooked(snapshot, counts) {
-        return (counts.searches > 0).then(|| looks as f64 / counts.searches as f64);
+        return (counts.hits > 0).then(|| looks as f64 / counts.hits as f64);
     }
     let ended = counts.groups.count();
     if ended == 0 {
@@ -109,6 +124,36 @@ pub fn mean_groups(snapshot: &AllocSnapshot, counts: &Counts) -> Option<f64> {
     }
     let n = ended as f64;
     Some((looks as f64 / n).clamp(least / n, (most / n).max(least / n)))
+}
+
+/// A sentence where ext4 itself (mb_stats) counts more or fewer groups considered than the hook does, by more than 20 % over 100
+/// searches or more: both figures, and which one is shown. The two are read one after the other, and ext4 adds a search when
+/// it ends: the groups of a search in between, two passes over all groups, are no difference.
+pub fn disagreement(snapshot: &AllocSnapshot, fs: &FsAlloc) -> Option<String> {
+    let c = &fs.counts;
+    let by_ext4 = fs.mb_stats.filter(|_| is_hooked(snapshot, c))?;
+    let searches = c.searches.max(by_ext4.searches);
+    let apart = c.looks().abs_diff(by_ext4.groups);
+    let one_search = 2 * u64::from(fs.groups);
+    if searches < COMPARED || apart <= one_search || apart as f64 <= AGREE * by_ext4.groups as f64 {
+        return None;
+    }
+    let hook = snapshot.sources.get(GROUPS).map_or("hook", |s| source(*s));
+    Some(format!(
+        "{}: {} groups considered by the hook's count ({hook}), {} by ext4's own (mb_stats), in {} searches: they differ by more \
+         than 20 %. Shown are the hook's",
+        fs.name,
+        whole(c.looks()),
+        whole(by_ext4.groups),
+        whole(searches)
+    ))
+}
+
+/// The notes of a snapshot, with those that its figures make.
+pub fn notes(snapshot: &AllocSnapshot) -> Vec<String> {
+    let each = snapshot.filesystems.iter();
+    let made = each.filter_map(|fs| disagreement(snapshot, fs));
+    snapshot.notes.iter().cloned().chain(made).collect()
 }
 
 /// Blocks that a search looks for, on the average.
@@ -137,6 +182,14 @@ pub fn allocator_cpus(snapshot: &AllocSnapshot) -> Option<f64> {
 /// Tasks that were in the allocator at a time, on the average, waits included; by the allocations that ended.
 pub fn tasks_at_once(fs: &FsAlloc, seconds: f64) -> f64 {
     fs.counts.nanoseconds as f64 / 1e9 / seconds
+}
+
+/// True if tasks wait in the allocator: a tenth of a task's time at 200 µs or more for a request, or a search that goes on
+/// for a second.
+pub fn is_slow(fs: &FsAlloc, seconds: f64) -> bool {
+    let c = &fs.counts;
+    let each = c.nanoseconds / c.latency.count().max(1);
+    (tasks_at_once(fs, seconds) >= FELT && each >= SLOW_NS) || fs.searching.longest_us >= LONG_US
 }
 
 /// Share of the groups without a free extent of 2^`order` blocks, and how many groups are known; `None` where that is
@@ -247,6 +300,7 @@ pub const fn why(reason: Refused) -> &'static str {
         Refused::Average => "average free extent shorter than the goal",
         Refused::Blocks => "fewer free blocks than the goal",
         Refused::Other => "other or not known",
+        Refused::NotLoaded => "buddy bitmap not in memory",
     }
 }
 
@@ -288,8 +342,11 @@ pub fn sources(snapshot: &AllocSnapshot) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{at_least_us, at_most, bucket, per_cent, whole, without};
-    use crate::model::alloc::Fragmentation;
+    use super::{
+        GROUPS, at_least_us, at_most, bucket, disagreement, notes, per_cent, whole, without,
+    };
+    use crate::alloc::fixture;
+    use crate::model::alloc::{Fragmentation, MbCount, Source};
     use crate::model::hist::Hist;
 
     #[test]
@@ -310,6 +367,52 @@ mod tests {
             [0, 1, 6, 17, 23].map(bucket),
             ["0", "1", "32..63", "65.5k..131k", "4.2M+"]
         );
+    }
+
+    #[test]
+    fn a_hook_that_counts_otherwise_than_ext4_is_named() {
+        let mut s = fixture::linear();
+        s.filesystems[0].counts.searches = 120;
+        let looks = s.filesystems[0].counts.looks();
+        let with = |groups, searches| {
+            let mut s = s.clone();
+            s.filesystems[0].mb_stats = Some(MbCount { searches, groups });
+            s
+        };
+        // More and fewer; by a fifth is not more than a fifth.
+        for groups in [looks * 10 / 13, looks * 10 / 7] {
+            let s = with(groups, 118);
+            let said = disagreement(&s, &s.filesystems[0]).unwrap();
+            assert_eq!(
+                said,
+                format!(
+                    "md3: {} groups considered by the hook's count (fentry), {} by ext4's own (mb_stats), in 120 searches: they \
+                     differ by more than 20 %. Shown are the hook's",
+                    whole(looks),
+                    whole(groups)
+                )
+            );
+            assert_eq!(notes(&s), [said]);
+        }
+        for groups in [looks, looks * 10 / 12 + 1, looks * 10 / 8 - 1] {
+            assert!(notes(&with(groups, 118)).is_empty(), "{groups} of {looks}");
+        }
+        // ext4 saw nothing, or the hook did not.
+        assert!(!notes(&with(0, 0)).is_empty());
+        let two_passes = 2 * u64::from(s.filesystems[0].groups);
+        let mut none = with(two_passes + 1, 118);
+        none.filesystems[0].counts.looked = [0; 5];
+        assert!(!notes(&none).is_empty());
+        // A search that ended between the two readings.
+        none.filesystems[0].groups += 1;
+        assert!(notes(&none).is_empty());
+        // Few searches, no count of ext4's, or no hook's.
+        let mut few = with(1, 99);
+        few.filesystems[0].counts.searches = 99;
+        assert!(notes(&few).is_empty() && notes(&s).is_empty());
+        let mut said = with(1, 118);
+        said.sources.insert(GROUPS, Source::MbStats);
+        assert!(notes(&said).is_empty());
     }
 
     #[test]

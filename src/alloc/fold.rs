@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::figures::GROUPS;
 use crate::model::alloc::{
-    AllocCounters, AllocSnapshot, Cpu, FileAlloc, FsAlloc, Share, Source, TaskAlloc,
+    AllocCounters, AllocSnapshot, Cpu, FileAlloc, FsAlloc, MbCount, Share, Source, TaskAlloc,
 };
 use crate::model::snapshot::Overhead;
 
@@ -24,7 +24,7 @@ pub struct Fold {
 pub struct Step {
     /// By device number: `dev`, `counts`, `tasks` (without role) and `files` (without place) are filled in.
     pub filesystems: BTreeMap<u32, FsAlloc>,
-    /// Calls of `ext4_mb_good_group()`, all filesystems.
+    /// Groups considered, all filesystems.
     pub calls: u64,
     /// What the tables had no room for.
     pub lost: u64,
@@ -79,6 +79,13 @@ impl Fold {
                 fs.files.push(FileAlloc { id, place, share });
             }
         }
+        for (task, since) in &now.searching {
+            if let Some(fs) = filesystems.get_mut(&task.dev) {
+                let us = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
+                fs.searching.tasks += 1;
+                fs.searching.longest_us = fs.searching.longest_us.max(us);
+            }
+        }
         filesystems.values_mut().for_each(bound);
         Step {
             filesystems,
@@ -116,10 +123,10 @@ pub fn add(into: &mut AllocSnapshot, newer: &AllocSnapshot) {
     for fs in &mut into.filesystems {
         fs.reason = None;
         if only_was {
-            fs.counts.looked = Default::default();
+            (fs.counts.looked, fs.counts.hits) = Default::default();
         }
         if only_now && let Some(was) = before.get_mut(&fs.dev) {
-            was.counts.looked = Default::default();
+            (was.counts.looked, was.counts.hits) = Default::default();
         }
         if let Some(was) = before.remove(&fs.dev) {
             add_filesystem(fs, was);
@@ -152,6 +159,11 @@ pub fn add(into: &mut AllocSnapshot, newer: &AllocSnapshot) {
 
 fn add_filesystem(fs: &mut FsAlloc, was: FsAlloc) {
     fs.counts.add(&was.counts);
+    // Of the whole time, or it could not be compared with what a hook counted.
+    fs.mb_stats = fs.mb_stats.zip(was.mb_stats).map(|(now, was)| MbCount {
+        searches: now.searches.saturating_add(was.searches),
+        groups: now.groups.saturating_add(was.groups),
+    });
     let mut rows: HashMap<u32, usize> = (0..).zip(&fs.tasks).map(|(i, t)| (t.pid, i)).collect();
     for task in was.tasks {
         match rows.get(&task.pid).and_then(|&i| fs.tasks.get_mut(i)) {
@@ -204,6 +216,7 @@ fn add_cpu(now: &mut Cpu, was: &Cpu) {
     now.possible = now.possible.saturating_add(was.possible);
     now.busy = now.busy.saturating_add(was.busy);
     now.allocator = now.allocator.saturating_add(was.allocator);
+    now.hooks = now.hooks.saturating_add(was.hooks);
 }
 
 /// All CPUs, each, and each thread. One that was idle in an interval has no row in it, yet could have been sampled.

@@ -14,6 +14,7 @@ pub fn write(out: &mut impl Write, snapshot: &AllocSnapshot) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::write;
+    use crate::alloc::replay::Lines;
     use crate::alloc::{figures, fixture};
     use crate::model::alloc::{AllocSnapshot, Counts, Source};
     use crate::top::text::is_hidden;
@@ -106,6 +107,28 @@ mod tests {
                 assert_eq!(looked, Some(&Value::Null), "{rows}");
             }
         }
+    }
+
+    #[test]
+    fn counts_that_differ_are_both_there() {
+        assert!(line(&fixture::linear())["filesystems"][0]["mb_stats"].is_null());
+        let v = line(&fixture::counted_twice(false));
+        assert_eq!(v["notes"].as_array().map(Vec::len), Some(0));
+        let v = line(&fixture::counted_twice(true));
+        let by_ext4 = &v["filesystems"][0]["mb_stats"];
+        assert_eq!(by_ext4["groups"].as_u64(), Some(4_581_822));
+        assert_eq!(by_ext4["searches"].as_u64(), Some(118));
+        let note = v["notes"][0].as_str().unwrap();
+        assert!(
+            note.starts_with("md3: 9,163,644 groups") && note.contains(" 4,581,822 by ext4's own"),
+            "{note}"
+        );
+        // Read again it is made of the figures, not kept: of a longer time it has other figures.
+        let text = v.to_string();
+        let mut read = Lines::new(text.as_bytes());
+        let read = read.next().unwrap().unwrap();
+        assert!(read.notes.is_empty(), "{:?}", read.notes);
+        assert_eq!(line(&read), v);
     }
 
     #[test]

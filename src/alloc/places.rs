@@ -10,18 +10,25 @@ use crate::survey::Survey;
 /// The kernel goes through its lists of groups for mb_structs_summary, under the locks of those who allocate.
 const FRESH: Duration = Duration::from_secs(10);
 
+/// How long mb_stats is on at a time where nobody asked for it: it costs an atomic addition for each group considered.
+const SLICE: Duration = Duration::from_secs(2);
+
 /// A filesystem, and what is not read anew for each interval.
 pub struct Place {
     /// All of it but the figures.
     pub fs: FsAlloc,
-    /// Counters at the end of the last interval.
-    stats: Option<MbStats>,
+    /// mb_stats when the count that goes on began: the last interval's end, or a slice's begin. `None`: ext4 does not count.
+    stats: Option<(Instant, MbStats)>,
+    /// Counted in a slice that ended within this interval.
+    sliced: Option<MbStats>,
+    /// mb_stats is to be on all the time.
+    always: bool,
     /// Its free extents, if they were asked for.
     every_group: Option<Fragmentation>,
     /// mb_structs_summary, and when it was read.
     lists: Option<(Instant, Option<MbStructs>)>,
     /// Restored when dropped.
-    _switch: Option<MbStatsSwitch>,
+    switch: Option<MbStatsSwitch>,
 }
 
 /// The ext4 filesystems of a survey that are mounted, here or in another mount namespace: those that ext4 itself names.
@@ -98,11 +105,13 @@ impl Place {
             }
         }
         Self {
-            stats: MbStats::read(sys, name),
+            stats: stats(sys, name),
+            sliced: None,
+            always: mb_stats,
             fs,
             every_group,
             lists: None,
-            _switch: switch,
+            switch,
         }
     }
 
@@ -135,8 +144,14 @@ impl Place {
             }),
             None => lists.map(of_lists),
         };
+        let number = |file: &str| {
+            let text = sys.text(&format!("/sys/fs/ext4/{name}/{file}"))?;
+            text.trim().parse().ok()
+        };
         FsAlloc {
             stripe: stripe.unwrap_or(0),
+            group_prealloc: number("mb_group_prealloc"),
+            stream_req: number("mb_stream_req"),
             fragmentation,
             ..self.fs.clone()
         }
@@ -161,16 +176,62 @@ impl Place {
         })
     }
 
-    /// What ext4 has counted since the last call; `None` while it does not count.
+    /// What ext4 counts from now on is the next [`Place::counted`], as far as it counts.
+    pub fn begin(&mut self, sys: &Sys) {
+        if self.stats.is_some() {
+            self.stats = stats(sys, &self.fs.name);
+        }
+    }
+
+    /// What ext4 counted since the last call, or in a slice of that time; `None` if it did not count.
     pub fn counted(&mut self, sys: &Sys) -> Option<MbStats> {
-        let now = MbStats::read(sys, &self.fs.name);
+        self.end_slice(sys, Duration::ZERO);
+        if let Some(sliced) = self.sliced.take() {
+            return Some(sliced);
+        }
+        let now = stats(sys, &self.fs.name);
         let was = std::mem::replace(&mut self.stats, now.clone());
         // Turned on in between, it has counts of long ago.
-        Some(now?.since(&was?))
+        Some(now?.1.since(&was?.1))
+    }
+
+    /// Has ext4 count for [`SLICE`], unless it counts already.
+    ///
+    /// # Errors
+    /// As [`MbStatsSwitch::on`].
+    pub fn begin_slice(&mut self, sys: &Sys) -> std::io::Result<()> {
+        if self.switch.is_none() && self.stats.is_none() {
+            self.switch = MbStatsSwitch::on(sys, &self.fs.name)?;
+            self.stats = stats(sys, &self.fs.name);
+        }
+        Ok(())
+    }
+
+    /// Ends a slice that has lasted for [`SLICE`]. To be called some ten times a second.
+    pub fn tick(&mut self, sys: &Sys) {
+        self.end_slice(sys, SLICE);
+    }
+
+    fn end_slice(&mut self, sys: &Sys, least: Duration) {
+        let over = |(since, _): &(Instant, MbStats)| since.elapsed() >= least;
+        if self.always || self.switch.is_none() || !self.stats.as_ref().is_none_or(over) {
+            return;
+        }
+        let was = self.stats.take();
+        let now = stats(sys, &self.fs.name);
+        self.sliced = now.zip(was).map(|(now, was)| now.1.since(&was.1));
+        self.switch = None;
     }
 }
 
-/// Groups looked at, by criterion, where no hook has them: about the same as the calls of `ext4_mb_good_group()`.
+/// mb_stats now; `None` while it is off, and where it has no groups by criterion (before 5.13; stable kernels have it
+/// from somewhere before 5.10.223 on).
+fn stats(sys: &Sys, name: &str) -> Option<(Instant, MbStats)> {
+    let stats = MbStats::read(sys, name).filter(|s| !s.criteria.is_empty())?;
+    Some((Instant::now(), stats))
+}
+
+/// Groups considered, by criterion, where no hook counts them.
 pub fn looked(stats: &MbStats) -> [u64; CRITERIA] {
     let mut looked = [0; CRITERIA];
     for (sum, c) in looked.iter_mut().zip(&stats.criteria) {
@@ -266,6 +327,42 @@ mod tests {
         assert!(fragmentation.largest.is_empty() && fragmentation.average.is_none());
     }
 
+    const OFF: &str = "mballoc:\n\tmb stats collection turned off.\n";
+
+    #[test]
+    fn a_slice_ends_by_itself_and_with_the_interval() {
+        let tree = Tree::new("");
+        tree.write(SWITCH, "0\n");
+        tree.write(STATS, OFF);
+        let switch = || fs::read_to_string(tree.path(SWITCH)).unwrap();
+        let set = |n: u64| {
+            let cr0 = format!("cr0_stats:\n\t\thits: {n}\n\t\tgroups_considered: {n}0\n");
+            tree.write(STATS, format!("\treqs: {n}\n\tgroups_scanned: 0\n\t{cr0}"));
+        };
+        let mut place = Place::new(&tree.sys(), sda1(), false, false, &mut Vec::new());
+        assert_eq!(place.counted(&tree.sys()), None);
+        set(3);
+        place.begin_slice(&tree.sys()).unwrap();
+        assert_eq!(switch(), "1");
+        place.tick(&tree.sys());
+        assert_eq!(switch(), "1", "2 s have not passed");
+        set(8);
+        let counted = place.counted(&tree.sys()).unwrap();
+        assert_eq!((counted.hits(), looked(&counted)[0]), (5, 50));
+        assert_eq!(switch(), "0");
+        tree.write(STATS, OFF);
+        assert_eq!(place.counted(&tree.sys()), None);
+        // It ended before the interval did.
+        set(9);
+        place.begin_slice(&tree.sys()).unwrap();
+        set(10);
+        place.end_slice(&tree.sys(), std::time::Duration::ZERO);
+        assert_eq!(switch(), "0");
+        tree.write(STATS, OFF);
+        assert_eq!(place.counted(&tree.sys()).map(|c| c.hits()), Some(1));
+        assert_eq!(place.counted(&tree.sys()), None);
+    }
+
     #[test]
     fn counters_of_an_interval() {
         let tree = Tree::new("");
@@ -282,7 +379,12 @@ mod tests {
         let counted = place.counted(&tree.sys()).unwrap();
         assert_eq!((counted.requests, looked(&counted)), (2, [20, 0, 0, 0, 0]));
         assert_eq!(place.counted(&tree.sys()).map(|c| c.requests), Some(0));
-        tree.write(STATS, "mballoc:\n\tmb stats collection turned off.\n");
+        // What came before the interval begins is not in it.
+        set(8);
+        place.begin(&tree.sys());
+        set(9);
+        assert_eq!(place.counted(&tree.sys()).map(|c| c.requests), Some(1));
+        tree.write(STATS, OFF);
         assert_eq!(place.counted(&tree.sys()), None);
         set(900);
         assert_eq!(place.counted(&tree.sys()), None);

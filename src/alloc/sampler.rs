@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::figures::{BITMAPS, CPU, FIGURES, FRAGMENTATION, GROUPS, MEMBERS, REQUESTS};
+use super::figures::{BITMAPS, CPU, FIGURES, FRAGMENTATION, GROUPS, MEMBERS, REQUESTS, is_slow};
 use super::fold::{Fold, Step};
 use super::places::{Place, filesystems, looked, mounted};
-use super::reason::{self, Known};
+use super::reason;
 use crate::doctor::gather;
-use crate::host::Sys;
-use crate::model::alloc::{AllocCounters, AllocSnapshot, FsAlloc, Source};
+use crate::host::mballoc::MbStats;
+use crate::host::{Sys, mballoc};
+use crate::model::alloc::{AllocCounters, AllocSnapshot, FsAlloc, Known, MbCount, Source};
 use crate::model::counters::TaskId;
 use crate::model::hist::Hist;
 use crate::model::snapshot::Snapshot;
@@ -21,8 +22,10 @@ use crate::probe::alloc::{AllocFacts, AllocProbe};
 use crate::profile::{Profile, Sampler as Cpus};
 use crate::top::sampler::Sampler as Disks;
 
-/// Calls of `ext4_mb_good_group()` a second from which counting them is given up.
+/// Groups considered a second from which counting them is given up.
 const CALLS: f64 = 5e6;
+/// Requests of an interval that are no measure of how quick they are: ext4 is to count groups in the next one too.
+const FEW: u64 = 100;
 /// How often that is looked at.
 const LOOK: Duration = Duration::from_secs(1);
 /// Tasks and files of a filesystem whose role and path are looked up: more than a screen has.
@@ -61,6 +64,8 @@ pub struct Sampler {
     /// Calls when they were last looked at.
     calls: (Instant, u64),
     known: BTreeMap<u32, Known>,
+    /// Mounted ext4 filesystems that are not looked at.
+    others: u64,
     /// Of the filesystems that are looked at now, and of all the time.
     notes: Vec<String>,
     lasting: Vec<String>,
@@ -73,7 +78,7 @@ impl Sampler {
     /// No ext4 among the targets, or nothing at all can be shown.
     pub fn start(targets: &[String], wish: Wish) -> Result<Self> {
         let sys = Sys::live();
-        let mut disks = Disks::start(Sys::live(), targets, true)?;
+        let mut disks = Disks::start(Sys::live(), targets, true, crate::probe::Dirtied::No)?;
         let found = filesystems(&sys, disks.live().survey());
         if found.is_empty() {
             bail!(
@@ -86,6 +91,14 @@ impl Sampler {
                 }
             );
         }
+        let left_on: Vec<String> = mballoc::restore(&sys)
+            .into_iter()
+            .map(|name| {
+                format!(
+                    "{name}: mb_stats was left on by a raidtrace that was killed: it is off again"
+                )
+            })
+            .collect();
         let mut sampler = Self {
             sys,
             wish,
@@ -100,8 +113,9 @@ impl Sampler {
             begun: Instant::now(),
             calls: (Instant::now(), 0),
             known: BTreeMap::new(),
+            others: 0,
             notes: Vec::new(),
-            lasting: Vec::new(),
+            lasting: left_on,
         };
         sampler.look_at(found)?;
         // Behind the hooks, whose trampolines are among the kernel's symbols by now.
@@ -151,23 +165,45 @@ impl Sampler {
             cpus.name_anew();
         }
         let kernel = gather::kernel(&self.sys);
+        // Asked by `gather` only where the doctor has to know.
+        let xarrays = self.facts.function("ext4_mb_scan_groups_xa_range");
         let unhooked = (self.sources().get(GROUPS) == Some(&Source::None))
-            .then(|| "ext4_mb_good_group() cannot be hooked".to_owned());
+            .then(|| "no hook counts them on this kernel".to_owned());
         let known = |place: &Place| Known {
-            kernel: kernel.clone(),
+            kernel: kernel.release.clone(),
+            new_allocator: kernel.new_allocator || xarrays.symbol,
             has_lists: Some(place.has_lists(&self.sys)),
-            optimised: None,
             unhooked: unhooked.clone(),
             alone: mounted(&self.sys) == self.places.len(),
         };
         if unhooked.is_some() && !mb_stats {
             self.notes.push(
-                "groups looked at are not counted: --mb-stats has ext4 count them (/sys/fs/ext4/DEV/mb_stats, put back at the end)"
+                "groups considered are counted by ext4 (/sys/fs/ext4/DEV/mb_stats), which is turned on for 2 s of an interval unless allocations are quick, and off again"
                     .to_owned(),
             );
         }
         self.known = self.places.iter().map(|p| (p.fs.dev, known(p))).collect();
+        self.others = mounted(&self.sys).saturating_sub(self.places.len()) as u64;
+        if unhooked.is_some() {
+            // Whether they are slow is not known yet.
+            self.slice(|_| true);
+        }
         Ok(())
+    }
+
+    /// Has ext4 count groups for a slice of the next interval on those that are `slow`.
+    fn slice(&mut self, slow: impl Fn(u32) -> bool) {
+        for place in self.places.iter_mut().filter(|p| slow(p.fs.dev)) {
+            let name = place.fs.name.clone();
+            if let Err(e) = place.begin_slice(&self.sys) {
+                let note = format!(
+                    "{name}: groups considered are not known: /sys/fs/ext4/{name}/mb_stats: {e}"
+                );
+                if !self.notes.contains(&note) {
+                    self.notes.push(note);
+                }
+            }
+        }
     }
 
     /// An interval begins now: what came before is not shown.
@@ -181,6 +217,9 @@ impl Sampler {
             let counters = probe.read()?;
             self.calls = (Instant::now(), counters.calls);
             self.fold = Fold::new(counters);
+        }
+        for place in &mut self.places {
+            place.begin(&self.sys);
         }
         self.begun = Instant::now();
         Ok(())
@@ -227,6 +266,9 @@ impl Sampler {
         if let Some(cpus) = &mut self.cpus {
             cpus.drain(&mut self.profile)?;
         }
+        for place in &mut self.places {
+            place.tick(&self.sys);
+        }
         let (since, before) = self.calls;
         let passed = since.elapsed();
         if passed >= LOOK
@@ -238,8 +280,8 @@ impl Sampler {
             if rate > CALLS && !self.wish.keep_counting {
                 probe.back_off();
                 self.notes.push(format!(
-                    "{:.1} million groups a second are looked at: they are no longer counted, for that costs too much; samples go on \
-                     (--keep-counting counts all the same)",
+                    "{:.1} million groups a second are considered: hooks no longer count them, for that costs too much; ext4 counts them \
+                     for 2 s of an interval, and samples go on (--keep-counting counts all the same)",
                     rate / 1e6
                 ));
             }
@@ -273,11 +315,6 @@ impl Sampler {
         &self.whole
     }
 
-    /// Says anew what stands out in a snapshot of several intervals.
-    pub fn judge(&self, snapshot: &mut AllocSnapshot) {
-        reason::judge(snapshot, &self.known);
-    }
-
     /// The interval since the last call, or since the start.
     pub fn snapshot(&mut self) -> Result<AllocSnapshot> {
         let disks = self.disks.snapshot()?;
@@ -286,6 +323,12 @@ impl Sampler {
             Some(probe) => self.fold.step(probe.read()?),
             None => Step::default(),
         };
+        // At once: the two counts are compared, and searches go on.
+        let by_ext4: Vec<Option<MbStats>> = self
+            .places
+            .iter_mut()
+            .map(|place| place.counted(&self.sys))
+            .collect();
         let (time, now) = (jiff::Timestamp::now(), Instant::now());
         let interval = now - std::mem::replace(&mut self.begun, now);
         let mut profile = self.profile.take();
@@ -299,7 +342,7 @@ impl Sampler {
         let lost = step.lost + profile.lost() + disks.lost.events();
         let mut overhead = step.overhead;
         overhead.add(disks.overhead);
-        let filesystems = self.filesystems(step, &disks, &mut sources);
+        let filesystems = self.filesystems(step, by_ext4, &disks, &mut sources);
         let mut snapshot = AllocSnapshot {
             time,
             interval,
@@ -312,12 +355,23 @@ impl Sampler {
                 BTreeMap::new()
             },
             on_cpu: if named { profile.on_cpu() } else { Vec::new() },
+            others: self.others,
             sources,
             lost,
             overhead,
             notes: self.notes(),
         };
-        self.judge(&mut snapshot);
+        reason::judge(&mut snapshot);
+        if self.sources().get(GROUPS) == Some(&Source::None) {
+            let seconds = snapshot.interval.as_secs_f64();
+            let slow: Vec<u32> = snapshot
+                .filesystems
+                .iter()
+                .filter(|fs| is_slow(fs, seconds) || fs.counts.requests < FEW)
+                .map(|fs| fs.dev)
+                .collect();
+            self.slice(|dev| slow.contains(&dev));
+        }
         self.follow()?;
         Ok(snapshot)
     }
@@ -325,17 +379,12 @@ impl Sampler {
     fn filesystems(
         &mut self,
         mut step: Step,
+        said: Vec<Option<MbStats>>,
         disks: &Snapshot,
         sources: &mut BTreeMap<&'static str, Source>,
     ) -> Vec<FsAlloc> {
-        // The word for the source is one for all filesystems: ext4's own counts serve where all of them have some.
-        let said: Vec<_> = self
-            .places
-            .iter_mut()
-            .map(|p| p.counted(&self.sys))
-            .collect();
-        let by_ext4 =
-            sources.get(GROUPS) == Some(&Source::None) && said.iter().all(Option::is_some);
+        let hooked = sources.get(GROUPS) != Some(&Source::None);
+        let by_ext4 = !hooked && said.iter().any(Option::is_some);
         if by_ext4 {
             sources.insert(GROUPS, Source::MbStats);
         }
@@ -351,13 +400,25 @@ impl Sampler {
                 counts: counted.counts,
                 tasks: counted.tasks,
                 files: counted.files,
+                searching: counted.searching,
+                known: self.known.get(&place.fs.dev).cloned().unwrap_or_default(),
                 ..place.now(&self.sys)
             };
             if let Some(source) = place.fragmentation_source(&fs) {
                 sources.insert(FRAGMENTATION, source);
             }
-            if let Some(said) = said.filter(|_| by_ext4) {
-                fs.counts.looked = looked(&said);
+            match said {
+                Some(said) if by_ext4 => {
+                    fs.counts.looked = looked(&said);
+                    fs.counts.hits = said.hits();
+                }
+                Some(said) if hooked => {
+                    fs.mb_stats = Some(MbCount {
+                        searches: said.hits(),
+                        groups: said.considered(),
+                    });
+                }
+                _ => {}
             }
             all.push(fs);
         }

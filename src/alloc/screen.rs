@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::state::{Shown, State};
 use super::view::{self, tree::Tree};
+use super::window;
 use crate::model::alloc::AllocSnapshot;
 use crate::top::keys::Key;
 use crate::top::palette::{Depth, Palette};
@@ -49,7 +50,8 @@ pub async fn run(
     run_app(state, shown, interval, depth, end).await
 }
 
-/// Shows the intervals of a file, each for as long as it took, until a key or `end` ends it; the last one stays.
+/// Shows the intervals of a file as the live screen did: each for as long as it took, with those before it that are in the window
+/// ([`window::last`]), until a key or `end` ends it; the last one stays.
 ///
 /// # Errors
 /// There is none, or this is no terminal.
@@ -108,8 +110,10 @@ pub async fn replay(
 
 /// Which interval is on the screen. Knows no terminal.
 struct Player {
-    intervals: Vec<Shown>,
+    intervals: Vec<AllocSnapshot>,
     at: usize,
+    /// The window that ends with `at`.
+    shown: Option<Shown>,
     state: State,
 }
 
@@ -119,11 +123,10 @@ impl Player {
             bail!("there is no interval to show");
         };
         let state = State::new(first.interval);
-        // The file holds no stacks.
-        let intervals = intervals.into_iter().map(|s| (s, Tree::default()));
         let mut player = Self {
-            intervals: intervals.collect(),
+            intervals,
             at: 0,
+            shown: None,
             state,
         };
         player.step(0);
@@ -131,12 +134,13 @@ impl Player {
     }
 
     fn shown(&self) -> Option<&Shown> {
-        self.intervals.get(self.at)
+        self.shown.as_ref()
     }
 
     /// How long an interval stays on the screen.
     fn pace(&self) -> Duration {
-        let length = self.shown().map_or(Duration::ZERO, |(s, _)| s.interval);
+        let length = self.intervals.get(self.at);
+        let length = length.map_or(Duration::ZERO, |s| s.interval);
         length.clamp(Duration::from_millis(100), Duration::from_secs(3600))
     }
 
@@ -146,9 +150,14 @@ impl Player {
         let at = i64::try_from(self.at)
             .unwrap_or(i64::MAX)
             .saturating_add(by);
-        self.at = usize::try_from(at).unwrap_or(0).min(last);
+        let at = usize::try_from(at).unwrap_or(0).min(last);
+        if at != self.at || self.shown.is_none() {
+            // The file holds no stacks.
+            self.shown = window::last(&self.intervals[..=at]).map(|s| (s, Tree::default()));
+        }
+        self.at = at;
         self.state.replay = Some((self.at + 1, self.intervals.len()));
-        if let Some(shown) = self.intervals.get(self.at) {
+        if let Some(shown) = &self.shown {
             self.state.observe(shown);
         }
     }
@@ -169,8 +178,13 @@ impl Player {
 
 #[cfg(test)]
 mod tests {
-    use super::Player;
-    use crate::alloc::fixture;
+    use anyhow::Result;
+
+    use super::{Player, window};
+    use crate::alloc::replay::Lines;
+    use crate::alloc::window::Window;
+    use crate::alloc::{fixture, json};
+    use crate::model::alloc::AllocSnapshot;
     use crate::top::keys::Key;
 
     #[test]
@@ -194,6 +208,47 @@ mod tests {
         player.on_key(Key::Char('p'));
         assert!(!player.state.paused);
         assert!(player.on_key(Key::Char('q')));
+    }
+
+    #[test]
+    fn a_file_is_shown_as_the_live_screen_was() {
+        let mut all = Vec::new();
+        for second in 0..25 {
+            let mut s = match second % 5 {
+                1 => fixture::cold(),
+                _ => fixture::linear(),
+            };
+            if second % 5 > 1 {
+                s.filesystems[0].counts = Default::default();
+            }
+            all.push(s);
+        }
+        let lines = |s: &AllocSnapshot| {
+            let mut out = Vec::new();
+            json::write(&mut out, s).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        // As it comes from the file.
+        let text: String = all.iter().map(&lines).collect();
+        let read: Result<Vec<_>> = Lines::new(text.as_bytes()).collect();
+        let mut player = Player::new(read.unwrap()).unwrap();
+        let mut window = Window::default();
+        let mut live = Vec::new();
+        for s in &all {
+            let shown = lines(&window.push(s.clone()));
+            assert_eq!(lines(&player.shown().unwrap().0), shown, "{}", player.at);
+            assert_eq!(player.pace(), s.interval);
+            live.push(shown);
+            player.step(1);
+        }
+        let last = &player.shown().unwrap().0;
+        assert_eq!(last.interval, window::LENGTH);
+        assert!(last.filesystems[0].reason.is_some());
+        // Back, too.
+        for (key, at) in [(Key::Left, 23), (Key::PageUp, 13), (Key::PageUp, 3)] {
+            player.on_key(key);
+            assert_eq!(lines(&player.shown().unwrap().0), live[at], "{at}");
+        }
     }
 
     /// The screen by hand: `cargo test --lib alloc::screen::tests::by_hand -- --ignored --nocapture`.

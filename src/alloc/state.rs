@@ -63,8 +63,10 @@ impl View {
 pub struct State {
     /// The view that is shown.
     pub view: View,
-    /// Help lies over it.
-    pub help: bool,
+    /// Help lies over it, scrolled to this line.
+    pub help: Option<usize>,
+    /// Lines that help can be scrolled by, and one.
+    help_lines: Cell<usize>,
     /// Whether the screen keeps the interval it has.
     pub paused: bool,
     /// The interval asked for.
@@ -88,7 +90,8 @@ impl State {
     pub fn new(interval: Duration) -> Self {
         Self {
             view: View::Overview,
-            help: false,
+            help: None,
+            help_lines: Cell::new(1),
             paused: false,
             interval,
             filesystem: 0,
@@ -124,6 +127,11 @@ impl State {
         self.last.set(rows.max(1));
     }
 
+    /// To be told by whoever draws help: how many lines it can be scrolled by.
+    pub fn set_help_lines(&self, lines: usize) {
+        self.help_lines.set(lines + 1);
+    }
+
     /// Whether someone has folded or unfolded this.
     pub fn fold(&self, path: &[Arc<str>]) -> Option<bool> {
         self.folds.get(path).copied()
@@ -134,9 +142,18 @@ impl State {
         if key == Key::Interrupt {
             return Action::Quit;
         }
-        if self.help {
-            // Whatever key someone tries closes it.
-            self.help = false;
+        if let Some(line) = self.help {
+            let last = self.help_lines.get() - 1;
+            self.help = match key {
+                Key::Up => Some(line.saturating_sub(1)),
+                Key::Down => Some((line + 1).min(last)),
+                Key::PageUp => Some(line.saturating_sub(PAGE)),
+                Key::PageDown => Some((line + PAGE).min(last)),
+                Key::Home => Some(0),
+                Key::End => Some(last),
+                // Whatever other key someone tries closes it.
+                _ => None,
+            };
             return Action::Draw;
         }
         if self.view == View::Stacks && self.on_stack_key(key) {
@@ -203,7 +220,7 @@ impl State {
                 let all = self.filesystems.max(1);
                 self.filesystem = (self.filesystem + all - 1) % all;
             }
-            Key::Char('?') => self.help = true,
+            Key::Char('?') => self.help = Some(0),
             Key::Char('q') | Key::Esc => return Action::Quit,
             _ => return Action::Nothing,
         }

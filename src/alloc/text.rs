@@ -1,17 +1,20 @@
 //! `--batch`, and the summary at the end: an interval as plain text of 80 columns. What stands out comes first.
 
+mod extents;
 mod who;
 
 use std::io::{self, Write};
 
+use self::extents::extents;
+pub(super) use self::extents::orders;
 pub(super) use self::who::{busiest, did, in_allocator};
 use self::who::{cpus, files, tasks};
 use super::figures::{
-    self, BITMAPS, DISCARDS, LATENCY, PREALLOCATED, READS, REQUESTS, SEARCHES, WAITS, bucket,
+    self, BITMAPS, DISCARDS, FELT, LATENCY, PREALLOCATED, READS, REQUESTS, SEARCHES, WAITS, bucket,
     criterion, has, has_given, has_groups, is_hooked, mean_goal, mean_groups, per_cent, reasons,
     tasks_at_once, total, whole, why,
 };
-use crate::model::alloc::{AllocSnapshot, Fragmentation, FsAlloc, Reason};
+use crate::model::alloc::{AllocSnapshot, FsAlloc, Reason};
 use crate::model::hist::Hist;
 use crate::model::units::{self, count, percent};
 use crate::top::rows::seconds;
@@ -100,6 +103,15 @@ pub(super) fn said(s: &AllocSnapshot, fs: &FsAlloc) -> String {
         None if fs.counts.is_empty() => format!(
             "nothing stands out: nothing was allocated in {}",
             units::seconds(s.interval)
+        ),
+        // Busy with many that are quick.
+        None if tasks_at_once(fs, seconds(s.interval)) >= FELT => format!(
+            "nothing stands out: {}/s given keep {:.1} tasks in the allocator at a time, {} each",
+            count(fs.counts.given as f64 / seconds(s.interval)),
+            tasks_at_once(fs, seconds(s.interval)),
+            units::latency(Some(
+                fs.counts.nanoseconds / fs.counts.latency.count().max(1) / 1000
+            ))
         ),
         None => "nothing stands out".to_owned(),
     }
@@ -280,7 +292,7 @@ pub(super) fn looked(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, Stri
         Some(mean) => format!("mean {}", whole(mean.round() as u64)),
         None => "-".to_owned(),
     };
-    let mut text = format!("looked at by a search: {mean}");
+    let mut text = format!("considered by a search: {mean}");
     if c.groups.count() > 0 {
         let (p50, p99, max) = (of(0.5), of(0.99), of(1.0));
         text.push_str(&format!("; p50 {p50}, p99 {p99}, max {max}"));
@@ -301,6 +313,20 @@ pub(super) fn looked(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, Stri
     }
     if looks > 0 && is_hooked(s, c) {
         lines.push(("refused", text));
+    }
+    if let Some(by_ext4) = fs.mb_stats.filter(|_| is_hooked(s, c)) {
+        let shown = match figures::disagreement(s, fs) {
+            Some(_) => ": more than 20 % apart; shown are the hook's",
+            None => "",
+        };
+        lines.push((
+            "mb_stats",
+            format!(
+                "ext4 itself counts {} groups considered, the hook {}{shown}",
+                whole(by_ext4.groups),
+                whole(looks)
+            ),
+        ));
     }
     lines
 }
@@ -423,81 +449,6 @@ fn disk(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
         labelled(out, name, &text)?;
     }
     Ok(())
-}
-
-/// A row of [`orders`].
-pub(super) struct Order {
-    /// Of the extents.
-    pub order: usize,
-    /// Groups whose largest free extent is of this order.
-    pub groups: u64,
-    /// Free extents of this order.
-    pub extents: Option<u64>,
-    /// What the bar shows, of all: free blocks, or else groups.
-    pub share: f64,
-}
-
-/// Free extents by order, those orders that have any; and groups without a free extent, where that is known.
-pub(super) fn orders(f: &Fragmentation) -> (Vec<Order>, Option<u64>) {
-    let length = f.largest.len().max(f.extents.as_ref().map_or(0, Vec::len));
-    let of = |list: &[u64], order: usize| list.get(order).copied().unwrap_or(0);
-    let weight = |order: usize| match &f.extents {
-        Some(extents) => of(extents, order) as f64 * 2f64.powi(order.min(64) as i32),
-        None => of(&f.largest, order) as f64,
-    };
-    let all: f64 = (0..length).map(weight).sum();
-    let rows = (0..length)
-        .map(|order| Order {
-            order,
-            groups: of(&f.largest, order),
-            extents: f.extents.as_ref().map(|e| of(e, order)),
-            share: weight(order) / all.max(1.0),
-        })
-        .filter(|o| o.groups > 0 || o.extents.is_some_and(|n| n > 0))
-        .collect();
-    let sum = total(f.largest.iter());
-    let none = f.groups.checked_sub(sum).filter(|n| *n > 0 && sum > 0);
-    (rows, none)
-}
-
-fn extents(out: &mut Vec<u8>, f: &Fragmentation, fs: &FsAlloc) -> io::Result<()> {
-    let (rows, none) = orders(f);
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let bars = if f.extents.is_some() {
-        "share of the free blocks"
-    } else {
-        "share of the groups"
-    };
-    let head = format!(
-        "{:<6} {:>8} {:>8} {:>8}  {bars}",
-        "order", "bytes", "extents", "groups"
-    );
-    labelled(out, "free extents", &glue(&head))?;
-    for o in rows {
-        let bytes = f64::from(fs.block_bytes) * 2f64.powi(o.order.min(64) as i32);
-        let row = format!(
-            "2^{:<4} {:>8} {:>8} {:>8}  {} {}",
-            o.order,
-            units::bytes(bytes),
-            o.extents.map_or("-".to_owned(), |n| count(n as f64)),
-            count(o.groups as f64),
-            "#".repeat((o.share * BAR as f64).round() as usize),
-            percent(o.share)
-        );
-        labelled(out, "", &glue(&row.replace("  0 %", "  -")))?;
-    }
-    let text = match none {
-        // Of mb_structs_summary, which is of what is in memory.
-        _ if f.extents.is_none() => "groups in memory, by their largest free extent".to_owned(),
-        Some(n) => format!(
-            "groups by their largest free extent; {} groups have none",
-            whole(n)
-        ),
-        None => "groups by their largest free extent".to_owned(),
-    };
-    labelled(out, "", &text)
 }
 
 #[cfg(test)]

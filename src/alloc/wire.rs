@@ -6,20 +6,23 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::figures::{
-    BITMAPS, DISCARDS, FIGURES, LATENCY, PREALLOCATED, READS, REQUESTS, SEARCHES, WAITS, criterion,
-    has, has_given, has_groups, is_hooked,
+    BITMAPS, DISCARDS, FIGURES, LATENCY, PREALLOCATED, READS, REQUESTS, SEARCHES, WAITS, has,
+    has_given, has_groups, is_hooked, notes,
 };
 use crate::model::alloc::{
-    AllocSnapshot, CRITERIA, Counts, Cpu, FileAlloc, Fragmentation, FsAlloc, GROUPS_BUCKETS,
-    Groups, Reason, Refused, Share, Source, TaskAlloc,
+    AllocSnapshot, Counts, Cpu, Fragmentation, FsAlloc, Known, MbCount, Reason, Searching, Source,
 };
-use crate::model::files::{FileId, FilePlace};
+use crate::model::files::FileId;
 use crate::model::hist::{self, BUCKETS, Hist};
 use crate::top::json::{Overhead, bytes, hex};
 
 mod limits;
+mod searches;
+mod shares;
 
 use limits::{MEMBERS, filesystems, members, rows, texts};
+use searches::{Looked, Searches};
+use shares::{File, Task};
 
 /// What this writes, and all that it reads.
 pub const SCHEMA: &str = "raidtrace.alloc/1";
@@ -42,6 +45,8 @@ pub(super) struct Interval {
     cpus: Vec<OneCpu>,
     #[serde(deserialize_with = "rows")]
     on_cpu: Vec<Thread>,
+    /// Mounted ext4 filesystems that are not watched: their samples are in `cpu` too.
+    other_filesystems: u64,
     sources: BTreeMap<String, Source>,
     lost: Lost,
     overhead: Overhead,
@@ -64,6 +69,9 @@ struct Filesystem {
     block_bytes: u32,
     groups: u32,
     stripe_blocks: u32,
+    mb_group_prealloc: Option<u64>,
+    mb_stream_req: Option<u64>,
+    searching: Searching,
     reason: Option<Reason>,
     requests: Option<u64>,
     asked_blocks: Option<u64>,
@@ -75,12 +83,14 @@ struct Filesystem {
     preallocated: Option<u64>,
     discards: Option<u64>,
     looked: Option<Looked>,
+    mb_stats: Option<MbCount>,
     bitmaps: Option<Bitmaps>,
     reads: Option<Reads>,
     waits_us: Option<Quantiles>,
     #[serde(deserialize_with = "members")]
     members: Vec<Member>,
     fragmentation: Option<Fragmentation>,
+    known: Known,
     #[serde(deserialize_with = "rows")]
     tasks: Vec<Task>,
     #[serde(deserialize_with = "rows")]
@@ -96,48 +106,6 @@ struct Quantiles {
     max: u64,
     count: u64,
     buckets: Vec<(u64, u32)>,
-}
-
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Searches {
-    count: u64,
-    goal_blocks: u64,
-    groups_scanned: u64,
-    reached: Vec<Reached>,
-}
-
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Reached {
-    criterion: usize,
-    name: String,
-    searches: u64,
-}
-
-/// p50, p99, max: the most groups that count in their bucket; of the last one, the fewest.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Looked {
-    p50: u64,
-    p99: u64,
-    max: u64,
-    count: u64,
-    /// Fewest groups of the bucket, searches.
-    buckets: Vec<(u64, u64)>,
-    criteria: Vec<LookedAt>,
-    /// Some of the refused, by reason.
-    reasons: BTreeMap<Refused, u64>,
-}
-
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct LookedAt {
-    criterion: usize,
-    name: String,
-    looked: u64,
-    /// `null`: not known (mb_stats does not tell).
-    refused: Option<u64>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -161,45 +129,6 @@ struct Member {
     requests: u64,
     bytes: u64,
     device_us: Quantiles,
-}
-
-/// A [`Share`]. `looked` is `null` where no hook counts by task and file.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Did {
-    requests: u64,
-    blocks: u64,
-    nanoseconds: u64,
-    looked: Option<u64>,
-}
-
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Task {
-    pid: u32,
-    comm: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    comm_bytes: Option<String>,
-    role: Option<String>,
-    #[serde(flatten)]
-    share: Did,
-}
-
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct File {
-    dev: String,
-    inode: u64,
-    generation: u32,
-    path: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    path_bytes: Option<String>,
-    name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name_bytes: Option<String>,
-    deleted: bool,
-    #[serde(flatten)]
-    share: Did,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -271,38 +200,6 @@ impl Quantiles {
     }
 }
 
-impl Looked {
-    fn new(s: &AllocSnapshot, c: &Counts) -> Self {
-        let most = |q| {
-            let range = c.groups.quantile(q).map(Groups::range);
-            range.map_or(0, |(first, last)| last.unwrap_or(first))
-        };
-        let counts = c.groups.0.iter().enumerate().filter(|(_, n)| **n > 0);
-        let each = c.looked.iter().zip(&c.refused).enumerate();
-        Self {
-            p50: most(0.5),
-            p99: most(0.99),
-            max: most(1.0),
-            count: c.groups.count(),
-            buckets: counts.map(|(i, &n)| (Groups::range(i).0, n)).collect(),
-            criteria: each
-                .filter(|(_, (looked, refused))| **looked > 0 || **refused > 0)
-                .map(|(i, (&looked, &refused))| LookedAt {
-                    criterion: i,
-                    name: criterion(&s.criteria, i),
-                    looked,
-                    refused: is_hooked(s, c).then_some(refused),
-                })
-                .collect(),
-            reasons: Refused::ALL
-                .into_iter()
-                .zip(c.reasons)
-                .filter(|r| r.1 > 0)
-                .collect(),
-        }
-    }
-}
-
 impl Filesystem {
     fn new(s: &AllocSnapshot, fs: &FsAlloc) -> Self {
         let c = &fs.counts;
@@ -316,6 +213,9 @@ impl Filesystem {
             block_bytes: fs.block_bytes,
             groups: fs.groups,
             stripe_blocks: fs.stripe,
+            mb_group_prealloc: fs.group_prealloc,
+            mb_stream_req: fs.stream_req,
+            searching: fs.searching,
             reason: fs.reason.clone(),
             requests: requested.then_some(c.requests),
             asked_blocks: requested.then_some(c.asked),
@@ -323,22 +223,11 @@ impl Filesystem {
             got_blocks: given.then_some(c.got),
             nanoseconds: has(s, LATENCY, c.nanoseconds > 0).then_some(c.nanoseconds),
             latency_us: quantiles(LATENCY, &c.latency),
-            searches: has(s, SEARCHES, c.searches > 0).then(|| Searches {
-                count: c.searches,
-                goal_blocks: c.goal,
-                groups_scanned: c.scanned,
-                reached: (0..CRITERIA)
-                    .filter(|&i| c.criteria[i] > 0)
-                    .map(|i| Reached {
-                        criterion: i,
-                        name: criterion(&s.criteria, i),
-                        searches: c.criteria[i],
-                    })
-                    .collect(),
-            }),
+            searches: has(s, SEARCHES, c.searches > 0).then(|| Searches::new(s, c)),
             preallocated: has(s, PREALLOCATED, c.preallocated > 0).then_some(c.preallocated),
             discards: has(s, DISCARDS, c.discards > 0).then_some(c.discards),
             looked: has_groups(s, c).then(|| Looked::new(s, c)),
+            mb_stats: fs.mb_stats,
             bitmaps: has(s, BITMAPS, c.bitmaps | c.buddies > 0).then_some(Bitmaps {
                 loaded: c.bitmaps,
                 buddies: c.buddies,
@@ -360,6 +249,7 @@ impl Filesystem {
                 })
                 .collect(),
             fragmentation: fs.fragmentation.clone(),
+            known: fs.known.clone(),
             tasks: fs.tasks.iter().map(|t| Task::new(t, hooked)).collect(),
             files: fs.files.iter().map(|f| File::new(f, hooked)).collect(),
         }
@@ -379,26 +269,11 @@ impl Filesystem {
             discards: self.discards.unwrap_or(0),
             ..Counts::default()
         };
-        if let Some(s) = &self.searches {
-            (c.searches, c.goal, c.scanned) = (s.count, s.goal_blocks, s.groups_scanned);
-            for reached in &s.reached {
-                if let Some(slot) = c.criteria.get_mut(reached.criterion) {
-                    *slot = reached.searches;
-                }
-            }
+        if let Some(searches) = &self.searches {
+            searches.read(&mut c);
         }
         if let Some(looked) = &self.looked {
-            for &(first, n) in &looked.buckets {
-                let slot = &mut c.groups.0[Groups::bucket(first).min(GROUPS_BUCKETS - 1)];
-                *slot = slot.saturating_add(n);
-            }
-            for at in looked.criteria.iter().filter(|a| a.criterion < CRITERIA) {
-                c.looked[at.criterion] = at.looked;
-                c.refused[at.criterion] = at.refused.unwrap_or(0);
-            }
-            for (reason, n) in &looked.reasons {
-                c.reasons[*reason as usize] = *n;
-            }
+            looked.read(&mut c);
         }
         if let Some(b) = &self.bitmaps {
             (c.bitmaps, c.buddies) = (b.loaded, b.buddies);
@@ -421,6 +296,9 @@ impl Filesystem {
             block_bytes: self.block_bytes,
             groups: self.groups,
             stripe: self.stripe_blocks,
+            group_prealloc: self.mb_group_prealloc,
+            stream_req: self.mb_stream_req,
+            searching: self.searching,
             counts,
             tasks: self.tasks.into_iter().map(Task::read).collect(),
             files: files?,
@@ -430,84 +308,9 @@ impl Filesystem {
                 .map(|m| (m.name, m.requests, m.bytes, m.device_us.hist()))
                 .collect(),
             fragmentation: self.fragmentation,
+            mb_stats: self.mb_stats,
+            known: self.known,
             reason: self.reason,
-        })
-    }
-}
-
-impl Did {
-    fn new(share: &Share, hooked: bool) -> Self {
-        Self {
-            requests: share.requests,
-            blocks: share.blocks,
-            nanoseconds: share.nanoseconds,
-            looked: hooked.then_some(share.looked),
-        }
-    }
-
-    fn read(self) -> Share {
-        Share {
-            requests: self.requests,
-            blocks: self.blocks,
-            nanoseconds: self.nanoseconds,
-            looked: self.looked.unwrap_or(0),
-        }
-    }
-}
-
-impl Task {
-    fn new(t: &TaskAlloc, hooked: bool) -> Self {
-        Self {
-            pid: t.pid,
-            comm: lossy(&t.comm),
-            comm_bytes: hex(Some(&t.comm)),
-            role: t.role.clone(),
-            share: Did::new(&t.share, hooked),
-        }
-    }
-
-    fn read(self) -> TaskAlloc {
-        TaskAlloc {
-            pid: self.pid,
-            comm: raw(self.comm, self.comm_bytes),
-            role: self.role,
-            share: self.share.read(),
-        }
-    }
-}
-
-impl File {
-    fn new(f: &FileAlloc, hooked: bool) -> Self {
-        let (path, name) = (f.place.path.as_deref(), f.place.name.as_deref());
-        Self {
-            dev: f.id.device(),
-            inode: f.id.inode,
-            generation: f.id.generation,
-            path: path.map(lossy),
-            path_bytes: hex(path),
-            name: name.map(lossy),
-            name_bytes: hex(name),
-            deleted: f.place.deleted,
-            share: Did::new(&f.share, hooked),
-        }
-    }
-
-    fn read(self) -> Result<FileAlloc, String> {
-        let dev = number(&self.dev)
-            .ok_or_else(|| format!("{:?} is no device number", clip(&self.dev)))?;
-        Ok(FileAlloc {
-            id: FileId {
-                dev,
-                inode: self.inode,
-                generation: self.generation,
-            },
-            place: FilePlace {
-                path: self.path.map(|p| raw(p, self.path_bytes)),
-                name: self.name.map(|n| raw(n, self.name_bytes)),
-                deleted: self.deleted,
-                ..FilePlace::default()
-            },
-            share: self.share.read(),
         })
     }
 }
@@ -550,10 +353,11 @@ impl From<&AllocSnapshot> for Interval {
                     samples: samples.clone(),
                 })
                 .collect(),
+            other_filesystems: s.others,
             sources: sources.collect(),
             lost: Lost { events: s.lost },
             overhead: s.overhead.into(),
-            notes: s.notes.clone(),
+            notes: notes(s),
         }
     }
 }
@@ -580,7 +384,7 @@ impl Interval {
         let sources = FIGURES
             .into_iter()
             .filter_map(|f| Some((f, *self.sources.get(f)?)));
-        Ok(AllocSnapshot {
+        let mut snapshot = AllocSnapshot {
             time,
             interval,
             filesystems: filesystems?,
@@ -592,10 +396,16 @@ impl Interval {
                 .into_iter()
                 .map(|t| (t.pid, raw(t.comm, t.comm_bytes), t.samples))
                 .collect(),
+            others: self.other_filesystems,
             sources: sources.collect(),
             lost: self.lost.events,
             overhead: self.overhead.read(interval),
-            notes: self.notes,
-        })
+            notes: Vec::new(),
+        };
+        // Those that the figures make are made anew, of more intervals than this one maybe.
+        let made = notes(&snapshot);
+        snapshot.notes = self.notes;
+        snapshot.notes.retain(|note| !made.contains(note));
+        Ok(snapshot)
     }
 }

@@ -12,7 +12,8 @@ pub struct Report {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// From this moment: 2026-11-20T12:00:30Z, 12:00:30 (UTC), or +30 (seconds from its start)
+    /// From this moment: 11:47 (local time), 11:47:30Z (UTC), "2026-11-20 11:47", 2026-11-20T12:00:30Z,
+    /// +30 (seconds from its start), -30 (before its end)
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
     pub from: Option<String>,
 
@@ -75,9 +76,10 @@ pub struct Demo {
 pub(super) const REPORT_EXAMPLES: &str = "Examples:
   raidtrace report incident.rtrace                      all of it, as text
   raidtrace report incident.rtrace --from +10 --to +20  its second ten seconds
+  raidtrace report incident.rtrace --from 11:47 --to 11:52   as the clock here showed them
   raidtrace report incident.rtrace --json | jq .arrays
 
-Exit status: 0 done, 1 it failed, or nothing was recorded in that time, 2 usage.";
+Exit status: 0 done, 1 it failed, or the recording has nothing of that time, 2 usage.";
 
 pub(super) const EXPORT_EXAMPLES: &str = "Examples:
   raidtrace export incident.rtrace -f parquet -o incident.parquet

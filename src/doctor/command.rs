@@ -9,8 +9,10 @@ use anyhow::{Context as _, Result, bail};
 use super::facts::Facts;
 use super::finding::{Finding, Severity};
 use super::kernel::{self, Ability, Works};
-use super::live::{self, Live};
-use super::{gather, json, rules, table};
+use super::live;
+use super::parts::{self, Part};
+use super::select::{self, Diagnosis, Selection};
+use super::{gather, json, load, rules, table};
 use crate::cli::Doctor;
 use crate::host::{Sys, resolve, resolve_all};
 use crate::model::snapshot::Snapshot;
@@ -32,6 +34,15 @@ pub fn run(args: &Doctor) -> Result<ExitCode> {
     if args.kernel {
         return of_kernel(&sys, args);
     }
+    // First of all: a file that cannot be read is no reason to wait for --live.
+    let selection = Selection {
+        ignore: args.ignore.clone(),
+        least: args.min_severity,
+        acknowledged: args
+            .acknowledged
+            .as_deref()
+            .map_or(Ok(Vec::new()), select::read)?,
+    };
     let (topology, stopped) = if args.targets.is_empty() {
         resolve_all(&sys)?
     } else {
@@ -58,20 +69,35 @@ pub fn run(args: &Doctor) -> Result<ExitCode> {
     let mut found = rules::check(&facts);
     found.extend(cannot(&able));
     let mut live = None;
-    if let Some(period) = args.live {
-        match watch(&facts, period) {
-            Ok(snapshot) => {
+    if let Some((what, measured)) = measured(args, &sys, &facts) {
+        match measured {
+            Ok((snapshot, parts)) => {
                 facts.notes.extend(snapshot.notes.iter().cloned());
-                let (seen, more) = live::compare(&facts, &snapshot);
+                let (mut seen, mut more) = live::compare(&facts, &snapshot);
+                parts::speak(&mut more, parts);
+                seen.recording = args.load.as_ref().map(|f| f.display().to_string());
+                live::raise(&mut found, &more);
                 found.extend(more);
                 live = Some(seen);
             }
-            // What was found without it is worth having all the same.
-            Err(why) => facts.notes.push(format!("--live: {why:#}")),
+            // A file that was named has to be read; without programs in the kernel the rest is worth having all the same.
+            Err(why) if args.load.is_some() => return Err(why.context(what)),
+            Err(why) => facts.notes.push(format!("{what}: {why:#}")),
         }
     }
     found.sort_by_key(|f| std::cmp::Reverse(f.severity));
-    print(args, &facts, &found, &able, live.as_ref())?;
+    let (found, left_out, notes) = selection.apply(found);
+    facts.notes.extend(notes);
+    print(
+        args,
+        &Diagnosis {
+            facts: &facts,
+            found: &found,
+            able: &able,
+            live: live.as_ref(),
+            left_out,
+        },
+    )?;
     let worst = found.iter().map(|f| f.severity).max();
     Ok(match worst {
         None | Some(Severity::Info) => ExitCode::SUCCESS,
@@ -98,6 +124,19 @@ fn of_kernel(sys: &Sys, args: &Doctor) -> Result<ExitCode> {
     })
 }
 
+/// What the members did, and what has to be said of parts of the time.
+type Measured = (Snapshot, Vec<Part>);
+
+/// By the option that asks for it.
+fn measured(args: &Doctor, sys: &Sys, facts: &Facts) -> Option<(&'static str, Result<Measured>)> {
+    if let Some(file) = &args.load {
+        let host = sys.text("/proc/sys/kernel/hostname").unwrap_or_default();
+        return Some(("--load", load::load(file, facts, &host)));
+    }
+    let period = args.live?;
+    Some(("--live", watch(facts, period).map(|s| (s, Vec::new()))))
+}
+
 /// All that happens within a period, or until a signal ends it.
 fn watch(facts: &Facts, period: Duration) -> Result<Snapshot> {
     if !rustix::process::geteuid().is_root() {
@@ -109,7 +148,7 @@ fn watch(facts: &Facts, period: Duration) -> Result<Snapshot> {
         .context("starting the runtime")?;
     let end = runtime.block_on(async { asked_to_end() })?;
     let names: Vec<String> = facts.arrays.iter().map(|a| a.array.name.clone()).collect();
-    let mut sampler = Sampler::start(Sys::live(), &names, false)?;
+    let mut sampler = Sampler::start(Sys::live(), &names, false, crate::probe::Dirtied::No)?;
     runtime.block_on(async {
         tokio::select! {
             () = tokio::time::sleep(period) => {}
@@ -121,18 +160,12 @@ fn watch(facts: &Facts, period: Duration) -> Result<Snapshot> {
     Ok(snapshot)
 }
 
-fn print(
-    args: &Doctor,
-    facts: &Facts,
-    found: &[Finding],
-    able: &Ability,
-    live: Option<&Live>,
-) -> Result<()> {
+fn print(args: &Doctor, diagnosis: &Diagnosis<'_>) -> Result<()> {
     let mut out = io::stdout().lock();
     finish(if args.json {
-        json::write(&mut out, facts, found, able, live)
+        json::write(&mut out, diagnosis)
     } else {
-        table::write(&mut out, facts, found, able, live)
+        table::write(&mut out, diagnosis)
     })
 }
 

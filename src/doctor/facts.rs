@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ext4::Superblock;
+use crate::ext4::{Journal, Superblock};
 use crate::host::mballoc::MbStats;
 use crate::host::{Array, Filesystem};
 use crate::layout::{Report, Skews};
@@ -13,12 +13,34 @@ use crate::layout::{Report, Skews};
 pub struct Facts {
     /// The kernel, as far as rules on filesystems ask.
     pub kernel: Kernel,
+    /// What the host does for its arrays.
+    pub host: Host,
     /// The arrays, and disks as arrays of one.
     pub arrays: Vec<ArrayFacts>,
     /// Arrays that md does not run: name, and md's word for their state.
     pub stopped: Vec<(String, String)>,
     /// What could not be checked, one line each.
     pub notes: Vec<String>,
+}
+
+/// What the host does for its arrays. `None` where it is not known.
+#[derive(Clone, Debug, Default)]
+pub struct Host {
+    /// Days since boot (/proc/uptime).
+    pub uptime_days: Option<u64>,
+    /// An `mdadm --monitor` runs.
+    pub monitored: Option<bool>,
+    /// Above it writers are slowed down.
+    pub dirty: Option<DirtyLimit>,
+}
+
+/// How much may wait in the page cache to be written.
+#[derive(Clone, Debug)]
+pub struct DirtyLimit {
+    /// In bytes.
+    pub bytes: u64,
+    /// Where that comes from.
+    pub how: String,
 }
 
 /// The running kernel.
@@ -50,8 +72,25 @@ pub struct ArrayFacts {
     pub disks: Vec<Disk>,
     /// What serves as write-intent bitmap.
     pub bitmap: Bitmap,
-    /// md/mismatch_cnt: sectors that the last check found to differ.
+    /// md/mismatch_cnt: sectors that `last_sync` found to differ, so far if it is under way.
     pub mismatches: u64,
+    /// md/last_sync_action: `check`, `repair`, `resync`, `recover`, ...; `none` (since Linux 6.11 `idle`) where there was none since
+    /// the array was assembled.
+    pub last_sync: Option<String>,
+    /// Days since mdcheck was last at it.
+    pub checked_days: Option<u64>,
+    /// md/stripe_cache_size, stripes of a page a member; parity levels only.
+    pub stripe_cache: Option<u64>,
+    /// md/group_thread_cnt; 0: one thread for all. Parity levels only.
+    pub threads: Option<u64>,
+    /// queue/read_ahead_kb, KiB.
+    pub read_ahead_kib: Option<u64>,
+    /// It takes discards (queue/discard_max_bytes).
+    pub discards: Option<bool>,
+    /// raid456.devices_handle_discard_safely.
+    pub discards_trusted: Option<bool>,
+    /// md/resync_start: sector from which on copies or parity are not known to be right; `None` where all are.
+    pub resync_from: Option<u64>,
     /// The array's own optimal_io_size in bytes: what mke2fs takes for the stripe.
     pub optimal_io: u64,
     /// The filesystems on it.
@@ -73,6 +112,14 @@ pub struct Disk {
     pub max_kib: u64,
     /// queue/nr_requests.
     pub requests: u64,
+    /// device/timeout: seconds that the kernel waits for a command (SCSI and ATA disks).
+    pub timeout: Option<u64>,
+    /// device/vendor is `ATA`: what the SCSI layer says of each ATA disk, whatever it is connected by (SAT-3).
+    pub is_ata: bool,
+    /// Whether it can limit the time that it takes for a bad sector (SCT Error Recovery Control); `None` where the kernel does not show it.
+    pub recovery_control: Option<bool>,
+    /// It takes discards (queue/discard_max_bytes).
+    pub discards: bool,
     /// queue/write_cache: `write back`, `write through`.
     pub write_cache: String,
     /// md/dev-*/bad_blocks: first sector of the member's data and length.
@@ -132,8 +179,25 @@ pub struct FsFacts {
     pub inodes: Option<u64>,
     /// Share of its blocks in use, 0 to 1.
     pub used: Option<f64>,
+    /// Where its journal is; `None` where the device could not be read.
+    pub journal: Option<Journal>,
+    /// Averages of jbd2 since the mount; `None` where it is not mounted or its journal is on another device.
+    pub jbd2: Option<Jbd2>,
     /// Files of it that processes have open for writing with O_DIRECT.
     pub direct: Vec<Opener>,
+}
+
+/// /proc/fs/jbd2/DEV-INODE/info (fs/jbd2/journal.c, `jbd2_seq_info_show()`): since the mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Jbd2 {
+    /// Transactions committed.
+    pub transactions: u64,
+    /// Blocks that a transaction may have at most.
+    pub largest: u64,
+    /// Blocks that one has logged, on average.
+    pub logged: u64,
+    /// Milliseconds from the request of a commit to its begin, on average.
+    pub request_delay_ms: u64,
 }
 
 /// A process with a file open.
@@ -218,7 +282,7 @@ pub fn path_of(name: &str) -> String {
     super::finding::quote(crate::survey::device_path(name))
 }
 
-/// Of the figures of all members that say something: how often each occurs, the commonest first.
+/// How often each value occurs, the most frequent first.
 pub fn tally<T: Ord + Clone>(values: impl Iterator<Item = T>) -> Vec<(T, usize)> {
     let mut counts: BTreeMap<T, usize> = BTreeMap::new();
     for value in values {

@@ -6,8 +6,10 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use serde_json::{Map, Value};
 
+use super::facts::FsFacts;
+
 /// How bad it is. Ordered: the worst is the greatest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Severity {
     /// Worth knowing; nothing is wrong.
     Info,
@@ -51,7 +53,8 @@ pub struct Finding {
     pub why: String,
     /// What mends it, in this order; printed, never run. Empty where nothing does.
     pub commands: Vec<String>,
-    /// The commands destroy what is there, or are for a filesystem that does not exist yet: nothing to be typed in a hurry.
+    /// The commands destroy what is on a device, which therefore has a placeholder for a name (`/dev/NEW_ARRAY`): nothing that
+    /// exists, and nothing to be typed in a hurry.
     pub destroys: bool,
     /// What the commands may cost; whether they can be undone.
     pub risk: String,
@@ -80,6 +83,15 @@ impl Finding {
             unless: String::new(),
             source: "",
         }
+    }
+
+    /// Is about a filesystem.
+    #[must_use]
+    pub fn on(mut self, fs: &FsFacts) -> Self {
+        self.filesystem = Some(fs.fs.name.clone());
+        let mount = fs.fs.mounts.first();
+        self.mounted = mount.map(|m| m.path.display().to_string());
+        self
     }
 
     /// Adds a line of evidence.

@@ -1,8 +1,8 @@
 //! Facts of this machine, or of a tree of files that looks like one. Reads sysfs, /proc and /etc/fstab; the filesystems
 //! have been read by `survey`. Judges nothing.
 
-use super::facts::{ArrayFacts, Bitmap, Disk, Facts, FsFacts, Kernel};
-use super::openers;
+use super::facts::{ArrayFacts, Bitmap, Disk, Facts, FsFacts, Jbd2, Kernel};
+use super::{ata, mounted, openers, upkeep};
 use crate::ext4::features::incompat;
 use crate::ext4::{FsKind, Superblock};
 use crate::host::mballoc::{self, MbStats};
@@ -22,6 +22,7 @@ const BAD_RUNS: usize = 512;
 pub fn gather(sys: &Sys, survey: &Survey, stopped: Vec<(String, String)>) -> Facts {
     let mut facts = Facts {
         kernel: kernel(sys),
+        host: upkeep::host(sys),
         stopped,
         notes: survey.notes.clone(),
         ..Facts::default()
@@ -32,7 +33,11 @@ pub fn gather(sys: &Sys, survey: &Survey, stopped: Vec<(String, String)>) -> Fac
     for array in &survey.topology.arrays {
         let mut of = array_facts(sys, array, &mdstat);
         for place in &array.filesystems {
-            let fs = filesystem(sys, survey, array, place, &fstab);
+            let mut place = place.clone();
+            if sys.is_live() {
+                facts.notes.extend(mounted::drop_covered(&mut place));
+            }
+            let fs = filesystem(sys, survey, array, &place, &fstab);
             of.filesystems.push(fs);
         }
         facts.arrays.push(of);
@@ -65,6 +70,7 @@ fn array_facts(sys: &Sys, array: &Array, mdstat: &str) -> ArrayFacts {
         .iter()
         .map(|m| disk(sys, array, m))
         .collect::<Vec<_>>();
+    let number = |what: &str| sys.number::<u64>(&format!("{dir}/{what}"));
     ArrayFacts {
         disks,
         bitmap: if array.is_md() {
@@ -72,10 +78,19 @@ fn array_facts(sys: &Sys, array: &Array, mdstat: &str) -> ArrayFacts {
         } else {
             Bitmap::None
         },
-        mismatches: sys.number(&format!("{dir}/md/mismatch_cnt")).unwrap_or(0),
-        optimal_io: sys
-            .number(&format!("{dir}/queue/optimal_io_size"))
-            .unwrap_or(0),
+        mismatches: number("md/mismatch_cnt").unwrap_or(0),
+        last_sync: sys.text(&format!("{dir}/md/last_sync_action")),
+        checked_days: upkeep::checked_days(sys, sys.text(&format!("{dir}/md/uuid")).as_deref()),
+        stripe_cache: number("md/stripe_cache_size"),
+        threads: number("md/group_thread_cnt"),
+        read_ahead_kib: number("queue/read_ahead_kb"),
+        discards: number("queue/discard_max_bytes").map(|n| n > 0),
+        discards_trusted: sys
+            .text("/sys/module/raid456/parameters/devices_handle_discard_safely")
+            .map(|t| t == "Y"),
+        // `none` where nothing is to be resynced.
+        resync_from: number("md/resync_start"),
+        optimal_io: number("queue/optimal_io_size").unwrap_or(0),
         array: array.clone(),
         filesystems: Vec::new(),
     }
@@ -125,6 +140,10 @@ fn disk(sys: &Sys, array: &Array, member: &Member) -> Disk {
         alignment_offset: number("alignment_offset"),
         max_kib: number("queue/max_sectors_kb"),
         requests: number("queue/nr_requests"),
+        timeout: sys.number(&format!("{dir}/device/timeout")),
+        is_ata: text("device/vendor") == "ATA",
+        discards: number("queue/discard_max_bytes") > 0,
+        recovery_control: ata::recovery_control(sys, &member.disk_name),
         write_cache: text("queue/write_cache"),
         bad_blocks: bad.lines().filter_map(run).take(BAD_RUNS).collect(),
         read_errors: sys.number(&format!("{md}/errors")).unwrap_or(0),
@@ -173,8 +192,29 @@ fn filesystem(sys: &Sys, survey: &Survey, array: &Array, place: &Place, fstab: &
         inodes,
         used,
         direct: Vec::new(),
+        journal: layout.map(|l| l.journal),
+        jbd2: superblock.as_ref().and_then(|sb| {
+            let info = format!("/proc/fs/jbd2/{}-{}/info", place.name, sb.journal_inum);
+            jbd2(&sys.text(&info)?)
+        }),
         superblock,
     }
+}
+
+/// `812 transactions (810 requested), each up to 256 blocks`, then averages, a line each: `  14 logged blocks per transaction`.
+fn jbd2(info: &str) -> Option<Jbd2> {
+    let number = |text: &str| -> Option<u64> {
+        let digits = text.trim().split(|c: char| !c.is_ascii_digit()).next()?;
+        digits.parse().ok()
+    };
+    let first = info.lines().next()?;
+    let average = |what: &str| info.lines().find(|l| l.ends_with(what)).and_then(number);
+    Some(Jbd2 {
+        transactions: number(first)?,
+        largest: number(first.split_once("each up to ")?.1)?,
+        logged: average(" logged blocks per transaction")?,
+        request_delay_ms: average("ms request delay")?,
+    })
 }
 
 /// Where fixed places fall; and how evenly they would on the array that a reshape comes from.
@@ -229,12 +269,14 @@ fn in_use(
 ) -> (Option<u64>, Option<f64>) {
     let share = |free: u64, all: u64| (all > 0).then(|| 1.0 - free.min(all) as f64 / all as f64);
     if let Some(mount) = place.mounts.first().filter(|_| sys.is_live()) {
-        return match rustix::fs::statvfs(&mount.path) {
-            Ok(s) => (
+        // Asked of the directory that was opened: the path may lead elsewhere by now.
+        let root = mounted::open(&mount.path, place.dev);
+        return match root.and_then(|fd| rustix::fs::fstatvfs(fd).ok()) {
+            Some(s) => (
                 Some(s.f_files.saturating_sub(s.f_ffree)),
                 share(s.f_bfree, s.f_blocks),
             ),
-            Err(_) => (None, None),
+            None => (None, None),
         };
     }
     let clean = |sb: &&Superblock| sb.state & VALID_FS != 0 && !sb.has_incompat(incompat::RECOVER);
@@ -271,7 +313,8 @@ fn fstab_options(fstab: &str, mount: &std::path::Path) -> Option<String> {
 mod tests {
     use std::path::Path;
 
-    use super::{bitmap_file, fstab_options};
+    use super::{bitmap_file, fstab_options, jbd2};
+    use crate::doctor::facts::Jbd2;
 
     #[test]
     fn the_bitmap_file_of_the_right_array() {
@@ -283,6 +326,23 @@ mod tests {
         );
         assert_eq!(bitmap_file(mdstat, "md1"), None);
         assert_eq!(bitmap_file(mdstat, "md"), None);
+    }
+
+    #[test]
+    fn averages_of_jbd2() {
+        let info = "812 transactions (810 requested), each up to 256 blocks\naverage: \n  0ms waiting for transaction\n  3ms request delay\n  \
+            4ms running transaction\n  0ms transaction was being locked\n  9us average transaction commit time\n  61 handles per transaction\n  \
+            15 blocks per transaction\n  17 logged blocks per transaction";
+        let expected = Jbd2 {
+            transactions: 812,
+            largest: 256,
+            logged: 17,
+            request_delay_ms: 3,
+        };
+        assert_eq!(jbd2(info), Some(expected));
+        // A journal without a transaction has no averages.
+        let none = "0 transactions (0 requested), each up to 256 blocks";
+        assert_eq!((jbd2(none), jbd2("\u{0}"), jbd2("")), (None, None, None));
     }
 
     #[test]

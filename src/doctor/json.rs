@@ -4,22 +4,17 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::facts::Facts;
 use super::finding::Finding;
 use super::kernel::{Ability, Line};
-use super::live::{Live, Row};
+use super::live::Row;
+use super::select::Diagnosis;
 
 /// Writes it on one line.
-pub fn write(
-    out: &mut dyn Write,
-    facts: &Facts,
-    found: &[Finding],
-    able: &Ability,
-    live: Option<&Live>,
-) -> io::Result<()> {
-    let mut object = object(facts, found, able);
-    if let Some(live) = live {
+pub fn write(out: &mut dyn Write, diagnosis: &Diagnosis<'_>) -> io::Result<()> {
+    let mut object = object(diagnosis);
+    if let Some(live) = diagnosis.live {
         object["live"] = json!({
+            "recording": live.recording,
             "interval_s": live.interval_s,
             "lost": live.lost,
             "rows": live.rows.iter().map(row).collect::<Vec<_>>(),
@@ -30,12 +25,24 @@ pub fn write(
 }
 
 /// The object.
-pub fn object(facts: &Facts, found: &[Finding], able: &Ability) -> Value {
+pub fn object(diagnosis: &Diagnosis<'_>) -> Value {
+    let Diagnosis {
+        facts,
+        found,
+        able,
+        left_out,
+        ..
+    } = diagnosis;
     json!({
         "schema": "raidtrace.doctor/1",
         "time": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         "worst": found.iter().map(|f| f.severity).max().map(|s| s.name()),
         "findings": found.iter().map(finding).collect::<Vec<_>>(),
+        "left_out": {
+            "ignored": left_out.ignored,
+            "acknowledged": left_out.acknowledged,
+            "below_min_severity": left_out.below,
+        },
         "checked": {
             "arrays": facts.arrays.iter().map(|a| &a.array.name).collect::<Vec<_>>(),
             "filesystems": facts

@@ -339,6 +339,11 @@ fn gives(asked: &Asked) -> Vec<Line> {
             Works::of(f.bio_complete == Some(2)),
             arguments(f.bio_complete, "block_bio_complete"),
         ),
+        (
+            "waits for a journal",
+            Works::of(f.checkpoint_stats == Some(3) || f.jbd2_module_btf),
+            arguments(f.checkpoint_stats, "jbd2_checkpoint_stats"),
+        ),
         ("why RAID 4/5/6 reads", stripes.0, stripes.1),
         ("resync of RAID 1/10", sync.0, sync.1),
         ("files of direct IO", direct.0, direct.1),
@@ -363,6 +368,7 @@ mod tests {
                 bio_queue: Some(1),
                 bio_complete: Some(2),
                 free_blocks: Some(4),
+                checkpoint_stats: Some(3),
                 dio_end_io: 1,
                 ..Facts::default()
             },

@@ -1,11 +1,13 @@
-//! `--live`: what the members were seen to write, beside what the layout predicts. Pure: a snapshot and facts in, rows and
-//! findings out.
+//! `--live` and `--load`: what the members were seen to write, beside what the layout predicts. Pure: a snapshot and facts in,
+//! rows and findings out.
+
+use std::time::Duration;
 
 use super::facts::{ArrayFacts, Facts};
 use super::finding::{Finding, Severity};
-use super::rules::{list, plural};
-use crate::model::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot};
-use crate::model::units;
+use super::rules::{journal, list, plural};
+use crate::model::snapshot::{ArraySnapshot, JournalStalls, MemberSnapshot, Snapshot};
+use crate::model::{standout, units};
 use crate::origin::{Op, Origin};
 
 /// Origins whose places are known and that are written here and there: the journal goes round by itself.
@@ -20,11 +22,10 @@ const APART: f64 = 0.25;
 const NONE: f64 = 0.005;
 /// Of the mean: what such a member is not written by chance.
 const SOME: f64 = 0.25;
-/// Busy enough to hold up the others.
-const BUSY: f64 = 0.8;
-/// Share of a member's writes from which the write-intent bitmap is hot, and writes that it takes to say so.
+/// Share of a member's writes from which the write-intent bitmap is hot, and writes that it takes to say so: all, and a second.
 const HOT: f64 = 0.2;
 const HOT_WRITES: u64 = 100;
+const HOT_RATE: f64 = 10.0;
 
 /// A member of a row.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +60,8 @@ pub struct Row {
 /// What was seen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Live {
+    /// The recording that it is from; `None` for this run.
+    pub recording: Option<String>,
     /// Seconds.
     pub interval_s: f64,
     /// Events that were lost.
@@ -108,6 +111,7 @@ impl Row {
 /// Compares.
 pub fn compare(facts: &Facts, snapshot: &Snapshot) -> (Live, Vec<Finding>) {
     let mut live = Live {
+        recording: None,
         interval_s: snapshot.interval.as_secs_f64(),
         lost: snapshot.lost.events(),
         rows: Vec::new(),
@@ -123,8 +127,9 @@ pub fn compare(facts: &Facts, snapshot: &Snapshot) -> (Live, Vec<Finding>) {
         };
         let rows: Vec<Row> = COMPARED.iter().filter_map(|o| row(of, seen, *o)).collect();
         let mut on: Vec<Finding> = rows.iter().filter_map(|r| disagrees(of, r)).collect();
-        on.extend(skewed(seen, &rows));
-        on.extend(hot_bitmap(of, seen));
+        on.extend(skewed(seen, &rows, snapshot.interval));
+        on.extend(hot_bitmap(of, seen, snapshot.interval));
+        on.extend(stalled(of, seen, snapshot.interval));
         found.extend(on.into_iter().map(|f| Finding {
             array: Some(of.array.name.clone()),
             ..f
@@ -132,6 +137,37 @@ pub fn compare(facts: &Facts, snapshot: &Snapshot) -> (Live, Vec<Finding>) {
         live.rows.extend(rows);
     }
     (live, found)
+}
+
+/// Filesystems whose journals had no room.
+fn stalled(of: &ArrayFacts, seen: &ArraySnapshot, over: Duration) -> Vec<Finding> {
+    let journal = seen.entered.get(&(Origin::Journal, Op::Write)).copied();
+    // By array: whose journal it was is known where there is one.
+    let filling = journal.filter(|_| of.filesystems.len() == 1);
+    let filling = filling.map(|bytes| bytes as f64 / over.as_secs_f64().max(f64::MIN_POSITIVE));
+    let of_one = |stalls: &JournalStalls| {
+        let fs = of
+            .filesystems
+            .iter()
+            .find(|f| f.fs.name == stalls.filesystem)?;
+        let finding = journal::small(fs, stalls, over, filling)?;
+        Some(finding.on(fs))
+    };
+    seen.journal_stalls.iter().filter_map(of_one).collect()
+}
+
+/// A skew of the layout is a warning where members were measured to saturate for it.
+pub fn raise(found: &mut [Finding], measured: &[Finding]) {
+    let hurts = measured
+        .iter()
+        .filter(|f| f.id == "live-skew" && f.severity >= Severity::Warning);
+    for measured in hurts {
+        let of_layout = |f: &&mut Finding| f.id == "layout-skew" && f.array == measured.array;
+        for f in found.iter_mut().filter(of_layout) {
+            f.severity = measured.severity;
+            f.seen.push(format!("measured: {}", measured.title));
+        }
+    }
 }
 
 fn written(member: &MemberSnapshot, origin: Origin) -> u64 {
@@ -228,12 +264,12 @@ fn disagrees(of: &ArrayFacts, row: &Row) -> Option<Finding> {
             .figure("apart", apart)
             .figure("observed", row.observed)
             .figure("predicted", row.predicted)
-            .source("raidtrace, this run"),
+            .source("raidtrace, measured"),
     )
 }
 
 /// The layout is uneven, and the load shows it.
-fn skewed(seen: &ArraySnapshot, rows: &[Row]) -> Option<Finding> {
+fn skewed(seen: &ArraySnapshot, rows: &[Row], over: Duration) -> Option<Finding> {
     let uneven: Vec<&Row> = rows
         .iter()
         .filter(|r| r.observed >= STANDS_OUT && r.predicted >= STANDS_OUT && r.apart() < APART)
@@ -245,20 +281,23 @@ fn skewed(seen: &ArraySnapshot, rows: &[Row]) -> Option<Finding> {
     let busiest = worst.busiest();
     let use_of = |name: &str| {
         let member = seen.members.iter().find(|m| m.name == name)?;
-        member.disk.map(|d| d.utilisation)
+        member.utilisation()
     };
     let most = busiest.iter().filter_map(|n| use_of(n)).fold(0.0, f64::max);
     let others = seen
         .members
         .iter()
         .filter(|m| !busiest.contains(&m.name.as_str()))
-        .filter_map(|m| m.disk.map(|d| d.utilisation))
+        .filter_map(MemberSnapshot::utilisation)
         .fold(0.0, f64::max);
-    let severity = if most >= BUSY && others < most * 0.75 {
-        Severity::Warning
-    } else {
-        Severity::Info
-    };
+    // A skew that no member suffers from is worth knowing, no more: as `top` judges it.
+    let pain = standout::find(seen, over);
+    let severity =
+        if pain.is_warning() && pain.members.iter().any(|m| busiest.contains(&m.as_str())) {
+            Severity::Warning
+        } else {
+            Severity::Info
+        };
     let finding = Finding::new(
         "live-skew",
         severity,
@@ -270,11 +309,12 @@ fn skewed(seen: &ArraySnapshot, rows: &[Row]) -> Option<Finding> {
             units::percent(others)
         ),
     )
+    .seen(pain.sentence)
     .figure("observed", worst.observed)
     .figure("utilisation", most)
     .figure("utilisation_of_others", others)
     .why("it is where the layout put them, so it stays so under this load: see layout-skew for what would be even")
-    .source("raidtrace, this run");
+    .source("raidtrace, measured");
     Some(uneven.iter().fold(finding, |f, r| {
         f.seen(format!(
             "{}: {} written, {} the mean on the busiest, {} by the layout",
@@ -287,7 +327,8 @@ fn skewed(seen: &ArraySnapshot, rows: &[Row]) -> Option<Finding> {
 }
 
 /// Every member has the same write-intent bitmap: the first one with enough writes will do.
-fn hot_bitmap(of: &ArrayFacts, seen: &ArraySnapshot) -> Option<Finding> {
+fn hot_bitmap(of: &ArrayFacts, seen: &ArraySnapshot, over: Duration) -> Option<Finding> {
+    let enough = HOT_WRITES.max((over.as_secs_f64() * HOT_RATE) as u64);
     let requests = |m: &MemberSnapshot, origin: Option<Origin>| -> u64 {
         let cells = m.io.iter();
         cells
@@ -297,7 +338,7 @@ fn hot_bitmap(of: &ArrayFacts, seen: &ArraySnapshot) -> Option<Finding> {
     };
     let hot = seen.members.iter().find(|m| {
         let all = requests(m, None);
-        all >= HOT_WRITES && requests(m, Some(Origin::MdBitmap)) as f64 >= all as f64 * HOT
+        all >= enough && requests(m, Some(Origin::MdBitmap)) as f64 >= all as f64 * HOT
     })?;
     let (bitmap, all) = (requests(hot, Some(Origin::MdBitmap)), requests(hot, None));
     let share = bitmap as f64 / all as f64;

@@ -2,13 +2,15 @@
 //! command that mends it. Commands are printed, never run.
 //!
 //! * `finding`: what a rule says.
-//! * `facts`: what rules judge, plain data; `gather` and `openers` read it from this machine.
+//! * `facts`: what rules judge, plain data; `gather`, `ata`, `mounted`, `openers` and `upkeep` read it from this machine.
 //! * `rules`: facts in, findings out; pure.
 //! * `kernel`: whether raidtrace can run here.
-//! * `live`: what was seen to be written, beside what the layout predicts.
+//! * `live`: what was seen to be written, beside what the layout predicts; `load` takes it from a recording, `parts` judges that interval by interval.
+//! * `select`: which findings are shown.
 //! * `table`, `json`: renderings.
 //! * `command`: all of it together.
 
+mod ata;
 pub mod command;
 pub mod facts;
 pub mod finding;
@@ -16,10 +18,15 @@ pub mod gather;
 mod json;
 pub mod kernel;
 mod live;
+mod load;
+mod mounted;
 mod openers;
+mod parts;
 pub mod remedy;
 pub mod rules;
+pub mod select;
 mod table;
+mod upkeep;
 
 #[cfg(test)]
 mod tests;

@@ -3,11 +3,12 @@
 
 use std::io::{self, Write};
 
-use super::facts::{ArrayFacts, Facts};
+use super::facts::ArrayFacts;
 use super::finding::{Finding, Severity};
 use super::kernel::{Ability, Works};
 use super::live::Live;
 use super::rules::{list, plural};
+use super::select::Diagnosis;
 use crate::model::units;
 use crate::top::text::{clean, cut, left, right, wrap};
 
@@ -18,17 +19,20 @@ const LABEL: usize = 9;
 const LINES: usize = 40;
 
 /// All of it.
-pub fn write(
-    out: &mut dyn Write,
-    facts: &Facts,
-    found: &[Finding],
-    able: &Ability,
-    live: Option<&Live>,
-) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, diagnosis: &Diagnosis<'_>) -> io::Result<()> {
+    let Diagnosis {
+        facts,
+        found,
+        able,
+        live,
+        ..
+    } = *diagnosis;
     for array in &facts.arrays {
         writeln!(out, "{}", cut(&clean(&heading(array)), COLUMNS))?;
     }
-    writeln!(out, "{}", count(facts, found))?;
+    for line in paragraph(&count(diagnosis), 0, 2) {
+        writeln!(out, "{line}")?;
+    }
     if !found.is_empty() {
         writeln!(out)?;
     }
@@ -102,11 +106,20 @@ fn heading(of: &ArrayFacts) -> String {
     }
 }
 
-fn count(facts: &Facts, found: &[Finding]) -> String {
+/// `1 critical, 2 info; left out: 1 acknowledged`
+fn count(diagnosis: &Diagnosis<'_>) -> String {
+    match diagnosis.left_out.words() {
+        None => shown(diagnosis, "nothing"),
+        Some(left_out) => format!("{}; left out: {left_out}", shown(diagnosis, "nothing else")),
+    }
+}
+
+fn shown(diagnosis: &Diagnosis<'_>, nothing: &str) -> String {
+    let Diagnosis { facts, found, .. } = diagnosis;
     let filesystems: usize = facts.arrays.iter().map(|a| a.filesystems.len()).sum();
     if found.is_empty() {
         return format!(
-            "nothing found on {} and {}",
+            "{nothing} found on {} and {}",
             plural(facts.arrays.len(), "array or disk"),
             plural(filesystems, "filesystem")
         );
@@ -164,11 +177,17 @@ fn summary(out: &mut dyn Write, f: &Finding) -> io::Result<()> {
 
 /// What was written where, beside the layout.
 fn watched(out: &mut dyn Write, live: &Live) -> io::Result<()> {
+    let how = match &live.recording {
+        Some(file) => format!("recorded in {file}"),
+        None => "seen".to_owned(),
+    };
     let head = format!(
-        "seen for {:.0} s, lost {}: writes, the busiest member over the mean",
+        "{how} for {:.0} s, lost {}: writes, the busiest member over the mean",
         live.interval_s, live.lost
     );
-    writeln!(out, "{head}")?;
+    for line in paragraph(&head, 0, 0) {
+        writeln!(out, "{line}")?;
+    }
     if live.rows.is_empty() {
         return writeln!(out, "  too few writes of bitmaps and inode tables to judge");
     }

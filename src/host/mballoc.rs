@@ -1,11 +1,14 @@
 //! What ext4 says of its block allocator, below /proc/fs/ext4/DEV: mb_stats and its switch, mb_structs_summary, mb_groups
 //! (fs/ext4/mballoc.c: `ext4_seq_mb_stats_show()`, `ext4_mb_seq_structs_summary_show()`, `ext4_mb_seq_groups_show()`).
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
-use std::path::PathBuf;
 
 use super::sys::Sys;
+
+mod switch;
+
+pub use switch::{MbStatsSwitch, restore};
 
 /// Orders that a buddy bitmap has at most: blocks of 64 KiB have 2^19 a group.
 pub const ORDERS: usize = 20;
@@ -75,7 +78,12 @@ impl MbStats {
         Self::parse(&sys.text(&format!("/proc/fs/ext4/{name}/mb_stats"))?)
     }
 
-    /// Groups looked at.
+    /// Searches that found blocks, other than right at the goal.
+    pub fn hits(&self) -> u64 {
+        self.sum(|c| c.hits)
+    }
+
+    /// Groups considered.
     pub fn considered(&self) -> u64 {
         self.sum(|c| c.considered)
     }
@@ -107,36 +115,6 @@ impl MbStats {
             groups_scanned: self.groups_scanned.saturating_sub(earlier.groups_scanned),
             criteria: self.criteria.iter().enumerate().map(of).collect(),
         }
-    }
-}
-
-/// Has the kernel count (/sys/fs/ext4/DEV/mb_stats); as it was before, when dropped.
-#[derive(Debug)]
-pub struct MbStatsSwitch {
-    path: PathBuf,
-    was: String,
-}
-
-impl MbStatsSwitch {
-    /// `None`: it counts already.
-    ///
-    /// # Errors
-    /// The kernel has no such switch, or it may not be written.
-    pub fn on(sys: &Sys, name: &str) -> io::Result<Option<Self>> {
-        let path = sys.path(format!("/sys/fs/ext4/{name}/mb_stats"));
-        let was = fs::read_to_string(&path)?.trim().to_owned();
-        if was != "0" {
-            return Ok(None);
-        }
-        fs::write(&path, "1")?;
-        Ok(Some(Self { path, was }))
-    }
-}
-
-impl Drop for MbStatsSwitch {
-    fn drop(&mut self) {
-        // Unmounted meanwhile: the switch has gone with it.
-        let _ = fs::write(&self.path, &self.was);
     }
 }
 

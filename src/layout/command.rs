@@ -124,6 +124,7 @@ fn compared(
         target,
         all: &all,
         base,
+        counted: search.counted(),
         grown,
     };
     let mut out = io::stdout().lock();

@@ -56,6 +56,11 @@ pub struct Groups {
 }
 
 impl Groups {
+    /// Flex groups; groups without flex_bg.
+    pub fn flex_groups(&self) -> u32 {
+        self.count.div_ceil(self.per_flex.max(1))
+    }
+
     /// Blocks from one flex group to the next.
     pub fn step(&self) -> u64 {
         u64::from(self.blocks) * u64::from(self.per_flex)
@@ -84,6 +89,18 @@ impl Filesystem {
             ranges: layout.ranges,
             notes: layout.notes,
         }
+    }
+
+    /// A planned filesystem of which only the first part has places: figures of the whole, ranges of the part.
+    pub fn from_first_part(whole: &Superblock, part: Layout) -> Self {
+        let mut fs = Self::of(part);
+        fs.blocks = whole.blocks_count;
+        fs.inodes = whole.inodes_count.into();
+        fs.grows_to = grows_to(whole);
+        if let Some(groups) = &mut fs.groups {
+            groups.count = whole.groups;
+        }
+        fs
     }
 
     /// Bytes.

@@ -26,7 +26,6 @@ pub(super) fn object(report: &Report) -> Value {
     }
     skews.insert("bitmaps".to_owned(), json!(skew(Member::bitmaps)));
     skews.insert("inode_table_heads".to_owned(), json!(skew(|m| m.heads)));
-    skews.insert("group_starts".to_owned(), json!(skew(|m| m.group_heads)));
     skews.insert("worst".to_owned(), json!(report.skews.worst()));
     json!({
         "schema": "raidtrace.layout/1",
@@ -50,7 +49,6 @@ pub(super) fn object(report: &Report) -> Value {
             "skew": {
                 "bitmaps": s.bitmaps,
                 "inode_table_heads": s.tables,
-                "group_starts": s.starts,
                 "worst": s.worst(),
             },
         })),
@@ -78,10 +76,6 @@ fn members(report: &Report) -> Vec<Value> {
         }
         let heads = json!(member.heads / block_sectors);
         object.insert("inode_table_heads".to_owned(), heads);
-        object.insert(
-            "group_starts".to_owned(),
-            json!(member.starts(fs.block_size)),
-        );
         object.insert("bytes".to_owned(), Value::Object(bytes));
         Value::Object(object)
     };

@@ -1,11 +1,11 @@
-//! The report as SVG: a row a member, three panels of bars, the mean as a line. Nothing in it needs a script, a font that
+//! The report as SVG: a row a member, two panels of bars, the mean as a line. Nothing in it needs a script, a font that
 //! is not everywhere, or colour to be read.
 
 use svg::Document;
 use svg::node::element::{Group, Line, Rectangle, Text, Title};
 
 use super::report::Report;
-use super::spread::{HEAD_BLOCKS, Member, Of, skew};
+use super::spread::{Member, Of, skew};
 use super::table;
 use crate::model::units;
 use crate::origin::Origin;
@@ -15,7 +15,7 @@ const WIDTH: f64 = 960.0;
 const MARGIN: f64 = 20.0;
 /// Slot and name of a member.
 const NAMES: f64 = 120.0;
-const PANEL: f64 = (WIDTH - 2.0 * MARGIN - NAMES) / 3.0;
+const PANEL: f64 = (WIDTH - 2.0 * MARGIN - NAMES) / 2.0;
 /// Of a panel, for its bars; the rest is for figures.
 const BARS: f64 = PANEL - 90.0;
 const ROW: f64 = 20.0;
@@ -27,8 +27,6 @@ const PALE: &str = "#777777";
 struct Panel {
     title: &'static str,
     parts: Vec<(String, Of)>,
-    /// Sectors or groups that make one of its figures.
-    unit: u64,
 }
 
 /// The picture's text.
@@ -43,18 +41,11 @@ pub fn draw(report: &Report) -> String {
                 (colour(Origin::BlockBitmap), |m| m.of(Origin::BlockBitmap)),
                 (colour(Origin::InodeBitmap), |m| m.of(Origin::InodeBitmap)),
             ],
-            unit: block_sectors,
         },
         Panel {
-            title: "heads of inode tables",
+            title: "inode tables: the part in use",
             // The table's yellow is too pale on white.
             parts: vec![("#b8a800".to_owned(), |m| m.heads)],
-            unit: block_sectors,
-        },
-        Panel {
-            title: "starts of groups",
-            parts: vec![(colour(Origin::FileData), |m| m.group_heads)],
-            unit: HEAD_BLOCKS * block_sectors,
         },
     ];
     let mut lines = table::about(&report.target).to_vec();
@@ -95,10 +86,10 @@ pub fn draw(report: &Report) -> String {
     }
     for (i, panel) in panels.iter().enumerate() {
         let x = MARGIN + NAMES + PANEL * i as f64;
-        page = page.add(draw_panel(panel, members, x, top, bottom));
+        page = page.add(draw_panel(panel, members, block_sectors, x, top, bottom));
     }
     page = page.add(words(
-        "dashed: the mean. Heads: the first 8 blocks of each group's inode table.",
+        "dashed: the mean. In blocks; of inode tables the first of each flex group, 4 for each of its groups.",
         MARGIN,
         bottom + 45.0,
         PALE,
@@ -110,7 +101,14 @@ fn words(text: &str, x: f64, y: f64, fill: &str) -> Text {
     Text::new(text).set("x", x).set("y", y).set("fill", fill)
 }
 
-fn draw_panel(panel: &Panel, members: &[Member], x: f64, top: f64, bottom: f64) -> Group {
+fn draw_panel(
+    panel: &Panel,
+    members: &[Member],
+    block_sectors: u64,
+    x: f64,
+    top: f64,
+    bottom: f64,
+) -> Group {
     let value = |m: &Member| -> u64 { panel.parts.iter().map(|(_, of)| of(m)).sum() };
     let most = members.iter().map(value).max().unwrap_or(0).max(1);
     let scale = BARS / most as f64;
@@ -133,7 +131,7 @@ fn draw_panel(panel: &Panel, members: &[Member], x: f64, top: f64, bottom: f64) 
             }
             at += width;
         }
-        let figure = ((value(member) + panel.unit / 2) / panel.unit).to_string();
+        let figure = (value(member) / block_sectors).to_string();
         group = group.add(words(&figure, round(at + 6.0), y + ROW * 0.7, PALE));
     }
     let sum: u64 = members.iter().map(value).sum();

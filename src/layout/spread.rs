@@ -1,5 +1,5 @@
-//! What falls on which member: blocks of each origin, and the two things that are no origin but where much is written,
-//! heads of inode tables and starts of groups. Pure arithmetic on ranges and a [`Geometry`].
+//! Blocks of each origin on each member, and of the part of the inode tables that is in use. Pure arithmetic on ranges and
+//! a [`Geometry`].
 
 use super::filesystem::Filesystem;
 use crate::ext4::Range;
@@ -19,19 +19,18 @@ pub const FIXED: [Origin; 8] = [
     Origin::OtherMetadata,
 ];
 
-/// Blocks at the begin of an inode table, or of a group, that count as its head. A group's first inodes are the ones in use,
-/// and 8 blocks of 4 KiB hold 128 of them; its first blocks are where its first directories and small files go.
-pub const HEAD_BLOCKS: u64 = 8;
+/// Inode table blocks in use for each group of a flex group. ext4 fills the tables of a flex group from the first one on
+/// (`find_group_orlov`, `find_group_other`), so the blocks in use are one run at the start of each flex group's tables.
+/// 4 blocks of 4 KiB hold 64 inodes: a file for every 2 MiB.
+pub const HEAD_BLOCKS: u64 = 4;
 
 /// What one member holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Member {
     /// Sectors of each origin of [`FIXED`].
     pub sectors: [u64; FIXED.len()],
-    /// Sectors of the first [`HEAD_BLOCKS`] of inode tables.
+    /// Sectors of the inode table blocks in use, see [`HEAD_BLOCKS`].
     pub heads: u64,
-    /// Sectors of the first [`HEAD_BLOCKS`] of groups; [`Member::starts`] are the groups.
-    pub group_heads: u64,
 }
 
 impl Member {
@@ -44,12 +43,6 @@ impl Member {
     /// Sectors of block and inode bitmaps.
     pub fn bitmaps(&self) -> u64 {
         self.of(Origin::BlockBitmap) + self.of(Origin::InodeBitmap)
-    }
-
-    /// Groups that begin here, of a filesystem with such blocks: where a chunk is smaller than a head, rounded.
-    pub fn starts(&self, block_size: u32) -> u64 {
-        let head = HEAD_BLOCKS * u64::from(block_size / 512);
-        (self.group_heads + head / 2) / head
     }
 
     /// All sectors with a fixed place.
@@ -77,16 +70,14 @@ pub struct Skews {
     pub bitmaps: Option<f64>,
     /// Either of the two by itself, the worse one: at small chunks they lie on different members.
     pub one_bitmap: Option<f64>,
-    /// Heads of inode tables.
+    /// Inode table blocks in use, see [`HEAD_BLOCKS`].
     pub tables: Option<f64>,
-    /// Starts of groups.
-    pub starts: Option<f64>,
 }
 
 impl Skews {
     /// The worst of them, 1 where there is nothing to be uneven.
     pub fn worst(&self) -> f64 {
-        [self.bitmaps, self.one_bitmap, self.tables, self.starts]
+        [self.bitmaps, self.one_bitmap, self.tables]
             .into_iter()
             .flatten()
             .fold(1.0, f64::max)
@@ -125,12 +116,10 @@ impl Skews {
         let both = block.iter().zip(&inode).map(|(b, i)| b + i);
         let one = [&block, &inode].map(|hits| skew(hits.iter().copied()));
         let heads = count(&mut heads(fs).map(|r| (r.first, r.count * block_sectors)));
-        let starts = count(&mut fs.group_starts().map(|b| (b, HEAD_BLOCKS * block_sectors)));
         Self {
             bitmaps: skew(both),
             one_bitmap: one.into_iter().flatten().reduce(f64::max),
             tables: skew(heads.into_iter()),
-            starts: skew(starts.into_iter()),
         }
     }
 }
@@ -162,18 +151,8 @@ impl Spread {
             let (first, count) = sectors(head.first, head.count);
             place.add(first, count, &mut hits);
         }
-        for (member, hits) in members.iter_mut().zip(&mut hits) {
-            member.heads = std::mem::take(hits);
-        }
-        for start in fs.group_starts() {
-            place.add(
-                start * block_sectors,
-                HEAD_BLOCKS * block_sectors,
-                &mut hits,
-            );
-        }
         for (member, hits) in members.iter_mut().zip(hits) {
-            member.group_heads = hits;
+            member.heads = hits;
         }
         Self { members, outside }
     }
@@ -190,25 +169,34 @@ impl Spread {
             bitmaps: self.skew(Member::bitmaps),
             one_bitmap: one.into_iter().flatten().reduce(f64::max),
             tables: self.skew(|m| m.heads),
-            starts: self.skew(|m| m.group_heads),
         }
     }
 }
 
-/// The heads of inode tables. Tables that touch are one range, and begin a table's length apart in it.
+/// The inode table blocks in use: the first [`HEAD_BLOCKS`] for each group, from the start of each flex group's tables.
+/// Tables lie in the order of their groups, and touching ones are one range.
 fn heads(fs: &Filesystem) -> impl Iterator<Item = Range> + '_ {
-    let each = fs.groups.as_ref().map_or(0, |g| u64::from(g.table_blocks));
+    let (each, per_flex) = fs.groups.as_ref().map_or((0, 1), |g| {
+        (u64::from(g.table_blocks), u64::from(g.per_flex.max(1)))
+    });
     let tables = fs
         .ranges
         .iter()
         .filter(move |r| r.origin == Origin::InodeTable && each > 0);
-    tables.flat_map(move |r| {
-        (0..r.count.div_ceil(each)).map(move |i| Range {
-            first: r.first + i * each,
-            count: HEAD_BLOCKS.min(each).min(r.count - i * each),
-            origin: r.origin,
+    let tables = tables.flat_map(move |r| {
+        (0..r.count.div_ceil(each)).map(move |i| (r.first + i * each, each.min(r.count - i * each)))
+    });
+    tables
+        .enumerate()
+        .filter_map(move |(group, (first, blocks))| {
+            let before = group as u64 % per_flex * each;
+            let count = (HEAD_BLOCKS * per_flex).checked_sub(before)?.min(blocks);
+            (count > 0).then_some(Range {
+                first,
+                count,
+                origin: Origin::InodeTable,
+            })
         })
-    })
 }
 
 /// Which slots have the chunks of an array.

@@ -1,9 +1,9 @@
-//! The report as text, 80 columns: what it is, what stands out, three bars a member, and the origins.
+//! The report as text, 80 columns: what it is, what stands out, two bars a member, and the origins.
 
 use std::io::{self, Write};
 
 use super::report::{self, Report};
-use super::spread::{FIXED, HEAD_BLOCKS, Member, Of, skew};
+use super::spread::{FIXED, Member, Of, skew};
 use super::target::Target;
 use crate::model::units;
 use crate::origin::Origin;
@@ -11,7 +11,7 @@ use crate::top::text;
 
 const COLUMNS: usize = 80;
 /// Of a bar.
-const BAR: usize = 12;
+const BAR: usize = 23;
 /// Of a member's name.
 const NAME: usize = 10;
 
@@ -112,18 +112,10 @@ fn bar(value: u64, most: u64, columns: usize) -> String {
 fn bars(report: &Report) -> Vec<String> {
     let block_sectors = u64::from(report.target.fs.block_size / 512);
     let members = &report.spread.members;
-    let of: [(&str, Of, u64); 3] = [
-        ("bitmaps", |m| m.bitmaps(), block_sectors),
-        ("inode tables*", |m| m.heads, block_sectors),
-        (
-            "group starts",
-            |m| m.group_heads,
-            HEAD_BLOCKS * block_sectors,
-        ),
-    ];
+    let of: [(&str, Of); 2] = [("bitmaps", |m| m.bitmaps()), ("inode tables*", |m| m.heads)];
     let mut head = text::left("slot", 5) + &text::left("member", NAME);
     let mut foot = text::left("", 5) + &text::left("skew", NAME);
-    for (title, of, _) in of {
+    for (title, of) in of {
         head.push_str(&format!(" {}", text::left(&format!("{title:>7}"), 8 + BAR)));
         let skew = units::factor(skew(members.iter().map(of)));
         foot.push_str(&format!(" {:>7} {}", skew, " ".repeat(BAR)));
@@ -132,19 +124,21 @@ fn bars(report: &Report) -> Vec<String> {
     for (slot, member) in members.iter().enumerate() {
         let name = text::clean(report.target.array.member(slot)).into_owned();
         let mut line = format!("{slot:>4} ") + &text::left(&name, NAME);
-        for (_, of, unit) in of {
+        for (_, of) in of {
             let most = members.iter().map(of).max().unwrap_or(0);
             let value = of(member);
             line.push_str(&format!(
                 " {:>7} {}",
-                short((value + unit / 2) / unit),
+                short(value / block_sectors),
                 bar(value, most, BAR)
             ));
         }
         out.push(line);
     }
     out.push(foot);
-    out.push("* the first 8 blocks of each, where the inodes in use are; all in blocks".to_owned());
+    out.push(
+        "* of the inodes in use: 4 a group, from each flex group's start; all in blocks".to_owned(),
+    );
     out
 }
 
@@ -162,10 +156,9 @@ fn grown(report: &Report) -> Vec<String> {
     let Some((disks, skews)) = &report.grown else {
         return Vec::new();
     };
-    let [bitmaps, tables, starts] = [skews.bitmaps, skews.tables, skews.starts].map(units::factor);
-    let sentence = format!(
-        "after growing to {disks} disks: bitmaps {bitmaps}, inode tables {tables}, group starts {starts}"
-    );
+    let [bitmaps, tables] = [skews.bitmaps, skews.tables].map(units::factor);
+    let sentence =
+        format!("after growing to {disks} disks: bitmaps {bitmaps}, inode tables {tables}");
     wrapped("", &sentence)
 }
 

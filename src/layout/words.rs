@@ -20,12 +20,8 @@ pub struct Uneven {
     share: f64,
 }
 
-/// The three that count, with the size of one of them in the figures of [`Member`].
-const THREE: [(&str, Of); 3] = [
-    ("bitmaps", |m| m.bitmaps()),
-    ("heads of inode tables", |m| m.heads),
-    ("starts of groups", |m| m.group_heads),
-];
+/// The figures that decide.
+const FIGURES: [(&str, Of); 2] = [("bitmaps", |m| m.bitmaps()), ("inode tables", |m| m.heads)];
 
 /// From where on the skew of `n` things on so many disks stands out: fewer than disks cannot be even.
 fn stands_out(n: u64, disks: u64) -> f64 {
@@ -38,17 +34,15 @@ fn stands_out(n: u64, disks: u64) -> f64 {
     STANDS_OUT.max(2.0 * (n.div_ceil(disks) * disks) as f64 / n as f64)
 }
 
-/// What stands out of the three.
+/// The figures that stand out.
 pub fn uneven(target: &Target, spread: &Spread) -> Vec<Uneven> {
     let disks = spread.members.len();
-    // Bitmaps lie together by flex groups, so there are as many things to spread.
-    let things = target.fs.groups.map(|g| {
-        let groups = u64::from(g.count);
-        [groups.div_ceil(g.per_flex.into()), groups, groups]
+    // The bitmaps of a flex group lie together, and so do its inodes in use.
+    let from = target.fs.groups.map_or(STANDS_OUT, |g| {
+        stands_out(u64::from(g.flex_groups()), disks as u64)
     });
     let mut found = Vec::new();
-    for (i, (what, of)) in THREE.into_iter().enumerate() {
-        let from = things.map_or(STANDS_OUT, |n| stands_out(n[i], disks as u64));
+    for (what, of) in FIGURES {
         let values = spread.members.iter().map(of);
         let Some(skew) = skew(values.clone()).filter(|&s| s >= from) else {
             continue;

@@ -5,7 +5,7 @@ mod next;
 mod paths;
 mod people;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,10 +16,10 @@ pub use self::next::Next;
 use self::paths::Paths;
 use crate::follow::Follow;
 use crate::host::{Array, ArrayState, Cgroups, HostError, Member, StatFile, Sys, resolve, task};
-use crate::model::counters::Counters;
+use crate::model::counters::{Counters, JournalCounters};
 use crate::model::fold::{DiskCounters, MemberNow, Sample, Subject};
 use crate::model::snapshot::ArrayInfo;
-use crate::probe::{Facts, Probe, modules, plan, tables::Tables};
+use crate::probe::{Dirtied, Facts, Need, Probe, modules, plan, tables::Tables};
 use crate::survey::Survey;
 
 /// Notes of changes that are kept.
@@ -52,6 +52,17 @@ pub struct How {
     pub account: bool,
     /// Of a recording: bytes for events that have not been drained yet.
     pub buffer: Option<u32>,
+    /// What to count of that which tasks dirty.
+    pub dirtied: Dirtied,
+}
+
+impl How {
+    /// What is asked for beyond what the arrays themselves ask for.
+    fn ask(&self, need: &mut Need) {
+        need.dirtied = self.dirtied;
+        // A recording has no place for them.
+        need.journals = self.buffer.is_none();
+    }
 }
 
 /// The programs' counters, and when they were read.
@@ -59,6 +70,9 @@ pub struct Reading {
     time: jiff::Timestamp,
     clock: Duration,
     counters: Counters,
+    /// By array and member: requests that the kernel had completed just before the counters were read; `None` where its
+    /// count and ours are not of the same requests.
+    completed: Vec<Vec<Option<u64>>>,
 }
 
 /// A survey and the programs that count for it.
@@ -106,6 +120,31 @@ impl Traced {
     }
 }
 
+impl Traced {
+    /// As [`Reading::completed`].
+    fn completed(&self) -> Vec<Vec<Option<u64>>> {
+        if !self.probe.is_attached() {
+            return Vec::new(); // the kernel counts on alone
+        }
+        let arrays = &self.survey.topology.arrays;
+        // Up to 5.10 a flush does not say which partition of its disk it is of: there the first member has them all.
+        let alone = |member: &Member| {
+            let all = arrays.iter().flat_map(|a| &a.members);
+            all.filter(|m| m.disk == member.disk).count() == 1
+        };
+        let one = |(member, file): (&Member, &Option<StatFile>)| {
+            let queue = &member.queue;
+            let same = queue.iostats && !queue.bio_based && member.inner.is_none() && alone(member);
+            let file = file.as_ref().filter(|_| same)?;
+            file.read().ok().map(|d| d.requests())
+        };
+        let arrays = arrays.iter().zip(&self.stats);
+        arrays
+            .map(|(a, files)| a.members.iter().zip(files).map(one).collect())
+            .collect()
+    }
+}
+
 /// The kernel's facts, and the modules that it had before they were gathered.
 fn gather() -> (u64, Facts) {
     (modules(), Facts::gather())
@@ -134,7 +173,8 @@ impl Live {
         let topology = resolve(targets, &sys)?;
         let follow = Follow::start(&sys, targets, &topology);
         let survey = Survey::new(topology);
-        let tables = Tables::new(&survey).map_err(anyhow::Error::msg)?;
+        let mut tables = Tables::new(&survey).map_err(anyhow::Error::msg)?;
+        how.ask(&mut tables.need);
         let facts = facts.join().unwrap_or_else(|_| gather());
         let traced = Traced::start(&sys, survey, tables, how, facts)?;
         // A recording cannot wait: its buffer fills.
@@ -185,16 +225,18 @@ impl Live {
 
     /// The counters now.
     pub fn read(&mut self) -> Result<Reading> {
+        let completed = self.traced.completed();
         let counters = self.traced.probe.read()?;
-        Ok(self.reading(counters))
+        Ok(self.reading(counters, completed))
     }
 
     /// Of counters that have just been read: what follows may take its time.
-    fn reading(&self, counters: Counters) -> Reading {
+    fn reading(&self, counters: Counters, completed: Vec<Vec<Option<u64>>>) -> Reading {
         Reading {
             time: jiff::Timestamp::now(),
             clock: self.start.elapsed(),
             counters,
+            completed,
         }
     }
 
@@ -209,11 +251,19 @@ impl Live {
             time,
             clock,
             counters,
+            completed,
         } = reading;
         let mut hint = DefaultHasher::new();
         let mut arrays: Vec<Subject> = (0..self.traced.survey.topology.arrays.len())
             .map(|number| self.subject(number, &mut hint))
             .collect();
+        for (subject, completed) in arrays.iter_mut().zip(completed) {
+            for (member, completed) in subject.members.iter_mut().zip(completed) {
+                if let Some(disk) = &mut member.disk {
+                    disk.requests_before = completed;
+                }
+            }
+        }
         let first = self.hint == 0;
         self.hint = hint.finish();
         if first {
@@ -229,6 +279,7 @@ impl Live {
             info: info.clone(),
             ..Subject::default()
         }));
+        let journals = self.journals(&counters);
         let tasks = self.people(&counters);
         let files = self.places(&counters);
         Ok(Sample {
@@ -238,8 +289,21 @@ impl Live {
             arrays,
             tasks,
             files,
+            journals,
             notes: self.notes(),
         })
+    }
+
+    /// By number of the array and name of the filesystem's device.
+    fn journals(&self, counters: &Counters) -> BTreeMap<(u32, String), JournalCounters> {
+        let arrays = (0u32..).zip(&self.traced.survey.topology.arrays);
+        let filesystems = arrays.flat_map(|(n, a)| a.filesystems.iter().map(move |fs| (n, fs)));
+        filesystems
+            .filter_map(|(number, fs)| {
+                let counted = counters.journals.get(&fs.dev.kernel())?;
+                Some(((number, fs.name.clone()), *counted))
+            })
+            .collect()
     }
 
     fn subject(&mut self, number: usize, hint: &mut DefaultHasher) -> Subject {
@@ -289,6 +353,7 @@ impl Live {
                         requests: d.requests(),
                         io_ticks_ms: d.io_ticks_ms,
                         in_flight: u32::try_from(d.in_flight).unwrap_or(u32::MAX),
+                        ..DiskCounters::default()
                     }),
                 }
             })

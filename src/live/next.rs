@@ -106,7 +106,8 @@ impl Live {
                 .exists()
         };
         let survey = Survey::new(with_lost(&self.traced.survey.topology, now, here));
-        let tables = Tables::new(&survey).map_err(anyhow::Error::msg)?;
+        let mut tables = Tables::new(&survey).map_err(anyhow::Error::msg)?;
+        self.how.ask(&mut tables.need);
         if tables.digest() == self.traced.digest && self.traced.facts_hold() {
             // Mounted, unmounted.
             self.traced.stats = stats(&self.sys, &survey);
@@ -135,13 +136,15 @@ impl Live {
             Some(Next::Anew(next)) => {
                 let reading = self.read()?;
                 let base = next.probe.read()?;
-                Ok((reading, Some(self.reading(base))))
+                Ok((reading, Some(self.reading(base, Vec::new()))))
             }
             Some(Next::InPlace(_)) => {
+                let completed = self.traced.completed();
                 let (counters, base) = self.traced.probe.read_turn()?;
-                let reading = self.reading(counters);
+                let reading = self.reading(counters, completed);
                 let base = base.map(|counters| Reading {
                     counters,
+                    completed: Vec::new(),
                     ..reading
                 });
                 Ok((reading, base))

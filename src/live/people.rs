@@ -5,15 +5,21 @@ use std::collections::HashMap;
 use super::Live;
 use crate::host::handle::{Found, Wanted};
 use crate::host::{Dev, Filesystem, task};
-use crate::model::counters::{Counters, FileName, THROTTLED, TaskId, TaskKey, TaskName};
+use crate::model::counters::{Counters, DirtyKey, FileName, THROTTLED, TaskId, TaskKey, TaskName};
 use crate::model::files::{FileId, FilePlace, Files};
 use crate::model::fold::Person;
+use crate::model::snapshot::THROTTLED_ROLE;
+
+/// Files dirtied by a task that are named though they are not among the busiest.
+const NAMED: usize = 1024;
 
 impl Live {
     /// Names the tasks that submitted something in this interval.
     pub(super) fn people(&mut self, counters: &Counters) -> HashMap<TaskId, Person> {
         let mut people = HashMap::new();
-        for id in counters.tasks.keys().map(TaskKey::id) {
+        let tasks = counters.tasks.keys().chain(counters.dirtied.keys());
+        let files = counters.dirtied_files.keys().map(DirtyKey::task);
+        for id in tasks.map(TaskKey::id).chain(files) {
             if people.contains_key(&id) {
                 continue;
             }
@@ -33,15 +39,18 @@ impl Live {
         if pid & THROTTLED != 0 {
             return self.throttled(name.cgroup);
         }
-        let comm = if name.work.is_empty() {
+        // Its bios were submitted by blk-throttle's kworker (rt_worker_submits()).
+        let held = name.work == b"kthrotld";
+        let work = if held { &[][..] } else { &name.work[..] };
+        let comm = if work.is_empty() {
             // The name of now is right after an exec.
             task::comm(&self.sys, pid).unwrap_or_else(|| name.comm.clone())
         } else {
             // As /proc/PID/comm has it while the kworker is at it; by now it may be at another's.
-            [&name.comm[..], b"+", &name.work[..]].concat()
+            [&name.comm[..], b"+", work].concat()
         };
         // Only kworkers have a description of their work.
-        let kernel = task::is_kernel_thread(&self.sys, pid).unwrap_or(!name.work.is_empty());
+        let kernel = task::is_kernel_thread(&self.sys, pid).unwrap_or(!work.is_empty());
         let arrays = &self.traced.survey.topology.arrays;
         let device = |dev: &str| {
             arrays
@@ -53,7 +62,11 @@ impl Live {
                 .find(|(d, _)| d.to_string() == dev)
                 .map(|(_, name)| name.clone())
         };
-        let role = kernel.then(|| task::role(&comm, device)).flatten();
+        let role = if held && !kernel {
+            Some(THROTTLED_ROLE.to_owned())
+        } else {
+            kernel.then(|| task::role(&comm, device)).flatten()
+        };
         Person {
             comm,
             cgroup: self.cgroups.path(name.cgroup).map(str::to_owned),
@@ -72,16 +85,29 @@ impl Live {
         Person {
             comm: b"throttled".to_vec(),
             cgroup: path,
-            role: Some(format!("{of}, throttled")),
+            role: Some(format!("{of}, {THROTTLED_ROLE}")),
         }
     }
 
     /// Says where the busiest files are.
     pub(super) fn places(&mut self, counters: &Counters) -> HashMap<FileId, FilePlace> {
         let arrays = 0..self.traced.survey.topology.arrays.len() as u32;
-        let busiest = arrays.flat_map(|number| Files::new(&counters.files, number).busiest);
-        let ids: Vec<FileId> = busiest.map(|file| file.id).collect();
-        self.locate(ids)
+        let busiest = arrays.flat_map(|number| {
+            let submitted = Files::new(&counters.files, number).busiest;
+            let dirtied = Files::dirtied(&counters.dirtied_files, number).busiest;
+            submitted.into_iter().chain(dirtied)
+        });
+        let ids: std::collections::BTreeSet<FileId> = busiest.map(|file| file.id).collect();
+        let mut places = self.locate(ids);
+        // A task's largest file may be small among all: at least its name.
+        let mut pairs: Vec<_> = counters.dirtied_files.iter().collect();
+        pairs.sort_unstable_by_key(|(_, sum)| std::cmp::Reverse(sum.bytes));
+        for (key, _) in pairs.into_iter().take(NAMED) {
+            places
+                .entry(key.file)
+                .or_insert_with(|| self.place(&key.file));
+        }
+        places
     }
 
     /// Where files are; waits a little for paths that are not known yet.

@@ -16,7 +16,7 @@ pub const CRITERIA: usize = 5;
 /// Buckets of [`Groups`]: 0, 1, 2..3, 4..7, ... 2^22 and more (30 TiB with groups of 128 MiB are 2^18).
 pub const GROUPS_BUCKETS: usize = 24;
 
-/// Why `ext4_mb_good_group()` refused a group, by what `struct ext4_group_info` says of it when it does.
+/// Why a group was refused, by what `struct ext4_group_info` says of it when it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -35,11 +35,13 @@ pub enum Refused {
     Blocks,
     /// Something else, or not known.
     Other,
+    /// Its buddy bitmap is not in memory (`EXT4_MB_GRP_NEED_INIT`): the first criteria read no bitmaps.
+    NotLoaded,
 }
 
 impl Refused {
     /// Every one, in the order of their numbers.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Full,
         Self::Corrupt,
         Self::ForDirectories,
@@ -47,6 +49,7 @@ impl Refused {
         Self::Average,
         Self::Blocks,
         Self::Other,
+        Self::NotLoaded,
     ];
 
     /// As JSON spells it.
@@ -59,11 +62,12 @@ impl Refused {
             Self::Average => "average",
             Self::Blocks => "blocks",
             Self::Other => "other",
+            Self::NotLoaded => "not_loaded",
         }
     }
 }
 
-/// Allocations by how many groups each looked at.
+/// Allocations by how many groups each considered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Groups(pub [u64; GROUPS_BUCKETS]);
@@ -93,15 +97,19 @@ pub struct Counts {
     pub criteria: [u64; CRITERIA],
     /// Searches by `ac_groups_scanned`: groups whose free extents were searched. 16 bits in the kernel: it wraps at 65,536.
     pub scanned: u64,
-    /// Searches by groups looked at; empty where `ext4_mb_good_group()` cannot be hooked.
+    /// Searches that found blocks while ext4 counted `looked` (mb_stats); 0 where a hook counts it.
+    pub hits: u64,
+    /// Searches for a locality group's preallocation (`EXT4_MB_HINT_GROUP_ALLOC`): what mb_group_prealloc concerns.
+    pub locality: u64,
+    /// Searches by groups considered; empty where these are not counted by a hook.
     pub groups: Groups,
-    /// Calls of `ext4_mb_good_group()`, by criterion; those of searches that still go on too. A group is asked twice when it
-    /// is searched, and not at all when it is passed over before (`ext4_mb_good_group_nolock()`): it is full, corrupt, or has
-    /// fewer free blocks than the goal and the criterion is not the last. `groups_considered` of mb_stats has these too.
+    /// Groups considered, by criterion, as `groups_considered` of mb_stats counts them: once for each that
+    /// `ext4_mb_good_group_nolock()` is asked about, and once more where a list of mb_optimize_scan proposed it. Those of
+    /// searches that still go on too.
     pub looked: [u64; CRITERIA],
-    /// ... that said no.
+    /// ... and refused, before or by `ext4_mb_good_group()`.
     pub refused: [u64; CRITERIA],
-    /// Some of those (one in `SAMPLED`), by reason.
+    /// Some of those (one in `RT_ALLOC_SAMPLED` on average, at random), by reason.
     pub reasons: [u64; Refused::ALL.len()],
     /// Groups whose bitmap was brought into memory (tracepoint `ext4_mb_bitmap_load`).
     pub bitmaps: u64,
@@ -150,7 +158,9 @@ pub struct AllocCounters {
     pub tasks: BTreeMap<TaskOf, (Share, Vec<u8>)>,
     /// By inode. The table is an LRU: a count that is lower than before is of a new entry.
     pub files: BTreeMap<super::files::FileId, Share>,
-    /// Calls of `ext4_mb_good_group()` on this machine, all filesystems: what backing off goes by.
+    /// Searches that go on, and for how long.
+    pub searching: BTreeMap<TaskOf, Duration>,
+    /// Groups considered, all filesystems: what backing off goes by.
     pub calls: u64,
     /// What the tables had no room for.
     pub lost: u64,
@@ -212,8 +222,15 @@ pub struct FsAlloc {
     pub groups: u32,
     /// stripe= as it is in effect, blocks; 0: none.
     pub stripe: u32,
+    /// Current mb_group_prealloc (blocks that a locality group preallocates) and mb_stream_req (blocks of the largest file
+    /// that is allocated from one); `None`: not known.
+    pub group_prealloc: Option<u64>,
+    /// See [`FsAlloc::group_prealloc`].
+    pub stream_req: Option<u64>,
     /// Of the interval.
     pub counts: Counts,
+    /// Searches that go on at the interval's end.
+    pub searching: Searching,
     /// Of the interval, busiest first: who, and for which inode.
     pub tasks: Vec<TaskAlloc>,
     /// ... with the path as far as it is known.
@@ -222,8 +239,48 @@ pub struct FsAlloc {
     pub members: Vec<(String, u64, u64, Hist)>,
     /// Free extents.
     pub fragmentation: Option<Fragmentation>,
+    /// What ext4 itself counted (mb_stats) in the whole interval, where a hook counted groups too; `None`: one of them did not.
+    pub mb_stats: Option<MbCount>,
+    /// What the figures are judged by.
+    pub known: Known,
     /// CPU time in the allocator for this filesystem cannot be told apart: see [`AllocSnapshot::cpu`].
     pub reason: Option<Reason>,
+}
+
+/// Searches and groups as ext4 itself counts them (`/proc/fs/ext4/DEV/mb_stats`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MbCount {
+    /// Searches that found blocks, other than right at the goal (`hits` of all criteria).
+    pub searches: u64,
+    /// Groups considered (`groups_considered` of all criteria).
+    pub groups: u64,
+}
+
+/// What is known of a filesystem's allocator from elsewhere than its counters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Known {
+    /// The running kernel, `uname -r`; empty: not known.
+    pub kernel: String,
+    /// ext4's allocator is that of 6.17, by its symbols.
+    pub new_allocator: bool,
+    /// Whether this kernel's ext4 has lists of groups by free space (5.13); `None`: not known.
+    pub has_lists: Option<bool>,
+    /// Why groups are not counted, as a clause: `fentry and kprobes are refused`.
+    pub unhooked: Option<String>,
+    /// No other ext4 is mounted on this machine: samples in the allocator, which are the whole machine's, are then of this one.
+    pub alone: bool,
+}
+
+/// Searches that have not ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Searching {
+    /// Tasks in one.
+    pub tasks: u64,
+    /// The longest has gone on for so many µs.
+    pub longest_us: u64,
 }
 
 /// A task in the allocator.
@@ -274,8 +331,10 @@ pub struct Cpu {
     pub possible: u64,
     /// Taken on a CPU that was busy.
     pub busy: u64,
-    /// ... with the allocator on the stack.
+    /// ... with the allocator on the stack, and no hook at work below it.
     pub allocator: u64,
+    /// ... in hooks: BPF programs, kprobes and tracepoint handlers, those of raidtrace among them.
+    pub hooks: u64,
     /// The function at the top of the stack of most of those, and how many.
     pub hottest: Option<(String, u64)>,
 }
@@ -297,6 +356,8 @@ pub struct AllocSnapshot {
     pub cpus: BTreeMap<u32, Cpu>,
     /// By thread: comm (untrusted) and samples, those in the allocator first.
     pub on_cpu: Vec<(u32, Vec<u8>, Cpu)>,
+    /// Mounted ext4 filesystems that are not watched: samples do not tell them from those that are.
+    pub others: u64,
     /// Which source gives which figure.
     pub sources: BTreeMap<&'static str, Source>,
     /// What was missed: table full, samples dropped.

@@ -15,12 +15,19 @@ pub struct Counters {
     pub cells: BTreeMap<CellKey, CellCounters>,
     /// Bios submitted to the arrays since the last reading, by task. These and `files` are not cumulative.
     pub tasks: HashMap<TaskKey, TaskCounters>,
-    /// Names of the tasks in `tasks`.
+    /// Metadata blocks and file data dirtied since the last reading, by task: they are written later, by jbd2 and by
+    /// writeback. The operation is [`Op::Write`]; `bios` are handles, buffers or folios. Origin [`Origin::Unknown`]: metadata.
+    pub dirtied: HashMap<TaskKey, TaskCounters>,
+    /// File data dirtied since the last reading, by task and file.
+    pub dirtied_files: HashMap<DirtyKey, TaskCounters>,
+    /// Names of the tasks in `tasks` and `dirtied`.
     pub names: HashMap<TaskId, TaskName>,
     /// Bios of file data since the last reading, by file.
     pub files: HashMap<FileKey, TaskCounters>,
     /// What completing stripes cost, by number of the array and the origin that dirtied them.
     pub costs: BTreeMap<(u32, Origin), CostCounters>,
+    /// Waits for room in journals, by device number of the filesystem.
+    pub journals: BTreeMap<u32, JournalCounters>,
     /// What was not counted.
     pub lost: Lost,
     /// What counting cost.
@@ -98,6 +105,26 @@ impl CostCounters {
     }
 }
 
+/// Checkpoints of a journal that tasks waited for: the log had less room than the largest transaction takes
+/// (fs/jbd2/checkpoint.c, `__jbd2_log_wait_for_space()`). Not those of an unmount, a freeze or a remount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JournalCounters {
+    /// Transactions whose blocks were written to their places for it.
+    pub checkpoints: u64,
+    /// Nanoseconds from the begin of each until the log had room. One is under way at a time, however many tasks wait.
+    pub wait_ns: u64,
+}
+
+impl JournalCounters {
+    /// What came since `before`.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            checkpoints: self.checkpoints.saturating_sub(before.checkpoints),
+            wait_ns: self.wait_ns.saturating_sub(before.wait_ns),
+        }
+    }
+}
+
 /// In place of a pid: the low 31 bits of the id of a cgroup whose bio blk-throttle held back, and submitted later from a
 /// kworker of its own, where the task that waits for it is not known (`RT_THROTTLED` of `bpf/raidtrace.h`).
 pub const THROTTLED: u32 = 1 << 31;
@@ -143,6 +170,27 @@ pub struct FileKey {
     pub file: Option<FileId>,
     /// What it does.
     pub op: Op,
+}
+
+/// A file, and a task that dirtied some of its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DirtyKey {
+    /// Number of the array in the topology.
+    pub array: u32,
+    /// Thread id in the initial pid namespace.
+    pub pid: u32,
+    /// The file.
+    pub file: FileId,
+}
+
+impl DirtyKey {
+    /// Its task.
+    pub fn task(&self) -> TaskId {
+        TaskId {
+            array: self.array,
+            pid: self.pid,
+        }
+    }
 }
 
 /// A file's name as it was when the file was first seen.

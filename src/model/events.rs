@@ -3,17 +3,21 @@
 //! Everything behind it ([`super::fold`], [`super::window`]) is what live tracing uses. Arrays and members keep the
 //! numbers that they got here however often the recorder's change; those that have gone are kept behind the others.
 
+mod disks;
 mod tally;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::disks::Disks;
+pub use self::disks::{DiskSum, SLACK_US};
 pub use self::tally::Tally;
 use self::tally::{CELLS, Roster};
-use super::counters::{CellKey, FileKey, TaskKey};
+use super::counters::{CellKey, DirtyKey, FileKey, TaskKey};
 use super::files::{FileId, FilePlace};
 use super::fold::{DiskCounters, MemberNow, Person, Sample, Subject};
+use super::recent::Stall;
 use crate::origin::{Op, Origin};
 use crate::trace::item::{Item, State};
 
@@ -31,8 +35,7 @@ pub struct Events {
     roster: Roster,
     /// The last state before this interval.
     before: Option<Arc<State>>,
-    /// Share of the time that disks were busy between the last two states, by number of the member.
-    busy: HashMap<u32, f64>,
+    disks: Disks,
 }
 
 impl Events {
@@ -40,9 +43,92 @@ impl Events {
     #[inline]
     pub fn push(&mut self, tally: &mut Tally, item: &Item) {
         match item {
-            Item::State(state) => tally.state(&mut self.roster, &Arc::new((**state).clone())),
-            other => tally.add(&self.roster, other),
+            Item::State(state) => {
+                let state = Arc::new((**state).clone());
+                let was = tally.state(&mut self.roster, &state);
+                self.disks.read_until(state.time_us);
+                self.disks.state(&self.roster, was.as_deref(), &state);
+            }
+            other => {
+                self.pass(other);
+                tally.add(&self.roster, other);
+            }
         }
+    }
+
+    /// An item that is in no interval: disks may have been busy with it in one.
+    #[inline]
+    pub fn pass(&mut self, item: &Item) {
+        self.disks.read_until(item.time_us());
+        match item {
+            Item::Request(r) => {
+                if let Some(number) = self.member(r.member) {
+                    self.disks.request(number, r);
+                }
+            }
+            Item::State(state) => {
+                let was = self.roster.take(&Arc::new((**state).clone()));
+                self.disks.state(&self.roster, was.as_deref(), state);
+            }
+            _ => {}
+        }
+    }
+
+    /// An interval begins or ends at `time_us`. To be said before more than [`SLACK_US`] behind it has been read.
+    pub fn cut(&mut self, time_us: i64) {
+        self.disks.cut(time_us);
+    }
+
+    /// No interval begins or ends there after all.
+    pub fn uncut(&mut self, time_us: i64) {
+        self.disks.forget(time_us);
+    }
+
+    /// Whether [`Events::samples`] may be asked for an interval that ends there.
+    pub fn is_settled(&self, time_us: i64) -> bool {
+        self.disks.is_settled(time_us)
+    }
+
+    /// Nothing comes any more, or no state has come for long: what is known of disks until `time_us` has to do.
+    pub fn end(&mut self, time_us: i64) {
+        self.disks.end(time_us);
+    }
+
+    /// No interval that begins before `time_us` will be asked for any more.
+    pub fn forget_before(&mut self, time_us: i64) {
+        self.disks.forget_before(time_us);
+    }
+
+    /// What disks did from one cut to another, by number of the member: as [`Events::members`] has them.
+    pub fn disks(&self, from_us: i64, to_us: i64) -> Vec<DiskSum> {
+        let was = self.disks.sums(from_us);
+        let now = self.disks.sums(to_us).iter().enumerate();
+        let was = |i: usize| was.get(i).copied().unwrap_or_default();
+        now.map(|(i, sum)| sum.since(was(i))).collect()
+    }
+
+    /// [`Events::stall`] is of what is between these times. To be said before anything is read.
+    pub fn look_for_stalls(&mut self, from_us: i64, to_us: i64) {
+        self.disks.look_for_stalls(from_us, to_us);
+    }
+
+    /// The longest time in which a member, by its number, had requests in flight and completed none.
+    pub fn stall(&self, number: usize) -> Option<Stall> {
+        self.disks.stall(number)
+    }
+
+    /// Names of array and member, by number of the member.
+    pub fn members(&self) -> impl Iterator<Item = (&str, &str)> {
+        let array = |number: u32| self.roster.arrays.get(number as usize);
+        let members = self.roster.members.iter();
+        members
+            .map(move |(number, name)| (array(*number).map_or("", String::as_str), name.as_str()))
+    }
+
+    /// Number of a member that the recorder numbers so now.
+    #[inline]
+    pub fn member(&self, recorded: u32) -> Option<u32> {
+        self.roster.member_now.get(recorded as usize).copied()
     }
 
     /// A state from before the first interval: for names, and for what is cumulative.
@@ -53,7 +139,7 @@ impl Events {
     }
 
     /// `tally` as the counters at the beginning and at the end of the interval from `from_us` to `to_us`, for the
-    /// [`super::fold::Fold`]. Intervals must come in their order.
+    /// [`super::fold::Fold`]. Both must be cuts, see [`Events::cut`]. Intervals must come in their order.
     pub fn samples(
         &mut self,
         mut tally: Tally,
@@ -75,7 +161,7 @@ impl Events {
             notes: [tally.said.clone(), state.notes.clone()].concat(),
             ..Sample::default()
         };
-        self.disks(&tally, interval, &mut end.arrays);
+        self.disk_counters(from_us, to_us, &mut end.arrays);
         let mut start = Sample {
             time: jiff::Timestamp::from_microsecond(from_us).unwrap_or_default(),
             arrays: end.arrays.clone(),
@@ -105,6 +191,17 @@ impl Events {
                 counters.files.insert(FileKey { array, ..key }, sum);
             }
         }
+        for (key, sum) in tally.dirtied {
+            if let Some(array) = array(key.array) {
+                counters.dirtied.insert(TaskKey { array, ..key }, sum);
+            }
+        }
+        for (key, sum) in tally.dirtied_files {
+            if let Some(array) = array(key.array) {
+                let key = DirtyKey { array, ..key };
+                counters.dirtied_files.insert(key, sum);
+            }
+        }
         for ((number, origin), cost) in tally.costs {
             if let Some(array) = array(number) {
                 counters.costs.insert((array, origin), cost);
@@ -115,34 +212,24 @@ impl Events {
         (start, end)
     }
 
-    /// The kernel's statistics over the interval; where no state fell into it, those of the last two.
-    fn disks(&mut self, tally: &Tally, interval: Duration, arrays: &mut [Subject]) {
-        let mut numbers: HashMap<(&str, &str), u32> = HashMap::new();
-        for (number, (array, name)) in (0..).zip(&self.roster.members) {
-            if let Some(array) = self.roster.arrays.get(*array as usize) {
-                numbers.insert((array, name), number);
-            }
-        }
+    /// What the disks did in the interval, as counters that began with it.
+    fn disk_counters(&self, from_us: i64, to_us: i64, arrays: &mut [Subject]) {
+        let sums = self.disks(from_us, to_us);
+        let by_name: HashMap<(&str, &str), DiskSum> = self.members().zip(sums).collect();
         for subject in arrays {
             for member in &mut subject.members {
                 let Some(disk) = &mut member.disk else {
                     continue;
                 };
                 let key = (subject.info.name.as_str(), member.name.as_str());
-                let Some(number) = numbers.get(&key) else {
-                    continue;
+                let sum = by_name.get(&key).copied().unwrap_or_default();
+                *disk = DiskCounters {
+                    requests: sum.requests,
+                    busy_us: Some(sum.busy_us),
+                    uncounted: sum.uncounted,
+                    in_flight: disk.in_flight,
+                    ..DiskCounters::default()
                 };
-                let sum = tally.disks.get(number).copied();
-                if let Some((_, ticks)) = sum
-                    && tally.covered_us > 0
-                {
-                    let share = ticks as f64 * 1000.0 / tally.covered_us as f64;
-                    self.busy.insert(*number, share);
-                }
-                // Over what the states are apart, brought to the interval's length.
-                let share = self.busy.get(number).copied().unwrap_or(0.0);
-                disk.io_ticks_ms = (share * interval.as_secs_f64() * 1000.0) as u64;
-                disk.requests = sum.map_or(0, |s| s.0);
             }
         }
     }
@@ -218,14 +305,18 @@ impl Arrays {
 
 /// Names for what is in the counters.
 fn name(sample: &mut Sample, known: &dyn Known) {
-    for id in sample.counters.tasks.keys().map(TaskKey::id) {
+    let counters = &sample.counters;
+    let tasks = counters.tasks.keys().chain(counters.dirtied.keys());
+    for id in tasks.map(TaskKey::id) {
         let array = sample.arrays.get(id.array as usize);
         let person = array.and_then(|a| known.person(id.pid, &a.info.name));
         if let Some(person) = person {
             sample.tasks.entry(id).or_insert_with(|| (*person).clone());
         }
     }
-    for id in sample.counters.files.keys().filter_map(|key| key.file) {
+    let dirtied = counters.dirtied_files.keys().map(|key| key.file);
+    let files = counters.files.keys().filter_map(|key| key.file);
+    for id in files.chain(dirtied) {
         if let Some(place) = known.place(&id) {
             sample.files.entry(id).or_insert_with(|| (*place).clone());
         }

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
-use super::counters::{FileKey, TaskCounters};
+use super::counters::{DirtyKey, FileKey, TaskCounters};
 use crate::origin::Op;
 
 /// An array's files that are told one by one; of more, the largest.
 pub const FILES: usize = 256;
+/// The same of the files that one task dirtied.
+pub const TASK_FILES: usize = 16;
 
 /// A file for as long as it exists: a deleted file's inode number is given to the next one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,6 +61,16 @@ impl FileSnapshot {
             .iter()
             .fold(0, |sum, io| sum.saturating_add(io.bytes))
     }
+
+    fn add(&mut self, io: FileIo) {
+        match self.io.iter_mut().find(|i| i.op == io.op) {
+            Some(i) => {
+                i.bios = i.bios.saturating_add(io.bios);
+                i.bytes = i.bytes.saturating_add(io.bytes);
+            }
+            None => self.io.push(io),
+        }
+    }
 }
 
 /// One operation on a file.
@@ -88,10 +100,10 @@ impl FileSum {
     }
 }
 
-/// An array's file data by file. Together as much as its tasks submitted, but for what was on its way.
+/// File data by file; an array's is together as much as its tasks submitted, but for what was on its way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Files {
-    /// Largest first, at most [`FILES`].
+pub struct Files<const MOST: usize = FILES> {
+    /// Largest first, at most `MOST`.
     pub busiest: Vec<FileSnapshot>,
     /// Of files that are not among these.
     pub rest: FileSum,
@@ -102,20 +114,30 @@ pub struct Files {
 impl Files {
     /// One interval of an array; places are still to be found.
     pub fn new(counters: &HashMap<FileKey, TaskCounters>, array: u32) -> Self {
+        let here = counters.iter().filter(|(key, _)| key.array == array);
+        Self::sum(here.map(|(key, sum)| (key.file, key.op, *sum)))
+    }
+
+    /// File data of an array that tasks dirtied in one interval; places are still to be found.
+    pub fn dirtied(counters: &HashMap<DirtyKey, TaskCounters>, array: u32) -> Self {
+        let here = counters.iter().filter(|(key, _)| key.array == array);
+        Self::sum(here.map(|(key, sum)| (Some(key.file), Op::Write, *sum)))
+    }
+}
+
+impl<const MOST: usize> Files<MOST> {
+    /// Adds these up by file and operation; places are still to be found.
+    pub fn sum(all: impl Iterator<Item = (Option<FileId>, Op, TaskCounters)>) -> Self {
         let mut files = Self::default();
         let mut by_id: HashMap<FileId, FileSnapshot> = HashMap::new();
-        for (key, sum) in counters.iter().filter(|(key, _)| key.array == array) {
-            let Some(id) = key.file else {
-                files.untold.add(sum.bios, sum.bytes);
+        for (id, op, TaskCounters { bios, bytes }) in all {
+            let Some(id) = id else {
+                files.untold.add(bios, bytes);
                 continue;
             };
             let file = by_id.entry(id).or_default();
             file.id = id;
-            file.io.push(FileIo {
-                op: key.op,
-                bios: sum.bios,
-                bytes: sum.bytes,
-            });
+            file.add(FileIo { op, bios, bytes });
         }
         files.busiest = by_id.into_values().collect();
         for file in &mut files.busiest {
@@ -143,13 +165,7 @@ impl Files {
                 continue;
             };
             for io in old.io {
-                match file.io.iter_mut().find(|i| i.op == io.op) {
-                    Some(i) => {
-                        i.bios = i.bios.saturating_add(io.bios);
-                        i.bytes = i.bytes.saturating_add(io.bytes);
-                    }
-                    None => file.io.push(io),
-                }
+                file.add(io);
             }
             file.io.sort_by_key(|io| io.op);
             // What was found once is better than nothing; that it was deleted is newer.
@@ -165,7 +181,7 @@ impl Files {
     fn bound(&mut self) {
         self.busiest
             .sort_by_cached_key(|file| (std::cmp::Reverse(file.bytes()), file.id));
-        for file in self.busiest.drain(FILES.min(self.busiest.len())..) {
+        for file in self.busiest.drain(MOST.min(self.busiest.len())..) {
             for io in file.io {
                 self.rest.add(io.bios, io.bytes);
             }

@@ -44,7 +44,10 @@ pub fn member(index: usize, io: Vec<Cell>) -> MemberSnapshot {
             in_flight: (requests / 60) as u32,
             utilisation: (requests as f64 / 500.0).min(1.0),
             requests,
+            uncounted: 0,
         }),
+        recent: Vec::new(),
+        stall: None,
         io,
     }
 }
@@ -68,6 +71,8 @@ pub fn array(members: Vec<MemberSnapshot>) -> ArraySnapshot {
         costs: BTreeMap::new(),
         ledger: None,
         files: Files::default(),
+        dirtied_files: Files::default(),
+        journal_stalls: Vec::new(),
         standout: None,
     }
 }
@@ -245,7 +250,54 @@ fn task(
                 bytes,
             })
             .collect(),
+        dirtied: Vec::new(),
+        dirtied_files: Files::default(),
     }
+}
+
+/// [`raid0`] of 12 with what tasks dirtied: a touch, of which jbd2 and writeback write nearly all.
+pub fn dirtied() -> Snapshot {
+    let mut snapshot = raid0(12);
+    let dirtied = |origin, bytes| TaskIo {
+        origin,
+        op: Op::Write,
+        bios: 1,
+        bytes,
+    };
+    let mut touch = task(4711, b"touch", Some("/user.slice"), None, &[]);
+    touch.dirtied = vec![
+        dirtied(Origin::Unknown, 25 << 20),
+        dirtied(Origin::FileData, 3 << 20),
+    ];
+    let tasks = &mut snapshot.arrays[0].tasks;
+    tasks.push(touch);
+    for task in tasks {
+        if task.comm == b"postgres" {
+            task.dirtied = vec![
+                dirtied(Origin::Unknown, 1 << 20),
+                dirtied(Origin::FileData, 3 << 20),
+            ];
+        }
+    }
+    let array = &mut snapshot.arrays[0];
+    let of = |file: &FileSnapshot, bytes| FileSnapshot {
+        io: vec![FileIo {
+            op: Op::Write,
+            bios: 1,
+            bytes,
+        }],
+        ..file.clone()
+    };
+    let [table, sort] = [0, 1].map(|i| array.files.busiest[i].clone());
+    for task in &mut array.tasks {
+        task.dirtied_files.busiest = match &task.comm[..] {
+            b"postgres" => vec![of(&table, 2 << 20), of(&sort, 1 << 20)],
+            b"touch" => vec![of(&sort, 3 << 20)],
+            _ => continue,
+        };
+    }
+    array.dirtied_files.busiest = vec![of(&sort, 4 << 20), of(&table, 2 << 20)];
+    snapshot
 }
 
 /// Who submits in [`raid0`], one of them with a hostile name.

@@ -5,13 +5,17 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::counters::{CellCounters, CellKey, CostCounters, Counters, THROTTLED, TaskId};
+use super::counters::{
+    CellCounters, CellKey, CostCounters, Counters, JournalCounters, THROTTLED, TaskCounters, TaskId,
+};
 use super::files::{FileId, FilePlace, Files};
 use super::inner;
 use super::owed::Owed;
 use super::snapshot::{
-    ArrayInfo, ArraySnapshot, Cell, DiskUse, Lost, MemberSnapshot, Snapshot, TaskIo, TaskSnapshot,
+    ArrayInfo, ArraySnapshot, Cell, DiskUse, JournalStalls, MemberSnapshot, Snapshot, TaskIo,
+    TaskSnapshot,
 };
+use super::uncounted::{self, Uncounted};
 use crate::origin::{Op, Origin};
 
 /// Everything known at one moment.
@@ -29,6 +33,8 @@ pub struct Sample {
     pub tasks: HashMap<TaskId, Person>,
     /// Where the files in `counters` are, of those that were asked for.
     pub files: HashMap<FileId, FilePlace>,
+    /// Waits for room in journals, cumulative, by number of the array and name of the filesystem's device.
+    pub journals: BTreeMap<(u32, String), JournalCounters>,
     /// Passed on.
     pub notes: Vec<String>,
 }
@@ -69,6 +75,26 @@ pub struct DiskCounters {
     pub io_ticks_ms: u64,
     /// Requests in flight now.
     pub in_flight: u32,
+    /// Requests that the kernel counted and raidtrace did not, since the recording began: what [`Fold::uncounted`] says.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub uncounted: u64,
+    /// `requests` as it was just before raidtrace's own counters were read; `None` where the two cannot be compared.
+    #[serde(skip)]
+    pub requests_before: Option<u64>,
+    /// Of a recording: microseconds with a request in flight, by its requests; in place of `io_ticks_ms`.
+    #[serde(skip)]
+    pub busy_us: Option<u64>,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+impl DiskCounters {
+    fn busy_us(&self) -> u64 {
+        self.busy_us
+            .unwrap_or(self.io_ticks_ms.saturating_mul(1000))
+    }
 }
 
 /// A task, named.
@@ -88,6 +114,10 @@ pub struct Fold {
     previous: Sample,
     /// By number of the array.
     owed: HashMap<u32, Owed>,
+    /// By number of the array and of the member in it.
+    checks: HashMap<(u32, u32), Uncounted>,
+    /// By name of the member, since [`Fold::new`].
+    uncounted: BTreeMap<String, u64>,
 }
 
 impl Fold {
@@ -96,6 +126,8 @@ impl Fold {
         Self {
             previous: start,
             owed: HashMap::new(),
+            checks: HashMap::new(),
+            uncounted: BTreeMap::new(),
         }
     }
 
@@ -109,6 +141,7 @@ impl Fold {
         if names(&start) != names(&self.previous) {
             self.owed.clear();
         }
+        self.checks.clear();
         self.previous = start;
     }
 
@@ -118,21 +151,37 @@ impl Fold {
         let now = &self.previous;
         let interval = now.clock.saturating_sub(was.clock);
         let mut first = 0;
-        let owed = &mut self.owed;
+        let (owed, checks) = (&mut self.owed, &mut self.checks);
+        let mut lost = now.counters.lost.since(&was.counters.lost);
         let mut arrays: Vec<ArraySnapshot> = (0u32..)
             .zip(&now.arrays)
             .map(|(number, subject)| {
                 let mut members: Vec<MemberSnapshot> = (first..)
                     .zip(&subject.members)
                     .map(|(id, member)| {
-                        let before = disk_before(&was, number as usize, (id - first) as usize);
-                        MemberSnapshot {
+                        let place = (number, id - first);
+                        let before = disk_before(&was, number as usize, place.1 as usize);
+                        let mut snapshot = MemberSnapshot {
                             name: member.name.clone(),
                             slot: member.slot,
                             trouble: member.trouble.clone(),
                             io: cells(&was.counters.cells, &now.counters.cells, id),
                             disk: disk_use(before, member.disk, interval),
+                            recent: Vec::new(),
+                            stall: None,
+                        };
+                        let counted = snapshot.sum(|_| true).0;
+                        if let (Some(using), Some(before), Some(now)) =
+                            (&mut snapshot.disk, before, member.disk)
+                        {
+                            if let Some(kernel) = now.requests_before {
+                                let check = checks.entry(place);
+                                let check = check.or_insert(Uncounted::new(before.requests));
+                                using.uncounted = check.grow(kernel, counted);
+                            }
+                            lost.uncounted = lost.uncounted.saturating_add(using.uncounted);
                         }
+                        snapshot
                     })
                     .collect();
                 first += subject.members.len() as u32;
@@ -153,20 +202,35 @@ impl Fold {
                     tasks,
                     costs,
                     ledger: None,
-                    files: files(now, number),
+                    files: placed(Files::new(&now.counters.files, number), now),
+                    dirtied_files: placed(Files::dirtied(&now.counters.dirtied_files, number), now),
+                    journal_stalls: journal_stalls(&was, now, number),
                     standout: None,
                 }
             })
             .collect();
         inner::enter_members(&mut arrays);
+        for member in arrays.iter().flat_map(|a| &a.members) {
+            let growth = member.disk.map_or(0, |d| d.uncounted);
+            if growth > 0 {
+                *self.uncounted.entry(member.name.clone()).or_default() += growth;
+            }
+        }
+        let mut notes = now.notes.clone();
+        notes.extend(uncounted::note(self.uncounted.iter()));
         Snapshot {
             time: now.time,
             interval,
             arrays,
-            lost: lost(&was.counters.lost, &now.counters.lost),
+            lost,
             overhead: now.counters.overhead.since(was.counters.overhead),
-            notes: now.notes.clone(),
+            notes,
         }
+    }
+
+    /// Requests of the member of this name that the kernel has counted and raidtrace has not, since [`Fold::new`].
+    pub fn uncounted(&self, member: &str) -> u64 {
+        self.uncounted.get(member).copied().unwrap_or(0)
     }
 
     /// Has the statistics of the disks that `first` shares with the last sample go on from there, whatever came since: they
@@ -244,8 +308,8 @@ fn disk_use(
     interval: Duration,
 ) -> Option<DiskUse> {
     let (was, now) = (was?, now?);
-    let busy = now.io_ticks_ms.saturating_sub(was.io_ticks_ms) as f64;
-    let whole = interval.as_secs_f64() * 1000.0;
+    let busy = now.busy_us().saturating_sub(was.busy_us()) as f64;
+    let whole = interval.as_secs_f64() * 1e6;
     Some(DiskUse {
         in_flight: now.in_flight,
         // The kernel's ticks are jiffies: a full interval can read as slightly more than one.
@@ -255,44 +319,57 @@ fn disk_use(
             0.0
         },
         requests: now.requests.saturating_sub(was.requests),
+        uncounted: now.uncounted.saturating_sub(was.uncounted),
     })
 }
 
 fn tasks(now: &Sample, array: u32) -> Vec<TaskSnapshot> {
-    let mut by_pid: BTreeMap<u32, Vec<TaskIo>> = BTreeMap::new();
-    for (key, io) in &now.counters.tasks {
-        if key.array != array {
-            continue;
+    let mut by_pid: BTreeMap<u32, [Vec<TaskIo>; 2]> = BTreeMap::new();
+    for (kind, counters) in [&now.counters.tasks, &now.counters.dirtied]
+        .into_iter()
+        .enumerate()
+    {
+        for (key, io) in counters.iter().filter(|(key, _)| key.array == array) {
+            if io.bios > 0 {
+                by_pid.entry(key.pid).or_default()[kind].push(TaskIo {
+                    origin: key.origin,
+                    op: key.op,
+                    bios: io.bios,
+                    bytes: io.bytes,
+                });
+            }
         }
-        if io.bios > 0 {
-            by_pid.entry(key.pid).or_default().push(TaskIo {
-                origin: key.origin,
-                op: key.op,
-                bios: io.bios,
-                bytes: io.bytes,
-            });
-        }
+    }
+    let mut files: HashMap<u32, Vec<(FileId, TaskCounters)>> = HashMap::new();
+    let dirtied = now.counters.dirtied_files.iter();
+    for (key, sum) in dirtied.filter(|(key, _)| key.array == array) {
+        files.entry(key.pid).or_default().push((key.file, *sum));
+        // Its own figure may come a reading later.
+        by_pid.entry(key.pid).or_default();
     }
     let mut tasks: Vec<TaskSnapshot> = by_pid
         .into_iter()
         .map(|(pid, mut io)| {
-            io.sort_by_key(|i| (i.origin, i.op));
+            for io in &mut io {
+                io.sort_by_key(|i| (i.origin, i.op));
+            }
+            let [io, dirtied] = io;
             let person = now.tasks.get(&TaskId { array, pid });
             let person = person.cloned().unwrap_or_default();
+            let files = files.remove(&pid).unwrap_or_default().into_iter();
+            let files = Files::sum(files.map(|(file, sum)| (Some(file), Op::Write, sum)));
             TaskSnapshot {
                 pid: if pid & THROTTLED != 0 { 0 } else { pid },
                 comm: person.comm,
                 cgroup: person.cgroup,
                 role: person.role,
                 io,
+                dirtied,
+                dirtied_files: placed(files, now),
             }
         })
         .collect();
-    let size = |t: &TaskSnapshot| {
-        t.io.iter()
-            .fold((0u64, 0u64), |(b, n), i| (b + i.bytes, n + i.bios))
-    };
-    tasks.sort_by(|a, b| size(b).cmp(&size(a)).then(a.pid.cmp(&b.pid)));
+    tasks.sort_by_key(|t| (std::cmp::Reverse(t.size()), t.pid));
     tasks
 }
 
@@ -317,27 +394,27 @@ fn costs(
         .collect()
 }
 
-fn files(now: &Sample, array: u32) -> Files {
-    let mut files = Files::new(&now.counters.files, array);
+fn journal_stalls(was: &Sample, now: &Sample, array: u32) -> Vec<JournalStalls> {
+    let own = now.journals.iter().filter(|((n, _), _)| *n == array);
+    own.map(|(key, counted)| {
+        let new = counted.since(was.journals.get(key).copied().unwrap_or_default());
+        JournalStalls {
+            filesystem: key.1.clone(),
+            checkpoints: new.checkpoints,
+            wait: Duration::from_nanos(new.wait_ns),
+        }
+    })
+    .filter(|j| j.checkpoints > 0 || !j.wait.is_zero())
+    .collect()
+}
+
+fn placed<const MOST: usize>(mut files: Files<MOST>, now: &Sample) -> Files<MOST> {
     for file in &mut files.busiest {
         if let Some(place) = now.files.get(&file.id) {
             file.place = place.clone();
         }
     }
     files
-}
-
-fn lost(was: &Lost, now: &Lost) -> Lost {
-    Lost {
-        rows: now.rows.saturating_sub(was.rows),
-        issue: now.issue.saturating_sub(was.issue),
-        pieces: now.pieces.saturating_sub(was.pieces),
-        tasks: now.tasks.saturating_sub(was.tasks),
-        files: now.files.saturating_sub(was.files),
-        missed: now.missed.saturating_sub(was.missed),
-        ring: now.ring.saturating_sub(was.ring),
-        busy: now.busy.saturating_sub(was.busy),
-    }
 }
 
 #[cfg(test)]

@@ -98,6 +98,14 @@ impl Hist {
         None
     }
 
+    /// Mean in µs, where each value counts as its bucket's upper edge: at most 25 % too high; `None` when nothing was counted.
+    pub fn mean(&self) -> Option<f64> {
+        let values = self.counts.iter().zip((0..BUCKETS).map(upper_edge));
+        let sum: f64 = values.map(|(&n, us)| f64::from(n) * us as f64).sum();
+        let count = self.count();
+        (count > 0).then(|| sum / count as f64)
+    }
+
     /// The largest value in µs, as the upper edge of its bucket; `None` when nothing was counted.
     pub fn max(&self) -> Option<u64> {
         self.counts.iter().rposition(|&c| c > 0).map(upper_edge)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::counters::CostCounters;
-use super::files::Files;
+use super::files::{Files, TASK_FILES};
 use super::hist::Hist;
 use crate::origin::{Op, Origin};
 
@@ -46,8 +46,23 @@ pub struct ArraySnapshot {
     pub ledger: Option<super::ledger::Ledger>,
     /// Which files its file data belongs to.
     pub files: Files,
+    /// File data that tasks dirtied, by file.
+    pub dirtied_files: Files,
+    /// Filesystems on it whose journals had no room for a while.
+    pub journal_stalls: Vec<JournalStalls>,
     /// What stands out, if anything does.
     pub standout: Option<super::standout::Standout>,
+}
+
+/// Waits for room in a filesystem's journal, see [`super::counters::JournalCounters`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JournalStalls {
+    /// Kernel name of the filesystem's device: `md127`, `dm-3`.
+    pub filesystem: String,
+    /// Transactions that were checkpointed while tasks waited.
+    pub checkpoints: u64,
+    /// How long that took in total.
+    pub wait: Duration,
 }
 
 /// What an array is, as the header states it.
@@ -83,6 +98,10 @@ pub struct MemberSnapshot {
     pub io: Vec<Cell>,
     /// What the kernel's own disk statistics say; `None` where they cannot be read.
     pub disk: Option<DiskUse>,
+    /// The last intervals, this one included, oldest first; empty where nobody keeps them ([`super::recent`]).
+    pub recent: Vec<super::recent::Recent>,
+    /// Requests are in flight and none completes; of a part of a recording the longest such time in it.
+    pub stall: Option<super::recent::Stall>,
 }
 
 /// One origin and operation on one member.
@@ -102,7 +121,8 @@ pub struct Cell {
     pub device: Hist,
 }
 
-/// From `/sys/block/*/stat` (Documentation/block/stat.rst), over the interval.
+/// From `/sys/block/*/stat` (Documentation/block/stat.rst), over the interval; in a recording `utilisation` is computed from
+/// the requests themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DiskUse {
     /// Requests in flight at the interval's end.
@@ -111,6 +131,9 @@ pub struct DiskUse {
     pub utilisation: f64,
     /// Requests that the kernel counts as completed, all operations.
     pub requests: u64,
+    /// Requests that the kernel counts as completed and raidtrace does not: at least so many, see
+    /// [`super::uncounted::Uncounted`].
+    pub uncounted: u64,
 }
 
 /// A task that submitted to the array, by origin and operation.
@@ -126,6 +149,37 @@ pub struct TaskSnapshot {
     pub role: Option<String>,
     /// What it submitted (bios, not requests: merging comes later).
     pub io: Vec<TaskIo>,
+    /// Metadata and file data that it dirtied, which others write later. See [`super::counters::Counters::dirtied`].
+    pub dirtied: Vec<TaskIo>,
+    /// File data that it dirtied, by file: as much as `dirtied` has, but for what was lost or came a reading later.
+    pub dirtied_files: Files<TASK_FILES>,
+}
+
+/// How the role of a task ends whose bios blk-throttle held back, and of a cgroup in place of one.
+pub const THROTTLED_ROLE: &str = "throttled";
+
+impl TaskSnapshot {
+    /// Bytes submitted and dirtied, then bios submitted: by this tasks are ordered.
+    pub fn size(&self) -> (u64, u64) {
+        let bytes = self.io.iter().chain(&self.dirtied).map(|i| i.bytes);
+        let bios = self.io.iter().map(|i| i.bios);
+        (
+            bytes.fold(0, u64::saturating_add),
+            bios.fold(0, u64::saturating_add),
+        )
+    }
+
+    /// True for a task, or a cgroup (pid 0), whose bios a cgroup's I/O limit (blk-throttle) held back.
+    pub fn is_throttled(&self) -> bool {
+        let role = self.role.as_deref().unwrap_or_default();
+        role.ends_with(THROTTLED_ROLE)
+    }
+
+    /// True for jbd2 and writeback, which submit what other tasks have dirtied.
+    pub fn writes_for_others(&self) -> bool {
+        let role = self.role.as_deref().unwrap_or_default();
+        role.starts_with("jbd2 journal") || role.starts_with("writeback")
+    }
 }
 
 /// One origin and operation of a task.
@@ -161,11 +215,17 @@ pub struct Lost {
     pub ring: u64,
     /// Completions that interrupted another one where both needed the same bucket of a table, or three deep.
     pub busy: u64,
+    /// Requests that the kernel's disk statistics count and raidtrace does not ([`DiskUse::uncounted`]). Those of other
+    /// reasons may be among them.
+    pub uncounted: u64,
 }
+
+/// The words for [`Lost::uncounted`].
+pub const UNCOUNTED: &str = "the kernel counts more";
 
 impl Lost {
     /// Each with a word or two for it.
-    pub fn reasons(&self) -> [(u64, &'static str); 8] {
+    pub fn reasons(&self) -> [(u64, &'static str); 9] {
         [
             (self.rows, "no row"),
             (self.issue, "issue unseen"),
@@ -175,7 +235,38 @@ impl Lost {
             (self.missed, "runs missed"),
             (self.ring, "ring full"),
             (self.busy, "busy in an interrupt"),
+            (self.uncounted, UNCOUNTED),
         ]
+    }
+
+    fn each<'a>(&'a mut self, other: &'a Self) -> [(&'a mut u64, u64); 9] {
+        [
+            (&mut self.rows, other.rows),
+            (&mut self.issue, other.issue),
+            (&mut self.pieces, other.pieces),
+            (&mut self.tasks, other.tasks),
+            (&mut self.files, other.files),
+            (&mut self.missed, other.missed),
+            (&mut self.ring, other.ring),
+            (&mut self.busy, other.busy),
+            (&mut self.uncounted, other.uncounted),
+        ]
+    }
+
+    /// Adds another interval's.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, n) in self.each(other) {
+            *sum = sum.saturating_add(n);
+        }
+    }
+
+    /// What has come since `was`.
+    #[must_use]
+    pub fn since(mut self, was: &Self) -> Self {
+        for (now, was) in self.each(was) {
+            *now = now.saturating_sub(was);
+        }
+        self
     }
 
     /// Everything, for `"lost": {"events": N}`.

@@ -112,6 +112,14 @@ pub fn seconds(duration: std::time::Duration) -> String {
     format!("{} s", text.strip_suffix(".0").unwrap_or(&text))
 }
 
+/// As [`seconds`], without a fraction from 10 s on: `9.5 s`, `10 s`.
+pub fn seconds_about(duration: std::time::Duration) -> String {
+    match duration.as_secs_f64() {
+        short if short < 9.95 => seconds(duration),
+        long => format!("{long:.0} s"),
+    }
+}
+
 fn trim_unit(value: f64, unit: &str) -> String {
     format!("{}{unit}", trim_zero(format!("{value:.1}")))
 }

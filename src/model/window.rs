@@ -5,7 +5,10 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use super::ledger::Ledger;
-use super::snapshot::{ArraySnapshot, Cell, DiskUse, MemberSnapshot, Snapshot, TaskSnapshot};
+use super::recent::History;
+use super::snapshot::{
+    ArraySnapshot, Cell, DiskUse, JournalStalls, MemberSnapshot, Snapshot, TaskIo, TaskSnapshot,
+};
 use super::standout;
 
 /// How long a window the live screen judges.
@@ -19,6 +22,7 @@ const PIECES: u32 = 10;
 pub struct Window {
     span: Duration,
     pieces: VecDeque<Snapshot>,
+    history: History,
 }
 
 impl Window {
@@ -27,11 +31,13 @@ impl Window {
         Self {
             span,
             pieces: VecDeque::new(),
+            history: History::default(),
         }
     }
 
     /// Takes `snapshot` in and writes into it what stands out over the window, and what it cost.
     pub fn judge(&mut self, snapshot: &mut Snapshot) {
+        self.history.record(snapshot);
         self.push(snapshot.clone());
         let Some(merged) = self.merged() else { return };
         for array in &mut snapshot.arrays {
@@ -103,14 +109,7 @@ fn merge_where(
         }
     }
     into.interval += older.interval;
-    into.lost.rows += older.lost.rows;
-    into.lost.issue += older.lost.issue;
-    into.lost.pieces += older.lost.pieces;
-    into.lost.tasks += older.lost.tasks;
-    into.lost.busy += older.lost.busy;
-    into.lost.files += older.lost.files;
-    into.lost.missed += older.lost.missed;
-    into.lost.ring += older.lost.ring;
+    into.lost.add(&older.lost);
     into.overhead.add(older.overhead);
 }
 
@@ -182,6 +181,7 @@ fn merge_array(now: &mut ArraySnapshot, was: &mut ArraySnapshot, before: Duratio
                 disk.utilisation = (old.utilisation * a + disk.utilisation * b) / (a + b);
             }
             disk.requests = disk.requests.saturating_add(old.requests);
+            disk.uncounted = disk.uncounted.saturating_add(old.uncounted);
         }
     }
     for (kind, bytes) in std::mem::take(&mut was.entered) {
@@ -193,6 +193,18 @@ fn merge_array(now: &mut ArraySnapshot, was: &mut ArraySnapshot, before: Duratio
     }
     merge_tasks(&mut now.tasks, std::mem::take(&mut was.tasks));
     now.files.merge(std::mem::take(&mut was.files));
+    now.dirtied_files
+        .merge(std::mem::take(&mut was.dirtied_files));
+    for stalls in std::mem::take(&mut was.journal_stalls) {
+        let same = |j: &&mut JournalStalls| j.filesystem == stalls.filesystem;
+        match now.journal_stalls.iter_mut().find(same) {
+            Some(sum) => {
+                sum.checkpoints = sum.checkpoints.saturating_add(stalls.checkpoints);
+                sum.wait = sum.wait.saturating_add(stalls.wait);
+            }
+            None => now.journal_stalls.push(stalls),
+        }
+    }
 }
 
 fn add_cell(cells: &mut Vec<Cell>, cell: Cell) {
@@ -231,22 +243,27 @@ fn merge_tasks(now: &mut Vec<TaskSnapshot>, was: Vec<TaskSnapshot>) {
             now.push(old);
             continue;
         };
-        for io in old.io {
-            match task
-                .io
-                .iter_mut()
-                .find(|i| (i.origin, i.op) == (io.origin, io.op))
-            {
-                Some(i) => {
-                    i.bios = i.bios.saturating_add(io.bios);
-                    i.bytes = i.bytes.saturating_add(io.bytes);
-                }
-                None => task.io.push(io),
+        add_io(&mut task.io, old.io);
+        add_io(&mut task.dirtied, old.dirtied);
+        task.dirtied_files.merge(old.dirtied_files);
+    }
+    now.sort_by_key(|t| std::cmp::Reverse(t.size().0));
+    now.truncate(TASKS);
+}
+
+fn add_io(now: &mut Vec<TaskIo>, was: Vec<TaskIo>) {
+    for io in was {
+        match now
+            .iter_mut()
+            .find(|i| (i.origin, i.op) == (io.origin, io.op))
+        {
+            Some(i) => {
+                i.bios = i.bios.saturating_add(io.bios);
+                i.bytes = i.bytes.saturating_add(io.bytes);
             }
+            None => now.push(io),
         }
     }
-    now.sort_by_key(|t| std::cmp::Reverse(t.io.iter().map(|i| u128::from(i.bytes)).sum::<u128>()));
-    now.truncate(TASKS);
 }
 
 #[cfg(test)]
@@ -405,12 +422,12 @@ mod tests {
         let mut quiet = fixture::idle(12);
         window.judge(&mut quiet);
         let standout = quiet.arrays[0].standout.clone().unwrap();
-        assert_eq!(standout.kind, Kind::Uneven);
         assert_eq!(standout.over, 2 * SECOND);
-        assert_eq!(
-            standout.sentence,
-            busy.arrays[0].standout.as_ref().unwrap().sentence
-        );
+        // Busy for half of the time now, and what is named is the same.
+        let before = busy.arrays[0].standout.clone().unwrap();
+        assert_eq!((before.kind, standout.kind), (Kind::Saturated, Kind::Slow));
+        assert_eq!(before.members, standout.members);
+        assert_eq!(before.origins, standout.origins);
     }
 
     #[test]
@@ -438,6 +455,8 @@ mod tests {
             cgroup: Some(cgroup.to_owned()),
             role: None,
             io: Vec::new(),
+            dirtied: Vec::new(),
+            dirtied_files: crate::model::files::Files::default(),
         };
         let mut now = vec![task("/a")];
         super::merge_tasks(&mut now, vec![task("/b"), task("/a")]);

@@ -1,6 +1,6 @@
 //! Reads the kernel side's counters.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use anyhow::{Context as _, Result};
 use libbpf_rs::skel::Skel as _;
@@ -16,7 +16,7 @@ use super::wire::{
     rt_task_pending,
 };
 use crate::model::counters::{
-    CellCounters, CellKey, CostCounters, Counters, TaskId, TaskKey, TaskName,
+    CellCounters, CellKey, CostCounters, Counters, DirtyKey, TaskId, TaskKey, TaskName,
 };
 use crate::model::hist::Hist;
 use crate::origin::{Op, Origin};
@@ -44,12 +44,16 @@ impl Probe {
         self.read_tasks(&mut counters)?;
         self.read_costs(&mut counters)?;
         self.read_files(&mut counters)?;
+        self.read_names(&mut counters);
+        counters.journals = self.read_journals()?;
         self.read_losses(&mut counters)?;
         // Whatever is not of members goes on; of tasks and files only what is new is reported.
         let base = base.map(|cells| Counters {
             cells,
             tasks: HashMap::new(),
             files: HashMap::new(),
+            dirtied: HashMap::new(),
+            dirtied_files: HashMap::new(),
             ..counters.clone()
         });
         Ok((counters, base))
@@ -121,15 +125,26 @@ impl Probe {
                 let key = rt_task_key::read(&s.key.to_ne_bytes())?;
                 Some((task_key(&key)?, counts(&s.io)))
             });
-        counters.tasks = self.task_ledger.step(moved.into_iter(), pending);
-        for id in counters.tasks.keys().map(TaskKey::id) {
-            if let std::collections::hash_map::Entry::Vacant(e) = counters.names.entry(id)
-                && let Some(name) = self.task_name(id)
-            {
-                e.insert(name);
-            }
+        for ((key, dirtied), io) in self.task_ledger.step(moved.into_iter(), pending) {
+            let into = if dirtied {
+                &mut counters.dirtied
+            } else {
+                &mut counters.tasks
+            };
+            into.insert(key, io);
         }
         Ok(())
+    }
+
+    /// Names of all tasks that were counted. To be called last: of one that has ended since, only the kernel side has a name.
+    fn read_names(&self, counters: &mut Counters) {
+        let submitters = counters.tasks.keys().chain(counters.dirtied.keys());
+        let dirtiers = counters.dirtied_files.keys().map(DirtyKey::task);
+        let ids: HashSet<TaskId> = submitters.map(TaskKey::id).chain(dirtiers).collect();
+        let named = ids
+            .into_iter()
+            .filter_map(|id| Some((id, self.task_name(id)?)));
+        counters.names = named.collect();
     }
 
     /// Name of a task as the kernel side noted it last.
@@ -192,6 +207,10 @@ impl Probe {
                 *sum += n;
             }
         }
+        if skips.get("rt_rq_complete").is_some_and(|n| *n > 0) {
+            // If the kernel refuses it, what it skips stays in `missed`.
+            self.attach_needed_twin().ok();
+        }
         // A twin that is skipped as well has not caught what the first one missed.
         let missed: u64 = skips
             .into_iter()
@@ -247,7 +266,7 @@ pub(super) const LOOKED: [&str; 5] = [
 ];
 
 /// Whether this is the second one to look: `bpf/again.bpf.h`.
-fn is_twin(program: &str) -> bool {
+pub(super) fn is_twin(program: &str) -> bool {
     program.ends_with("_2")
 }
 
@@ -273,13 +292,27 @@ fn cell_key(member: u32, cell: usize) -> Option<CellKey> {
     })
 }
 
-fn task_key(wire: &rt_task_key) -> Option<TaskKey> {
-    Some(TaskKey {
+/// A key, and whether it is of what was dirtied.
+fn task_key(wire: &rt_task_key) -> Option<(TaskKey, bool)> {
+    let (op, dirtied) = operation(wire.what & 7)?;
+    let key = TaskKey {
         array: u32::from(wire.array),
         pid: wire.pid,
         origin: Origin::from_u8(wire.what >> 3)?,
-        op: Op::from_u8(wire.what & 7)?,
-    })
+        op,
+    };
+    Some((key, dirtied))
+}
+
+/// `RT_OP_DIRTY` of `bpf/raidtrace.h`.
+const DIRTY: u8 = 7;
+
+/// An operation; of what was dirtied the one that writes it.
+pub(super) fn operation(wire: u8) -> Option<(Op, bool)> {
+    match wire {
+        DIRTY => Some((Op::Write, true)),
+        _ => Op::from_u8(wire).map(|op| (op, false)),
+    }
 }
 
 fn cell_counters(row: &rt_row) -> CellCounters {

@@ -241,8 +241,8 @@ fn in_order(events: &mut Vec<Event>, until: u64) -> Vec<Event> {
     ordered
 }
 
-/// The clock of the events, now.
-fn monotonic_ns() -> u64 {
+/// CLOCK_MONOTONIC, which is that of bpf_ktime_get_ns() and of the events; ns.
+pub(super) fn monotonic_ns() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     t.tv_sec.cast_unsigned() * 1_000_000_000 + t.tv_nsec.cast_unsigned()
 }

@@ -1,7 +1,7 @@
 //! What this kernel offers, found by asking it, never by its version.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::BufRead as _;
+use std::io::{BufRead as _, Read as _};
 use std::path::Path;
 use std::thread;
 
@@ -27,6 +27,23 @@ pub struct Facts {
     pub free_blocks: Option<usize>,
     /// ext4 is a module whose types are known; its tracepoints cannot be counted up front.
     pub ext4_module_btf: bool,
+    /// `jbd2_handle_stats(dev, tid, type, line_no, interval, sync, requested_blocks, dirtied_blocks)`, in the kernel or in the
+    /// module jbd2.
+    pub handle_stats: Option<usize>,
+    /// `jbd2_checkpoint(journal, result)`, likewise.
+    pub checkpoint: Option<usize>,
+    /// `jbd2_checkpoint_stats(dev, tid, stats)`, likewise.
+    pub checkpoint_stats: Option<usize>,
+    /// `jbd2_update_log_tail(journal, first_tid, block_nr, freed)`, likewise.
+    pub log_tail: Option<usize>,
+    /// jbd2 is a module whose types are known.
+    pub jbd2_module_btf: bool,
+    /// ftrace hooks functions here: `available_filter_functions` of tracefs lists some.
+    pub ftrace: bool,
+    /// `writeback_dirty_folio(folio, mapping)`, from 5.18 on.
+    pub dirty_folio: Option<usize>,
+    /// `writeback_dirty_page(page, mapping)`, until then.
+    pub dirty_page: Option<usize>,
     /// `block_bio_complete(q, bio)`.
     pub bio_complete: Option<usize>,
     /// What md's modules tell.
@@ -49,12 +66,15 @@ pub struct Facts {
     /// The kernel skips a program that is running on that CPU already, instead of running it in the middle of itself: it
     /// counts what it has skipped for raw tracepoints (`bpf_prog_inc_misses_counter`).
     pub guarded: bool,
+    /// A disk has several hardware queues: its requests complete in the interrupt, which may come in the middle of another
+    /// completion (`blk_mq_complete_request_remote()`).
+    pub several_queues: bool,
 }
 
 impl Facts {
     /// Asks the running kernel.
     pub fn gather() -> Self {
-        super::load::collect();
+        super::log::collect();
         // The kernel formats 100,000 symbols for the one, libbpf reads 5 MiB of types for the other: at the same time.
         let types = thread::spawn(Self::types);
         let symbols = Self::symbols();
@@ -67,6 +87,7 @@ impl Facts {
             dm_end_io: symbols.dm_end_io,
             wait_end_io: symbols.wait_end_io,
             guarded: symbols.guarded,
+            several_queues: several_queues(Path::new("/sys/block")),
             md: Md {
                 stripe_syncing: types.md.stripe_syncing,
                 stripe_expanding: types.md.stripe_expanding,
@@ -112,6 +133,8 @@ impl Facts {
     fn types() -> Self {
         let mut facts = Self {
             ext4_module_btf: Path::new("/sys/kernel/btf/ext4").exists(),
+            jbd2_module_btf: Path::new("/sys/kernel/btf/jbd2").exists(),
+            ftrace: ftrace(),
             ..Self::default()
         };
         let Ok(btf) = Btf::from_vmlinux() else {
@@ -124,6 +147,12 @@ impl Facts {
         facts.bio_queue = arguments(&btf, "block_bio_queue");
         facts.bio_complete = arguments(&btf, "block_bio_complete");
         facts.free_blocks = arguments(&btf, "ext4_free_blocks");
+        facts.handle_stats = arguments(&btf, "jbd2_handle_stats");
+        facts.checkpoint = arguments(&btf, "jbd2_checkpoint");
+        facts.checkpoint_stats = arguments(&btf, "jbd2_checkpoint_stats");
+        facts.log_tail = arguments(&btf, "jbd2_update_log_tail");
+        facts.dirty_folio = arguments(&btf, "writeback_dirty_folio");
+        facts.dirty_page = arguments(&btf, "writeback_dirty_page");
         facts.preemptible = preemptible(&btf);
         facts
     }
@@ -141,6 +170,25 @@ pub fn modules() -> u64 {
         (words.next(), words.nth(4)).hash(&mut digest);
     }
     digest.finish()
+}
+
+/// True if `mq` of a disk has a directory for each of several hardware queues.
+fn several_queues(disks: &Path) -> bool {
+    let Ok(disks) = std::fs::read_dir(disks) else {
+        return false;
+    };
+    disks
+        .flatten()
+        .filter_map(|disk| std::fs::read_dir(disk.path().join("mq")).ok())
+        .any(|queues| queues.count() > 1)
+}
+
+/// True if a function can be hooked: the first line will do, all of them take the kernel 20 ms.
+fn ftrace() -> bool {
+    ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
+        .iter()
+        .find_map(|dir| std::fs::File::open(format!("{dir}/available_filter_functions")).ok())
+        .is_some_and(|mut list| list.read(&mut [0]).is_ok_and(|n| n > 0))
 }
 
 fn known(address: u64) -> u64 {

@@ -5,9 +5,8 @@ use libbpf_rs::{MapCore, MapFlags};
 
 use super::load::Probe;
 use super::wire::{Wire, rt_file, rt_file_id, rt_file_key, rt_file_pending, rt_io};
-use crate::model::counters::{Counters, FileKey, FileName, TaskCounters};
+use crate::model::counters::{Counters, DirtyKey, FileKey, FileName, TaskCounters};
 use crate::model::files::FileId;
-use crate::origin::Op;
 
 impl Probe {
     /// From now on bios go to keys of another round: see `rt_round` of `bpf/tasks.bpf.c`. To be called some
@@ -34,7 +33,20 @@ impl Probe {
         let pending = slots
             .filter(|s| s.io.bios > 0 && s.began == s.ended)
             .filter_map(|s| Some((file_key(&s.key)?, counts(&s.io))));
-        counters.files = self.ledger.step(moved.into_iter(), pending);
+        for ((key, dirtied_by), io) in self.ledger.step(moved.into_iter(), pending) {
+            match (dirtied_by, key.file) {
+                (None, _) => {
+                    counters.files.insert(key, io);
+                }
+                (Some(pid), Some(file)) => {
+                    let array = key.array;
+                    let key = DirtyKey { array, pid, file };
+                    counters.dirtied_files.insert(key, io);
+                }
+                // Only pages of regular files are counted as dirtied.
+                (Some(_), None) => {}
+            }
+        }
         Ok(())
     }
 
@@ -55,21 +67,24 @@ impl Probe {
     }
 }
 
-fn file_key(wire: &rt_file_key) -> Option<FileKey> {
+/// A key, and of file data that was dirtied the thread that did.
+fn file_key(wire: &rt_file_key) -> Option<(FileKey, Option<u32>)> {
+    let (op, dirtied) = super::counters::operation(wire.op)?;
     let rt_file_id {
         inode,
         dev,
         generation,
     } = wire.file;
-    Some(FileKey {
+    let key = FileKey {
         array: u32::from(wire.array),
         file: (inode > 0).then_some(FileId {
             dev,
             inode,
             generation,
         }),
-        op: Op::from_u8(wire.op)?,
-    })
+        op,
+    };
+    Some((key, dirtied.then_some(wire.pid)))
 }
 
 /// Takes out of a table of `struct rt_io` the entries that `of` gives something for: what it gives, where that is a key, and

@@ -2,15 +2,16 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, AsRawFd as _};
-use std::sync::Mutex;
 
 use anyhow::{Context as _, Result, bail};
 use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenMapMut, PrintLevel, set_print};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenMapMut, PrintLevel};
 
 use super::Facts;
+use super::counters::{LOOKED, is_twin};
 use super::events::Events;
 use super::ledger::Ledger;
+use super::log::{collect, keep, last_words, refusal, short};
 use super::numbers::{Numbers, Turn};
 use super::overhead::Meter;
 use super::plan::{Choice, Plan};
@@ -52,57 +53,14 @@ pub struct Probe {
     pub(super) programs: Vec<&'static str>,
     /// Round of the current reading of tasks and files, see `files`.
     pub(super) round: u8,
-    pub(super) task_ledger: Ledger<TaskKey>,
-    pub(super) ledger: Ledger<FileKey>,
+    pub(super) task_ledger: Ledger<(TaskKey, bool)>,
+    /// With the thread that dirtied it, of what was dirtied.
+    pub(super) ledger: Ledger<(FileKey, Option<u32>)>,
     /// Of a recording.
     pub(super) events: Option<Events>,
     links: Vec<(&'static str, Link)>,
     /// `None`: what the programs cost is not asked for.
     pub(super) meter: Option<Meter>,
-}
-
-/// What libbpf and the verifier said last.
-static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-/// The lines that libbpf and the verifier have printed last, oldest first: for a report of what a
-/// kernel refused.
-pub fn log() -> Vec<String> {
-    LOG.lock().map(|l| l.clone()).unwrap_or_default()
-}
-
-/// From here on libbpf writes into the log, not to stderr.
-pub(super) fn collect() {
-    set_print(Some((PrintLevel::Warn, keep)));
-}
-
-pub(super) fn keep(_: PrintLevel, line: String) {
-    if let Ok(mut log) = LOG.lock() {
-        // The verifier can print megabytes; the reason is at the end.
-        log.extend(line.lines().map(str::to_owned));
-        let excess = log.len().saturating_sub(200);
-        log.drain(..excess);
-    }
-}
-
-/// Which program failed, and the verifier's own reason: its last line before the statistics.
-pub(super) fn last_words() -> String {
-    let log = log();
-    let mut lines = log.iter().map(|l| l.trim().trim_start_matches("libbpf: "));
-    let reason = lines
-        .clone()
-        .zip(lines.clone().skip(1))
-        .rfind(|(_, next)| next.starts_with("processed ") || next.starts_with("verification time"))
-        .map(|(line, _)| line)
-        .filter(|l| !l.starts_with("verification time"));
-    let failed = lines
-        .clone()
-        .rfind(|l| l.contains("prog '") && l.contains("failed"))
-        .or_else(|| lines.next_back())
-        .unwrap_or("libbpf said nothing");
-    match reason {
-        Some(reason) => format!("{failed} ({reason})"),
-        None => failed.to_owned(),
-    }
 }
 
 impl Probe {
@@ -195,6 +153,11 @@ impl Probe {
         self.links.clear();
     }
 
+    /// True until [`Self::detach`].
+    pub fn is_attached(&self) -> bool {
+        !self.links.is_empty()
+    }
+
     fn fill(&mut self, tables: &Tables) -> Result<()> {
         let maps = &self.skel.maps;
         put(&maps.rt_devs, &tables.devs)?;
@@ -243,7 +206,9 @@ impl Probe {
                 .iter()
                 .any(|c| c.attached && c.program == program)
         };
-        self.links.retain(|(program, _)| wanted(*program));
+        // A twin that was needed once stays.
+        self.links
+            .retain(|(program, _)| wanted(*program) || is_twin(program));
         self.held = Some(held);
         self.all_known();
         self.turn = Some(turn);
@@ -305,7 +270,23 @@ impl Probe {
         Ok(())
     }
 
+    /// Attaches the twin of `rt_rq_complete` if it is loaded but not attached: the kernel has skipped that program.
+    pub(super) fn attach_needed_twin(&mut self) -> Result<()> {
+        let twin = "rt_rq_complete_2";
+        if self.programs.contains(&twin) && !self.links.iter().any(|(p, _)| *p == twin) {
+            self.attach_one(twin)?;
+        }
+        Ok(())
+    }
+
     fn attach_one(&mut self, name: &'static str) -> Result<()> {
+        let first = name.strip_suffix("_2");
+        if let Some(kind) = LOOKED.iter().position(|l| Some(*l) == first)
+            && let Some(bss) = self.skel.maps.bss_data.as_deref_mut()
+        {
+            // Before: a request without a mark is one that the first program was skipped for.
+            bss.rt_twins_attached |= 1 << kind;
+        }
         let mut programs = self.skel.object().progs_mut();
         let program = programs
             .find(|p| p.name() == name)
@@ -314,19 +295,6 @@ impl Probe {
         self.links.push((name, link));
         Ok(())
     }
-}
-
-pub(super) fn short(why: &str) -> String {
-    why.rsplit(": ").next().unwrap_or(why).to_owned()
-}
-
-pub(super) fn refusal(why: &str) -> String {
-    let hint = if why.contains("-EPERM") || why.contains("-1") && why.contains("permitted") {
-        "are you root, and is the kernel not locked down (cat /sys/kernel/security/lockdown)?"
-    } else {
-        "please report this line and `uname -r`"
-    };
-    format!("the kernel refused raidtrace's programs: {why}; {hint}")
 }
 
 /// Rows of the counters, and what that means where it is not as it should be. All that each member may need, as long as
@@ -418,10 +386,12 @@ fn load(
     resize(&mut open.maps.rt_rows, rows as usize)?;
     // What a program with a twin writes to is there twice.
     let looks = 1 + usize::from(facts.preemptible);
+    resize(&mut open.maps.rt_stripes, looks)?;
+    // RT_DIRTIES is the last.
+    let looks = if tables.need.ext4 { 3 } else { looks };
     resize(&mut open.maps.rt_tasks_pending, looks)?;
     resize(&mut open.maps.rt_files_pending, looks)?;
     resize(&mut open.maps.rt_file_names, looks)?;
-    resize(&mut open.maps.rt_stripes, looks)?;
     let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
     resize(&mut open.maps.rt_events, cpus)?;
     let template = super::events::ring(buffer)?;
@@ -441,7 +411,7 @@ fn twins(plan: &Plan) -> u32 {
             .iter()
             .any(|c| c.program.strip_suffix("_2") == Some(first))
     };
-    let kinds = (0..).zip(super::counters::LOOKED);
+    let kinds = (0..).zip(LOOKED);
     kinds
         .filter(|(_, first)| has(first))
         .fold(0, |bits, (kind, _)| bits | 1 << kind)

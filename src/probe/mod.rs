@@ -25,8 +25,10 @@ mod counters;
 pub mod events;
 mod facts;
 mod files;
+mod journals;
 mod ledger;
 mod load;
+mod log;
 mod md;
 mod numbers;
 mod overhead;
@@ -37,8 +39,9 @@ pub mod tables;
 mod tiles;
 
 pub use facts::{Facts, modules};
-pub use load::{Probe, log};
-pub use plan::{Need, Plan, plan};
+pub use load::Probe;
+pub use log::log;
+pub use plan::{Dirtied, Need, Plan, plan};
 
 skeleton!(skel, "/raidtrace.skel.rs");
 skeleton!(profile_skel, "/raidtrace_profile.skel.rs");
@@ -47,8 +50,8 @@ skeleton!(profile_skel, "/raidtrace_profile.skel.rs");
 pub(crate) mod wire {
     pub use super::skel::types::{
         rt_array, rt_cost, rt_dev, rt_dev_entry, rt_event_request, rt_event_submission, rt_extent,
-        rt_file, rt_file_id, rt_file_key, rt_file_pending, rt_inflight, rt_io, rt_loss, rt_member,
-        rt_member_rows, rt_part, rt_row, rt_slot, rt_task, rt_task_id, rt_task_key,
+        rt_file, rt_file_id, rt_file_key, rt_file_pending, rt_inflight, rt_io, rt_journal, rt_loss,
+        rt_member, rt_member_rows, rt_part, rt_row, rt_slot, rt_task, rt_task_id, rt_task_key,
         rt_task_pending, rt_tiles,
     };
 
@@ -105,6 +108,7 @@ pub(crate) mod wire {
         rt_file_key,
         rt_file_pending,
         rt_inflight,
+        rt_journal,
         rt_loss,
         rt_member,
         rt_member_rows,

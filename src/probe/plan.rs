@@ -15,6 +15,19 @@ pub struct Choice {
     pub attached: bool,
 }
 
+/// What is counted of that which tasks dirty and others write later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dirtied {
+    /// Nothing.
+    #[default]
+    No,
+    /// Metadata without its origins, and file data: 1 % of the time to create a file (`tools/bench dirtied`).
+    Counted,
+    /// Metadata by origin, where functions can be hooked: `jbd2_journal_dirty_metadata()` is called some ten times for a file
+    /// that is created.
+    ByOrigin,
+}
+
 /// What the arrays at hand ask for beyond requests on disks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Need {
@@ -26,8 +39,14 @@ pub struct Need {
     pub mirrors: bool,
     /// One is a member of another, or below dm-crypt.
     pub bio_based: bool,
+    /// A filesystem of ext4's is known.
+    pub ext4: bool,
+    /// What is asked for of that which tasks dirty.
+    pub dirtied: Dirtied,
     /// A filesystem has quota files of its own.
     pub quota: bool,
+    /// Waits for room in the journals of filesystems are counted.
+    pub journals: bool,
 }
 
 /// What to load.
@@ -116,6 +135,43 @@ const QUOTA: Choice = Choice {
     required: false,
     gives: "blocks by which quota files grow",
     attached: true,
+};
+const DIRTY_HANDLE: Choice = Choice {
+    program: "rt_dirty_handle",
+    required: false,
+    gives: "metadata blocks that tasks dirty",
+    attached: true,
+};
+const DIRTY_BLOCK: Choice = Choice {
+    program: "rt_dirty_block",
+    required: false,
+    gives: "origins of the metadata blocks that tasks dirty",
+    attached: true,
+};
+const DIRTY_FOLIO: Choice = Choice {
+    program: "rt_dirty_folio",
+    required: false,
+    gives: "file data that tasks dirty",
+    attached: true,
+};
+const DIRTY_PAGE: Choice = Choice {
+    program: "rt_dirty_page",
+    ..DIRTY_FOLIO
+};
+const CHECKPOINT: Choice = Choice {
+    program: "rt_checkpoint",
+    required: false,
+    gives: "waits for room in a journal",
+    attached: true,
+};
+const CHECKPOINT_DONE: Choice = Choice {
+    program: "rt_checkpoint_done",
+    ..CHECKPOINT
+};
+const LOG_TAIL: Choice = Choice {
+    program: "rt_log_tail",
+    gives: "flush and superblock write at the end of waits for room in a journal",
+    ..CHECKPOINT
 };
 const FREE: Choice = Choice {
     program: "rt_free_blocks",
@@ -223,8 +279,18 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
     if need.quota && (facts.free_blocks == Some(4) || facts.ext4_module_btf) {
         plan.programs.push(QUOTA);
     }
+    if need.ext4 && need.dirtied != Dirtied::No {
+        plan.dirtied(facts, need.dirtied == Dirtied::ByOrigin);
+    }
+    if need.ext4 && need.journals {
+        plan.journals(facts);
+    }
     if facts.guarded || facts.preemptible {
-        plan.programs.push(COMPLETE_AGAIN);
+        plan.programs.push(Choice {
+            // Else when the kernel has first skipped the other one: Probe::attach_needed_twin.
+            attached: facts.several_queues || facts.preemptible,
+            ..COMPLETE_AGAIN
+        });
         let first = |c: &&Choice| c.program == BIO_COMPLETE.program;
         if let Some(first) = plan.programs.iter().find(first) {
             let attached = first.attached;
@@ -264,6 +330,51 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
 }
 
 impl Plan {
+    /// Blocks one by one for their origins, where their function can be hooked, else all of a handle at once.
+    fn dirtied(&mut self, facts: &Facts, by_origin: bool) {
+        let typed = facts.handle_stats == Some(8) || facts.jbd2_module_btf;
+        if typed && by_origin && facts.ftrace {
+            self.programs.push(DIRTY_BLOCK);
+        } else if typed {
+            self.programs.push(DIRTY_HANDLE);
+            if by_origin {
+                self.notes.push(format!(
+                    "no {}: this kernel does not permit to hook functions",
+                    DIRTY_BLOCK.gives
+                ));
+            }
+        } else {
+            self.notes.push(format!(
+                "no {}: this kernel does not describe the types of its module jbd2",
+                DIRTY_HANDLE.gives
+            ));
+        }
+        if facts.dirty_folio == Some(2) {
+            self.programs.push(DIRTY_FOLIO);
+        } else if facts.dirty_page == Some(2) {
+            self.programs.push(DIRTY_PAGE);
+        } else {
+            self.notes
+                .push(format!("no {}: no such tracepoint", DIRTY_FOLIO.gives));
+        }
+    }
+
+    /// Checkpoints that tasks wait for.
+    fn journals(&mut self, facts: &Facts) {
+        let typed = (facts.checkpoint, facts.checkpoint_stats) == (Some(2), Some(3));
+        if !typed && !facts.jbd2_module_btf {
+            self.notes.push(format!(
+                "no {}: this kernel does not describe jbd2's tracepoints",
+                CHECKPOINT.gives
+            ));
+            return;
+        }
+        self.programs.extend([CHECKPOINT, CHECKPOINT_DONE]);
+        if facts.log_tail == Some(4) || facts.jbd2_module_btf {
+            self.programs.push(LOG_TAIL);
+        }
+    }
+
     /// Drops an optional program that this kernel refused; `false` when it is required or not in.
     pub fn without(&mut self, program: &str, why: &str) -> bool {
         let Some(at) = self
@@ -292,175 +403,5 @@ impl Plan {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::md::Md;
-    use super::{Facts, Need, plan};
-
-    const MODERN: Facts = Facts {
-        btf: true,
-        rq_issue: Some(1),
-        rq_complete: Some(3),
-        bio_queue: Some(1),
-        free_blocks: Some(4),
-        ext4_module_btf: false,
-        bio_complete: Some(2),
-        md: Md {
-            raid5_end_read: 1,
-            raid5_end_write: 1,
-            raid10_end_read: 1,
-            raid10_end_write: 1,
-            crypt_end: 1,
-            sync_ends: [1; 6],
-            stripe_syncing: 8,
-            stripe_expanding: 16,
-            stripe_expand_source: 32,
-            hidden: false,
-        },
-        vmemmap_base: 0,
-        page_offset_base: 0,
-        dio_end_io: 1,
-        ext4_end_io: 1,
-        dm_end_io: 0,
-        wait_end_io: 1,
-        preemptible: false,
-        guarded: true,
-    };
-    const PLAIN: Need = Need {
-        stripes: false,
-        judged: false,
-        mirrors: false,
-        bio_based: false,
-        quota: false,
-    };
-
-    fn names(facts: &Facts) -> Vec<&'static str> {
-        plan(facts, PLAIN)
-            .unwrap()
-            .programs
-            .iter()
-            .map(|c| c.program)
-            .collect()
-    }
-
-    #[test]
-    fn a_modern_kernel_gets_everything_and_no_notes() {
-        assert_eq!(
-            names(&MODERN),
-            [
-                "rt_rq_issue",
-                "rt_rq_complete",
-                "rt_bio_queue",
-                "rt_free_blocks",
-                "rt_rq_complete_2"
-            ]
-        );
-        assert!(plan(&MODERN, PLAIN).unwrap().notes.is_empty());
-    }
-
-    #[test]
-    fn stripes_ask_for_a_program_more() {
-        let need = Need {
-            stripes: true,
-            judged: true,
-            ..PLAIN
-        };
-        let plan = plan(&MODERN, need).unwrap();
-        assert!(plan.programs.iter().any(|c| c.program == "rt_bio_judge"));
-        assert!(plan.notes.is_empty(), "{:?}", plan.notes);
-    }
-
-    #[test]
-    fn twins_come_behind_their_first_ones() {
-        let facts = Facts {
-            preemptible: true,
-            ..MODERN
-        };
-        let names = names(&facts);
-        for first in ["rt_rq_issue", "rt_bio_queue"] {
-            let at = |name: &str| names.iter().position(|n| *n == name);
-            assert!(at(&format!("{first}_2")) > at(first), "{names:?}");
-        }
-        assert!(!names.contains(&"rt_bio_judge_2"));
-    }
-
-    #[test]
-    fn what_a_degraded_array_needs_is_at_hand() {
-        let of = |need| {
-            let plan = plan(&MODERN, need).unwrap();
-            let mut found = plan.programs.into_iter();
-            found
-                .find(|c| c.program == "rt_bio_complete")
-                .map(|c| c.attached)
-        };
-        let whole = Need {
-            stripes: true,
-            ..PLAIN
-        };
-        let degraded = Need {
-            bio_based: true,
-            ..whole
-        };
-        assert_eq!(
-            [PLAIN, whole, degraded].map(of),
-            [None, Some(false), Some(true)]
-        );
-        let old = Facts {
-            bio_complete: None,
-            ..MODERN
-        };
-        assert!(plan(&old, whole).unwrap().notes.is_empty());
-        assert!(!plan(&old, degraded).unwrap().notes.is_empty());
-    }
-
-    #[test]
-    fn two_arguments_mean_the_old_variant() {
-        let facts = Facts {
-            bio_queue: Some(2),
-            rq_issue: Some(2),
-            ..MODERN
-        };
-        let names = names(&facts);
-        assert!(names.contains(&"rt_bio_queue_q") && names.contains(&"rt_rq_issue_q"));
-        assert!(!names.contains(&"rt_rq_issue"));
-    }
-
-    #[test]
-    fn what_is_missing_costs_one_feature_and_a_note() {
-        let facts = Facts {
-            bio_queue: None,
-            free_blocks: None,
-            ..MODERN
-        };
-        let plan = plan(&facts, PLAIN).unwrap();
-        assert_eq!(plan.programs.len(), 3);
-        assert_eq!(plan.notes.len(), 2);
-    }
-
-    #[test]
-    fn without_btf_or_requests_it_says_what_to_do() {
-        assert!(
-            plan(&Facts::default(), PLAIN)
-                .unwrap_err()
-                .contains("CONFIG_DEBUG_INFO_BTF")
-        );
-        let strange = Facts {
-            rq_issue: Some(3),
-            ..MODERN
-        };
-        assert!(
-            plan(&strange, PLAIN)
-                .unwrap_err()
-                .contains("has 3 arguments")
-        );
-    }
-
-    #[test]
-    fn only_optional_programs_can_be_dropped() {
-        let mut p = plan(&MODERN, PLAIN).unwrap();
-        assert!(!p.without("rt_rq_issue", "EPERM"));
-        assert_eq!(p.last_optional(), Some("rt_rq_complete_2"));
-        assert!(p.without("rt_free_blocks", "EPERM"));
-        assert!(!p.without("rt_free_blocks", "EPERM"));
-        assert_eq!(p.notes.len(), 1);
-    }
-}
+#[path = "plan_tests.rs"]
+mod tests;

@@ -15,7 +15,7 @@ use libbpf_rs::libbpf_sys::{
 use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
 
-use super::load::{collect, last_words, refusal};
+use super::log::{collect, last_words, refusal};
 use super::profile_skel::{RaidtraceProfileSkel, RaidtraceProfileSkelBuilder};
 use super::wire::{Wire, rt_sample, rt_sample_ticks};
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::boundaries::{Placed, boundaries};
-use super::plan::Need;
+use super::plan::{Dirtied, Need};
 use super::tiles::{Lists, Tiles};
 use super::wire::{
     rt_array, rt_dev, rt_dev_entry, rt_extent, rt_geometry, rt_member, rt_part, rt_slot,
@@ -130,6 +130,9 @@ impl Tables {
             bio_based: devs
                 .values()
                 .any(|(_, d)| d.flags & (DEV_ABOVE | DEV_INNER | DEV_REBUILDS) != 0),
+            dirtied: Dirtied::No,
+            journals: true,
+            ext4: tables.arrays.iter().any(|a| a.flags & ARRAY_EXT != 0),
             quota: survey.layouts.values().any(|layout| {
                 let superblock = layout.superblock.as_ref();
                 superblock.is_some_and(|s| s.feature_ro_compat & ro_compat::QUOTA != 0)
@@ -279,9 +282,18 @@ impl Tables {
             upper_start: 0,
         });
         self.tiles.extend(tiles.places(&table, lists));
-        for (fs, _) in known {
+        for (fs, layout) in known {
+            let only = only_piece(fs);
+            let all = u64::from(layout.block_size) / 512 * layout.blocks;
+            let pieces = fs.segments.iter().map(|piece| piece.sectors);
+            // A task dirties blocks and pages, wherever they are; but on how many arrays must be known.
+            if only.is_some() || pieces.fold(0, u64::saturating_add) >= all {
+                let d = &mut devs.entry(fs.dev.kernel()).or_default().1;
+                d.dirty_array = number + 1;
+                d.fs_block = layout.block_size;
+            }
             // With several segments a freed block would need the whole mapping: not followed.
-            if let Some(only) = only_piece(fs) {
+            if let Some(only) = only {
                 let d = &mut devs.entry(fs.dev.kernel()).or_default().1;
                 d.fs_array = number + 1;
                 d.fs_start = only.array_sector;

@@ -227,9 +227,10 @@ fn a_filesystem_above_dm_crypt() {
     a.filesystems = vec![
         fs(0, &[(0, 4096, 1024)]),
         fs(1, &[(0, 6000, 104), (104, 7000, 896)]),
+        fs(2, &[(0, 5000, 104), (200, 5200, 100)]),
     ];
     let t = Tables::new(&Survey {
-        layouts: [(dev(253, 0), layout()), (dev(253, 1), layout())].into(),
+        layouts: (0..3).map(|i| (dev(253, i), layout())).collect(),
         topology: Topology {
             arrays: vec![a],
             ..Topology::default()
@@ -246,8 +247,12 @@ fn a_filesystem_above_dm_crypt() {
     };
     let (flag, whole) = entry(0).unwrap();
     assert_eq!((flag, whole.fs_array, whole.fs_start), (DEV_ABOVE, 1, 4096));
-    assert!(entry(1).is_none(), "in pieces: not followed");
+    let (flag, pieces) = entry(1).unwrap();
+    assert_eq!((flag, pieces.fs_array), (0, 0), "in pieces: not followed");
+    // The array is that of all of its blocks all the same.
+    assert_eq!((whole.dirty_array, pieces.dirty_array), (1, 1));
+    assert!(entry(2).is_none(), "a piece is elsewhere");
     assert_eq!(t.arrays[0].flags & ARRAY_CRYPT, ARRAY_CRYPT);
-    assert_eq!(t.notes.len(), 1, "{:?}", t.notes);
+    assert_eq!(t.notes.len(), 2, "{:?}", t.notes);
     assert!(t.notes[0].contains("dm-1: encrypted"));
 }

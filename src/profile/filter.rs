@@ -105,9 +105,25 @@ pub fn area(name: &str, module: Option<&str>) -> Option<Area> {
     .map(|(_, area)| area)
 }
 
-/// Whether it is a BPF program, or what the kernel does to run one.
+/// What the kernel runs to trace: BPF programs, their trampolines, tracepoint handlers, kprobes.
+const HOOKS: [&str; 12] = [
+    "__traceiter_",
+    "trace_event_raw_event_",
+    "perf_trace_",
+    "__bpf_",
+    "bpf_trace_run",
+    "bpf_trampoline_",
+    "bpf_prog_",
+    "kprobe_ftrace_handler",
+    "kretprobe_",
+    "rethook_",
+    "arch_rethook_",
+    "ftrace_trampoline",
+];
+
+/// True for a BPF program, or a function that the kernel runs only to trace.
 pub fn is_hook(name: &str) -> bool {
-    name == "[bpf]" || name.starts_with("__bpf_") || name.starts_with("bpf_trace_run")
+    name == "[bpf]" || HOOKS.iter().any(|p| name.starts_with(p))
 }
 
 /// Whether it only reads out what the allocator knows.

@@ -21,8 +21,8 @@ pub struct Stack {
     pub(super) allocator: bool,
     /// Whether anything of ext4, jbd2, md or the block layer is.
     pub(super) storage: bool,
-    /// Functions down to the one at work: what a hook (raidtrace's own) does below it is charged to the function hooked.
-    at_work: usize,
+    /// A hook (raidtrace's own) is at work, not the kernel.
+    hook: bool,
 }
 
 impl Stack {
@@ -33,16 +33,16 @@ impl Stack {
         let (allocator, storage) = filter::belongs(both.clone());
         let last = both
             .enumerate()
-            .filter(|(_, (n, m))| filter::area(n, *m) == Some(filter::Area::Allocator))
+            .filter(|(_, (n, m))| filter::area(n, *m).is_some())
             .map(|(i, _)| i + 1)
             .next_back();
-        // fexit calls the function from its trampoline: what is above the allocator's last function is no hook of that one.
-        let below = last.unwrap_or(0);
-        let hook = names[below..].iter().position(|n| filter::is_hook(n));
-        let at_work = hook.map_or(names.len(), |i| below + i);
+        // fexit calls the function from its trampoline: a hook above the last function of the storage stack is not at work.
+        let hook = names[last.unwrap_or(0)..]
+            .iter()
+            .any(|n| filter::is_hook(n));
         Self {
-            at_work,
-            ..Self::made(names, allocator, storage)
+            hook,
+            ..Self::made(names, allocator && !hook, storage)
         }
     }
 
@@ -55,7 +55,7 @@ impl Stack {
         let mut hasher = std::hash::DefaultHasher::new();
         names.hash(&mut hasher);
         Self {
-            at_work: names.len(),
+            hook: false,
             names: names.into(),
             hash: hasher.finish(),
             allocator,
@@ -88,6 +88,7 @@ impl Hash for Stack {
 struct Busy {
     all: u64,
     allocator: u64,
+    hooks: u64,
     /// Of those in the allocator, by the innermost function; there are only so many.
     innermost: HashMap<Arc<str>, u64>,
 }
@@ -95,9 +96,10 @@ struct Busy {
 impl Busy {
     fn add(&mut self, stack: &Stack, samples: u64) {
         self.all += samples;
+        self.hooks += if stack.hook { samples } else { 0 };
         if stack.allocator {
             self.allocator += samples;
-            if let Some(name) = stack.names[..stack.at_work].last() {
+            if let Some(name) = stack.names.last() {
                 *self.innermost.entry(Arc::clone(name)).or_default() += samples;
             }
         }
@@ -106,6 +108,7 @@ impl Busy {
     fn merge(&mut self, other: &Self) {
         self.all += other.all;
         self.allocator += other.allocator;
+        self.hooks += other.hooks;
         for (name, samples) in &other.innermost {
             *self.innermost.entry(Arc::clone(name)).or_default() += samples;
         }
@@ -120,6 +123,7 @@ impl Busy {
             possible,
             busy: self.all,
             allocator: self.allocator,
+            hooks: self.hooks,
             hottest: hottest.map(|(name, samples)| (name.to_string(), *samples)),
         }
     }
@@ -364,27 +368,41 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn hooks_are_charged_to_what_they_hook() {
-        let hottest = |names: &str| {
-            let hottest = of(&[(0, 1, "x", names, 1)]).cpu().hottest;
-            hottest.map(|(name, _)| name)
-        };
+    fn hooks_are_overhead_and_not_the_allocator() {
         for (names, expected) in [
             (
                 "ext4_mb_good_group;[bpf];__bpf_tramp_enter;__rcu_read_lock",
-                "ext4_mb_good_group",
+                None,
+            ),
+            ("ext4_mb_scan_group;[bpf]", None),
+            ("ext4_mb_new_blocks;__traceiter_ext4_request_blocks", None),
+            (
+                "ext4_mb_new_blocks;__traceiter_ext4_request_blocks;trace_event_raw_event_ext4_request_blocks",
+                None,
             ),
             (
+                "ext4_mb_regular_allocator;ext4_get_group_info;bpf_trampoline_6442540123;[bpf];bpf_get_prandom_u32",
+                None,
+            ),
+            ("ext4_mb_regular_allocator;kprobe_ftrace_handler", None),
+            (
                 "ext4_mb_scan_group;[bpf];ext4_mb_good_group",
-                "ext4_mb_good_group",
+                Some("ext4_mb_good_group"),
             ),
             (
                 "ext4_mb_scan_group;[bpf];ext4_mb_good_group;_raw_spin_lock",
-                "_raw_spin_lock",
+                Some("_raw_spin_lock"),
             ),
-            ("ext4_mb_scan_group;[bpf]", "ext4_mb_scan_group"),
+            (
+                "ext4_mb_init_group;bpf_trampoline_6442540123;ext4_wait_block_bitmap;out_of_line_wait_on_bit",
+                Some("out_of_line_wait_on_bit"),
+            ),
         ] {
-            assert_eq!(hottest(names).as_deref(), Some(expected), "{names}");
+            let cpu = of(&[(0, 1, "x", names, 1)]).cpu();
+            let hottest = cpu.hottest.map(|(name, _)| name);
+            assert_eq!(hottest.as_deref(), expected, "{names}");
+            assert_eq!(cpu.allocator, u64::from(expected.is_some()), "{names}");
+            assert_eq!(cpu.hooks, u64::from(expected.is_none()), "{names}");
         }
     }
 

@@ -17,14 +17,16 @@ pub fn header(survey: &Survey, targets: &[String], command: &[OsString], buffer:
     let uname = rustix::system::uname();
     let text = |s: &std::ffi::CStr| s.to_string_lossy().into_owned();
     let arrays = &survey.topology.arrays;
+    let now = jiff::Timestamp::now();
     Header {
         host: text(uname.nodename()),
         kernel: text(uname.release()),
         machine: text(uname.machine()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        started: jiff::Timestamp::now()
-            .strftime("%Y-%m-%dT%H:%M:%S.%6fZ")
-            .to_string(),
+        started: now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
+        utc_offset_s: jiff::tz::TimeZone::try_system()
+            .ok()
+            .map(|zone| zone.to_offset(now).seconds()),
         targets: targets.to_vec(),
         command: command
             .iter()

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
+use super::dirtied::DirtiedRows;
 use super::header::{cuts, header};
 use super::items::{Clock, Translator, monotonic_ns};
 use super::output::{Files, Sink};
@@ -15,8 +16,9 @@ use crate::live::{How, Live, Next, Reading};
 use crate::model::counters::TaskId;
 use crate::model::files::FileId;
 use crate::model::fold::{Fold, Sample};
-use crate::model::snapshot::{Lost, Snapshot};
+use crate::model::snapshot::{Lost, Snapshot, UNCOUNTED};
 use crate::model::{standout, window};
+use crate::probe::Dirtied;
 use crate::probe::events::Event;
 use crate::trace::item::{Item, State};
 use crate::trace::writer::{Options, Writer, Written};
@@ -63,6 +65,7 @@ pub struct Recorder {
     translator: Translator,
     events: Vec<Event>,
     writer: Writer,
+    dirtied: DirtiedRows,
     fold: Fold,
     whole: Option<Snapshot>,
     /// Files that the writer has been told of.
@@ -90,6 +93,7 @@ impl Recorder {
         let how = How {
             account: true,
             buffer: Some(buffer),
+            dirtied: Dirtied::Counted,
         };
         let mdstat = Mdstat::open(&sys);
         let mut live = Live::start(sys, targets, how)?;
@@ -124,6 +128,7 @@ impl Recorder {
             clock,
             events: Vec::new(),
             writer,
+            dirtied: DirtiedRows::default(),
             fold,
             whole: None,
             told: HashSet::new(),
@@ -314,6 +319,11 @@ impl Recorder {
         }
         let now = sample.counters.lost;
         if !restart {
+            // Of the interval that ends with this state. Nothing comes any more from programs that are detached.
+            let last = !self.live.probe().is_attached();
+            for row in self.dirtied.step(&sample.counters, time_us - 1, last) {
+                self.writer.push(&row)?;
+            }
             for ((count, reason), (was, _)) in now.reasons().into_iter().zip(self.lost.reasons()) {
                 let count = count.saturating_sub(was);
                 if count > 0 {
@@ -325,16 +335,29 @@ impl Recorder {
                     })?;
                 }
             }
-            add(&mut self.summary.lost, &self.lost, &now);
+            self.summary.lost.add(&now.since(&self.lost));
         }
         self.lost = now;
-        let state = state(&sample, restart);
-        self.writer.push(&Item::State(Box::new(state.clone())))?;
+        let mut state = state(&sample, restart);
         if restart {
+            // Numbers of arrays are others.
+            self.dirtied = DirtiedRows::default();
             self.fold.rebase(sample);
+            self.push_state(&mut state)?;
             return Ok(state);
         }
         let snapshot = self.fold.step(sample);
+        let count = snapshot.lost.uncounted;
+        if count > 0 {
+            self.summary.lost.uncounted += count;
+            let reason = UNCOUNTED.to_owned();
+            self.writer.push(&Item::Lost {
+                time_us,
+                reason,
+                count,
+            })?;
+        }
+        self.push_state(&mut state)?;
         let whole = match &mut self.whole {
             Some(whole) => {
                 window::merge(whole, &snapshot);
@@ -347,6 +370,16 @@ impl Recorder {
             array.files.busiest.truncate(LISTED);
         }
         Ok(state)
+    }
+
+    /// Writes `state` with what the fold has found by then.
+    fn push_state(&mut self, state: &mut State) -> io::Result<()> {
+        for member in state.arrays.iter_mut().flat_map(|a| &mut a.members) {
+            if let Some(disk) = &mut member.disk {
+                disk.uncounted = self.fold.uncounted(&member.name);
+            }
+        }
+        self.writer.push(&Item::State(Box::new(state.clone())))
     }
 
     /// Detaches, drains, and ends the file.
@@ -402,17 +435,6 @@ fn state(sample: &Sample, restart: bool) -> State {
         overhead: counters.overhead,
         notes: sample.notes.clone(),
     }
-}
-
-fn add(to: &mut Lost, was: &Lost, now: &Lost) {
-    to.rows += now.rows.saturating_sub(was.rows);
-    to.issue += now.issue.saturating_sub(was.issue);
-    to.pieces += now.pieces.saturating_sub(was.pieces);
-    to.tasks += now.tasks.saturating_sub(was.tasks);
-    to.files += now.files.saturating_sub(was.files);
-    to.missed += now.missed.saturating_sub(was.missed);
-    to.ring += now.ring.saturating_sub(was.ring);
-    to.busy += now.busy.saturating_sub(was.busy);
 }
 
 /// A recording that lies on what it records has its own writes in it.

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{screen, source::Source};
+use super::screen;
+use super::source::{Again, Source};
 use crate::cli::{Demo, Top};
+use crate::report::time;
 use crate::top::command::{Render, add, ended, say, success_if_nobody_reads};
 use crate::top::palette::Depth;
 use crate::top::{batch, json};
@@ -33,7 +35,10 @@ pub fn run(file: &Path, args: &Top) -> Result<()> {
         batch: args.batch,
         json: args.json,
     };
-    show(Reader::open(file, Wanted::Figures)?, how)
+    let reader = Reader::open(file, Wanted::Figures)?;
+    let file = file.to_owned();
+    let again = move || Reader::open(&file, Wanted::Figures).ok();
+    show(reader, Box::new(again), how)
 }
 
 /// Shows the recording that comes with raidtrace.
@@ -44,20 +49,19 @@ pub fn demo(args: &Demo) -> Result<()> {
         batch: args.batch,
         json: args.json,
     };
-    let reader = Reader::new(
-        Box::new(Cursor::new(DEMO)),
-        Path::new("demo"),
-        Wanted::Figures,
-    )?;
-    show(reader, how)
+    let open = || {
+        let input = Box::new(Cursor::new(DEMO));
+        Reader::new(input, Path::new("demo"), Wanted::Figures)
+    };
+    show(open()?, Box::new(move || open().ok()), how)
 }
 
-fn show(reader: Reader, how: How) -> Result<()> {
+fn show(reader: Reader, again: Again, how: How) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("starting the runtime")?;
-    let source = Source::new(reader, how.interval);
+    let source = Source::new(reader, how.interval, again);
     if !how.batch && !how.json && io::stdout().is_terminal() {
         return runtime.block_on(async {
             let end = crate::top::screen::asked_to_end()?;
@@ -95,7 +99,7 @@ fn as_text(mut source: Source, how: &How) -> Result<()> {
     };
     let length = whole.as_ref().map_or(Duration::ZERO, |w| w.interval);
     if let Some(whole) = whole.filter(|_| length > how.interval.mul_f64(1.5)) {
-        let since = crate::report::time::clock(begin);
+        let since = time::clock_both(begin, &time::local());
         success_if_nobody_reads(
             writeln!(out, "in all, since {since}:").and_then(|()| batch::write(&mut out, &whole)),
         )?;

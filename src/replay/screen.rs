@@ -219,8 +219,11 @@ impl Player {
                 }
             }
             Action::Replay(Replay::Time(text)) => {
-                let start = self.source.begins_us().unwrap_or(0);
-                match time::parse(&text, start) {
+                let mut span = time::Span::new(self.source.begins_us().unwrap_or(0));
+                if time::needs_end(&text) {
+                    span.end_us = self.source.end_us();
+                }
+                match span.parse(&text, &time::local()) {
                     Ok(to) if to < self.time_us() => self.go_back(to)?,
                     Ok(to) => self.goal = Some(Goal::Time(to)),
                     Err(why) => self.replay().said = Some(why),

@@ -20,7 +20,8 @@ fn player(bytes: &'static [u8]) -> Player {
         Wanted::Figures,
     );
     let interval = Duration::from_secs(1);
-    let mut player = Player::new(Source::new(reader.unwrap(), interval), interval);
+    let source = Source::new(reader.unwrap(), interval, Box::new(|| None));
+    let mut player = Player::new(source, interval);
     player.step().unwrap();
     player
 }

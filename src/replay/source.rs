@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::events::{Events, Known, Tally};
+use crate::model::events::{Events, Known, SLACK_US, Tally};
 use crate::model::files::{FileId, FilePlace};
 use crate::model::fold::{Fold, Person, Sample};
 use crate::model::snapshot::Snapshot;
@@ -16,8 +16,8 @@ use crate::trace::error::TraceError;
 use crate::trace::item::Item;
 use crate::trace::reader::{Mark, Reader};
 
-/// No item is older than this against those before it.
-pub const SLACK_US: i64 = 2_000_000;
+/// Without a state for so long, an interval is given out with what the requests say of the disks.
+const STATELESS_US: i64 = 60_000_000;
 /// Without a state for so long, an interval ends by itself.
 const PATIENCE_US: i64 = 1_500_000;
 /// Places to come back to that are kept; of more, every second one.
@@ -69,12 +69,20 @@ pub struct Source {
     marks: Vec<(i64, Mark)>,
     /// Where intervals that were given out began.
     begins: Vec<i64>,
+    /// Opens the recording once more; when it ends, once that was asked for.
+    again: Again,
+    end: Option<i64>,
 }
 
+/// Opens a recording; `None`: it cannot be opened any more.
+pub type Again = Box<dyn Fn() -> Option<Reader>>;
+
 impl Source {
-    /// Of everything in `reader`.
-    pub fn new(reader: Reader, interval: Duration) -> Self {
+    /// Of everything in `reader`; `again` opens the same.
+    pub fn new(reader: Reader, interval: Duration, again: Again) -> Self {
         Self {
+            again,
+            end: None,
             reader,
             interval_us: i64::try_from(interval.as_micros())
                 .unwrap_or(i64::MAX)
@@ -99,6 +107,12 @@ impl Source {
     /// Where the first interval begins, µs since 1970; `None` before [`Source::next`].
     pub fn begins_us(&self) -> Option<i64> {
         self.begins.first().copied()
+    }
+
+    /// When the recording ends, µs since 1970. Reads it to its end the first time.
+    pub fn end_us(&mut self) -> Option<i64> {
+        self.end = self.end.or_else(|| Some((self.again)()?.last_time()));
+        self.end
     }
 
     /// Where the interval begins that is `n` before the one in which `time_us` lies: for [`Source::rewind`].
@@ -138,6 +152,7 @@ impl Source {
         };
         self.reader.seek(&mark)?;
         self.events = Events::default();
+        self.events.cut(warm);
         self.spans = VecDeque::from([Span::new(warm)]);
         self.fold = Fold::new(Sample::default());
         self.window = Window::new(window::SPAN);
@@ -164,6 +179,7 @@ impl Source {
         self.newest = self.newest.max(time);
         let state = matches!(item, Item::State(_));
         if self.spans.is_empty() {
+            self.events.cut(time);
             self.spans.push_back(Span::new(time));
         }
         self.cut(time, state);
@@ -172,6 +188,7 @@ impl Source {
             return;
         }
         if time < self.begin {
+            self.events.pass(item);
             return;
         }
         let Self { spans, events, .. } = self;
@@ -203,12 +220,14 @@ impl Source {
             };
             let Some(to) = to else { return };
             last.to = Some(to);
+            self.events.cut(to);
             self.spans.push_back(Span::new(to));
         }
     }
 
     fn snapshot(&mut self, span: Span, to: i64) -> Snapshot {
         let (start, end) = self.events.samples(span.tally, span.from, to, &self.reader);
+        self.events.forget_before(to);
         self.fold.rebase(start);
         let mut snapshot = self.fold.step(end);
         self.window.judge(&mut snapshot);
@@ -227,10 +246,15 @@ impl Iterator for Source {
     /// The next interval; `None` at the end.
     fn next(&mut self) -> Option<Snapshot> {
         loop {
-            let ready = |s: &Span| {
-                s.to.is_some_and(|to| self.newest >= to.saturating_add(SLACK_US))
-            };
-            if self.spans.front().is_some_and(ready) || self.done {
+            let due = self.spans.front().and_then(|s| s.to);
+            if let Some(to) = due.filter(|&to| self.newest >= to.saturating_add(STATELESS_US))
+                && !self.events.is_settled(to)
+            {
+                self.events.end(to);
+            }
+            let ready =
+                |to: i64| self.newest >= to.saturating_add(SLACK_US) && self.events.is_settled(to);
+            if due.is_some_and(ready) || self.done {
                 let span = self.spans.pop_front()?;
                 let to = span.to.unwrap_or(self.newest);
                 // The rest after the last state is mostly nothing.
@@ -246,7 +270,11 @@ impl Iterator for Source {
                     }
                     self.place(&item);
                 }
-                None => self.done = true,
+                None => {
+                    self.done = true;
+                    self.events.cut(self.newest);
+                    self.events.end(self.newest);
+                }
             }
         }
     }

@@ -6,9 +6,9 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::gather::{Report, Sizes};
-use super::time;
-use crate::origin::Op;
-use crate::top::json::{Array, Losses, Overhead, write_line};
+use super::{time, timeline};
+use crate::origin::{Op, Origin};
+use crate::top::json::{Array, Losses, Overhead, round, write_line};
 
 #[derive(Serialize)]
 struct Whole<'a> {
@@ -22,6 +22,8 @@ struct Whole<'a> {
     recorded: Period,
     from: String,
     to: String,
+    local: Local,
+    recorder_utc_offset_s: Option<i32>,
     interval_s: f64,
     whole: bool,
     ending: String,
@@ -30,6 +32,7 @@ struct Whole<'a> {
     errors: u64,
     unplaced: u64,
     arrays: Vec<Part<'a>>,
+    timeline: Vec<Interval<'a>>,
     lost: Losses,
     losses: Vec<Loss<'a>>,
     overhead: Overhead,
@@ -40,6 +43,51 @@ struct Whole<'a> {
 struct Period {
     from: String,
     to: String,
+}
+
+/// `from` and `to` as clocks here show them.
+#[derive(Serialize)]
+struct Local {
+    from: String,
+    to: String,
+    time_zone: Option<String>,
+}
+
+/// A part of the whole, for the timeline.
+#[derive(Serialize)]
+struct Interval<'a> {
+    from: String,
+    to: String,
+    interval_s: f64,
+    arrays: Vec<IntervalArray<'a>>,
+}
+
+#[derive(Serialize)]
+struct IntervalArray<'a> {
+    name: &'a str,
+    members: Vec<IntervalMember<'a>>,
+}
+
+#[derive(Serialize)]
+struct IntervalMember<'a> {
+    name: &'a str,
+    disk: IntervalDisk,
+    io: Vec<IntervalIo>,
+}
+
+#[derive(Serialize)]
+struct IntervalDisk {
+    utilisation: f64,
+    requests: u64,
+    uncounted: u64,
+}
+
+#[derive(Serialize)]
+struct IntervalIo {
+    origin: Origin,
+    op: Op,
+    requests: u64,
+    bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -88,6 +136,8 @@ pub fn write(out: &mut impl Write, path: &Path, report: &Report) -> io::Result<(
             },
             from: time::rfc3339(report.from_us),
             to: time::rfc3339(report.to_us),
+            local: local(report),
+            recorder_utc_offset_s: header.utc_offset_s,
             interval_s: snapshot.interval.as_secs_f64(),
             whole: !report.ending.is_cut(),
             ending: report.ending.to_string(),
@@ -96,6 +146,7 @@ pub fn write(out: &mut impl Write, path: &Path, report: &Report) -> io::Result<(
             errors: report.errors,
             unplaced: report.unplaced,
             arrays: arrays.collect(),
+            timeline: timeline(report),
             lost: Losses::from(snapshot.lost),
             losses: report
                 .losses
@@ -109,6 +160,62 @@ pub fn write(out: &mut impl Write, path: &Path, report: &Report) -> io::Result<(
             notes: super::text::notes(report),
         },
     )
+}
+
+fn local(report: &Report) -> Local {
+    let zone = time::local();
+    Local {
+        from: time::rfc3339_in(report.from_us, &zone),
+        to: time::rfc3339_in(report.to_us, &zone),
+        time_zone: zone.iana_name().map(str::to_owned),
+    }
+}
+
+fn timeline(report: &Report) -> Vec<Interval<'_>> {
+    let names = &report.timeline.names;
+    let arrays = |interval: &timeline::Interval| -> Vec<IntervalArray<'_>> {
+        let mut arrays: Vec<IntervalArray<'_>> = Vec::new();
+        for (number, (array, name)) in names.iter().enumerate() {
+            let Some(work) = interval.members.get(number) else {
+                continue;
+            };
+            let member = IntervalMember {
+                name,
+                disk: IntervalDisk {
+                    utilisation: round(interval.utilisation(number)),
+                    requests: work.disk.requests,
+                    uncounted: work.disk.uncounted,
+                },
+                io: work
+                    .io
+                    .iter()
+                    .map(|&(origin, op, requests, bytes)| IntervalIo {
+                        origin,
+                        op,
+                        requests,
+                        bytes,
+                    })
+                    .collect(),
+            };
+            match arrays.iter_mut().find(|a| a.name == array) {
+                Some(known) => known.members.push(member),
+                None => arrays.push(IntervalArray {
+                    name: array,
+                    members: vec![member],
+                }),
+            }
+        }
+        arrays
+    };
+    let intervals = report.timeline.intervals.iter();
+    intervals
+        .map(|interval| Interval {
+            from: time::rfc3339(interval.from_us),
+            to: time::rfc3339(interval.to_us),
+            interval_s: round(interval.to_us.saturating_sub(interval.from_us) as f64 / 1e6),
+            arrays: arrays(interval),
+        })
+        .collect()
 }
 
 fn sizes(report: &Report, array: &str) -> Vec<Size> {

@@ -3,14 +3,16 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use jiff::tz::TimeZone;
+
 use super::gather::{Report, Sizes};
-use super::time;
-use crate::model::snapshot::ArraySnapshot;
+use super::{chart, time};
+use crate::model::snapshot::{ArraySnapshot, Cell, MemberSnapshot};
 use crate::model::standout::Kind;
 use crate::model::units;
-use crate::origin::Op;
+use crate::origin::{Op, Origin};
 use crate::top::batch;
-use crate::top::rows::{self, Filter, Measure};
+use crate::top::rows::{self, Column, Filter, Measure};
 use crate::top::text::{clean, cut, left, right, wrap};
 use crate::top::view::header;
 
@@ -44,6 +46,14 @@ pub fn write(out: &mut impl Write, path: &Path, report: &Report) -> io::Result<(
     out.flush()
 }
 
+/// `text` on as many lines as it needs, each behind `indent`.
+pub(super) fn wrapped(out: &mut Vec<u8>, indent: &str, text: &str) -> io::Result<()> {
+    for line in wrap(&clean(text), COLUMNS - indent.len(), usize::MAX) {
+        writeln!(out, "{indent}{line}")?;
+    }
+    Ok(())
+}
+
 fn said(out: &mut Vec<u8>, mark: &str, text: &str) -> io::Result<()> {
     for (i, line) in wrap(&clean(text), COLUMNS - 2, 6).iter().enumerate() {
         writeln!(out, "{} {line}", if i == 0 { mark } else { " " })?;
@@ -62,9 +72,9 @@ fn head(out: &mut Vec<u8>, path: &Path, report: &Report) -> io::Result<()> {
         h.kernel,
         h.machine
     );
-    writeln!(out, "{}", clean(&of))?;
+    wrapped(out, "", &of)?;
     if !h.command.is_empty() {
-        writeln!(out, "while running: {}", clean(&h.command.join(" ")))?;
+        wrapped(out, "", &format!("while running: {}", h.command.join(" ")))?;
     }
     let (from, to) = (time::rfc3339(report.from_us), time::clock(report.to_us));
     writeln!(
@@ -73,10 +83,11 @@ fn head(out: &mut Vec<u8>, path: &Path, report: &Report) -> io::Result<()> {
         from.get(..23).map_or(from.clone(), |f| format!("{f}Z")),
         units::seconds(s.interval)
     )?;
+    local_times(out, report)?;
     if (report.from_us, report.to_us) != report.recorded_us {
         let (first, last) = report.recorded_us;
-        let whole = format!("of {} to {}", time::clock(first), time::clock(last));
-        writeln!(out, "{whole}")?;
+        let whole = time::period_in(first, last, &TimeZone::UTC);
+        writeln!(out, "of {}", whole.replace(" +00:00", "Z"))?;
     }
     writeln!(
         out,
@@ -117,28 +128,47 @@ fn head(out: &mut Vec<u8>, path: &Path, report: &Report) -> io::Result<()> {
     Ok(())
 }
 
+/// The same period by the clocks of who reads, and of the machine that recorded, where these show other times.
+fn local_times(out: &mut Vec<u8>, report: &Report) -> io::Result<()> {
+    let (from, to) = (report.from_us, report.to_us);
+    let here = time::local();
+    if !time::is_utc(from, &here) {
+        let name = here.iana_name().unwrap_or("this machine");
+        let period = time::period_in(from, to, &here);
+        writeln!(out, "local {period} ({})", clean(name))?;
+    }
+    if let Some(there) = report.header.zone()
+        && !time::is_utc(from, &there)
+        && time::period_in(from, to, &there) != time::period_in(from, to, &here)
+    {
+        let period = time::period_in(from, to, &there);
+        writeln!(out, "there {period} ({})", clean(&report.header.host))?;
+    }
+    Ok(())
+}
+
 fn of_array(out: &mut Vec<u8>, report: &Report, array: &ArraySnapshot) -> io::Result<()> {
     let snapshot = &report.snapshot;
     let secs = rows::seconds(snapshot.interval);
-    writeln!(out, "{}", clean(&header::what(array)))?;
+    wrapped(out, "", &header::what(array))?;
     for filesystem in &array.info.filesystems {
-        writeln!(out, "  {}", clean(filesystem))?;
+        wrapped(out, "  ", filesystem)?;
     }
     if let Some(standout) = &array.standout {
-        let mark = if standout.kind.is_finding() { "!" } else { " " };
+        let mark = if standout.is_warning() { "!" } else { " " };
         said(out, mark, &standout.sentence)?;
         if standout.kind == Kind::Idle {
             return Ok(());
         }
     }
-    writeln!(out, "  {}", header::measured(snapshot, array))?;
+    wrapped(out, "  ", &header::measured(snapshot, array))?;
+    chart::write(out, &report.timeline, array)?;
     section(out, "Members, per second")?;
     batch::write_members(out, array, secs)?;
     origins(out, array)?;
     latencies(out, array)?;
     sizes(out, report, &array.info.name)?;
     if !array.tasks.is_empty() {
-        section(out, "Processes: what they submitted, per second")?;
         tasks(out, array, secs)?;
     }
     if !array.files.busiest.is_empty() {
@@ -172,10 +202,24 @@ fn section(out: &mut Vec<u8>, title: &str) -> io::Result<()> {
     writeln!(out, "{title}")
 }
 
-/// Who submitted most; what it is goes before its name.
+/// Who submitted most, or caused most where that is known; what it is goes before its name.
 fn tasks(out: &mut Vec<u8>, array: &ArraySnapshot, secs: f64) -> io::Result<()> {
-    let rows = rows::tasks(array, secs, Filter::default(), Measure::Bytes);
-    writeln!(out, "     r/s    w/s   MiB/s  who (pid)")?;
+    let mut rows = rows::tasks(array, secs, Filter::default(), Measure::Bytes);
+    let dirtied = rows::tell_dirtied(&rows);
+    let causes = |text: String| if dirtied { text } else { String::new() };
+    if dirtied {
+        rows::sort(&mut rows, Column::Causes, false);
+    }
+    let caused = causes(" and caused".to_owned());
+    section(
+        out,
+        &format!("Processes: what they submitted{caused}, per second"),
+    )?;
+    writeln!(
+        out,
+        "     r/s    w/s   MiB/s  {}who (pid)",
+        causes("causes  ".to_owned())
+    )?;
     for row in rows.iter().take(ROWS) {
         let task = row.task;
         let who = task.role.clone().unwrap_or_else(|| row.comm.clone());
@@ -193,17 +237,23 @@ fn tasks(out: &mut Vec<u8>, array: &ArraySnapshot, secs: f64) -> io::Result<()> 
                 units::percent_short(n / all.max(f64::MIN_POSITIVE))
             )
         });
+        let parts: Vec<_> = parts.collect();
         writeln!(
             out,
-            "  {:>6} {:>6} {:>7}  {} ({}): {}{}",
+            "  {:>6} {:>6} {:>7}  {}{} ({}){}{}",
             units::count(row.reads),
             units::count(row.writes),
             units::mib(row.bytes),
+            causes(format!("{:>6}  ", units::mib(row.causes))),
             clean(&who),
             task.pid,
-            parts.collect::<Vec<_>>().join(", "),
-            clean(&group),
+            if parts.is_empty() { "" } else { ": " },
+            parts.join(", ") + &clean(&group),
         )?;
+        let whom = rows::for_whom(task, &array.tasks);
+        if !whom.is_empty() {
+            wrapped(out, &" ".repeat(34), &format!("for {whom}"))?;
+        }
     }
     if rows.len() > ROWS {
         writeln!(out, "  and {} more", rows.len() - ROWS)?;
@@ -211,50 +261,80 @@ fn tasks(out: &mut Vec<u8>, array: &ArraySnapshot, secs: f64) -> io::Result<()> 
     Ok(())
 }
 
-/// Each origin, and on which members it is.
+/// Requests of one origin, and bytes, by member.
+struct Share {
+    label: String,
+    requests: u64,
+    bytes: u64,
+    each: Vec<u64>,
+}
+
+/// The share of the cells that `keep` accepts; `None`: there are none.
+fn share(array: &ArraySnapshot, label: String, keep: impl Fn(&Cell) -> bool) -> Option<Share> {
+    let sums: Vec<(u64, u64)> = array.members.iter().map(|m| m.sum(&keep)).collect();
+    let (requests, bytes) = sums.iter().fold((0, 0), |all: (u64, u64), sum| {
+        (all.0.saturating_add(sum.0), all.1.saturating_add(sum.1))
+    });
+    // Flushes have no bytes.
+    let each = sums.iter().map(|sum| if bytes > 0 { sum.1 } else { sum.0 });
+    (requests > 0 || bytes > 0).then(|| Share {
+        label,
+        requests,
+        bytes,
+        each: each.collect(),
+    })
+}
+
+/// Each origin, and on which members it is. What is discarded or zeroed moved no data: rows of its own.
 fn origins(out: &mut Vec<u8>, array: &ArraySnapshot) -> io::Result<()> {
+    let mut rows = Vec::new();
+    for origin in Origin::ALL {
+        let moves = |c: &Cell| !matches!(c.op, Op::Discard | Op::WriteZeroes);
+        let data = share(array, origin.to_string(), |c| {
+            c.origin == origin && moves(c)
+        });
+        let freed = [Op::Discard, Op::WriteZeroes].into_iter().filter_map(|op| {
+            let keep = |c: &Cell| c.origin == origin && c.op == op;
+            share(array, format!("{origin} {op}"), keep)
+        });
+        rows.extend(data.into_iter().chain(freed));
+    }
+    let width = rows
+        .iter()
+        .map(|r| r.label.len())
+        .max()
+        .unwrap_or(0)
+        .max(17);
     section(out, "Origins, in all")?;
     writeln!(
         out,
         "  {} {:>9} {:>9} {:>5}  busiest members by bytes",
-        left("origin", 17),
+        left("origin", width),
         "requests",
         "bytes",
         "skew"
     )?;
-    let by = |measure| rows::origins(array, 1.0, Filter::default(), measure).0;
-    let requests = by(Measure::Requests);
-    for row in by(Measure::Bytes) {
-        let count = requests.iter().find(|r| r.origin == row.origin);
-        // Flushes have no bytes.
-        let row = match count {
-            Some(count) if row.total == 0.0 => count,
-            _ => &row,
-        };
-        let bytes = array
-            .members
-            .iter()
-            .map(|m| m.sum(|c| c.origin == row.origin).1 as f64);
-        let mut each: Vec<(usize, f64)> = row.each.iter().copied().enumerate().collect();
-        each.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let all: f64 = row.each.iter().sum();
-        let busiest = each
-            .iter()
-            .take(3)
-            .filter(|(_, v)| *v > 0.0)
-            .filter_map(|(i, v)| {
-                let member = array.members.get(*i)?;
-                let share = units::percent_short(v / all.max(f64::MIN_POSITIVE));
-                Some(format!("{} {share}", clean(&member.name)))
-            });
+    let present = array.members.iter().filter(|m| m.is_present()).count();
+    for row in rows {
+        let all: u64 = row.each.iter().fold(0, |sum, n| sum.saturating_add(*n));
+        let all = all.max(1) as f64;
+        let mut each: Vec<(&MemberSnapshot, u64)> =
+            array.members.iter().zip(row.each.iter().copied()).collect();
+        each.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+        let most = each.first().map_or(0, |(_, n)| *n) as f64;
+        let named = each.iter().take(3).filter(|(_, n)| *n > 0);
+        let named = named.map(|(member, n)| {
+            let share = units::percent_short(*n as f64 / all);
+            format!("{} {share}", clean(&member.name))
+        });
         writeln!(
             out,
             "  {} {:>9} {:>9} {:>5}  {}",
-            left(row.origin.name(), 17),
-            count.map_or(0.0, |c| c.each.iter().sum::<f64>()),
-            units::bytes(bytes.sum()),
-            format!("{:.1}x", row.skew),
-            busiest.collect::<Vec<_>>().join(", ")
+            left(&row.label, width),
+            row.requests,
+            units::bytes(row.bytes as f64),
+            format!("{:.1}x", most * present.max(1) as f64 / all),
+            named.collect::<Vec<_>>().join(", ")
         )?;
     }
     Ok(())
@@ -307,8 +387,10 @@ fn sizes(out: &mut Vec<u8>, report: &Report, array: &str) -> io::Result<()> {
         .iter()
         .filter(|((name, op), _)| name == array && data(op));
     for ((_, op), sizes) in mine {
-        let all: u64 = sizes.requests.iter().sum();
-        let each = sizes.requests.iter().enumerate().filter(|(_, n)| **n > 0);
+        let empty = sizes.requests.first().copied().unwrap_or(0);
+        let all: u64 = sizes.requests.iter().sum::<u64>() - empty;
+        let each = sizes.requests.iter().enumerate().skip(1);
+        let each = each.filter(|(_, n)| **n > 0);
         let parts: Vec<String> = each
             .map(|(bucket, n)| {
                 let share = units::percent_short(*n as f64 / all.max(1) as f64);
@@ -323,6 +405,65 @@ fn sizes(out: &mut Vec<u8>, report: &Report, array: &str) -> io::Result<()> {
             let op = if i == 0 { op.name() } else { "" };
             writeln!(out, "  {} {line}", left(op, 9))?;
         }
+        if empty > 0 {
+            let only = if all > 0 { "and " } else { "" };
+            let text =
+                format!("{only}{empty} without data: flushes, which the kernel counts as {op}s");
+            writeln!(
+                out,
+                "  {} {text}",
+                left(if all > 0 { "" } else { op.name() }, 9)
+            )?;
+        }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::path::Path;
+
+    use super::{super::gather::gather, write};
+    use crate::origin::Op;
+    use crate::trace::fixture;
+    use crate::trace::item::Item;
+
+    #[test]
+    fn what_moves_no_data_is_told_apart_and_no_line_is_cut() {
+        let mut items = fixture::items(4000, 8);
+        let requests = items.iter_mut().filter_map(|item| match item {
+            Item::Request(r) if r.op == Op::Write => Some(r),
+            _ => None,
+        });
+        for (n, r) in requests.enumerate() {
+            match n % 10 {
+                0 => (r.op, r.length, r.bytes) = (Op::Discard, 1 << 30, 1 << 30),
+                1 => (r.length, r.bytes, r.device_us) = (0, 0, None),
+                _ => {}
+            }
+        }
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&fixture::file_of(&items, 500)).unwrap();
+        let report = gather(file.path(), None, None).unwrap();
+        let mut out = Vec::new();
+        write(&mut out, Path::new("a.rtrace"), &report).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+        let joined = text.replace("\n  ", " ");
+        assert!(joined.contains("; lost 0; overhead not measured"), "{text}");
+        let line = |begins: &str| {
+            let mut lines = text.lines().map(str::trim_start);
+            lines
+                .find(|l| l.starts_with(begins))
+                .unwrap_or_else(|| panic!("{begins}: {text}"))
+        };
+        assert!(line("file_data discard").contains(" GiB "), "{text}");
+        assert!(line("file_data  ").contains(" MiB "), "{text}");
+        assert!(!line("write  ").contains("0 B"), "{text}");
+        let end = "without data: flushes, which the kernel counts as writes";
+        assert!(text.contains(end), "{text}");
+        assert!(line("Timeline: utilisation, a column about 1 s").contains("full height"));
+        assert!(line("busiest: ").contains("% from 12:00:0"), "{text}");
+    }
 }

@@ -1,85 +1,323 @@
-//! Moments of a recording, as a person types them.
+//! Moments of a recording, as a person types and reads them.
 
 use jiff::Timestamp;
-use jiff::civil::Time;
-use jiff::tz::TimeZone;
+use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 
-const DAY_US: i64 = 86_400_000_000;
+/// From when to when a recording is.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// Its first item, µs since 1970.
+    pub start_us: i64,
+    /// Its last; `None`: not known yet. See [`needs_end`].
+    pub end_us: Option<i64>,
+}
 
-/// `text` in a recording that began at `start_us`, µs since 1970: RFC 3339; `12:00:30`, the first such time after the
-/// start, UTC; or `+90`, `+1.5s`, `+2m` from the start.
-pub fn parse(text: &str, start_us: i64) -> Result<i64, String> {
-    if let Some(after) = text.strip_prefix('+') {
-        let units = [('s', 1e6), ('m', 60e6), ('h', 3600e6)];
-        let found = units
-            .iter()
-            .find_map(|(c, us)| Some((after.strip_suffix(*c)?, *us)));
-        let (digits, us) = found.unwrap_or((after, 1e6));
-        let number: f64 = digits.parse().map_err(|_| wrong(text))?;
-        if !(0.0..=1e12).contains(&(number * us / 1e6)) {
-            return Err(wrong(text));
+/// True if what `text` means depends on the recording's end: a time without a date, or one counted back from the end.
+pub fn needs_end(text: &str) -> bool {
+    text.starts_with('-') || clock_of(text).is_some()
+}
+
+/// The time zone of this machine and user (`TZ`, else /etc/localtime); UTC where that says nothing.
+pub fn local() -> TimeZone {
+    if cfg!(test) {
+        return TimeZone::UTC; // wherever unit tests run
+    }
+    TimeZone::try_system().unwrap_or(TimeZone::UTC)
+}
+
+/// A time without a date: the time, how long it lasts (`11:47`: a minute), and whether it is UTC (`11:47Z`).
+fn clock_of(text: &str) -> Option<(Time, i64, bool)> {
+    let plain = text.trim_end_matches(['Z', 'z']);
+    let time: Time = plain.parse().ok()?;
+    let minute = plain.matches(':').count() < 2;
+    let length = if minute { 60_000_000 } else { 1_000_000 };
+    // jiff takes `T12` and `2026-11-22 11:47` for a time, too.
+    let clock = plain.starts_with(|c: char| c.is_ascii_digit()) && plain.find(':') == Some(2);
+    clock.then_some((time, length, plain.len() < text.len()))
+}
+
+/// All moments at which clocks of `zone` showed `at`: two where they were set back.
+fn moments(at: DateTime, zone: &TimeZone) -> Vec<i64> {
+    let time = zone.to_ambiguous_timestamp(at);
+    let both = match time.offset() {
+        AmbiguousOffset::Fold { .. } => vec![time.earlier(), time.later()],
+        _ => vec![time.compatible()],
+    };
+    both.into_iter()
+        .flatten()
+        .map(|t| t.as_microsecond())
+        .collect()
+}
+
+fn date(us: i64, zone: &TimeZone) -> Date {
+    stamp(us).to_zoned(zone.clone()).date()
+}
+
+fn stamp(us: i64) -> Timestamp {
+    Timestamp::from_microsecond(us).unwrap_or_default()
+}
+
+impl Span {
+    /// Of a recording that began at `start_us`.
+    pub fn new(start_us: i64) -> Self {
+        Self {
+            start_us,
+            end_us: None,
         }
-        return Ok(start_us.saturating_add((number * us) as i64));
     }
-    if let Ok(time) = text.parse::<Timestamp>() {
-        return Ok(time.as_microsecond());
+
+    /// As [`Span::parse`], not before the start.
+    pub fn begin(&self, text: &str, zone: &TimeZone) -> Result<i64, String> {
+        Ok(self.parse(text, zone)?.max(self.start_us))
     }
-    let clock: Time = text
-        .trim_end_matches(['Z', 'z'])
-        .parse()
-        .map_err(|_| wrong(text))?;
-    let start = Timestamp::from_microsecond(start_us).unwrap_or_default();
-    let day = start.to_zoned(TimeZone::UTC).date();
-    let time = day
-        .to_datetime(clock)
-        .to_zoned(TimeZone::UTC)
-        .map_err(|_| wrong(text))?;
-    let us = time.timestamp().as_microsecond();
-    // A recording that began before midnight. The second in which it began is its first.
-    Ok(if us < start_us - start_us.rem_euclid(1_000_000) {
-        us + DAY_US
-    } else {
-        us
-    })
+
+    /// What `text` means in this recording, µs since 1970:
+    ///
+    /// * `+90`, `+1.5s`, `+2m`, `+1h` from the start; `-30` before the end.
+    /// * `2026-11-22T11:47:30Z`, `2026-11-22 11:47`; without `Z` or an offset, of `zone`.
+    /// * `11:47`, `11:47:30`, `11:47Z`: on the day of the recording, and on the next where it reaches midnight.
+    pub fn parse(&self, text: &str, zone: &TimeZone) -> Result<i64, String> {
+        if let Some(after) = text.strip_prefix('+') {
+            let us = duration(after).ok_or_else(|| wrong(text))?;
+            return Ok(self.start_us.saturating_add(us));
+        }
+        if let Some(before) = text.strip_prefix('-') {
+            let us = duration(before).ok_or_else(|| wrong(text))?;
+            let end = self.end_us.ok_or("the recording's end is not known")?;
+            return Ok(end.saturating_sub(us));
+        }
+        if let Ok(time) = text.parse::<Timestamp>() {
+            return Ok(time.as_microsecond());
+        }
+        if let Some(clock) = clock_of(text) {
+            return self.on_its_day(text, clock, zone);
+        }
+        let plain = text.trim_end_matches(['Z', 'z']);
+        let zone = if plain.len() < text.len() {
+            &TimeZone::UTC
+        } else {
+            zone
+        };
+        let at: DateTime = plain.parse().map_err(|_| wrong(text))?;
+        match moments(at, zone)[..] {
+            [time] => Ok(time),
+            [] => Err(wrong(text)),
+            ref several => Err(ambiguous(text, several, zone)),
+        }
+    }
+
+    fn on_its_day(
+        &self,
+        text: &str,
+        (clock, length, utc): (Time, i64, bool),
+        zone: &TimeZone,
+    ) -> Result<i64, String> {
+        let end_us = self.end_us.unwrap_or(i64::MAX);
+        let all = |zone: &TimeZone| -> Vec<i64> {
+            // Of a recording of weeks the first days do, to say that it is ambiguous.
+            let last = date(self.end_us.unwrap_or(self.start_us), zone);
+            let days = date(self.start_us, zone).series(jiff::Span::new().days(1));
+            let days = days.take_while(|day| *day <= last).take(32);
+            days.flat_map(|day| moments(day.to_datetime(clock), zone))
+                .collect()
+        };
+        let inside = |times: &[i64]| -> Vec<i64> {
+            let within = |t: &i64| t.saturating_add(length) > self.start_us && *t <= end_us;
+            times.iter().copied().filter(within).collect()
+        };
+        let own = if utc { &TimeZone::UTC } else { zone };
+        let times = all(own);
+        match inside(&times)[..] {
+            [time] => Ok(time),
+            [] => {
+                let there = inside(&all(&TimeZone::UTC));
+                if !utc && !there.is_empty() {
+                    let offset = own.to_offset(stamp(self.start_us));
+                    return Err(format!(
+                        "{text} is local time (UTC{offset}), and not in the recording, which begins at {}; {text}Z (UTC) is",
+                        clock_both(self.start_us, own)
+                    ));
+                }
+                times.first().copied().ok_or_else(|| wrong(text))
+            }
+            ref several => Err(ambiguous(text, several, own)),
+        }
+    }
+}
+
+/// `90`, `1.5s`, `2m`, `1h`, in µs.
+fn duration(text: &str) -> Option<i64> {
+    let units = [('s', 1e6), ('m', 60e6), ('h', 3600e6)];
+    let found = units
+        .iter()
+        .find_map(|(c, us)| Some((text.strip_suffix(*c)?, *us)));
+    let (digits, us) = found.unwrap_or((text, 1e6));
+    let number: f64 = digits.parse().ok()?;
+    (0.0..=1e12)
+        .contains(&(number * us / 1e6))
+        .then_some((number * us) as i64)
 }
 
 fn wrong(text: &str) -> String {
     format!(
-        "'{text}' is no time: 2026-11-20T12:00:30Z, 12:00:30 (UTC) or +30 (seconds from the start)"
+        "'{text}' is no time: 11:47 (local), 11:47:30Z (UTC), 2026-11-20 11:47, 2026-11-20T12:00:30Z, \
+         +30 (seconds from the start) or -30 (before the end)"
     )
+}
+
+fn ambiguous(text: &str, times: &[i64], zone: &TimeZone) -> String {
+    let each = times.iter().take(4).map(|&us| rfc3339_in(us, zone));
+    let mut each: Vec<String> = each.collect();
+    if times.len() > each.len() {
+        each.push("...".to_owned());
+    }
+    format!("'{text}' may be {}: say which", each.join(" or "))
 }
 
 /// `12:00:01.250Z`
 pub fn clock(us: i64) -> String {
-    let time = Timestamp::from_microsecond(us).unwrap_or_default();
-    time.strftime("%H:%M:%S.%3fZ").to_string()
+    stamp(us).strftime("%H:%M:%S.%3fZ").to_string()
+}
+
+/// `12:00:01.250Z (13:00:01 local)`; of UTC the first only.
+pub fn clock_both(us: i64, zone: &TimeZone) -> String {
+    if is_utc(us, zone) {
+        return clock(us);
+    }
+    let local = stamp(us).to_zoned(zone.clone());
+    format!("{} ({} local)", clock(us), local.strftime("%H:%M:%S"))
+}
+
+/// Whether clocks of `zone` show UTC then.
+pub fn is_utc(us: i64, zone: &TimeZone) -> bool {
+    zone.to_offset(stamp(us)) == Offset::UTC
 }
 
 /// `2026-11-20T12:00:01.250000Z`
 pub fn rfc3339(us: i64) -> String {
-    let time = Timestamp::from_microsecond(us).unwrap_or_default();
-    time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+    stamp(us).strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}
+
+/// `2026-11-20T13:00:01.250000+01:00`
+pub fn rfc3339_in(us: i64, zone: &TimeZone) -> String {
+    let local = stamp(us).to_zoned(zone.clone());
+    local.strftime("%Y-%m-%dT%H:%M:%S.%6f%:z").to_string()
+}
+
+/// `2026-11-20 13:00:01.250 to 13:00:31.000 +01:00`; both dates where the day changes.
+pub fn period_in(from_us: i64, to_us: i64, zone: &TimeZone) -> String {
+    let [from, to] = [from_us, to_us].map(|us| stamp(us).to_zoned(zone.clone()));
+    let same = from.date() == to.date() && from.offset() == to.offset();
+    let to = if same {
+        to.strftime("%H:%M:%S.%3f %:z")
+    } else {
+        to.strftime("%Y-%m-%d %H:%M:%S.%3f %:z")
+    };
+    format!("{} to {to}", from.strftime("%Y-%m-%d %H:%M:%S.%3f"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{DAY_US, clock, parse, rfc3339};
+    use super::{Span, clock, clock_both, needs_end, period_in, rfc3339, rfc3339_in};
+    use jiff::tz::{Offset, TimeZone};
+
+    const SECOND: i64 = 1_000_000;
+    const DAY: i64 = 86_400 * SECOND;
+    /// 2026-11-20T00:00:00Z
+    const MIDNIGHT: i64 = 1_795_176_000_000_000 - DAY / 2;
+
+    fn at(hour: i64, minute: i64, second: i64) -> i64 {
+        MIDNIGHT + (hour * 3600 + minute * 60 + second) * SECOND
+    }
+
+    fn span(start_us: i64, seconds: i64) -> Span {
+        Span {
+            start_us,
+            end_us: Some(start_us + seconds * SECOND),
+        }
+    }
 
     #[test]
     fn times() {
-        // 2026-11-20T23:59:58.5Z
-        let start = 1_795_176_000_000_000 + DAY_US / 2 - 1_500_000;
+        let start = at(23, 59, 58) + 500_000;
+        let span = span(start, 600);
+        let parse = |text| span.parse(text, &TimeZone::UTC);
         assert_eq!(rfc3339(start), "2026-11-20T23:59:58.500000Z");
         assert_eq!(clock(start), "23:59:58.500Z");
-        assert_eq!(parse("+0", start), Ok(start));
-        assert_eq!(parse("+1.5s", start), Ok(start + 1_500_000));
-        assert_eq!(parse("+2m", start), Ok(start + 120_000_000));
-        assert_eq!(parse("2026-11-20T23:59:59Z", start), Ok(start + 500_000));
-        assert_eq!(parse("23:59:59", start), Ok(start + 500_000));
-        assert_eq!(parse("23:59:58", start), Ok(start - 500_000));
-        assert_eq!(parse("00:00:10Z", start), Ok(start + 11_500_000));
-        for text in ["", "+", "+x", "+-1", "25:00:00", "noon", "+1e99", "+NaN"] {
-            assert!(parse(text, start).is_err(), "{text}");
+        assert_eq!(parse("+0"), Ok(start));
+        assert_eq!(parse("+1.5s"), Ok(start + 1_500_000));
+        assert_eq!(parse("+2m"), Ok(start + 120_000_000));
+        assert_eq!(parse("-2m"), Ok(start + 480_000_000));
+        assert_eq!(parse("2026-11-20T23:59:59Z"), Ok(start + 500_000));
+        assert_eq!(parse("2026-11-20 23:59:59"), Ok(start + 500_000));
+        assert_eq!(parse("2026-11-21 00:01Z"), Ok(start + 61_500_000));
+        assert_eq!(parse("23:59:59"), Ok(start + 500_000));
+        assert_eq!(parse("23:59:58"), Ok(start - 500_000));
+        assert_eq!(parse("00:00:10Z"), Ok(start + 11_500_000));
+        for text in [
+            "", "+", "-", "+x", "+-1", "25:00:00", "noon", "+1e99", "+NaN", "Z", "11",
+        ] {
+            assert!(parse(text).is_err(), "{text}");
         }
+        assert!(needs_end("11:47") && needs_end("-3") && needs_end("11:47:01Z"));
+        assert!(!needs_end("+3") && !needs_end("2026-11-20 11:47") && !needs_end("noon"));
+    }
+
+    #[test]
+    fn a_clock_time_is_of_the_recordings_day() {
+        // From 11:47:37 to 11:50.
+        let span = span(at(11, 47, 37), 143);
+        let begin = |text| span.begin(text, &TimeZone::UTC);
+        assert_eq!(begin("11:47"), Ok(span.start_us));
+        assert_eq!(begin("11:47:30"), Ok(span.start_us));
+        assert_eq!(begin("11:30"), Ok(span.start_us), "before it: all of it");
+        assert_eq!(begin("11:48"), Ok(at(11, 48, 0)));
+        assert_eq!(begin("11:55"), Ok(at(11, 55, 0)), "not yesterday's");
+    }
+
+    #[test]
+    fn the_next_day_is_meant_only_where_the_recording_reaches_it() {
+        let span = span(at(23, 50, 0), 1200);
+        let parse = |text| span.parse(text, &TimeZone::UTC);
+        assert_eq!(parse("23:55"), Ok(at(23, 55, 0)));
+        assert_eq!(parse("00:05"), Ok(at(24, 5, 0)));
+        assert_eq!(span.begin("23:40", &TimeZone::UTC), Ok(span.start_us));
+    }
+
+    #[test]
+    fn what_may_be_two_days_is_asked_back() {
+        let span = span(at(11, 0, 0), 2 * 86_400);
+        let why = span.parse("12:30", &TimeZone::UTC).unwrap_err();
+        assert_eq!(
+            why,
+            "'12:30' may be 2026-11-20T12:30:00.000000+00:00 or 2026-11-21T12:30:00.000000+00:00: say which"
+        );
+        assert_eq!(
+            span.parse("2026-11-21 12:30", &TimeZone::UTC),
+            Ok(at(36, 30, 0))
+        );
+    }
+
+    #[test]
+    fn without_a_z_it_is_local_time() {
+        let zone = TimeZone::fixed(Offset::constant(5));
+        let span = span(at(11, 47, 37), 600);
+        assert_eq!(span.parse("16:50", &zone), Ok(at(11, 50, 0)));
+        assert_eq!(span.parse("2026-11-20 16:50", &zone), Ok(at(11, 50, 0)));
+        assert_eq!(span.parse("11:50Z", &zone), Ok(at(11, 50, 0)));
+        let why = span.parse("11:50", &zone).unwrap_err();
+        assert!(
+            why.contains("local time (UTC+05)") && why.contains("11:50Z (UTC) is"),
+            "{why}"
+        );
+        let start = span.start_us;
+        assert_eq!(clock_both(start, &zone), "11:47:37.000Z (16:47:37 local)");
+        assert_eq!(clock_both(start, &TimeZone::UTC), "11:47:37.000Z");
+        assert_eq!(rfc3339_in(start, &zone), "2026-11-20T16:47:37.000000+05:00");
+        assert_eq!(
+            period_in(start, start + 3 * SECOND, &zone),
+            "2026-11-20 16:47:37.000 to 16:47:40.000 +05:00"
+        );
     }
 }

@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
-use super::rows::{self, Filter, Measure, MemberRow};
+use super::rows::{self, Column, Filter, Measure, MemberRow};
 use super::text::{clean, left, right, sanitize};
 use super::view::header;
 use crate::model::snapshot::{ArraySnapshot, Snapshot};
 use crate::model::units;
-use crate::origin::Origin;
+use crate::origin::{Origin, io_name};
 
 /// Up to so many members each have a row; of more, the busiest.
 const MEMBERS: usize = 24;
@@ -28,7 +28,7 @@ pub fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
         writeln!(
             text,
             "{} no array is left to trace",
-            header::rfc3339(snapshot)
+            header::stamp(snapshot)
         )?;
     }
     out.write_all(&text)?;
@@ -40,13 +40,13 @@ fn write_array(out: &mut impl Write, snapshot: &Snapshot, array: &ArraySnapshot)
     writeln!(
         out,
         "{} {}",
-        header::rfc3339(snapshot),
+        header::stamp(snapshot),
         clean(&header::what(array))
     )?;
     writeln!(out, "  {}", header::measured(snapshot, array))?;
     if let Some(standout) = &array.standout {
-        let mark = if standout.kind.is_finding() { '!' } else { ' ' };
-        writeln!(out, "{mark} {}", clean(&header::said(standout, snapshot)))?;
+        let mark = if standout.is_warning() { '!' } else { ' ' };
+        writeln!(out, "{mark} {}", clean(&header::said(standout)))?;
     }
     write_members(out, array, secs)?;
     write_tasks(out, array, secs, NAMED)?;
@@ -69,21 +69,30 @@ pub(crate) fn write_members(
         .unwrap_or(0)
         .clamp(6, 16);
     let (shown, rest) = busiest(&rows);
+    let extra = extra(&rows);
+    let span = rows::span(array, secs);
     if !shown.is_empty() {
+        let titles = extra.iter().map(|e| format!(" {:>5}", e.0));
         writeln!(
             out,
-            "  slot {} {:>6} {:>6} {:>7} {:>5} {:>5} {:>6}  origins by requests",
+            "  slot {} {:>5} {:>5}{} {:>6} {:>4} {:>4}{} {:>5}  origins by requests",
             left("member", name),
             "r/s",
             "w/s",
+            titles.collect::<String>(),
             "MiB/s",
             "infl",
             "util",
+            span.map_or(String::new(), |s| format!(" {:>4}", rows::span_title(s))),
             "p99",
         )?;
     }
     for row in shown {
-        writeln!(out, "{}", line(row, name).trim_end())?;
+        writeln!(
+            out,
+            "{}",
+            line(row, name, &extra, span.is_some()).trim_end()
+        )?;
     }
     if !rest.is_empty() {
         let most =
@@ -106,7 +115,10 @@ fn busiest<'r, 'a>(rows: &'r [MemberRow<'a>]) -> (Vec<&'r MemberRow<'a>>, Vec<&'
         return (rows.iter().collect(), Vec::new());
     }
     let mut order: Vec<usize> = (0..rows.len()).collect();
-    let load = |i: usize| rows[i].reads + rows[i].writes + rows[i].others;
+    let load = |i: usize| {
+        let r = &rows[i];
+        r.reads + r.writes + r.flushes + r.discards + r.others
+    };
     // Who is in trouble has a row, however quiet.
     order.sort_by(|&a, &b| {
         let quiet = |i: usize| rows[i].member.trouble.is_none();
@@ -119,24 +131,45 @@ fn busiest<'r, 'a>(rows: &'r [MemberRow<'a>]) -> (Vec<&'r MemberRow<'a>>, Vec<&'
     (of(order), of(rest))
 }
 
-fn line(row: &MemberRow<'_>, name: usize) -> String {
+/// A column that is there only where something is in it.
+type Extra = (&'static str, fn(&MemberRow<'_>) -> f64);
+
+/// Flushes and discards: apart from writes, and their bytes are not moved.
+fn extra(rows: &[MemberRow<'_>]) -> Vec<Extra> {
+    let all: [Extra; 2] = [("f/s", |r| r.flushes), ("d/s", |r| r.discards)];
+    let some = |e: &Extra| rows.iter().any(|r| e.1(r) > 0.0);
+    all.into_iter().filter(some).collect()
+}
+
+fn line(row: &MemberRow<'_>, name: usize, extra: &[Extra], has_span: bool) -> String {
     let slot = row.member.slot.map_or("-".to_owned(), |s| s.to_string());
-    let disk = |f: &dyn Fn(crate::model::snapshot::DiskUse) -> String| {
-        row.member.disk.map_or("-".to_owned(), f)
-    };
     let origins = match &row.member.trouble {
         Some(trouble) => format!("{} {}", clean(trouble), shares(&row.parts)),
         None => shares(&row.parts),
     };
+    let more = extra
+        .iter()
+        .map(|e| format!(" {:>5}", units::count(e.1(row))));
     format!(
-        "  {slot:>4} {} {:>6} {:>6} {:>7} {:>5} {:>5} {}  {origins}",
+        "  {slot:>4} {} {:>5} {:>5}{} {:>6} {:>4} {:>4}{} {}  {origins}",
         left(&clean(&row.member.name), name),
         units::count(row.reads),
         units::count(row.writes),
+        more.collect::<String>(),
         units::mib(row.bytes),
-        disk(&|d| d.in_flight.to_string()),
-        disk(&|d| units::percent_short(d.utilisation)),
-        right(&units::latency(row.device.quantile(0.99)), 6),
+        row.member
+            .disk
+            .map_or("-".to_owned(), |d| d.in_flight.to_string()),
+        row.member
+            .utilisation()
+            .map_or("-".to_owned(), units::percent_short),
+        if has_span {
+            let busy = row.busy_over.map_or("-".to_owned(), units::percent_short);
+            format!(" {busy:>4}")
+        } else {
+            String::new()
+        },
+        right(&units::latency(row.device.quantile(0.99)), 5),
     )
 }
 
@@ -157,10 +190,10 @@ fn write_tasks(
     secs: f64,
     most: usize,
 ) -> io::Result<()> {
-    for row in rows::tasks(array, secs, Filter::default(), Measure::Requests)
-        .iter()
-        .take(most)
-    {
+    let mut rows = rows::tasks(array, secs, Filter::default(), Measure::Requests);
+    rows::sort(&mut rows, Column::Causes, false);
+    let dirtied = rows::tell_dirtied(&rows);
+    for row in rows.iter().take(most) {
         let role = row
             .task
             .role
@@ -169,7 +202,7 @@ fn write_tasks(
             .unwrap_or("");
         writeln!(
             out,
-            "  by {} (pid {}{}{}): {} r/s {} w/s {} MiB/s  {}",
+            "  by {} (pid {}{}{}): {} r/s {} w/s {} MiB/s{}  {}",
             row.comm,
             row.task.pid,
             if role.is_empty() { "" } else { ", " },
@@ -177,6 +210,11 @@ fn write_tasks(
             units::count(row.reads),
             units::count(row.writes),
             units::mib(row.bytes),
+            if dirtied {
+                format!(", causes {}", units::mib(row.causes))
+            } else {
+                String::new()
+            },
             shares(&row.parts),
         )?;
     }
@@ -203,7 +241,7 @@ pub(crate) fn write_costs(
         writeln!(
             out,
             "  {} {} costs {}{}: {}",
-            row.origin,
+            io_name(row.origin, row.op),
             row.op,
             units::factor(row.factor()),
             header::last(ledger.over, snapshot),
@@ -242,6 +280,10 @@ mod tests {
     use super::write;
     use crate::model::fixture;
     use crate::model::snapshot::Snapshot;
+    use crate::model::window::Window;
+    use std::time::Duration;
+
+    const SECOND: Duration = Duration::from_secs(1);
 
     fn text(snapshot: &Snapshot) -> String {
         let mut out = Vec::new();
@@ -264,6 +306,20 @@ mod tests {
         let mut none = fixture::raid0(0);
         none.arrays.clear();
         insta::assert_snapshot!("no_array", text(&none));
+    }
+
+    /// The sentence is of ten seconds, the table of one: a column has the utilisation that the sentence speaks of.
+    #[test]
+    fn utilisation_is_of_the_interval_and_of_the_sentence() {
+        let mut window = Window::new(10 * SECOND);
+        let mut snapshot = fixture::raid0(4);
+        for n in 0..10 {
+            snapshot = fixture::raid0(4);
+            let disk = snapshot.arrays[0].members[1].disk.as_mut().unwrap();
+            disk.utilisation = f64::from(u8::from(n < 5));
+            window.judge(&mut snapshot);
+        }
+        insta::assert_snapshot!("window", text(&snapshot));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::host::Sys;
 use crate::model::ledger::Ledger;
 use crate::model::snapshot::Snapshot;
 use crate::model::{standout, window};
+use crate::probe::Dirtied;
 use crate::replay;
 
 /// The first interval is no longer than this, so that figures come at once, unless `--count` says how many are wanted.
@@ -43,7 +44,12 @@ pub fn run(args: &Top) -> Result<()> {
         .context("starting the runtime")?;
     // Before the programs are loaded, which takes a second: Ctrl-C ends cleanly from here on.
     let end = runtime.block_on(async { screen::asked_to_end() })?;
-    let mut sampler = Sampler::start(Sys::live(), &args.targets, !args.no_overhead)?;
+    let dirtied = if args.dirtied_origins {
+        Dirtied::ByOrigin
+    } else {
+        Dirtied::Counted
+    };
+    let mut sampler = Sampler::start(Sys::live(), &args.targets, !args.no_overhead, dirtied)?;
     let on_screen = !args.batch && !args.json && io::stdout().is_terminal();
     runtime.block_on(async {
         if on_screen {
@@ -128,7 +134,7 @@ async fn as_text(sampler: &mut Sampler, args: &Top, render: Render, mut end: End
             }
         };
         let snapshot = sampler.snapshot()?;
-        say(&sampler.notes(), &mut said);
+        say(&snapshot.notes, &mut said);
         if !args.json {
             add(&mut whole, &snapshot);
         }

@@ -9,12 +9,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::text::is_hidden;
-use crate::model::files::{FileSnapshot, FileSum};
+use crate::model::files::{FileSnapshot, FileSum, Files};
 use crate::model::hist::Hist;
 use crate::model::ledger::{self, Ledger};
 use crate::model::snapshot::{self, ArraySnapshot, Lost, MemberSnapshot, Snapshot, TaskSnapshot};
 use crate::model::standout;
 use crate::origin::{Op, Origin};
+use crate::report::time;
 
 /// Writes `snapshot` as one line and flushes it.
 pub fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
@@ -60,6 +61,7 @@ impl serde_json::ser::Formatter for Printable {
 struct Interval<'a> {
     schema: &'static str,
     time: String,
+    local_time: String,
     interval_s: f64,
     arrays: Vec<Array<'a>>,
     lost: Losses,
@@ -85,11 +87,24 @@ pub(crate) struct Array<'a> {
     files: Vec<File<'a>>,
     files_rest: Sum,
     files_untold: Sum,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    dirtied_files: Vec<DirtiedFile<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    journal_stalls: Vec<JournalStalls<'a>>,
+}
+
+/// Tasks waited for room in the journal of a filesystem.
+#[derive(Serialize)]
+struct JournalStalls<'a> {
+    filesystem: &'a str,
+    checkpoints: u64,
+    wait_us: u64,
 }
 
 #[derive(Serialize)]
 struct Standout<'a> {
     kind: standout::Kind,
+    severity: standout::Severity,
     origins: &'a [Origin],
     op: Option<Op>,
     members: &'a [String],
@@ -113,6 +128,7 @@ struct Disk {
     in_flight: u32,
     utilisation: f64,
     requests: u64,
+    uncounted: u64,
 }
 
 #[derive(Serialize)]
@@ -121,6 +137,8 @@ struct Io {
     op: Op,
     requests: u64,
     bytes: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    empty_writes: u64,
     queue_us: Quantiles,
     device_us: Quantiles,
 }
@@ -141,6 +159,17 @@ struct Task<'a> {
     cgroup: Option<&'a str>,
     role: Option<&'a str>,
     io: Vec<Submitted>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    dirtied: Vec<Dirtied>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    dirtied_files: Vec<DirtiedFile<'a>>,
+}
+
+/// What others write later. `unknown`: metadata whose origin was not asked for.
+#[derive(Serialize)]
+struct Dirtied {
+    origin: Origin,
+    bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -165,9 +194,9 @@ struct Amplified {
     factor: Option<f64>,
 }
 
-/// A file and operation. Names that are not UTF-8 have every byte in `path_bytes`, `name_bytes`, in hexadecimal.
+/// A file. Names that are not UTF-8 have every byte in `path_bytes`, `name_bytes`, in hexadecimal.
 #[derive(Serialize)]
-struct File<'a> {
+struct Named<'a> {
     dev: String,
     inode: u64,
     generation: u32,
@@ -178,8 +207,23 @@ struct File<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     name_bytes: Option<String>,
     deleted: bool,
+}
+
+/// A file and operation.
+#[derive(Serialize)]
+struct File<'a> {
+    #[serde(flatten)]
+    file: Named<'a>,
     op: Op,
     bios: u64,
+    bytes: u64,
+}
+
+/// File data that was dirtied.
+#[derive(Serialize)]
+struct DirtiedFile<'a> {
+    #[serde(flatten)]
+    file: Named<'a>,
     bytes: u64,
 }
 
@@ -234,8 +278,12 @@ impl Overhead {
     }
 }
 
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
 /// Six decimals: µs are all that is known.
-fn round(value: f64) -> f64 {
+pub(crate) fn round(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
@@ -244,6 +292,11 @@ impl<'a> From<&'a Snapshot> for Interval<'a> {
         Self {
             schema: "raidtrace.top/1",
             time: s.time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            local_time: s
+                .time
+                .to_zoned(time::local())
+                .strftime("%Y-%m-%dT%H:%M:%S%:z")
+                .to_string(),
             interval_s: round(s.interval.as_secs_f64()),
             arrays: s.arrays.iter().map(|a| Array::new(a, s.interval)).collect(),
             lost: Losses::from(s.lost),
@@ -280,6 +333,18 @@ impl<'a> Array<'a> {
             files: a.files.busiest.iter().flat_map(File::of).collect(),
             files_rest: Sum::from(a.files.rest),
             files_untold: Sum::from(a.files.untold),
+            dirtied_files: DirtiedFile::all(&a.dirtied_files),
+            journal_stalls: a.journal_stalls.iter().map(JournalStalls::from).collect(),
+        }
+    }
+}
+
+impl<'a> From<&'a snapshot::JournalStalls> for JournalStalls<'a> {
+    fn from(j: &'a snapshot::JournalStalls) -> Self {
+        Self {
+            filesystem: &j.filesystem,
+            checkpoints: j.checkpoints,
+            wait_us: u64::try_from(j.wait.as_micros()).unwrap_or(u64::MAX),
         }
     }
 }
@@ -288,6 +353,7 @@ impl<'a> From<&'a standout::Standout> for Standout<'a> {
     fn from(s: &'a standout::Standout) -> Self {
         Self {
             kind: s.kind,
+            severity: s.severity,
             origins: &s.origins,
             op: s.op,
             members: &s.members,
@@ -309,6 +375,7 @@ impl<'a> From<&'a MemberSnapshot> for Member<'a> {
                     op: c.op,
                     requests: c.requests,
                     bytes: c.bytes,
+                    empty_writes: c.empty_writes(),
                     queue_us: Quantiles::from(&c.queue),
                     device_us: Quantiles::from(&c.device),
                 });
@@ -320,6 +387,7 @@ impl<'a> From<&'a MemberSnapshot> for Member<'a> {
                 in_flight: d.in_flight,
                 utilisation: round(d.utilisation),
                 requests: d.requests,
+                uncounted: d.uncounted,
             }),
             io: io.collect(),
         }
@@ -354,6 +422,15 @@ impl<'a> From<&'a TaskSnapshot> for Task<'a> {
                     bytes: i.bytes,
                 })
                 .collect(),
+            dirtied: t
+                .dirtied
+                .iter()
+                .map(|i| Dirtied {
+                    origin: i.origin,
+                    bytes: i.bytes,
+                })
+                .collect(),
+            dirtied_files: DirtiedFile::all(&t.dirtied_files),
         }
     }
 }
@@ -376,9 +453,19 @@ impl From<&ledger::Row> for Amplified {
 
 impl<'a> File<'a> {
     fn of(file: &'a FileSnapshot) -> impl Iterator<Item = Self> {
-        let (id, place) = (file.id, &file.place);
-        let text = |bytes: &'a Option<Vec<u8>>| bytes.as_deref().map(String::from_utf8_lossy);
         file.io.iter().map(move |io| Self {
+            file: file.into(),
+            op: io.op,
+            bios: io.bios,
+            bytes: io.bytes,
+        })
+    }
+}
+
+impl<'a> From<&'a FileSnapshot> for Named<'a> {
+    fn from(FileSnapshot { id, place, .. }: &'a FileSnapshot) -> Self {
+        let text = |bytes: &'a Option<Vec<u8>>| bytes.as_deref().map(String::from_utf8_lossy);
+        Self {
             dev: id.device(),
             inode: id.inode,
             generation: id.generation,
@@ -387,10 +474,17 @@ impl<'a> File<'a> {
             name: text(&place.name),
             name_bytes: hex(place.name.as_deref()),
             deleted: place.deleted,
-            op: io.op,
-            bios: io.bios,
-            bytes: io.bytes,
-        })
+        }
+    }
+}
+
+impl<'a> DirtiedFile<'a> {
+    fn all<const MOST: usize>(files: &'a Files<MOST>) -> Vec<Self> {
+        let one = |file: &'a FileSnapshot| Self {
+            file: file.into(),
+            bytes: file.bytes(),
+        };
+        files.busiest.iter().map(one).collect()
     }
 }
 

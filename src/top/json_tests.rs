@@ -110,7 +110,8 @@ fn contract() {
         }
         assert_eq!(bitmap[time]["count"].as_u64(), Some(121));
     }
-    assert_eq!(array["standout"]["kind"], "uneven");
+    assert_eq!(array["standout"]["kind"], "saturated");
+    assert_eq!(array["standout"]["severity"], "warning");
     assert_eq!(array["standout"]["members"][1], "loop5");
 }
 

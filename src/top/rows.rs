@@ -5,14 +5,20 @@ mod files;
 mod ledger;
 #[cfg(test)]
 mod tests;
+mod whom;
 
 pub use column::{Column, Row, SortKey, sort};
 pub use files::{FileRow, files, label};
 pub use ledger::{LedgerRow, amplification, price};
+pub use whom::{dirtied_by, for_whom};
+
+use std::time::Duration;
 
 use crate::model::hist::Hist;
-use crate::model::snapshot::{ArraySnapshot, MemberSnapshot, TaskSnapshot};
-use crate::origin::{Op, Origin};
+use crate::model::snapshot::{ArraySnapshot, Cell, MemberSnapshot, TaskIo, TaskSnapshot};
+use crate::model::traffic::Traffic;
+use crate::model::units;
+use crate::origin::{Op, Origin, io_name};
 
 /// What is left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +33,12 @@ impl Filter {
     /// Whether a cell is shown.
     pub fn keeps(self, origin: Origin, op: Op) -> bool {
         self.op.is_none_or(|o| o == op) && self.origin.is_none_or(|o| o == origin)
+    }
+
+    /// Whether a cell is part of bars and heat: discards move no data and would dwarf what does, so only where they are
+    /// all that is shown.
+    fn weighs(self, origin: Origin, op: Op) -> bool {
+        self.keeps(origin, op) && (op != Op::Discard || self.op == Some(Op::Discard))
     }
 }
 
@@ -50,12 +62,18 @@ pub struct MemberRow<'a> {
     pub member: &'a MemberSnapshot,
     /// Reads a second.
     pub reads: f64,
-    /// Writes a second.
+    /// Writes with data a second.
     pub writes: f64,
-    /// Flushes, discards, ... a second.
+    /// Flushes a second.
+    pub flushes: f64,
+    /// Discards a second.
+    pub discards: f64,
+    /// All else a second.
     pub others: f64,
-    /// Bytes a second.
+    /// Bytes read and written a second.
     pub bytes: f64,
+    /// Utilisation over the time that the sentence is about.
+    pub busy_over: Option<f64>,
     /// Time in the device.
     pub device: Hist,
     /// By origin, in the vocabulary's order.
@@ -69,10 +87,13 @@ impl Row for MemberRow<'_> {
             Column::Name => return SortKey::name(&self.member.name),
             Column::Reads => self.reads,
             Column::Writes => self.writes,
+            Column::Flushes => self.flushes,
+            Column::Discards => self.discards,
             Column::Others => self.others,
             Column::Bytes => self.bytes,
             Column::InFlight => disk.map_or(-1.0, |d| f64::from(d.in_flight)),
-            Column::Busy => disk.map_or(-1.0, |d| d.utilisation),
+            Column::Busy => self.member.utilisation().unwrap_or(-1.0),
+            Column::BusyOver => self.busy_over.unwrap_or(-1.0),
             Column::P50 => return SortKey::measured(self.device.quantile(0.5)),
             Column::P99 => return SortKey::measured(self.device.quantile(0.99)),
             _ => self.member.slot.map_or(f64::MAX, f64::from),
@@ -85,6 +106,17 @@ pub fn seconds(interval: std::time::Duration) -> f64 {
     interval.as_secs_f64().max(1e-3)
 }
 
+/// The time that the sentence is about, where that is more than the interval of `secs`.
+pub fn span(array: &ArraySnapshot, secs: f64) -> Option<Duration> {
+    let over = array.standout.as_ref()?.over;
+    (over.as_secs_f64() >= 1.5 * secs).then_some(over)
+}
+
+/// `10s`: the heading of a figure of that time.
+pub fn span_title(span: Duration) -> String {
+    units::seconds_about(span).replace(' ', "")
+}
+
 /// The rows of the first view, by slot.
 pub fn members(
     array: &ArraySnapshot,
@@ -92,31 +124,33 @@ pub fn members(
     filter: Filter,
     measure: Measure,
 ) -> Vec<MemberRow<'_>> {
+    let span = span(array, secs);
     let row = |member| {
         let member: &MemberSnapshot = member;
+        let traffic = member.traffic(|c| filter.keeps(c.origin, c.op));
+        let rate = |n: u64| n as f64 / secs;
         let mut row = MemberRow {
             member,
-            reads: 0.0,
-            writes: 0.0,
-            others: 0.0,
-            bytes: 0.0,
+            reads: rate(traffic.read.requests),
+            writes: rate(traffic.write.requests),
+            flushes: rate(traffic.flush.requests),
+            discards: rate(traffic.discard.requests),
+            others: rate(traffic.other.requests),
+            bytes: rate(traffic.moved_bytes()),
+            busy_over: span.and_then(|s| member.utilisation_over(s)),
             device: Hist::default(),
             parts: Vec::new(),
         };
         for c in member.io.iter().filter(|c| filter.keeps(c.origin, c.op)) {
-            let requests = c.requests as f64 / secs;
-            *match c.op {
-                Op::Read => &mut row.reads,
-                Op::Write => &mut row.writes,
-                _ => &mut row.others,
-            } += requests;
-            row.bytes += c.bytes as f64 / secs;
             row.device.add(&c.device);
-            add_part(
-                &mut row.parts,
-                c.origin,
-                measured(measure, c.requests, c.bytes) / secs,
-            );
+            if filter.weighs(c.origin, c.op) {
+                let requests = c.requests - c.empty_writes();
+                add_part(
+                    &mut row.parts,
+                    c.origin,
+                    measured(measure, requests, c.bytes) / secs,
+                );
+            }
         }
         row
     };
@@ -153,6 +187,8 @@ pub fn legend<'a>(parts: impl Iterator<Item = &'a Part>) -> Vec<Part> {
 pub struct OriginRow {
     /// The origin.
     pub origin: Origin,
+    /// Its discards only; else everything but discards, unless these are all that is shown.
+    pub discards: bool,
     /// The measure a second on every member, in the array's order.
     pub each: Vec<f64>,
     /// Their sum.
@@ -168,25 +204,75 @@ impl Row for OriginRow {
         SortKey::Number(match column {
             Column::Skew => self.skew,
             Column::Total => self.total,
-            _ => f64::from(self.origin as u8),
+            _ => f64::from(self.origin as u8) + if self.discards { 100.0 } else { 0.0 },
         })
     }
 }
 
-/// The rows of the heat map, in the vocabulary's order, and their sum.
+impl OriginRow {
+    /// The origin's name; `free_space` for discards of file data.
+    pub fn name(&self) -> String {
+        match (self.discards, self.origin) {
+            (false, origin) => origin.name().to_owned(),
+            (true, Origin::FileData) => io_name(Origin::FileData, Op::Discard).to_owned(),
+            (true, origin) => format!("{origin} discard"),
+        }
+    }
+
+    /// Whether a cell counts in this row.
+    pub fn has(&self, cell: &Cell, filter: Filter) -> bool {
+        cell.origin == self.origin
+            && filter.keeps(cell.origin, cell.op)
+            && (cell.op == Op::Discard) == (self.discards || filter.op == Some(Op::Discard))
+    }
+}
+
+/// The rows of the heat map: [`origins`] without discards, which have rows of their own behind the others.
+pub fn heat(
+    array: &ArraySnapshot,
+    secs: f64,
+    filter: Filter,
+    measure: Measure,
+) -> (Vec<OriginRow>, OriginRow) {
+    let requests = |c: &Cell| c.requests - c.empty_writes();
+    let measure = |c: &Cell| measured(measure, requests(c), c.bytes);
+    let weighs = |c: &Cell| filter.weighs(c.origin, c.op) && (requests(c) > 0 || c.bytes > 0);
+    let (mut rows, sum) = origin_rows(array, secs, measure, weighs);
+    if filter.op.is_none() {
+        let discards = |c: &Cell| c.op == Op::Discard && filter.keeps(c.origin, c.op);
+        let (discards, _) = origin_rows(array, secs, measure, discards);
+        rows.extend(discards.into_iter().map(|row| OriginRow {
+            discards: true,
+            ..row
+        }));
+    }
+    (rows, sum)
+}
+
+/// A row for each origin, in the vocabulary's order, and their sum.
 pub fn origins(
     array: &ArraySnapshot,
     secs: f64,
     filter: Filter,
     measure: Measure,
 ) -> (Vec<OriginRow>, OriginRow) {
+    let measure = |c: &Cell| measured(measure, c.requests, c.bytes);
+    origin_rows(array, secs, measure, |c| filter.keeps(c.origin, c.op))
+}
+
+fn origin_rows(
+    array: &ArraySnapshot,
+    secs: f64,
+    measure: impl Fn(&Cell) -> f64,
+    keeps: impl Fn(&Cell) -> bool,
+) -> (Vec<OriginRow>, OriginRow) {
     let row = |origin: Origin, keep: &dyn Fn(Origin) -> bool| {
         let each: Vec<f64> = array
             .members
             .iter()
             .map(|m| {
-                let (requests, bytes) = m.sum(|c| filter.keeps(c.origin, c.op) && keep(c.origin));
-                measured(measure, requests, bytes) / secs
+                let cells = m.io.iter().filter(|c| keeps(c) && keep(c.origin));
+                cells.map(&measure).sum::<f64>() / secs
             })
             .collect();
         let total: f64 = each.iter().sum();
@@ -204,6 +290,7 @@ pub fn origins(
         };
         OriginRow {
             origin,
+            discards: false,
             each,
             total,
             mean,
@@ -212,7 +299,7 @@ pub fn origins(
     };
     let shown = |origin: &Origin| {
         let mut cells = array.members.iter().flat_map(|m| &m.io);
-        cells.any(|c| c.origin == *origin && filter.keeps(c.origin, c.op))
+        cells.any(|c| c.origin == *origin && keeps(c))
     };
     let rows = Origin::ALL
         .into_iter()
@@ -232,8 +319,12 @@ pub struct TaskRow<'a> {
     pub reads: f64,
     /// Writes a second.
     pub writes: f64,
-    /// Bytes a second.
+    /// Discards a second.
+    pub discards: f64,
+    /// Bytes read and written a second.
     pub bytes: f64,
+    /// Bytes a second of [`caused`]. Where it is not known what tasks dirtied, `bytes`.
+    pub causes: f64,
     /// By origin.
     pub parts: Vec<Part>,
 }
@@ -248,10 +339,40 @@ impl Row for TaskRow<'_> {
             }
             Column::Reads => self.reads,
             Column::Writes => self.writes,
+            Column::Discards => self.discards,
             Column::Bytes => self.bytes,
+            Column::Causes => self.causes,
             _ => f64::from(self.task.pid),
         })
     }
+}
+
+/// Bytes that would not have been moved without the task: what it read, metadata that it dirtied, whoever writes that, and file
+/// data that it dirtied or submitted, whichever is more, for fsync(2) submits what the same task has dirtied.
+fn caused(task: &TaskSnapshot, filter: Filter) -> u64 {
+    let sum = |io: &[TaskIo], which: &dyn Fn(&TaskIo) -> bool| {
+        io.iter()
+            .filter(|i| filter.keeps(i.origin, i.op) && which(i))
+            .fold(0, |sum: u64, i| sum.saturating_add(i.bytes))
+    };
+    let data = |i: &TaskIo| i.origin == Origin::FileData;
+    let written = if task.writes_for_others() {
+        0
+    } else {
+        sum(&task.io, &|i| i.op == Op::Write && !i.origin.is_metadata())
+    };
+    [
+        sum(&task.io, &|i| i.op == Op::Read),
+        sum(&task.dirtied, &|i| !data(i)),
+        sum(&task.dirtied, &data).max(written),
+    ]
+    .into_iter()
+    .fold(0, u64::saturating_add)
+}
+
+/// True if it is known what tasks dirtied, and one did.
+pub fn tell_dirtied(rows: &[TaskRow<'_>]) -> bool {
+    rows.iter().any(|r| !r.task.dirtied.is_empty())
 }
 
 /// The rows of the third view, as the snapshot has them.
@@ -261,16 +382,14 @@ pub fn tasks(
     filter: Filter,
     measure: Measure,
 ) -> Vec<TaskRow<'_>> {
+    let told = array.tasks.iter().any(|t| !t.dirtied.is_empty());
     let row = |task| {
         let task: &TaskSnapshot = task;
-        let (mut reads, mut writes, mut bytes, mut parts) = (0.0, 0.0, 0.0, Vec::new());
-        for i in task.io.iter().filter(|i| filter.keeps(i.origin, i.op)) {
-            match i.op {
-                Op::Read => reads += i.bios as f64 / secs,
-                Op::Write => writes += i.bios as f64 / secs,
-                _ => {}
-            }
-            bytes += i.bytes as f64 / secs;
+        let kept = || task.io.iter().filter(|i| filter.keeps(i.origin, i.op));
+        let traffic: Traffic = kept().collect();
+        let rate = |n: u64| n as f64 / secs;
+        let mut parts = Vec::new();
+        for i in kept().filter(|i| filter.weighs(i.origin, i.op)) {
             add_part(
                 &mut parts,
                 i.origin,
@@ -280,18 +399,23 @@ pub fn tasks(
         TaskRow {
             task,
             comm: super::text::sanitize(&task.comm),
-            reads,
-            writes,
-            bytes,
+            reads: rate(traffic.read.requests),
+            writes: rate(traffic.write.requests),
+            discards: rate(traffic.discard.requests),
+            bytes: rate(traffic.moved_bytes()),
+            causes: rate(if told {
+                caused(task, filter)
+            } else {
+                traffic.moved_bytes()
+            }),
             parts,
         }
     };
-    array
-        .tasks
-        .iter()
-        .map(row)
-        .filter(|r| !r.parts.is_empty())
-        .collect()
+    let submitted = |task: &&TaskSnapshot| {
+        let mut io = task.io.iter().chain(&task.dirtied);
+        io.any(|i| filter.keeps(i.origin, i.op))
+    };
+    array.tasks.iter().filter(submitted).map(row).collect()
 }
 
 /// A member, origin and operation in the latency view.
@@ -336,12 +460,12 @@ pub fn latencies(array: &ArraySnapshot, secs: f64, filter: Filter) -> Vec<Latenc
         .iter()
         .flat_map(|m| m.io.iter().map(move |c| (m, c)));
     cells
-        .filter(|(_, c)| filter.keeps(c.origin, c.op) && c.requests > 0)
+        .filter(|(_, c)| filter.keeps(c.origin, c.op) && c.requests > c.empty_writes())
         .map(|(member, c)| LatencyRow {
             member,
             origin: c.origin,
             op: c.op,
-            requests: c.requests as f64 / secs,
+            requests: (c.requests - c.empty_writes()) as f64 / secs,
             queue: &c.queue,
             device: &c.device,
         })

@@ -7,6 +7,7 @@ use crate::live::{How, Live, Next, Reading};
 use crate::model::fold::{Fold, Sample};
 use crate::model::snapshot::Snapshot;
 use crate::model::window::{self, Window};
+use crate::probe::Dirtied;
 
 /// Attached programs and everything needed to make snapshots of them.
 pub struct Sampler {
@@ -19,10 +20,11 @@ pub struct Sampler {
 
 impl Sampler {
     /// Surveys, loads and attaches. After it returns, nothing is missed.
-    pub fn start(sys: Sys, targets: &[String], account: bool) -> Result<Self> {
+    pub fn start(sys: Sys, targets: &[String], account: bool, dirtied: Dirtied) -> Result<Self> {
         let how = How {
             account,
             buffer: None,
+            dirtied,
         };
         let mut sampler = Self {
             live: Live::start(sys, targets, how)?,

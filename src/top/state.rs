@@ -66,17 +66,20 @@ impl View {
     /// What it can be sorted by; the first is how it starts.
     pub fn columns(self) -> &'static [Column] {
         use Column::{
-            Below, Busy, Bytes, Cgroup, Comm, Data, DeviceMax, DeviceP50, DeviceP99, Entered,
-            Factor, Filesystem, InFlight, MdBitmap, MdJournal, Name, Op, Origin, Others, P50, P99,
-            Parity, Path, Pid, PreRead, QueueMax, QueueP50, QueueP99, Reads, Requests, Role, Share,
-            Skew, Slot, Total, Writes,
+            Below, Busy, Bytes, Causes, Cgroup, Comm, Data, DeviceMax, DeviceP50, DeviceP99,
+            Discards, Entered, Factor, Filesystem, Flushes, InFlight, MdBitmap, MdJournal, Name,
+            Op, Origin, Others, P50, P99, Parity, Path, Pid, PreRead, QueueMax, QueueP50, QueueP99,
+            Reads, Requests, Role, Share, Skew, Slot, Total, Writes,
         };
         match self {
             Self::Members => &[
-                Slot, Name, Reads, Writes, Others, Bytes, InFlight, Busy, P50, P99,
+                Slot, Name, Reads, Writes, Flushes, Discards, Others, Bytes, InFlight, Busy, P50,
+                P99,
             ],
             Self::Matrix => &[Origin, Skew, Total],
-            Self::Tasks => &[Bytes, Pid, Comm, Role, Reads, Writes, Cgroup],
+            Self::Tasks => &[
+                Causes, Bytes, Pid, Comm, Role, Reads, Writes, Discards, Cgroup,
+            ],
             Self::Latency => &[
                 DeviceP99, DeviceMax, Name, Origin, Op, Requests, QueueP50, QueueP99, QueueMax,
                 DeviceP50,
@@ -98,8 +101,8 @@ impl View {
 pub enum Overlay {
     /// Nothing.
     None,
-    /// The keys and what the figures mean.
-    Help,
+    /// The keys and what the figures mean: pages forth (or back) from the first. Where they end, they begin again.
+    Help(i32),
     /// The list of origins to filter by; 0 is all of them.
     Origins(usize),
 }
@@ -255,7 +258,7 @@ impl State {
     fn count_rows(&self, array: &ArraySnapshot) -> usize {
         match self.view {
             View::Members => array.members.len(),
-            View::Matrix => rows::origins(array, 1.0, self.filter, self.measure).0.len(),
+            View::Matrix => rows::heat(array, 1.0, self.filter, self.measure).0.len(),
             View::Tasks => rows::tasks(array, 1.0, self.filter, self.measure).len(),
             View::Latency => rows::latencies(array, 1.0, self.filter).len(),
             View::Files => rows::files(array, 1.0, self.filter, self.measure).len(),
@@ -270,8 +273,13 @@ impl State {
 
     /// What this view is sorted by, and whether the other way round.
     pub fn sort(&self) -> (Column, bool) {
-        let place = self.places[self.view as usize];
-        let columns = self.view.columns();
+        self.sort_of(self.view)
+    }
+
+    /// What `view` is sorted by, and whether the other way round.
+    pub fn sort_of(&self, view: View) -> (Column, bool) {
+        let place = self.places[view as usize];
+        let columns = view.columns();
         (columns[place.sort % columns.len()], place.reversed)
     }
 
@@ -295,9 +303,13 @@ impl State {
                 None => self.on_view_key(key),
             },
             Overlay::Origins(at) => self.on_list_key(key, at),
-            Overlay::Help => {
-                // Whatever key someone tries closes it.
-                self.overlay = Overlay::None;
+            Overlay::Help(page) => {
+                self.overlay = match key {
+                    Key::Down | Key::Right | Key::PageDown => Overlay::Help(page.wrapping_add(1)),
+                    Key::Up | Key::Left | Key::PageUp => Overlay::Help(page.wrapping_sub(1)),
+                    // Whatever other key someone tries closes it.
+                    _ => Overlay::None,
+                };
                 Action::Draw
             }
         }
@@ -418,7 +430,7 @@ impl State {
             Key::Char('[') => {
                 self.array = (self.array + self.known.arrays.max(1) - 1) % self.known.arrays.max(1)
             }
-            Key::Char('?') => self.overlay = Overlay::Help,
+            Key::Char('?') => self.overlay = Overlay::Help(0),
             Key::Char('q') | Key::Esc => return Action::Quit,
             _ => return Action::Nothing,
         }

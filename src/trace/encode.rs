@@ -149,16 +149,19 @@ impl Encoder {
             self.names = names(&batch.names);
         }
         let members = &batch.names.members;
-        let is_io = |r: &Row| matches!(r.kind, Kind::Request | Kind::Part | Kind::Submission);
+        let of_task = |r: &Row| matches!(r.kind, Kind::Submission | Kind::Dirtied);
+        let is_io = |r: &Row| of_task(r) || matches!(r.kind, Kind::Request | Kind::Part);
         let on_member = |r: &Row| matches!(r.kind, Kind::Request | Kind::Part);
         let member = |r: &Row| {
             on_member(r)
                 .then(|| members.get(r.subject as usize))
                 .flatten()
         };
-        let array = |r: &Row| match r.kind {
-            Kind::Submission => Some(r.subject),
-            _ => member(r).map(|m| m.0),
+        let array = |r: &Row| {
+            if of_task(r) {
+                return Some(r.subject);
+            }
+            member(r).map(|m| m.0)
         };
         let arrays = batch.names.arrays.len() as u32;
         let single = |r: &Row| {

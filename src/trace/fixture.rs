@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use super::header::{self, Header};
-use super::item::{Flags, Item, Part, Request, State, Submission};
+use super::item::{Dirtied, Flags, Item, Part, Request, State, Submission};
 use super::writer::{Options, Output, Writer};
 use crate::model::counters::TaskId;
 use crate::model::files::{FileId, FilePlace};
@@ -49,6 +49,7 @@ pub fn state(time_us: i64) -> State {
             requests: (time_us - START) as u64 / 10_000,
             io_ticks_ms: (time_us - START) as u64 / 2000,
             in_flight: 1,
+            ..DiskCounters::default()
         }),
     };
     let array = |name: &str, level: &str, disks: u32| ArrayInfo {
@@ -145,12 +146,31 @@ pub fn items(requests: u64, seconds: i64) -> Vec<Item> {
         let time_us = START + seconds * 1_000_000 * n as i64 / requests as i64;
         while (time_us - START) / 1_000_000 > second {
             second += 1;
+            dirtied(&mut items, START + second * 1_000_000 - 1);
             items.push(Item::State(Box::new(state(START + second * 1_000_000))));
         }
         one(&mut items, &mut numbers, time_us);
     }
     items.push(Item::State(Box::new(state(START + seconds * 1_000_000))));
     items
+}
+
+/// Metadata and a file of a task on each array.
+fn dirtied(items: &mut Vec<Item>, time_us: i64) {
+    let row = |array, origin, bytes, file| {
+        Item::Dirtied(Dirtied {
+            time_us,
+            array,
+            origin,
+            bytes,
+            pid: 100 + array,
+            file,
+        })
+    };
+    for array in 0..2 {
+        items.push(row(array, Origin::Unknown, 8192, None));
+        items.push(row(array, Origin::FileData, 4096, Some(file(14))));
+    }
 }
 
 fn one(items: &mut Vec<Item>, numbers: &mut Numbers, time_us: i64) {
@@ -210,6 +230,32 @@ fn one(items: &mut Vec<Item>, numbers: &mut Numbers, time_us: i64) {
             bytes: 4096,
         }));
     }
+}
+
+/// [`items`] of 20 s in which loop3 completes nothing from 5 s to 17 s. `ticks`: io_ticks go on meanwhile, as where the kernel
+/// has "block: update io_ticks when io hang".
+pub fn stalled_items(ticks: bool) -> Vec<Item> {
+    const SECOND: i64 = 1_000_000;
+    let stall = START + 5 * SECOND..=START + 17 * SECOND;
+    let mut items = items(8000, 20);
+    items.retain(|item| match item {
+        Item::Request(Request { member, .. }) | Item::Part(Part { member, .. }) => {
+            *member != 2 || !stall.contains(&item.time_us())
+        }
+        _ => true,
+    });
+    for item in &mut items {
+        if let Item::State(state) = item
+            && let Some(disk) = &mut state.arrays[0].members[2].disk
+        {
+            let seconds = (state.time_us - START) / SECOND;
+            let stood = (seconds - 5).clamp(0, 12);
+            disk.requests = (seconds - stood) as u64 * 100;
+            disk.io_ticks_ms = (seconds - if ticks { 0 } else { stood }) as u64 * 1000;
+            disk.in_flight = if stood > 0 && stood < 12 { 12 } else { 1 };
+        }
+    }
+    items
 }
 
 /// As a file, in batches of at most `rows`.

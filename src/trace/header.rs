@@ -2,6 +2,7 @@
 //!
 //! Additive: a field that is missing has its default, one that is not known is left alone.
 
+use jiff::tz::{Offset, TimeZone};
 use serde::{Deserialize, Serialize};
 
 /// Key of the schema's version in the metadata of the Arrow schema.
@@ -25,6 +26,9 @@ pub struct Header {
     pub version: String,
     /// When recording began, RFC 3339.
     pub started: String,
+    /// What clocks of the machine showed then, in seconds east of UTC; `None`: not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub utc_offset_s: Option<i32>,
     /// What was asked for; empty: everything in use.
     pub targets: Vec<String>,
     /// The command that was run meanwhile, if one was.
@@ -37,6 +41,17 @@ pub struct Header {
     pub buffer_bytes: u64,
     /// What the kernel or the host could not give.
     pub notes: Vec<String>,
+}
+
+impl Header {
+    /// The time zone of the machine that recorded, as it was when recording began.
+    pub fn zone(&self) -> Option<TimeZone> {
+        Some(
+            Offset::from_seconds(self.utc_offset_s?)
+                .ok()?
+                .to_time_zone(),
+        )
+    }
 }
 
 /// An array's geometry, as mdadm has it. Sectors are of 512 bytes.

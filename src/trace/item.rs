@@ -17,6 +17,8 @@ pub enum Item {
     Part(Part),
     /// A bio was submitted to an array.
     Submission(Submission),
+    /// Metadata or file data that a task dirtied in an interval, and that others write later.
+    Dirtied(Dirtied),
     /// What everything was like: first of all, about every second, after each restart and change of members, last of all.
     State(Box<State>),
     /// Something that should be known.
@@ -44,6 +46,7 @@ impl Item {
             Self::Request(r) => r.time_us,
             Self::Part(p) => p.time_us,
             Self::Submission(s) => s.time_us,
+            Self::Dirtied(d) => d.time_us,
             Self::State(s) => s.time_us,
             Self::Note { time_us, .. } | Self::Lost { time_us, .. } => *time_us,
         }
@@ -120,6 +123,23 @@ pub struct Submission {
     /// Thread id in the initial pid namespace.
     pub pid: u32,
     /// Of file data: whose; `None` where that could not be told.
+    pub file: Option<FileId>,
+}
+
+/// Bytes that a task dirtied between one [`State`] and the next: the kernel side adds them up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dirtied {
+    /// The end of the interval: a µs before the state that ends it.
+    pub time_us: i64,
+    /// As [`Submission::array`].
+    pub array: u32,
+    /// [`Origin::Unknown`]: metadata.
+    pub origin: Origin,
+    /// How many. Of more there are several rows.
+    pub bytes: u32,
+    /// As [`Submission::pid`].
+    pub pid: u32,
+    /// Of file data: whose; `None` where that was lost.
     pub file: Option<FileId>,
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::batch::Batch;
 use super::columns::{Column, Texts};
 use super::header::Header;
-use super::item::{Flags, Item, Part, Request, State, Submission};
+use super::item::{Dirtied, Flags, Item, Part, Request, State, Submission};
 use super::rows::{Device, Devices, Recent};
 use super::schema::{COLUMNS, Kind, path_parse, unescape};
 use crate::model::counters::TaskId;
@@ -239,6 +239,20 @@ impl Names {
                     origin,
                     array_sector: batch.array_sector.get(row).unwrap_or(0),
                     length: short(&batch.length, row).unwrap_or(0),
+                    pid,
+                    file: self.file(batch, words, row),
+                }))
+            }
+            Kind::Dirtied => {
+                let (array, _) = self.array(batch, words, row)?;
+                let (_, origin) = self.what(batch, row)?;
+                let pid = batch.pid.get(row).unwrap_or(0);
+                self.take_person(batch, words, row, pid);
+                Some(Item::Dirtied(Dirtied {
+                    time_us,
+                    array,
+                    origin,
+                    bytes: short(&batch.bytes, row).unwrap_or(0),
                     pid,
                     file: self.file(batch, words, row),
                 }))

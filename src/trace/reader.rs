@@ -233,6 +233,16 @@ impl Reader {
         Some((&self.batch, &self.words))
     }
 
+    /// Reads on to the end: the time of the last row.
+    pub fn last_time(mut self) -> i64 {
+        let mut last = self.last_us;
+        while self.next_batch() {
+            let times = (0..self.batch.rows).filter_map(|row| self.batch.time.get(row));
+            last = last.max(times.max().unwrap_or(last));
+        }
+        last
+    }
+
     /// Where the batch begins whose items are given out now; once a batch.
     pub fn mark(&mut self) -> Option<Mark> {
         self.batch_mark.take()

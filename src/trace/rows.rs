@@ -32,7 +32,7 @@ pub struct Row {
     pub person: u32,
     /// Number in [`Batch::files`]; of rows with text in [`Batch::texts`].
     pub file: u32,
-    /// Of the member; of submissions of the array.
+    /// Of the member; of submissions and what was dirtied of the array.
     pub subject: u32,
     pub kind: Kind,
     pub op: u8,
@@ -188,6 +188,17 @@ impl Batch {
                 };
                 (row.pid, row.person) = (s.pid, self.person(task, known));
                 row.file = s.file.map_or(NONE, |id| self.file(id, known));
+                row
+            }
+            Item::Dirtied(d) => {
+                let mut row = Row::new(d.time_us, Kind::Dirtied, Op::Write, d.origin);
+                (row.subject, row.bytes, row.pid) = (d.array, d.bytes, d.pid);
+                let task = TaskId {
+                    array: d.array,
+                    pid: d.pid,
+                };
+                row.person = self.person(task, known);
+                row.file = d.file.map_or(NONE, |id| self.file(id, known));
                 row
             }
             Item::Note { time_us, text } => {

@@ -22,17 +22,20 @@ pub enum Kind {
     Note,
     /// [`Item::Lost`](super::item::Item::Lost)
     Lost,
+    /// [`Item::Dirtied`](super::item::Item::Dirtied)
+    Dirtied,
 }
 
 impl Kind {
     /// In the order of their numbers.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Request,
         Self::Part,
         Self::Submission,
         Self::State,
         Self::Note,
         Self::Lost,
+        Self::Dirtied,
     ];
 
     /// As the column says it.
@@ -44,6 +47,7 @@ impl Kind {
             Self::State => "state",
             Self::Note => "note",
             Self::Lost => "lost",
+            Self::Dirtied => "dirtied",
         }
     }
 }

@@ -31,6 +31,7 @@ fn arrows_own_reader_reads_it() {
         Item::Request(r) => r.bytes,
         Item::Part(p) => p.bytes,
         Item::Submission(s) => s.length,
+        Item::Dirtied(d) => d.bytes,
         _ => 0,
     };
     assert_eq!(sum, items.iter().map(|i| u64::from(bytes(i))).sum::<u64>());

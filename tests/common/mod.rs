@@ -68,7 +68,7 @@ pub fn run_from(stdin: Stdio, command: &mut Command) -> Output {
 
 /// `raidtrace ARGS` to its end.
 pub fn raidtrace(args: &[&str]) -> Output {
-    run(Command::new(EXE).args(args))
+    run(Command::new(EXE).args(args).env("TZ", "UTC"))
 }
 
 /// A mount namespace of one test keeps mounted what another unmounts: held by both, one at a time.

@@ -60,6 +60,14 @@ for ((round = 0; round < 100; round++)); do
 	sync
 done
 wait $watching
+# The same by a recording.
+# shellcheck disable=SC2016 # for the shell that is recorded
+raidtrace record -o /out/load.rtrace /dev/md120 -- bash -c '
+	for round in {1..3}; do
+		for dir in /mnt/md120/d*; do echo "$round" >"$dir/recorded$round"; done
+		sync
+	done' 2>/out/load.record.err
+doctor load md120 --load /out/load.rtrace
 
 array md122 64M 4 --level=5 --chunk=64
 mkfs.ext4 -q -e remount-ro /dev/md122

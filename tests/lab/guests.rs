@@ -71,14 +71,16 @@ fn run_ahead() {
     static BEGUN: Once = Once::new();
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     /// The longest first.
-    const ALL: [(&str, &str); 26] = [
+    const ALL: &[(&str, &str)] = &[
         ("6.12", CORE),
         ("6.1", CORE),
         ("6.12", "changes"),
         ("6.12", "ledger"),
         ("6.12", "bad"),
         ("6.12", "alloc"),
+        ("6.12", "alloc_full"),
         ("6.12", "doctor"),
+        ("6.12", "doctor_paste"),
         ("5.10-plain", "types"),
         ("6.12", "tasks"),
         ("6.1-plain", "types"),
@@ -87,11 +89,20 @@ fn run_ahead() {
         ("7.2", "device_read"),
         ("6.1", "device_read"),
         ("6.1", "tasks_v1"),
+        ("7.2", "alloc_hooks"),
+        ("6.18", "alloc_hooks"),
+        ("5.10", "alloc_hooks"),
+        ("6.12", "alloc_cold"),
         ("6.12", "ext4"),
         ("6.12", "nowait"),
+        ("6.12", "placement"),
+        ("6.12", "dirtied"),
+        ("6.12", "doctor_journal"),
+        ("6.1", "dirtied"),
         ("6.12", "skew"),
         ("6.1", "bad"),
         ("6.1", "alloc"),
+        ("6.1", "alloc_full"),
         ("6.1", "skew"),
         ("6.12", "places"),
         ("6.12", "turnover"),
@@ -218,7 +229,7 @@ fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
     let program = program().map_err(|e| failed("a copy of raidtrace", e))?;
 
     let output = Command::new(Path::new(HOME).join("tools/vm"))
-        .args(["--memory", if scenario == "skew" { "3072" } else { "2048" }])
+        .args(["--memory", memory(scenario)])
         .args(["--timeout", "900"])
         .arg("--out")
         .arg(dir)
@@ -245,4 +256,12 @@ pub fn words(output: &Output) -> String {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     )
+}
+
+/// MiB of a guest: its disks are files in memory.
+fn memory(scenario: &str) -> &'static str {
+    match scenario {
+        "skew" | "alloc_full" | "alloc_livelock" | "doctor_paste" | "placement" => "3072",
+        _ => "2048",
+    }
 }

@@ -208,3 +208,59 @@ limited() {
 	echo "write $((14 << 20))" >"/out/$name.did"
 	echo "read $((4 << 20))" >>"/out/$name.did"
 }
+
+# alloc_punch DEVICE AWK: frees blocks of /big. AWK is the body of a loop over `at`, an absolute block, which it also has to advance;
+# free(N) frees N blocks from there, where /big has them all.
+alloc_punch() {
+	# (0-14335[u]):10241-24576
+	debugfs -R 'stat /big' "$1" 2>/dev/null | grep -oE '\([0-9]+-[0-9]+(\[u\])?\):[0-9]+-[0-9]+' |
+		sed 's/[^0-9]\+/ /g' | awk '
+			function free(n) {
+				if (at + n - 1 <= $4) printf "punch big %d %d\n", $1 + at - $3, $1 + at - $3 + n - 1
+			}
+			{ for (at = $3; at <= $4;) { '"$2"' } }' >/tmp/punch
+	debugfs -w -f /tmp/punch "$1" >/dev/null 2>&1
+}
+
+# alloc_full DEVICE DIR: a filesystem of groups of 8 MiB without free space; nearly all of it is /big.
+alloc_full() {
+	local free n=0
+	mkfs.ext4 -q -b 1024 -g 8192 -N 65536 -O ^resize_inode -E nodiscard,lazy_itable_init=0 -J size=8 -m 0 "$1"
+	mkdir -p "$2"
+	mount -o noatime "$1" "$2"
+	mkdir "$2/dir"
+	free=$(stat -f -c %a "$2")
+	fallocate -l "$((free - 3000))K" "$2/big"
+	while fallocate -l 64K "$2/dir/fill$((n++))" 2>/dev/null; do :; done
+	sync
+	unmount "$2"
+}
+
+# alloc_watched NAME DIR COMMAND...: raidtrace alloc --json on DIR while COMMAND runs.
+alloc_watched() {
+	local name=$1 dir=$2 status=0 pid tenth
+	shift 2
+	raidtrace alloc --json --interval 0.5 "$dir" >"/out/$name.out" 2>"/out/$name.err" &
+	pid=$!
+	for ((tenth = 0; tenth < 300; tenth++)); do
+		if [ -s "/out/$name.out" ] || ! kill -0 "$pid" 2>/dev/null; then break; fi
+		sleep 0.1
+	done
+	"$@"
+	sync
+	sleep 3
+	kill -INT "$pid"
+	wait "$pid" || status=$?
+	echo "$status" >"/out/$name.status"
+	cat "/out/$name.err"
+}
+
+# alloc_files DIR NAME COUNT BYTES: without a process for each.
+alloc_files() {
+	local text
+	printf -v text '%*s' "$4" ''
+	for ((i = 0; i < $3; i++)); do
+		printf %s "$text" >"$1/$2$i"
+		if ((i % 400 == 399)); then sync; fi
+	done
+}

@@ -126,6 +126,7 @@ for number in 0 1; do
 	mkdir "$at"
 	echo 1024 >"$at/size"
 	echo 1 >"$at/submit_queues"
+	echo 0 >"$at/poll_queues"
 	echo "$((number + 1))" >"$at/irqmode"
 	if [ "$number" = 1 ]; then echo 20000 >"$at/completion_nsec"; fi
 	echo 1 >"$at/power"
@@ -142,7 +143,7 @@ nested() {
 	done
 	for ((i = 0; i < 600; i++)); do
 		read -r -a f </sys/block/nullb1/stat
-		if [ "${f[0]}" -gt 8000 ]; then break; fi
+		if [ "${f[0]}" -gt 24000 ]; then break; fi
 		sleep 0.1
 	done
 	kill "${jobs[@]}"

@@ -63,6 +63,13 @@ def perf_tracepoint(name):
     return call(SYS[os.uname().machine][1], attributes, -1, 0, -1, 8)
 
 
+def linked(pid):
+    """Programs that links of the process attach, by number. bpftrace has perf events, no links."""
+    texts = (info.read_text() for info in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir())
+    found = (re.search(r"^link_type:.*^prog_id:\s*(\d+)", text, re.M | re.S) for text in texts)
+    return {int(match[1]) for match in found if match}
+
+
 class Programs:
     """Programs of a tracer that has loaded them and ended: their tables are as the tracer filled them."""
 
@@ -77,8 +84,11 @@ class Programs:
                         raise Skipped(f"{name} does not trace")
                     time.sleep(0.1)
             time.sleep(0.5)
+            links = linked(process.pid)
             for number, (program, _, _) in sorted(loaded(process.pid).items()):
                 kind = next(k for k in ("rt_", "block_") if program.startswith(k))
+                if kind == "rt_" and number not in links:
+                    continue  # at hand, should it be needed
                 self.held.append((kind, program, bpf(GET_FD_BY_ID, struct.pack("I", number))))
         finally:
             end(process)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What the hook of ext4_mb_good_group() costs a call.
+"""What counting a group that a search considers costs.
 
 Runs what it does (tools/benchmarks/alloc.bpf.c) with BPF_PROG_TEST_RUN, on a kernel that need
 not have fentry, and subtracts what an empty program takes. On top of that comes what fexit
@@ -15,7 +15,7 @@ import tempfile
 
 from .measure import ROOT, prepare, run
 
-PROGRAMS = ("nothing", "accepted", "refused")
+PROGRAMS = ("nothing", "accepted", "refused", "asked")
 TARGET = 40  # ns a call
 BPFFS = pathlib.Path("/sys/fs/bpf")
 

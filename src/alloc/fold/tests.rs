@@ -1,6 +1,6 @@
 use super::{Fold, ROWS, add};
 use crate::alloc::fixture;
-use crate::model::alloc::{AllocCounters, Counts, Share, Source, TaskOf};
+use crate::model::alloc::{AllocCounters, Counts, MbCount, Share, Source, TaskOf};
 use crate::model::files::FileId;
 use crate::model::snapshot::Overhead;
 
@@ -166,4 +166,26 @@ fn a_hook_and_mb_stats_are_not_mixed() {
     let mut sum = said.clone();
     add(&mut sum, &said);
     assert_eq!(sum.sources["groups"], Source::MbStats);
+}
+
+#[test]
+fn what_ext4_counts_is_compared_over_the_same_time() {
+    let mut one = fixture::linear();
+    let two = one.clone();
+    one.filesystems[0].mb_stats = Some(MbCount {
+        searches: 2,
+        groups: 9,
+    });
+    let mut sum = one.clone();
+    add(&mut sum, &one);
+    let both = MbCount {
+        searches: 4,
+        groups: 18,
+    };
+    assert_eq!(sum.filesystems[0].mb_stats, Some(both));
+    // It did not count in one of them.
+    for (mut sum, newer) in [(one.clone(), &two), (two.clone(), &one)] {
+        add(&mut sum, newer);
+        assert_eq!(sum.filesystems[0].mb_stats, None);
+    }
 }

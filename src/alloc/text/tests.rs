@@ -57,6 +57,20 @@ fn what_is_not_counted_is_not_nothing() {
 }
 
 #[test]
+fn counts_of_ext4_are_beside_those_of_a_hook() {
+    let words = |half| {
+        let text = text(&fixture::counted_twice(half));
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let both = "mb_stats ext4 itself counts 9,163,644 groups considered, the hook 9,163,644";
+    assert!(words(false).contains(both), "{}", words(false));
+    let both = "counts 4,581,822 groups considered, the hook 9,163,644: more than 20 % apart; shown are the hook's";
+    assert!(words(true).contains(both), "{}", words(true));
+    assert!(!words(false).contains("apart"), "{}", words(false));
+    assert!(!text(&fixture::linear()).contains("mb_stats"));
+}
+
+#[test]
 fn free_extents_of_a_quiet_filesystem() {
     let mut s = fixture::empty();
     s.filesystems[0].fragmentation = fixture::linear().filesystems[0].fragmentation.clone();
@@ -90,4 +104,35 @@ fn a_long_interval_has_the_same_rates() {
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(figures(&sum), figures(&one));
+}
+
+#[test]
+fn the_cpu_line_says_what_else_is_in_it() {
+    let mut s = fixture::healthy();
+    assert!(!text(&s).contains("other mounted"));
+    s.others = 2;
+    let cpu = s.cpu.as_mut().unwrap();
+    cpu.hooks = 9;
+    let text = text(&s).replace("\n                ", " ");
+    assert!(
+        text.contains("includes 2 other mounted ext4 filesystems, which samples do not tell apart"),
+        "{text}"
+    );
+    assert!(text.contains("beside it 0.09 in hooks (tracing)"), "{text}");
+}
+
+#[test]
+fn quick_and_many_is_not_nothing() {
+    let mut s = fixture::healthy();
+    let c = &mut s.filesystems[0].counts;
+    c.nanoseconds = 800_000_000;
+    c.latency = fixture::hist(&[(15, 50_000)]);
+    c.given = 50_000;
+    let text = text(&s).replace("\n  ", " ");
+    assert!(
+        text.contains(
+            "nothing stands out: 50.0k/s given keep 0.8 tasks in the allocator at a time, 16µs each"
+        ),
+        "{text}"
+    );
 }

@@ -119,6 +119,16 @@ pub(in crate::alloc) fn in_allocator(s: &AllocSnapshot) -> Option<String> {
         let share = percent(*n as f64 / cpu.allocator as f64);
         text.push_str(&format!(", most in {} ({share} of that)", clean(name)));
     }
+    if s.others > 0 && cpu.allocator > 0 {
+        let (n, plural) = (s.others, if s.others == 1 { "" } else { "s" });
+        text.push_str(&format!(
+            "; includes {n} other mounted ext4 filesystem{plural}, which samples do not tell apart"
+        ));
+    }
+    if let Some(one) = one_cpu(s).filter(|_| cpu.hooks > 0) {
+        let hooks = cpu.hooks as f64 / one as f64;
+        text.push_str(&format!("; beside it {hooks:.2} in hooks (tracing)"));
+    }
     Some(text)
 }
 

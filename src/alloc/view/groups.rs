@@ -42,7 +42,7 @@ fn row(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, what: &str, share: f64, 
 fn histogram(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
     let c = &scene.fs.counts;
     if !has_groups(scene.snapshot, c) {
-        let text = "groups looked at: not known here (see the notes: ?)";
+        let text = "groups considered: not known here (see the notes: ?)";
         title(out, scene, text, columns);
         return;
     }
@@ -60,7 +60,7 @@ fn histogram(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
     } else {
         " (mb_stats)"
     };
-    let text = format!("groups looked at by a search{mean}{bars}");
+    let text = format!("groups considered by a search{mean}{bars}");
     title(out, scene, &text, columns);
     let used = |i: &usize| c.groups.0[*i] > 0;
     let (first, last) = (
@@ -97,7 +97,7 @@ fn criteria(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
         .map(|r| crate::top::text::width(&clean(&r.name)));
     let width = names.max().unwrap_or(0).clamp(9, 18);
     let head = format!(
-        "{} looked at refused searches",
+        "{} considered refused searches",
         left("criterion", width + 2)
     );
     title(out, scene, &head, columns);
@@ -132,7 +132,7 @@ fn refused(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
     }
 }
 
-fn extents(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
+pub(super) fn extents(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
     let Some(f) = &scene.fs.fragmentation else {
         title(out, scene, "free extents: not known here", columns);
         return;

@@ -18,6 +18,7 @@ use ratatui::Frame;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+use super::figures::notes;
 use super::state::{Shown, State, View};
 use super::text::{name, said, shape, unbroken};
 use crate::model::alloc::{AllocSnapshot, FsAlloc};
@@ -71,7 +72,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, shown: Option<&Shown>, palette
     }
     let buffer = frame.buffer_mut();
     footer(&mut Pen::new(buffer, footer_area), state, shown, palette);
-    if state.help {
+    if state.help.is_some() {
         help::draw(&mut Pen::new(buffer, area), state, shown, palette);
     }
 }
@@ -161,14 +162,14 @@ fn tabs(pen: &mut Pen<'_>, scene: &Scene<'_>) {
 fn footer(pen: &mut Pen<'_>, state: &State, shown: Option<&Shown>, palette: Palette) {
     let live = ["q quit", "? help", "Tab view", "p pause", "+ - interval"];
     let replay = ["q quit", "? help", "Tab view", "← → step", "p pause"];
-    let mut hints: Vec<&str> = if state.help {
-        vec!["any key: back"]
+    let mut hints: Vec<&str> = if state.help.is_some() {
+        vec!["↑↓ scroll", "any other key: back"]
     } else if state.replay.is_some() {
         replay.to_vec()
     } else {
         live.to_vec()
     };
-    if !state.help {
+    if state.help.is_none() {
         hints.push(match state.view {
             View::Stacks => "Enter fold",
             _ => "↑↓ scroll",
@@ -181,7 +182,7 @@ fn footer(pen: &mut Pen<'_>, state: &State, shown: Option<&Shown>, palette: Pale
         Some(_) => String::new(),
         None => format!("every {}", units::seconds(state.interval)),
     };
-    if let Some(notes @ 1..) = shown.map(|(s, _)| s.notes.len()) {
+    if let Some(notes @ 1..) = shown.map(|(s, _)| notes(s).len()) {
         let plural = if notes == 1 { "" } else { "s" };
         right = format!("{notes} note{plural}: ?  {right}");
     }

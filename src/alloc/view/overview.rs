@@ -2,8 +2,8 @@
 
 use ratatui::text::Line;
 
+use super::groups::extents;
 use super::{Pen, Scene, labelled, scroll};
-use crate::alloc::figures;
 use crate::alloc::text::{bitmaps, busiest, did, given, in_allocator, is_counted, looked};
 use crate::model::units::percent;
 use crate::top::rows::label;
@@ -67,9 +67,6 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         let text = format!("{path}: {}", did(&file.share, fs, s));
         say(if i == 0 { "for" } else { "" }, &text);
     }
-    let sources = figures::sources(s);
-    if !sources.is_empty() {
-        say("from", &sources);
-    }
+    extents(&mut lines, scene, columns);
     scroll(pen, scene, &lines);
 }

@@ -8,7 +8,7 @@ use crate::alloc::text::in_allocator;
 use crate::model::alloc::{Cpu, Share};
 use crate::model::units::{count, percent_short};
 use crate::top::rows::{label, seconds};
-use crate::top::text::{clean, cut, end, left, right, sanitize, width};
+use crate::top::text::{clean, cut, end, left, right, sanitize, width, wrap};
 
 /// Below so many columns only the figures that matter most are there.
 const NARROW: usize = 60;
@@ -136,7 +136,9 @@ pub(super) fn cpu(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         return;
     };
     let columns = pen.width();
-    pen.text(&cut(&summary, columns), scene.palette.title());
+    for line in wrap(&summary, columns, 3) {
+        pen.text(&line, scene.palette.title());
+    }
     let mut rows: Vec<(String, &Cpu, Option<u64>)> = Vec::new();
     let mut cpus: Vec<_> = s.cpus.iter().collect();
     cpus.sort_by_key(|(n, c)| (std::cmp::Reverse((c.allocator, c.busy)), **n));

@@ -151,6 +151,15 @@ fn other_screens() {
         drawn(&(fixture::degraded(), tree()), "?", (80, 24))
     );
     insta::assert_snapshot!("help_40x10", drawn(&linear, "?", (40, 10)));
+    // j is down, G the end: the last note can be read on the lowest screen.
+    let mut noted = (fixture::degraded(), tree());
+    noted.0.notes = (0..9)
+        .map(|i| format!("note {i}: {}", "x ".repeat(60)))
+        .collect();
+    let lines: Vec<String> = (0..140)
+        .map(|n| drawn(&noted, &format!("?{}", "j".repeat(n)), (40, 10)))
+        .collect();
+    assert!(lines.iter().any(|s| s.contains("note 8")) && lines[139].contains("none: "));
     insta::assert_snapshot!("paused", drawn(&linear, "p", (80, 24)));
     insta::assert_snapshot!("cold", drawn(&cold, "", (80, 24)));
     insta::assert_snapshot!(
@@ -186,6 +195,28 @@ fn what_is_not_counted_is_not_nothing() {
         line.is_some_and(|l| l.ends_with("not known here")),
         "{overview}"
     );
+}
+
+#[test]
+fn counts_that_differ_are_a_note() {
+    let [same, differs] = [false, true].map(|half| (fixture::counted_twice(half), Tree::default()));
+    let screen = drawn(&differs, "1", (120, 40));
+    assert!(
+        screen.contains("1 note: ?") && screen.contains("more than 20 % apart"),
+        "{screen}"
+    );
+    let screen = drawn(&same, "1", (120, 40));
+    assert!(
+        !screen.contains("note: ?") && screen.contains("ext4 itself counts 9,163,644"),
+        "{screen}"
+    );
+    let help = drawn(&differs, "?", (120, 40));
+    for words in [
+        "md3: 9,163,644 groups considered by the hook's count (fentry), 4,581,822",
+        "by ext4's own (mb_stats), in 120 searches",
+    ] {
+        assert!(help.contains(words), "{help}");
+    }
 }
 
 #[test]

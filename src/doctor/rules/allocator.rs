@@ -129,7 +129,7 @@ fn linear(kernel: &Kernel, fs: &FsFacts) -> Option<Finding> {
         format!("/proc/fs/ext4/{}/mb_structs_summary: optimize_scan: 0", fs.fs.name)
     })
     .figure("groups", groups)
-    .why("where free space is in short runs, no group will do at first, and each of them is asked twice: a flush thread at 100 % CPU in ext4_mb_good_group while the disks idle");
+    .why("where free space is in short runs, no group will do at first, and each of them is asked twice: a flush thread at 100 % CPU in ext4_mb_good_group while the disks idle. Where these are searches for files of up to mb_stream_req blocks, a smaller mb_group_prealloc helps: raidtrace alloc says so");
     if let Some(used) = fs.used {
         finding = finding
             .seen(format!("{} of its blocks in use", units::percent(used)))
@@ -145,16 +145,11 @@ fn linear(kernel: &Kernel, fs: &FsFacts) -> Option<Finding> {
     if !absent {
         finding = remedy::lists_on(&fs.mount_point(), &fs.path())
             .into_iter()
-            .fold(finding, Finding::command);
+            .fold(finding, Finding::command)
+            .risk(remedy::LISTS_ON_RISK);
     }
     Some(
         finding
-            .command(remedy::ask_for_less(&fs.fs.name))
-            .risk(format!(
-                "{}. {}",
-                remedy::ASK_FOR_LESS_RISK,
-                remedy::LISTS_ON_RISK
-            ))
             .unless(remedy::LINEAR_UNLESS)
             .source("Linux 5.13, 196e402adf2e; 5.18, 077d0c2c78df"),
     )

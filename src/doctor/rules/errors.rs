@@ -32,10 +32,10 @@ pub fn check(_: &Kernel, _: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
         .figure("errors", count)
         .why("its metadata contradicted itself; what is written on top of that may be lost")
         .command(format!("umount {}", fs.mount_point()))
-        .command(format!("e2fsck -f {}", fs.path()))
+        .command(format!("e2fsck -fn {}", fs.path()))
         .risk(
-            "the filesystem is away meanwhile; e2fsck -n first shows what it would change. What e2fsck mends cannot be \
-             undone: copy what must not be lost first",
+            "the filesystem is away meanwhile; with -n e2fsck changes nothing and shows what it would mend. Without -n it mends, \
+             which cannot be undone: copy what must not be lost first",
         )
         .unless("the array is degraded or its members give errors: mend that first, or e2fsck works on wrong blocks")
         .source("e2fsck(8); Linux, Documentation/ABI/testing/sysfs-fs-ext4");

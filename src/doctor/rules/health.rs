@@ -141,6 +141,8 @@ pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
     }
     if spares.is_empty() {
         finding = finding.command(format!("mdadm --manage {dev} --add /dev/NEW_DISK"));
+    } else if array.array_state == "read-auto" {
+        finding = finding.command(format!("mdadm --readwrite {dev}"));
     } else if array.sync_action.as_deref() == Some("frozen") {
         finding = finding.command(format!(
             "echo idle > /sys/block/{}/md/sync_action",
@@ -222,6 +224,44 @@ pub fn syncing(of: &ArrayFacts) -> Vec<Finding> {
     }]
 }
 
+/// A resync that is due and has not begun: md waits for the first write (`read-auto`), or for somebody (`readonly`).
+/// sync_action says `idle` all the while.
+pub fn pending(of: &ArrayFacts) -> Vec<Finding> {
+    let array = &of.array;
+    let idle = matches!(array.sync_action.as_deref(), None | Some("idle"));
+    let (Some(from), true) = (of.resync_from, idle && array.is_md()) else {
+        return Vec::new();
+    };
+    if matches!(left(array), Left::NoLevel)
+        || matches!(array.array_state.as_str(), "clear" | "inactive")
+    {
+        return Vec::new();
+    }
+    let finding = Finding::new(
+        "array-resync-pending",
+        Severity::Warning,
+        format!("a resync is due and has not begun: md/array_state is {}", array.array_state),
+    )
+    .seen(format!(
+        "md/resync_start is {from}, md/sync_action {}: from sector {from} of each member on copies or parity are not known to be right",
+        array.sync_action.as_deref().unwrap_or("not told")
+    ))
+    .figure("resync_from_sector", from)
+    .why("the array was not stopped cleanly or never synced. Until the resync is done a disk that fails can take blocks with it that \
+          nobody has touched, and a mirror can read two versions of one")
+    .source("Linux, Documentation/admin-guide/md.rst, resync_start and array_state; mdadm(8), --readwrite");
+    vec![match array.array_state.as_str() {
+        "read-auto" => finding
+            .command(format!("mdadm --readwrite {}", of.path()))
+            .risk("the resync begins at once, as the first write would have it: it reads all members, and writes where they differ")
+            .unless("members are suspected of being wrong: then copy what can be read first, for a resync takes the data, or one copy, for right"),
+        "readonly" => finding
+            .risk("somebody made it read-only. `mdadm --readwrite` begins the resync, which writes where members differ")
+            .unless("it is kept from writing on purpose, to copy data off it"),
+        _ => finding.risk("nothing to do if it begins within seconds; see /proc/mdstat"),
+    }]
+}
+
 /// Bad blocks, corrected errors, mismatches.
 pub fn bad_sectors(of: &ArrayFacts) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -255,9 +295,9 @@ pub fn bad_sectors(of: &ArrayFacts) -> Vec<Finding> {
             .figure("sectors", sectors)
             .why("md no longer reads these from this member: a block has one copy less, and where the others fail too, reads give EIO")
             .command(format!("mdadm --examine-badblocks {}", path_of(&member.name)))
-            .command(format!("mdadm --manage {dev} --add /dev/NEW_DISK"))
+            // One command: mdadm marks the member even where the disk that is to take its place does not exist.
             .command(format!(
-                "mdadm --manage {dev} --replace {} --with /dev/NEW_DISK",
+                "mdadm --manage {dev} --add /dev/NEW_DISK && mdadm --manage {dev} --replace {} --with /dev/NEW_DISK",
                 path_of(&member.name)
             ))
             .risk("the new disk's content is overwritten; the array keeps its redundancy meanwhile")
@@ -282,28 +322,58 @@ pub fn bad_sectors(of: &ArrayFacts) -> Vec<Finding> {
             .source("Linux, Documentation/admin-guide/md.rst, dev-XXX/errors"),
         );
     }
-    if of.mismatches > 0 && !matches!(left(&of.array), Left::NoLevel) {
-        let severity = if of.has_parity() {
-            Severity::Warning
-        } else {
-            Severity::Info
-        };
-        found.push(
-            Finding::new(
-                "array-mismatch",
-                severity,
-                format!("the last check found {} sectors that do not agree", of.mismatches),
-            )
-            .seen(format!("md/mismatch_cnt is {}", of.mismatches))
-            .figure("sectors", of.mismatches)
-            .why("parity or copies differ from the data: which of them is right nobody knows")
-            .command(format!("echo check > /sys/block/{}/md/sync_action", of.array.name))
-            .risk("a check reads everything. `repair` instead takes the data for right and rewrites the rest")
-            .unless("level 1 or 10 with swap or memory-mapped files on it: a page that changed while it was written differs for a while")
-            .source("md(4), SCRUBBING AND MISMATCHES"),
-        );
-    }
+    found.extend(mismatch(of));
     found
+}
+
+/// What the last check or repair counted. A resync and a recovery count too (raid5.c, `handle_parity_checks6`), but what they
+/// count was not known to be right before: of a new array that is everything.
+fn mismatch(of: &ArrayFacts) -> Option<Finding> {
+    if of.mismatches == 0 || matches!(left(&of.array), Left::NoLevel) {
+        return None;
+    }
+    let n = of.mismatches;
+    let file = format!("/sys/block/{}/md/sync_action", of.array.name);
+    let running = of.array.sync_action == of.last_sync;
+    let finding = match of.last_sync.as_deref()? {
+        "check" => Finding::new(
+            "array-mismatch",
+            if of.has_parity() { Severity::Warning } else { Severity::Info },
+            if running {
+                format!("the check under way has found {n} sectors so far that do not agree")
+            } else {
+                format!("the last check found {n} sectors that do not agree")
+            },
+        )
+        .why("parity or copies differ from the data: md cannot tell which of them is right")
+        .risk("a check reads everything and changes nothing. `repair` instead takes the data for right and rewrites the rest, which cannot be undone")
+        .unless("level 1 or 10 with swap or memory-mapped files on it: a page that changed while it was written differs for a while"),
+        "repair" => Finding::new(
+            "array-repaired",
+            Severity::Info,
+            if running {
+                format!("the repair under way has rewritten {n} sectors so far")
+            } else {
+                format!("the last repair rewrote {n} sectors that did not agree")
+            },
+        )
+        .why("copies or parity agree again there; whether the data were right is unknown. Sectors that a check finds now differ since then")
+        .risk("a check reads everything and changes nothing")
+        .unless("a check has been made since: then md shows that one's count"),
+        _ => return None,
+    };
+    let finding = finding
+        .seen(format!(
+            "md/mismatch_cnt is {n}, md/last_sync_action {}",
+            of.last_sync.as_deref().unwrap_or_default()
+        ))
+        .figure("sectors", n)
+        .source("md(4), SCRUBBING AND MISMATCHES; Linux, Documentation/admin-guide/md.rst, last_sync_action");
+    Some(if running {
+        finding
+    } else {
+        finding.command(format!("echo check > {file}"))
+    })
 }
 
 /// An array that md does not run.

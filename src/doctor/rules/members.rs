@@ -9,6 +9,10 @@ use crate::model::units;
 /// Sectors that members may have beyond what the array uses before it is worth a word: 1 GiB.
 const SPARE: u64 = 1 << 21;
 
+/// Why nothing is advised.
+const NO_MAJORITY: &str =
+    "none of these is on more than half of the members, so none is advised for the others";
+
 /// A figure of a disk, and the file that changes it.
 type Limit = (&'static str, Option<&'static str>, fn(&Pair<'_>) -> String);
 type Pair<'a> = (&'a Member, &'a Disk);
@@ -47,8 +51,16 @@ fn data(of: &ArrayFacts) -> Vec<Pair<'_>> {
         .collect()
 }
 
-/// How the members' values differ: `mq-deadline on 3 (sda, sdb and sdc), none on sdd`; `None` when they do not.
-fn differs(pairs: &[Pair<'_>], of: impl Fn(&Pair<'_>) -> String) -> Option<(String, String)> {
+/// How the members' values differ.
+struct Differ {
+    /// `mq-deadline on 3 (sda, sdb and sdc), none on 1 (sdd)`.
+    words: String,
+    /// What more than half of them have: the reason to advise it for the others. `None` on a tie.
+    usual: Option<String>,
+}
+
+/// `None` when they do not differ.
+fn differs(pairs: &[Pair<'_>], of: impl Fn(&Pair<'_>) -> String) -> Option<Differ> {
     let values = || pairs.iter().map(&of).filter(|v| !v.is_empty());
     let counts = tally(values());
     if counts.len() < 2 {
@@ -65,7 +77,13 @@ fn differs(pairs: &[Pair<'_>], of: impl Fn(&Pair<'_>) -> String) -> Option<(Stri
             format!("{value} on {} ({})", n, list(&names))
         })
         .collect();
-    Some((words.join(", "), counts[0].0.clone()))
+    let all: usize = counts.iter().map(|(_, n)| n).sum();
+    Some(Differ {
+        words: words.join(", "),
+        usual: counts
+            .into_iter()
+            .find_map(|(value, n)| (2 * n > all).then_some(value)),
+    })
 }
 
 /// Kind, scheduler, limits, model, statistics.
@@ -92,44 +110,57 @@ fn rotational(of: &ArrayFacts, pairs: &[Pair<'_>]) -> Option<Finding> {
         }
         .to_owned()
     };
-    let (words, _) = differs(pairs, kind)?;
-    // Who keeps the slow one for writes only knows.
-    let meant =
-        |(m, _): &Pair<'_>| !m.queue.rotational || m.state.iter().any(|w| w == "write_mostly");
-    if of.array.level == "raid1" && pairs.iter().all(meant) {
+    let words = differs(pairs, kind)?.words;
+    // Whoever keeps the slow one for writes has made it write-mostly, and only that one.
+    let flagged = |m: &Member| m.state.iter().any(|w| w == "write_mostly");
+    let wrong: Vec<&Member> = pairs
+        .iter()
+        .map(|(m, _)| *m)
+        .filter(|m| m.queue.rotational != flagged(m))
+        .collect();
+    let mirror = of.array.level == "raid1";
+    if mirror && wrong.is_empty() {
         return None;
     }
-    let finding = Finding::new(
+    let mut finding = Finding::new(
         "members-rotational",
         Severity::Warning,
         "disks that spin and disks that do not in one array",
     )
     .seen(format!("queue/rotational: {words}"))
     .why("each write waits for the slowest member, and so does each read that a spinning one has to serve")
+    .unless("the flag is wrong and all disks are of one kind (virtual machines, some controllers)")
     .source("md(4), WRITE-MOSTLY; Linux, Documentation/ABI/stable/sysfs-block");
-    Some(if of.array.level == "raid1" {
-        let slow = pairs.iter().filter(|(m, _)| m.queue.rotational);
-        slow.fold(finding, |f, (m, _)| {
-            f.command(format!(
-                "echo writemostly > /sys/block/{}/md/dev-{}/state",
-                quote(&of.array.name),
-                quote(&m.name)
-            ))
-        })
-        .risk("reads come from the others only; undone with -writemostly")
-        .unless(
-            "the flag is wrong and all disks are of one kind (virtual machines, some controllers)",
-        )
-    } else {
-        finding.risk("only other disks mend it").unless(
-            "the flag is wrong and all disks are of one kind (virtual machines, some controllers)",
-        )
-    })
+    if !mirror {
+        return Some(finding.risk("only other disks mend it"));
+    }
+    // First the spinning ones: without a flag on them, md would read from them in between.
+    for (spins, word) in [(true, "writemostly"), (false, "-writemostly")] {
+        for m in wrong.iter().filter(|m| m.queue.rotational == spins) {
+            finding = finding
+                .seen(format!(
+                    "{} {}: {}",
+                    m.name,
+                    if spins { "spins" } else { "does not spin" },
+                    if spins {
+                        "not write-mostly"
+                    } else {
+                        "write-mostly all the same"
+                    }
+                ))
+                .command(format!(
+                    "echo {word} > /sys/block/{}/md/dev-{}/state",
+                    quote(&of.array.name),
+                    quote(&m.name)
+                ));
+        }
+    }
+    Some(finding.risk("reads come from the disks that do not spin only; undone by writing `-writemostly` and `writemostly` the other way round"))
 }
 
 fn scheduler(pairs: &[Pair<'_>]) -> Option<Finding> {
     let of = |(m, _): &Pair<'_>| m.queue.scheduler.clone().unwrap_or_default();
-    let (words, usual) = differs(pairs, of)?;
+    let Differ { words, usual } = differs(pairs, of)?;
     let finding = Finding::new(
         "members-scheduler",
         Severity::Warning,
@@ -137,9 +168,12 @@ fn scheduler(pairs: &[Pair<'_>]) -> Option<Finding> {
     )
     .seen(format!("queue/scheduler: {words}"))
     .why("members then answer the same load at different times, and a stripe waits for the last of them")
-    .risk("none: takes effect at once, is undone the same way, and does not outlive a reboot (a udev rule does)")
     .unless("the disks are of different kinds and each has what suits it")
     .source("Linux, Documentation/block/switching-sched.rst");
+    let Some(usual) = usual else {
+        return Some(finding.seen(NO_MAJORITY));
+    };
+    let finding = finding.risk("none: takes effect at once, is undone the same way, and does not outlive a reboot (a udev rule does)");
     let odd = pairs.iter().filter(|p| of(p) != usual && !of(p).is_empty());
     Some(odd.fold(finding, |f, (m, _)| {
         f.command(format!(
@@ -153,7 +187,7 @@ fn scheduler(pairs: &[Pair<'_>]) -> Option<Finding> {
 fn limits(pairs: &[Pair<'_>]) -> Option<Finding> {
     let mut finding: Option<Finding> = None;
     for (name, file, of) in LIMITS {
-        let Some((words, usual)) = differs(pairs, of) else {
+        let Some(Differ { words, usual }) = differs(pairs, of) else {
             continue;
         };
         let severity = match name {
@@ -175,7 +209,10 @@ fn limits(pairs: &[Pair<'_>]) -> Option<Finding> {
             format!("{}, {short}", f.title)
         };
         f = f.seen(format!("{name}: {words}"));
-        if let Some(file) = file {
+        if let (Some(file), None) = (file, &usual) {
+            f = f.seen(format!("{file}: {NO_MAJORITY}"));
+        }
+        if let (Some(file), Some(usual)) = (file, usual) {
             let odd = pairs.iter().filter(|p| of(p) != usual && !of(p).is_empty());
             for (m, _) in odd {
                 f = f.command(format!(
@@ -190,7 +227,7 @@ fn limits(pairs: &[Pair<'_>]) -> Option<Finding> {
 }
 
 fn model(pairs: &[Pair<'_>]) -> Option<Finding> {
-    let (words, _) = differs(pairs, |(_, d)| d.model.clone())?;
+    let words = differs(pairs, |(_, d)| d.model.clone())?.words;
     Some(
         Finding::new("members-model", Severity::Info, "members are of different models")
             .seen(format!("device/model: {words}"))

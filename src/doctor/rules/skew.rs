@@ -8,6 +8,9 @@ use crate::model::units;
 
 /// As `layout` counts it: from here on it is worth a word.
 const STANDS_OUT: f64 = 1.5;
+/// Groups a member below which nothing is said: two flex groups of mke2fs's size. Fewer cannot be even, and their few bitmaps are
+/// written seldom.
+const ENOUGH_GROUPS: u32 = 32;
 /// Inodes of an empty filesystem: the reserved ones and lost+found. An orphan file is one more.
 const EMPTY: u64 = 11;
 
@@ -16,39 +19,38 @@ pub fn check(_: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
     let Some(report) = fs.report.as_ref() else {
         return Vec::new();
     };
+    let groups = report.target.fs.groups.map_or(0, |g| g.count);
+    if groups / array.array.raid_disks.max(1) < ENOUGH_GROUPS {
+        return Vec::new();
+    }
     let mut found = Vec::new();
     if report.uneven {
-        found.push(uneven(array, fs));
+        found.push(uneven(fs));
         found.extend(inert_stride(fs));
     }
     found.extend(reshaped(array, fs));
     found
 }
 
-/// `groups no longer begin on chunks, 0.1 % more groups; `
+/// `These options cost: groups no longer begin on chunks, 0.1 % more groups. `
 fn costs(better: &predict::Better) -> String {
     match better.costs.as_slice() {
         [] => String::new(),
-        costs => format!("Costs: {}; ", costs.join(", ")),
+        costs => format!("These options cost: {}. ", costs.join(", ")),
     }
 }
 
 fn figures(skews: &Skews) -> String {
     format!(
-        "bitmaps {}, heads of inode tables {}, starts of groups {}",
+        "bitmaps {}, inode tables {}",
         units::factor(skews.bitmaps),
-        units::factor(skews.tables),
-        units::factor(skews.starts)
+        units::factor(skews.tables)
     )
 }
 
-fn uneven(array: &ArrayFacts, fs: &FsFacts) -> Finding {
-    // SSDs have room for it, until one of them is saturated: only `top` can see that.
-    let severity = if array.rotational() {
-        Severity::Warning
-    } else {
-        Severity::Info
-    };
+fn uneven(fs: &FsFacts) -> Finding {
+    // What it costs only a load can show: `live::raise` does where one was measured.
+    let severity = Severity::Info;
     let Some(report) = fs.report.as_ref() else {
         return Finding::new("layout-skew", severity, "");
     };
@@ -58,34 +60,22 @@ fn uneven(array: &ArrayFacts, fs: &FsFacts) -> Finding {
         .figure("skew", report.skews.worst())
         .figure("bitmaps", report.skews.bitmaps)
         .figure("inode_table_heads", report.skews.tables)
-        .figure("group_starts", report.skews.starts)
-        .why("each file that is made, grown or removed changes a bitmap and an inode table: these members saturate while the others idle. `raidtrace top` shows whether they do")
+        .why("each file that is made, grown or removed changes a bitmap and an inode table: these members saturate first. Whether they do --live S, --load FILE or `raidtrace top` shows")
         .source("measured, see docs/doctor.md; e2fsprogs, lib/ext2fs/alloc_tables.c");
     if let Some(why) = &report.why {
         finding = finding.seen(why.clone());
-    }
-    if !array.rotational() {
-        finding = finding.seen("no member spins: it matters when one is saturated");
     }
     // With bigalloc a group has eight times the blocks or more, and no -g evens that.
     let sb = fs.superblock.as_ref().filter(|sb| sb.cluster_ratio == 1);
     let now = sb.map(|sb| predict::Now { target, sb });
     let better = now.as_ref().and_then(predict::Now::even);
-    let parity = now.as_ref().filter(|_| array.has_parity());
-    let large = parity.and_then(predict::Now::bitmaps_only);
-    for (better, means) in better
-        .iter()
-        .map(|b| (b, ""))
-        .chain(large.iter().map(|b| (b, ", groups aligned to chunks")))
-    {
-        finding = finding.seen(format!(
-            "made with {} it would be: {}{means}",
-            better.options,
-            figures(&better.skews)
-        ));
-    }
     if let Some(better) = &better {
         finding = finding
+            .seen(format!(
+                "made with {} it would be: {}",
+                better.options,
+                figures(&better.skews)
+            ))
             .figure("better_options", better.options.clone())
             .figure("better_skew", better.skews.worst());
     }
@@ -97,25 +87,21 @@ fn uneven(array: &ArrayFacts, fs: &FsFacts) -> Finding {
             .risk("nothing moves these places later");
     };
     let own = EMPTY + u64::from(sb.is_some_and(|sb| sb.orphan_file_inum != 0));
-    if fs.inodes.is_some_and(|n| n <= own) {
-        if !fs.fs.mounts.is_empty() {
-            finding = finding.command(format!("umount {}", fs.mount_point()));
-        }
-        finding
-            .command(format!("mkfs.ext4 {} {}", better.options, fs.path()))
-            .risk(format!("it holds no files; mkfs destroys all that is on it. {}blocks a group are fixed for good", costs(&better)))
-            .unless("it will hold large files that are written in long runs, or the members are SSDs that never saturate")
-    } else {
-        let files = fs.inodes.map_or_else(
-            || "it may hold files".to_owned(),
-            |n| format!("{} inodes in use beside its own", n.saturating_sub(own)),
-        );
-        finding
-            .seen(files)
-            .command(format!("mkfs.ext4 {} /dev/NEW_ARRAY", better.options))
-            .risk("nothing mends it in place, so the command is for the filesystem that takes its data one day: mkfs destroys what is there. Until then a larger journal has the same blocks written less often")
-            .unless("the members never saturate, or the files are large and written in long runs. Do not reshape the array for this alone: it takes days, and a fault in between can cost everything")
-    }
+    let files = match fs.inodes.map(|n| n.saturating_sub(own)) {
+        None => "it may hold files".to_owned(),
+        Some(0) => "no inode but its own was in use when it was looked at".to_owned(),
+        Some(n) => format!("{n} inodes in use beside its own"),
+    };
+    // Never the device itself, not even of an empty filesystem: that was true when it was asked, and not a moment later.
+    finding
+        .seen(files)
+        .command(format!("mkfs.ext4 {} /dev/NEW_ARRAY", better.options))
+        .risk(format!(
+            "nothing mends it in place, so the command is for the filesystem that takes its data one day: mkfs destroys what is \
+             there. {}Until then a larger journal has the same blocks written less often",
+            costs(&better)
+        ))
+        .unless("the members never saturate, or the files are large and written in long runs. Do not reshape the array for this alone: it takes days, and a fault in between can cost everything")
 }
 
 /// mke2fs sets a stride on every array; under flex_bg it moves nothing.
@@ -150,7 +136,7 @@ fn reshaped(array: &ArrayFacts, fs: &FsFacts) -> Option<Finding> {
     Some(
         Finding::new(
             "layout-grow",
-            Severity::Warning,
+            Severity::Info,
             format!(
                 "the reshape from {} to {} disks makes an even layout uneven: {} the mean on the busiest",
                 old.raid_disks,

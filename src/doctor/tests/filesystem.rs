@@ -26,7 +26,7 @@ fn errors() {
         .only("fs-errors");
     assert_eq!(found.severity, Severity::Critical);
     assert!(found.seen.iter().any(|s| s.contains("ext4_lookup:1705")));
-    assert_eq!(found.commands, ["umount /srv", "e2fsck -f /dev/md0"]);
+    assert_eq!(found.commands, ["umount /srv", "e2fsck -fn /dev/md0"]);
     Machine::raid6().sb(|sb| sb.state |= 2).only("fs-errors");
 
     let goes_on = Machine::raid6();
@@ -170,10 +170,8 @@ fn many_groups_searched_one_by_one() {
     // The mount hides the superblock's figures only on a live machine.
     let found = old(80).only("alloc-linear");
     assert_eq!(found.severity, Severity::Warning);
-    assert_eq!(
-        found.commands,
-        ["echo 64 > /sys/fs/ext4/md0/mb_group_prealloc"]
-    );
+    // Whether a smaller mb_group_prealloc helps depends on the files.
+    assert!(found.commands.is_empty(), "{:?}", found.commands);
     old(50).nothing();
     old(90).sb(|sb| sb.groups = 10_000).nothing();
     let off = Machine::raid6()
@@ -209,7 +207,8 @@ fn spreading_of_5_18() {
 #[test]
 fn stripes_on_ssds() {
     let ssds = || {
-        (0..7).fold(Machine::raid6(), |m, i| {
+        let threads = Machine::raid6().with("file sys/block/md0/md/group_thread_cnt 4");
+        (0..7).fold(threads, |m, i| {
             m.with(&format!(
                 "file sys/block/{}/queue/rotational 0",
                 super::name(i)

@@ -36,8 +36,9 @@ fn printed(machine: &Machine) -> (String, Vec<Finding>) {
     let found = crate::doctor::rules::check(&facts);
     let able = judge(&Asked::default(), Vec::new());
     let mut out = Vec::new();
-    table::write(&mut out, &facts, &found, &able, None).unwrap();
-    json::write(&mut out, &facts, &found, &able, None).unwrap();
+    let diagnosis = super::diagnosis(&facts, &found, &able);
+    table::write(&mut out, &diagnosis).unwrap();
+    json::write(&mut out, &diagnosis).unwrap();
     (String::from_utf8(out).unwrap(), found)
 }
 

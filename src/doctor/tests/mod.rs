@@ -2,15 +2,20 @@
 //! on which nothing is wrong; every test changes one thing on it.
 
 mod array;
+pub(super) mod commands;
 mod filesystem;
 mod hostile;
 mod layout;
+mod power;
 mod screen;
+mod upkeep;
 
 use crate::doctor::facts::Facts;
 use crate::doctor::finding::Finding;
 use crate::doctor::gather::gather;
+use crate::doctor::kernel::Ability;
 use crate::doctor::rules::check;
+use crate::doctor::select::{Diagnosis, LeftOut};
 use crate::ext4::{Layout, OnError};
 use crate::host::tests::tree::Tree;
 use crate::host::{Dev, resolve_all};
@@ -54,6 +59,7 @@ impl Machine {
             "raid5" => disks - 1,
             "raid6" => disks - 2,
             "raid10" => disks / 2,
+            "raid1" => 1,
             _ => disks,
         };
         let kib = COMPONENT * u64::from(data);
@@ -64,6 +70,8 @@ impl Machine {
         };
         let (component, policy) = match level {
             "raid0" => (0, "none"),
+            // Without the write hole.
+            "raid5" | "raid6" => (COMPONENT, "journal"),
             _ => (COMPONENT, "bitmap"),
         };
         let mut tree = Tree::new(&format!(
@@ -81,6 +89,20 @@ impl Machine {
             kib * 2,
             CHUNK * u64::from(data),
         ));
+        tree.write("proc/77/comm", "mdadm\n");
+        tree.write("proc/77/cmdline", "/sbin/mdadm\0--monitor\0--scan\0");
+        tree.add(
+            "file proc/uptime 8640000.00 1.00
+            file proc/meminfo MemAvailable: 8388608 kB
+            file proc/sys/vm/dirty_bytes 0
+            file proc/sys/vm/dirty_ratio 20
+            file sys/module/raid456/parameters/devices_handle_discard_safely N
+            file sys/block/md0/queue/discard_max_bytes 0
+            file sys/block/md0/queue/read_ahead_kb 12288
+            file sys/block/md0/md/stripe_cache_size 256
+            file sys/block/md0/md/group_thread_cnt 0
+            file sys/block/md0/md/last_sync_action check",
+        );
         if level != "raid0" {
             tree.add(
                 "file sys/block/md0/md/degraded 0
@@ -158,8 +180,12 @@ impl Machine {
         gather(&sys, &survey, stopped)
     }
 
+    /// All of them; every test that has some checks that their commands may be pasted.
+    #[track_caller]
     pub fn findings(&self) -> Vec<Finding> {
-        check(&self.facts())
+        let found = check(&self.facts());
+        commands::may_be_pasted(&found);
+        found
     }
 
     /// `warning array-degraded`, the worst first.
@@ -190,6 +216,17 @@ impl Machine {
     #[track_caller]
     pub fn nothing(&self) {
         assert_eq!(self.ids(), Vec::<String>::new());
+    }
+}
+
+/// All of it, nothing left out.
+fn diagnosis<'a>(facts: &'a Facts, found: &'a [Finding], able: &'a Ability) -> Diagnosis<'a> {
+    Diagnosis {
+        facts,
+        found,
+        able,
+        live: None,
+        left_out: LeftOut::default(),
     }
 }
 

@@ -1,7 +1,9 @@
 //! The text and the JSON, whole.
 
 use super::Machine;
+use crate::doctor::finding::{Finding, Severity};
 use crate::doctor::kernel::{Asked, judge};
+use crate::doctor::select::{Diagnosis, LeftOut};
 use crate::doctor::{json, rules, table};
 use crate::probe::Facts;
 
@@ -30,7 +32,7 @@ fn text(machine: &Machine) -> String {
     let found = rules::check(&facts);
     let able = judge(&asked(), vec!["a note of the plan".to_owned()]);
     let mut out = Vec::new();
-    table::write(&mut out, &facts, &found, &able, None).unwrap();
+    table::write(&mut out, &super::diagnosis(&facts, &found, &able)).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -62,6 +64,33 @@ fn nothing_found() {
 }
 
 #[test]
+fn what_is_left_out_is_said() {
+    let facts = Machine::raid6().facts();
+    let able = judge(&asked(), Vec::new());
+    let said = |found: &[Finding]| {
+        let mut out = Vec::new();
+        let diagnosis = Diagnosis {
+            left_out: LeftOut {
+                ignored: 2,
+                acknowledged: 1,
+                below: 0,
+            },
+            ..super::diagnosis(&facts, found, &able)
+        };
+        table::write(&mut out, &diagnosis).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(
+        said(&[]).contains("nothing else found on 1 array or disk and 1 filesystem; left out: 2 ignored, 1 acknowledged"),
+        "{}",
+        said(&[])
+    );
+    let one = Finding::new("array-degraded", Severity::Critical, "");
+    assert!(said(&[one]).contains("1 critical; left out: 2 ignored, 1 acknowledged"));
+}
+
+#[test]
 fn kernel() {
     let mut out = Vec::new();
     table::kernel(&mut out, &judge(&asked(), Vec::new())).unwrap();
@@ -85,7 +114,8 @@ fn lines_fit_but_for_commands() {
 fn as_json() {
     let machine = ill();
     let facts = machine.facts();
-    let mut object = json::object(&facts, &rules::check(&facts), &judge(&asked(), Vec::new()));
+    let able = judge(&asked(), Vec::new());
+    let mut object = json::object(&super::diagnosis(&facts, &rules::check(&facts), &able));
     object["time"] = "2026-11-21T09:00:00Z".into();
     assert_eq!(object["schema"], "raidtrace.doctor/1");
     assert_eq!(object["worst"], "critical");

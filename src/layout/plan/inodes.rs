@@ -13,6 +13,23 @@ const EXTENT: u64 = 1 << 15;
 /// Extents in an inode.
 const ROOT_EXTENTS: u64 = 4;
 
+/// Blocks that mke2fs gives the journal of a filesystem of so many blocks; `None`: it gets none
+/// (lib/ext2fs/mkjournal.c:ext2fs_default_journal_size).
+pub fn default_journal_blocks(blocks: u64) -> Option<u64> {
+    let log = match blocks {
+        ..2048 => return None,
+        2048..32_768 => 10,
+        32_768..262_144 => 12,
+        262_144..524_288 => 13,
+        524_288..4_194_304 => 14,
+        4_194_304..8_388_608 => 15,
+        8_388_608..16_777_216 => 16,
+        16_777_216..33_554_432 => 17,
+        _ => 18,
+    };
+    Some(1 << log)
+}
+
 /// Gives blocks to them.
 pub struct Inodes<'a> {
     pub sb: &'a Superblock,
@@ -133,18 +150,9 @@ impl Inodes<'_> {
     /// Blocks of the journal, fast commits included; 0 where the filesystem is too small for one.
     fn journal_blocks(&self) -> Result<u64, String> {
         let (blocks, d) = (self.sb.blocks_count, self.decided);
-        let log = match blocks {
-            ..2048 => return Ok(0),
-            2048..32_768 => 10,
-            32_768..262_144 => 12,
-            262_144..524_288 => 13,
-            524_288..4_194_304 => 14,
-            4_194_304..8_388_608 => 15,
-            8_388_608..16_777_216 => 16,
-            16_777_216..33_554_432 => 17,
-            _ => 18,
+        let Some(mut size) = default_journal_blocks(blocks) else {
+            return Ok(0);
         };
-        let mut size = 1 << log;
         let fast = self.sb.has_compat(compat::FAST_COMMIT);
         let mut commits = if fast { size / 64 } else { 0 };
         let kib = u64::from(d.block_size / 1024);

@@ -19,6 +19,7 @@ mod used;
 
 pub use conf::Conf;
 pub use features::Features;
+pub use inodes::default_journal_blocks;
 pub use options::Options;
 
 use crate::ext4::{Collector, Journal, Layout, Superblock};
@@ -35,17 +36,7 @@ pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Resu
     let decided = options.decide(bytes, minimum_io, conf)?;
     let mut sb = shape::superblock(&decided)?;
     let (mut used, mut places) = fixed(&sb);
-    let mut tables = Tables {
-        sb: &sb,
-        used: &mut used,
-        places: &mut places,
-        stride: decided.stride.into(),
-    };
-    if decided.packed && sb.has_incompat(crate::ext4::features::incompat::FLEX_BG) {
-        tables.pack()?;
-    } else {
-        tables.place()?;
-    }
+    tables(&sb, decided.stride, decided.packed, &mut used, &mut places)?;
     let mut notes = Vec::new();
     let journal = Inodes {
         sb: &sb,
@@ -78,6 +69,33 @@ pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Resu
     })
 }
 
+/// The superblock of what [`plan`] would make, and the superblocks, descriptors, bitmaps and inode tables of its first `most`
+/// bytes: where these lie does not depend on the size. Features that mke2fs turns on at the whole size (meta_bg) are on.
+///
+/// # Errors
+/// Options that mke2fs would refuse, by name.
+pub(super) fn plan_first(
+    most: u64,
+    bytes: u64,
+    minimum_io: u64,
+    options: &Options,
+    conf: &Conf,
+) -> Result<(Superblock, Layout), String> {
+    let decided = options.decide(bytes, minimum_io, conf)?;
+    let whole = shape::superblock(&decided)?;
+    let (blocks, per_flex) = (u64::from(whole.blocks_per_group), whole.groups_per_flex());
+    let groups = most / u64::from(whole.block_size) / blocks;
+    let groups = u32::try_from(groups).unwrap_or(u32::MAX) / per_flex * per_flex;
+    let mut first = whole.clone();
+    if (1..whole.groups).contains(&groups) {
+        first.groups = groups;
+        first.blocks_count = u64::from(first.first_data_block) + u64::from(groups) * blocks;
+        first.inodes_count = groups.saturating_mul(whole.inodes_per_group);
+        first.backup_bgs = whole.backup_bgs.map(|g| if g < groups { g } else { 0 });
+    }
+    Ok((whole, placed(first, decided.stride, decided.packed)?))
+}
+
 /// What is in use before bitmaps and inode tables have their places, and what it is.
 fn fixed(sb: &Superblock) -> (Used, Collector) {
     let mut used = Used::new(sb.first_data_block.into(), sb.blocks_count);
@@ -97,14 +115,35 @@ pub(super) fn of_superblock(sb: Superblock) -> Result<Layout, String> {
     if u64::from(sb.groups) > shape::MAX_GROUPS {
         return Err(format!("{} groups are too many for raidtrace", sb.groups));
     }
-    let (mut used, mut places) = fixed(&sb);
+    let stride = sb.raid_stride.into();
+    placed(sb, stride, false)
+}
+
+/// Places bitmaps and inode tables. `packed`: `-E packed_meta_blocks`, which mke2fs ignores without flex_bg.
+fn tables(
+    sb: &Superblock,
+    stride: u32,
+    packed: bool,
+    used: &mut Used,
+    places: &mut Collector,
+) -> Result<(), String> {
     let mut tables = Tables {
-        sb: &sb,
-        used: &mut used,
-        places: &mut places,
-        stride: sb.raid_stride.into(),
+        sb,
+        used,
+        places,
+        stride: stride.into(),
     };
-    tables.place()?;
+    if packed && sb.has_incompat(crate::ext4::features::incompat::FLEX_BG) {
+        tables.pack()
+    } else {
+        tables.place()
+    }
+}
+
+/// The fixed places, bitmaps and inode tables of a filesystem with this superblock.
+fn placed(sb: Superblock, stride: u32, packed: bool) -> Result<Layout, String> {
+    let (mut used, mut places) = fixed(&sb);
+    tables(&sb, stride, packed, &mut used, &mut places)?;
     let (ranges, overlap) = places.finish();
     Ok(Layout {
         block_size: sb.block_size,

@@ -22,14 +22,7 @@ fn prime(mut n: u32) -> u32 {
 /// * Groups such that flex groups are an odd number of chunks apart, and begin on chunks.
 /// * Flex groups so large that their bitmaps fill a stripe.
 /// * All of it packed together.
-/// * Inode tables a block longer, which begin on other chunks then: `longer` is the `-i` for that.
-pub fn candidates(
-    base: &Options,
-    block: u64,
-    chunk: u64,
-    clusters: bool,
-    longer: Option<u64>,
-) -> Vec<Options> {
+pub fn candidates(base: &Options, block: u64, chunk: u64, clusters: bool) -> Vec<Options> {
     let most = (block * 8) as u32;
     let chunk_blocks = (chunk / block).max(1) as u32;
     let mut all = vec![base.clone()];
@@ -43,7 +36,7 @@ pub fn candidates(
     let flexes: Vec<Option<u32>> = if own_flex {
         vec![base.flex]
     } else {
-        (1..=10).map(|log| Some(1 << log)).collect()
+        (1..=6).map(|log| Some(1 << log)).collect()
     };
     for &group in &groups {
         for &flex in &flexes {
@@ -76,14 +69,6 @@ pub fn candidates(
             }
         }
     }
-    if longer.is_some() && base.inode_ratio.is_none() && base.inodes.is_none() {
-        let mut more = all.clone();
-        more.retain(|o| o.extended.len() == base.extended.len());
-        for options in &mut more {
-            options.inode_ratio = longer;
-        }
-        all.extend(more);
-    }
     let mut seen: Vec<Options> = Vec::new();
     all.retain(|o| {
         let new = !seen.contains(o);
@@ -112,20 +97,21 @@ mod tests {
             inode_ratio: Some(65536),
             ..Options::default()
         };
-        let all = candidates(&base, 4096, 512 << 10, false, Some(16355));
+        let all = candidates(&base, 4096, 512 << 10, false);
         assert!(
             all.iter()
                 .all(|o| o.group == Some(32640) && o.inode_ratio == Some(65536))
         );
         assert_eq!(all[0], base);
-        let free = candidates(&Options::default(), 4096, 512 << 10, false, None);
+        let free = candidates(&Options::default(), 4096, 512 << 10, false);
         assert!(
             free.iter()
                 .any(|o| o.group == Some(32744) && o.flex.is_none())
         );
-        assert!(free.len() < 60, "{}", free.len());
+        assert!(free.len() < 40, "{}", free.len());
+        assert!(free.iter().all(|o| o.flex.is_none_or(|f| f <= 64)));
         for chunk in [0, 4096, 1 << 20, 1 << 40] {
-            assert!(!candidates(&Options::default(), 65536, chunk, true, None).is_empty());
+            assert!(!candidates(&Options::default(), 65536, chunk, true).is_empty());
         }
     }
 }

@@ -10,16 +10,24 @@ pub mod show;
 mod weigh;
 
 use super::filesystem::Filesystem;
-use super::plan::{Conf, Options, plan};
+use super::plan::{Conf, Options, plan, plan_first};
 use super::spread::Skews;
 use super::target::Target;
+use super::words::STANDS_OUT;
 use crate::host::Segment;
 use crate::raid::{Geometry, Level};
 use candidates::candidates;
 pub use weigh::Costs;
 
-/// Larger filesystems are compared as if they were so large: what happens at the start has no more weight by then.
-const LARGEST: u64 = 64 << 40;
+/// Of a filesystem larger than so many bytes only the first [`COUNTED`] are counted. Flex groups repeat: what lies behind adds
+/// nothing but time to the comparison of many options.
+const LARGE: u64 = 64 << 40;
+const COUNTED: u64 = 16 << 40;
+
+/// Bytes that one flex group may have, unless mke2fs makes it as large by itself: 64 groups of 128 MiB. All inodes and
+/// directories of a flex group begin in its first group and all larger files in its second (`ext4_inode_to_goal_block`), so
+/// more means longer seeks from metadata to data and longer searches for free blocks (see docs/layout.md).
+const LARGEST_FLEX: u64 = 8 << 30;
 
 /// What to make, and on what.
 pub struct Search<'a> {
@@ -66,9 +74,19 @@ impl<'a> Search<'a> {
         self.geometry.chunk_sectors().unwrap_or(0) * 512
     }
 
+    /// One line on what the skews leave out; `None` where nothing is left out.
+    pub fn counted(&self) -> Option<&'static str> {
+        (self.bytes > LARGE).then_some(
+            "skews are those of its first 16 TiB, which repeat; all else is of the whole",
+        )
+    }
+
     fn planned(&self, options: &Options) -> Result<Filesystem, String> {
-        let bytes = self.bytes.min(LARGEST);
-        plan(bytes, self.chunk(), options, self.conf).map(Filesystem::of)
+        if self.bytes <= LARGE {
+            return plan(self.bytes, self.chunk(), options, self.conf).map(Filesystem::of);
+        }
+        let (whole, part) = plan_first(COUNTED, self.bytes, self.chunk(), options, self.conf)?;
+        Ok(Filesystem::from_first_part(&whole, part))
     }
 
     fn candidate(&self, options: &Options, fs: &Filesystem, base: Option<&Costs>) -> Candidate {
@@ -87,10 +105,8 @@ impl<'a> Search<'a> {
         let first = self.planned(self.base)?;
         let clusters = self.base.features.iter().any(|f| f.contains("bigalloc"));
         let base = self.candidate(self.base, &first, None);
-        // Only where tables lie unevenly on chunks that are shorter than they are.
-        let longer = longer(&first).filter(|_| self.chunk() < 256 << 10);
         let block = first.block_size.into();
-        let all = candidates(self.base, block, self.chunk(), clusters, longer);
+        let all = candidates(self.base, block, self.chunk(), clusters);
         drop(first);
         let rest = &all[1..];
         let threads = std::thread::available_parallelism()
@@ -117,11 +133,16 @@ impl<'a> Search<'a> {
         Ok((found, base))
     }
 
-    /// Those of `part` that mke2fs would make.
+    /// Candidates for those of `part` that mke2fs would make. Left out is what takes metadata far from its files without a
+    /// result worth it: flex groups of more than [`LARGEST_FLEX`], and packed metadata that leaves a figure uneven.
     fn some(&self, part: &[Options], base: &Costs) -> Vec<Candidate> {
-        let one = |options| {
+        let one = |options: &Options| {
             let fs = self.planned(options).ok()?;
-            Some(self.candidate(options, &fs, Some(base)))
+            let found = self.candidate(options, &fs, Some(base));
+            let packed = options.extended.len() > self.base.extended.len();
+            let far = found.costs.together > LARGEST_FLEX.max(base.together);
+            let uneven = found.skews.worst() >= STANDS_OUT;
+            (!far && (!packed || !uneven)).then_some(found)
         };
         part.iter().filter_map(one).collect()
     }
@@ -132,10 +153,10 @@ impl<'a> Search<'a> {
         let base = self.candidate(self.base, &first, None);
         let block = u64::from(first.block_size);
         let group = (self.base.group.is_none() && first.groups?.blocks == block as u32 * 8)
-            .then(|| candidates(self.base, block, self.chunk(), false, None))?
+            .then(|| candidates(self.base, block, self.chunk(), false))?
             .iter()
             .find_map(|o| o.group)?;
-        let flex = (self.chunk() / block / 8).clamp(2, 1024) as u32;
+        let flex = (self.chunk() / block / 8).clamp(2, 64) as u32;
         let flexes = if flex == 16 {
             vec![None]
         } else {
@@ -150,17 +171,6 @@ impl<'a> Search<'a> {
             (found.skews.worst() < 1.2).then_some(found)
         })
     }
-}
-
-/// The bytes an inode (`-i`) that make inode tables a block longer.
-fn longer(fs: &Filesystem) -> Option<u64> {
-    let groups = fs.groups?;
-    let per_group = fs.inodes / u64::from(groups.count.max(1));
-    let per_block = per_group / u64::from(groups.table_blocks.max(1));
-    let bytes = u64::from(groups.blocks) * u64::from(fs.block_size);
-    // Half a block more, which mke2fs fills up.
-    let ratio = bytes / (per_group + per_block / 2).max(1);
-    (per_block > 1 && ratio >= 1024).then_some(ratio)
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ pub struct Found<'a> {
     pub all: &'a [Candidate],
     /// Which one has nothing but what was typed.
     pub base: usize,
+    /// One line on what the skews leave out, if anything.
+    pub counted: Option<&'static str>,
     /// Disks after growing, and the skews of each of `shown` then.
     pub grown: Option<(u32, Vec<crate::layout::Skews>)>,
 }
@@ -67,7 +69,6 @@ impl Found<'_> {
         let changes: Vec<String> = [
             change("bitmaps", base.skews.bitmaps, best.skews.bitmaps),
             change("inode tables", base.skews.tables, best.skews.tables),
-            change("group starts", base.skews.starts, best.skews.starts),
         ]
         .into_iter()
         .flatten()
@@ -98,7 +99,7 @@ impl Found<'_> {
             .flat_map(|l| wrapped("", l))
             .collect();
         out.push(String::new());
-        let mut head = text::left("  options", 29) + "bitmaps  tables  starts aligned    groups";
+        let mut head = text::left("  options", 29) + "bitmaps  tables aligned    groups    flex";
         if let Some((disks, _)) = &self.grown {
             head.push_str(&format!("  {disks} disks"));
         }
@@ -114,13 +115,13 @@ impl Found<'_> {
             };
             let mark = if i == best { "> " } else { "  " };
             let mut line = format!(
-                "{}{:>7} {:>7} {:>7} {:>7} {:>9}",
+                "{}{:>7} {:>7} {:>7} {:>9} {:>7}",
                 text::left(&format!("{mark}{name}"), 29),
                 factor(c.skews.bitmaps),
                 factor(c.skews.tables),
-                factor(c.skews.starts),
                 units::percent(c.costs.aligned),
                 c.costs.groups,
+                c.costs.per_flex,
             );
             if let Some((_, grown)) = &self.grown {
                 line.push_str(&format!(
@@ -147,20 +148,25 @@ impl Found<'_> {
         if let Some((disks, _)) = &self.grown {
             out.extend(wrapped(
                 "  ",
-                &format!("last column: the worst of the three skews after growing to {disks} disks, the filesystem with them"),
+                &format!("last column: the worst skew after growing to {disks} disks, the filesystem with them"),
             ));
         }
-        for note in report::notes(self.target) {
+        for note in self.notes() {
             out.extend(wrapped("note: ", note));
         }
         out
+    }
+
+    fn notes(&self) -> impl Iterator<Item = &str> {
+        let notes = report::notes(self.target).map(String::as_str);
+        notes.chain(self.counted)
     }
 
     /// The object.
     pub fn object(&self) -> Value {
         let geometry = &self.target.array.geometry;
         let best = self.recommended();
-        let skews = |s: &crate::layout::Skews| json!({"bitmaps": s.bitmaps, "inode_table_heads": s.tables, "group_starts": s.starts, "worst": s.worst()});
+        let skews = |s: &crate::layout::Skews| json!({"bitmaps": s.bitmaps, "inode_table_heads": s.tables, "worst": s.worst()});
         let rows = shown(self.all, self.base);
         let candidates: Vec<Value> = rows
             .iter()
@@ -176,6 +182,7 @@ impl Found<'_> {
                     "skew_grown": grown.map(skews),
                     "aligned": c.costs.aligned,
                     "groups": c.costs.groups,
+                    "groups_per_flex": c.costs.per_flex,
                     "inodes": c.costs.inodes,
                     "grows_to_bytes": c.costs.grows_to,
                     "together_bytes": c.costs.together,
@@ -194,7 +201,7 @@ impl Found<'_> {
             "candidates": candidates,
             "command": self.command(),
             "reason": self.reason(),
-            "notes": report::notes(self.target).collect::<Vec<_>>(),
+            "notes": self.notes().collect::<Vec<_>>(),
         })
     }
 }

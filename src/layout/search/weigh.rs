@@ -8,6 +8,13 @@ use crate::model::units;
 /// ext4_new_inode spreads directories over flex groups of at least so many groups (EXT4_FLEX_SIZE_DIR_ALLOC_SCHEME).
 const SPREADS_DIRECTORIES: u32 = 4;
 
+/// For each doubling of the distance between metadata and its files, on disks that seek.
+const FARTHER: f64 = 0.05;
+
+/// Flex groups that directories should have to spread over: Orlov gives each directory under the root one of its own, and
+/// all files of one begin in the same group (`ext4_inode_to_goal_block`).
+const PLACES: f64 = 64.0;
+
 /// Up to here nobody can tell a skew from an even spread.
 const EVEN: f64 = 1.05;
 
@@ -18,6 +25,10 @@ pub struct Costs {
     pub aligned: f64,
     /// Groups.
     pub groups: u32,
+    /// Groups of a flex group.
+    pub per_flex: u32,
+    /// Flex groups.
+    pub flex_groups: u32,
     /// Inodes.
     pub inodes: u64,
     /// Bytes that it can grow to while mounted; 0 for none.
@@ -49,6 +60,8 @@ impl Costs {
         let mut costs = Self {
             aligned: aligned(fs, search),
             groups: groups.count,
+            per_flex: groups.per_flex,
+            flex_groups: groups.flex_groups(),
             inodes: fs.inodes,
             grows_to: fs.grows_to,
             together: groups.step() * block,
@@ -74,24 +87,30 @@ impl Costs {
                     .to_owned(),
             );
         }
-        // Smaller ones scatter bitmaps, which are read ahead flex group by flex group; larger ones are far from their files.
+        // Smaller ones scatter bitmaps, which are read ahead flex group by flex group. Larger ones are further from their
+        // files, and a search for free blocks passes more full groups behind the one where all files of a flex group begin.
         let steps = (f64::from(groups.per_flex) / 16.0).log2();
         if options.flex != search.base.flex {
             costs.weight += if steps < 0.0 {
                 -0.03 * steps
             } else {
-                0.01 * steps
+                FARTHER * steps
             };
         }
-        if groups.per_flex >= 256 {
-            costs.weight += 0.05;
+        if groups.per_flex > base.per_flex {
+            let few = |n: u32| (PLACES / f64::from(n.max(1))).log2().max(0.0);
+            costs.weight += 0.1 * (few(groups.flex_groups()) - few(base.flex_groups));
             costs.words.push(format!(
-                "the metadata of {} lies together: far from its files on a disk that seeks",
-                units::size(costs.together)
+                "the metadata of {} lies together, not of {}: farther from its files on a disk that seeks; directories spread over {} flex groups, not {}",
+                units::size(costs.together),
+                units::size(base.together),
+                groups.flex_groups(),
+                base.flex_groups,
             ));
         }
         if options.extended.len() > search.base.extended.len() {
-            costs.weight += 0.3;
+            // As one flex group of all groups.
+            costs.weight += FARTHER * (f64::from(groups.count) / 16.0).log2().max(6.0);
             costs.words.push(
                 "all metadata lies at the start: far from all files, and what a resize adds is not packed".to_owned(),
             );
@@ -118,7 +137,7 @@ impl Costs {
         }
         // Of two that are as good, the one with less to type.
         let typed = |o: &Options| {
-            [o.group.is_some(), o.flex.is_some(), o.inode_ratio.is_some()]
+            [o.group.is_some(), o.flex.is_some()]
                 .into_iter()
                 .map(usize::from)
                 .sum::<usize>()
@@ -145,8 +164,7 @@ impl Candidate {
     pub fn score(&self) -> f64 {
         let above = |skew: Option<f64>| skew.map_or(0.0, |s| (s - EVEN).max(0.0));
         let bitmaps = above(self.skews.bitmaps).max(0.5 * above(self.skews.one_bitmap));
-        let rest = above(self.skews.tables) + above(self.skews.starts);
-        let all = bitmaps + 0.7 * rest + self.costs.weight;
+        let all = bitmaps + 0.7 * above(self.skews.tables) + self.costs.weight;
         // A hundredth is no difference.
         (all * 100.0).round() / 100.0
     }

@@ -70,6 +70,8 @@ impl Counts {
             preallocated: less(self.preallocated, earlier.preallocated),
             criteria: less_each(&self.criteria, &earlier.criteria),
             scanned: less(self.scanned, earlier.scanned),
+            hits: less(self.hits, earlier.hits),
+            locality: less(self.locality, earlier.locality),
             groups: Groups(less_each(&self.groups.0, &earlier.groups.0)),
             looked: less_each(&self.looked, &earlier.looked),
             refused: less_each(&self.refused, &earlier.refused),
@@ -95,6 +97,8 @@ impl Counts {
             (&mut self.goal, other.goal),
             (&mut self.preallocated, other.preallocated),
             (&mut self.scanned, other.scanned),
+            (&mut self.hits, other.hits),
+            (&mut self.locality, other.locality),
             (&mut self.bitmaps, other.bitmaps),
             (&mut self.buddies, other.buddies),
             (&mut self.reads, other.reads),
@@ -117,7 +121,7 @@ impl Counts {
         *self == Self::default()
     }
 
-    /// Groups looked at.
+    /// Groups considered.
     pub fn looks(&self) -> u64 {
         sum(&self.looked)
     }
@@ -205,7 +209,7 @@ mod tests {
     }
 
     fn counts() -> impl Strategy<Value = Counts> {
-        prop::collection::vec(0u64..1 << 40, 60).prop_map(|n| {
+        prop::collection::vec(0u64..1 << 40, 63).prop_map(|n| {
             let mut hist = Hist::default();
             hist.record(n[0]);
             let mut waits = Hist::default();
@@ -222,16 +226,18 @@ mod tests {
                 preallocated: n[7],
                 criteria: std::array::from_fn(|i| n[8 + i]),
                 scanned: n[13],
+                hits: n[62],
+                locality: n[61],
                 groups: Groups(std::array::from_fn(|i| n[14 + i])),
                 looked: std::array::from_fn(|i| n[38 + i]),
                 refused: std::array::from_fn(|i| n[43 + i]),
                 reasons: std::array::from_fn(|i| n[48 + i]),
-                bitmaps: n[55],
-                buddies: n[56],
-                reads: n[57],
-                prefetches: n[58],
+                bitmaps: n[56],
+                buddies: n[57],
+                reads: n[58],
+                prefetches: n[59],
                 waits,
-                discards: n[59],
+                discards: n[60],
             }
         })
     }

@@ -1,13 +1,15 @@
 //! What items of one interval add up to.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 
-use crate::model::counters::{CellCounters, CostCounters, FileKey, TaskCounters, TaskKey};
-use crate::model::fold::DiskCounters;
-use crate::model::snapshot::{Lost, Overhead};
+use crate::model::counters::{
+    CellCounters, CostCounters, DirtyKey, FileKey, TaskCounters, TaskKey,
+};
+use crate::model::snapshot::{Lost, Overhead, UNCOUNTED};
 use crate::origin::{Op, Origin};
-use crate::trace::item::{Item, Part, Request, State, Submission};
+use crate::trace::item::{Dirtied, Item, Part, Request, State, Submission};
 use crate::trace::writer::TOO_SLOW;
 
 /// Tasks and files that are added up one by one in an interval; of more, the smaller half is given up: the bytes of
@@ -78,13 +80,11 @@ pub struct Tally {
     /// The last of these that was asked for: the next is mostly the same.
     pub(super) task: Option<(TaskKey, TaskCounters)>,
     pub(super) file: Option<(FileKey, TaskCounters)>,
+    pub(super) dirtied: HashMap<TaskKey, TaskCounters>,
+    pub(super) dirtied_files: HashMap<DirtyKey, TaskCounters>,
     pub(super) costs: HashMap<(u32, Origin), CostCounters>,
     pub(super) lost: Lost,
     pub(super) overhead: Overhead,
-    /// By number of the member: requests and milliseconds.
-    pub(super) disks: HashMap<u32, (u64, u64)>,
-    /// The time that these are of.
-    pub(super) covered_us: i64,
     /// The last one in it.
     pub(super) state: Option<Arc<State>>,
     /// Notes and losses that were told in it.
@@ -99,13 +99,17 @@ impl Tally {
             Item::Request(r) => self.request(roster, r),
             Item::Part(p) => self.part(roster, p),
             Item::Submission(s) => self.submission(roster, s),
+            Item::Dirtied(d) => self.dirtied(roster, d),
             Item::Note { text, .. } => self.say(text.clone()),
             Item::Lost { reason, count, .. } => {
                 // What the kernel side lost is in the states, too.
                 if reason == TOO_SLOW {
                     self.lost.ring = self.lost.ring.saturating_add(*count);
                 }
-                self.say(format!("{count} lost: {reason}"));
+                // The fold notes it, too.
+                if reason != UNCOUNTED {
+                    self.say(format!("{count} lost: {reason}"));
+                }
             }
             Item::State(_) => {}
         }
@@ -192,15 +196,32 @@ impl Tally {
         }
     }
 
+    fn dirtied(&mut self, roster: &Roster, d: &Dirtied) {
+        let Some(&array) = roster.array_now.get(d.array as usize) else {
+            return;
+        };
+        let mut sum = TaskCounters::default();
+        count(&mut sum, d.bytes);
+        let (pid, origin) = (d.pid, d.origin);
+        let key = TaskKey {
+            array,
+            pid,
+            origin,
+            op: Op::Write,
+        };
+        let lost = put(&mut self.dirtied, key, sum);
+        self.lost.tasks = self.lost.tasks.saturating_add(lost);
+        if let Some(file) = d.file {
+            let key = DirtyKey { array, pid, file };
+            let lost = put(&mut self.dirtied_files, key, sum);
+            self.lost.files = self.lost.files.saturating_add(lost);
+        }
+    }
+
     pub(super) fn put_task(&mut self) {
         if let Some((key, sum)) = self.task.take() {
-            add(self.tasks.entry(key).or_default(), sum);
-            if self.tasks.len() > 2 * MANY {
-                let least = median(self.tasks.values());
-                let gone = self.tasks.extract_if(|_, sum| sum.bytes <= least);
-                let gone = gone.fold(0u64, |n, (_, sum)| n.saturating_add(sum.bios));
-                self.lost.tasks = self.lost.tasks.saturating_add(gone);
-            }
+            let lost = put(&mut self.tasks, key, sum);
+            self.lost.tasks = self.lost.tasks.saturating_add(lost);
         }
     }
 
@@ -223,33 +244,16 @@ impl Tally {
         }
     }
 
-    /// What has come since the state before this one.
-    pub(super) fn state(&mut self, roster: &mut Roster, state: &Arc<State>) {
+    /// Adds what has come since the state before this one, which it returns.
+    pub(super) fn state(&mut self, roster: &mut Roster, state: &Arc<State>) -> Option<Arc<State>> {
         let was = roster.take(state);
         // The first one says where counting begins; so does one after a restart: what new programs counted while the
         // old ones still ran has been counted by these.
         if let Some(before) = was.as_deref().filter(|_| !state.restart) {
             self.since(roster, before, state);
         }
-        if let Some(was) = &was {
-            let since = state.time_us.saturating_sub(was.time_us).max(0);
-            self.covered_us = self.covered_us.saturating_add(since);
-        }
-        let mut members = roster.member_now.iter();
-        for subject in &state.arrays {
-            for member in &subject.members {
-                let number = members.next().copied().unwrap_or(u32::MAX);
-                let old = was
-                    .as_deref()
-                    .and_then(|w| disk(w, &subject.info.name, &member.name));
-                if let (Some(now), Some(old)) = (member.disk, old) {
-                    let sum = self.disks.entry(number).or_default();
-                    sum.0 += now.requests.saturating_sub(old.requests);
-                    sum.1 += now.io_ticks_ms.saturating_sub(old.io_ticks_ms);
-                }
-            }
-        }
         self.state = Some(Arc::clone(state));
+        was
     }
 
     /// Adds what is cumulative, of the same programs.
@@ -262,9 +266,20 @@ impl Tally {
                 sum.add(cost.since(old.unwrap_or_default()));
             }
         }
-        add_lost(&mut self.lost, &state.lost, &before.lost);
+        self.lost.add(&state.lost.since(&before.lost));
         self.overhead.add(state.overhead.since(before.overhead));
     }
+}
+
+/// Adds to one of at most 2 * [`MANY`]: of more the smaller half is given up. How many bios or rows that was.
+fn put<K: Eq + Hash>(sums: &mut HashMap<K, TaskCounters>, key: K, sum: TaskCounters) -> u64 {
+    add(sums.entry(key).or_default(), sum);
+    if sums.len() <= 2 * MANY {
+        return 0;
+    }
+    let least = median(sums.values());
+    let gone = sums.extract_if(|_, sum| sum.bytes <= least);
+    gone.fold(0u64, |n, (_, sum)| n.saturating_add(sum.bios))
 }
 
 fn count(sum: &mut TaskCounters, bytes: u32) {
@@ -277,18 +292,6 @@ fn add(sum: &mut TaskCounters, other: TaskCounters) {
     sum.bytes = sum.bytes.saturating_add(other.bytes);
 }
 
-fn add_lost(sum: &mut Lost, now: &Lost, was: &Lost) {
-    let add =
-        |sum: &mut u64, now: u64, was: u64| *sum = sum.saturating_add(now.saturating_sub(was));
-    add(&mut sum.rows, now.rows, was.rows);
-    add(&mut sum.issue, now.issue, was.issue);
-    add(&mut sum.pieces, now.pieces, was.pieces);
-    add(&mut sum.tasks, now.tasks, was.tasks);
-    add(&mut sum.files, now.files, was.files);
-    add(&mut sum.missed, now.missed, was.missed);
-    add(&mut sum.ring, now.ring, was.ring);
-}
-
 fn median<'a>(sums: impl Iterator<Item = &'a TaskCounters>) -> u64 {
     let mut bytes: Vec<u64> = sums.map(|s| s.bytes).collect();
     let middle = bytes.len() / 2;
@@ -296,10 +299,4 @@ fn median<'a>(sums: impl Iterator<Item = &'a TaskCounters>) -> u64 {
         return 0;
     }
     *bytes.select_nth_unstable(middle).1
-}
-
-/// Of a member, by name.
-fn disk(state: &State, array: &str, member: &str) -> Option<DiskCounters> {
-    let subject = state.arrays.iter().find(|a| a.info.name == array)?;
-    subject.members.iter().find(|m| m.name == member)?.disk
 }

@@ -1,7 +1,7 @@
 //! The fold, on samples made by hand.
 
 use super::{CellKey, DiskCounters, Duration, Fold, MemberNow, Person, Sample, Subject, THROTTLED};
-use crate::model::counters::{CostCounters, TaskCounters, TaskKey};
+use crate::model::counters::{CostCounters, JournalCounters, TaskCounters, TaskKey};
 use crate::origin::{Op, Origin};
 
 const BITMAP: CellKey = CellKey {
@@ -24,6 +24,7 @@ fn sample(second: u64, requests: u64, ticks: u64) -> Sample {
             requests: requests + 5,
             io_ticks_ms: ticks,
             in_flight: 3,
+            ..DiskCounters::default()
         }),
         ..MemberNow::default()
     };
@@ -56,6 +57,34 @@ fn submitted(mut sample: Sample, bios: u64) -> Sample {
     };
     sample.tasks.insert(TASK.id(), person);
     sample
+}
+
+#[test]
+fn what_the_kernel_counts_more_is_lost_and_noted() {
+    // `sample` has the kernel 5 ahead from the start.
+    let with = |second, ours: u64, kernel: u64| {
+        let mut sample = sample(second, ours, 0);
+        let disk = sample.arrays[0].members[1].disk.as_mut().unwrap();
+        (disk.requests, disk.requests_before) = (kernel + 9, Some(kernel));
+        sample
+    };
+    let mut fold = Fold::new(sample(0, 100, 0));
+    let mut step = |sample| {
+        let snapshot = fold.step(sample);
+        let disk = snapshot.arrays[0].members[0].disk.unwrap();
+        assert_eq!(snapshot.lost.uncounted, disk.uncounted);
+        assert_eq!(snapshot.lost.events(), disk.uncounted);
+        (disk.uncounted, snapshot.notes)
+    };
+    // Ours are read later, under load some more are in them.
+    assert_eq!(step(with(1, 200, 203)), (0, vec![]));
+    let note =
+        |n| format!("the kernel counts {n} more requests than raidtrace: sda {n} (lost.uncounted)");
+    assert_eq!(step(with(2, 300, 312)), (7, vec![note(7)]));
+    assert_eq!(step(with(3, 400, 411)), (0, vec![note(7)]));
+    assert_eq!(step(with(4, 500, 517)), (5, vec![note(12)]));
+    // Where the two cannot be compared, nothing is said.
+    assert_eq!(step(sample(5, 600, 0)), (0, vec![note(12)]));
 }
 
 #[test]
@@ -244,4 +273,35 @@ fn disks_go_on_where_the_programs_before_ended() {
     let mut renamed = sample(1, 30, 300);
     renamed.arrays[0].members[1].name = "sdb".to_owned();
     assert_eq!(requests(renamed), [15, 35]);
+}
+
+#[test]
+fn waits_for_a_journal_are_those_of_the_interval() {
+    let at = |second, checkpoints, wait_ns| {
+        let mut sample = sample(second, 0, 0);
+        let counted = JournalCounters {
+            checkpoints,
+            wait_ns,
+        };
+        for array in [0, 7] {
+            sample.journals.insert((array, "md0".to_owned()), counted);
+        }
+        sample
+    };
+    let mut fold = Fold::new(at(1, 100, 5_000_000_000));
+    let snapshot = fold.step(at(2, 103, 5_250_000_000));
+    let [stalls] = &snapshot.arrays[0].journal_stalls[..] else {
+        panic!("{snapshot:?}");
+    };
+    assert_eq!(stalls.filesystem, "md0");
+    assert_eq!(
+        (stalls.checkpoints, stalls.wait),
+        (3, Duration::from_millis(250))
+    );
+    let quiet = fold.step(at(3, 103, 5_250_000_000));
+    assert!(quiet.arrays[0].journal_stalls.is_empty());
+    let mut both = snapshot.clone();
+    crate::model::window::merge(&mut both, &snapshot);
+    crate::model::window::merge(&mut both, &quiet);
+    assert_eq!(both.arrays[0].journal_stalls[0].checkpoints, 6);
 }

@@ -10,18 +10,16 @@ const ABOVE_MEAN: f64 = 1.5;
 
 /// How something spreads over the members. `f64`: sums of arbitrary counters must not overflow.
 pub struct Spread {
-    /// Requests and bytes of each present member.
+    /// Requests (not those that only ask for a flush) and bytes read or written, of each present member.
     pub each: Vec<(f64, f64)>,
 }
 
 impl Spread {
     pub fn of(members: &[&MemberSnapshot], keep: impl Fn(&Cell) -> bool) -> Self {
         let sum = |m: &&MemberSnapshot| {
-            m.io.iter()
-                .filter(|c| keep(c))
-                .fold((0.0, 0.0), |(r, b), c| {
-                    (r + c.requests as f64, b + c.bytes as f64)
-                })
+            let traffic = m.traffic(&keep);
+            let requests = traffic.requests().saturating_sub(traffic.empty_writes);
+            (requests as f64, traffic.moved_bytes() as f64)
         };
         Self {
             each: members.iter().map(sum).collect(),

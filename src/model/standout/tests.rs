@@ -1,30 +1,46 @@
-use super::{Kind, Standout, find};
+use super::{Kind, Severity, Standout, find};
 use crate::model::fixture::{self, array, cell, member};
-use crate::model::snapshot::{ArraySnapshot, Cell, DiskUse};
+use crate::model::snapshot::{ArraySnapshot, Cell, DiskUse, TaskIo, TaskSnapshot};
 use crate::origin::{Op, Origin};
-use proptest::prelude::*;
 use std::time::Duration;
 
-const SECOND: Duration = Duration::from_secs(1);
+pub const SECOND: Duration = Duration::from_secs(1);
 
-/// `count` members, `cells(i)` on each.
-fn of(count: usize, cells: impl Fn(usize) -> Vec<Cell>) -> ArraySnapshot {
+/// `count` members, `cells(i)` on each, busy for `utilisation(i)`.
+pub fn with(
+    count: usize,
+    utilisation: impl Fn(usize) -> f64,
+    cells: impl Fn(usize) -> Vec<Cell>,
+) -> ArraySnapshot {
     let mut array = array((0..count).map(|i| member(i, cells(i))).collect());
-    for m in &mut array.members {
+    for (i, m) in array.members.iter_mut().enumerate() {
         m.disk = Some(DiskUse {
-            in_flight: 1,
-            utilisation: 0.3,
+            utilisation: utilisation(i),
             requests: 1,
+            ..DiskUse::default()
         });
     }
     array
 }
 
-fn writes(origin: Origin, requests: u64) -> Cell {
+/// The same, all busy for 30 %.
+pub fn of(count: usize, cells: impl Fn(usize) -> Vec<Cell>) -> ArraySnapshot {
+    with(count, |_| 0.3, cells)
+}
+
+pub fn writes(origin: Origin, requests: u64) -> Cell {
     cell(origin, Op::Write, requests, requests * 4096, 1000)
 }
 
-fn say(array: &ArraySnapshot) -> Standout {
+pub fn data(requests: u64) -> Cell {
+    writes(Origin::FileData, requests)
+}
+
+pub fn bitmap(requests: u64) -> Cell {
+    writes(Origin::BlockBitmap, requests)
+}
+
+pub fn say(array: &ArraySnapshot) -> Standout {
     find(array, 10 * SECOND)
 }
 
@@ -33,9 +49,11 @@ fn the_first_case() {
     let standout = find(&fixture::raid0(12).arrays[0], SECOND);
     assert_eq!(
         standout.sentence,
-        "block_bitmap, inode_bitmap and inode_table writes: loop1, loop5 and loop9 carry 97 % of them, 3.9x the mean"
+        "loop1, loop5 and loop9 are busy 98 % of the time or more, the others 53 %: they carry 97 % of the block_bitmap, \
+         inode_bitmap and inode_table writes, 3.9x the mean, from writeback (kworker/u8:2)"
     );
-    assert_eq!(standout.kind, Kind::Uneven);
+    assert_eq!(standout.kind, Kind::Saturated);
+    assert_eq!(standout.severity, Severity::Warning);
     assert_eq!(
         standout.origins,
         [Origin::BlockBitmap, Origin::InodeBitmap, Origin::InodeTable]
@@ -44,40 +62,23 @@ fn the_first_case() {
     assert_eq!(standout.members, ["loop1", "loop5", "loop9"]);
 }
 
+const CALM: &str = "no member is saturated: the busiest, loop12, is busy 30 % of the time; ";
+
 #[test]
-fn sentences() {
-    let data = |n| writes(Origin::FileData, n);
-    let bitmap = |n| writes(Origin::BlockBitmap, n);
-    let slow = |i: usize, us| {
-        vec![cell(
-            Origin::FileData,
-            Op::Read,
-            500,
-            500 * 4096,
-            if i == 6 { us } else { 900 },
-        )]
-    };
-    for (what, array, sentence) in [
-        (
-            "idle",
-            of(12, |_| vec![]),
-            "idle: no IO on the members in the last 10 s",
-        ),
-        (
-            "no members",
-            of(0, |_| vec![]),
-            "idle: no IO on the members in the last 10 s",
-        ),
+fn where_nothing_hurts() {
+    for (what, array, kind, sentence) in [
         (
             "even",
             of(12, |i| vec![data(1000 + i as u64)]),
-            "nothing stands out: the busiest member carries 1.0x the mean",
+            Kind::Even,
+            "the load is even, 1.0x the mean on the busiest",
         ),
         (
             "one origin on one member",
             of(12, |i| {
                 vec![data(300), bitmap(if i == 3 { 100 } else { 0 })]
             }),
+            Kind::Uneven,
             "block_bitmap writes: loop4 carries all of them, 12.0x the mean",
         ),
         (
@@ -85,171 +86,221 @@ fn sentences() {
             of(12, |i| {
                 vec![data(300), bitmap(if i % 4 == 0 { 100 } else { 4 })]
             }),
+            Kind::Uneven,
             "block_bitmap writes: loop1, loop5 and loop9 carry 89 % of them, 3.6x the mean",
-        ),
-        (
-            "many members",
-            of(100, |i| {
-                vec![data(300), bitmap(if i % 4 == 0 { 100 } else { 0 })]
-            }),
-            "block_bitmap writes: loop1, loop5, loop9, loop13 and 21 more carry all of them, 4.0x the mean",
         ),
         (
             "too little to matter beside the rest",
             of(12, |i| {
                 vec![data(30_000), bitmap(if i == 3 { 100 } else { 0 })]
             }),
-            "nothing stands out: the busiest member carries 1.0x the mean",
+            Kind::Even,
+            "the load is even, 1.0x the mean on the busiest",
         ),
         (
             "what mkfs.ext4 -g 32744 leaves",
             of(12, |i| {
                 vec![data(300), bitmap(if i % 4 == 0 { 145 } else { 90 })]
             }),
-            "nothing stands out: the busiest member carries 1.1x the mean",
+            Kind::Even,
+            "the load is even, 1.1x the mean on the busiest",
         ),
         (
             "too few to judge",
             of(12, |i| if i == 2 { vec![data(7)] } else { vec![] }),
-            "nothing stands out: 7 requests are too few to judge",
+            Kind::Even,
+            "7 requests are too few to judge how even the load is",
         ),
         (
             "one file, less than a few times round the array, is on few members by nature",
             of(12, |i| if i == 2 { vec![data(128)] } else { vec![] }),
-            "no kind of block stands out: the busiest member, loop3, carries 12.0x the mean, mostly file_data writes \
-             (100 % of the bytes)",
+            Kind::Even,
+            "no origin is uneven, but loop3 has 12.0x the mean load, mostly file_data writes (100 % of the bytes)",
         ),
         (
-            "a slow member",
-            of(12, |i| slow(i, 40_000)),
-            "loop7 is slow: p99 328ms in the device, the other members' median is 7.2ms",
-        ),
-        (
-            "half as slow again is not slow",
-            of(12, |i| slow(i, 1_400)),
-            "nothing stands out: the busiest member carries 1.0x the mean",
-        ),
-        (
-            "one disk",
-            of(1, |_| vec![data(300), bitmap(100)]),
-            "nothing stands out: one disk, mostly file_data writes (75 % of the bytes)",
-        ),
-        (
-            "flushes have no bytes",
-            of(4, |i| {
-                vec![cell(
-                    Origin::Raw,
-                    Op::Flush,
-                    if i == 0 { 400 } else { 0 },
-                    0,
-                    100,
-                )]
+            "discards free space and move nothing",
+            of(12, |i| {
+                let freed = if i == 2 { 64 << 30 } else { 0 };
+                vec![
+                    data(300),
+                    cell(Origin::FileData, Op::Discard, 4, freed, 900),
+                ]
             }),
-            "raw flushes: loop1 carries all of them, 4.0x the mean",
+            Kind::Even,
+            "the load is even, 1.0x the mean on the busiest",
         ),
         (
-            "a mirror whose reads go to one side",
-            of(2, |i| {
+            "discards alone",
+            of(12, |i| {
+                let count = if i == 2 { 4000 } else { 0 };
+                vec![cell(Origin::FileData, Op::Discard, count, count << 30, 900)]
+            }),
+            Kind::Uneven,
+            "free_space discards: loop3 carries all of them, 12.0x the mean",
+        ),
+    ] {
+        let standout = say(&array);
+        assert_eq!(standout.sentence, format!("{CALM}{sentence}"), "{what}");
+        assert_eq!(standout.kind, kind, "{what}");
+        assert!(!standout.is_warning(), "{what}");
+    }
+    let idle = "idle: no IO on the members in the last 10 s";
+    assert_eq!(say(&of(12, |_| vec![])).sentence, idle);
+    assert_eq!(say(&of(0, |_| vec![])).sentence, idle);
+    assert_eq!(
+        say(&of(1, |_| vec![data(300), bitmap(100)])).sentence,
+        "not saturated: busy 30 % of the time; mostly file_data writes (75 % of the bytes)"
+    );
+    let many = of(100, |i| {
+        vec![data(300), bitmap(if i % 4 == 0 { 100 } else { 0 })]
+    });
+    assert!(
+        say(&many)
+            .sentence
+            .ends_with("loop1, loop5, loop9, loop13 and 21 more carry all of them, 4.0x the mean")
+    );
+    let flushes = of(4, |i| {
+        let count = if i == 0 { 400 } else { 0 };
+        vec![cell(Origin::Raw, Op::Flush, count, 0, 100)]
+    });
+    assert!(
+        say(&flushes)
+            .sentence
+            .ends_with("raw flushes: loop1 carries all of them, 4.0x the mean")
+    );
+}
+
+/// Reads of a mirror that go to one side; the same, with the side saturated.
+#[test]
+fn a_skew_is_information_until_it_hurts() {
+    let mirror = |utilisation| {
+        let reads = |i| if i == 0 { 4000 } else { 8 };
+        let mut array = with(
+            2,
+            |i| if i == 0 { utilisation } else { 0.05 },
+            |i| {
                 vec![cell(
                     Origin::FileData,
                     Op::Read,
-                    if i == 0 { 4000 } else { 8 },
-                    if i == 0 { 4000 } else { 8 } * 4096,
+                    reads(i),
+                    reads(i) * 4096,
                     900,
                 )]
-            }),
-            "file_data reads: loop1 carries 99 % of them, 2.0x the mean",
-        ),
-    ] {
-        assert_eq!(say(&array).sentence, sentence, "{what}");
-    }
-}
-
-#[test]
-fn what_is_busy_all_the_time() {
-    let mut array = of(4, |_| vec![writes(Origin::FileData, 1000)]);
-    let mut busy = |shares: [f64; 4]| {
-        for (m, share) in array.members.iter_mut().zip(shares) {
-            m.disk = Some(DiskUse {
-                in_flight: 9,
-                utilisation: share,
-                requests: 1000,
-            });
-        }
-        say(&array).sentence
+            },
+        );
+        let task = |pid, bytes| TaskSnapshot {
+            pid,
+            comm: b"postgres".to_vec(),
+            cgroup: None,
+            role: None,
+            io: vec![TaskIo {
+                origin: Origin::FileData,
+                op: Op::Read,
+                bios: 10,
+                bytes,
+            }],
+            dirtied: Vec::new(),
+            dirtied_files: crate::model::files::Files::default(),
+        };
+        array.tasks = vec![task(7, 60), task(8, 30)];
+        say(&array)
     };
+    let calm = mirror(0.11);
     assert_eq!(
-        busy([0.2, 0.99, 0.4, 0.3]),
-        "loop2 is busy 99 % of the time, the others 30 %"
+        calm.sentence,
+        "no member is saturated: the busiest, loop1, is busy 11 % of the time; file_data reads: loop1 carries 99 % of \
+         them, 2.0x the mean"
+    );
+    assert_eq!((calm.kind, calm.severity), (Kind::Uneven, Severity::Info));
+    let hurt = mirror(0.97);
+    assert_eq!(
+        hurt.sentence,
+        "loop1 is busy 97 % of the time, the others 5 %: it carries 99 % of the file_data reads, 2.0x the mean, 67 % \
+         from postgres (pid 7)"
     );
     assert_eq!(
-        busy([1.0, 0.99, 0.4, 0.2]),
-        "loop1 and loop2 are busy 99 % of the time or more, the others 30 %"
+        (hurt.kind, hurt.severity),
+        (Kind::Saturated, Severity::Warning)
     );
-    assert_eq!(
-        busy([1.0; 4]),
-        "all 4 members are busy 100 % of the time or more; the busiest carries 1.0x the mean"
-    );
-    assert!(busy([0.9; 4]).starts_with("nothing stands out"));
+    assert_eq!(hurt.origins, calm.origins);
 }
 
 #[test]
-fn a_failing_disk_comes_before_a_little_unevenness() {
+fn a_failing_disk_comes_before_unevenness() {
     let array = |bitmaps: u64| {
         of(12, |i| {
             let us = if i == 6 { 80_000 } else { 900 };
             let bitmaps = if i == 0 { bitmaps } else { 0 };
             vec![
                 cell(Origin::FileData, Op::Write, 1000, 4 << 20, us),
-                writes(Origin::BlockBitmap, bitmaps),
+                bitmap(bitmaps),
             ]
         })
     };
     assert_eq!(say(&array(300)).kind, Kind::Slow);
-    assert_eq!(say(&array(3000)).kind, Kind::Uneven);
+    assert_eq!(say(&array(3000)).kind, Kind::Slow);
+}
+
+/// Latencies of reads are compared with reads: flushes go to all members, and one that is read only is not slow.
+#[test]
+fn operations_are_compared_apart() {
+    let array = of(4, |i| {
+        let mut io = vec![cell(Origin::FileData, Op::Read, 500, 500 * 4096, 900)];
+        if i == 2 {
+            io.push(cell(Origin::Journal, Op::Flush, 400, 0, 60_000));
+            io.push(cell(Origin::FileData, Op::Discard, 400, 400 << 20, 60_000));
+        }
+        io
+    });
+    assert_ne!(say(&array).kind, Kind::Slow);
 }
 
 #[test]
 fn spares_and_the_faulty_do_not_lower_the_mean() {
-    let mut array = of(4, |i| {
-        vec![writes(Origin::FileData, if i < 2 { 10_000 } else { 0 })]
-    });
+    let mut array = of(4, |i| vec![data(if i < 2 { 10_000 } else { 0 })]);
     array.members[2].slot = None;
     array.members[3].trouble = Some("faulty".to_owned());
-    assert_eq!(
-        say(&array).sentence,
-        "nothing stands out: the busiest member carries 1.0x the mean"
+    assert_eq!(say(&array).kind, Kind::Even);
+    assert!(
+        say(&array)
+            .sentence
+            .ends_with("1.0x the mean on the busiest")
     );
 }
 
 /// Where every member does the same, what their work is for says more.
 #[test]
 fn what_single_blocks_cost_on_raid_5() {
-    let small = |n: u64, read: u64| {
-        let mut array = of(4, |_| {
-            vec![
-                writes(Origin::FileData, n),
-                writes(Origin::Parity, n),
-                cell(Origin::RmwRead, Op::Read, read, read * 4096, 900),
-            ]
-        });
+    let small = |n: u64, read: u64, utilisation: f64| {
+        let mut array = with(
+            4,
+            |_| utilisation,
+            |_| {
+                vec![
+                    data(n),
+                    writes(Origin::Parity, n),
+                    cell(Origin::RmwRead, Op::Read, read, read * 4096, 900),
+                ]
+            },
+        );
         array.entered = [((Origin::FileData, Op::Write), 4 * n * 4096)].into();
         array
     };
-    let mut array = small(500, 1000);
-    let sentence = "nothing stands out: the busiest member carries 1.0x the mean; \
-                    writes cost 4.0x, 2.0x of it pre-reads";
-    assert_eq!(say(&array).sentence, sentence);
-    for member in &mut array.members {
-        member.disk.as_mut().unwrap().utilisation = 1.0;
-    }
-    assert!(say(&array).sentence.ends_with("2.0x of it pre-reads"));
-    // One member alone is busy: that is what stands out.
-    array.members[0].disk.as_mut().unwrap().utilisation = 0.5;
-    assert!(!say(&array).sentence.contains("pre-reads"));
+    assert_eq!(
+        say(&small(500, 1000, 0.3)).sentence,
+        "no member is saturated: the busiest, loop4, is busy 30 % of the time; the load is even, 1.0x the mean on the \
+         busiest; writes cost 4.0x, 2.0x of it pre-reads"
+    );
+    let full = say(&small(500, 1000, 1.0));
+    assert_eq!(
+        full.sentence,
+        "the array is full: all 4 members are busy 100 % of the time, evenly; mostly rmw_read reads (50 % of the \
+         bytes); writes cost 4.0x, 2.0x of it pre-reads"
+    );
+    assert_eq!(full.severity, Severity::Warning);
     // Full stripes; and writes that are little beside the reads.
-    assert!(!say(&small(500, 100)).sentence.contains("cost"));
-    let mut array = small(500, 1000);
+    assert!(!say(&small(500, 100, 0.3)).sentence.contains("cost"));
+    let mut array = small(500, 1000, 0.3);
     for member in &mut array.members {
         let reads = cell(Origin::FileData, Op::Read, 3000, 3000 * 4096, 900);
         member.io.push(reads);
@@ -257,42 +308,27 @@ fn what_single_blocks_cost_on_raid_5() {
     assert!(!say(&array).sentence.contains("cost"));
 }
 
-fn any_cell() -> impl Strategy<Value = Cell> {
-    let big = prop_oneof![0u64..100, 0u64..100_000, Just(u64::MAX)];
-    (
-        0..Origin::ALL.len(),
-        0..Op::ALL.len(),
-        big.clone(),
-        big,
-        0u64..1 << 24,
-    )
-        .prop_map(|(origin, op, requests, bytes, us)| {
-            let mut cell = cell(Origin::ALL[origin], Op::ALL[op], requests.min(50), 0, us);
-            (cell.requests, cell.bytes) = (requests, bytes);
-            cell
-        })
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
-    #[test]
-    fn never_panics_and_keeps_its_ranges(
-        members in prop::collection::vec((prop::collection::vec(any_cell(), 0..6), any::<bool>(), any::<f64>()), 0..14),
-    ) {
-        let mut array = array(members.iter().enumerate().map(|(i, m)| member(i, m.0.clone())).collect());
-        for (member, (_, spare, utilisation)) in array.members.iter_mut().zip(&members) {
-            member.slot = member.slot.filter(|_| !spare);
-            member.disk = Some(DiskUse { in_flight: 0, utilisation: *utilisation, requests: 0 });
-        }
-        let standout = say(&array);
-        prop_assert!((0.0..=1.0).contains(&standout.share), "{standout:?}");
-        prop_assert!(standout.skew >= 1.0, "{standout:?}");
-        prop_assert!(!standout.sentence.is_empty());
-        for name in &standout.members {
-            prop_assert!(array.members.iter().any(|m| &m.name == name && m.is_present()));
-        }
-        if standout.kind == Kind::Uneven {
-            prop_assert!(2 * standout.members.len() <= array.members.len());
+#[test]
+fn writeback_is_for_those_who_dirtied() {
+    let mut snapshot = crate::model::fixture::dirtied();
+    let sentence = say(&snapshot.arrays[0]).sentence;
+    assert!(
+        sentence.ends_with("from writeback (kworker/u8:2) for touch (pid 4711)"),
+        "{sentence}"
+    );
+    // Neither has dirtied most of it.
+    for task in &mut snapshot.arrays[0].tasks {
+        if task.comm == b"postgres" {
+            task.dirtied[0].bytes = 25 << 20;
         }
     }
+    let tasks = &mut snapshot.arrays[0].tasks;
+    let mut third = tasks.last().unwrap().clone();
+    third.pid = 4712;
+    tasks.push(third);
+    let sentence = say(&snapshot.arrays[0]).sentence;
+    assert!(
+        sentence.ends_with("from writeback (kworker/u8:2)"),
+        "{sentence}"
+    );
 }

@@ -1,13 +1,11 @@
 //! Finds origins that few members carry.
 
-use std::time::Duration;
-
+use super::ENOUGH_REQUESTS;
 use super::spread::Spread;
-use super::words::{and, and_more, plural};
-use super::{ENOUGH_REQUESTS, Kind, Standout};
+use super::words::{and, plural};
 use crate::model::snapshot::MemberSnapshot;
 use crate::model::units;
-use crate::origin::{Op, Origin};
+use crate::origin::{Op, Origin, io_name};
 
 /// Less than this is not worth a sentence: bytes of one origin and operation on all members.
 const ENOUGH_BYTES: f64 = 64.0 * 1024.0;
@@ -59,14 +57,47 @@ fn is_placed(origin: Origin) -> bool {
     )
 }
 
-/// The origins that few members carry, the ones first that mending would help most, and the share of the array's
-/// load it would move; `None` when every origin is even.
+/// Origins that the same few members carry.
+pub struct Uneven {
+    /// Together, in the vocabulary's order.
+    pub origins: Vec<Origin>,
+    /// Their operation.
+    pub op: Op,
+    /// Who carries them: indices of present members, ascending.
+    pub carriers: Vec<usize>,
+    /// The share that the carriers have of them, 0.0..=1.0.
+    pub share: f64,
+    /// The busiest member over the mean.
+    pub skew: f64,
+    /// The share of the array's load that is on the carriers only because of this.
+    pub excess: f64,
+}
+
+impl Uneven {
+    /// `block_bitmap and inode_bitmap writes`
+    pub fn what(&self) -> String {
+        let names: Vec<&str> = self.origins.iter().map(|&o| io_name(o, self.op)).collect();
+        format!("{} {}", and(&names), plural(self.op))
+    }
+
+    /// `97 % of` or `all`.
+    pub fn part(&self) -> String {
+        if self.share >= 1.0 {
+            "all".to_owned()
+        } else {
+            format!("{} of", units::percent(self.share))
+        }
+    }
+}
+
+/// The origins that few members carry, those first that an even layout would help most; `None` when every origin is
+/// even. `on`: only those that one of these members carries.
 pub fn uneven(
     present: &[&MemberSnapshot],
     total: &Spread,
     chunk_bytes: u64,
-    over: Duration,
-) -> Option<(Standout, f64)> {
+    on: Option<&[usize]>,
+) -> Option<Uneven> {
     let mut kinds: Vec<(Origin, Op)> = present
         .iter()
         .flat_map(|m| m.io.iter().map(|c| (c.origin, c.op)))
@@ -76,6 +107,7 @@ pub fn uneven(
     let candidates: Vec<Candidate> = kinds
         .iter()
         .filter_map(|&(origin, op)| candidate(present, total, chunk_bytes, origin, op))
+        .filter(|c| on.is_none_or(|on| on.iter().any(|i| c.carriers.contains(i))))
         .collect();
     let best = candidates
         .iter()
@@ -85,43 +117,14 @@ pub fn uneven(
     let origins: Vec<Origin> = together.iter().map(|c| c.origin).collect();
     let excess = together.iter().map(|c| c.excess).sum();
     let spread = Spread::of(present, |c| c.op == best.op && origins.contains(&c.origin));
-    let members: Vec<String> = best
-        .carriers
-        .iter()
-        .map(|&i| present[i].name.clone())
-        .collect();
-    let (share, skew) = (spread.share(&best.carriers), spread.skew());
-    let names: Vec<&str> = origins.iter().map(|o| o.name()).collect();
-    let sentence = format!(
-        "{} {}: {} {} {} of them, {skew:.1}x the mean",
-        and(&names),
-        plural(best.op),
-        and_more(&members),
-        if members.len() == 1 {
-            "carries"
-        } else {
-            "carry"
-        },
-        if share >= 1.0 {
-            "all".to_owned()
-        } else {
-            units::percent(share)
-        },
-    );
-    let op = Some(best.op);
-    Some((
-        Standout {
-            kind: Kind::Uneven,
-            origins,
-            op,
-            members,
-            share,
-            skew,
-            over,
-            sentence,
-        },
+    Some(Uneven {
+        op: best.op,
+        share: spread.share(&best.carriers),
+        skew: spread.skew(),
+        carriers: best.carriers.clone(),
+        origins,
         excess,
-    ))
+    })
 }
 
 fn candidate(

@@ -1,6 +1,6 @@
 //! What this kernel offers for watching ext4's block allocator, found by asking it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -20,6 +20,23 @@ const TRACEPOINTS: [&str; 8] = [
     "ext4_read_block_bitmap_load",
     "ext4_discard_preallocations",
 ];
+
+/// Functions of ext4 that a plan may hook; see [`super::plan`].
+pub const FUNCTIONS: [&str; 10] = [
+    "ext4_mb_regular_allocator",
+    "ext4_mb_good_group",
+    "ext4_mb_scan_group",
+    "ext4_mb_scan_groups_xa_range",
+    "ext4_get_group_info",
+    "ext4_mb_prefetch",
+    "ext4_mb_prefetch_fini",
+    "ext4_mb_load_buddy_gfp",
+    "ext4_mb_init_group",
+    "ext4_mb_find_by_goal",
+];
+
+/// `ext4_wait_block_bitmap(sb, group, bh)`.
+pub const WAIT: &str = "ext4_wait_block_bitmap";
 
 /// Kinds of types (include/uapi/linux/btf.h).
 const KIND_PTR: u32 = 2;
@@ -48,10 +65,8 @@ pub struct AllocFacts {
     pub ext4: bool,
     /// Arguments of each tracepoint that it has, not counting the `void *` in front.
     pub tracepoints: BTreeMap<&'static str, usize>,
-    /// `ext4_mb_good_group(ac, group, cr)`.
-    pub good_group: Function,
-    /// `ext4_wait_block_bitmap(sb, group, bh)`.
-    pub wait_block_bitmap: Function,
+    /// [`FUNCTIONS`] and [`WAIT`], those that this kernel has.
+    pub functions: BTreeMap<&'static str, Function>,
     /// Enumerators of `enum criteria` (fs/ext4/mballoc.h) in the order of their numbers; empty before 6.5, where they are
     /// plain numbers.
     pub criteria: Vec<String>,
@@ -60,7 +75,7 @@ pub struct AllocFacts {
 impl AllocFacts {
     /// Asks the running kernel.
     pub fn gather() -> Self {
-        crate::probe::load::collect();
+        crate::probe::log::collect();
         let mut facts = Self::default();
         if let Some(types) = Types::of("ext4") {
             facts.btf = true;
@@ -71,9 +86,11 @@ impl AllocFacts {
                 }
             }
             facts.criteria = types.criteria();
-            facts.good_group.typed = types.find("ext4_mb_good_group", KIND_FUNC).is_some();
-            facts.wait_block_bitmap.typed =
-                types.find("ext4_wait_block_bitmap", KIND_FUNC).is_some();
+            for name in names() {
+                if types.find(name, KIND_FUNC).is_some() {
+                    facts.functions.entry(name).or_default().typed = true;
+                }
+            }
         }
         facts.symbols();
         facts.traceable();
@@ -88,12 +105,9 @@ impl AllocFacts {
         self.criteria.clone()
     }
 
-    fn functions(&mut self, name: &str) -> Option<&mut Function> {
-        match name {
-            "ext4_mb_good_group" => Some(&mut self.good_group),
-            "ext4_wait_block_bitmap" => Some(&mut self.wait_block_bitmap),
-            _ => None,
-        }
+    /// How `name` could be hooked; not at all where this kernel does not have it.
+    pub fn function(&self, name: &str) -> Function {
+        self.functions.get(name).copied().unwrap_or_default()
     }
 
     fn symbols(&mut self) {
@@ -102,9 +116,9 @@ impl AllocFacts {
         };
         // ffffffff81430950 t ext4_mb_good_group
         for line in BufReader::new(file).lines().map_while(Result::ok) {
-            let name = line.split_ascii_whitespace().nth(2).unwrap_or("");
-            if let Some(function) = self.functions(name) {
-                function.symbol = true;
+            let symbol = line.split_ascii_whitespace().nth(2).unwrap_or("");
+            if let Some(name) = names().find(|name| *name == symbol) {
+                self.functions.entry(name).or_default().symbol = true;
             }
         }
     }
@@ -116,20 +130,25 @@ impl AllocFacts {
         let Some(file) = found else {
             return;
         };
-        let (mut good_group, mut wait, mut any) = (false, false, false);
+        let mut listed: BTreeSet<String> = BTreeSet::new();
+        let mut any = false;
         for line in BufReader::new(file).lines().map_while(Result::ok) {
             any = true;
-            match line.split_ascii_whitespace().next() {
-                Some("ext4_mb_good_group") => good_group = true,
-                Some("ext4_wait_block_bitmap") => wait = true,
-                _ => {}
+            let function = line.split_ascii_whitespace().next().unwrap_or("");
+            if function.starts_with("ext4_") {
+                listed.insert(function.to_owned());
             }
         }
         if any {
-            self.good_group.traceable = Some(good_group);
-            self.wait_block_bitmap.traceable = Some(wait);
+            for (name, function) in &mut self.functions {
+                function.traceable = Some(listed.contains(*name));
+            }
         }
     }
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    FUNCTIONS.into_iter().chain([WAIT])
 }
 
 /// The types of a module, or of the kernel where it is none.

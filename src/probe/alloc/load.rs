@@ -12,7 +12,8 @@ use super::plan::{AllocPlan, plan};
 use super::read::Idle;
 use super::skel::{OpenRaidtraceAllocSkel, RaidtraceAllocSkel, RaidtraceAllocSkelBuilder};
 use crate::model::alloc::Source;
-use crate::probe::load::{collect, keep, last_words, program_info, refusal, short};
+use crate::probe::load::program_info;
+use crate::probe::log::{collect, keep, last_words, refusal, short};
 use crate::probe::overhead::Meter;
 
 /// Filesystems that are watched at once: `RT_ALLOC_FS` of `bpf/alloc.h`.
@@ -89,7 +90,7 @@ impl AllocProbe {
         self.meter.is_some()
     }
 
-    /// Takes the hook of `ext4_mb_good_group()` off: what it has counted stays, and does not grow any more.
+    /// Takes the hooks that count groups off: what they have counted stays, and does not grow any more.
     pub fn back_off(&mut self) {
         // First: a search that goes on is not whole any more.
         hooked(&mut self.skel, false);
@@ -128,6 +129,7 @@ fn load(
             .get(2)
             .is_some_and(|c| c == "CR_BEST_AVAIL_LEN"),
     );
+    rodata.rt_alloc_by_scan = u32::from(plan.by_scan());
     for (slot, dev) in rodata.rt_alloc_devs.iter_mut().zip(devs) {
         *slot = *dev;
     }

@@ -39,10 +39,10 @@ mod wire {
         fn sizes_are_those_of_the_fields() {
             assert_eq!(
                 size_of::<rt_alloc>(),
-                8 * (9 + 8 + 32 + 8 + 5) + 2 * 4 * BUCKETS
+                8 * (10 + 8 + 32 + 8 + 5) + 2 * 4 * BUCKETS
             );
             assert_eq!(size_of::<rt_alloc_cpu>(), 64 + 32 * 128);
-            assert_eq!(size_of::<rt_alloc_task>(), 32 + 5 * 8 + 8 + 16);
+            assert_eq!(size_of::<rt_alloc_task>(), 32 + 6 * 8 + 16 + 16);
             assert_eq!(size_of::<rt_alloc_share>(), 32);
             assert_eq!(size_of::<rt_file_id>(), 16);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::facts::{AllocFacts, Function};
+use super::facts::{self, AllocFacts};
 use crate::model::alloc::Source;
 
 /// Programs that give something only together.
@@ -10,6 +10,8 @@ use crate::model::alloc::Source;
 pub struct Hook {
     /// C names, in the order in which they are attached.
     pub programs: &'static [&'static str],
+    /// Kernel functions that they are attached to; none for a tracepoint.
+    functions: &'static [&'static str],
     /// What they are.
     pub source: Source,
     /// The figures, as [`AllocPlan::sources`] names them: fields of `model::alloc::Counts` and `AllocCounters`.
@@ -86,20 +88,60 @@ const TRACEPOINTS: [(&str, usize, Hook); 8] = [
     ),
 ];
 
+/// Linux 6.17, and older kernels with a back-port of it: `ext4_mb_scan_group()` considers each group.
 const GROUPS: Hook = Hook {
-    programs: &["rt_al_group"],
+    // The beginning of a search last: nothing is counted before.
+    programs: &[
+        "rt_al_list_out",
+        "rt_al_list_in",
+        "rt_al_scan",
+        "rt_al_group",
+        "rt_al_search_out",
+        "rt_al_search_in",
+    ],
+    functions: &[
+        "ext4_mb_scan_groups_xa_range",
+        "ext4_mb_scan_group",
+        "ext4_mb_good_group",
+        "ext4_mb_regular_allocator",
+    ],
     source: Source::Fentry,
     figures: &["looked", "refused", "reasons", "groups", "calls"],
-    gives: "groups looked at, nor why they are refused (ext4_mb_good_group)",
+    gives: "groups considered by a hook, nor why they are refused (ext4_mb_scan_group or ext4_get_group_info)",
 };
-const GROUPS_KPROBE: Hook = Hook {
-    // The return first: a call whose return is not hooked yet would count as one that said yes.
-    programs: &["rt_al_group_kout", "rt_al_group_kin"],
-    source: Source::Kprobe,
+/// Before: `ext4_get_group_info()` is called for each, if it is a function (5.10.181, 5.15.113, 6.1.30, 6.4).
+const GROUPS_BY_INFO: Hook = Hook {
+    programs: &[
+        "rt_al_prefetch_out",
+        "rt_al_prefetch_in",
+        "rt_al_fini_out",
+        "rt_al_fini_in",
+        "rt_al_load_out",
+        "rt_al_load_in",
+        "rt_al_init_out",
+        "rt_al_init_in",
+        "rt_al_goal_out",
+        "rt_al_goal_in",
+        "rt_al_info",
+        "rt_al_group",
+        "rt_al_search_out",
+        "rt_al_search_in",
+    ],
+    functions: &[
+        "ext4_mb_prefetch",
+        "ext4_mb_prefetch_fini",
+        "ext4_mb_load_buddy_gfp",
+        "ext4_mb_init_group",
+        "ext4_mb_find_by_goal",
+        "ext4_get_group_info",
+        "ext4_mb_good_group",
+        "ext4_mb_regular_allocator",
+    ],
     ..GROUPS
 };
 const WAIT: Hook = Hook {
     programs: &["rt_al_wait_out", "rt_al_wait_in"],
+    functions: &[facts::WAIT],
     source: Source::Fentry,
     figures: &["waits"],
     gives: "time that waiting for bitmaps takes (ext4_wait_block_bitmap)",
@@ -118,6 +160,7 @@ const fn tracepoint(
 ) -> Hook {
     Hook {
         programs,
+        functions: &[],
         source: Source::Tracepoint,
         figures,
         gives,
@@ -155,8 +198,8 @@ pub fn plan(facts: &AllocFacts) -> Result<AllocPlan, String> {
         );
         return Ok(plan);
     }
-    plan.function(facts.good_group, &GROUPS, &GROUPS_KPROBE);
-    plan.function(facts.wait_block_bitmap, &WAIT, &WAIT_KPROBE);
+    plan.groups(facts);
+    plan.wait(facts);
     for (name, least, hook) in &TRACEPOINTS {
         match facts.tracepoints.get(name) {
             Some(n) if n >= least => plan.hooks.push(hook),
@@ -174,18 +217,36 @@ pub fn plan(facts: &AllocFacts) -> Result<AllocPlan, String> {
 }
 
 impl AllocPlan {
+    /// By `ext4_mb_scan_group()` where the kernel has it: `ext4_get_group_info()` does not say there which groups a list proposed.
+    fn groups(&mut self, facts: &AllocFacts) {
+        let new = facts.function("ext4_mb_scan_group").symbol;
+        let hook = if new { &GROUPS } else { &GROUPS_BY_INFO };
+        let missing = |name: &&&str| {
+            let function = facts.function(name);
+            !function.typed || function.traceable == Some(false)
+        };
+        match hook.functions.iter().find(missing) {
+            None => self.hooks.push(hook),
+            Some(name) => self.notes.push(format!(
+                "no {}: this kernel has no traceable function {name}",
+                hook.gives
+            )),
+        }
+    }
+
     /// fentry where the kernel can, else a kprobe where there is something to put it on.
-    fn function(&mut self, function: Function, fentry: &'static Hook, kprobe: &'static Hook) {
+    fn wait(&mut self, facts: &AllocFacts) {
+        let function = facts.function(facts::WAIT);
         let possible = function.typed && function.traceable != Some(false);
         if possible {
-            self.hooks.push(fentry);
-            self.instead.extend(function.symbol.then_some(kprobe));
+            self.hooks.push(&WAIT);
+            self.instead.extend(function.symbol.then_some(&WAIT_KPROBE));
         } else if function.symbol {
-            self.hooks.push(kprobe);
+            self.hooks.push(&WAIT_KPROBE);
         } else {
             self.notes.push(format!(
                 "no {}: this kernel has inlined the function",
-                fentry.gives
+                WAIT.gives
             ));
         }
     }
@@ -225,18 +286,23 @@ impl AllocPlan {
         self.hooks.iter().flat_map(|h| h.programs.iter().copied())
     }
 
-    /// Whether `ext4_mb_good_group()` is hooked, by whatever.
+    /// True if groups are counted at `ext4_mb_scan_group()`, false if at `ext4_get_group_info()`.
+    pub fn by_scan(&self) -> bool {
+        self.hooks.iter().any(|h| h.programs == GROUPS.programs)
+    }
+
+    /// True if groups are counted by a hook.
     pub fn looks(&self) -> bool {
         self.hooks.iter().any(|h| h.figures == GROUPS.figures)
     }
 
-    /// Does without the hook of `ext4_mb_good_group()`; its programs.
+    /// Does without the hooks that count groups; their programs.
     pub fn back_off(&mut self) -> &'static [&'static str] {
         let Some(at) = self.hooks.iter().position(|h| h.figures == GROUPS.figures) else {
             return &[];
         };
         self.notes.push(
-            "groups are not counted any more: ext4_mb_good_group is called too often for that"
+            "groups are not counted by a hook any more: a search considers too many for that"
                 .to_owned(),
         );
         self.hooks.remove(at).programs
@@ -260,29 +326,41 @@ impl AllocPlan {
 
 #[cfg(test)]
 mod tests {
-    use super::{AllocFacts, Function, Source, TRACEPOINTS, plan};
+    use super::super::facts::{FUNCTIONS, Function, WAIT};
+    use super::{AllocFacts, Source, TRACEPOINTS, plan};
+
+    const HOOKABLE: Function = Function {
+        typed: true,
+        traceable: Some(true),
+        symbol: true,
+    };
 
     fn modern() -> AllocFacts {
-        let function = Function {
-            typed: true,
-            traceable: Some(true),
-            symbol: true,
-        };
+        let names = FUNCTIONS.into_iter().chain([WAIT]);
         AllocFacts {
             btf: true,
             ext4: true,
             tracepoints: TRACEPOINTS.iter().map(|(n, args, _)| (*n, *args)).collect(),
-            good_group: function,
-            wait_block_bitmap: function,
+            functions: names.map(|name| (name, HOOKABLE)).collect(),
             criteria: Vec::new(),
         }
+    }
+
+    /// Before 6.17.
+    fn older() -> AllocFacts {
+        let mut facts = modern();
+        facts
+            .functions
+            .retain(|name, _| !name.starts_with("ext4_mb_scan_group"));
+        facts
     }
 
     #[test]
     fn a_modern_kernel_gets_everything_and_no_notes() {
         let plan = plan(&modern()).unwrap();
         assert!(plan.notes.is_empty());
-        assert_eq!(plan.programs().count(), 8 + 1 + 2);
+        assert_eq!(plan.programs().count(), 8 + 6 + 2);
+        assert!(plan.by_scan());
         let sources = plan.sources();
         assert!(sources.values().all(|s| *s != Source::None));
         assert_eq!(sources["looked"], Source::Fentry);
@@ -292,44 +370,71 @@ mod tests {
 
     #[test]
     fn groups_are_counted_before_the_first_request_is_seen() {
-        let plan = plan(&modern()).unwrap();
-        let at = |p| plan.programs().position(|q| q == p);
-        assert!(at("rt_al_group") < at("rt_al_request"));
+        for facts in [modern(), older()] {
+            let plan = plan(&facts).unwrap();
+            let at = |p| plan.programs().position(|q| q == p);
+            assert!(at("rt_al_search_in") < at("rt_al_request"));
+            assert!(at("rt_al_group") < at("rt_al_search_in"));
+        }
+    }
+
+    #[test]
+    fn older_kernels_count_groups_where_their_info_is_asked_for() {
+        let plan = plan(&older()).unwrap();
+        assert!(plan.notes.is_empty() && plan.looks() && !plan.by_scan());
+        assert!(plan.programs().any(|p| p == "rt_al_info"));
+        assert!(!plan.programs().any(|p| p == "rt_al_scan"));
+        assert_eq!(plan.sources()["looked"], Source::Fentry);
+    }
+
+    #[test]
+    fn groups_take_all_of_their_functions() {
+        for (mut facts, name) in [
+            (modern(), "ext4_mb_scan_groups_xa_range"),
+            (older(), "ext4_get_group_info"),
+        ] {
+            facts.functions.get_mut(name).unwrap().traceable = Some(false);
+            let plan = plan(&facts).unwrap();
+            assert!(!plan.looks() && plan.notes[0].contains(name), "{name}");
+            assert_eq!(plan.sources()["looked"], Source::None);
+        }
     }
 
     #[test]
     fn kprobes_come_where_fentry_is_refused_and_a_note_where_both_are() {
         let mut plan = plan(&modern()).unwrap();
-        assert!(plan.without("rt_al_group", "EPERM"));
-        assert!(plan.notes.is_empty() && plan.looks());
-        assert_eq!(plan.sources()["looked"], Source::Kprobe);
-        assert_eq!(plan.sources()["waits"], Source::Fentry);
-        assert!(plan.without("rt_al_group_kin", "ENOENT"));
-        assert!(
-            !plan.looks()
-                && plan.notes[0].contains("rt_al_group (EPERM) and rt_al_group_kin (ENOENT)")
-        );
+        assert!(plan.without("rt_al_wait_in", "EPERM"));
+        assert!(plan.notes.is_empty());
+        assert_eq!(plan.sources()["looked"], Source::Fentry);
+        assert_eq!(plan.sources()["waits"], Source::Kprobe);
+        assert!(plan.without("rt_al_wait_kin", "ENOENT"));
+        assert!(plan.notes[0].contains("rt_al_wait_in (EPERM) and rt_al_wait_kin (ENOENT)"));
+        assert_eq!(plan.sources()["waits"], Source::None);
+        assert!(plan.without("rt_al_scan", "EPERM") && !plan.looks());
         for figure in ["looked", "refused", "reasons", "groups", "calls"] {
             assert_eq!(plan.sources()[figure], Source::None, "{figure}");
         }
         assert_eq!(plan.sources()["searches"], Source::Tracepoint);
-        assert!(!plan.without("rt_al_group", "EPERM"));
+        assert!(!plan.without("rt_al_scan", "EPERM"));
     }
 
     #[test]
     fn what_ftrace_does_not_have_is_not_tried_by_fentry() {
         let mut facts = modern();
-        facts.good_group.traceable = Some(false);
-        facts.wait_block_bitmap = Function::default();
-        let plan = plan(&facts).unwrap();
-        assert!(plan.programs().any(|p| p == "rt_al_group_kin"));
-        assert!(plan.instead.is_empty());
-        assert_eq!(plan.sources()["waits"], Source::None);
-        assert!(plan.notes[0].contains("inlined"));
+        facts.functions.get_mut(WAIT).unwrap().traceable = Some(false);
+        let kprobe = plan(&facts).unwrap();
+        assert!(kprobe.programs().any(|p| p == "rt_al_wait_kin"));
+        assert!(kprobe.instead.is_empty());
+        facts.functions.remove(WAIT);
+        let none = plan(&facts).unwrap();
+        assert_eq!(none.sources()["waits"], Source::None);
+        assert!(none.notes[0].contains("inlined"));
         // It may be just that nobody lets us look.
-        facts.good_group.traceable = None;
-        let plan = super::plan(&facts).unwrap();
-        assert!(plan.programs().any(|p| p == "rt_al_group"));
+        facts = modern();
+        for function in facts.functions.values_mut() {
+            function.traceable = None;
+        }
+        assert!(plan(&facts).unwrap().programs().any(|p| p == "rt_al_scan"));
     }
 
     #[test]
@@ -355,9 +460,9 @@ mod tests {
     #[test]
     fn backing_off_leaves_the_rest() {
         let mut plan = plan(&modern()).unwrap();
-        assert_eq!(plan.back_off(), ["rt_al_group"]);
+        assert!(plan.back_off().contains(&"rt_al_scan"));
         assert_eq!(plan.sources()["looked"], Source::None);
-        assert!(plan.notes[0].contains("too often"));
+        assert!(plan.notes[0].contains("too many"));
         assert!(plan.back_off().is_empty());
         assert_eq!(plan.programs().count(), 8 + 2);
     }

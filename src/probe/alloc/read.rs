@@ -16,6 +16,7 @@ use crate::model::alloc::{AllocCounters, Counts, Share, TaskOf};
 use crate::model::files::FileId;
 use crate::model::hist::Hist;
 use crate::probe::counters::text;
+use crate::probe::events::monotonic_ns;
 use crate::probe::load::program_stats;
 use crate::probe::overhead::Meter;
 use crate::probe::wire::Wire;
@@ -55,7 +56,7 @@ impl AllocProbe {
         Ok(counters)
     }
 
-    /// Calls of `ext4_mb_good_group()` alone, which is what may have to be looked at often.
+    /// Groups considered alone, which is what may have to be looked at often.
     pub fn calls(&self) -> Result<u64> {
         let mut counters = AllocCounters::default();
         self.read_cpus(&mut counters)?;
@@ -78,8 +79,7 @@ impl AllocProbe {
         Ok(())
     }
 
-    /// What `ext4_mb_good_group()` was asked, and what tasks that are still at it have counted for themselves: by task, the
-    /// allocation and the groups.
+    /// Groups considered and refused, and those of searches that go on: by task, the allocation and its groups.
     fn read_cpus(&self, counters: &mut AllocCounters) -> Result<HashMap<TaskOf, (u64, u64)>> {
         let mut going_on = HashMap::new();
         for number in 0..self.cpus {
@@ -99,7 +99,6 @@ impl AllocProbe {
                 add_each(&mut sum.looked, &row.looked);
                 add_each(&mut sum.refused, &row.refused);
             }
-            counters.lost += cpu.lost;
             if cpu.ac != 0 {
                 going_on.insert(task_of(&cpu.key), (cpu.ac, cpu.count));
             }
@@ -112,6 +111,7 @@ impl AllocProbe {
         counters: &mut AllocCounters,
         going_on: &HashMap<TaskOf, (u64, u64)>,
     ) -> Result<()> {
+        let now = monotonic_ns();
         for (key, value) in all(&self.skel.maps.rt_alloc_tasks)? {
             let (Some(key), Some(task)) =
                 (rt_alloc_task_key::read(&key), rt_alloc_task::read(&value))
@@ -125,6 +125,10 @@ impl AllocProbe {
             match going_on.get(&key) {
                 Some((ac, count)) if *ac == task.ac => share.looked += count,
                 _ => {}
+            }
+            if task.search_ns != 0 {
+                let since = Duration::from_nanos(now.saturating_sub(task.search_ns));
+                counters.searching.insert(key, since);
             }
             counters.tasks.insert(key, (share, text(&task.comm)));
         }
@@ -174,7 +178,8 @@ impl AllocProbe {
             return;
         }
         if counters.tasks.len() > MANY {
-            for task in idle(&counters.tasks, &self.idle.then) {
+            let idle = idle(&counters.tasks, &self.idle.then);
+            for task in idle.iter().filter(|t| !counters.searching.contains_key(t)) {
                 let wire = rt_alloc_task_key {
                     dev: task.dev,
                     pid: task.pid,
@@ -238,6 +243,7 @@ fn add(sum: &mut Counts, alloc: &rt_alloc) {
     sum.preallocated += alloc.preallocated;
     add_each(&mut sum.criteria, &alloc.criteria);
     sum.scanned += alloc.scanned;
+    sum.locality += alloc.locality;
     add_each(&mut sum.groups.0, &alloc.groups);
     add_each(&mut sum.reasons, &alloc.reasons);
     sum.bitmaps += alloc.bitmaps;
@@ -281,8 +287,9 @@ mod tests {
             preallocated: 8,
             criteria: [1, 2, 3, 4, 5, 0, 0, 0],
             scanned: 9,
+            locality: 16,
             groups: [10; 32],
-            reasons: [1, 2, 3, 4, 5, 6, 7, 0],
+            reasons: [1, 2, 3, 4, 5, 6, 7, 8],
             bitmaps: 11,
             buddies: 12,
             reads: 13,
@@ -304,6 +311,7 @@ mod tests {
             sum.goal,
             sum.preallocated,
             sum.scanned,
+            sum.locality,
             sum.groups.0[23],
             sum.bitmaps,
             sum.buddies,
@@ -316,10 +324,10 @@ mod tests {
         assert_eq!(
             n,
             [
-                2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 256, 512
+                2, 4, 6, 8, 10, 12, 14, 16, 18, 32, 20, 22, 24, 26, 28, 30, 256, 512
             ]
         );
         assert_eq!(sum.criteria, [2, 4, 6, 8, 10]);
-        assert_eq!(sum.reasons, [2, 4, 6, 8, 10, 12, 14]);
+        assert_eq!(sum.reasons, [2, 4, 6, 8, 10, 12, 14, 16]);
     }
 }

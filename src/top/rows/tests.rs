@@ -1,4 +1,4 @@
-use super::{Column, Filter, Measure, latencies, legend, members, origins, sort, tasks};
+use super::{Column, Filter, Measure, caused, latencies, legend, members, origins, sort, tasks};
 use crate::model::fixture;
 use crate::origin::{Op, Origin};
 
@@ -89,4 +89,42 @@ fn heat_map() {
         .flat_map(|r| &r.parts),
     );
     assert_eq!(all[0].0, Origin::FileData);
+}
+
+#[test]
+fn who_causes_most_comes_first() {
+    let order = |snapshot: &crate::model::snapshot::Snapshot| {
+        let mut rows = tasks(
+            &snapshot.arrays[0],
+            1.0,
+            Filter::default(),
+            Measure::Requests,
+        );
+        sort(&mut rows, Column::Causes, false);
+        let row = |r: &super::TaskRow<'_>| (r.comm.clone(), (r.causes / f64::from(1 << 20)) as u64);
+        rows.iter().map(row).collect::<Vec<_>>()
+    };
+    // Where it is not known who dirtied what: by what each submitted.
+    assert_eq!(order(&fixture::raid0(12))[0].0, "jbd2/md127-8");
+    let causes = order(&fixture::dirtied());
+    assert_eq!(causes[0], ("touch".to_owned(), 28));
+    let jbd2 = causes.iter().find(|(comm, _)| comm == "jbd2/md127-8");
+    assert_eq!(jbd2.unwrap().1, 0);
+    // fsync() submits what the same task has dirtied: once. Metadata that sync submits is others'.
+    let mut snapshot = fixture::dirtied();
+    let tasks = &mut snapshot.arrays[0].tasks;
+    let postgres = tasks.iter_mut().find(|t| t.comm == b"postgres").unwrap();
+    let read: u64 = postgres
+        .io
+        .iter()
+        .filter(|i| i.op == Op::Read)
+        .map(|i| i.bytes)
+        .sum();
+    let mut data = postgres.dirtied[1];
+    data.bytes = 10 << 20;
+    postgres.io.retain(|i| i.op == Op::Read);
+    postgres.io.push(data);
+    data.origin = Origin::InodeTable;
+    postgres.io.push(data);
+    assert_eq!(caused(postgres, Filter::default()), read + (11 << 20));
 }

@@ -132,7 +132,9 @@ fn switches() {
     assert!(after("p").0.paused);
     assert!(!after("p ").0.paused);
     assert_eq!(after("m").0.measure, Measure::Bytes);
-    assert_eq!(after("?").0.overlay, Overlay::Help);
+    assert_eq!(after("?").0.overlay, Overlay::Help(0));
+    assert_eq!(after("?vv^").0.overlay, Overlay::Help(1));
+    assert_eq!(after("?^").0.overlay, Overlay::Help(-1));
     assert_eq!(after("?z").0.overlay, Overlay::None);
 }
 

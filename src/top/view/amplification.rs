@@ -3,12 +3,12 @@
 
 use ratatui::text::{Line, Span};
 
-use super::table::{self, Spec, cell, figure, heading, mark, name};
+use super::table::{self, Spec, cell, figure, heading, name};
 use super::{Pen, Scene, bar};
 use crate::model::ledger::{self, Ledger};
 use crate::model::snapshot::{ArrayInfo, ArraySnapshot};
 use crate::model::units;
-use crate::origin::Op;
+use crate::origin::{Op, io_name};
 use crate::top::palette::letter;
 use crate::top::rows::{self, Column, LedgerRow};
 use crate::top::text::{self, clean, glue};
@@ -18,7 +18,7 @@ const BAR: usize = 10;
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let mut rows = rows::amplification(scene.array, scene.filter());
-    let (column, reversed) = scene.state.sort();
+    let (column, reversed) = scene.sort();
     rows::sort(&mut rows, column, reversed);
     // What nobody asked for is not amplification, and a resync must not dwarf the bars of what is.
     rows.sort_by_key(|r| r.sums.is_unasked());
@@ -31,16 +31,22 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     }
     pen.line(&Line::from(head));
 
-    let asked = || rows.iter().filter(|r| !r.sums.is_unasked());
+    // Discards move nothing, and would dwarf the bars of what does.
+    let has_bar = |r: &&LedgerRow| {
+        let op = r.sums.op;
+        !r.sums.is_unasked() && (op != Op::Discard || scene.filter().op == Some(op))
+    };
+    let asked = || rows.iter().filter(has_bar);
     let all: Vec<_> = asked().flat_map(LedgerRow::parts).collect();
-    let (legend, details) = bar::room_below(pen, rows.len() + 2);
-    let selected = scene.state.row().min(rows.len().saturating_sub(1));
+    let (legend, details) = bar::room_below(pen, scene, rows.len() + 2);
+    let selected = scene.row(rows.len());
     let mut below = foot(scene, pen.width(), legend);
     below.extend(bar::legend(
         &rows::legend(all.iter()),
         pen.width(),
         legend,
         scene.palette,
+        scene.filter().op,
     ));
     if let Some(row) = rows.get(selected).filter(|_| details > 0) {
         let lines = text::wrap(&detail(row), pen.width(), details);
@@ -57,7 +63,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         .fold(0.0, f64::max);
     let first = pen.first(rows.len(), selected);
     for (i, row) in rows.iter().enumerate().skip(first).take(pen.lines()) {
-        let mut spans = vec![mark(i == selected)];
+        let mut spans = vec![scene.mark(i, selected)];
         for spec in &specs {
             if spec.column == Column::Origin {
                 spans.push(Span::raw(" "));
@@ -67,13 +73,13 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
                 ));
                 spans.push(Span::raw(format!(
                     " {}",
-                    text::left(row.sums.origin.name(), spec.width - 3)
+                    text::left(io_name(row.sums.origin, row.sums.op), spec.width - 3)
                 )));
             } else {
                 spans.push(Span::raw(cell(spec, &value(row, spec.column))));
             }
         }
-        if bar_columns >= BAR && !row.sums.is_unasked() {
+        if bar_columns >= BAR && has_bar(&row) {
             spans.push(Span::raw(" "));
             spans.extend(bar::stacked(&row.parts(), most, bar_columns, scene.palette));
         }

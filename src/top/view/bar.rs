@@ -2,8 +2,9 @@
 
 use ratatui::text::{Line, Span};
 
-use super::Pen;
+use super::{Pen, Scene};
 use crate::model::units;
+use crate::origin::{Op, io_name};
 use crate::top::palette::{Palette, letter};
 use crate::top::rows::Part;
 use crate::top::text;
@@ -31,18 +32,23 @@ pub fn stacked(parts: &[Part], most: f64, columns: usize, palette: Palette) -> V
     spans
 }
 
-/// `f file_data 40%  B block_bitmap 25% ...`, in at most `lines` lines of `columns`.
+/// `f file_data 40%  B block_bitmap 25% ...`, in at most `lines` lines of `columns`. `op`: the only one in `parts`.
 pub fn legend(
     parts: &[Part],
     columns: usize,
     lines: usize,
     palette: Palette,
+    op: Option<Op>,
 ) -> Vec<Line<'static>> {
+    if lines == 0 {
+        return Vec::new();
+    }
     let total: f64 = parts.iter().map(|p| p.1).sum();
     let mut out: Vec<Line<'static>> = vec![Line::default()];
     for &(origin, value) in parts {
         let mark = format!("{}", letter(origin));
-        let label = format!(" {origin} {}  ", units::percent_short(value / total));
+        let name = io_name(origin, op.unwrap_or(Op::Other));
+        let label = format!(" {name} {}  ", units::percent_short(value / total));
         let used = out.last().map_or(0, Line::width);
         if used + 1 + text::width(label.trim_end()) > columns {
             if out.len() == lines {
@@ -59,7 +65,10 @@ pub fn legend(
 }
 
 /// How many lines below a table of `rows` rows the legend and the details of the selection may take: `(legend, details)`.
-pub fn room_below(pen: &Pen<'_>, rows: usize) -> (usize, usize) {
+pub fn room_below(pen: &Pen<'_>, scene: &Scene<'_>, rows: usize) -> (usize, usize) {
+    if scene.is_panel {
+        return (0, 0);
+    }
     let lines = pen.lines();
     if lines < 6 {
         return (usize::from(lines > 2), 0);
@@ -77,4 +86,11 @@ pub fn room_below(pen: &Pen<'_>, rows: usize) -> (usize, usize) {
     } else {
         (1, 1)
     }
+}
+
+/// A cell as high as `share` of one, 0.0..=1.0.
+pub fn height(share: f64) -> char {
+    const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    // `as` saturates, and makes 0 of NaN.
+    HEIGHTS[((share * 8.0) as usize).min(HEIGHTS.len() - 1)]
 }

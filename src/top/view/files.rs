@@ -2,7 +2,7 @@
 
 use ratatui::text::{Line, Span};
 
-use super::table::{self, Spec, cell, figure, heading, mark, name};
+use super::table::{self, Spec, cell, figure, heading, name};
 use super::{Pen, Scene, bar};
 use crate::model::files::FileSum;
 use crate::model::units;
@@ -12,13 +12,13 @@ use crate::top::text::{self, clean};
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let mut rows = rows::files(scene.array, scene.secs, scene.filter(), scene.state.measure);
-    let (column, reversed) = scene.state.sort();
+    let (column, reversed) = scene.sort();
     rows::sort(&mut rows, column, reversed);
     let specs = specs(&rows, pen.width());
     pen.line(&Line::from(heading(&specs, scene)));
 
-    let (more, details) = bar::room_below(pen, rows.len());
-    let selected = scene.state.row().min(rows.len().saturating_sub(1));
+    let (more, details) = bar::room_below(pen, scene, rows.len());
+    let selected = scene.row(rows.len());
     let details = rows
         .get(selected)
         .map_or(Vec::new(), |row| detail(row, scene, pen.width(), details));
@@ -27,7 +27,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
 
     let first = pen.first(rows.len(), selected);
     for (i, row) in rows.iter().enumerate().skip(first).take(pen.lines()) {
-        let mut spans = vec![mark(i == selected)];
+        let mut spans = vec![scene.mark(i, selected)];
         for spec in &specs {
             let value = match spec.column {
                 // The end of a path says more than its beginning.
@@ -144,6 +144,10 @@ fn detail(
         )
     });
     text.push_str(&each.collect::<Vec<_>>().join(","));
+    let whom = rows::dirtied_by(id, &scene.array.tasks);
+    if !whom.is_empty() {
+        text.push_str(&format!("; dirtied by {whom}"));
+    }
     text::wrap(&text, columns, lines)
         .into_iter()
         .map(|l| Line::from(Span::styled(l, scene.palette.dim())))

@@ -2,21 +2,33 @@
 
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use ratatui::text::{Line, Span};
 
 use super::{Pen, Scene};
-use crate::model::snapshot::{ArraySnapshot, Cell, Snapshot};
+use crate::model::snapshot::{ArraySnapshot, Snapshot};
 use crate::model::standout::{Kind, Standout};
+use crate::model::traffic::{Sum, Traffic};
 use crate::model::units;
-use crate::origin::Op;
+use crate::report::time;
 use crate::top::palette::Palette;
 use crate::top::rows::{self, Measure};
 use crate::top::state::{Overlay, State, View};
 use crate::top::text::{self, clean};
 
-/// The interval's end: `2026-11-20T12:00:01Z`.
-pub fn rfc3339(snapshot: &Snapshot) -> String {
-    snapshot.time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+/// The interval's end: `2026-11-20T12:00:01Z`, behind what clocks here show if that is another time:
+/// `13:00:01 local, 2026-11-20T12:00:01Z`.
+pub fn stamp(snapshot: &Snapshot) -> String {
+    both_times(snapshot, "%Y-%m-%dT%H:%M:%SZ", &time::local())
+}
+
+fn both_times(snapshot: &Snapshot, utc: &str, zone: &TimeZone) -> String {
+    let utc = snapshot.time.strftime(utc);
+    if time::is_utc(snapshot.time.as_microsecond(), zone) {
+        return utc.to_string();
+    }
+    let local = snapshot.time.to_zoned(zone.clone());
+    format!("{} local, {utc}", local.strftime("%H:%M:%S"))
 }
 
 /// `md127 raid0, 12 disks, 512 KiB chunk, 1.2 TiB; degraded`: untrusted as the names in it.
@@ -51,38 +63,29 @@ fn shape(array: &ArraySnapshot) -> String {
     parts.join(", ")
 }
 
-/// `1 s: 582 r/s 8.9 MiB/s, 3.1k w/s 16 MiB/s; lost 0; overhead 0.8 % of a CPU`; discards where there are any
+/// `1 s: 582 r/s 8.9 MiB/s, 3.1k w/s 16 MiB/s; lost 0; overhead 0.8 % of a CPU`; flushes and discards where there are any
 pub fn measured(snapshot: &Snapshot, array: &ArraySnapshot) -> String {
     let secs = rows::seconds(snapshot.interval);
-    let sum = |op: Op, unit| {
-        let (mut requests, mut bytes) = (0.0, 0.0);
-        for c in array
-            .members
-            .iter()
-            .flat_map(|m| &m.io)
-            .filter(|c| c.op == op)
-        {
-            requests += c.requests as f64;
-            bytes += c.bytes as f64;
-        }
-        format!(
-            "{} {unit} {}/s",
-            units::count(requests / secs),
-            units::bytes(bytes / secs)
-        )
-    };
-    // Where there are discards they are half of all bytes; as iostat calls them.
-    let discards = |c: &Cell| c.op == Op::Discard;
-    let discards = if array.members.iter().flat_map(|m| &m.io).any(discards) {
-        format!(", {}", sum(Op::Discard, "d/s"))
-    } else {
-        String::new()
-    };
+    let all: Traffic = array.members.iter().flat_map(|m| &m.io).collect();
+    let count =
+        |sum: Sum, unit: &str| format!("{} {unit}", units::count(sum.requests as f64 / secs));
+    let bytes = |sum: Sum| format!("{}/s", units::bytes(sum.bytes as f64 / secs));
+    let mut parts = vec![
+        format!("{} {}", count(all.read, "r/s"), bytes(all.read)),
+        format!("{} {}", count(all.write, "w/s"), bytes(all.write)),
+    ];
+    // As iostat calls them.
+    if all.flush.requests > 0 {
+        parts.push(count(all.flush, "f/s"));
+    }
+    if all.discard.requests > 0 {
+        let freed = bytes(all.discard);
+        parts.push(format!("{} freeing {freed}", count(all.discard, "d/s")));
+    }
     format!(
-        "{}: {}, {}{discards}; {}; {}",
+        "{}: {}; {}; {}",
         units::seconds(snapshot.interval),
-        sum(Op::Read, "r/s"),
-        sum(Op::Write, "w/s"),
+        parts.join(", "),
         lost(snapshot),
         snapshot.overhead.describe(snapshot.interval),
     )
@@ -104,6 +107,16 @@ fn lost(snapshot: &Snapshot) -> String {
             named.join(", ")
         )
     }
+}
+
+/// `12:00:01Z`, where it is wide behind what clocks here show, if that is another time: `13:00:01 local, 12:00:01Z`.
+fn clock(snapshot: &Snapshot, columns: usize) -> String {
+    let zone = if columns < 70 {
+        TimeZone::UTC
+    } else {
+        time::local()
+    };
+    both_times(snapshot, "%H:%M:%SZ", &zone)
 }
 
 /// Text at both ends of a line; the right one is kept whole.
@@ -160,8 +173,20 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
         right.push(Span::styled("PAUSED", palette.alarm()));
         right.push(Span::raw(" "));
     }
-    right.push(Span::raw(snapshot.time.strftime("%H:%M:%SZ").to_string()));
+    right.push(Span::raw(clock(snapshot, columns)));
     pen.line(&ends(left, right, columns));
+    // The answer comes before the figures.
+    let narrow = columns < 60;
+    sentence(pen, scene, if narrow && tall { 4 } else { 3 });
+    let style = if snapshot.lost.events() > 0 {
+        palette.alarm()
+    } else {
+        palette.dim()
+    };
+    if tall || !narrow || snapshot.lost.events() > 0 {
+        let text = format!("last {}", measured(snapshot, array));
+        pen.text(&text::cut(&text, columns), style);
+    }
     if tall {
         let filesystems = array.info.filesystems.join("; ");
         let filesystems = if filesystems.is_empty() {
@@ -174,27 +199,17 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
             ratatui::style::Style::new(),
         );
     }
-    let style = if snapshot.lost.events() > 0 {
-        palette.alarm()
-    } else {
-        palette.dim()
-    };
-    // Where there is no room for both, the answer comes before the figures.
-    let lines = if columns < 60 { 3 } else { 2 };
-    if tall || columns >= 60 || snapshot.lost.events() > 0 {
-        pen.text(&text::cut(&measured(snapshot, array), columns), style);
-    }
-    sentence(pen, scene, snapshot, lines);
     tabs(pen, scene);
 }
 
-/// The sentence, and over how long it is true where that is not the interval the figures are of. Untrusted as the
-/// names in it.
-pub fn said(standout: &Standout, snapshot: &Snapshot) -> String {
+/// The sentence, and over how long it is true: that may be longer than the interval that the figures are of. Untrusted
+/// as the names in it.
+pub fn said(standout: &Standout) -> String {
     if standout.kind == Kind::Idle {
         standout.sentence.clone()
     } else {
-        format!("{}{}", standout.sentence, last(standout.over, snapshot))
+        let over = units::seconds_about(standout.over);
+        format!("last {over}: {}", standout.sentence)
     }
 }
 
@@ -209,17 +224,18 @@ pub fn last(over: Duration, snapshot: &Snapshot) -> String {
     }
 }
 
-fn sentence(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot, lines: usize) {
+fn sentence(pen: &mut Pen<'_>, scene: &Scene<'_>, lines: usize) {
     let Some(standout) = &scene.array.standout else {
         return;
     };
-    let (mark, style) = if standout.kind.is_finding() {
+    let (mark, style) = if standout.is_warning() {
         ("! ", scene.palette.alarm())
     } else {
         ("  ", ratatui::style::Style::new())
     };
-    let sentence = said(standout, snapshot);
-    let sentence = clean(&sentence);
+    let sentence = said(standout);
+    // A figure stays with its unit.
+    let sentence = clean(&sentence).replace(" %", "\u{a0}%");
     for (i, line) in text::wrap(&sentence, pen.width() - 2, lines)
         .iter()
         .enumerate()
@@ -294,7 +310,7 @@ pub(super) fn footer(
     palette: Palette,
 ) {
     let hints: &[&str] = match state.overlay {
-        Overlay::Help => &["any key: back"],
+        Overlay::Help(_) => &["↑↓ PgUp PgDn page", "any other key: back"],
         Overlay::Origins(_) => &["↑↓ choose", "Enter take", "Esc back"],
         Overlay::None => &[
             "q quit",
@@ -326,7 +342,7 @@ pub(super) fn footer(
     if let Some(replay) = &state.replay {
         if let Some(typed) = &replay.typed {
             let line = format!(
-                "go to (12:00:30, +30, RFC 3339; Esc: stay): {}_",
+                "go to (11:47, 11:47Z, +30, -30; Esc: stay): {}_",
                 text::clean(typed)
             );
             pen.text(&text::end(&line, pen.width()), palette.title());
@@ -365,4 +381,27 @@ pub(super) fn footer(
         vec![Span::styled(right, palette.dim())],
         pen.width(),
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::both_times;
+    use crate::model::fixture;
+    use jiff::tz::{Offset, TimeZone};
+
+    /// The screen's clock and the headings of `--batch`.
+    #[test]
+    fn local_time_is_beside_utc() {
+        let snapshot = fixture::raid0(1);
+        let east = TimeZone::fixed(Offset::constant(1));
+        let heading = "%Y-%m-%dT%H:%M:%SZ";
+        for (utc, zone, text) in [
+            ("%H:%M:%SZ", &east, "13:00:01 local, 12:00:01Z"),
+            ("%H:%M:%SZ", &TimeZone::UTC, "12:00:01Z"),
+            (heading, &east, "13:00:01 local, 2026-11-20T12:00:01Z"),
+            (heading, &TimeZone::UTC, "2026-11-20T12:00:01Z"),
+        ] {
+            assert_eq!(both_times(&snapshot, utc, zone), text);
+        }
+    }
 }

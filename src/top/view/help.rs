@@ -19,7 +19,7 @@ fn is_everywhere(key: &str) -> bool {
 }
 
 /// Keys and what they do; then what the figures are.
-const KEYS: [(&str, &str); 12] = [
+const KEYS: [(&str, &str); 11] = [
     (
         "1 to 6  Tab",
         "members, origins, processes, latency, files, amplification",
@@ -28,8 +28,7 @@ const KEYS: [(&str, &str); 12] = [
     ("← →  h l", "sort column; in origins: select a member"),
     ("s  S", "sort by the next column; reverse"),
     ("o", "only reads, only writes, ... , all"),
-    ("f", "only one origin, from a list"),
-    ("x", "no filter"),
+    ("f  x", "only one origin, from a list; no filter"),
     ("m", "bars and heat by requests or by bytes"),
     ("p  Space", "keep this interval on the screen"),
     ("+  -", "longer, shorter interval"),
@@ -46,23 +45,25 @@ const REPLAY: [(&str, &str); 7] = [
     ("+  -", "faster, slower"),
     ("s  S", "sort by the next column; reverse"),
 ];
-const FIGURES: [&str; 9] = [
-    "r/s w/s     requests completed, after merging, under their first origin",
-    "MiB/s       bytes completed, exact per origin",
-    "infl util   in flight now, time with any in flight: the kernel's own",
+const FIGURES: [&str; 10] = [
+    "r/s w/s     requests with data, after merging, under their first origin",
+    "f/s d/s     flushes; discards: they free space and move nothing",
+    "MiB/s       bytes read and written, exact per origin",
+    "infl util   in flight now, time with any in flight: the kernel's figures",
+    "util trend  util of the last intervals, the newest on the right",
     "p50 p99     issue to completion, of what the filter keeps",
     "skew        the busiest member over the mean of all",
-    "processes   bios submitted to the array, before splitting and merging",
-    "files       likewise, file data only; share of the array's file data",
-    "in below    amplification: what entered, what the members moved for it; MiB/s",
+    "processes   bios submitted to the array, before splitting; files: likewise",
+    "in below    amplification: what entered, what members moved for it; MiB/s",
     "the bar     as long as the member's part of the busiest one's",
 ];
 
-/// What this kernel cannot give, keys, figures: the first must not be what a low screen cuts off.
+/// What this kernel cannot give, keys, figures; in pages where the screen is low.
 pub(super) fn draw(
     pen: &mut Pen<'_>,
     state: &State,
     snapshot: Option<&Snapshot>,
+    page: i32,
     palette: Palette,
 ) {
     let mut keys = KEYS.to_vec();
@@ -70,32 +71,32 @@ pub(super) fn draw(
         keys.retain(|k| is_everywhere(k.0));
         keys.splice(1..1, REPLAY);
     }
-    const COLUMNS: u16 = 78;
-    let room = usize::from(COLUMNS).min(pen.width()).saturating_sub(4);
+    const COLUMNS: u16 = 80;
+    let columns = usize::from(COLUMNS).min(pen.width()).saturating_sub(4);
     let notes = snapshot.map_or(&[][..], |s| &s.notes);
-    let mut notes: Vec<String> = notes
-        .iter()
-        .flat_map(|note| text::wrap(&clean(note), room, 4))
+    let notes = notes.iter().flat_map(|n| text::wrap(&clean(n), columns, 4));
+    let mut lines: Vec<Line<'_>> = notes
+        .map(|note| Line::from(Span::styled(note, palette.alarm())))
         .collect();
-    notes.truncate(pen.lines() / 3);
-    let above = notes.len() + usize::from(!notes.is_empty());
-    let lines = above + keys.len() + FIGURES.len() + 1;
-    let mut pen = window(pen, " raidtrace top: help ", COLUMNS, lines);
-    let columns = pen.width();
-    for note in &notes {
-        pen.text(&text::cut(note, columns), palette.alarm());
-    }
-    pen.skip(u16::from(above > 0));
-    for (keys, what) in keys {
-        pen.line(&Line::from(vec![
+    lines.extend(keys.into_iter().map(|(keys, what)| {
+        Line::from(vec![
             Span::styled(text::left(keys, 16), palette.title()),
             Span::raw(text::cut(what, columns.saturating_sub(16)).into_owned()),
-        ]));
-    }
-    pen.skip(u16::from(pen.lines() > FIGURES.len()));
-    for line in FIGURES {
-        pen.text(&text::cut(line, columns), Style::new());
-    }
+        ])
+    }));
+    lines.extend(FIGURES.map(|l| Line::from(text::cut(l, columns))));
+    // The frame takes two lines and the footer one.
+    let room = pen.lines().saturating_sub(3).max(1);
+    let pages = lines.len().div_ceil(room);
+    let page = page.rem_euclid(i32::try_from(pages).unwrap_or(1)) as usize;
+    let title = if pages > 1 {
+        format!(" raidtrace top: help, page {} of {pages} ", page + 1)
+    } else {
+        " raidtrace top: help ".to_owned()
+    };
+    let shown = lines.iter().skip(page * room).take(room);
+    let mut pen = window(pen, &title, COLUMNS, lines.len().min(room));
+    shown.for_each(|line| pen.line(line));
 }
 
 /// The list of origins to filter by.

@@ -2,10 +2,11 @@
 
 use ratatui::text::{Line, Span};
 
-use super::table::{self, Spec, cell, figure, heading, mark, name};
-use super::{Pen, Scene};
+use super::table::{self, Spec, cell, figure, heading, name};
+use super::{Pen, Scene, bar};
 use crate::model::hist::{self, Hist};
 use crate::model::units;
+use crate::origin::io_name;
 use crate::top::palette::letter;
 use crate::top::rows::{self, Column, LatencyRow};
 use crate::top::text::{self, clean};
@@ -19,7 +20,7 @@ const STRIP: usize = LAST_OCTAVE - FIRST_OCTAVE + 1;
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let mut rows = rows::latencies(scene.array, scene.secs, scene.filter());
-    let (column, reversed) = scene.state.sort();
+    let (column, reversed) = scene.sort();
     rows::sort(&mut rows, column, reversed);
     let specs = specs(&rows, pen.width());
     let used: usize = 1 + specs.iter().map(|s| s.width).sum::<usize>();
@@ -32,11 +33,11 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         ));
     }
     pen.line(&Line::from(head));
-    let selected = scene.state.row().min(rows.len().saturating_sub(1));
-    let note = (pen.lines() > 6).then(|| pen.take_bottom(1));
+    let selected = scene.row(rows.len());
+    let note = (pen.lines() > 6 && !scene.is_panel).then(|| pen.take_bottom(1));
     let first = pen.first(rows.len(), selected);
     for (i, row) in rows.iter().enumerate().skip(first).take(pen.lines()) {
-        let mut spans = vec![mark(i == selected)];
+        let mut spans = vec![scene.mark(i, selected)];
         for spec in &specs {
             if spec.column == Column::Origin {
                 spans.push(Span::raw(" "));
@@ -46,7 +47,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
                 ));
                 spans.push(Span::raw(format!(
                     " {}",
-                    text::left(row.origin.name(), spec.width - 3)
+                    text::left(io_name(row.origin, row.op), spec.width - 3)
                 )));
             } else {
                 spans.push(Span::raw(cell(spec, &value(row, spec.column))));
@@ -130,12 +131,11 @@ fn strip(hist: &Hist) -> String {
         cells[octave.clamp(FIRST_OCTAVE, LAST_OCTAVE) - FIRST_OCTAVE] += u64::from(count);
     }
     let most = cells.iter().copied().max().unwrap_or(0).max(1);
-    const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let height = |&n: &u64| {
         if n == 0 {
             '·'
         } else {
-            HEIGHTS[(n * 7 / most) as usize]
+            bar::height((n * 7 / most) as f64 / 8.0)
         }
     };
     cells.iter().map(height).collect()

@@ -27,21 +27,20 @@ struct Grid {
 }
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
-    let (mut rows, sum) =
-        rows::origins(scene.array, scene.secs, scene.filter(), scene.state.measure);
-    let (column, reversed) = scene.state.sort();
+    let (mut rows, sum) = rows::heat(scene.array, scene.secs, scene.filter(), scene.state.measure);
+    let (column, reversed) = scene.sort();
     rows::sort(&mut rows, column, reversed);
     let members = &scene.array.members;
-    let selected = scene.state.row().min(rows.len().saturating_sub(1));
+    let selected = scene.row(rows.len());
 
     let names = rows
         .iter()
-        .map(|r| r.origin.name().len())
+        .map(|r| r.name().len())
         .max()
         .unwrap_or(6)
         .max(9);
     let with_total = pen.width() >= 100;
-    let fixed = 3 + names + 5 + if with_total { 7 } else { 0 };
+    let fixed = 3 + names + 6 + if with_total { 7 } else { 0 };
     let cell = if pen.width() >= fixed + members.len() * WIDE {
         WIDE
     } else {
@@ -69,13 +68,13 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
             &format!("  {}", heads.prefix),
             names + 2,
         ),
-        sort_title(scene, Column::Skew, "skew", 5),
+        sort_title(scene, Column::Skew, "skew", 6),
     ];
     if with_total {
         head.push(sort_title(scene, Column::Total, "total", 7));
     }
     for i in range.clone() {
-        let style = if i == scene.state.member {
+        let style = if i == scene.state.member && !scene.is_panel {
             scene.palette.selected()
         } else {
             scene.palette.title()
@@ -89,9 +88,14 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         rows.get(selected),
         scene,
         pen.width(),
-        if pen.lines() < 8 { 1 } else { 3 },
+        match pen.lines() {
+            _ if scene.is_panel => 0,
+            0..8 => 1,
+            _ => 3,
+        },
     );
-    let below = pen.take_bottom(details.len() as u16 + u16::from(pen.lines() >= 8));
+    let has_scale = pen.lines() >= 8 && !scene.is_panel;
+    let below = pen.take_bottom(details.len() as u16 + u16::from(has_scale));
     let rows_below = usize::from(rows.len() > 1);
     let lines = pen.lines().saturating_sub(rows_below);
     let start = selected
@@ -99,12 +103,12 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         .min(rows.len().saturating_sub(lines));
     for (i, row) in rows.iter().enumerate().skip(start).take(lines) {
         let label = vec![
-            Span::raw(if i == selected { ">" } else { " " }),
+            scene.mark(i, selected),
             Span::styled(
                 letter(row.origin).to_string(),
                 scene.palette.origin(row.origin),
             ),
-            Span::raw(format!(" {}", text::left(row.origin.name(), names))),
+            Span::raw(format!(" {}", text::left(&row.name(), names))),
         ];
         let glows = row.total >= GLOWS * sum.total;
         line(pen, scene, &grid, label, row, glows);
@@ -128,7 +132,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
 }
 
 fn sort_title(scene: &Scene<'_>, column: Column, title: &str, width: usize) -> Span<'static> {
-    let (sorted, reversed) = scene.state.sort();
+    let (sorted, reversed) = scene.sort();
     let mark = if column != sorted {
         ""
     } else if column.is_name() != reversed {
@@ -219,7 +223,7 @@ fn line(
         s if s < 99.95 => format!("{s:.1}x"),
         s => format!("{:.0}x", s.min(9999.0)),
     };
-    spans.push(Span::raw(text::right(&skew, 5)));
+    spans.push(Span::raw(text::right(&skew, 6)));
     if grid.with_total {
         spans.push(Span::raw(text::right(&figure(scene, row.total), 7)));
     }
@@ -290,6 +294,9 @@ fn detail(
     let (Some(row), Some(member)) = (row, scene.array.members.get(scene.state.member)) else {
         return Vec::new();
     };
+    if lines == 0 {
+        return Vec::new();
+    }
     let slot = member
         .slot
         .map_or("no slot".to_owned(), |s| format!("slot {s}"));
@@ -299,19 +306,18 @@ fn detail(
         .map_or(0.0, |v| if row.total > 0.0 { v / row.total } else { 0.0 });
     let mut parts = vec![format!(
         "{} on {} ({slot}): {} of all",
-        row.origin,
+        row.name(),
         clean(&member.name),
         units::percent(share),
     )];
-    for c in member
-        .io
-        .iter()
-        .filter(|c| c.origin == row.origin && scene.filter().keeps(c.origin, c.op))
-    {
+    for c in member.io.iter().filter(|c| row.has(c, scene.filter())) {
+        if c.requests == c.empty_writes() {
+            continue;
+        }
         parts.push(format!(
             "{} {}/s {}/s, device p50 {} p99 {}",
             c.op,
-            units::count(c.requests as f64 / scene.secs),
+            units::count((c.requests - c.empty_writes()) as f64 / scene.secs),
             text::glue(&units::bytes(c.bytes as f64 / scene.secs)),
             units::latency(c.device.quantile(0.5)),
             units::latency(c.device.quantile(0.99)),

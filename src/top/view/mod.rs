@@ -1,8 +1,9 @@
 //! Draws a [`State`] and a [`Snapshot`]: nothing else goes in, nothing comes out but the screen.
 //!
 //! ```text
-//! md127 raid0, 12 disks, ...        12:00:01Z   header: what, of which filesystem, how much
-//! ! block_bitmap writes: loop1, ...             what stands out
+//! md127 raid0, 12 disks, ...        12:00:01Z   header: what
+//! ! loop1, loop5 and loop9 are busy ...         what hurts, and why
+//! last 1 s: 630 r/s ...                         how much, of which filesystem
 //!  1 members  2 origins  ...     sort: slot     tabs
 //! slot member ...                               the view: one file each
 //! f file_data 40%  B block_bitmap 20% ...       legend
@@ -18,6 +19,7 @@ pub(crate) mod help;
 mod latency;
 mod matrix;
 mod members;
+mod overview;
 mod table;
 mod tasks;
 
@@ -28,7 +30,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::palette::Palette;
-use super::rows::{self, Filter};
+use super::rows::{self, Column, Filter};
 use super::state::{Overlay, State, View};
 use crate::model::snapshot::{ArraySnapshot, Snapshot};
 
@@ -42,11 +44,41 @@ struct Scene<'a> {
     /// Length of the interval in seconds.
     secs: f64,
     palette: Palette,
+    /// What is drawn: the view that is selected, or another in a panel beside it.
+    view: View,
+    /// No row is selected here, and there is no room for legends.
+    is_panel: bool,
 }
 
 impl Scene<'_> {
     fn filter(&self) -> Filter {
         self.state.filter
+    }
+
+    fn sort(&self) -> (Column, bool) {
+        match (self.view, self.state.sort_of(self.view)) {
+            // A panel may have room for the largest only.
+            (View::Matrix, (Column::Origin, false)) if self.is_panel => (Column::Total, false),
+            // Where it is not known what tasks dirty there is no such column.
+            (View::Tasks, (Column::Causes, reversed))
+                if self.array.tasks.iter().all(|t| t.dirtied.is_empty()) =>
+            {
+                (Column::Bytes, reversed)
+            }
+            (_, sort) => sort,
+        }
+    }
+
+    /// The row that is selected, of `rows`; the first in a panel.
+    fn row(&self, rows: usize) -> usize {
+        let row = if self.is_panel { 0 } else { self.state.row() };
+        row.min(rows.saturating_sub(1))
+    }
+
+    /// The mark before row `i`.
+    fn mark(&self, i: usize, selected: usize) -> Span<'static> {
+        let is_selected = i == selected && !self.is_panel;
+        Span::raw(if is_selected { ">" } else { " " })
     }
 }
 
@@ -68,10 +100,12 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, snapshot: Option<&Snapshot>, p
                     array,
                     secs,
                     palette,
+                    view: state.view,
+                    is_panel: false,
                 };
                 header::draw(&mut pen, &scene, snapshot);
                 match state.view {
-                    View::Members => members::draw(&mut pen, &scene),
+                    View::Members => overview::draw(&mut pen, &scene),
                     View::Matrix => matrix::draw(&mut pen, &scene),
                     View::Tasks => tasks::draw(&mut pen, &scene),
                     View::Latency => latency::draw(&mut pen, &scene),
@@ -91,7 +125,9 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, snapshot: Option<&Snapshot>, p
     header::footer(&mut Pen::new(buffer, footer), state, snapshot, palette);
     match state.overlay {
         Overlay::None => {}
-        Overlay::Help => help::draw(&mut Pen::new(buffer, area), state, snapshot, palette),
+        Overlay::Help(page) => {
+            help::draw(&mut Pen::new(buffer, area), state, snapshot, page, palette);
+        }
         Overlay::Origins(at) => help::origins(&mut Pen::new(buffer, area), state, at, palette),
     }
 }

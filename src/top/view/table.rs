@@ -4,7 +4,7 @@ use ratatui::style::Modifier;
 use ratatui::text::Span;
 
 use super::Scene;
-use crate::top::rows::Column;
+use crate::top::rows::{self, Column};
 use crate::top::text;
 
 /// A column of a table.
@@ -58,10 +58,13 @@ pub fn fit(mut specs: Vec<Spec>, width: usize) -> Vec<Spec> {
 
 /// The heading; the column that sorts is marked with the direction.
 pub fn heading(specs: &[Spec], scene: &Scene<'_>) -> Vec<Span<'static>> {
-    let (sorted, reversed) = scene.state.sort();
+    let (sorted, reversed) = scene.sort();
     let mut spans = vec![Span::raw(" ")];
     for spec in specs {
-        let mut title = spec.column.title().to_owned();
+        let mut title = match (spec.column, rows::span(scene.array, scene.secs)) {
+            (Column::BusyOver, Some(span)) => rows::span_title(span),
+            (column, _) => column.title().to_owned(),
+        };
         let mut style = scene.palette.title();
         if spec.column == sorted {
             let upwards = sorted.is_name() != reversed;
@@ -93,9 +96,4 @@ pub fn cell(spec: &Spec, value: &str) -> String {
     } else {
         format!(" {}", text::right(value, spec.width - 1))
     }
-}
-
-/// The mark before a row.
-pub fn mark(selected: bool) -> Span<'static> {
-    Span::raw(if selected { ">" } else { " " })
 }

@@ -74,6 +74,29 @@ fn every_view_at_every_size() {
 }
 
 #[test]
+fn processes_say_what_they_cause_and_for_whom() {
+    let snapshot = fixture::dirtied();
+    for size in [(80, 24), (120, 40), (200, 50)] {
+        // touch, and then jbd2
+        let jbd2 = shown(&snapshot, "3G", size);
+        let all = [shown(&snapshot, "3", size), jbd2].concat();
+        insta::assert_snapshot!(format!("dirtied_{}x{}", size.0, size.1), all);
+    }
+}
+
+#[test]
+fn two_tasks_dirty_one_file() {
+    let snapshot = fixture::dirtied();
+    // postgres, of two files; the second of these, of two tasks
+    let all = [
+        shown(&snapshot, "3j", (120, 40)),
+        shown(&snapshot, "5j", (120, 40)),
+    ]
+    .concat();
+    insta::assert_snapshot!("dirtied_files", all);
+}
+
+#[test]
 fn amplification_of_a_level_with_parity() {
     let snapshot = fixture::raid5();
     for size in SIZES {
@@ -134,15 +157,118 @@ fn trouble_is_said() {
     insta::assert_snapshot!("no_array", shown(&snapshot, "", (80, 24)));
 }
 
+/// Sentence and figures may be of different spans: each says its own.
 #[test]
-fn the_sentence_says_over_how_long_it_is_true() {
+fn sentence_and_figures_say_over_how_long_they_are_true() {
     let mut snapshot = fixture::raid0(12);
-    snapshot.arrays[0].standout.as_mut().unwrap().over = Duration::from_secs(10);
+    snapshot.arrays[0].standout.as_mut().unwrap().over = Duration::from_millis(9_980);
     let text = shown(&snapshot, "", (200, 50));
     assert!(
-        text.contains("carry 97 % of them, 3.9x the mean (last 10 s)"),
+        text.contains("\n! last 10 s: loop1, loop5 and loop9 are busy"),
         "{text}"
     );
+    assert!(text.contains("\nlast 1 s: 630 r/s"), "{text}");
+}
+
+/// What is asked first is answered first: which members, on the first three lines of the smallest usual screen.
+#[test]
+fn the_answer_is_in_the_first_three_lines() {
+    let text = shown(&fixture::raid0(12), "", (80, 24));
+    let first: Vec<&str> = text.lines().take(3).collect();
+    assert!(
+        first
+            .join(" ")
+            .contains("loop1, loop5 and loop9 are busy 98 % of the time or more"),
+        "{text}"
+    );
+    // A skew that hurts nobody is no alarm.
+    let mut calm = fixture::raid0(12);
+    for member in &mut calm.arrays[0].members {
+        member.disk.as_mut().unwrap().utilisation *= 0.11;
+        for c in &mut member.io {
+            c.device = fixture::cell(c.origin, c.op, c.requests, 0, 900).device;
+        }
+    }
+    let second = Duration::from_secs(1);
+    calm.arrays[0].standout = Some(crate::model::standout::find(&calm.arrays[0], second));
+    let text = shown(&calm, "", (80, 24));
+    assert!(
+        text.contains("\n  last 1 s: no member is saturated"),
+        "{text}"
+    );
+    assert!(text.contains("block_bitmap"), "{text}");
+    assert!(!text.contains('!'), "{text}");
+}
+
+/// A large screen shows origins, processes and latency beside the members.
+#[test]
+fn a_large_screen_is_used() {
+    let text = shown(&fixture::raid0(12), "", (200, 50));
+    for panel in ["── 2 origins", "── 3 processes", "── 4 latency"] {
+        assert!(text.contains(panel), "{panel}: {text}");
+    }
+    let blank = text.lines().filter(|l| l.is_empty()).count();
+    assert!(blank < 8, "{blank} lines are blank: {text}");
+}
+
+/// Help has pages where it does not fit, and none of it is lost.
+#[test]
+fn help_has_pages() {
+    let mut snapshot = fixture::raid0(12);
+    assert!(shown(&snapshot, "?", (80, 24)).contains("raidtrace top: help ─"));
+    snapshot.notes = (0..9).map(|n| format!("note number {n}")).collect();
+    let first = shown(&snapshot, "?", (80, 24));
+    assert!(
+        first.contains("page 1 of 2") && first.contains("note number 8"),
+        "{first}"
+    );
+    assert!(!first.contains("members moved"), "{first}");
+    let second = shown(&snapshot, "?j", (80, 24));
+    assert!(second.contains("members moved"), "{second}");
+    assert_eq!(shown(&snapshot, "?jj", (80, 24)), first);
+}
+
+/// After an fstrim and some fsyncs.
+#[test]
+fn discards_and_flushes_are_apart() {
+    let mut snapshot = fixture::raid0(12);
+    for member in &mut snapshot.arrays[0].members {
+        let mut flushed = fixture::cell(Origin::Journal, Op::Write, 10, 40_960, 900);
+        flushed.requests += 7;
+        member.io.retain(|c| c.origin != Origin::Journal);
+        member.io.push(flushed);
+        member
+            .io
+            .push(fixture::cell(Origin::Journal, Op::Flush, 7, 0, 900));
+        let freed = fixture::cell(Origin::FileData, Op::Discard, 3, 3 << 30, 900);
+        member.io.push(freed);
+        member.io.sort_by_key(|c| (c.origin, c.op));
+    }
+    for (name, keys, size) in [
+        ("discards", "", (120, 40)),
+        ("discards_by_origin", "2m", (120, 40)),
+        ("only_discards", "oooo", (80, 24)),
+    ] {
+        insta::assert_snapshot!(name, shown(&snapshot, keys, size));
+    }
+}
+
+/// A cell an interval, the newest on the right.
+#[test]
+fn utilisation_has_a_trend() {
+    let mut snapshot = fixture::raid0(4);
+    let second = Duration::from_secs(1);
+    let recent = |utilisation| crate::model::recent::Recent {
+        interval: second,
+        utilisation,
+        ..crate::model::recent::Recent::default()
+    };
+    let array = &mut snapshot.arrays[0];
+    array.members[0].recent = (0..40).map(|i| recent(Some(f64::from(i) / 39.0))).collect();
+    array.members[1].recent = vec![recent(Some(0.0)), recent(None), recent(Some(1.0))];
+    insta::assert_snapshot!("trend_120x40", shown(&snapshot, "", (120, 40)));
+    let text = shown(&snapshot, "", (80, 24));
+    assert!(!text.contains("util trend"), "{text}");
 }
 
 #[test]

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Tasks that wait for room in a journal. A task that starts a handle while the log has
+ * less room than the largest transaction takes writes the blocks of the oldest
+ * transaction to their places itself (__jbd2_log_wait_for_space(),
+ * jbd2_log_do_checkpoint()); all others that start one wait for it. These programs run
+ * once a checkpoint or once a commit.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+#include "maps.bpf.h"
+#include "count.bpf.h"
+#include "compat.bpf.h"
+
+enum { RT_JBD2_UNMOUNT = 1 };	/* JBD2_UNMOUNT of include/linux/jbd2.h */
+
+/*
+ * True if the journal is emptied for its own sake: at unmount, or by
+ * jbd2_journal_flush() (freeze, remount, FS_IOC_CHECKPOINT), whose callers keep new
+ * handles out (jbd2_journal_lock_updates()).
+ */
+static __always_inline bool emptied(struct journal_s___rt *journal)
+{
+	return BPF_CORE_READ(journal, j_flags) & RT_JBD2_UNMOUNT ||
+	       BPF_CORE_READ(journal, j_barrier_count);
+}
+
+/*
+ * jbd2_log_do_checkpoint(), with j_checkpoint_mutex held. result: of the attempt to make
+ * room without writing anything; above 0 if that gave none. The mutex is dropped to
+ * wait for a commit, and another task may come and begin with the same transaction.
+ */
+SEC("?tp_btf/jbd2_checkpoint")
+int BPF_PROG(rt_checkpoint, struct journal_s___rt *journal, int result)
+{
+	__u32 dev = BPF_CORE_READ(journal, j_fs_dev, bd_dev), tid;
+	struct rt_journal *j, none = {};
+	struct rt_dev *d = rt_dev_of(dev);
+
+	if (result <= 0 || !d || !d->fs_array)
+		return 0;
+	j = bpf_map_lookup_elem(&rt_journals, &dev);
+	if (emptied(journal)) {
+		if (j)
+			j->begun_ns = 0;
+		return 0;
+	}
+	if (!j) {
+		bpf_map_update_elem(&rt_journals, &dev, &none, BPF_NOEXIST);
+		j = bpf_map_lookup_elem(&rt_journals, &dev);
+		if (!j)
+			return 0;
+	}
+	tid = BPF_CORE_READ(journal, j_checkpoint_transactions, t_tid);
+	if (!j->begun_ns || j->tid != tid) {
+		j->tid = tid;
+		j->begun_ns = bpf_ktime_get_ns();
+	}
+	j->pid = (__u32)bpf_get_current_pid_tgid();
+	j->dropped_ns = 0;
+	return 0;
+}
+
+/*
+ * A transaction leaves the log: its last block has been written, by whomever. Only a
+ * checkpoint counts anything in its statistics; without one they are all zero.
+ */
+SEC("?tp_btf/jbd2_checkpoint_stats")
+int BPF_PROG(rt_checkpoint_done, __u32 dev, __u32 tid, struct transaction_chp_stats_s___rt *stats)
+{
+	struct rt_journal *j = bpf_map_lookup_elem(&rt_journals, &dev);
+	__u64 begun, now;
+
+	if (!j)
+		return 0;
+	begun = j->begun_ns;
+	if (!begun)
+		return 0;
+	if (!BPF_CORE_READ(stats, cs_chp_time) && !BPF_CORE_READ(stats, cs_forced_to_close) &&
+	    !BPF_CORE_READ(stats, cs_written)) {
+		if (j->tid == tid)
+			j->begun_ns = 0;
+		return 0;
+	}
+	now = bpf_ktime_get_ns();
+	__sync_fetch_and_add(&j->checkpoints, 1);
+	__sync_fetch_and_add(&j->wait_ns, now - begun);
+	j->begun_ns = 0;
+	/* jbd2 found it written, and moves the tail when its commit is done */
+	if (j->pid == (__u32)bpf_get_current_pid_tgid())
+		j->dropped_ns = now;
+	return 0;
+}
+
+/*
+ * The log's tail has moved: the task has flushed the disks and written the journal's
+ * superblock, before which there is no room (jbd2_cleanup_journal_tail()).
+ */
+SEC("?tp_btf/jbd2_update_log_tail")
+int BPF_PROG(rt_log_tail, struct journal_s___rt *journal)
+{
+	__u32 dev = BPF_CORE_READ(journal, j_fs_dev, bd_dev);
+	struct rt_journal *j = bpf_map_lookup_elem(&rt_journals, &dev);
+	__u64 dropped;
+
+	if (!j || j->pid != (__u32)bpf_get_current_pid_tgid())
+		return 0;
+	dropped = j->dropped_ns;
+	if (dropped)
+		__sync_fetch_and_add(&j->wait_ns, bpf_ktime_get_ns() - dropped);
+	j->dropped_ns = 0;
+	return 0;
+}

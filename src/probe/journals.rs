@@ -1,0 +1,32 @@
+//! Reads the waits for room in journals that `bpf/journal.bpf.c` counts.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use libbpf_rs::{MapCore as _, MapFlags};
+
+use super::Probe;
+use super::wire::{Wire as _, rt_journal};
+use crate::model::counters::JournalCounters;
+
+impl Probe {
+    /// By device number of the filesystem, since attach; none where the programs are not loaded.
+    pub(super) fn read_journals(&self) -> Result<BTreeMap<u32, JournalCounters>> {
+        let table = &self.skel.maps.rt_journals;
+        let mut found = BTreeMap::new();
+        for key in table.keys() {
+            let journal = table.lookup(&key, MapFlags::ANY)?;
+            if let (Some(dev), Some(journal)) = (
+                u32::read(&key),
+                journal.as_deref().and_then(rt_journal::read),
+            ) {
+                let counted = JournalCounters {
+                    checkpoints: journal.checkpoints,
+                    wait_ns: journal.wait_ns,
+                };
+                found.insert(dev, counted);
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,280 @@
+use super::super::md::Md;
+use super::{Dirtied, Facts, Need, plan};
+
+const MODERN: Facts = Facts {
+    btf: true,
+    rq_issue: Some(1),
+    rq_complete: Some(3),
+    bio_queue: Some(1),
+    free_blocks: Some(4),
+    ext4_module_btf: false,
+    bio_complete: Some(2),
+    md: Md {
+        raid5_end_read: 1,
+        raid5_end_write: 1,
+        raid10_end_read: 1,
+        raid10_end_write: 1,
+        crypt_end: 1,
+        sync_ends: [1; 6],
+        stripe_syncing: 8,
+        stripe_expanding: 16,
+        stripe_expand_source: 32,
+        hidden: false,
+    },
+    vmemmap_base: 0,
+    page_offset_base: 0,
+    dio_end_io: 1,
+    ext4_end_io: 1,
+    dm_end_io: 0,
+    wait_end_io: 1,
+    preemptible: false,
+    guarded: true,
+    several_queues: true,
+    handle_stats: Some(8),
+    jbd2_module_btf: false,
+    checkpoint: Some(2),
+    checkpoint_stats: Some(3),
+    log_tail: Some(4),
+    ftrace: true,
+    dirty_folio: Some(2),
+    dirty_page: None,
+};
+const PLAIN: Need = Need {
+    stripes: false,
+    judged: false,
+    mirrors: false,
+    bio_based: false,
+    quota: false,
+    ext4: false,
+    dirtied: Dirtied::No,
+    journals: false,
+};
+
+fn names(facts: &Facts) -> Vec<&'static str> {
+    plan(facts, PLAIN)
+        .unwrap()
+        .programs
+        .iter()
+        .map(|c| c.program)
+        .collect()
+}
+
+#[test]
+fn a_modern_kernel_gets_everything_and_no_notes() {
+    assert_eq!(
+        names(&MODERN),
+        [
+            "rt_rq_issue",
+            "rt_rq_complete",
+            "rt_bio_queue",
+            "rt_free_blocks",
+            "rt_rq_complete_2"
+        ]
+    );
+    assert!(plan(&MODERN, PLAIN).unwrap().notes.is_empty());
+}
+
+#[test]
+fn stripes_ask_for_a_program_more() {
+    let need = Need {
+        stripes: true,
+        judged: true,
+        ..PLAIN
+    };
+    let plan = plan(&MODERN, need).unwrap();
+    assert!(plan.programs.iter().any(|c| c.program == "rt_bio_judge"));
+    assert!(plan.notes.is_empty(), "{:?}", plan.notes);
+}
+
+#[test]
+fn twins_come_behind_their_first_ones() {
+    let facts = Facts {
+        preemptible: true,
+        ..MODERN
+    };
+    let names = names(&facts);
+    for first in ["rt_rq_issue", "rt_bio_queue"] {
+        let at = |name: &str| names.iter().position(|n| *n == name);
+        assert!(at(&format!("{first}_2")) > at(first), "{names:?}");
+    }
+    assert!(!names.contains(&"rt_bio_judge_2"));
+}
+
+#[test]
+fn the_twin_of_completions_waits_where_no_disk_has_several_queues() {
+    let attached = |facts: &Facts| {
+        let plan = plan(facts, PLAIN).unwrap();
+        let mut found = plan.programs.into_iter();
+        found
+            .find(|c| c.program == "rt_rq_complete_2")
+            .map(|c| c.attached)
+    };
+    let one_queue = Facts {
+        several_queues: false,
+        ..MODERN
+    };
+    let preemptible = Facts {
+        preemptible: true,
+        ..one_queue
+    };
+    assert_eq!(
+        [MODERN, one_queue, preemptible].map(|f| attached(&f)),
+        [Some(true), Some(false), Some(true)]
+    );
+}
+
+#[test]
+fn what_tasks_dirty_is_hooked_as_far_as_asked_and_permitted() {
+    let programs = |facts: &Facts, dirtied| {
+        let need = Need {
+            ext4: true,
+            dirtied,
+            ..PLAIN
+        };
+        let plan = plan(facts, need).unwrap();
+        let names = plan.programs.iter().map(|c| c.program);
+        let names: Vec<_> = names.filter(|p| p.starts_with("rt_dirty")).collect();
+        (names, plan.notes.len())
+    };
+    let unhooked = Facts {
+        ftrace: false,
+        ..MODERN
+    };
+    let old = Facts {
+        dirty_folio: None,
+        dirty_page: Some(2),
+        ..MODERN
+    };
+    let untyped = Facts {
+        handle_stats: None,
+        ..MODERN
+    };
+    let (by_handle, by_block) = ("rt_dirty_handle", "rt_dirty_block");
+    let (folio, page) = ("rt_dirty_folio", "rt_dirty_page");
+    for (facts, dirtied, expected) in [
+        (MODERN, Dirtied::No, (vec![], 0)),
+        (MODERN, Dirtied::Counted, (vec![by_handle, folio], 0)),
+        (MODERN, Dirtied::ByOrigin, (vec![by_block, folio], 0)),
+        (unhooked, Dirtied::Counted, (vec![by_handle, folio], 0)),
+        (unhooked, Dirtied::ByOrigin, (vec![by_handle, folio], 1)),
+        (old, Dirtied::Counted, (vec![by_handle, page], 0)),
+        (untyped, Dirtied::Counted, (vec![folio], 1)),
+    ] {
+        assert_eq!(programs(&facts, dirtied), expected, "{dirtied:?}");
+    }
+}
+
+#[test]
+fn what_a_degraded_array_needs_is_at_hand() {
+    let of = |need| {
+        let plan = plan(&MODERN, need).unwrap();
+        let mut found = plan.programs.into_iter();
+        found
+            .find(|c| c.program == "rt_bio_complete")
+            .map(|c| c.attached)
+    };
+    let whole = Need {
+        stripes: true,
+        ..PLAIN
+    };
+    let degraded = Need {
+        bio_based: true,
+        ..whole
+    };
+    assert_eq!(
+        [PLAIN, whole, degraded].map(of),
+        [None, Some(false), Some(true)]
+    );
+    let old = Facts {
+        bio_complete: None,
+        ..MODERN
+    };
+    assert!(plan(&old, whole).unwrap().notes.is_empty());
+    assert!(!plan(&old, degraded).unwrap().notes.is_empty());
+}
+
+#[test]
+fn two_arguments_mean_the_old_variant() {
+    let facts = Facts {
+        bio_queue: Some(2),
+        rq_issue: Some(2),
+        ..MODERN
+    };
+    let names = names(&facts);
+    assert!(names.contains(&"rt_bio_queue_q") && names.contains(&"rt_rq_issue_q"));
+    assert!(!names.contains(&"rt_rq_issue"));
+}
+
+#[test]
+fn what_is_missing_costs_one_feature_and_a_note() {
+    let facts = Facts {
+        bio_queue: None,
+        free_blocks: None,
+        ..MODERN
+    };
+    let plan = plan(&facts, PLAIN).unwrap();
+    assert_eq!(plan.programs.len(), 3);
+    assert_eq!(plan.notes.len(), 2);
+}
+
+#[test]
+fn without_btf_or_requests_it_says_what_to_do() {
+    assert!(
+        plan(&Facts::default(), PLAIN)
+            .unwrap_err()
+            .contains("CONFIG_DEBUG_INFO_BTF")
+    );
+    let strange = Facts {
+        rq_issue: Some(3),
+        ..MODERN
+    };
+    assert!(
+        plan(&strange, PLAIN)
+            .unwrap_err()
+            .contains("has 3 arguments")
+    );
+}
+
+#[test]
+fn only_optional_programs_can_be_dropped() {
+    let mut p = plan(&MODERN, PLAIN).unwrap();
+    assert!(!p.without("rt_rq_issue", "EPERM"));
+    assert_eq!(p.last_optional(), Some("rt_rq_complete_2"));
+    assert!(p.without("rt_free_blocks", "EPERM"));
+    assert!(!p.without("rt_free_blocks", "EPERM"));
+    assert_eq!(p.notes.len(), 1);
+}
+
+#[test]
+fn waits_for_a_journal_need_the_types_of_jbd2() {
+    let need = Need {
+        ext4: true,
+        journals: true,
+        ..PLAIN
+    };
+    let found = |facts: &Facts, need: Need| {
+        let plan = plan(facts, need).unwrap();
+        let programs = plan.programs.iter().map(|c| c.program);
+        let all = ["rt_checkpoint", "rt_checkpoint_done", "rt_log_tail"];
+        (
+            programs.filter(|p| all.contains(p)).count(),
+            plan.notes.join("; "),
+        )
+    };
+    assert_eq!(found(&MODERN, need), (3, String::new()));
+    assert_eq!(found(&MODERN, PLAIN), (0, String::new()));
+    let untyped = Facts {
+        checkpoint_stats: None,
+        ..MODERN
+    };
+    let (programs, note) = found(&untyped, need);
+    assert!(
+        programs == 0 && note.contains("no waits for room in a journal"),
+        "{note}"
+    );
+    let module = Facts {
+        jbd2_module_btf: true,
+        ..untyped
+    };
+    assert_eq!(found(&module, need), (3, String::new()));
+}

@@ -1,0 +1,170 @@
+//! `doctor` on arrays with data: its commands leave them as they are, whoever pastes them.
+
+use std::collections::BTreeSet;
+
+use crate::review::{count, each, lines};
+use crate::{findings, lab, text};
+
+/// What each run has to find, so that its commands were pasted.
+const FOUND: [(&str, &[&str]); 7] = [
+    ("covered", &["layout-skew"]),
+    ("skew", &["layout-skew"]),
+    (
+        "raid6",
+        &[
+            "array-mismatch",
+            "array-read-ahead",
+            "array-syncing",
+            "bitmap-chunk",
+            "dio-nolock-inert",
+            "fs-async-commit",
+            "fs-errors",
+            "fs-errors-continue",
+            "fs-nobarrier",
+            "member-bad-blocks",
+            "member-read-errors",
+            "members-iostats",
+            "members-limits",
+            "members-rotational",
+            "monitor-none",
+            "parity-write-hole",
+            "stripe-wrong",
+        ],
+    ),
+    (
+        "degraded",
+        &[
+            "alloc-stripe-ssd",
+            "array-degraded",
+            "fs-nobarrier",
+            "parity-stripe-cache",
+        ],
+    ),
+    (
+        "mirror",
+        &["bitmap-none", "members-rotational", "members-size"],
+    ),
+    ("pending", &["array-resync-pending"]),
+    ("all", &["array-stopped"]),
+];
+
+pub fn doctor_commands_keep_data(kernel: &str) {
+    let Some(dir) = lab(kernel, "doctor_paste") else {
+        return;
+    };
+    for (name, expected) in FOUND {
+        // The status is that of the findings, which the guest's script does not need.
+        let found: BTreeSet<String> = findings(&dir, name).into_keys().collect();
+        for id in expected {
+            assert!(found.contains(*id), "{name}: no {id} in {found:?}");
+        }
+    }
+    let kept = text(dir.join("kept"));
+    assert_eq!(kept.lines().count(), 12, "{kept}");
+    assert!(kept.lines().all(|l| l.ends_with(" kept")), "{kept}");
+}
+
+/// What can be mended while it is mounted is mended.
+pub fn doctor_commands_mend(kernel: &str) {
+    let Some(dir) = lab(kernel, "doctor_paste") else {
+        return;
+    };
+    let (before, after) = (findings(&dir, "degraded"), findings(&dir, "mended"));
+    for id in ["alloc-stripe-ssd", "fs-nobarrier", "parity-stripe-cache"] {
+        assert!(before.contains_key(id) && !after.contains_key(id), "{id}");
+    }
+    assert!(after.contains_key("array-degraded"));
+}
+
+/// Of a mount that another one covers nothing is said, and no command names its path or the array.
+pub fn doctor_sees_a_covered_mount(kernel: &str) {
+    let Some(dir) = lab(kernel, "doctor_paste") else {
+        return;
+    };
+    let skew = &findings(&dir, "covered")["layout-skew"];
+    assert_eq!(skew["mounted_on"], serde_json::Value::Null);
+    assert_eq!(skew["commands"][0], "mkfs.ext4 -g 32744 /dev/NEW_ARRAY");
+    assert!(
+        skew["seen"].to_string().contains("it may hold files"),
+        "{skew}"
+    );
+    let skew = &findings(&dir, "skew")["layout-skew"];
+    assert!(skew["seen"].to_string().contains("inodes in use"), "{skew}");
+}
+
+/// `jbd2_checkpoint_stats: dev 9,120 tid 7 chp_time 8 forced_to_close 0 written 40 dropped 0` of comm, with chp_time in
+/// milliseconds: checkpoints that somebody asked for, and not those that found everything written.
+fn checkpoints(dir: &std::path::Path) -> Vec<(String, u64)> {
+    let trace = text(dir.join("checkpoints.trace"));
+    assert!(!trace.contains("LOST"), "events were lost");
+    let events = trace.lines().filter_map(|line| {
+        let (head, event) = line.split_once(" jbd2_checkpoint_stats: ")?;
+        let (comm, _) = head.split_once('[')?.0.trim().rsplit_once('-')?;
+        let words: Vec<&str> = event.split_whitespace().collect();
+        assert_eq!(words[..2], ["dev", "9,120"]);
+        let figure = |name: &str| -> u64 {
+            let at = words.iter().position(|w| *w == name);
+            at.and_then(|at| words.get(at + 1)?.parse().ok())
+                .unwrap_or_else(|| panic!("no {name}: {line}"))
+        };
+        let figures = ["chp_time", "forced_to_close", "written"].map(figure);
+        figures
+            .iter()
+            .any(|f| *f > 0)
+            .then(|| (comm.to_owned(), figures[0]))
+    });
+    events.collect()
+}
+
+/// Waits for room in a journal, against the kernel's events.
+pub fn waits_for_a_journal_are_those_of_jbd2(kernel: &str) {
+    let Some(dir) = lab(kernel, "doctor_journal") else {
+        return;
+    };
+    let kernels = checkpoints(&dir);
+    println!("{kernels:?}");
+    let (emptied, waited): (Vec<_>, Vec<_>) = kernels
+        .into_iter()
+        .partition(|(comm, _)| ["chattr", "umount"].contains(&comm.as_str()));
+    assert!(!emptied.is_empty() && waited.len() >= 10, "{waited:?}");
+    let lines = lines(&dir, "checkpoints");
+    let stalls: Vec<_> = lines
+        .iter()
+        .flat_map(|l| each(l, "arrays"))
+        .flat_map(|a| each(a, "journal_stalls"))
+        .collect();
+    println!("{stalls:?}");
+    assert!(stalls.iter().all(|s| s["filesystem"] == "md120"));
+    let sum = |figure: &str| stalls.iter().map(|s| count(s, figure)).sum::<u64>();
+    assert_eq!(sum("checkpoints"), waited.len() as u64);
+    // The kernel's are differences of jiffies, without the journal's superblock at the end.
+    let jiffies = 10 * waited.len() as u64;
+    let ms = waited.iter().map(|(_, ms)| ms).sum::<u64>();
+    assert!(
+        sum("wait_us") / 1000 + jiffies >= ms,
+        "{} us, jbd2: {ms} ms",
+        sum("wait_us")
+    );
+    let watched: f64 = lines.iter().filter_map(|l| l["interval_s"].as_f64()).sum();
+    assert!(sum("wait_us") as f64 / 1e6 < watched);
+}
+
+/// A finding under load only, whose commands mend it.
+pub fn doctor_sees_a_small_journal(kernel: &str) {
+    let Some(dir) = lab(kernel, "doctor_journal") else {
+        return;
+    };
+    assert!(!findings(&dir, "idle").contains_key("journal-small"));
+    let loaded = &findings(&dir, "loaded")["journal-small"];
+    assert_eq!(
+        (&loaded["severity"], &loaded["mounted_on"]),
+        (&"warning".into(), &"/mnt/md120".into())
+    );
+    assert_eq!(loaded["figures"]["journal_bytes"], 1 << 20);
+    assert!(!findings(&dir, "mended").contains_key("journal-small"));
+    let e2fsck = text(dir.join("e2fsck"));
+    assert!(
+        e2fsck.contains("md120: ") && !e2fsck.contains("WARNING"),
+        "{e2fsck}"
+    );
+}

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What it costs to count what tasks dirty, in a storm of new files.
+
+Creates 100,000 empty files on ext4 on a loop device in memory, 2,000 at a time in turns:
+without raidtrace's programs rt_dirty_*, without them again (control), and with them attached. A
+turn's figure is the median of its batches of 100 files; the result is the mean difference
+of the turns of a round, with a 95 % interval (bootstrap over rounds). The other programs of
+raidtrace are not attached: they run per request.
+
+Target: at most 3 % of the time to create a file.
+
+--guest KERNEL: in tools/vm, without raidtrace, again without, beside `raidtrace top` and
+beside `raidtrace top --dirtied-origins`, begun and ended for each turn. The emulator's clock
+counts instructions: a ratio is exact and the same on a busy machine, but of instructions, not
+of a processor's time, which also waits for memory. No target is set.
+"""
+
+import os
+import pathlib
+import random
+import subprocess
+from statistics import mean, median
+
+from .added import Programs
+from .measure import ROOT, binary, bpf_statistics, ext4, loops, memory, prepare, run, state, verdict
+
+FILES = 2000
+MOST = 0.03
+RESAMPLES = 1000
+
+
+def interval(rounds, what):
+    order = random.Random(2)
+    values = sorted(mean(what(r) for r in order.choices(rounds, k=len(rounds))) for _ in range(RESAMPLES))
+    return mean(map(what, rounds)), values[int(0.025 * RESAMPLES)], values[int(0.975 * RESAMPLES)]
+
+
+def guest(arguments):
+    prepare("cc", "qemu-system-x86_64")
+    states = ("without", "again", "counted", "origins")
+    number = max(arguments.files // (FILES * len(states)), 2)
+    with memory() as scratch:
+        load_binary = f"{scratch}/dirtied"
+        run("cc", "-O2", "-o", load_binary, str(pathlib.Path(__file__).with_suffix(".c")))
+        lines = subprocess.run(
+            [ROOT / "tools/vm", "--icount", "--timeout", "1800",
+             "--file", f"{binary()}:/lab/raidtrace", "--file", load_binary,
+             arguments.guest, pathlib.Path(__file__).with_suffix(".sh"), str(number), str(FILES), "1"],
+            stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+    rounds = {}
+    for line in lines:
+        words = line.split()
+        if words[1:] and words[1] in states:  # else what the guest says on standard error
+            rounds.setdefault(words[0], {})[words[1]] = median(map(int, words[2:]))
+    rounds = [r for r in rounds.values() if len(r) == len(states)]
+    base = mean(r["without"] for r in rounds)
+    print(f"Linux {arguments.guest}, emulated: {len(rounds)} rounds of {FILES} files each")
+    print(f"{base:.0f} instructions to create a file")
+    for name, base, title in (
+        ("again", "without", "control, 0 is right"),
+        ("counted", "without", "top"),
+        ("origins", "without", "top --dirtied-origins"),
+        ("origins", "counted", "--dirtied-origins over top"),
+    ):
+        share, low, high = interval(rounds, lambda r: r[name] / r[base] - 1)
+        print(f"{title}: {share:+.1%} ({low:+.1%} to {high:+.1%})")
+    print(state())
+    return 0
+
+
+def dirtied(arguments):
+    if arguments.guest:
+        return guest(arguments)
+    prepare("cc", "bpftool", "losetup", "mke2fs")
+    rounds = []
+    with memory() as scratch, loops([(scratch / "disk", 4 << 30)]) as [device], ext4(device, f"{scratch}/mnt") as where:
+        load_binary = f"{scratch}/dirtied"
+        run("cc", "-O2", "-o", load_binary, str(pathlib.Path(__file__).with_suffix(".c")))
+        programs = Programs("raidtrace", [binary(), "top", device, "--json", "--no-overhead"], os.path.basename(device))
+        programs.held = [held for held in programs.held if held[1].startswith("rt_dirty")]
+        print("programs:", ", ".join(name for _, name, _ in programs.held))
+        load = subprocess.Popen([load_binary, where], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+        def turn():
+            load.stdin.write(f"{FILES}\n")
+            load.stdin.flush()
+            took = median(map(int, load.stdout.readline().split()))
+            run("sync")
+            return took
+
+        def turn_with():
+            with programs.attached():
+                return turn()
+
+        states = {"without": turn, "again": turn, "with": turn_with}
+        order = random.Random(1)
+        turn()
+        with bpf_statistics(False):
+            while len(rounds) * FILES * len(states) < arguments.files:
+                names = list(states)
+                order.shuffle(names)
+                took = {}
+                for name in names:
+                    took[name] = states[name]()
+                rounds.append(took)
+        load.stdin.close()
+        load.wait()
+    base = mean(r["without"] for r in rounds)
+    print(f"{len(rounds)} rounds of {FILES} files each; {base:.0f} ns to create a file")
+    checks = []
+    for name, what in (("again", "control, 0 is right"), ("with", "programs attached")):
+        share, low, high = interval(rounds, lambda r: (r[name] - r["without"]) / r["without"])
+        text = f"{what}: {share:+.1%} ({low:+.1%} to {high:+.1%})"
+        if name == "with":
+            checks.append((f"{text}; target {MOST:.0%}", share <= MOST))
+        else:
+            print(text)
+    print(state())
+    return verdict(checks)
