@@ -451,5 +451,12 @@ pub(super) fn refused_writes_are_not_counted(kernel: &str) {
         .filter(|row| (word(row, "origin"), word(row, "op")) == ("raw", "write"))
         .map(|row| count(row, "entered_bytes"))
         .sum();
-    assert_eq!([by_task, entered], [did["written"][0]; 2]);
+    assert_eq!(by_task, entered);
+    // One whose task moved to another CPU before md's answer stays counted (bpf/refuse.bpf.c), which is rare.
+    let counted = by_task.checked_sub(did["written"][0]);
+    let may_stay = 4096 * (did["refused"][0] / 10);
+    assert!(
+        counted.is_some_and(|extra| extra <= may_stay),
+        "{by_task} counted: {did:?}"
+    );
 }

@@ -9,6 +9,8 @@ mkdir -p /out
 
 array md120 64M 3 --level=5 --chunk=64
 filesystem md120 -J size=4
+# Slow enough that the new member is known long before most of it is written.
+echo 6400 >/sys/block/md120/md/sync_speed_max
 interval=900 follow at_once md120
 write_files md120
 first=${members[-3]}
