@@ -371,5 +371,4 @@ fn hot_bitmap(of: &ArrayFacts, seen: &ArraySnapshot, over: Duration) -> Option<F
 }
 
 #[cfg(test)]
-#[path = "tests/live.rs"]
 mod tests;

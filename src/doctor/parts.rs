@@ -223,5 +223,4 @@ fn between(from_us: i64, to_us: i64, whole_us: (i64, i64)) -> String {
 }
 
 #[cfg(test)]
-#[path = "tests/parts.rs"]
 mod tests;

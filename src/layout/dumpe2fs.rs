@@ -331,5 +331,4 @@ fn next_line(text: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
 }
 
 #[cfg(test)]
-#[path = "dumpe2fs_tests.rs"]
 mod tests;

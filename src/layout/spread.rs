@@ -325,5 +325,4 @@ impl Place<'_> {
 }
 
 #[cfg(test)]
-#[path = "spread_tests.rs"]
 mod tests;

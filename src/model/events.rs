@@ -324,5 +324,4 @@ fn name(sample: &mut Sample, known: &dyn Known) {
 }
 
 #[cfg(test)]
-#[path = "events_tests.rs"]
 mod tests;

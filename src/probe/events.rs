@@ -375,5 +375,4 @@ impl Taken {
 }
 
 #[cfg(test)]
-#[path = "events_tests.rs"]
 mod tests;

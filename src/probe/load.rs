@@ -453,5 +453,4 @@ pub(super) fn program_info(
 }
 
 #[cfg(test)]
-#[path = "load_tests.rs"]
 mod tests;

@@ -125,5 +125,4 @@ impl Turn {
 }
 
 #[cfg(test)]
-#[path = "numbers_tests.rs"]
 mod tests;

@@ -403,5 +403,4 @@ impl Plan {
 }
 
 #[cfg(test)]
-#[path = "plan_tests.rs"]
 mod tests;

@@ -286,5 +286,4 @@ fn identities(tables: &Tables) -> HashMap<usize, Identity> {
 }
 
 #[cfg(test)]
-#[path = "refit_tests.rs"]
 mod tests;

@@ -319,5 +319,4 @@ impl Player {
 }
 
 #[cfg(test)]
-#[path = "screen_tests.rs"]
 mod tests;

@@ -281,5 +281,4 @@ impl Iterator for Source {
 }
 
 #[cfg(test)]
-#[path = "source_tests.rs"]
 mod tests;

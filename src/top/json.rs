@@ -511,5 +511,4 @@ pub(crate) fn bytes(hex: &str) -> Option<Vec<u8>> {
 }
 
 #[cfg(test)]
-#[path = "json_tests.rs"]
 mod tests;

@@ -465,5 +465,4 @@ fn begin_of(input: Box<dyn Input>, path: &Path) -> Result<(Frames, Layout, Heade
 }
 
 #[cfg(test)]
-#[path = "reader_tests.rs"]
 mod tests;

@@ -402,5 +402,4 @@ impl Drop for Writer {
 }
 
 #[cfg(test)]
-#[path = "writer_tests.rs"]
 mod tests;

@@ -27,7 +27,7 @@ fn player(bytes: &'static [u8]) -> Player {
 }
 
 fn demo() -> Player {
-    player(include_bytes!("demo.rtrace"))
+    player(include_bytes!("../demo.rtrace"))
 }
 
 fn press(player: &mut Player, keys: &str) {
@@ -143,7 +143,7 @@ fn screens() {
 
 #[test]
 fn a_tail_that_is_missing_is_told_in_every_view() {
-    let whole: &'static [u8] = include_bytes!("demo.rtrace");
+    let whole: &'static [u8] = include_bytes!("../demo.rtrace");
     let mut player = player(&whole[..whole.len() * 3 / 4]);
     press(&mut player, "}}}}}}}}");
     for view in '1'..='6' {
