@@ -8,15 +8,15 @@
 enum rt_alloc_limits {
 	RT_ALLOC_FS = 16,		/* filesystems; RT_ALLOC_FS itself: none of them */
 	RT_ALLOC_ROWS = 32,		/* a power of two above it */
-	RT_ALLOC_CRITERIA = 5,		/* CRITERIA of src/model/alloc.rs */
+	RT_ALLOC_CRITERIA = 5,		/* CRITERIA of src/analysis/alloc.rs */
 	RT_ALLOC_CRITERIA_ROOM = 8,	/* a power of two */
-	RT_ALLOC_GROUPS = 24,		/* GROUPS_BUCKETS of src/model/alloc.rs */
+	RT_ALLOC_GROUPS = 24,		/* GROUPS_BUCKETS of src/analysis/alloc.rs */
 	RT_ALLOC_GROUPS_ROOM = 32,
 	RT_ALLOC_REASONS = 8,		/* enum Refused has 8 */
 	RT_ALLOC_SAMPLED = 64,		/* a power of two; of so many refusals on average one is asked why */
 };
 
-/* enum Refused of src/model/alloc.rs */
+/* enum Refused of src/analysis/alloc.rs */
 enum rt_alloc_refused {
 	RT_REFUSED_FULL = 0,
 	RT_REFUSED_CORRUPT = 1,
@@ -28,7 +28,7 @@ enum rt_alloc_refused {
 	RT_REFUSED_NOT_LOADED = 7,
 };
 
-/* One filesystem on one CPU. Cumulative since attach; see struct Counts of src/model/alloc.rs. */
+/* One filesystem on one CPU. Cumulative since attach; see struct Counts of src/analysis/alloc.rs. */
 struct rt_alloc {
 	__u64 requests;
 	__u64 asked;
@@ -94,7 +94,7 @@ struct rt_alloc_cpu {
 	struct rt_alloc_row rows[RT_ALLOC_ROWS];
 };
 
-/* What was done for a task or an inode; see struct Share of src/model/alloc.rs. */
+/* What was done for a task or an inode; see struct Share of src/analysis/alloc.rs. */
 struct rt_alloc_share {
 	__u64 requests;
 	__u64 blocks;

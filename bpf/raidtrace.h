@@ -16,7 +16,7 @@ enum rt_limits {
 	RT_DEVS = 1024,		/* disks and arrays together */
 	RT_DISK_PARTS = 15,	/* members on one disk */
 	RT_ARRAYS_DEEP = 3,	/* arrays on top of each other that are followed */
-	RT_HIST_BUCKETS = 128,	/* as in src/model/hist.rs */
+	RT_HIST_BUCKETS = 128,	/* as in src/analysis/hist.rs */
 	RT_CELLS = 256,		/* rt_row(): origin << 3 | operation */
 	RT_WALK_STEPS = 64,	/* pieces of a request that are looked up are ... */
 	RT_WALK_ROUNDS = 32,

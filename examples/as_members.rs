@@ -11,10 +11,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use raidtrace::host::Sys;
-use raidtrace::host::dm::Ioctl;
-use raidtrace::top::json;
-use raidtrace::top::sampler::Sampler;
+use raidtrace::machine::Sys;
+use raidtrace::machine::dm::Ioctl;
+use raidtrace::session::sampler::Sampler;
+use raidtrace::ui::json;
 
 /// Where the data of a member begin, in sectors.
 const OFFSET: u64 = 2048;
@@ -39,7 +39,7 @@ fn main() -> Result<()> {
 }
 
 fn watch(mut sampler: Sampler, tree: &Path) -> Result<()> {
-    let end = raidtrace::record::signals::Signals::take()?;
+    let end = raidtrace::machine::signals::Signals::take()?;
     for note in sampler.notes() {
         eprintln!("{note}");
     }

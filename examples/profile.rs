@@ -9,7 +9,8 @@ use std::io::BufWriter;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Error, Result};
-use raidtrace::profile::{Profile, Sampler};
+use raidtrace::analysis::profile::Profile;
+use raidtrace::session::cpus::Sampler;
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);

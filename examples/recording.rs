@@ -6,14 +6,14 @@ use std::fs::File;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use raidtrace::model::counters::TaskId;
-use raidtrace::model::files::{FileId, FilePlace};
-use raidtrace::model::fold::{DiskCounters, MemberNow, Person, Subject};
-use raidtrace::model::snapshot::ArrayInfo;
+use raidtrace::analysis::counters::TaskId;
+use raidtrace::analysis::files::{FileId, FilePlace};
+use raidtrace::analysis::fold::{DiskCounters, MemberNow, Person, Subject};
+use raidtrace::analysis::item::{Flags, Item, Request, State, Submission};
+use raidtrace::analysis::snapshot::ArrayInfo;
 use raidtrace::origin::{Op, Origin};
-use raidtrace::trace::header::Header;
-use raidtrace::trace::item::{Flags, Item, Request, State, Submission};
-use raidtrace::trace::writer::{Options, Writer};
+use raidtrace::recording::header::Header;
+use raidtrace::recording::writer::{Options, Writer};
 
 /// 2026-11-20T12:00:00Z
 const START: i64 = 1_795_176_000_000_000;

@@ -6,12 +6,12 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
-use raidtrace::model::counters::TaskId;
-use raidtrace::model::files::FileId;
-use raidtrace::trace::error::Ending;
-use raidtrace::trace::item::Item;
-use raidtrace::trace::reader::{Reader, Wanted};
-use raidtrace::trace::writer::{Options, Writer};
+use raidtrace::analysis::counters::TaskId;
+use raidtrace::analysis::files::FileId;
+use raidtrace::analysis::item::Item;
+use raidtrace::recording::error::Ending;
+use raidtrace::recording::reader::{Reader, Wanted};
+use raidtrace::recording::writer::{Options, Writer};
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);

@@ -1,46 +1,33 @@
 //! raidtrace: which disk of this md array is busy, with which kind of filesystem block or md write,
 //! on whose behalf.
 //!
-//! The parts, and what each may know:
+//! The layers, from the top. Each may use those below it; `tests/layers.rs` sees to that.
 //!
 //! * [`cli`]: what was typed.
-//! * [`alloc`]: what the ext4 allocator did: folded, judged, drawn.
-//! * [`origin`]: the vocabulary. Knows nothing else.
+//! * [`commands`]: a folder each. None uses another.
+//! * [`ui`]: text, keys, colours, the screen's loop, the views of a snapshot, lines of text and JSON.
+//! * [`session`]: the live engine: what the machine has, the programs that run for it, and their counters, as it changes.
+//! * [`probe`]: the only part that knows libbpf: facts -> plan -> load -> counters and events.
+//! * [`recording`]: the file: its schema, writer and reader, and its replay.
+//! * [`analysis`]: counters or events in, figures and sentences out; pure.
+//! * [`advice`]: what is known of kernels, mounts and filesystems that costs time, and what mends it.
+//! * [`machine`]: what this machine has: devices, arrays, members, mounts, tasks.
+//! * [`mke2fs`]: what mke2fs would make.
+//! * [`fs`]: filesystems: what is where on their device.
 //! * [`raid`]: array address <-> member address, pure arithmetic.
-//! * [`ext4`]: superblock, descriptors, layout ranges; reads devices and images.
-//! * [`host`]: what this machine has: devices, arrays, members, mounts.
-//! * [`survey`]: host, ext4 and raid joined: the arrays, their arithmetic and the layouts of what is on them.
-//! * [`follow`]: whether it is all still so.
-//! * [`probe`]: the only part that knows libbpf: facts -> plan -> load -> counters.
-//! * [`model`]: counters + topology -> snapshot; pure.
-//! * [`layout`]: where a filesystem's fixed places fall on the members of an array.
-//! * [`profile`]: what the CPUs are at: samples, their functions' names, folded stacks, flame graphs.
-//! * [`live`]: a survey and the programs that run for it, as the machine changes.
-//! * [`record`]: events of the probe into a file.
-//! * [`doctor`]: what is wrong or risky here, and what mends it.
-//! * [`top`]: the screen, `--batch` and `--json`: renderings of one snapshot.
-//! * [`output`]: files that raidtrace creates.
-//! * [`trace`]: the recording: its items, writer and reader.
-//! * [`replay`], [`report`], [`export`]: what becomes of one.
+//! * [`origin`]: the vocabulary. [`printable`]: text from outside. They know nothing else.
 
-pub mod alloc;
+pub mod advice;
+pub mod analysis;
 pub mod cli;
-pub mod doctor;
-pub mod export;
-pub mod ext4;
-pub mod follow;
-pub mod host;
-pub mod layout;
-pub mod live;
-pub mod model;
+pub mod commands;
+pub mod fs;
+pub mod machine;
+pub mod mke2fs;
 pub mod origin;
-pub mod output;
+pub mod printable;
 pub mod probe;
-pub mod profile;
 pub mod raid;
-pub mod record;
-pub mod replay;
-pub mod report;
-pub mod survey;
-pub mod top;
-pub mod trace;
+pub mod recording;
+pub mod session;
+pub mod ui;

@@ -4,30 +4,32 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use raidtrace::cli::{Cli, Command};
-use raidtrace::{doctor, layout, record, top};
+use raidtrace::commands::{alloc, doctor, export, layout, record, report, top};
+use raidtrace::ui::text::clean;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    let success = |()| ExitCode::SUCCESS;
     let result = match &cli.command {
-        Command::Top(args) => top::command::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Top(args) => top::command::run(args).map(success),
         Command::Layout(args) => layout::command::run(args),
         Command::Record(args) => record::command::run(args),
-        Command::Report(args) => raidtrace::report::command::run(args).map(|()| ExitCode::SUCCESS),
-        Command::Export(args) => raidtrace::export::command::run(args).map(|()| ExitCode::SUCCESS),
-        Command::Demo(args) => raidtrace::replay::command::demo(args).map(|()| ExitCode::SUCCESS),
+        Command::Report(args) => report::command::run(args).map(success),
+        Command::Export(args) => export::command::run(args).map(success),
+        Command::Demo(args) => top::replay::command::demo(args).map(success),
         Command::Doctor(args) => doctor::command::run(args),
-        Command::Alloc(args) => raidtrace::alloc::command::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Alloc(args) => alloc::command::run(args).map(success),
     };
     if cli.verbose {
         for line in raidtrace::probe::log() {
-            eprintln!("{}", top::text::clean(&line));
+            eprintln!("{}", clean(&line));
         }
     }
     match result {
         Ok(status) => status,
         Err(error) => {
             // One line: what, why, and what to do. Names in it may come from anywhere.
-            eprintln!("raidtrace: {}", top::text::clean(&format!("{error:#}")));
+            eprintln!("raidtrace: {}", clean(&format!("{error:#}")));
             ExitCode::FAILURE
         }
     }

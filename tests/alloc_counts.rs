@@ -10,8 +10,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use common::{Loop, MIB, installed, skipped, tracing};
-use raidtrace::model::alloc::{AllocCounters, Source};
-use raidtrace::model::files::FileId;
+use raidtrace::analysis::alloc::{AllocCounters, Source};
+use raidtrace::analysis::files::FileId;
 use raidtrace::probe::alloc::AllocProbe;
 
 const BLOCK: usize = 4096;

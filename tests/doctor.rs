@@ -142,7 +142,10 @@ fn a_recording_of_another_machine() {
         return;
     }
     let disk = Loop::ext4(64 * MIB, &["-b", "4096", "-e", "remount-ro"]);
-    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/src/replay/demo.rtrace");
+    let demo = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/src/commands/top/replay/demo.rtrace"
+    );
     let out = raidtrace(&["doctor", &disk.name, "--json", "--load", demo]);
     assert_eq!(out.code(), Some(0), "{out:?}");
     let object: Value = serde_json::from_str(&out.stdout).unwrap();

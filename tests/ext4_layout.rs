@@ -8,7 +8,7 @@ mod e2fs;
 use std::time::Instant;
 
 use e2fs::{Image, Places, available, merged};
-use raidtrace::ext4::{FsKind, Journal, Layout, identify};
+use raidtrace::fs::ext4::{FsKind, Journal, Layout, identify};
 use raidtrace::origin::Origin;
 
 const MIB: u64 = 1 << 20;
@@ -216,10 +216,10 @@ fn fields_as_mkfs_was_told() {
     assert_eq!(sb.label, "db");
     assert_eq!(sb.uuid.to_string(), "01234567-89ab-cdef-0123-456789abcdef");
     assert_eq!((sb.raid_stride, sb.raid_stripe_width), (128, 1536));
-    assert_eq!(sb.errors, raidtrace::ext4::OnError::ReadOnly);
+    assert_eq!(sb.errors, raidtrace::fs::ext4::OnError::ReadOnly);
     assert_eq!(sb.mount_opts, "discard");
     assert_eq!(sb.state, 1);
-    assert_eq!(sb.checksum, raidtrace::ext4::Checksum::Valid);
+    assert_eq!(sb.checksum, raidtrace::fs::ext4::Checksum::Valid);
     assert!(sb.journal_backup.is_some());
 }
 

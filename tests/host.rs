@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::MetadataExt;
 
-use raidtrace::host::{ArrayState, Cgroups, HostError, StatFile, Sys, resolve};
+use raidtrace::machine::{ArrayState, Cgroups, HostError, StatFile, Sys, resolve};
 
 #[test]
 fn this_machine() {

@@ -6,8 +6,8 @@ mod e2fs;
 
 use clap::Parser;
 use e2fs::{Image, available};
-use raidtrace::ext4::Layout;
-use raidtrace::layout::plan::{Conf, Options, plan};
+use raidtrace::fs::ext4::Layout;
+use raidtrace::mke2fs::{Conf, Options, plan};
 use raidtrace::origin::Origin;
 
 const MIB: u64 = 1 << 20;

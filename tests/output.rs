@@ -13,7 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use common::{EXE, Loop, MIB, Output, Top, installed, memory, raidtrace, run, tracing};
 use rustix::process::{Signal, geteuid};
 
-const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/replay/demo.rtrace");
+const DEMO: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/src/commands/top/replay/demo.rtrace"
+);
 
 /// Names in a directory, sorted.
 fn names(folder: &Path) -> Vec<String> {

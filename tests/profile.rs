@@ -11,7 +11,9 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use common::{DEADLINE, root, skipped};
-use raidtrace::profile::{Profile, Sampler, Tree};
+use raidtrace::analysis::profile::Profile;
+use raidtrace::commands::alloc::tree::Tree;
+use raidtrace::session::cpus::Sampler;
 use rustix::time::{ClockId, clock_gettime};
 
 const HERTZ: u32 = 99;

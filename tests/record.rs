@@ -18,10 +18,10 @@ use common::{
     DEADLINE, EXE, Loop, MIB, Output, Top, idle, installed, list, memory, raidtrace, run, tool,
     tracing,
 };
+use raidtrace::analysis::item::{Item, State, Submission};
 use raidtrace::origin::{Op, Origin};
-use raidtrace::trace::error::Ending;
-use raidtrace::trace::item::{Item, State, Submission};
-use raidtrace::trace::reader::{Reader, Wanted};
+use raidtrace::recording::error::Ending;
+use raidtrace::recording::reader::{Reader, Wanted};
 use rustix::process::Signal;
 
 /// One line that says what, why and what to do; status 1.

@@ -14,7 +14,7 @@ use common::{Output, raidtrace, run, skipped, tool};
 use serde_json::Value;
 
 /// What `demo` shows.
-const DEMO: &[u8] = include_bytes!("../src/replay/demo.rtrace");
+const DEMO: &[u8] = include_bytes!("../src/commands/top/replay/demo.rtrace");
 
 struct Folder(tempfile::TempDir);
 

@@ -9,12 +9,12 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 
 use common::{Loop, MIB, tracing};
-use raidtrace::host::{Sys, resolve};
-use raidtrace::model::counters::Counters;
+use raidtrace::analysis::counters::Counters;
+use raidtrace::machine::survey::Survey;
+use raidtrace::machine::{Sys, resolve};
 use raidtrace::origin::Op;
 use raidtrace::probe::tables::Tables;
 use raidtrace::probe::{Facts, Probe, plan};
-use raidtrace::survey::Survey;
 
 const WRITES: u64 = 200;
 

@@ -14,12 +14,12 @@ use std::time::Instant;
 use common::{
     DEADLINE, Loop, MIB, Witness, idle, installed, memory, raidtrace, tracing, undisturbed,
 };
-use raidtrace::host::Sys;
-use raidtrace::host::dm::Ioctl;
-use raidtrace::model::snapshot::Snapshot;
-use raidtrace::record::output::Files;
-use raidtrace::record::recorder::Recorder;
-use raidtrace::top::sampler::Sampler;
+use raidtrace::analysis::snapshot::Snapshot;
+use raidtrace::commands::record::output::Files;
+use raidtrace::commands::record::recorder::Recorder;
+use raidtrace::machine::Sys;
+use raidtrace::machine::dm::Ioctl;
+use raidtrace::session::sampler::Sampler;
 use serde_json::Value;
 
 /// Where the data of a member begin, in sectors.

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use raidtrace::ext4::{E2Image, Layout};
+use raidtrace::fs::ext4::{E2Image, Layout};
 
 fuzz_target!(|data: &[u8]| {
     let mut file = data[..data.len().min(1 << 18)].to_vec();

@@ -7,7 +7,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use raidtrace::ext4::{Layout, identify};
+use raidtrace::fs::ext4::{Layout, identify};
 
 fuzz_target!(|data: &[u8]| {
     let mut image = data[..data.len().min(1 << 20)].to_vec();

@@ -1,6 +1,6 @@
 //! `Reader` on hostile recordings: no panic, no endless reading, nothing but what a recording may hold.
 //!
-//! A good seed: the beginning of `src/replay/demo.rtrace`, in `fuzz/corpus/recording/`.
+//! A good seed: the beginning of `src/commands/top/replay/demo.rtrace`, in `fuzz/corpus/recording/`.
 
 #![no_main]
 
@@ -8,8 +8,8 @@ use std::io::Cursor;
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use raidtrace::trace::error::Ending;
-use raidtrace::trace::reader::{Reader, Wanted};
+use raidtrace::recording::error::Ending;
+use raidtrace::recording::reader::{Reader, Wanted};
 
 fuzz_target!(|data: &[u8]| {
     let input = Box::new(Cursor::new(data.to_vec()));

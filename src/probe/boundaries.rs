@@ -3,8 +3,8 @@
 //! Where a filesystem lies on a partition or a device-mapper device, its ranges are projected
 //! onto the array's addresses here, once. Pure.
 
-use crate::ext4::Range;
-use crate::host::Segment;
+use crate::fs::ext4::Range;
+use crate::machine::Segment;
 use crate::origin::Origin;
 
 /// Marks blocks that no fixed structure owns, with log2 of their sectors added (`RT_DYNAMIC` of `bpf/raidtrace.h`).
@@ -163,8 +163,8 @@ fn project(fs: &Placed<'_>, segment: &Segment, out: &mut Vec<(u64, u64, u8)>) {
 #[cfg(test)]
 mod tests {
     use super::{Boundary, Placed, boundaries, dynamic};
-    use crate::ext4::Range;
-    use crate::host::Segment;
+    use crate::fs::ext4::Range;
+    use crate::machine::Segment;
     use crate::origin::Origin;
     use proptest::prelude::*;
 

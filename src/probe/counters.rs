@@ -15,10 +15,10 @@ use super::wire::{
     Wire, rt_array, rt_cost, rt_loss, rt_member_rows, rt_row, rt_task, rt_task_id, rt_task_key,
     rt_task_pending,
 };
-use crate::model::counters::{
+use crate::analysis::counters::{
     CellCounters, CellKey, CostCounters, Counters, DirtyKey, TaskId, TaskKey, TaskName,
 };
-use crate::model::hist::Hist;
+use crate::analysis::hist::Hist;
 use crate::origin::{Op, Origin};
 
 impl Probe {

@@ -11,7 +11,7 @@ use super::load::Probe;
 use super::numbers::Numbers;
 use super::skel::RaidtraceSkel;
 use super::wire::{Wire, rt_event_request, rt_event_submission};
-use crate::model::files::FileId;
+use crate::analysis::files::FileId;
 use crate::origin::{Op, Origin};
 
 /// As `enum rt_event_kinds` of `bpf/raidtrace.h`.

@@ -5,8 +5,8 @@ use libbpf_rs::{MapCore, MapFlags};
 
 use super::load::Probe;
 use super::wire::{Wire, rt_file, rt_file_id, rt_file_key, rt_file_pending, rt_io};
-use crate::model::counters::{Counters, DirtyKey, FileKey, FileName, TaskCounters};
-use crate::model::files::FileId;
+use crate::analysis::counters::{Counters, DirtyKey, FileKey, FileName, TaskCounters};
+use crate::analysis::files::FileId;
 
 impl Probe {
     /// From now on bios go to keys of another round: see `rt_round` of `bpf/tasks.bpf.c`. To be called some

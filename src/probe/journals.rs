@@ -7,7 +7,7 @@ use libbpf_rs::{MapCore as _, MapFlags};
 
 use super::Probe;
 use super::wire::{Wire as _, rt_journal};
-use crate::model::counters::JournalCounters;
+use crate::analysis::counters::JournalCounters;
 
 impl Probe {
     /// By device number of the filesystem, since attach; none where the programs are not loaded.

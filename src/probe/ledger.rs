@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use crate::model::counters::TaskCounters;
+use crate::analysis::counters::TaskCounters;
 
 /// Readings, since a slot had it, after which a key is forgotten though some of it is missing: it was lost.
 const PATIENCE: u8 = 3;
@@ -82,8 +82,8 @@ fn add(sum: &mut TaskCounters, io: &TaskCounters) {
 #[cfg(test)]
 mod tests {
     use super::{Ledger, TaskCounters};
-    use crate::model::counters::FileKey;
-    use crate::model::files::FileId;
+    use crate::analysis::counters::FileKey;
+    use crate::analysis::files::FileId;
     use crate::origin::Op;
     use proptest::prelude::*;
     use std::collections::HashMap;

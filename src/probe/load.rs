@@ -19,7 +19,7 @@ use super::refit::{Held, Spare, Write};
 use super::skel::{OpenRaidtraceSkel, RaidtraceSkel, RaidtraceSkelBuilder};
 use super::tables::Tables;
 use super::wire::{Wire, rt_row, rt_tiles};
-use crate::model::counters::{FileKey, TaskKey};
+use crate::analysis::counters::{FileKey, TaskKey};
 
 /// Rows for counters, per member and CPU. Most arrays use 10 to 20 of the 114 cells.
 const ROWS_PER_MEMBER: u32 = 32;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::counters::{CellCounters, CellKey};
+use crate::analysis::counters::{CellCounters, CellKey};
 
 /// Counters of members: by the kernel side's numbers, or by positions in a survey.
 pub(super) type Cells = BTreeMap<CellKey, CellCounters>;

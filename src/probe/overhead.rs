@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::load::program_stats;
-use crate::model::snapshot::Overhead;
+use crate::analysis::snapshot::Overhead;
 
 /// Each period has one slice, at a random time, so that periodic load cannot line up with the slices. Enabling and
 /// disabling patches the kernel's text, which interrupts every CPU: once a second, not ten times.

@@ -10,10 +10,10 @@ use super::tiles::{Lists, Tiles};
 use super::wire::{
     rt_array, rt_dev, rt_dev_entry, rt_extent, rt_geometry, rt_member, rt_part, rt_slot,
 };
-use crate::ext4::features::ro_compat;
-use crate::host::{Array, Filesystem, Member, Segment};
+use crate::fs::ext4::features::ro_compat;
+use crate::machine::survey::{Survey, geometry};
+use crate::machine::{Array, Filesystem, Member, Segment};
 use crate::raid::Geometry;
-use crate::survey::{Survey, geometry};
 
 /// As `bpf/raidtrace.h`.
 const DEV_HASH_BITS: u32 = 14;

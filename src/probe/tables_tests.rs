@@ -1,9 +1,9 @@
 //! What the kernel side is told of arrays that are described here.
 
 use super::{ARRAY_CRYPT, ARRAY_RESHAPING, DEV_ABOVE, DEV_INNER, Tables};
-use crate::ext4::{FsKind, Journal, Layout};
-use crate::host::{Array, Dev, Filesystem, Member, QueueFacts, Segment, Topology};
-use crate::survey::Survey;
+use crate::fs::ext4::{FsKind, Journal, Layout};
+use crate::machine::survey::Survey;
+use crate::machine::{Array, Dev, Filesystem, Member, QueueFacts, Segment, Topology};
 
 pub(in crate::probe) fn dev(major: u32, minor: u32) -> Dev {
     Dev { major, minor }

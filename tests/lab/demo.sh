@@ -5,7 +5,7 @@
 # RAID 0 of 12 disks (loop1 to loop12) with a chunk of 512 KiB and mkfs.ext4 as it
 # comes. In the guest: tools/vm --file target/release/raidtrace --file
 # tests/lab/lib.sh --out DIR 6.12 tests/lab/demo.sh leaves DIR/demo.rtrace; then
-# cargo run --example repack -- DIR/demo.rtrace src/replay/demo.rtrace
+# cargo run --example repack -- DIR/demo.rtrace src/commands/top/replay/demo.rtrace
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use raidtrace::analysis::item::Item;
 use raidtrace::origin::{Op, Origin};
-use raidtrace::trace::error::Ending;
-use raidtrace::trace::item::Item;
-use raidtrace::trace::reader::{Reader, Wanted};
+use raidtrace::recording::error::Ending;
+use raidtrace::recording::reader::{Reader, Wanted};
 
 use super::{intervals, lab, text};
 

@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader};
 
 use libbpf_rs::libbpf_sys as sys;
 
-use crate::model::alloc::CRITERIA;
+use crate::analysis::alloc::CRITERIA;
 
 /// Tracepoints that the programs attach to.
 const TRACEPOINTS: [&str; 8] = [

@@ -11,7 +11,7 @@ use super::facts::AllocFacts;
 use super::plan::{AllocPlan, plan};
 use super::read::Idle;
 use super::skel::{OpenRaidtraceAllocSkel, RaidtraceAllocSkel, RaidtraceAllocSkelBuilder};
-use crate::model::alloc::Source;
+use crate::analysis::alloc::Source;
 use crate::probe::load::program_info;
 use crate::probe::log::{collect, keep, last_words, refusal, short};
 use crate::probe::overhead::Meter;

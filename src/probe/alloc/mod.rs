@@ -32,8 +32,8 @@ mod wire {
     #[cfg(test)]
     mod tests {
         use super::*;
-        use crate::model::alloc::{CRITERIA, GROUPS_BUCKETS, Refused};
-        use crate::model::hist::BUCKETS;
+        use crate::analysis::alloc::{CRITERIA, GROUPS_BUCKETS, Refused};
+        use crate::analysis::hist::BUCKETS;
 
         #[test]
         fn sizes_are_those_of_the_fields() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::facts::{self, AllocFacts};
-use crate::model::alloc::Source;
+use crate::analysis::alloc::Source;
 
 /// Programs that give something only together.
 #[derive(Debug, PartialEq, Eq)]

@@ -12,9 +12,9 @@ use super::wire::{
     rt_alloc, rt_alloc_cpu, rt_alloc_loss, rt_alloc_share, rt_alloc_task, rt_alloc_task_key,
     rt_file_id,
 };
-use crate::model::alloc::{AllocCounters, Counts, Share, TaskOf};
-use crate::model::files::FileId;
-use crate::model::hist::Hist;
+use crate::analysis::alloc::{AllocCounters, Counts, Share, TaskOf};
+use crate::analysis::files::FileId;
+use crate::analysis::hist::Hist;
 use crate::probe::counters::text;
 use crate::probe::events::monotonic_ns;
 use crate::probe::load::program_stats;

@@ -1,5 +1,5 @@
 use super::{Cells, Numbers, Turn};
-use crate::model::counters::{CellCounters, CellKey};
+use crate::analysis::counters::{CellCounters, CellKey};
 use crate::origin::{Op, Origin};
 
 fn cells(counts: &[(u32, u64)]) -> Cells {

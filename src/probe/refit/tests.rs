@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{Held, MEMBERS_LEAST, MEMBERS_MOST, SLOTS_MOST, Spare, Write, slot, watched};
-use crate::host::{Array, Member};
+use crate::machine::{Array, Member};
 use crate::probe::tables::Tables;
 use crate::probe::tables::tests::{array, dev, member, tables};
 use crate::probe::wire::{Wire as _, rt_dev, rt_dev_entry, rt_member};

@@ -1,0 +1,447 @@
+//! What a snapshot has, where it has it from, and in which words it is said. A figure whose source is missing is absent,
+//! never 0.
+
+use crate::analysis::alloc::{
+    AllocSnapshot, Counts, Fragmentation, FsAlloc, Groups, Refused, Share, Source,
+};
+use crate::analysis::hist;
+use crate::analysis::hist::Hist;
+
+/// Below this the allocator costs nobody anything: share of a CPU, or of the time that a task is in it.
+pub const FELT: f64 = 0.1;
+/// Mean time of a slow request, ns. A healthy one takes 2 to 50 µs.
+const SLOW_NS: u64 = 200_000;
+/// Part of ext4's own count of groups by which a hook's may differ from it.
+const AGREE: f64 = 0.2;
+/// Searches that are enough to compare the two.
+const COMPARED: u64 = 100;
+/// A search that goes on for so long is slow, µs.
+const LONG_US: u64 = 1_000_000;
+
+/// Names of the figures, the keys of [`AllocSnapshot::sources`].
+pub const FIGURES: [&str; 13] = [
+    REQUESTS,
+    LATENCY,
+    SEARCHES,
+    PREALLOCATED,
+    GROUPS,
+    REASONS,
+    BITMAPS,
+    READS,
+    WAITS,
+    DISCARDS,
+    MEMBERS,
+    FRAGMENTATION,
+    CPU,
+];
+/// Requests, blocks asked for and got.
+pub const REQUESTS: &str = "requests";
+/// Time of an allocation.
+pub const LATENCY: &str = "latency";
+/// Searches, their goals, the criteria reached, groups searched.
+pub const SEARCHES: &str = "searches";
+/// Served from preallocated space.
+pub const PREALLOCATED: &str = "preallocated";
+/// Groups looked at and refused.
+pub const GROUPS: &str = "groups";
+/// Why they were refused.
+pub const REASONS: &str = "reasons";
+/// Bitmaps and buddies brought into memory.
+pub const BITMAPS: &str = "bitmaps";
+/// Bitmaps asked of the disk.
+pub const READS: &str = "reads";
+/// How long they were waited for.
+pub const WAITS: &str = "waits";
+/// Preallocated space given back.
+pub const DISCARDS: &str = "discards";
+/// Which member read them.
+pub const MEMBERS: &str = "members";
+/// Free extents.
+pub const FRAGMENTATION: &str = "fragmentation";
+/// Samples.
+pub const CPU: &str = "cpu";
+
+/// A sum that a file full of nonsense does not overflow.
+pub fn total<'a>(each: impl Iterator<Item = &'a u64>) -> u64 {
+    each.fold(0, |sum, n| sum.saturating_add(*n))
+}
+
+/// Whether `figure` is had. Of one that no source is named for, `seen` says it: something was counted.
+pub fn has(snapshot: &AllocSnapshot, figure: &str, seen: bool) -> bool {
+    match snapshot.sources.get(figure) {
+        None => seen,
+        Some(Source::None) => false,
+        // Backed off: sampled instead, and only what was counted before is left.
+        Some(Source::Samples) if figure != CPU => seen,
+        Some(_) => true,
+    }
+}
+
+/// Whether what was given is known: its source is one of those that latency needs.
+pub fn has_given(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
+    counts.given > 0 || has(snapshot, LATENCY, false)
+}
+
+/// Whether groups considered are known.
+pub fn has_groups(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
+    match snapshot.sources.get(GROUPS) {
+        // On only for some of the filesystems, and for a part of the time.
+        Some(Source::MbStats) => counts.hits > 0 || counts.looks() > 0,
+        _ => has(snapshot, GROUPS, counts.looks() > 0),
+    }
+}
+
+/// ... and by search, task and file, with those that were refused: by a hook, which mb_stats is not.
+pub fn is_hooked(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
+    match snapshot.sources.get(GROUPS) {
+        Some(Source::MbStats) => false,
+        _ => has_groups(snapshot, counts),
+    }
+}
+
+/// Groups that a search considered on the average; of those that ended, or of all there were when none has. `None`: there
+/// was no search, or it is not known.
+pub fn mean_groups(snapshot: &AllocSnapshot, counts: &Counts) -> Option<f64> {
+    let looks = counts.looks();
+    if looks == 0 || !has_groups(snapshot, counts) {
+        return None;
+    }
+    if !is_hooked(snapshot, counts) {
+        return (counts.hits > 0).then(|| looks as f64 / counts.hits as f64);
+    }
+    let ended = counts.groups.count();
+    if ended == 0 {
+        return Some(looks as f64);
+    }
+    // Looks are those of searches too that failed or go on: what has ended is in the histogram.
+    let (mut least, mut most) = (0.0, 0.0);
+    for (bucket, &n) in counts.groups.0.iter().enumerate() {
+        let (first, last) = Groups::range(bucket);
+        least += first as f64 * n as f64;
+        // The last bucket has no end.
+        if n > 0 {
+            most += last.map_or(f64::INFINITY, |l| l as f64 * n as f64);
+        }
+    }
+    let n = ended as f64;
+    Some((looks as f64 / n).clamp(least / n, (most / n).max(least / n)))
+}
+
+/// A sentence where ext4 itself (mb_stats) counts more or fewer groups considered than the hook does, by more than 20 % over 100
+/// searches or more: both figures, and which one is shown. The two are read one after the other, and ext4 adds a search when
+/// it ends: the groups of a search in between, two passes over all groups, are no difference.
+pub fn disagreement(snapshot: &AllocSnapshot, fs: &FsAlloc) -> Option<String> {
+    let c = &fs.counts;
+    let by_ext4 = fs.mb_stats.filter(|_| is_hooked(snapshot, c))?;
+    let searches = c.searches.max(by_ext4.searches);
+    let apart = c.looks().abs_diff(by_ext4.groups);
+    let one_search = 2 * u64::from(fs.groups);
+    if searches < COMPARED || apart <= one_search || apart as f64 <= AGREE * by_ext4.groups as f64 {
+        return None;
+    }
+    let hook = snapshot.sources.get(GROUPS).map_or("hook", |s| source(*s));
+    Some(format!(
+        "{}: {} groups considered by the hook's count ({hook}), {} by ext4's own (mb_stats), in {} searches: they differ by more \
+         than 20 %. Shown are the hook's",
+        fs.name,
+        whole(c.looks()),
+        whole(by_ext4.groups),
+        whole(searches)
+    ))
+}
+
+/// The notes of a snapshot, with those that its figures make.
+pub fn notes(snapshot: &AllocSnapshot) -> Vec<String> {
+    let each = snapshot.filesystems.iter();
+    let made = each.filter_map(|fs| disagreement(snapshot, fs));
+    snapshot.notes.iter().cloned().chain(made).collect()
+}
+
+/// Blocks that a search looks for, on the average.
+pub fn mean_goal(counts: &Counts) -> Option<u64> {
+    counts
+        .goal
+        .checked_div(counts.searches)
+        .filter(|goal| *goal > 0)
+}
+
+/// Samples that one CPU could have given; `None`: no sampling, or all CPUs idle.
+pub fn one_cpu(snapshot: &AllocSnapshot) -> Option<u64> {
+    let each = snapshot.cpus.values().map(|c| c.possible);
+    each.max().filter(|n| *n > 0)
+}
+
+/// CPUs' worth of time in the allocator: 0.83 is 83 % of one.
+pub fn allocator_cpus(snapshot: &AllocSnapshot) -> Option<f64> {
+    let samples = snapshot.cpu.as_ref()?.allocator;
+    if samples == 0 {
+        return Some(0.0);
+    }
+    Some(samples as f64 / one_cpu(snapshot)? as f64)
+}
+
+/// Tasks that were in the allocator at a time, on the average, waits included; by the allocations that ended.
+pub fn tasks_at_once(fs: &FsAlloc, seconds: f64) -> f64 {
+    fs.counts.nanoseconds as f64 / 1e9 / seconds
+}
+
+/// True if tasks wait in the allocator: a tenth of a task's time at 200 µs or more for a request, or a search that goes on
+/// for a second.
+pub fn is_slow(fs: &FsAlloc, seconds: f64) -> bool {
+    let c = &fs.counts;
+    let each = c.nanoseconds / c.latency.count().max(1);
+    (tasks_at_once(fs, seconds) >= FELT && each >= SLOW_NS) || fs.searching.longest_us >= LONG_US
+}
+
+/// Share of the groups without a free extent of 2^`order` blocks, and how many groups are known; `None` where that is
+/// not known.
+pub fn without(fragmentation: &Fragmentation, order: usize) -> Option<(f64, u64)> {
+    let f = fragmentation;
+    let sum = total(f.largest.iter());
+    let known = f.groups.max(sum);
+    if known == 0 || sum == 0 {
+        // Where the lists are not kept all of them are 0.
+        return None;
+    }
+    let with = total(f.largest.iter().skip(order));
+    Some(((known - with) as f64 / known as f64, known))
+}
+
+/// The least that the values of `hist` add up to, µs: at most a fifth too low from 4 µs on.
+pub fn at_least_us(hist: &Hist) -> u64 {
+    let counts = hist.counts().iter().enumerate();
+    counts.fold(0, |sum, (bucket, &n)| {
+        let edge = if bucket == 0 {
+            0
+        } else {
+            hist::upper_edge(bucket - 1)
+        };
+        sum.saturating_add(edge.saturating_mul(u64::from(n)))
+    })
+}
+
+/// What requests that are not listed did: all but the listed.
+pub fn rest<'a>(fs: &FsAlloc, listed: impl Iterator<Item = &'a Share>) -> Share {
+    let mut sum = Share::default();
+    for share in listed {
+        sum.add(share);
+    }
+    Share {
+        requests: fs.counts.requests.saturating_sub(sum.requests),
+        blocks: fs.counts.got.saturating_sub(sum.blocks),
+        nanoseconds: fs.counts.nanoseconds.saturating_sub(sum.nanoseconds),
+        looked: fs.counts.looks().saturating_sub(sum.looked),
+    }
+}
+
+/// `41,000`.
+pub fn whole(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A share in percent with one decimal: `99.2 %`. Never rounds up to 100 what is not all, nor down to 0 what is something.
+pub fn per_cent(share: f64) -> String {
+    let tenths = (share.clamp(0.0, 1.0) * 1000.0).round();
+    let tenths = match tenths {
+        t if t >= 1000.0 && share < 1.0 => 999.0,
+        t if t < 1.0 && share > 0.0 => return "<0.1 %".to_owned(),
+        t => t,
+    };
+    let text = format!("{:.1}", tenths / 10.0);
+    format!("{} %", text.strip_suffix(".0").unwrap_or(&text))
+}
+
+/// The most that counts in a bucket of groups: `63`; `4,194,304+` of the last one.
+pub fn at_most(bucket: usize) -> String {
+    match Groups::range(bucket) {
+        (_, Some(last)) => whole(last),
+        (first, None) => format!("{}+", whole(first)),
+    }
+}
+
+/// A bucket of groups: `0`, `1`, `32..63`, `4.2M+`.
+pub fn bucket(bucket: usize) -> String {
+    let short = |n: u64| {
+        if n < 10_000 {
+            n.to_string()
+        } else {
+            crate::analysis::units::count(n as f64)
+        }
+    };
+    match Groups::range(bucket) {
+        (first, Some(last)) if first == last => short(first),
+        (first, Some(last)) => format!("{}..{}", short(first), short(last)),
+        (first, None) => format!("{}+", short(first)),
+    }
+}
+
+/// Name of a criterion; its number where the kernel has not said it.
+pub fn criterion(names: &[String], number: usize) -> String {
+    names
+        .get(number)
+        .cloned()
+        .unwrap_or_else(|| format!("criterion {number}"))
+}
+
+/// Why a group was refused, in words that go on `... of them`.
+pub const fn why(reason: Refused) -> &'static str {
+    match reason {
+        Refused::Full => "full",
+        Refused::Corrupt => "bitmap corrupt",
+        Refused::ForDirectories => "kept for directories",
+        Refused::Order => "no free extent of the order asked for",
+        Refused::Average => "average free extent shorter than the goal",
+        Refused::Blocks => "fewer free blocks than the goal",
+        Refused::Other => "other or not known",
+        Refused::NotLoaded => "buddy bitmap not in memory",
+    }
+}
+
+/// The reasons that were sampled, the commonest first, with their shares.
+pub fn reasons(counts: &Counts) -> Vec<(Refused, f64)> {
+    let all = total(counts.reasons.iter());
+    let mut named: Vec<(Refused, u64)> = Refused::ALL.into_iter().zip(counts.reasons).collect();
+    named.retain(|r| r.1 > 0);
+    named.sort_by_key(|r| std::cmp::Reverse(r.1));
+    let share = |(reason, n)| (reason, n as f64 / all as f64);
+    named.into_iter().map(share).collect()
+}
+
+/// Where a figure is from.
+pub const fn source(source: Source) -> &'static str {
+    match source {
+        Source::Tracepoint => "tracepoint",
+        Source::Fentry => "fentry",
+        Source::Kprobe => "kprobe",
+        Source::Samples => "samples",
+        Source::MbStats => "mb_stats",
+        Source::MbStructs => "mb_structs_summary",
+        Source::MbGroups => "mb_groups",
+        Source::None => "none",
+    }
+}
+
+/// `requests, latency: tracepoint; groups: fentry`: the figures by their source, those without one last.
+pub fn sources(snapshot: &AllocSnapshot) -> String {
+    let mut by: std::collections::BTreeMap<Source, Vec<&str>> = std::collections::BTreeMap::new();
+    for (figure, source) in &snapshot.sources {
+        by.entry(*source).or_default().push(figure);
+    }
+    let parts = by
+        .iter()
+        .map(|(from, figures)| format!("{}: {}", source(*from), figures.join(", ")));
+    parts.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        GROUPS, at_least_us, at_most, bucket, disagreement, notes, per_cent, whole, without,
+    };
+    use crate::analysis::alloc::fixture;
+    use crate::analysis::alloc::{Fragmentation, MbCount, Source};
+    use crate::analysis::hist::Hist;
+
+    #[test]
+    fn words() {
+        assert_eq!(
+            [0, 999, 1000, 41_000, 1_234_567].map(whole),
+            ["0", "999", "1,000", "41,000", "1,234,567"]
+        );
+        assert_eq!(
+            [0.0, 0.0001, 0.5, 0.992, 0.9999, 1.0].map(per_cent),
+            ["0 %", "<0.1 %", "50 %", "99.2 %", "99.9 %", "100 %"]
+        );
+        assert_eq!(
+            [0, 1, 2, 6, 23].map(at_most),
+            ["0", "1", "3", "63", "4,194,304+"]
+        );
+        assert_eq!(
+            [0, 1, 6, 17, 23].map(bucket),
+            ["0", "1", "32..63", "65.5k..131k", "4.2M+"]
+        );
+    }
+
+    #[test]
+    fn a_hook_that_counts_otherwise_than_ext4_is_named() {
+        let mut s = fixture::linear();
+        s.filesystems[0].counts.searches = 120;
+        let looks = s.filesystems[0].counts.looks();
+        let with = |groups, searches| {
+            let mut s = s.clone();
+            s.filesystems[0].mb_stats = Some(MbCount { searches, groups });
+            s
+        };
+        // More and fewer; by a fifth is not more than a fifth.
+        for groups in [looks * 10 / 13, looks * 10 / 7] {
+            let s = with(groups, 118);
+            let said = disagreement(&s, &s.filesystems[0]).unwrap();
+            assert_eq!(
+                said,
+                format!(
+                    "md3: {} groups considered by the hook's count (fentry), {} by ext4's own (mb_stats), in 120 searches: they \
+                     differ by more than 20 %. Shown are the hook's",
+                    whole(looks),
+                    whole(groups)
+                )
+            );
+            assert_eq!(notes(&s), [said]);
+        }
+        for groups in [looks, looks * 10 / 12 + 1, looks * 10 / 8 - 1] {
+            assert!(notes(&with(groups, 118)).is_empty(), "{groups} of {looks}");
+        }
+        // ext4 saw nothing, or the hook did not.
+        assert!(!notes(&with(0, 0)).is_empty());
+        let two_passes = 2 * u64::from(s.filesystems[0].groups);
+        let mut none = with(two_passes + 1, 118);
+        none.filesystems[0].counts.looked = [0; 5];
+        assert!(!notes(&none).is_empty());
+        // A search that ended between the two readings.
+        none.filesystems[0].groups += 1;
+        assert!(notes(&none).is_empty());
+        // Few searches, no count of ext4's, or no hook's.
+        let mut few = with(1, 99);
+        few.filesystems[0].counts.searches = 99;
+        assert!(notes(&few).is_empty() && notes(&s).is_empty());
+        let mut said = with(1, 118);
+        said.sources.insert(GROUPS, Source::MbStats);
+        assert!(notes(&said).is_empty());
+    }
+
+    #[test]
+    fn groups_without_an_extent_of_an_order() {
+        let mut f = Fragmentation {
+            largest: vec![10, 80, 5],
+            groups: 100,
+            ..Fragmentation::default()
+        };
+        assert_eq!(without(&f, 2), Some((0.95, 100)));
+        assert_eq!(without(&f, 1), Some((0.15, 100)));
+        assert_eq!(without(&f, 9), Some((1.0, 100)));
+        // Groups in memory only: there is no telling how many have none.
+        f.groups = 95;
+        assert_eq!(without(&f, 0), Some((0.0, 95)));
+        f.largest = vec![0; 14];
+        assert_eq!(without(&f, 0), None);
+    }
+
+    #[test]
+    fn a_sum_is_never_too_high() {
+        let mut hist = Hist::default();
+        let values = [0, 1, 3, 4, 900, 84_000, 1_000_000];
+        values.iter().for_each(|&v| hist.record(v));
+        let (least, sum) = (at_least_us(&hist), values.iter().sum::<u64>());
+        assert!(
+            least <= sum && least as f64 >= 0.8 * sum as f64,
+            "{least} {sum}"
+        );
+    }
+}

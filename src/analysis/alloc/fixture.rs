@@ -1,0 +1,197 @@
+//! Snapshots for tests: as the machines would give them that this command is for ([`cases`]), and odd ones.
+
+mod cases;
+mod odd;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::figures::{self, FIGURES};
+use super::reason;
+use crate::analysis::alloc::{
+    AllocSnapshot, Counts, Cpu, FileAlloc, FsAlloc, Groups, Known, Refused, Share, Source,
+    TaskAlloc,
+};
+use crate::analysis::files::{FileId, FilePlace};
+use crate::analysis::hist::Hist;
+use crate::analysis::snapshot::Overhead;
+
+pub use cases::{cold, fragmented, healthy, linear, livelock};
+pub use odd::{counted_twice, degraded, empty, huge};
+
+/// Major 9, minor 3.
+pub const DEV: u32 = 9 << 20 | 3;
+
+/// `n` values of `us` each.
+pub fn hist(values: &[(u64, u32)]) -> Hist {
+    let mut hist = Hist::default();
+    for &(us, n) in values {
+        (0..n).for_each(|_| hist.record(us));
+    }
+    hist
+}
+
+pub fn groups(values: &[(u64, u64)]) -> Groups {
+    let mut groups = Groups::default();
+    for &(looked, n) in values {
+        groups.0[Groups::bucket(looked)] += n;
+    }
+    groups
+}
+
+fn reasons(of: &[(Refused, u64)]) -> [u64; Refused::ALL.len()] {
+    let mut all = [0; Refused::ALL.len()];
+    for &(reason, n) in of {
+        all[reason as usize] = n;
+    }
+    all
+}
+
+/// `cr0` to `cr3`, or as 6.5 and later name them.
+pub fn criteria(named: bool) -> Vec<String> {
+    let names: &[&str] = if named {
+        &[
+            "CR_POWER2_ALIGNED",
+            "CR_GOAL_LEN_FAST",
+            "CR_BEST_AVAIL_LEN",
+            "CR_GOAL_LEN_SLOW",
+            "CR_ANY_FREE",
+        ]
+    } else {
+        &["cr0", "cr1", "cr2", "cr3"]
+    };
+    names.iter().map(|n| (*n).to_owned()).collect()
+}
+
+/// A machine whose only ext4 this is.
+#[derive(Clone, Debug, Default)]
+pub struct Machine {
+    /// What is known of it.
+    pub known: Known,
+    /// Whether the lists are on; `None`: as the snapshot has it.
+    pub lists: Option<bool>,
+}
+
+/// A kernel, and whether its lists are on (`None`: it has none); the only ext4 of its machine.
+pub fn machine(release: &str, lists: Option<bool>) -> Machine {
+    Machine {
+        known: Known {
+            kernel: release.to_owned(),
+            has_lists: Some(lists.is_some()),
+            alone: true,
+            ..Known::default()
+        },
+        lists,
+    }
+}
+
+fn task(pid: u32, comm: &str, role: Option<&str>, share: Share) -> TaskAlloc {
+    TaskAlloc {
+        pid,
+        comm: comm.as_bytes().to_vec(),
+        role: role.map(str::to_owned),
+        share,
+    }
+}
+
+fn file(inode: u64, path: Option<&[u8]>, share: Share) -> FileAlloc {
+    FileAlloc {
+        id: FileId {
+            dev: DEV,
+            inode,
+            generation: 7,
+        },
+        place: FilePlace {
+            path: path.map(<[u8]>::to_vec),
+            device_name: "md3".to_owned(),
+            mount: Some("/srv".to_owned()),
+            ..FilePlace::default()
+        },
+        share,
+    }
+}
+
+fn share(requests: u64, blocks: u64, ms: u64, looked: u64) -> Share {
+    Share {
+        requests,
+        blocks,
+        nanoseconds: ms * 1_000_000,
+        looked,
+    }
+}
+
+fn fs(groups: u32, counts: Counts) -> FsAlloc {
+    FsAlloc {
+        name: "md3".to_owned(),
+        mount: Some("/srv".to_owned()),
+        dev: DEV,
+        block_bytes: 4096,
+        groups,
+        counts,
+        ..FsAlloc::default()
+    }
+}
+
+/// One second at 99 Hz on eight CPUs, `samples` of them in the allocator, all on CPU 5.
+fn snapshot(filesystem: FsAlloc, named: bool, samples: u64, hottest: &str) -> AllocSnapshot {
+    let cpu = |possible, busy, allocator: u64| Cpu {
+        possible,
+        busy,
+        allocator,
+        hooks: 0,
+        hottest: (allocator > 0).then(|| (hottest.to_owned(), (allocator * 9).div_ceil(10))),
+    };
+    let mut sources: BTreeMap<&'static str, Source> =
+        FIGURES.map(|f| (f, Source::Tracepoint)).into();
+    for (figure, source) in [
+        (figures::GROUPS, Source::Fentry),
+        (figures::REASONS, Source::Fentry),
+        (figures::WAITS, Source::Fentry),
+        (figures::FRAGMENTATION, Source::MbGroups),
+        (figures::CPU, Source::Samples),
+    ] {
+        sources.insert(figure, source);
+    }
+    AllocSnapshot {
+        time: "2026-11-20T12:00:01Z".parse().unwrap(),
+        interval: Duration::from_secs(1),
+        filesystems: vec![filesystem],
+        criteria: criteria(named),
+        cpu: Some(cpu(8 * 99, 30 + samples, samples)),
+        cpus: [(2, cpu(99, 30, 0)), (5, cpu(99, samples.max(1), samples))].into(),
+        on_cpu: vec![
+            (
+                4711,
+                b"kworker/u32:1+flush-9:3".to_vec(),
+                cpu(99, samples.max(1), samples),
+            ),
+            (901, b"nginx".to_vec(), cpu(99, 30, 0)),
+        ],
+        others: 0,
+        sources,
+        lost: 0,
+        overhead: Overhead {
+            bpf_ns: 4_200_000,
+            bpf_events: 61_000,
+            ..Overhead::default()
+        },
+        notes: Vec::new(),
+    }
+}
+
+/// `snapshot` as it were on `machine`, with what stands out.
+pub fn judged(mut snapshot: AllocSnapshot, machine: Machine) -> AllocSnapshot {
+    let Machine { known, lists } = machine;
+    let alone = known.alone && snapshot.filesystems.len() == 1;
+    for fs in &mut snapshot.filesystems {
+        fs.known = Known {
+            alone,
+            ..known.clone()
+        };
+        if lists.is_some() {
+            fs.fragmentation.get_or_insert_default().optimised = lists;
+        }
+    }
+    reason::judge(&mut snapshot);
+    snapshot
+}

@@ -1,0 +1,278 @@
+//! The fold: the allocator's counters at two moments -> what it did in between; and intervals -> a longer one.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use super::figures::GROUPS;
+use crate::analysis::alloc::{
+    AllocCounters, AllocSnapshot, Cpu, FileAlloc, FsAlloc, MbCount, Share, Source, TaskAlloc,
+};
+use crate::analysis::snapshot::Overhead;
+
+/// Tasks and files of a filesystem that an interval tells one by one; of more, those that took longest. What the others
+/// did is in the filesystem's own counts.
+const ROWS: usize = 1024;
+
+/// Remembers the last counters.
+#[derive(Debug)]
+pub struct Fold {
+    previous: AllocCounters,
+}
+
+/// An interval, as far as counters tell.
+#[derive(Clone, Debug, Default)]
+pub struct Step {
+    /// By device number: `dev`, `counts`, `tasks` (without role) and `files` (without place) are filled in.
+    pub filesystems: BTreeMap<u32, FsAlloc>,
+    /// Groups considered, all filesystems.
+    pub calls: u64,
+    /// What the tables had no room for.
+    pub lost: u64,
+    /// What the programs cost.
+    pub overhead: Overhead,
+}
+
+impl Fold {
+    /// `start`: what was counted so far is not shown.
+    pub fn new(start: AllocCounters) -> Self {
+        Self { previous: start }
+    }
+
+    /// From the last counters to these. A filesystem that is new counts from nothing.
+    pub fn step(&mut self, now: AllocCounters) -> Step {
+        let was = std::mem::replace(&mut self.previous, now);
+        let now = &self.previous;
+        let mut filesystems: BTreeMap<u32, FsAlloc> = BTreeMap::new();
+        for (&dev, counts) in &now.filesystems {
+            let counts = match was.filesystems.get(&dev) {
+                Some(before) => counts.since(before),
+                None => counts.clone(),
+            };
+            let fs = FsAlloc {
+                dev,
+                counts,
+                ..FsAlloc::default()
+            };
+            filesystems.insert(dev, fs);
+        }
+        let nothing = Share::default();
+        for (task, (share, comm)) in &now.tasks {
+            let before = was.tasks.get(task).map_or(&nothing, |t| &t.0);
+            let share = share.since(before);
+            if share != nothing
+                && let Some(fs) = filesystems.get_mut(&task.dev)
+            {
+                fs.tasks.push(TaskAlloc {
+                    pid: task.pid,
+                    comm: comm.clone(),
+                    role: None,
+                    share,
+                });
+            }
+        }
+        for (&id, share) in &now.files {
+            let share = share.since(was.files.get(&id).unwrap_or(&nothing));
+            if share != nothing
+                && let Some(fs) = filesystems.get_mut(&id.dev)
+            {
+                let place = crate::analysis::files::FilePlace::default();
+                fs.files.push(FileAlloc { id, place, share });
+            }
+        }
+        for (task, since) in &now.searching {
+            if let Some(fs) = filesystems.get_mut(&task.dev) {
+                let us = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
+                fs.searching.tasks += 1;
+                fs.searching.longest_us = fs.searching.longest_us.max(us);
+            }
+        }
+        filesystems.values_mut().for_each(bound);
+        Step {
+            filesystems,
+            calls: now.calls.saturating_sub(was.calls),
+            lost: now.lost.saturating_sub(was.lost),
+            overhead: now.overhead.since(was.overhead),
+        }
+    }
+}
+
+/// Sorts tasks and files, and keeps those that took longest.
+fn bound(fs: &mut FsAlloc) {
+    let rank = |s: &Share| Reverse((s.nanoseconds, s.looked, s.requests, s.blocks));
+    fs.tasks.sort_by_key(|t| (rank(&t.share), t.pid));
+    fs.tasks.truncate(ROWS);
+    fs.files.sort_by_key(|f| (rank(&f.share), f.id));
+    fs.files.truncate(ROWS);
+}
+
+/// Makes `into` the interval that begins where it begins and ends where `newer` ends. What stands out in it is still to be
+/// judged.
+pub fn add(into: &mut AllocSnapshot, newer: &AllocSnapshot) {
+    let older = std::mem::replace(into, newer.clone());
+    let mut before: HashMap<u32, FsAlloc> = older
+        .filesystems
+        .into_iter()
+        .map(|fs| (fs.dev, fs))
+        .collect();
+    // What mb_stats and a hook count is not the same: a hook's is kept, for the time that it was there.
+    let now_from = into.sources.get(GROUPS).copied();
+    let was_from = older.sources.get(GROUPS).copied();
+    let is_hook = |from| matches!(from, Some(Source::Fentry | Source::Kprobe));
+    let only_was = now_from == Some(Source::MbStats) && is_hook(was_from);
+    let only_now = was_from == Some(Source::MbStats) && is_hook(now_from);
+    for fs in &mut into.filesystems {
+        fs.reason = None;
+        if only_was {
+            (fs.counts.looked, fs.counts.hits) = Default::default();
+        }
+        if only_now && let Some(was) = before.get_mut(&fs.dev) {
+            (was.counts.looked, was.counts.hits) = Default::default();
+        }
+        if let Some(was) = before.remove(&fs.dev) {
+            add_filesystem(fs, was);
+        }
+    }
+    // One that was unmounted meanwhile has done what it did.
+    into.filesystems.extend(
+        before
+            .into_values()
+            .map(|fs| FsAlloc { reason: None, ..fs }),
+    );
+    into.filesystems.sort_by(|a, b| a.name.cmp(&b.name));
+    into.interval = into.interval.saturating_add(older.interval);
+    let samples = Samples {
+        cpu: older.cpu,
+        cpus: older.cpus,
+        threads: older.on_cpu,
+    };
+    add_samples(into, samples);
+    for (figure, source) in older.sources {
+        let now = into.sources.entry(figure).or_insert(source);
+        // A figure that is no longer had is still there for a part of the time.
+        if *now == Source::None || (figure == GROUPS && only_was) {
+            *now = source;
+        }
+    }
+    into.lost = into.lost.saturating_add(older.lost);
+    into.overhead.add(older.overhead);
+}
+
+fn add_filesystem(fs: &mut FsAlloc, was: FsAlloc) {
+    fs.counts.add(&was.counts);
+    // Of the whole time, or it could not be compared with what a hook counted.
+    fs.mb_stats = fs.mb_stats.zip(was.mb_stats).map(|(now, was)| MbCount {
+        searches: now.searches.saturating_add(was.searches),
+        groups: now.groups.saturating_add(was.groups),
+    });
+    let mut rows: HashMap<u32, usize> = (0..).zip(&fs.tasks).map(|(i, t)| (t.pid, i)).collect();
+    for task in was.tasks {
+        match rows.get(&task.pid).and_then(|&i| fs.tasks.get_mut(i)) {
+            Some(now) => {
+                now.share.add(&task.share);
+                now.role = now.role.take().or(task.role);
+            }
+            None => {
+                rows.insert(task.pid, fs.tasks.len());
+                fs.tasks.push(task);
+            }
+        }
+    }
+    let mut rows: HashMap<_, usize> = (0..).zip(&fs.files).map(|(i, f)| (f.id, i)).collect();
+    for file in was.files {
+        match rows.get(&file.id).and_then(|&i| fs.files.get_mut(i)) {
+            Some(now) => {
+                now.share.add(&file.share);
+                now.place.path = now.place.path.take().or(file.place.path);
+                now.place.name = now.place.name.take().or(file.place.name);
+            }
+            None => {
+                rows.insert(file.id, fs.files.len());
+                fs.files.push(file);
+            }
+        }
+    }
+    for (name, requests, bytes, us) in was.members {
+        match fs.members.iter_mut().find(|m| m.0 == name) {
+            Some(now) => {
+                now.1 = now.1.saturating_add(requests);
+                now.2 = now.2.saturating_add(bytes);
+                now.3.add(&us);
+            }
+            None => fs.members.push((name, requests, bytes, us)),
+        }
+    }
+    fs.fragmentation = fs.fragmentation.take().or(was.fragmentation);
+    bound(fs);
+}
+
+/// The hottest function of both is known only where it is the same, or one has none.
+fn add_cpu(now: &mut Cpu, was: &Cpu) {
+    now.hottest = match (now.hottest.take(), &was.hottest) {
+        (Some((name, n)), Some((other, m))) if name == *other => Some((name, n.saturating_add(*m))),
+        (one, _) if was.allocator == 0 => one,
+        (_, one) if now.allocator == 0 => one.clone(),
+        _ => None,
+    };
+    now.possible = now.possible.saturating_add(was.possible);
+    now.busy = now.busy.saturating_add(was.busy);
+    now.allocator = now.allocator.saturating_add(was.allocator);
+    now.hooks = now.hooks.saturating_add(was.hooks);
+}
+
+/// All CPUs, each, and each thread. One that was idle in an interval has no row in it, yet could have been sampled.
+fn add_samples(into: &mut AllocSnapshot, older: Samples) {
+    let each = |cpus: &BTreeMap<u32, Cpu>| cpus.values().map(|c| c.possible).max();
+    let (mut now, mut was) = (each(&into.cpus), each(&older.cpus));
+    if let (Some(a), Some(b)) = (&into.cpu, &older.cpu) {
+        // The same CPUs: what one could give is in proportion to what all could.
+        let of = |n: u64, part: u64, whole: u64| {
+            let part = u128::from(n) * u128::from(part);
+            part.checked_div(u128::from(whole))
+                .and_then(|n| u64::try_from(n).ok())
+        };
+        now = now.or_else(|| of(was?, a.possible, b.possible));
+        was = was.or_else(|| of(now?, b.possible, a.possible));
+    }
+    let idle = |part: Option<u64>| Cpu {
+        possible: part.unwrap_or(0),
+        ..Cpu::default()
+    };
+    let (now, was) = (idle(now), idle(was));
+    for (number, cpu) in &mut into.cpus {
+        add_cpu(cpu, older.cpus.get(number).unwrap_or(&was));
+    }
+    for (number, mut cpu) in older.cpus {
+        into.cpus.entry(number).or_insert_with(|| {
+            add_cpu(&mut cpu, &now);
+            cpu
+        });
+    }
+    let mut before: HashMap<u32, _> = older.threads.into_iter().map(|t| (t.0, t)).collect();
+    for (pid, _, cpu) in &mut into.on_cpu {
+        add_cpu(cpu, before.remove(pid).as_ref().map_or(&was, |t| &t.2));
+    }
+    for (pid, comm, mut cpu) in before.into_values() {
+        add_cpu(&mut cpu, &now);
+        into.on_cpu.push((pid, comm, cpu));
+    }
+    into.on_cpu
+        .sort_by_key(|t| (Reverse((t.2.allocator, t.2.busy)), t.0));
+    into.on_cpu.truncate(ROWS);
+    into.cpu = match (older.cpu, into.cpu.take()) {
+        (Some(was), Some(mut now)) => {
+            add_cpu(&mut now, &was);
+            Some(now)
+        }
+        (was, now) => now.or(was),
+    };
+}
+
+/// What was sampled in an interval.
+struct Samples {
+    cpu: Option<Cpu>,
+    cpus: BTreeMap<u32, Cpu>,
+    threads: Vec<(u32, Vec<u8>, Cpu)>,
+}
+
+#[cfg(test)]
+mod tests;

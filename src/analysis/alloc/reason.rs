@@ -1,0 +1,145 @@
+//! Why the allocator burns CPU or waits: one sentence, whose numbers are all from sources that are there, and what mends
+//! it. A healthy filesystem gets none.
+
+mod groups;
+mod waits;
+
+use super::figures::{FELT, allocator_cpus, at_least_us, tasks_at_once};
+use crate::advice::kernel::Kernel;
+use crate::advice::quote::quote;
+use crate::analysis::alloc::{AllocSnapshot, Cpu, FsAlloc, Known, Reason};
+
+/// So many groups considered a second are felt, even if no search has ended: 20 to 100 ns each.
+const MANY_LOOKS: f64 = 1e6;
+/// Of the time in the allocator from which bitmaps are what it waits for, or locks.
+const MOSTLY: f64 = 0.5;
+/// Its part of the time in the allocator from which samples are this filesystem's.
+const ITS_OWN: f64 = 0.9;
+/// Samples that are enough to judge: at 99 Hz a fifth of a second.
+const SAMPLES_ENOUGH: u64 = 20;
+/// Searches that are not by list: the last two criteria, on every kernel.
+const LATE: usize = 2;
+
+/// Writes into every filesystem what stands out.
+pub fn judge(snapshot: &mut AllocSnapshot) {
+    let each = snapshot.filesystems.iter();
+    let found: Vec<Option<Reason>> = each.map(|fs| find(snapshot, fs)).collect();
+    for (fs, reason) in snapshot.filesystems.iter_mut().zip(found) {
+        fs.reason = reason;
+    }
+}
+
+/// What stands out on `fs`, one of those in `snapshot`; `None`: nothing does.
+pub fn find(snapshot: &AllocSnapshot, fs: &FsAlloc) -> Option<Reason> {
+    let case = Case {
+        snapshot,
+        fs,
+        known: &fs.known,
+        kernel: Kernel {
+            release: fs.known.kernel.clone(),
+            new_allocator: fs.known.new_allocator,
+        },
+        seconds: snapshot.interval.as_secs_f64(),
+    };
+    if case.seconds <= 0.0 {
+        return None;
+    }
+    case.cold_bitmaps()
+        .or_else(|| case.stripe_livelock())
+        .or_else(|| case.going_through_groups())
+        .or_else(|| case.contended())
+        .or_else(|| case.by_samples())
+        .or_else(|| case.slow_unexplained())
+}
+
+/// How the groups are found that a search looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scan {
+    /// The kernel has no lists.
+    NoLists,
+    /// They are off for this mount.
+    Off,
+    /// They are on, and this kernel does not use them for files with extents (5.13 to 5.17, by its version).
+    Unused,
+    /// They are on.
+    Lists,
+    Unknown,
+}
+
+struct Case<'a> {
+    snapshot: &'a AllocSnapshot,
+    fs: &'a FsAlloc,
+    known: &'a Known,
+    kernel: Kernel,
+    seconds: f64,
+}
+
+impl Case<'_> {
+    fn scan(&self) -> Scan {
+        let version = self.kernel.version();
+        let optimised = self.fs.fragmentation.as_ref().and_then(|f| f.optimised);
+        match (self.known.has_lists, optimised) {
+            (Some(false), _) => Scan::NoLists,
+            (_, Some(false)) => Scan::Off,
+            (_, Some(true)) if ((5, 13)..=(5, 17)).contains(&version) => Scan::Unused,
+            (_, Some(true)) => Scan::Lists,
+            _ => Scan::Unknown,
+        }
+    }
+
+    /// Whether samples are this filesystem's: they do not tell filesystems apart, and those that are not watched burn too.
+    fn has_samples(&self) -> bool {
+        self.known.alone && self.part() >= ITS_OWN
+    }
+
+    /// Its part of the time in the allocator, of the filesystems that are watched.
+    fn part(&self) -> f64 {
+        let weight = |fs: &FsAlloc| fs.counts.nanoseconds as f64 + fs.counts.looks() as f64;
+        let all: f64 = self.snapshot.filesystems.iter().map(weight).sum();
+        if self.snapshot.filesystems.len() == 1 {
+            1.0
+        } else if all > 0.0 {
+            weight(self.fs) / all
+        } else {
+            0.0
+        }
+    }
+
+    /// True if it costs a tenth of a CPU, or that much time of tasks other than in waiting for bitmaps.
+    fn is_felt(&self) -> bool {
+        let c = &self.fs.counts;
+        let cpus = allocator_cpus(self.snapshot).filter(|_| self.has_samples());
+        let waited = at_least_us(&c.waits) as f64 / 1e6 / self.seconds;
+        cpus.is_some_and(|cpus| cpus * self.part() >= FELT)
+            || tasks_at_once(self.fs, self.seconds) - waited >= FELT
+            || c.looks() as f64 / self.seconds >= MANY_LOOKS
+    }
+
+    /// `each allocation` where nearly all of them search.
+    fn each(&self) -> &'static str {
+        let c = &self.fs.counts;
+        if c.searches.saturating_mul(10) >= c.requests.saturating_mul(9) {
+            "each allocation"
+        } else {
+            "each search for free blocks"
+        }
+    }
+
+    fn mount(&self) -> String {
+        let mount = self.fs.mount.as_deref();
+        mount.map_or("MOUNTPOINT".to_owned(), quote)
+    }
+
+    /// Samples that can be this filesystem's only.
+    fn cpu(&self) -> Option<&Cpu> {
+        let enough = |c: &&Cpu| c.allocator >= SAMPLES_ENOUGH;
+        self.snapshot
+            .cpu
+            .as_ref()
+            .filter(enough)
+            .filter(|_| self.has_samples())
+    }
+}
+
+#[cfg(test)]
+mod tests;

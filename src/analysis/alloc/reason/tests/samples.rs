@@ -1,0 +1,70 @@
+//! Samples of the CPUs, which are those of all filesystems.
+
+use super::{is_unexplained, reason, said};
+use crate::analysis::alloc::fixture;
+use crate::analysis::alloc::fixture::{Machine, judged, machine};
+
+#[test]
+fn samples_alone() {
+    let r = reason(&fixture::degraded());
+    assert_eq!(
+        r.sentence,
+        "89 % of a CPU in ext4_mb_good_group; how many groups it looks at is not known here: fentry and kprobes are \
+         refused; linear scan, kernel 5.10.0-34-amd64 has no lists of groups by free space"
+    );
+    assert_eq!(r.id, "linear_scan");
+    // The same CPU time for many requests is work; and another function is another matter.
+    let mut s = fixture::degraded();
+    s.filesystems[0].counts.requests = 100_000;
+    assert!(is_unexplained(s, machine("5.10.0", None)));
+    let mut s = fixture::degraded();
+    s.cpu.as_mut().unwrap().hottest = Some(("mb_find_extent".to_owned(), 80));
+    assert!(is_unexplained(s, machine("5.10.0", None)));
+    // Two filesystems: nobody knows whose it is.
+    let mut s = fixture::degraded();
+    let mut other = s.filesystems[0].clone();
+    other.dev += 1;
+    s.filesystems.push(other);
+    assert!(is_unexplained(s, machine("5.10.0", None)));
+    let mut alone = Machine::default();
+    alone.known.alone = true;
+    let s = judged(fixture::degraded(), alone);
+    assert_eq!(reason(&s).id, "hot");
+    assert!(reason(&s).commands.is_empty());
+}
+
+fn one_of_several(release: &str, lists: Option<bool>) -> Machine {
+    let mut machine = machine(release, lists);
+    machine.known.alone = false;
+    machine
+}
+
+#[test]
+fn samples_may_be_of_a_filesystem_that_is_not_watched() {
+    // `alloc /srv` while / burns: nothing was asked of /srv.
+    let mut idle = fixture::degraded();
+    idle.filesystems[0].counts = Default::default();
+    assert_eq!(said(idle.clone(), one_of_several("5.10.0", None)), None);
+    assert_eq!(said(idle.clone(), machine("5.10.0", None)), None);
+    // A request that has ended went on before.
+    idle.filesystems[0].counts.given = 1;
+    assert!(said(idle, machine("5.10.0", None)).is_some());
+    // A few requests tell no more.
+    let s = fixture::degraded();
+    assert!(is_unexplained(s, one_of_several("5.10.0", None)));
+    // Nor who waits for whom ...
+    let mut s = fixture::healthy();
+    s.cpu.as_mut().unwrap().allocator = 180;
+    s.cpu.as_mut().unwrap().hottest = Some(("native_queued_spin_lock_slowpath".to_owned(), 150));
+    assert!(said(s.clone(), machine("6.12.0", Some(true))).is_some());
+    assert_eq!(said(s, one_of_several("6.12.0", Some(true))), None);
+    // ... nor that 1,540 looks a second are felt; its own time in the allocator says that.
+    let mut s = fixture::linear();
+    let c = &mut s.filesystems[0].counts;
+    c.groups = fixture::groups(&[(70, 21)]);
+    (c.looked, c.refused) = ([70 * 21, 0, 0, 0, 0], [70 * 21, 0, 0, 0, 0]);
+    assert!(said(s.clone(), one_of_several("5.10.0", None)).is_some());
+    s.filesystems[0].counts.nanoseconds = 1_000_000;
+    assert!(said(s.clone(), machine("5.10.0", None)).is_some());
+    assert_eq!(said(s, one_of_several("5.10.0", None)), None);
+}

@@ -1,0 +1,115 @@
+//! What tasks wait for.
+
+use super::{is_unexplained, reason, said};
+use crate::analysis::alloc::fixture;
+use crate::analysis::alloc::fixture::{judged, machine};
+use crate::analysis::alloc::{Searching, Source};
+
+#[test]
+fn slow_without_a_reason_is_said_with_what_is_missing() {
+    let mut s = fixture::healthy();
+    let c = &mut s.filesystems[0].counts;
+    c.latency = fixture::hist(&[(1500, 608)]);
+    c.nanoseconds = 620_000_000;
+    let r = reason(&judged(s.clone(), machine("6.1.0", Some(true))));
+    assert_eq!((r.id.as_str(), r.rule.clone()), ("slow_unexplained", None));
+    assert_eq!(
+        r.sentence,
+        "0.6 tasks are in the allocator at a time (p50 1.5ms, p99 1.5ms) and no figure explains it: a search considers 2 groups, \
+         0 % of that time is waiting for bitmaps, 0.02 CPUs are in the allocator, most in ext4_mb_mark_diskspace_used; \
+         not known: what tasks sleep for (locks, memory, other disk reads)"
+    );
+    assert!(r.commands.is_empty() && r.risk.unwrap().contains("--flame FILE.svg /srv"));
+    // Nothing is counted here.
+    s.sources.insert("groups", Source::None);
+    s.sources.insert("waits", Source::None);
+    s.cpu = None;
+    s.filesystems[0].counts.looked = [0; 5];
+    let r = reason(&judged(s.clone(), machine("6.1.0", Some(true))));
+    assert!(
+        r.sentence
+            .ends_with("; not known: groups considered, waits for bitmaps, samples of the CPUs"),
+        "{}",
+        r.sentence
+    );
+    // A search that has not ended is in no request's time.
+    s.filesystems[0].counts = Default::default();
+    assert_eq!(said(s.clone(), machine("6.1.0", Some(true))), None);
+    s.filesystems[0].searching = Searching {
+        tasks: 2,
+        longest_us: 4_000_000,
+    };
+    let sentence = said(s, machine("6.1.0", Some(true))).unwrap();
+    assert!(
+        sentence.starts_with("2 searches for free blocks go on, the longest for 4s, and no"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn bitmaps_that_are_not_in_memory() {
+    let r = reason(&fixture::cold());
+    assert_eq!(
+        r.sentence,
+        "the allocator waits for block bitmaps: 96 read from disk in 1 s, waits add up to 719ms or more (p99 14ms); \
+         loop5 has 96.9 % of what the members read, p99 14ms"
+    );
+    assert_eq!((r.id.as_str(), r.rule), ("cold_bitmaps", None));
+    let mut s = fixture::cold();
+    s.filesystems[0].members.truncate(1);
+    let sentence = said(s, machine("6.12.0", Some(true))).unwrap();
+    assert!(sentence.ends_with("; all on loop5, p99 14ms"), "{sentence}");
+    // Evenly on all of them: none is named.
+    let mut s = fixture::cold();
+    s.filesystems[0].members = (0..4)
+        .map(|i| {
+            (
+                format!("loop{i}"),
+                24,
+                24 * 4096,
+                fixture::hist(&[(7000, 24)]),
+            )
+        })
+        .collect();
+    let sentence = said(s, machine("6.12.0", Some(true))).unwrap();
+    assert!(!sentence.contains("loop"), "{sentence}");
+    // A few reads in a slow second do not explain it.
+    let mut s = fixture::cold();
+    s.filesystems[0].counts.waits = fixture::hist(&[(900, 96)]);
+    assert!(is_unexplained(s.clone(), machine("6.12.0", Some(true))));
+    s.filesystems[0].counts.nanoseconds = 9_000_000;
+    assert_eq!(said(s, machine("6.12.0", Some(true))), None);
+}
+
+/// The end of such a time, as the lab has it: few are read, and nearly all of the time is still waiting for them.
+#[test]
+fn a_few_reads_that_explain_it() {
+    let mut s = fixture::cold();
+    let c = &mut s.filesystems[0].counts;
+    (c.requests, c.given, c.reads, c.nanoseconds) = (6, 7, 6, 188_000_000);
+    c.latency = fixture::hist(&[(24_000, 7)]);
+    c.waits = fixture::hist(&[(24_000, 7), (24, 1)]);
+    let sentence = said(s.clone(), machine("6.12.0", Some(true))).unwrap();
+    assert!(sentence.contains("6 read from disk in 1 s"), "{sentence}");
+    // All of them were asked for before.
+    s.filesystems[0].counts.reads = 0;
+    let sentence = said(s, machine("6.12.0", Some(true))).unwrap();
+    assert!(
+        sentence.starts_with("the allocator waits for block bitmaps"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn tasks_in_each_others_way() {
+    let mut s = fixture::healthy();
+    s.cpu.as_mut().unwrap().allocator = 180;
+    s.cpu.as_mut().unwrap().hottest = Some(("native_queued_spin_lock_slowpath".to_owned(), 150));
+    s.filesystems[0].counts.nanoseconds = 3_900_000_000;
+    let sentence = said(s, machine("6.12.0", Some(true))).unwrap();
+    assert_eq!(
+        sentence,
+        "tasks wait for each other in the allocator: 83.3 % of its CPU time is in native_queued_spin_lock_slowpath, \
+         3.9 tasks in it at a time"
+    );
+}

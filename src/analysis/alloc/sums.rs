@@ -1,0 +1,254 @@
+//! Differences and sums of the allocator's counters.
+
+use super::{Counts, Groups, Share};
+
+/// Of what is cumulative. A sum over CPUs that is read while they count may be a little less than it was: never below 0.
+fn less(now: u64, was: u64) -> u64 {
+    now.saturating_sub(was)
+}
+
+fn less_each<const N: usize>(now: &[u64; N], was: &[u64; N]) -> [u64; N] {
+    std::array::from_fn(|i| less(now[i], was[i]))
+}
+
+fn add_each(into: &mut [u64], more: &[u64]) {
+    for (a, b) in into.iter_mut().zip(more) {
+        *a = a.saturating_add(*b);
+    }
+}
+
+impl Groups {
+    /// The smallest and the largest number of groups that count in `bucket`; the last one has no largest.
+    pub const fn range(bucket: usize) -> (u64, Option<u64>) {
+        match bucket {
+            0 => (0, Some(0)),
+            b if b + 1 < super::GROUPS_BUCKETS => (1 << (b - 1), Some((1 << b) - 1)),
+            _ => (1 << (super::GROUPS_BUCKETS - 2), None),
+        }
+    }
+
+    /// Where so many groups count.
+    pub const fn bucket(groups: u64) -> usize {
+        let bits = 64 - groups.leading_zeros() as usize;
+        if bits < super::GROUPS_BUCKETS {
+            bits
+        } else {
+            super::GROUPS_BUCKETS - 1
+        }
+    }
+
+    /// Allocations in it.
+    pub fn count(&self) -> u64 {
+        self.0.iter().fold(0, |sum, n| sum.saturating_add(*n))
+    }
+
+    /// The bucket of the `q` quantile (0.0..=1.0); `None` when nothing was counted.
+    pub fn quantile(&self, q: f64) -> Option<usize> {
+        let total = self.count();
+        let rank = ((q * total as f64).ceil() as u64).clamp(1, total.max(1));
+        let mut seen = 0u64;
+        self.0.iter().position(|n| {
+            seen = seen.saturating_add(*n);
+            seen >= rank
+        })
+    }
+}
+
+impl Counts {
+    /// What was counted since `earlier`, both cumulative.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            requests: less(self.requests, earlier.requests),
+            asked: less(self.asked, earlier.asked),
+            given: less(self.given, earlier.given),
+            got: less(self.got, earlier.got),
+            latency: self.latency.since(&earlier.latency),
+            nanoseconds: less(self.nanoseconds, earlier.nanoseconds),
+            searches: less(self.searches, earlier.searches),
+            goal: less(self.goal, earlier.goal),
+            preallocated: less(self.preallocated, earlier.preallocated),
+            criteria: less_each(&self.criteria, &earlier.criteria),
+            scanned: less(self.scanned, earlier.scanned),
+            hits: less(self.hits, earlier.hits),
+            locality: less(self.locality, earlier.locality),
+            groups: Groups(less_each(&self.groups.0, &earlier.groups.0)),
+            looked: less_each(&self.looked, &earlier.looked),
+            refused: less_each(&self.refused, &earlier.refused),
+            reasons: less_each(&self.reasons, &earlier.reasons),
+            bitmaps: less(self.bitmaps, earlier.bitmaps),
+            buddies: less(self.buddies, earlier.buddies),
+            reads: less(self.reads, earlier.reads),
+            prefetches: less(self.prefetches, earlier.prefetches),
+            waits: self.waits.since(&earlier.waits),
+            discards: less(self.discards, earlier.discards),
+        }
+    }
+
+    /// Adds another interval's.
+    pub fn add(&mut self, other: &Self) {
+        for (into, more) in [
+            (&mut self.requests, other.requests),
+            (&mut self.asked, other.asked),
+            (&mut self.given, other.given),
+            (&mut self.got, other.got),
+            (&mut self.nanoseconds, other.nanoseconds),
+            (&mut self.searches, other.searches),
+            (&mut self.goal, other.goal),
+            (&mut self.preallocated, other.preallocated),
+            (&mut self.scanned, other.scanned),
+            (&mut self.hits, other.hits),
+            (&mut self.locality, other.locality),
+            (&mut self.bitmaps, other.bitmaps),
+            (&mut self.buddies, other.buddies),
+            (&mut self.reads, other.reads),
+            (&mut self.prefetches, other.prefetches),
+            (&mut self.discards, other.discards),
+        ] {
+            *into = into.saturating_add(more);
+        }
+        self.latency.add(&other.latency);
+        self.waits.add(&other.waits);
+        add_each(&mut self.groups.0, &other.groups.0);
+        add_each(&mut self.criteria, &other.criteria);
+        add_each(&mut self.looked, &other.looked);
+        add_each(&mut self.refused, &other.refused);
+        add_each(&mut self.reasons, &other.reasons);
+    }
+
+    /// Nothing at all was counted.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Groups considered.
+    pub fn looks(&self) -> u64 {
+        sum(&self.looked)
+    }
+
+    /// ... and refused.
+    pub fn refusals(&self) -> u64 {
+        sum(&self.refused)
+    }
+}
+
+fn sum(each: &[u64]) -> u64 {
+    each.iter().fold(0, |sum, n| sum.saturating_add(*n))
+}
+
+impl Share {
+    /// What came since `earlier`. Less than then: the table has forgotten it meanwhile, and begun anew.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let anew = self.requests < earlier.requests
+            || self.blocks < earlier.blocks
+            || self.nanoseconds < earlier.nanoseconds
+            || self.looked < earlier.looked;
+        if anew {
+            return *self;
+        }
+        Self {
+            requests: self.requests - earlier.requests,
+            blocks: self.blocks - earlier.blocks,
+            nanoseconds: self.nanoseconds - earlier.nanoseconds,
+            looked: self.looked - earlier.looked,
+        }
+    }
+
+    /// Adds another interval's.
+    pub fn add(&mut self, other: &Self) {
+        self.requests = self.requests.saturating_add(other.requests);
+        self.blocks = self.blocks.saturating_add(other.blocks);
+        self.nanoseconds = self.nanoseconds.saturating_add(other.nanoseconds);
+        self.looked = self.looked.saturating_add(other.looked);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counts, Groups, Share};
+    use crate::analysis::alloc::GROUPS_BUCKETS;
+    use crate::analysis::hist::Hist;
+    use proptest::prelude::*;
+
+    #[test]
+    fn buckets_of_groups_touch() {
+        assert_eq!(Groups::range(0), (0, Some(0)));
+        assert_eq!(Groups::range(1), (1, Some(1)));
+        assert_eq!(Groups::range(GROUPS_BUCKETS - 1), (1 << 22, None));
+        for b in 0..GROUPS_BUCKETS - 1 {
+            let (first, last) = Groups::range(b);
+            let last = last.unwrap();
+            assert_eq!((Groups::bucket(first), Groups::bucket(last)), (b, b));
+            assert_eq!(Groups::range(b + 1).0, last + 1);
+        }
+        assert_eq!(Groups::bucket(u64::MAX), GROUPS_BUCKETS - 1);
+    }
+
+    #[test]
+    fn quantiles_of_groups() {
+        let mut groups = Groups::default();
+        assert_eq!(groups.quantile(0.5), None);
+        groups.0[1] = 98;
+        groups.0[17] = 2;
+        assert_eq!(groups.quantile(0.5), Some(1));
+        assert_eq!(groups.quantile(0.99), Some(17));
+        assert_eq!(groups.quantile(1.0), Some(17));
+    }
+
+    #[test]
+    fn a_forgotten_row_begins_anew() {
+        let share = |requests, blocks| Share {
+            requests,
+            blocks,
+            ..Share::default()
+        };
+        assert_eq!(share(9, 90).since(&share(4, 40)), share(5, 50));
+        assert_eq!(share(3, 90).since(&share(4, 40)), share(3, 90));
+        assert_eq!(share(9, 30).since(&share(4, 40)), share(9, 30));
+    }
+
+    fn counts() -> impl Strategy<Value = Counts> {
+        prop::collection::vec(0u64..1 << 40, 63).prop_map(|n| {
+            let mut hist = Hist::default();
+            hist.record(n[0]);
+            let mut waits = Hist::default();
+            waits.record(n[1]);
+            Counts {
+                requests: n[0],
+                asked: n[1],
+                given: n[2],
+                got: n[3],
+                latency: hist,
+                nanoseconds: n[4],
+                searches: n[5],
+                goal: n[6],
+                preallocated: n[7],
+                criteria: std::array::from_fn(|i| n[8 + i]),
+                scanned: n[13],
+                hits: n[62],
+                locality: n[61],
+                groups: Groups(std::array::from_fn(|i| n[14 + i])),
+                looked: std::array::from_fn(|i| n[38 + i]),
+                refused: std::array::from_fn(|i| n[43 + i]),
+                reasons: std::array::from_fn(|i| n[48 + i]),
+                bitmaps: n[56],
+                buddies: n[57],
+                reads: n[58],
+                prefetches: n[59],
+                waits,
+                discards: n[60],
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn since_undoes_add(earlier in counts(), more in counts()) {
+            let mut now = earlier.clone();
+            now.add(&more);
+            prop_assert_eq!(now.since(&earlier), more);
+            prop_assert!(earlier.since(&now).looks() == 0);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The last seconds as one interval: delayed allocation comes every few seconds, and a screen of one second would mostly be
+//! empty. Pure.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::{fold, reason};
+use crate::analysis::alloc::AllocSnapshot;
+
+/// As long as `top` looks back for its sentence.
+pub const LENGTH: Duration = Duration::from_secs(10);
+
+/// Intervals of a window at most: the shortest that can be asked for is 0.1 s, and a file may have any.
+const MOST: usize = 256;
+
+/// The last of `intervals` that make up [`LENGTH`] as one, with what stands out in it; the last one alone if it is longer.
+/// `None`: there are none.
+pub fn last(intervals: &[AllocSnapshot]) -> Option<AllocSnapshot> {
+    let mut newest = intervals[intervals.len() - fits(intervals)..].iter();
+    let mut sum = newest.next()?.clone();
+    newest.for_each(|s| fold::add(&mut sum, s));
+    reason::judge(&mut sum);
+    Some(sum)
+}
+
+/// How many of the last `intervals` make up [`LENGTH`].
+fn fits(intervals: &[AllocSnapshot]) -> usize {
+    let mut length = Duration::ZERO;
+    let newest = intervals.iter().rev().take(MOST).take_while(|s| {
+        length = length.saturating_add(s.interval);
+        // Ticks are not exact: ten of 1.001 s are ten.
+        length <= LENGTH + LENGTH / 20
+    });
+    newest.count().max(1).min(intervals.len())
+}
+
+/// Intervals as they come, of which the last are kept.
+#[derive(Debug, Default)]
+pub struct Window {
+    intervals: VecDeque<AllocSnapshot>,
+}
+
+impl Window {
+    /// Adds an interval; see [`last`].
+    pub fn push(&mut self, newest: AllocSnapshot) -> AllocSnapshot {
+        self.intervals.push_back(newest.clone());
+        let gone = self.intervals.len() - fits(self.intervals.make_contiguous());
+        self.intervals.drain(..gone);
+        last(self.intervals.make_contiguous()).unwrap_or(newest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Window;
+    use crate::analysis::alloc::fixture;
+
+    #[test]
+    fn the_last_ten_seconds() {
+        let mut window = Window::default();
+        let requests = |s: &crate::analysis::alloc::AllocSnapshot| s.filesystems[0].counts.requests;
+        let one = requests(&fixture::linear());
+        // Writeback comes once in five seconds; the screen is never empty.
+        for second in 1..=40u64 {
+            let busy = second % 5 == 1;
+            let mut s = fixture::linear();
+            if !busy {
+                s.filesystems[0].counts = Default::default();
+            }
+            let shown = window.push(s);
+            let seconds = second.min(10);
+            assert_eq!(shown.interval, Duration::from_secs(seconds));
+            assert_eq!(requests(&shown), one * seconds.div_ceil(5), "{second}");
+        }
+        // Those without a length, as a file may have them, have an end too.
+        let mut s = fixture::linear();
+        s.interval = Duration::ZERO;
+        let last = super::last(&vec![s; 1000]).unwrap();
+        assert_eq!(requests(&last), one * super::MOST as u64);
+        assert!(super::last(&[]).is_none());
+        // An interval that is longer stands alone.
+        let mut s = fixture::linear();
+        s.interval = Duration::from_secs(60);
+        let shown = window.push(s);
+        assert_eq!((shown.interval.as_secs(), requests(&shown)), (60, one));
+    }
+}

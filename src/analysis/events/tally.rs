@@ -1,0 +1,302 @@
+//! What items of one interval add up to.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use crate::analysis::counters::{
+    CellCounters, CostCounters, DirtyKey, FileKey, TaskCounters, TaskKey,
+};
+use crate::analysis::item::TOO_SLOW;
+use crate::analysis::item::{Dirtied, Item, Part, Request, State, Submission};
+use crate::analysis::snapshot::{Lost, Overhead, UNCOUNTED};
+use crate::origin::{Op, Origin};
+
+/// Tasks and files that are added up one by one in an interval; of more, the smaller half is given up: the bytes of
+/// such files go to those whose file could not be told.
+pub(super) const MANY: usize = 65_536;
+/// Of a member.
+pub(super) const CELLS: usize = Origin::ALL.len() * Op::ALL.len();
+
+/// Arrays and members, as the states named them so far.
+#[derive(Debug, Default)]
+pub struct Roster {
+    /// Names.
+    pub(super) arrays: Vec<String>,
+    /// Number of the array, and name.
+    pub(super) members: Vec<(u32, String)>,
+    /// By the recorder's number.
+    pub(super) array_now: Vec<u32>,
+    pub(super) member_now: Vec<u32>,
+    pub(super) last: Option<Arc<State>>,
+}
+
+impl Roster {
+    /// Takes in a state: from now on numbers are its.
+    pub(super) fn take(&mut self, state: &Arc<State>) -> Option<Arc<State>> {
+        let same = |last: &State| {
+            last.arrays.len() == state.arrays.len()
+                && last.arrays.iter().zip(&state.arrays).all(|(a, b)| {
+                    a.info.name == b.info.name
+                        && a.members.len() == b.members.len()
+                        && a.members
+                            .iter()
+                            .zip(&b.members)
+                            .all(|(a, b)| a.name == b.name)
+                })
+        };
+        if !self.last.as_deref().is_some_and(same) {
+            self.array_now.clear();
+            self.member_now.clear();
+            for subject in &state.arrays {
+                let array = number(&mut self.arrays, &subject.info.name);
+                self.array_now.push(array);
+                for member in &subject.members {
+                    let key = (array, member.name.clone());
+                    self.member_now.push(number(&mut self.members, &key));
+                }
+            }
+        }
+        self.last.replace(Arc::clone(state))
+    }
+}
+
+/// The place of `what` in `all`, at whose end it is put where it is new.
+fn number<T: Clone + PartialEq>(all: &mut Vec<T>, what: &T) -> u32 {
+    let place = all.iter().position(|known| known == what);
+    place.unwrap_or_else(|| {
+        all.push(what.clone());
+        all.len() - 1
+    }) as u32
+}
+
+/// What is added up of one interval.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// By number of the member, origin and operation.
+    pub(super) cells: Vec<Option<Box<CellCounters>>>,
+    pub(super) tasks: HashMap<TaskKey, TaskCounters>,
+    pub(super) files: HashMap<FileKey, TaskCounters>,
+    /// The last of these that was asked for: the next is mostly the same.
+    pub(super) task: Option<(TaskKey, TaskCounters)>,
+    pub(super) file: Option<(FileKey, TaskCounters)>,
+    pub(super) dirtied: HashMap<TaskKey, TaskCounters>,
+    pub(super) dirtied_files: HashMap<DirtyKey, TaskCounters>,
+    pub(super) costs: HashMap<(u32, Origin), CostCounters>,
+    pub(super) lost: Lost,
+    pub(super) overhead: Overhead,
+    /// The last one in it.
+    pub(super) state: Option<Arc<State>>,
+    /// Notes and losses that were told in it.
+    pub(super) said: Vec<String>,
+}
+
+impl Tally {
+    /// Adds an item that is no state.
+    #[inline]
+    pub fn add(&mut self, roster: &Roster, item: &Item) {
+        match item {
+            Item::Request(r) => self.request(roster, r),
+            Item::Part(p) => self.part(roster, p),
+            Item::Submission(s) => self.submission(roster, s),
+            Item::Dirtied(d) => self.dirtied(roster, d),
+            Item::Note { text, .. } => self.say(text.clone()),
+            Item::Lost { reason, count, .. } => {
+                // What the kernel side lost is in the states, too.
+                if reason == TOO_SLOW {
+                    self.lost.ring = self.lost.ring.saturating_add(*count);
+                }
+                // The fold notes it, too.
+                if reason != UNCOUNTED {
+                    self.say(format!("{count} lost: {reason}"));
+                }
+            }
+            Item::State(_) => {}
+        }
+    }
+
+    pub(super) fn say(&mut self, text: String) {
+        if self.said.len() < 16 && !self.said.contains(&text) {
+            self.said.push(text);
+        }
+    }
+
+    #[inline]
+    pub(super) fn cell(
+        &mut self,
+        roster: &Roster,
+        member: u32,
+        origin: Origin,
+        op: Op,
+    ) -> Option<&mut CellCounters> {
+        let member = *roster.member_now.get(member as usize)? as usize;
+        let at = member * CELLS + origin as usize * Op::ALL.len() + op as usize;
+        if at >= self.cells.len() {
+            self.cells.resize_with((member + 1) * CELLS, || None);
+        }
+        Some(self.cells.get_mut(at)?.get_or_insert_default())
+    }
+
+    #[inline]
+    pub(super) fn request(&mut self, roster: &Roster, r: &Request) {
+        if let Some(cell) = self.cell(roster, r.member, r.origin, r.op) {
+            cell.requests += 1;
+            cell.bytes += u64::from(r.bytes);
+            if let Some(us) = r.queue_us {
+                cell.queue.record(u64::from(us));
+            }
+            if let Some(us) = r.device_us {
+                cell.device.record(u64::from(us));
+            }
+        }
+    }
+
+    pub(super) fn part(&mut self, roster: &Roster, p: &Part) {
+        if let Some(cell) = self.cell(roster, p.member, p.origin, p.op) {
+            cell.bytes += u64::from(p.bytes);
+        }
+    }
+
+    #[inline]
+    pub(super) fn submission(&mut self, roster: &Roster, s: &Submission) {
+        let Some(&array) = roster.array_now.get(s.array as usize) else {
+            return;
+        };
+        let key = TaskKey {
+            array,
+            pid: s.pid,
+            origin: s.origin,
+            op: s.op,
+        };
+        match &mut self.task {
+            Some((last, sum)) if *last == key => count(sum, s.length),
+            _ => {
+                self.put_task();
+                let mut sum = TaskCounters::default();
+                count(&mut sum, s.length);
+                self.task = Some((key, sum));
+            }
+        }
+        if s.origin != Origin::FileData || !matches!(s.op, Op::Read | Op::Write) {
+            return;
+        }
+        let key = FileKey {
+            array,
+            file: s.file,
+            op: s.op,
+        };
+        match &mut self.file {
+            Some((last, sum)) if *last == key => count(sum, s.length),
+            _ => {
+                self.put_file();
+                let mut sum = TaskCounters::default();
+                count(&mut sum, s.length);
+                self.file = Some((key, sum));
+            }
+        }
+    }
+
+    fn dirtied(&mut self, roster: &Roster, d: &Dirtied) {
+        let Some(&array) = roster.array_now.get(d.array as usize) else {
+            return;
+        };
+        let mut sum = TaskCounters::default();
+        count(&mut sum, d.bytes);
+        let (pid, origin) = (d.pid, d.origin);
+        let key = TaskKey {
+            array,
+            pid,
+            origin,
+            op: Op::Write,
+        };
+        let lost = put(&mut self.dirtied, key, sum);
+        self.lost.tasks = self.lost.tasks.saturating_add(lost);
+        if let Some(file) = d.file {
+            let key = DirtyKey { array, pid, file };
+            let lost = put(&mut self.dirtied_files, key, sum);
+            self.lost.files = self.lost.files.saturating_add(lost);
+        }
+    }
+
+    pub(super) fn put_task(&mut self) {
+        if let Some((key, sum)) = self.task.take() {
+            let lost = put(&mut self.tasks, key, sum);
+            self.lost.tasks = self.lost.tasks.saturating_add(lost);
+        }
+    }
+
+    pub(super) fn put_file(&mut self) {
+        if let Some((key, sum)) = self.file.take() {
+            add(self.files.entry(key).or_default(), sum);
+            if self.files.len() > 2 * MANY {
+                let least = median(self.files.values());
+                let small = |key: &FileKey, sum: &mut TaskCounters| {
+                    key.file.is_some() && sum.bytes <= least
+                };
+                let gone: Vec<_> = self.files.extract_if(small).collect();
+                for (key, sum) in gone {
+                    add(
+                        self.files.entry(FileKey { file: None, ..key }).or_default(),
+                        sum,
+                    );
+                }
+            }
+        }
+    }
+
+    /// Adds what has come since the state before this one, which it returns.
+    pub(super) fn state(&mut self, roster: &mut Roster, state: &Arc<State>) -> Option<Arc<State>> {
+        let was = roster.take(state);
+        // The first one says where counting begins; so does one after a restart: what new programs counted while the
+        // old ones still ran has been counted by these.
+        if let Some(before) = was.as_deref().filter(|_| !state.restart) {
+            self.since(roster, before, state);
+        }
+        self.state = Some(Arc::clone(state));
+        was
+    }
+
+    /// Adds what is cumulative, of the same programs.
+    pub(super) fn since(&mut self, roster: &Roster, before: &State, state: &State) {
+        for (array, origin, cost) in &state.costs {
+            let same = |c: &&(u32, Origin, CostCounters)| (c.0, c.1) == (*array, *origin);
+            let old = before.costs.iter().find(same).map(|c| c.2);
+            if let Some(&array) = roster.array_now.get(*array as usize) {
+                let sum = self.costs.entry((array, *origin)).or_default();
+                sum.add(cost.since(old.unwrap_or_default()));
+            }
+        }
+        self.lost.add(&state.lost.since(&before.lost));
+        self.overhead.add(state.overhead.since(before.overhead));
+    }
+}
+
+/// Adds to one of at most 2 * [`MANY`]: of more the smaller half is given up. How many bios or rows that was.
+fn put<K: Eq + Hash>(sums: &mut HashMap<K, TaskCounters>, key: K, sum: TaskCounters) -> u64 {
+    add(sums.entry(key).or_default(), sum);
+    if sums.len() <= 2 * MANY {
+        return 0;
+    }
+    let least = median(sums.values());
+    let gone = sums.extract_if(|_, sum| sum.bytes <= least);
+    gone.fold(0u64, |n, (_, sum)| n.saturating_add(sum.bios))
+}
+
+fn count(sum: &mut TaskCounters, bytes: u32) {
+    sum.bios += 1;
+    sum.bytes += u64::from(bytes);
+}
+
+fn add(sum: &mut TaskCounters, other: TaskCounters) {
+    sum.bios = sum.bios.saturating_add(other.bios);
+    sum.bytes = sum.bytes.saturating_add(other.bytes);
+}
+
+fn median<'a>(sums: impl Iterator<Item = &'a TaskCounters>) -> u64 {
+    let mut bytes: Vec<u64> = sums.map(|s| s.bytes).collect();
+    let middle = bytes.len() / 2;
+    if bytes.is_empty() {
+        return 0;
+    }
+    *bytes.select_nth_unstable(middle).1
+}

@@ -1,0 +1,82 @@
+//! Arrays that are members of other arrays: what entered them.
+
+use std::collections::BTreeMap;
+
+use super::snapshot::ArraySnapshot;
+use crate::origin::{Op, Origin};
+
+/// Nobody submits to such an array but the one above, and that not as a process: what entered it is what it completed
+/// as a member, or a partition of it did.
+pub fn enter_members(arrays: &mut [ArraySnapshot]) {
+    for inner in 0..arrays.len() {
+        let name = &arrays[inner].info.name;
+        // A disk without md is its own only member.
+        let own = arrays[inner].members.iter().any(|m| is_part(&m.name, name));
+        if own || !arrays[inner].entered.is_empty() {
+            continue;
+        }
+        let cells = arrays
+            .iter()
+            .flat_map(|a| &a.members)
+            .filter(|m| is_part(&m.name, name))
+            .flat_map(|m| &m.io);
+        let mut sums: BTreeMap<(Origin, Op), u64> = BTreeMap::new();
+        for cell in cells {
+            let sum = sums.entry((cell.origin, cell.op)).or_default();
+            *sum = sum.saturating_add(cell.bytes);
+        }
+        arrays[inner].entered = sums;
+    }
+}
+
+/// Whether `device` is `array` or a partition of it: `md1p2` of `md1`, not `md12`.
+fn is_part(device: &str, array: &str) -> bool {
+    device.strip_prefix(array).is_some_and(|rest| {
+        let number = rest.strip_prefix('p').unwrap_or("");
+        rest.is_empty() || (!number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::enter_members;
+    use crate::analysis::fixture;
+    use crate::analysis::snapshot::ArraySnapshot;
+    use crate::origin::{Op, Origin};
+
+    fn array(name: &str, members: &[(&str, u64)]) -> ArraySnapshot {
+        let member = |&(name, bytes): &(&str, u64)| {
+            let cell = fixture::cell(Origin::FileData, Op::Write, 1, bytes, 100);
+            let mut member = fixture::member(0, vec![cell]);
+            member.name = name.to_owned();
+            member
+        };
+        let mut array = fixture::array(members.iter().map(member).collect());
+        array.info.name = name.to_owned();
+        array
+    }
+
+    #[test]
+    fn an_array_of_arrays_enters_its_members() {
+        let mut arrays = [
+            array(
+                "md0",
+                &[("md1", 1), ("md2p1", 2), ("md2p2", 4), ("md11", 8)],
+            ),
+            array("md1", &[("sda", 16)]),
+            array("md2", &[("sdb", 32)]),
+            array("sdc", &[("sdc", 64)]),
+        ];
+        enter_members(&mut arrays);
+        let entered = |i: usize| arrays[i].entered.values().sum::<u64>();
+        assert_eq!([0, 1, 2, 3].map(entered), [0, 1, 6, 0]);
+    }
+
+    #[test]
+    fn what_was_submitted_stays() {
+        let mut arrays = [array("md0", &[("md1", 1)]), array("md1", &[("sda", 16)])];
+        arrays[1].entered = [((Origin::Journal, Op::Write), 512)].into();
+        enter_members(&mut arrays);
+        assert_eq!(arrays[1].entered.values().sum::<u64>(), 512);
+    }
+}

@@ -1,0 +1,267 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Ledger, Row, expected, split};
+use crate::analysis::counters::CostCounters;
+use crate::analysis::fixture;
+use crate::analysis::snapshot::{ArrayInfo, ArraySnapshot, Cell};
+use crate::origin::{Op, Origin};
+use proptest::prelude::*;
+
+const KIB: u64 = 1024;
+
+/// An array whose first member did these (origin, operation, bytes).
+fn array(
+    moved: &[(Origin, Op, u64)],
+    entered: &[(Origin, Op, u64)],
+    costs: &[(Origin, u64, u64)],
+) -> ArraySnapshot {
+    let cells = moved
+        .iter()
+        .map(|&(origin, op, bytes)| fixture::cell(origin, op, 1, bytes, 100));
+    let mut array = fixture::array(vec![
+        fixture::member(0, cells.collect()),
+        fixture::member(1, Vec::new()),
+    ]);
+    array.entered = entered.iter().map(|&(o, op, b)| ((o, op), b)).collect();
+    array.costs = costs
+        .iter()
+        .map(|&(o, parity, rmw_read)| (o, CostCounters { parity, rmw_read }))
+        .collect();
+    array
+}
+
+fn ledger(array: &ArraySnapshot) -> BTreeMap<(Origin, Op), Row> {
+    let ledger = Ledger::of(array, Duration::from_secs(1));
+    ledger.rows.iter().map(|r| ((r.origin, r.op), *r)).collect()
+}
+
+#[test]
+fn a_small_write_on_raid_5_costs_four() {
+    use Origin::{FileData, Parity, RmwRead};
+    let rows = ledger(&array(
+        &[
+            (FileData, Op::Write, 400 * KIB),
+            (FileData, Op::Read, 64 * KIB),
+            (Parity, Op::Write, 400 * KIB),
+            (RmwRead, Op::Read, 800 * KIB),
+        ],
+        &[
+            (FileData, Op::Write, 400 * KIB),
+            (FileData, Op::Read, 64 * KIB),
+        ],
+        &[(FileData, 400 * KIB, 800 * KIB)],
+    ));
+    assert_eq!(rows.len(), 2);
+    let write = rows[&(FileData, Op::Write)];
+    assert_eq!(
+        (write.data, write.parity, write.rmw_read),
+        (400 * KIB, 400 * KIB, 800 * KIB)
+    );
+    assert_eq!(write.factor(), Some(4.0));
+    assert_eq!(rows[&(FileData, Op::Read)].factor(), Some(1.0));
+}
+
+/// The kernel side counts at submission, the cells at completion: only the shares are taken from it.
+#[test]
+fn costs_are_shares_of_what_the_members_completed() {
+    use Origin::{FileData, Journal, Parity, RmwRead};
+    let rows = ledger(&array(
+        &[
+            (Parity, Op::Write, 100 * KIB),
+            (RmwRead, Op::Read, 40 * KIB),
+        ],
+        &[
+            (FileData, Op::Write, 500 * KIB),
+            (Journal, Op::Write, 500 * KIB),
+        ],
+        &[(FileData, 30, 0), (Journal, 10, 7)],
+    ));
+    let (data, journal) = (rows[&(FileData, Op::Write)], rows[&(Journal, Op::Write)]);
+    assert_eq!((data.parity, data.rmw_read), (75 * KIB, 0));
+    assert_eq!((journal.parity, journal.rmw_read), (25 * KIB, 40 * KIB));
+}
+
+#[test]
+fn without_costs_bytes_written_divide() {
+    use Origin::{FileData, Journal, MdBitmap, MdJournal, Parity, RmwRead};
+    let moved = [
+        (Parity, Op::Write, 90 * KIB),
+        (RmwRead, Op::Read, 30 * KIB),
+        (MdBitmap, Op::Write, 9 * KIB),
+        (MdJournal, Op::Write, 12 * KIB),
+        (Journal, Op::Write, 20 * KIB),
+    ];
+    let entered = [
+        (FileData, Op::Write, 20 * KIB),
+        (FileData, Op::Read, 900 * KIB),
+        (Journal, Op::Write, 10 * KIB),
+    ];
+    let rows = ledger(&array(&moved, &entered, &[]));
+    let (data, journal) = (rows[&(FileData, Op::Write)], rows[&(Journal, Op::Write)]);
+    assert_eq!(
+        (data.parity, data.rmw_read, data.md_bitmap, data.md_journal),
+        (60 * KIB, 20 * KIB, 6 * KIB, 8 * KIB)
+    );
+    assert_eq!(journal.below(), (20 + 30 + 10 + 3 + 4) * KIB);
+    // It all entered in the interval before: by what completes of it now.
+    let rows = ledger(&array(&moved, &[], &[]));
+    let journal = rows[&(Journal, Op::Write)];
+    assert_eq!(
+        (journal.below(), journal.factor()),
+        (161 * KIB, None),
+        "no division by nothing"
+    );
+}
+
+#[test]
+fn what_nobody_wrote_is_mds_own() {
+    use Origin::{FileData, MdBitmap, MdSuperblock, Parity, Resync};
+    let array = array(
+        &[
+            (FileData, Op::Read, 8 * KIB),
+            (MdBitmap, Op::Write, 4 * KIB),
+            (MdSuperblock, Op::Write, 512),
+            (Parity, Op::Write, 64 * KIB),
+            (Resync, Op::Read, 300 * KIB),
+            (Resync, Op::Write, 100 * KIB),
+        ],
+        &[(FileData, Op::Read, 8 * KIB)],
+        &[],
+    );
+    let rows = ledger(&array);
+    assert_eq!(rows.len(), 6);
+    assert_eq!(rows[&(Parity, Op::Write)].parity, 64 * KIB);
+    assert_eq!(rows[&(MdBitmap, Op::Write)].md_bitmap, 4 * KIB);
+    assert_eq!(rows[&(Resync, Op::Write)].data, 100 * KIB);
+    let own: Vec<_> = rows.values().filter(|r| r.is_mds_own()).collect();
+    assert_eq!(own.len(), 5);
+    assert!(own.iter().all(|r| r.factor().is_none()));
+    let ledger = Ledger::of(&array, Duration::ZERO);
+    assert_eq!(ledger.unasked(), 400 * KIB + 512);
+    assert_eq!(ledger.total(Op::Write).below(), 68 * KIB);
+    assert_eq!(ledger.total(Op::Read).factor(), Some(1.0));
+}
+
+#[test]
+fn discards_pay_for_their_parity_and_writes_do_not() {
+    use Origin::{FileData, Parity};
+    let rows = ledger(&array(
+        &[
+            (FileData, Op::Discard, 96 * KIB),
+            (Parity, Op::Discard, 32 * KIB),
+            (FileData, Op::Write, KIB),
+        ],
+        &[
+            (FileData, Op::Discard, 96 * KIB),
+            (FileData, Op::Write, KIB),
+        ],
+        &[(FileData, 512, 512)],
+    ));
+    assert_eq!(rows[&(FileData, Op::Discard)].parity, 32 * KIB);
+    assert_eq!(rows[&(FileData, Op::Write)].factor(), Some(1.0));
+}
+
+/// RAID 5 on RAID 1: the outer array's parity is data to the inner one.
+#[test]
+fn what_entered_as_parity_stays_parity() {
+    use Origin::{FileData, Parity};
+    let rows = ledger(&array(
+        &[
+            (FileData, Op::Write, 20 * KIB),
+            (Parity, Op::Write, 20 * KIB),
+        ],
+        &[
+            (FileData, Op::Write, 10 * KIB),
+            (Parity, Op::Write, 10 * KIB),
+        ],
+        &[],
+    ));
+    assert_eq!(rows[&(FileData, Op::Write)].factor(), Some(2.0));
+    let parity = rows[&(Parity, Op::Write)];
+    assert_eq!((parity.data, parity.factor()), (20 * KIB, Some(2.0)));
+    assert!(!parity.is_mds_own());
+}
+
+#[test]
+fn every_level_has_its_price() {
+    let price = |level: &str, disks| {
+        expected(&ArrayInfo {
+            level: level.to_owned(),
+            disks,
+            ..ArrayInfo::default()
+        })
+    };
+    for (level, disks, wanted) in [
+        ("single", 1, Some((1.0, 1.0))),
+        ("raid0", 12, Some((1.0, 1.0))),
+        ("raid1", 2, Some((2.0, 2.0))),
+        ("raid10", 4, None), // the number of copies is the layout's
+        ("raid5", 2, Some((2.0, 2.0))),
+        ("raid5", 3, Some((1.5, 3.0))),
+        ("raid5", 4, Some((4.0 / 3.0, 4.0))),
+        ("raid4", 5, Some((1.25, 4.0))),
+        ("raid6", 4, Some((2.0, 4.0))),
+        ("raid6", 5, Some((5.0 / 3.0, 5.0))),
+        ("raid6", 8, Some((8.0 / 6.0, 6.0))),
+        ("raid6", 2, None),
+        ("raid5", 0, None),
+        ("faulty\x1b", 1, None),
+    ] {
+        assert_eq!(price(level, disks), wanted, "{level} of {disks}");
+    }
+}
+
+fn any_origin() -> impl Strategy<Value = Origin> {
+    (0..Origin::ALL.len()).prop_map(|i| Origin::ALL[i])
+}
+
+fn any_kind() -> impl Strategy<Value = (Origin, Op)> {
+    (any_origin(), (0..Op::ALL.len()).prop_map(|i| Op::ALL[i]))
+}
+
+/// Small ones meet often; large ones are an exabyte.
+fn any_bytes() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), 1u64..10, 0u64..1 << 40, (1u64 << 56)..(1 << 57)]
+}
+
+proptest! {
+    #[test]
+    fn parts_add_up_and_none_is_further_than_a_byte_from_its_share(
+        bytes in any::<u64>(), weights in prop::collection::vec(1u64.., 1..20),
+    ) {
+        let weights: Vec<_> = weights.into_iter().map(|w| (Origin::FileData, w)).collect();
+        let parts = split(bytes, &weights);
+        prop_assert_eq!(parts.iter().map(|p| u128::from(p.1)).sum::<u128>(), u128::from(bytes));
+        let sum: u128 = weights.iter().map(|w| u128::from(w.1)).sum();
+        for (part, weight) in parts.iter().zip(&weights) {
+            let floor = u128::from(bytes) * u128::from(weight.1) / sum;
+            prop_assert!((floor..=floor + 1).contains(&u128::from(part.1)));
+        }
+    }
+
+    #[test]
+    fn the_ledger_adds_up_to_the_cells_and_to_what_entered(
+        moved in prop::collection::vec((any_kind(), any_bytes()), 0..40),
+        entered in prop::collection::btree_map(any_kind(), any_bytes(), 0..12),
+        costs in prop::collection::btree_map(any_origin(), (any_bytes(), any_bytes()), 0..6),
+    ) {
+        let cells = moved.iter().map(|&((origin, op), bytes)| Cell { bytes, ..fixture::cell(origin, op, 0, 0, 1) });
+        let mut array = fixture::array(vec![fixture::member(0, cells.collect())]);
+        array.entered = entered;
+        array.costs = costs.into_iter().map(|(o, (parity, rmw_read))| (o, CostCounters { parity, rmw_read })).collect();
+        let ledger = Ledger::of(&array, Duration::from_secs(1));
+        let sum = |f: &dyn Fn(&Row) -> u64| ledger.rows.iter().map(f).map(u128::from).sum::<u128>();
+        let all: u128 = moved.iter().map(|m| u128::from(m.1)).sum();
+        prop_assert_eq!(sum(&Row::below), all);
+        prop_assert_eq!(sum(&|r| r.entered), array.entered.values().copied().map(u128::from).sum::<u128>());
+        for row in &ledger.rows {
+            prop_assert!(row.entered > 0 || row.below() > 0);
+            prop_assert_eq!(row.factor().is_some(), row.entered > 0);
+            prop_assert!(row.factor().is_none_or(f64::is_finite));
+        }
+        // The foot is of the rows: nothing is lost between them.
+        let totals: u128 = Op::ALL.iter().map(|&op| u128::from(ledger.total(op).below())).sum();
+        prop_assert_eq!(totals + u128::from(ledger.unasked()), all);
+    }
+}

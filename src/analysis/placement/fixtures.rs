@@ -1,0 +1,93 @@
+//! Real mke2fs runs, counted by independent programs (tests/data/geometry-fixtures.txt): the plan of each must have its
+//! groups, its places and its members, digit for digit.
+
+use super::filesystem::Filesystem;
+use super::geometry::Typed;
+use super::spread::Spread;
+use super::target::whole;
+use crate::mke2fs::{Conf, Options, plan};
+use crate::origin::Origin;
+use crate::raid::fixtures::{FIXTURES, list, number};
+
+/// `seed -g 32744 R0x12 512K`: the array and the options of mke2fs.
+fn named(name: &str) -> (Typed, Options) {
+    let words: Vec<&str> = name.split_whitespace().collect();
+    let shape = words
+        .iter()
+        .find_map(|w| w.strip_prefix('R')?.split_once('x'));
+    let (level, disks) = shape.expect("level and disks");
+    let after = |option| {
+        let at = words.iter().position(|w| *w == option)?;
+        words.get(at + 1)
+    };
+    let array = Typed {
+        level: Some(format!("raid{level}").parse().expect("level")),
+        disks: Some(disks.parse().expect("disks")),
+        chunk: Some(if words.contains(&"64K") {
+            64 << 10
+        } else {
+            512 << 10
+        }),
+        ..Typed::default()
+    };
+    let options = Options {
+        group: after("-g").map(|n| n.parse().expect("-g")),
+        flex: after("-G").map(|n| n.parse().expect("-G")),
+        usage: after("-T").map(|t| (*t).to_owned()),
+        ..Options::default()
+    };
+    (array, options)
+}
+
+#[test]
+fn real_filesystems() {
+    for line in FIXTURES.lines() {
+        let (name, facts) = line.split_once(": ").expect("name");
+        let (array, options) = named(name);
+        let bytes = number(facts, "blocks") * 4096;
+        let layout = plan(bytes, 512 << 10, &options, &Conf::compiled_in()).expect(name);
+        let sb = layout.superblock.clone().expect("planned");
+        let found = [
+            u64::from(sb.groups),
+            sb.blocks_per_group.into(),
+            sb.groups_per_flex().into(),
+            sb.inodes_per_group.into(),
+            sb.inode_table_blocks().into(),
+            sb.gdt_blocks().into(),
+            sb.reserved_gdt_blocks.into(),
+        ];
+        let facts_of = ["groups", "bpg", "flex", "ipg", "itb", "gdt", "rsv"];
+        assert_eq!(found, facts_of.map(|word| number(facts, word)), "{name}");
+        let first = |origin| {
+            layout
+                .ranges
+                .iter()
+                .find(|r| r.origin == origin)
+                .map(|r| r.first)
+        };
+        for (origin, word) in [
+            (Origin::BlockBitmap, "bb0"),
+            (Origin::InodeBitmap, "ib0"),
+            (Origin::InodeTable, "it0"),
+        ] {
+            assert_eq!(first(origin), Some(number(facts, word)), "{name}: {word}");
+        }
+        let fs = Filesystem::of(layout);
+        let spread = Spread::new(&fs, &array.geometry().expect(name), &whole(0));
+        let blocks =
+            |origin| -> Vec<u64> { spread.members.iter().map(|m| m.of(origin) / 8).collect() };
+        let both: Vec<u64> = spread.members.iter().map(|m| m.bitmaps() / 8).collect();
+        assert_eq!(
+            blocks(Origin::BlockBitmap),
+            list(facts, "block-bitmaps"),
+            "{name}"
+        );
+        assert_eq!(
+            blocks(Origin::InodeBitmap),
+            list(facts, "inode-bitmaps"),
+            "{name}"
+        );
+        assert_eq!(both, list(facts, "both"), "{name}");
+    }
+    assert_eq!(FIXTURES.lines().count(), 11);
+}

@@ -1,0 +1,144 @@
+//! The comparison on small filesystems, where it is quick: what is recommended has to be even wherever that can be.
+
+use super::Search;
+use crate::analysis::placement::filesystem::Filesystem;
+use crate::analysis::placement::geometry::Typed;
+use crate::analysis::placement::target::Target;
+use crate::commands::layout::show;
+use crate::mke2fs::{Conf, Options, plan};
+use crate::raid::Level;
+
+fn target(level: Level, disks: u32, chunk: u64, bytes: u64, options: &Options) -> Target {
+    let array = Typed {
+        level: Some(level),
+        disks: Some(disks),
+        chunk: Some(chunk),
+        ..Typed::default()
+    };
+    let layout = plan(bytes, chunk, options, &Conf::compiled_in()).unwrap();
+    Target::of_typed("mkfs.ext4", Filesystem::of(layout), &array).unwrap()
+}
+
+#[test]
+fn what_is_recommended_is_even() {
+    let (bytes, options, conf) = (128 << 30, Options::default(), Conf::compiled_in());
+    for (level, disks) in [(Level::Raid0, 12), (Level::Raid5, 4), (Level::Raid6, 8)] {
+        for chunk in [16 << 10, 64 << 10, 512 << 10] {
+            let target = target(level, disks, chunk, bytes, &options);
+            let search = Search::on(&target, bytes, &options, &conf);
+            let (all, base) = search.run().unwrap();
+            let found = show::Found {
+                target: &target,
+                all: &all,
+                base,
+                counted: None,
+                grown: None,
+            };
+            let best = &all[found.recommended()];
+            assert!(
+                best.skews.worst() < 1.4,
+                "{level} of {disks}, chunk {chunk}: {} {:?}",
+                best.options.words(),
+                best.skews
+            );
+            assert!(all.iter().all(|c| best.score() <= c.score() + 0.15));
+        }
+    }
+}
+
+/// The first case gets the first case's answer; a RAID 6 of 7, which is even, gets none.
+#[test]
+fn the_usual_answers() {
+    let (options, conf) = (Options::default(), Conf::compiled_in());
+    for (level, disks, chunk, words) in [
+        (Level::Raid0, 12, 512 << 10, "-g 32744"),
+        (Level::Raid6, 7, 512 << 10, ""),
+    ] {
+        let target = target(level, disks, chunk, 1 << 40, &options);
+        let search = Search::on(&target, 1 << 40, &options, &conf);
+        let (all, base) = search.run().unwrap();
+        let found = show::Found {
+            target: &target,
+            all: &all,
+            base,
+            counted: None,
+            grown: None,
+        };
+        assert_eq!(all[found.recommended()].options.words(), words);
+        let mut text = Vec::new();
+        found.write(&mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(
+            text.lines().all(|l| crate::ui::text::width(l) <= 80),
+            "{text}"
+        );
+        insta::assert_snapshot!(format!("search_{level}"), text);
+        assert_eq!(found.object()["schema"], "raidtrace.layout-search/1");
+    }
+    let small = target(Level::Raid0, 12, 64 << 10, 1 << 40, &options);
+    let remedy = Search::on(&small, 1 << 40, &options, &conf)
+        .remedy()
+        .unwrap();
+    assert_eq!(remedy.options.words(), "-g 32744 -G 2");
+}
+
+/// The rows are of the filesystem that the head names, at any size; meta_bg, which mke2fs turns on by itself, is in them.
+#[test]
+fn above_64_tib_the_whole_is_shown() {
+    let (options, conf) = (Options::default(), Conf::compiled_in());
+    for (name, bytes, groups) in [("300t", 300 << 40, 2_457_600), ("1p", 1 << 50, 8_388_608)] {
+        let mut target = target(Level::Raid6, 12, 512 << 10, 1 << 40, &options);
+        let search = Search::on(&target, bytes, &options, &conf);
+        let planned = search.planned(&options).unwrap();
+        assert_eq!(planned.groups.unwrap().count, groups);
+        // The descriptors of a group with meta_bg are a block, of three groups in 64.
+        let descriptors = planned
+            .ranges
+            .iter()
+            .filter(|r| r.origin == crate::origin::Origin::GroupDescriptors);
+        assert_eq!(descriptors.map(|r| r.count).max(), Some(1));
+        let (all, base) = search.run().unwrap();
+        let counted = search.counted();
+        assert_eq!(all[base].costs.groups, groups);
+        assert_eq!(all[base].costs.inodes, planned.inodes);
+        target.fs = planned;
+        let found = show::Found {
+            target: &target,
+            all: &all,
+            base,
+            counted,
+            grown: None,
+        };
+        let mut text = Vec::new();
+        found.write(&mut text).unwrap();
+        insta::assert_snapshot!(name, String::from_utf8(text).unwrap());
+        let object = found.object();
+        let rows = object["candidates"].as_array().unwrap();
+        assert!(
+            rows.iter()
+                .all(|r| r["groups"].as_u64() >= Some(groups.into()))
+        );
+    }
+}
+
+/// A large -G evens bitmaps only, and all files of a flex group begin in one group: no skew is worth more than 8 GiB of that.
+#[test]
+fn flex_groups_stay_small() {
+    let conf = Conf::compiled_in();
+    let bigalloc = Options {
+        features: vec!["bigalloc".to_owned()],
+        ..Options::default()
+    };
+    for options in [Options::default(), bigalloc] {
+        for chunk in [16 << 10, 64 << 10, 128 << 10, 512 << 10] {
+            let target = target(Level::Raid0, 8, chunk, 1 << 40, &options);
+            let (all, base) = Search::on(&target, 1 << 40, &options, &conf).run().unwrap();
+            let most = all[base].costs.together.max(8 << 30);
+            assert!(all.iter().all(|c| c.costs.together <= most));
+            assert!(all.iter().all(|c| c.options.flex.is_none_or(|f| f <= 64)));
+            // Nothing evens a bigalloc filesystem here, and half of it is not worth metadata that is far from all files.
+            assert!(!options.features.is_empty() || all[0].skews.worst() < 1.4);
+            assert!(options.features.is_empty() || chunk < 64 << 10 || all[0].options == options);
+        }
+    }
+}

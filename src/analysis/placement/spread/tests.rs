@@ -1,0 +1,172 @@
+//! Counting against the geometry, block by block, and the first case's figures.
+
+use proptest::prelude::*;
+
+use super::{FIXED, HEAD_BLOCKS, Skews, Spread, heads, skew};
+use crate::analysis::placement::filesystem::{Filesystem, Groups};
+use crate::fs::ext4::Range;
+use crate::machine::Segment;
+use crate::origin::Origin;
+use crate::raid::{Geometry, Level, Params};
+
+fn geometry(level: Level, layout: u32, disks: u32, chunk_sectors: u32) -> Geometry {
+    Geometry::new(&Params {
+        level,
+        layout,
+        disks,
+        chunk_sectors,
+        member_sectors: vec![1 << 40],
+    })
+    .unwrap()
+}
+
+fn whole() -> [Segment; 1] {
+    [Segment {
+        fs_sector: 0,
+        array_sector: 0,
+        sectors: u64::MAX,
+    }]
+}
+
+fn filesystem(groups: u32, blocks: u32, ranges: Vec<Range>) -> Filesystem {
+    Filesystem {
+        kind: "ext4".into(),
+        block_size: 4096,
+        blocks: u64::from(groups) * u64::from(blocks),
+        groups: Some(Groups {
+            count: groups,
+            first_block: 0,
+            blocks,
+            per_flex: 16,
+            table_blocks: 16,
+        }),
+        ranges,
+        inodes: 0,
+        grows_to: 0,
+        stride: 0,
+        stripe_width: 0,
+        notes: Vec::new(),
+    }
+}
+
+/// ext4 fills the tables of a flex group one after the other, so the inodes in use are in the first ones. Measured on 6.18:
+/// 64128 inodes in 30 flex groups of 16 were all in the first group of each, in one run from the table's first block on.
+#[test]
+fn inodes_are_packed_into_the_first_tables() {
+    // Two flex groups of 16 tables of 16 blocks, as one range each; then one of 4 groups.
+    let ranges = [(100, 256), (5000, 256), (9000, 64)].map(|(first, count)| Range {
+        first,
+        count,
+        origin: Origin::InodeTable,
+    });
+    let fs = filesystem(36, 32768, ranges.to_vec());
+    let heads: Vec<(u64, u64)> = heads(&fs).map(|r| (r.first, r.count)).collect();
+    let tables = |first: u64| (0..4).map(move |i| (first + 16 * i, 16));
+    let want: Vec<(u64, u64)> = [100, 5000, 9000].into_iter().flat_map(tables).collect();
+    assert_eq!(heads, want);
+    // Without flex groups each group fills its own.
+    let mut lone = fs;
+    lone.groups.as_mut().unwrap().per_flex = 1;
+    assert!(super::heads(&lone).all(|r| r.count == HEAD_BLOCKS));
+    assert_eq!(super::heads(&lone).count(), 36);
+}
+
+#[test]
+fn skews() {
+    assert_eq!(skew([4, 0, 0, 0].into_iter()), Some(4.0));
+    assert_eq!(skew([2, 2].into_iter()), Some(1.0));
+    assert_eq!(skew([0, 0].into_iter()), None);
+    assert_eq!(skew([].into_iter()), None);
+}
+
+/// A RAID 1 has everything everywhere; a RAID 10 twice.
+#[test]
+fn copies_count_each() {
+    let ranges = vec![Range {
+        first: 0,
+        count: 1000,
+        origin: Origin::Journal,
+    }];
+    let fs = filesystem(1, 32768, ranges);
+    for (array, copies) in [
+        (geometry(Level::Raid1, 0, 3, 0), 3),
+        (geometry(Level::Raid10, 0x102, 5, 128), 2),
+        (geometry(Level::Raid10, 0x201, 5, 128), 2),
+        (geometry(Level::Raid6, 2, 5, 128), 1),
+    ] {
+        let spread = Spread::new(&fs, &array, &whole());
+        let all: u64 = spread.members.iter().map(|m| m.all()).sum();
+        assert_eq!(all, copies * 8000, "{array:?}");
+    }
+}
+
+fn arrays() -> impl Strategy<Value = Geometry> {
+    let uneven = (2u32..6, 3u32..7).prop_map(|(disks, log)| {
+        let sizes = (0..disks).map(|i| 1000 + 700 * u64::from(i / 2)).collect();
+        Geometry::new(&Params {
+            level: Level::Raid0,
+            layout: 2,
+            disks,
+            chunk_sectors: 1 << log,
+            member_sectors: sizes,
+        })
+        .unwrap()
+    });
+    let regular = (0usize..8, 4u32..9, 3u32..8).prop_map(|(which, disks, log)| {
+        let (level, layout) = [
+            (Level::Raid0, 0),
+            (Level::Raid4, 0),
+            (Level::Raid5, 2),
+            (Level::Raid5, 0),
+            (Level::Raid6, 2),
+            (Level::Raid10, 0x102),
+            (Level::Raid10, 0x1_0201),
+            (Level::Raid1, 0),
+        ][which];
+        geometry(level, layout, disks, 1 << log)
+    });
+    prop_oneof![3 => regular, 1 => uneven]
+}
+
+proptest! {
+    /// Every sector by itself through `Geometry::copies` gives the same counts, in one segment or in two.
+    #[test]
+    fn as_sector_by_sector(
+        array in arrays(),
+        runs in prop::collection::vec((0u64..600, 1u64..120, 0usize..8), 1..6),
+        cut in 1u64..3000,
+        shift in 0u64..200,
+    ) {
+        let segments = [
+            Segment { fs_sector: 0, array_sector: shift, sectors: cut },
+            Segment { fs_sector: cut + 8, array_sector: shift + cut, sectors: 100_000 },
+        ];
+        let ranges: Vec<Range> = runs
+            .iter()
+            .map(|&(first, count, i)| Range { first, count, origin: FIXED[i] })
+            .collect();
+        let fs = filesystem(1, 32768, ranges.clone());
+        let spread = Spread::new(&fs, &array, &segments);
+        let mut want = vec![[0; FIXED.len()]; array.disks() as usize];
+        let mut outside = 0;
+        for range in &ranges {
+            let i = FIXED.iter().position(|&o| o == range.origin).unwrap();
+            for sector in range.first * 8..range.end() * 8 {
+                let segment = segments.iter().find(|s| {
+                    sector >= s.fs_sector && sector < s.fs_sector + s.sectors
+                });
+                let copies = segment.map_or(Vec::new(), |s| {
+                    array.copies(sector - s.fs_sector + s.array_sector)
+                });
+                outside += u64::from(copies.is_empty());
+                for (slot, _) in copies {
+                    want[slot as usize][i] += 1;
+                }
+            }
+        }
+        let got: Vec<_> = spread.members.iter().map(|m| m.sectors).collect();
+        prop_assert_eq!(got, want);
+        prop_assert_eq!(spread.outside, outside);
+        prop_assert_eq!(Skews::of(&fs, &array, &segments), spread.skews());
+    }
+}

@@ -1,0 +1,473 @@
+//! Samples added up by CPU, thread and stack. Pure. What it holds is bounded: what finds no room is counted together.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use super::filter;
+use crate::analysis::alloc::Cpu;
+
+/// Stacks (of one comm each) that are kept apart; some 500 bytes each.
+const STACKS: usize = 1 << 14;
+/// Threads that are kept apart.
+const THREADS: usize = 1 << 14;
+
+/// Functions from the outermost to the innermost. Cheap to compare with itself.
+#[derive(Debug)]
+pub struct Stack {
+    names: Box<[Arc<str>]>,
+    hash: u64,
+    /// Whether the allocator is on it.
+    pub(crate) allocator: bool,
+    /// Whether anything of ext4, jbd2, md or the block layer is.
+    pub(crate) storage: bool,
+    /// A hook (raidtrace's own) is at work, not the kernel.
+    hook: bool,
+}
+
+impl Stack {
+    /// Of functions with their modules, the outermost first.
+    pub fn new<'a>(functions: impl IntoIterator<Item = (Arc<str>, Option<&'a str>)>) -> Self {
+        let (names, modules): (Vec<Arc<str>>, Vec<_>) = functions.into_iter().unzip();
+        let both = names.iter().map(|n| &**n).zip(modules);
+        let (allocator, storage) = filter::belongs(both.clone());
+        let last = both
+            .enumerate()
+            .filter(|(_, (n, m))| filter::area(n, *m).is_some())
+            .map(|(i, _)| i + 1)
+            .next_back();
+        // fexit calls the function from its trampoline: a hook above the last function of the storage stack is not at work.
+        let hook = names[last.unwrap_or(0)..]
+            .iter()
+            .any(|n| filter::is_hook(n));
+        Self {
+            hook,
+            ..Self::made(names, allocator && !hook, storage)
+        }
+    }
+
+    /// One that is no function's: `[user]`.
+    pub(crate) fn mark(name: &str) -> Self {
+        Self::made(vec![name.into()], false, false)
+    }
+
+    fn made(names: Vec<Arc<str>>, allocator: bool, storage: bool) -> Self {
+        let mut hasher = std::hash::DefaultHasher::new();
+        names.hash(&mut hasher);
+        Self {
+            hook: false,
+            names: names.into(),
+            hash: hasher.finish(),
+            allocator,
+            storage,
+        }
+    }
+
+    /// The outermost first; unknown functions are addresses.
+    pub fn names(&self) -> &[Arc<str>] {
+        &self.names
+    }
+}
+
+impl PartialEq for Stack {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other) || self.hash == other.hash && self.names == other.names
+    }
+}
+
+impl Eq for Stack {}
+
+impl Hash for Stack {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+/// Busy samples of something.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Busy {
+    all: u64,
+    allocator: u64,
+    hooks: u64,
+    /// Of those in the allocator, by the innermost function; there are only so many.
+    innermost: HashMap<Arc<str>, u64>,
+}
+
+impl Busy {
+    fn add(&mut self, stack: &Stack, samples: u64) {
+        self.all += samples;
+        self.hooks += if stack.hook { samples } else { 0 };
+        if stack.allocator {
+            self.allocator += samples;
+            if let Some(name) = stack.names.last() {
+                *self.innermost.entry(Arc::clone(name)).or_default() += samples;
+            }
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.all += other.all;
+        self.allocator += other.allocator;
+        self.hooks += other.hooks;
+        for (name, samples) in &other.innermost {
+            *self.innermost.entry(Arc::clone(name)).or_default() += samples;
+        }
+    }
+
+    fn cpu(&self, possible: u64) -> Cpu {
+        let hottest = self
+            .innermost
+            .iter()
+            .max_by_key(|(name, samples)| (**samples, std::cmp::Reverse(*name)));
+        Cpu {
+            possible,
+            busy: self.all,
+            allocator: self.allocator,
+            hooks: self.hooks,
+            hottest: hottest.map(|(name, samples)| (name.to_string(), *samples)),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct OneCpu {
+    idle: u64,
+    lost: u64,
+    busy: Busy,
+}
+
+impl OneCpu {
+    /// What is lost was busy: only at what is not known.
+    fn ticks(&self) -> u64 {
+        self.idle + self.lost + self.busy.all
+    }
+
+    fn cpu(&self) -> Cpu {
+        let mut cpu = self.busy.cpu(self.ticks());
+        cpu.busy += self.lost;
+        cpu
+    }
+}
+
+/// Samples of an interval, or of several.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    cpus: BTreeMap<u32, OneCpu>,
+    /// By thread id; comm is the one it had last.
+    threads: HashMap<u32, (Vec<u8>, Busy)>,
+    /// Of threads beyond [`THREADS`].
+    unlisted: u64,
+    stacks: HashMap<(Vec<u8>, Arc<Stack>), u64>,
+    /// Of stacks beyond [`STACKS`].
+    other: u64,
+}
+
+impl Profile {
+    /// A thread was seen on a CPU. `keep`: its stack too.
+    pub fn sample(&mut self, cpu: u32, pid: u32, comm: &[u8], stack: &Arc<Stack>, keep: bool) {
+        self.cpus.entry(cpu).or_default().busy.add(stack, 1);
+        match self.thread(pid) {
+            Some((name, busy)) => {
+                comm.clone_into(name);
+                busy.add(stack, 1);
+            }
+            None => self.unlisted += 1,
+        }
+        if keep {
+            self.stack(comm, stack, 1);
+        }
+    }
+
+    /// A CPU was seen idle, and busy with what found no room in the buffer, so often.
+    pub fn ticks(&mut self, cpu: u32, idle: u64, lost: u64) {
+        let cpu = self.cpus.entry(cpu).or_default();
+        cpu.idle += idle;
+        cpu.lost += lost;
+    }
+
+    /// The clock of a CPU may stand still while it is idle: of `ticks` that could have come, those that did not are idle ones.
+    pub fn fill(&mut self, cpu: u32, ticks: u64) {
+        let cpu = self.cpus.entry(cpu).or_default();
+        cpu.idle += ticks.saturating_sub(cpu.ticks());
+    }
+
+    /// `None`: it is a new one, and there are enough.
+    fn thread(&mut self, pid: u32) -> Option<&mut (Vec<u8>, Busy)> {
+        let room = self.threads.len() < THREADS;
+        if !room && !self.threads.contains_key(&pid) {
+            return None;
+        }
+        Some(self.threads.entry(pid).or_default())
+    }
+
+    fn stack(&mut self, comm: &[u8], stack: &Arc<Stack>, samples: u64) {
+        let key = (comm.to_vec(), Arc::clone(stack));
+        if let Some(n) = self.stacks.get_mut(&key) {
+            *n += samples;
+        } else if self.stacks.len() < STACKS {
+            self.stacks.insert(key, samples);
+        } else {
+            self.other += samples;
+        }
+    }
+
+    /// What there is, leaving nothing: an interval's.
+    #[must_use]
+    pub fn take(&mut self) -> Self {
+        std::mem::take(self)
+    }
+
+    /// Adds those of another.
+    pub fn merge(&mut self, other: &Self) {
+        for (&cpu, its) in &other.cpus {
+            self.ticks(cpu, its.idle, its.lost);
+            self.cpus.entry(cpu).or_default().busy.merge(&its.busy);
+        }
+        self.unlisted += other.unlisted;
+        for (&pid, (comm, its)) in &other.threads {
+            match self.thread(pid) {
+                Some((name, busy)) => {
+                    name.clone_from(comm);
+                    busy.merge(its);
+                }
+                None => self.unlisted += its.all,
+            }
+        }
+        self.other += other.other;
+        for ((comm, stack), &samples) in &other.stacks {
+            self.stack(comm, stack, samples);
+        }
+    }
+
+    /// All CPUs. `possible` is what their clocks have told (idle, busy or lost), and what [`Profile::fill`] has added.
+    pub fn cpu(&self) -> Cpu {
+        let mut all = OneCpu::default();
+        for cpu in self.cpus.values() {
+            all.idle += cpu.idle;
+            all.lost += cpu.lost;
+            all.busy.merge(&cpu.busy);
+        }
+        all.cpu()
+    }
+
+    /// By CPU number, those that were busy.
+    pub fn cpus(&self) -> BTreeMap<u32, Cpu> {
+        let each = self.cpus.iter().map(|(&n, cpu)| (n, cpu.cpu()));
+        each.filter(|(_, cpu)| cpu.busy > 0).collect()
+    }
+
+    /// By thread: id, comm (untrusted) and samples, most in the allocator first, then the busiest. `possible` is that of one
+    /// CPU, more of which no thread can have. Id 0: softirqs on CPUs that were idle but for them.
+    pub fn on_cpu(&self) -> Vec<(u32, Vec<u8>, Cpu)> {
+        let one = self.cpus.values().map(OneCpu::ticks).max().unwrap_or(0);
+        let mut all: Vec<_> = self
+            .threads
+            .iter()
+            .map(|(&pid, (comm, busy))| (pid, comm.clone(), busy.cpu(one)))
+            .collect();
+        all.sort_by_key(|(pid, _, cpu)| {
+            let most = std::cmp::Reverse((cpu.allocator, cpu.busy));
+            (most, *pid)
+        });
+        all
+    }
+
+    /// Busy samples that found no room in the kernel's buffer: they are in `busy`, and in no thread and no stack.
+    pub fn lost(&self) -> u64 {
+        self.cpus.values().map(|cpu| cpu.lost).sum()
+    }
+
+    /// Samples of threads that are in nobody's line of [`Profile::on_cpu`], because there were too many.
+    pub fn unlisted(&self) -> u64 {
+        self.unlisted
+    }
+
+    /// The stacks that were kept: comm (untrusted), the stack, samples; in no order.
+    pub fn stacks(&self) -> impl Iterator<Item = (&[u8], &Stack, u64)> {
+        self.stacks
+            .iter()
+            .map(|((comm, stack), &samples)| (comm.as_slice(), &**stack, samples))
+    }
+
+    /// Samples whose stacks were to be kept, but there were too many.
+    pub fn other(&self) -> u64 {
+        self.other
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::{Profile, STACKS, Stack};
+
+    /// `root;leaf`.
+    pub fn stack(names: &str) -> Arc<Stack> {
+        Arc::new(Stack::new(names.split(';').map(|n| (n.into(), None))))
+    }
+
+    /// CPU, thread, comm and stack, so often.
+    pub fn of(samples: &[(u32, u32, &str, &str, u64)]) -> Profile {
+        let mut profile = Profile::default();
+        for &(cpu, pid, comm, names, n) in samples {
+            for _ in 0..n {
+                profile.sample(cpu, pid, comm.as_bytes(), &stack(names), true);
+            }
+        }
+        profile
+    }
+
+    /// One kworker in the allocator, a program beside it.
+    pub fn seed() -> Profile {
+        let root = "ret_from_fork;kthread;worker_thread;wb_workfn;ext4_writepages;ext4_mb_new_blocks;ext4_mb_regular_allocator";
+        let mut profile = of(&[
+            (
+                0,
+                7,
+                "kworker/u4:1",
+                &format!("{root};ext4_mb_good_group"),
+                80,
+            ),
+            (0, 7, "kworker/u4:1", &format!("{root};_raw_spin_lock"), 9),
+            (0, 7, "kworker/u4:1", root, 1),
+            (0, 9, "a;b \u{1b}\n", "do_syscall_64;vfs_read", 4),
+            (1, 9, "a;b \u{1b}\n", "[user]", 6),
+        ]);
+        profile.ticks(0, 5, 0);
+        profile.ticks(1, 92, 1);
+        profile
+    }
+
+    #[test]
+    fn shares_of_cpus_and_threads() {
+        let profile = seed();
+        let all = profile.cpu();
+        assert_eq!((all.possible, all.busy, all.allocator), (198, 101, 90));
+        assert_eq!(all.hottest, Some(("ext4_mb_good_group".into(), 80)));
+        let cpus = profile.cpus();
+        let cpu = |n| (cpus[&n].possible, cpus[&n].busy, cpus[&n].allocator);
+        assert_eq!((cpu(0), cpu(1)), ((99, 94, 90), (99, 7, 0)));
+        assert_eq!(cpus[&1].hottest, None);
+        let threads: Vec<_> = profile
+            .on_cpu()
+            .into_iter()
+            .map(|(pid, _, cpu)| (pid, cpu.busy, cpu.allocator, cpu.possible))
+            .collect();
+        assert_eq!(threads, [(7, 90, 90, 99), (9, 10, 0, 99)]);
+        assert_eq!(profile.lost(), 1);
+    }
+
+    #[test]
+    fn an_idle_cpu_is_in_the_whole_and_not_among_the_busy() {
+        let mut profile = seed();
+        profile.ticks(2, 99, 0);
+        assert_eq!(profile.cpu().possible, 297);
+        assert!(!profile.cpus().contains_key(&2));
+    }
+
+    #[test]
+    fn hooks_are_overhead_and_not_the_allocator() {
+        for (names, expected) in [
+            (
+                "ext4_mb_good_group;[bpf];__bpf_tramp_enter;__rcu_read_lock",
+                None,
+            ),
+            ("ext4_mb_scan_group;[bpf]", None),
+            ("ext4_mb_new_blocks;__traceiter_ext4_request_blocks", None),
+            (
+                "ext4_mb_new_blocks;__traceiter_ext4_request_blocks;trace_event_raw_event_ext4_request_blocks",
+                None,
+            ),
+            (
+                "ext4_mb_regular_allocator;ext4_get_group_info;bpf_trampoline_6442540123;[bpf];bpf_get_prandom_u32",
+                None,
+            ),
+            ("ext4_mb_regular_allocator;kprobe_ftrace_handler", None),
+            (
+                "ext4_mb_scan_group;[bpf];ext4_mb_good_group",
+                Some("ext4_mb_good_group"),
+            ),
+            (
+                "ext4_mb_scan_group;[bpf];ext4_mb_good_group;_raw_spin_lock",
+                Some("_raw_spin_lock"),
+            ),
+            (
+                "ext4_mb_init_group;bpf_trampoline_6442540123;ext4_wait_block_bitmap;out_of_line_wait_on_bit",
+                Some("out_of_line_wait_on_bit"),
+            ),
+        ] {
+            let cpu = of(&[(0, 1, "x", names, 1)]).cpu();
+            let hottest = cpu.hottest.map(|(name, _)| name);
+            assert_eq!(hottest.as_deref(), expected, "{names}");
+            assert_eq!(cpu.allocator, u64::from(expected.is_some()), "{names}");
+            assert_eq!(cpu.hooks, u64::from(expected.is_none()), "{names}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_stood_still_was_idle() {
+        let mut profile = of(&[(1, 9, "x", "f", 1)]);
+        for cpu in 0..3 {
+            profile.fill(cpu, 99);
+        }
+        assert_eq!((profile.cpu().possible, profile.cpu().busy), (297, 1));
+        assert_eq!(profile.cpus()[&1].possible, 99);
+        assert_eq!(profile.on_cpu()[0].2.possible, 99);
+        let before = profile.clone();
+        profile.fill(1, 90);
+        assert_eq!(profile, before);
+    }
+
+    #[test]
+    fn stacks_that_are_too_many_are_counted_together() {
+        let mut profile = Profile::default();
+        for i in 0..STACKS + 10 {
+            profile.sample(0, 1, b"x", &stack(&format!("f{i}")), true);
+        }
+        assert_eq!((profile.stacks().count(), profile.other()), (STACKS, 10));
+        profile.sample(0, 1, b"x", &stack("f3"), true);
+        assert_eq!(profile.other(), 10);
+        let mut sum = profile.clone();
+        sum.merge(&profile);
+        assert_eq!(sum.other(), 20);
+        let kept: u64 = sum.stacks().map(|(_, _, n)| n).sum();
+        assert_eq!(kept + sum.other(), sum.cpu().busy);
+    }
+
+    #[test]
+    fn threads_that_are_too_many_are_counted_together() {
+        let mut profile = Profile::default();
+        for pid in 0..super::THREADS as u32 + 5 {
+            profile.sample(0, pid, b"x", &stack("f"), false);
+        }
+        assert_eq!(
+            (profile.unlisted(), profile.on_cpu().len()),
+            (5, super::THREADS)
+        );
+        assert_eq!(profile.cpu().busy, super::THREADS as u64 + 5);
+        assert_eq!(profile.stacks().count(), 0);
+    }
+
+    #[test]
+    fn merging_is_as_if_sampled_together() {
+        let strategy =
+            proptest::collection::vec((0u32..3, 0u32..4, 0usize..3, 0usize..4, 1u64..3), 0..40);
+        let comms = ["a", "b", ""];
+        let stacks = ["r;ext4_mb_x", "r", "r;ext4_mb_x;leaf", "[user]"];
+        proptest!(|(one in strategy.clone(), two in strategy)| {
+            let name = |s: &[(u32, u32, usize, usize, u64)]| -> Vec<_> {
+                // The comm goes by the thread: the last one wins, and merging knows no order.
+                s.iter().map(|&(c, p, _, k, n)| (c, p, comms[p as usize % 3], stacks[k], n)).collect()
+            };
+            let (one, two) = (name(&one), name(&two));
+            let mut sum = of(&one);
+            let mut second = of(&two);
+            sum.merge(&second.take());
+            prop_assert_eq!(&second, &Profile::default());
+            let both: Vec<_> = one.into_iter().chain(two).collect();
+            prop_assert_eq!(sum, of(&both));
+        });
+    }
+}

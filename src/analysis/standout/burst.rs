@@ -1,0 +1,161 @@
+//! A member that is saturated part of the time: five seconds of ten are no mean of 50 %.
+
+use std::time::Duration;
+
+use super::pain::{Figures, Pain, SATURATED, median, why};
+use crate::analysis::recent::Recent;
+use crate::analysis::waited::Waited;
+
+/// Less than this is a commit or a short write-back.
+const LASTS: Duration = Duration::from_secs(2);
+/// Fewer requests than this that tasks waited for prove nothing.
+const ENOUGH_WAITED: u64 = 16;
+/// Somebody is hurt when requests take this multiple of their time otherwise ...
+const LONGER: f64 = 2.0;
+/// ... and this long at least, µs.
+const HURTS_US: f64 = 10_000.0;
+/// Where there is nothing to compare with, requests may take half of what hurts then, µs.
+const USUAL_US: f64 = 25_000.0;
+
+/// The last intervals in which a member was saturated, and the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Burst {
+    /// Length of those in which it was saturated.
+    pub lasted: Duration,
+    /// Length of all.
+    pub of: Duration,
+    /// Mean utilisation in those.
+    pub utilisation: f64,
+    /// Requests that tasks waited for in those.
+    pub waited: Waited,
+    /// The same in the others.
+    pub otherwise: Waited,
+    /// Mean time of these, µs: the (lower) median of those intervals, since a burst begins and ends in the middle of one. `None`
+    /// without requests.
+    pub otherwise_us: Option<f64>,
+}
+
+impl Burst {
+    /// From the last intervals.
+    pub fn new(recent: &[Recent]) -> Self {
+        let mut burst = Self::default();
+        let (mut busy, mut usual_us) = (0.0, Vec::new());
+        for interval in recent {
+            burst.of = burst.of.saturating_add(interval.interval);
+            match interval.utilisation.filter(|&u| u >= SATURATED) {
+                Some(utilisation) => {
+                    burst.lasted = burst.lasted.saturating_add(interval.interval);
+                    burst.waited.add(interval.waited);
+                    busy += utilisation * interval.interval.as_secs_f64();
+                }
+                None => {
+                    burst.otherwise.add(interval.waited);
+                    usual_us.extend(interval.waited.mean_us());
+                }
+            }
+        }
+        // The lower one of two: of these it is the one that is rather not part of a burst.
+        usual_us.sort_by(f64::total_cmp);
+        burst.otherwise_us = usual_us.get(usual_us.len().saturating_sub(1) / 2).copied();
+        burst.utilisation = busy / burst.lasted.as_secs_f64().max(f64::MIN_POSITIVE);
+        burst
+    }
+
+    /// True if it lasted long enough to be worth a word.
+    pub fn is_worth_a_word(&self) -> bool {
+        self.lasted >= LASTS && self.lasted < self.of
+    }
+
+    /// Mean times of a request that tasks waited for: meanwhile and otherwise, µs; `None`: nobody was hurt. `others_us`:
+    /// that of the other members.
+    fn hurts(&self, others_us: Option<f64>) -> Option<(f64, Option<f64>)> {
+        if !self.is_worth_a_word() || self.waited.requests < ENOUGH_WAITED {
+            return None;
+        }
+        let enough = self.otherwise.requests >= ENOUGH_WAITED;
+        let otherwise_us = self.otherwise_us.filter(|_| enough).or(others_us);
+        let waited_us = self.waited.mean_us()?;
+        let usual_us = otherwise_us.unwrap_or(USUAL_US);
+        (waited_us >= HURTS_US && waited_us >= LONGER * usual_us)
+            .then_some((waited_us, otherwise_us))
+    }
+}
+
+/// Members that are saturated part of the time, to somebody's harm.
+pub fn bursts(all: &[Figures]) -> Option<Pain> {
+    let times = |i: usize| {
+        let others = (0..all.len()).filter(|&o| o != i);
+        let mean_us = |o: usize| {
+            let (mut both, burst) = (all[o].burst.waited, all[o].burst);
+            both.add(burst.otherwise);
+            both.mean_us()
+        };
+        all[i].burst.hurts(median(others.filter_map(mean_us)))
+    };
+    let hurt: Vec<(usize, (f64, Option<f64>))> = (0..all.len())
+        .filter(|&i| !all[i].is_held())
+        .filter_map(|i| Some((i, times(i)?)))
+        .collect();
+    let (_, (waited_us, otherwise_us)) = hurt
+        .iter()
+        .copied()
+        .max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
+    let members: Vec<usize> = hurt.iter().map(|h| h.0).collect();
+    let rest: Vec<usize> = (0..all.len()).filter(|i| !members.contains(i)).collect();
+    let shortest = members
+        .iter()
+        .map(|&i| all[i].burst)
+        .min_by_key(|b| b.lasted)?;
+    let least = members.iter().map(|&i| all[i].burst.utilisation);
+    Some(Pain::Burst {
+        why: (!rest.is_empty()).then(|| why(all, &members, &rest)),
+        least: least.fold(1.0, f64::min),
+        lasted: shortest.lasted,
+        of: shortest.of,
+        waited_us,
+        otherwise_us,
+        members,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Burst;
+    use crate::analysis::recent::Recent;
+    use crate::analysis::waited::Waited;
+    use std::time::Duration;
+
+    /// Measured on a loop device limited to 300 reads a second: 20 reads a second, and for five seconds 16 at a time more.
+    #[test]
+    fn a_burst_begins_and_ends_within_an_interval() {
+        let intervals = [
+            (0.01, 20, 300.0),
+            (0.01, 20, 300.0),
+            (0.01, 20, 300.0),
+            (0.62, 247, 50_000.0),
+            (0.98, 300, 56_000.0),
+            (0.95, 330, 56_000.0),
+            (0.97, 300, 56_000.0),
+            (0.98, 257, 56_000.0),
+            (0.31, 124, 50_000.0),
+            (0.01, 20, 300.0),
+        ];
+        let recent = intervals.map(|(utilisation, requests, us)| Recent {
+            interval: Duration::from_secs(1),
+            utilisation: Some(utilisation),
+            in_flight: Some(1),
+            waited: Waited {
+                requests,
+                us: us * requests as f64,
+            },
+        });
+        let burst = Burst::new(&recent);
+        assert_eq!(burst.lasted, Duration::from_secs(4));
+        assert_eq!(burst.otherwise_us.map(f64::round), Some(300.0));
+        let (waited_us, otherwise_us) = burst.hurts(None).unwrap();
+        assert_eq!(
+            (waited_us.round(), otherwise_us.map(f64::round)),
+            (56_000.0, Some(300.0))
+        );
+    }
+}

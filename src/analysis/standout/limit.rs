@@ -1,0 +1,43 @@
+//! IO that a cgroup's limit (io.max, blkio.throttle) holds back: above the array, so the members show nothing of it.
+
+use super::words::{io_of, plural};
+use crate::analysis::snapshot::{ArraySnapshot, TaskSnapshot};
+use crate::analysis::units;
+
+/// Less than this share of all that was submitted is not what the array is about.
+const ENOUGH_SHARE: f64 = 0.25;
+/// Fewer bios than this prove nothing.
+const ENOUGH_BIOS: u64 = 8;
+
+/// `cgroup /limited is held back by its I/O limit on md127 (io.max, blkio.throttle): 95 % of the bytes submitted, mostly
+/// file_data writes, from dd (pid 7)`; `None` where blk-throttle held back little or nothing.
+pub fn limited(array: &ArraySnapshot) -> Option<String> {
+    let sum = |task: &TaskSnapshot| task.io.iter().map(|i| i.bytes as f64).sum::<f64>();
+    let throttled: Vec<&TaskSnapshot> = array.tasks.iter().filter(|t| t.is_throttled()).collect();
+    let bios = throttled.iter().flat_map(|t| &t.io).map(|i| i.bios);
+    let bytes: f64 = throttled.iter().map(|t| sum(t)).sum();
+    // Flushes alone have no bytes.
+    let share = bytes / array.tasks.iter().map(sum).sum::<f64>().max(1.0);
+    if bios.fold(0, u64::saturating_add) < ENOUGH_BIOS || share < ENOUGH_SHARE {
+        return None;
+    }
+    let most = throttled.iter().max_by(|a, b| sum(a).total_cmp(&sum(b)))?;
+    // A limit of cgroup v1 is not on the root of v2.
+    let cgroup = most.cgroup.as_ref().filter(|path| *path != "/");
+    let cgroup = cgroup.map_or("a cgroup".to_owned(), |path| format!("cgroup {path}"));
+    let what = io_of(&most.io);
+    let what = what.map_or(String::new(), |(name, op)| {
+        format!(", mostly {name} {}", plural(op))
+    });
+    let task = if most.pid == 0 {
+        String::new()
+    } else {
+        let comm = String::from_utf8_lossy(&most.comm);
+        format!(", from {comm} (pid {})", most.pid)
+    };
+    Some(format!(
+        "{cgroup} is held back by its I/O limit on {} (io.max, blkio.throttle): {} of the bytes submitted{what}{task}",
+        array.info.name,
+        units::percent(share)
+    ))
+}

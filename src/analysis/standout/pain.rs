@@ -1,0 +1,389 @@
+//! What hurts: one decision over a few figures of each member. Pure; names no cause.
+
+use std::time::Duration;
+
+use super::burst::{Burst, bursts};
+use crate::analysis::hist::Hist;
+use crate::analysis::recent::Stall;
+use crate::analysis::snapshot::{DiskUse, MemberSnapshot};
+use crate::origin::Op;
+
+/// Busy all the time, as far as io_ticks can tell.
+pub const SATURATED: f64 = 0.9;
+/// A disk that works in parallel can be busy all the time and still take more: below this mean time of a request, µs,
+/// utilisation alone proves nothing (Documentation/admin-guide/iostats.rst on `%util` of SSDs).
+const QUICK_US: f64 = 300.0;
+/// ... unless its requests take this multiple of the others'.
+const LONGER: f64 = 2.0;
+/// When the least busy member is above this, all of them are busy, not some.
+const ALL_BUSY: f64 = 0.8;
+/// Saturated members that have this multiple of the others' requests or bytes are saturated because of it.
+const MORE_WORK: f64 = 1.25;
+/// What a member must have measured before its latencies mean anything.
+const ENOUGH_MEASURED: u64 = 64;
+/// A member is slow at this multiple of the others' median p99 ...
+const SLOW: f64 = 4.0;
+/// ... if it is also this much more, µs: nobody is paged for 40 µs against 10 µs.
+const SLOW_BY_US: u64 = 500;
+/// ... and its mean time of a request this multiple of theirs: one late request in a hundred makes no slow disk.
+const SLOW_MEAN: f64 = 1.5;
+/// Requests that wait this long before they are issued, µs, ...
+const WAITS_US: f64 = 10_000.0;
+/// ... and this multiple of all the time that the member was busy, cannot have waited for the disk. A burst of writeback
+/// can wait long behind itself, but no longer than that.
+const WAITS: f64 = 2.0;
+/// Nor can they where the times in the device, added up, are less than this share of the time with a request in flight
+/// (io_ticks begins when a request is allocated): in the rest of it requests waited and none was in the device.
+const WORKS: f64 = 0.5;
+/// The last intervals are of the time that is looked at when they cover this share of it.
+const COVERS: f64 = 0.75;
+/// A queue grows when so many of all pairs of intervals have more in flight in the later one, ...
+const GROWS: f64 = 0.85;
+/// ... among this many intervals at least, since fewer may be one burst, ...
+const GROWS_FOR: usize = 6;
+/// ... when the last third of them has this multiple of the first, ...
+const GROWS_TO: f64 = 2.0;
+/// ... and this many requests more.
+const GROWS_BY: f64 = 8.0;
+
+/// A disk that completes nothing for this long does not merely work on a large request.
+const STALLED_AFTER: Duration = Duration::from_secs(5);
+
+/// What the decision looks at, of one member.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Share of the time with a request in flight; `None`: not known.
+    pub utilisation: Option<f64>,
+    /// Requests completed.
+    pub requests: f64,
+    /// Bytes read and written.
+    pub bytes: f64,
+    /// Mean time of reads and writes from allocation to completion, µs; `None`: too few were measured.
+    pub mean_us: Option<f64>,
+    /// 99 % of reads, and of writes, were in the device for less than this, µs.
+    pub p99_us: [Option<u64>; 2],
+    /// Mean time of reads and writes before they were issued, and in the device, µs; `None`: too few were measured.
+    pub times_us: Option<(f64, f64)>,
+    /// Half of the reads and writes waited longer than this before they were issued, µs.
+    pub queue_p50_us: Option<u64>,
+    /// Times in the device of all requests, added up, µs; `None`: too few were measured.
+    pub device_us: Option<f64>,
+    /// Time with a request in flight, µs; `None`: not known.
+    pub busy_us: Option<f64>,
+    /// Requests in flight at the end of the last intervals, oldest first.
+    pub in_flight: Vec<u32>,
+    /// The last intervals in which it was saturated.
+    pub burst: Burst,
+    /// Requests were in flight and it completed none; `None`: not so, or not long enough.
+    pub stalled: Option<Stall>,
+}
+
+/// What hurts. Members by index.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pain {
+    /// Nothing does.
+    None,
+    /// Some members are busy all the time, others are not.
+    Saturated {
+        members: Vec<usize>,
+        why: Why,
+        /// The least busy of `members`.
+        least: f64,
+        /// Mean of the other members.
+        others: f64,
+    },
+    /// Every member whose utilisation is known is busy all the time.
+    Full { members: Vec<usize>, least: f64 },
+    /// Members take several times as long as the others for the same operation.
+    Slow {
+        members: Vec<usize>,
+        op: Op,
+        /// Of the slowest.
+        p99_us: u64,
+        /// Median of the other members.
+        median_us: u64,
+        why: Why,
+    },
+    /// Members are saturated part of the time, and requests that tasks wait for take longer meanwhile.
+    Burst {
+        members: Vec<usize>,
+        /// `None`: every member is.
+        why: Option<Why>,
+        /// Mean utilisation meanwhile, of the least busy of them.
+        least: f64,
+        /// For how long, at least.
+        lasted: Duration,
+        /// Within this time.
+        of: Duration,
+        /// Mean time of a request that tasks waited for meanwhile, µs, ...
+        waited_us: f64,
+        /// ... and otherwise.
+        otherwise_us: Option<f64>,
+    },
+    /// Requests wait although the members have time.
+    Waiting {
+        members: Vec<usize>,
+        /// Mean time of the requests before they are issued, µs.
+        wait_us: f64,
+        /// In the device, µs.
+        device_us: f64,
+    },
+    /// Members have requests in flight and complete none.
+    Stalled {
+        members: Vec<usize>,
+        /// The longest, with the requests of all.
+        stall: Stall,
+    },
+    /// More and more requests are in flight on a member that is not saturated.
+    Growing { member: usize, from: u32, to: u32 },
+}
+
+/// Why a member and not another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Why {
+    /// It has this multiple of the others' work.
+    MoreWork(f64),
+    /// It has no more work, and takes this multiple of the others' time for a request.
+    Longer(f64),
+    /// Neither: what it is busy with is not in the figures.
+    Elsewhere,
+}
+
+impl Figures {
+    /// Figures of a member in the time `over`.
+    pub fn new(member: &MemberSnapshot, over: Duration) -> Self {
+        let traffic = member.traffic(|_| true);
+        let hist = |ops: &[Op], queue: bool| {
+            let mut all = Hist::default();
+            let cells = member.io.iter().filter(|c| ops.contains(&c.op));
+            cells.for_each(|c| all.add(if queue { &c.queue } else { &c.device }));
+            all
+        };
+        let enough = |h: &Hist| h.count() >= ENOUGH_MEASURED;
+        let p99 = |op| {
+            let hist = hist(&[op], false);
+            enough(&hist).then(|| hist.quantile(0.99)).flatten()
+        };
+        let both = [Op::Read, Op::Write];
+        let (queue, device) = (hist(&both, true), hist(&both, false));
+        let measured = enough(&device);
+        let times = (queue.mean().unwrap_or(0.0), device.mean().unwrap_or(0.0));
+        let utilisation = member.utilisation();
+        // Of a longer time, or of a shorter one, they say something else.
+        let recent = member.recent(over);
+        let covered: Duration = recent.iter().map(|r| r.interval).sum();
+        let recent = if covered >= over.mul_f64(COVERS) {
+            recent
+        } else {
+            &[]
+        };
+        Self {
+            utilisation,
+            busy_us: utilisation.map(|u| u * over.as_micros() as f64),
+            requests: traffic.requests().saturating_sub(traffic.empty_writes) as f64,
+            bytes: traffic.moved_bytes() as f64,
+            mean_us: measured.then_some(times.0 + times.1),
+            p99_us: both.map(p99),
+            times_us: measured.then_some(times),
+            queue_p50_us: queue.quantile(0.5).filter(|_| measured),
+            device_us: measured.then(|| in_device_us(member)),
+            in_flight: recent.iter().filter_map(|r| r.in_flight).collect(),
+            burst: Burst::new(recent),
+            stalled: stall(member, over),
+        }
+    }
+
+    fn is_saturated(&self, others_us: Option<f64>) -> bool {
+        let quick = self
+            .mean_us
+            .is_some_and(|us| us < QUICK_US && others_us.is_none_or(|others| us < LONGER * others));
+        self.utilisation.is_some_and(|u| u >= SATURATED) && !quick && !self.is_held()
+    }
+
+    /// True if requests wait before they are issued, and not for the disk.
+    pub fn is_held(&self) -> bool {
+        let (Some((queue_us, device_us)), Some(busy_us)) = (self.times_us, self.busy_us) else {
+            return false;
+        };
+        let has_time = self.device_us.is_some_and(|us| us < WORKS * busy_us)
+            || (self.queue_p50_us).is_some_and(|us| us as f64 >= WAITS * busy_us);
+        queue_us >= WAITS_US && queue_us > device_us && has_time
+    }
+}
+
+/// Times in the device of all requests, added up, µs; those that were not measured count as the others.
+fn in_device_us(member: &MemberSnapshot) -> f64 {
+    let cells = member.io.iter();
+    let each = cells.map(|c| c.device.mean().unwrap_or(0.0) * c.requests as f64);
+    each.sum()
+}
+
+/// Requests in flight and none completed, for long enough.
+fn stall(member: &MemberSnapshot, over: Duration) -> Option<Stall> {
+    // Where no history was kept.
+    let busy = |d: &DiskUse| d.requests == 0 && d.in_flight > 0 && d.utilisation >= SATURATED;
+    let busy = member.disk.filter(busy).map(|d| Stall {
+        lasted: over,
+        in_flight: d.in_flight,
+        is_over: false,
+    });
+    let stall = member.stall.or(busy);
+    stall.filter(|s| s.lasted >= STALLED_AFTER)
+}
+
+pub fn median<T: Copy + PartialOrd>(values: impl Iterator<Item = T>) -> Option<T> {
+    let mut values: Vec<T> = values.collect();
+    values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+    values.get(values.len() / 2).copied()
+}
+
+/// Median of the mean time of a request, over all members but `i`.
+fn others_us(all: &[Figures], i: usize) -> Option<f64> {
+    let others = (0..all.len()).filter(|&o| o != i);
+    median(others.filter_map(|o| all[o].mean_us))
+}
+
+/// What hurts most: members that complete nothing; members that are busy all the time, or part of it; a slow member;
+/// requests that wait for something else than the disk; a queue that grows. A member whose utilisation is not known is never called saturated, nor idle.
+pub fn hurts(all: &[Figures]) -> Pain {
+    stalled(all)
+        .or_else(|| saturated(all))
+        .or_else(|| bursts(all))
+        .or_else(|| slow(all))
+        .or_else(|| waiting(all))
+        .or_else(|| growing(all))
+        .unwrap_or(Pain::None)
+}
+
+fn stalled(all: &[Figures]) -> Option<Pain> {
+    let all = all.iter().enumerate();
+    let mut stalls: Vec<(usize, Stall)> = all.filter_map(|(i, f)| Some((i, f.stalled?))).collect();
+    // One that is over says less than one that is not.
+    let is_over = stalls.iter().all(|s| s.1.is_over);
+    stalls.retain(|s| s.1.is_over == is_over);
+    let sum = |n: u32, s: &(usize, Stall)| n.saturating_add(s.1.in_flight);
+    Some(Pain::Stalled {
+        stall: Stall {
+            lasted: stalls.iter().map(|s| s.1.lasted).max()?,
+            in_flight: stalls.iter().fold(0, sum),
+            is_over,
+        },
+        members: stalls.iter().map(|s| s.0).collect(),
+    })
+}
+
+fn saturated(all: &[Figures]) -> Option<Pain> {
+    let members: Vec<usize> = (0..all.len())
+        .filter(|&i| all[i].is_saturated(others_us(all, i)))
+        .collect();
+    let known = |i: &usize| all[*i].utilisation.is_some();
+    let rest: Vec<usize> = (0..all.len())
+        .filter(|i| !members.contains(i) && known(i))
+        .collect();
+    let utilisation = |i: usize| all[i].utilisation.unwrap_or(0.0);
+    let least = |of: &[usize]| of.iter().map(|&i| utilisation(i)).fold(1.0, f64::min);
+    if members.is_empty() {
+        return None;
+    }
+    if rest.is_empty() || (least(&rest) >= ALL_BUSY && members.len() >= rest.len()) {
+        let members: Vec<usize> = (0..all.len()).filter(known).collect();
+        let least = least(&members);
+        return Some(Pain::Full { members, least });
+    }
+    let others = rest.iter().map(|&i| utilisation(i)).sum::<f64>() / rest.len() as f64;
+    Some(Pain::Saturated {
+        why: why(all, &members, &rest),
+        least: least(&members),
+        others,
+        members,
+    })
+}
+
+/// Why `members`, and not `rest`.
+pub fn why(all: &[Figures], members: &[usize], rest: &[usize]) -> Why {
+    let mean = |of: &[usize], value: &dyn Fn(&Figures) -> f64| {
+        of.iter().map(|&i| value(&all[i])).sum::<f64>() / of.len().max(1) as f64
+    };
+    let times = |value: &dyn Fn(&Figures) -> f64| {
+        let (these, others) = (mean(members, value), mean(rest, value));
+        if these > 0.0 { these / others } else { 0.0 }
+    };
+    let work = times(&|f| f.requests).max(times(&|f| f.bytes));
+    if work >= MORE_WORK {
+        return Why::MoreWork(work);
+    }
+    let us = |of: &[usize]| median(of.iter().filter_map(|&i| all[i].mean_us));
+    match us(members).zip(us(rest)) {
+        Some((these, others)) if these >= LONGER * others => Why::Longer(these / others),
+        _ => Why::Elsewhere,
+    }
+}
+
+fn slow(all: &[Figures]) -> Option<Pain> {
+    let of = |(at, op): (usize, Op)| {
+        let each: Vec<(usize, u64)> = (0..all.len())
+            .filter_map(|i| Some((i, all[i].p99_us[at]?)))
+            .collect();
+        let worst = each.iter().max_by_key(|e| e.1)?;
+        let others = each.iter().filter(|e| e.0 != worst.0);
+        let typical = median(others.map(|e| e.1))?;
+        let others_mean = others_us(all, worst.0);
+        let is_slow = |&(i, us): &(usize, u64)| {
+            us as f64 >= SLOW * typical as f64
+                && us.saturating_sub(typical) >= SLOW_BY_US
+                && all[i].mean_us >= others_mean.map(|us| SLOW_MEAN * us)
+        };
+        let (members, others): (Vec<_>, Vec<_>) = each.iter().copied().partition(is_slow);
+        let median = median(others.iter().map(|e| e.1))?;
+        let members: Vec<usize> = members.into_iter().map(|e| e.0).collect();
+        (!members.is_empty()).then_some((members, op, worst.1, median))
+    };
+    let both = [(0, Op::Read), (1, Op::Write)].into_iter().filter_map(of);
+    let (members, op, p99_us, median_us) = both.max_by_key(|s| s.2)?;
+    let rest: Vec<usize> = (0..all.len()).filter(|i| !members.contains(i)).collect();
+    Some(Pain::Slow {
+        why: why(all, &members, &rest),
+        members,
+        op,
+        p99_us,
+        median_us,
+    })
+}
+
+fn waiting(all: &[Figures]) -> Option<Pain> {
+    let members: Vec<usize> = (0..all.len()).filter(|&i| all[i].is_held()).collect();
+    let figures = members.iter().filter_map(|&i| all[i].times_us);
+    let (wait_us, device_us) = figures.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some(Pain::Waiting {
+        members,
+        wait_us,
+        device_us,
+    })
+}
+
+fn growing(all: &[Figures]) -> Option<Pain> {
+    let grows = |i: usize| {
+        let samples = &all[i].in_flight;
+        let count = samples.len();
+        if count < GROWS_FOR {
+            return None;
+        }
+        let pairs = (0..count).flat_map(|a| (a + 1..count).map(move |b| (a, b)));
+        let grown = pairs.filter(|&(a, b)| samples[a] < samples[b]).count();
+        let third = count / 3;
+        let mean = |part: &[u32]| part.iter().map(|&v| f64::from(v)).sum::<f64>() / third as f64;
+        let (first, last) = (mean(&samples[..third]), mean(&samples[count - third..]));
+        let grows = grown as f64 >= GROWS * (count * (count - 1) / 2) as f64
+            && last >= GROWS_TO * first
+            && last - first >= GROWS_BY;
+        grows.then_some((i, first, last))
+    };
+    let (member, from, to) = (0..all.len())
+        .filter_map(grows)
+        .max_by(|a, b| (a.2 - a.1).total_cmp(&(b.2 - b.1)))?;
+    Some(Pain::Growing {
+        member,
+        from: from.round() as u32,
+        to: to.round() as u32,
+    })
+}

@@ -1,0 +1,444 @@
+//! The sentence: first what hurts, then the cause.
+
+use std::time::Duration;
+
+use super::pain::{Figures, Pain, SATURATED, Why};
+use super::spread::Spread;
+use super::uneven::{Uneven, uneven};
+use super::words::{and_more, from_whom, plural, subject};
+use super::work::{hint, mostly, price, work};
+use super::{ENOUGH_REQUESTS, Kind, Standout, units};
+use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot};
+
+/// A busiest member below this multiple of the mean is not worth naming.
+const NAMED_FROM: f64 = 1.5;
+/// Unevenness that moves less than this share of the array's load is not why a member is saturated.
+const MATTERS: f64 = 0.05;
+
+/// What the sentence is written from.
+pub struct Evidence<'a> {
+    pub array: &'a ArraySnapshot,
+    pub present: Vec<&'a MemberSnapshot>,
+    pub total: Spread,
+    /// True if the members completed anything, of whatever kind.
+    pub anything: bool,
+    pub over: Duration,
+}
+
+/// Writes what `pain` is and what causes it; where nothing hurts, what is uneven.
+pub fn write(evidence: &Evidence<'_>, figures: &[Figures], pain: &Pain) -> Standout {
+    match pain {
+        Pain::None if !evidence.anything => {
+            let over = units::seconds(evidence.over);
+            evidence.quiet(
+                Kind::Idle,
+                format!("idle: no IO on the members in the last {over}"),
+            )
+        }
+        Pain::None => evidence.calm(figures),
+        Pain::Stalled { members, stall } => {
+            let names = evidence.names(members);
+            let requests = format!(
+                "{} request{} in flight",
+                stall.in_flight,
+                if stall.in_flight == 1 { "" } else { "s" }
+            );
+            let lasted = units::seconds_about(stall.lasted);
+            let text = if stall.is_over {
+                format!(
+                    "{} completed nothing for {lasted}, with {requests}",
+                    and_more(&names)
+                )
+            } else {
+                let lead = subject(&names, "completes", "complete");
+                format!("{lead} nothing: {requests}, none completed in {lasted}")
+            };
+            evidence.on(Kind::Stalled, members, text)
+        }
+        Pain::Burst {
+            members,
+            why,
+            least,
+            lasted,
+            of,
+            waited_us,
+            otherwise_us,
+        } => {
+            let latency = |us: f64| units::latency(Some(us as u64));
+            let all = evidence.present.len();
+            let lead = format!(
+                "{} busy {}for {}{} of {}, when requests that tasks wait for took {} (mean){}",
+                if members.len() == all && all > 1 {
+                    evidence.everyone("were")
+                } else {
+                    subject(&evidence.names(members), "was", "were")
+                },
+                if *least < 1.0 {
+                    format!("{} ", units::percent(*least))
+                } else {
+                    "100 % ".to_owned()
+                },
+                if members.len() > 1 { "at least " } else { "" },
+                units::seconds_about(*lasted).trim_end_matches(" s"),
+                units::seconds_about(*of),
+                latency(*waited_us),
+                otherwise_us.map_or(String::new(), |us| format!(", {} otherwise", latency(us))),
+            );
+            let kind = match why {
+                Some(Why::Longer(_)) => Kind::Slow,
+                _ => Kind::Saturated,
+            };
+            let mut standout = evidence.on(kind, members, lead);
+            match why {
+                Some(why) => evidence.because(standout, members, *why),
+                None => {
+                    standout.sentence += &format!(
+                        "; {}",
+                        work(evidence.array, &evidence.present, evidence.over)
+                    );
+                    standout
+                }
+            }
+        }
+        Pain::Saturated {
+            members,
+            why,
+            least,
+            others,
+        } => {
+            let lead = format!(
+                "{} busy {}, the others {}",
+                subject(&evidence.names(members), "is", "are"),
+                of_the_time(*least, members.len()),
+                units::percent(*others),
+            );
+            let kind = match why {
+                Why::Longer(_) => Kind::Slow,
+                _ => Kind::Saturated,
+            };
+            evidence.because(evidence.on(kind, members, lead), members, *why)
+        }
+        Pain::Full { members, least } => evidence.full(members, *least),
+        Pain::Slow {
+            members,
+            op,
+            p99_us,
+            median_us,
+            why,
+        } => {
+            let lead = format!(
+                "{} slow: p99 of {} {}{} in the device, the other members' median is {}",
+                subject(&evidence.names(members), "is", "are"),
+                plural(*op),
+                if members.len() == 1 { "" } else { "up to " },
+                units::latency(Some(*p99_us)),
+                units::latency(Some(*median_us)),
+            );
+            evidence.because(evidence.on(Kind::Slow, members, lead), members, *why)
+        }
+        Pain::Waiting {
+            members,
+            wait_us,
+            device_us,
+        } => {
+            let these: Vec<&MemberSnapshot> =
+                members.iter().map(|&i| evidence.present[i]).collect();
+            let works = members.iter().filter_map(|&i| figures[i].device_us);
+            let works = works.fold(0.0, f64::max) / evidence.over.as_micros().max(1) as f64;
+            evidence.on(
+                Kind::Queued,
+                members,
+                format!(
+                    "requests to {} take {} (mean), of which they wait {} before they are issued: held back by the I/O \
+                     scheduler or the host adapter, not by the disk, which works at most {} of the time; {}",
+                    and_more(&evidence.names(members)),
+                    units::latency(Some((wait_us + device_us) as u64)),
+                    units::latency(Some(*wait_us as u64)),
+                    units::percent(works),
+                    work(evidence.array, &these, evidence.over),
+                ),
+            )
+        }
+        Pain::Growing { member, from, to } => evidence.on(
+            Kind::Queued,
+            &[*member],
+            format!(
+                "the queue of {} grows: {from} to {to} requests in flight within {}{}; {}",
+                evidence.present[*member].name,
+                units::seconds(evidence.over),
+                busy(figures, &[*member]),
+                work(evidence.array, &[evidence.present[*member]], evidence.over),
+            ),
+        ),
+    }
+}
+
+/// A cgroup's limit holds IO back, and nothing else hurts.
+pub fn limited(evidence: &Evidence<'_>, figures: &[Figures], mut sentence: String) -> Standout {
+    let known = figures.iter().filter_map(|f| f.utilisation);
+    if let Some(most) = known.reduce(f64::max) {
+        let most = units::percent(most);
+        sentence += &if figures.len() == 1 {
+            format!("; the disk is busy {most} of the time")
+        } else {
+            format!("; no member is busy more than {most} of the time")
+        };
+    }
+    evidence.quiet(Kind::Queued, sentence)
+}
+
+/// `98 % of the time or more`: at least so much each, of `count` members.
+fn of_the_time(least: f64, count: usize) -> String {
+    let more = if count > 1 && least < 1.0 {
+        " or more"
+    } else {
+        ""
+    };
+    format!("{} of the time{more}", units::percent(least))
+}
+
+/// `, busy 40 % of the time`; empty where it is not known.
+fn busy(figures: &[Figures], members: &[usize]) -> String {
+    let known = members.iter().filter_map(|&i| figures[i].utilisation);
+    known.reduce(f64::max).map_or(String::new(), |u| {
+        format!(", busy {} of the time", units::percent(u))
+    })
+}
+
+/// ` (100 % in 5 of 10 s, when requests that tasks wait for took 7ms)`; empty where there was no burst.
+fn burst(figures: &Figures) -> String {
+    let burst = &figures.burst;
+    if !burst.is_worth_a_word() {
+        return String::new();
+    }
+    let waited = match burst.waited.mean_us() {
+        Some(us) => {
+            let took = units::latency(Some(us as u64));
+            format!(", when requests that tasks wait for took {took}")
+        }
+        // Known where it was asked.
+        None if burst.otherwise.requests > 0 => ", when no task waited for it".to_owned(),
+        None => String::new(),
+    };
+    format!(
+        " ({} in {} of {}{waited})",
+        units::percent(burst.utilisation),
+        units::seconds_about(burst.lasted).trim_end_matches(" s"),
+        units::seconds_about(burst.of),
+    )
+}
+
+impl Evidence<'_> {
+    fn names(&self, members: &[usize]) -> Vec<String> {
+        let names = members.iter().map(|&i| self.present[i].name.clone());
+        names.collect()
+    }
+
+    fn quiet(&self, kind: Kind, sentence: String) -> Standout {
+        Standout {
+            kind,
+            severity: kind.severity(),
+            origins: Vec::new(),
+            op: None,
+            members: Vec::new(),
+            share: 0.0,
+            skew: self.total.skew(),
+            over: self.over,
+            sentence,
+        }
+    }
+
+    fn on(&self, kind: Kind, members: &[usize], sentence: String) -> Standout {
+        Standout {
+            members: self.names(members),
+            share: self.total.share(members),
+            ..self.quiet(kind, sentence)
+        }
+    }
+
+    fn uneven(&self, on: Option<&[usize]>) -> Option<Uneven> {
+        let chunk = self.array.info.chunk_bytes;
+        uneven(&self.present, &self.total, chunk, on)
+    }
+
+    /// Adds the cause.
+    fn because(&self, mut standout: Standout, members: &[usize], why: Why) -> Standout {
+        let it = if members.len() == 1 { "it" } else { "they" };
+        let uneven = self.uneven(Some(members)).filter(|u| u.excess >= MATTERS);
+        standout.sentence += &match (why, uneven) {
+            (Why::MoreWork(_), Some(uneven)) => {
+                let cause = if uneven.carriers == members {
+                    let carry = if members.len() == 1 { "carries" } else { "carry" };
+                    format!("{it} {carry}")
+                } else {
+                    subject(&self.names(&uneven.carriers), "carries", "carry")
+                };
+                let whose = from_whom(self.array, |origin, op| {
+                    op == uneven.op && uneven.origins.contains(&origin)
+                });
+                let text = format!(
+                    ": {cause} {} the {}, {:.1}x the mean{whose}{}",
+                    uneven.part(),
+                    uneven.what(),
+                    uneven.skew,
+                    hint(&uneven.origins, uneven.op)
+                );
+                (standout.share, standout.skew) = (uneven.share, uneven.skew);
+                (standout.origins, standout.op) = (uneven.origins, Some(uneven.op));
+                text
+            }
+            (Why::MoreWork(times), None) => {
+                let these: Vec<&MemberSnapshot> =
+                    members.iter().map(|&i| self.present[i]).collect();
+                let have = if members.len() == 1 { "has" } else { "have" };
+                let times = if times.is_finite() {
+                    format!("{it} {have} {} the work of each other", units::factor(Some(times)))
+                } else {
+                    format!("{it} {have} all the work")
+                };
+                format!(": {times}, {}", work(self.array, &these, self.over))
+            }
+            (Why::Longer(times), _) => format!(
+                ", with no more work: a request takes {} as long there, so look at the disk itself",
+                units::factor(Some(times))
+            ),
+            (Why::Elsewhere, _) => {
+                ", with no more of the array's work: look at the disk itself, and for other load on it".to_owned()
+            }
+        };
+        standout
+    }
+
+    /// `both members are`, `all 12 members are`, `1 of 4 members is missing, the other 3 are`.
+    fn everyone(&self, verb: &str) -> String {
+        let (there, disks) = (self.present.len(), self.array.info.disks as usize);
+        match disks.saturating_sub(there) {
+            0 if there == 2 => format!("both members {verb}"),
+            0 => format!("all {there} members {verb}"),
+            1 => format!("1 of {disks} members is missing, the other {there} {verb}"),
+            gone => format!("{gone} of {disks} members are missing, the other {there} {verb}"),
+        }
+    }
+
+    /// Every member whose utilisation is known is busy all the time.
+    fn full(&self, members: &[usize], least: f64) -> Standout {
+        let (names, least) = (self.names(members), of_the_time(least, members.len()));
+        let work = work(self.array, &self.present, self.over);
+        let unknown = self.present.len() - members.len();
+        let lead = if self.present.len() == 1 {
+            format!("{} busy {least}, {work}", subject(&names, "is", "are"))
+        } else if unknown > 0 {
+            format!(
+                "{} busy {least}; {unknown} member{} no utilisation figure; {work}",
+                subject(&names, "is", "are"),
+                if unknown == 1 { " has" } else { "s have" },
+            )
+        } else if self.total.skew() < NAMED_FROM {
+            format!(
+                "the array is full: {} busy {least}, evenly; {work}",
+                self.everyone("are")
+            )
+        } else {
+            format!(
+                "{} busy {least}, the busiest with {:.1}x the mean load; {work}",
+                self.everyone("are"),
+                self.total.skew()
+            )
+        };
+        let mut standout = self.on(Kind::Saturated, members, lead);
+        standout.sentence += &price(self.array, self.over, &self.total);
+        standout
+    }
+
+    /// Nothing hurts: what is uneven all the same.
+    fn calm(&self, figures: &[Figures]) -> Standout {
+        let calm = self.busiest(figures);
+        if let Some(uneven) = self.uneven(None) {
+            let names = self.names(&uneven.carriers);
+            let sentence = format!(
+                "{calm}; {}: {} {} them, {:.1}x the mean{}",
+                uneven.what(),
+                subject(&names, "carries", "carry"),
+                if uneven.share >= 1.0 {
+                    "all of".to_owned()
+                } else {
+                    uneven.part()
+                },
+                uneven.skew,
+                hint(&uneven.origins, uneven.op)
+            );
+            return Standout {
+                members: names,
+                share: uneven.share,
+                skew: uneven.skew,
+                op: Some(uneven.op),
+                origins: uneven.origins,
+                ..self.quiet(Kind::Uneven, sentence)
+            };
+        }
+        let (requests, skew) = (self.total.requests(), self.total.skew());
+        let load = self.total.load();
+        let most = (0..load.len())
+            .max_by(|&a, &b| load[a].total_cmp(&load[b]))
+            .unwrap_or(0);
+        let work = if self.present.len() == 1 {
+            mostly(&self.present, self.over)
+        } else if requests < ENOUGH_REQUESTS {
+            format!("{requests:.0} requests are too few to judge how even the load is")
+        } else if skew < NAMED_FROM {
+            format!("the load is even, {skew:.1}x the mean on the busiest")
+        } else {
+            format!(
+                "no origin is uneven, but {} has {skew:.1}x the mean load, {}",
+                self.present[most].name,
+                mostly(&self.present[most..=most], self.over),
+            )
+        };
+        let mut standout = self.quiet(Kind::Even, format!("{calm}; {work}"));
+        standout.sentence += &price(self.array, self.over, &self.total);
+        standout
+    }
+
+    /// `no member is saturated: the busiest, loop9, is busy 11 % of the time`, as far as it is known.
+    fn busiest(&self, figures: &[Figures]) -> String {
+        let known = || {
+            let each = figures.iter().enumerate();
+            each.filter_map(|(i, f)| Some((i, f.utilisation?)))
+        };
+        // Seconds of saturation say more than a mean.
+        let key = |f: &Figures| Some(f.burst.lasted).filter(|_| f.burst.is_worth_a_word());
+        let most = known().max_by(|a, b| {
+            let by_burst = key(&figures[a.0]).cmp(&key(&figures[b.0]));
+            by_burst.then(a.1.total_cmp(&b.1))
+        });
+        let Some((busiest, most)) = most else {
+            return "utilisation is not known".to_owned();
+        };
+        let (name, share) = (&self.present[busiest].name, units::percent(most));
+        let unknown: Vec<usize> = (0..figures.len())
+            .filter(|&i| figures[i].utilisation.is_none())
+            .collect();
+        let unknown = if unknown.is_empty() {
+            String::new()
+        } else {
+            format!(" (not known of {})", and_more(&self.names(&unknown)))
+        };
+        match figures[busiest].mean_us {
+            // Not saturated only because it answers at once.
+            Some(us) if most >= SATURATED => format!(
+                "{name} is busy {share} of the time, but a request takes {} (mean): it can take more{unknown}",
+                units::latency(Some(us as u64))
+            ),
+            _ if self.present.len() == 1 => {
+                format!(
+                    "not saturated: busy {share} of the time{}",
+                    burst(&figures[busiest])
+                )
+            }
+            _ => format!(
+                "no member is saturated: the busiest, {name}, is busy {share} of the time{}{unknown}",
+                burst(&figures[busiest])
+            ),
+        }
+    }
+}

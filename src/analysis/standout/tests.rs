@@ -1,0 +1,335 @@
+use super::{Kind, Severity, Standout, find};
+use crate::analysis::fixture;
+use crate::analysis::fixture::{array, cell, member};
+use crate::analysis::snapshot::{ArraySnapshot, Cell, DiskUse, TaskIo, TaskSnapshot};
+use crate::origin::{Op, Origin};
+use std::time::Duration;
+
+pub const SECOND: Duration = Duration::from_secs(1);
+
+/// `count` members, `cells(i)` on each, busy for `utilisation(i)`.
+pub fn with(
+    count: usize,
+    utilisation: impl Fn(usize) -> f64,
+    cells: impl Fn(usize) -> Vec<Cell>,
+) -> ArraySnapshot {
+    let mut array = array((0..count).map(|i| member(i, cells(i))).collect());
+    for (i, m) in array.members.iter_mut().enumerate() {
+        m.disk = Some(DiskUse {
+            utilisation: utilisation(i),
+            requests: 1,
+            ..DiskUse::default()
+        });
+    }
+    array
+}
+
+/// The same, all busy for 30 %.
+pub fn of(count: usize, cells: impl Fn(usize) -> Vec<Cell>) -> ArraySnapshot {
+    with(count, |_| 0.3, cells)
+}
+
+pub fn writes(origin: Origin, requests: u64) -> Cell {
+    cell(origin, Op::Write, requests, requests * 4096, 1000)
+}
+
+pub fn data(requests: u64) -> Cell {
+    writes(Origin::FileData, requests)
+}
+
+pub fn bitmap(requests: u64) -> Cell {
+    writes(Origin::BlockBitmap, requests)
+}
+
+pub fn say(array: &ArraySnapshot) -> Standout {
+    find(array, 10 * SECOND)
+}
+
+#[test]
+fn the_first_case() {
+    let standout = find(&fixture::raid0(12).arrays[0], SECOND);
+    assert_eq!(
+        standout.sentence,
+        "loop1, loop5 and loop9 are busy 98 % of the time or more, the others 53 %: they carry 97 % of the block_bitmap, \
+         inode_bitmap and inode_table writes, 3.9x the mean, from writeback (kworker/u8:2)"
+    );
+    assert_eq!(standout.kind, Kind::Saturated);
+    assert_eq!(standout.severity, Severity::Warning);
+    assert_eq!(
+        standout.origins,
+        [Origin::BlockBitmap, Origin::InodeBitmap, Origin::InodeTable]
+    );
+    assert_eq!(standout.op, Some(Op::Write));
+    assert_eq!(standout.members, ["loop1", "loop5", "loop9"]);
+}
+
+const CALM: &str = "no member is saturated: the busiest, loop12, is busy 30 % of the time; ";
+
+#[test]
+fn where_nothing_hurts() {
+    for (what, array, kind, sentence) in [
+        (
+            "even",
+            of(12, |i| vec![data(1000 + i as u64)]),
+            Kind::Even,
+            "the load is even, 1.0x the mean on the busiest",
+        ),
+        (
+            "one origin on one member",
+            of(12, |i| {
+                vec![data(300), bitmap(if i == 3 { 100 } else { 0 })]
+            }),
+            Kind::Uneven,
+            "block_bitmap writes: loop4 carries all of them, 12.0x the mean",
+        ),
+        (
+            "an even file does not hide it",
+            of(12, |i| {
+                vec![data(300), bitmap(if i % 4 == 0 { 100 } else { 4 })]
+            }),
+            Kind::Uneven,
+            "block_bitmap writes: loop1, loop5 and loop9 carry 89 % of them, 3.6x the mean",
+        ),
+        (
+            "too little to matter beside the rest",
+            of(12, |i| {
+                vec![data(30_000), bitmap(if i == 3 { 100 } else { 0 })]
+            }),
+            Kind::Even,
+            "the load is even, 1.0x the mean on the busiest",
+        ),
+        (
+            "what mkfs.ext4 -g 32744 leaves",
+            of(12, |i| {
+                vec![data(300), bitmap(if i % 4 == 0 { 145 } else { 90 })]
+            }),
+            Kind::Even,
+            "the load is even, 1.1x the mean on the busiest",
+        ),
+        (
+            "too few to judge",
+            of(12, |i| if i == 2 { vec![data(7)] } else { vec![] }),
+            Kind::Even,
+            "7 requests are too few to judge how even the load is",
+        ),
+        (
+            "one file, less than a few times round the array, is on few members by nature",
+            of(12, |i| if i == 2 { vec![data(128)] } else { vec![] }),
+            Kind::Even,
+            "no origin is uneven, but loop3 has 12.0x the mean load, mostly file_data writes (100 % of the bytes)",
+        ),
+        (
+            "discards free space and move nothing",
+            of(12, |i| {
+                let freed = if i == 2 { 64 << 30 } else { 0 };
+                vec![
+                    data(300),
+                    cell(Origin::FileData, Op::Discard, 4, freed, 900),
+                ]
+            }),
+            Kind::Even,
+            "the load is even, 1.0x the mean on the busiest",
+        ),
+        (
+            "discards alone",
+            of(12, |i| {
+                let count = if i == 2 { 4000 } else { 0 };
+                vec![cell(Origin::FileData, Op::Discard, count, count << 30, 900)]
+            }),
+            Kind::Uneven,
+            "free_space discards: loop3 carries all of them, 12.0x the mean",
+        ),
+    ] {
+        let standout = say(&array);
+        assert_eq!(standout.sentence, format!("{CALM}{sentence}"), "{what}");
+        assert_eq!(standout.kind, kind, "{what}");
+        assert!(!standout.is_warning(), "{what}");
+    }
+    let idle = "idle: no IO on the members in the last 10 s";
+    assert_eq!(say(&of(12, |_| vec![])).sentence, idle);
+    assert_eq!(say(&of(0, |_| vec![])).sentence, idle);
+    assert_eq!(
+        say(&of(1, |_| vec![data(300), bitmap(100)])).sentence,
+        "not saturated: busy 30 % of the time; mostly file_data writes (75 % of the bytes)"
+    );
+    let many = of(100, |i| {
+        vec![data(300), bitmap(if i % 4 == 0 { 100 } else { 0 })]
+    });
+    assert!(
+        say(&many)
+            .sentence
+            .ends_with("loop1, loop5, loop9, loop13 and 21 more carry all of them, 4.0x the mean")
+    );
+    let flushes = of(4, |i| {
+        let count = if i == 0 { 400 } else { 0 };
+        vec![cell(Origin::Raw, Op::Flush, count, 0, 100)]
+    });
+    assert!(
+        say(&flushes)
+            .sentence
+            .ends_with("raw flushes: loop1 carries all of them, 4.0x the mean")
+    );
+}
+
+/// Reads of a mirror that go to one side; the same, with the side saturated.
+#[test]
+fn a_skew_is_information_until_it_hurts() {
+    let mirror = |utilisation| {
+        let reads = |i| if i == 0 { 4000 } else { 8 };
+        let mut array = with(
+            2,
+            |i| if i == 0 { utilisation } else { 0.05 },
+            |i| {
+                vec![cell(
+                    Origin::FileData,
+                    Op::Read,
+                    reads(i),
+                    reads(i) * 4096,
+                    900,
+                )]
+            },
+        );
+        let task = |pid, bytes| TaskSnapshot {
+            pid,
+            comm: b"postgres".to_vec(),
+            cgroup: None,
+            role: None,
+            io: vec![TaskIo {
+                origin: Origin::FileData,
+                op: Op::Read,
+                bios: 10,
+                bytes,
+            }],
+            dirtied: Vec::new(),
+            dirtied_files: crate::analysis::files::Files::default(),
+        };
+        array.tasks = vec![task(7, 60), task(8, 30)];
+        say(&array)
+    };
+    let calm = mirror(0.11);
+    assert_eq!(
+        calm.sentence,
+        "no member is saturated: the busiest, loop1, is busy 11 % of the time; file_data reads: loop1 carries 99 % of \
+         them, 2.0x the mean"
+    );
+    assert_eq!((calm.kind, calm.severity), (Kind::Uneven, Severity::Info));
+    let hurt = mirror(0.97);
+    assert_eq!(
+        hurt.sentence,
+        "loop1 is busy 97 % of the time, the others 5 %: it carries 99 % of the file_data reads, 2.0x the mean, 67 % \
+         from postgres (pid 7)"
+    );
+    assert_eq!(
+        (hurt.kind, hurt.severity),
+        (Kind::Saturated, Severity::Warning)
+    );
+    assert_eq!(hurt.origins, calm.origins);
+}
+
+#[test]
+fn a_failing_disk_comes_before_unevenness() {
+    let array = |bitmaps: u64| {
+        of(12, |i| {
+            let us = if i == 6 { 80_000 } else { 900 };
+            let bitmaps = if i == 0 { bitmaps } else { 0 };
+            vec![
+                cell(Origin::FileData, Op::Write, 1000, 4 << 20, us),
+                bitmap(bitmaps),
+            ]
+        })
+    };
+    assert_eq!(say(&array(300)).kind, Kind::Slow);
+    assert_eq!(say(&array(3000)).kind, Kind::Slow);
+}
+
+/// Latencies of reads are compared with reads: flushes go to all members, and one that is read only is not slow.
+#[test]
+fn operations_are_compared_apart() {
+    let array = of(4, |i| {
+        let mut io = vec![cell(Origin::FileData, Op::Read, 500, 500 * 4096, 900)];
+        if i == 2 {
+            io.push(cell(Origin::Journal, Op::Flush, 400, 0, 60_000));
+            io.push(cell(Origin::FileData, Op::Discard, 400, 400 << 20, 60_000));
+        }
+        io
+    });
+    assert_ne!(say(&array).kind, Kind::Slow);
+}
+
+#[test]
+fn spares_and_the_faulty_do_not_lower_the_mean() {
+    let mut array = of(4, |i| vec![data(if i < 2 { 10_000 } else { 0 })]);
+    array.members[2].slot = None;
+    array.members[3].trouble = Some("faulty".to_owned());
+    assert_eq!(say(&array).kind, Kind::Even);
+    assert!(
+        say(&array)
+            .sentence
+            .ends_with("1.0x the mean on the busiest")
+    );
+}
+
+/// Where every member does the same, what their work is for says more.
+#[test]
+fn what_single_blocks_cost_on_raid_5() {
+    let small = |n: u64, read: u64, utilisation: f64| {
+        let mut array = with(
+            4,
+            |_| utilisation,
+            |_| {
+                vec![
+                    data(n),
+                    writes(Origin::Parity, n),
+                    cell(Origin::RmwRead, Op::Read, read, read * 4096, 900),
+                ]
+            },
+        );
+        array.entered = [((Origin::FileData, Op::Write), 4 * n * 4096)].into();
+        array
+    };
+    assert_eq!(
+        say(&small(500, 1000, 0.3)).sentence,
+        "no member is saturated: the busiest, loop4, is busy 30 % of the time; the load is even, 1.0x the mean on the \
+         busiest; writes cost 4.0x, 2.0x of it pre-reads"
+    );
+    let full = say(&small(500, 1000, 1.0));
+    assert_eq!(
+        full.sentence,
+        "the array is full: all 4 members are busy 100 % of the time, evenly; mostly rmw_read reads (50 % of the \
+         bytes); writes cost 4.0x, 2.0x of it pre-reads"
+    );
+    assert_eq!(full.severity, Severity::Warning);
+    // Full stripes; and writes that are little beside the reads.
+    assert!(!say(&small(500, 100, 0.3)).sentence.contains("cost"));
+    let mut array = small(500, 1000, 0.3);
+    for member in &mut array.members {
+        let reads = cell(Origin::FileData, Op::Read, 3000, 3000 * 4096, 900);
+        member.io.push(reads);
+    }
+    assert!(!say(&array).sentence.contains("cost"));
+}
+
+#[test]
+fn writeback_is_for_those_who_dirtied() {
+    let mut snapshot = crate::analysis::fixture::dirtied();
+    let sentence = say(&snapshot.arrays[0]).sentence;
+    assert!(
+        sentence.ends_with("from writeback (kworker/u8:2) for touch (pid 4711)"),
+        "{sentence}"
+    );
+    // Neither has dirtied most of it.
+    for task in &mut snapshot.arrays[0].tasks {
+        if task.comm == b"postgres" {
+            task.dirtied[0].bytes = 25 << 20;
+        }
+    }
+    let tasks = &mut snapshot.arrays[0].tasks;
+    let mut third = tasks.last().unwrap().clone();
+    third.pid = 4712;
+    tasks.push(third);
+    let sentence = say(&snapshot.arrays[0]).sentence;
+    assert!(
+        sentence.ends_with("from writeback (kworker/u8:2)"),
+        "{sentence}"
+    );
+}

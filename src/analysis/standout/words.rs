@@ -1,0 +1,115 @@
+//! The words of the sentences.
+
+use crate::analysis::snapshot::{ArraySnapshot, TaskIo, TaskSnapshot};
+use crate::analysis::units;
+use crate::origin::{Op, Origin, io_name};
+
+/// How many members a sentence names.
+const NAMED: usize = 4;
+
+/// Name of the IO that has most of the bytes of `io`, and its operation; `None` of nothing.
+pub fn io_of(io: &[TaskIo]) -> Option<(&'static str, Op)> {
+    let most = io.iter().max_by_key(|i| i.bytes)?;
+    Some((io_name(most.origin, most.op), most.op))
+}
+
+pub fn plural(op: Op) -> &'static str {
+    match op {
+        Op::Read => "reads",
+        Op::Write => "writes",
+        Op::Flush => "flushes",
+        Op::Discard => "discards",
+        Op::WriteZeroes => "zeroing writes",
+        Op::Other => "other requests",
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub fn and(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+pub fn and_more(members: &[String]) -> String {
+    let mut names: Vec<&str> = members.iter().map(String::as_str).take(NAMED).collect();
+    let more = format!("{} more", members.len().saturating_sub(NAMED));
+    if members.len() > NAMED {
+        names.push(&more);
+    }
+    and(&names)
+}
+
+/// `loop1 is`, `loop1 and loop2 are`: the members, and a verb for one or several.
+pub fn subject(members: &[String], one: &str, several: &str) -> String {
+    let verb = if members.len() == 1 { one } else { several };
+    format!("{} {verb}", and_more(members))
+}
+
+/// A task is named when it submitted this share, ...
+const MOST: f64 = 0.5;
+/// ... and without the share when it submitted nearly all.
+const ALL: f64 = 0.95;
+
+/// `, from postgres (pid 4242)` or `, 63 % from ...`: the task that submitted most of what `keep` accepts; empty where
+/// no task did. Names are untrusted bytes.
+pub fn from_whom(array: &ArraySnapshot, keep: impl Fn(Origin, Op) -> bool) -> String {
+    let sum = |bytes: bool, task: &TaskSnapshot| -> f64 {
+        let io = task.io.iter().filter(|i| keep(i.origin, i.op));
+        io.map(|i| if bytes { i.bytes } else { i.bios } as f64)
+            .sum()
+    };
+    // Flushes have no bytes.
+    let by_bytes = array.tasks.iter().any(|t| sum(true, t) > 0.0);
+    let all: f64 = array.tasks.iter().map(|t| sum(by_bytes, t)).sum();
+    let top = array.tasks.iter().map(|t| (t, sum(by_bytes, t)));
+    let Some((task, part)) = top.max_by(|a, b| a.1.total_cmp(&b.1)) else {
+        return String::new();
+    };
+    if all <= 0.0 || part < MOST * all {
+        return String::new();
+    }
+    let comm = String::from_utf8_lossy(&task.comm);
+    let who = match (&task.role, &task.cgroup) {
+        (Some(role), _) if !task.is_throttled() => format!("{role} ({comm})"),
+        (_, Some(cgroup)) if task.pid == 0 => format!("cgroup {cgroup}"),
+        _ => format!("{comm} (pid {})", task.pid),
+    };
+    let cause = if task.writes_for_others() {
+        for_whom(array, &keep)
+    } else {
+        String::new()
+    };
+    if part >= ALL * all {
+        format!(", from {who}{cause}")
+    } else {
+        format!(", {} from {who}{cause}", units::percent(part / all))
+    }
+}
+
+/// ` for touch (pid 4711)` or ` for mostly ...`: the task that dirtied most of what `keep` accepts, which jbd2 or writeback
+/// writes; empty where no task did.
+fn for_whom(array: &ArraySnapshot, keep: impl Fn(Origin, Op) -> bool) -> String {
+    // Metadata whose origin was not asked for.
+    let metadata = Origin::ALL.into_iter().filter(|o| o.is_metadata());
+    let metadata = metadata.into_iter().any(|o| keep(o, Op::Write));
+    let dirtied = |task: &TaskSnapshot| -> f64 {
+        let io = task.dirtied.iter().filter(|i| match i.origin {
+            Origin::Unknown => metadata,
+            origin => keep(origin, i.op),
+        });
+        io.map(|i| i.bytes as f64).sum()
+    };
+    let all: f64 = array.tasks.iter().map(dirtied).sum();
+    let top = array.tasks.iter().map(|t| (t, dirtied(t)));
+    match top.max_by(|a, b| a.1.total_cmp(&b.1)) {
+        Some((task, part)) if all > 0.0 && part >= MOST * all => {
+            let mostly = if part >= ALL * all { "" } else { "mostly " };
+            let comm = String::from_utf8_lossy(&task.comm);
+            format!(" for {mostly}{comm} (pid {})", task.pid)
+        }
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,159 @@
+//! What members are busy with, and for whom.
+
+use std::time::Duration;
+
+use super::ENOUGH_REQUESTS;
+use super::spread::Spread;
+use super::words::{from_whom, plural};
+use crate::analysis::ledger::Ledger;
+use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot};
+use crate::analysis::units;
+use crate::analysis::waited::Waited;
+use crate::origin::{Op, Origin, io_name};
+
+/// Flushes, discards and the like are what disks are busy with when they are in the device for this share of the time.
+const MOST: f64 = 0.5;
+/// Reads that take this long on average are worth a word, µs, ...
+const LONG_US: f64 = 10_000.0;
+/// ... where there are so many.
+const ENOUGH_READS: u64 = 64;
+/// What md adds is worth a word from this multiple of what is written.
+const COSTLY: f64 = 0.5;
+
+fn kinds() -> impl Iterator<Item = (Origin, Op)> {
+    let origins = Origin::ALL.into_iter();
+    origins.flat_map(|origin| Op::ALL.map(|op| (origin, op)))
+}
+
+/// An origin and operation that is most of the work.
+struct Most {
+    origin: Origin,
+    op: Op,
+    /// `72 % of the bytes`
+    part: String,
+}
+
+impl Most {
+    /// By bytes, and by requests where there are no bytes; requests that move no data by their time in the device, where that is
+    /// most of the time `over`: reads behind a discard take as long as it does. `None` of nothing.
+    fn of(members: &[&MemberSnapshot], over: Duration) -> Option<Self> {
+        let without_data = |op: Op| !matches!(op, Op::Read | Op::Write);
+        let time = |origin, op| -> f64 {
+            let cells = members.iter().flat_map(|m| &m.io);
+            let cells = cells.filter(|c| (c.origin, c.op) == (origin, op));
+            let us = cells.map(|c| c.device.mean().unwrap_or(0.0) * c.requests as f64);
+            us.filter(|_| without_data(op)).sum()
+        };
+        let whole = over.as_micros() as f64 * members.len() as f64;
+        let occupied: f64 = kinds().map(|(origin, op)| time(origin, op)).sum();
+        let total = Spread::of(members, |_| true);
+        let part = |origin, op| Spread::of(members, |c| (c.origin, c.op) == (origin, op));
+        if whole > 0.0 && occupied >= MOST * whole {
+            let (origin, op, us) = Self::among(time)?;
+            let share = units::percent(us / whole);
+            let part = format!("in the device {share} of the time");
+            return Some(Self { origin, op, part });
+        }
+        let (whole, unit, (origin, op, most)) = if total.bytes() > 0.0 {
+            let most = Self::among(|o, op| part(o, op).bytes())?;
+            (total.bytes(), "bytes", most)
+        } else {
+            let most = Self::among(|o, op| part(o, op).requests())?;
+            (total.requests(), "requests", most)
+        };
+        let part = format!("{} of the {unit}", units::percent(most / whole));
+        Some(Self { origin, op, part })
+    }
+
+    fn among(amount: impl Fn(Origin, Op) -> f64) -> Option<(Origin, Op, f64)> {
+        let each = kinds().map(|(o, op)| (o, op, amount(o, op)));
+        each.max_by(|a, b| a.2.total_cmp(&b.2))
+    }
+
+    /// `, from postgres (pid 4242)`: who submitted it, or what md did it for; empty for what md does by itself.
+    fn whose(&self, array: &ArraySnapshot) -> String {
+        match self.origin {
+            Origin::Resync | Origin::MdSuperblock => String::new(),
+            Origin::Parity | Origin::RmwRead | Origin::MdBitmap | Origin::MdJournal => {
+                from_whom(array, |_, op| op == Op::Write)
+            }
+            origin => from_whom(array, |o, op| (o, op) == (origin, self.op)),
+        }
+    }
+}
+
+/// `mostly file_data writes (72 % of the bytes)`.
+pub fn mostly(members: &[&MemberSnapshot], over: Duration) -> String {
+    Most::of(members, over).map_or_else(String::new, |most| {
+        let (name, op) = (io_name(most.origin, most.op), plural(most.op));
+        format!("mostly {name} {op} ({})", most.part)
+    })
+}
+
+/// `mostly file_data writes (72 % of the bytes), from dd (pid 7); reads take 120ms (mean)`.
+pub fn work(array: &ArraySnapshot, members: &[&MemberSnapshot], over: Duration) -> String {
+    let most = Most::of(members, over);
+    let whose = most.as_ref().map(|m| m.whose(array)).unwrap_or_default();
+    let reads = reads(members).filter(|_| most.is_none_or(|m| !is_read(m.origin, m.op)));
+    let reads = reads.unwrap_or_default();
+    format!("{}{whose}{reads}", mostly(members, over))
+}
+
+/// `; ext4 reads them to find free space ...`: who to ask next.
+pub fn hint(origins: &[Origin], op: Op) -> &'static str {
+    if op == Op::Read && origins.contains(&Origin::BlockBitmap) {
+        "; ext4 reads block bitmaps to find free space, see raidtrace alloc"
+    } else {
+        ""
+    }
+}
+
+/// Reads that a task asked for.
+fn is_read(origin: Origin, op: Op) -> bool {
+    op == Op::Read && !matches!(origin, Origin::Resync | Origin::RmwRead)
+}
+
+/// `; reads take 120ms (mean)`: who waits behind other work.
+fn reads(members: &[&MemberSnapshot]) -> Option<String> {
+    let mut waited = Waited::default();
+    let cells = members.iter().flat_map(|m| &m.io);
+    cells
+        .filter(|c| is_read(c.origin, c.op))
+        .for_each(|c| waited.add_cell(c));
+    let mean_us = waited.mean_us()?;
+    (waited.requests >= ENOUGH_READS && mean_us >= LONG_US).then(|| {
+        format!(
+            "; reads take {} (mean)",
+            units::latency(Some(mean_us as u64))
+        )
+    })
+}
+
+/// `; writes cost 3.4x, 1.8x of it pre-reads` where writes are most of what the members do.
+pub fn price(array: &ArraySnapshot, over: Duration, total: &Spread) -> String {
+    let ledger = Ledger::of(array, over);
+    let write = ledger.total(Op::Write);
+    let all = ledger.rows.iter().map(|r| r.below() as f64).sum::<f64>();
+    let added = [
+        (write.rmw_read, "pre-reads"),
+        (write.md_bitmap, "the write-intent bitmap"),
+        (write.md_journal, "md's journal"),
+    ];
+    let added = added.into_iter().filter_map(|(bytes, what)| {
+        let times = write.share(bytes).filter(|&t| t >= COSTLY)?;
+        Some((times, what))
+    });
+    let most = added.max_by(|a, b| a.0.total_cmp(&b.0));
+    match most {
+        Some((times, what))
+            if total.requests() >= ENOUGH_REQUESTS && write.below() as f64 >= all / 2.0 =>
+        {
+            format!(
+                "; writes cost {}, {} of it {what}",
+                units::factor(write.factor()),
+                units::factor(Some(times))
+            )
+        }
+        _ => String::new(),
+    }
+}

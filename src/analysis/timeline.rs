@@ -1,0 +1,343 @@
+//! How a recording went: the work of each member in intervals whose length suits that of the whole.
+//!
+//! Intervals end at states, about a second apart at the least. While the recording is read, at most [`PIECES`] are kept, of
+//! twice the length whenever there are more; at the end they are joined to a round length.
+
+use std::collections::BTreeMap;
+
+use crate::analysis::events::{DiskSum, Events};
+use crate::analysis::item::Item;
+use crate::origin::{Op, Origin};
+
+/// Intervals of a timeline, at most: what a line of text has room for.
+pub const INTERVALS: usize = 48;
+/// Kept while reading.
+const PIECES: usize = 512;
+/// Lengths that are easy to read, in seconds; beyond the last, whole multiples of it.
+const LENGTHS: [i64; 16] = [
+    1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 86_400,
+];
+
+/// Cells of a member.
+const CELLS: usize = Origin::ALL.len() * Op::ALL.len();
+
+/// Requests and bytes by number of the member, origin and operation.
+type Io = BTreeMap<(u32, u8, u8), (u64, u64)>;
+
+/// Gathers pieces while a recording is read.
+#[derive(Debug)]
+pub struct Pieces {
+    done: Vec<Piece>,
+    from: i64,
+    /// Of the piece that is not done: requests and bytes, by number of the member, origin and operation.
+    io: Vec<(u64, u64)>,
+    /// States in a piece; and those in the last one.
+    states: (u32, u32),
+}
+
+#[derive(Debug)]
+struct Piece {
+    from: i64,
+    to: i64,
+    io: Io,
+}
+
+/// The intervals in their order; they adjoin.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    /// About how long they are, in seconds.
+    pub length_s: i64,
+    /// Names of array and member, by number of the member.
+    pub names: Vec<(String, String)>,
+    /// All of them.
+    pub intervals: Vec<Interval>,
+}
+
+/// What the members did for a time.
+#[derive(Debug)]
+pub struct Interval {
+    /// µs since 1970.
+    pub from_us: i64,
+    /// To here.
+    pub to_us: i64,
+    /// By number of the member.
+    pub members: Vec<Work>,
+}
+
+/// What a member did.
+#[derive(Clone, Debug, Default)]
+pub struct Work {
+    /// As the disk's counters.
+    pub disk: DiskSum,
+    /// Requests and bytes by origin and operation.
+    pub io: Vec<(Origin, Op, u64, u64)>,
+}
+
+impl Work {
+    /// Requests completed.
+    pub fn requests(&self) -> u64 {
+        self.io.iter().fold(0, |sum, io| sum.saturating_add(io.2))
+    }
+
+    /// The origin and operation with the most requests, and its share of them; else with the most bytes.
+    pub fn most(&self) -> Option<(Origin, Op, f64)> {
+        let most = self.io.iter().max_by_key(|io| (io.2, io.3))?;
+        let all = self.requests();
+        (all > 0).then(|| (most.0, most.1, most.2 as f64 / all as f64))
+    }
+}
+
+impl Interval {
+    /// Share of the interval in which the member had a request in flight, 0 to 1.
+    pub fn utilisation(&self, member: usize) -> f64 {
+        let length = self.to_us.saturating_sub(self.from_us);
+        let busy = self.members.get(member).map_or(0, |w| w.disk.busy_us);
+        if length > 0 {
+            (busy as f64 / length as f64).min(1.0)
+        } else {
+            0.0
+        }
+    }
+}
+
+impl Pieces {
+    /// From `from_us` on.
+    pub fn new(from_us: i64) -> Self {
+        Self {
+            done: Vec::new(),
+            from: from_us,
+            io: Vec::new(),
+            states: (1, 0),
+        }
+    }
+
+    /// Adds a request or a part of one.
+    #[inline]
+    pub fn add(&mut self, events: &Events, item: &Item) {
+        let (member, origin, op, requests, bytes) = match item {
+            Item::Request(r) => (r.member, r.origin, r.op, 1, r.bytes),
+            Item::Part(p) => (p.member, p.origin, p.op, 0, p.bytes),
+            _ => return,
+        };
+        let Some(number) = events.member(member) else {
+            return;
+        };
+        let key = (number, origin as u8, op as u8);
+        let sum = (requests, u64::from(bytes));
+        let time = item.time_us();
+        if time < self.from {
+            // Late.
+            let place = self.done.iter().rposition(|p| p.from <= time);
+            if let Some(piece) = self.done.get_mut(place.unwrap_or(0)) {
+                return count(&mut piece.io, key, sum);
+            }
+        }
+        let at = number as usize * CELLS + origin as usize * Op::ALL.len() + op as usize;
+        if at >= self.io.len() {
+            self.io.resize((number as usize + 1) * CELLS, (0, 0));
+        }
+        if let Some(all) = self.io.get_mut(at) {
+            *all = (all.0 + sum.0, all.1 + sum.1);
+        }
+    }
+
+    /// What the piece that is not done has, which begins anew.
+    fn take(&mut self) -> Io {
+        let ops = Op::ALL.len();
+        let cells = self.io.iter_mut().map(std::mem::take).enumerate();
+        let cells = cells.filter(|(_, sum)| *sum != (0, 0));
+        let key = |at: usize| {
+            (
+                (at / CELLS) as u32,
+                (at % CELLS / ops) as u8,
+                (at % ops) as u8,
+            )
+        };
+        cells.map(|(at, sum)| (key(at), sum)).collect()
+    }
+
+    /// There is a state at `time_us`: a piece may end.
+    pub fn state(&mut self, events: &mut Events, time_us: i64) {
+        self.states.1 += 1;
+        if self.states.1 < self.states.0 || time_us <= self.from {
+            return;
+        }
+        self.end(events, time_us);
+        if self.done.len() < PIECES {
+            return;
+        }
+        self.states.0 = self.states.0.saturating_mul(2);
+        let mut halves = std::mem::take(&mut self.done).into_iter();
+        while let Some(mut piece) = halves.next() {
+            if let Some(second) = halves.next() {
+                events.uncut(piece.to);
+                piece.join(second);
+            }
+            self.done.push(piece);
+        }
+    }
+
+    fn end(&mut self, events: &mut Events, time_us: i64) {
+        events.cut(time_us);
+        let io = self.take();
+        self.done.push(Piece {
+            from: self.from,
+            to: time_us,
+            io,
+        });
+        (self.from, self.states.1) = (time_us, 0);
+    }
+
+    /// The last piece ends at `to_us`, the end of everything that is wanted. Before [`Events::end`].
+    pub fn finish(&mut self, events: &mut Events, to_us: i64) {
+        if to_us > self.from {
+            return self.end(events, to_us);
+        }
+        // Requests that completed just when the last state was read.
+        let rest = self.take();
+        if let Some(last) = self.done.last_mut() {
+            for (key, sum) in rest {
+                count(&mut last.io, key, sum);
+            }
+        }
+    }
+
+    /// The intervals; after [`Events::end`].
+    pub fn timeline(self, events: &Events) -> Timeline {
+        let names = events.members();
+        let names: Vec<_> = names.map(|(a, m)| (a.to_owned(), m.to_owned())).collect();
+        let (Some(first), Some(last)) = (self.done.first(), self.done.last()) else {
+            return Timeline::default();
+        };
+        let start = first.from;
+        let length_s = length_s(last.to.saturating_sub(start), INTERVALS);
+        let number = |piece: &Piece| (piece.from - start) / (length_s * 1_000_000);
+        let mut joined: Vec<Piece> = Vec::new();
+        for piece in self.done {
+            match joined.last_mut() {
+                Some(last) if number(last) == number(&piece) => last.join(piece),
+                _ => joined.push(piece),
+            }
+        }
+        let intervals = joined.into_iter().map(|piece| {
+            let sums = events.disks(piece.from, piece.to);
+            let mut members: Vec<Work> = names
+                .iter()
+                .enumerate()
+                .map(|(number, _)| Work {
+                    disk: sums.get(number).copied().unwrap_or_default(),
+                    io: Vec::new(),
+                })
+                .collect();
+            for ((number, origin, op), (requests, bytes)) in piece.io {
+                if let (Some(work), Some(origin), Some(op)) = (
+                    members.get_mut(number as usize),
+                    Origin::from_u8(origin),
+                    Op::from_u8(op),
+                ) {
+                    work.io.push((origin, op, requests, bytes));
+                }
+            }
+            Interval {
+                from_us: piece.from,
+                to_us: piece.to,
+                members,
+            }
+        });
+        Timeline {
+            length_s,
+            intervals: intervals.collect(),
+            names,
+        }
+    }
+}
+
+impl Piece {
+    fn join(&mut self, next: Self) {
+        self.to = next.to;
+        for (key, sum) in next.io {
+            count(&mut self.io, key, sum);
+        }
+    }
+}
+
+fn count(io: &mut Io, key: (u32, u8, u8), sum: (u64, u64)) {
+    let all = io.entry(key).or_default();
+    *all = (all.0.saturating_add(sum.0), all.1.saturating_add(sum.1));
+}
+
+/// The shortest round length, in seconds, of which no more than `most` fit into `whole_us`.
+pub fn length_s(whole_us: i64, most: usize) -> i64 {
+    let most = i64::try_from(most.max(1)).unwrap_or(i64::MAX);
+    let fits = |s: i64| whole_us <= s.saturating_mul(1_000_000).saturating_mul(most);
+    let round = LENGTHS.into_iter().find(|&s| fits(s));
+    round.unwrap_or_else(|| {
+        let day = most.saturating_mul(86_400_000_000);
+        86_400 * (whole_us / day + 1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{INTERVALS, Pieces, Timeline, length_s};
+    use crate::analysis::events::{Events, Tally};
+    use crate::analysis::item::Item;
+    use crate::recording::fixture;
+    use crate::recording::fixture::START;
+
+    fn timeline(items: &[Item], seconds: i64) -> Timeline {
+        let (mut events, mut tally) = (Events::default(), Tally::default());
+        let mut pieces = Pieces::new(START);
+        events.cut(START);
+        for item in items {
+            events.push(&mut tally, item);
+            match item {
+                Item::State(s) => pieces.state(&mut events, s.time_us),
+                _ => pieces.add(&events, item),
+            }
+        }
+        let end = START + seconds * 1_000_000;
+        pieces.finish(&mut events, end);
+        events.end(end);
+        pieces.timeline(&events)
+    }
+
+    #[test]
+    fn lengths_are_round_and_few_enough() {
+        for (seconds, length) in [(0, 1), (39, 1), (48, 1), (49, 2), (600, 15), (43_200, 900)] {
+            assert_eq!(
+                length_s(seconds * 1_000_000, INTERVALS),
+                length,
+                "{seconds}"
+            );
+        }
+        for seconds in [10_000_000i64, 1 << 40] {
+            let length = length_s(seconds * 1_000_000, INTERVALS);
+            assert!(seconds / length <= INTERVALS as i64);
+        }
+    }
+
+    #[test]
+    fn intervals_adjoin_and_add_up() {
+        for seconds in [3, 40, 700, 3000] {
+            let items = fixture::items(6000, seconds);
+            let timeline = timeline(&items, seconds);
+            let intervals = &timeline.intervals;
+            assert!(
+                (2..=INTERVALS + 1).contains(&intervals.len()),
+                "{}",
+                intervals.len()
+            );
+            assert_eq!(intervals[0].from_us, START);
+            assert_eq!(intervals.last().unwrap().to_us, START + seconds * 1_000_000);
+            assert!(intervals.windows(2).all(|w| w[0].to_us == w[1].from_us));
+            let each = intervals.iter().flat_map(|i| &i.members);
+            let requests: u64 = each.clone().map(super::Work::requests).sum();
+            assert_eq!(requests, 6000, "{seconds} s");
+            let counted: u64 = each.map(|w| w.disk.requests).sum();
+            assert_eq!(counted, 5 * 100 * seconds as u64);
+            let length = intervals[0].to_us - intervals[0].from_us;
+            assert!((length - timeline.length_s * 1_000_000).abs() <= length / 4);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Requests that tasks wait for: what a busy disk does to somebody, not only to writeback.
+
+use std::collections::BTreeMap;
+
+use super::snapshot::{Cell, TaskSnapshot};
+use crate::origin::{Op, Origin};
+
+/// Each interval counts this much less than the one after it: what writeback submits at once completes over seconds.
+const DECAY: f64 = 0.9;
+/// IO is in the background when jbd2 and writeback submitted this share of it.
+const BACKGROUND: f64 = 0.5;
+
+/// Measured requests that tasks waited for, and how long they took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Waited {
+    /// How many.
+    pub requests: u64,
+    /// Sum of their times from allocation to completion, µs.
+    pub us: f64,
+}
+
+impl Waited {
+    /// Adds the requests of a cell.
+    pub fn add_cell(&mut self, cell: &Cell) {
+        let requests = cell.device.count();
+        let mean_us = cell.device.mean().unwrap_or(0.0) + cell.queue.mean().unwrap_or(0.0);
+        self.add(Self {
+            requests,
+            us: mean_us * requests as f64,
+        });
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, other: Self) {
+        self.requests = self.requests.saturating_add(other.requests);
+        self.us += other.us;
+    }
+
+    /// Mean time of a request, µs; `None` without requests.
+    pub fn mean_us(self) -> Option<f64> {
+        (self.requests > 0).then(|| self.us / self.requests as f64)
+    }
+}
+
+/// Who submitted to an array lately: bytes of jbd2 and writeback, and of all tasks.
+#[derive(Debug, Default)]
+pub struct Submitters {
+    writes: BTreeMap<Origin, (f64, f64)>,
+}
+
+impl Submitters {
+    /// Takes the submissions of an interval in.
+    pub fn record(&mut self, tasks: &[TaskSnapshot]) {
+        for sum in self.writes.values_mut() {
+            *sum = (sum.0 * DECAY, sum.1 * DECAY);
+        }
+        for task in tasks {
+            let background = f64::from(u8::from(task.writes_for_others()));
+            for io in task.io.iter().filter(|io| io.op == Op::Write) {
+                let sum = self.writes.entry(io.origin).or_default();
+                let bytes = io.bytes as f64;
+                *sum = (sum.0 + bytes * background, sum.1 + bytes);
+            }
+        }
+    }
+
+    /// True if tasks wait for requests of this origin and operation: reads, the journal, and writes that are not of jbd2
+    /// or writeback. What md adds to a write (parity, pre-reads, bitmap) is waited for with the write, which counts itself.
+    pub fn are_waited_for(&self, origin: Origin, op: Op) -> bool {
+        use Origin::{Journal, MdBitmap, MdJournal, MdSuperblock, Parity, Resync, RmwRead};
+        match (origin, op) {
+            (Resync | RmwRead | Parity | MdBitmap | MdJournal | MdSuperblock, _) => false,
+            (_, Op::Read) | (Journal, Op::Write) => true,
+            (_, Op::Write) => {
+                let sum = self.writes.get(&origin).copied().unwrap_or_default();
+                sum.1 == 0.0 || sum.0 < BACKGROUND * sum.1
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Submitters, Waited};
+    use crate::analysis::fixture;
+    use crate::origin::{Op, Origin};
+
+    #[test]
+    fn nobody_waits_for_writeback() {
+        let mut submitters = Submitters::default();
+        let waits = |s: &Submitters, origin, op| s.are_waited_for(origin, op);
+        assert!(waits(&submitters, Origin::FileData, Op::Write), "not known");
+        let snapshot = fixture::raid0(12);
+        let tasks = &snapshot.arrays[0].tasks;
+        submitters.record(tasks);
+        for (origin, op, waited) in [
+            (Origin::FileData, Op::Read, true),
+            (Origin::FileData, Op::Write, false),
+            (Origin::BlockBitmap, Op::Write, false),
+            (Origin::Journal, Op::Write, true),
+            (Origin::Resync, Op::Read, false),
+            (Origin::RmwRead, Op::Read, false),
+            (Origin::FileData, Op::Discard, false),
+        ] {
+            assert_eq!(waits(&submitters, origin, op), waited, "{origin} {op}");
+        }
+        // What writeback submitted is still being written seconds later.
+        (0..5).for_each(|_| submitters.record(&[]));
+        assert!(!waits(&submitters, Origin::FileData, Op::Write));
+        // A database writes more of it than writeback.
+        let mut postgres = tasks
+            .iter()
+            .find(|t| t.comm == b"postgres")
+            .unwrap()
+            .clone();
+        postgres.io[0].op = Op::Write;
+        postgres.io[0].bytes = 1 << 30;
+        submitters.record(&[postgres]);
+        assert!(waits(&submitters, Origin::FileData, Op::Write));
+    }
+
+    #[test]
+    fn times_are_of_queue_and_device() {
+        let mut waited = Waited::default();
+        assert_eq!(waited.mean_us(), None);
+        let mut cell = fixture::cell(Origin::FileData, Op::Read, 0, 0, 0);
+        (0..10).for_each(|_| cell.device.record(1000));
+        cell.queue.record(3000);
+        waited.add_cell(&cell);
+        let mean_us = waited.mean_us().unwrap();
+        assert!((4000.0..=5000.0).contains(&mean_us), "{mean_us}");
+    }
+}

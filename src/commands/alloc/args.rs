@@ -1,0 +1,87 @@
+//! Arguments of `alloc`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::ui::typed::{seconds, time};
+
+/// Arguments of `alloc`.
+#[derive(Args, Debug)]
+pub struct Alloc {
+    /// Mount point, array, member, disk or partition with a mounted ext4; none: every md array that holds one, else every
+    /// disk that does
+    #[arg(value_name = "TARGET")]
+    pub targets: Vec<String>,
+
+    /// Seconds an interval lasts (0.1 to 3600)
+    #[arg(short, long, value_name = "S", default_value = "1", value_parser = seconds)]
+    pub interval: Duration,
+
+    /// End after N intervals
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+
+    /// End after this time: 30s, 5m
+    #[arg(long, value_name = "S", value_parser = time)]
+    pub duration: Option<Duration>,
+
+    /// Plain text, one block an interval; what a pipe gets
+    #[arg(long, conflicts_with = "json")]
+    pub batch: bool,
+
+    /// One JSON object an interval and line (schema raidtrace.alloc/1)
+    #[arg(long)]
+    pub json: bool,
+
+    /// Write what --json prints there too, for --replay
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+
+    /// Show what --record wrote instead of what happens now; needs no root
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "record", "folded", "flame", "mb_stats", "groups", "all", "keep_counting",
+        "force", "duration", "hertz", "interval"])]
+    pub replay: Option<PathBuf>,
+
+    /// Samples a second of what each CPU does (0: none)
+    #[arg(long, value_name = "HZ", default_value = "99", value_parser = clap::value_parser!(u32).range(0..=999))]
+    pub hertz: u32,
+
+    /// Keep every kernel stack, not only those in ext4, jbd2, md and the block layer
+    #[arg(long)]
+    pub all: bool,
+
+    /// At the end, write the stacks there in folded form: "comm;function;function count"
+    #[arg(long, value_name = "FILE")]
+    pub folded: Option<PathBuf>,
+
+    /// At the end, write a flame graph there
+    #[arg(long, value_name = "FILE.svg")]
+    pub flame: Option<PathBuf>,
+
+    /// Replace existing files of --record, --folded and --flame
+    #[arg(long)]
+    pub force: bool,
+
+    /// Have ext4 count too (/sys/fs/ext4/DEV/mb_stats), as it was before at the end
+    #[arg(long)]
+    pub mb_stats: bool,
+
+    /// At the start, read the free extents of every group; ext4 reads each block bitmap for that which is not in memory
+    #[arg(long)]
+    pub groups: bool,
+
+    /// Go on counting the groups that are looked at when there are more than 5 million a second
+    #[arg(long)]
+    pub keep_counting: bool,
+}
+
+/// Shown at the end of `--help`.
+pub const EXAMPLES: &str = "Examples:
+  sudo raidtrace alloc /srv                    why the filesystem under /srv burns CPU
+  sudo raidtrace alloc --duration 30s --flame alloc.svg   half a minute, and a flame graph of it
+  sudo raidtrace alloc md127 --json | jq -c '.filesystems[].reason'
+  sudo raidtrace alloc --record alloc.jsonl; raidtrace alloc --replay alloc.jsonl
+
+How to read it: docs/alloc.md. Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 it failed, 2 usage.";

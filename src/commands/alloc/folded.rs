@@ -1,0 +1,128 @@
+//! Folded stacks, `comm;outermost;...;innermost count` a line: what flame graph tools read.
+
+use std::collections::HashMap;
+use std::io::{Result, Write};
+
+use crate::analysis::profile::sums::Profile;
+use crate::commands::alloc::tree::OTHER;
+use crate::ui::text::sanitize;
+
+/// A comm as one frame: printable, without the character between frames, and not what a line of remarks begins with.
+pub(crate) fn comm(bytes: &[u8]) -> String {
+    let text = sanitize(bytes).replace(';', ":");
+    match text.trim() {
+        "" => "[no name]".into(),
+        text if text.starts_with('#') => format!("\\{text}"),
+        text => text.into(),
+    }
+}
+
+impl Profile {
+    /// The kept stacks, sorted.
+    pub(crate) fn folded(&self) -> Vec<String> {
+        // Comms that are cleaned to the same are one.
+        let mut lines: HashMap<String, u64> = HashMap::new();
+        for (name, stack, samples) in self.stacks() {
+            let mut line = comm(name);
+            for function in stack.names() {
+                line.push(';');
+                line.push_str(function);
+            }
+            *lines.entry(line).or_default() += samples;
+        }
+        if self.other() > 0 {
+            *lines.entry(OTHER.into()).or_default() += self.other();
+        }
+        let mut lines: Vec<_> = lines.into_iter().collect();
+        // By frames, not by bytes: `f.isra.0;g` must not come between `f` and `f;g`, for neighbours are drawn as one.
+        lines.sort_by(|(a, _), (b, _)| a.split(';').cmp(b.split(';')));
+        lines
+            .iter()
+            .map(|(line, n)| format!("{line} {n}"))
+            .collect()
+    }
+
+    /// Writes the kept stacks, a line each, sorted. Nothing where none was kept.
+    pub fn write_folded(&self, out: &mut impl Write) -> Result<()> {
+        for line in self.folded() {
+            writeln!(out, "{line}")?;
+        }
+        out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use crate::analysis::profile::Profile;
+    use crate::analysis::profile::sums::tests::{of, seed};
+    use crate::commands::alloc::tree::Tree;
+
+    fn folded(profile: &Profile) -> String {
+        let mut text = Vec::new();
+        profile.write_folded(&mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn the_seed() {
+        insta::assert_snapshot!(folded(&seed()));
+    }
+
+    #[test]
+    fn comms_are_one_frame() {
+        let comms = [&b"a;b"[..], b"", b"  ", b" # x", b"\xff\n"].map(super::comm);
+        assert_eq!(
+            comms,
+            ["a:b", "[no name]", "[no name]", "\\# x", "\u{fffd}\\x0a"]
+        );
+    }
+
+    #[test]
+    fn nothing_is_no_line() {
+        assert_eq!(folded(&Profile::default()), "");
+    }
+
+    #[test]
+    fn what_was_folded_can_be_read_again() {
+        let comm = proptest::collection::vec(any::<u8>(), 0..16);
+        let all = proptest::collection::vec((comm, 0usize..4, 1u64..5), 0..20);
+        let stacks = ["a;b", "a", "a;b;c", "x"];
+        proptest!(|(all in all)| {
+            let mut profile = Profile::default();
+            let mut expected: BTreeMap<Vec<String>, u64> = BTreeMap::new();
+            for (comm, stack, n) in &all {
+                for _ in 0..*n {
+                    let stack = crate::analysis::profile::sums::tests::stack(stacks[*stack]);
+                    profile.sample(0, 1, comm, &stack, true);
+                }
+                let frames = std::iter::once(super::comm(comm));
+                let frames = frames.chain(stacks[*stack].split(';').map(str::to_owned));
+                *expected.entry(frames.collect()).or_default() += n;
+            }
+            let mut read = BTreeMap::new();
+            for line in folded(&profile).lines() {
+                prop_assert!(!line.chars().any(char::is_control));
+                let (stack, n) = line.rsplit_once(' ').unwrap();
+                let frames: Vec<String> = stack.split(';').map(str::to_owned).collect();
+                let again = read.insert(frames, n.parse::<u64>().unwrap());
+                prop_assert_eq!(again, None);
+            }
+            prop_assert_eq!(read, expected);
+            prop_assert_eq!(Tree::of(&profile).total, all.iter().map(|a| a.2).sum::<u64>());
+        });
+    }
+
+    #[test]
+    fn stacks_without_room_are_a_line_of_their_own() {
+        let mut profile = of(&[(0, 1, "x", "a", 1)]);
+        for i in 0..1 << 14 {
+            let stack = crate::analysis::profile::sums::tests::stack(&format!("f{i}"));
+            profile.sample(0, 1, b"x", &stack, true);
+        }
+        assert!(folded(&profile).starts_with("[other stacks] 1\n"));
+    }
+}

@@ -1,0 +1,74 @@
+//! View 1: what mends it, and the figures of a filesystem.
+
+use ratatui::text::Line;
+
+use super::groups::extents;
+use super::{Pen, Scene, labelled, scroll};
+use crate::analysis::units::percent;
+use crate::commands::alloc::text::{
+    bitmaps, busiest, did, given, in_allocator, is_counted, looked,
+};
+use crate::ui::rows::label;
+use crate::ui::text::{clean, glue, sanitize};
+
+/// Tasks and files that are named each.
+const NAMED: usize = 3;
+/// CPUs.
+const CPUS: usize = 8;
+
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
+    let (s, fs) = (scene.snapshot, scene.fs);
+    let mut lines: Vec<Line<'static>> = Vec::new();
+    let columns = pen.width();
+    let mut say =
+        |label: &str, text: &str| labelled(&mut lines, columns, label, text, scene.palette);
+    if let Some(reason) = &fs.reason {
+        for (i, command) in reason.commands.iter().enumerate() {
+            say(if i == 0 { "what mends it" } else { "" }, &clean(command));
+        }
+        if let Some(risk) = &reason.risk {
+            let label = if reason.commands.is_empty() {
+                "note"
+            } else {
+                "risk"
+            };
+            say(label, &clean(risk));
+        }
+        if let Some(rule) = &reason.rule {
+            say("more", &format!("raidtrace doctor: {}", clean(rule)));
+        }
+    }
+    if !fs.counts.is_empty() || !is_counted(s) {
+        let all = given(s, fs).into_iter().chain(looked(s, fs));
+        for (label, text) in all.chain(bitmaps(s, fs)) {
+            say(label, &text);
+        }
+    }
+    if let Some(text) = in_allocator(s) {
+        say("CPU", &text);
+        let each: Vec<String> = busiest(s)
+            .iter()
+            .take(CPUS)
+            .map(|(n, share)| glue(&format!("CPU {n} {}", percent(*share))))
+            .collect();
+        if !each.is_empty() {
+            say("", &each.join(", "));
+        }
+    }
+    for (i, task) in fs.tasks.iter().take(NAMED).enumerate() {
+        let text = format!(
+            "{} (pid {}): {}",
+            sanitize(&task.comm),
+            task.pid,
+            did(&task.share, fs, s)
+        );
+        say(if i == 0 { "by" } else { "" }, &text);
+    }
+    for (i, file) in fs.files.iter().take(NAMED).enumerate() {
+        let path = label(file.id.inode, &file.place);
+        let text = format!("{path}: {}", did(&file.share, fs, s));
+        say(if i == 0 { "for" } else { "" }, &text);
+    }
+    extents(&mut lines, scene, columns);
+    scroll(pen, scene, &lines);
+}

@@ -1,0 +1,333 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::draw;
+use super::tree::{Node, Tree};
+use crate::analysis::alloc::Source;
+use crate::analysis::alloc::{figures, fixture};
+use crate::commands::alloc::state::{Shown, State, View};
+use crate::ui::keys::Key;
+use crate::ui::palette::{Depth, Palette};
+use crate::ui::text::{is_hidden, width};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use ratatui::style::Color;
+
+const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (40, 10)];
+
+fn node(name: &str, own: u64, children: Vec<Node>) -> Node {
+    let total = own + children.iter().map(|c| c.total).sum::<u64>();
+    Node {
+        name: Arc::from(name),
+        own,
+        total,
+        children,
+    }
+}
+
+/// As the third case's picture has it.
+fn tree() -> Tree {
+    let regular = node(
+        "ext4_mb_regular_allocator",
+        3,
+        vec![
+            node("ext4_mb_good_group", 87, vec![]),
+            node("ext4_get_group_info", 4, vec![]),
+        ],
+    );
+    let mut flush = node("ext4_mb_new_blocks", 0, vec![regular]);
+    for name in [
+        "ext4_ext_map_blocks",
+        "ext4_map_blocks",
+        "ext4_writepages",
+        "do_writepages",
+        "__writeback_single_inode",
+        "writeback_sb_inodes",
+        "wb_writeback",
+        "wb_workfn",
+        "process_one_work",
+        "worker_thread",
+        "kthread",
+        "ret_from_fork",
+        "kworker/u32:1+flush-9:3",
+    ] {
+        flush = node(name, 0, vec![flush]);
+    }
+    let read = node("vfs_read", 9, vec![node("ext4_file_read_iter", 2, vec![])]);
+    let nginx = node("nginx", 0, vec![read, node("tcp_sendmsg", 19, vec![])]);
+    Tree {
+        total: flush.total + nginx.total,
+        comms: vec![flush, nginx],
+    }
+}
+
+fn key(c: char) -> Key {
+    match c {
+        'j' => Key::Down,
+        'k' => Key::Up,
+        'h' => Key::Left,
+        'l' => Key::Right,
+        'G' => Key::End,
+        'g' => Key::Home,
+        '\t' => Key::Tab,
+        '\n' => Key::Enter,
+        c => Key::Char(c),
+    }
+}
+
+fn screen(shown: &Shown, keys: &str, (columns, lines): (u16, u16), depth: Depth) -> Buffer {
+    let mut state = State::new(Duration::from_secs(1));
+    let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
+    let mut put = |state: &State| {
+        terminal
+            .draw(|frame| draw(frame, state, Some(shown), Palette::new(depth)))
+            .unwrap();
+    };
+    state.observe(shown);
+    put(&state);
+    for c in keys.chars() {
+        state.on_key(key(c));
+        state.observe(shown);
+        put(&state);
+    }
+    terminal.backend().buffer().clone()
+}
+
+/// What is written on it, without the spaces at the ends of lines.
+fn text(buffer: &Buffer) -> String {
+    let mut out = String::new();
+    for y in 0..buffer.area.height {
+        let mut line = String::new();
+        let mut x = 0;
+        while x < buffer.area.width {
+            let symbol = buffer[(x, y)].symbol();
+            line.push_str(symbol);
+            x += (width(symbol) as u16).max(1);
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+fn drawn(shown: &Shown, keys: &str, size: (u16, u16)) -> String {
+    text(&screen(shown, keys, size, Depth::Indexed))
+}
+
+fn all() -> [(&'static str, Shown); 5] {
+    [
+        ("linear", (fixture::linear(), tree())),
+        ("healthy", (fixture::healthy(), tree())),
+        ("degraded", (fixture::degraded(), Tree::default())),
+        ("empty", (fixture::empty(), Tree::default())),
+        ("huge", (fixture::huge(), tree())),
+    ]
+}
+
+#[test]
+fn every_view_at_every_size() {
+    for (i, view) in View::ALL.iter().enumerate() {
+        for size in SIZES {
+            let mut sheet = String::new();
+            for (name, shown) in all() {
+                sheet.push_str(&format!("--- {name}\n"));
+                sheet.push_str(&drawn(&shown, &(i + 1).to_string(), size));
+            }
+            insta::assert_snapshot!(format!("{}_{}x{}", view.title(), size.0, size.1), sheet);
+        }
+    }
+}
+
+#[test]
+fn other_screens() {
+    let (linear, cold) = (
+        (fixture::linear(), tree()),
+        (fixture::cold(), Tree::default()),
+    );
+    insta::assert_snapshot!("help", drawn(&linear, "?", (80, 24)));
+    insta::assert_snapshot!(
+        "help_with_notes",
+        drawn(&(fixture::degraded(), tree()), "?", (80, 24))
+    );
+    insta::assert_snapshot!("help_40x10", drawn(&linear, "?", (40, 10)));
+    // j is down, G the end: the last note can be read on the lowest screen.
+    let mut noted = (fixture::degraded(), tree());
+    noted.0.notes = (0..9)
+        .map(|i| format!("note {i}: {}", "x ".repeat(60)))
+        .collect();
+    let lines: Vec<String> = (0..140)
+        .map(|n| drawn(&noted, &format!("?{}", "j".repeat(n)), (40, 10)))
+        .collect();
+    assert!(lines.iter().any(|s| s.contains("note 8")) && lines[139].contains("none: "));
+    insta::assert_snapshot!("paused", drawn(&linear, "p", (80, 24)));
+    insta::assert_snapshot!("cold", drawn(&cold, "", (80, 24)));
+    insta::assert_snapshot!(
+        "livelock",
+        drawn(&(fixture::livelock(), tree()), "", (80, 24))
+    );
+    insta::assert_snapshot!(
+        "second",
+        drawn(&(fixture::huge(), tree()), "a3jj", (80, 24))
+    );
+    let tiny = drawn(&linear, "", (39, 9));
+    assert!(tiny.starts_with("too small: 39x9, needs 40x10"), "{tiny}");
+    let mut none = fixture::empty();
+    none.filesystems.clear();
+    let text = drawn(&(none, Tree::default()), "", (80, 24));
+    assert!(text.starts_with("no ext4 filesystem is left"), "{text}");
+}
+
+#[test]
+fn what_is_not_counted_is_not_nothing() {
+    let mut s = fixture::empty();
+    for figure in [figures::REQUESTS, figures::LATENCY, figures::DISCARDS] {
+        s.sources.insert(figure, Source::None);
+    }
+    let overview = drawn(&(s, Tree::default()), "1", (80, 24));
+    assert!(
+        overview.contains("what is allocated is not known here (see the notes)"),
+        "{overview}"
+    );
+    assert!(!overview.contains("nothing was allocated"), "{overview}");
+    let line = overview.lines().find(|l| l.contains("allocations"));
+    assert!(
+        line.is_some_and(|l| l.ends_with("not known here")),
+        "{overview}"
+    );
+}
+
+#[test]
+fn counts_that_differ_are_a_note() {
+    let [same, differs] = [false, true].map(|half| (fixture::counted_twice(half), Tree::default()));
+    let screen = drawn(&differs, "1", (120, 40));
+    assert!(
+        screen.contains("1 note: ?") && screen.contains("more than 20 % apart"),
+        "{screen}"
+    );
+    let screen = drawn(&same, "1", (120, 40));
+    assert!(
+        !screen.contains("note: ?") && screen.contains("ext4 itself counts 9,163,644"),
+        "{screen}"
+    );
+    let help = drawn(&differs, "?", (120, 40));
+    for words in [
+        "md3: 9,163,644 groups considered by the hook's count (fentry), 4,581,822",
+        "by ext4's own (mb_stats), in 120 searches",
+    ] {
+        assert!(help.contains(words), "{help}");
+    }
+}
+
+#[test]
+fn each_filesystem_has_its_own_source_of_free_extents() {
+    let mut s = fixture::linear();
+    s.sources.insert(figures::FRAGMENTATION, Source::MbStructs);
+    let linear = drawn(&(s, Tree::default()), "2G", (80, 24));
+    assert!(!linear.contains("groups in memory"), "{linear}");
+    let mut s = fixture::healthy();
+    s.sources.insert(figures::FRAGMENTATION, Source::MbGroups);
+    let healthy = drawn(&(s, Tree::default()), "2G", (80, 24));
+    assert!(healthy.contains("groups in memory"), "{healthy}");
+}
+
+#[test]
+fn stacks_fold_and_unfold() {
+    let shown = (fixture::linear(), tree());
+    let has = |keys: &str, name: &str| drawn(&shown, keys, (120, 40)).contains(name);
+    // What is hot is unfolded by itself.
+    assert!(has("6", "▸ nginx") && has("6", "ext4_mb_good_group"));
+    assert!(!has("6", "tcp_sendmsg"));
+    assert!(has("6G\n", "tcp_sendmsg") && has("6G ", "tcp_sendmsg") && has("6Gl", "tcp_sendmsg"));
+    assert!(!has("6G\n\n", "tcp_sendmsg") && !has("6Glh", "tcp_sendmsg"));
+    assert!(has("6\n", "▸ kworker") && !has("6\n", "kthread"));
+    // Space does not pause there, and does everywhere else.
+    assert!(!has("6 ", "PAUSED") && has("2 ", "PAUSED"));
+    // It stays folded while another view is shown.
+    assert!(!has("6\n1\t\t\t\t\t", "kthread"));
+}
+
+#[test]
+fn scrolling_ends_where_the_view_does() {
+    let shown = (fixture::linear(), tree());
+    let bottom = drawn(&shown, "2G", (80, 24));
+    assert!(
+        bottom.contains("groups by their largest free extent"),
+        "{bottom}"
+    );
+    let down = format!("2{}", "j".repeat(200));
+    assert_eq!(drawn(&shown, &down, (80, 24)), bottom);
+    // One key up is felt at once.
+    assert_ne!(drawn(&shown, &format!("{down}k"), (80, 24)), bottom);
+    assert_eq!(drawn(&shown, "2Gg", (80, 24)), drawn(&shown, "2", (80, 24)));
+}
+
+#[test]
+fn keys_that_change_the_interval() {
+    use crate::ui::state::Action;
+    let mut state = State::new(Duration::from_secs(1));
+    let two = Action::Interval(Duration::from_secs(2));
+    assert_eq!(state.on_key(Key::Char('+')), two);
+    assert_eq!(
+        state.on_key(Key::Char('-')),
+        Action::Interval(Duration::from_secs(1))
+    );
+    assert_eq!(state.on_key(Key::Interrupt), Action::Quit);
+    assert_eq!(state.on_key(Key::Char('9')), Action::Nothing);
+}
+
+#[test]
+fn no_color_draws_the_same_text_without_a_colour() {
+    for keys in ["", "2", "3", "4", "5", "6", "?"] {
+        let shown = (fixture::linear(), tree());
+        let plain = screen(&shown, keys, (80, 24), Depth::None);
+        assert_eq!(text(&plain), drawn(&shown, keys, (80, 24)));
+        for cell in plain.content() {
+            assert_eq!((cell.fg, cell.bg), (Color::Reset, Color::Reset), "{keys}");
+        }
+    }
+}
+
+#[test]
+fn every_size_and_state_draws_and_nothing_untrusted_reaches_a_cell() {
+    let mut evil = fixture::huge();
+    let name = "\x1b]0;x\x07\u{202e}\u{9b}31m\n".to_owned();
+    let fs = &mut evil.filesystems[0];
+    fs.name.clone_from(&name);
+    fs.tasks[0].role = Some(name.clone());
+    fs.members = vec![(name.clone(), 9, 9, fixture::hist(&[(9, 9)]))];
+    fs.reason.as_mut().unwrap().sentence.clone_from(&name);
+    fs.reason.as_mut().unwrap().commands = vec![name.clone()];
+    fs.reason.as_mut().unwrap().rule = Some(name.clone());
+    fs.reason.as_mut().unwrap().risk = Some(name.clone());
+    evil.criteria = vec![name.clone(); 5];
+    evil.cpu.as_mut().unwrap().hottest = Some((name.clone(), 9));
+    let stack = node(&name, 1, vec![node(&name, 3, vec![])]);
+    let stacks = Tree {
+        total: 4,
+        comms: vec![stack],
+    };
+    let mut shown: Vec<Shown> = all().into_iter().map(|s| s.1).collect();
+    shown.push((evil, stacks));
+    for shown in &shown {
+        for keys in ["", "2G", "3G", "4jj", "5G", "6G\n", "?", "a2", "p"] {
+            for size in [
+                (0, 0),
+                (1, 1),
+                (39, 10),
+                (40, 9),
+                (40, 10),
+                (57, 13),
+                (80, 17),
+                (80, 24),
+                (300, 100),
+            ] {
+                let buffer = screen(shown, keys, size, Depth::Eight);
+                for cell in buffer.content() {
+                    let odd = |c: char| c.is_control() || is_hidden(c);
+                    assert!(!cell.symbol().contains(odd), "{keys} {size:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! View 6: samples by stack, a tree that folds and unfolds.
+
+use std::sync::Arc;
+
+use ratatui::text::{Line, Span};
+
+use super::{Pen, Scene};
+use crate::analysis::units::percent_short;
+use crate::commands::alloc::state::State;
+pub use crate::commands::alloc::tree::{Node, Tree};
+use crate::ui::text::{clean, cut, left, right};
+
+/// What is unfolded by itself: this share of all samples.
+const OPEN: f64 = 0.5;
+/// Of one column each, so that a deep stack still shows its names.
+const INDENT: usize = 24;
+
+/// A line of it.
+pub(in crate::commands::alloc) struct Row<'a> {
+    /// Names from the comm on: which one it is, in this interval and the next.
+    pub path: Vec<Arc<str>>,
+    node: &'a Node,
+    /// Whether it is unfolded; `None`: there is nothing below it.
+    pub open: Option<bool>,
+}
+
+/// The lines as they are folded now.
+pub(in crate::commands::alloc) fn rows<'a>(tree: &'a Tree, state: &State) -> Vec<Row<'a>> {
+    let mut rows = Vec::new();
+    let mut left: Vec<(&Node, Vec<Arc<str>>)> = Vec::new();
+    let below = |nodes: &'a [Node], path: &[Arc<str>]| -> Vec<(&'a Node, Vec<Arc<str>>)> {
+        let of = |node: &'a Node| {
+            let mut path = path.to_vec();
+            path.push(Arc::clone(&node.name));
+            (node, path)
+        };
+        nodes.iter().rev().map(of).collect()
+    };
+    left.extend(below(&tree.comms, &[]));
+    while let Some((node, path)) = left.pop() {
+        let large = node.total as f64 >= OPEN * tree.total as f64;
+        let open = (!node.children.is_empty()).then(|| state.fold(&path).unwrap_or(large));
+        if open == Some(true) {
+            left.extend(below(&node.children, &path));
+        }
+        rows.push(Row { path, node, open });
+    }
+    rows
+}
+
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, tree: &Tree) {
+    let columns = pen.width();
+    let name = columns.saturating_sub(1 + 6 + 6 + 1);
+    let head = format!(
+        "  total   own {}",
+        left("comm, then the kernel's functions", name)
+    );
+    pen.text(&cut(&head, columns), scene.palette.title());
+    let rows = rows(tree, scene.state);
+    scene.state.set_rows(rows.len());
+    let selected = scene.state.row().min(rows.len().saturating_sub(1));
+    let first = pen.first(rows.len(), selected);
+    let all = tree.total.max(1) as f64;
+    for (i, row) in rows.iter().enumerate().skip(first).take(pen.lines()) {
+        let depth = row.path.len() - 1;
+        // Deeper than the screen is wide: the number of callers says it.
+        let indent = if depth <= INDENT.min(name / 2) {
+            " ".repeat(depth)
+        } else {
+            right(&format!("{depth}:"), INDENT.min(name / 2))
+        };
+        let mark = match row.open {
+            Some(true) => "▾",
+            Some(false) => "▸",
+            None => " ",
+        };
+        let share = |n: u64| percent_short(n as f64 / all);
+        let style = if row.node.name.starts_with("ext4_mb_") {
+            scene.palette.title()
+        } else {
+            ratatui::style::Style::new()
+        };
+        let own = if row.node.own == 0 {
+            String::new()
+        } else {
+            share(row.node.own)
+        };
+        pen.line(&Line::from(vec![
+            Span::raw(if i == selected { ">" } else { " " }),
+            Span::raw(format!(
+                "{} {} {indent}{mark} ",
+                right(&share(row.node.total), 6),
+                right(&own, 5)
+            )),
+            Span::styled(clean(&row.node.name).into_owned(), style),
+        ]));
+    }
+    if rows.is_empty() {
+        pen.text("  no stacks in this interval", scene.palette.dim());
+    }
+}

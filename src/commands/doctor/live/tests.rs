@@ -1,0 +1,250 @@
+//! Snapshots as `top` makes them, on the first case's array.
+
+use std::time::Duration;
+
+use super::{compare, raise};
+use crate::analysis::fixture::{array, cell, member, snapshot};
+use crate::analysis::snapshot::{Cell, JournalStalls, Snapshot};
+use crate::commands::doctor::finding::Severity;
+use crate::commands::doctor::tests::Machine;
+use crate::fs::ext4::Journal;
+use crate::origin::{Op, Origin};
+
+/// A second on 12 members; `blocks` of block bitmaps by slot.
+fn seen(blocks: impl Fn(usize) -> u64, more: impl Fn(usize) -> Vec<Cell>) -> Snapshot {
+    let of = |slot| {
+        let n = blocks(slot);
+        let mut io = vec![cell(Origin::BlockBitmap, Op::Write, n, n * 4096, 500)];
+        io.extend(more(slot));
+        member(slot, io)
+    };
+    let mut array = array((0..12).map(of).collect());
+    array.info.name = "md0".to_owned();
+    snapshot(array)
+}
+
+fn none(_: usize) -> Vec<Cell> {
+    Vec::new()
+}
+
+fn ids(machine: &Machine, snapshot: &Snapshot) -> Vec<&'static str> {
+    let (_, found) = compare(&machine.facts(), snapshot);
+    found.iter().map(|f| f.id).collect()
+}
+
+#[test]
+fn the_load_shows_what_the_layout_predicts() {
+    let machine = Machine::new("raid0", 12, None);
+    let on_three = |slot: usize| if slot.is_multiple_of(4) { 490 } else { 0 };
+    let (live, found) = compare(&machine.facts(), &seen(on_three, none));
+    assert_eq!(live.rows.len(), 1);
+    let row = &live.rows[0];
+    assert!(
+        (row.observed - 4.0).abs() < 0.01 && (row.predicted - 4.0).abs() < 0.1,
+        "{row:?}"
+    );
+    assert_eq!(row.busiest(), ["loop1", "loop5", "loop9"]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    // 490 requests in the fixture's second are 98 % busy; the others idle.
+    assert_eq!(
+        (found[0].id, found[0].severity),
+        ("live-skew", Severity::Warning)
+    );
+    let calm = |slot: usize| if slot.is_multiple_of(4) { 90 } else { 0 };
+    let (_, found) = compare(&machine.facts(), &seen(calm, none));
+    assert_eq!(
+        (found[0].id, found[0].severity),
+        ("live-skew", Severity::Info)
+    );
+}
+
+/// A skew of the layout is a warning where it was measured to hurt, and not before.
+#[test]
+fn a_skew_that_hurts_is_a_warning() {
+    let machine = Machine::new("raid0", 12, None);
+    let severity = |blocks: u64| {
+        let on_three = |slot: usize| if slot.is_multiple_of(4) { blocks } else { 0 };
+        let facts = machine.facts();
+        let mut found = crate::commands::doctor::rules::check(&facts);
+        let (_, more) = compare(&facts, &seen(on_three, none));
+        raise(&mut found, &more);
+        let skew = found.into_iter().find(|f| f.id == "layout-skew").unwrap();
+        let measured = skew.seen.iter().any(|s| s.starts_with("measured: "));
+        (skew.severity, measured)
+    };
+    assert_eq!(severity(490), (Severity::Warning, true));
+    assert_eq!(severity(90), (Severity::Info, false));
+    assert_eq!(severity(0), (Severity::Info, false));
+}
+
+/// The tables of the first case go round all members; their heads do not.
+#[test]
+fn of_inode_tables_the_heads_count() {
+    let machine = Machine::new("raid0", 12, None);
+    let table = |slot: usize| {
+        let n = if slot.is_multiple_of(4) { 90 } else { 0 };
+        vec![cell(Origin::InodeTable, Op::Write, n, n * 4096, 500)]
+    };
+    assert_eq!(ids(&machine, &seen(|_| 0, table)), ["live-skew"]);
+}
+
+#[test]
+fn an_even_load_on_an_even_layout_is_no_news() {
+    let machine = Machine::new("raid0", 12, Some(32744));
+    assert!(ids(&machine, &seen(|slot| 90 + slot as u64, none)).is_empty());
+    // Too few to judge.
+    assert!(ids(&machine, &seen(|slot| if slot == 3 { 90 } else { 0 }, none)).is_empty());
+}
+
+#[test]
+fn a_few_groups_are_not_the_layout() {
+    let machine = Machine::new("raid0", 12, Some(32744));
+    let (_, found) = compare(
+        &machine.facts(),
+        &seen(|slot| if slot == 3 { 900 } else { 1 }, none),
+    );
+    assert_eq!(found.len(), 1);
+    assert_eq!(
+        (found[0].id, found[0].severity),
+        ("live-disagrees", Severity::Info)
+    );
+}
+
+#[test]
+fn writes_where_there_is_nothing() {
+    let machine = Machine::new("raid0", 12, None);
+    let (_, found) = compare(&machine.facts(), &seen(|_| 100, none));
+    assert_eq!(
+        (found[0].id, found[0].severity),
+        ("live-disagrees", Severity::Warning)
+    );
+    assert!(
+        found[0].title.contains("where the layout has none"),
+        "{}",
+        found[0].title
+    );
+}
+
+#[test]
+fn a_hot_bitmap() {
+    let machine = Machine::raid6();
+    let with = |bitmap: u64| {
+        seen(
+            |_| 0,
+            move |_| {
+                vec![
+                    cell(Origin::MdBitmap, Op::Write, bitmap, bitmap * 4096, 900),
+                    cell(Origin::FileData, Op::Write, 500, 500 * 4096, 900),
+                ]
+            },
+        )
+    };
+    assert_eq!(ids(&machine, &with(500)), ["bitmap-hot"]);
+    assert!(ids(&machine, &with(50)).is_empty());
+    let busy = Machine::raid6().with("file sys/block/md0/md/sync_action check");
+    let (_, found) = compare(&busy.facts(), &with(500));
+    assert!(found[0].commands.is_empty());
+}
+
+/// Ten seconds in which journals of `name` had no room.
+fn waits(name: &str, checkpoints: u64, wait_ms: u64) -> Snapshot {
+    let mut snapshot = seen(|_| 0, none);
+    snapshot.interval = Duration::from_secs(10);
+    snapshot.arrays[0].journal_stalls = vec![JournalStalls {
+        filesystem: name.to_owned(),
+        checkpoints,
+        wait: Duration::from_millis(wait_ms),
+    }];
+    snapshot
+}
+
+/// The machine with a journal of so many blocks.
+fn with_journal(blocks: u64) -> Machine {
+    let mut machine = Machine::raid6();
+    machine.layout.journal = Journal::Internal { blocks };
+    machine.with("file proc/fs/jbd2/md0-8/info 1 transactions")
+}
+
+#[test]
+fn a_journal_without_room() {
+    let machine = with_journal(1024);
+    machine.tree.write(
+        "proc/fs/jbd2/md0-8/info",
+        "812 transactions (810 requested), each up to 256 blocks\naverage: \n  3ms request delay\n  17 logged blocks per transaction\n",
+    );
+    let mut snapshot = waits("md0", 40, 2_500);
+    let entered = &mut snapshot.arrays[0].entered;
+    entered.insert((Origin::Journal, Op::Write), 20 << 20);
+    let (_, found) = compare(&machine.facts(), &snapshot);
+    let [finding] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(
+        (finding.id, finding.severity),
+        ("journal-small", Severity::Warning)
+    );
+    let about = [&finding.array, &finding.filesystem, &finding.mounted];
+    assert_eq!(
+        about.map(|a| a.as_deref()),
+        [Some("md0"), Some("md0"), Some("/srv")]
+    );
+    assert_eq!(
+        finding.title,
+        "tasks waited for room in the journal of 4 MiB for 25 % of the time"
+    );
+    assert_eq!(
+        finding.seen,
+        [
+            "40 checkpoints in 10 s that tasks waited for, 4 a second; 62ms each",
+            "mke2fs makes a journal of 1 GiB for a filesystem of 1.2 TiB",
+            "2.0 MiB a second were written to it",
+            "before that, since the mount (/proc/fs/jbd2): 812 transactions, each up to 256 blocks, 17 logged on average; \
+             3 ms from the request of a commit to its begin",
+        ]
+    );
+    assert_eq!(
+        finding.commands,
+        [
+            "umount /srv",
+            "tune2fs -O ^has_journal DEVICE",
+            "tune2fs -J size=1024 DEVICE",
+            "mount DEVICE /srv"
+        ]
+    );
+    assert!(finding.risk.contains("/dev/md0"), "{}", finding.risk);
+    crate::commands::doctor::tests::commands::may_be_pasted(&found);
+}
+
+/// Neither a small journal nor a few waits are a finding by themselves.
+#[test]
+fn a_small_journal_that_nobody_waits_for() {
+    for (blocks, snapshot) in [
+        (1024, seen(|_| 0, none)),
+        (1024, waits("md0", 2, 9_000)),
+        (1024, waits("md0", 40, 150)),
+        (1024, waits("md7", 40, 2_500)),
+        // More would not help.
+        (262_144, waits("md0", 40, 2_500)),
+    ] {
+        let found = ids(&with_journal(blocks), &snapshot);
+        assert!(found.is_empty(), "{blocks}: {found:?}");
+    }
+    let mut machine = Machine::raid6();
+    machine.layout.journal = Journal::None;
+    assert!(ids(&machine, &waits("md0", 40, 2_500)).is_empty());
+    let nowhere = Machine::raid6();
+    let mut empty = waits("md0", 40, 2_500);
+    empty.interval = Duration::ZERO;
+    assert!(ids(&nowhere, &empty).is_empty());
+}
+
+/// The size of an external journal is not the filesystem's, and tune2fs cannot change it.
+#[test]
+fn an_external_journal_has_no_command() {
+    let mut machine = Machine::raid6();
+    machine.layout.journal = Journal::External { uuid: None };
+    let (_, found) = compare(&machine.facts(), &waits("md0", 40, 2_500));
+    assert_eq!(found[0].id, "journal-small");
+    assert!(found[0].commands.is_empty() && found[0].risk.is_empty());
+    assert!(found[0].unless.contains("device of its own"));
+}

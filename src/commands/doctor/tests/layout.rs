@@ -1,0 +1,109 @@
+//! Where metadata falls.
+
+use super::Machine;
+use crate::commands::doctor::finding::Severity;
+use crate::mke2fs::{Conf, Options, plan};
+
+#[test]
+fn the_first_case() {
+    let full = Machine::new("raid0", 12, None).sb(|sb| sb.free_inodes_count = sb.inodes_count / 2);
+    let found = full.findings();
+    assert_eq!(full.ids(), ["info layout-skew", "info layout-stride-inert"]);
+    let skew = &found[0];
+    assert!(
+        skew.title.contains("sda, sde and sdi hold"),
+        "{}",
+        skew.title
+    );
+    assert!(skew.figures["bitmaps"].as_f64().unwrap() > 3.9);
+    assert_eq!(skew.figures["better_options"], "-g 32744");
+    assert!(skew.figures["better_skew"].as_f64().unwrap() < 1.2);
+    assert!(
+        skew.seen
+            .iter()
+            .any(|s| s.contains("4096 modulo 12 disks is 4")),
+        "{:?}",
+        skew.seen
+    );
+    let anew = ["mkfs.ext4 -g 32744 /dev/NEW_ARRAY"];
+    assert_eq!(skew.commands, anew);
+
+    // Whether files are on it is said; the command names no device that exists, not even where none are.
+    let told = |machine: Machine| {
+        let found = machine.findings().remove(0);
+        assert_eq!(found.commands, anew);
+        found.seen.last().unwrap().clone()
+    };
+    let used = |n: u32| {
+        Machine::new("raid0", 12, None).sb(|sb| sb.free_inodes_count = sb.inodes_count - n)
+    };
+    let none = "no inode but its own was in use when it was looked at";
+    assert_eq!(told(used(12)), "1 inodes in use beside its own");
+    assert_eq!(told(used(11)), none);
+    assert_eq!(told(used(12).sb(|sb| sb.orphan_file_inum = 12)), none);
+    // What a filesystem that was not unmounted says of itself is old.
+    assert_eq!(told(used(11).sb(|sb| sb.state = 0)), "it may hold files");
+}
+
+#[test]
+fn the_advised_options_are_even() {
+    Machine::new("raid0", 12, Some(32744)).nothing();
+    Machine::new("raid5", 8, Some(32744)).nothing();
+}
+
+#[test]
+fn raid5_is_as_bad() {
+    let machine = Machine::new("raid5", 8, None);
+    let found = &machine.findings()[0];
+    assert_eq!((found.id, found.severity), ("layout-skew", Severity::Info));
+    assert!(found.figures["bitmaps"].as_f64().unwrap() > 7.9);
+    // No flex groups of 128 GiB, which would even the bitmaps alone.
+    assert!(
+        !found.seen.iter().any(|s| s.contains("-G")),
+        "{:?}",
+        found.seen
+    );
+}
+
+/// Six groups on four disks are uneven and hurt nobody.
+#[test]
+fn small_filesystems_are_left_alone() {
+    let groups = |n: u64| {
+        let mut machine = Machine::new("raid0", 12, None);
+        let bytes = n * 32768 * 4096;
+        machine.layout = plan(bytes, 512 << 10, &Options::default(), &Conf::compiled_in()).unwrap();
+        machine.sb(|sb| {
+            sb.raid_stride = 128;
+            sb.raid_stripe_width = 1536;
+        })
+    };
+    let skew = |machine: Machine| machine.ids().iter().any(|i| i.contains("layout"));
+    assert!(!skew(groups(25)));
+    assert!(!skew(groups(32 * 12 - 1)));
+    assert!(skew(groups(32 * 12)));
+}
+
+#[test]
+fn a_disk_more_makes_it_uneven() {
+    let grows = |from: u32, to: u32| {
+        Machine::new("raid5", to, None).with(&format!(
+            "file sys/block/md0/md/reshape_position 1048576
+            file sys/block/md0/md/sync_action reshape
+            file sys/block/md0/md/raid_disks {to} ({from})"
+        ))
+    };
+    let machine = grows(7, 8);
+    let ids = machine.ids();
+    assert!(ids.contains(&"info layout-grow".to_owned()), "{ids:?}");
+    let all = machine.findings();
+    let found = all.iter().find(|f| f.id == "layout-grow").unwrap();
+    assert!(found.title.contains("from 7 to 8 disks"));
+    assert!(found.figures["after"].as_f64().unwrap() > 7.9);
+    for (from, to) in [(8, 7), (7, 9), (4, 8)] {
+        let ids = grows(from, to).ids();
+        assert!(
+            !ids.iter().any(|i| i.contains("layout-grow")),
+            "{from} {to} {ids:?}"
+        );
+    }
+}

@@ -1,0 +1,44 @@
+//! Arguments of `export`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// What `export` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Apache Parquet, zstd
+    Parquet,
+    /// Comma-separated values, with a header
+    Csv,
+    /// One JSON object a line, without what is null
+    Ndjson,
+}
+
+/// Arguments of `export`.
+#[derive(Args, Debug)]
+pub struct Export {
+    /// A recording
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// What to make of it
+    #[arg(short, long, value_name = "FORMAT")]
+    pub format: Format,
+
+    /// The file to make, as OUT.new until it is whole; - is standard output
+    #[arg(short, long, value_name = "OUT")]
+    pub output: PathBuf,
+
+    /// Replace OUT if it is there, once the new one is whole
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Shown at the end of `--help`.
+pub const EXAMPLES: &str = "Examples:
+  raidtrace export incident.rtrace -f parquet -o incident.parquet
+  raidtrace export incident.rtrace -f ndjson -o - | jq -c 'select(.kind == \"request\")'
+
+The columns are those of the recording: docs/recording.md. Exit status: 0 done, 1 it failed or the
+recording is damaged (what was whole has been written), 2 usage.";

@@ -1,0 +1,92 @@
+//! What was typed -> the file.
+
+use anyhow::Result;
+
+use crate::commands::export::args::Export;
+
+/// What has come out.
+#[derive(Debug, Default)]
+#[cfg(feature = "export")]
+pub(super) struct Written {
+    pub rows: u64,
+    /// Why there are no more, where the reader does not know.
+    pub damage: Option<String>,
+}
+
+/// Without the feature.
+#[cfg(not(feature = "export"))]
+pub fn run(_: &Export) -> Result<()> {
+    anyhow::bail!(
+        "this raidtrace was built without export (cargo build --features export); pyarrow, polars \
+         and pandas read the recording as it is"
+    )
+}
+
+/// Writes what can be read of the file; where that is not all of it, says so in the end.
+#[cfg(feature = "export")]
+pub fn run(args: &Export) -> Result<()> {
+    use crate::recording::reader::{Reader, Wanted};
+    let mut reader = Reader::open(&args.file, Wanted::Everything)?;
+    if let Some(note) = reader.note() {
+        eprintln!("raidtrace: note: {}", crate::ui::text::clean(note));
+    }
+    let Written { rows, damage } = to(&mut reader, args)?;
+    let ending = reader.ending();
+    if let Some(why) = damage.or_else(|| ending.is_cut().then(|| ending.to_string())) {
+        let file = args.file.display();
+        anyhow::bail!("{file}: {why}; {rows} rows have been exported");
+    }
+    eprintln!("raidtrace: {rows} rows");
+    Ok(())
+}
+
+#[cfg(feature = "export")]
+fn to(reader: &mut crate::recording::reader::Reader, args: &Export) -> Result<Written> {
+    use crate::machine::output::Destination;
+    use anyhow::Context as _;
+    use std::os::unix::fs::MetadataExt as _;
+    let say = || args.output.display().to_string();
+    let id = |found: std::fs::Metadata| (found.dev(), found.ino());
+    let old = args.output.symlink_metadata().ok().map(id);
+    let mut sources = reader.files().iter();
+    if old.is_some() && sources.any(|source| source.metadata().ok().map(id) == old) {
+        anyhow::bail!("{}: is the recording that is read", say());
+    }
+    let destination = Destination::new(&args.output, args.force)?;
+    let mut output = destination.open().with_context(say)?;
+    match write(reader, args, &mut output.file) {
+        // The reader of a pipe that has had enough is no failure.
+        Err(e) if output.pending.is_none() && is_broken_pipe(&e) => Ok(Written::default()),
+        Err(e) => Err(e).with_context(say),
+        Ok(written) => {
+            output.commit().with_context(say)?;
+            Ok(written)
+        }
+    }
+}
+
+#[cfg(feature = "export")]
+fn write(
+    reader: &mut crate::recording::reader::Reader,
+    args: &Export,
+    out: impl std::io::Write + Send,
+) -> Result<Written> {
+    use crate::commands::export::args::Format;
+    let mut out = std::io::BufWriter::with_capacity(1 << 18, out);
+    match args.format {
+        Format::Parquet => {
+            let header = serde_json::to_string(reader.header())?;
+            super::table::write(reader, &crate::recording::schema::schema(header), out)
+        }
+        lines => Ok(Written {
+            rows: super::lines::write(reader, lines, &mut out)?,
+            damage: None,
+        }),
+    }
+}
+
+#[cfg(feature = "export")]
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let broken = |e: &std::io::Error| e.kind() == std::io::ErrorKind::BrokenPipe;
+    error.chain().any(|e| e.downcast_ref().is_some_and(broken))
+}

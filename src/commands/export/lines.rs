@@ -1,0 +1,122 @@
+//! CSV and newline-delimited JSON.
+
+use std::io::{self, Write};
+
+use super::args::Format;
+use crate::analysis::time;
+use crate::recording::reader::{Batch, Reader, Texts};
+use crate::recording::schema::COLUMNS;
+
+/// A value, of whatever column.
+enum Value<'a> {
+    Number(u64),
+    Bool(bool),
+    Text(&'a str),
+    Time(i64),
+}
+
+/// Writes everything that can be read, and how many rows that was.
+pub fn write(reader: &mut Reader, format: Format, out: &mut impl Write) -> io::Result<u64> {
+    if format == Format::Csv {
+        let names: Vec<&str> = COLUMNS.iter().map(|c| c.0).collect();
+        writeln!(out, "{}", names.join(","))?;
+    }
+    let mut rows = 0;
+    let mut line = Vec::new();
+    while let Some((batch, words)) = reader.next_columns() {
+        for row in 0..batch.rows {
+            line.clear();
+            match format {
+                Format::Csv => csv(&mut line, batch, words, row)?,
+                _ => json(&mut line, batch, words, row)?,
+            }
+            out.write_all(&line)?;
+        }
+        rows += batch.rows as u64;
+    }
+    out.flush()?;
+    Ok(rows)
+}
+
+/// Quoted as RFC 4180 has it; what is null is empty, a text that is empty is `""`.
+fn csv(line: &mut Vec<u8>, batch: &Batch, words: &[Texts], row: usize) -> io::Result<()> {
+    for column in 0..COLUMNS.len() {
+        if column > 0 {
+            line.push(b',');
+        }
+        match value(batch, words, column, row) {
+            None => {}
+            Some(Value::Number(n)) => write!(line, "{n}")?,
+            Some(Value::Bool(b)) => write!(line, "{b}")?,
+            Some(Value::Time(us)) => line.extend_from_slice(time::rfc3339(us).as_bytes()),
+            Some(Value::Text(text)) => {
+                if text.is_empty() || text.contains([',', '"', '\n', '\r']) {
+                    write!(line, "\"{}\"", text.replace('"', "\"\""))?;
+                } else {
+                    line.extend_from_slice(text.as_bytes());
+                }
+            }
+        }
+    }
+    line.push(b'\n');
+    Ok(())
+}
+
+fn json(line: &mut Vec<u8>, batch: &Batch, words: &[Texts], row: usize) -> io::Result<()> {
+    let mut separator = b'{';
+    for (column, (name, _)) in COLUMNS.iter().enumerate() {
+        let Some(value) = value(batch, words, column, row) else {
+            continue;
+        };
+        line.push(separator);
+        separator = b',';
+        write!(line, "\"{name}\":")?;
+        match value {
+            Value::Number(n) => write!(line, "{n}")?,
+            Value::Bool(b) => write!(line, "{b}")?,
+            Value::Time(us) => write!(line, "\"{}\"", time::rfc3339(us))?,
+            Value::Text(text) => serde_json::to_writer(&mut *line, text)?,
+        }
+    }
+    if separator == b'{' {
+        line.push(b'{');
+    }
+    line.extend_from_slice(b"}\n");
+    Ok(())
+}
+
+fn value<'a>(batch: &'a Batch, words: &'a [Texts], column: usize, row: usize) -> Option<Value<'a>> {
+    let word = |key: Option<usize>| words.get(column)?.get(key?).map(Value::Text);
+    let narrow = |n: Option<u16>| n.map(usize::from);
+    let byte = |n: Option<u8>| n.map(usize::from);
+    let wide = |n: Option<u32>| n.map(|n| n as usize);
+    let number = |n: Option<u64>| n.map(Value::Number);
+    match COLUMNS.get(column)?.0 {
+        "time" => batch.time.get(row).map(Value::Time),
+        "kind" => word(byte(batch.kind.get(row))),
+        "array" => word(narrow(batch.array.get(row))),
+        "member" => word(narrow(batch.member.get(row))),
+        "slot" => number(batch.slot.get(row).map(u64::from)),
+        "op" => word(byte(batch.op.get(row))),
+        "flags" => word(byte(batch.flags.get(row))),
+        "origin" => word(byte(batch.origin.get(row))),
+        "sector" => number(batch.sector.get(row)),
+        "array_sector" => number(batch.array_sector.get(row)),
+        "length" => number(batch.length.get(row)),
+        "bytes" => number(batch.bytes.get(row)),
+        "count" => number(batch.count.get(row).map(u64::from)),
+        "queue_us" => number(batch.queue_us.get(row)),
+        "device_us" => number(batch.device_us.get(row)),
+        "error" => batch.error.get(row).map(|b| Value::Bool(b == 1)),
+        "pid" => number(batch.pid.get(row).map(u64::from)),
+        "comm" => word(wide(batch.comm.get(row))),
+        "cgroup" => word(wide(batch.cgroup.get(row))),
+        "role" => word(narrow(batch.role.get(row))),
+        "inode" => number(batch.inode.get(row)),
+        "generation" => number(batch.generation.get(row).map(u64::from)),
+        "filesystem" => word(narrow(batch.filesystem.get(row))),
+        "path" => word(wide(batch.path.get(row))),
+        "text" => batch.text.get(row).map(Value::Text),
+        _ => None,
+    }
+}

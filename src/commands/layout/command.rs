@@ -1,0 +1,176 @@
+//! `raidtrace layout`: what was typed -> a report -> text, JSON, a picture, and an exit status.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, anyhow};
+use clap::Args as _;
+use clap::error::ErrorKind;
+
+use super::args::Layout;
+use super::show;
+use super::{json, picture, table};
+use crate::analysis::placement::filesystem::Filesystem;
+use crate::analysis::placement::report::Report;
+use crate::analysis::placement::search::Search;
+use crate::analysis::placement::target::Target;
+use crate::analysis::placement::{grow, words};
+use crate::analysis::units;
+use crate::machine::output::Destination;
+use crate::mke2fs::{Conf, plan};
+use crate::raid::Geometry;
+use crate::ui::text;
+
+/// With `--check`: the skew is above what was allowed.
+const TOO_UNEVEN: u8 = 3;
+
+/// Prints what was asked for.
+///
+/// # Errors
+/// Where there is no layout to be had, or nowhere to write it.
+pub fn run(args: &Layout) -> Result<ExitCode> {
+    if args.mke2fs.is_any() && args.plan.is_none() && !args.search {
+        usage(
+            "options of mke2fs are for --plan and --search: a filesystem that exists has its own",
+        );
+    }
+    let conf = Conf::of_this_machine();
+    let target = match (&args.target, args.plan) {
+        (Some(name), _) => Target::find(name, &args.array)?,
+        (None, bytes) => planned(args, bytes.unwrap_or(0), &conf)?,
+    };
+    let grown = match args.grow_to {
+        Some(disks) => Some(grow::array(&target, disks).map_err(|e| anyhow!(e))?),
+        None => None,
+    };
+    if args.search {
+        return compared(args, &target, grown.as_ref(), &conf);
+    }
+    let mut report = Report::new(target);
+    if report.uneven {
+        report.advice = Some(remedy(args, &report.target, &conf));
+    }
+    if let Some(grown) = &grown {
+        let skews = match args.plan {
+            Some(bytes) => grow::planned(&report.target, grown, bytes, &args.mke2fs, &conf),
+            None => Ok(grow::existing(&report.target, grown)),
+        };
+        report.grown = Some((grown.disks(), skews.map_err(|e| anyhow!(e))?));
+    }
+    if let Some(path) = &args.svg {
+        let name = || text::clean(&path.display().to_string()).into_owned();
+        let svg = Destination::beside_stdout(path, args.force)?;
+        let picture = picture::draw(&report);
+        svg.open()
+            .and_then(|svg| svg.write(|out| out.write_all(picture.as_bytes())))
+            .with_context(|| format!("{} cannot be written", name()))?;
+    }
+    let mut out = io::stdout().lock();
+    let written = if args.json {
+        json::write(&mut out, &report)
+    } else {
+        table::write(&mut out, &report, args.all)
+    };
+    finish(written.and_then(|()| out.flush()))?;
+    Ok(check(args, report.skews.worst()))
+}
+
+/// What to do about an uneven layout.
+fn remedy(args: &Layout, target: &Target, conf: &Conf) -> String {
+    let mut base = args.mke2fs.clone();
+    (base.group, base.flex) = (None, None);
+    if args.plan.is_none() && target.fs.block_size != 4096 {
+        base.block_size = Some(target.fs.block_size.into());
+    }
+    let bytes = args.plan.unwrap_or(target.fs.bytes());
+    let found = Search::on(target, bytes, &base, conf).remedy();
+    words::remedy(target, args.plan.is_none(), found.as_ref())
+}
+
+/// The reader of a pipe that has had enough is no failure.
+fn finish(written: io::Result<()>) -> Result<()> {
+    match written {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e).context("writing the figures"),
+        _ => Ok(()),
+    }
+}
+
+/// `--search`.
+fn compared(
+    args: &Layout,
+    target: &Target,
+    grown: Option<&Geometry>,
+    conf: &Conf,
+) -> Result<ExitCode> {
+    let geometry = &target.array.geometry;
+    if geometry.disks() < 2 || geometry.chunk_sectors().is_none() {
+        return Err(anyhow!(
+            "--search is for striped arrays: on {} every member has everything (--level, --disks)",
+            geometry.level()
+        ));
+    }
+    let bytes = args.plan.unwrap_or(target.fs.bytes());
+    let search = Search::on(target, bytes, &args.mke2fs, conf);
+    let (all, base) = search.run().map_err(|e| anyhow!(e))?;
+    let grown = match grown {
+        Some(grown) => {
+            let rows = show::shown(&all, base).into_iter();
+            let skews: Result<Vec<_>, String> = rows
+                .map(|i| grow::planned(target, grown, bytes, &all[i].options, conf))
+                .collect();
+            Some((grown.disks(), skews.map_err(|e| anyhow!(e))?))
+        }
+        None => None,
+    };
+    let found = show::Found {
+        target,
+        all: &all,
+        base,
+        counted: search.counted(),
+        grown,
+    };
+    let mut out = io::stdout().lock();
+    let written = if args.json {
+        writeln!(out, "{}", found.object())
+    } else {
+        found.write(&mut out)
+    };
+    finish(written.and_then(|()| out.flush()))?;
+    Ok(check(args, all[found.recommended()].skews.worst()))
+}
+
+/// Ends as clap does.
+fn usage(says: &str) -> ! {
+    let mut command = Layout::augment_args(clap::Command::new("raidtrace layout"));
+    command.error(ErrorKind::ArgumentConflict, says).exit()
+}
+
+/// A filesystem that does not exist.
+fn planned(args: &Layout, bytes: u64, conf: &Conf) -> Result<Target> {
+    let geometry = args.array.geometry().map_err(|e| anyhow!(e))?;
+    let chunk = geometry.chunk_sectors().unwrap_or(0) * 512;
+    let layout = plan(bytes, chunk, &args.mke2fs, conf).map_err(|e| anyhow!(e))?;
+    let kind = args.mke2fs.fs_type.as_deref().unwrap_or("ext4");
+    let mut typed = args.mke2fs.clone();
+    typed.fs_type = None;
+    let words = typed.words();
+    let name = format!(
+        "mkfs.{kind}{}{words}",
+        if words.is_empty() { "" } else { " " }
+    );
+    let mut target = Target::of_typed(&name, Filesystem::of(layout), &args.array)?;
+    target.notes.push(format!("planned with {}", conf.source));
+    Ok(target)
+}
+
+fn check(args: &Layout, worst: f64) -> ExitCode {
+    if !args.check || worst <= args.max_skew {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!(
+        "raidtrace: the skew is {worst:.2} ({}), above --max-skew {}",
+        units::factor(Some(worst)),
+        args.max_skew
+    );
+    ExitCode::from(TOO_UNEVEN)
+}

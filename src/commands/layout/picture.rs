@@ -1,0 +1,162 @@
+//! The report as SVG: a row a member, two panels of bars, the mean as a line. Nothing in it needs a script, a font that
+//! is not everywhere, or colour to be read.
+
+use svg::Document;
+use svg::node::element::{Group, Line, Rectangle, Text, Title};
+
+use super::table;
+use crate::analysis::placement::report::Report;
+use crate::analysis::placement::spread::{Member, Of, skew};
+use crate::analysis::units;
+use crate::origin::Origin;
+use crate::ui::{palette, text};
+
+const WIDTH: f64 = 960.0;
+const MARGIN: f64 = 20.0;
+/// Slot and name of a member.
+const NAMES: f64 = 120.0;
+const PANEL: f64 = (WIDTH - 2.0 * MARGIN - NAMES) / 2.0;
+/// Of a panel, for its bars; the rest is for figures.
+const BARS: f64 = PANEL - 90.0;
+const ROW: f64 = 20.0;
+const LINE: f64 = 18.0;
+const INK: &str = "#222222";
+const PALE: &str = "#777777";
+
+/// A panel: its title, and what its bars are made of.
+struct Panel {
+    title: &'static str,
+    parts: Vec<(String, Of)>,
+}
+
+/// The picture's text.
+pub fn draw(report: &Report) -> String {
+    let members = &report.spread.members;
+    let block_sectors = u64::from(report.target.fs.block_size / 512);
+    let colour = |origin| format!("#{:06x}", palette::rgb(origin));
+    let panels = [
+        Panel {
+            title: "bitmaps: block, inode",
+            parts: vec![
+                (colour(Origin::BlockBitmap), |m| m.of(Origin::BlockBitmap)),
+                (colour(Origin::InodeBitmap), |m| m.of(Origin::InodeBitmap)),
+            ],
+        },
+        Panel {
+            title: "inode tables: the part in use",
+            // The table's yellow is too pale on white.
+            parts: vec![("#b8a800".to_owned(), |m| m.heads)],
+        },
+    ];
+    let mut lines = table::about(&report.target).to_vec();
+    lines.push(String::new());
+    lines.extend(text::wrap(&text::clean(&report.standout), 130, 4));
+    let lines: Vec<String> = lines.iter().map(|l| l.replace('\u{a0}', " ")).collect();
+    let top = MARGIN + LINE * lines.len() as f64 + 30.0;
+    let bottom = top + ROW * members.len() as f64;
+    let height = bottom + 60.0;
+    let mut page = Document::new()
+        .set("viewBox", (0.0, 0.0, WIDTH, height))
+        .set("width", WIDTH)
+        .set("height", height)
+        .set("font-family", "sans-serif")
+        .set("font-size", 13)
+        .add(Title::new(text::clean(&report.target.name)))
+        .add(
+            Rectangle::new()
+                .set("width", "100%")
+                .set("height", "100%")
+                .set("fill", "white"),
+        );
+    for (i, line) in lines.iter().enumerate() {
+        let y = MARGIN + LINE * (i as f64 + 0.7);
+        page = page.add(
+            words(line, MARGIN, y, INK).set("font-weight", if i == 0 { "bold" } else { "normal" }),
+        );
+    }
+    for slot in 0..members.len() {
+        let name = format!("{slot}  {}", report.target.array.member(slot));
+        let y = top + ROW * (slot as f64 + 0.7);
+        page = page.add(words(
+            text::cut(&text::clean(&name), 16).as_ref(),
+            MARGIN,
+            y,
+            INK,
+        ));
+    }
+    for (i, panel) in panels.iter().enumerate() {
+        let x = MARGIN + NAMES + PANEL * i as f64;
+        page = page.add(draw_panel(panel, members, block_sectors, x, top, bottom));
+    }
+    page = page.add(words(
+        "dashed: the mean. In blocks; of inode tables the first of each flex group, 4 for each of its groups.",
+        MARGIN,
+        bottom + 45.0,
+        PALE,
+    ));
+    page.to_string() + "\n"
+}
+
+fn words(text: &str, x: f64, y: f64, fill: &str) -> Text {
+    Text::new(text).set("x", x).set("y", y).set("fill", fill)
+}
+
+fn draw_panel(
+    panel: &Panel,
+    members: &[Member],
+    block_sectors: u64,
+    x: f64,
+    top: f64,
+    bottom: f64,
+) -> Group {
+    let value = |m: &Member| -> u64 { panel.parts.iter().map(|(_, of)| of(m)).sum() };
+    let most = members.iter().map(value).max().unwrap_or(0).max(1);
+    let scale = BARS / most as f64;
+    let mut group =
+        Group::new().add(words(panel.title, x, top - 10.0, INK).set("font-weight", "bold"));
+    for (slot, member) in members.iter().enumerate() {
+        let y = top + ROW * slot as f64;
+        let mut at = x;
+        for (colour, of) in &panel.parts {
+            let width = of(member) as f64 * scale;
+            if width > 0.0 {
+                group = group.add(
+                    Rectangle::new()
+                        .set("x", round(at))
+                        .set("y", y + 3.0)
+                        .set("width", round(width))
+                        .set("height", ROW - 6.0)
+                        .set("fill", colour.as_str()),
+                );
+            }
+            at += width;
+        }
+        let figure = (value(member) / block_sectors).to_string();
+        group = group.add(words(&figure, round(at + 6.0), y + ROW * 0.7, PALE));
+    }
+    let sum: u64 = members.iter().map(value).sum();
+    let mean = round(x + sum as f64 / members.len().max(1) as f64 * scale);
+    if sum > 0 {
+        group = group.add(
+            Line::new()
+                .set("x1", mean)
+                .set("x2", mean)
+                .set("y1", top)
+                .set("y2", bottom)
+                .set("stroke", INK)
+                .set("stroke-dasharray", "4 3"),
+        );
+    }
+    let skew = units::factor(skew(members.iter().map(value)));
+    group.add(words(
+        &format!("busiest {skew} the mean"),
+        x,
+        bottom + 20.0,
+        INK,
+    ))
+}
+
+/// A tenth of a pixel is enough, and makes short files.
+fn round(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}

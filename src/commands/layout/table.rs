@@ -1,0 +1,245 @@
+//! The report as text, 80 columns: what it is, what stands out, two bars a member, and the origins.
+
+use std::io::{self, Write};
+
+use crate::analysis::placement::report;
+use crate::analysis::placement::report::Report;
+use crate::analysis::placement::spread::{FIXED, Member, Of, skew};
+use crate::analysis::placement::target::Target;
+use crate::analysis::units;
+use crate::origin::Origin;
+use crate::ui::text;
+
+const COLUMNS: usize = 80;
+/// Of a bar.
+const BAR: usize = 23;
+/// Of a member's name.
+const NAME: usize = 10;
+
+/// Writes the screen. `all`: every origin member by member.
+pub fn write(out: &mut dyn Write, report: &Report, all: bool) -> io::Result<()> {
+    for line in lines(report, all) {
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn lines(report: &Report, all: bool) -> Vec<String> {
+    let mut out: Vec<String> = about(&report.target)
+        .iter()
+        .flat_map(|l| wrapped("", l))
+        .collect();
+    let mark = if report.uneven { "! " } else { "  " };
+    out.extend(wrapped(mark, &report.standout));
+    if let Some(why) = &report.why {
+        out.extend(wrapped("  why: ", why));
+    }
+    if let Some(advice) = &report.advice {
+        out.extend(wrapped("  do: ", advice));
+    }
+    out.push(String::new());
+    if report.spread.members.len() > 1 {
+        out.extend(bars(report));
+        out.extend(grown(report));
+        out.push(String::new());
+    }
+    out.extend(origins(report));
+    if all {
+        out.push(String::new());
+        out.extend(matrix(report));
+    }
+    for note in report::notes(&report.target) {
+        out.extend(wrapped("note: ", note));
+    }
+    out
+}
+
+/// Wrapped at 80 columns, further lines indented.
+pub(crate) fn wrapped(mark: &str, sentence: &str) -> Vec<String> {
+    let indent = 2;
+    let sentence = text::clean(sentence);
+    let glued = format!("{}{sentence}", text::glue(mark));
+    let lines = text::wrap(&glued, COLUMNS - indent, 12);
+    let rest = lines
+        .iter()
+        .skip(1)
+        .map(|l| format!("{}{l}", " ".repeat(indent)));
+    lines.iter().take(1).cloned().chain(rest).collect()
+}
+
+/// The filesystem and the array, a line each.
+pub(crate) fn about(target: &Target) -> [String; 2] {
+    let fs = &target.fs;
+    let geometry = &target.array.geometry;
+    let mut first = format!(
+        "{}: {}, {}, {} blocks",
+        text::clean(&target.name),
+        fs.kind,
+        text::glue(&units::size(fs.bytes())),
+        text::glue(&units::size(fs.block_size.into())),
+    );
+    if let Some(groups) = fs.groups {
+        first.push_str(&format!(", {} groups of {}", groups.count, groups.blocks));
+        if groups.per_flex > 1 {
+            first.push_str(&format!(", flex\u{a0}{}", groups.per_flex));
+        }
+    }
+    let name = target.array.name.as_deref();
+    let mut second = format!(
+        "on {}{}",
+        name.map_or(String::new(), |n| format!("{n}, ")),
+        geometry.level()
+    );
+    if geometry.disks() > 1 {
+        second.push_str(&format!(" of {} disks", geometry.disks()));
+    }
+    if let Some(chunk) = geometry.chunk_sectors() {
+        second.push_str(&format!(", {} chunks", units::size(chunk * 512)));
+    }
+    if name.is_none() && geometry.disks() > 1 {
+        second.push_str(" (as typed)");
+    }
+    [first, second]
+}
+
+/// A bar of `columns` for `value` of `most`, in half columns.
+fn bar(value: u64, most: u64, columns: usize) -> String {
+    let halves = (value as f64 * 2.0 * columns as f64 / most.max(1) as f64).round() as usize;
+    let halves = if value > 0 { halves.max(1) } else { 0 };
+    let half = if halves % 2 == 1 { "▌" } else { "" };
+    text::left(&format!("{}{half}", "█".repeat(halves / 2)), columns)
+}
+
+fn bars(report: &Report) -> Vec<String> {
+    let block_sectors = u64::from(report.target.fs.block_size / 512);
+    let members = &report.spread.members;
+    let of: [(&str, Of); 2] = [("bitmaps", |m| m.bitmaps()), ("inode tables*", |m| m.heads)];
+    let mut head = text::left("slot", 5) + &text::left("member", NAME);
+    let mut foot = text::left("", 5) + &text::left("skew", NAME);
+    for (title, of) in of {
+        head.push_str(&format!(" {}", text::left(&format!("{title:>7}"), 8 + BAR)));
+        let skew = units::factor(skew(members.iter().map(of)));
+        foot.push_str(&format!(" {:>7} {}", skew, " ".repeat(BAR)));
+    }
+    let mut out = vec![head];
+    for (slot, member) in members.iter().enumerate() {
+        let name = text::clean(report.target.array.member(slot)).into_owned();
+        let mut line = format!("{slot:>4} ") + &text::left(&name, NAME);
+        for (_, of) in of {
+            let most = members.iter().map(of).max().unwrap_or(0);
+            let value = of(member);
+            line.push_str(&format!(
+                " {:>7} {}",
+                short(value / block_sectors),
+                bar(value, most, BAR)
+            ));
+        }
+        out.push(line);
+    }
+    out.push(foot);
+    out.push(
+        "* of the inodes in use: 4 a group, from each flex group's start; all in blocks".to_owned(),
+    );
+    out
+}
+
+/// At most 7 columns, exact up to there.
+fn short(value: u64) -> String {
+    let text = value.to_string();
+    if text.len() <= 7 {
+        text
+    } else {
+        units::count(value as f64)
+    }
+}
+
+fn grown(report: &Report) -> Vec<String> {
+    let Some((disks, skews)) = &report.grown else {
+        return Vec::new();
+    };
+    let [bitmaps, tables] = [skews.bitmaps, skews.tables].map(units::factor);
+    let sentence =
+        format!("after growing to {disks} disks: bitmaps {bitmaps}, inode tables {tables}");
+    wrapped("", &sentence)
+}
+
+fn origins(report: &Report) -> Vec<String> {
+    let fs = &report.target.fs;
+    let block_sectors = u64::from(fs.block_size / 512);
+    let members = report.spread.members.len();
+    let mut out = vec![format!(
+        "{:<20}{:>12}{:>10}{:>7}  {}",
+        "origin", "blocks", "bytes", "skew", "most on"
+    )];
+    for origin in FIXED {
+        let of = |m: &Member| m.of(origin);
+        let sum: u64 = report.spread.members.iter().map(of).sum();
+        if sum == 0 {
+            continue;
+        }
+        out.push(format!(
+            "{:<20}{:>12}{:>10}{:>7}  {}",
+            origin.name(),
+            sum / block_sectors,
+            units::bytes(sum as f64 * 512.0),
+            units::factor(
+                report
+                    .spread
+                    .skew(of)
+                    .filter(|_| sum / block_sectors >= members as u64)
+            ),
+            most_on(report, of),
+        ));
+    }
+    out
+}
+
+/// The slots that have more than 1.2 times the mean, as far as there is room.
+fn most_on(report: &Report, of: impl Fn(&Member) -> u64) -> String {
+    let members = &report.spread.members;
+    let sum: u64 = members.iter().map(&of).sum();
+    let mean = sum as f64 / members.len() as f64;
+    let slots: Vec<usize> = (0..members.len())
+        .filter(|&slot| of(&members[slot]) as f64 > mean * 1.2)
+        .collect();
+    match slots.as_slice() {
+        [] => "even".to_owned(),
+        some if some.len() <= 8 => some
+            .iter()
+            .map(usize::to_string)
+            .collect::<Vec<_>>()
+            .join(" "),
+        many => format!("{} of {} slots", many.len(), members.len()),
+    }
+}
+
+fn column(origin: Origin) -> &'static str {
+    match origin {
+        Origin::BlockBitmap => "bbitmap",
+        Origin::InodeBitmap => "ibitmap",
+        Origin::InodeTable => "itable",
+        Origin::GroupDescriptors => "gdt",
+        Origin::Superblock => "super",
+        Origin::Journal => "journal",
+        Origin::ExtentTree => "extents",
+        _ => "other",
+    }
+}
+
+/// Blocks of each origin on each member.
+fn matrix(report: &Report) -> Vec<String> {
+    let block_sectors = u64::from(report.target.fs.block_size / 512);
+    let mut head = text::left("slot", 5);
+    for origin in FIXED {
+        head.push_str(&format!("{:>9}", column(origin)));
+    }
+    let mut out = vec![head];
+    for (slot, member) in report.spread.members.iter().enumerate() {
+        let mut line = format!("{slot:>4} ");
+        for sectors in member.sectors {
+            line.push_str(&format!("{:>9}", sectors / block_sectors));
+        }
+        out.push(line);
+    }
+    out
+}

@@ -1,0 +1,81 @@
+//! The command that is recorded while it runs.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::fs::{Access, access};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::machine::signals;
+
+/// Whether there is such a command: said before anything is loaded.
+pub fn find(command: &[OsString]) -> Result<()> {
+    let Some(name) = command.first() else {
+        return Ok(());
+    };
+    let runs = |path: &Path| path.is_file() && access(path, Access::EXEC_OK).is_ok();
+    let found = if name.as_encoded_bytes().contains(&b'/') {
+        runs(Path::new(name))
+    } else {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|dir| runs(&dir.join(name)))
+    };
+    if !found {
+        bail!("{}: no such command: nothing was recorded", name.display());
+    }
+    Ok(())
+}
+
+/// One that runs, or has run.
+pub struct Running(Child);
+
+impl Running {
+    /// Starts it. `aside`: what it prints goes to stderr, for stdout is the recording's.
+    pub fn start(command: &[OsString], aside: bool) -> Result<Option<Self>> {
+        let Some((name, args)) = command.split_first() else {
+            return Ok(None);
+        };
+        let mut child = Command::new(name);
+        child.args(args);
+        if aside {
+            child.stdout(io::stderr());
+        }
+        // SAFETY: between fork and exec it makes one system call, which is async-signal-safe, and allocates nothing.
+        unsafe { child.pre_exec(signals::give_back) };
+        let child = child.spawn();
+        Ok(Some(Self(child.with_context(|| {
+            format!("starting {}", name.display())
+        })?)))
+    }
+
+    /// Passes a signal on.
+    pub fn signal(&mut self, number: i32) {
+        // After it has ended and was waited for, its number may be another's.
+        if let Ok(None) = self.0.try_wait()
+            && let (Some(pid), Some(signal)) = (
+                Pid::from_raw(self.0.id().cast_signed()),
+                Signal::from_named_raw(number),
+            )
+        {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Its status, once it has ended.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        self.0.try_wait().context("waiting for the command")
+    }
+}
+
+/// As a shell has it: 128 and the signal's number, for one that a signal has ended.
+pub fn code(status: ExitStatus) -> u8 {
+    let code = status
+        .code()
+        .or_else(|| status.signal().map(|s| 128 + s))
+        .unwrap_or(1);
+    u8::try_from(code).unwrap_or(1)
+}

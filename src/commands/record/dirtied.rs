@@ -1,0 +1,193 @@
+//! What tasks dirtied in an interval -> rows of a recording. Pure.
+
+use std::collections::HashMap;
+
+use crate::analysis::counters::{Counters, TaskId};
+use crate::analysis::item::{Dirtied, Item};
+use crate::origin::Origin;
+
+/// File data is counted twice in the kernel side, by task and by task and file, and one of the two may come a reading later.
+/// Rows say by file what is known by file, and the rest of a task's figure, which the table of files has lost, when it has
+/// been missing for two readings.
+#[derive(Debug, Default)]
+pub struct DirtiedRows {
+    /// By task: bytes of its own figure less those by file, where that is not 0.
+    missing: HashMap<TaskId, i64>,
+}
+
+impl DirtiedRows {
+    /// The rows of a reading. `last`: what is missing now does not come any more.
+    pub fn step(&mut self, counters: &Counters, time_us: i64, last: bool) -> Vec<Item> {
+        let mut rows = Vec::new();
+        let mut now: HashMap<TaskId, i64> = HashMap::new();
+        for (key, sum) in &counters.dirtied {
+            if key.origin == Origin::FileData {
+                let missing = now.entry(key.id()).or_default();
+                *missing = missing.saturating_add_unsigned(sum.bytes);
+            } else {
+                let row = row(key.id(), key.origin, time_us);
+                push(&mut rows, row, sum.bytes);
+            }
+        }
+        for (key, sum) in &counters.dirtied_files {
+            let mut row = row(key.task(), Origin::FileData, time_us);
+            row.file = Some(key.file);
+            push(&mut rows, row, sum.bytes);
+            let missing = now.entry(key.task()).or_default();
+            *missing = missing.saturating_sub_unsigned(sum.bytes);
+        }
+        let before = std::mem::take(&mut self.missing);
+        for task in before.keys() {
+            now.entry(*task).or_default();
+        }
+        for (task, new) in now {
+            let was = before.get(&task).copied().unwrap_or(0);
+            let mut missing = was.saturating_add(new);
+            let lost = if last { missing } else { was.min(missing) };
+            if lost > 0 {
+                push(
+                    &mut rows,
+                    row(task, Origin::FileData, time_us),
+                    lost.unsigned_abs(),
+                );
+                missing -= lost;
+            }
+            // Of a task whose own figure was lost nothing will come.
+            let idle = missing < 0 && was == missing;
+            if missing != 0 && !idle {
+                self.missing.insert(task, missing);
+            }
+        }
+        rows
+    }
+}
+
+fn row(TaskId { array, pid }: TaskId, origin: Origin, time_us: i64) -> Dirtied {
+    Dirtied {
+        time_us,
+        array,
+        origin,
+        bytes: 0,
+        pid,
+        file: None,
+    }
+}
+
+/// Rows of at most 4 GiB each.
+fn push(rows: &mut Vec<Item>, row: Dirtied, mut bytes: u64) {
+    while bytes > 0 {
+        let part = u32::try_from(bytes).unwrap_or(u32::MAX);
+        rows.push(Item::Dirtied(Dirtied { bytes: part, ..row }));
+        bytes -= u64::from(part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counters, Dirtied, DirtiedRows, Item, Origin, TaskId};
+    use crate::analysis::counters::{DirtyKey, TaskCounters, TaskKey};
+    use crate::analysis::files::FileId;
+    use crate::origin::Op;
+
+    fn counters(metadata: u64, data: u64, files: &[(u64, u64)]) -> Counters {
+        let sum = |bytes| TaskCounters { bios: 1, bytes };
+        let key = |origin| TaskKey {
+            array: 0,
+            pid: 7,
+            origin,
+            op: Op::Write,
+        };
+        let mut counters = Counters::default();
+        for (origin, bytes) in [(Origin::Unknown, metadata), (Origin::FileData, data)] {
+            counters.dirtied.insert(key(origin), sum(bytes));
+        }
+        for &(inode, bytes) in files {
+            let file = FileId {
+                inode,
+                ..FileId::default()
+            };
+            let key = DirtyKey {
+                array: 0,
+                pid: 7,
+                file,
+            };
+            counters.dirtied_files.insert(key, sum(bytes));
+        }
+        counters
+    }
+
+    /// Inode, 0 where there is none, and bytes of the rows; metadata is inode 1.
+    fn step(rows: &mut DirtiedRows, counters: &Counters, last: bool) -> Vec<(u64, u32)> {
+        let rows = rows.step(counters, 5, last);
+        let mut rows: Vec<_> = rows
+            .iter()
+            .map(|item| match item {
+                Item::Dirtied(
+                    d @ Dirtied {
+                        time_us: 5, pid: 7, ..
+                    },
+                ) => {
+                    let inode = d.file.map_or(0, |f| f.inode);
+                    (inode + u64::from(d.origin == Origin::Unknown), d.bytes)
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        rows.sort_unstable();
+        rows
+    }
+
+    #[test]
+    fn what_is_late_is_told_once() {
+        let mut rows = DirtiedRows::default();
+        let first = counters(4096, 300, &[(12, 100), (13, 200)]);
+        assert_eq!(
+            step(&mut rows, &first, false),
+            [(1, 4096), (12, 100), (13, 200)]
+        );
+        // By file first, then by task; and the other way round.
+        assert_eq!(
+            step(&mut rows, &counters(0, 0, &[(12, 50)]), false),
+            [(12, 50)]
+        );
+        assert_eq!(step(&mut rows, &counters(0, 50, &[]), false), []);
+        assert_eq!(step(&mut rows, &counters(0, 60, &[]), false), []);
+        assert_eq!(
+            step(&mut rows, &counters(0, 0, &[(12, 60)]), false),
+            [(12, 60)]
+        );
+        assert!(rows.missing.is_empty());
+    }
+
+    #[test]
+    fn what_the_table_of_files_lost_is_of_no_file() {
+        let mut rows = DirtiedRows::default();
+        assert_eq!(
+            step(&mut rows, &counters(0, 300, &[(12, 100)]), false),
+            [(12, 100)]
+        );
+        assert_eq!(step(&mut rows, &counters(0, 0, &[]), false), [(0, 200)]);
+        assert_eq!(step(&mut rows, &counters(0, 80, &[]), true), [(0, 80)]);
+        assert!(rows.missing.is_empty());
+        // The other way round nothing is told twice, and nothing is kept for ever.
+        step(&mut rows, &counters(0, 0, &[(12, 100)]), false);
+        step(&mut rows, &Counters::default(), false);
+        assert!(rows.missing.is_empty());
+    }
+
+    #[test]
+    fn a_row_has_32_bits() {
+        let mut rows = DirtiedRows::default();
+        let many = counters(0, 1 << 33, &[(12, 1 << 33)]);
+        let rows = step(&mut rows, &many, true);
+        assert_eq!(rows.iter().map(|r| u64::from(r.1)).sum::<u64>(), 1 << 33);
+        assert!(rows.iter().all(|r| r.0 == 12));
+    }
+
+    #[test]
+    fn tasks_of_two_arrays_are_two() {
+        let mut rows = DirtiedRows::default();
+        rows.missing.insert(TaskId { array: 1, pid: 7 }, 10);
+        assert_eq!(step(&mut rows, &counters(0, 5, &[]), false), [(0, 10)]);
+    }
+}

@@ -1,0 +1,301 @@
+//! Events of the kernel side -> items of the recording: unix time, member sectors, array sectors, and whose they are.
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::join::Join;
+use crate::analysis::item::{Flags, Item, Part, Request, Submission};
+use crate::machine::Array;
+use crate::machine::survey::Survey;
+use crate::machine::survey::geometry;
+use crate::origin::Origin;
+use crate::probe::events::{Completed, Event, Run, Submitted};
+use crate::raid::{Geometry, Place};
+
+/// Arrays on top of each other, as `RT_ARRAYS_DEEP` of `bpf/raidtrace.h`.
+const DEEP: usize = 3;
+
+/// From the kernel's monotonic clock to unix time: compared once, so that all times of a recording have the same
+/// distances as the events had.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// To be added, ns.
+    offset: i64,
+}
+
+impl Clock {
+    /// As the clocks are now.
+    pub fn now() -> Self {
+        let ns = |id| {
+            let t = clock_gettime(id);
+            t.tv_sec * 1_000_000_000 + t.tv_nsec
+        };
+        let before = ns(ClockId::Monotonic);
+        let real = ns(ClockId::Realtime);
+        let after = ns(ClockId::Monotonic);
+        Self {
+            offset: real - (before + (after - before) / 2),
+        }
+    }
+
+    /// µs since 1970.
+    pub fn unix_us(self, ns: u64) -> i64 {
+        (ns.cast_signed() + self.offset) / 1000
+    }
+
+    /// The same, of this moment.
+    pub fn unix_us_now(self) -> i64 {
+        self.unix_us(monotonic_ns())
+    }
+}
+
+/// The clock of events, now.
+pub fn monotonic_ns() -> u64 {
+    let t = clock_gettime(ClockId::Monotonic);
+    t.tv_sec.cast_unsigned() * 1_000_000_000 + t.tv_nsec.cast_unsigned()
+}
+
+/// Where a member lies.
+struct Member {
+    /// First sector on its disk.
+    start: u64,
+    data_offset: u64,
+    data_sectors: u64,
+    slot: Option<u32>,
+    array: usize,
+}
+
+struct Addresses {
+    /// `None`: not known, or a reshape is under way.
+    geometry: Option<Geometry>,
+    /// The member that it is of another array, and where that begins on it.
+    upper: Option<(usize, u64)>,
+}
+
+/// Of one survey; what is submitted is remembered for the requests that come of it.
+pub struct Translator {
+    clock: Clock,
+    members: Vec<Member>,
+    arrays: Vec<Addresses>,
+    join: Join,
+    /// Events before this time, and from that one on, are another translator's, ns.
+    since: u64,
+    until: u64,
+}
+
+impl Translator {
+    /// `since`: what happened before is left out, ns of the monotonic clock.
+    pub fn new(survey: &Survey, clock: Clock, since: u64) -> Self {
+        let all = &survey.topology.arrays;
+        let members = all.iter().flat_map(|a| &a.members);
+        let upper = |array: &Array| {
+            let mut members = members.clone().enumerate();
+            let (number, member) = members.find(|(_, m)| m.inner == Some(array.dev))?;
+            Some((number, member.start))
+        };
+        Self {
+            clock,
+            members: (0..)
+                .zip(all)
+                .flat_map(|(array, a)| {
+                    a.members.iter().map(move |m| Member {
+                        start: m.start,
+                        data_offset: m.data_offset,
+                        data_sectors: m.data_sectors,
+                        slot: m.slot,
+                        array,
+                    })
+                })
+                .collect(),
+            arrays: all
+                .iter()
+                .map(|a| Addresses {
+                    geometry: geometry(a)
+                        .ok()
+                        .filter(|_| a.before_reshape.is_none() && a.reshape_position.is_none()),
+                    upper: upper(a),
+                })
+                .collect(),
+            join: Join::default(),
+            since,
+            until: u64::MAX,
+        }
+    }
+
+    /// Of another survey, of what happens from `since` on; 0: of all that is still to come, of the same arrays.
+    pub fn go_on(&mut self, survey: &Survey, since: u64) {
+        let (join, before) = (std::mem::take(&mut self.join), self.since);
+        *self = Self::new(survey, self.clock, since);
+        if since == 0 {
+            (self.join, self.since) = (join, before);
+        }
+    }
+
+    /// What happens from that time on is left out, ns of the monotonic clock.
+    pub fn end(&mut self, until: u64) {
+        self.until = until;
+    }
+
+    /// One after the other, each with its parts behind it. A request of a member that is not in the survey is left out;
+    /// returns how many were.
+    pub fn translate(&mut self, events: &[Event], mut emit: impl FnMut(Item)) -> u64 {
+        let mut unknown = 0;
+        let mut rest = events.iter();
+        while let Some(event) = rest.next() {
+            match event {
+                Event::Completed(c) => {
+                    let count = usize::from(c.runs.unwrap_or(0));
+                    let (runs, behind) = rest.as_slice().split_at(count.min(rest.len()));
+                    rest = behind.iter();
+                    let ours = (self.since..self.until).contains(&c.now_ns);
+                    if ours && self.completed(c, runs, &mut emit).is_none() {
+                        unknown += 1;
+                    }
+                }
+                Event::Submitted(s) => {
+                    let item = self.submission(s);
+                    self.join.submitted(&item);
+                    if (self.since..self.until).contains(&s.now_ns) {
+                        emit(Item::Submission(item));
+                    }
+                }
+                Event::Run(_) => {}
+            }
+        }
+        unknown
+    }
+
+    fn submission(&self, s: &Submitted) -> Submission {
+        Submission {
+            time_us: self.clock.unix_us(s.now_ns),
+            array: s.array,
+            op: s.op,
+            flags: flags(s.flags),
+            origin: s.origin,
+            array_sector: s.sector,
+            length: s.length,
+            pid: s.pid,
+            file: s.file,
+        }
+    }
+
+    fn completed(&self, c: &Completed, runs: &[Event], emit: &mut impl FnMut(Item)) -> Option<()> {
+        let member = self.members.get(c.member as usize)?;
+        let time_us = self.clock.unix_us(c.now_ns);
+        let sector = c.sector.saturating_sub(member.start);
+        let mut part = Part {
+            time_us,
+            member: c.member,
+            op: c.op,
+            origin: c.origin,
+            sector,
+            bytes: match (c.runs, runs.first()) {
+                (None, _) => 0,
+                (_, Some(Event::Run(first))) => first.bytes,
+                _ => c.length,
+            },
+        };
+        if c.part {
+            if let Some(Event::Run(first)) = runs.first() {
+                part.origin = first.origin;
+            }
+            emit(Item::Part(part));
+        } else {
+            let array_sector = self.array_sector(c, sector);
+            let whose = array_sector
+                .filter(|_| was_submitted(c.origin))
+                .and_then(|(array, at)| self.join.whose(array as u32, at, c.op, time_us));
+            emit(Item::Request(Request {
+                time_us,
+                member: c.member,
+                op: c.op,
+                flags: flags(c.flags),
+                origin: c.origin,
+                sector,
+                array_sector: array_sector.map(|(_, at)| at),
+                length: c.length,
+                bytes: part.bytes,
+                queue_us: (c.start_ns > 0 && c.start_ns <= c.issue_ns)
+                    .then(|| us(c.issue_ns - c.start_ns)),
+                device_us: (c.issue_ns > 0).then(|| us(c.now_ns.saturating_sub(c.issue_ns))),
+                error: c.error,
+                pid: whose.map(|w| w.pid),
+                file: whose.and_then(|w| w.file),
+            }));
+        }
+        for run in runs.iter().skip(1) {
+            let Event::Run(Run { origin, bytes }) = *run else {
+                continue;
+            };
+            part.sector += u64::from(part.bytes / 512);
+            (part.origin, part.bytes) = (origin, bytes);
+            emit(Item::Part(part));
+        }
+        Some(())
+    }
+
+    /// Number of the outermost array, and the sector there.
+    fn array_sector(&self, c: &Completed, sector: u64) -> Option<(usize, u64)> {
+        if c.length == 0 {
+            return None;
+        }
+        let (mut member, mut sector) = (self.members.get(c.member as usize)?, sector);
+        for _ in 0..DEEP {
+            let at = sector.checked_sub(member.data_offset)?;
+            if at >= member.data_sectors {
+                return None;
+            }
+            let array = self.arrays.get(member.array)?;
+            match array.geometry.as_ref()?.locate(member.slot?, at) {
+                Place::Data { sector: found, .. } => sector = found,
+                Place::Parity { .. } | Place::Unused { .. } => return None,
+            }
+            let Some((upper, start)) = array.upper else {
+                return Some((member.array, sector));
+            };
+            sector = sector.checked_sub(start)?;
+            member = self.members.get(upper)?;
+        }
+        None
+    }
+}
+
+/// Not by md itself.
+fn was_submitted(origin: Origin) -> bool {
+    !matches!(
+        origin,
+        Origin::Parity
+            | Origin::RmwRead
+            | Origin::Resync
+            | Origin::MdSuperblock
+            | Origin::MdBitmap
+            | Origin::MdJournal
+    )
+}
+
+/// As `rt_count_us()` of `bpf/count.bpf.h`: the histograms of a replay have the same buckets.
+fn us(ns: u64) -> u32 {
+    let us = if ns < 1 << 33 {
+        ns.wrapping_mul(1_099_511_628) >> 40
+    } else {
+        ns / 1000
+    };
+    u32::try_from(us).unwrap_or(u32::MAX)
+}
+
+/// The kernel's order (include/linux/blk_types.h, from __REQ_SYNC on) to ours.
+fn flags(kernel: u16) -> Flags {
+    let bit = |n: u16, flag: Flags| {
+        if kernel >> n & 1 == 1 { flag.0 } else { 0 }
+    };
+    Flags(
+        bit(0, Flags::SYNC)
+            | bit(1, Flags::META)
+            | bit(6, Flags::FUA)
+            | bit(7, Flags::PREFLUSH)
+            | bit(8, Flags::AHEAD)
+            | bit(9, Flags::BACKGROUND),
+    )
+}
+
+#[cfg(test)]
+mod tests;

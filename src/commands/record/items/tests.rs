@@ -1,0 +1,254 @@
+use super::{Clock, Translator, flags, us};
+use crate::analysis::item::{Flags, Item, Part, Request};
+use crate::machine::survey::Survey;
+use crate::machine::{Array, Dev, Member, Topology};
+use crate::origin::{Op, Origin};
+use crate::probe::events::{Completed, Event, Run, Submitted};
+
+/// RAID 0 of two partitions with chunks of 64 KiB.
+fn survey() -> Survey {
+    let member = |slot: u32| Member {
+        name: format!("sda{slot}"),
+        start: 2048,
+        sectors: 1 << 20,
+        slot: Some(slot),
+        data_offset: 1024,
+        data_sectors: 1 << 19,
+        ..Member::default()
+    };
+    let array = Array {
+        name: "md0".to_owned(),
+        dev: Dev { major: 9, minor: 0 },
+        level: "raid0".to_owned(),
+        layout: 1,
+        chunk_sectors: 128,
+        raid_disks: 2,
+        sectors: 1 << 20,
+        members: vec![member(0), member(1)],
+        ..Array::default()
+    };
+    Survey {
+        topology: Topology {
+            arrays: vec![array],
+            notes: Vec::new(),
+        },
+        ..Survey::default()
+    }
+}
+
+fn translator(since: u64) -> Translator {
+    let clock = Clock {
+        offset: 1_000_000_000,
+    };
+    Translator::new(&survey(), clock, since)
+}
+
+fn completed(runs: Option<u16>) -> Completed {
+    Completed {
+        part: false,
+        member: 1,
+        op: Op::Write,
+        origin: Origin::FileData,
+        flags: 1,
+        error: false,
+        // The first sector of the second chunk of the array's second row.
+        sector: 2048 + 1024 + 128,
+        length: 16384,
+        runs,
+        now_ns: 5_000_000,
+        issue_ns: 4_000_500,
+        start_ns: 4_000_000,
+    }
+}
+
+fn submitted(sector: u64, now_ns: u64) -> Event {
+    Event::Submitted(Submitted {
+        array: 0,
+        op: Op::Write,
+        origin: Origin::FileData,
+        flags: 0,
+        sector,
+        length: 16384,
+        pid: 42,
+        file: None,
+        now_ns,
+    })
+}
+
+fn items(translator: &mut Translator, events: &[Event]) -> Vec<Item> {
+    let mut items = Vec::new();
+    assert_eq!(translator.translate(events, |i| items.push(i)), 0);
+    items
+}
+
+fn request(items: &[Item]) -> Request {
+    let mut requests = items.iter().filter_map(|i| match i {
+        Item::Request(r) => Some(*r),
+        _ => None,
+    });
+    requests.next().unwrap()
+}
+
+#[test]
+fn a_request_finds_its_place_and_its_submitter() {
+    let events = [
+        submitted(384, 3_000_000),
+        Event::Completed(completed(Some(0))),
+    ];
+    let items = items(&mut translator(0), &events);
+    assert_eq!(items.len(), 2);
+    let r = request(&items);
+    assert_eq!((r.time_us, r.sector), (1_005_000, 1152));
+    assert_eq!((r.array_sector, r.pid), (Some(384), Some(42)));
+    assert_eq!((r.queue_us, r.device_us), (Some(0), Some(999)));
+    assert_eq!((r.length, r.bytes, r.flags), (16384, 16384, Flags::SYNC));
+}
+
+#[test]
+fn nobody_has_submitted_what_md_writes_for_itself() {
+    let mut c = completed(Some(0));
+    c.origin = Origin::Resync;
+    let events = [submitted(384, 3_000_000), Event::Completed(c)];
+    assert_eq!(request(&items(&mut translator(0), &events)).pid, None);
+    // Before the data: md's superblock.
+    c.origin = Origin::MdSuperblock;
+    c.sector = 2048 + 8;
+    let r = request(&items(&mut translator(0), &[Event::Completed(c)]));
+    assert_eq!((r.sector, r.array_sector, r.pid), (8, None, None));
+    // A flush has no place.
+    (c.sector, c.length, c.op) = (0, 0, Op::Flush);
+    let r = request(&items(&mut translator(0), &[Event::Completed(c)]));
+    assert_eq!((r.sector, r.array_sector, r.bytes), (0, None, 0));
+}
+
+#[test]
+fn what_is_not_known_is_none() {
+    let mut c = completed(Some(0));
+    c.start_ns = c.issue_ns + 1;
+    let r = request(&items(&mut translator(0), &[Event::Completed(c)]));
+    assert_eq!((r.queue_us, r.device_us), (None, Some(999)));
+    (c.start_ns, c.issue_ns) = (1, 0);
+    let r = request(&items(&mut translator(0), &[Event::Completed(c)]));
+    assert_eq!((r.queue_us, r.device_us), (None, None));
+}
+
+fn parts(items: &[Item]) -> Vec<(u64, Origin, u32)> {
+    let part = |i: &Item| match i {
+        Item::Part(Part {
+            sector,
+            origin,
+            bytes,
+            ..
+        }) => Some((*sector, *origin, *bytes)),
+        _ => None,
+    };
+    items.iter().filter_map(part).collect()
+}
+
+#[test]
+fn runs_are_parts_one_after_the_other() {
+    let run = |origin, bytes| Event::Run(Run { origin, bytes });
+    let runs = [
+        run(Origin::FileData, 4096),
+        run(Origin::Journal, 8192),
+        run(Origin::FileData, 4096),
+    ];
+    let mut events = vec![Event::Completed(completed(Some(3)))];
+    events.extend(runs);
+    let all = items(&mut translator(0), &events);
+    let r = request(&all);
+    assert_eq!((r.bytes, r.length), (4096, 16384));
+    assert_eq!(
+        parts(&all),
+        [
+            (1160, Origin::Journal, 8192),
+            (1176, Origin::FileData, 4096)
+        ]
+    );
+    // Of a request that is not complete, or that has too many: all are parts, and the request has none of its own.
+    let mut c = completed(Some(3));
+    c.part = true;
+    events[0] = Event::Completed(c);
+    events.push(Event::Completed(completed(None)));
+    let all = items(&mut translator(0), &events);
+    assert_eq!(request(&all).bytes, 0);
+    assert_eq!(parts(&all)[0], (1152, Origin::FileData, 4096));
+    assert_eq!(parts(&all).len(), 3);
+}
+
+#[test]
+fn what_others_have_recorded_is_left_out_but_known() {
+    let mut early = completed(Some(1));
+    early.now_ns = 3_999_999;
+    let events = [
+        submitted(384, 3_000_000),
+        Event::Completed(early),
+        Event::Run(Run {
+            origin: Origin::FileData,
+            bytes: 16384,
+        }),
+        Event::Completed(completed(Some(0))),
+    ];
+    let items = items(&mut translator(4_000_000), &events);
+    assert_eq!(items.len(), 1);
+    assert_eq!(request(&items).pid, Some(42));
+}
+
+#[test]
+fn a_member_that_is_not_there_is_counted() {
+    let mut c = completed(Some(0));
+    c.member = 2;
+    let mut emitted = 0;
+    let unknown = translator(0).translate(&[Event::Completed(c)], |_| emitted += 1);
+    assert_eq!((unknown, emitted), (1, 0));
+}
+
+#[test]
+fn microseconds_as_the_kernel_side_counts_them() {
+    for ns in [0, 999, 1000, 1001, 999_999, 1_000_000, 8_589_934_592] {
+        assert_eq!(u64::from(us(ns)), ns / 1000, "{ns}");
+    }
+    assert_eq!(us(u64::MAX), u32::MAX);
+}
+
+#[test]
+fn flags_of_the_kernel() {
+    assert_eq!(flags(0), Flags(0));
+    assert_eq!(
+        flags(1 << 7 | 1 << 6),
+        Flags(Flags::PREFLUSH.0 | Flags::FUA.0)
+    );
+    assert_eq!(flags(1 << 1 | 1 << 2).letters(), "M");
+    assert_eq!(flags(1 << 8 | 1 << 9).letters(), "AB");
+}
+
+#[test]
+fn each_event_is_of_one_translator() {
+    let at = |now_ns: u64| Completed {
+        now_ns,
+        ..completed(Some(0))
+    };
+    let run = |origin| {
+        Event::Run(Run {
+            origin,
+            bytes: 8192,
+        })
+    };
+    let events = [
+        submitted(384, 3_999_999),
+        Event::Completed(at(3_999_999)),
+        submitted(384, 4_000_000),
+        Event::Completed(Completed {
+            runs: Some(2),
+            ..at(4_000_000)
+        }),
+        run(Origin::FileData),
+        run(Origin::Directory),
+    ];
+    let mut old = translator(0);
+    old.end(4_000_000);
+    let times = |items: &[Item]| items.iter().map(Item::time_us).collect::<Vec<_>>();
+    assert_eq!(times(&items(&mut old, &events)), [1_003_999; 2]);
+    let new = items(&mut translator(4_000_000), &events);
+    assert_eq!(times(&new), [1_004_000; 3]);
+}

@@ -1,0 +1,234 @@
+//! `report --json`: the contract `raidtrace.report/1`, one object on one line.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::analysis::{time, timeline};
+use crate::origin::{Op, Origin};
+use crate::recording::gather::{Report, Sizes};
+use crate::ui::json::{Array, Losses, Overhead, round, write_line};
+
+#[derive(Serialize)]
+struct Whole<'a> {
+    schema: &'static str,
+    file: String,
+    host: &'a str,
+    kernel: &'a str,
+    machine: &'a str,
+    version: &'a str,
+    command: &'a [String],
+    recorded: Period,
+    from: String,
+    to: String,
+    local: Local,
+    recorder_utc_offset_s: Option<i32>,
+    interval_s: f64,
+    whole: bool,
+    ending: String,
+    requests: u64,
+    submissions: u64,
+    errors: u64,
+    unplaced: u64,
+    arrays: Vec<Part<'a>>,
+    timeline: Vec<Interval<'a>>,
+    lost: Losses,
+    losses: Vec<Loss<'a>>,
+    overhead: Overhead,
+    notes: Vec<&'a String>,
+}
+
+#[derive(Serialize)]
+struct Period {
+    from: String,
+    to: String,
+}
+
+/// `from` and `to` as clocks here show them.
+#[derive(Serialize)]
+struct Local {
+    from: String,
+    to: String,
+    time_zone: Option<String>,
+}
+
+/// A part of the whole, for the timeline.
+#[derive(Serialize)]
+struct Interval<'a> {
+    from: String,
+    to: String,
+    interval_s: f64,
+    arrays: Vec<IntervalArray<'a>>,
+}
+
+#[derive(Serialize)]
+struct IntervalArray<'a> {
+    name: &'a str,
+    members: Vec<IntervalMember<'a>>,
+}
+
+#[derive(Serialize)]
+struct IntervalMember<'a> {
+    name: &'a str,
+    disk: IntervalDisk,
+    io: Vec<IntervalIo>,
+}
+
+#[derive(Serialize)]
+struct IntervalDisk {
+    utilisation: f64,
+    requests: u64,
+    uncounted: u64,
+}
+
+#[derive(Serialize)]
+struct IntervalIo {
+    origin: Origin,
+    op: Op,
+    requests: u64,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Part<'a> {
+    #[serde(flatten)]
+    array: Array<'a>,
+    sizes: Vec<Size>,
+}
+
+/// Requests of `from_bytes` up to twice as much.
+#[derive(Serialize)]
+struct Size {
+    op: Op,
+    from_bytes: u64,
+    requests: u64,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Loss<'a> {
+    time: String,
+    text: &'a str,
+}
+
+/// Writes it and flushes.
+pub fn write(out: &mut impl Write, path: &Path, report: &Report) -> io::Result<()> {
+    let snapshot = &report.snapshot;
+    let arrays = snapshot.arrays.iter().map(|a| Part {
+        array: Array::new(a, snapshot.interval),
+        sizes: sizes(report, &a.info.name),
+    });
+    let header = &report.header;
+    write_line(
+        out,
+        &Whole {
+            schema: "raidtrace.report/1",
+            file: path.display().to_string(),
+            host: &header.host,
+            kernel: &header.kernel,
+            machine: &header.machine,
+            version: &header.version,
+            command: &header.command,
+            recorded: Period {
+                from: time::rfc3339(report.recorded_us.0),
+                to: time::rfc3339(report.recorded_us.1),
+            },
+            from: time::rfc3339(report.from_us),
+            to: time::rfc3339(report.to_us),
+            local: local(report),
+            recorder_utc_offset_s: header.utc_offset_s,
+            interval_s: snapshot.interval.as_secs_f64(),
+            whole: !report.ending.is_cut(),
+            ending: report.ending.to_string(),
+            requests: report.requests,
+            submissions: report.submissions,
+            errors: report.errors,
+            unplaced: report.unplaced,
+            arrays: arrays.collect(),
+            timeline: timeline(report),
+            lost: Losses::from(snapshot.lost),
+            losses: report
+                .losses
+                .iter()
+                .map(|(us, text)| Loss {
+                    time: time::rfc3339(*us),
+                    text,
+                })
+                .collect(),
+            overhead: snapshot.overhead.into(),
+            notes: super::text::notes(report),
+        },
+    )
+}
+
+fn local(report: &Report) -> Local {
+    let zone = time::local();
+    Local {
+        from: time::rfc3339_in(report.from_us, &zone),
+        to: time::rfc3339_in(report.to_us, &zone),
+        time_zone: zone.iana_name().map(str::to_owned),
+    }
+}
+
+fn timeline(report: &Report) -> Vec<Interval<'_>> {
+    let names = &report.timeline.names;
+    let arrays = |interval: &timeline::Interval| -> Vec<IntervalArray<'_>> {
+        let mut arrays: Vec<IntervalArray<'_>> = Vec::new();
+        for (number, (array, name)) in names.iter().enumerate() {
+            let Some(work) = interval.members.get(number) else {
+                continue;
+            };
+            let member = IntervalMember {
+                name,
+                disk: IntervalDisk {
+                    utilisation: round(interval.utilisation(number)),
+                    requests: work.disk.requests,
+                    uncounted: work.disk.uncounted,
+                },
+                io: work
+                    .io
+                    .iter()
+                    .map(|&(origin, op, requests, bytes)| IntervalIo {
+                        origin,
+                        op,
+                        requests,
+                        bytes,
+                    })
+                    .collect(),
+            };
+            match arrays.iter_mut().find(|a| a.name == array) {
+                Some(known) => known.members.push(member),
+                None => arrays.push(IntervalArray {
+                    name: array,
+                    members: vec![member],
+                }),
+            }
+        }
+        arrays
+    };
+    let intervals = report.timeline.intervals.iter();
+    intervals
+        .map(|interval| Interval {
+            from: time::rfc3339(interval.from_us),
+            to: time::rfc3339(interval.to_us),
+            interval_s: round(interval.to_us.saturating_sub(interval.from_us) as f64 / 1e6),
+            arrays: arrays(interval),
+        })
+        .collect()
+}
+
+fn sizes(report: &Report, array: &str) -> Vec<Size> {
+    let mine = report.sizes.iter().filter(|((name, _), _)| name == array);
+    mine.flat_map(|((_, op), sizes)| {
+        let each = sizes.requests.iter().zip(&sizes.bytes).enumerate();
+        let some = each.filter(|(_, (requests, _))| **requests > 0);
+        some.map(|(bucket, (&requests, &bytes))| Size {
+            op: *op,
+            from_bytes: Sizes::from(bucket),
+            requests,
+            bytes,
+        })
+    })
+    .collect()
+}

@@ -1,0 +1,472 @@
+//! The report as text, 80 columns.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use jiff::tz::TimeZone;
+
+use super::chart;
+use crate::analysis::snapshot::{ArraySnapshot, Cell, MemberSnapshot};
+use crate::analysis::standout::Kind;
+use crate::analysis::time;
+use crate::analysis::units;
+use crate::origin::{Op, Origin};
+use crate::recording::gather::{Report, Sizes};
+use crate::ui::batch;
+use crate::ui::rows;
+use crate::ui::rows::{Column, Filter, Measure};
+use crate::ui::text::{clean, cut, left, right, wrap};
+use crate::ui::view::header;
+
+const COLUMNS: usize = 80;
+/// Rows of tables whose length the recording decides.
+const ROWS: usize = 10;
+
+/// The recorder's notes and those of the recording, each once.
+pub fn notes(report: &Report) -> Vec<&String> {
+    let mut notes: Vec<&String> = Vec::new();
+    for note in report.header.notes.iter().chain(&report.snapshot.notes) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
+}
+
+/// Writes it and flushes.
+pub fn write(out: &mut impl Write, path: &Path, report: &Report) -> io::Result<()> {
+    let mut text = Vec::new();
+    head(&mut text, path, report)?;
+    for array in &report.snapshot.arrays {
+        writeln!(text)?;
+        of_array(&mut text, report, array)?;
+    }
+    // Tables that are shared with the live screen may be wider.
+    for line in String::from_utf8_lossy(&text).lines() {
+        writeln!(out, "{}", cut(line.trim_end(), COLUMNS))?;
+    }
+    out.flush()
+}
+
+/// `text` on as many lines as it needs, each behind `indent`.
+pub(super) fn wrapped(out: &mut Vec<u8>, indent: &str, text: &str) -> io::Result<()> {
+    for line in wrap(&clean(text), COLUMNS - indent.len(), usize::MAX) {
+        writeln!(out, "{indent}{line}")?;
+    }
+    Ok(())
+}
+
+fn said(out: &mut Vec<u8>, mark: &str, text: &str) -> io::Result<()> {
+    for (i, line) in wrap(&clean(text), COLUMNS - 2, 6).iter().enumerate() {
+        writeln!(out, "{} {line}", if i == 0 { mark } else { " " })?;
+    }
+    Ok(())
+}
+
+fn head(out: &mut Vec<u8>, path: &Path, report: &Report) -> io::Result<()> {
+    let (h, s) = (&report.header, &report.snapshot);
+    let file = path.file_name().unwrap_or(path.as_os_str());
+    let of = format!(
+        "{}: raidtrace {} on {}, Linux {}, {}",
+        file.to_string_lossy(),
+        h.version,
+        h.host,
+        h.kernel,
+        h.machine
+    );
+    wrapped(out, "", &of)?;
+    if !h.command.is_empty() {
+        wrapped(out, "", &format!("while running: {}", h.command.join(" ")))?;
+    }
+    let (from, to) = (time::rfc3339(report.from_us), time::clock(report.to_us));
+    writeln!(
+        out,
+        "{} to {to} ({})",
+        from.get(..23).map_or(from.clone(), |f| format!("{f}Z")),
+        units::seconds(s.interval)
+    )?;
+    local_times(out, report)?;
+    if (report.from_us, report.to_us) != report.recorded_us {
+        let (first, last) = report.recorded_us;
+        let whole = time::period_in(first, last, &TimeZone::UTC);
+        writeln!(out, "of {}", whole.replace(" +00:00", "Z"))?;
+    }
+    writeln!(
+        out,
+        "{} requests completed, {} bios submitted, {} failed",
+        report.requests, report.submissions, report.errors
+    )?;
+    if report.ending.is_cut() {
+        said(out, "!", &report.ending.to_string())?;
+    }
+    if report.unplaced > 0 {
+        let n = report.unplaced;
+        said(
+            out,
+            "!",
+            &format!("{n} rows could not be read or placed, and are left out"),
+        )?;
+    }
+    if s.lost.events() > 0 {
+        let named = s.lost.reasons();
+        let named = named
+            .iter()
+            .filter(|r| r.0 > 0)
+            .map(|(n, why)| format!("{why} {n}"));
+        let named = named.collect::<Vec<_>>().join(", ");
+        said(out, "!", &format!("LOST {} ({named})", s.lost.events()))?;
+    } else {
+        writeln!(out, "lost 0")?;
+    }
+    for (us, text) in report.losses.iter().take(ROWS) {
+        said(out, "!", &format!("{} lost {text}", time::clock(*us)))?;
+    }
+    if report.losses.len() > ROWS {
+        writeln!(out, "  and {} more times", report.losses.len() - ROWS)?;
+    }
+    for note in notes(report) {
+        said(out, "-", note)?;
+    }
+    Ok(())
+}
+
+/// The same period by the clocks of who reads, and of the machine that recorded, where these show other times.
+fn local_times(out: &mut Vec<u8>, report: &Report) -> io::Result<()> {
+    let (from, to) = (report.from_us, report.to_us);
+    let here = time::local();
+    if !time::is_utc(from, &here) {
+        let name = here.iana_name().unwrap_or("this machine");
+        let period = time::period_in(from, to, &here);
+        writeln!(out, "local {period} ({})", clean(name))?;
+    }
+    if let Some(there) = report.header.zone()
+        && !time::is_utc(from, &there)
+        && time::period_in(from, to, &there) != time::period_in(from, to, &here)
+    {
+        let period = time::period_in(from, to, &there);
+        writeln!(out, "there {period} ({})", clean(&report.header.host))?;
+    }
+    Ok(())
+}
+
+fn of_array(out: &mut Vec<u8>, report: &Report, array: &ArraySnapshot) -> io::Result<()> {
+    let snapshot = &report.snapshot;
+    let secs = rows::seconds(snapshot.interval);
+    wrapped(out, "", &header::what(array))?;
+    for filesystem in &array.info.filesystems {
+        wrapped(out, "  ", filesystem)?;
+    }
+    if let Some(standout) = &array.standout {
+        let mark = if standout.is_warning() { "!" } else { " " };
+        said(out, mark, &standout.sentence)?;
+        if standout.kind == Kind::Idle {
+            return Ok(());
+        }
+    }
+    wrapped(out, "  ", &header::measured(snapshot, array))?;
+    chart::write(out, &report.timeline, array)?;
+    section(out, "Members, per second")?;
+    batch::write_members(out, array, secs)?;
+    origins(out, array)?;
+    latencies(out, array)?;
+    sizes(out, report, &array.info.name)?;
+    if !array.tasks.is_empty() {
+        tasks(out, array, secs)?;
+    }
+    if !array.files.busiest.is_empty() {
+        section(out, "Files: file data submitted, per second")?;
+        batch::write_files(out, array, secs, ROWS)?;
+        let more = [
+            (array.files.rest, "of other files"),
+            (array.files.untold, "not told whose"),
+        ];
+        for (sum, what) in more.iter().filter(|(sum, _)| sum.bios > 0) {
+            writeln!(
+                out,
+                "  {what}: {} bios, {}",
+                sum.bios,
+                units::bytes(sum.bytes as f64)
+            )?;
+        }
+    }
+    let costs = array.ledger.iter().flat_map(|l| &l.rows);
+    if costs
+        .into_iter()
+        .any(|r| r.factor().is_some_and(|f| f >= 1.05))
+    {
+        section(out, "Amplification")?;
+        batch::write_costs(out, array, snapshot, ROWS)?;
+    }
+    Ok(())
+}
+
+fn section(out: &mut Vec<u8>, title: &str) -> io::Result<()> {
+    writeln!(out, "{title}")
+}
+
+/// Who submitted most, or caused most where that is known; what it is goes before its name.
+fn tasks(out: &mut Vec<u8>, array: &ArraySnapshot, secs: f64) -> io::Result<()> {
+    let mut rows = rows::tasks(array, secs, Filter::default(), Measure::Bytes);
+    let dirtied = rows::tell_dirtied(&rows);
+    let causes = |text: String| if dirtied { text } else { String::new() };
+    if dirtied {
+        rows::sort(&mut rows, Column::Causes, false);
+    }
+    let caused = causes(" and caused".to_owned());
+    section(
+        out,
+        &format!("Processes: what they submitted{caused}, per second"),
+    )?;
+    writeln!(
+        out,
+        "     r/s    w/s   MiB/s  {}who (pid)",
+        causes("causes  ".to_owned())
+    )?;
+    for row in rows.iter().take(ROWS) {
+        let task = row.task;
+        let who = task.role.clone().unwrap_or_else(|| row.comm.clone());
+        let group = match (&task.role, &task.cgroup) {
+            (Some(_), _) => format!(", {}", row.comm),
+            (None, Some(cgroup)) if cgroup != "/" => format!(", {cgroup}"),
+            _ => String::new(),
+        };
+        let all: f64 = row.parts.iter().map(|p| p.1).sum();
+        let mut parts = row.parts.clone();
+        parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let parts = parts.iter().take(2).map(|(origin, n)| {
+            format!(
+                "{origin} {}",
+                units::percent_short(n / all.max(f64::MIN_POSITIVE))
+            )
+        });
+        let parts: Vec<_> = parts.collect();
+        writeln!(
+            out,
+            "  {:>6} {:>6} {:>7}  {}{} ({}){}{}",
+            units::count(row.reads),
+            units::count(row.writes),
+            units::mib(row.bytes),
+            causes(format!("{:>6}  ", units::mib(row.causes))),
+            clean(&who),
+            task.pid,
+            if parts.is_empty() { "" } else { ": " },
+            parts.join(", ") + &clean(&group),
+        )?;
+        let whom = rows::for_whom(task, &array.tasks);
+        if !whom.is_empty() {
+            wrapped(out, &" ".repeat(34), &format!("for {whom}"))?;
+        }
+    }
+    if rows.len() > ROWS {
+        writeln!(out, "  and {} more", rows.len() - ROWS)?;
+    }
+    Ok(())
+}
+
+/// Requests of one origin, and bytes, by member.
+struct Share {
+    label: String,
+    requests: u64,
+    bytes: u64,
+    each: Vec<u64>,
+}
+
+/// The share of the cells that `keep` accepts; `None`: there are none.
+fn share(array: &ArraySnapshot, label: String, keep: impl Fn(&Cell) -> bool) -> Option<Share> {
+    let sums: Vec<(u64, u64)> = array.members.iter().map(|m| m.sum(&keep)).collect();
+    let (requests, bytes) = sums.iter().fold((0, 0), |all: (u64, u64), sum| {
+        (all.0.saturating_add(sum.0), all.1.saturating_add(sum.1))
+    });
+    // Flushes have no bytes.
+    let each = sums.iter().map(|sum| if bytes > 0 { sum.1 } else { sum.0 });
+    (requests > 0 || bytes > 0).then(|| Share {
+        label,
+        requests,
+        bytes,
+        each: each.collect(),
+    })
+}
+
+/// Each origin, and on which members it is. What is discarded or zeroed moved no data: rows of its own.
+fn origins(out: &mut Vec<u8>, array: &ArraySnapshot) -> io::Result<()> {
+    let mut rows = Vec::new();
+    for origin in Origin::ALL {
+        let moves = |c: &Cell| !matches!(c.op, Op::Discard | Op::WriteZeroes);
+        let data = share(array, origin.to_string(), |c| {
+            c.origin == origin && moves(c)
+        });
+        let freed = [Op::Discard, Op::WriteZeroes].into_iter().filter_map(|op| {
+            let keep = |c: &Cell| c.origin == origin && c.op == op;
+            share(array, format!("{origin} {op}"), keep)
+        });
+        rows.extend(data.into_iter().chain(freed));
+    }
+    let width = rows
+        .iter()
+        .map(|r| r.label.len())
+        .max()
+        .unwrap_or(0)
+        .max(17);
+    section(out, "Origins, in all")?;
+    writeln!(
+        out,
+        "  {} {:>9} {:>9} {:>5}  busiest members by bytes",
+        left("origin", width),
+        "requests",
+        "bytes",
+        "skew"
+    )?;
+    let present = array.members.iter().filter(|m| m.is_present()).count();
+    for row in rows {
+        let all: u64 = row.each.iter().fold(0, |sum, n| sum.saturating_add(*n));
+        let all = all.max(1) as f64;
+        let mut each: Vec<(&MemberSnapshot, u64)> =
+            array.members.iter().zip(row.each.iter().copied()).collect();
+        each.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+        let most = each.first().map_or(0, |(_, n)| *n) as f64;
+        let named = each.iter().take(3).filter(|(_, n)| *n > 0);
+        let named = named.map(|(member, n)| {
+            let share = units::percent_short(*n as f64 / all);
+            format!("{} {share}", clean(&member.name))
+        });
+        writeln!(
+            out,
+            "  {} {:>9} {:>9} {:>5}  {}",
+            left(&row.label, width),
+            row.requests,
+            units::bytes(row.bytes as f64),
+            format!("{:.1}x", most * present.max(1) as f64 / all),
+            named.collect::<Vec<_>>().join(", ")
+        )?;
+    }
+    Ok(())
+}
+
+fn latencies(out: &mut Vec<u8>, array: &ArraySnapshot) -> io::Result<()> {
+    section(out, "Latency, slowest first")?;
+    writeln!(
+        out,
+        "  {} {} {} {:>9} {:>15} {:>17}",
+        left("member", 8),
+        left("origin", 17),
+        left("op", 7),
+        "requests",
+        "queue p50   p99",
+        "device p50   p99"
+    )?;
+    let mut slowest = rows::latencies(array, 1.0, Filter::default());
+    slowest.sort_by_key(|r| std::cmp::Reverse(r.device.quantile(0.99)));
+    for row in slowest.iter().take(ROWS) {
+        let us = |h: &crate::analysis::hist::Hist, q| right(&units::latency(h.quantile(q)), 7);
+        writeln!(
+            out,
+            "  {} {} {} {:>9} {} {}   {} {}",
+            left(&clean(&row.member.name), 8),
+            left(row.origin.name(), 17),
+            left(row.op.name(), 7),
+            row.requests,
+            us(row.queue, 0.5),
+            us(row.queue, 0.99),
+            us(row.device, 0.5),
+            us(row.device, 0.99),
+        )?;
+    }
+    if slowest.len() > ROWS {
+        writeln!(out, "  and {} more", slowest.len() - ROWS)?;
+    }
+    Ok(())
+}
+
+/// `write: 4 KiB 96%, 8 KiB 2%, ...`: of the requests.
+fn sizes(out: &mut Vec<u8>, report: &Report, array: &str) -> io::Result<()> {
+    section(
+        out,
+        "Request sizes: of that much and less than twice as much",
+    )?;
+    let data = |op: &Op| *op != Op::Flush;
+    let mine = report
+        .sizes
+        .iter()
+        .filter(|((name, op), _)| name == array && data(op));
+    for ((_, op), sizes) in mine {
+        let empty = sizes.requests.first().copied().unwrap_or(0);
+        let all: u64 = sizes.requests.iter().sum::<u64>() - empty;
+        let each = sizes.requests.iter().enumerate().skip(1);
+        let each = each.filter(|(_, n)| **n > 0);
+        let parts: Vec<String> = each
+            .map(|(bucket, n)| {
+                let share = units::percent_short(*n as f64 / all.max(1) as f64);
+                format!(
+                    "{} {share}",
+                    units::size(Sizes::from(bucket)).replace(' ', "\u{a0}")
+                )
+            })
+            .collect();
+        let parts = parts.join(", ");
+        for (i, line) in wrap(&parts, COLUMNS - 12, 3).iter().enumerate() {
+            let op = if i == 0 { op.name() } else { "" };
+            writeln!(out, "  {} {line}", left(op, 9))?;
+        }
+        if empty > 0 {
+            let only = if all > 0 { "and " } else { "" };
+            let text =
+                format!("{only}{empty} without data: flushes, which the kernel counts as {op}s");
+            writeln!(
+                out,
+                "  {} {text}",
+                left(if all > 0 { "" } else { op.name() }, 9)
+            )?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::path::Path;
+
+    use super::write;
+    use crate::analysis::item::Item;
+    use crate::origin::Op;
+    use crate::recording::fixture;
+    use crate::recording::gather::gather;
+
+    #[test]
+    fn what_moves_no_data_is_told_apart_and_no_line_is_cut() {
+        let mut items = fixture::items(4000, 8);
+        let requests = items.iter_mut().filter_map(|item| match item {
+            Item::Request(r) if r.op == Op::Write => Some(r),
+            _ => None,
+        });
+        for (n, r) in requests.enumerate() {
+            match n % 10 {
+                0 => (r.op, r.length, r.bytes) = (Op::Discard, 1 << 30, 1 << 30),
+                1 => (r.length, r.bytes, r.device_us) = (0, 0, None),
+                _ => {}
+            }
+        }
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&fixture::file_of(&items, 500)).unwrap();
+        let report = gather(file.path(), None, None).unwrap();
+        let mut out = Vec::new();
+        write(&mut out, Path::new("a.rtrace"), &report).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+        let joined = text.replace("\n  ", " ");
+        assert!(joined.contains("; lost 0; overhead not measured"), "{text}");
+        let line = |begins: &str| {
+            let mut lines = text.lines().map(str::trim_start);
+            lines
+                .find(|l| l.starts_with(begins))
+                .unwrap_or_else(|| panic!("{begins}: {text}"))
+        };
+        assert!(line("file_data discard").contains(" GiB "), "{text}");
+        assert!(line("file_data  ").contains(" MiB "), "{text}");
+        assert!(!line("write  ").contains("0 B"), "{text}");
+        let end = "without data: flushes, which the kernel counts as writes";
+        assert!(text.contains(end), "{text}");
+        assert!(line("Timeline: utilisation, a column about 1 s").contains("full height"));
+        assert!(line("busiest: ").contains("% from 12:00:0"), "{text}");
+    }
+}

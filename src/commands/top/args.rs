@@ -1,0 +1,72 @@
+//! Arguments of `top` and `demo`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::ui::typed::seconds;
+
+/// Arguments of `top`.
+#[derive(Args, Debug)]
+pub struct Top {
+    /// Array, member, disk, partition or mount point; none: every md array that holds a mounted
+    /// filesystem, else every disk that does
+    #[arg(value_name = "TARGET")]
+    pub targets: Vec<String>,
+
+    /// Seconds an interval lasts (0.1 to 3600)
+    #[arg(short, long, value_name = "S", default_value = "1", value_parser = seconds)]
+    pub interval: Duration,
+
+    /// End after N intervals
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+
+    /// Plain text, one block an interval; what a pipe gets
+    #[arg(long, conflicts_with = "json")]
+    pub batch: bool,
+
+    /// One JSON object an interval and line (schema raidtrace.top/1)
+    #[arg(long)]
+    pub json: bool,
+
+    /// Show this recording instead of what happens now; needs no root
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "no_overhead", "dirtied_origins"])]
+    pub replay: Option<PathBuf>,
+
+    /// Do not estimate the time spent in raidtrace's own programs
+    #[arg(long)]
+    pub no_overhead: bool,
+
+    /// Give the origins of the metadata that tasks dirty too, where the kernel permits to hook functions. Creating
+    /// files costs 3 % more instructions
+    #[arg(long)]
+    pub dirtied_origins: bool,
+}
+
+/// Arguments of `demo`.
+#[derive(Args, Debug)]
+pub struct Demo {
+    /// Plain text, one block an interval; what a pipe gets
+    #[arg(long, conflicts_with = "json")]
+    pub batch: bool,
+
+    /// One JSON object an interval and line (schema raidtrace.top/1)
+    #[arg(long)]
+    pub json: bool,
+
+    /// Seconds an interval lasts (0.1 to 3600)
+    #[arg(short, long, value_name = "S", default_value = "1", value_parser = seconds)]
+    pub interval: Duration,
+}
+
+/// Shown at the end of `--help`.
+pub const EXAMPLES: &str = "Examples:
+  sudo raidtrace top                       all md arrays in use, else all disks
+  sudo raidtrace top /srv                  what is under the mount point /srv
+  sudo raidtrace top md127 --batch -n 5    five intervals as text
+  sudo raidtrace top md127 --json | jq -c  one JSON object an interval
+  raidtrace top --replay incident.rtrace   a recording, in the same screen
+
+Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 it failed, 2 usage.";

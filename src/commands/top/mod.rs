@@ -1,0 +1,5 @@
+//! `raidtrace top`: the live screen, `--batch`, `--json`, and a recording in the same screen.
+
+pub mod args;
+pub mod command;
+pub mod replay;

@@ -1,7 +1,0 @@
-//! `raidtrace export`: a recording for other tools. A cargo feature, on by default: Parquet is a third of the build.
-
-pub mod command;
-#[cfg(feature = "export")]
-mod lines;
-#[cfg(feature = "export")]
-mod table;

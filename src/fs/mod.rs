@@ -1,0 +1,3 @@
+//! Filesystems: what is where on their device.
+
+pub mod ext4;

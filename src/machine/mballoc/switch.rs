@@ -1,0 +1,220 @@
+//! Turns ext4's own counting (/sys/fs/ext4/DEV/mb_stats) on and back off, also after this program was killed.
+//!
+//! While it is on, /run/raidtrace/mb_stats/DEV holds the old value and a lock. A file without a lock is of a program that was
+//! killed: the next one restores the value ([`restore`]).
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+use super::super::sys::Sys;
+
+/// One file for each filesystem, by its device's kernel name.
+const STATE: &str = "/run/raidtrace/mb_stats";
+/// Bytes of such a file that are read.
+const MOST: u64 = 64;
+
+/// Enables mb_stats for a filesystem and restores the old value on drop.
+#[derive(Debug)]
+pub struct MbStatsSwitch {
+    switch: PathBuf,
+    state: PathBuf,
+    /// Holds the lock.
+    _file: File,
+}
+
+impl MbStatsSwitch {
+    /// `None`: ext4 counts already, for somebody else.
+    ///
+    /// # Errors
+    /// The kernel has no such switch, it may not be written, or there is no place to note that it has to be restored.
+    pub fn on(sys: &Sys, name: &str) -> io::Result<Option<Self>> {
+        let switch = switch(sys, name);
+        let was = fs::read_to_string(&switch)?;
+        let folder = sys.path(STATE);
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)?;
+        let state = folder.join(name);
+        let Some(mut file) = lock(&state)? else {
+            return Ok(None);
+        };
+        let left_on = noted(&mut file, sys, name);
+        if was.trim() != "0" && !left_on {
+            let _ = fs::remove_file(&state);
+            return Ok(None);
+        }
+        file.set_len(0)?;
+        io::Seek::rewind(&mut file)?;
+        writeln!(file, "{} 0", mounted(sys, name)?)?;
+        if let Err(e) = fs::write(&switch, "1") {
+            let _ = fs::remove_file(&state);
+            return Err(e);
+        }
+        Ok(Some(Self {
+            switch,
+            state,
+            _file: file,
+        }))
+    }
+}
+
+impl Drop for MbStatsSwitch {
+    fn drop(&mut self) {
+        // Unmounted meanwhile: the switch has gone with it.
+        let _ = fs::write(&self.switch, "0");
+        let _ = fs::remove_file(&self.state);
+    }
+}
+
+/// Turns mb_stats off where a program that was killed left it on; the kernel names of these filesystems.
+pub fn restore(sys: &Sys) -> Vec<String> {
+    let mut restored = Vec::new();
+    for name in sys.names(STATE) {
+        let state = sys.path(format!("{STATE}/{name}"));
+        // Locked: in use. Not a file: not ours.
+        let Ok(Some(mut file)) = lock(&state) else {
+            continue;
+        };
+        if noted(&mut file, sys, &name) && fs::write(switch(sys, &name), "0").is_ok() {
+            restored.push(name);
+        }
+        let _ = fs::remove_file(&state);
+    }
+    restored
+}
+
+fn switch(sys: &Sys, name: &str) -> PathBuf {
+    sys.path(format!("/sys/fs/ext4/{name}/mb_stats"))
+}
+
+/// Tells one mount of a filesystem from the next, which begins with mb_stats off: its directory in sysfs is a new one.
+fn mounted(sys: &Sys, name: &str) -> io::Result<u64> {
+    Ok(fs::metadata(sys.path(format!("/sys/fs/ext4/{name}")))?.ino())
+}
+
+/// True if the file says that mb_stats was off before, for the filesystem as it is mounted now.
+fn noted(file: &mut File, sys: &Sys, name: &str) -> bool {
+    let mut text = String::new();
+    let read = file.take(MOST).read_to_string(&mut text);
+    let (Ok(_), Ok(now)) = (read, mounted(sys, name)) else {
+        return false;
+    };
+    text.trim_end()
+        .split_once(' ')
+        .is_some_and(|(mount, was)| mount.parse() == Ok(now) && was == "0")
+}
+
+/// Creates it where there is none; `None` while another program holds it.
+fn lock(path: &PathBuf) -> io::Result<Option<File>> {
+    // Twice: whoever held it may have removed it just now.
+    for _ in 0..2 {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
+            .open(path)?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Ok(None);
+        }
+        let found = file.metadata()?;
+        if !found.is_file() {
+            return Ok(None);
+        }
+        if found.nlink() > 0 {
+            return Ok(Some(file));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{MbStatsSwitch, restore};
+    use crate::machine::tests::tree::Tree;
+
+    const SWITCH: &str = "sys/fs/ext4/sda1/mb_stats";
+    const STATE: &str = "run/raidtrace/mb_stats/sda1";
+
+    fn value(tree: &Tree) -> String {
+        let text = fs::read_to_string(tree.path(SWITCH)).unwrap();
+        text.trim().to_owned()
+    }
+
+    #[test]
+    fn it_is_put_back() {
+        let tree = Tree::new("");
+        tree.write(SWITCH, "0\n");
+        let on = MbStatsSwitch::on(&tree.sys(), "sda1").unwrap().unwrap();
+        assert_eq!(
+            (value(&tree).as_str(), tree.path(STATE).exists()),
+            ("1", true)
+        );
+        // Another one at the same time neither turns it off nor thinks it stale.
+        assert!(MbStatsSwitch::on(&tree.sys(), "sda1").unwrap().is_none());
+        assert!(restore(&tree.sys()).is_empty());
+        assert_eq!(value(&tree), "1");
+        drop(on);
+        assert_eq!(
+            (value(&tree).as_str(), tree.path(STATE).exists()),
+            ("0", false)
+        );
+        // Somebody else's stays on.
+        tree.write(SWITCH, "1\n");
+        assert!(MbStatsSwitch::on(&tree.sys(), "sda1").unwrap().is_none());
+        assert!(restore(&tree.sys()).is_empty() && !tree.path(STATE).exists());
+        assert_eq!(value(&tree), "1");
+    }
+
+    /// A killed program drops nothing, and its lock is gone.
+    fn killed(tree: &Tree) {
+        tree.write(SWITCH, "0\n");
+        let on = MbStatsSwitch::on(&tree.sys(), "sda1").unwrap().unwrap();
+        let text = fs::read(tree.path(STATE)).unwrap();
+        drop(on);
+        tree.write(SWITCH, "1\n");
+        tree.write(STATE, text);
+    }
+
+    #[test]
+    fn a_killed_program_is_cleaned_up_after() {
+        let tree = Tree::new("");
+        killed(&tree);
+        assert_eq!(restore(&tree.sys()), ["sda1"]);
+        assert_eq!(
+            (value(&tree).as_str(), tree.path(STATE).exists()),
+            ("0", false)
+        );
+        assert!(restore(&tree.sys()).is_empty());
+        // The next one that wants it on knows too that it was off.
+        killed(&tree);
+        drop(MbStatsSwitch::on(&tree.sys(), "sda1").unwrap().unwrap());
+        assert_eq!(value(&tree), "0");
+    }
+
+    #[test]
+    fn a_later_mount_and_odd_files_are_left_alone() {
+        let tree = Tree::new("");
+        killed(&tree);
+        for odd in ["", "7 0\n", "0\n", "x 0\n", "\u{0}\u{0}", "1 1"] {
+            tree.write(STATE, odd);
+            assert!(restore(&tree.sys()).is_empty(), "{odd:?}");
+            assert_eq!(
+                (value(&tree).as_str(), tree.path(STATE).exists()),
+                ("1", false)
+            );
+        }
+        fs::create_dir(tree.path(STATE)).unwrap();
+        tree.write("run/raidtrace/mb_stats/gone", "5 0\n");
+        assert!(restore(&tree.sys()).is_empty());
+    }
+}

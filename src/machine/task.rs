@@ -1,0 +1,154 @@
+//! What a task is: its name now, and its role when it is a kernel thread that storage people know.
+//!
+//! Tasks are known by their pid in the initial PID namespace. Where /proc belongs to another PID namespace (a container
+//! without `--pid=host`), /proc/PID is a different task, so /proc is not asked at all.
+
+use super::sys::Sys;
+
+/// Inode of the initial PID namespace: PROC_PID_INIT_INO, include/linux/proc_ns.h.
+const INITIAL: &str = "pid:[4026531836]";
+
+/// True if /proc shows the initial PID namespace. The init of the namespace that procfs was mounted in answers for
+/// procfs, where it may be asked; else this process does.
+pub(super) fn is_initial_namespace(sys: &Sys) -> bool {
+    let namespace = |pid| std::fs::read_link(sys.path(format!("/proc/{pid}/ns/pid")));
+    match namespace("1").or_else(|_| namespace("self")) {
+        Ok(link) => link.as_os_str() == INITIAL,
+        // A kernel without CONFIG_PID_NS has one.
+        Err(_) => true,
+    }
+}
+
+/// One note where /proc/PID cannot be asked.
+pub fn notes(sys: &Sys) -> Vec<String> {
+    let note = "task names come from the kernel at the time of each task's first IO, and only kworkers have a role: this \
+                raidtrace runs in a PID namespace of its own, where /proc/PID is a different task. Start the container with \
+                --pid=host for names that follow exec";
+    (!sys.has_host_pids())
+        .then(|| note.to_owned())
+        .into_iter()
+        .collect()
+}
+
+/// The name of a task now, which for a kworker says what it works on (`kworker/u8:2+flush-9:127`,
+/// kernel/workqueue.c, wq_worker_comm()); `None` when it has ended, or in another PID namespace.
+pub fn comm(sys: &Sys, pid: u32) -> Option<Vec<u8>> {
+    if !sys.has_host_pids() {
+        return None;
+    }
+    let mut name = std::fs::read(sys.path(format!("/proc/{pid}/comm"))).ok()?;
+    if name.last() == Some(&b'\n') {
+        name.pop();
+    }
+    Some(name)
+}
+
+/// Whether it runs in the kernel: such a task has no executable. `None` when it has ended, or in another PID namespace.
+pub fn is_kernel_thread(sys: &Sys, pid: u32) -> Option<bool> {
+    if !sys.has_host_pids() {
+        return None;
+    }
+    match std::fs::read(sys.path(format!("/proc/{pid}/cmdline"))) {
+        Ok(line) => Some(line.is_empty()),
+        Err(_) => None,
+    }
+}
+
+/// What a kernel thread of that name does for storage. `array` names a device by its numbers
+/// (`9:127`), as the writeback workers do.
+pub fn role(comm: &[u8], device: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let name = std::str::from_utf8(comm).ok()?;
+    if let Some(journal) = name.strip_prefix("jbd2/") {
+        // jbd2/md127-8: device, then the journal's inode (fs/jbd2/journal.c)
+        let on = journal.rsplit_once('-').map_or(journal, |(dev, _)| dev);
+        return Some(format!("jbd2 journal of {on}"));
+    }
+    if name.starts_with("kworker/") {
+        if let Some((_, dev)) = name.split_once("flush-") {
+            let on = device(dev).unwrap_or_else(|| dev.to_owned());
+            return Some(format!("writeback of {on}"));
+        }
+        return Some("kernel worker".to_owned());
+    }
+    if name.starts_with("ext4lazyinit") {
+        return Some("lazy inode table initialisation".to_owned());
+    }
+    if name.starts_with("kmmpd-") {
+        return Some("ext4 multiple mount protection".to_owned());
+    }
+    if name.starts_with("md") {
+        let (array, what) = name.split_once('_')?;
+        return Some(match what {
+            "resync" => format!("resync of {array}"),
+            "reshape" => format!("reshape of {array}"),
+            _ => format!("md thread of {array}"),
+        });
+    }
+    if name.starts_with("kswapd") {
+        return Some("memory reclaim".to_owned());
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::{comm, is_kernel_thread, notes, role};
+    use crate::machine::Sys;
+    use crate::machine::dm::Ioctl;
+
+    #[test]
+    fn tasks_of_another_pid_namespace_are_not_looked_up() {
+        for (init, own, host) in [
+            (Some("pid:[4026531836]"), "pid:[4026531836]", true),
+            (Some("pid:[4026532211]"), "pid:[4026532211]", false),
+            // The host's /proc, mounted in a container.
+            (Some("pid:[4026531836]"), "pid:[4026532211]", true),
+            (None, "pid:[4026532211]", false),
+            (None, "pid:[4026531836]", true),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            for (pid, namespace) in [("1", init), ("self", Some(own))] {
+                let ns = dir.path().join("proc").join(pid).join("ns");
+                fs::create_dir_all(&ns).unwrap();
+                if let Some(namespace) = namespace {
+                    symlink(namespace, ns.join("pid")).unwrap();
+                }
+            }
+            let task = dir.path().join("proc/42");
+            fs::create_dir(&task).unwrap();
+            fs::write(task.join("comm"), "other\n").unwrap();
+            fs::write(task.join("cmdline"), "").unwrap();
+            let sys = Sys::at(dir.path(), Box::new(Ioctl));
+            assert_eq!(comm(&sys, 42).is_some(), host, "{init:?} {own}");
+            assert_eq!(is_kernel_thread(&sys, 42).is_some(), host);
+            assert_eq!(notes(&sys).is_empty(), host);
+        }
+    }
+
+    fn named(comm: &str) -> Option<String> {
+        role(comm.as_bytes(), |dev| {
+            (dev == "9:127").then(|| "md127".to_owned())
+        })
+    }
+
+    #[test]
+    fn kernel_threads_are_named_as_what_they_are() {
+        for (comm, want) in [
+            ("jbd2/md127-8", Some("jbd2 journal of md127")),
+            ("jbd2/dm-0-8", Some("jbd2 journal of dm-0")),
+            ("kworker/u8:2+flush-9:127", Some("writeback of md127")),
+            ("kworker/u8:2-flush-8:0", Some("writeback of 8:0")),
+            ("kworker/0:1", Some("kernel worker")),
+            ("md127_resync", Some("resync of md127")),
+            ("md5_raid5", Some("md thread of md5")),
+            ("ext4lazyinit", Some("lazy inode table initialisation")),
+            ("migration/0", None),
+        ] {
+            assert_eq!(named(comm).as_deref(), want, "{comm}");
+        }
+        assert_eq!(role(b"\xff\xfe", |_| None), None);
+    }
+}

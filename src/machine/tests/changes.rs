@@ -1,0 +1,271 @@
+//! What is noticed between two looks at a machine, and what is not worth beginning anew for.
+
+use super::tree::{Tree, raid0_of_12};
+use crate::machine::{Member, Topology, differences, resolve_again, with_lost};
+
+const RAID5: &str = "
+    disk sda 8:0 2000000
+    disk sdb 8:16 2000000
+    disk sdc 8:32 2000000
+    md md0 9:0 3000000 level=raid5 layout=2 chunk_size=65536 raid_disks=3 component_size=750000 metadata_version=1.2 \
+        array_state=clean degraded=0 sync_action=idle reshape_position=none bitmap/location=+8 bitmap/space=128
+    member md0 sda slot=0 state=in_sync offset=2048 new_offset=2048 size=750000
+    member md0 sdb slot=1 state=in_sync offset=2048 new_offset=2048 size=750000
+    member md0 sdc slot=2 state=in_sync offset=2048 new_offset=2048 size=750000
+    mount 9:0 /data ext4 /dev/md0 rw";
+
+fn look(tree: &Tree, known: &Topology) -> Topology {
+    resolve_again(&[], known, &tree.sys(), false).unwrap()
+}
+
+/// What a change to `text` is called.
+fn after(text: &str, change: impl Fn(&mut Tree)) -> String {
+    let mut tree = Tree::new(text);
+    let then = look(&tree, &tree.resolve(&[]).unwrap());
+    assert_eq!(differences(&then, &look(&tree, &then)), [""; 0]);
+    change(&mut tree);
+    differences(&then, &look(&tree, &then)).join("; ")
+}
+
+fn written(file: &str, text: &str) -> String {
+    after(RAID5, |tree| {
+        tree.write(format!("sys/block/md0/md/{file}"), format!("{text}\n"))
+    })
+}
+
+#[test]
+fn geometry() {
+    for (file, text, said) in [
+        ("raid_disks", "4 (3)", "md0: 3 -> 4 disks"),
+        ("level", "raid6", "md0: raid5 -> raid6"),
+        ("chunk_size", "131072 (65536)", "md0: chunk 64 -> 128 KiB"),
+        ("layout", "5 (2)", "md0: layout 2 -> 5"),
+        ("reshape_position", "8192", "md0: a reshape has begun"),
+        (
+            "component_size",
+            "700000",
+            "md0: another size of its members is used",
+        ),
+        (
+            "metadata_version",
+            "1.1",
+            "md0: other metadata, sda and sdb and sdc laid out differently",
+        ),
+        ("dev-sda/offset", "4096", "md0: sda laid out differently"),
+        (
+            "dev-sda/new_offset",
+            "4096",
+            "md0: sda laid out differently",
+        ),
+        (
+            "dev-sdc/slot",
+            "5",
+            "md0: sdc in another slot, a member is missing",
+        ),
+        (
+            "bitmap/location",
+            "none",
+            "md0: sda and sdb and sdc laid out differently",
+        ),
+    ] {
+        assert_eq!(written(file, text), said, "{file}");
+    }
+    assert_eq!(
+        after(RAID5, |t| t.write("sys/block/md0/size", "4000000\n")),
+        "md0: 1464 -> 1953 MiB"
+    );
+    assert_eq!(
+        after(RAID5, |t| t.write("sys/block/sda/queue/iostats", "1\n")),
+        "md0: sda laid out differently"
+    );
+}
+
+fn removed(tree: &mut Tree) {
+    std::fs::remove_dir_all(tree.path("sys/block/md0/md/dev-sdc")).unwrap();
+    std::fs::remove_dir_all(tree.path("sys/block/sdc")).unwrap();
+}
+
+fn failed(tree: &mut Tree) {
+    tree.write("sys/block/md0/md/dev-sdc/state", "faulty\n");
+    tree.write("sys/block/md0/md/dev-sdc/slot", "none\n");
+}
+
+/// RAID 4/5/6 rebuilds then what is read.
+#[test]
+fn a_member_is_missing() {
+    for change in [removed, failed] {
+        assert_eq!(after(RAID5, change), "md0: a member is missing");
+        let mut tree = Tree::new(RAID5);
+        change(&mut tree);
+        let then = look(&tree, &tree.resolve(&[]).unwrap());
+        tree.add(
+            "disk sdd 8:48 2000000
+            member md0 sdd slot=2 state=spare offset=2048 new_offset=2048 size=750000",
+        );
+        assert_eq!(
+            differences(&then, &look(&tree, &then)).join("; "),
+            "md0: sdd joined, no member is missing any more"
+        );
+    }
+}
+
+/// As what it was, until somebody else has its slot.
+#[test]
+fn a_member_that_is_lost_is_kept() {
+    let of = |change: &dyn Fn(&mut Tree)| {
+        let mut tree = Tree::new(RAID5);
+        let then = tree.resolve(&[]).unwrap();
+        change(&mut tree);
+        let now = with_lost(&then, tree.resolve(&[]).unwrap(), |_| true);
+        let mut members = now.arrays[0].members.clone();
+        members.sort_by(|a, b| a.name.cmp(&b.name));
+        let facts = |m: &Member| format!("{} {:?} {}", m.name, m.slot, m.state.join(","));
+        members.iter().map(facts).collect::<Vec<_>>()
+    };
+    let whole = ["sda Some(0) in_sync", "sdb Some(1) in_sync"].map(String::from);
+    let lost = [&whole[..], &["sdc Some(2) in_sync,faulty".to_owned()]].concat();
+    assert_eq!(of(&removed), lost);
+    assert_eq!(
+        of(&failed),
+        [&whole[..], &["sdc Some(2) in_sync,faulty".to_owned()]].concat()
+    );
+    let replaced = |tree: &mut Tree, slot: &str| {
+        removed(tree);
+        tree.add(&format!(
+            "disk sdd 8:48 2000000
+            member md0 sdd slot={slot} state=spare offset=2048 new_offset=2048 size=750000"
+        ));
+    };
+    assert_eq!(
+        of(&|t| replaced(t, "none"))[2..],
+        [&lost[2], "sdd None spare"]
+    );
+    assert_eq!(of(&|t| replaced(t, "2"))[2..], ["sdd Some(2) spare"]);
+    // Gone: another disk may come under its number.
+    let mut tree = Tree::new(RAID5);
+    let then = tree.resolve(&[]).unwrap();
+    removed(&mut tree);
+    let now = with_lost(&then, tree.resolve(&[]).unwrap(), |m| m.name != "sdc");
+    assert_eq!(now.arrays[0].members.len(), 2);
+    // Put in again with its data elsewhere.
+    let elsewhere = of(&|t| {
+        failed(t);
+        t.write("sys/block/md0/md/dev-sdc/offset", "4096\n");
+    });
+    assert_eq!(elsewhere[2], "sdc None faulty");
+}
+
+#[test]
+fn what_is_shown_as_it_goes_is_no_change() {
+    for (file, text) in [
+        ("array_state", "active"),
+        ("degraded", "1"),
+        ("sync_action", "check"),
+        ("sync_completed", "1 / 2"),
+        ("dev-sda/state", "in_sync,write_mostly"),
+        // The arithmetic of RAID 5 has the component size.
+        ("dev-sdb/size", "740000"),
+    ] {
+        assert_eq!(written(file, text), "", "{file}");
+    }
+    let raid10 = RAID5.replace("raid5 layout=2", "raid10 layout=258");
+    assert_eq!(after(&raid10, removed), "");
+    assert_eq!(after(&raid10, failed), "");
+    assert_eq!(
+        after(RAID5, |t| t
+            .write("sys/block/md0/md/array_state", "clear\n")),
+        "",
+        "a stopped array is shown as such"
+    );
+}
+
+#[test]
+fn members_and_devices_on_the_array() {
+    assert_eq!(
+        after(RAID5, |t| t.add(
+            "disk sdd 8:48 2000000
+            member md0 sdd slot=none state=spare offset=2048 size=750000"
+        )),
+        "md0: sdd joined"
+    );
+    assert_eq!(
+        after(RAID5, |t| t
+            .add("part md0p1 259:1 1000 disk=md0 number=1 start=8")),
+        "md0: md0p1 appeared"
+    );
+    assert_eq!(
+        after(RAID5, |t| t.add("mount 9:0 /other ext4 /dev/md0 rw")),
+        "md0: md0 is on /data now",
+        "a second mount of it"
+    );
+    let lv = format!(
+        "{RAID5}
+        dm dm-0 253:0 1000 name=vg-lv uuid=LVM-1 slaves=md0
+        target 253:0 0 1000 linear 9:0 2048"
+    );
+    assert_eq!(
+        after(&lv, |t| {
+            t.write("sys/block/dm-0/size", "3000\n");
+            t.add("target 253:0 1000 2000 linear 9:0 8192");
+        }),
+        "md0: dm-0 lies elsewhere or has another size"
+    );
+    assert_eq!(
+        after(&lv, |t| t.add("mount 253:0 /lv ext4 /dev/mapper/vg-lv rw")),
+        "md0: dm-0 mounted on /lv"
+    );
+    let gone = |t: &mut Tree| std::fs::remove_dir_all(t.path("sys/block/dm-0")).unwrap();
+    assert_eq!(after(&lv, gone), "md0: dm-0 is no more");
+}
+
+#[test]
+fn arrays_join_stay_and_go() {
+    let mut tree = raid0_of_12();
+    let then = look(&tree, &tree.resolve(&[]).unwrap());
+    tree.write("proc/self/mountinfo", "");
+    let now = look(&tree, &then);
+    assert_eq!(
+        differences(&then, &now),
+        ["md127: md127 unmounted from /srv"]
+    );
+    tree.add(
+        "disk sdx 8:160 1000
+        md md7 9:7 500 level=raid1 raid_disks=1 array_state=clean
+        member md7 sdx slot=0 state=in_sync size=250
+        mount 9:7 /seven ext4 /dev/md7 rw
+        mount 254:0 /again ext4 /dev/vda rw",
+    );
+    let now = look(&tree, &then);
+    assert_eq!(differences(&then, &now), ["md7: joins"], "and vda does not");
+    // Named: only what was named.
+    let named = resolve_again(&["md127".into()], &then, &tree.sys(), false).unwrap();
+    assert_eq!(named.arrays.len(), 1);
+    tree.write("sys/block/md127/md/array_state", "clear\n");
+    let names = |t: &Topology| t.arrays.iter().map(|a| a.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&look(&tree, &now)), ["md7"]);
+    assert_eq!(
+        names(&resolve_again(&["md127".into()], &now, &tree.sys(), false).unwrap()),
+        ["md7"],
+        "what has gone is no error"
+    );
+}
+
+#[test]
+fn disks_that_were_traced_stay_unless_md_takes_them() {
+    let mut tree = Tree::new(
+        "disk sda 8:0 2000
+        mount 8:0 /a ext4 /dev/sda rw",
+    );
+    let then = look(&tree, &tree.resolve(&[]).unwrap());
+    assert_eq!(then.arrays.len(), 1);
+    tree.write("proc/self/mountinfo", "");
+    assert_eq!(look(&tree, &then).arrays.len(), 1);
+    tree.add(
+        "md md7 9:7 1000 level=raid1 raid_disks=1 array_state=clean
+        member md7 sda slot=0 state=in_sync size=500
+        mount 9:7 /seven ext4 /dev/md7 rw",
+    );
+    let now = look(&tree, &then);
+    assert_eq!(now.arrays.len(), 1);
+    assert_eq!(now.arrays[0].name, "md7");
+}

@@ -1,0 +1,314 @@
+//! The inodes that mke2fs makes, as far as they take blocks: root, lost+found, resize inode, journal, MMP block and orphan
+//! file, in that order (misc/mke2fs.c:main; lib/ext2fs/mkdir.c, expanddir.c, res_gdt.c, mkjournal.c, fallocate.c, mmp.c,
+//! orphan.c).
+
+use super::decided::{Decided, JournalAt};
+use super::used::Used;
+use crate::fs::ext4::features::{compat, incompat};
+use crate::fs::ext4::{Collector, Journal, Superblock};
+use crate::origin::Origin;
+
+/// Blocks of an extent: EXT_INIT_MAX_LEN.
+const EXTENT: u64 = 1 << 15;
+/// Extents in an inode.
+const ROOT_EXTENTS: u64 = 4;
+
+/// Blocks that mke2fs gives the journal of a filesystem of so many blocks; `None`: it gets none
+/// (lib/ext2fs/mkjournal.c:ext2fs_default_journal_size).
+pub fn default_journal_blocks(blocks: u64) -> Option<u64> {
+    let log = match blocks {
+        ..2048 => return None,
+        2048..32_768 => 10,
+        32_768..262_144 => 12,
+        262_144..524_288 => 13,
+        524_288..4_194_304 => 14,
+        4_194_304..8_388_608 => 15,
+        8_388_608..16_777_216 => 16,
+        16_777_216..33_554_432 => 17,
+        _ => 18,
+    };
+    Some(1 << log)
+}
+
+/// Gives blocks to them.
+pub struct Inodes<'a> {
+    pub sb: &'a Superblock,
+    pub decided: &'a Decided,
+    /// Has bitmaps and tables when this begins.
+    pub used: &'a mut Used,
+    pub places: &'a mut Collector,
+    pub notes: &'a mut Vec<String>,
+}
+
+impl Inodes<'_> {
+    /// All of them; says where the journal is.
+    ///
+    /// # Errors
+    /// When there is no room left.
+    pub fn place(&mut self) -> Result<Journal, String> {
+        let sb = self.sb;
+        let middle = self.middle();
+        self.used.by_clusters(sb.cluster_ratio.into());
+        self.directories()?;
+        if sb.has_compat(compat::RESIZE_INODE) {
+            let goal = sb.superblock_block()
+                + u64::from(sb.gdt_blocks())
+                + u64::from(sb.reserved_gdt_blocks)
+                + 2
+                + u64::from(sb.inode_table_blocks());
+            let block = self.give(goal)?;
+            self.places.push(block, 1, Origin::OtherMetadata);
+        }
+        let journal = self.journal(middle)?;
+        if sb.has_incompat(incompat::MMP) {
+            let block = self.give(0)?;
+            self.places.push(block, 1, Origin::OtherMetadata);
+        }
+        if !self
+            .decided
+            .features
+            .has_ro(crate::fs::ext4::features::ro_compat::QUOTA)
+        {
+            if journal != Journal::None && sb.has_compat(compat::ORPHAN_FILE) {
+                self.orphan_file()?;
+            }
+        } else {
+            self.notes.push(
+                "quota files (and an orphan file) are a few blocks that are not in here".to_owned(),
+            );
+        }
+        Ok(journal)
+    }
+
+    fn give(&mut self, goal: u64) -> Result<u64, String> {
+        self.used.take_new(goal).ok_or_else(full)
+    }
+
+    /// The next block of a file whose last one is `before`: in the same cluster, or a new one.
+    fn next(&mut self, before: u64) -> Result<u64, String> {
+        let ratio = u64::from(self.sb.cluster_ratio);
+        if (before + 1) / ratio == before / ratio {
+            return Ok(before + 1);
+        }
+        self.give(before)
+    }
+
+    /// The root directory, a block, and lost+found: 16 KiB or 2 blocks, 12 blocks at most.
+    fn directories(&mut self) -> Result<(), String> {
+        let goal = self.sb.group_first_block(0);
+        self.give(goal)?;
+        let mut block = self.give(goal)?;
+        let size = u64::from(self.sb.block_size);
+        for i in 1..12 {
+            if i * size >= 16 << 10 && i >= 2 {
+                break;
+            }
+            block = self.next(block)?;
+        }
+        Ok(())
+    }
+
+    /// Free blocks of a group, as mke2fs counts them while tables are placed: with bigalloc, blocks less clusters.
+    fn free(&self, group: u32) -> u64 {
+        let sb = self.sb;
+        let first = sb.group_first_block(group);
+        let end = (first + u64::from(sb.blocks_per_group)).min(sb.blocks_count);
+        let taken = self.used.count(first, end);
+        (end - first).saturating_sub(taken)
+    }
+
+    /// Where the journal is meant to begin: the emptier one of the groups about the middle (get_midpoint_journal_block).
+    fn middle(&self) -> u64 {
+        let sb = self.sb;
+        let (groups, flex) = (sb.groups, sb.groups_per_flex());
+        let half = (sb.blocks_count - u64::from(sb.first_data_block)) / 2;
+        // The group of a block, the first data block being added back.
+        let mut group = (half.saturating_sub(sb.first_data_block.into())
+            / u64::from(sb.blocks_per_group)) as u32;
+        let start = if sb.log_groups_per_flex > 0 && group > flex {
+            group &= !(flex - 1);
+            while group < groups && self.free(group) == 0 {
+                group += 1;
+            }
+            if group == groups {
+                group = 0;
+            }
+            group
+        } else {
+            group.saturating_sub(1)
+        };
+        let end = if group + 1 < groups { group + 1 } else { group };
+        let mut best = start;
+        for other in start + 1..=end {
+            if self.free(other) > self.free(best) {
+                best = other;
+            }
+        }
+        sb.group_first_block(best)
+    }
+
+    /// Blocks of the journal, fast commits included; 0 where the filesystem is too small for one.
+    fn journal_blocks(&self) -> Result<u64, String> {
+        let (blocks, d) = (self.sb.blocks_count, self.decided);
+        let Some(mut size) = default_journal_blocks(blocks) else {
+            return Ok(0);
+        };
+        let fast = self.sb.has_compat(compat::FAST_COMMIT);
+        let mut commits = if fast { size / 64 } else { 0 };
+        let kib = u64::from(d.block_size / 1024);
+        if d.journal_mib > 0 {
+            size = d.journal_mib.saturating_mul(1024) / kib;
+        }
+        if fast && d.fast_commit_kib > 0 {
+            commits = d.fast_commit_kib / kib;
+        }
+        let all = size.saturating_add(commits);
+        if d.journal_mib > 0 && !(1024..=10_240_000).contains(&all) {
+            return Err(format!(
+                "-J size={}: {all} blocks, 1024 to 10240000 are possible",
+                d.journal_mib
+            ));
+        }
+        if d.journal_mib > 0 && all > blocks / 2 {
+            return Err(format!(
+                "-J size={}: more than half of the filesystem",
+                d.journal_mib
+            ));
+        }
+        Ok(all)
+    }
+
+    fn journal(&mut self, middle: u64) -> Result<Journal, String> {
+        if !self.sb.has_compat(compat::HAS_JOURNAL) {
+            return Ok(Journal::None);
+        }
+        let goal = match self.decided.journal_at {
+            JournalAt::Elsewhere => return Ok(Journal::External { uuid: None }),
+            JournalAt::Middle => middle,
+            JournalAt::Block(block) => block,
+        };
+        let blocks = self.journal_blocks()?;
+        if blocks == 0 {
+            return Ok(Journal::None);
+        }
+        if self.sb.has_incompat(incompat::EXTENTS) {
+            self.journal_extents(goal, blocks)?;
+        } else {
+            self.journal_map(blocks)?;
+        }
+        Ok(Journal::Internal { blocks })
+    }
+
+    /// Extents as long as there is room, and the nodes that they need, each put before the first extent of the node that was
+    /// full (extent.c:extent_node_split).
+    fn journal_extents(&mut self, goal: u64, blocks: u64) -> Result<(), String> {
+        let ratio = u64::from(self.sb.cluster_ratio);
+        let leaf = (u64::from(self.sb.block_size) - 12) / 12;
+        let mut at = goal;
+        if let Some((free, _)) = self.used.free_run(goal.max(1)) {
+            at = at.max(free);
+        }
+        let (mut left, mut extents) = (blocks, 0_u64);
+        // Of the node that the next extent goes to: its first extent, and how many it has.
+        let (mut head, mut full_at) = (0, ROOT_EXTENTS);
+        let mut in_node = 0;
+        while left > 0 {
+            let from = if at == 0 || at >= self.sb.blocks_count {
+                0
+            } else {
+                at
+            };
+            let found = self
+                .used
+                .free_run(from / ratio * ratio)
+                .or_else(|| self.used.free_run(0));
+            let (first, run) = found.ok_or_else(full)?;
+            let n = left.min(EXTENT).min(run);
+            self.used.take(first, n);
+            self.places.push(first, n, Origin::Journal);
+            if in_node == full_at {
+                let before = (head.max(ratio) - ratio) / ratio * ratio;
+                let node = self.give(before)?;
+                self.places.push(node, 1, Origin::ExtentTree);
+                if full_at == ROOT_EXTENTS {
+                    full_at = leaf; // the root's extents move into the new node
+                } else {
+                    // A node at the end of the file leaves the full one as it is and takes its last extent along.
+                    in_node = 1;
+                    head = first;
+                }
+            }
+            if extents == 0 {
+                head = first;
+            }
+            in_node += 1;
+            extents += 1;
+            left -= n;
+            at = first + n;
+        }
+        if extents > leaf {
+            self.notes.push(format!(
+                "the journal has {extents} extents: its map may lie a little differently"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Without extents: block by block from the first free one on, maps in between; no goal is heeded.
+    fn journal_map(&mut self, blocks: u64) -> Result<(), String> {
+        let per_map = u64::from(self.sb.block_size / 4);
+        let mut at = self.sb.group_first_block(0);
+        let mut give = |this: &mut Self, mut count: u64, origin| {
+            while count > 0 {
+                let (first, run) = this.used.free_run(at).ok_or_else(full)?;
+                let n = run.min(count);
+                this.used.take(first, n);
+                this.places.push(first, n, origin);
+                at = first + n;
+                count -= n;
+            }
+            Ok::<(), String>(())
+        };
+        let mut done = blocks.min(12);
+        give(self, done, Origin::Journal)?;
+        let mut nr = 0; // of the map of data blocks
+        while done < blocks {
+            let maps = match nr {
+                0 => 1,
+                1 => 2,
+                n if n == 1 + per_map => 3,
+                n if n > 1 + per_map && (n - 1) % per_map == 0 => 2,
+                _ => 1,
+            };
+            give(self, maps, Origin::ExtentTree)?;
+            let n = (blocks - done).min(per_map);
+            give(self, n, Origin::Journal)?;
+            done += n;
+            nr += 1;
+        }
+        Ok(())
+    }
+
+    fn orphan_file(&mut self) -> Result<(), String> {
+        let ratio = u64::from(self.sb.cluster_ratio);
+        let blocks = match self.sb.blocks_count {
+            n if n < 128 << 10 => 32,
+            n if n < 2 << 20 => n / 4096,
+            _ => 512,
+        };
+        let mut last = 0;
+        for i in 0..blocks.next_multiple_of(ratio) {
+            last = if i == 0 {
+                self.give(0)?
+            } else {
+                self.next(last)?
+            };
+            self.places.push(last, 1, Origin::OtherMetadata);
+        }
+        Ok(())
+    }
+}
+
+fn full() -> String {
+    "the filesystem is too small for its journal: -O ^has_journal or -J size=".to_owned()
+}

@@ -1,0 +1,247 @@
+//! What mke2fs would make, computed. Pure but for reading mke2fs.conf; places every superblock, descriptor, bitmap, inode
+//! table and the journal where e2fsprogs 1.43 to 1.47 do. Facts from its source are cited by file and function.
+//!
+//! * `conf`: mke2fs.conf.
+//! * `features`, `options`, `decided`: what was typed, and what is decided by it.
+//! * `shape`: groups, inodes, descriptors.
+//! * `used`: which blocks are taken, and how libext2fs searches.
+//! * `tables`: bitmaps and inode tables.
+//! * `inodes`: directories, resize inode, journal, MMP, orphan file.
+
+mod conf;
+mod decided;
+mod features;
+mod inodes;
+mod options;
+mod shape;
+mod tables;
+mod used;
+
+pub use conf::Conf;
+pub use features::Features;
+pub use inodes::default_journal_blocks;
+pub use options::Options;
+
+use crate::fs::ext4::{Collector, Journal, Layout, Superblock};
+use inodes::Inodes;
+use tables::Tables;
+use used::Used;
+
+/// The layout of a filesystem that mke2fs would make on a device of so many bytes. `minimum_io`: what the device gives as its
+/// `minimum_io_size`, which is an array's chunk, and 0 for a file; mke2fs takes it for a stride.
+///
+/// # Errors
+/// What mke2fs would refuse, naming the option.
+pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Result<Layout, String> {
+    let decided = options.decide(bytes, minimum_io, conf)?;
+    let mut sb = shape::superblock(&decided)?;
+    let (mut used, mut places) = fixed(&sb);
+    tables(&sb, decided.stride, decided.packed, &mut used, &mut places)?;
+    let mut notes = Vec::new();
+    let journal = Inodes {
+        sb: &sb,
+        decided: &decided,
+        used: &mut used,
+        places: &mut places,
+        notes: &mut notes,
+    }
+    .place()?;
+    if journal == Journal::None {
+        sb.journal_inum = 0;
+        sb.feature_compat &= !crate::fs::ext4::features::compat::HAS_JOURNAL;
+    }
+    let (ranges, overlap) = places.finish();
+    if let Some(overlap) = overlap {
+        return Err(format!(
+            "raidtrace's plan puts two things in one place: {}",
+            overlap.note()
+        ));
+    }
+    Ok(Layout {
+        block_size: sb.block_size,
+        blocks: sb.blocks_count,
+        groups: Some(sb.groups),
+        kind: sb.kind(),
+        ranges,
+        journal,
+        notes,
+        superblock: Some(sb),
+    })
+}
+
+/// The superblock of what [`plan`] would make, and the superblocks, descriptors, bitmaps and inode tables of its first `most`
+/// bytes: where these lie does not depend on the size. Features that mke2fs turns on at the whole size (meta_bg) are on.
+///
+/// # Errors
+/// Options that mke2fs would refuse, by name.
+pub(crate) fn plan_first(
+    most: u64,
+    bytes: u64,
+    minimum_io: u64,
+    options: &Options,
+    conf: &Conf,
+) -> Result<(Superblock, Layout), String> {
+    let decided = options.decide(bytes, minimum_io, conf)?;
+    let whole = shape::superblock(&decided)?;
+    let (blocks, per_flex) = (u64::from(whole.blocks_per_group), whole.groups_per_flex());
+    let groups = most / u64::from(whole.block_size) / blocks;
+    let groups = u32::try_from(groups).unwrap_or(u32::MAX) / per_flex * per_flex;
+    let mut first = whole.clone();
+    if (1..whole.groups).contains(&groups) {
+        first.groups = groups;
+        first.blocks_count = u64::from(first.first_data_block) + u64::from(groups) * blocks;
+        first.inodes_count = groups.saturating_mul(whole.inodes_per_group);
+        first.backup_bgs = whole.backup_bgs.map(|g| if g < groups { g } else { 0 });
+    }
+    Ok((whole, placed(first, decided.stride, decided.packed)?))
+}
+
+/// What is in use before bitmaps and inode tables have their places, and what it is.
+fn fixed(sb: &Superblock) -> (Used, Collector) {
+    let mut used = Used::new(sb.first_data_block.into(), sb.blocks_count);
+    let mut places = Collector::default();
+    sb.fixed_places(&mut |first, count, origin| {
+        used.take(first, count);
+        places.push(first, count, origin);
+    });
+    (used, places)
+}
+
+/// The fixed places, bitmaps and inode tables of a filesystem with this superblock, as mke2fs puts them; no inodes.
+///
+/// # Errors
+/// When there is no room for them.
+pub(crate) fn of_superblock(sb: Superblock) -> Result<Layout, String> {
+    if u64::from(sb.groups) > shape::MAX_GROUPS {
+        return Err(format!("{} groups are too many for raidtrace", sb.groups));
+    }
+    let stride = sb.raid_stride.into();
+    placed(sb, stride, false)
+}
+
+/// Places bitmaps and inode tables. `packed`: `-E packed_meta_blocks`, which mke2fs ignores without flex_bg.
+fn tables(
+    sb: &Superblock,
+    stride: u32,
+    packed: bool,
+    used: &mut Used,
+    places: &mut Collector,
+) -> Result<(), String> {
+    let mut tables = Tables {
+        sb,
+        used,
+        places,
+        stride: stride.into(),
+    };
+    if packed && sb.has_incompat(crate::fs::ext4::features::incompat::FLEX_BG) {
+        tables.pack()
+    } else {
+        tables.place()
+    }
+}
+
+/// The fixed places, bitmaps and inode tables of a filesystem with this superblock.
+fn placed(sb: Superblock, stride: u32, packed: bool) -> Result<Layout, String> {
+    let (mut used, mut places) = fixed(&sb);
+    tables(&sb, stride, packed, &mut used, &mut places)?;
+    let (ranges, overlap) = places.finish();
+    Ok(Layout {
+        block_size: sb.block_size,
+        blocks: sb.blocks_count,
+        groups: Some(sb.groups),
+        kind: sb.kind(),
+        ranges,
+        journal: Journal::Unknown,
+        notes: overlap.into_iter().map(|o| o.note()).collect(),
+        superblock: Some(sb),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Conf, Options, plan};
+    use proptest::prelude::*;
+
+    fn lists() -> impl Strategy<Value = Vec<String>> {
+        let words = [
+            "flex_bg",
+            "^flex_bg",
+            "meta_bg",
+            "^resize_inode",
+            "bigalloc",
+            "64bit",
+            "^64bit",
+            "^extent",
+            "sparse_super2",
+            "^sparse_super",
+            "none",
+            "nonsense",
+            "^has_journal",
+            "orphan_file,mmp",
+            "quota",
+        ];
+        prop::collection::vec(
+            prop::sample::select(words.to_vec()).prop_map(str::to_owned),
+            0..3,
+        )
+    }
+
+    fn extended() -> impl Strategy<Value = Vec<String>> {
+        let words = [
+            "packed_meta_blocks",
+            "packed_meta_blocks=0",
+            "stride=7",
+            "stride=99999999999",
+            "resize=1T",
+            "resize=x",
+            "resize=4294967295",
+            "num_backup_sb=1",
+            "num_backup_sb=3",
+            "desc_size=1024",
+            "bogus",
+            "=,=",
+        ];
+        prop::collection::vec(
+            prop::sample::select(words.to_vec()).prop_map(str::to_owned),
+            0..3,
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(150))]
+
+        /// Whatever is asked for: a refusal, or places that are all in the filesystem and each in one place (else `plan`
+        /// itself refuses).
+        #[test]
+        fn any_options(
+            log in 0u32..64,
+            more in any::<u32>(),
+            block_size in prop::option::of(prop_oneof![Just(1024), Just(4096), Just(65536), any::<u64>()]),
+            group in prop::option::of(prop_oneof![(32u32..8192).prop_map(|n| n * 8), any::<u32>()]),
+            flex in prop::option::of(prop_oneof![(0u32..32).prop_map(|n| 1 << n), any::<u32>()]),
+            inode_ratio in prop::option::of(1024u64..1 << 26),
+            inode_size in prop::option::of(prop_oneof![Just(128), Just(4096), any::<u16>()]),
+            inodes in prop::option::weighted(0.2, any::<u64>()),
+            cluster in prop::option::weighted(0.2, (10u32..31).prop_map(|n| 1 << n)),
+            features in lists(),
+            extended in extended(),
+            minimum_io in prop_oneof![Just(0), Just(512 << 10), any::<u64>()],
+        ) {
+            // Of the large ones a few are enough, and without tiny groups.
+            let bytes = (1_u64 << log).saturating_add(more.into());
+            let group = group.filter(|_| bytes < 1 << 36);
+            prop_assume!(!(1 << 43..1 << 62).contains(&bytes));
+            let options = Options {
+                block_size, group, flex, inode_ratio, inode_size, inodes, cluster, features, extended,
+                ..Options::default()
+            };
+            match plan(bytes, minimum_io, &options, &Conf::compiled_in()) {
+                Ok(layout) => {
+                    let end = layout.ranges.last().map_or(0, |r| r.end());
+                    prop_assert!(end <= layout.blocks && layout.blocks <= bytes / 1024);
+                }
+                Err(why) => prop_assert!(!why.contains("raidtrace's plan"), "{why}"),
+            }
+        }
+    }
+}

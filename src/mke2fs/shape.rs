@@ -1,0 +1,196 @@
+//! How many groups, inodes and descriptors: the superblock that mke2fs would begin with (lib/ext2fs/initialize.c:
+//! ext2fs_initialize, calc_reserved_gdt_blocks).
+
+use super::decided::Decided;
+use crate::fs::ext4::Superblock;
+use crate::fs::ext4::features::{compat, incompat, ro_compat};
+
+/// Limits of 16-bit counters in old descriptors (EXT2_MAX_BLOCKS_PER_GROUP).
+const MAX_CLUSTERS: u64 = (1 << 16) - 8;
+/// More than these take more memory and time than anybody would wait: 4 PiB of groups of 128 MiB.
+pub(super) const MAX_GROUPS: u64 = 1 << 25;
+/// EXT2_GOOD_OLD_FIRST_INO and one more: what a filesystem has at least.
+const LEAST_INODES: u64 = 12;
+/// A last group with fewer blocks than this above its metadata is given up.
+const LEAST_REST: u64 = 50;
+
+/// The superblock, places of bitmaps and tables excepted.
+///
+/// # Errors
+/// What mke2fs would refuse.
+pub fn superblock(d: &Decided) -> Result<Superblock, String> {
+    let bigalloc = d.features.has_ro(ro_compat::BIGALLOC);
+    let block = u64::from(d.block_size);
+    let ratio = d.cluster / block;
+    let mut features = d.features;
+    let mut bpg = blocks_per_group(d, bigalloc, ratio)?;
+    // One cluster of 1 KiB: only then is block 0 not in a group.
+    let first: u64 = (d.cluster == 1024).into();
+    let mut blocks = d.blocks / ratio * ratio;
+    let desc_per_block = block / u64::from(d.desc_size);
+    loop {
+        let groups = blocks.saturating_sub(first).div_ceil(bpg);
+        if groups == 0 || groups > MAX_GROUPS {
+            return Err(format!(
+                "{blocks} blocks make {groups} groups; raidtrace plans 1 to {MAX_GROUPS}"
+            ));
+        }
+        let gdt = groups.div_ceil(desc_per_block);
+        let wanted = u64::from(d.inodes).div_ceil(groups);
+        if wanted > block * 8 {
+            if bigalloc || bpg < 256 {
+                return Err(format!(
+                    "{} inodes are too many for {groups} groups: -i or -N",
+                    d.inodes
+                ));
+            }
+            bpg -= 8;
+            blocks = d.blocks;
+            continue;
+        }
+        let (ipg, tables) = inodes(d, wanted, groups);
+        let mut reserved: u64 = if d.reserved_gdt > 0 {
+            d.reserved_gdt.into()
+        } else if features.has_compat(compat::RESIZE_INODE) {
+            reserved_gdt(blocks, first, bpg, desc_per_block, gdt, block / 4)
+        } else {
+            0
+        };
+        if reserved + gdt > bpg * 3 / 4 {
+            features.incompat |= incompat::META_BG;
+            features.compat &= !compat::RESIZE_INODE;
+            reserved = d.reserved_gdt.into();
+        }
+        let meta_bg = features.has_incompat(incompat::META_BG);
+        let gdt_here = if meta_bg { 1 } else { gdt };
+        if 3 + tables + reserved + gdt_here > bpg {
+            return Err(format!(
+                "an inode table of {tables} blocks does not fit in a group of {bpg}: -i larger or -N smaller"
+            ));
+        }
+        let mut sb = Superblock {
+            block_size: d.block_size,
+            blocks_count: blocks,
+            first_data_block: first as u32,
+            blocks_per_group: u32::try_from(bpg).map_err(|_| format!("a group of {bpg} blocks"))?,
+            clusters_per_group: (bpg / ratio) as u32,
+            cluster_ratio: ratio as u32,
+            inodes_per_group: ipg as u32,
+            inodes_count: u32::try_from(ipg * groups).map_err(|_| "too many inodes".to_owned())?,
+            inode_size: d.inode_size,
+            groups: groups as u32,
+            desc_size: d.desc_size,
+            feature_compat: features.compat,
+            feature_incompat: features.incompat,
+            feature_ro_compat: features.ro_compat,
+            log_groups_per_flex: d.log_flex,
+            reserved_gdt_blocks: reserved as u16,
+            raid_stride: d.stride as u16,
+            raid_stripe_width: d.stripe_width,
+            journal_inum: if features.has_compat(compat::HAS_JOURNAL) {
+                8
+            } else {
+                0
+            },
+            ..Superblock::default()
+        };
+        let rest = (blocks - first) % bpg;
+        let needs = 2
+            + tables
+            + if last_has_super(&sb, d) {
+                1 + gdt + reserved
+            } else {
+                0
+            };
+        if groups == 1 && rest > 0 && rest < needs {
+            return Err(format!("{blocks} blocks are too few for a filesystem"));
+        }
+        if rest > 0 && rest < needs + LEAST_REST {
+            blocks -= rest;
+            continue;
+        }
+        sb.backup_bgs = backups(d, groups as u32);
+        return Ok(sb);
+    }
+}
+
+fn blocks_per_group(d: &Decided, bigalloc: bool, ratio: u64) -> Result<u64, String> {
+    let block = u64::from(d.block_size);
+    if !bigalloc {
+        let own = if d.group > 0 {
+            d.group.into()
+        } else {
+            block * 8
+        };
+        return Ok(own.min(MAX_CLUSTERS));
+    }
+    let clusters = match d.group {
+        // 2^17 blocks a cluster of the largest size would not fit 32 bits.
+        0 if d.cluster.ilog2() - 10 + 15 < 32 => block * 8,
+        0 => (block - 1) * 8,
+        own => own.into(),
+    };
+    let bpg = clusters.min(MAX_CLUSTERS) * ratio;
+    if bpg > u64::from(u32::MAX) {
+        return Err(format!("-C {} makes groups of {bpg} blocks", d.cluster));
+    }
+    Ok(bpg)
+}
+
+/// Inodes a group, and the blocks that they fill: whole blocks, in eights, few enough for 32 bits, enough for the reserved
+/// ones.
+fn inodes(d: &Decided, wanted: u64, groups: u64) -> (u64, u64) {
+    let (block, size) = (u64::from(d.block_size), u64::from(d.inode_size));
+    let mut ask = wanted.min((1 << 16) - block / size);
+    loop {
+        let tables = (ask * size).div_ceil(block);
+        let ipg = (tables * block / size).max(8) & !7;
+        let tables = (ipg * size).div_ceil(block);
+        if ipg * groups > u64::from(u32::MAX) && ask > 1 {
+            ask -= 1;
+        } else if ipg * groups < LEAST_INODES {
+            ask += 8;
+        } else {
+            return (ipg, tables);
+        }
+    }
+}
+
+/// Room to grow a thousandfold, as far as 32 bits and the resize inode go.
+fn reserved_gdt(blocks: u64, first: u64, bpg: u64, per_block: u64, gdt: u64, most: u64) -> u64 {
+    let all = u64::from(u32::MAX);
+    let to = if blocks < all / 1024 {
+        blocks * 1024
+    } else {
+        all
+    };
+    let grown = (to - first).div_ceil(bpg).div_ceil(per_block);
+    // An unsigned difference: below zero is very many.
+    grown.checked_sub(gdt).map_or(most, |n| n.min(most))
+}
+
+/// Whether the last group counts as one with a backup.
+fn last_has_super(sb: &Superblock, d: &Decided) -> bool {
+    if d.features.has_compat(compat::SPARSE_SUPER2) {
+        // Of two groups the second is the first backup.
+        return d.backups >= if sb.groups == 2 { 1 } else { 2 };
+    }
+    sb.has_super(sb.groups - 1)
+}
+
+/// The two groups with backups under sparse_super2.
+fn backups(d: &Decided, groups: u32) -> [u32; 2] {
+    if !d.features.has_compat(compat::SPARSE_SUPER2) {
+        return [0, 0];
+    }
+    let mut at = [
+        u32::from(d.backups >= 1),
+        if d.backups >= 2 { u32::MAX } else { 0 },
+    ];
+    at = at.map(|g| g.min(groups - 1));
+    if at[0] == at[1] {
+        at[1] = 0;
+    }
+    at.sort_unstable();
+    at
+}

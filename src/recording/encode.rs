@@ -1,0 +1,400 @@
+//! Rows -> a record batch -> the output. Runs in the writer's thread.
+
+use std::collections::HashMap;
+use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow_array::types::{
+    ArrowPrimitiveType, TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{
+    ArrayRef, BooleanArray, DictionaryArray, PrimitiveArray, RecordBatch, StringArray,
+};
+use arrow_buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use arrow_ipc::CompressionType;
+use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
+use arrow_schema::{ArrowError, SchemaRef};
+
+use super::header::Header;
+use super::rows::{Batch, NO_SECTOR, NONE, Names, Row};
+use super::schema::{self, Kind};
+use super::writer::Output;
+use crate::analysis::item::Flags;
+use crate::origin::{Op, Origin};
+
+/// Between two syncs: what a power cut may take.
+const SYNC: Duration = Duration::from_millis(900);
+
+/// Counts what goes through.
+struct Counted {
+    output: Box<dyn Output>,
+    bytes: u64,
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.output.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+}
+
+/// Encodes batches into one file after another.
+pub struct Encoder {
+    stream: StreamWriter<BufWriter<Counted>>,
+    schema: SchemaRef,
+    options: IpcWriteOptions,
+    words: Words,
+    /// Names of the last batch, and their two dictionaries.
+    names: (Arc<Names>, ArrayRef, ArrayRef),
+    synced: Instant,
+    /// In files that are finished.
+    before: u64,
+}
+
+/// Dictionaries that never change.
+struct Words {
+    kind: ArrayRef,
+    op: ArrayRef,
+    flags: ArrayRef,
+    origin: ArrayRef,
+}
+
+impl Words {
+    fn new() -> Self {
+        let strings = |names: Vec<String>| -> ArrayRef { Arc::new(StringArray::from(names)) };
+        Self {
+            kind: strings(Kind::ALL.map(|k| k.name().to_owned()).to_vec()),
+            op: strings(Op::ALL.iter().map(|o| o.name().to_owned()).collect()),
+            flags: strings((0..=u8::MAX >> 2).map(|f| Flags(f).letters()).collect()),
+            origin: strings(Origin::ALL.iter().map(|o| o.name().to_owned()).collect()),
+        }
+    }
+}
+
+fn failed(error: ArrowError) -> io::Error {
+    match error {
+        ArrowError::IoError(_, error) => error,
+        other => io::Error::other(other),
+    }
+}
+
+impl Encoder {
+    /// Writes the header to `output`.
+    pub fn new(header: &Header, level: i32, output: Box<dyn Output>) -> io::Result<Self> {
+        let schema = schema::schema(serde_json::to_string(header)?);
+        let options = IpcWriteOptions::default()
+            .try_with_compression(Some(CompressionType::ZSTD))
+            .and_then(|o| o.try_with_compression_level(Some(level)))
+            .map_err(failed)?;
+        let none: ArrayRef = Arc::new(StringArray::from(Vec::<String>::new()));
+        Ok(Self {
+            stream: begin(&schema, &options, output)?,
+            schema,
+            options,
+            words: Words::new(),
+            names: (Arc::default(), Arc::clone(&none), none),
+            synced: Instant::now(),
+            before: 0,
+        })
+    }
+
+    /// Bytes written so far, to all files.
+    pub fn bytes(&self) -> u64 {
+        self.before + self.stream.get_ref().get_ref().bytes
+    }
+
+    /// Writes a batch, whole.
+    pub fn write(&mut self, batch: &Batch) -> io::Result<()> {
+        let columns = self.columns(batch);
+        let record = RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(failed)?;
+        self.stream.write(&record).map_err(failed)?;
+        self.stream.flush().map_err(failed)?;
+        if self.synced.elapsed() >= SYNC {
+            self.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Ends the file and begins another.
+    pub fn turn(&mut self, output: Box<dyn Output>) -> io::Result<()> {
+        self.finish()?;
+        self.before = self.bytes();
+        self.stream = begin(&self.schema, &self.options, output)?;
+        Ok(())
+    }
+
+    /// Ends the file.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.stream.finish().map_err(failed)?;
+        self.stream.flush().map_err(failed)?;
+        self.sync()
+    }
+
+    /// Makes what was written survive a power cut.
+    pub fn sync(&mut self) -> io::Result<()> {
+        self.stream.get_mut().get_mut().output.sync()?;
+        self.synced = Instant::now();
+        Ok(())
+    }
+
+    fn columns(&mut self, batch: &Batch) -> Vec<ArrayRef> {
+        let rows = &batch.rows;
+        if !Arc::ptr_eq(&self.names.0, &batch.names) {
+            self.names = names(&batch.names);
+        }
+        let members = &batch.names.members;
+        let of_task = |r: &Row| matches!(r.kind, Kind::Submission | Kind::Dirtied);
+        let is_io = |r: &Row| of_task(r) || matches!(r.kind, Kind::Request | Kind::Part);
+        let on_member = |r: &Row| matches!(r.kind, Kind::Request | Kind::Part);
+        let member = |r: &Row| {
+            on_member(r)
+                .then(|| members.get(r.subject as usize))
+                .flatten()
+        };
+        let array = |r: &Row| {
+            if of_task(r) {
+                return Some(r.subject);
+            }
+            member(r).map(|m| m.0)
+        };
+        let arrays = batch.names.arrays.len() as u32;
+        let single = |r: &Row| {
+            let array = member(r).and_then(|m| batch.names.arrays.get(m.0 as usize));
+            array.is_some_and(|a| a.1)
+        };
+        let whole = |r: &Row| matches!(r.kind, Kind::Request | Kind::Submission);
+        let some = |value: u32| (value != NONE).then_some(value);
+        let wide = |value: u32| some(value).map(u64::from);
+        let sector = |value: u64| (value != NO_SECTOR).then_some(value);
+        let people = People::of(batch);
+        let files = Places::of(batch);
+        let person = |r: &Row| people.rows.get(r.person as usize);
+        let file = |r: &Row| is_io(r).then(|| files.rows.get(r.file as usize)).flatten();
+        let words = &self.words;
+        vec![
+            Arc::new(plain::<TimestampMicrosecondType>(rows, |r| r.time).with_timezone("UTC")),
+            dictionary(plain::<UInt8Type>(rows, |r| r.kind as u8), &words.kind),
+            dictionary(
+                column::<UInt16Type>(rows, |r| array(r).filter(|&a| a < arrays).map(|a| a as u16)),
+                &self.names.1,
+            ),
+            dictionary(
+                column::<UInt16Type>(rows, |r| member(r).map(|_| r.subject as u16)),
+                &self.names.2,
+            ),
+            Arc::new(column::<UInt16Type>(rows, |r| {
+                member(r).and_then(|m| u16::try_from(m.2?).ok())
+            })),
+            dictionary(
+                column::<UInt8Type>(rows, |r| is_io(r).then_some(r.op)),
+                &words.op,
+            ),
+            dictionary(
+                column::<UInt8Type>(rows, |r| whole(r).then_some(r.flags & (u8::MAX >> 2))),
+                &words.flags,
+            ),
+            dictionary(
+                column::<UInt8Type>(rows, |r| is_io(r).then_some(r.origin)),
+                &words.origin,
+            ),
+            Arc::new(column::<UInt64Type>(rows, |r| sector(r.sector))),
+            Arc::new(column::<UInt64Type>(rows, |r| {
+                sector(r.array_sector).filter(|&s| !(s == r.sector && single(r)))
+            })),
+            Arc::new(column::<UInt64Type>(rows, |r| {
+                wide(r.length).filter(|_| whole(r))
+            })),
+            Arc::new(column::<UInt64Type>(rows, |r| wide(r.bytes))),
+            Arc::new(column::<UInt8Type>(rows, |r| {
+                is_io(r).then_some(u8::from(whole(r)))
+            })),
+            Arc::new(column::<UInt64Type>(rows, |r| wide(r.queue))),
+            Arc::new(column::<UInt64Type>(rows, |r| wide(r.device))),
+            Arc::new(flags(rows)),
+            Arc::new(column::<UInt32Type>(rows, |r| some(r.pid))),
+            dictionary(column::<UInt32Type>(rows, |r| person(r)?.0), &people.comm),
+            dictionary(column::<UInt32Type>(rows, |r| person(r)?.1), &people.cgroup),
+            dictionary(
+                column::<UInt16Type>(rows, |r| person(r)?.2.map(|n| n as u16)),
+                &people.role,
+            ),
+            Arc::new(column::<UInt64Type>(rows, |r| file(r).map(|f| f.inode))),
+            Arc::new(column::<UInt32Type>(rows, |r| {
+                file(r).map(|f| f.generation)
+            })),
+            dictionary(
+                column::<UInt16Type>(rows, |r| file(r)?.filesystem.map(|n| n as u16)),
+                &files.filesystem,
+            ),
+            dictionary(column::<UInt32Type>(rows, |r| file(r)?.path), &files.path),
+            texts(batch),
+        ]
+    }
+}
+
+fn begin(
+    schema: &SchemaRef,
+    options: &IpcWriteOptions,
+    output: Box<dyn Output>,
+) -> io::Result<StreamWriter<BufWriter<Counted>>> {
+    let counted = Counted { output, bytes: 0 };
+    let buffered = BufWriter::with_capacity(1 << 18, counted);
+    let mut stream =
+        StreamWriter::try_new_with_options(buffered, schema, options.clone()).map_err(failed)?;
+    stream.flush().map_err(failed)?;
+    Ok(stream)
+}
+
+/// Without nulls.
+fn plain<T: ArrowPrimitiveType>(rows: &[Row], of: impl Fn(&Row) -> T::Native) -> PrimitiveArray<T> {
+    PrimitiveArray::new(rows.iter().map(of).collect::<ScalarBuffer<_>>(), None)
+}
+
+fn column<T: ArrowPrimitiveType>(
+    rows: &[Row],
+    of: impl Fn(&Row) -> Option<T::Native>,
+) -> PrimitiveArray<T> {
+    let mut values = Vec::with_capacity(rows.len());
+    let there = BooleanBuffer::collect_bool(rows.len(), |i| {
+        let value = rows.get(i).and_then(&of);
+        values.push(value.unwrap_or_default());
+        value.is_some()
+    });
+    let nulls = Some(NullBuffer::new(there)).filter(|n| n.null_count() > 0);
+    PrimitiveArray::new(values.into(), nulls)
+}
+
+fn flags(rows: &[Row]) -> BooleanArray {
+    let bit = |of: fn(&Row) -> bool| {
+        BooleanBuffer::collect_bool(rows.len(), |i| rows.get(i).is_some_and(of))
+    };
+    let nulls = NullBuffer::new(bit(|r| r.kind == Kind::Request));
+    BooleanArray::new(bit(|r| r.error), Some(nulls))
+}
+
+/// Keys are below the number of words: they come from the same tables.
+fn dictionary<K: arrow_array::types::ArrowDictionaryKeyType>(
+    keys: PrimitiveArray<K>,
+    words: &ArrayRef,
+) -> ArrayRef {
+    match DictionaryArray::try_new(keys.clone(), Arc::clone(words)) {
+        Ok(array) => Arc::new(array),
+        // Never a wrong name, and never a lost batch.
+        Err(_) => Arc::new(DictionaryArray::new(
+            PrimitiveArray::<K>::new_null(keys.len()),
+            Arc::clone(words),
+        )),
+    }
+}
+
+fn names(names: &Arc<Names>) -> (Arc<Names>, ArrayRef, ArrayRef) {
+    let arrays: StringArray = names.arrays.iter().map(|a| Some(a.0.as_str())).collect();
+    let members: StringArray = names.members.iter().map(|m| Some(m.1.as_str())).collect();
+    (Arc::clone(names), Arc::new(arrays), Arc::new(members))
+}
+
+/// Texts by number, each once.
+#[derive(Default)]
+struct Table {
+    numbers: HashMap<String, u32>,
+    texts: Vec<String>,
+}
+
+impl Table {
+    fn number(&mut self, text: String) -> u32 {
+        *self.numbers.entry(text).or_insert_with_key(|text| {
+            self.texts.push(text.clone());
+            self.texts.len() as u32 - 1
+        })
+    }
+
+    fn words(self) -> ArrayRef {
+        Arc::new(StringArray::from(self.texts))
+    }
+}
+
+/// Comm, cgroup and role of each of [`Batch::people`].
+struct People {
+    rows: Vec<(Option<u32>, Option<u32>, Option<u32>)>,
+    comm: ArrayRef,
+    cgroup: ArrayRef,
+    role: ArrayRef,
+}
+
+impl People {
+    fn of(batch: &Batch) -> Self {
+        let (mut comm, mut cgroup, mut role) = <(Table, Table, Table)>::default();
+        let rows = batch.people.iter().map(|person| {
+            let Some(person) = person else {
+                return (None, None, None);
+            };
+            let text = |t: &Option<String>| t.clone();
+            (
+                Some(comm.number(schema::escape(&person.comm))),
+                text(&person.cgroup).map(|t| cgroup.number(t)),
+                text(&person.role).map(|t| role.number(t)),
+            )
+        });
+        Self {
+            rows: rows.collect(),
+            comm: comm.words(),
+            cgroup: cgroup.words(),
+            role: role.words(),
+        }
+    }
+}
+
+struct File {
+    inode: u64,
+    generation: u32,
+    filesystem: Option<u32>,
+    path: Option<u32>,
+}
+
+/// Each of [`Batch::files`].
+struct Places {
+    rows: Vec<File>,
+    filesystem: ArrayRef,
+    path: ArrayRef,
+}
+
+impl Places {
+    fn of(batch: &Batch) -> Self {
+        let (mut filesystem, mut path) = <(Table, Table)>::default();
+        let rows = batch.files.iter().map(|(id, place)| {
+            let place = place.as_deref();
+            let dev = id.device();
+            let name = place.map_or("", |p| p.device_name.as_str());
+            // What the reader could not make a number of is the number.
+            let known = batch.devices.get(name).is_some_and(|d| d.dev == dev);
+            File {
+                inode: id.inode,
+                generation: id.generation,
+                filesystem: Some(filesystem.number(if known { name.to_owned() } else { dev })),
+                path: place
+                    .and_then(schema::path_text)
+                    .map(|text| path.number(text)),
+            }
+        });
+        Self {
+            rows: rows.collect(),
+            filesystem: filesystem.words(),
+            path: path.words(),
+        }
+    }
+}
+
+fn texts(batch: &Batch) -> ArrayRef {
+    let text = |r: &Row| {
+        let told = matches!(r.kind, Kind::State | Kind::Note | Kind::Lost);
+        told.then(|| batch.texts.get(r.file as usize)).flatten()
+    };
+    let texts: StringArray = batch.rows.iter().map(text).collect();
+    Arc::new(texts)
+}

@@ -1,0 +1,288 @@
+//! Recordings for tests: deterministic, of a RAID 0 of four disks and a disk without md.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use super::header::{self, Header};
+use super::writer::{Options, Output, Writer};
+use crate::analysis::counters::TaskId;
+use crate::analysis::files::{FileId, FilePlace};
+use crate::analysis::fold::{DiskCounters, MemberNow, Person, Subject};
+use crate::analysis::item::{Dirtied, Flags, Item, Part, Request, State, Submission};
+use crate::analysis::snapshot::ArrayInfo;
+use crate::origin::{Op, Origin};
+
+/// 2026-11-20T12:00:00Z
+pub const START: i64 = 1_795_176_000_000_000;
+
+/// An output that can be looked at.
+#[derive(Clone, Default)]
+pub struct Shared(pub Arc<Mutex<Vec<u8>>>);
+
+impl Shared {
+    /// What has been written.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Output for Shared {}
+
+/// md127 of loop1 to loop4, and sda.
+pub fn state(time_us: i64) -> State {
+    let member = |name: String, slot| MemberNow {
+        name,
+        slot: Some(slot),
+        trouble: None,
+        disk: Some(DiskCounters {
+            requests: (time_us - START) as u64 / 10_000,
+            io_ticks_ms: (time_us - START) as u64 / 2000,
+            in_flight: 1,
+            ..DiskCounters::default()
+        }),
+    };
+    let array = |name: &str, level: &str, disks: u32| ArrayInfo {
+        name: name.to_owned(),
+        level: level.to_owned(),
+        chunk_bytes: if disks > 1 { 524_288 } else { 0 },
+        bytes: u64::from(disks) << 30,
+        disks,
+        trouble: None,
+        filesystems: vec![format!("ext4 on /srv ({name}), 4 KiB blocks, 32 groups")],
+    };
+    State {
+        time_us,
+        arrays: vec![
+            Subject {
+                info: array("md127", "raid0", 4),
+                members: (0..4)
+                    .map(|i| member(format!("loop{}", i + 1), i))
+                    .collect(),
+                doubtful: false,
+            },
+            Subject {
+                info: array("sda", "single", 1),
+                members: vec![member("sda".to_owned(), 0)],
+                doubtful: false,
+            },
+        ],
+        ..State::default()
+    }
+}
+
+/// The header of these.
+pub fn header() -> Header {
+    Header {
+        host: "dbhost".to_owned(),
+        kernel: "6.12.0".to_owned(),
+        machine: "x86_64".to_owned(),
+        version: "0.1.0".to_owned(),
+        started: "2026-11-20T12:00:00Z".to_owned(),
+        filesystems: vec![header::Filesystem {
+            name: "md127".to_owned(),
+            dev: "9:127".to_owned(),
+            array: "md127".to_owned(),
+            kind: "ext4".to_owned(),
+            mounts: vec![header::Mount {
+                path: "/srv".to_owned(),
+                options: "rw".to_owned(),
+            }],
+            ..header::Filesystem::default()
+        }],
+        ..Header::default()
+    }
+}
+
+/// The file with this inode on md127.
+pub fn file(inode: u64) -> FileId {
+    FileId {
+        dev: 9 << 20 | 127,
+        inode,
+        generation: 7,
+    }
+}
+
+/// Where it is.
+pub fn place(inode: u64) -> FilePlace {
+    FilePlace {
+        path: Some(format!("/srv/db/{inode}").into_bytes()),
+        name: None,
+        deleted: inode.is_multiple_of(5),
+        device_name: "md127".to_owned(),
+        mount: Some("/srv".to_owned()),
+    }
+}
+
+/// A deterministic stream of numbers.
+pub struct Numbers(pub u64);
+
+impl Numbers {
+    /// The next one, below `below`.
+    pub fn next(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % below
+    }
+}
+
+/// `requests` of them, spread over `seconds`, with a submission each and a state a second.
+pub fn items(requests: u64, seconds: i64) -> Vec<Item> {
+    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    let mut items = vec![Item::State(Box::new(state(START)))];
+    let mut second = 0;
+    for n in 0..requests {
+        let time_us = START + seconds * 1_000_000 * n as i64 / requests as i64;
+        while (time_us - START) / 1_000_000 > second {
+            second += 1;
+            dirtied(&mut items, START + second * 1_000_000 - 1);
+            items.push(Item::State(Box::new(state(START + second * 1_000_000))));
+        }
+        one(&mut items, &mut numbers, time_us);
+    }
+    items.push(Item::State(Box::new(state(START + seconds * 1_000_000))));
+    items
+}
+
+/// Metadata and a file of a task on each array.
+fn dirtied(items: &mut Vec<Item>, time_us: i64) {
+    let row = |array, origin, bytes, file| {
+        Item::Dirtied(Dirtied {
+            time_us,
+            array,
+            origin,
+            bytes,
+            pid: 100 + array,
+            file,
+        })
+    };
+    for array in 0..2 {
+        items.push(row(array, Origin::Unknown, 8192, None));
+        items.push(row(array, Origin::FileData, 4096, Some(file(14))));
+    }
+}
+
+fn one(items: &mut Vec<Item>, numbers: &mut Numbers, time_us: i64) {
+    let member = numbers.next(5) as u32;
+    let sector = numbers.next(1 << 28) * 8;
+    let array_sector = if member == 4 { sector } else { sector * 4 + 8 };
+    let kind = numbers.next(16);
+    let (origin, op) = match kind {
+        0 => (Origin::BlockBitmap, Op::Write),
+        1 => (Origin::Journal, Op::Flush),
+        2 => (Origin::InodeTable, Op::Read),
+        3..8 => (Origin::FileData, Op::Read),
+        _ => (Origin::FileData, Op::Write),
+    };
+    let file = (origin == Origin::FileData).then(|| file(12 + numbers.next(20)));
+    let length = if op == Op::Flush {
+        0
+    } else {
+        4096 * (1 + numbers.next(4) as u32)
+    };
+    let pid = 100 + numbers.next(8) as u32;
+    items.push(Item::Submission(Submission {
+        time_us: time_us - 300,
+        array: u32::from(member == 4),
+        op,
+        flags: Flags(numbers.next(64) as u8),
+        origin,
+        array_sector,
+        length,
+        pid,
+        file,
+    }));
+    let two = kind == 3 && length > 4096;
+    items.push(Item::Request(Request {
+        time_us,
+        member,
+        op,
+        flags: Flags(numbers.next(64) as u8),
+        origin,
+        sector,
+        array_sector: (length > 0).then_some(array_sector),
+        length,
+        bytes: if two { length - 4096 } else { length },
+        queue_us: (kind != 5).then(|| numbers.next(100) as u32),
+        device_us: (kind != 6).then(|| numbers.next(20_000) as u32),
+        error: kind == 7 && member == 3,
+        pid: (kind != 0).then_some(pid),
+        file,
+    }));
+    if two {
+        items.push(Item::Part(Part {
+            time_us,
+            member,
+            op,
+            origin: Origin::Directory,
+            sector: sector + 8,
+            bytes: 4096,
+        }));
+    }
+}
+
+/// [`items`] of 20 s in which loop3 completes nothing from 5 s to 17 s. `ticks`: io_ticks go on meanwhile, as where the kernel
+/// has "block: update io_ticks when io hang".
+pub fn stalled_items(ticks: bool) -> Vec<Item> {
+    const SECOND: i64 = 1_000_000;
+    let stall = START + 5 * SECOND..=START + 17 * SECOND;
+    let mut items = items(8000, 20);
+    items.retain(|item| match item {
+        Item::Request(Request { member, .. }) | Item::Part(Part { member, .. }) => {
+            *member != 2 || !stall.contains(&item.time_us())
+        }
+        _ => true,
+    });
+    for item in &mut items {
+        if let Item::State(state) = item
+            && let Some(disk) = &mut state.arrays[0].members[2].disk
+        {
+            let seconds = (state.time_us - START) / SECOND;
+            let stood = (seconds - 5).clamp(0, 12);
+            disk.requests = (seconds - stood) as u64 * 100;
+            disk.io_ticks_ms = (seconds - if ticks { 0 } else { stood }) as u64 * 1000;
+            disk.in_flight = if stood > 0 && stood < 12 { 12 } else { 1 };
+        }
+    }
+    items
+}
+
+/// As a file, in batches of at most `rows`.
+pub fn file_of(items: &[Item], rows: usize) -> Vec<u8> {
+    let out = Shared::default();
+    let options = Options {
+        rows,
+        waiting: 1 << 20,
+        ..Options::default()
+    };
+    let mut writer = Writer::create(out.clone(), &header(), options).unwrap();
+    for pid in 100..108 {
+        let person = Person {
+            comm: format!("worker{pid}\\\u{e9}").into_bytes(),
+            cgroup: (pid > 101).then(|| "/system.slice/db.service".to_owned()),
+            role: (pid == 107).then(|| "writeback".to_owned()),
+        };
+        for array in [0, 1] {
+            writer.person(TaskId { array, pid }, &person);
+        }
+    }
+    for inode in 12..30 {
+        writer.place(file(inode), &place(inode));
+    }
+    for item in items {
+        writer.push(item).unwrap();
+    }
+    writer.finish().unwrap();
+    out.bytes()
+}

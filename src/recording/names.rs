@@ -1,0 +1,426 @@
+//! Rows -> items: words become the vocabulary's, names the numbers of the last state.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::batch::Batch;
+use super::columns::{Column, Texts};
+use super::header::Header;
+use super::rows::{Device, Devices, Recent};
+use super::schema::{COLUMNS, Kind, path_parse, unescape};
+use crate::analysis::counters::TaskId;
+use crate::analysis::files::{FileId, FilePlace};
+use crate::analysis::fold::Person;
+use crate::analysis::item::{Dirtied, Flags, Item, Part, Request, State, Submission};
+use crate::origin::{Op, Origin};
+
+/// Not looked up yet.
+const UNKNOWN: u32 = u32::MAX;
+/// Looked up, and there is none.
+const NOWHERE: u32 = u32::MAX - 1;
+/// Pids and files whose names are known to be in the maps, in this batch.
+const SEEN: usize = 1024;
+
+/// Arrays and members by name.
+#[derive(Debug, Default)]
+struct Numbers {
+    arrays: HashMap<String, (u32, bool)>,
+    members: HashMap<String, HashMap<String, u32>>,
+}
+
+impl Numbers {
+    fn of(state: &State) -> Self {
+        let mut numbers = Self::default();
+        let mut member = 0;
+        for (array, subject) in (0..).zip(&state.arrays) {
+            let single = subject.info.level == "single";
+            let name = &subject.info.name;
+            numbers
+                .arrays
+                .entry(name.clone())
+                .or_insert((array, single));
+            let members = numbers.members.entry(name.clone()).or_default();
+            for m in &subject.members {
+                members.entry(m.name.clone()).or_insert(member);
+                member += 1;
+            }
+        }
+        numbers
+    }
+}
+
+/// A task as a batch has it: pid, and the words of the array, comm, cgroup and role.
+type TaskWords = (u32, u16, u32, u32, u16);
+
+/// What names stand for now.
+pub struct Names {
+    people: Recent<TaskId, Person>,
+    /// Numbers for the names of arrays in the keys of `people`: those of the states change.
+    array_ids: HashMap<String, u32>,
+    pub places: Recent<FileId, FilePlace>,
+    pub unplaced: u64,
+    numbers: Arc<Numbers>,
+    devices: Arc<Devices>,
+    kinds: Vec<Option<Kind>>,
+    ops: Vec<Op>,
+    origins: Vec<Origin>,
+    flags: Vec<Flags>,
+    /// By number of the word: number of the array, and whether it is a disk without md.
+    arrays: Vec<(u32, bool)>,
+    /// By number of the word: the array's word and the number of the member.
+    members: Vec<(u16, u32)>,
+    /// By number of the word.
+    filesystems: Vec<u32>,
+    pids: Vec<Option<TaskWords>>,
+    files: Vec<Option<(FileId, u32)>>,
+}
+
+/// For coming back.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    numbers: Arc<Numbers>,
+    devices: Arc<Devices>,
+}
+
+/// What a state's text has that [`State`] has not.
+#[derive(serde::Deserialize)]
+struct Told {
+    #[serde(flatten)]
+    state: State,
+    #[serde(default)]
+    devices: Devices,
+}
+
+impl Names {
+    pub fn new(header: &Header) -> Self {
+        let filesystems = header.filesystems.iter();
+        let devices = filesystems.map(|fs| {
+            let mount = fs.mounts.first().map(|m| m.path.clone());
+            let dev = fs.dev.clone();
+            (fs.name.clone(), Device { dev, mount })
+        });
+        Self {
+            people: Recent::default(),
+            array_ids: HashMap::new(),
+            places: Recent::default(),
+            unplaced: 0,
+            numbers: Arc::default(),
+            devices: Arc::new(devices.collect()),
+            kinds: Vec::new(),
+            ops: Vec::new(),
+            origins: Vec::new(),
+            flags: Vec::new(),
+            arrays: Vec::new(),
+            members: Vec::new(),
+            filesystems: Vec::new(),
+            pids: vec![None; SEEN],
+            files: vec![None; SEEN],
+        }
+    }
+
+    pub fn mark(&self) -> Mark {
+        Mark {
+            numbers: Arc::clone(&self.numbers),
+            devices: Arc::clone(&self.devices),
+        }
+    }
+
+    pub fn restore(&mut self, mark: &Mark) {
+        self.numbers = Arc::clone(&mark.numbers);
+        self.devices = Arc::clone(&mark.devices);
+        self.forget_numbers();
+    }
+
+    /// Dictionaries or states are others now.
+    pub fn forget_numbers(&mut self) {
+        self.arrays.fill((UNKNOWN, false));
+        self.members.fill((0, UNKNOWN));
+        self.filesystems.fill(UNKNOWN);
+        self.pids.fill(None);
+        self.files.fill(None);
+    }
+
+    /// A column has another dictionary.
+    pub fn new_words(&mut self, column: usize, words: &Texts) {
+        let word = |i| words.get(i).unwrap_or_default();
+        let all = 0..words.len();
+        match COLUMNS.get(column).map_or("", |c| c.0) {
+            "kind" => {
+                let kind = |i| Kind::ALL.into_iter().find(|k| k.name() == word(i));
+                self.kinds = all.map(kind).collect();
+            }
+            "op" => self.ops = all.map(|i| word(i).parse().unwrap_or(Op::Other)).collect(),
+            "origin" => {
+                let origin = |i| word(i).parse().unwrap_or(Origin::Unknown);
+                self.origins = all.map(origin).collect();
+            }
+            "flags" => self.flags = all.map(|i| Flags::parse(word(i))).collect(),
+            "array" => {
+                self.arrays = vec![(UNKNOWN, false); words.len()];
+                self.members.fill((0, UNKNOWN));
+            }
+            "member" => self.members = vec![(0, UNKNOWN); words.len()],
+            "filesystem" => {
+                self.filesystems = vec![UNKNOWN; words.len()];
+                self.files.fill(None);
+            }
+            "path" => self.files.fill(None),
+            "comm" | "cgroup" | "role" => self.pids.fill(None),
+            _ => {}
+        }
+    }
+
+    /// The item of a row; `None`: of a kind that a later version has, or it cannot be placed.
+    #[inline]
+    pub fn item(&mut self, batch: &Batch, words: &[Texts], row: usize) -> Option<Item> {
+        let kind = *self.kinds.get(usize::from(batch.kind.get(row)?))?;
+        let time_us = batch.time.get(row)?;
+        let kind = kind?;
+        let item = self.of_kind(kind, time_us, batch, words, row);
+        self.unplaced += u64::from(item.is_none());
+        item
+    }
+
+    #[inline]
+    fn of_kind(
+        &mut self,
+        kind: Kind,
+        time_us: i64,
+        batch: &Batch,
+        words: &[Texts],
+        row: usize,
+    ) -> Option<Item> {
+        match kind {
+            Kind::Request => {
+                let (member, single) = self.member(batch, words, row)?;
+                let (op, origin) = self.what(batch, row)?;
+                let sector = batch.sector.get(row).unwrap_or(0);
+                let length = short(&batch.length, row).unwrap_or(0);
+                let array_sector = batch.array_sector.get(row);
+                Some(Item::Request(Request {
+                    time_us,
+                    member,
+                    op,
+                    flags: self.flags(batch, row),
+                    origin,
+                    sector,
+                    array_sector: array_sector.or((single && length > 0).then_some(sector)),
+                    length,
+                    bytes: short(&batch.bytes, row).unwrap_or(0),
+                    queue_us: short(&batch.queue_us, row),
+                    device_us: short(&batch.device_us, row),
+                    error: batch.error.get(row) == Some(1),
+                    pid: batch.pid.get(row),
+                    file: self.file(batch, words, row),
+                }))
+            }
+            Kind::Part => {
+                let (member, _) = self.member(batch, words, row)?;
+                let (op, origin) = self.what(batch, row)?;
+                Some(Item::Part(Part {
+                    time_us,
+                    member,
+                    op,
+                    origin,
+                    sector: batch.sector.get(row).unwrap_or(0),
+                    bytes: short(&batch.bytes, row).unwrap_or(0),
+                }))
+            }
+            Kind::Submission => {
+                let (array, _) = self.array(batch, words, row)?;
+                let (op, origin) = self.what(batch, row)?;
+                let pid = batch.pid.get(row).unwrap_or(0);
+                self.take_person(batch, words, row, pid);
+                Some(Item::Submission(Submission {
+                    time_us,
+                    array,
+                    op,
+                    flags: self.flags(batch, row),
+                    origin,
+                    array_sector: batch.array_sector.get(row).unwrap_or(0),
+                    length: short(&batch.length, row).unwrap_or(0),
+                    pid,
+                    file: self.file(batch, words, row),
+                }))
+            }
+            Kind::Dirtied => {
+                let (array, _) = self.array(batch, words, row)?;
+                let (_, origin) = self.what(batch, row)?;
+                let pid = batch.pid.get(row).unwrap_or(0);
+                self.take_person(batch, words, row, pid);
+                Some(Item::Dirtied(Dirtied {
+                    time_us,
+                    array,
+                    origin,
+                    bytes: short(&batch.bytes, row).unwrap_or(0),
+                    pid,
+                    file: self.file(batch, words, row),
+                }))
+            }
+            Kind::State => self.state(time_us, batch.text.get(row)?),
+            Kind::Note => Some(Item::Note {
+                time_us,
+                text: batch.text.get(row)?.to_owned(),
+            }),
+            Kind::Lost => {
+                let text = batch.text.get(row)?;
+                let (count, reason) = text.split_once(" lost: ").unwrap_or(("1", text));
+                Some(Item::Lost {
+                    time_us,
+                    reason: reason.to_owned(),
+                    count: count.parse().unwrap_or(1),
+                })
+            }
+        }
+    }
+
+    fn what(&self, batch: &Batch, row: usize) -> Option<(Op, Origin)> {
+        let op = self.ops.get(usize::from(batch.op.get(row)?))?;
+        let origin = self.origins.get(usize::from(batch.origin.get(row)?))?;
+        Some((*op, *origin))
+    }
+
+    fn flags(&self, batch: &Batch, row: usize) -> Flags {
+        let flags = batch.flags.get(row).map(usize::from);
+        flags
+            .and_then(|f| self.flags.get(f).copied())
+            .unwrap_or_default()
+    }
+
+    fn array(&mut self, batch: &Batch, words: &[Texts], row: usize) -> Option<(u32, bool)> {
+        let word = usize::from(batch.array.get(row)?);
+        let cached = self.arrays.get_mut(word)?;
+        if cached.0 == UNKNOWN {
+            let name = words_of(words, "array").and_then(|w| w.get(word));
+            let found = name.and_then(|n| self.numbers.arrays.get(n));
+            *cached = found.copied().unwrap_or((NOWHERE, false));
+        }
+        (cached.0 != NOWHERE).then_some(*cached)
+    }
+
+    fn member(&mut self, batch: &Batch, words: &[Texts], row: usize) -> Option<(u32, bool)> {
+        let (_, single) = self.array(batch, words, row)?;
+        let array = batch.array.get(row)?;
+        let word = usize::from(batch.member.get(row)?);
+        let cached = self.members.get_mut(word)?;
+        if cached.1 == UNKNOWN || cached.0 != array {
+            let name = |column, word| words_of(words, column).and_then(|w| w.get(word));
+            let members =
+                name("array", usize::from(array)).and_then(|n| self.numbers.members.get(n));
+            let found = name("member", word).and_then(|n| members?.get(n));
+            *cached = (array, found.copied().unwrap_or(NOWHERE));
+        }
+        (cached.1 != NOWHERE).then_some((cached.1, single))
+    }
+
+    /// Name of a task, by pid and kernel name of the array.
+    pub fn person(&self, pid: u32, array: &str) -> Option<Arc<Person>> {
+        let array = *self.array_ids.get(array)?;
+        self.people.get(&TaskId { array, pid })
+    }
+
+    /// Takes in a task's name, where that was not done for this batch.
+    fn take_person(&mut self, batch: &Batch, words: &[Texts], row: usize, pid: u32) {
+        let (Some(comm), Some(array)) = (batch.comm.get(row), batch.array.get(row)) else {
+            return;
+        };
+        let none = (u32::MAX, u16::MAX);
+        let cgroup = batch.cgroup.get(row).unwrap_or(none.0);
+        let role = batch.role.get(row).unwrap_or(none.1);
+        let key = Some((pid, array, comm, cgroup, role));
+        let Some(seen) = self.pids.get_mut(pid as usize % SEEN) else {
+            return;
+        };
+        if *seen == key {
+            return;
+        }
+        *seen = key;
+        let word = |column, number: usize| words_of(words, column).and_then(|w| w.get(number));
+        let person = Person {
+            comm: unescape(word("comm", comm as usize).unwrap_or_default()),
+            cgroup: word("cgroup", cgroup as usize).map(str::to_owned),
+            role: word("role", usize::from(role)).map(str::to_owned),
+        };
+        let name = word("array", usize::from(array)).unwrap_or_default();
+        let array = match self.array_ids.get(name) {
+            Some(id) => *id,
+            None => {
+                let id = self.array_ids.len() as u32;
+                self.array_ids.insert(name.to_owned(), id);
+                id
+            }
+        };
+        self.people.put(TaskId { array, pid }, &Arc::new(person));
+    }
+
+    fn file(&mut self, batch: &Batch, words: &[Texts], row: usize) -> Option<FileId> {
+        let inode = batch.inode.get(row)?;
+        let filesystem = usize::from(batch.filesystem.get(row)?);
+        let device = self.filesystems.get_mut(filesystem)?;
+        if *device == UNKNOWN {
+            let name = words_of(words, "filesystem").and_then(|w| w.get(filesystem))?;
+            *device = number(self.devices.get(name).map_or(name, |d| &d.dev));
+        }
+        let id = FileId {
+            dev: *device,
+            inode,
+            generation: batch.generation.get(row).unwrap_or(0),
+        };
+        if let Some(path) = batch.path.get(row) {
+            self.place(words, id, filesystem, path);
+        }
+        Some(id)
+    }
+
+    fn place(&mut self, words: &[Texts], id: FileId, filesystem: usize, path: u32) {
+        let Some(seen) = self.files.get_mut(id.inode as usize % SEEN) else {
+            return;
+        };
+        if *seen == Some((id, path)) {
+            return;
+        }
+        *seen = Some((id, path));
+        let word = |column, number: usize| words_of(words, column).and_then(|w| w.get(number));
+        let device_name = word("filesystem", filesystem).unwrap_or_default();
+        let device = self.devices.get(device_name);
+        let (path, name, deleted) = path_parse(word("path", path as usize).unwrap_or_default());
+        let place = FilePlace {
+            path,
+            name,
+            deleted,
+            device_name: device.map_or(String::new(), |_| device_name.to_owned()),
+            mount: device.and_then(|d| d.mount.clone()),
+        };
+        self.places.put(id, &Arc::new(place));
+    }
+
+    fn state(&mut self, time_us: i64, text: &str) -> Option<Item> {
+        let Told { mut state, devices } = serde_json::from_str(text).ok()?;
+        state.time_us = time_us;
+        let numbers = Numbers::of(&state);
+        let same = numbers.arrays == self.numbers.arrays && numbers.members == self.numbers.members;
+        if !same || devices != *self.devices {
+            if !same {
+                self.numbers = Arc::new(numbers);
+            }
+            self.devices = Arc::new(devices);
+            self.forget_numbers();
+        }
+        Some(Item::State(Box::new(state)))
+    }
+}
+
+/// `9:127` as the kernel has it; 0 where it is no such.
+fn number(dev: &str) -> u32 {
+    crate::machine::Dev::parse(dev).map_or(0, crate::machine::Dev::kernel)
+}
+
+fn words_of<'a>(words: &'a [Texts], column: &str) -> Option<&'a Texts> {
+    words.get(COLUMNS.iter().position(|c| c.0 == column)?)
+}
+
+/// [`Batch::decode`] has seen to it that it is of 32 bits.
+#[inline]
+fn short(column: &Column<u64>, row: usize) -> Option<u32> {
+    column.get(row).and_then(|v| u32::try_from(v).ok())
+}

@@ -1,0 +1,468 @@
+//! Reads a recording, of any size, in bounded memory, whoever wrote it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_ipc::{MessageHeader, root_as_message};
+use zstd::bulk::Decompressor;
+
+pub(crate) use super::batch::Batch;
+pub use super::batch::Wanted;
+use super::batch::{Layout, decode_words};
+#[cfg(feature = "export")]
+pub(crate) use super::columns::Column;
+pub(crate) use super::columns::Texts;
+use super::columns::Wrong;
+use super::error::{Ending, TraceError};
+use super::files;
+use super::frame::{Frames, Input, Next};
+use super::header::{HEADER_KEY, Header, VERSION, VERSION_KEY};
+use super::names::Names;
+use super::schema::COLUMNS;
+use crate::analysis::files::{FileId, FilePlace};
+use crate::analysis::fold::Person;
+use crate::analysis::item::Item;
+
+/// A recording being read.
+pub struct Reader {
+    /// One, or those of a rotated recording in their order.
+    files: Vec<PathBuf>,
+    /// Which one is being read.
+    segment: usize,
+    /// By its place in `files`: what of it could not be read.
+    wrong: BTreeMap<usize, String>,
+    frames: Frames,
+    layout: Layout,
+    header: Header,
+    zstd: Decompressor<'static>,
+    wanted: Wanted,
+    batch: Batch,
+    /// The next row of it.
+    row: usize,
+    /// By column.
+    words: Vec<Texts>,
+    /// By column: where its dictionary is in the file; 0: it has none yet.
+    words_at: [u64; COLUMNS.len()],
+    batch_at: u64,
+    /// Before the batch.
+    batch_mark: Option<Mark>,
+    pub(super) names: Names,
+    ending: Ending,
+    last_us: i64,
+    lacks_end: bool,
+    note: Option<String>,
+}
+
+/// A place to come back to: where a batch begins.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    segment: usize,
+    at: u64,
+    words_at: [u64; COLUMNS.len()],
+    names: super::names::Mark,
+}
+
+impl Reader {
+    /// Of the file at `path`. Where there is none, of the parts that a rotating recorder left of it:
+    /// `path.0001.part`, `path.0002.part`, ... Of one of these: it and those that
+    /// follow. One that cannot be read is passed over, which [`Reader::ending`] says.
+    pub fn open(path: &Path, wanted: Wanted) -> Result<Self, TraceError> {
+        let files = files::of(path);
+        let (mut wrong, mut first) = (BTreeMap::new(), None);
+        for (segment, file) in files.iter().enumerate() {
+            match begin(file) {
+                Ok((frames, layout, header)) => {
+                    let mut reader = Self::of(frames, layout, header, file, wanted)?;
+                    let last = files.last().map(PathBuf::as_path);
+                    reader.lacks_end = !wrong.is_empty() || !last.is_some_and(files::ends);
+                    (reader.segment, reader.wrong) = (segment, wrong);
+                    reader.note = reader.beside(path);
+                    reader.files = files;
+                    return Ok(reader);
+                }
+                Err(error) => {
+                    wrong.insert(segment, error.to_string());
+                    first.get_or_insert(error);
+                }
+            }
+        }
+        Err(first.unwrap_or_else(|| TraceError::Empty(path.to_owned())))
+    }
+
+    /// Of `input`; `path` is what errors call it.
+    pub fn new(input: Box<dyn Input>, path: &Path, wanted: Wanted) -> Result<Self, TraceError> {
+        let (frames, layout, header) = begin_of(input, path)?;
+        Self::of(frames, layout, header, path, wanted)
+    }
+
+    fn of(
+        frames: Frames,
+        layout: Layout,
+        header: Header,
+        path: &Path,
+        wanted: Wanted,
+    ) -> Result<Self, TraceError> {
+        let zstd = Decompressor::new().map_err(|error| TraceError::Io {
+            path: path.to_owned(),
+            error,
+        })?;
+        Ok(Self {
+            files: Vec::new(),
+            segment: 0,
+            wrong: BTreeMap::new(),
+            names: Names::new(&header),
+            batch_at: frames.position(),
+            frames,
+            layout,
+            header,
+            zstd,
+            wanted,
+            batch: Batch::default(),
+            row: 0,
+            words: (0..COLUMNS.len()).map(|_| Texts::default()).collect(),
+            words_at: [0; COLUMNS.len()],
+            batch_mark: None,
+            ending: Ending::Open,
+            last_us: 0,
+            lacks_end: false,
+            note: None,
+        })
+    }
+
+    /// Whether parts of another recording lie beside the file at `path`: a recorder that replaces the file when it ends
+    /// was killed, or still runs.
+    fn beside(&self, path: &Path) -> Option<String> {
+        let parts = files::parts(path);
+        let first = parts.first().filter(|_| path.exists())?;
+        let headers = parts.iter().filter_map(|part| Some(begin(part).ok()?.2));
+        let started = headers.map(|header| header.started).next();
+        // Killed when it had put them together.
+        if started.as_ref() == Some(&self.header.started) {
+            return None;
+        }
+        let begun = started.map_or_else(String::new, |at| format!(", begun at {at},"));
+        Some(format!(
+            "{n} {parts} of another recording{begun} lie{s} beside it, whose recorder was killed or still runs: \
+             raidtrace report {first} reads {them}",
+            n = parts.len(),
+            parts = if parts.len() == 1 { "part" } else { "parts" },
+            s = if parts.len() == 1 { "s" } else { "" },
+            first = first.display(),
+            them = if parts.len() == 1 { "it" } else { "them" },
+        ))
+    }
+
+    /// What is to be known of the file, besides what is in it.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+
+    /// What stands at the beginning.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// How it ended; [`Ending::Open`] until [`Reader::next_item`] has given out everything.
+    pub fn ending(&self) -> &Ending {
+        &self.ending
+    }
+
+    /// Whether the last file lacks the mark of its end. [`Reader::ending`] knows more, once everything was read.
+    pub fn lacks_end(&self) -> bool {
+        self.lacks_end
+    }
+
+    /// Which files it is of.
+    #[cfg(feature = "export")]
+    pub(crate) fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// Rows that could not be placed: of members or arrays that no state told of.
+    pub fn unplaced(&self) -> u64 {
+        self.names.unplaced
+    }
+
+    /// Name of the task that submits as `pid` to the array of that kernel name, as far as read.
+    pub fn person(&self, pid: u32, array: &str) -> Option<Arc<Person>> {
+        self.names.person(pid, array)
+    }
+
+    /// Where a file is, as far as read.
+    pub fn place(&self, id: &FileId) -> Option<Arc<FilePlace>> {
+        self.names.places.get(id)
+    }
+
+    /// How much of the input has been read, and how much there is, in bytes: of this file, if it is of several.
+    pub fn progress(&self) -> (u64, u64) {
+        (self.frames.position(), self.frames.size())
+    }
+
+    /// The next item; `None` at the end, for whatever reason: see [`Reader::ending`].
+    pub fn next_item(&mut self) -> Option<Item> {
+        loop {
+            while self.row < self.batch.rows {
+                let row = self.row;
+                self.row += 1;
+                if let Some(item) = self.names.item(&self.batch, &self.words, row) {
+                    self.last_us = self.last_us.max(item.time_us());
+                    return Some(item);
+                }
+            }
+            if !self.next_batch() {
+                return None;
+            }
+        }
+    }
+
+    /// The columns of the next batch; `None` at the end. Not to be mixed with [`Reader::next_item`].
+    #[cfg(feature = "export")]
+    pub(crate) fn next_columns(&mut self) -> Option<(&Batch, &[Texts])> {
+        if !self.next_batch() {
+            return None;
+        }
+        self.row = self.batch.rows;
+        let time = &self.batch.time;
+        let last = if time.there().is_empty() && !time.is_none() {
+            time.values().iter().copied().max()
+        } else {
+            (0..self.batch.rows).filter_map(|row| time.get(row)).max()
+        };
+        self.last_us = self.last_us.max(last.unwrap_or(0));
+        Some((&self.batch, &self.words))
+    }
+
+    /// Reads on to the end: the time of the last row.
+    pub fn last_time(mut self) -> i64 {
+        let mut last = self.last_us;
+        while self.next_batch() {
+            let times = (0..self.batch.rows).filter_map(|row| self.batch.time.get(row));
+            last = last.max(times.max().unwrap_or(last));
+        }
+        last
+    }
+
+    /// Where the batch begins whose items are given out now; once a batch.
+    pub fn mark(&mut self) -> Option<Mark> {
+        self.batch_mark.take()
+    }
+
+    /// Goes on from where `mark` was taken.
+    pub fn seek(&mut self, mark: &Mark) -> Result<(), TraceError> {
+        if mark.segment != self.segment || !self.files.is_empty() {
+            let path = self.files.get(mark.segment).cloned().unwrap_or_default();
+            self.open_segment(&path)?;
+            self.segment = mark.segment;
+        }
+        self.ending = Ending::Open;
+        self.batch.rows = 0;
+        self.batch_mark = None;
+        self.names.restore(&mark.names);
+        let io = |error| TraceError::Io {
+            path: PathBuf::from("the recording"),
+            error,
+        };
+        let mut at: Vec<u64> = mark.words_at.to_vec();
+        at.sort_unstable();
+        at.dedup();
+        for at in at.into_iter().filter(|&at| at > 0) {
+            self.frames.seek(at).map_err(io)?;
+            if let Err(next) = self.message() {
+                let ending = self.ended(next);
+                self.go_on(ending);
+                return Ok(());
+            }
+        }
+        self.frames.seek(mark.at).map_err(io)
+    }
+
+    fn open_segment(&mut self, path: &Path) -> Result<(), TraceError> {
+        (self.frames, self.layout, _) = begin(path)?;
+        self.words_at = [0; COLUMNS.len()];
+        self.words.iter_mut().for_each(|w| *w = Texts::default());
+        self.names.forget_numbers();
+        Ok(())
+    }
+
+    /// Reads on until there is a batch. `false`: there is none any more.
+    fn next_batch(&mut self) -> bool {
+        if self.ending != Ending::Open {
+            return false;
+        }
+        self.batch.rows = 0;
+        loop {
+            match self.message() {
+                Ok(true) => {
+                    self.row = 0;
+                    self.batch_mark = Some(Mark {
+                        segment: self.segment,
+                        at: self.batch_at,
+                        words_at: self.words_at,
+                        names: self.names.mark(),
+                    });
+                    return true;
+                }
+                Ok(false) => {}
+                Err(next) => {
+                    let ending = self.ended(next);
+                    if !self.go_on(ending) {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next file that can be read; `false`: there is none, and how it ended is known. `ending` is this one's.
+    fn go_on(&mut self, mut ending: Ending) -> bool {
+        let after_us = self.last_us;
+        if let Some(file) = self.files.get(self.segment).filter(|_| ending.is_cut()) {
+            let named = format!("{}: {ending}", file.display());
+            self.wrong.insert(self.segment, named);
+        }
+        while let Some(path) = self.files.get(self.segment + 1).cloned() {
+            self.segment += 1;
+            let Err(error) = self.open_segment(&path) else {
+                return true;
+            };
+            self.wrong.insert(self.segment, error.to_string());
+            ending = match error {
+                // Killed between the making of the file and its header.
+                TraceError::Empty(_) => Ending::CutShort { after_us },
+                error => Ending::Corrupt {
+                    after_us,
+                    why: error.to_string(),
+                },
+            };
+        }
+        let gaps = self.wrong.keys().any(|&segment| segment < self.segment);
+        self.ending = if gaps {
+            Ending::Gaps(self.wrong.values().cloned().collect())
+        } else {
+            ending
+        };
+        false
+    }
+
+    fn ended(&mut self, next: Next) -> Ending {
+        let after_us = self.last_us;
+        match next {
+            Next::End if self.frames.is_at_end() => Ending::Whole,
+            // The mark of a message was written before the power went, its length was not.
+            Next::End if self.frames.is_zero_to_the_end().unwrap_or(false) => {
+                Ending::CutShort { after_us }
+            }
+            Next::End => Ending::Corrupt {
+                after_us,
+                why: "something follows its end".to_owned(),
+            },
+            // What is damaged at the very end was being written when the power went.
+            Next::Corrupt(_) if self.frames.is_at_end() => Ending::CutShort { after_us },
+            Next::Corrupt(why) => Ending::Corrupt {
+                after_us,
+                why: why.to_owned(),
+            },
+            Next::CutShort | Next::Message(_) => Ending::CutShort { after_us },
+        }
+    }
+
+    /// Takes in one message; `true`: it is a batch.
+    fn message(&mut self) -> Result<bool, Next> {
+        let unreadable = |_| Next::Corrupt("it cannot be read from the disk");
+        let at = match self.frames.next().map_err(unreadable)? {
+            Next::Message(at) => at,
+            other => return Err(other),
+        };
+        const DAMAGED: Next = Next::Corrupt("a message is damaged");
+        let metadata = std::mem::take(&mut self.frames.metadata);
+        let message = root_as_message(&metadata).map_err(|_| DAMAGED)?;
+        self.frames
+            .read_body(message.bodyLength())
+            .map_err(unreadable)??;
+        let body = &self.frames.body;
+        let taken: Result<bool, Wrong> = match message.header_type() {
+            MessageHeader::RecordBatch => {
+                let batch = message.header_as_record_batch().ok_or(DAMAGED)?;
+                self.batch_at = at;
+                self.batch
+                    .decode(&self.layout, batch, body, self.wanted, &mut self.zstd)
+                    .map(|()| true)
+            }
+            MessageHeader::DictionaryBatch => {
+                let batch = message.header_as_dictionary_batch().ok_or(DAMAGED)?;
+                let mut taken = Ok(false);
+                for column in self.layout.users(batch.id()) {
+                    let (Some(words), Some(words_at)) =
+                        (self.words.get_mut(column), self.words_at.get_mut(column))
+                    else {
+                        continue;
+                    };
+                    *words_at = at;
+                    if let Err(why) = decode_words(batch, body, &mut self.zstd, words) {
+                        taken = Err(why);
+                    }
+                    self.names.new_words(column, words);
+                }
+                taken
+            }
+            MessageHeader::Schema => Err("there is a second schema"),
+            _ => Ok(false),
+        };
+        let taken = taken.map_err(Next::Corrupt);
+        self.frames.metadata = metadata;
+        taken
+    }
+}
+
+fn begin(path: &Path) -> Result<(Frames, Layout, Header), TraceError> {
+    begin_of(Box::new(files::open(path)?), path)
+}
+
+/// The schema.
+fn begin_of(input: Box<dyn Input>, path: &Path) -> Result<(Frames, Layout, Header), TraceError> {
+    let io = |error| TraceError::Io {
+        path: path.to_owned(),
+        error,
+    };
+    let mut frames = Frames::new(input).map_err(io)?;
+    if frames.size() == 0 {
+        return Err(TraceError::Empty(path.to_owned()));
+    }
+    let not_ours = |why: &str| TraceError::NotOurs(path.to_owned(), why.to_owned());
+    match frames.next() {
+        Ok(Next::Message(_)) => {}
+        Ok(Next::CutShort) => return Err(not_ours("it is too short to be one")),
+        Ok(Next::End | Next::Corrupt(_)) => return Err(not_ours("it is no Arrow stream")),
+        Err(error) => return Err(io(error)),
+    }
+    let message =
+        root_as_message(&frames.metadata).map_err(|_| not_ours("it is no Arrow stream"))?;
+    let schema = message
+        .header_as_schema()
+        .ok_or_else(|| not_ours("it does not begin with a schema"))?;
+    let value = |key: &str| {
+        let metadata = schema.custom_metadata().into_iter().flatten();
+        let mut found = metadata.filter(|pair| pair.key() == Some(key));
+        found.next().and_then(|pair| pair.value())
+    };
+    let version =
+        value(VERSION_KEY).ok_or_else(|| not_ours("it is an Arrow stream of something else"))?;
+    match version.parse::<u32>() {
+        Ok(VERSION) => {}
+        Ok(newer) if newer > VERSION => {
+            return Err(TraceError::Newer(path.to_owned(), newer.to_string()));
+        }
+        _ => return Err(not_ours("its schema has a version that never was")),
+    }
+    let layout = Layout::of(schema).map_err(|why| not_ours(&why))?;
+    let header = serde_json::from_str(value(HEADER_KEY).unwrap_or_default())
+        .map_err(|_| not_ours("its header is damaged"))?;
+    if message.bodyLength() != 0 {
+        return Err(not_ours("its schema has a body"));
+    }
+    Ok((frames, layout, header))
+}
+
+#[cfg(test)]
+mod tests;

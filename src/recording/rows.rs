@@ -1,0 +1,333 @@
+//! A batch as the writer gathers it: one small struct an item, and what its numbers stand for.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::schema::Kind;
+use crate::analysis::counters::TaskId;
+use crate::analysis::files::{FileId, FilePlace};
+use crate::analysis::fold::Person;
+use crate::analysis::item::{Item, State};
+use crate::origin::{Op, Origin};
+
+/// In place of a number: there is none.
+pub const NONE: u32 = u32::MAX;
+/// The same.
+pub const NO_SECTOR: u64 = u64::MAX;
+
+/// An item, flat.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    pub time: i64,
+    pub sector: u64,
+    pub array_sector: u64,
+    pub length: u32,
+    pub bytes: u32,
+    pub queue: u32,
+    pub device: u32,
+    pub pid: u32,
+    /// Number in [`Batch::people`].
+    pub person: u32,
+    /// Number in [`Batch::files`]; of rows with text in [`Batch::texts`].
+    pub file: u32,
+    /// Of the member; of submissions and what was dirtied of the array.
+    pub subject: u32,
+    pub kind: Kind,
+    pub op: u8,
+    pub flags: u8,
+    pub origin: u8,
+    pub error: bool,
+}
+
+impl Row {
+    /// A row of `kind` that has nothing but what all have.
+    pub fn new(time: i64, kind: Kind, op: Op, origin: Origin) -> Self {
+        Self {
+            time,
+            sector: NO_SECTOR,
+            array_sector: NO_SECTOR,
+            length: NONE,
+            bytes: NONE,
+            queue: NONE,
+            device: NONE,
+            pid: NONE,
+            person: NONE,
+            file: NONE,
+            subject: NONE,
+            kind,
+            op: op as u8,
+            flags: 0,
+            origin: origin as u8,
+            error: false,
+        }
+    }
+}
+
+/// Names by number: of one [`State`] and those after it that have the same.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// Name, and whether it is a disk without md.
+    pub arrays: Vec<(String, bool)>,
+    /// Number of the array, name, slot.
+    pub members: Vec<(u32, String, Option<u32>)>,
+}
+
+impl Names {
+    /// Of what `state` has.
+    pub fn of(state: &State) -> Self {
+        let arrays = state.arrays.iter();
+        let members = (0..).zip(&state.arrays).flat_map(|(array, subject)| {
+            let members = subject.members.iter();
+            members.map(move |m| (array, m.name.clone(), m.slot))
+        });
+        Self {
+            arrays: arrays
+                .map(|a| (a.info.name.clone(), a.info.level == "single"))
+                .collect(),
+            members: members.collect(),
+        }
+    }
+}
+
+/// A filesystem's device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Device {
+    /// `9:127`.
+    pub dev: String,
+    /// Where it is mounted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mount: Option<String>,
+}
+
+/// Devices by kernel name.
+pub type Devices = BTreeMap<String, Device>;
+
+/// What one record batch is made of.
+#[derive(Debug, Default)]
+pub struct Batch {
+    pub rows: Vec<Row>,
+    pub names: Arc<Names>,
+    /// What the reader knows of filesystems before this batch.
+    pub devices: Arc<Devices>,
+    pub people: Vec<Option<Arc<Person>>>,
+    pub files: Vec<(FileId, Option<Arc<FilePlace>>)>,
+    pub texts: Vec<String>,
+    by_task: HashMap<TaskId, u32>,
+    by_file: HashMap<FileId, u32>,
+    /// The last ones asked for: the next is mostly the same.
+    last_task: Option<(TaskId, u32)>,
+    last_file: Option<(FileId, u32)>,
+}
+
+impl Batch {
+    /// With room for `rows`.
+    pub fn new(rows: usize, devices: Arc<Devices>) -> Self {
+        Self {
+            rows: Vec::with_capacity(rows),
+            devices,
+            ..Self::default()
+        }
+    }
+
+    /// Empties it; what it has allocated it keeps.
+    pub fn clear(&mut self) {
+        self.rows.clear();
+        self.people.clear();
+        self.files.clear();
+        self.texts.clear();
+        self.by_task.clear();
+        self.by_file.clear();
+        (self.last_task, self.last_file) = (None, None);
+    }
+
+    /// Adds a row with a text.
+    pub fn tell(&mut self, time: i64, kind: Kind, count: u32, text: String) {
+        let mut row = Row::new(time, kind, Op::Other, Origin::Unknown);
+        row.file = self.texts.len() as u32;
+        row.length = count;
+        self.texts.push(text);
+        self.rows.push(row);
+    }
+
+    /// Adds a row of anything but a state.
+    pub fn add(&mut self, item: &Item, known: &Known) {
+        let row = match item {
+            Item::Request(r) => {
+                let mut row = Row::new(r.time_us, Kind::Request, r.op, r.origin);
+                row.subject = r.member;
+                row.flags = r.flags.0;
+                row.sector = r.sector;
+                row.array_sector = r.array_sector.unwrap_or(NO_SECTOR);
+                (row.length, row.bytes) = (r.length, r.bytes);
+                (row.queue, row.device) = (r.queue_us.unwrap_or(NONE), r.device_us.unwrap_or(NONE));
+                row.error = r.error;
+                if let Some(pid) = r.pid {
+                    let member = self.names.members.get(r.member as usize);
+                    let array = member.map_or(NONE, |(array, ..)| *array);
+                    (row.pid, row.person) = (pid, self.person(TaskId { array, pid }, known));
+                }
+                row.file = r.file.map_or(NONE, |id| self.file(id, known));
+                row
+            }
+            Item::Part(p) => {
+                let mut row = Row::new(p.time_us, Kind::Part, p.op, p.origin);
+                (row.subject, row.sector, row.bytes) = (p.member, p.sector, p.bytes);
+                row
+            }
+            Item::Submission(s) => {
+                let mut row = Row::new(s.time_us, Kind::Submission, s.op, s.origin);
+                (row.subject, row.flags) = (s.array, s.flags.0);
+                row.array_sector = s.array_sector;
+                (row.length, row.bytes) = (s.length, s.length);
+                let task = TaskId {
+                    array: s.array,
+                    pid: s.pid,
+                };
+                (row.pid, row.person) = (s.pid, self.person(task, known));
+                row.file = s.file.map_or(NONE, |id| self.file(id, known));
+                row
+            }
+            Item::Dirtied(d) => {
+                let mut row = Row::new(d.time_us, Kind::Dirtied, Op::Write, d.origin);
+                (row.subject, row.bytes, row.pid) = (d.array, d.bytes, d.pid);
+                let task = TaskId {
+                    array: d.array,
+                    pid: d.pid,
+                };
+                row.person = self.person(task, known);
+                row.file = d.file.map_or(NONE, |id| self.file(id, known));
+                row
+            }
+            Item::Note { time_us, text } => {
+                return self.tell(*time_us, Kind::Note, NONE, text.clone());
+            }
+            Item::Lost {
+                time_us,
+                reason,
+                count,
+            } => {
+                let text = format!("{count} lost: {reason}");
+                let count = u32::try_from(*count).unwrap_or(NONE - 1);
+                return self.tell(*time_us, Kind::Lost, count, text);
+            }
+            Item::State(_) => return,
+        };
+        self.rows.push(row);
+    }
+
+    fn person(&mut self, task: TaskId, known: &Known) -> u32 {
+        if let Some((last, number)) = self.last_task
+            && last == task
+        {
+            return number;
+        }
+        let number = *self.by_task.entry(task).or_insert_with(|| {
+            self.people.push(known.people.get(&task));
+            self.people.len() as u32 - 1
+        });
+        self.last_task = Some((task, number));
+        number
+    }
+
+    fn file(&mut self, id: FileId, known: &Known) -> u32 {
+        if let Some((last, number)) = self.last_file
+            && last == id
+        {
+            return number;
+        }
+        let number = *self.by_file.entry(id).or_insert_with(|| {
+            self.files.push((id, known.places.get(&id)));
+            self.files.len() as u32 - 1
+        });
+        self.last_file = Some((id, number));
+        number
+    }
+
+    /// Names a task from now on. Rows before keep the name that they had, if they had one.
+    pub fn rename(&mut self, task: TaskId, person: &Arc<Person>) {
+        let Some(number) = self.by_task.get_mut(&task) else {
+            return;
+        };
+        match self.people.get_mut(*number as usize) {
+            Some(who @ None) => *who = Some(Arc::clone(person)),
+            Some(Some(who)) if *who == *person => {}
+            _ => {
+                *number = self.people.len() as u32;
+                self.people.push(Some(Arc::clone(person)));
+                self.last_task = None;
+            }
+        }
+    }
+
+    /// Where a file is: holds for the rows before, too.
+    pub fn found(&mut self, id: FileId, place: &Arc<FilePlace>) {
+        let number = self.by_file.get(&id);
+        if let Some(file) = number.and_then(|&n| self.files.get_mut(n as usize)) {
+            file.1 = Some(Arc::clone(place));
+        }
+    }
+}
+
+/// Who is who, as far as it was told. Of very many, those that were not asked for lately are forgotten.
+#[derive(Debug, Default)]
+pub struct Known {
+    pub people: Recent<TaskId, Person>,
+    pub places: Recent<FileId, FilePlace>,
+}
+
+/// A map of bounded size: of twice `SPAN` entries the older half goes.
+#[derive(Debug)]
+pub struct Recent<K, V> {
+    young: HashMap<K, Arc<V>>,
+    old: HashMap<K, Arc<V>>,
+}
+
+/// Half of what a [`Recent`] may hold.
+const SPAN: usize = 32_768;
+
+impl<K, V> Default for Recent<K, V> {
+    fn default() -> Self {
+        Self {
+            young: HashMap::new(),
+            old: HashMap::new(),
+        }
+    }
+}
+
+impl<K: Copy + Eq + std::hash::Hash, V: PartialEq> Recent<K, V> {
+    /// What is known of `key`.
+    pub fn get(&self, key: &K) -> Option<Arc<V>> {
+        self.young.get(key).or_else(|| self.old.get(key)).cloned()
+    }
+
+    /// Takes in what is known now. `false`: it was known.
+    pub fn put(&mut self, key: K, value: &Arc<V>) -> bool {
+        let new = self.get(&key).is_none_or(|known| known != *value);
+        if self.young.len() >= SPAN {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(key, Arc::clone(value));
+        new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Recent, SPAN};
+    use std::sync::Arc;
+
+    #[test]
+    fn what_was_told_lately_is_known() {
+        let mut recent = Recent::default();
+        for key in 0..3 * SPAN as u32 {
+            assert!(recent.put(key, &Arc::new(key)));
+        }
+        assert!(!recent.put(3 * SPAN as u32 - 1, &Arc::new(3 * SPAN as u32 - 1)));
+        assert_eq!(recent.get(&0), None);
+        assert!(recent.get(&(2 * SPAN as u32)).is_some());
+        assert!(recent.young.len() + recent.old.len() <= 2 * SPAN);
+    }
+}

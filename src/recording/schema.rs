@@ -1,0 +1,254 @@
+//! The columns of a recording, and how what is not text becomes text in them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+
+use super::header::{HEADER_KEY, VERSION, VERSION_KEY};
+
+/// What a row is of, in the order of their numbers in the file's dictionary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// [`Item::Request`](crate::analysis::item::Item::Request)
+    Request,
+    /// [`Item::Part`](crate::analysis::item::Item::Part)
+    Part,
+    /// [`Item::Submission`](crate::analysis::item::Item::Submission)
+    Submission,
+    /// [`Item::State`](crate::analysis::item::Item::State)
+    State,
+    /// [`Item::Note`](crate::analysis::item::Item::Note)
+    Note,
+    /// [`Item::Lost`](crate::analysis::item::Item::Lost)
+    Lost,
+    /// [`Item::Dirtied`](crate::analysis::item::Item::Dirtied)
+    Dirtied,
+}
+
+impl Kind {
+    /// In the order of their numbers.
+    pub const ALL: [Self; 7] = [
+        Self::Request,
+        Self::Part,
+        Self::Submission,
+        Self::State,
+        Self::Note,
+        Self::Lost,
+        Self::Dirtied,
+    ];
+
+    /// As the column says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Part => "part",
+            Self::Submission => "submission",
+            Self::State => "state",
+            Self::Note => "note",
+            Self::Lost => "lost",
+            Self::Dirtied => "dirtied",
+        }
+    }
+}
+
+/// A column's type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// Microseconds since 1970, UTC.
+    Time,
+    /// Text, by a number of 8 bits.
+    Dict8,
+    /// Text, by a number of 16 bits.
+    Dict16,
+    /// Text, by a number of 32 bits.
+    Dict32,
+    /// Numbers.
+    U8,
+    /// Numbers.
+    U16,
+    /// Numbers.
+    U32,
+    /// Numbers.
+    U64,
+    /// Yes or no.
+    Bool,
+    /// Text.
+    Utf8,
+}
+
+impl Type {
+    fn arrow(self) -> DataType {
+        let dict = |key| DataType::Dictionary(Box::new(key), Box::new(DataType::Utf8));
+        match self {
+            Self::Time => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            Self::Dict8 => dict(DataType::UInt8),
+            Self::Dict16 => dict(DataType::UInt16),
+            Self::Dict32 => dict(DataType::UInt32),
+            Self::U8 => DataType::UInt8,
+            Self::U16 => DataType::UInt16,
+            Self::U32 => DataType::UInt32,
+            Self::U64 => DataType::UInt64,
+            Self::Bool => DataType::Boolean,
+            Self::Utf8 => DataType::Utf8,
+        }
+    }
+}
+
+/// The columns in their order. All but the first two may be null. What is added up has 64 bits: there are tools that
+/// keep a column's type for its sum.
+pub const COLUMNS: [(&str, Type); 25] = [
+    ("time", Type::Time),
+    ("kind", Type::Dict8),
+    ("array", Type::Dict16),
+    ("member", Type::Dict16),
+    ("slot", Type::U16),
+    ("op", Type::Dict8),
+    ("flags", Type::Dict8),
+    ("origin", Type::Dict8),
+    ("sector", Type::U64),
+    ("array_sector", Type::U64),
+    ("length", Type::U64),
+    ("bytes", Type::U64),
+    ("count", Type::U8),
+    ("queue_us", Type::U64),
+    ("device_us", Type::U64),
+    ("error", Type::Bool),
+    ("pid", Type::U32),
+    ("comm", Type::Dict32),
+    ("cgroup", Type::Dict32),
+    ("role", Type::Dict16),
+    ("inode", Type::U64),
+    ("generation", Type::U32),
+    ("filesystem", Type::Dict16),
+    ("path", Type::Dict32),
+    ("text", Type::Utf8),
+];
+
+/// The Arrow schema of a recording with this header.
+pub fn schema(header_json: String) -> Arc<Schema> {
+    let fields: Vec<Field> = COLUMNS
+        .iter()
+        .enumerate()
+        .map(|(i, (name, column))| Field::new(*name, column.arrow(), i > 1))
+        .collect();
+    let metadata = HashMap::from([
+        (VERSION_KEY.to_owned(), VERSION.to_string()),
+        (HEADER_KEY.to_owned(), header_json),
+    ]);
+    Arc::new(Schema::new_with_metadata(fields, metadata))
+}
+
+/// Names are bytes, columns are text: a byte that is no UTF-8 becomes `\xff`, a backslash `\\`. Nothing is lost, and the
+/// usual name stays what it is.
+pub fn escape(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c == '\\' {
+                out.push(c);
+            }
+            out.push(c);
+        }
+        for byte in chunk.invalid() {
+            out.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    out
+}
+
+/// The inverse of [`escape`]; what is no escape stands for itself.
+pub fn unescape(text: &str) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let hex = |i: usize| char::from(*bytes.get(at + i)?).to_digit(16);
+        match (byte, bytes.get(at + 1)) {
+            (b'\\', Some(b'\\')) => {
+                out.push(b'\\');
+                at += 2;
+            }
+            (b'\\', Some(b'x')) => match (hex(2), hex(3)) {
+                (Some(high), Some(low)) => {
+                    out.push((high << 4 | low) as u8);
+                    at += 4;
+                }
+                _ => {
+                    out.push(byte);
+                    at += 1;
+                }
+            },
+            _ => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
+    out
+}
+
+/// Behind the path of a file that is not there any more. A path that really ends so has its space escaped.
+const DELETED: &str = " (deleted)";
+
+/// The column `path` of a file: its path, or where that is not known its bare name; ` (deleted)` behind it. `None`: nothing is known.
+pub fn path_text(place: &crate::analysis::files::FilePlace) -> Option<String> {
+    let name = place.path.as_deref().or(place.name.as_deref());
+    let mut text = escape(name.unwrap_or_default());
+    if let Some(rest) = text.strip_suffix(DELETED) {
+        text = format!("{rest}\\x20(deleted)");
+    }
+    if place.deleted {
+        text.push_str(DELETED);
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// The inverse of [`path_text`]: path, name, and whether it is deleted.
+pub fn path_parse(text: &str) -> (Option<Vec<u8>>, Option<Vec<u8>>, bool) {
+    let (name, deleted) = match text.strip_suffix(DELETED) {
+        Some(name) => (name, true),
+        None => (text, false),
+    };
+    let bytes = unescape(name);
+    match bytes.first() {
+        None => (None, None, deleted),
+        Some(b'/') => (Some(bytes), None, deleted),
+        Some(_) => (None, Some(bytes), deleted),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{escape, path_parse, path_text, unescape};
+    use crate::analysis::files::FilePlace;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_are_legible() {
+        assert_eq!(escape(b"/srv/a b"), "/srv/a b");
+        assert_eq!(escape(b"a\\\xff"), "a\\\\\\xff");
+        assert_eq!(unescape("\\q\\x4\\"), b"\\q\\x4\\");
+    }
+
+    proptest! {
+        #[test]
+        fn no_name_is_lost(bytes in prop::collection::vec(any::<u8>(), 0..40), tail in prop::sample::select(vec!["", "\\x20", " (deleted)"])) {
+            let bytes = [&bytes[..], tail.as_bytes()].concat();
+            prop_assert_eq!(unescape(&escape(&bytes)), bytes);
+        }
+
+        #[test]
+        fn no_path_is_lost(bytes in prop::collection::vec(1u8..=255, 1..20), end in any::<bool>(), absolute in any::<bool>(), deleted in any::<bool>()) {
+            let mut bytes: Vec<u8> = bytes.into_iter().filter(|&b| b != b'/').collect();
+            bytes.insert(0, if absolute { b'/' } else { b'x' });
+            if end {
+                bytes.extend(b" (deleted)");
+            }
+            let mut place = FilePlace { deleted, ..FilePlace::default() };
+            *(if absolute { &mut place.path } else { &mut place.name }) = Some(bytes);
+            let text = path_text(&place).unwrap();
+            prop_assert_eq!(path_parse(&text), (place.path, place.name, deleted));
+        }
+    }
+}

@@ -1,0 +1,191 @@
+use std::collections::BTreeMap;
+use std::io::Cursor;
+use std::path::Path;
+use std::time::Duration;
+
+use super::Source;
+use crate::analysis::item::Item;
+use crate::analysis::snapshot::Snapshot;
+use crate::recording::fixture;
+use crate::recording::reader::{Reader, Wanted};
+
+fn source(items: &[Item], interval: Duration) -> Source {
+    let bytes = Cursor::new(fixture::file_of(items, 500));
+    let reader = Reader::new(Box::new(bytes), Path::new("x"), Wanted::Figures).unwrap();
+    Source::new(reader, interval, Box::new(|| None))
+}
+
+type Figures = BTreeMap<(String, String), (u64, u64, u64)>;
+
+fn add(figures: &mut Figures, snapshot: &Snapshot) {
+    for array in &snapshot.arrays {
+        for member in &array.members {
+            for cell in &member.io {
+                let key = (member.name.clone(), format!("{} {}", cell.origin, cell.op));
+                let sum = figures.entry(key).or_default();
+                sum.0 += cell.requests;
+                sum.1 += cell.bytes;
+                sum.2 += cell.device.count();
+            }
+            let disk = member.disk.unwrap();
+            let sum = figures.entry((member.name.clone(), "disk".to_owned()));
+            let sum = sum.or_default();
+            sum.0 += disk.requests;
+            sum.1 += (disk.utilisation * snapshot.interval.as_secs_f64() * 1e6).round() as u64;
+        }
+        for task in &array.tasks {
+            for io in &task.io {
+                let key = (
+                    format!("{:?}", task.comm),
+                    format!("{} {}", io.origin, io.op),
+                );
+                let sum = figures.entry(key).or_default();
+                sum.0 += io.bios;
+                sum.1 += io.bytes;
+            }
+        }
+        for file in &array.files.busiest {
+            let sum = figures
+                .entry((file.id.inode.to_string(), String::new()))
+                .or_default();
+            sum.1 += file.bytes();
+        }
+    }
+}
+
+#[test]
+fn intervals_are_parts_of_the_whole() {
+    let mut items = fixture::items(6000, 8);
+    // Late ones.
+    for at in (10..items.len() - 200).step_by(97) {
+        if !matches!(items[at], Item::State(_)) {
+            let late = items.remove(at);
+            items.insert(at + 90, late);
+        }
+    }
+    let mut whole = Figures::new();
+    let mut all = source(&items, Duration::from_secs(3600));
+    add(&mut whole, &all.next().unwrap());
+    assert!(all.next().is_none());
+    assert!(whole.len() > 50);
+    for interval in [100, 300, 1000, 2500] {
+        let mut source = source(&items, Duration::from_millis(interval));
+        let (mut sum, mut end) = (Figures::new(), None);
+        for snapshot in source.by_ref() {
+            let length = snapshot.interval.as_micros() as i64;
+            let time = snapshot.time.as_microsecond();
+            assert!(end.is_none_or(|end| end == time - length), "they touch");
+            end = Some(time);
+            add(&mut sum, &snapshot);
+        }
+        assert_eq!(sum, whole, "{interval} ms");
+    }
+}
+
+#[test]
+fn a_second_is_the_second_between_two_states() {
+    let mut source = source(&fixture::items(6000, 8), Duration::from_secs(1));
+    let mut n = 0;
+    for snapshot in source.by_ref() {
+        n += 1;
+        assert_eq!(snapshot.interval, Duration::from_secs(1));
+        let disk = snapshot.arrays[0].members[0].disk.unwrap();
+        assert_eq!(disk.requests, 100);
+        assert!((0.5..=1.0).contains(&disk.utilisation));
+        assert_eq!(
+            snapshot.arrays[0].files.busiest[0].place.device_name,
+            "md127"
+        );
+        let comm = &snapshot.arrays[0].tasks[0].comm;
+        assert!(comm.starts_with(b"worker10"), "{comm:?}");
+    }
+    assert_eq!(n, 8);
+    assert_eq!(source.begins_us(), Some(fixture::START));
+}
+
+fn line(snapshot: &Snapshot) -> String {
+    let mut out = Vec::new();
+    let mut snapshot = snapshot.clone();
+    if snapshot.interval < Duration::from_secs(1) {
+        // The window joins short intervals, two and two from where it began.
+        snapshot.arrays.iter_mut().for_each(|a| a.standout = None);
+    }
+    crate::ui::json::write(&mut out, &snapshot).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn going_back_shows_the_same() {
+    let items = fixture::items(20_000, 40);
+    for interval in [500, 1000, 3000] {
+        let mut source = source(&items, Duration::from_millis(interval));
+        let mut all = Vec::new();
+        for snapshot in source.by_ref() {
+            all.push((snapshot.time.as_microsecond(), line(&snapshot)));
+        }
+        for (n, (time, text)) in all.iter().enumerate().rev().step_by(7) {
+            source.rewind(time - 1).unwrap();
+            assert_eq!(
+                &line(&source.next().unwrap()),
+                text,
+                "{interval} ms, number {n}"
+            );
+            if let Some((_, next)) = all.get(n + 1) {
+                assert_eq!(&line(&source.next().unwrap()), next);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_lost_and_said_is_in_its_interval() {
+    let mut items = fixture::items(2000, 4);
+    let time_us = fixture::START + 1_500_000;
+    let at = items.iter().position(|i| i.time_us() >= time_us).unwrap();
+    let reason = crate::analysis::item::TOO_SLOW.to_owned();
+    items.insert(
+        at,
+        Item::Lost {
+            time_us,
+            reason,
+            count: 42,
+        },
+    );
+    let text = "loop2 was replaced".to_owned();
+    items.insert(at, Item::Note { time_us, text });
+    let mut source = source(&items, Duration::from_secs(1));
+    let all: Vec<Snapshot> = std::iter::from_fn(|| source.next()).collect();
+    let lost: Vec<u64> = all.iter().map(|s| s.lost.events()).collect();
+    assert_eq!(lost, [0, 42, 0, 0]);
+    assert_eq!(all[1].notes.len(), 2, "{:?}", all[1].notes);
+    assert!(all[0].notes.is_empty() && all[2].notes.is_empty());
+}
+
+/// Also on kernels whose io_ticks stand still while a disk hangs.
+#[test]
+fn a_disk_that_completes_nothing_leads_the_sentence() {
+    for ticks in [true, false] {
+        for interval in [500, 1000, 2500] {
+            let source = source(
+                &fixture::stalled_items(ticks),
+                Duration::from_millis(interval),
+            );
+            let sentences: Vec<(i64, String)> = source
+                .map(|s| {
+                    let standout = s.arrays[0].standout.clone().unwrap();
+                    let ms = (s.time.as_microsecond() - fixture::START) / 1000;
+                    (ms, standout.sentence)
+                })
+                .collect();
+            for (ms, sentence) in &sentences {
+                // 5 s, and up to an interval before and behind.
+                let stalls = sentence.starts_with("loop3 completes nothing: 12 requests in flight");
+                match ms {
+                    12_500..=16_000 => assert!(stalls, "{ms}: {sentence}"),
+                    0..=9_999 | 17_501.. => assert!(!stalls, "{ms}: {sentence}"),
+                    _ => {}
+                }
+            }
+        }
+    }
+}

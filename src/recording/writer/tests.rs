@@ -1,0 +1,195 @@
+//! Whole recordings, slow disks, full ones.
+
+use std::io::{self, Write};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
+use arrow_ipc::reader::StreamReader;
+
+use super::{Options, Output, Writer};
+use crate::analysis::item::Item;
+use crate::recording::fixture;
+use crate::recording::reader::{Reader, Wanted};
+
+#[test]
+fn arrows_own_reader_reads_it() {
+    let items = fixture::items(3000, 3);
+    let bytes = fixture::file_of(&items, 1000);
+    let (mut rows, mut sum) = (0, 0);
+    for batch in StreamReader::try_new(&bytes[..], None).unwrap() {
+        let batch = batch.unwrap();
+        assert!(batch.num_rows() <= 1000);
+        rows += batch.num_rows();
+        let column = batch.column_by_name("bytes").unwrap();
+        let column = column.as_primitive::<UInt64Type>();
+        sum += column.iter().flatten().sum::<u64>();
+    }
+    assert_eq!(rows, items.len());
+    let bytes = |item: &Item| match item {
+        Item::Request(r) => r.bytes,
+        Item::Part(p) => p.bytes,
+        Item::Submission(s) => s.length,
+        Item::Dirtied(d) => d.bytes,
+        _ => 0,
+    };
+    assert_eq!(sum, items.iter().map(|i| u64::from(bytes(i))).sum::<u64>());
+}
+
+/// A disk that takes its first bytes, and the others when it is told to.
+struct Slow(bool, mpsc::Receiver<()>);
+
+impl Write for Slow {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0 {
+            let _ = self.1.recv_timeout(Duration::from_secs(60));
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0 = true;
+        Ok(())
+    }
+}
+
+impl Output for Slow {}
+
+#[test]
+fn a_slow_disk_is_not_waited_for() {
+    let (go, wait) = mpsc::channel();
+    let options = Options {
+        rows: 100,
+        waiting: 2,
+        ..Options::default()
+    };
+    let mut writer = Writer::create(Slow(false, wait), &fixture::header(), options).unwrap();
+    for item in fixture::items(1000, 1) {
+        writer.push(&item).unwrap();
+    }
+    assert!(writer.written().dropped >= 1000, "{:?}", writer.written());
+    drop(go);
+    let written = writer.finish().unwrap();
+    assert!(written.rows + written.dropped >= 2000, "{written:?}");
+}
+
+/// A disk that is full after so many bytes.
+struct Full(usize);
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(self.0);
+        self.0 -= taken;
+        if taken == 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Output for Full {}
+
+/// Takes its first bytes, and the others when it is told to.
+struct Held(Slow, fixture::Shared);
+
+impl Write for Held {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = self.0.write(bytes)?;
+        self.1.write(&bytes[..taken])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Output for Held {}
+
+#[test]
+fn every_dropped_row_is_told() {
+    let (go, wait) = mpsc::channel();
+    let out = fixture::Shared::default();
+    let options = Options {
+        rows: 100,
+        waiting: 1,
+        ..Options::default()
+    };
+    let held = Held(Slow(false, wait), out.clone());
+    let mut writer = Writer::create(held, &fixture::header(), options).unwrap();
+    let items = fixture::items(2000, 1);
+    for item in &items {
+        writer.push(item).unwrap();
+    }
+    drop(go);
+    let dropped = writer.finish().unwrap().dropped;
+    // More than one batch after the other.
+    assert!(dropped > 300, "{dropped}");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), out.bytes()).unwrap();
+    let mut reader = Reader::open(file.path(), Wanted::Everything).unwrap();
+    let mut told = 0;
+    while let Some(item) = reader.next_item() {
+        if let Item::Lost { count, .. } = item {
+            told += count;
+        }
+    }
+    assert_eq!(told, dropped);
+}
+
+#[test]
+fn at_the_end_there_is_time() {
+    let (go, wait) = mpsc::sync_channel(0);
+    let options = Options {
+        rows: 100,
+        waiting: 1,
+        ..Options::default()
+    };
+    let slow = Slow(false, wait);
+    let mut writer = Writer::create(slow, &fixture::header(), options).unwrap();
+    writer.take_time();
+    let items = fixture::items(2000, 1);
+    let giver = std::thread::spawn(move || while go.send(()).is_ok() {});
+    for item in &items {
+        writer.push(item).unwrap();
+    }
+    let written = writer.finish().unwrap();
+    giver.join().unwrap();
+    assert_eq!((written.rows, written.dropped), (items.len() as u64, 0));
+}
+
+#[test]
+fn what_has_settled_is_on_the_disk() {
+    let out = fixture::Shared::default();
+    let mut writer = Writer::create(out.clone(), &fixture::header(), Options::default()).unwrap();
+    let header = out.bytes().len();
+    for item in fixture::items(10, 1) {
+        writer.push(&item).unwrap();
+    }
+    writer.settle().unwrap();
+    assert!(out.bytes().len() > header);
+    // Room for the header only.
+    let header = writer.finish().unwrap().bytes as usize - (out.bytes().len() - header);
+    let room = Full(header);
+    let mut writer = Writer::create(room, &fixture::header(), Options::default()).unwrap();
+    for item in fixture::items(10, 1) {
+        writer.push(&item).unwrap();
+    }
+    let error = writer.settle().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+}
+
+#[test]
+fn a_full_disk_is_told() {
+    let create = |room| Writer::create(Full(room), &fixture::header(), Options::default());
+    assert!(create(100).is_err());
+    let mut writer = create(20_000).unwrap();
+    let items = fixture::items(3000, 3);
+    items.iter().for_each(|item| writer.push(item).unwrap());
+    let error = writer.finish().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+}

@@ -1,8 +1,0 @@
-//! A recording -> the snapshots that live tracing would have made.
-//!
-//! * [`source`]: one interval after another, forwards and back.
-//! * [`screen`]: the keys and the pace of `top --replay`. [`command`]: what was typed.
-
-pub mod command;
-pub mod screen;
-pub mod source;

@@ -1,0 +1,394 @@
+//! The filesystems that are looked at, and what ext4 says of each without a hook.
+
+use std::time::{Duration, Instant};
+
+use crate::analysis::alloc::{CRITERIA, Fragmentation, FsAlloc, Source};
+use crate::machine::mballoc::{MbGroups, MbStats, MbStatsSwitch, MbStructs};
+use crate::machine::survey::Survey;
+use crate::machine::{Filesystem, Sys};
+
+/// The kernel goes through its lists of groups for mb_structs_summary, under the locks of those who allocate.
+const FRESH: Duration = Duration::from_secs(10);
+
+/// How long mb_stats is on at a time where nobody asked for it: it costs an atomic addition for each group considered.
+const SLICE: Duration = Duration::from_secs(2);
+
+/// A filesystem, and what is not read anew for each interval.
+pub struct Place {
+    /// All of it but the figures.
+    pub fs: FsAlloc,
+    /// mb_stats when the count that goes on began: the last interval's end, or a slice's begin. `None`: ext4 does not count.
+    stats: Option<(Instant, MbStats)>,
+    /// Counted in a slice that ended within this interval.
+    sliced: Option<MbStats>,
+    /// mb_stats is to be on all the time.
+    always: bool,
+    /// Its free extents, if they were asked for.
+    every_group: Option<Fragmentation>,
+    /// mb_structs_summary, and when it was read.
+    lists: Option<(Instant, Option<MbStructs>)>,
+    /// Restored when dropped.
+    switch: Option<MbStatsSwitch>,
+}
+
+/// The ext4 filesystems of a survey that are mounted, here or in another mount namespace: those that ext4 itself names.
+pub fn filesystems(sys: &Sys, survey: &Survey) -> Vec<FsAlloc> {
+    let arrays = survey.topology.arrays.iter();
+    let mut found: Vec<FsAlloc> = arrays
+        .flat_map(|a| &a.filesystems)
+        .filter(|fs| sys.path(format!("/sys/fs/ext4/{}", fs.name)).is_dir())
+        .filter_map(|fs| filesystem(survey, fs))
+        .collect();
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found.dedup_by_key(|fs| fs.dev);
+    found
+}
+
+/// How many there are on this machine, looked at or not.
+pub fn mounted(sys: &Sys) -> usize {
+    let names = sys.names("/sys/fs/ext4");
+    names.iter().filter(|n| *n != "features").count()
+}
+
+fn filesystem(survey: &Survey, fs: &Filesystem) -> Option<FsAlloc> {
+    let layout = survey.layouts.get(&fs.dev)?;
+    Some(FsAlloc {
+        name: fs.name.clone(),
+        mount: fs.mounts.first().map(|m| m.path.display().to_string()),
+        dev: fs.dev.kernel(),
+        block_bytes: layout.block_size,
+        groups: layout.groups.unwrap_or(0),
+        ..FsAlloc::default()
+    })
+}
+
+impl Place {
+    /// `mb_stats`: have ext4 count. `groups`: read each group's free extents. Notes say what could not be had.
+    pub fn new(
+        sys: &Sys,
+        fs: FsAlloc,
+        mb_stats: bool,
+        groups: bool,
+        notes: &mut Vec<String>,
+    ) -> Self {
+        let name = &fs.name;
+        let mut every_group = None;
+        if groups {
+            match MbGroups::read(sys, name) {
+                Ok(groups) => {
+                    if groups.odd > 0 {
+                        notes.push(format!(
+                            "{name}: {} of its groups could not be read",
+                            groups.odd
+                        ));
+                    }
+                    every_group = Some(of_groups(groups));
+                }
+                Err(e) => notes.push(format!(
+                    "{name}: free extents are not known: /proc/fs/ext4/{name}/mb_groups: {e}"
+                )),
+            }
+        }
+        // Last: what takes its time may be ended in a way that leaves it on.
+        let mut switch = None;
+        let shown = sys.path(format!("/proc/fs/ext4/{name}/mb_stats"));
+        if mb_stats && !shown.exists() {
+            notes.push(format!(
+                "{name}: ext4 does not show what it counts on this kernel: no /proc/fs/ext4/{name}/mb_stats"
+            ));
+        } else if mb_stats {
+            match MbStatsSwitch::on(sys, name) {
+                Ok(on) => switch = on,
+                Err(e) => notes.push(format!(
+                    "{name}: ext4 does not count here: /sys/fs/ext4/{name}/mb_stats: {e}"
+                )),
+            }
+        }
+        Self {
+            stats: stats(sys, name),
+            sliced: None,
+            always: mb_stats,
+            fs,
+            every_group,
+            lists: None,
+            switch,
+        }
+    }
+
+    /// The same, mounted elsewhere or of another size.
+    pub fn with(self, fs: FsAlloc) -> Self {
+        Self { fs, ..self }
+    }
+
+    /// What is as it is now: stripe, free extents.
+    pub fn now(&mut self, sys: &Sys) -> FsAlloc {
+        let name = &self.fs.name;
+        if self
+            .lists
+            .as_ref()
+            .is_none_or(|(since, _)| since.elapsed() >= FRESH)
+        {
+            self.lists = Some((Instant::now(), MbStructs::read(sys, name)));
+        }
+        let options = sys.text(&format!("/proc/fs/ext4/{name}/options"));
+        let stripe = options
+            .iter()
+            .flat_map(|text| text.lines())
+            .find_map(|l| l.strip_prefix("stripe=")?.trim().parse().ok());
+        let lists = self.lists.as_ref().and_then(|(_, lists)| lists.clone());
+        let optimised = lists.as_ref().and_then(|l| l.optimised);
+        let fragmentation = match &self.every_group {
+            Some(known) => Some(Fragmentation {
+                optimised,
+                ..known.clone()
+            }),
+            None => lists.map(of_lists),
+        };
+        let number = |file: &str| {
+            let text = sys.text(&format!("/sys/fs/ext4/{name}/{file}"))?;
+            text.trim().parse().ok()
+        };
+        FsAlloc {
+            stripe: stripe.unwrap_or(0),
+            group_prealloc: number("mb_group_prealloc"),
+            stream_req: number("mb_stream_req"),
+            fragmentation,
+            ..self.fs.clone()
+        }
+    }
+
+    /// Whether this kernel's ext4 has lists of groups by free space (5.13): where it has none it lacks every file of theirs.
+    pub fn has_lists(&self, sys: &Sys) -> bool {
+        let name = &self.fs.name;
+        sys.path(format!("/sys/fs/ext4/{name}/mb_max_linear_groups"))
+            .exists()
+            || sys
+                .path(format!("/proc/fs/ext4/{name}/mb_structs_summary"))
+                .exists()
+    }
+
+    /// Where its free extents in `now` are from.
+    pub fn fragmentation_source(&self, now: &FsAlloc) -> Option<Source> {
+        let known = now.fragmentation.as_ref().filter(|f| f.groups > 0)?;
+        Some(match known.extents {
+            Some(_) => Source::MbGroups,
+            None => Source::MbStructs,
+        })
+    }
+
+    /// What ext4 counts from now on is the next [`Place::counted`], as far as it counts.
+    pub fn begin(&mut self, sys: &Sys) {
+        if self.stats.is_some() {
+            self.stats = stats(sys, &self.fs.name);
+        }
+    }
+
+    /// What ext4 counted since the last call, or in a slice of that time; `None` if it did not count.
+    pub fn counted(&mut self, sys: &Sys) -> Option<MbStats> {
+        self.end_slice(sys, Duration::ZERO);
+        if let Some(sliced) = self.sliced.take() {
+            return Some(sliced);
+        }
+        let now = stats(sys, &self.fs.name);
+        let was = std::mem::replace(&mut self.stats, now.clone());
+        // Turned on in between, it has counts of long ago.
+        Some(now?.1.since(&was?.1))
+    }
+
+    /// Has ext4 count for [`SLICE`], unless it counts already.
+    ///
+    /// # Errors
+    /// As [`MbStatsSwitch::on`].
+    pub fn begin_slice(&mut self, sys: &Sys) -> std::io::Result<()> {
+        if self.switch.is_none() && self.stats.is_none() {
+            self.switch = MbStatsSwitch::on(sys, &self.fs.name)?;
+            self.stats = stats(sys, &self.fs.name);
+        }
+        Ok(())
+    }
+
+    /// Ends a slice that has lasted for [`SLICE`]. To be called some ten times a second.
+    pub fn tick(&mut self, sys: &Sys) {
+        self.end_slice(sys, SLICE);
+    }
+
+    fn end_slice(&mut self, sys: &Sys, least: Duration) {
+        let over = |(since, _): &(Instant, MbStats)| since.elapsed() >= least;
+        if self.always || self.switch.is_none() || !self.stats.as_ref().is_none_or(over) {
+            return;
+        }
+        let was = self.stats.take();
+        let now = stats(sys, &self.fs.name);
+        self.sliced = now.zip(was).map(|(now, was)| now.1.since(&was.1));
+        self.switch = None;
+    }
+}
+
+/// mb_stats now; `None` while it is off, and where it has no groups by criterion (before 5.13; stable kernels have it
+/// from somewhere before 5.10.223 on).
+fn stats(sys: &Sys, name: &str) -> Option<(Instant, MbStats)> {
+    let stats = MbStats::read(sys, name).filter(|s| !s.criteria.is_empty())?;
+    Some((Instant::now(), stats))
+}
+
+/// Groups considered, by criterion, where no hook counts them.
+pub fn looked(stats: &MbStats) -> [u64; CRITERIA] {
+    let mut looked = [0; CRITERIA];
+    for (sum, c) in looked.iter_mut().zip(&stats.criteria) {
+        *sum = c.considered;
+    }
+    looked
+}
+
+fn of_groups(groups: MbGroups) -> Fragmentation {
+    Fragmentation {
+        groups: groups.groups,
+        largest: groups.largest,
+        extents: Some(groups.extents),
+        average: Some(groups.average),
+        optimised: None,
+    }
+}
+
+/// Lists that are not kept say nothing.
+fn of_lists(lists: MbStructs) -> Fragmentation {
+    if !lists.is_kept() {
+        return Fragmentation {
+            optimised: lists.optimised,
+            ..Fragmentation::default()
+        };
+    }
+    Fragmentation {
+        groups: lists.largest.iter().sum(),
+        largest: lists.largest,
+        extents: None,
+        average: Some(lists.average),
+        optimised: lists.optimised,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{Place, looked};
+    use crate::analysis::alloc::FsAlloc;
+    use crate::machine::tests::tree::Tree;
+
+    const SWITCH: &str = "sys/fs/ext4/sda1/mb_stats";
+    const STATS: &str = "proc/fs/ext4/sda1/mb_stats";
+
+    fn sda1() -> FsAlloc {
+        FsAlloc {
+            name: "sda1".to_owned(),
+            ..FsAlloc::default()
+        }
+    }
+
+    #[test]
+    fn the_switch_is_put_back() {
+        let tree = Tree::new("");
+        tree.write(SWITCH, "0\n");
+        tree.write(STATS, "mballoc:\n");
+        let switch = || fs::read_to_string(tree.path(SWITCH)).unwrap();
+        let mut notes = Vec::new();
+        let place = Place::new(&tree.sys(), sda1(), true, false, &mut notes);
+        assert_eq!(switch(), "1");
+        drop(place);
+        assert_eq!(switch(), "0");
+
+        // Somebody else's stays.
+        tree.write(SWITCH, "1\n");
+        drop(Place::new(&tree.sys(), sda1(), true, false, &mut notes));
+        assert_eq!(switch(), "1\n");
+        assert!(notes.is_empty());
+        drop(Place::new(
+            &tree.sys(),
+            FsAlloc::default(),
+            true,
+            true,
+            &mut notes,
+        ));
+        assert_eq!(notes.len(), 2, "{notes:?}");
+    }
+
+    #[test]
+    fn lists_that_are_not_kept_say_nothing() {
+        let tree = Tree::new("");
+        tree.write(
+            "proc/fs/ext4/sda1/mb_structs_summary",
+            "optimize_scan: 0\nmax_free_order_lists:\n\tlist_order_0_groups: 0\navg_fragment_size_lists:\n\tlist_order_0_groups: 0\n",
+        );
+        tree.write("proc/fs/ext4/sda1/options", "rw\nstripe=640\n");
+        let mut place = Place::new(&tree.sys(), sda1(), false, false, &mut Vec::new());
+        let now = place.now(&tree.sys());
+        let fragmentation = now.fragmentation.unwrap();
+        assert_eq!((now.stripe, fragmentation.optimised), (640, Some(false)));
+        assert!(fragmentation.largest.is_empty() && fragmentation.average.is_none());
+    }
+
+    const OFF: &str = "mballoc:\n\tmb stats collection turned off.\n";
+
+    #[test]
+    fn a_slice_ends_by_itself_and_with_the_interval() {
+        let tree = Tree::new("");
+        tree.write(SWITCH, "0\n");
+        tree.write(STATS, OFF);
+        let switch = || fs::read_to_string(tree.path(SWITCH)).unwrap();
+        let set = |n: u64| {
+            let cr0 = format!("cr0_stats:\n\t\thits: {n}\n\t\tgroups_considered: {n}0\n");
+            tree.write(STATS, format!("\treqs: {n}\n\tgroups_scanned: 0\n\t{cr0}"));
+        };
+        let mut place = Place::new(&tree.sys(), sda1(), false, false, &mut Vec::new());
+        assert_eq!(place.counted(&tree.sys()), None);
+        set(3);
+        place.begin_slice(&tree.sys()).unwrap();
+        assert_eq!(switch(), "1");
+        place.tick(&tree.sys());
+        assert_eq!(switch(), "1", "2 s have not passed");
+        set(8);
+        let counted = place.counted(&tree.sys()).unwrap();
+        assert_eq!((counted.hits(), looked(&counted)[0]), (5, 50));
+        assert_eq!(switch(), "0");
+        tree.write(STATS, OFF);
+        assert_eq!(place.counted(&tree.sys()), None);
+        // It ended before the interval did.
+        set(9);
+        place.begin_slice(&tree.sys()).unwrap();
+        set(10);
+        place.end_slice(&tree.sys(), std::time::Duration::ZERO);
+        assert_eq!(switch(), "0");
+        tree.write(STATS, OFF);
+        assert_eq!(place.counted(&tree.sys()).map(|c| c.hits()), Some(1));
+        assert_eq!(place.counted(&tree.sys()), None);
+    }
+
+    #[test]
+    fn counters_of_an_interval() {
+        let tree = Tree::new("");
+        let set = |n: u64| {
+            let cr0 = format!("cr0_stats:\n\t\tgroups_considered: {n}0\n");
+            tree.write(
+                STATS,
+                format!("mballoc:\n\treqs: {n}\n\tgroups_scanned: {n}\n\t{cr0}"),
+            );
+        };
+        set(3);
+        let mut place = Place::new(&tree.sys(), sda1(), false, false, &mut Vec::new());
+        set(5);
+        let counted = place.counted(&tree.sys()).unwrap();
+        assert_eq!((counted.requests, looked(&counted)), (2, [20, 0, 0, 0, 0]));
+        assert_eq!(place.counted(&tree.sys()).map(|c| c.requests), Some(0));
+        // What came before the interval begins is not in it.
+        set(8);
+        place.begin(&tree.sys());
+        set(9);
+        assert_eq!(place.counted(&tree.sys()).map(|c| c.requests), Some(1));
+        tree.write(STATS, OFF);
+        assert_eq!(place.counted(&tree.sys()), None);
+        set(900);
+        assert_eq!(place.counted(&tree.sys()), None);
+        set(901);
+        assert_eq!(place.counted(&tree.sys()).map(|c| c.requests), Some(1));
+    }
+}

@@ -1,0 +1,250 @@
+//! From the kernel's samples to a [`Profile`]: names for addresses, and which stacks are kept.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::analysis::profile::sums::{Profile, Stack};
+use crate::machine::symbols::Symbols;
+use crate::probe::samples::{self, Sample, Samples};
+
+/// Stacks of addresses whose names are remembered; when there are more, it begins anew.
+const REMEMBERED: usize = 1 << 14;
+/// How often it looks whether CPUs or modules have come or gone.
+const FOLLOW: Duration = Duration::from_secs(1);
+
+/// What runs the softirqs, now and before 6.10.
+const SOFTIRQS: [&str; 2] = ["handle_softirqs", "__do_softirq"];
+
+/// Samples all CPUs until it is dropped.
+pub struct Sampler {
+    samples: Samples,
+    new: Vec<Sample>,
+    names: Names,
+    hertz: u32,
+    everything: bool,
+    followed: Instant,
+}
+
+/// Names of addresses.
+struct Names {
+    symbols: Symbols,
+    /// /proc/modules when they were read.
+    modules: Vec<u8>,
+    /// By begin of the function: each name is there once.
+    functions: HashMap<u64, Arc<str>>,
+    stacks: HashMap<samples::Stack, Arc<Stack>>,
+}
+
+impl Sampler {
+    /// `hertz` times a second (99 keeps out of step with what the kernel does a hundred times). `everything`: keeps all stacks rather
+    /// than those with ext4, jbd2, md or the block layer on them; busy is what is busy in either case. Err is a line: what,
+    /// why, what to do.
+    pub fn start(hertz: u32, everything: bool) -> Result<Self, String> {
+        let names = Names::load();
+        let softirqs = SOFTIRQS.iter().find_map(|name| names.symbols.range(name));
+        Ok(Self {
+            samples: Samples::start(hertz, softirqs)?,
+            new: Vec::new(),
+            names,
+            hertz,
+            everything,
+            followed: Instant::now(),
+        })
+    }
+
+    /// Adds what was sampled since the last time. To be called some ten times a second: the kernel's buffer holds a second's.
+    pub fn drain(&mut self, into: &mut Profile) -> Result<()> {
+        if self.followed.elapsed() >= FOLLOW {
+            self.followed = Instant::now();
+            self.names.follow();
+            self.samples.follow();
+        }
+        self.samples.drain(&mut self.new)?;
+        let everything = self.everything || !self.named();
+        for sample in self.new.drain(..) {
+            let stack = self.names.stack(sample.stack);
+            let keep = everything || stack.storage;
+            into.sample(sample.cpu, sample.pid, &sample.comm, &stack, keep);
+        }
+        for (cpu, ticks) in self.samples.ticks()? {
+            into.ticks(cpu, ticks.idle, ticks.lost);
+        }
+        Ok(())
+    }
+
+    /// Of what was drained in so long a time: CPUs whose clock did not tick were idle. In tests of 6.18 an idle virtual CPU's
+    /// does not.
+    pub fn fill(&self, profile: &mut Profile, time: Duration) {
+        let ticks = (time.as_secs_f64() * f64::from(self.hertz)) as u64;
+        for cpu in self.samples.cpus() {
+            profile.fill(cpu, ticks);
+        }
+    }
+
+    /// Functions have come that no module brought: trampolines of hooks.
+    pub fn name_anew(&mut self) {
+        self.names = Names::load();
+    }
+
+    /// Ends sampling; one more [`Sampler::drain`] gives the rest.
+    pub fn stop(&mut self) {
+        self.samples.stop();
+    }
+
+    /// Whether functions have names. Where they have none, a profile's share of the allocator is not 0 but unknown.
+    pub fn named(&self) -> bool {
+        self.names.symbols.known()
+    }
+
+    /// What these samples cannot tell, a line each.
+    pub fn notes(&self) -> Vec<String> {
+        let restrict = std::fs::read_to_string("/proc/sys/kernel/kptr_restrict");
+        let hidden = (!self.named()).then(|| hidden(restrict.ok().as_deref()));
+        hidden.into_iter().collect()
+    }
+}
+
+fn hidden(restrict: Option<&str>) -> String {
+    let why = match restrict.map(str::trim) {
+        None | Some("0") => String::new(),
+        Some(value) => format!(" (kernel.kptr_restrict is {value})"),
+    };
+    format!(
+        "the kernel hides its symbols{why}: functions are shown as addresses, and how much of the CPU is the allocator's is not \
+         known: sysctl kernel.kptr_restrict=1, as root"
+    )
+}
+
+fn modules() -> Vec<u8> {
+    // Its counters of users go up and down; which modules there are, and where, is in columns 1 and 6.
+    let text = std::fs::read("/proc/modules").unwrap_or_default();
+    let mut all = Vec::new();
+    for line in text.split(|b| *b == b'\n') {
+        for (i, word) in line.split(|b| *b == b' ').enumerate() {
+            if i == 0 || i == 5 {
+                all.extend_from_slice(word);
+                all.push(b' ');
+            }
+        }
+    }
+    all
+}
+
+impl Names {
+    fn load() -> Self {
+        Self {
+            modules: modules(),
+            symbols: Symbols::load(),
+            functions: HashMap::new(),
+            stacks: HashMap::new(),
+        }
+    }
+
+    /// Modules that come and go take their functions with them.
+    fn follow(&mut self) {
+        if self.modules != modules() {
+            *self = Self::load();
+        }
+    }
+
+    fn stack(&mut self, addresses: samples::Stack) -> Arc<Stack> {
+        if let Some(known) = self.stacks.get(&addresses) {
+            return Arc::clone(known);
+        }
+        let stack = Arc::new(match &addresses {
+            samples::Stack::User => Stack::mark("[user]"),
+            samples::Stack::Unknown => Stack::mark("[stack not known]"),
+            samples::Stack::Kernel(all) => self.resolve(all),
+        });
+        if self.stacks.len() >= REMEMBERED {
+            self.stacks.clear();
+        }
+        self.stacks.insert(addresses, Arc::clone(&stack));
+        stack
+    }
+
+    fn resolve(&mut self, addresses: &[u64]) -> Stack {
+        let mut functions = Vec::with_capacity(addresses.len());
+        for (i, &address) in addresses.iter().enumerate().rev() {
+            // A call can be the last instruction of a function, and return to the next.
+            let inside = if i == 0 {
+                address
+            } else {
+                address.wrapping_sub(1)
+            };
+            let name_and_module = match self.symbols.at(inside) {
+                None => (format!("{address:#x}").into(), None),
+                Some(function) => {
+                    let name = self
+                        .functions
+                        .entry(function.begin)
+                        .or_insert_with(|| function.name.into());
+                    (Arc::clone(name), function.module)
+                }
+            };
+            functions.push(name_and_module);
+        }
+        Stack::new(functions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::{Names, hidden};
+    use crate::machine::symbols::Symbols;
+    use crate::probe::samples;
+
+    fn names(text: &str) -> Names {
+        Names {
+            symbols: Symbols::parse(text.as_bytes()),
+            modules: Vec::new(),
+            functions: HashMap::new(),
+            stacks: HashMap::new(),
+        }
+    }
+
+    const TEXT: &str = "\
+ffffffff81000000 T caller
+ffffffff81000100 T next
+ffffffffc0100000 t ext4_mb_good_group\t[ext4]
+";
+
+    #[test]
+    fn a_return_address_is_its_callers() {
+        let mut names = names(TEXT);
+        let next = 0xffff_ffff_8100_0100;
+        let (leaf, unknown) = (0xffff_ffff_c010_0000, 0xffff_ffff_f000_0000);
+        let stack = names.stack(samples::Stack::Kernel(vec![leaf, next, unknown]));
+        let read: Vec<&str> = stack.names().iter().map(|n| &**n).collect();
+        assert_eq!(read, ["0xfffffffff0000000", "caller", "ext4_mb_good_group"]);
+        assert!(stack.allocator && stack.storage);
+        // Interrupted at its first instruction.
+        let stack = names.stack(samples::Stack::Kernel(vec![next]));
+        assert_eq!(&*stack.names()[0], "next");
+    }
+
+    #[test]
+    fn the_same_addresses_are_the_same_stack() {
+        let mut names = names(TEXT);
+        let addresses = samples::Stack::Kernel(vec![0xffff_ffff_8100_0001]);
+        let (one, two) = (names.stack(addresses.clone()), names.stack(addresses));
+        assert!(std::sync::Arc::ptr_eq(&one, &two));
+        for i in 0..2 * super::REMEMBERED as u64 {
+            names.stack(samples::Stack::Kernel(vec![i]));
+        }
+        assert!(names.stacks.len() <= super::REMEMBERED);
+    }
+
+    #[test]
+    fn hidden_symbols_are_one_clear_line() {
+        let mut names = names("0000000000000000 T caller\n");
+        let stack = names.stack(samples::Stack::Kernel(vec![0xffff_ffff_8100_0001]));
+        assert_eq!(&*stack.names()[0], "0xffffffff81000001");
+        insta::assert_snapshot!(hidden(Some("2\n")));
+    }
+}

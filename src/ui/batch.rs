@@ -1,0 +1,333 @@
+//! `--batch`: an interval as plain text, for a log or a pipe. No colour, no cursor control.
+
+use std::io::{self, Write};
+
+use super::rows::{self, Column, Filter, Measure, MemberRow};
+use super::text::{clean, left, right, sanitize};
+use super::view::header;
+use crate::analysis::snapshot::{ArraySnapshot, Snapshot};
+use crate::analysis::units;
+use crate::origin::{Origin, io_name};
+
+/// Up to so many members each have a row; of more, the busiest.
+const MEMBERS: usize = 24;
+/// Rows then.
+const BUSIEST: usize = 12;
+/// Tasks, kinds of IO by their cost, and files that are named each.
+const NAMED: usize = 3;
+/// Origins that a row names.
+const ORIGINS: usize = 4;
+
+/// Writes `snapshot` and flushes it: for every array a line with the time, what stands out, a table, a free line.
+pub fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
+    let mut text = Vec::with_capacity(4096);
+    for array in &snapshot.arrays {
+        write_array(&mut text, snapshot, array)?;
+    }
+    if snapshot.arrays.is_empty() {
+        writeln!(
+            text,
+            "{} no array is left to trace",
+            header::stamp(snapshot)
+        )?;
+    }
+    out.write_all(&text)?;
+    out.flush()
+}
+
+fn write_array(out: &mut impl Write, snapshot: &Snapshot, array: &ArraySnapshot) -> io::Result<()> {
+    let secs = rows::seconds(snapshot.interval);
+    writeln!(
+        out,
+        "{} {}",
+        header::stamp(snapshot),
+        clean(&header::what(array))
+    )?;
+    writeln!(out, "  {}", header::measured(snapshot, array))?;
+    if let Some(standout) = &array.standout {
+        let mark = if standout.is_warning() { '!' } else { ' ' };
+        writeln!(out, "{mark} {}", clean(&header::said(standout)))?;
+    }
+    write_members(out, array, secs)?;
+    write_tasks(out, array, secs, NAMED)?;
+    write_costs(out, array, snapshot, NAMED)?;
+    write_files(out, array, secs, NAMED)?;
+    writeln!(out)
+}
+
+/// A row a member.
+pub(crate) fn write_members(
+    out: &mut impl Write,
+    array: &ArraySnapshot,
+    secs: f64,
+) -> io::Result<()> {
+    let rows = rows::members(array, secs, Filter::default(), Measure::Requests);
+    let name = rows
+        .iter()
+        .map(|r| r.member.name.len())
+        .max()
+        .unwrap_or(0)
+        .clamp(6, 16);
+    let (shown, rest) = busiest(&rows);
+    let extra = extra(&rows);
+    let span = rows::span(array, secs);
+    if !shown.is_empty() {
+        let titles = extra.iter().map(|e| format!(" {:>5}", e.0));
+        writeln!(
+            out,
+            "  slot {} {:>5} {:>5}{} {:>6} {:>4} {:>4}{} {:>5}  origins by requests",
+            left("member", name),
+            "r/s",
+            "w/s",
+            titles.collect::<String>(),
+            "MiB/s",
+            "infl",
+            "util",
+            span.map_or(String::new(), |s| format!(" {:>4}", rows::span_title(s))),
+            "p99",
+        )?;
+    }
+    for row in shown {
+        writeln!(
+            out,
+            "{}",
+            line(row, name, &extra, span.is_some()).trim_end()
+        )?;
+    }
+    if !rest.is_empty() {
+        let most =
+            |f: &dyn Fn(&MemberRow<'_>) -> f64| rest.iter().map(|r| f(r)).fold(0.0, f64::max);
+        writeln!(
+            out,
+            "  and {} more members, each at most {} r/s, {} w/s, {} MiB/s",
+            rest.len(),
+            units::count(most(&|r| r.reads)),
+            units::count(most(&|r| r.writes)),
+            units::mib(most(&|r| r.bytes)),
+        )?;
+    }
+    Ok(())
+}
+
+/// The members that get a row, in the order of their slots, and the others.
+fn busiest<'r, 'a>(rows: &'r [MemberRow<'a>]) -> (Vec<&'r MemberRow<'a>>, Vec<&'r MemberRow<'a>>) {
+    if rows.len() <= MEMBERS {
+        return (rows.iter().collect(), Vec::new());
+    }
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    let load = |i: usize| {
+        let r = &rows[i];
+        r.reads + r.writes + r.flushes + r.discards + r.others
+    };
+    // Who is in trouble has a row, however quiet.
+    order.sort_by(|&a, &b| {
+        let quiet = |i: usize| rows[i].member.trouble.is_none();
+        quiet(a).cmp(&quiet(b)).then(load(b).total_cmp(&load(a)))
+    });
+    let mut rest = order.split_off(BUSIEST);
+    order.sort_unstable();
+    rest.sort_unstable();
+    let of = |indices: Vec<usize>| indices.into_iter().map(|i| &rows[i]).collect();
+    (of(order), of(rest))
+}
+
+/// A column that is there only where something is in it.
+type Extra = (&'static str, fn(&MemberRow<'_>) -> f64);
+
+/// Flushes and discards: apart from writes, and their bytes are not moved.
+fn extra(rows: &[MemberRow<'_>]) -> Vec<Extra> {
+    let all: [Extra; 2] = [("f/s", |r| r.flushes), ("d/s", |r| r.discards)];
+    let some = |e: &Extra| rows.iter().any(|r| e.1(r) > 0.0);
+    all.into_iter().filter(some).collect()
+}
+
+fn line(row: &MemberRow<'_>, name: usize, extra: &[Extra], has_span: bool) -> String {
+    let slot = row.member.slot.map_or("-".to_owned(), |s| s.to_string());
+    let origins = match &row.member.trouble {
+        Some(trouble) => format!("{} {}", clean(trouble), shares(&row.parts)),
+        None => shares(&row.parts),
+    };
+    let more = extra
+        .iter()
+        .map(|e| format!(" {:>5}", units::count(e.1(row))));
+    format!(
+        "  {slot:>4} {} {:>5} {:>5}{} {:>6} {:>4} {:>4}{} {}  {origins}",
+        left(&clean(&row.member.name), name),
+        units::count(row.reads),
+        units::count(row.writes),
+        more.collect::<String>(),
+        units::mib(row.bytes),
+        row.member
+            .disk
+            .map_or("-".to_owned(), |d| d.in_flight.to_string()),
+        row.member
+            .utilisation()
+            .map_or("-".to_owned(), units::percent_short),
+        if has_span {
+            let busy = row.busy_over.map_or("-".to_owned(), units::percent_short);
+            format!(" {busy:>4}")
+        } else {
+            String::new()
+        },
+        right(&units::latency(row.device.quantile(0.99)), 5),
+    )
+}
+
+/// `file_data 40%, block_bitmap 25%, ...`
+fn shares(parts: &[(Origin, f64)]) -> String {
+    let all = rows::legend(parts.iter());
+    let total: f64 = all.iter().map(|p| p.1).sum();
+    let named = all
+        .iter()
+        .take(ORIGINS)
+        .map(|(o, v)| format!("{o} {}", units::percent_short(v / total)));
+    named.collect::<Vec<_>>().join(", ")
+}
+
+fn write_tasks(
+    out: &mut impl Write,
+    array: &ArraySnapshot,
+    secs: f64,
+    most: usize,
+) -> io::Result<()> {
+    let mut rows = rows::tasks(array, secs, Filter::default(), Measure::Requests);
+    rows::sort(&mut rows, Column::Causes, false);
+    let dirtied = rows::tell_dirtied(&rows);
+    for row in rows.iter().take(most) {
+        let role = row
+            .task
+            .role
+            .as_deref()
+            .or(row.task.cgroup.as_deref())
+            .unwrap_or("");
+        writeln!(
+            out,
+            "  by {} (pid {}{}{}): {} r/s {} w/s {} MiB/s{}  {}",
+            row.comm,
+            row.task.pid,
+            if role.is_empty() { "" } else { ", " },
+            sanitize(role.as_bytes()),
+            units::count(row.reads),
+            units::count(row.writes),
+            units::mib(row.bytes),
+            if dirtied {
+                format!(", causes {}", units::mib(row.causes))
+            } else {
+                String::new()
+            },
+            shares(&row.parts),
+        )?;
+    }
+    Ok(())
+}
+
+/// What did not cost what it is: the largest, over the time of the sentence.
+pub(crate) fn write_costs(
+    out: &mut impl Write,
+    array: &ArraySnapshot,
+    snapshot: &Snapshot,
+    most: usize,
+) -> io::Result<()> {
+    let Some(ledger) = &array.ledger else {
+        return Ok(());
+    };
+    let mut costly: Vec<_> = ledger
+        .rows
+        .iter()
+        .filter(|r| r.factor().is_some_and(|f| f >= 1.05))
+        .collect();
+    costly.sort_by_key(|r| std::cmp::Reverse(r.below()));
+    for row in costly.iter().take(most) {
+        writeln!(
+            out,
+            "  {} {} costs {}{}: {}",
+            io_name(row.origin, row.op),
+            row.op,
+            units::factor(row.factor()),
+            header::last(ledger.over, snapshot),
+            rows::price(row).unwrap_or_default().replace('\u{a0}', " "),
+        )?;
+    }
+    Ok(())
+}
+
+/// Which files were read and written most.
+pub(crate) fn write_files(
+    out: &mut impl Write,
+    array: &ArraySnapshot,
+    secs: f64,
+    most: usize,
+) -> io::Result<()> {
+    for row in rows::files(array, secs, Filter::default(), Measure::Bytes)
+        .iter()
+        .take(most)
+    {
+        writeln!(
+            out,
+            "  of {}: {} r/s {} w/s {} MiB/s  {} of file_data",
+            row.path,
+            units::count(row.reads),
+            units::count(row.writes),
+            units::mib(row.bytes),
+            units::percent_short(row.share),
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::write;
+    use crate::analysis::fixture;
+    use crate::analysis::snapshot::Snapshot;
+    use crate::analysis::window::Window;
+    use std::time::Duration;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn text(snapshot: &Snapshot) -> String {
+        let mut out = Vec::new();
+        write(&mut out, snapshot).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            !text.chars().any(|c| c.is_control() && c != '\n'),
+            "{text:?}"
+        );
+        text
+    }
+
+    #[test]
+    fn intervals() {
+        insta::assert_snapshot!("12", text(&fixture::raid0(12)));
+        insta::assert_snapshot!("1", text(&fixture::raid0(1)));
+        insta::assert_snapshot!("idle", text(&fixture::idle(3)));
+        insta::assert_snapshot!("raid5", text(&fixture::raid5()));
+        insta::assert_snapshot!("0", text(&fixture::raid0(0)));
+        let mut none = fixture::raid0(0);
+        none.arrays.clear();
+        insta::assert_snapshot!("no_array", text(&none));
+    }
+
+    /// The sentence is of ten seconds, the table of one: a column has the utilisation that the sentence speaks of.
+    #[test]
+    fn utilisation_is_of_the_interval_and_of_the_sentence() {
+        let mut window = Window::new(10 * SECOND);
+        let mut snapshot = fixture::raid0(4);
+        for n in 0..10 {
+            snapshot = fixture::raid0(4);
+            let disk = snapshot.arrays[0].members[1].disk.as_mut().unwrap();
+            disk.utilisation = f64::from(u8::from(n < 5));
+            window.judge(&mut snapshot);
+        }
+        insta::assert_snapshot!("window", text(&snapshot));
+    }
+
+    #[test]
+    fn a_hundred_members_are_compact() {
+        let mut snapshot = fixture::raid0(100);
+        snapshot.arrays[0].members[50].trouble = Some("faulty\x1b[2J".to_owned());
+        let text = text(&snapshot);
+        assert!(text.lines().count() <= 25, "{text}");
+        insta::assert_snapshot!("100", text);
+    }
+}

@@ -1,0 +1,516 @@
+//! `--json`: the contract `raidtrace.top/1`, one object an interval and line.
+//!
+//! Fields named in the design never change; more may come. Figures are those of the interval.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::text::is_hidden;
+use crate::analysis::files::{FileSnapshot, FileSum, Files};
+use crate::analysis::hist::Hist;
+use crate::analysis::ledger;
+use crate::analysis::ledger::Ledger;
+use crate::analysis::snapshot;
+use crate::analysis::snapshot::{ArraySnapshot, Lost, MemberSnapshot, Snapshot, TaskSnapshot};
+use crate::analysis::standout;
+use crate::analysis::time;
+use crate::origin::{Op, Origin};
+
+/// Writes `snapshot` as one line and flushes it.
+pub fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
+    write_line(out, &Interval::from(snapshot))
+}
+
+/// Writes anything as one line and flushes it.
+pub(crate) fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+    let mut line = Vec::with_capacity(4096);
+    value.serialize(&mut serde_json::Serializer::with_formatter(
+        &mut line, Printable,
+    ))?;
+    line.push(b'\n');
+    out.write_all(&line)?;
+    out.flush()
+}
+
+/// Compact JSON whose strings hold no character that a terminal would act on or hide: also those that JSON itself
+/// would let pass (DEL, C1, bidi) are escaped. Nothing is lost: a parser gets them back.
+struct Printable;
+
+impl serde_json::ser::Formatter for Printable {
+    fn write_string_fragment<W: ?Sized + Write>(
+        &mut self,
+        out: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        let mut plain = 0;
+        for (at, c) in fragment.char_indices() {
+            if c.is_control() || is_hidden(c) {
+                out.write_all(&fragment.as_bytes()[plain..at])?;
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    write!(out, "\\u{unit:04x}")?;
+                }
+                plain = at + c.len_utf8();
+            }
+        }
+        out.write_all(&fragment.as_bytes()[plain..])
+    }
+}
+
+#[derive(Serialize)]
+struct Interval<'a> {
+    schema: &'static str,
+    time: String,
+    local_time: String,
+    interval_s: f64,
+    arrays: Vec<Array<'a>>,
+    lost: Losses,
+    overhead: Overhead,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    notes: &'a [String],
+}
+
+/// An array in an interval.
+#[derive(Serialize)]
+pub(crate) struct Array<'a> {
+    name: &'a str,
+    level: &'a str,
+    chunk_bytes: u64,
+    bytes: u64,
+    disks: u32,
+    trouble: Option<&'a str>,
+    filesystems: &'a [String],
+    standout: Option<Standout<'a>>,
+    members: Vec<Member<'a>>,
+    tasks: Vec<Task<'a>>,
+    amplification: Vec<Amplified>,
+    files: Vec<File<'a>>,
+    files_rest: Sum,
+    files_untold: Sum,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    dirtied_files: Vec<DirtiedFile<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    journal_stalls: Vec<JournalStalls<'a>>,
+}
+
+/// Tasks waited for room in the journal of a filesystem.
+#[derive(Serialize)]
+struct JournalStalls<'a> {
+    filesystem: &'a str,
+    checkpoints: u64,
+    wait_us: u64,
+}
+
+#[derive(Serialize)]
+struct Standout<'a> {
+    kind: standout::Kind,
+    severity: standout::Severity,
+    origins: &'a [Origin],
+    op: Option<Op>,
+    members: &'a [String],
+    share: f64,
+    skew: f64,
+    over_s: f64,
+    sentence: &'a str,
+}
+
+#[derive(Serialize)]
+struct Member<'a> {
+    name: &'a str,
+    slot: Option<u32>,
+    trouble: Option<&'a str>,
+    disk: Option<Disk>,
+    io: Vec<Io>,
+}
+
+#[derive(Serialize)]
+struct Disk {
+    in_flight: u32,
+    utilisation: f64,
+    requests: u64,
+    uncounted: u64,
+}
+
+#[derive(Serialize)]
+struct Io {
+    origin: Origin,
+    op: Op,
+    requests: u64,
+    bytes: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    empty_writes: u64,
+    queue_us: Quantiles,
+    device_us: Quantiles,
+}
+
+/// `count` says how many were measured: with 0 of them the rest means nothing.
+#[derive(Serialize)]
+struct Quantiles {
+    p50: u64,
+    p99: u64,
+    max: u64,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct Task<'a> {
+    pid: u32,
+    comm: Cow<'a, str>,
+    cgroup: Option<&'a str>,
+    role: Option<&'a str>,
+    io: Vec<Submitted>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    dirtied: Vec<Dirtied>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    dirtied_files: Vec<DirtiedFile<'a>>,
+}
+
+/// What others write later. `unknown`: metadata whose origin was not asked for.
+#[derive(Serialize)]
+struct Dirtied {
+    origin: Origin,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Submitted {
+    origin: Origin,
+    op: Op,
+    bios: u64,
+    bytes: u64,
+}
+
+/// Of this interval alone, unlike the screen's.
+#[derive(Serialize)]
+struct Amplified {
+    origin: Origin,
+    op: Op,
+    entered_bytes: u64,
+    data_bytes: u64,
+    parity_bytes: u64,
+    rmw_read_bytes: u64,
+    md_bitmap_bytes: u64,
+    md_journal_bytes: u64,
+    factor: Option<f64>,
+}
+
+/// A file. Names that are not UTF-8 have every byte in `path_bytes`, `name_bytes`, in hexadecimal.
+#[derive(Serialize)]
+struct Named<'a> {
+    dev: String,
+    inode: u64,
+    generation: u32,
+    path: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<String>,
+    name: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name_bytes: Option<String>,
+    deleted: bool,
+}
+
+/// A file and operation.
+#[derive(Serialize)]
+struct File<'a> {
+    #[serde(flatten)]
+    file: Named<'a>,
+    op: Op,
+    bios: u64,
+    bytes: u64,
+}
+
+/// File data that was dirtied.
+#[derive(Serialize)]
+struct DirtiedFile<'a> {
+    #[serde(flatten)]
+    file: Named<'a>,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Sum {
+    bios: u64,
+    bytes: u64,
+}
+
+/// What was not counted, by reason.
+#[derive(Serialize)]
+pub(crate) struct Losses {
+    events: u64,
+    #[serde(flatten)]
+    lost: Lost,
+}
+
+/// Time in raidtrace's programs; `alloc --replay` reads it back.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Overhead {
+    bpf_ns: u64,
+    bpf_events: u64,
+    estimated: bool,
+    measured_share: f64,
+}
+
+impl From<snapshot::Overhead> for Overhead {
+    fn from(overhead: snapshot::Overhead) -> Self {
+        Self {
+            bpf_ns: overhead.bpf_ns,
+            bpf_events: overhead.bpf_events,
+            estimated: overhead.is_estimate(),
+            measured_share: round(overhead.measured_share()),
+        }
+    }
+}
+
+impl Overhead {
+    pub(crate) fn read(&self, interval: Duration) -> snapshot::Overhead {
+        let measured = interval.mul_f64(self.measured_share.clamp(0.0, 1.0));
+        snapshot::Overhead {
+            bpf_ns: self.bpf_ns,
+            bpf_events: self.bpf_events,
+            measured_ns: measured.as_nanos() as u64,
+            unmeasured_ns: if self.estimated {
+                (interval - measured).as_nanos() as u64
+            } else {
+                0
+            },
+        }
+    }
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+/// Six decimals: µs are all that is known.
+pub(crate) fn round(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}
+
+impl<'a> From<&'a Snapshot> for Interval<'a> {
+    fn from(s: &'a Snapshot) -> Self {
+        Self {
+            schema: "raidtrace.top/1",
+            time: s.time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            local_time: s
+                .time
+                .to_zoned(time::local())
+                .strftime("%Y-%m-%dT%H:%M:%S%:z")
+                .to_string(),
+            interval_s: round(s.interval.as_secs_f64()),
+            arrays: s.arrays.iter().map(|a| Array::new(a, s.interval)).collect(),
+            lost: Losses::from(s.lost),
+            overhead: s.overhead.into(),
+            notes: &s.notes,
+        }
+    }
+}
+
+impl From<Lost> for Losses {
+    fn from(lost: Lost) -> Self {
+        Self {
+            events: lost.events(),
+            lost,
+        }
+    }
+}
+
+impl<'a> Array<'a> {
+    pub(crate) fn new(a: &'a ArraySnapshot, interval: Duration) -> Self {
+        let ledger = Ledger::of(a, interval);
+        Self {
+            name: &a.info.name,
+            level: &a.info.level,
+            chunk_bytes: a.info.chunk_bytes,
+            bytes: a.info.bytes,
+            disks: a.info.disks,
+            trouble: a.info.trouble.as_deref(),
+            filesystems: &a.info.filesystems,
+            standout: a.standout.as_ref().map(Standout::from),
+            members: a.members.iter().map(Member::from).collect(),
+            tasks: a.tasks.iter().map(Task::from).collect(),
+            amplification: ledger.rows.iter().map(Amplified::from).collect(),
+            files: a.files.busiest.iter().flat_map(File::of).collect(),
+            files_rest: Sum::from(a.files.rest),
+            files_untold: Sum::from(a.files.untold),
+            dirtied_files: DirtiedFile::all(&a.dirtied_files),
+            journal_stalls: a.journal_stalls.iter().map(JournalStalls::from).collect(),
+        }
+    }
+}
+
+impl<'a> From<&'a snapshot::JournalStalls> for JournalStalls<'a> {
+    fn from(j: &'a snapshot::JournalStalls) -> Self {
+        Self {
+            filesystem: &j.filesystem,
+            checkpoints: j.checkpoints,
+            wait_us: u64::try_from(j.wait.as_micros()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+impl<'a> From<&'a standout::Standout> for Standout<'a> {
+    fn from(s: &'a standout::Standout) -> Self {
+        Self {
+            kind: s.kind,
+            severity: s.severity,
+            origins: &s.origins,
+            op: s.op,
+            members: &s.members,
+            share: round(s.share),
+            skew: round(s.skew),
+            over_s: round(s.over.as_secs_f64()),
+            sentence: &s.sentence,
+        }
+    }
+}
+
+impl<'a> From<&'a MemberSnapshot> for Member<'a> {
+    fn from(m: &'a MemberSnapshot) -> Self {
+        let io =
+            m.io.iter()
+                .filter(|c| c.requests > 0 || c.bytes > 0)
+                .map(|c| Io {
+                    origin: c.origin,
+                    op: c.op,
+                    requests: c.requests,
+                    bytes: c.bytes,
+                    empty_writes: c.empty_writes(),
+                    queue_us: Quantiles::from(&c.queue),
+                    device_us: Quantiles::from(&c.device),
+                });
+        Self {
+            name: &m.name,
+            slot: m.slot,
+            trouble: m.trouble.as_deref(),
+            disk: m.disk.map(|d| Disk {
+                in_flight: d.in_flight,
+                utilisation: round(d.utilisation),
+                requests: d.requests,
+                uncounted: d.uncounted,
+            }),
+            io: io.collect(),
+        }
+    }
+}
+
+impl From<&Hist> for Quantiles {
+    fn from(h: &Hist) -> Self {
+        Self {
+            p50: h.quantile(0.5).unwrap_or(0),
+            p99: h.quantile(0.99).unwrap_or(0),
+            max: h.max().unwrap_or(0),
+            count: h.count(),
+        }
+    }
+}
+
+impl<'a> From<&'a TaskSnapshot> for Task<'a> {
+    fn from(t: &'a TaskSnapshot) -> Self {
+        Self {
+            pid: t.pid,
+            comm: String::from_utf8_lossy(&t.comm),
+            cgroup: t.cgroup.as_deref(),
+            role: t.role.as_deref(),
+            io: t
+                .io
+                .iter()
+                .map(|i| Submitted {
+                    origin: i.origin,
+                    op: i.op,
+                    bios: i.bios,
+                    bytes: i.bytes,
+                })
+                .collect(),
+            dirtied: t
+                .dirtied
+                .iter()
+                .map(|i| Dirtied {
+                    origin: i.origin,
+                    bytes: i.bytes,
+                })
+                .collect(),
+            dirtied_files: DirtiedFile::all(&t.dirtied_files),
+        }
+    }
+}
+
+impl From<&ledger::Row> for Amplified {
+    fn from(r: &ledger::Row) -> Self {
+        Self {
+            origin: r.origin,
+            op: r.op,
+            entered_bytes: r.entered,
+            data_bytes: r.data,
+            parity_bytes: r.parity,
+            rmw_read_bytes: r.rmw_read,
+            md_bitmap_bytes: r.md_bitmap,
+            md_journal_bytes: r.md_journal,
+            factor: r.factor().map(round),
+        }
+    }
+}
+
+impl<'a> File<'a> {
+    fn of(file: &'a FileSnapshot) -> impl Iterator<Item = Self> {
+        file.io.iter().map(move |io| Self {
+            file: file.into(),
+            op: io.op,
+            bios: io.bios,
+            bytes: io.bytes,
+        })
+    }
+}
+
+impl<'a> From<&'a FileSnapshot> for Named<'a> {
+    fn from(FileSnapshot { id, place, .. }: &'a FileSnapshot) -> Self {
+        let text = |bytes: &'a Option<Vec<u8>>| bytes.as_deref().map(String::from_utf8_lossy);
+        Self {
+            dev: id.device(),
+            inode: id.inode,
+            generation: id.generation,
+            path: text(&place.path),
+            path_bytes: hex(place.path.as_deref()),
+            name: text(&place.name),
+            name_bytes: hex(place.name.as_deref()),
+            deleted: place.deleted,
+        }
+    }
+}
+
+impl<'a> DirtiedFile<'a> {
+    fn all<const MOST: usize>(files: &'a Files<MOST>) -> Vec<Self> {
+        let one = |file: &'a FileSnapshot| Self {
+            file: file.into(),
+            bytes: file.bytes(),
+        };
+        files.busiest.iter().map(one).collect()
+    }
+}
+
+impl From<FileSum> for Sum {
+    fn from(FileSum { bios, bytes }: FileSum) -> Self {
+        Self { bios, bytes }
+    }
+}
+
+/// Of what is not UTF-8.
+pub(crate) fn hex(bytes: Option<&[u8]>) -> Option<String> {
+    let bytes = bytes.filter(|b| std::str::from_utf8(b).is_err())?;
+    Some(bytes.iter().map(|b| format!("{b:02x}")).collect())
+}
+
+/// What [`hex`] wrote; `None` where that makes no sense.
+pub(crate) fn bytes(hex: &str) -> Option<Vec<u8>> {
+    let digit = |b: u8| char::from(b).to_digit(16);
+    let pairs = hex.as_bytes().chunks(2).map(|pair| match *pair {
+        [high, low] => u8::try_from(digit(high)? << 4 | digit(low)?).ok(),
+        _ => None,
+    });
+    pairs.collect()
+}
+
+#[cfg(test)]
+mod tests;

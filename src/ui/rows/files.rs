@@ -1,0 +1,149 @@
+//! The rows of the files view.
+
+use super::{Column, Filter, Measure, Row, SortKey, measured};
+use crate::analysis::files::{FilePlace, FileSnapshot, FileSum};
+use crate::analysis::snapshot::ArraySnapshot;
+use crate::origin::{Op, Origin};
+use crate::ui::text::escape;
+
+/// A file. Figures are bios a second, of what the filter keeps.
+#[derive(Debug)]
+pub struct FileRow<'a> {
+    /// The file.
+    pub file: &'a FileSnapshot,
+    /// Where it is, printable; else what is known of it.
+    pub path: String,
+    /// Reads a second.
+    pub reads: f64,
+    /// Writes a second.
+    pub writes: f64,
+    /// Bytes a second.
+    pub bytes: f64,
+    /// Its part of the array's file data, by the measure.
+    pub share: f64,
+}
+
+impl Row for FileRow<'_> {
+    fn key(&self, column: Column) -> SortKey {
+        SortKey::Number(match column {
+            Column::Path => return SortKey::name(&self.path),
+            Column::Filesystem => return SortKey::name(&self.file.place.device_name),
+            Column::Reads => self.reads,
+            Column::Writes => self.writes,
+            Column::Share => self.share,
+            _ => self.bytes,
+        })
+    }
+}
+
+/// The rows of the files view, as the snapshot has them.
+pub fn files(
+    array: &ArraySnapshot,
+    secs: f64,
+    filter: Filter,
+    measure: Measure,
+) -> Vec<FileRow<'_>> {
+    let kept = |file: &'_ FileSnapshot| {
+        let io = file.io.iter();
+        io.filter(|io| filter.keeps(Origin::FileData, io.op))
+            .fold((0, 0), |(bios, bytes), io| {
+                (bios + io.bios, bytes + io.bytes)
+            })
+    };
+    let of = |sum: FileSum| measured(measure, sum.bios, sum.bytes);
+    let files = &array.files;
+    // The rest is not known by operation.
+    let mut all = if filter.op.is_none() {
+        of(files.rest) + of(files.untold)
+    } else {
+        0.0
+    };
+    for file in &files.busiest {
+        let (bios, bytes) = kept(file);
+        all += measured(measure, bios, bytes);
+    }
+    let row = |file| {
+        let (bios, bytes) = kept(file);
+        let rate = |op: Op| {
+            let io = file.io.iter().filter(|io| io.op == op);
+            io.filter(|io| filter.keeps(Origin::FileData, io.op))
+                .map(|io| io.bios as f64 / secs)
+                .sum()
+        };
+        FileRow {
+            file,
+            path: label(file.id.inode, &file.place),
+            reads: rate(Op::Read),
+            writes: rate(Op::Write),
+            bytes: bytes as f64 / secs,
+            share: measured(measure, bios, bytes) / all.max(1.0),
+        }
+    };
+    files
+        .busiest
+        .iter()
+        .filter(|file| kept(file).0 > 0)
+        .map(row)
+        .collect()
+}
+
+/// `/srv/db/a`, `/srv/db/a (deleted)`, `inode 12 a (deleted)`, `inode 12`.
+pub fn label(inode: u64, place: &FilePlace) -> String {
+    let mut text = match (&place.path, &place.name) {
+        (Some(path), _) => escape(path),
+        (None, Some(name)) => format!("inode {inode} {}", escape(name)),
+        (None, None) => format!("inode {inode}"),
+    };
+    if place.deleted {
+        text.push_str(" (deleted)");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Column, Filter, Measure, files};
+    use crate::analysis::fixture;
+    use crate::origin::{Op, Origin};
+    use crate::ui::rows::sort;
+
+    #[test]
+    fn shares_are_of_all_file_data_and_labels_say_what_is_known() {
+        let snapshot = fixture::raid0(12);
+        let array = &snapshot.arrays[0];
+        let rows = files(array, 1.0, Filter::default(), Measure::Bytes);
+        let told: f64 = rows.iter().map(|r| r.share).sum();
+        assert!(told > 0.9 && told < 1.0, "{told}");
+        let labels: Vec<_> = rows.iter().map(|r| r.path.as_str()).collect();
+        assert!(labels.contains(&"/disk/tmp/sort.4242 (deleted)"));
+        assert!(labels.contains(&"inode 1835021 a\\x0ab\\xff (deleted)"));
+        assert!(labels.contains(&"inode 77"));
+    }
+
+    #[test]
+    fn a_filter_leaves_out_and_what_is_sorted_stays_whole() {
+        let snapshot = fixture::raid0(12);
+        let array = &snapshot.arrays[0];
+        let only = |op, origin| Filter { op, origin };
+        let reads = files(array, 1.0, only(Some(Op::Read), None), Measure::Requests);
+        assert!(!reads.is_empty() && reads.iter().all(|r| r.writes == 0.0 && r.reads > 0.0));
+        let shares: f64 = reads.iter().map(|r| r.share).sum();
+        assert!((shares - 1.0).abs() < 1e-9);
+        let journal = only(None, Some(Origin::Journal));
+        assert!(files(array, 1.0, journal, Measure::Bytes).is_empty());
+        let mut rows = files(array, 1.0, Filter::default(), Measure::Bytes);
+        let count = rows.len();
+        for column in [
+            Column::Path,
+            Column::Filesystem,
+            Column::Share,
+            Column::Reads,
+            Column::Writes,
+            Column::Bytes,
+        ] {
+            sort(&mut rows, column, true);
+        }
+        assert_eq!(rows.len(), count);
+        assert!(rows.is_sorted_by(|a, b| a.bytes <= b.bytes));
+    }
+}

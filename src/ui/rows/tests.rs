@@ -1,0 +1,130 @@
+use super::{Column, Filter, Measure, caused, latencies, legend, members, origins, sort, tasks};
+use crate::analysis::fixture;
+use crate::origin::{Op, Origin};
+
+#[test]
+fn natural_order() {
+    let snapshot = fixture::raid0(12);
+    let mut rows = members(
+        &snapshot.arrays[0],
+        1.0,
+        Filter::default(),
+        Measure::Requests,
+    );
+    sort(&mut rows, Column::Name, true);
+    let names: Vec<_> = rows.iter().map(|r| r.member.name.as_str()).collect();
+    assert_eq!(names[..4], ["loop12", "loop11", "loop10", "loop9"]);
+}
+
+#[test]
+fn busiest_first() {
+    let snapshot = fixture::raid0(12);
+    let mut rows = members(
+        &snapshot.arrays[0],
+        1.0,
+        Filter::default(),
+        Measure::Requests,
+    );
+    sort(&mut rows, Column::Writes, false);
+    let mut first: Vec<_> = rows[..3].iter().map(|r| r.member.name.as_str()).collect();
+    first.sort_unstable();
+    assert_eq!(first, ["loop1", "loop5", "loop9"]);
+    for column in [
+        Column::P50,
+        Column::P99,
+        Column::Busy,
+        Column::InFlight,
+        Column::Bytes,
+        Column::Slot,
+    ] {
+        sort(&mut rows, column, false);
+        sort(&mut rows, column, true);
+    }
+}
+
+#[test]
+fn a_filter_leaves_the_rest_out_and_parts_add_up() {
+    let snapshot = fixture::raid0(12);
+    let array = &snapshot.arrays[0];
+    let filter = Filter {
+        op: Some(Op::Write),
+        origin: Some(Origin::BlockBitmap),
+    };
+    let rows = members(array, 2.0, filter, Measure::Requests);
+    assert_eq!((rows[0].reads, rows[0].writes), (0.0, 121.0 / 2.0));
+    assert_eq!(rows[0].bytes, 121.0 * 4096.0 / 2.0);
+    assert_eq!(rows[2].parts, []);
+    for row in members(array, 1.0, Filter::default(), Measure::Bytes) {
+        let sum: f64 = row.parts.iter().map(|p| p.1).sum();
+        assert!((sum - row.bytes).abs() < 1e-6);
+    }
+    assert_eq!(latencies(array, 1.0, filter).len(), 6);
+    assert_eq!(tasks(array, 1.0, filter, Measure::Requests).len(), 1);
+}
+
+#[test]
+fn heat_map() {
+    let snapshot = fixture::raid0(12);
+    let (rows, total) = origins(
+        &snapshot.arrays[0],
+        1.0,
+        Filter::default(),
+        Measure::Requests,
+    );
+    let bitmap = rows
+        .iter()
+        .find(|r| r.origin == Origin::BlockBitmap)
+        .unwrap();
+    assert_eq!(bitmap.each[..4], [121.0, 4.0, 0.0, 0.0]);
+    assert!((bitmap.skew - 3.88).abs() < 0.1, "{}", bitmap.skew);
+    assert_eq!(total.total, rows.iter().map(|r| r.total).sum::<f64>());
+    let all = legend(
+        members(
+            &snapshot.arrays[0],
+            1.0,
+            Filter::default(),
+            Measure::Requests,
+        )
+        .iter()
+        .flat_map(|r| &r.parts),
+    );
+    assert_eq!(all[0].0, Origin::FileData);
+}
+
+#[test]
+fn who_causes_most_comes_first() {
+    let order = |snapshot: &crate::analysis::snapshot::Snapshot| {
+        let mut rows = tasks(
+            &snapshot.arrays[0],
+            1.0,
+            Filter::default(),
+            Measure::Requests,
+        );
+        sort(&mut rows, Column::Causes, false);
+        let row = |r: &super::TaskRow<'_>| (r.comm.clone(), (r.causes / f64::from(1 << 20)) as u64);
+        rows.iter().map(row).collect::<Vec<_>>()
+    };
+    // Where it is not known who dirtied what: by what each submitted.
+    assert_eq!(order(&fixture::raid0(12))[0].0, "jbd2/md127-8");
+    let causes = order(&fixture::dirtied());
+    assert_eq!(causes[0], ("touch".to_owned(), 28));
+    let jbd2 = causes.iter().find(|(comm, _)| comm == "jbd2/md127-8");
+    assert_eq!(jbd2.unwrap().1, 0);
+    // fsync() submits what the same task has dirtied: once. Metadata that sync submits is others'.
+    let mut snapshot = fixture::dirtied();
+    let tasks = &mut snapshot.arrays[0].tasks;
+    let postgres = tasks.iter_mut().find(|t| t.comm == b"postgres").unwrap();
+    let read: u64 = postgres
+        .io
+        .iter()
+        .filter(|i| i.op == Op::Read)
+        .map(|i| i.bytes)
+        .sum();
+    let mut data = postgres.dirtied[1];
+    data.bytes = 10 << 20;
+    postgres.io.retain(|i| i.op == Op::Read);
+    postgres.io.push(data);
+    data.origin = Origin::InodeTable;
+    postgres.io.push(data);
+    assert_eq!(caused(postgres, Filter::default()), read + (11 << 20));
+}

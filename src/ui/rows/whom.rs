@@ -1,0 +1,51 @@
+//! For whom jbd2 and writeback write: shares of the tasks that dirtied it. Pure.
+
+use crate::analysis::files::FileId;
+use crate::analysis::snapshot::TaskSnapshot;
+use crate::analysis::units;
+use crate::origin::Origin;
+use crate::ui::text;
+
+/// Tasks that are named.
+const NAMED: usize = 4;
+
+/// `touch (pid 4711) 97 % and cp (pid 12) 3 %`: the tasks that dirtied metadata, of jbd2, or file data, of writeback. Empty for
+/// other tasks, and where it is not known.
+pub fn for_whom(task: &TaskSnapshot, tasks: &[TaskSnapshot]) -> String {
+    if !task.writes_for_others() {
+        return String::new();
+    }
+    let data = !task
+        .role
+        .as_deref()
+        .is_some_and(|role| role.starts_with("jbd2"));
+    shares(tasks, |t| {
+        let io = t.dirtied.iter();
+        let io = io.filter(|i| (i.origin == Origin::FileData) == data);
+        io.map(|i| i.bytes).fold(0, u64::saturating_add)
+    })
+}
+
+/// The same: the tasks that dirtied data of a file.
+pub fn dirtied_by(file: FileId, tasks: &[TaskSnapshot]) -> String {
+    shares(tasks, |t| {
+        let found = t.dirtied_files.busiest.iter().find(|f| f.id == file);
+        found.map_or(0, |f| f.bytes())
+    })
+}
+
+fn shares(tasks: &[TaskSnapshot], bytes: impl Fn(&TaskSnapshot) -> u64) -> String {
+    let mut all: Vec<_> = tasks
+        .iter()
+        .map(|t| (t, bytes(t) as f64))
+        .filter(|(_, part)| *part > 0.0)
+        .collect();
+    all.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let total: f64 = all.iter().map(|(_, part)| part).sum();
+    let each = all.iter().take(NAMED).map(|(t, part)| {
+        let comm = text::sanitize(&t.comm);
+        let share = text::glue(&units::percent(part / total));
+        format!("{comm} (pid {}) {share}", t.pid)
+    });
+    each.collect::<Vec<_>>().join(" and ")
+}

@@ -1,0 +1,69 @@
+//! Times as one types them.
+
+use std::time::Duration;
+
+/// An interval: 0.1 to 3600 seconds.
+///
+/// # Errors
+/// Says what is wrong.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    let number: f64 = text
+        .trim_end_matches('s')
+        .parse()
+        .map_err(|_| "not a number of seconds".to_owned())?;
+    if (0.1..=3600.0).contains(&number) {
+        Ok(Duration::from_secs_f64(number))
+    } else {
+        Err("must be 0.1 to 3600 seconds".to_owned())
+    }
+}
+
+/// A time with a unit: `90`, `90s`, `5m`, `2h`.
+///
+/// # Errors
+/// Says what is wrong.
+pub fn time(text: &str) -> Result<Duration, String> {
+    let units = [('s', 1.0), ('m', 60.0), ('h', 3600.0)];
+    let (digits, unit) = units
+        .iter()
+        .find_map(|(c, unit)| Some((text.strip_suffix(*c)?, *unit)))
+        .unwrap_or((text, 1.0));
+    let number: f64 = digits
+        .parse()
+        .map_err(|_| "not a time such as 90s, 5m or 2h".to_owned())?;
+    let seconds = number * unit;
+    if (0.1..=1e9).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("must be at least 0.1 seconds".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{seconds, time};
+
+    #[test]
+    fn times() {
+        for (text, ms) in [
+            ("60s", 60_000),
+            ("1.5", 1500),
+            ("2m", 120_000),
+            ("1h", 3_600_000),
+        ] {
+            assert_eq!(time(text).unwrap().as_millis(), ms, "{text}");
+        }
+        for wrong in ["", "x", "-1", "0", "NaN", "inf", "1e300", "1X"] {
+            assert!(time(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn intervals() {
+        assert_eq!(seconds("2").unwrap().as_millis(), 2000);
+        assert_eq!(seconds("0.5s").unwrap().as_millis(), 500);
+        for wrong in ["0", "-1", "NaN", "inf", "1e9", "", "1m"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

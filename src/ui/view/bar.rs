@@ -1,0 +1,96 @@
+//! Stacked bars of origins, and their legend.
+
+use ratatui::text::{Line, Span};
+
+use super::{Pen, Scene};
+use crate::analysis::units;
+use crate::origin::{Op, io_name};
+use crate::ui::palette::{Palette, letter};
+use crate::ui::rows::Part;
+use crate::ui::text;
+
+/// A bar of at most `columns`, as long as `parts` are of `most`, each origin in its letter and colour.
+pub fn stacked(parts: &[Part], most: f64, columns: usize, palette: Palette) -> Vec<Span<'static>> {
+    let total: f64 = parts.iter().map(|p| p.1).sum();
+    if total <= 0.0 || most <= 0.0 || !(total / most).is_finite() {
+        return Vec::new();
+    }
+    // Who did anything at all has at least one cell.
+    let length = ((total / most * columns as f64).round() as usize).clamp(1, columns.max(1));
+    let mut spans = Vec::new();
+    let (mut sum, mut drawn) = (0.0, 0);
+    // Rounding the running sum makes the cells add up to the length.
+    for &(origin, value) in parts {
+        sum += value;
+        let end = ((sum / total * length as f64).round() as usize).min(length);
+        if end > drawn {
+            let cells = letter(origin).to_string().repeat(end - drawn);
+            spans.push(Span::styled(cells, palette.origin(origin)));
+            drawn = end;
+        }
+    }
+    spans
+}
+
+/// `f file_data 40%  B block_bitmap 25% ...`, in at most `lines` lines of `columns`. `op`: the only one in `parts`.
+pub fn legend(
+    parts: &[Part],
+    columns: usize,
+    lines: usize,
+    palette: Palette,
+    op: Option<Op>,
+) -> Vec<Line<'static>> {
+    if lines == 0 {
+        return Vec::new();
+    }
+    let total: f64 = parts.iter().map(|p| p.1).sum();
+    let mut out: Vec<Line<'static>> = vec![Line::default()];
+    for &(origin, value) in parts {
+        let mark = format!("{}", letter(origin));
+        let name = io_name(origin, op.unwrap_or(Op::Other));
+        let label = format!(" {name} {}  ", units::percent_short(value / total));
+        let used = out.last().map_or(0, Line::width);
+        if used + 1 + text::width(label.trim_end()) > columns {
+            if out.len() == lines {
+                break;
+            }
+            out.push(Line::default());
+        }
+        if let Some(line) = out.last_mut() {
+            line.push_span(Span::styled(mark, palette.origin(origin)));
+            line.push_span(Span::raw(label));
+        }
+    }
+    out
+}
+
+/// How many lines below a table of `rows` rows the legend and the details of the selection may take: `(legend, details)`.
+pub fn room_below(pen: &Pen<'_>, scene: &Scene<'_>, rows: usize) -> (usize, usize) {
+    if scene.is_panel {
+        return (0, 0);
+    }
+    let lines = pen.lines();
+    if lines < 6 {
+        return (usize::from(lines > 2), 0);
+    }
+    if lines < 10 {
+        return (1, 1);
+    }
+    // Legend and details never take a line from a row, if two lines less do.
+    if lines >= rows + 5 {
+        (2, 3)
+    } else if lines >= rows + 4 {
+        (2, 2)
+    } else if lines >= rows + 3 {
+        (1, 2)
+    } else {
+        (1, 1)
+    }
+}
+
+/// A cell as high as `share` of one, 0.0..=1.0.
+pub fn height(share: f64) -> char {
+    const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    // `as` saturates, and makes 0 of NaN.
+    HEIGHTS[((share * 8.0) as usize).min(HEIGHTS.len() - 1)]
+}

@@ -1,0 +1,409 @@
+//! What is measured, what stands out, the tabs; and the line at the bottom.
+
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use ratatui::text::{Line, Span};
+
+use super::{Pen, Scene};
+use crate::analysis::snapshot::{ArraySnapshot, Snapshot};
+use crate::analysis::standout::{Kind, Standout};
+use crate::analysis::time;
+use crate::analysis::traffic::{Sum, Traffic};
+use crate::analysis::units;
+use crate::ui::palette::Palette;
+use crate::ui::rows;
+use crate::ui::rows::Measure;
+use crate::ui::state::{Overlay, State, View};
+use crate::ui::text;
+use crate::ui::text::clean;
+
+/// The interval's end: `2026-11-20T12:00:01Z`, behind what clocks here show if that is another time:
+/// `13:00:01 local, 2026-11-20T12:00:01Z`.
+pub fn stamp(snapshot: &Snapshot) -> String {
+    both_times(snapshot, "%Y-%m-%dT%H:%M:%SZ", &time::local())
+}
+
+fn both_times(snapshot: &Snapshot, utc: &str, zone: &TimeZone) -> String {
+    let utc = snapshot.time.strftime(utc);
+    if time::is_utc(snapshot.time.as_microsecond(), zone) {
+        return utc.to_string();
+    }
+    let local = snapshot.time.to_zoned(zone.clone());
+    format!("{} local, {utc}", local.strftime("%H:%M:%S"))
+}
+
+/// `md127 raid0, 12 disks, 512 KiB chunk, 1.2 TiB; degraded`: untrusted as the names in it.
+pub fn what(array: &ArraySnapshot) -> String {
+    let info = &array.info;
+    format!(
+        "{} {}{}",
+        info.name,
+        shape(array),
+        info.trouble
+            .as_deref()
+            .map_or(String::new(), |t| format!("; {t}"))
+    )
+}
+
+fn shape(array: &ArraySnapshot) -> String {
+    let info = &array.info;
+    let mut parts = vec![info.level.clone()];
+    if info.level != "single" {
+        parts.push(format!(
+            "{} disk{}",
+            info.disks,
+            if info.disks == 1 { "" } else { "s" }
+        ));
+    }
+    if info.chunk_bytes > 0 {
+        parts.push(format!("{} chunk", units::size(info.chunk_bytes)));
+    }
+    if info.bytes > 0 {
+        parts.push(units::size(info.bytes));
+    }
+    parts.join(", ")
+}
+
+/// `1 s: 582 r/s 8.9 MiB/s, 3.1k w/s 16 MiB/s; lost 0; overhead 0.8 % of a CPU`; flushes and discards where there are any
+pub fn measured(snapshot: &Snapshot, array: &ArraySnapshot) -> String {
+    let secs = rows::seconds(snapshot.interval);
+    let all: Traffic = array.members.iter().flat_map(|m| &m.io).collect();
+    let count =
+        |sum: Sum, unit: &str| format!("{} {unit}", units::count(sum.requests as f64 / secs));
+    let bytes = |sum: Sum| format!("{}/s", units::bytes(sum.bytes as f64 / secs));
+    let mut parts = vec![
+        format!("{} {}", count(all.read, "r/s"), bytes(all.read)),
+        format!("{} {}", count(all.write, "w/s"), bytes(all.write)),
+    ];
+    // As iostat calls them.
+    if all.flush.requests > 0 {
+        parts.push(count(all.flush, "f/s"));
+    }
+    if all.discard.requests > 0 {
+        let freed = bytes(all.discard);
+        parts.push(format!("{} freeing {freed}", count(all.discard, "d/s")));
+    }
+    format!(
+        "{}: {}; {}; {}",
+        units::seconds(snapshot.interval),
+        parts.join(", "),
+        lost(snapshot),
+        snapshot.overhead.describe(snapshot.interval),
+    )
+}
+
+fn lost(snapshot: &Snapshot) -> String {
+    let reasons = snapshot.lost.reasons();
+    let named: Vec<String> = reasons
+        .iter()
+        .filter(|r| r.0 > 0)
+        .map(|(n, why)| format!("{why} {}", units::count(*n as f64)))
+        .collect();
+    if named.is_empty() {
+        "lost 0".to_owned()
+    } else {
+        format!(
+            "LOST {} ({})",
+            units::count(snapshot.lost.events() as f64),
+            named.join(", ")
+        )
+    }
+}
+
+/// `12:00:01Z`, where it is wide behind what clocks here show, if that is another time: `13:00:01 local, 12:00:01Z`.
+fn clock(snapshot: &Snapshot, columns: usize) -> String {
+    let zone = if columns < 70 {
+        TimeZone::UTC
+    } else {
+        time::local()
+    };
+    both_times(snapshot, "%H:%M:%SZ", &zone)
+}
+
+/// Text at both ends of a line; the right one is kept whole.
+pub(crate) fn ends<'a>(left: Vec<Span<'a>>, right: Vec<Span<'a>>, columns: usize) -> Line<'a> {
+    let right_width: usize = right.iter().map(Span::width).sum();
+    let mut room = columns.saturating_sub(right_width + usize::from(right_width > 0));
+    let mut spans = Vec::new();
+    for span in left {
+        let cut = text::cut(&span.content, room).into_owned();
+        room -= text::width(&cut);
+        spans.push(Span::styled(cut, span.style));
+    }
+    spans.push(Span::raw(" ".repeat(
+        room + usize::from(right_width > 0 && columns > right_width),
+    )));
+    spans.extend(right);
+    Line::from(spans)
+}
+
+/// The lines above the view: five or six, fewer where the screen is low.
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
+    let (state, array, palette) = (scene.state, scene.array, scene.palette);
+    let (columns, tall) = (pen.width(), pen.lines() >= 18);
+    let mut left = vec![
+        Span::styled(clean(&array.info.name), palette.title()),
+        Span::raw(format!(" {}", clean(&shape(array)))),
+    ];
+    if let Some(trouble) = &array.info.trouble {
+        left.insert(
+            1,
+            Span::styled(format!(" {}", clean(trouble)), palette.alarm()),
+        );
+    }
+    let mut right = Vec::new();
+    if snapshot.arrays.len() > 1 {
+        right.push(Span::raw(format!(
+            "array {}/{}  ",
+            state.array + 1,
+            snapshot.arrays.len()
+        )));
+    }
+    if let Some(replay) = &state.replay {
+        if replay.cut {
+            right.push(Span::styled("TAIL MISSING", palette.alarm()));
+            right.push(Span::raw("  "));
+        }
+        right.push(Span::styled(
+            if replay.ended { "END" } else { "REPLAY" },
+            palette.title(),
+        ));
+        right.push(Span::raw(" "));
+    }
+    if state.paused {
+        right.push(Span::styled("PAUSED", palette.alarm()));
+        right.push(Span::raw(" "));
+    }
+    right.push(Span::raw(clock(snapshot, columns)));
+    pen.line(&ends(left, right, columns));
+    // The answer comes before the figures.
+    let narrow = columns < 60;
+    sentence(pen, scene, if narrow && tall { 4 } else { 3 });
+    let style = if snapshot.lost.events() > 0 {
+        palette.alarm()
+    } else {
+        palette.dim()
+    };
+    if tall || !narrow || snapshot.lost.events() > 0 {
+        let text = format!("last {}", measured(snapshot, array));
+        pen.text(&text::cut(&text, columns), style);
+    }
+    if tall {
+        let filesystems = array.info.filesystems.join("; ");
+        let filesystems = if filesystems.is_empty() {
+            "no filesystem that we know"
+        } else {
+            &filesystems
+        };
+        pen.text(
+            &text::cut(&clean(filesystems), columns),
+            ratatui::style::Style::new(),
+        );
+    }
+    tabs(pen, scene);
+}
+
+/// The sentence, and over how long it is true: that may be longer than the interval that the figures are of. Untrusted
+/// as the names in it.
+pub fn said(standout: &Standout) -> String {
+    if standout.kind == Kind::Idle {
+        standout.sentence.clone()
+    } else {
+        let over = units::seconds_about(standout.over);
+        format!("last {over}: {}", standout.sentence)
+    }
+}
+
+/// ` (last 10 s)` where that is more than the interval.
+pub fn last(over: Duration, snapshot: &Snapshot) -> String {
+    if over < snapshot.interval + snapshot.interval / 2 {
+        String::new()
+    } else if over.as_secs() < 10 {
+        format!(" (last {})", units::seconds(over))
+    } else {
+        format!(" (last {} s)", over.as_secs_f64().round())
+    }
+}
+
+fn sentence(pen: &mut Pen<'_>, scene: &Scene<'_>, lines: usize) {
+    let Some(standout) = &scene.array.standout else {
+        return;
+    };
+    let (mark, style) = if standout.is_warning() {
+        ("! ", scene.palette.alarm())
+    } else {
+        ("  ", ratatui::style::Style::new())
+    };
+    let sentence = said(standout);
+    // A figure stays with its unit.
+    let sentence = clean(&sentence).replace(" %", "\u{a0}%");
+    for (i, line) in text::wrap(&sentence, pen.width() - 2, lines)
+        .iter()
+        .enumerate()
+    {
+        pen.text(
+            &format!("{}{line}", if i == 0 { mark } else { "  " }),
+            style,
+        );
+    }
+}
+
+fn tabs(pen: &mut Pen<'_>, scene: &Scene<'_>) {
+    let (state, palette) = (scene.state, scene.palette);
+    let mut right = Vec::new();
+    if let Some(op) = state.filter.op {
+        right.push(Span::styled(format!("only {op} "), palette.alarm()));
+    }
+    if let Some(origin) = state.filter.origin {
+        right.push(Span::styled(format!("only {origin} "), palette.alarm()));
+    }
+    let measured = !matches!(state.view, View::Latency | View::Amplification);
+    if pen.width() >= 70 && measured {
+        right.push(Span::styled(
+            match state.measure {
+                Measure::Requests => "by requests ",
+                Measure::Bytes => "by bytes ",
+            },
+            palette.dim(),
+        ));
+    }
+    if let (View::Amplification, Some(ledger)) = (state.view, &scene.array.ledger)
+        && pen.width() >= 70
+    {
+        right.push(Span::styled(
+            format!("MiB/s over {} s ", ledger.over.as_secs_f64().round()),
+            palette.dim(),
+        ));
+    }
+    let titles: usize = View::ALL.iter().map(|v| v.title().len() + 5).sum();
+    let mut taken: usize = right.iter().map(Span::width).sum();
+    // The views' names say more than what bars measure.
+    if measured && titles <= pen.width() && titles + taken > pen.width() {
+        taken -= right.pop().map_or(0, |span| span.width());
+    }
+    let mut left = Vec::new();
+    for (i, view) in View::ALL.iter().enumerate() {
+        let shown = *view == state.view;
+        // Where it is narrow only the tab that is shown has its name.
+        let label = if shown || titles + taken <= pen.width() {
+            format!(" {} {} ", i + 1, view.title())
+        } else {
+            format!(" {} ", i + 1)
+        };
+        left.push(Span::styled(
+            label,
+            if shown {
+                palette.selected()
+            } else {
+                palette.title()
+            },
+        ));
+        left.push(Span::raw(" "));
+    }
+    pen.line(&ends(left, right, pen.width()));
+}
+
+/// The keys that matter most, as many as fit, and what was said at start.
+pub(super) fn footer(
+    pen: &mut Pen<'_>,
+    state: &State,
+    snapshot: Option<&Snapshot>,
+    palette: Palette,
+) {
+    let hints: &[&str] = match state.overlay {
+        Overlay::Help(_) => &["↑↓ PgUp PgDn page", "any other key: back"],
+        Overlay::Origins(_) => &["↑↓ choose", "Enter take", "Esc back"],
+        Overlay::None => &[
+            "q quit",
+            "? help",
+            "Tab view",
+            "s S sort",
+            "o op",
+            "f origin",
+            "m measure",
+            "p pause",
+            "+ - interval",
+            "a array",
+        ],
+    };
+    let replays: &[&str] = &[
+        "q quit",
+        "? help",
+        "Tab view",
+        "Space pause",
+        "← → step",
+        "n N stands out",
+        "t time",
+        "+ - speed",
+        "s sort",
+        "f origin",
+    ];
+    let mut right = format!("every {}", units::seconds(state.interval));
+    let mut hints = hints;
+    if let Some(replay) = &state.replay {
+        if let Some(typed) = &replay.typed {
+            let line = format!(
+                "go to (11:47, 11:47Z, +30, -30; Esc: stay): {}_",
+                text::clean(typed)
+            );
+            pen.text(&text::end(&line, pen.width()), palette.title());
+            return;
+        }
+        if let Some(said) = &replay.said {
+            pen.text(&text::cut(&text::clean(said), pen.width()), palette.alarm());
+            return;
+        }
+        if state.overlay == Overlay::None {
+            hints = replays;
+        }
+        right = format!("{right}, speed {}", replay.speed);
+    }
+    if let Some(notes @ 1..) = snapshot.map(|s| s.notes.len()) {
+        right = format!(
+            "{notes} note{}: ?  {right}",
+            if notes == 1 { "" } else { "s" }
+        );
+    }
+    let room = pen.width().saturating_sub(text::width(&right) + 2);
+    let mut left = String::new();
+    for hint in hints {
+        let next = if left.is_empty() {
+            (*hint).to_owned()
+        } else {
+            format!("{left}  {hint}")
+        };
+        if text::width(&next) > room {
+            break;
+        }
+        left = next;
+    }
+    pen.line(&ends(
+        vec![Span::styled(left, palette.dim())],
+        vec![Span::styled(right, palette.dim())],
+        pen.width(),
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::both_times;
+    use crate::analysis::fixture;
+    use jiff::tz::{Offset, TimeZone};
+
+    /// The screen's clock and the headings of `--batch`.
+    #[test]
+    fn local_time_is_beside_utc() {
+        let snapshot = fixture::raid0(1);
+        let east = TimeZone::fixed(Offset::constant(1));
+        let heading = "%Y-%m-%dT%H:%M:%SZ";
+        for (utc, zone, text) in [
+            ("%H:%M:%SZ", &east, "13:00:01 local, 12:00:01Z"),
+            ("%H:%M:%SZ", &TimeZone::UTC, "12:00:01Z"),
+            (heading, &east, "13:00:01 local, 2026-11-20T12:00:01Z"),
+            (heading, &TimeZone::UTC, "2026-11-20T12:00:01Z"),
+        ] {
+            assert_eq!(both_times(&snapshot, utc, zone), text);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What lies over a view: help, the list of origins; and what a screen says that is too small.
+
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear, Widget};
+
+use super::Pen;
+use crate::analysis::snapshot::Snapshot;
+use crate::ui::palette::{Palette, letter};
+use crate::ui::state::State;
+use crate::ui::text;
+use crate::ui::text::clean;
+
+/// Whether a key means the same in a replay.
+fn is_everywhere(key: &str) -> bool {
+    !["↑ ↓", "← →", "s  S", "p  S", "+  -"]
+        .iter()
+        .any(|k| key.starts_with(k))
+}
+
+/// Keys and what they do; then what the figures are.
+const KEYS: [(&str, &str); 11] = [
+    (
+        "1 to 6  Tab",
+        "members, origins, processes, latency, files, amplification",
+    ),
+    ("↑ ↓  j k", "select a row; PgUp PgDn g G go further"),
+    ("← →  h l", "sort column; in origins: select a member"),
+    ("s  S", "sort by the next column; reverse"),
+    ("o", "only reads, only writes, ... , all"),
+    ("f  x", "only one origin, from a list; no filter"),
+    ("m", "bars and heat by requests or by bytes"),
+    ("p  Space", "keep this interval on the screen"),
+    ("+  -", "longer, shorter interval"),
+    ("a  [ ]", "next, previous array"),
+    ("q  Esc  Ctrl-C", "quit"),
+];
+/// In a replay, in place of those that mean something else there.
+const REPLAY: [(&str, &str); 7] = [
+    ("↑ ↓  j k", "select a row; g G: the first, the last"),
+    ("Space  p", "stop and go on"),
+    ("← →", "an interval back, on; PgUp PgDn: ten"),
+    ("n  N", "to what stands out next, before"),
+    ("t", "to a moment: 12:00:30 (UTC), +30 (from the start)"),
+    ("+  -", "faster, slower"),
+    ("s  S", "sort by the next column; reverse"),
+];
+const FIGURES: [&str; 10] = [
+    "r/s w/s     requests with data, after merging, under their first origin",
+    "f/s d/s     flushes; discards: they free space and move nothing",
+    "MiB/s       bytes read and written, exact per origin",
+    "infl util   in flight now, time with any in flight: the kernel's figures",
+    "util trend  util of the last intervals, the newest on the right",
+    "p50 p99     issue to completion, of what the filter keeps",
+    "skew        the busiest member over the mean of all",
+    "processes   bios submitted to the array, before splitting; files: likewise",
+    "in below    amplification: what entered, what members moved for it; MiB/s",
+    "the bar     as long as the member's part of the busiest one's",
+];
+
+/// What this kernel cannot give, keys, figures; in pages where the screen is low.
+pub(super) fn draw(
+    pen: &mut Pen<'_>,
+    state: &State,
+    snapshot: Option<&Snapshot>,
+    page: i32,
+    palette: Palette,
+) {
+    let mut keys = KEYS.to_vec();
+    if state.replay.is_some() {
+        keys.retain(|k| is_everywhere(k.0));
+        keys.splice(1..1, REPLAY);
+    }
+    const COLUMNS: u16 = 80;
+    let columns = usize::from(COLUMNS).min(pen.width()).saturating_sub(4);
+    let notes = snapshot.map_or(&[][..], |s| &s.notes);
+    let notes = notes.iter().flat_map(|n| text::wrap(&clean(n), columns, 4));
+    let mut lines: Vec<Line<'_>> = notes
+        .map(|note| Line::from(Span::styled(note, palette.alarm())))
+        .collect();
+    lines.extend(keys.into_iter().map(|(keys, what)| {
+        Line::from(vec![
+            Span::styled(text::left(keys, 16), palette.title()),
+            Span::raw(text::cut(what, columns.saturating_sub(16)).into_owned()),
+        ])
+    }));
+    lines.extend(FIGURES.map(|l| Line::from(text::cut(l, columns))));
+    // The frame takes two lines and the footer one.
+    let room = pen.lines().saturating_sub(3).max(1);
+    let pages = lines.len().div_ceil(room);
+    let page = page.rem_euclid(i32::try_from(pages).unwrap_or(1)) as usize;
+    let title = if pages > 1 {
+        format!(" raidtrace top: help, page {} of {pages} ", page + 1)
+    } else {
+        " raidtrace top: help ".to_owned()
+    };
+    let shown = lines.iter().skip(page * room).take(room);
+    let mut pen = window(pen, &title, COLUMNS, lines.len().min(room));
+    shown.for_each(|line| pen.line(line));
+}
+
+/// The list of origins to filter by.
+pub(super) fn origins(pen: &mut Pen<'_>, state: &State, at: usize, palette: Palette) {
+    let choices = state.choices();
+    let mut pen = window(pen, " only this origin ", 28, choices.len() + 1);
+    let first = pen.first(choices.len() + 1, at);
+    let lines = pen.lines();
+    for i in (0..=choices.len()).skip(first).take(lines) {
+        let chosen = if i == at {
+            palette.selected()
+        } else {
+            Style::new()
+        };
+        let line = match i.checked_sub(1).and_then(|i| choices.get(i)) {
+            None => Line::from(Span::styled("  all", chosen)),
+            Some(&origin) => Line::from(vec![
+                Span::styled(letter(origin).to_string(), palette.origin(origin)),
+                Span::raw(" "),
+                Span::styled(origin.name(), chosen),
+            ]),
+        };
+        pen.line(&line);
+    }
+}
+
+/// A frame in the middle with room for `lines` lines, as far as there is room.
+pub(crate) fn window<'p>(pen: &'p mut Pen<'_>, title: &str, columns: u16, lines: usize) -> Pen<'p> {
+    let area = pen.area;
+    // The footer stays visible.
+    let (width, height) = (
+        columns.min(area.width),
+        (lines as u16)
+            .saturating_add(2)
+            .min(area.height.saturating_sub(1)),
+    );
+    let rect = Rect {
+        x: area.x + (area.width - width) / 2,
+        y: area.y + (area.height.saturating_sub(1) - height) / 2,
+        width,
+        height,
+    };
+    Clear.render(rect, pen.buffer);
+    let block = Block::bordered().title(title.to_owned());
+    let inner = block.inner(rect);
+    block.render(rect, pen.buffer);
+    let padded = Rect {
+        x: inner.x + inner.width.min(1),
+        width: inner.width.saturating_sub(2),
+        ..inner
+    };
+    Pen::new(pen.buffer, padded)
+}
+
+/// `too small: 20x5, needs 40x10`
+pub(crate) fn too_small(pen: &mut Pen<'_>, (columns, lines): (u16, u16)) {
+    let text = format!(
+        "too small: {}x{}, needs {columns}x{lines}",
+        pen.area.width, pen.area.height
+    );
+    for line in text::wrap(&text, pen.width().max(1), pen.lines().max(1)) {
+        pen.text(&line, Style::new());
+    }
+}

@@ -1,0 +1,398 @@
+use std::time::Duration;
+
+use super::draw;
+use crate::analysis::fixture;
+use crate::analysis::snapshot::{Lost, Snapshot};
+use crate::origin::{Op, Origin};
+use crate::ui::keys::Key;
+use crate::ui::palette::{Depth, Palette};
+use crate::ui::state::{State, View};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use ratatui::style::Color;
+
+const SIZES: [(u16, u16); 5] = [(80, 24), (120, 40), (200, 50), (40, 12), (20, 5)];
+
+/// The key of the view.
+const AMPLIFICATION: &str = "6";
+
+/// The screen after `keys` (Tab as `\t`).
+fn screen(snapshot: &Snapshot, keys: &str, (columns, lines): (u16, u16), depth: Depth) -> Buffer {
+    let mut state = State::new(Duration::from_secs(1));
+    state.observe(snapshot);
+    for c in keys.chars() {
+        state.on_key(match c {
+            'j' => Key::Down,
+            'l' => Key::Right,
+            'G' => Key::End,
+            '\n' => Key::Enter,
+            c => Key::Char(c),
+        });
+        state.observe(snapshot);
+    }
+    let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
+    terminal
+        .draw(|frame| draw(frame, &state, Some(snapshot), Palette::new(depth)))
+        .unwrap();
+    terminal.backend().buffer().clone()
+}
+
+/// What is written on it, without the spaces at the ends of lines.
+fn text(buffer: &Buffer) -> String {
+    let mut out = String::new();
+    for y in 0..buffer.area.height {
+        let mut line = String::new();
+        let mut x = 0;
+        while x < buffer.area.width {
+            let symbol = buffer[(x, y)].symbol();
+            line.push_str(symbol);
+            x += (super::super::text::width(symbol) as u16).max(1);
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+fn shown(snapshot: &Snapshot, keys: &str, size: (u16, u16)) -> String {
+    text(&screen(snapshot, keys, size, Depth::Indexed))
+}
+
+#[test]
+fn every_view_at_every_size() {
+    for (i, view) in View::ALL.iter().enumerate() {
+        for size in SIZES {
+            let mut all = String::new();
+            for members in [0, 1, 12, 100] {
+                all.push_str(&format!("--- {members} members\n"));
+                all.push_str(&shown(&fixture::raid0(members), &(i + 1).to_string(), size));
+            }
+            insta::assert_snapshot!(format!("{}_{}x{}", view.title(), size.0, size.1), all);
+        }
+    }
+}
+
+#[test]
+fn processes_say_what_they_cause_and_for_whom() {
+    let snapshot = fixture::dirtied();
+    for size in [(80, 24), (120, 40), (200, 50)] {
+        // touch, and then jbd2
+        let jbd2 = shown(&snapshot, "3G", size);
+        let all = [shown(&snapshot, "3", size), jbd2].concat();
+        insta::assert_snapshot!(format!("dirtied_{}x{}", size.0, size.1), all);
+    }
+}
+
+#[test]
+fn two_tasks_dirty_one_file() {
+    let snapshot = fixture::dirtied();
+    // postgres, of two files; the second of these, of two tasks
+    let all = [
+        shown(&snapshot, "3j", (120, 40)),
+        shown(&snapshot, "5j", (120, 40)),
+    ]
+    .concat();
+    insta::assert_snapshot!("dirtied_files", all);
+}
+
+#[test]
+fn amplification_of_a_level_with_parity() {
+    let snapshot = fixture::raid5();
+    for size in SIZES {
+        insta::assert_snapshot!(
+            format!("raid5_{}x{}", size.0, size.1),
+            shown(&snapshot, AMPLIFICATION, size)
+        );
+    }
+    for (name, keys) in [
+        ("raid5_by_factor", "sjjj"),
+        ("raid5_only_reads", "ol"),
+        ("raid5_only_parity", "fjjjjjj\n"),
+    ] {
+        let keys = format!("{AMPLIFICATION}{keys}");
+        insta::assert_snapshot!(name, shown(&snapshot, &keys, (80, 24)));
+    }
+}
+
+#[test]
+fn overlays_and_switches() {
+    let snapshot = fixture::raid0(12);
+    for (name, keys) in [
+        ("help", "?"),
+        ("origin_list", "fjj"),
+        ("paused", "p"),
+        ("only_writes_of_block_bitmap", "oofjj\n"),
+        ("sorted_by_p99", "sssssssssjj"),
+        ("heat_by_bytes", "2mjjllll"),
+    ] {
+        insta::assert_snapshot!(name, shown(&snapshot, keys, (80, 24)));
+    }
+    insta::assert_snapshot!("help_40x12", shown(&snapshot, "?", (40, 12)));
+    insta::assert_snapshot!("idle", shown(&fixture::idle(12), "", (80, 24)));
+}
+
+#[test]
+fn trouble_is_said() {
+    let mut snapshot = fixture::raid0(12);
+    snapshot.lost = Lost {
+        rows: 100,
+        tasks: 20,
+        ..Lost::default()
+    };
+    snapshot.notes = vec!["kernel 5.10 has no module BTF: no md structures\x1b[2J".to_owned()];
+    snapshot.arrays.push(snapshot.arrays[0].clone());
+    let array = &mut snapshot.arrays[0];
+    array.info.trouble = Some("degraded".to_owned());
+    array.members[3].trouble = Some("faulty".to_owned());
+    array.members[3].disk = None;
+    array.members[0]
+        .io
+        .push(fixture::cell(Origin::Raw, Op::Flush, 12, 0, 300));
+    array.members[11].slot = None;
+    array.members[11].trouble = Some("spare".to_owned());
+    insta::assert_snapshot!("trouble", shown(&snapshot, "", (80, 24)));
+    insta::assert_snapshot!("notes", shown(&snapshot, "?", (80, 30)));
+    snapshot.arrays.clear();
+    insta::assert_snapshot!("no_array", shown(&snapshot, "", (80, 24)));
+}
+
+/// Sentence and figures may be of different spans: each says its own.
+#[test]
+fn sentence_and_figures_say_over_how_long_they_are_true() {
+    let mut snapshot = fixture::raid0(12);
+    snapshot.arrays[0].standout.as_mut().unwrap().over = Duration::from_millis(9_980);
+    let text = shown(&snapshot, "", (200, 50));
+    assert!(
+        text.contains("\n! last 10 s: loop1, loop5 and loop9 are busy"),
+        "{text}"
+    );
+    assert!(text.contains("\nlast 1 s: 630 r/s"), "{text}");
+}
+
+/// What is asked first is answered first: which members, on the first three lines of the smallest usual screen.
+#[test]
+fn the_answer_is_in_the_first_three_lines() {
+    let text = shown(&fixture::raid0(12), "", (80, 24));
+    let first: Vec<&str> = text.lines().take(3).collect();
+    assert!(
+        first
+            .join(" ")
+            .contains("loop1, loop5 and loop9 are busy 98 % of the time or more"),
+        "{text}"
+    );
+    // A skew that hurts nobody is no alarm.
+    let mut calm = fixture::raid0(12);
+    for member in &mut calm.arrays[0].members {
+        member.disk.as_mut().unwrap().utilisation *= 0.11;
+        for c in &mut member.io {
+            c.device = fixture::cell(c.origin, c.op, c.requests, 0, 900).device;
+        }
+    }
+    let second = Duration::from_secs(1);
+    calm.arrays[0].standout = Some(crate::analysis::standout::find(&calm.arrays[0], second));
+    let text = shown(&calm, "", (80, 24));
+    assert!(
+        text.contains("\n  last 1 s: no member is saturated"),
+        "{text}"
+    );
+    assert!(text.contains("block_bitmap"), "{text}");
+    assert!(!text.contains('!'), "{text}");
+}
+
+/// A large screen shows origins, processes and latency beside the members.
+#[test]
+fn a_large_screen_is_used() {
+    let text = shown(&fixture::raid0(12), "", (200, 50));
+    for panel in ["── 2 origins", "── 3 processes", "── 4 latency"] {
+        assert!(text.contains(panel), "{panel}: {text}");
+    }
+    let blank = text.lines().filter(|l| l.is_empty()).count();
+    assert!(blank < 8, "{blank} lines are blank: {text}");
+}
+
+/// Help has pages where it does not fit, and none of it is lost.
+#[test]
+fn help_has_pages() {
+    let mut snapshot = fixture::raid0(12);
+    assert!(shown(&snapshot, "?", (80, 24)).contains("raidtrace top: help ─"));
+    snapshot.notes = (0..9).map(|n| format!("note number {n}")).collect();
+    let first = shown(&snapshot, "?", (80, 24));
+    assert!(
+        first.contains("page 1 of 2") && first.contains("note number 8"),
+        "{first}"
+    );
+    assert!(!first.contains("members moved"), "{first}");
+    let second = shown(&snapshot, "?j", (80, 24));
+    assert!(second.contains("members moved"), "{second}");
+    assert_eq!(shown(&snapshot, "?jj", (80, 24)), first);
+}
+
+/// After an fstrim and some fsyncs.
+#[test]
+fn discards_and_flushes_are_apart() {
+    let mut snapshot = fixture::raid0(12);
+    for member in &mut snapshot.arrays[0].members {
+        let mut flushed = fixture::cell(Origin::Journal, Op::Write, 10, 40_960, 900);
+        flushed.requests += 7;
+        member.io.retain(|c| c.origin != Origin::Journal);
+        member.io.push(flushed);
+        member
+            .io
+            .push(fixture::cell(Origin::Journal, Op::Flush, 7, 0, 900));
+        let freed = fixture::cell(Origin::FileData, Op::Discard, 3, 3 << 30, 900);
+        member.io.push(freed);
+        member.io.sort_by_key(|c| (c.origin, c.op));
+    }
+    for (name, keys, size) in [
+        ("discards", "", (120, 40)),
+        ("discards_by_origin", "2m", (120, 40)),
+        ("only_discards", "oooo", (80, 24)),
+    ] {
+        insta::assert_snapshot!(name, shown(&snapshot, keys, size));
+    }
+}
+
+/// A cell an interval, the newest on the right.
+#[test]
+fn utilisation_has_a_trend() {
+    let mut snapshot = fixture::raid0(4);
+    let second = Duration::from_secs(1);
+    let recent = |utilisation| crate::analysis::recent::Recent {
+        interval: second,
+        utilisation,
+        ..crate::analysis::recent::Recent::default()
+    };
+    let array = &mut snapshot.arrays[0];
+    array.members[0].recent = (0..40).map(|i| recent(Some(f64::from(i) / 39.0))).collect();
+    array.members[1].recent = vec![recent(Some(0.0)), recent(None), recent(Some(1.0))];
+    insta::assert_snapshot!("trend_120x40", shown(&snapshot, "", (120, 40)));
+    let text = shown(&snapshot, "", (80, 24));
+    assert!(!text.contains("util trend"), "{text}");
+}
+
+#[test]
+fn the_first_interval_is_waited_for() {
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+    let state = State::new(Duration::from_secs(1));
+    terminal
+        .draw(|frame| draw(frame, &state, None, Palette::new(Depth::None)))
+        .unwrap();
+    assert!(text(terminal.backend().buffer()).starts_with("measuring the first interval"));
+}
+
+#[test]
+fn no_color_draws_the_same_text_without_a_colour() {
+    for keys in ["", "2", "3", "4", "5", AMPLIFICATION, "?", "f"] {
+        let snapshot = fixture::raid0(12);
+        let plain = screen(&snapshot, keys, (80, 24), Depth::None);
+        assert_eq!(text(&plain), shown(&snapshot, keys, (80, 24)));
+        for cell in plain.content() {
+            assert_eq!((cell.fg, cell.bg), (Color::Reset, Color::Reset), "{keys}");
+        }
+    }
+}
+
+/// The colours of one row of the bars, and of the heat map.
+#[test]
+fn colours() {
+    let line = |keys: &str, name: &str| {
+        let buffer = screen(&fixture::raid0(12), keys, (80, 24), Depth::True);
+        let y = (0..24).find(|&y| {
+            let line: String = (0..80)
+                .map(|x| buffer[(x, y)].symbol().to_owned())
+                .collect();
+            line.contains(name)
+        });
+        let mut runs: Vec<(String, String)> = Vec::new();
+        for x in 0..80 {
+            let cell = &buffer[(x, y.unwrap())];
+            let style = format!("{:?} on {:?} {:?}", cell.fg, cell.bg, cell.modifier);
+            match runs.last_mut() {
+                Some((text, s)) if *s == style => text.push_str(cell.symbol()),
+                _ => runs.push((cell.symbol().to_owned(), style)),
+            }
+        }
+        runs.iter()
+            .map(|(text, style)| format!("{text:?} {style}\n"))
+            .collect::<String>()
+    };
+    insta::assert_snapshot!("colours_members", line("", " 0 loop1 "));
+    insta::assert_snapshot!("colours_heat", line("2", "B block_bitmap"));
+}
+
+#[test]
+fn every_size_and_state_draws() {
+    let mut snapshots: Vec<Snapshot> = [0, 1, 2, 12, 100].map(fixture::raid0).into();
+    snapshots.push(fixture::idle(5));
+    snapshots.push(fixture::raid5());
+    snapshots.push(fixture::raid5());
+    snapshots[7].arrays[0].ledger = None;
+    for snapshot in &snapshots {
+        for keys in [
+            "",
+            "2",
+            "3",
+            "4",
+            "?",
+            "f",
+            "G",
+            "2Gllllllllllllllll",
+            "4G",
+            AMPLIFICATION,
+            "5G",
+            "fjj\n",
+            "3ffj\n",
+            "mp",
+        ] {
+            for size in [
+                (0, 0),
+                (1, 1),
+                (20, 5),
+                (39, 10),
+                (40, 9),
+                (40, 10),
+                (41, 11),
+                (57, 13),
+                (80, 17),
+                (300, 100),
+            ] {
+                let buffer = screen(snapshot, keys, size, Depth::Eight);
+                for cell in buffer.content() {
+                    assert!(!cell.symbol().chars().any(char::is_control));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn untrusted_names_reach_no_cell() {
+    let mut snapshot = fixture::raid0(12);
+    let evil = "\x1b]0;x\x07\u{202e}\u{9b}31m\n".to_owned();
+    let array = &mut snapshot.arrays[0];
+    array.info.name.clone_from(&evil);
+    array.info.filesystems = vec![evil.clone()];
+    array.info.trouble = Some(evil.clone());
+    array.members[0].name.clone_from(&evil);
+    array.members[1].trouble = Some(evil.clone());
+    array.tasks[0].comm = evil.clone().into_bytes();
+    array.tasks[0].role = Some(evil.clone());
+    array.tasks[0].cgroup = Some(evil.clone());
+    array.members[0].io[0].op = Op::Other;
+    array.standout.as_mut().unwrap().sentence.clone_from(&evil);
+    snapshot.notes = vec![evil];
+    for keys in ["", "2", "3", "4", AMPLIFICATION, "?"] {
+        for size in SIZES {
+            let text = shown(&snapshot, keys, size);
+            assert!(
+                !text
+                    .chars()
+                    .any(|c| c != '\n' && (c.is_control() || super::super::text::is_hidden(c))),
+                "{text}"
+            );
+        }
+    }
+    // ratatui drops control characters by itself; that they are shown and not swallowed is ours.
+    assert!(shown(&snapshot, "", (80, 24)).starts_with("\\x1b]0;x\\x07\u{fffd}\\x9b31m\\x0a"));
+}
