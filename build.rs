@@ -1,4 +1,4 @@
-//! Generates the vocabulary from `bpf/origins.h`, compiles the BPF programs and links them into
+//! Generates the vocabulary from `bpf/shared/origins.h`, compiles the BPF programs and links them into
 //! objects with a skeleton each, and compiles the pure part of them natively for tests.
 
 use std::{env, fmt::Write as _, fs, path::Path, path::PathBuf};
@@ -6,17 +6,34 @@ use std::{env, fmt::Write as _, fs, path::Path, path::PathBuf};
 use anyhow::{Context, Result, bail};
 use libbpf_cargo::SkeletonBuilder;
 use libbpf_rs::Linker;
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Enum;
 
 fn main() -> Result<()> {
     println!("cargo:rerun-if-changed=bpf");
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    vocabulary(Path::new("bpf/origins.h"), &out.join("origins.rs"))?;
+    vocabulary(Path::new("bpf/shared/origins.h"), &out.join("origins.rs"))?;
     native(&out);
+    contract(&out)?;
     programs(
         "raidtrace",
         &[
-            "core", "classify", "learn", "md", "walk", "block", "judge", "bios", "queue", "files",
-            "tasks", "dirty", "refuse", "ext4", "journal", "record",
+            "maps",
+            "lookup",
+            "content",
+            "stripe",
+            "request_walk",
+            "request",
+            "md_submit",
+            "bio_complete",
+            "bio_submit",
+            "files",
+            "tasks",
+            "dirty",
+            "bio_refused",
+            "ext4",
+            "journal",
+            "record",
         ],
         &out,
     )?;
@@ -34,18 +51,7 @@ fn programs(output: &str, names: &[&str], out: &Path) -> Result<()> {
     let mut linker = Linker::new(&linked)?;
     for name in names {
         let object = out.join(format!("{name}.bpf.o"));
-        SkeletonBuilder::new()
-            .source(format!("bpf/{name}.bpf.c"))
-            .obj(&object)
-            .clang_args([
-                "-Wall",
-                "-Wextra",
-                "-Werror",
-                "-Wno-unused-parameter",
-                "-mcpu=v3",
-            ])
-            .build()
-            .with_context(|| format!("bpf/{name}.bpf.c"))?;
+        compile(name, &object)?;
         linker.add_file(&object)?;
     }
     linker.link()?;
@@ -53,6 +59,45 @@ fn programs(output: &str, names: &[&str], out: &Path) -> Result<()> {
         .obj(&linked)
         .generate(out.join(format!("{output}.skel.rs")))
         .context("the skeleton")
+}
+
+/// The enumerators of `bpf/shared/` as Rust constants, without their `RT_`: `contract.rs`. Their values are the compiler's own,
+/// from the object's BTF.
+fn contract(out: &Path) -> Result<()> {
+    let object = out.join("contract.bpf.o");
+    compile("contract", &object)?;
+    let btf = Btf::from_path(&object).context("the BTF of bpf/contract.bpf.c")?;
+    let mut rs = String::new();
+    for of in btf.type_by_kind::<Enum<'_>>() {
+        for member in of.iter() {
+            let name = member.name.context("an enumerator without a name")?;
+            let name = name.to_str().context("an enumerator that is not UTF-8")?;
+            let short = name.strip_prefix("RT_").unwrap_or(name);
+            // As the kernel side has it: 32 bits.
+            let value = member.value as u32;
+            writeln!(rs, "/// `{name}`.\npub const {short}: u32 = {value};")?;
+        }
+    }
+    if rs.is_empty() {
+        bail!("bpf/contract.bpf.c: no enumerators in its BTF");
+    }
+    fs::write(out.join("contract.rs"), rs).context("contract.rs")
+}
+
+/// Compiles `bpf/NAME.bpf.c`.
+fn compile(name: &str, object: &Path) -> Result<()> {
+    SkeletonBuilder::new()
+        .source(format!("bpf/{name}.bpf.c"))
+        .obj(object)
+        .clang_args([
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-Wno-unused-parameter",
+            "-mcpu=v3",
+        ])
+        .build()
+        .with_context(|| format!("bpf/{name}.bpf.c"))
 }
 
 /// The kernel side's arithmetic as a static library. Only tests name it in a `#[link]`, so that it is

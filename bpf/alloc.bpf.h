@@ -3,8 +3,8 @@
 #ifndef RAIDTRACE_ALLOC_BPF_H
 #define RAIDTRACE_ALLOC_BPF_H
 
-#include "alloc.h"
-#include "hist.h"
+#include "shared/alloc.h"
+#include "shared/hist.h"
 
 /* Set before load. */
 extern const volatile __u32 rt_alloc_devs[RT_ALLOC_FS];	/* 0: none */

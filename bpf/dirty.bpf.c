@@ -9,11 +9,11 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "maps.bpf.h"
-#include "classify.bpf.h"
-#include "count.bpf.h"
+#include "lookup.bpf.h"
+#include "counters.bpf.h"
 #include "compat.bpf.h"
 #include "files.bpf.h"
-#include "learn.bpf.h"
+#include "content.bpf.h"
 #include "tasks.bpf.h"
 
 /* The device of a filesystem all of which is on one array. */

@@ -4,9 +4,9 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "maps.bpf.h"
-#include "classify.bpf.h"
-#include "count.bpf.h"
-#include "learn.bpf.h"
+#include "lookup.bpf.h"
+#include "counters.bpf.h"
+#include "content.bpf.h"
 
 enum {
 	RT_EXT4_FREE_BLOCKS_METADATA = 1,	/* fs/ext4/ext4.h */

@@ -11,7 +11,7 @@
 #ifndef RAIDTRACE_GEOMETRY_BPF_H
 #define RAIDTRACE_GEOMETRY_BPF_H
 
-#include "geometry.h"
+#include "shared/geometry.h"
 
 #ifndef __always_inline
 #define __always_inline inline __attribute__((always_inline))

@@ -11,7 +11,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "maps.bpf.h"
-#include "count.bpf.h"
+#include "counters.bpf.h"
 #include "compat.bpf.h"
 
 enum { RT_JBD2_UNMOUNT = 1 };	/* JBD2_UNMOUNT of include/linux/jbd2.h */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Every map and setting, declared once. core.bpf.c defines them, the other
+ * Every map and setting, declared once. maps.bpf.c defines them, the other
  * files use them, libbpf's linker joins them. Each says why it is what it is;
  * what it costs is measured by tools/bench.
  */
 #ifndef RAIDTRACE_MAPS_BPF_H
 #define RAIDTRACE_MAPS_BPF_H
 
-#include "raidtrace.h"
+#include "shared/wire.h"
 
 /* Set before load; the defaults let the verifier see every branch. */
 extern const volatile __u64 rt_dev_mult;	/* of the device index's hash */
@@ -30,7 +30,7 @@ extern const volatile __u64 rt_dio_end_io;	/* iomap_dio_bio_end_io(); ~0: not kn
 extern const volatile __u64 rt_ext4_end_io;	/* ext4_end_bio(); likewise */
 extern const volatile __u64 rt_dm_end_io;	/* dm's clone_endio() */
 extern const volatile __u32 rt_recording;	/* 0: rt_events is not used */
-extern const volatile __u32 rt_twins;	/* a bit for each of rt_looked_kinds that has a twin: again.bpf.h */
+extern const volatile __u32 rt_twins;	/* a bit for each of rt_looked_kinds that has a twin: shadow.bpf.h */
 extern __u32 rt_twins_attached;	/* those of rt_twins that run; set by userspace, before it attaches one */
 extern const volatile __u32 rt_refusals;	/* rt_bio_refused is there */
 extern const volatile __u32 rt_nesting;	/* a program may run in the middle of itself: see rt_bump() */

@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 #include "geometry.bpf.h"
-#include "raidtrace.h"
-#include "hist.h"
+#include "shared/wire.h"
+#include "shared/hist.h"
 
 void rt_native_locate(const struct rt_geometry *g, const struct rt_slot *m, __u64 sector,
 		      struct rt_place *out);
@@ -28,7 +28,7 @@ __u32 rt_native_bucket(__u64 us)
 
 #define FIELD(type, field) offsetof(struct type, field), sizeof(((struct type *)0)->field)
 
-/* Sizes, then offset and size of every field, in the order of geometry.h. */
+/* Sizes, then offset and size of every field, in the order of shared/geometry.h. */
 extern const __u64 rt_native_geometry_layout[];
 const __u64 rt_native_geometry_layout[] = {
 	sizeof(struct rt_zone),

@@ -4,7 +4,7 @@
 #define RAIDTRACE_PAGE_BPF_H
 
 #include "compat.bpf.h"
-#include "learn.bpf.h"
+#include "content.bpf.h"
 #include "peek.bpf.h"
 
 /*

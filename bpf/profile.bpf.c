@@ -8,7 +8,7 @@
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
-#include "profile.h"
+#include "shared/profile.h"
 
 /* Where softirqs are run, handle_softirqs(); 0: not known. */
 const volatile __u64 rt_softirq_begin, rt_softirq_end;

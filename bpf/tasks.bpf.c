@@ -7,7 +7,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "maps.bpf.h"
-#include "count.bpf.h"
+#include "counters.bpf.h"
 #include "compat.bpf.h"
 #include "tasks.bpf.h"
 

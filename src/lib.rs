@@ -15,12 +15,14 @@
 //! * [`mke2fs`]: what mke2fs would make.
 //! * [`fs`]: filesystems: what is where on their device.
 //! * [`raid`]: array address <-> member address, pure arithmetic.
-//! * [`origin`]: the vocabulary. [`printable`]: text from outside. They know nothing else.
+//! * [`origin`]: the vocabulary. [`contract`]: constants of the BPF programs. [`printable`]: text from
+//!   outside. They know nothing else.
 
 pub mod advice;
 pub mod analysis;
 pub mod cli;
 pub mod commands;
+pub mod contract;
 pub mod fs;
 pub mod machine;
 pub mod mke2fs;

@@ -19,7 +19,7 @@ const LAYERS: [&str; 14] = [
     "mke2fs",
     "fs",
     "raid",
-    "origin printable",
+    "origin contract printable",
 ];
 
 fn rank(name: &str) -> Option<usize> {

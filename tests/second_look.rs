@@ -1,4 +1,4 @@
-//! Twins of programs (`bpf/again.bpf.h`), which are for programs that the kernel may skip: that they do nothing behind a first
+//! Twins of programs (`bpf/shadow.bpf.h`), which are for programs that the kernel may skip: that they do nothing behind a first
 //! one that did its work, and all of it where that was skipped.
 
 #![allow(clippy::unwrap_used)]

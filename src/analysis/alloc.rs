@@ -17,10 +17,10 @@ mod sums;
 pub mod window;
 
 /// Criteria that the allocator relaxes one after the other; older kernels have four.
-pub const CRITERIA: usize = 5;
+pub const CRITERIA: usize = crate::contract::ALLOC_CRITERIA as usize;
 
 /// Buckets of [`Groups`]: 0, 1, 2..3, 4..7, ... 2^22 and more (30 TiB with groups of 128 MiB are 2^18).
-pub const GROUPS_BUCKETS: usize = 24;
+pub const GROUPS_BUCKETS: usize = crate::contract::ALLOC_GROUPS as usize;
 
 /// Why a group was refused, by what `struct ext4_group_info` says of it when it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -126,8 +126,8 @@ impl JournalCounters {
 }
 
 /// In place of a pid: the low 31 bits of the id of a cgroup whose bio blk-throttle held back, and submitted later from a
-/// kworker of its own, where the task that waits for it is not known (`RT_THROTTLED` of `bpf/raidtrace.h`).
-pub const THROTTLED: u32 = 1 << 31;
+/// kworker of its own, where the task that waits for it is not known.
+pub const THROTTLED: u32 = crate::contract::THROTTLED;
 
 /// A task on one array: a kworker that serves several arrays does something else on each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,10 +1,10 @@
 //! Latency histograms, log-linear: four buckets an octave, so that a bucket's upper edge is at
 //! most 25 % above its lower one.
 //!
-//! The kernel side counts into the same buckets (`bpf/hist.h`); a test compares the two.
+//! The kernel side counts into the same buckets (`bpf/shared/hist.h`); a test compares the two.
 
 /// Buckets of a histogram; the last one takes everything from 2^33 µs (2.4 hours) less an eighth up.
-pub const BUCKETS: usize = 128;
+pub const BUCKETS: usize = crate::contract::HIST_BUCKETS as usize;
 
 /// A histogram of microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::types::{Array, Dev};
 
-/// Arrays on top of each other that are followed (`RT_ARRAYS_DEEP` of `bpf/raidtrace.h`).
-const DEEP: usize = 3;
+/// Arrays on top of each other that are followed.
+const DEEP: usize = crate::contract::ARRAYS_DEEP as usize;
 
 /// `chosen` with everything below and above it; `pairs` are of an array and one that it is built on. The whole tower,
 /// because the filesystem that says what IO is for is on the outermost one.

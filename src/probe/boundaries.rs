@@ -3,13 +3,14 @@
 //! Where a filesystem lies on a partition or a device-mapper device, its ranges are projected
 //! onto the array's addresses here, once. Pure.
 
+use crate::contract;
 use crate::fs::ext4::Range;
 use crate::machine::Segment;
 use crate::origin::Origin;
 
-/// Marks blocks that no fixed structure owns, with log2 of their sectors added (`RT_DYNAMIC` of `bpf/raidtrace.h`).
+/// Marks blocks that no fixed structure owns, with log2 of their sectors added.
 /// Such a boundary is where a block begins, so that the kernel side finds the others from it.
-pub const DYNAMIC: u8 = 24;
+pub const DYNAMIC: u8 = contract::DYNAMIC as u8;
 const _: () = assert!(Origin::ALL.len() <= DYNAMIC as usize);
 
 /// [`DYNAMIC`] for blocks of so many sectors: 512 bytes to 64 KiB, a power of two.
@@ -17,8 +18,8 @@ pub fn dynamic(block_sectors: u64) -> u8 {
     DYNAMIC + block_sectors.trailing_zeros().min(7) as u8
 }
 
-/// Where the sector begins in [`Boundary::wire`] (`RT_BOUNDARY_SHIFT`).
-pub const SECTOR_SHIFT: u32 = 8;
+/// Where the sector begins in [`Boundary::wire`].
+pub const SECTOR_SHIFT: u32 = contract::BOUNDARY_SHIFT;
 
 /// From `sector` of the array on, the origin is `code` ([`Origin`] or [`dynamic`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,10 +7,9 @@ use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{MapCore, MapFlags};
 
 use super::files::{counts, drain};
-use super::load::{COST_SHIFT, Probe, program_stats};
+use super::load::{Probe, program_stats};
 use super::numbers::Cells;
 use super::overhead::Meter;
-use super::tables::ARRAY_QUIET;
 use super::wire::{
     Wire, rt_array, rt_cost, rt_loss, rt_member_rows, rt_row, rt_task, rt_task_id, rt_task_key,
     rt_task_pending,
@@ -19,6 +18,7 @@ use crate::analysis::counters::{
     CellCounters, CellKey, CostCounters, Counters, DirtyKey, TaskId, TaskKey, TaskName,
 };
 use crate::analysis::hist::Hist;
+use crate::contract::{self, ARRAY_QUIET, COST_SHIFT};
 use crate::origin::{Op, Origin};
 
 impl Probe {
@@ -257,7 +257,7 @@ impl Probe {
 }
 
 /// By `enum rt_looked_kinds`: the programs that may have twins.
-pub(super) const LOOKED: [&str; 5] = [
+pub(super) const LOOKED: [&str; contract::LOOKED_KINDS as usize] = [
     "rt_bio_queue",
     "rt_bio_judge",
     "rt_rq_issue",
@@ -265,12 +265,12 @@ pub(super) const LOOKED: [&str; 5] = [
     "rt_bio_complete",
 ];
 
-/// Whether this is the second one to look: `bpf/again.bpf.h`.
+/// Whether this is the second one to look: `bpf/shadow.bpf.h`.
 pub(super) fn is_twin(program: &str) -> bool {
     program.ends_with("_2")
 }
 
-/// All CPUs' values of a map with an entry for each look of `bpf/again.bpf.h`.
+/// All CPUs' values of a map with an entry for each look of `bpf/shadow.bpf.h`.
 pub(super) fn every_look(map: &impl MapCore) -> Result<Vec<Vec<u8>>> {
     let mut all = Vec::new();
     for look in 0..map.max_entries() {
@@ -282,7 +282,7 @@ pub(super) fn every_look(map: &impl MapCore) -> Result<Vec<Vec<u8>>> {
     Ok(all)
 }
 
-/// `origin << 3 | operation`, as in `rt_row()` of `bpf/count.bpf.h`.
+/// `origin << 3 | operation`, as in `rt_row()` of `bpf/counters.bpf.h`.
 fn cell_key(member: u32, cell: usize) -> Option<CellKey> {
     let (origin, op) = (cell >> 3, cell & 7);
     Some(CellKey {
@@ -304,8 +304,7 @@ fn task_key(wire: &rt_task_key) -> Option<(TaskKey, bool)> {
     Some((key, dirtied))
 }
 
-/// `RT_OP_DIRTY` of `bpf/raidtrace.h`.
-const DIRTY: u8 = 7;
+const DIRTY: u8 = contract::OP_DIRTY as u8;
 
 /// An operation; of what was dirtied the one that writes it.
 pub(super) fn operation(wire: u8) -> Option<(Op, bool)> {

@@ -12,16 +12,14 @@ use super::numbers::Numbers;
 use super::skel::RaidtraceSkel;
 use super::wire::{Wire, rt_event_request, rt_event_submission};
 use crate::analysis::files::FileId;
+use crate::contract::{self, RUN_SHIFT};
 use crate::origin::{Op, Origin};
 
-/// As `enum rt_event_kinds` of `bpf/raidtrace.h`.
-const REQUEST: u8 = 1;
-const PART: u8 = 2;
-const SUBMISSION: u8 = 3;
-/// `RT_RUNS`, `RT_RUN_SHIFT`, `RT_RUNS_TOLD`.
-const RUNS: u16 = 64;
-const RUN_SHIFT: u32 = 24;
-const RUNS_TOLD: u16 = u16::MAX;
+const REQUEST: u8 = contract::EVENT_REQUEST as u8;
+const PART: u8 = contract::EVENT_PART as u8;
+const SUBMISSION: u8 = contract::EVENT_SUBMISSION as u8;
+const RUNS: u16 = contract::RUNS as u16;
+const RUNS_TOLD: u16 = contract::RUNS_TOLD as u16;
 /// Taken at once: bounds what is in memory between the kernel's buffer and the recording.
 const MANY: usize = 8192;
 

@@ -61,7 +61,7 @@ pub struct Facts {
     pub dm_end_io: u64,
     /// Address of the function `submit_bio_wait_endio`, which wakes a task that waits for a bio; 0 as above.
     pub wait_end_io: u64,
-    /// Tracepoints are called with preemption on: see `bpf/again.bpf.h`.
+    /// Tracepoints are called with preemption on: see `bpf/shadow.bpf.h`.
     pub preemptible: bool,
     /// The kernel skips a program that is running on that CPU already, instead of running it in the middle of itself: it
     /// counts what it has skipped for raw tracepoints (`bpf_prog_inc_misses_counter`).

@@ -20,6 +20,7 @@ use super::skel::{OpenRaidtraceSkel, RaidtraceSkel, RaidtraceSkelBuilder};
 use super::tables::Tables;
 use super::wire::{Wire, rt_row, rt_tiles};
 use crate::analysis::counters::{FileKey, TaskKey};
+use crate::contract::COST_SHIFT;
 
 /// Rows for counters, per member and CPU. Most arrays use 10 to 20 of the 114 cells.
 const ROWS_PER_MEMBER: u32 = 32;
@@ -29,9 +30,6 @@ const ROWS_LEAST: u32 = 12;
 const VERDICTS: u32 = 1 << 14;
 /// Kernel memory for rows, all CPUs, beyond which members get fewer.
 const ROWS_BYTES: usize = 128 << 20;
-
-/// `RT_COST_SHIFT` of `bpf/raidtrace.h`.
-pub(super) const COST_SHIFT: u32 = 5;
 
 /// The attached programs. Dropping it detaches them.
 pub struct Probe {

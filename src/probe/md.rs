@@ -7,8 +7,7 @@ use libbpf_rs::libbpf_sys as sys;
 
 /// No function has this address: what is compared with it never matches.
 const NOWHERE: u64 = u64::MAX;
-/// `RT_SYNC_ENDS` of `bpf/raidtrace.h`.
-const SYNC_ENDS: usize = 6;
+const SYNC_ENDS: usize = crate::contract::SYNC_ENDS as usize;
 /// `BTF_KIND_ENUM` (include/uapi/linux/btf.h).
 const KIND_ENUM: u32 = 6;
 

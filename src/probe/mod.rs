@@ -46,7 +46,7 @@ pub use plan::{Dirtied, Need, Plan, plan};
 skeleton!(skel, "/raidtrace.skel.rs");
 skeleton!(profile_skel, "/raidtrace_profile.skel.rs");
 
-/// The wire structures, as the skeleton has them from `bpf/raidtrace.h`.
+/// The wire structures, as the skeleton has them from `bpf/shared/wire.h`.
 pub(crate) mod wire {
     pub use super::skel::types::{
         rt_array, rt_cost, rt_dev, rt_dev_entry, rt_event_request, rt_event_submission, rt_extent,

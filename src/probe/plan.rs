@@ -94,7 +94,7 @@ const JUDGE_Q: Choice = Choice {
     program: "rt_bio_judge_q",
     ..JUDGE
 };
-/// Twins: see `bpf/again.bpf.h`.
+/// Twins: see `bpf/shadow.bpf.h`.
 const ISSUE_AGAIN: Choice = Choice {
     program: "rt_rq_issue_2",
     required: false,

@@ -18,12 +18,12 @@ use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
 use super::log::{collect, last_words, refusal};
 use super::profile_skel::{RaidtraceProfileSkel, RaidtraceProfileSkelBuilder};
 use super::wire::{Wire, rt_sample, rt_sample_ticks};
+use crate::contract;
 
-/// `RT_SAMPLE_FRAMES`, `enum rt_sample_modes`.
-const FRAMES: usize = 127;
-const KERNEL: u16 = 0;
-const USER: u16 = 1;
-const NO_STACK: u16 = 2;
+const FRAMES: usize = contract::SAMPLE_FRAMES as usize;
+const KERNEL: u16 = contract::SAMPLE_KERNEL as u16;
+const USER: u16 = contract::SAMPLE_USER as u16;
+const NO_STACK: u16 = contract::SAMPLE_NO_STACK as u16;
 /// Bytes of the ring buffer; a record has a header of 8.
 const BUFFER: std::ops::RangeInclusive<usize> = (1 << 20)..=(32 << 20);
 const RECORD: usize = size_of::<rt_sample>() + FRAMES * size_of::<u64>() + 8;

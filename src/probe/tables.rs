@@ -10,35 +10,25 @@ use super::tiles::{Lists, Tiles};
 use super::wire::{
     rt_array, rt_dev, rt_dev_entry, rt_extent, rt_geometry, rt_member, rt_part, rt_slot,
 };
+use crate::contract::{
+    self, ARRAY_CRYPT, ARRAY_EXT, ARRAY_RESHAPING, DEV_ABOVE, DEV_HASH_BITS, DEV_INNER, DEV_JUDGED,
+    DEV_REBUILDS, DEV_START_TIME,
+};
 use crate::fs::ext4::features::ro_compat;
 use crate::machine::survey::{Survey, geometry};
 use crate::machine::{Array, Filesystem, Member, Segment};
 use crate::raid::Geometry;
 
-/// As `bpf/raidtrace.h`.
-const DEV_HASH_BITS: u32 = 14;
-pub(super) const DEVS: usize = 1024;
-const DISK_PARTS: usize = 15;
+pub(super) const DEVS: usize = contract::DEVS as usize;
+const DISK_PARTS: usize = contract::DISK_PARTS as usize;
 /// More in-flight slots than this are not set aside (64 MiB): what has none is counted without times.
 pub(super) const SLOTS: u32 = 1 << 22;
 /// md writes its superblock 4 KiB at a time on disks with 4 KiB blocks (md.c, super_1_load).
 const SUPERBLOCK_SECTORS: u64 = 8;
 
-/// `enum rt_array_flags`.
-const ARRAY_EXT: u32 = 1;
-const ARRAY_RESHAPING: u32 = 2;
-const ARRAY_CRYPT: u32 = 4;
-pub(super) const ARRAY_QUIET: u32 = 8;
-/// `enum rt_dev_flags`.
-const DEV_START_TIME: u32 = 1;
-const DEV_ABOVE: u32 = 2;
-const DEV_JUDGED: u32 = 4;
-const DEV_INNER: u32 = 8;
-const DEV_REBUILDS: u32 = 16;
-/// `enum rt_part_flags`.
-const PART_STRIPES: u16 = 1;
-const PART_MIRROR: u16 = 2;
-const PART_RESHAPE: u16 = 4;
+const PART_STRIPES: u16 = contract::PART_STRIPES as u16;
+const PART_MIRROR: u16 = contract::PART_MIRROR as u16;
+const PART_RESHAPE: u16 = contract::PART_RESHAPE as u16;
 
 /// By device number: 1 + number of the array that it is (0: none), and the device.
 type Watched = BTreeMap<u32, (u16, rt_dev)>;
@@ -453,7 +443,7 @@ impl Tables {
     }
 }
 
-/// A device's place in the index, as `rt_dev_entry()` of `bpf/count.bpf.h` has it.
+/// A device's place in the index, as `rt_dev_entry()` of `bpf/counters.bpf.h` has it.
 pub(super) fn slot(dev: u32, mult: u64) -> u32 {
     (u64::from(dev).wrapping_mul(mult) >> (64 - DEV_HASH_BITS)) as u32
 }

@@ -8,16 +8,17 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use super::boundaries::{Boundary, SECTOR_SHIFT, block_sectors};
+use crate::contract;
 use crate::origin::Origin;
 
-/// A tile's boundaries are kept this much further on (`RT_TILE_PHASE` of `bpf/raidtrace.h`), so that the first may lie
+/// A tile's boundaries are kept this much further on, so that the first may lie
 /// before the tile: where the block begins that it begins in the middle of. The most sectors that a block has.
-pub const PHASE: u64 = 128;
-/// Words of a list before its boundaries (`RT_LIST_HEAD`).
-const HEAD: usize = 3;
-/// A tile is divided into so many parts, each of which has a boundary that is asked first (`RT_LIST_SLOTS`). As mke2fs has
+pub const PHASE: u64 = contract::TILE_PHASE as u64;
+/// Words of a list before its boundaries.
+const HEAD: usize = contract::LIST_HEAD as usize;
+/// A tile is divided into so many parts, each of which has a boundary that is asked first. As mke2fs has
 /// groups in a flex group: each group's data are one stretch, after the superblock's backup if it has one.
-const SLOTS: usize = 16;
+const SLOTS: usize = contract::LIST_SLOTS as usize;
 /// Lists begin at multiples of so many words: what most have is then in one line of the CPU's cache.
 const ALIGNED: usize = 8;
 /// Boundaries in a tile that a look-up should have to search at most. More cost steps, not correctness.

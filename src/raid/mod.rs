@@ -28,7 +28,7 @@ use raid456::Raid456;
 /// More members than this in one array are refused: slots and positions are bytes on the wire.
 pub const MAX_DISKS: u32 = 255;
 /// More strip zones than this in a RAID 0 (as many as its members have different sizes) are refused.
-pub const MAX_ZONES: usize = 16;
+pub const MAX_ZONES: usize = crate::contract::GEOMETRY_ZONES as usize;
 /// Larger members are refused, so that no product of addresses can overflow: 8 ZiB.
 const MAX_MEMBER_SECTORS: u64 = 1 << 54;
 

@@ -1,19 +1,21 @@
-//! The geometry as the kernel side wants it: `bpf/geometry.h` in Rust, and the tables that go in.
+//! The geometry as the kernel side wants it: `bpf/shared/geometry.h` in Rust, and the tables that go in.
 //!
 //! Must not compute addresses: it asks the geometry. A test compares every size and offset with C.
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::contract;
+
 use super::{Chunk, Geometry, Level, MAX_ZONES, Rule};
 
 /// Entries of [`RtSlot::table`].
-pub const TABLE: usize = 256;
+pub const TABLE: usize = contract::GEOMETRY_TABLE as usize;
 /// A table entry that is no position: P.
-pub const TABLE_P: u8 = 254;
+pub const TABLE_P: u8 = contract::TABLE_P as u8;
 /// A table entry that is no position: Q.
-pub const TABLE_Q: u8 = 255;
+pub const TABLE_Q: u8 = contract::TABLE_Q as u8;
 /// The shift of a divisor that is no power of two.
-pub const NO_SHIFT: u32 = 64;
+pub const NO_SHIFT: u32 = contract::NO_SHIFT;
 
 /// `struct rt_zone`: one strip zone of a RAID 0.
 #[repr(C)]
@@ -83,13 +85,13 @@ pub struct Wire {
 
 const fn level(level: Level) -> u32 {
     match level {
-        Level::Single => 0,
-        Level::Raid0 => 1,
-        Level::Raid1 => 2,
-        Level::Raid4 => 3,
-        Level::Raid5 => 4,
-        Level::Raid6 => 5,
-        Level::Raid10 => 6,
+        Level::Single => contract::LEVEL_SINGLE,
+        Level::Raid0 => contract::LEVEL_RAID0,
+        Level::Raid1 => contract::LEVEL_RAID1,
+        Level::Raid4 => contract::LEVEL_RAID4,
+        Level::Raid5 => contract::LEVEL_RAID5,
+        Level::Raid6 => contract::LEVEL_RAID6,
+        Level::Raid10 => contract::LEVEL_RAID10,
     }
 }
 

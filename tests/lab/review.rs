@@ -452,7 +452,7 @@ pub(super) fn refused_writes_are_not_counted(kernel: &str) {
         .map(|row| count(row, "entered_bytes"))
         .sum();
     assert_eq!(by_task, entered);
-    // One whose task moved to another CPU before md's answer stays counted (bpf/refuse.bpf.c), which is rare.
+    // One whose task moved to another CPU before md's answer stays counted (bpf/bio_refused.bpf.c), which is rare.
     let counted = by_task.checked_sub(did["written"][0]);
     let may_stay = 4096 * (did["refused"][0] / 10);
     assert!(

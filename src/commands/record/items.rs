@@ -11,8 +11,8 @@ use crate::origin::Origin;
 use crate::probe::events::{Completed, Event, Run, Submitted};
 use crate::raid::{Geometry, Place};
 
-/// Arrays on top of each other, as `RT_ARRAYS_DEEP` of `bpf/raidtrace.h`.
-const DEEP: usize = 3;
+/// Arrays on top of each other.
+const DEEP: usize = crate::contract::ARRAYS_DEEP as usize;
 
 /// From the kernel's monotonic clock to unix time: compared once, so that all times of a recording have the same
 /// distances as the events had.
@@ -272,7 +272,7 @@ fn was_submitted(origin: Origin) -> bool {
     )
 }
 
-/// As `rt_count_us()` of `bpf/count.bpf.h`: the histograms of a replay have the same buckets.
+/// As `rt_count_us()` of `bpf/counters.bpf.h`: the histograms of a replay have the same buckets.
 fn us(ns: u64) -> u32 {
     let us = if ns < 1 << 33 {
         ns.wrapping_mul(1_099_511_628) >> 40

@@ -16,8 +16,8 @@ use crate::probe::load::program_info;
 use crate::probe::log::{collect, keep, last_words, refusal, short};
 use crate::probe::overhead::Meter;
 
-/// Filesystems that are watched at once: `RT_ALLOC_FS` of `bpf/alloc.h`.
-pub(super) const FILESYSTEMS: usize = 16;
+/// Filesystems that are watched at once.
+pub(super) const FILESYSTEMS: usize = crate::contract::ALLOC_FS as usize;
 
 /// The attached programs. Dropping it detaches them.
 pub struct AllocProbe {

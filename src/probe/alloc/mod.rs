@@ -12,7 +12,7 @@ pub use plan::{AllocPlan, plan};
 
 skeleton!(skel, "/raidtrace_alloc.skel.rs");
 
-/// The wire structures, from `bpf/alloc.h`.
+/// The wire structures, from `bpf/shared/alloc.h`.
 mod wire {
     pub(super) use super::skel::types::{
         rt_alloc, rt_alloc_cpu, rt_alloc_loss, rt_alloc_share, rt_alloc_task, rt_alloc_task_key,

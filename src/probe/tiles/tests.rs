@@ -4,7 +4,7 @@ use super::{HEAD, Lists, PHASE, SLOTS, Tiles};
 use crate::origin::Origin;
 use crate::probe::boundaries::{Boundary, block_sectors, dynamic};
 
-/// As `rt_array_origin()` of `bpf/classify.bpf.h`: code, sectors behind the boundary, sectors that it holds for.
+/// As `rt_array_origin()` of `bpf/lookup.bpf.h`: code, sectors behind the boundary, sectors that it holds for.
 fn look_up(tiles: &Tiles, places: &[u32], words: &[u64], sector: u64) -> (u8, u64, u64) {
     let at = sector + tiles.lead;
     let tile = at / tiles.sectors;

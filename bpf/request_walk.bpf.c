@@ -4,14 +4,14 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "maps.bpf.h"
-#include "classify.bpf.h"
+#include "lookup.bpf.h"
 #include "compat.bpf.h"
-#include "count.bpf.h"
-#include "learn.bpf.h"
-#include "md.bpf.h"
+#include "counters.bpf.h"
+#include "content.bpf.h"
+#include "stripe.bpf.h"
 #include "record.bpf.h"
 #include "tasks.bpf.h"
-#include "walk.bpf.h"
+#include "request_walk.bpf.h"
 
 /*
  * What the read of a block has shown: to the task that asked, and to later IO.

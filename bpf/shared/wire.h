@@ -16,7 +16,7 @@ enum rt_limits {
 	RT_DEVS = 1024,		/* disks and arrays together */
 	RT_DISK_PARTS = 15,	/* members on one disk */
 	RT_ARRAYS_DEEP = 3,	/* arrays on top of each other that are followed */
-	RT_HIST_BUCKETS = 128,	/* as in src/analysis/hist.rs */
+	RT_HIST_BUCKETS = 128,	/* see hist.h */
 	RT_CELLS = 256,		/* rt_row(): origin << 3 | operation */
 	RT_WALK_STEPS = 64,	/* pieces of a request that are looked up are ... */
 	RT_WALK_ROUNDS = 32,
@@ -24,7 +24,7 @@ enum rt_limits {
 	RT_REGIONS = 1 << 17,	/* of RT_REGION_SECTORS, see rt_regions */
 	RT_REGION_SHIFT = 11,	/* 1 MiB */
 	RT_RANGE_STEPS = 24,	/* binary search over a tile's boundaries; 6 are usual at most */
-	RT_TILE_PHASE = 128,	/* of src/probe/tiles.rs */
+	RT_TILE_PHASE = 128,	/* see src/probe/tiles.rs */
 	RT_VERDICT_WAYS = 4,	/* of each entry of rt_verdicts */
 	RT_SYNC_ENDS = 6,	/* completion functions of resync bios */
 	RT_COMM = 16,
@@ -33,18 +33,20 @@ enum rt_limits {
 	RT_FILE_SLOTS = 64,	/* likewise */
 	RT_FILE_NAME = 256,	/* NAME_MAX and a NUL */
 	RT_RUNS = 64,		/* of an event */
+	RT_COST_SHIFT = 5,	/* of the key of rt_costs */
 	RT_LOOKED_SLOTS = 16,	/* requests or bios that a CPU is in the middle of */
 };
 
 /*
- * In the boundary table only: blocks that no fixed structure owns, and their
- * size: RT_DYNAMIC + log2 of its sectors, up to 31 for 64 KiB. Such a boundary
- * is where a block begins. Never leaves the kernel side.
+ * A boundary v: from sector (v >> RT_BOUNDARY_SHIFT) of the tile on, the origin is
+ * (v & 255). RT_DYNAMIC, in this table only: blocks that no fixed structure owns, with
+ * log2 of their sectors added, up to 31 for 64 KiB; such a boundary is where a block
+ * begins. It never leaves the kernel side.
  */
-enum { RT_DYNAMIC = 24 };
-
-/* A boundary: from sector (v >> 8) of the tile on, the origin is (v & 255). */
-enum { RT_BOUNDARY_SHIFT = 8 };
+enum rt_boundary {
+	RT_BOUNDARY_SHIFT = 8,
+	RT_DYNAMIC = 24,
+};
 
 /* A tile's list of boundaries in rt_boundaries, in words of 8 bytes: their number first. */
 enum rt_list {
@@ -207,7 +209,7 @@ struct rt_regions {
 	__u8 seen[8];
 };
 
-/* Why md submitted bios that are under way; 0: free. See md.bpf.h. */
+/* Why md submitted bios that are under way; 0: free. See stripe.bpf.h. */
 struct rt_verdicts {
 	__u64 way[RT_VERDICT_WAYS];
 };
@@ -240,7 +242,7 @@ struct rt_row {
 	__u32 device[RT_HIST_BUCKETS];	/* issue to completion, us */
 };
 
-/* Bios and requests that a program is looking at or has looked at, for its twin: see again.bpf.h. */
+/* Bios and requests that a program is looking at or has looked at, for its twin: see shadow.bpf.h. */
 enum rt_looked_kinds {
 	RT_LOOKED_QUEUE = 0,
 	RT_LOOKED_JUDGE = 1,
@@ -277,8 +279,6 @@ struct rt_cost {
 	__u64 rmw_read;		/* bytes read to compute them */
 };
 
-enum { RT_COST_SHIFT = 5 };
-
 /*
  * Bios and their bytes. In the per-CPU slots below, bios of 0 means that the slot is free.
  */
@@ -287,14 +287,15 @@ struct rt_io {
 	__u64 bytes;
 };
 
-/*
- * In place of a pid: the low bits of the id of a cgroup. blk-throttle held back
- * a bio of that cgroup and submitted it later from a kworker of its own.
- */
-enum { RT_THROTTLED = 1U << 31 };
-
-/* In place of an operation, of rt_task_key and rt_file_key: dirtied, to be written by somebody else later. */
-enum { RT_OP_DIRTY = 7 };
+enum rt_task_keys {
+	/* in place of an operation, of rt_task_key and rt_file_key: dirtied, to be written by another task later */
+	RT_OP_DIRTY = 7,
+	/*
+	 * in place of a pid: the low bits of the id of a cgroup. blk-throttle held back a
+	 * bio of that cgroup and submitted it later from a kworker of its own.
+	 */
+	RT_THROTTLED = 1U << 31,
+};
 
 struct rt_task_key {
 	__u32 pid;		/* or RT_THROTTLED and the id of a cgroup */
@@ -402,10 +403,10 @@ enum rt_event_kinds {
 };
 
 /* Bytes and origins of a request, one after the other: sectors | origin << RT_RUN_SHIFT. */
-enum { RT_RUN_SHIFT = 24 };
-
-/* rt_event_request.runs: the bytes have been told in parts before it. */
-enum { RT_RUNS_TOLD = 0xffff };
+enum rt_event_runs {
+	RT_RUN_SHIFT = 24,
+	RT_RUNS_TOLD = 0xffff,	/* rt_event_request.runs: events of parts before it have the bytes */
+};
 
 /* A request on a member as it completed. Followed by its runs. */
 struct rt_event_request {

@@ -9,9 +9,9 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "maps.bpf.h"
-#include "classify.bpf.h"
+#include "lookup.bpf.h"
 #include "compat.bpf.h"
-#include "learn.bpf.h"
+#include "content.bpf.h"
 
 enum {
 	RT_EXT4_EXT_MAGIC = 0xf30a,		/* fs/ext4/ext4_extents.h */

@@ -10,7 +10,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "maps.bpf.h"
-#include "count.bpf.h"
+#include "counters.bpf.h"
 #include "compat.bpf.h"
 #include "peek.bpf.h"
 

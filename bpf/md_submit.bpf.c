@@ -11,12 +11,12 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "maps.bpf.h"
-#include "classify.bpf.h"
-#include "count.bpf.h"
+#include "lookup.bpf.h"
+#include "counters.bpf.h"
 #include "compat.bpf.h"
-#include "md.bpf.h"
+#include "stripe.bpf.h"
 #include "peek.bpf.h"
-#include "again.bpf.h"
+#include "shadow.bpf.h"
 
 /* arg: where the tracepoint's arguments hold the bio */
 static __always_inline int on_member(struct bio *bio, unsigned long long *arg, __u32 look)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What of classify.bpf.h is needed too rarely to be inline. */
+/* What of lookup.bpf.h is needed too rarely to be inline. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include "maps.bpf.h"
-#include "classify.bpf.h"
+#include "lookup.bpf.h"
 
 __u32 rt_search(__u32 list, __u32 count, __u64 at)
 {

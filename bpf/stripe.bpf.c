@@ -8,11 +8,11 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "maps.bpf.h"
-#include "classify.bpf.h"
-#include "md.bpf.h"
+#include "lookup.bpf.h"
+#include "stripe.bpf.h"
 #include "peek.bpf.h"
-#include "count.bpf.h"
-#include "again.bpf.h"
+#include "counters.bpf.h"
+#include "shadow.bpf.h"
 
 enum {
 	RT_STRIPE_DISKS = 256,
@@ -20,7 +20,7 @@ enum {
 	RT_STRIPE_SECTORS = 8,	/* STRIPE_SECTORS of 4 KiB pages */
 };
 
-/* look: see again.bpf.h */
+/* look: see shadow.bpf.h */
 static __always_inline struct rt_stripe *scratch(__u32 look)
 {
 	return bpf_map_lookup_elem(&rt_stripes, &look);

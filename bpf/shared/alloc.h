@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* As raidtrace.h, for the programs that watch ext4's block allocator. */
+/* As shared/wire.h, for the programs that watch ext4's block allocator. */
 #ifndef RAIDTRACE_ALLOC_H
 #define RAIDTRACE_ALLOC_H
 
-#include "raidtrace.h"
+#include "wire.h"
 
 enum rt_alloc_limits {
 	RT_ALLOC_FS = 16,		/* filesystems; RT_ALLOC_FS itself: none of them */
 	RT_ALLOC_ROWS = 32,		/* a power of two above it */
-	RT_ALLOC_CRITERIA = 5,		/* CRITERIA of src/analysis/alloc.rs */
+	RT_ALLOC_CRITERIA = 5,
 	RT_ALLOC_CRITERIA_ROOM = 8,	/* a power of two */
-	RT_ALLOC_GROUPS = 24,		/* GROUPS_BUCKETS of src/analysis/alloc.rs */
+	RT_ALLOC_GROUPS = 24,
 	RT_ALLOC_GROUPS_ROOM = 32,
 	RT_ALLOC_REASONS = 8,		/* enum Refused has 8 */
 	RT_ALLOC_SAMPLED = 64,		/* a power of two; of so many refusals on average one is asked why */

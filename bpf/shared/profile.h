@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The wire contract of profile.bpf.c, as raidtrace.h is of the rest. */
+/* The wire contract of profile.bpf.c, as shared/wire.h is of the rest. */
 #ifndef RAIDTRACE_PROFILE_H
 #define RAIDTRACE_PROFILE_H
 

@@ -10,14 +10,14 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "maps.bpf.h"
-#include "classify.bpf.h"
-#include "count.bpf.h"
+#include "lookup.bpf.h"
+#include "counters.bpf.h"
 #include "compat.bpf.h"
-#include "learn.bpf.h"
-#include "md.bpf.h"
+#include "content.bpf.h"
+#include "stripe.bpf.h"
 #include "record.bpf.h"
-#include "walk.bpf.h"
-#include "again.bpf.h"
+#include "request_walk.bpf.h"
+#include "shadow.bpf.h"
 
 /* Blocks of a bio that are read ahead and looked at. */
 enum { RT_ABOVE_BLOCKS = 64 };

@@ -9,15 +9,15 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "maps.bpf.h"
-#include "classify.bpf.h"
-#include "count.bpf.h"
+#include "lookup.bpf.h"
+#include "counters.bpf.h"
 #include "compat.bpf.h"
-#include "learn.bpf.h"
+#include "content.bpf.h"
 #include "page.bpf.h"
 #include "record.bpf.h"
 #include "tasks.bpf.h"
 #include "files.bpf.h"
-#include "again.bpf.h"
+#include "shadow.bpf.h"
 
 /*
  * A flush has no address. It is the journal's when the journal's thread asks

@@ -21,7 +21,7 @@
 #ifndef RAIDTRACE_AGAIN_BPF_H
 #define RAIDTRACE_AGAIN_BPF_H
 
-#include "count.bpf.h"
+#include "counters.bpf.h"
 #include "peek.bpf.h"
 
 /* False where no twin is loaded, or none is attached behind the first program. */

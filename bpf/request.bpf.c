@@ -10,14 +10,14 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "maps.bpf.h"
-#include "classify.bpf.h"
-#include "count.bpf.h"
+#include "lookup.bpf.h"
+#include "counters.bpf.h"
 #include "compat.bpf.h"
-#include "md.bpf.h"
+#include "stripe.bpf.h"
 #include "page.bpf.h"
 #include "record.bpf.h"
-#include "walk.bpf.h"
-#include "again.bpf.h"
+#include "request_walk.bpf.h"
+#include "shadow.bpf.h"
 
 /*
  * A bounded integer identifies a request that the driver has: hardware queue

@@ -3,9 +3,9 @@
 #ifndef RAIDTRACE_COUNT_BPF_H
 #define RAIDTRACE_COUNT_BPF_H
 
-#include "hist.h"
+#include "shared/hist.h"
 
-/* The program that runs; also the entry of each per-CPU map that both of a pair write to: again.bpf.h. */
+/* The program that runs; also the entry of each per-CPU map that both of a pair write to: shadow.bpf.h. */
 enum { RT_FIRST = 0, RT_AGAIN = 1, RT_DIRTIES = 2 };
 
 /*
