@@ -74,20 +74,6 @@ impl<T> Column<T> {
     }
 }
 
-#[cfg(feature = "export")]
-impl Texts {
-    /// Whether any is null.
-    pub fn has_nulls(&self) -> bool {
-        self.none || !self.there.is_empty()
-    }
-
-    /// Whether this one is.
-    pub fn is_null(&self, number: usize) -> bool {
-        let bit = |byte: &u8| byte >> (number % 8) & 1 == 1;
-        self.none || !self.there.get(number / 8).is_none_or(bit)
-    }
-}
-
 /// Texts by number: a dictionary, or a column of text.
 #[derive(Debug, Default)]
 pub struct Texts {

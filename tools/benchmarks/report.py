@@ -6,8 +6,8 @@ RAID 0 of 12 disks, and reports and exports them: requests a second of one core,
 and system time together, best of the rounds; the largest resident set; and bytes a request
 takes on the disk. Needs no root.
 
-Targets: 3 million requests a second of a core for report and Parquet export, 256 MiB for
-each, 16 bytes a request on the single disk.
+Targets: 2 million requests a second of a core for report, 1 million for Parquet export, 256 MiB
+for each, 16 bytes a request on the single disk.
 """
 
 import os
@@ -17,7 +17,7 @@ import tempfile
 
 from .measure import ROOT, binary, verdict
 
-SPEED = 3e6
+SPEED = {"report": 2e6, "parquet": 1e6}
 MEMORY = 256 << 20
 BYTES = 16
 
@@ -53,8 +53,8 @@ def report(arguments):
                 speed = arguments.requests / min(seconds for seconds, _ in runs)
                 memory = max(memory for _, memory in runs)
                 print(f"{name:10} {size:14.2f} {what:9} {speed / 1e6:13.2f} {memory / (1 << 20):6.0f}")
-                checks.append((f"{what}, {name}: {speed / 1e6:.2f} million requests a second (target {SPEED / 1e6:.0f})",
-                               speed >= SPEED))
+                checks.append((f"{what}, {name}: {speed / 1e6:.2f} million requests a second (target {SPEED[what] / 1e6:.0f})",
+                               speed >= SPEED[what]))
                 checks.append((f"{what}, {name}: {memory >> 20} MiB (target {MEMORY >> 20})", memory <= MEMORY))
             file.unlink()
     return verdict(checks)
