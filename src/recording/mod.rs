@@ -2,7 +2,7 @@
 //!
 //! * [`header`]: what it is of; [`schema`]: its columns. [`item`](crate::analysis::item)s are what it is made of.
 //! * [`writer`]: gathers `rows`; a thread of its own `encode`s and writes them.
-//! * [`reader`]: `frame`s -> `columns` -> a `batch` -> items, by `names`. It trusts nothing of what it reads.
+//! * [`reader`]: `frame`s -> record `batch`es, which arrow-ipc validates -> `columns` -> items, by `names`.
 //!   `files`: which files that are.
 //! * [`source`]: intervals of it, forwards and back; [`gather`]: one pass over all of it.
 

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::batch::Batch;
-use super::columns::{Column, Texts};
+use arrow_array::types::UInt64Type;
+use arrow_array::{Array as _, StringArray};
+
+use super::columns::{Batch, Column};
 use super::header::Header;
 use super::rows::{Device, Devices, Recent};
 use super::schema::{COLUMNS, Kind, path_parse, unescape};
@@ -141,8 +143,8 @@ impl Names {
     }
 
     /// A column has another dictionary.
-    pub fn new_words(&mut self, column: usize, words: &Texts) {
-        let word = |i| words.get(i).unwrap_or_default();
+    pub fn new_words(&mut self, column: usize, words: &StringArray) {
+        let word = |i| words.value(i);
         let all = 0..words.len();
         match COLUMNS.get(column).map_or("", |c| c.0) {
             "kind" => {
@@ -172,27 +174,20 @@ impl Names {
 
     /// The item of a row; `None`: of a kind that a later version has, or it cannot be placed.
     #[inline]
-    pub fn item(&mut self, batch: &Batch, words: &[Texts], row: usize) -> Option<Item> {
+    pub fn item(&mut self, batch: &Batch, row: usize) -> Option<Item> {
         let kind = *self.kinds.get(usize::from(batch.kind.get(row)?))?;
         let time_us = batch.time.get(row)?;
         let kind = kind?;
-        let item = self.of_kind(kind, time_us, batch, words, row);
+        let item = self.of_kind(kind, time_us, batch, row);
         self.unplaced += u64::from(item.is_none());
         item
     }
 
     #[inline]
-    fn of_kind(
-        &mut self,
-        kind: Kind,
-        time_us: i64,
-        batch: &Batch,
-        words: &[Texts],
-        row: usize,
-    ) -> Option<Item> {
+    fn of_kind(&mut self, kind: Kind, time_us: i64, batch: &Batch, row: usize) -> Option<Item> {
         match kind {
             Kind::Request => {
-                let (member, single) = self.member(batch, words, row)?;
+                let (member, single) = self.member(batch, row)?;
                 let (op, origin) = self.what(batch, row)?;
                 let sector = batch.sector.get(row).unwrap_or(0);
                 let length = short(&batch.length, row).unwrap_or(0);
@@ -209,13 +204,13 @@ impl Names {
                     bytes: short(&batch.bytes, row).unwrap_or(0),
                     queue_us: short(&batch.queue_us, row),
                     device_us: short(&batch.device_us, row),
-                    error: batch.error.get(row) == Some(1),
+                    error: batch.error(row) == Some(true),
                     pid: batch.pid.get(row),
-                    file: self.file(batch, words, row),
+                    file: self.file(batch, row),
                 }))
             }
             Kind::Part => {
-                let (member, _) = self.member(batch, words, row)?;
+                let (member, _) = self.member(batch, row)?;
                 let (op, origin) = self.what(batch, row)?;
                 Some(Item::Part(Part {
                     time_us,
@@ -227,10 +222,10 @@ impl Names {
                 }))
             }
             Kind::Submission => {
-                let (array, _) = self.array(batch, words, row)?;
+                let (array, _) = self.array(batch, row)?;
                 let (op, origin) = self.what(batch, row)?;
                 let pid = batch.pid.get(row).unwrap_or(0);
-                self.take_person(batch, words, row, pid);
+                self.take_person(batch, row, pid);
                 Some(Item::Submission(Submission {
                     time_us,
                     array,
@@ -240,30 +235,30 @@ impl Names {
                     array_sector: batch.array_sector.get(row).unwrap_or(0),
                     length: short(&batch.length, row).unwrap_or(0),
                     pid,
-                    file: self.file(batch, words, row),
+                    file: self.file(batch, row),
                 }))
             }
             Kind::Dirtied => {
-                let (array, _) = self.array(batch, words, row)?;
+                let (array, _) = self.array(batch, row)?;
                 let (_, origin) = self.what(batch, row)?;
                 let pid = batch.pid.get(row).unwrap_or(0);
-                self.take_person(batch, words, row, pid);
+                self.take_person(batch, row, pid);
                 Some(Item::Dirtied(Dirtied {
                     time_us,
                     array,
                     origin,
                     bytes: short(&batch.bytes, row).unwrap_or(0),
                     pid,
-                    file: self.file(batch, words, row),
+                    file: self.file(batch, row),
                 }))
             }
-            Kind::State => self.state(time_us, batch.text.get(row)?),
+            Kind::State => self.state(time_us, batch.text(row)?),
             Kind::Note => Some(Item::Note {
                 time_us,
-                text: batch.text.get(row)?.to_owned(),
+                text: batch.text(row)?.to_owned(),
             }),
             Kind::Lost => {
-                let text = batch.text.get(row)?;
+                let text = batch.text(row)?;
                 let (count, reason) = text.split_once(" lost: ").unwrap_or(("1", text));
                 Some(Item::Lost {
                     time_us,
@@ -287,27 +282,28 @@ impl Names {
             .unwrap_or_default()
     }
 
-    fn array(&mut self, batch: &Batch, words: &[Texts], row: usize) -> Option<(u32, bool)> {
-        let word = usize::from(batch.array.get(row)?);
-        let cached = self.arrays.get_mut(word)?;
+    fn array(&mut self, batch: &Batch, row: usize) -> Option<(u32, bool)> {
+        let word = batch.array.get(row)?;
+        let cached = self.arrays.get_mut(usize::from(word))?;
         if cached.0 == UNKNOWN {
-            let name = words_of(words, "array").and_then(|w| w.get(word));
-            let found = name.and_then(|n| self.numbers.arrays.get(n));
+            let found = batch
+                .array
+                .word(word)
+                .and_then(|n| self.numbers.arrays.get(n));
             *cached = found.copied().unwrap_or((NOWHERE, false));
         }
         (cached.0 != NOWHERE).then_some(*cached)
     }
 
-    fn member(&mut self, batch: &Batch, words: &[Texts], row: usize) -> Option<(u32, bool)> {
-        let (_, single) = self.array(batch, words, row)?;
+    fn member(&mut self, batch: &Batch, row: usize) -> Option<(u32, bool)> {
+        let (_, single) = self.array(batch, row)?;
         let array = batch.array.get(row)?;
-        let word = usize::from(batch.member.get(row)?);
-        let cached = self.members.get_mut(word)?;
+        let word = batch.member.get(row)?;
+        let cached = self.members.get_mut(usize::from(word))?;
         if cached.1 == UNKNOWN || cached.0 != array {
-            let name = |column, word| words_of(words, column).and_then(|w| w.get(word));
-            let members =
-                name("array", usize::from(array)).and_then(|n| self.numbers.members.get(n));
-            let found = name("member", word).and_then(|n| members?.get(n));
+            let members = batch.array.word(array);
+            let members = members.and_then(|name| self.numbers.members.get(name));
+            let found = batch.member.word(word).and_then(|name| members?.get(name));
             *cached = (array, found.copied().unwrap_or(NOWHERE));
         }
         (cached.1 != NOWHERE).then_some((cached.1, single))
@@ -320,7 +316,7 @@ impl Names {
     }
 
     /// Takes in a task's name, where that was not done for this batch.
-    fn take_person(&mut self, batch: &Batch, words: &[Texts], row: usize, pid: u32) {
+    fn take_person(&mut self, batch: &Batch, row: usize, pid: u32) {
         let (Some(comm), Some(array)) = (batch.comm.get(row), batch.array.get(row)) else {
             return;
         };
@@ -335,13 +331,12 @@ impl Names {
             return;
         }
         *seen = key;
-        let word = |column, number: usize| words_of(words, column).and_then(|w| w.get(number));
         let person = Person {
-            comm: unescape(word("comm", comm as usize).unwrap_or_default()),
-            cgroup: word("cgroup", cgroup as usize).map(str::to_owned),
-            role: word("role", usize::from(role)).map(str::to_owned),
+            comm: unescape(batch.comm.word(comm).unwrap_or_default()),
+            cgroup: batch.cgroup.word(cgroup).map(str::to_owned),
+            role: batch.role.word(role).map(str::to_owned),
         };
-        let name = word("array", usize::from(array)).unwrap_or_default();
+        let name = batch.array.word(array).unwrap_or_default();
         let array = match self.array_ids.get(name) {
             Some(id) => *id,
             None => {
@@ -353,12 +348,12 @@ impl Names {
         self.people.put(TaskId { array, pid }, &Arc::new(person));
     }
 
-    fn file(&mut self, batch: &Batch, words: &[Texts], row: usize) -> Option<FileId> {
+    fn file(&mut self, batch: &Batch, row: usize) -> Option<FileId> {
         let inode = batch.inode.get(row)?;
-        let filesystem = usize::from(batch.filesystem.get(row)?);
-        let device = self.filesystems.get_mut(filesystem)?;
+        let filesystem = batch.filesystem.get(row)?;
+        let device = self.filesystems.get_mut(usize::from(filesystem))?;
         if *device == UNKNOWN {
-            let name = words_of(words, "filesystem").and_then(|w| w.get(filesystem))?;
+            let name = batch.filesystem.word(filesystem)?;
             *device = number(self.devices.get(name).map_or(name, |d| &d.dev));
         }
         let id = FileId {
@@ -367,12 +362,12 @@ impl Names {
             generation: batch.generation.get(row).unwrap_or(0),
         };
         if let Some(path) = batch.path.get(row) {
-            self.place(words, id, filesystem, path);
+            self.place(batch, id, filesystem, path);
         }
         Some(id)
     }
 
-    fn place(&mut self, words: &[Texts], id: FileId, filesystem: usize, path: u32) {
+    fn place(&mut self, batch: &Batch, id: FileId, filesystem: u16, path: u32) {
         let Some(seen) = self.files.get_mut(id.inode as usize % SEEN) else {
             return;
         };
@@ -380,10 +375,9 @@ impl Names {
             return;
         }
         *seen = Some((id, path));
-        let word = |column, number: usize| words_of(words, column).and_then(|w| w.get(number));
-        let device_name = word("filesystem", filesystem).unwrap_or_default();
+        let device_name = batch.filesystem.word(filesystem).unwrap_or_default();
         let device = self.devices.get(device_name);
-        let (path, name, deleted) = path_parse(word("path", path as usize).unwrap_or_default());
+        let (path, name, deleted) = path_parse(batch.path.word(path).unwrap_or_default());
         let place = FilePlace {
             path,
             name,
@@ -415,12 +409,8 @@ fn number(dev: &str) -> u32 {
     crate::machine::Dev::parse(dev).map_or(0, crate::machine::Dev::kernel)
 }
 
-fn words_of<'a>(words: &'a [Texts], column: &str) -> Option<&'a Texts> {
-    words.get(COLUMNS.iter().position(|c| c.0 == column)?)
-}
-
-/// [`Batch::decode`] has seen to it that it is of 32 bits.
+/// `Layout::batch` rejects values of more than 32 bits.
 #[inline]
-fn short(column: &Column<u64>, row: usize) -> Option<u32> {
+fn short(column: &Column<UInt64Type>, row: usize) -> Option<u32> {
     column.get(row).and_then(|v| u32::try_from(v).ok())
 }

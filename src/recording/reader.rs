@@ -4,22 +4,20 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray as _;
+use arrow_buffer::Buffer;
 use arrow_ipc::{MessageHeader, root_as_message};
-use zstd::bulk::Decompressor;
+use arrow_schema::Schema;
 
-pub(crate) use super::batch::Batch;
 pub use super::batch::Wanted;
-use super::batch::{Layout, decode_words};
-#[cfg(feature = "export")]
-pub(crate) use super::columns::Column;
-pub(crate) use super::columns::Texts;
-use super::columns::Wrong;
+use super::batch::{Dictionaries, Layout};
+pub(crate) use super::columns::Batch;
 use super::error::{Ending, TraceError};
 use super::files;
 use super::frame::{Frames, Input, Next};
 use super::header::{HEADER_KEY, Header, VERSION, VERSION_KEY};
 use super::names::Names;
-use super::schema::COLUMNS;
 use crate::analysis::files::{FileId, FilePlace};
 use crate::analysis::fold::Person;
 use crate::analysis::item::Item;
@@ -35,15 +33,13 @@ pub struct Reader {
     frames: Frames,
     layout: Layout,
     header: Header,
-    zstd: Decompressor<'static>,
     wanted: Wanted,
     batch: Batch,
     /// The next row of it.
     row: usize,
-    /// By column.
-    words: Vec<Texts>,
-    /// By column: where its dictionary is in the file; 0: it has none yet.
-    words_at: [u64; COLUMNS.len()],
+    dictionaries: Dictionaries,
+    /// Where the dictionaries are in the file, by id.
+    words_at: BTreeMap<i64, u64>,
     batch_at: u64,
     /// Before the batch.
     batch_mark: Option<Mark>,
@@ -59,7 +55,7 @@ pub struct Reader {
 pub struct Mark {
     segment: usize,
     at: u64,
-    words_at: [u64; COLUMNS.len()],
+    words_at: BTreeMap<i64, u64>,
     names: super::names::Mark,
 }
 
@@ -73,7 +69,7 @@ impl Reader {
         for (segment, file) in files.iter().enumerate() {
             match begin(file) {
                 Ok((frames, layout, header)) => {
-                    let mut reader = Self::of(frames, layout, header, file, wanted)?;
+                    let mut reader = Self::of(frames, layout, header, wanted);
                     let last = files.last().map(PathBuf::as_path);
                     reader.lacks_end = !wrong.is_empty() || !last.is_some_and(files::ends);
                     (reader.segment, reader.wrong) = (segment, wrong);
@@ -93,21 +89,11 @@ impl Reader {
     /// Of `input`; `path` is what errors call it.
     pub fn new(input: Box<dyn Input>, path: &Path, wanted: Wanted) -> Result<Self, TraceError> {
         let (frames, layout, header) = begin_of(input, path)?;
-        Self::of(frames, layout, header, path, wanted)
+        Ok(Self::of(frames, layout, header, wanted))
     }
 
-    fn of(
-        frames: Frames,
-        layout: Layout,
-        header: Header,
-        path: &Path,
-        wanted: Wanted,
-    ) -> Result<Self, TraceError> {
-        let zstd = Decompressor::new().map_err(|error| TraceError::Io {
-            path: path.to_owned(),
-            error,
-        })?;
-        Ok(Self {
+    fn of(frames: Frames, layout: Layout, header: Header, wanted: Wanted) -> Self {
+        Self {
             files: Vec::new(),
             segment: 0,
             wrong: BTreeMap::new(),
@@ -116,18 +102,17 @@ impl Reader {
             frames,
             layout,
             header,
-            zstd,
             wanted,
-            batch: Batch::default(),
+            batch: Batch::new(RecordBatch::new_empty(Arc::new(Schema::empty()))),
             row: 0,
-            words: (0..COLUMNS.len()).map(|_| Texts::default()).collect(),
-            words_at: [0; COLUMNS.len()],
+            dictionaries: Dictionaries::new(),
+            words_at: BTreeMap::new(),
             batch_mark: None,
             ending: Ending::Open,
             last_us: 0,
             lacks_end: false,
             note: None,
-        })
+        }
     }
 
     /// Whether parts of another recording lie beside the file at `path`: a recorder that replaces the file when it ends
@@ -202,10 +187,10 @@ impl Reader {
     /// The next item; `None` at the end, for whatever reason: see [`Reader::ending`].
     pub fn next_item(&mut self) -> Option<Item> {
         loop {
-            while self.row < self.batch.rows {
+            while self.row < self.batch.rows() {
                 let row = self.row;
                 self.row += 1;
-                if let Some(item) = self.names.item(&self.batch, &self.words, row) {
+                if let Some(item) = self.names.item(&self.batch, row) {
                     self.last_us = self.last_us.max(item.time_us());
                     return Some(item);
                 }
@@ -218,27 +203,20 @@ impl Reader {
 
     /// The columns of the next batch; `None` at the end. Not to be mixed with [`Reader::next_item`].
     #[cfg(feature = "export")]
-    pub(crate) fn next_columns(&mut self) -> Option<(&Batch, &[Texts])> {
+    pub(crate) fn next_columns(&mut self) -> Option<&Batch> {
         if !self.next_batch() {
             return None;
         }
-        self.row = self.batch.rows;
-        let time = &self.batch.time;
-        let last = if time.there().is_empty() && !time.is_none() {
-            time.values().iter().copied().max()
-        } else {
-            (0..self.batch.rows).filter_map(|row| time.get(row)).max()
-        };
-        self.last_us = self.last_us.max(last.unwrap_or(0));
-        Some((&self.batch, &self.words))
+        self.row = self.batch.rows();
+        self.last_us = self.last_us.max(self.batch.last_us().unwrap_or(0));
+        Some(&self.batch)
     }
 
     /// Reads on to the end: the time of the last row.
     pub fn last_time(mut self) -> i64 {
         let mut last = self.last_us;
         while self.next_batch() {
-            let times = (0..self.batch.rows).filter_map(|row| self.batch.time.get(row));
-            last = last.max(times.max().unwrap_or(last));
+            last = last.max(self.batch.last_us().unwrap_or(last));
         }
         last
     }
@@ -256,17 +234,14 @@ impl Reader {
             self.segment = mark.segment;
         }
         self.ending = Ending::Open;
-        self.batch.rows = 0;
+        self.row = self.batch.rows();
         self.batch_mark = None;
         self.names.restore(&mark.names);
         let io = |error| TraceError::Io {
             path: PathBuf::from("the recording"),
             error,
         };
-        let mut at: Vec<u64> = mark.words_at.to_vec();
-        at.sort_unstable();
-        at.dedup();
-        for at in at.into_iter().filter(|&at| at > 0) {
+        for &at in mark.words_at.values() {
             self.frames.seek(at).map_err(io)?;
             if let Err(next) = self.message() {
                 let ending = self.ended(next);
@@ -279,8 +254,8 @@ impl Reader {
 
     fn open_segment(&mut self, path: &Path) -> Result<(), TraceError> {
         (self.frames, self.layout, _) = begin(path)?;
-        self.words_at = [0; COLUMNS.len()];
-        self.words.iter_mut().for_each(|w| *w = Texts::default());
+        self.words_at.clear();
+        self.dictionaries.clear();
         self.names.forget_numbers();
         Ok(())
     }
@@ -290,7 +265,6 @@ impl Reader {
         if self.ending != Ending::Open {
             return false;
         }
-        self.batch.rows = 0;
         loop {
             match self.message() {
                 Ok(true) => {
@@ -298,7 +272,7 @@ impl Reader {
                     self.batch_mark = Some(Mark {
                         segment: self.segment,
                         at: self.batch_at,
-                        words_at: self.words_at,
+                        words_at: self.words_at.clone(),
                         names: self.names.mark(),
                     });
                     return true;
@@ -380,31 +354,20 @@ impl Reader {
         self.frames
             .read_body(message.bodyLength())
             .map_err(unreadable)??;
-        let body = &self.frames.body;
-        let taken: Result<bool, Wrong> = match message.header_type() {
+        let body = Buffer::from(std::mem::take(&mut self.frames.body));
+        let taken = match message.header_type() {
             MessageHeader::RecordBatch => {
-                let batch = message.header_as_record_batch().ok_or(DAMAGED)?;
                 self.batch_at = at;
-                self.batch
-                    .decode(&self.layout, batch, body, self.wanted, &mut self.zstd)
-                    .map(|()| true)
+                let batch = self
+                    .layout
+                    .batch(message, &body, &self.dictionaries, self.wanted);
+                batch.map(|batch| self.batch = batch).map(|()| true)
             }
             MessageHeader::DictionaryBatch => {
-                let batch = message.header_as_dictionary_batch().ok_or(DAMAGED)?;
-                let mut taken = Ok(false);
-                for column in self.layout.users(batch.id()) {
-                    let (Some(words), Some(words_at)) =
-                        (self.words.get_mut(column), self.words_at.get_mut(column))
-                    else {
-                        continue;
-                    };
-                    *words_at = at;
-                    if let Err(why) = decode_words(batch, body, &mut self.zstd, words) {
-                        taken = Err(why);
-                    }
-                    self.names.new_words(column, words);
-                }
-                taken
+                let id = self
+                    .layout
+                    .dictionary(message, &body, &mut self.dictionaries);
+                id.map(|id| self.take_words(id, at)).map(|()| false)
             }
             MessageHeader::Schema => Err("there is a second schema"),
             _ => Ok(false),
@@ -412,6 +375,17 @@ impl Reader {
         let taken = taken.map_err(Next::Corrupt);
         self.frames.metadata = metadata;
         taken
+    }
+
+    /// Passes a dictionary, which begins at `at` in the file, to the columns that use it.
+    fn take_words(&mut self, id: Option<i64>, at: u64) {
+        let words = id.and_then(|id| Some((id, self.dictionaries.get(&id)?.as_string_opt()?)));
+        if let Some((id, words)) = words {
+            self.words_at.insert(id, at);
+            for column in self.layout.users(id) {
+                self.names.new_words(column, words);
+            }
+        }
     }
 }
 
@@ -455,7 +429,7 @@ fn begin_of(input: Box<dyn Input>, path: &Path) -> Result<(Frames, Layout, Heade
         }
         _ => return Err(not_ours("its schema has a version that never was")),
     }
-    let layout = Layout::of(schema).map_err(|why| not_ours(&why))?;
+    let layout = Layout::new(schema).map_err(|why| not_ours(&why))?;
     let header = serde_json::from_str(value(HEADER_KEY).unwrap_or_default())
         .map_err(|_| not_ours("its header is damaged"))?;
     if message.bodyLength() != 0 {

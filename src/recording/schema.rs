@@ -78,7 +78,8 @@ pub enum Type {
 }
 
 impl Type {
-    fn arrow(self) -> DataType {
+    /// The Arrow type.
+    pub fn arrow(self) -> DataType {
         let dict = |key| DataType::Dictionary(Box::new(key), Box::new(DataType::Utf8));
         match self {
             Self::Time => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
@@ -125,12 +126,15 @@ pub const COLUMNS: [(&str, Type); 25] = [
     ("text", Type::Utf8),
 ];
 
+/// How many of them, from the first, are never null.
+pub const NOT_NULL: usize = 2;
+
 /// The Arrow schema of a recording with this header.
 pub fn schema(header_json: String) -> Arc<Schema> {
     let fields: Vec<Field> = COLUMNS
         .iter()
         .enumerate()
-        .map(|(i, (name, column))| Field::new(*name, column.arrow(), i > 1))
+        .map(|(i, (name, column))| Field::new(*name, column.arrow(), i >= NOT_NULL))
         .collect();
     let metadata = HashMap::from([
         (VERSION_KEY.to_owned(), VERSION.to_string()),

@@ -4,15 +4,6 @@ use anyhow::Result;
 
 use crate::commands::export::args::Export;
 
-/// What has come out.
-#[derive(Debug, Default)]
-#[cfg(feature = "export")]
-pub(super) struct Written {
-    pub rows: u64,
-    /// Why there are no more, where the reader does not know.
-    pub damage: Option<String>,
-}
-
 /// Without the feature.
 #[cfg(not(feature = "export"))]
 pub fn run(_: &Export) -> Result<()> {
@@ -30,18 +21,18 @@ pub fn run(args: &Export) -> Result<()> {
     if let Some(note) = reader.note() {
         eprintln!("raidtrace: note: {}", crate::ui::text::clean(note));
     }
-    let Written { rows, damage } = to(&mut reader, args)?;
+    let rows = to(&mut reader, args)?;
     let ending = reader.ending();
-    if let Some(why) = damage.or_else(|| ending.is_cut().then(|| ending.to_string())) {
+    if ending.is_cut() {
         let file = args.file.display();
-        anyhow::bail!("{file}: {why}; {rows} rows have been exported");
+        anyhow::bail!("{file}: {ending}; {rows} rows have been exported");
     }
     eprintln!("raidtrace: {rows} rows");
     Ok(())
 }
 
 #[cfg(feature = "export")]
-fn to(reader: &mut crate::recording::reader::Reader, args: &Export) -> Result<Written> {
+fn to(reader: &mut crate::recording::reader::Reader, args: &Export) -> Result<u64> {
     use crate::machine::output::Destination;
     use anyhow::Context as _;
     use std::os::unix::fs::MetadataExt as _;
@@ -56,11 +47,11 @@ fn to(reader: &mut crate::recording::reader::Reader, args: &Export) -> Result<Wr
     let mut output = destination.open().with_context(say)?;
     match write(reader, args, &mut output.file) {
         // The reader of a pipe that has had enough is no failure.
-        Err(e) if output.pending.is_none() && is_broken_pipe(&e) => Ok(Written::default()),
+        Err(e) if output.pending.is_none() && is_broken_pipe(&e) => Ok(0),
         Err(e) => Err(e).with_context(say),
-        Ok(written) => {
+        Ok(rows) => {
             output.commit().with_context(say)?;
-            Ok(written)
+            Ok(rows)
         }
     }
 }
@@ -70,7 +61,7 @@ fn write(
     reader: &mut crate::recording::reader::Reader,
     args: &Export,
     out: impl std::io::Write + Send,
-) -> Result<Written> {
+) -> Result<u64> {
     use crate::commands::export::args::Format;
     let mut out = std::io::BufWriter::with_capacity(1 << 18, out);
     match args.format {
@@ -78,10 +69,7 @@ fn write(
             let header = serde_json::to_string(reader.header())?;
             super::table::write(reader, &crate::recording::schema::schema(header), out)
         }
-        lines => Ok(Written {
-            rows: super::lines::write(reader, lines, &mut out)?,
-            damage: None,
-        }),
+        lines => Ok(super::lines::write(reader, lines, &mut out)?),
     }
 }
 

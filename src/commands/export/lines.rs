@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use super::args::Format;
 use crate::analysis::time;
-use crate::recording::reader::{Batch, Reader, Texts};
+use crate::commands::export::args::Format;
+use crate::recording::reader::{Batch, Reader};
 use crate::recording::schema::COLUMNS;
 
 /// A value, of whatever column.
@@ -23,28 +23,28 @@ pub fn write(reader: &mut Reader, format: Format, out: &mut impl Write) -> io::R
     }
     let mut rows = 0;
     let mut line = Vec::new();
-    while let Some((batch, words)) = reader.next_columns() {
-        for row in 0..batch.rows {
+    while let Some(batch) = reader.next_columns() {
+        for row in 0..batch.rows() {
             line.clear();
             match format {
-                Format::Csv => csv(&mut line, batch, words, row)?,
-                _ => json(&mut line, batch, words, row)?,
+                Format::Csv => csv(&mut line, batch, row)?,
+                _ => json(&mut line, batch, row)?,
             }
             out.write_all(&line)?;
         }
-        rows += batch.rows as u64;
+        rows += batch.rows() as u64;
     }
     out.flush()?;
     Ok(rows)
 }
 
 /// Quoted as RFC 4180 has it; what is null is empty, a text that is empty is `""`.
-fn csv(line: &mut Vec<u8>, batch: &Batch, words: &[Texts], row: usize) -> io::Result<()> {
+fn csv(line: &mut Vec<u8>, batch: &Batch, row: usize) -> io::Result<()> {
     for column in 0..COLUMNS.len() {
         if column > 0 {
             line.push(b',');
         }
-        match value(batch, words, column, row) {
+        match value(batch, column, row) {
             None => {}
             Some(Value::Number(n)) => write!(line, "{n}")?,
             Some(Value::Bool(b)) => write!(line, "{b}")?,
@@ -62,10 +62,10 @@ fn csv(line: &mut Vec<u8>, batch: &Batch, words: &[Texts], row: usize) -> io::Re
     Ok(())
 }
 
-fn json(line: &mut Vec<u8>, batch: &Batch, words: &[Texts], row: usize) -> io::Result<()> {
+fn json(line: &mut Vec<u8>, batch: &Batch, row: usize) -> io::Result<()> {
     let mut separator = b'{';
     for (column, (name, _)) in COLUMNS.iter().enumerate() {
-        let Some(value) = value(batch, words, column, row) else {
+        let Some(value) = value(batch, column, row) else {
             continue;
         };
         line.push(separator);
@@ -85,21 +85,17 @@ fn json(line: &mut Vec<u8>, batch: &Batch, words: &[Texts], row: usize) -> io::R
     Ok(())
 }
 
-fn value<'a>(batch: &'a Batch, words: &'a [Texts], column: usize, row: usize) -> Option<Value<'a>> {
-    let word = |key: Option<usize>| words.get(column)?.get(key?).map(Value::Text);
-    let narrow = |n: Option<u16>| n.map(usize::from);
-    let byte = |n: Option<u8>| n.map(usize::from);
-    let wide = |n: Option<u32>| n.map(|n| n as usize);
+fn value<'a>(batch: &'a Batch, column: usize, row: usize) -> Option<Value<'a>> {
     let number = |n: Option<u64>| n.map(Value::Number);
     match COLUMNS.get(column)?.0 {
         "time" => batch.time.get(row).map(Value::Time),
-        "kind" => word(byte(batch.kind.get(row))),
-        "array" => word(narrow(batch.array.get(row))),
-        "member" => word(narrow(batch.member.get(row))),
+        "kind" => batch.kind.text(row).map(Value::Text),
+        "array" => batch.array.text(row).map(Value::Text),
+        "member" => batch.member.text(row).map(Value::Text),
         "slot" => number(batch.slot.get(row).map(u64::from)),
-        "op" => word(byte(batch.op.get(row))),
-        "flags" => word(byte(batch.flags.get(row))),
-        "origin" => word(byte(batch.origin.get(row))),
+        "op" => batch.op.text(row).map(Value::Text),
+        "flags" => batch.flags.text(row).map(Value::Text),
+        "origin" => batch.origin.text(row).map(Value::Text),
         "sector" => number(batch.sector.get(row)),
         "array_sector" => number(batch.array_sector.get(row)),
         "length" => number(batch.length.get(row)),
@@ -107,16 +103,16 @@ fn value<'a>(batch: &'a Batch, words: &'a [Texts], column: usize, row: usize) ->
         "count" => number(batch.count.get(row).map(u64::from)),
         "queue_us" => number(batch.queue_us.get(row)),
         "device_us" => number(batch.device_us.get(row)),
-        "error" => batch.error.get(row).map(|b| Value::Bool(b == 1)),
+        "error" => batch.error(row).map(Value::Bool),
         "pid" => number(batch.pid.get(row).map(u64::from)),
-        "comm" => word(wide(batch.comm.get(row))),
-        "cgroup" => word(wide(batch.cgroup.get(row))),
-        "role" => word(narrow(batch.role.get(row))),
+        "comm" => batch.comm.text(row).map(Value::Text),
+        "cgroup" => batch.cgroup.text(row).map(Value::Text),
+        "role" => batch.role.text(row).map(Value::Text),
         "inode" => number(batch.inode.get(row)),
         "generation" => number(batch.generation.get(row).map(u64::from)),
-        "filesystem" => word(narrow(batch.filesystem.get(row))),
-        "path" => word(wide(batch.path.get(row))),
-        "text" => batch.text.get(row).map(Value::Text),
+        "filesystem" => batch.filesystem.text(row).map(Value::Text),
+        "path" => batch.path.text(row).map(Value::Text),
+        "text" => batch.text(row).map(Value::Text),
         _ => None,
     }
 }

@@ -328,6 +328,23 @@ fn a_member_that_no_state_told_of_is_counted() {
     assert!(reader.unplaced() > 50);
 }
 
+#[test]
+fn no_number_of_a_message_does_harm() {
+    let whole = fixture::file_of(&fixture::items(4, 1), 100);
+    let schema = reader(whole.clone()).unwrap().progress().0 as usize;
+    for at in (schema..whole.len() - 8).step_by(4) {
+        // Negative, more than there is memory, and no multiple of an element.
+        let was = u64::from_le_bytes(whole[at..at + 8].try_into().unwrap());
+        for number in [u64::MAX, 1 << 46, was.wrapping_add(1)] {
+            let mut bytes = whole.clone();
+            bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+            let mut reader = reader(bytes).unwrap();
+            all(&mut reader);
+            assert_ne!(*reader.ending(), Ending::Open);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
