@@ -45,7 +45,7 @@ __noinline __u32 rt_above_block(__u64 bio, __u32 index, __u64 sector, __u64 offs
 	if (found == RT_ZEROES)
 		found = RT_ORIGIN_UNKNOWN;
 	/* of many, what proves nothing may be some file's */
-	rt_told(key, found, found != RT_ORIGIN_UNKNOWN &&
+	rt_note_answer(key, found, found != RT_ORIGIN_UNKNOWN &&
 			    ((left == block && !offset) || found != RT_ORIGIN_OTHER_METADATA));
 	return block;
 }
@@ -76,7 +76,7 @@ static __always_inline void on_inner(struct bio *bio, __u64 address, struct rt_d
 
 	if (!part)
 		return;
-	if (size && look == RT_AGAIN) {
+	if (size && look == RT_SHADOW) {
 		origin = rt_one_origin(part->member, bio->bi_iter.bi_sector - part->start, op, size);
 		row = rt_row(part->member, origin, op, look);
 		if (row)
@@ -114,10 +114,10 @@ static __always_inline int on_bio_complete(struct bio *bio, unsigned long long *
 	__u64 address;
 	__u32 index;
 
-	if (rt_looked_at(look, RT_LOOKED_BIO_COMPLETE, rt_peek((__u64)arg)))
+	if (rt_already_seen(look, RT_SEEN_BIO_COMPLETE, rt_peek((__u64)arg)))
 		return 0;
 	e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
-	if (!e || !(e->flags & (RT_DEV_ABOVE | RT_DEV_INNER | RT_DEV_REBUILDS)))
+	if (!e || !(e->flags & (RT_DEV_STACKED | RT_DEV_NESTED | RT_DEV_REBUILDS)))
 		return 0;
 	index = e->index;
 	d = bpf_map_lookup_elem(&rt_devs, &index);
@@ -125,9 +125,9 @@ static __always_inline int on_bio_complete(struct bio *bio, unsigned long long *
 		return 0;
 	/* as a number, see rt_bio_metadata() */
 	address = rt_peek((__u64)arg);
-	if (e->flags & RT_DEV_INNER)
+	if (e->flags & RT_DEV_NESTED)
 		on_inner(bio, address, d, look);
-	else if (e->flags & RT_DEV_ABOVE)
+	else if (e->flags & RT_DEV_STACKED)
 		on_above(bio, address, d->fs_array - 1, d->fs_start);
 	else
 		on_above(bio, address, e->array - 1, 0);
@@ -143,5 +143,5 @@ int BPF_PROG(rt_bio_complete, struct request_queue *q, struct bio *bio)
 SEC("?tp_btf/block_bio_complete")
 int BPF_PROG(rt_bio_complete_2, struct request_queue *q, struct bio *bio)
 {
-	return rt_twin(RT_LOOKED_BIO_COMPLETE, on_bio_complete(bio, &ctx[1], RT_AGAIN));
+	return rt_shadow(RT_SEEN_BIO_COMPLETE, on_bio_complete(bio, &ctx[1], RT_SHADOW));
 }

@@ -56,6 +56,6 @@ int BPF_PROG(rt_bio_refused, struct request_queue *q, struct bio *bio)
 		return 0;
 	address = rt_peek((__u64)&ctx[1]);
 	take_back(address, bio->bi_iter.bi_size, RT_FIRST);
-	take_back(address, bio->bi_iter.bi_size, RT_AGAIN);
+	take_back(address, bio->bi_iter.bi_size, RT_SHADOW);
 	return 0;
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Bios on the arrays, above md: who submits what, and the blocks that have no
- * fixed place. Here the submitter is still the current task and the pages are
- * still the filesystem's.
+ * Bios on the arrays, above md: tasks, files, and blocks without a fixed place. Here the
+ * submitter is still the current task, and the pages are still those of the filesystem.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -20,8 +19,8 @@
 #include "shadow.bpf.h"
 
 /*
- * A flush has no address. It is the journal's when the journal's thread asks
- * for it; else a task wants its file data to be durable (fsync, sync).
+ * Origin of a flush, which has no address: journal if jbd2's thread submits it, else
+ * file_data, because a task makes its file data durable (fsync, sync).
  */
 static __always_inline __u32 flush_origin(const struct rt_array *array, unsigned long long *arg)
 {
@@ -40,7 +39,7 @@ static __always_inline __u32 flush_origin(const struct rt_array *array, unsigned
 	return rt_is_journal_thread(comm) ? RT_ORIGIN_JOURNAL : RT_ORIGIN_FILE_DATA;
 }
 
-/* The event of a recording that goes with rt_count_task(). */
+/* Emits the event of a recording that belongs to rt_count_task(). */
 static __always_inline void tell(__u32 who, __u32 array, __u64 sector, __u64 inode, __u32 size,
 				 __u32 what)
 {
@@ -57,14 +56,13 @@ static __always_inline void set_flush_origin(__u32 array, __u32 origin)
 		*last = origin;
 }
 
-/* learn_bio(): counted at completion, when the content is there to tell. */
+/* learn_bio(): count at completion, when the content has arrived. */
 enum { RT_LATER = 253 };
 
 /*
- * A block without a fixed place that was not learned yet; inode: the file that
- * it belongs to, 0: none that we know. Writes carry their content. Of a read
- * only this much is known until it completes, that it is no file data: it is
- * remembered with who asked for it.
+ * Learns a block without a fixed place. inode: its file, 0: unknown. A write carries
+ * its content. A read has none until it completes: only that it is not file data is
+ * known, and that is kept with the task that asked.
  */
 static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key, __u32 who,
 				       const struct rt_array *array, __u64 answer,
@@ -79,7 +77,7 @@ static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key, __u32 
 					op == RT_OP_WRITE);
 
 	if (found == RT_NOT_METADATA) {
-		/* asked for as metadata, never come, and now a file's */
+		/* read as metadata, never completed, and a file's now */
 		if (rt_answer_origin(answer) == RT_ORIGIN_UNKNOWN)
 			bpf_map_delete_elem(&rt_learned, &key);
 		return RT_ORIGIN_FILE_DATA;
@@ -96,13 +94,13 @@ static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key, __u32 
 	return found;
 }
 
-/* Blocks of one write that are forgotten at most; ext4 writes no more at once. */
+/* Most blocks that one write forgets; ext4 writes no more at once. */
 enum { RT_FORGET_MAX = 1024 };
 
 /*
- * A file's data take the place of what was learned there. ext4_free_blocks()
- * says so before, but not of a filesystem in several pieces, and not of more
- * blocks than RT_FREE_MAX.
+ * Forgets learned blocks that file data overwrites. The hook on ext4_free_blocks() does
+ * that earlier, but not for a filesystem in several pieces, and for at most RT_FREE_MAX
+ * blocks per call.
  */
 __noinline int rt_forget(__u64 key, __u32 block, __u32 size)
 {
@@ -116,9 +114,9 @@ __noinline int rt_forget(__u64 key, __u32 block, __u32 size)
 }
 
 /*
- * A bio that a filesystem, or whoever else, sent to an array. arg: where the
- * tracepoint's arguments hold it. Inline: a call is 10 ns where returns are made
- * safe (SRSO).
+ * Handles a bio that was submitted to an array. arg: address of the tracepoint's
+ * argument that holds the bio. Inline: a call costs 10 ns where the kernel mitigates
+ * SRSO.
  */
 static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __u32 index,
 				    __u64 sector, __u32 look)
@@ -145,7 +143,7 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 	}
 	found = rt_array_origin(index, array, sector, op);
 	origin = rt_answer_origin(found);
-	/* 512: not a block without a fixed place */
+	/* 512 bytes: too small for a block without a fixed place */
 	block = rt_answer_block(found) << 9;
 	if (op <= RT_OP_WRITE && array->flags & RT_ARRAY_EXT &&
 	    (origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN)) {
@@ -161,7 +159,7 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 		}
 		if (origin == RT_ORIGIN_FILE_DATA) {
 			rt_count_file(inode, index, op, size, 0, look);
-			/* else there is nothing learned nearby */
+			/* otherwise no block is learned nearby */
 			if (op == RT_OP_WRITE && rt_answer_run(found) << 9 < size)
 				rt_forget(rt_learned_key(index, sector), block, size);
 		}
@@ -188,12 +186,12 @@ static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg
 	struct rt_dev *d;
 	__u32 index;
 
-	if (rt_looked_at(look, RT_LOOKED_QUEUE, rt_peek((__u64)arg)))
+	if (rt_already_seen(look, RT_SEEN_BIO_SUBMIT, rt_peek((__u64)arg)))
 		return 0;
 	e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
 	if (!e)
 		return 0;
-	if (e->flags & RT_DEV_ABOVE) {
+	if (e->flags & RT_DEV_STACKED) {
 		index = e->index;
 		d = bpf_map_lookup_elem(&rt_devs, &index);
 		if (!d)
@@ -201,7 +199,7 @@ static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg
 		index = d->fs_array - 1;
 		sector += d->fs_start;
 	} else {
-		if (!e->array || e->flags & RT_DEV_INNER)
+		if (!e->array || e->flags & RT_DEV_NESTED)
 			return 0;
 		index = e->array - 1;
 	}
@@ -218,10 +216,10 @@ int BPF_PROG(rt_bio_queue, struct bio *bio)
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(rt_bio_queue_2, struct bio *bio)
 {
-	return rt_twin(RT_LOOKED_QUEUE, on_bio_queue(bio, &ctx[0], RT_AGAIN));
+	return rt_shadow(RT_SEEN_BIO_SUBMIT, on_bio_queue(bio, &ctx[0], RT_SHADOW));
 }
 
-/* ... before it, the queue came first. */
+/* Before that commit, the queue is the first argument. */
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(rt_bio_queue_q, struct request_queue *q, struct bio *bio)
 {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What a block of the block device's page cache holds, by its content. ext4
- * keeps metadata there, one buffer head and one bio a block; file data lives
- * in the files' own page caches. Called once per block, not per IO: the
- * answer goes into rt_learned.
+ * Origin of a block in the block device's page cache, by its content. ext4 keeps metadata
+ * there, with one buffer head and one bio per block; file data is in the page caches of
+ * the files. Called once per block, not per IO: the result is kept in rt_learned.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -18,10 +17,10 @@ enum {
 	RT_EXT4_XATTR_MAGIC = 0xea020000,	/* fs/ext4/xattr.h */
 	RT_JBD2_MAGIC = 0x98393bc0,		/* JBD2_MAGIC_NUMBER, big endian on disk */
 	RT_EXT4_FT_MAX = 8,
-	RT_WORDS = 8,				/* of a block that are read */
-	RT_DIRENTS = 4,				/* how many must make sense */
+	RT_WORDS = 8,				/* words of a block that are read */
+	RT_DIRENTS = 4,				/* entries that must be valid */
 	RT_BIO_VECS = 256,			/* BIO_MAX_VECS: segments that a bio can have */
-	RT_VECS_STEP = 32,			/* ... and that are gone through in one call */
+	RT_VECS_STEP = 32,			/* segments visited in one call */
 };
 
 /* ext4_dir_entry_2 without its name */
@@ -32,7 +31,7 @@ struct rt_dirent {
 	__u8 file_type;
 };
 
-/* Entries must chain to the block's end or make sense for RT_DIRENTS. */
+/* True if RT_DIRENTS entries are valid, or all up to the block's end. */
 static __always_inline bool rt_is_directory(const char *data, __u32 size)
 {
 	struct rt_dirent de;
@@ -63,9 +62,9 @@ static __always_inline bool rt_is_directory(const char *data, __u32 size)
 }
 
 /*
- * ext2/3 indirect block: block numbers, all inside the filesystem; else something,
- * or nothing at all. Two numbers at a time: an array of them would be 32 bytes of
- * the stack, in the deepest function there is.
+ * Origin by block numbers: extent_tree for an ext2/3 indirect block, whose numbers are
+ * all inside the filesystem. Two numbers at a time: an array would take 32 bytes of stack
+ * in the deepest function.
  */
 static __always_inline __u32 rt_block_numbers(const char *data, __u64 blocks)
 {
@@ -107,12 +106,12 @@ static __always_inline __u32 rt_sniff_content(const char *data, __u32 size, __u6
 }
 
 struct rt_buffer {
-	bool metadata;		/* the page is the block device's */
-	bool journal;		/* a copy on its way to the log */
+	bool metadata;		/* the page belongs to the block device */
+	bool journal;		/* a copy being written to the log */
 	const char *data;	/* NULL: content not at hand */
 };
 
-/* Is this buffer head the one of that page, of that size? */
+/* True if the buffer head belongs to that page and has that size. */
 static __always_inline bool rt_bh_fits(struct buffer_head *bh, __u64 head, __u32 size,
 				       __u32 offset)
 {
@@ -124,9 +123,8 @@ static __always_inline bool rt_bh_fits(struct buffer_head *bh, __u64 head, __u32
 
 /*
  * jbd2 writes a block to the log through a buffer head of its own, on the
- * block's page (jbd2_journal_write_metadata_buffer()): it fits the page but is
- * not one of the page's buffers. Matters only where the journal's place is not
- * known from the layout.
+ * block's page (jbd2_journal_write_metadata_buffer()): it fits the page but is not in the
+ * page's list of buffers. Matters only if the layout does not give the journal's blocks.
  */
 static __always_inline bool rt_is_shadow(struct buffer_head *bh, __u64 head)
 {
@@ -139,7 +137,7 @@ static __always_inline bool rt_is_shadow(struct buffer_head *bh, __u64 head)
 			return false;
 		each = BPF_CORE_READ(each, b_this_page);
 	}
-	/* all of them seen, and it is none of them */
+	/* not in the list */
 	return first && each == first;
 }
 
@@ -170,7 +168,7 @@ static __always_inline __u64 page_address(__u64 page)
 	if (rt_linear)
 		return page * scale + rt_linear;
 	if (!linear_is_known())
-		return 0;	/* a guess would read somebody else's memory */
+		return 0;	/* a guess would read unrelated memory */
 	if (rt_vmemmap_base && rt_page_offset_base) {
 		bpf_probe_read_kernel(&vmemmap, sizeof(vmemmap), (void *)rt_vmemmap_base);
 		bpf_probe_read_kernel(&offset, sizeof(offset), (void *)rt_page_offset_base);
@@ -180,9 +178,9 @@ static __always_inline __u64 page_address(__u64 page)
 }
 
 /*
- * page: that of the bio which the buffer head is of. b_page alone does not tell:
- * folio_set_bh() (fs/buffer.c) makes it the first page of the folio, whichever page
- * the buffer is on.
+ * Address of the buffer's data. page: of the bio that the buffer head belongs to. b_page
+ * does not suffice: folio_set_bh() (fs/buffer.c) sets it to the first page of the folio,
+ * whichever page the buffer is on.
  */
 static __always_inline void note_linear(struct buffer_head *bh, __u64 page)
 {
@@ -195,9 +193,9 @@ static __always_inline void note_linear(struct buffer_head *bh, __u64 page)
 }
 
 /*
- * From the segment that was found last on, up to the one with that byte, RT_VECS_STEP
- * of them at most; 1: found. The verifier goes through every turn of a loop: calls of
- * this are a fraction of RT_BIO_VECS turns in one.
+ * Advances from the last segment to the one that holds the byte, by at most RT_VECS_STEP
+ * segments; returns 1 if found. The verifier follows every iteration of a loop: several
+ * calls cost it a fraction of RT_BIO_VECS iterations.
  */
 __noinline int rt_seek_segment(__u64 offset)
 {
@@ -217,7 +215,7 @@ __noinline int rt_seek_segment(__u64 offset)
 	return 0;
 }
 
-/* The page and offset of a byte of what is left of a bio. */
+/* Page and offset of a byte in the remaining part of a bio. */
 static __always_inline bool find_page(struct bio *bio, __u32 offset, struct bio_vec *out)
 {
 	__u64 first = (__u64)BPF_CORE_READ(bio, bi_io_vec) +
@@ -233,7 +231,7 @@ static __always_inline bool find_page(struct bio *bio, __u32 offset, struct bio_
 	known = offset && last->bio == (__u64)bio && last->first == first;
 	/* a bio may begin in the middle of a segment: the second part of a split one */
 	offset += BPF_CORE_READ(bio, bi_iter.bi_bvec_done);
-	last->bio = 0;	/* an interrupt's completion that uses it sets it */
+	last->bio = 0;	/* set again by a completion in an interrupt */
 	if (!known || last->begin > offset) {
 		last->first = first;
 		last->vec = first;
@@ -243,10 +241,10 @@ static __always_inline bool find_page(struct bio *bio, __u32 offset, struct bio_
 		if (!rt_seek_segment(offset))
 			continue;
 		if (last->bio || last->first != first)
-			return false;	/* an interrupt's completion used it meanwhile */
+			return false;	/* a completion in an interrupt has used it */
 		last->bio = (__u64)bio;
 		bv = (struct bio_vec *)last->vec;
-		/* a segment may go on over pages that follow each other */
+		/* a segment may cover consecutive pages */
 		offset += RT_PEEK(bv, bv_offset) - (__u32)last->begin;
 		out->bv_page = (void *)((__u64)RT_PEEK(bv, bv_page) +
 					(__u64)(offset >> 12) * bpf_core_type_size(struct page));
@@ -256,7 +254,7 @@ static __always_inline bool find_page(struct bio *bio, __u32 offset, struct bio_
 	return false;
 }
 
-/* The page and buffer head behind a block of a bio. */
+/* Finds the page and buffer head of a block of a bio. */
 static __always_inline void rt_bio_buffer(struct bio *bio, __u32 offset, __u32 size,
 					  __u32 content, struct rt_buffer *out)
 {
@@ -280,7 +278,7 @@ static __always_inline void rt_bio_buffer(struct bio *bio, __u32 offset, __u32 s
 		return;
 	fits = bh && rt_bh_fits(bh, head, size, bv.bv_offset);
 	if (!mapping) {
-		/* A buffer head on memory of nobody's: jbd2's frozen copy of a block. */
+		/* A buffer head on an anonymous page: jbd2's frozen copy of a block. */
 		out->metadata = out->journal = fits;
 		return;
 	}

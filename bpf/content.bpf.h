@@ -11,29 +11,28 @@ enum {
 enum {
 	RT_CONTENT_LATER = 0,
 	RT_CONTENT = 1,
-	/* and metadata for sure, on whatever page: a stripe's, of a block that was asked for */
+	/* and certainly metadata, on any page: a stripe's page of a block that a task asked for */
 	RT_CONTENT_SURE = 2,
 };
 
 /*
- * What a bio for blocks without a fixed place carries, by the page behind the
- * byte at `offset` of it: RT_NOT_METADATA when that is not the block device's,
- * else the origin that the content proves, RT_ZEROES, or RT_ORIGIN_UNKNOWN. It
- * is looked at only when content says that it is there: a write, or a read
- * that has completed. blocks: of the filesystem, to tell a block number.
+ * Origin of a block of a bio, from the page that holds the byte at `offset`:
+ * RT_NOT_METADATA if the page is not the block device's, else the origin that the content
+ * proves, RT_ZEROES, or RT_ORIGIN_UNKNOWN. content: whether the data is there to be read,
+ * as in a write or a completed read. blocks: of the filesystem, to recognise block numbers.
  *
- * extent is offset << 32 | size, of one block. The bio comes as a number:
- * global functions take no typed pointers on the oldest kernels we support.
+ * extent: offset << 32 | size, of one block. bio: a number, because global functions take
+ * no typed pointers on the oldest supported kernels.
  */
 __u64 rt_bio_metadata(__u64 bio, __u64 extent, __u64 blocks, __u32 content);
 
-/* Origin of a metadata block that is at this address, by its content; RT_ORIGIN_UNKNOWN: it proves nothing. */
+/* Origin of the metadata block at this address, by its content; RT_ORIGIN_UNKNOWN: it proves nothing. */
 __u32 rt_content_origin(__u64 data, __u32 size, __u64 blocks);
 
 /*
- * A value of rt_learned: the origin in the low 8 bits. RT_ORIGIN_UNKNOWN: a
- * read is on its way, of (v >> 8 & 0xffffff) sectors from here, for the task
- * v >> 32 (0: told already).
+ * Value of rt_learned: the origin in the low 8 bits. RT_ORIGIN_UNKNOWN: a read is in
+ * flight, of (v >> 8 & 0xffffff) sectors from here, for the task v >> 32 (0: counted
+ * already).
  */
 static __always_inline __u64 rt_asked(__u32 pid, __u32 bytes)
 {

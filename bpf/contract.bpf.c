@@ -15,7 +15,7 @@ struct {
 	enum rt_part_flags part_flags;
 	enum rt_dev_flags dev_flags;
 	enum rt_array_flags array_flags;
-	enum rt_looked_kinds looked_kinds;
+	enum rt_seen_kinds seen_kinds;
 	enum rt_task_keys task_keys;
 	enum rt_event_kinds event_kinds;
 	enum rt_event_runs event_runs;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Devices, rows and losses: the small change of the hooks. */
+/* Watched devices, rows of counters, and losses: helpers of all hooks. */
 #ifndef RAIDTRACE_COUNT_BPF_H
 #define RAIDTRACE_COUNT_BPF_H
 
 #include "shared/hist.h"
 
-/* The program that runs; also the entry of each per-CPU map that both of a pair write to: shadow.bpf.h. */
-enum { RT_FIRST = 0, RT_AGAIN = 1, RT_DIRTIES = 2 };
+/* Which program runs: selects the entry in per-CPU maps that a program and its shadow write to (shadow.bpf.h). */
+enum { RT_FIRST = 0, RT_SHADOW = 1, RT_DIRTIES = 2 };
 
 /*
  * Adds to a counter of this CPU. Where the kernel lets a program run in the middle
@@ -84,7 +84,7 @@ static __always_inline struct rt_part *rt_part_at(struct rt_dev *d, __u64 sector
 	return NULL;
 }
 
-/* Of the array above: the origin whose durability was last asked for. */
+/* Origin of the last flush request on the member's array. */
 static __always_inline __u32 rt_member_flush_origin(__u32 member)
 {
 	struct rt_array *array;
@@ -92,7 +92,7 @@ static __always_inline __u32 rt_member_flush_origin(__u32 member)
 	__u32 index, depth;
 	__u64 *origin;
 
-	/* of arrays on top of each other, the outermost is what was asked */
+	/* with nested arrays, the outermost one was asked */
 	for (depth = 0; depth < RT_ARRAYS_DEEP; depth++) {
 		m = bpf_map_lookup_elem(&rt_members, &member);
 		if (!m)
@@ -126,9 +126,9 @@ static __always_inline __u32 rt_disk_number(struct gendisk *disk)
 enum { RT_NEW_ROW_TRIES = 4 };
 
 /*
- * Hands out a row to a cell. An interrupt's program may do the same in the middle:
- * the counter is added to in one instruction, and the row belongs to the cell whose
- * number it has after that. 5.10 has no instruction that adds and returns the sum.
+ * Allocates a row for a cell. A program in an interrupt may do the same in between: the
+ * counter is incremented in one instruction, and the row belongs to the cell whose number
+ * it holds afterwards. 5.10 has no instruction that adds and returns the sum.
  */
 static __always_inline __u32 rt_new_row(__u64 owner)
 {
@@ -156,7 +156,7 @@ static __always_inline __u32 rt_new_row(__u64 owner)
 }
 
 /*
- * This CPU's counters of a cell; hands out a row the first time. look: a twin counts
+ * This CPU's counters of a cell; hands out a row the first time. look: a shadow program counts
  * in rows of its own, since it may run in the middle of an addition of the first program.
  */
 static __always_inline struct rt_row *rt_row(__u32 member, __u32 origin, __u32 op, __u32 look)
@@ -165,7 +165,7 @@ static __always_inline struct rt_row *rt_row(__u32 member, __u32 origin, __u32 o
 	struct rt_member_rows *rows;
 	__u32 row;
 
-	if (look == RT_AGAIN)
+	if (look == RT_SHADOW)
 		member += rt_members_max;
 	rows = bpf_map_lookup_elem(&rt_member_rows, &member);
 	/* 64 bits and opaque: 6.1's verifier loses the bounds of a 32-bit OR */
@@ -185,9 +185,9 @@ static __always_inline struct rt_row *rt_row(__u32 member, __u32 origin, __u32 o
 enum { RT_EBUSY = 16, RT_EEXIST = 17 };
 
 /*
- * Adds to a table of struct rt_io, whose entry may be new. 0, or why not: the table
- * is full, or -EBUSY, which is what an interrupt gets that came while this CPU was
- * changing the same bucket.
+ * Adds to a table of struct rt_io; creates the entry if needed. Returns 0, -E2BIG if the
+ * table is full, or -EBUSY in an interrupt that came while this CPU changed the same
+ * bucket.
  */
 static __always_inline long rt_add_io(void *table, const void *key, const struct rt_io *add)
 {
@@ -209,9 +209,8 @@ static __always_inline long rt_add_io(void *table, const void *key, const struct
 }
 
 /*
- * Userspace adds 1 when it begins to read tables of struct rt_io. What has another round
- * than this is not added to any more and can be taken out without losing an addition
- * that is under way.
+ * Userspace increments it when it begins to read tables of struct rt_io. Entries of an
+ * earlier round no longer grow, and can be removed without losing an addition.
  */
 extern __u64 rt_round;
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Address -> origin. Stateless but for the learned blocks: a tracer started
- * in the middle of an incident is right from its first request. Inline, for it
- * is most of what the hot path does.
+ * Address to origin. Stateless except for learned blocks, so that a tracer started during
+ * an incident is right from its first request. Inline: most of the hot path's time.
  */
 #ifndef RAIDTRACE_CLASSIFY_BPF_H
 #define RAIDTRACE_CLASSIFY_BPF_H
@@ -10,12 +9,12 @@
 #include "geometry.bpf.h"
 
 /*
- * Where a sector of a member's data lies on the array that its filesystem is
- * on, as the key of rt_learned has it; ~0: nowhere.
+ * Array sector of a member's data sector, as a key of rt_learned, on the array that holds
+ * the filesystem; ~0: not on it.
  */
 __u64 rt_member_to_array(__u32 member, __u64 sector);
 
-/* An answer: origin, for how many sectors it holds (1 or more), size of the blocks there. */
+/* Answer of a lookup: origin, number of sectors it holds for (1 or more), block size there. */
 enum {
 	RT_ANSWER_ORIGIN = 31,
 	RT_ANSWER_BLOCK = 5,	/* log2 of a block's sectors, in 3 bits */
@@ -37,13 +36,13 @@ static __always_inline __u64 rt_answer_run(__u64 answer)
 	return answer >> RT_ANSWER_RUN;
 }
 
-/* Sectors of a block, where the answer is one for blocks without a fixed place. */
+/* Sectors per block, if the answer is for blocks without a fixed place. */
 static __always_inline __u32 rt_answer_block(__u64 answer)
 {
 	return 1U << (answer >> RT_ANSWER_BLOCK & 7);
 }
 
-/* The same answer for at most so many sectors. */
+/* The answer, limited to `run` sectors. */
 static __always_inline __u64 rt_answer_within(__u64 answer, __u64 run)
 {
 	if (answer >> RT_ANSWER_RUN <= run)
@@ -64,7 +63,7 @@ static __always_inline __u64 rt_learned_sector(__u64 key)
 	return key << (64 - RT_LEARNED_ARRAY) >> (64 - RT_LEARNED_ARRAY);
 }
 
-/* The entry of rt_regions that such a key falls into. */
+/* Index into rt_regions for a key of rt_learned. */
 static __always_inline __u32 rt_region(__u64 key)
 {
 	__u32 region = rt_learned_sector(key) >> RT_REGION_SHIFT;
@@ -86,8 +85,8 @@ static __always_inline __u64 rt_min(__u64 a, __u64 b)
 }
 
 /*
- * A block without a fixed place: learned, or file data. code: the boundary's;
- * into: sectors behind it.
+ * Origin of a block without a fixed place: learned, or file data. code: of the boundary;
+ * into: sectors from the boundary.
  */
 static __always_inline __u64 rt_dynamic_origin(__u32 index, __u32 code, __u32 op, __u64 sector,
 					       __u64 into, __u64 run)
@@ -96,7 +95,7 @@ static __always_inline __u64 rt_dynamic_origin(__u32 index, __u32 code, __u32 op
 	__u64 size = (__u64)log << RT_ANSWER_BLOCK, *learned;
 	__u64 key = rt_learned_key(index, sector);
 
-	/* what is discarded is nobody's any more */
+	/* a discarded block has no owner */
 	if (op > RT_OP_WRITE)
 		return rt_answer(RT_ORIGIN_FILE_DATA, run) | size;
 	run = rt_min(run, (1ULL << RT_REGION_SHIFT) -
@@ -117,12 +116,12 @@ static __always_inline __u64 rt_boundary_sector(__u64 boundary)
 }
 
 /*
- * The boundary that begins the stretch which a sector of a tile lies in. list: the
- * first of so many. A function of its own: rarely called, and the stack is full.
+ * Index of the last boundary at or before a sector of a tile. list: index of the first of
+ * `count` boundaries. Not inline: rarely called, and the stack is full.
  */
 __u32 rt_search(__u32 list, __u32 count, __u64 at);
 
-/* Of a sector of an array. */
+/* Origin of a sector of an array. */
 static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array *array,
 					     __u64 sector, __u32 op)
 {
@@ -131,7 +130,7 @@ static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array 
 	__u32 list, i, half, slot, code;
 
 	at = sector + array->tile_lead;
-	/* mostly a power of two: spares a division */
+	/* usually a power of two, which saves a division */
 	if (array->tile_shift < RT_NO_SHIFT)
 		tile = at >> array->tile_shift;
 	else
@@ -157,7 +156,7 @@ static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array 
 	end = bpf_map_lookup_elem(&rt_boundaries, &i);
 	if (!begin || !end)
 		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
-	/* nearly always inside: of a group all but the metadata at its beginning */
+	/* nearly always true: most sectors of a group come after its metadata */
 	if (at < rt_boundary_sector(*begin) || at >= rt_boundary_sector(*end)) {
 		count = bpf_map_lookup_elem(&rt_boundaries, &list);
 		if (!count)
@@ -182,7 +181,7 @@ static __always_inline bool rt_inside(const struct rt_extent *e, __u64 sector)
 	return sector - e->start < e->sectors;
 }
 
-/* Outside the member's data: md's own places. */
+/* Origin outside the member's data: md's own metadata. */
 static __always_inline __u64 rt_md_origin(const struct rt_member *m, __u64 sector)
 {
 	if (rt_inside(&m->superblock, sector))
@@ -197,17 +196,17 @@ static __always_inline __u64 rt_md_origin(const struct rt_member *m, __u64 secto
 	if (rt_inside(&m->journal, sector))
 		return rt_answer(RT_ORIGIN_MD_JOURNAL,
 			      m->journal.start + m->journal.sectors - sector);
-	/* 4 KiB at a time: md's places are aligned to that */
+	/* 4 KiB at a time: md's areas are aligned to that */
 	return rt_answer(RT_ORIGIN_RAW, 8 - (sector & 7));
 }
 
-/* rt_member_origin() where it is rare: a place on the caller's stack less. */
+/* rt_member_origin() for rare callers, not inline: saves stack in the caller. */
 __u64 rt_origin_at(__u32 member, __u64 sector, __u32 op);
 
-/* Of a sector of an array; where it is itself a member of another, that one tells. */
+/* Origin of a sector of an array, from the outer array if it is a member of one. */
 __u64 rt_upper_origin(__u32 array, __u64 sector, __u32 op);
 
-/* Of a sector of a member. */
+/* Origin of a sector of a member. */
 static __always_inline __u64 rt_member_origin(__u32 index, __u64 sector, __u32 op)
 {
 	struct rt_member *m = bpf_map_lookup_elem(&rt_members, &index);
@@ -228,7 +227,7 @@ static __always_inline __u64 rt_member_origin(__u32 index, __u64 sector, __u32 o
 	rt_locate(&array->geometry, &m->slot, at, &place);
 	if (!place.run)
 		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
-	/* a spare uses nothing: what it gets, it has been taken in for */
+	/* a spare has no sectors: IO on it means that md has taken it into the array since */
 	if (place.kind == RT_PLACE_UNUSED)
 		return rt_answer(m->slot.sectors ? RT_ORIGIN_RAW : RT_ORIGIN_UNKNOWN, place.run);
 	if (place.kind != RT_PLACE_DATA)

@@ -14,7 +14,7 @@ extern const volatile __u64 rt_dev_mult;	/* of the device index's hash */
 extern const volatile __u32 rt_rows_max;	/* entries of rt_rows */
 extern const volatile __u64 rt_vmemmap_base;	/* address of the variable; 0: none */
 extern const volatile __u64 rt_page_offset_base;
-extern const volatile __u32 rt_verdict_mask;	/* entries of rt_verdicts - 1 */
+extern const volatile __u32 rt_reason_mask;	/* entries of rt_reasons - 1 */
 /* Addresses of md's completion functions; ~0: none, or not to be had. */
 extern const volatile __u64 rt_raid5_end_read;
 extern const volatile __u64 rt_raid5_end_write;
@@ -30,11 +30,11 @@ extern const volatile __u64 rt_dio_end_io;	/* iomap_dio_bio_end_io(); ~0: not kn
 extern const volatile __u64 rt_ext4_end_io;	/* ext4_end_bio(); likewise */
 extern const volatile __u64 rt_dm_end_io;	/* dm's clone_endio() */
 extern const volatile __u32 rt_recording;	/* 0: rt_events is not used */
-extern const volatile __u32 rt_twins;	/* a bit for each of rt_looked_kinds that has a twin: shadow.bpf.h */
-extern __u32 rt_twins_attached;	/* those of rt_twins that run; set by userspace, before it attaches one */
+extern const volatile __u32 rt_shadows;	/* a bit for each of rt_seen_kinds that has a shadow program: shadow.bpf.h */
+extern __u32 rt_shadows_attached;	/* those of rt_shadows that run; set by userspace, before it attaches one */
 extern const volatile __u32 rt_refusals;	/* rt_bio_refused is there */
 extern const volatile __u32 rt_nesting;	/* a program may run in the middle of itself: see rt_bump() */
-extern const volatile __u32 rt_members_max;	/* half the entries of rt_member_rows; the other half is of twins */
+extern const volatile __u32 rt_members_max;	/* half the entries of rt_member_rows; the other half is of shadow programs */
 extern const volatile __u64 rt_wait_end_io;	/* submit_bio_wait_endio(); ~0: not known */
 
 /*
@@ -188,27 +188,27 @@ extern struct rt_costs_map rt_costs SEC(".maps");
  * are under way at a time than stripe caches hold, a fraction of it, so that
  * one too many in an entry is next to impossible. Who is missing is unknown.
  */
-struct rt_verdicts_map {
+struct rt_reasons_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);		/* set before load */
 	__type(key, __u32);
-	__type(value, struct rt_verdicts);
+	__type(value, struct rt_reasons);
 };
-extern struct rt_verdicts_map rt_verdicts SEC(".maps");
+extern struct rt_reasons_map rt_reasons SEC(".maps");
 
 /* Of second looks. */
-struct rt_looked_map {
+struct rt_seen_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, RT_LOOKED_KINDS);
+	__uint(max_entries, RT_SEEN_KINDS);
 	__type(key, __u32);
-	__type(value, struct rt_looked);
+	__type(value, struct rt_seen);
 };
-extern struct rt_looked_map rt_looked SEC(".maps");
+extern struct rt_seen_map rt_seen SEC(".maps");
 
 /* Scratch, and memory from one bio of a stripe to the next. */
 struct rt_stripes_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 3);		/* RT_FIRST, RT_AGAIN, RT_DIRTIES */
+	__uint(max_entries, 3);		/* RT_FIRST, RT_SHADOW, RT_DIRTIES */
 	__type(key, __u32);
 	__type(value, struct rt_stripe);
 };
@@ -266,7 +266,7 @@ extern struct rt_task_ios_map rt_task_ios SEC(".maps");
 
 struct rt_tasks_pending_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 3);		/* RT_FIRST, RT_AGAIN, RT_DIRTIES */
+	__uint(max_entries, 3);		/* RT_FIRST, RT_SHADOW, RT_DIRTIES */
 	__type(key, __u32);
 	__type(value, struct rt_task_pending);
 };
@@ -295,7 +295,7 @@ extern struct rt_file_ios_map rt_file_ios SEC(".maps");
 
 struct rt_files_pending_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 3);		/* RT_FIRST, RT_AGAIN, RT_DIRTIES */
+	__uint(max_entries, 3);		/* RT_FIRST, RT_SHADOW, RT_DIRTIES */
 	__type(key, __u32);
 	__type(value, struct rt_file_pending);
 };
@@ -313,7 +313,7 @@ extern struct rt_files_map rt_files SEC(".maps");
 /* Scratch: a name is too much for a stack. */
 struct rt_file_names_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 3);		/* RT_FIRST, RT_AGAIN, RT_DIRTIES */
+	__uint(max_entries, 3);		/* RT_FIRST, RT_SHADOW, RT_DIRTIES */
 	__type(key, __u32);
 	__type(value, struct rt_file);
 };

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Bios that md submits to members, where only the moment tells why. A program
- * of its own, attached where there is such an array: a task that submits to an
- * array may be preempted by md's thread in the middle of the program that looks
- * at that (7.2 calls tracepoints with preemption on), and the kernel runs no
- * program twice on a CPU.
+ * Bios that md submits to members: why md submits a bio is known at that moment only. A
+ * program separate from bio_submit.bpf.c, attached if an array needs it: md's thread may
+ * preempt a task in the middle of the other program (7.2 calls tracepoints with
+ * preemption on), and the kernel runs no program twice on a CPU.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -27,10 +26,10 @@ static __always_inline int on_member(struct bio *bio, unsigned long long *arg, _
 	__u32 index, where;
 	struct rt_dev *d;
 
-	if (rt_looked_at(look, RT_LOOKED_JUDGE, rt_peek((__u64)arg)))
+	if (rt_already_seen(look, RT_SEEN_MD_SUBMIT, rt_peek((__u64)arg)))
 		return 0;
 	e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
-	if (!e || !(e->flags & RT_DEV_JUDGED))
+	if (!e || !(e->flags & RT_DEV_CLASSIFIED))
 		return 0;
 	index = e->index;
 	d = bpf_map_lookup_elem(&rt_devs, &index);
@@ -45,31 +44,31 @@ static __always_inline int on_member(struct bio *bio, unsigned long long *arg, _
 	if (!(part->flags & RT_PART_STRIPES && rt_is_stripe_bio(end))) {
 		if (!(part->flags & RT_PART_RESHAPE && rt_is_moving_bio(end)))
 			return 0;
-		where |= RT_JUDGE_MOVING;
+		where |= RT_CLASSIFY_MOVING;
 	}
 	/* as a number, see rt_bio_metadata() */
 	address = rt_peek((__u64)arg);
-	if (look == RT_AGAIN)
-		where |= RT_JUDGE_AGAIN;
-	rt_judge(address, bio->bi_iter.bi_size, rt_op_of(bio->bi_opf), where);
+	if (look == RT_SHADOW)
+		where |= RT_CLASSIFY_AGAIN;
+	rt_classify(address, bio->bi_iter.bi_size, rt_op_of(bio->bi_opf), where);
 	return 0;
 }
 
 SEC("?tp_btf/block_bio_queue")
-int BPF_PROG(rt_bio_judge, struct bio *bio)
+int BPF_PROG(rt_md_submit, struct bio *bio)
 {
 	return on_member(bio, &ctx[0], RT_FIRST);
 }
 
 SEC("?tp_btf/block_bio_queue")
-int BPF_PROG(rt_bio_judge_2, struct bio *bio)
+int BPF_PROG(rt_md_submit_2, struct bio *bio)
 {
-	return rt_twin(RT_LOOKED_JUDGE, on_member(bio, &ctx[0], RT_AGAIN));
+	return rt_shadow(RT_SEEN_MD_SUBMIT, on_member(bio, &ctx[0], RT_SHADOW));
 }
 
 /* Before commit e8a676d61c07, as rt_bio_queue_q. */
 SEC("?tp_btf/block_bio_queue")
-int BPF_PROG(rt_bio_judge_q, struct request_queue *q, struct bio *bio)
+int BPF_PROG(rt_md_submit_q, struct request_queue *q, struct bio *bio)
 {
 	return on_member(bio, &ctx[1], RT_FIRST);
 }

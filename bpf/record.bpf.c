@@ -133,7 +133,7 @@ __noinline int rt_emit_walked(__u64 now, __u64 issue, __u64 start, __u64 where, 
 	if (g->told) {
 		g->event.now_ns = now;
 		send(g);
-		runs = RT_RUNS_TOLD;
+		runs = RT_RUNS_SENT;
 	}
 	fill(&g->event, now, issue, start, where, what);
 	if (runs > 1)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Requests on the members: stamped at issue, classified and counted at
- * completion. The hot path: two programs a request.
+ * completion. The hot path: two programs per request.
  *
- * tp_btf throughout: typed arguments are read with plain loads, where the
- * others need a helper call a field.
+ * All programs are tp_btf: they read typed arguments with plain loads, where raw
+ * tracepoints need a helper call per field.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -43,7 +43,7 @@ static __always_inline int on_issue(struct request *rq, unsigned long long *arg,
 	struct rt_inflight *f;
 	struct rt_dev *d;
 
-	if (rt_looked_at(look, RT_LOOKED_ISSUE, rt_peek((__u64)arg)))
+	if (rt_already_seen(look, RT_SEEN_ISSUE, rt_peek((__u64)arg)))
 		return 0;
 	d = rt_dev_of(rt_disk_number(rt_rq_disk(rq)));
 	if (!d || !d->nr_parts)
@@ -65,7 +65,7 @@ int BPF_PROG(rt_rq_issue, struct request *rq)
 SEC("?tp_btf/block_rq_issue")
 int BPF_PROG(rt_rq_issue_2, struct request *rq)
 {
-	return rt_twin(RT_LOOKED_ISSUE, on_issue(rq, &ctx[0], RT_AGAIN));
+	return rt_shadow(RT_SEEN_ISSUE, on_issue(rq, &ctx[0], RT_SHADOW));
 }
 
 /* Before commit a54895fa057c ("block: remove the request_queue to argument request based tracepoints"). */
@@ -76,8 +76,8 @@ int BPF_PROG(rt_rq_issue_q, struct request_queue *q, struct request *rq)
 }
 
 /*
- * The member that a bio without a sector was sent to. Up to 5.10 a bio forgets its
- * partition on the way: there the disk's first member stands for all.
+ * Member that a bio without a sector was sent to. Up to 5.10 a bio loses its partition
+ * on the way: the first member of the disk stands for all of them there.
  */
 static __always_inline struct rt_part *part_of(struct rt_dev *d, struct bio *bio)
 {
@@ -93,7 +93,7 @@ static __always_inline struct rt_part *part_of(struct rt_dev *d, struct bio *bio
 	return rt_bio_has_part() ? NULL : &d->parts[0];
 }
 
-/* The request that the flush machinery's own is sent for; NULL: none. */
+/* Request for which blk-flush.c sent its own flush request; NULL: none. */
 static __always_inline struct request *flushed_request(struct request *rq)
 {
 	struct blk_flush_queue *fq = rq->mq_hctx->fq;
@@ -108,7 +108,7 @@ static __always_inline struct request *flushed_request(struct request *rq)
 	return (struct request *)(next - rt_flush_list_offset());
 }
 
-/* One request, and its times, in a row that may be missing. */
+/* Adds one request and its times to a row. row: NULL if there was none free. */
 static __always_inline void count_request(struct rt_row *row, struct rt_inflight *f,
 					  struct request *rq, struct rt_dev *d, __u64 now)
 {
@@ -130,9 +130,9 @@ static __always_inline void count_request(struct rt_row *row, struct rt_inflight
 }
 
 /*
- * The event of a recording. f: NULL where the issue was not seen; what:
- * rt_what() and more. Before anything is counted: what is kept until after that
- * costs stack, and the verifier a fifth more steps.
+ * Emits the event of a recording. f: NULL if the issue was not seen; what: rt_what()
+ * and flags. Called before counting: values kept until after it would cost stack, and
+ * the verifier a fifth more steps.
  */
 static __always_inline void emit(struct request *rq, struct rt_dev *d, struct rt_inflight *f,
 				 __u64 now, __u64 sector, __u64 what)
@@ -142,7 +142,7 @@ static __always_inline void emit(struct request *rq, struct rt_dev *d, struct rt
 			sector | rt_event_flags(rq->cmd_flags) << RT_EVENT_SECTORS, what);
 }
 
-/* The flush machinery's own request: no bio, no sector. */
+/* Completes the flush request of blk-flush.c: it has no bio and no sector. */
 static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
 				      struct rt_inflight *f, __u64 now, __u32 look)
 {
@@ -151,7 +151,7 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
 	__u64 sector;
 	__u32 origin;
 
-	/* biotail: for the flush behind the data, bio is gone already */
+	/* biotail: bio is NULL already for the flush that follows the data */
 	if (first && BPF_CORE_READ(first, biotail, bi_io_vec)) {
 		sector = BPF_CORE_READ(first, __sector);
 		part = rt_part_at(d, sector);
@@ -172,12 +172,12 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
 }
 
 /*
- * A request without data bytes: one that only asked for a flush, which the
- * kernel's statistics count as a write of 0 sectors; or the second completion
- * of a write whose FUA or PREFLUSH was emulated (blk-flush.c), counted before.
- * The latter had segments, which alone tells. Its bio does not: 6.18 leaves it as it
- * was but for its size; and dm's bio for the flush in front of a write is a clone of
- * that write's, with its sector and its pages (__send_empty_flush(), up to 6.10).
+ * Completes a request without data bytes. Either it only asked for a flush, which the
+ * kernel's statistics count as a write of 0 sectors; or it is the second completion of
+ * a write whose FUA or PREFLUSH was emulated (blk-flush.c), which was counted before.
+ * Only the second kind had segments. Its bio does not distinguish them: 6.18 changes
+ * nothing but its size, and dm's bio for the flush before a write is a clone of that
+ * write's bio, with its sector and pages (__send_empty_flush(), up to 6.10).
  */
 static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u64 now, __u32 look)
 {
@@ -200,7 +200,7 @@ static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u6
 /* CLOCK_MONOTONIC when everything was attached; set by userspace. */
 __u64 rt_attached_ns;
 
-/* A request that was on its way before we came: nothing was lost. */
+/* True if the request was issued before the programs were attached: nothing was lost. */
 static __always_inline bool before_us(struct request *rq, struct rt_dev *d)
 {
 	return d->flags & RT_DEV_START_TIME && rq->start_time_ns < rt_attached_ns;
@@ -219,9 +219,9 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 	struct bio *bio;
 	bool one;
 
-	/* with a time, since a mark that was left behind may be of the same tag's last request */
-	if (rt_has_twin(look, RT_LOOKED_COMPLETE) &&
-	    rt_looked_at(look, RT_LOOKED_COMPLETE, rt_peek((__u64)arg) ^ rq->start_time_ns))
+	/* the mark includes the start time: a stale mark may be of the tag's previous request */
+	if (rt_has_shadow(look, RT_SEEN_COMPLETE) &&
+	    rt_already_seen(look, RT_SEEN_COMPLETE, rt_peek((__u64)arg) ^ rq->start_time_ns))
 		return 0;
 	d = rt_dev_of(rt_disk_number(rt_rq_disk(rq)));
 	if (!d || !d->nr_parts)
@@ -253,7 +253,7 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 	flags = part->flags;
 	sector = rq->__sector - start;
 	one = bio == rq->biotail;
-	if (look == RT_AGAIN) {
+	if (look == RT_SHADOW) {
 		/*
 		 * The first bio's address does not give the origin of a request of several
 		 * bios or of a stripe; only the content gives that of a read through the
@@ -312,14 +312,14 @@ counted:
 	if (row && one)
 		rt_bump(row->bytes, nr_bytes);
 
-	/* A partial completion is not yet a request. */
+	/* A partial completion does not end the request. */
 	if (nr_bytes < rq->__data_len)
 		return 0;
 	if (!f && !before_us(rq, d))
 		count_loss(issue);
 	count_request(row, f, rq, d, now);
 	if (f)
-		f->rq = 0;	/* a stamp is good for one completion */
+		f->rq = 0;	/* one stamp, one completion */
 	return 0;
 }
 
@@ -332,6 +332,6 @@ int BPF_PROG(rt_rq_complete, struct request *rq, int error, unsigned int nr_byte
 SEC("?tp_btf/block_rq_complete")
 int BPF_PROG(rt_rq_complete_2, struct request *rq, int error, unsigned int nr_bytes)
 {
-	return rt_twin(RT_LOOKED_COMPLETE,
-		       on_complete(rq, error, nr_bytes, &ctx[0], RT_AGAIN));
+	return rt_shadow(RT_SEEN_COMPLETE,
+		       on_complete(rq, error, nr_bytes, &ctx[0], RT_SHADOW));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Requests that are more than one bio with one origin. */
+/* Requests of several bios or several origins. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -14,11 +14,11 @@
 #include "request_walk.bpf.h"
 
 /*
- * What the read of a block has shown: to the task that asked, and to later IO.
- * Not inline: all frames of a call chain share 512 bytes of stack, and this
- * one's is not needed by the deepest. key: rt_learned_key().
+ * Learns a block from its completed read, and counts the read for the task that asked.
+ * Not inline: all frames of a call chain share 512 bytes of stack, and the deepest chain
+ * does not need this one. key: rt_learned_key().
  */
-__noinline int rt_told(__u64 key, __u64 origin, __u32 remember)
+__noinline int rt_note_answer(__u64 key, __u64 origin, __u32 remember)
 {
 	__u64 *value = bpf_map_lookup_elem(&rt_learned, &key), was = value ? *value : 0;
 	struct rt_task_key task = {
@@ -70,16 +70,16 @@ __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u64 
 	 */
 	alone = BPF_CORE_READ((struct bio *)bio, bi_iter.bi_size) <= block;
 	if (found == RT_NOT_METADATA)
-		found = RT_ORIGIN_UNKNOWN;	/* md's copy, say: its page tells nothing */
+		found = RT_ORIGIN_UNKNOWN;	/* md's copy, for example: its page says nothing */
 	else if (found == RT_ZEROES || (found == RT_ORIGIN_OTHER_METADATA && !alone))
 		found = alone ? RT_ORIGIN_UNKNOWN : RT_ORIGIN_FILE_DATA;
-	/* below dm-crypt the one above it tells */
+	/* below dm-crypt: the device above it is watched */
 	if (!(array->flags & RT_ARRAY_CRYPT))
-		rt_told(key, found, alone && one == block && found != RT_ORIGIN_UNKNOWN);
+		rt_note_answer(key, found, alone && one == block && found != RT_ORIGIN_UNKNOWN);
 	return rt_answer(found, one >> 9);
 }
 
-/* A twin does not walk: RT_FIRST. */
+/* A shadow program does not walk: RT_FIRST. */
 static __always_inline void add_bytes(__u32 member, __u32 origin, __u32 op, __u64 bytes)
 {
 	struct rt_row *row = rt_row(member, origin, op, RT_FIRST);
@@ -117,9 +117,9 @@ static __always_inline bool next_bio(struct rt_walk *w)
 }
 
 /*
- * Requests are merged without regard to partitions (blk_rq_merge_ok()), and those that
- * discard join any sectors of a disk. Goes over to the member that the current bio is
- * of; 1: to none, so that the bio is left out.
+ * Switches to the member of the current bio; returns 1 if it is on none, and the bio is
+ * skipped. Needed because requests are merged across partitions (blk_rq_merge_ok()), and
+ * a discard request may join any sectors of a disk.
  */
 __noinline int rt_walk_part(__u32 which)
 {
@@ -135,7 +135,7 @@ __noinline int rt_walk_part(__u32 which)
 	disk = rt_number_disk(w->current);
 	d = rt_dev_of(BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor));
 	if (!d) {
-		w->sectors = ~0ULL;	/* a clone's bios name the disk above: all are of one member */
+		w->sectors = ~0ULL;	/* bios of a clone name the stacked disk: all belong to one member */
 		return 0;
 	}
 	part = rt_part_at(d, sector);
@@ -162,9 +162,9 @@ __noinline int rt_walk_part(__u32 which)
 }
 
 /*
- * The next piece of a merged request: up to where its bio or its origin ends.
- * Returns 1 when there is none. A function of its own, on a structure in
- * memory, so that the verifier proves one step and not every walk.
+ * Takes the next piece of a merged request, up to the end of its bio or its origin.
+ * Returns 1 if there is none. A separate function on a structure in memory, so that the
+ * verifier proves one step and not every walk.
  */
 __noinline int rt_walk_step(__u32 which)
 {
@@ -220,8 +220,8 @@ __noinline int rt_walk_step(__u32 which)
 }
 
 /*
- * Up to RT_WALK_STEPS steps; 1: none is left. The verifier goes through every turn of
- * a loop: RT_WALK_ROUNDS calls of this are a fraction of RT_PIECES steps in one loop.
+ * Takes up to RT_WALK_STEPS steps; returns 1 if none is left. The verifier follows every
+ * iteration of a loop: RT_WALK_ROUNDS calls cost it a fraction of RT_PIECES iterations.
  */
 __noinline int rt_walk_some(__u32 which)
 {

@@ -2,7 +2,7 @@
 #ifndef RAIDTRACE_WALK_BPF_H
 #define RAIDTRACE_WALK_BPF_H
 
-/* Whether a read's content has to say what the address could not. */
+/* True if the origin of a read depends on its content. */
 static __always_inline bool asks_content(__u32 op, __u32 origin)
 {
 	return op == RT_OP_READ &&
@@ -10,8 +10,8 @@ static __always_inline bool asks_content(__u32 op, __u32 origin)
 }
 
 /*
- * Origin of `bytes` for a twin: by address if they all have one origin, else unknown and
- * counted as a loss. Twins neither walk over bios nor read content, because verifying
+ * Origin of `bytes` for a shadow program: by address if they all have one origin, else unknown and
+ * counted as a loss. Shadow programs neither walk over bios nor read content, because verifying
  * that a second time would double the start-up time.
  */
 static __always_inline __u32 rt_one_origin(__u32 member, __u64 sector, __u32 op, __u32 bytes)
@@ -25,23 +25,22 @@ static __always_inline __u32 rt_one_origin(__u32 member, __u64 sector, __u32 op,
 }
 
 /*
- * A read of blocks that nothing is known about. Their content has just
- * arrived, and what the block device's page cache asked for may be metadata:
- * block by block, for ext4_readdir() reads ahead over whatever lies there.
- * extent is as in rt_bio_metadata(), answer that of rt_member_origin(), which
- * the result is like.
+ * Origin of a completed read of unknown blocks, by their content. Blocks in the block
+ * device's page cache may be metadata; each is read by itself, because ext4_readdir()
+ * reads ahead over any blocks. extent: as in rt_bio_metadata(). answer: of
+ * rt_member_origin(); the result has the same form.
  */
 __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u64 answer);
 
-/* What the read of a block has shown: to the task that asked, and to later IO. */
-int rt_told(__u64 key, __u64 origin, __u32 remember);
+/* Learns a block from its completed read, and counts the read for the task that asked. */
+int rt_note_answer(__u64 key, __u64 origin, __u32 remember);
 
 /*
  * A request of several bios or several origins: adds each origin's bytes,
- * returns the first one. start: of the member on its disk; how: operation and,
- * from RT_WALK_FLAGS on, rt_part_flags and rt_walk_flags. In a recording, with
- * RT_WALKED: its runs are gathered, and the CPU walks nothing else until the
- * caller has called rt_emit_request(). Without: it was walking another's.
+ * returns the first one. start: first sector of the member on its disk; how: operation
+ * and, from RT_WALK_FLAGS on, rt_part_flags and rt_walk_flags. RT_WALKED in the result,
+ * in a recording only: the runs are gathered, and this CPU walks no other request until
+ * the caller has called rt_emit_request(). Without it, the CPU was in another walk.
  */
 enum {
 	RT_WALK_FLAGS = 8,
@@ -49,7 +48,7 @@ enum {
 	RT_WALKED_NESTED = 1 << 6,	/* at RT_WHAT_NESTED: in RT_SCRATCH_NESTED */
 };
 
-/* Gives the scratch, one of RT_SCRATCHES, or RT_SCRATCHES where none is free: then the bytes are unknown. */
+/* Returns a scratch below RT_SCRATCHES, or RT_SCRATCHES if none is free: the bytes are unknown then. */
 __u32 rt_walk_begin(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes);
 int rt_walk_some(__u32 which);
 __u32 rt_walk_end(__u32 which);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Twins. The kernel skips a program that is running on that CPU already
+ * Shadow programs. The kernel skips a program that already runs on the same CPU
  * (__bpf_trace_run(), bpf_prog_get_recursion_context()):
  *
  * - when an interrupt completes a request in the middle of another completion.
@@ -9,85 +9,85 @@
  *   interrupt (blk_mq_complete_request_remote());
  * - where tracepoints are called with preemption on (commit a46023d5616e,
  *   "tracing: Guard __DECLARE_TRACE() use of __DO_TRACE_CALL() with SRCU-fast"),
- *   when a task is switched away in the middle of a program: milliseconds.
+ *   when a task is switched away in the middle of a program, for milliseconds.
  *
- * The first needs a disk that completes in the interrupt: as a rule, one with several
- * hardware queues. Without such a disk the twin of rt_rq_complete is attached when the
- * kernel has first skipped a run (recursion_misses): it costs every completion 60 ns.
+ * The first case needs a disk that completes in the interrupt: as a rule, one with
+ * several hardware queues. Without such a disk the shadow of rt_rq_complete is attached
+ * after the kernel has skipped a run (recursion_misses): it costs every completion 60 ns.
  *
- * A program to which that can happen has a twin behind it on the tracepoint, which
- * does what the first was skipped for. What both would write to is there twice.
+ * A shadow program runs behind its program on the same tracepoint and does the work of
+ * skipped runs. Each map that both write to has an entry for each of them.
  */
-#ifndef RAIDTRACE_AGAIN_BPF_H
-#define RAIDTRACE_AGAIN_BPF_H
+#ifndef RAIDTRACE_SHADOW_BPF_H
+#define RAIDTRACE_SHADOW_BPF_H
 
 #include "counters.bpf.h"
 #include "peek.bpf.h"
 
-/* False where no twin is loaded, or none is attached behind the first program. */
-static __always_inline bool rt_has_twin(__u32 look, __u32 kind)
+/* False if no shadow program is loaded, or none is attached behind the first program. */
+static __always_inline bool rt_has_shadow(__u32 look, __u32 kind)
 {
-	return rt_twins >> kind & 1 && (look == RT_AGAIN || rt_twins_attached >> kind & 1);
+	return rt_shadows >> kind & 1 && (look == RT_SHADOW || rt_shadows_attached >> kind & 1);
 }
 
 /*
- * First of all in both: whether there is nothing to do. The first one notes what
- * it looks at, the second takes that away, for the same bio comes again. Every bio,
- * also those that are not watched, or what was lost could not be told from what
- * was caught. By CPU: what is moved to another one just between the two is looked at
- * twice. mark: tells the bio or request from others.
+ * True if there is nothing left to do; both programs ask first. The first program marks
+ * each bio or request, the shadow program removes the mark, because the same bio may come
+ * again. Bios of unwatched devices are marked too: otherwise a lost bio could not be told
+ * from a recovered one. Marks are kept by CPU: a task that is moved to another CPU between
+ * the two programs has its bio counted twice. mark: unique among bios or requests in flight.
  */
-static __always_inline bool rt_looked_at(__u32 look, __u32 kind, __u64 mark)
+static __always_inline bool rt_already_seen(__u32 look, __u32 kind, __u64 mark)
 {
 	__u64 wanted, at;
-	struct rt_looked *looked;
+	struct rt_seen *seen;
 	__u32 i, key = kind;	/* `kind` stays a constant */
 
-	if (!rt_has_twin(look, kind))
+	if (!rt_has_shadow(look, kind))
 		return false;
-	looked = bpf_map_lookup_elem(&rt_looked, &key);
-	if (!looked)
-		return look == RT_AGAIN;
-	/* in the middle of the twin, which is skipped then: nobody would take the mark away */
-	if (look == RT_FIRST && looked->again)
+	seen = bpf_map_lookup_elem(&rt_seen, &key);
+	if (!seen)
+		return look == RT_SHADOW;
+	/* in the middle of the shadow program, which the kernel skips now: the mark would stay */
+	if (look == RT_FIRST && seen->shadowing)
 		return false;
-	/* nearly always the first: others are of what was interrupted */
+	/* nearly always the first slot; the others hold marks of interrupted programs */
 	wanted = look == RT_FIRST ? 0 : mark;
-	for (i = 0; i < RT_LOOKED_SLOTS; i++) {
-		if (looked->mark[i] == wanted)
+	for (i = 0; i < RT_SEEN_SLOTS; i++) {
+		if (seen->mark[i] == wanted)
 			break;
 	}
 	/* 64 bits and opaque, as in rt_row() */
 	at = i;
 	barrier_var(at);
-	at &= RT_LOOKED_SLOTS - 1;
+	at &= RT_SEEN_SLOTS - 1;
 	if (look == RT_FIRST) {
-		looked->mark[at] = mark;
+		seen->mark[at] = mark;
 		return false;
 	}
-	if (i < RT_LOOKED_SLOTS) {
-		looked->mark[at] = 0;
+	if (i < RT_SEEN_SLOTS) {
+		seen->mark[at] = 0;
 		return true;
 	}
-	count_loss(caught[kind]);
+	count_loss(recovered[kind]);
 	return false;
 }
 
-/* Around all of a twin. */
-static __always_inline void rt_again(__u32 kind, __u64 on)
+/* Set while a shadow program runs. */
+static __always_inline void rt_shadowing(__u32 kind, __u64 on)
 {
-	struct rt_looked *looked = bpf_map_lookup_elem(&rt_looked, &kind);
+	struct rt_seen *seen = bpf_map_lookup_elem(&rt_seen, &kind);
 
-	if (looked)
-		*(volatile __u64 *)&looked->again = on;
+	if (seen)
+		*(volatile __u64 *)&seen->shadowing = on;
 }
 
-#define rt_twin(kind, call) ({	\
+#define rt_shadow(kind, call) ({	\
 	int ret_;		\
 				\
-	rt_again(kind, 1);	\
+	rt_shadowing(kind, 1);	\
 	ret_ = (call);		\
-	rt_again(kind, 0);	\
+	rt_shadowing(kind, 0);	\
 	ret_;			\
 })
 

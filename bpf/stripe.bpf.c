@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The stripe cache of RAID 4/5/6 (drivers/md/raid5.c). Its bios have lost
- * everything but the stripe_head they are part of; ops_run_io() submits them,
- * and what they are for stands in the stripe at that moment.
+ * The stripe cache of RAID 4/5/6 (drivers/md/raid5.c). Its bios carry nothing but their
+ * stripe_head. When ops_run_io() submits a bio, the state of the stripe says why.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -16,7 +15,7 @@
 
 enum {
 	RT_STRIPE_DISKS = 256,
-	RT_STRIPE_BIOS = 16,	/* of one block of a stripe that are looked at */
+	RT_STRIPE_BIOS = 16,	/* read of one block of a stripe at most */
 	RT_STRIPE_SECTORS = 8,	/* STRIPE_SECTORS of 4 KiB pages */
 };
 
@@ -27,8 +26,8 @@ static __always_inline struct rt_stripe *scratch(__u32 look)
 }
 
 /*
- * Adds up by origin what the bios of a list (bi_next) change of a block of the
- * stripe. They are what was submitted to the array: their addresses are its.
+ * Adds up, by origin, the bytes that a list of bios (bi_next) changes in a block of the
+ * stripe. These bios were submitted to the array and have array addresses.
  */
 __noinline int rt_add_dirty(__u64 first, __u64 sector, __u32 look)
 {
@@ -60,8 +59,8 @@ __noinline int rt_add_dirty(__u64 first, __u64 sector, __u32 look)
 }
 
 /*
- * Somebody reads a block whose member is gone: it has to be rebuilt. first: of
- * the bios that want it, sector: where it begins.
+ * Notes a read of a block whose member is missing: md has to rebuild it. first: the
+ * first bio that reads it, sector: where the block begins.
  */
 __noinline int rt_note_wanted(__u64 first, __u64 sector, __u32 look)
 {
@@ -75,7 +74,7 @@ __noinline int rt_note_wanted(__u64 first, __u64 sector, __u32 look)
 	return 0;
 }
 
-/* One block of a stripe: what is to be written to it, and whether it has to be rebuilt. */
+/* Scans one block of a stripe: bytes to be written to it, and whether md has to rebuild it. */
 __noinline int rt_survey_block(__u64 dev, __u32 op, __u32 look)
 {
 	struct rt_stripe *s = scratch(look);
@@ -96,10 +95,10 @@ __noinline int rt_survey_block(__u64 dev, __u32 op, __u32 look)
 }
 
 /*
- * ops_run_io() submits a stripe's bios one after the other, downwards (those of
- * a batch in turn): what was found for the one before holds for this one.
- * Should it be an earlier call's, shares of the cost are a little off; where
- * more depends on it, in an array that is not whole, each bio is looked at.
+ * ops_run_io() submits the bios of a stripe one after the other, from the last disk to
+ * the first (those of a batch in turn): the scan for the previous bio holds for this
+ * one. If that scan was an earlier call's, shares of the cost are slightly off. In a
+ * degraded array, where more depends on it, each bio is scanned.
  */
 static __always_inline bool surveyed(struct rt_stripe *s, __u64 sh, __u64 bio, __u32 op,
 				     __u32 array, __u64 state)
@@ -109,13 +108,13 @@ static __always_inline bool surveyed(struct rt_stripe *s, __u64 sh, __u64 bio, _
 	if (s->sh != sh || s->op != op || bio >= s->bio || s->array != array || s->state != state)
 		return false;
 	a = bpf_map_lookup_elem(&rt_arrays, &array);
-	if (!a || !(a->flags & RT_ARRAY_QUIET))
+	if (!a || !(a->flags & RT_ARRAY_IDLE))
 		return false;
 	s->bio = bio;
 	return true;
 }
 
-/* All blocks of a stripe. */
+/* Scans all blocks of a stripe. */
 static __always_inline void survey(struct rt_stripe *s, __u64 sh, __u64 bio, __u32 op,
 				   __u32 array, __u64 state, __u32 look)
 {
@@ -135,7 +134,7 @@ static __always_inline void survey(struct rt_stripe *s, __u64 sh, __u64 bio, __u
 	}
 }
 
-/* Divides bytes of parity or of a pre-read among those who dirtied the stripe. */
+/* Divides bytes of parity or of a pre-read among the origins that dirtied the stripe. */
 static __always_inline void charge_stripe(const struct rt_stripe *s, __u32 parity, __u64 bytes)
 {
 	__u32 base = s->array << RT_COST_SHIFT, origins = s->origins, origin, key;
@@ -155,7 +154,7 @@ static __always_inline void charge_stripe(const struct rt_stripe *s, __u32 parit
 	}
 }
 
-/* In a reshape no formula knows where the block lies on the array; the stripe does. */
+/* Array sector from the stripe: during a reshape no formula gives it. */
 static __always_inline __u32 by_address(const struct r5dev *dev, __u32 index, __u32 op)
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
@@ -166,21 +165,21 @@ static __always_inline __u32 by_address(const struct r5dev *dev, __u32 index, __
 }
 
 /*
- * It was submitted before we came, or the kernel does not describe its modules
- * (5.10). While nothing is missing and nothing resynced, users' reads go past
- * the stripe cache (chunk_aligned_read()), so that what it reads is for parity,
- * and what it writes is what the address says.
+ * Reason of a bio that was submitted before the programs were attached, or on a kernel
+ * without BTF of modules (5.10). In a clean array without a resync, reads of tasks bypass
+ * the stripe cache (chunk_aligned_read()): what it reads is for parity, and what it
+ * writes is what the address says.
  */
-__u32 rt_unjudged(__u32 op, __u32 index)
+__u32 rt_unseen_reason(__u32 op, __u32 index)
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
 
-	if (!array || !(array->flags & RT_ARRAY_QUIET))
+	if (!array || !(array->flags & RT_ARRAY_IDLE))
 		return RT_ORIGIN_UNKNOWN;
 	return op == RT_OP_READ ? RT_ORIGIN_RMW_READ : RT_BY_ADDRESS;
 }
 
-/* A stripe that follows in a batch has no state of its own. */
+/* The first stripe of a batch: the others have no state of their own. */
 static __always_inline __u64 stripe_state(struct stripe_head *sh)
 {
 	struct stripe_head *head = RT_PEEK(sh, batch_head);
@@ -189,10 +188,10 @@ static __always_inline __u64 stripe_state(struct stripe_head *sh)
 }
 
 /*
- * A bio of the stripe cache, by what its stripe is about to do. The cheapest
- * questions first: a block that users read or write is most of it.
+ * Reason of a stripe cache bio, from what its stripe is about to do. The cheapest tests
+ * come first: most bios are blocks that tasks read or write.
  */
-static __always_inline __u32 judge_stripe(__u64 bio, __u64 private, __u32 size, __u32 op,
+static __always_inline __u32 classify_stripe(__u64 bio, __u64 private, __u32 size, __u32 op,
 					  __u32 array, __u32 look)
 {
 	struct rt_stripe *s = scratch(look);
@@ -201,7 +200,7 @@ static __always_inline __u32 judge_stripe(__u64 bio, __u64 private, __u32 size, 
 	struct r5dev *d;
 
 	if (!bpf_core_type_exists(struct stripe_head))
-		return rt_unjudged(op, array);
+		return rt_unseen_reason(op, array);
 	if (!s)
 		return RT_ORIGIN_UNKNOWN;
 	first = private + bpf_core_field_offset(struct stripe_head, dev);
@@ -240,11 +239,11 @@ static __always_inline __u32 judge_stripe(__u64 bio, __u64 private, __u32 size, 
 	return RT_ORIGIN_PARITY;
 }
 
-/* Of a block each at least: of 4 KiB, 512 KiB, the chunk that mdadm chooses. */
+/* Pieces of a block or more: with 4 KiB blocks at least 512 KiB, mdadm's default chunk. */
 enum { RT_MOVING_PIECES = 128 };
 
-/* RAID 10 that is being reshaped: the bio stands for a part of what was asked of the array. */
-static __always_inline __u32 judge_moving(__u64 private, __u32 size, __u32 op, __u32 index)
+/* Reason of a bio of a RAID 10 during a reshape: it is a part of a bio of the array. */
+static __always_inline __u32 classify_moving(__u64 private, __u32 size, __u32 op, __u32 index)
 {
 	__u64 sector, left = size >> 9, found, run;
 	__u32 origin = RT_ORIGIN_UNKNOWN, i;
@@ -254,7 +253,7 @@ static __always_inline __u32 judge_moving(__u64 private, __u32 size, __u32 op, _
 	sector = RT_PEEK((struct r10bio *)private, sector);
 	for (i = 0; i < RT_MOVING_PIECES; i++) {
 		found = rt_upper_origin(index, sector, op);
-		/* of several origins it is none: nothing would tell the others' bytes */
+		/* unknown if it has several origins: the bytes of each would not be known */
 		if (i && rt_answer_origin(found) != origin)
 			return RT_ORIGIN_UNKNOWN;
 		origin = rt_answer_origin(found);
@@ -267,31 +266,31 @@ static __always_inline __u32 judge_moving(__u64 private, __u32 size, __u32 op, _
 	return RT_ORIGIN_UNKNOWN;
 }
 
-int rt_judge(__u64 bio, __u32 size, __u32 op, __u32 where)
+int rt_classify(__u64 bio, __u32 size, __u32 op, __u32 where)
 {
 	__u64 private = (__u64)RT_PEEK((struct bio *)bio, bi_private);
 	__u32 array = where & 0xffff, i, at = 0;
-	struct rt_verdicts *kept;
-	__u64 verdict;
+	struct rt_reasons *kept;
+	__u64 reason;
 
-	if (where & RT_JUDGE_MOVING)
-		verdict = judge_moving(private, size, op, array);
+	if (where & RT_CLASSIFY_MOVING)
+		reason = classify_moving(private, size, op, array);
 	else
-		verdict = judge_stripe(bio, private, size, op, array,
-				       where & RT_JUDGE_AGAIN ? RT_AGAIN : RT_FIRST);
-	kept = rt_verdicts_of(bio);
+		reason = classify_stripe(bio, private, size, op, array,
+				       where & RT_CLASSIFY_AGAIN ? RT_SHADOW : RT_FIRST);
+	kept = rt_reasons_of(bio);
 	if (!kept)
 		return 0;
-	for (i = RT_VERDICT_WAYS; i-- > 0;) {
+	for (i = RT_REASON_WAYS; i-- > 0;) {
 		if (!kept->way[i])
 			at = i;
 	}
-	for (i = 0; i < RT_VERDICT_WAYS; i++) {
-		if (rt_verdict_on(kept->way[i], bio))
+	for (i = 0; i < RT_REASON_WAYS; i++) {
+		if (rt_reason_on(kept->way[i], bio))
 			at = i;
 	}
-	kept->way[at & (RT_VERDICT_WAYS - 1)] =
-		bio << (64 - RT_VERDICT_SHIFT) >> (64 - RT_VERDICT_SHIFT) |
-		verdict << RT_VERDICT_SHIFT;
+	kept->way[at & (RT_REASON_WAYS - 1)] =
+		bio << (64 - RT_REASON_SHIFT) >> (64 - RT_REASON_SHIFT) |
+		reason << RT_REASON_SHIFT;
 	return 0;
 }

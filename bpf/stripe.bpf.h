@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Why md submitted a bio, where its address does not tell: a block is read for
- * a user or for parity, written for a user or by a resync.
+ * Why md submitted a bio, if its address does not say it: a block is read for a task or
+ * for parity, written for a task or by a resync.
  */
 #ifndef RAIDTRACE_MD_BPF_H
 #define RAIDTRACE_MD_BPF_H
@@ -10,22 +10,22 @@
 enum { RT_BY_ADDRESS = 255 };
 
 /*
- * A verdict, from the submission of a bio to its completion, is one number
- * that is written and read whole: the bio's address without its upper 16 bits,
- * which are all ones in the kernel's half, and above it the verdict.
+ * The reason of a bio is kept from its submission to its completion as one number that
+ * is written and read whole: the bio's address without its upper 16 bits, which are all
+ * ones in the kernel's half, and the reason above it.
  */
-enum { RT_VERDICT_SHIFT = 48 };
+enum { RT_REASON_SHIFT = 48 };
 
-static __always_inline bool rt_verdict_on(__u64 verdict, __u64 bio)
+static __always_inline bool rt_reason_on(__u64 reason, __u64 bio)
 {
-	return !((verdict ^ bio) << (64 - RT_VERDICT_SHIFT));
+	return !((reason ^ bio) << (64 - RT_REASON_SHIFT));
 }
 
-static __always_inline struct rt_verdicts *rt_verdicts_of(__u64 bio)
+static __always_inline struct rt_reasons *rt_reasons_of(__u64 bio)
 {
-	__u32 slot = (bio * 0x9e3779b97f4a7c15ULL >> 32) & rt_verdict_mask;
+	__u32 slot = (bio * 0x9e3779b97f4a7c15ULL >> 32) & rt_reason_mask;
 
-	return bpf_map_lookup_elem(&rt_verdicts, &slot);
+	return bpf_map_lookup_elem(&rt_reasons, &slot);
 }
 
 static __always_inline bool rt_is_stripe_bio(__u64 end_io)
@@ -44,10 +44,10 @@ static __always_inline bool rt_is_sync_bio(__u64 end_io)
 	return false;
 }
 
-/* In where of rt_judge(), beside the array: a RAID 10 that is being reshaped; a second look. */
+/* Flags of rt_classify()'s `where`, above the array: a RAID 10 during a reshape; a shadow program. */
 enum {
-	RT_JUDGE_MOVING = 1 << 16,
-	RT_JUDGE_AGAIN = 1 << 17,
+	RT_CLASSIFY_MOVING = 1 << 16,
+	RT_CLASSIFY_AGAIN = 1 << 17,
 };
 
 static __always_inline bool rt_is_moving_bio(__u64 end_io)
@@ -56,36 +56,36 @@ static __always_inline bool rt_is_moving_bio(__u64 end_io)
 }
 
 /*
- * A bio on a member as it is submitted, which has to be a stripe's or, with
- * RT_JUDGE_MOVING in where, a RAID 10's: judged, and the verdict kept for its
- * completion. Bios come as numbers, see rt_bio_metadata(). where: the array.
+ * Finds the reason of a bio as it is submitted to a member, and keeps it for the bio's
+ * completion. The bio must be a stripe's or, with RT_CLASSIFY_MOVING in `where`, a RAID
+ * 10's. bio: a number, see rt_bio_metadata(). where: the array, and flags.
  */
-int rt_judge(__u64 bio, __u32 size, __u32 op, __u32 where);
+int rt_classify(__u64 bio, __u32 size, __u32 op, __u32 where);
 
-/* A bio of the stripe cache that could not be judged. */
-__u32 rt_unjudged(__u32 op, __u32 array);
+/* Reason of a stripe cache bio whose submission was not seen. */
+__u32 rt_unseen_reason(__u32 op, __u32 array);
 
-/* At its completion: an origin, or RT_BY_ADDRESS. */
+/* Reason at completion: an origin, or RT_BY_ADDRESS. */
 static __always_inline __u32 rt_why(__u64 bio, __u64 end_io, __u32 op, __u32 array, __u32 flags)
 {
-	struct rt_verdicts *kept;
-	__u64 verdict;
+	struct rt_reasons *kept;
+	__u64 reason;
 	int i;
 
 	if (rt_is_sync_bio(end_io))
 		return RT_ORIGIN_RESYNC;
 	if (!(flags & RT_PART_RESHAPE) && !rt_is_stripe_bio(end_io))
 		return RT_BY_ADDRESS;
-	kept = rt_verdicts_of(bio);
-	for (i = 0; kept && i < RT_VERDICT_WAYS; i++) {
-		verdict = kept->way[i];
-		if (rt_verdict_on(verdict, bio)) {
+	kept = rt_reasons_of(bio);
+	for (i = 0; kept && i < RT_REASON_WAYS; i++) {
+		reason = kept->way[i];
+		if (rt_reason_on(reason, bio)) {
 			kept->way[i] = 0;
-			return verdict >> RT_VERDICT_SHIFT;
+			return reason >> RT_REASON_SHIFT;
 		}
 	}
-	/* none of those that are judged; or submitted before us */
-	return flags & RT_PART_RESHAPE ? RT_BY_ADDRESS : rt_unjudged(op, array);
+	/* not a bio that is classified, or submitted before the programs were attached */
+	return flags & RT_PART_RESHAPE ? RT_BY_ADDRESS : rt_unseen_reason(op, array);
 }
 
 #endif

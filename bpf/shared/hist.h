@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Log-linear buckets, four an octave: the twin of src/analysis/hist.rs. */
+/* Log-linear buckets, four an octave: the same as in src/analysis/hist.rs. */
 #ifndef RAIDTRACE_HIST_H
 #define RAIDTRACE_HIST_H
 

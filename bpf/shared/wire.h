@@ -25,7 +25,7 @@ enum rt_limits {
 	RT_REGION_SHIFT = 11,	/* 1 MiB */
 	RT_RANGE_STEPS = 24,	/* binary search over a tile's boundaries; 6 are usual at most */
 	RT_TILE_PHASE = 128,	/* see src/probe/tiles.rs */
-	RT_VERDICT_WAYS = 4,	/* of each entry of rt_verdicts */
+	RT_REASON_WAYS = 4,	/* of each entry of rt_reasons */
 	RT_SYNC_ENDS = 6,	/* completion functions of resync bios */
 	RT_COMM = 16,
 	RT_WORK = 32,		/* WORKER_DESC_LEN */
@@ -34,7 +34,7 @@ enum rt_limits {
 	RT_FILE_NAME = 256,	/* NAME_MAX and a NUL */
 	RT_RUNS = 64,		/* of an event */
 	RT_COST_SHIFT = 5,	/* of the key of rt_costs */
-	RT_LOOKED_SLOTS = 16,	/* requests or bios that a CPU is in the middle of */
+	RT_SEEN_SLOTS = 16,	/* requests or bios that a CPU is in the middle of */
 };
 
 /*
@@ -76,11 +76,11 @@ enum rt_dev_flags {
 	/* request.start_time_ns is set for this disk (queue/iostats is 1) */
 	RT_DEV_START_TIME = 1,
 	/* above dm-crypt: the filesystem's bios are looked at here, as plain text */
-	RT_DEV_ABOVE = 2,
-	/* some part has a rt_part_flags that is judged as it is submitted */
-	RT_DEV_JUDGED = 4,
+	RT_DEV_STACKED = 2,
+	/* the reason of a bio on some part is found as md submits it (rt_part_flags) */
+	RT_DEV_CLASSIFIED = 4,
 	/* an array that is a member itself: its bios are that member's */
-	RT_DEV_INNER = 8,
+	RT_DEV_NESTED = 8,
 	/* an array whose blocks may have to be rebuilt: they are looked at as its bios complete */
 	RT_DEV_REBUILDS = 16,
 };
@@ -125,7 +125,7 @@ enum rt_array_flags {
 	RT_ARRAY_EXT = 1,	/* an ext filesystem lies on it */
 	RT_ARRAY_RESHAPING = 2,	/* the geometry does not hold */
 	RT_ARRAY_CRYPT = 4,	/* below dm-crypt: what members carry is cipher text */
-	RT_ARRAY_QUIET = 8,	/* whole, and no resync: userspace keeps it up to date */
+	RT_ARRAY_IDLE = 8,	/* whole, and no resync: userspace keeps it up to date */
 };
 
 /* A stretch of a member that md itself uses. */
@@ -210,8 +210,8 @@ struct rt_regions {
 };
 
 /* Why md submitted bios that are under way; 0: free. See stripe.bpf.h. */
-struct rt_verdicts {
-	__u64 way[RT_VERDICT_WAYS];
+struct rt_reasons {
+	__u64 way[RT_REASON_WAYS];
 };
 
 /* The stripe that this CPU looked at last. Kernel side only. */
@@ -242,19 +242,19 @@ struct rt_row {
 	__u32 device[RT_HIST_BUCKETS];	/* issue to completion, us */
 };
 
-/* Bios and requests that a program is looking at or has looked at, for its twin: see shadow.bpf.h. */
-enum rt_looked_kinds {
-	RT_LOOKED_QUEUE = 0,
-	RT_LOOKED_JUDGE = 1,
-	RT_LOOKED_ISSUE = 2,
-	RT_LOOKED_COMPLETE = 3,
-	RT_LOOKED_BIO_COMPLETE = 4,
-	RT_LOOKED_KINDS = 5,
+/* Marks of the bios and requests that a program has seen, for its shadow program: see shadow.bpf.h. */
+enum rt_seen_kinds {
+	RT_SEEN_BIO_SUBMIT = 0,
+	RT_SEEN_MD_SUBMIT = 1,
+	RT_SEEN_ISSUE = 2,
+	RT_SEEN_COMPLETE = 3,
+	RT_SEEN_BIO_COMPLETE = 4,
+	RT_SEEN_KINDS = 5,
 };
 
-struct rt_looked {
-	__u64 mark[RT_LOOKED_SLOTS];
-	__u64 again;		/* the twin is running */
+struct rt_seen {
+	__u64 mark[RT_SEEN_SLOTS];
+	__u64 shadowing;	/* the shadow program is running */
 };
 
 /* Why something was not counted, per CPU. */
@@ -266,7 +266,7 @@ struct rt_loss {
 	__u64 files;		/* file table full */
 	__u64 ring;		/* events of a recording that found rt_events full */
 	__u64 busy;		/* an interrupt found the bucket of a hash table locked by what it interrupted */
-	__u64 caught[RT_LOOKED_KINDS];	/* not lost: a twin made up for a program that was skipped */
+	__u64 recovered[RT_SEEN_KINDS];	/* not lost: counted by a shadow program after its program was skipped */
 };
 
 /*
@@ -405,7 +405,7 @@ enum rt_event_kinds {
 /* Bytes and origins of a request, one after the other: sectors | origin << RT_RUN_SHIFT. */
 enum rt_event_runs {
 	RT_RUN_SHIFT = 24,
-	RT_RUNS_TOLD = 0xffff,	/* rt_event_request.runs: events of parts before it have the bytes */
+	RT_RUNS_SENT = 0xffff,	/* rt_event_request.runs: events of parts before it have the bytes */
 };
 
 /* A request on a member as it completed. Followed by its runs. */

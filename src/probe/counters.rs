@@ -18,7 +18,7 @@ use crate::analysis::counters::{
     CellCounters, CellKey, CostCounters, Counters, DirtyKey, TaskId, TaskKey, TaskName,
 };
 use crate::analysis::hist::Hist;
-use crate::contract::{self, ARRAY_QUIET, COST_SHIFT};
+use crate::contract::{self, ARRAY_IDLE, COST_SHIFT};
 use crate::origin::{Op, Origin};
 
 impl Probe {
@@ -64,7 +64,7 @@ impl Probe {
         let maps = &self.skel.maps;
         // Each CPU has handed out rows of its own: which cell is in row R of CPU C?
         let mut cells: Vec<(u16, usize, CellKey)> = Vec::new();
-        // The second half is the twins'.
+        // The second half is the shadow programs'.
         let halves = if self.programs.contains(&"rt_rq_complete_2") {
             2
         } else {
@@ -188,7 +188,7 @@ impl Probe {
             counters.lost.ring += loss.ring;
             counters.lost.busy += loss.busy;
         }
-        // What was skipped first: a twin may catch some of it in between, and not the other way round.
+        // What was skipped first: a shadow program may catch some of it in between, and not the other way round.
         let mut skips: HashMap<&str, u64> = HashMap::new();
         for program in self.skel.object().progs() {
             if !self.programs.iter().any(|p| program.name() == *p) {
@@ -196,27 +196,27 @@ impl Probe {
             }
             if let Some((_, _, skipped)) = program_stats(&program) {
                 let name = self.programs.iter().find(|p| program.name() == **p);
-                if let Some(name) = name.filter(|n| !is_twin(n)) {
+                if let Some(name) = name.filter(|n| !is_shadow(n)) {
                     *skips.entry(name).or_default() += skipped;
                 }
             }
         }
-        let mut caught = [0u64; LOOKED.len()];
+        let mut recovered = [0u64; SHADOWED.len()];
         for loss in self.losses()? {
-            for (sum, n) in caught.iter_mut().zip(loss.caught) {
+            for (sum, n) in recovered.iter_mut().zip(loss.recovered) {
                 *sum += n;
             }
         }
         if skips.get("rt_rq_complete").is_some_and(|n| *n > 0) {
             // If the kernel refuses it, what it skips stays in `missed`.
-            self.attach_needed_twin().ok();
+            self.attach_needed_shadow().ok();
         }
-        // A twin that is skipped as well has not caught what the first one missed.
+        // A shadow program that is skipped as well has not recovered what the first one missed.
         let missed: u64 = skips
             .into_iter()
             .map(
-                |(name, skipped)| match LOOKED.iter().position(|c| *c == name) {
-                    Some(kind) => skipped.saturating_sub(caught[kind]),
+                |(name, skipped)| match SHADOWED.iter().position(|c| *c == name) {
+                    Some(kind) => skipped.saturating_sub(recovered[kind]),
                     None => skipped,
                 },
             )
@@ -244,9 +244,9 @@ impl Probe {
             return Ok(());
         };
         let flags = if quiet {
-            wire.flags | ARRAY_QUIET
+            wire.flags | ARRAY_IDLE
         } else {
-            wire.flags & !ARRAY_QUIET
+            wire.flags & !ARRAY_IDLE
         };
         if flags != wire.flags {
             wire.flags = flags;
@@ -256,17 +256,17 @@ impl Probe {
     }
 }
 
-/// By `enum rt_looked_kinds`: the programs that may have twins.
-pub(super) const LOOKED: [&str; contract::LOOKED_KINDS as usize] = [
+/// By `enum rt_seen_kinds`: the programs that may have shadow programs.
+pub(super) const SHADOWED: [&str; contract::SEEN_KINDS as usize] = [
     "rt_bio_queue",
-    "rt_bio_judge",
+    "rt_md_submit",
     "rt_rq_issue",
     "rt_rq_complete",
     "rt_bio_complete",
 ];
 
 /// Whether this is the second one to look: `bpf/shadow.bpf.h`.
-pub(super) fn is_twin(program: &str) -> bool {
+pub(super) fn is_shadow(program: &str) -> bool {
     program.ends_with("_2")
 }
 

@@ -19,7 +19,7 @@ const REQUEST: u8 = contract::EVENT_REQUEST as u8;
 const PART: u8 = contract::EVENT_PART as u8;
 const SUBMISSION: u8 = contract::EVENT_SUBMISSION as u8;
 const RUNS: u16 = contract::RUNS as u16;
-const RUNS_TOLD: u16 = contract::RUNS_TOLD as u16;
+const RUNS_SENT: u16 = contract::RUNS_SENT as u16;
 /// Taken at once: bounds what is in memory between the kernel's buffer and the recording.
 const MANY: usize = 8192;
 
@@ -318,7 +318,7 @@ impl Taken {
         match *bytes.first()? {
             kind @ (REQUEST | PART) => {
                 let wire = rt_event_request::read(bytes)?;
-                let told = wire.runs == RUNS_TOLD;
+                let told = wire.runs == RUNS_SENT;
                 let runs = if told { 0 } else { wire.runs };
                 if runs > RUNS {
                     return None;

@@ -8,7 +8,7 @@ use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenMapMut, PrintLevel};
 
 use super::Facts;
-use super::counters::{LOOKED, is_twin};
+use super::counters::{SHADOWED, is_shadow};
 use super::events::Events;
 use super::ledger::Ledger;
 use super::log::{collect, keep, last_words, refusal, short};
@@ -26,8 +26,8 @@ use crate::contract::COST_SHIFT;
 const ROWS_PER_MEMBER: u32 = 32;
 /// Fewer than this would lose the usual ones.
 const ROWS_LEAST: u32 = 12;
-/// Entries for verdicts on bios that are under way, four each: a power of two, many times what a stripe cache submits at once.
-const VERDICTS: u32 = 1 << 14;
+/// Entries for reasons of bios that are under way, four each: a power of two, many times what a stripe cache submits at once.
+const REASONS: u32 = 1 << 14;
 /// Kernel memory for rows, all CPUs, beyond which members get fewer.
 const ROWS_BYTES: usize = 128 << 20;
 
@@ -76,7 +76,7 @@ impl Probe {
         let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
         let spare = Spare::of(tables);
         let members = tables.members.len() as u32;
-        let twins = if plan
+        let shadows = if plan
             .programs
             .iter()
             .any(|c| c.program == "rt_rq_complete_2")
@@ -85,7 +85,7 @@ impl Probe {
         } else {
             0
         };
-        let (rows, note) = rows(members, spare.members + twins, cpus);
+        let (rows, note) = rows(members, spare.members + shadows, cpus);
         plan.notes.extend(note);
         let planned = plan.programs.iter().map(|c| c.program).collect();
         let skel = loop {
@@ -204,9 +204,9 @@ impl Probe {
                 .iter()
                 .any(|c| c.attached && c.program == program)
         };
-        // A twin that was needed once stays.
+        // A shadow program that was needed once stays.
         self.links
-            .retain(|(program, _)| wanted(*program) || is_twin(program));
+            .retain(|(program, _)| wanted(*program) || is_shadow(program));
         self.held = Some(held);
         self.all_known();
         self.turn = Some(turn);
@@ -268,22 +268,22 @@ impl Probe {
         Ok(())
     }
 
-    /// Attaches the twin of `rt_rq_complete` if it is loaded but not attached: the kernel has skipped that program.
-    pub(super) fn attach_needed_twin(&mut self) -> Result<()> {
-        let twin = "rt_rq_complete_2";
-        if self.programs.contains(&twin) && !self.links.iter().any(|(p, _)| *p == twin) {
-            self.attach_one(twin)?;
+    /// Attaches the shadow program of `rt_rq_complete` if it is loaded but not attached: the kernel has skipped that program.
+    pub(super) fn attach_needed_shadow(&mut self) -> Result<()> {
+        let shadow = "rt_rq_complete_2";
+        if self.programs.contains(&shadow) && !self.links.iter().any(|(p, _)| *p == shadow) {
+            self.attach_one(shadow)?;
         }
         Ok(())
     }
 
     fn attach_one(&mut self, name: &'static str) -> Result<()> {
         let first = name.strip_suffix("_2");
-        if let Some(kind) = LOOKED.iter().position(|l| Some(*l) == first)
+        if let Some(kind) = SHADOWED.iter().position(|l| Some(*l) == first)
             && let Some(bss) = self.skel.maps.bss_data.as_deref_mut()
         {
             // Before: a request without a mark is one that the first program was skipped for.
-            bss.rt_twins_attached |= 1 << kind;
+            bss.rt_shadows_attached |= 1 << kind;
         }
         let mut programs = self.skel.object().progs_mut();
         let program = programs
@@ -297,7 +297,7 @@ impl Probe {
 
 /// Rows of the counters, and what that means where it is not as it should be. All that each member may need, as long as
 /// that is affordable on this many CPUs; then fewer, and what finds none is counted as lost.
-/// Of spare members, and for the twins of the programs that count, the least.
+/// Of spare members, and for the shadow programs of the programs that count, the least.
 fn rows(members: u32, spare: u32, cpus: usize) -> (u32, Option<String>) {
     let row = size_of::<rt_row>() * cpus.max(1);
     let affordable = u32::try_from(ROWS_BYTES / row).unwrap_or(u32::MAX);
@@ -342,7 +342,11 @@ fn load(
     rodata.rt_rows_max = rows;
     rodata.rt_vmemmap_base = facts.vmemmap_base;
     rodata.rt_page_offset_base = facts.page_offset_base;
-    rodata.rt_verdict_mask = if tables.need.judged { VERDICTS - 1 } else { 0 };
+    rodata.rt_reason_mask = if tables.need.md_submits {
+        REASONS - 1
+    } else {
+        0
+    };
     rodata.rt_raid5_end_read = facts.md.raid5_end_read;
     rodata.rt_raid5_end_write = facts.md.raid5_end_write;
     rodata.rt_raid10_end_read = facts.md.raid10_end_read;
@@ -355,7 +359,7 @@ fn load(
     rodata.rt_dio_end_io = address(facts.dio_end_io);
     rodata.rt_ext4_end_io = address(facts.ext4_end_io);
     rodata.rt_dm_end_io = address(facts.dm_end_io);
-    rodata.rt_twins = twins(plan);
+    rodata.rt_shadows = shadows(plan);
     rodata.rt_members_max = members as u32;
     rodata.rt_refusals = u32::from(plan.programs.iter().any(|c| c.program == "rt_bio_refused"));
     rodata.rt_nesting = u32::from(!facts.guarded);
@@ -367,14 +371,14 @@ fn load(
     resize(&mut open.maps.rt_flush_origins, tables.arrays.len())?;
     resize(&mut open.maps.rt_members, members)?;
     resize(&mut open.maps.rt_costs, tables.arrays.len() << COST_SHIFT)?;
-    // The second half is the twins'.
+    // The second half is the shadow programs'.
     resize(&mut open.maps.rt_member_rows, 2 * members)?;
     resize(&mut open.maps.rt_boundaries, tables.boundaries.len())?;
     resize(&mut open.maps.rt_tiles, tables.tiles.len().div_ceil(2))?;
     resize(
-        &mut open.maps.rt_verdicts,
-        if tables.need.judged {
-            VERDICTS as usize
+        &mut open.maps.rt_reasons,
+        if tables.need.md_submits {
+            REASONS as usize
         } else {
             1
         },
@@ -382,7 +386,7 @@ fn load(
     let slots = tables.slots + spare.slots;
     resize(&mut open.maps.rt_inflights, slots as usize)?;
     resize(&mut open.maps.rt_rows, rows as usize)?;
-    // What a program with a twin writes to is there twice.
+    // What a program with a shadow program writes to is there twice.
     let looks = 1 + usize::from(facts.preemptible);
     resize(&mut open.maps.rt_stripes, looks)?;
     // RT_DIRTIES is the last.
@@ -402,14 +406,14 @@ fn load(
     open.load().context("loading the BPF object")
 }
 
-/// A bit for each program that has a twin, by `enum rt_looked_kinds`.
-fn twins(plan: &Plan) -> u32 {
+/// A bit for each program that has a shadow program, by `enum rt_seen_kinds`.
+fn shadows(plan: &Plan) -> u32 {
     let has = |first: &str| {
         plan.programs
             .iter()
             .any(|c| c.program.strip_suffix("_2") == Some(first))
     };
-    let kinds = (0..).zip(LOOKED);
+    let kinds = (0..).zip(SHADOWED);
     kinds
         .filter(|(_, first)| has(first))
         .fold(0, |bits, (kind, _)| bits | 1 << kind)

@@ -34,7 +34,7 @@ pub struct Need {
     /// One is a RAID 4, 5 or 6.
     pub stripes: bool,
     /// Some member's bios have to be looked at as md submits them.
-    pub judged: bool,
+    pub md_submits: bool,
     /// One is a RAID 1 or 10.
     pub mirrors: bool,
     /// One is a member of another, or below dm-crypt.
@@ -84,17 +84,17 @@ const QUEUE_Q: Choice = Choice {
     program: "rt_bio_queue_q",
     ..QUEUE
 };
-const JUDGE: Choice = Choice {
-    program: "rt_bio_judge",
+const MD_SUBMIT: Choice = Choice {
+    program: "rt_md_submit",
     required: false,
     gives: "reason why RAID 4/5/6 reads and writes (rmw_read, resync)",
     attached: true,
 };
-const JUDGE_Q: Choice = Choice {
-    program: "rt_bio_judge_q",
-    ..JUDGE
+const MD_SUBMIT_Q: Choice = Choice {
+    program: "rt_md_submit_q",
+    ..MD_SUBMIT
 };
-/// Twins: see `bpf/shadow.bpf.h`.
+/// Shadow programs: see `bpf/shadow.bpf.h`.
 const ISSUE_AGAIN: Choice = Choice {
     program: "rt_rq_issue_2",
     required: false,
@@ -107,11 +107,11 @@ const QUEUE_AGAIN: Choice = Choice {
     gives: "processes of what is submitted while another task was switched away in rt_bio_queue",
     ..QUEUE
 };
-const JUDGE_AGAIN: Choice = Choice {
-    program: "rt_bio_judge_2",
+const MD_SUBMIT_SHADOW: Choice = Choice {
+    program: "rt_md_submit_2",
     required: false,
-    gives: "reason of RAID 4/5/6 IO that is submitted while another task was switched away in rt_bio_judge",
-    ..JUDGE
+    gives: "reason of RAID 4/5/6 IO that is submitted while another task was switched away in rt_md_submit",
+    ..MD_SUBMIT
 };
 const COMPLETE_AGAIN: Choice = Choice {
     program: "rt_rq_complete_2",
@@ -228,11 +228,11 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
     match facts.bio_queue {
         Some(1) => {
             plan.programs.push(QUEUE);
-            plan.programs.extend(need.judged.then_some(JUDGE));
+            plan.programs.extend(need.md_submits.then_some(MD_SUBMIT));
         }
         Some(2) => {
             plan.programs.push(QUEUE_Q);
-            plan.programs.extend(need.judged.then_some(JUDGE_Q));
+            plan.programs.extend(need.md_submits.then_some(MD_SUBMIT_Q));
         }
         other => plan.notes.push(format!(
             "no {}: the tracepoint block_bio_queue has {} here",
@@ -287,7 +287,7 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
     }
     if facts.guarded || facts.preemptible {
         plan.programs.push(Choice {
-            // Else when the kernel has first skipped the other one: Probe::attach_needed_twin.
+            // Else when the kernel has first skipped the other one: Probe::attach_needed_shadow.
             attached: facts.several_queues || facts.preemptible,
             ..COMPLETE_AGAIN
         });
@@ -305,7 +305,8 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
         plan.programs.push(ISSUE_AGAIN);
         if facts.bio_queue == Some(1) {
             plan.programs.push(QUEUE_AGAIN);
-            plan.programs.extend(need.judged.then_some(JUDGE_AGAIN));
+            plan.programs
+                .extend(need.md_submits.then_some(MD_SUBMIT_SHADOW));
         }
     }
     let hidden = "the kernel hides the addresses of its functions even from root (kernel.kptr_restrict is 2): \

@@ -11,8 +11,8 @@ use super::wire::{
     rt_array, rt_dev, rt_dev_entry, rt_extent, rt_geometry, rt_member, rt_part, rt_slot,
 };
 use crate::contract::{
-    self, ARRAY_CRYPT, ARRAY_EXT, ARRAY_RESHAPING, DEV_ABOVE, DEV_HASH_BITS, DEV_INNER, DEV_JUDGED,
-    DEV_REBUILDS, DEV_START_TIME,
+    self, ARRAY_CRYPT, ARRAY_EXT, ARRAY_RESHAPING, DEV_CLASSIFIED, DEV_HASH_BITS, DEV_NESTED,
+    DEV_REBUILDS, DEV_STACKED, DEV_START_TIME,
 };
 use crate::fs::ext4::features::ro_compat;
 use crate::machine::survey::{Survey, geometry};
@@ -115,11 +115,11 @@ impl Tables {
         };
         tables.need = Need {
             stripes: part(PART_STRIPES),
-            judged: devs.values().any(|(_, d)| d.flags & DEV_JUDGED != 0),
+            md_submits: devs.values().any(|(_, d)| d.flags & DEV_CLASSIFIED != 0),
             mirrors: part(PART_MIRROR),
             bio_based: devs
                 .values()
-                .any(|(_, d)| d.flags & (DEV_ABOVE | DEV_INNER | DEV_REBUILDS) != 0),
+                .any(|(_, d)| d.flags & (DEV_STACKED | DEV_NESTED | DEV_REBUILDS) != 0),
             dirtied: Dirtied::No,
             journals: true,
             ext4: tables.arrays.iter().any(|a| a.flags & ARRAY_EXT != 0),
@@ -180,7 +180,7 @@ impl Tables {
             let Some(number) = arrays.iter().position(|a| a.dev == inner) else {
                 continue;
             };
-            devs.entry(inner.kernel()).or_default().1.flags |= DEV_INNER;
+            devs.entry(inner.kernel()).or_default().1.flags |= DEV_NESTED;
             let array = &mut self.arrays[number];
             if array.upper != 0 {
                 self.notes.push(format!(
@@ -203,7 +203,7 @@ impl Tables {
             ));
         }
         for fs in &array.filesystems {
-            // In one piece, its bios are looked at where they are still plain (`DEV_ABOVE`).
+            // In one piece, its bios are looked at where they are still plain (`DEV_STACKED`).
             if encrypted(fs) && only_piece(fs).is_none() {
                 self.notes.push(format!(
                     "{}: encrypted on its way to {}, where it lies in several pieces: directory, extent_tree and \
@@ -288,7 +288,7 @@ impl Tables {
                 d.fs_array = number + 1;
                 d.fs_start = only.array_sector;
                 if encrypted(fs) {
-                    d.flags |= DEV_ABOVE;
+                    d.flags |= DEV_STACKED;
                 }
             }
         }
@@ -415,7 +415,7 @@ impl Tables {
             flags,
         };
         if flags & (PART_STRIPES | PART_RESHAPE) != 0 {
-            d.flags |= DEV_JUDGED;
+            d.flags |= DEV_CLASSIFIED;
         }
         d.nr_parts += 1;
         Ok(())

@@ -1,6 +1,6 @@
 //! What the kernel side is told of arrays that are described here.
 
-use super::{ARRAY_CRYPT, ARRAY_RESHAPING, DEV_ABOVE, DEV_INNER, Tables};
+use super::{ARRAY_CRYPT, ARRAY_RESHAPING, DEV_NESTED, DEV_STACKED, Tables};
 use crate::fs::ext4::{FsKind, Journal, Layout};
 use crate::machine::survey::Survey;
 use crate::machine::{Array, Dev, Filesystem, Member, QueueFacts, Segment, Topology};
@@ -83,7 +83,7 @@ fn an_inner_array_knows_which_member_it_is() {
     // It is a device with members of the outer array on it and an array, both.
     let entry = |d: Dev| t.index.iter().find(|(_, e)| e.dev == d.kernel()).unwrap().1;
     let md3 = entry(dev(9, 3));
-    assert_eq!((md3.array, md3.flags & DEV_INNER), (2, DEV_INNER));
+    assert_eq!((md3.array, md3.flags & DEV_NESTED), (2, DEV_NESTED));
     assert!(t.need.bio_based);
     let part = t.devs[usize::from(md3.index)].parts[0];
     assert_eq!((part.start, part.end, part.member), (64, 9064, 5));
@@ -243,10 +243,13 @@ fn a_filesystem_above_dm_crypt() {
             .index
             .iter()
             .find(|(_, e)| e.dev == dev(253, minor).kernel());
-        found.map(|(_, e)| (e.flags & DEV_ABOVE, t.devs[usize::from(e.index)]))
+        found.map(|(_, e)| (e.flags & DEV_STACKED, t.devs[usize::from(e.index)]))
     };
     let (flag, whole) = entry(0).unwrap();
-    assert_eq!((flag, whole.fs_array, whole.fs_start), (DEV_ABOVE, 1, 4096));
+    assert_eq!(
+        (flag, whole.fs_array, whole.fs_start),
+        (DEV_STACKED, 1, 4096)
+    );
     let (flag, pieces) = entry(1).unwrap();
     assert_eq!((flag, pieces.fs_array), (0, 0), "in pieces: not followed");
     // The array is that of all of its blocks all the same.

@@ -1,7 +1,7 @@
 //! Events as the kernel side writes them, made by hand.
 
 use super::{
-    Completed, Event, Numbers, PART, REQUEST, RUN_SHIFT, RUNS_TOLD, Run, SUBMISSION, Taken,
+    Completed, Event, Numbers, PART, REQUEST, RUN_SHIFT, RUNS_SENT, Run, SUBMISSION, Taken,
     by_position, in_order, size,
 };
 use crate::origin::{Op, Origin};
@@ -38,7 +38,7 @@ fn a_request_and_its_runs() {
     assert_eq!(one, run(Origin::Journal, 512));
     assert_eq!(two, run(Origin::FileData, u32::MAX - 511));
     taken.events.clear();
-    wire.runs = RUNS_TOLD;
+    wire.runs = RUNS_SENT;
     taken.take(wire.bytes());
     assert!(matches!(taken.events[..], [Event::Completed(c)] if c.runs.is_none()));
 }

@@ -41,7 +41,7 @@ const MODERN: Facts = Facts {
 };
 const PLAIN: Need = Need {
     stripes: false,
-    judged: false,
+    md_submits: false,
     mirrors: false,
     bio_based: false,
     quota: false,
@@ -78,16 +78,16 @@ fn a_modern_kernel_gets_everything_and_no_notes() {
 fn stripes_ask_for_a_program_more() {
     let need = Need {
         stripes: true,
-        judged: true,
+        md_submits: true,
         ..PLAIN
     };
     let plan = plan(&MODERN, need).unwrap();
-    assert!(plan.programs.iter().any(|c| c.program == "rt_bio_judge"));
+    assert!(plan.programs.iter().any(|c| c.program == "rt_md_submit"));
     assert!(plan.notes.is_empty(), "{:?}", plan.notes);
 }
 
 #[test]
-fn twins_come_behind_their_first_ones() {
+fn shadow_programs_follow_their_programs() {
     let facts = Facts {
         preemptible: true,
         ..MODERN
@@ -97,11 +97,11 @@ fn twins_come_behind_their_first_ones() {
         let at = |name: &str| names.iter().position(|n| *n == name);
         assert!(at(&format!("{first}_2")) > at(first), "{names:?}");
     }
-    assert!(!names.contains(&"rt_bio_judge_2"));
+    assert!(!names.contains(&"rt_md_submit_2"));
 }
 
 #[test]
-fn the_twin_of_completions_waits_where_no_disk_has_several_queues() {
+fn the_shadow_of_completions_waits_where_no_disk_has_several_queues() {
     let attached = |facts: &Facts| {
         let plan = plan(facts, PLAIN).unwrap();
         let mut found = plan.programs.into_iter();
