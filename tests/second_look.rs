@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 
 use common::{Loop, MIB, tracing};
 use raidtrace::analysis::counters::Counters;
-use raidtrace::machine::survey::Survey;
+use raidtrace::machine::topology::Topology;
 use raidtrace::machine::{Sys, resolve};
 use raidtrace::origin::Op;
 use raidtrace::probe::tables::Tables;
@@ -26,8 +26,8 @@ fn counted(skipped: &[&str]) -> Counters {
         ..Facts::gather()
     };
     let sys = Sys::live();
-    let survey = Survey::new(resolve(std::slice::from_ref(&device.name), &sys).unwrap());
-    let tables = Tables::new(&survey).unwrap();
+    let topology = Topology::new(resolve(std::slice::from_ref(&device.name), &sys).unwrap());
+    let tables = Tables::new(&topology).unwrap();
     let mut plan = plan(&facts, tables.need).unwrap();
     plan.programs.retain(|c| !skipped.contains(&c.program));
     let programs = plan.programs.len();

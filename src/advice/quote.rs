@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 
-use crate::machine::survey::device_path;
+use crate::machine::topology::device_path;
 use crate::printable::is_hidden;
 
 /// A word of a command, so that bash takes it as it is: names of devices and mount points are whatever bytes someone chose.

@@ -4,12 +4,16 @@
 //! but where blocks have to be rebuilt. A member or an array that went away is none either: nothing is read or written
 //! there any more.
 
-use super::types::{Array, Dev, Filesystem, Member, Topology};
+use super::types::{Array, Dev, Filesystem, HostTopology, Member};
 
 /// `now`, with the members that `then` had and that have failed or were removed since, as they were: as long as nobody
 /// has their slot, they may come back to it, and are then known from the first request. Not those that are another array's
 /// by now, nor those whose disk has gone, for another disk may get its number; `here`: whether it has not.
-pub fn with_lost(then: &Topology, mut now: Topology, here: impl Fn(&Member) -> bool) -> Topology {
+pub fn with_lost(
+    then: &HostTopology,
+    mut now: HostTopology,
+    here: impl Fn(&Member) -> bool,
+) -> HostTopology {
     let used: Vec<(Dev, Dev, u64)> = now
         .arrays
         .iter()
@@ -59,7 +63,7 @@ pub fn with_lost(then: &Topology, mut now: Topology, here: impl Fn(&Member) -> b
 
 /// One line for each array that differs: `md127: 12 -> 13 disks, loop13 joined`. Both from
 /// [`super::resolve_again`] without superblocks.
-pub fn differences(then: &Topology, now: &Topology) -> Vec<String> {
+pub fn differences(then: &HostTopology, now: &HostTopology) -> Vec<String> {
     now.arrays
         .iter()
         .filter_map(|array| {

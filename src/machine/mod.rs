@@ -1,6 +1,6 @@
 //! What this machine has: block devices, md arrays and their members, filesystems and mounts.
 //!
-//! Owns: reading sysfs, /proc, device mapper tables and md superblocks, and making plain data of them ([`Topology`]).
+//! Owns: reading sysfs, /proc, device mapper tables and md superblocks, and making plain data of them ([`HostTopology`]).
 //! Knows nothing of BPF, of what lies inside a filesystem, or of how md computes addresses. Starts no program and parses
 //! no program's output. Whatever a file holds, it does not panic: what cannot be read is left out and said in a note.
 
@@ -28,10 +28,10 @@ mod types;
 
 pub mod output;
 pub mod signals;
-pub mod survey;
 pub mod symbols;
 #[cfg(test)]
 pub(crate) mod tests;
+pub mod topology;
 
 pub use cgroup::Cgroups;
 pub use change::{differences, with_lost};
@@ -42,5 +42,5 @@ pub use stat::{DiskStat, StatFile};
 pub use state::{ArrayState, MemberState};
 pub use sys::Sys;
 pub use types::{
-    Array, BeforeReshape, Dev, Filesystem, Member, Mount, QueueFacts, Segment, Topology,
+    Array, BeforeReshape, Dev, Filesystem, HostTopology, Member, Mount, QueueFacts, Segment,
 };

@@ -12,7 +12,7 @@ use super::nested;
 use super::project::Projector;
 use super::state::{ArrayState, runs};
 use super::sys::{Sys, attribute, names, natural, table};
-use super::types::{Array, Dev, Topology};
+use super::types::{Array, Dev, HostTopology};
 
 /// The arrays, and disks as arrays of one, that `targets` name: array, member, disk, partition, device mapper device or
 /// mount point. None named: every md array that holds a mounted filesystem, else every disk that does. Arrays that they
@@ -20,7 +20,7 @@ use super::types::{Array, Dev, Topology};
 ///
 /// # Errors
 /// When a target cannot be found or has no disk beneath; when nothing was named and nothing is mounted from a disk.
-pub fn resolve(targets: &[String], sys: &Sys) -> Result<Topology, HostError> {
+pub fn resolve(targets: &[String], sys: &Sys) -> Result<HostTopology, HostError> {
     let machine = Machine::read(sys)?;
     let mut chosen = BTreeSet::new();
     for target in targets {
@@ -37,7 +37,7 @@ pub fn resolve(targets: &[String], sys: &Sys) -> Result<Topology, HostError> {
 ///
 /// # Errors
 /// Without sysfs or mountinfo, and where there is nothing at all.
-pub fn resolve_all(sys: &Sys) -> Result<(Topology, Vec<(String, String)>), HostError> {
+pub fn resolve_all(sys: &Sys) -> Result<(HostTopology, Vec<(String, String)>), HostError> {
     let machine = Machine::read(sys)?;
     let mut chosen = BTreeSet::new();
     let mut stopped = Vec::new();
@@ -68,10 +68,10 @@ pub fn resolve_all(sys: &Sys) -> Result<(Topology, Vec<(String, String)>), HostE
 /// Without sysfs or mountinfo.
 pub fn resolve_again(
     targets: &[String],
-    known: &Topology,
+    known: &HostTopology,
     sys: &Sys,
     superblocks: bool,
-) -> Result<Topology, HostError> {
+) -> Result<HostTopology, HostError> {
     let machine = Machine::read(sys)?;
     let mut chosen: BTreeSet<Dev> = targets
         .iter()
@@ -333,7 +333,7 @@ impl<'a> Machine<'a> {
             .collect()
     }
 
-    fn describe(&self, chosen: &BTreeSet<Dev>, superblocks: bool) -> Topology {
+    fn describe(&self, chosen: &BTreeSet<Dev>, superblocks: bool) -> HostTopology {
         let projector = Projector::new(&self.blocks, self.sys.dm());
         let mut reader = Reader {
             sys: self.sys,
@@ -377,7 +377,7 @@ impl<'a> Machine<'a> {
         notes.extend(self.others(&arrays));
         let mut seen = BTreeSet::new();
         notes.retain(|n| seen.insert(n.clone()));
-        Topology { arrays, notes }
+        HostTopology { arrays, notes }
     }
 
     /// Filesystems on a member's disk outside the array: their IO is at the same disk and will be seen as raw.

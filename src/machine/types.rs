@@ -139,7 +139,7 @@ pub struct Member {
     pub bad_block_log: Option<(u64, u64)>,
     /// Partial parity log: first member sector and number of sectors.
     pub ppl: Option<(u64, u64)>,
-    /// The array that it is, or is a part of: `disk`, where that is an array of this [`Topology`], below this one.
+    /// The array that it is, or is a part of: `disk`, where that is an array of this [`HostTopology`], below this one.
     pub inner: Option<Dev>,
     /// The whole disk's queue.
     pub queue: QueueFacts,
@@ -204,7 +204,7 @@ pub struct Mount {
 
 /// What a command was asked to look at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Topology {
+pub struct HostTopology {
     /// In the order of their names. An array whose members are arrays is here with all of them.
     pub arrays: Vec<Array>,
     /// What could not be found out, one line each.

@@ -1,4 +1,4 @@
-//! Survey -> the tables that the kernel side reads. Pure.
+//! Topology -> the tables that the kernel side reads. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ use crate::contract::{
     DEV_REBUILDS, DEV_STACKED, DEV_START_TIME,
 };
 use crate::fs::ext4::features::ro_compat;
-use crate::machine::survey::{Survey, geometry};
+use crate::machine::topology::{Topology, geometry};
 use crate::machine::{Array, Filesystem, Member, Segment};
 use crate::raid::Geometry;
 
@@ -61,14 +61,14 @@ pub struct Tables {
 
 impl Tables {
     /// Lays everything out. `Err` is one line.
-    pub fn new(survey: &Survey) -> Result<Self, String> {
+    pub fn new(topology: &Topology) -> Result<Self, String> {
         let mut tables = Self {
-            md: survey.topology.arrays.iter().any(Array::is_md),
+            md: topology.host.arrays.iter().any(Array::is_md),
             ..Self::default()
         };
         let mut lists = Lists::default();
         let mut devs = Watched::new();
-        for (number, array) in survey.topology.arrays.iter().enumerate() {
+        for (number, array) in topology.host.arrays.iter().enumerate() {
             let number = number as u32;
             let own = devs.entry(array.dev.kernel()).or_default();
             own.0 = number as u16 + 1;
@@ -84,13 +84,13 @@ impl Tables {
             }
             tables.caveats(array);
             let places = geometry.as_ref().ok();
-            tables.array(survey, array, places, number, &mut devs, &mut lists);
+            tables.array(topology, array, places, number, &mut devs, &mut lists);
             for member in &array.members {
                 tables.member(array, member, geometry.as_ref().ok(), number, &mut devs)?;
             }
         }
         tables.boundaries = lists.into_words();
-        tables.stack(&survey.topology.arrays, &mut devs);
+        tables.stack(&topology.host.arrays, &mut devs);
         if devs.len() > DEVS {
             return Err(format!(
                 "{} disks and arrays are more than raidtrace can watch at once ({DEVS}): name fewer \
@@ -123,7 +123,7 @@ impl Tables {
             dirtied: Dirtied::No,
             journals: true,
             ext4: tables.arrays.iter().any(|a| a.flags & ARRAY_EXT != 0),
-            quota: survey.layouts.values().any(|layout| {
+            quota: topology.layouts.values().any(|layout| {
                 let superblock = layout.superblock.as_ref();
                 superblock.is_some_and(|s| s.feature_ro_compat & ro_compat::QUOTA != 0)
             }),
@@ -216,7 +216,7 @@ impl Tables {
 
     fn array(
         &mut self,
-        survey: &Survey,
+        topology: &Topology,
         array: &Array,
         geometry: Option<&Geometry>,
         number: u32,
@@ -226,7 +226,7 @@ impl Tables {
         let known: Vec<_> = array
             .filesystems
             .iter()
-            .filter_map(|fs| Some((fs, survey.layouts.get(&fs.dev)?)))
+            .filter_map(|fs| Some((fs, topology.layouts.get(&fs.dev)?)))
             .collect();
         let placed: Vec<_> = known
             .iter()

@@ -2,8 +2,8 @@
 
 use super::{ARRAY_CRYPT, ARRAY_RESHAPING, DEV_NESTED, DEV_STACKED, Tables};
 use crate::fs::ext4::{FsKind, Journal, Layout};
-use crate::machine::survey::Survey;
-use crate::machine::{Array, Dev, Filesystem, Member, QueueFacts, Segment, Topology};
+use crate::machine::topology::Topology;
+use crate::machine::{Array, Dev, Filesystem, HostTopology, Member, QueueFacts, Segment};
 
 pub(in crate::probe) fn dev(major: u32, minor: u32) -> Dev {
     Dev { major, minor }
@@ -50,15 +50,15 @@ pub(in crate::probe) fn array(minor: u32, level: &str, members: Vec<Member>) -> 
 }
 
 pub(in crate::probe) fn tables(arrays: Vec<Array>) -> Tables {
-    let topology = Topology {
+    let host = HostTopology {
         arrays,
+        ..HostTopology::default()
+    };
+    let topology = Topology {
+        host,
         ..Topology::default()
     };
-    let survey = Survey {
-        topology,
-        ..Survey::default()
-    };
-    Tables::new(&survey).unwrap()
+    Tables::new(&topology).unwrap()
 }
 
 fn nested() -> Vec<Array> {
@@ -229,13 +229,13 @@ fn a_filesystem_above_dm_crypt() {
         fs(1, &[(0, 6000, 104), (104, 7000, 896)]),
         fs(2, &[(0, 5000, 104), (200, 5200, 100)]),
     ];
-    let t = Tables::new(&Survey {
+    let t = Tables::new(&Topology {
         layouts: (0..3).map(|i| (dev(253, i), layout())).collect(),
-        topology: Topology {
+        host: HostTopology {
             arrays: vec![a],
-            ..Topology::default()
+            ..HostTopology::default()
         },
-        ..Survey::default()
+        ..Topology::default()
     })
     .unwrap();
     let entry = |minor| {

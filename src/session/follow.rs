@@ -9,8 +9,10 @@ use std::io;
 use std::time::Duration;
 
 use crate::fs::ext4::Identity;
-use crate::machine::survey::device_path;
-use crate::machine::{Array, Dev, Filesystem, StatFile, Sys, Topology, differences, resolve_again};
+use crate::machine::topology::device_path;
+use crate::machine::{
+    Array, Dev, Filesystem, HostTopology, StatFile, Sys, differences, resolve_again,
+};
 
 /// Not more often than this.
 const EVERY: Duration = Duration::from_secs(2);
@@ -50,7 +52,7 @@ pub enum Taken {
 /// One look.
 #[derive(Default)]
 struct Seen {
-    topology: Topology,
+    host: HostTopology,
     filesystems: HashMap<Dev, Option<Identity>>,
     /// By array: sectors ever written to it.
     written: HashMap<Dev, u64>,
@@ -59,11 +61,10 @@ struct Seen {
 }
 
 impl Follow {
-    /// Begins with what is there now: called before the survey, so that what changes during it is noticed.
-    pub fn start(sys: &Sys, targets: &[String], topology: &Topology) -> Self {
+    /// Begins with what is there now: called before the topology, so that what changes during it is noticed.
+    pub fn start(sys: &Sys, targets: &[String], host: &HostTopology) -> Self {
         let mut then = Seen {
-            topology: resolve_again(targets, topology, sys, false)
-                .unwrap_or_else(|_| topology.clone()),
+            host: resolve_again(targets, host, sys, false).unwrap_or_else(|_| host.clone()),
             ..Seen::default()
         };
         then.identify(sys);
@@ -84,11 +85,11 @@ impl Follow {
         }
         let begun = cpu_time();
         // sysfs in the middle of a change: the next look will tell, and is not to wait for another hint.
-        let Ok(topology) = resolve_again(&self.targets, &self.then.topology, sys, false) else {
+        let Ok(host) = resolve_again(&self.targets, &self.then.host, sys, false) else {
             self.pace.unlearned(clock);
             return Vec::new();
         };
-        let changes = self.compare(sys, clock, topology);
+        let changes = self.compare(sys, clock, host);
         let cost = cpu_time().saturating_sub(begun);
         // Something is going on: to be settled soon.
         let cost = if self.unsettled.is_empty() {
@@ -100,13 +101,13 @@ impl Follow {
         changes
     }
 
-    fn compare(&mut self, sys: &Sys, clock: Duration, topology: Topology) -> Vec<String> {
-        let mut changes = differences(&self.then.topology, &topology);
+    fn compare(&mut self, sys: &Sys, clock: Duration, host: HostTopology) -> Vec<String> {
+        let mut changes = differences(&self.then.host, &host);
         // Its types and functions come with it.
         if has_ext4(sys) && !self.then.ext4 {
             changes.push("ext4 was loaded".to_owned());
         }
-        for array in &topology.arrays {
+        for array in &host.arrays {
             let written = written(sys, array);
             let unsettled = placed(array).any(|fs| self.unsettled.contains_key(&fs.dev));
             if !unsettled
@@ -142,7 +143,7 @@ impl Follow {
         }
         if !changes.is_empty() {
             let mut now = Seen {
-                topology,
+                host,
                 ..Seen::default()
             };
             now.identify(sys);
@@ -185,15 +186,15 @@ impl Follow {
     }
 
     /// What is traced by now, for whoever resolves again.
-    pub fn resolve(&self, sys: &Sys) -> Result<Topology, crate::machine::HostError> {
-        resolve_again(&self.targets, &self.then.topology, sys, true)
+    pub fn resolve(&self, sys: &Sys) -> Result<HostTopology, crate::machine::HostError> {
+        resolve_again(&self.targets, &self.then.host, sys, true)
     }
 }
 
 impl Seen {
     fn identify(&mut self, sys: &Sys) {
         self.ext4 = has_ext4(sys);
-        for array in &self.topology.arrays {
+        for array in &self.host.arrays {
             // The count first: what is written in between is then read once more.
             if let Some(written) = written(sys, array) {
                 self.written.insert(array.dev, written);

@@ -1,7 +1,7 @@
-//! What is traced now: the survey, the programs that were loaded for it, and what the machine says beside them. Follows
+//! What is traced now: the topology, the programs that were loaded for it, and what the machine says beside them. Follows
 //! what changes. Every live command is fed by it.
 //!
-//! * [`follow`]: whether all is still as it was surveyed. [`next`]: from one survey and its programs to the next.
+//! * [`follow`]: whether all is still as it was surveyed. [`next`]: from one topology and its programs to the next.
 //! * [`sampler`]: an interval at a time. [`notice`]: has what md does followed between two of them.
 //! * [`people`], [`paths`]: names of tasks and files. [`cpus`]: samples of what each CPU does.
 //! * [`alloc`]: what `raidtrace alloc` samples.
@@ -27,7 +27,7 @@ use self::paths::Paths;
 use crate::analysis::counters::{Counters, JournalCounters};
 use crate::analysis::fold::{DiskCounters, MemberNow, Sample, Subject};
 use crate::analysis::snapshot::ArrayInfo;
-use crate::machine::survey::Survey;
+use crate::machine::topology::Topology;
 use crate::machine::{Array, ArrayState, Cgroups, HostError, Member, StatFile, Sys, resolve, task};
 use crate::probe::{Dirtied, Facts, Need, Probe, modules, plan, tables::Tables};
 use crate::session::follow::Follow;
@@ -85,10 +85,10 @@ pub struct Reading {
     completed: Vec<Vec<Option<u64>>>,
 }
 
-/// A survey and the programs that count for it.
+/// A topology and the programs that count for it.
 pub struct Traced {
     /// What it is of.
-    survey: Survey,
+    topology: Topology,
     /// The programs.
     probe: Probe,
     /// What they were chosen by, and the modules that the kernel had then.
@@ -100,14 +100,14 @@ pub struct Traced {
     stats: Vec<Vec<Option<StatFile>>>,
     /// Whether the kernel side can tell by itself why RAID 4/5/6 reads.
     sees_stripes: bool,
-    /// What the survey and the tables could not say; what this kernel cannot give.
+    /// What the topology and the tables could not say; what this kernel cannot give.
     notes: [Vec<String>; 2],
 }
 
 impl Traced {
     fn start(
         sys: &Sys,
-        survey: Survey,
+        topology: Topology,
         tables: Tables,
         how: How,
         (modules, facts): (u64, Facts),
@@ -115,17 +115,17 @@ impl Traced {
         let mut plan = plan(&facts, tables.need).map_err(anyhow::Error::msg)?;
         let probe = Probe::start(&mut plan, &facts, &tables, how.account, how.buffer)?;
         Ok(Self {
-            stats: stats(sys, &survey),
+            stats: stats(sys, &topology),
             probe,
             facts,
             modules,
             sees_stripes: !tables.need.stripes || facts.md.knows_stripes(),
             digest: tables.digest(),
             notes: [
-                [&survey.notes[..], &tables.notes, &task::notes(sys)].concat(),
+                [&topology.notes[..], &tables.notes, &task::notes(sys)].concat(),
                 plan.notes,
             ],
-            survey,
+            topology,
         })
     }
 }
@@ -136,7 +136,7 @@ impl Traced {
         if !self.probe.is_attached() {
             return Vec::new(); // the kernel counts on alone
         }
-        let arrays = &self.survey.topology.arrays;
+        let arrays = &self.topology.host.arrays;
         // Up to 5.10 a flush does not say which partition of its disk it is of: there the first member has them all.
         let alone = |member: &Member| {
             let all = arrays.iter().flat_map(|a| &a.members);
@@ -161,8 +161,8 @@ fn gather() -> (u64, Facts) {
 }
 
 /// The statistics of every member. A member that is a partition has its own; so has a device mapper device.
-fn stats(sys: &Sys, survey: &Survey) -> Vec<Vec<Option<StatFile>>> {
-    let arrays = survey.topology.arrays.iter();
+fn stats(sys: &Sys, topology: &Topology) -> Vec<Vec<Option<StatFile>>> {
+    let arrays = topology.host.arrays.iter();
     arrays
         .map(|a| a.members.iter().map(|m| stat(sys, m)).collect())
         .collect()
@@ -180,13 +180,13 @@ impl Live {
     pub fn start(sys: Sys, targets: &[String], how: How) -> Result<Self> {
         // Reading the kernel's symbols takes longer than all until the programs are loaded.
         let facts = thread::spawn(gather);
-        let topology = resolve(targets, &sys)?;
-        let follow = Follow::start(&sys, targets, &topology);
-        let survey = Survey::new(topology);
-        let mut tables = Tables::new(&survey).map_err(anyhow::Error::msg)?;
+        let host = resolve(targets, &sys)?;
+        let follow = Follow::start(&sys, targets, &host);
+        let topology = Topology::new(host);
+        let mut tables = Tables::new(&topology).map_err(anyhow::Error::msg)?;
         how.ask(&mut tables.need);
         let facts = facts.join().unwrap_or_else(|_| gather());
-        let traced = Traced::start(&sys, survey, tables, how, facts)?;
+        let traced = Traced::start(&sys, topology, tables, how, facts)?;
         // A recording cannot wait: its buffer fills.
         let paths = if how.buffer.is_some() {
             Paths::without_patience()
@@ -210,8 +210,8 @@ impl Live {
     }
 
     /// What is traced.
-    pub fn survey(&self) -> &Survey {
-        &self.traced.survey
+    pub fn topology(&self) -> &Topology {
+        &self.traced.topology
     }
 
     /// The programs.
@@ -264,7 +264,7 @@ impl Live {
             completed,
         } = reading;
         let mut hint = DefaultHasher::new();
-        let mut arrays: Vec<Subject> = (0..self.traced.survey.topology.arrays.len())
+        let mut arrays: Vec<Subject> = (0..self.traced.topology.host.arrays.len())
             .map(|number| self.subject(number, &mut hint))
             .collect();
         for (subject, completed) in arrays.iter_mut().zip(completed) {
@@ -306,7 +306,7 @@ impl Live {
 
     /// By number of the array and name of the filesystem's device.
     fn journals(&self, counters: &Counters) -> BTreeMap<(u32, String), JournalCounters> {
-        let arrays = (0u32..).zip(&self.traced.survey.topology.arrays);
+        let arrays = (0u32..).zip(&self.traced.topology.host.arrays);
         let filesystems = arrays.flat_map(|(n, a)| a.filesystems.iter().map(move |fs| (n, fs)));
         filesystems
             .filter_map(|(number, fs)| {
@@ -317,8 +317,8 @@ impl Live {
     }
 
     fn subject(&mut self, number: usize, hint: &mut DefaultHasher) -> Subject {
-        let survey = &self.traced.survey;
-        let array = &survey.topology.arrays[number];
+        let topology = &self.traced.topology;
+        let array = &topology.host.arrays[number];
         let state = ArrayState::read(&self.sys, array);
         if let Ok(now) = &state {
             for member in &now.members {
@@ -371,7 +371,7 @@ impl Live {
         Subject {
             info: ArrayInfo {
                 trouble,
-                ..info(survey, array)
+                ..info(topology, array)
             },
             members,
             doubtful: false,
@@ -379,7 +379,7 @@ impl Live {
     }
 }
 
-fn info(survey: &Survey, array: &Array) -> ArrayInfo {
+fn info(topology: &Topology, array: &Array) -> ArrayInfo {
     ArrayInfo {
         name: array.name.clone(),
         level: array.level.clone(),
@@ -390,7 +390,7 @@ fn info(survey: &Survey, array: &Array) -> ArrayInfo {
         filesystems: array
             .filesystems
             .iter()
-            .map(|fs| survey.describe(fs))
+            .map(|fs| topology.describe(fs))
             .collect(),
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::{CHANGES, Live, Reading, Traced, gather, info, stats};
-use crate::machine::survey::Survey;
+use crate::machine::topology::Topology;
 use crate::machine::{Array, Member, StatFile, with_lost};
 use crate::probe::{Facts, modules, plan, tables::Tables};
 use crate::session::follow::Taken;
@@ -18,15 +18,15 @@ pub enum Next {
     InPlace(Box<Resurveyed>),
 }
 
-/// A survey for which the programs that run do.
+/// A topology for which the programs that run do.
 pub struct Resurveyed {
-    survey: Survey,
+    topology: Topology,
     digest: u64,
     stats: Vec<Vec<Option<StatFile>>>,
     notes: Vec<String>,
 }
 
-/// What a new survey asks for.
+/// What a new topology asks for.
 enum Outcome {
     /// Nothing: other names.
     Names,
@@ -105,26 +105,26 @@ impl Live {
                 .path(format!("/sys/block/{}", m.disk_name))
                 .exists()
         };
-        let survey = Survey::new(with_lost(&self.traced.survey.topology, now, here));
-        let mut tables = Tables::new(&survey).map_err(anyhow::Error::msg)?;
+        let topology = Topology::new(with_lost(&self.traced.topology.host, now, here));
+        let mut tables = Tables::new(&topology).map_err(anyhow::Error::msg)?;
         self.how.ask(&mut tables.need);
         if tables.digest() == self.traced.digest && self.traced.facts_hold() {
             // Mounted, unmounted.
-            self.traced.stats = stats(&self.sys, &survey);
-            self.traced.notes[0] = [&survey.notes[..], &tables.notes[..]].concat();
-            self.traced.survey = survey;
+            self.traced.stats = stats(&self.sys, &topology);
+            self.traced.notes[0] = [&topology.notes[..], &tables.notes[..]].concat();
+            self.traced.topology = topology;
             return Ok(Outcome::Names);
         }
         // Programs that could not be told all of it count on as they are, until others are there.
         if self.traced.refit(&tables).unwrap_or(false) {
             return Ok(Outcome::Next(Next::InPlace(Box::new(Resurveyed {
-                stats: stats(&self.sys, &survey),
+                stats: stats(&self.sys, &topology),
                 digest: tables.digest(),
-                notes: [&survey.notes[..], &tables.notes[..]].concat(),
-                survey,
+                notes: [&topology.notes[..], &tables.notes[..]].concat(),
+                topology,
             }))));
         }
-        let next = Traced::start(&self.sys, survey, tables, self.how, gather())?;
+        let next = Traced::start(&self.sys, topology, tables, self.how, gather())?;
         Ok(Outcome::Next(Next::Anew(Box::new(next))))
     }
 
@@ -155,20 +155,20 @@ impl Live {
     /// From here on samples are of `next`.
     pub fn replace(&mut self, next: Next) {
         let was = match next {
-            Next::Anew(next) => std::mem::replace(&mut self.traced, *next).survey,
+            Next::Anew(next) => std::mem::replace(&mut self.traced, *next).topology,
             Next::InPlace(next) => {
                 let next = *next;
                 self.traced.probe.turn();
                 self.traced.digest = next.digest;
                 self.traced.stats = next.stats;
                 self.traced.notes[0] = next.notes;
-                std::mem::replace(&mut self.traced.survey, next.survey)
+                std::mem::replace(&mut self.traced.topology, next.topology)
             }
         };
         let runs = |name: &str, arrays: &[Array]| arrays.iter().any(|a| a.name == name);
-        let now = &self.traced.survey.topology.arrays;
+        let now = &self.traced.topology.host.arrays;
         self.gone.retain(|info| !runs(&info.name, now));
-        for array in &was.topology.arrays {
+        for array in &was.host.arrays {
             if array.is_md() && !runs(&array.name, now) {
                 let mut info = info(&was, array);
                 info.trouble = Some("stopped".to_owned());

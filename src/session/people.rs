@@ -53,7 +53,7 @@ impl Live {
         };
         // Only kworkers have a description of their work.
         let kernel = task::is_kernel_thread(&self.sys, pid).unwrap_or(!work.is_empty());
-        let arrays = &self.traced.survey.topology.arrays;
+        let arrays = &self.traced.topology.host.arrays;
         let device = |dev: &str| {
             arrays
                 .iter()
@@ -93,7 +93,7 @@ impl Live {
 
     /// Says where the busiest files are.
     pub(super) fn places(&mut self, counters: &Counters) -> HashMap<FileId, FilePlace> {
-        let arrays = 0..self.traced.survey.topology.arrays.len() as u32;
+        let arrays = 0..self.traced.topology.host.arrays.len() as u32;
         let busiest = arrays.flat_map(|number| {
             let submitted = Files::new(&counters.files, number).busiest;
             let dirtied = Files::dirtied(&counters.dirtied_files, number).busiest;
@@ -151,7 +151,7 @@ impl Live {
     }
 
     fn named(&self, id: &FileId) -> (FileName, FilePlace) {
-        let arrays = &self.traced.survey.topology.arrays;
+        let arrays = &self.traced.topology.host.arrays;
         let name = self.traced.probe.file_name(id).unwrap_or_default();
         let device = |fs: &&Filesystem| fs.dev.kernel() == id.dev;
         let filesystem = arrays.iter().flat_map(|a| &a.filesystems).find(device);

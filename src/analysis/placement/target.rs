@@ -11,8 +11,8 @@ use super::dumpe2fs;
 use super::filesystem::Filesystem;
 use super::geometry::{Typed, fits};
 use crate::fs::ext4::{E2Image, Layout, MISSING, is_e2image, is_qcow2};
-use crate::machine::survey;
-use crate::machine::survey::Survey;
+use crate::machine::topology;
+use crate::machine::topology::Topology;
 use crate::machine::{Array, Dev, Segment, Sys, resolve};
 use crate::raid::Geometry;
 
@@ -168,24 +168,24 @@ fn device_of(name: &str) -> Option<Dev> {
     if name.contains('/') || name.starts_with('.') {
         of(Path::new(name))
     } else {
-        of(&survey::device_path(name)).or_else(|| of(Path::new(name)))
+        of(&topology::device_path(name)).or_else(|| of(Path::new(name)))
     }
 }
 
 /// The filesystem that a device, an array or a mount point holds.
 fn of_device(name: &str) -> Result<Target> {
     let targets = [name.to_owned()];
-    let topology = resolve(&targets, &Sys::live())?;
-    let mut survey = Survey::new(topology);
+    let host = resolve(&targets, &Sys::live())?;
+    let mut topology = Topology::new(host);
     let mut on: Vec<(usize, usize)> = Vec::new();
-    for (a, array) in survey.topology.arrays.iter().enumerate() {
+    for (a, array) in topology.host.arrays.iter().enumerate() {
         for (f, fs) in array.filesystems.iter().enumerate() {
-            if survey.layouts.contains_key(&fs.dev) && !fs.segments.is_empty() {
+            if topology.layouts.contains_key(&fs.dev) && !fs.segments.is_empty() {
                 on.push((a, f));
             }
         }
     }
-    let fs_of = |&(a, f): &(usize, usize)| &survey.topology.arrays[a].filesystems[f];
+    let fs_of = |&(a, f): &(usize, usize)| &topology.host.arrays[a].filesystems[f];
     if let Some(dev) = device_of(name)
         && on.iter().any(|at| fs_of(at).dev == dev)
     {
@@ -193,7 +193,7 @@ fn of_device(name: &str) -> Result<Target> {
     }
     let (a, f) = match on.as_slice() {
         [] => {
-            let why = survey.notes.first().map_or_else(
+            let why = topology.notes.first().map_or_else(
                 || "no ext2, ext3 or ext4 on it".to_owned(),
                 |note| note.trim_end_matches("; its blocks show as raw").to_owned(),
             );
@@ -215,12 +215,12 @@ fn of_device(name: &str) -> Result<Target> {
             );
         }
     };
-    let array = &survey.topology.arrays[a];
+    let array = &topology.host.arrays[a];
     let fs = &array.filesystems[f];
     let mut notes = array_notes(array);
     let below = Below {
         name: Some(array.name.clone()),
-        geometry: survey::geometry(array).map_err(|e| anyhow!("{}: {e}", array.name))?,
+        geometry: topology::geometry(array).map_err(|e| anyhow!("{}: {e}", array.name))?,
         members: member_names(array),
         shape: Typed::of(array).unwrap_or_default(),
     };
@@ -230,7 +230,10 @@ fn of_device(name: &str) -> Result<Target> {
             .iter()
             .map(|step| format!("between filesystem and array: {step}")),
     );
-    let layout = survey.layouts.remove(&dev).context("the layout has gone")?;
+    let layout = topology
+        .layouts
+        .remove(&dev)
+        .context("the layout has gone")?;
     let fs = Filesystem::of(layout);
     if fits(&below.geometry, fs.block_size).is_err() {
         notes.push(format!(

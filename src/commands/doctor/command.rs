@@ -15,7 +15,7 @@ use super::parts::{self, Part};
 use super::select::{self, Diagnosis, Selection};
 use super::{gather, json, load, rules, table};
 use crate::analysis::snapshot::Snapshot;
-use crate::machine::survey::Survey;
+use crate::machine::topology::Topology;
 use crate::machine::{Sys, resolve, resolve_all};
 use crate::session::sampler::Sampler;
 use crate::ui::screen::asked_to_end;
@@ -43,28 +43,28 @@ pub fn run(args: &Doctor) -> Result<ExitCode> {
             .as_deref()
             .map_or(Ok(Vec::new()), select::read)?,
     };
-    let (topology, stopped) = if args.targets.is_empty() {
+    let (host, stopped) = if args.targets.is_empty() {
         resolve_all(&sys)?
     } else {
         (resolve(&args.targets, &sys)?, Vec::new())
     };
     let root = rustix::process::geteuid().is_root();
-    let survey = if root {
-        Survey::new(topology)
+    let topology = if root {
+        Topology::new(host)
     } else {
         // A mounted filesystem would tell anyone, but reads every bitmap from the disk for it.
-        Survey {
+        Topology {
             notes: [
                 &["what is inside the filesystems was not looked at: that takes root".to_owned()],
-                &topology.notes[..],
+                &host.notes[..],
             ]
             .concat(),
-            topology,
-            ..Survey::default()
+            host,
+            ..Topology::default()
         }
     };
-    let mut facts = gather::gather(&sys, &survey, stopped);
-    let (asked, notes) = kernel::ask(&sys, Some(&survey), false);
+    let mut facts = gather::gather(&sys, &topology, stopped);
+    let (asked, notes) = kernel::ask(&sys, Some(&topology), false);
     let able = kernel::judge(&asked, notes);
     let mut found = rules::check(&facts);
     found.extend(cannot(&able));
@@ -107,8 +107,8 @@ pub fn run(args: &Doctor) -> Result<ExitCode> {
 }
 
 fn of_kernel(sys: &Sys, args: &Doctor) -> Result<ExitCode> {
-    let survey = resolve(&args.targets, sys).map(Survey::new);
-    let (asked, notes) = kernel::ask(sys, survey.as_ref().ok(), true);
+    let topology = resolve(&args.targets, sys).map(Topology::new);
+    let (asked, notes) = kernel::ask(sys, topology.as_ref().ok(), true);
     let able = kernel::judge(&asked, notes);
     let mut out = io::stdout().lock();
     finish(if args.json {

@@ -1,5 +1,5 @@
 //! Facts of this machine, or of a tree of files that looks like one. Reads sysfs, /proc and /etc/fstab; the filesystems
-//! have been read by `survey`. Judges nothing.
+//! have been read by `topology`. Judges nothing.
 
 use super::facts::{ArrayFacts, Bitmap, Disk, Facts, FsFacts, Jbd2};
 use super::{ata, mounted, openers, upkeep};
@@ -10,8 +10,8 @@ use crate::fs::ext4::features::incompat;
 use crate::fs::ext4::{FsKind, Superblock};
 use crate::machine::mballoc;
 use crate::machine::mballoc::MbStats;
-use crate::machine::survey;
-use crate::machine::survey::Survey;
+use crate::machine::topology;
+use crate::machine::topology::Topology;
 use crate::machine::{Array, Filesystem as Place, Member, Sys};
 
 /// Direct writes into preallocated blocks share the inode's lock from here on (240930fb7e6b).
@@ -21,26 +21,26 @@ const VALID_FS: u16 = 1;
 /// Sectors of bad blocks that are read: md's own log has room for 512 runs.
 const BAD_RUNS: usize = 512;
 
-/// Everything, of the arrays that `survey` has. `stopped`: those that do not run.
-pub fn gather(sys: &Sys, survey: &Survey, stopped: Vec<(String, String)>) -> Facts {
+/// Everything, of the arrays that `topology` has. `stopped`: those that do not run.
+pub fn gather(sys: &Sys, topology: &Topology, stopped: Vec<(String, String)>) -> Facts {
     let mut facts = Facts {
         kernel: Kernel::running(sys),
         host: upkeep::host(sys),
         stopped,
-        notes: survey.notes.clone(),
+        notes: topology.notes.clone(),
         ..Facts::default()
     };
     let version = facts.kernel.version();
     let mdstat = sys.text("/proc/mdstat").unwrap_or_default();
     let fstab = sys.text("/etc/fstab").unwrap_or_default();
-    for array in &survey.topology.arrays {
+    for array in &topology.host.arrays {
         let mut of = array_facts(sys, array, &mdstat);
         for place in &array.filesystems {
             let mut place = place.clone();
             if sys.is_live() {
                 facts.notes.extend(mounted::drop_covered(&mut place));
             }
-            let fs = filesystem(sys, survey, array, &place, &fstab);
+            let fs = filesystem(sys, topology, array, &place, &fstab);
             of.filesystems.push(fs);
         }
         facts.arrays.push(of);
@@ -139,12 +139,18 @@ fn disk(sys: &Sys, array: &Array, member: &Member) -> Disk {
     }
 }
 
-fn filesystem(sys: &Sys, survey: &Survey, array: &Array, place: &Place, fstab: &str) -> FsFacts {
+fn filesystem(
+    sys: &Sys,
+    topology: &Topology,
+    array: &Array,
+    place: &Place,
+    fstab: &str,
+) -> FsFacts {
     let proc = format!("/proc/fs/ext4/{}", place.name);
     let dir = format!("/sys/fs/ext4/{}", place.name);
     let of = |what: &str| sys.text(&format!("{dir}/{what}"));
     let options = sys.text(&format!("{proc}/options")).unwrap_or_default();
-    let layout = survey.layouts.get(&place.dev);
+    let layout = topology.layouts.get(&place.dev);
     // An external journal has no groups, and nothing about it can be advised.
     let layout = layout.filter(|l| l.kind != FsKind::JournalDevice);
     let superblock = layout.and_then(|l| l.superblock.clone());
@@ -222,10 +228,10 @@ fn spread(
             raid_disks: b.raid_disks,
             ..array.clone()
         };
-        let geometry = survey::geometry(&old).ok()?;
+        let geometry = topology::geometry(&old).ok()?;
         Some(Spread::new(&fs, &geometry, &place.segments).skews())
     });
-    let Ok(geometry) = survey::geometry(array) else {
+    let Ok(geometry) = topology::geometry(array) else {
         return (None, before);
     };
     let name = |slot| {

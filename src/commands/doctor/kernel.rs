@@ -3,7 +3,7 @@
 
 use super::rules::plural;
 use crate::machine::Sys;
-use crate::machine::survey::Survey;
+use crate::machine::topology::Topology;
 use crate::probe::{Facts, Need, Plan, Probe, plan, tables::Tables};
 
 /// Modules that raidtrace asks for their types.
@@ -93,9 +93,9 @@ pub struct Ability {
     pub notes: Vec<String>,
 }
 
-/// Asks; and says what the arrays of `survey` will not show. `loads`: root has the programs loaded for them, and removed at
+/// Asks; and says what the arrays of `topology` will not show. `loads`: root has the programs loaded for them, and removed at
 /// once, which takes a second or more.
-pub fn ask(sys: &Sys, survey: Option<&Survey>, loads: bool) -> (Asked, Vec<String>) {
+pub fn ask(sys: &Sys, topology: Option<&Topology>, loads: bool) -> (Asked, Vec<String>) {
     let status = sys.text("/proc/self/status").unwrap_or_default();
     let capabilities = status
         .lines()
@@ -120,8 +120,8 @@ pub fn ask(sys: &Sys, survey: Option<&Survey>, loads: bool) -> (Asked, Vec<Strin
         loaded: None,
     };
     let mut notes = Vec::new();
-    if let Some(survey) = survey.filter(|_| asked.root) {
-        let tables = Tables::new(survey);
+    if let Some(topology) = topology.filter(|_| asked.root) {
+        let tables = Tables::new(topology);
         if loads {
             let tables = tables.and_then(|t| load(&asked.facts, t, &mut notes));
             asked.loaded = Some(tables);

@@ -1,4 +1,4 @@
-//! What stands at the beginning of a recording, from the survey.
+//! What stands at the beginning of a recording, from the topology.
 
 use std::ffi::OsString;
 
@@ -6,17 +6,22 @@ use serde_json::{Map, Value, json};
 
 use crate::fs::ext4::Layout;
 use crate::machine;
-use crate::machine::survey::Survey;
+use crate::machine::topology::Topology;
 use crate::recording::header::{Array, Filesystem, Header, Member, Mount};
 
 /// Stretches of fixed places that are kept of a filesystem: those of some 10 TB.
 const LAYOUT: usize = 20_000;
 
 /// Of this host, now.
-pub fn header(survey: &Survey, targets: &[String], command: &[OsString], buffer: u32) -> Header {
+pub fn header(
+    topology: &Topology,
+    targets: &[String],
+    command: &[OsString],
+    buffer: u32,
+) -> Header {
     let uname = rustix::system::uname();
     let text = |s: &std::ffi::CStr| s.to_string_lossy().into_owned();
-    let arrays = &survey.topology.arrays;
+    let arrays = &topology.host.arrays;
     let now = jiff::Timestamp::now();
     Header {
         host: text(uname.nodename()),
@@ -36,7 +41,7 @@ pub fn header(survey: &Survey, targets: &[String], command: &[OsString], buffer:
         filesystems: arrays
             .iter()
             .flat_map(|a| a.filesystems.iter().map(move |fs| (a, fs)))
-            .map(|(a, fs)| filesystem(survey, a, fs))
+            .map(|(a, fs)| filesystem(topology, a, fs))
             .collect(),
         buffer_bytes: u64::from(buffer),
         notes: Vec::new(),
@@ -77,8 +82,8 @@ fn member(m: &machine::Member) -> Member {
     }
 }
 
-fn filesystem(survey: &Survey, array: &machine::Array, fs: &machine::Filesystem) -> Filesystem {
-    let layout = survey.layouts.get(&fs.dev);
+fn filesystem(topology: &Topology, array: &machine::Array, fs: &machine::Filesystem) -> Filesystem {
+    let layout = topology.layouts.get(&fs.dev);
     let (places, is_cut) = layout.map_or((Vec::new(), false), |l| places(l, fs));
     let mounted = fs.mounts.first().map_or("", |m| m.fstype.as_str());
     Filesystem {

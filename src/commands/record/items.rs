@@ -5,8 +5,8 @@ use rustix::time::{ClockId, clock_gettime};
 use super::join::Join;
 use crate::analysis::item::{Flags, Item, Part, Request, Submission};
 use crate::machine::Array;
-use crate::machine::survey::Survey;
-use crate::machine::survey::geometry;
+use crate::machine::topology::Topology;
+use crate::machine::topology::geometry;
 use crate::origin::Origin;
 use crate::probe::events::{Completed, Event, Run, Submitted};
 use crate::raid::{Geometry, Place};
@@ -71,7 +71,7 @@ struct Addresses {
     upper: Option<(usize, u64)>,
 }
 
-/// Of one survey; what is submitted is remembered for the requests that come of it.
+/// Of one topology; what is submitted is remembered for the requests that come of it.
 pub struct Translator {
     clock: Clock,
     members: Vec<Member>,
@@ -84,8 +84,8 @@ pub struct Translator {
 
 impl Translator {
     /// `since`: what happened before is left out, ns of the monotonic clock.
-    pub fn new(survey: &Survey, clock: Clock, since: u64) -> Self {
-        let all = &survey.topology.arrays;
+    pub fn new(topology: &Topology, clock: Clock, since: u64) -> Self {
+        let all = &topology.host.arrays;
         let members = all.iter().flat_map(|a| &a.members);
         let upper = |array: &Array| {
             let mut members = members.clone().enumerate();
@@ -121,10 +121,10 @@ impl Translator {
         }
     }
 
-    /// Of another survey, of what happens from `since` on; 0: of all that is still to come, of the same arrays.
-    pub fn go_on(&mut self, survey: &Survey, since: u64) {
+    /// Of another topology, of what happens from `since` on; 0: of all that is still to come, of the same arrays.
+    pub fn go_on(&mut self, topology: &Topology, since: u64) {
         let (join, before) = (std::mem::take(&mut self.join), self.since);
-        *self = Self::new(survey, self.clock, since);
+        *self = Self::new(topology, self.clock, since);
         if since == 0 {
             (self.join, self.since) = (join, before);
         }
@@ -135,7 +135,7 @@ impl Translator {
         self.until = until;
     }
 
-    /// One after the other, each with its parts behind it. A request of a member that is not in the survey is left out;
+    /// One after the other, each with its parts behind it. A request of a member that is not in the topology is left out;
     /// returns how many were.
     pub fn translate(&mut self, events: &[Event], mut emit: impl FnMut(Item)) -> u64 {
         let mut unknown = 0;

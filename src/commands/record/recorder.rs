@@ -99,7 +99,7 @@ impl Recorder {
         let mut live = Live::start(sys, targets, how)?;
         let clock = Clock::now();
         let since = monotonic_ns();
-        let mut header = header(live.survey(), targets, command, buffer);
+        let mut header = header(live.topology(), targets, command, buffer);
         header.notes = live.notes();
         header.notes.extend(cuts(&header));
         header.notes.extend(itself(&live, files));
@@ -122,7 +122,7 @@ impl Recorder {
             Ok(writer)
         })?;
         Ok(Self {
-            translator: Translator::new(live.survey(), clock, since),
+            translator: Translator::new(live.topology(), clock, since),
             live,
             mdstat,
             clock,
@@ -144,7 +144,7 @@ impl Recorder {
 
     /// What is recorded, for a message.
     pub fn subjects(&self) -> String {
-        let arrays = &self.live.survey().topology.arrays;
+        let arrays = &self.live.topology().host.arrays;
         let one = |a: &crate::machine::Array| match a.members.len() {
             1 if !a.is_md() => a.name.clone(),
             1 => format!("{} (1 member)", a.name),
@@ -273,7 +273,7 @@ impl Recorder {
                 Next::InPlace(_) => since = 0,
             }
             self.live.replace(next);
-            self.translator.go_on(self.live.survey(), since);
+            self.translator.go_on(self.live.topology(), since);
             state = self.sample(base, true)?;
             state.restart = false;
             self.told.clear();
@@ -440,7 +440,7 @@ fn state(sample: &Sample, restart: bool) -> State {
 /// A recording that lies on what it records has its own writes in it.
 fn itself(live: &Live, files: &Files) -> Option<String> {
     let device = files.device()?;
-    let arrays = &live.survey().topology.arrays;
+    let arrays = &live.topology().host.arrays;
     let on = arrays.iter().find(|a| {
         let filesystems = a.filesystems.iter().map(|fs| fs.dev);
         filesystems.chain([a.dev]).any(|d| d.kernel() == device)

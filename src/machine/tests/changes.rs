@@ -1,7 +1,7 @@
 //! What is noticed between two looks at a machine, and what is not worth beginning anew for.
 
 use super::tree::{Tree, raid0_of_12};
-use crate::machine::{Member, Topology, differences, resolve_again, with_lost};
+use crate::machine::{HostTopology, Member, differences, resolve_again, with_lost};
 
 const RAID5: &str = "
     disk sda 8:0 2000000
@@ -14,7 +14,7 @@ const RAID5: &str = "
     member md0 sdc slot=2 state=in_sync offset=2048 new_offset=2048 size=750000
     mount 9:0 /data ext4 /dev/md0 rw";
 
-fn look(tree: &Tree, known: &Topology) -> Topology {
+fn look(tree: &Tree, known: &HostTopology) -> HostTopology {
     resolve_again(&[], known, &tree.sys(), false).unwrap()
 }
 
@@ -241,7 +241,7 @@ fn arrays_join_stay_and_go() {
     let named = resolve_again(&["md127".into()], &then, &tree.sys(), false).unwrap();
     assert_eq!(named.arrays.len(), 1);
     tree.write("sys/block/md127/md/array_state", "clear\n");
-    let names = |t: &Topology| t.arrays.iter().map(|a| a.name.clone()).collect::<Vec<_>>();
+    let names = |t: &HostTopology| t.arrays.iter().map(|a| a.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&look(&tree, &now)), ["md7"]);
     assert_eq!(
         names(&resolve_again(&["md127".into()], &now, &tree.sys(), false).unwrap()),

@@ -18,7 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::machine::dm::{DmTables, Target};
-use crate::machine::{Array, Dev, HostError, Segment, Sys, Topology, resolve};
+use crate::machine::{Array, Dev, HostError, HostTopology, Segment, Sys, resolve};
 
 pub(crate) struct Tree {
     dir: tempfile::TempDir,
@@ -73,7 +73,7 @@ impl Tree {
         Sys::at(self.dir.path(), Box::new(Tables(self.tables.clone())))
     }
 
-    pub fn resolve(&self, targets: &[&str]) -> Result<Topology, HostError> {
+    pub fn resolve(&self, targets: &[&str]) -> Result<HostTopology, HostError> {
         let targets: Vec<String> = targets.iter().map(|t| t.to_string()).collect();
         resolve(&targets, &self.sys())
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::analysis::alloc::{CRITERIA, Fragmentation, FsAlloc, Source};
 use crate::machine::mballoc::{MbGroups, MbStats, MbStatsSwitch, MbStructs};
-use crate::machine::survey::Survey;
+use crate::machine::topology::Topology;
 use crate::machine::{Filesystem, Sys};
 
 /// The kernel goes through its lists of groups for mb_structs_summary, under the locks of those who allocate.
@@ -31,13 +31,13 @@ pub struct Place {
     switch: Option<MbStatsSwitch>,
 }
 
-/// The ext4 filesystems of a survey that are mounted, here or in another mount namespace: those that ext4 itself names.
-pub fn filesystems(sys: &Sys, survey: &Survey) -> Vec<FsAlloc> {
-    let arrays = survey.topology.arrays.iter();
+/// The ext4 filesystems of a topology that are mounted, here or in another mount namespace: those that ext4 itself names.
+pub fn filesystems(sys: &Sys, topology: &Topology) -> Vec<FsAlloc> {
+    let arrays = topology.host.arrays.iter();
     let mut found: Vec<FsAlloc> = arrays
         .flat_map(|a| &a.filesystems)
         .filter(|fs| sys.path(format!("/sys/fs/ext4/{}", fs.name)).is_dir())
-        .filter_map(|fs| filesystem(survey, fs))
+        .filter_map(|fs| filesystem(topology, fs))
         .collect();
     found.sort_by(|a, b| a.name.cmp(&b.name));
     found.dedup_by_key(|fs| fs.dev);
@@ -50,8 +50,8 @@ pub fn mounted(sys: &Sys) -> usize {
     names.iter().filter(|n| *n != "features").count()
 }
 
-fn filesystem(survey: &Survey, fs: &Filesystem) -> Option<FsAlloc> {
-    let layout = survey.layouts.get(&fs.dev)?;
+fn filesystem(topology: &Topology, fs: &Filesystem) -> Option<FsAlloc> {
+    let layout = topology.layouts.get(&fs.dev)?;
     Some(FsAlloc {
         name: fs.name.clone(),
         mount: fs.mounts.first().map(|m| m.path.display().to_string()),

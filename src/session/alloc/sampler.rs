@@ -82,7 +82,7 @@ impl Sampler {
     pub fn start(targets: &[String], wish: Wish) -> Result<Self> {
         let sys = Sys::live();
         let mut disks = Disks::start(Sys::live(), targets, true, crate::probe::Dirtied::No)?;
-        let found = filesystems(&sys, disks.live().survey());
+        let found = filesystems(&sys, disks.live().topology());
         if found.is_empty() {
             bail!(
                 "no mounted ext4 {}: raidtrace alloc watches its allocator; name a mount point, or an array, disk or partition \
@@ -426,9 +426,9 @@ impl Sampler {
             all.push(fs);
         }
         for fs in &mut all {
-            fs.members = bitmap_reads(self.disks.live().survey(), fs.dev, disks);
+            fs.members = bitmap_reads(self.disks.live().topology(), fs.dev, disks);
             let live = self.disks.live();
-            let arrays = &live.survey().topology.arrays;
+            let arrays = &live.topology().host.arrays;
             let on =
                 |a: &crate::machine::Array| a.filesystems.iter().any(|f| f.dev.kernel() == fs.dev);
             let array = arrays.iter().position(on).unwrap_or_default() as u32;
@@ -451,7 +451,7 @@ impl Sampler {
 
     /// Mounted, unmounted, moved to another device.
     fn follow(&mut self) -> Result<()> {
-        let now = filesystems(&self.sys, self.disks.live().survey());
+        let now = filesystems(&self.sys, self.disks.live().topology());
         let is_same = |(a, b): (&FsAlloc, &Place)| a.dev == b.fs.dev && a.name == b.fs.name;
         if now.len() == self.places.len() && now.iter().zip(&self.places).all(is_same) {
             // Mounted elsewhere, or larger.
@@ -467,11 +467,11 @@ impl Sampler {
 
 /// Reads of block bitmaps that completed on the members of the array below: name, requests, bytes, time.
 fn bitmap_reads(
-    survey: &crate::machine::survey::Survey,
+    topology: &crate::machine::topology::Topology,
     dev: u32,
     disks: &Snapshot,
 ) -> Vec<(String, u64, u64, Hist)> {
-    let arrays = survey.topology.arrays.iter();
+    let arrays = topology.host.arrays.iter();
     let below: Vec<&str> = arrays
         .filter(|a| a.filesystems.iter().any(|fs| fs.dev.kernel() == dev))
         .map(|a| a.name.as_str())

@@ -17,8 +17,8 @@ use crate::commands::doctor::kernel::Ability;
 use crate::commands::doctor::rules::check;
 use crate::commands::doctor::select::{Diagnosis, LeftOut};
 use crate::fs::ext4::{Layout, OnError};
-use crate::machine::survey::Survey;
 use crate::machine::tests::tree::Tree;
+use crate::machine::topology::Topology;
 use crate::machine::{Dev, resolve_all};
 use crate::mke2fs::{Conf, Options, plan};
 
@@ -171,13 +171,13 @@ impl Machine {
 
     pub fn facts(&self) -> Facts {
         let sys = self.tree.sys();
-        let (topology, stopped) = resolve_all(&sys).unwrap();
-        let mut survey = Survey {
-            topology,
-            ..Survey::default()
+        let (host, stopped) = resolve_all(&sys).unwrap();
+        let mut topology = Topology {
+            host,
+            ..Topology::default()
         };
-        survey.layouts.insert(self.dev, self.layout.clone());
-        gather(&sys, &survey, stopped)
+        topology.layouts.insert(self.dev, self.layout.clone());
+        gather(&sys, &topology, stopped)
     }
 
     /// All of them; every test that has some checks that their commands may be pasted.

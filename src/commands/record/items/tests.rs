@@ -1,12 +1,12 @@
 use super::{Clock, Translator, flags, us};
 use crate::analysis::item::{Flags, Item, Part, Request};
-use crate::machine::survey::Survey;
-use crate::machine::{Array, Dev, Member, Topology};
+use crate::machine::topology::Topology;
+use crate::machine::{Array, Dev, HostTopology, Member};
 use crate::origin::{Op, Origin};
 use crate::probe::events::{Completed, Event, Run, Submitted};
 
 /// RAID 0 of two partitions with chunks of 64 KiB.
-fn survey() -> Survey {
+fn topology() -> Topology {
     let member = |slot: u32| Member {
         name: format!("sda{slot}"),
         start: 2048,
@@ -27,12 +27,12 @@ fn survey() -> Survey {
         members: vec![member(0), member(1)],
         ..Array::default()
     };
-    Survey {
-        topology: Topology {
+    Topology {
+        host: HostTopology {
             arrays: vec![array],
             notes: Vec::new(),
         },
-        ..Survey::default()
+        ..Topology::default()
     }
 }
 
@@ -40,7 +40,7 @@ fn translator(since: u64) -> Translator {
     let clock = Clock {
         offset: 1_000_000_000,
     };
-    Translator::new(&survey(), clock, since)
+    Translator::new(&topology(), clock, since)
 }
 
 fn completed(runs: Option<u16>) -> Completed {

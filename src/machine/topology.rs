@@ -1,57 +1,57 @@
-//! What there is to trace: the arrays of this host and the layouts of the filesystems on them.
+//! Arrays of this host, the layouts of the filesystems on them, and the geometry of each array.
 //!
-//! Joins `host` with `ext4`, reading every filesystem once, at start; and with `raid`.
+//! Each filesystem is read once, when the topology is built.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::PathBuf;
 
 use crate::fs::ext4::{FsKind, Layout, identify};
-use crate::machine::{Array, Dev, Filesystem, Topology};
+use crate::machine::{Array, Dev, Filesystem, HostTopology};
 use crate::raid::{Geometry, Level, Params};
 
-/// Arrays, layouts, and what could not be found out.
+/// Arrays and filesystem layouts to trace.
 #[derive(Debug, Default)]
-pub struct Survey {
+pub struct Topology {
     /// The arrays, their members and filesystems.
-    pub topology: Topology,
+    pub host: HostTopology,
     /// ext layouts by the filesystem's device.
     pub layouts: HashMap<Dev, Layout>,
-    /// What was not found out and what that means for the figures, one line each.
+    /// Missing information and its effect on the figures, one line each.
     pub notes: Vec<String>,
 }
 
-impl Survey {
+impl Topology {
     /// Reads the layout of every filesystem that lies on one of the arrays.
-    pub fn new(mut topology: Topology) -> Self {
-        let mut survey = Self {
-            notes: topology.notes.clone(),
+    pub fn new(mut host: HostTopology) -> Self {
+        let mut topology = Self {
+            notes: host.notes.clone(),
             ..Self::default()
         };
-        for array in &mut topology.arrays {
-            // Not mounted is not absent: fsck, resize2fs and a dying mount work on it all the same.
+        for array in &mut host.arrays {
+            // fsck, resize2fs and an unmount in progress also cause IO.
             for fs in std::mem::take(&mut array.unmounted) {
-                if survey.read_unmounted(&fs) {
+                if topology.read_unmounted(&fs) {
                     array.filesystems.push(fs);
                 }
             }
             for fs in &array.filesystems {
-                survey.read(fs);
+                topology.read(fs);
             }
         }
-        survey.topology = topology;
-        survey
+        topology.host = host;
+        topology
     }
 
     fn read(&mut self, fs: &Filesystem) {
         if fs.note.is_some() {
-            return; // `host` has said it: it cannot be placed on the array
+            return; // `HostTopology::notes` has the reason
         }
         if self.layouts.contains_key(&fs.dev) {
             return;
         }
         let path = device_path(&fs.name);
-        // Some hosts forbid opening the disk even to root; the mounted filesystem can still say.
+        // Some hosts forbid opening the disk even to root. GETFSMAP on the mount point works there.
         let mount = fs.mounts.iter().find(|m| m.fstype.starts_with("ext"));
         let device = (fs.dev.major, fs.dev.minor);
         let layout = read_layout(&path).or_else(|why| match mount {
@@ -79,10 +79,10 @@ impl Survey {
         }
     }
 
-    /// Whether an ext filesystem is there; one that cannot be read is said so and left out.
+    /// True if the device holds a readable ext filesystem. Adds a note for one that cannot be read.
     fn read_unmounted(&mut self, fs: &Filesystem) -> bool {
         let path = device_path(&fs.name);
-        // A device that cannot be opened may hold nothing at all: no news.
+        // No note: the device may hold no filesystem at all.
         let Ok(file) = File::open(&path) else {
             return false;
         };
@@ -108,9 +108,9 @@ impl Survey {
         }
     }
 
-    /// One line a filesystem, for the header.
+    /// One-line description of a filesystem for the screen header.
     pub fn describe(&self, fs: &Filesystem) -> String {
-        let place = match fs.mounts.first() {
+        let mounted = match fs.mounts.first() {
             Some(m) => format!("on {} ({})", m.path.display(), fs.name),
             None => format!("on {}, not mounted", fs.name),
         };
@@ -118,7 +118,7 @@ impl Survey {
         let mut line = match self.layouts.get(&fs.dev) {
             Some(layout) => {
                 let mut line = format!(
-                    "{} {place}, {} KiB blocks",
+                    "{} {mounted}, {} KiB blocks",
                     layout.kind,
                     layout.block_size / 1024
                 );
@@ -127,7 +127,7 @@ impl Survey {
                 }
                 line
             }
-            None => format!("{kind} {place}, layout not known"),
+            None => format!("{kind} {mounted}, layout not known"),
         };
         for step in &fs.stack {
             line.push_str(", ");
@@ -137,7 +137,7 @@ impl Survey {
     }
 }
 
-/// The node of a block device: `/dev/NAME`; sysfs writes `!` for the `/` in names such as `cciss/c0d0`.
+/// Device node `/dev/NAME`. sysfs replaces the `/` in names such as `cciss/c0d0` by `!`.
 pub fn device_path(name: &str) -> PathBuf {
     PathBuf::from("/dev").join(name.replace('!', "/"))
 }
@@ -158,7 +158,7 @@ fn read_layout(path: &std::path::Path) -> Result<Layout, String> {
     }
 }
 
-/// The geometry that md's own figures make. `Err` names what is impossible or not supported.
+/// Array geometry from md's sysfs attributes. `Err` names the impossible or unsupported parameter.
 pub fn geometry(array: &Array) -> Result<Geometry, String> {
     let level: Level = array.level.parse().map_err(|e| format!("{e}"))?;
     let member_sectors = match level {
@@ -173,7 +173,7 @@ pub fn geometry(array: &Array) -> Result<Geometry, String> {
             })
             .collect(),
         _ if array.component_sectors > 0 => vec![array.component_sectors],
-        // The smallest decides. Two members may have one slot (a replacement), and a slot none.
+        // The smallest member counts. A replacement shares its slot with another member, and a slot can be empty.
         _ => vec![
             array
                 .members
