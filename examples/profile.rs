@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Error, Result};
 use raidtrace::analysis::profile::Profile;
-use raidtrace::session::cpus::Sampler;
+use raidtrace::session::cpus::CpuSampler;
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let folded = arguments.next().context("FOLDED: which file?")?;
     let seconds: f64 = arguments.next().context("how many SECONDS?")?.parse()?;
     let hertz: u32 = arguments.next().map_or(Ok(99), |n| n.parse())?;
-    let mut sampler = Sampler::start(hertz, true).map_err(Error::msg)?;
+    let mut sampler = CpuSampler::start(hertz, true).map_err(Error::msg)?;
     eprintln!("sampling");
     let mut profile = Profile::default();
     let end = Instant::now() + Duration::from_secs_f64(seconds);

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use raidtrace::analysis::counters::TaskId;
-use raidtrace::analysis::files::{FileId, FilePlace};
-use raidtrace::analysis::fold::{DiskCounters, MemberNow, Person, Subject};
+use raidtrace::analysis::files::{FileId, FileLocation};
+use raidtrace::analysis::fold::{DiskCounters, MemberNow, Subject, TaskInfo};
 use raidtrace::analysis::item::{Flags, Item, Request, State, Submission};
 use raidtrace::analysis::snapshot::ArrayInfo;
 use raidtrace::origin::{Op, Origin};
@@ -30,7 +30,7 @@ fn main() -> Result<()> {
         ..Options::default()
     };
     let mut writer = Writer::create(file, &header(), options)?;
-    people(&mut writer);
+    tasks(&mut writer);
     let mut pushing = 0.0;
     let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
     let mut one_second = Vec::new();
@@ -64,21 +64,21 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn people(writer: &mut Writer) {
+fn tasks(writer: &mut Writer) {
     for pid in 1000..1008 {
-        let person = Person {
+        let task_info = TaskInfo {
             comm: b"fio".to_vec(),
             cgroup: Some("/user.slice/user-0.slice/session-1.scope".to_owned()),
             role: None,
         };
-        writer.person(TaskId { array: 0, pid }, &person);
-        let place = FilePlace {
+        writer.task_info(TaskId { array: 0, pid }, &task_info);
+        let location = FileLocation {
             path: Some(format!("/srv/fio.{pid}.0").into_bytes()),
             device_name: "md127".to_owned(),
             mount: Some("/srv".to_owned()),
-            ..FilePlace::default()
+            ..FileLocation::default()
         };
-        writer.place(file(pid), &place);
+        writer.file_location(file(pid), &location);
     }
 }
 

@@ -63,11 +63,11 @@ fn name(
 ) {
     if let Some(task) = task
         && let Some(array) = arrays.get(task.array as usize)
-        && let Some(person) = reader.person(task.pid, array)
+        && let Some(task_info) = reader.task_info(task.pid, array)
     {
-        writer.person(task, &person);
+        writer.task_info(task, &task_info);
     }
-    if let Some((id, place)) = file.and_then(|id| Some((id, reader.place(&id)?))) {
-        writer.place(id, &place);
+    if let Some((id, location)) = file.and_then(|id| Some((id, reader.file_location(&id)?))) {
+        writer.file_location(id, &location);
     }
 }

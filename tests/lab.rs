@@ -678,7 +678,7 @@ fn followed(kernel: &str, script: &str, name: &str) -> Option<Case> {
     let did = text(dir.join(format!("{name}.did")));
     println!("{name}: {said}{did}");
     assert!(!did.contains("failed:"), "{name}: {did}");
-    assert!(!said.contains("could not be restarted"), "{name}: {said}");
+    assert!(!said.contains("could not be reloaded"), "{name}: {said}");
     assert_eq!(text(dir.join(format!("{name}.status"))).trim(), "0");
     Some(Case {
         lines: intervals(dir.join(format!("{name}.out"))),

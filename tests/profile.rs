@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use common::{DEADLINE, root, skipped};
 use raidtrace::analysis::profile::Profile;
 use raidtrace::commands::alloc::tree::Tree;
-use raidtrace::session::cpus::Sampler;
+use raidtrace::session::cpus::CpuSampler;
 use rustix::time::{ClockId, clock_gettime};
 
 const HERTZ: u32 = 99;
@@ -44,8 +44,8 @@ fn burn(seconds: f64) -> (u32, Receiver<f64>, JoinHandle<()>) {
     (hear.recv().unwrap(), done, thread)
 }
 
-fn sampler(everything: bool) -> Option<Sampler> {
-    match Sampler::start(HERTZ, everything) {
+fn sampler(everything: bool) -> Option<CpuSampler> {
+    match CpuSampler::start(HERTZ, everything) {
         Ok(sampler) => Some(sampler),
         Err(why) => {
             skipped(&why);

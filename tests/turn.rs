@@ -161,14 +161,14 @@ fn written(snapshot: &Snapshot) -> BTreeMap<String, u64> {
 fn followed(sampler: &mut Sampler, what: &str) {
     let begun = Instant::now();
     while !sampler.notes().iter().any(|n| n.contains(what)) {
-        sampler.live().notice();
-        sampler.follow().unwrap();
+        sampler.session().md_event();
+        sampler.update().unwrap();
         assert!(begun.elapsed() < DEADLINE, "{:?}", sampler.notes());
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     let notes = sampler.notes();
     let note = notes.iter().find(|n| n.contains(what)).unwrap();
-    assert!(note.contains("tracing went on with it after"), "{note}");
+    assert!(note.contains("tracing updated in"), "{note}");
 }
 
 #[test]

@@ -308,7 +308,7 @@ pub struct FileAlloc {
     /// Which.
     pub id: super::files::FileId,
     /// Where it is.
-    pub place: super::files::FilePlace,
+    pub location: super::files::FileLocation,
     /// What it got.
     pub share: Share,
 }

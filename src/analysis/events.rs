@@ -15,8 +15,8 @@ pub use self::disks::{DiskSum, SLACK_US};
 pub use self::tally::Tally;
 use self::tally::{CELLS, Roster};
 use super::counters::{CellKey, DirtyKey, FileKey, TaskKey};
-use super::files::{FileId, FilePlace};
-use super::fold::{DiskCounters, MemberNow, Person, Sample, Subject};
+use super::files::{FileId, FileLocation};
+use super::fold::{DiskCounters, MemberNow, Sample, Subject, TaskInfo};
 use super::recent::Stall;
 use crate::analysis::item::{Item, State};
 use crate::origin::{Op, Origin};
@@ -24,9 +24,9 @@ use crate::origin::{Op, Origin};
 /// Who is who, for [`Events::samples`].
 pub trait Known {
     /// A task's name, by pid and kernel name of the array.
-    fn person(&self, pid: u32, array: &str) -> Option<Arc<Person>>;
+    fn task_info(&self, pid: u32, array: &str) -> Option<Arc<TaskInfo>>;
     /// Where a file is.
-    fn place(&self, id: &FileId) -> Option<Arc<FilePlace>>;
+    fn file_location(&self, id: &FileId) -> Option<Arc<FileLocation>>;
 }
 
 /// Adds up items, into the tally of whatever interval they belong to.
@@ -309,16 +309,22 @@ fn name(sample: &mut Sample, known: &dyn Known) {
     let tasks = counters.tasks.keys().chain(counters.dirtied.keys());
     for id in tasks.map(TaskKey::id) {
         let array = sample.arrays.get(id.array as usize);
-        let person = array.and_then(|a| known.person(id.pid, &a.info.name));
-        if let Some(person) = person {
-            sample.tasks.entry(id).or_insert_with(|| (*person).clone());
+        let task_info = array.and_then(|a| known.task_info(id.pid, &a.info.name));
+        if let Some(task_info) = task_info {
+            sample
+                .tasks
+                .entry(id)
+                .or_insert_with(|| (*task_info).clone());
         }
     }
     let dirtied = counters.dirtied_files.keys().map(|key| key.file);
     let files = counters.files.keys().filter_map(|key| key.file);
     for id in files.chain(dirtied) {
-        if let Some(place) = known.place(&id) {
-            sample.files.entry(id).or_insert_with(|| (*place).clone());
+        if let Some(location) = known.file_location(&id) {
+            sample
+                .files
+                .entry(id)
+                .or_insert_with(|| (*location).clone());
         }
     }
 }

@@ -30,7 +30,7 @@ impl FileId {
 
 /// Where a file is, as far as it could be told. Bytes are untrusted and may be anything but NUL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FilePlace {
+pub struct FileLocation {
     /// As seen from here: `/srv/db/a`; of a deleted file, what it was.
     pub path: Option<Vec<u8>>,
     /// Its name in its directory when it was first seen; of several links, one.
@@ -49,7 +49,7 @@ pub struct FileSnapshot {
     /// Which one.
     pub id: FileId,
     /// Where it is.
-    pub place: FilePlace,
+    pub location: FileLocation,
     /// By operation; bios submitted to the array.
     pub io: Vec<FileIo>,
 }
@@ -169,8 +169,8 @@ impl<const MOST: usize> Files<MOST> {
             }
             file.io.sort_by_key(|io| io.op);
             // What was found once is better than nothing; that it was deleted is newer.
-            file.place.path = file.place.path.take().or(old.place.path);
-            file.place.name = file.place.name.take().or(old.place.name);
+            file.location.path = file.location.path.take().or(old.location.path);
+            file.location.name = file.location.name.take().or(old.location.name);
         }
         self.rest.add(older.rest.bios, older.rest.bytes);
         self.untold.add(older.untold.bios, older.untold.bytes);
@@ -260,12 +260,15 @@ mod tests {
             &HashMap::from([(key(12, Op::Read), sum(2)), (key(0, Op::Read), sum(5))]),
             0,
         );
-        was.busiest[0].place.path = Some(b"/srv/a".to_vec());
-        now.busiest[0].place.deleted = true;
+        was.busiest[0].location.path = Some(b"/srv/a".to_vec());
+        now.busiest[0].location.deleted = true;
         now.merge(was);
         assert_eq!(now.busiest[0].io.len(), 2);
-        assert_eq!(now.busiest[0].place.path.as_deref(), Some(&b"/srv/a"[..]));
-        assert!(now.busiest[0].place.deleted);
+        assert_eq!(
+            now.busiest[0].location.path.as_deref(),
+            Some(&b"/srv/a"[..])
+        );
+        assert!(now.busiest[0].location.deleted);
         let five = FileSum {
             bios: 5,
             bytes: 5 * 4096,

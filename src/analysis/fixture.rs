@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::counters::CostCounters;
-use super::files::{FileId, FileIo, FilePlace, FileSnapshot, FileSum, Files};
+use super::files::{FileId, FileIo, FileLocation, FileSnapshot, FileSum, Files};
 use super::hist::Hist;
 use super::snapshot::{
     ArrayInfo, ArraySnapshot, Cell, DiskUse, Lost, MemberSnapshot, Overhead, Snapshot, TaskIo,
@@ -353,7 +353,7 @@ fn files() -> Files {
                 inode,
                 generation: 2_702_679_241,
             },
-            place: FilePlace {
+            location: FileLocation {
                 path: path.map(<[u8]>::to_vec),
                 name: name.map(<[u8]>::to_vec),
                 deleted,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::counters::{
     CellCounters, CellKey, CostCounters, Counters, JournalCounters, THROTTLED, TaskCounters, TaskId,
 };
-use super::files::{FileId, FilePlace, Files};
+use super::files::{FileId, FileLocation, Files};
 use super::inner;
 use super::owed::Owed;
 use super::snapshot::{
@@ -30,9 +30,9 @@ pub struct Sample {
     /// The arrays, in the order of their numbers.
     pub arrays: Vec<Subject>,
     /// Names of the tasks in `counters`.
-    pub tasks: HashMap<TaskId, Person>,
+    pub tasks: HashMap<TaskId, TaskInfo>,
     /// Where the files in `counters` are, of those that were asked for.
-    pub files: HashMap<FileId, FilePlace>,
+    pub files: HashMap<FileId, FileLocation>,
     /// Waits for room in journals, cumulative, by number of the array and name of the filesystem's device.
     pub journals: BTreeMap<(u32, String), JournalCounters>,
     /// Passed on.
@@ -99,7 +99,7 @@ impl DiskCounters {
 
 /// A task, named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Person {
+pub struct TaskInfo {
     /// Any bytes.
     pub comm: Vec<u8>,
     /// Path of its cgroup.
@@ -354,15 +354,15 @@ fn tasks(now: &Sample, array: u32) -> Vec<TaskSnapshot> {
                 io.sort_by_key(|i| (i.origin, i.op));
             }
             let [io, dirtied] = io;
-            let person = now.tasks.get(&TaskId { array, pid });
-            let person = person.cloned().unwrap_or_default();
+            let task_info = now.tasks.get(&TaskId { array, pid });
+            let task_info = task_info.cloned().unwrap_or_default();
             let files = files.remove(&pid).unwrap_or_default().into_iter();
             let files = Files::sum(files.map(|(file, sum)| (Some(file), Op::Write, sum)));
             TaskSnapshot {
                 pid: if pid & THROTTLED != 0 { 0 } else { pid },
-                comm: person.comm,
-                cgroup: person.cgroup,
-                role: person.role,
+                comm: task_info.comm,
+                cgroup: task_info.cgroup,
+                role: task_info.role,
                 io,
                 dirtied,
                 dirtied_files: placed(files, now),
@@ -410,8 +410,8 @@ fn journal_stalls(was: &Sample, now: &Sample, array: u32) -> Vec<JournalStalls> 
 
 fn placed<const MOST: usize>(mut files: Files<MOST>, now: &Sample) -> Files<MOST> {
     for file in &mut files.busiest {
-        if let Some(place) = now.files.get(&file.id) {
-            file.place = place.clone();
+        if let Some(location) = now.files.get(&file.id) {
+            file.location = location.clone();
         }
     }
     files

@@ -31,7 +31,7 @@ impl Dev {
     }
 
     /// The inverse.
-    pub fn of_kernel(dev: u32) -> Self {
+    pub fn from_kernel(dev: u32) -> Self {
         Self {
             major: dev >> 20,
             minor: dev & 0xf_ffff,

@@ -172,9 +172,9 @@ impl Encoder {
         let some = |value: u32| (value != NONE).then_some(value);
         let wide = |value: u32| some(value).map(u64::from);
         let sector = |value: u64| (value != NO_SECTOR).then_some(value);
-        let people = People::of(batch);
+        let tasks = TaskColumns::of(batch);
         let files = Places::of(batch);
-        let person = |r: &Row| people.rows.get(r.person as usize);
+        let task_info = |r: &Row| tasks.rows.get(r.task_info as usize);
         let file = |r: &Row| is_io(r).then(|| files.rows.get(r.file as usize)).flatten();
         let words = &self.words;
         vec![
@@ -218,11 +218,14 @@ impl Encoder {
             Arc::new(column::<UInt64Type>(rows, |r| wide(r.device))),
             Arc::new(flags(rows)),
             Arc::new(column::<UInt32Type>(rows, |r| some(r.pid))),
-            dictionary(column::<UInt32Type>(rows, |r| person(r)?.0), &people.comm),
-            dictionary(column::<UInt32Type>(rows, |r| person(r)?.1), &people.cgroup),
+            dictionary(column::<UInt32Type>(rows, |r| task_info(r)?.0), &tasks.comm),
             dictionary(
-                column::<UInt16Type>(rows, |r| person(r)?.2.map(|n| n as u16)),
-                &people.role,
+                column::<UInt32Type>(rows, |r| task_info(r)?.1),
+                &tasks.cgroup,
+            ),
+            dictionary(
+                column::<UInt16Type>(rows, |r| task_info(r)?.2.map(|n| n as u16)),
+                &tasks.role,
             ),
             Arc::new(column::<UInt64Type>(rows, |r| file(r).map(|f| f.inode))),
             Arc::new(column::<UInt32Type>(rows, |r| {
@@ -319,26 +322,26 @@ impl Table {
     }
 }
 
-/// Comm, cgroup and role of each of [`Batch::people`].
-struct People {
+/// Comm, cgroup and role of each of [`Batch::tasks`].
+struct TaskColumns {
     rows: Vec<(Option<u32>, Option<u32>, Option<u32>)>,
     comm: ArrayRef,
     cgroup: ArrayRef,
     role: ArrayRef,
 }
 
-impl People {
+impl TaskColumns {
     fn of(batch: &Batch) -> Self {
         let (mut comm, mut cgroup, mut role) = <(Table, Table, Table)>::default();
-        let rows = batch.people.iter().map(|person| {
-            let Some(person) = person else {
+        let rows = batch.tasks.iter().map(|task_info| {
+            let Some(task_info) = task_info else {
                 return (None, None, None);
             };
             let text = |t: &Option<String>| t.clone();
             (
-                Some(comm.number(schema::escape(&person.comm))),
-                text(&person.cgroup).map(|t| cgroup.number(t)),
-                text(&person.role).map(|t| role.number(t)),
+                Some(comm.number(schema::escape(&task_info.comm))),
+                text(&task_info.cgroup).map(|t| cgroup.number(t)),
+                text(&task_info.role).map(|t| role.number(t)),
             )
         });
         Self {
@@ -367,17 +370,17 @@ struct Places {
 impl Places {
     fn of(batch: &Batch) -> Self {
         let (mut filesystem, mut path) = <(Table, Table)>::default();
-        let rows = batch.files.iter().map(|(id, place)| {
-            let place = place.as_deref();
+        let rows = batch.files.iter().map(|(id, location)| {
+            let location = location.as_deref();
             let dev = id.device();
-            let name = place.map_or("", |p| p.device_name.as_str());
+            let name = location.map_or("", |p| p.device_name.as_str());
             // What the reader could not make a number of is the number.
             let known = batch.devices.get(name).is_some_and(|d| d.dev == dev);
             File {
                 inode: id.inode,
                 generation: id.generation,
                 filesystem: Some(filesystem.number(if known { name.to_owned() } else { dev })),
-                path: place
+                path: location
                     .and_then(schema::path_text)
                     .map(|text| path.number(text)),
             }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use super::header::{self, Header};
 use super::writer::{Options, Output, Writer};
 use crate::analysis::counters::TaskId;
-use crate::analysis::files::{FileId, FilePlace};
-use crate::analysis::fold::{DiskCounters, MemberNow, Person, Subject};
+use crate::analysis::files::{FileId, FileLocation};
+use crate::analysis::fold::{DiskCounters, MemberNow, Subject, TaskInfo};
 use crate::analysis::item::{Dirtied, Flags, Item, Part, Request, State, Submission};
 use crate::analysis::snapshot::ArrayInfo;
 use crate::origin::{Op, Origin};
@@ -114,8 +114,8 @@ pub fn file(inode: u64) -> FileId {
 }
 
 /// Where it is.
-pub fn place(inode: u64) -> FilePlace {
-    FilePlace {
+pub fn location(inode: u64) -> FileLocation {
+    FileLocation {
         path: Some(format!("/srv/db/{inode}").into_bytes()),
         name: None,
         deleted: inode.is_multiple_of(5),
@@ -268,17 +268,17 @@ pub fn file_of(items: &[Item], rows: usize) -> Vec<u8> {
     };
     let mut writer = Writer::create(out.clone(), &header(), options).unwrap();
     for pid in 100..108 {
-        let person = Person {
+        let task_info = TaskInfo {
             comm: format!("worker{pid}\\\u{e9}").into_bytes(),
             cgroup: (pid > 101).then(|| "/system.slice/db.service".to_owned()),
             role: (pid == 107).then(|| "writeback".to_owned()),
         };
         for array in [0, 1] {
-            writer.person(TaskId { array, pid }, &person);
+            writer.task_info(TaskId { array, pid }, &task_info);
         }
     }
     for inode in 12..30 {
-        writer.place(file(inode), &place(inode));
+        writer.file_location(file(inode), &location(inode));
     }
     for item in items {
         writer.push(item).unwrap();

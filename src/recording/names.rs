@@ -11,8 +11,8 @@ use super::header::Header;
 use super::rows::{Device, Devices, Recent};
 use super::schema::{COLUMNS, Kind, path_parse, unescape};
 use crate::analysis::counters::TaskId;
-use crate::analysis::files::{FileId, FilePlace};
-use crate::analysis::fold::Person;
+use crate::analysis::files::{FileId, FileLocation};
+use crate::analysis::fold::TaskInfo;
 use crate::analysis::item::{Dirtied, Flags, Item, Part, Request, State, Submission};
 use crate::origin::{Op, Origin};
 
@@ -56,10 +56,10 @@ type TaskWords = (u32, u16, u32, u32, u16);
 
 /// What names stand for now.
 pub struct Names {
-    people: Recent<TaskId, Person>,
-    /// Numbers for the names of arrays in the keys of `people`: those of the states change.
+    tasks: Recent<TaskId, TaskInfo>,
+    /// Numbers for the names of arrays in the keys of `tasks`: those of the states change.
     array_ids: HashMap<String, u32>,
-    pub places: Recent<FileId, FilePlace>,
+    pub locations: Recent<FileId, FileLocation>,
     pub unplaced: u64,
     numbers: Arc<Numbers>,
     devices: Arc<Devices>,
@@ -102,9 +102,9 @@ impl Names {
             (fs.name.clone(), Device { dev, mount })
         });
         Self {
-            people: Recent::default(),
+            tasks: Recent::default(),
             array_ids: HashMap::new(),
-            places: Recent::default(),
+            locations: Recent::default(),
             unplaced: 0,
             numbers: Arc::default(),
             devices: Arc::new(devices.collect()),
@@ -225,7 +225,7 @@ impl Names {
                 let (array, _) = self.array(batch, row)?;
                 let (op, origin) = self.what(batch, row)?;
                 let pid = batch.pid.get(row).unwrap_or(0);
-                self.take_person(batch, row, pid);
+                self.take_task_info(batch, row, pid);
                 Some(Item::Submission(Submission {
                     time_us,
                     array,
@@ -242,7 +242,7 @@ impl Names {
                 let (array, _) = self.array(batch, row)?;
                 let (_, origin) = self.what(batch, row)?;
                 let pid = batch.pid.get(row).unwrap_or(0);
-                self.take_person(batch, row, pid);
+                self.take_task_info(batch, row, pid);
                 Some(Item::Dirtied(Dirtied {
                     time_us,
                     array,
@@ -310,13 +310,13 @@ impl Names {
     }
 
     /// Name of a task, by pid and kernel name of the array.
-    pub fn person(&self, pid: u32, array: &str) -> Option<Arc<Person>> {
+    pub fn task_info(&self, pid: u32, array: &str) -> Option<Arc<TaskInfo>> {
         let array = *self.array_ids.get(array)?;
-        self.people.get(&TaskId { array, pid })
+        self.tasks.get(&TaskId { array, pid })
     }
 
     /// Takes in a task's name, where that was not done for this batch.
-    fn take_person(&mut self, batch: &Batch, row: usize, pid: u32) {
+    fn take_task_info(&mut self, batch: &Batch, row: usize, pid: u32) {
         let (Some(comm), Some(array)) = (batch.comm.get(row), batch.array.get(row)) else {
             return;
         };
@@ -331,7 +331,7 @@ impl Names {
             return;
         }
         *seen = key;
-        let person = Person {
+        let task_info = TaskInfo {
             comm: unescape(batch.comm.word(comm).unwrap_or_default()),
             cgroup: batch.cgroup.word(cgroup).map(str::to_owned),
             role: batch.role.word(role).map(str::to_owned),
@@ -345,7 +345,7 @@ impl Names {
                 id
             }
         };
-        self.people.put(TaskId { array, pid }, &Arc::new(person));
+        self.tasks.put(TaskId { array, pid }, &Arc::new(task_info));
     }
 
     fn file(&mut self, batch: &Batch, row: usize) -> Option<FileId> {
@@ -362,12 +362,12 @@ impl Names {
             generation: batch.generation.get(row).unwrap_or(0),
         };
         if let Some(path) = batch.path.get(row) {
-            self.place(batch, id, filesystem, path);
+            self.add_location(batch, id, filesystem, path);
         }
         Some(id)
     }
 
-    fn place(&mut self, batch: &Batch, id: FileId, filesystem: u16, path: u32) {
+    fn add_location(&mut self, batch: &Batch, id: FileId, filesystem: u16, path: u32) {
         let Some(seen) = self.files.get_mut(id.inode as usize % SEEN) else {
             return;
         };
@@ -378,14 +378,14 @@ impl Names {
         let device_name = batch.filesystem.word(filesystem).unwrap_or_default();
         let device = self.devices.get(device_name);
         let (path, name, deleted) = path_parse(batch.path.word(path).unwrap_or_default());
-        let place = FilePlace {
+        let location = FileLocation {
             path,
             name,
             deleted,
             device_name: device.map_or(String::new(), |_| device_name.to_owned()),
             mount: device.and_then(|d| d.mount.clone()),
         };
-        self.places.put(id, &Arc::new(place));
+        self.locations.put(id, &Arc::new(location));
     }
 
     fn state(&mut self, time_us: i64, text: &str) -> Option<Item> {

@@ -18,8 +18,8 @@ use super::files;
 use super::frame::{Frames, Input, Next};
 use super::header::{HEADER_KEY, Header, VERSION, VERSION_KEY};
 use super::names::Names;
-use crate::analysis::files::{FileId, FilePlace};
-use crate::analysis::fold::Person;
+use crate::analysis::files::{FileId, FileLocation};
+use crate::analysis::fold::TaskInfo;
 use crate::analysis::item::Item;
 
 /// A recording being read.
@@ -170,13 +170,13 @@ impl Reader {
     }
 
     /// Name of the task that submits as `pid` to the array of that kernel name, as far as read.
-    pub fn person(&self, pid: u32, array: &str) -> Option<Arc<Person>> {
-        self.names.person(pid, array)
+    pub fn task_info(&self, pid: u32, array: &str) -> Option<Arc<TaskInfo>> {
+        self.names.task_info(pid, array)
     }
 
     /// Where a file is, as far as read.
-    pub fn place(&self, id: &FileId) -> Option<Arc<FilePlace>> {
-        self.names.places.get(id)
+    pub fn file_location(&self, id: &FileId) -> Option<Arc<FileLocation>> {
+        self.names.locations.get(id)
     }
 
     /// How much of the input has been read, and how much there is, in bytes: of this file, if it is of several.

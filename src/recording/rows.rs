@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::schema::Kind;
 use crate::analysis::counters::TaskId;
-use crate::analysis::files::{FileId, FilePlace};
-use crate::analysis::fold::Person;
+use crate::analysis::files::{FileId, FileLocation};
+use crate::analysis::fold::TaskInfo;
 use crate::analysis::item::{Item, State};
 use crate::origin::{Op, Origin};
 
@@ -28,8 +28,8 @@ pub struct Row {
     pub queue: u32,
     pub device: u32,
     pub pid: u32,
-    /// Number in [`Batch::people`].
-    pub person: u32,
+    /// Number in [`Batch::tasks`].
+    pub task_info: u32,
     /// Number in [`Batch::files`]; of rows with text in [`Batch::texts`].
     pub file: u32,
     /// Of the member; of submissions and what was dirtied of the array.
@@ -53,7 +53,7 @@ impl Row {
             queue: NONE,
             device: NONE,
             pid: NONE,
-            person: NONE,
+            task_info: NONE,
             file: NONE,
             subject: NONE,
             kind,
@@ -112,8 +112,8 @@ pub struct Batch {
     pub names: Arc<Names>,
     /// What the reader knows of filesystems before this batch.
     pub devices: Arc<Devices>,
-    pub people: Vec<Option<Arc<Person>>>,
-    pub files: Vec<(FileId, Option<Arc<FilePlace>>)>,
+    pub tasks: Vec<Option<Arc<TaskInfo>>>,
+    pub files: Vec<(FileId, Option<Arc<FileLocation>>)>,
     pub texts: Vec<String>,
     by_task: HashMap<TaskId, u32>,
     by_file: HashMap<FileId, u32>,
@@ -135,7 +135,7 @@ impl Batch {
     /// Empties it; what it has allocated it keeps.
     pub fn clear(&mut self) {
         self.rows.clear();
-        self.people.clear();
+        self.tasks.clear();
         self.files.clear();
         self.texts.clear();
         self.by_task.clear();
@@ -167,7 +167,7 @@ impl Batch {
                 if let Some(pid) = r.pid {
                     let member = self.names.members.get(r.member as usize);
                     let array = member.map_or(NONE, |(array, ..)| *array);
-                    (row.pid, row.person) = (pid, self.person(TaskId { array, pid }, known));
+                    (row.pid, row.task_info) = (pid, self.task_info(TaskId { array, pid }, known));
                 }
                 row.file = r.file.map_or(NONE, |id| self.file(id, known));
                 row
@@ -186,7 +186,7 @@ impl Batch {
                     array: s.array,
                     pid: s.pid,
                 };
-                (row.pid, row.person) = (s.pid, self.person(task, known));
+                (row.pid, row.task_info) = (s.pid, self.task_info(task, known));
                 row.file = s.file.map_or(NONE, |id| self.file(id, known));
                 row
             }
@@ -197,7 +197,7 @@ impl Batch {
                     array: d.array,
                     pid: d.pid,
                 };
-                row.person = self.person(task, known);
+                row.task_info = self.task_info(task, known);
                 row.file = d.file.map_or(NONE, |id| self.file(id, known));
                 row
             }
@@ -218,15 +218,15 @@ impl Batch {
         self.rows.push(row);
     }
 
-    fn person(&mut self, task: TaskId, known: &Known) -> u32 {
+    fn task_info(&mut self, task: TaskId, known: &Known) -> u32 {
         if let Some((last, number)) = self.last_task
             && last == task
         {
             return number;
         }
         let number = *self.by_task.entry(task).or_insert_with(|| {
-            self.people.push(known.people.get(&task));
-            self.people.len() as u32 - 1
+            self.tasks.push(known.tasks.get(&task));
+            self.tasks.len() as u32 - 1
         });
         self.last_task = Some((task, number));
         number
@@ -239,7 +239,7 @@ impl Batch {
             return number;
         }
         let number = *self.by_file.entry(id).or_insert_with(|| {
-            self.files.push((id, known.places.get(&id)));
+            self.files.push((id, known.locations.get(&id)));
             self.files.len() as u32 - 1
         });
         self.last_file = Some((id, number));
@@ -247,26 +247,26 @@ impl Batch {
     }
 
     /// Names a task from now on. Rows before keep the name that they had, if they had one.
-    pub fn rename(&mut self, task: TaskId, person: &Arc<Person>) {
+    pub fn rename(&mut self, task: TaskId, task_info: &Arc<TaskInfo>) {
         let Some(number) = self.by_task.get_mut(&task) else {
             return;
         };
-        match self.people.get_mut(*number as usize) {
-            Some(who @ None) => *who = Some(Arc::clone(person)),
-            Some(Some(who)) if *who == *person => {}
+        match self.tasks.get_mut(*number as usize) {
+            Some(who @ None) => *who = Some(Arc::clone(task_info)),
+            Some(Some(who)) if *who == *task_info => {}
             _ => {
-                *number = self.people.len() as u32;
-                self.people.push(Some(Arc::clone(person)));
+                *number = self.tasks.len() as u32;
+                self.tasks.push(Some(Arc::clone(task_info)));
                 self.last_task = None;
             }
         }
     }
 
     /// Where a file is: holds for the rows before, too.
-    pub fn found(&mut self, id: FileId, place: &Arc<FilePlace>) {
+    pub fn found(&mut self, id: FileId, location: &Arc<FileLocation>) {
         let number = self.by_file.get(&id);
         if let Some(file) = number.and_then(|&n| self.files.get_mut(n as usize)) {
-            file.1 = Some(Arc::clone(place));
+            file.1 = Some(Arc::clone(location));
         }
     }
 }
@@ -274,8 +274,8 @@ impl Batch {
 /// Who is who, as far as it was told. Of very many, those that were not asked for lately are forgotten.
 #[derive(Debug, Default)]
 pub struct Known {
-    pub people: Recent<TaskId, Person>,
-    pub places: Recent<FileId, FilePlace>,
+    pub tasks: Recent<TaskId, TaskInfo>,
+    pub locations: Recent<FileId, FileLocation>,
 }
 
 /// A map of bounded size: of twice `SPAN` entries the older half goes.

@@ -196,13 +196,13 @@ pub fn unescape(text: &str) -> Vec<u8> {
 const DELETED: &str = " (deleted)";
 
 /// The column `path` of a file: its path, or where that is not known its bare name; ` (deleted)` behind it. `None`: nothing is known.
-pub fn path_text(place: &crate::analysis::files::FilePlace) -> Option<String> {
-    let name = place.path.as_deref().or(place.name.as_deref());
+pub fn path_text(location: &crate::analysis::files::FileLocation) -> Option<String> {
+    let name = location.path.as_deref().or(location.name.as_deref());
     let mut text = escape(name.unwrap_or_default());
     if let Some(rest) = text.strip_suffix(DELETED) {
         text = format!("{rest}\\x20(deleted)");
     }
-    if place.deleted {
+    if location.deleted {
         text.push_str(DELETED);
     }
     (!text.is_empty()).then_some(text)
@@ -225,7 +225,7 @@ pub fn path_parse(text: &str) -> (Option<Vec<u8>>, Option<Vec<u8>>, bool) {
 #[cfg(test)]
 mod tests {
     use super::{escape, path_parse, path_text, unescape};
-    use crate::analysis::files::FilePlace;
+    use crate::analysis::files::FileLocation;
     use proptest::prelude::*;
 
     #[test]
@@ -249,10 +249,10 @@ mod tests {
             if end {
                 bytes.extend(b" (deleted)");
             }
-            let mut place = FilePlace { deleted, ..FilePlace::default() };
-            *(if absolute { &mut place.path } else { &mut place.name }) = Some(bytes);
-            let text = path_text(&place).unwrap();
-            prop_assert_eq!(path_parse(&text), (place.path, place.name, deleted));
+            let mut location = FileLocation { deleted, ..FileLocation::default() };
+            *(if absolute { &mut location.path } else { &mut location.name }) = Some(bytes);
+            let text = path_text(&location).unwrap();
+            prop_assert_eq!(path_parse(&text), (location.path, location.name, deleted));
         }
     }
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::analysis::events::{Events, Known, SLACK_US, Tally};
-use crate::analysis::files::{FileId, FilePlace};
-use crate::analysis::fold::{Fold, Person, Sample};
+use crate::analysis::files::{FileId, FileLocation};
+use crate::analysis::fold::{Fold, Sample, TaskInfo};
 use crate::analysis::item::Item;
 use crate::analysis::snapshot::Snapshot;
 use crate::analysis::window;
@@ -27,12 +27,12 @@ const MARKS: usize = 4096;
 const ENDS: usize = 1 << 20;
 
 impl Known for Reader {
-    fn person(&self, pid: u32, array: &str) -> Option<Arc<Person>> {
-        Reader::person(self, pid, array)
+    fn task_info(&self, pid: u32, array: &str) -> Option<Arc<TaskInfo>> {
+        Reader::task_info(self, pid, array)
     }
 
-    fn place(&self, id: &FileId) -> Option<Arc<FilePlace>> {
-        Reader::place(self, id)
+    fn file_location(&self, id: &FileId) -> Option<Arc<FileLocation>> {
+        Reader::file_location(self, id)
     }
 }
 

@@ -13,8 +13,8 @@ use super::header::Header;
 use super::rows::{Batch, Device, Devices, Known, NONE, Names, Recent};
 use super::schema::Kind;
 use crate::analysis::counters::TaskId;
-use crate::analysis::files::{FileId, FilePlace};
-use crate::analysis::fold::Person;
+use crate::analysis::files::{FileId, FileLocation};
+use crate::analysis::fold::TaskInfo;
 use crate::analysis::item::{Item, State, TOO_SLOW};
 
 /// Where a recording goes.
@@ -202,30 +202,32 @@ impl Writer {
     }
 
     /// Names a task, from the next item on (and of those before that have no name yet).
-    pub fn person(&mut self, task: TaskId, person: &Person) {
-        let person = Arc::new(person.clone());
-        if self.known.people.put(task, &person) {
-            self.batch.rename(task, &person);
+    pub fn task_info(&mut self, task: TaskId, task_info: &TaskInfo) {
+        let task_info = Arc::new(task_info.clone());
+        if self.known.tasks.put(task, &task_info) {
+            self.batch.rename(task, &task_info);
         }
     }
 
     /// True if the task has been named, and its name is still known.
     pub fn knows(&self, task: TaskId) -> bool {
-        self.known.people.get(&task).is_some()
+        self.known.tasks.get(&task).is_some()
     }
 
     /// Where a file is. Holds for the items of this batch, the earlier ones too.
-    pub fn place(&mut self, id: FileId, place: &FilePlace) {
+    pub fn file_location(&mut self, id: FileId, location: &FileLocation) {
         let device = Device {
             dev: id.device(),
-            mount: place.mount.clone(),
+            mount: location.mount.clone(),
         };
-        if !place.device_name.is_empty() && self.devices.get(&place.device_name) != Some(&device) {
-            self.devices.insert(place.device_name.clone(), device);
+        if !location.device_name.is_empty()
+            && self.devices.get(&location.device_name) != Some(&device)
+        {
+            self.devices.insert(location.device_name.clone(), device);
         }
-        let place = Arc::new(place.clone());
-        if self.known.places.put(id, &place) {
-            self.batch.found(id, &place);
+        let location = Arc::new(location.clone());
+        if self.known.locations.put(id, &location) {
+            self.batch.found(id, &location);
         }
     }
 
@@ -325,7 +327,7 @@ impl Writer {
             let was = &self.batch.names.arrays;
             if !was.is_empty() && *was != names.arrays {
                 // Tasks are known by the number of the array.
-                self.known.people = Recent::default();
+                self.known.tasks = Recent::default();
             }
             self.batch.names = Arc::new(names);
         }

@@ -1,4 +1,4 @@
-//! From the kernel's samples to a [`Profile`]: names for addresses, and which stacks are kept.
+//! Kernel stack samples of all CPUs, symbolized and summed up in a [`Profile`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,38 +10,38 @@ use crate::analysis::profile::sums::{Profile, Stack};
 use crate::machine::symbols::Symbols;
 use crate::probe::samples::{self, Sample, Samples};
 
-/// Stacks of addresses whose names are remembered; when there are more, it begins anew.
-const REMEMBERED: usize = 1 << 14;
-/// How often it looks whether CPUs or modules have come or gone.
-const FOLLOW: Duration = Duration::from_secs(1);
+/// Symbolized stacks in the cache, which is cleared when it is full.
+const CACHED_STACKS: usize = 1 << 14;
+/// Interval of checks for CPUs and modules that were added or removed.
+const CHECK: Duration = Duration::from_secs(1);
 
-/// What runs the softirqs, now and before 6.10.
+/// Functions that run softirqs, since 6.10 and before.
 const SOFTIRQS: [&str; 2] = ["handle_softirqs", "__do_softirq"];
 
-/// Samples all CPUs until it is dropped.
-pub struct Sampler {
+/// Samples all CPUs until dropped.
+pub struct CpuSampler {
     samples: Samples,
     new: Vec<Sample>,
     names: Names,
     hertz: u32,
     everything: bool,
-    followed: Instant,
+    checked: Instant,
 }
 
-/// Names of addresses.
+/// Symbolizes stacks.
 struct Names {
     symbols: Symbols,
-    /// /proc/modules when they were read.
+    /// Loaded modules and their addresses when `symbols` was read.
     modules: Vec<u8>,
-    /// By begin of the function: each name is there once.
+    /// Function names by start address, so that each name is stored once.
     functions: HashMap<u64, Arc<str>>,
     stacks: HashMap<samples::Stack, Arc<Stack>>,
 }
 
-impl Sampler {
-    /// `hertz` times a second (99 keeps out of step with what the kernel does a hundred times). `everything`: keeps all stacks rather
-    /// than those with ext4, jbd2, md or the block layer on them; busy is what is busy in either case. Err is a line: what,
-    /// why, what to do.
+impl CpuSampler {
+    /// Samples `hertz` times a second (99 avoids lockstep with a 100 Hz tick). `everything` keeps all stacks; otherwise only
+    /// those with ext4, jbd2, md or block layer functions are kept, and the others count as busy time. `Err` is one line:
+    /// what failed, why, and what to do.
     pub fn start(hertz: u32, everything: bool) -> Result<Self, String> {
         let names = Names::load();
         let softirqs = SOFTIRQS.iter().find_map(|name| names.symbols.range(name));
@@ -51,15 +51,15 @@ impl Sampler {
             names,
             hertz,
             everything,
-            followed: Instant::now(),
+            checked: Instant::now(),
         })
     }
 
-    /// Adds what was sampled since the last time. To be called some ten times a second: the kernel's buffer holds a second's.
+    /// Adds the samples since the last call. Call this about ten times a second: the kernel's buffer holds one second.
     pub fn drain(&mut self, into: &mut Profile) -> Result<()> {
-        if self.followed.elapsed() >= FOLLOW {
-            self.followed = Instant::now();
-            self.names.follow();
+        if self.checked.elapsed() >= CHECK {
+            self.checked = Instant::now();
+            self.names.reload_if_changed();
             self.samples.follow();
         }
         self.samples.drain(&mut self.new)?;
@@ -75,8 +75,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// Of what was drained in so long a time: CPUs whose clock did not tick were idle. In tests of 6.18 an idle virtual CPU's
-    /// does not.
+    /// Counts CPUs without clock ticks in `time` as idle. On 6.18 the clock of an idle virtual CPU did not tick in tests.
     pub fn fill(&self, profile: &mut Profile, time: Duration) {
         let ticks = (time.as_secs_f64() * f64::from(self.hertz)) as u64;
         for cpu in self.samples.cpus() {
@@ -84,22 +83,22 @@ impl Sampler {
         }
     }
 
-    /// Functions have come that no module brought: trampolines of hooks.
-    pub fn name_anew(&mut self) {
+    /// Reads the kernel's symbols again, for trampolines of hooks.
+    pub fn reload_symbols(&mut self) {
         self.names = Names::load();
     }
 
-    /// Ends sampling; one more [`Sampler::drain`] gives the rest.
+    /// Stops sampling. One more [`CpuSampler::drain`] returns the remaining samples.
     pub fn stop(&mut self) {
         self.samples.stop();
     }
 
-    /// Whether functions have names. Where they have none, a profile's share of the allocator is not 0 but unknown.
+    /// True if the kernel's symbols are readable. Without them the allocator's share of the CPU is unknown, not 0.
     pub fn named(&self) -> bool {
         self.names.symbols.known()
     }
 
-    /// What these samples cannot tell, a line each.
+    /// Limits of the samples, one line each.
     pub fn notes(&self) -> Vec<String> {
         let restrict = std::fs::read_to_string("/proc/sys/kernel/kptr_restrict");
         let hidden = (!self.named()).then(|| hidden(restrict.ok().as_deref()));
@@ -119,7 +118,7 @@ fn hidden(restrict: Option<&str>) -> String {
 }
 
 fn modules() -> Vec<u8> {
-    // Its counters of users go up and down; which modules there are, and where, is in columns 1 and 6.
+    // Name and address only (columns 1 and 6): reference counts change all the time.
     let text = std::fs::read("/proc/modules").unwrap_or_default();
     let mut all = Vec::new();
     for line in text.split(|b| *b == b'\n') {
@@ -143,8 +142,8 @@ impl Names {
         }
     }
 
-    /// Modules that come and go take their functions with them.
-    fn follow(&mut self) {
+    /// Reads the symbols again after modules were loaded or removed.
+    fn reload_if_changed(&mut self) {
         if self.modules != modules() {
             *self = Self::load();
         }
@@ -159,7 +158,7 @@ impl Names {
             samples::Stack::Unknown => Stack::mark("[stack not known]"),
             samples::Stack::Kernel(all) => self.resolve(all),
         });
-        if self.stacks.len() >= REMEMBERED {
+        if self.stacks.len() >= CACHED_STACKS {
             self.stacks.clear();
         }
         self.stacks.insert(addresses, Arc::clone(&stack));
@@ -169,7 +168,7 @@ impl Names {
     fn resolve(&mut self, addresses: &[u64]) -> Stack {
         let mut functions = Vec::with_capacity(addresses.len());
         for (i, &address) in addresses.iter().enumerate().rev() {
-            // A call can be the last instruction of a function, and return to the next.
+            // A call can be the last instruction of a function; its return address is then in the next function.
             let inside = if i == 0 {
                 address
             } else {
@@ -215,7 +214,7 @@ ffffffffc0100000 t ext4_mb_good_group\t[ext4]
 ";
 
     #[test]
-    fn a_return_address_is_its_callers() {
+    fn a_return_address_names_the_caller() {
         let mut names = names(TEXT);
         let next = 0xffff_ffff_8100_0100;
         let (leaf, unknown) = (0xffff_ffff_c010_0000, 0xffff_ffff_f000_0000);
@@ -229,19 +228,19 @@ ffffffffc0100000 t ext4_mb_good_group\t[ext4]
     }
 
     #[test]
-    fn the_same_addresses_are_the_same_stack() {
+    fn equal_addresses_share_one_stack() {
         let mut names = names(TEXT);
         let addresses = samples::Stack::Kernel(vec![0xffff_ffff_8100_0001]);
         let (one, two) = (names.stack(addresses.clone()), names.stack(addresses));
         assert!(std::sync::Arc::ptr_eq(&one, &two));
-        for i in 0..2 * super::REMEMBERED as u64 {
+        for i in 0..2 * super::CACHED_STACKS as u64 {
             names.stack(samples::Stack::Kernel(vec![i]));
         }
-        assert!(names.stacks.len() <= super::REMEMBERED);
+        assert!(names.stacks.len() <= super::CACHED_STACKS);
     }
 
     #[test]
-    fn hidden_symbols_are_one_clear_line() {
+    fn hidden_symbols_give_one_note() {
         let mut names = names("0000000000000000 T caller\n");
         let stack = names.stack(samples::Stack::Kernel(vec![0xffff_ffff_8100_0001]));
         assert_eq!(&*stack.names()[0], "0xffffffff81000001");

@@ -1,19 +1,19 @@
-//! What is traced now: the topology, the programs that were loaded for it, and what the machine says beside them. Follows
-//! what changes. Every live command is fed by it.
+//! A tracing session: the traced topology, the programs loaded for it, and the state of the host. The source of all live
+//! commands.
 //!
-//! * [`follow`]: whether all is still as it was surveyed. [`next`]: from one topology and its programs to the next.
-//! * [`sampler`]: an interval at a time. [`notice`]: has what md does followed between two of them.
-//! * [`people`], [`paths`]: names of tasks and files. [`cpus`]: samples of what each CPU does.
-//! * [`alloc`]: what `raidtrace alloc` samples.
+//! * [`watch`]: detects changes of the host. [`update`]: updates the programs after a change.
+//! * [`sampler`]: one snapshot each interval. [`md_events`]: wakes the interval loop when md reports an event.
+//! * [`tasks`], [`paths`]: names of tasks, paths of files. [`cpus`]: kernel stack samples of each CPU.
+//! * [`alloc`]: intervals of `raidtrace alloc`.
 
 pub mod alloc;
 pub mod cpus;
-pub mod follow;
-mod next;
-pub mod notice;
+pub mod md_events;
 mod paths;
-mod people;
 pub mod sampler;
+mod tasks;
+mod update;
+pub mod watch;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -22,85 +22,84 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-pub use self::next::Next;
 use self::paths::Paths;
+pub use self::update::Update;
 use crate::analysis::counters::{Counters, JournalCounters};
 use crate::analysis::fold::{DiskCounters, MemberNow, Sample, Subject};
 use crate::analysis::snapshot::ArrayInfo;
 use crate::machine::topology::Topology;
 use crate::machine::{Array, ArrayState, Cgroups, HostError, Member, StatFile, Sys, resolve, task};
 use crate::probe::{Dirtied, Facts, Need, Probe, modules, plan, tables::Tables};
-use crate::session::follow::Follow;
+use crate::session::watch::Watch;
 
-/// Notes of changes that are kept.
+/// Number of changes kept as notes.
 const CHANGES: usize = 8;
 
-/// Attached programs and everything needed to say what they have counted.
-pub struct Live {
+/// Attached programs, and the host state that names what they count.
+pub struct Session {
     sys: Sys,
-    how: How,
+    options: SessionOptions,
     traced: Traced,
-    follow: Follow,
-    /// What changed while tracing, newest first, and why it could not be followed.
+    watch: Watch,
+    /// Changes since the start, newest first.
     changes: VecDeque<String>,
-    behind: Option<String>,
-    /// Arrays that were stopped before tracing began anew.
-    gone: Vec<ArrayInfo>,
-    /// Differs when md has done something to an array.
-    hint: u64,
-    /// How often md has said that it has.
-    noticed: u64,
+    /// The last change that the programs could not be updated for, and why.
+    failed_update: Option<String>,
+    /// Arrays stopped since the start.
+    stopped: Vec<ArrayInfo>,
+    /// Hash of all members' names and slots, and of running reshapes.
+    members_hash: u64,
+    /// Number of md events.
+    md_events: u64,
     cgroups: Cgroups,
     paths: Paths,
     start: Instant,
 }
 
-/// How to trace.
+/// Options of a session.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct How {
-    /// Have the kernel measure what the programs cost.
+pub struct SessionOptions {
+    /// Measure the run time of the programs.
     pub account: bool,
-    /// Of a recording: bytes for events that have not been drained yet.
+    /// Ring buffer size in bytes, for recordings only.
     pub buffer: Option<u32>,
-    /// What to count of that which tasks dirty.
+    /// Accounting of blocks that tasks dirty.
     pub dirtied: Dirtied,
 }
 
-impl How {
-    /// What is asked for beyond what the arrays themselves ask for.
-    fn ask(&self, need: &mut Need) {
+impl SessionOptions {
+    /// Adds the programs that the options need.
+    fn add_to(&self, need: &mut Need) {
         need.dirtied = self.dirtied;
-        // A recording has no place for them.
+        // Recordings do not store journal counters.
         need.journals = self.buffer.is_none();
     }
 }
 
-/// The programs' counters, and when they were read.
+/// Counters of the programs and the time of the read.
 pub struct Reading {
     time: jiff::Timestamp,
     clock: Duration,
     counters: Counters,
-    /// By array and member: requests that the kernel had completed just before the counters were read; `None` where its
-    /// count and ours are not of the same requests.
+    /// Requests completed by each array's members according to the kernel, read just before the counters. `None` if the
+    /// kernel counts other requests than the programs do.
     completed: Vec<Vec<Option<u64>>>,
 }
 
 /// A topology and the programs that count for it.
 pub struct Traced {
-    /// What it is of.
     topology: Topology,
-    /// The programs.
     probe: Probe,
-    /// What they were chosen by, and the modules that the kernel had then.
+    /// Kernel facts that chose the programs, and the modules loaded at that time.
     facts: Facts,
     modules: u64,
-    /// Of the tables that the programs have.
+    /// Digest of the programs' tables.
     digest: u64,
-    /// By array and member.
+    /// Open stat files of each array's members.
     stats: Vec<Vec<Option<StatFile>>>,
-    /// Whether the kernel side can tell by itself why RAID 4/5/6 reads.
+    /// True if the programs read the purpose of RAID 4/5/6 reads from `struct stripe_head`.
     sees_stripes: bool,
-    /// What the topology and the tables could not say; what this kernel cannot give.
+    /// Notes of the topology and the tables; notes on this kernel.
     notes: [Vec<String>; 2],
 }
 
@@ -109,11 +108,11 @@ impl Traced {
         sys: &Sys,
         topology: Topology,
         tables: Tables,
-        how: How,
+        options: SessionOptions,
         (modules, facts): (u64, Facts),
     ) -> Result<Self> {
         let mut plan = plan(&facts, tables.need).map_err(anyhow::Error::msg)?;
-        let probe = Probe::start(&mut plan, &facts, &tables, how.account, how.buffer)?;
+        let probe = Probe::start(&mut plan, &facts, &tables, options.account, options.buffer)?;
         Ok(Self {
             stats: stats(sys, &topology),
             probe,
@@ -131,20 +130,21 @@ impl Traced {
 }
 
 impl Traced {
-    /// As [`Reading::completed`].
+    /// [`Reading::completed`].
     fn completed(&self) -> Vec<Vec<Option<u64>>> {
         if !self.probe.is_attached() {
-            return Vec::new(); // the kernel counts on alone
+            return Vec::new(); // only the kernel still counts
         }
         let arrays = &self.topology.host.arrays;
-        // Up to 5.10 a flush does not say which partition of its disk it is of: there the first member has them all.
-        let alone = |member: &Member| {
+        // Up to 5.10 a flush does not name its partition: all flushes of a disk count for the first member on it.
+        let only_on_disk = |member: &Member| {
             let all = arrays.iter().flat_map(|a| &a.members);
             all.filter(|m| m.disk == member.disk).count() == 1
         };
         let one = |(member, file): (&Member, &Option<StatFile>)| {
             let queue = &member.queue;
-            let same = queue.iostats && !queue.bio_based && member.inner.is_none() && alone(member);
+            let same =
+                queue.iostats && !queue.bio_based && member.inner.is_none() && only_on_disk(member);
             let file = file.as_ref().filter(|_| same)?;
             file.read().ok().map(|d| d.requests())
         };
@@ -155,12 +155,12 @@ impl Traced {
     }
 }
 
-/// The kernel's facts, and the modules that it had before they were gathered.
+/// Loaded modules, read first, and the kernel's facts.
 fn gather() -> (u64, Facts) {
     (modules(), Facts::gather())
 }
 
-/// The statistics of every member. A member that is a partition has its own; so has a device mapper device.
+/// Stat files of all members. Partitions and device mapper devices have their own.
 fn stats(sys: &Sys, topology: &Topology) -> Vec<Vec<Option<StatFile>>> {
     let arrays = topology.host.arrays.iter();
     arrays
@@ -175,21 +175,21 @@ fn stat(sys: &Sys, member: &Member) -> Option<StatFile> {
         .ok()
 }
 
-impl Live {
-    /// Surveys, loads and attaches. After it returns, nothing is missed.
-    pub fn start(sys: Sys, targets: &[String], how: How) -> Result<Self> {
-        // Reading the kernel's symbols takes longer than all until the programs are loaded.
+impl Session {
+    /// Reads the topology, loads the programs and attaches them. IO is counted from the moment this returns.
+    pub fn start(sys: Sys, targets: &[String], options: SessionOptions) -> Result<Self> {
+        // Reading the kernel's symbols takes longer than everything up to loading the programs.
         let facts = thread::spawn(gather);
         let host = resolve(targets, &sys)?;
-        let follow = Follow::start(&sys, targets, &host);
+        let watch = Watch::start(&sys, targets, &host);
         let topology = Topology::new(host);
         let mut tables = Tables::new(&topology).map_err(anyhow::Error::msg)?;
-        how.ask(&mut tables.need);
+        options.add_to(&mut tables.need);
         let facts = facts.join().unwrap_or_else(|_| gather());
-        let traced = Traced::start(&sys, topology, tables, how, facts)?;
-        // A recording cannot wait: its buffer fills.
-        let paths = if how.buffer.is_some() {
-            Paths::without_patience()
+        let traced = Traced::start(&sys, topology, tables, options, facts)?;
+        // A recording must not wait for paths: its ring buffer would fill.
+        let paths = if options.buffer.is_some() {
+            Paths::without_waiting()
         } else {
             Paths::default()
         };
@@ -197,19 +197,19 @@ impl Live {
             cgroups: Cgroups::new(&sys),
             paths,
             sys,
-            how,
+            options,
             traced,
-            follow,
+            watch,
             changes: VecDeque::new(),
-            behind: None,
-            gone: Vec::new(),
-            hint: 0,
-            noticed: 0,
+            failed_update: None,
+            stopped: Vec::new(),
+            members_hash: 0,
+            md_events: 0,
             start: Instant::now(),
         })
     }
 
-    /// What is traced.
+    /// The traced topology.
     pub fn topology(&self) -> &Topology {
         &self.traced.topology
     }
@@ -219,14 +219,14 @@ impl Live {
         &mut self.traced.probe
     }
 
-    /// The next sample may take its time: nothing is coming in any more.
-    pub fn take_time(&mut self) {
-        self.paths.be_patient();
+    /// Lets the next sample wait for paths, because no more events are recorded.
+    pub fn wait_for_paths(&mut self) {
+        self.paths.wait_for_answers();
     }
 
-    /// What this kernel and host cannot give, and what has changed while tracing.
+    /// Limits of this kernel and host, and changes during the session.
     pub fn notes(&self) -> Vec<String> {
-        let changes = self.behind.iter().chain(&self.changes);
+        let changes = self.failed_update.iter().chain(&self.changes);
         changes
             .chain(self.traced.notes.iter().flatten())
             .cloned()
@@ -240,7 +240,7 @@ impl Live {
         Ok(self.reading(counters, completed))
     }
 
-    /// Of counters that have just been read: what follows may take its time.
+    /// Adds the time to counters that have just been read.
     fn reading(&self, counters: Counters, completed: Vec<Vec<Option<u64>>>) -> Reading {
         Reading {
             time: jiff::Timestamp::now(),
@@ -250,12 +250,12 @@ impl Live {
         }
     }
 
-    /// How long ago it was.
+    /// Time since a reading.
     pub fn age(&self, reading: &Reading) -> Duration {
         self.start.elapsed().saturating_sub(reading.clock)
     }
 
-    /// Everything at a reading. May take its time.
+    /// A reading with the state of arrays and disks, and with names of tasks and files. Can block on a path lookup.
     pub fn sample(&mut self, reading: Reading) -> Result<Sample> {
         let Reading {
             time,
@@ -263,9 +263,9 @@ impl Live {
             counters,
             completed,
         } = reading;
-        let mut hint = DefaultHasher::new();
+        let mut hash = DefaultHasher::new();
         let mut arrays: Vec<Subject> = (0..self.traced.topology.host.arrays.len())
-            .map(|number| self.subject(number, &mut hint))
+            .map(|number| self.subject(number, &mut hash))
             .collect();
         for (subject, completed) in arrays.iter_mut().zip(completed) {
             for (member, completed) in subject.members.iter_mut().zip(completed) {
@@ -274,24 +274,24 @@ impl Live {
                 }
             }
         }
-        let first = self.hint == 0;
-        self.hint = hint.finish();
+        let first = self.members_hash == 0;
+        self.members_hash = hash.finish();
         if first {
-            self.follow.quiet(self.hint);
+            self.watch.set_idle_hint(self.members_hash);
         }
         for (number, subject) in (0..).zip(&mut arrays) {
-            let quiet = subject.info.trouble.is_none();
-            self.traced.probe.quiet(number, quiet)?;
-            subject.doubtful = !quiet && !self.traced.sees_stripes;
+            let clean_idle = subject.info.trouble.is_none();
+            self.traced.probe.quiet(number, clean_idle)?;
+            subject.doubtful = !clean_idle && !self.traced.sees_stripes;
         }
-        // Behind the others, so that these keep their numbers.
-        arrays.extend(self.gone.iter().map(|info| Subject {
+        // Append: existing arrays must keep their index.
+        arrays.extend(self.stopped.iter().map(|info| Subject {
             info: info.clone(),
             ..Subject::default()
         }));
         let journals = self.journals(&counters);
-        let tasks = self.people(&counters);
-        let files = self.places(&counters);
+        let tasks = self.task_infos(&counters);
+        let files = self.file_locations(&counters);
         Ok(Sample {
             time,
             clock,
@@ -304,7 +304,7 @@ impl Live {
         })
     }
 
-    /// By number of the array and name of the filesystem's device.
+    /// Journal counters by array index and name of the filesystem's device.
     fn journals(&self, counters: &Counters) -> BTreeMap<(u32, String), JournalCounters> {
         let arrays = (0u32..).zip(&self.traced.topology.host.arrays);
         let filesystems = arrays.flat_map(|(n, a)| a.filesystems.iter().map(move |fs| (n, fs)));
@@ -316,15 +316,15 @@ impl Live {
             .collect()
     }
 
-    fn subject(&mut self, number: usize, hint: &mut DefaultHasher) -> Subject {
+    fn subject(&mut self, number: usize, hash: &mut DefaultHasher) -> Subject {
         let topology = &self.traced.topology;
         let array = &topology.host.arrays[number];
         let state = ArrayState::read(&self.sys, array);
         if let Ok(now) = &state {
             for member in &now.members {
-                (&member.name, member.slot).hash(hint);
+                (&member.name, member.slot).hash(hash);
             }
-            now.reshape_position.is_some().hash(hint);
+            now.reshape_position.is_some().hash(hash);
         }
         let trouble = match &state {
             Ok(state) => state.trouble(),
@@ -337,7 +337,7 @@ impl Live {
             .zip(&mut self.traced.stats[number])
             .map(|(member, file)| {
                 let read = |file: &Option<StatFile>| file.as_ref().and_then(|f| f.read().ok());
-                // The file of a device that went away stays dead when the device comes back.
+                // An open stat file stays invalid after its device was removed and added again.
                 let disk = read(file).or_else(|| {
                     *file = stat(&self.sys, member);
                     read(file)
@@ -371,7 +371,7 @@ impl Live {
         Subject {
             info: ArrayInfo {
                 trouble,
-                ..info(topology, array)
+                ..array_info(topology, array)
             },
             members,
             doubtful: false,
@@ -379,7 +379,7 @@ impl Live {
     }
 }
 
-fn info(topology: &Topology, array: &Array) -> ArrayInfo {
+fn array_info(topology: &Topology, array: &Array) -> ArrayInfo {
     ArrayInfo {
         name: array.name.clone(),
         level: array.level.clone(),

@@ -1,4 +1,4 @@
-//! Paths of files, found on a thread of its own: a filesystem that hangs must not hang the screen.
+//! Paths of files. A separate thread looks them up, so that a filesystem that hangs cannot block the screen.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -8,36 +8,36 @@ use crate::analysis::files::FileId;
 use crate::machine::Sys;
 use crate::machine::handle::{Found, Mounts, Wanted};
 
-/// Files may be renamed and deleted: what is older than this is asked again.
+/// Age at which a path is looked up again: files are renamed and deleted.
 const FRESH: Duration = Duration::from_secs(10);
-/// How long a sample waits for answers; once, if there are none.
-const PATIENCE: Duration = Duration::from_millis(250);
-/// Files that are remembered.
-const MANY: usize = 4096;
-/// The table of mounts is read again for a filesystem that was not found, but not more often than this.
+/// Longest wait of a sample for answers. After a timeout, samples do not wait until an answer arrives.
+const WAIT: Duration = Duration::from_millis(250);
+/// Cached paths above which stale ones are dropped.
+const CACHED: usize = 4096;
+/// Shortest time between two reads of the mount table, which is read again for an unknown filesystem.
 const MOUNTS: Duration = Duration::from_secs(10);
 
-/// What was found, and the thread that finds.
+/// Cache of paths and the lookup thread.
 #[derive(Debug)]
 pub struct Paths {
-    patience: Duration,
+    wait: Duration,
     known: HashMap<FileId, (Found, Instant)>,
     waiting: HashSet<FileId>,
-    /// It did not answer in time: no more waiting until it does.
+    /// True after a timeout: do not wait or send requests until an answer arrives.
     late: bool,
     finder: Option<Finder>,
 }
 
 #[derive(Debug)]
 struct Finder {
-    asks: Sender<(FileId, Wanted)>,
+    requests: Sender<(FileId, Wanted)>,
     answers: Receiver<(FileId, Found)>,
 }
 
 impl Default for Paths {
     fn default() -> Self {
         Self {
-            patience: PATIENCE,
+            wait: WAIT,
             known: HashMap::new(),
             waiting: HashSet::new(),
             late: false,
@@ -47,33 +47,33 @@ impl Default for Paths {
 }
 
 impl Paths {
-    /// From here on it waits, as one that has just begun.
-    pub fn be_patient(&mut self) {
-        (self.patience, self.late) = (PATIENCE, false);
+    /// Waits for answers from now on.
+    pub fn wait_for_answers(&mut self) {
+        (self.wait, self.late) = (WAIT, false);
     }
 
-    /// Never waits: answers are there the next time.
-    pub fn without_patience() -> Self {
+    /// A cache that never waits. Answers are available at the next request.
+    pub fn without_waiting() -> Self {
         Self {
-            patience: Duration::ZERO,
+            wait: Duration::ZERO,
             ..Self::default()
         }
     }
 
-    /// Whether a file is to be asked for.
-    pub fn wants(&self, id: &FileId) -> bool {
+    /// True if the path is unknown or older than [`FRESH`], and no request is pending.
+    pub fn is_stale(&self, id: &FileId) -> bool {
         let known = self.known.get(id);
         !self.waiting.contains(id) && known.is_none_or(|(_, since)| since.elapsed() >= FRESH)
     }
 
-    /// Where a file is; `None`: no answer yet.
+    /// The last answer for a file; `None` without one.
     pub fn get(&self, id: &FileId) -> Option<&Found> {
         self.known.get(id).map(|(found, _)| found)
     }
 
-    /// Asks for these, and waits a little for the answers.
-    pub fn ask(&mut self, wanted: Vec<(FileId, Wanted)>) {
-        self.take();
+    /// Requests lookups and waits a short time for the answers.
+    pub fn request(&mut self, wanted: Vec<(FileId, Wanted)>) {
+        self.receive();
         if wanted.is_empty() && self.waiting.is_empty() {
             return;
         }
@@ -81,13 +81,12 @@ impl Paths {
             self.finder = Finder::start();
         }
         let Some(finder) = &self.finder else { return };
-        // Who does not answer is not asked more.
         for (id, wanted) in wanted.into_iter().filter(|_| !self.late) {
-            if finder.asks.send((id, wanted)).is_ok() {
+            if finder.requests.send((id, wanted)).is_ok() {
                 self.waiting.insert(id);
             }
         }
-        let end = Instant::now() + self.patience;
+        let end = Instant::now() + self.wait;
         while !self.waiting.is_empty() && !self.late {
             let left = end.saturating_duration_since(Instant::now());
             let Some(Ok(answer)) = self.finder.as_ref().map(|f| f.answers.recv_timeout(left))
@@ -100,8 +99,8 @@ impl Paths {
         self.forget();
     }
 
-    /// Answers that have come meanwhile.
-    fn take(&mut self) {
+    /// Stores the answers that have arrived.
+    fn receive(&mut self) {
         while let Some(Ok(answer)) = self.finder.as_ref().map(|f| f.answers.try_recv()) {
             self.note(answer);
             self.late = false;
@@ -111,7 +110,7 @@ impl Paths {
     fn note(&mut self, (id, found): (FileId, Found)) {
         self.waiting.remove(&id);
         let found = match (self.known.remove(&id), found) {
-            // Where it was is still worth telling.
+            // Keep the last known path of a deleted file.
             (Some((Found::At { path, .. }, _)), Found::Gone) => Found::At {
                 path,
                 deleted: true,
@@ -122,7 +121,7 @@ impl Paths {
     }
 
     fn forget(&mut self) {
-        if self.known.len() > MANY {
+        if self.known.len() > CACHED {
             self.known.retain(|_, (_, since)| since.elapsed() < FRESH);
         }
     }
@@ -130,15 +129,15 @@ impl Paths {
 
 impl Finder {
     fn start() -> Option<Self> {
-        let (asks, asked) = channel::<(FileId, Wanted)>();
+        let (requests, receiver) = channel::<(FileId, Wanted)>();
         let (answer, answers) = channel();
-        // It ends when nobody asks any more; nobody waits for it, for it may hang.
+        // Ends when `requests` is dropped. Never joined, because a lookup may hang.
         std::thread::Builder::new()
             .name("paths".to_owned())
             .spawn(move || {
                 let sys = Sys::live();
                 let (mut mounts, mut read) = (Mounts::read(&sys), Instant::now());
-                for (id, wanted) in asked {
+                for (id, wanted) in receiver {
                     let found = mounts.find(&wanted).or_else(|e| {
                         if read.elapsed() < MOUNTS {
                             return Err(e);
@@ -152,7 +151,7 @@ impl Finder {
                 }
             })
             .ok()?;
-        Some(Self { asks, answers })
+        Some(Self { requests, answers })
     }
 }
 
@@ -188,31 +187,31 @@ mod tests {
     }
 
     #[test]
-    fn one_who_does_not_answer_is_waited_for_once() {
-        let (asks, asked) = channel();
+    fn no_waiting_after_a_timeout_until_an_answer_arrives() {
+        let (requests, receiver) = channel();
         let (answer, answers) = channel();
         let mut paths = Paths {
-            finder: Some(Finder { asks, answers }),
+            finder: Some(Finder { requests, answers }),
             ..Paths::default()
         };
-        paths.ask(wanted());
-        assert!(paths.late && !paths.wants(&ID) && paths.get(&ID).is_none());
-        paths.ask(wanted());
-        assert_eq!(asked.try_iter().count(), 1);
+        paths.request(wanted());
+        assert!(paths.late && !paths.is_stale(&ID) && paths.get(&ID).is_none());
+        paths.request(wanted());
+        assert_eq!(receiver.try_iter().count(), 1);
         answer.send((ID, at("/a", false))).unwrap();
-        paths.ask(Vec::new());
+        paths.request(Vec::new());
         assert_eq!(paths.get(&ID), Some(&at("/a", false)));
         assert!(!paths.late);
     }
 
     #[test]
-    fn a_file_that_is_gone_keeps_its_path_and_is_asked_for_again() {
+    fn a_deleted_file_keeps_its_path_and_is_looked_up_again() {
         let mut paths = Paths::default();
         paths.note((ID, at("/a", false)));
-        assert!(!paths.wants(&ID));
+        assert!(!paths.is_stale(&ID));
         if let Some(old) = Instant::now().checked_sub(FRESH) {
             paths.known.insert(ID, (at("/a", false), old));
-            assert!(paths.wants(&ID));
+            assert!(paths.is_stale(&ID));
         }
         paths.note((ID, Found::Gone));
         assert_eq!(paths.get(&ID), Some(&at("/a", true)));

@@ -1,4 +1,4 @@
-//! The live source of snapshots: counters, disk statistics and the arrays' state, once an interval.
+//! Snapshots of a session, one each interval.
 
 use anyhow::Result;
 
@@ -8,73 +8,73 @@ use crate::analysis::window;
 use crate::analysis::window::Window;
 use crate::machine::Sys;
 use crate::probe::Dirtied;
-use crate::session::{How, Live, Next, Reading};
+use crate::session::{Reading, Session, SessionOptions, Update};
 
-/// Attached programs and everything needed to make snapshots of them.
+/// A session and the state that turns its samples into snapshots.
 pub struct Sampler {
-    live: Live,
+    session: Session,
     fold: Fold,
     window: Window,
-    /// The interval so far, when something has changed in the middle of it.
+    /// First part of the interval, up to an update in the middle of it.
     part: Option<Snapshot>,
 }
 
 impl Sampler {
-    /// Surveys, loads and attaches. After it returns, nothing is missed.
+    /// Starts a session. IO is counted from the moment this returns.
     pub fn start(sys: Sys, targets: &[String], account: bool, dirtied: Dirtied) -> Result<Self> {
-        let how = How {
+        let options = SessionOptions {
             account,
             buffer: None,
             dirtied,
         };
         let mut sampler = Self {
-            live: Live::start(sys, targets, how)?,
+            session: Session::start(sys, targets, options)?,
             fold: Fold::new(Sample::default()),
             window: Window::new(window::SPAN),
             part: None,
         };
-        let reading = sampler.live.read()?;
-        sampler.begin(reading)?;
+        let base = sampler.session.read()?;
+        sampler.begin(base)?;
         Ok(sampler)
     }
 
-    /// What was counted until `base` is not shown.
+    /// Begins an interval at `base`; counts up to `base` are not shown.
     fn begin(&mut self, base: Reading) -> Result<()> {
-        let mut first = self.live.sample(base)?;
+        let mut first = self.session.sample(base)?;
         self.fold.resume_disks(&mut first);
         self.fold.rebase(first);
         Ok(())
     }
 
-    /// What is traced now.
-    pub fn live(&mut self) -> &mut Live {
-        &mut self.live
+    /// The session.
+    pub fn session(&mut self) -> &mut Session {
+        &mut self.session
     }
 
-    /// What this kernel and host cannot give, and what has changed while tracing.
+    /// Limits of this kernel and host, and changes during the session.
     pub fn notes(&self) -> Vec<String> {
-        self.live.notes()
+        self.session.notes()
     }
 
-    /// Follows what md says that it has done, at once. The interval goes on.
-    pub fn follow(&mut self) -> Result<()> {
-        if let Some(next) = self.live.follow_changes() {
-            let part = self.step(Some(next))?;
+    /// Applies pending changes within the current interval.
+    pub fn update(&mut self) -> Result<()> {
+        if let Some(update) = self.session.check_for_update() {
+            let part = self.step(Some(update))?;
             self.part = Some(self.joined(part));
         }
         Ok(())
     }
 
-    /// The interval since the last call, or since the start.
+    /// Snapshot of the interval since the last call, or since the start.
     pub fn snapshot(&mut self) -> Result<Snapshot> {
-        let next = self.live.follow_changes();
-        let last = self.step(next)?;
+        let update = self.session.check_for_update();
+        let last = self.step(update)?;
         let mut snapshot = self.joined(last);
         self.window.judge(&mut snapshot);
         Ok(snapshot)
     }
 
-    /// With what there was of this interval before.
+    /// `part` with the earlier part of the same interval.
     fn joined(&mut self, part: Snapshot) -> Snapshot {
         match self.part.take() {
             Some(mut whole) => {
@@ -85,14 +85,14 @@ impl Sampler {
         }
     }
 
-    /// What came since the last step. It is still of what was traced until now, from here on `next` is.
-    fn step(&mut self, mut next: Option<Next>) -> Result<Snapshot> {
-        // What comes next may wait a long time, for paths say, and what completed meanwhile would be in neither.
-        let (reading, base) = self.live.read_with(next.as_mut())?;
-        let sample = self.live.sample(reading)?;
+    /// Snapshot since the last step, of the state before `update`. Later steps count under `update`.
+    fn step(&mut self, mut update: Option<Update>) -> Result<Snapshot> {
+        // Read both counters before sampling: path lookup can take long, and IO that completes meanwhile would be lost.
+        let (reading, base) = self.session.read_with(update.as_mut())?;
+        let sample = self.session.sample(reading)?;
         let snapshot = self.fold.step(sample);
-        if let (Some(next), Some(base)) = (next, base) {
-            self.live.replace(next);
+        if let (Some(update), Some(base)) = (update, base) {
+            self.session.apply(update);
             self.begin(base)?;
         }
         Ok(snapshot)

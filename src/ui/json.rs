@@ -465,17 +465,17 @@ impl<'a> File<'a> {
 }
 
 impl<'a> From<&'a FileSnapshot> for Named<'a> {
-    fn from(FileSnapshot { id, place, .. }: &'a FileSnapshot) -> Self {
+    fn from(FileSnapshot { id, location, .. }: &'a FileSnapshot) -> Self {
         let text = |bytes: &'a Option<Vec<u8>>| bytes.as_deref().map(String::from_utf8_lossy);
         Self {
             dev: id.device(),
             inode: id.inode,
             generation: id.generation,
-            path: text(&place.path),
-            path_bytes: hex(place.path.as_deref()),
-            name: text(&place.name),
-            name_bytes: hex(place.name.as_deref()),
-            deleted: place.deleted,
+            path: text(&location.path),
+            path_bytes: hex(location.path.as_deref()),
+            name: text(&location.name),
+            name_bytes: hex(location.name.as_deref()),
+            deleted: location.deleted,
         }
     }
 }

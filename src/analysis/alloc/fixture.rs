@@ -12,7 +12,7 @@ use crate::analysis::alloc::{
     AllocSnapshot, Counts, Cpu, FileAlloc, FsAlloc, Groups, Known, Refused, Share, Source,
     TaskAlloc,
 };
-use crate::analysis::files::{FileId, FilePlace};
+use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::hist::Hist;
 use crate::analysis::snapshot::Overhead;
 
@@ -101,11 +101,11 @@ fn file(inode: u64, path: Option<&[u8]>, share: Share) -> FileAlloc {
             inode,
             generation: 7,
         },
-        place: FilePlace {
+        location: FileLocation {
             path: path.map(<[u8]>::to_vec),
             device_name: "md3".to_owned(),
             mount: Some("/srv".to_owned()),
-            ..FilePlace::default()
+            ..FileLocation::default()
         },
         share,
     }

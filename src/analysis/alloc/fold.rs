@@ -22,7 +22,7 @@ pub struct Fold {
 /// An interval, as far as counters tell.
 #[derive(Clone, Debug, Default)]
 pub struct Step {
-    /// By device number: `dev`, `counts`, `tasks` (without role) and `files` (without place) are filled in.
+    /// By device number: `dev`, `counts`, `tasks` (without role) and `files` (without location) are filled in.
     pub filesystems: BTreeMap<u32, FsAlloc>,
     /// Groups considered, all filesystems.
     pub calls: u64,
@@ -75,8 +75,12 @@ impl Fold {
             if share != nothing
                 && let Some(fs) = filesystems.get_mut(&id.dev)
             {
-                let place = crate::analysis::files::FilePlace::default();
-                fs.files.push(FileAlloc { id, place, share });
+                let location = crate::analysis::files::FileLocation::default();
+                fs.files.push(FileAlloc {
+                    id,
+                    location,
+                    share,
+                });
             }
         }
         for (task, since) in &now.searching {
@@ -182,8 +186,8 @@ fn add_filesystem(fs: &mut FsAlloc, was: FsAlloc) {
         match rows.get(&file.id).and_then(|&i| fs.files.get_mut(i)) {
             Some(now) => {
                 now.share.add(&file.share);
-                now.place.path = now.place.path.take().or(file.place.path);
-                now.place.name = now.place.name.take().or(file.place.name);
+                now.location.path = now.location.path.take().or(file.location.path);
+                now.location.name = now.location.name.take().or(file.location.name);
             }
             None => {
                 rows.insert(file.id, fs.files.len());

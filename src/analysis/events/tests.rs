@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use super::{Events, Known, Tally};
 use crate::analysis::counters::{CellKey, CostCounters};
-use crate::analysis::files::{FileId, FilePlace};
-use crate::analysis::fold::{Fold, Person, Sample};
+use crate::analysis::files::{FileId, FileLocation};
+use crate::analysis::fold::{Fold, Sample, TaskInfo};
 use crate::analysis::item::{Dirtied, Item, State};
 use crate::analysis::snapshot::Snapshot;
 use crate::origin::{Op, Origin};
@@ -14,11 +14,11 @@ use crate::recording::fixture::START;
 struct Nobody;
 
 impl Known for Nobody {
-    fn person(&self, _: u32, _: &str) -> Option<Arc<Person>> {
+    fn task_info(&self, _: u32, _: &str) -> Option<Arc<TaskInfo>> {
         None
     }
 
-    fn place(&self, _: &FileId) -> Option<Arc<FilePlace>> {
+    fn file_location(&self, _: &FileId) -> Option<Arc<FileLocation>> {
         None
     }
 }

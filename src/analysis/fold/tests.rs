@@ -1,6 +1,8 @@
 //! The fold, on samples made by hand.
 
-use super::{CellKey, DiskCounters, Duration, Fold, MemberNow, Person, Sample, Subject, THROTTLED};
+use super::{
+    CellKey, DiskCounters, Duration, Fold, MemberNow, Sample, Subject, THROTTLED, TaskInfo,
+};
 use crate::analysis::counters::{CostCounters, JournalCounters, TaskCounters, TaskKey};
 use crate::origin::{Op, Origin};
 
@@ -51,11 +53,11 @@ fn submitted(mut sample: Sample, bios: u64) -> Sample {
         bytes: bios * 512,
     };
     sample.counters.tasks.insert(TASK, task);
-    let person = Person {
+    let task_info = TaskInfo {
         comm: b"cat".to_vec(),
-        ..Person::default()
+        ..TaskInfo::default()
     };
-    sample.tasks.insert(TASK.id(), person);
+    sample.tasks.insert(TASK.id(), task_info);
     sample
 }
 

@@ -17,7 +17,7 @@ use crate::analysis::alloc::{figures, fold, reason};
 use crate::analysis::profile::Profile;
 use crate::commands::alloc::tree::Tree;
 use crate::machine::output::{Destination, Output};
-use crate::session::alloc::sampler::{Sampler, Wish};
+use crate::session::alloc::sampler::{AllocOptions, AllocSampler};
 use crate::ui::lines::{ended, say, success_if_nobody_reads};
 use crate::ui::palette::Depth;
 use crate::ui::screen::End;
@@ -54,7 +54,7 @@ pub fn run(args: &Alloc) -> Result<()> {
     let runtime = runtime()?;
     // Before the programs are loaded, which takes a second: Ctrl-C ends cleanly from here on.
     let end = runtime.block_on(async { asked_to_end() })?;
-    let wish = Wish {
+    let options = AllocOptions {
         hertz: args.hertz,
         all: args.all,
         mb_stats: args.mb_stats,
@@ -62,7 +62,7 @@ pub fn run(args: &Alloc) -> Result<()> {
         keep_counting: args.keep_counting,
     };
     let mut watching = Watching {
-        sampler: Sampler::start(&args.targets, wish)?,
+        sampler: AllocSampler::start(&args.targets, options)?,
         record: record.map(Record::create).transpose()?,
         whole: None,
         left: args.count,
@@ -115,7 +115,7 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
 }
 
 struct Watching {
-    sampler: Sampler,
+    sampler: AllocSampler,
     record: Option<Record>,
     whole: Option<AllocSnapshot>,
     left: Option<u64>,

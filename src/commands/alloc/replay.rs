@@ -341,7 +341,7 @@ mod tests {
             c.latency = fixture::hist(&us);
             c.waits = fixture::hist(&us);
             fs.tasks[0].comm = comm.clone();
-            fs.files[0].place.path = Some(comm);
+            fs.files[0].location.path = Some(comm);
             let read = again(&s);
             prop_assert_eq!(written(&read), written(&s));
             let (a, b) = (&read.filesystems[0], &s.filesystems[0]);
@@ -350,7 +350,7 @@ mod tests {
                 tasks.iter_mut().for_each(|t| t.share.looked = 0);
             }
             prop_assert_eq!(&a.tasks, &tasks);
-            prop_assert_eq!(&a.files[0].place.path, &b.files[0].place.path);
+            prop_assert_eq!(&a.files[0].location.path, &b.files[0].location.path);
             if unknown == 0 {
                 prop_assert_eq!(&a.counts, &b.counts);
             }

@@ -21,7 +21,7 @@ use crate::machine::{Mdstat, Sys};
 use crate::probe::Dirtied;
 use crate::probe::events::Event;
 use crate::recording::writer::{Options, Writer, Written};
-use crate::session::{How, Live, Next, Reading};
+use crate::session::{Reading, Session, SessionOptions, Update};
 
 /// Between two states.
 const SECOND: Duration = Duration::from_secs(1);
@@ -59,7 +59,7 @@ pub struct Summary {
 
 /// A recording that is being made.
 pub struct Recorder {
-    live: Live,
+    session: Session,
     mdstat: Option<Mdstat>,
     clock: Clock,
     translator: Translator,
@@ -90,22 +90,22 @@ impl Recorder {
         buffer: u32,
         files: &mut Files,
     ) -> Result<Self> {
-        let how = How {
+        let options = SessionOptions {
             account: true,
             buffer: Some(buffer),
             dirtied: Dirtied::Counted,
         };
         let mdstat = Mdstat::open(&sys);
-        let mut live = Live::start(sys, targets, how)?;
+        let mut session = Session::start(sys, targets, options)?;
         let clock = Clock::now();
         let since = monotonic_ns();
-        let mut header = header(live.topology(), targets, command, buffer);
-        header.notes = live.notes();
+        let mut header = header(session.topology(), targets, command, buffer);
+        header.notes = session.notes();
         header.notes.extend(cuts(&header));
-        header.notes.extend(itself(&live, files));
-        let base = live.read()?;
-        let time = stamp(&live, clock, &base)?;
-        let mut first = live.sample(base)?;
+        header.notes.extend(itself(&session, files));
+        let base = session.read()?;
+        let time = stamp(&session, clock, &base)?;
+        let mut first = session.sample(base)?;
         first.time = time;
         let state = state(&first, false);
         let lost = first.counters.lost;
@@ -122,8 +122,8 @@ impl Recorder {
             Ok(writer)
         })?;
         Ok(Self {
-            translator: Translator::new(live.topology(), clock, since),
-            live,
+            translator: Translator::new(session.topology(), clock, since),
+            session,
             mdstat,
             clock,
             events: Vec::new(),
@@ -144,7 +144,7 @@ impl Recorder {
 
     /// What is recorded, for a message.
     pub fn subjects(&self) -> String {
-        let arrays = &self.live.topology().host.arrays;
+        let arrays = &self.session.topology().host.arrays;
         let one = |a: &crate::machine::Array| match a.members.len() {
             1 if !a.is_md() => a.name.clone(),
             1 => format!("{} (1 member)", a.name),
@@ -155,7 +155,7 @@ impl Recorder {
 
     /// What this kernel and host cannot give, and what has changed while tracing.
     pub fn notes(&self) -> Vec<String> {
-        self.live.notes()
+        self.session.notes()
     }
 
     /// As the header has them.
@@ -178,9 +178,9 @@ impl Recorder {
         self.drain(DRAIN)?;
         let now = Duration::ZERO;
         if self.mdstat.as_ref().is_some_and(|md| md.wait(Some(now))) {
-            self.live.notice();
+            self.session.md_event();
         }
-        let second = self.state.elapsed() >= SECOND || self.live.follow_in() == Some(now);
+        let second = self.state.elapsed() >= SECOND || self.session.next_check() == Some(now);
         if second {
             self.state = Instant::now();
             self.second(files)?;
@@ -191,7 +191,7 @@ impl Recorder {
     fn drain(&mut self, at_most: Duration) -> Result<()> {
         let begun = Instant::now();
         loop {
-            let more = self.live.probe().drain(&mut self.events)?;
+            let more = self.session.probe().drain(&mut self.events)?;
             self.take_events()?;
             if !more || begun.elapsed() >= at_most {
                 return Ok(());
@@ -203,7 +203,7 @@ impl Recorder {
         let mut events = std::mem::take(&mut self.events);
         let mut failed = Ok(());
         let (requests, submissions) = (&mut self.summary.requests, &mut self.summary.submissions);
-        let (live, writer) = (&mut self.live, &mut self.writer);
+        let (session, writer) = (&mut self.session, &mut self.writer);
         let (told, last_task) = (&mut self.told, &mut self.last_task);
         let unknown = self.translator.translate(&events, |item| {
             match &item {
@@ -215,7 +215,7 @@ impl Recorder {
                         pid: s.pid,
                     };
                     if task != *last_task && !writer.knows(task) {
-                        writer.person(task, &live.who(task));
+                        writer.task_info(task, &session.task_info(task));
                     }
                     *last_task = task;
                     if let Some(id) = s.file
@@ -225,7 +225,7 @@ impl Recorder {
                             told.clear();
                         }
                         told.insert(id);
-                        writer.place(id, &live.place(&id));
+                        writer.file_location(id, &session.file_location(&id));
                     }
                 }
                 _ => {}
@@ -250,30 +250,30 @@ impl Recorder {
     }
 
     fn second(&mut self, files: &mut Files) -> Result<()> {
-        let mut next = self.live.follow_changes();
+        let mut update = self.session.check_for_update();
         let mut since = monotonic_ns();
-        if let Some(Next::Anew(_)) = next {
+        if let Some(Update::Reload(_)) = update {
             // The new programs' events begin where the old ones' end: while both run, for taking off one program after
             // the other takes its time.
             self.translator.end(since);
-            self.live.probe().detach();
+            self.session.probe().detach();
         }
-        let (reading, base) = self.live.read_with(next.as_mut())?;
-        match next {
+        let (reading, base) = self.session.read_with(update.as_mut())?;
+        match update {
             None => {}
             // Nothing more comes.
-            Some(Next::Anew(_)) => self.drain(Duration::MAX)?,
+            Some(Update::Reload(_)) => self.drain(Duration::MAX)?,
             // More does. What is left of members that are gone now is not known any more.
-            Some(Next::InPlace(_)) => self.drain(TURN)?,
+            Some(Update::InPlace(_)) => self.drain(TURN)?,
         }
         let mut state = self.sample(reading, false)?;
-        if let (Some(next), Some(base)) = (next, base) {
-            match next {
-                Next::Anew(_) => self.lost = Lost::default(),
-                Next::InPlace(_) => since = 0,
+        if let (Some(update), Some(base)) = (update, base) {
+            match update {
+                Update::Reload(_) => self.lost = Lost::default(),
+                Update::InPlace(_) => since = 0,
             }
-            self.live.replace(next);
-            self.translator.go_on(self.live.topology(), since);
+            self.session.apply(update);
+            self.translator.go_on(self.session.topology(), since);
             state = self.sample(base, true)?;
             state.restart = false;
             self.told.clear();
@@ -290,25 +290,25 @@ impl Recorder {
 
     /// A state, and what has become known and was lost since the last one. `restart`: counting begins with it.
     fn sample(&mut self, reading: Reading, restart: bool) -> Result<State> {
-        let time = stamp(&self.live, self.clock, &reading)?;
-        let mut sample = self.live.sample(reading)?;
+        let time = stamp(&self.session, self.clock, &reading)?;
+        let mut sample = self.session.sample(reading)?;
         sample.time = time;
         if restart {
             self.fold.resume_disks(&mut sample);
         }
-        for (task, person) in &sample.tasks {
-            self.writer.person(*task, person);
+        for (task, task_info) in &sample.tasks {
+            self.writer.task_info(*task, task_info);
         }
         let again = std::mem::take(&mut self.pathless);
-        let found = self.live.locate(again);
-        for (id, place) in sample.files.iter().chain(&found) {
+        let found = self.session.locate(again);
+        for (id, location) in sample.files.iter().chain(&found) {
             if self.told.len() < FILES {
                 self.told.insert(*id);
             }
-            if place.path.is_none() && !place.deleted && self.pathless.len() < LISTED {
+            if location.path.is_none() && !location.deleted && self.pathless.len() < LISTED {
                 self.pathless.insert(*id);
             }
-            self.writer.place(*id, place);
+            self.writer.file_location(*id, location);
         }
         let time_us = sample.time.as_microsecond();
         for note in &sample.notes {
@@ -320,7 +320,7 @@ impl Recorder {
         let now = sample.counters.lost;
         if !restart {
             // Of the interval that ends with this state. Nothing comes any more from programs that are detached.
-            let last = !self.live.probe().is_attached();
+            let last = !self.session.probe().is_attached();
             for row in self.dirtied.step(&sample.counters, time_us - 1, last) {
                 self.writer.push(&row)?;
             }
@@ -385,12 +385,12 @@ impl Recorder {
     /// Detaches, drains, and ends the file.
     pub fn finish(mut self, files: &mut Files) -> (Summary, Result<()>) {
         self.summary.span = self.begun.elapsed();
-        self.live.probe().detach();
-        self.live.take_time();
+        self.session.probe().detach();
+        self.session.wait_for_paths();
         self.writer.take_time();
         let last = self
             .drain(Duration::MAX)
-            .and_then(|()| self.live.read())
+            .and_then(|()| self.session.read())
             .and_then(|reading| self.sample(reading, false).map(drop));
         self.summary.sentences = self
             .whole
@@ -414,8 +414,8 @@ impl Recorder {
 }
 
 /// When it was read, by the clock of the events: that of the host may be set.
-fn stamp(live: &Live, clock: Clock, reading: &Reading) -> Result<jiff::Timestamp> {
-    let age = u64::try_from(live.age(reading).as_nanos())?;
+fn stamp(session: &Session, clock: Clock, reading: &Reading) -> Result<jiff::Timestamp> {
+    let age = u64::try_from(session.age(reading).as_nanos())?;
     let time_us = clock.unix_us(monotonic_ns().saturating_sub(age));
     Ok(jiff::Timestamp::from_microsecond(time_us)?)
 }
@@ -438,9 +438,9 @@ fn state(sample: &Sample, restart: bool) -> State {
 }
 
 /// A recording that lies on what it records has its own writes in it.
-fn itself(live: &Live, files: &Files) -> Option<String> {
+fn itself(session: &Session, files: &Files) -> Option<String> {
     let device = files.device()?;
-    let arrays = &live.topology().host.arrays;
+    let arrays = &session.topology().host.arrays;
     let on = arrays.iter().find(|a| {
         let filesystems = a.filesystems.iter().map(|fs| fs.dev);
         filesystems.chain([a.dev]).any(|d| d.kernel() == device)

@@ -15,7 +15,7 @@ use crate::analysis::{standout, window};
 use crate::commands::top::replay;
 use crate::machine::Sys;
 use crate::probe::Dirtied;
-use crate::session::notice::Notice;
+use crate::session::md_events::MdEvents;
 use crate::session::sampler::Sampler;
 use crate::ui::lines::{ended, say, success_if_nobody_reads};
 use crate::ui::palette::Depth;
@@ -66,7 +66,7 @@ async fn on_the_screen(sampler: &mut Sampler, args: &Top, end: End) -> Result<()
     let (snapshots, shown) = watch::channel(None);
     let (interval, mut wanted) = watch::channel(args.interval);
     let mut whole: Option<Snapshot> = None;
-    let notice = Notice::start(&Sys::live());
+    let md_events = MdEvents::start(&Sys::live());
     let sample = async {
         let mut left = args.count;
         let mut first = Some(first(args));
@@ -77,7 +77,7 @@ async fn on_the_screen(sampler: &mut Sampler, args: &Top, end: End) -> Result<()
             loop {
                 tokio::select! {
                     () = &mut next => break,
-                    () = notice.wait(sampler) => sampler.follow()?,
+                    () = md_events.wait(sampler) => sampler.update()?,
                     // A new interval begins at once, so that + and - are felt.
                     changed = wanted.changed() => match changed {
                         Ok(()) => break,
@@ -122,13 +122,13 @@ async fn as_text(sampler: &mut Sampler, args: &Top, render: Render, mut end: End
         args.interval.max(Duration::from_millis(1)),
     );
     next.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let notice = Notice::start(&Sys::live());
+    let md_events = MdEvents::start(&Sys::live());
     loop {
         let last = tokio::select! {
             _ = next.tick() => ended(&mut left),
             () = &mut end => true,
-            () = notice.wait(sampler) => {
-                sampler.follow()?;
+            () = md_events.wait(sampler) => {
+                sampler.update()?;
                 say(&sampler.notes(), &mut said);
                 continue;
             }

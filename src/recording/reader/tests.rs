@@ -32,16 +32,16 @@ fn what_was_written_comes_back() {
     }
     assert_eq!(*reader.ending(), Ending::Whole);
     assert_eq!(reader.unplaced(), 0);
-    let person = reader.person(107, "md127").unwrap();
-    assert_eq!(person.comm, "worker107\\\u{e9}".as_bytes());
-    assert_eq!(person.role.as_deref(), Some("writeback"));
+    let task_info = reader.task_info(107, "md127").unwrap();
+    assert_eq!(task_info.comm, "worker107\\\u{e9}".as_bytes());
+    assert_eq!(task_info.role.as_deref(), Some("writeback"));
     for inode in 12..30 {
         assert_eq!(
-            *reader.place(&fixture::file(inode)).unwrap(),
-            fixture::place(inode)
+            *reader.file_location(&fixture::file(inode)).unwrap(),
+            fixture::location(inode)
         );
     }
-    assert!(reader.place(&fixture::file(31)).is_none());
+    assert!(reader.file_location(&fixture::file(31)).is_none());
 }
 
 #[test]

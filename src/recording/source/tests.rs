@@ -93,7 +93,7 @@ fn a_second_is_the_second_between_two_states() {
         assert_eq!(disk.requests, 100);
         assert!((0.5..=1.0).contains(&disk.utilisation));
         assert_eq!(
-            snapshot.arrays[0].files.busiest[0].place.device_name,
+            snapshot.arrays[0].files.busiest[0].location.device_name,
             "md127"
         );
         let comm = &snapshot.arrays[0].tasks[0].comm;

@@ -1,6 +1,6 @@
-//! What `raidtrace alloc` samples.
+//! Data of `raidtrace alloc`.
 //!
-//! * [`places`]: what ext4 says of itself. [`sampler`]: that, the hooks, the CPUs and the disks -> snapshots.
+//! * [`fs_reader`]: allocator state that ext4 exports. [`sampler`]: intervals of that, hooks, CPU samples and disks.
 
-pub mod places;
+pub mod fs_reader;
 pub mod sampler;

@@ -1,12 +1,12 @@
-//! The live source of intervals: what the allocator's hooks count, what the CPUs do, what ext4 says of itself, and what the
-//! members read.
+//! Intervals of `raidtrace alloc`: counts of the allocator's hooks, CPU samples, ext4's own counters, and bitmap reads of
+//! the members.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::places::{Place, filesystems, looked, mounted};
+use super::fs_reader::{FsReader, considered, filesystems, mounted};
 use crate::advice::kernel::Kernel;
 use crate::analysis::alloc::figures::{
     BITMAPS, CPU, FIGURES, FRAGMENTATION, GROUPS, MEMBERS, REQUESTS, is_slow,
@@ -22,67 +22,68 @@ use crate::machine::mballoc::MbStats;
 use crate::machine::{Sys, mballoc};
 use crate::origin::{Op, Origin};
 use crate::probe::alloc::{AllocFacts, AllocProbe};
-use crate::session::cpus::Sampler as Cpus;
-use crate::session::sampler::Sampler as Disks;
+use crate::session::cpus::CpuSampler;
+use crate::session::sampler::Sampler;
 
-/// Groups considered a second from which counting them is given up.
-const CALLS: f64 = 5e6;
-/// Requests of an interval that are no measure of how quick they are: ext4 is to count groups in the next one too.
+/// Groups considered per second above which hooks stop counting them.
+const MAX_CALLS: f64 = 5e6;
+/// With fewer requests in an interval their speed is unknown, and ext4 counts groups in the next interval, too.
 const FEW: u64 = 100;
-/// How often that is looked at.
-const LOOK: Duration = Duration::from_secs(1);
-/// Tasks and files of a filesystem whose role and path are looked up: more than a screen has.
+/// Interval of checks against [`MAX_CALLS`].
+const CHECK: Duration = Duration::from_secs(1);
+/// Tasks and files of a filesystem that get a role and a path: more than fit on a screen.
 const NAMED: usize = 64;
 
-/// What to look at, and what may be changed for it.
+/// Options of `raidtrace alloc`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wish {
-    /// Samples a second and CPU; 0: none.
+pub struct AllocOptions {
+    /// CPU samples per second; 0 for none.
     pub hertz: u32,
-    /// All stacks, not only those in ext4, jbd2, md and the block layer.
+    /// Keep all stacks, not only those in ext4, jbd2, md and the block layer.
     pub all: bool,
-    /// Have ext4 count too.
+    /// Enable ext4's mb_stats.
     pub mb_stats: bool,
     /// Read every group's free extents once.
     pub groups: bool,
-    /// Count groups however many are looked at.
+    /// Count groups even above [`MAX_CALLS`].
     pub keep_counting: bool,
 }
 
 /// Attached programs and open files.
-pub struct Sampler {
+pub struct AllocSampler {
     sys: Sys,
-    wish: Wish,
-    disks: Disks,
-    places: Vec<Place>,
+    options: AllocOptions,
+    disks: Sampler,
+    readers: Vec<FsReader>,
     facts: AllocFacts,
     probe: Option<AllocProbe>,
     fold: Fold,
-    cpus: Option<Cpus>,
-    /// Samples of the interval, and since the start.
+    cpus: Option<CpuSampler>,
+    /// CPU samples of the interval, and since the start.
     profile: Profile,
     whole: Profile,
     /// When the interval began.
     begun: Instant,
-    /// Calls when they were last looked at.
+    /// Time and number of calls at the last check.
     calls: (Instant, u64),
     known: BTreeMap<u32, Known>,
-    /// Mounted ext4 filesystems that are not looked at.
+    /// Mounted ext4 filesystems that are not sampled.
     others: u64,
-    /// Of the filesystems that are looked at now, and of all the time.
+    /// Notes for the current filesystems.
     notes: Vec<String>,
+    /// Notes for the whole run.
     lasting: Vec<String>,
 }
 
-impl Sampler {
-    /// Surveys, loads and attaches. After it returns, nothing is missed.
+impl AllocSampler {
+    /// Starts a session and attaches the hooks. Allocations are counted from the moment this returns.
     ///
     /// # Errors
-    /// No ext4 among the targets, or nothing at all can be shown.
-    pub fn start(targets: &[String], wish: Wish) -> Result<Self> {
+    /// The targets hold no ext4, or no figure is available.
+    pub fn start(targets: &[String], options: AllocOptions) -> Result<Self> {
         let sys = Sys::live();
-        let mut disks = Disks::start(Sys::live(), targets, true, crate::probe::Dirtied::No)?;
-        let found = filesystems(&sys, disks.live().topology());
+        let mut disks = Sampler::start(Sys::live(), targets, true, crate::probe::Dirtied::No)?;
+        let found = filesystems(&sys, disks.session().topology());
         if found.is_empty() {
             bail!(
                 "no mounted ext4 {}: raidtrace alloc watches its allocator; name a mount point, or an array, disk or partition \
@@ -104,9 +105,9 @@ impl Sampler {
             .collect();
         let mut sampler = Self {
             sys,
-            wish,
+            options,
             disks,
-            places: Vec::new(),
+            readers: Vec::new(),
             facts: AllocFacts::gather(),
             probe: None,
             fold: Fold::new(AllocCounters::default()),
@@ -120,10 +121,10 @@ impl Sampler {
             notes: Vec::new(),
             lasting: left_on,
         };
-        sampler.look_at(found)?;
-        // Behind the hooks, whose trampolines are among the kernel's symbols by now.
-        if wish.hertz > 0 {
-            match Cpus::start(wish.hertz, wish.all) {
+        sampler.set_filesystems(found)?;
+        // After attaching the hooks, so that their trampolines are among the kernel's symbols.
+        if options.hertz > 0 {
+            match CpuSampler::start(options.hertz, options.all) {
                 Ok(cpus) => sampler.cpus = Some(cpus),
                 Err(why) => sampler.lasting.push(why),
             }
@@ -135,25 +136,25 @@ impl Sampler {
         Ok(sampler)
     }
 
-    /// Begins with these filesystems. What was counted until now is not shown.
-    fn look_at(&mut self, found: Vec<FsAlloc>) -> Result<()> {
+    /// Replaces the sampled filesystems. Drops earlier counts.
+    fn set_filesystems(&mut self, found: Vec<FsAlloc>) -> Result<()> {
         self.notes.clear();
-        let Wish {
+        let AllocOptions {
             mb_stats, groups, ..
-        } = self.wish;
-        // Those that stay keep what was read of them; the switches of those that go are put back.
-        let mut before = std::mem::take(&mut self.places);
+        } = self.options;
+        // Keep the readers of filesystems that stay. Dropping the others restores mb_stats.
+        let mut before = std::mem::take(&mut self.readers);
         for fs in found {
             let same = before
                 .iter()
                 .position(|p| p.fs.dev == fs.dev && p.fs.name == fs.name);
-            self.places.push(match same {
+            self.readers.push(match same {
                 Some(at) => before.swap_remove(at).with(fs),
-                None => Place::new(&self.sys, fs, mb_stats, groups, &mut self.notes),
+                None => FsReader::new(&self.sys, fs, mb_stats, groups, &mut self.notes),
             });
         }
         drop(before);
-        let devs: Vec<u32> = self.places.iter().map(|p| p.fs.dev).collect();
+        let devs: Vec<u32> = self.readers.iter().map(|r| r.fs.dev).collect();
         self.probe = None;
         match AllocProbe::start_with(&self.facts, &devs) {
             Ok(mut probe) => {
@@ -165,19 +166,19 @@ impl Sampler {
                 .push(format!("no figures of allocations: {why:#}")),
         }
         if let Some(cpus) = &mut self.cpus {
-            cpus.name_anew();
+            cpus.reload_symbols();
         }
         let kernel = Kernel::running(&self.sys);
-        // Asked by `gather` only where the doctor has to know.
+        // `Kernel::running` checks this symbol only on kernels that the doctor warns about.
         let xarrays = self.facts.function("ext4_mb_scan_groups_xa_range");
         let unhooked = (self.sources().get(GROUPS) == Some(&Source::None))
             .then(|| "no hook counts them on this kernel".to_owned());
-        let known = |place: &Place| Known {
+        let known = |reader: &FsReader| Known {
             kernel: kernel.release.clone(),
             new_allocator: kernel.new_allocator || xarrays.symbol,
-            has_lists: Some(place.has_lists(&self.sys)),
+            has_lists: Some(reader.has_lists(&self.sys)),
             unhooked: unhooked.clone(),
-            alone: mounted(&self.sys) == self.places.len(),
+            alone: mounted(&self.sys) == self.readers.len(),
         };
         if unhooked.is_some() && !mb_stats {
             self.notes.push(
@@ -185,20 +186,20 @@ impl Sampler {
                     .to_owned(),
             );
         }
-        self.known = self.places.iter().map(|p| (p.fs.dev, known(p))).collect();
-        self.others = mounted(&self.sys).saturating_sub(self.places.len()) as u64;
+        self.known = self.readers.iter().map(|r| (r.fs.dev, known(r))).collect();
+        self.others = mounted(&self.sys).saturating_sub(self.readers.len()) as u64;
         if unhooked.is_some() {
-            // Whether they are slow is not known yet.
+            // Their speed is not known yet.
             self.slice(|_| true);
         }
         Ok(())
     }
 
-    /// Has ext4 count groups for a slice of the next interval on those that are `slow`.
+    /// Enables mb_stats for a slice of the next interval on slow filesystems.
     fn slice(&mut self, slow: impl Fn(u32) -> bool) {
-        for place in self.places.iter_mut().filter(|p| slow(p.fs.dev)) {
-            let name = place.fs.name.clone();
-            if let Err(e) = place.begin_slice(&self.sys) {
+        for reader in self.readers.iter_mut().filter(|r| slow(r.fs.dev)) {
+            let name = reader.fs.name.clone();
+            if let Err(e) = reader.begin_slice(&self.sys) {
                 let note = format!(
                     "{name}: groups considered are not known: /sys/fs/ext4/{name}/mb_stats: {e}"
                 );
@@ -209,7 +210,7 @@ impl Sampler {
         }
     }
 
-    /// An interval begins now: what came before is not shown.
+    /// Begins an interval. Drops earlier counts.
     fn begin(&mut self) -> Result<()> {
         if let Some(cpus) = &mut self.cpus {
             cpus.drain(&mut self.profile)?;
@@ -221,25 +222,25 @@ impl Sampler {
             self.calls = (Instant::now(), counters.calls);
             self.fold = Fold::new(counters);
         }
-        for place in &mut self.places {
-            place.begin(&self.sys);
+        for reader in &mut self.readers {
+            reader.begin(&self.sys);
         }
         self.begun = Instant::now();
         Ok(())
     }
 
-    /// Where each figure is from, in the words of [`crate::analysis::alloc::figures`].
+    /// Source of each figure of [`crate::analysis::alloc::figures`].
     fn sources(&self) -> BTreeMap<&'static str, Source> {
         let mut hooks = self
             .probe
             .as_ref()
             .map(AllocProbe::sources)
             .unwrap_or_default();
-        // Two hooks make the histogram of groups; that they are counted is the one's alone.
+        // The histogram of groups needs two hooks, their count only this one.
         if let Some(looked) = hooks.remove("looked") {
             hooks.insert(GROUPS, looked);
         }
-        // Told together: without the one, the other says nothing either.
+        // These figures come in pairs: one without the other is meaningless.
         for (figure, with) in [(REQUESTS, "given"), (BITMAPS, "buddies")] {
             if hooks.get(with) == Some(&Source::None) {
                 hooks.insert(figure, Source::None);
@@ -248,7 +249,7 @@ impl Sampler {
         let disks = [
             (
                 CPU,
-                self.cpus.as_ref().is_some_and(Cpus::named),
+                self.cpus.as_ref().is_some_and(CpuSampler::named),
                 Source::Samples,
             ),
             (MEMBERS, true, Source::Tracepoint),
@@ -264,23 +265,23 @@ impl Sampler {
             .collect()
     }
 
-    /// To be called some ten times a second: takes the samples out of their buffer, and gives up what costs too much.
+    /// Drains the CPU samples and detaches hooks that cost too much. Call this about ten times a second.
     pub fn tick(&mut self) -> Result<()> {
         if let Some(cpus) = &mut self.cpus {
             cpus.drain(&mut self.profile)?;
         }
-        for place in &mut self.places {
-            place.tick(&self.sys);
+        for reader in &mut self.readers {
+            reader.tick(&self.sys);
         }
         let (since, before) = self.calls;
         let passed = since.elapsed();
-        if passed >= LOOK
+        if passed >= CHECK
             && let Some(probe) = &mut self.probe
         {
             let calls = probe.calls()?;
             self.calls = (Instant::now(), calls);
             let rate = calls.saturating_sub(before) as f64 / passed.as_secs_f64();
-            if rate > CALLS && !self.wish.keep_counting {
+            if rate > MAX_CALLS && !self.options.keep_counting {
                 probe.back_off();
                 self.notes.push(format!(
                     "{:.1} million groups a second are considered: hooks no longer count them, for that costs too much; ext4 counts them \
@@ -292,10 +293,10 @@ impl Sampler {
         Ok(())
     }
 
-    /// What this kernel and host cannot give, and what has changed while tracing.
+    /// Limits of this kernel and host, and changes during the session.
     pub fn notes(&self) -> Vec<String> {
         let probe = self.probe.iter().flat_map(AllocProbe::notes);
-        let cpus = self.cpus.iter().flat_map(Cpus::notes);
+        let cpus = self.cpus.iter().flat_map(CpuSampler::notes);
         let all = self
             .lasting
             .iter()
@@ -313,12 +314,12 @@ impl Sampler {
         notes
     }
 
-    /// All samples since the start.
+    /// CPU samples since the start.
     pub fn whole(&self) -> &Profile {
         &self.whole
     }
 
-    /// The interval since the last call, or since the start.
+    /// Snapshot of the interval since the last call, or since the start.
     pub fn snapshot(&mut self) -> Result<AllocSnapshot> {
         let disks = self.disks.snapshot()?;
         self.tick()?;
@@ -326,11 +327,11 @@ impl Sampler {
             Some(probe) => self.fold.step(probe.read()?),
             None => Step::default(),
         };
-        // At once: the two counts are compared, and searches go on.
+        // Right after the hooks' counts: the two are compared, and searches continue.
         let by_ext4: Vec<Option<MbStats>> = self
-            .places
+            .readers
             .iter_mut()
-            .map(|place| place.counted(&self.sys))
+            .map(|reader| reader.counted(&self.sys))
             .collect();
         let (time, now) = (jiff::Timestamp::now(), Instant::now());
         let interval = now - std::mem::replace(&mut self.begun, now);
@@ -339,8 +340,8 @@ impl Sampler {
             cpus.fill(&mut profile, interval);
         }
         self.whole.merge(&profile);
-        // Without names the allocator's share is not 0, but unknown.
-        let named = self.cpus.as_ref().is_some_and(Cpus::named);
+        // Without symbols the allocator's share of the CPU is unknown, not 0.
+        let named = self.cpus.as_ref().is_some_and(CpuSampler::named);
         let mut sources = self.sources();
         let lost = step.lost + profile.lost() + disks.lost.events();
         let mut overhead = step.overhead;
@@ -375,27 +376,27 @@ impl Sampler {
                 .collect();
             self.slice(|dev| slow.contains(&dev));
         }
-        self.follow()?;
+        self.update_filesystems()?;
         Ok(snapshot)
     }
 
     fn filesystems(
         &mut self,
         mut step: Step,
-        said: Vec<Option<MbStats>>,
+        mb_stats: Vec<Option<MbStats>>,
         disks: &Snapshot,
         sources: &mut BTreeMap<&'static str, Source>,
     ) -> Vec<FsAlloc> {
         let hooked = sources.get(GROUPS) != Some(&Source::None);
-        let by_ext4 = !hooked && said.iter().any(Option::is_some);
+        let by_ext4 = !hooked && mb_stats.iter().any(Option::is_some);
         if by_ext4 {
             sources.insert(GROUPS, Source::MbStats);
         }
         let mut all = Vec::new();
-        for (place, said) in self.places.iter_mut().zip(said) {
-            let counted = match step.filesystems.remove(&place.fs.dev) {
+        for (reader, stats) in self.readers.iter_mut().zip(mb_stats) {
+            let counted = match step.filesystems.remove(&reader.fs.dev) {
                 Some(counted) => counted,
-                // Beyond those that are watched: a note says so.
+                // More filesystems than the hooks count: a note says so.
                 None if self.probe.is_some() => continue,
                 None => FsAlloc::default(),
             };
@@ -404,21 +405,21 @@ impl Sampler {
                 tasks: counted.tasks,
                 files: counted.files,
                 searching: counted.searching,
-                known: self.known.get(&place.fs.dev).cloned().unwrap_or_default(),
-                ..place.now(&self.sys)
+                known: self.known.get(&reader.fs.dev).cloned().unwrap_or_default(),
+                ..reader.now(&self.sys)
             };
-            if let Some(source) = place.fragmentation_source(&fs) {
+            if let Some(source) = reader.fragmentation_source(&fs) {
                 sources.insert(FRAGMENTATION, source);
             }
-            match said {
-                Some(said) if by_ext4 => {
-                    fs.counts.looked = looked(&said);
-                    fs.counts.hits = said.hits();
+            match stats {
+                Some(stats) if by_ext4 => {
+                    fs.counts.looked = considered(&stats);
+                    fs.counts.hits = stats.hits();
                 }
-                Some(said) if hooked => {
+                Some(stats) if hooked => {
                     fs.mb_stats = Some(MbCount {
-                        searches: said.hits(),
-                        groups: said.considered(),
+                        searches: stats.hits(),
+                        groups: stats.considered(),
                     });
                 }
                 _ => {}
@@ -426,46 +427,46 @@ impl Sampler {
             all.push(fs);
         }
         for fs in &mut all {
-            fs.members = bitmap_reads(self.disks.live().topology(), fs.dev, disks);
-            let live = self.disks.live();
-            let arrays = &live.topology().host.arrays;
+            fs.members = bitmap_reads(self.disks.session().topology(), fs.dev, disks);
+            let session = self.disks.session();
+            let arrays = &session.topology().host.arrays;
             let on =
                 |a: &crate::machine::Array| a.filesystems.iter().any(|f| f.dev.kernel() == fs.dev);
             let array = arrays.iter().position(on).unwrap_or_default() as u32;
             for task in fs.tasks.iter_mut().take(NAMED) {
                 let pid = task.pid;
-                let person = live.who(TaskId { array, pid });
-                task.role = person.role;
-                if !person.comm.is_empty() {
-                    task.comm = person.comm;
+                let info = session.task_info(TaskId { array, pid });
+                task.role = info.role;
+                if !info.comm.is_empty() {
+                    task.comm = info.comm;
                 }
             }
             let ids: Vec<_> = fs.files.iter().take(NAMED).map(|f| f.id).collect();
-            let mut places = live.locate(ids);
+            let mut locations = session.locate(ids);
             for file in &mut fs.files {
-                file.place = places.remove(&file.id).unwrap_or_default();
+                file.location = locations.remove(&file.id).unwrap_or_default();
             }
         }
         all
     }
 
-    /// Mounted, unmounted, moved to another device.
-    fn follow(&mut self) -> Result<()> {
-        let now = filesystems(&self.sys, self.disks.live().topology());
-        let is_same = |(a, b): (&FsAlloc, &Place)| a.dev == b.fs.dev && a.name == b.fs.name;
-        if now.len() == self.places.len() && now.iter().zip(&self.places).all(is_same) {
-            // Mounted elsewhere, or larger.
-            for (fs, place) in now.into_iter().zip(&mut self.places) {
-                place.fs = fs;
+    /// Updates the filesystems after mounts, unmounts and changes of devices.
+    fn update_filesystems(&mut self) -> Result<()> {
+        let now = filesystems(&self.sys, self.disks.session().topology());
+        let is_same = |(a, b): (&FsAlloc, &FsReader)| a.dev == b.fs.dev && a.name == b.fs.name;
+        if now.len() == self.readers.len() && now.iter().zip(&self.readers).all(is_same) {
+            // The mount point or the size may have changed.
+            for (fs, reader) in now.into_iter().zip(&mut self.readers) {
+                reader.fs = fs;
             }
             return Ok(());
         }
-        self.look_at(now)?;
+        self.set_filesystems(now)?;
         self.begin()
     }
 }
 
-/// Reads of block bitmaps that completed on the members of the array below: name, requests, bytes, time.
+/// Block bitmap reads on each member of the array below: name, requests, bytes, device time.
 fn bitmap_reads(
     topology: &crate::machine::topology::Topology,
     dev: u32,

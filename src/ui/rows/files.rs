@@ -1,7 +1,7 @@
 //! The rows of the files view.
 
 use super::{Column, Filter, Measure, Row, SortKey, measured};
-use crate::analysis::files::{FilePlace, FileSnapshot, FileSum};
+use crate::analysis::files::{FileLocation, FileSnapshot, FileSum};
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::origin::{Op, Origin};
 use crate::ui::text::escape;
@@ -27,7 +27,7 @@ impl Row for FileRow<'_> {
     fn key(&self, column: Column) -> SortKey {
         SortKey::Number(match column {
             Column::Path => return SortKey::name(&self.path),
-            Column::Filesystem => return SortKey::name(&self.file.place.device_name),
+            Column::Filesystem => return SortKey::name(&self.file.location.device_name),
             Column::Reads => self.reads,
             Column::Writes => self.writes,
             Column::Share => self.share,
@@ -72,7 +72,7 @@ pub fn files(
         };
         FileRow {
             file,
-            path: label(file.id.inode, &file.place),
+            path: label(file.id.inode, &file.location),
             reads: rate(Op::Read),
             writes: rate(Op::Write),
             bytes: bytes as f64 / secs,
@@ -88,13 +88,13 @@ pub fn files(
 }
 
 /// `/srv/db/a`, `/srv/db/a (deleted)`, `inode 12 a (deleted)`, `inode 12`.
-pub fn label(inode: u64, place: &FilePlace) -> String {
-    let mut text = match (&place.path, &place.name) {
+pub fn label(inode: u64, location: &FileLocation) -> String {
+    let mut text = match (&location.path, &location.name) {
         (Some(path), _) => escape(path),
         (None, Some(name)) => format!("inode {inode} {}", escape(name)),
         (None, None) => format!("inode {inode}"),
     };
-    if place.deleted {
+    if location.deleted {
         text.push_str(" (deleted)");
     }
     text

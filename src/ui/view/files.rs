@@ -53,7 +53,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
 }
 
 fn specs(rows: &[FileRow<'_>], width: usize) -> Vec<Spec> {
-    let device = |r: &FileRow<'_>| r.file.place.device_name.clone();
+    let device = |r: &FileRow<'_>| r.file.location.device_name.clone();
     let mut devices: Vec<String> = rows.iter().map(device).collect();
     devices.sort_unstable();
     devices.dedup();
@@ -83,7 +83,7 @@ fn value(row: &FileRow<'_>, column: Column) -> String {
         Column::Writes => units::count(row.writes),
         Column::Bytes => units::mib(row.bytes),
         Column::Share => units::percent_short(row.share),
-        Column::Filesystem => clean(&row.file.place.device_name).into_owned(),
+        Column::Filesystem => clean(&row.file.location.device_name).into_owned(),
         _ => String::new(),
     }
 }
@@ -122,16 +122,16 @@ fn detail(
     if lines == 0 {
         return Vec::new();
     }
-    let (id, place) = (row.file.id, &row.file.place);
+    let (id, location) = (row.file.id, &row.file.location);
     let mut text = format!(
         "{}: inode {} generation {} of {} {}",
         row.path,
         id.inode,
         id.generation,
         id.device(),
-        clean(&place.device_name)
+        clean(&location.device_name)
     );
-    match &place.mount {
+    match &location.mount {
         Some(mount) => text.push_str(&format!(" on {}:", clean(mount))),
         None => text.push(':'),
     }

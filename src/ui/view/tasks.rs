@@ -205,7 +205,7 @@ fn dirtied_files(row: &TaskRow<'_>, scene: &Scene<'_>) -> String {
     let files = &row.task.dirtied_files;
     let named = files.busiest.iter().take(FILES);
     let each = named.map(|f| {
-        let path = rows::label(f.id.inode, &f.place);
+        let path = rows::label(f.id.inode, &f.location);
         format!("{path} {}/s", rate(f.bytes(), scene))
     });
     let mut each: Vec<_> = each.collect();

@@ -69,7 +69,7 @@ pub(super) fn tasks(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::R
 
 pub(super) fn files(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
     for file in fs.files.iter().take(NAMED) {
-        let name = format!("for {}", label(file.id.inode, &file.place));
+        let name = format!("for {}", label(file.id.inode, &file.location));
         row(out, &name, &did(&file.share, fs, s))?;
     }
     more(

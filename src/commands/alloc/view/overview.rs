@@ -65,7 +65,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         say(if i == 0 { "by" } else { "" }, &text);
     }
     for (i, file) in fs.files.iter().take(NAMED).enumerate() {
-        let path = label(file.id.inode, &file.place);
+        let path = label(file.id.inode, &file.location);
         let text = format!("{path}: {}", did(&file.share, fs, s));
         say(if i == 0 { "for" } else { "" }, &text);
     }

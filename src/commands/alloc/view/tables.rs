@@ -118,7 +118,7 @@ pub(super) fn files(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let files = &scene.fs.files;
     table(pen, scene, &head, files.len(), |i| {
         let f = &files[i];
-        let path = label(f.id.inode, &f.place);
+        let path = label(f.id.inode, &f.location);
         vec![Span::raw(format!(
             "{}  {}",
             figures(scene, &f.share, columns),

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{clip, lossy, number, raw};
 use crate::analysis::alloc::{FileAlloc, Share, TaskAlloc};
-use crate::analysis::files::{FileId, FilePlace};
+use crate::analysis::files::{FileId, FileLocation};
 use crate::ui::json::hex;
 
 /// A [`Share`]. `looked` is `null` where no hook counts by task and file.
@@ -89,7 +89,7 @@ impl Task {
 
 impl File {
     pub(super) fn new(f: &FileAlloc, hooked: bool) -> Self {
-        let (path, name) = (f.place.path.as_deref(), f.place.name.as_deref());
+        let (path, name) = (f.location.path.as_deref(), f.location.name.as_deref());
         Self {
             dev: f.id.device(),
             inode: f.id.inode,
@@ -98,7 +98,7 @@ impl File {
             path_bytes: hex(path),
             name: name.map(lossy),
             name_bytes: hex(name),
-            deleted: f.place.deleted,
+            deleted: f.location.deleted,
             share: Did::new(&f.share, hooked),
         }
     }
@@ -112,11 +112,11 @@ impl File {
                 inode: self.inode,
                 generation: self.generation,
             },
-            place: FilePlace {
+            location: FileLocation {
                 path: self.path.map(|p| raw(p, self.path_bytes)),
                 name: self.name.map(|n| raw(n, self.name_bytes)),
                 deleted: self.deleted,
-                ..FilePlace::default()
+                ..FileLocation::default()
             },
             share: self.share.read(),
         })

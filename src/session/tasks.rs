@@ -1,57 +1,57 @@
-//! Who the tasks are, and where the files.
+//! Names and roles of tasks; names, paths and mounts of files.
 
 use std::collections::HashMap;
 
-use super::Live;
+use super::Session;
 use crate::analysis::counters::{
     Counters, DirtyKey, FileName, THROTTLED, TaskId, TaskKey, TaskName,
 };
-use crate::analysis::files::{FileId, FilePlace, Files};
-use crate::analysis::fold::Person;
+use crate::analysis::files::{FileId, FileLocation, Files};
+use crate::analysis::fold::TaskInfo;
 use crate::analysis::snapshot::THROTTLED_ROLE;
 use crate::machine::handle::{Found, Wanted};
 use crate::machine::{Dev, Filesystem, task};
 
-/// Files dirtied by a task that are named though they are not among the busiest.
+/// Number of dirtied files that get a name although they are not among the busiest.
 const NAMED: usize = 1024;
 
-impl Live {
-    /// Names the tasks that submitted something in this interval.
-    pub(super) fn people(&mut self, counters: &Counters) -> HashMap<TaskId, Person> {
-        let mut people = HashMap::new();
+impl Session {
+    /// Tasks that submitted or dirtied something in this interval.
+    pub(super) fn task_infos(&mut self, counters: &Counters) -> HashMap<TaskId, TaskInfo> {
+        let mut infos = HashMap::new();
         let tasks = counters.tasks.keys().chain(counters.dirtied.keys());
         let files = counters.dirtied_files.keys().map(DirtyKey::task);
         for id in tasks.map(TaskKey::id).chain(files) {
-            if people.contains_key(&id) {
+            if infos.contains_key(&id) {
                 continue;
             }
             let name = counters.names.get(&id).cloned().unwrap_or_default();
-            people.insert(id, self.person(id, &name));
+            infos.insert(id, self.named_task(id, &name));
         }
-        people
+        infos
     }
 
-    /// Names a task that has submitted something, as soon as it has.
-    pub fn who(&mut self, id: TaskId) -> Person {
+    /// A task with a submission, before the interval ends.
+    pub fn task_info(&mut self, id: TaskId) -> TaskInfo {
         let name = self.traced.probe.task_name(id).unwrap_or_default();
-        self.person(id, &name)
+        self.named_task(id, &name)
     }
 
-    fn person(&mut self, TaskId { pid, .. }: TaskId, name: &TaskName) -> Person {
+    fn named_task(&mut self, TaskId { pid, .. }: TaskId, name: &TaskName) -> TaskInfo {
         if pid & THROTTLED != 0 {
             return self.throttled(name.cgroup);
         }
         // Its bios were submitted by blk-throttle's kworker (rt_worker_submits()).
-        let held = name.work == b"kthrotld";
-        let work = if held { &[][..] } else { &name.work[..] };
+        let throttled = name.work == b"kthrotld";
+        let work = if throttled { &[][..] } else { &name.work[..] };
         let comm = if work.is_empty() {
-            // The name of now is right after an exec.
+            // /proc has the name after an exec.
             task::comm(&self.sys, pid).unwrap_or_else(|| name.comm.clone())
         } else {
-            // As /proc/PID/comm has it while the kworker is at it; by now it may be at another's.
+            // The format of /proc/PID/comm. The kworker itself may be on other work by now.
             [&name.comm[..], b"+", work].concat()
         };
-        // Only kworkers have a description of their work.
+        // Only kworkers have a work description.
         let kernel = task::is_kernel_thread(&self.sys, pid).unwrap_or(!work.is_empty());
         let arrays = &self.traced.topology.host.arrays;
         let device = |dev: &str| {
@@ -64,35 +64,35 @@ impl Live {
                 .find(|(d, _)| d.to_string() == dev)
                 .map(|(_, name)| name.clone())
         };
-        let role = if held && !kernel {
+        let role = if throttled && !kernel {
             Some(THROTTLED_ROLE.to_owned())
         } else {
             kernel.then(|| task::role(&comm, device)).flatten()
         };
-        Person {
+        TaskInfo {
             comm,
             cgroup: self.cgroups.path(name.cgroup).map(str::to_owned),
             role,
         }
     }
 
-    /// In place of a task: a cgroup whose bios blk-throttle held back.
-    fn throttled(&mut self, cgroup: u64) -> Person {
+    /// Stand-in for the unknown task whose bios blk-throttle delayed in this cgroup.
+    fn throttled(&mut self, cgroup: u64) -> TaskInfo {
         let path = self.cgroups.throttled_path(cgroup).map(str::to_owned);
-        let of = match &path {
+        let subject = match &path {
             Some(path) => format!("cgroup {path}"),
             None if cgroup == 0 => "an unknown cgroup".to_owned(),
             None => format!("cgroup id {cgroup}"),
         };
-        Person {
+        TaskInfo {
             comm: b"throttled".to_vec(),
             cgroup: path,
-            role: Some(format!("{of}, {THROTTLED_ROLE}")),
+            role: Some(format!("{subject}, {THROTTLED_ROLE}")),
         }
     }
 
-    /// Says where the busiest files are.
-    pub(super) fn places(&mut self, counters: &Counters) -> HashMap<FileId, FilePlace> {
+    /// Locations of the busiest files.
+    pub(super) fn file_locations(&mut self, counters: &Counters) -> HashMap<FileId, FileLocation> {
         let arrays = 0..self.traced.topology.host.arrays.len() as u32;
         let busiest = arrays.flat_map(|number| {
             let submitted = Files::new(&counters.files, number).busiest;
@@ -100,30 +100,33 @@ impl Live {
             submitted.into_iter().chain(dirtied)
         });
         let ids: std::collections::BTreeSet<FileId> = busiest.map(|file| file.id).collect();
-        let mut places = self.locate(ids);
-        // A task's largest file may be small among all: at least its name.
+        let mut locations = self.locate(ids);
+        // A task's largest file may not be among the busiest. Give it at least a name.
         let mut pairs: Vec<_> = counters.dirtied_files.iter().collect();
         pairs.sort_unstable_by_key(|(_, sum)| std::cmp::Reverse(sum.bytes));
         for (key, _) in pairs.into_iter().take(NAMED) {
-            places
+            locations
                 .entry(key.file)
-                .or_insert_with(|| self.place(&key.file));
+                .or_insert_with(|| self.file_location(&key.file));
         }
-        places
+        locations
     }
 
-    /// Where files are; waits a little for paths that are not known yet.
-    pub fn locate(&mut self, ids: impl IntoIterator<Item = FileId>) -> HashMap<FileId, FilePlace> {
-        let mut places = HashMap::new();
+    /// Locations of files. Waits a short time for unknown paths.
+    pub fn locate(
+        &mut self,
+        ids: impl IntoIterator<Item = FileId>,
+    ) -> HashMap<FileId, FileLocation> {
+        let mut locations = HashMap::new();
         let mut wanted = Vec::new();
         for id in ids {
-            let (name, place) = self.named(&id);
-            places.insert(id, place);
-            if self.paths.wants(&id) {
+            let (name, location) = self.named_file(&id);
+            locations.insert(id, location);
+            if self.paths.is_stale(&id) {
                 wanted.push((
                     id,
                     Wanted {
-                        dev: Dev::of_kernel(id.dev),
+                        dev: Dev::from_kernel(id.dev),
                         inode: (id.inode, id.generation),
                         parent: name.parent,
                         name: name.name,
@@ -131,38 +134,38 @@ impl Live {
                 ));
             }
         }
-        self.paths.ask(wanted);
-        for (id, place) in &mut places {
+        self.paths.request(wanted);
+        for (id, location) in &mut locations {
             match self.paths.get(id) {
                 Some(Found::At { path, deleted }) => {
-                    place.path = Some(path.clone());
-                    place.deleted = *deleted;
+                    location.path = Some(path.clone());
+                    location.deleted = *deleted;
                 }
-                Some(Found::Gone) => place.deleted = true,
+                Some(Found::Gone) => location.deleted = true,
                 Some(Found::Unknown) | None => {}
             }
         }
-        places
+        locations
     }
 
-    /// What is known of a file at once; its path is not.
-    pub fn place(&self, id: &FileId) -> FilePlace {
-        self.named(id).1
+    /// Location of a file without a path lookup.
+    pub fn file_location(&self, id: &FileId) -> FileLocation {
+        self.named_file(id).1
     }
 
-    fn named(&self, id: &FileId) -> (FileName, FilePlace) {
+    fn named_file(&self, id: &FileId) -> (FileName, FileLocation) {
         let arrays = &self.traced.topology.host.arrays;
         let name = self.traced.probe.file_name(id).unwrap_or_default();
         let device = |fs: &&Filesystem| fs.dev.kernel() == id.dev;
         let filesystem = arrays.iter().flat_map(|a| &a.filesystems).find(device);
         let mount = filesystem.and_then(|fs| fs.mounts.first());
-        let place = FilePlace {
+        let location = FileLocation {
             path: None,
             name: (!name.name.is_empty()).then(|| name.name.clone()),
             deleted: name.deleted,
             device_name: filesystem.map_or(String::new(), |fs| fs.name.clone()),
             mount: mount.map(|m| m.path.display().to_string()),
         };
-        (name, place)
+        (name, location)
     }
 }

@@ -1,4 +1,4 @@
-//! The filesystems that are looked at, and what ext4 says of each without a hook.
+//! The sampled ext4 filesystems, and the allocator state that ext4 exports for each in /proc and /sys.
 
 use std::time::{Duration, Instant};
 
@@ -7,31 +7,31 @@ use crate::machine::mballoc::{MbGroups, MbStats, MbStatsSwitch, MbStructs};
 use crate::machine::topology::Topology;
 use crate::machine::{Filesystem, Sys};
 
-/// The kernel goes through its lists of groups for mb_structs_summary, under the locks of those who allocate.
+/// Shortest time between two reads of mb_structs_summary: the kernel walks its lists of groups under the allocator's locks.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// How long mb_stats is on at a time where nobody asked for it: it costs an atomic addition for each group considered.
+/// Time for which mb_stats is enabled without --mb-stats. It costs an atomic addition for each group considered.
 const SLICE: Duration = Duration::from_secs(2);
 
-/// A filesystem, and what is not read anew for each interval.
-pub struct Place {
-    /// All of it but the figures.
+/// Reads the allocator state of one filesystem.
+pub struct FsReader {
+    /// The filesystem, without figures.
     pub fs: FsAlloc,
-    /// mb_stats when the count that goes on began: the last interval's end, or a slice's begin. `None`: ext4 does not count.
+    /// mb_stats at the start of the interval or slice; `None` while mb_stats is off.
     stats: Option<(Instant, MbStats)>,
-    /// Counted in a slice that ended within this interval.
+    /// Counts of a slice that ended within this interval.
     sliced: Option<MbStats>,
-    /// mb_stats is to be on all the time.
+    /// True if mb_stats stays on all the time.
     always: bool,
-    /// Its free extents, if they were asked for.
+    /// Free extents of every group, if requested.
     every_group: Option<Fragmentation>,
-    /// mb_structs_summary, and when it was read.
+    /// mb_structs_summary and the time it was read.
     lists: Option<(Instant, Option<MbStructs>)>,
-    /// Restored when dropped.
+    /// Restores mb_stats on drop.
     switch: Option<MbStatsSwitch>,
 }
 
-/// The ext4 filesystems of a topology that are mounted, here or in another mount namespace: those that ext4 itself names.
+/// Mounted ext4 filesystems of a topology, in any mount namespace: those in /sys/fs/ext4.
 pub fn filesystems(sys: &Sys, topology: &Topology) -> Vec<FsAlloc> {
     let arrays = topology.host.arrays.iter();
     let mut found: Vec<FsAlloc> = arrays
@@ -44,7 +44,7 @@ pub fn filesystems(sys: &Sys, topology: &Topology) -> Vec<FsAlloc> {
     found
 }
 
-/// How many there are on this machine, looked at or not.
+/// Number of mounted ext4 filesystems on this machine.
 pub fn mounted(sys: &Sys) -> usize {
     let names = sys.names("/sys/fs/ext4");
     names.iter().filter(|n| *n != "features").count()
@@ -62,8 +62,8 @@ fn filesystem(topology: &Topology, fs: &Filesystem) -> Option<FsAlloc> {
     })
 }
 
-impl Place {
-    /// `mb_stats`: have ext4 count. `groups`: read each group's free extents. Notes say what could not be had.
+impl FsReader {
+    /// `mb_stats` enables ext4's counting; `groups` reads each group's free extents. Adds a note for each failure.
     pub fn new(
         sys: &Sys,
         fs: FsAlloc,
@@ -82,17 +82,17 @@ impl Place {
                             groups.odd
                         ));
                     }
-                    every_group = Some(of_groups(groups));
+                    every_group = Some(from_groups(groups));
                 }
                 Err(e) => notes.push(format!(
                     "{name}: free extents are not known: /proc/fs/ext4/{name}/mb_groups: {e}"
                 )),
             }
         }
-        // Last: what takes its time may be ended in a way that leaves it on.
+        // Last: a process killed during the slow reads above must not leave mb_stats on.
         let mut switch = None;
-        let shown = sys.path(format!("/proc/fs/ext4/{name}/mb_stats"));
-        if mb_stats && !shown.exists() {
+        let counters = sys.path(format!("/proc/fs/ext4/{name}/mb_stats"));
+        if mb_stats && !counters.exists() {
             notes.push(format!(
                 "{name}: ext4 does not show what it counts on this kernel: no /proc/fs/ext4/{name}/mb_stats"
             ));
@@ -115,12 +115,12 @@ impl Place {
         }
     }
 
-    /// The same, mounted elsewhere or of another size.
+    /// Replaces the mount point and size.
     pub fn with(self, fs: FsAlloc) -> Self {
         Self { fs, ..self }
     }
 
-    /// What is as it is now: stripe, free extents.
+    /// The filesystem with its current stripe, tunables and free extents.
     pub fn now(&mut self, sys: &Sys) -> FsAlloc {
         let name = &self.fs.name;
         if self
@@ -142,7 +142,7 @@ impl Place {
                 optimised,
                 ..known.clone()
             }),
-            None => lists.map(of_lists),
+            None => lists.map(from_lists),
         };
         let number = |file: &str| {
             let text = sys.text(&format!("/sys/fs/ext4/{name}/{file}"))?;
@@ -157,7 +157,7 @@ impl Place {
         }
     }
 
-    /// Whether this kernel's ext4 has lists of groups by free space (5.13): where it has none it lacks every file of theirs.
+    /// True if this kernel's ext4 has lists of groups by free space (5.13). Older kernels have none of their files.
     pub fn has_lists(&self, sys: &Sys) -> bool {
         let name = &self.fs.name;
         sys.path(format!("/sys/fs/ext4/{name}/mb_max_linear_groups"))
@@ -167,7 +167,7 @@ impl Place {
                 .exists()
     }
 
-    /// Where its free extents in `now` are from.
+    /// Source of the free extents in `now`.
     pub fn fragmentation_source(&self, now: &FsAlloc) -> Option<Source> {
         let known = now.fragmentation.as_ref().filter(|f| f.groups > 0)?;
         Some(match known.extents {
@@ -176,14 +176,14 @@ impl Place {
         })
     }
 
-    /// What ext4 counts from now on is the next [`Place::counted`], as far as it counts.
+    /// Starts an interval for [`FsReader::counted`].
     pub fn begin(&mut self, sys: &Sys) {
         if self.stats.is_some() {
             self.stats = stats(sys, &self.fs.name);
         }
     }
 
-    /// What ext4 counted since the last call, or in a slice of that time; `None` if it did not count.
+    /// ext4's counts since the last call, or in a slice of that time; `None` if mb_stats was off.
     pub fn counted(&mut self, sys: &Sys) -> Option<MbStats> {
         self.end_slice(sys, Duration::ZERO);
         if let Some(sliced) = self.sliced.take() {
@@ -191,14 +191,14 @@ impl Place {
         }
         let now = stats(sys, &self.fs.name);
         let was = std::mem::replace(&mut self.stats, now.clone());
-        // Turned on in between, it has counts of long ago.
+        // If mb_stats was enabled in between, its counters also hold older counts.
         Some(now?.1.since(&was?.1))
     }
 
-    /// Has ext4 count for [`SLICE`], unless it counts already.
+    /// Enables mb_stats for [`SLICE`], unless it is on.
     ///
     /// # Errors
-    /// As [`MbStatsSwitch::on`].
+    /// See [`MbStatsSwitch::on`].
     pub fn begin_slice(&mut self, sys: &Sys) -> std::io::Result<()> {
         if self.switch.is_none() && self.stats.is_none() {
             self.switch = MbStatsSwitch::on(sys, &self.fs.name)?;
@@ -207,7 +207,7 @@ impl Place {
         Ok(())
     }
 
-    /// Ends a slice that has lasted for [`SLICE`]. To be called some ten times a second.
+    /// Ends a slice after [`SLICE`]. Call this about ten times a second.
     pub fn tick(&mut self, sys: &Sys) {
         self.end_slice(sys, SLICE);
     }
@@ -224,23 +224,23 @@ impl Place {
     }
 }
 
-/// mb_stats now; `None` while it is off, and where it has no groups by criterion (before 5.13; stable kernels have it
-/// from somewhere before 5.10.223 on).
+/// mb_stats now; `None` while it is off, and on kernels without counts by criterion (before 5.13; backported to stable
+/// kernels before 5.10.223).
 fn stats(sys: &Sys, name: &str) -> Option<(Instant, MbStats)> {
     let stats = MbStats::read(sys, name).filter(|s| !s.criteria.is_empty())?;
     Some((Instant::now(), stats))
 }
 
-/// Groups considered, by criterion, where no hook counts them.
-pub fn looked(stats: &MbStats) -> [u64; CRITERIA] {
-    let mut looked = [0; CRITERIA];
-    for (sum, c) in looked.iter_mut().zip(&stats.criteria) {
+/// Groups considered by criterion, according to ext4.
+pub fn considered(stats: &MbStats) -> [u64; CRITERIA] {
+    let mut considered = [0; CRITERIA];
+    for (sum, c) in considered.iter_mut().zip(&stats.criteria) {
         *sum = c.considered;
     }
-    looked
+    considered
 }
 
-fn of_groups(groups: MbGroups) -> Fragmentation {
+fn from_groups(groups: MbGroups) -> Fragmentation {
     Fragmentation {
         groups: groups.groups,
         largest: groups.largest,
@@ -250,8 +250,8 @@ fn of_groups(groups: MbGroups) -> Fragmentation {
     }
 }
 
-/// Lists that are not kept say nothing.
-fn of_lists(lists: MbStructs) -> Fragmentation {
+/// Fragmentation from mb_structs_summary; without figures if the kernel does not maintain the lists.
+fn from_lists(lists: MbStructs) -> Fragmentation {
     if !lists.is_kept() {
         return Fragmentation {
             optimised: lists.optimised,
@@ -271,7 +271,7 @@ fn of_lists(lists: MbStructs) -> Fragmentation {
 mod tests {
     use std::fs;
 
-    use super::{Place, looked};
+    use super::{FsReader, considered};
     use crate::analysis::alloc::FsAlloc;
     use crate::machine::tests::tree::Tree;
 
@@ -286,23 +286,23 @@ mod tests {
     }
 
     #[test]
-    fn the_switch_is_put_back() {
+    fn mb_stats_is_restored_on_drop() {
         let tree = Tree::new("");
         tree.write(SWITCH, "0\n");
         tree.write(STATS, "mballoc:\n");
         let switch = || fs::read_to_string(tree.path(SWITCH)).unwrap();
         let mut notes = Vec::new();
-        let place = Place::new(&tree.sys(), sda1(), true, false, &mut notes);
+        let reader = FsReader::new(&tree.sys(), sda1(), true, false, &mut notes);
         assert_eq!(switch(), "1");
-        drop(place);
+        drop(reader);
         assert_eq!(switch(), "0");
 
-        // Somebody else's stays.
+        // mb_stats enabled by somebody else stays on.
         tree.write(SWITCH, "1\n");
-        drop(Place::new(&tree.sys(), sda1(), true, false, &mut notes));
+        drop(FsReader::new(&tree.sys(), sda1(), true, false, &mut notes));
         assert_eq!(switch(), "1\n");
         assert!(notes.is_empty());
-        drop(Place::new(
+        drop(FsReader::new(
             &tree.sys(),
             FsAlloc::default(),
             true,
@@ -313,15 +313,15 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_are_not_kept_say_nothing() {
+    fn lists_that_the_kernel_does_not_maintain_give_no_figures() {
         let tree = Tree::new("");
         tree.write(
             "proc/fs/ext4/sda1/mb_structs_summary",
             "optimize_scan: 0\nmax_free_order_lists:\n\tlist_order_0_groups: 0\navg_fragment_size_lists:\n\tlist_order_0_groups: 0\n",
         );
         tree.write("proc/fs/ext4/sda1/options", "rw\nstripe=640\n");
-        let mut place = Place::new(&tree.sys(), sda1(), false, false, &mut Vec::new());
-        let now = place.now(&tree.sys());
+        let mut reader = FsReader::new(&tree.sys(), sda1(), false, false, &mut Vec::new());
+        let now = reader.now(&tree.sys());
         let fragmentation = now.fragmentation.unwrap();
         assert_eq!((now.stripe, fragmentation.optimised), (640, Some(false)));
         assert!(fragmentation.largest.is_empty() && fragmentation.average.is_none());
@@ -330,7 +330,7 @@ mod tests {
     const OFF: &str = "mballoc:\n\tmb stats collection turned off.\n";
 
     #[test]
-    fn a_slice_ends_by_itself_and_with_the_interval() {
+    fn a_slice_ends_after_its_time_or_with_the_interval() {
         let tree = Tree::new("");
         tree.write(SWITCH, "0\n");
         tree.write(STATS, OFF);
@@ -339,32 +339,32 @@ mod tests {
             let cr0 = format!("cr0_stats:\n\t\thits: {n}\n\t\tgroups_considered: {n}0\n");
             tree.write(STATS, format!("\treqs: {n}\n\tgroups_scanned: 0\n\t{cr0}"));
         };
-        let mut place = Place::new(&tree.sys(), sda1(), false, false, &mut Vec::new());
-        assert_eq!(place.counted(&tree.sys()), None);
+        let mut reader = FsReader::new(&tree.sys(), sda1(), false, false, &mut Vec::new());
+        assert_eq!(reader.counted(&tree.sys()), None);
         set(3);
-        place.begin_slice(&tree.sys()).unwrap();
+        reader.begin_slice(&tree.sys()).unwrap();
         assert_eq!(switch(), "1");
-        place.tick(&tree.sys());
+        reader.tick(&tree.sys());
         assert_eq!(switch(), "1", "2 s have not passed");
         set(8);
-        let counted = place.counted(&tree.sys()).unwrap();
-        assert_eq!((counted.hits(), looked(&counted)[0]), (5, 50));
+        let counted = reader.counted(&tree.sys()).unwrap();
+        assert_eq!((counted.hits(), considered(&counted)[0]), (5, 50));
         assert_eq!(switch(), "0");
         tree.write(STATS, OFF);
-        assert_eq!(place.counted(&tree.sys()), None);
-        // It ended before the interval did.
+        assert_eq!(reader.counted(&tree.sys()), None);
+        // A slice that ends before the interval.
         set(9);
-        place.begin_slice(&tree.sys()).unwrap();
+        reader.begin_slice(&tree.sys()).unwrap();
         set(10);
-        place.end_slice(&tree.sys(), std::time::Duration::ZERO);
+        reader.end_slice(&tree.sys(), std::time::Duration::ZERO);
         assert_eq!(switch(), "0");
         tree.write(STATS, OFF);
-        assert_eq!(place.counted(&tree.sys()).map(|c| c.hits()), Some(1));
-        assert_eq!(place.counted(&tree.sys()), None);
+        assert_eq!(reader.counted(&tree.sys()).map(|c| c.hits()), Some(1));
+        assert_eq!(reader.counted(&tree.sys()), None);
     }
 
     #[test]
-    fn counters_of_an_interval() {
+    fn counts_of_an_interval() {
         let tree = Tree::new("");
         let set = |n: u64| {
             let cr0 = format!("cr0_stats:\n\t\tgroups_considered: {n}0\n");
@@ -374,21 +374,24 @@ mod tests {
             );
         };
         set(3);
-        let mut place = Place::new(&tree.sys(), sda1(), false, false, &mut Vec::new());
+        let mut reader = FsReader::new(&tree.sys(), sda1(), false, false, &mut Vec::new());
         set(5);
-        let counted = place.counted(&tree.sys()).unwrap();
-        assert_eq!((counted.requests, looked(&counted)), (2, [20, 0, 0, 0, 0]));
-        assert_eq!(place.counted(&tree.sys()).map(|c| c.requests), Some(0));
-        // What came before the interval begins is not in it.
+        let counted = reader.counted(&tree.sys()).unwrap();
+        assert_eq!(
+            (counted.requests, considered(&counted)),
+            (2, [20, 0, 0, 0, 0])
+        );
+        assert_eq!(reader.counted(&tree.sys()).map(|c| c.requests), Some(0));
+        // Counts before the interval are left out.
         set(8);
-        place.begin(&tree.sys());
+        reader.begin(&tree.sys());
         set(9);
-        assert_eq!(place.counted(&tree.sys()).map(|c| c.requests), Some(1));
+        assert_eq!(reader.counted(&tree.sys()).map(|c| c.requests), Some(1));
         tree.write(STATS, OFF);
-        assert_eq!(place.counted(&tree.sys()), None);
+        assert_eq!(reader.counted(&tree.sys()), None);
         set(900);
-        assert_eq!(place.counted(&tree.sys()), None);
+        assert_eq!(reader.counted(&tree.sys()), None);
         set(901);
-        assert_eq!(place.counted(&tree.sys()).map(|c| c.requests), Some(1));
+        assert_eq!(reader.counted(&tree.sys()).map(|c| c.requests), Some(1));
     }
 }

@@ -1,4 +1,4 @@
-//! Wakes who waits for the next interval when md has done something.
+//! Wakes the interval loop when md reports an event.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use tokio::sync::Notify;
 use super::sampler::Sampler;
 use crate::machine::{Mdstat, Sys};
 
-/// A thread that polls /proc/mdstat, where there is one, until the process ends.
-pub struct Notice {
+/// Events of a thread that polls /proc/mdstat until the process ends.
+pub struct MdEvents {
     event: Arc<Notify>,
 }
 
-impl Notice {
-    /// Begins to watch.
+impl MdEvents {
+    /// Starts the thread. Without md there are no events.
     pub fn start(sys: &Sys) -> Self {
         let event = Arc::new(Notify::new());
         if let Some(mdstat) = Mdstat::open(sys) {
             let event = Arc::clone(&event);
-            // Without it, changes are followed with the next interval.
+            // If the thread cannot be started, changes are detected at the next interval.
             let _ = std::thread::Builder::new()
                 .name("mdstat".to_owned())
                 .spawn(move || {
@@ -31,14 +31,14 @@ impl Notice {
         Self { event }
     }
 
-    /// Until there is something to follow.
+    /// Waits until a check for changes is due.
     pub async fn wait(&self, sampler: &mut Sampler) {
-        let wait = sampler.live().follow_in();
+        let wait = sampler.session().next_check();
         tokio::select! {
             () = self.event.notified() => {
-                sampler.live().notice();
-                // One at a time may come too soon after another.
-                let wait = sampler.live().follow_in().unwrap_or(Duration::ZERO);
+                sampler.session().md_event();
+                // The event may fall into the pause after the last update.
+                let wait = sampler.session().next_check().unwrap_or(Duration::ZERO);
                 tokio::time::sleep(wait).await;
             }
             () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {}
