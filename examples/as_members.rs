@@ -39,7 +39,7 @@ fn main() -> Result<()> {
 }
 
 fn watch(mut sampler: Sampler, tree: &Path) -> Result<()> {
-    let end = raidtrace::machine::signals::Signals::take()?;
+    let end = raidtrace::machine::signals::Signals::block()?;
     for note in sampler.notes() {
         eprintln!("{note}");
     }

@@ -112,7 +112,7 @@ fn state(time_us: i64, disks: u32, requests: u64) -> State {
             format!("loop{}", slot + 1)
         },
         slot: Some(slot),
-        trouble: None,
+        health: None,
         disk: Some(DiskCounters {
             requests: requests / u64::from(disks),
             io_ticks_ms: (time_us - START) as u64 / 1000,
@@ -126,7 +126,7 @@ fn state(time_us: i64, disks: u32, requests: u64) -> State {
         chunk_bytes: if disks == 1 { 0 } else { 512 << 10 },
         bytes: (u64::from(disks) * 100) << 30,
         disks,
-        trouble: None,
+        health: None,
         filesystems: vec![format!("ext4 on /srv ({name}), 4 KiB blocks, 800 groups")],
     };
     State {

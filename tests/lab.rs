@@ -719,7 +719,7 @@ fn members_change(kernel: &str) {
     };
     let last = case.lines.last().expect("a line");
     let members = last["arrays"][0]["members"].as_array().expect("members");
-    let good = |m: &&Value| m["trouble"].is_null() && !m["disk"].is_null();
+    let good = |m: &&Value| m["health"].is_null() && !m["disk"].is_null();
     assert_eq!(members.iter().filter(good).count(), 3, "{last}");
     assert!(by_slot(&case.lines, "md120", "inode_table", "write").len() == 3);
     // The programs that run are told of them.
@@ -767,15 +767,15 @@ fn arrays_come_and_go(kernel: &str) {
         return;
     };
     let last = case.lines.last().expect("a line");
-    let troubles: BTreeMap<&str, &Value> = last["arrays"]
+    let health: BTreeMap<&str, &Value> = last["arrays"]
         .as_array()
         .expect("arrays")
         .iter()
-        .map(|a| (a["name"].as_str().unwrap_or_default(), &a["trouble"]))
+        .map(|a| (a["name"].as_str().unwrap_or_default(), &a["health"]))
         .collect();
-    assert_eq!(troubles["md121"], "stopped");
+    assert_eq!(health["md121"], "stopped");
     for name in ["md120", "md122", "md123"] {
-        assert!(troubles.contains_key(name), "{troubles:?}");
+        assert!(health.contains_key(name), "{health:?}");
     }
     for name in ["md120", "md122"] {
         assert!(

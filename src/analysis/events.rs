@@ -264,14 +264,14 @@ impl Arrays {
             let at = there.unwrap_or_else(|| {
                 let mut gone = Subject::default();
                 gone.info.name.clone_from(array);
-                gone.info.trouble = Some("stopped".to_owned());
+                gone.info.health = Some("stopped".to_owned());
                 subjects.push(gone);
                 subjects.len() - 1
             });
             if let Some(subject) = subjects.get_mut(at) {
                 subject.members.push(MemberNow {
                     name: name.clone(),
-                    trouble: Some("removed".to_owned()),
+                    health: Some("removed".to_owned()),
                     ..MemberNow::default()
                 });
             }

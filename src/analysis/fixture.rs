@@ -39,7 +39,7 @@ pub fn member(index: usize, io: Vec<Cell>) -> MemberSnapshot {
     MemberSnapshot {
         name: format!("loop{}", index + 1),
         slot: Some(index as u32),
-        trouble: None,
+        health: None,
         disk: Some(DiskUse {
             in_flight: (requests / 60) as u32,
             utilisation: (requests as f64 / 500.0).min(1.0),
@@ -62,7 +62,7 @@ pub fn array(members: Vec<MemberSnapshot>) -> ArraySnapshot {
             chunk_bytes: if disks == 1 { 0 } else { 512 << 10 },
             bytes: u64::from(disks) * (100 << 30),
             disks,
-            trouble: None,
+            health: None,
             filesystems: vec!["ext4 on /disk (md127), 4 KiB blocks, 9594 groups".to_owned()],
         },
         members,

@@ -9,7 +9,7 @@ use super::counters::{
     CellCounters, CellKey, CostCounters, Counters, JournalCounters, THROTTLED, TaskCounters, TaskId,
 };
 use super::files::{FileId, FileLocation, Files};
-use super::inner;
+use super::nested;
 use super::owed::Owed;
 use super::snapshot::{
     ArrayInfo, ArraySnapshot, Cell, DiskUse, JournalStalls, MemberSnapshot, Snapshot, TaskIo,
@@ -59,8 +59,9 @@ pub struct MemberNow {
     pub name: String,
     /// md's raid_disk.
     pub slot: Option<u32>,
-    /// `None` when in sync.
-    pub trouble: Option<String>,
+    /// `None` if in sync.
+    #[serde(rename = "trouble")]
+    pub health: Option<String>,
     /// The kernel's own statistics, cumulative; `None` when they cannot be read.
     pub disk: Option<DiskCounters>,
 }
@@ -164,7 +165,7 @@ impl Fold {
                         let mut snapshot = MemberSnapshot {
                             name: member.name.clone(),
                             slot: member.slot,
-                            trouble: member.trouble.clone(),
+                            health: member.health.clone(),
                             io: cells(&was.counters.cells, &now.counters.cells, id),
                             disk: disk_use(before, member.disk, interval),
                             recent: Vec::new(),
@@ -209,7 +210,7 @@ impl Fold {
                 }
             })
             .collect();
-        inner::enter_members(&mut arrays);
+        nested::enter_members(&mut arrays);
         for member in arrays.iter().flat_map(|a| &a.members) {
             let growth = member.disk.map_or(0, |d| d.uncounted);
             if growth > 0 {

@@ -79,8 +79,9 @@ pub struct ArrayInfo {
     pub bytes: u64,
     /// raid_disks, missing ones included; 1 for `single`.
     pub disks: u32,
-    /// `None` when it is whole and idle, else e.g. `degraded, recovering 12.3 %`, `stopped`.
-    pub trouble: Option<String>,
+    /// `None` for a clean, idle array; else e.g. `degraded, recovering 12.3 %`, `stopped`.
+    #[serde(rename = "trouble")]
+    pub health: Option<String>,
     /// The filesystems on it, one line each: `ext4 on /srv (md127), 4 KiB blocks, 9594 groups`.
     pub filesystems: Vec<String>,
 }
@@ -92,8 +93,8 @@ pub struct MemberSnapshot {
     pub name: String,
     /// md's raid_disk; `None` for a spare or a failed member.
     pub slot: Option<u32>,
-    /// `None` when in sync, else `spare`, `faulty`, `missing`, `removed`, ...
-    pub trouble: Option<String>,
+    /// `None` if in sync; else `spare`, `faulty`, `missing`, `removed`, ...
+    pub health: Option<String>,
     /// Counters that are not zero, ordered by (origin, operation).
     pub io: Vec<Cell>,
     /// What the kernel's own disk statistics say; `None` where they cannot be read.
@@ -358,7 +359,7 @@ impl MemberSnapshot {
     pub fn is_present(&self) -> bool {
         self.slot.is_some()
             && !matches!(
-                self.trouble.as_deref(),
+                self.health.as_deref(),
                 Some("faulty" | "missing" | "removed")
             )
     }

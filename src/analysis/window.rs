@@ -146,7 +146,7 @@ pub fn join(
         for mut member in was.members {
             if array.members.iter().all(|m| m.name != member.name) {
                 member.slot = None;
-                member.trouble = Some("removed".to_owned());
+                member.health = Some("removed".to_owned());
                 if let Some(disk) = &mut member.disk {
                     end(disk, before / whole);
                 }
@@ -309,7 +309,7 @@ mod tests {
             member.unwrap().disk.unwrap().utilisation
         };
         assert!((of(&joined.arrays[0].members) - was.utilisation / 2.0).abs() < 1e-9);
-        assert_eq!(last.trouble.as_deref(), Some("removed"));
+        assert_eq!(last.health.as_deref(), Some("removed"));
         assert_eq!(
             members[0].io[0].bytes,
             2 * one.arrays[0].members[0].io[0].bytes

@@ -1,31 +1,31 @@
-//! An array as sysfs describes it: /sys/block/mdX/md (Documentation/admin-guide/md.rst; drivers/md/md.c, `md_attr_*`).
-//! A disk without md becomes an array of one.
+//! Arrays from /sys/block/mdX/md (Documentation/admin-guide/md.rst; drivers/md/md.c, `md_attr_*`). A disk without md
+//! becomes an array of one.
 
 use std::path::Path;
 
 use super::blocks::{Block, Blocks, Kind};
-use super::places;
+use super::metadata;
 use super::project::Projector;
 use super::sys::{Sys, attribute, names, number};
 use super::types::{Array, BeforeReshape, Member, QueueFacts};
 
-/// What is needed to describe an array.
+/// Reads arrays.
 pub(super) struct Reader<'a> {
     pub sys: &'a Sys,
     pub blocks: &'a Blocks,
     pub projector: &'a Projector<'a>,
-    /// Whether superblocks are read from the members; else what sysfs has must do.
+    /// Read superblocks from the members, too, not only sysfs.
     pub superblocks: bool,
-    /// One line each for what could not be found out.
+    /// Missing information, one line each.
     pub notes: Vec<String>,
 }
 
-/// Sectors of a file that counts KiB.
+/// Sectors from a file in KiB.
 fn kib(path: impl AsRef<Path>) -> Option<u64> {
     number::<u64>(path)?.checked_mul(2)
 }
 
-/// md prints `new (old)` while a reshape changes a number.
+/// Parses `new (old)`, which md prints while a reshape changes a number.
 fn new_and_old(path: impl AsRef<Path>) -> Option<(i64, i64)> {
     let text = attribute(path)?;
     let (new, old) = match text.split_once(" (") {
@@ -35,13 +35,13 @@ fn new_and_old(path: impl AsRef<Path>) -> Option<(i64, i64)> {
     Some((new.trim().parse().ok()?, old.trim().parse().ok()?))
 }
 
-/// `done / todo`; md also says `none` and `delayed`.
+/// Parses `done / todo`; `None` for `none` and `delayed`.
 pub(super) fn progress(text: &str) -> Option<(u64, u64)> {
     let (done, todo) = text.split_once('/')?;
     Some((done.trim().parse().ok()?, todo.trim().parse().ok()?))
 }
 
-/// md's state words: comma separated.
+/// Splits the comma-separated words of md/dev-*/state.
 pub(super) fn words(text: &str) -> Vec<String> {
     text.split(',')
         .map(str::trim)
@@ -60,8 +60,8 @@ impl Reader<'_> {
         let chunk = new_and_old(md.join("chunk_size")).unwrap_or((0, 0));
         let disks = new_and_old(md.join("raid_disks")).unwrap_or((0, 0));
         let layout_of = |n: i64| match (level.as_str(), n) {
-            // Not in the superblock: the module's parameter decided when the array was assembled (raid0.c,
-            // create_strip_zones). It matters only when members differ in size.
+            // Without a layout in the superblock, the module parameter applies when the array is assembled (raid0.c,
+            // create_strip_zones). It matters only if members differ in size.
             ("raid0", n) if n <= 0 => {
                 number(self.sys.path("/sys/module/raid0/parameters/default_layout")).unwrap_or(0)
             }
@@ -104,14 +104,14 @@ impl Reader<'_> {
             let key = |m: &Member| (m.slot.unwrap_or(u32::MAX), is_replacement(m));
             (key(a), &a.name).cmp(&(key(b), &b.name))
         });
-        let mut notes = places::fill(self.sys, &md, &mut array, self.blocks, self.superblocks);
+        let mut notes = metadata::fill(self.sys, &md, &mut array, self.blocks, self.superblocks);
         self.notes.append(&mut notes);
         array
     }
 
     /// `dir` is md/dev-NAME.
     fn member(&mut self, dir: &Path, name: &str) -> Member {
-        // By number first: the name of the directory is that of the device when it was added.
+        // Prefer the number: the directory keeps the name that the device had when it was added.
         let block = attribute(dir.join("block/dev"))
             .and_then(|t| self.blocks.get(super::Dev::parse(&t)?))
             .or_else(|| self.blocks.named(name));
@@ -128,7 +128,7 @@ impl Reader<'_> {
             }
         };
         member.state = attribute(dir.join("state")).map_or_else(Vec::new, |t| words(&t));
-        // A journal device's slot reads "journal", a spare's "none".
+        // `journal` and `none` (a spare) are not numbers.
         member.slot = number(dir.join("slot"));
         member.data_offset = number(dir.join("offset")).unwrap_or(0);
         member.new_data_offset = number(dir.join("new_offset")).unwrap_or(member.data_offset);
@@ -138,7 +138,7 @@ impl Reader<'_> {
         member
     }
 
-    /// The device part of a member: which disk carries its requests, from which sector on.
+    /// Device fields of a member: the disk that gets its requests, and the start sector there.
     fn device(&mut self, block: &Block) -> Member {
         let mut disk = self.blocks.disk_of(block);
         let mut start = match block.kind {
@@ -146,7 +146,7 @@ impl Reader<'_> {
             _ => 0,
         };
         if !disk.is_base() {
-            // dm beneath md (multipath is a base). Requests are made at the disk if the whole lies on one in one piece.
+            // Device mapper below md. Requests can be mapped if the member is one contiguous piece of one disk.
             match self.projector.project(block).as_deref() {
                 Ok([one]) => {
                     disk = self.blocks.get(one.base).unwrap_or(disk);
@@ -201,7 +201,7 @@ impl Reader<'_> {
     }
 }
 
-/// While a member is being replaced, two have its slot: the one that is read comes first.
+/// True for a replacement, which shares its slot with the member that is still read.
 fn is_replacement(member: &Member) -> bool {
     member.state.iter().any(|w| w == "replacement")
 }

@@ -1,4 +1,4 @@
-//! The block devices of the machine and how they are stacked, as sysfs tells it (Documentation/ABI/stable/sysfs-block).
+//! Block devices of the machine and how they are stacked, from sysfs (Documentation/ABI/stable/sysfs-block).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use super::sys::{Sys, attribute, names, natural, number};
 use super::types::Dev;
 
-/// What a block device is made of.
+/// Kind of a block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A disk: nothing that we look beneath.
+    /// A disk without lower devices that raidtrace looks at.
     Disk,
-    /// A partition of the disk `disk`, `start` sectors into it.
+    /// A partition of `disk` from sector `start`.
     Partition { disk: Dev, number: u32, start: u64 },
     /// An md array, or a container of arrays.
     Md { container: bool },
-    /// A device mapper device: its name and uuid, whose prefix says which tool made it.
+    /// A device mapper device. The prefix of the UUID names the tool that created it.
     Dm { name: String, uuid: String },
 }
 
@@ -28,13 +28,13 @@ pub(super) struct Block {
     pub kind: Kind,
     /// Its directory in sysfs, with the root.
     pub dir: PathBuf,
-    /// Kernel names of the devices that it is made of (`slaves/`).
+    /// Kernel names of its lower devices (`slaves/`).
     slaves: Vec<String>,
 }
 
 impl Block {
-    /// An array or disk to be traced as one: we do not go beneath it to find out where a filesystem lies.
-    /// A dm-multipath device is several ways to one disk, so it is that disk.
+    /// True for an array or disk at which the mapping of a filesystem ends. A dm-multipath device has several paths to one
+    /// disk and counts as that disk.
     pub fn is_base(&self) -> bool {
         match &self.kind {
             Kind::Disk | Kind::Md { .. } => true,
@@ -43,14 +43,14 @@ impl Block {
         }
     }
 
-    /// For people: `LVM vg-lv`, `partition 1`; nothing for a base.
+    /// Display name: `LVM vg-lv`, `partition 1`; `None` for a base.
     fn describe(&self) -> Option<String> {
         if self.is_base() {
             return None;
         }
         match &self.kind {
             Kind::Partition { number, .. } => Some(format!("partition {number}")),
-            // Prefixes by convention of the tools: DM_UUID in LVM2, cryptsetup, kpartx.
+            // DM_UUID prefixes of LVM2, cryptsetup and kpartx.
             Kind::Dm { name, uuid } => Some(match uuid.split_once('-') {
                 Some(("LVM", _)) => format!("LVM {name}"),
                 Some(("CRYPT", _)) => format!("dm-crypt {name}"),
@@ -62,7 +62,7 @@ impl Block {
     }
 }
 
-/// All of them, read once.
+/// All block devices, read once.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     by_dev: BTreeMap<Dev, Block>,
@@ -79,13 +79,13 @@ impl Blocks {
         let mut blocks = Self::default();
         for name in names(&top) {
             let dir = top.join(&name);
-            // Paths of an NVMe multipath device are hidden: no device number, no IO of their own to open.
+            // Paths of an NVMe multipath device are hidden: they have no device number and cannot be opened.
             let Some(dev) = attribute(dir.join("dev")).and_then(|t| Dev::parse(&t)) else {
                 continue;
             };
             let kind = if dir.join("md").is_dir() {
-                // A container (of IMSM, DDF) has metadata but no level: mdadm sets none. The arrays in it say which
-                // container is theirs: `external:/md127/0`, or with a dash while it is not to be written.
+                // mdadm sets no level for a container (IMSM, DDF). Arrays in it have `external:/md127/0`, or a dash
+                // instead of the slash while read-only.
                 let container = attribute(dir.join("md/metadata_version"))
                     .and_then(|v| v.strip_prefix("external:").map(str::to_string))
                     .is_some_and(|v| !v.starts_with(['/', '-']));
@@ -142,7 +142,7 @@ impl Blocks {
         self.by_dev.get(&dev)
     }
 
-    /// By kernel name. sysfs writes `!` for a `/` in a name (cciss!c0d0).
+    /// Device by kernel name. sysfs replaces `/` in a name by `!` (cciss!c0d0).
     pub fn named(&self, name: &str) -> Option<&Block> {
         let dev = self
             .by_name
@@ -151,7 +151,7 @@ impl Blocks {
         self.get(*dev)
     }
 
-    /// By the name that device mapper gives it in /dev/mapper.
+    /// Device by its name in /dev/mapper.
     pub fn mapped(&self, mapper_name: &str) -> Option<&Block> {
         self.iter()
             .find(|b| matches!(&b.kind, Kind::Dm { name, .. } if name == mapper_name))
@@ -161,7 +161,7 @@ impl Blocks {
         self.by_dev.values()
     }
 
-    /// md arrays by name; containers are none.
+    /// md arrays sorted by name, without containers.
     pub fn arrays(&self) -> Vec<&Block> {
         let mut arrays: Vec<&Block> = self
             .iter()
@@ -171,7 +171,7 @@ impl Blocks {
         arrays
     }
 
-    /// The whole disk of a partition, else the device itself.
+    /// The whole disk of a partition; any other device itself.
     pub fn disk_of<'a>(&'a self, block: &'a Block) -> &'a Block {
         match block.kind {
             Kind::Partition { disk, .. } => self.get(disk).unwrap_or(block),
@@ -179,7 +179,7 @@ impl Blocks {
         }
     }
 
-    /// What is directly below a device.
+    /// Lower devices, one level down.
     fn below<'a>(&'a self, block: &'a Block) -> Vec<&'a Block> {
         match &block.kind {
             _ if block.is_base() => Vec::new(),
@@ -188,7 +188,7 @@ impl Blocks {
         }
     }
 
-    /// Devices below other than md members that we do not look beneath: bcache, drbd and the like.
+    /// Lower devices that raidtrace does not look at: those of bcache, drbd and the like.
     pub fn slaves_of_disk<'a>(&'a self, block: &'a Block) -> &'a [String] {
         match block.kind {
             Kind::Disk => &block.slaves,
@@ -196,7 +196,7 @@ impl Blocks {
         }
     }
 
-    /// The device and everything beneath it down to the bases, from the top. Ends even if sysfs describes a circle.
+    /// The device and all lower devices down to the bases, top first. Terminates on cycles in sysfs.
     pub fn beneath(&self, dev: Dev) -> Vec<&Block> {
         let mut seen = BTreeSet::new();
         let mut order = Vec::new();
@@ -210,19 +210,19 @@ impl Blocks {
         order
     }
 
-    /// The arrays and disks that a device lies on.
+    /// Arrays and disks that a device is built on.
     pub fn bases(&self, dev: Dev) -> Vec<&Block> {
         let mut found = self.beneath(dev);
         found.retain(|b| b.is_base());
         found
     }
 
-    /// What is between a device and its bases, for people, from the top. `encrypts`: whether a block's own table does.
+    /// Display names of the layers between a device and its bases, top first. `encrypts` is true for dm-crypt tables.
     pub fn describe(&self, dev: Dev, encrypts: impl Fn(&Block) -> bool) -> Vec<String> {
         self.beneath(dev)
             .into_iter()
             .filter_map(|b| match &b.kind {
-                // By what it does, not by what the tool that made it called it.
+                // The table decides, not the UUID prefix.
                 Kind::Dm { name, .. } if encrypts(b) => Some(format!("dm-crypt {name}")),
                 _ => b.describe(),
             })

@@ -1,8 +1,7 @@
-//! cgroup v2 ids to paths. The id that a BPF program gets (bpf_get_current_cgroup_id) is the kernfs node id of the
-//! cgroup's directory, which on 64-bit kernels is its inode number (fs/kernfs/dir.c).
+//! Paths of cgroups by id. The id of bpf_get_current_cgroup_id() is the kernfs node id of the cgroup's directory, which on
+//! 64-bit kernels is its inode number (fs/kernfs/dir.c).
 //!
-//! There is no way from an id to its path but to walk the tree, so it is walked once, when the first unknown id comes,
-//! and again at most every ten seconds: cgroups come and go.
+//! Only a walk of the tree maps ids to paths. The first unknown id starts a walk, and later ones at most every ten seconds.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,29 +12,29 @@ use std::time::{Duration, Instant};
 use super::mounts;
 use super::sys::{Sys, table};
 
-/// A busy Kubernetes node has some thousand cgroups.
+/// Most directories read in one walk. A busy Kubernetes node has some thousand cgroups.
 const DIRECTORIES: usize = 20_000;
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// Finds paths, remembers them.
+/// Cache of cgroup paths.
 #[derive(Debug, Default)]
 pub struct Cgroups {
     unified: Tree,
-    /// Version 1's hierarchy of the controller blkio, where that one has it.
+    /// The cgroup v1 hierarchy of the blkio controller, if mounted.
     blkio: Tree,
 }
 
-/// A hierarchy: ids of one mean nothing in another.
+/// One hierarchy. Ids of different hierarchies are unrelated.
 #[derive(Debug, Default)]
 struct Tree {
-    /// Where it is mounted, with the root.
+    /// Mount point, including the root of [`Sys`].
     top: Option<PathBuf>,
     paths: HashMap<u64, String>,
     walked: Option<Instant>,
 }
 
 impl Cgroups {
-    /// Looks for the mounts of cgroup2 and of version 1's blkio; without one all its ids are unknown.
+    /// Finds the mounts of cgroup2 and of the v1 blkio controller. Without a mount, all ids of the hierarchy are unknown.
     pub fn new(sys: &Sys) -> Self {
         let lines = mounts::parse(&table(sys.path("/proc/self/mountinfo")).unwrap_or_default());
         let tree = |found: Option<&mounts::MountLine>| Tree {
@@ -47,19 +46,19 @@ impl Cgroups {
             m.mount.fstype == "cgroup" && options.any(|o| o == "blkio")
         };
         Self {
-            // Pure v2 has it on /sys/fs/cgroup, mixed systems on /sys/fs/cgroup/unified.
+            // /sys/fs/cgroup with v2 only, /sys/fs/cgroup/unified on hybrid systems.
             unified: tree(lines.iter().find(|m| m.mount.fstype == "cgroup2")),
             blkio: tree(lines.iter().find(is_blkio)),
         }
     }
 
-    /// The path below the cgroup root: `/system.slice/postgresql.service`, `/` for the root; `None` when it has gone or
-    /// was not among the first 20,000. The name is bytes that a user chose.
+    /// Path below the cgroup root: `/system.slice/postgresql.service`, or `/` for the root. `None` if the cgroup was removed
+    /// or is not among the first 20,000. Users choose these names: untrusted bytes.
     pub fn path(&mut self, id: u64) -> Option<&str> {
         self.unified.path(id)
     }
 
-    /// The same of a cgroup that blk-throttle limits: a controller is in one hierarchy, version 1's if that is mounted.
+    /// Path of a cgroup that blk-throttle limits. The controller is in the v1 hierarchy if that is mounted, else in v2.
     pub fn throttled_path(&mut self, id: u64) -> Option<&str> {
         if self.blkio.top.is_some() {
             self.blkio.path(id)
@@ -83,7 +82,7 @@ impl Tree {
         let Some(top) = self.top.clone() else {
             return;
         };
-        // What went stays known: its last figures may still be on the way. But not for ever.
+        // Keep removed cgroups for a while: their last counters may still arrive.
         if self.paths.len() > 2 * DIRECTORIES {
             self.paths.clear();
         }
@@ -92,7 +91,7 @@ impl Tree {
         }
         let mut left = DIRECTORIES;
         let mut level = vec![top.clone()];
-        // Breadth first: when the limit cuts, it cuts the deepest.
+        // Breadth first: the limit drops the deepest directories.
         while !level.is_empty() {
             let mut below = Vec::new();
             for dir in &level {

@@ -1,18 +1,17 @@
-//! What has become different between two looks at the same arrays, in words. Pure.
+//! Differences between two topologies of the same host, in words. Pure.
 //!
-//! Only what places and names depend on; what a state line shows anyway (degraded, progress of a resync) is no change,
-//! but where blocks have to be rebuilt. A member or an array that went away is none either: nothing is read or written
-//! there any more.
+//! Covers what mappings and names depend on. A degraded state or resync progress is no difference, except where reads must
+//! rebuild blocks. Removed members and arrays are no difference either: they have no IO.
 
 use super::types::{Array, Dev, Filesystem, HostTopology, Member};
 
-/// `now`, with the members that `then` had and that have failed or were removed since, as they were: as long as nobody
-/// has their slot, they may come back to it, and are then known from the first request. Not those that are another array's
-/// by now, nor those whose disk has gone, for another disk may get its number; `here`: whether it has not.
+/// `now` with the failed and removed members of `then`. A member may be re-added while its slot is free, and its IO is then
+/// attributed from the first request. Leaves out members that another array uses now, and members without `disk_exists`:
+/// a new disk may get the same device number.
 pub fn with_lost(
     then: &HostTopology,
     mut now: HostTopology,
-    here: impl Fn(&Member) -> bool,
+    disk_exists: impl Fn(&Member) -> bool,
 ) -> HostTopology {
     let used: Vec<(Dev, Dev, u64)> = now
         .arrays
@@ -40,7 +39,8 @@ pub fn with_lost(
         }
         for slot in array.missing_slots() {
             let lost = was.members.iter().find(|m| m.slot == Some(slot));
-            let Some(lost) = lost.filter(|m| !others.contains(&(m.disk, m.start)) && here(m))
+            let Some(lost) =
+                lost.filter(|m| !others.contains(&(m.disk, m.start)) && disk_exists(m))
             else {
                 continue;
             };
@@ -49,7 +49,7 @@ pub fn with_lost(
                 lost.state.push("faulty".into());
             }
             match array.members.iter_mut().find(|m| m.name == lost.name) {
-                // Another disk of that name, or put in again but not as what it was.
+                // Another disk with this name, or a member re-added with another data offset.
                 Some(m)
                     if (m.disk, m.start, m.data_offset)
                         != (lost.disk, lost.start, lost.data_offset) => {}
@@ -61,7 +61,7 @@ pub fn with_lost(
     now
 }
 
-/// One line for each array that differs: `md127: 12 -> 13 disks, loop13 joined`. Both from
+/// One line for each array that differs: `md127: 12 -> 13 disks, loop13 joined`. Both arguments are results of
 /// [`super::resolve_again`] without superblocks.
 pub fn differences(then: &HostTopology, now: &HostTopology) -> Vec<String> {
     now.arrays
@@ -71,66 +71,66 @@ pub fn differences(then: &HostTopology, now: &HostTopology) -> Vec<String> {
                 .arrays
                 .iter()
                 .find(|a| a.dev == array.dev && a.name == array.name);
-            let said = match was {
-                Some(was) => of_array(was, array),
+            let changes = match was {
+                Some(was) => array_changes(was, array),
                 None => vec!["joins".to_owned()],
             };
-            (!said.is_empty()).then(|| format!("{}: {}", array.name, said.join(", ")))
+            (!changes.is_empty()).then(|| format!("{}: {}", array.name, changes.join(", ")))
         })
         .collect()
 }
 
-/// More than this of one kind are counted, not named.
+/// Above this number, changes of one kind are counted instead of listed.
 const NAMED: usize = 3;
 
-fn of_array(was: &Array, now: &Array) -> Vec<String> {
-    let mut said = Vec::new();
+fn array_changes(was: &Array, now: &Array) -> Vec<String> {
+    let mut changes = Vec::new();
     if was.raid_disks != now.raid_disks {
-        said.push(format!("{} -> {} disks", was.raid_disks, now.raid_disks));
+        changes.push(format!("{} -> {} disks", was.raid_disks, now.raid_disks));
     }
     if was.level != now.level {
-        said.push(format!("{} -> {}", was.level, now.level));
+        changes.push(format!("{} -> {}", was.level, now.level));
     }
     if was.chunk_sectors != now.chunk_sectors {
         let (a, b) = (was.chunk_sectors / 2, now.chunk_sectors / 2);
-        said.push(format!("chunk {a} -> {b} KiB"));
+        changes.push(format!("chunk {a} -> {b} KiB"));
     }
     if was.layout != now.layout {
-        said.push(format!("layout {} -> {}", was.layout, now.layout));
+        changes.push(format!("layout {} -> {}", was.layout, now.layout));
     }
     let reshaping = |a: &Array| a.reshape_position.is_some() || a.before_reshape.is_some();
     let same_way = reshaping(was) == reshaping(now);
     match (same_way, reshaping(now)) {
         (true, _) => {}
-        (false, true) => said.push("a reshape has begun".into()),
-        (false, false) => said.push("the reshape has ended".into()),
+        (false, true) => changes.push("a reshape has begun".into()),
+        (false, false) => changes.push("the reshape has ended".into()),
     }
     if was.sectors != now.sectors {
         let mib = |a: &Array| a.sectors / 2048;
-        said.push(format!("{} -> {} MiB", mib(was), mib(now)));
+        changes.push(format!("{} -> {} MiB", mib(was), mib(now)));
     } else if was.component_sectors != now.component_sectors {
-        said.push("another size of its members is used".into());
+        changes.push("another size of its members is used".into());
     }
     if was.metadata != now.metadata {
-        said.push("other metadata".into());
+        changes.push("other metadata".into());
     }
-    members(was, now, same_way, &mut said);
+    member_changes(was, now, same_way, &mut changes);
     match (was.rebuilds(), now.rebuilds()) {
         _ if was.raid_disks != now.raid_disks => {}
-        (false, true) => said.push("a member is missing".into()),
-        (true, false) => said.push("no member is missing any more".into()),
+        (false, true) => changes.push("a member is missing".into()),
+        (true, false) => changes.push("no member is missing any more".into()),
         _ => {}
     }
-    filesystems(was, now, &mut said);
-    said
+    filesystem_changes(was, now, &mut changes);
+    changes
 }
 
-/// `layout`: whether it is worth saying that they are laid out differently; a reshape says that.
-fn members(was: &Array, now: &Array, layout: bool, said: &mut Vec<String>) {
+/// `layout` enables reporting changed member layouts, which a reshape implies anyway.
+fn member_changes(was: &Array, now: &Array, layout: bool, changes: &mut Vec<String>) {
     let is = |m: &Member, word: &str| m.state.iter().any(|w| w == word);
     let (mut joined, mut moved, mut changed) = (Vec::new(), Vec::new(), Vec::new());
     for m in &now.members {
-        // Gone from the machine, or no longer in use.
+        // Removed from the machine, or failed.
         if m.dev == Dev::default() || is(m, "faulty") {
             continue;
         }
@@ -140,11 +140,11 @@ fn members(was: &Array, now: &Array, layout: bool, said: &mut Vec<String>) {
             continue;
         };
         if m.slot.is_none() && before.slot.is_some() && !is(m, "journal") {
-            continue; // put in again, and not yet used
+            continue; // re-added, and not yet in use
         }
         if m.slot != before.slot || is(m, "journal") != is(before, "journal") {
             moved.push(name);
-        } else if layout && places(&now.level, m) != places(&now.level, before) {
+        } else if layout && mapping(&now.level, m) != mapping(&now.level, before) {
             changed.push(name);
         }
     }
@@ -155,17 +155,17 @@ fn members(was: &Array, now: &Array, layout: bool, said: &mut Vec<String>) {
     ] {
         match names.len() {
             0 => {}
-            1..=NAMED => said.push(format!("{} {what}", names.join(" and "))),
-            n => said.push(format!("{n} members {what}")),
+            1..=NAMED => changes.push(format!("{} {what}", names.join(" and "))),
+            n => changes.push(format!("{n} members {what}")),
         }
     }
 }
 
-/// Everything about a member that the tables are made of.
-fn places(level: &str, m: &Member) -> impl PartialEq + use<> {
+/// Everything about a member that the BPF tables depend on.
+fn mapping(level: &str, m: &Member) -> impl PartialEq + use<> {
     let unequal = matches!(level, "raid0" | "linear" | "single");
     (
-        (m.dev, m.disk, m.start, m.sectors, m.inner),
+        (m.dev, m.disk, m.start, m.sectors, m.nested_array),
         (
             m.data_offset,
             m.new_data_offset,
@@ -181,7 +181,7 @@ fn places(level: &str, m: &Member) -> impl PartialEq + use<> {
     )
 }
 
-fn filesystems(was: &Array, now: &Array, said: &mut Vec<String>) {
+fn filesystem_changes(was: &Array, now: &Array, all_changes: &mut Vec<String>) {
     let all = |a: &'_ Array| -> Vec<Filesystem> {
         a.filesystems.iter().chain(&a.unmounted).cloned().collect()
     };
@@ -193,13 +193,13 @@ fn filesystems(was: &Array, now: &Array, said: &mut Vec<String>) {
         match find(&was, fs.dev) {
             None => changes.push(format!("{} appeared", fs.name)),
             Some(before) if (&before.segments, &before.note) != (&fs.segments, &fs.note) => {
-                // That the array itself is larger has been said.
+                // The size of the array itself is reported above.
                 if grown && fs.dev == now_dev {
                     continue;
                 }
                 changes.push(format!("{} lies elsewhere or has another size", fs.name));
             }
-            Some(before) => changes.extend(mounts(&before, fs)),
+            Some(before) => changes.extend(mount_change(&before, fs)),
         }
     }
     let gone = was.iter().filter(|fs| find(&now, fs.dev).is_none());
@@ -210,10 +210,10 @@ fn filesystems(was: &Array, now: &Array, said: &mut Vec<String>) {
             changes.len()
         )];
     }
-    said.extend(changes);
+    all_changes.extend(changes);
 }
 
-fn mounts(was: &Filesystem, now: &Filesystem) -> Option<String> {
+fn mount_change(was: &Filesystem, now: &Filesystem) -> Option<String> {
     let paths = |fs: &Filesystem| -> Vec<String> {
         fs.mounts
             .iter()

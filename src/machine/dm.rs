@@ -1,8 +1,8 @@
-//! Device mapper tables: which sectors of which device a mapped device consists of.
+//! Device mapper tables, which map the sectors of a device to lower devices.
 //!
-//! They are not in sysfs; the kernel gives them to root by an ioctl on /dev/mapper/control
-//! (include/uapi/linux/dm-ioctl.h, DM_TABLE_STATUS). The text of a dm-crypt table holds the key: it is asked for with
-//! DM_SECURE_DATA_FLAG, which makes the kernel wipe its copies, ours is wiped here, and no [`Target`] keeps any of it.
+//! Tables are not in sysfs. Root reads them with an ioctl on /dev/mapper/control (include/uapi/linux/dm-ioctl.h,
+//! DM_TABLE_STATUS). A dm-crypt table contains the key: DM_SECURE_DATA_FLAG makes the kernel wipe its copies, this module
+//! wipes its buffer, and no [`Target`] contains any of it.
 
 use std::fs::File;
 use std::io;
@@ -14,38 +14,38 @@ use super::types::Dev;
 /// One entry of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// First sector of the mapped device that it is for.
+    /// First sector of the target in the mapped device.
     pub start: u64,
     /// Number of sectors.
     pub sectors: u64,
-    /// What it does with them.
+    /// Mapping of the sectors.
     pub map: Map,
-    /// What is in them is encrypted on the way (dm-crypt).
+    /// True for dm-crypt.
     pub encrypts: bool,
 }
 
-/// What a target does with its sectors.
+/// Mapping of a target's sectors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Map {
-    /// They lie at this sector of this device, in order. dm-linear, and dm-crypt, which changes what is in them only.
+    /// Contiguous from this sector of this device: dm-linear and dm-crypt.
     To(Dev, u64),
-    /// They are dealt out to these in turn, so many sectors at a time (dm-stripe).
+    /// Striped over these devices, with the chunk in sectors (dm-stripe).
     Striped(u64, Vec<(Dev, u64)>),
-    /// Something whose places cannot be told from the table: the target type.
+    /// A target type whose mapping is not in the table.
     Opaque(String),
 }
 
-/// Where tables come from: the kernel, or a test.
+/// Source of tables: the kernel, or a test.
 pub trait DmTables {
-    /// The live table of a mapped device.
+    /// The active table of a mapped device.
     ///
     /// # Errors
-    /// What the kernel said: not permitted without CAP_SYS_ADMIN, no such device.
+    /// Errors of the ioctl: no CAP_SYS_ADMIN, no such device.
     fn table(&self, dev: Dev) -> io::Result<Vec<Target>>;
 }
 
 impl Target {
-    /// From a target's type and parameters as the kernel prints them (Documentation/admin-guide/device-mapper/).
+    /// Parses a target's type and parameters as the kernel prints them (Documentation/admin-guide/device-mapper/).
     pub fn parse(start: u64, sectors: u64, kind: &str, params: &str) -> Self {
         let words: Vec<&str> = params.split_whitespace().collect();
         let at = |i: usize| {
@@ -80,10 +80,10 @@ impl Target {
     }
 }
 
-/// The kernel's own tables.
+/// Tables of the running kernel.
 pub struct Ioctl;
 
-/// sizeof(struct dm_ioctl); the fields that we use, by their offset in it.
+/// sizeof(struct dm_ioctl), and offsets of its fields.
 const HEADER: usize = 312;
 const DATA_SIZE: usize = 12;
 const DATA_START: usize = 16;
@@ -98,7 +98,7 @@ const DM_BUFFER_FULL_FLAG: u32 = 1 << 8;
 const DM_NOFLUSH_FLAG: u32 = 1 << 11;
 const DM_SECURE_DATA_FLAG: u32 = 1 << 15;
 
-/// Tables beyond this (some 100,000 linear targets) are given up.
+/// Largest table in bytes (some 100,000 linear targets).
 const LARGEST: usize = 16 << 20;
 
 impl DmTables for Ioctl {
@@ -109,10 +109,10 @@ impl DmTables for Ioctl {
             .open("/dev/mapper/control")?;
         let mut size = 64 << 10;
         while size <= LARGEST {
-            // u64s, because the kernel's struct is aligned to them.
+            // u64 for the alignment of struct dm_ioctl.
             let mut words = vec![0u64; size / 8];
             let answer = table_status(&control, dev, bytemuck::cast_slice_mut(&mut words));
-            // The key of a dm-crypt device may be in it. black_box: or the compiler sees that nobody reads it again.
+            // Wipe a dm-crypt key. Without black_box the compiler would remove the dead store.
             words.fill(0);
             std::hint::black_box(&words);
             if let Some(targets) = answer? {
@@ -124,7 +124,7 @@ impl DmTables for Ioctl {
     }
 }
 
-/// Asks once; `None` when the buffer is too small.
+/// Calls the ioctl once; `None` if the buffer is too small.
 fn table_status(control: &File, dev: Dev, buffer: &mut [u8]) -> io::Result<Option<Vec<Target>>> {
     let size = buffer.len() as u32;
     let mut put = |at: usize, bytes: &[u8]| buffer[at..at + bytes.len()].copy_from_slice(bytes);
@@ -151,7 +151,7 @@ fn table_status(control: &File, dev: Dev, buffer: &mut [u8]) -> io::Result<Optio
         .ok_or_else(|| io::Error::other("the kernel's answer makes no sense"))
 }
 
-/// A `struct dm_ioctl` with `target_count` times a `struct dm_target_spec` and its parameters behind it.
+/// Parses a `struct dm_ioctl` and the following `target_count` pairs of `struct dm_target_spec` and parameters.
 fn parse_answer(buffer: &[u8]) -> Option<Vec<Target>> {
     let data = buffer.get(u32_at(buffer, DATA_START)? as usize..)?;
     let mut targets = Vec::new();
@@ -164,7 +164,7 @@ fn parse_answer(buffer: &[u8]) -> Option<Vec<Target>> {
             std::str::from_utf8(until_nul(spec.get(24..SPEC)?)).ok()?,
             std::str::from_utf8(until_nul(&spec[SPEC..])).ok()?,
         ));
-        // When the kernel answers, `next` counts from the first target; it must lead on or we would not end.
+        // `next` counts from the first target. It must increase, so that the loop ends.
         let next = u32_at(spec, 20)? as usize;
         if next <= at {
             break;
@@ -224,7 +224,7 @@ mod tests {
     };
 
     #[test]
-    fn the_targets_we_know() {
+    fn supported_targets() {
         let map = |kind, params| Target::parse(0, 100, kind, params).map;
         assert_eq!(map("linear", "9:127 2048"), Map::To(MD, 2048));
         assert_eq!(
@@ -276,7 +276,7 @@ mod tests {
         assert!(Ioctl.table(Dev::default()).is_err());
     }
 
-    /// As drivers/md/dm-ioctl.c, retrieve_status lays them out: `next` from the first spec, each aligned to 8.
+    /// Layout of retrieve_status() in drivers/md/dm-ioctl.c: `next` from the first spec, each aligned to 8.
     fn answer(targets: &[(u64, u64, &str, &str)]) -> Vec<u8> {
         let mut b = vec![0u8; HEADER];
         b[DATA_START..DATA_START + 4].copy_from_slice(&(HEADER as u32).to_ne_bytes());
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_two_targets() {
+    fn two_targets_in_one_answer() {
         let b = answer(&[(0, 8, "linear", "9:127 2048"), (8, 16, "thin", "253:2 1")]);
         let targets = parse_answer(&b).unwrap();
         assert_eq!(targets.len(), 2);

@@ -1,8 +1,8 @@
-//! What can go wrong, each in one line: what, why, what to do.
+//! Errors, each in one line: what failed, why, and what to do.
 
 use std::path::PathBuf;
 
-/// Why the machine could not be described, or no longer is as it was.
+/// Errors of reading the machine.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     /// No sysfs.
@@ -11,56 +11,56 @@ pub enum HostError {
     /// A file that every kernel has cannot be read.
     #[error("{what} cannot be read: {why}")]
     Unreadable {
-        /// Which file.
+        /// File name.
         what: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         why: String,
     },
-    /// No device and no path of that name.
+    /// The target is neither a device nor a path.
     #[error("{target}: no such device or directory: ls /sys/block shows what this machine has")]
     NotFound {
-        /// As typed.
+        /// Target as entered.
         target: String,
     },
-    /// Something that is neither a block device nor a mount point.
+    /// The target is a path that is neither a block device nor a mount point.
     #[error(
         "{target}: neither a block device nor a mount point: it is on the filesystem mounted at {mounted}: name that"
     )]
     NotMountPoint {
-        /// As typed.
+        /// Target as entered.
         target: String,
-        /// The mount point above it.
+        /// Mount point of the filesystem that contains it.
         mounted: PathBuf,
     },
-    /// The same, and the filesystem that it is on has no disk either.
+    /// The target is such a path, and the filesystem that contains it has no disk.
     #[error(
         "{target}: neither a block device nor a mount point, and no disk beneath the {fstype} that it is on: name a disk, an array or a mount point"
     )]
     NotBlock {
-        /// As typed.
+        /// Target as entered.
         target: String,
         /// `devtmpfs`, `proc`, `overlay`, ...
         fstype: String,
     },
-    /// A mount without a block device.
+    /// The target is a mount without a block device.
     #[error(
         "{target} is {fstype}: no disk beneath that raidtrace could find: name a disk, an array or another mount point"
     )]
     NoDisk {
-        /// As typed.
+        /// Target as entered.
         target: String,
         /// `tmpfs`, `nfs4`, `overlay`, ...
         fstype: String,
     },
-    /// A device mapper device that has nothing below.
+    /// The target is a device mapper device without lower devices.
     #[error(
         "{target}: nothing beneath it (its device mapper table names no disk): name a disk or an array"
     )]
     NothingBeneath {
-        /// As typed.
+        /// Target as entered.
         target: String,
     },
-    /// An md device that serves no IO.
+    /// The target is an md device that serves no IO.
     #[error(
         "{name} is {state}: md serves no IO on it: start it (mdadm --run /dev/{name}) or name another"
     )]
@@ -70,7 +70,7 @@ pub enum HostError {
         /// md/array_state.
         state: String,
     },
-    /// An md container.
+    /// The target is an md container.
     #[error(
         "{name} is an md container, which holds metadata and no IO: name an array in it: {arrays}"
     )]
@@ -80,16 +80,16 @@ pub enum HostError {
         /// The arrays in it.
         arrays: String,
     },
-    /// Nothing named, nothing found.
+    /// No target was given, and no disk holds a mounted filesystem.
     #[error("no md array holds a mounted filesystem and no disk does: name one: raidtrace top sda")]
     Nothing,
-    /// While watching: md no longer runs it.
+    /// md stopped a traced array.
     #[error("{name} was stopped: nothing to trace until it runs again")]
     Stopped {
         /// Kernel name.
         name: String,
     },
-    /// While watching: the disk has gone.
+    /// A traced disk was removed.
     #[error("{name} was removed from this machine")]
     Removed {
         /// Kernel name.

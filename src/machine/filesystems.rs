@@ -1,4 +1,4 @@
-//! Which filesystems lie on an array or disk, and where on it.
+//! Filesystems on an array or disk, and their mapping to it.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
@@ -10,16 +10,16 @@ use super::project::{Piece, Projector};
 use super::sys::{Sys, names, natural};
 use super::types::{Dev, Filesystem, Mount};
 
-/// A filesystem and what is known of its place, before it is cut up by array.
+/// A mounted filesystem before it is mapped to arrays.
 pub(super) struct Mounted {
     pub dev: Dev,
     pub name: String,
     pub mounts: Vec<Mount>,
-    /// The arrays and disks that it lies on.
+    /// Arrays and disks that it is built on.
     pub bases: Vec<Dev>,
 }
 
-/// The block device of a mount: its own number, or the source's where the filesystem has an anonymous one (btrfs).
+/// Block device of a mount: its number, or for an anonymous number (btrfs) that of the source.
 pub(super) fn device_of(sys: &Sys, blocks: &Blocks, line: &MountLine) -> Option<Dev> {
     if line.dev.major != 0 {
         return blocks.get(line.dev).map(|b| b.dev);
@@ -32,13 +32,13 @@ pub(super) fn device_of(sys: &Sys, blocks: &Blocks, line: &MountLine) -> Option<
         .flatten()
 }
 
-/// The block device that a path of /dev names, symbolic links followed.
+/// Block device at a /dev path. Follows symbolic links.
 pub(super) fn device_at(sys: &Sys, blocks: &Blocks, path: &Path) -> Option<Dev> {
     let real = sys.path(path).canonicalize().ok();
     if let Some(dev) = real.as_deref().and_then(node) {
         return blocks.get(dev).map(|b| b.dev);
     }
-    // A tree of a test has no device nodes: by name then.
+    // Test trees have no device nodes, only names.
     let named = real.map_or_else(|| path.to_path_buf(), |p| sys.outside(&p));
     if sys.is_live() && named == path {
         return None;
@@ -51,7 +51,7 @@ pub(super) fn device_at(sys: &Sys, blocks: &Blocks, path: &Path) -> Option<Dev> 
         .map(|b| b.dev)
 }
 
-/// The number of a block device node.
+/// Number of a block device node.
 pub(super) fn node(path: &Path) -> Option<Dev> {
     let stat = rustix::fs::stat(path).ok()?;
     let is_block = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_block_device();
@@ -61,11 +61,11 @@ pub(super) fn node(path: &Path) -> Option<Dev> {
     })
 }
 
-/// All filesystems on block devices, in the order of their names.
+/// All mounted filesystems on block devices, sorted by name.
 pub(super) fn all(sys: &Sys, blocks: &Blocks, lines: &[MountLine]) -> Vec<Mounted> {
     let devices: Vec<Option<Dev>> = lines.iter().map(|l| device_of(sys, blocks, l)).collect();
     let mut found: Vec<Dev> = devices.iter().flatten().copied().collect();
-    // ext4 lists what it has mounted in whatever mount namespace: a container's filesystem is not in our mountinfo.
+    // /sys/fs/ext4 covers all mount namespaces; mountinfo lacks filesystems mounted in containers only.
     found.extend(
         names(sys.path("/sys/fs/ext4"))
             .iter()
@@ -85,7 +85,7 @@ pub(super) fn all(sys: &Sys, blocks: &Blocks, lines: &[MountLine]) -> Vec<Mounte
             Some(Mounted {
                 dev,
                 name: blocks.get(dev)?.name.clone(),
-                mounts: mounts::of_device(&mine, |_| true),
+                mounts: mounts::for_device(&mine, |_| true),
                 bases: blocks.bases(dev).iter().map(|b| b.dev).collect(),
             })
         })
@@ -94,7 +94,7 @@ pub(super) fn all(sys: &Sys, blocks: &Blocks, lines: &[MountLine]) -> Vec<Mounte
     all
 }
 
-/// What of `mounted` lies on `base`.
+/// Filesystems of `mounted` that lie on `base`.
 pub(super) fn on(
     base: &Block,
     mounted: &[Mounted],
@@ -110,7 +110,7 @@ pub(super) fn on(
                 Ok(pieces) => (on_base(&pieces, base.dev), None),
                 Err(why) => (Vec::new(), Some(why)),
             };
-            // sysfs says that it stands on this base, its table that it does not use it (a log device, say).
+            // A lower device in sysfs that the dm table maps no sectors to, such as a log device.
             if segments.is_empty() && note.is_none() {
                 return None;
             }
@@ -126,8 +126,8 @@ pub(super) fn on(
         .collect()
 }
 
-/// The devices on `base`, itself included, that nobody has mounted. Those in `claimed` are members of an array: what may
-/// look like a filesystem on them, or on their partitions, is the array's (metadata 0.90 and 1.0 put the data first).
+/// Unmounted devices on `base`, itself included. Leaves out `claimed` array members and their partitions: with metadata 0.90
+/// and 1.0 the filesystem on the array seems to be on the member.
 pub(super) fn unmounted(
     base: &Block,
     mounted: &[Mounted],

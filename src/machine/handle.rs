@@ -1,6 +1,6 @@
-//! Inode -> path, by file handle: what an NFS server does (open_by_handle_at(2)).
+//! Paths of inodes by file handle (open_by_handle_at(2)), as in an NFS server.
 //!
-//! May take as long as the filesystem does to answer, which may be for ever: not for a thread that draws.
+//! A lookup blocks as long as the filesystem does, possibly forever. Do not call it from the thread that draws.
 
 use std::ffi::{CString, OsStr};
 use std::io;
@@ -18,32 +18,32 @@ use super::types::Dev;
 /// An inode of a filesystem, with its generation.
 pub type Inode = (u64, u32);
 
-/// What is known of a file.
+/// A file to look up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Its filesystem's device.
+    /// Device of its filesystem.
     pub dev: Dev,
-    /// The file itself.
+    /// Inode of the file.
     pub inode: Inode,
-    /// A directory that had it ...
+    /// Its last known directory.
     pub parent: Option<Inode>,
-    /// ... and its name there; empty: not known.
+    /// Its name in `parent`; empty if unknown.
     pub name: Vec<u8>,
 }
 
-/// Where it is.
+/// Result of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// As seen from here. Deleted: no longer under this path, but something still has it open.
+    /// Path in this mount namespace.
     At {
-        /// Any bytes but NUL.
+        /// Any bytes except NUL.
         path: Vec<u8>,
-        /// See above.
+        /// True if the path was removed while the file is still open.
         deleted: bool,
     },
-    /// The filesystem has no such file any more.
+    /// The file no longer exists.
     Gone,
-    /// It cannot be told: the filesystem is not mounted here, or the file has no name at hand.
+    /// The filesystem is not mounted here, or no name of the file is known.
     Unknown,
 }
 
@@ -52,22 +52,22 @@ pub enum Found {
 pub struct Mounts(Vec<MountLine>);
 
 impl Mounts {
-    /// As they are now; none when they cannot be read.
+    /// Reads the current mounts; empty on errors.
     pub fn read(sys: &Sys) -> Self {
         let lines = table(sys.path("/proc/self/mountinfo")).unwrap_or_default();
         Self(mounts::parse(&lines))
     }
 
-    /// Where a filesystem is mounted.
-    fn of(&self, dev: Dev) -> Vec<PathBuf> {
-        let found = mounts::of_device(&self.0, |line| line.dev == dev);
+    /// Mount points of a filesystem.
+    fn for_device(&self, dev: Dev) -> Vec<PathBuf> {
+        let found = mounts::for_device(&self.0, |line| line.dev == dev);
         found.into_iter().map(|m| m.path).collect()
     }
 
-    /// Finds a file. `Err`: no mount of its filesystem could be used, e.g. because it was mounted since.
+    /// Looks up a file. `Err` if no mount of its filesystem is usable, e.g. because it is newer than this table.
     pub fn find(&self, wanted: &Wanted) -> io::Result<Found> {
         let mut why = io::Error::from(io::ErrorKind::NotFound);
-        for mount in self.of(wanted.dev) {
+        for mount in self.for_device(wanted.dev) {
             match find(&mount, wanted) {
                 Ok(found) => return Ok(found),
                 Err(e) => why = e,
@@ -77,8 +77,8 @@ impl Mounts {
     }
 }
 
-/// By one mount. It is not held open: that would keep others from unmounting it, as it does for this moment. A detached
-/// clone of it (open_tree(2)) would not, and be worse: umount(8) would return before the filesystem is written.
+/// Looks up a file through one mount. The mount is open only during the lookup, because an open file makes umount fail. A
+/// detached clone (open_tree(2)) would avoid that, but umount(8) would then return before the filesystem is written.
 fn find(mount: &Path, wanted: &Wanted) -> io::Result<Found> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = open(mount, flags, Mode::empty())?;
@@ -95,15 +95,15 @@ fn find(mount: &Path, wanted: &Wanted) -> io::Result<Found> {
     if meta.st_ino != wanted.inode.0 {
         return Ok(Found::Unknown);
     }
-    let said = path_of(file.as_fd())?;
-    if is(&said, &meta) {
+    let path = path_of(file.as_fd())?;
+    if is_at(&path, &meta) {
         return Ok(Found::At {
-            path: said,
+            path,
             deleted: false,
         });
     }
-    // The kernel marks the path of a name that was removed (fs/d_path.c); so might someone a name.
-    if let Some(was) = said.strip_suffix(b" (deleted)")
+    // The kernel appends this to a removed name (fs/d_path.c). A real name can end like that, too.
+    if let Some(was) = path.strip_suffix(b" (deleted)")
         && was.len() > 1
     {
         return Ok(Found::At {
@@ -111,7 +111,7 @@ fn find(mount: &Path, wanted: &Wanted) -> io::Result<Found> {
             deleted: true,
         });
     }
-    // Nobody has looked it up by name since it came into memory. Its directory can be.
+    // The inode has no dentry with a name, because nobody looked it up by name. Try its directory.
     Ok(in_directory(root.as_fd(), wanted, &meta).unwrap_or(Found::Unknown))
 }
 
@@ -125,14 +125,14 @@ fn in_directory(root: BorrowedFd<'_>, wanted: &Wanted, meta: &Stat) -> Option<Fo
         path.push(b'/');
     }
     path.extend(&wanted.name);
-    is(&path, meta).then_some(Found::At {
+    is_at(&path, meta).then_some(Found::At {
         path,
         deleted: false,
     })
 }
 
-/// Whether that file is there.
-fn is(path: &[u8], meta: &Stat) -> bool {
+/// True if `path` names the file of `meta`.
+fn is_at(path: &[u8], meta: &Stat) -> bool {
     let Ok(path) = CString::new(path) else {
         return false;
     };
@@ -154,7 +154,7 @@ fn device(meta: &Stat) -> Dev {
     }
 }
 
-/// struct file_handle with FILEID_INO32_GEN (include/linux/exportfs.h), as ext2, ext3 and ext4 understand it.
+/// struct file_handle with FILEID_INO32_GEN (include/linux/exportfs.h), the type of ext2, ext3 and ext4.
 #[repr(C)]
 struct Handle {
     bytes: u32,

@@ -1,4 +1,4 @@
-//! What ext4 says of its block allocator, below /proc/fs/ext4/DEV: mb_stats and its switch, mb_structs_summary, mb_groups
+//! Statistics of ext4's block allocator in /proc/fs/ext4/DEV: mb_stats and its switch, mb_structs_summary, mb_groups
 //! (fs/ext4/mballoc.c: `ext4_seq_mb_stats_show()`, `ext4_mb_seq_structs_summary_show()`, `ext4_mb_seq_groups_show()`).
 
 use std::fs::File;
@@ -10,21 +10,21 @@ mod switch;
 
 pub use switch::{MbStatsSwitch, restore};
 
-/// Orders that a buddy bitmap has at most: blocks of 64 KiB have 2^19 a group.
+/// Most orders of a buddy bitmap: a group has 2^19 blocks of 64 KiB.
 pub const ORDERS: usize = 20;
-/// A line of mb_groups is 130 bytes.
+/// Most bytes of a line of mb_groups, which has about 130.
 const LINE: u64 = 4096;
-/// Groups that are read: 2^22 are 512 TiB.
+/// Most groups that are read: 2^22 are 512 TiB.
 const GROUPS: usize = 1 << 22;
 
-/// mb_stats: counters since the mount, or since somebody turned them on.
+/// mb_stats: counters since the mount, or since they were enabled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MbStats {
     /// Allocations.
     pub requests: u64,
     /// Groups whose free extents were searched.
     pub groups_scanned: u64,
-    /// By criterion, in the kernel's order.
+    /// Counters by criterion, in the kernel's order.
     pub criteria: Vec<MbCriterion>,
 }
 
@@ -33,16 +33,16 @@ pub struct MbStats {
 pub struct MbCriterion {
     /// Searches that ended with it.
     pub hits: u64,
-    /// Groups that were looked at.
+    /// Groups considered.
     pub considered: u64,
-    /// Passes over all groups for nothing.
+    /// Passes over all groups without a result.
     pub useless_loops: u64,
-    /// Groups that the lists proposed and that did not do; 5.13 to 6.4 only.
+    /// Unsuitable groups suggested by the lists; 5.13 to 6.4 only.
     pub bad_suggestions: u64,
 }
 
 impl MbStats {
-    /// In any of its forms; `None` while it is turned off, or without sense.
+    /// Parses any format of mb_stats; `None` if it is off or invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let mut stats = Self::default();
         let (mut requests, mut scanned) = (None, None);
@@ -50,7 +50,7 @@ impl MbStats {
             let Some((name, value)) = line.trim().split_once(':') else {
                 continue;
             };
-            // cr0_stats, cr_goal_fast_stats: "cr" and what comes until the next is its.
+            // cr0_stats, cr_goal_fast_stats: starts the counters of a criterion.
             if name.starts_with("cr") && name.ends_with("_stats") {
                 stats.criteria.push(MbCriterion::default());
                 continue;
@@ -73,35 +73,35 @@ impl MbStats {
         Some(stats)
     }
 
-    /// Of a mounted filesystem (its device's kernel name); `None` while it is turned off, or where the kernel has none.
+    /// Reads mb_stats of a mounted filesystem (kernel name of its device); `None` if it is off or missing.
     pub fn read(sys: &Sys, name: &str) -> Option<Self> {
         Self::parse(&sys.text(&format!("/proc/fs/ext4/{name}/mb_stats"))?)
     }
 
-    /// Searches that found blocks, other than right at the goal.
+    /// Searches that found blocks, except at the goal itself.
     pub fn hits(&self) -> u64 {
         self.sum(|c| c.hits)
     }
 
-    /// Groups considered.
+    /// Groups considered by all searches.
     pub fn considered(&self) -> u64 {
         self.sum(|c| c.considered)
     }
 
-    /// Groups that the lists proposed in vain.
+    /// Unsuitable groups suggested by the lists, all criteria.
     pub fn bad_suggestions(&self) -> u64 {
         self.sum(|c| c.bad_suggestions)
     }
 
-    fn sum(&self, of: impl Fn(&MbCriterion) -> u64) -> u64 {
-        let each = self.criteria.iter().map(of);
+    fn sum(&self, field: impl Fn(&MbCriterion) -> u64) -> u64 {
+        let each = self.criteria.iter().map(field);
         each.fold(0, u64::saturating_add)
     }
 
-    /// What was counted since `earlier`; 0 where a counter has gone back.
+    /// Counts since `earlier`; 0 for a counter that decreased.
     pub fn since(&self, earlier: &Self) -> Self {
         let nothing = MbCriterion::default();
-        let of = |(i, now): (usize, &MbCriterion)| {
+        let criterion = |(i, now): (usize, &MbCriterion)| {
             let was = earlier.criteria.get(i).unwrap_or(&nothing);
             MbCriterion {
                 hits: now.hits.saturating_sub(was.hits),
@@ -113,24 +113,24 @@ impl MbStats {
         Self {
             requests: self.requests.saturating_sub(earlier.requests),
             groups_scanned: self.groups_scanned.saturating_sub(earlier.groups_scanned),
-            criteria: self.criteria.iter().enumerate().map(of).collect(),
+            criteria: self.criteria.iter().enumerate().map(criterion).collect(),
         }
     }
 }
 
-/// mb_structs_summary: the groups that are in memory.
+/// mb_structs_summary: groups whose buddy bitmaps are in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MbStructs {
-    /// Whether the allocator looks groups up by these (mb_optimize_scan).
+    /// True if the allocator uses the lists (mb_optimize_scan).
     pub optimised: Option<bool>,
-    /// Groups by the order of their largest free extent. All zero where the lists are not kept (mb_optimize_scan=0).
+    /// Groups by the order of their largest free extent. All zero if the lists are not maintained (mb_optimize_scan=0).
     pub largest: Vec<u64>,
     /// Groups by the order of their average free extent.
     pub average: Vec<u64>,
 }
 
 impl MbStructs {
-    /// `None` without its first line.
+    /// Parses the file; `None` without its first line.
     pub fn parse(text: &str) -> Option<Self> {
         let mut all = Self::default();
         let mut lines = text.lines();
@@ -166,18 +166,18 @@ impl MbStructs {
         Some(all)
     }
 
-    /// Of a mounted filesystem; `None` where the kernel has none (before 5.13).
+    /// Reads the file of a mounted filesystem; `None` before 5.13.
     pub fn read(sys: &Sys, name: &str) -> Option<Self> {
         Self::parse(&sys.text(&format!("/proc/fs/ext4/{name}/mb_structs_summary"))?)
     }
 
-    /// Whether the lists say anything.
+    /// True if the kernel maintains the lists.
     pub fn is_kept(&self) -> bool {
         self.largest.iter().any(|n| *n > 0)
     }
 }
 
-/// [`MbStructs::optimised`] alone: its first line says it, and the others would make the kernel count its lists.
+/// Reads [`MbStructs::optimised`] only, from the first line: for the others the kernel would count its lists.
 pub fn optimises(sys: &Sys, name: &str) -> Option<bool> {
     let path = sys.path(format!("/proc/fs/ext4/{name}/mb_structs_summary"));
     let mut bytes = [0; 32];
@@ -186,28 +186,28 @@ pub fn optimises(sys: &Sys, name: &str) -> Option<bool> {
     MbStructs::parse(text.lines().next()?)?.optimised
 }
 
-/// mb_groups: every group. To read it has the kernel fetch each block bitmap that it does not have in memory.
+/// mb_groups: all groups. For this file the kernel reads every block bitmap that is not in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MbGroups {
-    /// Groups that it speaks of.
+    /// Groups in the file.
     pub groups: u64,
-    /// ... without a free block.
+    /// Groups without a free block.
     pub full: u64,
-    /// The others by the order of their largest free extent.
+    /// Other groups by the order of their largest free extent.
     pub largest: Vec<u64>,
-    /// Free extents by order: what the buddy bitmaps have, so that 3 blocks are one of 2 and one of 1.
+    /// Free extents by order in the buddy bitmaps: 3 free blocks are one extent of 2 and one of 1.
     pub extents: Vec<u64>,
     /// Groups with free blocks by the order of their average free extent.
     pub average: Vec<u64>,
-    /// Lines that make no sense, or groups that could not be read.
+    /// Invalid lines and unreadable groups.
     pub odd: u64,
 }
 
 impl MbGroups {
-    /// Of a mounted filesystem.
+    /// Reads the file of a mounted filesystem.
     ///
     /// # Errors
-    /// Of reading it.
+    /// The file cannot be read.
     pub fn read(sys: &Sys, name: &str) -> io::Result<Self> {
         let file = File::open(sys.path(format!("/proc/fs/ext4/{name}/mb_groups")))?;
         Self::parse(BufReader::with_capacity(1 << 16, file))
@@ -251,7 +251,7 @@ impl MbGroups {
         if let Some(average) = free.checked_div(*fragments)
             && average > 0
         {
-            // As mb_avg_fragment_size_order() cuts them.
+            // As in mb_avg_fragment_size_order().
             let order = (average.ilog2() as usize).min(length.saturating_sub(1));
             if let Some(count) = self.average.get_mut(order) {
                 *count += 1;
@@ -260,7 +260,7 @@ impl MbGroups {
     }
 }
 
-/// `#0    : 23970 79    1097  [ 2     156   156 ... ]`: free blocks, free extents, and by order.
+/// Parses `#0    : 23970 79    1097  [ 2     156   156 ... ]`: free blocks, free extents, and extents by order.
 fn group(line: &str) -> Option<(u64, u64, Vec<u64>)> {
     let (number, rest) = line.strip_prefix('#')?.split_once(':')?;
     number.trim().parse::<u64>().ok()?;
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_interval() {
+    fn counts_of_an_interval() {
         let (old, none) = (MbStats::parse(OLD).unwrap(), MbStats::default());
         assert_eq!(old.since(&none), old);
         assert_eq!(old.since(&old).considered(), 0);

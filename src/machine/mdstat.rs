@@ -1,4 +1,4 @@
-//! Tells when md has done something to an array: added or removed a member, found one faulty, begun or ended a recovery.
+//! Events of md: a member was added, removed or marked faulty; a recovery started or ended.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use super::Sys;
 
-/// `/proc/mdstat`. md wakes who polls it (drivers/md/md.c, `md_new_event()`).
+/// An open `/proc/mdstat`. md wakes pollers on events (drivers/md/md.c, `md_new_event()`).
 pub struct Mdstat {
     file: File,
 }
 
 impl Mdstat {
-    /// `None`: there is no md here.
+    /// `None` if md is not loaded.
     pub fn open(sys: &Sys) -> Option<Self> {
         let file = File::open(sys.path("/proc/mdstat")).ok()?;
         Some(Self { file })
     }
 
-    /// Whether there was something since the last time that this said so; waits for it for so long, or (`None`) for ever.
+    /// Waits up to `at_most` (`None`: without limit) for an event since the last one returned. False on timeout.
     pub fn wait(&self, at_most: Option<Duration>) -> bool {
         let mut poll = libc::pollfd {
             fd: self.file.as_raw_fd(),
@@ -39,7 +39,7 @@ impl Mdstat {
         if ready < 1 || poll.revents & libc::POLLPRI == 0 {
             return false;
         }
-        // What is read from its beginning counts as seen (`md_seq_show()`, later `md_seq_start()`).
+        // Reading from the start acknowledges the event (`md_seq_show()`, later `md_seq_start()`).
         let _ = self.file.read_at(&mut [0; 64], 0);
         true
     }

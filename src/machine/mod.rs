@@ -1,8 +1,7 @@
-//! What this machine has: block devices, md arrays and their members, filesystems and mounts.
+//! Block devices, md arrays and their members, filesystems, mounts and tasks of this machine.
 //!
-//! Owns: reading sysfs, /proc, device mapper tables and md superblocks, and making plain data of them ([`HostTopology`]).
-//! Knows nothing of BPF, of what lies inside a filesystem, or of how md computes addresses. Starts no program and parses
-//! no program's output. Whatever a file holds, it does not panic: what cannot be read is left out and said in a note.
+//! Reads sysfs, /proc, device mapper tables and md superblocks into plain data ([`HostTopology`]). Runs no other program.
+//! File contents are not trusted: nothing here panics, and unreadable information is left out with a note.
 
 mod array;
 mod blocks;
@@ -14,9 +13,9 @@ mod filesystems;
 pub mod handle;
 pub mod mballoc;
 mod mdstat;
+mod metadata;
 mod mounts;
 mod nested;
-mod places;
 mod project;
 mod resolve;
 mod stat;

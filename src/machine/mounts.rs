@@ -1,4 +1,4 @@
-//! /proc/self/mountinfo (Documentation/filesystems/proc.rst, 3.5): which block device is mounted where.
+//! Mounts from /proc/self/mountinfo (Documentation/filesystems/proc.rst, 3.5).
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -9,16 +9,16 @@ use super::types::{Dev, Mount};
 /// A line of mountinfo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MountLine {
-    /// The filesystem's device number; major 0 when it has no block device of its own (btrfs, tmpfs, nfs).
+    /// Device number of the filesystem; major 0 if anonymous (btrfs, tmpfs, nfs).
     pub dev: Dev,
-    /// The directory of the filesystem that is mounted; `/` but for bind mounts and subvolumes.
+    /// The mounted directory of the filesystem; `/` except for bind mounts and subvolumes.
     pub root: PathBuf,
     pub mount: Mount,
-    /// What was mounted: `/dev/md127`, `tmpfs`, `server:/export`.
+    /// Mount source: `/dev/md127`, `tmpfs`, `server:/export`.
     pub source: OsString,
 }
 
-/// The lines that can be read; others are skipped.
+/// Parses mountinfo. Skips invalid lines.
 pub(super) fn parse(mountinfo: &[u8]) -> Vec<MountLine> {
     mountinfo
         .split(|b| *b == b'\n')
@@ -26,8 +26,8 @@ pub(super) fn parse(mountinfo: &[u8]) -> Vec<MountLine> {
         .collect()
 }
 
-/// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`: the fields before the dash are
-/// six and any number of optional ones.
+/// Parses `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`. Six fields and any number of
+/// optional ones precede the dash.
 fn parse_line(line: &[u8]) -> Option<MountLine> {
     let fields: Vec<&[u8]> = line
         .split(|b| *b == b' ')
@@ -80,18 +80,18 @@ fn unescape(field: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The mount that is seen at `path`: the last one made there hides those before it.
+/// The visible mount at `path`: the last one hides earlier ones.
 pub(super) fn at<'a>(mounts: &'a [MountLine], path: &Path) -> Option<&'a MountLine> {
     mounts.iter().rev().find(|m| m.mount.path == path)
 }
 
-/// The mount that the file `path` belongs to: the longest mount point that is its beginning.
-pub(super) fn above<'a>(mounts: &'a [MountLine], path: &Path) -> Option<&'a MountLine> {
+/// The mount that contains the file `path`: the longest mount point that is a prefix of it.
+pub(super) fn containing<'a>(mounts: &'a [MountLine], path: &Path) -> Option<&'a MountLine> {
     path.ancestors().find_map(|dir| at(mounts, dir))
 }
 
-/// Where a device is mounted. Bind mounts of a part of it (a host of containers has hundreds) only if there is no other.
-pub(super) fn of_device(mounts: &[MountLine], device: impl Fn(&MountLine) -> bool) -> Vec<Mount> {
+/// Mounts of a device. Bind mounts of a subdirectory (hundreds on a container host) only if there are no others.
+pub(super) fn for_device(mounts: &[MountLine], device: impl Fn(&MountLine) -> bool) -> Vec<Mount> {
     let mine: Vec<&MountLine> = mounts.iter().filter(|m| device(m)).collect();
     let whole = |m: &&&MountLine| m.root.as_os_str().as_bytes() == b"/";
     let any_whole = mine.iter().any(|m| whole(&m));
@@ -141,11 +141,11 @@ mod tests {
         );
         assert_eq!(at(&lines, Path::new("/srv")).map(|m| m.dev.minor), Some(9));
         assert_eq!(
-            above(&lines, Path::new("/srv/x/y")).map(|m| m.dev.minor),
+            containing(&lines, Path::new("/srv/x/y")).map(|m| m.dev.minor),
             Some(9)
         );
         assert_eq!(
-            above(&lines, Path::new("/srvx")).map(|m| m.dev.minor),
+            containing(&lines, Path::new("/srvx")).map(|m| m.dev.minor),
             Some(1)
         );
     }

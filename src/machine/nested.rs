@@ -1,24 +1,24 @@
-//! Arrays whose members are arrays: RAID 0 over RAID 1 pairs, say.
+//! Nested arrays, for example the RAID 1 pairs below a RAID 0.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::types::{Array, Dev};
 
-/// Arrays on top of each other that are followed.
+/// Most levels of nested arrays.
 const DEEP: usize = crate::contract::ARRAYS_DEEP as usize;
 
-/// `chosen` with everything below and above it; `pairs` are of an array and one that it is built on. The whole tower,
-/// because the filesystem that says what IO is for is on the outermost one.
-pub(super) fn towers(chosen: &BTreeSet<Dev>, pairs: &[(Dev, Dev)]) -> BTreeSet<Dev> {
+/// `chosen` with all their nested and outer arrays: the filesystem that IO is attributed to is on the outermost array. Each of
+/// `pairs` is an outer and a nested array.
+pub(super) fn with_nested(chosen: &BTreeSet<Dev>, pairs: &[(Dev, Dev)]) -> BTreeSet<Dev> {
     let mut all = chosen.clone();
     for upwards in [true, false] {
         let mut todo: Vec<Dev> = all.iter().copied().collect();
         while let Some(dev) = todo.pop() {
-            for &(outer, inner) in pairs {
+            for &(outer, nested) in pairs {
                 let (from, to) = if upwards {
-                    (inner, outer)
+                    (nested, outer)
                 } else {
-                    (outer, inner)
+                    (outer, nested)
                 };
                 if from == dev && all.insert(to) {
                     todo.push(to);
@@ -29,7 +29,7 @@ pub(super) fn towers(chosen: &BTreeSet<Dev>, pairs: &[(Dev, Dev)]) -> BTreeSet<D
     all
 }
 
-/// Sets [`super::Member::inner`]; says what is not followed.
+/// Sets [`super::Member::nested_array`]; returns a note for each link that is not traced.
 pub(super) fn link(arrays: &mut [Array]) -> Vec<String> {
     let number: HashMap<Dev, usize> = arrays
         .iter()
@@ -38,10 +38,10 @@ pub(super) fn link(arrays: &mut [Array]) -> Vec<String> {
         .map(|(i, a)| (a.dev, i))
         .collect();
     let mut notes = Vec::new();
-    // What each array is a member of; a link that would close a circle or a fourth storey is not made.
+    // Outer array of each array. Links that would form a cycle or exceed `DEEP` are left out.
     let mut outer: Vec<Option<usize>> = vec![None; arrays.len()];
-    let above = |outer: &[Option<usize>], of: usize| -> Vec<usize> {
-        std::iter::successors(Some(of), |i| outer[*i]).collect()
+    let chain = |outer: &[Option<usize>], array: usize| -> Vec<usize> {
+        std::iter::successors(Some(array), |i| outer[*i]).collect()
     };
     for i in 0..arrays.len() {
         if !arrays[i].is_md() {
@@ -49,23 +49,23 @@ pub(super) fn link(arrays: &mut [Array]) -> Vec<String> {
         }
         for m in 0..arrays[i].members.len() {
             let member = &arrays[i].members[m];
-            let Some(&inner) = number.get(&member.disk) else {
+            let Some(&nested) = number.get(&member.disk) else {
                 continue;
             };
             let below = (0..arrays.len())
-                .map(|a| above(&outer, a))
-                .filter_map(|way| way.iter().position(|a| *a == inner))
+                .map(|a| chain(&outer, a))
+                .filter_map(|chain| chain.iter().position(|a| *a == nested))
                 .max()
                 .unwrap_or(0);
-            let why = if above(&outer, i).contains(&inner) {
+            let why = if chain(&outer, i).contains(&nested) {
                 "sysfs says that it is built on itself"
-            } else if above(&outer, i).len() + below + 1 > DEEP {
+            } else if chain(&outer, i).len() + below + 1 > DEEP {
                 "more arrays on top of each other than raidtrace follows"
-            } else if outer[inner].is_some_and(|o| o != i) {
+            } else if outer[nested].is_some_and(|o| o != i) {
                 "another array is built on it, too"
             } else {
-                outer[inner] = Some(i);
-                arrays[i].members[m].inner = Some(member.disk);
+                outer[nested] = Some(i);
+                arrays[i].members[m].nested_array = Some(member.disk);
                 continue;
             };
             let (name, disk) = (&arrays[i].name, &member.disk_name);
@@ -90,15 +90,15 @@ mod tests {
     }
 
     #[test]
-    fn a_tower_is_taken_whole_and_a_circle_ends() {
+    fn nested_and_outer_arrays_are_included_and_cycles_end() {
         let pairs: Vec<_> = [(0, 1), (0, 2), (2, 3), (7, 8)]
             .map(|(a, b)| (dev(a), dev(b)))
             .to_vec();
         for start in [0, 1, 2, 3] {
-            assert_eq!(towers(&set(&[start]), &pairs), set(&[0, 1, 2, 3]));
+            assert_eq!(with_nested(&set(&[start]), &pairs), set(&[0, 1, 2, 3]));
         }
-        assert_eq!(towers(&set(&[9]), &pairs), set(&[9]));
+        assert_eq!(with_nested(&set(&[9]), &pairs), set(&[9]));
         let circle = [(dev(1), dev(2)), (dev(2), dev(1))];
-        assert_eq!(towers(&set(&[1]), &circle), set(&[1, 2]));
+        assert_eq!(with_nested(&set(&[1]), &circle), set(&[1, 2]));
     }
 }

@@ -1,4 +1,4 @@
-//! Where the sectors of a block device lie on the arrays and disks beneath it: through partitions and device mapper.
+//! Mapping of a block device to the arrays and disks below it, through partitions and device mapper.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -7,12 +7,13 @@ use super::blocks::{Block, Blocks, Kind};
 use super::dm::{DmTables, Map, Target};
 use super::types::{Dev, Segment};
 
-/// LVM on dm-crypt on a partition of md is four; nobody builds sixteen.
+/// Most layers of devices. LVM on dm-crypt on a partition of md is four.
 const DEPTH: usize = 16;
-/// A striped volume has a piece for each stripe. Enough for LVM's extents on any real volume, too few for striping.
+/// Most pieces of a device. Enough for the extents of any real LVM volume, too few for a striped volume, which has one piece
+/// for each stripe.
 const PIECES: usize = 1 << 16;
 
-/// A run of sectors of a device and where it lies.
+/// A run of sectors of a device, mapped to a base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     /// The array or disk.
@@ -20,7 +21,7 @@ pub(super) struct Piece {
     pub segment: Segment,
 }
 
-/// Projects devices on their bases; remembers tables, because every volume of a group asks for the same ones.
+/// Maps devices to their bases. Caches tables, which the volumes of a volume group share.
 pub(super) struct Projector<'a> {
     blocks: &'a Blocks,
     dm: &'a dyn DmTables,
@@ -36,7 +37,7 @@ impl<'a> Projector<'a> {
         }
     }
 
-    /// All of a device, in the order of its sectors; or why it cannot be told.
+    /// Maps a whole device, in sector order. `Err` is the reason why the mapping is unknown.
     pub fn project(&self, block: &Block) -> Result<Vec<Piece>, String> {
         let mut pieces = Vec::new();
         let mut budget = PIECES;
@@ -49,7 +50,7 @@ impl<'a> Projector<'a> {
         Ok(pieces)
     }
 
-    /// Whether device mapper encrypts what goes through this very device. A volume that cannot be asked is taken by its name.
+    /// True if the table of this device has a dm-crypt target; false if the table is unreadable.
     pub fn encrypts(&self, block: &Block) -> bool {
         matches!(block.kind, Kind::Dm { .. })
             && self
@@ -57,7 +58,7 @@ impl<'a> Projector<'a> {
                 .is_ok_and(|t| t.iter().any(|t| t.encrypts))
     }
 
-    /// `run` is for `array_sector` on `dev`; its `fs_sector` is that of the device asked about.
+    /// Maps `run`, whose `array_sector` is a sector of `dev` and whose `fs_sector` one of the projected device.
     fn walk(
         &self,
         dev: Dev,
@@ -97,7 +98,7 @@ impl<'a> Projector<'a> {
         }
     }
 
-    /// The part of `run` that a target is for.
+    /// Maps the part of `run` that `target` covers.
     fn through(
         &self,
         block: &Block,
@@ -119,22 +120,22 @@ impl<'a> Projector<'a> {
         let inside = begin - target.start;
         match &target.map {
             Map::To(dev, offset) => {
-                let place = offset.checked_add(inside).ok_or_else(overflow)?;
-                let to = at(run, skip, place, end - begin)?;
+                let lower = offset.checked_add(inside).ok_or_else(overflow)?;
+                let to = at(run, skip, lower, end - begin)?;
                 self.walk(*dev, to, depth, budget, pieces)
             }
             Map::Striped(chunk, legs) => {
                 let mut sector = inside;
                 let stop = end - target.start;
                 while sector < stop {
-                    let (turn, rest) = (sector / chunk, sector % chunk);
-                    let (dev, offset) = legs[(turn % legs.len() as u64) as usize];
+                    let (stripe, rest) = (sector / chunk, sector % chunk);
+                    let (dev, offset) = legs[(stripe % legs.len() as u64) as usize];
                     let n = (chunk - rest).min(stop - sector);
-                    let place = (turn / legs.len() as u64)
+                    let lower = (stripe / legs.len() as u64)
                         .checked_mul(*chunk)
                         .and_then(|s| s.checked_add(rest)?.checked_add(offset))
                         .ok_or_else(overflow)?;
-                    let to = at(run, skip + (sector - inside), place, n)?;
+                    let to = at(run, skip + (sector - inside), lower, n)?;
                     self.walk(dev, to, depth, budget, pieces)?;
                     sector += n;
                 }
@@ -165,22 +166,22 @@ fn overflow() -> String {
     "a device mapper table points beyond any disk".into()
 }
 
-/// `run` moved by `by` sectors.
+/// `sectors` of `run` from `skip` on, moved by `by` sectors.
 fn shifted(run: Segment, skip: u64, by: u64, sectors: u64) -> Result<Segment, String> {
-    let place = run.array_sector.checked_add(by).ok_or_else(overflow)?;
-    at(run, skip, place, sectors)
+    let lower = run.array_sector.checked_add(by).ok_or_else(overflow)?;
+    at(run, skip, lower, sectors)
 }
 
-/// `sectors` of `run`, beginning `skip` into it, which lie at `place` one layer down.
-fn at(run: Segment, skip: u64, place: u64, sectors: u64) -> Result<Segment, String> {
+/// `sectors` of `run` from `skip` on, mapped to sector `lower` one layer down.
+fn at(run: Segment, skip: u64, lower: u64, sectors: u64) -> Result<Segment, String> {
     Ok(Segment {
         fs_sector: run.fs_sector.checked_add(skip).ok_or_else(overflow)?,
-        array_sector: place,
+        array_sector: lower,
         sectors,
     })
 }
 
-/// Appends, or lengthens the last piece where the new one continues it on both sides.
+/// Appends a piece, merged with the last one if contiguous on both sides.
 fn push(pieces: &mut Vec<Piece>, base: Dev, s: Segment) {
     if let Some(last) = pieces.last_mut() {
         let l = &mut last.segment;

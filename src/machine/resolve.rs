@@ -1,4 +1,4 @@
-//! From what was typed to the arrays that are meant.
+//! Resolves the targets of a command to arrays and disks.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -14,12 +14,12 @@ use super::state::{ArrayState, runs};
 use super::sys::{Sys, attribute, names, natural, table};
 use super::types::{Array, Dev, HostTopology};
 
-/// The arrays, and disks as arrays of one, that `targets` name: array, member, disk, partition, device mapper device or
-/// mount point. None named: every md array that holds a mounted filesystem, else every disk that does. Arrays that they
-/// are built on, or that are built on them, come with them.
+/// Arrays, and disks as arrays of one, of `targets`: an array, member, disk, partition, device mapper device or mount point
+/// each. Without targets: all md arrays with a mounted filesystem, or else all disks with one. Includes nested and outer
+/// arrays.
 ///
 /// # Errors
-/// When a target cannot be found or has no disk beneath; when nothing was named and nothing is mounted from a disk.
+/// A target does not exist or has no disk below; without targets, no disk has a mounted filesystem.
 pub fn resolve(targets: &[String], sys: &Sys) -> Result<HostTopology, HostError> {
     let machine = Machine::read(sys)?;
     let mut chosen = BTreeSet::new();
@@ -32,11 +32,10 @@ pub fn resolve(targets: &[String], sys: &Sys) -> Result<HostTopology, HostError>
     Ok(machine.describe(&chosen, true))
 }
 
-/// Every md array that runs, whether or not anything is mounted from it; else what [`resolve`] takes when nothing is named.
-/// And those that do not run: names and md's word for what they are.
+/// All running md arrays, or without one the default of [`resolve`]; and names and md/array_state of arrays that do not run.
 ///
 /// # Errors
-/// Without sysfs or mountinfo, and where there is nothing at all.
+/// sysfs or mountinfo is unreadable, or there is no array and no disk with a mounted filesystem.
 pub fn resolve_all(sys: &Sys) -> Result<(HostTopology, Vec<(String, String)>), HostError> {
     let machine = Machine::read(sys)?;
     let mut chosen = BTreeSet::new();
@@ -59,13 +58,13 @@ pub fn resolve_all(sys: &Sys) -> Result<(HostTopology, Vec<(String, String)>), H
     Ok((machine.describe(&chosen, true), stopped))
 }
 
-/// While watching: the same again, less what has gone; with the arrays of `known` that run, whatever became of the mount
-/// point that led to them, and, where no target was named, arrays that hold a mounted filesystem by now (a disk does not
-/// join: snaps and container images come and go). `superblocks`: as [`resolve`] does, reads them from the members; without, no
-/// disk is touched, and two such topologies are for comparing ([`super::differences`]).
+/// Resolves `targets` again during a session. Missing targets are left out. Running arrays of `known` are kept even if their
+/// mount point is gone. Without targets, arrays with a newly mounted filesystem are added, but no disks: snaps and container
+/// images come and go. `superblocks` reads the members' superblocks as [`resolve`] does; without it no disk is accessed, and
+/// the result is for [`super::differences`].
 ///
 /// # Errors
-/// Without sysfs or mountinfo.
+/// sysfs or mountinfo is unreadable.
 pub fn resolve_again(
     targets: &[String],
     known: &HostTopology,
@@ -96,7 +95,7 @@ pub fn resolve_again(
             .filter(still)
             .map(|a| a.dev),
     );
-    // A disk that has become a member is now seen as that.
+    // A disk that became a member is traced as a member.
     let members: BTreeSet<Dev> = chosen
         .iter()
         .filter_map(|dev| machine.blocks.get(*dev))
@@ -137,7 +136,7 @@ impl<'a> Machine<'a> {
         })
     }
 
-    /// The arrays and disks that one target means.
+    /// Arrays and disks of one target.
     fn target(&self, target: &str) -> Result<Vec<Dev>, HostError> {
         if let Some(block) = self.by_name(target) {
             return self.arrays_of(block, target);
@@ -146,7 +145,7 @@ impl<'a> Machine<'a> {
             return Err(not_found("\"\""));
         }
         let path = absolute(Path::new(target));
-        // A mount point by its spelling first: a dead network mount must not be touched.
+        // Compare mount points as text first: accessing a dead network mount would block.
         if let Some(line) = mounts::at(&self.mounts, &path) {
             return self.mount(line, target);
         }
@@ -163,21 +162,22 @@ impl<'a> Machine<'a> {
         if let Some(line) = mounts::at(&self.mounts, &real) {
             return self.mount(line, target);
         }
-        // A device node that sysfs does not have: a hidden path of a multipath device, a device just removed.
+        // A device node that is not in sysfs: a hidden path of a multipath device, or a removed device.
         if filesystems::node(&self.sys.path(&real)).is_some() {
             return Err(not_found(target));
         }
-        let above = mounts::above(&self.mounts, &real).ok_or_else(|| not_found(target))?;
+        let containing =
+            mounts::containing(&self.mounts, &real).ok_or_else(|| not_found(target))?;
         let target = target.to_string();
         Err(
-            match filesystems::device_of(self.sys, &self.blocks, above) {
+            match filesystems::device_of(self.sys, &self.blocks, containing) {
                 Some(_) => HostError::NotMountPoint {
                     target,
-                    mounted: above.mount.path.clone(),
+                    mounted: containing.mount.path.clone(),
                 },
                 None => HostError::NotBlock {
                     target,
-                    fstype: above.mount.fstype.clone(),
+                    fstype: containing.mount.fstype.clone(),
                 },
             },
         )
@@ -204,7 +204,7 @@ impl<'a> Machine<'a> {
         self.arrays_of(block, target)
     }
 
-    /// The arrays that a device lies on; or that it is a member of; or the disk that it is, or is a part of.
+    /// Arrays below a device; else arrays that it is a member of; else its disk.
     fn arrays_of(&self, block: &Block, target: &str) -> Result<Vec<Dev>, HostError> {
         let mut found = Vec::new();
         for base in self.blocks.bases(block.dev) {
@@ -224,7 +224,7 @@ impl<'a> Machine<'a> {
                     }
                     found.push(base.dev);
                 }
-                // The device is what was meant, not its whole disk: sda1 may be in another array than sda2.
+                // Only this device, not its whole disk: sda1 and sda2 can be in different arrays.
                 _ => match self.arrays_with(block.dev) {
                     arrays if arrays.is_empty() => found.push(base.dev),
                     arrays => found.extend(arrays),
@@ -239,7 +239,7 @@ impl<'a> Machine<'a> {
         Ok(found)
     }
 
-    /// Running arrays with a member that is `dev`, is a partition of it or stands on it.
+    /// Running arrays with a member that is `dev`, a partition of it, or built on it.
     fn arrays_with(&self, dev: Dev) -> Vec<Dev> {
         let has = |array: &&Block| {
             runs(&attribute(array.dir.join("md/array_state")).unwrap_or_default())
@@ -251,7 +251,7 @@ impl<'a> Machine<'a> {
         arrays.iter().copied().filter(has).map(|b| b.dev).collect()
     }
 
-    /// Pairs of running arrays: one, and another one that members of it are on.
+    /// Pairs of a running outer array and an array below one of its members.
     fn built_on(&self) -> Vec<(Dev, Dev)> {
         let md = |b: &&Block| b.kind == Kind::Md { container: false };
         let mut pairs = Vec::new();
@@ -305,10 +305,10 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// What is worth looking at when nobody said.
+    /// Arrays with mounted filesystems, or else disks with mounted filesystems.
     fn default(&self) -> Result<BTreeSet<Dev>, HostError> {
         let arrays = self.mounted_bases(&|_, b| b.kind == Kind::Md { container: false });
-        // Every snap is a loop device with a squashfs on it, which nobody means.
+        // Read-only images: every snap is a loop device with a squashfs.
         let image = |m: &Mounted| {
             ["squashfs", "erofs", "iso9660"]
                 .iter()
@@ -321,7 +321,7 @@ impl<'a> Machine<'a> {
             .ok_or(HostError::Nothing)
     }
 
-    /// The arrays and disks beneath what is mounted, as far as `keep` says.
+    /// Arrays and disks below mounted filesystems, filtered by `keep`.
     fn mounted_bases(&self, keep: &dyn Fn(&Mounted, &Block) -> bool) -> BTreeSet<Dev> {
         let pairs = self
             .mounted
@@ -343,7 +343,7 @@ impl<'a> Machine<'a> {
             notes: Vec::new(),
         };
         let mut arrays: Vec<Array> = Vec::new();
-        let chosen = nested::towers(chosen, &self.built_on());
+        let chosen = nested::with_nested(chosen, &self.built_on());
         for block in chosen.iter().filter_map(|dev| self.blocks.get(*dev)) {
             arrays.push(match block.kind {
                 Kind::Md { .. } => reader.md(block),
@@ -380,7 +380,7 @@ impl<'a> Machine<'a> {
         HostTopology { arrays, notes }
     }
 
-    /// Filesystems on a member's disk outside the array: their IO is at the same disk and will be seen as raw.
+    /// Notes on filesystems on a member's disk outside the array. Their IO on that disk is shown as raw.
     fn others(&self, arrays: &[Array]) -> Vec<String> {
         let mut notes = Vec::new();
         for array in arrays.iter().filter(|a| a.is_md()) {
@@ -388,7 +388,7 @@ impl<'a> Machine<'a> {
                 let shared = array
                     .members
                     .iter()
-                    .filter(|m| m.inner.is_none()) // that one is traced itself
+                    .filter(|m| m.nested_array.is_none()) // traced as an array itself
                     .find(|member| member.dev != member.disk && m.bases.contains(&member.disk));
                 if let Some(member) = shared {
                     notes.push(format!(
@@ -414,7 +414,7 @@ fn not_found(target: &str) -> HostError {
     }
 }
 
-/// The path from the root, without `.`, doubled or trailing slashes; symbolic links and `..` are left as they are.
+/// Absolute path without `.`, doubled or trailing slashes. Keeps symbolic links and `..`.
 fn absolute(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     path.components()

@@ -1,27 +1,27 @@
-//! Signals that end a recording, taken when there is time for them.
+//! Blocked signals that end a recording, received with sigtimedwait(2).
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
-/// A signal that has come.
+/// A received signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal {
-    /// Its number.
+    /// Signal number.
     pub number: i32,
-    /// By the terminal: all processes in the foreground have got it.
+    /// True if the terminal sent it to all processes in the foreground.
     pub from_terminal: bool,
 }
 
-/// SIGINT, SIGTERM and SIGHUP no longer end the process, but come out of [`Signals::wait`].
+/// Blocks SIGINT, SIGTERM and SIGHUP, which [`Signals::wait`] then receives.
 pub struct Signals {
-    taken: libc::sigset_t,
-    /// A script's `&` has SIGINT ignored, so that Ctrl-C does not end what is in the background; `kill -INT` is to end it.
+    blocked: libc::sigset_t,
+    /// True if SIGINT is ignored, as in a background job of a script: Ctrl-C does not end it, `kill -INT` does.
     in_background: bool,
 }
 
-/// Of a command that is started: signals come to it as to any other.
-pub fn give_back() -> io::Result<()> {
+/// Unblocks all signals, in a child process before exec.
+pub fn unblock() -> io::Result<()> {
     let mut none = MaybeUninit::uninit();
     // SAFETY: `none` is made by sigemptyset before it is used; no old mask is asked for.
     let error = unsafe {
@@ -38,7 +38,7 @@ fn done(error: i32) -> io::Result<()> {
     }
 }
 
-/// Whether `signal` is ignored, as SIGHUP is where nohup has started this process.
+/// True if `signal` is ignored, as SIGHUP is under nohup.
 pub(crate) fn is_ignored(signal: i32) -> bool {
     let mut now = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: nothing is set; `now` is one, and zeroed is valid for it if the call fails.
@@ -49,12 +49,12 @@ pub(crate) fn is_ignored(signal: i32) -> bool {
 }
 
 impl Signals {
-    /// Before any thread is started, so that none gets them. A SIGHUP that is ignored (nohup) is left to that: blocked, it
-    /// would come all the same.
-    pub fn take() -> io::Result<Self> {
+    /// Blocks the signals. Call this before starting threads, so that none receives them. An ignored SIGHUP (nohup) is not
+    /// blocked: sigtimedwait(2) would receive it.
+    pub fn block() -> io::Result<Self> {
         let mut set = MaybeUninit::uninit();
         // SAFETY: `set` is made by sigemptyset before it is used; the signals' numbers are valid; no old mask is asked for.
-        let (error, taken) = unsafe {
+        let (error, blocked) = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
             libc::sigaddset(set.as_mut_ptr(), libc::SIGINT);
             libc::sigaddset(set.as_mut_ptr(), libc::SIGTERM);
@@ -65,18 +65,18 @@ impl Signals {
             (error, set.assume_init())
         };
         done(error).map(|()| Self {
-            taken,
+            blocked,
             in_background: is_ignored(libc::SIGINT),
         })
     }
 
-    /// SIGINT and SIGTERM end this process from here on. What comes within `grace` is still the same wish: `timeout` sends
-    /// its signal twice.
-    pub fn let_through(&self, grace: Duration) -> io::Result<()> {
+    /// Lets SIGINT and SIGTERM end this process. Signals within `grace` are dropped as repetitions: timeout(1) sends its signal
+    /// twice.
+    pub fn unblock_after(&self, grace: Duration) -> io::Result<()> {
         let begun = Instant::now();
         while self.wait(grace.saturating_sub(begun.elapsed())).is_some() {}
         let mut set = MaybeUninit::uninit();
-        // SAFETY: as in `take`.
+        // SAFETY: as in `block`.
         let error = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
             libc::sigaddset(set.as_mut_ptr(), libc::SIGINT);
@@ -86,15 +86,19 @@ impl Signals {
         done(error)
     }
 
-    /// They no longer do.
-    pub fn hold(&self) -> io::Result<()> {
+    /// Blocks the signals again.
+    pub fn block_again(&self) -> io::Result<()> {
         // SAFETY: the set is a valid one; no old mask is asked for.
         done(unsafe {
-            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const self.taken, std::ptr::null_mut())
+            libc::pthread_sigmask(
+                libc::SIG_BLOCK,
+                &raw const self.blocked,
+                std::ptr::null_mut(),
+            )
         })
     }
 
-    /// The next one, if one comes in that time.
+    /// Waits up to `at_most` for the next signal.
     pub fn wait(&self, at_most: Duration) -> Option<Signal> {
         let time = libc::timespec {
             tv_sec: at_most.as_secs().cast_signed(),
@@ -103,10 +107,10 @@ impl Signals {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
         // SAFETY: all three pointers are to live objects of these types.
         let number = unsafe {
-            libc::sigtimedwait(&raw const self.taken, info.as_mut_ptr(), &raw const time)
+            libc::sigtimedwait(&raw const self.blocked, info.as_mut_ptr(), &raw const time)
         };
         if number <= 0 {
-            return None; // the time is over, or a debugger was there
+            return None; // timeout, or interrupted by a debugger
         }
         // SAFETY: zeroed, which is valid for it, and then filled in by the call.
         let info = unsafe { info.assume_init() };
@@ -144,7 +148,7 @@ mod tests {
         let now = Duration::ZERO;
         // SAFETY: an ignored signal runs no code.
         let was_hangup = unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
-        let signals = Signals::take().unwrap();
+        let signals = Signals::block().unwrap();
         raise(libc::SIGHUP);
         assert_eq!(signals.wait(now), None);
         // SAFETY: neither action runs code. The suite itself may run under nohup.
@@ -152,23 +156,23 @@ mod tests {
             libc::signal(libc::SIGHUP, libc::SIG_DFL);
             libc::signal(libc::SIGINT, libc::SIG_IGN)
         };
-        let signals = Signals::take().unwrap();
+        let signals = Signals::block().unwrap();
         raise(libc::SIGINT);
         assert_eq!(signals.wait(now).map(|s| s.number), Some(libc::SIGINT));
         // SAFETY: as above.
         unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
 
-        let signals = Signals::take().unwrap();
+        let signals = Signals::block().unwrap();
         for signal in [libc::SIGHUP, libc::SIGTERM] {
             raise(signal);
             assert_eq!(signals.wait(now).map(|s| s.number), Some(signal));
         }
         // The first has ended the recording; this one came with it, and would end the test.
         raise(libc::SIGTERM);
-        signals.let_through(now).unwrap();
+        signals.unblock_after(now).unwrap();
         let all = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
         assert_eq!(all.map(blocked), [false, false, true]);
-        signals.hold().unwrap();
+        signals.block_again().unwrap();
         assert_eq!(all.map(blocked), [true; 3]);
         // SAFETY: as it was.
         unsafe {

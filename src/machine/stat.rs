@@ -1,4 +1,4 @@
-//! A disk's own counters: /sys/block/X/stat (Documentation/block/stat.rst). Read once a second, so the file stays open.
+//! Disk counters of /sys/block/X/stat (Documentation/block/stat.rst). The file stays open between reads.
 
 use std::fs::File;
 use std::io;
@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 use super::HostError;
 use super::sys::Sys;
 
-/// The counters, all since the disk came up but for [`DiskStat::in_flight`]. A sector is 512 bytes. What an older kernel
-/// does not have is 0: discards came with 4.18, flushes with 5.5.
+/// Counters since the disk was added, except [`DiskStat::in_flight`]. A sector is 512 bytes. Discards need Linux 4.18 and
+/// flushes 5.5; both are 0 on older kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskStat {
     /// Reads completed.
@@ -17,7 +17,7 @@ pub struct DiskStat {
     pub read_merges: u64,
     /// Sectors read.
     pub read_sectors: u64,
-    /// Milliseconds that reads took, added up.
+    /// Total milliseconds of reads.
     pub read_ms: u64,
     /// Writes completed.
     pub writes: u64,
@@ -25,13 +25,13 @@ pub struct DiskStat {
     pub write_merges: u64,
     /// Sectors written.
     pub write_sectors: u64,
-    /// Milliseconds that writes took, added up.
+    /// Total milliseconds of writes.
     pub write_ms: u64,
-    /// Requests issued and not completed, now.
+    /// Requests in flight now.
     pub in_flight: u64,
     /// Milliseconds with at least one request in flight.
     pub io_ticks_ms: u64,
-    /// Milliseconds that all requests waited, added up.
+    /// Total milliseconds of all requests in the queue.
     pub time_in_queue_ms: u64,
     /// Discards completed.
     pub discards: u64,
@@ -39,16 +39,16 @@ pub struct DiskStat {
     pub discard_merges: u64,
     /// Sectors discarded.
     pub discard_sectors: u64,
-    /// Milliseconds that discards took, added up.
+    /// Total milliseconds of discards.
     pub discard_ms: u64,
-    /// Flushes completed: those that the block layer's flush machinery sent to the disk.
+    /// Flushes that the block layer sent to the disk, completed.
     pub flushes: u64,
-    /// Milliseconds that flushes took, added up.
+    /// Total milliseconds of flushes.
     pub flush_ms: u64,
 }
 
 impl DiskStat {
-    /// From the file's text; `None` when it has fewer than the eleven fields that every kernel has.
+    /// Parses the file. `None` with fewer than the eleven fields that every kernel has.
     pub fn parse(text: &str) -> Option<Self> {
         let fields: Vec<u64> = text
             .split_whitespace()
@@ -76,7 +76,7 @@ impl DiskStat {
         })
     }
 
-    /// Requests completed, all operations: what raidtrace's own count must add up to.
+    /// Requests completed, all operations. raidtrace's own count must add up to this.
     pub fn requests(&self) -> u64 {
         [self.reads, self.writes, self.discards, self.flushes]
             .iter()
@@ -84,7 +84,7 @@ impl DiskStat {
     }
 }
 
-/// The open file of a disk or partition.
+/// Open stat file of a disk or partition.
 #[derive(Debug)]
 pub struct StatFile {
     name: String,
@@ -92,10 +92,10 @@ pub struct StatFile {
 }
 
 impl StatFile {
-    /// `disk` is a kernel name; `partition` one of it, or `None` for all of it.
+    /// Opens the file of `partition` on `disk` (kernel names), or of the whole disk.
     ///
     /// # Errors
-    /// [`HostError::Removed`] when there is no such disk.
+    /// [`HostError::Removed`] if the disk does not exist.
     pub fn open(sys: &Sys, disk: &str, partition: Option<&str>) -> Result<Self, HostError> {
         let name = partition.unwrap_or(disk);
         let mut path = sys.path("/sys/block").join(disk);
@@ -106,10 +106,10 @@ impl StatFile {
         })
     }
 
-    /// The counters now.
+    /// Current counters.
     ///
     /// # Errors
-    /// [`HostError::Removed`] when the disk has gone since.
+    /// [`HostError::Removed`] if the disk was removed.
     pub fn read(&self) -> Result<DiskStat, HostError> {
         // 17 numbers of at most 20 digits.
         let mut buffer = [0u8; 512];
@@ -128,7 +128,7 @@ impl StatFile {
 }
 
 fn failed(name: &str, e: &io::Error) -> HostError {
-    // kernfs answers ENODEV on an open file of a device that has gone.
+    // kernfs returns ENODEV for an open file of a removed device.
     let gone = e.kind() == io::ErrorKind::NotFound
         || e.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error());
     if gone {

@@ -1,11 +1,11 @@
-//! The part of an array that changes while it is watched: re-read once a second, a few small files of sysfs each time.
+//! State of an array that changes at run time, read from a few sysfs files once a second.
 
 use super::HostError;
 use super::array::{progress, words};
 use super::sys::{Sys, attribute, names, number};
 use super::types::{Array, Dev};
 
-/// An array's state now. Fields as in [`Array`].
+/// Current state of an array; see [`Array`] for the fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArrayState {
     /// md/array_state.
@@ -22,32 +22,32 @@ pub struct ArrayState {
     pub members: Vec<MemberState>,
 }
 
-/// A member's state now.
+/// Current state of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberState {
     /// Kernel name.
     pub name: String,
     /// Its slot.
     pub slot: Option<u32>,
-    /// md's words.
+    /// Words of md/dev-*/state.
     pub state: Vec<String>,
 }
 
 impl ArrayState {
-    /// Of an array that [`super::resolve`] found.
+    /// Reads the state of an array from [`super::resolve`].
     ///
     /// # Errors
-    /// [`HostError::Stopped`] when md no longer runs it (or another array has its name now), [`HostError::Removed`] when a
-    /// disk without md has gone.
+    /// [`HostError::Stopped`] if md no longer runs the array or another array has its name. [`HostError::Removed`] if a
+    /// disk without md was removed.
     pub fn read(sys: &Sys, array: &Array) -> Result<Self, HostError> {
         let dir = sys.path("/sys/block").join(&array.name);
         let dev = attribute(dir.join("dev")).and_then(|t| Dev::parse(&t));
         let name = array.name.clone();
         if !array.is_md() {
-            // A loop device that was detached stays, with nothing in it.
+            // A detached loop device stays in sysfs with size 0.
             let empty = attribute(dir.join("size")).is_some_and(|s| s.trim() == "0");
             return if dev == Some(array.dev) && !empty {
-                Ok(Self::of(array))
+                Ok(Self::from_array(array))
             } else {
                 Err(HostError::Removed { name })
             };
@@ -78,8 +78,8 @@ impl ArrayState {
         })
     }
 
-    /// As it was when the array was found.
-    pub fn of(array: &Array) -> Self {
+    /// The state when the array was resolved.
+    pub fn from_array(array: &Array) -> Self {
         let mut members: Vec<MemberState> = array
             .members
             .iter()
@@ -100,35 +100,35 @@ impl ArrayState {
         }
     }
 
-    /// `None` when it is whole and idle, else e.g. `degraded, recover 12.3 %`.
-    pub fn trouble(&self) -> Option<String> {
-        let mut said = Vec::new();
+    /// `None` for a clean, idle array; else e.g. `degraded, recover 12.3 %`.
+    pub fn health(&self) -> Option<String> {
+        let mut health = Vec::new();
         if matches!(
             self.array_state.as_str(),
             "broken" | "readonly" | "read-auto" | "suspended"
         ) {
-            said.push(self.array_state.clone());
+            health.push(self.array_state.clone());
         }
         match self.degraded {
             0 => {}
-            1 => said.push("degraded".into()),
-            n => said.push(format!("degraded by {n}")),
+            1 => health.push("degraded".into()),
+            n => health.push(format!("degraded by {n}")),
         }
         if let Some(action) = self.sync_action.as_deref().filter(|a| *a != "idle") {
-            said.push(match self.sync_completed {
+            health.push(match self.sync_completed {
                 Some((done, todo)) if todo > 0 => {
                     format!("{action} {:.1} %", 100.0 * done as f64 / todo as f64)
                 }
                 _ => action.to_string(),
             });
         }
-        (!said.is_empty()).then(|| said.join(", "))
+        (!health.is_empty()).then(|| health.join(", "))
     }
 }
 
 impl MemberState {
-    /// `None` when it is in sync, else what it is: `faulty`, `spare`, `journal`, `recovering` (a spare with a slot), ...
-    pub fn trouble(&self) -> Option<String> {
+    /// `None` if in sync; else `faulty`, `spare`, `journal`, `replacement` or `recovering` (a spare with a slot).
+    pub fn health(&self) -> Option<String> {
         let has = |word: &str| self.state.iter().any(|w| w == word);
         let word = if has("faulty") {
             "faulty"
@@ -147,7 +147,7 @@ impl MemberState {
     }
 }
 
-/// Whether md serves IO in this state (drivers/md/md.c, array_state_show).
+/// True if md serves IO in this state (drivers/md/md.c, array_state_show).
 pub(super) fn runs(array_state: &str) -> bool {
     !matches!(array_state, "" | "clear" | "inactive")
 }
@@ -163,20 +163,20 @@ mod tests {
             sync_action: Some("idle".into()),
             ..ArrayState::default()
         };
-        assert_eq!(s.trouble(), None);
+        assert_eq!(s.health(), None);
         s.degraded = 1;
         s.sync_action = Some("recover".into());
         s.sync_completed = Some((123, 1000));
-        assert_eq!(s.trouble().as_deref(), Some("degraded, recover 12.3 %"));
+        assert_eq!(s.health().as_deref(), Some("degraded, recover 12.3 %"));
         s.sync_completed = Some((0, 0));
-        assert_eq!(s.trouble().as_deref(), Some("degraded, recover"));
+        assert_eq!(s.health().as_deref(), Some("degraded, recover"));
         let member = |slot, state: &[&str]| {
             MemberState {
                 name: String::new(),
                 slot,
                 state: state.iter().map(|s| s.to_string()).collect(),
             }
-            .trouble()
+            .health()
         };
         assert_eq!(member(Some(1), &["in_sync", "write_mostly"]), None);
         assert_eq!(member(Some(1), &["spare"]).as_deref(), Some("recovering"));

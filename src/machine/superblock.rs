@@ -1,17 +1,17 @@
-//! The md superblock on a member: where its own places are (superblock, bitmap, bad-block log, partial parity log).
+//! The md superblock on a member: areas of superblock, bitmap, bad-block log and partial parity log.
 //!
-//! Layout: include/uapi/linux/raid/md_p.h; what is accepted: drivers/md/md.c, super_1_load and super_90_load. All
-//! places are given as sectors of the member device. The bytes are not trusted: nothing in here panics on any.
+//! Format: include/uapi/linux/raid/md_p.h. Checks: drivers/md/md.c, super_1_load and super_90_load. Addresses are sectors of
+//! the member device. The bytes are not trusted: nothing here panics.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-/// What is read of it; md itself reads and writes at most this.
+/// Bytes read of a superblock; md reads and writes at most this.
 pub const SB_BYTES: usize = 4096;
 const MAGIC: u32 = 0xa92b_4efc;
-/// Offset of `dev_roles` in struct mdp_superblock_1: two bytes a device follow.
+/// Offset of `dev_roles` in struct mdp_superblock_1, with two bytes for each device.
 const ROLES: usize = 256;
 
 // feature_map bits of version 1.
@@ -22,58 +22,58 @@ const PPL: u32 = 1024;
 const MULTIPLE_PPLS: u32 = 2048;
 const RAID0_LAYOUT: u32 = 4096;
 
-/// On-disk format: the version that mdadm and md/metadata_version name.
+/// Metadata version of mdadm and md/metadata_version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// 0.90: in the last 64 KiB to 128 KiB of the member.
     V090,
-    /// 1.0: 8 KiB to 12 KiB before the member's end.
+    /// 1.0: 8 KiB to 12 KiB before the end of the member.
     V10,
-    /// 1.1: at its start.
+    /// 1.1: at the start of the member.
     V11,
-    /// 1.2: 4 KiB from its start.
+    /// 1.2: 4 KiB from the start of the member.
     V12,
 }
 
-/// What a superblock says about the member that it is on.
+/// Fields of a member's superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// Its first sector.
+    /// First sector of the superblock.
     pub start: u64,
-    /// Its length in sectors, rounded up to the logical block as md writes it.
+    /// Sectors of the superblock, rounded up to the logical block as md writes it.
     pub sectors: u64,
     /// First data sector.
     pub data_offset: u64,
-    /// The same after the reshape that is under way; else equal.
+    /// First data sector after the running reshape; equal to `data_offset` without one.
     pub new_data_offset: u64,
     /// Sectors usable for data.
     pub data_sectors: u64,
     /// First sector of the write-intent bitmap.
     pub bitmap: Option<u64>,
-    /// Bad-block log: first sector and length. Space is set aside for it whether or not there are bad blocks.
+    /// Bad-block log: first sector and length, reserved even without bad blocks.
     pub bad_block_log: Option<(u64, u64)>,
     /// Partial parity log: first sector and length.
     pub ppl: Option<(u64, u64)>,
-    /// Layout number, if it means something: for RAID 0 only with its feature bit.
+    /// Layout number; for RAID 0 only with its feature bit.
     pub layout: Option<u32>,
 }
 
-/// Why bytes are not taken for a superblock.
+/// Reasons to reject a superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reject {
-    /// Nothing like one there.
+    /// Wrong magic.
     #[error("no md superblock there")]
     Magic,
-    /// Torn or damaged.
+    /// Wrong checksum.
     #[error("its checksum is wrong")]
     Checksum,
-    /// Parts of it contradict each other or the size of the device.
+    /// Fields contradict each other or the size of the device.
     #[error("it contradicts itself: {0}")]
     Nonsense(&'static str),
 }
 
 impl Version {
-    /// From md/metadata_version; `None` for `none` and `external:...`.
+    /// Parses md/metadata_version; `None` for `none` and `external:...`.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "0.90" => Some(Self::V090),
@@ -84,8 +84,8 @@ impl Version {
         }
     }
 
-    /// First sector of the superblock on a device of this many sectors; `None` when it is too small to have one.
-    pub fn place(self, sectors: u64) -> Option<u64> {
+    /// First sector of the superblock on a device of this many sectors; `None` if the device is too small.
+    pub fn superblock_sector(self, sectors: u64) -> Option<u64> {
         match self {
             // MD_NEW_SIZE_SECTORS: whole 64 KiB, less 64 KiB.
             Self::V090 => (sectors & !127).checked_sub(128),
@@ -96,14 +96,14 @@ impl Version {
     }
 }
 
-/// Reads what is at the superblock's place, past the page cache where that is possible: md writes past it too, so the
-/// cache may hold what udev saw before the array was made.
+/// Reads the superblock at sector `start`, with O_DIRECT if possible: md bypasses the page cache, which may hold older data
+/// read by udev before the array was created.
 ///
 /// # Errors
-/// Those of opening and reading: not root, for one.
+/// The device cannot be opened or read, e.g. without root.
 pub fn read(path: &Path, start: u64) -> io::Result<[u8; SB_BYTES]> {
     let offset = start.checked_mul(512).ok_or(io::ErrorKind::InvalidInput)?;
-    // O_DIRECT wants the buffer aligned to the logical block, 4 KiB at most.
+    // O_DIRECT needs a buffer aligned to the logical block, 4 KiB at most.
     let mut space = vec![0u8; 2 * SB_BYTES];
     let skip = space.as_ptr().align_offset(SB_BYTES).min(SB_BYTES);
     let buffer = &mut space[skip..skip + SB_BYTES];
@@ -124,11 +124,10 @@ pub fn read(path: &Path, start: u64) -> io::Result<[u8; SB_BYTES]> {
     Ok(bytes)
 }
 
-/// Reads the superblock in `bytes`, which were found at `start` of a device of `sectors` sectors with logical blocks of
-/// `block_sectors` sectors.
+/// Parses the superblock at sector `start` of a device with `sectors` sectors and logical blocks of `block_sectors` sectors.
 ///
 /// # Errors
-/// When the kernel would not take it either.
+/// The kernel would reject the superblock, too.
 pub fn parse(
     version: Version,
     bytes: &[u8; SB_BYTES],
@@ -177,7 +176,7 @@ fn parse_1(
     } else {
         data_offset
     };
-    // 1.0 has the data first and itself behind it; the others the other way round.
+    // Version 1.0 has the data before the superblock, the others after it.
     let room = if version == Version::V10 {
         start
     } else if data_offset.min(new_data_offset) < start + length {
@@ -192,13 +191,13 @@ fn parse_1(
         return Err(Reject::Nonsense("data end behind the device"));
     }
 
-    // Places relative to the superblock are signed: 1.0 has the bitmap before it.
-    let place = |offset: i64| {
+    // Offsets relative to the superblock are signed: version 1.0 has the bitmap before it.
+    let sector = |offset: i64| {
         let at = start.checked_add_signed(offset)?;
         (offset != 0 && at < sectors).then_some(at)
     };
     let area = |offset: i64, length: u16| {
-        let at = place(offset)?;
+        let at = sector(offset)?;
         (length > 0 && u64::from(length) <= sectors - at).then_some((at, u64::from(length)))
     };
     let ppl = has(PPL) || has(MULTIPLE_PPLS);
@@ -210,7 +209,7 @@ fn parse_1(
         data_sectors,
         // PPL and bitmap share a field; md refuses both at once.
         bitmap: (has(BITMAP_OFFSET) && !ppl)
-            .then(|| place(i64::from(le32(b, 96) as i32)))
+            .then(|| sector(i64::from(le32(b, 96) as i32)))
             .flatten(),
         bad_block_log: area(i64::from(le32(b, 188) as i32), le16(b, 186)),
         ppl: ppl
@@ -220,7 +219,7 @@ fn parse_1(
     })
 }
 
-/// Version 0.90 is in the byte order of the machine that made it; md does not turn it round either.
+/// Parses version 0.90, which is in the byte order of the machine that created it. md does not convert it either.
 fn parse_90(b: &[u8; SB_BYTES], start: u64) -> Result<Superblock, Reject> {
     let word = |i: usize| ne32(b, 4 * i);
     if word(0) != MAGIC || word(1) != 0 || word(2) < 90 {
@@ -237,7 +236,7 @@ fn parse_90(b: &[u8; SB_BYTES], start: u64) -> Result<Superblock, Reject> {
         data_offset: 0,
         new_data_offset: 0,
         data_sectors: start,
-        // MD_SB_BYTES behind the superblock's start (super_90_validate, default_offset).
+        // MD_SB_BYTES after the start of the superblock (super_90_validate, default_offset).
         bitmap: bitmap_present.then_some(start + 8),
         bad_block_log: None,
         ppl: None,
@@ -267,7 +266,7 @@ fn checksum_90(b: &[u8; SB_BYTES]) -> u32 {
     (sum as u32).wrapping_add((sum >> 32) as u32)
 }
 
-/// drivers/md/md.c, md_csum_fold: Alpha once wrote it folded.
+/// drivers/md/md.c, md_csum_fold: Alpha used to write folded checksums.
 fn fold(sum: u32) -> u32 {
     let sum = (sum & 0xffff) + (sum >> 16);
     (sum & 0xffff) + (sum >> 16)

@@ -87,15 +87,24 @@ fn v12(sb: V1) -> Result<Superblock, Reject> {
 }
 
 #[test]
-fn places_by_version() {
-    assert_eq!(Version::V12.place(SECTORS), Some(8));
-    assert_eq!(Version::V11.place(SECTORS), Some(0));
-    assert_eq!(Version::V10.place(SECTORS), Some(SECTORS - 16));
-    assert_eq!(Version::V10.place(SECTORS + 9), Some(SECTORS - 8));
-    assert_eq!(Version::V090.place(SECTORS), Some(SECTORS - 128));
-    assert_eq!(Version::V090.place(SECTORS + 127), Some(SECTORS - 128));
-    assert_eq!(Version::V10.place(15), None);
-    assert_eq!(Version::V090.place(100), None);
+fn superblock_sectors_by_version() {
+    assert_eq!(Version::V12.superblock_sector(SECTORS), Some(8));
+    assert_eq!(Version::V11.superblock_sector(SECTORS), Some(0));
+    assert_eq!(Version::V10.superblock_sector(SECTORS), Some(SECTORS - 16));
+    assert_eq!(
+        Version::V10.superblock_sector(SECTORS + 9),
+        Some(SECTORS - 8)
+    );
+    assert_eq!(
+        Version::V090.superblock_sector(SECTORS),
+        Some(SECTORS - 128)
+    );
+    assert_eq!(
+        Version::V090.superblock_sector(SECTORS + 127),
+        Some(SECTORS - 128)
+    );
+    assert_eq!(Version::V10.superblock_sector(15), None);
+    assert_eq!(Version::V090.superblock_sector(100), None);
 }
 
 #[test]
@@ -256,7 +265,7 @@ fn for_mdadm() {
     let write = |version: Version, name: &str, bytes: &[u8; SB_BYTES], bitmap: i64| {
         let file = File::create(format!("{prefix}.{name}")).unwrap();
         file.set_len(SECTORS * 512).unwrap();
-        let start = version.place(SECTORS).unwrap();
+        let start = version.superblock_sector(SECTORS).unwrap();
         file.write_all_at(bytes, start * 512).unwrap();
         // Without a bitmap superblock there mdadm takes the feature bit for a mistake.
         let mut bitm = [0u8; 256];
@@ -306,7 +315,7 @@ proptest! {
         let mut b: [u8; SB_BYTES] = seed.try_into().unwrap();
         for version in [Version::V090, Version::V10, Version::V11, Version::V12] {
             let _ = parse(version, &b, start, sectors, block);
-            let _ = version.place(sectors);
+            let _ = version.superblock_sector(sectors);
         }
         b[220..224].copy_from_slice(&max_dev.to_le_bytes());
         b[144..152].copy_from_slice(&start.to_le_bytes());

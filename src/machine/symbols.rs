@@ -1,23 +1,23 @@
-//! /proc/kallsyms: which function an address is in. An address that is in none that is known has no name.
+//! Kernel functions by address, from /proc/kallsyms.
 //!
-//! The table has no sizes. A symbol ends where the next one of its module begins, and the last of a module with its page, for
-//! modules have pages of their own: what was loaded after the table was read gets no name, rather than its neighbour's.
+//! kallsyms has no sizes. A symbol ends at the next symbol of its module. The last symbol of a module ends with its page:
+//! modules do not share pages, so that code loaded later has no name instead of a wrong one.
 
 use std::io::{BufRead, BufReader, Read};
 
-/// The smallest there is: with larger ones the last functions of modules end early, which only costs their names.
+/// Smallest page size. With larger pages the last functions of modules lose their names.
 const PAGE: u64 = 4096;
-/// BPF programs and trampolines come and go in gaps between others: all are this.
+/// Module name of BPF programs and trampolines, which are loaded and removed between other symbols.
 const BPF: &str = "bpf";
 
-/// The table.
+/// Symbol table of the kernel.
 #[derive(Debug, Default)]
 pub struct Symbols {
-    /// By address, one each.
+    /// One symbol for each address, sorted.
     all: Vec<Symbol>,
-    /// Their names, one after the other.
+    /// Concatenated names.
     names: String,
-    /// Index 0: the kernel itself.
+    /// Module names; index 0 is the kernel itself.
     modules: Vec<String>,
 }
 
@@ -33,25 +33,25 @@ struct Symbol {
 /// A function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Function<'a> {
-    /// As the compiler calls it: `ext4_mb_normalize_request.constprop.0`; `[bpf]` for a BPF program.
+    /// Symbol name: `ext4_mb_normalize_request.constprop.0`; `[bpf]` for a BPF program.
     pub name: &'a str,
-    /// `None`: the kernel itself.
+    /// Module; `None` for the kernel itself.
     pub module: Option<&'a str>,
-    /// Where it begins, which says which function it is.
+    /// Start address, which identifies the function.
     pub begin: u64,
-    /// First address that is not in it.
+    /// End address, exclusive.
     pub end: u64,
 }
 
 impl Symbols {
-    /// That of this machine; empty where it is hidden or not to be had.
+    /// The table of the running kernel; empty if hidden or unreadable.
     pub fn load() -> Self {
         std::fs::File::open("/proc/kallsyms")
             .map(Self::parse)
             .unwrap_or_default()
     }
 
-    /// `ffffffff81000000 T _stext`, or with `\t[module]` at its end. Lines that are not so are left out.
+    /// Parses lines `ffffffff81000000 T _stext`, with `\t[module]` at the end for modules. Skips other lines.
     pub fn parse(text: impl Read) -> Self {
         let mut table = Self {
             modules: vec![String::new()],
@@ -83,7 +83,7 @@ impl Symbols {
         else {
             return;
         };
-        // Hidden, or an offset into a CPU's own memory.
+        // Hidden by kptr_restrict, or a per-CPU offset.
         if address < 1 << 63 {
             return;
         }
@@ -91,7 +91,7 @@ impl Symbols {
         let Some(module) = self.module(module.unwrap_or_default()) else {
             return;
         };
-        // These end code, and begin none.
+        // Ends of code sections.
         let end = matches!(name, "_etext" | "_einittext" | "__softirqentry_text_end");
         self.names.push_str(name);
         self.all.push(Symbol {
@@ -103,7 +103,7 @@ impl Symbols {
         });
     }
 
-    /// Its number; modules come one after the other.
+    /// Index of a module. kallsyms lists the symbols of a module together.
     fn module(&mut self, name: &str) -> Option<u16> {
         if name.is_empty() {
             return Some(0);
@@ -116,10 +116,10 @@ impl Symbols {
         u16::try_from(number).ok()
     }
 
-    /// One for each address: code rather than data, then the plainest name.
+    /// Sorts the symbols and keeps one for each address: the one with the lowest rank.
     fn sort(&mut self) {
         let mut all = std::mem::take(&mut self.all);
-        // Most are in their order already, which this kind of sort makes use of.
+        // A stable sort is fast for the mostly sorted input.
         all.sort_by_key(|s| s.address);
         all.dedup_by(|next, first| {
             let same = next.address == first.address;
@@ -133,26 +133,26 @@ impl Symbols {
         self.all = all;
     }
 
-    /// Lower is better.
-    fn rank(&self, of: &Symbol) -> (bool, usize, u16) {
-        let name = self.name(of);
+    /// Rank of a symbol, lower is better: code before data, then fewer underscores, then shorter names.
+    fn rank(&self, symbol: &Symbol) -> (bool, usize, u16) {
+        let name = self.name(symbol);
         let underscores = name.len() - name.trim_start_matches('_').len();
-        (!of.code, underscores, of.length)
+        (!symbol.code, underscores, symbol.length)
     }
 
-    fn name(&self, of: &Symbol) -> &str {
-        let from = of.name as usize;
+    fn name(&self, symbol: &Symbol) -> &str {
+        let from = symbol.name as usize;
         self.names
-            .get(from..from + usize::from(of.length))
+            .get(from..from + usize::from(symbol.length))
             .unwrap_or_default()
     }
 
-    /// Whether there is any: where kernel.kptr_restrict hides them there is none.
+    /// False if kernel.kptr_restrict hides the symbols.
     pub fn known(&self) -> bool {
         !self.all.is_empty()
     }
 
-    /// What `address` is in.
+    /// The function that contains `address`.
     pub fn at(&self, address: u64) -> Option<Function<'_>> {
         let after = self.all.partition_point(|s| s.address <= address);
         let symbol = self.all.get(after.checked_sub(1)?)?;
@@ -173,7 +173,7 @@ impl Symbols {
                 end,
             });
         }
-        // Padding before a function (CONFIG_FUNCTION_PADDING), where a return address less one can be.
+        // Padding before a function (CONFIG_FUNCTION_PADDING) can contain a return address minus one.
         let name = self.name(symbol);
         Some(Function {
             name: name.strip_prefix("__pfx_").unwrap_or(name),
@@ -183,7 +183,7 @@ impl Symbols {
         })
     }
 
-    /// Begin and end of a function of the kernel itself.
+    /// Address range of a function of the kernel itself.
     pub fn range(&self, name: &str) -> Option<(u64, u64)> {
         let symbol = self
             .all

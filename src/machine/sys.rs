@@ -1,4 +1,4 @@
-//! Every path that this module reads goes through [`Sys`], so that a test can put a tree of its own in place of the machine.
+//! File access below a root directory. Tests use a directory tree in place of the machine.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -8,9 +8,9 @@ use std::sync::OnceLock;
 
 use super::dm::{DmTables, Ioctl};
 
-/// A sysfs attribute is a page at most; a few of md's bitmap files are shorter still.
+/// Most bytes read of an attribute. sysfs attributes are at most a page.
 const ATTRIBUTE_LIMIT: u64 = 64 << 10;
-/// mountinfo has a line a mount: a host of containers has some 100,000 of them, 300 bytes each.
+/// Most bytes read of a table. mountinfo of a container host has some 100,000 lines of 300 bytes.
 const TABLE_LIMIT: u64 = 64 << 20;
 
 /// A machine: this one, or a tree of files that looks like one.
@@ -42,13 +42,12 @@ impl Sys {
             .get_or_init(|| super::task::is_initial_namespace(self))
     }
 
-    /// Whether device mapper holds back all IO of a volume (`dmsetup suspend`, a snapshot being made): who reads it waits.
+    /// True if device mapper has suspended a volume (`dmsetup suspend`, creation of a snapshot). Reads of it block.
     pub fn is_suspended(&self, name: &str) -> bool {
         attribute(self.path(format!("/sys/block/{name}/dm/suspended"))).as_deref() == Some("1")
     }
 
-    /// What a file of sysfs or /proc says, without its last newline; `None` when there is none, when it cannot be read or
-    /// when it is empty.
+    /// Content of a file of sysfs or /proc without surrounding white space; `None` if it is missing, unreadable or empty.
     pub fn text(&self, path: &str) -> Option<String> {
         attribute(self.path(path))
     }
@@ -58,7 +57,7 @@ impl Sys {
         number(self.path(path))
     }
 
-    /// Names in a directory, sorted; none when there is no such directory.
+    /// Sorted names in a directory; empty if it does not exist.
     pub fn names(&self, path: &str) -> Vec<String> {
         names(self.path(path))
     }
@@ -69,7 +68,7 @@ impl Sys {
         self.root.join(p.strip_prefix("/").unwrap_or(p))
     }
 
-    /// What `path` (which has the root in front) is called on the machine.
+    /// `path` without the root.
     pub(super) fn outside(&self, path: &Path) -> PathBuf {
         match path.strip_prefix(&self.root) {
             Ok(rest) => Path::new("/").join(rest),
@@ -77,7 +76,7 @@ impl Sys {
         }
     }
 
-    /// Whether this is the machine itself.
+    /// True if the root is `/`.
     pub(crate) fn is_live(&self) -> bool {
         self.root == Path::new("/")
     }
@@ -87,8 +86,8 @@ impl Sys {
     }
 }
 
-/// A sysfs attribute without its newline; `None` when there is none, when it cannot be read (md returns errors for
-/// attributes that make no sense at the moment) or when it is empty. Bytes that are no UTF-8 are replaced.
+/// A sysfs attribute without surrounding white space; `None` if it is missing, empty or unreadable (md returns errors for
+/// attributes that do not apply at the moment). Replaces invalid UTF-8.
 pub(super) fn attribute(path: impl AsRef<Path>) -> Option<String> {
     let mut bytes = Vec::new();
     File::open(path)
@@ -105,7 +104,7 @@ pub(super) fn number<T: FromStr>(path: impl AsRef<Path>) -> Option<T> {
     attribute(path)?.split_whitespace().next()?.parse().ok()
 }
 
-/// A table of /proc, whole.
+/// Content of a table in /proc.
 pub(super) fn table(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?
@@ -114,7 +113,7 @@ pub(super) fn table(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Names in a directory, sorted; none when there is no such directory. The kernel's names are ASCII: others are not for us.
+/// Sorted names in a directory; empty if it does not exist. Skips names that are not UTF-8: the kernel's names are ASCII.
 pub(super) fn names(dir: impl AsRef<Path>) -> Vec<String> {
     let Ok(entries) = fs::read_dir(dir) else {
         return Vec::new();
@@ -126,7 +125,7 @@ pub(super) fn names(dir: impl AsRef<Path>) -> Vec<String> {
     names
 }
 
-/// Sorts `md2` before `md10`: the name without its trailing number, then the number.
+/// Sort key that orders `md2` before `md10`: name without its trailing number, then the number.
 pub(super) fn natural(name: &str) -> (&str, u64, &str) {
     let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let (stem, tail) = name.split_at(name.len() - digits);

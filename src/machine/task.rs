@@ -1,25 +1,25 @@
-//! What a task is: its name now, and its role when it is a kernel thread that storage people know.
+//! Names of tasks, and roles of kernel threads that do storage IO.
 //!
-//! Tasks are known by their pid in the initial PID namespace. Where /proc belongs to another PID namespace (a container
-//! without `--pid=host`), /proc/PID is a different task, so /proc is not asked at all.
+//! Pids are those of the initial PID namespace. If /proc belongs to another PID namespace (a container without
+//! `--pid=host`), /proc/PID is a different task, and /proc is not used.
 
 use super::sys::Sys;
 
 /// Inode of the initial PID namespace: PROC_PID_INIT_INO, include/linux/proc_ns.h.
 const INITIAL: &str = "pid:[4026531836]";
 
-/// True if /proc shows the initial PID namespace. The init of the namespace that procfs was mounted in answers for
-/// procfs, where it may be asked; else this process does.
+/// True if /proc shows the initial PID namespace. Reads the namespace of pid 1 of the mounted procfs if permitted, else that
+/// of this process.
 pub(super) fn is_initial_namespace(sys: &Sys) -> bool {
     let namespace = |pid| std::fs::read_link(sys.path(format!("/proc/{pid}/ns/pid")));
     match namespace("1").or_else(|_| namespace("self")) {
         Ok(link) => link.as_os_str() == INITIAL,
-        // A kernel without CONFIG_PID_NS has one.
+        // Without CONFIG_PID_NS there is only one namespace.
         Err(_) => true,
     }
 }
 
-/// One note where /proc/PID cannot be asked.
+/// One note if /proc/PID cannot be used.
 pub fn notes(sys: &Sys) -> Vec<String> {
     let note = "task names come from the kernel at the time of each task's first IO, and only kworkers have a role: this \
                 raidtrace runs in a PID namespace of its own, where /proc/PID is a different task. Start the container with \
@@ -30,8 +30,8 @@ pub fn notes(sys: &Sys) -> Vec<String> {
         .collect()
 }
 
-/// The name of a task now, which for a kworker says what it works on (`kworker/u8:2+flush-9:127`,
-/// kernel/workqueue.c, wq_worker_comm()); `None` when it has ended, or in another PID namespace.
+/// Current name of a task, for a kworker with its work (`kworker/u8:2+flush-9:127`, kernel/workqueue.c, wq_worker_comm()).
+/// `None` if the task has exited, or in another PID namespace.
 pub fn comm(sys: &Sys, pid: u32) -> Option<Vec<u8>> {
     if !sys.has_host_pids() {
         return None;
@@ -43,7 +43,7 @@ pub fn comm(sys: &Sys, pid: u32) -> Option<Vec<u8>> {
     Some(name)
 }
 
-/// Whether it runs in the kernel: such a task has no executable. `None` when it has ended, or in another PID namespace.
+/// True for a kernel thread, which has no command line. `None` if the task has exited, or in another PID namespace.
 pub fn is_kernel_thread(sys: &Sys, pid: u32) -> Option<bool> {
     if !sys.has_host_pids() {
         return None;
@@ -54,8 +54,8 @@ pub fn is_kernel_thread(sys: &Sys, pid: u32) -> Option<bool> {
     }
 }
 
-/// What a kernel thread of that name does for storage. `array` names a device by its numbers
-/// (`9:127`), as the writeback workers do.
+/// Storage role of a kernel thread by its name. `device` returns the name of a device number (`9:127`), which writeback
+/// workers have in their names.
 pub fn role(comm: &[u8], device: impl Fn(&str) -> Option<String>) -> Option<String> {
     let name = std::str::from_utf8(comm).ok()?;
     if let Some(journal) = name.strip_prefix("jbd2/") {

@@ -1,6 +1,6 @@
-//! What this machine has, as plain data: no path, no file, no system call in here.
+//! Plain data of the machine. No file access.
 //!
-//! A sector is 512 bytes everywhere in this module, whatever the disk's own block size, as in the kernel's block layer.
+//! A sector is 512 bytes everywhere in this module, as in the kernel's block layer.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub struct Dev {
 }
 
 impl Dev {
-    /// From sysfs and mountinfo: `9:127`.
+    /// Parses `9:127` from sysfs and mountinfo.
     pub fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.trim().split_once(':')?;
         Some(Self {
@@ -24,13 +24,13 @@ impl Dev {
         })
     }
 
-    /// The kernel's own `dev_t`, what tracepoints and `bd_dev` hold (include/linux/kdev_t.h, MKDEV).
-    /// Not what `stat` returns: that is another encoding.
+    /// The kernel's internal `dev_t` of tracepoints and `bd_dev` (include/linux/kdev_t.h, MKDEV). stat(2) returns another
+    /// encoding.
     pub fn kernel(self) -> u32 {
         (self.major << 20) | (self.minor & 0xf_ffff)
     }
 
-    /// The inverse.
+    /// Inverse of [`Dev::kernel`].
     pub fn from_kernel(dev: u32) -> Self {
         Self {
             major: dev >> 20,
@@ -56,15 +56,15 @@ pub struct Array {
     pub sectors: u64,
     /// `raid0`, `raid5`, `linear`, ... (md/level), or `single` for a disk without md.
     pub level: String,
-    /// md/layout: meaning depends on the level. RAID 0: 1 original, 2 alternate, 0 not recorded (then it does not matter,
-    /// or the kernel's default could not be read). While a reshape runs: the layout reshaped to.
+    /// md/layout; its meaning depends on the level. RAID 0: 1 original, 2 alternate, 0 not recorded (irrelevant, or the
+    /// kernel's default is unreadable). During a reshape: the new layout.
     pub layout: u32,
-    /// Chunk in sectors; 0 where the level has none (raid1, single). While a reshape runs: the chunk reshaped to.
+    /// Chunk in sectors; 0 for levels without chunks (raid1, single). During a reshape: the new chunk.
     pub chunk_sectors: u32,
-    /// Slots, missing ones included; 1 for `single`. While a reshape runs: the number reshaped to.
+    /// Slots, missing ones included; 1 for `single`. During a reshape: the new number.
     pub raid_disks: u32,
-    /// md/component_size: what the array uses of each member, sectors; 0 for raid0, linear and single, where it may differ
-    /// by member ([`Member::data_sectors`]).
+    /// md/component_size: sectors used of each member; 0 for raid0, linear and single, whose members can differ
+    /// ([`Member::data_sectors`]).
     pub component_sectors: u64,
     /// md/metadata_version: `0.90`, `1.2`, `external:imsm`; `None` without md or without metadata.
     pub metadata: Option<String>,
@@ -76,31 +76,30 @@ pub struct Array {
     pub sync_action: Option<String>,
     /// md/sync_completed: sectors done and sectors to do, of each member; `None` while idle or waiting.
     pub sync_completed: Option<(u64, u64)>,
-    /// md/reshape_position: array sector up to which a reshape has got; `None` when no reshape is under way.
+    /// md/reshape_position: array sector that a running reshape has reached; `None` without a reshape.
     pub reshape_position: Option<u64>,
-    /// What the not yet reshaped part still looks like.
+    /// Geometry of the part that is not yet reshaped.
     pub before_reshape: Option<BeforeReshape>,
     /// md/consistency_policy: `resync`, `bitmap`, `ppl`, `journal`, `none`; `None` without md.
     pub consistency_policy: Option<String>,
-    /// By slot; those without a slot last.
+    /// Members by slot; those without a slot last.
     pub members: Vec<Member>,
-    /// Filesystems that lie on it, wholly or in part, mounted ones only.
+    /// Mounted filesystems that lie on the array, wholly or in part.
     pub filesystems: Vec<Filesystem>,
-    /// Devices that lie on it and are not mounted: itself, its partitions, volumes on it. What is on them, a filesystem or
-    /// nothing, only their content can tell.
+    /// Devices on the array that are not mounted: the array itself, partitions, volumes. They may hold a filesystem.
     pub unmounted: Vec<Filesystem>,
 }
 
-/// The geometry that a running reshape comes from.
+/// The old geometry of a running reshape.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BeforeReshape {
-    /// As [`Array::layout`].
+    /// See [`Array::layout`].
     pub layout: u32,
-    /// As [`Array::chunk_sectors`].
+    /// See [`Array::chunk_sectors`].
     pub chunk_sectors: u32,
-    /// As [`Array::raid_disks`].
+    /// See [`Array::raid_disks`].
     pub raid_disks: u32,
-    /// md/reshape_direction is `backwards`: the reshaped part is behind [`Array::reshape_position`], not before it.
+    /// md/reshape_direction is `backwards`: the reshaped part follows [`Array::reshape_position`].
     pub backwards: bool,
 }
 
@@ -109,29 +108,29 @@ pub struct BeforeReshape {
 pub struct Member {
     /// Kernel name: `loop1`, `sda2`.
     pub name: String,
-    /// Its device number; 0:0 when the device has gone from the machine but md still lists it.
+    /// Device number; 0:0 if md still lists a device that was removed from the machine.
     pub dev: Dev,
-    /// The whole disk that carries its requests.
+    /// The whole disk that gets the member's requests.
     pub disk: Dev,
-    /// That disk's kernel name.
+    /// Kernel name of `disk`.
     pub disk_name: String,
-    /// Where the member begins on that disk, in sectors; 0 for a whole disk.
+    /// First sector of the member on `disk`; 0 for a whole disk.
     pub start: u64,
     /// Size of the member device, in sectors.
     pub sectors: u64,
     /// md's raid_disk; `None` for a spare, a failed member or a journal device.
     pub slot: Option<u32>,
-    /// md's words (md/dev-*/state): `in_sync`, `faulty`, `spare`, `write_mostly`, `journal`, `replacement`, ...
+    /// Words of md/dev-*/state: `in_sync`, `faulty`, `spare`, `write_mostly`, `journal`, `replacement`, ...
     pub state: Vec<String>,
     /// First data sector of the member (md/dev-*/offset).
     pub data_offset: u64,
-    /// The same for the reshaped part (md/dev-*/new_offset); equals `data_offset` unless a reshape moves it.
+    /// First data sector of the reshaped part (md/dev-*/new_offset); `data_offset` unless a reshape moves it.
     pub new_data_offset: u64,
     /// Sectors usable for data (md/dev-*/size); RAID 0 zones come from it.
     pub data_sectors: u64,
     /// Member sector of the md superblock; `None` without native metadata.
     pub sb_offset: Option<u64>,
-    /// Length of the superblock in sectors as md writes it; 0 without.
+    /// Sectors of the superblock as md writes it; 0 without native metadata.
     pub sb_sectors: u64,
     /// Write-intent bitmap: first member sector and number of sectors.
     pub bitmap: Option<(u64, u64)>,
@@ -139,42 +138,42 @@ pub struct Member {
     pub bad_block_log: Option<(u64, u64)>,
     /// Partial parity log: first member sector and number of sectors.
     pub ppl: Option<(u64, u64)>,
-    /// The array that it is, or is a part of: `disk`, where that is an array of this [`HostTopology`], below this one.
-    pub inner: Option<Dev>,
-    /// The whole disk's queue.
+    /// `disk`, if it is another array of this [`HostTopology`] (a nested array).
+    pub nested_array: Option<Dev>,
+    /// Request queue of `disk`.
     pub queue: QueueFacts,
 }
 
-/// What a disk's request queue looks like (/sys/block/X/queue, /sys/block/X/mq; Documentation/ABI/stable/sysfs-block).
+/// Properties of a disk's request queue (/sys/block/X/queue, /sys/block/X/mq; Documentation/ABI/stable/sysfs-block).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueFacts {
     /// Hardware queues; 0 when bio based.
     pub nr_hw_queues: u32,
-    /// Tags of a hardware queue (the largest, should they differ); 0 when bio based.
+    /// Tags of the largest hardware queue; 0 when bio based.
     pub nr_tags: u32,
-    /// Whether the kernel keeps statistics (queue/iostats).
+    /// True if the kernel keeps statistics (queue/iostats).
     pub iostats: bool,
-    /// The scheduler in use; `none` included; `None` when there is no such file.
+    /// The active scheduler, or `none`; `None` without the sysfs file.
     pub scheduler: Option<String>,
-    /// Whether it spins (queue/rotational).
+    /// True for a rotating disk (queue/rotational).
     pub rotational: bool,
-    /// It takes bios and makes no requests (zram, brd, md, most of device mapper, NVMe multipath heads): no request
-    /// tracepoint ever fires for it.
+    /// True for a driver that takes bios and makes no requests (zram, brd, md, most of device mapper, NVMe multipath
+    /// heads): request tracepoints never fire.
     pub bio_based: bool,
 }
 
 /// A mounted filesystem.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filesystem {
-    /// Kernel name of the block device that it is on: `md127`, `md127p1`, `dm-3`. Also its name in /sys/fs/ext4 and /proc/fs/ext4.
+    /// Kernel name of its block device: `md127`, `md127p1`, `dm-3`. Also its name in /sys/fs/ext4 and /proc/fs/ext4.
     pub name: String,
-    /// That block device.
+    /// Number of its block device.
     pub dev: Dev,
-    /// Where its sectors lie on *this* array, by `fs_sector`. Empty when that could not be found out: `note` says why.
+    /// Mapping of its sectors to *this* array, by `fs_sector`. Empty if unknown; `note` says why.
     pub segments: Vec<Segment>,
-    /// Where it is mounted; empty when it is mounted in another mount namespace only.
+    /// Mounts in this mount namespace.
     pub mounts: Vec<Mount>,
-    /// What is between it and the array, from the top: `LVM vg-lv`, `dm-crypt secret`, `partition 1`. Empty: nothing.
+    /// Layers between the filesystem and the array, top first: `LVM vg-lv`, `dm-crypt secret`, `partition 1`.
     pub stack: Vec<String>,
     /// Why `segments` is empty.
     pub note: Option<String>,
@@ -185,7 +184,7 @@ pub struct Filesystem {
 pub struct Segment {
     /// First sector, counted from the start of the filesystem's block device.
     pub fs_sector: u64,
-    /// Where that one lies on the array.
+    /// Array sector of `fs_sector`.
     pub array_sector: u64,
     /// Number of sectors.
     pub sectors: u64,
@@ -198,26 +197,26 @@ pub struct Mount {
     pub path: PathBuf,
     /// `ext4`, `xfs`, ...
     pub fstype: String,
-    /// Those of the mount, then those of the filesystem: `rw,relatime,stripe=6144`.
+    /// Mount options, then filesystem options: `rw,relatime,stripe=6144`.
     pub options: String,
 }
 
-/// What a command was asked to look at.
+/// Arrays selected by the targets of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostTopology {
-    /// In the order of their names. An array whose members are arrays is here with all of them.
+    /// Arrays by name, nested and outer arrays included.
     pub arrays: Vec<Array>,
-    /// What could not be found out, one line each.
+    /// Missing information, one line each.
     pub notes: Vec<String>,
 }
 
 impl Array {
-    /// Whether md runs it; else it is a disk as an array of one.
+    /// False for a disk without md.
     pub fn is_md(&self) -> bool {
         self.level != "single"
     }
 
-    /// Whether it is a RAID 4, 5 or 6 without one of its members: what was on that one has to be rebuilt.
+    /// True for a RAID 4, 5 or 6 with a missing member, whose blocks must be rebuilt from parity.
     pub fn rebuilds(&self) -> bool {
         matches!(self.level.as_str(), "raid4" | "raid5" | "raid6")
             && !self.missing_slots().is_empty()
@@ -225,7 +224,7 @@ impl Array {
 
     /// Slots that no working member fills.
     pub fn missing_slots(&self) -> Vec<u32> {
-        // md takes a failed member's slot away a little later than it marks it.
+        // md marks a member as faulty shortly before it removes its slot.
         let fills =
             |m: &Member, slot| m.slot == Some(slot) && !m.state.iter().any(|w| w == "faulty");
         // raid_disks comes from a file: a superblock has room for 1920 roles.

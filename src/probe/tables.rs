@@ -174,7 +174,7 @@ impl Tables {
     fn stack(&mut self, arrays: &[Array], devs: &mut Watched) {
         let members = arrays.iter().flat_map(|a| &a.members);
         for (id, member) in (1..).zip(members) {
-            let Some(inner) = member.inner else {
+            let Some(inner) = member.nested_array else {
                 continue;
             };
             let Some(number) = arrays.iter().position(|a| a.dev == inner) else {
@@ -359,7 +359,7 @@ impl Tables {
             return Ok(()); // gone from the machine, md still lists it
         }
         // Of an array that is a member, the bios are counted.
-        if member.queue.bio_based && member.inner.is_none() {
+        if member.queue.bio_based && member.nested_array.is_none() {
             self.notes.push(format!(
                 "{}: {} makes no requests (it takes bios whole): its IO is not seen",
                 array.name, member.disk_name

@@ -23,7 +23,7 @@ pub(in crate::probe) fn member(slot: u32, major: u32, minor: u32) -> Member {
         data_sectors: 4096,
         sb_offset: Some(8),
         sb_sectors: 8,
-        inner: (major == 9).then_some(dev(major, minor)),
+        nested_array: (major == 9).then_some(dev(major, minor)),
         queue: QueueFacts {
             nr_hw_queues: u32::from(major != 9),
             nr_tags: 64 * u32::from(major != 9),
@@ -93,7 +93,7 @@ fn an_inner_array_knows_which_member_it_is() {
 fn two_members_on_one_inner_array() {
     let mut arrays = nested();
     arrays[2].members[1].disk = dev(9, 2);
-    arrays[2].members[1].inner = Some(dev(9, 2));
+    arrays[2].members[1].nested_array = Some(dev(9, 2));
     let t = tables(arrays);
     assert_eq!(t.arrays[0].upper, 5);
     assert!(t.notes[0].contains("several members"), "{:?}", t.notes);

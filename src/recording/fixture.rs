@@ -44,7 +44,7 @@ pub fn state(time_us: i64) -> State {
     let member = |name: String, slot| MemberNow {
         name,
         slot: Some(slot),
-        trouble: None,
+        health: None,
         disk: Some(DiskCounters {
             requests: (time_us - START) as u64 / 10_000,
             io_ticks_ms: (time_us - START) as u64 / 2000,
@@ -58,7 +58,7 @@ pub fn state(time_us: i64) -> State {
         chunk_bytes: if disks > 1 { 524_288 } else { 0 },
         bytes: u64::from(disks) << 30,
         disks,
-        trouble: None,
+        health: None,
         filesystems: vec![format!("ext4 on /srv ({name}), 4 KiB blocks, 32 groups")],
     };
     State {

@@ -143,8 +143,10 @@ impl Traced {
         };
         let one = |(member, file): (&Member, &Option<StatFile>)| {
             let queue = &member.queue;
-            let same =
-                queue.iostats && !queue.bio_based && member.inner.is_none() && only_on_disk(member);
+            let same = queue.iostats
+                && !queue.bio_based
+                && member.nested_array.is_none()
+                && only_on_disk(member);
             let file = file.as_ref().filter(|_| same)?;
             file.read().ok().map(|d| d.requests())
         };
@@ -280,7 +282,7 @@ impl Session {
             self.watch.set_idle_hint(self.members_hash);
         }
         for (number, subject) in (0..).zip(&mut arrays) {
-            let clean_idle = subject.info.trouble.is_none();
+            let clean_idle = subject.info.health.is_none();
             self.traced.probe.quiet(number, clean_idle)?;
             subject.doubtful = !clean_idle && !self.traced.sees_stripes;
         }
@@ -326,8 +328,8 @@ impl Session {
             }
             now.reshape_position.is_some().hash(hash);
         }
-        let trouble = match &state {
-            Ok(state) => state.trouble(),
+        let health = match &state {
+            Ok(state) => state.health(),
             Err(HostError::Stopped { .. }) => Some("stopped".to_owned()),
             Err(_) => Some("removed".to_owned()),
         };
@@ -346,18 +348,18 @@ impl Session {
                     .as_ref()
                     .ok()
                     .map(|s| s.members.iter().find(|m| m.name == member.name));
-                let (slot, trouble) = match now {
-                    Some(Some(now)) => (now.slot, now.trouble()),
+                let (slot, health) = match now {
+                    Some(Some(now)) => (now.slot, now.health()),
                     Some(None) => (member.slot, Some("removed".to_owned())),
                     None => (member.slot, None),
                 };
                 MemberNow {
                     name: member.name.clone(),
                     slot,
-                    trouble: if disk.is_none() {
+                    health: if disk.is_none() {
                         Some("removed".to_owned())
                     } else {
-                        trouble
+                        health
                     },
                     disk: disk.map(|d| DiskCounters {
                         requests: d.requests(),
@@ -370,7 +372,7 @@ impl Session {
             .collect();
         Subject {
             info: ArrayInfo {
-                trouble,
+                health,
                 ..array_info(topology, array)
             },
             members,
@@ -386,7 +388,7 @@ fn array_info(topology: &Topology, array: &Array) -> ArrayInfo {
         chunk_bytes: u64::from(array.chunk_sectors) * 512,
         bytes: array.sectors * 512,
         disks: array.raid_disks,
-        trouble: None,
+        health: None,
         filesystems: array
             .filesystems
             .iter()

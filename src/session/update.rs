@@ -157,7 +157,7 @@ impl Session {
         for array in &was.host.arrays {
             if array.is_md() && !runs(&array.name, now) {
                 let mut info = array_info(&was, array);
-                info.trouble = Some("stopped".to_owned());
+                info.health = Some("stopped".to_owned());
                 self.stopped.push(info);
             }
         }

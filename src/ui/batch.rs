@@ -119,9 +119,9 @@ fn busiest<'r, 'a>(rows: &'r [MemberRow<'a>]) -> (Vec<&'r MemberRow<'a>>, Vec<&'
         let r = &rows[i];
         r.reads + r.writes + r.flushes + r.discards + r.others
     };
-    // Who is in trouble has a row, however quiet.
+    // Members that are not healthy always have a row.
     order.sort_by(|&a, &b| {
-        let quiet = |i: usize| rows[i].member.trouble.is_none();
+        let quiet = |i: usize| rows[i].member.health.is_none();
         quiet(a).cmp(&quiet(b)).then(load(b).total_cmp(&load(a)))
     });
     let mut rest = order.split_off(BUSIEST);
@@ -143,8 +143,8 @@ fn extra(rows: &[MemberRow<'_>]) -> Vec<Extra> {
 
 fn line(row: &MemberRow<'_>, name: usize, extra: &[Extra], has_span: bool) -> String {
     let slot = row.member.slot.map_or("-".to_owned(), |s| s.to_string());
-    let origins = match &row.member.trouble {
-        Some(trouble) => format!("{} {}", clean(trouble), shares(&row.parts)),
+    let origins = match &row.member.health {
+        Some(health) => format!("{} {}", clean(health), shares(&row.parts)),
         None => shares(&row.parts),
     };
     let more = extra
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn a_hundred_members_are_compact() {
         let mut snapshot = fixture::raid0(100);
-        snapshot.arrays[0].members[50].trouble = Some("faulty\x1b[2J".to_owned());
+        snapshot.arrays[0].members[50].health = Some("faulty\x1b[2J".to_owned());
         let text = text(&snapshot);
         assert!(text.lines().count() <= 25, "{text}");
         insta::assert_snapshot!("100", text);

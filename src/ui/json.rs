@@ -80,7 +80,7 @@ pub(crate) struct Array<'a> {
     chunk_bytes: u64,
     bytes: u64,
     disks: u32,
-    trouble: Option<&'a str>,
+    health: Option<&'a str>,
     filesystems: &'a [String],
     standout: Option<Standout<'a>>,
     members: Vec<Member<'a>>,
@@ -120,7 +120,7 @@ struct Standout<'a> {
 struct Member<'a> {
     name: &'a str,
     slot: Option<u32>,
-    trouble: Option<&'a str>,
+    health: Option<&'a str>,
     disk: Option<Disk>,
     io: Vec<Io>,
 }
@@ -326,7 +326,7 @@ impl<'a> Array<'a> {
             chunk_bytes: a.info.chunk_bytes,
             bytes: a.info.bytes,
             disks: a.info.disks,
-            trouble: a.info.trouble.as_deref(),
+            health: a.info.health.as_deref(),
             filesystems: &a.info.filesystems,
             standout: a.standout.as_ref().map(Standout::from),
             members: a.members.iter().map(Member::from).collect(),
@@ -384,7 +384,7 @@ impl<'a> From<&'a MemberSnapshot> for Member<'a> {
         Self {
             name: &m.name,
             slot: m.slot,
-            trouble: m.trouble.as_deref(),
+            health: m.health.as_deref(),
             disk: m.disk.map(|d| Disk {
                 in_flight: d.in_flight,
                 utilisation: round(d.utilisation),

@@ -221,7 +221,7 @@ fn what_is_cumulative_goes_on_over_a_restart_and_names_keep_their_figures() {
             ("loop2", 1)
         ]
     );
-    assert_eq!(members[4].trouble.as_deref(), Some("removed"));
+    assert_eq!(members[4].health.as_deref(), Some("removed"));
     let (start, end) = whole(&items);
     let of = |s: &Sample| {
         let key = (1, Origin::FileData);

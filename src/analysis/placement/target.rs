@@ -272,7 +272,7 @@ fn array_notes(array: &Array) -> Vec<String> {
     if array
         .members
         .iter()
-        .any(|m| m.inner.is_some_and(|d| d != array.dev))
+        .any(|m| m.nested_array.is_some_and(|d| d != array.dev))
     {
         notes.push(format!(
             "members of {} are arrays themselves: shown is which of these, not which disk",

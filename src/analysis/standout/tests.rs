@@ -260,7 +260,7 @@ fn operations_are_compared_apart() {
 fn spares_and_the_faulty_do_not_lower_the_mean() {
     let mut array = of(4, |i| vec![data(if i < 2 { 10_000 } else { 0 })]);
     array.members[2].slot = None;
-    array.members[3].trouble = Some("faulty".to_owned());
+    array.members[3].health = Some("faulty".to_owned());
     assert_eq!(say(&array).kind, Kind::Even);
     assert!(
         say(&array)

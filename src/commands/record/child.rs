@@ -45,7 +45,7 @@ impl Running {
             child.stdout(io::stderr());
         }
         // SAFETY: between fork and exec it makes one system call, which is async-signal-safe, and allocates nothing.
-        unsafe { child.pre_exec(signals::give_back) };
+        unsafe { child.pre_exec(signals::unblock) };
         let child = child.spawn();
         Ok(Some(Self(child.with_context(|| {
             format!("starting {}", name.display())

@@ -31,7 +31,7 @@ pub fn run(args: &Record) -> Result<ExitCode> {
     }
     let mut files = Files::new(&args.output, args.force, args.rotate)?;
     child::find(&args.command)?;
-    let signals = Signals::take().context("blocking signals")?;
+    let signals = Signals::block().context("blocking signals")?;
     let mut recorder = Recorder::start(
         Sys::live(),
         &args.targets,
@@ -96,9 +96,9 @@ pub fn run(args: &Record) -> Result<ExitCode> {
         }
     }
     // The disk, or who reads the pipe, may take for ever.
-    signals.let_through(grace).context("signals")?;
+    signals.unblock_after(grace).context("signals")?;
     let (summary, ended) = recorder.finish(&mut files);
-    signals.hold().context("signals")?;
+    signals.block_again().context("signals")?;
     let failed = failed.or(ended.err()).filter(|e| !nobody_reads(e));
     if failed.is_none() {
         let _ = report(&summary, &files.name());

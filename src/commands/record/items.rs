@@ -89,7 +89,7 @@ impl Translator {
         let members = all.iter().flat_map(|a| &a.members);
         let upper = |array: &Array| {
             let mut members = members.clone().enumerate();
-            let (number, member) = members.find(|(_, m)| m.inner == Some(array.dev))?;
+            let (number, member) = members.find(|(_, m)| m.nested_array == Some(array.dev))?;
             Some((number, member.start))
         };
         Self {

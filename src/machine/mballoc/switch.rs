@@ -1,7 +1,7 @@
-//! Turns ext4's own counting (/sys/fs/ext4/DEV/mb_stats) on and back off, also after this program was killed.
+//! Enables ext4's statistics (/sys/fs/ext4/DEV/mb_stats) and restores the old value, even after this program was killed.
 //!
-//! While it is on, /run/raidtrace/mb_stats/DEV holds the old value and a lock. A file without a lock is of a program that was
-//! killed: the next one restores the value ([`restore`]).
+//! While they are enabled, /run/raidtrace/mb_stats/DEV holds the old value and a lock. A file without a lock is left over from
+//! a killed process; [`restore`] restores its value.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -12,9 +12,9 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::super::sys::Sys;
 
-/// One file for each filesystem, by its device's kernel name.
+/// Directory of state files, named after each filesystem's device.
 const STATE: &str = "/run/raidtrace/mb_stats";
-/// Bytes of such a file that are read.
+/// Most bytes read of a state file.
 const MOST: u64 = 64;
 
 /// Enables mb_stats for a filesystem and restores the old value on drop.
@@ -27,10 +27,10 @@ pub struct MbStatsSwitch {
 }
 
 impl MbStatsSwitch {
-    /// `None`: ext4 counts already, for somebody else.
+    /// Enables mb_stats; `None` if somebody else has enabled it.
     ///
     /// # Errors
-    /// The kernel has no such switch, it may not be written, or there is no place to note that it has to be restored.
+    /// The kernel has no mb_stats, it is not writable, or the state file cannot be created.
     pub fn on(sys: &Sys, name: &str) -> io::Result<Option<Self>> {
         let switch = switch(sys, name);
         let was = fs::read_to_string(&switch)?;
@@ -65,18 +65,18 @@ impl MbStatsSwitch {
 
 impl Drop for MbStatsSwitch {
     fn drop(&mut self) {
-        // Unmounted meanwhile: the switch has gone with it.
+        // Fails after an unmount, which removes the switch.
         let _ = fs::write(&self.switch, "0");
         let _ = fs::remove_file(&self.state);
     }
 }
 
-/// Turns mb_stats off where a program that was killed left it on; the kernel names of these filesystems.
+/// Disables mb_stats where a killed process left it on; returns the kernel names of these filesystems.
 pub fn restore(sys: &Sys) -> Vec<String> {
     let mut restored = Vec::new();
     for name in sys.names(STATE) {
         let state = sys.path(format!("{STATE}/{name}"));
-        // Locked: in use. Not a file: not ours.
+        // Locked files are in use.
         let Ok(Some(mut file)) = lock(&state) else {
             continue;
         };
@@ -92,12 +92,12 @@ fn switch(sys: &Sys, name: &str) -> PathBuf {
     sys.path(format!("/sys/fs/ext4/{name}/mb_stats"))
 }
 
-/// Tells one mount of a filesystem from the next, which begins with mb_stats off: its directory in sysfs is a new one.
+/// Identifies a mount of a filesystem by the inode of its sysfs directory. Each new mount starts with mb_stats off.
 fn mounted(sys: &Sys, name: &str) -> io::Result<u64> {
     Ok(fs::metadata(sys.path(format!("/sys/fs/ext4/{name}")))?.ino())
 }
 
-/// True if the file says that mb_stats was off before, for the filesystem as it is mounted now.
+/// True if the state file records, for the current mount, that mb_stats was off.
 fn noted(file: &mut File, sys: &Sys, name: &str) -> bool {
     let mut text = String::new();
     let read = file.take(MOST).read_to_string(&mut text);
@@ -109,9 +109,9 @@ fn noted(file: &mut File, sys: &Sys, name: &str) -> bool {
         .is_some_and(|(mount, was)| mount.parse() == Ok(now) && was == "0")
 }
 
-/// Creates it where there is none; `None` while another program holds it.
+/// Creates and locks a state file; `None` while another process holds the lock.
 fn lock(path: &PathBuf) -> io::Result<Option<File>> {
-    // Twice: whoever held it may have removed it just now.
+    // Try twice: the previous holder may just have removed the file.
     for _ in 0..2 {
         let file = OpenOptions::new()
             .read(true)
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_put_back() {
+    fn the_old_value_is_restored() {
         let tree = Tree::new("");
         tree.write(SWITCH, "0\n");
         let on = MbStatsSwitch::on(&tree.sys(), "sda1").unwrap().unwrap();
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(value(&tree), "1");
     }
 
-    /// A killed program drops nothing, and its lock is gone.
+    /// The state left by a killed process: no drop, no lock.
     fn killed(tree: &Tree) {
         tree.write(SWITCH, "0\n");
         let on = MbStatsSwitch::on(&tree.sys(), "sda1").unwrap().unwrap();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_killed_program_is_cleaned_up_after() {
+    fn the_old_value_is_restored_after_a_kill() {
         let tree = Tree::new("");
         killed(&tree);
         assert_eq!(restore(&tree.sys()), ["sda1"]);

@@ -53,7 +53,7 @@ fn look(tree: &Tree) {
     for targets in [&[][..], &["loop2"], &["/lv"]] {
         for array in tree.resolve(targets).into_iter().flat_map(|t| t.arrays) {
             array.missing_slots();
-            let _ = ArrayState::read(&tree.sys(), &array).map(|s| s.trouble());
+            let _ = ArrayState::read(&tree.sys(), &array).map(|s| s.health());
         }
     }
 }

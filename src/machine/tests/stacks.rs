@@ -158,7 +158,7 @@ fn md_on_dm_and_md_on_md() {
     tree.add("mount 9:0 /nested ext4 /dev/md0 rw");
     let topology = tree.resolve(&["/nested"]).unwrap();
     assert_eq!(
-        topology.arrays[0].members[0].inner,
+        topology.arrays[0].members[0].nested_array,
         Some(topology.arrays[1].dev)
     );
     assert_eq!(tree.names(&["sda"]).as_deref(), Ok("md0 md1"));
@@ -211,9 +211,13 @@ fn raid0_over_raid1_pairs() {
     let [first, second, outer] = &topology.arrays[..] else {
         panic!()
     };
-    let links: Vec<_> = outer.members.iter().map(|m| (m.inner, m.start)).collect();
+    let links: Vec<_> = outer
+        .members
+        .iter()
+        .map(|m| (m.nested_array, m.start))
+        .collect();
     assert_eq!(links, [(Some(first.dev), 0), (Some(second.dev), 64)]);
-    assert!(first.members.iter().all(|m| m.inner.is_none()));
+    assert!(first.members.iter().all(|m| m.nested_array.is_none()));
     // The filesystem is the outer array's; data come first on a member with metadata 1.0, so that it shows there, too.
     assert_eq!(outer.filesystems.len(), 1);
     for inner in [first, second] {
@@ -243,7 +247,7 @@ fn arrays_too_deep_or_in_a_circle() {
     let followed: Vec<bool> = topology
         .arrays
         .iter()
-        .map(|a| a.members[0].inner.is_some())
+        .map(|a| a.members[0].nested_array.is_some())
         .collect();
     assert_eq!(followed.len(), 5);
     assert_eq!(followed.iter().filter(|f| **f).count(), 3, "{followed:?}");

@@ -301,13 +301,10 @@ fn state_while_watching() {
     let tree = Tree::new(RAID5);
     let array = tree.array();
     let state = ArrayState::read(&tree.sys(), &array).unwrap();
-    assert_eq!(state, ArrayState::of(&array));
-    assert_eq!(state.trouble().as_deref(), Some("degraded, recover 0.0 %"));
-    let troubles: Vec<_> = state.members.iter().map(|m| m.trouble()).collect();
-    let words: Vec<_> = troubles
-        .iter()
-        .map(|t| t.as_deref().unwrap_or("-"))
-        .collect();
+    assert_eq!(state, ArrayState::from_array(&array));
+    assert_eq!(state.health().as_deref(), Some("degraded, recover 0.0 %"));
+    let health: Vec<_> = state.members.iter().map(|m| m.health()).collect();
+    let words: Vec<_> = health.iter().map(|t| t.as_deref().unwrap_or("-")).collect();
     assert_eq!(words, ["-", "-", "recovering", "faulty"]);
     tree.write("sys/block/md0/md/array_state", "clear\n");
     let stopped = HostError::Stopped { name: "md0".into() };

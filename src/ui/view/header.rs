@@ -40,7 +40,7 @@ pub fn what(array: &ArraySnapshot) -> String {
         "{} {}{}",
         info.name,
         shape(array),
-        info.trouble
+        info.health
             .as_deref()
             .map_or(String::new(), |t| format!("; {t}"))
     )
@@ -146,10 +146,10 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
         Span::styled(clean(&array.info.name), palette.title()),
         Span::raw(format!(" {}", clean(&shape(array)))),
     ];
-    if let Some(trouble) = &array.info.trouble {
+    if let Some(health) = &array.info.health {
         left.insert(
             1,
-            Span::styled(format!(" {}", clean(trouble)), palette.alarm()),
+            Span::styled(format!(" {}", clean(health)), palette.alarm()),
         );
     }
     let mut right = Vec::new();

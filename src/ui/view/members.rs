@@ -51,9 +51,9 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         }
         spans.push(Span::raw(" "));
         let columns = spans.len();
-        if let Some(trouble) = &row.member.trouble {
+        if let Some(health) = &row.member.health {
             spans.push(Span::styled(
-                format!("{} ", clean(trouble)),
+                format!("{} ", clean(health)),
                 scene.palette.alarm(),
             ));
         }

@@ -143,15 +143,15 @@ fn trouble_is_said() {
     snapshot.notes = vec!["kernel 5.10 has no module BTF: no md structures\x1b[2J".to_owned()];
     snapshot.arrays.push(snapshot.arrays[0].clone());
     let array = &mut snapshot.arrays[0];
-    array.info.trouble = Some("degraded".to_owned());
-    array.members[3].trouble = Some("faulty".to_owned());
+    array.info.health = Some("degraded".to_owned());
+    array.members[3].health = Some("faulty".to_owned());
     array.members[3].disk = None;
     array.members[0]
         .io
         .push(fixture::cell(Origin::Raw, Op::Flush, 12, 0, 300));
     array.members[11].slot = None;
-    array.members[11].trouble = Some("spare".to_owned());
-    insta::assert_snapshot!("trouble", shown(&snapshot, "", (80, 24)));
+    array.members[11].health = Some("spare".to_owned());
+    insta::assert_snapshot!("health", shown(&snapshot, "", (80, 24)));
     insta::assert_snapshot!("notes", shown(&snapshot, "?", (80, 30)));
     snapshot.arrays.clear();
     insta::assert_snapshot!("no_array", shown(&snapshot, "", (80, 24)));
@@ -373,9 +373,9 @@ fn untrusted_names_reach_no_cell() {
     let array = &mut snapshot.arrays[0];
     array.info.name.clone_from(&evil);
     array.info.filesystems = vec![evil.clone()];
-    array.info.trouble = Some(evil.clone());
+    array.info.health = Some(evil.clone());
     array.members[0].name.clone_from(&evil);
-    array.members[1].trouble = Some(evil.clone());
+    array.members[1].health = Some(evil.clone());
     array.tasks[0].comm = evil.clone().into_bytes();
     array.tasks[0].role = Some(evil.clone());
     array.tasks[0].cgroup = Some(evil.clone());

@@ -47,7 +47,7 @@ fn number(n: u64) -> String {
 fn data(of: &ArrayFacts) -> Vec<Pair<'_>> {
     let pairs = of.array.members.iter().zip(&of.disks);
     pairs
-        .filter(|(m, _)| m.slot.is_some() && m.inner.is_none() && !m.disk_name.is_empty())
+        .filter(|(m, _)| m.slot.is_some() && m.nested_array.is_none() && !m.disk_name.is_empty())
         .filter(|(m, _)| !m.state.iter().any(|w| w == "faulty"))
         .collect()
 }

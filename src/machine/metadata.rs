@@ -1,5 +1,5 @@
-//! Where md keeps its own data on each member. sysfs knows most; the superblock on the member knows the rest and is a
-//! check on it. Where it cannot be read (not root) the rules of the metadata version must do.
+//! Areas of md's metadata on each member, from sysfs and from the superblock on the member. Without access to the superblock
+//! (not root) the rules of the metadata version apply.
 
 use std::io;
 use std::path::Path;
@@ -12,8 +12,8 @@ use super::types::{Array, Member};
 /// sizeof(bitmap_super_t), drivers/md/md-bitmap.h.
 const BITMAP_SUPER: u64 = 256;
 
-/// Fills the members' places; returns a line for everything that is not as it should be. `md` is /sys/block/mdX/md.
-/// `superblocks`: whether members are read; else all is from sysfs, and there are no lines.
+/// Sets the metadata areas of all members; returns one note for each inconsistency. `md` is /sys/block/mdX/md. Without
+/// `superblocks` only sysfs is read, and there are no notes.
 pub(super) fn fill(
     sys: &Sys,
     md: &Path,
@@ -36,13 +36,13 @@ pub(super) fn fill(
     let mut cause = None;
     let mut layout = None;
     for member in &mut array.members {
-        let Some(place) = version
-            .place(member.sectors)
-            .filter(|p| *p < member.sectors)
+        let Some(sb_sector) = version
+            .superblock_sector(member.sectors)
+            .filter(|s| *s < member.sectors)
         else {
             continue;
         };
-        member.sb_offset = Some(place);
+        member.sb_offset = Some(sb_sector);
         member.sb_sectors = if version == Version::V090 { 8 } else { 2 };
         let found = blocks.get(member.dev).filter(|_| superblocks).map(|block| {
             let disk = blocks.disk_of(block);
@@ -51,25 +51,25 @@ pub(super) fn fill(
             read(
                 version,
                 &path,
-                place,
+                sb_sector,
                 member.sectors,
                 bytes.unwrap_or(512) / 512,
             )
         });
         let sb = match found {
             Some(Ok(sb)) => Some(sb),
-            // A failed disk's superblock is nobody's business.
+            // The superblock of a failed disk does not matter.
             _ if member.state.iter().any(|w| w == "faulty") => None,
             Some(Err(Failure::Unreadable(e))) => {
                 unreadable.push(&member.name);
                 cause.get_or_insert(e);
                 None
             }
-            // The device has gone, which has been said.
+            // The device was removed; there is a note already.
             None => None,
             Some(Err(Failure::Rejected(why))) => {
                 notes.push(format!(
-                    "{}: superblock of {} at sector {place}: {why}: its places are taken from sysfs alone",
+                    "{}: superblock of {} at sector {sb_sector}: {why}: its places are taken from sysfs alone",
                     array.name, member.name
                 ));
                 None
@@ -112,31 +112,31 @@ enum Failure {
 fn read(
     version: Version,
     path: &Path,
-    place: u64,
+    start: u64,
     sectors: u64,
     block_sectors: u64,
 ) -> Result<Superblock, Failure> {
-    let bytes = superblock::read(path, place).map_err(Failure::Unreadable)?;
-    superblock::parse(version, &bytes, place, sectors, block_sectors).map_err(Failure::Rejected)
+    let bytes = superblock::read(path, start).map_err(Failure::Unreadable)?;
+    superblock::parse(version, &bytes, start, sectors, block_sectors).map_err(Failure::Rejected)
 }
 
-/// What md/bitmap says of the write-intent bitmap.
+/// The write-intent bitmap as described by md/bitmap.
 struct Bitmap {
-    /// Sectors from the start of the superblock; `None`: no bitmap, or in a file, or the file `location` is not there
-    /// (lockless bitmap, 6.18).
+    /// Sectors from the start of the superblock; `None` without a bitmap, with a bitmap in a file, and without the sysfs file
+    /// `location` (lockless bitmap, 6.18).
     location: Option<i64>,
-    /// Whether there is one on the members at all.
+    /// True if the bitmap is on the members.
     internal: bool,
-    /// Sectors set aside for it; `None` when md does not know.
+    /// Sectors reserved for it; `None` if md reports none.
     space: Option<u64>,
-    /// Sectors that it needs at its chunk size.
+    /// Sectors it needs at its chunk size.
     needed: Option<u64>,
 }
 
 impl Bitmap {
     fn read(md: &Path, array: &Array) -> Self {
         let location = attribute(md.join("bitmap/location"));
-        // In 512-byte sectors: RAID 10's bitmap covers the array, the others' each member.
+        // In sectors. The bitmap of RAID 10 covers the array, that of other levels each member.
         let covered = match array.level.as_str() {
             "raid10" => array.sectors,
             _ => array.component_sectors,
@@ -144,7 +144,7 @@ impl Bitmap {
         let chunk = number::<u64>(md.join("bitmap/chunksize")).map_or(0, |bytes| bytes / 512);
         let needed = (chunk > 0 && covered > 0).then(|| {
             let bytes = BITMAP_SUPER + covered.div_ceil(chunk).div_ceil(8);
-            // Written by pages.
+            // md writes whole pages.
             bytes.div_ceil(4096) * 8
         });
         Self {
@@ -158,7 +158,7 @@ impl Bitmap {
         }
     }
 
-    /// Its first sector and length on a member.
+    /// First sector and length of the bitmap on a member.
     fn on(&self, version: Version, member: &Member, sb: Option<&Superblock>) -> Option<(u64, u64)> {
         if !self.internal {
             return None;
@@ -167,7 +167,7 @@ impl Bitmap {
             .location
             .and_then(|offset| member.sb_offset?.checked_add_signed(offset));
         let start = by_sysfs.or_else(|| sb?.bitmap)?;
-        // Without a word from md: up to whatever comes next. 1.0 and 0.90 have their data before, so up to the end.
+        // Without a size from md, the bitmap ends at the next area. Versions 1.0 and 0.90 have the data first.
         let limit = match (version, member.bad_block_log) {
             (Version::V11 | Version::V12, _) if start >= member.data_offset => return None,
             (Version::V11 | Version::V12, Some((log, _))) if log > start => log,

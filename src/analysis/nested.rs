@@ -1,18 +1,21 @@
-//! Arrays that are members of other arrays: what entered them.
+//! Bytes submitted to nested arrays, which are members of other arrays.
 
 use std::collections::BTreeMap;
 
 use super::snapshot::ArraySnapshot;
 use crate::origin::{Op, Origin};
 
-/// Nobody submits to such an array but the one above, and that not as a process: what entered it is what it completed
-/// as a member, or a partition of it did.
+/// Sets the submitted bytes of nested arrays. Only the outer array submits to them, and not from a task, so they are the
+/// bytes that the nested array or its partitions completed as members.
 pub fn enter_members(arrays: &mut [ArraySnapshot]) {
-    for inner in 0..arrays.len() {
-        let name = &arrays[inner].info.name;
+    for nested in 0..arrays.len() {
+        let name = &arrays[nested].info.name;
         // A disk without md is its own only member.
-        let own = arrays[inner].members.iter().any(|m| is_part(&m.name, name));
-        if own || !arrays[inner].entered.is_empty() {
+        let own = arrays[nested]
+            .members
+            .iter()
+            .any(|m| is_part(&m.name, name));
+        if own || !arrays[nested].entered.is_empty() {
             continue;
         }
         let cells = arrays
@@ -25,11 +28,11 @@ pub fn enter_members(arrays: &mut [ArraySnapshot]) {
             let sum = sums.entry((cell.origin, cell.op)).or_default();
             *sum = sum.saturating_add(cell.bytes);
         }
-        arrays[inner].entered = sums;
+        arrays[nested].entered = sums;
     }
 }
 
-/// Whether `device` is `array` or a partition of it: `md1p2` of `md1`, not `md12`.
+/// True if `device` is `array` or a partition of it: `md1p2` of `md1`, not `md12`.
 fn is_part(device: &str, array: &str) -> bool {
     device.strip_prefix(array).is_some_and(|rest| {
         let number = rest.strip_prefix('p').unwrap_or("");
