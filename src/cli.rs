@@ -1,4 +1,4 @@
-//! What was typed: the commands and their arguments.
+//! Command line arguments.
 
 use clap::{Parser, Subcommand};
 

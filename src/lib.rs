@@ -1,22 +1,22 @@
 //! raidtrace: which disk of this md array is busy, with which kind of filesystem block or md write,
 //! on whose behalf.
 //!
-//! The layers, from the top. Each may use those below it; `tests/layers.rs` sees to that.
+//! Layers, from the top. Each may use only those below it, which `tests/layers.rs` checks.
 //!
-//! * [`cli`]: what was typed.
-//! * [`commands`]: a folder each. None uses another.
-//! * [`ui`]: text, keys, colours, the screen's loop, the views of a snapshot, lines of text and JSON.
-//! * [`session`]: the live engine: what the machine has, the programs that run for it, and their counters, as it changes.
-//! * [`probe`]: the only part that knows libbpf: facts -> plan -> load -> counters and events.
-//! * [`recording`]: the file: its schema, writer and reader, and its replay.
-//! * [`analysis`]: counters or events in, figures and sentences out; pure.
-//! * [`advice`]: what is known of kernels, mounts and filesystems that costs time, and what mends it.
-//! * [`machine`]: what this machine has: devices, arrays, members, mounts, tasks.
-//! * [`mke2fs`]: what mke2fs would make.
-//! * [`fs`]: filesystems: what is where on their device.
-//! * [`raid`]: array address <-> member address, pure arithmetic.
-//! * [`origin`]: the vocabulary. [`contract`]: constants of the BPF programs. [`printable`]: text from
-//!   outside. They know nothing else.
+//! * [`cli`]: command line arguments.
+//! * [`commands`]: one folder for each command. No command uses another.
+//! * [`ui`]: terminal screen, keys, colours, views of a snapshot, text and JSON output.
+//! * [`session`]: live tracing: the topology, its programs and their counters, updated when the host changes.
+//! * [`probe`]: BPF programs, the only user of libbpf: kernel facts -> plan -> load -> counters and events.
+//! * [`recording`]: recordings: schema, writer, reader and replay.
+//! * [`analysis`]: figures and sentences from counters or events. Pure.
+//! * [`advice`]: kernel facts and remedies shared by `doctor` and `alloc`.
+//! * [`machine`]: devices, arrays, members, mounts and tasks of this machine.
+//! * [`mke2fs`]: layouts that mke2fs would create.
+//! * [`fs`]: on-disk layouts of filesystems.
+//! * [`raid`]: mapping between array and member addresses. Pure.
+//! * [`origin`]: origins and operations. [`contract`]: constants shared with the BPF programs. [`printable`]: sanitizes
+//!   untrusted text.
 
 pub mod advice;
 pub mod analysis;

@@ -1,14 +1,14 @@
-//! Untrusted bytes made printable.
+//! Sanitizes untrusted bytes for terminals.
 //!
-//! Comms, cgroups, mount points and device names are whatever someone chose. Nothing in them may move the cursor,
-//! change colours or hide what follows.
+//! Users choose task names, cgroups, mount points and device names. These must not move the cursor, change colours or hide
+//! other text.
 
 use std::borrow::Cow;
 
 use unicode_width::UnicodeWidthChar as _;
 
-/// `bytes` as text that is safe on a terminal: control characters become `\x1b`, what is invisible or turns the
-/// direction of writing becomes U+FFFD, and so does what is not UTF-8.
+/// Text that is safe on a terminal: control characters become escapes such as `\x1b`; invisible and bidirectional control
+/// characters and invalid UTF-8 become U+FFFD.
 pub fn sanitize(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for c in String::from_utf8_lossy(bytes).chars() {
@@ -23,7 +23,7 @@ pub fn sanitize(bytes: &[u8]) -> String {
     out
 }
 
-/// [`sanitize`] for names of files, which need not be UTF-8: bytes that are not become `\xff`.
+/// [`sanitize`] for file names. Invalid UTF-8 becomes escapes such as `\xff`.
 pub fn escape(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -35,7 +35,7 @@ pub fn escape(bytes: &[u8]) -> String {
     out
 }
 
-/// [`sanitize`] for what is a `str` already; borrows in the usual case.
+/// [`sanitize`] for a `str`. Borrows if nothing changes.
 pub fn clean(text: &str) -> Cow<'_, str> {
     if text.chars().any(|c| c.is_control() || is_hidden(c)) {
         Cow::Owned(sanitize(text.as_bytes()))
@@ -44,7 +44,7 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Takes no column, or changes how its neighbours are shown: joiners, bidi marks and overrides, variation
+/// True for characters without width or with an effect on their neighbours: joiners, bidi marks and overrides, variation
 /// selectors, tags, combining marks, line separators.
 pub fn is_hidden(c: char) -> bool {
     matches!(

@@ -1,4 +1,4 @@
-//! The running kernel, as far as advice depends on it.
+//! Properties of the running kernel that advice depends on.
 
 use crate::machine::Sys;
 
@@ -7,18 +7,18 @@ use crate::machine::Sys;
 pub struct Kernel {
     /// `uname -r`.
     pub release: String,
-    /// ext4's allocator is that of 6.17, by its symbols: distributions have taken it into older kernels.
+    /// True if the symbols show the ext4 allocator of 6.17, which distributions have backported.
     pub new_allocator: bool,
 }
 
 impl Kernel {
-    /// That of this machine.
+    /// Reads the properties of this machine's kernel.
     pub fn running(sys: &Sys) -> Self {
         let mut kernel = Self {
             release: sys.text("/proc/sys/kernel/osrelease").unwrap_or_default(),
             ..Self::default()
         };
-        // Only the kernels in question are worth reading 100,000 symbols for.
+        // Read the 100,000 symbols only on kernels with the old allocator's bug.
         if ((6, 0)..=(6, 7)).contains(&kernel.version()) {
             let symbols = std::fs::read_to_string(sys.path("/proc/kallsyms")).unwrap_or_default();
             kernel.new_allocator = symbols.contains(" ext4_mb_scan_groups_xa_range");
@@ -26,7 +26,7 @@ impl Kernel {
         kernel
     }
 
-    /// The version, for what no probe can tell: `(6, 1)`; `(0, 0)` where the release says none.
+    /// Version as `(6, 1)`, for properties that cannot be probed; `(0, 0)` if unknown.
     pub fn version(&self) -> (u32, u32) {
         let mut numbers = self
             .release

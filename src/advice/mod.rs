@@ -1,4 +1,4 @@
-//! What is known of kernels, mounts and filesystems that costs time, and the commands that mend it.
+//! Kernel facts, and commands that fix slow mounts and filesystems, shared by `doctor` and `alloc`.
 
 pub mod kernel;
 pub mod quote;

@@ -1,4 +1,4 @@
-//! Names from outside as words of a command.
+//! Shell quoting of untrusted names.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use crate::machine::topology::device_path;
 use crate::printable::is_hidden;
 
-/// A word of a command, so that bash takes it as it is: names of devices and mount points are whatever bytes someone chose.
+/// Quotes a word for bash. Names of devices and mount points can hold any bytes.
 pub fn quote(word: impl AsRef<OsStr>) -> String {
     let bytes = word.as_ref().as_bytes();
     let plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._:=@%+,-".contains(b);
@@ -42,7 +42,7 @@ pub fn quote(word: impl AsRef<OsStr>) -> String {
     out
 }
 
-/// `/dev/NAME` of a block device, as a word of a command.
+/// `/dev/NAME` of a block device, quoted.
 pub fn path_of(name: &str) -> String {
     quote(device_path(name))
 }
@@ -55,7 +55,7 @@ mod tests {
     use super::quote;
 
     #[test]
-    fn a_shell_takes_a_word_as_it_is() {
+    fn quoted_words() {
         for (word, quoted) in [
             ("/dev/md0", "/dev/md0"),
             ("/srv/two words", "'/srv/two words'"),
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn bash_says_so_too() {
+    fn bash_reads_the_original_word() {
         for word in [
             &b"/srv/two  words"[..],
             b"$(touch /tmp/no) `no` $HOME",
@@ -82,14 +82,14 @@ mod tests {
             let word = OsStr::from_bytes(word);
             let mut bash = std::process::Command::new("bash");
             bash.args(["-c", &format!("printf %s {}", quote(word))]);
-            let said = match bash.output() {
-                Ok(said) => said,
+            let output = match bash.output() {
+                Ok(output) => output,
                 Err(e) => {
                     eprintln!("skipped: bash: {e}");
                     return;
                 }
             };
-            assert_eq!(OsStr::from_bytes(&said.stdout), word);
+            assert_eq!(OsStr::from_bytes(&output.stdout), word);
         }
     }
 }

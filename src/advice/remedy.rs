@@ -1,9 +1,9 @@
-//! What mends the block allocator, in the words of both `doctor` and `alloc`. Commands are printed, never run.
+//! Remedies for the block allocator, shared by `doctor` and `alloc`. Commands are printed, never run.
 
 use crate::advice::kernel::Kernel;
 
-/// Whether the aligned search may propose the same group again and again (kernel.org bug 217965): since the lists of 6.0,
-/// until 6.8 falls back to an unaligned search. `optimised`, `stripe` (blocks): of the filesystem, as far as they are known.
+/// True if the aligned search can suggest the same group forever (kernel.org bug 217965): from the lists of 6.0 until 6.8,
+/// which falls back to an unaligned search. `optimised` and `stripe` (blocks) are properties of the filesystem, if known.
 pub fn may_livelock(kernel: &Kernel, optimised: Option<bool>, stripe: Option<u64>) -> bool {
     ((6, 0)..=(6, 7)).contains(&kernel.version())
         && !kernel.new_allocator
@@ -11,7 +11,7 @@ pub fn may_livelock(kernel: &Kernel, optimised: Option<bool>, stripe: Option<u64
         && stripe.is_some_and(|s| s > 1)
 }
 
-/// What turns stripes off, now and for good. `mount`, `device`: words for a shell.
+/// Commands that turn stripe alignment off, now and permanently. `mount` and `device` are quoted.
 pub fn stripe_off(mount: &str, device: &str) -> [String; 2] {
     [
         format!("mount -o remount,stripe=0 {mount}"),
@@ -19,12 +19,12 @@ pub fn stripe_off(mount: &str, device: &str) -> [String; 2] {
     ]
 }
 
-/// What [`stripe_off`] costs.
+/// Risk of [`stripe_off`].
 pub const STRIPE_OFF_RISK: &str = "parity levels get more writes of parts of stripes. `-o stripe=0` at mount would be ignored: in /etc/fstab it has to be stripe=1. Undone with the old values";
-/// When not.
+/// Condition under which [`stripe_off`] is not needed.
 pub const STRIPE_OFF_UNLESS: &str = "the kernel can be upgraded to 6.8 or later today";
 
-/// What has the kernel look groups up instead of asking one after the other, where it can.
+/// Commands that make the kernel find groups by lists instead of a linear search.
 pub fn lists_on(mount: &str, device: &str) -> [String; 2] {
     [
         format!("umount {mount}"),
@@ -32,15 +32,15 @@ pub fn lists_on(mount: &str, device: &str) -> [String; 2] {
     ]
 }
 
-/// What has it ask for less at a time. `name`: the device's kernel name.
+/// Command that reduces the preallocation. `name` is the kernel name of the device.
 pub fn ask_for_less(name: &str) -> String {
     format!("echo 64 > /sys/fs/ext4/{name}/mb_group_prealloc")
 }
 
-/// What that costs.
+/// Risk of [`ask_for_less`].
 pub const ASK_FOR_LESS_RISK: &str = "a smaller preallocation asks for shorter runs and makes more fragments (undone: the old value, 512 without a stripe)";
-/// How [`lists_on`] must not be had.
+/// Risk of [`lists_on`].
 pub const LISTS_ON_RISK: &str =
     "Never turn mb_optimize_scan on by remount: before 6.17 that could damage its lists";
-/// When neither.
+/// Condition under which neither [`lists_on`] nor [`ask_for_less`] is needed.
 pub const LINEAR_UNLESS: &str = "free space can be made instead: removing files helps at once. mb_optimize_scan needs 5.13, and 5.18 (or 5.15.y) for files with extents; an older kernel refuses to mount with it";

@@ -1,3 +1,3 @@
-//! Filesystems: what is where on their device.
+//! On-disk layouts of filesystems.
 
 pub mod ext4;

@@ -100,7 +100,7 @@ pub(crate) fn plan_first(
 fn fixed(sb: &Superblock) -> (Used, Collector) {
     let mut used = Used::new(sb.first_data_block.into(), sb.blocks_count);
     let mut places = Collector::default();
-    sb.fixed_places(&mut |first, count, origin| {
+    sb.fixed_blocks(&mut |first, count, origin| {
         used.take(first, count);
         places.push(first, count, origin);
     });

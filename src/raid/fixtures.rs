@@ -1,5 +1,5 @@
-//! The member histograms of real ext4 filesystems (tests/data/geometry-fixtures.txt): every bitmap of
-//! real mke2fs runs, on the member that a real array or an independent program put it.
+//! Member histograms of real ext4 filesystems (tests/data/geometry-fixtures.txt): every bitmap of real
+//! mke2fs runs, on its member according to a real array or an independent program.
 
 use super::{Geometry, Level, Params};
 
@@ -18,7 +18,7 @@ pub fn list(text: &str, word: &str) -> Vec<u64> {
     list.split(", ").map(|n| n.parse().expect(word)).collect()
 }
 
-/// `... R5x4 512K ...`; 512K where the name does not say.
+/// Parses `... R5x4 512K ...`; 512K is the default.
 fn geometry(name: &str) -> Geometry {
     let words: Vec<&str> = name.split_whitespace().collect();
     let (level, disks) = words
@@ -37,7 +37,7 @@ fn geometry(name: &str) -> Geometry {
 }
 
 #[test]
-fn ext4_bitmaps_fall_on_the_members_that_were_measured() {
+fn ext4_bitmaps_are_on_the_measured_members() {
     for line in FIXTURES.lines() {
         let (name, facts) = line.split_once(": ").expect("name");
         let g = geometry(name);

@@ -1,11 +1,10 @@
-//! The geometry: member address <-> array address, for every level and layout of md.
+//! Geometry of arrays: mapping between member and array addresses, for every level and layout of md.
 //!
-//! Pure arithmetic. Knows neither BPF nor this machine: whoever calls reads sysfs or superblocks and
-//! subtracts `data_offset`. The kernel side (`bpf/geometry.bpf.h`) does the same with the tables of
-//! [`wire`]; tests compare the two.
+//! Pure arithmetic. The caller reads sysfs or superblocks and subtracts `data_offset`. The BPF programs
+//! (`bpf/geometry.bpf.h`) compute the same mapping from the tables of [`wire`]; tests compare the two.
 //!
 //! All addresses and sizes are in 512-byte sectors; a member address is relative to the member's data
-//! area. A *row* is the chunks with one number on all members.
+//! area. A *row* consists of the chunks with the same number on all members.
 
 mod params;
 mod raid0;
@@ -25,31 +24,31 @@ use raid0::Raid0;
 use raid10::Raid10;
 use raid456::Raid456;
 
-/// More members than this in one array are refused: slots and positions are bytes on the wire.
+/// Most members of an array: slots and positions are bytes in the tables.
 pub const MAX_DISKS: u32 = 255;
-/// More strip zones than this in a RAID 0 (as many as its members have different sizes) are refused.
+/// Most strip zones of a RAID 0, one for each distinct member size.
 pub const MAX_ZONES: usize = crate::contract::GEOMETRY_ZONES as usize;
-/// Larger members are refused, so that no product of addresses can overflow: 8 ZiB.
+/// Largest member (8 ZiB), so that no product of addresses can overflow.
 const MAX_MEMBER_SECTORS: u64 = 1 << 54;
 
-/// Which parity.
+/// Kind of parity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Parity {
-    /// The XOR.
+    /// XOR parity.
     P,
-    /// RAID 6's second.
+    /// The second parity of RAID 6.
     Q,
 }
 
-/// What lies at a sector of a member's data area. `run`: for how many sectors, this one included, the
-/// same rule goes on. Runs end with the chunk even where the next chunk happens to follow on.
+/// Content of a sector of a member's data area. `run` is the number of sectors, this one included, with
+/// the same mapping. A run ends with its chunk even if the next chunk is contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Mapping {
     /// A copy of an array sector.
     Data {
         /// Array sector.
         sector: u64,
-        /// Sectors; array address and member address grow together.
+        /// Sectors, contiguous on the array and on the member.
         run: u64,
     },
     /// Parity of the row.
@@ -59,30 +58,30 @@ pub enum Place {
         /// Sectors.
         run: u64,
     },
-    /// Nothing of the array: behind its end, or a tail lost to rounding.
+    /// Not used by the array: after its end, or a tail lost to rounding.
     Unused {
         /// Sectors.
         run: u64,
     },
 }
 
-/// Where the parity of an array sector lies.
+/// Location of the parity of an array sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParityAt {
     /// Slot with P.
     pub p: u32,
-    /// Slot with Q; `None` but for RAID 6.
+    /// Slot with Q; RAID 6 only.
     pub q: Option<u32>,
-    /// Sector in the data area of both, and of the data too.
+    /// Sector in the data area, the same for P, Q and data.
     pub sector: u64,
 }
 
-/// One array's addresses.
+/// Address mapping of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
     level: Level,
     disks: u32,
-    /// Sectors; 0 for [`Rule::Linear`].
+    /// Chunk in sectors; 0 for [`Rule::Linear`].
     chunk: u64,
     array_sectors: u64,
     rule: Rule,
@@ -90,14 +89,14 @@ pub struct Geometry {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Rule {
-    /// Single and RAID 1: every member has every sector at its own place.
+    /// Single and RAID 1: array and member addresses are equal.
     Linear,
     Striped(Raid0),
     Parity(Raid456),
     Mirrored(Raid10),
 }
 
-/// What a chunk of a member is; the chunk number counts from the array's start.
+/// Content of a member's chunk. Chunk numbers count from the start of the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chunk {
     Data(u64),
@@ -106,7 +105,7 @@ enum Chunk {
 }
 
 impl Geometry {
-    /// Checks that md could run such an array and prepares its arithmetic.
+    /// Checks that md can run such an array, and prepares the arithmetic.
     pub fn new(p: &Params) -> Result<Self, GeometryError> {
         let Params { level, disks, .. } = *p;
         let least = match level {
@@ -126,7 +125,7 @@ impl Geometry {
         }
         let smallest = p.member_sectors.iter().copied().min().unwrap_or(0);
         let linear = matches!(level, Level::Single | Level::Raid1);
-        // Only raid0.c divides by a chunk that is no power of two; the others shift.
+        // Only raid0.c supports a chunk that is not a power of two.
         let odd_chunk = level != Level::Raid0 && !p.chunk_sectors.is_power_of_two();
         if !linear && (p.chunk_sectors == 0 || odd_chunk) {
             let chunk = p.chunk_sectors;
@@ -179,7 +178,7 @@ impl Geometry {
         self.disks
     }
 
-    /// Chunk in sectors; `None` for single and RAID 1, which have none.
+    /// Chunk in sectors; `None` for single and RAID 1.
     pub fn chunk_sectors(&self) -> Option<u64> {
         (self.chunk != 0).then_some(self.chunk)
     }
@@ -190,8 +189,8 @@ impl Geometry {
         self.array_sectors
     }
 
-    /// Chunks of the array after which members repeat: chunk `c` and chunk `c + period` have their copies, and their
-    /// parity, on the same slots. `None` where there is no chunk, and for a RAID 0 of unequal members.
+    /// Period of the mapping in array chunks: chunks `c` and `c + period` have their copies and their parity on the same
+    /// slots. `None` without chunks, and for a RAID 0 of unequal members.
     pub fn period(&self) -> Option<u64> {
         let disks = u64::from(self.disks);
         match &self.rule {
@@ -216,17 +215,17 @@ impl Geometry {
         }
     }
 
-    /// What lies at `sector` of this slot's data area; [`Place::Unused`] without end behind what the
-    /// level uses and for a slot that does not exist.
-    pub fn locate(&self, slot: u32, sector: u64) -> Place {
+    /// Content of `sector` of this slot's data area. [`Mapping::Unused`] with an unlimited run after the
+    /// sectors that the level uses, and for a slot that does not exist.
+    pub fn locate(&self, slot: u32, sector: u64) -> Mapping {
         let used = self.used_sectors(slot);
         if sector >= used {
             let run = u64::MAX - sector;
-            return Place::Unused { run };
+            return Mapping::Unused { run };
         }
         if self.chunk == 0 {
             let run = used - sector;
-            return Place::Data { sector, run };
+            return Mapping::Data { sector, run };
         }
         let (row, rest) = (sector / self.chunk, sector % self.chunk);
         let run = self.chunk - rest;
@@ -237,19 +236,21 @@ impl Geometry {
             Rule::Mirrored(r) => Chunk::Data(r.chunk_at(slot, row)),
         };
         let which = match chunk {
-            Chunk::Data(c) if c * self.chunk >= self.array_sectors => return Place::Unused { run },
+            Chunk::Data(c) if c * self.chunk >= self.array_sectors => {
+                return Mapping::Unused { run };
+            }
             Chunk::Data(c) => {
                 let sector = c * self.chunk + rest;
-                return Place::Data { sector, run };
+                return Mapping::Data { sector, run };
             }
             Chunk::P => Parity::P,
             Chunk::Q => Parity::Q,
         };
-        Place::Parity { which, run }
+        Mapping::Parity { which, run }
     }
 
-    /// Every place of an array sector: slot and sector in its data area. One but for RAID 1 and 10,
-    /// none behind the array's end.
+    /// Slot and member sector of every copy of an array sector: one copy except for RAID 1 and 10, none
+    /// after the end of the array.
     pub fn copies(&self, array_sector: u64) -> Vec<(u32, u64)> {
         if array_sector >= self.array_sectors {
             return Vec::new();
@@ -260,21 +261,21 @@ impl Geometry {
         let (chunk, rest) = (array_sector / self.chunk, array_sector % self.chunk);
         let rows = match &self.rule {
             Rule::Linear => Vec::new(),
-            Rule::Striped(r) => vec![r.place(chunk)],
-            Rule::Parity(r) => vec![r.place(chunk)],
-            Rule::Mirrored(r) => r.places(chunk),
+            Rule::Striped(r) => vec![r.map_chunk(chunk)],
+            Rule::Parity(r) => vec![r.map_chunk(chunk)],
+            Rule::Mirrored(r) => r.copies(chunk),
         };
         rows.into_iter()
             .map(|(slot, row)| (slot, row * self.chunk + rest))
             .collect()
     }
 
-    /// Where the parity of an array sector lies; `None` for levels without parity and behind the
-    /// array's end.
+    /// Location of the parity of an array sector; `None` for levels without parity and after the end of
+    /// the array.
     pub fn parity(&self, array_sector: u64) -> Option<ParityAt> {
         match &self.rule {
             Rule::Parity(r) if array_sector < self.array_sectors => {
-                let row = r.place(array_sector / self.chunk).1;
+                let row = r.map_chunk(array_sector / self.chunk).1;
                 let (p, q) = r.parity(row);
                 let sector = row * self.chunk + array_sector % self.chunk;
                 Some(ParityAt { p, q, sector })

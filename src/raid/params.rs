@@ -1,10 +1,10 @@
-//! What md says of an array, and why some of it cannot be one. Knows no arithmetic.
+//! Parameters of an array, and errors of invalid ones.
 
 use std::{fmt, str::FromStr};
 
 use super::{MAX_DISKS, MAX_ZONES};
 
-/// The RAID level; [`Level::Single`] is a plain disk, an array of one.
+/// The RAID level. [`Level::Single`] is a disk without md, an array of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
     /// A disk without md: the identity.
@@ -24,7 +24,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// The name, as JSON and sysfs `md/level` spell it.
+    /// The name in JSON and sysfs `md/level`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Single => "single",
@@ -57,7 +57,7 @@ impl fmt::Display for Level {
 impl FromStr for Level {
     type Err = GeometryError;
 
-    /// Takes what sysfs `md/level` says, line end included.
+    /// Parses sysfs `md/level`, with or without its newline.
     fn from_str(s: &str) -> Result<Self, GeometryError> {
         let s = s.trim();
         let known = Self::ALL.into_iter().find(|l| l.name() == s);
@@ -65,27 +65,27 @@ impl FromStr for Level {
     }
 }
 
-/// What md knows of an array, as sysfs or the superblock says it.
+/// Parameters of an array from sysfs or the superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
     /// sysfs `md/level`.
     pub level: Level,
-    /// sysfs `md/layout`; RAID 0: 1 original, 2 alternate, anything else (sysfs says -1, here all ones,
-    /// or 0) not recorded; ignored for single, RAID 1 and 4.
+    /// sysfs `md/layout`. RAID 0: 1 original, 2 alternate, other values (0, or -1 in sysfs, here all ones)
+    /// not recorded. Ignored for single, RAID 1 and 4.
     pub layout: u32,
     /// sysfs `md/raid_disks`.
     pub disks: u32,
     /// sysfs `md/chunk_size` in sectors; ignored for single and RAID 1.
     pub chunk_sectors: u32,
-    /// Size of each slot's data area in sectors. One value stands for all members; where RAID 1 to 10
-    /// get several, the smallest counts (md's component size).
+    /// Size of each slot's data area in sectors. One value applies to all members. Of several values for
+    /// RAID 1 to 10 the smallest counts (md's component size).
     pub member_sectors: Vec<u64>,
 }
 
-/// Why there is no such array. Names the field of [`Params`].
+/// Invalid fields of [`Params`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GeometryError {
-    /// A level without block addresses, or one that md itself has given up.
+    /// A level without block addresses, or one removed from md.
     #[error("level {0} is not supported")]
     Level(String),
     /// Below the level's minimum (or not exactly one for a plain disk).
@@ -93,13 +93,13 @@ pub enum GeometryError {
     Disks {
         /// The level.
         level: Level,
-        /// What was asked for.
+        /// The value.
         disks: u32,
     },
     /// Above [`MAX_DISKS`].
     #[error("disks: {0} members are too many, the limit is {MAX_DISKS}")]
     TooManyDisks(u32),
-    /// Zero, or not a power of two where md insists on one.
+    /// Zero, or not a power of two where md requires one.
     #[error("chunk_sectors: {level} cannot have chunks of {chunk} sectors")]
     Chunk {
         /// The level.
@@ -107,18 +107,18 @@ pub enum GeometryError {
         /// Sectors.
         chunk: u32,
     },
-    /// A number that the level does not know or that cannot work with so many disks.
+    /// Unknown for the level, or impossible with this number of disks.
     #[error("layout: {layout:#x} is no layout of {level} with {disks} disks")]
     Layout {
         /// The level.
         level: Level,
-        /// What was asked for.
+        /// The value.
         layout: u32,
         /// Members.
         disks: u32,
     },
-    /// RAID 0 of unequal members, layout neither 1 nor 2: `create_strip_zones` then asks a module
-    /// parameter, and refuses if that is 0.
+    /// RAID 0 of unequal members with a layout other than 1 and 2: `create_strip_zones` then uses a module
+    /// parameter, and fails if that is 0.
     #[error(
         "layout: members of different sizes need layout 1 (original) or 2 (alternate), and none is \
          recorded; see /sys/module/raid0/parameters/default_layout"
@@ -127,7 +127,7 @@ pub enum GeometryError {
     /// Above [`MAX_ZONES`].
     #[error("member_sectors: {0} different sizes are too many, the limit is {MAX_ZONES}")]
     TooManyZones(usize),
-    /// Neither one size for all nor one for each.
+    /// Neither one size for all members nor one for each.
     #[error("member_sectors: {sizes} sizes for {disks} disks")]
     Sizes {
         /// Values given.
@@ -135,7 +135,7 @@ pub enum GeometryError {
         /// Members.
         disks: u32,
     },
-    /// Too small for one row, or absurdly large.
+    /// Too small for one row, or too large.
     #[error("member_sectors: a member cannot have {0} sectors")]
     MemberSectors(u64),
 }

@@ -1,4 +1,4 @@
-//! What must hold for any array, and that the C of `bpf/geometry.bpf.h` says the same as the Rust.
+//! Properties of all geometries, and equality of `bpf/geometry.bpf.h` with the Rust code.
 
 use std::mem::{offset_of, size_of};
 
@@ -6,9 +6,9 @@ use bytemuck::Zeroable;
 use proptest::prelude::*;
 
 use super::wire::{NO_SHIFT, RtGeometry, RtSlot, RtZone, TABLE, TABLE_P, TABLE_Q, Wire};
-use super::{Geometry, Level, MAX_DISKS, MAX_ZONES, Params, Parity, Place};
+use super::{Geometry, Level, MAX_DISKS, MAX_ZONES, Mapping, Params, Parity};
 
-/// `struct rt_place`; only the kernel side makes them.
+/// `struct rt_place`, used by C only.
 #[repr(C)]
 #[derive(Clone, Copy, Zeroable)]
 struct RtPlace {
@@ -25,22 +25,22 @@ unsafe extern "C" {
     static rt_native_geometry_layout_len: u64;
 }
 
-fn locate_in_c(wire: &Wire, slot: u32, sector: u64) -> Place {
+fn locate_in_c(wire: &Wire, slot: u32, sector: u64) -> Mapping {
     let mut out = RtPlace {
         kind: 99,
         pad: 99,
         ..Zeroable::zeroed()
     };
     // SAFETY: three live references to structs of the layout that C expects, which
-    // `c_has_the_same_structs` checks; C reads the first two, writes the third and keeps none.
+    // `c_has_the_same_structs` checks. C reads the first two, writes the third and keeps none.
     unsafe { rt_native_locate(&wire.geometry, &wire.slots[slot as usize], sector, &mut out) };
     assert_eq!(out.pad, 0);
     assert!(out.kind == 1 || out.sector == 0);
     let RtPlace { sector, run, .. } = out;
     match out.kind {
-        0 => Place::Unused { run },
-        1 => Place::Data { sector, run },
-        2 | 3 => Place::Parity {
+        0 => Mapping::Unused { run },
+        1 => Mapping::Data { sector, run },
+        2 | 3 => Mapping::Parity {
             which: [Parity::P, Parity::Q][out.kind as usize - 2],
             run,
         },
@@ -48,19 +48,20 @@ fn locate_in_c(wire: &Wire, slot: u32, sector: u64) -> Place {
     }
 }
 
-/// Data, parity or unused at a place, equal in both languages.
-fn locate(g: &Geometry, wire: &Wire, slot: u32, sector: u64) -> Place {
-    let place = g.locate(slot, sector);
+/// Mapping of a member sector, checked to be equal in both languages.
+fn locate(g: &Geometry, wire: &Wire, slot: u32, sector: u64) -> Mapping {
+    let mapping = g.locate(slot, sector);
     assert_eq!(
         locate_in_c(wire, slot, sector),
-        place,
+        mapping,
         "slot {slot} sector {sector}"
     );
-    place
+    mapping
 }
 
-fn run_of(place: Place) -> u64 {
-    let (Place::Data { run, .. } | Place::Parity { run, .. } | Place::Unused { run }) = place;
+fn run_of(mapping: Mapping) -> u64 {
+    let (Mapping::Data { run, .. } | Mapping::Parity { run, .. } | Mapping::Unused { run }) =
+        mapping;
     run
 }
 
@@ -82,7 +83,7 @@ fn levels() -> impl Strategy<Value = (Level, u32, u32)> {
     ]
 }
 
-/// Arrays of members of `rows` chunks at most, give or take a tail.
+/// Arrays with members of at most `rows` chunks and a tail.
 fn arrays(rows: u64) -> impl Strategy<Value = Geometry> {
     (levels(), 0u32..7, 1u32..40)
         .prop_flat_map(move |((level, layout, disks), log2, odd)| {
@@ -124,21 +125,21 @@ proptest! {
             let used = g.used_sectors(slot);
             let mut sector = 0;
             while sector < used {
-                let place = locate(&g, &wire, slot, sector);
-                let run = run_of(place);
+                let mapping = locate(&g, &wire, slot, sector);
+                let run = run_of(mapping);
                 prop_assert!(run > 0 && sector + run <= used);
                 // a run starts with each chunk and ends with it
                 if let Some(chunk) = g.chunk_sectors() {
                     prop_assert_eq!(run, chunk);
                 }
-                if let Place::Data { sector: from, run } = place {
+                if let Mapping::Data { sector: from, run } = mapping {
                     data += run;
                     prop_assert!(from + run <= g.array_sectors());
                     prop_assert!(g.copies(from).contains(&(slot, sector)));
                 }
-                if let (Place::Parity { which, .. }, Some(chunk)) = (place, g.chunk_sectors()) {
+                if let (Mapping::Parity { which, .. }, Some(chunk)) = (mapping, g.chunk_sectors()) {
                     let first = (0..g.disks()).find_map(|s| match g.locate(s, sector) {
-                        Place::Data { sector, .. } => Some(sector),
+                        Mapping::Data { sector, .. } => Some(sector),
                         _ => None,
                     });
                     let at = g.parity(first.expect("a row has data")).expect("parity");
@@ -149,8 +150,8 @@ proptest! {
                 sector += run;
             }
             for behind in [used, used + 1, u64::MAX - 1] {
-                let place = locate(&g, &wire, slot, behind);
-                prop_assert_eq!(place, Place::Unused { run: u64::MAX - behind });
+                let mapping = locate(&g, &wire, slot, behind);
+                prop_assert_eq!(mapping, Mapping::Unused { run: u64::MAX - behind });
             }
         }
         prop_assert_eq!(data, g.array_sectors() * copies_of(&g));
@@ -169,12 +170,12 @@ proptest! {
             let copies = g.copies(sector);
             prop_assert_eq!(copies.len() as u64, copies_of(&g));
             for (slot, at) in copies {
-                let Place::Data { sector: back, run } = locate(&g, &wire, slot, at) else {
+                let Mapping::Data { sector: back, run } = locate(&g, &wire, slot, at) else {
                     panic!("slot {slot} sector {at} is no data");
                 };
                 prop_assert_eq!(back, sector);
                 let step = step % run;
-                let next = Place::Data { sector: sector + step, run: run - step };
+                let next = Mapping::Data { sector: sector + step, run: run - step };
                 prop_assert_eq!(locate(&g, &wire, slot, at + step), next);
             }
         }

@@ -1,6 +1,6 @@
-//! RAID 0: strip zones of unequal members. Knows only chunks and rows.
+//! RAID 0: strip zones of unequal members, in chunks and rows.
 //!
-//! Facts from the kernel's drivers/md/raid0.c: `create_strip_zones` (zones), `find_zone` and
+//! Source: drivers/md/raid0.c, `create_strip_zones` (zones), `find_zone` and
 //! `map_sector` (addresses), `raid0_map_submit_bio` (which chunk number each layout divides).
 
 use super::{GeometryError, MAX_ZONES, Params};
@@ -13,20 +13,20 @@ const ALTERNATE: u32 = 2;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Raid0 {
     zones: Vec<Zone>,
-    /// Rows of each slot: where its last zone ends.
+    /// Rows of each slot, up to the end of its last zone.
     rows: Vec<u64>,
-    /// Whether chunks count from the start of their zone instead of the array's.
+    /// True if chunks count from the start of their zone, false from the start of the array.
     alternate: bool,
 }
 
-/// Rows that the same members share; the further down, the fewer are large enough.
+/// Rows shared by the same members. Each zone has fewer members than the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Zone {
     pub start_row: u64,
     pub end_row: u64,
-    /// Array chunk at its start.
+    /// First array chunk.
     pub start_chunk: u64,
-    /// Its members, ascending.
+    /// Slots of its members, ascending.
     pub slots: Vec<u32>,
 }
 
@@ -67,8 +67,7 @@ impl Raid0 {
                     .collect(),
             });
         }
-        // Both layouts are the same where at most one member has a second zone, and md then asks for
-        // none.
+        // The layouts are equal if at most one member has a second zone; md then requires none.
         let alike = zones.get(1).is_none_or(|z| z.slots.len() == 1);
         let alternate = match p.layout {
             _ if alike => false,
@@ -95,10 +94,10 @@ impl Raid0 {
         self.rows.iter().sum()
     }
 
-    /// Position of the slot's chunk in a row of the zone; `None` where it is too small for the zone.
+    /// Position of the slot's chunk in a row of the zone; `None` if the slot is not in the zone.
     ///
-    /// The original layout takes the member by the chunk number from the array's start, so a zone
-    /// begins with whatever member is due, and that shifts all its rows alike.
+    /// The original layout selects the member by the chunk number from the start of the array, which
+    /// rotates all rows of a zone by the same amount.
     pub(super) fn position(&self, zone: &Zone, slot: u32) -> Option<u64> {
         let index = zone.slots.binary_search(&slot).ok()? as u64;
         let first = if self.alternate {
@@ -109,7 +108,7 @@ impl Raid0 {
         Some((index + zone.width() - first) % zone.width())
     }
 
-    /// The chunk in this row of the slot, which must be below [`Self::rows`].
+    /// Chunk in `row` of the slot. `row` must be below [`Self::rows`].
     pub(super) fn chunk_at(&self, slot: u32, row: u64) -> u64 {
         let zone = &self.zones[self.zones.partition_point(|z| z.end_row <= row)];
         let position = self
@@ -118,8 +117,8 @@ impl Raid0 {
         zone.start_chunk + (row - zone.start_row) * zone.width() + position
     }
 
-    /// Slot and row of a chunk, which must be below [`Self::array_chunks`].
-    pub(super) fn place(&self, chunk: u64) -> (u32, u64) {
+    /// Slot and row of `chunk`, which must be below [`Self::array_chunks`].
+    pub(super) fn map_chunk(&self, chunk: u64) -> (u32, u64) {
         let zone = &self.zones[self.zones.partition_point(|z| z.end_chunk() <= chunk)];
         let in_zone = chunk - zone.start_chunk;
         let by = if self.alternate { in_zone } else { chunk };

@@ -1,6 +1,6 @@
-//! RAID 10: near, far and offset copies. Knows only chunks and rows.
+//! RAID 10: near, far and offset copies, in chunks and rows.
 //!
-//! Facts from the kernel's drivers/md/raid10.c: `setup_geo` (layout bits), `calc_sectors` (stride),
+//! Source: drivers/md/raid10.c, `setup_geo` (layout bits), `calc_sectors` (stride),
 //! `__raid10_find_phys` (forward), `raid10_find_virt` (back).
 
 use super::{GeometryError, Level};
@@ -8,20 +8,20 @@ use super::{GeometryError, Level};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Raid10 {
     disks: u32,
-    /// Copies side by side.
+    /// Near copies: adjacent members of one row.
     near: u32,
-    /// Copies of those, further down, each moved on by `near` members.
+    /// Far copies: further down, each shifted by `near` members.
     far: u32,
-    /// Far copies follow in the next row instead of the next section of the member.
+    /// True for offset copies: far copies are in the next row instead of the next section.
     offset: bool,
-    /// Members among which far copies stay; the last set also has the remainder.
+    /// Members of a far set. The last set also has the remainder.
     set: u32,
     /// Rows of one section.
     rows: u64,
 }
 
 impl Raid10 {
-    /// `member_rows`: chunks of a member; `Ok(None)` when they are too few.
+    /// `member_rows` is the number of chunks of a member; `Ok(None)` if it is too small.
     pub(super) fn new(
         layout: u32,
         disks: u32,
@@ -58,10 +58,10 @@ impl Raid10 {
         Ok((this.array_chunks() > 0).then_some(this))
     }
 
-    /// Whether no two chunks get one place. `__raid10_find_phys` breaks that for near copies mixed
-    /// with far ones, where they wrap at the end of an offset row (it steps one row, into the far
-    /// copies) or of a far set before the larger last one (it takes that for the last). mdadm makes no
-    /// such array, and nobody could keep data on it.
+    /// True if no two chunks map to the same member chunk. `__raid10_find_phys` violates this for near
+    /// copies combined with far ones, if they wrap at the end of an offset row (it steps one row, into the
+    /// far copies) or of a far set before the larger last one (it treats that set as the last). mdadm
+    /// creates no such array, and it could not hold data.
     fn is_sound(&self) -> bool {
         let wraps = self.offset && self.far > 1 && !self.disks.is_multiple_of(self.near);
         let back = (0..self.disks).all(|first| {
@@ -82,12 +82,12 @@ impl Raid10 {
         self.far
     }
 
-    /// Whether far copies are in the next rows.
+    /// True if far copies are in the next rows.
     pub(super) fn offset(&self) -> bool {
         self.offset
     }
 
-    /// Rows of one section: the distance of far copies that are not offset ones.
+    /// Rows of one section: the distance of far copies without offset.
     pub(super) fn rows(&self) -> u64 {
         self.rows
     }
@@ -101,7 +101,7 @@ impl Raid10 {
         self.rows * u64::from(self.disks) / u64::from(self.near)
     }
 
-    /// First slot and size of the far set of this slot.
+    /// First slot and size of the far set that contains `slot`.
     fn far_set(&self, slot: u32) -> (u32, u32) {
         let last = (self.disks / self.set - 1) * self.set;
         if slot >= last {
@@ -111,7 +111,7 @@ impl Raid10 {
         }
     }
 
-    /// Slot of the far copy after the one on `slot`: the step of `__raid10_find_phys`.
+    /// Slot of the next far copy after the one on `slot`, as in `__raid10_find_phys`.
     fn next_far(&self, slot: u32) -> u32 {
         let last = (self.disks / self.set - 1) * self.set;
         let next = slot + self.near;
@@ -122,7 +122,7 @@ impl Raid10 {
         }
     }
 
-    /// Slot of the first copy of what `slot` holds as far copy number `copy`.
+    /// Slot of the first copy of a chunk whose far copy number `copy` is on `slot`.
     pub(super) fn first(&self, slot: u32, copy: u32) -> u32 {
         let (start, size) = self.far_set(slot);
         let back = copy * self.near % size;
@@ -130,7 +130,7 @@ impl Raid10 {
     }
 
     /// Slot and row of every copy of a chunk.
-    pub(super) fn places(&self, chunk: u64) -> Vec<(u32, u64)> {
+    pub(super) fn copies(&self, chunk: u64) -> Vec<(u32, u64)> {
         let disks = u64::from(self.disks);
         let mut places = Vec::with_capacity((self.near * self.far) as usize);
         for n in 0..u64::from(self.near) {
@@ -149,7 +149,7 @@ impl Raid10 {
         places
     }
 
-    /// The chunk in this row of the slot; behind the array for the spare places of the last row.
+    /// Chunk in `row` of the slot; after the end of the array for unused chunks of the last row.
     pub(super) fn chunk_at(&self, slot: u32, row: u64) -> u64 {
         let far = u64::from(self.far);
         let (row, copy) = if self.offset {

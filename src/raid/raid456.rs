@@ -1,28 +1,28 @@
-//! RAID 4, 5 and 6: where parity lies and in which order data follows. Knows only chunks and rows.
+//! RAID 4, 5 and 6: location of parity and order of data, in chunks and rows.
 //!
-//! Facts from the kernel's drivers/md/raid5.c: `raid5_compute_sector` (forward) and
+//! Source: drivers/md/raid5.c, `raid5_compute_sector` (forward) and
 //! `raid5_compute_blocknr` (back); layout numbers from raid5.h.
 
 use super::{Chunk, GeometryError, Level};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Raid456 {
-    /// Data chunks in a row.
+    /// Data chunks per row.
     data: u32,
-    /// Members that P visits: all, or all but the last where Q stays there.
+    /// Members over which P rotates: all, or all but the last if Q is always there.
     ring: u32,
     rows: u64,
-    turn: Turn,
+    rotation: Rotation,
     order: Order,
     q: Q,
 }
 
-/// Where P is in a row.
+/// Rotation of P over the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum Rotation {
     /// Starts at the last member of the ring and moves to the left.
     Left,
-    /// Likewise, but one row ahead.
+    /// Like `Left`, one row ahead.
     LeftNext,
     /// Starts at the first member and moves to the right.
     Right,
@@ -30,29 +30,29 @@ enum Turn {
     Fixed(u32),
 }
 
-/// How data goes around parity.
+/// Order of data chunks in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
-    /// Begins on member 0 in each row and steps over parity.
+    /// Starts on member 0 in each row and skips parity.
     Asymmetric,
-    /// Begins behind parity and wraps.
+    /// Starts after parity and wraps.
     Symmetric,
 }
 
-/// Where Q is.
+/// Position of Q.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Q {
     None,
-    /// Behind P, wrapping.
+    /// After P, wrapping.
     Next,
     /// Before P, wrapping.
     Previous,
-    /// On the last member, outside the ring: RAID 5 layouts that got a second parity.
+    /// On the last member, outside the ring: RAID 5 layouts with a second parity.
     Last,
 }
 
 impl Raid456 {
-    /// `rows`: chunks of a member.
+    /// `rows` is the number of chunks of a member.
     pub(super) fn new(
         level: Level,
         layout: u32,
@@ -60,7 +60,7 @@ impl Raid456 {
         rows: u64,
     ) -> Result<Self, GeometryError> {
         use Order::{Asymmetric, Symmetric};
-        use Turn::{Fixed, Left, LeftNext, Right};
+        use Rotation::{Fixed, Left, LeftNext, Right};
 
         let q = if level == Level::Raid6 {
             Q::Next
@@ -68,7 +68,7 @@ impl Raid456 {
             Q::None
         };
         let data = disks - if q == Q::None { 1 } else { 2 };
-        let (turn, order, q) = match (level, layout) {
+        let (rotation, order, q) = match (level, layout) {
             (Level::Raid4, _) => (Fixed(data), Asymmetric, q),
             (_, 0) => (Left, Asymmetric, q),
             (_, 1) => (Right, Asymmetric, q),
@@ -98,7 +98,7 @@ impl Raid456 {
             data,
             ring,
             rows,
-            turn,
+            rotation,
             order,
             q,
         })
@@ -116,10 +116,10 @@ impl Raid456 {
         self.rows * u64::from(self.data)
     }
 
-    /// Rows after which everything repeats.
+    /// Rows after which the layout repeats.
     pub(super) fn period(&self) -> u32 {
-        match self.turn {
-            Turn::Fixed(_) => 1,
+        match self.rotation {
+            Rotation::Fixed(_) => 1,
             _ => self.ring,
         }
     }
@@ -127,12 +127,12 @@ impl Raid456 {
     /// Slots of P and Q in a row.
     pub(super) fn parity(&self, row: u64) -> (u32, Option<u32>) {
         let ring = self.ring;
-        let turn = |row: u64| (row % u64::from(ring)) as u32;
-        let p = match self.turn {
-            Turn::Left => ring - 1 - turn(row),
-            Turn::LeftNext => ring - 1 - turn(row + 1),
-            Turn::Right => turn(row),
-            Turn::Fixed(slot) => slot,
+        let step = |row: u64| (row % u64::from(ring)) as u32;
+        let p = match self.rotation {
+            Rotation::Left => ring - 1 - step(row),
+            Rotation::LeftNext => ring - 1 - step(row + 1),
+            Rotation::Right => step(row),
+            Rotation::Fixed(slot) => slot,
         };
         let q = match self.q {
             Q::None => None,
@@ -143,13 +143,13 @@ impl Raid456 {
         (p, q)
     }
 
-    /// Members that data skips at P: P itself, and Q where it follows.
+    /// Members that data skips at P: P, and Q if it is next to P.
     fn skip(&self) -> u32 {
         if self.q == Q::Next { 2 } else { 1 }
     }
 
     /// Slot and row of a chunk: `raid5_compute_sector`.
-    pub(super) fn place(&self, chunk: u64) -> (u32, u64) {
+    pub(super) fn map_chunk(&self, chunk: u64) -> (u32, u64) {
         let data = u64::from(self.data);
         let (row, d) = (chunk / data, (chunk % data) as u32);
         let (p, _) = self.parity(row);
@@ -163,7 +163,7 @@ impl Raid456 {
         (slot, row)
     }
 
-    /// What this row of the slot is: `raid5_compute_blocknr`.
+    /// Content of `row` of the slot: `raid5_compute_blocknr`.
     pub(super) fn chunk_at(&self, slot: u32, row: u64) -> Chunk {
         let (p, q) = self.parity(row);
         if slot == p {

@@ -1,7 +1,7 @@
-//! Small arrays drawn by hand, as the kernel's comments, md(4) and mdadm(8) draw them: one line a row,
-//! one word a member; a number is an array chunk, `-` is unused.
+//! Small arrays drawn by hand like those in the kernel's comments, md(4) and mdadm(8): one line per row, one
+//! word per member. A number is an array chunk, `-` is unused.
 
-use super::{Geometry, GeometryError, Level, Params, Parity, Place};
+use super::{Geometry, GeometryError, Level, Mapping, Params, Parity};
 
 const CHUNK: u64 = 8;
 
@@ -17,17 +17,17 @@ fn params(level: Level, layout: u32, disks: u32, rows: &[u64]) -> Params {
 
 fn draw(g: &Geometry, slot: u32, row: u64) -> String {
     match g.locate(slot, row * CHUNK) {
-        Place::Data { sector, run } => {
+        Mapping::Data { sector, run } => {
             assert_eq!((sector % CHUNK, run), (0, CHUNK));
             (sector / CHUNK).to_string()
         }
-        Place::Parity { which, .. } => format!("{which:?}"),
-        Place::Unused { .. } => "-".to_owned(),
+        Mapping::Parity { which, .. } => format!("{which:?}"),
+        Mapping::Unused { .. } => "-".to_owned(),
     }
 }
 
 /// Checks the table both ways: [`Geometry::locate`] against every word, and [`Geometry::copies`] and
-/// [`Geometry::parity`] against where the words are.
+/// [`Geometry::parity`] against the positions of the words.
 fn check(level: Level, layout: u32, rows: &[u64], table: &str) {
     let want: Vec<Vec<&str>> = table
         .lines()
@@ -169,18 +169,18 @@ fn odd_chunks_and_tails() {
     assert_eq!(g.array_sectors(), 24 * 6);
     assert_eq!(
         g.locate(1, 25),
-        Place::Data {
+        Mapping::Data {
             sector: 73,
             run: 23
         }
     );
-    assert_eq!(g.locate(0, 72), Place::Unused { run: u64::MAX - 72 });
+    assert_eq!(g.locate(0, 72), Mapping::Unused { run: u64::MAX - 72 });
     assert_eq!(g.copies(73), [(1, 25)]);
     assert_eq!(g.copies(144), []);
     assert_eq!(g.parity(0), None);
     assert_eq!(
         g.locate(2, 0),
-        Place::Unused { run: u64::MAX },
+        Mapping::Unused { run: u64::MAX },
         "no such slot"
     );
 }
@@ -192,7 +192,7 @@ fn linear_levels() {
         assert_eq!(g.array_sectors(), 800);
         assert_eq!(
             g.locate(disks - 1, 13),
-            Place::Data {
+            Mapping::Data {
                 sector: 13,
                 run: 787
             }
@@ -203,9 +203,9 @@ fn linear_levels() {
 }
 
 #[test]
-fn parity_says_which() {
+fn parity_is_p_or_q() {
     let g = Geometry::new(&params(Level::Raid6, 2, 4, &[4])).expect("a sound array");
-    let parity = |which| Place::Parity { which, run: 5 };
+    let parity = |which| Mapping::Parity { which, run: 5 };
     assert_eq!(g.locate(3, 3), parity(Parity::P));
     assert_eq!(g.locate(0, 3), parity(Parity::Q));
 }
@@ -274,7 +274,7 @@ fn impossible_arrays_name_the_field() {
     }
 }
 
-/// Where `__raid10_find_phys` itself puts two chunks in one place there is no right answer.
+/// `__raid10_find_phys` itself maps two chunks to one member chunk.
 #[test]
 fn kernel_layouts_that_lose_data_are_refused() {
     for (layout, disks) in [(0x10202, 5), (0x40202, 9)] {

@@ -1,6 +1,6 @@
-//! The geometry as the kernel side wants it: `bpf/shared/geometry.h` in Rust, and the tables that go in.
+//! Geometry tables for the BPF programs: the structs of `bpf/shared/geometry.h` in Rust.
 //!
-//! Must not compute addresses: it asks the geometry. A test compares every size and offset with C.
+//! A test compares every size and offset with C.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -10,18 +10,18 @@ use super::{Chunk, Geometry, Level, MAX_ZONES, Rule};
 
 /// Entries of [`RtSlot::table`].
 pub const TABLE: usize = contract::GEOMETRY_TABLE as usize;
-/// A table entry that is no position: P.
+/// Table entry for P instead of a position.
 pub const TABLE_P: u8 = contract::TABLE_P as u8;
-/// A table entry that is no position: Q.
+/// Table entry for Q instead of a position.
 pub const TABLE_Q: u8 = contract::TABLE_Q as u8;
-/// The shift of a divisor that is no power of two.
+/// Shift of a divisor that is not a power of two.
 pub const NO_SHIFT: u32 = contract::NO_SHIFT;
 
 /// `struct rt_zone`: one strip zone of a RAID 0.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 pub struct RtZone {
-    /// First row behind the zone; all ones: not in use.
+    /// First row after the zone; all ones for an unused entry.
     pub end_row: u64,
     /// Array chunk = row * width + bias + position.
     pub bias: u64,
@@ -37,19 +37,19 @@ pub struct RtZone {
 pub struct RtGeometry {
     /// Size of the array in sectors.
     pub array_sectors: u64,
-    /// RAID 10: rows to the next far copy; all ones: none.
+    /// RAID 10: rows to the next far copy; all ones without far copies.
     pub far_rows: u64,
     /// `enum rt_level`.
     pub level: u32,
-    /// Sectors; 0 for single and RAID 1.
+    /// Chunk in sectors; 0 for single and RAID 1.
     pub chunk_sectors: u32,
     /// Its log2, or [`NO_SHIFT`].
     pub chunk_shift: u32,
-    /// Array chunks (RAID 10: copies) in a row; 0 where it does not apply.
+    /// Array chunks (RAID 10: copies) per row; 0 for other levels.
     pub width: u32,
-    /// RAID 4, 5, 6: rows until parity repeats; else 1.
+    /// RAID 4, 5, 6: rows after which parity repeats; else 1.
     pub period: u32,
-    /// RAID 10 offset: rows that a stripe takes; else 1.
+    /// RAID 10 offset: rows of a stripe; else 1.
     pub offset_copies: u32,
     /// RAID 10; else 1.
     pub near_copies: u32,
@@ -74,12 +74,12 @@ pub struct RtSlot {
     pub table: [u8; TABLE],
 }
 
-/// An array and its members, in the order of their slots.
+/// Tables of an array and its members by slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wire {
-    /// The array.
+    /// Table of the array.
     pub geometry: RtGeometry,
-    /// Its members.
+    /// Tables of its members.
     pub slots: Vec<RtSlot>,
 }
 
@@ -95,7 +95,7 @@ const fn level(level: Level) -> u32 {
     }
 }
 
-/// Log2, which spares the kernel side a division; [`NO_SHIFT`] where it is no whole number.
+/// Log2, which saves the BPF programs a division; [`NO_SHIFT`] if it is not a whole number.
 pub fn shift(n: u64) -> u32 {
     if n.is_power_of_two() {
         n.trailing_zeros()
@@ -104,13 +104,13 @@ pub fn shift(n: u64) -> u32 {
     }
 }
 
-/// Slots, positions and copies are all below [`super::MAX_DISKS`].
+/// Converts a slot, position or copy, all below [`super::MAX_DISKS`].
 fn byte(n: u64) -> u8 {
     u8::try_from(n).expect("Geometry::new has limited the members")
 }
 
 impl Geometry {
-    /// What the kernel side needs for `rt_locate` to answer as [`Geometry::locate`] does.
+    /// Tables with which `rt_locate` returns the same results as [`Geometry::locate`].
     pub fn wire(&self) -> Wire {
         let chunk_sectors = self.chunk as u32;
         let mut g = RtGeometry {
@@ -133,7 +133,7 @@ impl Geometry {
             Rule::Linear => {}
             Rule::Striped(r) => {
                 for (wire, zone) in g.zone.iter_mut().zip(r.zones()) {
-                    // Never below zero: the rows above had at least as many members.
+                    // Never negative: the rows above have at least as many members.
                     let bias = zone.start_chunk - zone.start_row * zone.width();
                     *wire = RtZone {
                         end_row: zone.end_row,

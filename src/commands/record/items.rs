@@ -9,7 +9,7 @@ use crate::machine::topology::Topology;
 use crate::machine::topology::geometry;
 use crate::origin::Origin;
 use crate::probe::events::{Completed, Event, Run, Submitted};
-use crate::raid::{Geometry, Place};
+use crate::raid::{Geometry, Mapping};
 
 /// Arrays on top of each other.
 const DEEP: usize = crate::contract::ARRAYS_DEEP as usize;
@@ -246,8 +246,8 @@ impl Translator {
             }
             let array = self.arrays.get(member.array)?;
             match array.geometry.as_ref()?.locate(member.slot?, at) {
-                Place::Data { sector: found, .. } => sector = found,
-                Place::Parity { .. } | Place::Unused { .. } => return None,
+                Mapping::Data { sector: found, .. } => sector = found,
+                Mapping::Parity { .. } | Mapping::Unused { .. } => return None,
             }
             let Some((upper, start)) = array.upper else {
                 return Some((member.array, sector));

@@ -1,12 +1,11 @@
-//! Whether a superblock's numbers can be: what the kernel refuses to mount (fs/ext4/super.c,
-//! `__ext4_fill_super`) or e2fsck calls corrupt (e2fsck/super.c, `check_super_block`). Must not read
-//! the device. Whatever passes here is safe to calculate with.
+//! Consistency checks of superblock fields, after the kernel (fs/ext4/super.c, `__ext4_fill_super`) and
+//! e2fsck (e2fsck/super.c, `check_super_block`). Arithmetic on a superblock that passes cannot overflow.
 
 use super::error::Error;
 use super::features::{incompat, ro_compat};
 use super::superblock::Superblock;
 
-/// The error of a field unless `ok`; `rule` continues the sentence "s_field is 3, ...".
+/// Returns the error of a field unless `ok`. `rule` continues the sentence "s_field is 3, ...".
 pub(super) fn check(
     ok: bool,
     field: &'static str,
@@ -24,7 +23,7 @@ pub(super) fn check(
 }
 
 impl Superblock {
-    /// What the kernel refuses to mount.
+    /// Checks that the kernel makes before mounting.
     pub(crate) fn check_geometry(&self) -> Result<(), Error> {
         let bits = 8 * self.block_size;
         let cpg = self.clusters_per_group;
@@ -44,7 +43,7 @@ impl Superblock {
             self.blocks_per_group,
             "which is not s_clusters_per_group times the blocks of a cluster",
         )?;
-        // e2fsck demands exactly this; both exist with 1 KiB blocks and bigalloc.
+        // The rule of e2fsck. Both values exist with 1 KiB blocks and bigalloc.
         let one_kib = self.block_size == 1024;
         let bigalloc = self.has_ro_compat(ro_compat::BIGALLOC);
         check(

@@ -1,6 +1,5 @@
-//! The geometry of block groups (where backups and descriptors lie, from the superblock alone) and
-//! the group descriptor table itself, read in large sequential pieces. Must not judge what a
-//! descriptor says: that is `layout`'s.
+//! Geometry of block groups (locations of backups and descriptors, from the superblock alone) and the
+//! group descriptor table, read in large sequential pieces. `layout` validates the descriptors.
 
 use super::error::Error;
 use super::features::{compat, incompat, ro_compat};
@@ -8,11 +7,11 @@ use super::read::{Fields, ReadAt};
 use super::superblock::Superblock;
 use crate::origin::Origin;
 
-/// Bytes of the GDT read at once: large enough that a disk streams.
+/// Bytes of the GDT per read, large enough for sequential throughput.
 const READ_BYTES: u64 = 1 << 20;
 
-/// What a group descriptor says of places, `struct ext4_group_desc` (fs/ext4/ext4.h). The places
-/// are valid also where `BLOCK_UNINIT` says that the bitmap has not been written yet.
+/// Block numbers of a group descriptor, `struct ext4_group_desc` (fs/ext4/ext4.h). They are valid even
+/// with `BLOCK_UNINIT`, before the bitmap has been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
     /// Block of the block bitmap.
@@ -36,7 +35,7 @@ impl Descriptor {
     }
 }
 
-/// Whether `n` is 1, `base`, `base`², ... (super.c:test_root).
+/// True if `n` is 1, `base`, `base`², ... (super.c:test_root).
 fn is_power(n: u32, base: u32) -> bool {
     let mut power = 1;
     while power < n {
@@ -49,17 +48,17 @@ fn is_power(n: u32, base: u32) -> bool {
 }
 
 impl Superblock {
-    /// Block of the primary superblock: byte 1024 lies in it.
+    /// Block of the primary superblock, which contains byte 1024.
     pub fn superblock_block(&self) -> u64 {
         u64::from(self.block_size == 1024)
     }
 
-    /// Group descriptors in a block.
+    /// Group descriptors per block.
     pub fn descs_per_block(&self) -> u32 {
         self.block_size / u32::from(self.desc_size)
     }
 
-    /// Blocks that all group descriptors fill, one copy.
+    /// Blocks of one copy of all group descriptors.
     pub fn gdt_blocks(&self) -> u32 {
         self.groups.div_ceil(self.descs_per_block())
     }
@@ -70,7 +69,7 @@ impl Superblock {
         bytes.div_ceil(self.block_size.into()) as u32
     }
 
-    /// Groups whose bitmaps lie side by side; 1 without flex_bg (super.c:ext4_fill_flex_info).
+    /// Groups whose bitmaps are adjacent; 1 without flex_bg (super.c:ext4_fill_flex_info).
     pub fn groups_per_flex(&self) -> u32 {
         if self.has_incompat(incompat::FLEX_BG) && self.log_groups_per_flex < 32 {
             1 << self.log_groups_per_flex
@@ -84,8 +83,8 @@ impl Superblock {
         u64::from(self.first_data_block) + u64::from(group) * u64::from(self.blocks_per_group)
     }
 
-    /// Where the superblock of a group with one lies. Only with 1 KiB blocks and bigalloc is group
-    /// 0's not its first block (libext2fs, ext2fs_super_and_bgd_loc2).
+    /// Block of a group's superblock: the first block of the group, except for group 0 with 1 KiB blocks
+    /// and bigalloc (libext2fs, ext2fs_super_and_bgd_loc2).
     pub(super) fn group_super_block(&self, group: u32) -> u64 {
         if group == 0 {
             self.superblock_block()
@@ -94,7 +93,7 @@ impl Superblock {
         }
     }
 
-    /// Whether `group` begins with a superblock (balloc.c:ext4_bg_has_super).
+    /// True if `group` begins with a superblock (balloc.c:ext4_bg_has_super).
     pub fn has_super(&self, group: u32) -> bool {
         if group == 0 {
             true
@@ -107,8 +106,8 @@ impl Superblock {
         }
     }
 
-    /// Blocks of group descriptors right behind a superblock in the old place, without reserved
-    /// ones: all of them, or those before the first meta group (balloc.c:ext4_bg_num_gdb_nometa).
+    /// Blocks of group descriptors right after a superblock, without reserved ones: all of them, or with
+    /// meta_bg those before the first meta group (balloc.c:ext4_bg_num_gdb_nometa).
     pub(super) fn old_gdt_blocks(&self) -> u32 {
         if self.has_incompat(incompat::META_BG) {
             self.first_meta_bg
@@ -117,19 +116,19 @@ impl Superblock {
         }
     }
 
-    /// Blocks of descriptors behind the primary superblock, of either kind.
+    /// Blocks of descriptors after the primary superblock, with or without meta_bg.
     pub(super) fn primary_gdt_blocks(&self) -> u32 {
         self.old_gdt_blocks().max(1)
     }
 
-    /// Whether `group` keeps its descriptors in its own meta group.
+    /// True if the descriptors of `group` are in its meta group.
     pub(super) fn in_meta_bg(&self, group: u32) -> bool {
         self.has_incompat(incompat::META_BG) && group / self.descs_per_block() >= self.first_meta_bg
     }
 
-    /// Gives `put` the first block, count and origin of all that follows from the superblock alone: the boot block,
-    /// superblocks and group descriptors with their backups; cut off where the last group is.
-    pub(crate) fn fixed_places(&self, put: &mut dyn FnMut(u64, u64, Origin)) {
+    /// Calls `put` with first block, count and origin of everything derived from the superblock alone: the boot block,
+    /// superblocks and group descriptors with their backups, cut off at the end of the last group.
+    pub(crate) fn fixed_blocks(&self, put: &mut dyn FnMut(u64, u64, Origin)) {
         put(0, self.superblock_block(), Origin::OtherMetadata);
         let mut clipped = |first: u64, count: u64, origin| {
             let room = self.blocks_count.saturating_sub(first);
@@ -152,13 +151,13 @@ impl Superblock {
         }
     }
 
-    /// The up to three blocks with the descriptors of meta group `nr`: in its first, second and
-    /// last group (balloc.c:ext4_bg_num_gdb_meta). The first one is what the kernel reads.
+    /// Up to three copies of the descriptor block of meta group `nr`: in its first, second and last
+    /// group (balloc.c:ext4_bg_num_gdb_meta). The kernel reads the first one.
     pub(super) fn meta_bg_blocks(&self, nr: u32) -> impl Iterator<Item = u64> + '_ {
         let per_block = u64::from(self.descs_per_block());
         let first = u64::from(nr) * per_block;
         let last = first + per_block - 1;
-        // With one descriptor a block all three are the same group.
+        // With one descriptor per block all three are in the same group.
         let mut groups = vec![first, first + 1, last];
         groups.sort_unstable();
         groups.dedup();
@@ -170,7 +169,7 @@ impl Superblock {
             .map(|group| self.group_super_block(group) + u64::from(self.has_super(group)))
     }
 
-    /// The block that the kernel reads descriptor block `nr` from (super.c:descriptor_loc).
+    /// Block from which the kernel reads descriptor block `nr` (super.c:descriptor_loc).
     pub(super) fn descriptor_block(&self, nr: u32) -> u64 {
         if nr < self.old_gdt_blocks() {
             self.superblock_block() + 1 + u64::from(nr)
@@ -193,7 +192,7 @@ impl Superblock {
         })
     }
 
-    /// Calls `each` with every group's descriptor, in order of groups.
+    /// Calls `each` with the descriptors of all groups in order.
     pub fn for_each_descriptor(
         &self,
         dev: &dyn ReadAt,
@@ -215,8 +214,7 @@ impl Superblock {
             buf.resize(run as usize * block_size, 0);
             self.read_descriptor_blocks(dev, at, &mut buf)?;
             let first = nr * self.descs_per_block();
-            // A block may end in bytes that are no whole descriptor only if sizes are no powers of
-            // two, which the superblock's checks exclude.
+            // Blocks hold whole descriptors: the superblock checks require sizes that are powers of two.
             for (group, raw) in (first..self.groups).zip(buf.chunks_exact(self.desc_size.into())) {
                 each(group, Descriptor::parse(raw));
             }
@@ -251,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn upper_halves_count_only_where_they_exist() {
+    fn upper_halves_need_64_byte_descriptors() {
         let mut raw = [0; 64];
         raw[..12].copy_from_slice(&[1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0]);
         raw[0x20] = 1;

@@ -1,22 +1,22 @@
-//! Why a layout cannot be read: one line each, with the field, its value and the next step. What
-//! can be left out without making the rest wrong is a note of the layout, not an error.
+//! Errors of reading a layout: one line each, with the field, its value and the next step. A problem
+//! that affects only a part of the layout is a note, not an error.
 
 use super::identify::FsKind;
 use super::superblock::Uuid;
 
-/// Why there is no layout.
+/// Errors of reading a layout.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The device did not give the bytes.
+    /// A read of the device failed.
     #[error(
         "cannot read the {what} at byte {offset}: {source}; check the device (dmesg) and that you may read it"
     )]
     Read {
-        /// What was to be read there.
+        /// Structure at that offset.
         what: &'static str,
-        /// Byte on the device.
+        /// Byte offset on the device.
         offset: u64,
-        /// What the system said.
+        /// Error of the system call.
         source: std::io::Error,
     },
     /// `s_magic` is not ext4's.
@@ -25,12 +25,12 @@ pub enum Error {
         .found.map_or("nothing we know".to_owned(), |kind| kind.to_string())
     )]
     NotExt {
-        /// The value found, 0 where the device is too small to have one.
+        /// The value found; 0 if the device is too small.
         magic: u16,
-        /// What the device holds instead, `None` when no magic fits.
+        /// Content of the device; `None` without a known magic.
         found: Option<FsKind>,
     },
-    /// `s_feature_incompat` says that this is an external journal.
+    /// `s_feature_incompat` marks an external journal.
     #[error(
         "s_feature_incompat has journal_dev: this is an external journal (UUID {uuid}), not a filesystem; name the filesystem that uses it (blkid shows which)"
     )]
@@ -38,7 +38,7 @@ pub enum Error {
         /// UUID of the journal device.
         uuid: Uuid,
     },
-    /// A field of the superblock cannot be what it is.
+    /// A field of the superblock has an impossible value.
     #[error(
         "the superblock is damaged: {field} is {value}, {rule}; look at it with: e2fsck -n, and at a backup with: e2fsck -n -b 32768"
     )]
@@ -47,32 +47,32 @@ pub enum Error {
         field: &'static str,
         /// Its value.
         value: u64,
-        /// What it has to be.
+        /// Rule for the value.
         rule: String,
     },
-    /// `s_blocks_count` says more than the device has.
+    /// `s_blocks_count` is larger than the device.
     #[error(
         "s_blocks_count is {blocks} blocks of {block_size} bytes, more than the device's {device} bytes: the image is cut off or the device is a part of the array; name the whole of it"
     )]
     BeyondDevice {
         /// `s_blocks_count`.
         blocks: u64,
-        /// Bytes a block.
+        /// Block size in bytes.
         block_size: u32,
-        /// Bytes of the device.
+        /// Size of the device in bytes.
         device: u64,
     },
-    /// The mount point cannot be looked at.
+    /// The mount point cannot be accessed.
     #[error(
         "cannot {what} the mount point: {source}; check that it is still mounted and that you may read it"
     )]
     MountPoint {
-        /// What was tried.
+        /// Failed operation.
         what: &'static str,
-        /// What the system said.
+        /// Error of the system call.
         source: std::io::Error,
     },
-    /// What is mounted there is no ext4.
+    /// The mounted filesystem is not ext4.
     #[error(
         "the mount point is not of ext2, ext3 or ext4 (statfs gives magic {magic:#x}): name where the filesystem is mounted"
     )]
@@ -88,21 +88,21 @@ pub enum Error {
     OtherMount {
         /// Device (major, minor) found there.
         mounted: (u32, u32),
-        /// Device (major, minor) asked for.
+        /// Expected device (major, minor).
         wanted: (u32, u32),
     },
-    /// The kernel refuses to tell the layout.
+    /// FS_IOC_GETFSMAP failed.
     #[error("FS_IOC_GETFSMAP on the mount point: {source}; {hint}")]
     GetFsmap {
-        /// What the system said.
+        /// Error of the system call.
         source: std::io::Error,
-        /// What that means here.
+        /// Meaning of the error for this call.
         hint: &'static str,
     },
-    /// The kernel's answer makes no sense.
+    /// The result of FS_IOC_GETFSMAP is invalid.
     #[error("the answer of FS_IOC_GETFSMAP {why}; allow the device itself to be read instead")]
     Fsmap {
-        /// What is wrong with it.
+        /// Reason.
         why: String,
     },
 }

@@ -1,9 +1,9 @@
-//! Feature bits of the superblock, as fs/ext4/ext4.h names them (`EXT4_FEATURE_*`). Only the bits
-//! that decide where something lies or what the filesystem is called; owns no logic.
+//! Feature bits of the superblock (`EXT4_FEATURE_*`, fs/ext4/ext4.h) that affect the layout or the type
+//! of the filesystem.
 
-/// `s_feature_compat`: a kernel that does not know the bit may still mount.
+/// `s_feature_compat`: a kernel may mount with unknown bits.
 pub mod compat {
-    /// There is a journal, internal or external.
+    /// A journal exists, internal or external.
     pub const HAS_JOURNAL: u32 = 0x4;
     /// Inode 7 owns the reserved GDT blocks.
     pub const RESIZE_INODE: u32 = 0x10;
@@ -11,17 +11,17 @@ pub mod compat {
     pub const SPARSE_SUPER2: u32 = 0x200;
     /// The journal ends in a fast commit area.
     pub const FAST_COMMIT: u32 = 0x400;
-    /// `s_orphan_file_inum` holds the orphans.
+    /// Orphans are in the file `s_orphan_file_inum`.
     pub const ORPHAN_FILE: u32 = 0x1000;
 }
 
-/// `s_feature_incompat`: a kernel that does not know the bit must not mount.
+/// `s_feature_incompat`: a kernel must not mount with unknown bits.
 pub mod incompat {
     /// Directory entries hold the file type.
     pub const FILETYPE: u32 = 0x2;
     /// The journal has to be replayed.
     pub const RECOVER: u32 = 0x4;
-    /// Not a filesystem but an external journal.
+    /// An external journal, not a filesystem.
     pub const JOURNAL_DEV: u32 = 0x8;
     /// Descriptors lie in their own meta group from `s_first_meta_bg` on.
     pub const META_BG: u32 = 0x10;
@@ -35,7 +35,7 @@ pub mod incompat {
     pub const FLEX_BG: u32 = 0x200;
 }
 
-/// `s_feature_ro_compat`: a kernel that does not know the bit may mount read-only.
+/// `s_feature_ro_compat`: a kernel may mount read-only with unknown bits.
 pub mod ro_compat {
     /// Backups only in groups 0, 1 and the powers of 3, 5 and 7.
     pub const SPARSE_SUPER: u32 = 0x1;

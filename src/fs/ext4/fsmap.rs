@@ -1,10 +1,9 @@
-//! The layout of a mounted filesystem whose device may not be opened: what the kernel tells through
-//! `FS_IOC_GETFSMAP` (linux/fsmap.h, fs/ext4/fsmap.c), for which any file of it that can be opened
-//! is enough. Knows less than `layout` and costs more: the kernel reads every bitmap it does not
-//! have in memory yet. So only the fallback.
+//! Layout of a mounted filesystem from `FS_IOC_GETFSMAP` (linux/fsmap.h, fs/ext4/fsmap.c), on any file
+//! of the filesystem. The fallback for devices that cannot be opened: it has less information than
+//! `layout` and costs more, because the kernel reads every bitmap that is not in memory.
 //!
-//! What the kernel says is checked as if a disk had said it: records may come in any order, twice, or
-//! with impossible numbers, and the walk ends in any case.
+//! The result is checked like untrusted input: records may come in any order, repeat, or have
+//! impossible numbers, and the walk always ends.
 
 use std::fs::{File, OpenOptions};
 use std::mem::size_of;
@@ -35,7 +34,7 @@ struct Record {
     reserved: [u64; 3],
 }
 
-/// `struct fsmap_head` without the keys and records behind it.
+/// `struct fsmap_head` without the keys and records that follow.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct Head {
@@ -67,15 +66,15 @@ const OWN_RESV_GDT: u64 = owner(b'f', 2);
 const OWN_BLKBM: u64 = owner(b'f', 3);
 const OWN_INOBM: u64 = owner(b'f', 4);
 
-/// Records asked for at once. The kernel lists all metadata anew for each call, so many.
+/// Records per call. Large, because the kernel lists all metadata again for each call.
 const PAGE: usize = 16384;
-/// Records after which we give up: minutes of walking. A usual filesystem has 5 to 10 a group, and
-/// one more a piece of free space.
+/// Most records, which take minutes. A typical filesystem has 5 to 10 per group and one for each piece
+/// of free space.
 const MAX_RECORDS: usize = 16 << 20;
 /// Physical block numbers have 48 bits in an extent, so no ext4 is larger.
 const MAX_BLOCKS: u64 = 1 << 48;
 
-/// The argument as a whole: the head and its two keys take a record's room each.
+/// The argument of the ioctl. The head and its two keys have the size of one record each.
 struct GetFsmap<'a>(&'a mut [Record]);
 
 const HEAD: usize = 0;
@@ -106,7 +105,7 @@ unsafe impl Ioctl for GetFsmap<'_> {
     }
 }
 
-/// One call: the records behind `low`.
+/// Calls the ioctl once, for the records after `low`.
 fn ask(file: &File, low: Record) -> Result<Vec<Record>, Error> {
     let mut argument = vec![Record::zeroed(); RECORDS + PAGE];
     argument[HEAD] = bytemuck::cast(Head {
@@ -146,24 +145,24 @@ fn ask(file: &File, low: Record) -> Result<Vec<Record>, Error> {
     Ok(records)
 }
 
-/// `new_encode_dev`: a device number as the records have it.
+/// Device number in the encoding of the records (`new_encode_dev`).
 fn encode_dev((major, minor): (u32, u32)) -> u32 {
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
 }
 
-/// The records so far, as places.
+/// The layout of the records so far.
 struct Map {
     device: u32,
     block_size: u32,
-    places: Collector,
+    collector: Collector,
     /// First block of metadata.
     first: u64,
-    /// First block behind all records, free space included.
+    /// First block after all records, free space included.
     end: u64,
-    /// Blocks of block bitmaps and of inode bitmaps: one each a group.
+    /// Blocks of block bitmaps and of inode bitmaps: one of each per group.
     bitmaps: [u64; 2],
     external_journal: bool,
-    /// Records whose numbers cannot be, and the first of them.
+    /// Number of records with impossible values, and the first of them.
     bad: u64,
     first_bad: Option<Record>,
 }
@@ -173,7 +172,7 @@ impl Map {
         Self {
             device,
             block_size,
-            places: Collector::default(),
+            collector: Collector::default(),
             first: u64::MAX,
             end: 0,
             bitmaps: [0; 2],
@@ -183,7 +182,7 @@ impl Map {
         }
     }
 
-    /// First block and count; `None` where they cannot be.
+    /// First block and count; `None` if impossible.
     fn blocks(&self, record: &Record) -> Option<(u64, u64)> {
         let size = u64::from(self.block_size);
         let (first, count) = (record.physical / size, record.length / size);
@@ -213,7 +212,7 @@ impl Map {
             OWN_INOBM => Origin::InodeBitmap,
             OWN_INODES => Origin::InodeTable,
             OWN_LOG => Origin::Journal,
-            // Free space, and what the kernel does not know: data, directories, the journal.
+            // Free space, and blocks without an owner: data, directories, the journal.
             _ => return,
         };
         match origin {
@@ -222,15 +221,15 @@ impl Map {
             _ => {}
         }
         self.first = self.first.min(first);
-        self.places.push(first, count, origin);
+        self.collector.push(first, count, origin);
     }
 
-    /// The layout, of at least `blocks` blocks.
+    /// Returns the layout, of at least `blocks` blocks.
     fn finish(mut self, blocks: u64) -> Layout {
-        // As in `layout`: with 1 KiB blocks the superblock is in block 1 and block 0 the boot block,
-        // of which the kernel knows nothing.
+        // With 1 KiB blocks the superblock is in block 1, and block 0 is the boot block, for which there
+        // is no record.
         if self.block_size == 1024 && self.first == 1 {
-            self.places.push(0, 1, Origin::OtherMetadata);
+            self.collector.push(0, 1, Origin::OtherMetadata);
         }
         let (journal, journal_note) = if self.external_journal {
             (
@@ -252,7 +251,7 @@ impl Map {
                 self.bad, bad.length, bad.physical
             ));
         }
-        let (ranges, overlap) = self.places.finish();
+        let (ranges, overlap) = self.collector.finish();
         if let Some(o) = overlap {
             notes.push(o.note());
         }
@@ -279,10 +278,10 @@ impl Map {
     }
 }
 
-/// What asks for the next page, if it is behind the one before: on a later device or at a later byte.
+/// The key for the next page; `None` unless it is on a later device or at a later byte than `low`.
 fn next_key(low: &Record, last: &Record) -> Option<Record> {
     let end = last.physical.checked_add(last.length)?;
-    // The kernel goes on behind the low key.
+    // The kernel continues after the low key.
     let before = low.physical.checked_add(low.length)?;
     ((last.device, end) > (low.device, before)).then_some(Record {
         reserved: [0; 3],
@@ -290,7 +289,7 @@ fn next_key(low: &Record, last: &Record) -> Option<Record> {
     })
 }
 
-/// Everything that `ask` has, page by page, into `map`.
+/// Adds all records of `ask` to `map`, page by page.
 fn walk(
     map: &mut Map,
     limit: usize,
@@ -322,15 +321,14 @@ fn walk(
 }
 
 impl Layout {
-    /// The layout of the ext4 filesystem on `device` (major, minor) as the kernel tells it, by any
-    /// file or directory of it, such as its mount point. For where the device cannot be opened:
-    /// there is no superblock, the journal and the other inodes of mkfs are missing, and an ext2 or
-    /// ext3 that the ext4 driver has mounted is called ext4.
+    /// Layout of the mounted ext4 filesystem on `device` (major, minor), through any file or directory
+    /// of it, such as its mount point. There is no superblock, the journal and other inodes of mkfs are
+    /// missing, and an ext2 or ext3 mounted by the ext4 driver counts as ext4.
     ///
-    /// Slow where the kernel has few bitmaps in memory: it reads them all.
+    /// Slow if few bitmaps are in memory, because the kernel reads them all.
     pub fn from_mount(mount_point: &Path, device: (u32, u32)) -> Result<Self, Error> {
         let failed = |what| move |source| Error::MountPoint { what, source };
-        // A file may be a mount point too, and opening one must not wait for somebody.
+        // A mount point can be a file of any kind, and opening it must not block.
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(OFlags::NONBLOCK.bits() as i32)

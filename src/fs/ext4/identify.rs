@@ -1,5 +1,5 @@
-//! What a device holds, by its magic numbers, so that a caller can say "XFS on the array". Must not
-//! judge whether the thing found is intact.
+//! Content of a device by magic numbers, for messages such as "XFS on the array". Does not check
+//! whether the content is intact.
 
 use std::fmt;
 use std::io;
@@ -7,14 +7,14 @@ use std::io;
 use super::features::{compat, incompat, ro_compat};
 use super::read::{Fields, ReadAt};
 
-/// What a device holds.
+/// Content of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FsKind {
-    /// No journal, nothing of ext3's or ext4's.
+    /// ext2: no journal, no feature of ext3 or ext4.
     Ext2,
-    /// A journal, nothing of ext4's.
+    /// ext3: a journal, no feature of ext4.
     Ext3,
-    /// At least one feature that only ext4 has.
+    /// ext4: at least one feature that only ext4 has.
     Ext4,
     /// An external jbd2 journal.
     JournalDevice,
@@ -56,11 +56,11 @@ pub(super) const EXT_SUPERBLOCK_AT: u64 = 1024;
 /// drivers/md: `MD_SB_MAGIC`.
 const MD_MAGIC: u32 = 0xa92b_4efc;
 
-/// ext2's and ext3's own features, as libblkid draws the line (superblocks/ext.c).
+/// Features of ext2 and ext3 according to libblkid (superblocks/ext.c).
 const EXT3_RO_COMPAT: u32 = ro_compat::SPARSE_SUPER | ro_compat::LARGE_FILE | ro_compat::BTREE_DIR;
 const EXT3_INCOMPAT: u32 = incompat::FILETYPE | incompat::RECOVER | incompat::META_BG;
 
-/// Which of the family a superblock with these features is.
+/// ext2, ext3 or ext4 by feature bits.
 pub(super) fn ext_kind(has: u32, incompat_bits: u32, ro: u32) -> FsKind {
     if incompat_bits & incompat::JOURNAL_DEV != 0 {
         FsKind::JournalDevice
@@ -73,10 +73,10 @@ pub(super) fn ext_kind(has: u32, incompat_bits: u32, ro: u32) -> FsKind {
     }
 }
 
-/// What `dev` holds; `None` when no magic fits.
+/// Content of `dev`; `None` without a known magic.
 ///
-/// Containers come before filesystems: a filesystem's old superblock may survive inside one (a RAID 1
-/// member with its superblock at the end begins like the filesystem on the array).
+/// Containers are checked before filesystems: a RAID 1 member with its superblock at the end begins like
+/// the filesystem on the array.
 pub fn identify(dev: &dyn ReadAt) -> io::Result<Option<FsKind>> {
     let size = dev.size()?;
     let has = |at: u64, magic: &[u8]| -> io::Result<bool> {
@@ -93,13 +93,13 @@ pub fn identify(dev: &dyn ReadAt) -> io::Result<Option<FsKind>> {
     };
     // 1.1 at 0, 1.2 at 4 KiB, 1.0 in the last 8 to 12 KiB (md.c:super_1_load), 0.90 in the last
     // 64 to 128 KiB (md.c:calc_dev_sboffset).
-    let md_places = [
+    let md_offsets = [
         Some(0),
         Some(4096),
         size.checked_sub(8192).map(|at| at & !4095),
         (size & !0xffff).checked_sub(0x1_0000),
     ];
-    for at in md_places.into_iter().flatten() {
+    for at in md_offsets.into_iter().flatten() {
         if has(at, &MD_MAGIC.to_le_bytes())? {
             return Ok(Some(FsKind::MdMember));
         }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_family_is_told_by_features() {
+    fn features_decide_between_ext2_ext3_and_ext4() {
         let ext = |has: u32, incompat: u32, ro: u32| {
             let mut sb = vec![0x53, 0xef];
             sb.resize(0x5c - 0x38, 0);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_or_tiny_device_is_nothing() {
+    fn an_empty_or_tiny_device_has_no_known_content() {
         for len in [0, 1, 512, 1079, 1082, 4097] {
             assert_eq!(identify(&vec![0; len].as_slice()).unwrap(), None);
         }

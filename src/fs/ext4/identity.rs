@@ -1,5 +1,5 @@
-//! Whether a device still holds the filesystem whose layout was read: a few fields of its superblock, cheap enough to be
-//! read every few seconds. Must not judge them: a damaged superblock is another one, that is all.
+//! Detects that a device no longer holds the filesystem whose layout was read, from a few superblock fields that are cheap to
+//! read every few seconds. Does not validate them: a damaged superblock counts as another filesystem.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
@@ -9,24 +9,24 @@ use super::identify::{EXT_MAGIC, EXT_SUPERBLOCK_AT};
 use super::read::{Fields, ReadAt};
 use super::superblock::Uuid;
 
-/// What a layout was read from. Equal as long as the layout is.
+/// Identity of a filesystem and its layout. Equal identities have equal layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Of the filesystem.
+    /// UUID of the filesystem.
     pub uuid: Uuid,
     /// `s_mkfs_time`, seconds since 1970.
     pub mkfs_time: u32,
     /// Size of the filesystem in its blocks.
     pub blocks: u64,
-    /// Digest of everything else that places depend on.
-    places: u64,
+    /// Digest of all other fields that the layout depends on.
+    layout: u64,
 }
 
 impl Identity {
-    /// One read of 1 KiB, which a mounted filesystem has in the page cache. `None`: no ext filesystem.
+    /// Reads 1 KiB, which is in the page cache for a mounted filesystem. `None` without an ext filesystem.
     ///
     /// # Errors
-    /// That of the read.
+    /// The device cannot be read.
     pub fn read(dev: &dyn ReadAt) -> io::Result<Option<Self>> {
         let mut raw = [0; 1024];
         match dev.read_at(EXT_SUPERBLOCK_AT, &mut raw) {
@@ -34,12 +34,12 @@ impl Identity {
             other => other?,
         }
         let f = Fields(&raw);
-        Ok((f.u16(0x38) == EXT_MAGIC).then(|| Self::of(f)))
+        Ok((f.u16(0x38) == EXT_MAGIC).then(|| Self::from_fields(f)))
     }
 
-    fn of(f: Fields<'_>) -> Self {
-        let mut places = DefaultHasher::new();
-        // Only features with a say in places: the kernel sets others as it goes (large_file, orphan_present, recover).
+    fn from_fields(f: Fields<'_>) -> Self {
+        let mut layout = DefaultHasher::new();
+        // Only features that affect the layout: the kernel sets others at run time (large_file, orphan_present, recover).
         let features = [
             f.u32(0x5c)
                 & (compat::HAS_JOURNAL
@@ -61,7 +61,7 @@ impl Identity {
                     | ro_compat::METADATA_CSUM
                     | ro_compat::PROJECT),
         ];
-        features.hash(&mut places);
+        features.hash(&mut layout);
         // s_first_data_block to s_inodes_per_group, inode size, reserved GDT, journal inode, backup of its map, descriptor
         // size, first_meta_bg, MMP block, flex size, quota, backup groups, project quota, orphan file.
         for (at, bytes) in [
@@ -79,13 +79,13 @@ impl Identity {
             (0x26c, 4),
             (0x280, 4),
         ] {
-            f.0[at..at + bytes].hash(&mut places);
+            f.0[at..at + bytes].hash(&mut layout);
         }
         Self {
             uuid: Uuid(f.bytes(0x68)),
             mkfs_time: f.u32(0x108),
             blocks: f.split(0x4, Some(0x150)),
-            places: places.finish(),
+            layout: layout.finish(),
         }
     }
 }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_running_changes_is_no_change_and_what_moves_blocks_is() {
+    fn only_fields_that_move_blocks_count() {
         let plain = image(|_| ());
         assert!(plain.is_some());
         // Free blocks, mount and write times, mount count, state, recover, large_file, orphan_present, kbytes written.

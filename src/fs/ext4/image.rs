@@ -1,8 +1,8 @@
-//! The normal format of e2image: a superblock, the group descriptors and the inode tables of a filesystem one after the
-//! other (lib/ext2fs/e2image.h, imager.c), shown as the device that they were on. Its raw format is sparse and needs
-//! nothing; QCOW2 is told by [`is_qcow2`] and left to e2image.
+//! The normal format of e2image: superblock, group descriptors and inode tables of a filesystem in sequence
+//! (lib/ext2fs/e2image.h, imager.c), readable at their offsets on the device. The raw format is sparse and needs no
+//! support. QCOW2 images are detected by [`is_qcow2`] but not read.
 //!
-//! What the image does not have reads as an error, so that nothing is taken for zeros.
+//! Reads of blocks that the image lacks fail; they do not return zeros.
 
 use std::io;
 
@@ -13,42 +13,42 @@ use super::superblock::Superblock;
 
 /// `magic_descriptor` of `struct ext2_image_hdr`, at byte 4.
 const DESCRIPTOR: &[u8] = b"Ext2 Image 1.0\0";
-/// Bytes of the header that are read here.
+/// Bytes of the header that this module reads.
 const HEADER: usize = 320;
-/// `SUPERBLOCK_SIZE`; a block is kept for it, and the descriptors follow.
+/// `SUPERBLOCK_SIZE`. The superblock has a block of its own, followed by the descriptors.
 const SUPERBLOCK: u64 = 1024;
 
-/// What a note or an error says that would have needed a block which no e2image has.
+/// Reason in notes and errors for blocks that no e2image has.
 pub const MISSING: &str = "an e2image has only superblock, descriptors and inodes";
 
-/// Whether `file` is an e2image in the normal format.
+/// True if `file` is an e2image in the normal format.
 pub fn is_e2image(file: &dyn ReadAt) -> bool {
     let mut head = [0; 4 + DESCRIPTOR.len()];
     file.read_at(0, &mut head).is_ok() && head[4..] == *DESCRIPTOR
 }
 
-/// Whether `file` is a QCOW2 image, as `e2image -Q` makes them.
+/// True if `file` is a QCOW2 image, as created by `e2image -Q`.
 pub fn is_qcow2(file: &dyn ReadAt) -> bool {
     let mut magic = [0; 4];
     file.read_at(0, &mut magic).is_ok() && magic == *b"QFI\xfb"
 }
 
-/// An e2image that reads as the device it was made of.
+/// An e2image, readable like its device.
 pub struct E2Image<'a> {
     file: &'a dyn ReadAt,
     super_at: u64,
     inodes_at: u64,
     size: u64,
     block_size: u64,
-    /// Blocks of the device, count, and the image's byte for the first one; in the order of `first`.
+    /// First device block, count, and byte of the first block in the image; sorted by first block.
     pieces: Vec<(u64, u64, u64)>,
 }
 
 impl<'a> E2Image<'a> {
-    /// Reads the header, the superblock and where the inode tables were.
+    /// Reads the header, the superblock and the addresses of the inode tables.
     ///
     /// # Errors
-    /// When the image is cut short or its superblock makes no sense.
+    /// The image is truncated or its superblock is invalid.
     pub fn open(file: &'a dyn ReadAt) -> Result<Self, Error> {
         let mut head = [0; HEADER];
         file.read_at(0, &mut head).map_err(|source| Error::Read {
@@ -61,7 +61,7 @@ impl<'a> E2Image<'a> {
             file,
             super_at: f.u32(OFFSET_SUPER).into(),
             inodes_at: f.u32(OFFSET_INODE).into(),
-            // Until the superblock has said more.
+            // Placeholder until the superblock is read.
             size: u64::MAX,
             block_size: 1024,
             pieces: Vec::new(),
@@ -77,7 +77,7 @@ impl<'a> E2Image<'a> {
         image.pieces.sort_unstable();
         image.merge();
         if image.inodes_at > 0 {
-            // Only the inodes that mkfs makes are asked for, and they are in the first groups.
+            // Only inodes created by mkfs are read, and they are in the first groups.
             let each = u64::from(sb.inode_table_blocks());
             let first_groups = sb.groups.min(128);
             let mut tables = Vec::new();
@@ -92,7 +92,7 @@ impl<'a> E2Image<'a> {
         Ok(image)
     }
 
-    /// Pieces that follow on each other on both sides are one.
+    /// Merges pieces that are contiguous on the device and in the image.
     fn merge(&mut self) {
         let size = self.block_size;
         self.pieces.dedup_by(|b, a| {
@@ -104,8 +104,8 @@ impl<'a> E2Image<'a> {
         });
     }
 
-    /// Where `offset` of the device is in the image, and for how many bytes.
-    fn place(&self, offset: u64) -> Option<(u64, u64)> {
+    /// Byte in the image for byte `offset` of the device, and the number of contiguous bytes.
+    fn locate(&self, offset: u64) -> Option<(u64, u64)> {
         let (block, inside) = (offset / self.block_size, offset % self.block_size);
         let behind = self.pieces.partition_point(|p| p.0 <= block);
         let &(first, count, at) = self.pieces.get(behind.checked_sub(1)?)?;
@@ -114,7 +114,7 @@ impl<'a> E2Image<'a> {
     }
 }
 
-/// Of `struct ext2_image_hdr`.
+/// A field of `struct ext2_image_hdr`.
 const OFFSET_SUPER: usize = 0x11c;
 const OFFSET_INODE: usize = 0x120;
 
@@ -128,7 +128,7 @@ impl ReadAt for E2Image<'_> {
         let mut done = 0;
         while done < buf.len() {
             let (at, room) = self
-                .place(offset + done as u64)
+                .locate(offset + done as u64)
                 .ok_or_else(|| io::Error::other(MISSING))?;
             let n = usize::try_from(room)
                 .unwrap_or(usize::MAX)

@@ -1,8 +1,8 @@
 //! The blocks of one inode, by extents (fs/ext4/ext4_extents.h, ext4/ifork.rst) or by the block map
-//! of ext2 and ext3 (ext4/blockmap.rst). Must not care what the inode is for.
+//! of ext2 and ext3 (ext4/blockmap.rst).
 //!
-//! The walk is bounded whatever the blocks say: no block is read twice, no deeper than the format
-//! allows, not more than [`MAX_MAP_BYTES`] of maps and not more than [`MAX_RUNS`] runs.
+//! The walk is bounded for any input: no block is read twice, the depth is limited by the format, and
+//! the size by [`MAX_MAP_BYTES`] of map blocks and [`MAX_RUNS`] runs.
 
 use std::collections::HashSet;
 
@@ -18,19 +18,19 @@ const INLINE_DATA_FLAG: u32 = 0x1000_0000;
 const EXTENT_MAGIC: u16 = 0xf30a;
 /// `EXT4_MAX_EXTENT_DEPTH`.
 const MAX_DEPTH: u16 = 5;
-/// `EXT_INIT_MAX_LEN`: longer means unwritten, and this much less long.
+/// `EXT_INIT_MAX_LEN`: a longer extent is unwritten, and its length is reduced by this value.
 const MAX_INITIALISED: u16 = 32768;
-/// Bytes of extent or indirect blocks read for one inode. mke2fs's largest journal (10,240,000
+/// Most bytes of extent or indirect blocks read for one inode. mke2fs's largest journal (10,240,000
 /// blocks) needs 40 MB as a block map.
 const MAX_MAP_BYTES: u64 = 64 << 20;
-/// Runs kept for one inode; a journal made by mke2fs has some ten to some thousand.
+/// Most runs of one inode; a journal made by mke2fs has tens to thousands.
 const MAX_RUNS: usize = 4 << 20;
 
-/// What is needed of an inode (`struct ext4_inode`).
+/// Fields of an inode (`struct ext4_inode`).
 pub(super) struct Inode {
     /// `i_mode`.
     pub mode: u16,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// `i_flags`.
     pub flags: u32,
@@ -38,27 +38,27 @@ pub(super) struct Inode {
     pub i_block: [u8; 60],
 }
 
-/// Where an inode's blocks are.
+/// Blocks of an inode.
 #[derive(Default)]
 pub(super) struct Mapping {
-    /// First block and length of each run with contents, in order of the file.
+    /// First block and length of each run of data, in file order.
     pub data: Vec<(u64, u64)>,
     /// First block and length of each run of extent or indirect blocks.
     pub tree: Vec<(u64, u64)>,
-    /// Pointers left out because they cannot be right, and the first of them.
+    /// Number of invalid pointers that were left out, and the first of them.
     pub bad: u64,
     pub first_bad: Option<String>,
 }
 
 impl Mapping {
-    /// Blocks with contents.
+    /// Number of data blocks.
     pub fn blocks(&self) -> u64 {
         self.data.iter().map(|&(_, count)| count).sum()
     }
 }
 
 impl Inode {
-    /// Reads inode `ino` (counted from 1); the reason in words if it cannot be found.
+    /// Reads inode `ino` (counted from 1). `Err` is the reason in words.
     pub fn read(dev: &dyn ReadAt, sb: &Superblock, ino: u32) -> Result<Self, String> {
         if ino == 0 || ino > sb.inodes_count {
             return Err(format!(
@@ -92,7 +92,7 @@ impl Inode {
         })
     }
 
-    /// An inode of which only the map is known; whether it is by extents shows in its magic.
+    /// An inode with only a map. The magic of the map distinguishes extents from a block map.
     pub fn from_map(i_block: [u8; 60], size: u64) -> Self {
         let extents = Fields(&i_block).u16(0) == EXTENT_MAGIC;
         Self {
@@ -128,7 +128,7 @@ impl Inode {
     }
 
     /// The double indirect block of the resize inode; its entries are the reserved GDT blocks
-    /// behind the primary superblock (fs/ext4/resize.c:reserve_backup_gdb).
+    /// after the primary superblock (fs/ext4/resize.c:reserve_backup_gdb).
     pub fn double_indirect(&self) -> u64 {
         u64::from(Fields(&self.i_block).u32(4 * 13))
     }
@@ -147,7 +147,7 @@ impl Walk<'_> {
         self.out.first_bad.get_or_insert_with(what);
     }
 
-    /// Takes blocks with contents, where they can be the filesystem's.
+    /// Adds data blocks that lie inside the filesystem.
     fn data(&mut self, first: u64, count: u64) {
         let (low, high) = (u64::from(self.sb.first_data_block), self.sb.blocks_count);
         if first < low || first.saturating_add(count) > high {
@@ -187,7 +187,7 @@ impl Walk<'_> {
         None
     }
 
-    /// A pointer of a block map, `level` indirections above the contents; 0 is a hole.
+    /// Walks a pointer of a block map, `level` indirections above the data; 0 is a hole.
     fn pointer(&mut self, block: u64, level: usize) {
         if block == 0 {
             return;
@@ -202,8 +202,8 @@ impl Walk<'_> {
         }
     }
 
-    /// A node of the extent tree: header of 12 bytes, then entries of 12. `depth` is what the
-    /// parent demands; the root may have any.
+    /// Walks a node of the extent tree: a header of 12 bytes, then entries of 12. `depth` is the depth
+    /// that the parent requires; `None` for the root.
     fn extent_node(&mut self, node: &[u8], depth: Option<u16>) {
         let f = Fields(node);
         let (magic, entries, own) = (f.u16(0), usize::from(f.u16(2)), f.u16(6));

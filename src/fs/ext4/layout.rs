@@ -1,16 +1,15 @@
-//! All places of a filesystem together. Reads the superblock, every group descriptor and the few
-//! inodes that mkfs makes; must not read bitmaps, inode tables or anything else that grows with
-//! the filesystem.
+//! The complete layout of a filesystem. Reads the superblock, all group descriptors and the few inodes
+//! created by mkfs, but no bitmaps, no inode tables and nothing else that grows with the filesystem.
 //!
-//! What is taken for what, where the vocabulary leaves it open:
+//! Origins of special blocks:
 //!
-//! * Block 0 of a filesystem with 1 KiB blocks is the boot block: `other_metadata`, for it is
-//!   certainly not file data. With larger blocks bytes 0 to 1023 share block 0 with the superblock.
+//! * Block 0 of a filesystem with 1 KiB blocks is the boot block: `other_metadata`. With larger blocks
+//!   bytes 0 to 1023 share block 0 with the superblock.
 //! * The extent or indirect blocks of the journal, quota and orphan inodes are `extent_tree`; the
-//!   double indirect block of the resize inode is `other_metadata`, all that hangs on it are reserved
-//!   GDT blocks and `group_descriptors`.
-//! * Quota files may grow: theirs are the blocks at the time of reading.
-//! * Where claims overlap (damage only), `ranges` says who wins, and a note says that it happened.
+//!   double indirect block of the resize inode is `other_metadata`; the blocks it points to are reserved
+//!   GDT blocks: `group_descriptors`.
+//! * Quota files can grow. Their blocks are those at the time of reading.
+//! * Overlapping claims (damaged filesystems only) are resolved by `ranges`, with a note.
 
 use std::io;
 
@@ -27,56 +26,56 @@ use crate::origin::Origin;
 /// The resize inode, `EXT4_RESIZE_INO`.
 const RESIZE_INO: u32 = 7;
 
-/// Where the journal is.
+/// Location of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Journal {
-    /// Whether there is one cannot be told: the layout is from a mount, not from the device.
+    /// Unknown: the layout is from a mount, not from the device.
     Unknown,
-    /// There is none.
+    /// No journal.
     None,
     /// In the filesystem.
     Internal {
         /// Blocks that its inode maps.
         blocks: u64,
     },
-    /// On another device, so it has no place here.
+    /// On another device.
     External {
-        /// UUID of that device, `None` where the layout is from a mount.
+        /// UUID of that device; `None` if the layout is from a mount.
         uuid: Option<Uuid>,
     },
 }
 
-/// Everything with a fixed place in a filesystem.
+/// Blocks with a fixed location in a filesystem.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// Bytes a block: 1024 to 65536.
+    /// Block size in bytes: 1024 to 65536.
     pub block_size: u32,
     /// Blocks of the filesystem.
     pub blocks: u64,
-    /// Block groups, `None` where they cannot be told (only from a mount).
+    /// Block groups; `None` if the layout is from a mount.
     pub groups: Option<u32>,
-    /// Which of the family it is; from a mount always ext4.
+    /// ext2, ext3 or ext4; always ext4 if from a mount.
     pub kind: FsKind,
-    /// The superblock it follows from, `None` where it is from a mount.
+    /// The superblock; `None` if the layout is from a mount.
     pub superblock: Option<Superblock>,
-    /// In blocks of the filesystem; sorted by `first`, disjoint, and merged where two of the same
-    /// origin touch. What lies in none of them is file data, directories and the like.
+    /// Ranges in blocks of the filesystem: sorted by `first`, disjoint, adjacent ones of the same origin
+    /// merged. Other blocks hold file data, directories and the like.
     pub ranges: Vec<Range>,
-    /// Where the journal is.
+    /// Location of the journal.
     pub journal: Journal,
-    /// What could not be placed and why, one line each; empty on a sound filesystem that was read
-    /// from its device.
+    /// Structures that were left out and why, one line each; empty for an intact filesystem read from
+    /// its device.
     pub notes: Vec<String>,
 }
 
 impl Layout {
-    /// Reads the layout of the filesystem that begins at byte 0 of `dev`.
+    /// Reads the layout of the filesystem at byte 0 of `dev`.
     pub fn read(dev: &dyn ReadAt) -> Result<Self, Error> {
         let superblock = Superblock::read(dev)?;
         let mut builder = Builder {
             dev,
             sb: &superblock,
-            places: Collector::default(),
+            collector: Collector::default(),
             notes: Vec::new(),
         };
         if let Checksum::Invalid { stored, computed } = superblock.checksum {
@@ -90,8 +89,8 @@ impl Layout {
         let journal = builder.journal();
         builder.other_inodes();
         builder.mmp();
-        let (places, mut notes) = (builder.places, builder.notes);
-        let (ranges, overlap) = places.finish();
+        let (collector, mut notes) = (builder.collector, builder.notes);
+        let (ranges, overlap) = collector.finish();
         if let Some(o) = overlap {
             notes.push(o.note());
         }
@@ -107,7 +106,7 @@ impl Layout {
         })
     }
 
-    /// Reads the superblock of an external journal (mke2fs -O journal_dev): the journal begins in the block behind it
+    /// Reads the superblock of an external journal (mke2fs -O journal_dev). The journal starts in the next block
     /// (fs/ext4/super.c, ext4_get_journal_blkdev()).
     pub fn read_journal_device(dev: &dyn ReadAt) -> io::Result<Self> {
         let invalid = |what| io::Error::new(io::ErrorKind::InvalidData, what);
@@ -156,7 +155,7 @@ impl Layout {
         })
     }
 
-    /// What `block` of the filesystem holds, `None` where nothing has its fixed place.
+    /// Origin of `block`; `None` for a block without a fixed purpose.
     pub fn origin_of(&self, block: u64) -> Option<Origin> {
         let behind = self.ranges.partition_point(|r| r.first <= block);
         let range = self.ranges.get(behind.checked_sub(1)?)?;
@@ -164,7 +163,7 @@ impl Layout {
     }
 }
 
-/// Descriptors of one kind that point to an impossible place.
+/// Descriptors of one kind with impossible block numbers.
 struct Misplaced {
     origin: Origin,
     blocks: u64,
@@ -175,19 +174,19 @@ struct Misplaced {
 struct Builder<'a> {
     dev: &'a dyn ReadAt,
     sb: &'a Superblock,
-    places: Collector,
+    collector: Collector,
     notes: Vec<String>,
 }
 
 impl Builder<'_> {
     /// The boot block, superblocks and group descriptors with their backups.
     fn superblocks(&mut self) {
-        let places = &mut self.places;
+        let collector = &mut self.collector;
         self.sb
-            .fixed_places(&mut |first, count, origin| places.push(first, count, origin));
+            .fixed_blocks(&mut |first, count, origin| collector.push(first, count, origin));
     }
 
-    /// Bitmaps and inode tables, as the descriptors say.
+    /// Bitmaps and inode tables, from the descriptors.
     fn groups(&mut self) -> Result<(), Error> {
         let sb = self.sb;
         let mut misplaced = [
@@ -205,7 +204,7 @@ impl Builder<'_> {
         // super.c:ext4_check_descriptors: not on the primary superblock or its descriptors, and
         // without flex_bg in the group itself.
         let taken = sb.superblock_block() + u64::from(sb.primary_gdt_blocks());
-        let places = &mut self.places;
+        let collector = &mut self.collector;
         sb.for_each_descriptor(self.dev, &mut |group, descriptor| {
             let Descriptor {
                 block_bitmap,
@@ -226,7 +225,7 @@ impl Builder<'_> {
                 .zip(&mut misplaced)
             {
                 if at > taken && at >= low && at.saturating_add(kind.blocks) <= high {
-                    places.push(at, kind.blocks, kind.origin);
+                    collector.push(at, kind.blocks, kind.origin);
                 } else {
                     if kind.count == 0 {
                         kind.first = (group, at);
@@ -245,13 +244,13 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Adds the blocks of an inode and a note of what is wrong with it.
+    /// Adds the blocks of an inode, and a note if its map is damaged.
     fn push_mapping(&mut self, name: &str, mapping: &Mapping, origin: Origin) {
         for &(first, count) in &mapping.data {
-            self.places.push(first, count, origin);
+            self.collector.push(first, count, origin);
         }
         for &(first, count) in &mapping.tree {
-            self.places.push(first, count, Origin::ExtentTree);
+            self.collector.push(first, count, Origin::ExtentTree);
         }
         if let Some(what) = &mapping.first_bad {
             self.notes.push(format!(
@@ -273,11 +272,11 @@ impl Builder<'_> {
         }
         let own = Inode::read(self.dev, sb, sb.journal_inum)
             .map_err(|why| (why, Mapping::default()))
-            .and_then(|inode| self.whole(&inode));
+            .and_then(|inode| self.complete_map(&inode));
         let mapping = own.unwrap_or_else(|(why, partial)| {
             let backup = sb.journal_backup.and_then(|b| {
                 let inode = Inode::from_map(b.i_block, b.size);
-                self.whole(&inode).ok()
+                self.complete_map(&inode).ok()
             });
             let (instead, mapping) = match backup {
                 Some(mapping) => ("its copy in the superblock is used", mapping),
@@ -298,8 +297,8 @@ impl Builder<'_> {
         }
     }
 
-    /// The map of a journal inode if all of it is there; else why not, and what there is.
-    fn whole(&self, inode: &Inode) -> Result<Mapping, (String, Mapping)> {
+    /// The map of a journal inode if complete; else the reason and the incomplete map.
+    fn complete_map(&self, inode: &Inode) -> Result<Mapping, (String, Mapping)> {
         if !inode.is_regular() {
             let why = format!("it is not a regular file (mode {:o})", inode.mode);
             return Err((why, Mapping::default()));
@@ -336,7 +335,7 @@ impl Builder<'_> {
         }
         if sb.has_compat(compat::RESIZE_INODE) {
             match Inode::read(self.dev, sb, RESIZE_INO) {
-                // 0 where there is nothing reserved.
+                // 0 if nothing is reserved.
                 Ok(inode) if inode.double_indirect() == 0 => {}
                 Ok(inode) => self.push_single("resize inode", inode.double_indirect()),
                 Err(why) => self.unreadable("resize inode", RESIZE_INO, &why),
@@ -353,7 +352,7 @@ impl Builder<'_> {
     /// Adds one block of `other_metadata`.
     fn push_single(&mut self, name: &str, block: u64) {
         if block > self.sb.superblock_block() && block < self.sb.blocks_count {
-            self.places.push(block, 1, Origin::OtherMetadata);
+            self.collector.push(block, 1, Origin::OtherMetadata);
         } else {
             self.notes.push(format!(
                 "the {name} names block {block}, which cannot be, and is left out: check it with: e2fsck -n"

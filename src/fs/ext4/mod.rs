@@ -1,22 +1,20 @@
-//! Where an ext2, ext3 or ext4 filesystem keeps its metadata: superblock, descriptors, journal and
-//! the inodes that mkfs makes, as sorted ranges of blocks with an [`Origin`](crate::origin::Origin).
+//! Layout of an ext2, ext3 or ext4 filesystem: superblocks, descriptors, bitmaps, inode tables, journal
+//! and the inodes created by mkfs, as sorted ranges of blocks with an [`Origin`](crate::origin::Origin).
 //!
-//! Owns the reading of the on-disk format, from a block device or an image, mounted or not, without
-//! root where the file may be read; and, where the device may not be read, the asking of the kernel
-//! that has it mounted. Must not know md, BPF, which mounts there are or a terminal, and writes
-//! nothing. Everything it reads may be damaged or hostile: no panic, no endless walk, no unbounded
-//! memory.
+//! Reads the on-disk format from a block device or an image, mounted or not; root is needed only for
+//! device permissions. The fallback for unreadable devices asks the kernel through a mount point.
+//! Writes nothing. Input may be damaged or hostile: no panics, no endless walks, no unbounded memory.
 //!
 //! * `read`: bytes at an offset; little-endian fields.
-//! * `identify`: what is on a device, by magic.
-//! * `identity`: whether it is still the same filesystem.
+//! * `identify`: the content of a device by magic numbers.
+//! * `identity`: detects that a device holds another filesystem.
 //! * `features`: names of the feature bits.
 //! * `superblock`: the parsed fields.
-//! * `check`: which superblocks are refused, and why.
+//! * `check`: consistency checks of the superblock.
 //! * `descriptors`: group geometry and the group descriptor table.
 //! * `inode`: the blocks of one inode, by extents or by block map.
 //! * `ranges`: sorting, merging and the precedence where claims overlap.
-//! * `layout`: all of it together.
+//! * `layout`: the complete layout.
 //! * `image`: e2image files.
 //! * `fsmap`: the fallback, the layout from a mount point.
 

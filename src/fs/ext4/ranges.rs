@@ -1,29 +1,28 @@
-//! Ranges of blocks with an origin: collecting them in few pieces, sorting, merging, and deciding
-//! who wins where a damaged filesystem claims a block twice. Knows nothing of disks.
+//! Ranges of blocks with an origin: collection, sorting, merging, and precedence where a damaged
+//! filesystem claims a block twice.
 
 use crate::origin::Origin;
 
-/// A run of blocks of one origin.
+/// A run of blocks with one origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// First block, counted from the start of the filesystem.
     pub first: u64,
     /// Blocks, never 0.
     pub count: u64,
-    /// What they hold.
+    /// Content of the blocks.
     pub origin: Origin,
 }
 
 impl Range {
-    /// First block behind the range.
+    /// First block after the range.
     pub fn end(&self) -> u64 {
         self.first + self.count
     }
 }
 
-/// Who wins where two claims overlap, strongest first. What follows from the superblock alone is
-/// surest, then what a group descriptor says, then what an inode says; extents before the blocks of
-/// less sure inodes.
+/// Precedence of overlapping claims, strongest first: claims of the superblock, then of group
+/// descriptors, then of inodes; extent blocks before the blocks of less reliable inodes.
 const PRECEDENCE: [Origin; 8] = [
     Origin::Superblock,
     Origin::GroupDescriptors,
@@ -43,18 +42,18 @@ fn rank(origin: Origin) -> usize {
         .unwrap_or(RANKS - 1)
 }
 
-/// Blocks that were claimed more than once.
+/// Blocks with more than one claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overlap {
     pub blocks: u64,
     /// The first such block.
     pub first: u64,
-    /// The claim that won there.
+    /// The claim that took precedence there.
     pub won: Origin,
 }
 
 impl Overlap {
-    /// What the layout's notes say of it.
+    /// The note for [`Layout::notes`](super::Layout::notes).
     pub fn note(self) -> String {
         format!(
             "{} blocks are claimed more than once, the first is {} (counted as {}): check it with: e2fsck -n",
@@ -63,9 +62,9 @@ impl Overlap {
     }
 }
 
-/// Takes ranges in any order. With flex_bg the descriptors of neighbouring groups name
-/// neighbouring blocks, so one run an origin is kept open and memory follows the merged ranges, not
-/// the groups.
+/// Collects ranges in any order. With flex_bg the descriptors of adjacent groups name adjacent blocks,
+/// so the collector extends one open run for each origin. Its memory use depends on the number of merged
+/// ranges, not on the number of groups.
 #[derive(Default)]
 pub(crate) struct Collector {
     open: [Option<Range>; RANKS],
@@ -73,7 +72,7 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// Adds `count` blocks (0 adds nothing); `origin` must be one that has fixed places.
+    /// Adds `count` blocks; `origin` must be one of a fixed layout.
     pub fn push(&mut self, first: u64, count: u64, origin: Origin) {
         debug_assert!(PRECEDENCE.contains(&origin));
         if count == 0 {
@@ -92,7 +91,7 @@ impl Collector {
         }
     }
 
-    /// Sorted, disjoint, merged.
+    /// Returns sorted, disjoint, merged ranges.
     pub fn finish(mut self) -> (Vec<Range>, Option<Overlap>) {
         self.closed.extend(self.open.into_iter().flatten());
         let mut raw = self.closed;
@@ -120,7 +119,7 @@ impl Collector {
     }
 }
 
-/// Appends a range that begins at or behind the end of the last one.
+/// Appends a range that starts at or after the end of the last one.
 fn append(out: &mut Vec<Range>, range: Range) {
     match out.last_mut() {
         Some(last) if last.end() == range.first && last.origin == range.origin => {
@@ -130,7 +129,7 @@ fn append(out: &mut Vec<Range>, range: Range) {
     }
 }
 
-/// Resolves ranges that overlap: walks all their edges and gives each piece to the strongest claim.
+/// Resolves overlapping ranges: walks all edges and assigns each piece to the strongest claim.
 fn sweep(cluster: &[Range], out: &mut Vec<Range>, overlap: &mut Option<Overlap>) {
     let mut edges: Vec<(u64, usize, bool)> = cluster
         .iter()
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stronger_claim_cuts_the_weaker() {
+    fn a_stronger_claim_cuts_a_weaker_one() {
         let mut c = Collector::default();
         c.push(0, 100, Origin::Journal);
         c.push(40, 10, Origin::Superblock);
@@ -219,7 +218,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_are_what_painting_block_by_block_gives(
+        fn ranges_equal_claims_block_by_block(
             claims in prop::collection::vec((0_u64..300, 0_u64..40, 0_usize..8), 0..60),
         ) {
             let mut collector = Collector::default();

@@ -1,26 +1,26 @@
-//! Bytes at an offset, from a device, an image or a slice. Must not know what the bytes mean.
+//! Reads at byte offsets, from a device, an image or a slice.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 
-/// Something with a size that can be read at any byte.
+/// A source with a size and random access.
 pub trait ReadAt {
-    /// Fills `buf` from byte `offset`; less than that is an error, as with `read_exact`.
+    /// Fills `buf` from byte `offset`. A short read is an error, as with `read_exact`.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()>;
 
     /// Size in bytes.
     fn size(&self) -> io::Result<u64>;
 }
 
-/// A block device or an image. Reads go through the page cache, which is where the kernel keeps a
-/// mounted filesystem's metadata, so they see it as it is now.
+/// A block device or an image. Reads use the page cache, which holds the current metadata of a mounted
+/// filesystem.
 impl ReadAt for File {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
         self.read_exact_at(buf, offset)
     }
 
-    /// By seeking: a block device's `st_size` is 0.
+    /// Seeks to the end: `st_size` of a block device is 0.
     fn size(&self) -> io::Result<u64> {
         let mut file = self;
         file.seek(SeekFrom::End(0))
@@ -42,8 +42,8 @@ impl ReadAt for &[u8] {
     }
 }
 
-/// Little-endian fields of a structure on disk. An offset outside the buffer is a bug of the
-/// caller, who has read a whole structure, and panics.
+/// Little-endian fields of an on-disk structure. Callers pass a whole structure: an offset outside the
+/// buffer is a bug and panics.
 #[derive(Clone, Copy)]
 pub(super) struct Fields<'a>(pub &'a [u8]);
 
@@ -70,7 +70,7 @@ impl Fields<'_> {
         u64::from_le_bytes(self.bytes(at))
     }
 
-    /// A 64-bit number kept as two halves; the upper half only where the structure has one.
+    /// A 64-bit number stored as two halves. Old structures lack the upper half.
     pub fn split(self, low: usize, high: Option<usize>) -> u64 {
         u64::from(self.u32(low)) | high.map_or(0, |at| u64::from(self.u32(at)) << 32)
     }

@@ -1,6 +1,5 @@
-//! The superblock, parsed; `check` says whether its numbers can be. Field names without their `s_` are
-//! those of `struct ext4_super_block` (fs/ext4/ext4.h; Documentation/filesystems/ext4/super.rst).
-//! Must not read anything but the superblock.
+//! The parsed superblock; `check` validates it. Field names are those of `struct ext4_super_block`
+//! (fs/ext4/ext4.h; Documentation/filesystems/ext4/super.rst) without `s_`.
 
 use std::fmt;
 
@@ -29,28 +28,28 @@ impl fmt::Display for Uuid {
     }
 }
 
-/// Whether the superblock's own checksum is right.
+/// Checksum state of the superblock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checksum {
-    /// No `metadata_csum`, or a checksum type nobody knows.
+    /// No `metadata_csum`, or an unknown checksum type.
     #[default]
     None,
-    /// `s_checksum` fits.
+    /// `s_checksum` is correct.
     Valid,
-    /// It does not. While mounted that is no proof of damage: the kernel changes the buffer first
-    /// and signs it afterwards (`ext4_superblock_csum_set`), and we may read in between.
+    /// `s_checksum` is wrong. A mounted filesystem can still be intact: the kernel changes the buffer
+    /// before it updates the checksum (`ext4_superblock_csum_set`), and a read can come in between.
     Invalid {
-        /// What the superblock says.
+        /// Value in the superblock.
         stored: u32,
-        /// What its bytes give.
+        /// Value computed from the superblock.
         computed: u32,
     },
 }
 
-/// What the kernel does when it finds an error, `s_errors`.
+/// Error behaviour of the kernel, `s_errors`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// Goes on (1; also what the kernel does for any other number).
+    /// Continues (1, and any unknown value).
     #[default]
     Continue,
     /// Remounts read-only (2).
@@ -68,34 +67,34 @@ pub struct JournalBackup {
     pub size: u64,
 }
 
-/// A superblock whose geometry makes sense; the default has none yet, and is for whoever fills it in.
+/// A superblock with a valid geometry. The default is empty, to be filled in by the caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Superblock {
-    /// Bytes a block: 1024 to 65536.
+    /// Block size in bytes: 1024 to 65536.
     pub block_size: u32,
     /// Blocks of the filesystem.
     pub blocks_count: u64,
-    /// Blocks that are free.
+    /// Free blocks.
     pub free_blocks_count: u64,
     /// First block of group 0: 1 with 1 KiB blocks (0 with bigalloc), else 0.
     pub first_data_block: u32,
-    /// Blocks a group.
+    /// Blocks per group.
     pub blocks_per_group: u32,
-    /// Clusters a group; the same as blocks without bigalloc.
+    /// Clusters per group; equal to blocks per group without bigalloc.
     pub clusters_per_group: u32,
-    /// Blocks a cluster; 1 without bigalloc.
+    /// Blocks per cluster; 1 without bigalloc.
     pub cluster_ratio: u32,
-    /// Inodes a group.
+    /// Inodes per group.
     pub inodes_per_group: u32,
     /// Inodes of the filesystem.
     pub inodes_count: u32,
-    /// Inodes that are free.
+    /// Free inodes.
     pub free_inodes_count: u32,
-    /// Bytes an inode.
+    /// Inode size in bytes.
     pub inode_size: u16,
     /// Block groups.
     pub groups: u32,
-    /// Bytes a group descriptor: 32, or `s_desc_size` with 64bit.
+    /// Size of a group descriptor in bytes: 32, or `s_desc_size` with 64bit.
     pub desc_size: u16,
     /// Bits of [`compat`].
     pub feature_compat: u32,
@@ -105,9 +104,9 @@ pub struct Superblock {
     pub feature_ro_compat: u32,
     /// Log2 of the groups in a flex group as stored; see [`Superblock::groups_per_flex`].
     pub log_groups_per_flex: u8,
-    /// First meta group whose descriptors are kept in itself (with meta_bg).
+    /// First meta group that contains its own descriptors (with meta_bg).
     pub first_meta_bg: u32,
-    /// Blocks behind each copy of the GDT kept for growth.
+    /// Blocks reserved for growth after each copy of the GDT.
     pub reserved_gdt_blocks: u16,
     /// The two groups with backups under sparse_super2; 0 for none.
     pub backup_bgs: [u32; 2],
@@ -117,11 +116,11 @@ pub struct Superblock {
     pub label: String,
     /// Inode of the internal journal, 0 for none.
     pub journal_inum: u32,
-    /// Device number that the external journal had when last seen, 0 for none.
+    /// Last known device number of the external journal; 0 for none.
     pub journal_dev: u32,
     /// UUID of the external journal.
     pub journal_uuid: Uuid,
-    /// Copy of the journal inode's map, `None` where mkfs or the kernel has not kept one.
+    /// Copy of the journal inode's map; `None` if mkfs or the kernel has not stored one.
     pub journal_backup: Option<JournalBackup>,
     /// Block of multiple mount protection, 0 for none.
     pub mmp_block: u64,
@@ -133,7 +132,7 @@ pub struct Superblock {
     pub raid_stride: u16,
     /// `-E stripe_width`, blocks; 0 for none.
     pub raid_stripe_width: u32,
-    /// What an error leads to.
+    /// Error behaviour.
     pub errors: OnError,
     /// Errors recorded since the last fsck.
     pub error_count: u32,
@@ -143,17 +142,17 @@ pub struct Superblock {
     pub default_mount_opts: u32,
     /// Mount options kept by `tune2fs -E mount_opts`; empty for none.
     pub mount_opts: String,
-    /// Where it was mounted last; empty when never.
+    /// Last mount point; empty if never mounted.
     pub last_mounted: String,
-    /// When it was made, seconds since 1970.
+    /// Creation time, seconds since 1970.
     pub mkfs_time: u32,
-    /// KiB written in its life.
+    /// Lifetime writes in KiB.
     pub kbytes_written: u64,
     /// The superblock's own checksum.
     pub checksum: Checksum,
 }
 
-/// Text up to the first NUL, safe to print.
+/// Text up to the first NUL, sanitized for printing.
 fn text(raw: &[u8]) -> String {
     let end = raw.iter().position(|&b| b == 0).unwrap_or(raw.len());
     String::from_utf8_lossy(&raw[..end])
@@ -198,7 +197,7 @@ impl Superblock {
         Ok(sb)
     }
 
-    /// The fields as they are; checks only what the arithmetic in here needs.
+    /// Parses the fields. Checks only those that its own arithmetic needs.
     fn parse(f: Fields<'_>) -> Result<Self, Error> {
         let (has, inc, ro) = (f.u32(0x5c), f.u32(0x60), f.u32(0x64));
         let log_block = f.u32(0x18);
@@ -213,7 +212,7 @@ impl Superblock {
         } else {
             log_block
         };
-        // EXT4_MAX_CLUSTER_LOG_SIZE is 30, and this counts from 1 KiB.
+        // EXT4_MAX_CLUSTER_LOG_SIZE is 30; s_log_cluster_size counts from 1 KiB.
         check(
             (log_block..=20).contains(&log_cluster),
             "s_log_cluster_size",
@@ -320,7 +319,7 @@ impl Superblock {
         })
     }
 
-    /// Which of the family it is.
+    /// ext2, ext3 or ext4.
     pub fn kind(&self) -> FsKind {
         ext_kind(
             self.feature_compat,
@@ -329,17 +328,17 @@ impl Superblock {
         )
     }
 
-    /// Whether all of these [`compat`] bits are set.
+    /// True if all of these [`compat`] bits are set.
     pub fn has_compat(&self, bits: u32) -> bool {
         self.feature_compat & bits == bits
     }
 
-    /// Whether all of these [`incompat`] bits are set.
+    /// True if all of these [`incompat`] bits are set.
     pub fn has_incompat(&self, bits: u32) -> bool {
         self.feature_incompat & bits == bits
     }
 
-    /// Whether all of these [`ro_compat`] bits are set.
+    /// True if all of these [`ro_compat`] bits are set.
     pub fn has_ro_compat(&self, bits: u32) -> bool {
         self.feature_ro_compat & bits == bits
     }

@@ -1,4 +1,4 @@
-//! Records of the kernel, made up and real, as places.
+//! Layouts of synthetic and real kernel records.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -28,7 +28,7 @@ fn layout(records: &[Record]) -> Layout {
     map.finish(0)
 }
 
-fn places(layout: &Layout) -> Vec<(u64, u64, Origin)> {
+fn ranges(layout: &Layout) -> Vec<(u64, u64, Origin)> {
     let place = |r: &super::super::Range| (r.first, r.count, r.origin);
     layout.ranges.iter().map(place).collect()
 }
@@ -48,7 +48,7 @@ fn sound() -> Vec<Record> {
 }
 
 #[test]
-fn records_in_any_order_are_the_same_places() {
+fn records_in_any_order_give_the_same_layout() {
     let want = [
         (0, 1, Origin::Superblock),
         (1, 31, Origin::GroupDescriptors),
@@ -60,7 +60,7 @@ fn records_in_any_order_are_the_same_places() {
     for _ in 0..records.len() {
         records.rotate_left(3);
         let layout = layout(&records);
-        assert_eq!(places(&layout), want);
+        assert_eq!(ranges(&layout), want);
         assert_eq!((layout.groups, layout.blocks), (Some(2), 65536));
         assert_eq!(layout.journal, Journal::Unknown);
         assert_eq!(layout.notes.len(), 1, "{:?}", layout.notes);
@@ -73,7 +73,7 @@ fn overlaps_are_resolved_and_noted() {
     let mut records = sound();
     records.push(record(OWN_INODES, 30, 10));
     let layout = layout(&records);
-    assert_eq!(places(&layout)[3], (34, 2, Origin::InodeBitmap));
+    assert_eq!(ranges(&layout)[3], (34, 2, Origin::InodeBitmap));
     assert!(layout.notes[1].starts_with("10 blocks are claimed more than once"));
     // Nor is a block bitmap that is told twice two groups.
     let mut records = sound();
@@ -99,7 +99,7 @@ fn impossible_numbers_are_left_out_and_counted() {
         odd(0, 512),
     ]);
     let layout = layout(&records);
-    assert_eq!(places(&layout), places(&super::tests::layout(&sound())));
+    assert_eq!(ranges(&layout), ranges(&super::tests::layout(&sound())));
     assert_eq!(layout.blocks, 65536);
     assert!(
         layout.notes[1].starts_with("6 records of"),
@@ -117,7 +117,7 @@ fn an_external_journal_is_no_place_here() {
     });
     let layout = layout(&records);
     assert_eq!(layout.journal, Journal::External { uuid: None });
-    assert_eq!(places(&layout), places(&super::tests::layout(&sound())));
+    assert_eq!(ranges(&layout), ranges(&super::tests::layout(&sound())));
 }
 
 #[test]
