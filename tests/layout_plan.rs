@@ -40,7 +40,7 @@ fn compare(bytes: u64, words: &str, dir: Option<&str>) {
     let image = Image::new(bytes, words, dir);
     let want = Layout::read(&image.open()).unwrap();
     drop(image);
-    let got = plan(bytes, 0, &options(words), &Conf::of_this_machine())
+    let got = plan(bytes, 0, &options(words), &Conf::from_machine())
         .unwrap_or_else(|e| panic!("{bytes} {words}: {e}"));
     let sb = |layout: &Layout| {
         let sb = layout.superblock.as_ref().unwrap();
@@ -285,7 +285,7 @@ fn random() {
         eprintln!("{bytes} {words}");
         let image =
             std::panic::catch_unwind(|| Image::new(bytes, &format!("-t ext4 {words}"), memory()));
-        match plan(bytes, 0, &options(&words), &Conf::of_this_machine()) {
+        match plan(bytes, 0, &options(&words), &Conf::from_machine()) {
             _ if image.is_ok() => compare(bytes, &words, memory()),
             Ok(_) => panic!("{bytes} {words}: mke2fs refuses that"),
             Err(why) => eprintln!("both refuse: {why}"),

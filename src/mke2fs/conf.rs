@@ -1,15 +1,15 @@
-//! mke2fs.conf: the defaults of mke2fs, from this machine's file, else those that are compiled in. Only what decides where
-//! blocks lie is of interest.
+//! Defaults of mke2fs from mke2fs.conf of this machine, or those compiled into mke2fs. Only relations that affect the layout
+//! are used.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 
-/// Where mke2fs looks.
+/// Default path of mke2fs.
 const FILE: &str = "/etc/mke2fs.conf";
 const LIMIT: u64 = 1 << 20;
 
-/// What e2fsprogs 1.47 has compiled in.
+/// Defaults compiled into e2fsprogs 1.47.
 const COMPILED_IN: &str = "
 [defaults]
 base_features = sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr
@@ -52,18 +52,18 @@ blocksize = -1
 
 type Relations = BTreeMap<String, String>;
 
-/// The parts of it that are looked up.
+/// Parsed mke2fs.conf.
 #[derive(Clone, Debug)]
 pub struct Conf {
-    /// Where it is from, for people.
+    /// Display name of the source.
     pub source: String,
     defaults: Relations,
     types: BTreeMap<String, Relations>,
 }
 
 impl Conf {
-    /// This machine's, else the compiled-in one.
-    pub fn of_this_machine() -> Self {
+    /// Reads this machine's file, or returns the compiled-in defaults.
+    pub fn from_machine() -> Self {
         let mut text = String::new();
         let read = File::open(FILE).and_then(|f| f.take(LIMIT).read_to_string(&mut text));
         match read {
@@ -72,12 +72,12 @@ impl Conf {
         }
     }
 
-    /// As mke2fs has it without a file.
+    /// Defaults of mke2fs without a file.
     pub fn compiled_in() -> Self {
         Self::parse("the defaults of e2fsprogs 1.47", COMPILED_IN)
     }
 
-    /// Sections in brackets, relations, and in `[fs_types]` a level of braces (lib/support/profile.c).
+    /// Parses sections in brackets, relations, and one level of braces in `[fs_types]` (lib/support/profile.c).
     fn parse(source: &str, text: &str) -> Self {
         let mut conf = Self {
             source: source.to_owned(),
@@ -114,7 +114,7 @@ impl Conf {
                 of_type = Some(key);
                 continue;
             }
-            // The first of several relations is the one that counts.
+            // The first of several relations counts.
             match (&of_type, section.as_str()) {
                 (None, "defaults") => {
                     conf.defaults.entry(key).or_insert(value);
@@ -129,19 +129,19 @@ impl Conf {
         conf
     }
 
-    /// Whether there is such a type. mke2fs does not see one without relations.
+    /// True if the type exists. mke2fs ignores a type without relations.
     pub fn has(&self, name: &str) -> bool {
         self.types.get(name).is_some_and(|r| !r.is_empty())
     }
 
-    /// A relation of a type itself.
-    pub fn of_type(&self, name: &str, key: &str) -> Option<&str> {
+    /// A relation of one type.
+    pub fn type_relation(&self, name: &str, key: &str) -> Option<&str> {
         Some(self.types.get(name)?.get(key)?.as_str())
     }
 
-    /// A relation of the last of `types` that has it, else of `[defaults]` (mke2fs.c:get_string_from_profile).
+    /// The relation of the last of `types` that has it, or of `[defaults]` (mke2fs.c:get_string_from_profile).
     pub fn text(&self, types: &[String], key: &str) -> Option<&str> {
-        let of = |name: &String| self.of_type(name, key);
+        let of = |name: &String| self.type_relation(name, key);
         let own = types.iter().rev().find_map(of);
         own.or_else(|| self.defaults.get(key).map(String::as_str))
     }
@@ -149,7 +149,7 @@ impl Conf {
     /// [`Conf::text`] as a number.
     ///
     /// # Errors
-    /// Where it is none.
+    /// The value is not a number.
     pub fn number(&self, types: &[String], key: &str, default: i64) -> Result<i64, String> {
         match self.text(types, key) {
             None => Ok(default),
@@ -189,11 +189,11 @@ mod tests {
                 .contains("a,b")
         );
         assert!(conf.has("big") && !conf.has("empty") && !conf.has("options"));
-        assert_eq!(conf.of_type("ext4", "features"), Some("a,b"));
+        assert_eq!(conf.type_relation("ext4", "features"), Some("a,b"));
     }
 
     #[test]
-    fn what_is_compiled_in_is_whole() {
+    fn compiled_in_defaults_are_complete() {
         let conf = Conf::compiled_in();
         for name in [
             "ext3",

@@ -1,29 +1,29 @@
-//! What the options of mke2fs and mke2fs.conf decide together, before groups are counted; and `-E`, which changes it
+//! Parameters decided by the options of mke2fs and mke2fs.conf before groups are counted, and `-E`, which changes them
 //! (misc/mke2fs.c:parse_extended_opts).
 
 use super::features::Features;
 use crate::fs::ext4::features::compat;
 
-/// Where the journal begins.
+/// Location of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JournalAt {
-    /// About in the middle.
+    /// Near the middle of the filesystem.
     Middle,
-    /// From this block on.
+    /// From this block.
     Block(u64),
     /// On another device.
     Elsewhere,
 }
 
-/// Everything decided, as far as it can be before groups are counted.
+/// Parameters known before groups are counted.
 #[derive(Clone, Debug)]
 pub struct Decided {
     /// `ext4`, `ext3`, `ext2`.
     pub features: Features,
     pub block_size: u32,
-    /// Of the whole, before a last group that is too small is cut off.
+    /// Size of the filesystem before a last group that is too small is cut off.
     pub blocks: u64,
-    /// `-g`: 0 for the default.
+    /// `-g`; 0 for the default.
     pub group: u32,
     /// log2 of the groups in a flex group.
     pub log_flex: u8,
@@ -31,7 +31,7 @@ pub struct Decided {
     pub inodes: u32,
     pub cluster: u64,
     pub desc_size: u16,
-    /// From `resize=`, 0 for the default.
+    /// `resize=`; 0 for the default.
     pub reserved_gdt: u32,
     pub stride: u32,
     pub stripe_width: u32,
@@ -45,7 +45,7 @@ pub struct Decided {
     pub journal_at: JournalAt,
 }
 
-/// A number of blocks, or with K, M, G, T or s a size (lib/e2p/parse_num.c).
+/// Parses a number of blocks, or a size with K, M, G, T or s (lib/e2p/parse_num.c).
 pub(super) fn blocks(text: &str, block_size: u64) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 = digits.parse().ok()?;
@@ -61,13 +61,13 @@ pub(super) fn blocks(text: &str, block_size: u64) -> Option<u64> {
     u64::try_from(u128::from(number) * unit / u128::from(block_size)).ok()
 }
 
-/// `says` unless `ok`.
-pub(super) fn must(ok: bool, says: impl FnOnce() -> String) -> Result<(), String> {
-    if ok { Ok(()) } else { Err(says()) }
+/// Returns the error `message()` unless `ok`.
+pub(super) fn must(ok: bool, message: impl FnOnce() -> String) -> Result<(), String> {
+    if ok { Ok(()) } else { Err(message()) }
 }
 
 impl Decided {
-    /// `-E` (mke2fs.c:parse_extended_opts).
+    /// Applies `-E` (mke2fs.c:parse_extended_opts).
     pub(super) fn extended(&mut self, list: &str) -> Result<(), String> {
         for word in list.split(',').filter(|w| !w.is_empty()) {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
@@ -117,7 +117,7 @@ impl Decided {
         Ok(())
     }
 
-    /// Reserved GDT blocks for growing to so many blocks.
+    /// Reserved GDT blocks for growth to `value` blocks.
     fn resize(&mut self, value: &str) -> Result<(), String> {
         let to = blocks(value, self.block_size.into()).ok_or("a size, or a number of blocks")?;
         must(to > self.blocks, || {

@@ -1,9 +1,8 @@
-//! Feature names as `-O` takes them (lib/e2p/feature.c). Those that decide where something lies are bits here; of the others
-//! only the name is known.
+//! Feature names of `-O` (lib/e2p/feature.c). Features that affect the layout are bits; of the others only the name is known.
 
 use crate::fs::ext4::features::{compat, incompat, ro_compat};
 
-/// Bits of the three words of a superblock.
+/// Feature bits of a superblock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// `s_feature_compat`.
@@ -14,7 +13,7 @@ pub struct Features {
     pub ro_compat: u32,
 }
 
-/// Name, and bits in the three words.
+/// Name, and bits in the three feature fields.
 const KNOWN: [(&str, u32, u32, u32); 17] = [
     ("has_journal", compat::HAS_JOURNAL, 0, 0),
     ("resize_inode", compat::RESIZE_INODE, 0, 0),
@@ -35,7 +34,7 @@ const KNOWN: [(&str, u32, u32, u32); 17] = [
     ("metadata_csum", 0, 0, ro_compat::METADATA_CSUM),
 ];
 
-/// Those that move no block that is shown.
+/// Features without an effect on the layout.
 const ELSE: [&str; 19] = [
     "dir_index",
     "ext_attr",
@@ -62,7 +61,7 @@ impl Features {
     /// Applies `sparse_super,^resize_inode,+mmp`; `none` clears all.
     ///
     /// # Errors
-    /// Names what is no feature.
+    /// A name is not a feature.
     pub fn edit(&mut self, list: &str) -> Result<(), String> {
         for word in list.split([',', ' ', '\t']).filter(|w| !w.is_empty()) {
             let (clear, name) = match word.strip_prefix(['^', '-']) {
@@ -100,17 +99,17 @@ impl Features {
         Ok(())
     }
 
-    /// Whether a bit of `s_feature_compat` is set.
+    /// True if a bit of `s_feature_compat` is set.
     pub fn has_compat(&self, bit: u32) -> bool {
         self.compat & bit != 0
     }
 
-    /// Whether a bit of `s_feature_incompat` is set.
+    /// True if a bit of `s_feature_incompat` is set.
     pub fn has_incompat(&self, bit: u32) -> bool {
         self.incompat & bit != 0
     }
 
-    /// Whether a bit of `s_feature_ro_compat` is set.
+    /// True if a bit of `s_feature_ro_compat` is set.
     pub fn has_ro(&self, bit: u32) -> bool {
         self.ro_compat & bit != 0
     }

@@ -1,5 +1,4 @@
-//! The inodes that mke2fs makes, as far as they take blocks: root, lost+found, resize inode, journal, MMP block and orphan
-//! file, in that order (misc/mke2fs.c:main; lib/ext2fs/mkdir.c, expanddir.c, res_gdt.c, mkjournal.c, fallocate.c, mmp.c,
+//! Blocks of the inodes created by mke2fs: root, lost+found, resize inode, journal, MMP block and orphan file, in that order (misc/mke2fs.c:main; lib/ext2fs/mkdir.c, expanddir.c, res_gdt.c, mkjournal.c, fallocate.c, mmp.c,
 //! orphan.c).
 
 use super::decided::{Decided, JournalAt};
@@ -8,12 +7,12 @@ use crate::fs::ext4::features::{compat, incompat};
 use crate::fs::ext4::{Collector, Journal, Superblock};
 use crate::origin::Origin;
 
-/// Blocks of an extent: EXT_INIT_MAX_LEN.
+/// Most blocks of an extent: EXT_INIT_MAX_LEN.
 const EXTENT: u64 = 1 << 15;
 /// Extents in an inode.
 const ROOT_EXTENTS: u64 = 4;
 
-/// Blocks that mke2fs gives the journal of a filesystem of so many blocks; `None`: it gets none
+/// Default journal size in blocks for a filesystem of `blocks` blocks; `None` for no journal
 /// (lib/ext2fs/mkjournal.c:ext2fs_default_journal_size).
 pub fn default_journal_blocks(blocks: u64) -> Option<u64> {
     let log = match blocks {
@@ -30,22 +29,22 @@ pub fn default_journal_blocks(blocks: u64) -> Option<u64> {
     Some(1 << log)
 }
 
-/// Gives blocks to them.
+/// Allocates the blocks of inodes.
 pub struct Inodes<'a> {
     pub sb: &'a Superblock,
     pub decided: &'a Decided,
-    /// Has bitmaps and tables when this begins.
+    /// Contains bitmaps and inode tables already.
     pub used: &'a mut Used,
     pub places: &'a mut Collector,
     pub notes: &'a mut Vec<String>,
 }
 
 impl Inodes<'_> {
-    /// All of them; says where the journal is.
+    /// Allocates all inodes; returns the location of the journal.
     ///
     /// # Errors
-    /// When there is no room left.
-    pub fn place(&mut self) -> Result<Journal, String> {
+    /// The filesystem is full.
+    pub fn allocate(&mut self) -> Result<Journal, String> {
         let sb = self.sb;
         let middle = self.middle();
         self.used.by_clusters(sb.cluster_ratio.into());
@@ -56,12 +55,12 @@ impl Inodes<'_> {
                 + u64::from(sb.reserved_gdt_blocks)
                 + 2
                 + u64::from(sb.inode_table_blocks());
-            let block = self.give(goal)?;
+            let block = self.allocate_block(goal)?;
             self.places.push(block, 1, Origin::OtherMetadata);
         }
         let journal = self.journal(middle)?;
         if sb.has_incompat(incompat::MMP) {
-            let block = self.give(0)?;
+            let block = self.allocate_block(0)?;
             self.places.push(block, 1, Origin::OtherMetadata);
         }
         if !self
@@ -80,24 +79,24 @@ impl Inodes<'_> {
         Ok(journal)
     }
 
-    fn give(&mut self, goal: u64) -> Result<u64, String> {
+    fn allocate_block(&mut self, goal: u64) -> Result<u64, String> {
         self.used.take_new(goal).ok_or_else(full)
     }
 
-    /// The next block of a file whose last one is `before`: in the same cluster, or a new one.
+    /// The block after `before` in a file: in the same cluster, or a new one.
     fn next(&mut self, before: u64) -> Result<u64, String> {
         let ratio = u64::from(self.sb.cluster_ratio);
         if (before + 1) / ratio == before / ratio {
             return Ok(before + 1);
         }
-        self.give(before)
+        self.allocate_block(before)
     }
 
-    /// The root directory, a block, and lost+found: 16 KiB or 2 blocks, 12 blocks at most.
+    /// Root directory (one block) and lost+found (16 KiB or 2 blocks, at most 12 blocks).
     fn directories(&mut self) -> Result<(), String> {
         let goal = self.sb.group_first_block(0);
-        self.give(goal)?;
-        let mut block = self.give(goal)?;
+        self.allocate_block(goal)?;
+        let mut block = self.allocate_block(goal)?;
         let size = u64::from(self.sb.block_size);
         for i in 1..12 {
             if i * size >= 16 << 10 && i >= 2 {
@@ -108,7 +107,7 @@ impl Inodes<'_> {
         Ok(())
     }
 
-    /// Free blocks of a group, as mke2fs counts them while tables are placed: with bigalloc, blocks less clusters.
+    /// Free blocks of a group in the count of mke2fs during table allocation: with bigalloc, blocks minus clusters.
     fn free(&self, group: u32) -> u64 {
         let sb = self.sb;
         let first = sb.group_first_block(group);
@@ -117,12 +116,12 @@ impl Inodes<'_> {
         (end - first).saturating_sub(taken)
     }
 
-    /// Where the journal is meant to begin: the emptier one of the groups about the middle (get_midpoint_journal_block).
+    /// Goal block of the journal, in the emptier of the groups near the middle (get_midpoint_journal_block).
     fn middle(&self) -> u64 {
         let sb = self.sb;
         let (groups, flex) = (sb.groups, sb.groups_per_flex());
         let half = (sb.blocks_count - u64::from(sb.first_data_block)) / 2;
-        // The group of a block, the first data block being added back.
+        // Group of a block, with the first data block added back.
         let mut group = (half.saturating_sub(sb.first_data_block.into())
             / u64::from(sb.blocks_per_group)) as u32;
         let start = if sb.log_groups_per_flex > 0 && group > flex {
@@ -147,7 +146,7 @@ impl Inodes<'_> {
         sb.group_first_block(best)
     }
 
-    /// Blocks of the journal, fast commits included; 0 where the filesystem is too small for one.
+    /// Blocks of the journal, fast commit area included; 0 if the filesystem is too small.
     fn journal_blocks(&self) -> Result<u64, String> {
         let (blocks, d) = (self.sb.blocks_count, self.decided);
         let Some(mut size) = default_journal_blocks(blocks) else {
@@ -199,8 +198,8 @@ impl Inodes<'_> {
         Ok(Journal::Internal { blocks })
     }
 
-    /// Extents as long as there is room, and the nodes that they need, each put before the first extent of the node that was
-    /// full (extent.c:extent_node_split).
+    /// Allocates extents as long as possible, and extent tree nodes, each before the first extent of the node that was full
+    /// (extent.c:extent_node_split).
     fn journal_extents(&mut self, goal: u64, blocks: u64) -> Result<(), String> {
         let ratio = u64::from(self.sb.cluster_ratio);
         let leaf = (u64::from(self.sb.block_size) - 12) / 12;
@@ -209,7 +208,7 @@ impl Inodes<'_> {
             at = at.max(free);
         }
         let (mut left, mut extents) = (blocks, 0_u64);
-        // Of the node that the next extent goes to: its first extent, and how many it has.
+        // First extent and number of extents of the node that gets the next extent.
         let (mut head, mut full_at) = (0, ROOT_EXTENTS);
         let mut in_node = 0;
         while left > 0 {
@@ -228,10 +227,10 @@ impl Inodes<'_> {
             self.places.push(first, n, Origin::Journal);
             if in_node == full_at {
                 let before = (head.max(ratio) - ratio) / ratio * ratio;
-                let node = self.give(before)?;
+                let node = self.allocate_block(before)?;
                 self.places.push(node, 1, Origin::ExtentTree);
                 if full_at == ROOT_EXTENTS {
-                    full_at = leaf; // the root's extents move into the new node
+                    full_at = leaf; // the new node gets the root's extents
                 } else {
                     // A node at the end of the file leaves the full one as it is and takes its last extent along.
                     in_node = 1;
@@ -254,7 +253,7 @@ impl Inodes<'_> {
         Ok(())
     }
 
-    /// Without extents: block by block from the first free one on, maps in between; no goal is heeded.
+    /// Allocates without extents: block by block from the first free one, interleaved with map blocks, without a goal.
     fn journal_map(&mut self, blocks: u64) -> Result<(), String> {
         let per_map = u64::from(self.sb.block_size / 4);
         let mut at = self.sb.group_first_block(0);
@@ -271,7 +270,7 @@ impl Inodes<'_> {
         };
         let mut done = blocks.min(12);
         give(self, done, Origin::Journal)?;
-        let mut nr = 0; // of the map of data blocks
+        let mut nr = 0; // map block
         while done < blocks {
             let maps = match nr {
                 0 => 1,
@@ -299,7 +298,7 @@ impl Inodes<'_> {
         let mut last = 0;
         for i in 0..blocks.next_multiple_of(ratio) {
             last = if i == 0 {
-                self.give(0)?
+                self.allocate_block(0)?
             } else {
                 self.next(last)?
             };

@@ -1,10 +1,10 @@
-//! What mke2fs would make, computed. Pure but for reading mke2fs.conf; places every superblock, descriptor, bitmap, inode
-//! table and the journal where e2fsprogs 1.43 to 1.47 do. Facts from its source are cited by file and function.
+//! Computes the layout that mke2fs of e2fsprogs 1.43 to 1.47 would create: superblocks, descriptors, bitmaps, inode tables
+//! and journal. Pure, except for reading mke2fs.conf. Comments cite the file and function in e2fsprogs.
 //!
 //! * `conf`: mke2fs.conf.
-//! * `features`, `options`, `decided`: what was typed, and what is decided by it.
+//! * `features`, `options`, `decided`: options, and the parameters they decide.
 //! * `shape`: groups, inodes, descriptors.
-//! * `used`: which blocks are taken, and how libext2fs searches.
+//! * `used`: blocks in use, and the searches of libext2fs.
 //! * `tables`: bitmaps and inode tables.
 //! * `inodes`: directories, resize inode, journal, MMP, orphan file.
 
@@ -27,11 +27,11 @@ use inodes::Inodes;
 use tables::Tables;
 use used::Used;
 
-/// The layout of a filesystem that mke2fs would make on a device of so many bytes. `minimum_io`: what the device gives as its
-/// `minimum_io_size`, which is an array's chunk, and 0 for a file; mke2fs takes it for a stride.
+/// Layout of a filesystem that mke2fs would create on a device of `bytes` bytes. `minimum_io` is the device's
+/// `minimum_io_size` (the chunk of an array, 0 for a file), which mke2fs uses as stride.
 ///
 /// # Errors
-/// What mke2fs would refuse, naming the option.
+/// mke2fs would reject an option, which is named.
 pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Result<Layout, String> {
     let decided = options.decide(bytes, minimum_io, conf)?;
     let mut sb = shape::superblock(&decided)?;
@@ -45,7 +45,7 @@ pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Resu
         places: &mut places,
         notes: &mut notes,
     }
-    .place()?;
+    .allocate()?;
     if journal == Journal::None {
         sb.journal_inum = 0;
         sb.feature_compat &= !crate::fs::ext4::features::compat::HAS_JOURNAL;
@@ -69,11 +69,11 @@ pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Resu
     })
 }
 
-/// The superblock of what [`plan`] would make, and the superblocks, descriptors, bitmaps and inode tables of its first `most`
-/// bytes: where these lie does not depend on the size. Features that mke2fs turns on at the whole size (meta_bg) are on.
+/// Superblock of the filesystem of [`plan`], with the superblocks, descriptors, bitmaps and inode tables of its first `most`
+/// bytes: their locations do not depend on the size. Features that mke2fs enables for the whole size (meta_bg) are enabled.
 ///
 /// # Errors
-/// Options that mke2fs would refuse, by name.
+/// mke2fs would reject an option, which is named.
 pub(crate) fn plan_first(
     most: u64,
     bytes: u64,
@@ -96,7 +96,7 @@ pub(crate) fn plan_first(
     Ok((whole, placed(first, decided.stride, decided.packed)?))
 }
 
-/// What is in use before bitmaps and inode tables have their places, and what it is.
+/// Blocks in use before bitmaps and inode tables are allocated, and their origins.
 fn fixed(sb: &Superblock) -> (Used, Collector) {
     let mut used = Used::new(sb.first_data_block.into(), sb.blocks_count);
     let mut places = Collector::default();
@@ -107,11 +107,11 @@ fn fixed(sb: &Superblock) -> (Used, Collector) {
     (used, places)
 }
 
-/// The fixed places, bitmaps and inode tables of a filesystem with this superblock, as mke2fs puts them; no inodes.
+/// Superblocks, descriptors, bitmaps and inode tables that mke2fs allocates for this superblock; no inodes.
 ///
 /// # Errors
-/// When there is no room for them.
-pub(crate) fn of_superblock(sb: Superblock) -> Result<Layout, String> {
+/// The filesystem is too small.
+pub(crate) fn from_superblock(sb: Superblock) -> Result<Layout, String> {
     if u64::from(sb.groups) > shape::MAX_GROUPS {
         return Err(format!("{} groups are too many for raidtrace", sb.groups));
     }
@@ -119,7 +119,7 @@ pub(crate) fn of_superblock(sb: Superblock) -> Result<Layout, String> {
     placed(sb, stride, false)
 }
 
-/// Places bitmaps and inode tables. `packed`: `-E packed_meta_blocks`, which mke2fs ignores without flex_bg.
+/// Allocates bitmaps and inode tables. `packed` is `-E packed_meta_blocks`, which mke2fs ignores without flex_bg.
 fn tables(
     sb: &Superblock,
     stride: u32,
@@ -136,11 +136,11 @@ fn tables(
     if packed && sb.has_incompat(crate::fs::ext4::features::incompat::FLEX_BG) {
         tables.pack()
     } else {
-        tables.place()
+        tables.allocate()
     }
 }
 
-/// The fixed places, bitmaps and inode tables of a filesystem with this superblock.
+/// Superblocks, descriptors, bitmaps and inode tables for this superblock.
 fn placed(sb: Superblock, stride: u32, packed: bool) -> Result<Layout, String> {
     let (mut used, mut places) = fixed(&sb);
     tables(&sb, stride, packed, &mut used, &mut places)?;
@@ -210,8 +210,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(150))]
 
-        /// Whatever is asked for: a refusal, or places that are all in the filesystem and each in one place (else `plan`
-        /// itself refuses).
+        /// Any options give either an error or disjoint ranges inside the filesystem (else `plan` itself fails).
         #[test]
         fn any_options(
             log in 0u32..64,

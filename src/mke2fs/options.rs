@@ -1,11 +1,11 @@
-//! The options of mke2fs as they are typed, and what is decided by them and mke2fs.conf (misc/mke2fs.c:PRS).
+//! Options of mke2fs, and the parameters that they and mke2fs.conf decide (misc/mke2fs.c:PRS).
 
 use super::conf::Conf;
 use super::decided::{Decided, JournalAt, blocks, must};
 use super::features::Features;
 use crate::fs::ext4::features::{compat, incompat, ro_compat};
 
-/// Options of mke2fs that decide where something lies, spelt as there.
+/// Options of mke2fs that affect the layout, with the same names.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq)]
 #[group(id = "mke2fs", multiple = true)]
 #[command(next_help_heading = "mke2fs options, with --plan and --search")]
@@ -59,14 +59,14 @@ pub struct Options {
     pub usage: Option<String>,
 }
 
-/// Bytes, or with K, M, G, T.
+/// Parses bytes, with an optional K, M, G or T.
 fn bytes(text: &str) -> Result<u64, String> {
     blocks(text, 1).ok_or_else(|| format!("'{text}' is not a number of bytes: 4096, 64K, ..."))
 }
 
 const MAX32: u64 = u32::MAX as u64;
 
-/// The usage type by size: what mke2fs calls the filesystem without `-T`.
+/// Usage type by size, without `-T`.
 fn by_size(bytes: u64) -> &'static str {
     const MIB: u64 = 1 << 20;
     const TIB: u64 = 1 << 40;
@@ -80,12 +80,12 @@ fn by_size(bytes: u64) -> &'static str {
 }
 
 impl Options {
-    /// Whether any was typed.
+    /// True if any option is set.
     pub fn is_any(&self) -> bool {
         *self != Self::default()
     }
 
-    /// The same for another size: with what `-T` would be at `bytes`, if none was typed.
+    /// The options for another size, with the usage type of `bytes` unless `-T` is set.
     pub fn pinned(&self, bytes: u64) -> Self {
         let mut options = self.clone();
         options
@@ -94,7 +94,7 @@ impl Options {
         options
     }
 
-    /// As one would type them.
+    /// The options as a command line.
     pub fn words(&self) -> String {
         let mut words: Vec<String> = Vec::new();
         let mut put = |name: &str, value: Option<String>| {
@@ -119,11 +119,10 @@ impl Options {
         words.join(" ")
     }
 
-    /// Decides everything for a device of so many bytes that gives so many as its `minimum_io_size`: md's chunk, 0 for a
-    /// file.
+    /// Decides all parameters for a device of `bytes` bytes. `minimum_io` is its `minimum_io_size`: md's chunk, 0 for a file.
     ///
     /// # Errors
-    /// What mke2fs would refuse, naming the option.
+    /// mke2fs would reject an option, which is named.
     pub fn decide(&self, bytes: u64, minimum_io: u64, conf: &Conf) -> Result<Decided, String> {
         let own = self.block_size;
         if let Some(size) = own {
@@ -132,7 +131,7 @@ impl Options {
                 || format!("-b {size}: a power of two from 1024 to 65536"),
             )?;
         }
-        // Whole pages of 4 KiB, counted in blocks of 1 KiB until the block size is known.
+        // Whole pages of 4 KiB, in blocks of 1 KiB until the block size is known.
         let unit = own.unwrap_or(1024);
         let mut blocks = bytes / unit;
         if unit < 4096 {
@@ -212,7 +211,7 @@ impl Options {
         };
         self.journal(&mut decided)?;
         for name in &types {
-            decided.extended(conf.of_type(name, "options").unwrap_or(""))?;
+            decided.extended(conf.type_relation(name, "options").unwrap_or(""))?;
         }
         for list in &self.extended {
             decided.extended(list)?;
@@ -225,7 +224,7 @@ impl Options {
         Ok(decided)
     }
 
-    /// The types that mke2fs.conf is asked for, the last one first.
+    /// Types to look up in mke2fs.conf, the last one first.
     fn types(&self, bytes: u64, conf: &Conf) -> Result<Vec<String>, String> {
         let kind = self.fs_type.as_deref().unwrap_or("ext4");
         must(kind == "ext2" || conf.has(kind), || {
@@ -252,7 +251,7 @@ impl Options {
         let in_conf = |e: String| format!("{}: {e}", conf.source);
         let mut f = of(conf.text(types, "base_features").unwrap_or(BASE)).map_err(in_conf)?;
         for name in types {
-            f.edit(conf.of_type(name, "features").unwrap_or(""))
+            f.edit(conf.type_relation(name, "features").unwrap_or(""))
                 .map_err(in_conf)?;
         }
         if self.features.is_empty() {

@@ -1,4 +1,4 @@
-//! How many groups, inodes and descriptors: the superblock that mke2fs would begin with (lib/ext2fs/initialize.c:
+//! Numbers of groups, inodes and descriptors: the initial superblock of mke2fs (lib/ext2fs/initialize.c:
 //! ext2fs_initialize, calc_reserved_gdt_blocks).
 
 use super::decided::Decided;
@@ -7,24 +7,24 @@ use crate::fs::ext4::features::{compat, incompat, ro_compat};
 
 /// Limits of 16-bit counters in old descriptors (EXT2_MAX_BLOCKS_PER_GROUP).
 const MAX_CLUSTERS: u64 = (1 << 16) - 8;
-/// More than these take more memory and time than anybody would wait: 4 PiB of groups of 128 MiB.
+/// Most groups, which bounds memory and time: 4 PiB of groups of 128 MiB.
 pub(super) const MAX_GROUPS: u64 = 1 << 25;
-/// EXT2_GOOD_OLD_FIRST_INO and one more: what a filesystem has at least.
+/// Fewest inodes of a filesystem: EXT2_GOOD_OLD_FIRST_INO and one more.
 const LEAST_INODES: u64 = 12;
-/// A last group with fewer blocks than this above its metadata is given up.
+/// Fewest blocks of the last group in addition to its metadata. A smaller group is dropped.
 const LEAST_REST: u64 = 50;
 
-/// The superblock, places of bitmaps and tables excepted.
+/// The superblock before bitmaps and tables are allocated.
 ///
 /// # Errors
-/// What mke2fs would refuse.
+/// mke2fs would reject the parameters.
 pub fn superblock(d: &Decided) -> Result<Superblock, String> {
     let bigalloc = d.features.has_ro(ro_compat::BIGALLOC);
     let block = u64::from(d.block_size);
     let ratio = d.cluster / block;
     let mut features = d.features;
     let mut bpg = blocks_per_group(d, bigalloc, ratio)?;
-    // One cluster of 1 KiB: only then is block 0 not in a group.
+    // Block 0 is outside the groups only with clusters of 1 KiB.
     let first: u64 = (d.cluster == 1024).into();
     let mut blocks = d.blocks / ratio * ratio;
     let desc_per_block = block / u64::from(d.desc_size);
@@ -137,8 +137,8 @@ fn blocks_per_group(d: &Decided, bigalloc: bool, ratio: u64) -> Result<u64, Stri
     Ok(bpg)
 }
 
-/// Inodes a group, and the blocks that they fill: whole blocks, in eights, few enough for 32 bits, enough for the reserved
-/// ones.
+/// Inodes per group and blocks of the inode table: whole blocks, a multiple of eight inodes, at most 32 bits in total, and
+/// enough for the reserved inodes.
 fn inodes(d: &Decided, wanted: u64, groups: u64) -> (u64, u64) {
     let (block, size) = (u64::from(d.block_size), u64::from(d.inode_size));
     let mut ask = wanted.min((1 << 16) - block / size);
@@ -156,7 +156,7 @@ fn inodes(d: &Decided, wanted: u64, groups: u64) -> (u64, u64) {
     }
 }
 
-/// Room to grow a thousandfold, as far as 32 bits and the resize inode go.
+/// Reserved GDT blocks for growth by a factor of 1024, limited by 32 bits and the resize inode.
 fn reserved_gdt(blocks: u64, first: u64, bpg: u64, per_block: u64, gdt: u64, most: u64) -> u64 {
     let all = u64::from(u32::MAX);
     let to = if blocks < all / 1024 {
@@ -165,14 +165,14 @@ fn reserved_gdt(blocks: u64, first: u64, bpg: u64, per_block: u64, gdt: u64, mos
         all
     };
     let grown = (to - first).div_ceil(bpg).div_ceil(per_block);
-    // An unsigned difference: below zero is very many.
+    // An unsigned difference, which wraps below zero.
     grown.checked_sub(gdt).map_or(most, |n| n.min(most))
 }
 
-/// Whether the last group counts as one with a backup.
+/// True if the last group counts as a group with a backup.
 fn last_has_super(sb: &Superblock, d: &Decided) -> bool {
     if d.features.has_compat(compat::SPARSE_SUPER2) {
-        // Of two groups the second is the first backup.
+        // With two groups, the second is the first backup.
         return d.backups >= if sb.groups == 2 { 1 } else { 2 };
     }
     sb.has_super(sb.groups - 1)

@@ -1,21 +1,21 @@
-//! Where bitmaps and inode tables go (lib/ext2fs/alloc_tables.c:ext2fs_allocate_group_table, flexbg_offset; misc/mke2fs.c:
-//! packed_allocate_tables).
+//! Allocation of bitmaps and inode tables (lib/ext2fs/alloc_tables.c:ext2fs_allocate_group_table, flexbg_offset;
+//! misc/mke2fs.c:packed_allocate_tables).
 
 use super::used::Used;
 use crate::fs::ext4::{Collector, Superblock};
 use crate::origin::Origin;
 
-/// Finds the places of all groups, in order.
+/// Allocates bitmaps and inode tables of all groups, in order.
 pub struct Tables<'a> {
     pub sb: &'a Superblock,
-    /// Has superblocks and descriptors when this begins.
+    /// Contains superblocks and descriptors already.
     pub used: &'a mut Used,
     pub places: &'a mut Collector,
-    /// `-E stride`; only of use without flex groups.
+    /// `-E stride`; used only without flex groups.
     pub stride: u64,
 }
 
-/// What the groups before this one of its flex group got.
+/// Allocations of the previous groups in the same flex group.
 #[derive(Clone, Copy, Default)]
 struct Got {
     block_bitmap: u64,
@@ -24,11 +24,11 @@ struct Got {
 }
 
 impl Tables<'_> {
-    /// Places everything, flex group by flex group.
+    /// Allocates everything, flex group by flex group.
     ///
     /// # Errors
-    /// When there is no room left.
-    pub fn place(&mut self) -> Result<(), String> {
+    /// The filesystem is full.
+    pub fn allocate(&mut self) -> Result<(), String> {
         let per_flex = if self.sb.log_groups_per_flex > 0 {
             self.sb.groups_per_flex()
         } else {
@@ -54,7 +54,7 @@ impl Tables<'_> {
         self.sb.inode_table_blocks().into()
     }
 
-    /// The block behind a group.
+    /// First block after a group.
     fn end(&self, group: u32) -> u64 {
         (self.sb.group_first_block(group) + u64::from(self.sb.blocks_per_group))
             .min(self.sb.blocks_count)
@@ -65,8 +65,8 @@ impl Tables<'_> {
         self.places.push(first, count, origin);
     }
 
-    /// From one kind to the next: a place for each group of the flex group; the last flex group may have fewer groups, but
-    /// where that is one group only, it gets the room of a whole one.
+    /// Blocks from one kind of metadata to the next: one slot for each group of the flex group. The last flex group can have
+    /// fewer groups, but with only one group it gets the space of a full flex group.
     fn spacing(&self, first: u32, per_flex: u32) -> u64 {
         let last = self.sb.groups - 1;
         if first.checked_add(per_flex).is_some_and(|next| next <= last) {
@@ -78,12 +78,12 @@ impl Tables<'_> {
         }
     }
 
-    /// The usual case, in one go: all that a flex group needs is free in a row behind what its first group begins with.
-    /// Gives false where it is not.
+    /// Allocates a whole flex group at once if its blocks are free and contiguous after the start of its first group. False
+    /// otherwise.
     fn together(&mut self, group: u32, count: u32, per_flex: u32) -> bool {
         let start = self.sb.group_first_block(group);
         let end = self.end(group + count - 1);
-        // The first bitmap asks for room for all of them, but for a quarter of a group at most.
+        // The first bitmap needs space for all of them, but at most a quarter of a group.
         let ask = u64::from(count).min(u64::from(self.sb.blocks_per_group) / 4);
         let Some(base) = self.used.find(start, end - 1, ask) else {
             return false;
@@ -100,7 +100,7 @@ impl Tables<'_> {
         true
     }
 
-    /// flexbg_offset: where to look for a place, given where the one before suggests to. 0 where there is none.
+    /// flexbg_offset: start of the search, from the hint of the previous allocation; 0 for none.
     fn offset(&self, group: u32, hint: u64, remaining: u64, each: u64, per_flex: u32) -> u64 {
         let size = (remaining * each).min(u64::from(self.sb.blocks_per_group) / 4);
         if hint > 0
@@ -122,7 +122,7 @@ impl Tables<'_> {
         (group | (per_flex - 1)).min(self.sb.groups - 1)
     }
 
-    /// One group, where something is in the way.
+    /// Allocates one group of a fragmented flex group.
     fn one_of_flex(&mut self, group: u32, per_flex: u32, before: Got) -> Result<Got, String> {
         let last_group = self.last_of_flex(group, per_flex);
         let remaining = u64::from(last_group - group + 1);
@@ -167,7 +167,7 @@ impl Tables<'_> {
         })
     }
 
-    /// A group that keeps its own: the first free blocks, or, with a stride, bitmaps that move on from group to group.
+    /// Allocates inside one group: the first free blocks, or, with a stride, bitmaps shifted from group to group.
     fn lone(&mut self, group: u32) -> Result<(), String> {
         let first = self.sb.group_first_block(group);
         let last = self.end(group) - 1;
@@ -180,7 +180,7 @@ impl Tables<'_> {
                 .ok_or_else(|| no_room(group))?
                 + each;
             if start <= last {
-                // 32 bits, as there.
+                // 32 bits, as in libext2fs.
                 let step = u64::from((self.stride as u32).wrapping_mul(group));
                 start += step % (last - start + 1);
             }
@@ -204,10 +204,11 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// `-E packed_meta_blocks`: all block bitmaps, all inode bitmaps, all tables, from the start of the filesystem.
+    /// Allocates for `-E packed_meta_blocks`: all block bitmaps, all inode bitmaps, all tables, from the start of the
+    /// filesystem.
     ///
     /// # Errors
-    /// When there is no room left.
+    /// The filesystem is full.
     pub fn pack(&mut self) -> Result<(), String> {
         let mut goal = 0;
         for origin in [Origin::BlockBitmap, Origin::InodeBitmap] {
@@ -226,7 +227,7 @@ impl Tables<'_> {
         while left > 0 {
             let block = self.used.find(goal, last, each).ok_or_else(|| no_room(0))?;
             let (_, run) = self.used.free_run(block).ok_or_else(|| no_room(0))?;
-            // As many as fit in a row follow each other.
+            // As many as fit are contiguous.
             let n = (run / each).min(left).max(1);
             self.take(block, n * each, Origin::InodeTable);
             goal = block + (n - 1) * each;

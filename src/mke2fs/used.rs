@@ -1,21 +1,21 @@
-//! Which blocks are taken, as runs, and the searches of libext2fs over them (lib/ext2fs/alloc.c).
+//! Blocks in use, as runs, and the searches of libext2fs over them (lib/ext2fs/alloc.c).
 
 use std::collections::BTreeMap;
 
-/// Taken blocks of a filesystem.
+/// Blocks in use in a filesystem.
 pub struct Used {
-    /// First block of each run and the first one behind it; runs do not touch.
+    /// First block of each run and the first block after it. Runs are not adjacent.
     runs: BTreeMap<u64, u64>,
-    /// The first block that may be given.
+    /// First block that can be allocated.
     first: u64,
     /// Blocks of the filesystem.
     blocks: u64,
-    /// Blocks a cluster, once blocks are given by clusters.
+    /// Blocks per cluster, once blocks are allocated by clusters.
     cluster: u64,
 }
 
 impl Used {
-    /// Nothing taken. `first` is `s_first_data_block`.
+    /// No block in use. `first` is `s_first_data_block`.
     pub fn new(first: u64, blocks: u64) -> Self {
         Self {
             runs: BTreeMap::new(),
@@ -25,7 +25,7 @@ impl Used {
         }
     }
 
-    /// From now on by clusters (`ext2fs_convert_subcluster_bitmap`): one with a taken block is taken.
+    /// Switches to clusters (`ext2fs_convert_subcluster_bitmap`): a cluster with a used block is in use.
     pub fn by_clusters(&mut self, cluster: u64) {
         if cluster > 1 {
             self.cluster = cluster;
@@ -35,7 +35,7 @@ impl Used {
         }
     }
 
-    /// Takes blocks, taken already or not.
+    /// Marks blocks as used, free or not.
     pub fn take(&mut self, first: u64, count: u64) {
         if count == 0 {
             return;
@@ -55,7 +55,7 @@ impl Used {
         self.runs.insert(first, end);
     }
 
-    /// The run that has `block`, or the next one: first, behind.
+    /// The run that contains `block`, or the next one.
     fn run_from(&self, block: u64) -> Option<(u64, u64)> {
         if let Some((&at, &behind)) = self.runs.range(..=block).next_back()
             && behind > block
@@ -68,13 +68,13 @@ impl Used {
             .map(|(&at, &behind)| (at, behind))
     }
 
-    /// Whether all of these are free.
+    /// True if `count` blocks from `first` are free.
     pub fn is_free(&self, first: u64, count: u64) -> bool {
         self.run_from(first)
             .is_none_or(|(at, _)| at >= first + count)
     }
 
-    /// Taken blocks among these.
+    /// Number of used blocks from `first` up to `end`.
     pub fn count(&self, first: u64, end: u64) -> u64 {
         let mut sum = 0;
         let mut at = first;
@@ -85,7 +85,7 @@ impl Used {
         sum
     }
 
-    /// The first free block from `block` on, and how many follow each other there.
+    /// The first free run from `block` on: first block and length.
     pub fn free_run(&self, mut block: u64) -> Option<(u64, u64)> {
         block = block.max(self.first);
         while block < self.blocks {
@@ -98,7 +98,7 @@ impl Used {
         None
     }
 
-    /// A free block from `goal` on, else from the start (`ext2fs_new_block2`).
+    /// The first free block from `goal` on, or else from the start (`ext2fs_new_block2`).
     pub fn new_block(&self, goal: u64) -> Option<u64> {
         let goal = if goal == 0 || goal >= self.blocks {
             self.first
@@ -110,15 +110,15 @@ impl Used {
         found.map(|(block, _)| block)
     }
 
-    /// [`Used::new_block`], taken.
+    /// [`Used::new_block`], marked as used.
     pub fn take_new(&mut self, goal: u64) -> Option<u64> {
         let block = self.new_block(goal)?;
         self.take(block, 1);
         Some(block)
     }
 
-    /// `count` free blocks in a row that begin at `start` or behind it but not at `finish` or behind; where `finish` is not
-    /// behind `start`, the search goes round the end (`ext2fs_get_free_blocks2`).
+    /// First of `count` contiguous free blocks, from `start` up to `finish` (exclusive). If `finish` is not after `start`, the
+    /// search wraps at the end (`ext2fs_get_free_blocks2`).
     pub fn find(&self, start: u64, finish: u64, count: u64) -> Option<u64> {
         let count = count.max(1);
         let mut at = if start == 0 { self.first } else { start };
@@ -137,7 +137,7 @@ impl Used {
                 Some((from, behind)) if from < at + count => behind,
                 _ => return Some(at),
             };
-            // The places up to there are all taken; the search would have ended at `finish`.
+            // All blocks up to there are in use; the search would have ended at `finish`.
             if at < finish && next >= finish {
                 return None;
             }
@@ -153,7 +153,7 @@ mod tests {
 
     const BLOCKS: u64 = 200;
 
-    /// The search, block by block.
+    /// Reference search, block by block.
     fn slowly(taken: &[bool], start: u64, finish: u64, count: u64, first: u64) -> Option<u64> {
         let free = |at: u64| (at..at + count).all(|b| !taken[b as usize]);
         let mut at = if start == 0 { first } else { start };
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_are_taken_whole() {
+    fn whole_clusters_are_used() {
         let mut used = Used::new(0, 64);
         used.take(31, 2);
         used.by_clusters(16);

@@ -61,7 +61,7 @@ impl Header {
         let sb = self
             .shape
             .superblock(base, self.features.as_deref().unwrap_or(""))?;
-        let mut fs = Filesystem::of(mke2fs::of_superblock(sb)?);
+        let mut fs = Filesystem::of(mke2fs::from_superblock(sb)?);
         fs.notes.push(
             "there are no groups in it (dumpe2fs -h?): shown is where mke2fs puts them, which may be wrong for the first \
              ones of a filesystem that was resized, and for packed_meta_blocks; the journal is not in here"

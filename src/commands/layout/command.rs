@@ -34,7 +34,7 @@ pub fn run(args: &Layout) -> Result<ExitCode> {
             "options of mke2fs are for --plan and --search: a filesystem that exists has its own",
         );
     }
-    let conf = Conf::of_this_machine();
+    let conf = Conf::from_machine();
     let target = match (&args.target, args.plan) {
         (Some(name), _) => Target::find(name, &args.array)?,
         (None, bytes) => planned(args, bytes.unwrap_or(0), &conf)?,
