@@ -142,9 +142,9 @@ mod tests {
         }
     }
 
-    /// One test, for what is ignored is so in the whole process. Masks are of the thread that a test has.
+    /// One test only: ignored signals are per process, signal masks per thread.
     #[test]
-    fn they_are_taken_also_in_the_background() {
+    fn signals_are_received_in_the_background_too() {
         let now = Duration::ZERO;
         // SAFETY: an ignored signal runs no code.
         let was_hangup = unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trouble_in_words() {
+    fn health_in_words() {
         let mut s = ArrayState {
             array_state: "clean".into(),
             sync_action: Some("idle".into()),

@@ -8,7 +8,7 @@ use super::*;
 /// A member of 100 GiB, as in the lab.
 pub(crate) const SECTORS: u64 = 209_715_200;
 
-/// The fields that we read; the rest is zero.
+/// Fields that the parser reads; the others are zero.
 #[derive(Clone, Copy)]
 pub(crate) struct V1 {
     pub start: u64,
@@ -25,7 +25,7 @@ pub(crate) struct V1 {
 }
 
 impl V1 {
-    /// What mdadm 4.2 makes of a 100 GiB member with an internal bitmap.
+    /// Superblock of mdadm 4.2 for a 100 GiB member with an internal bitmap.
     pub(crate) fn raid5() -> Self {
         Self {
             start: 8,
@@ -156,7 +156,7 @@ fn partial_parity_log_shares_the_bitmap_field() {
 }
 
 #[test]
-fn raid0_layout_counts_only_with_its_bit() {
+fn raid0_layout_needs_its_feature_bit() {
     let raid0 = V1 {
         level: 0,
         layout: 2,
@@ -188,7 +188,7 @@ fn a_reshape_moves_the_data() {
 }
 
 #[test]
-fn what_the_kernel_refuses_is_refused() {
+fn rejects_what_the_kernel_rejects() {
     let good = V1::raid5();
     for bad in [
         V1 { start: 16, ..good },
@@ -256,7 +256,7 @@ fn version_090() {
     );
 }
 
-/// Writes members for `mdadm --examine`: the check that the bytes above are what md means by them.
+/// Writes members for `mdadm --examine`, to check these bytes against mdadm.
 /// `RAIDTRACE_SB=/tmp/sb cargo test for_mdadm -- --ignored; mdadm --examine /tmp/sb.*; rm /tmp/sb.*`
 #[test]
 #[ignore = "writes files for mdadm to look at"]
@@ -293,7 +293,7 @@ fn for_mdadm() {
     write(Version::V090, "090", &v090(), 8);
 }
 
-/// Garbage rarely gets past the magic number and the checksum: give it both.
+/// Adds magic and checksum to garbage, which otherwise is rejected early.
 fn resealed(mut b: [u8; SB_BYTES]) -> [u8; SB_BYTES] {
     b[..4].copy_from_slice(&MAGIC.to_le_bytes());
     b[4..8].copy_from_slice(&1u32.to_le_bytes());

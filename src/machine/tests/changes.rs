@@ -1,4 +1,4 @@
-//! What is noticed between two looks at a machine, and what is not worth beginning anew for.
+//! Differences between two topologies of a machine.
 
 use super::tree::{Tree, raid0_of_12};
 use crate::machine::{HostTopology, Member, differences, resolve_again, with_lost};
@@ -18,7 +18,7 @@ fn look(tree: &Tree, known: &HostTopology) -> HostTopology {
     resolve_again(&[], known, &tree.sys(), false).unwrap()
 }
 
-/// What a change to `text` is called.
+/// Differences after a change to the machine `text`.
 fn after(text: &str, change: impl Fn(&mut Tree)) -> String {
     let mut tree = Tree::new(text);
     let then = look(&tree, &tree.resolve(&[]).unwrap());
@@ -90,7 +90,7 @@ fn failed(tree: &mut Tree) {
     tree.write("sys/block/md0/md/dev-sdc/slot", "none\n");
 }
 
-/// RAID 4/5/6 rebuilds then what is read.
+/// RAID 4/5/6 must then rebuild blocks that are read.
 #[test]
 fn a_member_is_missing() {
     for change in [removed, failed] {
@@ -109,9 +109,8 @@ fn a_member_is_missing() {
     }
 }
 
-/// As what it was, until somebody else has its slot.
 #[test]
-fn a_member_that_is_lost_is_kept() {
+fn a_lost_member_is_kept_until_its_slot_is_taken() {
     let of = |change: &dyn Fn(&mut Tree)| {
         let mut tree = Tree::new(RAID5);
         let then = tree.resolve(&[]).unwrap();
@@ -141,13 +140,13 @@ fn a_member_that_is_lost_is_kept() {
         [&lost[2], "sdd None spare"]
     );
     assert_eq!(of(&|t| replaced(t, "2"))[2..], ["sdd Some(2) spare"]);
-    // Gone: another disk may come under its number.
+    // Removed: another disk may get its number.
     let mut tree = Tree::new(RAID5);
     let then = tree.resolve(&[]).unwrap();
     removed(&mut tree);
     let now = with_lost(&then, tree.resolve(&[]).unwrap(), |m| m.name != "sdc");
     assert_eq!(now.arrays[0].members.len(), 2);
-    // Put in again with its data elsewhere.
+    // Re-added with another data offset.
     let elsewhere = of(&|t| {
         failed(t);
         t.write("sys/block/md0/md/dev-sdc/offset", "4096\n");
@@ -156,14 +155,14 @@ fn a_member_that_is_lost_is_kept() {
 }
 
 #[test]
-fn what_is_shown_as_it_goes_is_no_change() {
+fn run_time_state_is_no_difference() {
     for (file, text) in [
         ("array_state", "active"),
         ("degraded", "1"),
         ("sync_action", "check"),
         ("sync_completed", "1 / 2"),
         ("dev-sda/state", "in_sync,write_mostly"),
-        // The arithmetic of RAID 5 has the component size.
+        // The geometry of RAID 5 depends on the component size.
         ("dev-sdb/size", "740000"),
     ] {
         assert_eq!(written(file, text), "", "{file}");
@@ -237,7 +236,7 @@ fn arrays_join_stay_and_go() {
     );
     let now = look(&tree, &then);
     assert_eq!(differences(&then, &now), ["md7: joins"], "and vda does not");
-    // Named: only what was named.
+    // With targets, no other array joins.
     let named = resolve_again(&["md127".into()], &then, &tree.sys(), false).unwrap();
     assert_eq!(named.arrays.len(), 1);
     tree.write("sys/block/md127/md/array_state", "clear\n");

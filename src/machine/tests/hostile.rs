@@ -1,4 +1,4 @@
-//! Files that hold anything: nothing panics, nothing runs away.
+//! Arbitrary file contents: no panic, no endless loop.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ fn garbage_in_all_files_at_once() {
 }
 
 #[test]
-fn circles_of_devices() {
+fn cycles_of_devices() {
     let tree = Tree::new(
         "disk sda 8:0 1000
         dm dm-0 253:0 1000 name=a uuid=LVM-a slaves=dm-1
@@ -122,7 +122,7 @@ fn cgroups_by_inode() {
     );
     assert_eq!(cgroups.path(ino("")), Some("/"));
     assert_eq!(cgroups.path(u64::MAX), None);
-    // What goes stays known.
+    // The path of a removed cgroup stays known.
     let id = ino("system.slice/pg.service");
     fs::remove_dir_all(top.join("system.slice")).unwrap();
     assert_eq!(cgroups.path(id), Some("/system.slice/pg.service"));

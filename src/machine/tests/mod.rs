@@ -1,4 +1,4 @@
-//! The module on machines that are described in a few lines of text ([`tree::Tree`]).
+//! Tests on machines described by a few lines of text ([`tree::Tree`]).
 
 mod changes;
 mod hostile;

@@ -1,4 +1,4 @@
-//! Filesystems and members with something in between: device mapper, md on md, plain disks.
+//! Stacked devices: device mapper, nested arrays, plain disks.
 
 use super::tree::{Tree, segments};
 
@@ -27,7 +27,7 @@ fn lvm_on_crypt_on_a_partition_of_md() {
     let array = tree.array();
     let fs = &array.filesystems[0];
     assert_eq!(fs.stack, ["LVM vg-home", "dm-crypt secret", "partition 1"]);
-    // 2048 partition + 32768 LUKS header + 2048; the first two extents touch and are one.
+    // 2048 partition + 32768 LUKS header + 2048; the first two extents are contiguous and merged.
     assert_eq!(
         segments(&fs.segments),
         [(0, 36_864, 200_000), (200_000, 536_864, 100_000)]
@@ -54,7 +54,7 @@ fn a_volume_striped_over_two_arrays() {
 }
 
 #[test]
-fn targets_without_a_fixed_place() {
+fn targets_without_a_known_mapping() {
     let mut tree = Tree::new(
         "disk sda 8:0 1000
         dm dm-0 253:0 400 name=vg-thin uuid=LVM-t slaves=sda
@@ -191,7 +191,7 @@ fn raid0_over_raid1() -> Tree {
 #[test]
 fn raid0_over_raid1_pairs() {
     let tree = raid0_over_raid1();
-    // Whichever part of it is named.
+    // Any part of the stack as target.
     for targets in [
         &[][..],
         &["/nested"],
@@ -218,7 +218,7 @@ fn raid0_over_raid1_pairs() {
         .collect();
     assert_eq!(links, [(Some(first.dev), 0), (Some(second.dev), 64)]);
     assert!(first.members.iter().all(|m| m.nested_array.is_none()));
-    // The filesystem is the outer array's; data come first on a member with metadata 1.0, so that it shows there, too.
+    // The filesystem of the outer array seems to be on its members, too: metadata 1.0 has the data first.
     assert_eq!(outer.filesystems.len(), 1);
     for inner in [first, second] {
         let unmounted: Vec<_> = inner.unmounted.iter().map(|f| f.name.as_str()).collect();
@@ -233,7 +233,7 @@ fn raid0_over_raid1_pairs() {
 }
 
 #[test]
-fn arrays_too_deep_or_in_a_circle() {
+fn too_many_levels_and_cycles() {
     let mut tree = Tree::new("disk sda 8:0 5000");
     let below = ["sda", "md1", "md2", "md3", "md4"];
     for (n, on) in (1..).zip(below) {

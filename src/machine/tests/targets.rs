@@ -1,4 +1,4 @@
-//! What people type, and what they are told when it is nothing.
+//! Targets, and errors for invalid ones.
 
 use super::tree::{Tree, raid0_of_12};
 use crate::machine::StatFile;
@@ -64,7 +64,7 @@ fn partitions_dm_and_links() {
     ] {
         assert_eq!(tree.names(&[target]).as_deref(), Ok(expected), "{target}");
     }
-    // No array holds a mounted filesystem here, so the disk that does.
+    // Without an array with a mounted filesystem: the disk with one.
     assert_eq!(tree.names(&[]).as_deref(), Ok("sda"));
     tree.add("mount 253:0 /lv ext4 /dev/mapper/vg-lv rw");
     assert_eq!(tree.names(&[]).as_deref(), Ok("md0"));
@@ -78,7 +78,7 @@ fn btrfs_has_an_anonymous_number() {
 }
 
 #[test]
-fn errors_say_what_why_and_what_to_do() {
+fn errors_have_a_reason_and_a_remedy() {
     let mut tree = raid0_of_12();
     tree.add(
         "file srv/db/table x
@@ -127,7 +127,7 @@ fn nothing_mounted_and_no_sysfs() {
 }
 
 #[test]
-fn statistics_of_a_disk_that_goes() {
+fn statistics_of_a_removed_disk() {
     let tree = raid0_of_12();
     tree.write(
         "sys/block/vda/stat",

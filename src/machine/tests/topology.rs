@@ -1,4 +1,4 @@
-//! What is found on machines of all kinds.
+//! Topologies of various machines.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -72,7 +72,7 @@ fn raid0_of_twelve_loops() {
 }
 
 #[test]
-fn unequal_raid0_takes_the_modules_layout() {
+fn unequal_raid0_uses_the_layout_of_the_module() {
     let mut tree = raid0_of_12();
     tree.add("file sys/module/raid0/parameters/default_layout 2");
     assert_eq!(tree.array().layout, 2);
@@ -83,7 +83,7 @@ fn unequal_raid0_takes_the_modules_layout() {
 #[test]
 fn a_failing_member_leaves_its_slot_empty() {
     let tree = Tree::new(RAID5);
-    // Between the error and its removal md still says the slot.
+    // Between the error and the removal md still reports the slot.
     tree.write("sys/block/md0/md/dev-sda/state", "faulty,blocked\n");
     assert_eq!(tree.array().missing_slots(), [0, 2]);
     tree.write("sys/block/md0/md/raid_disks", "4294967295\n");
@@ -117,7 +117,7 @@ fn raid5_with_missing_member_spare_and_bitmap() {
         ]
     );
     assert_eq!(array.members[1].state, ["in_sync", "write_mostly"]);
-    // No superblock in /dev/sda of this tree: sysfs alone, and one line about it.
+    // /dev/sda of this tree has no superblock: sysfs only, and one note.
     assert_eq!(
         (array.members[0].sb_offset, array.members[0].bitmap),
         (Some(8), Some((16, 128)))
@@ -162,7 +162,7 @@ fn the_superblock_adds_what_sysfs_lacks() {
         (members[1].sb_sectors, members[1].bad_block_log),
         (8, Some((208, 8)))
     );
-    // sysfs is the running kernel's own word.
+    // sysfs has precedence.
     assert_eq!(members[2].data_offset, 133_120);
     assert!(
         topology
@@ -237,7 +237,7 @@ const PARTITIONS: &str = "
     mount 8:1 /boot/efi vfat /dev/sda1 rw";
 
 #[test]
-fn partitions_below_and_above() {
+fn partitions_below_and_on_an_array() {
     let tree = Tree::new(PARTITIONS);
     let topology = tree.resolve(&[]).unwrap();
     assert_eq!(topology.arrays.len(), 1);
@@ -297,7 +297,7 @@ fn mounted_in_another_namespace() {
 }
 
 #[test]
-fn state_while_watching() {
+fn state_at_run_time() {
     let tree = Tree::new(RAID5);
     let array = tree.array();
     let state = ArrayState::read(&tree.sys(), &array).unwrap();

@@ -1,4 +1,4 @@
-//! A machine from a text, a line a thing. Values hold no space: `~` stands for one.
+//! A machine described by text, one line per object. `~` stands for a space in values.
 //!
 //! ```text
 //! disk loop1 7:1 209715200 queue/iostats=1
@@ -26,7 +26,7 @@ pub(crate) struct Tree {
     mountinfo: String,
 }
 
-/// The tables of the text.
+/// Device mapper tables of the text.
 struct Tables(BTreeMap<Dev, Vec<Target>>);
 
 impl DmTables for Tables {
@@ -64,7 +64,7 @@ impl Tree {
     pub fn write(&self, path: impl AsRef<Path>, text: impl AsRef<[u8]>) {
         let path = self.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        // ext4 flushes a file that is truncated and rewritten (auto_da_alloc): a new one is much faster.
+        // ext4 flushes a file that is truncated and rewritten (auto_da_alloc). A new file is much faster.
         let _ = fs::remove_file(&path);
         fs::write(path, text).unwrap();
     }
@@ -153,7 +153,7 @@ impl Tree {
         }
     }
 
-    /// Directory of a device: `<kind> <name> <major:minor> <sectors>`; and a node in /dev for it.
+    /// Creates the directory of a device `<kind> <name> <major:minor> <sectors>`, and a node in /dev.
     fn device(&self, parent: &str, words: &[&str]) -> PathBuf {
         let dir = Path::new(parent).join(words[1]);
         self.write(dir.join("dev"), format!("{}\n", words[2]));
@@ -181,7 +181,7 @@ pub(crate) fn raid0_of_12() -> Tree {
     raid0(12)
 }
 
-/// As many of them.
+/// A RAID 0 of `members` such loop devices.
 pub(crate) fn raid0(members: u32) -> Tree {
     let mut tree = Tree::new(&format!(
         "md md127 9:127 2514812928 level=raid0 layout=-1 chunk_size=524288 raid_disks={members} component_size=0 \
