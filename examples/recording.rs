@@ -66,12 +66,12 @@ fn main() -> Result<()> {
 
 fn tasks(writer: &mut Writer) {
     for pid in 1000..1008 {
-        let task_info = TaskInfo {
+        let info = TaskInfo {
             comm: b"fio".to_vec(),
             cgroup: Some("/user.slice/user-0.slice/session-1.scope".to_owned()),
             role: None,
         };
-        writer.task_info(TaskId { array: 0, pid }, &task_info);
+        writer.task(TaskId { array: 0, pid }, &info);
         let location = FileLocation {
             path: Some(format!("/srv/fio.{pid}.0").into_bytes()),
             device_name: "md127".to_owned(),

@@ -63,9 +63,9 @@ fn name(
 ) {
     if let Some(task) = task
         && let Some(array) = arrays.get(task.array as usize)
-        && let Some(task_info) = reader.task_info(task.pid, array)
+        && let Some(info) = reader.task(task.pid, array)
     {
-        writer.task_info(task, &task_info);
+        writer.task(task, &info);
     }
     if let Some((id, location)) = file.and_then(|id| Some((id, reader.file_location(&id)?))) {
         writer.file_location(id, &location);

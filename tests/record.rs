@@ -70,8 +70,8 @@ impl Recording {
         while let Some(item) = reader.next_item() {
             if let Item::Submission(s) = &item {
                 let array = reader_array(&items, s.array);
-                if let Some(task_info) = array.and_then(|name| reader.task_info(s.pid, &name)) {
-                    comms.insert(s.pid, String::from_utf8_lossy(&task_info.comm).into_owned());
+                if let Some(info) = array.and_then(|name| reader.task(s.pid, &name)) {
+                    comms.insert(s.pid, String::from_utf8_lossy(&info.comm).into_owned());
                 }
                 if let Some(id) = s.file
                     && let Some(path) = reader.file_location(&id).and_then(|p| p.path.clone())

@@ -24,7 +24,7 @@ use crate::origin::{Op, Origin};
 /// Who is who, for [`Events::samples`].
 pub trait Known {
     /// A task's name, by pid and kernel name of the array.
-    fn task_info(&self, pid: u32, array: &str) -> Option<Arc<TaskInfo>>;
+    fn task(&self, pid: u32, array: &str) -> Option<Arc<TaskInfo>>;
     /// Where a file is.
     fn file_location(&self, id: &FileId) -> Option<Arc<FileLocation>>;
 }
@@ -309,12 +309,9 @@ fn name(sample: &mut Sample, known: &dyn Known) {
     let tasks = counters.tasks.keys().chain(counters.dirtied.keys());
     for id in tasks.map(TaskKey::id) {
         let array = sample.arrays.get(id.array as usize);
-        let task_info = array.and_then(|a| known.task_info(id.pid, &a.info.name));
-        if let Some(task_info) = task_info {
-            sample
-                .tasks
-                .entry(id)
-                .or_insert_with(|| (*task_info).clone());
+        let info = array.and_then(|a| known.task(id.pid, &a.info.name));
+        if let Some(info) = info {
+            sample.tasks.entry(id).or_insert_with(|| (*info).clone());
         }
     }
     let dirtied = counters.dirtied_files.keys().map(|key| key.file);

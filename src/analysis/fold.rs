@@ -355,15 +355,15 @@ fn tasks(now: &Sample, array: u32) -> Vec<TaskSnapshot> {
                 io.sort_by_key(|i| (i.origin, i.op));
             }
             let [io, dirtied] = io;
-            let task_info = now.tasks.get(&TaskId { array, pid });
-            let task_info = task_info.cloned().unwrap_or_default();
+            let info = now.tasks.get(&TaskId { array, pid });
+            let info = info.cloned().unwrap_or_default();
             let files = files.remove(&pid).unwrap_or_default().into_iter();
             let files = Files::sum(files.map(|(file, sum)| (Some(file), Op::Write, sum)));
             TaskSnapshot {
                 pid: if pid & THROTTLED != 0 { 0 } else { pid },
-                comm: task_info.comm,
-                cgroup: task_info.cgroup,
-                role: task_info.role,
+                comm: info.comm,
+                cgroup: info.cgroup,
+                role: info.role,
                 io,
                 dirtied,
                 dirtied_files: placed(files, now),

@@ -172,9 +172,9 @@ impl Encoder {
         let some = |value: u32| (value != NONE).then_some(value);
         let wide = |value: u32| some(value).map(u64::from);
         let sector = |value: u64| (value != NO_SECTOR).then_some(value);
-        let tasks = TaskColumns::of(batch);
+        let tasks = Tasks::new(batch);
         let files = Places::of(batch);
-        let task_info = |r: &Row| tasks.rows.get(r.task_info as usize);
+        let task = |r: &Row| tasks.rows.get(r.task as usize);
         let file = |r: &Row| is_io(r).then(|| files.rows.get(r.file as usize)).flatten();
         let words = &self.words;
         vec![
@@ -218,13 +218,10 @@ impl Encoder {
             Arc::new(column::<UInt64Type>(rows, |r| wide(r.device))),
             Arc::new(flags(rows)),
             Arc::new(column::<UInt32Type>(rows, |r| some(r.pid))),
-            dictionary(column::<UInt32Type>(rows, |r| task_info(r)?.0), &tasks.comm),
+            dictionary(column::<UInt32Type>(rows, |r| task(r)?.0), &tasks.comm),
+            dictionary(column::<UInt32Type>(rows, |r| task(r)?.1), &tasks.cgroup),
             dictionary(
-                column::<UInt32Type>(rows, |r| task_info(r)?.1),
-                &tasks.cgroup,
-            ),
-            dictionary(
-                column::<UInt16Type>(rows, |r| task_info(r)?.2.map(|n| n as u16)),
+                column::<UInt16Type>(rows, |r| task(r)?.2.map(|n| n as u16)),
                 &tasks.role,
             ),
             Arc::new(column::<UInt64Type>(rows, |r| file(r).map(|f| f.inode))),
@@ -323,25 +320,25 @@ impl Table {
 }
 
 /// Comm, cgroup and role of each of [`Batch::tasks`].
-struct TaskColumns {
+struct Tasks {
     rows: Vec<(Option<u32>, Option<u32>, Option<u32>)>,
     comm: ArrayRef,
     cgroup: ArrayRef,
     role: ArrayRef,
 }
 
-impl TaskColumns {
-    fn of(batch: &Batch) -> Self {
+impl Tasks {
+    fn new(batch: &Batch) -> Self {
         let (mut comm, mut cgroup, mut role) = <(Table, Table, Table)>::default();
-        let rows = batch.tasks.iter().map(|task_info| {
-            let Some(task_info) = task_info else {
+        let rows = batch.tasks.iter().map(|info| {
+            let Some(info) = info else {
                 return (None, None, None);
             };
             let text = |t: &Option<String>| t.clone();
             (
-                Some(comm.number(schema::escape(&task_info.comm))),
-                text(&task_info.cgroup).map(|t| cgroup.number(t)),
-                text(&task_info.role).map(|t| role.number(t)),
+                Some(comm.number(schema::escape(&info.comm))),
+                text(&info.cgroup).map(|t| cgroup.number(t)),
+                text(&info.role).map(|t| role.number(t)),
             )
         });
         Self {

@@ -268,13 +268,13 @@ pub fn file_of(items: &[Item], rows: usize) -> Vec<u8> {
     };
     let mut writer = Writer::create(out.clone(), &header(), options).unwrap();
     for pid in 100..108 {
-        let task_info = TaskInfo {
+        let info = TaskInfo {
             comm: format!("worker{pid}\\\u{e9}").into_bytes(),
             cgroup: (pid > 101).then(|| "/system.slice/db.service".to_owned()),
             role: (pid == 107).then(|| "writeback".to_owned()),
         };
         for array in [0, 1] {
-            writer.task_info(TaskId { array, pid }, &task_info);
+            writer.task(TaskId { array, pid }, &info);
         }
     }
     for inode in 12..30 {

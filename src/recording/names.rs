@@ -310,7 +310,7 @@ impl Names {
     }
 
     /// Name of a task, by pid and kernel name of the array.
-    pub fn task_info(&self, pid: u32, array: &str) -> Option<Arc<TaskInfo>> {
+    pub fn task(&self, pid: u32, array: &str) -> Option<Arc<TaskInfo>> {
         let array = *self.array_ids.get(array)?;
         self.tasks.get(&TaskId { array, pid })
     }
@@ -331,7 +331,7 @@ impl Names {
             return;
         }
         *seen = key;
-        let task_info = TaskInfo {
+        let info = TaskInfo {
             comm: unescape(batch.comm.word(comm).unwrap_or_default()),
             cgroup: batch.cgroup.word(cgroup).map(str::to_owned),
             role: batch.role.word(role).map(str::to_owned),
@@ -345,7 +345,7 @@ impl Names {
                 id
             }
         };
-        self.tasks.put(TaskId { array, pid }, &Arc::new(task_info));
+        self.tasks.put(TaskId { array, pid }, &Arc::new(info));
     }
 
     fn file(&mut self, batch: &Batch, row: usize) -> Option<FileId> {

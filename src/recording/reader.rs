@@ -170,8 +170,8 @@ impl Reader {
     }
 
     /// Name of the task that submits as `pid` to the array of that kernel name, as far as read.
-    pub fn task_info(&self, pid: u32, array: &str) -> Option<Arc<TaskInfo>> {
-        self.names.task_info(pid, array)
+    pub fn task(&self, pid: u32, array: &str) -> Option<Arc<TaskInfo>> {
+        self.names.task(pid, array)
     }
 
     /// Where a file is, as far as read.

@@ -29,7 +29,7 @@ pub struct Row {
     pub device: u32,
     pub pid: u32,
     /// Number in [`Batch::tasks`].
-    pub task_info: u32,
+    pub task: u32,
     /// Number in [`Batch::files`]; of rows with text in [`Batch::texts`].
     pub file: u32,
     /// Of the member; of submissions and what was dirtied of the array.
@@ -53,7 +53,7 @@ impl Row {
             queue: NONE,
             device: NONE,
             pid: NONE,
-            task_info: NONE,
+            task: NONE,
             file: NONE,
             subject: NONE,
             kind,
@@ -167,7 +167,7 @@ impl Batch {
                 if let Some(pid) = r.pid {
                     let member = self.names.members.get(r.member as usize);
                     let array = member.map_or(NONE, |(array, ..)| *array);
-                    (row.pid, row.task_info) = (pid, self.task_info(TaskId { array, pid }, known));
+                    (row.pid, row.task) = (pid, self.task_number(TaskId { array, pid }, known));
                 }
                 row.file = r.file.map_or(NONE, |id| self.file(id, known));
                 row
@@ -186,7 +186,7 @@ impl Batch {
                     array: s.array,
                     pid: s.pid,
                 };
-                (row.pid, row.task_info) = (s.pid, self.task_info(task, known));
+                (row.pid, row.task) = (s.pid, self.task_number(task, known));
                 row.file = s.file.map_or(NONE, |id| self.file(id, known));
                 row
             }
@@ -197,7 +197,7 @@ impl Batch {
                     array: d.array,
                     pid: d.pid,
                 };
-                row.task_info = self.task_info(task, known);
+                row.task = self.task_number(task, known);
                 row.file = d.file.map_or(NONE, |id| self.file(id, known));
                 row
             }
@@ -218,7 +218,7 @@ impl Batch {
         self.rows.push(row);
     }
 
-    fn task_info(&mut self, task: TaskId, known: &Known) -> u32 {
+    fn task_number(&mut self, task: TaskId, known: &Known) -> u32 {
         if let Some((last, number)) = self.last_task
             && last == task
         {
@@ -247,16 +247,16 @@ impl Batch {
     }
 
     /// Names a task from now on. Rows before keep the name that they had, if they had one.
-    pub fn rename(&mut self, task: TaskId, task_info: &Arc<TaskInfo>) {
+    pub fn rename(&mut self, task: TaskId, info: &Arc<TaskInfo>) {
         let Some(number) = self.by_task.get_mut(&task) else {
             return;
         };
         match self.tasks.get_mut(*number as usize) {
-            Some(who @ None) => *who = Some(Arc::clone(task_info)),
-            Some(Some(who)) if *who == *task_info => {}
+            Some(who @ None) => *who = Some(Arc::clone(info)),
+            Some(Some(who)) if *who == *info => {}
             _ => {
                 *number = self.tasks.len() as u32;
-                self.tasks.push(Some(Arc::clone(task_info)));
+                self.tasks.push(Some(Arc::clone(info)));
                 self.last_task = None;
             }
         }

@@ -27,8 +27,8 @@ const MARKS: usize = 4096;
 const ENDS: usize = 1 << 20;
 
 impl Known for Reader {
-    fn task_info(&self, pid: u32, array: &str) -> Option<Arc<TaskInfo>> {
-        Reader::task_info(self, pid, array)
+    fn task(&self, pid: u32, array: &str) -> Option<Arc<TaskInfo>> {
+        Reader::task(self, pid, array)
     }
 
     fn file_location(&self, id: &FileId) -> Option<Arc<FileLocation>> {

@@ -202,10 +202,10 @@ impl Writer {
     }
 
     /// Names a task, from the next item on (and of those before that have no name yet).
-    pub fn task_info(&mut self, task: TaskId, task_info: &TaskInfo) {
-        let task_info = Arc::new(task_info.clone());
-        if self.known.tasks.put(task, &task_info) {
-            self.batch.rename(task, &task_info);
+    pub fn task(&mut self, task: TaskId, info: &TaskInfo) {
+        let info = Arc::new(info.clone());
+        if self.known.tasks.put(task, &info) {
+            self.batch.rename(task, &info);
         }
     }
 

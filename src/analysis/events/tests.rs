@@ -14,7 +14,7 @@ use crate::recording::fixture::START;
 struct Nobody;
 
 impl Known for Nobody {
-    fn task_info(&self, _: u32, _: &str) -> Option<Arc<TaskInfo>> {
+    fn task(&self, _: u32, _: &str) -> Option<Arc<TaskInfo>> {
         None
     }
 

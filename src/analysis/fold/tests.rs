@@ -53,11 +53,11 @@ fn submitted(mut sample: Sample, bios: u64) -> Sample {
         bytes: bios * 512,
     };
     sample.counters.tasks.insert(TASK, task);
-    let task_info = TaskInfo {
+    let info = TaskInfo {
         comm: b"cat".to_vec(),
         ..TaskInfo::default()
     };
-    sample.tasks.insert(TASK.id(), task_info);
+    sample.tasks.insert(TASK.id(), info);
     sample
 }
 

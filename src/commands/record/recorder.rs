@@ -215,7 +215,7 @@ impl Recorder {
                         pid: s.pid,
                     };
                     if task != *last_task && !writer.knows(task) {
-                        writer.task_info(task, &session.task_info(task));
+                        writer.task(task, &session.task_info(task));
                     }
                     *last_task = task;
                     if let Some(id) = s.file
@@ -296,8 +296,8 @@ impl Recorder {
         if restart {
             self.fold.resume_disks(&mut sample);
         }
-        for (task, task_info) in &sample.tasks {
-            self.writer.task_info(*task, task_info);
+        for (task, info) in &sample.tasks {
+            self.writer.task(*task, info);
         }
         let again = std::mem::take(&mut self.pathless);
         let found = self.session.locate(again);

@@ -32,9 +32,9 @@ fn what_was_written_comes_back() {
     }
     assert_eq!(*reader.ending(), Ending::Whole);
     assert_eq!(reader.unplaced(), 0);
-    let task_info = reader.task_info(107, "md127").unwrap();
-    assert_eq!(task_info.comm, "worker107\\\u{e9}".as_bytes());
-    assert_eq!(task_info.role.as_deref(), Some("writeback"));
+    let info = reader.task(107, "md127").unwrap();
+    assert_eq!(info.comm, "worker107\\\u{e9}".as_bytes());
+    assert_eq!(info.role.as_deref(), Some("writeback"));
     for inode in 12..30 {
         assert_eq!(
             *reader.file_location(&fixture::file(inode)).unwrap(),
