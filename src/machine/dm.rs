@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn the_call_is_dm_table_status() {
-        // What the C macro gives: 0xc138fd0c (x86-64 and arm64).
+        // Value of the C macro: 0xc138fd0c (x86-64 and arm64).
         let opcode = ioctl::Ioctl::opcode(&TableStatus(&mut []));
         assert_eq!(opcode, 0xc138_fd0c);
         // No device has number 0:0, so an error whatever this machine has.

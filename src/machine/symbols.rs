@@ -240,7 +240,7 @@ ffffffffc0300080 t bpf_prog_2_b\t[bpf]
             (0xffff_ffff_c010_0000, Some("good_group")),
             (0xffff_ffff_c010_07ff, Some("good_group")),
             (0xffff_ffff_c010_0fff, Some("last_of_ext4")),
-            // What was loaded behind it later.
+            // Code loaded later, after the last symbol.
             (0xffff_ffff_c010_1000, None),
             (0xffff_ffff_c020_0000, Some("stripe")),
             (0xffff_ffff_c020_1000, None),

@@ -226,7 +226,7 @@ mod tests {
             extended in extended(),
             minimum_io in prop_oneof![Just(0), Just(512 << 10), any::<u64>()],
         ) {
-            // Of the large ones a few are enough, and without tiny groups.
+            // A few large sizes are enough, without tiny groups.
             let bytes = (1_u64 << log).saturating_add(more.into());
             let group = group.filter(|_| bytes < 1 << 36);
             prop_assume!(!(1 << 43..1 << 62).contains(&bytes));

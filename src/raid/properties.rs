@@ -181,7 +181,7 @@ proptest! {
         }
     }
 
-    /// What is a period away has its copies and its parity on the same slots.
+    /// Chunks one period apart have their copies and their parity on the same slots.
     #[test]
     fn members_repeat(g in arrays(1 << 38), picks in prop::collection::vec(any::<prop::sample::Index>(), 32)) {
         let (Some(period), Some(chunk)) = (g.period(), g.chunk_sectors()) else {
