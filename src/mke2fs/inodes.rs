@@ -1,4 +1,5 @@
-//! Blocks of the inodes created by mke2fs: root, lost+found, resize inode, journal, MMP block and orphan file, in that order (misc/mke2fs.c:main; lib/ext2fs/mkdir.c, expanddir.c, res_gdt.c, mkjournal.c, fallocate.c, mmp.c,
+//! Blocks of the inodes created by mke2fs: root, lost+found, resize inode, journal, MMP block and orphan file, in that
+//! order (misc/mke2fs.c:main; lib/ext2fs/mkdir.c, expanddir.c, res_gdt.c, mkjournal.c, fallocate.c, mmp.c,
 //! orphan.c).
 
 use super::decided::{Decided, JournalAt};
