@@ -42,6 +42,7 @@ head -c 200K /dev/zero | tee -a /mnt/fs/one >/dev/null
 head -c 800K /dev/zero | tee -a /mnt/fs/two >/dev/null
 sync -f /mnt/fs
 read -r transactions_after blocks_after < <(logged md120)
+shown    # paths can be looked up while it is mounted
 unmount /mnt/fs
 quiet 2
 followed
@@ -64,6 +65,7 @@ touch /mnt/fs/d{1..10}/{1..200}
 head -c 8M /dev/zero >/mnt/fs/big
 sync -f /mnt/fs
 read -r transactions_after blocks_after < <(logged dm-0)
+shown
 unmount /mnt/fs
 quiet 2
 followed

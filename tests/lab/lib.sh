@@ -155,6 +155,16 @@ follow() {
 	done
 }
 
+# shown: waits for two more intervals of it: what was done before is in the first of them at the latest.
+shown() {
+	local lines
+	lines=$(wc -l <"/out/$name.out")
+	for ((tenth = 0; tenth < 300; tenth++)); do
+		if [ "$(wc -l <"/out/$name.out")" -ge $((lines + 2)) ] || ! kill -0 "$pid" 2>/dev/null; then break; fi
+		sleep 0.1
+	done
+}
+
 # followed: ends it.
 followed() {
 	local status=0
