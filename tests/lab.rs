@@ -709,7 +709,7 @@ fn filesystem_changes(kernel: &str) {
     );
     // Mounting and unmounting is told; nothing is loaded anew for it.
     for line in case.said.lines().filter(|l| l.contains("mounted")) {
-        assert!(!line.contains("restarted"), "{line}");
+        assert!(!line.contains("tracing reloaded"), "{line}");
     }
 }
 
@@ -723,9 +723,9 @@ fn members_change(kernel: &str) {
     assert_eq!(members.iter().filter(good).count(), 3, "{last}");
     assert!(by_slot(&case.lines, "md120", "inode_table", "write").len() == 3);
     // The programs that run are told of them.
-    let followed = |line: &&str| line.contains("loop2 joined") && line.contains("went on");
+    let followed = |line: &&str| line.contains("loop2 joined") && line.contains("tracing updated");
     assert_eq!(case.said.lines().filter(followed).count(), 1);
-    assert!(!case.said.contains("restarted"), "{}", case.said);
+    assert!(!case.said.contains("tracing reloaded"), "{}", case.said);
 }
 
 /// One fails and another takes its place: what both did is in the one line, and no program was loaded for it.
@@ -738,7 +738,7 @@ fn members_change_within_an_interval(kernel: &str) {
         2,
         "a first interval of 50 ms, and one that is never over"
     );
-    assert!(!case.said.contains("restarted"), "{}", case.said);
+    assert!(!case.said.contains("tracing reloaded"), "{}", case.said);
     let dir = lab(kernel, "turnover").expect("the same run");
     let failed = text(dir.join("at_once.first")).trim().to_owned();
     let sums = by_member(&case.lines);

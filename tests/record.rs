@@ -706,7 +706,7 @@ fn another_filesystem_begins_anew() {
     };
     assert_eq!(written(&recording.items[at..]), 10 * 4096);
     assert!(written(&recording.items[..at]) >= 10 * 4096);
-    let note = |i: &Item| matches!(i, Item::Note { text, .. } if text.contains("restarted"));
+    let note = |i: &Item| matches!(i, Item::Note { text, .. } if text.contains("tracing reloaded"));
     assert!(recording.items.iter().any(note));
 }
 
