@@ -134,7 +134,7 @@ fn state(time_us: i64, disks: u32, requests: u64) -> State {
         arrays: vec![Subject {
             info,
             members: (0..disks).map(member).collect(),
-            doubtful: false,
+            read_reason_uncertain: false,
         }],
         ..State::default()
     }

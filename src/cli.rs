@@ -27,7 +27,7 @@ pub enum Command {
     /// Record every request and submission into a file, to be looked at anywhere, without root
     #[command(after_help = record::args::EXAMPLES)]
     Record(record::args::Record),
-    /// What a recording says: members, origins, latencies, processes, files, and what stands out
+    /// What a recording says: members, origins, latencies, processes, files, and hot spots
     #[command(after_help = report::args::EXAMPLES)]
     Report(report::args::Report),
     /// A recording as Parquet, CSV or JSON, for other tools

@@ -39,7 +39,7 @@ fn files(intervals: &[Value]) -> BTreeMap<u64, (u64, u64, Value)> {
 /// Bytes of file data that tasks submitted; of these, with a file, and without one.
 fn shares(intervals: &[Value]) -> (u64, u64, u64) {
     let bytes = |v: &Value| v["bytes"].as_u64().unwrap();
-    let (mut tasks, mut told, mut untold) = (0, 0, 0);
+    let (mut tasks, mut told, mut unattributed) = (0, 0, 0);
     for array in intervals.iter().flat_map(|i| list(&i["arrays"])) {
         for io in list(&array["tasks"]).iter().flat_map(|t| list(&t["io"])) {
             if io["origin"] == "file_data" {
@@ -48,12 +48,12 @@ fn shares(intervals: &[Value]) -> (u64, u64, u64) {
         }
         told += list(&array["files"]).iter().map(bytes).sum::<u64>();
         told += bytes(&array["files_rest"]);
-        untold += bytes(&array["files_untold"]);
+        unattributed += bytes(&array["files_unattributed"]);
     }
     for interval in intervals {
         assert_eq!(interval["lost"]["events"], 0, "{}", interval["lost"]);
     }
-    (tasks, told, untold)
+    (tasks, told, unattributed)
 }
 
 /// Pages as direct IO needs them.
@@ -121,8 +121,8 @@ fn every_byte_has_its_file() {
     idle(&disk.name);
     let written = top.intervals();
 
-    let (tasks, told, untold) = shares(&written);
-    assert_eq!((told, untold), (tasks, 0));
+    let (tasks, told, unattributed) = shares(&written);
+    assert_eq!((told, unattributed), (tasks, 0));
     let rows = files(&written);
     let row = |inode: u64| {
         rows.get(&inode)
@@ -160,8 +160,8 @@ fn every_byte_has_its_file() {
     direct(&mut opened(&straight), MIB / 2, false);
     idle(&disk.name);
     let read = top.intervals();
-    let (tasks, told, untold) = shares(&read);
-    assert_eq!((told, untold), (tasks, 0));
+    let (tasks, told, unattributed) = shares(&read);
+    assert_eq!((told, unattributed), (tasks, 0));
     let rows = files(&read);
     assert_eq!((rows[&odd_inode].0, rows[&odd_inode].1), (300 * KIB, 0));
     assert_eq!(path(&rows[&odd_inode].2), named(&at(b"dir/even")));
@@ -193,8 +193,8 @@ fn many_files_add_up() {
     }
     idle(&disk.name);
     let all = top.intervals();
-    let (tasks, told, untold) = shares(&all);
-    assert_eq!((told, untold), (tasks, 0));
+    let (tasks, told, unattributed) = shares(&all);
+    assert_eq!((told, unattributed), (tasks, 0));
     assert!(told >= 2000 * 8 * KIB);
     let mut again: Vec<(u64, u64)> = Vec::new();
     for array in all.iter().flat_map(|i| list(&i["arrays"])) {

@@ -33,11 +33,11 @@ use doctor::{
 mod guests;
 use guests::{CORE, HOME, lab, words};
 
-#[path = "lab/ledger.rs"]
-mod ledger;
-use ledger::{
-    ledger_adds_up, ledger_of_an_array_of_arrays, ledger_of_full_stripes, ledger_of_single_blocks,
-    ledger_of_small_files,
+#[path = "lab/amplification.rs"]
+mod amplification;
+use amplification::{
+    amplification_adds_up, amplification_of_an_array_of_arrays, amplification_of_full_stripes,
+    amplification_of_single_blocks, amplification_of_small_files,
 };
 
 #[path = "lab/placement.rs"]
@@ -106,11 +106,11 @@ on_kernels! {
     ext4_counts_where_hooks_cannot
     ;
     cold_bitmaps_are_named
-    ledger_of_single_blocks
-    ledger_of_full_stripes
-    ledger_of_an_array_of_arrays
-    ledger_of_small_files
-    ledger_adds_up
+    amplification_of_single_blocks
+    amplification_of_full_stripes
+    amplification_of_an_array_of_arrays
+    amplification_of_small_files
+    amplification_adds_up
     filesystem_changes
     members_change
     members_change_within_an_interval

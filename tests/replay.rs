@@ -122,7 +122,7 @@ fn a_report_is_legible() {
     assert_eq!(value["schema"], "raidtrace.report/1");
     assert_eq!(value["whole"], true);
     let array = &value["arrays"][0];
-    assert_eq!(array["standout"]["kind"], "uneven");
+    assert_eq!(array["hotspot"]["kind"], "uneven");
     let sizes = array["sizes"].as_array().unwrap();
     let requests: u64 = sizes.iter().map(|s| s["requests"].as_u64().unwrap()).sum();
     assert_eq!(Some(requests), value["requests"].as_u64());

@@ -81,13 +81,13 @@ fn more_tasks_than_a_table_holds_are_counted_once() {
     assert_eq!(submitted, written, "{} rows of tasks", rows.len());
     let lost = |i: &Value| i["lost"]["tasks"].as_u64().unwrap();
     assert_eq!(intervals.iter().map(lost).sum::<u64>(), 0);
-    let entered = |i: &Value| -> u64 {
+    let submitted = |i: &Value| -> u64 {
         let rows = list(&i["arrays"][0]["amplification"]).iter();
         rows.filter(|r| r["op"] == "write")
-            .map(|r| r["entered_bytes"].as_u64().unwrap())
+            .map(|r| r["submitted_bytes"].as_u64().unwrap())
             .sum()
     };
-    assert_eq!(intervals.iter().map(entered).sum::<u64>(), written);
+    assert_eq!(intervals.iter().map(submitted).sum::<u64>(), written);
 }
 
 /// A file whose text is put back.
@@ -259,13 +259,13 @@ fn throttled_bios_are_of_who_waits_for_them_or_of_their_cgroup() {
     let cgroup = |task: &Value| task["comm"] == "throttled";
     assert_eq!(of(&is("dd")) + of(&cgroup), 16 * MIB, "{rows:?}");
     // Held back for two seconds, while the disk had next to nothing to do.
-    let standouts = || intervals.iter().map(|i| &i["arrays"][0]["standout"]);
-    let is_limit = |standout: &Value| {
-        let sentence = standout["sentence"].as_str().unwrap_or_default();
-        standout["kind"] == "queued" && sentence.contains("is held back by its I/O limit")
+    let hotspots = || intervals.iter().map(|i| &i["arrays"][0]["hotspot"]);
+    let is_limit = |hotspot: &Value| {
+        let headline = hotspot["headline"].as_str().unwrap_or_default();
+        hotspot["kind"] == "queued" && headline.contains("is held back by its I/O limit")
     };
-    let said: Vec<&Value> = standouts().collect();
-    assert!(standouts().any(is_limit), "{said:?}");
+    let said: Vec<&Value> = hotspots().collect();
+    assert!(hotspots().any(is_limit), "{said:?}");
     for (_, task, _) in rows.iter().filter(|(_, task, _)| cgroup(task)) {
         assert_eq!(
             (&task["pid"], task["cgroup"].as_str()),

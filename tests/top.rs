@@ -155,7 +155,7 @@ fn contract(interval: &Value) {
             assert!(row["origin"].is_string() && row["op"].is_string());
             assert_eq!(
                 row["factor"].is_f64(),
-                row["entered_bytes"].as_u64().unwrap() > 0
+                row["submitted_bytes"].as_u64().unwrap() > 0
             );
         }
     }
@@ -224,8 +224,11 @@ fn files_on_a_disk(tmp: &std::path::Path, mount: &std::path::Path) -> Option<()>
             .map(|r| r[figure].as_u64().unwrap())
             .sum()
     };
-    let (entered, below) = (data("entered_bytes"), data("data_bytes"));
-    assert!(entered.abs_diff(below) * 4 <= entered, "{entered} {below}");
+    let (submitted, below) = (data("submitted_bytes"), data("data_bytes"));
+    assert!(
+        submitted.abs_diff(below) * 4 <= submitted,
+        "{submitted} {below}"
+    );
     for interval in &intervals {
         assert_eq!(interval["lost"]["events"], 0, "{}", interval["lost"]);
     }

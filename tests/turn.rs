@@ -283,7 +283,11 @@ fn recorded() -> Option<()> {
     tree.leave(1);
     tree.join(2, "1");
     let begun = Instant::now();
-    while !recorder.notes().iter().any(|n| n.contains("tracing updated")) {
+    while !recorder
+        .notes()
+        .iter()
+        .any(|n| n.contains("tracing updated"))
+    {
         tree.write(0, 1);
         recorder.step(&mut files).unwrap();
         assert!(begun.elapsed() < DEADLINE, "{:?}", recorder.notes());

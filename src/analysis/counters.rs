@@ -1,5 +1,5 @@
-//! What the kernel side has counted since it was attached: cumulative, so that a reader can be
-//! late without losing anything. The fold takes differences.
+//! Counters of the BPF programs, cumulative since they were attached, so that a late reader loses nothing.
+//! [`super::fold`] takes differences.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,7 +11,7 @@ use crate::origin::{Op, Origin};
 /// All counters at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
-    /// Per member, origin and operation.
+    /// Requests by member, origin and operation.
     pub cells: BTreeMap<CellKey, CellCounters>,
     /// Bios submitted to the arrays since the last reading, by task. These and `files` are not cumulative.
     pub tasks: HashMap<TaskKey, TaskCounters>,
@@ -24,28 +24,28 @@ pub struct Counters {
     pub names: HashMap<TaskId, TaskName>,
     /// Bios of file data since the last reading, by file.
     pub files: HashMap<FileKey, TaskCounters>,
-    /// What completing stripes cost, by number of the array and the origin that dirtied them.
+    /// Member IO of completed stripes, by array number and the origin that dirtied them.
     pub costs: BTreeMap<(u32, Origin), CostCounters>,
     /// Waits for room in journals, by device number of the filesystem.
     pub journals: BTreeMap<u32, JournalCounters>,
-    /// What was not counted.
+    /// Events that were not counted.
     pub lost: Lost,
-    /// What counting cost.
+    /// Time spent counting.
     pub overhead: Overhead,
 }
 
-/// Members are numbered through all arrays in the order of the topology.
+/// Key of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CellKey {
-    /// Number of the member.
+    /// Member number, counted through all arrays in the order of the topology.
     pub member: u32,
-    /// What the IO belongs to.
+    /// Origin of the IO.
     pub origin: Origin,
-    /// What it does.
+    /// Operation.
     pub op: Op,
 }
 
-/// One cell.
+/// Counters of one member, origin and operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CellCounters {
     /// Requests completed.
@@ -59,7 +59,7 @@ pub struct CellCounters {
 }
 
 impl CellCounters {
-    /// Adds another CPU's.
+    /// Adds the counters of another CPU.
     pub fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.bytes += other.bytes;
@@ -67,7 +67,7 @@ impl CellCounters {
         self.device.add(&other.device);
     }
 
-    /// What has come since `was`.
+    /// Increase since `was`.
     pub fn since(&self, was: &Self) -> Self {
         Self {
             requests: self.requests.saturating_sub(was.requests),
@@ -78,25 +78,25 @@ impl CellCounters {
     }
 }
 
-/// What the members of a RAID 4/5/6 moved so that parity follows what an origin wrote. A stripe that several origins
-/// dirtied is divided among them by their bytes in it.
+/// Bytes that members of a RAID 4/5/6 moved to update parity for the writes of one origin. The bytes of a stripe that
+/// several origins dirtied are split in proportion to their bytes in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct CostCounters {
     /// Bytes of P and Q written.
     pub parity: u64,
-    /// Bytes read only to compute them.
+    /// Bytes read only to compute P and Q.
     pub rmw_read: u64,
 }
 
 impl CostCounters {
-    /// Adds another interval's.
+    /// Adds the counters of another interval.
     pub fn add(&mut self, other: Self) {
         self.parity = self.parity.saturating_add(other.parity);
         self.rmw_read = self.rmw_read.saturating_add(other.rmw_read);
     }
 
-    /// What came since `before`.
+    /// Increase since `before`.
     pub fn since(self, before: Self) -> Self {
         Self {
             parity: self.parity.saturating_sub(before.parity),
@@ -109,14 +109,14 @@ impl CostCounters {
 /// (fs/jbd2/checkpoint.c, `__jbd2_log_wait_for_space()`). Not those of an unmount, a freeze or a remount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalCounters {
-    /// Transactions whose blocks were written to their places for it.
+    /// Transactions checkpointed to make room.
     pub checkpoints: u64,
-    /// Nanoseconds from the begin of each until the log had room. One is under way at a time, however many tasks wait.
+    /// Nanoseconds from the start of each checkpoint until the log had room. Only one runs at a time, however many tasks wait.
     pub wait_ns: u64,
 }
 
 impl JournalCounters {
-    /// What came since `before`.
+    /// Increase since `before`.
     pub fn since(self, before: Self) -> Self {
         Self {
             checkpoints: self.checkpoints.saturating_sub(before.checkpoints),
@@ -125,34 +125,34 @@ impl JournalCounters {
     }
 }
 
-/// In place of a pid: the low 31 bits of the id of a cgroup whose bio blk-throttle held back, and submitted later from a
-/// kworker of its own, where the task that waits for it is not known.
-pub const THROTTLED: u32 = crate::contract::THROTTLED;
+/// Flag in place of a pid; the low 31 bits are the id of a cgroup whose bio blk-throttle held back and submitted later from
+/// its own kworker, with no known task waiting for it (`RT_THROTTLED` in `bpf/raidtrace.h`).
+pub const THROTTLED: u32 = 1 << 31;
 
-/// A task on one array: a kworker that serves several arrays does something else on each.
+/// A task on one array: a kworker that serves several arrays has a different name on each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId {
     /// Number of the array in the topology.
     pub array: u32,
-    /// As [`TaskKey::pid`].
+    /// Thread id, see [`TaskKey::pid`].
     pub pid: u32,
 }
 
-/// Who submitted what.
+/// Key of the bios that a task submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TaskKey {
     /// Number of the array in the topology.
     pub array: u32,
     /// Thread id in the initial pid namespace; or [`THROTTLED`] and the id of a cgroup.
     pub pid: u32,
-    /// What the IO belongs to.
+    /// Origin of the IO.
     pub origin: Origin,
-    /// What it does.
+    /// Operation.
     pub op: Op,
 }
 
 impl TaskKey {
-    /// Its task.
+    /// The task of this key.
     pub fn id(&self) -> TaskId {
         TaskId {
             array: self.array,
@@ -161,14 +161,14 @@ impl TaskKey {
     }
 }
 
-/// Which file, submitted how.
+/// Key of the bios of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileKey {
     /// Number of the array in the topology.
     pub array: u32,
-    /// `None`: it could not be told.
+    /// The file; `None` if unknown.
     pub file: Option<FileId>,
-    /// What it does.
+    /// Operation.
     pub op: Op,
 }
 
@@ -184,7 +184,7 @@ pub struct DirtyKey {
 }
 
 impl DirtyKey {
-    /// Its task.
+    /// The task of this key.
     pub fn task(&self) -> TaskId {
         TaskId {
             array: self.array,
@@ -193,18 +193,18 @@ impl DirtyKey {
     }
 }
 
-/// A file's name as it was when the file was first seen.
+/// Name of a file when it was first seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileName {
-    /// In its directory, without the terminating NUL: any bytes but `/`. Empty: not known.
+    /// Name in its directory, without the terminating NUL: any bytes but `/`. Empty if unknown.
     pub name: Vec<u8>,
     /// Inode and generation of the directory.
     pub parent: Option<(u64, u32)>,
-    /// No directory had it by then.
+    /// True if no directory held it any more.
     pub deleted: bool,
 }
 
-/// How much a task submitted, or was submitted of a file.
+/// Bios and bytes of a task or a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskCounters {
     /// Bios.
@@ -213,16 +213,16 @@ pub struct TaskCounters {
     pub bytes: u64,
 }
 
-/// A task as it was in the interval in which it last submitted to an array.
+/// Name of a task in the interval in which it last submitted to an array.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskName {
-    /// Its process (thread group leader).
+    /// Process id (thread group leader).
     pub tgid: u32,
-    /// Id of its cgroup in the unified hierarchy (the inode number of the directory). Of [`THROTTLED`] in the hierarchy of
-    /// the controller `io` or `blkio`.
+    /// Cgroup id in the unified hierarchy (the inode number of the directory); for [`THROTTLED`], in the hierarchy of the
+    /// controller `io` or `blkio`.
     pub cgroup: u64,
     /// `comm`, without the terminating NUL: any bytes.
     pub comm: Vec<u8>,
-    /// What a kworker was doing: its work queue, or `flush-9:127` in writeback; else empty.
+    /// Work queue of a kworker, or `flush-9:127` for writeback; empty otherwise.
     pub work: Vec<u8>,
 }

@@ -1,10 +1,10 @@
-//! Items of a recording -> the counters that the live kernel side would have had, an interval at a time.
+//! Turns items of a recording into the counters that live tracing would have read, one interval at a time.
 //!
-//! Everything behind it ([`super::fold`], [`super::window`]) is what live tracing uses. Arrays and members keep the
-//! numbers that they got here however often the recorder's change; those that have gone are kept behind the others.
+//! [`super::fold`] and [`super::window`] use the result as in live tracing. Arrays and members keep the numbers assigned here
+//! when the recorder renumbers them; removed ones are appended to the others.
 
 mod disks;
-mod tally;
+mod interval;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use self::disks::Disks;
 pub use self::disks::{DiskSum, SLACK_US};
-pub use self::tally::Tally;
-use self::tally::{CELLS, Roster};
+pub use self::interval::IntervalCounters;
+use self::interval::{CELLS, Directory};
 use super::counters::{CellKey, DirtyKey, FileKey, TaskKey};
 use super::files::{FileId, FileLocation};
 use super::fold::{DiskCounters, MemberNow, Sample, Subject, TaskInfo};
@@ -21,42 +21,42 @@ use super::recent::Stall;
 use crate::analysis::item::{Item, State};
 use crate::origin::{Op, Origin};
 
-/// Who is who, for [`Events::samples`].
-pub trait Known {
-    /// A task's name, by pid and kernel name of the array.
+/// Names of tasks and files, for [`Events::samples`].
+pub trait NameLookup {
+    /// Name of a task, by pid and kernel name of the array.
     fn task(&self, pid: u32, array: &str) -> Option<Arc<TaskInfo>>;
-    /// Where a file is.
+    /// Location of a file.
     fn file_location(&self, id: &FileId) -> Option<Arc<FileLocation>>;
 }
 
-/// Adds up items, into the tally of whatever interval they belong to.
+/// Adds items to the sums of their intervals.
 #[derive(Debug, Default)]
 pub struct Events {
-    roster: Roster,
+    directory: Directory,
     /// The last state before this interval.
     before: Option<Arc<State>>,
     disks: Disks,
 }
 
 impl Events {
-    /// Adds an item, states too, to `tally`. Items must come in the order of the file.
+    /// Adds an item to `sums`. Items must come in the order of the file.
     #[inline]
-    pub fn push(&mut self, tally: &mut Tally, item: &Item) {
+    pub fn push(&mut self, sums: &mut IntervalCounters, item: &Item) {
         match item {
             Item::State(state) => {
                 let state = Arc::new((**state).clone());
-                let was = tally.state(&mut self.roster, &state);
+                let was = sums.state(&mut self.directory, &state);
                 self.disks.read_until(state.time_us);
-                self.disks.state(&self.roster, was.as_deref(), &state);
+                self.disks.state(&self.directory, was.as_deref(), &state);
             }
             other => {
                 self.pass(other);
-                tally.add(&self.roster, other);
+                sums.add(&self.directory, other);
             }
         }
     }
 
-    /// An item that is in no interval: disks may have been busy with it in one.
+    /// Takes in an item outside all intervals, which may have kept a disk busy within one.
     #[inline]
     pub fn pass(&mut self, item: &Item) {
         self.disks.read_until(item.time_us());
@@ -67,39 +67,39 @@ impl Events {
                 }
             }
             Item::State(state) => {
-                let was = self.roster.take(&Arc::new((**state).clone()));
-                self.disks.state(&self.roster, was.as_deref(), state);
+                let was = self.directory.take(&Arc::new((**state).clone()));
+                self.disks.state(&self.directory, was.as_deref(), state);
             }
             _ => {}
         }
     }
 
-    /// An interval begins or ends at `time_us`. To be said before more than [`SLACK_US`] behind it has been read.
+    /// Marks the start or end of an interval. Call it before items more than [`SLACK_US`] later are added.
     pub fn cut(&mut self, time_us: i64) {
         self.disks.cut(time_us);
     }
 
-    /// No interval begins or ends there after all.
+    /// Removes a mark set by [`Events::cut`].
     pub fn uncut(&mut self, time_us: i64) {
         self.disks.forget(time_us);
     }
 
-    /// Whether [`Events::samples`] may be asked for an interval that ends there.
+    /// True if an interval that ends at `time_us` is complete, so that [`Events::samples`] may be called.
     pub fn is_settled(&self, time_us: i64) -> bool {
         self.disks.is_settled(time_us)
     }
 
-    /// Nothing comes any more, or no state has come for long: what is known of disks until `time_us` has to do.
+    /// Settles disk figures up to `time_us`: no more items follow, or no state has come for a long time.
     pub fn end(&mut self, time_us: i64) {
         self.disks.end(time_us);
     }
 
-    /// No interval that begins before `time_us` will be asked for any more.
+    /// Drops data of intervals that begin before `time_us`.
     pub fn forget_before(&mut self, time_us: i64) {
         self.disks.forget_before(time_us);
     }
 
-    /// What disks did from one cut to another, by number of the member: as [`Events::members`] has them.
+    /// Disk figures between two cuts, in the order of [`Events::members`].
     pub fn disks(&self, from_us: i64, to_us: i64) -> Vec<DiskSum> {
         let was = self.disks.sums(from_us);
         let now = self.disks.sums(to_us).iter().enumerate();
@@ -107,58 +107,58 @@ impl Events {
         now.map(|(i, sum)| sum.since(was(i))).collect()
     }
 
-    /// [`Events::stall`] is of what is between these times. To be said before anything is read.
+    /// Limits [`Events::stall`] to this period. Call it before items are added.
     pub fn look_for_stalls(&mut self, from_us: i64, to_us: i64) {
         self.disks.look_for_stalls(from_us, to_us);
     }
 
-    /// The longest time in which a member, by its number, had requests in flight and completed none.
+    /// Longest time in which a member had requests in flight and completed none.
     pub fn stall(&self, number: usize) -> Option<Stall> {
         self.disks.stall(number)
     }
 
-    /// Names of array and member, by number of the member.
+    /// Names of array and member, in the order of member numbers.
     pub fn members(&self) -> impl Iterator<Item = (&str, &str)> {
-        let array = |number: u32| self.roster.arrays.get(number as usize);
-        let members = self.roster.members.iter();
+        let array = |number: u32| self.directory.arrays.get(number as usize);
+        let members = self.directory.members.iter();
         members
             .map(move |(number, name)| (array(*number).map_or("", String::as_str), name.as_str()))
     }
 
-    /// Number of a member that the recorder numbers so now.
+    /// Number of the member with the recorder's current number `recorded`.
     #[inline]
     pub fn member(&self, recorded: u32) -> Option<u32> {
-        self.roster.member_now.get(recorded as usize).copied()
+        self.directory.member_now.get(recorded as usize).copied()
     }
 
-    /// A state from before the first interval: for names, and for what is cumulative.
+    /// Takes in a state from before the first interval, for names and as the base of cumulative counters.
     pub fn skip(&mut self, item: &Item) {
-        let mut nobody = Tally::default();
-        self.push(&mut nobody, item);
-        self.before = nobody.state.or_else(|| self.before.take());
+        let mut unused = IntervalCounters::default();
+        self.push(&mut unused, item);
+        self.before = unused.state.or_else(|| self.before.take());
     }
 
-    /// `tally` as the counters at the beginning and at the end of the interval from `from_us` to `to_us`, for the
-    /// [`super::fold::Fold`]. Both must be cuts, see [`Events::cut`]. Intervals must come in their order.
+    /// Returns the samples at the start and the end of an interval, for [`super::fold::Fold`]. Both times must be marked by
+    /// [`Events::cut`]; intervals must come in order.
     pub fn samples(
         &mut self,
-        mut tally: Tally,
+        mut sums: IntervalCounters,
         from_us: i64,
         to_us: i64,
-        known: &dyn Known,
+        names: &dyn NameLookup,
     ) -> (Sample, Sample) {
-        tally.put_task();
-        tally.put_file();
+        sums.put_task();
+        sums.put_file();
         let interval = Duration::from_micros(to_us.saturating_sub(from_us).max(0) as u64);
-        let state = tally.state.clone().or_else(|| self.before.clone());
+        let state = sums.state.clone().or_else(|| self.before.clone());
         self.before.clone_from(&state);
         let state = state.unwrap_or_default();
-        let arrays = Arrays::of(&self.roster, &state, &tally);
+        let arrays = Arrays::new(&self.directory, &state, &sums);
         let mut end = Sample {
             time: jiff::Timestamp::from_microsecond(to_us).unwrap_or_default(),
             clock: interval,
             arrays: arrays.subjects,
-            notes: [tally.said.clone(), state.notes.clone()].concat(),
+            notes: [sums.messages.clone(), state.notes.clone()].concat(),
             ..Sample::default()
         };
         self.disk_counters(from_us, to_us, &mut end.arrays);
@@ -170,7 +170,7 @@ impl Events {
         for member in start.arrays.iter_mut().flat_map(|a| &mut a.members) {
             member.disk = member.disk.map(|_| DiskCounters::default());
         }
-        for (at, cell) in tally.cells.into_iter().enumerate() {
+        for (at, cell) in sums.cells.into_iter().enumerate() {
             let member = arrays.members.get(at / CELLS).copied().flatten();
             let origin = Origin::from_u8((at % CELLS / Op::ALL.len()) as u8);
             let op = Op::from_u8((at % Op::ALL.len()) as u8);
@@ -181,38 +181,38 @@ impl Events {
         }
         let counters = &mut end.counters;
         let array = |number: u32| arrays.arrays.get(number as usize).copied().flatten();
-        for (key, sum) in tally.tasks {
+        for (key, sum) in sums.tasks {
             if let Some(array) = array(key.array) {
                 counters.tasks.insert(TaskKey { array, ..key }, sum);
             }
         }
-        for (key, sum) in tally.files {
+        for (key, sum) in sums.files {
             if let Some(array) = array(key.array) {
                 counters.files.insert(FileKey { array, ..key }, sum);
             }
         }
-        for (key, sum) in tally.dirtied {
+        for (key, sum) in sums.dirtied {
             if let Some(array) = array(key.array) {
                 counters.dirtied.insert(TaskKey { array, ..key }, sum);
             }
         }
-        for (key, sum) in tally.dirtied_files {
+        for (key, sum) in sums.dirtied_files {
             if let Some(array) = array(key.array) {
                 let key = DirtyKey { array, ..key };
                 counters.dirtied_files.insert(key, sum);
             }
         }
-        for ((number, origin), cost) in tally.costs {
+        for ((number, origin), cost) in sums.costs {
             if let Some(array) = array(number) {
                 counters.costs.insert((array, origin), cost);
             }
         }
-        (counters.lost, counters.overhead) = (tally.lost, tally.overhead);
-        name(&mut end, known);
+        (counters.lost, counters.overhead) = (sums.lost, sums.overhead);
+        fill_names(&mut end, names);
         (start, end)
     }
 
-    /// What the disks did in the interval, as counters that began with it.
+    /// Sets the disk counters of `arrays` to the figures of the interval.
     fn disk_counters(&self, from_us: i64, to_us: i64, arrays: &mut [Subject]) {
         let sums = self.disks(from_us, to_us);
         let by_name: HashMap<(&str, &str), DiskSum> = self.members().zip(sums).collect();
@@ -235,7 +235,7 @@ impl Events {
     }
 }
 
-/// The arrays as a sample has them, and the numbers there of those of the [`Roster`].
+/// Arrays of a sample, and the numbers there for each number in the [`Directory`].
 struct Arrays {
     subjects: Vec<Subject>,
     arrays: Vec<Option<u32>>,
@@ -243,15 +243,15 @@ struct Arrays {
 }
 
 impl Arrays {
-    fn of(roster: &Roster, state: &State, tally: &Tally) -> Self {
+    fn new(directory: &Directory, state: &State, sums: &IntervalCounters) -> Self {
         let mut subjects = state.arrays.clone();
         let active = |number: usize| {
-            let cells = tally.cells.iter().skip(number * CELLS).take(CELLS);
+            let cells = sums.cells.iter().skip(number * CELLS).take(CELLS);
             cells.flatten().next().is_some()
         };
-        // What has gone, if it did something in the interval.
-        for (number, (array, name)) in roster.members.iter().enumerate() {
-            let Some(array) = roster.arrays.get(*array as usize) else {
+        // Add removed members that did IO in the interval.
+        for (number, (array, name)) in directory.members.iter().enumerate() {
+            let Some(array) = directory.arrays.get(*array as usize) else {
                 continue;
             };
             let there = subjects.iter().position(|s| s.info.name == *array);
@@ -278,11 +278,14 @@ impl Arrays {
         }
         let mut places = HashMap::new();
         let mut next = 0u32;
-        let mut arrays = vec![None; roster.arrays.len()];
+        let mut arrays = vec![None; directory.arrays.len()];
         for (number, subject) in (0..).zip(&subjects) {
-            let array = roster.arrays.iter().position(|a| *a == subject.info.name);
+            let array = directory
+                .arrays
+                .iter()
+                .position(|a| *a == subject.info.name);
             if let Some(slot) = array.and_then(|a| arrays.get_mut(a)) {
-                // Of two by the same name the first has the figures.
+                // Of two arrays with the same name the first one gets the figures.
                 slot.get_or_insert(number);
             }
             for member in &subject.members {
@@ -292,7 +295,7 @@ impl Arrays {
                 next += 1;
             }
         }
-        let members = roster.members.iter();
+        let members = directory.members.iter();
         let members =
             members.map(|(array, name)| places.get(&(Some(*array), name.as_str())).copied());
         Self {
@@ -303,25 +306,22 @@ impl Arrays {
     }
 }
 
-/// Names for what is in the counters.
-fn name(sample: &mut Sample, known: &dyn Known) {
+/// Fills in names for the tasks and files in the counters.
+fn fill_names(sample: &mut Sample, names: &dyn NameLookup) {
     let counters = &sample.counters;
     let tasks = counters.tasks.keys().chain(counters.dirtied.keys());
     for id in tasks.map(TaskKey::id) {
         let array = sample.arrays.get(id.array as usize);
-        let info = array.and_then(|a| known.task(id.pid, &a.info.name));
-        if let Some(info) = info {
-            sample.tasks.entry(id).or_insert_with(|| (*info).clone());
+        let person = array.and_then(|a| names.task(id.pid, &a.info.name));
+        if let Some(person) = person {
+            sample.tasks.entry(id).or_insert_with(|| (*person).clone());
         }
     }
     let dirtied = counters.dirtied_files.keys().map(|key| key.file);
     let files = counters.files.keys().filter_map(|key| key.file);
     for id in files.chain(dirtied) {
-        if let Some(location) = known.file_location(&id) {
-            sample
-                .files
-                .entry(id)
-                .or_insert_with(|| (*location).clone());
+        if let Some(place) = names.file_location(&id) {
+            sample.files.entry(id).or_insert_with(|| (*place).clone());
         }
     }
 }

@@ -1,19 +1,19 @@
-//! The files that an array's file data belongs to.
+//! Files whose data an array reads and writes.
 
 use std::collections::HashMap;
 
 use super::counters::{DirtyKey, FileKey, TaskCounters};
 use crate::origin::Op;
 
-/// An array's files that are told one by one; of more, the largest.
+/// Number of files per array that are reported one by one: the largest.
 pub const FILES: usize = 256;
-/// The same of the files that one task dirtied.
+/// Number of files per task that are reported one by one.
 pub const TASK_FILES: usize = 16;
 
-/// A file for as long as it exists: a deleted file's inode number is given to the next one.
+/// Identity of a file: the generation tells apart files that used the same inode number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId {
-    /// Device number of its filesystem as the kernel has it: major << 20 | minor.
+    /// Kernel device number of its filesystem: major << 20 | minor.
     pub dev: u32,
     /// Inode number.
     pub inode: u64,
@@ -28,29 +28,29 @@ impl FileId {
     }
 }
 
-/// Where a file is, as far as it could be told. Bytes are untrusted and may be anything but NUL.
+/// Location of a file, as far as it is known. Names are untrusted and may hold any bytes but NUL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileLocation {
-    /// As seen from here: `/srv/db/a`; of a deleted file, what it was.
+    /// Path in raidtrace's mount namespace: `/srv/db/a`; for a deleted file its last path.
     pub path: Option<Vec<u8>>,
-    /// Its name in its directory when it was first seen; of several links, one.
+    /// Name in its directory when it was first seen; one of several links.
     pub name: Option<Vec<u8>>,
-    /// It is not there under that path or name any more.
+    /// True if no file has that path or name any more.
     pub deleted: bool,
-    /// Kernel name of the block device of its filesystem; empty when that is not known.
+    /// Kernel name of the block device of its filesystem; empty if unknown.
     pub device_name: String,
-    /// Where that is mounted, if it is here.
+    /// Mount point of the filesystem in this mount namespace.
     pub mount: Option<String>,
 }
 
 /// A file in one interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileSnapshot {
-    /// Which one.
+    /// Identity of the file.
     pub id: FileId,
-    /// Where it is.
+    /// Location of the file.
     pub location: FileLocation,
-    /// By operation; bios submitted to the array.
+    /// Bios submitted to the array, by operation.
     pub io: Vec<FileIo>,
 }
 
@@ -84,7 +84,7 @@ pub struct FileIo {
     pub bytes: u64,
 }
 
-/// Bios that no file is named for.
+/// Bios without a file of their own in the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileSum {
     /// Bios submitted to the array.
@@ -100,25 +100,25 @@ impl FileSum {
     }
 }
 
-/// File data by file; an array's is together as much as its tasks submitted, but for what was on its way.
+/// File data by file. The total equals the file data that tasks submitted to the array, except for bios in flight.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files<const MOST: usize = FILES> {
-    /// Largest first, at most `MOST`.
+    /// The largest files, at most `MOST`, largest first.
     pub busiest: Vec<FileSnapshot>,
-    /// Of files that are not among these.
+    /// Sum over all other files.
     pub rest: FileSum,
-    /// Of file data whose file could not be told.
-    pub untold: FileSum,
+    /// File data whose file is unknown.
+    pub unattributed: FileSum,
 }
 
 impl Files {
-    /// One interval of an array; places are still to be found.
+    /// Files of an array in one interval, without locations.
     pub fn new(counters: &HashMap<FileKey, TaskCounters>, array: u32) -> Self {
         let here = counters.iter().filter(|(key, _)| key.array == array);
         Self::sum(here.map(|(key, sum)| (key.file, key.op, *sum)))
     }
 
-    /// File data of an array that tasks dirtied in one interval; places are still to be found.
+    /// Files of an array that tasks dirtied in one interval, without locations.
     pub fn dirtied(counters: &HashMap<DirtyKey, TaskCounters>, array: u32) -> Self {
         let here = counters.iter().filter(|(key, _)| key.array == array);
         Self::sum(here.map(|(key, sum)| (Some(key.file), Op::Write, *sum)))
@@ -126,13 +126,13 @@ impl Files {
 }
 
 impl<const MOST: usize> Files<MOST> {
-    /// Adds these up by file and operation; places are still to be found.
+    /// Sums up by file and operation, without locations.
     pub fn sum(all: impl Iterator<Item = (Option<FileId>, Op, TaskCounters)>) -> Self {
         let mut files = Self::default();
         let mut by_id: HashMap<FileId, FileSnapshot> = HashMap::new();
         for (id, op, TaskCounters { bios, bytes }) in all {
             let Some(id) = id else {
-                files.untold.add(bios, bytes);
+                files.unattributed.add(bios, bytes);
                 continue;
             };
             let file = by_id.entry(id).or_default();
@@ -147,20 +147,20 @@ impl<const MOST: usize> Files<MOST> {
         files
     }
 
-    /// Makes these the files of two intervals, of which `older` came first.
+    /// Adds the files of an earlier interval.
     pub fn merge(&mut self, older: Self) {
-        let mut places: HashMap<FileId, usize> = self
+        let mut indices: HashMap<FileId, usize> = self
             .busiest
             .iter()
             .enumerate()
-            .map(|(place, file)| (file.id, place))
+            .map(|(index, file)| (file.id, index))
             .collect();
         for old in older.busiest {
-            let Some(file) = places
+            let Some(file) = indices
                 .get(&old.id)
-                .and_then(|&place| self.busiest.get_mut(place))
+                .and_then(|&index| self.busiest.get_mut(index))
             else {
-                places.insert(old.id, self.busiest.len());
+                indices.insert(old.id, self.busiest.len());
                 self.busiest.push(old);
                 continue;
             };
@@ -168,16 +168,17 @@ impl<const MOST: usize> Files<MOST> {
                 file.add(io);
             }
             file.io.sort_by_key(|io| io.op);
-            // What was found once is better than nothing; that it was deleted is newer.
+            // Keep a path that was found before; whether the file is deleted comes from the newer interval.
             file.location.path = file.location.path.take().or(old.location.path);
             file.location.name = file.location.name.take().or(old.location.name);
         }
         self.rest.add(older.rest.bios, older.rest.bytes);
-        self.untold.add(older.untold.bios, older.untold.bytes);
+        self.unattributed
+            .add(older.unattributed.bios, older.unattributed.bytes);
         self.bound();
     }
 
-    /// Sorts, and keeps the largest.
+    /// Sorts, and moves all but the largest files into `rest`.
     fn bound(&mut self) {
         self.busiest
             .sort_by_cached_key(|file| (std::cmp::Reverse(file.bytes()), file.id));
@@ -232,12 +233,15 @@ mod tests {
         assert_eq!(inodes, [13, 12]);
         let ops: Vec<_> = files.busiest[1].io.iter().map(|i| (i.op, i.bios)).collect();
         assert_eq!(ops, [(Op::Read, 2), (Op::Write, 3)]);
-        assert_eq!((files.untold.bios, files.untold.bytes), (1, 4096));
+        assert_eq!(
+            (files.unattributed.bios, files.unattributed.bytes),
+            (1, 4096)
+        );
         assert_eq!(files.busiest[0].id.device(), "9:127");
     }
 
     #[test]
-    fn of_many_files_the_largest_are_kept_and_all_are_counted() {
+    fn the_largest_files_are_kept_and_all_are_counted() {
         let many = |from: u64| -> HashMap<_, _> {
             let files = from..from + FILES as u64 + 10;
             files.map(|i| (key(i, Op::Write), sum(i))).collect()
@@ -254,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_files_keep_what_was_known_of_them() {
+    fn merged_files_keep_their_path() {
         let mut now = Files::new(&HashMap::from([(key(12, Op::Write), sum(3))]), 0);
         let mut was = Files::new(
             &HashMap::from([(key(12, Op::Read), sum(2)), (key(0, Op::Read), sum(5))]),
@@ -273,6 +277,6 @@ mod tests {
             bios: 5,
             bytes: 5 * 4096,
         };
-        assert_eq!(now.untold, five);
+        assert_eq!(now.unattributed, five);
     }
 }

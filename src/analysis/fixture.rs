@@ -67,13 +67,13 @@ pub fn array(members: Vec<MemberSnapshot>) -> ArraySnapshot {
         },
         members,
         tasks: Vec::new(),
-        entered: BTreeMap::new(),
+        submitted: BTreeMap::new(),
         costs: BTreeMap::new(),
-        ledger: None,
+        amplification: None,
         files: Files::default(),
         dirtied_files: Files::default(),
         journal_stalls: Vec::new(),
-        standout: None,
+        hotspot: None,
     }
 }
 
@@ -162,16 +162,16 @@ pub fn raid0(members: usize) -> Snapshot {
         io
     };
     let mut array = array((0..members).map(|i| member(i, cells(i))).collect());
-    // What enters a RAID 0 comes out below.
+    // RAID 0 passes submitted bytes on unchanged.
     for cell in array.members.iter().flat_map(|m| &m.io) {
-        *array.entered.entry((cell.origin, cell.op)).or_default() += cell.bytes;
+        *array.submitted.entry((cell.origin, cell.op)).or_default() += cell.bytes;
     }
     if members > 0 {
         array.tasks = tasks();
         array.files = files();
     }
     let mut snapshot = snapshot(array);
-    Window::new(Duration::from_secs(10)).judge(&mut snapshot);
+    Window::new(Duration::from_secs(10)).evaluate(&mut snapshot);
     snapshot
 }
 
@@ -200,7 +200,7 @@ pub fn raid5() -> Snapshot {
     array.info.level = "raid5".to_owned();
     array.info.chunk_bytes = 64 << 10;
     array.info.bytes = 300 << 30;
-    array.entered = [
+    array.submitted = [
         ((Origin::InodeTable, Write), 48 * BLOCK),
         ((Origin::Journal, Write), 320 * BLOCK),
         ((Origin::FileData, Read), 1464 * BLOCK),
@@ -218,14 +218,14 @@ pub fn raid5() -> Snapshot {
     ]
     .into();
     let mut snapshot = snapshot(array);
-    Window::new(Duration::from_secs(10)).judge(&mut snapshot);
+    Window::new(Duration::from_secs(10)).evaluate(&mut snapshot);
     snapshot
 }
 
 /// The first case with nothing to do.
 pub fn idle(members: usize) -> Snapshot {
     let mut snapshot = snapshot(array((0..members).map(|i| member(i, Vec::new())).collect()));
-    Window::new(Duration::from_secs(10)).judge(&mut snapshot);
+    Window::new(Duration::from_secs(10)).evaluate(&mut snapshot);
     snapshot
 }
 
@@ -405,7 +405,7 @@ fn files() -> Files {
         bios: 60,
         bytes: 60 * 8192,
     };
-    files.untold = FileSum {
+    files.unattributed = FileSum {
         bios: 28,
         bytes: 28 * 16384,
     };

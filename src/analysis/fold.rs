@@ -1,4 +1,4 @@
-//! The fold: cumulative counters at two moments, and what they are of -> one [`Snapshot`].
+//! Turns cumulative counters at two moments into one [`Snapshot`] of the interval between them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::counters::{
 };
 use super::files::{FileId, FileLocation, Files};
 use super::nested;
-use super::owed::Owed;
+use super::pending::PendingCharges;
 use super::snapshot::{
     ArrayInfo, ArraySnapshot, Cell, DiskUse, JournalStalls, MemberSnapshot, Snapshot, TaskIo,
     TaskSnapshot,
@@ -18,40 +18,42 @@ use super::snapshot::{
 use super::uncounted::{self, Uncounted};
 use crate::origin::{Op, Origin};
 
-/// Everything known at one moment.
+/// Counters, arrays and names at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// The moment, as the wall clock has it.
+    /// Wall clock time.
     pub time: jiff::Timestamp,
-    /// The moment on a clock that only goes forward; its start does not matter.
+    /// Monotonic time since an arbitrary start.
     pub clock: Duration,
-    /// Cumulative, but for tasks and files.
+    /// Cumulative counters, except those of tasks and files.
     pub counters: Counters,
-    /// The arrays, in the order of their numbers.
+    /// Arrays in the order of their numbers.
     pub arrays: Vec<Subject>,
     /// Names of the tasks in `counters`.
     pub tasks: HashMap<TaskId, TaskInfo>,
-    /// Where the files in `counters` are, of those that were asked for.
+    /// Locations of those files in `counters` that were looked up.
     pub files: HashMap<FileId, FileLocation>,
     /// Waits for room in journals, cumulative, by number of the array and name of the filesystem's device.
     pub journals: BTreeMap<(u32, String), JournalCounters>,
-    /// Passed on.
+    /// Notes for the snapshot.
     pub notes: Vec<String>,
 }
 
-/// An array as it is now.
+/// Current state of an array.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Subject {
-    /// For the header.
+    /// Description of the array.
     pub info: ArrayInfo,
-    /// In the order of their numbers.
+    /// Members in the order of their numbers.
     pub members: Vec<MemberNow>,
-    /// Why md read is not certain: the kernel side was told that the array was whole and idle, which it no longer is.
-    pub doubtful: bool,
+    /// True if reads by md cannot be told apart from resync: the BPF programs were loaded for an array in sync and idle, which
+    /// it no longer is. Recordings call it `doubtful`.
+    #[serde(rename = "doubtful")]
+    pub read_reason_uncertain: bool,
 }
 
-/// A member as it is now.
+/// Current state of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemberNow {
@@ -59,10 +61,10 @@ pub struct MemberNow {
     pub name: String,
     /// md's raid_disk.
     pub slot: Option<u32>,
-    /// `None` if in sync.
+    /// `None` when in sync.
     #[serde(rename = "trouble")]
     pub health: Option<String>,
-    /// The kernel's own statistics, cumulative; `None` when they cannot be read.
+    /// Cumulative kernel statistics; `None` when they cannot be read.
     pub disk: Option<DiskCounters>,
 }
 
@@ -76,13 +78,13 @@ pub struct DiskCounters {
     pub io_ticks_ms: u64,
     /// Requests in flight now.
     pub in_flight: u32,
-    /// Requests that the kernel counted and raidtrace did not, since the recording began: what [`Fold::uncounted`] says.
+    /// Requests that the kernel counted and raidtrace did not, since the start of the recording ([`Fold::uncounted`]).
     #[serde(skip_serializing_if = "is_zero")]
     pub uncounted: u64,
-    /// `requests` as it was just before raidtrace's own counters were read; `None` where the two cannot be compared.
+    /// Value of `requests` read just before raidtrace's own counters; `None` where the two cannot be compared.
     #[serde(skip)]
     pub requests_before: Option<u64>,
-    /// Of a recording: microseconds with a request in flight, by its requests; in place of `io_ticks_ms`.
+    /// Microseconds with a request in flight, computed from the requests of a recording; replaces `io_ticks_ms`.
     #[serde(skip)]
     pub busy_us: Option<u64>,
 }
@@ -98,61 +100,61 @@ impl DiskCounters {
     }
 }
 
-/// A task, named.
+/// Name of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskInfo {
-    /// Any bytes.
+    /// `comm`, which may be any bytes.
     pub comm: Vec<u8>,
     /// Path of its cgroup.
     pub cgroup: Option<String>,
-    /// What it is, for kernel threads that are known.
+    /// Role, for known kernel threads.
     pub role: Option<String>,
 }
 
-/// Remembers the last sample.
+/// Computes intervals; keeps the last sample.
 #[derive(Debug)]
 pub struct Fold {
     previous: Sample,
-    /// By number of the array.
-    owed: HashMap<u32, Owed>,
-    /// By number of the array and of the member in it.
+    /// By array number.
+    pending: HashMap<u32, PendingCharges>,
+    /// By array number and member index within it.
     checks: HashMap<(u32, u32), Uncounted>,
-    /// By name of the member, since [`Fold::new`].
+    /// Total per member name since [`Fold::new`].
     uncounted: BTreeMap<String, u64>,
 }
 
 impl Fold {
-    /// `start`: what was counted so far is not shown.
+    /// Starts at `start`; what was counted before it is not shown.
     pub fn new(start: Sample) -> Self {
         Self {
             previous: start,
-            owed: HashMap::new(),
+            pending: HashMap::new(),
             checks: HashMap::new(),
             uncounted: BTreeMap::new(),
         }
     }
 
-    /// The next interval begins with `start`, whatever there was before: what is cumulative began anew, or numbers are
-    /// others. Who is to be charged with what had not completed is still known, as long as the arrays are the same.
+    /// Starts the next interval at `start`, after cumulative counters restarted or numbers changed. Keeps pending charges as
+    /// long as the arrays are the same.
     pub fn rebase(&mut self, start: Sample) {
         let names = |sample: &Sample| -> Vec<String> {
             let arrays = sample.arrays.iter();
             arrays.map(|a| a.info.name.clone()).collect()
         };
         if names(&start) != names(&self.previous) {
-            self.owed.clear();
+            self.pending.clear();
         }
         self.checks.clear();
         self.previous = start;
     }
 
-    /// The interval from the last sample to this one.
+    /// Returns the interval from the last sample to this one.
     pub fn step(&mut self, sample: Sample) -> Snapshot {
         let was = std::mem::replace(&mut self.previous, sample);
         let now = &self.previous;
         let interval = now.clock.saturating_sub(was.clock);
         let mut first = 0;
-        let (owed, checks) = (&mut self.owed, &mut self.checks);
+        let (pending, checks) = (&mut self.pending, &mut self.checks);
         let mut lost = now.counters.lost.since(&was.counters.lost);
         let mut arrays: Vec<ArraySnapshot> = (0u32..)
             .zip(&now.arrays)
@@ -160,8 +162,8 @@ impl Fold {
                 let mut members: Vec<MemberSnapshot> = (first..)
                     .zip(&subject.members)
                     .map(|(id, member)| {
-                        let place = (number, id - first);
-                        let before = disk_before(&was, number as usize, place.1 as usize);
+                        let key = (number, id - first);
+                        let before = disk_before(&was, number as usize, key.1 as usize);
                         let mut snapshot = MemberSnapshot {
                             name: member.name.clone(),
                             slot: member.slot,
@@ -176,7 +178,7 @@ impl Fold {
                             (&mut snapshot.disk, before, member.disk)
                         {
                             if let Some(kernel) = now.requests_before {
-                                let check = checks.entry(place);
+                                let check = checks.entry(key);
                                 let check = check.or_insert(Uncounted::new(before.requests));
                                 using.uncounted = check.grow(kernel, counted);
                             }
@@ -186,31 +188,34 @@ impl Fold {
                     })
                     .collect();
                 first += subject.members.len() as u32;
-                if subject.doubtful {
-                    members.iter_mut().for_each(doubt);
+                if subject.read_reason_uncertain {
+                    members.iter_mut().for_each(clear_read_reason);
                 }
                 members.sort_by_key(|m| m.slot.unwrap_or(u32::MAX));
                 let tasks = tasks(now, number);
                 let new = costs(&was.counters.costs, &now.counters.costs, number);
-                let costs = owed
+                let costs = pending
                     .entry(number)
                     .or_default()
                     .charge(new, &members, now.clock);
                 ArraySnapshot {
                     info: subject.info.clone(),
                     members,
-                    entered: entered(&tasks),
+                    submitted: submitted(&tasks),
                     tasks,
                     costs,
-                    ledger: None,
-                    files: placed(Files::new(&now.counters.files, number), now),
-                    dirtied_files: placed(Files::dirtied(&now.counters.dirtied_files, number), now),
+                    amplification: None,
+                    files: with_locations(Files::new(&now.counters.files, number), now),
+                    dirtied_files: with_locations(
+                        Files::dirtied(&now.counters.dirtied_files, number),
+                        now,
+                    ),
                     journal_stalls: journal_stalls(&was, now, number),
-                    standout: None,
+                    hotspot: None,
                 }
             })
             .collect();
-        nested::enter_members(&mut arrays);
+        nested::fill_submitted(&mut arrays);
         for member in arrays.iter().flat_map(|a| &a.members) {
             let growth = member.disk.map_or(0, |d| d.uncounted);
             if growth > 0 {
@@ -229,13 +234,13 @@ impl Fold {
         }
     }
 
-    /// Requests of the member of this name that the kernel has counted and raidtrace has not, since [`Fold::new`].
+    /// Requests of `member` since [`Fold::new`] that the kernel counted and raidtrace did not.
     pub fn uncounted(&self, member: &str) -> u64 {
         self.uncounted.get(member).copied().unwrap_or(0)
     }
 
-    /// Has the statistics of the disks that `first` shares with the last sample go on from there, whatever came since: they
-    /// were read later than the counters that `first` begins with.
+    /// Replaces the disk statistics in `first` by those of the last sample, for disks in both: the statistics in `first` were
+    /// read later than its counters.
     pub fn resume_disks(&self, first: &mut Sample) {
         let members = |s: &Sample| -> Vec<MemberNow> {
             s.arrays.iter().flat_map(|a| a.members.clone()).collect()
@@ -243,7 +248,7 @@ impl Fold {
         let before = members(&self.previous);
         for member in first.arrays.iter_mut().flat_map(|a| &mut a.members) {
             let was = before.iter().find(|m| m.name == member.name);
-            // Less than before: a device that has come anew under the old name.
+            // Smaller values mean that a new device has taken the name.
             if let (Some(was), Some(now)) = (was.and_then(|m| m.disk), &mut member.disk)
                 && was.requests <= now.requests
                 && was.io_ticks_ms <= now.io_ticks_ms
@@ -277,8 +282,8 @@ fn cells(
         .collect()
 }
 
-/// Reads that may have been for a resync are nobody's.
-fn doubt(member: &mut MemberSnapshot) {
+/// Changes the origin of `rmw_read` to `unknown`: the reads may have been for a resync.
+fn clear_read_reason(member: &mut MemberSnapshot) {
     let rmw = |c: &mut Cell| c.origin == Origin::RmwRead;
     for mut cell in member.io.extract_if(.., rmw).collect::<Vec<_>>() {
         cell.origin = Origin::Unknown;
@@ -345,7 +350,7 @@ fn tasks(now: &Sample, array: u32) -> Vec<TaskSnapshot> {
     let dirtied = now.counters.dirtied_files.iter();
     for (key, sum) in dirtied.filter(|(key, _)| key.array == array) {
         files.entry(key.pid).or_default().push((key.file, *sum));
-        // Its own figure may come a reading later.
+        // The task's own counter may appear one reading later.
         by_pid.entry(key.pid).or_default();
     }
     let mut tasks: Vec<TaskSnapshot> = by_pid
@@ -366,7 +371,7 @@ fn tasks(now: &Sample, array: u32) -> Vec<TaskSnapshot> {
                 role: info.role,
                 io,
                 dirtied,
-                dirtied_files: placed(files, now),
+                dirtied_files: with_locations(files, now),
             }
         })
         .collect();
@@ -374,7 +379,7 @@ fn tasks(now: &Sample, array: u32) -> Vec<TaskSnapshot> {
     tasks
 }
 
-fn entered(tasks: &[TaskSnapshot]) -> BTreeMap<(Origin, Op), u64> {
+fn submitted(tasks: &[TaskSnapshot]) -> BTreeMap<(Origin, Op), u64> {
     let mut sums = BTreeMap::new();
     for io in tasks.iter().flat_map(|t| &t.io) {
         let sum: &mut u64 = sums.entry((io.origin, io.op)).or_default();
@@ -409,10 +414,10 @@ fn journal_stalls(was: &Sample, now: &Sample, array: u32) -> Vec<JournalStalls> 
     .collect()
 }
 
-fn placed<const MOST: usize>(mut files: Files<MOST>, now: &Sample) -> Files<MOST> {
+fn with_locations<const MOST: usize>(mut files: Files<MOST>, now: &Sample) -> Files<MOST> {
     for file in &mut files.busiest {
-        if let Some(location) = now.files.get(&file.id) {
-            file.location = location.clone();
+        if let Some(place) = now.files.get(&file.id) {
+            file.location = place.clone();
         }
     }
     files

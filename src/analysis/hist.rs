@@ -1,10 +1,10 @@
-//! Latency histograms, log-linear: four buckets an octave, so that a bucket's upper edge is at
-//! most 25 % above its lower one.
+//! Log-linear latency histograms: four buckets per power of two, so that the upper edge of a bucket is at most 25 % above
+//! its lower edge.
 //!
-//! The kernel side counts into the same buckets (`bpf/shared/hist.h`); a test compares the two.
+//! The BPF programs count into the same buckets (`bpf/hist.h`); a test compares the two.
 
-/// Buckets of a histogram; the last one takes everything from 2^33 µs (2.4 hours) less an eighth up.
-pub const BUCKETS: usize = crate::contract::HIST_BUCKETS as usize;
+/// Buckets of a histogram; the last one takes everything from 7/8 of 2^33 µs (2.4 hours) on.
+pub const BUCKETS: usize = 128;
 
 /// A histogram of microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl Default for Hist {
     }
 }
 
-/// The bucket that `us` microseconds count in.
+/// Bucket of `us` microseconds.
 ///
 /// 0..4 µs have a bucket each; from 4 µs on every power of two is cut in four.
 pub const fn bucket(us: u64) -> usize {
@@ -42,7 +42,7 @@ pub const fn upper_edge(bucket: usize) -> u64 {
 }
 
 impl Hist {
-    /// From the kernel's counters, bucket by bucket.
+    /// Creates a histogram from the counters of the BPF programs.
     pub fn from_counts(counts: [u32; BUCKETS]) -> Self {
         Self { counts }
     }
@@ -53,15 +53,14 @@ impl Hist {
         *slot = slot.saturating_add(1);
     }
 
-    /// Adds another histogram, e.g. another CPU's or another origin's. Wraps as the kernel's
-    /// counters do, so that [`Hist::since`] is exact across a wrap.
+    /// Adds another histogram. Counters wrap, as those of the BPF programs do, so that [`Hist::since`] is exact across a wrap.
     pub fn add(&mut self, other: &Self) {
         for (a, b) in self.counts.iter_mut().zip(&other.counts) {
             *a = a.wrapping_add(*b);
         }
     }
 
-    /// What was counted since `earlier`, both cumulative.
+    /// Increase since `earlier`; both are cumulative.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut out = self.clone();
         for (a, b) in out.counts.iter_mut().zip(&earlier.counts) {
@@ -70,7 +69,7 @@ impl Hist {
         out
     }
 
-    /// How many values were counted.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.counts.iter().map(|&c| u64::from(c)).sum()
     }
@@ -81,7 +80,7 @@ impl Hist {
     }
 
     /// The `q` quantile (0.0..=1.0) in µs as the upper edge of its bucket, at most 25 % too
-    /// high; `None` when nothing was counted.
+    /// high; `None` if the histogram is empty.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let total = self.count();
         if total == 0 {
@@ -98,7 +97,7 @@ impl Hist {
         None
     }
 
-    /// Mean in µs, where each value counts as its bucket's upper edge: at most 25 % too high; `None` when nothing was counted.
+    /// Mean in µs, where each value counts as its bucket's upper edge: at most 25 % too high; `None` if the histogram is empty.
     pub fn mean(&self) -> Option<f64> {
         let values = self.counts.iter().zip((0..BUCKETS).map(upper_edge));
         let sum: f64 = values.map(|(&n, us)| f64::from(n) * us as f64).sum();
@@ -106,7 +105,7 @@ impl Hist {
         (count > 0).then(|| sum / count as f64)
     }
 
-    /// The largest value in µs, as the upper edge of its bucket; `None` when nothing was counted.
+    /// The largest value in µs, as the upper edge of its bucket; `None` if the histogram is empty.
     pub fn max(&self) -> Option<u64> {
         self.counts.iter().rposition(|&c| c > 0).map(upper_edge)
     }
@@ -133,10 +132,10 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_side_counts_into_the_same_buckets() {
+    fn bpf_programs_use_the_same_buckets() {
         for b in 0..124 {
             for us in [upper_edge(b) - 1, upper_edge(b)] {
-                // The kernel side stops at 32 bits of microseconds, over an hour.
+                // The BPF programs stop at 32 bits of microseconds, over an hour.
                 if us <= u64::from(u32::MAX) {
                     assert_eq!(rt_native_bucket(us) as usize, bucket(us), "{us} us");
                 }

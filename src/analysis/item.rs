@@ -1,4 +1,4 @@
-//! What a recording is made of: what the recorder produces, what the reader yields, what the model adds up.
+//! Items of a recording: written by the recorder, returned by the reader, added up by [`super::events`].
 
 use crate::analysis::counters::CostCounters;
 use crate::analysis::files::FileId;
@@ -7,43 +7,43 @@ use crate::analysis::snapshot::{Lost, Overhead};
 use crate::origin::{Op, Origin};
 use serde::{Deserialize, Serialize};
 
-/// Reason of rows that are lost though they had reached the recorder.
+/// Reason for rows that reached the recorder and were lost there.
 pub const TOO_SLOW: &str = "the disk was too slow";
 
-/// One thing that happened. Times are µs since 1970, UTC. Nearly in their order: none is more than 2 s older than one
+/// One event or state. Times are µs since 1970, UTC. Items are nearly in order: none is more than 2 s older than an item
 /// before it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
     /// A request of a member completed.
     Request(Request),
-    /// More of a request: bytes of another origin than its first.
+    /// Bytes of a request with another origin than its first bio.
     Part(Part),
     /// A bio was submitted to an array.
     Submission(Submission),
-    /// Metadata or file data that a task dirtied in an interval, and that others write later.
+    /// Metadata or file data that a task dirtied in an interval and that jbd2 or writeback writes later.
     Dirtied(Dirtied),
-    /// What everything was like: first of all, about every second, after each restart and change of members, last of all.
+    /// State of all arrays and counters: at the start, about every second, after each restart or change of members, at the end.
     State(Box<State>),
-    /// Something that should be known.
+    /// A message for the user.
     Note {
-        /// When.
+        /// Time of the note.
         time_us: i64,
-        /// A sentence.
+        /// Text, one sentence.
         text: String,
     },
-    /// Something is missing from here on back to the last [`State`].
+    /// Events are missing between the last [`State`] and here.
     Lost {
-        /// When it was found out.
+        /// Time of detection.
         time_us: i64,
-        /// Why: `ring full`.
+        /// Reason: `ring full`.
         reason: String,
-        /// How many events.
+        /// Number of events.
         count: u64,
     },
 }
 
 impl Item {
-    /// When, µs since 1970.
+    /// Time of the item, µs since 1970.
     pub fn time_us(&self) -> i64 {
         match self {
             Self::Request(r) => r.time_us,
@@ -59,65 +59,65 @@ impl Item {
 /// A completed request of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// When it completed.
+    /// Time of completion.
     pub time_us: i64,
-    /// Number of the member, through all arrays in the order of the last [`State`].
+    /// Member number, counted through all arrays in the order of the last [`State`].
     pub member: u32,
-    /// What it did.
+    /// Operation.
     pub op: Op,
-    /// How.
+    /// Flags it was submitted with.
     pub flags: Flags,
-    /// Of its first bio.
+    /// Origin of its first bio.
     pub origin: Origin,
     /// 512-byte sectors from the member's start.
     pub sector: u64,
-    /// On the outermost array; `None`: it stands for none there (parity, md's own, a flush), or while reshaping.
+    /// Sector on the outermost array; `None` for requests without one (parity, md's own, flushes) and while reshaping.
     pub array_sector: Option<u64>,
     /// Bytes of all origins.
     pub length: u32,
     /// Bytes of `origin`; the rest are in [`Part`]s.
     pub bytes: u32,
-    /// Allocation to issue; `None`: not known.
+    /// Time from allocation to issue; `None` if unknown.
     pub queue_us: Option<u32>,
-    /// Issue to completion; `None`: not known.
+    /// Time from issue to completion; `None` if unknown.
     pub device_us: Option<u32>,
-    /// It failed.
+    /// True if it failed.
     pub error: bool,
-    /// Who submitted it, where that is known.
+    /// Task that submitted it, if known.
     pub pid: Option<u32>,
-    /// Whose data it is, where that is known.
+    /// File whose data it is, if known.
     pub file: Option<FileId>,
 }
 
-/// Bytes of a request that are of another origin than its first, or that completed before the rest of it.
+/// Bytes of a request that have another origin than its first bio, or that completed before the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// When they completed.
+    /// Time of completion.
     pub time_us: i64,
-    /// As [`Request::member`].
+    /// Member number, see [`Request::member`].
     pub member: u32,
-    /// What the request did.
+    /// Operation of the request.
     pub op: Op,
-    /// What these bytes are.
+    /// Origin of these bytes.
     pub origin: Origin,
-    /// As [`Request::sector`].
+    /// Sector, see [`Request::sector`].
     pub sector: u64,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u32,
 }
 
 /// A bio that was submitted to an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submission {
-    /// When; of a read whose content had to tell what it is, when that was known.
+    /// Time of submission; for a read classified by its content, time of the classification.
     pub time_us: i64,
-    /// Number of the array in the last [`State`].
+    /// Array number in the last [`State`].
     pub array: u32,
-    /// What it does.
+    /// Operation.
     pub op: Op,
-    /// How.
+    /// Flags it was submitted with.
     pub flags: Flags,
-    /// What it is.
+    /// Origin.
     pub origin: Origin,
     /// 512-byte sectors from the array's start.
     pub array_sector: u64,
@@ -125,53 +125,53 @@ pub struct Submission {
     pub length: u32,
     /// Thread id in the initial pid namespace.
     pub pid: u32,
-    /// Of file data: whose; `None` where that could not be told.
+    /// File, for file data; `None` if unknown.
     pub file: Option<FileId>,
 }
 
-/// Bytes that a task dirtied between one [`State`] and the next: the kernel side adds them up.
+/// Bytes that a task dirtied between one [`State`] and the next, added up by the BPF programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dirtied {
-    /// The end of the interval: a µs before the state that ends it.
+    /// End of the interval: one µs before the state that ends it.
     pub time_us: i64,
-    /// As [`Submission::array`].
+    /// Array number, see [`Submission::array`].
     pub array: u32,
-    /// [`Origin::Unknown`]: metadata.
+    /// Origin; [`Origin::Unknown`] stands for metadata.
     pub origin: Origin,
-    /// How many. Of more there are several rows.
+    /// Number of bytes; larger amounts are split into several rows.
     pub bytes: u32,
-    /// As [`Submission::pid`].
+    /// Thread id, see [`Submission::pid`].
     pub pid: u32,
-    /// Of file data: whose; `None` where that was lost.
+    /// File, for file data; `None` if that was lost.
     pub file: Option<FileId>,
 }
 
-/// What everything was like at one moment. What is cumulative began at the start of the recording, or at the last restart.
+/// State of all arrays and counters at one moment. Cumulative counters start with the recording, or at the last restart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
-    /// When.
+    /// Time of the state.
     #[serde(skip)]
     pub time_us: i64,
-    /// The programs were loaded anew, or members have changed: numbers of arrays and members and what is cumulative begin
-    /// anew.
+    /// True if programs were reloaded or members have changed: numbers of arrays and members, and cumulative counters, start
+    /// again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub restart: bool,
-    /// The arrays, in the order of their numbers.
+    /// Arrays in the order of their numbers.
     pub arrays: Vec<Subject>,
-    /// What completing stripes cost, by number of the array and the origin that dirtied them; cumulative.
+    /// Member IO of completed stripes, by array number and the origin that dirtied them; cumulative.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<(u32, Origin, CostCounters)>,
-    /// What was not counted; cumulative.
+    /// Events that were not counted; cumulative.
     pub lost: Lost,
-    /// What tracing cost; cumulative.
+    /// Time spent tracing; cumulative.
     pub overhead: Overhead,
-    /// What this kernel or host cannot give, and what has changed.
+    /// Data that this kernel or host cannot provide, and changes of the topology.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// How a request or bio was submitted: the kernel's flags beside its operation.
+/// Kernel flags of a request or bio, beside its operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags(pub u8);
 
@@ -188,10 +188,10 @@ impl Flags {
     pub const META: Self = Self(1 << 4);
     /// REQ_BACKGROUND.
     pub const BACKGROUND: Self = Self(1 << 5);
-    /// Letters of the bits, lowest first, nearly as blktrace has them.
+    /// Letters of the bits, lowest first, similar to blktrace.
     const LETTERS: [char; 6] = ['P', 'F', 'A', 'S', 'M', 'B'];
 
-    /// `FS`: FUA and sync. Bits that are no flag are left out.
+    /// Letters of the flags; `FS` is FUA and sync. Ignores unknown bits.
     pub fn letters(self) -> String {
         let bits = Self::LETTERS.iter().enumerate();
         bits.filter(|(bit, _)| self.0 >> bit & 1 == 1)
@@ -199,7 +199,7 @@ impl Flags {
             .collect()
     }
 
-    /// The inverse; letters that are none of ours are left out.
+    /// Inverse of [`Flags::letters`]; ignores unknown letters.
     pub fn parse(letters: &str) -> Self {
         let bit = |c| Self::LETTERS.iter().position(|&l| l == c);
         Self(letters.chars().filter_map(bit).fold(0, |f, b| f | 1 << b))
@@ -211,7 +211,7 @@ mod tests {
     use super::Flags;
 
     #[test]
-    fn flags_are_letters_and_back() {
+    fn letters_parse_back_to_flags() {
         for bits in 0..1 << 6 {
             assert_eq!(Flags::parse(&Flags(bits).letters()), Flags(bits));
         }

@@ -1,8 +1,9 @@
-//! Counters and topology -> one snapshot an interval: rates, histograms, what stands out.
+//! Turns counters and topology into one snapshot per interval: rates, histograms, hot spots.
 //!
-//! Pure: knows neither BPF nor this machine nor a terminal. Live tracing and replay feed it alike.
+//! Pure functions, without BPF, access to this machine, or a terminal. Live tracing and replay use the same code.
 
 pub mod alloc;
+pub mod amplification;
 pub mod counters;
 pub mod events;
 pub mod files;
@@ -10,15 +11,14 @@ pub mod files;
 pub(crate) mod fixture;
 pub mod fold;
 pub mod hist;
+pub mod hotspot;
 pub mod item;
-pub mod ledger;
 mod nested;
-mod owed;
+mod pending;
 pub mod placement;
 pub mod profile;
 pub mod recent;
 pub mod snapshot;
-pub mod standout;
 pub mod time;
 pub mod timeline;
 pub mod traffic;

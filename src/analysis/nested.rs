@@ -1,21 +1,21 @@
-//! Bytes submitted to nested arrays, which are members of other arrays.
+//! Submitted bytes of nested arrays, which are members of another array.
 
 use std::collections::BTreeMap;
 
 use super::snapshot::ArraySnapshot;
 use crate::origin::{Op, Origin};
 
-/// Sets the submitted bytes of nested arrays. Only the outer array submits to them, and not from a task, so they are the
-/// bytes that the nested array or its partitions completed as members.
-pub fn enter_members(arrays: &mut [ArraySnapshot]) {
+/// Fills in `submitted` for nested arrays: only the outer array submits to them, and not as a task, so the submitted bytes are
+/// those that the array, or a partition of it, completed as a member.
+pub fn fill_submitted(arrays: &mut [ArraySnapshot]) {
     for nested in 0..arrays.len() {
         let name = &arrays[nested].info.name;
-        // A disk without md is its own only member.
+        // A disk without md is an array whose only member is the disk itself.
         let own = arrays[nested]
             .members
             .iter()
             .any(|m| is_part(&m.name, name));
-        if own || !arrays[nested].entered.is_empty() {
+        if own || !arrays[nested].submitted.is_empty() {
             continue;
         }
         let cells = arrays
@@ -28,7 +28,7 @@ pub fn enter_members(arrays: &mut [ArraySnapshot]) {
             let sum = sums.entry((cell.origin, cell.op)).or_default();
             *sum = sum.saturating_add(cell.bytes);
         }
-        arrays[nested].entered = sums;
+        arrays[nested].submitted = sums;
     }
 }
 
@@ -42,7 +42,7 @@ fn is_part(device: &str, array: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::enter_members;
+    use super::fill_submitted;
     use crate::analysis::fixture;
     use crate::analysis::snapshot::ArraySnapshot;
     use crate::origin::{Op, Origin};
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_of_arrays_enters_its_members() {
+    fn member_io_of_the_outer_array_is_submitted_to_nested_arrays() {
         let mut arrays = [
             array(
                 "md0",
@@ -70,16 +70,16 @@ mod tests {
             array("md2", &[("sdb", 32)]),
             array("sdc", &[("sdc", 64)]),
         ];
-        enter_members(&mut arrays);
-        let entered = |i: usize| arrays[i].entered.values().sum::<u64>();
-        assert_eq!([0, 1, 2, 3].map(entered), [0, 1, 6, 0]);
+        fill_submitted(&mut arrays);
+        let submitted = |i: usize| arrays[i].submitted.values().sum::<u64>();
+        assert_eq!([0, 1, 2, 3].map(submitted), [0, 1, 6, 0]);
     }
 
     #[test]
-    fn what_was_submitted_stays() {
+    fn submitted_bytes_are_not_overwritten() {
         let mut arrays = [array("md0", &[("md1", 1)]), array("md1", &[("sda", 16)])];
-        arrays[1].entered = [((Origin::Journal, Op::Write), 512)].into();
-        enter_members(&mut arrays);
-        assert_eq!(arrays[1].entered.values().sum::<u64>(), 512);
+        arrays[1].submitted = [((Origin::Journal, Op::Write), 512)].into();
+        fill_submitted(&mut arrays);
+        assert_eq!(arrays[1].submitted.values().sum::<u64>(), 512);
     }
 }

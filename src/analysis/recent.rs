@@ -1,5 +1,5 @@
-//! Utilisation and queue of each member over the last intervals: for sparklines, to see bursts, a queue that grows, and a
-//! disk that completes nothing.
+//! Utilisation and queue of each member over the last intervals: for sparklines, and to detect bursts, growing queues and
+//! stalled disks.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -7,15 +7,15 @@ use std::time::Duration;
 use super::snapshot::{ArraySnapshot, DiskUse, MemberSnapshot, Snapshot};
 use super::waited::{Submitters, Waited};
 
-/// Intervals that are remembered: as many as the widest sparkline has cells.
+/// Number of intervals kept: the cells of the widest sparkline.
 pub const INTERVALS: usize = 60;
 
-/// The disk statistics of a member in one interval.
+/// Disk statistics of a member in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Recent {
     /// Length of the interval.
     pub interval: Duration,
-    /// As [`MemberSnapshot::utilisation`].
+    /// Utilisation, see [`MemberSnapshot::utilisation`].
     pub utilisation: Option<f64>,
     /// Requests in flight at the interval's end; `None` where the statistics cannot be read.
     pub in_flight: Option<u32>,
@@ -26,16 +26,16 @@ pub struct Recent {
 /// A time in which a disk had requests in flight and completed none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stall {
-    /// How long, at least: from a reading of the statistics to another.
+    /// Lower bound of its length: the time between two readings of the statistics.
     pub lasted: Duration,
-    /// Requests in flight in its last interval.
+    /// Requests in flight in the last interval of the stall.
     pub in_flight: u32,
-    /// The disk has completed requests since.
+    /// True if the disk has completed requests since.
     pub is_over: bool,
 }
 
 impl MemberSnapshot {
-    /// Share of the interval with at least one request in flight, 0.0..=1.0; `None` where it is not known.
+    /// Share of the interval with at least one request in flight, 0.0..=1.0; `None` if unknown.
     pub fn utilisation(&self) -> Option<f64> {
         let utilisation = self.disk.map(|d| d.utilisation)?;
         utilisation.is_finite().then(|| utilisation.clamp(0.0, 1.0))
@@ -54,7 +54,7 @@ impl MemberSnapshot {
         self.recent.get(first..).unwrap_or(&[])
     }
 
-    /// Mean utilisation of the last intervals that are not older than `span`; `None` where it is not known of one of them.
+    /// Mean utilisation of the last intervals that are not older than `span`; `None` if it is unknown for one of them.
     pub fn utilisation_over(&self, span: Duration) -> Option<f64> {
         let recent = self.recent(span);
         let whole: f64 = recent.iter().map(|r| r.interval.as_secs_f64()).sum();
@@ -67,20 +67,20 @@ impl MemberSnapshot {
     }
 }
 
-/// The last intervals of every member.
+/// Last intervals of every member.
 #[derive(Debug, Default)]
 pub struct History {
     members: HashMap<(String, String), Track>,
     submitters: HashMap<String, Submitters>,
 }
 
-/// A member's last intervals.
+/// Last intervals of one member.
 #[derive(Debug, Default)]
 struct Track {
     recent: VecDeque<Recent>,
-    /// Requests were in flight at the end of the last interval.
+    /// True if requests were in flight at the end of the last interval.
     in_flight: bool,
-    /// For so long it has completed none of them.
+    /// Time since it last completed a request.
     stalled: Duration,
 }
 
@@ -104,7 +104,7 @@ impl Track {
 }
 
 impl History {
-    /// Takes an interval in, and writes into its members what came before and now. Forgets members that are gone.
+    /// Adds an interval, and fills in `recent` and `stall` of its members. Drops members that are no longer there.
     pub fn record(&mut self, snapshot: &mut Snapshot) {
         let interval = snapshot.interval;
         let mut known = std::mem::take(&mut self.members);
@@ -113,15 +113,15 @@ impl History {
             (array.info.name.clone(), member.name.clone())
         };
         for array in &mut snapshot.arrays {
-            let mut who = submitters.remove(&array.info.name).unwrap_or_default();
-            who.record(&array.tasks);
+            let mut submitter = submitters.remove(&array.info.name).unwrap_or_default();
+            submitter.record(&array.tasks);
             let keys: Vec<_> = array.members.iter().map(|m| key(array, m)).collect();
             for (member, key) in array.members.iter_mut().zip(keys) {
                 let mut track = known.remove(&key).unwrap_or_default();
                 let mut waited = Waited::default();
                 let cells = member.io.iter();
                 cells
-                    .filter(|c| who.are_waited_for(c.origin, c.op))
+                    .filter(|c| submitter.are_waited_for(c.origin, c.op))
                     .for_each(|c| waited.add_cell(c));
                 track.recent.push_back(Recent {
                     interval,
@@ -136,7 +136,7 @@ impl History {
                 member.stall = track.stall(member.disk, interval);
                 self.members.insert(key, track);
             }
-            self.submitters.insert(array.info.name.clone(), who);
+            self.submitters.insert(array.info.name.clone(), submitter);
         }
     }
 }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn utilisation_is_of_the_span() {
+    fn utilisation_covers_the_span() {
         let mut history = History::default();
         let mut last = None;
         for utilisation in [1.0, 0.5, 0.0] {
@@ -199,7 +199,7 @@ mod tests {
         let mut stall = |in_flight, requests| {
             let mut snapshot = fixture::raid0(1);
             let disk = snapshot.arrays[0].members[0].disk.as_mut().unwrap();
-            // io_ticks of some kernels stand still meanwhile.
+            // On some kernels io_ticks does not advance during a stall.
             (disk.in_flight, disk.requests, disk.utilisation) = (in_flight, requests, 0.0);
             history.record(&mut snapshot);
             snapshot.arrays[0].members[0].stall
@@ -216,7 +216,7 @@ mod tests {
             assert_eq!(stall(4, 0), expected);
         }
         assert_eq!(stall(4, 1), None);
-        // They may have come at its end.
+        // The requests may have been submitted at the end of the interval.
         assert_eq!(stall(0, 0), None);
         assert_eq!(stall(1, 0), None);
         assert!(stall(1, 0).is_some());

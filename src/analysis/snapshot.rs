@@ -1,6 +1,6 @@
-//! One interval as every rendering sees it: the screen, `--batch`, `--json`, a report.
+//! Data of one interval, rendered by the screen, `--batch`, `--json` and `report`.
 //!
-//! Figures are those of the interval, never cumulative.
+//! Figures cover the interval; they are never cumulative.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,43 +15,43 @@ use crate::origin::{Op, Origin};
 /// One interval.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// The interval's end.
+    /// End of the interval.
     pub time: jiff::Timestamp,
-    /// Its real length (not the one asked for).
+    /// Measured length (not the requested one).
     pub interval: Duration,
-    /// The arrays that are traced, in the order of their names.
+    /// Traced arrays, in the order of their names.
     pub arrays: Vec<ArraySnapshot>,
-    /// What we failed to see or to count.
+    /// Events that were not seen or not counted.
     pub lost: Lost,
-    /// What the tracing itself cost.
+    /// Time spent in raidtrace's own programs.
     pub overhead: Overhead,
-    /// What this kernel or host cannot give, one line each, said once at start.
+    /// Data that this kernel or host cannot provide, one line each.
     pub notes: Vec<String>,
 }
 
-/// An array (or a plain disk: an array of one) in one interval.
+/// An array, or a plain disk as an array of one, in one interval.
 #[derive(Clone, Debug)]
 pub struct ArraySnapshot {
-    /// What it is; does not change from interval to interval unless the array does.
+    /// Description of the array.
     pub info: ArrayInfo,
-    /// Members by slot; spares and the faulty (no slot) last.
+    /// Members by slot; spares and faulty members (no slot) last.
     pub members: Vec<MemberSnapshot>,
-    /// Who submitted to the array, largest first.
+    /// Tasks that submitted to the array, largest first.
     pub tasks: Vec<TaskSnapshot>,
     /// Bytes submitted to the array, by all tasks.
-    pub entered: BTreeMap<(Origin, Op), u64>,
-    /// What completing stripes cost, by the origin that dirtied them; empty on levels without parity.
+    pub submitted: BTreeMap<(Origin, Op), u64>,
+    /// Member IO of completed stripes, by the origin that dirtied them; empty on levels without parity.
     pub costs: BTreeMap<Origin, CostCounters>,
-    /// What IO of each origin cost below, over the time that `standout` speaks of.
-    pub ledger: Option<super::ledger::Ledger>,
-    /// Which files its file data belongs to.
+    /// Amplification by origin, over the same time as `hotspot`.
+    pub amplification: Option<super::amplification::Amplification>,
+    /// Files whose data was submitted.
     pub files: Files,
     /// File data that tasks dirtied, by file.
     pub dirtied_files: Files,
-    /// Filesystems on it whose journals had no room for a while.
+    /// Filesystems on the array whose journals ran out of room.
     pub journal_stalls: Vec<JournalStalls>,
-    /// What stands out, if anything does.
-    pub standout: Option<super::standout::Standout>,
+    /// Hot spot, or a summary without one; `None` until it is computed.
+    pub hotspot: Option<super::hotspot::Hotspot>,
 }
 
 /// Waits for room in a filesystem's journal, see [`super::counters::JournalCounters`].
@@ -61,11 +61,11 @@ pub struct JournalStalls {
     pub filesystem: String,
     /// Transactions that were checkpointed while tasks waited.
     pub checkpoints: u64,
-    /// How long that took in total.
+    /// Total time of these checkpoints.
     pub wait: Duration,
 }
 
-/// What an array is, as the header states it.
+/// Description of an array, shown in the header.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ArrayInfo {
@@ -79,10 +79,10 @@ pub struct ArrayInfo {
     pub bytes: u64,
     /// raid_disks, missing ones included; 1 for `single`.
     pub disks: u32,
-    /// `None` for a clean, idle array; else e.g. `degraded, recovering 12.3 %`, `stopped`.
+    /// `None` if the array is in sync and idle, else e.g. `degraded, recovering 12.3 %`, `stopped`.
     #[serde(rename = "trouble")]
     pub health: Option<String>,
-    /// The filesystems on it, one line each: `ext4 on /srv (md127), 4 KiB blocks, 9594 groups`.
+    /// Filesystems on the array, one line each: `ext4 on /srv (md127), 4 KiB blocks, 9594 groups`.
     pub filesystems: Vec<String>,
 }
 
@@ -93,37 +93,37 @@ pub struct MemberSnapshot {
     pub name: String,
     /// md's raid_disk; `None` for a spare or a failed member.
     pub slot: Option<u32>,
-    /// `None` if in sync; else `spare`, `faulty`, `missing`, `removed`, ...
+    /// `None` when in sync, else `spare`, `faulty`, `missing`, `removed`, ...
     pub health: Option<String>,
-    /// Counters that are not zero, ordered by (origin, operation).
+    /// Nonzero counters, ordered by (origin, operation).
     pub io: Vec<Cell>,
-    /// What the kernel's own disk statistics say; `None` where they cannot be read.
+    /// Kernel disk statistics; `None` if they cannot be read.
     pub disk: Option<DiskUse>,
-    /// The last intervals, this one included, oldest first; empty where nobody keeps them ([`super::recent`]).
+    /// Last intervals, this one included, oldest first; empty without a history ([`super::recent`]).
     pub recent: Vec<super::recent::Recent>,
-    /// Requests are in flight and none completes; of a part of a recording the longest such time in it.
+    /// Stall: requests are in flight and none completes. For part of a recording, its longest stall.
     pub stall: Option<super::recent::Stall>,
 }
 
 /// One origin and operation on one member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// What it belongs to.
+    /// Origin.
     pub origin: Origin,
-    /// What it did.
+    /// Operation.
     pub op: Op,
     /// Requests completed, counted under the origin of their first bio.
     pub requests: u64,
     /// Bytes completed, exact per origin.
     pub bytes: u64,
-    /// Allocation of the request to its issue to the driver.
+    /// Times from allocation of the request to its issue to the driver.
     pub queue: Hist,
-    /// Issue to completion.
+    /// Times from issue to completion.
     pub device: Hist,
 }
 
-/// From `/sys/block/*/stat` (Documentation/block/stat.rst), over the interval; in a recording `utilisation` is computed from
-/// the requests themselves.
+/// Figures from `/sys/block/*/stat` (Documentation/block/stat.rst) for the interval; in a recording `utilisation` is computed
+/// from the requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DiskUse {
     /// Requests in flight at the interval's end.
@@ -132,7 +132,7 @@ pub struct DiskUse {
     pub utilisation: f64,
     /// Requests that the kernel counts as completed, all operations.
     pub requests: u64,
-    /// Requests that the kernel counts as completed and raidtrace does not: at least so many, see
+    /// Lower bound of the requests that the kernel counts as completed and raidtrace does not, see
     /// [`super::uncounted::Uncounted`].
     pub uncounted: u64,
 }
@@ -142,25 +142,26 @@ pub struct DiskUse {
 pub struct TaskSnapshot {
     /// Thread id in the initial pid namespace.
     pub pid: u32,
-    /// As the kernel has it: untrusted bytes, made printable only when drawn.
+    /// Name from the kernel: untrusted bytes, made printable only when drawn.
     pub comm: Vec<u8>,
-    /// Path below the cgroup root, `None` when it could not be resolved. Untrusted too.
+    /// Path below the cgroup root, `None` if it could not be resolved. Untrusted too.
     pub cgroup: Option<String>,
     /// `writeback`, `jbd2 journal of md127`, ... for kernel threads that are known by name.
     pub role: Option<String>,
-    /// What it submitted (bios, not requests: merging comes later).
+    /// Submitted bios (not requests: merging comes later).
     pub io: Vec<TaskIo>,
-    /// Metadata and file data that it dirtied, which others write later. See [`super::counters::Counters::dirtied`].
+    /// Metadata and file data that the task dirtied, written later by jbd2 or writeback. See
+    /// [`super::counters::Counters::dirtied`].
     pub dirtied: Vec<TaskIo>,
-    /// File data that it dirtied, by file: as much as `dirtied` has, but for what was lost or came a reading later.
+    /// File data that the task dirtied, by file. Adds up to `dirtied`, except for what was lost or came one reading later.
     pub dirtied_files: Files<TASK_FILES>,
 }
 
-/// How the role of a task ends whose bios blk-throttle held back, and of a cgroup in place of one.
+/// Suffix of the role of a task, or a cgroup in place of one, whose bios blk-throttle held back.
 pub const THROTTLED_ROLE: &str = "throttled";
 
 impl TaskSnapshot {
-    /// Bytes submitted and dirtied, then bios submitted: by this tasks are ordered.
+    /// Sort key of tasks: bytes submitted and dirtied, then bios submitted.
     pub fn size(&self) -> (u64, u64) {
         let bytes = self.io.iter().chain(&self.dirtied).map(|i| i.bytes);
         let bios = self.io.iter().map(|i| i.bios);
@@ -186,9 +187,9 @@ impl TaskSnapshot {
 /// One origin and operation of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskIo {
-    /// What it belongs to.
+    /// Origin.
     pub origin: Origin,
-    /// What it did.
+    /// Operation.
     pub op: Op,
     /// Bios submitted to the array.
     pub bios: u64,
@@ -196,7 +197,7 @@ pub struct TaskIo {
     pub bytes: u64,
 }
 
-/// What was not seen or not counted, by reason. All zero in a good run.
+/// Events that were not seen or not counted, by reason. All zero in a good run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Lost {
@@ -214,18 +215,18 @@ pub struct Lost {
     pub missed: u64,
     /// Events of a recording that found the ring buffer full.
     pub ring: u64,
-    /// Completions that interrupted another one where both needed the same bucket of a table, or three deep.
+    /// Completions in an interrupt that needed the same hash bucket as the completion they interrupted, or nested three deep.
     pub busy: u64,
-    /// Requests that the kernel's disk statistics count and raidtrace does not ([`DiskUse::uncounted`]). Those of other
-    /// reasons may be among them.
+    /// Requests that the kernel's disk statistics count and raidtrace does not ([`DiskUse::uncounted`]). May include requests
+    /// counted under other reasons.
     pub uncounted: u64,
 }
 
-/// The words for [`Lost::uncounted`].
+/// Label of [`Lost::uncounted`].
 pub const UNCOUNTED: &str = "the kernel counts more";
 
 impl Lost {
-    /// Each with a word or two for it.
+    /// Counts with their labels.
     pub fn reasons(&self) -> [(u64, &'static str); 9] {
         [
             (self.rows, "no row"),
@@ -254,14 +255,14 @@ impl Lost {
         ]
     }
 
-    /// Adds another interval's.
+    /// Adds the counts of another interval.
     pub fn add(&mut self, other: &Self) {
         for (sum, n) in self.each(other) {
             *sum = sum.saturating_add(n);
         }
     }
 
-    /// What has come since `was`.
+    /// Increase since `was`.
     #[must_use]
     pub fn since(mut self, was: &Self) -> Self {
         for (now, was) in self.each(was) {
@@ -270,7 +271,7 @@ impl Lost {
         self
     }
 
-    /// Everything, for `"lost": {"events": N}`.
+    /// Sum of all reasons, for `"lost": {"events": N}`.
     pub fn events(&self) -> u64 {
         self.reasons()
             .iter()
@@ -284,16 +285,16 @@ impl Lost {
 pub struct Overhead {
     /// Nanoseconds spent in raidtrace's BPF programs, all CPUs.
     pub bpf_ns: u64,
-    /// How often they ran.
+    /// Number of program runs.
     pub bpf_events: u64,
-    /// Nanoseconds that the kernel measured the programs for.
+    /// Nanoseconds during which the kernel measured the programs.
     pub measured_ns: u64,
-    /// Nanoseconds that it did not.
+    /// Nanoseconds during which it did not.
     pub unmeasured_ns: u64,
 }
 
 impl Overhead {
-    /// What has come since `was`.
+    /// Increase since `was`.
     #[must_use]
     pub fn since(self, was: Self) -> Self {
         Self {
@@ -304,7 +305,7 @@ impl Overhead {
         }
     }
 
-    /// Adds another interval's, or other programs'.
+    /// Adds the overhead of another interval or of other programs.
     pub fn add(&mut self, other: Self) {
         self.bpf_ns = self.bpf_ns.saturating_add(other.bpf_ns);
         self.bpf_events = self.bpf_events.saturating_add(other.bpf_events);
@@ -312,7 +313,7 @@ impl Overhead {
         self.unmeasured_ns = self.unmeasured_ns.saturating_add(other.unmeasured_ns);
     }
 
-    /// True if figures are scaled from a part of the time.
+    /// True if figures are extrapolated from part of the time.
     pub fn is_estimate(&self) -> bool {
         self.unmeasured_ns > 0
     }
@@ -321,7 +322,7 @@ impl Overhead {
     pub fn measured_share(&self) -> f64 {
         let whole = self.measured_ns.saturating_add(self.unmeasured_ns);
         match whole {
-            // A recording from before statistics were enabled part of the time.
+            // A recording made when statistics were always enabled.
             0 if self.bpf_events > 0 => 1.0,
             0 => 0.0,
             _ => self.measured_ns as f64 / whole as f64,
@@ -333,7 +334,7 @@ impl Overhead {
         if !self.is_estimate() && self.measured_share() == 0.0 {
             return "overhead not measured".to_owned();
         }
-        // More than one CPU may be busy with it.
+        // Can exceed 100 % on several CPUs.
         let percent = self.bpf_ns as f64 / interval.as_nanos().max(1) as f64 * 100.0;
         format!(
             "overhead {}{:.1} % of a CPU",
@@ -354,8 +355,8 @@ impl MemberSnapshot {
             })
     }
 
-    /// Whether it takes part in the array: has a slot and is neither faulty nor gone. Spares and the missing must not
-    /// lower the mean that the others are compared with.
+    /// True if the member has a slot and is neither faulty nor missing. Spares and missing members must not lower the mean that
+    /// others are compared with.
     pub fn is_present(&self) -> bool {
         self.slot.is_some()
             && !matches!(

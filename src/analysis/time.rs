@@ -1,24 +1,24 @@
-//! Moments of a recording, as a person types and reads them.
+//! Parses and formats times in a recording.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 
-/// From when to when a recording is.
+/// Start and end of a recording.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
-    /// Its first item, µs since 1970.
+    /// Time of its first item, µs since 1970.
     pub start_us: i64,
-    /// Its last; `None`: not known yet. See [`needs_end`].
+    /// Time of its last item; `None` if not known yet. See [`needs_end`].
     pub end_us: Option<i64>,
 }
 
-/// True if what `text` means depends on the recording's end: a time without a date, or one counted back from the end.
+/// True if `text` depends on the end of the recording: a time without a date, or one counted back from the end.
 pub fn needs_end(text: &str) -> bool {
     text.starts_with('-') || clock_of(text).is_some()
 }
 
-/// The time zone of this machine and user (`TZ`, else /etc/localtime); UTC where that says nothing.
+/// The time zone of this machine and user (`TZ`, else /etc/localtime); UTC without either.
 pub fn local() -> TimeZone {
     if cfg!(test) {
         return TimeZone::UTC; // wherever unit tests run
@@ -26,18 +26,18 @@ pub fn local() -> TimeZone {
     TimeZone::try_system().unwrap_or(TimeZone::UTC)
 }
 
-/// A time without a date: the time, how long it lasts (`11:47`: a minute), and whether it is UTC (`11:47Z`).
+/// Parses a time without a date: the time, its precision (a minute for `11:47`), and true for UTC (`11:47Z`).
 fn clock_of(text: &str) -> Option<(Time, i64, bool)> {
     let plain = text.trim_end_matches(['Z', 'z']);
     let time: Time = plain.parse().ok()?;
     let minute = plain.matches(':').count() < 2;
     let length = if minute { 60_000_000 } else { 1_000_000 };
-    // jiff takes `T12` and `2026-11-22 11:47` for a time, too.
+    // jiff also parses `T12` and `2026-11-22 11:47` as a time.
     let clock = plain.starts_with(|c: char| c.is_ascii_digit()) && plain.find(':') == Some(2);
     clock.then_some((time, length, plain.len() < text.len()))
 }
 
-/// All moments at which clocks of `zone` showed `at`: two where they were set back.
+/// All moments at which clocks in `zone` showed `at`: two if they were set back.
 fn moments(at: DateTime, zone: &TimeZone) -> Vec<i64> {
     let time = zone.to_ambiguous_timestamp(at);
     let both = match time.offset() {
@@ -59,7 +59,7 @@ fn stamp(us: i64) -> Timestamp {
 }
 
 impl Span {
-    /// Of a recording that began at `start_us`.
+    /// Span of a recording that began at `start_us`.
     pub fn new(start_us: i64) -> Self {
         Self {
             start_us,
@@ -67,16 +67,16 @@ impl Span {
         }
     }
 
-    /// As [`Span::parse`], not before the start.
+    /// Like [`Span::parse`], but not before the start.
     pub fn begin(&self, text: &str, zone: &TimeZone) -> Result<i64, String> {
         Ok(self.parse(text, zone)?.max(self.start_us))
     }
 
-    /// What `text` means in this recording, µs since 1970:
+    /// Parses `text` as a time in this recording, µs since 1970:
     ///
     /// * `+90`, `+1.5s`, `+2m`, `+1h` from the start; `-30` before the end.
-    /// * `2026-11-22T11:47:30Z`, `2026-11-22 11:47`; without `Z` or an offset, of `zone`.
-    /// * `11:47`, `11:47:30`, `11:47Z`: on the day of the recording, and on the next where it reaches midnight.
+    /// * `2026-11-22T11:47:30Z`, `2026-11-22 11:47`; without `Z` or an offset, in `zone`.
+    /// * `11:47`, `11:47:30`, `11:47Z`: on the day of the recording, and on the next day if it reaches midnight.
     pub fn parse(&self, text: &str, zone: &TimeZone) -> Result<i64, String> {
         if let Some(after) = text.strip_prefix('+') {
             let us = duration(after).ok_or_else(|| wrong(text))?;
@@ -115,7 +115,7 @@ impl Span {
     ) -> Result<i64, String> {
         let end_us = self.end_us.unwrap_or(i64::MAX);
         let all = |zone: &TimeZone| -> Vec<i64> {
-            // Of a recording of weeks the first days do, to say that it is ambiguous.
+            // For a recording of weeks the first days suffice to report an ambiguous time.
             let last = date(self.end_us.unwrap_or(self.start_us), zone);
             let days = date(self.start_us, zone).series(jiff::Span::new().days(1));
             let days = days.take_while(|day| *day <= last).take(32);
@@ -180,7 +180,7 @@ pub fn clock(us: i64) -> String {
     stamp(us).strftime("%H:%M:%S.%3fZ").to_string()
 }
 
-/// `12:00:01.250Z (13:00:01 local)`; of UTC the first only.
+/// `12:00:01.250Z (13:00:01 local)`; without the local time if `zone` is UTC.
 pub fn clock_both(us: i64, zone: &TimeZone) -> String {
     if is_utc(us, zone) {
         return clock(us);
@@ -189,7 +189,7 @@ pub fn clock_both(us: i64, zone: &TimeZone) -> String {
     format!("{} ({} local)", clock(us), local.strftime("%H:%M:%S"))
 }
 
-/// Whether clocks of `zone` show UTC then.
+/// True if `zone` is UTC at that time.
 pub fn is_utc(us: i64, zone: &TimeZone) -> bool {
     zone.to_offset(stamp(us)) == Offset::UTC
 }
@@ -205,7 +205,7 @@ pub fn rfc3339_in(us: i64, zone: &TimeZone) -> String {
     local.strftime("%Y-%m-%dT%H:%M:%S.%6f%:z").to_string()
 }
 
-/// `2026-11-20 13:00:01.250 to 13:00:31.000 +01:00`; both dates where the day changes.
+/// `2026-11-20 13:00:01.250 to 13:00:31.000 +01:00`; both dates if the day changes.
 pub fn period_in(from_us: i64, to_us: i64, zone: &TimeZone) -> String {
     let [from, to] = [from_us, to_us].map(|us| stamp(us).to_zoned(zone.clone()));
     let same = from.date() == to.date() && from.offset() == to.offset();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_time_is_of_the_recordings_day() {
+    fn a_time_without_date_is_on_the_day_of_the_recording() {
         // From 11:47:37 to 11:50.
         let span = span(at(11, 47, 37), 143);
         let begin = |text| span.begin(text, &TimeZone::UTC);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_day_is_meant_only_where_the_recording_reaches_it() {
+    fn the_next_day_is_used_only_if_the_recording_reaches_it() {
         let span = span(at(23, 50, 0), 1200);
         let parse = |text| span.parse(text, &TimeZone::UTC);
         assert_eq!(parse("23:55"), Ok(at(23, 55, 0)));
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_two_days_is_asked_back() {
+    fn a_time_on_two_days_is_ambiguous() {
         let span = span(at(11, 0, 0), 2 * 86_400);
         let why = span.parse("12:30", &TimeZone::UTC).unwrap_err();
         assert_eq!(

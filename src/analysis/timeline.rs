@@ -1,7 +1,7 @@
-//! How a recording went: the work of each member in intervals whose length suits that of the whole.
+//! Work of each member over the course of a recording, in intervals that suit its length.
 //!
-//! Intervals end at states, about a second apart at the least. While the recording is read, at most [`PIECES`] are kept, of
-//! twice the length whenever there are more; at the end they are joined to a round length.
+//! Intervals end at states, which are about a second apart. While the recording is read at most [`PIECES`] pieces are kept;
+//! their length doubles when there are more. At the end they are joined to a round length.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use crate::analysis::events::{DiskSum, Events};
 use crate::analysis::item::Item;
 use crate::origin::{Op, Origin};
 
-/// Intervals of a timeline, at most: what a line of text has room for.
+/// Largest number of intervals: the width of a line of text.
 pub const INTERVALS: usize = 48;
-/// Kept while reading.
+/// Pieces kept while reading.
 const PIECES: usize = 512;
 /// Lengths that are easy to read, in seconds; beyond the last, whole multiples of it.
 const LENGTHS: [i64; 16] = [
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 86_400,
 ];
 
-/// Cells of a member.
+/// Cells of one member.
 const CELLS: usize = Origin::ALL.len() * Op::ALL.len();
 
-/// Requests and bytes by number of the member, origin and operation.
+/// Requests and bytes by member number, origin and operation.
 type Io = BTreeMap<(u32, u8, u8), (u64, u64)>;
 
 /// Gathers pieces while a recording is read.
@@ -29,9 +29,9 @@ type Io = BTreeMap<(u32, u8, u8), (u64, u64)>;
 pub struct Pieces {
     done: Vec<Piece>,
     from: i64,
-    /// Of the piece that is not done: requests and bytes, by number of the member, origin and operation.
+    /// Requests and bytes of the current piece, by member number, origin and operation.
     io: Vec<(u64, u64)>,
-    /// States in a piece; and those in the last one.
+    /// Number of states per piece, and in the current piece.
     states: (u32, u32),
 }
 
@@ -42,32 +42,32 @@ struct Piece {
     io: Io,
 }
 
-/// The intervals in their order; they adjoin.
+/// Adjoining intervals in order.
 #[derive(Debug, Default)]
 pub struct Timeline {
-    /// About how long they are, in seconds.
+    /// Approximate length of an interval in seconds.
     pub length_s: i64,
-    /// Names of array and member, by number of the member.
+    /// Names of array and member, by member number.
     pub names: Vec<(String, String)>,
-    /// All of them.
+    /// Intervals.
     pub intervals: Vec<Interval>,
 }
 
-/// What the members did for a time.
+/// Work of the members in one interval.
 #[derive(Debug)]
 pub struct Interval {
-    /// µs since 1970.
+    /// Start, µs since 1970.
     pub from_us: i64,
-    /// To here.
+    /// End.
     pub to_us: i64,
-    /// By number of the member.
+    /// Work by member number.
     pub members: Vec<Work>,
 }
 
-/// What a member did.
+/// Work of a member.
 #[derive(Clone, Debug, Default)]
 pub struct Work {
-    /// As the disk's counters.
+    /// Disk figures.
     pub disk: DiskSum,
     /// Requests and bytes by origin and operation.
     pub io: Vec<(Origin, Op, u64, u64)>,
@@ -79,7 +79,7 @@ impl Work {
         self.io.iter().fold(0, |sum, io| sum.saturating_add(io.2))
     }
 
-    /// The origin and operation with the most requests, and its share of them; else with the most bytes.
+    /// Origin and operation with the most requests (then bytes), and its share of the requests.
     pub fn most(&self) -> Option<(Origin, Op, f64)> {
         let most = self.io.iter().max_by_key(|io| (io.2, io.3))?;
         let all = self.requests();
@@ -101,7 +101,7 @@ impl Interval {
 }
 
 impl Pieces {
-    /// From `from_us` on.
+    /// Starts at `from_us`.
     pub fn new(from_us: i64) -> Self {
         Self {
             done: Vec::new(),
@@ -126,9 +126,9 @@ impl Pieces {
         let sum = (requests, u64::from(bytes));
         let time = item.time_us();
         if time < self.from {
-            // Late.
-            let place = self.done.iter().rposition(|p| p.from <= time);
-            if let Some(piece) = self.done.get_mut(place.unwrap_or(0)) {
+            // A late item belongs to an earlier piece.
+            let index = self.done.iter().rposition(|p| p.from <= time);
+            if let Some(piece) = self.done.get_mut(index.unwrap_or(0)) {
                 return count(&mut piece.io, key, sum);
             }
         }
@@ -141,7 +141,7 @@ impl Pieces {
         }
     }
 
-    /// What the piece that is not done has, which begins anew.
+    /// Takes the sums of the current piece and resets them.
     fn take(&mut self) -> Io {
         let ops = Op::ALL.len();
         let cells = self.io.iter_mut().map(std::mem::take).enumerate();
@@ -156,7 +156,7 @@ impl Pieces {
         cells.map(|(at, sum)| (key(at), sum)).collect()
     }
 
-    /// There is a state at `time_us`: a piece may end.
+    /// Takes in a state at `time_us`, at which a piece may end.
     pub fn state(&mut self, events: &mut Events, time_us: i64) {
         self.states.1 += 1;
         if self.states.1 < self.states.0 || time_us <= self.from {
@@ -188,12 +188,12 @@ impl Pieces {
         (self.from, self.states.1) = (time_us, 0);
     }
 
-    /// The last piece ends at `to_us`, the end of everything that is wanted. Before [`Events::end`].
+    /// Ends the last piece at `to_us`. Call it before [`Events::end`].
     pub fn finish(&mut self, events: &mut Events, to_us: i64) {
         if to_us > self.from {
             return self.end(events, to_us);
         }
-        // Requests that completed just when the last state was read.
+        // Add requests that completed at the moment of the last state.
         let rest = self.take();
         if let Some(last) = self.done.last_mut() {
             for (key, sum) in rest {
@@ -202,7 +202,7 @@ impl Pieces {
         }
     }
 
-    /// The intervals; after [`Events::end`].
+    /// Returns the intervals. Call it after [`Events::end`].
     pub fn timeline(self, events: &Events) -> Timeline {
         let names = events.members();
         let names: Vec<_> = names.map(|(a, m)| (a.to_owned(), m.to_owned())).collect();
@@ -266,7 +266,7 @@ fn count(io: &mut Io, key: (u32, u8, u8), sum: (u64, u64)) {
     *all = (all.0.saturating_add(sum.0), all.1.saturating_add(sum.1));
 }
 
-/// The shortest round length, in seconds, of which no more than `most` fit into `whole_us`.
+/// Shortest round length, in seconds, of which at most `most` intervals cover `whole_us`.
 pub fn length_s(whole_us: i64, most: usize) -> i64 {
     let most = i64::try_from(most.max(1)).unwrap_or(i64::MAX);
     let fits = |s: i64| whole_us <= s.saturating_mul(1_000_000).saturating_mul(most);
@@ -280,17 +280,17 @@ pub fn length_s(whole_us: i64, most: usize) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::{INTERVALS, Pieces, Timeline, length_s};
-    use crate::analysis::events::{Events, Tally};
+    use crate::analysis::events::{Events, IntervalCounters};
     use crate::analysis::item::Item;
     use crate::recording::fixture;
     use crate::recording::fixture::START;
 
     fn timeline(items: &[Item], seconds: i64) -> Timeline {
-        let (mut events, mut tally) = (Events::default(), Tally::default());
+        let (mut events, mut sums) = (Events::default(), IntervalCounters::default());
         let mut pieces = Pieces::new(START);
         events.cut(START);
         for item in items {
-            events.push(&mut tally, item);
+            events.push(&mut sums, item);
             match item {
                 Item::State(s) => pieces.state(&mut events, s.time_us),
                 _ => pieces.add(&events, item),

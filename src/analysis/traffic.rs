@@ -1,12 +1,12 @@
-//! Requests and bytes by what they do to a disk: reads, writes, flushes and discards apart, as iostat has them.
+//! Requests and bytes by kind of operation: reads, writes, flushes and discards, as in iostat.
 
 use super::snapshot::{Cell, MemberSnapshot, TaskIo};
 use crate::origin::Op;
 
-/// Requests (of tasks: bios) and their bytes.
+/// Requests (for tasks: bios) and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
     /// Bytes of all of them.
     pub bytes: u64,
@@ -22,8 +22,8 @@ pub struct Traffic {
     /// Flushes that the block layer sent to the disk (`REQ_OP_FLUSH`). They have no bytes.
     pub flush: Sum,
     /// Requests that only asked for a flush, an fsync for example: the kernel's statistics, and iostat's w/s, count each
-    /// as a write of 0 bytes beside the flush that it caused (`blk_account_io_done()`). Told by its time in the device,
-    /// of which it has none; so a write whose issue was not seen (`lost.issue`) is here too.
+    /// as a write of 0 bytes beside the flush that it caused (`blk_account_io_done()`). They are recognised by having no
+    /// time in the device, so writes whose issue was not seen (`lost.issue`) are included.
     pub empty_writes: u64,
     /// Discards. Their bytes are freed, not moved.
     pub discard: Sum,
@@ -39,7 +39,7 @@ impl Sum {
 }
 
 impl Traffic {
-    /// Bytes that moved between host and disk: reads and writes only. MiB/s are these.
+    /// Bytes that moved between host and disk: reads and writes only. MiB/s columns show these.
     pub fn moved_bytes(&self) -> u64 {
         self.read.bytes.saturating_add(self.write.bytes)
     }
@@ -51,7 +51,7 @@ impl Traffic {
         requests.fold(self.empty_writes, u64::saturating_add)
     }
 
-    /// Adds one origin's requests of one operation.
+    /// Adds a cell.
     pub fn add_cell(&mut self, cell: &Cell) {
         let empty = cell.empty_writes();
         self.empty_writes = self.empty_writes.saturating_add(empty);
@@ -79,7 +79,7 @@ impl<'a> FromIterator<&'a Cell> for Traffic {
 }
 
 impl<'a> FromIterator<&'a TaskIo> for Traffic {
-    /// Bios that a task submitted. A bio that only asks for a flush has the operation `flush` there.
+    /// Sums up bios of a task, where a bio that only asks for a flush has the operation `flush`.
     fn from_iter<I: IntoIterator<Item = &'a TaskIo>>(io: I) -> Self {
         let mut traffic = Self::default();
         io.into_iter()
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn bios_of_tasks_are_told_apart_too() {
+    fn bios_of_tasks_are_summed_by_kind() {
         let io = |op, bios, bytes| TaskIo {
             origin: Origin::FileData,
             op,

@@ -1,21 +1,21 @@
-//! Requests that the kernel's disk statistics have and raidtrace's own count has not.
+//! Requests that the kernel's disk statistics count and raidtrace does not.
 
-/// Compares both counts of one disk. The difference can only be too small, never too large: the kernel's number is read
-/// before ours (`DiskCounters::requests_before`), and a request fires `block_rq_complete` before it is accounted
-/// (`blk_update_request()`, then `blk_account_io_done()`). So what the kernel has by then was seen, or never will be;
-/// requests in flight are in neither count.
+/// Compares both counts of one disk. The difference can only be too small, never too large: the kernel's count is read
+/// before raidtrace's (`DiskCounters::requests_before`), and a request fires `block_rq_complete` before it is accounted
+/// (`blk_update_request()`, then `blk_account_io_done()`). So raidtrace has seen every request in the kernel's count, or
+/// never will; requests in flight are in neither count.
 #[derive(Clone, Copy, Debug)]
 pub struct Uncounted {
-    /// The kernel's number where counting began, read after ours.
+    /// Kernel count at the start, read after raidtrace's count.
     base: u64,
-    /// Ours since then.
+    /// Requests counted by raidtrace since then.
     counted: u64,
-    /// The largest difference so far.
+    /// Largest difference so far.
     found: u64,
 }
 
 impl Uncounted {
-    /// Counting begins: the kernel has completed `requests` by now.
+    /// Starts counting at the kernel count `requests`.
     pub fn new(requests: u64) -> Self {
         Self {
             base: requests,
@@ -24,11 +24,11 @@ impl Uncounted {
         }
     }
 
-    /// `counted`: requests that raidtrace has counted since the last call; `before`: the kernel's number, read just before
-    /// ours. The requests by which the difference has grown.
+    /// Returns the growth of the difference. `counted`: requests counted by raidtrace since the last call; `before`: kernel
+    /// count, read just before raidtrace's.
     pub fn grow(&mut self, before: u64, counted: u64) -> u64 {
         let Some(kernel) = before.checked_sub(self.base) else {
-            // Another device under the same name.
+            // A new device has the same name.
             *self = Self::new(before);
             return 0;
         };
@@ -64,9 +64,9 @@ mod tests {
     use super::{Uncounted, note};
 
     #[test]
-    fn a_difference_that_goes_away_again_is_only_told_when_it_exceeds_the_last() {
+    fn only_growth_beyond_the_largest_difference_is_reported() {
         let mut disk = Uncounted::new(1000);
-        // Under load ours are always a few ahead: they are read later.
+        // Under load raidtrace's count is a few ahead: it is read later.
         assert_eq!(disk.grow(1100, 104), 0);
         assert_eq!(disk.grow(1200, 100), 0);
         // 14 were missed, of which the load hides 4 at first.
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(disk.grow(1304, 0), 4);
         assert_eq!(disk.grow(1304, 0), 0);
         assert_eq!(disk.grow(1404, 100), 0);
-        // Attached anew: its numbers begin at 0.
+        // Device attached again: its count restarts at 0.
         assert_eq!(disk.grow(3, 3), 0);
         assert_eq!(disk.grow(10, 6), 1);
     }

@@ -1,4 +1,4 @@
-//! Figures as people read them: short, the same width for the same kind, never wider than said.
+//! Formats figures for display: short, and never wider than documented.
 
 /// Requests a second and other counts, at most 5 columns: `0`, `0.3`, `42`, `1.2k`, `12.3k`, `4.5M`.
 pub fn count(value: f64) -> String {
@@ -26,7 +26,7 @@ pub fn bytes(value: f64) -> String {
     )
 }
 
-/// Bytes where the heading says the unit, at most 5 columns: `0`, `512`, `4.0K`, `123M` (powers of 1024).
+/// Bytes for a column whose heading has the unit, at most 5 columns: `0`, `512`, `4.0K`, `123M` (powers of 1024).
 pub fn bytes_short(value: f64) -> String {
     if value <= 0.0 || !value.is_finite() {
         return "0".to_owned();
@@ -61,7 +61,7 @@ pub fn mib(bytes_a_second: f64) -> String {
     }
 }
 
-/// A latency, at most 5 columns: `850µs`, `1.2ms`, `84ms`, `1.2s`, `134s`; `-` when nothing was measured.
+/// A latency, at most 5 columns: `850µs`, `1.2ms`, `84ms`, `1.2s`, `134s`; `-` if nothing was measured.
 pub fn latency(us: Option<u64>) -> String {
     match us {
         None => "-".to_owned(),
@@ -73,7 +73,7 @@ pub fn latency(us: Option<u64>) -> String {
     }
 }
 
-/// A share as `96 %`. Never rounds up to 100 what is not all, nor down to 0 what is not nothing.
+/// A share as `96 %`. Rounds only 1.0 to 100 % and only 0.0 to 0 %.
 pub fn percent(share: f64) -> String {
     format!("{} %", percent_number(share))
 }
@@ -96,7 +96,7 @@ fn percent_number(share: f64) -> String {
     }
 }
 
-/// A factor, at most 6 columns: `1.0x`, `12x`, `1.2kx`; `-` where there is none.
+/// A factor, at most 6 columns: `1.0x`, `12x`, `1.2kx`; `-` for `None`.
 pub fn factor(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),
@@ -112,7 +112,7 @@ pub fn seconds(duration: std::time::Duration) -> String {
     format!("{} s", text.strip_suffix(".0").unwrap_or(&text))
 }
 
-/// As [`seconds`], without a fraction from 10 s on: `9.5 s`, `10 s`.
+/// Like [`seconds`], without a fraction from 10 s on: `9.5 s`, `10 s`.
 pub fn seconds_about(duration: std::time::Duration) -> String {
     match duration.as_secs_f64() {
         short if short < 9.95 => seconds(duration),
@@ -134,7 +134,7 @@ fn trim_zero(text: String) -> String {
 /// `value` with the first unit that keeps it below `base`, with one decimal below 10 (below 100 for k, M).
 fn scaled(mut value: f64, base: f64, units: &[&str]) -> String {
     let mut unit = 0;
-    // 999.5 would be printed as 1000: it is the next unit's.
+    // 999.5 would be printed as 1000: use the next unit.
     while value >= base - 0.5 && unit + 1 < units.len() {
         value /= base;
         unit += 1;
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_do_not_lie_at_the_ends() {
+    fn only_exact_shares_are_0_or_100_percent() {
         assert_eq!(percent(0.0), "0 %");
         assert_eq!(percent(0.001), "<1 %");
         assert_eq!(percent(0.9999), "99 %");

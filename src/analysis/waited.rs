@@ -1,19 +1,19 @@
-//! Requests that tasks wait for: what a busy disk does to somebody, not only to writeback.
+//! Requests that tasks wait for, as opposed to background writeback.
 
 use std::collections::BTreeMap;
 
 use super::snapshot::{Cell, TaskSnapshot};
 use crate::origin::{Op, Origin};
 
-/// Each interval counts this much less than the one after it: what writeback submits at once completes over seconds.
+/// Weight of an interval relative to the next one: bios that writeback submits at once complete over seconds.
 const DECAY: f64 = 0.9;
-/// IO is in the background when jbd2 and writeback submitted this share of it.
+/// IO counts as background if jbd2 and writeback submitted at least this share of it.
 const BACKGROUND: f64 = 0.5;
 
-/// Measured requests that tasks waited for, and how long they took.
+/// Count and total time of measured requests that tasks waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Waited {
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
     /// Sum of their times from allocation to completion, µs.
     pub us: f64,
@@ -30,7 +30,7 @@ impl Waited {
         });
     }
 
-    /// Adds others.
+    /// Adds another sum.
     pub fn add(&mut self, other: Self) {
         self.requests = self.requests.saturating_add(other.requests);
         self.us += other.us;
@@ -42,14 +42,14 @@ impl Waited {
     }
 }
 
-/// Who submitted to an array lately: bytes of jbd2 and writeback, and of all tasks.
+/// Recent writes to an array by origin: bytes of jbd2 and writeback, and of all tasks.
 #[derive(Debug, Default)]
 pub struct Submitters {
     writes: BTreeMap<Origin, (f64, f64)>,
 }
 
 impl Submitters {
-    /// Takes the submissions of an interval in.
+    /// Adds the submissions of an interval.
     pub fn record(&mut self, tasks: &[TaskSnapshot]) {
         for sum in self.writes.values_mut() {
             *sum = (sum.0 * DECAY, sum.1 * DECAY);
@@ -64,8 +64,8 @@ impl Submitters {
         }
     }
 
-    /// True if tasks wait for requests of this origin and operation: reads, the journal, and writes that are not of jbd2
-    /// or writeback. What md adds to a write (parity, pre-reads, bitmap) is waited for with the write, which counts itself.
+    /// True if tasks wait for requests of this origin and operation: reads, the journal, and writes that jbd2 or
+    /// writeback did not submit. IO that md adds to a write (parity, pre-reads, bitmap) is not counted beside the write.
     pub fn are_waited_for(&self, origin: Origin, op: Op) -> bool {
         use Origin::{Journal, MdBitmap, MdJournal, MdSuperblock, Parity, Resync, RmwRead};
         match (origin, op) {

@@ -1,20 +1,20 @@
-//! The last few intervals as one, so that the sentence at the top of the screen does not flicker: a
-//! journal commits every 5 s and bitmaps are written back in bursts.
+//! Merges the last intervals, so that the headline does not flicker: a journal commits every 5 s, and bitmaps are written
+//! back in bursts.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use super::ledger::Ledger;
+use super::amplification::Amplification;
+use super::hotspot;
 use super::recent::History;
 use super::snapshot::{
     ArraySnapshot, Cell, DiskUse, JournalStalls, MemberSnapshot, Snapshot, TaskIo, TaskSnapshot,
 };
-use super::standout;
 
-/// How long a window the live screen judges.
+/// Length of the window of the live screen.
 pub const SPAN: Duration = Duration::from_secs(10);
 
-/// A window is kept in about so many pieces, whatever the interval: memory stays bounded at `--interval 0.1`.
+/// Approximate number of pieces in a window, so that memory stays bounded at `--interval 0.1`.
 const PIECES: u32 = 10;
 
 /// The last snapshots, up to a span of time.
@@ -26,7 +26,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// A window of `span`; one interval is always in it, however long.
+    /// Creates a window of `span`. It always holds at least one interval, however long.
     pub fn new(span: Duration) -> Self {
         Self {
             span,
@@ -35,8 +35,8 @@ impl Window {
         }
     }
 
-    /// Takes `snapshot` in and writes into it what stands out over the window, and what it cost.
-    pub fn judge(&mut self, snapshot: &mut Snapshot) {
+    /// Adds `snapshot`, and fills in its hot spots and amplification over the window.
+    pub fn evaluate(&mut self, snapshot: &mut Snapshot) {
         self.history.record(snapshot);
         self.push(snapshot.clone());
         let Some(merged) = self.merged() else { return };
@@ -45,12 +45,12 @@ impl Window {
                 .arrays
                 .iter()
                 .find(|a| a.info.name == array.info.name);
-            array.standout = whole.map(|a| standout::find(a, merged.interval));
-            array.ledger = whole.map(|a| Ledger::of(a, merged.interval));
+            array.hotspot = whole.map(|a| hotspot::find(a, merged.interval));
+            array.amplification = whole.map(|a| Amplification::new(a, merged.interval));
         }
     }
 
-    /// Takes an interval in and forgets what is older than the span.
+    /// Adds an interval, and drops those older than the span.
     pub fn push(&mut self, snapshot: Snapshot) {
         match self.pieces.back_mut() {
             Some(last) if last.interval + snapshot.interval <= self.span / PIECES => {
@@ -58,14 +58,14 @@ impl Window {
             }
             _ => self.pieces.push_back(snapshot),
         }
-        let mut held: Duration = self.pieces.iter().map(|s| s.interval).sum();
+        let mut length: Duration = self.pieces.iter().map(|s| s.interval).sum();
         // A twentieth of tolerance: ten intervals of "1 s" are never exactly 10 s.
-        while held > self.span + self.span / 20 && self.pieces.len() > 1 {
-            held -= self.pieces.pop_front().map_or(held, |s| s.interval);
+        while length > self.span + self.span / 20 && self.pieces.len() > 1 {
+            length -= self.pieces.pop_front().map_or(length, |s| s.interval);
         }
     }
 
-    /// Everything in the window as one snapshot: arrays, members and tasks as they are now; `None` before the first.
+    /// The whole window as one snapshot, with the current arrays, members and tasks; `None` before the first interval.
     pub fn merged(&self) -> Option<Snapshot> {
         let mut pieces = self.pieces.iter();
         let mut all = pieces.next()?.clone();
@@ -76,24 +76,24 @@ impl Window {
     }
 }
 
-/// Makes `into` the interval that begins where it begins and ends where `newer` ends.
+/// Extends `into` by the following interval `newer`.
 ///
-/// Topology is `newer`'s; figures are added up where array and member exist in both.
+/// Takes the topology of `newer`; adds up figures of arrays and members in both.
 pub fn merge(into: &mut Snapshot, newer: &Snapshot) {
     merge_where(into, newer, alike);
 }
 
-/// Whether an array is the one that had its name before, as far as that can be told.
+/// True if level and chunk are unchanged, so that `now` is taken for the same array as `was`.
 pub fn alike(now: &ArraySnapshot, was: &ArraySnapshot) -> bool {
     now.info.level == was.info.level && now.info.chunk_bytes == was.info.chunk_bytes
 }
 
-/// For parts of one interval, in which an array may be reshaped: it is.
+/// Takes arrays of one name for the same, for parts of one interval in which an array may be reshaped.
 pub fn always(_: &ArraySnapshot, _: &ArraySnapshot) -> bool {
     true
 }
 
-/// `same`: whether an array is the one that had its name before.
+/// `same`: decides if two arrays of one name are the same.
 fn merge_where(
     into: &mut Snapshot,
     newer: &Snapshot,
@@ -101,7 +101,7 @@ fn merge_where(
 ) {
     let mut older = std::mem::replace(into, newer.clone());
     for array in &mut into.arrays {
-        (array.standout, array.ledger) = (None, None); // of one interval, not of both
+        (array.hotspot, array.amplification) = (None, None); // covered one interval, not both
         let mut was = older.arrays.iter_mut();
         let was = was.find(|was| was.info.name == array.info.name && same(array, was));
         if let Some(was) = was {
@@ -113,8 +113,8 @@ fn merge_where(
     into.overhead.add(older.overhead);
 }
 
-/// As [`merge`], and nothing is left out. Arrays and members of `into` that `newer` does not have any more are behind the
-/// others. `same`: [`alike`] or [`always`].
+/// Like [`merge`], but keeps arrays and members that are not in `newer`, after the others. `same`: [`alike`] or
+/// [`always`].
 pub fn join(
     into: &mut Snapshot,
     newer: &Snapshot,
@@ -139,7 +139,7 @@ pub fn join(
         let Some(array) = into.arrays.iter_mut().find(|now| is(now, &was)) else {
             let mut gone = was;
             let disks = gone.members.iter_mut().filter_map(|m| m.disk.as_mut());
-            disks.for_each(|disk| end(disk, before / whole));
+            disks.for_each(|disk| scale_removed(disk, before / whole));
             into.arrays.push(gone);
             continue;
         };
@@ -148,7 +148,7 @@ pub fn join(
                 member.slot = None;
                 member.health = Some("removed".to_owned());
                 if let Some(disk) = &mut member.disk {
-                    end(disk, before / whole);
+                    scale_removed(disk, before / whole);
                 }
                 array.members.push(member);
             }
@@ -156,8 +156,8 @@ pub fn join(
     }
 }
 
-/// Of a disk that was there for a share of the interval.
-fn end(disk: &mut DiskUse, share: f64) {
+/// Scales the figures of a disk that was present for a share of the interval.
+fn scale_removed(disk: &mut DiskUse, share: f64) {
     disk.utilisation *= share;
     disk.in_flight = 0;
 }
@@ -184,8 +184,8 @@ fn merge_array(now: &mut ArraySnapshot, was: &mut ArraySnapshot, before: Duratio
             disk.uncounted = disk.uncounted.saturating_add(old.uncounted);
         }
     }
-    for (kind, bytes) in std::mem::take(&mut was.entered) {
-        let sum = now.entered.entry(kind).or_default();
+    for (kind, bytes) in std::mem::take(&mut was.submitted) {
+        let sum = now.submitted.entry(kind).or_default();
         *sum = sum.saturating_add(bytes);
     }
     for (origin, cost) in std::mem::take(&mut was.costs) {
@@ -222,24 +222,27 @@ fn add_cell(cells: &mut Vec<Cell>, cell: Cell) {
     }
 }
 
-/// Of a long run on a host that starts many short-lived tasks, the largest are kept.
+/// Number of tasks kept, the largest, for long runs on hosts with many short-lived tasks.
 const TASKS: usize = 4096;
 
 fn merge_tasks(now: &mut Vec<TaskSnapshot>, was: Vec<TaskSnapshot>) {
-    // A pid may be reused within seconds; with another comm it is another task. Pid 0 is a cgroup.
-    type Who = (u32, Vec<u8>, Option<String>);
-    let who = |t: &TaskSnapshot| -> Who {
+    // A pid can be reused within seconds; another comm means another task. Pid 0 stands for a cgroup.
+    type Key = (u32, Vec<u8>, Option<String>);
+    let key = |t: &TaskSnapshot| -> Key {
         let cgroup = t.cgroup.clone().filter(|_| t.pid == 0);
         (t.pid, t.comm.clone(), cgroup)
     };
-    let mut places: HashMap<Who, usize> = now
+    let mut indices: HashMap<Key, usize> = now
         .iter()
         .enumerate()
-        .map(|(place, t)| (who(t), place))
+        .map(|(index, t)| (key(t), index))
         .collect();
     for old in was {
-        let Some(task) = places.get(&who(&old)).and_then(|&place| now.get_mut(place)) else {
-            places.insert(who(&old), now.len());
+        let Some(task) = indices
+            .get(&key(&old))
+            .and_then(|&index| now.get_mut(index))
+        else {
+            indices.insert(key(&old), now.len());
             now.push(old);
             continue;
         };
@@ -270,13 +273,13 @@ fn add_io(now: &mut Vec<TaskIo>, was: Vec<TaskIo>) {
 mod tests {
     use super::{PIECES, Snapshot, Window};
     use crate::analysis::fixture;
-    use crate::analysis::standout::Kind;
+    use crate::analysis::hotspot::Kind;
     use std::time::Duration;
 
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_joined_interval_keeps_what_has_gone() {
+    fn a_joined_interval_keeps_removed_members() {
         let one = fixture::raid0(12);
         let mut less = one.clone();
         let gone = less.arrays[0].members.remove(3);
@@ -286,11 +289,11 @@ mod tests {
         assert_eq!(members.len(), 12);
         let last = &members[11];
         assert_eq!((&last.name, &last.io), (&gone.name, &gone.io));
-        // Busy for its half of the time; what it had to do then it will never do.
+        // Busy in its half of the time only; its requests in flight are gone.
         let (was, now) = (gone.disk.unwrap(), last.disk.unwrap());
         assert!((now.utilisation - was.utilisation / 2.0).abs() < 1e-9 && was.utilisation > 0.0);
         assert_eq!(now.in_flight, 0);
-        // So is all of an array.
+        // The same for a removed array.
         let mut none = one.clone();
         none.arrays.clear();
         let mut stopped = one.clone();
@@ -324,7 +327,7 @@ mod tests {
         super::join(&mut reshaped, &one, super::always);
         let of = |s: &Snapshot| s.arrays[0].members[0].io[0].bytes;
         assert_eq!(of(&reshaped), 2 * of(&one));
-        // Another of its name, for all that is known.
+        // Taken for another array of the same name.
         reshaped.arrays[0].info.chunk_bytes *= 2;
         super::join(&mut reshaped, &one, super::alike);
         assert_eq!(reshaped.arrays.len(), 2);
@@ -357,30 +360,33 @@ mod tests {
     }
 
     #[test]
-    fn the_ledger_is_of_the_window() {
+    fn amplification_covers_the_window() {
         let one = fixture::raid5();
-        let ledger = one.arrays[0].ledger.clone().unwrap();
+        let amplification = one.arrays[0].amplification.clone().unwrap();
         let mut window = Window::new(10 * SECOND);
         window.push(one);
         let mut two = fixture::raid5();
-        window.judge(&mut two);
-        let both = two.arrays[0].ledger.clone().unwrap();
+        window.evaluate(&mut two);
+        let both = two.arrays[0].amplification.clone().unwrap();
         assert_eq!(both.over, 2 * SECOND);
-        assert_eq!(both.rows.len(), ledger.rows.len());
-        for (one, both) in ledger.rows.iter().zip(&both.rows) {
-            assert_eq!(both.entered, 2 * one.entered);
+        assert_eq!(both.rows.len(), amplification.rows.len());
+        for (one, both) in amplification.rows.iter().zip(&both.rows) {
+            assert_eq!(both.submitted, 2 * one.submitted);
             assert!(both.parity.abs_diff(2 * one.parity) <= 1);
             assert!(both.rmw_read.abs_diff(2 * one.rmw_read) <= 1);
         }
-        // What was written a moment ago and is paid for now stays in one ledger.
+        // Bytes submitted in the previous interval and moved in this one are in the same window.
         let mut quiet = fixture::idle(4);
         quiet.arrays[0].info = two.arrays[0].info.clone();
-        window.judge(&mut quiet);
-        assert_eq!(quiet.arrays[0].ledger.as_ref().unwrap().rows, both.rows);
+        window.evaluate(&mut quiet);
+        assert_eq!(
+            quiet.arrays[0].amplification.as_ref().unwrap().rows,
+            both.rows
+        );
     }
 
     #[test]
-    fn forgets_what_is_older_than_the_span() {
+    fn drops_intervals_older_than_the_span() {
         let mut window = Window::new(10 * SECOND);
         window.push(fixture::raid0(12));
         for _ in 0..10 {
@@ -415,23 +421,23 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_second_does_not_change_the_sentence() {
+    fn a_quiet_second_does_not_change_the_headline() {
         let mut window = Window::new(10 * SECOND);
         let mut busy = fixture::raid0(12);
-        window.judge(&mut busy);
+        window.evaluate(&mut busy);
         let mut quiet = fixture::idle(12);
-        window.judge(&mut quiet);
-        let standout = quiet.arrays[0].standout.clone().unwrap();
-        assert_eq!(standout.over, 2 * SECOND);
-        // Busy for half of the time now, and what is named is the same.
-        let before = busy.arrays[0].standout.clone().unwrap();
-        assert_eq!((before.kind, standout.kind), (Kind::Saturated, Kind::Slow));
-        assert_eq!(before.members, standout.members);
-        assert_eq!(before.origins, standout.origins);
+        window.evaluate(&mut quiet);
+        let hotspot = quiet.arrays[0].hotspot.clone().unwrap();
+        assert_eq!(hotspot.over, 2 * SECOND);
+        // Busy for half of the time now, with the same members and origins named.
+        let before = busy.arrays[0].hotspot.clone().unwrap();
+        assert_eq!((before.kind, hotspot.kind), (Kind::Saturated, Kind::Slow));
+        assert_eq!(before.members, hotspot.members);
+        assert_eq!(before.origins, hotspot.origins);
     }
 
     #[test]
-    fn a_member_that_is_gone_is_forgotten_and_a_new_one_counts() {
+    fn a_replaced_member_is_dropped() {
         let mut window = Window::new(10 * SECOND);
         window.push(fixture::raid0(12));
         let mut other = fixture::raid0(12);

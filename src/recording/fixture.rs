@@ -69,12 +69,12 @@ pub fn state(time_us: i64) -> State {
                 members: (0..4)
                     .map(|i| member(format!("loop{}", i + 1), i))
                     .collect(),
-                doubtful: false,
+                read_reason_uncertain: false,
             },
             Subject {
                 info: array("sda", "single", 1),
                 members: vec![member("sda".to_owned(), 0)],
-                doubtful: false,
+                read_reason_uncertain: false,
             },
         ],
         ..State::default()

@@ -1,4 +1,4 @@
-//! One pass over a recording: everything a report says.
+//! Gathers all data of a report in one pass over a recording.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::analysis::events::{Events, Tally};
+use crate::analysis::amplification::Amplification;
+use crate::analysis::events::{Events, IntervalCounters};
 use crate::analysis::fold::{Fold, Sample};
+use crate::analysis::hotspot;
 use crate::analysis::item::Item;
-use crate::analysis::ledger::Ledger;
 use crate::analysis::recent::Recent;
 use crate::analysis::snapshot::Snapshot;
-use crate::analysis::standout;
 use crate::analysis::time;
 use crate::analysis::time::Span;
 use crate::analysis::timeline::{Pieces, Timeline};
@@ -21,20 +21,20 @@ use crate::recording::error::Ending;
 use crate::recording::header::Header;
 use crate::recording::reader::{Reader, Wanted};
 
-/// Losses that are told one by one.
+/// Number of losses listed one by one.
 const LOSSES: usize = 100;
 
-/// What a recording says.
+/// Data of a report.
 pub struct Report {
-    /// What stands at its beginning.
+    /// Header of the recording.
     pub header: Header,
-    /// Of the whole, not of the part: the first and last item, µs since 1970.
+    /// Times of the first and last item of the whole recording, µs since 1970.
     pub recorded_us: (i64, i64),
-    /// What was looked at.
+    /// Start of the reported period, µs since 1970.
     pub from_us: i64,
-    /// To here.
+    /// End of the reported period.
     pub to_us: i64,
-    /// Requests and submissions in it.
+    /// Requests in the period.
     pub requests: u64,
     /// Bios submitted to the arrays.
     pub submissions: u64,
@@ -42,19 +42,19 @@ pub struct Report {
     pub errors: u64,
     /// Sizes by array and operation.
     pub sizes: BTreeMap<(String, Op), Sizes>,
-    /// As one interval.
+    /// The period as one interval.
     pub snapshot: Snapshot,
-    /// As many.
+    /// The period as a series of intervals.
     pub timeline: Timeline,
-    /// When something was lost, and what was said then.
+    /// Time and message of each loss.
     pub losses: Vec<(i64, String)>,
-    /// Rows that no state accounts for.
+    /// Rows of members or arrays that are in no state.
     pub unplaced: u64,
-    /// How it ended.
+    /// End of the recording.
     pub ending: Ending,
 }
 
-/// Requests by size: of each power of two, those from it up to the next; the first are those without data.
+/// Requests by size, in powers of two; the first bucket has requests without data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
     /// Requests, by [`Sizes::bucket`].
@@ -67,7 +67,7 @@ impl Sizes {
     /// 0; 1 to 511; 512 to 1023; ... ; 2 GiB and more.
     pub const BUCKETS: usize = 25;
 
-    /// Which one `length` counts in.
+    /// Bucket of `length`.
     pub fn bucket(length: u32) -> usize {
         match length.checked_ilog2() {
             None => 0,
@@ -75,7 +75,7 @@ impl Sizes {
         }
     }
 
-    /// The smallest length in it.
+    /// Smallest length in `bucket`.
     pub fn from(bucket: usize) -> u64 {
         match bucket {
             0 | 1 => bucket as u64,
@@ -92,7 +92,7 @@ impl Sizes {
     }
 }
 
-/// What was asked for, with the recording's own times for what was not.
+/// Reads the recording from `from` to `to`, by default from its start to its end.
 pub fn gather(path: &Path, from: Option<&str>, to: Option<&str>) -> Result<Report> {
     let mut reader = Reader::open(path, Wanted::Figures)?;
     let first = reader.next_item();
@@ -128,7 +128,7 @@ pub fn gather(path: &Path, from: Option<&str>, to: Option<&str>) -> Result<Repor
         pass.item(&item);
     }
     let recorded_us = (start_us, pass.newest);
-    // A part in which nothing happened is a part, too: disks may have been busy all the time.
+    // Report a period without events too: disks may have been busy all the time.
     if from_us > pass.newest || (pass.items == 0 && from_us == pass.newest) {
         bail!(
             "{}: nothing was recorded in that time; it has {} to {}{}",
@@ -147,16 +147,17 @@ pub fn gather(path: &Path, from: Option<&str>, to: Option<&str>) -> Result<Repor
     Ok(pass.report(&reader, recorded_us, from_us, to_us))
 }
 
-/// What is added up on the way.
+/// Sums of the pass.
 struct Pass {
     from_us: i64,
-    /// As `from_us`; of the beginning also what is older than the first state, which is read a moment after counting begins.
+    /// Like `from_us`, but at the start of the recording includes rows older than the first state, which is read shortly after
+    /// counting begins.
     rows_from_us: i64,
     to_us: i64,
     events: Events,
-    tally: Tally,
+    sums: IntervalCounters,
     pieces: Pieces,
-    /// By number of the member now: of its array's name; by that and operation.
+    /// Index into `names` for each current member number.
     arrays: Vec<usize>,
     names: Vec<String>,
     sizes: Vec<[Sizes; Op::ALL.len()]>,
@@ -184,7 +185,7 @@ impl Pass {
             to_us,
             events,
             pieces: Pieces::new(from_us),
-            tally: Tally::default(),
+            sums: IntervalCounters::default(),
             arrays: Vec::new(),
             names: Vec::new(),
             sizes: Vec::new(),
@@ -213,12 +214,12 @@ impl Pass {
                 });
                 self.arrays.extend(subject.members.iter().map(|_| number));
             }
-            // What happened before a state is in it.
+            // A state includes everything before it.
             if time <= self.from_us {
                 self.events.skip(item);
             } else if time <= self.to_us {
                 self.items += 1;
-                self.events.push(&mut self.tally, item);
+                self.events.push(&mut self.sums, item);
                 if time < self.to_us {
                     self.pieces.state(&mut self.events, time);
                 }
@@ -228,7 +229,7 @@ impl Pass {
             return;
         }
         if time < self.rows_from_us || time >= self.to_us {
-            // Its request may have been in flight within.
+            // Its request may have been in flight in the period.
             if !self.events.is_settled(self.to_us) {
                 self.events.pass(item);
             }
@@ -252,7 +253,7 @@ impl Pass {
             }
             _ => {}
         }
-        self.events.push(&mut self.tally, item);
+        self.events.push(&mut self.sums, item);
     }
 
     fn report(
@@ -264,7 +265,7 @@ impl Pass {
     ) -> Report {
         self.pieces.finish(&mut self.events, to_us);
         self.events.end(self.newest);
-        let (start, end) = self.events.samples(self.tally, from_us, to_us, reader);
+        let (start, end) = self.events.samples(self.sums, from_us, to_us, reader);
         let timeline = self.pieces.timeline(&self.events);
         let mut fold = Fold::new(Sample::default());
         fold.rebase(start);
@@ -272,8 +273,8 @@ impl Pass {
         snapshot.notes.extend(reader.note().map(str::to_owned));
         history(&mut snapshot, &self.events, &timeline);
         for array in &mut snapshot.arrays {
-            array.standout = Some(standout::find(array, snapshot.interval));
-            array.ledger = Some(Ledger::of(array, snapshot.interval));
+            array.hotspot = Some(hotspot::find(array, snapshot.interval));
+            array.amplification = Some(Amplification::new(array, snapshot.interval));
         }
         let sizes = self.names.iter().zip(self.sizes).flat_map(|(name, by_op)| {
             let by_op = Op::ALL.into_iter().zip(by_op);
@@ -298,7 +299,7 @@ impl Pass {
     }
 }
 
-/// Writes into the members when they were busy, and whether they stalled: a mean over the whole hides both.
+/// Fills in utilisation over time and stalls of the members: a mean over the whole period hides both.
 fn history(snapshot: &mut Snapshot, events: &Events, timeline: &Timeline) {
     for (number, (array, name)) in events.members().enumerate() {
         let mut arrays = snapshot.arrays.iter_mut();
@@ -354,7 +355,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
-        fn windows_that_adjoin_add_up_to_the_whole(mut cuts in prop::collection::vec(1u32..7999, 1..8), idle in any::<bool>()) {
+        fn adjoining_periods_add_up_to_the_whole(mut cuts in prop::collection::vec(1u32..7999, 1..8), idle in any::<bool>()) {
             let mut items = fixture::items(4000, 8);
             for item in &mut items {
                 if let (Item::State(state), true) = (item, idle) {
@@ -381,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_completed_before_the_first_state_was_read_is_counted() {
+    fn requests_completed_before_the_first_state_are_counted() {
         let mut items = fixture::items(4000, 8);
         for item in items.iter_mut().take(40) {
             if let Item::Request(r) = item {
@@ -432,7 +433,7 @@ mod tests {
 
     /// A mean over the whole recording hides it.
     #[test]
-    fn a_stall_leads_the_sentence() {
+    fn a_stall_leads_the_headline() {
         for ticks in [true, false] {
             let file = file(&fixture::stalled_items(ticks));
             for (from, to, expected) in [
@@ -452,16 +453,12 @@ mod tests {
                 (Some("+17"), None, ""),
             ] {
                 let report = gather(file.path(), from, to).unwrap();
-                let standout = report.snapshot.arrays[0].standout.clone().unwrap();
-                let stalled = standout.kind == crate::analysis::standout::Kind::Stalled;
-                assert_eq!(
-                    stalled,
-                    !expected.is_empty(),
-                    "{from:?} {to:?} {standout:?}"
-                );
+                let hotspot = report.snapshot.arrays[0].hotspot.clone().unwrap();
+                let stalled = hotspot.kind == crate::analysis::hotspot::Kind::Stalled;
+                assert_eq!(stalled, !expected.is_empty(), "{from:?} {to:?} {hotspot:?}");
                 assert!(
-                    standout.sentence.starts_with(expected),
-                    "{from:?} {to:?} {standout:?}"
+                    hotspot.headline.starts_with(expected),
+                    "{from:?} {to:?} {hotspot:?}"
                 );
             }
         }
@@ -488,13 +485,9 @@ mod tests {
         });
         let file = file(&items);
         let report = gather(file.path(), None, None).unwrap();
-        let sentence = &report.snapshot.arrays[0]
-            .standout
-            .as_ref()
-            .unwrap()
-            .sentence;
+        let headline = &report.snapshot.arrays[0].hotspot.as_ref().unwrap().headline;
         let expected = "no member is saturated: the busiest, loop1, is busy 25 % of the time (100 % in 5 of 20 s)";
-        assert!(sentence.starts_with(expected), "{sentence}");
+        assert!(headline.starts_with(expected), "{headline}");
     }
 
     #[test]

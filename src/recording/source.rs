@@ -1,13 +1,13 @@
-//! A recording as one snapshot after another.
+//! Returns a recording as a series of snapshots.
 //!
-//! Intervals of a second and more end with a state, so that disk statistics are exactly theirs. An item may be older than
-//! the ones before it: an interval is given out when what has been read is [`SLACK_US`] past its end.
+//! Intervals of a second and more end at a state, so that disk statistics match them exactly. Items may be out of order: an
+//! interval is returned when items [`SLACK_US`] after its end have been read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::analysis::events::{Events, Known, SLACK_US, Tally};
+use crate::analysis::events::{Events, IntervalCounters, NameLookup, SLACK_US};
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::fold::{Fold, Sample, TaskInfo};
 use crate::analysis::item::Item;
@@ -17,16 +17,16 @@ use crate::analysis::window::Window;
 use crate::recording::error::TraceError;
 use crate::recording::reader::{Mark, Reader};
 
-/// Without a state for so long, an interval is given out with what the requests say of the disks.
+/// Time without a state after which an interval is returned with disk figures from requests alone.
 const STATELESS_US: i64 = 60_000_000;
-/// Without a state for so long, an interval ends by itself.
+/// Time without a state after which an interval ends without one.
 const PATIENCE_US: i64 = 1_500_000;
-/// Places to come back to that are kept; of more, every second one.
+/// Number of seek positions kept; when there are more, every second one is dropped.
 const MARKS: usize = 4096;
-/// The same of the ends of intervals.
+/// Number of interval starts kept.
 const ENDS: usize = 1 << 20;
 
-impl Known for Reader {
+impl NameLookup for Reader {
     fn task(&self, pid: u32, array: &str) -> Option<Arc<TaskInfo>> {
         Reader::task(self, pid, array)
     }
@@ -39,9 +39,9 @@ impl Known for Reader {
 /// An interval that is being added up.
 struct Span {
     from: i64,
-    /// `None`: it is not known yet.
+    /// `None` if not known yet.
     to: Option<i64>,
-    tally: Tally,
+    sums: IntervalCounters,
 }
 
 impl Span {
@@ -49,7 +49,7 @@ impl Span {
         Self {
             from,
             to: None,
-            tally: Tally::default(),
+            sums: IntervalCounters::default(),
         }
     }
 }
@@ -62,27 +62,28 @@ pub struct Source {
     spans: VecDeque<Span>,
     fold: Fold,
     window: Window,
-    /// Of all items so far.
+    /// Time of the newest item so far.
     newest: i64,
-    /// What is older is not looked at: it was given out before.
+    /// Start after a seek; older items are skipped.
     begin: i64,
     done: bool,
     marks: Vec<(i64, Mark)>,
-    /// Where intervals that were given out began.
+    /// Start times of the intervals returned so far.
     begins: Vec<i64>,
-    /// Opens the recording once more; when it ends, once that was asked for.
-    again: Again,
+    /// Opens the recording again, to find its end.
+    reopen: Reopen,
+    /// End of the recording, once it was read.
     end: Option<i64>,
 }
 
-/// Opens a recording; `None`: it cannot be opened any more.
-pub type Again = Box<dyn Fn() -> Option<Reader>>;
+/// Opens a recording again; `None` if that fails.
+pub type Reopen = Box<dyn Fn() -> Option<Reader>>;
 
 impl Source {
-    /// Of everything in `reader`; `again` opens the same.
-    pub fn new(reader: Reader, interval: Duration, again: Again) -> Self {
+    /// Reads everything in `reader`; `reopen` opens the same recording.
+    pub fn new(reader: Reader, interval: Duration, reopen: Reopen) -> Self {
         Self {
-            again,
+            reopen,
             end: None,
             reader,
             interval_us: i64::try_from(interval.as_micros())
@@ -100,42 +101,41 @@ impl Source {
         }
     }
 
-    /// What is read.
+    /// The reader.
     pub fn reader(&self) -> &Reader {
         &self.reader
     }
 
-    /// Where the first interval begins, µs since 1970; `None` before [`Source::next`].
+    /// Start of the first interval, µs since 1970; `None` before [`Source::next`].
     pub fn begins_us(&self) -> Option<i64> {
         self.begins.first().copied()
     }
 
-    /// When the recording ends, µs since 1970. Reads it to its end the first time.
+    /// End of the recording, µs since 1970. Reads the recording to its end on the first call.
     pub fn end_us(&mut self) -> Option<i64> {
-        self.end = self.end.or_else(|| Some((self.again)()?.last_time()));
+        self.end = self.end.or_else(|| Some((self.reopen)()?.last_time()));
         self.end
     }
 
-    /// Where the interval begins that is `n` before the one in which `time_us` lies: for [`Source::rewind`].
+    /// Start of the interval `n` before the one that contains `time_us`, for [`Source::rewind`].
     pub fn back(&self, time_us: i64, n: usize) -> i64 {
         let here = self.begins.partition_point(|&b| b <= time_us);
         let there = here.saturating_sub(1).saturating_sub(n);
         self.begins.get(there).copied().unwrap_or(time_us)
     }
 
-    /// From now on intervals are this long.
+    /// Sets the length of the following intervals.
     pub fn set_interval(&mut self, interval: Duration) {
         self.interval_us = i64::try_from(interval.as_micros())
             .unwrap_or(i64::MAX)
             .max(1);
     }
 
-    /// So that [`Source::next`] gives out the interval in which `time_us` lies, if it has been given out before; else
-    /// the next one that was not.
+    /// Makes [`Source::next`] return the interval that contains `time_us` if it was returned before, else the first new one.
     pub fn rewind(&mut self, time_us: i64) -> Result<(), TraceError> {
         let span = i64::try_from(window::SPAN.as_micros()).unwrap_or(i64::MAX);
         let before = |times: &[i64], time: i64| times.partition_point(|&t| t <= time).max(1) - 1;
-        // What stands out is judged over some time before.
+        // The headline covers some time before.
         let warm = self
             .begins
             .get(before(&self.begins, time_us.saturating_sub(span)))
@@ -144,7 +144,7 @@ impl Source {
         let (Some(warm), Some(until)) = (warm, until) else {
             return Ok(());
         };
-        // A state before it, for names; and items may be late.
+        // Start early enough to have a state with names, and late items.
         let at = self
             .marks
             .partition_point(|m| m.0 <= warm.saturating_sub(2 * SLACK_US));
@@ -175,7 +175,7 @@ impl Source {
         }
     }
 
-    fn place(&mut self, item: &Item) {
+    fn add(&mut self, item: &Item) {
         let time = item.time_us();
         self.newest = self.newest.max(time);
         let state = matches!(item, Item::State(_));
@@ -201,13 +201,13 @@ impl Source {
                 time >= s.from && time < to
             }
         };
-        let place = spans.iter().rposition(inside).unwrap_or(0);
-        if let Some(span) = spans.get_mut(place) {
-            events.push(&mut span.tally, item);
+        let index = spans.iter().rposition(inside).unwrap_or(0);
+        if let Some(span) = spans.get_mut(index) {
+            events.push(&mut span.sums, item);
         }
     }
 
-    /// Ends the last span where its time has come.
+    /// Ends the last span if `time` is past its end.
     fn cut(&mut self, time: i64, state: bool) {
         while let Some(last) = self.spans.back_mut() {
             let due = last.from.saturating_add(self.interval_us);
@@ -227,11 +227,11 @@ impl Source {
     }
 
     fn snapshot(&mut self, span: Span, to: i64) -> Snapshot {
-        let (start, end) = self.events.samples(span.tally, span.from, to, &self.reader);
+        let (start, end) = self.events.samples(span.sums, span.from, to, &self.reader);
         self.events.forget_before(to);
         self.fold.rebase(start);
         let mut snapshot = self.fold.step(end);
-        self.window.judge(&mut snapshot);
+        self.window.evaluate(&mut snapshot);
         let note = self.reader.note().map(str::to_owned);
         snapshot.notes.extend(note);
         if self.begins.last().is_none_or(|&b| b < span.from) && self.begins.len() < ENDS {
@@ -258,7 +258,7 @@ impl Iterator for Source {
             if due.is_some_and(ready) || self.done {
                 let span = self.spans.pop_front()?;
                 let to = span.to.unwrap_or(self.newest);
-                // The rest after the last state is mostly nothing.
+                // The remainder after the last state is usually empty.
                 if to > span.from {
                     return Some(self.snapshot(span, to));
                 }
@@ -269,7 +269,7 @@ impl Iterator for Source {
                     if let Some(mark) = self.reader.mark() {
                         self.note(item.time_us(), mark);
                     }
-                    self.place(&item);
+                    self.add(&item);
                 }
                 None => {
                     self.done = true;

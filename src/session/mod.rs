@@ -284,7 +284,7 @@ impl Session {
         for (number, subject) in (0..).zip(&mut arrays) {
             let clean_idle = subject.info.health.is_none();
             self.traced.probe.quiet(number, clean_idle)?;
-            subject.doubtful = !clean_idle && !self.traced.sees_stripes;
+            subject.read_reason_uncertain = !clean_idle && !self.traced.sees_stripes;
         }
         // Append: existing arrays must keep their index.
         arrays.extend(self.stopped.iter().map(|info| Subject {
@@ -376,7 +376,7 @@ impl Session {
                 ..array_info(topology, array)
             },
             members,
-            doubtful: false,
+            read_reason_uncertain: false,
         }
     }
 }

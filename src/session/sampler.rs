@@ -70,7 +70,7 @@ impl Sampler {
         let update = self.session.check_for_update();
         let last = self.step(update)?;
         let mut snapshot = self.joined(last);
-        self.window.judge(&mut snapshot);
+        self.window.evaluate(&mut snapshot);
         Ok(snapshot)
     }
 

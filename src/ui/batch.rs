@@ -18,7 +18,7 @@ const NAMED: usize = 3;
 /// Origins that a row names.
 const ORIGINS: usize = 4;
 
-/// Writes `snapshot` and flushes it: for every array a line with the time, what stands out, a table, a free line.
+/// Writes `snapshot` and flushes it: per array a line with the time, the headline, a table and an empty line.
 pub fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
     let mut text = Vec::with_capacity(4096);
     for array in &snapshot.arrays {
@@ -44,9 +44,9 @@ fn write_array(out: &mut impl Write, snapshot: &Snapshot, array: &ArraySnapshot)
         clean(&header::what(array))
     )?;
     writeln!(out, "  {}", header::measured(snapshot, array))?;
-    if let Some(standout) = &array.standout {
-        let mark = if standout.is_warning() { '!' } else { ' ' };
-        writeln!(out, "{mark} {}", clean(&header::said(standout)))?;
+    if let Some(hotspot) = &array.hotspot {
+        let mark = if hotspot.is_warning() { '!' } else { ' ' };
+        writeln!(out, "{mark} {}", clean(&header::said(hotspot)))?;
     }
     write_members(out, array, secs)?;
     write_tasks(out, array, secs, NAMED)?;
@@ -221,17 +221,17 @@ fn write_tasks(
     Ok(())
 }
 
-/// What did not cost what it is: the largest, over the time of the sentence.
+/// What did not cost what it is: the largest, over the time of the headline.
 pub(crate) fn write_costs(
     out: &mut impl Write,
     array: &ArraySnapshot,
     snapshot: &Snapshot,
     most: usize,
 ) -> io::Result<()> {
-    let Some(ledger) = &array.ledger else {
+    let Some(amplification) = &array.amplification else {
         return Ok(());
     };
-    let mut costly: Vec<_> = ledger
+    let mut costly: Vec<_> = amplification
         .rows
         .iter()
         .filter(|r| r.factor().is_some_and(|f| f >= 1.05))
@@ -244,7 +244,7 @@ pub(crate) fn write_costs(
             io_name(row.origin, row.op),
             row.op,
             units::factor(row.factor()),
-            header::last(ledger.over, snapshot),
+            header::last(amplification.over, snapshot),
             rows::price(row).unwrap_or_default().replace('\u{a0}', " "),
         )?;
     }
@@ -308,16 +308,16 @@ mod tests {
         insta::assert_snapshot!("no_array", text(&none));
     }
 
-    /// The sentence is of ten seconds, the table of one: a column has the utilisation that the sentence speaks of.
+    /// The headline is of ten seconds, the table of one: a column has the utilisation that the headline speaks of.
     #[test]
-    fn utilisation_is_of_the_interval_and_of_the_sentence() {
+    fn utilisation_is_of_the_interval_and_of_the_headline() {
         let mut window = Window::new(10 * SECOND);
         let mut snapshot = fixture::raid0(4);
         for n in 0..10 {
             snapshot = fixture::raid0(4);
             let disk = snapshot.arrays[0].members[1].disk.as_mut().unwrap();
             disk.utilisation = f64::from(u8::from(n < 5));
-            window.judge(&mut snapshot);
+            window.evaluate(&mut snapshot);
         }
         insta::assert_snapshot!("window", text(&snapshot));
     }

@@ -9,13 +9,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::text::is_hidden;
+use crate::analysis::amplification;
+use crate::analysis::amplification::Amplification;
 use crate::analysis::files::{FileSnapshot, FileSum, Files};
 use crate::analysis::hist::Hist;
-use crate::analysis::ledger;
-use crate::analysis::ledger::Ledger;
+use crate::analysis::hotspot;
 use crate::analysis::snapshot;
 use crate::analysis::snapshot::{ArraySnapshot, Lost, MemberSnapshot, Snapshot, TaskSnapshot};
-use crate::analysis::standout;
 use crate::analysis::time;
 use crate::origin::{Op, Origin};
 
@@ -82,13 +82,13 @@ pub(crate) struct Array<'a> {
     disks: u32,
     health: Option<&'a str>,
     filesystems: &'a [String],
-    standout: Option<Standout<'a>>,
+    hotspot: Option<Hotspot<'a>>,
     members: Vec<Member<'a>>,
     tasks: Vec<Task<'a>>,
     amplification: Vec<Amplified>,
     files: Vec<File<'a>>,
     files_rest: Sum,
-    files_untold: Sum,
+    files_unattributed: Sum,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     dirtied_files: Vec<DirtiedFile<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -104,16 +104,16 @@ struct JournalStalls<'a> {
 }
 
 #[derive(Serialize)]
-struct Standout<'a> {
-    kind: standout::Kind,
-    severity: standout::Severity,
+struct Hotspot<'a> {
+    kind: hotspot::Kind,
+    severity: hotspot::Severity,
     origins: &'a [Origin],
     op: Option<Op>,
     members: &'a [String],
     share: f64,
     skew: f64,
     over_s: f64,
-    sentence: &'a str,
+    headline: &'a str,
 }
 
 #[derive(Serialize)]
@@ -187,7 +187,7 @@ struct Submitted {
 struct Amplified {
     origin: Origin,
     op: Op,
-    entered_bytes: u64,
+    submitted_bytes: u64,
     data_bytes: u64,
     parity_bytes: u64,
     rmw_read_bytes: u64,
@@ -319,7 +319,7 @@ impl From<Lost> for Losses {
 
 impl<'a> Array<'a> {
     pub(crate) fn new(a: &'a ArraySnapshot, interval: Duration) -> Self {
-        let ledger = Ledger::of(a, interval);
+        let amplification = Amplification::new(a, interval);
         Self {
             name: &a.info.name,
             level: &a.info.level,
@@ -328,13 +328,13 @@ impl<'a> Array<'a> {
             disks: a.info.disks,
             health: a.info.health.as_deref(),
             filesystems: &a.info.filesystems,
-            standout: a.standout.as_ref().map(Standout::from),
+            hotspot: a.hotspot.as_ref().map(Hotspot::from),
             members: a.members.iter().map(Member::from).collect(),
             tasks: a.tasks.iter().map(Task::from).collect(),
-            amplification: ledger.rows.iter().map(Amplified::from).collect(),
+            amplification: amplification.rows.iter().map(Amplified::from).collect(),
             files: a.files.busiest.iter().flat_map(File::of).collect(),
             files_rest: Sum::from(a.files.rest),
-            files_untold: Sum::from(a.files.untold),
+            files_unattributed: Sum::from(a.files.unattributed),
             dirtied_files: DirtiedFile::all(&a.dirtied_files),
             journal_stalls: a.journal_stalls.iter().map(JournalStalls::from).collect(),
         }
@@ -351,8 +351,8 @@ impl<'a> From<&'a snapshot::JournalStalls> for JournalStalls<'a> {
     }
 }
 
-impl<'a> From<&'a standout::Standout> for Standout<'a> {
-    fn from(s: &'a standout::Standout) -> Self {
+impl<'a> From<&'a hotspot::Hotspot> for Hotspot<'a> {
+    fn from(s: &'a hotspot::Hotspot) -> Self {
         Self {
             kind: s.kind,
             severity: s.severity,
@@ -362,7 +362,7 @@ impl<'a> From<&'a standout::Standout> for Standout<'a> {
             share: round(s.share),
             skew: round(s.skew),
             over_s: round(s.over.as_secs_f64()),
-            sentence: &s.sentence,
+            headline: &s.headline,
         }
     }
 }
@@ -437,12 +437,12 @@ impl<'a> From<&'a TaskSnapshot> for Task<'a> {
     }
 }
 
-impl From<&ledger::Row> for Amplified {
-    fn from(r: &ledger::Row) -> Self {
+impl From<&amplification::Row> for Amplified {
+    fn from(r: &amplification::Row) -> Self {
         Self {
             origin: r.origin,
             op: r.op,
-            entered_bytes: r.entered,
+            submitted_bytes: r.submitted,
             data_bytes: r.data,
             parity_bytes: r.parity,
             rmw_read_bytes: r.rmw_read,

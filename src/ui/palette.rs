@@ -144,7 +144,7 @@ impl Palette {
         }
     }
 
-    /// What someone should look at: trouble, losses, the sentence.
+    /// What someone should look at: trouble, losses, the headline.
     pub fn alarm(self) -> Style {
         let style = Style::new().add_modifier(Modifier::BOLD);
         match self.depth {

@@ -1,15 +1,15 @@
 //! The rows of every view: filtered, sorted, as figures a second. Pure.
 
+mod amplification;
 mod column;
 mod files;
-mod ledger;
 #[cfg(test)]
 mod tests;
 mod whom;
 
+pub use amplification::{AmplificationRow, amplification, price};
 pub use column::{Column, Row, SortKey, sort};
 pub use files::{FileRow, files, label};
-pub use ledger::{LedgerRow, amplification, price};
 pub use whom::{dirtied_by, for_whom};
 
 use std::time::Duration;
@@ -72,7 +72,7 @@ pub struct MemberRow<'a> {
     pub others: f64,
     /// Bytes read and written a second.
     pub bytes: f64,
-    /// Utilisation over the time that the sentence is about.
+    /// Utilisation over the time that the headline is about.
     pub busy_over: Option<f64>,
     /// Time in the device.
     pub device: Hist,
@@ -106,9 +106,9 @@ pub fn seconds(interval: std::time::Duration) -> f64 {
     interval.as_secs_f64().max(1e-3)
 }
 
-/// The time that the sentence is about, where that is more than the interval of `secs`.
+/// The time that the headline is about, where that is more than the interval of `secs`.
 pub fn span(array: &ArraySnapshot, secs: f64) -> Option<Duration> {
-    let over = array.standout.as_ref()?.over;
+    let over = array.hotspot.as_ref()?.over;
     (over.as_secs_f64() >= 1.5 * secs).then_some(over)
 }
 

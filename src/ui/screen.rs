@@ -353,7 +353,7 @@ mod tests {
                 let mut snapshot = fixture::raid0(members);
                 snapshot.time = jiff::Timestamp::now();
                 snapshot.interval = wait;
-                window.judge(&mut snapshot);
+                window.evaluate(&mut snapshot);
                 if std::env::var("PANIC").is_ok() {
                     std::thread::spawn(|| panic!("as asked"));
                 }

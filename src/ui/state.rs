@@ -67,9 +67,9 @@ impl View {
     pub fn columns(self) -> &'static [Column] {
         use Column::{
             Below, Busy, Bytes, Causes, Cgroup, Comm, Data, DeviceMax, DeviceP50, DeviceP99,
-            Discards, Entered, Factor, Filesystem, Flushes, InFlight, MdBitmap, MdJournal, Name,
-            Op, Origin, Others, P50, P99, Parity, Path, Pid, PreRead, QueueMax, QueueP50, QueueP99,
-            Reads, Requests, Role, Share, Skew, Slot, Total, Writes,
+            Discards, Factor, Filesystem, Flushes, InFlight, MdBitmap, MdJournal, Name, Op, Origin,
+            Others, P50, P99, Parity, Path, Pid, PreRead, QueueMax, QueueP50, QueueP99, Reads,
+            Requests, Role, Share, Skew, Slot, Submitted, Total, Writes,
         };
         match self {
             Self::Members => &[
@@ -86,7 +86,7 @@ impl View {
             ],
             Self::Files => &[Bytes, Reads, Writes, Share, Filesystem, Path],
             Self::Amplification => &[
-                Below, Factor, Origin, Op, Entered, Data, Parity, PreRead, MdBitmap, MdJournal,
+                Below, Factor, Origin, Op, Submitted, Data, Parity, PreRead, MdBitmap, MdJournal,
             ],
         }
     }
@@ -127,7 +127,7 @@ pub enum Action {
 pub enum Replay {
     /// So many intervals on, or back.
     Step(i64),
-    /// To what stands out next, or before.
+    /// Jump to the next or previous hot spot.
     Finding {
         /// Towards the end.
         forwards: bool,

@@ -75,7 +75,7 @@ fn run_ahead() {
         ("6.12", CORE),
         ("6.1", CORE),
         ("6.12", "changes"),
-        ("6.12", "ledger"),
+        ("6.12", "amplification"),
         ("6.12", "bad"),
         ("6.12", "alloc"),
         ("6.12", "alloc_full"),

@@ -287,8 +287,8 @@ fn throttled(kernel: &str, scenario: &str, case: &str, named: &str) {
     }
     let limit = "is held back by its I/O limit on md120 (io.max, blkio.throttle)";
     let said = |line: &Value| {
-        let sentence = line["arrays"][0]["standout"]["sentence"].as_str();
-        sentence.is_some_and(|s| s.contains(limit))
+        let headline = line["arrays"][0]["hotspot"]["headline"].as_str();
+        headline.is_some_and(|s| s.contains(limit))
     };
     assert!(lines.iter().any(said), "{case}");
     let mut held = 0;
@@ -444,15 +444,15 @@ pub(super) fn refused_writes_are_not_counted(kernel: &str) {
         .iter()
         .filter(|r| r.comm == "xfs_io" && r.op == "write");
     let by_task: u64 = of_task.map(|r| r.bytes).sum();
-    let entered: u64 = lines
+    let submitted: u64 = lines
         .iter()
         .flat_map(|l| each(l, "arrays"))
         .flat_map(|a| each(a, "amplification"))
         .filter(|row| (word(row, "origin"), word(row, "op")) == ("raw", "write"))
-        .map(|row| count(row, "entered_bytes"))
+        .map(|row| count(row, "submitted_bytes"))
         .sum();
-    assert_eq!(by_task, entered);
-    // One whose task moved to another CPU before md's answer stays counted (bpf/bio_refused.bpf.c), which is rare.
+    assert_eq!(by_task, submitted);
+    // One whose task moved to another CPU before md's answer stays counted (bpf/refuse.bpf.c), which is rare.
     let counted = by_task.checked_sub(did["written"][0]);
     let may_stay = 4096 * (did["refused"][0] / 10);
     assert!(

@@ -1,30 +1,30 @@
-//! How long each disk was busy, and how many requests it completed, up to any moment of a recording.
+//! Busy time and completed requests of each disk, up to any moment of a recording.
 //!
-//! Busy is what io_ticks means (Documentation/block/stat.rst): the time with a request in flight, here the union of the
-//! requests' times from allocation to completion. The kernel's io_ticks, known where there is a state, samples that once a
+//! Busy time is defined as for io_ticks (Documentation/block/stat.rst): time with a request in flight, here the union of the
+//! requests' times from allocation to completion. The kernel's io_ticks, recorded with each state, samples that once per
 //! jiffy; it is used where a request was in flight at a state, which may never complete in the recording.
-//! Windows that adjoin add up exactly: each is the difference of two values of one function of time.
+//! Adjoining periods add up exactly: each is the difference of two values of one function of time.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use std::time::Duration;
 
-use super::tally::Roster;
+use super::interval::Directory;
 use crate::analysis::fold::DiskCounters;
 use crate::analysis::item::{Request, State};
 use crate::analysis::recent::Stall;
 
-/// No item of a recording is older than this against those before it.
+/// Largest amount by which an item may be older than an item before it.
 pub const SLACK_US: i64 = 2_000_000;
 
-/// Since the beginning of the recording, of one disk.
+/// Figures of one disk since the start of the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskSum {
-    /// With a request in flight.
+    /// Time with a request in flight.
     pub busy_us: u64,
     /// Requests that the kernel counts as completed.
     pub requests: u64,
-    /// Requests that it counts and the recorder did not, see [`DiskCounters::uncounted`].
+    /// Requests that the kernel counts and the recorder did not, see [`DiskCounters::uncounted`].
     pub uncounted: u64,
 }
 
@@ -35,7 +35,7 @@ impl DiskSum {
         self.uncounted = self.uncounted.saturating_add(other.uncounted);
     }
 
-    /// What has come since `was`.
+    /// Increase since `was`.
     pub fn since(self, was: Self) -> Self {
         Self {
             busy_us: self.busy_us.saturating_sub(was.busy_us),
@@ -45,34 +45,34 @@ impl DiskSum {
     }
 }
 
-/// By number of the member. A cut is a moment whose sums are wanted.
+/// Figures of all disks, by member number. A cut is a moment whose sums are kept.
 #[derive(Debug, Default)]
 pub struct Disks {
-    /// From state to state; those to which late requests may still come. The last one is open.
+    /// Periods between states that may still get late requests. The last one is open.
     stretches: VecDeque<Stretch>,
-    /// Up to the first of them.
+    /// Sums up to the first of `stretches`.
     base: Vec<DiskSum>,
-    /// Up to here everything is known.
+    /// Time up to which the sums are final.
     settled: i64,
     newest: i64,
     wanted: BTreeSet<i64>,
     cuts: BTreeMap<i64, Vec<DiskSum>>,
     stalls: Vec<Stalls>,
-    /// Where stalls are looked for; `None`: everywhere.
+    /// Period in which stalls are detected; `None`: the whole recording.
     part: Option<(i64, i64)>,
 }
 
-/// When a disk had requests in flight at every state and completed none from one to the next.
+/// Stalls of one disk: requests in flight at every state, and none completed between them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stalls {
-    /// The one that is not over.
+    /// Start of the current stall.
     since: Option<i64>,
-    /// The longest, and whether it is over.
+    /// Longest stall.
     longest: Stall,
 }
 
 impl Stalls {
-    /// From one state of `part` to the next.
+    /// Takes in the period from one state to the next.
     fn add(&mut self, was: DiskCounters, now: DiskCounters, from: i64, to: i64) {
         if was.in_flight == 0 || now.in_flight == 0 || now.requests != was.requests {
             self.since = None;
@@ -100,15 +100,15 @@ struct Stretch {
 
 #[derive(Debug, Default)]
 struct Disk {
-    /// From allocation to completion, within the stretch.
+    /// Times of requests from allocation to completion, clipped to the stretch.
     spans: Vec<(i64, i64)>,
-    /// How many of `spans` are sorted and disjoint.
+    /// Number of leading `spans` that are sorted and disjoint.
     merged: usize,
-    /// When requests completed.
+    /// Completion times.
     completions: Vec<i64>,
-    /// What the states at its ends say, where both have the disk: `io_ticks` in µs, requests, uncounted ones.
+    /// Difference of the states at both ends, if both have the disk: `io_ticks` in µs, requests, uncounted requests.
     states: Option<DiskSum>,
-    /// A request was in flight at its beginning or its end.
+    /// True if a request was in flight at either end.
     waits: bool,
 }
 
@@ -138,13 +138,13 @@ impl Disk {
         self.merged = self.spans.len();
     }
 
-    /// Of the disjoint spans: what lies before `time`.
+    /// Length of the disjoint spans before `time`.
     fn covered(&self, time: i64) -> u64 {
         let before = self.spans.iter().take_while(|s| s.0 < time);
         before.map(|s| (s.1.min(time) - s.0) as u64).sum()
     }
 
-    /// From the stretch's beginning to `time`, once it is settled.
+    /// Figures from the start of the stretch to `time`, once merged.
     fn until(&self, stretch: (i64, i64), time: i64) -> DiskSum {
         let (from, to) = stretch;
         let (length, passed) = ((to - from).max(0) as u64, (time - from).max(0) as u64);
@@ -176,10 +176,10 @@ impl Disk {
         }
     }
 
-    /// All of it, by the state at its end.
+    /// Figures of the whole stretch, by the state at its end.
     fn whole(&self, stretch: (i64, i64)) -> DiskSum {
         let mut sum = self.until(stretch, stretch.1);
-        // Also where the stretch has no length.
+        // Count completions even if the stretch has no length.
         sum.requests = self.completions.len() as u64;
         if let Some(states) = self.states {
             (sum.requests, sum.uncounted) = (states.requests, states.uncounted);
@@ -188,14 +188,14 @@ impl Disk {
     }
 }
 
-/// `part` of `of`, as a share of `amount`. 0 of nothing.
+/// `amount * part / of`; 0 if `of` is 0.
 fn share(amount: u64, part: u64, of: u64) -> u64 {
     let whole = u128::from(of);
     let share = u128::from(amount) * u128::from(part);
     share.checked_div(whole).map_or(0, |n| n as u64)
 }
 
-/// The `number`th, which is made where there are fewer.
+/// Element `number`; extends `all` if it is shorter.
 fn at<T: Default>(all: &mut Vec<T>, number: u32) -> Option<&mut T> {
     let number = number as usize;
     if number >= all.len() {
@@ -205,7 +205,7 @@ fn at<T: Default>(all: &mut Vec<T>, number: u32) -> Option<&mut T> {
 }
 
 impl Disks {
-    /// A request of the member `number` completed.
+    /// Takes in a completed request of member `number`.
     pub(super) fn request(&mut self, number: u32, request: &Request) {
         let time = request.time_us;
         let waited = i64::from(request.queue_us.unwrap_or(0));
@@ -227,8 +227,8 @@ impl Disks {
         }
     }
 
-    /// Everything that `state` ends.
-    pub(super) fn state(&mut self, roster: &Roster, before: Option<&State>, state: &State) {
+    /// Ends the current stretch at `state`.
+    pub(super) fn state(&mut self, directory: &Directory, before: Option<&State>, state: &State) {
         let time = state.time_us;
         if self.stretches.is_empty() {
             self.open(time);
@@ -238,7 +238,7 @@ impl Disks {
         };
         let time = time.max(last.from);
         last.to = Some(time);
-        let mut numbers = roster.member_now.iter();
+        let mut numbers = directory.member_now.iter();
         for subject in &state.arrays {
             for member in &subject.members {
                 let Some(&number) = numbers.next() else {
@@ -279,30 +279,30 @@ impl Disks {
         });
     }
 
-    /// The sums at `time` are wanted. To be asked for before [`Disks::is_settled`] of that time.
+    /// Keeps the sums at `time`. Call it before [`Disks::is_settled`] is true for that time.
     pub(super) fn cut(&mut self, time: i64) {
         if !self.cuts.contains_key(&time) {
             self.wanted.insert(time);
         }
     }
 
-    /// The sums at `time` are not wanted any more.
+    /// Drops the sums at `time`.
     pub(super) fn forget(&mut self, time: i64) {
         self.wanted.remove(&time);
         self.cuts.remove(&time);
     }
 
-    /// Cuts before `time` are not wanted any more.
+    /// Drops cuts before `time`.
     pub(super) fn forget_before(&mut self, time: i64) {
         self.cuts = self.cuts.split_off(&time);
     }
 
-    /// Whether all that was done up to `time` is known, and what the kernel's figures for it are.
+    /// True if the sums up to `time` are final.
     pub(super) fn is_settled(&self, time: i64) -> bool {
         time <= self.settled && self.settled > 0
     }
 
-    /// An item of `time` has been read.
+    /// Settles stretches that end [`SLACK_US`] or more before `time`, the time of an item that was read.
     #[inline]
     pub(super) fn read_until(&mut self, time: i64) {
         if time <= self.newest {
@@ -315,7 +315,7 @@ impl Disks {
         }
     }
 
-    /// Nothing older than `time` is going to come, not even a state: what is after the last one is known from requests alone.
+    /// Settles everything up to `time`: no older item follows. Figures after the last state come from requests alone.
     pub(super) fn end(&mut self, time: i64) {
         let Some(last) = self.stretches.back_mut() else {
             self.settled = time.max(1);
@@ -329,7 +329,7 @@ impl Disks {
         }
     }
 
-    /// Puts the first stretch into the sums.
+    /// Adds the first stretch to the sums.
     fn settle(&mut self) {
         let Some(mut stretch) = self.stretches.pop_front() else {
             return;
@@ -340,7 +340,7 @@ impl Disks {
             disk.merge();
             disk.completions.sort_unstable();
         }
-        // A cut at its end has what the state there says.
+        // A cut at the end of the stretch gets the figures of the state there.
         let later = self.wanted.split_off(&to);
         let inside = std::mem::replace(&mut self.wanted, later);
         for time in inside {
@@ -363,25 +363,25 @@ impl Disks {
         self.settled = to.max(1);
     }
 
-    /// Stalls are looked for from here to there only. To be said before anything is read.
+    /// Detects stalls in this period only. Call it before items are added.
     pub(super) fn look_for_stalls(&mut self, from: i64, to: i64) {
         self.part = Some((from, to));
     }
 
-    /// The longest time in which a member had requests in flight and completed none, so far.
+    /// Longest stall of a member so far.
     pub(super) fn stall(&self, number: usize) -> Option<Stall> {
         let longest = self.stalls.get(number)?.longest;
         (longest.lasted > Duration::ZERO).then_some(longest)
     }
 
-    /// The sums at a cut; those of the end for one that lies behind it.
+    /// Sums at a cut; the final sums for a time after the end.
     pub(super) fn sums(&self, time: i64) -> &[DiskSum] {
         let known = self.cuts.get(&time);
         known.map_or(&self.base, Vec::as_slice)
     }
 }
 
-/// A member's counters, by name.
+/// Counters of a member, found by name.
 fn disk_of(state: &State, array: &str, member: &str) -> Option<DiskCounters> {
     let subject = state.arrays.iter().find(|a| a.info.name == array)?;
     subject.members.iter().find(|m| m.name == member)?.disk

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Events, Known, Tally};
+use super::{Events, IntervalCounters, NameLookup};
 use crate::analysis::counters::{CellKey, CostCounters};
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::fold::{Fold, Sample, TaskInfo};
@@ -11,9 +11,9 @@ use crate::origin::{Op, Origin};
 use crate::recording::fixture;
 use crate::recording::fixture::START;
 
-struct Nobody;
+struct NoNames;
 
-impl Known for Nobody {
+impl NameLookup for NoNames {
     fn task(&self, _: u32, _: &str) -> Option<Arc<TaskInfo>> {
         None
     }
@@ -24,13 +24,13 @@ impl Known for Nobody {
 }
 
 fn whole(items: &[Item]) -> (Sample, Sample) {
-    let (mut events, mut tally) = (Events::default(), Tally::default());
+    let (mut events, mut sums) = (Events::default(), IntervalCounters::default());
     events.cut(START);
-    items.iter().for_each(|item| events.push(&mut tally, item));
+    items.iter().for_each(|item| events.push(&mut sums, item));
     let end = START + 5_000_000;
     events.cut(end);
     events.end(end);
-    events.samples(tally, START, end, &Nobody)
+    events.samples(sums, START, end, &NoNames)
 }
 
 fn snapshot(items: &[Item]) -> Snapshot {
@@ -44,7 +44,7 @@ fn snapshot(items: &[Item]) -> Snapshot {
 fn cells_are_the_sum_of_items() {
     let items = fixture::items(3000, 5);
     let mut cells: BTreeMap<CellKey, (u64, u64, u64, u64)> = BTreeMap::new();
-    let (mut bios, mut entered, mut files) = (0, 0, 0);
+    let (mut bios, mut submitted, mut files) = (0, 0, 0);
     let (mut dirtied, mut dirtied_files) = (0, 0);
     for item in &items {
         match item {
@@ -62,7 +62,7 @@ fn cells_are_the_sum_of_items() {
             }
             Item::Submission(s) => {
                 bios += 1;
-                entered += u64::from(s.length);
+                submitted += u64::from(s.length);
                 if s.origin == Origin::FileData {
                     files += u64::from(s.length);
                 }
@@ -92,7 +92,7 @@ fn cells_are_the_sum_of_items() {
     }
     let tasks = end.counters.tasks.values();
     let sums = tasks.fold((0, 0), |(n, b), t| (n + t.bios, b + t.bytes));
-    assert_eq!(sums, (bios, entered));
+    assert_eq!(sums, (bios, submitted));
     assert_eq!(
         end.counters.files.values().map(|f| f.bytes).sum::<u64>(),
         files
@@ -138,7 +138,7 @@ fn requests_that_only_the_kernel_counted_are_told_once() {
     }
     items
         .iter()
-        .for_each(|item| events.push(&mut Tally::default(), item));
+        .for_each(|item| events.push(&mut IntervalCounters::default(), item));
     events.end(START + seconds * 1_000_000);
     for second in 0..seconds {
         let from = START + second * 1_000_000;
@@ -247,7 +247,11 @@ fn of_very_many_files_the_largest_are_kept_and_all_bytes_are_counted() {
     }
     let (_, end) = whole(&items);
     let files = &end.counters.files;
-    assert!(files.len() <= 2 * super::tally::MANY + 1, "{}", files.len());
+    assert!(
+        files.len() <= 2 * super::interval::MANY + 1,
+        "{}",
+        files.len()
+    );
     let all: u64 = (0..many).map(|i| 4096 * (1 + i % 7)).sum();
     assert_eq!(files.values().map(|f| f.bytes).sum::<u64>(), all);
 }
@@ -268,7 +272,7 @@ fn of_very_many_dirtied_files_the_largest_are_kept_and_the_others_are_lost() {
     }
     let (_, end) = whole(&items);
     let kept = end.counters.dirtied_files.len() as u64;
-    assert!(kept <= 2 * super::tally::MANY as u64 + 1, "{kept}");
+    assert!(kept <= 2 * super::interval::MANY as u64 + 1, "{kept}");
     assert_eq!(end.counters.lost.files, many - kept);
     let all: u64 = (0..many).map(|i| 4096 * (1 + i % 7)).sum();
     let task = end.counters.dirtied.values().map(|sum| sum.bytes);

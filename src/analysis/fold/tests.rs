@@ -1,4 +1,4 @@
-//! The fold, on samples made by hand.
+//! Fold tests on hand-made samples.
 
 use super::{
     CellKey, DiskCounters, Duration, Fold, MemberNow, Sample, Subject, THROTTLED, TaskInfo,
@@ -33,7 +33,7 @@ fn sample(second: u64, requests: u64, ticks: u64) -> Sample {
     let mut sample = Sample {
         clock: Duration::from_secs(second),
         arrays: vec![Subject {
-            // A spare that md lists first is shown last.
+            // md lists the spare first; it is shown last.
             members: vec![member("spare", None), member("sda", Some(0))],
             ..Subject::default()
         }],
@@ -46,7 +46,7 @@ fn sample(second: u64, requests: u64, ticks: u64) -> Sample {
     sample
 }
 
-/// The same with bios of a task in the interval that ends there.
+/// `sample` plus bios of a task in the interval that ends there.
 fn submitted(mut sample: Sample, bios: u64) -> Sample {
     let task = TaskCounters {
         bios,
@@ -62,8 +62,8 @@ fn submitted(mut sample: Sample, bios: u64) -> Sample {
 }
 
 #[test]
-fn what_the_kernel_counts_more_is_lost_and_noted() {
-    // `sample` has the kernel 5 ahead from the start.
+fn requests_only_the_kernel_counted_are_lost_and_noted() {
+    // In `sample` the kernel's count starts 5 ahead.
     let with = |second, ours: u64, kernel: u64| {
         let mut sample = sample(second, ours, 0);
         let disk = sample.arrays[0].members[1].disk.as_mut().unwrap();
@@ -78,19 +78,19 @@ fn what_the_kernel_counts_more_is_lost_and_noted() {
         assert_eq!(snapshot.lost.events(), disk.uncounted);
         (disk.uncounted, snapshot.notes)
     };
-    // Ours are read later, under load some more are in them.
+    // raidtrace's counters are read later, so under load they are ahead.
     assert_eq!(step(with(1, 200, 203)), (0, vec![]));
     let note =
         |n| format!("the kernel counts {n} more requests than raidtrace: sda {n} (lost.uncounted)");
     assert_eq!(step(with(2, 300, 312)), (7, vec![note(7)]));
     assert_eq!(step(with(3, 400, 411)), (0, vec![note(7)]));
     assert_eq!(step(with(4, 500, 517)), (5, vec![note(12)]));
-    // Where the two cannot be compared, nothing is said.
+    // No message where the two cannot be compared.
     assert_eq!(step(sample(5, 600, 0)), (0, vec![note(12)]));
 }
 
 #[test]
-fn parity_that_completes_late_is_charged_to_who_caused_it() {
+fn parity_that_completes_late_is_charged_to_its_cause() {
     let with = |tenths: u64, file: u64, journal: u64, completed: u64| {
         let mut sample = sample(0, 1, 0);
         sample.clock = Duration::from_millis(tenths * 100);
@@ -115,13 +115,13 @@ fn parity_that_completes_late_is_charged_to_who_caused_it() {
         costs.iter().map(|(o, c)| (*o, c.parity)).collect()
     };
     let first = charged(fold.step(with(110, 4000, 0, 1000)));
-    // 3000 of the file's are still on their way.
+    // 3000 bytes of the file are still pending.
     assert_eq!(first, [(Origin::FileData, 1000)]);
     let second = charged(fold.step(with(120, 4000, 500, 4500)));
     assert_eq!(second, [(Origin::Journal, 500), (Origin::FileData, 3000)]);
     assert!(charged(fold.step(with(130, 4000, 500, 4500))).is_empty());
 
-    // A part of an interval, because a member joined, in which nothing happens.
+    // An empty partial interval, because a member joined.
     charged(fold.step(with(140, 8000, 500, 5500)));
     for tenths in [141, 143] {
         let part = charged(fold.step(with(tenths, 8000, 500, 5500)));
@@ -129,17 +129,17 @@ fn parity_that_completes_late_is_charged_to_who_caused_it() {
     }
     let rest = charged(fold.step(with(144, 8000, 500, 7500)));
     assert_eq!(rest, [(Origin::FileData, 2000)]);
-    // What has not completed after a while never will: it is told, once.
+    // Pending charges expire, and are charged once.
     let lost = charged(fold.step(with(145, 8000, 500, 7500)));
     assert_eq!(lost, [(Origin::FileData, 1000)]);
     assert!(charged(fold.step(with(160, 8000, 500, 7500))).is_empty());
 }
 
 #[test]
-fn pre_reads_of_an_interval_in_doubt_are_unknown() {
-    let with = |second, mut rmw: u64, doubtful| {
+fn uncertain_pre_reads_are_unknown() {
+    let with = |second, mut rmw: u64, read_reason_uncertain| {
         let mut sample = sample(second, 1, 0);
-        sample.arrays[0].doubtful = doubtful;
+        sample.arrays[0].read_reason_uncertain = read_reason_uncertain;
         for origin in [Origin::RmwRead, Origin::Unknown] {
             let key = CellKey {
                 member: 1,
@@ -168,7 +168,7 @@ fn pre_reads_of_an_interval_in_doubt_are_unknown() {
 }
 
 #[test]
-fn figures_are_those_of_the_interval() {
+fn figures_cover_the_interval() {
     let mut fold = Fold::new(submitted(sample(10, 100, 0), 100));
     let snapshot = fold.step(submitted(sample(12, 130, 500), 30));
     assert_eq!(snapshot.interval, Duration::from_secs(2));
@@ -194,7 +194,7 @@ fn figures_are_those_of_the_interval() {
 }
 
 #[test]
-fn what_entered_is_of_all_tasks_and_of_this_array() {
+fn submitted_bytes_include_every_task_of_the_array() {
     let with = |second, requests, bios| {
         let mut sample = submitted(sample(second, requests, 0), bios);
         let counters = &mut sample.counters;
@@ -210,21 +210,21 @@ fn what_entered_is_of_all_tasks_and_of_this_array() {
     let mut fold = Fold::new(with(10, 100, 100));
     let array = fold.step(with(11, 130, 30)).arrays.remove(0);
     assert_eq!(
-        array.entered,
+        array.submitted,
         [((TASK.origin, TASK.op), 2 * 30 * 512)].into()
     );
     let (parity, rmw_read) = (30 * 4096, 30 * 8192);
     let cost = CostCounters { parity, rmw_read };
     assert!(array.costs.is_empty(), "under way");
     let array = fold.step(with(12, 130, 0)).arrays.remove(0);
-    assert!(array.entered.is_empty());
+    assert!(array.submitted.is_empty());
     assert_eq!(array.costs, [(Origin::FileData, cost)].into());
     let array = fold.step(with(13, 130, 0)).arrays.remove(0);
     assert!(array.costs.is_empty());
 }
 
 #[test]
-fn nothing_new_is_an_empty_snapshot() {
+fn unchanged_counters_give_an_empty_snapshot() {
     let mut fold = Fold::new(sample(10, 100, 0));
     let snapshot = fold.step(sample(11, 100, 0));
     assert!(snapshot.arrays[0].members.iter().all(|m| m.io.is_empty()));
@@ -248,7 +248,7 @@ fn a_throttled_cgroup_has_no_pid() {
 }
 
 #[test]
-fn a_member_that_went_away_has_no_figures_and_no_panic() {
+fn a_removed_member_has_no_figures() {
     let mut fold = Fold::new(sample(10, 100, 0));
     let mut gone = sample(11, 100, 0);
     gone.arrays[0].members[1].disk = None;
@@ -260,7 +260,7 @@ fn a_member_that_went_away_has_no_figures_and_no_panic() {
 }
 
 #[test]
-fn disks_go_on_where_the_programs_before_ended() {
+fn disk_statistics_continue_across_a_reload() {
     let before = Fold::new(sample(1, 10, 100));
     let requests = |mut first: Sample| {
         before.resume_disks(&mut first);
@@ -270,7 +270,7 @@ fn disks_go_on_where_the_programs_before_ended() {
             .collect::<Vec<_>>()
     };
     assert_eq!(requests(sample(1, 30, 300)), [15, 15]);
-    // Another device of that name.
+    // A new device with the same name.
     assert_eq!(requests(sample(1, 3, 300)), [8, 8]);
     let mut renamed = sample(1, 30, 300);
     renamed.arrays[0].members[1].name = "sdb".to_owned();
@@ -278,7 +278,7 @@ fn disks_go_on_where_the_programs_before_ended() {
 }
 
 #[test]
-fn waits_for_a_journal_are_those_of_the_interval() {
+fn journal_waits_cover_the_interval() {
     let at = |second, checkpoints, wait_ns| {
         let mut sample = sample(second, 0, 0);
         let counted = JournalCounters {

@@ -7,7 +7,7 @@
 //! * `spread`: what falls on which member, and how evenly.
 //! * `search`: which options would be even, and what they cost.
 //! * `grow`: what becomes of it on more disks.
-//! * `words`: what stands out, as sentences; `report`: all of it together.
+//! * `words`: headline, cause and advice as sentences; `report`: all of it together.
 
 mod dumpe2fs;
 pub mod filesystem;

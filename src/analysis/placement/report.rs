@@ -12,8 +12,8 @@ pub struct Report {
     pub spread: Spread,
     /// How uneven they are.
     pub skews: Skews,
-    /// What stands out, one sentence.
-    pub standout: String,
+    /// The most uneven figure, in one sentence.
+    pub headline: String,
     /// Whether it is trouble.
     pub uneven: bool,
     /// Why it is so, where that can be said.
@@ -37,7 +37,7 @@ impl Report {
         let skews = spread.skews();
         let uneven = words::uneven(&target, &spread);
         Self {
-            standout: words::standout(&target, &spread, &uneven),
+            headline: words::headline(&target, &spread, &uneven),
             why: words::why(&target, &spread, &uneven),
             advice: words::advice(&target),
             uneven: !uneven.is_empty(),

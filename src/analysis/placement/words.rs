@@ -1,4 +1,4 @@
-//! What stands out in a spread, why, and what to do: one sentence each.
+//! Headline, cause and advice for a spread, one sentence each.
 
 use super::search::Candidate;
 use super::spread::{Of, Spread, skew};
@@ -23,7 +23,7 @@ pub struct Uneven {
 /// The figures that decide.
 const FIGURES: [(&str, Of); 2] = [("bitmaps", |m| m.bitmaps()), ("inode tables", |m| m.heads)];
 
-/// From where on the skew of `n` things on so many disks stands out: fewer than disks cannot be even.
+/// Lowest skew that is reported for `n` things on so many disks: fewer things than disks cannot be even.
 fn stands_out(n: u64, disks: u64) -> f64 {
     if n < disks {
         return f64::INFINITY;
@@ -105,7 +105,7 @@ fn share(share: f64) -> String {
 }
 
 /// The sentence on what is uneven, or that nothing is.
-pub fn standout(target: &Target, spread: &Spread, uneven: &[Uneven]) -> String {
+pub fn headline(target: &Target, spread: &Spread, uneven: &[Uneven]) -> String {
     let geometry = &target.array.geometry;
     if spread.members.len() < 2 {
         return match geometry.level() {
@@ -122,7 +122,7 @@ pub fn standout(target: &Target, spread: &Spread, uneven: &[Uneven]) -> String {
         return if skews.worst() >= STANDS_OUT {
             format!("so few groups cannot be even: the busiest member has {worst} the mean")
         } else {
-            format!("nothing stands out: the busiest member has {worst} the mean")
+            format!("no hot spot: the busiest member has {worst} the mean")
         };
     }
     let mut parts: Vec<String> = Vec::new();

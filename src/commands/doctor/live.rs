@@ -7,7 +7,7 @@ use super::facts::{ArrayFacts, Facts};
 use super::finding::{Finding, Severity};
 use super::rules::{journal, list, plural};
 use crate::analysis::snapshot::{ArraySnapshot, JournalStalls, MemberSnapshot, Snapshot};
-use crate::analysis::{standout, units};
+use crate::analysis::{hotspot, units};
 use crate::origin::{Op, Origin};
 
 /// Origins whose places are known and that are written here and there: the journal goes round by itself.
@@ -141,7 +141,7 @@ pub fn compare(facts: &Facts, snapshot: &Snapshot) -> (Live, Vec<Finding>) {
 
 /// Filesystems whose journals had no room.
 fn stalled(of: &ArrayFacts, seen: &ArraySnapshot, over: Duration) -> Vec<Finding> {
-    let journal = seen.entered.get(&(Origin::Journal, Op::Write)).copied();
+    let journal = seen.submitted.get(&(Origin::Journal, Op::Write)).copied();
     // By array: whose journal it was is known where there is one.
     let filling = journal.filter(|_| of.filesystems.len() == 1);
     let filling = filling.map(|bytes| bytes as f64 / over.as_secs_f64().max(f64::MIN_POSITIVE));
@@ -291,7 +291,7 @@ fn skewed(seen: &ArraySnapshot, rows: &[Row], over: Duration) -> Option<Finding>
         .filter_map(MemberSnapshot::utilisation)
         .fold(0.0, f64::max);
     // A skew that no member suffers from is worth knowing, no more: as `top` judges it.
-    let pain = standout::find(seen, over);
+    let pain = hotspot::find(seen, over);
     let severity =
         if pain.is_warning() && pain.members.iter().any(|m| busiest.contains(&m.as_str())) {
             Severity::Warning
@@ -309,7 +309,7 @@ fn skewed(seen: &ArraySnapshot, rows: &[Row], over: Duration) -> Option<Finding>
             units::percent(others)
         ),
     )
-    .seen(pain.sentence)
+    .seen(pain.headline)
     .figure("observed", worst.observed)
     .figure("utilisation", most)
     .figure("utilisation_of_others", others)

@@ -54,7 +54,7 @@ pub(crate) fn object(report: &Report) -> Value {
             },
         })),
         "uneven": report.uneven,
-        "standout": report.standout,
+        "headline": report.headline,
         "why": report.why,
         "advice": report.advice,
         "notes": report::notes(target).collect::<Vec<_>>(),

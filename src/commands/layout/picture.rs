@@ -50,7 +50,7 @@ pub fn draw(report: &Report) -> String {
     ];
     let mut lines = table::about(&report.target).to_vec();
     lines.push(String::new());
-    lines.extend(text::wrap(&text::clean(&report.standout), 130, 4));
+    lines.extend(text::wrap(&text::clean(&report.headline), 130, 4));
     let lines: Vec<String> = lines.iter().map(|l| l.replace('\u{a0}', " ")).collect();
     let top = MARGIN + LINE * lines.len() as f64 + 30.0;
     let bottom = top + ROW * members.len() as f64;

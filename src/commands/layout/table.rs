@@ -30,7 +30,7 @@ fn lines(report: &Report, all: bool) -> Vec<String> {
         .flat_map(|l| wrapped("", l))
         .collect();
     let mark = if report.uneven { "! " } else { "  " };
-    out.extend(wrapped(mark, &report.standout));
+    out.extend(wrapped(mark, &report.headline));
     if let Some(why) = &report.why {
         out.extend(wrapped("  why: ", why));
     }

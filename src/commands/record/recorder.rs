@@ -16,7 +16,7 @@ use crate::analysis::files::FileId;
 use crate::analysis::fold::{Fold, Sample};
 use crate::analysis::item::{Item, State};
 use crate::analysis::snapshot::{Lost, Snapshot, UNCOUNTED};
-use crate::analysis::{standout, window};
+use crate::analysis::{hotspot, window};
 use crate::machine::{Mdstat, Sys};
 use crate::probe::Dirtied;
 use crate::probe::events::Event;
@@ -53,7 +53,7 @@ pub struct Summary {
     pub written: Written,
     /// What did not.
     pub lost: Lost,
-    /// What stands out, one line an array.
+    /// Headlines, one per array.
     pub sentences: Vec<String>,
 }
 
@@ -396,7 +396,7 @@ impl Recorder {
             .whole
             .iter()
             .flat_map(|w| w.arrays.iter().map(|a| (w.interval, a)))
-            .map(|(over, a)| format!("{}: {}", a.info.name, standout::find(a, over).sentence))
+            .map(|(over, a)| format!("{}: {}", a.info.name, hotspot::find(a, over).headline))
             .collect();
         self.summary.written = self.writer.written();
         let ended = last.and_then(|()| {

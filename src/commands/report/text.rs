@@ -6,8 +6,8 @@ use std::path::Path;
 use jiff::tz::TimeZone;
 
 use super::chart;
+use crate::analysis::hotspot::Kind;
 use crate::analysis::snapshot::{ArraySnapshot, Cell, MemberSnapshot};
-use crate::analysis::standout::Kind;
 use crate::analysis::time;
 use crate::analysis::units;
 use crate::origin::{Op, Origin};
@@ -156,10 +156,10 @@ fn of_array(out: &mut Vec<u8>, report: &Report, array: &ArraySnapshot) -> io::Re
     for filesystem in &array.info.filesystems {
         wrapped(out, "  ", filesystem)?;
     }
-    if let Some(standout) = &array.standout {
-        let mark = if standout.is_warning() { "!" } else { " " };
-        said(out, mark, &standout.sentence)?;
-        if standout.kind == Kind::Idle {
+    if let Some(hotspot) = &array.hotspot {
+        let mark = if hotspot.is_warning() { "!" } else { " " };
+        said(out, mark, &hotspot.headline)?;
+        if hotspot.kind == Kind::Idle {
             return Ok(());
         }
     }
@@ -178,7 +178,7 @@ fn of_array(out: &mut Vec<u8>, report: &Report, array: &ArraySnapshot) -> io::Re
         batch::write_files(out, array, secs, ROWS)?;
         let more = [
             (array.files.rest, "of other files"),
-            (array.files.untold, "not told whose"),
+            (array.files.unattributed, "unattributed"),
         ];
         for (sum, what) in more.iter().filter(|(sum, _)| sum.bios > 0) {
             writeln!(
@@ -189,7 +189,7 @@ fn of_array(out: &mut Vec<u8>, report: &Report, array: &ArraySnapshot) -> io::Re
             )?;
         }
     }
-    let costs = array.ledger.iter().flat_map(|l| &l.rows);
+    let costs = array.amplification.iter().flat_map(|l| &l.rows);
     if costs
         .into_iter()
         .any(|r| r.factor().is_some_and(|f| f >= 1.05))

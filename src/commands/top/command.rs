@@ -9,9 +9,9 @@ use anyhow::{Context as _, Result, bail};
 use tokio::sync::watch;
 
 use super::args::Top;
-use crate::analysis::ledger::Ledger;
+use crate::analysis::amplification::Amplification;
 use crate::analysis::snapshot::Snapshot;
-use crate::analysis::{standout, window};
+use crate::analysis::{hotspot, window};
 use crate::commands::top::replay;
 use crate::machine::Sys;
 use crate::probe::Dirtied;
@@ -163,8 +163,8 @@ pub(crate) fn add(whole: &mut Option<Snapshot>, snapshot: &Snapshot) {
         Some(whole) => {
             window::join(whole, snapshot, window::alike);
             for array in &mut whole.arrays {
-                array.standout = Some(standout::find(array, whole.interval));
-                array.ledger = Some(Ledger::of(array, whole.interval));
+                array.hotspot = Some(hotspot::find(array, whole.interval));
+                array.amplification = Some(Amplification::new(array, whole.interval));
             }
         }
         None => *whole = Some(snapshot.clone()),

@@ -108,7 +108,7 @@ fn line(snapshot: &Snapshot) -> String {
     let mut snapshot = snapshot.clone();
     if snapshot.interval < Duration::from_secs(1) {
         // The window joins short intervals, two and two from where it began.
-        snapshot.arrays.iter_mut().for_each(|a| a.standout = None);
+        snapshot.arrays.iter_mut().for_each(|a| a.hotspot = None);
     }
     crate::ui::json::write(&mut out, &snapshot).unwrap();
     String::from_utf8(out).unwrap()
@@ -163,26 +163,26 @@ fn what_was_lost_and_said_is_in_its_interval() {
 
 /// Also on kernels whose io_ticks stand still while a disk hangs.
 #[test]
-fn a_disk_that_completes_nothing_leads_the_sentence() {
+fn a_disk_that_completes_nothing_leads_the_headline() {
     for ticks in [true, false] {
         for interval in [500, 1000, 2500] {
             let source = source(
                 &fixture::stalled_items(ticks),
                 Duration::from_millis(interval),
             );
-            let sentences: Vec<(i64, String)> = source
+            let headlines: Vec<(i64, String)> = source
                 .map(|s| {
-                    let standout = s.arrays[0].standout.clone().unwrap();
+                    let hotspot = s.arrays[0].hotspot.clone().unwrap();
                     let ms = (s.time.as_microsecond() - fixture::START) / 1000;
-                    (ms, standout.sentence)
+                    (ms, hotspot.headline)
                 })
                 .collect();
-            for (ms, sentence) in &sentences {
+            for (ms, headline) in &headlines {
                 // 5 s, and up to an interval before and behind.
-                let stalls = sentence.starts_with("loop3 completes nothing: 12 requests in flight");
+                let stalls = headline.starts_with("loop3 completes nothing: 12 requests in flight");
                 match ms {
-                    12_500..=16_000 => assert!(stalls, "{ms}: {sentence}"),
-                    0..=9_999 | 17_501.. => assert!(!stalls, "{ms}: {sentence}"),
+                    12_500..=16_000 => assert!(stalls, "{ms}: {headline}"),
+                    0..=9_999 | 17_501.. => assert!(!stalls, "{ms}: {headline}"),
                     _ => {}
                 }
             }

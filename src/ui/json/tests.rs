@@ -40,7 +40,10 @@ fn files() {
         (&"a\nb\u{fffd}".into(), &"610a62ff".into())
     );
     assert_eq!(array["files_rest"]["bios"].as_u64(), Some(60));
-    assert_eq!(array["files_untold"]["bytes"].as_u64(), Some(28 * 16384));
+    assert_eq!(
+        array["files_unattributed"]["bytes"].as_u64(),
+        Some(28 * 16384)
+    );
 }
 
 #[test]
@@ -110,15 +113,15 @@ fn contract() {
         }
         assert_eq!(bitmap[time]["count"].as_u64(), Some(121));
     }
-    assert_eq!(array["standout"]["kind"], "saturated");
-    assert_eq!(array["standout"]["severity"], "warning");
-    assert_eq!(array["standout"]["members"][1], "loop5");
+    assert_eq!(array["hotspot"]["kind"], "saturated");
+    assert_eq!(array["hotspot"]["severity"], "warning");
+    assert_eq!(array["hotspot"]["members"][1], "loop5");
 }
 
 #[test]
 fn amplification_is_of_the_interval_and_adds_up() {
     let mut snapshot = fixture::raid5();
-    snapshot.arrays[0].ledger = None; // the screen's
+    snapshot.arrays[0].amplification = None; // the screen's
     let v: Value = serde_json::from_str(&line(&snapshot)).unwrap();
     let array = &v["arrays"][0];
     let rows = array["amplification"].as_array().unwrap();
@@ -128,7 +131,7 @@ fn amplification_is_of_the_interval_and_adds_up() {
             .unwrap()
     };
     let data = row("file_data", "write");
-    assert_eq!(data["entered_bytes"].as_u64(), Some(1206 * 4096));
+    assert_eq!(data["submitted_bytes"].as_u64(), Some(1206 * 4096));
     let (parity, pre_read) = (1366.0 * 1200.0 / 1358.0, 2406.0 * 2290.0 / 2400.0);
     let factor = 1.0 + (parity + pre_read + 36.0 * 1206.0 / 1574.0) / 1206.0;
     assert!((data["factor"].as_f64().unwrap() - factor).abs() < 1e-5);

@@ -54,7 +54,7 @@ pub fn files(
     let files = &array.files;
     // The rest is not known by operation.
     let mut all = if filter.op.is_none() {
-        of(files.rest) + of(files.untold)
+        of(files.rest) + of(files.unattributed)
     } else {
         0.0
     };

@@ -1,18 +1,18 @@
-//! View 6: what IO of each origin cost below, a row an origin and operation. Over the window of the sentence, not the
-//! interval: what entered now is written later.
+//! View 6: what IO of each origin cost below, a row an origin and operation. Over the window of the headline, not the
+//! interval: bytes submitted now are written later.
 
 use ratatui::text::{Line, Span};
 
 use super::table::{self, Spec, cell, figure, heading, name};
 use super::{Pen, Scene, bar};
-use crate::analysis::ledger;
-use crate::analysis::ledger::Ledger;
+use crate::analysis::amplification;
+use crate::analysis::amplification::Amplification;
 use crate::analysis::snapshot::{ArrayInfo, ArraySnapshot};
 use crate::analysis::units;
 use crate::origin::{Op, io_name};
 use crate::ui::palette::letter;
 use crate::ui::rows;
-use crate::ui::rows::{Column, LedgerRow};
+use crate::ui::rows::{AmplificationRow, Column};
 use crate::ui::text;
 use crate::ui::text::{clean, glue};
 
@@ -35,12 +35,12 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     pen.line(&Line::from(head));
 
     // Discards move nothing, and would dwarf the bars of what does.
-    let has_bar = |r: &&LedgerRow| {
+    let has_bar = |r: &&AmplificationRow| {
         let op = r.sums.op;
         !r.sums.is_unasked() && (op != Op::Discard || scene.filter().op == Some(op))
     };
     let asked = || rows.iter().filter(has_bar);
-    let all: Vec<_> = asked().flat_map(LedgerRow::parts).collect();
+    let all: Vec<_> = asked().flat_map(AmplificationRow::parts).collect();
     let (legend, details) = bar::room_below(pen, scene, rows.len() + 2);
     let selected = scene.row(rows.len());
     let mut below = foot(scene, pen.width(), legend);
@@ -89,7 +89,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         pen.line(&Line::from(spans));
     }
     if rows.is_empty() {
-        pen.text("  nothing entered and nothing moved", scene.palette.dim());
+        pen.text("  nothing submitted and nothing moved", scene.palette.dim());
     }
     let mut pen = Pen::new(pen.buffer, area);
     for line in &below {
@@ -97,9 +97,9 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     }
 }
 
-fn specs(rows: &[LedgerRow], array: &ArraySnapshot, width: usize) -> Vec<Spec> {
-    let widest = |f: &dyn Fn(&LedgerRow) -> usize| rows.iter().map(f).max().unwrap_or(0);
-    let any = |f: &dyn Fn(&LedgerRow) -> u64| rows.iter().any(|r| f(r) > 0);
+fn specs(rows: &[AmplificationRow], array: &ArraySnapshot, width: usize) -> Vec<Spec> {
+    let widest = |f: &dyn Fn(&AmplificationRow) -> usize| rows.iter().map(f).max().unwrap_or(0);
+    let any = |f: &dyn Fn(&AmplificationRow) -> u64| rows.iter().any(|r| f(r) > 0);
     let parity = matches!(array.info.level.as_str(), "raid4" | "raid5" | "raid6");
     let mut all = vec![
         name(
@@ -112,7 +112,7 @@ fn specs(rows: &[LedgerRow], array: &ArraySnapshot, width: usize) -> Vec<Spec> {
             widest(&|r| r.sums.op.name().len()).clamp(5, 12),
             10,
         ),
-        figure(Column::Entered, 7, 8),
+        figure(Column::Submitted, 7, 8),
         figure(Column::Data, 7, 3),
     ];
     if parity || any(&|r| r.sums.parity) {
@@ -137,12 +137,12 @@ fn specs(rows: &[LedgerRow], array: &ArraySnapshot, width: usize) -> Vec<Spec> {
     table::fit(all, width.saturating_sub(1 + bar))
 }
 
-fn value(row: &LedgerRow, column: Column) -> String {
+fn value(row: &AmplificationRow, column: Column) -> String {
     let mib = |bytes: u64| units::mib(bytes as f64 / row.secs);
     let r = &row.sums;
     match column {
         Column::Op => r.op.name().to_owned(),
-        Column::Entered => mib(r.entered),
+        Column::Submitted => mib(r.submitted),
         Column::Data => mib(r.data),
         Column::Parity => mib(r.parity),
         Column::PreRead => mib(r.rmw_read),
@@ -156,10 +156,10 @@ fn value(row: &LedgerRow, column: Column) -> String {
 
 /// The array as a whole, and what its level would have it cost.
 fn foot(scene: &Scene<'_>, columns: usize, lines: usize) -> Vec<Line<'static>> {
-    let Some(ledger) = scene.array.ledger.as_ref().filter(|_| lines > 0) else {
+    let Some(amplification) = scene.array.amplification.as_ref().filter(|_| lines > 0) else {
         return Vec::new();
     };
-    let mut text = text::wrap(&sum(ledger), columns, lines);
+    let mut text = text::wrap(&sum(amplification), columns, lines);
     if lines > 1 {
         text.push(text::cut(&level(&scene.array.info), columns).into_owned());
     }
@@ -169,22 +169,22 @@ fn foot(scene: &Scene<'_>, columns: usize, lines: usize) -> Vec<Line<'static>> {
 }
 
 /// `all: write 12.0 in, 48.0 below, 4.0x; read 5.7 in, 5.7 below, 1.0x; md by itself 8.2`
-fn sum(ledger: &Ledger) -> String {
-    let secs = rows::seconds(ledger.over);
+fn sum(amplification: &Amplification) -> String {
+    let secs = rows::seconds(amplification.over);
     let mib = |bytes: u64| units::mib(bytes as f64 / secs);
     let mut parts = Vec::new();
     for op in [Op::Write, Op::Read, Op::Discard, Op::WriteZeroes, Op::Other] {
-        let total = ledger.total(op);
-        if total.entered > 0 || total.below() > 0 {
+        let total = amplification.total(op);
+        if total.submitted > 0 || total.below() > 0 {
             parts.push(glue(&format!(
                 "{op} {} in, {} below, {}",
-                mib(total.entered),
+                mib(total.submitted),
                 mib(total.below()),
                 units::factor(total.factor())
             )));
         }
     }
-    let unasked = ledger.unasked();
+    let unasked = amplification.unasked();
     if unasked > 0 {
         parts.push(glue(&format!("md by itself {}", mib(unasked))));
     }
@@ -197,7 +197,7 @@ fn sum(ledger: &Ledger) -> String {
 /// What the level costs, so that a factor can be judged.
 fn level(info: &ArrayInfo) -> String {
     let level = clean(&info.level);
-    match (info.level.as_str(), ledger::expected(info)) {
+    match (info.level.as_str(), amplification::expected(info)) {
         ("single", _) => "a single disk: 1.0x is what it costs".to_owned(),
         ("raid1", Some((copies, _))) => {
             format!("raid1 of {0}: a write costs {copies:.1}x", info.disks)
@@ -217,13 +217,13 @@ fn level(info: &ArrayInfo) -> String {
 }
 
 /// `file_data write: for each byte in 1.00 data + 1.00 parity + 2.00 pre-read`
-fn detail(row: &LedgerRow) -> String {
+fn detail(row: &AmplificationRow) -> String {
     let r = &row.sums;
     let what = format!("{} {}", r.origin, r.op);
     match rows::price(r).as_deref() {
         Some("") => format!("{what}: nothing has reached the members yet"),
         Some(price) => format!("{what}: for each byte in {price}"),
-        None if !r.is_mds_own() => format!("{what}: it entered before"),
+        None if !r.is_mds_own() => format!("{what}: submitted before"),
         None if r.is_unasked() => format!("{what}: md's own work, no IO asked for it"),
         None => format!("{what}: nothing was written that it could be charged to"),
     }

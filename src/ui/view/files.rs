@@ -102,8 +102,8 @@ fn rest(scene: &Scene<'_>, columns: usize) -> Option<Line<'static>> {
     if files.rest.bios > 0 {
         parts.push(said(files.rest, "smaller ones:"));
     }
-    if files.untold.bios > 0 {
-        parts.push(said(files.untold, "not told whose:"));
+    if files.unattributed.bios > 0 {
+        parts.push(said(files.unattributed, "unattributed:"));
     }
     if parts.is_empty() || !scene.filter().keeps(Origin::FileData, Op::Read) {
         return None;

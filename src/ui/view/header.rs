@@ -1,4 +1,4 @@
-//! What is measured, what stands out, the tabs; and the line at the bottom.
+//! Header (subject, headline, tabs) and the line at the bottom.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use jiff::tz::TimeZone;
 use ratatui::text::{Line, Span};
 
 use super::{Pen, Scene};
+use crate::analysis::hotspot::{Hotspot, Kind};
 use crate::analysis::snapshot::{ArraySnapshot, Snapshot};
-use crate::analysis::standout::{Kind, Standout};
 use crate::analysis::time;
 use crate::analysis::traffic::{Sum, Traffic};
 use crate::analysis::units;
@@ -179,7 +179,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
     pen.line(&ends(left, right, columns));
     // The answer comes before the figures.
     let narrow = columns < 60;
-    sentence(pen, scene, if narrow && tall { 4 } else { 3 });
+    headline(pen, scene, if narrow && tall { 4 } else { 3 });
     let style = if snapshot.lost.events() > 0 {
         palette.alarm()
     } else {
@@ -204,14 +204,14 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
     tabs(pen, scene);
 }
 
-/// The sentence, and over how long it is true: that may be longer than the interval that the figures are of. Untrusted
+/// The headline, and over how long it is true: that may be longer than the interval that the figures are of. Untrusted
 /// as the names in it.
-pub fn said(standout: &Standout) -> String {
-    if standout.kind == Kind::Idle {
-        standout.sentence.clone()
+pub fn said(hotspot: &Hotspot) -> String {
+    if hotspot.kind == Kind::Idle {
+        hotspot.headline.clone()
     } else {
-        let over = units::seconds_about(standout.over);
-        format!("last {over}: {}", standout.sentence)
+        let over = units::seconds_about(hotspot.over);
+        format!("last {over}: {}", hotspot.headline)
     }
 }
 
@@ -226,19 +226,19 @@ pub fn last(over: Duration, snapshot: &Snapshot) -> String {
     }
 }
 
-fn sentence(pen: &mut Pen<'_>, scene: &Scene<'_>, lines: usize) {
-    let Some(standout) = &scene.array.standout else {
+fn headline(pen: &mut Pen<'_>, scene: &Scene<'_>, lines: usize) {
+    let Some(hotspot) = &scene.array.hotspot else {
         return;
     };
-    let (mark, style) = if standout.is_warning() {
+    let (mark, style) = if hotspot.is_warning() {
         ("! ", scene.palette.alarm())
     } else {
         ("  ", ratatui::style::Style::new())
     };
-    let sentence = said(standout);
+    let headline = said(hotspot);
     // A figure stays with its unit.
-    let sentence = clean(&sentence).replace(" %", "\u{a0}%");
-    for (i, line) in text::wrap(&sentence, pen.width() - 2, lines)
+    let headline = clean(&headline).replace(" %", "\u{a0}%");
+    for (i, line) in text::wrap(&headline, pen.width() - 2, lines)
         .iter()
         .enumerate()
     {
@@ -268,11 +268,11 @@ fn tabs(pen: &mut Pen<'_>, scene: &Scene<'_>) {
             palette.dim(),
         ));
     }
-    if let (View::Amplification, Some(ledger)) = (state.view, &scene.array.ledger)
+    if let (View::Amplification, Some(amplification)) = (state.view, &scene.array.amplification)
         && pen.width() >= 70
     {
         right.push(Span::styled(
-            format!("MiB/s over {} s ", ledger.over.as_secs_f64().round()),
+            format!("MiB/s over {} s ", amplification.over.as_secs_f64().round()),
             palette.dim(),
         ));
     }
@@ -333,7 +333,7 @@ pub(super) fn footer(
         "Tab view",
         "Space pause",
         "← → step",
-        "n N stands out",
+        "n N hot spots",
         "t time",
         "+ - speed",
         "s sort",

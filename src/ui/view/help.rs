@@ -41,7 +41,7 @@ const REPLAY: [(&str, &str); 7] = [
     ("↑ ↓  j k", "select a row; g G: the first, the last"),
     ("Space  p", "stop and go on"),
     ("← →", "an interval back, on; PgUp PgDn: ten"),
-    ("n  N", "to what stands out next, before"),
+    ("n  N", "to the next, previous hot spot"),
     ("t", "to a moment: 12:00:30 (UTC), +30 (from the start)"),
     ("+  -", "faster, slower"),
     ("s  S", "sort by the next column; reverse"),
@@ -55,7 +55,7 @@ const FIGURES: [&str; 10] = [
     "p50 p99     issue to completion, of what the filter keeps",
     "skew        the busiest member over the mean of all",
     "processes   bios submitted to the array, before splitting; files: likewise",
-    "in below    amplification: what entered, what members moved for it; MiB/s",
+    "in below    amplification: bytes submitted, bytes moved by members; MiB/s",
     "the bar     as long as the member's part of the busiest one's",
 ];
 

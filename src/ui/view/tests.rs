@@ -159,9 +159,9 @@ fn trouble_is_said() {
 
 /// Sentence and figures may be of different spans: each says its own.
 #[test]
-fn sentence_and_figures_say_over_how_long_they_are_true() {
+fn headline_and_figures_say_over_how_long_they_are_true() {
     let mut snapshot = fixture::raid0(12);
-    snapshot.arrays[0].standout.as_mut().unwrap().over = Duration::from_millis(9_980);
+    snapshot.arrays[0].hotspot.as_mut().unwrap().over = Duration::from_millis(9_980);
     let text = shown(&snapshot, "", (200, 50));
     assert!(
         text.contains("\n! last 10 s: loop1, loop5 and loop9 are busy"),
@@ -190,7 +190,7 @@ fn the_answer_is_in_the_first_three_lines() {
         }
     }
     let second = Duration::from_secs(1);
-    calm.arrays[0].standout = Some(crate::analysis::standout::find(&calm.arrays[0], second));
+    calm.arrays[0].hotspot = Some(crate::analysis::hotspot::find(&calm.arrays[0], second));
     let text = shown(&calm, "", (80, 24));
     assert!(
         text.contains("\n  last 1 s: no member is saturated"),
@@ -222,9 +222,9 @@ fn help_has_pages() {
         first.contains("page 1 of 2") && first.contains("note number 8"),
         "{first}"
     );
-    assert!(!first.contains("members moved"), "{first}");
+    assert!(!first.contains("moved by members"), "{first}");
     let second = shown(&snapshot, "?j", (80, 24));
-    assert!(second.contains("members moved"), "{second}");
+    assert!(second.contains("moved by members"), "{second}");
     assert_eq!(shown(&snapshot, "?jj", (80, 24)), first);
 }
 
@@ -327,7 +327,7 @@ fn every_size_and_state_draws() {
     snapshots.push(fixture::idle(5));
     snapshots.push(fixture::raid5());
     snapshots.push(fixture::raid5());
-    snapshots[7].arrays[0].ledger = None;
+    snapshots[7].arrays[0].amplification = None;
     for snapshot in &snapshots {
         for keys in [
             "",
@@ -380,7 +380,7 @@ fn untrusted_names_reach_no_cell() {
     array.tasks[0].role = Some(evil.clone());
     array.tasks[0].cgroup = Some(evil.clone());
     array.members[0].io[0].op = Op::Other;
-    array.standout.as_mut().unwrap().sentence.clone_from(&evil);
+    array.hotspot.as_mut().unwrap().headline.clone_from(&evil);
     snapshot.notes = vec![evil];
     for keys in ["", "2", "3", "4", AMPLIFICATION, "?"] {
         for size in SIZES {

@@ -173,8 +173,8 @@ fn a_journal_without_room() {
         "812 transactions (810 requested), each up to 256 blocks\naverage: \n  3ms request delay\n  17 logged blocks per transaction\n",
     );
     let mut snapshot = waits("md0", 40, 2_500);
-    let entered = &mut snapshot.arrays[0].entered;
-    entered.insert((Origin::Journal, Op::Write), 20 << 20);
+    let submitted = &mut snapshot.arrays[0].submitted;
+    submitted.insert((Origin::Journal, Op::Write), 20 << 20);
     let (_, found) = compare(&machine.facts(), &snapshot);
     let [finding] = &found[..] else {
         panic!("{found:?}");

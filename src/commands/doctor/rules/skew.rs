@@ -56,7 +56,7 @@ fn uneven(fs: &FsFacts) -> Finding {
         return Finding::new("layout-skew", severity, "");
     };
     let target = &report.target;
-    let mut finding = Finding::new("layout-skew", severity, report.standout.clone())
+    let mut finding = Finding::new("layout-skew", severity, report.headline.clone())
         .seen(format!("busiest member over the mean: {}", figures(&report.skews)))
         .figure("skew", report.skews.worst())
         .figure("bitmaps", report.skews.bitmaps)

@@ -12,7 +12,7 @@ use super::screen;
 use crate::analysis::time;
 use crate::commands::top::command::{Render, add};
 use crate::recording::reader::{Reader, Wanted};
-use crate::recording::source::{Again, Source};
+use crate::recording::source::{Reopen, Source};
 use crate::ui::lines::{ended, say, success_if_nobody_reads};
 use crate::ui::palette::Depth;
 use crate::ui::{batch, json};
@@ -57,7 +57,7 @@ pub fn demo(args: &Demo) -> Result<()> {
     show(open()?, Box::new(move || open().ok()), how)
 }
 
-fn show(reader: Reader, again: Again, how: How) -> Result<()> {
+fn show(reader: Reader, again: Reopen, how: How) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

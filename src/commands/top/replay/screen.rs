@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::analysis::hotspot::Kind;
 use crate::analysis::snapshot::Snapshot;
-use crate::analysis::standout::Kind;
 use crate::analysis::time;
 use crate::recording::source::Source;
 use crate::ui::palette::{Depth, Palette};
@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(50);
 enum Goal {
     /// To the first interval that ends behind this, µs since 1970.
     Time(i64),
-    /// To where something else stands out than did when the search began.
+    /// Search for a hot spot other than those at the start of the search.
     Finding,
 }
 
@@ -122,7 +122,7 @@ struct Player {
     state: State,
     shown: Option<Arc<Snapshot>>,
     goal: Option<Goal>,
-    /// What stood out when the search began.
+    /// Hot spots at the start of the search.
     was: Vec<String>,
 }
 
@@ -270,7 +270,7 @@ impl Player {
             };
             if there || !more {
                 if !there && self.goal == Some(Goal::Finding) {
-                    self.replay().said = Some("nothing else stands out up to the end".to_owned());
+                    self.replay().said = Some("no other hot spot up to the end".to_owned());
                 }
                 self.goal = None;
                 break;
@@ -279,7 +279,7 @@ impl Player {
         Ok(())
     }
 
-    /// To the last interval before this one at which something else stands out.
+    /// Goes to the last earlier interval with another hot spot.
     fn find_back(&mut self) -> Result<()> {
         self.state.paused = true;
         let until = self.time_us();
@@ -296,19 +296,19 @@ impl Player {
         }
         self.go_back(found.unwrap_or(until).saturating_sub(1))?;
         if found.is_none() {
-            self.replay().said = Some("nothing else stands out before".to_owned());
+            self.replay().said = Some("no other hot spot before".to_owned());
         }
         Ok(())
     }
 
-    /// What stands out now, a line an array; figures in it may change.
+    /// Current hot spots, one line per array, without the figures that change.
     fn findings(&self) -> Vec<String> {
         let arrays = self.shown.iter().flat_map(|s| &s.arrays);
         arrays
             .filter_map(|array| {
-                let standout = array.standout.as_ref()?;
-                let kind = standout.kind;
-                let what = (kind != Kind::Even && kind.is_finding()).then_some(standout)?;
+                let hotspot = array.hotspot.as_ref()?;
+                let kind = hotspot.kind;
+                let what = (kind != Kind::Even && kind.is_finding()).then_some(hotspot)?;
                 Some(format!(
                     "{} {kind:?} {:?} {:?} {:?}",
                     array.info.name, what.origins, what.op, what.members

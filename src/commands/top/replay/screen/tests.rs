@@ -108,7 +108,7 @@ fn one_goes_to_a_moment() {
 }
 
 #[test]
-fn one_finds_what_stands_out() {
+fn n_finds_the_next_hot_spot() {
     let (player, found) = after("n");
     assert!(!player.findings().is_empty());
     assert!(found > after("").1);
@@ -117,7 +117,7 @@ fn one_finds_what_stands_out() {
     assert!(!back.findings().is_empty() || back.state.replay.unwrap().said.is_some());
     let (player, _) = after("}}}}}}}}n");
     let said = player.state.replay.as_ref().unwrap().said.clone().unwrap();
-    assert!(said.contains("nothing else"), "{said}");
+    assert!(said.contains("no other hot spot"), "{said}");
 }
 
 #[test]

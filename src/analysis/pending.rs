@@ -1,4 +1,4 @@
-//! Parity and pre-reads that were charged to an origin when they were submitted, and complete later.
+//! Charges for parity and pre-reads that are submitted in one interval and complete in a later one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -7,8 +7,8 @@ use super::counters::CostCounters;
 use super::snapshot::MemberSnapshot;
 use crate::origin::Origin;
 
-/// Longer than this, or than an interval, nothing is under way; what did not complete by then was lost on its way.
-const UNDER_WAY: Duration = Duration::from_millis(500);
+/// Age after which (or after one interval, if longer) a pending charge is dropped: its IO must have been lost.
+const MAX_AGE: Duration = Duration::from_millis(500);
 
 type Part = fn(&mut CostCounters) -> &mut u64;
 const PARTS: [(Origin, Part); 2] = [
@@ -16,27 +16,27 @@ const PARTS: [(Origin, Part); 2] = [
     (Origin::RmwRead, |c| &mut c.rmw_read),
 ];
 
-/// Who is to be charged with what was submitted to an array's members and had not completed by the end of an interval.
+/// Charges, by origin, for IO that was submitted to an array's members and had not completed at the end of an interval.
 #[derive(Debug, Default)]
-pub struct Owed {
+pub struct PendingCharges {
     costs: BTreeMap<Origin, CostCounters>,
-    /// What was submitted lately, of each of [`PARTS`], with the end of its interval.
-    lately: VecDeque<(Duration, [u64; 2])>,
+    /// Bytes submitted recently for each of [`PARTS`], with the end of their interval.
+    recent: VecDeque<(Duration, [u64; 2])>,
 }
 
-impl Owed {
-    /// Who is to be charged with what completes in an interval that ends `now`: who submitted in it, `costs`, and who
-    /// owes from before. What of it has not completed by now is owed in the next.
+impl PendingCharges {
+    /// Charges for IO that completed in an interval that ends at `now`, out of the charges of that interval, `costs`, and the
+    /// pending ones. Charges for IO that has not completed stay pending.
     pub fn charge(
         &mut self,
         mut costs: BTreeMap<Origin, CostCounters>,
         members: &[MemberSnapshot],
         now: Duration,
     ) -> BTreeMap<Origin, CostCounters> {
-        self.lately
-            .retain(|(end, _)| now.saturating_sub(*end) < UNDER_WAY);
+        self.recent
+            .retain(|(end, _)| now.saturating_sub(*end) < MAX_AGE);
         let submitted = PARTS.map(|(_, part)| sum(&mut costs, part));
-        self.lately.push_back((now, submitted));
+        self.recent.push_back((now, submitted));
         for (origin, cost) in std::mem::take(&mut self.costs) {
             costs.entry(origin).or_default().add(cost);
         }
@@ -45,14 +45,14 @@ impl Owed {
             let completed = members.iter().fold(0, |n: u64, m| {
                 n.saturating_add(m.sum(|c| c.origin == origin).1)
             });
-            let lately = self.lately.iter().map(|(_, submitted)| submitted[kind]);
-            let lately = lately.fold(0, u64::saturating_add);
-            let left = all.saturating_sub(completed).min(lately);
+            let recent = self.recent.iter().map(|(_, submitted)| submitted[kind]);
+            let recent = recent.fold(0, u64::saturating_add);
+            let left = all.saturating_sub(completed).min(recent);
             for (origin, cost) in &mut costs {
                 let share = u128::from(*part(cost)) * u128::from(left) / u128::from(all.max(1));
                 let share = u64::try_from(share).unwrap_or(u64::MAX);
                 *part(self.costs.entry(*origin).or_default()) = share;
-                *part(cost) -= share; // once only, however many intervals are joined
+                *part(cost) -= share; // charge once, also when intervals are merged later
             }
         }
         costs.retain(|_, cost| *cost != CostCounters::default());

@@ -1,42 +1,42 @@
-//! A member that is saturated part of the time: five seconds of ten are no mean of 50 %.
+//! Members that are saturated part of the time, which a mean hides: five seconds of ten are not 50 % utilisation.
 
 use std::time::Duration;
 
-use super::pain::{Figures, Pain, SATURATED, median, why};
+use super::symptom::{Figures, SATURATED, Symptom, find_cause, median};
 use crate::analysis::recent::Recent;
 use crate::analysis::waited::Waited;
 
-/// Less than this is a commit or a short write-back.
+/// Shorter bursts are a journal commit or a short write-back.
 const LASTS: Duration = Duration::from_secs(2);
-/// Fewer requests than this that tasks waited for prove nothing.
+/// Fewer requests that tasks waited for are not significant.
 const ENOUGH_WAITED: u64 = 16;
-/// Somebody is hurt when requests take this multiple of their time otherwise ...
+/// A burst is a problem when requests take this multiple of their time outside it ...
 const LONGER: f64 = 2.0;
-/// ... and this long at least, µs.
+/// ... and at least this long, µs.
 const HURTS_US: f64 = 10_000.0;
-/// Where there is nothing to compare with, requests may take half of what hurts then, µs.
+/// Assumed usual time of a request if there is nothing to compare with, µs.
 const USUAL_US: f64 = 25_000.0;
 
-/// The last intervals in which a member was saturated, and the others.
+/// Sums over the last intervals in which a member was saturated, and over the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Burst {
-    /// Length of those in which it was saturated.
+    /// Length of the saturated intervals.
     pub lasted: Duration,
-    /// Length of all.
+    /// Length of all intervals.
     pub of: Duration,
-    /// Mean utilisation in those.
+    /// Mean utilisation in the saturated intervals.
     pub utilisation: f64,
-    /// Requests that tasks waited for in those.
+    /// Requests that tasks waited for in the saturated intervals.
     pub waited: Waited,
-    /// The same in the others.
+    /// Requests that tasks waited for in the other intervals.
     pub otherwise: Waited,
-    /// Mean time of these, µs: the (lower) median of those intervals, since a burst begins and ends in the middle of one. `None`
-    /// without requests.
+    /// Mean time of a request in the other intervals, µs: their lower median, since a burst begins and ends within an
+    /// interval. `None` without requests.
     pub otherwise_us: Option<f64>,
 }
 
 impl Burst {
-    /// From the last intervals.
+    /// Sums up the last intervals.
     pub fn new(recent: &[Recent]) -> Self {
         let mut burst = Self::default();
         let (mut busy, mut usual_us) = (0.0, Vec::new());
@@ -54,22 +54,22 @@ impl Burst {
                 }
             }
         }
-        // The lower one of two: of these it is the one that is rather not part of a burst.
+        // The lower of two is less likely to be part of a burst.
         usual_us.sort_by(f64::total_cmp);
         burst.otherwise_us = usual_us.get(usual_us.len().saturating_sub(1) / 2).copied();
         burst.utilisation = busy / burst.lasted.as_secs_f64().max(f64::MIN_POSITIVE);
         burst
     }
 
-    /// True if it lasted long enough to be worth a word.
-    pub fn is_worth_a_word(&self) -> bool {
+    /// True if it lasted long enough to be reported.
+    pub fn is_significant(&self) -> bool {
         self.lasted >= LASTS && self.lasted < self.of
     }
 
-    /// Mean times of a request that tasks waited for: meanwhile and otherwise, µs; `None`: nobody was hurt. `others_us`:
-    /// that of the other members.
-    fn hurts(&self, others_us: Option<f64>) -> Option<(f64, Option<f64>)> {
-        if !self.is_worth_a_word() || self.waited.requests < ENOUGH_WAITED {
+    /// Mean times of a request that tasks waited for, during and outside the burst, µs; `None` if the burst is no problem.
+    /// `others_us`: mean time on the other members.
+    fn delays(&self, others_us: Option<f64>) -> Option<(f64, Option<f64>)> {
+        if !self.is_significant() || self.waited.requests < ENOUGH_WAITED {
             return None;
         }
         let enough = self.otherwise.requests >= ENOUGH_WAITED;
@@ -81,8 +81,8 @@ impl Burst {
     }
 }
 
-/// Members that are saturated part of the time, to somebody's harm.
-pub fn bursts(all: &[Figures]) -> Option<Pain> {
+/// Members that are saturated part of the time while tasks wait for them.
+pub fn bursts(all: &[Figures]) -> Option<Symptom> {
     let times = |i: usize| {
         let others = (0..all.len()).filter(|&o| o != i);
         let mean_us = |o: usize| {
@@ -90,25 +90,25 @@ pub fn bursts(all: &[Figures]) -> Option<Pain> {
             both.add(burst.otherwise);
             both.mean_us()
         };
-        all[i].burst.hurts(median(others.filter_map(mean_us)))
+        all[i].burst.delays(median(others.filter_map(mean_us)))
     };
-    let hurt: Vec<(usize, (f64, Option<f64>))> = (0..all.len())
+    let delayed: Vec<(usize, (f64, Option<f64>))> = (0..all.len())
         .filter(|&i| !all[i].is_held())
         .filter_map(|i| Some((i, times(i)?)))
         .collect();
-    let (_, (waited_us, otherwise_us)) = hurt
+    let (_, (waited_us, otherwise_us)) = delayed
         .iter()
         .copied()
         .max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
-    let members: Vec<usize> = hurt.iter().map(|h| h.0).collect();
+    let members: Vec<usize> = delayed.iter().map(|d| d.0).collect();
     let rest: Vec<usize> = (0..all.len()).filter(|i| !members.contains(i)).collect();
     let shortest = members
         .iter()
         .map(|&i| all[i].burst)
         .min_by_key(|b| b.lasted)?;
     let least = members.iter().map(|&i| all[i].burst.utilisation);
-    Some(Pain::Burst {
-        why: (!rest.is_empty()).then(|| why(all, &members, &rest)),
+    Some(Symptom::Burst {
+        cause: (!rest.is_empty()).then(|| find_cause(all, &members, &rest)),
         least: least.fold(1.0, f64::min),
         lasted: shortest.lasted,
         of: shortest.of,
@@ -152,7 +152,7 @@ mod tests {
         let burst = Burst::new(&recent);
         assert_eq!(burst.lasted, Duration::from_secs(4));
         assert_eq!(burst.otherwise_us.map(f64::round), Some(300.0));
-        let (waited_us, otherwise_us) = burst.hurts(None).unwrap();
+        let (waited_us, otherwise_us) = burst.delays(None).unwrap();
         assert_eq!(
             (waited_us.round(), otherwise_us.map(f64::round)),
             (56_000.0, Some(300.0))

@@ -1,4 +1,4 @@
-//! Properties of the sentence for whatever figures.
+//! Properties of the headline for whatever figures.
 
 use std::time::Duration;
 
@@ -58,20 +58,20 @@ proptest! {
             member.stall = spare.then_some(Stall { lasted, in_flight: u32::MAX, is_over: *spare });
             member.recent = queue.iter().map(recent).collect();
         }
-        let standout = find(&array, Duration::from_secs(secs));
-        prop_assert!((0.0..=1.0).contains(&standout.share), "{standout:?}");
-        prop_assert!(standout.skew >= 1.0, "{standout:?}");
-        prop_assert!(!standout.sentence.is_empty());
-        for name in &standout.members {
+        let hotspot = find(&array, Duration::from_secs(secs));
+        prop_assert!((0.0..=1.0).contains(&hotspot.share), "{hotspot:?}");
+        prop_assert!(hotspot.skew >= 1.0, "{hotspot:?}");
+        prop_assert!(!hotspot.headline.is_empty());
+        for name in &hotspot.members {
             prop_assert!(array.members.iter().any(|m| &m.name == name && m.is_present()));
         }
-        if standout.kind == Kind::Uneven {
-            prop_assert!(2 * standout.members.len() <= array.members.len());
+        if hotspot.kind == Kind::Uneven {
+            prop_assert!(2 * hotspot.members.len() <= array.members.len());
         }
         for (member, (_, _, utilisation, _)) in array.members.iter().zip(&members) {
-            let claimed = standout.kind == Kind::Saturated && standout.members.contains(&member.name);
+            let claimed = hotspot.kind == Kind::Saturated && hotspot.members.contains(&member.name);
             let bursts = member.recent.iter().any(|r| r.utilisation >= Some(0.9));
-            prop_assert!(!claimed || *utilisation >= 0.8 || bursts, "{standout:?}");
+            prop_assert!(!claimed || *utilisation >= 0.8 || bursts, "{hotspot:?}");
         }
     }
 }

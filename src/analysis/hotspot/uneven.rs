@@ -7,11 +7,11 @@ use crate::analysis::snapshot::MemberSnapshot;
 use crate::analysis::units;
 use crate::origin::{Op, Origin, io_name};
 
-/// Less than this is not worth a sentence: bytes of one origin and operation on all members.
+/// Smallest number of bytes, of one origin and operation on all members, that is reported.
 const ENOUGH_BYTES: f64 = 64.0 * 1024.0;
-/// And this share of all members' requests or bytes.
+/// Smallest share of all members' requests or bytes that is reported.
 const ENOUGH_SHARE: f64 = 0.01;
-/// Origins whose carriers have this share of each other's load are named in one sentence.
+/// Origins whose carriers have this share of each other's load are named in one headline.
 const TOGETHER: f64 = 0.9;
 
 /// An origin and operation that few members carry.
@@ -20,12 +20,12 @@ struct Candidate {
     op: Op,
     spread: Spread,
     carriers: Vec<usize>,
-    /// The share of the array's whole load that is on the carriers only because of this: what mending it would move.
+    /// Share of the array's load that is on the carriers only because of this, and that an even layout would move.
     excess: f64,
 }
 
 impl Candidate {
-    /// Blocks that mkfs placed come first: they stay where they are, and mkfs can mend it.
+    /// Prefers blocks placed by mkfs: they do not move, and mkfs options fix their layout.
     fn score(&self) -> f64 {
         self.excess
             * match (is_placed(self.origin), self.origin.is_metadata()) {
@@ -35,7 +35,7 @@ impl Candidate {
             }
     }
 
-    /// Whether it can stand in one sentence with `best`: same operation, same members.
+    /// True if it can be named together with `best`: same operation, same members.
     fn goes_with(&self, best: &Self) -> bool {
         self.op == best.op
             && is_placed(self.origin) == is_placed(best.origin)
@@ -48,7 +48,7 @@ impl Candidate {
     }
 }
 
-/// Blocks that mkfs placed stay on their members for ever; a journal or a file moves on with its writer.
+/// True for blocks that mkfs places on fixed members; a journal or a file moves on with its writer.
 fn is_placed(origin: Origin) -> bool {
     use Origin::{BlockBitmap, GroupDescriptors, InodeBitmap, InodeTable, Superblock};
     matches!(
@@ -59,17 +59,17 @@ fn is_placed(origin: Origin) -> bool {
 
 /// Origins that the same few members carry.
 pub struct Uneven {
-    /// Together, in the vocabulary's order.
+    /// Origins, in the order of [`Origin::ALL`].
     pub origins: Vec<Origin>,
-    /// Their operation.
+    /// Operation of these origins.
     pub op: Op,
-    /// Who carries them: indices of present members, ascending.
+    /// Indices of the present members that carry them, ascending.
     pub carriers: Vec<usize>,
-    /// The share that the carriers have of them, 0.0..=1.0.
+    /// Share of `origins` on the carriers, 0.0..=1.0.
     pub share: f64,
-    /// The busiest member over the mean.
+    /// Load of the busiest member over the mean.
     pub skew: f64,
-    /// The share of the array's load that is on the carriers only because of this.
+    /// Share of the array's load that is on the carriers only because of this.
     pub excess: f64,
 }
 
@@ -90,8 +90,8 @@ impl Uneven {
     }
 }
 
-/// The origins that few members carry, those first that an even layout would help most; `None` when every origin is
-/// even. `on`: only those that one of these members carries.
+/// Finds the origins on few members that an even layout would help most; `None` if every origin is even. `on`: consider
+/// only origins that one of these members carries.
 pub fn uneven(
     present: &[&MemberSnapshot],
     total: &Spread,
@@ -112,11 +112,11 @@ pub fn uneven(
     let best = candidates
         .iter()
         .max_by(|a, b| a.score().total_cmp(&b.score()))?;
-    // The others that the same members carry belong into the same sentence.
+    // Name other origins on the same members together with the best.
     let together: Vec<&Candidate> = candidates.iter().filter(|c| c.goes_with(best)).collect();
     let origins: Vec<Origin> = together.iter().map(|c| c.origin).collect();
     let excess = together.iter().map(|c| c.excess).sum();
-    let spread = Spread::of(present, |c| c.op == best.op && origins.contains(&c.origin));
+    let spread = Spread::new(present, |c| c.op == best.op && origins.contains(&c.origin));
     Some(Uneven {
         op: best.op,
         share: spread.share(&best.carriers),
@@ -134,7 +134,7 @@ fn candidate(
     origin: Origin,
     op: Op,
 ) -> Option<Candidate> {
-    let spread = Spread::of(present, |c| c.origin == origin && c.op == op);
+    let spread = Spread::new(present, |c| c.origin == origin && c.op == op);
     let (requests, bytes) = (spread.requests(), spread.bytes());
     let of = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
     if requests < ENOUGH_REQUESTS
@@ -143,7 +143,7 @@ fn candidate(
     {
         return None;
     }
-    // What is written in sequence visits one member after the other: wait until it has gone round a few times.
+    // Sequential writes visit one member after the other: require a few rounds over all members.
     let round = chunk_bytes as f64 * present.len() as f64;
     if !is_placed(origin) && bytes < 4.0 * round && requests < 64.0 * present.len() as f64 {
         return None;

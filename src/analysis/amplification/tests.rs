@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Ledger, Row, expected, split};
+use super::{Amplification, Row, expected, split};
 use crate::analysis::counters::CostCounters;
 use crate::analysis::fixture;
 use crate::analysis::snapshot::{ArrayInfo, ArraySnapshot, Cell};
@@ -10,10 +10,10 @@ use proptest::prelude::*;
 
 const KIB: u64 = 1024;
 
-/// An array whose first member did these (origin, operation, bytes).
+/// An array whose first member completed these (origin, op, bytes).
 fn array(
     moved: &[(Origin, Op, u64)],
-    entered: &[(Origin, Op, u64)],
+    submitted: &[(Origin, Op, u64)],
     costs: &[(Origin, u64, u64)],
 ) -> ArraySnapshot {
     let cells = moved
@@ -23,7 +23,7 @@ fn array(
         fixture::member(0, cells.collect()),
         fixture::member(1, Vec::new()),
     ]);
-    array.entered = entered.iter().map(|&(o, op, b)| ((o, op), b)).collect();
+    array.submitted = submitted.iter().map(|&(o, op, b)| ((o, op), b)).collect();
     array.costs = costs
         .iter()
         .map(|&(o, parity, rmw_read)| (o, CostCounters { parity, rmw_read }))
@@ -31,15 +31,19 @@ fn array(
     array
 }
 
-fn ledger(array: &ArraySnapshot) -> BTreeMap<(Origin, Op), Row> {
-    let ledger = Ledger::of(array, Duration::from_secs(1));
-    ledger.rows.iter().map(|r| ((r.origin, r.op), *r)).collect()
+fn amplification(array: &ArraySnapshot) -> BTreeMap<(Origin, Op), Row> {
+    let amplification = Amplification::new(array, Duration::from_secs(1));
+    amplification
+        .rows
+        .iter()
+        .map(|r| ((r.origin, r.op), *r))
+        .collect()
 }
 
 #[test]
-fn a_small_write_on_raid_5_costs_four() {
+fn a_small_write_on_raid5_moves_four_bytes_per_byte() {
     use Origin::{FileData, Parity, RmwRead};
-    let rows = ledger(&array(
+    let rows = amplification(&array(
         &[
             (FileData, Op::Write, 400 * KIB),
             (FileData, Op::Read, 64 * KIB),
@@ -62,11 +66,11 @@ fn a_small_write_on_raid_5_costs_four() {
     assert_eq!(rows[&(FileData, Op::Read)].factor(), Some(1.0));
 }
 
-/// The kernel side counts at submission, the cells at completion: only the shares are taken from it.
+/// BPF programs count costs at submission, cells count at completion: only the proportions of the costs are used.
 #[test]
-fn costs_are_shares_of_what_the_members_completed() {
+fn completed_bytes_are_split_in_proportion_to_costs() {
     use Origin::{FileData, Journal, Parity, RmwRead};
-    let rows = ledger(&array(
+    let rows = amplification(&array(
         &[
             (Parity, Op::Write, 100 * KIB),
             (RmwRead, Op::Read, 40 * KIB),
@@ -83,7 +87,7 @@ fn costs_are_shares_of_what_the_members_completed() {
 }
 
 #[test]
-fn without_costs_bytes_written_divide() {
+fn without_costs_written_bytes_are_the_weights() {
     use Origin::{FileData, Journal, MdBitmap, MdJournal, Parity, RmwRead};
     let moved = [
         (Parity, Op::Write, 90 * KIB),
@@ -92,20 +96,20 @@ fn without_costs_bytes_written_divide() {
         (MdJournal, Op::Write, 12 * KIB),
         (Journal, Op::Write, 20 * KIB),
     ];
-    let entered = [
+    let submitted = [
         (FileData, Op::Write, 20 * KIB),
         (FileData, Op::Read, 900 * KIB),
         (Journal, Op::Write, 10 * KIB),
     ];
-    let rows = ledger(&array(&moved, &entered, &[]));
+    let rows = amplification(&array(&moved, &submitted, &[]));
     let (data, journal) = (rows[&(FileData, Op::Write)], rows[&(Journal, Op::Write)]);
     assert_eq!(
         (data.parity, data.rmw_read, data.md_bitmap, data.md_journal),
         (60 * KIB, 20 * KIB, 6 * KIB, 8 * KIB)
     );
     assert_eq!(journal.below(), (20 + 30 + 10 + 3 + 4) * KIB);
-    // It all entered in the interval before: by what completes of it now.
-    let rows = ledger(&array(&moved, &[], &[]));
+    // All of it was submitted in the interval before: weights are the bytes completed now.
+    let rows = amplification(&array(&moved, &[], &[]));
     let journal = rows[&(Journal, Op::Write)];
     assert_eq!(
         (journal.below(), journal.factor()),
@@ -115,7 +119,7 @@ fn without_costs_bytes_written_divide() {
 }
 
 #[test]
-fn what_nobody_wrote_is_mds_own() {
+fn without_writes_md_bytes_are_its_own() {
     use Origin::{FileData, MdBitmap, MdSuperblock, Parity, Resync};
     let array = array(
         &[
@@ -129,7 +133,7 @@ fn what_nobody_wrote_is_mds_own() {
         &[(FileData, Op::Read, 8 * KIB)],
         &[],
     );
-    let rows = ledger(&array);
+    let rows = amplification(&array);
     assert_eq!(rows.len(), 6);
     assert_eq!(rows[&(Parity, Op::Write)].parity, 64 * KIB);
     assert_eq!(rows[&(MdBitmap, Op::Write)].md_bitmap, 4 * KIB);
@@ -137,16 +141,16 @@ fn what_nobody_wrote_is_mds_own() {
     let own: Vec<_> = rows.values().filter(|r| r.is_mds_own()).collect();
     assert_eq!(own.len(), 5);
     assert!(own.iter().all(|r| r.factor().is_none()));
-    let ledger = Ledger::of(&array, Duration::ZERO);
-    assert_eq!(ledger.unasked(), 400 * KIB + 512);
-    assert_eq!(ledger.total(Op::Write).below(), 68 * KIB);
-    assert_eq!(ledger.total(Op::Read).factor(), Some(1.0));
+    let amplification = Amplification::new(&array, Duration::ZERO);
+    assert_eq!(amplification.unasked(), 400 * KIB + 512);
+    assert_eq!(amplification.total(Op::Write).below(), 68 * KIB);
+    assert_eq!(amplification.total(Op::Read).factor(), Some(1.0));
 }
 
 #[test]
-fn discards_pay_for_their_parity_and_writes_do_not() {
+fn parity_of_discards_is_charged_to_discards() {
     use Origin::{FileData, Parity};
-    let rows = ledger(&array(
+    let rows = amplification(&array(
         &[
             (FileData, Op::Discard, 96 * KIB),
             (Parity, Op::Discard, 32 * KIB),
@@ -162,11 +166,11 @@ fn discards_pay_for_their_parity_and_writes_do_not() {
     assert_eq!(rows[&(FileData, Op::Write)].factor(), Some(1.0));
 }
 
-/// RAID 5 on RAID 1: the outer array's parity is data to the inner one.
+/// RAID 5 on RAID 1: the outer array's parity is data on the nested one.
 #[test]
-fn what_entered_as_parity_stays_parity() {
+fn submitted_parity_stays_parity() {
     use Origin::{FileData, Parity};
-    let rows = ledger(&array(
+    let rows = amplification(&array(
         &[
             (FileData, Op::Write, 20 * KIB),
             (Parity, Op::Write, 20 * KIB),
@@ -184,7 +188,7 @@ fn what_entered_as_parity_stays_parity() {
 }
 
 #[test]
-fn every_level_has_its_price() {
+fn expected_factor_of_every_level() {
     let price = |level: &str, disks| {
         expected(&ArrayInfo {
             level: level.to_owned(),
@@ -196,7 +200,7 @@ fn every_level_has_its_price() {
         ("single", 1, Some((1.0, 1.0))),
         ("raid0", 12, Some((1.0, 1.0))),
         ("raid1", 2, Some((2.0, 2.0))),
-        ("raid10", 4, None), // the number of copies is the layout's
+        ("raid10", 4, None), // the number of copies depends on the layout
         ("raid5", 2, Some((2.0, 2.0))),
         ("raid5", 3, Some((1.5, 3.0))),
         ("raid5", 4, Some((4.0 / 3.0, 4.0))),
@@ -220,7 +224,7 @@ fn any_kind() -> impl Strategy<Value = (Origin, Op)> {
     (any_origin(), (0..Op::ALL.len()).prop_map(|i| Op::ALL[i]))
 }
 
-/// Small ones meet often; large ones are an exabyte.
+/// Small values, which collide often, and values up to an exabyte.
 fn any_bytes() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), 1u64..10, 0u64..1 << 40, (1u64 << 56)..(1 << 57)]
 }
@@ -241,27 +245,27 @@ proptest! {
     }
 
     #[test]
-    fn the_ledger_adds_up_to_the_cells_and_to_what_entered(
+    fn rows_add_up_to_cells_and_submitted_bytes(
         moved in prop::collection::vec((any_kind(), any_bytes()), 0..40),
-        entered in prop::collection::btree_map(any_kind(), any_bytes(), 0..12),
+        submitted in prop::collection::btree_map(any_kind(), any_bytes(), 0..12),
         costs in prop::collection::btree_map(any_origin(), (any_bytes(), any_bytes()), 0..6),
     ) {
         let cells = moved.iter().map(|&((origin, op), bytes)| Cell { bytes, ..fixture::cell(origin, op, 0, 0, 1) });
         let mut array = fixture::array(vec![fixture::member(0, cells.collect())]);
-        array.entered = entered;
+        array.submitted = submitted;
         array.costs = costs.into_iter().map(|(o, (parity, rmw_read))| (o, CostCounters { parity, rmw_read })).collect();
-        let ledger = Ledger::of(&array, Duration::from_secs(1));
-        let sum = |f: &dyn Fn(&Row) -> u64| ledger.rows.iter().map(f).map(u128::from).sum::<u128>();
+        let amplification = Amplification::new(&array, Duration::from_secs(1));
+        let sum = |f: &dyn Fn(&Row) -> u64| amplification.rows.iter().map(f).map(u128::from).sum::<u128>();
         let all: u128 = moved.iter().map(|m| u128::from(m.1)).sum();
         prop_assert_eq!(sum(&Row::below), all);
-        prop_assert_eq!(sum(&|r| r.entered), array.entered.values().copied().map(u128::from).sum::<u128>());
-        for row in &ledger.rows {
-            prop_assert!(row.entered > 0 || row.below() > 0);
-            prop_assert_eq!(row.factor().is_some(), row.entered > 0);
+        prop_assert_eq!(sum(&|r| r.submitted), array.submitted.values().copied().map(u128::from).sum::<u128>());
+        for row in &amplification.rows {
+            prop_assert!(row.submitted > 0 || row.below() > 0);
+            prop_assert_eq!(row.factor().is_some(), row.submitted > 0);
             prop_assert!(row.factor().is_none_or(f64::is_finite));
         }
-        // The foot is of the rows: nothing is lost between them.
-        let totals: u128 = Op::ALL.iter().map(|&op| u128::from(ledger.total(op).below())).sum();
-        prop_assert_eq!(totals + u128::from(ledger.unasked()), all);
+        // Totals equal the sum of the rows.
+        let totals: u128 = Op::ALL.iter().map(|&op| u128::from(amplification.total(op).below())).sum();
+        prop_assert_eq!(totals + u128::from(amplification.unasked()), all);
     }
 }

@@ -71,7 +71,7 @@ fn sentences_lead_with_what_hurts() {
     let mut scheduler = with(2, at(0, 0.99, 0.1), |_| reads(900));
     let waits = cell(Origin::FileData, Op::Read, 500, 0, 30_000).device;
     scheduler.members[0].io[0].queue = waits;
-    for (what, array, kind, sentence) in [
+    for (what, array, kind, headline) in [
         (
             "saturated half of the time",
             bursts(80_000.0),
@@ -205,9 +205,9 @@ fn sentences_lead_with_what_hurts() {
              writes (100 % of the bytes)",
         ),
     ] {
-        let standout = say(&array);
-        assert_eq!(standout.sentence, sentence, "{what}");
-        assert_eq!(standout.kind, kind, "{what}");
+        let hotspot = say(&array);
+        assert_eq!(hotspot.headline, headline, "{what}");
+        assert_eq!(hotspot.kind, kind, "{what}");
     }
 }
 
@@ -242,20 +242,20 @@ fn a_limit_is_named_where_nothing_else_hurts() {
     };
     let held = limited(Some("throttled"), 7, 0.03);
     assert_eq!(
-        held.sentence,
+        held.headline,
         "cgroup /limited is held back by its I/O limit on md127 (io.max, blkio.throttle): 75 % of the bytes submitted, \
          mostly file_data writes, from dd (pid 7); no member is busy more than 3 % of the time"
     );
     assert_eq!((held.kind, held.is_warning()), (Kind::Queued, true));
     let cgroup = limited(Some("cgroup /limited, throttled"), 0, 0.03);
-    assert!(!cgroup.sentence.contains("from"), "{}", cgroup.sentence);
+    assert!(!cgroup.headline.contains("from"), "{}", cgroup.headline);
     assert_eq!(limited(None, 7, 0.03).kind, Kind::Even);
     // The disks come first.
     let full = limited(Some("throttled"), 7, 0.99);
     assert_eq!(full.kind, Kind::Saturated);
     assert!(
-        full.sentence.ends_with("75 % from dd (pid 7)"),
+        full.headline.ends_with("75 % from dd (pid 7)"),
         "{}",
-        full.sentence
+        full.headline
     );
 }

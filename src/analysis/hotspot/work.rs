@@ -1,23 +1,23 @@
-//! What members are busy with, and for whom.
+//! The main work of members, and the task that caused it.
 
 use std::time::Duration;
 
 use super::ENOUGH_REQUESTS;
 use super::spread::Spread;
-use super::words::{from_whom, plural};
-use crate::analysis::ledger::Ledger;
+use super::words::{from_task, plural};
+use crate::analysis::amplification::Amplification;
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot};
 use crate::analysis::units;
 use crate::analysis::waited::Waited;
 use crate::origin::{Op, Origin, io_name};
 
-/// Flushes, discards and the like are what disks are busy with when they are in the device for this share of the time.
+/// Share of the time in the device from which requests without data (flushes, discards) are the main work.
 const MOST: f64 = 0.5;
-/// Reads that take this long on average are worth a word, µs, ...
+/// Mean time from which reads are mentioned, µs, ...
 const LONG_US: f64 = 10_000.0;
-/// ... where there are so many.
+/// ... if there are at least so many.
 const ENOUGH_READS: u64 = 64;
-/// What md adds is worth a word from this multiple of what is written.
+/// Multiple of the written bytes from which bytes added by md are mentioned.
 const COSTLY: f64 = 0.5;
 
 fn kinds() -> impl Iterator<Item = (Origin, Op)> {
@@ -25,18 +25,18 @@ fn kinds() -> impl Iterator<Item = (Origin, Op)> {
     origins.flat_map(|origin| Op::ALL.map(|op| (origin, op)))
 }
 
-/// An origin and operation that is most of the work.
-struct Most {
+/// The origin and operation with most of the work.
+struct MainWork {
     origin: Origin,
     op: Op,
     /// `72 % of the bytes`
     part: String,
 }
 
-impl Most {
-    /// By bytes, and by requests where there are no bytes; requests that move no data by their time in the device, where that is
-    /// most of the time `over`: reads behind a discard take as long as it does. `None` of nothing.
-    fn of(members: &[&MemberSnapshot], over: Duration) -> Option<Self> {
+impl MainWork {
+    /// Compares bytes, or requests if there are no bytes. Requests without data that are in the device for most of the time
+    /// `over` come first: reads queued after a discard take as long as it does. `None` without work.
+    fn new(members: &[&MemberSnapshot], over: Duration) -> Option<Self> {
         let without_data = |op: Op| !matches!(op, Op::Read | Op::Write);
         let time = |origin, op| -> f64 {
             let cells = members.iter().flat_map(|m| &m.io);
@@ -46,8 +46,8 @@ impl Most {
         };
         let whole = over.as_micros() as f64 * members.len() as f64;
         let occupied: f64 = kinds().map(|(origin, op)| time(origin, op)).sum();
-        let total = Spread::of(members, |_| true);
-        let part = |origin, op| Spread::of(members, |c| (c.origin, c.op) == (origin, op));
+        let total = Spread::new(members, |_| true);
+        let part = |origin, op| Spread::new(members, |c| (c.origin, c.op) == (origin, op));
         if whole > 0.0 && occupied >= MOST * whole {
             let (origin, op, us) = Self::among(time)?;
             let share = units::percent(us / whole);
@@ -70,21 +70,21 @@ impl Most {
         each.max_by(|a, b| a.2.total_cmp(&b.2))
     }
 
-    /// `, from postgres (pid 4242)`: who submitted it, or what md did it for; empty for what md does by itself.
-    fn whose(&self, array: &ArraySnapshot) -> String {
+    /// `, from postgres (pid 4242)`: the task that submitted the work, or for whose writes md did it; empty for md's own work.
+    fn submitter(&self, array: &ArraySnapshot) -> String {
         match self.origin {
             Origin::Resync | Origin::MdSuperblock => String::new(),
             Origin::Parity | Origin::RmwRead | Origin::MdBitmap | Origin::MdJournal => {
-                from_whom(array, |_, op| op == Op::Write)
+                from_task(array, |_, op| op == Op::Write)
             }
-            origin => from_whom(array, |o, op| (o, op) == (origin, self.op)),
+            origin => from_task(array, |o, op| (o, op) == (origin, self.op)),
         }
     }
 }
 
 /// `mostly file_data writes (72 % of the bytes)`.
 pub fn mostly(members: &[&MemberSnapshot], over: Duration) -> String {
-    Most::of(members, over).map_or_else(String::new, |most| {
+    MainWork::new(members, over).map_or_else(String::new, |most| {
         let (name, op) = (io_name(most.origin, most.op), plural(most.op));
         format!("mostly {name} {op} ({})", most.part)
     })
@@ -92,14 +92,17 @@ pub fn mostly(members: &[&MemberSnapshot], over: Duration) -> String {
 
 /// `mostly file_data writes (72 % of the bytes), from dd (pid 7); reads take 120ms (mean)`.
 pub fn work(array: &ArraySnapshot, members: &[&MemberSnapshot], over: Duration) -> String {
-    let most = Most::of(members, over);
-    let whose = most.as_ref().map(|m| m.whose(array)).unwrap_or_default();
+    let most = MainWork::new(members, over);
+    let whose = most
+        .as_ref()
+        .map(|m| m.submitter(array))
+        .unwrap_or_default();
     let reads = reads(members).filter(|_| most.is_none_or(|m| !is_read(m.origin, m.op)));
     let reads = reads.unwrap_or_default();
     format!("{}{whose}{reads}", mostly(members, over))
 }
 
-/// `; ext4 reads them to find free space ...`: who to ask next.
+/// `; ext4 reads block bitmaps to find free space ...`: the command to use next.
 pub fn hint(origins: &[Origin], op: Op) -> &'static str {
     if op == Op::Read && origins.contains(&Origin::BlockBitmap) {
         "; ext4 reads block bitmaps to find free space, see raidtrace alloc"
@@ -108,12 +111,12 @@ pub fn hint(origins: &[Origin], op: Op) -> &'static str {
     }
 }
 
-/// Reads that a task asked for.
+/// True for reads that a task submitted.
 fn is_read(origin: Origin, op: Op) -> bool {
     op == Op::Read && !matches!(origin, Origin::Resync | Origin::RmwRead)
 }
 
-/// `; reads take 120ms (mean)`: who waits behind other work.
+/// `; reads take 120ms (mean)`, if that is long.
 fn reads(members: &[&MemberSnapshot]) -> Option<String> {
     let mut waited = Waited::default();
     let cells = members.iter().flat_map(|m| &m.io);
@@ -129,11 +132,15 @@ fn reads(members: &[&MemberSnapshot]) -> Option<String> {
     })
 }
 
-/// `; writes cost 3.4x, 1.8x of it pre-reads` where writes are most of what the members do.
-pub fn price(array: &ArraySnapshot, over: Duration, total: &Spread) -> String {
-    let ledger = Ledger::of(array, over);
-    let write = ledger.total(Op::Write);
-    let all = ledger.rows.iter().map(|r| r.below() as f64).sum::<f64>();
+/// `; writes cost 3.4x, 1.8x of it pre-reads` if writes are most of the members' work.
+pub fn write_cost(array: &ArraySnapshot, over: Duration, total: &Spread) -> String {
+    let amplification = Amplification::new(array, over);
+    let write = amplification.total(Op::Write);
+    let all = amplification
+        .rows
+        .iter()
+        .map(|r| r.below() as f64)
+        .sum::<f64>();
     let added = [
         (write.rmw_read, "pre-reads"),
         (write.md_bitmap, "the write-intent bitmap"),

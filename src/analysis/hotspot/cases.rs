@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::burst::Burst;
-use super::pain::{Figures, Pain, Why, hurts};
+use super::symptom::{Cause, Figures, Symptom, find_symptom};
 use crate::analysis::recent::Stall;
 use crate::analysis::waited::Waited;
 use crate::origin::Op;
@@ -95,29 +95,29 @@ fn cases() {
         utilisation: None,
         ..busy(0.0)
     };
-    let saturated = |members: &[usize], why, least, others| Pain::Saturated {
+    let saturated = |members: &[usize], cause, least, others| Symptom::Saturated {
         members: members.to_vec(),
-        why,
+        cause,
         least,
         others,
     };
-    let full = |count: usize, least| Pain::Full {
+    let full = |count: usize, least| Symptom::Full {
         members: (0..count).collect(),
         least,
     };
-    let slow = |member, why| Pain::Slow {
+    let slow = |member, cause| Symptom::Slow {
         members: vec![member],
         op: Op::Write,
         p99_us: 200_000,
         median_us: 20_000,
-        why,
+        cause,
     };
     for (what, figures, pain) in [
-        ("nothing there", vec![], Pain::None),
+        ("nothing there", vec![], Symptom::None),
         (
             "one of twelve holds the inode tables: four times the requests",
             all_but(12, busy(0.2), 4, works(0.97, 4.0)),
-            saturated(&[4], Why::MoreWork(4.0), 0.97, 0.2),
+            saturated(&[4], Cause::MoreWork(4.0), 0.97, 0.2),
         ),
         (
             "three of twelve hold every bitmap",
@@ -130,7 +130,7 @@ fn cases() {
                     }
                 })
                 .collect(),
-            saturated(&[0, 4, 8], Why::MoreWork(4.0), 1.0, 0.25),
+            saturated(&[0, 4, 8], Cause::MoreWork(4.0), 1.0, 0.25),
         ),
         (
             "all are: the array is full, nobody is to blame",
@@ -145,17 +145,17 @@ fn cases() {
         (
             "a skew at 11 % utilisation hurts nobody",
             all_but(12, busy(0.02), 4, works(0.11, 4.5)),
-            Pain::None,
+            Symptom::None,
         ),
         (
             "one disk takes ten times as long for the same work",
             all_but(8, busy(0.3), 6, takes(0.99, 10.0)),
-            saturated(&[6], Why::Longer(10.0), 0.99, 0.3),
+            saturated(&[6], Cause::Longer(10.0), 0.99, 0.3),
         ),
         (
             "so it does without being busy all the time",
             all_but(8, busy(0.3), 6, takes(0.7, 10.0)),
-            slow(6, Why::Longer(10.0)),
+            slow(6, Cause::Longer(10.0)),
         ),
         (
             "so it does with three times the work: that is why",
@@ -168,7 +168,7 @@ fn cases() {
                     ..takes(0.7, 10.0)
                 },
             ),
-            slow(6, Why::MoreWork(3.0)),
+            slow(6, Cause::MoreWork(3.0)),
         ),
         (
             "three of twelve take longer, and are busy for half of the time: they have more to do",
@@ -184,18 +184,18 @@ fn cases() {
                     }
                 })
                 .collect(),
-            Pain::Slow {
+            Symptom::Slow {
                 members: vec![0, 4, 8],
                 op: Op::Write,
                 p99_us: 200_000,
                 median_us: 20_000,
-                why: Why::MoreWork(4.0),
+                cause: Cause::MoreWork(4.0),
             },
         ),
         (
             "busy with what is not of this array: another partition's load",
             all_but(4, busy(0.3), 2, busy(0.99)),
-            saturated(&[2], Why::Elsewhere, 0.99, 0.3),
+            saturated(&[2], Cause::Elsewhere, 0.99, 0.3),
         ),
         (
             "the write cache throttles: its queue grows, busy half of the time",
@@ -205,7 +205,7 @@ fn cases() {
                 1,
                 growing(0.6, &[2, 4, 3, 9, 12, 14, 30, 41, 52, 60]),
             ),
-            Pain::Growing {
+            Symptom::Growing {
                 member: 1,
                 from: 3,
                 to: 51,
@@ -214,12 +214,12 @@ fn cases() {
         (
             "one burst of writeback is no growth",
             vec![growing(0.5, &[0, 0, 0, 0, 0, 0, 64, 60, 0]); 4],
-            Pain::None,
+            Symptom::None,
         ),
         (
             "nor is one that lasts",
             vec![growing(0.5, &[1, 1, 1, 2, 2, 2, 40, 40, 40]); 4],
-            Pain::None,
+            Symptom::None,
         ),
         (
             "a burst of writeback waits behind itself",
@@ -233,7 +233,7 @@ fn cases() {
                 };
                 4
             ],
-            Pain::None,
+            Symptom::None,
         ),
         (
             "one late request of a hundred makes no slow disk",
@@ -247,12 +247,12 @@ fn cases() {
                     ..busy(0.3)
                 },
             ),
-            Pain::None,
+            Symptom::None,
         ),
         (
             "nor is the first second",
             vec![growing(0.5, &[2, 60]); 4],
-            Pain::None,
+            Symptom::None,
         ),
         (
             "requests are held back above the disks",
@@ -266,7 +266,7 @@ fn cases() {
                 };
                 2
             ],
-            Pain::Waiting {
+            Symptom::Waiting {
                 members: vec![0, 1],
                 wait_us: 80_000.0,
                 device_us: 2_000.0,
@@ -287,7 +287,7 @@ fn cases() {
                     ..busy(0.99)
                 },
             ),
-            Pain::Waiting {
+            Symptom::Waiting {
                 members: vec![2],
                 wait_us: 39_000.0,
                 device_us: 1_000.0,
@@ -308,17 +308,17 @@ fn cases() {
                     ..busy(0.99)
                 },
             ),
-            saturated(&[2], Why::Longer(8.0), 0.99, 0.1),
+            saturated(&[2], Cause::Longer(8.0), 0.99, 0.1),
         ),
         (
             "a healthy array under load",
             (0..12).map(|i| busy(0.55 + f64::from(i) / 100.0)).collect(),
-            Pain::None,
+            Symptom::None,
         ),
         (
             "NVMe has something in flight all the time and takes more",
             vec![quick(1.0); 4],
-            Pain::None,
+            Symptom::None,
         ),
         (
             "NVMe with four times the others' time for a request does not",
@@ -331,13 +331,17 @@ fn cases() {
                     ..works(1.0, 5.0)
                 },
             ),
-            saturated(&[1], Why::MoreWork(5.0), 1.0, 0.5),
+            saturated(&[1], Cause::MoreWork(5.0), 1.0, 0.5),
         ),
-        ("no figure, no claim", vec![unknown.clone(); 12], Pain::None),
+        (
+            "no figure, no claim",
+            vec![unknown.clone(); 12],
+            Symptom::None,
+        ),
         (
             "nor of the one without: the others are busy, it may be",
             all_but(4, busy(0.99), 2, unknown.clone()),
-            Pain::Full {
+            Symptom::Full {
                 members: vec![0, 1, 3],
                 least: 0.99,
             },
@@ -345,7 +349,7 @@ fn cases() {
         (
             "nor does the one without count as idle",
             vec![works(0.99, 4.0), busy(0.3), unknown, busy(0.3)],
-            saturated(&[0], Why::MoreWork(4.0), 0.99, 0.3),
+            saturated(&[0], Cause::MoreWork(4.0), 0.99, 0.3),
         ),
         (
             "a disk hangs, while the others wait for it",
@@ -359,7 +363,7 @@ fn cases() {
                     ..Figures::default()
                 },
             ),
-            Pain::Stalled {
+            Symptom::Stalled {
                 members: vec![3],
                 stall: stall(6, 12, false),
             },
@@ -380,7 +384,7 @@ fn cases() {
                     ..busy(0.2)
                 },
             ],
-            Pain::Stalled {
+            Symptom::Stalled {
                 members: vec![1, 2],
                 stall: stall(7, 5, false),
             },
@@ -393,9 +397,9 @@ fn cases() {
                 1,
                 works(0.5, 4.0).bursts(5, 80_000.0, 6_000.0),
             ),
-            Pain::Burst {
+            Symptom::Burst {
                 members: vec![1],
-                why: Some(Why::MoreWork(4.0)),
+                cause: Some(Cause::MoreWork(4.0)),
                 least: 1.0,
                 lasted: 5 * SECOND,
                 of: 10 * SECOND,
@@ -411,9 +415,9 @@ fn cases() {
                 1,
                 works(0.5, 4.0).bursts(5, 80_000.0, 0.0),
             ),
-            Pain::Burst {
+            Symptom::Burst {
                 members: vec![1],
-                why: Some(Why::MoreWork(4.0)),
+                cause: Some(Cause::MoreWork(4.0)),
                 least: 1.0,
                 lasted: 5 * SECOND,
                 of: 10 * SECOND,
@@ -424,9 +428,9 @@ fn cases() {
         (
             "all are, in bursts",
             vec![busy(0.4).bursts(4, 90_000.0, 5_000.0); 3],
-            Pain::Burst {
+            Symptom::Burst {
                 members: vec![0, 1, 2],
-                why: None,
+                cause: None,
                 least: 1.0,
                 lasted: 4 * SECOND,
                 of: 10 * SECOND,
@@ -442,21 +446,21 @@ fn cases() {
                 1,
                 works(0.2, 4.0).bursts(1, 80_000.0, 6_000.0),
             ),
-            Pain::None,
+            Symptom::None,
         ),
         (
             "five seconds of writeback, for which nobody waits",
             all_but(4, busy(0.1), 1, works(0.5, 4.0).bursts(5, 0.0, 6_000.0)),
-            Pain::None,
+            Symptom::None,
         ),
         (
             "five seconds in which reads take no longer",
             all_but(4, busy(0.1), 1, works(0.5, 4.0).bursts(5, 9_000.0, 6_000.0)),
-            Pain::None,
+            Symptom::None,
         ),
     ] {
-        let mut found = hurts(&figures);
-        if let Pain::Saturated { others, .. } = &mut found {
+        let mut found = find_symptom(&figures);
+        if let Symptom::Saturated { others, .. } = &mut found {
             *others = (*others * 1000.0).round() / 1000.0;
         }
         assert_eq!(found, pain, "{what}");

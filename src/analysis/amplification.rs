@@ -1,8 +1,8 @@
-//! The amplification ledger: what a unit of IO of each origin cost below the array.
+//! Bytes that members moved for each byte submitted to the array, by origin.
 //!
-//! Every byte that the members moved is in exactly one place: under its own origin, or, where md moved it because
-//! something else was written (parity, pre-reads, write-intent bitmap, journal), charged to what was written. What is
-//! counted in flight is not waited for: bytes that entered in one interval may be moved in the next.
+//! Every byte that the members moved is counted exactly once: under its own origin or, where md moved it because of a
+//! write (parity, pre-reads, write-intent bitmap, journal), charged to the written origin. Bytes in flight at the end of
+//! an interval are not held back: bytes submitted in one interval may be moved in the next.
 
 #[cfg(test)]
 mod tests;
@@ -13,40 +13,40 @@ use std::time::Duration;
 use super::snapshot::{ArrayInfo, ArraySnapshot};
 use crate::origin::{Op, Origin};
 
-/// What one array did in some time.
+/// Submitted and moved bytes of one array over some time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ledger {
-    /// Those with any bytes, ordered by (origin, operation).
+pub struct Amplification {
+    /// Rows with any bytes, ordered by (origin, operation).
     pub rows: Vec<Row>,
-    /// The time that was looked at.
+    /// Length of that time.
     pub over: Duration,
 }
 
-/// What entered the array under one origin and operation, and what it cost. All in bytes.
+/// Bytes submitted to the array for one (origin, op), and the member bytes they caused.
 ///
-/// An origin of md's own that nothing entered under is work that no IO asked for (`resync`, `md_superblock`), or that
-/// could be charged to nobody because nothing was written (`parity`, `rmw_read`, `md_bitmap`, `md_journal`).
+/// A row of an md origin without submitted bytes is work that no IO asked for (`resync`, `md_superblock`), or that has no
+/// origin to charge because nothing was written (`parity`, `rmw_read`, `md_bitmap`, `md_journal`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// What it belongs to.
+    /// Origin of the submitted bytes.
     pub origin: Origin,
-    /// What it did to the array.
+    /// Operation on the array.
     pub op: Op,
-    /// Submitted to the array.
-    pub entered: u64,
-    /// Moved by the members under the same origin and operation.
+    /// Bytes submitted to the array.
+    pub submitted: u64,
+    /// Bytes moved by the members under the same origin and operation.
     pub data: u64,
     /// P and Q written for it.
     pub parity: u64,
-    /// Read so that parity could be computed.
+    /// Bytes read to compute parity.
     pub rmw_read: u64,
-    /// Written to the write-intent bitmap.
+    /// Bytes written to the write-intent bitmap.
     pub md_bitmap: u64,
-    /// Written to the journal device or PPL.
+    /// Bytes written to the journal device or PPL.
     pub md_journal: u64,
 }
 
-/// The places of [`Row`] that md's bytes are charged to.
+/// Fields of [`Row`] for the bytes that md adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Charge {
     Parity,
@@ -55,7 +55,7 @@ enum Charge {
     MdJournal,
 }
 
-/// Who may have to pay, and by which figures.
+/// Origins to charge, each with its weight.
 type Weights = Vec<(Origin, u64)>;
 
 impl Row {
@@ -63,7 +63,7 @@ impl Row {
         Self {
             origin,
             op,
-            entered: 0,
+            submitted: 0,
             data: 0,
             parity: 0,
             rmw_read: 0,
@@ -72,29 +72,29 @@ impl Row {
         }
     }
 
-    /// Everything that the members moved.
+    /// Bytes moved by the members, all kinds.
     pub fn below(&self) -> u64 {
         [self.parity, self.rmw_read, self.md_bitmap, self.md_journal]
             .into_iter()
             .fold(self.data, u64::saturating_add)
     }
 
-    /// Bytes below for each that entered; `None` when none did.
+    /// Member bytes per submitted byte; `None` without submitted bytes.
     pub fn factor(&self) -> Option<f64> {
         self.share(self.below())
     }
 
-    /// `bytes` for each that entered.
+    /// `bytes` per submitted byte; `None` without submitted bytes.
     pub fn share(&self, bytes: u64) -> Option<f64> {
-        (self.entered > 0).then(|| bytes as f64 / self.entered as f64)
+        (self.submitted > 0).then(|| bytes as f64 / self.submitted as f64)
     }
 
-    /// Whether md did it unasked, or nobody could be charged with it.
+    /// True for md's own work, and for md's bytes that no origin could be charged with.
     pub fn is_mds_own(&self) -> bool {
-        self.entered == 0 && self.origin.group() == crate::origin::Group::Md
+        self.submitted == 0 && self.origin.group() == crate::origin::Group::Md
     }
 
-    /// Whether no IO asked for it: resync, md's superblocks.
+    /// True for work that no IO asked for: resync, md's superblocks.
     pub fn is_unasked(&self) -> bool {
         self.is_mds_own() && charged(self.origin, self.op).is_none()
     }
@@ -110,7 +110,7 @@ impl Row {
     }
 
     fn add(&mut self, other: &Self) {
-        self.entered = self.entered.saturating_add(other.entered);
+        self.submitted = self.submitted.saturating_add(other.submitted);
         self.data = self.data.saturating_add(other.data);
         self.charge(Charge::Parity, other.parity);
         self.charge(Charge::RmwRead, other.rmw_read);
@@ -119,24 +119,24 @@ impl Row {
     }
 }
 
-impl Ledger {
-    /// The ledger of `array`, whose figures are those of the time `over`.
-    pub fn of(array: &ArraySnapshot, over: Duration) -> Self {
+impl Amplification {
+    /// Amplification of `array`, whose figures cover the time `over`.
+    pub fn new(array: &ArraySnapshot, over: Duration) -> Self {
         let mut rows: BTreeMap<(Origin, Op), Row> = BTreeMap::new();
         let mut moved: BTreeMap<(Origin, Op), u64> = BTreeMap::new();
         for cell in array.members.iter().flat_map(|m| &m.io) {
             let sum = moved.entry((cell.origin, cell.op)).or_default();
             *sum = sum.saturating_add(cell.bytes);
         }
-        for (&(origin, op), &bytes) in &array.entered {
-            row(&mut rows, origin, op).entered = bytes;
+        for (&(origin, op), &bytes) in &array.submitted {
+            row(&mut rows, origin, op).submitted = bytes;
         }
-        // An array on another one: what entered as parity is data here.
+        // On a nested array, parity submitted by the outer array is data.
         let shared = |origin: Origin, op| {
             let charge = charged(origin, op)?;
             let own = Op::ALL
                 .iter()
-                .all(|&o| array.entered.get(&(origin, o)).is_none_or(|&b| b == 0));
+                .all(|&o| array.submitted.get(&(origin, o)).is_none_or(|&b| b == 0));
             own.then_some(charge)
         };
         let (divided, own): (Vec<_>, Vec<_>) = moved
@@ -145,7 +145,7 @@ impl Ledger {
         for (&(origin, op), &bytes) in own {
             row(&mut rows, origin, op).data = bytes;
         }
-        // By what was written alone, whichever was charged first.
+        // Weigh by written bytes only, independent of the order of the charges.
         let written = rows.clone();
         for (&(origin, op), &bytes) in divided {
             let Some((charge, by)) = shared(origin, op) else {
@@ -155,18 +155,18 @@ impl Ledger {
             if weights.is_empty() {
                 row(&mut rows, origin, op).charge(charge, bytes);
             }
-            for (payer, part) in split(bytes, &weights) {
-                row(&mut rows, payer, by).charge(charge, part);
+            for (origin, part) in split(bytes, &weights) {
+                row(&mut rows, origin, by).charge(charge, part);
             }
         }
-        let says = |r: &Row| r.entered > 0 || r.below() > 0;
+        let has_bytes = |r: &Row| r.submitted > 0 || r.below() > 0;
         Self {
-            rows: rows.into_values().filter(says).collect(),
+            rows: rows.into_values().filter(has_bytes).collect(),
             over,
         }
     }
 
-    /// What entered with `op`, and what it cost, all origins together; md's own work apart.
+    /// Sum of all origins for `op`, without work that no IO asked for.
     pub fn total(&self, op: Op) -> Row {
         let mut total = Row::new(Origin::Unknown, op);
         self.rows
@@ -176,7 +176,7 @@ impl Ledger {
         total
     }
 
-    /// Bytes that md moved unasked: resync and its superblocks.
+    /// Bytes that no IO asked for: resync and md's superblocks.
     pub fn unasked(&self) -> u64 {
         let rows = self.rows.iter().filter(|r| r.is_unasked());
         rows.fold(0, |n, r| n.saturating_add(r.below()))
@@ -188,7 +188,7 @@ fn row(rows: &mut BTreeMap<(Origin, Op), Row>, origin: Origin, op: Op) -> &mut R
         .or_insert_with(|| Row::new(origin, op))
 }
 
-/// What members' IO of this kind is charged as, and to which operation; `None` for what stands for itself.
+/// Field and operation that member IO of this kind is charged to; `None` for IO under its own origin.
 fn charged(origin: Origin, op: Op) -> Option<(Charge, Op)> {
     Some(match (origin, op) {
         (Origin::RmwRead, Op::Read) => (Charge::RmwRead, Op::Write),
@@ -199,8 +199,9 @@ fn charged(origin: Origin, op: Op) -> Option<(Charge, Op)> {
     })
 }
 
-/// By what the stripes cost, as the kernel side counted it; else by what was written into the array; else (all of it
-/// entered before) by what the members completed of it. Empty when nothing was written.
+/// Weights from the stripe costs that the BPF programs counted; without those, from the bytes written to the array; without
+/// those too (all submitted in an earlier interval), from the written bytes that members completed. Empty when nothing was
+/// written.
 fn weights(
     array: &ArraySnapshot,
     rows: &BTreeMap<(Origin, Op), Row>,
@@ -225,12 +226,12 @@ fn weights(
         (!weights.is_empty()).then_some(weights)
     };
     some(&mut { costs })
-        .or_else(|| some(&mut written(|r| r.entered)))
+        .or_else(|| some(&mut written(|r| r.submitted)))
         .or_else(|| some(&mut written(|r| r.data)))
         .unwrap_or_default()
 }
 
-/// `bytes` divided by `weights`, none of which is 0: whole bytes that add up, the largest remainders rounded up.
+/// Splits `bytes` by `weights`, none of which is 0: whole bytes that add up, the largest remainders rounded up.
 fn split(bytes: u64, weights: &[(Origin, u64)]) -> Vec<(Origin, u64)> {
     let sum: u128 = weights.iter().map(|w| u128::from(w.1)).sum();
     if sum == 0 {
@@ -240,7 +241,7 @@ fn split(bytes: u64, weights: &[(Origin, u64)]) -> Vec<(Origin, u64)> {
     let mut remainders: Vec<(u128, usize)> = Vec::with_capacity(weights.len());
     for (i, &(origin, weight)) in weights.iter().enumerate() {
         let exact = u128::from(bytes) * u128::from(weight);
-        // Not more than `bytes`, since a weight is not more than the sum.
+        // Fits: a weight is at most the sum, so this is at most `bytes`.
         parts.push((origin, (exact / sum) as u64));
         remainders.push((exact % sum, i));
     }
@@ -252,10 +253,10 @@ fn split(bytes: u64, weights: &[(Origin, u64)]) -> Vec<(Origin, u64)> {
     parts
 }
 
-/// What a byte written costs at a level that is whole: `(in full stripes, in single blocks at most)`; `None` where the
-/// level and the number of disks do not tell.
+/// Member bytes per written byte on an array that is not degraded: `(full stripes, single blocks at most)`; `None` for other
+/// levels and impossible numbers of disks.
 ///
-/// A block by itself: md reads either the old block and the old parity, or the rest of the stripe, whichever is fewer
+/// For a single block md reads either the old block and the old parity, or the rest of the stripe, whichever is fewer
 /// (`handle_stripe_dirtying()`, drivers/md/raid5.c, with `rmw_level` as it is by default).
 pub fn expected(info: &ArrayInfo) -> Option<(f64, f64)> {
     let disks = info.disks;

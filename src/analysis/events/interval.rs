@@ -1,4 +1,4 @@
-//! What items of one interval add up to.
+//! Counters of one interval, added up from items.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,27 +12,27 @@ use crate::analysis::item::{Dirtied, Item, Part, Request, State, Submission};
 use crate::analysis::snapshot::{Lost, Overhead, UNCOUNTED};
 use crate::origin::{Op, Origin};
 
-/// Tasks and files that are added up one by one in an interval; of more, the smaller half is given up: the bytes of
-/// such files go to those whose file could not be told.
+/// Half of the tasks, and of the files, that are kept one by one in an interval. Of more, the smaller half is dropped; bytes
+/// of dropped files become unattributed.
 pub(super) const MANY: usize = 65_536;
-/// Of a member.
+/// Cells of one member.
 pub(super) const CELLS: usize = Origin::ALL.len() * Op::ALL.len();
 
-/// Arrays and members, as the states named them so far.
+/// Directory of the arrays and members named by the states so far.
 #[derive(Debug, Default)]
-pub struct Roster {
-    /// Names.
+pub struct Directory {
+    /// Names of arrays.
     pub(super) arrays: Vec<String>,
-    /// Number of the array, and name.
+    /// Array number and name of each member.
     pub(super) members: Vec<(u32, String)>,
-    /// By the recorder's number.
+    /// Array number for each current number of the recorder; likewise for members.
     pub(super) array_now: Vec<u32>,
     pub(super) member_now: Vec<u32>,
     pub(super) last: Option<Arc<State>>,
 }
 
-impl Roster {
-    /// Takes in a state: from now on numbers are its.
+impl Directory {
+    /// Takes in a state, whose numbers are valid from now on. Returns the previous state.
     pub(super) fn take(&mut self, state: &Arc<State>) -> Option<Arc<State>> {
         let same = |last: &State| {
             last.arrays.len() == state.arrays.len()
@@ -49,11 +49,11 @@ impl Roster {
             self.array_now.clear();
             self.member_now.clear();
             for subject in &state.arrays {
-                let array = number(&mut self.arrays, &subject.info.name);
+                let array = index_of(&mut self.arrays, &subject.info.name);
                 self.array_now.push(array);
                 for member in &subject.members {
                     let key = (array, member.name.clone());
-                    self.member_now.push(number(&mut self.members, &key));
+                    self.member_now.push(index_of(&mut self.members, &key));
                 }
             }
         }
@@ -61,23 +61,23 @@ impl Roster {
     }
 }
 
-/// The place of `what` in `all`, at whose end it is put where it is new.
-fn number<T: Clone + PartialEq>(all: &mut Vec<T>, what: &T) -> u32 {
-    let place = all.iter().position(|known| known == what);
-    place.unwrap_or_else(|| {
+/// Returns the index of `what` in `all`; appends it if it is new.
+fn index_of<T: Clone + PartialEq>(all: &mut Vec<T>, what: &T) -> u32 {
+    let index = all.iter().position(|known| known == what);
+    index.unwrap_or_else(|| {
         all.push(what.clone());
         all.len() - 1
     }) as u32
 }
 
-/// What is added up of one interval.
+/// Counters of one interval.
 #[derive(Debug, Default)]
-pub struct Tally {
-    /// By number of the member, origin and operation.
+pub struct IntervalCounters {
+    /// Cells by member number, origin and operation.
     pub(super) cells: Vec<Option<Box<CellCounters>>>,
     pub(super) tasks: HashMap<TaskKey, TaskCounters>,
     pub(super) files: HashMap<FileKey, TaskCounters>,
-    /// The last of these that was asked for: the next is mostly the same.
+    /// Sums of the current task and file, not yet in the maps: the next item mostly has the same key.
     pub(super) task: Option<(TaskKey, TaskCounters)>,
     pub(super) file: Option<(FileKey, TaskCounters)>,
     pub(super) dirtied: HashMap<TaskKey, TaskCounters>,
@@ -85,51 +85,51 @@ pub struct Tally {
     pub(super) costs: HashMap<(u32, Origin), CostCounters>,
     pub(super) lost: Lost,
     pub(super) overhead: Overhead,
-    /// The last one in it.
+    /// Last state in the interval.
     pub(super) state: Option<Arc<State>>,
-    /// Notes and losses that were told in it.
-    pub(super) said: Vec<String>,
+    /// Notes and losses in the interval.
+    pub(super) messages: Vec<String>,
 }
 
-impl Tally {
-    /// Adds an item that is no state.
+impl IntervalCounters {
+    /// Adds an item other than a state.
     #[inline]
-    pub fn add(&mut self, roster: &Roster, item: &Item) {
+    pub fn add(&mut self, directory: &Directory, item: &Item) {
         match item {
-            Item::Request(r) => self.request(roster, r),
-            Item::Part(p) => self.part(roster, p),
-            Item::Submission(s) => self.submission(roster, s),
-            Item::Dirtied(d) => self.dirtied(roster, d),
-            Item::Note { text, .. } => self.say(text.clone()),
+            Item::Request(r) => self.request(directory, r),
+            Item::Part(p) => self.part(directory, p),
+            Item::Submission(s) => self.submission(directory, s),
+            Item::Dirtied(d) => self.dirtied(directory, d),
+            Item::Note { text, .. } => self.add_message(text.clone()),
             Item::Lost { reason, count, .. } => {
-                // What the kernel side lost is in the states, too.
+                // Other losses are also in the states.
                 if reason == TOO_SLOW {
                     self.lost.ring = self.lost.ring.saturating_add(*count);
                 }
-                // The fold notes it, too.
+                // The fold adds this note itself.
                 if reason != UNCOUNTED {
-                    self.say(format!("{count} lost: {reason}"));
+                    self.add_message(format!("{count} lost: {reason}"));
                 }
             }
             Item::State(_) => {}
         }
     }
 
-    pub(super) fn say(&mut self, text: String) {
-        if self.said.len() < 16 && !self.said.contains(&text) {
-            self.said.push(text);
+    pub(super) fn add_message(&mut self, text: String) {
+        if self.messages.len() < 16 && !self.messages.contains(&text) {
+            self.messages.push(text);
         }
     }
 
     #[inline]
     pub(super) fn cell(
         &mut self,
-        roster: &Roster,
+        directory: &Directory,
         member: u32,
         origin: Origin,
         op: Op,
     ) -> Option<&mut CellCounters> {
-        let member = *roster.member_now.get(member as usize)? as usize;
+        let member = *directory.member_now.get(member as usize)? as usize;
         let at = member * CELLS + origin as usize * Op::ALL.len() + op as usize;
         if at >= self.cells.len() {
             self.cells.resize_with((member + 1) * CELLS, || None);
@@ -138,8 +138,8 @@ impl Tally {
     }
 
     #[inline]
-    pub(super) fn request(&mut self, roster: &Roster, r: &Request) {
-        if let Some(cell) = self.cell(roster, r.member, r.origin, r.op) {
+    pub(super) fn request(&mut self, directory: &Directory, r: &Request) {
+        if let Some(cell) = self.cell(directory, r.member, r.origin, r.op) {
             cell.requests += 1;
             cell.bytes += u64::from(r.bytes);
             if let Some(us) = r.queue_us {
@@ -151,15 +151,15 @@ impl Tally {
         }
     }
 
-    pub(super) fn part(&mut self, roster: &Roster, p: &Part) {
-        if let Some(cell) = self.cell(roster, p.member, p.origin, p.op) {
+    pub(super) fn part(&mut self, directory: &Directory, p: &Part) {
+        if let Some(cell) = self.cell(directory, p.member, p.origin, p.op) {
             cell.bytes += u64::from(p.bytes);
         }
     }
 
     #[inline]
-    pub(super) fn submission(&mut self, roster: &Roster, s: &Submission) {
-        let Some(&array) = roster.array_now.get(s.array as usize) else {
+    pub(super) fn submission(&mut self, directory: &Directory, s: &Submission) {
+        let Some(&array) = directory.array_now.get(s.array as usize) else {
             return;
         };
         let key = TaskKey {
@@ -196,8 +196,8 @@ impl Tally {
         }
     }
 
-    fn dirtied(&mut self, roster: &Roster, d: &Dirtied) {
-        let Some(&array) = roster.array_now.get(d.array as usize) else {
+    fn dirtied(&mut self, directory: &Directory, d: &Dirtied) {
+        let Some(&array) = directory.array_now.get(d.array as usize) else {
             return;
         };
         let mut sum = TaskCounters::default();
@@ -244,24 +244,28 @@ impl Tally {
         }
     }
 
-    /// Adds what has come since the state before this one, which it returns.
-    pub(super) fn state(&mut self, roster: &mut Roster, state: &Arc<State>) -> Option<Arc<State>> {
-        let was = roster.take(state);
-        // The first one says where counting begins; so does one after a restart: what new programs counted while the
-        // old ones still ran has been counted by these.
+    /// Adds the increase since the previous state, which is returned.
+    pub(super) fn state(
+        &mut self,
+        directory: &mut Directory,
+        state: &Arc<State>,
+    ) -> Option<Arc<State>> {
+        let was = directory.take(state);
+        // The first state is the base of counting. So is the first one after a restart: until then the old programs
+        // counted too.
         if let Some(before) = was.as_deref().filter(|_| !state.restart) {
-            self.since(roster, before, state);
+            self.since(directory, before, state);
         }
         self.state = Some(Arc::clone(state));
         was
     }
 
-    /// Adds what is cumulative, of the same programs.
-    pub(super) fn since(&mut self, roster: &Roster, before: &State, state: &State) {
+    /// Adds the increase of the cumulative counters of the same programs.
+    pub(super) fn since(&mut self, directory: &Directory, before: &State, state: &State) {
         for (array, origin, cost) in &state.costs {
             let same = |c: &&(u32, Origin, CostCounters)| (c.0, c.1) == (*array, *origin);
             let old = before.costs.iter().find(same).map(|c| c.2);
-            if let Some(&array) = roster.array_now.get(*array as usize) {
+            if let Some(&array) = directory.array_now.get(*array as usize) {
                 let sum = self.costs.entry((array, *origin)).or_default();
                 sum.add(cost.since(old.unwrap_or_default()));
             }
@@ -271,7 +275,7 @@ impl Tally {
     }
 }
 
-/// Adds to one of at most 2 * [`MANY`]: of more the smaller half is given up. How many bios or rows that was.
+/// Adds to one of at most 2 * [`MANY`] sums. If there are more, drops the smaller half and returns its number of bios.
 fn put<K: Eq + Hash>(sums: &mut HashMap<K, TaskCounters>, key: K, sum: TaskCounters) -> u64 {
     add(sums.entry(key).or_default(), sum);
     if sums.len() <= 2 * MANY {

@@ -1,12 +1,13 @@
-//! IO that a cgroup's limit (io.max, blkio.throttle) holds back: above the array, so the members show nothing of it.
+//! IO that a cgroup's limit (io.max, blkio.throttle) holds back. It waits above the array, so the members' figures do not
+//! show it.
 
 use super::words::{io_of, plural};
 use crate::analysis::snapshot::{ArraySnapshot, TaskSnapshot};
 use crate::analysis::units;
 
-/// Less than this share of all that was submitted is not what the array is about.
+/// Smallest share of all submitted bytes that is reported.
 const ENOUGH_SHARE: f64 = 0.25;
-/// Fewer bios than this prove nothing.
+/// Fewer bios than this are not significant.
 const ENOUGH_BIOS: u64 = 8;
 
 /// `cgroup /limited is held back by its I/O limit on md127 (io.max, blkio.throttle): 95 % of the bytes submitted, mostly

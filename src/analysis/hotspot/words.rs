@@ -1,13 +1,13 @@
-//! The words of the sentences.
+//! Phrases of the headlines.
 
 use crate::analysis::snapshot::{ArraySnapshot, TaskIo, TaskSnapshot};
 use crate::analysis::units;
 use crate::origin::{Op, Origin, io_name};
 
-/// How many members a sentence names.
+/// Number of members that a headline names.
 const NAMED: usize = 4;
 
-/// Name of the IO that has most of the bytes of `io`, and its operation; `None` of nothing.
+/// Name and operation of the IO with most bytes; `None` if `io` is empty.
 pub fn io_of(io: &[TaskIo]) -> Option<(&'static str, Op)> {
     let most = io.iter().max_by_key(|i| i.bytes)?;
     Some((io_name(most.origin, most.op), most.op))
@@ -42,20 +42,20 @@ pub fn and_more(members: &[String]) -> String {
     and(&names)
 }
 
-/// `loop1 is`, `loop1 and loop2 are`: the members, and a verb for one or several.
+/// `loop1 is`, `loop1 and loop2 are`: members with the verb for one or several.
 pub fn subject(members: &[String], one: &str, several: &str) -> String {
     let verb = if members.len() == 1 { one } else { several };
     format!("{} {verb}", and_more(members))
 }
 
-/// A task is named when it submitted this share, ...
+/// Smallest share from which the submitting task is named, ...
 const MOST: f64 = 0.5;
-/// ... and without the share when it submitted nearly all.
+/// ... and from which the share itself is left out.
 const ALL: f64 = 0.95;
 
 /// `, from postgres (pid 4242)` or `, 63 % from ...`: the task that submitted most of what `keep` accepts; empty where
 /// no task did. Names are untrusted bytes.
-pub fn from_whom(array: &ArraySnapshot, keep: impl Fn(Origin, Op) -> bool) -> String {
+pub fn from_task(array: &ArraySnapshot, keep: impl Fn(Origin, Op) -> bool) -> String {
     let sum = |bytes: bool, task: &TaskSnapshot| -> f64 {
         let io = task.io.iter().filter(|i| keep(i.origin, i.op));
         io.map(|i| if bytes { i.bytes } else { i.bios } as f64)
@@ -72,27 +72,27 @@ pub fn from_whom(array: &ArraySnapshot, keep: impl Fn(Origin, Op) -> bool) -> St
         return String::new();
     }
     let comm = String::from_utf8_lossy(&task.comm);
-    let who = match (&task.role, &task.cgroup) {
+    let name = match (&task.role, &task.cgroup) {
         (Some(role), _) if !task.is_throttled() => format!("{role} ({comm})"),
         (_, Some(cgroup)) if task.pid == 0 => format!("cgroup {cgroup}"),
         _ => format!("{comm} (pid {})", task.pid),
     };
     let cause = if task.writes_for_others() {
-        for_whom(array, &keep)
+        for_task(array, &keep)
     } else {
         String::new()
     };
     if part >= ALL * all {
-        format!(", from {who}{cause}")
+        format!(", from {name}{cause}")
     } else {
-        format!(", {} from {who}{cause}", units::percent(part / all))
+        format!(", {} from {name}{cause}", units::percent(part / all))
     }
 }
 
 /// ` for touch (pid 4711)` or ` for mostly ...`: the task that dirtied most of what `keep` accepts, which jbd2 or writeback
 /// writes; empty where no task did.
-fn for_whom(array: &ArraySnapshot, keep: impl Fn(Origin, Op) -> bool) -> String {
-    // Metadata whose origin was not asked for.
+fn for_task(array: &ArraySnapshot, keep: impl Fn(Origin, Op) -> bool) -> String {
+    // Metadata without an origin: `--dirtied-origins` was not given.
     let metadata = Origin::ALL.into_iter().filter(|o| o.is_metadata());
     let metadata = metadata.into_iter().any(|o| keep(o, Op::Write));
     let dirtied = |task: &TaskSnapshot| -> f64 {

@@ -1,4 +1,4 @@
-use super::{Kind, Severity, Standout, find};
+use super::{Hotspot, Kind, Severity, find};
 use crate::analysis::fixture;
 use crate::analysis::fixture::{array, cell, member};
 use crate::analysis::snapshot::{ArraySnapshot, Cell, DiskUse, TaskIo, TaskSnapshot};
@@ -41,33 +41,33 @@ pub fn bitmap(requests: u64) -> Cell {
     writes(Origin::BlockBitmap, requests)
 }
 
-pub fn say(array: &ArraySnapshot) -> Standout {
+pub fn say(array: &ArraySnapshot) -> Hotspot {
     find(array, 10 * SECOND)
 }
 
 #[test]
 fn the_first_case() {
-    let standout = find(&fixture::raid0(12).arrays[0], SECOND);
+    let hotspot = find(&fixture::raid0(12).arrays[0], SECOND);
     assert_eq!(
-        standout.sentence,
+        hotspot.headline,
         "loop1, loop5 and loop9 are busy 98 % of the time or more, the others 53 %: they carry 97 % of the block_bitmap, \
          inode_bitmap and inode_table writes, 3.9x the mean, from writeback (kworker/u8:2)"
     );
-    assert_eq!(standout.kind, Kind::Saturated);
-    assert_eq!(standout.severity, Severity::Warning);
+    assert_eq!(hotspot.kind, Kind::Saturated);
+    assert_eq!(hotspot.severity, Severity::Warning);
     assert_eq!(
-        standout.origins,
+        hotspot.origins,
         [Origin::BlockBitmap, Origin::InodeBitmap, Origin::InodeTable]
     );
-    assert_eq!(standout.op, Some(Op::Write));
-    assert_eq!(standout.members, ["loop1", "loop5", "loop9"]);
+    assert_eq!(hotspot.op, Some(Op::Write));
+    assert_eq!(hotspot.members, ["loop1", "loop5", "loop9"]);
 }
 
 const CALM: &str = "no member is saturated: the busiest, loop12, is busy 30 % of the time; ";
 
 #[test]
 fn where_nothing_hurts() {
-    for (what, array, kind, sentence) in [
+    for (what, array, kind, headline) in [
         (
             "even",
             of(12, |i| vec![data(1000 + i as u64)]),
@@ -140,16 +140,16 @@ fn where_nothing_hurts() {
             "free_space discards: loop3 carries all of them, 12.0x the mean",
         ),
     ] {
-        let standout = say(&array);
-        assert_eq!(standout.sentence, format!("{CALM}{sentence}"), "{what}");
-        assert_eq!(standout.kind, kind, "{what}");
-        assert!(!standout.is_warning(), "{what}");
+        let hotspot = say(&array);
+        assert_eq!(hotspot.headline, format!("{CALM}{headline}"), "{what}");
+        assert_eq!(hotspot.kind, kind, "{what}");
+        assert!(!hotspot.is_warning(), "{what}");
     }
     let idle = "idle: no IO on the members in the last 10 s";
-    assert_eq!(say(&of(12, |_| vec![])).sentence, idle);
-    assert_eq!(say(&of(0, |_| vec![])).sentence, idle);
+    assert_eq!(say(&of(12, |_| vec![])).headline, idle);
+    assert_eq!(say(&of(0, |_| vec![])).headline, idle);
     assert_eq!(
-        say(&of(1, |_| vec![data(300), bitmap(100)])).sentence,
+        say(&of(1, |_| vec![data(300), bitmap(100)])).headline,
         "not saturated: busy 30 % of the time; mostly file_data writes (75 % of the bytes)"
     );
     let many = of(100, |i| {
@@ -157,7 +157,7 @@ fn where_nothing_hurts() {
     });
     assert!(
         say(&many)
-            .sentence
+            .headline
             .ends_with("loop1, loop5, loop9, loop13 and 21 more carry all of them, 4.0x the mean")
     );
     let flushes = of(4, |i| {
@@ -166,7 +166,7 @@ fn where_nothing_hurts() {
     });
     assert!(
         say(&flushes)
-            .sentence
+            .headline
             .ends_with("raw flushes: loop1 carries all of them, 4.0x the mean")
     );
 }
@@ -208,14 +208,14 @@ fn a_skew_is_information_until_it_hurts() {
     };
     let calm = mirror(0.11);
     assert_eq!(
-        calm.sentence,
+        calm.headline,
         "no member is saturated: the busiest, loop1, is busy 11 % of the time; file_data reads: loop1 carries 99 % of \
          them, 2.0x the mean"
     );
     assert_eq!((calm.kind, calm.severity), (Kind::Uneven, Severity::Info));
     let hurt = mirror(0.97);
     assert_eq!(
-        hurt.sentence,
+        hurt.headline,
         "loop1 is busy 97 % of the time, the others 5 %: it carries 99 % of the file_data reads, 2.0x the mean, 67 % \
          from postgres (pid 7)"
     );
@@ -264,7 +264,7 @@ fn spares_and_the_faulty_do_not_lower_the_mean() {
     assert_eq!(say(&array).kind, Kind::Even);
     assert!(
         say(&array)
-            .sentence
+            .headline
             .ends_with("1.0x the mean on the busiest")
     );
 }
@@ -284,38 +284,38 @@ fn what_single_blocks_cost_on_raid_5() {
                 ]
             },
         );
-        array.entered = [((Origin::FileData, Op::Write), 4 * n * 4096)].into();
+        array.submitted = [((Origin::FileData, Op::Write), 4 * n * 4096)].into();
         array
     };
     assert_eq!(
-        say(&small(500, 1000, 0.3)).sentence,
+        say(&small(500, 1000, 0.3)).headline,
         "no member is saturated: the busiest, loop4, is busy 30 % of the time; the load is even, 1.0x the mean on the \
          busiest; writes cost 4.0x, 2.0x of it pre-reads"
     );
     let full = say(&small(500, 1000, 1.0));
     assert_eq!(
-        full.sentence,
+        full.headline,
         "the array is full: all 4 members are busy 100 % of the time, evenly; mostly rmw_read reads (50 % of the \
          bytes); writes cost 4.0x, 2.0x of it pre-reads"
     );
     assert_eq!(full.severity, Severity::Warning);
     // Full stripes; and writes that are little beside the reads.
-    assert!(!say(&small(500, 100, 0.3)).sentence.contains("cost"));
+    assert!(!say(&small(500, 100, 0.3)).headline.contains("cost"));
     let mut array = small(500, 1000, 0.3);
     for member in &mut array.members {
         let reads = cell(Origin::FileData, Op::Read, 3000, 3000 * 4096, 900);
         member.io.push(reads);
     }
-    assert!(!say(&array).sentence.contains("cost"));
+    assert!(!say(&array).headline.contains("cost"));
 }
 
 #[test]
 fn writeback_is_for_those_who_dirtied() {
     let mut snapshot = crate::analysis::fixture::dirtied();
-    let sentence = say(&snapshot.arrays[0]).sentence;
+    let headline = say(&snapshot.arrays[0]).headline;
     assert!(
-        sentence.ends_with("from writeback (kworker/u8:2) for touch (pid 4711)"),
-        "{sentence}"
+        headline.ends_with("from writeback (kworker/u8:2) for touch (pid 4711)"),
+        "{headline}"
     );
     // Neither has dirtied most of it.
     for task in &mut snapshot.arrays[0].tasks {
@@ -327,9 +327,9 @@ fn writeback_is_for_those_who_dirtied() {
     let mut third = tasks.last().unwrap().clone();
     third.pid = 4712;
     tasks.push(third);
-    let sentence = say(&snapshot.arrays[0]).sentence;
+    let headline = say(&snapshot.arrays[0]).headline;
     assert!(
-        sentence.ends_with("from writeback (kworker/u8:2)"),
-        "{sentence}"
+        headline.ends_with("from writeback (kworker/u8:2)"),
+        "{headline}"
     );
 }

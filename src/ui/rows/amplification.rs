@@ -2,21 +2,21 @@
 
 use super::column::{Column, Row, SortKey};
 use super::{Filter, Part, seconds};
-use crate::analysis::ledger;
+use crate::analysis::amplification;
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::origin::Origin;
 use crate::ui::text::glue;
 
-/// What entered under an origin and operation, and what it cost, over the ledger's own time.
+/// Submitted bytes of an (origin, op) and the member bytes they caused, over the time of the amplification.
 #[derive(Debug)]
-pub struct LedgerRow {
-    /// Its bytes.
-    pub sums: ledger::Row,
-    /// What [`LedgerRow::sums`] is over, in seconds.
+pub struct AmplificationRow {
+    /// Bytes by kind.
+    pub sums: amplification::Row,
+    /// Time that [`AmplificationRow::sums`] covers, in seconds.
     pub secs: f64,
 }
 
-impl LedgerRow {
+impl AmplificationRow {
     /// Bytes a second below: the data under its own origin, then what md added, under md's.
     pub fn parts(&self) -> Vec<Part> {
         let r = &self.sums;
@@ -34,8 +34,8 @@ impl LedgerRow {
     }
 }
 
-/// `1.00 data + 1.00 parity + 2.00 pre-read`: what each byte that entered cost; `None` when none did.
-pub fn price(row: &ledger::Row) -> Option<String> {
+/// `1.00 data + 1.00 parity + 2.00 pre-read`: member bytes per submitted byte; `None` without submitted bytes.
+pub fn price(row: &amplification::Row) -> Option<String> {
     let parts = [
         ("data", row.data),
         ("parity", row.parity),
@@ -45,16 +45,16 @@ pub fn price(row: &ledger::Row) -> Option<String> {
     ];
     let words = |(name, bytes)| Some(glue(&format!("{:.2} {name}", row.share(bytes)?)));
     let words: Option<Vec<String>> = parts.into_iter().filter(|p| p.1 > 0).map(words).collect();
-    words.map(|w| w.join(" + ")).filter(|_| row.entered > 0)
+    words.map(|w| w.join(" + ")).filter(|_| row.submitted > 0)
 }
 
-impl Row for LedgerRow {
+impl Row for AmplificationRow {
     fn key(&self, column: Column) -> SortKey {
         let r = &self.sums;
         SortKey::Number(match column {
             Column::Origin => f64::from(r.origin as u8),
             Column::Op => f64::from(r.op as u8),
-            Column::Entered => r.entered as f64,
+            Column::Submitted => r.submitted as f64,
             Column::Data => r.data as f64,
             Column::Parity => r.parity as f64,
             Column::PreRead => r.rmw_read as f64,
@@ -68,15 +68,15 @@ impl Row for LedgerRow {
 
 /// The rows of the amplification view, in the vocabulary's order. A filter by an origin of md's keeps what was charged
 /// with it.
-pub fn amplification(array: &ArraySnapshot, filter: Filter) -> Vec<LedgerRow> {
-    let Some(ledger) = &array.ledger else {
+pub fn amplification(array: &ArraySnapshot, filter: Filter) -> Vec<AmplificationRow> {
+    let Some(amplification) = &array.amplification else {
         return Vec::new();
     };
-    let secs = seconds(ledger.over);
-    let row = |r: &ledger::Row| LedgerRow { sums: *r, secs };
-    let kept = |row: &LedgerRow| {
+    let secs = seconds(amplification.over);
+    let row = |r: &amplification::Row| AmplificationRow { sums: *r, secs };
+    let kept = |row: &AmplificationRow| {
         let (origin, op) = (row.sums.origin, row.sums.op);
         filter.keeps(origin, op) || row.parts().iter().any(|p| filter.keeps(p.0, op))
     };
-    ledger.rows.iter().map(row).filter(kept).collect()
+    amplification.rows.iter().map(row).filter(kept).collect()
 }

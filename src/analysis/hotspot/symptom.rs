@@ -1,4 +1,4 @@
-//! What hurts: one decision over a few figures of each member. Pure; names no cause.
+//! Decides from a few figures of each member whether an array has a problem, and which.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::analysis::recent::Stall;
 use crate::analysis::snapshot::{DiskUse, MemberSnapshot};
 use crate::origin::Op;
 
-/// Busy all the time, as far as io_ticks can tell.
+/// Utilisation by io_ticks from which a member counts as saturated.
 pub const SATURATED: f64 = 0.9;
 /// A disk that works in parallel can be busy all the time and still take more: below this mean time of a request, µs,
 /// utilisation alone proves nothing (Documentation/admin-guide/iostats.rst on `%util` of SSDs).
@@ -49,10 +49,10 @@ const GROWS_BY: f64 = 8.0;
 /// A disk that completes nothing for this long does not merely work on a large request.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
 
-/// What the decision looks at, of one member.
+/// Figures of one member that the decision uses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// Share of the time with a request in flight; `None`: not known.
+    /// Share of the time with a request in flight; `None` if unknown.
     pub utilisation: Option<f64>,
     /// Requests completed.
     pub requests: f64,
@@ -60,7 +60,7 @@ pub struct Figures {
     pub bytes: f64,
     /// Mean time of reads and writes from allocation to completion, µs; `None`: too few were measured.
     pub mean_us: Option<f64>,
-    /// 99 % of reads, and of writes, were in the device for less than this, µs.
+    /// Upper bound of 99 % of reads, and of writes, were in the device for less than this, µs.
     pub p99_us: [Option<u64>; 2],
     /// Mean time of reads and writes before they were issued, and in the device, µs; `None`: too few were measured.
     pub times_us: Option<(f64, f64)>,
@@ -68,7 +68,7 @@ pub struct Figures {
     pub queue_p50_us: Option<u64>,
     /// Times in the device of all requests, added up, µs; `None`: too few were measured.
     pub device_us: Option<f64>,
-    /// Time with a request in flight, µs; `None`: not known.
+    /// Time with a request in flight, µs; `None` if unknown.
     pub busy_us: Option<f64>,
     /// Requests in flight at the end of the last intervals, oldest first.
     pub in_flight: Vec<u32>,
@@ -78,15 +78,15 @@ pub struct Figures {
     pub stalled: Option<Stall>,
 }
 
-/// What hurts. Members by index.
+/// The problem of an array. Members by index.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Pain {
-    /// Nothing does.
+pub enum Symptom {
+    /// No problem.
     None,
     /// Some members are busy all the time, others are not.
     Saturated {
         members: Vec<usize>,
-        why: Why,
+        cause: Cause,
         /// The least busy of `members`.
         least: f64,
         /// Mean of the other members.
@@ -98,54 +98,54 @@ pub enum Pain {
     Slow {
         members: Vec<usize>,
         op: Op,
-        /// Of the slowest.
+        /// p99 of the slowest member.
         p99_us: u64,
         /// Median of the other members.
         median_us: u64,
-        why: Why,
+        cause: Cause,
     },
     /// Members are saturated part of the time, and requests that tasks wait for take longer meanwhile.
     Burst {
         members: Vec<usize>,
-        /// `None`: every member is.
-        why: Option<Why>,
-        /// Mean utilisation meanwhile, of the least busy of them.
+        /// `None` if every member is saturated.
+        cause: Option<Cause>,
+        /// Mean utilisation during the burst, of the least busy of `members`.
         least: f64,
-        /// For how long, at least.
+        /// Length of the shortest burst.
         lasted: Duration,
-        /// Within this time.
+        /// Length of the intervals evaluated.
         of: Duration,
-        /// Mean time of a request that tasks waited for meanwhile, µs, ...
+        /// Mean time of a request that tasks waited for during the burst, µs.
         waited_us: f64,
-        /// ... and otherwise.
+        /// The same outside the burst.
         otherwise_us: Option<f64>,
     },
-    /// Requests wait although the members have time.
+    /// Requests wait although the members are not saturated.
     Waiting {
         members: Vec<usize>,
         /// Mean time of the requests before they are issued, µs.
         wait_us: f64,
-        /// In the device, µs.
+        /// Mean time of the requests in the device, µs.
         device_us: f64,
     },
     /// Members have requests in flight and complete none.
     Stalled {
         members: Vec<usize>,
-        /// The longest, with the requests of all.
+        /// Longest stall, with the requests in flight of all `members`.
         stall: Stall,
     },
     /// More and more requests are in flight on a member that is not saturated.
     Growing { member: usize, from: u32, to: u32 },
 }
 
-/// Why a member and not another.
+/// Why some members have the problem and others do not.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Why {
-    /// It has this multiple of the others' work.
+pub enum Cause {
+    /// They have this multiple of the others' work.
     MoreWork(f64),
-    /// It has no more work, and takes this multiple of the others' time for a request.
+    /// They have no more work, and take this multiple of the others' time for a request.
     Longer(f64),
-    /// Neither: what it is busy with is not in the figures.
+    /// Neither: the cause is not in the figures.
     Elsewhere,
 }
 
@@ -169,7 +169,7 @@ impl Figures {
         let measured = enough(&device);
         let times = (queue.mean().unwrap_or(0.0), device.mean().unwrap_or(0.0));
         let utilisation = member.utilisation();
-        // Of a longer time, or of a shorter one, they say something else.
+        // Use the history only if it covers the same time.
         let recent = member.recent(over);
         let covered: Duration = recent.iter().map(|r| r.interval).sum();
         let recent = if covered >= over.mul_f64(COVERS) {
@@ -200,7 +200,7 @@ impl Figures {
         self.utilisation.is_some_and(|u| u >= SATURATED) && !quick && !self.is_held()
     }
 
-    /// True if requests wait before they are issued, and not for the disk.
+    /// True if requests wait before they are issued, for something other than the disk.
     pub fn is_held(&self) -> bool {
         let (Some((queue_us, device_us)), Some(busy_us)) = (self.times_us, self.busy_us) else {
             return false;
@@ -211,16 +211,16 @@ impl Figures {
     }
 }
 
-/// Times in the device of all requests, added up, µs; those that were not measured count as the others.
+/// Sum of the times in the device of all requests, µs; requests that were not measured count with the mean.
 fn in_device_us(member: &MemberSnapshot) -> f64 {
     let cells = member.io.iter();
     let each = cells.map(|c| c.device.mean().unwrap_or(0.0) * c.requests as f64);
     each.sum()
 }
 
-/// Requests in flight and none completed, for long enough.
+/// A stall that lasted long enough to be reported.
 fn stall(member: &MemberSnapshot, over: Duration) -> Option<Stall> {
-    // Where no history was kept.
+    // Without a history, use the interval.
     let busy = |d: &DiskUse| d.requests == 0 && d.in_flight > 0 && d.utilisation >= SATURATED;
     let busy = member.disk.filter(busy).map(|d| Stall {
         lasted: over,
@@ -243,26 +243,27 @@ fn others_us(all: &[Figures], i: usize) -> Option<f64> {
     median(others.filter_map(|o| all[o].mean_us))
 }
 
-/// What hurts most: members that complete nothing; members that are busy all the time, or part of it; a slow member;
-/// requests that wait for something else than the disk; a queue that grows. A member whose utilisation is not known is never called saturated, nor idle.
-pub fn hurts(all: &[Figures]) -> Pain {
+/// Returns the worst problem, in this order: stalled members; members saturated all or part of the time; slow members;
+/// requests that wait for something other than the disk; a growing queue. A member of unknown utilisation is neither
+/// saturated nor idle.
+pub fn find_symptom(all: &[Figures]) -> Symptom {
     stalled(all)
         .or_else(|| saturated(all))
         .or_else(|| bursts(all))
         .or_else(|| slow(all))
         .or_else(|| waiting(all))
         .or_else(|| growing(all))
-        .unwrap_or(Pain::None)
+        .unwrap_or(Symptom::None)
 }
 
-fn stalled(all: &[Figures]) -> Option<Pain> {
+fn stalled(all: &[Figures]) -> Option<Symptom> {
     let all = all.iter().enumerate();
     let mut stalls: Vec<(usize, Stall)> = all.filter_map(|(i, f)| Some((i, f.stalled?))).collect();
-    // One that is over says less than one that is not.
+    // A current stall matters more than one that is over.
     let is_over = stalls.iter().all(|s| s.1.is_over);
     stalls.retain(|s| s.1.is_over == is_over);
     let sum = |n: u32, s: &(usize, Stall)| n.saturating_add(s.1.in_flight);
-    Some(Pain::Stalled {
+    Some(Symptom::Stalled {
         stall: Stall {
             lasted: stalls.iter().map(|s| s.1.lasted).max()?,
             in_flight: stalls.iter().fold(0, sum),
@@ -272,7 +273,7 @@ fn stalled(all: &[Figures]) -> Option<Pain> {
     })
 }
 
-fn saturated(all: &[Figures]) -> Option<Pain> {
+fn saturated(all: &[Figures]) -> Option<Symptom> {
     let members: Vec<usize> = (0..all.len())
         .filter(|&i| all[i].is_saturated(others_us(all, i)))
         .collect();
@@ -288,19 +289,19 @@ fn saturated(all: &[Figures]) -> Option<Pain> {
     if rest.is_empty() || (least(&rest) >= ALL_BUSY && members.len() >= rest.len()) {
         let members: Vec<usize> = (0..all.len()).filter(known).collect();
         let least = least(&members);
-        return Some(Pain::Full { members, least });
+        return Some(Symptom::Full { members, least });
     }
     let others = rest.iter().map(|&i| utilisation(i)).sum::<f64>() / rest.len() as f64;
-    Some(Pain::Saturated {
-        why: why(all, &members, &rest),
+    Some(Symptom::Saturated {
+        cause: find_cause(all, &members, &rest),
         least: least(&members),
         others,
         members,
     })
 }
 
-/// Why `members`, and not `rest`.
-pub fn why(all: &[Figures], members: &[usize], rest: &[usize]) -> Why {
+/// Finds the cause for `members` to have the problem, and `rest` not.
+pub fn find_cause(all: &[Figures], members: &[usize], rest: &[usize]) -> Cause {
     let mean = |of: &[usize], value: &dyn Fn(&Figures) -> f64| {
         of.iter().map(|&i| value(&all[i])).sum::<f64>() / of.len().max(1) as f64
     };
@@ -310,16 +311,16 @@ pub fn why(all: &[Figures], members: &[usize], rest: &[usize]) -> Why {
     };
     let work = times(&|f| f.requests).max(times(&|f| f.bytes));
     if work >= MORE_WORK {
-        return Why::MoreWork(work);
+        return Cause::MoreWork(work);
     }
     let us = |of: &[usize]| median(of.iter().filter_map(|&i| all[i].mean_us));
     match us(members).zip(us(rest)) {
-        Some((these, others)) if these >= LONGER * others => Why::Longer(these / others),
-        _ => Why::Elsewhere,
+        Some((these, others)) if these >= LONGER * others => Cause::Longer(these / others),
+        _ => Cause::Elsewhere,
     }
 }
 
-fn slow(all: &[Figures]) -> Option<Pain> {
+fn slow(all: &[Figures]) -> Option<Symptom> {
     let of = |(at, op): (usize, Op)| {
         let each: Vec<(usize, u64)> = (0..all.len())
             .filter_map(|i| Some((i, all[i].p99_us[at]?)))
@@ -341,8 +342,8 @@ fn slow(all: &[Figures]) -> Option<Pain> {
     let both = [(0, Op::Read), (1, Op::Write)].into_iter().filter_map(of);
     let (members, op, p99_us, median_us) = both.max_by_key(|s| s.2)?;
     let rest: Vec<usize> = (0..all.len()).filter(|i| !members.contains(i)).collect();
-    Some(Pain::Slow {
-        why: why(all, &members, &rest),
+    Some(Symptom::Slow {
+        cause: find_cause(all, &members, &rest),
         members,
         op,
         p99_us,
@@ -350,18 +351,18 @@ fn slow(all: &[Figures]) -> Option<Pain> {
     })
 }
 
-fn waiting(all: &[Figures]) -> Option<Pain> {
+fn waiting(all: &[Figures]) -> Option<Symptom> {
     let members: Vec<usize> = (0..all.len()).filter(|&i| all[i].is_held()).collect();
     let figures = members.iter().filter_map(|&i| all[i].times_us);
     let (wait_us, device_us) = figures.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    Some(Pain::Waiting {
+    Some(Symptom::Waiting {
         members,
         wait_us,
         device_us,
     })
 }
 
-fn growing(all: &[Figures]) -> Option<Pain> {
+fn growing(all: &[Figures]) -> Option<Symptom> {
     let grows = |i: usize| {
         let samples = &all[i].in_flight;
         let count = samples.len();
@@ -381,7 +382,7 @@ fn growing(all: &[Figures]) -> Option<Pain> {
     let (member, from, to) = (0..all.len())
         .filter_map(grows)
         .max_by(|a, b| (a.2 - a.1).total_cmp(&(b.2 - b.1)))?;
-    Some(Pain::Growing {
+    Some(Symptom::Growing {
         member,
         from: from.round() as u32,
         to: to.round() as u32,

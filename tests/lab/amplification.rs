@@ -1,4 +1,4 @@
-//! What writes cost on every level, against what md's own rules say (`tests/lab/ledger.sh`).
+//! What writes cost on every level, against what md's own rules say (`tests/lab/amplification.sh`).
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -43,7 +43,7 @@ fn number(value: &Value) -> u64 {
         .unwrap_or_else(|| panic!("{value} is no count"))
 }
 
-/// Of one array in one phase: what entered and [`PARTS`], by origin and operation.
+/// Submitted bytes and [`PARTS`] of one array in one phase, by origin and operation.
 fn sums(dir: &Path, phase: &str, array: &str) -> BTreeMap<(String, String), [u64; 6]> {
     let phases = text(dir.join("phases"));
     let times: Vec<u64> = phases
@@ -69,7 +69,7 @@ fn sums(dir: &Path, phase: &str, array: &str) -> BTreeMap<(String, String), [u64
         {
             let name = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
             let sum = sums.entry((name("origin"), name("op"))).or_default();
-            sum[0] += number(&row["entered_bytes"]);
+            sum[0] += number(&row["submitted_bytes"]);
             for (to, part) in sum[1..].iter_mut().zip(PARTS) {
                 *to += number(&row[part]);
             }
@@ -78,7 +78,7 @@ fn sums(dir: &Path, phase: &str, array: &str) -> BTreeMap<(String, String), [u64
     sums
 }
 
-/// That each byte of file data that entered cost `wanted` (data, parity, pre-read), within a twentieth.
+/// Asserts that each submitted byte of file data cost `wanted` (data, parity, pre-read), within a twentieth.
 fn costs(dir: &Path, phase: &str, array: &str, wanted: [f64; 3]) {
     let sums = sums(dir, phase, array);
     let row = sums[&("file_data".to_owned(), "write".to_owned())];
@@ -90,8 +90,8 @@ fn costs(dir: &Path, phase: &str, array: &str, wanted: [f64; 3]) {
     }
 }
 
-pub fn ledger_of_single_blocks(kernel: &str) {
-    let Some(dir) = lab(kernel, "ledger") else {
+pub fn amplification_of_single_blocks(kernel: &str) {
+    let Some(dir) = lab(kernel, "amplification") else {
         return;
     };
     for (array, wanted, _) in LEVELS {
@@ -99,8 +99,8 @@ pub fn ledger_of_single_blocks(kernel: &str) {
     }
 }
 
-pub fn ledger_of_an_array_of_arrays(kernel: &str) {
-    let Some(dir) = lab(kernel, "ledger") else {
+pub fn amplification_of_an_array_of_arrays(kernel: &str) {
+    let Some(dir) = lab(kernel, "amplification") else {
         return;
     };
     for (array, wanted) in NESTED {
@@ -108,8 +108,8 @@ pub fn ledger_of_an_array_of_arrays(kernel: &str) {
     }
 }
 
-pub fn ledger_of_full_stripes(kernel: &str) {
-    let Some(dir) = lab(kernel, "ledger") else {
+pub fn amplification_of_full_stripes(kernel: &str) {
+    let Some(dir) = lab(kernel, "amplification") else {
         return;
     };
     for (array, _, wanted) in LEVELS {
@@ -119,8 +119,8 @@ pub fn ledger_of_full_stripes(kernel: &str) {
 
 /// Small files with fsync: nothing is read for its own sake, so that no read is anybody's but md's; and journal and
 /// file data each pay for their stripes.
-pub fn ledger_of_small_files(kernel: &str) {
-    let Some(dir) = lab(kernel, "ledger") else {
+pub fn amplification_of_small_files(kernel: &str) {
+    let Some(dir) = lab(kernel, "amplification") else {
         return;
     };
     for (array, alone, full) in LEVELS {
@@ -150,8 +150,8 @@ pub fn ledger_of_small_files(kernel: &str) {
 }
 
 /// Every byte of the members is in one place of one row, in every interval.
-pub fn ledger_adds_up(kernel: &str) {
-    let Some(dir) = lab(kernel, "ledger") else {
+pub fn amplification_adds_up(kernel: &str) {
+    let Some(dir) = lab(kernel, "amplification") else {
         return;
     };
     let mut all = 0;

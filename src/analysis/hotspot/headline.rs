@@ -1,42 +1,42 @@
-//! The sentence: first what hurts, then the cause.
+//! Writes the headline: first the symptom, then the cause.
 
 use std::time::Duration;
 
-use super::pain::{Figures, Pain, SATURATED, Why};
 use super::spread::Spread;
+use super::symptom::{Cause, Figures, SATURATED, Symptom};
 use super::uneven::{Uneven, uneven};
-use super::words::{and_more, from_whom, plural, subject};
-use super::work::{hint, mostly, price, work};
-use super::{ENOUGH_REQUESTS, Kind, Standout, units};
+use super::words::{and_more, from_task, plural, subject};
+use super::work::{hint, mostly, work, write_cost};
+use super::{ENOUGH_REQUESTS, Hotspot, Kind, units};
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot};
 
-/// A busiest member below this multiple of the mean is not worth naming.
+/// Smallest multiple of the mean from which the busiest member is named.
 const NAMED_FROM: f64 = 1.5;
-/// Unevenness that moves less than this share of the array's load is not why a member is saturated.
+/// Smallest share of the array's load that unevenness must move to be the cause of saturation.
 const MATTERS: f64 = 0.05;
 
-/// What the sentence is written from.
+/// Input of the headline.
 pub struct Evidence<'a> {
     pub array: &'a ArraySnapshot,
     pub present: Vec<&'a MemberSnapshot>,
     pub total: Spread,
-    /// True if the members completed anything, of whatever kind.
+    /// True if the members completed any IO.
     pub anything: bool,
     pub over: Duration,
 }
 
-/// Writes what `pain` is and what causes it; where nothing hurts, what is uneven.
-pub fn write(evidence: &Evidence<'_>, figures: &[Figures], pain: &Pain) -> Standout {
-    match pain {
-        Pain::None if !evidence.anything => {
+/// Describes `symptom` and its cause; without a symptom, uneven origins.
+pub fn write(evidence: &Evidence<'_>, figures: &[Figures], symptom: &Symptom) -> Hotspot {
+    match symptom {
+        Symptom::None if !evidence.anything => {
             let over = units::seconds(evidence.over);
-            evidence.quiet(
+            evidence.summary(
                 Kind::Idle,
                 format!("idle: no IO on the members in the last {over}"),
             )
         }
-        Pain::None => evidence.calm(figures),
-        Pain::Stalled { members, stall } => {
+        Symptom::None => evidence.without_symptom(figures),
+        Symptom::Stalled { members, stall } => {
             let names = evidence.names(members);
             let requests = format!(
                 "{} request{} in flight",
@@ -55,9 +55,9 @@ pub fn write(evidence: &Evidence<'_>, figures: &[Figures], pain: &Pain) -> Stand
             };
             evidence.on(Kind::Stalled, members, text)
         }
-        Pain::Burst {
+        Symptom::Burst {
             members,
-            why,
+            cause,
             least,
             lasted,
             of,
@@ -84,25 +84,25 @@ pub fn write(evidence: &Evidence<'_>, figures: &[Figures], pain: &Pain) -> Stand
                 latency(*waited_us),
                 otherwise_us.map_or(String::new(), |us| format!(", {} otherwise", latency(us))),
             );
-            let kind = match why {
-                Some(Why::Longer(_)) => Kind::Slow,
+            let kind = match cause {
+                Some(Cause::Longer(_)) => Kind::Slow,
                 _ => Kind::Saturated,
             };
-            let mut standout = evidence.on(kind, members, lead);
-            match why {
-                Some(why) => evidence.because(standout, members, *why),
+            let mut hotspot = evidence.on(kind, members, lead);
+            match cause {
+                Some(cause) => evidence.add_cause(hotspot, members, *cause),
                 None => {
-                    standout.sentence += &format!(
+                    hotspot.headline += &format!(
                         "; {}",
                         work(evidence.array, &evidence.present, evidence.over)
                     );
-                    standout
+                    hotspot
                 }
             }
         }
-        Pain::Saturated {
+        Symptom::Saturated {
             members,
-            why,
+            cause,
             least,
             others,
         } => {
@@ -112,19 +112,19 @@ pub fn write(evidence: &Evidence<'_>, figures: &[Figures], pain: &Pain) -> Stand
                 of_the_time(*least, members.len()),
                 units::percent(*others),
             );
-            let kind = match why {
-                Why::Longer(_) => Kind::Slow,
+            let kind = match cause {
+                Cause::Longer(_) => Kind::Slow,
                 _ => Kind::Saturated,
             };
-            evidence.because(evidence.on(kind, members, lead), members, *why)
+            evidence.add_cause(evidence.on(kind, members, lead), members, *cause)
         }
-        Pain::Full { members, least } => evidence.full(members, *least),
-        Pain::Slow {
+        Symptom::Full { members, least } => evidence.full(members, *least),
+        Symptom::Slow {
             members,
             op,
             p99_us,
             median_us,
-            why,
+            cause,
         } => {
             let lead = format!(
                 "{} slow: p99 of {} {}{} in the device, the other members' median is {}",
@@ -134,9 +134,9 @@ pub fn write(evidence: &Evidence<'_>, figures: &[Figures], pain: &Pain) -> Stand
                 units::latency(Some(*p99_us)),
                 units::latency(Some(*median_us)),
             );
-            evidence.because(evidence.on(Kind::Slow, members, lead), members, *why)
+            evidence.add_cause(evidence.on(Kind::Slow, members, lead), members, *cause)
         }
-        Pain::Waiting {
+        Symptom::Waiting {
             members,
             wait_us,
             device_us,
@@ -159,7 +159,7 @@ pub fn write(evidence: &Evidence<'_>, figures: &[Figures], pain: &Pain) -> Stand
                 ),
             )
         }
-        Pain::Growing { member, from, to } => evidence.on(
+        Symptom::Growing { member, from, to } => evidence.on(
             Kind::Queued,
             &[*member],
             format!(
@@ -173,21 +173,21 @@ pub fn write(evidence: &Evidence<'_>, figures: &[Figures], pain: &Pain) -> Stand
     }
 }
 
-/// A cgroup's limit holds IO back, and nothing else hurts.
-pub fn limited(evidence: &Evidence<'_>, figures: &[Figures], mut sentence: String) -> Standout {
+/// Adds the utilisation of the members to the headline about a cgroup's limit.
+pub fn limited(evidence: &Evidence<'_>, figures: &[Figures], mut headline: String) -> Hotspot {
     let known = figures.iter().filter_map(|f| f.utilisation);
     if let Some(most) = known.reduce(f64::max) {
         let most = units::percent(most);
-        sentence += &if figures.len() == 1 {
+        headline += &if figures.len() == 1 {
             format!("; the disk is busy {most} of the time")
         } else {
             format!("; no member is busy more than {most} of the time")
         };
     }
-    evidence.quiet(Kind::Queued, sentence)
+    evidence.summary(Kind::Queued, headline)
 }
 
-/// `98 % of the time or more`: at least so much each, of `count` members.
+/// `98 % of the time or more`: lower bound for each of `count` members.
 fn of_the_time(least: f64, count: usize) -> String {
     let more = if count > 1 && least < 1.0 {
         " or more"
@@ -197,7 +197,7 @@ fn of_the_time(least: f64, count: usize) -> String {
     format!("{} of the time{more}", units::percent(least))
 }
 
-/// `, busy 40 % of the time`; empty where it is not known.
+/// `, busy 40 % of the time`; empty if unknown.
 fn busy(figures: &[Figures], members: &[usize]) -> String {
     let known = members.iter().filter_map(|&i| figures[i].utilisation);
     known.reduce(f64::max).map_or(String::new(), |u| {
@@ -208,7 +208,7 @@ fn busy(figures: &[Figures], members: &[usize]) -> String {
 /// ` (100 % in 5 of 10 s, when requests that tasks wait for took 7ms)`; empty where there was no burst.
 fn burst(figures: &Figures) -> String {
     let burst = &figures.burst;
-    if !burst.is_worth_a_word() {
+    if !burst.is_significant() {
         return String::new();
     }
     let waited = match burst.waited.mean_us() {
@@ -216,7 +216,7 @@ fn burst(figures: &Figures) -> String {
             let took = units::latency(Some(us as u64));
             format!(", when requests that tasks wait for took {took}")
         }
-        // Known where it was asked.
+        // No task waited, provided that waits were measured at all.
         None if burst.otherwise.requests > 0 => ", when no task waited for it".to_owned(),
         None => String::new(),
     };
@@ -234,8 +234,8 @@ impl Evidence<'_> {
         names.collect()
     }
 
-    fn quiet(&self, kind: Kind, sentence: String) -> Standout {
-        Standout {
+    fn summary(&self, kind: Kind, headline: String) -> Hotspot {
+        Hotspot {
             kind,
             severity: kind.severity(),
             origins: Vec::new(),
@@ -244,15 +244,15 @@ impl Evidence<'_> {
             share: 0.0,
             skew: self.total.skew(),
             over: self.over,
-            sentence,
+            headline,
         }
     }
 
-    fn on(&self, kind: Kind, members: &[usize], sentence: String) -> Standout {
-        Standout {
+    fn on(&self, kind: Kind, members: &[usize], headline: String) -> Hotspot {
+        Hotspot {
             members: self.names(members),
             share: self.total.share(members),
-            ..self.quiet(kind, sentence)
+            ..self.summary(kind, headline)
         }
     }
 
@@ -262,32 +262,32 @@ impl Evidence<'_> {
     }
 
     /// Adds the cause.
-    fn because(&self, mut standout: Standout, members: &[usize], why: Why) -> Standout {
+    fn add_cause(&self, mut hotspot: Hotspot, members: &[usize], cause: Cause) -> Hotspot {
         let it = if members.len() == 1 { "it" } else { "they" };
         let uneven = self.uneven(Some(members)).filter(|u| u.excess >= MATTERS);
-        standout.sentence += &match (why, uneven) {
-            (Why::MoreWork(_), Some(uneven)) => {
-                let cause = if uneven.carriers == members {
+        hotspot.headline += &match (cause, uneven) {
+            (Cause::MoreWork(_), Some(uneven)) => {
+                let carriers = if uneven.carriers == members {
                     let carry = if members.len() == 1 { "carries" } else { "carry" };
                     format!("{it} {carry}")
                 } else {
                     subject(&self.names(&uneven.carriers), "carries", "carry")
                 };
-                let whose = from_whom(self.array, |origin, op| {
+                let whose = from_task(self.array, |origin, op| {
                     op == uneven.op && uneven.origins.contains(&origin)
                 });
                 let text = format!(
-                    ": {cause} {} the {}, {:.1}x the mean{whose}{}",
+                    ": {carriers} {} the {}, {:.1}x the mean{whose}{}",
                     uneven.part(),
                     uneven.what(),
                     uneven.skew,
                     hint(&uneven.origins, uneven.op)
                 );
-                (standout.share, standout.skew) = (uneven.share, uneven.skew);
-                (standout.origins, standout.op) = (uneven.origins, Some(uneven.op));
+                (hotspot.share, hotspot.skew) = (uneven.share, uneven.skew);
+                (hotspot.origins, hotspot.op) = (uneven.origins, Some(uneven.op));
                 text
             }
-            (Why::MoreWork(times), None) => {
+            (Cause::MoreWork(times), None) => {
                 let these: Vec<&MemberSnapshot> =
                     members.iter().map(|&i| self.present[i]).collect();
                 let have = if members.len() == 1 { "has" } else { "have" };
@@ -298,15 +298,15 @@ impl Evidence<'_> {
                 };
                 format!(": {times}, {}", work(self.array, &these, self.over))
             }
-            (Why::Longer(times), _) => format!(
+            (Cause::Longer(times), _) => format!(
                 ", with no more work: a request takes {} as long there, so look at the disk itself",
                 units::factor(Some(times))
             ),
-            (Why::Elsewhere, _) => {
+            (Cause::Elsewhere, _) => {
                 ", with no more of the array's work: look at the disk itself, and for other load on it".to_owned()
             }
         };
-        standout
+        hotspot
     }
 
     /// `both members are`, `all 12 members are`, `1 of 4 members is missing, the other 3 are`.
@@ -321,7 +321,7 @@ impl Evidence<'_> {
     }
 
     /// Every member whose utilisation is known is busy all the time.
-    fn full(&self, members: &[usize], least: f64) -> Standout {
+    fn full(&self, members: &[usize], least: f64) -> Hotspot {
         let (names, least) = (self.names(members), of_the_time(least, members.len()));
         let work = work(self.array, &self.present, self.over);
         let unknown = self.present.len() - members.len();
@@ -345,17 +345,17 @@ impl Evidence<'_> {
                 self.total.skew()
             )
         };
-        let mut standout = self.on(Kind::Saturated, members, lead);
-        standout.sentence += &price(self.array, self.over, &self.total);
-        standout
+        let mut hotspot = self.on(Kind::Saturated, members, lead);
+        hotspot.headline += &write_cost(self.array, self.over, &self.total);
+        hotspot
     }
 
-    /// Nothing hurts: what is uneven all the same.
-    fn calm(&self, figures: &[Figures]) -> Standout {
+    /// Describes the load of an array without a symptom.
+    fn without_symptom(&self, figures: &[Figures]) -> Hotspot {
         let calm = self.busiest(figures);
         if let Some(uneven) = self.uneven(None) {
             let names = self.names(&uneven.carriers);
-            let sentence = format!(
+            let headline = format!(
                 "{calm}; {}: {} {} them, {:.1}x the mean{}",
                 uneven.what(),
                 subject(&names, "carries", "carry"),
@@ -367,13 +367,13 @@ impl Evidence<'_> {
                 uneven.skew,
                 hint(&uneven.origins, uneven.op)
             );
-            return Standout {
+            return Hotspot {
                 members: names,
                 share: uneven.share,
                 skew: uneven.skew,
                 op: Some(uneven.op),
                 origins: uneven.origins,
-                ..self.quiet(Kind::Uneven, sentence)
+                ..self.summary(Kind::Uneven, headline)
             };
         }
         let (requests, skew) = (self.total.requests(), self.total.skew());
@@ -394,19 +394,19 @@ impl Evidence<'_> {
                 mostly(&self.present[most..=most], self.over),
             )
         };
-        let mut standout = self.quiet(Kind::Even, format!("{calm}; {work}"));
-        standout.sentence += &price(self.array, self.over, &self.total);
-        standout
+        let mut hotspot = self.summary(Kind::Even, format!("{calm}; {work}"));
+        hotspot.headline += &write_cost(self.array, self.over, &self.total);
+        hotspot
     }
 
-    /// `no member is saturated: the busiest, loop9, is busy 11 % of the time`, as far as it is known.
+    /// `no member is saturated: the busiest, loop9, is busy 11 % of the time`, as far as utilisation is known.
     fn busiest(&self, figures: &[Figures]) -> String {
         let known = || {
             let each = figures.iter().enumerate();
             each.filter_map(|(i, f)| Some((i, f.utilisation?)))
         };
-        // Seconds of saturation say more than a mean.
-        let key = |f: &Figures| Some(f.burst.lasted).filter(|_| f.burst.is_worth_a_word());
+        // Prefer seconds of saturation to a mean.
+        let key = |f: &Figures| Some(f.burst.lasted).filter(|_| f.burst.is_significant());
         let most = known().max_by(|a, b| {
             let by_burst = key(&figures[a.0]).cmp(&key(&figures[b.0]));
             by_burst.then(a.1.total_cmp(&b.1))
@@ -424,7 +424,7 @@ impl Evidence<'_> {
             format!(" (not known of {})", and_more(&self.names(&unknown)))
         };
         match figures[busiest].mean_us {
-            // Not saturated only because it answers at once.
+            // Busy, but requests are too short for the disk to be saturated.
             Some(us) if most >= SATURATED => format!(
                 "{name} is busy {share} of the time, but a request takes {} (mean): it can take more{unknown}",
                 units::latency(Some(us as u64))

@@ -133,7 +133,7 @@ fn incidents() {
             ],
         )
     });
-    bitmap.entered = [((FileData, Write), 500 * 4096)].into();
+    bitmap.submitted = [((FileData, Write), 500 * 4096)].into();
     bitmap.tasks = vec![task(42, "postgres", None, &[(FileData, Write, 500, 4)])];
 
     let mut journal = measured("raid0", 6, |i| {
@@ -199,7 +199,7 @@ fn incidents() {
             ],
         )
     });
-    small_writes.entered = [((FileData, Write), 1_800 * 4096)].into();
+    small_writes.submitted = [((FileData, Write), 1_800 * 4096)].into();
     small_writes.tasks = vec![
         task(42, "mysqld", None, &[(FileData, Write, 1_800, 4)]),
         task(43, "backup", None, &[(FileData, Read, 3_000, 64)]),
@@ -233,7 +233,7 @@ fn incidents() {
         member.recent = (0..10).map(second).collect();
     }
 
-    for (what, array, kind, sentence) in [
+    for (what, array, kind, headline) in [
         (
             "a mirror whose one disk is slow",
             slow_mirror,
@@ -319,8 +319,8 @@ fn incidents() {
              (mean), 4ms otherwise; mostly journal writes (57 % of the bytes); reads take 11ms (mean)",
         ),
     ] {
-        let standout = say(&array);
-        assert_eq!(standout.sentence, sentence, "{what}");
-        assert_eq!(standout.kind, kind, "{what}");
+        let hotspot = say(&array);
+        assert_eq!(hotspot.headline, headline, "{what}");
+        assert_eq!(hotspot.kind, kind, "{what}");
     }
 }

@@ -1,21 +1,21 @@
-//! How a part of the load spreads over the members, and who carries it.
+//! Distribution of some load over the members, and the members that carry it.
 
 use crate::analysis::snapshot::{Cell, MemberSnapshot};
 
-/// From this skew on an origin is uneven. One of two members that has seven eighths has this much; what
-/// `mkfs.ext4 -g 32744` leaves (up to 1.6) is below it.
+/// Skew from which an origin is uneven: that of two members with seven eighths on one. The skew left by
+/// `mkfs.ext4 -g 32744` (up to 1.6) is below it.
 const UNEVEN: f64 = 1.75;
-/// An uneven origin is carried by the members that have this much more than the mean.
+/// Multiple of the mean from which a member carries an uneven origin.
 const ABOVE_MEAN: f64 = 1.5;
 
-/// How something spreads over the members. `f64`: sums of arbitrary counters must not overflow.
+/// Load of each member. `f64`: sums of arbitrary counters must not overflow.
 pub struct Spread {
     /// Requests (not those that only ask for a flush) and bytes read or written, of each present member.
     pub each: Vec<(f64, f64)>,
 }
 
 impl Spread {
-    pub fn of(members: &[&MemberSnapshot], keep: impl Fn(&Cell) -> bool) -> Self {
+    pub fn new(members: &[&MemberSnapshot], keep: impl Fn(&Cell) -> bool) -> Self {
         let sum = |m: &&MemberSnapshot| {
             let traffic = m.traffic(&keep);
             let requests = traffic.requests().saturating_sub(traffic.empty_writes);
@@ -43,7 +43,7 @@ impl Spread {
             .collect()
     }
 
-    /// The busiest member over the mean; 1.0 when there is nothing.
+    /// Load of the busiest member over the mean; 1.0 without load.
     pub fn skew(&self) -> f64 {
         let load = self.load();
         let (sum, most) = load
@@ -56,7 +56,7 @@ impl Spread {
         }
     }
 
-    /// The share that these members have.
+    /// Share of the load on these members.
     pub fn share(&self, members: &[usize]) -> f64 {
         let load = self.load();
         let sum: f64 = load.iter().sum();
@@ -67,17 +67,17 @@ impl Spread {
         }
     }
 
-    /// The members that carry it, when it is uneven and they are at most half of all: by index, ascending.
+    /// Indices of the members that carry the load, ascending, if it is uneven and they are at most half of all.
     ///
-    /// They are those above 1.5x the mean, whatever share that comes to. "The fewest that have 90 %" would name a
-    /// member with the mean beside those with four times as much, to make the number up.
+    /// These are the members above 1.5x the mean, whatever their share. "The fewest members with 90 %" could include one
+    /// with the mean load beside others with four times as much.
     pub fn carriers(&self) -> Option<Vec<usize>> {
         let load = self.load();
         let mean = load.iter().sum::<f64>() / load.len() as f64;
         let few: Vec<usize> = (0..load.len())
             .filter(|&i| load[i] > ABOVE_MEAN * mean)
             .collect();
-        // Where chance could have done it, nobody is to blame: four standard deviations of the request counts.
+        // Ignore differences that may be chance: below four standard deviations of the request counts.
         let mean_requests = self.requests() / load.len() as f64;
         let beyond_chance = |i: usize| self.each[i].0 >= mean_requests + 4.0 * mean_requests.sqrt();
         (self.skew() >= UNEVEN

@@ -1,0 +1,135 @@
+//! The headline at the top of the screen: the worst problem of an array and its cause.
+//!
+//! [`symptom`] finds the problem: a member that is busy all the time, is far slower than the others, or whose queue grows.
+//! The headline states it and names the cause: which origin, how uneven, from which task. A skew that delays no IO is
+//! information. [`super::window`] sets the time that is evaluated.
+
+mod burst;
+#[cfg(test)]
+mod cases;
+mod headline;
+#[cfg(test)]
+mod incidents;
+mod limit;
+mod spread;
+mod symptom;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod tests_any;
+#[cfg(test)]
+mod tests_symptom;
+mod uneven;
+mod words;
+mod work;
+
+use std::time::Duration;
+
+use super::snapshot::{ArraySnapshot, MemberSnapshot};
+use super::units;
+use crate::origin::{Op, Origin};
+use headline::Evidence;
+use limit::limited;
+use spread::Spread;
+use symptom::{Figures, Symptom, find_symptom};
+
+/// Fewer requests than this are not significant.
+const ENOUGH_REQUESTS: f64 = 16.0;
+
+/// A hot spot of an array, or a summary of its load without one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hotspot {
+    /// Kind of hot spot.
+    pub kind: Kind,
+    /// Severity.
+    pub severity: Severity,
+    /// Uneven origins that cause the hot spot. Empty if every origin is even.
+    pub origins: Vec<Origin>,
+    /// Operation of `origins`; `None` without them.
+    pub op: Option<Op>,
+    /// Names of the members that are saturated, slow, waited for, or carry `origins`, by slot.
+    pub members: Vec<String>,
+    /// Share of `origins` on the members that carry them, or share of all load on `members`, 0.0..=1.0; 0 if the headline
+    /// names neither.
+    pub share: f64,
+    /// Load of the busiest member over the mean of all present members, of `origins` or of everything; 1.0 without load.
+    pub skew: f64,
+    /// Time that was evaluated.
+    pub over: Duration,
+    /// One English sentence, without a full stop. Names in it are untrusted bytes.
+    pub headline: String,
+}
+
+/// Kind of a [`Hotspot`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Requests are in flight on a member and none completes.
+    Stalled,
+    /// A member is busy all the time, or for seconds while tasks wait for it.
+    Saturated,
+    /// A member is several times slower than the others.
+    Slow,
+    /// Requests wait, or more and more are in flight, while members are not saturated.
+    Queued,
+    /// Few members carry an origin, and no IO waits because of it.
+    Uneven,
+    /// No hot spot.
+    Even,
+    /// No IO at all.
+    Idle,
+}
+
+/// Severity of a [`Hotspot`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Nothing to report.
+    None,
+    /// Information; no IO waits because of it.
+    Info,
+    /// IO waits because of it.
+    Warning,
+}
+
+impl Kind {
+    /// True if there is anything to report, harmful or not.
+    pub fn is_finding(self) -> bool {
+        self.severity() > Severity::None
+    }
+
+    fn severity(self) -> Severity {
+        match self {
+            Self::Stalled | Self::Saturated | Self::Slow | Self::Queued => Severity::Warning,
+            Self::Uneven => Severity::Info,
+            Self::Even | Self::Idle => Severity::None,
+        }
+    }
+}
+
+/// Finds the hot spot of `array`, whose figures cover the time `over`.
+pub fn find(array: &ArraySnapshot, over: Duration) -> Hotspot {
+    let present: Vec<&MemberSnapshot> = array.members.iter().filter(|m| m.is_present()).collect();
+    let figures: Vec<Figures> = present.iter().map(|m| Figures::new(m, over)).collect();
+    let evidence = Evidence {
+        array,
+        total: Spread::new(&present, |_| true),
+        anything: present.iter().any(|m| !m.io.is_empty()),
+        present,
+        over,
+    };
+    match find_symptom(&figures) {
+        Symptom::None => limited(array).map_or_else(
+            || headline::write(&evidence, &figures, &Symptom::None),
+            |limited| headline::limited(&evidence, &figures, limited),
+        ),
+        symptom => headline::write(&evidence, &figures, &symptom),
+    }
+}
+
+impl Hotspot {
+    /// True if IO waits because of it; shown with an exclamation mark.
+    pub fn is_warning(&self) -> bool {
+        self.severity >= Severity::Warning
+    }
+}
