@@ -232,3 +232,29 @@ fn a_violation_is_found() {
         );
     }
 }
+
+/// docs/ARCHITECTURE.md names files and functions: they exist.
+#[test]
+fn the_architecture_names_what_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("docs/ARCHITECTURE.md")).expect("the page");
+    let mut source = String::new();
+    let mut files = Vec::new();
+    sources(&root.join("src"), &mut files);
+    for entry in fs::read_dir(root.join("bpf")).expect("bpf") {
+        files.push(entry.expect("an entry").path());
+    }
+    for file in files.iter().filter(|f| f.is_file()) {
+        source.push_str(&fs::read_to_string(file).expect("a source file"));
+    }
+    let mut named = 0;
+    for word in text.split('`').skip(1).step_by(2) {
+        named += 1;
+        if let Some(function) = word.strip_suffix("()") {
+            assert!(source.contains(&format!("{function}(")), "{word}");
+        } else if word.starts_with("src/") || word.starts_with("bpf/") {
+            assert!(root.join(word).exists(), "{word}");
+        }
+    }
+    assert!(named > 50, "{named} names");
+}
