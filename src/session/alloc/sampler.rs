@@ -323,16 +323,16 @@ impl AllocSampler {
     pub fn snapshot(&mut self) -> Result<AllocSnapshot> {
         let disks = self.disks.snapshot()?;
         self.tick()?;
-        let step = match &mut self.probe {
-            Some(probe) => self.fold.step(probe.read()?),
-            None => Step::default(),
-        };
-        // Right after the hooks' counts: the two are compared, and searches continue.
+        // Right before the hooks' counts, which AllocProbe::read() begins with: the two are compared, and searches continue.
         let by_ext4: Vec<Option<MbStats>> = self
             .readers
             .iter_mut()
             .map(|reader| reader.counted(&self.sys))
             .collect();
+        let step = match &mut self.probe {
+            Some(probe) => self.fold.step(probe.read()?),
+            None => Step::default(),
+        };
         let (time, now) = (jiff::Timestamp::now(), Instant::now());
         let interval = now - std::mem::replace(&mut self.begun, now);
         let mut profile = self.profile.take();
