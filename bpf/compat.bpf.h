@@ -55,7 +55,7 @@ static __always_inline __u64 rt_bio_part_start(struct bio *bio)
 	return BPF_CORE_READ(bio, bi_bdev, bd_start_sect);
 }
 
-/* Whether that can be told. */
+/* True if a bio records its partition. */
 static __always_inline bool rt_bio_has_part(void)
 {
 	return !bpf_core_field_exists(struct bio___bi_disk, bi_disk);
@@ -87,7 +87,7 @@ struct page___compound_info {
 	unsigned long compound_info;
 } __attribute__((preserve_access_index));
 
-/* Of the word whose lowest bit says that a page is not the first of its folio. */
+/* Offset of the word whose lowest bit is set in all pages of a folio but the first. */
 static __always_inline __u32 rt_page_head_offset(void)
 {
 	if (!bpf_core_field_exists(struct page___compound_info, compound_info))
@@ -140,8 +140,8 @@ static __always_inline __u32 rt_alias_offset(void)
 }
 
 /*
- * Of ext4's own, fs/ext4/ext4.h: where ext4 is a module its types are too, and
- * not there at all on a kernel without module BTF.
+ * Types private to ext4 (fs/ext4/ext4.h). If ext4 is a module, its BTF is the module's,
+ * and missing on a kernel without module BTF.
  */
 struct ext4_io_end___rt {
 	struct inode *inode;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef RAIDTRACE_LEARN_BPF_H
-#define RAIDTRACE_LEARN_BPF_H
+#ifndef RAIDTRACE_CONTENT_BPF_H
+#define RAIDTRACE_CONTENT_BPF_H
 
 enum {
 	RT_NOT_METADATA = 255,

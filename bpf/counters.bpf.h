@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Watched devices, rows of counters, and losses: helpers of all hooks. */
-#ifndef RAIDTRACE_COUNT_BPF_H
-#define RAIDTRACE_COUNT_BPF_H
+#ifndef RAIDTRACE_COUNTERS_BPF_H
+#define RAIDTRACE_COUNTERS_BPF_H
 
 #include "shared/hist.h"
 

@@ -86,7 +86,7 @@ int BPF_PROG(rt_dirty_block, void *handle, struct buffer_head *bh)
 	size = BPF_CORE_READ(bh, b_size);
 	if (size < 512)
 		return 0;
-	if (d->fs_array) {	/* in several pieces, places are not known here */
+	if (d->fs_array) {	/* else in several pieces, which d does not locate */
 		sector = d->fs_start + BPF_CORE_READ(bh, b_blocknr) * (size >> 9);
 		origin = origin_of(bh, d->fs_array - 1, sector, size);
 	}

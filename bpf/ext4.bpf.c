@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Blocks that stop being metadata, and are forgotten; and some that become it. */
+/* Forgets metadata blocks that ext4 frees; learns quota blocks that ext4 allocates. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>

@@ -78,12 +78,12 @@ static __always_inline __u32 rt_file_slot(__u64 inode, __u32 op, __u32 pid)
 	return (inode >> 6 ^ inode >> 12 ^ op ^ pid) & (RT_FILE_SLOTS - 1);
 }
 
-/* In what, from here on: who looks. */
+/* Shift in `what` of rt_take_file(): the program, RT_FIRST or RT_SHADOW. */
 enum { RT_FILE_LOOK = 24 };
 
 /*
- * Counts a bio of another file than the slot's. what is array << 8 | operation
- * and RT_FILE_LOOK; inode, the address of the struct, may be 0 or no regular file's: not told.
+ * Counts a bio of a file that the slot does not hold. inode: address of the struct; 0 or
+ * not a regular file: unattributed. what: program << RT_FILE_LOOK | array << 8 | operation.
  * pid: see rt_file_key.
  */
 int rt_take_file(__u64 inode, __u32 what, __u64 bytes, __u32 pid);

@@ -3,8 +3,8 @@
  * Address to origin. Stateless except for learned blocks, so that a tracer started during
  * an incident is right from its first request. Inline: most of the hot path's time.
  */
-#ifndef RAIDTRACE_CLASSIFY_BPF_H
-#define RAIDTRACE_CLASSIFY_BPF_H
+#ifndef RAIDTRACE_LOOKUP_BPF_H
+#define RAIDTRACE_LOOKUP_BPF_H
 
 #include "geometry.bpf.h"
 
@@ -95,7 +95,7 @@ static __always_inline __u64 rt_dynamic_origin(__u32 index, __u32 code, __u32 op
 	__u64 size = (__u64)log << RT_ANSWER_BLOCK, *learned;
 	__u64 key = rt_learned_key(index, sector);
 
-	/* a discarded block has no owner */
+	/* a discarded block is not metadata any more */
 	if (op > RT_OP_WRITE)
 		return rt_answer(RT_ORIGIN_FILE_DATA, run) | size;
 	run = rt_min(run, (1ULL << RT_REGION_SHIFT) -

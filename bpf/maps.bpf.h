@@ -84,8 +84,8 @@ struct rt_members_map {
 extern struct rt_members_map rt_members SEC(".maps");
 
 /*
- * The layouts of all filesystems: lists of boundaries (enum rt_list), which are
- * RT_TILE_PHASE further on than they are.
+ * The layouts of all filesystems: lists of boundaries (enum rt_list), stored
+ * RT_TILE_PHASE sectors after their position.
  */
 struct rt_boundaries_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -184,9 +184,9 @@ extern struct rt_costs_map rt_costs SEC(".maps");
 
 /*
  * Why md submitted a bio, by hash of the bio's address, from its submission to
- * its completion. An array of a few ways an entry instead of a hash: no more
- * are under way at a time than stripe caches hold, a fraction of it, so that
- * one too many in an entry is next to impossible. Who is missing is unknown.
+ * its completion. An array with a few ways per entry instead of a hash: the bios in
+ * flight are at most those of the stripe caches, a fraction of its size, so that an entry
+ * hardly ever overflows. The reason of a bio that is not found is unknown.
  */
 struct rt_reasons_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -196,7 +196,7 @@ struct rt_reasons_map {
 };
 extern struct rt_reasons_map rt_reasons SEC(".maps");
 
-/* Of second looks. */
+/* Marks of the bios and requests that programs have seen, for their shadow programs. */
 struct rt_seen_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, RT_SEEN_KINDS);
@@ -272,7 +272,7 @@ struct rt_tasks_pending_map {
 };
 extern struct rt_tasks_pending_map rt_tasks_pending SEC(".maps");
 
-/* Names of tasks. LRU: a pid that has not been seen for long can be forgotten. */
+/* Names of tasks. LRU: the pids that did no IO for longest make room. */
 struct rt_tasks_map {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
@@ -282,8 +282,8 @@ struct rt_tasks_map {
 extern struct rt_tasks_map rt_tasks SEC(".maps");
 
 /*
- * Whose file data it was. Userspace reads and empties it every interval: a
- * host may write thousands of new files a second.
+ * Bios of file data by file. Userspace reads and empties it every interval: a host may
+ * write thousands of new files per second.
  */
 struct rt_file_ios_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -301,7 +301,7 @@ struct rt_files_pending_map {
 };
 extern struct rt_files_pending_map rt_files_pending SEC(".maps");
 
-/* Their names, for those that are gone before userspace looks for them. */
+/* Names of files, for files that are deleted before userspace looks up their path. */
 struct rt_files_map {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);

@@ -34,9 +34,9 @@ struct {
 } rt_scratch SEC(".maps");
 
 /*
- * The registers that struct bpf_perf_event_data begins with tell user mode,
- * where there is no kernel stack and bpf_get_stack() gives 0 bytes, or on older
- * kernels -EFAULT, as it does where it has failed.
+ * True if the sample is of user mode, by the registers at the start of struct
+ * bpf_perf_event_data. The result of bpf_get_stack() does not suffice: without a kernel
+ * stack it is 0, but -EFAULT on older kernels, which is also its error.
  */
 static __always_inline bool user_mode(const __u64 *regs, long bytes)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Events for userspace, see struct rt_event_request. Nobody is woken: userspace
- * comes by, and a wake-up costs more than all the rest.
+ * Events for userspace, see struct rt_event_request. No wake-up: userspace polls the ring
+ * buffer, because a wake-up costs more than the rest of an event.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -115,9 +115,9 @@ __noinline int rt_gather_turn(__u32 which, __u32 member, __u64 sector)
 }
 
 /*
- * What rt_walk() has gathered. Its word that this is whose: a request that
- * completes in the middle of another's walk comes here without it, and nothing
- * else tells whose runs these are (a bio's sector need not be the request's).
+ * Sends the runs that rt_walk() gathered, if RT_WALK_GATHERED says that they belong to
+ * this request: a request that completes during the walk of another one has no runs of
+ * its own, and the runs do not identify their request (a bio's sector may differ from it).
  */
 __noinline int rt_emit_walked(__u64 now, __u64 issue, __u64 start, __u64 where, __u64 what)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef RAIDTRACE_WALK_BPF_H
-#define RAIDTRACE_WALK_BPF_H
+#ifndef RAIDTRACE_REQUEST_WALK_BPF_H
+#define RAIDTRACE_REQUEST_WALK_BPF_H
 
 /* True if the origin of a read depends on its content. */
 static __always_inline bool asks_content(__u32 op, __u32 origin)

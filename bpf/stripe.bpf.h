@@ -3,8 +3,8 @@
  * Why md submitted a bio, if its address does not say it: a block is read for a task or
  * for parity, written for a task or by a resync.
  */
-#ifndef RAIDTRACE_MD_BPF_H
-#define RAIDTRACE_MD_BPF_H
+#ifndef RAIDTRACE_STRIPE_BPF_H
+#define RAIDTRACE_STRIPE_BPF_H
 
 /* Not an origin: the address decides. */
 enum { RT_BY_ADDRESS = 255 };

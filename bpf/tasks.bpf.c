@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Tasks in the table, and their names. Called when a CPU goes over to another
- * task, and once an interval, not per IO; of kworkers per bio, which are large.
+ * Moves tasks' counts into the table, and notes their names. Called when a CPU switches to
+ * another task, and once per interval, not per IO. For kworkers it is called per bio:
+ * writeback's bios are large.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

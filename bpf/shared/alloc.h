@@ -74,16 +74,16 @@ enum rt_alloc_state {
 };
 
 /*
- * The search that a CPU runs, with up to millions of groups a second: all that one
- * of them touches. `count` is of the allocation `ac` and has not been added to
- * rt_alloc_task.looked_now yet. Of a task's allocation, one CPU at most has any.
+ * The search that a CPU runs: everything that the hook of a group touches, up to millions
+ * of times per second. `count` belongs to the allocation `ac` and is not in
+ * rt_alloc_task.looked_now yet. At most one CPU has such a count for a task.
  */
 struct rt_alloc_cpu {
 	__u64 ac;		/* 0: none */
 	__u64 count;
-	struct rt_alloc_task_key key;	/* whose allocation that is */
+	struct rt_alloc_task_key key;	/* task of that allocation */
 	__u32 fs;
-	__u32 until;		/* refusals until one is asked why */
+	__u32 until;		/* refusals until the next one whose reason is found */
 	__u64 task;		/* bpf_get_current_pid_tgid() while it searches; 0: none */
 	__u32 group;
 	__u32 state;		/* enum rt_alloc_state */
@@ -104,13 +104,13 @@ struct rt_alloc_share {
 
 struct rt_alloc_task {
 	struct rt_alloc_share share;	/* looked: without what follows */
-	__u64 looked_now;	/* of the allocation that goes on, see rt_alloc_cpu */
-	__u64 looked_last;	/* of the one that has been searched for last */
-	__u64 ar;		/* the request; 0: none, or it began before us */
+	__u64 looked_now;	/* groups considered for the current allocation, see rt_alloc_cpu */
+	__u64 looked_last;	/* groups considered for the previous allocation */
+	__u64 ar;		/* the request; 0: none, or it began before the programs were attached */
 	__u64 begun_ns;
 	__u64 ac;		/* the allocation whose groups are looked at */
 	__u64 search_ns;	/* its search began; 0: it does not search */
-	__u32 cpu;		/* ac is searched for by the rt_alloc_cpu of which */
+	__u32 cpu;		/* whose rt_alloc_cpu holds the search for ac */
 	__u32 aside;		/* in functions that ask for groups without considering them */
 	__u32 listed;		/* in ext4_mb_scan_groups_xa_range() */
 	__u32 pad;

@@ -11,20 +11,20 @@ const SYNC_ENDS: usize = crate::contract::SYNC_ENDS as usize;
 /// `BTF_KIND_ENUM` (include/uapi/linux/btf.h).
 const KIND_ENUM: u32 = 6;
 
-/// Addresses are `u64::MAX`, and bits 0, where the kernel does not tell.
+/// Addresses are `u64::MAX`, and bits 0, if the kernel does not give them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Md {
-    /// `bi_end_io` of the stripe cache's bios (drivers/md/raid5.c, ops_run_io).
+    /// `bi_end_io` of the stripe cache's reads (drivers/md/raid5.c, ops_run_io).
     pub raid5_end_read: u64,
-    /// That of its writes.
+    /// `bi_end_io` of the stripe cache's writes.
     pub raid5_end_write: u64,
-    /// `bi_end_io` of what users read from a RAID 10 (drivers/md/raid10.c).
+    /// `bi_end_io` of a RAID 10's reads for tasks (drivers/md/raid10.c).
     pub raid10_end_read: u64,
-    /// That of its writes.
+    /// `bi_end_io` of a RAID 10's writes for tasks.
     pub raid10_end_write: u64,
-    /// dm-crypt's (drivers/md/dm-crypt.c, crypt_endio).
+    /// `bi_end_io` of dm-crypt's bios (drivers/md/dm-crypt.c, crypt_endio).
     pub crypt_end: u64,
-    /// Those of resync, recovery, check, repair and reshape of RAID 1 and 10.
+    /// `bi_end_io` of the bios of resync, recovery, check, repair and reshape of RAID 1 and 10.
     pub sync_ends: [u64; SYNC_ENDS],
     /// `1 << STRIPE_SYNCING` of `stripe_head.state` (drivers/md/raid5.h).
     pub stripe_syncing: u64,
@@ -79,7 +79,7 @@ impl Md {
         }
     }
 
-    /// Whether what a stripe is for can be told.
+    /// True if the kernel's BTF describes `struct stripe_head`.
     pub fn knows_stripes(&self) -> bool {
         self.raid5_end_read != NOWHERE && self.stripe_syncing != 0
     }
