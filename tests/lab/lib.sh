@@ -128,9 +128,17 @@ begin() {
 	echo "begun at ${EPOCHREALTIME%.*}"
 }
 
-# end: when the members are quiet again. Gives what raidtrace ended with.
+# end: when the members are quiet again. Gives what raidtrace ended with. It reads the layout again after an unmount, which it
+# says, and which would be counted on one side only while it ends.
 end() {
-	local status=0
+	local status=0 array
+	for array in "${arrays[@]}"; do
+		if grep -q " /mnt/$array " /proc/mounts; then continue; fi
+		for ((tenth = 0; tenth < 200; tenth++)); do
+			if grep -q "unmounted from /mnt/$array" /out/top.err || ! kill -0 "$raidtrace" 2>/dev/null; then break; fi
+			sleep 0.1
+		done
+	done
 	quiet 4
 	snapshot end
 	kill -INT "$raidtrace"
