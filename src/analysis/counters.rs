@@ -126,8 +126,8 @@ impl JournalCounters {
 }
 
 /// Flag in place of a pid; the low 31 bits are the id of a cgroup whose bio blk-throttle held back and submitted later from
-/// its own kworker, with no known task waiting for it (`RT_THROTTLED` in `bpf/raidtrace.h`).
-pub const THROTTLED: u32 = 1 << 31;
+/// its own kworker, with no known task waiting for it.
+pub const THROTTLED: u32 = crate::contract::THROTTLED;
 
 /// A task on one array: a kworker that serves several arrays has a different name on each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

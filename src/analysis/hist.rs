@@ -1,10 +1,10 @@
 //! Log-linear latency histograms: four buckets per power of two, so that the upper edge of a bucket is at most 25 % above
 //! its lower edge.
 //!
-//! The BPF programs count into the same buckets (`bpf/hist.h`); a test compares the two.
+//! The BPF programs count into the same buckets (`bpf/shared/hist.h`); a test compares the two.
 
 /// Buckets of a histogram; the last one takes everything from 7/8 of 2^33 µs (2.4 hours) on.
-pub const BUCKETS: usize = 128;
+pub const BUCKETS: usize = crate::contract::HIST_BUCKETS as usize;
 
 /// A histogram of microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
