@@ -1,13 +1,13 @@
 //! Generates the vocabulary from `bpf/shared/origins.h`, compiles the BPF programs and links them into
 //! objects with a skeleton each, and compiles the pure part of them natively for tests.
 
-use std::{env, fmt::Write as _, fs, path::Path, path::PathBuf};
+use std::{env, ffi::OsStr, fmt::Write as _, fs, path::Path, path::PathBuf};
 
 use anyhow::{Context, Result, bail};
 use libbpf_cargo::SkeletonBuilder;
 use libbpf_rs::Linker;
-use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Enum;
+use libbpf_rs::btf::types::{Array, Enum, Int, IntEncoding, Struct};
+use libbpf_rs::btf::{Btf, BtfType};
 
 fn main() -> Result<()> {
     println!("cargo:rerun-if-changed=bpf");
@@ -61,27 +61,72 @@ fn programs(output: &str, names: &[&str], out: &Path) -> Result<()> {
         .context("the skeleton")
 }
 
-/// The enumerators of `bpf/shared/` as Rust constants, without their `RT_`: `contract.rs`. Their values are the compiler's own,
-/// from the object's BTF.
+/// Writes `contract.rs`: the enumerators of `bpf/shared/` as constants and its structures as Rust types, read from the BTF that
+/// clang made of `bpf/contract.bpf.c`.
 fn contract(out: &Path) -> Result<()> {
     let object = out.join("contract.bpf.o");
     compile("contract", &object)?;
     let btf = Btf::from_path(&object).context("the BTF of bpf/contract.bpf.c")?;
     let mut rs = String::new();
-    for of in btf.type_by_kind::<Enum<'_>>() {
-        for member in of.iter() {
-            let name = member.name.context("an enumerator without a name")?;
-            let name = name.to_str().context("an enumerator that is not UTF-8")?;
+    for enumeration in btf.type_by_kind::<Enum<'_>>() {
+        for member in enumeration.iter() {
+            let name = text(member.name)?;
             let short = name.strip_prefix("RT_").unwrap_or(name);
-            // As the kernel side has it: 32 bits.
+            // Enumerators are `__u32` to the BPF programs.
             let value = member.value as u32;
             writeln!(rs, "/// `{name}`.\npub const {short}: u32 = {value};")?;
         }
     }
-    if rs.is_empty() {
-        bail!("bpf/contract.bpf.c: no enumerators in its BTF");
+    let structures = btf
+        .type_by_kind::<Struct<'_>>()
+        .filter(|s| s.name().is_some());
+    for structure in structures {
+        let name = text(structure.name())?;
+        // `Pod` is a compile error where a structure has implicit padding.
+        writeln!(
+            rs,
+            "/// `struct {name}`.\n#[allow(missing_docs, non_camel_case_types)]\n#[repr(C)]\n\
+             #[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]\npub struct {name} {{"
+        )?;
+        for member in structure.iter() {
+            let field = match text(member.name)? {
+                "type" => "r#type",
+                name => name,
+            };
+            let ty = btf.type_by_id(member.ty).context("a member's type")?;
+            writeln!(rs, "pub {field}: {},", rust_type(ty)?)?;
+        }
+        writeln!(
+            rs,
+            "}}\nimpl Default for {name} {{ fn default() -> Self {{ bytemuck::Zeroable::zeroed() }} }}"
+        )?;
     }
     fs::write(out.join("contract.rs"), rs).context("contract.rs")
+}
+
+fn text(name: Option<&OsStr>) -> Result<&str> {
+    name.and_then(OsStr::to_str)
+        .context("bpf/contract.bpf.c: a name is missing or not UTF-8")
+}
+
+/// The Rust type of a field: an integer, a structure, or an array of them.
+fn rust_type(ty: BtfType<'_>) -> Result<String> {
+    let ty = ty.skip_mods_and_typedefs();
+    if let Ok(int) = Int::try_from(ty) {
+        let sign = match int.encoding {
+            IntEncoding::Signed => 'i',
+            _ => 'u',
+        };
+        return Ok(format!("{sign}{}", int.bits));
+    }
+    if let Ok(array) = Array::try_from(ty) {
+        let element = rust_type(array.contained_type())?;
+        return Ok(format!("[{element}; {}]", array.capacity()));
+    }
+    match Struct::try_from(ty) {
+        Ok(structure) => Ok(text(structure.name())?.to_owned()),
+        Err(ty) => bail!("bpf/contract.bpf.c: a field of kind {:?}", ty.kind()),
+    }
 }
 
 /// Compiles `bpf/NAME.bpf.c`.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Every difference between kernels, one block a kernel commit. Found by
- * asking BTF, never by version: distributions back-port. Hooks never see it.
+ * Differences between kernels, a block for each kernel commit. They are found by
+ * BTF, never by version, because distributions backport. Hooks are free of them.
  */
 #ifndef RAIDTRACE_COMPAT_BPF_H
 #define RAIDTRACE_COMPAT_BPF_H
@@ -39,7 +39,7 @@ static __always_inline struct gendisk *rt_bio_disk(struct bio *bio)
 	return bio->bi_bdev->bd_disk;
 }
 
-/* The same of a bio that comes as a number. */
+/* The disk of a bio given as an integer, not as a BTF pointer. */
 static __always_inline struct gendisk *rt_number_disk(__u64 bio)
 {
 	if (bpf_core_field_exists(struct bio___bi_disk, bi_disk))
@@ -97,7 +97,7 @@ static __always_inline __u32 rt_page_head_offset(void)
 
 static __always_inline __u64 rt_page_head(__u64 page)
 {
-	/* one read for both, for it costs stack before 6.2 */
+	/* one read for both forms: each costs stack before 6.2 */
 	__u64 info = rt_peek(page + rt_page_head_offset()), mask;
 
 	if (!(info & 1))
@@ -110,7 +110,7 @@ static __always_inline __u64 rt_page_head(__u64 page)
 
 /*
  * commit e32cf5dfbe22 ("kthread: Generalize pf_io_worker so it can point to
- * struct kthread"): before it, kthreads kept theirs in set_child_tid.
+ * struct kthread"): before it, set_child_tid pointed to a kthread's struct kthread.
  */
 struct task_struct___set_child_tid {
 	int *set_child_tid;
@@ -125,7 +125,7 @@ static __always_inline struct kthread *rt_kthread(struct task_struct *task)
 }
 
 /*
- * 7.2: the union of struct dentry that d_alias is in has no name any more
+ * 7.2 removed the name of the union in struct dentry that holds d_alias
  * (include/linux/dcache.h).
  */
 struct dentry___d_alias {
@@ -147,7 +147,7 @@ struct ext4_io_end___rt {
 	struct inode *inode;
 } __attribute__((preserve_access_index));
 
-/* drivers/md/dm-core.h and dm-crypt.c: modules mostly, as above. */
+/* drivers/md/dm-core.h and dm-crypt.c: usually modules, as above. */
 struct dm_io___rt {
 	struct bio *orig_bio;
 } __attribute__((preserve_access_index));
@@ -184,7 +184,7 @@ struct journal_s___rt {
 	struct transaction_s___rt *j_checkpoint_transactions;
 } __attribute__((preserve_access_index));
 
-/* Pages of a large folio: include/linux/mm_types.h of 5.18 to 6.13, and since. */
+/* Number of pages of a large folio: include/linux/mm_types.h from 5.18 to 6.13, and since 6.14. */
 struct folio___folio_nr_pages {
 	unsigned int _folio_nr_pages;
 } __attribute__((preserve_access_index));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Every enumeration of shared/, as a type that the compiler keeps in the object's BTF:
- * build.rs generates src/contract.rs's constants from it. Never loaded.
+ * The enumerations and structures of shared/ that userspace uses, as types that the
+ * compiler keeps in the object's BTF. build.rs generates src/contract.rs from it. Never
+ * loaded.
  */
 #include "vmlinux.h"
 #include "shared/wire.h"
@@ -20,8 +21,39 @@ struct {
 	enum rt_event_kinds event_kinds;
 	enum rt_event_runs event_runs;
 	enum rt_level level;
+	enum rt_place_kind place_kind;
 	enum rt_geometry_limits geometry_limits;
 	enum rt_alloc_limits alloc_limits;
 	enum rt_sample_limits sample_limits;
 	enum rt_sample_modes sample_modes;
+
+	struct rt_place place;
+	struct rt_array array;
+	struct rt_cost cost;
+	struct rt_dev dev;
+	struct rt_dev_entry dev_entry;
+	struct rt_event_request event_request;
+	struct rt_event_submission event_submission;
+	struct rt_file file;
+	struct rt_file_key file_key;
+	struct rt_file_pending file_pending;
+	struct rt_inflight inflight;
+	struct rt_journal journal;
+	struct rt_loss loss;
+	struct rt_member member;
+	struct rt_member_rows member_rows;
+	struct rt_row row;
+	struct rt_task task;
+	struct rt_task_id task_id;
+	struct rt_task_key task_key;
+	struct rt_task_pending task_pending;
+	struct rt_tiles tiles;
+	struct rt_alloc alloc;
+	struct rt_alloc_cpu alloc_cpu;
+	struct rt_alloc_loss alloc_loss;
+	struct rt_alloc_share alloc_share;
+	struct rt_alloc_task alloc_task;
+	struct rt_alloc_task_key alloc_task_key;
+	struct rt_sample sample;
+	struct rt_sample_ticks sample_ticks;
 } rt_contract;

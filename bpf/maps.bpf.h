@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Every map and setting, declared once. maps.bpf.c defines them, the other
- * files use them, libbpf's linker joins them. Each says why it is what it is;
- * what it costs is measured by tools/bench.
+ * All maps and settings. maps.bpf.c defines them, the other files use them, and
+ * libbpf's linker joins them. A comment gives the reason for the type of a map;
+ * tools/bench measures its cost.
  */
 #ifndef RAIDTRACE_MAPS_BPF_H
 #define RAIDTRACE_MAPS_BPF_H
@@ -10,37 +10,37 @@
 #include "shared/wire.h"
 
 /* Set before load; the defaults let the verifier see every branch. */
-extern const volatile __u64 rt_dev_mult;	/* of the device index's hash */
-extern const volatile __u32 rt_rows_max;	/* entries of rt_rows */
-extern const volatile __u64 rt_vmemmap_base;	/* address of the variable; 0: none */
+extern const volatile __u64 rt_dev_mult;	/* multiplier of the device index's hash */
+extern const volatile __u32 rt_rows_max;	/* number of entries of rt_rows */
+extern const volatile __u64 rt_vmemmap_base;	/* address of the kernel variable; 0: none */
 extern const volatile __u64 rt_page_offset_base;
 extern const volatile __u32 rt_reason_mask;	/* entries of rt_reasons - 1 */
-/* Addresses of md's completion functions; ~0: none, or not to be had. */
+/* Addresses of md's completion functions; ~0: absent or hidden. */
 extern const volatile __u64 rt_raid5_end_read;
 extern const volatile __u64 rt_raid5_end_write;
 extern const volatile __u64 rt_raid10_end_read;
 extern const volatile __u64 rt_raid10_end_write;
 extern const volatile __u64 rt_crypt_end;	/* dm-crypt's */
 extern const volatile __u64 rt_sync_ends[RT_SYNC_ENDS];
-/* Bits of stripe_head.state; 0: not known. */
+/* Bits of stripe_head.state; 0: unknown. */
 extern const volatile __u64 rt_stripe_syncing;		/* STRIPE_SYNCING */
 extern const volatile __u64 rt_stripe_expanding;	/* ... _EXPANDING, _EXPAND_READY */
 extern const volatile __u64 rt_stripe_expand_source;	/* STRIPE_EXPAND_SOURCE */
-extern const volatile __u64 rt_dio_end_io;	/* iomap_dio_bio_end_io(); ~0: not known */
+extern const volatile __u64 rt_dio_end_io;	/* iomap_dio_bio_end_io(); ~0: unknown */
 extern const volatile __u64 rt_ext4_end_io;	/* ext4_end_bio(); likewise */
 extern const volatile __u64 rt_dm_end_io;	/* dm's clone_endio() */
 extern const volatile __u32 rt_recording;	/* 0: rt_events is not used */
 extern const volatile __u32 rt_shadows;	/* a bit for each of rt_seen_kinds that has a shadow program: shadow.bpf.h */
-extern __u32 rt_shadows_attached;	/* those of rt_shadows that run; set by userspace, before it attaches one */
-extern const volatile __u32 rt_refusals;	/* rt_bio_refused is there */
-extern const volatile __u32 rt_nesting;	/* a program may run in the middle of itself: see rt_bump() */
-extern const volatile __u32 rt_members_max;	/* half the entries of rt_member_rows; the other half is of shadow programs */
-extern const volatile __u64 rt_wait_end_io;	/* submit_bio_wait_endio(); ~0: not known */
+extern __u32 rt_shadows_attached;	/* attached programs of rt_shadows; userspace sets a bit before it attaches the program */
+extern const volatile __u32 rt_refusals;	/* 1 if rt_bio_refused is loaded */
+extern const volatile __u32 rt_nesting;	/* 1 if a program can interrupt itself: see rt_bump() */
+extern const volatile __u32 rt_members_max;	/* half the entries of rt_member_rows; the other half belongs to shadow programs */
+extern const volatile __u64 rt_wait_end_io;	/* submit_bio_wait_endio(); ~0: unknown */
 
 /*
- * The devices that we watch, by hash of dev_t. Userspace picks rt_dev_mult so
- * that no two of them share a slot: a look-up is a multiplication and a load,
- * no bucket to walk, and a device that we do not watch costs no more.
+ * Traced devices, by hash of dev_t. Userspace chooses rt_dev_mult such that no
+ * two devices share a slot, so a lookup is a multiplication and a load, without
+ * a bucket to walk, also for other devices.
  */
 struct rt_dev_index_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -66,7 +66,7 @@ struct rt_arrays_map {
 };
 extern struct rt_arrays_map rt_arrays SEC(".maps");
 
-/* Origin of the last flush that was asked of each array. */
+/* Origin of the last flush requested from each array. */
 struct rt_flush_origins_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);		/* set before load */
@@ -84,7 +84,7 @@ struct rt_members_map {
 extern struct rt_members_map rt_members SEC(".maps");
 
 /*
- * The layouts of all filesystems: lists of boundaries (enum rt_list), stored
+ * Layouts of all filesystems: lists of boundaries (enum rt_list), stored
  * RT_TILE_PHASE sectors after their position.
  */
 struct rt_boundaries_map {
@@ -96,10 +96,9 @@ struct rt_boundaries_map {
 extern struct rt_boundaries_map rt_boundaries SEC(".maps");
 
 /*
- * Where in rt_boundaries each tile's list is, two an entry: a map's value has no
- * fewer than 8 bytes.
- * One flex group is laid out as the other, and so are these tiles: they share
- * a list. Makes a look-up cost the same on 1 GiB and on 100 TiB.
+ * Index in rt_boundaries of each tile's list. An entry holds two: the value of
+ * an array map takes at least 8 bytes. Equal flex groups make equal tiles, which
+ * share a list, so a lookup costs the same on 1 GiB and on 100 TiB.
  */
 struct rt_tiles_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -110,9 +109,9 @@ struct rt_tiles_map {
 extern struct rt_tiles_map rt_tiles SEC(".maps");
 
 /*
- * Blocks without a fixed place whose kind we have seen: array << 48 | first
- * sector -> origin. A hash because the key is a disk address; LRU so that a
- * full one forgets the oldest instead of refusing the newest.
+ * Origins of blocks without a fixed place, from their content: array << 48 |
+ * first sector -> origin. A hash because the key is a disk address; LRU so that
+ * a full map drops the oldest entry instead of refusing the newest.
  */
 struct rt_learned_map {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -123,9 +122,9 @@ struct rt_learned_map {
 extern struct rt_learned_map rt_learned SEC(".maps");
 
 /*
- * Not 0: some block of this MiB (modulo the table) was learned. Keeps large
- * reads and writes of file data from asking rt_learned block by block. Only
- * ever set, so that CPUs need not agree; bytes, not bits, for the same reason.
+ * A byte for each MiB (modulo the table), not 0 if a block in it was learned.
+ * Saves lookups in rt_learned for each block of large reads and writes of file
+ * data. Bytes are only ever set, so CPUs need no atomic operations.
  */
 struct rt_regions_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -144,9 +143,9 @@ struct rt_inflights_map {
 extern struct rt_inflights_map rt_inflights SEC(".maps");
 
 /*
- * The counters. Most of the (member, origin, operation) cells never occur, so
- * each CPU hands out rows as cells turn up: no atomics, and memory for what
- * happens instead of for what could.
+ * Counters. Most (member, origin, operation) cells never occur, so each CPU
+ * assigns rows to cells when they first occur. That needs no atomic operations,
+ * and memory only for cells in use.
  */
 struct rt_member_rows_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -164,7 +163,7 @@ struct rt_rows_map {
 };
 extern struct rt_rows_map rt_rows SEC(".maps");
 
-/* Rows this CPU has handed out. */
+/* Number of rows that this CPU has assigned. */
 struct rt_rows_used_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -173,7 +172,7 @@ struct rt_rows_used_map {
 };
 extern struct rt_rows_used_map rt_rows_used SEC(".maps");
 
-/* Per CPU: two CPUs complete stripes of one array at the same time. */
+/* Per CPU, because CPUs complete stripes of one array at the same time. */
 struct rt_costs_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);		/* set before load */
@@ -183,10 +182,11 @@ struct rt_costs_map {
 extern struct rt_costs_map rt_costs SEC(".maps");
 
 /*
- * Why md submitted a bio, by hash of the bio's address, from its submission to
- * its completion. An array with a few ways per entry instead of a hash: the bios in
- * flight are at most those of the stripe caches, a fraction of its size, so that an entry
- * hardly ever overflows. The reason of a bio that is not found is unknown.
+ * Reason for which md submitted a bio, by hash of the bio's address, from its
+ * submission to its completion. An array with a few ways per entry instead of a
+ * hash: the bios in flight are at most those of the stripe caches, a fraction of
+ * its size, so an entry rarely overflows. A bio without an entry has no known
+ * reason.
  */
 struct rt_reasons_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -205,7 +205,7 @@ struct rt_seen_map {
 };
 extern struct rt_seen_map rt_seen SEC(".maps");
 
-/* Scratch, and memory from one bio of a stripe to the next. */
+/* Scratch memory that is kept from one bio of a stripe to the next. */
 struct rt_stripes_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 3);		/* RT_FIRST, RT_SHADOW, RT_DIRTIES */
@@ -214,7 +214,7 @@ struct rt_stripes_map {
 };
 extern struct rt_stripes_map rt_stripes SEC(".maps");
 
-/* Scratch of rt_walk_step(): too much for its stack and its arguments. */
+/* Scratch memory of rt_walk_step(), too large for its stack and its arguments. */
 struct rt_walks_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, RT_SCRATCHES);
@@ -224,8 +224,8 @@ struct rt_walks_map {
 extern struct rt_walks_map rt_walks SEC(".maps");
 
 /*
- * The segment that was found last on each CPU: blocks of a bio are asked for in their
- * order, and counting from the first segment each time would be quadratic.
+ * Last segment found on each CPU: the blocks of a bio are looked up in order, and
+ * counting from the first segment each time would be quadratic.
  */
 struct rt_segments_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -252,9 +252,9 @@ struct rt_losses_map {
 extern struct rt_losses_map rt_losses SEC(".maps");
 
 /*
- * Bios submitted to the arrays, by task. A hash because a pid is no bounded
- * integer. Userspace reads and empties it every interval: a host may fork
- * thousands of tasks a second.
+ * Bios submitted to the arrays, by task. A hash because pids are sparse.
+ * Userspace reads and empties it every interval: a host can fork thousands of
+ * tasks per second.
  */
 struct rt_task_ios_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -272,7 +272,7 @@ struct rt_tasks_pending_map {
 };
 extern struct rt_tasks_pending_map rt_tasks_pending SEC(".maps");
 
-/* Names of tasks. LRU: the pids that did no IO for longest make room. */
+/* Names of tasks. LRU: tasks without IO for the longest time are dropped. */
 struct rt_tasks_map {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
@@ -282,8 +282,8 @@ struct rt_tasks_map {
 extern struct rt_tasks_map rt_tasks SEC(".maps");
 
 /*
- * Bios of file data by file. Userspace reads and empties it every interval: a host may
- * write thousands of new files per second.
+ * Bios of file data by file. Userspace reads and empties it every interval: a host
+ * can write thousands of new files per second.
  */
 struct rt_file_ios_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -310,7 +310,7 @@ struct rt_files_map {
 };
 extern struct rt_files_map rt_files SEC(".maps");
 
-/* Scratch: a name is too much for a stack. */
+/* Scratch memory: a name is too large for a stack. */
 struct rt_file_names_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 3);		/* RT_FIRST, RT_SHADOW, RT_DIRTIES */
@@ -319,7 +319,7 @@ struct rt_file_names_map {
 };
 extern struct rt_file_names_map rt_file_names SEC(".maps");
 
-/* By device number. A hash because few of RT_DEVS have a journal that is too small. */
+/* Waits for room in journals, by device number. A hash because few of RT_DEVS have waits. */
 struct rt_journals_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, RT_DEVS);
@@ -334,8 +334,8 @@ struct rt_ring_map {
 };
 
 /*
- * The events of a recording, a ring for each CPU: with one ring for all, CPUs wait for
- * its lock. Userspace puts the events in the order of their times.
+ * Events of a recording, with a ring for each CPU: CPUs would wait for the lock of a
+ * single ring. Userspace orders the events by time.
  */
 struct rt_events_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
@@ -345,7 +345,7 @@ struct rt_events_map {
 };
 extern struct rt_events_map rt_events SEC(".maps");
 
-/* Scratch of a recording, beside rt_walks. */
+/* Scratch memory of a recording, in addition to rt_walks. */
 struct rt_gathers_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, RT_SCRATCHES);

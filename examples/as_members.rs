@@ -39,7 +39,7 @@ fn main() -> Result<()> {
 }
 
 fn watch(mut sampler: Sampler, tree: &Path) -> Result<()> {
-    let end = raidtrace::machine::signals::Signals::block()?;
+    let end = raidtrace::machine::signals::Signals::catch()?;
     for note in sampler.notes() {
         eprintln!("{note}");
     }

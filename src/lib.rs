@@ -15,9 +15,10 @@
 //! * [`mke2fs`]: layouts that mke2fs would create.
 //! * [`fs`]: on-disk layouts of filesystems.
 //! * [`raid`]: mapping between array and member addresses. Pure.
-//! * [`origin`]: origins and operations. [`contract`]: constants shared with the BPF programs. [`printable`]: sanitizes
-//!   untrusted text.
+//! * [`origin`]: origins and operations. [`contract`]: constants and structures shared with the BPF programs. [`address`]:
+//!   sectors and blocks, a type for each address space. [`printable`]: sanitizes untrusted text.
 
+pub mod address;
 pub mod advice;
 pub mod analysis;
 pub mod cli;

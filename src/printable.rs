@@ -44,6 +44,22 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Every byte in hexadecimal; `None` if the bytes are UTF-8, so that the text alone is enough.
+pub fn hex(bytes: Option<&[u8]>) -> Option<String> {
+    let bytes = bytes.filter(|b| std::str::from_utf8(b).is_err())?;
+    Some(bytes.iter().map(|b| format!("{b:02x}")).collect())
+}
+
+/// Inverse of [`hex`]; `None` if `text` is not hexadecimal.
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |b: u8| char::from(b).to_digit(16);
+    let pairs = text.as_bytes().chunks(2).map(|pair| match *pair {
+        [high, low] => u8::try_from(digit(high)? << 4 | digit(low)?).ok(),
+        _ => None,
+    });
+    pairs.collect()
+}
+
 /// True for characters without width or with an effect on their neighbours: joiners, bidi marks and overrides, variation
 /// selectors, tags, combining marks, line separators.
 pub fn is_hidden(c: char) -> bool {

@@ -82,7 +82,7 @@ fn failures_say_what_to_do() {
         }
     };
     fails(&["--replay", &format!("{there}.not")], &["No such file"]);
-    fails(&["--replay", &odd], &["line 1"]);
+    fails(&["--replay", &odd], &["odd", "alloc --record FILE"]);
     if !root() {
         return fails(&[], &["needs root", "sudo"]);
     }
@@ -155,14 +155,23 @@ fn counts_what_is_allocated() {
     }
 }
 
+/// Intervals of a recording as `--json` prints them.
+fn without_stacks(text: &str) -> Vec<Value> {
+    let mut all = json(text);
+    for interval in &mut all {
+        interval.as_object_mut().unwrap().remove("stacks");
+    }
+    all
+}
+
 #[test]
-fn what_was_recorded_is_shown_again() {
+fn a_recording_is_replayed_reported_and_exported() {
     if !tracing() || !installed("mke2fs") {
         return;
     }
     let (disk, dir) = (disk(), memory());
     let path = |name: &str| dir.path().join(name).display().to_string();
-    let (record, folded, flame) = (path("a.jsonl"), path("a.folded"), path("a.svg"));
+    let (record, folded, flame) = (path("a.rtrace"), path("a.folded"), path("a.svg"));
     let top = start(&[
         "--json",
         "-i",
@@ -180,24 +189,44 @@ fn what_was_recorded_is_shown_again() {
     work(&disk);
     let out = top.end(Signal::TERM);
     assert_eq!(out.code(), Some(0), "{}", out.stderr);
-    let printed = first + &out.stdout;
-    assert_eq!(fs::read_to_string(&record).unwrap(), printed);
+    let printed = json(&(first + &out.stdout));
 
-    let again = raidtrace(&["alloc", "--replay", &record, "--json"]);
+    let (folded_again, flame_again) = (path("b.folded"), path("b.svg"));
+    let again = raidtrace(&[
+        "alloc",
+        "--replay",
+        &record,
+        "--json",
+        "--folded",
+        &folded_again,
+        "--flame",
+        &flame_again,
+    ]);
     assert_eq!(again.code(), Some(0), "{}", again.stderr);
-    assert_eq!(json(&again.stdout), json(&printed));
+    assert_eq!(json(&again.stdout), printed);
     let text = raidtrace(&["alloc", "--replay", &record, "--batch"]);
     assert_eq!(text.code(), Some(0), "{}", text.stderr);
     assert!(text.stdout.contains(&disk.name), "{}", text.stdout);
 
-    for line in fs::read_to_string(&folded).unwrap().lines() {
+    let stacks = fs::read_to_string(&folded).unwrap();
+    for line in stacks.lines() {
         let (stack, count) = line.rsplit_once(' ').unwrap();
         assert!(
             stack.contains(';') && count.parse::<u64>().unwrap() > 0,
             "{line}"
         );
     }
-    assert!(fs::read_to_string(&flame).unwrap().contains("<svg"));
+    assert_eq!(fs::read_to_string(&folded_again).unwrap(), stacks);
+    for flame in [flame, flame_again] {
+        assert!(fs::read_to_string(&flame).unwrap().contains("<svg"));
+    }
+
+    let out = raidtrace(&["export", &record, "-f", "ndjson", "-o", "-"]);
+    assert_eq!(out.code(), Some(0), "{}", out.stderr);
+    let rows = json(&out.stdout);
+    let intervals = rows.iter().filter(|row| row["kind"] == "alloc");
+    let intervals: Vec<&str> = intervals.map(|row| row["text"].as_str().unwrap()).collect();
+    assert_eq!(without_stacks(&intervals.join("\n")), printed);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! `raidtrace doctor` from outside: on a loop device of this machine, and what it says when it cannot. Rules are tested in
-//! `src/doctor/tests`, on real arrays in `tests/lab.rs`.
+//! `raidtrace doctor` as a process, on a loop device of this machine. Rules are tested in `src/commands/doctor/tests`, and on
+//! real arrays in `tests/lab.rs`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,7 +23,7 @@ fn wrong_usage_and_targets() {
     assert_eq!(out.stdout, "");
 }
 
-/// Its findings follow what is on the disk, and its commands mend what they are for.
+/// The commands of a finding fix it.
 #[test]
 fn a_filesystem_that_continues_on_errors() {
     if !root() {
@@ -55,9 +55,9 @@ fn a_filesystem_that_continues_on_errors() {
     );
 }
 
-/// What lies above a mount point is another filesystem: neither its inodes nor its path are those of the one below.
+/// A covered mount point leads to another filesystem: neither its path nor its inodes are used.
 #[test]
-fn a_mount_that_another_covers() {
+fn covered_mount() {
     if !root() {
         return;
     }
@@ -82,7 +82,7 @@ fn a_mount_that_another_covers() {
     disk.umount();
 }
 
-/// What is left out is counted, and the exit status follows what is shown.
+/// The number of left out findings is printed.
 #[test]
 fn findings_that_are_left_out() {
     let bogus = raidtrace(&["doctor", "--ignore", "no-such-rule"]);
@@ -137,7 +137,7 @@ fn findings_that_are_left_out() {
 }
 
 #[test]
-fn a_recording_of_another_machine() {
+fn recording_of_another_machine() {
     if !root() {
         return;
     }
@@ -171,8 +171,8 @@ fn the_kernel() {
     let out = raidtrace(&["doctor", "--kernel"]);
     assert!(matches!(out.code(), Some(0 | 3)), "{out:?}");
     for line in [
-        "it takes",
-        "it gives",
+        "requirements",
+        "features",
         "requests, bytes, times",
         "capabilities",
     ] {
@@ -181,5 +181,5 @@ fn the_kernel() {
     let object: Value =
         serde_json::from_str(&raidtrace(&["doctor", "--kernel", "--json"]).stdout).unwrap();
     assert!(object["release"].as_str().is_some_and(|r| !r.is_empty()));
-    assert!(object["gives"].as_array().is_some_and(|g| g.len() >= 7));
+    assert!(object["features"].as_array().is_some_and(|g| g.len() >= 7));
 }

@@ -8,6 +8,7 @@ mod e2fs;
 use std::time::Instant;
 
 use e2fs::{Image, Places, available, merged};
+use raidtrace::address::FsBlock;
 use raidtrace::fs::ext4::{FsKind, Journal, Layout, identify};
 use raidtrace::origin::Origin;
 
@@ -18,7 +19,7 @@ const TIB: u64 = 1 << 40;
 fn places(layout: &Layout) -> Places {
     let mut places = Places::new();
     for range in &layout.ranges {
-        let run = (range.first, range.count);
+        let run = (range.first.0, range.count);
         places.entry(range.origin).or_default().push(run);
     }
     places
@@ -255,7 +256,7 @@ fn bitmaps_per_member() {
         for origin in [Origin::BlockBitmap, Origin::InodeBitmap] {
             let mut got = vec![0; members as usize];
             for range in layout.ranges.iter().filter(|r| r.origin == origin) {
-                for block in range.first..range.end() {
+                for block in range.first.0..range.end().0 {
                     got[(block / chunk_blocks % members) as usize] += 1;
                 }
             }
@@ -294,7 +295,7 @@ fn from_a_mount_as_from_the_device() {
         let only_inodes = [Origin::Journal, Origin::ExtentTree, Origin::OtherMetadata];
         let boot_block = want.block_size == 1024;
         assert_eq!(
-            got.origin_of(0),
+            got.origin_of(FsBlock(0)),
             boot_block
                 .then_some(Origin::OtherMetadata)
                 .or(Some(Origin::Superblock))

@@ -1,9 +1,9 @@
-//! The binary on real arrays, in guests with Debian kernels (`tools/vm`), judged by an account of the
-//! run that shares no code with it (`tools/judge`). `tests/lab/*.sh` are what the guests run, and
-//! `tools/truth` has guests of its own, of which the core group is run here.
+//! The binary on real arrays, in guests with Debian kernels (`tools/vm`), compared with an account of the
+//! run that shares no code with it (`tools/oracle`). The guests run `tests/lab/*.sh`, and the core group
+//! of `tools/truth`.
 //!
 //! `RAIDTRACE_LAB=0` skips these tests. Where QEMU, a tool or a kernel is missing they say "skipped" and
-//! why; with `RAIDTRACE_LAB=1` they fail instead. What a guest left stays in `target/tmp/lab`.
+//! why; with `RAIDTRACE_LAB=1` they fail instead. The files of a guest stay in `target/tmp/lab`.
 
 use std::{
     collections::BTreeMap,
@@ -17,16 +17,16 @@ use serde_json::Value;
 #[path = "lab/alloc.rs"]
 mod alloc;
 use alloc::{
-    allocator_is_named, allocator_is_quiet_after_the_remedy, cold_bitmaps_are_named,
-    ext4_counts_where_hooks_cannot, groups_considered_are_those_of_ext4,
-    healthy_allocator_raises_nothing, hooks_count_the_groups_of_a_search, stripe_livelock_is_named,
+    allocator_is_healthy_after_the_fix, allocator_is_named, cold_bitmaps_are_named,
+    groups_considered_match_mb_stats, healthy_allocator_raises_nothing,
+    hooks_count_the_groups_of_a_search, mb_stats_replaces_missing_hooks, stripe_livelock_is_named,
 };
 
 #[path = "lab/doctor.rs"]
 mod doctor;
 use doctor::{
-    doctor_commands_keep_data, doctor_commands_mend, doctor_sees_a_covered_mount,
-    doctor_sees_a_small_journal, waits_for_a_journal_are_those_of_jbd2,
+    doctor_commands_fix, doctor_commands_keep_data, doctor_ignores_a_covered_mount,
+    doctor_reports_a_small_journal, journal_waits_match_jbd2,
 };
 
 #[path = "lab/guests.rs"]
@@ -45,11 +45,11 @@ mod placement;
 
 #[path = "lab/record.rs"]
 mod record;
-use record::recorded_as_watched;
+use record::a_recording_matches_top;
 
 #[path = "lab/dirtied.rs"]
 mod dirtied;
-use dirtied::who_dirtied_what_others_write;
+use dirtied::dirtied_blocks_have_their_task;
 
 #[path = "lab/review.rs"]
 mod review;
@@ -62,8 +62,8 @@ use review::{
     throttled_by_io_max, throttled_flush_of_the_journal, writeback_names_its_own_array,
 };
 
-/// The first list on both kernels, the others on one: an emulated guest takes a minute or more, and all of them together have
-/// to leave room in half an hour.
+/// The first list runs on both kernels, the others on one: an emulated guest takes a minute or more, and all tests together
+/// must fit into half an hour.
 macro_rules! on_kernels {
     ($($both:ident)*; $($one:ident)*; $($old:ident)*) => {
         mod linux_6_1 {
@@ -99,11 +99,11 @@ on_kernels! {
     wrong_targets
     output_cut_off
     allocator_is_named
-    allocator_is_quiet_after_the_remedy
+    allocator_is_healthy_after_the_fix
     healthy_allocator_raises_nothing
-    who_dirtied_what_others_write
-    groups_considered_are_those_of_ext4
-    ext4_counts_where_hooks_cannot
+    dirtied_blocks_have_their_task
+    groups_considered_match_mb_stats
+    mb_stats_replaces_missing_hooks
     ;
     cold_bitmaps_are_named
     amplification_of_single_blocks
@@ -116,20 +116,20 @@ on_kernels! {
     members_change_within_an_interval
     array_is_reshaped
     arrays_come_and_go
-    mds_own_places
+    md_metadata_is_found
     journal_device_and_ppl
     member_replaced
-    recorded_as_watched
+    a_recording_matches_top
     doctor_finds_the_skew
-    doctor_is_content_with_what_it_advised
-    doctor_mends_a_stripe
-    doctor_sees_a_disk_fail
-    doctor_sees_the_skew_live
+    doctor_accepts_its_own_advice
+    doctor_fixes_a_stripe
+    doctor_reports_a_failed_disk
+    doctor_measures_the_skew
     doctor_commands_keep_data
-    doctor_commands_mend
-    doctor_sees_a_covered_mount
-    doctor_sees_a_small_journal
-    waits_for_a_journal_are_those_of_jbd2
+    doctor_commands_fix
+    doctor_ignores_a_covered_mount
+    doctor_reports_a_small_journal
+    journal_waits_match_jbd2
     writeback_names_its_own_array
     throttled_by_io_max
     external_journal_is_a_journal
@@ -155,7 +155,7 @@ mod linux_6_1_by_hand {
     }
 }
 
-/// What other kernels do otherwise.
+/// Differences of other kernels.
 macro_rules! on_kernel {
     ($module:ident $kernel:literal: $($test:ident)*) => {
         mod $module { $(#[test] fn $test() { super::$test($kernel); })* }
@@ -202,12 +202,12 @@ on_kernel! {
     ext4_is_a_module
 }
 
-/// The truth's own arithmetic, against tables made by hand. Needs no guest.
+/// The oracle's arithmetic, and that broken accounts differ. Needs no guest.
 #[test]
-fn truth_selftest() {
-    let output = Command::new(Path::new(HOME).join("tools/judge/selftest"))
+fn oracle_selftest() {
+    let output = Command::new(Path::new(HOME).join("tools/oracle/selftest"))
         .output()
-        .expect("tools/judge/selftest");
+        .expect("tools/oracle/selftest");
     assert!(output.status.success(), "{}", words(&output));
 }
 
@@ -219,12 +219,12 @@ fn text(path: PathBuf) -> String {
 }
 
 fn compare(dir: &Path, options: &[&str]) -> Output {
-    Command::new(Path::new(HOME).join("tools/judge/compare"))
+    Command::new(Path::new(HOME).join("tools/oracle/compare"))
         .args(&options[..options.len() - 1])
         .arg(dir)
         .arg(options[options.len() - 1])
         .output()
-        .expect("tools/judge/compare")
+        .expect("tools/oracle/compare")
 }
 
 fn agrees(dir: &Path, array: &str) {
@@ -233,7 +233,7 @@ fn agrees(dir: &Path, array: &str) {
     assert!(output.status.success(), "{array} does not agree, see above");
 }
 
-/// The lines of a `--json` run.
+/// Lines of a `--json` file.
 fn intervals(path: PathBuf) -> Vec<Value> {
     text(path)
         .lines()
@@ -276,10 +276,7 @@ fn skew_by_default(kernel: &str) {
         let all: u64 = slots.values().sum();
         let three: u64 = [0, 4, 8].iter().map(|s| slots[s]).sum();
         println!("{origin}: {slots:?}");
-        assert!(
-            all >= 400 * 4096,
-            "{origin}: {all} bytes are too few to judge"
-        );
+        assert!(all >= 400 * 4096, "{origin}: {all} bytes are too few");
         assert!(
             three * 100 >= all * 95,
             "{origin}: {three} of {all} bytes on slots 0, 4 and 8: {slots:?}"
@@ -287,7 +284,7 @@ fn skew_by_default(kernel: &str) {
     }
 }
 
-/// `layout` on a mount point: the figures of the first case, by the names of the members.
+/// `layout` on a mount point names the members and has the figures of the skew scenario.
 fn layout_of_mounted_arrays(kernel: &str) {
     let Some(dir) = lab(kernel, "skew") else {
         return;
@@ -331,7 +328,7 @@ fn skew_gone_with_g_32744(kernel: &str) {
     assert_eq!(slots.len(), 12);
     let all: u64 = slots.values().sum();
     let most = slots.values().max().copied().unwrap_or(0);
-    assert!(all >= 3 * 400 * 4096, "{all} bytes are too few to judge");
+    assert!(all >= 3 * 400 * 4096, "{all} bytes are too few");
     assert!(
         most * 12 * 10 <= all * 16,
         "{most} is above 1.6x the mean: {slots:?}"
@@ -346,13 +343,13 @@ fn skew_agrees(kernel: &str) {
     agrees(&dir, "md121");
 }
 
-/// What doctor left of NAME: its exit status and its findings, by id.
+/// Exit status and findings by id of a doctor run.
 fn diagnosis(dir: &Path, name: &str) -> (i32, BTreeMap<String, Value>) {
     let status = text(dir.join(format!("{name}.status")));
     (status.trim().parse().unwrap_or(-1), findings(dir, name))
 }
 
-/// The findings alone.
+/// Findings of a doctor run by id.
 fn findings(dir: &Path, name: &str) -> BTreeMap<String, Value> {
     let object = intervals(dir.join(format!("{name}.json"))).remove(0);
     assert_eq!(object["schema"], "raidtrace.doctor/1");
@@ -368,19 +365,23 @@ fn doctor_finds_the_skew(kernel: &str) {
     };
     let (status, found) = diagnosis(&dir, "first");
     let skew = &found["layout-skew"];
-    // What it costs was not measured.
+    // Without --live the cost is not measured.
     assert_eq!((status, &skew["severity"]), (0, &"info".into()));
     let bitmaps = skew["figures"]["bitmaps"].as_f64();
     assert!(bitmaps.is_some_and(|s| (3.9..4.1).contains(&s)), "{skew}");
     assert_eq!(skew["commands"][0], "mkfs.ext4 -g 32744 /dev/NEW_ARRAY");
-    // Not even where no files are does the command name the array.
+    // Even for an empty filesystem the command does not name the array.
     let (_, empty) = diagnosis(&dir, "empty");
     let skew = &empty["layout-skew"];
     assert_eq!(skew["commands"][0], "mkfs.ext4 -g 32744 /dev/NEW_ARRAY");
-    assert!(skew["seen"].to_string().contains("no inode but its own"));
+    assert!(
+        skew["seen"]
+            .to_string()
+            .contains("no inodes in use besides its own")
+    );
 }
 
-fn doctor_is_content_with_what_it_advised(kernel: &str) {
+fn doctor_accepts_its_own_advice(kernel: &str) {
     let Some(dir) = lab(kernel, "doctor") else {
         return;
     };
@@ -388,7 +389,7 @@ fn doctor_is_content_with_what_it_advised(kernel: &str) {
     assert!(status == 0 && found.is_empty(), "{status} {found:?}");
 }
 
-fn doctor_mends_a_stripe(kernel: &str) {
+fn doctor_fixes_a_stripe(kernel: &str) {
     let Some(dir) = lab(kernel, "doctor") else {
         return;
     };
@@ -401,7 +402,7 @@ fn doctor_mends_a_stripe(kernel: &str) {
     assert!(found.is_empty(), "{found:?}");
 }
 
-fn doctor_sees_the_skew_live(kernel: &str) {
+fn doctor_measures_the_skew(kernel: &str) {
     let Some(dir) = lab(kernel, "doctor") else {
         return;
     };
@@ -424,7 +425,7 @@ fn doctor_sees_the_skew_live(kernel: &str) {
     }
 }
 
-fn doctor_sees_a_disk_fail(kernel: &str) {
+fn doctor_reports_a_failed_disk(kernel: &str) {
     let Some(dir) = lab(kernel, "doctor") else {
         return;
     };
@@ -467,14 +468,14 @@ fn raid5_agrees(kernel: &str) {
     agrees(&dir, "md123");
 }
 
-/// The comparison is worth something: with another geometry the same run does not agree.
+/// With a falsified geometry the same run must not agree.
 fn a_broken_truth_differs(kernel: &str) {
     let Some(dir) = lab(kernel, "agree") else {
         return;
     };
     for array in ["md120", "md121", "md122", "md123"] {
         for how in ["slots", "offset"] {
-            // The members of a RAID 1 that reads from the first only differ in their reads.
+            // On RAID 1 only slot numbers and the data offset can differ.
             let output = compare(&dir, &["--break-geometry", how, array]);
             assert_eq!(
                 output.status.code(),
@@ -486,7 +487,7 @@ fn a_broken_truth_differs(kernel: &str) {
     }
 }
 
-/// Each level under a bit of all, why RAID 4/5/6 reads and writes included.
+/// The core cells of tools/truth: each level under a mixed load.
 fn every_level_agrees(kernel: &str) {
     lab(kernel, CORE);
 }
@@ -497,7 +498,7 @@ fn ends_cleanly(kernel: &str) {
             return;
         };
         assert_eq!(text(dir.join("top.status")).trim(), "0");
-        // That the scenario unmounts is noted where top looks once more before its end.
+        // The unmount at the end of the scenario causes a note.
         let said = text(dir.join("top.err"));
         let complaints: Vec<&str> = (said.lines())
             .filter(|line| {
@@ -508,7 +509,7 @@ fn ends_cleanly(kernel: &str) {
     }
 }
 
-/// What a case of `bad.sh` left: its lines, what it said, its status.
+/// A case of `bad.sh`: JSON lines, stderr, exit status.
 struct Case {
     lines: Vec<Value>,
     said: String,
@@ -534,7 +535,7 @@ fn bad(kernel: &str, name: &str) -> Option<Case> {
     })
 }
 
-/// Bytes of all origins that `keep` holds, over all members.
+/// Bytes of the origins for which `keep` is true, over all members.
 fn bytes(lines: &[Value], array: &str, op: &str, keep: impl Fn(&str) -> bool) -> u64 {
     let mut origins: Vec<&str> = raidtrace::origin::Origin::ALL
         .iter()
@@ -555,7 +556,7 @@ fn member_removed(kernel: &str) {
     let last = case.lines.last().expect("a line").to_string();
     assert!(
         last.contains("degraded"),
-        "the last line tells that the array is degraded: {last}"
+        "the last line reports a degraded array: {last}"
     );
     assert!(by_slot(&case.lines, "md120", "journal", "write")[&0] > 0);
 
@@ -563,8 +564,7 @@ fn member_removed(kernel: &str) {
     assert_eq!((degraded.status, degraded.lines.len()), (0, 2));
 }
 
-/// A member that joins while raidtrace runs is written to by the recovery: it must not be left out in
-/// silence.
+/// The recovery writes to a member that joins during tracing: it must be counted or reported.
 fn member_added(kernel: &str) {
     let Some(case) = bad(kernel, "added") else {
         return;
@@ -586,7 +586,7 @@ fn array_stopped(kernel: &str) {
     assert!(case.status == 0 || (case.status == 1 && case.said.lines().count() == 1));
     assert!(
         last.contains("stopped") || case.said.contains("md120"),
-        "somebody says that md120 is gone: {last} {}",
+        "raidtrace reports that md120 is gone: {last} {}",
         case.said
     );
 
@@ -611,13 +611,10 @@ fn corrupt_superblock(kernel: &str) {
     };
     assert_eq!(case.status, 0);
     assert!(bytes(&case.lines, "md121", "write", |o| o == "raw") >= 8 << 20);
-    assert!(
-        case.said.contains("md121"),
-        "a note says that the superblock is no good"
-    );
+    assert!(case.said.contains("md121"), "a note about the superblock");
 }
 
-/// A filesystem that is not mounted is read all the same; e2fsck looks at all its bitmaps.
+/// The layout of an unmounted filesystem is read too. e2fsck reads all its bitmaps.
 fn not_mounted(kernel: &str) {
     let Some(case) = bad(kernel, "unmounted") else {
         return;
@@ -667,12 +664,12 @@ fn output_cut_off(kernel: &str) {
     assert!(text(dir.join("pipe.out")).contains("md121"));
 }
 
-/// What a case of `changes.sh` left.
+/// A case of `changes.sh`.
 fn change(kernel: &str, name: &str) -> Option<Case> {
-    followed(kernel, "changes", name)
+    traced_case(kernel, "changes", name)
 }
 
-fn followed(kernel: &str, script: &str, name: &str) -> Option<Case> {
+fn traced_case(kernel: &str, script: &str, name: &str) -> Option<Case> {
     let dir = lab(kernel, script)?;
     let said = text(dir.join(format!("{name}.err")));
     let did = text(dir.join(format!("{name}.did")));
@@ -687,7 +684,7 @@ fn followed(kernel: &str, script: &str, name: &str) -> Option<Case> {
     })
 }
 
-/// Made anew with other blocks in other places: what is written to it afterwards has the new places' origins.
+/// After mkfs with another layout, writes have the origins of the new layout.
 fn filesystem_changes(kernel: &str) {
     let Some(case) = change(kernel, "filesystem") else {
         return;
@@ -698,7 +695,7 @@ fn filesystem_changes(kernel: &str) {
         .rposition(|l| !l.to_string().contains("38 groups"))
         .map_or(0, |i| i + 1);
     let after = &case.lines[mounted..];
-    assert!(!after.is_empty(), "the header has the new filesystem");
+    assert!(!after.is_empty(), "the header shows the new filesystem");
     for origin in ["inode_table", "directory", "journal"] {
         let bytes: u64 = by_slot(after, "md120", origin, "write").values().sum();
         assert!(bytes > 0, "{origin}");
@@ -707,7 +704,7 @@ fn filesystem_changes(kernel: &str) {
         bytes(after, "md120", "write", |o| o == "raw" || o == "unknown"),
         0
     );
-    // Mounting and unmounting is told; nothing is loaded anew for it.
+    // Mounts are noted and reload nothing.
     for line in case.said.lines().filter(|l| l.contains("mounted")) {
         assert!(!line.contains("tracing reloaded"), "{line}");
     }
@@ -722,21 +719,21 @@ fn members_change(kernel: &str) {
     let good = |m: &&Value| m["health"].is_null() && !m["disk"].is_null();
     assert_eq!(members.iter().filter(good).count(), 3, "{last}");
     assert!(by_slot(&case.lines, "md120", "inode_table", "write").len() == 3);
-    // The programs that run are told of them.
-    let followed = |line: &&str| line.contains("loop2 joined") && line.contains("tracing updated");
-    assert_eq!(case.said.lines().filter(followed).count(), 1);
+    // The running programs are updated in place.
+    let updated = |line: &&str| line.contains("loop2 joined") && line.contains("tracing updated");
+    assert_eq!(case.said.lines().filter(updated).count(), 1);
     assert!(!case.said.contains("tracing reloaded"), "{}", case.said);
 }
 
-/// One fails and another takes its place: what both did is in the one line, and no program was loaded for it.
+/// A failed member and its replacement are in the same line, and no program is reloaded.
 fn members_change_within_an_interval(kernel: &str) {
-    let Some(case) = followed(kernel, "turnover", "at_once") else {
+    let Some(case) = traced_case(kernel, "turnover", "at_once") else {
         return;
     };
     assert_eq!(
         case.lines.len(),
         2,
-        "a first interval of 50 ms, and one that is never over"
+        "a first interval of 50 ms, and one that lasts to the end"
     );
     assert!(!case.said.contains("tracing reloaded"), "{}", case.said);
     let dir = lab(kernel, "turnover").expect("the same run");
@@ -761,7 +758,7 @@ fn array_is_reshaped(kernel: &str) {
     assert!(case.said.contains("3 -> 4 disks"));
 }
 
-/// A stopped array stays on the screen, and does not keep another one from being traced.
+/// A stopped array keeps its row and does not prevent tracing of a new one.
 fn arrays_come_and_go(kernel: &str) {
     let Some(case) = change(kernel, "arrays") else {
         return;
@@ -807,16 +804,16 @@ fn by_member(lines: &[Value]) -> BTreeMap<(String, String, String), u64> {
     sums
 }
 
-fn places(kernel: &str, name: &str) -> Option<BTreeMap<(String, String, String), u64>> {
+fn places_case(kernel: &str, name: &str) -> Option<BTreeMap<(String, String, String), u64>> {
     let dir = lab(kernel, "places")?;
     println!("{}", text(dir.join(format!("{name}.err"))));
     assert_eq!(text(dir.join(format!("{name}.status"))).trim(), "0");
     Some(by_member(&intervals(dir.join(format!("{name}.out")))))
 }
 
-/// Superblock, bitmap and bad-block log of every version of the metadata, read where mdadm says that they are.
-fn mds_own_places(kernel: &str) {
-    let Some(mut found) = places(kernel, "examine") else {
+/// Superblock, bitmap and bad-block log of every metadata version, read at the addresses that mdadm prints.
+fn md_metadata_is_found(kernel: &str) {
+    let Some(mut found) = places_case(kernel, "examine") else {
         return;
     };
     let dir = lab(kernel, "places").expect("the same run");
@@ -832,7 +829,7 @@ fn mds_own_places(kernel: &str) {
 }
 
 fn journal_device_and_ppl(kernel: &str) {
-    let Some(found) = places(kernel, "logs") else {
+    let Some(found) = places_case(kernel, "logs") else {
         return;
     };
     let bytes = |member: &str, origin: &str| {
@@ -840,7 +837,7 @@ fn journal_device_and_ppl(kernel: &str) {
         found.get(&key).copied().unwrap_or(0)
     };
     println!("{found:?}");
-    // Everything but its superblock is the journal.
+    // All of the device except its superblock is journal.
     let on_11 = found.iter().filter(|((m, _, _), _)| m == "loop11");
     let other: u64 = on_11
         .filter(|((_, o, _), _)| o != "md_journal" && o != "md_superblock")
@@ -857,14 +854,14 @@ fn journal_device_and_ppl(kernel: &str) {
     assert_eq!(raw.map(|(_, n)| n).sum::<u64>(), 0);
 }
 
-/// The one that replaces it is seen as a member as soon as it is one.
+/// A replacement counts as a member from its first write.
 fn member_replaced(kernel: &str) {
-    let Some(found) = places(kernel, "replace") else {
+    let Some(found) = places_case(kernel, "replace") else {
         return;
     };
     println!("{found:?}");
     let key = |origin: &str| ("loop15".to_owned(), origin.to_owned(), "write".to_owned());
     assert!(found.contains_key(&key("md_superblock")));
     assert!(found.keys().any(|(m, o, _)| m == "loop15" && o == "parity"));
-    assert!(!found.contains_key(&key("raw")), "data are no raw blocks");
+    assert!(!found.contains_key(&key("raw")), "data is not raw");
 }

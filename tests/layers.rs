@@ -1,8 +1,15 @@
-//! The layers: a folder of `src/` uses only those below it, and no command uses another.
+//! The layers: a folder of `src/` uses only those below it, no command uses another, and files of a folder do not import
+//! each other in a circle (`layers/cycles.rs`).
 
-use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+#[path = "layers/cycles.rs"]
+mod cycles;
+#[path = "layers/paths.rs"]
+mod paths;
+
+use paths::{absolute, code, is_test, modules, references, sources};
 
 /// From the top.
 const LAYERS: [&str; 14] = [
@@ -19,7 +26,7 @@ const LAYERS: [&str; 14] = [
     "mke2fs",
     "fs",
     "raid",
-    "origin contract printable",
+    "origin contract address printable",
 ];
 
 fn rank(name: &str) -> Option<usize> {
@@ -28,98 +35,7 @@ fn rank(name: &str) -> Option<usize> {
         .position(|row| row.split(' ').any(|n| n == name))
 }
 
-/// Modules of a file, from the crate's root: `["ui", "view"]`.
-fn modules(file: &Path) -> Vec<String> {
-    let mut names: Vec<String> = file
-        .with_extension("")
-        .iter()
-        .map(|part| part.to_string_lossy().into_owned())
-        .collect();
-    if names.last().is_some_and(|n| n == "mod" || n == "lib") {
-        names.pop();
-    }
-    names
-}
-
-/// Without comments and unit tests, which may use what they like.
-fn code(text: &str) -> String {
-    let end = text.find("#[cfg(test)]\nmod tests").unwrap_or(text.len());
-    let lines = text[..end].lines();
-    let lines: Vec<&str> = lines
-        .map(|line| line.split("//").next().unwrap_or_default())
-        .collect();
-    lines.join("\n")
-}
-
-/// Paths of one `use` tree: `a::{b, c::d}` is `a::b` and `a::c::d`.
-fn leaves(prefix: &str, tree: &str, into: &mut BTreeSet<String>) {
-    let Some((head, rest)) = tree.split_once('{') else {
-        into.insert(format!("{prefix}{}", tree.trim()));
-        return;
-    };
-    let prefix = format!("{prefix}{}", head.trim());
-    let inner = rest.trim_end().trim_end_matches('}');
-    let (mut depth, mut from) = (0, 0);
-    for (at, c) in inner.char_indices() {
-        match c {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            ',' if depth == 0 => {
-                leaves(&prefix, inner[from..at].trim(), into);
-                from = at + 1;
-            }
-            _ => {}
-        }
-    }
-    if !inner[from..].trim().is_empty() {
-        // A brace of this leaf's own was taken for the tree's.
-        let last = inner[from..].trim();
-        let open = last.matches('{').count() - last.matches('}').count();
-        leaves(&prefix, &format!("{last}{}", "}".repeat(open)), into);
-    }
-}
-
-/// Paths that begin with `crate::` or `super::`, in `use` trees and elsewhere.
-fn paths(code: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for word in ["crate::", "super::", "raidtrace::"] {
-        for (at, _) in code.match_indices(word) {
-            let before = code[..at].chars().next_back();
-            if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
-                continue;
-            }
-            let line = code[..at].rsplit('\n').next().unwrap_or_default();
-            let rest = &code[at..];
-            if line.trim_end().ends_with("use") {
-                let tree = rest.split(';').next().unwrap_or_default();
-                leaves("", tree, &mut found);
-            } else {
-                let end = rest.find(|c: char| !(c.is_alphanumeric() || "_:".contains(c)));
-                found.insert(rest[..end.unwrap_or(rest.len())].to_owned());
-            }
-        }
-    }
-    found
-}
-
-/// A path from the crate's root.
-fn absolute(path: &str, of: &[String]) -> Vec<String> {
-    let mut parts = path.split("::").map(str::to_owned).peekable();
-    let mut from = of.to_vec();
-    if parts
-        .next_if(|p| p == "crate" || p == "raidtrace")
-        .is_some()
-    {
-        from.clear();
-    }
-    while parts.next_if(|p| p == "super").is_some() {
-        from.pop();
-    }
-    from.extend(parts.filter(|p| !p.is_empty()));
-    from
-}
-
-/// What a file may not use, in words.
+/// Uses of a file that its layer forbids, a sentence each.
 fn violations(file: &Path, text: &str) -> Vec<String> {
     let own = modules(file);
     let Some(layer) = own.first() else {
@@ -129,8 +45,8 @@ fn violations(file: &Path, text: &str) -> Vec<String> {
         return vec![format!("{}: {layer} has no layer", file.display())];
     };
     let mut wrong = Vec::new();
-    for path in paths(&code(text)) {
-        let used = absolute(&path, &own);
+    for reference in references(&code(text), &["crate::", "super::", "raidtrace::"]) {
+        let used = absolute(&reference.path, &own);
         let Some(theirs) = used.first().and_then(|name| rank(name)) else {
             continue;
         };
@@ -150,27 +66,6 @@ fn violations(file: &Path, text: &str) -> Vec<String> {
         }
     }
     wrong
-}
-
-fn sources(dir: &Path, into: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).expect("src") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            sources(&path, into);
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            into.push(path);
-        }
-    }
-}
-
-fn is_test(file: &Path) -> bool {
-    modules(file).iter().any(|m| {
-        m == "tests"
-            || m.starts_with("tests_")
-            || m.ends_with("_tests")
-            || m.starts_with("fixture")
-            || m == "incidents"
-    })
 }
 
 #[test]

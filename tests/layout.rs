@@ -1,4 +1,4 @@
-//! `raidtrace layout` from outside, on images that mke2fs makes here: figures, forms of input, exit statuses, errors.
+//! `raidtrace layout` as a process, on images that mke2fs creates here: figures, kinds of input, exit statuses, errors.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ use e2fs::{Image, available};
 use serde_json::Value;
 
 const GIB: u64 = 1 << 30;
-/// The first case's array.
+/// A RAID 0 of 12 disks with 100 GiB each, approximately.
 const SEED: u64 = 1_257_492_480 << 10;
 
 fn json(out: &Output) -> Value {
@@ -31,7 +31,7 @@ fn layout(image: &Path, args: &[&str]) -> Value {
     object
 }
 
-/// A figure of every member; several names are added up.
+/// Sum of figures, by member.
 fn members(object: &Value, names: &[&str]) -> Vec<u64> {
     let of = |m: &Value| names.iter().map(|n| m[n].as_u64().unwrap()).sum();
     object["members"]
@@ -45,20 +45,20 @@ fn members(object: &Value, names: &[&str]) -> Vec<u64> {
 const BITMAPS: [&str; 2] = ["block_bitmap", "inode_bitmap"];
 const R0X12: [&str; 4] = ["--level", "0", "--disks", "12"];
 
-/// One line on stderr that says each of these; nothing on stdout.
-fn fails(out: &Output, says: &[&str]) {
+/// Asserts one line on stderr that contains these words, and nothing on stdout.
+fn fails(out: &Output, words: &[&str]) {
     assert_eq!(out.code(), Some(1), "{out:?}");
     assert_eq!(out.stdout, "", "{out:?}");
     assert_eq!(out.stderr.lines().count(), 1, "{out:?}");
-    for word in says {
+    for word in words {
         assert!(out.stderr.contains(word), "{word}: {out:?}");
     }
     assert!(!out.stderr.contains("panicked"), "{out:?}");
 }
 
-/// The first case, digit for digit, read from what mke2fs made.
+/// Blocks by member, counted independently.
 #[test]
-fn the_first_case() {
+fn figures_of_an_image() {
     if !available() {
         return;
     }
@@ -85,9 +85,9 @@ fn the_first_case() {
     assert_eq!(object["uneven"], false);
 }
 
-/// An image, an e2image of it, and what dumpe2fs says of it agree in all that all of them know.
+/// An image, an e2image of it, and the output of dumpe2fs give the same figures.
 #[test]
-fn every_form_of_input_says_the_same() {
+fn kinds_of_input_agree() {
     if !available() {
         return;
     }
@@ -118,7 +118,7 @@ fn every_form_of_input_says_the_same() {
             Command::new(EXE).args([&["layout", "-", "--json"], &array[..]].concat()),
         );
         let piped: Value = serde_json::from_str(&piped.stdout).unwrap();
-        // Without the groups, they are where mke2fs puts them.
+        // Without groups, the layout of mke2fs.
         let end = dump
             .stdout
             .as_bytes()
@@ -145,7 +145,7 @@ fn every_form_of_input_says_the_same() {
 }
 
 #[test]
-fn check_is_for_scripts() {
+fn check_sets_the_exit_status() {
     if !available() {
         return;
     }
@@ -169,13 +169,13 @@ fn check_is_for_scripts() {
     assert_eq!(bad.code(), Some(3), "{bad:?}");
     assert!(bad.stderr.contains("above --max-skew 1.5"), "{bad:?}");
     assert_eq!(check("12", "6").code(), Some(0));
-    // An odd number of disks is even with a chunk of 512 KiB, but for the 4 chunks of an inode table at this size.
+    // 13 disks are even with chunks of 512 KiB, except for the 4 chunks of an inode table at this size.
     assert_eq!(check("13", "1.2").code(), Some(0));
 }
 
-/// The first case again, without making anything.
+/// The same figures as from an image.
 #[test]
-fn planned() {
+fn figures_of_a_plan() {
     let plan = |args: &[&str]| {
         let words = [
             &["layout", "--plan", "1257492480K", "--json"],
@@ -207,7 +207,7 @@ fn planned() {
 }
 
 #[test]
-fn compared() {
+fn search() {
     let search =
         |args: &[&str]| raidtrace(&[&["layout", "--plan", "200G", "--search"], args].concat());
     let found = json(&search(
@@ -218,8 +218,8 @@ fn compared() {
     let candidates = found["candidates"].as_array().unwrap();
     assert!(candidates[0]["recommended"].as_bool().unwrap());
     assert!(candidates[0]["skew_grown"]["worst"].as_f64().unwrap() < 1.3);
-    let typed = candidates.iter().find(|c| c["typed"] == true).unwrap();
-    assert!(typed["skew"]["bitmaps"].as_f64().unwrap() > 3.5, "{typed}");
+    let base = candidates.iter().find(|c| c["base"] == true).unwrap();
+    assert!(base["skew"]["bitmaps"].as_f64().unwrap() > 3.5, "{base}");
     assert_eq!(search(&[&R0X12[..], &["--check"]].concat()).code(), Some(0));
     fails(
         &search(&["--level", "1", "--disks", "2"]),
@@ -236,7 +236,7 @@ fn compared() {
 }
 
 #[test]
-fn what_cannot_be_planned() {
+fn invalid_plans() {
     let plan = |size: &str, args: &[&str]| {
         raidtrace(&[&["layout", "--plan", size], &R0X12[..], args].concat())
     };
@@ -272,7 +272,7 @@ fn what_cannot_be_planned() {
 }
 
 #[test]
-fn a_picture() {
+fn svg() {
     if !available() {
         return;
     }
@@ -299,9 +299,9 @@ fn a_picture() {
     );
 }
 
-/// Each names the field or the option that is wrong.
+/// Errors name the invalid field or option.
 #[test]
-fn what_cannot_be_read() {
+fn invalid_input() {
     if !available() {
         return;
     }
@@ -313,7 +313,7 @@ fn what_cannot_be_read() {
     fails(&with(&["--disks", "3"]), &["--level is missing"]);
     fails(
         &with(&["--level", "0", "--disks", "3", "--chunk", "2K"]),
-        &["--chunk", "no multiple of the filesystem's block"],
+        &["--chunk", "not a multiple of the filesystem's block"],
     );
     fails(
         &with(&["--level", "5", "--disks", "3", "--chunk", "512KB"]),
@@ -362,9 +362,9 @@ fn what_cannot_be_read() {
     fails(&none, &["standard input", "Block size"]);
 }
 
-/// A disk without md, by its name and by its node.
+/// A disk without md, by its name and by its path.
 #[test]
-fn a_device() {
+fn device() {
     if !available() || !root() {
         return;
     }

@@ -1,4 +1,4 @@
-//! What `layout --plan` computes against what mke2fs makes: every range of a grid of sizes and options, on sparse images.
+//! Compares the plans of `layout --plan` with the output of mke2fs on sparse images, for a grid of sizes and options.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,29 +14,29 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
-/// Options as one types them.
+/// Parses options from words.
 #[derive(Parser)]
-struct Typed {
+struct CommandLine {
     #[command(flatten)]
     options: Options,
 }
 
 fn options(words: &str) -> Options {
-    // `extended:` is how the images are asked for -E.
+    // Images take -E as `extended:`.
     let words = words.replace("extended:", "-E ");
     let words = std::iter::once("mke2fs").chain(words.split_whitespace());
-    Typed::try_parse_from(words).unwrap().options
+    CommandLine::try_parse_from(words).unwrap().options
 }
 
-/// Compares all ranges of all origins, and where they differ says the first that does.
+/// Compares the superblock and all ranges, and reports the first difference.
 fn compare(bytes: u64, words: &str, dir: Option<&str>) {
-    // mke2fs by itself makes ext2.
-    let typed = if words.contains("-t ") {
+    // The default of mke2fs is ext2.
+    let with_type = if words.contains("-t ") {
         words.to_owned()
     } else {
         format!("-t ext4 {words}")
     };
-    let words = typed.as_str();
+    let words = with_type.as_str();
     let image = Image::new(bytes, words, dir);
     let want = Layout::read(&image.open()).unwrap();
     drop(image);
@@ -58,7 +58,7 @@ fn compare(bytes: u64, words: &str, dir: Option<&str>) {
     for origin in Origin::ALL {
         let of = |layout: &Layout| -> Vec<(u64, u64)> {
             let own = layout.ranges.iter().filter(|r| r.origin == origin);
-            own.map(|r| (r.first, r.count)).collect()
+            own.map(|r| (r.first.0, r.count)).collect()
         };
         let (got, want) = (of(&got), of(&want));
         let first = got.iter().zip(&want).find(|(g, w)| g != w);
@@ -73,7 +73,7 @@ fn compare(bytes: u64, words: &str, dir: Option<&str>) {
     }
 }
 
-/// tmpfs, where there is one: nothing has to get to a disk, and it holds files of over 16 TiB.
+/// A tmpfs, if there is one: it needs no disk, and holds files over 16 TiB.
 fn memory() -> Option<&'static str> {
     std::path::Path::new("/dev/shm")
         .is_dir()
@@ -231,7 +231,7 @@ fn beyond_16_tib() {
     }
 }
 
-/// A few random ones, always the same; or others, as many as one likes: RAIDTRACE_PLAN_CASES=200.
+/// A few random cases with a fixed seed; RAIDTRACE_PLAN_CASES=200 runs that many others.
 #[test]
 fn random() {
     if !available() {

@@ -1,4 +1,4 @@
-//! Every file that raidtrace creates: by `record`, `alloc`, `layout --svg` and `export`, with the same rules for each.
+//! Files that `record`, `alloc`, `layout --svg` and `export` create follow the same rules.
 
 #![allow(clippy::unwrap_used)]
 
@@ -32,7 +32,7 @@ fn mode(path: &Path) -> u32 {
     path.symlink_metadata().unwrap().permissions().mode() & 0o777
 }
 
-/// Mode of new files: root's are for root only.
+/// Expected mode of a new file: only root may read root's files.
 fn expected_mode(folder: &Path) -> u32 {
     if geteuid().is_root() {
         return 0o600;
@@ -44,7 +44,7 @@ fn expected_mode(folder: &Path) -> u32 {
     plain
 }
 
-/// `make` runs a command that creates the file of that name, with more arguments.
+/// Checks the rules for `make`, which runs a command that creates the named file.
 fn follows_the_rules(make: impl Fn(&str, &[&str]) -> Output) {
     let dir = memory();
     let (path, victim) = (dir.path().join("out"), dir.path().join("victim"));
@@ -182,7 +182,7 @@ fn alloc() {
     });
 }
 
-/// Also when the test fails.
+/// Removes the files even if the test fails.
 struct SetWhenDropped<'a>(&'a AtomicBool);
 
 impl Drop for SetWhenDropped<'_> {
@@ -191,7 +191,7 @@ impl Drop for SetWhenDropped<'_> {
     }
 }
 
-/// Descriptors that a shell has opened have names too. None of these files is new to it.
+/// Names such as /dev/fd/3, for descriptors that a shell has opened.
 #[test]
 fn names_of_open_files() {
     if !cfg!(feature = "export") || !installed("bash") {

@@ -158,7 +158,7 @@ fn drawn(profile: &Profile) {
     let counts = folded.lines().map(|l| l.rsplit_once(' ').unwrap().1);
     let total: u64 = counts.map(|n| n.parse::<u64>().unwrap()).sum();
     assert_eq!(
-        (total, Tree::of(profile).total),
+        (total, Tree::new(profile).total),
         (profile.cpu().busy, total)
     );
     assert!(

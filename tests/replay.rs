@@ -320,7 +320,7 @@ fn what_is_no_recording() {
     ] {
         let on = |file: &str| raidtrace(&[command, &[file]].concat());
         fails(&on(&empty), &["empty", "recording ended before it began"]);
-        fails(&on(&other), &["other", "is no recording of raidtrace"]);
+        fails(&on(&other), &["other", "not a raidtrace recording"]);
         fails(&on(&newer), &["newer", "schema 2", "use a newer one"]);
         fails(&on(&none), &["none", "No such file"]);
         assert!(on(&header).code().is_some());

@@ -1,4 +1,4 @@
-//! The screen in a real terminal: tmux, on a server of the test's own.
+//! The screen in a real terminal: a tmux server for each test.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ use common::{DEADLINE, EXE, Loop, MIB, installed, memory, run, skipped, spawn, t
 
 /// A terminal with a shell in it.
 struct Terminal {
-    /// Where its server listens: no other tmux is disturbed.
+    /// Socket of the server.
     socket: String,
     _dir: tempfile::TempDir,
 }
@@ -25,7 +25,7 @@ impl Terminal {
         Some(terminal)
     }
 
-    /// With something else in it.
+    /// A terminal that runs `command`.
     fn running(columns: u16, lines: u16, command: &str) -> Option<Self> {
         if !installed("tmux") {
             return None;
@@ -62,7 +62,7 @@ impl Terminal {
         self.tmux(&["capture-pane", "-p"])
     }
 
-    /// Until the screen is as it should be, which must come before the deadline.
+    /// Waits until `right` accepts the screen; fails at the deadline.
     fn wait(&self, what: &str, right: impl Fn(&str) -> bool) -> String {
         let start = Instant::now();
         loop {
@@ -99,7 +99,7 @@ impl Drop for Terminal {
     }
 }
 
-/// The shell says how it ended and what the terminal is like then.
+/// Starts `top` in a script that writes its exit status and compares the terminal's settings before and after.
 fn start(terminal: &Terminal, dir: &Path, disk: &str) {
     let script = dir.join("run");
     let text = format!(
@@ -118,7 +118,7 @@ fn ended(terminal: &Terminal, dir: &Path) {
     let status = fs::read_to_string(dir.join("status")).unwrap();
     assert_eq!(status.trim(), "0", "{screen}");
     fs::remove_file(dir.join("done")).unwrap();
-    // What was shown, as text, and a shell that echoes again.
+    // The whole run as text, and a shell that echoes again.
     terminal.has("origins by requests");
     let screen = terminal.wait("a prompt", |s| s.trim_end().ends_with('$'));
     assert!(!screen.contains("panicked"), "{screen}");
@@ -173,7 +173,7 @@ fn keys_and_sizes() {
     terminal.has("device");
     terminal.keys(&["6"]);
     terminal.has("factor");
-    // Round to the first.
+    // From the last view to the first one.
     terminal.keys(&["Tab"]);
     terminal.has("slot");
     terminal.keys(&["?"]);
@@ -188,7 +188,7 @@ fn keys_and_sizes() {
     terminal.has("every 0.5 s");
     terminal.keys(&["-"]);
     terminal.has("every 0.2 s");
-    // No key of ours.
+    // Keys without a meaning.
     terminal.keys(&["F5", "z", "M-x", "é"]);
 
     terminal.resize(20, 5);
@@ -237,7 +237,7 @@ fn every_way_to_end_it() {
     }
 }
 
-/// A terminal that goes away takes it along.
+/// `top` ends with its terminal.
 #[test]
 fn the_terminal_is_closed() {
     if !tracing() {
@@ -259,7 +259,7 @@ fn the_terminal_is_closed() {
     ends(child.trim());
 }
 
-/// ... also where it is what the terminal was opened for, and nobody hangs up but the terminal.
+/// A replay that is the terminal's only process ends with it; no shell sends SIGHUP.
 #[test]
 fn the_terminal_of_a_replay_is_closed() {
     let Some(terminal) = Terminal::running(100, 25, &format!("{EXE} demo")) else {
@@ -267,7 +267,7 @@ fn the_terminal_of_a_replay_is_closed() {
     };
     terminal.has("1 members");
     let process = terminal.tmux(&["display-message", "-p", "#{pane_pid}"]);
-    // The end of the terminal comes while it gives it back.
+    // The terminal is closed while it is being restored.
     terminal.keys(&["q"]);
     drop(terminal);
     ends(process.trim());
@@ -277,7 +277,7 @@ fn ends(process: &str) {
     let process = format!("/proc/{process}");
     let gone = Instant::now();
     while Path::new(&process).exists() {
-        assert!(gone.elapsed() < DEADLINE, "it outlives its terminal");
+        assert!(gone.elapsed() < DEADLINE, "still runs without its terminal");
         std::thread::sleep(Duration::from_millis(30));
     }
 }

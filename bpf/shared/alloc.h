@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* As shared/wire.h, for the programs that watch ext4's block allocator. */
+/* Constants and structures of the programs that trace ext4's block allocator: see shared/wire.h. */
 #ifndef RAIDTRACE_ALLOC_H
 #define RAIDTRACE_ALLOC_H
 
 #include "wire.h"
 
 enum rt_alloc_limits {
-	RT_ALLOC_FS = 16,		/* filesystems; RT_ALLOC_FS itself: none of them */
-	RT_ALLOC_ROWS = 32,		/* a power of two above it */
+	RT_ALLOC_FS = 16,		/* filesystems; the index RT_ALLOC_FS stands for none */
+	RT_ALLOC_ROWS = 32,		/* the next power of two: indices are masked */
 	RT_ALLOC_CRITERIA = 5,
 	RT_ALLOC_CRITERIA_ROOM = 8,	/* a power of two */
 	RT_ALLOC_GROUPS = 24,
 	RT_ALLOC_GROUPS_ROOM = 32,
 	RT_ALLOC_REASONS = 8,		/* enum Refused has 8 */
-	RT_ALLOC_SAMPLED = 64,		/* a power of two; of so many refusals on average one is asked why */
+	RT_ALLOC_SAMPLED = 64,		/* a power of two: one of this many refusals, on average, has its reason found */
 };
 
 /* enum Refused of src/analysis/alloc.rs */
@@ -28,7 +28,7 @@ enum rt_alloc_refused {
 	RT_REFUSED_NOT_LOADED = 7,
 };
 
-/* One filesystem on one CPU. Cumulative since attach; see struct Counts of src/analysis/alloc.rs. */
+/* Counters of a filesystem on a CPU since attach: see struct Counts of src/analysis/alloc.rs. */
 struct rt_alloc {
 	__u64 requests;
 	__u64 asked;
@@ -59,24 +59,24 @@ struct rt_alloc_row {
 };
 
 struct rt_alloc_task_key {
-	__u32 dev;		/* of the filesystem, major << 20 | minor */
+	__u32 dev;		/* device of the filesystem, major << 20 | minor */
 	__u32 pid;
 };
 
-/* How far the search that a CPU runs has come with `group`. */
+/* State of `group` in the search of a CPU. */
 enum rt_alloc_state {
 	RT_GROUP_NONE = 0,
-	RT_GROUP_CONSIDERED = 1,	/* ext4_mb_good_group() has not answered */
+	RT_GROUP_CONSIDERED = 1,	/* ext4_mb_good_group() has not returned */
 	RT_GROUP_REFUSED = 2,
-	RT_GROUP_PROPOSED = 3,		/* a list proposed it, ext4_mb_good_group() accepted it */
-	RT_GROUP_ACCEPTED = 4,		/* accepted; not asked again under the group's lock */
-	RT_GROUP_SCANNED = 5,		/* asked again under the group's lock */
+	RT_GROUP_PROPOSED = 3,		/* proposed by a list, accepted by ext4_mb_good_group() */
+	RT_GROUP_ACCEPTED = 4,		/* accepted, not yet checked under the group's lock */
+	RT_GROUP_SCANNED = 5,		/* checked again under the group's lock */
 };
 
 /*
- * The search that a CPU runs: everything that the hook of a group touches, up to millions
- * of times per second. `count` belongs to the allocation `ac` and is not in
- * rt_alloc_task.looked_now yet. At most one CPU has such a count for a task.
+ * Search of a CPU: all data that the hook of a group touches, up to millions of
+ * times per second. `count` belongs to the allocation `ac` and is not yet part of
+ * rt_alloc_task.looked_now. At most one CPU has such a count for a task.
  */
 struct rt_alloc_cpu {
 	__u64 ac;		/* 0: none */
@@ -87,14 +87,14 @@ struct rt_alloc_cpu {
 	__u64 task;		/* bpf_get_current_pid_tgid() while it searches; 0: none */
 	__u32 group;
 	__u32 state;		/* enum rt_alloc_state */
-	__u32 criterion;	/* that `group` was considered with */
-	__u32 asked;		/* calls of ext4_get_group_info() for `group` in a row */
-	__u32 listed;		/* a list proposes each group, see rt_alloc_task */
+	__u32 criterion;	/* criterion under which `group` was considered */
+	__u32 asked;		/* consecutive calls of ext4_get_group_info() for `group` */
+	__u32 listed;		/* 1 while a list proposes the groups: see rt_alloc_task */
 	__u32 pad;
 	struct rt_alloc_row rows[RT_ALLOC_ROWS];
 };
 
-/* What was done for a task or an inode; see struct Share of src/analysis/alloc.rs. */
+/* Allocations for a task or an inode: see struct Share of src/analysis/alloc.rs. */
 struct rt_alloc_share {
 	__u64 requests;
 	__u64 blocks;
@@ -103,18 +103,18 @@ struct rt_alloc_share {
 };
 
 struct rt_alloc_task {
-	struct rt_alloc_share share;	/* looked: without what follows */
+	struct rt_alloc_share share;	/* `looked` excludes looked_now */
 	__u64 looked_now;	/* groups considered for the current allocation, see rt_alloc_cpu */
 	__u64 looked_last;	/* groups considered for the previous allocation */
-	__u64 ar;		/* the request; 0: none, or it began before the programs were attached */
+	__u64 ar;		/* request; 0: none, or one that began before the programs were attached */
 	__u64 begun_ns;
-	__u64 ac;		/* the allocation whose groups are looked at */
-	__u64 search_ns;	/* its search began; 0: it does not search */
-	__u32 cpu;		/* whose rt_alloc_cpu holds the search for ac */
-	__u32 aside;		/* in functions that ask for groups without considering them */
+	__u64 ac;		/* allocation whose groups are considered */
+	__u64 search_ns;	/* start of the search; 0: none */
+	__u32 cpu;		/* CPU whose rt_alloc_cpu holds the search for `ac` */
+	__u32 aside;		/* depth of functions that get groups without considering them */
 	__u32 listed;		/* in ext4_mb_scan_groups_xa_range() */
 	__u32 pad;
-	char comm[RT_COMM];	/* at the last request */
+	char comm[RT_COMM];	/* name at the last request */
 };
 
 /* A thread that waits for a bitmap. */
@@ -124,7 +124,7 @@ struct rt_alloc_wait {
 	__u32 pad;
 };
 
-/* Tables that were full, per CPU. */
+/* Entries that found a full table, per CPU. */
 struct rt_alloc_loss {
 	__u64 tasks;
 	__u64 files;

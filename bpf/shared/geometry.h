@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The wire contract of the geometry: what userspace works out once per array
- * (struct rt_geometry) and per member (struct rt_slot), so that the kernel
- * side only divides, looks up and adds. src/raid/wire.rs mirrors it; its tests
- * compare sizes and offsets.
+ * Geometry tables: userspace computes them once per array (struct rt_geometry)
+ * and per member (struct rt_slot) in src/raid/wire.rs, so that the kernel side
+ * only divides, looks up and adds.
  *
  * Include vmlinux.h or <linux/types.h> first. Units are 512-byte sectors, or
  * chunks where it says so. A row is the chunks with one number on all members:
@@ -23,7 +22,7 @@ enum rt_level {
 };
 
 enum rt_place_kind {
-	RT_PLACE_UNUSED = 0,	/* behind the array, or a rounding tail */
+	RT_PLACE_UNUSED = 0,	/* after the end of the array, or a rounding tail */
 	RT_PLACE_DATA = 1,
 	RT_PLACE_P = 2,
 	RT_PLACE_Q = 3,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The wire contract: every structure that userspace and the BPF programs
- * share. Plain C, __uN types, padded to 8 bytes, no bool: the Rust side gets
- * these from the skeleton, nothing is spelled twice. All addresses and
+ * share. Plain C, __uN types, padded to 8 bytes, no bool: build.rs generates
+ * the Rust types from contract.bpf.c. All addresses and
  * lengths are in sectors of 512 bytes unless named otherwise.
  */
 #ifndef RAIDTRACE_H

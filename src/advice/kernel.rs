@@ -1,6 +1,6 @@
 //! Properties of the running kernel that advice depends on.
 
-use crate::machine::Sys;
+use crate::machine::{Sys, symbols};
 
 /// The running kernel.
 #[derive(Clone, Debug, Default)]
@@ -15,13 +15,14 @@ impl Kernel {
     /// Reads the properties of this machine's kernel.
     pub fn running(sys: &Sys) -> Self {
         let mut kernel = Self {
-            release: sys.text("/proc/sys/kernel/osrelease").unwrap_or_default(),
+            release: sys.kernel_release(),
             ..Self::default()
         };
         // Read the 100,000 symbols only on kernels with the old allocator's bug.
         if ((6, 0)..=(6, 7)).contains(&kernel.version()) {
-            let symbols = std::fs::read_to_string(sys.path("/proc/kallsyms")).unwrap_or_default();
-            kernel.new_allocator = symbols.contains(" ext4_mb_scan_groups_xa_range");
+            let is_new = |name: &str| name == "ext4_mb_scan_groups_xa_range";
+            kernel.new_allocator =
+                symbols::open(sys).is_ok_and(|text| !symbols::named(text, is_new).is_empty());
         }
         kernel
     }

@@ -1,5 +1,4 @@
-//! What the ext4 block allocator (fs/ext4/mballoc.c) did: counters of one filesystem, and one interval as the renderings of
-//! `raidtrace alloc` see it. Pure.
+//! Counters of the ext4 block allocator (fs/ext4/mballoc.c) of a filesystem, and an interval of `raidtrace alloc`. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +21,7 @@ pub const CRITERIA: usize = crate::contract::ALLOC_CRITERIA as usize;
 /// Buckets of [`Groups`]: 0, 1, 2..3, 4..7, ... 2^22 and more (30 TiB with groups of 128 MiB are 2^18).
 pub const GROUPS_BUCKETS: usize = crate::contract::ALLOC_GROUPS as usize;
 
-/// Why a group was refused, by what `struct ext4_group_info` says of it when it does.
+/// Why a group was refused, from its `struct ext4_group_info` at that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -33,20 +32,20 @@ pub enum Refused {
     Corrupt,
     /// First group of a flex group, kept for directories.
     ForDirectories,
-    /// No free extent of the order that is looked for (`bb_largest_free_order`).
+    /// No free extent of the order of the goal (`bb_largest_free_order`).
     Order,
     /// Its average free extent (`bb_free / bb_fragments`) is shorter than the goal.
     Average,
     /// Fewer free blocks than the goal.
     Blocks,
-    /// Something else, or not known.
+    /// Another reason, or unknown.
     Other,
     /// Its buddy bitmap is not in memory (`EXT4_MB_GRP_NEED_INIT`): the first criteria read no bitmaps.
     NotLoaded,
 }
 
 impl Refused {
-    /// Every one, in the order of their numbers.
+    /// All reasons in the order of their numbers.
     pub const ALL: [Self; 8] = [
         Self::Full,
         Self::Corrupt,
@@ -58,7 +57,7 @@ impl Refused {
         Self::NotLoaded,
     ];
 
-    /// As JSON spells it.
+    /// Name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -81,23 +80,23 @@ pub struct Groups(pub [u64; GROUPS_BUCKETS]);
 /// Counters of one filesystem since the programs were attached; or, after [`Counts::since`], of an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// `ext4_mb_new_blocks()` was entered (tracepoint `ext4_request_blocks`).
+    /// Calls of `ext4_mb_new_blocks()` (tracepoint `ext4_request_blocks`).
     pub requests: u64,
-    /// Blocks (clusters with bigalloc) that these asked for.
+    /// Blocks (clusters with bigalloc) requested.
     pub asked: u64,
-    /// It gave blocks (tracepoint `ext4_allocate_blocks`).
+    /// Requests that got blocks (tracepoint `ext4_allocate_blocks`).
     pub given: u64,
-    /// Blocks (clusters) that it gave.
+    /// Blocks (clusters) allocated.
     pub got: u64,
-    /// From one to the other, µs.
+    /// Time from request to allocation, µs.
     pub latency: Hist,
-    /// Nanoseconds of the same, added up.
+    /// Sum of these times in nanoseconds.
     pub nanoseconds: u64,
-    /// Served by a search (tracepoint `ext4_mballoc_alloc`); one that found nothing is in `looked` and `refused` only.
+    /// Requests served by a search (tracepoint `ext4_mballoc_alloc`). Searches without a result are in `looked` and `refused` only.
     pub searches: u64,
-    /// Blocks (clusters) that these were normalised to (`ac_g_ex.fe_len`).
+    /// Blocks (clusters) that searches were normalised to (`ac_g_ex.fe_len`).
     pub goal: u64,
-    /// Served from space that was preallocated (tracepoint `ext4_mballoc_prealloc`).
+    /// Requests served from preallocated space (tracepoint `ext4_mballoc_prealloc`).
     pub preallocated: u64,
     /// Searches by the criterion that they reached; those that found what they wanted right at the goal reached none.
     pub criteria: [u64; CRITERIA],
@@ -113,35 +112,35 @@ pub struct Counts {
     /// `ext4_mb_good_group_nolock()` is asked about, and once more where a list of mb_optimize_scan proposed it. Those of
     /// searches that still go on too.
     pub looked: [u64; CRITERIA],
-    /// ... and refused, before or by `ext4_mb_good_group()`.
+    /// Groups refused, before or by `ext4_mb_good_group()`, by criterion.
     pub refused: [u64; CRITERIA],
-    /// Some of those (one in `RT_ALLOC_SAMPLED` on average, at random), by reason.
+    /// A random sample of the refusals (one in `RT_ALLOC_SAMPLED` on average), by reason.
     pub reasons: [u64; Refused::ALL.len()],
     /// Groups whose bitmap was brought into memory (tracepoint `ext4_mb_bitmap_load`).
     pub bitmaps: u64,
-    /// ... and whose buddy was made of it (tracepoint `ext4_mb_buddy_bitmap_load`).
+    /// Groups whose buddy was made of the bitmap (tracepoint `ext4_mb_buddy_bitmap_load`).
     pub buddies: u64,
-    /// Bitmaps that were asked of the disk because they were needed (tracepoint `ext4_read_block_bitmap_load`).
+    /// Bitmaps read from disk because they were needed (tracepoint `ext4_read_block_bitmap_load`).
     pub reads: u64,
-    /// ... or will be (its `prefetch`).
+    /// Bitmaps read ahead (its `prefetch`).
     pub prefetches: u64,
-    /// How long callers of `ext4_wait_block_bitmap()` waited for one, µs; those that waited 1 µs at least.
+    /// Waits of 1 µs or more in `ext4_wait_block_bitmap()`, µs.
     pub waits: Hist,
-    /// Files whose preallocated space was given back (tracepoint `ext4_discard_preallocations`), as when they are closed.
+    /// Files whose preallocated space was released (tracepoint `ext4_discard_preallocations`), as on close.
     pub discards: u64,
 }
 
-/// What one task, or what was allocated for one inode.
+/// Share of one task, or of one inode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Share {
     /// Requests.
     pub requests: u64,
-    /// Blocks (clusters) that it got.
+    /// Blocks (clusters) allocated.
     pub blocks: u64,
     /// Nanoseconds in the allocator, of requests that have ended.
     pub nanoseconds: u64,
-    /// Groups looked at, where known; a task's while it goes on, an inode's when the request has ended.
+    /// Groups considered, if known. A task's count grows during a request, an inode's when the request has ended.
     pub looked: u64,
 }
 
@@ -154,27 +153,27 @@ pub struct TaskOf {
     pub pid: u32,
 }
 
-/// What the programs have counted since they were attached.
+/// Counters of the programs since they were attached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllocCounters {
     /// By device number (major << 20 | minor).
     pub filesystems: BTreeMap<u32, Counts>,
-    /// By filesystem and task; comm is the kernel's, untrusted. Where there are thousands, idle ones are taken out, and begin
-    /// anew when they come back.
+    /// Share and comm (untrusted) by filesystem and task. When there are thousands, idle ones are removed, and start at 0 when
+    /// they come back.
     pub tasks: BTreeMap<TaskOf, (Share, Vec<u8>)>,
-    /// By inode. The table is an LRU: a count that is lower than before is of a new entry.
+    /// Share by inode. The table is an LRU: a count lower than before belongs to a new entry.
     pub files: BTreeMap<super::files::FileId, Share>,
-    /// Searches that go on, and for how long.
+    /// Searches in progress, and their duration.
     pub searching: BTreeMap<TaskOf, Duration>,
-    /// Groups considered, all filesystems: what backing off goes by.
+    /// Groups considered in all filesystems, for the limit on their rate.
     pub calls: u64,
-    /// What the tables had no room for.
+    /// Events lost because a table was full.
     pub lost: u64,
-    /// Nanoseconds in these programs, all CPUs, and how often they ran.
+    /// Cost of these programs.
     pub overhead: super::snapshot::Overhead,
 }
 
-/// Where a figure comes from, for the reader to weigh it.
+/// Source of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -182,7 +181,7 @@ pub enum Source {
     Tracepoint,
     /// A function's entry and exit.
     Fentry,
-    /// The same by a breakpoint: dearer.
+    /// The same by a breakpoint, which is more expensive.
     Kprobe,
     /// Samples of what the CPUs do.
     Samples,
@@ -192,7 +191,7 @@ pub enum Source {
     MbStructs,
     /// `/proc/fs/ext4/*/mb_groups`.
     MbGroups,
-    /// None: why is in the notes.
+    /// No source: a note has the reason.
     None,
 }
 
@@ -200,16 +199,16 @@ pub enum Source {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Fragmentation {
-    /// Groups by the order of their largest free extent; what these lack of `groups` has none. mb_structs_summary: only
-    /// groups that are in memory and have one.
+    /// Groups by the order of their largest free extent; the rest of `groups` has none. From mb_structs_summary: only groups in
+    /// memory that have one.
     pub largest: Vec<u64>,
     /// Free extents by order; mb_groups only.
     pub extents: Option<Vec<u64>>,
     /// Groups by the order of their average free extent.
     pub average: Option<Vec<u64>>,
-    /// Groups these speak of.
+    /// Number of groups that were read.
     pub groups: u64,
-    /// Whether the kernel looks groups up by these (mb_optimize_scan); `None`: it has no such thing, or does not say.
+    /// True if the kernel finds groups by these lists (mb_optimize_scan); `None` if it has none or does not report it.
     pub optimised: Option<bool>,
 }
 
@@ -218,38 +217,38 @@ pub struct Fragmentation {
 pub struct FsAlloc {
     /// Kernel name of its device: `md127`, `sda1`.
     pub name: String,
-    /// Where it is mounted.
+    /// Mount point.
     pub mount: Option<String>,
     /// major << 20 | minor.
     pub dev: u32,
-    /// Of a block, bytes.
+    /// Bytes of a block.
     pub block_bytes: u32,
     /// Block groups.
     pub groups: u32,
-    /// stripe= as it is in effect, blocks; 0: none.
+    /// Effective stripe=, blocks; 0 for none.
     pub stripe: u32,
     /// Current mb_group_prealloc (blocks that a locality group preallocates) and mb_stream_req (blocks of the largest file
-    /// that is allocated from one); `None`: not known.
+    /// that is allocated from one); `None` if unknown.
     pub group_prealloc: Option<u64>,
     /// See [`FsAlloc::group_prealloc`].
     pub stream_req: Option<u64>,
-    /// Of the interval.
+    /// Counters of the interval.
     pub counts: Counts,
-    /// Searches that go on at the interval's end.
+    /// Searches in progress at the end of the interval.
     pub searching: Searching,
-    /// Of the interval, busiest first: who, and for which inode.
+    /// Tasks of the interval, busiest first.
     pub tasks: Vec<TaskAlloc>,
-    /// ... with the path as far as it is known.
+    /// Files that blocks were allocated for, busiest first.
     pub files: Vec<FileAlloc>,
     /// Bitmap reads that completed on each member in the interval: name, requests, bytes, µs from issue to completion.
     pub members: Vec<(String, u64, u64, Hist)>,
     /// Free extents.
     pub fragmentation: Option<Fragmentation>,
-    /// What ext4 itself counted (mb_stats) in the whole interval, where a hook counted groups too; `None`: one of them did not.
+    /// ext4's own counts (mb_stats) of the interval; `None` unless a hook counted groups, too.
     pub mb_stats: Option<MbCount>,
-    /// What the figures are judged by.
+    /// Facts that the reason depends on.
     pub known: Known,
-    /// CPU time in the allocator for this filesystem cannot be told apart: see [`AllocSnapshot::cpu`].
+    /// Why the allocator is busy. CPU time is known for all filesystems together only, see [`AllocSnapshot::cpu`].
     pub reason: Option<Reason>,
 }
 
@@ -263,29 +262,29 @@ pub struct MbCount {
     pub groups: u64,
 }
 
-/// What is known of a filesystem's allocator from elsewhere than its counters.
+/// Facts about a filesystem's allocator beside its counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Known {
-    /// The running kernel, `uname -r`; empty: not known.
+    /// Kernel release; empty if unknown.
     pub kernel: String,
-    /// ext4's allocator is that of 6.17, by its symbols.
+    /// True if ext4 has the allocator of 6.17, by its symbols.
     pub new_allocator: bool,
-    /// Whether this kernel's ext4 has lists of groups by free space (5.13); `None`: not known.
+    /// True if ext4 has lists of groups by free space (5.13); `None` if unknown.
     pub has_lists: Option<bool>,
     /// Why groups are not counted, as a clause: `fentry and kprobes are refused`.
     pub unhooked: Option<String>,
-    /// No other ext4 is mounted on this machine: samples in the allocator, which are the whole machine's, are then of this one.
+    /// True if no other ext4 is mounted, so that all samples in the allocator belong to this one.
     pub alone: bool,
 }
 
-/// Searches that have not ended.
+/// Searches in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Searching {
-    /// Tasks in one.
+    /// Tasks in a search.
     pub tasks: u64,
-    /// The longest has gone on for so many µs.
+    /// Duration of the longest search, µs.
     pub longest_us: u64,
 }
 
@@ -298,22 +297,22 @@ pub struct TaskAlloc {
     pub comm: Vec<u8>,
     /// `writeback` and the like.
     pub role: Option<String>,
-    /// What it did.
+    /// Share of the task.
     pub share: Share,
 }
 
 /// An inode that blocks were allocated for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileAlloc {
-    /// Which.
+    /// File id.
     pub id: super::files::FileId,
-    /// Where it is.
+    /// Path or name.
     pub location: super::files::FileLocation,
-    /// What it got.
+    /// Share of the inode.
     pub share: Share,
 }
 
-/// What stands out, in a sentence with numbers, and what mends it.
+/// Why the allocator is busy, and how to fix it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reason {
@@ -321,11 +320,11 @@ pub struct Reason {
     pub id: String,
     /// The sentence.
     pub sentence: String,
-    /// What to do, a command a line; nothing is ever run.
+    /// Commands that fix it, one each; never run by raidtrace.
     pub commands: Vec<String>,
-    /// What that costs or risks.
+    /// Cost or risk of the commands.
     pub risk: Option<String>,
-    /// The doctor's rule of the same (`alloc-linear`).
+    /// Rule of `raidtrace doctor` for the same problem (`alloc-linear`).
     pub rule: Option<String>,
 }
 
@@ -333,15 +332,15 @@ pub struct Reason {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cpu {
-    /// Samples that could have been taken: CPUs * hertz * interval, idle ones too.
+    /// Possible samples: CPUs * hertz * interval, idle ones included.
     pub possible: u64,
-    /// Taken on a CPU that was busy.
+    /// Samples of busy CPUs.
     pub busy: u64,
-    /// ... with the allocator on the stack, and no hook at work below it.
+    /// Samples with the allocator on the stack, and no hook running below it.
     pub allocator: u64,
-    /// ... in hooks: BPF programs, kprobes and tracepoint handlers, those of raidtrace among them.
+    /// Samples in hooks: BPF programs, kprobes and tracepoint handlers, those of raidtrace among them.
     pub hooks: u64,
-    /// The function at the top of the stack of most of those, and how many.
+    /// Function at the top of most allocator stacks, and its samples.
     pub hottest: Option<(String, u64)>,
 }
 
@@ -350,26 +349,26 @@ pub struct Cpu {
 pub struct AllocSnapshot {
     /// The interval's end.
     pub time: jiff::Timestamp,
-    /// Its real length.
+    /// Length.
     pub interval: Duration,
     /// Filesystems, in the order of their names.
     pub filesystems: Vec<FsAlloc>,
-    /// The criteria's names, as this kernel has them: `CR_GOAL_LEN_FAST`, or `cr1`.
+    /// Names of the criteria on this kernel: `CR_GOAL_LEN_FAST`, or `cr1`.
     pub criteria: Vec<String>,
-    /// Samples of all CPUs; `None`: no sampling.
+    /// Samples of all CPUs; `None` without sampling.
     pub cpu: Option<Cpu>,
-    /// By CPU number, those that were busy.
+    /// Busy CPUs by number.
     pub cpus: BTreeMap<u32, Cpu>,
-    /// By thread: comm (untrusted) and samples, those in the allocator first.
+    /// Threads: pid, comm (untrusted) and samples, those in the allocator first.
     pub on_cpu: Vec<(u32, Vec<u8>, Cpu)>,
-    /// Mounted ext4 filesystems that are not watched: samples do not tell them from those that are.
+    /// Number of mounted ext4 filesystems that are not watched; samples include them.
     pub others: u64,
-    /// Which source gives which figure.
+    /// Source of each figure.
     pub sources: BTreeMap<&'static str, Source>,
-    /// What was missed: table full, samples dropped.
+    /// Events lost: full tables, dropped samples.
     pub lost: u64,
-    /// What tracing itself cost.
+    /// Cost of tracing.
     pub overhead: super::snapshot::Overhead,
-    /// What this kernel cannot give, one line each.
+    /// Limits of this kernel, one line each.
     pub notes: Vec<String>,
 }

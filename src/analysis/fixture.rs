@@ -300,7 +300,7 @@ pub fn dirtied() -> Snapshot {
     snapshot
 }
 
-/// Who submits in [`raid0`], one of them with a hostile name.
+/// Tasks of [`raid0`], one of them with a hostile name.
 fn tasks() -> Vec<TaskSnapshot> {
     use Op::{Read, Write};
     vec![
@@ -344,7 +344,7 @@ fn tasks() -> Vec<TaskSnapshot> {
     ]
 }
 
-/// Whose file data [`raid0`] is: one deleted, two without a path, one with a hostile name.
+/// Files of [`raid0`]: one deleted, two without a path, one with a hostile name.
 fn files() -> Files {
     let file = |inode, path: Option<&[u8]>, name: Option<&[u8]>, deleted, io: &[(Op, u64, u64)]| {
         FileSnapshot {

@@ -5,20 +5,12 @@
 //! information. [`super::window`] sets the time that is evaluated.
 
 mod burst;
-#[cfg(test)]
-mod cases;
 mod headline;
-#[cfg(test)]
-mod incidents;
 mod limit;
 mod spread;
 mod symptom;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod tests_any;
-#[cfg(test)]
-mod tests_symptom;
 mod uneven;
 mod words;
 mod work;

@@ -5,6 +5,7 @@ use crate::analysis::files::FileId;
 use crate::analysis::fold::Subject;
 use crate::analysis::snapshot::{Lost, Overhead};
 use crate::origin::{Op, Origin};
+use bitflags::bitflags;
 use serde::{Deserialize, Serialize};
 
 /// Reason for rows that reached the recorder and were lost there.
@@ -24,6 +25,13 @@ pub enum Item {
     Dirtied(Dirtied),
     /// State of all arrays and counters: at the start, about every second, after each restart or change of members, at the end.
     State(Box<State>),
+    /// An interval of the ext4 allocator.
+    Alloc {
+        /// End of the interval.
+        time_us: i64,
+        /// JSON, see `crate::recording::alloc::Interval`.
+        json: String,
+    },
     /// A message for the user.
     Note {
         /// Time of the note.
@@ -51,7 +59,9 @@ impl Item {
             Self::Submission(s) => s.time_us,
             Self::Dirtied(d) => d.time_us,
             Self::State(s) => s.time_us,
-            Self::Note { time_us, .. } | Self::Lost { time_us, .. } => *time_us,
+            Self::Alloc { time_us, .. }
+            | Self::Note { time_us, .. }
+            | Self::Lost { time_us, .. } => *time_us,
         }
     }
 }
@@ -171,38 +181,43 @@ pub struct State {
     pub notes: Vec<String>,
 }
 
-/// Kernel flags of a request or bio, beside its operation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Flags(pub u8);
+bitflags! {
+    /// Kernel flags of a request or bio, beside its operation.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Flags: u8 {
+        /// REQ_PREFLUSH.
+        const PREFLUSH = 1;
+        /// REQ_FUA.
+        const FUA = 1 << 1;
+        /// REQ_RAHEAD.
+        const AHEAD = 1 << 2;
+        /// REQ_SYNC.
+        const SYNC = 1 << 3;
+        /// REQ_META.
+        const META = 1 << 4;
+        /// REQ_BACKGROUND.
+        const BACKGROUND = 1 << 5;
+    }
+}
 
 impl Flags {
-    /// REQ_PREFLUSH.
-    pub const PREFLUSH: Self = Self(1);
-    /// REQ_FUA.
-    pub const FUA: Self = Self(1 << 1);
-    /// REQ_RAHEAD.
-    pub const AHEAD: Self = Self(1 << 2);
-    /// REQ_SYNC.
-    pub const SYNC: Self = Self(1 << 3);
-    /// REQ_META.
-    pub const META: Self = Self(1 << 4);
-    /// REQ_BACKGROUND.
-    pub const BACKGROUND: Self = Self(1 << 5);
     /// Letters of the bits, lowest first, similar to blktrace.
     const LETTERS: [char; 6] = ['P', 'F', 'A', 'S', 'M', 'B'];
 
-    /// Letters of the flags; `FS` is FUA and sync. Ignores unknown bits.
+    /// Letters of the flags; `FS` is FUA and sync.
     pub fn letters(self) -> String {
-        let bits = Self::LETTERS.iter().enumerate();
-        bits.filter(|(bit, _)| self.0 >> bit & 1 == 1)
-            .map(|(_, &letter)| letter)
+        let all = Self::all().iter().zip(Self::LETTERS);
+        all.filter(|(flag, _)| self.contains(*flag))
+            .map(|(_, letter)| letter)
             .collect()
     }
 
     /// Inverse of [`Flags::letters`]; ignores unknown letters.
     pub fn parse(letters: &str) -> Self {
-        let bit = |c| Self::LETTERS.iter().position(|&l| l == c);
-        Self(letters.chars().filter_map(bit).fold(0, |f, b| f | 1 << b))
+        let all = Self::all().iter().zip(Self::LETTERS);
+        all.filter(|(_, letter)| letters.contains(*letter))
+            .map(|(flag, _)| flag)
+            .collect()
     }
 }
 
@@ -212,11 +227,12 @@ mod tests {
 
     #[test]
     fn letters_parse_back_to_flags() {
-        for bits in 0..1 << 6 {
-            assert_eq!(Flags::parse(&Flags(bits).letters()), Flags(bits));
+        for bits in 0..=Flags::all().bits() {
+            let flags = Flags::from_bits_retain(bits);
+            assert_eq!(Flags::parse(&flags.letters()), flags);
         }
-        assert_eq!(Flags(Flags::FUA.0 | Flags::SYNC.0).letters(), "FS");
-        assert_eq!(Flags(0).letters(), "");
+        assert_eq!((Flags::FUA | Flags::SYNC).letters(), "FS");
+        assert_eq!(Flags::empty().letters(), "");
         assert_eq!(Flags::parse("ZS"), Flags::SYNC);
     }
 }

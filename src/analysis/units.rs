@@ -106,6 +106,15 @@ pub fn factor(value: Option<f64>) -> String {
     }
 }
 
+/// Words as `a`, `a and b`, `a, b and c`.
+pub fn list<T: AsRef<str>>(words: &[T]) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    match words.as_slice() {
+        [most @ .., last] if !most.is_empty() => format!("{} and {last}", most.join(", ")),
+        words => words.concat(),
+    }
+}
+
 /// A length of time in seconds: `1 s`, `0.5 s`, `10 s`.
 pub fn seconds(duration: std::time::Duration) -> String {
     let text = format!("{:.1}", duration.as_secs_f64());

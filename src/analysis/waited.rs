@@ -87,7 +87,7 @@ mod tests {
     use crate::origin::{Op, Origin};
 
     #[test]
-    fn nobody_waits_for_writeback() {
+    fn no_task_waits_for_writeback() {
         let mut submitters = Submitters::default();
         let waits = |s: &Submitters, origin, op| s.are_waited_for(origin, op);
         assert!(waits(&submitters, Origin::FileData, Op::Write), "not known");
@@ -105,7 +105,7 @@ mod tests {
         ] {
             assert_eq!(waits(&submitters, origin, op), waited, "{origin} {op}");
         }
-        // What writeback submitted is still being written seconds later.
+        // Bios of writeback are still being written seconds later.
         (0..5).for_each(|_| submitters.record(&[]));
         assert!(!waits(&submitters, Origin::FileData, Op::Write));
         // A database writes more of it than writeback.

@@ -6,8 +6,9 @@ use std::path::Path;
 use super::blocks::{Block, Blocks, Kind};
 use super::metadata;
 use super::project::Projector;
-use super::sys::{Sys, attribute, names, number};
+use super::sys::{Sys, attribute, names, number, selected};
 use super::types::{Array, BeforeReshape, Member, QueueFacts};
+use crate::address::{DiskSector, MemberSector};
 
 /// Reads arrays.
 pub(super) struct Reader<'a> {
@@ -130,11 +131,12 @@ impl Reader<'_> {
         member.state = attribute(dir.join("state")).map_or_else(Vec::new, |t| words(&t));
         // `journal` and `none` (a spare) are not numbers.
         member.slot = number(dir.join("slot"));
-        member.data_offset = number(dir.join("offset")).unwrap_or(0);
-        member.new_data_offset = number(dir.join("new_offset")).unwrap_or(member.data_offset);
+        let sector = |f: &str| number(dir.join(f)).map(MemberSector);
+        member.data_offset = sector("offset").unwrap_or_default();
+        member.new_data_offset = sector("new_offset").unwrap_or(member.data_offset);
         member.data_sectors = kib(dir.join("size")).unwrap_or(0);
-        let ppl = |f: &str| number::<u64>(dir.join(f)).filter(|n| *n > 0);
-        member.ppl = ppl("ppl_sector").zip(ppl("ppl_size"));
+        let size = number::<u64>(dir.join("ppl_size")).filter(|n| *n > 0);
+        member.ppl = sector("ppl_sector").filter(|s| s.0 > 0).zip(size);
         member
     }
 
@@ -150,10 +152,10 @@ impl Reader<'_> {
             match self.projector.project(block).as_deref() {
                 Ok([one]) => {
                     disk = self.blocks.get(one.base).unwrap_or(disk);
-                    start = one.segment.array_sector;
+                    start = one.base_sector;
                 }
                 Ok(many) => self.notes.push(format!(
-                    "{}: this member is in {} pieces on the disks beneath: its requests are not followed down to them",
+                    "{}: this member lies in {} pieces on the disks below: its requests cannot be mapped to them",
                     block.name,
                     many.len()
                 )),
@@ -165,7 +167,7 @@ impl Reader<'_> {
             dev: block.dev,
             disk: disk.dev,
             disk_name: disk.name.clone(),
-            start,
+            start: DiskSector(start),
             sectors: block.sectors,
             queue: queue(&disk.dir),
             ..Member::default()
@@ -177,7 +179,7 @@ impl Reader<'_> {
         let beneath = self.blocks.slaves_of_disk(block);
         if !beneath.is_empty() {
             self.notes.push(format!(
-                "{} is made of {}: raidtrace looks at {0} only, not at what is beneath it",
+                "{} is built on {}: only {0} is traced, not the devices below it",
                 block.name,
                 beneath.join(", ")
             ));
@@ -217,13 +219,7 @@ fn queue(dir: &Path) -> QueueFacts {
         nr_hw_queues: tags.len() as u32,
         nr_tags: tags.iter().copied().max().unwrap_or(0),
         iostats: flag("iostats"),
-        // `none [mq-deadline] kyber`; without a choice just `none`.
-        scheduler: attribute(dir.join("queue/scheduler")).map(|text| {
-            let chosen = text
-                .split_whitespace()
-                .find_map(|w| w.strip_prefix('[')?.strip_suffix(']'));
-            chosen.unwrap_or(&text).to_string()
-        }),
+        scheduler: attribute(dir.join("queue/scheduler")).map(|text| selected(&text).to_owned()),
         rotational: flag("rotational"),
         bio_based: tags.is_empty(),
     }

@@ -9,7 +9,7 @@ use super::types::Dev;
 /// Kind of a block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A disk without lower devices that raidtrace looks at.
+    /// A disk. Lower devices, as of bcache, are ignored.
     Disk,
     /// A partition of `disk` from sector `start`.
     Partition { disk: Dev, number: u32, start: u64 },

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::mounts;
-use super::sys::{Sys, table};
+use super::sys::Sys;
 
 /// Most directories read in one walk. A busy Kubernetes node has some thousand cgroups.
 const DIRECTORIES: usize = 20_000;
@@ -36,7 +36,7 @@ struct Tree {
 impl Cgroups {
     /// Finds the mounts of cgroup2 and of the v1 blkio controller. Without a mount, all ids of the hierarchy are unknown.
     pub fn new(sys: &Sys) -> Self {
-        let lines = mounts::parse(&table(sys.path("/proc/self/mountinfo")).unwrap_or_default());
+        let lines = mounts::read(sys).unwrap_or_default();
         let tree = |found: Option<&mounts::MountLine>| Tree {
             top: found.map(|m| sys.path(&m.mount.path)),
             ..Tree::default()

@@ -13,7 +13,7 @@ pub fn with_lost(
     mut now: HostTopology,
     disk_exists: impl Fn(&Member) -> bool,
 ) -> HostTopology {
-    let used: Vec<(Dev, Dev, u64)> = now
+    let used: Vec<_> = now
         .arrays
         .iter()
         .flat_map(|a| a.members.iter().map(move |m| (a, m)))

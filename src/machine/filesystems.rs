@@ -8,7 +8,8 @@ use super::blocks::{Block, Blocks};
 use super::mounts::{self, MountLine};
 use super::project::{Piece, Projector};
 use super::sys::{Sys, names, natural};
-use super::types::{Dev, Filesystem, Mount};
+use super::types::{Dev, Filesystem, Mount, Segment};
+use crate::address::{ArraySector, FsSector};
 
 /// A mounted filesystem before it is mapped to arrays.
 pub(super) struct Mounted {
@@ -156,10 +157,14 @@ pub(super) fn unmounted(
         .collect()
 }
 
-fn on_base(pieces: &[Piece], base: Dev) -> Vec<super::Segment> {
+fn on_base(pieces: &[Piece], base: Dev) -> Vec<Segment> {
     pieces
         .iter()
         .filter(|p| p.base == base)
-        .map(|p| p.segment)
+        .map(|p| Segment {
+            fs_sector: FsSector(p.sector),
+            array_sector: ArraySector(p.base_sector),
+            sectors: p.sectors,
+        })
         .collect()
 }

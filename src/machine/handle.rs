@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, open, statat};
 use rustix::io::Errno;
 
 use super::mounts::{self, MountLine};
-use super::sys::{Sys, table};
+use super::sys::Sys;
 use super::types::Dev;
 
 /// An inode of a filesystem, with its generation.
@@ -54,8 +54,7 @@ pub struct Mounts(Vec<MountLine>);
 impl Mounts {
     /// Reads the current mounts; empty on errors.
     pub fn read(sys: &Sys) -> Self {
-        let lines = table(sys.path("/proc/self/mountinfo")).unwrap_or_default();
-        Self(mounts::parse(&lines))
+        Self(mounts::read(sys).unwrap_or_default())
     }
 
     /// Mount points of a filesystem.

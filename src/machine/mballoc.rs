@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn mb_stats_turned_off_or_odd() {
+    fn mb_stats_turned_off_or_invalid() {
         let off = "mballoc:\n\tmb stats collection turned off.\n\tTo enable, please write \"1\" to sysfs file mb_stats.\n";
         assert_eq!(MbStats::parse(off), None);
         let odd = "reqs: 18446744073709551615\nreqs: 9\ngroups_scanned: 99999999999999999999999\n";

@@ -1,10 +1,11 @@
 //! Events of md: a member was added, removed or marked faulty; a recovery started or ended.
 
 use std::fs::File;
-use std::io::ErrorKind;
-use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
+
+use rustix::event::{self, PollFd, PollFlags, Timespec};
+use rustix::io::retry_on_intr;
 
 use super::Sys;
 
@@ -22,21 +23,11 @@ impl Mdstat {
 
     /// Waits up to `at_most` (`None`: without limit) for an event since the last one returned. False on timeout.
     pub fn wait(&self, at_most: Option<Duration>) -> bool {
-        let mut poll = libc::pollfd {
-            fd: self.file.as_raw_fd(),
-            events: libc::POLLPRI,
-            revents: 0,
-        };
-        let at_most = at_most.map_or(-1, |d| d.as_millis().try_into().unwrap_or(i32::MAX));
-        let ready = loop {
-            // SAFETY: one structure, of a descriptor that is open.
-            let ready = unsafe { libc::poll(&raw mut poll, 1, at_most) };
-            let interrupted = std::io::Error::last_os_error().kind() == ErrorKind::Interrupted;
-            if ready >= 0 || !interrupted {
-                break ready;
-            }
-        };
-        if ready < 1 || poll.revents & libc::POLLPRI == 0 {
+        let at_most = at_most.and_then(|d| Timespec::try_from(d).ok());
+        let mut poll = [PollFd::new(&self.file, PollFlags::PRI)];
+        if retry_on_intr(|| event::poll(&mut poll, at_most.as_ref())).is_err()
+            || !poll[0].revents().contains(PollFlags::PRI)
+        {
             return false;
         }
         // Reading from the start acknowledges the event (`md_seq_show()`, later `md_seq_start()`).

@@ -8,6 +8,7 @@ use super::blocks::Blocks;
 use super::superblock::{self, Reject, Superblock, Version};
 use super::sys::{Sys, attribute, number};
 use super::types::{Array, Member};
+use crate::address::MemberSector;
 
 /// sizeof(bitmap_super_t), drivers/md/md-bitmap.h.
 const BITMAP_SUPER: u64 = 256;
@@ -42,7 +43,7 @@ pub(super) fn fill(
         else {
             continue;
         };
-        member.sb_offset = Some(sb_sector);
+        member.sb_offset = Some(MemberSector(sb_sector));
         member.sb_sectors = if version == Version::V090 { 8 } else { 2 };
         let found = blocks.get(member.dev).filter(|_| superblocks).map(|block| {
             let disk = blocks.disk_of(block);
@@ -78,11 +79,11 @@ pub(super) fn fill(
         if let Some(sb) = &sb {
             member.sb_sectors = sb.sectors;
             layout = layout.or(sb.layout);
-            member.bad_block_log = sb.bad_block_log;
+            member.bad_block_log = sb.bad_block_log.map(area);
             if member.ppl.is_none() {
-                member.ppl = sb.ppl;
+                member.ppl = sb.ppl.map(area);
             }
-            if array.reshape_position.is_none() && sb.data_offset != member.data_offset {
+            if array.reshape_position.is_none() && sb.data_offset != member.data_offset.0 {
                 notes.push(format!(
                     "{}: data of {} begin at sector {} by sysfs and {} by its superblock: sysfs is believed",
                     array.name, member.name, member.data_offset, sb.data_offset
@@ -102,6 +103,10 @@ pub(super) fn fill(
         ));
     }
     notes
+}
+
+fn area((start, sectors): (u64, u64)) -> (MemberSector, u64) {
+    (MemberSector(start), sectors)
 }
 
 enum Failure {
@@ -159,14 +164,19 @@ impl Bitmap {
     }
 
     /// First sector and length of the bitmap on a member.
-    fn on(&self, version: Version, member: &Member, sb: Option<&Superblock>) -> Option<(u64, u64)> {
+    fn on(
+        &self,
+        version: Version,
+        member: &Member,
+        sb: Option<&Superblock>,
+    ) -> Option<(MemberSector, u64)> {
         if !self.internal {
             return None;
         }
         let by_sysfs = self
             .location
-            .and_then(|offset| member.sb_offset?.checked_add_signed(offset));
-        let start = by_sysfs.or_else(|| sb?.bitmap)?;
+            .and_then(|offset| member.sb_offset?.0.checked_add_signed(offset));
+        let start = MemberSector(by_sysfs.or_else(|| sb?.bitmap)?);
         // Without a size from md, the bitmap ends at the next area. Versions 1.0 and 0.90 have the data first.
         let limit = match (version, member.bad_block_log) {
             (Version::V11 | Version::V12, _) if start >= member.data_offset => return None,
@@ -174,10 +184,10 @@ impl Bitmap {
             (Version::V11 | Version::V12, _) => member.data_offset,
             (Version::V10 | Version::V090, _) => match member.sb_offset {
                 Some(sb) if start < sb => sb,
-                _ => member.sectors,
+                _ => MemberSector(member.sectors),
             },
         };
-        let room = limit.checked_sub(start).filter(|n| *n > 0)?;
+        let room = (limit > start).then(|| limit - start)?;
         Some((start, self.space.or(self.needed).unwrap_or(room).min(room)))
     }
 }

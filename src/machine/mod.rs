@@ -14,7 +14,7 @@ pub mod handle;
 pub mod mballoc;
 mod mdstat;
 mod metadata;
-mod mounts;
+pub mod mounts;
 mod nested;
 mod project;
 mod resolve;
@@ -25,12 +25,14 @@ mod sys;
 pub mod task;
 mod types;
 
+pub mod modules;
 pub mod output;
 pub mod signals;
 pub mod symbols;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod topology;
+pub mod tracefs;
 
 pub use cgroup::Cgroups;
 pub use change::{differences, with_lost};

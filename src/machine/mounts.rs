@@ -1,14 +1,19 @@
 //! Mounts from /proc/self/mountinfo (Documentation/filesystems/proc.rst, 3.5).
 
+use std::collections::HashMap;
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use super::sys::{Sys, table};
 use super::types::{Dev, Mount};
 
 /// A line of mountinfo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MountLine {
+    /// Mount id, as in /proc/PID/fdinfo.
+    pub id: u64,
     /// Device number of the filesystem; major 0 if anonymous (btrfs, tmpfs, nfs).
     pub dev: Dev,
     /// The mounted directory of the filesystem; `/` except for bind mounts and subvolumes.
@@ -18,8 +23,19 @@ pub(super) struct MountLine {
     pub source: OsString,
 }
 
+/// Mounts of this process's mount namespace, later ones last.
+pub(super) fn read(sys: &Sys) -> io::Result<Vec<MountLine>> {
+    Ok(parse(&table(sys.path("/proc/self/mountinfo"))?))
+}
+
+/// Device numbers of the mounted filesystems by mount id; empty on errors.
+pub fn devices_by_id(sys: &Sys) -> HashMap<u64, Dev> {
+    let lines = read(sys).unwrap_or_default();
+    lines.into_iter().map(|line| (line.id, line.dev)).collect()
+}
+
 /// Parses mountinfo. Skips invalid lines.
-pub(super) fn parse(mountinfo: &[u8]) -> Vec<MountLine> {
+fn parse(mountinfo: &[u8]) -> Vec<MountLine> {
     mountinfo
         .split(|b| *b == b'\n')
         .filter_map(parse_line)
@@ -43,6 +59,7 @@ fn parse_line(line: &[u8]) -> Option<MountLine> {
         }
     }
     Some(MountLine {
+        id: lossy(fields[0]).parse().ok()?,
         dev: Dev::parse(std::str::from_utf8(fields[2]).ok()?)?,
         root: OsString::from_vec(unescape(fields[3])).into(),
         mount: Mount {
@@ -113,7 +130,7 @@ mod tests {
         let lines = parse(
             b"36 35 9:127 / /srv/two\\040words rw,noatime master:1 shared:2 - ext4 /dev/md127 rw,stripe=6144\n",
         );
-        assert_eq!(lines.len(), 1);
+        assert_eq!((lines.len(), lines[0].id), (1, 36));
         assert_eq!(
             lines[0].dev,
             Dev {

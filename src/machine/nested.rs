@@ -58,11 +58,11 @@ pub(super) fn link(arrays: &mut [Array]) -> Vec<String> {
                 .max()
                 .unwrap_or(0);
             let why = if chain(&outer, i).contains(&nested) {
-                "sysfs says that it is built on itself"
+                "sysfs shows it as built on itself"
             } else if chain(&outer, i).len() + below + 1 > DEEP {
-                "more arrays on top of each other than raidtrace follows"
+                "too many levels of nested arrays"
             } else if outer[nested].is_some_and(|o| o != i) {
-                "another array is built on it, too"
+                "another array is built on it too"
             } else {
                 outer[nested] = Some(i);
                 arrays[i].members[m].nested_array = Some(member.disk);
@@ -70,7 +70,7 @@ pub(super) fn link(arrays: &mut [Array]) -> Vec<String> {
             };
             let (name, disk) = (&arrays[i].name, &member.disk_name);
             notes.push(format!(
-                "{name}: its IO is not followed down to what {disk} is made of: {why}"
+                "{name}: IO is not traced to the members of {disk}: {why}"
             ));
         }
     }

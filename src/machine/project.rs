@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::blocks::{Block, Blocks, Kind};
 use super::dm::{DmTables, Map, Target};
-use super::types::{Dev, Segment};
+use super::types::Dev;
 
 /// Most layers of devices. LVM on dm-crypt on a partition of md is four.
 const DEPTH: usize = 16;
@@ -16,9 +16,14 @@ const PIECES: usize = 1 << 16;
 /// A run of sectors of a device, mapped to a base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// The array or disk.
+    /// The array or disk; a device between them while the mapping is followed down.
     pub base: Dev,
-    pub segment: Segment,
+    /// First sector of the mapped device.
+    pub sector: u64,
+    /// Sector of the base for `sector`.
+    pub base_sector: u64,
+    /// Number of sectors.
+    pub sectors: u64,
 }
 
 /// Maps devices to their bases. Caches tables, which the volumes of a volume group share.
@@ -41,12 +46,13 @@ impl<'a> Projector<'a> {
     pub fn project(&self, block: &Block) -> Result<Vec<Piece>, String> {
         let mut pieces = Vec::new();
         let mut budget = PIECES;
-        let whole = Segment {
-            fs_sector: 0,
-            array_sector: 0,
+        let whole = Piece {
+            base: block.dev,
+            sector: 0,
+            base_sector: 0,
             sectors: block.sectors,
         };
-        self.walk(block.dev, whole, DEPTH, &mut budget, &mut pieces)?;
+        self.walk(whole, DEPTH, &mut budget, &mut pieces)?;
         Ok(pieces)
     }
 
@@ -58,11 +64,10 @@ impl<'a> Projector<'a> {
                 .is_ok_and(|t| t.iter().any(|t| t.encrypts))
     }
 
-    /// Maps `run`, whose `array_sector` is a sector of `dev` and whose `fs_sector` one of the projected device.
+    /// Follows `run` down to arrays and disks.
     fn walk(
         &self,
-        dev: Dev,
-        run: Segment,
+        run: Piece,
         depth: usize,
         budget: &mut usize,
         pieces: &mut Vec<Piece>,
@@ -72,8 +77,8 @@ impl<'a> Projector<'a> {
         }
         let block = self
             .blocks
-            .get(dev)
-            .ok_or_else(|| format!("device {dev} beneath it is not in /sys/block"))?;
+            .get(run.base)
+            .ok_or_else(|| format!("device {} beneath it is not in /sys/block", run.base))?;
         if depth == 0 {
             return Err(format!("more than {DEPTH} layers of devices"));
         }
@@ -82,12 +87,13 @@ impl<'a> Projector<'a> {
             .ok_or_else(|| format!("more than {PIECES} pieces (a striped volume)"))?;
         match &block.kind {
             _ if block.is_base() => {
-                push(pieces, dev, run);
+                push(pieces, run);
                 Ok(())
             }
             Kind::Partition { disk, start, .. } => {
-                let to = shifted(run, 0, *start, run.sectors)?;
-                self.walk(*disk, to, depth - 1, budget, pieces)
+                let lower = run.base_sector.checked_add(*start).ok_or_else(overflow)?;
+                let to = at(run, 0, (*disk, lower), run.sectors)?;
+                self.walk(to, depth - 1, budget, pieces)
             }
             _ => {
                 for target in self.table(block)? {
@@ -103,26 +109,26 @@ impl<'a> Projector<'a> {
         &self,
         block: &Block,
         target: &Target,
-        run: Segment,
+        run: Piece,
         depth: usize,
         budget: &mut usize,
         pieces: &mut Vec<Piece>,
     ) -> Result<(), String> {
-        let begin = run.array_sector.max(target.start);
+        let begin = run.base_sector.max(target.start);
         let end = run
-            .array_sector
+            .base_sector
             .saturating_add(run.sectors)
             .min(target.start.saturating_add(target.sectors));
         if begin >= end {
             return Ok(());
         }
-        let skip = begin - run.array_sector;
+        let skip = begin - run.base_sector;
         let inside = begin - target.start;
         match &target.map {
             Map::To(dev, offset) => {
                 let lower = offset.checked_add(inside).ok_or_else(overflow)?;
-                let to = at(run, skip, lower, end - begin)?;
-                self.walk(*dev, to, depth, budget, pieces)
+                let to = at(run, skip, (*dev, lower), end - begin)?;
+                self.walk(to, depth, budget, pieces)
             }
             Map::Striped(chunk, legs) => {
                 let mut sector = inside;
@@ -135,8 +141,8 @@ impl<'a> Projector<'a> {
                         .checked_mul(*chunk)
                         .and_then(|s| s.checked_add(rest)?.checked_add(offset))
                         .ok_or_else(overflow)?;
-                    let to = at(run, skip + (sector - inside), lower, n)?;
-                    self.walk(dev, to, depth, budget, pieces)?;
+                    let to = at(run, skip + (sector - inside), (dev, lower), n)?;
+                    self.walk(to, depth, budget, pieces)?;
                     sector += n;
                 }
                 Ok(())
@@ -166,32 +172,25 @@ fn overflow() -> String {
     "a device mapper table points beyond any disk".into()
 }
 
-/// `sectors` of `run` from `skip` on, moved by `by` sectors.
-fn shifted(run: Segment, skip: u64, by: u64, sectors: u64) -> Result<Segment, String> {
-    let lower = run.array_sector.checked_add(by).ok_or_else(overflow)?;
-    at(run, skip, lower, sectors)
-}
-
-/// `sectors` of `run` from `skip` on, mapped to sector `lower` one layer down.
-fn at(run: Segment, skip: u64, lower: u64, sectors: u64) -> Result<Segment, String> {
-    Ok(Segment {
-        fs_sector: run.fs_sector.checked_add(skip).ok_or_else(overflow)?,
-        array_sector: lower,
+/// `sectors` of `run` from `skip` on, mapped to a device and sector one layer down.
+fn at(run: Piece, skip: u64, lower: (Dev, u64), sectors: u64) -> Result<Piece, String> {
+    Ok(Piece {
+        base: lower.0,
+        sector: run.sector.checked_add(skip).ok_or_else(overflow)?,
+        base_sector: lower.1,
         sectors,
     })
 }
 
 /// Appends a piece, merged with the last one if contiguous on both sides.
-fn push(pieces: &mut Vec<Piece>, base: Dev, s: Segment) {
-    if let Some(last) = pieces.last_mut() {
-        let l = &mut last.segment;
-        if last.base == base
-            && l.fs_sector.checked_add(l.sectors) == Some(s.fs_sector)
-            && l.array_sector.checked_add(l.sectors) == Some(s.array_sector)
-        {
-            l.sectors += s.sectors;
-            return;
-        }
+fn push(pieces: &mut Vec<Piece>, next: Piece) {
+    if let Some(last) = pieces.last_mut()
+        && last.base == next.base
+        && last.sector.checked_add(last.sectors) == Some(next.sector)
+        && last.base_sector.checked_add(last.sectors) == Some(next.base_sector)
+    {
+        last.sectors += next.sectors;
+        return;
     }
-    pieces.push(Piece { base, segment: s });
+    pieces.push(next);
 }

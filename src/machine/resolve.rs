@@ -11,7 +11,7 @@ use super::mounts::{self, MountLine};
 use super::nested;
 use super::project::Projector;
 use super::state::{ArrayState, runs};
-use super::sys::{Sys, attribute, names, natural, table};
+use super::sys::{Sys, attribute, names, natural};
 use super::types::{Array, Dev, HostTopology};
 
 /// Arrays, and disks as arrays of one, of `targets`: an array, member, disk, partition, device mapper device or mount point
@@ -122,12 +122,10 @@ struct Machine<'a> {
 impl<'a> Machine<'a> {
     fn read(sys: &'a Sys) -> Result<Self, HostError> {
         let blocks = Blocks::read(sys).ok_or(HostError::NoSysfs)?;
-        let what = "/proc/self/mountinfo";
-        let mounts = table(sys.path(what)).map_err(|e| HostError::Unreadable {
-            what: what.into(),
+        let mounts = mounts::read(sys).map_err(|e| HostError::Unreadable {
+            what: "/proc/self/mountinfo".into(),
             why: e.to_string(),
         })?;
-        let mounts = mounts::parse(&mounts);
         Ok(Self {
             mounted: filesystems::all(sys, &blocks, &mounts),
             sys,

@@ -1,8 +1,28 @@
-//! Blocked signals that end a recording, received with sigtimedwait(2).
+//! Signals that end a command. An ignored SIGHUP (nohup) stays ignored.
 
+use std::future::Future;
 use std::io;
-use std::mem::MaybeUninit;
+use std::os::unix::process::CommandExt as _;
+use std::pin::Pin;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use libc::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::flag::register_conditional_default;
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::siginfo::Cause;
+use tokio::sync::oneshot;
+
+use super::Sys;
+use super::task::own_mask;
+
+/// A future that completes on the first signal that ends a command.
+pub(crate) type End = Pin<Box<dyn Future<Output = ()>>>;
 
 /// A received signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,171 +33,225 @@ pub struct Signal {
     pub from_terminal: bool,
 }
 
-/// Blocks SIGINT, SIGTERM and SIGHUP, which [`Signals::wait`] then receives.
+/// Receives SIGINT, SIGTERM and SIGHUP. If SIGINT was ignored, as in a background job of a script, Ctrl-C has no effect and
+/// `kill -INT` is received.
 pub struct Signals {
-    blocked: libc::sigset_t,
-    /// True if SIGINT is ignored, as in a background job of a script: Ctrl-C does not end it, `kill -INT` does.
+    received: mpsc::Receiver<Signal>,
+    /// While true, SIGINT and SIGTERM end this process.
+    fatal: Arc<AtomicBool>,
     in_background: bool,
 }
 
-/// Unblocks all signals, in a child process before exec.
-pub fn unblock() -> io::Result<()> {
-    let mut none = MaybeUninit::uninit();
-    // SAFETY: `none` is made by sigemptyset before it is used; no old mask is asked for.
-    let error = unsafe {
-        libc::sigemptyset(none.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut())
-    };
-    done(error)
-}
-
-fn done(error: i32) -> io::Result<()> {
-    match error {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
-    }
-}
-
-/// True if `signal` is ignored, as SIGHUP is under nohup.
-pub(crate) fn is_ignored(signal: i32) -> bool {
-    let mut now = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: nothing is set; `now` is one, and zeroed is valid for it if the call fails.
-    unsafe {
-        libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr());
-        now.assume_init().sa_sigaction == libc::SIG_IGN
-    }
-}
-
 impl Signals {
-    /// Blocks the signals. Call this before starting threads, so that none receives them. An ignored SIGHUP (nohup) is not
-    /// blocked: sigtimedwait(2) would receive it.
-    pub fn block() -> io::Result<Self> {
-        let mut set = MaybeUninit::uninit();
-        // SAFETY: `set` is made by sigemptyset before it is used; the signals' numbers are valid; no old mask is asked for.
-        let (error, blocked) = unsafe {
-            libc::sigemptyset(set.as_mut_ptr());
-            libc::sigaddset(set.as_mut_ptr(), libc::SIGINT);
-            libc::sigaddset(set.as_mut_ptr(), libc::SIGTERM);
-            if !is_ignored(libc::SIGHUP) {
-                libc::sigaddset(set.as_mut_ptr(), libc::SIGHUP);
+    /// Handles the signals from now on.
+    ///
+    /// # Errors
+    ///
+    /// No pipe or thread can be created.
+    pub fn catch() -> Result<Self> {
+        let in_background = is_ignored(SIGINT);
+        let fatal = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            register_conditional_default(signal, Arc::clone(&fatal))
+                .context("cannot handle signals")?;
+        }
+        let (sender, received) = mpsc::channel();
+        receive(&[SIGINT, SIGTERM, SIGHUP], move |signal| {
+            let ctrl_c = signal.number == SIGINT && signal.from_terminal;
+            if !(in_background && ctrl_c) {
+                let _ = sender.send(signal);
             }
-            let error = libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
-            (error, set.assume_init())
-        };
-        done(error).map(|()| Self {
-            blocked,
-            in_background: is_ignored(libc::SIGINT),
+        })?;
+        Ok(Self {
+            received,
+            fatal,
+            in_background,
         })
     }
 
     /// Lets SIGINT and SIGTERM end this process. Signals within `grace` are dropped as repetitions: timeout(1) sends its signal
     /// twice.
-    pub fn unblock_after(&self, grace: Duration) -> io::Result<()> {
+    pub fn release_after(&self, grace: Duration) {
         let begun = Instant::now();
         while self.wait(grace.saturating_sub(begun.elapsed())).is_some() {}
-        let mut set = MaybeUninit::uninit();
-        // SAFETY: as in `block`.
-        let error = unsafe {
-            libc::sigemptyset(set.as_mut_ptr());
-            libc::sigaddset(set.as_mut_ptr(), libc::SIGINT);
-            libc::sigaddset(set.as_mut_ptr(), libc::SIGTERM);
-            libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), std::ptr::null_mut())
-        };
-        done(error)
+        self.fatal.store(true, Ordering::Relaxed);
     }
 
-    /// Blocks the signals again.
-    pub fn block_again(&self) -> io::Result<()> {
-        // SAFETY: the set is a valid one; no old mask is asked for.
-        done(unsafe {
-            libc::pthread_sigmask(
-                libc::SIG_BLOCK,
-                &raw const self.blocked,
-                std::ptr::null_mut(),
-            )
-        })
+    /// Receives the signals again, after [`Signals::release_after`].
+    pub fn catch_again(&self) {
+        self.fatal.store(false, Ordering::Relaxed);
     }
 
     /// Waits up to `at_most` for the next signal.
     pub fn wait(&self, at_most: Duration) -> Option<Signal> {
-        let time = libc::timespec {
-            tv_sec: at_most.as_secs().cast_signed(),
-            tv_nsec: i64::from(at_most.subsec_nanos()),
-        };
-        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-        // SAFETY: all three pointers are to live objects of these types.
-        let number = unsafe {
-            libc::sigtimedwait(&raw const self.blocked, info.as_mut_ptr(), &raw const time)
-        };
-        if number <= 0 {
-            return None; // timeout, or interrupted by a debugger
-        }
-        // SAFETY: zeroed, which is valid for it, and then filled in by the call.
-        let info = unsafe { info.assume_init() };
-        let signal = Signal {
-            number,
-            from_terminal: info.si_code == libc::SI_KERNEL,
-        };
-        let not_ours = self.in_background && number == libc::SIGINT && signal.from_terminal;
-        (!not_ours).then_some(signal)
+        self.received.recv_timeout(at_most).ok()
     }
+
+    /// Lets `command` ignore SIGINT if this process was started with SIGINT ignored. Exec resets handled signals to their default.
+    pub fn pass_to(&self, command: &mut Command) {
+        if self.in_background {
+            // SAFETY: called between fork and exec; signal(2) is async-signal-safe, and SIG_IGN runs no code.
+            unsafe { command.pre_exec(ignore_interrupt) };
+        }
+    }
+}
+
+fn ignore_interrupt() -> io::Result<()> {
+    // SAFETY: SIG_IGN runs no code.
+    if unsafe { libc::signal(SIGINT, libc::SIG_IGN) } == libc::SIG_ERR {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Handles SIGINT, SIGTERM, SIGQUIT (Ctrl-\) and SIGHUP from now on. The future completes on the first, also if that arrived
+/// before the first poll.
+///
+/// # Errors
+///
+/// No pipe or thread can be created.
+pub fn asked_to_end() -> Result<End> {
+    let (sender, first) = oneshot::channel();
+    let mut sender = Some(sender);
+    receive(&[SIGINT, SIGTERM, SIGQUIT, SIGHUP], move |_| {
+        if let Some(sender) = sender.take() {
+            let _ = sender.send(());
+        }
+    })?;
+    Ok(Box::pin(async move {
+        let _ = first.await;
+    }))
+}
+
+/// Calls `on` for each of the signals, on a thread that lasts as long as the process.
+fn receive(signals: &[i32], mut on: impl FnMut(Signal) + Send + 'static) -> Result<()> {
+    let handled = signals
+        .iter()
+        .filter(|s| **s != SIGHUP || !is_ignored(SIGHUP));
+    let mut received = SignalsInfo::<WithOrigin>::new(handled).context("cannot handle signals")?;
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            for origin in received.forever() {
+                on(Signal {
+                    number: origin.signal,
+                    from_terminal: origin.cause == Cause::Kernel,
+                });
+            }
+        })
+        .context("cannot start the thread for signals")?;
+    Ok(())
+}
+
+/// True if this process ignores `signal`, as SIGHUP under nohup.
+fn is_ignored(signal: i32) -> bool {
+    own_mask(&Sys::live(), "SigIgn").is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Signals;
+    use super::{Signals, asked_to_end};
+    use libc::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{Command, ExitStatus};
     use std::time::Duration;
 
+    /// Longer than any signal takes.
+    const LONG: Duration = Duration::from_secs(20);
+    /// Long enough for a signal that is wrongly received to arrive in most runs.
+    const SHORT: Duration = Duration::from_millis(100);
+
+    fn set(signal: i32, action: libc::sighandler_t) {
+        // SAFETY: SIG_IGN and SIG_DFL run no code of ours.
+        unsafe { libc::signal(signal, action) };
+    }
+
     fn raise(signal: i32) {
-        // SAFETY: to this thread, which has it blocked, or where it is ignored.
-        unsafe { libc::pthread_kill(libc::pthread_self(), signal) };
+        // SAFETY: handled or ignored; otherwise this process ends, and its parent checks the status.
+        unsafe { libc::raise(signal) };
     }
 
-    fn blocked(signal: i32) -> bool {
-        // SAFETY: the mask of this thread is read into a set, for which zeroed is valid.
-        unsafe {
-            let mut set = std::mem::zeroed();
-            libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut set);
-            libc::sigismember(&raw const set, signal) == 1
-        }
+    /// Signal handlers belong to the process, so each test runs in a process of its own.
+    fn in_own_process(test: &str) -> ExitStatus {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--ignored"])
+            .arg(format!("machine::signals::tests::{test}"))
+            .output()
+            .unwrap();
+        let output = String::from_utf8_lossy(&child.stdout).into_owned();
+        assert!(output.contains("running 1 test"), "{output}");
+        println!("{output}");
+        child.status
     }
 
-    /// One test only: ignored signals are per process, signal masks per thread.
     #[test]
     fn signals_are_received_in_the_background_too() {
-        let now = Duration::ZERO;
-        // SAFETY: an ignored signal runs no code.
-        let was_hangup = unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
-        let signals = Signals::block().unwrap();
-        raise(libc::SIGHUP);
-        assert_eq!(signals.wait(now), None);
-        // SAFETY: neither action runs code. The suite itself may run under nohup.
-        let was_interrupt = unsafe {
-            libc::signal(libc::SIGHUP, libc::SIG_DFL);
-            libc::signal(libc::SIGINT, libc::SIG_IGN)
-        };
-        let signals = Signals::block().unwrap();
-        raise(libc::SIGINT);
-        assert_eq!(signals.wait(now).map(|s| s.number), Some(libc::SIGINT));
-        // SAFETY: as above.
-        unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+        assert!(in_own_process("background").success());
+    }
 
-        let signals = Signals::block().unwrap();
-        for signal in [libc::SIGHUP, libc::SIGTERM] {
+    #[test]
+    #[ignore = "changes signal handlers: run by signals_are_received_in_the_background_too"]
+    fn background() {
+        set(SIGHUP, libc::SIG_IGN);
+        set(SIGINT, libc::SIG_IGN);
+        let signals = Signals::catch().unwrap();
+        raise(SIGHUP);
+        assert_eq!(signals.wait(SHORT), None);
+        for signal in [SIGINT, SIGTERM] {
             raise(signal);
-            assert_eq!(signals.wait(now).map(|s| s.number), Some(signal));
+            assert_eq!(signals.wait(LONG).map(|s| s.number), Some(signal));
         }
-        // The first has ended the recording; this one came with it, and would end the test.
-        raise(libc::SIGTERM);
-        signals.unblock_after(now).unwrap();
-        let all = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
-        assert_eq!(all.map(blocked), [false, false, true]);
-        signals.block_again().unwrap();
-        assert_eq!(all.map(blocked), [true; 3]);
-        // SAFETY: as it was.
-        unsafe {
-            libc::signal(libc::SIGHUP, was_hangup);
-            libc::signal(libc::SIGINT, was_interrupt);
-        }
+        let mut child = Command::new("sh");
+        child.args(["-c", "kill -INT $$; kill -TERM $$"]);
+        signals.pass_to(&mut child);
+        assert_eq!(child.status().unwrap().signal(), Some(SIGTERM));
+    }
+
+    #[test]
+    fn a_second_signal_is_fatal() {
+        assert_eq!(in_own_process("second").signal(), Some(SIGTERM));
+    }
+
+    #[test]
+    #[ignore = "ends its process: run by a_second_signal_is_fatal"]
+    fn second() {
+        set(SIGHUP, libc::SIG_DFL);
+        set(SIGINT, libc::SIG_DFL);
+        let signals = Signals::catch().unwrap();
+        let mut child = Command::new("sh");
+        child.args(["-c", "kill -INT $$"]);
+        signals.pass_to(&mut child);
+        assert_eq!(child.status().unwrap().signal(), Some(SIGINT));
+        raise(SIGHUP);
+        assert_eq!(signals.wait(LONG).map(|s| s.number), Some(SIGHUP));
+        // A repetition.
+        raise(SIGINT);
+        signals.release_after(SHORT);
+        assert_eq!(signals.wait(SHORT), None);
+        signals.catch_again();
+        raise(SIGTERM);
+        assert_eq!(signals.wait(LONG).map(|s| s.number), Some(SIGTERM));
+        signals.release_after(Duration::ZERO);
+        raise(SIGTERM);
+    }
+
+    #[test]
+    fn signals_end_a_command() {
+        assert!(in_own_process("end").success());
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    #[ignore = "changes signal handlers: run by signals_end_a_command"]
+    async fn end() {
+        set(SIGHUP, libc::SIG_IGN);
+        let mut end = asked_to_end().unwrap();
+        raise(SIGHUP);
+        assert!(tokio::time::timeout(SHORT, &mut end).await.is_err());
+        raise(SIGQUIT);
+        tokio::time::timeout(LONG, end).await.unwrap();
+        set(SIGHUP, libc::SIG_DFL);
+        let end = asked_to_end().unwrap();
+        raise(SIGHUP);
+        tokio::time::timeout(LONG, end).await.unwrap();
     }
 }

@@ -3,7 +3,10 @@
 //! kallsyms has no sizes. A symbol ends at the next symbol of its module. The last symbol of a module ends with its page:
 //! modules do not share pages, so that code loaded later has no name instead of a wrong one.
 
-use std::io::{BufRead, BufReader, Read};
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read};
+
+use super::Sys;
 
 /// Smallest page size. With larger pages the last functions of modules lose their names.
 const PAGE: u64 = 4096;
@@ -43,42 +46,98 @@ pub struct Function<'a> {
     pub end: u64,
 }
 
+/// A symbol by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Symbol name.
+    pub name: String,
+    /// Address; 0 if the kernel hides it (kernel.kptr_restrict).
+    pub address: u64,
+}
+
+/// A line of /proc/kallsyms.
+struct Line<'a> {
+    address: u64,
+    kind: &'a str,
+    name: &'a str,
+    /// Empty for the kernel itself.
+    module: &'a str,
+}
+
+impl<'a> Line<'a> {
+    /// Parses `ffffffff81000000 T _stext`, or `ffffffffc0100000 t good_group\t[ext4]` in a module.
+    fn parse(line: &'a [u8]) -> Option<Self> {
+        let mut words = std::str::from_utf8(line)
+            .ok()?
+            .trim_ascii_end()
+            .splitn(3, ' ');
+        let (address, kind, name) = (words.next()?, words.next()?, words.next()?);
+        let (name, module) = name.split_once('\t').unwrap_or((name, ""));
+        let module = module.strip_prefix('[').and_then(|m| m.strip_suffix(']'));
+        Some(Self {
+            address: u64::from_str_radix(address, 16).ok()?,
+            kind,
+            name,
+            module: module.unwrap_or_default(),
+        })
+    }
+}
+
+/// /proc/kallsyms. The kernel formats 100,000 lines while it is read, which takes 40 ms.
+pub fn open(sys: &Sys) -> io::Result<File> {
+    File::open(sys.path("/proc/kallsyms"))
+}
+
+/// Calls `on` for each symbol. Skips lines that are not symbols.
+fn each(text: impl Read, mut on: impl FnMut(Line<'_>)) {
+    let mut line = Vec::new();
+    let mut text = BufReader::with_capacity(1 << 16, text);
+    while text.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+        if let Some(symbol) = Line::parse(&line) {
+            on(symbol);
+        }
+        line.clear();
+    }
+}
+
+/// Symbols whose name is `wanted`, in the order of the file.
+pub fn named(text: impl Read, wanted: impl Fn(&str) -> bool) -> Vec<Named> {
+    let mut found = Vec::new();
+    each(text, |line| {
+        if wanted(line.name) {
+            found.push(Named {
+                name: line.name.to_owned(),
+                address: line.address,
+            });
+        }
+    });
+    found
+}
+
 impl Symbols {
     /// The table of the running kernel; empty if hidden or unreadable.
     pub fn load() -> Self {
-        std::fs::File::open("/proc/kallsyms")
-            .map(Self::parse)
-            .unwrap_or_default()
+        open(&Sys::live()).map(Self::parse).unwrap_or_default()
     }
 
-    /// Parses lines `ffffffff81000000 T _stext`, with `\t[module]` at the end for modules. Skips other lines.
+    /// Parses the lines of /proc/kallsyms.
     pub fn parse(text: impl Read) -> Self {
         let mut table = Self {
             modules: vec![String::new()],
             ..Self::default()
         };
-        let mut line = Vec::new();
-        let mut text = BufReader::with_capacity(1 << 16, text);
-        while text.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
-            if let Ok(line) = std::str::from_utf8(&line) {
-                table.add(line);
-            }
-            line.clear();
-        }
+        each(text, |line| table.add(line));
         table.sort();
         table
     }
 
-    fn add(&mut self, line: &str) {
-        let mut words = line.trim_ascii_end().splitn(3, ' ');
-        let (Some(address), Some(kind), Some(name)) = (words.next(), words.next(), words.next())
-        else {
-            return;
-        };
-        let (name, module) = name.split_once('\t').unwrap_or((name, ""));
-        let Ok(address) = u64::from_str_radix(address, 16) else {
-            return;
-        };
+    fn add(&mut self, line: Line<'_>) {
+        let Line {
+            address,
+            kind,
+            name,
+            module,
+        } = line;
         let (Ok(at), Ok(length)) = (u32::try_from(self.names.len()), u16::try_from(name.len()))
         else {
             return;
@@ -87,8 +146,7 @@ impl Symbols {
         if address < 1 << 63 {
             return;
         }
-        let module = module.strip_prefix('[').and_then(|m| m.strip_suffix(']'));
-        let Some(module) = self.module(module.unwrap_or_default()) else {
+        let Some(module) = self.module(module) else {
             return;
         };
         // Ends of code sections.

@@ -13,6 +13,9 @@ const ATTRIBUTE_LIMIT: u64 = 64 << 10;
 /// Most bytes read of a table. mountinfo of a container host has some 100,000 lines of 300 bytes.
 const TABLE_LIMIT: u64 = 64 << 20;
 
+/// Inode of the initial PID namespace: PROC_PID_INIT_INO, include/linux/proc_ns.h.
+const INITIAL: &str = "pid:[4026531836]";
+
 /// A machine: this one, or a tree of files that looks like one.
 pub struct Sys {
     root: PathBuf,
@@ -37,9 +40,7 @@ impl Sys {
 
     /// True if /proc shows tasks by their pid in the initial PID namespace.
     pub fn has_host_pids(&self) -> bool {
-        *self
-            .host_pids
-            .get_or_init(|| super::task::is_initial_namespace(self))
+        *self.host_pids.get_or_init(|| is_initial_namespace(self))
     }
 
     /// True if device mapper has suspended a volume (`dmsetup suspend`, creation of a snapshot). Reads of it block.
@@ -50,6 +51,16 @@ impl Sys {
     /// Content of a file of sysfs or /proc without surrounding white space; `None` if it is missing, unreadable or empty.
     pub fn text(&self, path: &str) -> Option<String> {
         attribute(self.path(path))
+    }
+
+    /// The selected value of a file that lists all values, as [`selected`].
+    pub fn selected(&self, path: &str) -> Option<String> {
+        Some(selected(&self.text(path)?).to_owned())
+    }
+
+    /// `uname -r`; empty if unknown.
+    pub fn kernel_release(&self) -> String {
+        self.text("/proc/sys/kernel/osrelease").unwrap_or_default()
     }
 
     /// The first word of a file, as a number.
@@ -99,6 +110,13 @@ pub(super) fn attribute(path: impl AsRef<Path>) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
+/// The value in brackets, `none` of `[none] integrity confidentiality`; the whole text without brackets.
+pub(super) fn selected(text: &str) -> &str {
+    let mut words = text.split_whitespace();
+    let word = words.find_map(|w| w.strip_prefix('[')?.strip_suffix(']'));
+    word.unwrap_or(text)
+}
+
 /// The first word of an attribute, as a number.
 pub(super) fn number<T: FromStr>(path: impl AsRef<Path>) -> Option<T> {
     attribute(path)?.split_whitespace().next()?.parse().ok()
@@ -130,4 +148,26 @@ pub(super) fn natural(name: &str) -> (&str, u64, &str) {
     let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let (stem, tail) = name.split_at(name.len() - digits);
     (stem, tail.parse().unwrap_or(u64::MAX), name)
+}
+
+/// True if /proc shows the initial PID namespace. Reads the namespace of pid 1 of the mounted procfs if permitted, else that
+/// of this process.
+fn is_initial_namespace(sys: &Sys) -> bool {
+    let namespace = |pid| fs::read_link(sys.path(format!("/proc/{pid}/ns/pid")));
+    match namespace("1").or_else(|_| namespace("self")) {
+        Ok(link) => link.as_os_str() == INITIAL,
+        // Without CONFIG_PID_NS there is only one namespace.
+        Err(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::selected;
+
+    #[test]
+    fn the_selected_value_of_a_list() {
+        assert_eq!(selected("none [integrity] confidentiality"), "integrity");
+        assert_eq!(selected("none"), "none");
+    }
 }

@@ -5,18 +5,18 @@
 
 use super::sys::Sys;
 
-/// Inode of the initial PID namespace: PROC_PID_INIT_INO, include/linux/proc_ns.h.
-const INITIAL: &str = "pid:[4026531836]";
-
-/// True if /proc shows the initial PID namespace. Reads the namespace of pid 1 of the mounted procfs if permitted, else that
-/// of this process.
-pub(super) fn is_initial_namespace(sys: &Sys) -> bool {
-    let namespace = |pid| std::fs::read_link(sys.path(format!("/proc/{pid}/ns/pid")));
-    match namespace("1").or_else(|_| namespace("self")) {
-        Ok(link) => link.as_os_str() == INITIAL,
-        // Without CONFIG_PID_NS there is only one namespace.
-        Err(_) => true,
-    }
+/// A mask of this process, such as `CapEff` or `SigIgn` (proc_pid_status(5)); `None` if missing.
+pub fn own_mask(sys: &Sys, field: &str) -> Option<u64> {
+    let status = sys.text("/proc/self/status")?;
+    let mask = |line: &str| {
+        Some(
+            line.strip_prefix(field)?
+                .strip_prefix(':')?
+                .trim()
+                .to_owned(),
+        )
+    };
+    u64::from_str_radix(&status.lines().find_map(mask)?, 16).ok()
 }
 
 /// One note if /proc/PID cannot be used.

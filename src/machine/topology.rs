@@ -91,7 +91,7 @@ impl Topology {
             Ok(Some(FsKind::JournalDevice)) => return Layout::read_journal_device(&file).is_ok(),
             Ok(Some(other @ (FsKind::Xfs | FsKind::Btrfs))) => {
                 self.notes.push(format!(
-                    "{}: {other} is not a filesystem that raidtrace knows the layout of; its blocks show as raw",
+                    "{}: {other} is not supported; its blocks show as raw",
                     path.display()
                 ));
                 return false;
@@ -151,10 +151,8 @@ fn read_layout(path: &std::path::Path) -> Result<Layout, String> {
         Some(FsKind::JournalDevice) => {
             Layout::read_journal_device(&file).map_err(|e| e.to_string())
         }
-        Some(other) => Err(format!(
-            "{other} is not a filesystem that raidtrace knows the layout of"
-        )),
-        None => Err("no filesystem that raidtrace knows".to_owned()),
+        Some(other) => Err(format!("{other} is not supported")),
+        None => Err("no known filesystem".to_owned()),
     }
 }
 

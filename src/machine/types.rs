@@ -5,6 +5,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::address::{ArraySector, DiskSector, FsSector, MemberSector};
+
 /// A block device number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Dev {
@@ -115,7 +117,7 @@ pub struct Member {
     /// Kernel name of `disk`.
     pub disk_name: String,
     /// First sector of the member on `disk`; 0 for a whole disk.
-    pub start: u64,
+    pub start: DiskSector,
     /// Size of the member device, in sectors.
     pub sectors: u64,
     /// md's raid_disk; `None` for a spare, a failed member or a journal device.
@@ -123,21 +125,21 @@ pub struct Member {
     /// Words of md/dev-*/state: `in_sync`, `faulty`, `spare`, `write_mostly`, `journal`, `replacement`, ...
     pub state: Vec<String>,
     /// First data sector of the member (md/dev-*/offset).
-    pub data_offset: u64,
+    pub data_offset: MemberSector,
     /// First data sector of the reshaped part (md/dev-*/new_offset); `data_offset` unless a reshape moves it.
-    pub new_data_offset: u64,
+    pub new_data_offset: MemberSector,
     /// Sectors usable for data (md/dev-*/size); RAID 0 zones come from it.
     pub data_sectors: u64,
-    /// Member sector of the md superblock; `None` without native metadata.
-    pub sb_offset: Option<u64>,
+    /// First sector of the md superblock; `None` without native metadata.
+    pub sb_offset: Option<MemberSector>,
     /// Sectors of the superblock as md writes it; 0 without native metadata.
     pub sb_sectors: u64,
-    /// Write-intent bitmap: first member sector and number of sectors.
-    pub bitmap: Option<(u64, u64)>,
-    /// Bad-block log: first member sector and number of sectors.
-    pub bad_block_log: Option<(u64, u64)>,
-    /// Partial parity log: first member sector and number of sectors.
-    pub ppl: Option<(u64, u64)>,
+    /// Write-intent bitmap: first sector and number of sectors.
+    pub bitmap: Option<(MemberSector, u64)>,
+    /// Bad-block log: first sector and number of sectors.
+    pub bad_block_log: Option<(MemberSector, u64)>,
+    /// Partial parity log: first sector and number of sectors.
+    pub ppl: Option<(MemberSector, u64)>,
     /// `disk`, if it is another array of this [`HostTopology`] (a nested array).
     pub nested_array: Option<Dev>,
     /// Request queue of `disk`.
@@ -182,12 +184,24 @@ pub struct Filesystem {
 /// A run of filesystem sectors that are contiguous on the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// First sector, counted from the start of the filesystem's block device.
-    pub fs_sector: u64,
+    /// First sector.
+    pub fs_sector: FsSector,
     /// Array sector of `fs_sector`.
-    pub array_sector: u64,
+    pub array_sector: ArraySector,
     /// Number of sectors.
     pub sectors: u64,
+}
+
+impl Segment {
+    /// First filesystem sector after the segment, at most the largest one.
+    pub fn end(&self) -> FsSector {
+        self.fs_sector.saturating_add(self.sectors)
+    }
+
+    /// Array sector of a sector of the segment.
+    pub fn map(&self, sector: FsSector) -> ArraySector {
+        self.array_sector + (sector - self.fs_sector)
+    }
 }
 
 /// A mount of a filesystem.

@@ -4,6 +4,7 @@
 
 use super::decided::{Decided, JournalAt};
 use super::used::Used;
+use crate::address::FsBlock;
 use crate::fs::ext4::features::{compat, incompat};
 use crate::fs::ext4::{Collector, Journal, Superblock};
 use crate::origin::Origin;
@@ -51,18 +52,18 @@ impl Inodes<'_> {
         self.used.by_clusters(sb.cluster_ratio.into());
         self.directories()?;
         if sb.has_compat(compat::RESIZE_INODE) {
-            let goal = sb.superblock_block()
+            let goal = sb.superblock_block().0
                 + u64::from(sb.gdt_blocks())
                 + u64::from(sb.reserved_gdt_blocks)
                 + 2
                 + u64::from(sb.inode_table_blocks());
             let block = self.allocate_block(goal)?;
-            self.places.push(block, 1, Origin::OtherMetadata);
+            self.places.push(FsBlock(block), 1, Origin::OtherMetadata);
         }
         let journal = self.journal(middle)?;
         if sb.has_incompat(incompat::MMP) {
             let block = self.allocate_block(0)?;
-            self.places.push(block, 1, Origin::OtherMetadata);
+            self.places.push(FsBlock(block), 1, Origin::OtherMetadata);
         }
         if !self
             .decided
@@ -95,7 +96,7 @@ impl Inodes<'_> {
 
     /// Root directory (one block) and lost+found (16 KiB or 2 blocks, at most 12 blocks).
     fn directories(&mut self) -> Result<(), String> {
-        let goal = self.sb.group_first_block(0);
+        let goal = self.sb.group_first_block(0).0;
         self.allocate_block(goal)?;
         let mut block = self.allocate_block(goal)?;
         let size = u64::from(self.sb.block_size);
@@ -111,7 +112,7 @@ impl Inodes<'_> {
     /// Free blocks of a group in the count of mke2fs during table allocation: with bigalloc, blocks minus clusters.
     fn free(&self, group: u32) -> u64 {
         let sb = self.sb;
-        let first = sb.group_first_block(group);
+        let first = sb.group_first_block(group).0;
         let end = (first + u64::from(sb.blocks_per_group)).min(sb.blocks_count);
         let taken = self.used.count(first, end);
         (end - first).saturating_sub(taken)
@@ -144,7 +145,7 @@ impl Inodes<'_> {
                 best = other;
             }
         }
-        sb.group_first_block(best)
+        sb.group_first_block(best).0
     }
 
     /// Blocks of the journal, fast commit area included; 0 if the filesystem is too small.
@@ -225,11 +226,11 @@ impl Inodes<'_> {
             let (first, run) = found.ok_or_else(full)?;
             let n = left.min(EXTENT).min(run);
             self.used.take(first, n);
-            self.places.push(first, n, Origin::Journal);
+            self.places.push(FsBlock(first), n, Origin::Journal);
             if in_node == full_at {
                 let before = (head.max(ratio) - ratio) / ratio * ratio;
                 let node = self.allocate_block(before)?;
-                self.places.push(node, 1, Origin::ExtentTree);
+                self.places.push(FsBlock(node), 1, Origin::ExtentTree);
                 if full_at == ROOT_EXTENTS {
                     full_at = leaf; // the new node gets the root's extents
                 } else {
@@ -257,13 +258,13 @@ impl Inodes<'_> {
     /// Allocates without extents: block by block from the first free one, interleaved with map blocks, without a goal.
     fn journal_map(&mut self, blocks: u64) -> Result<(), String> {
         let per_map = u64::from(self.sb.block_size / 4);
-        let mut at = self.sb.group_first_block(0);
+        let mut at = self.sb.group_first_block(0).0;
         let mut give = |this: &mut Self, mut count: u64, origin| {
             while count > 0 {
                 let (first, run) = this.used.free_run(at).ok_or_else(full)?;
                 let n = run.min(count);
                 this.used.take(first, n);
-                this.places.push(first, n, origin);
+                this.places.push(FsBlock(first), n, origin);
                 at = first + n;
                 count -= n;
             }
@@ -303,7 +304,7 @@ impl Inodes<'_> {
             } else {
                 self.next(last)?
             };
-            self.places.push(last, 1, Origin::OtherMetadata);
+            self.places.push(FsBlock(last), 1, Origin::OtherMetadata);
         }
         Ok(())
     }

@@ -101,7 +101,7 @@ fn fixed(sb: &Superblock) -> (Used, Collector) {
     let mut used = Used::new(sb.first_data_block.into(), sb.blocks_count);
     let mut places = Collector::default();
     sb.fixed_blocks(&mut |first, count, origin| {
-        used.take(first, count);
+        used.take(first.0, count);
         places.push(first, count, origin);
     });
     (used, places)
@@ -236,7 +236,7 @@ mod tests {
             };
             match plan(bytes, minimum_io, &options, &Conf::compiled_in()) {
                 Ok(layout) => {
-                    let end = layout.ranges.last().map_or(0, |r| r.end());
+                    let end = layout.ranges.last().map_or(0, |r| r.end().0);
                     prop_assert!(end <= layout.blocks && layout.blocks <= bytes / 1024);
                 }
                 Err(why) => prop_assert!(!why.contains("raidtrace's plan"), "{why}"),

@@ -2,6 +2,7 @@
 //! misc/mke2fs.c:packed_allocate_tables).
 
 use super::used::Used;
+use crate::address::FsBlock;
 use crate::fs::ext4::{Collector, Superblock};
 use crate::origin::Origin;
 
@@ -56,13 +57,13 @@ impl Tables<'_> {
 
     /// First block after a group.
     fn end(&self, group: u32) -> u64 {
-        (self.sb.group_first_block(group) + u64::from(self.sb.blocks_per_group))
+        (self.sb.group_first_block(group).0 + u64::from(self.sb.blocks_per_group))
             .min(self.sb.blocks_count)
     }
 
     fn take(&mut self, first: u64, count: u64, origin: Origin) {
         self.used.take(first, count);
-        self.places.push(first, count, origin);
+        self.places.push(FsBlock(first), count, origin);
     }
 
     /// Blocks from one kind of metadata to the next: one slot for each group of the flex group. The last flex group can have
@@ -81,7 +82,7 @@ impl Tables<'_> {
     /// Allocates a whole flex group at once if its blocks are free and contiguous after the start of its first group. False
     /// otherwise.
     fn together(&mut self, group: u32, count: u32, per_flex: u32) -> bool {
-        let start = self.sb.group_first_block(group);
+        let start = self.sb.group_first_block(group).0;
         let end = self.end(group + count - 1);
         // The first bitmap needs space for all of them, but at most a quarter of a group.
         let ask = u64::from(count).min(u64::from(self.sb.blocks_per_group) / 4);
@@ -109,7 +110,7 @@ impl Tables<'_> {
         {
             return found;
         }
-        let start = self.sb.group_first_block(group & !(per_flex - 1));
+        let start = self.sb.group_first_block(group & !(per_flex - 1)).0;
         let last = self.end(self.last_of_flex(group, per_flex)) - 1;
         let tries = [(start, size), (start, each), (0, each)];
         tries
@@ -127,7 +128,7 @@ impl Tables<'_> {
         let last_group = self.last_of_flex(group, per_flex);
         let remaining = u64::from(last_group - group + 1);
         let last = self.end(last_group) - 1;
-        let own = self.sb.group_first_block(group);
+        let own = self.sb.group_first_block(group).0;
         let follows = group & (per_flex - 1) != 0;
         let apart = self.spacing(group & !(per_flex - 1), per_flex);
         let single = |this: &mut Self, hint: u64, origin| {
@@ -169,7 +170,7 @@ impl Tables<'_> {
 
     /// Allocates inside one group: the first free blocks, or, with a stride, bitmaps shifted from group to group.
     fn lone(&mut self, group: u32) -> Result<(), String> {
-        let first = self.sb.group_first_block(group);
+        let first = self.sb.group_first_block(group).0;
         let last = self.end(group) - 1;
         let each = self.table_blocks();
         let mut start = first;

@@ -3,6 +3,7 @@
 //! Where a filesystem lies on a partition or a device-mapper device, its ranges are projected
 //! onto the array's addresses here, once. Pure.
 
+use crate::address::{ArraySector, FsBlock, FsSector};
 use crate::contract;
 use crate::fs::ext4::Range;
 use crate::machine::Segment;
@@ -18,23 +19,13 @@ pub fn dynamic(block_sectors: u64) -> u8 {
     DYNAMIC + block_sectors.trailing_zeros().min(7) as u8
 }
 
-/// Where the sector begins in [`Boundary::wire`].
-pub const SECTOR_SHIFT: u32 = contract::BOUNDARY_SHIFT;
-
 /// From `sector` of the array on, the origin is `code` ([`Origin`] or [`dynamic`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Boundary {
-    /// Array sector.
-    pub sector: u64,
+    /// The sector.
+    pub sector: ArraySector,
     /// Number of the origin, or [`dynamic`].
     pub code: u8,
-}
-
-impl Boundary {
-    /// As the kernel side reads it.
-    pub fn wire(self) -> u64 {
-        self.sector << SECTOR_SHIFT | u64::from(self.code)
-    }
 }
 
 /// One filesystem of the array.
@@ -53,14 +44,15 @@ impl Placed<'_> {
     /// Whether some of its blocks are in two pieces, as in a volume that is striped in less than a block. What such a
     /// block holds, if it has no fixed place, is taken for file data.
     pub fn cuts_blocks(&self) -> bool {
-        let cut = |sector: u64| !sector.is_multiple_of(self.block_sectors.max(1));
-        self.segments.iter().any(|s| cut(s.fs_sector))
+        let block_sectors = self.block_sectors.max(1);
+        let mut starts = self.segments.iter().map(|s| s.fs_sector.0);
+        starts.any(|sector| !sector.is_multiple_of(block_sectors))
     }
 }
 
 /// The table of one array; its first boundary is at 0, and what no filesystem occupies is `raw`.
 pub fn boundaries(filesystems: &[Placed<'_>]) -> Vec<Boundary> {
-    let mut pieces: Vec<(u64, u64, u8)> = Vec::new();
+    let mut pieces = Vec::new();
     for fs in filesystems {
         for segment in fs.segments {
             project(fs, segment, &mut pieces);
@@ -69,10 +61,10 @@ pub fn boundaries(filesystems: &[Placed<'_>]) -> Vec<Boundary> {
     pieces.sort_unstable();
 
     let mut table = vec![Boundary {
-        sector: 0,
+        sector: ArraySector(0),
         code: Origin::Raw as u8,
     }];
-    let mut end = 0;
+    let mut end = ArraySector(0);
     for (first, last, code) in pieces {
         // Overlapping filesystems are somebody's mistake: the first one keeps the place.
         let begin = first.max(end);
@@ -101,7 +93,7 @@ pub(super) fn block_sectors(code: u8) -> u64 {
     1 << code.saturating_sub(DYNAMIC)
 }
 
-fn push(table: &mut Vec<Boundary>, sector: u64, code: u8) {
+fn push(table: &mut Vec<Boundary>, sector: ArraySector, code: u8) {
     // Two filesystems that touch may have their blocks at different phases.
     let goes_on =
         |b: &Boundary| b.code == code && (sector - b.sector).is_multiple_of(block_sectors(code));
@@ -120,37 +112,39 @@ fn push(table: &mut Vec<Boundary>, sector: u64, code: u8) {
     }
 }
 
-/// The ranges of `fs` and the dynamic gaps between them, as far as they lie in `segment`.
-fn project(fs: &Placed<'_>, segment: &Segment, out: &mut Vec<(u64, u64, u8)>) {
+/// Pieces of the ranges of `fs`, and of the gaps between them, that lie in `segment`: first sector, end, code.
+fn project(fs: &Placed<'_>, segment: &Segment, pieces: &mut Vec<(ArraySector, ArraySector, u8)>) {
     let from = segment.fs_sector;
     let to = segment
-        .fs_sector
-        .saturating_add(segment.sectors)
-        .min(fs.blocks.saturating_mul(fs.block_sectors));
+        .end()
+        .min(FsBlock(fs.blocks).sector(fs.block_sectors));
     let code = dynamic(fs.block_sectors);
-    let mut put = |first: u64, last: u64, code: u8| {
+    let mut put = |first: FsSector, last: FsSector, code: u8| {
         let (first, last) = (first.max(from), last.min(to));
-        let at = segment.array_sector;
         let whole = match code {
-            DYNAMIC.. => first.next_multiple_of(fs.block_sectors).min(last),
+            DYNAMIC.. => FsSector(first.0.next_multiple_of(fs.block_sectors)).min(last),
             _ => first,
         };
-        // The rest of a block whose beginning is elsewhere.
+        // The rest of a block that begins in another segment.
         if first < whole {
-            out.push((first - from + at, whole - from + at, Origin::FileData as u8));
+            pieces.push((
+                segment.map(first),
+                segment.map(whole),
+                Origin::FileData as u8,
+            ));
         }
         if whole < last {
-            out.push((whole - from + at, last - from + at, code));
+            pieces.push((segment.map(whole), segment.map(last), code));
         }
     };
     // Only the ranges that can touch the segment.
     let start = fs
         .ranges
-        .partition_point(|r| r.end().saturating_mul(fs.block_sectors) <= from);
+        .partition_point(|r| r.end().sector(fs.block_sectors) <= from);
     let mut gap = from;
     for range in &fs.ranges[start..] {
-        let first = range.first.saturating_mul(fs.block_sectors);
-        let last = range.end().saturating_mul(fs.block_sectors);
+        let first = range.first.sector(fs.block_sectors);
+        let last = range.end().sector(fs.block_sectors);
         if first >= to {
             break;
         }
@@ -164,6 +158,7 @@ fn project(fs: &Placed<'_>, segment: &Segment, out: &mut Vec<(u64, u64, u8)>) {
 #[cfg(test)]
 mod tests {
     use super::{Boundary, Placed, boundaries, dynamic};
+    use crate::address::{ArraySector, FsBlock, FsSector};
     use crate::fs::ext4::Range;
     use crate::machine::Segment;
     use crate::origin::Origin;
@@ -171,14 +166,22 @@ mod tests {
 
     fn range(first: u64, count: u64, origin: Origin) -> Range {
         Range {
-            first,
+            first: FsBlock(first),
             count,
             origin,
         }
     }
 
     fn codes(table: &[Boundary]) -> Vec<(u64, u8)> {
-        table.iter().map(|b| (b.sector, b.code)).collect()
+        table.iter().map(|b| (b.sector.0, b.code)).collect()
+    }
+
+    fn segment(fs_sector: u64, array_sector: u64, sectors: u64) -> Segment {
+        Segment {
+            fs_sector: FsSector(fs_sector),
+            array_sector: ArraySector(array_sector),
+            sectors,
+        }
     }
 
     const RAW: u8 = Origin::Raw as u8;
@@ -189,11 +192,7 @@ mod tests {
     #[test]
     fn a_filesystem_on_the_whole_array() {
         let table = boundaries(&[Placed {
-            segments: &[Segment {
-                fs_sector: 0,
-                array_sector: 0,
-                sectors: 1000,
-            }],
+            segments: &[segment(0, 0, 1000)],
             ranges: &[
                 range(0, 1, Origin::Superblock),
                 range(10, 2, Origin::BlockBitmap),
@@ -217,18 +216,7 @@ mod tests {
 
     #[test]
     fn a_partition_shifts_and_a_split_volume_jumps() {
-        let segments = [
-            Segment {
-                fs_sector: 0,
-                array_sector: 5000,
-                sectors: 88,
-            },
-            Segment {
-                fs_sector: 88,
-                array_sector: 2048,
-                sectors: 712,
-            },
-        ];
+        let segments = [segment(0, 5000, 88), segment(88, 2048, 712)];
         let table = boundaries(&[Placed {
             segments: &segments,
             ranges: &[range(10, 2, Origin::InodeTable)],
@@ -255,11 +243,7 @@ mod tests {
     }
 
     fn whole(array_sector: u64, block_sectors: u64, blocks: u64) -> ([Segment; 1], u64, u64) {
-        let segment = Segment {
-            fs_sector: 0,
-            array_sector,
-            sectors: block_sectors * blocks,
-        };
+        let segment = segment(0, array_sector, block_sectors * blocks);
         ([segment], block_sectors, blocks)
     }
 
@@ -296,11 +280,7 @@ mod tests {
     #[test]
     fn filesystems_that_touch_or_overlap_keep_their_own_phase() {
         // The second one's blocks go on where the first one's end; the third one's do not.
-        let cut = Segment {
-            fs_sector: 0,
-            array_sector: 0,
-            sectors: 21,
-        };
+        let cut = segment(0, 0, 21);
         let got = table(&[([cut], 8, 2), whole(16, 8, 1), whole(24, 8, 1)]);
         assert_eq!(got, [(0, DYNAMIC), (32, RAW)]);
         let got = table(&[([cut], 8, 4), whole(21, 8, 1)]);
@@ -311,12 +291,7 @@ mod tests {
 
     #[test]
     fn a_block_in_two_pieces_is_file_data_where_it_does_not_begin() {
-        let segments =
-            [(0, 100, 12), (12, 200, 20)].map(|(fs_sector, array_sector, sectors)| Segment {
-                fs_sector,
-                array_sector,
-                sectors,
-            });
+        let segments = [segment(0, 100, 12), segment(12, 200, 20)];
         let placed = Placed {
             segments: &segments,
             ranges: &[range(1, 1, Origin::InodeTable)],
@@ -366,23 +341,24 @@ mod tests {
             let mut at = 0;
             let ranges: Vec<Range> = spans.iter().enumerate().map(|(i, &(gap, count))| {
                 let r = range(at + gap, count, Origin::ALL[2 + i % 9]);
-                at = r.end();
+                at = r.end().0;
                 r
             }).collect();
             let blocks = at + 5;
             let sectors = blocks * 8;
             let split = split.min(sectors);
             let segments = [
-                Segment { fs_sector: 0, array_sector: offset, sectors: split },
-                Segment { fs_sector: split, array_sector: offset + sectors + 100, sectors: sectors - split },
+                segment(0, offset, split),
+                segment(split, offset + sectors + 100, sectors - split),
             ];
+            let probe = ArraySector(probe);
             let table = boundaries(&[Placed { segments: &segments, ranges: &ranges, block_sectors: 8, blocks }]);
             let goes_on = |a: &Boundary, b: &Boundary| a.code == b.code && (a.code < 24 || (b.sector - a.sector).is_multiple_of(8));
             prop_assert!(table.windows(2).all(|w| w[0].sector < w[1].sector && !goes_on(&w[0], &w[1])));
             let at = table[table.partition_point(|b| b.sector <= probe) - 1];
             let got = at.code;
             let fs = segments.iter().find(|s| (s.array_sector..s.array_sector + s.sectors).contains(&probe))
-                .map(|s| (probe - s.array_sector + s.fs_sector) / 8);
+                .map(|s| FsBlock((probe - s.array_sector + s.fs_sector.0) / 8));
             let want = match fs {
                 None => RAW,
                 Some(b) => ranges.iter().find(|r| (r.first..r.end()).contains(&b)).map_or(DYNAMIC, |r| r.origin as u8),
@@ -397,7 +373,7 @@ mod tests {
             if got == DYNAMIC {
                 // Where its block begins is told by the boundary.
                 let s = segments.iter().find(|s| (s.array_sector..s.array_sector + s.sectors).contains(&probe)).unwrap();
-                prop_assert_eq!((probe - at.sector) % 8, (probe - s.array_sector + s.fs_sector) % 8);
+                prop_assert_eq!((probe - at.sector) % 8, (probe - s.array_sector + s.fs_sector.0) % 8);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Reads the kernel side's counters.
+//! Reads the counters of the BPF programs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,8 +22,7 @@ use crate::contract::{self, ARRAY_IDLE, COST_SHIFT};
 use crate::origin::{Op, Origin};
 
 impl Probe {
-    /// Everything counted since the start. Reading does not stop the counting: cells of one moment
-    /// may differ by the requests that complete meanwhile.
+    /// Counters since the start. Programs go on counting, so cells can differ by requests that complete during the reading.
     pub fn read(&mut self) -> Result<Counters> {
         Ok(self.read_turn()?.0)
     }
@@ -59,12 +58,12 @@ impl Probe {
         Ok((counters, base))
     }
 
-    /// By the kernel side's numbers.
+    /// Cells by the member numbers of the BPF side.
     pub(super) fn read_cells(&self, members: impl IntoIterator<Item = u32>) -> Result<Cells> {
         let maps = &self.skel.maps;
-        // Each CPU has handed out rows of its own: which cell is in row R of CPU C?
+        // Each CPU assigns its own rows to cells.
         let mut cells: Vec<(u16, usize, CellKey)> = Vec::new();
-        // The second half is the shadow programs'.
+        // The second half belongs to the shadow programs.
         let halves = if self.programs.contains(&"rt_rq_complete_2") {
             2
         } else {
@@ -88,7 +87,7 @@ impl Probe {
                 );
             }
         }
-        // Row by row, so that one at a time is in memory.
+        // Row by row, to keep one at a time in memory.
         cells.sort_unstable_by_key(|(row, cpu, _)| (*row, *cpu));
         let mut counted = Cells::new();
         for same_row in cells.chunk_by(|a, b| a.0 == b.0) {
@@ -112,20 +111,20 @@ impl Probe {
         let moved = drain(&maps.rt_task_ios, |key: &rt_task_key| {
             (key.round != self.round).then(|| task_key(key))
         })?;
-        let per_cpu = every_look(&maps.rt_tasks_pending)?;
+        let per_cpu = all_entries(&maps.rt_tasks_pending)?;
         let cpus: Vec<_> = per_cpu
             .iter()
             .filter_map(|b| rt_task_pending::read(b))
             .collect();
         let slots = cpus.iter().flat_map(|cpu| &cpu.slot);
-        // A slot that was written while it was read is late by a reading.
+        // A slot that was written while it was read is left to the next reading.
         let pending = slots
             .filter(|s| s.io.bios > 0 && s.began == s.ended)
             .filter_map(|s| {
                 let key = rt_task_key::read(&s.key.to_ne_bytes())?;
                 Some((task_key(&key)?, counts(&s.io)))
             });
-        for ((key, dirtied), io) in self.task_ledger.step(moved.into_iter(), pending) {
+        for ((key, dirtied), io) in self.task_deltas.step(moved.into_iter(), pending) {
             let into = if dirtied {
                 &mut counters.dirtied
             } else {
@@ -136,7 +135,7 @@ impl Probe {
         Ok(())
     }
 
-    /// Names of all tasks that were counted. To be called last: of one that has ended since, only the kernel side has a name.
+    /// Names of all tasks in the counters. Call this last: only the BPF side has the names of tasks that have ended.
     fn read_names(&self, counters: &mut Counters) {
         let submitters = counters.tasks.keys().chain(counters.dirtied.keys());
         let dirtiers = counters.dirtied_files.keys().map(DirtyKey::task);
@@ -147,7 +146,7 @@ impl Probe {
         counters.names = named.collect();
     }
 
-    /// Name of a task as the kernel side noted it last.
+    /// Name of a task when the BPF side last saw it.
     pub fn task_name(&self, TaskId { array, pid }: TaskId) -> Option<TaskName> {
         let id = rt_task_id { pid, array };
         let found = self.skel.maps.rt_tasks.lookup(id.bytes(), MapFlags::ANY);
@@ -188,7 +187,7 @@ impl Probe {
             counters.lost.ring += loss.ring;
             counters.lost.busy += loss.busy;
         }
-        // What was skipped first: a shadow program may catch some of it in between, and not the other way round.
+        // Skips before recoveries: in the other order, a skip between the two would count as missed although it is recovered.
         let mut skips: HashMap<&str, u64> = HashMap::new();
         for program in self.skel.object().progs() {
             if !self.programs.iter().any(|p| program.name() == *p) {
@@ -208,7 +207,7 @@ impl Probe {
             }
         }
         if skips.get("rt_rq_complete").is_some_and(|n| *n > 0) {
-            // If the kernel refuses it, what it skips stays in `missed`.
+            // Without the shadow program, skips stay in `missed`.
             self.attach_needed_shadow().ok();
         }
         // A shadow program that is skipped as well has not recovered what the first one missed.
@@ -227,7 +226,7 @@ impl Probe {
         Ok(())
     }
 
-    /// Of each CPU.
+    /// Losses of each CPU.
     fn losses(&self) -> Result<Vec<rt_loss>> {
         let map = &self.skel.maps.rt_losses;
         let per_cpu = map
@@ -236,14 +235,14 @@ impl Probe {
         Ok(per_cpu.iter().filter_map(|b| rt_loss::read(b)).collect())
     }
 
-    /// Tells the kernel side whether an array is whole and idle, where it has no types to see for itself.
-    pub fn quiet(&self, array: u32, quiet: bool) -> Result<()> {
+    /// Marks an array as clean and idle for the BPF side, for kernels whose BTF does not describe stripes.
+    pub fn set_idle(&self, array: u32, idle: bool) -> Result<()> {
         let map = &self.skel.maps.rt_arrays;
         let found = map.lookup(array.bytes(), MapFlags::ANY)?;
         let Some(mut wire) = found.and_then(|b| rt_array::read(&b)) else {
             return Ok(());
         };
-        let flags = if quiet {
+        let flags = if idle {
             wire.flags | ARRAY_IDLE
         } else {
             wire.flags & !ARRAY_IDLE
@@ -256,7 +255,7 @@ impl Probe {
     }
 }
 
-/// By `enum rt_seen_kinds`: the programs that may have shadow programs.
+/// Programs that can have a shadow program, in the order of `enum rt_seen_kinds`.
 pub(super) const SHADOWED: [&str; contract::SEEN_KINDS as usize] = [
     "rt_bio_queue",
     "rt_md_submit",
@@ -265,17 +264,17 @@ pub(super) const SHADOWED: [&str; contract::SEEN_KINDS as usize] = [
     "rt_bio_complete",
 ];
 
-/// Whether this is the second one to look: `bpf/shadow.bpf.h`.
+/// True for a shadow program (`bpf/shadow.bpf.h`).
 pub(super) fn is_shadow(program: &str) -> bool {
     program.ends_with("_2")
 }
 
-/// All CPUs' values of a map with an entry for each look of `bpf/shadow.bpf.h`.
-pub(super) fn every_look(map: &impl MapCore) -> Result<Vec<Vec<u8>>> {
+/// Values of all CPUs and entries of a map. Entry 0 is for programs, the others for shadow programs and dirtied data.
+pub(super) fn all_entries(map: &impl MapCore) -> Result<Vec<Vec<u8>>> {
     let mut all = Vec::new();
-    for look in 0..map.max_entries() {
+    for entry in 0..map.max_entries() {
         all.extend(
-            map.lookup_percpu(look.bytes(), MapFlags::ANY)?
+            map.lookup_percpu(entry.bytes(), MapFlags::ANY)?
                 .unwrap_or_default(),
         );
     }
@@ -292,7 +291,7 @@ fn cell_key(member: u32, cell: usize) -> Option<CellKey> {
     })
 }
 
-/// A key, and whether it is of what was dirtied.
+/// A key, and true if it counts dirtied data.
 fn task_key(wire: &rt_task_key) -> Option<(TaskKey, bool)> {
     let (op, dirtied) = operation(wire.what & 7)?;
     let key = TaskKey {
@@ -306,7 +305,7 @@ fn task_key(wire: &rt_task_key) -> Option<(TaskKey, bool)> {
 
 const DIRTY: u8 = contract::OP_DIRTY as u8;
 
-/// An operation; of what was dirtied the one that writes it.
+/// An operation, and true for dirtied data, whose operation is the later write.
 pub(super) fn operation(wire: u8) -> Option<(Op, bool)> {
     match wire {
         DIRTY => Some((Op::Write, true)),
@@ -332,7 +331,7 @@ fn task_name(task: &rt_task) -> TaskName {
     }
 }
 
-/// Up to the NUL that ends a C string.
+/// A C string without its NUL.
 pub(super) fn text(chars: &[i8]) -> Vec<u8> {
     chars
         .iter()

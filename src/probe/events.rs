@@ -11,6 +11,7 @@ use super::load::Probe;
 use super::numbers::Numbers;
 use super::skel::RaidtraceSkel;
 use super::wire::{Wire, rt_event_request, rt_event_submission};
+use crate::address::{ArraySector, DiskSector};
 use crate::analysis::files::FileId;
 use crate::contract::{self, RUN_SHIFT};
 use crate::origin::{Op, Origin};
@@ -20,82 +21,82 @@ const PART: u8 = contract::EVENT_PART as u8;
 const SUBMISSION: u8 = contract::EVENT_SUBMISSION as u8;
 const RUNS: u16 = contract::RUNS as u16;
 const RUNS_SENT: u16 = contract::RUNS_SENT as u16;
-/// Taken at once: bounds what is in memory between the kernel's buffer and the recording.
+/// Most events drained at once, to bound the memory between the ring buffers and the recording.
 const MANY: usize = 8192;
 
-/// One event, times in ns of the kernel's monotonic clock.
+/// An event. Times are in ns (CLOCK_MONOTONIC).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A request of a member has completed, or a part of one.
+    /// Completion of a request of a member, or of a part.
     Completed(Completed),
-    /// Bytes of the last `Completed`, in their order.
+    /// Bytes of the last `Completed`, in order of their sectors.
     Run(Run),
-    /// A bio was submitted to an array.
+    /// Submission of a bio to an array.
     Submitted(Submitted),
 }
 
-/// A request, or a part of one.
+/// A completed request, or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completed {
-    /// Not a request: only its bytes, of one that is not complete or has very many runs.
+    /// True for some bytes of a request that has not completed yet or has too many runs.
     pub part: bool,
     /// Position of the member in the survey; none has the greatest.
     pub member: u32,
-    /// What it did.
+    /// Operation.
     pub op: Op,
-    /// Of its first bio.
+    /// Origin of the first bio.
     pub origin: Origin,
     /// REQ_SYNC (bit 0) to REQ_BACKGROUND (bit 9), in the kernel's order.
     pub flags: u16,
-    /// It failed.
+    /// True if the request failed.
     pub error: bool,
-    /// Of the member's disk; 0 where `length` is.
-    pub sector: u64,
-    /// Bytes.
+    /// Sector of the member's disk; 0 if `length` is 0.
+    pub sector: DiskSector,
+    /// Length in bytes.
     pub length: u32,
-    /// How many `Run`s follow. `None`: its bytes came before, as parts; 0: it is one run, of `origin`.
+    /// Number of `Run`s that follow. 0: a single run of `origin`; `None`: parts with all bytes came before.
     pub runs: Option<u16>,
-    /// When it completed ...
+    /// Time of completion.
     pub now_ns: u64,
-    /// ... was issued (0: not known) ...
+    /// Time of issue; 0 if unknown.
     pub issue_ns: u64,
-    /// ... and allocated (0, or after it was issued: not known).
+    /// Time of allocation; unknown if 0 or later than `issue_ns`.
     pub start_ns: u64,
 }
 
-/// Some of a request's bytes.
+/// Consecutive bytes of a request with one origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// What they are.
+    /// Origin.
     pub origin: Origin,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u32,
 }
 
-/// A bio.
+/// A submitted bio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submitted {
     /// Number of the array.
     pub array: u32,
-    /// What it does.
+    /// Operation.
     pub op: Op,
-    /// What it is.
+    /// Origin.
     pub origin: Origin,
-    /// As [`Completed::flags`].
+    /// Flags as in [`Completed::flags`].
     pub flags: u16,
-    /// Of the array.
-    pub sector: u64,
-    /// Bytes.
+    /// Sector of the array.
+    pub sector: ArraySector,
+    /// Length in bytes.
     pub length: u32,
-    /// Thread id in the initial pid namespace.
+    /// Thread id in the initial PID namespace.
     pub pid: u32,
-    /// Whose data; `None`: nobody's, or not told.
+    /// File whose data the bio holds; `None` for metadata, and if the file is unknown.
     pub file: Option<FileId>,
-    /// When, or when its origin was told.
+    /// Time of submission, or the time at which the origin was found.
     pub now_ns: u64,
 }
 
-/// The kernel's buffer and what has been taken out of it.
+/// Ring buffers, and events drained from them.
 pub(super) struct Events {
     rings: Vec<Ring>,
     /// Events that are later than the latest that some ring has been read up to, with the kernel side's numbers.
@@ -104,33 +105,33 @@ pub(super) struct Events {
     early: Vec<Event>,
 }
 
-/// A CPU's events, nearly in the order of their times.
+/// Ring buffer of a CPU. Events are almost ordered by time.
 struct Ring {
     ring: RingBuffer<'static>,
-    taken: Rc<RefCell<Taken>>,
+    drained: Rc<RefCell<Drained>>,
     _map: MapHandle,
 }
 
 #[derive(Default)]
-struct Taken {
+struct Drained {
     events: Vec<Event>,
-    /// Not understood.
+    /// Number of malformed events.
     bad: u64,
 }
 
-/// Bytes of each of `rings` ring buffers that have `wanted` bytes together: a power of two of pages, at least one.
+/// Size in bytes of each of `rings` ring buffers with `wanted` bytes in total: a power of two, at least a page.
 fn size(wanted: Option<u32>, rings: usize) -> usize {
     let page = rustix::param::page_size();
     let each = (wanted.unwrap_or(0) as usize / rings.max(1)).clamp(page, 1 << 30);
     1 << each.ilog2()
 }
 
-/// CPUs that run.
+/// Number of CPUs that this process can use.
 fn online() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// A ring buffer for a CPU, of `buffer` bytes for all.
+/// The ring buffer of a CPU. `buffer` is the size of all of them in bytes.
 pub(super) fn ring(buffer: Option<u32>) -> Result<MapHandle> {
     let options = libbpf_rs::libbpf_sys::bpf_map_create_opts {
         sz: size_of::<libbpf_rs::libbpf_sys::bpf_map_create_opts>() as _,
@@ -143,17 +144,17 @@ pub(super) fn ring(buffer: Option<u32>) -> Result<MapHandle> {
 
 impl Ring {
     fn new(map: MapHandle) -> Result<Self> {
-        let taken = Rc::new(RefCell::new(Taken::default()));
-        let into = Rc::clone(&taken);
+        let drained = Rc::new(RefCell::new(Drained::default()));
+        let into = Rc::clone(&drained);
         let mut builder = RingBufferBuilder::new();
         builder.add(&map, move |bytes| {
-            into.borrow_mut().take(bytes);
+            into.borrow_mut().add(bytes);
             0
         })?;
         let ring = builder.build().context("mapping the ring buffer")?;
         Ok(Self {
             ring,
-            taken,
+            drained,
             _map: map,
         })
     }
@@ -164,13 +165,13 @@ impl Events {
         let maps = (0..online())
             .map(|_| ring(buffer))
             .collect::<Result<Vec<_>>>()?;
-        // A CPU that does not run yet shares a ring with one that does.
+        // A CPU that is offline now shares the ring of another.
         for (cpu, map) in (0..skel.maps.rt_events.max_entries()).zip(maps.iter().cycle()) {
             let fd = map.as_fd().as_raw_fd();
             let outer = &skel.maps.rt_events;
             outer
                 .update(&cpu.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
-                .context("giving a CPU its ring buffer")?;
+                .context("assigning a ring buffer to a CPU")?;
         }
         Ok(Self {
             rings: maps.into_iter().map(Ring::new).collect::<Result<_>>()?,
@@ -179,19 +180,19 @@ impl Events {
         })
     }
 
-    /// Takes some of each ring. All events until the time that it gives have been taken; and whether there may be more.
-    fn take(&mut self) -> Result<(u64, bool)> {
+    /// Drains some events of each ring. Returns the time up to which all events are drained, and true if more can follow at once.
+    fn drain(&mut self) -> Result<(u64, bool)> {
         let mut until = monotonic_ns();
         let mut more = false;
         let some = (MANY / self.rings.len()).max(256);
         for ring in &self.rings {
-            let taken = ring.ring.consume_raw_n(some);
-            if taken < 0 {
-                let why = std::io::Error::from_raw_os_error(-taken);
+            let drained = ring.ring.consume_raw_n(some);
+            if drained < 0 {
+                let why = std::io::Error::from_raw_os_error(-drained);
                 bail!("reading a ring buffer: {why}");
             }
-            let mut new = ring.taken.borrow_mut();
-            if taken as usize >= some {
+            let mut new = ring.drained.borrow_mut();
+            if drained as usize >= some {
                 more = true;
                 // Later events remain in the ring, except where completions interrupted each other.
                 let last = new.events.iter().rev().find_map(Event::time);
@@ -200,18 +201,16 @@ impl Events {
             self.later.append(&mut new.events);
             let bad = std::mem::take(&mut new.bad);
             if bad > 0 {
-                bail!(
-                    "{bad} events of the kernel side are not as they should be: this is a bug of raidtrace"
-                );
+                bail!("{bad} malformed events from the BPF programs: this is a bug in raidtrace");
             }
         }
         Ok((until, more))
     }
 }
 
-/// Takes out of `events` those until that time, in the order of their times. Runs stay behind the event that they are of.
+/// Removes the events up to a time and returns them ordered by time. Runs stay behind their event.
 fn in_order(events: &mut Vec<Event>, until: u64) -> Vec<Event> {
-    // Where each event begins that has a time.
+    // Indices of the events that have a time.
     let mut begins: Vec<(u64, usize)> = (0..)
         .zip(&*events)
         .filter_map(|(at, event)| Some((event.time()?, at)))
@@ -239,14 +238,14 @@ fn in_order(events: &mut Vec<Event>, until: u64) -> Vec<Event> {
     ordered
 }
 
-/// CLOCK_MONOTONIC, which is that of bpf_ktime_get_ns() and of the events; ns.
-pub(super) fn monotonic_ns() -> u64 {
+/// CLOCK_MONOTONIC in ns, the clock of bpf_ktime_get_ns() and of events.
+pub fn monotonic_ns() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     t.tv_sec.cast_unsigned() * 1_000_000_000 + t.tv_nsec.cast_unsigned()
 }
 
 impl Probe {
-    /// Moves events of a recording into `events`, in the order of their times; whether there may be more.
+    /// Moves the drained events to `events`, ordered by time. True if more can follow at once.
     pub fn drain(&mut self, events: &mut Vec<Event>) -> Result<bool> {
         let Some(from) = &mut self.events else {
             return Ok(false);
@@ -256,7 +255,7 @@ impl Probe {
             let early = std::mem::take(&mut from.early);
             by_position(early, &self.numbers, None, events);
         }
-        let (until, more) = from.take()?;
+        let (until, more) = from.drain()?;
         let new = in_order(&mut from.later, until);
         let numbers = turn.map_or(&self.numbers, |turn| &turn.was);
         let next = turn.map(|turn| (&turn.next, &mut from.early));
@@ -285,7 +284,7 @@ fn by_position(
                     }
                 }
             },
-            // Of the last one completed.
+            // Belongs to the last completion.
             Event::Run(_) => {}
             Event::Submitted(_) => early = false,
         }
@@ -297,7 +296,7 @@ fn by_position(
 }
 
 impl Event {
-    /// When it happened, ns of the monotonic clock; `None` for what belongs to the event before it.
+    /// Time in ns; `None` for a run, which belongs to the event before it.
     fn time(&self) -> Option<u64> {
         match self {
             Self::Completed(c) => Some(c.now_ns),
@@ -307,19 +306,19 @@ impl Event {
     }
 }
 
-impl Taken {
-    fn take(&mut self, bytes: &[u8]) {
-        if self.understand(bytes).is_none() {
+impl Drained {
+    fn add(&mut self, bytes: &[u8]) {
+        if self.decode(bytes).is_none() {
             self.bad += 1;
         }
     }
 
-    fn understand(&mut self, bytes: &[u8]) -> Option<()> {
+    fn decode(&mut self, bytes: &[u8]) -> Option<()> {
         match *bytes.first()? {
             kind @ (REQUEST | PART) => {
                 let wire = rt_event_request::read(bytes)?;
-                let told = wire.runs == RUNS_SENT;
-                let runs = if told { 0 } else { wire.runs };
+                let sent = wire.runs == RUNS_SENT;
+                let runs = if sent { 0 } else { wire.runs };
                 if runs > RUNS {
                     return None;
                 }
@@ -332,9 +331,9 @@ impl Taken {
                     origin: Origin::from_u8(wire.origin)?,
                     flags: wire.flags,
                     error: wire.error != 0,
-                    sector: wire.sector,
+                    sector: DiskSector(wire.sector),
                     length: wire.length,
-                    runs: (!told).then_some(runs),
+                    runs: (!sent).then_some(runs),
                     now_ns: wire.now_ns,
                     issue_ns: wire.issue_ns,
                     start_ns: wire.start_ns,
@@ -359,7 +358,7 @@ impl Taken {
                     op: Op::from_u8(wire.op)?,
                     origin: Origin::from_u8(wire.origin)?,
                     flags: wire.flags,
-                    sector: wire.sector,
+                    sector: ArraySector(wire.sector),
                     length: wire.length,
                     pid: wire.pid,
                     file: (file.inode > 0).then_some(file),

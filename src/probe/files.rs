@@ -1,4 +1,4 @@
-//! Reads which files the arrays' file data belongs to.
+//! Reads the counters of files.
 
 use anyhow::Result;
 use libbpf_rs::{MapCore, MapFlags};
@@ -9,8 +9,8 @@ use crate::analysis::counters::{Counters, DirtyKey, FileKey, FileName, TaskCount
 use crate::analysis::files::FileId;
 
 impl Probe {
-    /// From now on bios go to keys of another round: see `rt_round` of `bpf/tasks.bpf.c`. To be called some
-    /// time, a few system calls, before the table is read.
+    /// Starts a round: bios are counted under new keys from now on (`rt_round` in `bpf/tasks.bpf.c`). Call this a few system
+    /// calls before the table is read.
     pub(super) fn begin_round(&mut self) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.rt_round = bss.rt_round.wrapping_add(1);
@@ -23,17 +23,17 @@ impl Probe {
         let moved = drain(&maps.rt_file_ios, |key: &rt_file_key| {
             (key.round != self.round).then(|| file_key(key))
         })?;
-        let per_cpu = super::counters::every_look(&maps.rt_files_pending)?;
+        let per_cpu = super::counters::all_entries(&maps.rt_files_pending)?;
         let cpus: Vec<_> = per_cpu
             .iter()
             .filter_map(|b| rt_file_pending::read(b))
             .collect();
         let slots = cpus.iter().flat_map(|cpu| &cpu.slot);
-        // One that was written while it was read is late by a reading.
+        // A slot that was written while it was read is left to the next reading.
         let pending = slots
             .filter(|s| s.io.bios > 0 && s.began == s.ended)
             .filter_map(|s| Some((file_key(&s.key)?, counts(&s.io))));
-        for ((key, dirtied_by), io) in self.ledger.step(moved.into_iter(), pending) {
+        for ((key, dirtied_by), io) in self.file_deltas.step(moved.into_iter(), pending) {
             match (dirtied_by, key.file) {
                 (None, _) => {
                     counters.files.insert(key, io);
@@ -50,7 +50,7 @@ impl Probe {
         Ok(())
     }
 
-    /// What a file was called when it was first seen.
+    /// Name of a file when it was first seen.
     pub fn file_name(&self, id: &FileId) -> Option<FileName> {
         let wire = rt_file_id {
             inode: id.inode,
@@ -67,7 +67,7 @@ impl Probe {
     }
 }
 
-/// A key, and of file data that was dirtied the thread that did.
+/// A key, and for dirtied data the thread that dirtied it.
 fn file_key(wire: &rt_file_key) -> Option<(FileKey, Option<u32>)> {
     let (op, dirtied) = super::counters::operation(wire.op)?;
     let rt_file_id {
@@ -87,18 +87,18 @@ fn file_key(wire: &rt_file_key) -> Option<(FileKey, Option<u32>)> {
     Some((key, dirtied.then_some(wire.pid)))
 }
 
-/// Takes out of a table of `struct rt_io` the entries that `of` gives something for: what it gives, where that is a key, and
-/// their figures.
+/// Removes entries from a table of `struct rt_io` and returns them by key. `key_of` returns `None` for an entry that stays,
+/// and `Some(None)` for an entry that is dropped.
 pub(super) fn drain<W: Wire, K>(
     table: &impl MapCore,
-    of: impl Fn(&W) -> Option<Option<K>>,
+    key_of: impl Fn(&W) -> Option<Option<K>>,
 ) -> Result<Vec<(K, TaskCounters)>> {
     let mut moved = Vec::new();
     let mut read: Vec<u8> = Vec::new();
-    // In one go: libbpf-rs takes a short batch for the last one, which it need not be.
+    // One batch: libbpf-rs ends at a short batch, which need not be the last.
     for (key, io) in table.lookup_batch(table.max_entries(), MapFlags::ANY, MapFlags::ANY)? {
         if let (Some(wire), Some(io)) = (W::read(&key), rt_io::read(&io))
-            && let Some(found) = of(&wire)
+            && let Some(found) = key_of(&wire)
         {
             moved.extend(found.map(|k| (k, counts(&io))));
             read.extend(key);

@@ -10,7 +10,7 @@ use super::wire::{Wire as _, rt_journal};
 use crate::analysis::counters::JournalCounters;
 
 impl Probe {
-    /// By device number of the filesystem, since attach; none where the programs are not loaded.
+    /// Waits since attach, by device number of the filesystem; empty if the programs are not loaded.
     pub(super) fn read_journals(&self) -> Result<BTreeMap<u32, JournalCounters>> {
         let table = &self.skel.maps.rt_journals;
         let mut found = BTreeMap::new();

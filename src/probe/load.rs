@@ -1,4 +1,4 @@
-//! Opens the object, applies the plan, fills the tables, attaches.
+//! Loads the planned programs, fills their maps and attaches them.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -9,8 +9,8 @@ use libbpf_rs::{Link, MapCore, MapFlags, OpenMapMut, PrintLevel};
 
 use super::Facts;
 use super::counters::{SHADOWED, is_shadow};
-use super::events::Events;
-use super::ledger::Ledger;
+use super::deltas::Deltas;
+use super::events::{Events, monotonic_ns};
 use super::log::{collect, keep, last_words, refusal, short};
 use super::numbers::{Numbers, Turn};
 use super::overhead::Meter;
@@ -22,49 +22,53 @@ use super::wire::{Wire, rt_row, rt_tiles};
 use crate::analysis::counters::{FileKey, TaskKey};
 use crate::contract::COST_SHIFT;
 
-/// Rows for counters, per member and CPU. Most arrays use 10 to 20 of the 114 cells.
+/// Counter rows per member and CPU. Most arrays use 10 to 20 of the 114 cells.
 const ROWS_PER_MEMBER: u32 = 32;
-/// Fewer than this would lose the usual ones.
+/// Least rows per member and CPU; fewer lose common cells.
 const ROWS_LEAST: u32 = 12;
-/// Entries for reasons of bios that are under way, four each: a power of two, many times what a stripe cache submits at once.
+/// Entries for reasons of bios in flight, four reasons each: a power of two, many times what a stripe cache submits at once.
 const REASONS: u32 = 1 << 14;
-/// Kernel memory for rows, all CPUs, beyond which members get fewer.
+/// Most kernel memory for the rows of all CPUs, in bytes.
 const ROWS_BYTES: usize = 128 << 20;
 
 /// The attached programs. Dropping it detaches them.
 pub struct Probe {
     pub(super) skel: RaidtraceSkel<'static>,
     pub(super) arrays: u32,
-    /// Members that the programs have room for.
+    /// Members for which the maps have room.
     pub(super) members_max: u32,
     /// Of the survey that is traced.
     pub(super) numbers: Numbers,
     /// To the next, while its members are told to the programs already.
     pub(super) turn: Option<Turn>,
-    /// `None`: not known, for changing it has failed.
+    /// `None` if unknown, because an update failed.
     held: Option<Held>,
-    /// Runs of programs that nobody made up for, as far as was known at the last reading.
+    /// Skipped program runs that no shadow program recovered, at the last reading.
     pub(super) missed: u64,
-    /// What the plan had, also what the kernel refused.
+    /// Programs of the plan, including those that the kernel refused.
     planned: Vec<&'static str>,
-    /// Loaded.
+    /// Loaded programs.
     pub(super) programs: Vec<&'static str>,
-    /// Round of the current reading of tasks and files, see `files`.
+    /// Round of the current reading of tasks and files: see `files`.
     pub(super) round: u8,
-    pub(super) task_ledger: Ledger<(TaskKey, bool)>,
-    /// With the thread that dirtied it, of what was dirtied.
-    pub(super) ledger: Ledger<(FileKey, Option<u32>)>,
-    /// Of a recording.
+    /// True for dirtied data.
+    pub(super) task_deltas: Deltas<(TaskKey, bool)>,
+    /// With the thread for dirtied data.
+    pub(super) file_deltas: Deltas<(FileKey, Option<u32>)>,
+    /// Events of a recording.
     pub(super) events: Option<Events>,
     links: Vec<(&'static str, Link)>,
-    /// `None`: what the programs cost is not asked for.
+    /// `None` if the cost of the programs is not measured.
     pub(super) meter: Option<Meter>,
 }
 
 impl Probe {
-    /// Loads what `plan` says, dropping optional programs that the kernel refuses (with a note in the
-    /// plan), and attaches. `account`: estimate what the programs cost.
-    /// `buffer`: of a recording, bytes for events that have not been drained yet; `None`: none are sent.
+    /// Loads and attaches the programs of `plan`. Drops optional programs that the kernel refuses, with a note in the plan.
+    /// `account` enables the estimate of their cost. `buffer` is the size of the ring buffers in bytes, for recordings only.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refused a required program or a map, with the verifier's reason.
     pub fn start(
         plan: &mut Plan,
         facts: &Facts,
@@ -119,8 +123,8 @@ impl Probe {
             planned,
             programs: Vec::new(),
             round: 0,
-            task_ledger: Ledger::default(),
-            ledger: Ledger::default(),
+            task_deltas: Deltas::default(),
+            file_deltas: Deltas::default(),
             events: buffer.map(|_| Events::new(&skel, buffer)).transpose()?,
             skel,
             links: Vec::new(),
@@ -133,20 +137,18 @@ impl Probe {
             let programs = probe.skel.object().progs();
             probe.meter = Meter::start(programs.filter(|p| loaded.iter().any(|l| p.name() == *l)));
         }
-        probe.all_known();
+        probe.set_attached_time();
         Ok(probe)
     }
 
-    /// Requests that were on their way until now are not lost, only begun before us.
-    fn all_known(&mut self) {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    /// Notes the time: earlier requests were issued before the programs were attached, and are not lost.
+    fn set_attached_time(&mut self) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
-            bss.rt_attached_ns =
-                now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned();
+            bss.rt_attached_ns = monotonic_ns();
         }
     }
 
-    /// Nothing is counted any more; what was can still be read.
+    /// Detaches the programs. Their counters can still be read.
     pub fn detach(&mut self) {
         self.links.clear();
     }
@@ -208,7 +210,7 @@ impl Probe {
         self.links
             .retain(|(program, _)| wanted(*program) || is_shadow(program));
         self.held = Some(held);
-        self.all_known();
+        self.set_attached_time();
         self.turn = Some(turn);
         Ok(true)
     }
@@ -221,7 +223,7 @@ impl Probe {
             Write::Dev(at, dev) => maps.rt_devs.update(at.bytes(), dev.bytes(), any),
             Write::Index(at, entry) => maps.rt_dev_index.update(at.bytes(), entry.bytes(), any),
         }
-        .context("changing what the programs know")
+        .context("updating the maps of the running programs")
     }
 
     /// From here on counters and events are of the survey that they were made to do for.
@@ -252,18 +254,13 @@ impl Probe {
         }
         let program = self.skel.object().progs();
         let mut program = program.filter(|p| p.name() == choice.program);
-        if let Some(info) = program.next().and_then(|p| program_info(&p)) {
-            // 0 before 5.16, which does not count them.
-            keep(
-                PrintLevel::Info,
-                format!(
-                    "{}: {} instructions verified, {} bytes{}",
-                    choice.program,
-                    info.verified_insns,
-                    info.jited_prog_len,
-                    if choice.attached { "" } else { ", at hand" }
-                ),
-            );
+        if let Some(program) = program.next() {
+            let suffix = if choice.attached {
+                ""
+            } else {
+                ", not attached"
+            };
+            log_size(choice.program, &program, suffix);
         }
         Ok(())
     }
@@ -282,7 +279,7 @@ impl Probe {
         if let Some(kind) = SHADOWED.iter().position(|l| Some(*l) == first)
             && let Some(bss) = self.skel.maps.bss_data.as_deref_mut()
         {
-            // Before: a request without a mark is one that the first program was skipped for.
+            // Before attaching: the first program was skipped for a request without a mark.
             bss.rt_shadows_attached |= 1 << kind;
         }
         let mut programs = self.skel.object().progs_mut();
@@ -295,9 +292,8 @@ impl Probe {
     }
 }
 
-/// Rows of the counters, and what that means where it is not as it should be. All that each member may need, as long as
-/// that is affordable on this many CPUs; then fewer, and what finds none is counted as lost.
-/// Of spare members, and for the shadow programs of the programs that count, the least.
+/// Number of counter rows, and a note if members get fewer than [`ROWS_PER_MEMBER`] because there are many CPUs. IO without a
+/// row is counted as lost. `spare` members, and members for shadow programs, get [`ROWS_LEAST`].
 fn rows(members: u32, spare: u32, cpus: usize) -> (u32, Option<String>) {
     let row = size_of::<rt_row>() * cpus.max(1);
     let affordable = u32::try_from(ROWS_BYTES / row).unwrap_or(u32::MAX);
@@ -327,8 +323,7 @@ fn load(
     rows: u32,
     buffer: Option<u32>,
 ) -> Result<RaidtraceSkel<'static>> {
-    // The skeleton borrows from this for as long as the programs run, which is until the process
-    // ends: given away once, rather than made self-referential.
+    // The skeleton borrows from `storage` until the process ends. A leak avoids a self-referential struct.
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open: OpenRaidtraceSkel<'static> = RaidtraceSkelBuilder::default()
         .open(storage)
@@ -386,14 +381,14 @@ fn load(
     let slots = tables.slots + spare.slots;
     resize(&mut open.maps.rt_inflights, slots as usize)?;
     resize(&mut open.maps.rt_rows, rows as usize)?;
-    // What a program with a shadow program writes to is there twice.
-    let looks = 1 + usize::from(facts.preemptible);
-    resize(&mut open.maps.rt_stripes, looks)?;
+    // A shadow program has an entry of its own.
+    let entries = 1 + usize::from(facts.preemptible);
+    resize(&mut open.maps.rt_stripes, entries)?;
     // RT_DIRTIES is the last.
-    let looks = if tables.need.ext4 { 3 } else { looks };
-    resize(&mut open.maps.rt_tasks_pending, looks)?;
-    resize(&mut open.maps.rt_files_pending, looks)?;
-    resize(&mut open.maps.rt_file_names, looks)?;
+    let entries = if tables.need.ext4 { 3 } else { entries };
+    resize(&mut open.maps.rt_tasks_pending, entries)?;
+    resize(&mut open.maps.rt_files_pending, entries)?;
+    resize(&mut open.maps.rt_file_names, entries)?;
     let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
     resize(&mut open.maps.rt_events, cpus)?;
     let template = super::events::ring(buffer)?;
@@ -419,9 +414,9 @@ fn shadows(plan: &Plan) -> u32 {
         .fold(0, |bits, (kind, _)| bits | 1 << kind)
 }
 
-/// ~0, no function's address, for one that is not there.
-fn address(of: u64) -> u64 {
-    if of == 0 { u64::MAX } else { of }
+/// `u64::MAX`, which is no function's address, for an absent function.
+fn address(function: u64) -> u64 {
+    if function == 0 { u64::MAX } else { function }
 }
 
 fn put<T: Wire>(map: &impl MapCore, values: &[T]) -> Result<()> {
@@ -432,15 +427,24 @@ fn put<T: Wire>(map: &impl MapCore, values: &[T]) -> Result<()> {
     Ok(())
 }
 
+/// Logs the number of verified instructions (0 before 5.16) and the machine code size of a program.
+pub(super) fn log_size(name: &str, program: &impl std::os::fd::AsFd, suffix: &str) {
+    if let Some(info) = program_info(program) {
+        let (verified, bytes) = (info.verified_insns, info.jited_prog_len);
+        keep(
+            PrintLevel::Info,
+            format!("{name}: {verified} instructions verified, {bytes} bytes{suffix}"),
+        );
+    }
+}
+
 /// Run time in ns, runs, and runs skipped because of recursion, of a loaded program.
 pub(super) fn program_stats(program: &impl std::os::fd::AsFd) -> Option<(u64, u64, u64)> {
     let info = program_info(program)?;
     Some((info.run_time_ns, info.run_cnt, info.recursion_misses))
 }
 
-pub(super) fn program_info(
-    program: &impl std::os::fd::AsFd,
-) -> Option<libbpf_rs::libbpf_sys::bpf_prog_info> {
+fn program_info(program: &impl std::os::fd::AsFd) -> Option<libbpf_rs::libbpf_sys::bpf_prog_info> {
     let mut info = libbpf_rs::libbpf_sys::bpf_prog_info::default();
     let mut len = std::mem::size_of_val(&info) as u32;
     // SAFETY: `info` is zeroed, so that it asks for no arrays, and `len` is its size.

@@ -1,33 +1,32 @@
-//! What libbpf and the kernel's verifier print, kept for messages instead of going to stderr.
+//! Output of libbpf and the kernel's verifier, kept for error messages instead of printed to stderr.
 
 use std::sync::Mutex;
 
 use libbpf_rs::{PrintLevel, set_print};
 
-/// What libbpf and the verifier said last.
+/// The last lines.
 static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// The lines that libbpf and the verifier have printed last, oldest first: for a report of what a
-/// kernel refused.
+/// The last 200 lines that libbpf and the verifier printed, oldest first.
 pub fn log() -> Vec<String> {
     LOG.lock().map(|l| l.clone()).unwrap_or_default()
 }
 
-/// From here on libbpf writes into the log, not to stderr.
+/// Redirects libbpf's output from stderr to the log.
 pub(super) fn collect() {
     set_print(Some((PrintLevel::Warn, keep)));
 }
 
 pub(super) fn keep(_: PrintLevel, line: String) {
     if let Ok(mut log) = LOG.lock() {
-        // The verifier can print megabytes; the reason is at the end.
+        // The verifier can print megabytes, with the reason at the end.
         log.extend(line.lines().map(str::to_owned));
         let excess = log.len().saturating_sub(200);
         log.drain(..excess);
     }
 }
 
-/// Which program failed, and the verifier's own reason: its last line before the statistics.
+/// The program that failed and the verifier's reason: its last line before the statistics.
 pub(super) fn last_words() -> String {
     let log = log();
     let mut lines = log.iter().map(|l| l.trim().trim_start_matches("libbpf: "));
@@ -41,17 +40,19 @@ pub(super) fn last_words() -> String {
         .clone()
         .rfind(|l| l.contains("prog '") && l.contains("failed"))
         .or_else(|| lines.next_back())
-        .unwrap_or("libbpf said nothing");
+        .unwrap_or("no message of libbpf");
     match reason {
         Some(reason) => format!("{failed} ({reason})"),
         None => failed.to_owned(),
     }
 }
 
+/// The last part of an error chain.
 pub(super) fn short(why: &str) -> String {
     why.rsplit(": ").next().unwrap_or(why).to_owned()
 }
 
+/// An error message for programs that the kernel refused.
 pub(super) fn refusal(why: &str) -> String {
     let hint = if why.contains("-EPERM") || why.contains("-1") && why.contains("permitted") {
         "are you root, and is the kernel not locked down (cat /sys/kernel/security/lockdown)?"

@@ -1,17 +1,13 @@
-//! What md's modules tell of themselves: where the functions lie that complete their bios, and how they number the states of a
-//! stripe. Asked of the running kernel; the modules are loaded when an array of theirs runs.
+//! Facts about md's modules: addresses of the functions that complete their bios, and the bits of a stripe's state. The modules
+//! are loaded when an array of theirs is assembled.
 
-use std::ffi::{CStr, CString};
+use super::symbols::{HIDDEN, KernelSymbols};
 
-use libbpf_rs::libbpf_sys as sys;
-
-/// No function has this address: what is compared with it never matches.
-const NOWHERE: u64 = u64::MAX;
+/// Stands for an absent function: no function has this address.
+const NOWHERE: u64 = HIDDEN;
 const SYNC_ENDS: usize = crate::contract::SYNC_ENDS as usize;
-/// `BTF_KIND_ENUM` (include/uapi/linux/btf.h).
-const KIND_ENUM: u32 = 6;
 
-/// Addresses are `u64::MAX`, and bits 0, if the kernel does not give them.
+/// Addresses are `u64::MAX`, and bits 0, if the kernel does not show them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Md {
     /// `bi_end_io` of the stripe cache's reads (drivers/md/raid5.c, ops_run_io).
@@ -28,12 +24,12 @@ pub struct Md {
     pub sync_ends: [u64; SYNC_ENDS],
     /// `1 << STRIPE_SYNCING` of `stripe_head.state` (drivers/md/raid5.h).
     pub stripe_syncing: u64,
-    /// `1 << STRIPE_EXPANDING | 1 << STRIPE_EXPAND_READY`: the former is taken away before a reshaped stripe is written
-    /// (handle_stripe), the latter when it has been.
+    /// `1 << STRIPE_EXPANDING | 1 << STRIPE_EXPAND_READY`: the former is cleared before a reshaped stripe is written
+    /// (handle_stripe), the latter after that.
     pub stripe_expanding: u64,
     /// `1 << STRIPE_EXPAND_SOURCE`.
     pub stripe_expand_source: u64,
-    /// The kernel hides addresses (kptr_restrict), even from us.
+    /// The kernel hides addresses (kernel.kptr_restrict), even from root.
     pub hidden: bool,
 }
 
@@ -55,121 +51,110 @@ impl Default for Md {
 }
 
 impl Md {
-    /// Takes a symbol of /proc/kallsyms. `module`: `[raid1]`, or empty for the kernel itself.
-    pub(super) fn symbol(&mut self, name: &str, module: &str, address: u64) {
-        let place = match (name, module) {
-            ("raid5_end_read_request", _) => &mut self.raid5_end_read,
-            ("raid5_end_write_request", _) => &mut self.raid5_end_write,
-            ("raid10_end_read_request", _) => &mut self.raid10_end_read,
-            ("raid10_end_write_request", _) => &mut self.raid10_end_write,
-            ("crypt_endio", _) => &mut self.crypt_end,
-            // RAID 1 and 10 have functions of the same name; built into the kernel they have no module either.
-            ("end_sync_read" | "end_sync_write" | "end_reshape_read" | "end_reshape_write", _) => {
-                match self.sync_ends.iter_mut().find(|e| **e == NOWHERE) {
-                    Some(free) => free,
-                    None => return,
-                }
+    /// Finds the states of a stripe among the enumerators of raid456. Their enum has no name, so that no CO-RE relocation can
+    /// refer to it.
+    pub(super) fn with_stripe_states<'a>(
+        enumerators: impl Iterator<Item = (&'a str, i32)>,
+    ) -> Self {
+        let mut md = Self::default();
+        for (name, value) in enumerators {
+            let bit = 1u64.checked_shl(value.unsigned_abs()).unwrap_or(0);
+            match name {
+                "STRIPE_SYNCING" => md.stripe_syncing = bit,
+                "STRIPE_EXPANDING" | "STRIPE_EXPAND_READY" => md.stripe_expanding |= bit,
+                "STRIPE_EXPAND_SOURCE" => md.stripe_expand_source = bit,
+                _ => {}
             }
-            _ => return,
+        }
+        md
+    }
+
+    /// Adds the addresses of functions.
+    pub(super) fn add_symbols(&mut self, symbols: &KernelSymbols) {
+        let mut find = |name| {
+            let addresses: Vec<u64> = symbols.all(name).collect();
+            self.hidden |= addresses.contains(&HIDDEN);
+            addresses
         };
-        if address == 0 {
-            self.hidden = true;
-        } else {
-            *place = address;
+        let mut last = |name| find(name).last().copied().unwrap_or(NOWHERE);
+        self.raid5_end_read = last("raid5_end_read_request");
+        self.raid5_end_write = last("raid5_end_write_request");
+        self.raid10_end_read = last("raid10_end_read_request");
+        self.raid10_end_write = last("raid10_end_write_request");
+        self.crypt_end = last("crypt_endio");
+        // RAID 1 and 10 have functions of the same name.
+        let sync = [
+            "end_sync_read",
+            "end_sync_write",
+            "end_reshape_read",
+            "end_reshape_write",
+        ];
+        for (end, address) in self
+            .sync_ends
+            .iter_mut()
+            .zip(sync.into_iter().flat_map(find))
+        {
+            *end = address;
         }
     }
 
-    /// True if the kernel's BTF describes `struct stripe_head`.
-    pub fn knows_stripes(&self) -> bool {
+    /// True if the kernel's BTF describes the states of a stripe, and stripes can be recognised.
+    pub fn has_stripes(&self) -> bool {
         self.raid5_end_read != NOWHERE && self.stripe_syncing != 0
     }
 
-    /// Whether a resync of RAID 1 and 10 can be told from what users do.
-    pub fn knows_sync(&self) -> bool {
+    /// True if a resync of RAID 1 and 10 can be distinguished from IO of tasks.
+    pub fn has_sync(&self) -> bool {
         self.sync_ends.iter().any(|e| *e != NOWHERE)
-    }
-
-    /// The states of a stripe are an enum without a name, which no CO-RE relocation can ask for.
-    pub(super) fn stripe_states(&mut self) {
-        let bit = |value: i32| 1u64.checked_shl(value.unsigned_abs()).unwrap_or(0);
-        each_enumerator("raid456", |name, value| match name {
-            b"STRIPE_SYNCING" => self.stripe_syncing = bit(value),
-            b"STRIPE_EXPANDING" | b"STRIPE_EXPAND_READY" => self.stripe_expanding |= bit(value),
-            b"STRIPE_EXPAND_SOURCE" => self.stripe_expand_source = bit(value),
-            _ => {}
-        });
-    }
-}
-
-/// All enumerators of the 32-bit enums of a module, or of the kernel where it is no module. Nothing when there are no types.
-fn each_enumerator(module: &str, mut see: impl FnMut(&[u8], i32)) {
-    let Ok(module) = CString::new(module) else {
-        return;
-    };
-    // SAFETY: libbpf's own objects, checked for null, used only between their creation and btf__free(); types and names point
-    // into them; an enum's enumerators follow its btf_type, as many as its vlen says (include/uapi/linux/btf.h), which libbpf
-    // has verified when it loaded the types.
-    unsafe {
-        let base = sys::btf__load_vmlinux_btf();
-        if base.is_null() {
-            return;
-        }
-        let split = sys::btf__load_module_btf(module.as_ptr(), base);
-        let (btf, from) = if split.is_null() {
-            (base, 1)
-        } else {
-            (split, sys::btf__type_cnt(base))
-        };
-        for id in from..sys::btf__type_cnt(btf) {
-            let kind = sys::btf__type_by_id(btf, id);
-            if kind.is_null() || (*kind).info >> 24 & 0x1f != KIND_ENUM {
-                continue;
-            }
-            let first = kind.add(1).cast::<sys::btf_enum>();
-            for i in 0..((*kind).info & 0xffff) as usize {
-                let one = *first.add(i);
-                let name = sys::btf__name_by_offset(btf, one.name_off);
-                if !name.is_null() {
-                    see(CStr::from_ptr(name).to_bytes(), one.val);
-                }
-            }
-        }
-        if !split.is_null() {
-            sys::btf__free(split);
-        }
-        sys::btf__free(base);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Md, NOWHERE};
+    use crate::probe::symbols::KernelSymbols;
+
+    fn md(symbols: &str) -> Md {
+        let mut md = Md::default();
+        md.add_symbols(&KernelSymbols::parse(symbols.as_bytes()));
+        md
+    }
 
     #[test]
     fn functions_of_one_name_all_count() {
-        let mut md = Md::default();
-        assert!(!md.knows_sync());
-        md.symbol("end_sync_read", "[raid1]", 0xffff_0000_0000_1000);
-        md.symbol("end_sync_read", "[raid10]", 0xffff_0000_0000_2000);
-        md.symbol("raid5_end_read_request", "[raid456]", 0xffff_0000_0000_3000);
-        md.symbol(
-            "raid5_end_read_request.cold",
-            "[raid456]",
-            0xffff_0000_0000_4000,
-        );
+        assert!(!md("").has_sync());
+        let md = md("ffff000000001000 t end_sync_read\t[raid1]\n\
+            ffff000000002000 t end_sync_read\t[raid10]\n\
+            ffff000000003000 t raid5_end_read_request\t[raid456]\n\
+            ffff000000004000 t raid5_end_read_request.cold\t[raid456]\n");
         assert_eq!(
             md.sync_ends[..3],
             [0xffff_0000_0000_1000, 0xffff_0000_0000_2000, NOWHERE]
         );
         assert_eq!(md.raid5_end_read, 0xffff_0000_0000_3000);
-        assert!(md.knows_sync() && !md.hidden);
+        assert!(md.has_sync() && !md.hidden);
     }
 
     #[test]
     fn a_hidden_address_is_no_address() {
-        let mut md = Md::default();
-        md.symbol("raid5_end_write_request", "[raid456]", 0);
+        let md = md("0000000000000000 t raid5_end_write_request\t[raid456]\n");
         assert_eq!(md.raid5_end_write, NOWHERE);
-        assert!(md.hidden);
+        assert!(md.hidden && !md.has_stripes());
+    }
+
+    #[test]
+    fn states_of_a_stripe_are_bits() {
+        let md = Md::with_stripe_states(
+            [
+                ("STRIPE_SYNCING", 3),
+                ("STRIPE_EXPANDING", 10),
+                ("OTHER", 4),
+                ("STRIPE_EXPAND_READY", 12),
+            ]
+            .into_iter(),
+        );
+        assert_eq!(md.stripe_syncing, 8);
+        assert_eq!(md.stripe_expanding, 1 << 10 | 1 << 12);
+        assert_eq!(md.stripe_expand_source, 0);
     }
 }

@@ -62,7 +62,7 @@ impl Meter {
         })
     }
 
-    /// Since the start.
+    /// Overhead since the start.
     pub(super) fn read(&mut self) -> Overhead {
         let mut slices = lock(&self.shared);
         let now = Instant::now();
@@ -86,8 +86,7 @@ fn lock(shared: &Mutex<Slices>) -> std::sync::MutexGuard<'_, Slices> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One slice in each period until `stop` is disconnected. Where somebody else has statistics always enabled, the slice
-/// stays open.
+/// One slice in each period until `stop` is disconnected. While statistics are enabled permanently, the slice stays open.
 fn measure(shared: &Mutex<Slices>, stop: &Receiver<()>) {
     let random = RandomState::new();
     let wait = |time| stop.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
@@ -124,7 +123,7 @@ fn always_enabled() -> bool {
     fs::read("/proc/sys/kernel/bpf_stats_enabled").is_ok_and(|v| v.first() == Some(&b'1'))
 }
 
-/// Has the kernel measure its BPF programs while the descriptor is open (bpf(2), BPF_ENABLE_STATS).
+/// Enables the kernel's BPF statistics until the descriptor is closed (bpf(2), BPF_ENABLE_STATS).
 fn enable() -> Option<OwnedFd> {
     // SAFETY: no pointers are passed; the result is checked before it becomes a descriptor.
     let fd = unsafe {
@@ -133,11 +132,11 @@ fn enable() -> Option<OwnedFd> {
     if fd < 0 {
         return None;
     }
-    // SAFETY: the call above has just returned this descriptor, and nobody else has it.
+    // SAFETY: bpf_enable_stats has just returned this descriptor, and nothing else owns it.
     Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Run time and runs within slices, and how long the slices were.
+/// Run time and runs within slices, and the length of the slices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sum {
     ns: u64,
@@ -145,7 +144,7 @@ struct Sum {
     length: Duration,
 }
 
-/// The programs, and what was measured of them.
+/// The programs and their measured run time.
 struct Slices {
     programs: Vec<OwnedFd>,
     /// Start of the slice that is open, with the kernel's sums then.
@@ -154,7 +153,7 @@ struct Slices {
 }
 
 impl Slices {
-    /// Run time and runs of all programs, as the kernel has them.
+    /// The kernel's sums of run time and runs of all programs.
     fn totals(&self) -> (u64, u64) {
         let each = self.programs.iter().filter_map(program_stats);
         each.fold((0, 0), |(ns, runs), p| (ns + p.0, runs + p.1))

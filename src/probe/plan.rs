@@ -1,21 +1,44 @@
-//! Facts -> which programs to load, and why not. Pure.
+//! Selects the programs to load from the kernel facts, and notes what the kernel cannot give. Pure.
 
 use super::Facts;
 
-/// A program of the object, by its C name.
+/// A program of the BPF object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// C name.
     pub program: &'static str,
-    /// Without it there is nothing to show.
+    /// True if tracing is impossible without the program.
     pub required: bool,
-    /// What is missing on the screen without it.
+    /// Figures that are missing without the program.
     pub gives: &'static str,
-    /// Else it is loaded only, to be at hand.
+    /// False if the program is only loaded, and attached when it is needed.
     pub attached: bool,
 }
 
-/// What is counted of that which tasks dirty and others write later.
+impl Choice {
+    const fn required(program: &'static str, gives: &'static str) -> Self {
+        Self {
+            required: true,
+            ..Self::optional(program, gives)
+        }
+    }
+
+    const fn optional(program: &'static str, gives: &'static str) -> Self {
+        Self {
+            program,
+            required: false,
+            gives,
+            attached: true,
+        }
+    }
+
+    /// The same for another form of the tracepoint.
+    const fn variant(self, program: &'static str) -> Self {
+        Self { program, ..self }
+    }
+}
+
+/// Counting of data that tasks dirty and that is written later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dirtied {
     /// Nothing.
@@ -23,171 +46,109 @@ pub enum Dirtied {
     No,
     /// Metadata without its origins, and file data: 1 % of the time to create a file (`tools/bench dirtied`).
     Counted,
-    /// Metadata by origin, where functions can be hooked: `jbd2_journal_dirty_metadata()` is called some ten times for a file
-    /// that is created.
+    /// Metadata by origin, if functions can be hooked. A task that creates a file calls `jbd2_journal_dirty_metadata()` some ten
+    /// times.
     ByOrigin,
 }
 
-/// What the arrays at hand ask for beyond requests on disks.
+/// Figures that the arrays need beyond requests on disks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Need {
-    /// One is a RAID 4, 5 or 6.
+    /// An array is a RAID 4, 5 or 6.
     pub stripes: bool,
-    /// Some member's bios have to be looked at as md submits them.
+    /// md's bios to a member have to be classified when md submits them.
     pub md_submits: bool,
-    /// One is a RAID 1 or 10.
+    /// An array is a RAID 1 or 10.
     pub mirrors: bool,
-    /// One is a member of another, or below dm-crypt.
+    /// An array is a member of another array, or below dm-crypt.
     pub bio_based: bool,
-    /// A filesystem of ext4's is known.
+    /// An ext4 filesystem is on an array.
     pub ext4: bool,
-    /// What is asked for of that which tasks dirty.
+    /// Counting of dirtied data.
     pub dirtied: Dirtied,
-    /// A filesystem has quota files of its own.
+    /// A filesystem has hidden quota files (the `quota` feature).
     pub quota: bool,
-    /// Waits for room in the journals of filesystems are counted.
+    /// Waits for room in a journal are counted.
     pub journals: bool,
 }
 
-/// What to load.
+/// Programs to load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Programs to load.
+    /// In the order in which they are attached.
     pub programs: Vec<Choice>,
-    /// What this kernel cannot give, one line each, said once at start.
+    /// Figures that this kernel cannot give, one line each, printed once at start.
     pub notes: Vec<String>,
 }
 
-const ISSUE: Choice = Choice {
-    program: "rt_rq_issue",
-    required: true,
-    gives: "device times",
-    attached: true,
-};
-const ISSUE_Q: Choice = Choice {
-    program: "rt_rq_issue_q",
-    ..ISSUE
-};
-const COMPLETE: Choice = Choice {
-    program: "rt_rq_complete",
-    required: true,
-    gives: "requests",
-    attached: true,
-};
-const QUEUE: Choice = Choice {
-    program: "rt_bio_queue",
-    required: false,
-    gives: "processes, and directory, extent_tree and xattr blocks as they are written",
-    attached: true,
-};
-const QUEUE_Q: Choice = Choice {
-    program: "rt_bio_queue_q",
-    ..QUEUE
-};
-const MD_SUBMIT: Choice = Choice {
-    program: "rt_md_submit",
-    required: false,
-    gives: "reason why RAID 4/5/6 reads and writes (rmw_read, resync)",
-    attached: true,
-};
-const MD_SUBMIT_Q: Choice = Choice {
-    program: "rt_md_submit_q",
-    ..MD_SUBMIT
-};
+const ISSUE: Choice = Choice::required("rt_rq_issue", "device times");
+const ISSUE_Q: Choice = ISSUE.variant("rt_rq_issue_q");
+const COMPLETE: Choice = Choice::required("rt_rq_complete", "requests");
+const QUEUE: Choice = Choice::optional(
+    "rt_bio_queue",
+    "processes, and directory, extent_tree and xattr blocks as they are written",
+);
+const QUEUE_Q: Choice = QUEUE.variant("rt_bio_queue_q");
+const MD_SUBMIT: Choice = Choice::optional(
+    "rt_md_submit",
+    "reason why RAID 4/5/6 reads and writes (rmw_read, resync)",
+);
+const MD_SUBMIT_Q: Choice = MD_SUBMIT.variant("rt_md_submit_q");
+const BIO_COMPLETE: Choice = Choice::optional(
+    "rt_bio_complete",
+    "IO of arrays that are members of others, and directory, extent_tree and xattr blocks that are read through dm-crypt or rebuilt",
+);
+const REFUSED: Choice = Choice::optional(
+    "rt_bio_refused",
+    "difference between bios and those that md refuses (REQ_NOWAIT), which are submitted again",
+);
+const QUOTA: Choice = Choice::optional("rt_quota_blocks", "blocks by which quota files grow");
+const DIRTY_HANDLE: Choice =
+    Choice::optional("rt_dirty_handle", "metadata blocks that tasks dirty");
+const DIRTY_BLOCK: Choice = Choice::optional(
+    "rt_dirty_block",
+    "origins of the metadata blocks that tasks dirty",
+);
+const DIRTY_FOLIO: Choice = Choice::optional("rt_dirty_folio", "file data that tasks dirty");
+const DIRTY_PAGE: Choice = DIRTY_FOLIO.variant("rt_dirty_page");
+const CHECKPOINT: Choice = Choice::optional("rt_checkpoint", "waits for room in a journal");
+const CHECKPOINT_DONE: Choice = CHECKPOINT.variant("rt_checkpoint_done");
+const LOG_TAIL: Choice = Choice::optional(
+    "rt_log_tail",
+    "flush and superblock write at the end of waits for room in a journal",
+);
+const FREE: Choice = Choice::optional(
+    "rt_free_blocks",
+    "directory, extent_tree and xattr blocks that were freed",
+);
+
 /// Shadow programs: see `bpf/shadow.bpf.h`.
-const ISSUE_AGAIN: Choice = Choice {
-    program: "rt_rq_issue_2",
-    required: false,
-    gives: "device times of what is issued while another task was switched away in rt_rq_issue",
-    ..ISSUE
-};
-const QUEUE_AGAIN: Choice = Choice {
-    program: "rt_bio_queue_2",
-    required: false,
-    gives: "processes of what is submitted while another task was switched away in rt_bio_queue",
-    ..QUEUE
-};
-const MD_SUBMIT_SHADOW: Choice = Choice {
-    program: "rt_md_submit_2",
-    required: false,
-    gives: "reason of RAID 4/5/6 IO that is submitted while another task was switched away in rt_md_submit",
-    ..MD_SUBMIT
-};
-const COMPLETE_AGAIN: Choice = Choice {
-    program: "rt_rq_complete_2",
-    required: false,
-    gives: "requests that complete in an interrupt of another's completion",
-    ..COMPLETE
-};
-const BIO_COMPLETE_AGAIN: Choice = Choice {
-    program: "rt_bio_complete_2",
-    gives: "IO of arrays that are members of others which completes in the middle of another's completion",
-    ..BIO_COMPLETE
-};
-const REFUSED: Choice = Choice {
-    program: "rt_bio_refused",
-    required: false,
-    gives: "difference between bios and those that md refuses (REQ_NOWAIT), which are submitted again",
-    attached: true,
-};
-const QUOTA: Choice = Choice {
-    program: "rt_quota_blocks",
-    required: false,
-    gives: "blocks by which quota files grow",
-    attached: true,
-};
-const DIRTY_HANDLE: Choice = Choice {
-    program: "rt_dirty_handle",
-    required: false,
-    gives: "metadata blocks that tasks dirty",
-    attached: true,
-};
-const DIRTY_BLOCK: Choice = Choice {
-    program: "rt_dirty_block",
-    required: false,
-    gives: "origins of the metadata blocks that tasks dirty",
-    attached: true,
-};
-const DIRTY_FOLIO: Choice = Choice {
-    program: "rt_dirty_folio",
-    required: false,
-    gives: "file data that tasks dirty",
-    attached: true,
-};
-const DIRTY_PAGE: Choice = Choice {
-    program: "rt_dirty_page",
-    ..DIRTY_FOLIO
-};
-const CHECKPOINT: Choice = Choice {
-    program: "rt_checkpoint",
-    required: false,
-    gives: "waits for room in a journal",
-    attached: true,
-};
-const CHECKPOINT_DONE: Choice = Choice {
-    program: "rt_checkpoint_done",
-    ..CHECKPOINT
-};
-const LOG_TAIL: Choice = Choice {
-    program: "rt_log_tail",
-    gives: "flush and superblock write at the end of waits for room in a journal",
-    ..CHECKPOINT
-};
-const FREE: Choice = Choice {
-    program: "rt_free_blocks",
-    required: false,
-    gives: "directory, extent_tree and xattr blocks that were freed",
-    attached: true,
-};
+const ISSUE_SHADOW: Choice = Choice::optional(
+    "rt_rq_issue_2",
+    "device times of what is issued while another task was switched away in rt_rq_issue",
+);
+const QUEUE_SHADOW: Choice = Choice::optional(
+    "rt_bio_queue_2",
+    "processes of what is submitted while another task was switched away in rt_bio_queue",
+);
+const MD_SUBMIT_SHADOW: Choice = Choice::optional(
+    "rt_md_submit_2",
+    "reason of RAID 4/5/6 IO that is submitted while another task was switched away in rt_md_submit",
+);
+const COMPLETE_SHADOW: Choice = Choice::optional(
+    "rt_rq_complete_2",
+    "requests that complete in an interrupt of another's completion",
+);
+const BIO_COMPLETE_SHADOW: Choice = Choice::optional(
+    "rt_bio_complete_2",
+    "IO of arrays that are members of others which completes in the middle of another's completion",
+);
 
-const BIO_COMPLETE: Choice = Choice {
-    program: "rt_bio_complete",
-    required: false,
-    gives: "IO of arrays that are members of others, and directory, extent_tree and xattr blocks that are read through dm-crypt or rebuilt",
-    attached: true,
-};
-
-/// Decides. `Err` is one line: what is missing, why, and what to do.
+/// Selects the programs.
+///
+/// # Errors
+///
+/// One line: what is missing, why, and what to do.
 pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
     if !facts.btf {
         return Err(
@@ -205,7 +166,7 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
             Some(n) if expected.contains(&n) => {}
             Some(n) => {
                 return Err(format!(
-                    "this kernel's tracepoint {name} has {n} arguments where raidtrace knows \
+                    "this kernel's tracepoint {name} has {n} arguments where raidtrace expects \
                      {}: please report the kernel ({})",
                     expected.end(),
                     rustix::system::uname().release().to_string_lossy()
@@ -245,7 +206,7 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
     }
     if matches!(facts.dio_end_io, 0 | u64::MAX) && facts.bio_queue.is_some() {
         plan.notes.push(
-            "the files of direct IO are not told: the address of iomap_dio_bio_end_io is hidden \
+            "files of direct IO are not reported: the address of iomap_dio_bio_end_io is hidden \
              (kernel.kptr_restrict) or not there"
                 .to_owned(),
         );
@@ -254,12 +215,12 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
         plan.programs.push(FREE);
     } else {
         plan.notes.push(
-            "blocks that ext4 frees are not seen here (no types for its tracepoints): a file that \
+            "blocks that ext4 frees are not traced (no types for its tracepoints): a file that \
              reuses a directory's block may show as directory"
                 .to_owned(),
         );
     }
-    // A RAID 4/5/6 needs it as soon as a member fails.
+    // A RAID 4/5/6 needs the program as soon as a member fails.
     if need.bio_based || need.stripes {
         match facts.bio_complete {
             Some(2) => plan.programs.push(Choice {
@@ -268,7 +229,7 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
             }),
             _ if !need.bio_based => {}
             _ => plan.notes.push(format!(
-                "no {}: the tracepoint block_bio_complete is not as raidtrace knows it",
+                "no {}: the tracepoint block_bio_complete has other arguments than raidtrace expects",
                 BIO_COMPLETE.gives
             )),
         }
@@ -287,31 +248,31 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
     }
     if facts.guarded || facts.preemptible {
         plan.programs.push(Choice {
-            // Else when the kernel has first skipped the other one: Probe::attach_needed_shadow.
+            // Otherwise attached after the kernel has first skipped the other program: Probe::attach_needed_shadow.
             attached: facts.several_queues || facts.preemptible,
-            ..COMPLETE_AGAIN
+            ..COMPLETE_SHADOW
         });
         let first = |c: &&Choice| c.program == BIO_COMPLETE.program;
         if let Some(first) = plan.programs.iter().find(first) {
             let attached = first.attached;
             plan.programs.push(Choice {
                 attached,
-                ..BIO_COMPLETE_AGAIN
+                ..BIO_COMPLETE_SHADOW
             });
         }
     }
     if facts.preemptible {
-        // Behind their first ones, which is the order in which the kernel calls them.
-        plan.programs.push(ISSUE_AGAIN);
+        // After their first programs: the kernel calls programs in the order of attachment.
+        plan.programs.push(ISSUE_SHADOW);
         if facts.bio_queue == Some(1) {
-            plan.programs.push(QUEUE_AGAIN);
+            plan.programs.push(QUEUE_SHADOW);
             plan.programs
                 .extend(need.md_submits.then_some(MD_SUBMIT_SHADOW));
         }
     }
     let hidden = "the kernel hides the addresses of its functions even from root (kernel.kptr_restrict is 2): \
                   sysctl kernel.kptr_restrict=1";
-    if need.stripes && !facts.md.knows_stripes() {
+    if need.stripes && !facts.md.has_stripes() {
         plan.notes.push(format!(
             "RAID 4/5/6: why md reads is not known: reads of its stripe cache are rmw_read while the array is whole \
              and idle, and unknown otherwise ({})",
@@ -322,16 +283,16 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
             }
         ));
     }
-    if need.mirrors && !facts.md.knows_sync() && facts.md.hidden {
+    if need.mirrors && !facts.md.has_sync() && facts.md.hidden {
         plan.notes.push(format!(
-            "RAID 1/10: a resync cannot be told from what users do ({hidden})"
+            "RAID 1/10: a resync cannot be distinguished from IO of tasks ({hidden})"
         ));
     }
     Ok(plan)
 }
 
 impl Plan {
-    /// Blocks one by one for their origins, where their function can be hooked, else all of a handle at once.
+    /// Hooks the function that dirties a block if origins are wanted and the kernel permits it; otherwise the end of a handle.
     fn dirtied(&mut self, facts: &Facts, by_origin: bool) {
         let typed = facts.handle_stats == Some(8) || facts.jbd2_module_btf;
         if typed && by_origin && facts.ftrace {
@@ -340,7 +301,7 @@ impl Plan {
             self.programs.push(DIRTY_HANDLE);
             if by_origin {
                 self.notes.push(format!(
-                    "no {}: this kernel does not permit to hook functions",
+                    "no {}: this kernel cannot hook functions (no ftrace)",
                     DIRTY_BLOCK.gives
                 ));
             }
@@ -360,7 +321,7 @@ impl Plan {
         }
     }
 
-    /// Checkpoints that tasks wait for.
+    /// Adds the programs that time checkpoints.
     fn journals(&mut self, facts: &Facts) {
         let typed = (facts.checkpoint, facts.checkpoint_stats) == (Some(2), Some(3));
         if !typed && !facts.jbd2_module_btf {
@@ -376,7 +337,7 @@ impl Plan {
         }
     }
 
-    /// Drops an optional program that this kernel refused; `false` when it is required or not in.
+    /// Drops an optional program that the kernel refused. False if the program is required or not in the plan.
     pub fn without(&mut self, program: &str, why: &str) -> bool {
         let Some(at) = self
             .programs
@@ -393,7 +354,7 @@ impl Plan {
         true
     }
 
-    /// The last optional program, the first to try without.
+    /// The last optional program, which is dropped first.
     pub fn last_optional(&self) -> Option<&'static str> {
         self.programs
             .iter()

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use super::numbers::{Numbers, Turn};
 use super::tables::{DEVS, SLOTS, Tables, slot};
-use super::wire::{Wire as _, rt_array, rt_dev, rt_dev_entry, rt_member};
+use super::wire::{rt_array, rt_dev, rt_dev_entry, rt_member};
 
 /// Room for members that join or change while the programs run, at least, and at most (else half as many as there are).
 /// One that changes needs an entry too. Each costs 12 rows and 512 bytes a CPU, 13 KiB: 52 KiB a CPU for up to
@@ -163,11 +163,7 @@ impl Held {
             };
             let old = was.positions.get(identity).copied();
             let number = old.and_then(|p| was.numbers.of(p).first().copied());
-            let same = |n: &u32| {
-                was.members
-                    .get(n)
-                    .is_some_and(|m| m.bytes() == member.bytes())
-            };
+            let same = |n: &u32| was.members.get(n).is_some_and(|m| m == member);
             if let Some(number) = number.filter(same) {
                 now.push(vec![number]);
                 continue;
@@ -203,7 +199,7 @@ impl Held {
             if let Some(position) = array.upper.checked_sub(1) {
                 array.upper = 1 + self.numbers.of(position as usize).first()?;
             }
-            if array.bytes() != held.bytes() {
+            if array != *held {
                 return None;
             }
         }
@@ -233,7 +229,7 @@ impl Held {
                     self.free_slots.take(dev.nr_slots)?
                 }
             };
-            entry.index = match held.filter(|(_, h)| h.bytes() == dev.bytes()) {
+            entry.index = match held.filter(|(_, h)| *h == dev) {
                 Some((held, _)) => held.index,
                 None => {
                     if let Some((held, _)) = held {
@@ -247,7 +243,7 @@ impl Held {
             if !taken.insert(slot(entry.dev, self.mult)) {
                 return None;
             }
-            if held.is_none_or(|(h, _)| h.bytes() != entry.bytes()) {
+            if held.is_none_or(|(h, _)| *h != entry) {
                 index.push(Write::Index(slot(entry.dev, self.mult), entry));
             }
             self.devs.insert(entry.dev, (entry, dev));

@@ -1,5 +1,4 @@
-//! What each CPU is at, hertz times a second: opens its clock as a perf event, and drains what `bpf/profile.bpf.c`
-//! sends.
+//! CPU profile: samples each CPU with a perf event on its clock, and drains the samples of `bpf/profile.bpf.c`.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +18,7 @@ use super::log::{collect, last_words, refusal};
 use super::profile_skel::{RaidtraceProfileSkel, RaidtraceProfileSkelBuilder};
 use super::wire::{Wire, rt_sample, rt_sample_ticks};
 use crate::contract;
+use crate::machine::Sys;
 
 const FRAMES: usize = contract::SAMPLE_FRAMES as usize;
 const KERNEL: u16 = contract::SAMPLE_KERNEL as u16;
@@ -28,76 +28,80 @@ const NO_STACK: u16 = contract::SAMPLE_NO_STACK as u16;
 const BUFFER: std::ops::RangeInclusive<usize> = (1 << 20)..=(32 << 20);
 const RECORD: usize = size_of::<rt_sample>() + FRAMES * size_of::<u64>() + 8;
 
-/// A CPU that was not idle.
+/// A sample of a CPU that was not idle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Number of the CPU.
+    /// CPU number.
     pub cpu: u32,
-    /// Thread in the initial pid namespace. 0: softirqs on a CPU that is idle but for them.
+    /// Thread id in the initial PID namespace; 0 for softirqs on an otherwise idle CPU.
     pub pid: u32,
-    /// Process that it is of.
+    /// Process id.
     pub tgid: u32,
-    /// Its name up to the first 0; untrusted.
+    /// Name of the thread without its NUL; untrusted.
     pub comm: Vec<u8>,
-    /// When, ns of the kernel's monotonic clock.
+    /// Time in ns (CLOCK_MONOTONIC).
     pub now_ns: u64,
-    /// Where.
+    /// Call stack.
     pub stack: Stack,
 }
 
-/// Where a thread was.
+/// A call stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Stack {
-    /// In the kernel: the address that it was at, then those that it would return to.
+    /// In the kernel: the instruction pointer, then the return addresses.
     Kernel(Vec<u64>),
-    /// In its program.
+    /// In user space.
     User,
-    /// The kernel did not tell.
+    /// The kernel reported no stack.
     Unknown,
 }
 
-/// Of one CPU, since the last time.
+/// Ticks of a CPU since the previous reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ticks {
-    /// It was idle.
+    /// Ticks while it was idle.
     pub idle: u64,
-    /// It was not, and the ring buffer had no room.
+    /// Ticks while it was busy and the ring buffer was full.
     pub lost: u64,
 }
 
-/// The events and what has been taken out of their buffer. Dropping it ends them.
+/// Perf events and samples drained from their ring buffer. Dropping it ends the events.
 pub struct Samples {
     skel: RaidtraceProfileSkel<'static>,
     ring: RingBuffer<'static>,
-    taken: Rc<RefCell<Taken>>,
+    drained: Rc<RefCell<Drained>>,
     hertz: u32,
     cpus: BTreeMap<u32, Link>,
-    /// By CPU, of the whole run.
+    /// Ticks by CPU since the start.
     ticks: BTreeMap<u32, Ticks>,
 }
 
 #[derive(Default)]
-struct Taken {
+struct Drained {
     samples: Vec<Sample>,
-    /// Not understood.
+    /// Number of malformed samples.
     bad: u64,
 }
 
 impl Samples {
-    /// Samples every CPU that is online. `softirqs`: where the kernel runs them (`handle_softirqs()`, up to its end), for what
-    /// they take of the idle task's time; `None`: that counts as idle. Err is a line: what, why, what to do.
+    /// Samples every online CPU `hertz` times a second. `softirqs` is the address range of `handle_softirqs()`: softirqs in the
+    /// idle task count as busy; `None` counts them as idle.
+    ///
+    /// # Errors
+    ///
+    /// One line: what failed, why, and what to do.
     pub fn start(hertz: u32, softirqs: Option<(u64, u64)>) -> Result<Self, String> {
         let online = online();
         let mut events = Vec::new();
         for &cpu in &online {
             match open(cpu, hertz) {
                 Ok(fd) => events.push((cpu, fd)),
-                Err(e) if gone(&e) => {}
+                Err(e) if is_offline(&e) => {}
                 Err(e) => return Err(refused(&e, hertz)),
             }
         }
         if events.is_empty() {
-            return Err("no CPU can be sampled: all that are online say that they are not: please report this line".into());
+            return Err("no CPU can be sampled: all online CPUs are reported as offline: please report this line".into());
         }
         collect();
         let skel = load(events.len(), hertz, softirqs).map_err(|e| {
@@ -106,14 +110,14 @@ impl Samples {
                 refusal(&last_words())
             )
         })?;
-        let taken = Rc::new(RefCell::new(Taken::default()));
-        let ring = ring(&skel, &taken).map_err(|e| {
+        let drained = Rc::new(RefCell::new(Drained::default()));
+        let ring = ring(&skel, &drained).map_err(|e| {
             format!("the CPUs cannot be sampled: {e:#}: raise the limit of locked memory (ulimit -l unlimited)")
         })?;
         let mut samples = Self {
             skel,
             ring,
-            taken,
+            drained,
             hertz,
             cpus: BTreeMap::new(),
             ticks: BTreeMap::new(),
@@ -135,49 +139,47 @@ impl Samples {
         Ok(())
     }
 
-    /// Follows CPUs that have come and gone.
-    pub fn follow(&mut self) {
+    /// Samples CPUs that have come online, and ends the events of those that went offline.
+    pub fn update_cpus(&mut self) {
         let online = online();
         self.cpus.retain(|cpu, _| online.contains(cpu));
         for cpu in online {
             if !self.cpus.contains_key(&cpu)
                 && let Ok(event) = open(cpu, self.hertz)
             {
-                // Not now: the next time.
+                // A failure is retried by the next call.
                 let _ = self.attach(cpu, event);
             }
         }
     }
 
-    /// CPUs that are sampled now.
+    /// Sampled CPUs.
     pub fn cpus(&self) -> impl Iterator<Item = u32> {
         self.cpus.keys().copied()
     }
 
-    /// Ends the events; what they have left can still be drained.
+    /// Ends the events. Samples in the ring buffer can still be drained.
     pub fn stop(&mut self) {
         self.cpus.clear();
     }
 
-    /// Moves what has been sampled into `samples`, each CPU's oldest first.
+    /// Moves the samples of the ring buffer to `samples`, ordered by time for each CPU.
     pub fn drain(&mut self, samples: &mut Vec<Sample>) -> Result<()> {
-        let taken = self.ring.consume_raw();
-        if taken < 0 {
-            let why = Error::from_raw_os_error(-taken);
+        let drained = self.ring.consume_raw();
+        if drained < 0 {
+            let why = Error::from_raw_os_error(-drained);
             bail!("reading the samples: {why}");
         }
-        let mut new = self.taken.borrow_mut();
+        let mut new = self.drained.borrow_mut();
         samples.append(&mut new.samples);
         let bad = std::mem::take(&mut new.bad);
         if bad > 0 {
-            bail!(
-                "{bad} samples of the kernel side are not as they should be: this is a bug of raidtrace"
-            );
+            bail!("{bad} malformed samples from the BPF program: this is a bug in raidtrace");
         }
         Ok(())
     }
 
-    /// Ticks since the last call, by CPU; those that had any.
+    /// Ticks since the previous call, by CPU; CPUs without any are left out.
     pub fn ticks(&mut self) -> Result<BTreeMap<u32, Ticks>> {
         let all = self
             .skel
@@ -207,12 +209,12 @@ impl Samples {
 
 fn ring(
     skel: &RaidtraceProfileSkel<'_>,
-    taken: &Rc<RefCell<Taken>>,
+    drained: &Rc<RefCell<Drained>>,
 ) -> Result<RingBuffer<'static>> {
-    let into = Rc::clone(taken);
+    let into = Rc::clone(drained);
     let mut builder = RingBufferBuilder::new();
     builder.add(&skel.maps.rt_samples, move |bytes| {
-        into.borrow_mut().take(bytes);
+        into.borrow_mut().add(bytes);
         0
     })?;
     builder.build().context("mapping the ring buffer")
@@ -223,7 +225,7 @@ fn load(
     hertz: u32,
     softirqs: Option<(u64, u64)>,
 ) -> Result<RaidtraceProfileSkel<'static>> {
-    // As in `load`: until the process ends.
+    // As in `load`: lives until the process ends.
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = RaidtraceProfileSkelBuilder::default()
         .open(storage)
@@ -237,7 +239,7 @@ fn load(
     open.load().context("loading the BPF object")
 }
 
-/// Bytes for a second of full stacks of every CPU, a power of two of pages.
+/// Ring buffer size in bytes: a second of full stacks of all CPUs, a power of two.
 fn buffer(cpus: usize, hertz: u32) -> usize {
     RECORD
         .saturating_mul(cpus)
@@ -246,7 +248,7 @@ fn buffer(cpus: usize, hertz: u32) -> usize {
         .next_power_of_two()
 }
 
-/// The clock of a CPU as an event that overflows `hertz` times a second, disabled.
+/// A disabled perf event on the clock of a CPU that overflows `hertz` times a second.
 fn open(cpu: u32, hertz: u32) -> Result<OwnedFd, Error> {
     let mut attr = perf_event_attr {
         type_: PERF_TYPE_SOFTWARE,
@@ -257,13 +259,13 @@ fn open(cpu: u32, hertz: u32) -> Result<OwnedFd, Error> {
     attr.__bindgen_anon_1.sample_freq = u64::from(hertz);
     attr.set_disabled(1);
     attr.set_freq(1);
-    let (anybody, no_group): (libc::pid_t, libc::c_int) = (-1, -1);
+    let (any_task, no_group): (libc::pid_t, libc::c_int) = (-1, -1);
     // SAFETY: the kernel reads `size` bytes of `attr`; the result is checked before it becomes a descriptor.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
             &raw const attr,
-            anybody,
+            any_task,
             cpu as libc::c_int,
             no_group,
             libc::c_ulong::from(PERF_FLAG_FD_CLOEXEC),
@@ -272,42 +274,30 @@ fn open(cpu: u32, hertz: u32) -> Result<OwnedFd, Error> {
     if fd < 0 {
         return Err(Error::last_os_error());
     }
-    // SAFETY: the call above has just returned this descriptor, and nobody else has it.
+    // SAFETY: perf_event_open has just returned this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// The CPU went offline before it was asked.
-fn gone(e: &Error) -> bool {
+/// True if the CPU went offline.
+fn is_offline(e: &Error) -> bool {
     e.raw_os_error() == Some(libc::ENODEV)
 }
 
 fn refused(e: &Error, hertz: u32) -> String {
-    let say = |path: &str| {
-        std::fs::read_to_string(path)
-            .ok()
-            .and_then(|text| state(&text))
-    };
+    let sys = Sys::live();
     explain(
         e,
         hertz,
         rustix::process::geteuid().is_root(),
-        say("/proc/sys/kernel/perf_event_paranoid").as_deref(),
-        say("/sys/kernel/security/lockdown").as_deref(),
-        say("/proc/sys/kernel/perf_event_max_sample_rate").as_deref(),
+        sys.selected("/proc/sys/kernel/perf_event_paranoid")
+            .as_deref(),
+        sys.selected("/sys/kernel/security/lockdown").as_deref(),
+        sys.selected("/proc/sys/kernel/perf_event_max_sample_rate")
+            .as_deref(),
     )
 }
 
-/// `[none] integrity confidentiality` → `none`; others as they are, of their first line.
-fn state(text: &str) -> Option<String> {
-    let line = text.lines().next()?.trim();
-    let chosen = line
-        .split_once('[')
-        .and_then(|(_, rest)| rest.split_once(']'))
-        .map_or(line, |(chosen, _)| chosen);
-    (!chosen.is_empty()).then(|| chosen.to_owned())
-}
-
-/// What, why, what to do.
+/// Error message: what failed, why, and what to do.
 fn explain(
     e: &Error,
     hertz: u32,
@@ -352,16 +342,16 @@ fn explain(
     }
 }
 
-/// CPUs that are online; where that is not told, all that might be.
+/// Online CPUs; all possible CPUs if sysfs does not list them.
 fn online() -> BTreeSet<u32> {
-    let told = std::fs::read_to_string("/sys/devices/system/cpu/online");
-    let told = told.ok().and_then(|text| list(text.trim()));
-    told.unwrap_or_else(|| (0..libbpf_rs::num_possible_cpus().unwrap_or(1) as u32).collect())
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online");
+    let online = text.ok().and_then(|text| list(text.trim()));
+    online.unwrap_or_else(|| (0..libbpf_rs::num_possible_cpus().unwrap_or(1) as u32).collect())
 }
 
 /// `0-2,5` → 0, 1, 2, 5.
 fn list(text: &str) -> Option<BTreeSet<u32>> {
-    /// CONFIG_NR_CPUS is 8192 at most (x86, arm64: 4096).
+    /// More than CONFIG_NR_CPUS can be: 8192 on x86, 4096 on arm64.
     const MOST: u32 = 1 << 16;
     let mut all = BTreeSet::new();
     for part in text.split(',') {
@@ -375,16 +365,16 @@ fn list(text: &str) -> Option<BTreeSet<u32>> {
     Some(all)
 }
 
-impl Taken {
-    fn take(&mut self, bytes: &[u8]) {
-        match understand(bytes) {
+impl Drained {
+    fn add(&mut self, bytes: &[u8]) {
+        match decode(bytes) {
             Some(sample) => self.samples.push(sample),
             None => self.bad += 1,
         }
     }
 }
 
-fn understand(bytes: &[u8]) -> Option<Sample> {
+fn decode(bytes: &[u8]) -> Option<Sample> {
     let wire = rt_sample::read(bytes)?;
     let frames = usize::from(wire.frames);
     if frames > FRAMES {

@@ -10,6 +10,7 @@ use super::tiles::{Lists, Tiles};
 use super::wire::{
     rt_array, rt_dev, rt_dev_entry, rt_extent, rt_geometry, rt_member, rt_part, rt_slot,
 };
+use crate::address::{FsSector, MemberSector};
 use crate::contract::{
     self, ARRAY_CRYPT, ARRAY_EXT, ARRAY_RESHAPING, DEV_CLASSIFIED, DEV_HASH_BITS, DEV_NESTED,
     DEV_REBUILDS, DEV_STACKED, DEV_START_TIME,
@@ -190,7 +191,7 @@ impl Tables {
                 continue;
             }
             array.upper = id;
-            array.upper_start = member.start;
+            array.upper_start = member.start.0;
         }
     }
 
@@ -257,7 +258,7 @@ impl Tables {
                     array_sectors: array.sectors,
                     ..rt_geometry::default()
                 },
-                super::wire::geometry,
+                Geometry::wire,
             ),
             tile_sectors: tiles.sectors,
             tile_shift: crate::raid::wire::shift(tiles.sectors),
@@ -286,7 +287,7 @@ impl Tables {
             if let Some(only) = only {
                 let d = &mut devs.entry(fs.dev.kernel()).or_default().1;
                 d.fs_array = number + 1;
-                d.fs_start = only.array_sector;
+                d.fs_start = only.array_sector.0;
                 if encrypted(fs) {
                     d.flags |= DEV_STACKED;
                 }
@@ -305,9 +306,9 @@ impl Tables {
         let id = self.members.len() as u32;
         let journal = member.state.iter().any(|s| s == "journal");
         let slot = member.slot.filter(|_| !journal);
-        let extent = |e: Option<(u64, u64)>| {
+        let extent = |e: Option<(MemberSector, u64)>| {
             e.map_or_else(rt_extent::default, |(start, sectors)| rt_extent {
-                start,
+                start: start.0,
                 sectors,
             })
         };
@@ -315,16 +316,13 @@ impl Tables {
             .sb_offset
             .map(|start| (start, member.sb_sectors.max(SUPERBLOCK_SECTORS)));
         let (slot, data_sectors) = match (geometry, slot) {
-            (Some(g), Some(s)) => (
-                super::wire::slot(g, s).unwrap_or_default(),
-                g.used_sectors(s),
-            ),
+            (Some(g), Some(s)) => (g.wire_slot(s), g.used_sectors(s)),
             (_, None) if journal => (rt_slot::default(), 0),
             // Data, but of which part of the array is not known: `ARRAY_RESHAPING`, or a spare, of which md may make a
             // member a moment before we follow.
             _ => {
                 let sectors = match member.data_sectors {
-                    0 => member.sectors.saturating_sub(member.data_offset),
+                    0 => member.sectors.saturating_sub(member.data_offset.0),
                     n => n,
                 };
                 (rt_slot::default(), sectors)
@@ -341,14 +339,14 @@ impl Tables {
         };
         self.members.push(rt_member {
             slot,
-            data_offset,
+            data_offset: data_offset.0,
             data_sectors,
             superblock: extent(superblock),
             bad_blocks: extent(member.bad_block_log),
             bitmap: extent(member.bitmap),
             // Its superblock comes first.
             journal: extent(if journal {
-                Some((0, member.sectors))
+                Some((MemberSector(0), member.sectors))
             } else {
                 member.ppl
             }),
@@ -408,8 +406,8 @@ impl Tables {
             ));
         }
         d.parts[at] = rt_part {
-            start: member.start,
-            end: member.start + member.sectors,
+            start: member.start.0,
+            end: member.start.0 + member.sectors,
             member: id,
             array: number as u16,
             flags,
@@ -456,7 +454,7 @@ fn encrypted(fs: &Filesystem) -> bool {
 /// Where it lies, if all of it lies in one piece.
 fn only_piece(fs: &Filesystem) -> Option<&Segment> {
     match fs.segments.as_slice() {
-        [only] if only.fs_sector == 0 => Some(only),
+        [only] if only.fs_sector == FsSector(0) => Some(only),
         _ => None,
     }
 }

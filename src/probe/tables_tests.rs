@@ -1,6 +1,7 @@
 //! What the kernel side is told of arrays that are described here.
 
 use super::{ARRAY_CRYPT, ARRAY_RESHAPING, DEV_NESTED, DEV_STACKED, Tables};
+use crate::address::{ArraySector, DiskSector, FsSector, MemberSector};
 use crate::fs::ext4::{FsKind, Journal, Layout};
 use crate::machine::topology::Topology;
 use crate::machine::{Array, Dev, Filesystem, HostTopology, Member, QueueFacts, Segment};
@@ -19,9 +20,9 @@ pub(in crate::probe) fn member(slot: u32, major: u32, minor: u32) -> Member {
         name,
         sectors: 10_000,
         slot: Some(slot),
-        data_offset: 2048,
+        data_offset: MemberSector(2048),
         data_sectors: 4096,
-        sb_offset: Some(8),
+        sb_offset: Some(MemberSector(8)),
         sb_sectors: 8,
         nested_array: (major == 9).then_some(dev(major, minor)),
         queue: QueueFacts {
@@ -64,7 +65,7 @@ pub(in crate::probe) fn tables(arrays: Vec<Array>) -> Tables {
 fn nested() -> Vec<Array> {
     let pair = |minor, a, b| array(minor, "raid1", vec![member(0, 8, a), member(1, 8, b)]);
     let mut second = member(1, 9, 3);
-    second.start = 64;
+    second.start = DiskSector(64);
     second.sectors = 9000;
     vec![
         pair(2, 0, 16),
@@ -121,9 +122,9 @@ fn a_level_without_arithmetic_has_data_of_unknown_origin() {
 #[test]
 fn mds_own_places() {
     let mut first = member(0, 8, 0);
-    first.bad_block_log = Some((16, 8));
-    first.bitmap = Some((24, 128));
-    first.ppl = Some((200, 1024));
+    first.bad_block_log = Some((MemberSector(16), 8));
+    first.bitmap = Some((MemberSector(24), 128));
+    first.ppl = Some((MemberSector(200), 1024));
     let mut log = member(1, 8, 16);
     log.slot = None;
     log.state = vec!["journal".into()];
@@ -140,10 +141,10 @@ fn mds_own_places() {
 #[test]
 fn the_data_of_a_reshape_are_in_both_places() {
     let mut moved = member(0, 8, 0);
-    moved.new_data_offset = 1024;
+    moved.new_data_offset = MemberSector(1024);
     let mut a = array(1, "raid5", vec![moved, member(1, 8, 16), member(2, 8, 32)]);
-    a.members[1].new_data_offset = 2048;
-    a.members[2].new_data_offset = 2048;
+    a.members[1].new_data_offset = MemberSector(2048);
+    a.members[2].new_data_offset = MemberSector(2048);
     a.component_sectors = 4096;
     a.reshape_position = Some(0);
     let t = tables(vec![a]);
@@ -201,8 +202,8 @@ fn a_filesystem_above_dm_crypt() {
         segments: segments
             .iter()
             .map(|&(fs_sector, array_sector, sectors)| Segment {
-                fs_sector,
-                array_sector,
+                fs_sector: FsSector(fs_sector),
+                array_sector: ArraySector(array_sector),
                 sectors,
             })
             .collect(),

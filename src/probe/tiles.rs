@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use super::boundaries::{Boundary, SECTOR_SHIFT, block_sectors};
-use crate::contract;
+use super::boundaries::{Boundary, block_sectors};
+use crate::address::ArraySector;
+use crate::contract::{self, BOUNDARY_SHIFT};
 use crate::origin::Origin;
 
 /// A tile's boundaries are kept this much further on, so that the first may lie
@@ -125,9 +126,9 @@ impl Tiles {
     fn each(&self, table: &[Boundary], mut take: impl FnMut(Vec<u64>)) {
         let mut at = 0;
         for tile in 0..self.number {
-            // Sectors of the array; the first tile may begin before it.
-            let begin = (tile * self.sectors).saturating_sub(self.lead);
-            let end = (tile + 1) * self.sectors - self.lead;
+            // The first tile can begin before the array.
+            let begin = ArraySector((tile * self.sectors).saturating_sub(self.lead));
+            let end = ArraySector((tile + 1) * self.sectors - self.lead);
             while table.get(at + 1).is_some_and(|b| b.sector <= begin) {
                 at += 1;
             }
@@ -136,31 +137,27 @@ impl Tiles {
             for boundary in table[at..].iter().take_while(inside) {
                 let sector = if boundary.sector < begin {
                     let block = block_sectors(boundary.code);
-                    begin - (begin - boundary.sector) % block
+                    begin.0 - (begin - boundary.sector) % block
                 } else {
-                    boundary.sector
+                    boundary.sector.0
                 };
-                let moved = Boundary {
-                    sector: sector + self.lead + PHASE - tile * self.sectors,
-                    code: boundary.code,
-                };
-                list.push(moved.wire());
+                let in_tile = sector + self.lead + PHASE - tile * self.sectors;
+                list.push(word(in_tile, boundary.code));
             }
-            list.push(
-                Boundary {
-                    sector: self.sectors + PHASE,
-                    code: 0,
-                }
-                .wire(),
-            );
+            list.push(word(self.sectors + PHASE, 0));
             take(listed(&list, self.slot_shift()));
         }
     }
 }
 
+/// A boundary (`enum rt_boundary`) at a sector of a tile, counted from [`PHASE`] before it.
+fn word(sector: u64, code: u8) -> u64 {
+    sector << BOUNDARY_SHIFT | u64::from(code)
+}
+
 /// A list (`enum rt_list`) of boundaries, the last of which is the tile's end.
 fn listed(boundaries: &[u64], slot_shift: u32) -> Vec<u64> {
-    let sector = |word: u64| word >> SECTOR_SHIFT;
+    let sector = |word: u64| word >> BOUNDARY_SHIFT;
     // Of each part: how much of it is the longest stretch's, and which that is.
     let mut first = [(0, 0u8); SLOTS];
     for (number, pair) in boundaries.windows(2).enumerate() {
@@ -195,7 +192,7 @@ fn period(table: &[Boundary], sectors: u64) -> Option<Tiles> {
     let mut last = bitmaps.next()?;
     for next in bitmaps {
         let distance = next - last;
-        *distances.entry((distance, next % distance)).or_default() += 1;
+        *distances.entry((distance, next.0 % distance)).or_default() += 1;
         last = next;
     }
     // The smallest of equals, so that the same table always gives the same tiles.

@@ -1,6 +1,8 @@
 //! Member histograms of real ext4 filesystems (tests/data/geometry-fixtures.txt): every bitmap of real
 //! mke2fs runs, on its member according to a real array or an independent program.
 
+use crate::address::ArraySector;
+
 use super::{Geometry, Level, Params};
 
 pub const FIXTURES: &str = include_str!("../../tests/data/geometry-fixtures.txt");
@@ -45,7 +47,7 @@ fn ext4_bitmaps_are_on_the_measured_members() {
         let mut block_bitmaps = vec![0; g.disks() as usize];
         let mut inode_bitmaps = block_bitmaps.clone();
         let count = |hits: &mut Vec<u64>, block: u64| {
-            let copies = g.copies(block * 8);
+            let copies = g.copies(ArraySector(block * 8));
             assert_eq!(copies.len(), 1);
             hits[copies[0].0 as usize] += 1;
         };
@@ -82,7 +84,7 @@ fn left_symmetric_raid5_is_modulo_disks() {
         })
         .expect("a sound array");
         for chunk in (0..1000).chain(1 << 28..(1 << 28) + 100) {
-            let member = g.copies(chunk * 1024)[0].0;
+            let member = g.copies(ArraySector(chunk * 1024))[0].0;
             assert_eq!(u64::from(member), chunk % u64::from(disks));
         }
     }

@@ -3,8 +3,8 @@
 //! Pure arithmetic. The caller reads sysfs or superblocks and subtracts `data_offset`. The BPF programs
 //! (`bpf/geometry.bpf.h`) compute the same mapping from the tables of [`wire`]; tests compare the two.
 //!
-//! All addresses and sizes are in 512-byte sectors; a member address is relative to the member's data
-//! area. A *row* consists of the chunks with the same number on all members.
+//! All addresses and sizes are in 512-byte sectors. A *row* consists of the chunks with the same number on all
+//! members.
 
 mod params;
 mod raid0;
@@ -19,6 +19,7 @@ mod properties;
 #[cfg(test)]
 mod tables;
 
+use crate::address::{ArraySector, DataSector};
 pub use params::{GeometryError, Level, Params};
 use raid0::Raid0;
 use raid10::Raid10;
@@ -46,8 +47,8 @@ pub enum Parity {
 pub enum Mapping {
     /// A copy of an array sector.
     Data {
-        /// Array sector.
-        sector: u64,
+        /// The array sector.
+        sector: ArraySector,
         /// Sectors, contiguous on the array and on the member.
         run: u64,
     },
@@ -72,8 +73,8 @@ pub struct ParityAt {
     pub p: u32,
     /// Slot with Q; RAID 6 only.
     pub q: Option<u32>,
-    /// Sector in the data area, the same for P, Q and data.
-    pub sector: u64,
+    /// Sector, the same for P, Q and data.
+    pub sector: DataSector,
 }
 
 /// Address mapping of an array.
@@ -217,7 +218,7 @@ impl Geometry {
 
     /// Content of `sector` of this slot's data area. [`Mapping::Unused`] with an unlimited run after the
     /// sectors that the level uses, and for a slot that does not exist.
-    pub fn locate(&self, slot: u32, sector: u64) -> Mapping {
+    pub fn locate(&self, slot: u32, DataSector(sector): DataSector) -> Mapping {
         let used = self.used_sectors(slot);
         if sector >= used {
             let run = u64::MAX - sector;
@@ -225,6 +226,7 @@ impl Geometry {
         }
         if self.chunk == 0 {
             let run = used - sector;
+            let sector = ArraySector(sector);
             return Mapping::Data { sector, run };
         }
         let (row, rest) = (sector / self.chunk, sector % self.chunk);
@@ -240,7 +242,7 @@ impl Geometry {
                 return Mapping::Unused { run };
             }
             Chunk::Data(c) => {
-                let sector = c * self.chunk + rest;
+                let sector = ArraySector(c * self.chunk + rest);
                 return Mapping::Data { sector, run };
             }
             Chunk::P => Parity::P,
@@ -249,16 +251,17 @@ impl Geometry {
         Mapping::Parity { which, run }
     }
 
-    /// Slot and member sector of every copy of an array sector: one copy except for RAID 1 and 10, none
+    /// Slot and sector there of every copy of an array sector: one copy except for RAID 1 and 10, none
     /// after the end of the array.
-    pub fn copies(&self, array_sector: u64) -> Vec<(u32, u64)> {
-        if array_sector >= self.array_sectors {
+    pub fn copies(&self, ArraySector(sector): ArraySector) -> Vec<(u32, DataSector)> {
+        if sector >= self.array_sectors {
             return Vec::new();
         }
         if self.chunk == 0 {
-            return (0..self.disks).map(|slot| (slot, array_sector)).collect();
+            let sector = DataSector(sector);
+            return (0..self.disks).map(|slot| (slot, sector)).collect();
         }
-        let (chunk, rest) = (array_sector / self.chunk, array_sector % self.chunk);
+        let (chunk, rest) = (sector / self.chunk, sector % self.chunk);
         let rows = match &self.rule {
             Rule::Linear => Vec::new(),
             Rule::Striped(r) => vec![r.map_chunk(chunk)],
@@ -266,18 +269,18 @@ impl Geometry {
             Rule::Mirrored(r) => r.copies(chunk),
         };
         rows.into_iter()
-            .map(|(slot, row)| (slot, row * self.chunk + rest))
+            .map(|(slot, row)| (slot, DataSector(row * self.chunk + rest)))
             .collect()
     }
 
     /// Location of the parity of an array sector; `None` for levels without parity and after the end of
     /// the array.
-    pub fn parity(&self, array_sector: u64) -> Option<ParityAt> {
+    pub fn parity(&self, ArraySector(sector): ArraySector) -> Option<ParityAt> {
         match &self.rule {
-            Rule::Parity(r) if array_sector < self.array_sectors => {
-                let row = r.map_chunk(array_sector / self.chunk).1;
+            Rule::Parity(r) if sector < self.array_sectors => {
+                let row = r.map_chunk(sector / self.chunk).1;
                 let (p, q) = r.parity(row);
-                let sector = row * self.chunk + array_sector % self.chunk;
+                let sector = DataSector(row * self.chunk + sector % self.chunk);
                 Some(ParityAt { p, q, sector })
             }
             _ => None,

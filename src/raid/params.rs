@@ -3,24 +3,26 @@
 use std::{fmt, str::FromStr};
 
 use super::{MAX_DISKS, MAX_ZONES};
+use crate::contract;
 
-/// The RAID level. [`Level::Single`] is a disk without md, an array of one.
+/// The RAID level, numbered as `enum rt_level`. [`Level::Single`] is a disk without md, an array of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
 pub enum Level {
     /// A disk without md: the identity.
-    Single,
+    Single = contract::LEVEL_SINGLE,
     /// Striping over members that may differ in size.
-    Raid0,
+    Raid0 = contract::LEVEL_RAID0,
     /// Mirrors.
-    Raid1,
+    Raid1 = contract::LEVEL_RAID1,
     /// Parity on the last member.
-    Raid4,
+    Raid4 = contract::LEVEL_RAID4,
     /// Parity that moves, six layouts.
-    Raid5,
+    Raid5 = contract::LEVEL_RAID5,
     /// Two parities, fourteen layouts.
-    Raid6,
+    Raid6 = contract::LEVEL_RAID6,
     /// Striped copies: near, far, offset.
-    Raid10,
+    Raid10 = contract::LEVEL_RAID10,
 }
 
 impl Level {

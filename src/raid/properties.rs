@@ -1,47 +1,59 @@
 //! Properties of all geometries, and equality of `bpf/geometry.bpf.h` with the Rust code.
 
-use std::mem::{offset_of, size_of};
-
-use bytemuck::Zeroable;
 use proptest::prelude::*;
 
-use super::wire::{NO_SHIFT, RtGeometry, RtSlot, RtZone, TABLE, TABLE_P, TABLE_Q, Wire};
-use super::{Geometry, Level, MAX_DISKS, MAX_ZONES, Mapping, Params, Parity};
-
-/// `struct rt_place`, used by C only.
-#[repr(C)]
-#[derive(Clone, Copy, Zeroable)]
-struct RtPlace {
-    sector: u64,
-    run: u64,
-    kind: u32,
-    pad: u32,
-}
+use super::{Geometry, Level, Mapping, Params, Parity};
+use crate::address::{ArraySector, DataSector};
+use crate::contract::{PLACE_DATA, PLACE_P, PLACE_Q, PLACE_UNUSED, rt_geometry, rt_place, rt_slot};
 
 #[link(name = "raidtrace_native", kind = "static")]
 unsafe extern "C" {
-    fn rt_native_locate(g: &RtGeometry, m: &RtSlot, sector: u64, out: &mut RtPlace);
-    static rt_native_geometry_layout: u64;
-    static rt_native_geometry_layout_len: u64;
+    fn rt_native_locate(g: &rt_geometry, m: &rt_slot, sector: u64, out: &mut rt_place);
 }
 
-fn locate_in_c(wire: &Wire, slot: u32, sector: u64) -> Mapping {
-    let mut out = RtPlace {
+/// Tables of an array and its members.
+struct Wire {
+    geometry: rt_geometry,
+    slots: Vec<rt_slot>,
+}
+
+impl Wire {
+    fn new(g: &Geometry) -> Self {
+        Self {
+            geometry: g.wire(),
+            slots: (0..g.disks()).map(|slot| g.wire_slot(slot)).collect(),
+        }
+    }
+}
+
+fn locate_in_c(wire: &Wire, slot: u32, sector: DataSector) -> Mapping {
+    let mut out = rt_place {
         kind: 99,
         pad: 99,
-        ..Zeroable::zeroed()
+        ..rt_place::default()
     };
-    // SAFETY: three live references to structs of the layout that C expects, which
-    // `c_has_the_same_structs` checks. C reads the first two, writes the third and keeps none.
-    unsafe { rt_native_locate(&wire.geometry, &wire.slots[slot as usize], sector, &mut out) };
+    // SAFETY: three live references to structs that build.rs generates from the header that C includes.
+    // C reads the first two, writes the third and keeps none.
+    unsafe {
+        rt_native_locate(
+            &wire.geometry,
+            &wire.slots[slot as usize],
+            sector.0,
+            &mut out,
+        )
+    };
     assert_eq!(out.pad, 0);
-    assert!(out.kind == 1 || out.sector == 0);
-    let RtPlace { sector, run, .. } = out;
+    assert!(out.kind == PLACE_DATA || out.sector == 0);
+    let (sector, run) = (ArraySector(out.sector), out.run);
     match out.kind {
-        0 => Mapping::Unused { run },
-        1 => Mapping::Data { sector, run },
-        2 | 3 => Mapping::Parity {
-            which: [Parity::P, Parity::Q][out.kind as usize - 2],
+        PLACE_UNUSED => Mapping::Unused { run },
+        PLACE_DATA => Mapping::Data { sector, run },
+        PLACE_P => Mapping::Parity {
+            which: Parity::P,
+            run,
+        },
+        PLACE_Q => Mapping::Parity {
+            which: Parity::Q,
             run,
         },
         kind => panic!("kind {kind}"),
@@ -49,7 +61,7 @@ fn locate_in_c(wire: &Wire, slot: u32, sector: u64) -> Mapping {
 }
 
 /// Mapping of a member sector, checked to be equal in both languages.
-fn locate(g: &Geometry, wire: &Wire, slot: u32, sector: u64) -> Mapping {
+fn locate(g: &Geometry, wire: &Wire, slot: u32, sector: DataSector) -> Mapping {
     let mapping = g.locate(slot, sector);
     assert_eq!(
         locate_in_c(wire, slot, sector),
@@ -109,7 +121,7 @@ fn arrays(rows: u64) -> impl Strategy<Value = Geometry> {
 }
 
 fn copies_of(g: &Geometry) -> u64 {
-    g.copies(0).len() as u64
+    g.copies(ArraySector(0)).len() as u64
 }
 
 proptest! {
@@ -119,22 +131,22 @@ proptest! {
     /// copy of what it says, and together they are the array, as often as it has copies.
     #[test]
     fn every_member_sector_is_one_thing(g in arrays(40)) {
-        let wire = g.wire();
+        let wire = Wire::new(&g);
         let mut data = 0;
         for slot in 0..g.disks() {
             let used = g.used_sectors(slot);
-            let mut sector = 0;
-            while sector < used {
+            let mut sector = DataSector(0);
+            while sector.0 < used {
                 let mapping = locate(&g, &wire, slot, sector);
                 let run = run_of(mapping);
-                prop_assert!(run > 0 && sector + run <= used);
+                prop_assert!(run > 0 && sector.0 + run <= used);
                 // a run starts with each chunk and ends with it
                 if let Some(chunk) = g.chunk_sectors() {
                     prop_assert_eq!(run, chunk);
                 }
                 if let Mapping::Data { sector: from, run } = mapping {
                     data += run;
-                    prop_assert!(from + run <= g.array_sectors());
+                    prop_assert!(from.0 + run <= g.array_sectors());
                     prop_assert!(g.copies(from).contains(&(slot, sector)));
                 }
                 if let (Mapping::Parity { which, .. }, Some(chunk)) = (mapping, g.chunk_sectors()) {
@@ -145,12 +157,12 @@ proptest! {
                     let at = g.parity(first.expect("a row has data")).expect("parity");
                     let here = if which == Parity::P { Some(at.p) } else { at.q };
                     prop_assert_eq!((here, at.sector), (Some(slot), sector));
-                    prop_assert_eq!(sector % chunk, 0);
+                    prop_assert_eq!(sector.0 % chunk, 0);
                 }
                 sector += run;
             }
             for behind in [used, used + 1, u64::MAX - 1] {
-                let mapping = locate(&g, &wire, slot, behind);
+                let mapping = locate(&g, &wire, slot, DataSector(behind));
                 prop_assert_eq!(mapping, Mapping::Unused { run: u64::MAX - behind });
             }
         }
@@ -163,10 +175,10 @@ proptest! {
         g in arrays(1 << 38),
         picks in prop::collection::vec((any::<prop::sample::Index>(), 0u64..64), 32),
     ) {
-        let wire = g.wire();
+        let wire = Wire::new(&g);
         let size = usize::try_from(g.array_sectors()).expect("64 bits");
         for (pick, step) in picks {
-            let sector = pick.index(size) as u64;
+            let sector = ArraySector(pick.index(size) as u64);
             let copies = g.copies(sector);
             prop_assert_eq!(copies.len() as u64, copies_of(&g));
             for (slot, at) in copies {
@@ -194,7 +206,7 @@ proptest! {
         let slots = |at| -> Vec<u32> { g.copies(at).into_iter().map(|c| c.0).collect() };
         let parity = |at| g.parity(at).map(|p| (p.p, p.q));
         for pick in picks {
-            let at = pick.index((g.array_sectors() - step) as usize) as u64;
+            let at = ArraySector(pick.index((g.array_sectors() - step) as usize) as u64);
             prop_assert_eq!(slots(at), slots(at + step));
             prop_assert_eq!(parity(at), parity(at + step));
         }
@@ -206,82 +218,13 @@ proptest! {
         g in arrays(1 << 38),
         picks in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 32),
     ) {
-        let wire = g.wire();
+        let wire = Wire::new(&g);
         for (slot, pick) in picks {
             let slot = slot.index(g.disks() as usize) as u32;
-            let sector = pick.index(g.used_sectors(slot) as usize + 100) as u64;
+            let sector = DataSector(pick.index(g.used_sectors(slot) as usize + 100) as u64);
             let run = run_of(locate(&g, &wire, slot, sector));
-            let last = run_of(locate(&g, &wire, slot, sector + run - 1));
-            prop_assert!(last == 1 || sector >= g.used_sectors(slot));
+            let last = run_of(locate(&g, &wire, slot, sector + (run - 1)));
+            prop_assert!(last == 1 || sector.0 >= g.used_sectors(slot));
         }
     }
-}
-
-macro_rules! field {
-    ($type:ty, $field:ident) => {{
-        const fn size<T>(_: fn(&$type) -> &T) -> u64 {
-            size_of::<T>() as u64
-        }
-        [offset_of!($type, $field) as u64, size(|s| &s.$field)]
-    }};
-}
-
-/// In the order of `rt_native_geometry_layout`.
-const LAYOUT: [u64; 67] = {
-    let fields = [
-        &[size_of::<RtZone>() as u64] as &[u64],
-        &field!(RtZone, end_row),
-        &field!(RtZone, bias),
-        &field!(RtZone, width),
-        &field!(RtZone, pad),
-        &[size_of::<RtGeometry>() as u64],
-        &field!(RtGeometry, array_sectors),
-        &field!(RtGeometry, far_rows),
-        &field!(RtGeometry, level),
-        &field!(RtGeometry, chunk_sectors),
-        &field!(RtGeometry, chunk_shift),
-        &field!(RtGeometry, width),
-        &field!(RtGeometry, period),
-        &field!(RtGeometry, offset_copies),
-        &field!(RtGeometry, near_copies),
-        &field!(RtGeometry, near_shift),
-        &field!(RtGeometry, zone),
-        &[size_of::<RtSlot>() as u64],
-        &field!(RtSlot, sectors),
-        &field!(RtSlot, slot),
-        &field!(RtSlot, pad),
-        &field!(RtSlot, table),
-        &[size_of::<RtPlace>() as u64],
-        &field!(RtPlace, sector),
-        &field!(RtPlace, run),
-        &field!(RtPlace, kind),
-        &field!(RtPlace, pad),
-        &[MAX_DISKS as u64, MAX_ZONES as u64, TABLE as u64],
-        &[TABLE_P as u64, TABLE_Q as u64, NO_SHIFT as u64],
-        // levels, place kinds
-        &[0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3],
-    ];
-    let mut all = [0; 67];
-    let (mut at, mut i) = (0, 0);
-    while i < fields.len() {
-        let mut j = 0;
-        while j < fields[i].len() {
-            all[at] = fields[i][j];
-            at += 1;
-            j += 1;
-        }
-        i += 1;
-    }
-    assert!(at == all.len());
-    all
-};
-
-#[test]
-fn c_has_the_same_structs() {
-    // SAFETY: two constants of the static library: an array and the number of its entries.
-    let c = unsafe {
-        let len = rt_native_geometry_layout_len as usize;
-        std::slice::from_raw_parts(&raw const rt_native_geometry_layout, len)
-    };
-    assert_eq!(c, LAYOUT);
 }

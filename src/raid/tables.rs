@@ -1,6 +1,8 @@
 //! Small arrays drawn by hand like those in the kernel's comments, md(4) and mdadm(8): one line per row, one
 //! word per member. A number is an array chunk, `-` is unused.
 
+use crate::address::{ArraySector, DataSector};
+
 use super::{Geometry, GeometryError, Level, Mapping, Params, Parity};
 
 const CHUNK: u64 = 8;
@@ -16,10 +18,10 @@ fn params(level: Level, layout: u32, disks: u32, rows: &[u64]) -> Params {
 }
 
 fn draw(g: &Geometry, slot: u32, row: u64) -> String {
-    match g.locate(slot, row * CHUNK) {
+    match g.locate(slot, DataSector(row * CHUNK)) {
         Mapping::Data { sector, run } => {
-            assert_eq!((sector % CHUNK, run), (0, CHUNK));
-            (sector / CHUNK).to_string()
+            assert_eq!((sector.0 % CHUNK, run), (0, CHUNK));
+            (sector.0 / CHUNK).to_string()
         }
         Mapping::Parity { which, .. } => format!("{which:?}"),
         Mapping::Unused { .. } => "-".to_owned(),
@@ -44,16 +46,16 @@ fn check(level: Level, layout: u32, rows: &[u64], table: &str) {
             let Ok(chunk) = word.parse::<u64>() else {
                 continue;
             };
-            let copies = g.copies(chunk * CHUNK + 3);
+            let copies = g.copies(ArraySector(chunk * CHUNK + 3));
             assert!(
-                copies.contains(&(slot, row * CHUNK + 3)),
+                copies.contains(&(slot, DataSector(row * CHUNK + 3))),
                 "{chunk}: {copies:?}"
             );
-            let parity = g.parity(chunk * CHUNK + 3);
+            let parity = g.parity(ArraySector(chunk * CHUNK + 3));
             assert_eq!(parity.map(|p| p.p), at("P"));
             assert_eq!(parity.and_then(|p| p.q), at("Q"));
             if let Some(p) = parity {
-                assert_eq!(p.sector, row * CHUNK + 3);
+                assert_eq!(p.sector, DataSector(row * CHUNK + 3));
             }
         }
     }
@@ -168,18 +170,21 @@ fn odd_chunks_and_tails() {
     .expect("raid0 divides");
     assert_eq!(g.array_sectors(), 24 * 6);
     assert_eq!(
-        g.locate(1, 25),
+        g.locate(1, DataSector(25)),
         Mapping::Data {
-            sector: 73,
+            sector: ArraySector(73),
             run: 23
         }
     );
-    assert_eq!(g.locate(0, 72), Mapping::Unused { run: u64::MAX - 72 });
-    assert_eq!(g.copies(73), [(1, 25)]);
-    assert_eq!(g.copies(144), []);
-    assert_eq!(g.parity(0), None);
     assert_eq!(
-        g.locate(2, 0),
+        g.locate(0, DataSector(72)),
+        Mapping::Unused { run: u64::MAX - 72 }
+    );
+    assert_eq!(g.copies(ArraySector(73)), [(1, DataSector(25))]);
+    assert_eq!(g.copies(ArraySector(144)), []);
+    assert_eq!(g.parity(ArraySector(0)), None);
+    assert_eq!(
+        g.locate(2, DataSector(0)),
         Mapping::Unused { run: u64::MAX },
         "no such slot"
     );
@@ -191,13 +196,13 @@ fn linear_levels() {
         let g = Geometry::new(&params(level, 0, disks, &[100])).expect("a sound array");
         assert_eq!(g.array_sectors(), 800);
         assert_eq!(
-            g.locate(disks - 1, 13),
+            g.locate(disks - 1, DataSector(13)),
             Mapping::Data {
-                sector: 13,
+                sector: ArraySector(13),
                 run: 787
             }
         );
-        assert_eq!(g.copies(799).len(), disks as usize);
+        assert_eq!(g.copies(ArraySector(799)).len(), disks as usize);
         assert_eq!(g.chunk_sectors(), None);
     }
 }
@@ -206,8 +211,8 @@ fn linear_levels() {
 fn parity_is_p_or_q() {
     let g = Geometry::new(&params(Level::Raid6, 2, 4, &[4])).expect("a sound array");
     let parity = |which| Mapping::Parity { which, run: 5 };
-    assert_eq!(g.locate(3, 3), parity(Parity::P));
-    assert_eq!(g.locate(0, 3), parity(Parity::Q));
+    assert_eq!(g.locate(3, DataSector(3)), parity(Parity::P));
+    assert_eq!(g.locate(0, DataSector(3)), parity(Parity::Q));
 }
 
 #[test]

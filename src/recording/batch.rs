@@ -42,7 +42,7 @@ pub type Dictionaries = HashMap<i64, ArrayRef>;
 pub struct Layout {
     /// All columns of the file.
     schema: SchemaRef,
-    /// Where each of [`COLUMNS`] is in the file.
+    /// Index of each of [`COLUMNS`] in the file.
     places: Vec<usize>,
     /// The same without the columns that [`Wanted::Figures`] excludes.
     figures: Vec<usize>,

@@ -1,4 +1,4 @@
-//! Rows -> a record batch -> the output. Runs in the writer's thread.
+//! Encodes rows as record batches. Runs in the writer's thread.
 
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
@@ -23,10 +23,10 @@ use super::writer::Output;
 use crate::analysis::item::Flags;
 use crate::origin::{Op, Origin};
 
-/// Between two syncs: what a power cut may take.
+/// Time between two syncs, which a power cut can lose.
 const SYNC: Duration = Duration::from_millis(900);
 
-/// Counts what goes through.
+/// Counts written bytes.
 struct Counted {
     output: Box<dyn Output>,
     bytes: u64,
@@ -50,14 +50,14 @@ pub struct Encoder {
     schema: SchemaRef,
     options: IpcWriteOptions,
     words: Words,
-    /// Names of the last batch, and their two dictionaries.
+    /// Names of the last batch, and the dictionaries of arrays and members.
     names: (Arc<Names>, ArrayRef, ArrayRef),
     synced: Instant,
-    /// In files that are finished.
+    /// Bytes in finished files.
     before: u64,
 }
 
-/// Dictionaries that never change.
+/// Constant dictionaries.
 struct Words {
     kind: ArrayRef,
     op: ArrayRef,
@@ -71,7 +71,11 @@ impl Words {
         Self {
             kind: strings(Kind::ALL.map(|k| k.name().to_owned()).to_vec()),
             op: strings(Op::ALL.iter().map(|o| o.name().to_owned()).collect()),
-            flags: strings((0..=u8::MAX >> 2).map(|f| Flags(f).letters()).collect()),
+            flags: strings(
+                (0..=u8::MAX >> 2)
+                    .map(|f| Flags::from_bits_retain(f).letters())
+                    .collect(),
+            ),
             origin: strings(Origin::ALL.iter().map(|o| o.name().to_owned()).collect()),
         }
     }
@@ -85,7 +89,7 @@ fn failed(error: ArrowError) -> io::Error {
 }
 
 impl Encoder {
-    /// Writes the header to `output`.
+    /// Begins a file on `output` by writing the header.
     pub fn new(header: &Header, level: i32, output: Box<dyn Output>) -> io::Result<Self> {
         let schema = schema::schema(serde_json::to_string(header)?);
         let options = IpcWriteOptions::default()
@@ -109,7 +113,7 @@ impl Encoder {
         self.before + self.stream.get_ref().get_ref().bytes
     }
 
-    /// Writes a batch, whole.
+    /// Writes a batch.
     pub fn write(&mut self, batch: &Batch) -> io::Result<()> {
         let columns = self.columns(batch);
         let record = RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(failed)?;
@@ -136,7 +140,7 @@ impl Encoder {
         self.sync()
     }
 
-    /// Makes what was written survive a power cut.
+    /// Syncs written bytes to the disk.
     pub fn sync(&mut self) -> io::Result<()> {
         self.stream.get_mut().get_mut().output.sync()?;
         self.synced = Instant::now();
@@ -149,8 +153,8 @@ impl Encoder {
             self.names = names(&batch.names);
         }
         let members = &batch.names.members;
-        let of_task = |r: &Row| matches!(r.kind, Kind::Submission | Kind::Dirtied);
-        let is_io = |r: &Row| of_task(r) || matches!(r.kind, Kind::Request | Kind::Part);
+        let of_array = |r: &Row| matches!(r.kind, Kind::Submission | Kind::Dirtied);
+        let is_io = |r: &Row| of_array(r) || matches!(r.kind, Kind::Request | Kind::Part);
         let on_member = |r: &Row| matches!(r.kind, Kind::Request | Kind::Part);
         let member = |r: &Row| {
             on_member(r)
@@ -158,7 +162,7 @@ impl Encoder {
                 .flatten()
         };
         let array = |r: &Row| {
-            if of_task(r) {
+            if of_array(r) {
                 return Some(r.subject);
             }
             member(r).map(|m| m.0)
@@ -173,7 +177,7 @@ impl Encoder {
         let wide = |value: u32| some(value).map(u64::from);
         let sector = |value: u64| (value != NO_SECTOR).then_some(value);
         let tasks = Tasks::new(batch);
-        let files = Places::of(batch);
+        let files = Files::new(batch);
         let task = |r: &Row| tasks.rows.get(r.task as usize);
         let file = |r: &Row| is_io(r).then(|| files.rows.get(r.file as usize)).flatten();
         let words = &self.words;
@@ -251,7 +255,7 @@ fn begin(
     Ok(stream)
 }
 
-/// Without nulls.
+/// A column without nulls.
 fn plain<T: ArrowPrimitiveType>(rows: &[Row], of: impl Fn(&Row) -> T::Native) -> PrimitiveArray<T> {
     PrimitiveArray::new(rows.iter().map(of).collect::<ScalarBuffer<_>>(), None)
 }
@@ -278,14 +282,14 @@ fn flags(rows: &[Row]) -> BooleanArray {
     BooleanArray::new(bit(|r| r.error), Some(nulls))
 }
 
-/// Keys are below the number of words: they come from the same tables.
+/// A dictionary column. Keys come from the table of `words`, and so are valid.
 fn dictionary<K: arrow_array::types::ArrowDictionaryKeyType>(
     keys: PrimitiveArray<K>,
     words: &ArrayRef,
 ) -> ArrayRef {
     match DictionaryArray::try_new(keys.clone(), Arc::clone(words)) {
         Ok(array) => Arc::new(array),
-        // Never a wrong name, and never a lost batch.
+        // Unreachable; nulls are better than wrong names or a lost batch.
         Err(_) => Arc::new(DictionaryArray::new(
             PrimitiveArray::<K>::new_null(keys.len()),
             Arc::clone(words),
@@ -299,7 +303,7 @@ fn names(names: &Arc<Names>) -> (Arc<Names>, ArrayRef, ArrayRef) {
     (Arc::clone(names), Arc::new(arrays), Arc::new(members))
 }
 
-/// Texts by number, each once.
+/// Distinct texts, by number.
 #[derive(Default)]
 struct Table {
     numbers: HashMap<String, u32>,
@@ -314,7 +318,7 @@ impl Table {
         })
     }
 
-    fn words(self) -> ArrayRef {
+    fn dictionary(self) -> ArrayRef {
         Arc::new(StringArray::from(self.texts))
     }
 }
@@ -343,9 +347,9 @@ impl Tasks {
         });
         Self {
             rows: rows.collect(),
-            comm: comm.words(),
-            cgroup: cgroup.words(),
-            role: role.words(),
+            comm: comm.dictionary(),
+            cgroup: cgroup.dictionary(),
+            role: role.dictionary(),
         }
     }
 }
@@ -357,21 +361,21 @@ struct File {
     path: Option<u32>,
 }
 
-/// Each of [`Batch::files`].
-struct Places {
+/// Inode, filesystem and path of each of [`Batch::files`].
+struct Files {
     rows: Vec<File>,
     filesystem: ArrayRef,
     path: ArrayRef,
 }
 
-impl Places {
-    fn of(batch: &Batch) -> Self {
+impl Files {
+    fn new(batch: &Batch) -> Self {
         let (mut filesystem, mut path) = <(Table, Table)>::default();
         let rows = batch.files.iter().map(|(id, location)| {
             let location = location.as_deref();
             let dev = id.device();
             let name = location.map_or("", |p| p.device_name.as_str());
-            // What the reader could not make a number of is the number.
+            // The reader finds the device number by this name only if a state has both.
             let known = batch.devices.get(name).is_some_and(|d| d.dev == dev);
             File {
                 inode: id.inode,
@@ -384,16 +388,16 @@ impl Places {
         });
         Self {
             rows: rows.collect(),
-            filesystem: filesystem.words(),
-            path: path.words(),
+            filesystem: filesystem.dictionary(),
+            path: path.dictionary(),
         }
     }
 }
 
 fn texts(batch: &Batch) -> ArrayRef {
     let text = |r: &Row| {
-        let told = matches!(r.kind, Kind::State | Kind::Note | Kind::Lost);
-        told.then(|| batch.texts.get(r.file as usize)).flatten()
+        let has_text = matches!(r.kind, Kind::State | Kind::Note | Kind::Lost | Kind::Alloc);
+        has_text.then(|| batch.texts.get(r.file as usize)).flatten()
     };
     let texts: StringArray = batch.rows.iter().map(text).collect();
     Arc::new(texts)

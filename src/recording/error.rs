@@ -3,61 +3,60 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// Files that an ending names.
+/// Maximum number of files in the message.
 const NAMED: usize = 4;
 
 /// Why a file cannot be read as a recording at all.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// The system says so.
+    /// A system call failed.
     #[error("{}: {error}", path.display())]
     Io {
-        /// Of what.
+        /// File.
         path: PathBuf,
-        /// Why.
+        /// Error of the system call.
         error: std::io::Error,
     },
-    /// No regular file: what it is.
+    /// Not a regular file: its type.
     #[error("{path}: is {1}: a recording is read from a file, back and forth", path = .0.display())]
     NoFile(PathBuf, &'static str),
-    /// Nothing in it.
+    /// An empty file.
     #[error("{}: is empty: recording ended before it began", .0.display())]
     Empty(PathBuf),
-    /// Something else.
-    #[error("{path}: is no recording of raidtrace: {1}", path = .0.display())]
+    /// A file of another kind: the reason.
+    #[error("{path}: not a raidtrace recording ({1})", path = .0.display())]
     NotOurs(PathBuf, String),
-    /// Of a later version.
+    /// A file of a later version.
     #[error("{path}: is a recording of schema {1}, newer than this raidtrace: use a newer one", path = .0.display())]
     Newer(PathBuf, String),
 }
 
-/// How a recording ended. All that was whole has been given out before.
+/// How a recording ended. All items before the end have been returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Ending {
-    /// Its end has not been reached yet.
+    /// The end has not been reached yet.
     #[default]
     Open,
-    /// By its recorder.
+    /// The recorder ended it.
     Whole,
-    /// Its recorder was killed, or the file was not copied to its end, or it is still being written.
+    /// The recorder was killed, the file was not copied to its end, or is still being written.
     CutShort {
-        /// Of the last item that is whole, µs since 1970.
+        /// Time of the last complete item, µs since 1970.
         after_us: i64,
     },
-    /// From here on it cannot be read.
+    /// The rest cannot be read.
     Corrupt {
-        /// As in `CutShort`.
+        /// See `CutShort`.
         after_us: i64,
-        /// What is wrong.
+        /// Reason.
         why: String,
     },
-    /// Of the files of a rotated recording some could not be read to their end, and not only the last one. The others
-    /// have been read.
+    /// Parts of a rotated recording, and not only the last one, could not be read to their end. The others have been read.
     Gaps(Vec<String>),
 }
 
 impl Ending {
-    /// Whether something is missing.
+    /// True if something is missing.
     pub fn is_cut(&self) -> bool {
         matches!(
             self,

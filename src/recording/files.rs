@@ -1,4 +1,4 @@
-//! Which files a recording is, and what they are.
+//! Files of a recording.
 
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 
 use super::error::TraceError;
 
-/// Of the recording at `path`: itself, or where there is no such file its parts, in their order. Of one of these parts:
-/// it and those that follow it.
+/// Files of the recording at `path`: the file itself, or its parts in their order if there is no such file. For a part: the
+/// part and those that follow it.
 pub fn of(path: &Path) -> Vec<PathBuf> {
     if path.exists() {
         let mut all = whole(path).map_or_else(Vec::new, |whole| parts(&whole));
-        // As it was named.
         let same = |part: &PathBuf| part.file_name() == path.file_name();
         let first = all.iter().position(same);
         all = first.map_or_else(Vec::new, |first| all.split_off(first));
@@ -24,7 +23,7 @@ pub fn of(path: &Path) -> Vec<PathBuf> {
     }
     let parts = parts(path);
     if parts.is_empty() {
-        // Opening it says why not.
+        // Opening it returns the error.
         return vec![path.to_owned()];
     }
     parts
@@ -46,14 +45,14 @@ pub fn parts(path: &Path) -> Vec<PathBuf> {
     parts.into_iter().map(|part| part.1).collect()
 }
 
-/// The part of `path` that has this number.
+/// Path of a part by its number.
 pub fn part(path: &Path, number: u64) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{number:04}.part"));
     name.into()
 }
 
-/// What a part is a part of.
+/// Path of the recording of a part.
 fn whole(part: &Path) -> Option<PathBuf> {
     let name = part.file_name()?.as_bytes().strip_suffix(b".part")?;
     let dot = name
@@ -64,7 +63,7 @@ fn whole(part: &Path) -> Option<PathBuf> {
     number(part, name.as_bytes()).map(|_| part.with_file_name(name))
 }
 
-/// Of `NAME.0001.part`; after 9999 there are more digits.
+/// Number of `NAME.0001.part`; numbers above 9999 have more digits.
 fn number(path: &Path, name: &[u8]) -> Option<u64> {
     let part = path.file_name()?.as_bytes();
     let rest = part.strip_prefix(name)?.strip_prefix(b".")?;
@@ -74,7 +73,7 @@ fn number(path: &Path, name: &[u8]) -> Option<u64> {
     digits.parse().ok().filter(|_| all)
 }
 
-/// Opens it if it is a regular file: a FIFO would wait for somebody who writes, a device has no end.
+/// Opens a regular file. A FIFO would wait for its writer, and a device has no end.
 pub fn open(path: &Path) -> Result<File, TraceError> {
     let io = |error| TraceError::Io {
         path: path.to_owned(),
@@ -97,7 +96,7 @@ pub fn open(path: &Path) -> Result<File, TraceError> {
     Err(TraceError::NoFile(path.to_owned(), other))
 }
 
-/// Whether a file ends as an Arrow stream does.
+/// True if the file ends like an Arrow stream.
 pub fn ends(path: &Path) -> bool {
     let mut end = [0; 8];
     let read = open(path).is_ok_and(|file| {

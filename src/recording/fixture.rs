@@ -1,26 +1,28 @@
-//! Recordings for tests: deterministic, of a RAID 0 of four disks and a disk without md.
+//! Deterministic recordings for tests: a RAID 0 of four disks, and a disk without md.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
+use super::alloc::Interval;
 use super::header::{self, Header};
 use super::writer::{Options, Output, Writer};
 use crate::analysis::counters::TaskId;
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::fold::{DiskCounters, MemberNow, Subject, TaskInfo};
 use crate::analysis::item::{Dirtied, Flags, Item, Part, Request, State, Submission};
+use crate::analysis::profile::sums::tests::seed;
 use crate::analysis::snapshot::ArrayInfo;
 use crate::origin::{Op, Origin};
 
 /// 2026-11-20T12:00:00Z
 pub const START: i64 = 1_795_176_000_000_000;
 
-/// An output that can be looked at.
+/// An output in memory.
 #[derive(Clone, Default)]
 pub struct Shared(pub Arc<Mutex<Vec<u8>>>);
 
 impl Shared {
-    /// What has been written.
+    /// Bytes written.
     pub fn bytes(&self) -> Vec<u8> {
         self.0.lock().unwrap().clone()
     }
@@ -81,7 +83,7 @@ pub fn state(time_us: i64) -> State {
     }
 }
 
-/// The header of these.
+/// Header of the recordings.
 pub fn header() -> Header {
     Header {
         host: "dbhost".to_owned(),
@@ -113,7 +115,7 @@ pub fn file(inode: u64) -> FileId {
     }
 }
 
-/// Where it is.
+/// Location of that file.
 pub fn location(inode: u64) -> FileLocation {
     FileLocation {
         path: Some(format!("/srv/db/{inode}").into_bytes()),
@@ -137,7 +139,7 @@ impl Numbers {
     }
 }
 
-/// `requests` of them, spread over `seconds`, with a submission each and a state a second.
+/// `requests` of them, spread over `seconds`, with a submission each, and a state and an interval of the allocator a second.
 pub fn items(requests: u64, seconds: i64) -> Vec<Item> {
     let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
     let mut items = vec![Item::State(Box::new(state(START)))];
@@ -148,11 +150,19 @@ pub fn items(requests: u64, seconds: i64) -> Vec<Item> {
             second += 1;
             dirtied(&mut items, START + second * 1_000_000 - 1);
             items.push(Item::State(Box::new(state(START + second * 1_000_000))));
+            items.push(alloc(START + second * 1_000_000));
         }
         one(&mut items, &mut numbers, time_us);
     }
     items.push(Item::State(Box::new(state(START + seconds * 1_000_000))));
     items
+}
+
+/// An interval of the allocator, with stacks.
+fn alloc(time_us: i64) -> Item {
+    let mut snapshot = crate::analysis::alloc::fixture::linear();
+    snapshot.time = jiff::Timestamp::from_microsecond(time_us).unwrap();
+    Interval::item(&snapshot, &seed()).unwrap()
 }
 
 /// Metadata and a file of a task on each array.
@@ -196,7 +206,7 @@ fn one(items: &mut Vec<Item>, numbers: &mut Numbers, time_us: i64) {
         time_us: time_us - 300,
         array: u32::from(member == 4),
         op,
-        flags: Flags(numbers.next(64) as u8),
+        flags: Flags::from_bits_truncate(numbers.next(64) as u8),
         origin,
         array_sector,
         length,
@@ -208,7 +218,7 @@ fn one(items: &mut Vec<Item>, numbers: &mut Numbers, time_us: i64) {
         time_us,
         member,
         op,
-        flags: Flags(numbers.next(64) as u8),
+        flags: Flags::from_bits_truncate(numbers.next(64) as u8),
         origin,
         sector,
         array_sector: (length > 0).then_some(array_sector),

@@ -1,46 +1,46 @@
-//! The messages of an Arrow IPC stream, and nothing of what they mean. Every length is checked against the file before
-//! anything of that length is allocated.
+//! Reads the messages of an Arrow IPC stream without decoding them. Every length is checked against the file before memory
+//! of that length is allocated.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// Of a message without its body. The schema has the header with the layout in it; 20,000 ranges are 1 MiB.
+/// Maximum bytes of a message without its body. The schema has the header; its 20,000 layout ranges take 1 MiB.
 const METADATA: u64 = 32 << 20;
-/// Of a body: 65,536 rows are at most 10 MiB before compression, and the states' text.
+/// Maximum bytes of a body: 65,536 rows take at most 10 MiB before compression, and the texts.
 const BODY: u64 = 128 << 20;
-/// Before each message, since Arrow 0.15.
+/// Marker before each message, since Arrow 0.15.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// What a recording is read from.
+/// Source of a recording.
 pub trait Input: Read + Seek + Send {}
 impl<T: Read + Seek + Send> Input for T {}
 
-/// What comes next.
+/// Result of [`Frames::next`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
-    /// A message; it begins here.
+    /// A message that begins at this offset.
     Message(u64),
-    /// The stream was ended by its writer.
+    /// The end of the stream that its writer has written.
     End,
-    /// The file ends, in a message or between two.
+    /// End of the file, in a message or between two.
     CutShort,
-    /// This is no message.
+    /// Invalid data.
     Corrupt(&'static str),
 }
 
 /// Reads one message after another.
 pub struct Frames {
     input: Box<dyn Input>,
-    /// Of the input.
+    /// Bytes of the input.
     size: u64,
     at: u64,
     /// The flatbuffer of the last message, and its body.
     pub metadata: Vec<u8>,
-    /// Not read with the message: its length is in the metadata.
+    /// Read by [`Frames::read_body`]: its length is in the metadata.
     pub body: Vec<u8>,
 }
 
 impl Frames {
-    /// Of all of `input`.
+    /// Begins at the start of `input`.
     pub fn new(mut input: Box<dyn Input>) -> io::Result<Self> {
         let size = input.seek(SeekFrom::End(0))?;
         input.seek(SeekFrom::Start(0))?;
@@ -53,30 +53,30 @@ impl Frames {
         })
     }
 
-    /// Where the next message begins.
+    /// Offset of the next message.
     pub fn position(&self) -> u64 {
         self.at
     }
 
-    /// Of the input, in bytes.
+    /// Bytes of the input.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Goes on at the message that begins at `at`.
+    /// Continues at the message at offset `at`.
     pub fn seek(&mut self, at: u64) -> io::Result<()> {
         self.at = self.input.seek(SeekFrom::Start(at))?;
         Ok(())
     }
 
-    /// Reads the metadata of the next message; its body is to be read or skipped then.
+    /// Reads the metadata of the next message. Its body must be read before the next call.
     pub fn next(&mut self) -> io::Result<Next> {
         let begin = self.at;
         let Some(word) = self.word()? else {
             return Ok(Next::CutShort);
         };
         if word == [0; 4] {
-            // What a power cut leaves of what was not written yet.
+            // A power cut leaves zeros where data was not written yet.
             return Ok(if self.is_zero_to_the_end()? {
                 Next::CutShort
             } else {
@@ -103,7 +103,7 @@ impl Frames {
         }
     }
 
-    /// Reads the body of the message. `None`: it is whole no more. Of a length that cannot be right: the reason.
+    /// Reads the body of the message. The inner error says why it is not there.
     pub fn read_body(&mut self, length: i64) -> io::Result<Result<(), Next>> {
         match u64::try_from(length) {
             Ok(length) if length > BODY => Ok(Err(Next::Corrupt("a batch is too long"))),
@@ -117,7 +117,7 @@ impl Frames {
         }
     }
 
-    /// Whether nothing follows.
+    /// True if nothing follows.
     pub fn is_at_end(&self) -> bool {
         self.at >= self.size
     }
@@ -132,7 +132,7 @@ impl Frames {
         Ok(Some(word))
     }
 
-    /// Whether nothing but zeros follows.
+    /// True if only zeros follow.
     pub fn is_zero_to_the_end(&mut self) -> io::Result<bool> {
         let mut piece = vec![0; 1 << 16];
         loop {
@@ -147,7 +147,7 @@ impl Frames {
     }
 }
 
-/// `length` was checked.
+/// Reads `length` bytes, which were checked.
 fn fill(input: &mut Box<dyn Input>, into: &mut Vec<u8>, length: u64) -> io::Result<()> {
     into.resize(usize::try_from(length).unwrap_or(0), 0);
     input.read_exact(into)

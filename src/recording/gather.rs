@@ -1,11 +1,16 @@
 //! Gathers all data of a report in one pass over a recording.
 
+mod allocator;
+mod sizes;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 
+pub use self::allocator::{Allocator, Busiest};
+pub use self::sizes::Sizes;
 use crate::analysis::amplification::Amplification;
 use crate::analysis::events::{Events, IntervalCounters};
 use crate::analysis::fold::{Fold, Sample};
@@ -17,6 +22,7 @@ use crate::analysis::time;
 use crate::analysis::time::Span;
 use crate::analysis::timeline::{Pieces, Timeline};
 use crate::origin::Op;
+use crate::recording::alloc::Interval;
 use crate::recording::error::Ending;
 use crate::recording::header::Header;
 use crate::recording::reader::{Reader, Wanted};
@@ -48,48 +54,12 @@ pub struct Report {
     pub timeline: Timeline,
     /// Time and message of each loss.
     pub losses: Vec<(i64, String)>,
-    /// Rows of members or arrays that are in no state.
+    /// Rows of members or arrays that are in no state, and invalid intervals of the allocator.
     pub unplaced: u64,
+    /// Intervals of the ext4 allocator; `None` if there are none.
+    pub allocator: Option<Allocator>,
     /// End of the recording.
     pub ending: Ending,
-}
-
-/// Requests by size, in powers of two; the first bucket has requests without data.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sizes {
-    /// Requests, by [`Sizes::bucket`].
-    pub requests: [u64; Sizes::BUCKETS],
-    /// Their bytes.
-    pub bytes: [u64; Sizes::BUCKETS],
-}
-
-impl Sizes {
-    /// 0; 1 to 511; 512 to 1023; ... ; 2 GiB and more.
-    pub const BUCKETS: usize = 25;
-
-    /// Bucket of `length`.
-    pub fn bucket(length: u32) -> usize {
-        match length.checked_ilog2() {
-            None => 0,
-            Some(log) => (log as usize).saturating_sub(7).max(1),
-        }
-    }
-
-    /// Smallest length in `bucket`.
-    pub fn from(bucket: usize) -> u64 {
-        match bucket {
-            0 | 1 => bucket as u64,
-            n => 1 << (n + 7),
-        }
-    }
-
-    fn add(&mut self, length: u32) {
-        let bucket = Self::bucket(length);
-        if let (Some(n), Some(b)) = (self.requests.get_mut(bucket), self.bytes.get_mut(bucket)) {
-            *n += 1;
-            *b += u64::from(length);
-        }
-    }
 }
 
 /// Reads the recording from `from` to `to`, by default from its start to its end.
@@ -167,6 +137,8 @@ struct Pass {
     errors: u64,
     losses: Vec<(i64, String)>,
     newest: i64,
+    allocator: Option<Allocator>,
+    invalid: u64,
 }
 
 impl Pass {
@@ -195,6 +167,8 @@ impl Pass {
             errors: 0,
             losses: Vec::new(),
             newest: i64::MIN,
+            allocator: None,
+            invalid: 0,
         }
     }
 
@@ -202,6 +176,18 @@ impl Pass {
     fn item(&mut self, item: &Item) {
         let time = item.time_us();
         self.newest = self.newest.max(time);
+        if let Item::Alloc { time_us, json } = item {
+            self.events.pass(item);
+            // It ends at its time, like a state.
+            if time > self.from_us && time <= self.to_us {
+                self.items += 1;
+                match Interval::parse(*time_us, json) {
+                    Ok(interval) => Allocator::add(&mut self.allocator, interval.snapshot),
+                    Err(_) => self.invalid += 1,
+                }
+            }
+            return;
+        }
         if let Item::State(state) = item {
             self.arrays.clear();
             for subject in &state.arrays {
@@ -293,7 +279,8 @@ impl Pass {
             snapshot,
             timeline,
             losses: self.losses,
-            unplaced: reader.unplaced(),
+            unplaced: reader.unplaced() + self.invalid,
+            allocator: self.allocator.map(Allocator::finish),
             ending: reader.ending().clone(),
         }
     }
@@ -321,190 +308,4 @@ fn history(snapshot: &mut Snapshot, events: &Events, timeline: &Timeline) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-    use std::io::Write as _;
-
-    use proptest::prelude::*;
-
-    use super::{Report, Sizes, gather};
-    use crate::analysis::item::Item;
-    use crate::recording::fixture;
-
-    type Sums = BTreeMap<String, [u64; 4]>;
-
-    /// By member: requests, bytes, requests by the kernel's count, busy microseconds.
-    fn sums(report: &Report, into: &mut Sums) {
-        let us = report.snapshot.interval.as_secs_f64() * 1e6;
-        for member in report.snapshot.arrays.iter().flat_map(|a| &a.members) {
-            let (io, disk) = (member.sum(|_| true), member.disk.unwrap());
-            let sum = into.entry(member.name.clone()).or_default();
-            let busy = (disk.utilisation * us).round() as u64;
-            for (sum, n) in sum.iter_mut().zip([io.0, io.1, disk.requests, busy]) {
-                *sum += n;
-            }
-        }
-    }
-
-    fn file(items: &[Item]) -> tempfile::NamedTempFile {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(&fixture::file_of(items, 500)).unwrap();
-        file
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(24))]
-        #[test]
-        fn adjoining_periods_add_up_to_the_whole(mut cuts in prop::collection::vec(1u32..7999, 1..8), idle in any::<bool>()) {
-            let mut items = fixture::items(4000, 8);
-            for item in &mut items {
-                if let (Item::State(state), true) = (item, idle) {
-                    let members = state.arrays.iter_mut().flat_map(|a| &mut a.members);
-                    members.flat_map(|m| &mut m.disk).for_each(|d| d.in_flight = 0);
-                }
-            }
-            let file = file(&items);
-            let report = |from: Option<&str>, to: Option<&str>| gather(file.path(), from, to).unwrap();
-            let mut whole = Sums::new();
-            sums(&report(None, None), &mut whole);
-            prop_assert!(whole.values().all(|sum| sum[2] == 800 && sum[3] > 1_000_000));
-            cuts.sort_unstable();
-            cuts.dedup();
-            let times: Vec<String> = cuts.iter().map(|ms| format!("+{}.{:03}", ms / 1000, ms % 1000)).collect();
-            let mut parts = Sums::new();
-            sums(&report(None, Some(&times[0])), &mut parts);
-            for pair in times.windows(2) {
-                sums(&report(Some(&pair[0]), Some(&pair[1])), &mut parts);
-            }
-            sums(&report(times.last().map(String::as_str), None), &mut parts);
-            prop_assert_eq!(parts, whole);
-        }
-    }
-
-    #[test]
-    fn requests_completed_before_the_first_state_are_counted() {
-        let mut items = fixture::items(4000, 8);
-        for item in items.iter_mut().take(40) {
-            if let Item::Request(r) = item {
-                r.time_us = fixture::START - 500;
-            }
-        }
-        let file = file(&items);
-        let requests = |from, to| {
-            let report = gather(file.path(), from, to).unwrap();
-            let members = report.snapshot.arrays.iter().flat_map(|a| &a.members);
-            let sums: u64 = members.map(|m| m.sum(|_| true).0).sum();
-            let parts = report.timeline.intervals.iter().flat_map(|i| &i.members);
-            let parts: u64 = parts.map(|w| w.requests()).sum();
-            assert_eq!((report.requests, parts), (sums, sums));
-            sums
-        };
-        assert_eq!(requests(None, None), 4000);
-        assert_eq!(
-            requests(None, Some("+3")) + requests(Some("+3"), None),
-            4000
-        );
-        assert_eq!(requests(Some("+0"), None), 4000);
-    }
-
-    #[test]
-    fn a_part_of_a_second_has_its_own_utilisation() {
-        let mut items = fixture::items(4000, 8);
-        // Nothing happens from 2.2 to 2.8 s.
-        let quiet = fixture::START + 2_200_000..fixture::START + 2_800_000;
-        items.retain(|i| matches!(i, Item::State(_)) || !quiet.contains(&i.time_us()));
-        for item in &mut items {
-            if let Item::State(state) = item {
-                let members = state.arrays.iter_mut().flat_map(|a| &mut a.members);
-                members
-                    .flat_map(|m| &mut m.disk)
-                    .for_each(|d| d.in_flight = 0);
-            }
-        }
-        let file = file(&items);
-        let part = |from, to| {
-            let report = gather(file.path(), Some(from), Some(to)).unwrap();
-            report.snapshot.arrays[0].members[0].disk.unwrap()
-        };
-        let (quiet, busy) = (part("+2.3", "+2.81"), part("+2.0", "+2.2"));
-        assert!(quiet.utilisation < 0.05, "{quiet:?}");
-        assert!(busy.utilisation > 0.5 && busy.requests > 5, "{busy:?}");
-    }
-
-    /// A mean over the whole recording hides it.
-    #[test]
-    fn a_stall_leads_the_headline() {
-        for ticks in [true, false] {
-            let file = file(&fixture::stalled_items(ticks));
-            for (from, to, expected) in [
-                (
-                    None,
-                    None,
-                    "loop3 completed nothing for 12 s, with 12 requests in flight",
-                ),
-                (Some("+8"), None, "loop3 completed nothing for 9 s, with"),
-                (
-                    Some("+4.5"),
-                    Some("+12"),
-                    "loop3 completes nothing: 12 requests in flight, none completed in 7 s",
-                ),
-                (Some("+13"), None, ""),
-                (None, Some("+9"), ""),
-                (Some("+17"), None, ""),
-            ] {
-                let report = gather(file.path(), from, to).unwrap();
-                let hotspot = report.snapshot.arrays[0].hotspot.clone().unwrap();
-                let stalled = hotspot.kind == crate::analysis::hotspot::Kind::Stalled;
-                assert_eq!(stalled, !expected.is_empty(), "{from:?} {to:?} {hotspot:?}");
-                assert!(
-                    hotspot.headline.starts_with(expected),
-                    "{from:?} {to:?} {hotspot:?}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn seconds_of_saturation_are_said() {
-        let mut items = fixture::items(8000, 20);
-        for item in &mut items {
-            if let Item::State(state) = item {
-                // loop1 is busy in the first five seconds.
-                let disk = state.arrays[0].members[0].disk.as_mut().unwrap();
-                disk.io_ticks_ms = (((state.time_us - fixture::START) / 1000) as u64).min(5000);
-                let others = state.arrays.iter_mut().flat_map(|a| &mut a.members).skip(1);
-                others
-                    .flat_map(|m| &mut m.disk)
-                    .for_each(|d| d.in_flight = 0);
-            }
-        }
-        items.retain(|i| match i {
-            Item::Request(r) => r.device_us.is_some_and(|us| us < 500) && r.member != 0,
-            Item::Part(_) => false,
-            _ => true,
-        });
-        let file = file(&items);
-        let report = gather(file.path(), None, None).unwrap();
-        let headline = &report.snapshot.arrays[0].hotspot.as_ref().unwrap().headline;
-        let expected = "no member is saturated: the busiest, loop1, is busy 25 % of the time (100 % in 5 of 20 s)";
-        assert!(headline.starts_with(expected), "{headline}");
-    }
-
-    #[test]
-    fn sizes_are_powers_of_two() {
-        let buckets = [
-            (0, 0),
-            (1, 1),
-            (511, 1),
-            (512, 2),
-            (4096, 5),
-            (4097, 5),
-            (u32::MAX, 24),
-        ];
-        for (length, bucket) in buckets {
-            assert_eq!(Sizes::bucket(length), bucket, "{length}");
-            assert!(Sizes::from(bucket) <= u64::from(length));
-            assert!(bucket + 1 == Sizes::BUCKETS || Sizes::from(bucket + 1) > u64::from(length));
-        }
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
-//! What stands at the beginning of a recording: of which machine, arrays and filesystems it is.
+//! The header of a recording: machine, arrays and filesystems.
 //!
-//! Additive: a field that is missing has its default, one that is not known is left alone.
+//! Later versions may add fields: a missing field has its default, an unknown field is ignored.
 
 use jiff::tz::{Offset, TimeZone};
 use serde::{Deserialize, Serialize};
@@ -9,37 +9,37 @@ use serde::{Deserialize, Serialize};
 pub const VERSION_KEY: &str = "raidtrace.schema";
 /// Key of the header, as JSON, beside it.
 pub const HEADER_KEY: &str = "raidtrace.header";
-/// What this version writes. A higher one is refused.
+/// Version that is written. Files of later versions are refused.
 pub const VERSION: u32 = 1;
 
-/// Of which machine, arrays and filesystems a recording is.
+/// Header of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Header {
-    /// Of the host.
+    /// Name of the host.
     pub host: String,
-    /// Its kernel's release: `6.12.48+deb13-cloud-amd64`.
+    /// Kernel release: `6.12.48+deb13-cloud-amd64`.
     pub kernel: String,
     /// `x86_64`.
     pub machine: String,
     /// raidtrace's version.
     pub version: String,
-    /// When recording began, RFC 3339.
+    /// Start of the recording, RFC 3339.
     pub started: String,
-    /// What clocks of the machine showed then, in seconds east of UTC; `None`: not known.
+    /// UTC offset of the machine at the start, in seconds east of UTC; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utc_offset_s: Option<i32>,
-    /// What was asked for; empty: everything in use.
+    /// Targets of the command line; empty for everything in use.
     pub targets: Vec<String>,
-    /// The command that was run meanwhile, if one was.
+    /// Command that was recorded, if any.
     pub command: Vec<String>,
-    /// Outermost first, as they are numbered.
+    /// Arrays, outermost first, in the order of their numbers.
     pub arrays: Vec<Array>,
-    /// What lies on them.
+    /// Filesystems on the arrays.
     pub filesystems: Vec<Filesystem>,
-    /// Of the ring buffer.
+    /// Size of the ring buffer; 0 without requests.
     pub buffer_bytes: u64,
-    /// What the kernel or the host could not give.
+    /// Data that the kernel or the host could not provide.
     pub notes: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ impl Header {
     }
 }
 
-/// An array's geometry, as mdadm has it. Sectors are of 512 bytes.
+/// Geometry of an array, as in mdadm. Sectors have 512 bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Array {
@@ -66,7 +66,7 @@ pub struct Array {
     pub level: String,
     /// md/layout.
     pub layout: u32,
-    /// 0 where the level has none.
+    /// 0 if the level has no chunks.
     pub chunk_sectors: u32,
     /// Size.
     pub sectors: u64,
@@ -86,11 +86,11 @@ pub struct Array {
     pub reshape_position: Option<u64>,
     /// md/consistency_policy.
     pub consistency_policy: Option<String>,
-    /// By slot; those without a slot last.
+    /// Members by slot; members without a slot last.
     pub members: Vec<Member>,
 }
 
-/// A member's place. Sectors are of 512 bytes.
+/// Location of a member. Sectors have 512 bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Member {
@@ -98,15 +98,15 @@ pub struct Member {
     pub name: String,
     /// `7:1`.
     pub dev: String,
-    /// The whole disk that carries it.
+    /// Whole disk that the member is on.
     pub disk: String,
-    /// Where it begins on that.
+    /// First sector of the member on the disk.
     pub start: u64,
     /// Size.
     pub sectors: u64,
     /// raid_disk.
     pub slot: Option<u32>,
-    /// md's words.
+    /// Words of md/dev-*/state.
     pub state: Vec<String>,
     /// First sector of data.
     pub data_offset: u64,
@@ -118,21 +118,21 @@ pub struct Member {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Filesystem {
-    /// Kernel name of its block device: what the column `filesystem` says.
+    /// Kernel name of the block device, as in the column `filesystem`.
     pub name: String,
     /// `9:127`.
     pub dev: String,
     /// Kernel name of the array.
     pub array: String,
-    /// `ext4`, ...; empty: not known.
+    /// `ext4`, ...; empty if unknown.
     pub kind: String,
-    /// Where it is mounted.
+    /// Mounts.
     pub mounts: Vec<Mount>,
     /// Facts of the superblock by name: `block_size`, `blocks`, `blocks_per_group`, `groups`, `features`, ...
     pub parameters: serde_json::Map<String, serde_json::Value>,
-    /// What lies at fixed places: first sector on the array, sectors, origin.
+    /// Blocks with a fixed location: first sector on the array, number of sectors, origin.
     pub layout: Vec<(u64, u64, String)>,
-    /// `layout` has not all of it.
+    /// True if `layout` is incomplete.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub layout_is_cut: bool,
 }
@@ -141,8 +141,8 @@ pub struct Filesystem {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Mount {
-    /// Where; not UTF-8: as the columns have it.
+    /// Mount point; bytes that are not UTF-8 are escaped as in columns.
     pub path: String,
-    /// As /proc/self/mountinfo has them.
+    /// Options in /proc/self/mountinfo.
     pub options: String,
 }

@@ -1,11 +1,13 @@
 //! The recording: an Arrow IPC stream.
 //!
-//! * [`header`]: what it is of; [`schema`]: its columns. [`item`](crate::analysis::item)s are what it is made of.
-//! * [`writer`]: gathers `rows`; a thread of its own `encode`s and writes them.
+//! * [`header`]: the machine and its arrays; [`schema`]: the columns. Rows are [`item`](crate::analysis::item)s.
+//! * [`writer`]: collects `rows`; its thread `encode`s and writes them.
 //! * [`reader`]: `frame`s -> record `batch`es, which arrow-ipc validates -> `columns` -> items, by `names`.
-//!   `files`: which files that are.
-//! * [`source`]: intervals of it, forwards and back; [`gather`]: one pass over all of it.
+//!   `files`: the files of a recording.
+//! * [`alloc`]: intervals of the ext4 allocator, as JSON in the column `text`.
+//! * [`source`]: intervals, forwards and back; [`gather`]: one pass over a whole recording.
 
+pub mod alloc;
 mod batch;
 mod columns;
 mod encode;
@@ -22,3 +24,6 @@ mod rows;
 pub mod schema;
 pub mod source;
 pub mod writer;
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use arrow_array::{Array as _, StringArray};
 
 use super::columns::{Batch, Column};
 use super::header::Header;
-use super::rows::{Device, Devices, Recent};
+use super::rows::{Device, Devices, Recent, StateRow};
 use super::schema::{COLUMNS, Kind, path_parse, unescape};
 use crate::analysis::counters::TaskId;
 use crate::analysis::files::{FileId, FileLocation};
@@ -18,9 +18,9 @@ use crate::origin::{Op, Origin};
 
 /// Not looked up yet.
 const UNKNOWN: u32 = u32::MAX;
-/// Looked up, and there is none.
+/// Looked up, and not found.
 const NOWHERE: u32 = u32::MAX - 1;
-/// Pids and files whose names are known to be in the maps, in this batch.
+/// Number of pids and of files that are remembered as already in the maps, in this batch.
 const SEEN: usize = 1024;
 
 /// Arrays and members by name.
@@ -31,7 +31,7 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn of(state: &State) -> Self {
+    fn new(state: &State) -> Self {
         let mut numbers = Self::default();
         let mut member = 0;
         for (array, subject) in (0..).zip(&state.arrays) {
@@ -51,13 +51,13 @@ impl Numbers {
     }
 }
 
-/// A task as a batch has it: pid, and the words of the array, comm, cgroup and role.
+/// A task in a batch: pid, and keys of array, comm, cgroup and role.
 type TaskWords = (u32, u16, u32, u32, u16);
 
-/// What names stand for now.
+/// Names, and the numbers that they have now.
 pub struct Names {
     tasks: Recent<TaskId, TaskInfo>,
-    /// Numbers for the names of arrays in the keys of `tasks`: those of the states change.
+    /// Ids of arrays in the keys of `tasks`: the numbers in states change.
     array_ids: HashMap<String, u32>,
     pub locations: Recent<FileId, FileLocation>,
     pub unplaced: u64,
@@ -67,30 +67,21 @@ pub struct Names {
     ops: Vec<Op>,
     origins: Vec<Origin>,
     flags: Vec<Flags>,
-    /// By number of the word: number of the array, and whether it is a disk without md.
+    /// By key: number of the array, and true for a disk without md.
     arrays: Vec<(u32, bool)>,
-    /// By number of the word: the array's word and the number of the member.
+    /// By key: key of the array, and number of the member.
     members: Vec<(u16, u32)>,
-    /// By number of the word.
+    /// By key: device number.
     filesystems: Vec<u32>,
     pids: Vec<Option<TaskWords>>,
     files: Vec<Option<(FileId, u32)>>,
 }
 
-/// For coming back.
+/// State of [`Names`], for going back.
 #[derive(Clone, Debug)]
 pub struct Mark {
     numbers: Arc<Numbers>,
     devices: Arc<Devices>,
-}
-
-/// What a state's text has that [`State`] has not.
-#[derive(serde::Deserialize)]
-struct Told {
-    #[serde(flatten)]
-    state: State,
-    #[serde(default)]
-    devices: Devices,
 }
 
 impl Names {
@@ -133,7 +124,7 @@ impl Names {
         self.forget_numbers();
     }
 
-    /// Dictionaries or states are others now.
+    /// Drops cached numbers after a change of dictionaries or states.
     pub fn forget_numbers(&mut self) {
         self.arrays.fill((UNKNOWN, false));
         self.members.fill((0, UNKNOWN));
@@ -142,7 +133,7 @@ impl Names {
         self.files.fill(None);
     }
 
-    /// A column has another dictionary.
+    /// Takes in the new dictionary of a column.
     pub fn new_words(&mut self, column: usize, words: &StringArray) {
         let word = |i| words.value(i);
         let all = 0..words.len();
@@ -172,23 +163,29 @@ impl Names {
         }
     }
 
-    /// The item of a row; `None`: of a kind that a later version has, or it cannot be placed.
+    /// The item of a row; `None` if its kind is unknown, or its member or array is in no state.
     #[inline]
     pub fn item(&mut self, batch: &Batch, row: usize) -> Option<Item> {
         let kind = *self.kinds.get(usize::from(batch.kind.get(row)?))?;
         let time_us = batch.time.get(row)?;
         let kind = kind?;
-        let item = self.of_kind(kind, time_us, batch, row);
+        let item = self.item_of_kind(kind, time_us, batch, row);
         self.unplaced += u64::from(item.is_none());
         item
     }
 
     #[inline]
-    fn of_kind(&mut self, kind: Kind, time_us: i64, batch: &Batch, row: usize) -> Option<Item> {
+    fn item_of_kind(
+        &mut self,
+        kind: Kind,
+        time_us: i64,
+        batch: &Batch,
+        row: usize,
+    ) -> Option<Item> {
         match kind {
             Kind::Request => {
                 let (member, single) = self.member(batch, row)?;
-                let (op, origin) = self.what(batch, row)?;
+                let (op, origin) = self.op_and_origin(batch, row)?;
                 let sector = batch.sector.get(row).unwrap_or(0);
                 let length = short(&batch.length, row).unwrap_or(0);
                 let array_sector = batch.array_sector.get(row);
@@ -211,7 +208,7 @@ impl Names {
             }
             Kind::Part => {
                 let (member, _) = self.member(batch, row)?;
-                let (op, origin) = self.what(batch, row)?;
+                let (op, origin) = self.op_and_origin(batch, row)?;
                 Some(Item::Part(Part {
                     time_us,
                     member,
@@ -223,7 +220,7 @@ impl Names {
             }
             Kind::Submission => {
                 let (array, _) = self.array(batch, row)?;
-                let (op, origin) = self.what(batch, row)?;
+                let (op, origin) = self.op_and_origin(batch, row)?;
                 let pid = batch.pid.get(row).unwrap_or(0);
                 self.take_task_info(batch, row, pid);
                 Some(Item::Submission(Submission {
@@ -240,7 +237,7 @@ impl Names {
             }
             Kind::Dirtied => {
                 let (array, _) = self.array(batch, row)?;
-                let (_, origin) = self.what(batch, row)?;
+                let (_, origin) = self.op_and_origin(batch, row)?;
                 let pid = batch.pid.get(row).unwrap_or(0);
                 self.take_task_info(batch, row, pid);
                 Some(Item::Dirtied(Dirtied {
@@ -253,6 +250,10 @@ impl Names {
                 }))
             }
             Kind::State => self.state(time_us, batch.text(row)?),
+            Kind::Alloc => Some(Item::Alloc {
+                time_us,
+                json: batch.text(row)?.to_owned(),
+            }),
             Kind::Note => Some(Item::Note {
                 time_us,
                 text: batch.text(row)?.to_owned(),
@@ -269,7 +270,7 @@ impl Names {
         }
     }
 
-    fn what(&self, batch: &Batch, row: usize) -> Option<(Op, Origin)> {
+    fn op_and_origin(&self, batch: &Batch, row: usize) -> Option<(Op, Origin)> {
         let op = self.ops.get(usize::from(batch.op.get(row)?))?;
         let origin = self.origins.get(usize::from(batch.origin.get(row)?))?;
         Some((*op, *origin))
@@ -315,7 +316,7 @@ impl Names {
         self.tasks.get(&TaskId { array, pid })
     }
 
-    /// Takes in a task's name, where that was not done for this batch.
+    /// Takes in the name of a task, once for each batch.
     fn take_task_info(&mut self, batch: &Batch, row: usize, pid: u32) {
         let (Some(comm), Some(array)) = (batch.comm.get(row), batch.array.get(row)) else {
             return;
@@ -389,9 +390,10 @@ impl Names {
     }
 
     fn state(&mut self, time_us: i64, text: &str) -> Option<Item> {
-        let Told { mut state, devices } = serde_json::from_str(text).ok()?;
+        let StateRow { state, devices } = serde_json::from_str(text).ok()?;
+        let (mut state, devices) = (state.into_owned(), devices.into_owned());
         state.time_us = time_us;
-        let numbers = Numbers::of(&state);
+        let numbers = Numbers::new(&state);
         let same = numbers.arrays == self.numbers.arrays && numbers.members == self.numbers.members;
         if !same || devices != *self.devices {
             if !same {
@@ -404,7 +406,7 @@ impl Names {
     }
 }
 
-/// `9:127` as the kernel has it; 0 where it is no such.
+/// Device number of `9:127`; 0 if it is invalid.
 fn number(dev: &str) -> u32 {
     crate::machine::Dev::parse(dev).map_or(0, crate::machine::Dev::kernel)
 }

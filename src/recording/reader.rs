@@ -1,4 +1,4 @@
-//! Reads a recording, of any size, in bounded memory, whoever wrote it.
+//! Reads a recording of any size in bounded memory. The file is untrusted.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,24 +24,24 @@ use crate::analysis::item::Item;
 
 /// A recording being read.
 pub struct Reader {
-    /// One, or those of a rotated recording in their order.
+    /// The file, or the parts of a rotated recording in their order.
     files: Vec<PathBuf>,
-    /// Which one is being read.
+    /// Index of the file that is being read.
     segment: usize,
-    /// By its place in `files`: what of it could not be read.
+    /// Errors by index in `files`.
     wrong: BTreeMap<usize, String>,
     frames: Frames,
     layout: Layout,
     header: Header,
     wanted: Wanted,
     batch: Batch,
-    /// The next row of it.
+    /// Next row of `batch`.
     row: usize,
     dictionaries: Dictionaries,
-    /// Where the dictionaries are in the file, by id.
+    /// Offsets of the dictionaries in the file, by id.
     words_at: BTreeMap<i64, u64>,
     batch_at: u64,
-    /// Before the batch.
+    /// Position before `batch`, until [`Reader::mark`] takes it.
     batch_mark: Option<Mark>,
     pub(super) names: Names,
     ending: Ending,
@@ -50,7 +50,7 @@ pub struct Reader {
     note: Option<String>,
 }
 
-/// A place to come back to: where a batch begins.
+/// Position of a batch, for [`Reader::seek`].
 #[derive(Clone, Debug)]
 pub struct Mark {
     segment: usize,
@@ -60,9 +60,8 @@ pub struct Mark {
 }
 
 impl Reader {
-    /// Of the file at `path`. Where there is none, of the parts that a rotating recorder left of it:
-    /// `path.0001.part`, `path.0002.part`, ... Of one of these: it and those that
-    /// follow. One that cannot be read is passed over, which [`Reader::ending`] says.
+    /// Opens the recording at `path`. If there is no such file, reads its parts `path.0001.part`, `path.0002.part`, ...; for a
+    /// part, reads it and those that follow. A part that cannot be read is skipped and named by [`Reader::ending`].
     pub fn open(path: &Path, wanted: Wanted) -> Result<Self, TraceError> {
         let files = files::of(path);
         let (mut wrong, mut first) = (BTreeMap::new(), None);
@@ -86,7 +85,7 @@ impl Reader {
         Err(first.unwrap_or_else(|| TraceError::Empty(path.to_owned())))
     }
 
-    /// Of `input`; `path` is what errors call it.
+    /// Reads `input`; errors name it `path`.
     pub fn new(input: Box<dyn Input>, path: &Path, wanted: Wanted) -> Result<Self, TraceError> {
         let (frames, layout, header) = begin_of(input, path)?;
         Ok(Self::of(frames, layout, header, wanted))
@@ -115,14 +114,14 @@ impl Reader {
         }
     }
 
-    /// Whether parts of another recording lie beside the file at `path`: a recorder that replaces the file when it ends
+    /// A note if there are parts of another recording beside the file at `path`: a recorder that replaces the file when it ends
     /// was killed, or still runs.
     fn beside(&self, path: &Path) -> Option<String> {
         let parts = files::parts(path);
         let first = parts.first().filter(|_| path.exists())?;
         let headers = parts.iter().filter_map(|part| Some(begin(part).ok()?.2));
         let started = headers.map(|header| header.started).next();
-        // Killed when it had put them together.
+        // The recorder was killed after it had joined the parts.
         if started.as_ref() == Some(&self.header.started) {
             return None;
         }
@@ -138,53 +137,53 @@ impl Reader {
         ))
     }
 
-    /// What is to be known of the file, besides what is in it.
+    /// A note about other files beside the recording.
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
 
-    /// What stands at the beginning.
+    /// The header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// How it ended; [`Ending::Open`] until [`Reader::next_item`] has given out everything.
+    /// How the recording ended; [`Ending::Open`] until all items have been returned.
     pub fn ending(&self) -> &Ending {
         &self.ending
     }
 
-    /// Whether the last file lacks the mark of its end. [`Reader::ending`] knows more, once everything was read.
+    /// True if the last file lacks its end. [`Reader::ending`] has the details once everything was read.
     pub fn lacks_end(&self) -> bool {
         self.lacks_end
     }
 
-    /// Which files it is of.
+    /// Files of the recording.
     #[cfg(feature = "export")]
     pub(crate) fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// Rows that could not be placed: of members or arrays that no state told of.
+    /// Number of rows of members or arrays that are in no state.
     pub fn unplaced(&self) -> u64 {
         self.names.unplaced
     }
 
-    /// Name of the task that submits as `pid` to the array of that kernel name, as far as read.
+    /// Name of a task on the array of that kernel name, as far as read.
     pub fn task(&self, pid: u32, array: &str) -> Option<Arc<TaskInfo>> {
         self.names.task(pid, array)
     }
 
-    /// Where a file is, as far as read.
+    /// Location of a file, as far as read.
     pub fn file_location(&self, id: &FileId) -> Option<Arc<FileLocation>> {
         self.names.locations.get(id)
     }
 
-    /// How much of the input has been read, and how much there is, in bytes: of this file, if it is of several.
+    /// Bytes read and total bytes of the current file.
     pub fn progress(&self) -> (u64, u64) {
         (self.frames.position(), self.frames.size())
     }
 
-    /// The next item; `None` at the end, for whatever reason: see [`Reader::ending`].
+    /// The next item; `None` at the end, see [`Reader::ending`].
     pub fn next_item(&mut self) -> Option<Item> {
         loop {
             while self.row < self.batch.rows() {
@@ -212,7 +211,7 @@ impl Reader {
         Some(&self.batch)
     }
 
-    /// Reads on to the end: the time of the last row.
+    /// Reads to the end and returns the time of the last row.
     pub fn last_time(mut self) -> i64 {
         let mut last = self.last_us;
         while self.next_batch() {
@@ -221,12 +220,12 @@ impl Reader {
         last
     }
 
-    /// Where the batch begins whose items are given out now; once a batch.
+    /// Position of the current batch; returned once for each batch.
     pub fn mark(&mut self) -> Option<Mark> {
         self.batch_mark.take()
     }
 
-    /// Goes on from where `mark` was taken.
+    /// Continues from `mark`.
     pub fn seek(&mut self, mark: &Mark) -> Result<(), TraceError> {
         if mark.segment != self.segment || !self.files.is_empty() {
             let path = self.files.get(mark.segment).cloned().unwrap_or_default();
@@ -260,7 +259,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads on until there is a batch. `false`: there is none any more.
+    /// Reads the next batch; false at the end.
     fn next_batch(&mut self) -> bool {
         if self.ending != Ending::Open {
             return false;
@@ -288,7 +287,7 @@ impl Reader {
         }
     }
 
-    /// The next file that can be read; `false`: there is none, and how it ended is known. `ending` is this one's.
+    /// Opens the next readable file; false if there is none. `ending` is that of the current file.
     fn go_on(&mut self, mut ending: Ending) -> bool {
         let after_us = self.last_us;
         if let Some(file) = self.files.get(self.segment).filter(|_| ending.is_cut()) {
@@ -302,7 +301,7 @@ impl Reader {
             };
             self.wrong.insert(self.segment, error.to_string());
             ending = match error {
-                // Killed between the making of the file and its header.
+                // The recorder was killed before it wrote the header.
                 TraceError::Empty(_) => Ending::CutShort { after_us },
                 error => Ending::Corrupt {
                     after_us,
@@ -323,7 +322,7 @@ impl Reader {
         let after_us = self.last_us;
         match next {
             Next::End if self.frames.is_at_end() => Ending::Whole,
-            // The mark of a message was written before the power went, its length was not.
+            // The marker of a message was written before a power cut, its length was not.
             Next::End if self.frames.is_zero_to_the_end().unwrap_or(false) => {
                 Ending::CutShort { after_us }
             }
@@ -331,7 +330,7 @@ impl Reader {
                 after_us,
                 why: "something follows its end".to_owned(),
             },
-            // What is damaged at the very end was being written when the power went.
+            // Damage at the very end: it was being written when the power failed.
             Next::Corrupt(_) if self.frames.is_at_end() => Ending::CutShort { after_us },
             Next::Corrupt(why) => Ending::Corrupt {
                 after_us,
@@ -341,7 +340,7 @@ impl Reader {
         }
     }
 
-    /// Takes in one message; `true`: it is a batch.
+    /// Reads one message; true if it is a batch.
     fn message(&mut self) -> Result<bool, Next> {
         let unreadable = |_| Next::Corrupt("it cannot be read from the disk");
         let at = match self.frames.next().map_err(unreadable)? {
@@ -393,7 +392,7 @@ fn begin(path: &Path) -> Result<(Frames, Layout, Header), TraceError> {
     begin_of(Box::new(files::open(path)?), path)
 }
 
-/// The schema.
+/// Reads the schema.
 fn begin_of(input: Box<dyn Input>, path: &Path) -> Result<(Frames, Layout, Header), TraceError> {
     let io = |error| TraceError::Io {
         path: path.to_owned(),
@@ -406,28 +405,28 @@ fn begin_of(input: Box<dyn Input>, path: &Path) -> Result<(Frames, Layout, Heade
     let not_ours = |why: &str| TraceError::NotOurs(path.to_owned(), why.to_owned());
     match frames.next() {
         Ok(Next::Message(_)) => {}
-        Ok(Next::CutShort) => return Err(not_ours("it is too short to be one")),
-        Ok(Next::End | Next::Corrupt(_)) => return Err(not_ours("it is no Arrow stream")),
+        Ok(Next::CutShort) => return Err(not_ours("too short")),
+        Ok(Next::End | Next::Corrupt(_)) => return Err(not_ours("not an Arrow IPC stream")),
         Err(error) => return Err(io(error)),
     }
     let message =
-        root_as_message(&frames.metadata).map_err(|_| not_ours("it is no Arrow stream"))?;
+        root_as_message(&frames.metadata).map_err(|_| not_ours("not an Arrow IPC stream"))?;
     let schema = message
         .header_as_schema()
-        .ok_or_else(|| not_ours("it does not begin with a schema"))?;
+        .ok_or_else(|| not_ours("it does not start with a schema"))?;
     let value = |key: &str| {
         let metadata = schema.custom_metadata().into_iter().flatten();
         let mut found = metadata.filter(|pair| pair.key() == Some(key));
         found.next().and_then(|pair| pair.value())
     };
     let version =
-        value(VERSION_KEY).ok_or_else(|| not_ours("it is an Arrow stream of something else"))?;
+        value(VERSION_KEY).ok_or_else(|| not_ours("an Arrow IPC stream of another program"))?;
     match version.parse::<u32>() {
         Ok(VERSION) => {}
         Ok(newer) if newer > VERSION => {
             return Err(TraceError::Newer(path.to_owned(), newer.to_string()));
         }
-        _ => return Err(not_ours("its schema has a version that never was")),
+        _ => return Err(not_ours("invalid schema version")),
     }
     let layout = Layout::new(schema).map_err(|why| not_ours(&why))?;
     let header = serde_json::from_str(value(HEADER_KEY).unwrap_or_default())

@@ -1,5 +1,6 @@
-//! A batch as the writer gathers it: one small struct an item, and what its numbers stand for.
+//! A batch in the writer: a small struct for each item, and the names of tasks, files and arrays.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -12,12 +13,12 @@ use crate::analysis::fold::TaskInfo;
 use crate::analysis::item::{Item, State};
 use crate::origin::{Op, Origin};
 
-/// In place of a number: there is none.
+/// Stands for a missing number.
 pub const NONE: u32 = u32::MAX;
-/// The same.
+/// Stands for a missing sector.
 pub const NO_SECTOR: u64 = u64::MAX;
 
-/// An item, flat.
+/// An item as a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     pub time: i64,
@@ -28,11 +29,11 @@ pub struct Row {
     pub queue: u32,
     pub device: u32,
     pub pid: u32,
-    /// Number in [`Batch::tasks`].
+    /// Index in [`Batch::tasks`].
     pub task: u32,
-    /// Number in [`Batch::files`]; of rows with text in [`Batch::texts`].
+    /// Index in [`Batch::files`]; for rows with text, in [`Batch::texts`].
     pub file: u32,
-    /// Of the member; of submissions and what was dirtied of the array.
+    /// Number of the array for submissions and dirtied bytes; otherwise of the member.
     pub subject: u32,
     pub kind: Kind,
     pub op: u8,
@@ -42,7 +43,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// A row of `kind` that has nothing but what all have.
+    /// A row with only the columns that every kind has.
     pub fn new(time: i64, kind: Kind, op: Op, origin: Origin) -> Self {
         Self {
             time,
@@ -65,18 +66,18 @@ impl Row {
     }
 }
 
-/// Names by number: of one [`State`] and those after it that have the same.
+/// Names by number, of a [`State`] and of the following ones that have the same.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// Name, and whether it is a disk without md.
+    /// Name, and true for a disk without md.
     pub arrays: Vec<(String, bool)>,
     /// Number of the array, name, slot.
     pub members: Vec<(u32, String, Option<u32>)>,
 }
 
 impl Names {
-    /// Of what `state` has.
-    pub fn of(state: &State) -> Self {
+    /// Names in `state`.
+    pub fn new(state: &State) -> Self {
         let arrays = state.arrays.iter();
         let members = (0..).zip(&state.arrays).flat_map(|(array, subject)| {
             let members = subject.members.iter();
@@ -91,13 +92,13 @@ impl Names {
     }
 }
 
-/// A filesystem's device.
+/// Block device of a filesystem.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Device {
     /// `9:127`.
     pub dev: String,
-    /// Where it is mounted.
+    /// Mount point.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mount: Option<String>,
 }
@@ -105,25 +106,35 @@ pub struct Device {
 /// Devices by kernel name.
 pub type Devices = BTreeMap<String, Device>;
 
-/// What one record batch is made of.
+/// JSON of a `state` row. `tests` compare it with a stored one: a field that is renamed in memory keeps its name in
+/// the file, by `#[serde(rename)]`.
+#[derive(Serialize, Deserialize)]
+pub struct StateRow<'a> {
+    #[serde(flatten)]
+    pub state: Cow<'a, State>,
+    #[serde(default)]
+    pub devices: Cow<'a, Devices>,
+}
+
+/// Rows of one record batch.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub rows: Vec<Row>,
     pub names: Arc<Names>,
-    /// What the reader knows of filesystems before this batch.
+    /// Filesystems in the states before this batch.
     pub devices: Arc<Devices>,
     pub tasks: Vec<Option<Arc<TaskInfo>>>,
     pub files: Vec<(FileId, Option<Arc<FileLocation>>)>,
     pub texts: Vec<String>,
     by_task: HashMap<TaskId, u32>,
     by_file: HashMap<FileId, u32>,
-    /// The last ones asked for: the next is mostly the same.
+    /// The last task and file: mostly the next row has the same.
     last_task: Option<(TaskId, u32)>,
     last_file: Option<(FileId, u32)>,
 }
 
 impl Batch {
-    /// With room for `rows`.
+    /// An empty batch with capacity for `rows`.
     pub fn new(rows: usize, devices: Arc<Devices>) -> Self {
         Self {
             rows: Vec::with_capacity(rows),
@@ -132,7 +143,7 @@ impl Batch {
         }
     }
 
-    /// Empties it; what it has allocated it keeps.
+    /// Empties the batch and keeps its allocations.
     pub fn clear(&mut self) {
         self.rows.clear();
         self.tasks.clear();
@@ -144,7 +155,7 @@ impl Batch {
     }
 
     /// Adds a row with a text.
-    pub fn tell(&mut self, time: i64, kind: Kind, count: u32, text: String) {
+    pub fn add_text(&mut self, time: i64, kind: Kind, count: u32, text: String) {
         let mut row = Row::new(time, kind, Op::Other, Origin::Unknown);
         row.file = self.texts.len() as u32;
         row.length = count;
@@ -152,13 +163,13 @@ impl Batch {
         self.rows.push(row);
     }
 
-    /// Adds a row of anything but a state.
+    /// Adds a row for any item but a state.
     pub fn add(&mut self, item: &Item, known: &Known) {
         let row = match item {
             Item::Request(r) => {
                 let mut row = Row::new(r.time_us, Kind::Request, r.op, r.origin);
                 row.subject = r.member;
-                row.flags = r.flags.0;
+                row.flags = r.flags.bits();
                 row.sector = r.sector;
                 row.array_sector = r.array_sector.unwrap_or(NO_SECTOR);
                 (row.length, row.bytes) = (r.length, r.bytes);
@@ -179,7 +190,7 @@ impl Batch {
             }
             Item::Submission(s) => {
                 let mut row = Row::new(s.time_us, Kind::Submission, s.op, s.origin);
-                (row.subject, row.flags) = (s.array, s.flags.0);
+                (row.subject, row.flags) = (s.array, s.flags.bits());
                 row.array_sector = s.array_sector;
                 (row.length, row.bytes) = (s.length, s.length);
                 let task = TaskId {
@@ -201,8 +212,11 @@ impl Batch {
                 row.file = d.file.map_or(NONE, |id| self.file(id, known));
                 row
             }
+            Item::Alloc { time_us, json } => {
+                return self.add_text(*time_us, Kind::Alloc, NONE, json.clone());
+            }
             Item::Note { time_us, text } => {
-                return self.tell(*time_us, Kind::Note, NONE, text.clone());
+                return self.add_text(*time_us, Kind::Note, NONE, text.clone());
             }
             Item::Lost {
                 time_us,
@@ -211,7 +225,7 @@ impl Batch {
             } => {
                 let text = format!("{count} lost: {reason}");
                 let count = u32::try_from(*count).unwrap_or(NONE - 1);
-                return self.tell(*time_us, Kind::Lost, count, text);
+                return self.add_text(*time_us, Kind::Lost, count, text);
             }
             Item::State(_) => return,
         };
@@ -246,14 +260,14 @@ impl Batch {
         number
     }
 
-    /// Names a task from now on. Rows before keep the name that they had, if they had one.
+    /// Names a task in the following rows, and in earlier rows without a name.
     pub fn rename(&mut self, task: TaskId, info: &Arc<TaskInfo>) {
         let Some(number) = self.by_task.get_mut(&task) else {
             return;
         };
         match self.tasks.get_mut(*number as usize) {
-            Some(who @ None) => *who = Some(Arc::clone(info)),
-            Some(Some(who)) if *who == *info => {}
+            Some(task @ None) => *task = Some(Arc::clone(info)),
+            Some(Some(task)) if *task == *info => {}
             _ => {
                 *number = self.tasks.len() as u32;
                 self.tasks.push(Some(Arc::clone(info)));
@@ -262,7 +276,7 @@ impl Batch {
         }
     }
 
-    /// Where a file is: holds for the rows before, too.
+    /// Sets the location of a file, in earlier rows, too.
     pub fn found(&mut self, id: FileId, location: &Arc<FileLocation>) {
         let number = self.by_file.get(&id);
         if let Some(file) = number.and_then(|&n| self.files.get_mut(n as usize)) {
@@ -271,21 +285,21 @@ impl Batch {
     }
 }
 
-/// Who is who, as far as it was told. Of very many, those that were not asked for lately are forgotten.
+/// Names of tasks and locations of files. Those that were not set lately are dropped when there are too many.
 #[derive(Debug, Default)]
 pub struct Known {
     pub tasks: Recent<TaskId, TaskInfo>,
     pub locations: Recent<FileId, FileLocation>,
 }
 
-/// A map of bounded size: of twice `SPAN` entries the older half goes.
+/// A map of at most twice [`SPAN`] entries, whose older half is dropped when it is full.
 #[derive(Debug)]
 pub struct Recent<K, V> {
     young: HashMap<K, Arc<V>>,
     old: HashMap<K, Arc<V>>,
 }
 
-/// Half of what a [`Recent`] may hold.
+/// Half the capacity of a [`Recent`].
 const SPAN: usize = 32_768;
 
 impl<K, V> Default for Recent<K, V> {
@@ -298,12 +312,12 @@ impl<K, V> Default for Recent<K, V> {
 }
 
 impl<K: Copy + Eq + std::hash::Hash, V: PartialEq> Recent<K, V> {
-    /// What is known of `key`.
+    /// The value of `key`.
     pub fn get(&self, key: &K) -> Option<Arc<V>> {
         self.young.get(key).or_else(|| self.old.get(key)).cloned()
     }
 
-    /// Takes in what is known now. `false`: it was known.
+    /// Sets a value. False if the key had it already.
     pub fn put(&mut self, key: K, value: &Arc<V>) -> bool {
         let new = self.get(&key).is_none_or(|known| known != *value);
         if self.young.len() >= SPAN {
@@ -320,7 +334,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn what_was_told_lately_is_known() {
+    fn recent_values_are_kept() {
         let mut recent = Recent::default();
         for key in 0..3 * SPAN as u32 {
             assert!(recent.put(key, &Arc::new(key)));

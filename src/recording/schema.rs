@@ -1,4 +1,4 @@
-//! The columns of a recording, and how what is not text becomes text in them.
+//! The columns of a recording, and names as text in them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Field, Schema, TimeUnit};
 
 use super::header::{HEADER_KEY, VERSION, VERSION_KEY};
 
-/// What a row is of, in the order of their numbers in the file's dictionary.
+/// Kinds of rows, in the order of their numbers in the file's dictionary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// [`Item::Request`](crate::analysis::item::Item::Request)
@@ -24,11 +24,13 @@ pub enum Kind {
     Lost,
     /// [`Item::Dirtied`](crate::analysis::item::Item::Dirtied)
     Dirtied,
+    /// [`Item::Alloc`](crate::analysis::item::Item::Alloc)
+    Alloc,
 }
 
 impl Kind {
-    /// In the order of their numbers.
-    pub const ALL: [Self; 7] = [
+    /// All kinds in the order of their numbers.
+    pub const ALL: [Self; 8] = [
         Self::Request,
         Self::Part,
         Self::Submission,
@@ -36,9 +38,10 @@ impl Kind {
         Self::Note,
         Self::Lost,
         Self::Dirtied,
+        Self::Alloc,
     ];
 
-    /// As the column says it.
+    /// Name in the column `kind`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Request => "request",
@@ -48,6 +51,7 @@ impl Kind {
             Self::Note => "note",
             Self::Lost => "lost",
             Self::Dirtied => "dirtied",
+            Self::Alloc => "alloc",
         }
     }
 }
@@ -57,21 +61,21 @@ impl Kind {
 pub enum Type {
     /// Microseconds since 1970, UTC.
     Time,
-    /// Text, by a number of 8 bits.
+    /// Text in a dictionary with keys of 8 bits.
     Dict8,
-    /// Text, by a number of 16 bits.
+    /// Text in a dictionary with keys of 16 bits.
     Dict16,
-    /// Text, by a number of 32 bits.
+    /// Text in a dictionary with keys of 32 bits.
     Dict32,
-    /// Numbers.
+    /// 8 bits.
     U8,
-    /// Numbers.
+    /// 16 bits.
     U16,
-    /// Numbers.
+    /// 32 bits.
     U32,
-    /// Numbers.
+    /// 64 bits.
     U64,
-    /// Yes or no.
+    /// True or false.
     Bool,
     /// Text.
     Utf8,
@@ -96,8 +100,8 @@ impl Type {
     }
 }
 
-/// The columns in their order. All but the first two may be null. What is added up has 64 bits: there are tools that
-/// keep a column's type for its sum.
+/// The columns in their order. All but the first two may be null. Columns that are added up have 64 bits: some tools keep
+/// the type of a column for its sum.
 pub const COLUMNS: [(&str, Type); 25] = [
     ("time", Type::Time),
     ("kind", Type::Dict8),
@@ -126,7 +130,7 @@ pub const COLUMNS: [(&str, Type); 25] = [
     ("text", Type::Utf8),
 ];
 
-/// How many of them, from the first, are never null.
+/// Number of columns, from the first, that are never null.
 pub const NOT_NULL: usize = 2;
 
 /// The Arrow schema of a recording with this header.
@@ -143,8 +147,7 @@ pub fn schema(header_json: String) -> Arc<Schema> {
     Arc::new(Schema::new_with_metadata(fields, metadata))
 }
 
-/// Names are bytes, columns are text: a byte that is no UTF-8 becomes `\xff`, a backslash `\\`. Nothing is lost, and the
-/// usual name stays what it is.
+/// Text of a name: a byte that is not UTF-8 becomes `\xff`, a backslash `\\`. [`unescape`] restores every name.
 pub fn escape(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -161,7 +164,7 @@ pub fn escape(bytes: &[u8]) -> String {
     out
 }
 
-/// The inverse of [`escape`]; what is no escape stands for itself.
+/// Inverse of [`escape`]. Invalid escapes are kept as they are.
 pub fn unescape(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -192,10 +195,10 @@ pub fn unescape(text: &str) -> Vec<u8> {
     out
 }
 
-/// Behind the path of a file that is not there any more. A path that really ends so has its space escaped.
+/// Suffix of the path of a deleted file. A path that ends so itself has its space escaped.
 const DELETED: &str = " (deleted)";
 
-/// The column `path` of a file: its path, or where that is not known its bare name; ` (deleted)` behind it. `None`: nothing is known.
+/// Value of the column `path`: the path of a file, or its bare name if the path is unknown. `None` if both are unknown.
 pub fn path_text(location: &crate::analysis::files::FileLocation) -> Option<String> {
     let name = location.path.as_deref().or(location.name.as_deref());
     let mut text = escape(name.unwrap_or_default());
@@ -208,7 +211,7 @@ pub fn path_text(location: &crate::analysis::files::FileLocation) -> Option<Stri
     (!text.is_empty()).then_some(text)
 }
 
-/// The inverse of [`path_text`]: path, name, and whether it is deleted.
+/// Inverse of [`path_text`]: path, name, and true if the file was deleted.
 pub fn path_parse(text: &str) -> (Option<Vec<u8>>, Option<Vec<u8>>, bool) {
     let (name, deleted) = match text.strip_suffix(DELETED) {
         Some(name) => (name, true),
@@ -229,7 +232,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn names_are_legible() {
+    fn names_are_readable() {
         assert_eq!(escape(b"/srv/a b"), "/srv/a b");
         assert_eq!(escape(b"a\\\xff"), "a\\\\\\xff");
         assert_eq!(unescape("\\q\\x4\\"), b"\\q\\x4\\");
@@ -237,13 +240,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_name_is_lost(bytes in prop::collection::vec(any::<u8>(), 0..40), tail in prop::sample::select(vec!["", "\\x20", " (deleted)"])) {
+        fn every_name_is_restored(bytes in prop::collection::vec(any::<u8>(), 0..40), tail in prop::sample::select(vec!["", "\\x20", " (deleted)"])) {
             let bytes = [&bytes[..], tail.as_bytes()].concat();
             prop_assert_eq!(unescape(&escape(&bytes)), bytes);
         }
 
         #[test]
-        fn no_path_is_lost(bytes in prop::collection::vec(1u8..=255, 1..20), end in any::<bool>(), absolute in any::<bool>(), deleted in any::<bool>()) {
+        fn every_path_is_restored(bytes in prop::collection::vec(1u8..=255, 1..20), end in any::<bool>(), absolute in any::<bool>(), deleted in any::<bool>()) {
             let mut bytes: Vec<u8> = bytes.into_iter().filter(|&b| b != b'/').collect();
             bytes.insert(0, if absolute { b'/' } else { b'x' });
             if end {

@@ -77,7 +77,7 @@ pub struct Source {
 }
 
 /// Opens a recording again; `None` if that fails.
-pub type Reopen = Box<dyn Fn() -> Option<Reader>>;
+pub type Reopen = Box<dyn Fn() -> Option<Reader> + Send>;
 
 impl Source {
     /// Reads everything in `reader`; `reopen` opens the same recording.

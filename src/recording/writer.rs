@@ -1,6 +1,7 @@
-//! Writes a recording. What it is given it only gathers; compressing and writing happens in a thread of its own, which
-//! is never waited for: a batch that finds it too far behind is dropped, and told as lost.
+//! Writes a recording. Items are collected into batches; another thread compresses and writes them. The caller never waits
+//! for that thread: when it is too far behind, a batch is dropped and reported as lost.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -10,16 +11,16 @@ use std::thread::JoinHandle;
 
 use super::encode::Encoder;
 use super::header::Header;
-use super::rows::{Batch, Device, Devices, Known, NONE, Names, Recent};
+use super::rows::{Batch, Device, Devices, Known, NONE, Names, Recent, StateRow};
 use super::schema::Kind;
 use crate::analysis::counters::TaskId;
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::fold::TaskInfo;
 use crate::analysis::item::{Item, State, TOO_SLOW};
 
-/// Where a recording goes.
+/// The destination of a recording.
 pub trait Output: Write + Send {
-    /// Makes what was written survive a power cut.
+    /// Syncs written bytes to the disk.
     fn sync(&mut self) -> io::Result<()> {
         self.flush()
     }
@@ -27,18 +28,22 @@ pub trait Output: Write + Send {
 
 impl Output for File {
     fn sync(&mut self) -> io::Result<()> {
-        self.sync_data()
+        match self.sync_data() {
+            // A pipe or a device.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            other => other,
+        }
     }
 }
 
-/// How to write.
+/// Options of a [`Writer`].
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// zstd's.
+    /// Compression level of zstd.
     pub level: i32,
-    /// Rows a batch has at most, up to 65536.
+    /// Maximum number of rows in a batch, up to 65536.
     pub rows: usize,
-    /// Full batches that may wait for the disk, of 4 MiB each.
+    /// Number of full batches, of up to 4 MiB each, that may wait for the disk.
     pub waiting: usize,
 }
 
@@ -52,23 +57,15 @@ impl Default for Options {
     }
 }
 
-/// Of a whole recording, or what has been written of one.
+/// Size of a recording, or of its part that has been written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// On the disk.
+    /// Bytes written.
     pub bytes: u64,
-    /// Of all kinds.
+    /// Rows of all kinds.
     pub rows: u64,
     /// Rows that were dropped because the disk was too slow.
     pub dropped: u64,
-}
-
-/// A state as its row has it.
-#[derive(serde::Serialize)]
-struct Told<'a> {
-    #[serde(flatten)]
-    state: &'a State,
-    devices: &'a Devices,
 }
 
 fn devices(header: &Header) -> Devices {
@@ -82,43 +79,43 @@ fn devices(header: &Header) -> Devices {
         .collect()
 }
 
-/// Makes an output, in the writer's thread.
+/// Creates an output, in the writer's thread.
 pub type Opening = Box<dyn FnOnce() -> io::Result<Box<dyn Output>> + Send>;
 
 enum Job {
     Batch(Box<Batch>),
-    /// Ends this file; the next begins on the output that this makes.
+    /// Ends this file and begins the next one.
     Turn(Opening),
-    /// Everything before it to the disk, then an answer.
+    /// Syncs everything before, then replies.
     Settle(Sender<()>),
     Finish,
 }
 
-/// Counted by the thread.
+/// Counts of the writer's thread.
 #[derive(Default)]
 struct Progress {
     bytes: AtomicU64,
     rows: AtomicU64,
 }
 
-/// A recording being written. Dropped without [`Writer::finish`], it lacks its end.
+/// A recording being written. It lacks its end unless [`Writer::finish`] is called.
 pub struct Writer {
     options: Options,
     batch: Box<Batch>,
     known: Known,
-    /// The filesystems' devices: of the header, and of files that were told.
+    /// Devices of filesystems: from the header, and from file locations.
     devices: Devices,
-    /// As the last state had them.
-    told: Arc<Devices>,
-    /// A batch that is dropped must not take the last state along, nor that it came after a restart.
+    /// Devices in the last state.
+    stored_devices: Arc<Devices>,
+    /// The last state, and whether it came after a restart: written again if its batch is dropped.
     state: Option<State>,
     restart: bool,
-    /// Rows that were dropped, and are in no batch that was accepted; how many of them this batch tells.
+    /// Dropped rows that no accepted batch reports; how many of them the current batch reports.
     dropped: u64,
-    telling: u64,
-    /// Batches wait for the disk.
+    reporting: u64,
+    /// If true, batches wait for the disk and are never dropped.
     patient: bool,
-    dropped_in_all: u64,
+    dropped_total: u64,
     jobs: Option<SyncSender<Job>>,
     empty: Receiver<Box<Batch>>,
     progress: Arc<Progress>,
@@ -126,7 +123,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins a recording on `output`: its header is written at once.
+    /// Begins a recording on `output` by writing the header.
     pub fn create(
         output: impl Output + 'static,
         header: &Header,
@@ -168,19 +165,19 @@ impl Writer {
                 }
             })?;
         let devices = devices(header);
-        let told = Arc::new(devices.clone());
+        let stored = Arc::new(devices.clone());
         Ok(Self {
-            batch: Box::new(Batch::new(options.rows, Arc::clone(&told))),
+            batch: Box::new(Batch::new(options.rows, Arc::clone(&stored))),
             options,
             known: Known::default(),
             devices,
-            told,
+            stored_devices: stored,
             state: None,
             restart: false,
             dropped: 0,
-            telling: 0,
+            reporting: 0,
             patient: false,
-            dropped_in_all: 0,
+            dropped_total: 0,
             jobs: Some(jobs),
             empty,
             progress,
@@ -188,8 +185,10 @@ impl Writer {
         })
     }
 
-    /// Takes an item. The first must be a state; requests and submissions have the numbers of the last one. Errors of
-    /// the disk come out here, too, with the batch after the one that met them.
+    /// Adds an item. The first must be a state; requests and submissions have the numbers of the last state.
+    ///
+    /// # Errors
+    /// An earlier batch could not be written.
     pub fn push(&mut self, item: &Item) -> io::Result<()> {
         match item {
             Item::State(state) => self.state(state)?,
@@ -201,7 +200,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Names a task, from the next item on (and of those before that have no name yet).
+    /// Names a task in the following items, and in earlier items of this batch that have no name yet.
     pub fn task(&mut self, task: TaskId, info: &TaskInfo) {
         let info = Arc::new(info.clone());
         if self.known.tasks.put(task, &info) {
@@ -209,12 +208,12 @@ impl Writer {
         }
     }
 
-    /// True if the task has been named, and its name is still known.
+    /// True if the name of the task is still in memory.
     pub fn knows(&self, task: TaskId) -> bool {
         self.known.tasks.get(&task).is_some()
     }
 
-    /// Where a file is. Holds for the items of this batch, the earlier ones too.
+    /// Sets the location of a file, also in earlier items of this batch.
     pub fn file_location(&mut self, id: FileId, location: &FileLocation) {
         let device = Device {
             dev: id.device(),
@@ -231,19 +230,19 @@ impl Writer {
         }
     }
 
-    /// From here on nothing is dropped: nothing is coming in any more that could not wait.
+    /// Waits for the disk from now on instead of dropping batches.
     pub fn take_time(&mut self) {
         self.patient = true;
     }
 
-    /// Ends the batch: it is written as soon as the disk can take it. To be called about once a second.
+    /// Passes the batch to the writer's thread. Call this about once a second.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.batch.rows.is_empty() {
             return self.check();
         }
         let mut next = self.empty.try_recv().unwrap_or_default();
         next.names = Arc::clone(&self.batch.names);
-        next.devices = Arc::clone(&self.told);
+        next.devices = Arc::clone(&self.stored_devices);
         let full = std::mem::replace(&mut self.batch, next);
         let Some(jobs) = &self.jobs else {
             return self.check();
@@ -257,19 +256,19 @@ impl Writer {
         match sent {
             Ok(()) => {
                 self.restart = false;
-                self.dropped -= std::mem::take(&mut self.telling);
+                self.dropped -= std::mem::take(&mut self.reporting);
                 Ok(())
             }
             Err(TrySendError::Full(Job::Batch(batch))) => {
                 self.dropped += batch.rows.len() as u64;
-                self.dropped_in_all += batch.rows.len() as u64;
-                self.tell_dropped(&batch)
+                self.dropped_total += batch.rows.len() as u64;
+                self.report_dropped(&batch)
             }
             Err(_) => self.check(),
         }
     }
 
-    /// Waits until everything that was pushed is on the disk.
+    /// Waits until all items are on the disk.
     pub fn settle(&mut self) -> io::Result<()> {
         self.flush()?;
         let (done, settled) = channel();
@@ -283,8 +282,8 @@ impl Writer {
         }
     }
 
-    /// Ends this file and goes on in the one that `open` makes, with the same header. The next item must be a state then.
-    /// `false`: the thread is too far behind now; nothing has changed.
+    /// Ends this file and continues in the one that `open` creates, with the same header. The next item must be a state.
+    /// Returns false, with no effect, if the thread is too far behind.
     pub fn turn(&mut self, open: Opening) -> io::Result<bool> {
         self.flush()?;
         let Some(jobs) = &self.jobs else {
@@ -297,18 +296,17 @@ impl Writer {
         }
     }
 
-    /// What has been written; not what waits.
+    /// Size of the part that has been written.
     pub fn written(&self) -> Written {
         Written {
             bytes: self.progress.bytes.load(Ordering::Relaxed),
             rows: self.progress.rows.load(Ordering::Relaxed),
-            dropped: self.dropped_in_all,
+            dropped: self.dropped_total,
         }
     }
 
-    /// Ends the recording: waits until everything is on the disk.
+    /// Ends the recording and waits until everything is on the disk.
     pub fn finish(mut self) -> io::Result<Written> {
-        // Here there is time to wait for the disk.
         let batch = std::mem::take(&mut self.batch);
         if !batch.rows.is_empty() {
             self.send(Job::Batch(batch))?;
@@ -320,41 +318,41 @@ impl Writer {
     }
 
     fn state(&mut self, state: &State) -> io::Result<()> {
-        let names = Names::of(state);
+        let names = Names::new(state);
         if names != *self.batch.names {
-            // Rows have the numbers of their batch.
+            // The numbers in rows are those of their batch.
             self.flush()?;
             let was = &self.batch.names.arrays;
             if !was.is_empty() && *was != names.arrays {
-                // Tasks are known by the number of the array.
+                // Tasks are stored by the number of their array.
                 self.known.tasks = Recent::default();
             }
             self.batch.names = Arc::new(names);
         }
         self.restart |= state.restart;
         self.state = Some(state.clone());
-        self.tell_state(state)
+        self.write_state(state)
     }
 
-    fn tell_state(&mut self, state: &State) -> io::Result<()> {
-        let told = Told {
-            state,
-            devices: &self.devices,
+    fn write_state(&mut self, state: &State) -> io::Result<()> {
+        let row = StateRow {
+            state: Cow::Borrowed(state),
+            devices: Cow::Borrowed(&self.devices),
         };
-        let text = serde_json::to_string(&told)?;
-        self.batch.tell(state.time_us, Kind::State, NONE, text);
-        if *self.told != self.devices {
-            self.told = Arc::new(self.devices.clone());
+        let text = serde_json::to_string(&row)?;
+        self.batch.add_text(state.time_us, Kind::State, NONE, text);
+        if *self.stored_devices != self.devices {
+            self.stored_devices = Arc::new(self.devices.clone());
         }
         Ok(())
     }
 
-    /// At the beginning of the next batch, with the time of the last row that was dropped.
-    fn tell_dropped(&mut self, batch: &Batch) -> io::Result<()> {
+    /// Reports a dropped batch at the beginning of the next one, with the time of its last row.
+    fn report_dropped(&mut self, batch: &Batch) -> io::Result<()> {
         let with_state = batch.rows.iter().any(|r| r.kind == Kind::State);
         if let Some(mut state) = self.state.take().filter(|_| with_state) {
             state.restart = self.restart;
-            self.tell_state(&state)?;
+            self.write_state(&state)?;
             self.state = Some(state);
         }
         let lost = Item::Lost {
@@ -362,7 +360,7 @@ impl Writer {
             reason: TOO_SLOW.to_owned(),
             count: self.dropped,
         };
-        self.telling = self.dropped;
+        self.reporting = self.dropped;
         self.batch.add(&lost, &self.known);
         Ok(())
     }
@@ -374,7 +372,7 @@ impl Writer {
         }
     }
 
-    /// The thread's error, if it has ended with one.
+    /// Returns the error of the thread, if it has ended.
     fn check(&mut self) -> io::Result<()> {
         if self.thread.as_ref().is_some_and(|t| !t.is_finished()) {
             return Ok(());

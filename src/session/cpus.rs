@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::analysis::profile::sums::{Profile, Stack};
+use crate::machine::modules;
 use crate::machine::symbols::Symbols;
 use crate::probe::samples::{self, Sample, Samples};
 
@@ -32,7 +33,7 @@ pub struct CpuSampler {
 struct Names {
     symbols: Symbols,
     /// Loaded modules and their addresses when `symbols` was read.
-    modules: Vec<u8>,
+    modules: u64,
     /// Function names by start address, so that each name is stored once.
     functions: HashMap<u64, Arc<str>>,
     stacks: HashMap<samples::Stack, Arc<Stack>>,
@@ -60,7 +61,7 @@ impl CpuSampler {
         if self.checked.elapsed() >= CHECK {
             self.checked = Instant::now();
             self.names.reload_if_changed();
-            self.samples.follow();
+            self.samples.update_cpus();
         }
         self.samples.drain(&mut self.new)?;
         let everything = self.everything || !self.named();
@@ -117,25 +118,10 @@ fn hidden(restrict: Option<&str>) -> String {
     )
 }
 
-fn modules() -> Vec<u8> {
-    // Name and address only (columns 1 and 6): reference counts change all the time.
-    let text = std::fs::read("/proc/modules").unwrap_or_default();
-    let mut all = Vec::new();
-    for line in text.split(|b| *b == b'\n') {
-        for (i, word) in line.split(|b| *b == b' ').enumerate() {
-            if i == 0 || i == 5 {
-                all.extend_from_slice(word);
-                all.push(b' ');
-            }
-        }
-    }
-    all
-}
-
 impl Names {
     fn load() -> Self {
         Self {
-            modules: modules(),
+            modules: modules::digest(),
             symbols: Symbols::load(),
             functions: HashMap::new(),
             stacks: HashMap::new(),
@@ -144,7 +130,7 @@ impl Names {
 
     /// Reads the symbols again after modules were loaded or removed.
     fn reload_if_changed(&mut self) {
-        if self.modules != modules() {
+        if self.modules != modules::digest() {
             *self = Self::load();
         }
     }
@@ -201,7 +187,7 @@ mod tests {
     fn names(text: &str) -> Names {
         Names {
             symbols: Symbols::parse(text.as_bytes()),
-            modules: Vec::new(),
+            modules: 0,
             functions: HashMap::new(),
             stacks: HashMap::new(),
         }

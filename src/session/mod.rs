@@ -4,10 +4,12 @@
 //! * [`watch`]: detects changes of the host. [`update`]: updates the programs after a change.
 //! * [`sampler`]: one snapshot each interval. [`md_events`]: wakes the interval loop when md reports an event.
 //! * [`tasks`], [`paths`]: names of tasks, paths of files. [`cpus`]: kernel stack samples of each CPU.
+//! * [`header`]: the header of a recording.
 //! * [`alloc`]: intervals of `raidtrace alloc`.
 
 pub mod alloc;
 pub mod cpus;
+pub mod header;
 pub mod md_events;
 mod paths;
 pub mod sampler;
@@ -28,8 +30,10 @@ use crate::analysis::counters::{Counters, JournalCounters};
 use crate::analysis::fold::{DiskCounters, MemberNow, Sample, Subject};
 use crate::analysis::snapshot::ArrayInfo;
 use crate::machine::topology::Topology;
-use crate::machine::{Array, ArrayState, Cgroups, HostError, Member, StatFile, Sys, resolve, task};
-use crate::probe::{Dirtied, Facts, Need, Probe, modules, plan, tables::Tables};
+use crate::machine::{
+    Array, ArrayState, Cgroups, HostError, Member, StatFile, Sys, modules, resolve, task,
+};
+use crate::probe::{Dirtied, Facts, Need, Probe, plan, tables::Tables};
 use crate::session::watch::Watch;
 
 /// Number of changes kept as notes.
@@ -118,7 +122,7 @@ impl Traced {
             probe,
             facts,
             modules,
-            sees_stripes: !tables.need.stripes || facts.md.knows_stripes(),
+            sees_stripes: !tables.need.stripes || facts.md.has_stripes(),
             digest: tables.digest(),
             notes: [
                 [&topology.notes[..], &tables.notes, &task::notes(sys)].concat(),
@@ -159,7 +163,7 @@ impl Traced {
 
 /// Loaded modules, read first, and the kernel's facts.
 fn gather() -> (u64, Facts) {
-    (modules(), Facts::gather())
+    (modules::digest(), Facts::gather())
 }
 
 /// Stat files of all members. Partitions and device mapper devices have their own.
@@ -283,7 +287,7 @@ impl Session {
         }
         for (number, subject) in (0..).zip(&mut arrays) {
             let clean_idle = subject.info.health.is_none();
-            self.traced.probe.quiet(number, clean_idle)?;
+            self.traced.probe.set_idle(number, clean_idle)?;
             subject.read_reason_uncertain = !clean_idle && !self.traced.sees_stripes;
         }
         // Append: existing arrays must keep their index.

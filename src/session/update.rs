@@ -6,8 +6,8 @@ use anyhow::Result;
 
 use super::{CHANGES, Reading, Session, Traced, array_info, gather, stats};
 use crate::machine::topology::Topology;
-use crate::machine::{Array, Member, StatFile, with_lost};
-use crate::probe::{Facts, modules, plan, tables::Tables};
+use crate::machine::{Array, Member, StatFile, modules, with_lost};
+use crate::probe::{Facts, plan, tables::Tables};
 
 /// A change that is already counted by the programs, for [`Session::apply`].
 pub enum Update {
@@ -167,7 +167,7 @@ impl Session {
 impl Traced {
     /// True if the kernel facts that chose the programs still hold. Loading ext4 or an md module adds types and functions.
     fn facts_hold(&mut self) -> bool {
-        let modules = modules();
+        let modules = modules::digest();
         if modules == self.modules {
             return true;
         }

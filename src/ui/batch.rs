@@ -1,24 +1,24 @@
-//! `--batch`: an interval as plain text, for a log or a pipe. No colour, no cursor control.
+//! `--batch`: an interval as plain text, for a log or a pipe, without colours and cursor control.
 
 use std::io::{self, Write};
 
-use super::rows::{self, Column, Filter, Measure, MemberRow};
+use super::rows::{self, Filter, Measure, MemberRow};
 use super::text::{clean, left, right, sanitize};
 use super::view::header;
 use crate::analysis::snapshot::{ArraySnapshot, Snapshot};
 use crate::analysis::units;
 use crate::origin::{Origin, io_name};
 
-/// Up to so many members each have a row; of more, the busiest.
+/// Maximum number of members that all have a row; with more, only the busiest have.
 const MEMBERS: usize = 24;
-/// Rows then.
+/// Number of rows of the busiest members.
 const BUSIEST: usize = 12;
-/// Tasks, kinds of IO by their cost, and files that are named each.
+/// Number of tasks, of expensive kinds of IO, and of files that are named.
 const NAMED: usize = 3;
-/// Origins that a row names.
+/// Number of origins that a row names.
 const ORIGINS: usize = 4;
 
-/// Writes `snapshot` and flushes it: per array a line with the time, the headline, a table and an empty line.
+/// Writes `snapshot` and flushes it: for each array a line with the time, the headline, a table and an empty line.
 pub fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
     let mut text = Vec::with_capacity(4096);
     for array in &snapshot.arrays {
@@ -41,12 +41,12 @@ fn write_array(out: &mut impl Write, snapshot: &Snapshot, array: &ArraySnapshot)
         out,
         "{} {}",
         header::stamp(snapshot),
-        clean(&header::what(array))
+        clean(&header::subject(array))
     )?;
     writeln!(out, "  {}", header::measured(snapshot, array))?;
     if let Some(hotspot) = &array.hotspot {
         let mark = if hotspot.is_warning() { '!' } else { ' ' };
-        writeln!(out, "{mark} {}", clean(&header::said(hotspot)))?;
+        writeln!(out, "{mark} {}", clean(&header::headline(hotspot)))?;
     }
     write_members(out, array, secs)?;
     write_tasks(out, array, secs, NAMED)?;
@@ -55,7 +55,7 @@ fn write_array(out: &mut impl Write, snapshot: &Snapshot, array: &ArraySnapshot)
     writeln!(out)
 }
 
-/// A row a member.
+/// Writes a row per member.
 pub(crate) fn write_members(
     out: &mut impl Write,
     array: &ArraySnapshot,
@@ -121,20 +121,22 @@ fn busiest<'r, 'a>(rows: &'r [MemberRow<'a>]) -> (Vec<&'r MemberRow<'a>>, Vec<&'
     };
     // Members that are not healthy always have a row.
     order.sort_by(|&a, &b| {
-        let quiet = |i: usize| rows[i].member.health.is_none();
-        quiet(a).cmp(&quiet(b)).then(load(b).total_cmp(&load(a)))
+        let healthy = |i: usize| rows[i].member.health.is_none();
+        healthy(a)
+            .cmp(&healthy(b))
+            .then(load(b).total_cmp(&load(a)))
     });
     let mut rest = order.split_off(BUSIEST);
     order.sort_unstable();
     rest.sort_unstable();
-    let of = |indices: Vec<usize>| indices.into_iter().map(|i| &rows[i]).collect();
-    (of(order), of(rest))
+    let at = |indices: Vec<usize>| indices.into_iter().map(|i| &rows[i]).collect();
+    (at(order), at(rest))
 }
 
-/// A column that is there only where something is in it.
+/// A column that is shown only if a member has a figure in it.
 type Extra = (&'static str, fn(&MemberRow<'_>) -> f64);
 
-/// Flushes and discards: apart from writes, and their bytes are not moved.
+/// Flushes and discards: they move no bytes, so they are not among the writes.
 fn extra(rows: &[MemberRow<'_>]) -> Vec<Extra> {
     let all: [Extra; 2] = [("f/s", |r| r.flushes), ("d/s", |r| r.discards)];
     let some = |e: &Extra| rows.iter().any(|r| e.1(r) > 0.0);
@@ -191,8 +193,8 @@ fn write_tasks(
     most: usize,
 ) -> io::Result<()> {
     let mut rows = rows::tasks(array, secs, Filter::default(), Measure::Requests);
-    rows::sort(&mut rows, Column::Causes, false);
-    let dirtied = rows::tell_dirtied(&rows);
+    rows::sort_by_causes(&mut rows);
+    let dirtied = rows::has_dirtied(&rows);
     for row in rows.iter().take(most) {
         let role = row
             .task
@@ -221,7 +223,7 @@ fn write_tasks(
     Ok(())
 }
 
-/// What did not cost what it is: the largest, over the time of the headline.
+/// Writes the largest amplified kinds of IO, over the time window of the headline.
 pub(crate) fn write_costs(
     out: &mut impl Write,
     array: &ArraySnapshot,
@@ -251,7 +253,7 @@ pub(crate) fn write_costs(
     Ok(())
 }
 
-/// Which files were read and written most.
+/// Writes the files that were read and written most.
 pub(crate) fn write_files(
     out: &mut impl Write,
     array: &ArraySnapshot,
@@ -308,7 +310,7 @@ mod tests {
         insta::assert_snapshot!("no_array", text(&none));
     }
 
-    /// The headline is of ten seconds, the table of one: a column has the utilisation that the headline speaks of.
+    /// The headline covers ten seconds, the table one: a column has the utilisation over those ten.
     #[test]
     fn utilisation_is_of_the_interval_and_of_the_headline() {
         let mut window = Window::new(10 * SECOND);

@@ -1,30 +1,32 @@
-//! `--json`: the contract `raidtrace.top/1`, one object an interval and line.
+//! `--json`: the contract `raidtrace.top/1`, one object per interval and line.
 //!
-//! Fields named in the design never change; more may come. Figures are those of the interval.
+//! Names and meaning of the fields never change; more may be added. They are spelled out here, so that renaming a field in
+//! memory does not change them. Figures are those of the interval.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::text::is_hidden;
 use crate::analysis::amplification;
 use crate::analysis::amplification::Amplification;
 use crate::analysis::files::{FileSnapshot, FileSum, Files};
 use crate::analysis::hist::Hist;
-use crate::analysis::hotspot;
+use crate::analysis::hotspot::{self, Kind, Severity};
 use crate::analysis::snapshot;
 use crate::analysis::snapshot::{ArraySnapshot, Lost, MemberSnapshot, Snapshot, TaskSnapshot};
 use crate::analysis::time;
 use crate::origin::{Op, Origin};
+use crate::printable::hex;
 
 /// Writes `snapshot` as one line and flushes it.
 pub fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
     write_line(out, &Interval::from(snapshot))
 }
 
-/// Writes anything as one line and flushes it.
+/// Writes any value as one line and flushes it.
 pub(crate) fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     let mut line = Vec::with_capacity(4096);
     value.serialize(&mut serde_json::Serializer::with_formatter(
@@ -35,8 +37,8 @@ pub(crate) fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Re
     out.flush()
 }
 
-/// Compact JSON whose strings hold no character that a terminal would act on or hide: also those that JSON itself
-/// would let pass (DEL, C1, bidi) are escaped. Nothing is lost: a parser gets them back.
+/// Compact JSON whose strings hold no character that a terminal acts on or hides: DEL, C1 and bidi characters are escaped
+/// too. A parser restores them.
 struct Printable;
 
 impl serde_json::ser::Formatter for Printable {
@@ -95,7 +97,7 @@ pub(crate) struct Array<'a> {
     journal_stalls: Vec<JournalStalls<'a>>,
 }
 
-/// Tasks waited for room in the journal of a filesystem.
+/// Waits of tasks for room in the journal of a filesystem.
 #[derive(Serialize)]
 struct JournalStalls<'a> {
     filesystem: &'a str,
@@ -105,8 +107,8 @@ struct JournalStalls<'a> {
 
 #[derive(Serialize)]
 struct Hotspot<'a> {
-    kind: hotspot::Kind,
-    severity: hotspot::Severity,
+    kind: &'static str,
+    severity: &'static str,
     origins: &'a [Origin],
     op: Option<Op>,
     members: &'a [String],
@@ -145,7 +147,7 @@ struct Io {
     device_us: Quantiles,
 }
 
-/// `count` says how many were measured: with 0 of them the rest means nothing.
+/// Quantiles of `count` measurements; without meaning if that is 0.
 #[derive(Serialize)]
 struct Quantiles {
     p50: u64,
@@ -167,7 +169,7 @@ struct Task<'a> {
     dirtied_files: Vec<DirtiedFile<'a>>,
 }
 
-/// What others write later. `unknown`: metadata whose origin was not asked for.
+/// Metadata and file data that jbd2 and writeback write later. `unknown`: metadata whose origin is not traced.
 #[derive(Serialize)]
 struct Dirtied {
     origin: Origin,
@@ -182,7 +184,7 @@ struct Submitted {
     bytes: u64,
 }
 
-/// Of this interval alone, unlike the screen's.
+/// Amplification of this interval alone; the screen's covers the window of the headline.
 #[derive(Serialize)]
 struct Amplified {
     origin: Origin,
@@ -235,17 +237,23 @@ struct Sum {
     bytes: u64,
 }
 
-/// What was not counted, by reason.
+/// Events that were not counted, by reason; `events` is their sum.
 #[derive(Serialize)]
 pub(crate) struct Losses {
     events: u64,
-    #[serde(flatten)]
-    lost: Lost,
+    rows: u64,
+    issue: u64,
+    pieces: u64,
+    tasks: u64,
+    files: u64,
+    missed: u64,
+    ring: u64,
+    busy: u64,
+    uncounted: u64,
 }
 
 /// Time in raidtrace's programs; `alloc --replay` reads it back.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Overhead {
     bpf_ns: u64,
     bpf_events: u64,
@@ -264,27 +272,11 @@ impl From<snapshot::Overhead> for Overhead {
     }
 }
 
-impl Overhead {
-    pub(crate) fn read(&self, interval: Duration) -> snapshot::Overhead {
-        let measured = interval.mul_f64(self.measured_share.clamp(0.0, 1.0));
-        snapshot::Overhead {
-            bpf_ns: self.bpf_ns,
-            bpf_events: self.bpf_events,
-            measured_ns: measured.as_nanos() as u64,
-            unmeasured_ns: if self.estimated {
-                (interval - measured).as_nanos() as u64
-            } else {
-                0
-            },
-        }
-    }
-}
-
 fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// Six decimals: µs are all that is known.
+/// Rounds to six decimals, the resolution of the measurements.
 pub(crate) fn round(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
@@ -312,7 +304,15 @@ impl From<Lost> for Losses {
     fn from(lost: Lost) -> Self {
         Self {
             events: lost.events(),
-            lost,
+            rows: lost.rows,
+            issue: lost.issue,
+            pieces: lost.pieces,
+            tasks: lost.tasks,
+            files: lost.files,
+            missed: lost.missed,
+            ring: lost.ring,
+            busy: lost.busy,
+            uncounted: lost.uncounted,
         }
     }
 }
@@ -332,7 +332,7 @@ impl<'a> Array<'a> {
             members: a.members.iter().map(Member::from).collect(),
             tasks: a.tasks.iter().map(Task::from).collect(),
             amplification: amplification.rows.iter().map(Amplified::from).collect(),
-            files: a.files.busiest.iter().flat_map(File::of).collect(),
+            files: a.files.busiest.iter().flat_map(File::for_each_op).collect(),
             files_rest: Sum::from(a.files.rest),
             files_unattributed: Sum::from(a.files.unattributed),
             dirtied_files: DirtiedFile::all(&a.dirtied_files),
@@ -354,8 +354,20 @@ impl<'a> From<&'a snapshot::JournalStalls> for JournalStalls<'a> {
 impl<'a> From<&'a hotspot::Hotspot> for Hotspot<'a> {
     fn from(s: &'a hotspot::Hotspot) -> Self {
         Self {
-            kind: s.kind,
-            severity: s.severity,
+            kind: match s.kind {
+                Kind::Stalled => "stalled",
+                Kind::Saturated => "saturated",
+                Kind::Slow => "slow",
+                Kind::Queued => "queued",
+                Kind::Uneven => "uneven",
+                Kind::Even => "even",
+                Kind::Idle => "idle",
+            },
+            severity: match s.severity {
+                Severity::None => "none",
+                Severity::Info => "info",
+                Severity::Warning => "warning",
+            },
             origins: &s.origins,
             op: s.op,
             members: &s.members,
@@ -454,7 +466,7 @@ impl From<&amplification::Row> for Amplified {
 }
 
 impl<'a> File<'a> {
-    fn of(file: &'a FileSnapshot) -> impl Iterator<Item = Self> {
+    fn for_each_op(file: &'a FileSnapshot) -> impl Iterator<Item = Self> {
         file.io.iter().map(move |io| Self {
             file: file.into(),
             op: io.op,
@@ -494,22 +506,6 @@ impl From<FileSum> for Sum {
     fn from(FileSum { bios, bytes }: FileSum) -> Self {
         Self { bios, bytes }
     }
-}
-
-/// Of what is not UTF-8.
-pub(crate) fn hex(bytes: Option<&[u8]>) -> Option<String> {
-    let bytes = bytes.filter(|b| std::str::from_utf8(b).is_err())?;
-    Some(bytes.iter().map(|b| format!("{b:02x}")).collect())
-}
-
-/// What [`hex`] wrote; `None` where that makes no sense.
-pub(crate) fn bytes(hex: &str) -> Option<Vec<u8>> {
-    let digit = |b: u8| char::from(b).to_digit(16);
-    let pairs = hex.as_bytes().chunks(2).map(|pair| match *pair {
-        [high, low] => u8::try_from(digit(high)? << 4 | digit(low)?).ok(),
-        _ => None,
-    });
-    pairs.collect()
 }
 
 #[cfg(test)]

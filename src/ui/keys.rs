@@ -1,8 +1,8 @@
-//! The keys as [`super::state`] knows them, decoded from the terminal's events at the edge.
+//! Keys, decoded from the events of the terminal.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// A key that means something here.
+/// A key with a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// Arrow or k.
@@ -25,11 +25,11 @@ pub enum Key {
     Tab,
     /// Previous view.
     BackTab,
-    /// Takes what a list offers.
+    /// Chooses the selected item.
     Enter,
-    /// Leaves a list, or the program.
+    /// Leaves a list or the program.
     Esc,
-    /// Takes the last character back.
+    /// Deletes the last character.
     Back,
     /// Ctrl-C.
     Interrupt,
@@ -37,7 +37,7 @@ pub enum Key {
     Char(char),
 }
 
-/// The key of an event; `None` for releases and keys that mean nothing.
+/// The key of an event; `None` for releases and keys without a meaning.
 pub fn decode(event: KeyEvent) -> Option<Key> {
     if event.kind == KeyEventKind::Release {
         return None;

@@ -1,4 +1,4 @@
-//! Lines of text or JSON, an interval after the other.
+//! Output of one interval after the other, as text or JSON.
 
 use std::collections::HashSet;
 use std::io::{self, Write as _};
@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 
 use super::text;
 
-/// Notes that are new. To stderr: a script that reads stdout should not have to tell them apart.
+/// Writes notes that are not in `said` to stderr, so that stdout has figures only.
 pub(crate) fn say(notes: &[String], said: &mut HashSet<String>) {
     for note in notes {
         if !said.contains(note) {
@@ -17,7 +17,7 @@ pub(crate) fn say(notes: &[String], said: &mut HashSet<String>) {
     *said = notes.iter().cloned().collect();
 }
 
-/// Whether the last of so many intervals was shown; `None`: there is no last one.
+/// Counts an interval down; true after the last one. `None`: there is no last one.
 pub(crate) fn ended(left: &mut Option<u64>) -> bool {
     match left {
         Some(n) => {
@@ -28,7 +28,7 @@ pub(crate) fn ended(left: &mut Option<u64>) -> bool {
     }
 }
 
-/// The reader of a pipe that has had enough (`| head`) is no failure.
+/// Success if the reader of a pipe has closed it (`| head`).
 pub(crate) fn success_if_nobody_reads(result: io::Result<()>) -> Result<()> {
     match result {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e).context("writing the figures"),

@@ -1,19 +1,23 @@
-//! Renderings of one [`Snapshot`](crate::analysis::snapshot::Snapshot), and what every screen and every line of text needs.
+//! Screens, text and JSON: everything that shows figures.
 //!
-//! * [`state`], [`keys`], [`rows`]: what is shown and what a key does. Pure: no terminal, no I/O.
-//! * [`view`]: draws them. [`palette`]: colours and letters.
-//! * [`batch`], [`json`]: write one interval to a pipe; [`lines`]: an interval after the other.
-//! * [`text`]: text in columns, and made printable; everything goes through it. [`typed`]: times as one types them.
-//! * [`term`], [`screen`]: the only parts that touch a terminal.
+//! * [`screen`]: the loop of every screen, over an `App` (state and drawing) and a `Source` (snapshots). `player` is the source of a
+//!   replay; [`term`] holds the terminal.
+//! * `tabs`, `table`, `pen`: what screens are made of: views, columns, lines. [`keys`], [`palette`], [`text`].
+//! * [`state`], [`rows`], [`view`]: the screen of `top`, with one file per view.
+//! * [`batch`], [`json`], [`lines`]: one interval after the other as text or JSON. [`typed`]: parses times.
 
 pub mod batch;
 pub mod json;
 pub mod keys;
 pub mod lines;
 pub mod palette;
+pub(crate) mod pen;
+pub(crate) mod player;
 pub mod rows;
 pub mod screen;
 pub mod state;
+pub(crate) mod table;
+pub(crate) mod tabs;
 pub mod term;
 pub mod text;
 pub mod typed;

@@ -1,13 +1,13 @@
 //! Colours and letters of the origins, and the few styles of the screen.
 //!
-//! Colours are Okabe and Ito's and Paul Tol's, which colour-blind people can tell apart. None is needed to read the
-//! screen: every origin has a letter, and `NO_COLOR` leaves letters, bold and reverse.
+//! The palettes of Okabe and Ito and of Paul Tol, made for colour-blind readers. The screen is readable without colours: every
+//! origin has a letter, and `NO_COLOR` leaves letters, bold and reverse.
 
 use ratatui::style::{Color, Modifier, Style};
 
 use crate::origin::Origin;
 
-/// How many colours the terminal has.
+/// Number of colours of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
     /// `NO_COLOR` is set, or the terminal is dumb.
@@ -21,7 +21,7 @@ pub enum Depth {
 }
 
 impl Depth {
-    /// What these environment variables promise.
+    /// Depth according to the environment variables `NO_COLOR`, `COLORTERM` and `TERM`.
     pub fn detect(no_color: Option<&str>, colorterm: Option<&str>, term: Option<&str>) -> Self {
         let term = term.unwrap_or("");
         if no_color.is_some_and(|v| !v.is_empty())
@@ -121,7 +121,7 @@ pub struct Palette {
 }
 
 impl Palette {
-    /// For a terminal of this depth.
+    /// Styles for a terminal of this depth.
     pub fn new(depth: Depth) -> Self {
         Self { depth }
     }
@@ -132,7 +132,7 @@ impl Palette {
         self.on(rgb, eight)
     }
 
-    /// A figure that is `ratio` times the mean of its row. Only what is above the mean glows.
+    /// A figure that is `ratio` times the mean of its row. Coloured only above the mean.
     pub fn heat(self, ratio: f64) -> Style {
         let Some(&(_, rgb, eight)) = HEAT.iter().rev().find(|h| ratio >= h.0) else {
             return Style::new();
@@ -144,7 +144,7 @@ impl Palette {
         }
     }
 
-    /// What someone should look at: trouble, losses, the headline.
+    /// Alarm: health, losses, the headline of a hot spot.
     pub fn alarm(self) -> Style {
         let style = Style::new().add_modifier(Modifier::BOLD);
         match self.depth {
@@ -154,7 +154,7 @@ impl Palette {
         }
     }
 
-    /// A bar of what has no colour of its own.
+    /// A bar that belongs to no origin.
     pub fn bar(self) -> Style {
         match self.depth {
             Depth::None => Style::new(),
@@ -168,7 +168,7 @@ impl Palette {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    /// What matters least.
+    /// Less important text.
     pub fn dim(self) -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }
@@ -186,7 +186,7 @@ impl Palette {
                 _ => Color::Black,
             }),
             Depth::Indexed | Depth::True => {
-                // Black on what is brighter than the middle, by Rec. 709.
+                // Black on bright colours, by the luminance of Rec. 709.
                 let [_, r, g, b] = rgb.to_be_bytes().map(u32::from);
                 let bright = 2126 * r + 7152 * g + 722 * b > 10_000 * 110;
                 Style::new().bg(self.colour(rgb)).fg(self.colour(if bright {
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_what_the_environment_promises() {
+    fn depth_of_environments() {
         for (no_color, colorterm, term, depth) in [
             (None, None, Some("xterm-256color"), Depth::Indexed),
             (None, Some("truecolor"), Some("xterm-256color"), Depth::True),

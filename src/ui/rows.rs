@@ -1,16 +1,14 @@
 //! The rows of every view: filtered, sorted, as figures a second. Pure.
 
 mod amplification;
-mod column;
+mod dirtied;
 mod files;
 #[cfg(test)]
 mod tests;
-mod whom;
 
 pub use amplification::{AmplificationRow, amplification, price};
-pub use column::{Column, Row, SortKey, sort};
+pub use dirtied::{dirtied_by, on_behalf_of};
 pub use files::{FileRow, files, label};
-pub use whom::{dirtied_by, for_whom};
 
 use std::time::Duration;
 
@@ -20,7 +18,7 @@ use crate::analysis::traffic::Traffic;
 use crate::analysis::units;
 use crate::origin::{Op, Origin, io_name};
 
-/// What is left out.
+/// Origins and operations that are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Only this operation.
@@ -30,32 +28,32 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether a cell is shown.
+    /// True if cells of this origin and operation are shown.
     pub fn keeps(self, origin: Origin, op: Op) -> bool {
         self.op.is_none_or(|o| o == op) && self.origin.is_none_or(|o| o == origin)
     }
 
-    /// Whether a cell is part of bars and heat: discards move no data and would dwarf what does, so only where they are
-    /// all that is shown.
-    fn weighs(self, origin: Origin, op: Op) -> bool {
+    /// True if a cell is part of bars and heat. Discards move no data and would dwarf everything else, so they are only where
+    /// nothing else is shown.
+    fn is_measured(self, origin: Origin, op: Op) -> bool {
         self.keeps(origin, op) && (op != Op::Discard || self.op == Some(Op::Discard))
     }
 }
 
-/// What bars and the heat map measure.
+/// Unit of bars and the heat map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Measure {
-    /// Requests a second: what saturates a disk that seeks.
+    /// Requests per second, which saturate a disk that seeks.
     #[default]
     Requests,
-    /// Bytes a second.
+    /// Bytes per second.
     Bytes,
 }
 
-/// An origin's part of a bar, in the measure's unit a second.
+/// An origin's part of a bar, per second.
 pub type Part = (Origin, f64);
 
-/// A member in the first view. Figures are a second, of what the filter keeps.
+/// A member. Figures are per second, of the cells that the filter keeps.
 #[derive(Debug)]
 pub struct MemberRow<'a> {
     /// The member.
@@ -68,11 +66,11 @@ pub struct MemberRow<'a> {
     pub flushes: f64,
     /// Discards a second.
     pub discards: f64,
-    /// All else a second.
+    /// Other requests a second.
     pub others: f64,
     /// Bytes read and written a second.
     pub bytes: f64,
-    /// Utilisation over the time that the headline is about.
+    /// Utilisation over the time window of the headline.
     pub busy_over: Option<f64>,
     /// Time in the device.
     pub device: Hist,
@@ -80,44 +78,23 @@ pub struct MemberRow<'a> {
     pub parts: Vec<Part>,
 }
 
-impl Row for MemberRow<'_> {
-    fn key(&self, column: Column) -> SortKey {
-        let disk = self.member.disk;
-        SortKey::Number(match column {
-            Column::Name => return SortKey::name(&self.member.name),
-            Column::Reads => self.reads,
-            Column::Writes => self.writes,
-            Column::Flushes => self.flushes,
-            Column::Discards => self.discards,
-            Column::Others => self.others,
-            Column::Bytes => self.bytes,
-            Column::InFlight => disk.map_or(-1.0, |d| f64::from(d.in_flight)),
-            Column::Busy => self.member.utilisation().unwrap_or(-1.0),
-            Column::BusyOver => self.busy_over.unwrap_or(-1.0),
-            Column::P50 => return SortKey::measured(self.device.quantile(0.5)),
-            Column::P99 => return SortKey::measured(self.device.quantile(0.99)),
-            _ => self.member.slot.map_or(f64::MAX, f64::from),
-        })
-    }
-}
-
 /// Seconds of an interval; never 0, so that a rate is always a number.
 pub fn seconds(interval: std::time::Duration) -> f64 {
     interval.as_secs_f64().max(1e-3)
 }
 
-/// The time that the headline is about, where that is more than the interval of `secs`.
+/// Time window of the headline, if longer than the interval of `secs`.
 pub fn span(array: &ArraySnapshot, secs: f64) -> Option<Duration> {
     let over = array.hotspot.as_ref()?.over;
     (over.as_secs_f64() >= 1.5 * secs).then_some(over)
 }
 
-/// `10s`: the heading of a figure of that time.
+/// `10s`: the heading of a figure over that time.
 pub fn span_title(span: Duration) -> String {
     units::seconds_about(span).replace(' ', "")
 }
 
-/// The rows of the first view, by slot.
+/// The members, by slot.
 pub fn members(
     array: &ArraySnapshot,
     secs: f64,
@@ -143,7 +120,7 @@ pub fn members(
         };
         for c in member.io.iter().filter(|c| filter.keeps(c.origin, c.op)) {
             row.device.add(&c.device);
-            if filter.weighs(c.origin, c.op) {
+            if filter.is_measured(c.origin, c.op) {
                 let requests = c.requests - c.empty_writes();
                 add_part(
                     &mut row.parts,
@@ -185,11 +162,11 @@ pub fn legend<'a>(parts: impl Iterator<Item = &'a Part>) -> Vec<Part> {
 /// An origin in the heat map.
 #[derive(Debug)]
 pub struct OriginRow {
-    /// The origin.
-    pub origin: Origin,
-    /// Its discards only; else everything but discards, unless these are all that is shown.
+    /// The origin; `None` for the sum of all.
+    pub origin: Option<Origin>,
+    /// True: discards only. False: everything but discards, unless only discards are shown.
     pub discards: bool,
-    /// The measure a second on every member, in the array's order.
+    /// Requests or bytes per second on every member, in the order of the array.
     pub each: Vec<f64>,
     /// Their sum.
     pub total: f64,
@@ -199,35 +176,26 @@ pub struct OriginRow {
     pub skew: f64,
 }
 
-impl Row for OriginRow {
-    fn key(&self, column: Column) -> SortKey {
-        SortKey::Number(match column {
-            Column::Skew => self.skew,
-            Column::Total => self.total,
-            _ => f64::from(self.origin as u8) + if self.discards { 100.0 } else { 0.0 },
-        })
-    }
-}
-
 impl OriginRow {
-    /// The origin's name; `free_space` for discards of file data.
+    /// Name of the origin; `free_space` for discards of file data; `all`.
     pub fn name(&self) -> String {
         match (self.discards, self.origin) {
-            (false, origin) => origin.name().to_owned(),
-            (true, Origin::FileData) => io_name(Origin::FileData, Op::Discard).to_owned(),
-            (true, origin) => format!("{origin} discard"),
+            (_, None) => "all".to_owned(),
+            (false, Some(origin)) => origin.name().to_owned(),
+            (true, Some(Origin::FileData)) => io_name(Origin::FileData, Op::Discard).to_owned(),
+            (true, Some(origin)) => format!("{origin} discard"),
         }
     }
 
-    /// Whether a cell counts in this row.
+    /// True if a cell counts in this row.
     pub fn has(&self, cell: &Cell, filter: Filter) -> bool {
-        cell.origin == self.origin
+        Some(cell.origin) == self.origin
             && filter.keeps(cell.origin, cell.op)
             && (cell.op == Op::Discard) == (self.discards || filter.op == Some(Op::Discard))
     }
 }
 
-/// The rows of the heat map: [`origins`] without discards, which have rows of their own behind the others.
+/// The rows of the heat map and their sum. Discards have rows of their own behind the others, which are not in the sum.
 pub fn heat(
     array: &ArraySnapshot,
     secs: f64,
@@ -236,7 +204,7 @@ pub fn heat(
 ) -> (Vec<OriginRow>, OriginRow) {
     let requests = |c: &Cell| c.requests - c.empty_writes();
     let measure = |c: &Cell| measured(measure, requests(c), c.bytes);
-    let weighs = |c: &Cell| filter.weighs(c.origin, c.op) && (requests(c) > 0 || c.bytes > 0);
+    let weighs = |c: &Cell| filter.is_measured(c.origin, c.op) && (requests(c) > 0 || c.bytes > 0);
     let (mut rows, sum) = origin_rows(array, secs, measure, weighs);
     if filter.op.is_none() {
         let discards = |c: &Cell| c.op == Op::Discard && filter.keeps(c.origin, c.op);
@@ -250,28 +218,20 @@ pub fn heat(
 }
 
 /// A row for each origin, in the vocabulary's order, and their sum.
-pub fn origins(
-    array: &ArraySnapshot,
-    secs: f64,
-    filter: Filter,
-    measure: Measure,
-) -> (Vec<OriginRow>, OriginRow) {
-    let measure = |c: &Cell| measured(measure, c.requests, c.bytes);
-    origin_rows(array, secs, measure, |c| filter.keeps(c.origin, c.op))
-}
-
 fn origin_rows(
     array: &ArraySnapshot,
     secs: f64,
     measure: impl Fn(&Cell) -> f64,
     keeps: impl Fn(&Cell) -> bool,
 ) -> (Vec<OriginRow>, OriginRow) {
-    let row = |origin: Origin, keep: &dyn Fn(Origin) -> bool| {
+    let row = |origin: Option<Origin>| {
         let each: Vec<f64> = array
             .members
             .iter()
             .map(|m| {
-                let cells = m.io.iter().filter(|c| keeps(c) && keep(c.origin));
+                let cells =
+                    m.io.iter()
+                        .filter(|c| keeps(c) && origin.is_none_or(|o| o == c.origin));
                 cells.map(&measure).sum::<f64>() / secs
             })
             .collect();
@@ -301,14 +261,11 @@ fn origin_rows(
         let mut cells = array.members.iter().flat_map(|m| &m.io);
         cells.any(|c| c.origin == *origin && keeps(c))
     };
-    let rows = Origin::ALL
-        .into_iter()
-        .filter(shown)
-        .map(|o| row(o, &|origin| origin == o));
-    (rows.collect(), row(Origin::Unknown, &|_| true))
+    let rows = Origin::ALL.into_iter().filter(shown).map(|o| row(Some(o)));
+    (rows.collect(), row(None))
 }
 
-/// A task in the third view. Figures are bios a second, of what the filter keeps.
+/// A task. Figures are bios per second, of the submissions that the filter keeps.
 #[derive(Debug)]
 pub struct TaskRow<'a> {
     /// The task.
@@ -323,32 +280,14 @@ pub struct TaskRow<'a> {
     pub discards: f64,
     /// Bytes read and written a second.
     pub bytes: f64,
-    /// Bytes a second of [`caused`]. Where it is not known what tasks dirtied, `bytes`.
+    /// Bytes per second that the task caused; `bytes` if it is not known what tasks dirtied.
     pub causes: f64,
     /// By origin.
     pub parts: Vec<Part>,
 }
 
-impl Row for TaskRow<'_> {
-    fn key(&self, column: Column) -> SortKey {
-        SortKey::Number(match column {
-            Column::Comm => return SortKey::name(&self.comm),
-            Column::Role => return SortKey::name(self.task.role.as_deref().unwrap_or("\u{ffff}")),
-            Column::Cgroup => {
-                return SortKey::name(self.task.cgroup.as_deref().unwrap_or("\u{ffff}"));
-            }
-            Column::Reads => self.reads,
-            Column::Writes => self.writes,
-            Column::Discards => self.discards,
-            Column::Bytes => self.bytes,
-            Column::Causes => self.causes,
-            _ => f64::from(self.task.pid),
-        })
-    }
-}
-
-/// Bytes that would not have been moved without the task: what it read, metadata that it dirtied, whoever writes that, and file
-/// data that it dirtied or submitted, whichever is more, for fsync(2) submits what the same task has dirtied.
+/// Bytes that would not have been moved without the task: its reads, the metadata that it dirtied, and the larger of the file
+/// data that it dirtied and submitted, because fsync(2) submits data that the same task has dirtied.
 fn caused(task: &TaskSnapshot, filter: Filter) -> u64 {
     let sum = |io: &[TaskIo], which: &dyn Fn(&TaskIo) -> bool| {
         io.iter()
@@ -370,26 +309,31 @@ fn caused(task: &TaskSnapshot, filter: Filter) -> u64 {
     .fold(0, u64::saturating_add)
 }
 
-/// True if it is known what tasks dirtied, and one did.
-pub fn tell_dirtied(rows: &[TaskRow<'_>]) -> bool {
+/// Puts the rows that caused most bytes first.
+pub fn sort_by_causes(rows: &mut [TaskRow<'_>]) {
+    rows.sort_by(|a, b| b.causes.total_cmp(&a.causes));
+}
+
+/// True if a task is known to have dirtied anything.
+pub fn has_dirtied(rows: &[TaskRow<'_>]) -> bool {
     rows.iter().any(|r| !r.task.dirtied.is_empty())
 }
 
-/// The rows of the third view, as the snapshot has them.
+/// The tasks, in the order of the snapshot.
 pub fn tasks(
     array: &ArraySnapshot,
     secs: f64,
     filter: Filter,
     measure: Measure,
 ) -> Vec<TaskRow<'_>> {
-    let told = array.tasks.iter().any(|t| !t.dirtied.is_empty());
+    let has_dirtied = array.tasks.iter().any(|t| !t.dirtied.is_empty());
     let row = |task| {
         let task: &TaskSnapshot = task;
         let kept = || task.io.iter().filter(|i| filter.keeps(i.origin, i.op));
         let traffic: Traffic = kept().collect();
         let rate = |n: u64| n as f64 / secs;
         let mut parts = Vec::new();
-        for i in kept().filter(|i| filter.weighs(i.origin, i.op)) {
+        for i in kept().filter(|i| filter.is_measured(i.origin, i.op)) {
             add_part(
                 &mut parts,
                 i.origin,
@@ -403,7 +347,7 @@ pub fn tasks(
             writes: rate(traffic.write.requests),
             discards: rate(traffic.discard.requests),
             bytes: rate(traffic.moved_bytes()),
-            causes: rate(if told {
+            causes: rate(if has_dirtied {
                 caused(task, filter)
             } else {
                 traffic.moved_bytes()
@@ -423,9 +367,9 @@ pub fn tasks(
 pub struct LatencyRow<'a> {
     /// The member.
     pub member: &'a MemberSnapshot,
-    /// What it belongs to.
+    /// Origin of the requests.
     pub origin: Origin,
-    /// What it did.
+    /// Operation of the requests.
     pub op: Op,
     /// Requests a second.
     pub requests: f64,
@@ -433,24 +377,6 @@ pub struct LatencyRow<'a> {
     pub queue: &'a Hist,
     /// Time in the device.
     pub device: &'a Hist,
-}
-
-impl Row for LatencyRow<'_> {
-    fn key(&self, column: Column) -> SortKey {
-        let quantile = |h: &Hist, q| SortKey::measured(h.quantile(q));
-        match column {
-            Column::Origin => SortKey::Number(f64::from(self.origin as u8)),
-            Column::Op => SortKey::Number(f64::from(self.op as u8)),
-            Column::Requests => SortKey::Number(self.requests),
-            Column::QueueP50 => quantile(self.queue, 0.5),
-            Column::QueueP99 => quantile(self.queue, 0.99),
-            Column::QueueMax => SortKey::measured(self.queue.max()),
-            Column::DeviceP50 => quantile(self.device, 0.5),
-            Column::DeviceP99 => quantile(self.device, 0.99),
-            Column::DeviceMax => SortKey::measured(self.device.max()),
-            _ => SortKey::name(&self.member.name),
-        }
-    }
 }
 
 /// The rows of the latency view: what was measured, by member.

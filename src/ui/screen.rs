@@ -1,60 +1,82 @@
-//! The live screen: draws snapshots as they come and keys as they are pressed.
+//! The screen loop: draws the snapshots of a [`Source`] as they arrive, and handles keys as they are pressed.
 //!
-//! Knows nothing of where snapshots come from. The sampler sends them; it listens to the interval that + and - set.
+//! A source works on another thread or task, so that neither a key nor drawing waits for it.
 
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use ratatui::Frame;
-use ratatui::crossterm::event::{self, Event};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
-use super::keys::{Key, decode};
+use super::keys::Key;
 use super::palette::{Depth, Palette};
-use super::state::{Action, State};
-use super::term::{Guard, Screen};
+use super::state::{Action, Position, State};
+use super::term::{Guard, Input, KeyReader, Screen};
 use super::view;
 use crate::analysis::snapshot::Snapshot;
-use crate::machine::signals::is_ignored;
 
-/// Ends when a command is asked to end.
-pub(crate) type End = Pin<Box<dyn Future<Output = ()>>>;
-
-/// How long the reader of keys may take to notice that it is over.
-const POLL: Duration = Duration::from_millis(100);
-
-/// What comes from the terminal.
-pub(crate) enum Input {
-    /// A key.
-    Key(Key),
-    /// The terminal has another size.
-    Resize,
-    /// Reading failed: the terminal is gone.
-    Failed(std::io::Error),
-}
-
-/// What a live screen is of: what keys change, and how it is drawn.
+/// State of a screen: changed by keys, drawn together with a snapshot.
 pub(crate) trait App {
-    /// What comes each interval.
+    /// Figures of one interval.
     type Snapshot;
 
-    /// Takes a key.
+    /// Handles a key.
     fn on_key(&mut self, key: Key) -> Action;
 
-    /// Keeps what is selected inside of what is shown.
+    /// Keeps the selection within `snapshot`. Called for each snapshot and after each key.
     fn observe(&mut self, snapshot: &Self::Snapshot);
 
-    /// Whether the screen keeps the snapshot it has.
+    /// Stores the position of a replay, for drawing.
+    fn set_position(&mut self, position: Position);
+
+    /// Speed of a replay, 1 for real time; `None` if it must not advance by itself.
+    fn speed(&self) -> Option<f64>;
+
+    /// True if a live screen must keep its snapshot.
     fn is_paused(&self) -> bool;
 
-    /// Draws. `None` until the first interval has ended.
+    /// Draws. `snapshot` is `None` until the first interval has ended.
     fn draw(&self, frame: &mut Frame<'_>, snapshot: Option<&Self::Snapshot>, palette: Palette);
+}
+
+/// A snapshot and, from a replay, its position in the recording.
+pub(crate) type Shown<S> = (Option<Arc<S>>, Option<Position>);
+
+/// A producer of snapshots, running on another thread or task.
+pub(crate) trait Source {
+    /// Figures of one interval.
+    type Snapshot;
+
+    /// Waits for the next snapshot; `None` at the end. Cancel safe.
+    async fn next(&mut self) -> Result<Option<Shown<Self::Snapshot>>>;
+
+    /// Passes on a key's action and the current [`App::speed`]. Does not block.
+    fn request(&mut self, action: Action, speed: Option<f64>);
+}
+
+/// The source of a live screen.
+pub(crate) struct Live<S> {
+    /// The session's last snapshot.
+    pub snapshots: watch::Receiver<Option<Arc<S>>>,
+    /// The session measures at this interval.
+    pub interval: watch::Sender<Duration>,
+}
+
+impl<S> Source for Live<S> {
+    type Snapshot = S;
+
+    async fn next(&mut self) -> Result<Option<Shown<S>>> {
+        let open = self.snapshots.changed().await.is_ok();
+        Ok(open.then(|| (self.snapshots.borrow_and_update().clone(), None)))
+    }
+
+    fn request(&mut self, action: Action, _: Option<f64>) {
+        if let Action::Interval(to) = action {
+            self.interval.send_modify(|interval| *interval = to);
+        }
+    }
 }
 
 impl App for State {
@@ -68,8 +90,16 @@ impl App for State {
         Self::observe(self, snapshot);
     }
 
+    fn set_position(&mut self, position: Position) {
+        Self::set_position(self, position);
+    }
+
+    fn speed(&self) -> Option<f64> {
+        Self::speed(self)
+    }
+
     fn is_paused(&self) -> bool {
-        self.paused
+        self.paused && self.replay.is_none()
     }
 
     fn draw(&self, frame: &mut Frame<'_>, snapshot: Option<&Snapshot>, palette: Palette) {
@@ -77,25 +107,27 @@ impl App for State {
     }
 }
 
-/// Shows `snapshots` until a key or `end` ([`asked_to_end`]) ends it, or their sender is dropped.
+/// Shows `snapshots` until a key or `end` ([`crate::machine::signals::asked_to_end`]) ends the screen, or their sender is dropped.
 ///
-/// `interval` is what the sampler measures at; + and - change it. All of these ends are `Ok`; the terminal is restored
-/// in every case.
+/// `interval` is the interval that the session measures at; + and - change it. The terminal is restored in every case.
 pub async fn run(
     snapshots: watch::Receiver<Option<Arc<Snapshot>>>,
     interval: watch::Sender<Duration>,
     depth: Depth,
     end: impl Future<Output = ()>,
 ) -> Result<()> {
-    let state = State::new(*interval.borrow());
-    run_app(state, snapshots, interval, depth, end).await
+    let state = State::new(view::VIEWS.len(), *interval.borrow());
+    let live = Live {
+        snapshots,
+        interval,
+    };
+    run_app(state, live, depth, end).await
 }
 
-/// [`run`] for any screen.
+/// Shows `source` until a key, `end` or the source ends the screen. The terminal is restored in every case.
 pub(crate) async fn run_app<A: App>(
-    state: A,
-    snapshots: watch::Receiver<Option<Arc<A::Snapshot>>>,
-    interval: watch::Sender<Duration>,
+    app: A,
+    source: impl Source<Snapshot = A::Snapshot>,
     depth: Depth,
     end: impl Future<Output = ()>,
 ) -> Result<()> {
@@ -104,37 +136,36 @@ pub(crate) async fn run_app<A: App>(
     let screen = guard
         .screen()
         .context("cannot use this terminal for the screen")?;
-    let reader = Reader::start()?;
-    let mut live = Live {
+    let mut keys = KeyReader::start()?;
+    let mut shell = Shell {
         guard,
         screen,
-        state,
+        app,
         palette: Palette::new(depth),
         shown: None,
         newest: None,
     };
-    let ended = live.run(snapshots, interval, reader.inputs, end).await;
-    drop(live); // Give the terminal back before waiting for the reader.
-    reader.stop.join();
+    let ended = shell.run(source, &mut keys, end).await;
+    drop(shell); // Restore the terminal before waiting for the reader.
+    keys.stop();
     ended
 }
 
-struct Live<A: App> {
+struct Shell<A: App> {
     guard: Guard,
     screen: Screen,
-    state: A,
+    app: A,
     palette: Palette,
-    /// What is on the screen; stays while paused.
+    /// The snapshot on the screen; stays while paused.
     shown: Option<Arc<A::Snapshot>>,
     newest: Option<Arc<A::Snapshot>>,
 }
 
-impl<A: App> Live<A> {
+impl<A: App> Shell<A> {
     async fn run(
         &mut self,
-        mut snapshots: watch::Receiver<Option<Arc<A::Snapshot>>>,
-        interval: watch::Sender<Duration>,
-        mut inputs: mpsc::Receiver<Input>,
+        mut source: impl Source<Snapshot = A::Snapshot>,
+        keys: &mut KeyReader,
         end: impl Future<Output = ()>,
     ) -> Result<()> {
         let mut end = std::pin::pin!(end);
@@ -142,140 +173,49 @@ impl<A: App> Live<A> {
             self.draw()?;
             tokio::select! {
                 () = &mut end => return Ok(()),
-                changed = snapshots.changed() => {
-                    if changed.is_err() {
-                        return Ok(());
+                next = source.next() => {
+                    let Some((snapshot, position)) = next? else { return self.check() };
+                    self.newest = snapshot;
+                    if let Some(position) = position {
+                        self.app.set_position(position);
                     }
-                    self.newest = snapshots.borrow_and_update().clone();
-                    self.refresh();
                 }
-                input = inputs.recv() => match input {
+                input = keys.next() => match input {
                     None => bail!("the reader of keys ended"),
                     Some(Input::Failed(error)) => return Err(error).context("cannot read keys from the terminal"),
-                    // Drawing again finds the new size.
+                    // ratatui reads the new size when it draws.
                     Some(Input::Resize) => {}
-                    Some(Input::Key(key)) => match self.state.on_key(key) {
+                    Some(Input::Key(key)) => match self.app.on_key(key) {
                         Action::Quit => return Ok(()),
-                        Action::Interval(to) => interval.send_modify(|i| *i = to),
-                        Action::Draw | Action::Nothing | Action::Replay(_) => self.refresh(),
+                        action => source.request(action, self.app.speed()),
                     },
                 },
             }
+            if !self.app.is_paused() || self.shown.is_none() {
+                self.shown = self.newest.clone();
+            }
+            if let Some(snapshot) = &self.shown {
+                self.app.observe(snapshot);
+            }
         }
     }
 
-    /// Takes the newest snapshot unless paused, and keeps what is selected inside of it.
-    fn refresh(&mut self) {
-        if !self.state.is_paused() || self.shown.is_none() {
-            self.shown = self.newest.clone();
-        }
-        if let Some(snapshot) = &self.shown {
-            self.state.observe(snapshot);
-        }
-    }
-
-    fn draw(&mut self) -> Result<()> {
+    /// # Errors
+    /// Another thread has panicked, and the terminal shows its message.
+    fn check(&self) -> Result<()> {
         if !self.guard.holds() {
             bail!("a part of raidtrace panicked (see above)");
         }
-        let (state, shown, palette) = (&self.state, self.shown.as_deref(), self.palette);
-        self.screen
-            .draw(|frame| state.draw(frame, shown, palette))
-            .context("cannot draw on the terminal")?;
         Ok(())
     }
-}
 
-/// Ends when a signal asks for it: SIGINT, SIGQUIT (Ctrl-\), SIGTERM, SIGHUP. From this call on: signals are kept until it is
-/// polled. A SIGHUP that is ignored (nohup) stays so.
-pub fn asked_to_end() -> Result<End> {
-    let on = |kind| signal(kind).context("cannot handle signals");
-    let mut interrupt = on(SignalKind::interrupt())?;
-    let mut terminate = on(SignalKind::terminate())?;
-    let mut quit = on(SignalKind::quit())?;
-    let mut hangup = if is_ignored(libc::SIGHUP) {
-        None
-    } else {
-        Some(on(SignalKind::hangup())?)
-    };
-    Ok(Box::pin(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = quit.recv() => {}
-            () = async {
-                match &mut hangup {
-                    Some(hangup) => { hangup.recv().await; }
-                    None => std::future::pending().await,
-                }
-            } => {}
-        }
-    }))
-}
-
-/// The thread that reads keys: crossterm's own stream would need a second event loop.
-pub(crate) struct Reader {
-    /// What it reads.
-    pub inputs: mpsc::Receiver<Input>,
-    /// Ends it.
-    pub stop: Stop,
-}
-
-/// The end of a [`Reader`].
-pub(crate) struct Stop {
-    asked: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
-}
-
-impl Stop {
-    /// Waits until it has noticed; not for ever, for crossterm reads the end of a terminal that is gone again and again.
-    pub fn join(self) {
-        self.asked.store(true, Ordering::Relaxed);
-        let asked = Instant::now();
-        while !self.thread.is_finished() && asked.elapsed() < 5 * POLL {
-            std::thread::sleep(POLL / 20);
-        }
-    }
-}
-
-impl Reader {
-    /// Begins to read.
-    pub fn start() -> Result<Self> {
-        let (sender, inputs) = mpsc::channel(64);
-        let asked = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&asked);
-        let thread = std::thread::Builder::new()
-            .name("keys".to_owned())
-            .spawn(move || read(&sender, &flag))
-            .context("cannot start the reader of keys")?;
-        Ok(Self {
-            inputs,
-            stop: Stop { asked, thread },
-        })
-    }
-}
-
-fn read(sender: &mpsc::Sender<Input>, asked: &AtomicBool) {
-    while !asked.load(Ordering::Relaxed) && !sender.is_closed() {
-        let event = match event::poll(POLL) {
-            Ok(false) => continue,
-            Ok(true) => event::read(),
-            Err(error) => Err(error),
-        };
-        let input = match event {
-            Ok(Event::Key(key)) => decode(key).map(Input::Key),
-            Ok(Event::Resize(..)) => Some(Input::Resize),
-            Ok(_) => None,
-            Err(error) => {
-                let _ = sender.blocking_send(Input::Failed(error));
-                return;
-            }
-        };
-        if let Some(input) = input
-            && sender.blocking_send(input).is_err()
-        {
-            return;
-        }
+    fn draw(&mut self) -> Result<()> {
+        self.check()?;
+        let (app, shown, palette) = (&self.app, self.shown.as_deref(), self.palette);
+        self.screen
+            .draw(|frame| app.draw(frame, shown, palette))
+            .context("cannot draw on the terminal")?;
+        Ok(())
     }
 }
 
@@ -288,52 +228,6 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
     use tokio::sync::watch;
-
-    /// What signals do is so for the whole process: this runs in one of its own.
-    #[test]
-    fn signals_ask_for_the_end() {
-        for ignored in ["", "nohup"] {
-            let child = std::process::Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "ui::screen::tests::of_its_own", "--ignored"])
-                .env("SIGNALS", ignored)
-                .output()
-                .unwrap();
-            let said = String::from_utf8_lossy(&child.stdout);
-            assert!(
-                child.status.success(),
-                "{ignored}: {:?} {said}",
-                child.status
-            );
-            assert!(said.contains("1 passed"), "{said}");
-        }
-    }
-
-    #[tokio::test(flavor = "current_thread")]
-    #[ignore = "is run by signals_ask_for_the_end"]
-    async fn of_its_own() {
-        let Ok(how) = std::env::var("SIGNALS") else {
-            return;
-        };
-        let nohup = how == "nohup";
-        let action = if nohup { libc::SIG_IGN } else { libc::SIG_DFL };
-        // SAFETY: neither runs code. The suite itself may run under nohup.
-        unsafe { libc::signal(libc::SIGHUP, action) };
-        let raise = |signal| {
-            // SAFETY: it is handled or ignored; else this process ends, which its parent says.
-            unsafe { libc::raise(signal) };
-        };
-        // One that is handled may take its time; one that is ignored never comes.
-        let soon = Duration::from_millis(if nohup { 200 } else { 20_000 });
-        let mut end = super::asked_to_end().unwrap();
-        raise(libc::SIGHUP);
-        let ended = tokio::time::timeout(soon, &mut end).await.is_ok();
-        assert_eq!(ended, !nohup);
-        let end = super::asked_to_end().unwrap();
-        raise(libc::SIGQUIT);
-        tokio::time::timeout(Duration::from_secs(20), end)
-            .await
-            .unwrap();
-    }
 
     /// The screen on the first case, by hand: `cargo test --lib by_hand -- --ignored --nocapture`.
     #[tokio::test(flavor = "current_thread")]
@@ -366,7 +260,7 @@ mod tests {
             shown,
             interval,
             Depth::from_env(),
-            super::asked_to_end().unwrap(),
+            crate::machine::signals::asked_to_end().unwrap(),
         )
         .await
         .unwrap();

@@ -1,14 +1,16 @@
-//! What the screen shows and what a key does to it. Pure: no terminal, no drawing, no I/O.
+//! State of the screen of `top`, and the effect of each key on it. Pure: no terminal, no drawing, no I/O.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use super::keys::Key;
-use super::rows::{self, Column, Filter, Measure};
-use crate::analysis::snapshot::{ArraySnapshot, Snapshot};
+use super::rows::{Filter, Measure};
+use super::tabs::Tabs;
+use crate::analysis::snapshot::Snapshot;
 use crate::origin::{Op, Origin};
 
 /// The intervals that + and - step through.
-pub(crate) const INTERVALS: [Duration; 9] = [
+const INTERVALS: [Duration; 9] = [
     Duration::from_millis(100),
     Duration::from_millis(200),
     Duration::from_millis(500),
@@ -20,145 +22,76 @@ pub(crate) const INTERVALS: [Duration; 9] = [
     Duration::from_secs(60),
 ];
 
-/// Rows that a page key moves by.
-pub(crate) const PAGE: usize = 10;
-
-/// The views.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum View {
-    /// A row a member.
-    Members,
-    /// Origin x member.
-    Matrix,
-    /// Who submitted.
-    Tasks,
-    /// Queue and device time.
-    Latency,
-    /// Which files.
-    Files,
-    /// What IO of each origin cost below.
-    Amplification,
-}
-
-impl View {
-    /// In the order of their digits.
-    pub const ALL: [Self; 6] = [
-        Self::Members,
-        Self::Matrix,
-        Self::Tasks,
-        Self::Latency,
-        Self::Files,
-        Self::Amplification,
-    ];
-
-    /// As the tab says it.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Members => "members",
-            Self::Matrix => "origins",
-            Self::Tasks => "processes",
-            Self::Latency => "latency",
-            Self::Files => "files",
-            Self::Amplification => "amplification",
-        }
-    }
-
-    /// What it can be sorted by; the first is how it starts.
-    pub fn columns(self) -> &'static [Column] {
-        use Column::{
-            Below, Busy, Bytes, Causes, Cgroup, Comm, Data, DeviceMax, DeviceP50, DeviceP99,
-            Discards, Factor, Filesystem, Flushes, InFlight, MdBitmap, MdJournal, Name, Op, Origin,
-            Others, P50, P99, Parity, Path, Pid, PreRead, QueueMax, QueueP50, QueueP99, Reads,
-            Requests, Role, Share, Skew, Slot, Submitted, Total, Writes,
-        };
-        match self {
-            Self::Members => &[
-                Slot, Name, Reads, Writes, Flushes, Discards, Others, Bytes, InFlight, Busy, P50,
-                P99,
-            ],
-            Self::Matrix => &[Origin, Skew, Total],
-            Self::Tasks => &[
-                Causes, Bytes, Pid, Comm, Role, Reads, Writes, Discards, Cgroup,
-            ],
-            Self::Latency => &[
-                DeviceP99, DeviceMax, Name, Origin, Op, Requests, QueueP50, QueueP99, QueueMax,
-                DeviceP50,
-            ],
-            Self::Files => &[Bytes, Reads, Writes, Share, Filesystem, Path],
-            Self::Amplification => &[
-                Below, Factor, Origin, Op, Submitted, Data, Parity, PreRead, MdBitmap, MdJournal,
-            ],
-        }
-    }
-
-    fn step(self, by: usize) -> Self {
-        Self::ALL[(self as usize + by) % Self::ALL.len()]
-    }
-}
-
-/// What lies over the view.
+/// A window over the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlay {
     /// Nothing.
     None,
-    /// The keys and what the figures mean: pages forth (or back) from the first. Where they end, they begin again.
+    /// Help: number of pages forwards (or back) from the first. The first page follows the last one.
     Help(i32),
-    /// The list of origins to filter by; 0 is all of them.
+    /// The list of origins to filter by, and the selected line; 0 is all origins.
     Origins(usize),
 }
 
-/// What the loop has to do after a key.
+/// Result of a key, for the screen loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing changed.
     Nothing,
-    /// Draw again.
+    /// The state changed.
     Draw,
     /// Measure at this interval from now on.
     Interval(Duration),
-    /// Something of a replay alone.
+    /// Move a replay.
     Replay(Replay),
-    /// End.
+    /// End the screen.
     Quit,
 }
 
-/// What keys do to a replay.
+/// A request of a key to a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Replay {
-    /// So many intervals on, or back.
+    /// Move by a number of intervals; negative: back.
     Step(i64),
-    /// Jump to the next or previous hot spot.
-    Finding {
+    /// Search for the next or previous hot spot.
+    Hotspot {
         /// Towards the end.
         forwards: bool,
     },
-    /// To this moment, as it was typed.
+    /// Move to this time, as typed.
     Time(String),
 }
 
-/// How a recording is being shown.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Shown {
-    /// Of the time that passes in it, and here.
-    pub speed: f64,
-    /// Its last interval is on the screen.
+/// Position of a replay in its recording.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Position {
+    /// The last interval is on the screen.
     pub ended: bool,
-    /// Its tail is missing.
+    /// The tail of the recording is missing.
     pub cut: bool,
-    /// A moment that is being typed.
-    pub typed: Option<String>,
-    /// The answer to a key.
-    pub said: Option<String>,
+    /// Answer to a key.
+    pub message: Option<String>,
+    /// Number of the interval, from 1, and the number of intervals, where these are known.
+    pub interval: Option<(usize, usize)>,
 }
 
-impl Default for Shown {
+/// How a recording is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReplayState {
+    /// Recorded time over time on the screen.
+    pub speed: f64,
+    /// Position in the recording.
+    pub position: Position,
+    /// A time that is being typed.
+    pub typed: Option<String>,
+}
+
+impl Default for ReplayState {
     fn default() -> Self {
         Self {
             speed: 1.0,
-            ended: false,
-            cut: false,
+            position: Position::default(),
             typed: None,
-            said: None,
         }
     }
 }
@@ -168,54 +101,46 @@ const SPEEDS: [f64; 11] = [
     0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0,
 ];
 
-/// What a view remembers while another is shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
-    row: usize,
-    sort: usize,
-    reversed: bool,
-}
-
 /// Everything that keys change.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// The view that is shown.
-    pub view: View,
-    /// What lies over it.
+    /// The view that is shown, and the selected row and sort column of each.
+    pub tabs: Tabs,
+    /// The window over the view.
     pub overlay: Overlay,
-    /// What is left out.
+    /// Origins and operations that are shown.
     pub filter: Filter,
-    /// What bars and heat measure.
+    /// Unit of bars and heat.
     pub measure: Measure,
-    /// Whether the screen keeps the snapshot it has.
+    /// True if a live screen keeps its snapshot, and a replay does not advance.
     pub paused: bool,
     /// The interval asked for.
     pub interval: Duration,
-    /// Of a recording: how it is shown. `None`: it is what happens now.
-    pub replay: Option<Shown>,
-    /// The array that is shown, among the snapshot's.
+    /// `None` on a live screen.
+    pub replay: Option<ReplayState>,
+    /// Index of the array that is shown.
     pub array: usize,
-    /// The member column that is selected in the heat map.
+    /// The member that is selected in the heat map.
     pub member: usize,
-    places: [Place; View::ALL.len()],
+    /// True if the view that was drawn last has a selected member: then ← and → do not sort.
+    pub selects_member: Cell<bool>,
     known: Known,
 }
 
-/// What the last snapshot has, as far as keys depend on it.
+/// Contents of the last snapshot, as far as keys depend on them.
 #[derive(Clone, Debug, Default)]
 struct Known {
     arrays: usize,
     members: usize,
-    rows: usize,
     ops: Vec<Op>,
     origins: Vec<Origin>,
 }
 
 impl State {
-    /// At the start, measuring every `interval`.
-    pub fn new(interval: Duration) -> Self {
+    /// A screen with a number of views, measured every `interval`.
+    pub fn new(views: usize, interval: Duration) -> Self {
         Self {
-            view: View::Members,
+            tabs: Tabs::new(views),
             overlay: Overlay::None,
             filter: Filter::default(),
             measure: Measure::default(),
@@ -224,66 +149,30 @@ impl State {
             replay: None,
             array: 0,
             member: 0,
-            places: [Place::default(); View::ALL.len()],
+            selects_member: Cell::new(false),
             known: Known::default(),
         }
     }
 
-    /// Looks at what is shown now, so that nothing selected lies outside of it. To be called for every new snapshot
-    /// and after every key.
+    /// Keeps the selected array and member within `snapshot`. Called for each snapshot and after each key.
     pub fn observe(&mut self, snapshot: &Snapshot) {
-        self.known.arrays = snapshot.arrays.len();
-        self.array = self.array.min(self.known.arrays.saturating_sub(1));
-        let Some(array) = snapshot.arrays.get(self.array) else {
-            self.known = Known::default();
-            return;
+        self.known = Known {
+            arrays: snapshot.arrays.len(),
+            ..Known::default()
         };
-        let cells = || array.members.iter().flat_map(|m| &m.io);
-        self.known.ops = Op::ALL
-            .into_iter()
-            .filter(|&op| cells().any(|c| c.op == op))
-            .collect();
-        self.known.origins = Origin::ALL
-            .into_iter()
-            .filter(|&o| cells().any(|c| c.origin == o))
-            .collect();
-        self.known.members = array.members.len();
-        self.known.rows = self.count_rows(array);
-        self.member = self.member.min(self.known.members.saturating_sub(1));
-        let last = self.known.rows.saturating_sub(1);
-        let place = &mut self.places[self.view as usize];
-        place.row = place.row.min(last);
-    }
-
-    fn count_rows(&self, array: &ArraySnapshot) -> usize {
-        match self.view {
-            View::Members => array.members.len(),
-            View::Matrix => rows::heat(array, 1.0, self.filter, self.measure).0.len(),
-            View::Tasks => rows::tasks(array, 1.0, self.filter, self.measure).len(),
-            View::Latency => rows::latencies(array, 1.0, self.filter).len(),
-            View::Files => rows::files(array, 1.0, self.filter, self.measure).len(),
-            View::Amplification => rows::amplification(array, self.filter).len(),
+        self.array = self.array.min(self.known.arrays.saturating_sub(1));
+        if let Some(array) = snapshot.arrays.get(self.array) {
+            let cells = || array.members.iter().flat_map(|m| &m.io);
+            let has_op = |op: &Op| cells().any(|c| c.op == *op);
+            let has_origin = |origin: &Origin| cells().any(|c| c.origin == *origin);
+            self.known.ops = Op::ALL.into_iter().filter(has_op).collect();
+            self.known.origins = Origin::ALL.into_iter().filter(has_origin).collect();
+            self.known.members = array.members.len();
+            self.member = self.member.min(array.members.len().saturating_sub(1));
         }
     }
 
-    /// The row that is selected in this view.
-    pub fn row(&self) -> usize {
-        self.places[self.view as usize].row
-    }
-
-    /// What this view is sorted by, and whether the other way round.
-    pub fn sort(&self) -> (Column, bool) {
-        self.sort_of(self.view)
-    }
-
-    /// What `view` is sorted by, and whether the other way round.
-    pub fn sort_of(&self, view: View) -> (Column, bool) {
-        let place = self.places[view as usize];
-        let columns = view.columns();
-        (columns[place.sort % columns.len()], place.reversed)
-    }
-
-    /// The origins that the list offers: those there are, and the one that is chosen.
+    /// The origins to choose from: those of the snapshot, and the one that is chosen.
     pub fn choices(&self) -> Vec<Origin> {
         let mut origins = self.known.origins.clone();
         origins.extend(self.filter.origin);
@@ -292,7 +181,18 @@ impl State {
         origins
     }
 
-    /// Takes a key.
+    /// Stores the position of a replay.
+    pub fn set_position(&mut self, position: Position) {
+        self.replay.get_or_insert_default().position = position;
+    }
+
+    /// Speed of a replay; `None` while it must not advance by itself.
+    pub fn speed(&self) -> Option<f64> {
+        let replay = self.replay.as_ref()?;
+        (!self.paused && replay.typed.is_none()).then_some(replay.speed)
+    }
+
+    /// Handles a key.
     pub fn on_key(&mut self, key: Key) -> Action {
         if key == Key::Interrupt {
             return Action::Quit;
@@ -307,7 +207,7 @@ impl State {
                 self.overlay = match key {
                     Key::Down | Key::Right | Key::PageDown => Overlay::Help(page.wrapping_add(1)),
                     Key::Up | Key::Left | Key::PageUp => Overlay::Help(page.wrapping_sub(1)),
-                    // Whatever other key someone tries closes it.
+                    // Any other key closes help.
                     _ => Overlay::None,
                 };
                 Action::Draw
@@ -315,7 +215,7 @@ impl State {
         }
     }
 
-    /// Keys that mean something else in a replay.
+    /// Handles the keys that have another meaning in a replay.
     fn on_replay_key(&mut self, key: Key) -> Option<Action> {
         let replay = self.replay.as_mut()?;
         if let Some(typed) = &mut replay.typed {
@@ -329,22 +229,25 @@ impl State {
                     return Some(Action::Replay(Replay::Time(typed)));
                 }
                 Key::Esc => replay.typed = None,
-                // Arrows are letters to whoever has decoded them.
+                // h and l are decoded as arrows.
                 Key::Left => typed.push('h'),
                 Key::Right => typed.push('l'),
                 _ => {}
             }
             return Some(Action::Draw);
         }
-        replay.said = None;
-        let step = |n| Some(Action::Replay(Replay::Step(n)));
+        replay.position.message = None;
+        let mut pause = |request| {
+            self.paused = true;
+            Some(Action::Replay(request))
+        };
         match key {
-            Key::Right => step(1),
-            Key::Left => step(-1),
-            Key::PageDown => step(10),
-            Key::PageUp => step(-10),
-            Key::Char('n') => Some(Action::Replay(Replay::Finding { forwards: true })),
-            Key::Char('N') => Some(Action::Replay(Replay::Finding { forwards: false })),
+            Key::Right => pause(Replay::Step(1)),
+            Key::Left => pause(Replay::Step(-1)),
+            Key::PageDown => pause(Replay::Step(10)),
+            Key::PageUp => pause(Replay::Step(-10)),
+            Key::Char('n') => pause(Replay::Hotspot { forwards: true }),
+            Key::Char('N') => pause(Replay::Hotspot { forwards: false }),
             Key::Char('t') => {
                 replay.typed = Some(String::new());
                 Some(Action::Draw)
@@ -381,29 +284,12 @@ impl State {
     }
 
     fn on_view_key(&mut self, key: Key) -> Action {
-        let last = self.known.rows.saturating_sub(1);
         let last_member = self.known.members.saturating_sub(1);
-        let place = &mut self.places[self.view as usize];
         match key {
-            Key::Up => place.row = place.row.saturating_sub(1),
-            Key::Down => place.row = (place.row + 1).min(last),
-            Key::PageUp => place.row = place.row.saturating_sub(PAGE),
-            Key::PageDown => place.row = (place.row + PAGE).min(last),
-            Key::Home => place.row = 0,
-            Key::End => place.row = last,
-            Key::Left if self.view == View::Matrix => self.member = self.member.saturating_sub(1),
-            Key::Right if self.view == View::Matrix => {
+            Key::Left if self.selects_member.get() => self.member = self.member.saturating_sub(1),
+            Key::Right if self.selects_member.get() => {
                 self.member = (self.member + 1).min(last_member)
             }
-            Key::Left => self.sort_by(self.view.columns().len() - 1),
-            Key::Right | Key::Char('s') => self.sort_by(1),
-            Key::Char('S') => place.reversed = !place.reversed,
-            Key::Tab => self.view = self.view.step(1),
-            Key::BackTab => self.view = self.view.step(View::ALL.len() - 1),
-            Key::Char(c @ '1'..='9') => match View::ALL.get(c as usize - '1' as usize) {
-                Some(&view) => self.view = view,
-                None => return Action::Nothing,
-            },
             Key::Char('o') => self.filter.op = next(&self.known.ops, self.filter.op),
             Key::Char('f') => {
                 let chosen = self
@@ -421,10 +307,10 @@ impl State {
             }
             Key::Char(' ' | 'p') => self.paused = !self.paused,
             Key::Char('+' | '=') => {
-                return self.set_interval(INTERVALS.iter().find(|&&i| i > self.interval));
+                return change_interval(&mut self.interval, true);
             }
             Key::Char('-' | '_') => {
-                return self.set_interval(INTERVALS.iter().rev().find(|&&i| i < self.interval));
+                return change_interval(&mut self.interval, false);
             }
             Key::Char('a' | ']') => self.array = (self.array + 1) % self.known.arrays.max(1),
             Key::Char('[') => {
@@ -432,27 +318,26 @@ impl State {
             }
             Key::Char('?') => self.overlay = Overlay::Help(0),
             Key::Char('q') | Key::Esc => return Action::Quit,
+            _ if self.tabs.on_key(key) => {}
             _ => return Action::Nothing,
         }
         Action::Draw
     }
-
-    fn sort_by(&mut self, step: usize) {
-        let place = &mut self.places[self.view as usize];
-        place.sort = (place.sort + step) % self.view.columns().len();
-        place.reversed = false;
-    }
-
-    fn set_interval(&mut self, to: Option<&Duration>) -> Action {
-        let Some(&to) = to else {
-            return Action::Nothing;
-        };
-        self.interval = to;
-        Action::Interval(to)
-    }
 }
 
-/// The value after `now` in `all`, `None` (everything) after the last.
+/// The next longer or shorter interval, stored and passed on; nothing after the last one.
+pub(crate) fn change_interval(interval: &mut Duration, longer: bool) -> Action {
+    let next = match longer {
+        true => INTERVALS.iter().find(|i| *i > interval),
+        false => INTERVALS.iter().rev().find(|i| *i < interval),
+    };
+    next.map_or(Action::Nothing, |&next| {
+        *interval = next;
+        Action::Interval(next)
+    })
+}
+
+/// The value after `now` in `all`; `None` (everything) after the last one.
 fn next<T: Copy + PartialEq>(all: &[T], now: Option<T>) -> Option<T> {
     match now {
         None => all.first().copied(),

@@ -6,7 +6,7 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 pub use crate::printable::{clean, escape, is_hidden, sanitize};
 
-/// Columns that `text` takes.
+/// Width of `text` in columns.
 pub fn width(text: &str) -> usize {
     text.width()
 }
@@ -51,7 +51,7 @@ pub fn end(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{mark}{}", &text[from..]))
 }
 
-/// `text` that [`wrap`] does not break.
+/// `text` with no-break spaces, which [`wrap`] does not break.
 pub fn glue(text: &str) -> String {
     text.replace(' ', "\u{a0}")
 }
@@ -95,7 +95,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_untrusted_stays_visible() {
+    fn control_characters_are_visible() {
         for (bytes, text) in [
             (&b"postgres"[..], "postgres"),
             (b"\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m"),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_names_that_are_no_text_are_shown() {
+    fn invalid_utf8_is_escaped() {
         assert_eq!(escape(b"a\nb\xffc\xc3"), "a\\x0ab\\xffc\\xc3");
         assert_eq!(
             escape("caf\u{e9} \u{202e}".as_bytes()),

@@ -1,11 +1,11 @@
-//! Times as one types them.
+//! Parsers of times on the command line.
 
 use std::time::Duration;
 
-/// An interval: 0.1 to 3600 seconds.
+/// Parses an interval of 0.1 to 3600 seconds.
 ///
 /// # Errors
-/// Says what is wrong.
+/// Not a number, or out of range.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 = text
         .trim_end_matches('s')
@@ -18,10 +18,10 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A time with a unit: `90`, `90s`, `5m`, `2h`.
+/// Parses a time with a unit: `90`, `90s`, `5m`, `2h`.
 ///
 /// # Errors
-/// Says what is wrong.
+/// Not a time, or less than 0.1 seconds.
 pub fn time(text: &str) -> Result<Duration, String> {
     let units = [('s', 1.0), ('m', 60.0), ('h', 3600.0)];
     let (digits, unit) = units

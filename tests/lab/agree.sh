@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# RAID 0, 1, 10 and 5 at once, with everything that is fixed in place written
-# and read: small files, large ones, direct IO, discards, and a look at what md
-# keeps on a member before its data.
+# RAID 0, 1, 10 and 5 at once, with reads and writes of all fixed structures:
+# small and large files, direct IO, discards, and reads of md's metadata at the
+# start of each member.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 
@@ -41,7 +41,7 @@ for name in "${arrays[@]}"; do
 	fstrim "/mnt/$name" 2>/dev/null || echo "no discard on $name"
 	unmount "/mnt/$name"
 done
-for member in "${members[@]}"; do
+for member in "${disks[@]}"; do
 	dd if="/dev/$member" of=/dev/null bs=128k count=4 iflag=direct status=none
 done
 

@@ -1,5 +1,5 @@
-//! A filesystem that is searched group by group, the same after each remedy, and a healthy one (`tests/lab/alloc.sh`); full
-//! groups, counted by ext4 too (`tests/lab/alloc_full.sh`, `tests/lab/alloc_hooks.sh`); the stripe livelock
+//! A filesystem whose allocator searches group by group, the same after each fix, and a healthy one (`tests/lab/alloc.sh`);
+//! full groups, which ext4 counts too (`tests/lab/alloc_full.sh`, `tests/lab/alloc_hooks.sh`); the stripe livelock
 //! (`tests/lab/alloc_livelock.sh`); bitmaps that are not in memory (`tests/lab/alloc_cold.sh`).
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ const GROUPS: u64 = 4096;
 /// Blocks of all files that are written.
 const BLOCKS: u64 = 80 * 1024;
 
-/// One watching of the four.
+/// One of the four traced phases.
 struct Watched {
     intervals: Vec<Value>,
     folded: String,
@@ -23,7 +23,7 @@ struct Watched {
     considered: u64,
 }
 
-fn watched(dir: &Path, name: &str) -> Watched {
+fn traced(dir: &Path, name: &str) -> Watched {
     let file = |end: &str| text(dir.join(format!("{name}.{end}")));
     assert_eq!(file("status").trim(), "0", "{name}: {}", file("err"));
     assert_eq!(file("switch").trim(), "0", "mb_stats is as it was before");
@@ -85,7 +85,7 @@ pub(super) fn allocator_is_named(kernel: &str) {
     let Some(dir) = lab(kernel, "alloc") else {
         return;
     };
-    let before = watched(&dir, "before");
+    let before = traced(&dir, "before");
     let reasons = before.reasons();
     let reason = reasons
         .get("linear_scan")
@@ -119,11 +119,11 @@ pub(super) fn allocator_is_named(kernel: &str) {
     assert!(before.sum("/got_blocks") >= BLOCKS);
 }
 
-pub(super) fn allocator_is_quiet_after_the_remedy(kernel: &str) {
+pub(super) fn allocator_is_healthy_after_the_fix(kernel: &str) {
     let Some(dir) = lab(kernel, "alloc") else {
         return;
     };
-    let [before, lists, freed] = ["before", "lists", "freed"].map(|name| watched(&dir, name));
+    let [before, lists, freed] = ["before", "lists", "freed"].map(|name| traced(&dir, name));
     // It is in small pieces still, and that is what it says.
     let reasons = lists.reasons();
     assert!(reasons.keys().all(|id| id == "fragmented"), "{reasons:?}");
@@ -144,12 +144,12 @@ pub(super) fn healthy_allocator_raises_nothing(kernel: &str) {
     let Some(dir) = lab(kernel, "alloc") else {
         return;
     };
-    let healthy = watched(&dir, "healthy");
+    let healthy = traced(&dir, "healthy");
     assert!(healthy.reasons().is_empty(), "{:?}", healthy.reasons());
     assert!(healthy.sum("/got_blocks") >= BLOCKS);
 }
 
-/// What `raidtrace alloc --json` wrote, of scenarios with one filesystem.
+/// `raidtrace alloc --json` output of scenarios with one filesystem.
 struct Figures(Vec<Value>);
 
 impl Figures {
@@ -221,7 +221,7 @@ fn considered(path: PathBuf) -> [u64; 5] {
     by_criterion(path, "groups_considered:")
 }
 
-/// Groups considered by criterion, as raidtrace counted them: within 2 % of what ext4 says.
+/// Asserts that raidtrace's groups considered by criterion are within 2 % of mb_stats.
 fn counted_as_by_ext4(dir: &Path, name: &str, figures: &Figures) -> [u64; 5] {
     assert!(figures.0.iter().all(|i| i["sources"]["groups"] == "fentry"));
     let [before, after] =
@@ -240,7 +240,7 @@ fn counted_as_by_ext4(dir: &Path, name: &str, figures: &Figures) -> [u64; 5] {
     looked
 }
 
-pub(super) fn groups_considered_are_those_of_ext4(kernel: &str) {
+pub(super) fn groups_considered_match_mb_stats(kernel: &str) {
     let Some(dir) = lab(kernel, "alloc_full") else {
         return;
     };
@@ -267,7 +267,7 @@ pub(super) fn groups_considered_are_those_of_ext4(kernel: &str) {
     assert!(!reason["commands"].to_string().contains("mb_group_prealloc"));
 }
 
-/// The mean of groups that a search considers, on kernels with an allocator of their own each.
+/// Mean number of groups that a search considers, on kernels whose allocators differ.
 pub(super) fn hooks_count_the_groups_of_a_search(kernel: &str) {
     let Some(dir) = lab(kernel, "alloc_hooks") else {
         return;
@@ -314,7 +314,7 @@ pub(super) fn hooks_count_the_groups_of_a_search(kernel: &str) {
     }
 }
 
-pub(super) fn ext4_counts_where_hooks_cannot(kernel: &str) {
+pub(super) fn mb_stats_replaces_missing_hooks(kernel: &str) {
     let Some(dir) = lab(kernel, "alloc_full") else {
         return;
     };

@@ -13,7 +13,7 @@ disk() { # NUMBER SIZE MKFS-OPTIONS...
 	mkdir -p "/mnt/loop$1"
 }
 
-# Files of 1 MiB: longer than anything that is free in one piece, and no more than what is free in a group.
+# Files of 1 MiB: larger than any free extent, smaller than the free space of a group.
 work() { # WHERE NAME
 	for ((i = 0; i < 80; i++)); do
 		head -c 1048576 /dev/zero >"$1/$2$i"
@@ -21,7 +21,7 @@ work() { # WHERE NAME
 	done
 }
 
-# watched NAME WHERE: the work on it, and what raidtrace and the kernel count.
+# watched NAME WHERE: runs the load there, with counts of raidtrace and the kernel.
 watched() {
 	local name=$1 where=$2 dev=${2##*/} status=0 pid tenth
 	raidtrace alloc --json --interval 2 --mb-stats --folded "/out/$name.folded" --flame "/out/$name.svg" \

@@ -37,7 +37,7 @@ for number in 0 1; do
 	echo 1 >"$at/nullb$number/memory_backed"
 	echo 2 >"$at/nullb$number/irqmode"
 done
-members=(nullb0 nullb1)
+disks=(nullb0 nullb1)
 disks 10000
 mdadm --create /dev/md0 --run --quiet --level=0 --chunk=512 --raid-devices=2 /dev/nullb0 /dev/nullb1
 alloc_full /dev/md0 /mnt/md0
@@ -48,6 +48,7 @@ disks 20000000
 mdadm --assemble --quiet /dev/md0 /dev/nullb0 /dev/nullb1
 mount -o noatime,no_prefetch_block_bitmaps /dev/md0 /mnt/md0
 echo 0 >/sys/fs/ext4/md0/mb_prefetch
+alloc_options=(--record /out/cold.rtrace)
 alloc_watched cold /mnt/md0 work
-raidtrace alloc --replay /out/cold.out --batch >/out/cold.txt
+raidtrace alloc --replay /out/cold.rtrace --batch >/out/cold.txt
 unmount /mnt/md0

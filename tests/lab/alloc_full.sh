@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # A filesystem of 4096 groups, 95 % of them full: small and large files written to it, searched linearly and by the
-# kernel's lists. ext4 counts too (mb_stats), and raidtrace is not told so.
+# kernel's lists. ext4 counts too (mb_stats), which raidtrace does not use here.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 
@@ -33,7 +33,7 @@ disk() { # GROUPS of 8 MiB: all full but one in twenty, whose second half is fre
 	debugfs -w -f /tmp/punch /dev/loop0 >/dev/null 2>&1
 }
 
-# counted NAME COMMAND...: what raidtrace and ext4 count of it.
+# counted NAME COMMAND...: counts of raidtrace and ext4 while COMMAND runs.
 counted() {
 	local name=$1 status=0 pid tenth
 	shift
@@ -77,14 +77,14 @@ for lists in 0 1; do
 	unmount /mnt/loop0
 done
 
-# As on a kernel whose functions cannot be hooked: ext4 counts for a slice of each interval, and its switch is off after that.
+# As on a kernel without function hooks: mb_stats is enabled for a slice of each interval, and disabled afterwards.
 mount -o noatime,mb_optimize_scan=0 /dev/loop0 /mnt/loop0
 grep -v ext4_ "$tracing/available_filter_functions" >/tmp/functions
 mount --bind /tmp/functions "$tracing/available_filter_functions"
 counted slices large "h"
 cat /sys/fs/ext4/loop0/mb_stats >/out/slices.switch
 
-# Killed while it is on: the next one puts it back.
+# Killed while mb_stats is enabled: the next run disables it.
 raidtrace alloc --json --mb-stats /mnt/loop0 >/out/killed.out 2>/out/killed.err &
 pid=$!
 for ((tenth = 0; tenth < 300; tenth++)); do

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# 512 groups, 95 % of them full: the groups that a search considers, as raidtrace's hooks on this kernel count them and as
-# ext4 does (mb_stats), searched linearly and by the kernel's lists where it has them.
+# 512 groups, 95 % of them full: groups that a search considers, counted by raidtrace's hooks and by
+# ext4 (mb_stats), with linear searches and with the kernel's lists if it has them.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 

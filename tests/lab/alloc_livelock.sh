@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Free space without a run that is aligned to the stripe: the stripe livelock, before and after the remedy.
+# Free space without a run that is aligned to the stripe: the stripe livelock, before and after the fix.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 
-# Runs of 1278 blocks that begin right behind a multiple of 640: none of them holds an aligned run of 640.
+# Runs of 1278 blocks that start just after a multiple of 640: none contains an aligned run of 640.
 truncate -s 32G /tmp/disk0
 losetup /dev/loop0 /tmp/disk0
 alloc_full /dev/loop0 /mnt/loop0

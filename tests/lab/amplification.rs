@@ -1,4 +1,4 @@
-//! What writes cost on every level, against what md's own rules say (`tests/lab/amplification.sh`).
+//! Cost of writes on every level, compared with md's rules (`tests/lab/amplification.sh`).
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -14,7 +14,7 @@ const PARTS: [&str; 5] = [
     "md_journal_bytes",
 ];
 
-/// Array, what a byte costs in blocks by themselves (data, parity, pre-read), and so in full stripes.
+/// Array, cost of a byte (data, parity, pre-read) in single blocks, and in full stripes.
 const LEVELS: [(&str, [f64; 3], [f64; 3]); 7] = [
     // Of 4 the other two data blocks are read, of 5 the old block and the old parity: md takes the fewer.
     ("md120", [1.0, 1.0, 2.0], [1.0, 1.0 / 3.0, 0.0]),
@@ -26,7 +26,7 @@ const LEVELS: [(&str, [f64; 3], [f64; 3]); 7] = [
     ("md126", [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]),
 ];
 
-/// A RAID 0 over a RAID 5 of 3 and a RAID 1, in blocks by themselves: md reads the one other data block.
+/// Single blocks on a RAID 0 over a RAID 5 of 3 and a RAID 1: md reads the other data block.
 const NESTED: [(&str, [f64; 3]); 3] = [
     ("md119", [1.0, 0.0, 0.0]),
     ("md117", [1.0, 1.0, 1.0]),
@@ -117,8 +117,7 @@ pub fn amplification_of_full_stripes(kernel: &str) {
     }
 }
 
-/// Small files with fsync: nothing is read for its own sake, so that no read is anybody's but md's; and journal and
-/// file data each pay for their stripes.
+/// Small files with fsync: all reads are md's, and journal and file data are each charged for their stripes.
 pub fn amplification_of_small_files(kernel: &str) {
     let Some(dir) = lab(kernel, "amplification") else {
         return;
@@ -149,7 +148,7 @@ pub fn amplification_of_small_files(kernel: &str) {
     }
 }
 
-/// Every byte of the members is in one place of one row, in every interval.
+/// In every interval, each byte of the members is in exactly one figure of one row.
 pub fn amplification_adds_up(kernel: &str) {
     let Some(dir) = lab(kernel, "amplification") else {
         return;

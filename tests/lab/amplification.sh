@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# What writes cost on every level: single blocks, each in a stripe of its own
-# that the stripe cache does not hold; then full stripes; then small files with
-# fsync, so that the journal and file data dirty the same stripes. /out/phases
-# has when each began and ended.
+# Cost of writes on every level: single blocks, each in a stripe that is not in
+# the stripe cache; then full stripes; then small files with fsync, so that
+# journal and file data dirty the same stripes. /out/phases has start and end of
+# each phase.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 
@@ -22,7 +22,7 @@ array md117 2G 3 --level=5 --chunk=64 --bitmap=none
 array md118 2G 2 --level=1 --bitmap=none
 mdadm --create /dev/md119 --run --quiet --level=0 --chunk=64 --raid-devices=2 /dev/md117 /dev/md118
 arrays=("${arrays[@]:0:7}" md119)
-# How many members hold data in one stripe.
+# Number of data members per stripe.
 declare -A data=([md120]=3 [md121]=4 [md122]=3 [md123]=5 [md124]=1 [md125]=2 [md126]=3 [md119]=2)
 
 for name in "${arrays[@]}"; do
@@ -31,21 +31,21 @@ for name in "${arrays[@]}"; do
 done
 sync
 
-# first NAME: where in the file the first full stripe begins, bytes.
+# first NAME: offset of the first full stripe in the file, in bytes.
 first() {
 	local place stripe=$((data[$1] * chunk))
 	place=$(debugfs -R 'bmap /file 0' "/dev/$1" 2>/dev/null)
 	echo $(((stripe - place * block % stripe) % stripe))
 }
 
-# phase NAME FUNCTION: apart from the others by intervals without IO.
+# phase NAME FUNCTION: runs a phase, with idle intervals before and after it.
 phase() {
 	local begun
-	quiet 3
+	wait_idle 3
 	begun=$EPOCHSECONDS
 	for name in "${arrays[@]}"; do "$2" "$name"; done
 	sync
-	quiet 3
+	wait_idle 3
 	echo "$1 $begun $EPOCHSECONDS" >>/out/phases
 }
 
@@ -82,7 +82,7 @@ for ((tenth = 0; ; tenth++)); do
 	fi
 	sleep 0.1
 done
-# The lab's kernels take every program: one that is refused is a mistake of ours.
+# The lab's kernels accept every program: one that is refused is a bug of raidtrace.
 if grep -q "kernel refused" /out/top.err; then
 	cat /out/top.err >&2
 	exit 1

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# What goes wrong under raidtrace's feet. Leaves of each case NAME.out,
-# NAME.err and NAME.status; tests/lab.rs says what they have to hold.
+# Errors during tracing: stopped arrays, damaged filesystems, wrong targets. Each
+# case leaves NAME.out, NAME.err and NAME.status for tests/lab.rs.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 mkdir -p /out
 
-# attempt NAME ARGS...: raidtrace top, for 20 s at most.
+# attempt NAME ARGS...: runs raidtrace top for at most 20 s.
 attempt() {
 	local name=$1 status=0
 	shift
@@ -15,8 +15,8 @@ attempt() {
 	echo "$status" >"/out/$name.status"
 }
 
-# under NAME TARGET COMMAND...: raidtrace top on TARGET, and COMMAND when it has
-# printed a line; SIGINT 2 s later, if it has not ended by itself.
+# under NAME TARGET COMMAND...: runs raidtrace top on TARGET, COMMAND after its
+# first line, and sends SIGINT 2 s later unless it has ended.
 under() {
 	local name=$1 target=$2 status=0
 	shift 2
@@ -70,8 +70,8 @@ attempt file --json --count 1 /etc/passwd
 attempt proc --json --count 1 /proc
 attempt escape --json --count 1 $'\033[2Jnosuch'
 
-# XFS, then an ext4 whose superblock has gone bad, then a good one. By now md120
-# is no more.
+# XFS, then an ext4 with a damaged superblock, then an intact one. md120 is
+# stopped.
 array md121 2G 3 --level=0 --chunk=64
 mkdir /mnt/md121
 write_file() {

@@ -1,10 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Makes the recording behind `raidtrace demo`: the first case, 20,000 touch on a
-# RAID 0 of 12 disks (loop1 to loop12) with a chunk of 512 KiB and mkfs.ext4 as it
-# comes. In the guest: tools/vm --file target/release/raidtrace --file
-# tests/lab/lib.sh --out DIR 6.12 tests/lab/demo.sh leaves DIR/demo.rtrace; then
+# Makes the recording behind `raidtrace demo`: 20,000 touch on a RAID 0 of 12 disks (loop1 to loop12) with a chunk of
+# 512 KiB and mkfs.ext4 without options. tools/vm --file target/release/raidtrace --file tests/lab/lib.sh
+# --file tools/oracle/guest/guest.sh --out DIR 6.12 tests/lab/demo.sh leaves DIR/demo.rtrace; then
 # cargo run --example repack -- DIR/demo.rtrace src/commands/top/replay/demo.rtrace
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
@@ -12,8 +11,8 @@
 truncate -s 1M /tmp/nothing
 losetup /dev/loop0 /tmp/nothing    # so that the members are loop1 to loop12
 for ((i = 1; i <= 12; i++)); do
-	truncate -s 100G "/tmp/member$i"
-	losetup "/dev/loop$i" "/tmp/member$i"
+	truncate -s 100G "/tmp/disk$i"
+	losetup "/dev/loop$i" "/tmp/disk$i"
 done
 mdadm --create /dev/md127 --run --assume-clean --quiet --raid-devices=12 \
 	--level=0 --chunk=512 /dev/loop{1..12}
@@ -23,7 +22,7 @@ mount -o noinit_itable,commit=1 /dev/md127 /srv
 mkdir /srv/d{1..100}
 sync
 
-# So that something is seen every second: what is dirty is committed and written after 1 s, not 5 and 30.
+# Commit and write back after 1 s instead of 5 and 30, so that every interval has IO.
 echo 100 >/proc/sys/vm/dirty_writeback_centisecs
 echo 100 >/proc/sys/vm/dirty_expire_centisecs
 cat >/tmp/touch.sh <<'EOF'

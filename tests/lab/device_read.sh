@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # A large directory, read from the disk through the block device while the
-# filesystem is mounted, as a backup or e2fsck -n reads it: with large and with
-# small requests, and after somebody else has read the device sequentially.
-# Leaves CASE.out, and in CASE.kernel "KIND BYTES" a line: what the kernel's
-# events say was read of the directory's own blocks and of its extent tree.
+# filesystem is mounted, as by a backup or e2fsck -n: with large and small
+# requests, and after another sequential read of the device. Leaves CASE.out, and
+# in CASE.kernel lines "KIND BYTES": the bytes of directory blocks and of its
+# extent tree in the kernel's events.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 mkdir -p /out
 
 truncate -s 512M /tmp/disk
 losetup /dev/loop0 /tmp/disk
-members=(loop0)
+disks=(loop0)
 mkfs.ext4 -q -b 4096 -J size=4 -N 8192 /dev/loop0
 mkdir -p /mnt/fs
 mount -o noatime,noinit_itable /dev/loop0 /mnt/fs
@@ -42,7 +42,7 @@ read_device() {
 	"$@"
 	echo >"$tracing/trace"
 	echo 1 >"$tracing/events/block/block_rq_complete/enable"
-	follow "$name" loop0
+	start_top "$name" loop0
 	# Journalled: raidtrace meets a buffer head of the directory.
 	mv "/mnt/fs/large/$long-7" "/mnt/fs/large/renamed-$name"
 	mv "/mnt/fs/large/renamed-$name" "/mnt/fs/large/$long-7"
@@ -54,7 +54,7 @@ read_device() {
 	if [ "$name" = large ]; then scatter; fi
 	dd if=/dev/loop0 of=/dev/null bs="$bs" skip="$((low * 4096))" count="$(((high - low + 1) * 4096))" \
 		iflag=skip_bytes,count_bytes status=none
-	followed
+	stop_top
 	echo 0 >"$tracing/events/block/block_rq_complete/enable"
 	cat "$tracing/trace" >"/out/$name.trace"
 	unmount /mnt/fs
@@ -81,8 +81,7 @@ account() {
 	' /out/extents "$1"
 }
 
-# scatter: makes the next pages that are allocated single ones, so that a large
-# bio has a segment for each of its pages.
+# scatter: fragments memory, so that a large bio has a segment for each page.
 scatter() {
 	local i commands=()
 	for ((i = 0; i < 32768; i += 8)); do commands+=(-c "fpunch ${i}k 4k"); done
@@ -101,7 +100,7 @@ read_device small_64 64 128 true
 read_device small_32 32 128 true
 bs=1M
 read_device large 1024 1024 true
-# Renames may have given the directory one block more.
+# Renames may have added a block to the directory.
 extents >/out/extents
 for name in "${cases[@]}"; do
 	account "/out/$name.trace" >"/out/$name.kernel"

@@ -1,4 +1,4 @@
-//! Who dirtied the blocks that others write, against jbd2's own count and what was written.
+//! Tasks that dirtied the blocks that other tasks write, compared with jbd2's count and the bytes written.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::lab;
 use super::review::{by_origin, count, each, figures, lines, word};
 
-/// Bytes dirtied by comm and origin are those that jbd2 logs and that checkpoints and writeback write.
-pub(super) fn who_dirtied_what_others_write(kernel: &str) {
+/// Bytes dirtied by comm and origin equal those that jbd2 logs and that checkpoints and writeback write.
+pub(super) fn dirtied_blocks_have_their_task(kernel: &str) {
     let Some(dir) = lab(kernel, "dirtied") else {
         return;
     };
@@ -88,8 +88,8 @@ fn dirtied_by(lines: &[Value]) -> (Pairs<'_>, Pairs<'_>) {
     (dirtied, files)
 }
 
-/// Compares all metadata with jbd2's figures, which are means of whole transactions, rounded down; by so many blocks they
-/// may differ.
+/// Compares all metadata with jbd2's figures. These are means of whole transactions, rounded down; the result is the number of
+/// blocks by which they may differ.
 fn as_jbd2(dirtied: &Pairs<'_>, kernel: &BTreeMap<String, Vec<u64>>) -> u64 {
     let metadata = dirtied
         .iter()
@@ -97,7 +97,7 @@ fn as_jbd2(dirtied: &Pairs<'_>, kernel: &BTreeMap<String, Vec<u64>>) -> u64 {
     let blocks: u64 = metadata.map(|(_, bytes)| bytes / 4096).sum();
     let logged = kernel["blocks"][1] - kernel["blocks"][0];
     let slack = kernel["transactions"].iter().sum::<u64>();
-    assert!(blocks > 100, "too few to judge");
+    assert!(blocks > 100, "too few blocks");
     assert!(
         blocks.abs_diff(logged) <= slack,
         "{blocks} blocks, jbd2: {logged}"

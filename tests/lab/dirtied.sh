@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Empty files that touch makes, a file of 8 MiB, and two files that two tasks write:
-# who dirtied the blocks that jbd2 and writeback write later. Leaves dirtied.out, and
-# in dirtied.kernel the blocks that jbd2 counts in its transactions (/proc/fs/jbd2).
-# The same of a filesystem in two pieces: pieces.out, pieces.kernel.
+# Empty files made by touch, a file of 8 MiB, and two files written by two tasks:
+# which task dirtied the blocks that jbd2 and writeback write later. Leaves dirtied.out,
+# and in dirtied.kernel the blocks of jbd2's transactions (/proc/fs/jbd2). The same
+# for a filesystem in two pieces: pieces.out, pieces.kernel.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 mkdir -p /out
@@ -15,7 +15,7 @@ mkdir -p /mnt/fs
 mount -o noatime,commit=300 /dev/md120 /mnt/fs
 mkdir /mnt/fs/d{1..10}
 sync -f /mnt/fs
-quiet 2
+wait_idle 2
 
 # logged DISK: transactions, and blocks of all of them; the kernel prints a mean, rounded down.
 logged() {
@@ -23,7 +23,7 @@ logged() {
 		END { print n, n * mean }' "/proc/fs/jbd2/$1"-*/info
 }
 
-# noted_by_kernel NAME: what was logged before and after.
+# noted_by_kernel NAME: appends the counts of jbd2 before and after.
 noted_by_kernel() {
 	{
 		echo "transactions $transactions $transactions_after"
@@ -32,7 +32,7 @@ noted_by_kernel() {
 	cat "/out/$1.kernel"
 }
 
-follow dirtied --dirtied-origins md120
+start_top dirtied --dirtied-origins md120
 read -r transactions blocks < <(logged md120)
 touch /mnt/fs/d{1..10}/{1..200}
 head -c 8M /dev/zero >/mnt/fs/big
@@ -42,10 +42,10 @@ head -c 200K /dev/zero | tee -a /mnt/fs/one >/dev/null
 head -c 800K /dev/zero | tee -a /mnt/fs/two >/dev/null
 sync -f /mnt/fs
 read -r transactions_after blocks_after < <(logged md120)
-shown    # paths can be looked up while it is mounted
+wait_intervals    # paths can be looked up while it is mounted
 unmount /mnt/fs
-quiet 2
-followed
+wait_idle 2
+stop_top
 noted_by_kernel dirtied
 
 wipefs -qa /dev/md120
@@ -58,15 +58,15 @@ mkfs.ext4 -q -b 4096 -E lazy_itable_init=0,lazy_journal_init=0 /dev/mapper/piece
 mount -o noatime,commit=300 /dev/mapper/pieces /mnt/fs
 mkdir /mnt/fs/d{1..10}
 sync -f /mnt/fs
-quiet 2
-follow pieces --dirtied-origins md120
+wait_idle 2
+start_top pieces --dirtied-origins md120
 read -r transactions blocks < <(logged dm-0)
 touch /mnt/fs/d{1..10}/{1..200}
 head -c 8M /dev/zero >/mnt/fs/big
 sync -f /mnt/fs
 read -r transactions_after blocks_after < <(logged dm-0)
-shown
+wait_intervals
 unmount /mnt/fs
-quiet 2
-followed
+wait_idle 2
+stop_top
 noted_by_kernel pieces

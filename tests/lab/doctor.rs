@@ -1,11 +1,11 @@
-//! `doctor` on arrays with data: its commands leave them as they are, whoever pastes them.
+//! `doctor` on arrays with data: pasting its commands keeps the data.
 
 use std::collections::BTreeSet;
 
 use crate::review::{count, each, lines};
 use crate::{findings, lab, text};
 
-/// What each run has to find, so that its commands were pasted.
+/// Findings that each run must have, so that their commands were pasted.
 const FOUND: [(&str, &[&str]); 7] = [
     ("covered", &["layout-skew"]),
     ("skew", &["layout-skew"]),
@@ -64,8 +64,8 @@ pub fn doctor_commands_keep_data(kernel: &str) {
     assert!(kept.lines().all(|l| l.ends_with(" kept")), "{kept}");
 }
 
-/// What can be mended while it is mounted is mended.
-pub fn doctor_commands_mend(kernel: &str) {
+/// The commands fix everything that can be fixed on a mounted filesystem.
+pub fn doctor_commands_fix(kernel: &str) {
     let Some(dir) = lab(kernel, "doctor_paste") else {
         return;
     };
@@ -76,8 +76,8 @@ pub fn doctor_commands_mend(kernel: &str) {
     assert!(after.contains_key("array-degraded"));
 }
 
-/// Of a mount that another one covers nothing is said, and no command names its path or the array.
-pub fn doctor_sees_a_covered_mount(kernel: &str) {
+/// A covered mount has no finding, and no command names its path or the array.
+pub fn doctor_ignores_a_covered_mount(kernel: &str) {
     let Some(dir) = lab(kernel, "doctor_paste") else {
         return;
     };
@@ -93,7 +93,7 @@ pub fn doctor_sees_a_covered_mount(kernel: &str) {
 }
 
 /// `jbd2_checkpoint_stats: dev 9,120 tid 7 chp_time 8 forced_to_close 0 written 40 dropped 0` of comm, with chp_time in
-/// milliseconds: checkpoints that somebody asked for, and not those that found everything written.
+/// milliseconds. Without checkpoints that found everything written.
 fn checkpoints(dir: &std::path::Path) -> Vec<(String, u64)> {
     let trace = text(dir.join("checkpoints.trace"));
     assert!(!trace.contains("LOST"), "events were lost");
@@ -116,8 +116,8 @@ fn checkpoints(dir: &std::path::Path) -> Vec<(String, u64)> {
     events.collect()
 }
 
-/// Waits for room in a journal, against the kernel's events.
-pub fn waits_for_a_journal_are_those_of_jbd2(kernel: &str) {
+/// Waits for room in a journal, compared with the kernel's events.
+pub fn journal_waits_match_jbd2(kernel: &str) {
     let Some(dir) = lab(kernel, "doctor_journal") else {
         return;
     };
@@ -149,8 +149,8 @@ pub fn waits_for_a_journal_are_those_of_jbd2(kernel: &str) {
     assert!(sum("wait_us") as f64 / 1e6 < watched);
 }
 
-/// A finding under load only, whose commands mend it.
-pub fn doctor_sees_a_small_journal(kernel: &str) {
+/// A finding that needs load; its commands fix it.
+pub fn doctor_reports_a_small_journal(kernel: &str) {
     let Some(dir) = lab(kernel, "doctor_journal") else {
         return;
     };

@@ -1,10 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# What doctor says of the first case's array, of one made with the options that
-# it advises, of one that has lost a disk; and whether its commands mend what
-# they are for. Leaves NAME.json and NAME.status; tests/lab.rs says what they
-# have to hold.
+# doctor on an array with the metadata skew, on one made with the options that it
+# recommends, and on one that has lost a disk; its commands must fix the findings.
+# Leaves NAME.json and NAME.status for tests/lab.rs.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 mkdir -p /out
@@ -28,7 +27,7 @@ mend() {
 }
 
 for name in md120 md121; do array "$name" 100G 12 --level=0 --chunk=512; done
-for member in "${members[@]}"; do echo 1 >"/sys/block/$member/queue/rotational"; done
+for member in "${disks[@]}"; do echo 1 >"/sys/block/$member/queue/rotational"; done
 filesystem md120 -E lazy_journal_init=1
 doctor empty md120
 touch /mnt/md120/file
@@ -42,13 +41,13 @@ filesystem md121 ${options%\"} -e remount-ro -E lazy_journal_init=1
 touch /mnt/md121/file
 doctor advised md121
 
-# Members that do not spin, and a stripe: its commands turn that off.
-for member in "${members[@]:12}"; do echo 0 >"/sys/block/$member/queue/rotational"; done
+# Members that are SSDs, and a stripe: doctor's commands disable the stripe.
+for member in "${disks[@]:12}"; do echo 0 >"/sys/block/$member/queue/rotational"; done
 doctor stripe md121
 mend stripe
 doctor unstriped md121
 
-# Files in 400 directories of the first one for as long as it is watched.
+# Files in 400 directories of the first array during tracing.
 doctor live md120 --live 15 &
 watching=$!
 mkdir /mnt/md120/d{1..400}
@@ -60,7 +59,7 @@ for ((round = 0; round < 100; round++)); do
 	sync
 done
 wait $watching
-# The same by a recording.
+# The same from a recording.
 # shellcheck disable=SC2016 # for the shell that is recorded
 raidtrace record -o /out/load.rtrace /dev/md120 -- bash -c '
 	for round in {1..3}; do
@@ -74,13 +73,13 @@ mkfs.ext4 -q -e remount-ro /dev/md122
 mkdir -p /mnt/md122
 mount /dev/md122 /mnt/md122
 doctor whole md122
-failed=${members[-1]}
+failed=${disks[-1]}
 mdadm --quiet /dev/md122 --fail "/dev/$failed"
 doctor degraded md122
 mdadm --quiet /dev/md122 --remove "/dev/$failed"
 doctor removed md122
 
-# All arrays at once, as text: the one that lacks a disk is critical. The kernel alone has no findings.
+# All arrays at once, as text: the degraded one is critical. The kernel has no findings.
 status=0
 raidtrace doctor >/out/all.txt 2>&1 || status=$?
 echo "$status" >/out/all.status

@@ -19,7 +19,7 @@ for number in 0 1; do
 	echo 2 >"$at/irqmode"
 	echo 3000000 >"$at/completion_nsec"
 	echo 1 >"$at/power"
-	members+=("nullb$number")
+	disks+=("nullb$number")
 done
 mdadm --create /dev/md120 --run --quiet --level=0 --chunk=64 --raid-devices=2 /dev/nullb0 /dev/nullb1
 filesystem md120 -b 1024 -J size=1 -E lazy_itable_init=0,lazy_journal_init=0
@@ -54,17 +54,17 @@ doctor() {
 }
 
 sync -f /mnt/md120
-follow checkpoints md120
+start_top checkpoints md120
 echo 1 >"$tracing/events/jbd2/jbd2_checkpoint_stats/enable"
 for round in {1..5}; do directories "$round"; done
-# What empties the journal is nobody's wait: chattr has jbd2 flush it, umount too.
+# chattr and umount flush the journal without a waiting task.
 touch /mnt/md120/file
 chattr +j /mnt/md120/file
 directories more
 chattr -j /mnt/md120/file
 directories last
 unmount /mnt/md120
-followed
+stop_top
 echo 0 >"$tracing/events/jbd2/jbd2_checkpoint_stats/enable"
 cat "$tracing/trace" >/out/checkpoints.trace
 mount -o noatime /dev/md120 /mnt/md120

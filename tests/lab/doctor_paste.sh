@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # Pastes every command of every finding, placeholders and all, on arrays with
-# data on which as much is wrong as can be made so in a guest, and checks that
-# the data are still there. Leaves NAME.json, NAME.log and kept;
-# tests/lab/doctor.rs says what they have to hold.
+# data and as many problems as a guest allows, and checks that the data is intact.
+# Leaves NAME.json, NAME.log and kept for tests/lab/doctor.rs.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 mkdir -p /out
 
-# data NAME: files, and what is in them.
+# data NAME: creates files and notes their checksums.
 data() {
 	mkdir -p "/mnt/$1/d"
 	for file in {1..20}; do head -c 100000 /dev/urandom >"/mnt/$1/d/$file"; done
@@ -17,7 +16,7 @@ data() {
 	(cd "/mnt/$1" && md5sum d/*) >"/out/$1.md5"
 }
 
-# pasted NAME ARGS...: what doctor says, each command as it stands.
+# pasted NAME ARGS...: runs doctor and each of its commands unchanged.
 pasted() {
 	local name=$1 command
 	shift
@@ -31,7 +30,7 @@ pasted() {
 	sed "s/^/$name: /" "/out/$name.log"
 }
 
-# kept NAME ARRAY: whether the files are what they were.
+# kept NAME ARRAY: checks that the files are unchanged.
 kept() {
 	while umount "/mnt/$2" 2>/dev/null; do :; done
 	# ext4 would zero inode tables until the memory behind the disks is full.
@@ -49,9 +48,9 @@ rotational() {
 	for member; do echo "$value" >"/sys/block/$member/queue/rotational"; done
 }
 
-# A skew, and something mounted above it: then without.
+# A skew below another mount, then without that mount.
 array md120 100G 12 --level=0 --chunk=512
-rotational 1 "${members[@]}"
+rotational 1 "${disks[@]}"
 filesystem md120 -E lazy_journal_init=1
 data md120
 mount -t tmpfs none /mnt/md120
@@ -60,9 +59,9 @@ kept covered md120
 pasted skew md120
 kept skew md120
 
-# A RAID 6 that has everything but a lost disk.
+# A RAID 6 with every problem except a lost disk.
 array md121 10G 5 --level=6 --chunk=64 --bitmap=internal --bitmap-chunk=4M
-of=("${members[@]: -5}")
+of=("${disks[@]: -5}")
 md=/sys/block/md121/md
 rotational 1 "${of[@]}"
 rotational 0 "${of[0]}"
@@ -77,8 +76,8 @@ mount -o noinit_itable,nobarrier,data=writeback,journal_async_commit,nodelalloc 
 data md121
 echo 3 >"$md/dev-${of[3]}/errors"
 echo 8000000 8 >"$md/dev-${of[4]}/bad_blocks"
-# Of the last member, where no file is: parity there is wrong then.
-head -c 1M /dev/urandom | dd of="/tmp/member$((${#members[@]} - 1))" bs=1M seek=120 conv=notrunc status=none
+# Overwrites a part of the last member without files, so that parity is wrong there.
+head -c 1M /dev/urandom | dd of="/tmp/disk$((${#disks[@]} - 1))" bs=1M seek=120 conv=notrunc status=none
 echo 400000 >"$md/sync_max"
 echo check >"$md/sync_action"
 for ((tenth = 0; tenth < 600; tenth++)); do
@@ -94,31 +93,31 @@ pasted raid6 md121
 echo idle >"$md/sync_action"
 kept raid6 md121
 
-# One that lacks a disk, with SSDs and a stripe.
+# A degraded array with SSDs and a stripe.
 array md122 256M 4 --level=5 --chunk=64
-rotational 0 "${members[@]: -4}"
+rotational 0 "${disks[@]: -4}"
 filesystem md122
 data md122
 mount -o remount,nobarrier /mnt/md122
-mdadm --quiet /dev/md122 --fail "/dev/${members[-1]}"
+mdadm --quiet /dev/md122 --fail "/dev/${disks[-1]}"
 pasted degraded md122
 raidtrace doctor --json md122 >/out/mended.json || true
 kept degraded md122
 
-# A mirror without a bitmap on members that could hold more; what is added is
-# not copied here, for it would not fit into memory.
+# A mirror without a bitmap on members with free space. The added space is not
+# synced here, because it would not fit into memory.
 array md123 104G 2 --level=1 --bitmap=none --size=102G
 echo 1 >/sys/block/md123/md/sync_speed_min
 echo 1 >/sys/block/md123/md/sync_speed_max
-rotational 1 "${members[-1]}"
-rotational 0 "${members[-2]}"
-echo writemostly >"/sys/block/md123/md/dev-${members[-2]}/state"
+rotational 1 "${disks[-1]}"
+rotational 0 "${disks[-2]}"
+echo writemostly >"/sys/block/md123/md/dev-${disks[-2]}/state"
 filesystem md123 -E lazy_journal_init=1
 data md123
 pasted mirror md123
 kept mirror md123
 
-# Not resynced yet, and not written since it was assembled; and one that md does not run.
+# A pending resync without a write since assembly, and an array that md does not run.
 for name in md124 md125; do
 	for i in {0..3}; do
 		truncate -s 128M "/tmp/$name.$i"
@@ -143,7 +142,7 @@ echo 0 >/sys/module/md_mod/parameters/start_ro
 grep . /sys/block/md124/md/{array_state,sync_action,resync_start} || true
 pasted pending md124
 kept pending md124
-# Three of four, one by one: md waits for the last.
+# Three of four members, one by one: md waits for the last.
 for member in "${partial[@]:0:3}"; do mdadm --incremental --quiet "$member" || true; done
 grep . /sys/block/md*/md/array_state
 # All arrays at once.

@@ -1,10 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Blocks of ext4 whose place is not in the superblock of the disk that they are
-# on, or that no group descriptor leads to: an external journal, and a quota file
-# that grows. Leaves CASE.out, and in CASE.kernel "KIND BYTES" a line, which the
-# kernel's events say were written.
+# ext4 blocks that neither the superblock of their disk nor a group descriptor
+# locates: an external journal, and a growing quota file. Leaves CASE.out, and in
+# CASE.kernel lines "KIND BYTES": bytes written according to the kernel's events.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 mkdir -p /out
@@ -13,7 +12,7 @@ modprobe -a quota_v2 2>/dev/null || true
 for number in 0 1 2; do
 	truncate -s 600M "/tmp/disk$number"
 	losetup "/dev/loop$number" "/tmp/disk$number"
-	members+=("loop$number")
+	disks+=("loop$number")
 done
 echo 16384 >"$tracing/buffer_size_kb"
 events() {
@@ -33,38 +32,38 @@ written() {
 	' "$2" "$tracing/trace"
 }
 
-# The journal on a disk of its own.
+# An external journal.
 mke2fs -q -b 4096 -O journal_dev /dev/loop1 32M
 mkfs.ext4 -q -b 4096 -E lazy_itable_init=0 -J device=/dev/loop1 /dev/loop0
 mkdir -p /mnt/fs
 mount -o noatime /dev/loop0 /mnt/fs
-quiet 2
+wait_idle 2
 events
-follow journal loop0 loop1
+start_top journal loop0 loop1
 for ((i = 0; i < 20; i++)); do
 	dd if=/dev/zero of="/mnt/fs/file-$i" bs=4k count=1 conv=fsync status=none
 done
 sync
-quiet 2
-followed
-# Nothing else is on that disk.
+wait_idle 2
+stop_top
+# The disk contains only the journal.
 echo '0 8191' >/run/extents
 written 1 /run/extents >/out/journal.kernel
 unmount /mnt/fs
 
-# New users' quotas, in blocks that the quota file did not have at first.
+# Quotas of new users, in new blocks of the quota file.
 mkfs.ext4 -q -b 4096 -O quota -E lazy_itable_init=0 -J size=8 /dev/loop2
 mount -o noatime,usrquota /dev/loop2 /mnt/fs
-quiet 2
+wait_idle 2
 events
-follow quota loop2
+start_top quota loop2
 for ((i = 1; i <= 300; i++)); do
 	echo words >"/mnt/fs/file-$i"
 	chown $((i * 67)) "/mnt/fs/file-$i"
 done
 sync
-quiet 2
-followed
+wait_idle 2
+stop_top
 echo 0 >"$tracing/events/block/block_rq_complete/enable"
 unmount /mnt/fs
 debugfs -R 'stat <3>' /dev/loop2 2>/dev/null | tr -s ', ' '\n' |

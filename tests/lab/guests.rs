@@ -1,4 +1,4 @@
-//! One guest for each scenario and kernel, booted once for all the tests that look at what it left.
+//! One guest for each scenario and kernel, booted once for all tests that use its files.
 
 use std::{
     collections::BTreeMap,
@@ -17,17 +17,17 @@ use rustix::io::Errno;
 
 pub const HOME: &str = env!("CARGO_MANIFEST_DIR");
 const SCRATCH: &str = env!("CARGO_TARGET_TMPDIR");
-/// What tools/vm ends with when it has run nothing.
+/// Exit status of tools/vm when it ran nothing.
 const NOT_RUN: i32 = 120;
 /// Memory for a guest, its files included.
 const GUEST_MIB: u64 = 4096;
-/// In place of a scenario: what `tools/truth` calls its core, with a guest of its own.
+/// Instead of a scenario: the core group of `tools/truth`, which boots its own guests.
 pub const CORE: &str = "truth";
 
-/// What became of a scenario: where its guest's files are, why it was skipped, or how it failed.
+/// Result of a scenario: the directory of its files, the reason why it was skipped, or the failure.
 type Run = Result<Result<PathBuf, String>, String>;
 
-/// What RAIDTRACE_LAB says.
+/// True if RAIDTRACE_LAB has this value.
 fn wanted(what: &str) -> bool {
     env::var("RAIDTRACE_LAB").is_ok_and(|v| v == what)
 }
@@ -65,12 +65,12 @@ fn run(kernel: &str, scenario: &str) -> Run {
     .clone()
 }
 
-/// The harness has a thread for each CPU, and tests of one scenario wait for one guest: where all tests are run, their
-/// guests are too, whether the tests have begun or not.
+/// Boots the guests of all scenarios ahead of their tests, if all tests are run. The harness has a thread for each CPU, and
+/// tests of one scenario would all wait for one guest.
 fn run_ahead() {
     static BEGUN: Once = Once::new();
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    /// The longest first.
+    /// Longest first.
     const ALL: &[(&str, &str)] = &[
         ("6.12", CORE),
         ("6.1", CORE),
@@ -125,18 +125,18 @@ fn run_ahead() {
     });
 }
 
-/// Past the test harness, which keeps what a passing test prints.
+/// Prints to stderr directly, because the harness captures the output of a passing test.
 fn skipped(why: &str) -> Option<PathBuf> {
     let test = std::thread::current().name().unwrap_or("lab").to_owned();
     let _ = writeln!(std::io::stderr(), "skipped: {test}: {why}");
     None
 }
 
-/// How many may run at a time. Emulated ones take one CPU most of the time, whatever they are given.
+/// Number of guests that may run at a time. An emulated guest takes one CPU most of the time, however many it has.
 fn guests() -> usize {
     static GUESTS: OnceLock<usize> = OnceLock::new();
 
-    // Once: what those that run take is not to be counted again.
+    // Once: memory of running guests must not be counted again.
     *GUESTS.get_or_init(|| {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let memory = available_mib().map_or(1, |mib| (mib / GUEST_MIB).max(1));
@@ -167,13 +167,13 @@ fn available_mib() -> Option<u64> {
     Some(kib / 1024)
 }
 
-/// Nine tenths of a debug build are debug information, which the guest would unpack into memory.
+/// A copy of the binary without debug information, which is nine tenths of a debug build and would fill the guest's memory.
 fn program() -> std::io::Result<&'static Path> {
     static PROGRAM: OnceLock<Result<PathBuf, i32>> = OnceLock::new();
 
     let made = PROGRAM.get_or_init(|| {
         let built = env!("CARGO_BIN_EXE_raidtrace");
-        // Another run of the tests may be at it too.
+        // Another run of the tests may do the same.
         let new = Path::new(SCRATCH).join(format!("raidtrace.{}", std::process::id()));
         let program = Path::new(SCRATCH).join("raidtrace");
         let stripped = Command::new("strip")
@@ -236,6 +236,8 @@ fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
         .arg("--file")
         .arg(Path::new(HOME).join("tests/lab/lib.sh"))
         .arg("--file")
+        .arg(Path::new(HOME).join("tools/oracle/guest/guest.sh"))
+        .arg("--file")
         .arg(program)
         .arg(kernel)
         .arg(Path::new(HOME).join(format!("tests/lab/{scenario}.sh")))
@@ -258,7 +260,7 @@ pub fn words(output: &Output) -> String {
     )
 }
 
-/// MiB of a guest: its disks are files in memory.
+/// Memory of a guest in MiB. Its disks are files in memory.
 fn memory(scenario: &str) -> &'static str {
     match scenario {
         "skew" | "alloc_full" | "alloc_livelock" | "doctor_paste" | "placement" => "3072",

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Direct writes that must not wait (RWF_NOWAIT, as io_uring asks first) on a
-# RAID 10 that resyncs: md refuses some with EAGAIN, and those move nothing.
-# Leaves nowait.out, and in nowait.did how many writes were done and refused.
+# Direct writes with RWF_NOWAIT, as io_uring submits first, on a RAID 10 during a
+# resync: md refuses some with EAGAIN, which move no data. Leaves nowait.out, and
+# the numbers of done and refused writes in nowait.did.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 mkdir -p /out
@@ -13,7 +13,7 @@ echo 400000 >/sys/block/md120/md/sync_speed_max
 echo 400000 >/sys/block/md120/md/sync_speed_min
 commands=()
 for ((i = 0; i < 500; i++)); do commands+=(-c "pwrite -N -V 1 -b 4k $((i * 1240))k 4k"); done
-follow nowait md120
+start_top nowait md120
 done=0 refused=0
 attempt() {
 	xfs_io -d "${commands[@]}" /dev/md120 >/run/said 2>&1 || true
@@ -30,7 +30,7 @@ for ((tenth = 0; tenth < 300; tenth++)); do
 	sleep 0.1
 done
 attempt
-followed
+stop_top
 echo "written $((done * 4096))" >/out/nowait.did
 echo "refused $refused" >>/out/nowait.did
 cat /out/nowait.did

@@ -1,5 +1,5 @@
-//! Places on the members of real arrays, beside what `layout --plan` says of them: of metadata, and of the first directories
-//! and files (`tests/lab/placement.sh`). `tools/layout-table --measured` makes the table of docs/layout.md of the same lines.
+//! Metadata and first files on the members of real arrays, compared with `layout --plan` (`tests/lab/placement.sh`). `tools/layout-table --measured` makes
+//! docs/measured/placement.md from the same lines.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -9,8 +9,8 @@ use super::{intervals, lab, text};
 
 mod linux_6_12 {
     #[test]
-    fn metadata_is_where_it_was_planned() {
-        super::metadata_is_where_it_was_planned("6.12");
+    fn metadata_matches_the_plan() {
+        super::metadata_matches_the_plan("6.12");
     }
 
     #[test]
@@ -19,8 +19,8 @@ mod linux_6_12 {
     }
 
     #[test]
-    fn first_files_follow_the_goal() {
-        super::first_files_follow_the_goal("6.12");
+    fn first_files_use_the_goal() {
+        super::first_files_use_the_goal("6.12");
     }
 }
 
@@ -41,16 +41,16 @@ fn measured(dir: &Path) -> Measured {
     found
 }
 
-/// What chance adds to a skew: 128 directories fall into 33 to 257 flex groups, as a hash of their names has it.
+/// Skew that chance adds: a hash of their names spreads 128 directories over 33 to 257 flex groups.
 const CHANCE: f64 = 0.4;
 
-/// The busiest over the mean.
+/// Busiest member over the mean.
 fn skew(blocks: &[u64]) -> f64 {
     let (most, sum) = (blocks.iter().max(), blocks.iter().sum::<u64>());
     most.copied().unwrap_or(0) as f64 * blocks.len() as f64 / sum.max(1) as f64
 }
 
-fn metadata_is_where_it_was_planned(kernel: &str) {
+fn metadata_matches_the_plan(kernel: &str) {
     let Some(dir) = lab(kernel, "placement") else {
         return;
     };
@@ -89,9 +89,9 @@ fn recommended_options_are_even(kernel: &str) {
     assert_eq!(mended, 4, "arrays that are uneven by default");
 }
 
-/// One goal for each flex group (`ext4_inode_to_goal_block`), which directories and the first larger files follow and small files
-/// do not: the reasons why layout has no figure for files.
-fn first_files_follow_the_goal(kernel: &str) {
+/// ext4 has one goal per flex group (`ext4_inode_to_goal_block`). Directories and the first larger files use it, small files do
+/// not: layout therefore has no figure for files.
+fn first_files_use_the_goal(kernel: &str) {
     let Some(dir) = lab(kernel, "placement") else {
         return;
     };

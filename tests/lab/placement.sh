@@ -1,12 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Where metadata and first files lie on the members of real arrays, beside what
-# `raidtrace layout --plan` says of them, with mke2fs's defaults and with the
-# options that `--search` recommends. The places come from dumpe2fs, debugfs and
-# inode numbers; the members from md itself: each place is read (on RAID 10
-# written, all copies are) through the array, and the members' disk statistics
-# say where it was.
+# Metadata and first files on the members of real arrays, compared with `raidtrace
+# layout --plan`, with mke2fs's defaults and with the options that `--search`
+# recommends. Blocks come from dumpe2fs, debugfs and inode numbers; members from
+# md: each block is read (on RAID 10 written, to all copies) through the array, and
+# the members' disk statistics show where it is.
 #
 #   placement.sh [LEVEL-DISKS-CHUNK[-defaults|-recommended]...]
 #
@@ -23,8 +22,8 @@ files=253    # in each, beside itself and the two that have blocks: 64 inodes fo
 printf -v small '%20480s' ''
 printf -v large '%81920s' ''    # above mb_stream_req: allocated on its own
 
-# on_members FILE: reads or writes the blocks that the file names, a run at a
-# time; prints how many are on each slot.
+# on_members FILE: reads or writes the blocks listed in the file, run by run, and
+# prints the number on each slot.
 on_members() {
 	local -a before=() member
 	local slot
@@ -44,7 +43,7 @@ on_members() {
 	echo
 }
 
-# metadata: bitmaps and inode table blocks in use, as dumpe2fs says.
+# metadata: bitmaps and inode table blocks in use, from dumpe2fs.
 metadata() {
 	dumpe2fs /dev/md120 2>/dev/null | awk '
 		function used(from, to, block) {
@@ -105,7 +104,7 @@ place() {
 	dumpe2fs -h /dev/md120 >header 2>/dev/null
 	rm -f goal_* bitmaps tables
 	goals
-	# As of disks that seek. On others 6.12 does not try the goal group first.
+	# Rotational, because 6.12 does not try the goal group first on other disks.
 	echo 1 >/sys/block/md120/queue/rotational
 	mkdir -p /mnt/md120
 	mount -o noatime,noinit_itable /dev/md120 /mnt/md120
@@ -129,7 +128,7 @@ place() {
 	done
 	metadata
 	slots=()
-	for ((i = 0; i < ${#members[@]}; i++)); do
+	for ((i = 0; i < ${#disks[@]}; i++)); do
 		slots+=("$(basename "$(readlink "/sys/block/md120/md/rd$i/block")")")
 	done
 	direction=(-d -r) column=2 verb=pread
@@ -154,19 +153,19 @@ made() {
 	array md120 "$((65536 / data + 200))M" "$2" --level="$1" --chunk="$3" "${options[@]}"
 	for name in "${@:4}"; do place "$1" "$2" "$3" "$name"; done
 	mdadm --stop --quiet /dev/md120
-	for ((i = 0; i < ${#members[@]}; i++)); do
+	for ((i = 0; i < ${#disks[@]}; i++)); do
 		losetup -d "/dev/loop$i"
-		rm "/tmp/member$i"
+		rm "/tmp/disk$i"
 	done
-	members=()
+	disks=()
 	arrays=()
 }
 
-# Without arguments: what the tests look at.
+# Without arguments: the cases of the tests.
 if [ $# = 0 ]; then set -- 0-12-512 5-8-64 6-8-512 10-8-64; fi
 cd "$(mktemp -d)"
 for words; do
-	IFS=- read -r level disks chunk name <<<"$words"
+	IFS=- read -r level count chunk name <<<"$words"
 	# shellcheck disable=SC2086 # words
-	made "$level" "$disks" "$chunk" ${name:-defaults recommended} </dev/null
+	made "$level" "$count" "$chunk" ${name:-defaults recommended} </dev/null
 done

@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Where md keeps its own data on a member, as mdadm --examine says: read there,
-# so many times each place, and see what raidtrace takes it for. Each case
-# leaves NAME.out (raidtrace), NAME.status and NAME.places: member, origin, bytes.
-# Then a journal device, a PPL and a replacement at work.
+# md's metadata on a member, at the addresses that mdadm --examine prints: reads
+# each place a different number of times and compares raidtrace's origins. Each
+# case leaves NAME.out (raidtrace), NAME.status and NAME.places: member, origin,
+# bytes. Then a journal device, a PPL and a replacement under load.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 mkdir -p /out
 
-# field TEXT FILE: the first number behind it.
+# field TEXT FILE: the first number after TEXT.
 field() {
 	sed -n "s/.*$1 : [^-0-9]*\(-\?[0-9]\+\).*/\1/p" "$2" | head -n 1
 }
@@ -22,7 +22,7 @@ read_at() {
 	echo "$1 $4 $((4096 * $3))" >>"/out/$name.places"
 }
 
-# examined MEMBER VERSION: reads at each place that its superblock names.
+# examined MEMBER VERSION: reads at each address in its superblock.
 examined() {
 	local at=/tmp/examine.$1 sectors super bitmap log data
 	sectors=$(<"/sys/block/$1/size")
@@ -48,14 +48,14 @@ for version in 0.90 1.0 1.1 1.2; do
 	array "md$number" 300M 2 --level=1 --metadata="$version" --bitmap=internal
 	number=$((number + 1))
 done
-for member in "${members[@]}"; do mdadm --examine "/dev/$member" >"/tmp/examine.$member"; done
-quiet 4
-follow examine md120 md121 md122 md123
+for member in "${disks[@]}"; do mdadm --examine "/dev/$member" >"/tmp/examine.$member"; done
+wait_idle 4
+start_top examine md120 md121 md122 md123
 number=0
 for version in 0.90 1.0 1.1 1.2; do
 	for ((i = 0; i < 2; i++)); do examined "loop$number" "$version" && number=$((number + 1)); done
 done
-followed
+stop_top
 
 work() {
 	mkdir -p "/mnt/$1/d"{1..10}
@@ -64,29 +64,29 @@ work() {
 }
 
 # The journal device is the last one.
-truncate -s 300M /tmp/member11
-losetup /dev/loop11 /tmp/member11
+truncate -s 300M /tmp/disk11
+losetup /dev/loop11 /tmp/disk11
 array md124 200M 3 --level=5 --chunk=64 --write-journal=/dev/loop11
-members+=(loop11)    # 8, 9 and 10 before it
+disks+=(loop11)    # 8, 9 and 10 before it
 filesystem md124 -J size=4
 array md125 200M 3 --level=5 --chunk=64 --consistency-policy=ppl
 filesystem md125 -J size=4
-quiet 4
-follow logs md124 md125
+wait_idle 4
+start_top logs md124 md125
 work md124
 work md125
-quiet 3
-followed
+wait_idle 3
+stop_top
 
-# A member is replaced while it works.
-truncate -s 200M /tmp/member15
-losetup /dev/loop15 /tmp/member15
+# A member is replaced under load.
+truncate -s 200M /tmp/disk15
+losetup /dev/loop15 /tmp/disk15
 mdadm --quiet /dev/md125 --add /dev/loop15
-quiet 4
-follow replace md125
+wait_idle 4
+start_top replace md125
 mdadm --quiet /dev/md125 --replace /dev/loop12 --with /dev/loop15
 work md125
 mdadm --wait /dev/md125 >/dev/null 2>&1 || true
 work md125
-quiet 3
-followed
+wait_idle 3
+stop_top

@@ -1,4 +1,4 @@
-//! A recording of arrays and `top` beside it, of the same seconds (`tests/lab/record.sh`).
+//! A recording, and `top` during the same seconds (`tests/lab/record.sh`).
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::{intervals, lab, text};
 
 type Cells = BTreeMap<(String, String, String), (u64, u64)>;
 
-pub(super) fn recorded_as_watched(kernel: &str) {
+pub(super) fn a_recording_matches_top(kernel: &str) {
     let Some(dir) = lab(kernel, "record") else {
         return;
     };

@@ -15,9 +15,9 @@ for on in md120 md119; do
 done
 sync
 echo 3 >/proc/sys/vm/drop_caches
-quiet 3
+wait_idle 3
 
-follow top /dev/md120 /dev/md119
+start_top top /dev/md120 /dev/md119
 raidtrace record -o /out/a.rtrace /dev/md120 /dev/md119 2>/out/record.err &
 recorder=$!
 for ((tenth = 0; ; tenth++)); do
@@ -41,11 +41,11 @@ for on in md120 md119; do
 	rm "/mnt/$on"/f?
 done
 sync
-quiet 4
+wait_idle 4
 
 status=0
 kill -INT "$recorder"
 wait "$recorder" || status=$?
 echo "$status" >/out/record.status
 cat /out/record.err
-followed
+stop_top

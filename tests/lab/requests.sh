@@ -18,19 +18,19 @@ completed() {
 	done
 }
 
-# counted CASE TARGETS COMMAND: raidtrace on the targets, idle before and after.
+# counted CASE TARGETS COMMAND: traces the targets while COMMAND runs; the members are idle before and after it.
 counted() {
-	local name=$1 targets=$2
+	local name=$1 on=$2
 	shift 2
 	sync
-	quiet 2
+	wait_idle 2
 	# shellcheck disable=SC2086 # words
-	follow "$name" $targets
+	start_top "$name" $on
 	completed >/run/before
 	"$@"
-	quiet 2
+	wait_idle 2
 	completed >/run/after
-	followed
+	stop_top
 	paste -d ' ' /run/before /run/after | awk '{ print $1, $7 - $2, $8 - $3, $9 - $4, $10 - $5 }' >"/out/$name.stat"
 	sed "s/^/$name: /" "/out/$name.stat"
 }
@@ -39,7 +39,7 @@ counted() {
 disk() {
 	truncate -s 600M "/tmp/disk$1"
 	losetup "/dev/loop$1" "/tmp/disk$1"
-	members+=("loop$1")
+	disks+=("loop$1")
 }
 
 fsyncs() {
@@ -89,7 +89,7 @@ for number in 1 2; do
 		printf '\125\252'
 	} | dd of="/tmp/disk$number" conv=notrunc status=none
 	losetup -P "/dev/loop$number" "/tmp/disk$number"
-	members+=("loop$number")
+	disks+=("loop$number")
 done
 sleep 0.5
 mdadm --create /dev/md120 --run --quiet --level=1 --raid-devices=2 --assume-clean --bitmap=none /dev/loop1p2 /dev/loop2p2
@@ -130,7 +130,7 @@ for number in 0 1; do
 	echo "$((number + 1))" >"$at/irqmode"
 	if [ "$number" = 1 ]; then echo 20000 >"$at/completion_nsec"; fi
 	echo 1 >"$at/power"
-	members+=("nullb$number")
+	disks+=("nullb$number")
 done
 # Until both have done enough, not for a time.
 nested() {

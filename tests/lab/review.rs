@@ -1,5 +1,5 @@
-//! Cases in which requests, tasks or origins were once wrong without a word. Each is compared with the
-//! kernel's own account: disk statistics, events, what a process wrote.
+//! Cases in which requests, tasks or origins were once silently wrong. Each is compared with the kernel's
+//! account: disk statistics, events, bytes written by a process.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -19,7 +19,7 @@ pub(super) fn count(value: &Value, key: &str) -> u64 {
     value[key].as_u64().unwrap_or(0)
 }
 
-/// The lines of CASE.out.
+/// Lines of CASE.out.
 pub(super) fn lines(dir: &Path, case: &str) -> Vec<Value> {
     println!("{case}: {}", text(dir.join(format!("{case}.err"))));
     assert_eq!(text(dir.join(format!("{case}.status"))).trim(), "0");
@@ -55,7 +55,7 @@ pub(super) fn by_origin(lines: &[Value]) -> BTreeMap<(&str, &str, &str), (u64, u
     sums
 }
 
-/// Requests of a member as the disk statistics have them: reads, writes, discards, flushes.
+/// Requests of a member in the order of the disk statistics: reads, writes, discards, flushes.
 fn requests(lines: &[Value], member: &str) -> [u64; 4] {
     let mut sums = [0; 4];
     for ((_, _, op), (requests, _)) in by_origin(lines).into_iter().filter(|(k, _)| k.0 == member) {
@@ -71,7 +71,7 @@ fn requests(lines: &[Value], member: &str) -> [u64; 4] {
     sums
 }
 
-/// Requests of `disks` are the kernel's in number, and nothing is lost.
+/// Asserts that requests of `disks` equal the kernel's number and nothing is lost.
 fn requests_add_up(kernel: &str, case: &str, disks: &[&str]) {
     let Some(dir) = lab(kernel, "requests") else {
         return;
@@ -83,20 +83,20 @@ fn requests_add_up(kernel: &str, case: &str, disks: &[&str]) {
         // The first line is of the time before.
         let counted = requests(&lines[1..], disk);
         println!("{case} {disk}: raidtrace {counted:?}, lost {lost}");
-        assert!(counted.iter().sum::<u64>() > 20, "too few to judge");
+        assert!(counted.iter().sum::<u64>() > 20, "too few");
         assert_eq!(counted.as_slice(), kernel[*disk], "{case} {disk}");
     }
     assert_eq!(lost, 0, "{case}");
 }
 
-/// An fsync's empty flush, on the disk itself and through device mapper.
+/// The empty flush of an fsync, on the disk and through device mapper.
 pub(super) fn flushes_through_device_mapper(kernel: &str) {
     requests_add_up(kernel, "plain", &["loop0"]);
     requests_add_up(kernel, "lvm", &["loop0"]);
 }
 
-/// Requests that complete in an interrupt of another's completion. Both disks have one queue, so that nothing but the kernel's
-/// count of skipped runs says that a twin is needed: what was skipped until the twin was attached is reported as lost.
+/// Requests that complete in an interrupt during another completion. Both disks have one queue, so only the kernel's count of
+/// skipped runs shows that a shadow program is needed. Runs skipped before it was attached are reported as lost.
 pub(super) fn nested_completions_are_counted(kernel: &str) {
     let disks = ["nullb0", "nullb1"];
     let Some(dir) = lab(kernel, "requests") else {
@@ -117,7 +117,7 @@ pub(super) fn nested_completions_are_counted(kernel: &str) {
         .map(|l| count(&l["lost"], "events"))
         .collect();
     println!("nested: raidtrace {counted} of {happened}, lost {lost:?}");
-    assert!(counted > 20, "too few to judge");
+    assert!(counted > 20, "too few");
     // Issues that were skipped are in `lost` as well; their requests are counted.
     let first = lost.iter().position(|l| *l > 0).unwrap_or(0);
     let until_attached: u64 = lost.iter().take(first + 2).sum();
@@ -128,7 +128,7 @@ pub(super) fn nested_completions_are_counted(kernel: &str) {
     );
 }
 
-/// Flushes that a filesystem on another partition of a member's disk asks for are not the member's.
+/// Flushes for a filesystem on another partition of a member's disk are not the member's.
 pub(super) fn flushes_of_a_neighbour_partition(kernel: &str) {
     let Some(dir) = lab(kernel, "requests") else {
         return;
@@ -154,7 +154,7 @@ pub(super) fn flushes_of_a_neighbour_partition(kernel: &str) {
     }
 }
 
-/// What `device_read.sh` read of directories: (directory, extent_tree, unknown) of raidtrace, and the first two of the kernel.
+/// Directory bytes read by `device_read.sh`: (directory, extent_tree, unknown) of raidtrace, and the first two of the kernel.
 fn device_read(kernel: &str, case: &str) -> Option<([u64; 3], [u64; 2])> {
     let dir = lab(kernel, "device_read")?;
     let kernel = figures(&dir, &format!("{case}.kernel"));
@@ -164,7 +164,7 @@ fn device_read(kernel: &str, case: &str) -> Option<([u64; 3], [u64; 2])> {
     let found = ["directory", "extent_tree", "unknown"].map(bytes);
     println!("{case}: raidtrace {found:?} of directory, extent_tree, unknown");
     let read = [kernel["directory"][0], kernel["extent_tree"][0]];
-    assert!(read[0] >= 400 << 10, "{read:?} are too few bytes to judge");
+    assert!(read[0] >= 400 << 10, "{read:?} are too few bytes");
     Some((found, read))
 }
 
@@ -174,23 +174,23 @@ fn device_read_agrees(kernel: &str, case: &str) {
     }
 }
 
-/// Blocks of a directory that somebody reads through the block device are the directory's.
+/// Directory blocks read through the block device have the origin `directory`.
 pub(super) fn directory_read_through_the_device(kernel: &str) {
     device_read_agrees(kernel, "clean");
 }
 
-/// Whoever read the device before has put large folios into its page cache.
+/// An earlier read of the device has put large folios into its page cache.
 pub(super) fn directory_read_after_a_sequential_read(kernel: &str) {
     device_read_agrees(kernel, "after_dd");
 }
 
-/// Bios that begin in the middle of a segment.
+/// Bios that start in the middle of a segment.
 pub(super) fn directory_read_in_split_requests(kernel: &str) {
     device_read_agrees(kernel, "small_64");
     device_read_agrees(kernel, "small_32");
 }
 
-/// Bios of more than 64 segments: nothing behind them may be called file data.
+/// Bios of more than 64 segments: blocks after the 64th may not be called file data.
 pub(super) fn directory_read_in_large_requests(kernel: &str) {
     if let Some(([directory, tree, unknown], read)) = device_read(kernel, "large") {
         assert_eq!(tree, read[1]);
@@ -244,7 +244,7 @@ fn rows(lines: &[Value]) -> Vec<Row<'_>> {
     rows
 }
 
-/// Kworkers write two filesystems in turn: on each array they are its own writeback.
+/// Kworkers alternate between two filesystems: on each array they are its own writeback.
 pub(super) fn writeback_names_its_own_array(kernel: &str) {
     let Some(dir) = lab(kernel, "tasks") else {
         return;
@@ -268,7 +268,7 @@ pub(super) fn writeback_names_its_own_array(kernel: &str) {
     }
 }
 
-/// Bios that a limit has held back: nobody's but the cgroup's. `named`: the v2 cgroup of dd itself.
+/// Bios that a limit delayed count for the cgroup. `named`: the v2 cgroup of dd.
 fn throttled(kernel: &str, scenario: &str, case: &str, named: &str) {
     let Some(dir) = lab(kernel, scenario) else {
         return;
@@ -336,13 +336,13 @@ pub(super) fn throttled_flush_of_the_journal(kernel: &str) {
     }
 }
 
-/// What no kernel of the lab may refuse.
+/// Asserts that the kernel refused no program.
 fn takes_every_program(dir: &Path, case: &str) {
     let said = text(dir.join(format!("{case}.err")));
     assert!(!said.contains("refused"), "{said}");
 }
 
-/// Processes on an array whose filesystem is not ext4, where ext4's types are missing.
+/// Tasks on an array without ext4, on a kernel without ext4's types.
 pub(super) fn tasks_without_ext4s_types(kernel: &str) {
     let Some(dir) = lab(kernel, "types") else {
         return;
@@ -363,7 +363,7 @@ pub(super) fn tasks_without_ext4s_types(kernel: &str) {
     takes_every_program(&dir, "types");
 }
 
-/// ext4 is loaded, and has a filesystem, while raidtrace runs.
+/// ext4 is loaded and mounted during tracing.
 pub(super) fn ext4_is_loaded_later(kernel: &str) {
     let Some(dir) = lab(kernel, "types") else {
         return;
@@ -381,7 +381,7 @@ pub(super) fn ext4_is_loaded_later(kernel: &str) {
     takes_every_program(&dir, "types");
 }
 
-/// And where it is there from the start, with or without its types.
+/// ext4 is loaded before the start, with or without its types.
 pub(super) fn ext4_is_a_module(kernel: &str) {
     let Some(dir) = lab(kernel, "types") else {
         return;
@@ -398,7 +398,7 @@ pub(super) fn ext4_is_a_module(kernel: &str) {
     takes_every_program(&dir, "loaded");
 }
 
-/// Bytes written to a loop device in a case of `ext4.sh`, by origin; and what the kernel wrote of the blocks in question.
+/// Bytes written to a loop device in a case of `ext4.sh` by origin, and the kernel's bytes of the blocks in question.
 fn written(kernel: &str, case: &str, member: &str) -> Option<(BTreeMap<String, u64>, u64)> {
     let dir = lab(kernel, "ext4")?;
     let kernel = figures(&dir, &format!("{case}.kernel"));
@@ -412,31 +412,31 @@ fn written(kernel: &str, case: &str, member: &str) -> Option<(BTreeMap<String, u
     Some((found, kernel["inside"][0]))
 }
 
-/// A journal on a disk of its own.
+/// An external journal.
 pub(super) fn external_journal_is_a_journal(kernel: &str) {
     if let Some((found, wrote)) = written(kernel, "journal", "loop1") {
-        assert!(wrote >= 40 * 4096, "{wrote} bytes are too few to judge");
+        assert!(wrote >= 40 * 4096, "{wrote} bytes are too few");
         assert_eq!(found, BTreeMap::from([("journal".to_owned(), wrote)]));
     }
 }
 
-/// Blocks that a quota file gets while raidtrace runs.
+/// Blocks that a quota file gets during tracing.
 pub(super) fn new_quota_blocks_are_metadata(kernel: &str) {
     if let Some((found, wrote)) = written(kernel, "quota", "loop2") {
         let bytes = |origin: &str| found.get(origin).copied().unwrap_or(0);
-        assert!(wrote >= 10 * 4096, "{wrote} bytes are too few to judge");
+        assert!(wrote >= 10 * 4096, "{wrote} bytes are too few");
         assert!(bytes("other_metadata") >= wrote, "{wrote} by the kernel");
         assert_eq!(bytes("unknown"), 0);
     }
 }
 
-/// What md refuses with EAGAIN was asked for, and moves nothing.
+/// Bios that md refuses with EAGAIN move no data.
 pub(super) fn refused_writes_are_not_counted(kernel: &str) {
     let Some(dir) = lab(kernel, "nowait") else {
         return;
     };
     let did = figures(&dir, "nowait.did");
-    assert!(did["refused"][0] >= 20, "too few to judge");
+    assert!(did["refused"][0] >= 20, "too few");
     assert!(did["written"][0] > 0, "none was taken");
     let lines = lines(&dir, "nowait");
     let of_task = rows(&lines);

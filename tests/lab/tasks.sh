@@ -15,7 +15,7 @@ for on in md120 md121; do
 	dd if=/dev/zero of="/mnt/$on/direct" bs=1M count=10 conv=fsync status=none
 done
 sync
-quiet 2
+wait_idle 2
 
 # Writeback of two filesystems by the same few workers. Before the second array
 # has its turn, the first one's data have gone.
@@ -31,7 +31,7 @@ written() {
 	done
 	echo "failed: $on was not written back within 30 s" >>/out/writeback.did
 }
-follow writeback md120 md121
+start_top writeback md120 md121
 for ((round = 0; round < 8; round++)); do
 	for on in md120 md121; do
 		read -r -a f <"/sys/block/$on/stat"
@@ -41,11 +41,11 @@ for ((round = 0; round < 8; round++)); do
 	done
 done
 echo "rounds $round" >>/out/writeback.did
-followed
+stop_top
 echo 500 >/proc/sys/vm/dirty_writeback_centisecs
 echo 3000 >/proc/sys/vm/dirty_expire_centisecs
 sync
-quiet 2
+wait_idle 2
 
 # A limit of cgroup v2 on the array.
 echo '+io +memory' >/sys/fs/cgroup/cgroup.subtree_control

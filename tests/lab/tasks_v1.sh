@@ -12,7 +12,7 @@ array md120 600M 2 --level=1 --bitmap=none
 filesystem md120 -J size=8
 dd if=/dev/zero of=/mnt/md120/direct bs=1M count=10 conv=fsync status=none
 sync
-quiet 2
+wait_idle 2
 dev=$(<"/sys/block/md120/dev")
 
 mkdir /run/blkio
@@ -30,13 +30,13 @@ unmount /mnt/md120
 mount -o noatime,noinit_itable,data=writeback,journal_async_commit,commit=1 /dev/md120 /mnt/md120
 touch /mnt/md120/before
 sleep 2
-quiet 2
+wait_idle 2
 echo "$dev 10" >/run/blkio/blkio.throttle.write_iops_device
-follow flushes md120
+start_top flushes md120
 for ((i = 0; i < 6; i++)); do
 	mkdir "/mnt/md120/new-$i"
 	sleep 1.2
 done
 sleep 2
-followed
+stop_top
 echo "$dev 0" >/run/blkio/blkio.throttle.write_iops_device

@@ -12,27 +12,27 @@ array md120 600M 2 --level=1 --bitmap=none
 array md121 600M 2 --level=1 --bitmap=none
 mkfs.xfs -q -f /dev/md120
 mount /dev/md120 /mnt/md120
-quiet 2
+wait_idle 2
 
-follow types md120 md121
+start_top types md120 md121
 dd if=/dev/zero of=/mnt/md120/file bs=1M count=8 oflag=direct status=none
 dd if=/dev/zero of=/dev/md121 bs=64k count=16 oflag=direct status=none
 sync
 sleep 2
 wc -l <"/out/types.out" >/out/types.before
-patience=300 noted ext4 modprobe ext4
+patience=300 wait_for_note ext4 modprobe ext4
 mkfs.ext4 -q -F -J size=8 /dev/md121
-noted 'mounted on /mnt/md121' mount -o noatime,noinit_itable /dev/md121 /mnt/md121
+wait_for_note 'mounted on /mnt/md121' mount -o noatime,noinit_itable /dev/md121 /mnt/md121
 sleep 2
 write_files md121
 dd if=/dev/zero of=/mnt/md121/file bs=1M count=4 oflag=direct status=none
 sync
-followed
+stop_top
 
 # With ext4 loaded from the start.
-follow loaded md120 md121
+start_top loaded md120 md121
 mkdir /mnt/md121/more
 write_files md121
 dd if=/dev/zero of=/mnt/md121/file bs=1M count=4 oflag=direct status=none
 sync
-followed
+stop_top

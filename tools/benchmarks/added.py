@@ -71,7 +71,7 @@ def linked(pid):
 
 
 class Programs:
-    """Programs of a tracer that has loaded them and ended: their tables are as the tracer filled them."""
+    """Programs that a tracer loaded before it ended, with their maps as the tracer filled them."""
 
     def __init__(self, name, command, disk, least=2):
         self.name, self.held = name, []
@@ -135,7 +135,7 @@ def statistics():
 
 @contextlib.contextmanager
 def one_cpu(cpu):
-    """Has unbound kernel workers, those of loop devices among them, run on this CPU only."""
+    """Restricts unbound kernel workers, including those of loop devices, to this CPU."""
     was = WORKERS.read_text()
     WORKERS.write_text(f"{1 << cpu:x}")
     try:
@@ -170,7 +170,7 @@ PRICE, TOTAL, RATIO = "BPF statistics, all the time", "raidtrace with 2 % of the
 
 
 def rounds_of(load, ours, theirs, seconds):
-    """Nanoseconds per request by state, of each round; rounds left out; (ns, runs) by program with statistics on."""
+    """Nanoseconds per request by state and round; number of excluded rounds; (ns, runs) by program with statistics."""
     nothing = contextlib.nullcontext
     states = {
         NONE: nothing, AGAIN: nothing, OURS: ours.attached, THEIRS: theirs.attached,
@@ -211,7 +211,7 @@ def stack(*contexts):
 
 
 def added(rounds):
-    """Nanoseconds per request that each state adds, and what follows from them."""
+    """Nanoseconds per request that each state adds, and figures derived from them."""
     base = [(r[NONE] + r[AGAIN]) / 2 for r in rounds]
     quick = sorted(base)[len(base) // 10]
 
@@ -244,7 +244,7 @@ def bootstrap(rounds):
 
 
 def measure(command, disk, path, size, scratch, seconds):
-    """Intervals as bootstrap() has them, rounds that count and that do not, (ns, runs) by program."""
+    """Intervals from bootstrap(), numbers of valid and excluded rounds, (ns, runs) by program."""
     source = pathlib.Path(__file__).with_suffix(".c")
     load_binary = f"{scratch}/added"
     run("cc", "-O2", "-o", load_binary, str(source))

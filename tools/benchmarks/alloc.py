@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What counting a group that a search considers costs.
+"""Cost of counting a group that a search considers.
 
 Runs what it does (tools/benchmarks/alloc.bpf.c) with BPF_PROG_TEST_RUN, on a kernel that need
 not have fentry, and subtracts what an empty program takes. On top of that comes what fexit
@@ -21,7 +21,7 @@ BPFFS = pathlib.Path("/sys/fs/bpf")
 
 
 def headers():
-    """libbpf's, where the build has left them."""
+    """Directory of libbpf's headers from the build."""
     for found in sorted(ROOT.glob("target/*/build/libbpf-sys-*/out/include")):
         return found
     sys.exit("bench: libbpf's headers are not there yet: cargo build")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What it costs to count what tasks dirty, in a storm of new files.
+"""Cost of counting dirtied data while many files are created.
 
 Creates 100,000 empty files on ext4 on a loop device in memory, 2,000 at a time in turns:
 without raidtrace's programs rt_dirty_*, without them again (control), and with them attached. A

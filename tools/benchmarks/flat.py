@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Whether a request costs raidtrace the same, whatever it watches.
+"""Cost of a request by size of the filesystem and number of disks.
 
 ns per completed request in raidtrace's programs (kernel BPF statistics), on loop devices in
 memory, at queue depth 32 by two jobs, in turns, best turn of each:
@@ -31,7 +31,7 @@ def raidtrace(name, targets):
 
 @contextlib.contextmanager
 def filesystems(scratch):
-    """The devices of SIZES, with an ext4 each that is mounted on DEVICE's image + ".mnt"."""
+    """Devices of SIZES, each with an ext4 mounted on its image + ".mnt"."""
     images = [(scratch / f"fs{n}", size) for n, size in enumerate(SIZES.values())]
     with loops(images) as devices, contextlib.ExitStack() as mounted:
         yield devices, [mounted.enter_context(ext4(device, f"{image}.mnt")) for (image, _), device in zip(images, devices)]

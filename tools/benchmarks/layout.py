@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""How long `raidtrace layout` takes, and how much memory: the best of some turns, on sparse images in memory that have been
-read before. CPU time is judged: it waits for nothing, and a machine with other work has the rest.
+"""Time and memory of `raidtrace layout`: the best of several turns, on sparse images in memory that have been read before.
+Targets are for CPU time, because it does not depend on other work on the machine.
 
   27 TiB    an image, as text and as JSON: less than 1 s
   1 PiB     an image: less than 30 s and 256 MiB
@@ -27,7 +27,7 @@ def image(scratch, size):
 
 
 def best(arguments, *words):
-    """Seconds, CPU seconds and MiB of the quickest turn."""
+    """Seconds, CPU seconds and MiB of the fastest turn."""
     turns = []
     for _ in range(arguments.rounds):
         begun = time.monotonic()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""One turn of one tool under one load, and what it cost."""
+"""One turn of one tool under one load, and its cost."""
 
 import contextlib
 import json
@@ -23,15 +23,15 @@ tracepoint:block:block_rq_complete /@start[args->dev, args->sector]/ {
   delete(@start[args->dev, args->sector]);
 }
 """
-# Nothing, as often: the time that the kernel says it takes is the price of measuring.
+# An empty program that runs as often. Its time in the kernel's account is the cost of the statistics.
 NOTHING = "tracepoint:block:block_rq_issue { $nothing = 0; }"
-# What raidtrace goes without where the kernel refuses it; its figures would be too good.
+# Without one of these raidtrace still runs, but its figures would be too low.
 PROGRAMS = ("rt_rq_issue", "rt_rq_complete", "rt_bio_queue")
 PATIENCE = 60  # seconds that a tool may take to attach
 
 
 class Skipped(Exception):
-    """A tool that cannot run here, and why."""
+    """A tool that cannot run here, with the reason."""
 
 
 def run(*command):
@@ -42,7 +42,7 @@ def run(*command):
 
 
 def prepare(*tools):
-    """Ends the run where it cannot be made."""
+    """Exits if the measurement is not possible here."""
     if os.geteuid():
         sys.exit("bench: needs root, to load BPF programs: sudo tools/bench ...")
     for tool in tools:
@@ -62,7 +62,7 @@ def binary():
 
 @contextlib.contextmanager
 def bpf_statistics(enabled=True):
-    """The kernel's own measure of its BPF programs, on (or off) for a while."""
+    """Enables (or disables) the kernel's BPF statistics within the context."""
     switch = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
     was = switch.read_text()
     switch.write_text(str(int(enabled)))
@@ -74,7 +74,7 @@ def bpf_statistics(enabled=True):
 
 @contextlib.contextmanager
 def loops(images):
-    """Loop devices on files (path, size in bytes), which are made where they are not there."""
+    """Loop devices on files (path, size in bytes), which are created if necessary."""
     devices = []
     try:
         for path, size in images:
@@ -90,7 +90,7 @@ def loops(images):
 
 @contextlib.contextmanager
 def ext4(device, where):
-    """A new one, mounted on a directory that is made; nothing is zeroed before it is needed."""
+    """Mounts a new ext4 on a new directory. Lazy initialization is configured and not started, so nothing is zeroed."""
     run("mke2fs", "-q", "-F", "-t", "ext4", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard", device)
     os.mkdir(where)
     run("mount", "-o", "noatime,noinit_itable", device, where)
@@ -102,19 +102,19 @@ def ext4(device, where):
 
 @contextlib.contextmanager
 def memory():
-    """A directory in memory; file systems there hold sparse files of any size."""
+    """A directory in memory, for sparse files of any size."""
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="raidtrace-bench.") as path:
         yield pathlib.Path(path)
 
 
 def programs(text):
-    """What `bpftool --json prog show` says: (name, run time in ns, runs) by id."""
+    """(name, run time in ns, runs) by id from `bpftool --json prog show`."""
     return {p["id"]: (p.get("name", p["type"]), p.get("run_time_ns", 0), p.get("run_cnt", 0))
             for p in json.loads(text or "[]")}
 
 
 def owned(pid):
-    """The ids of the BPF programs that a process holds: others may be tracing too."""
+    """Ids of a process's BPF programs: other processes may trace too."""
     ids = set()
     for entry in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
         with contextlib.suppress(OSError):
@@ -128,14 +128,14 @@ def loaded(pid):
 
 
 def price(before, after):
-    """ns that the kernel adds to each run of a program by measuring it; the programs are those of NOTHING."""
+    """ns that the statistics add to each run of a program, from the programs of NOTHING."""
     ns = sum(p[1] for p in after.values()) - sum(p[1] for p in before.values())
     runs = sum(p[2] for p in after.values()) - sum(p[2] for p in before.values())
     return ns / runs if runs else 0
 
 
 def spent(before, after, requests, each_run):
-    """ns per request in each program, less each_run ns a run."""
+    """ns per request in each program, less each_run ns per run."""
     each = {}
     for i, (name, ns, runs) in after.items():
         _, ns_before, runs_before = before.get(i, ("", 0, 0))
@@ -177,10 +177,10 @@ def bpftrace_lost(out, err):
 
 
 class Tool:
-    """What takes turns: a command that traces, or none."""
+    """A participant of the comparison: a command that traces, or none."""
 
     def __init__(self, name, command=None, bpf=0, lost=None, prepare=None):
-        """bpf: programs that run at every request, once it is ready."""
+        """bpf: number of programs that run at every request."""
         self.name, self.command, self.bpf, self.lost_in, self.prepare = name, command, bpf, lost, prepare
         self.ns, self.iops, self.cpu, self.rss, self.detail, self.price = [], [], [], [], {}, []
         self.lost, self.why = None, None
@@ -201,7 +201,7 @@ class Tool:
         raise Skipped(f"it traced nothing within {PATIENCE} s")
 
     def turn(self, disk, load):
-        """load: gives the IOPS that it made on the disk."""
+        """load: a function that runs a load on the disk and returns its IOPS."""
         if self.why:
             return
         if not self.command:
@@ -253,14 +253,14 @@ class Tool:
 
 
 def running(pid, disk):
-    """How many of a process's programs have run, when one block of the disk has been read."""
+    """Number of a process's programs that run when one block of the disk is read."""
     run("dd", f"if=/dev/{disk}", "of=/dev/null", "bs=4k", "count=1", "iflag=direct", "status=none")
     return sum(1 for _, _, runs in loaded(pid).values() if runs)
 
 
 @contextlib.contextmanager
 def nothing(disk):
-    """A program that does nothing, beside what is measured."""
+    """Runs an empty program during the measurement."""
     process = subprocess.Popen(["bpftrace", "-e", NOTHING], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         end_of_patience = time.monotonic() + PATIENCE
@@ -283,13 +283,13 @@ def end(process):
 
 
 def state():
-    """What else the machine was doing, for the reader of the figures."""
+    """CPUs, kernel and load of the machine."""
     load = pathlib.Path("/proc/loadavg").read_text().split()
     return f"load average {load[0]} {load[1]} {load[2]}, {os.cpu_count()} CPUs, Linux {os.uname().release}"
 
 
 def verdict(checks):
-    """Prints (text, whether it holds) each; the exit status."""
+    """Prints each (text, True if met). Returns the exit status."""
     for text, holds in checks:
         print(f"{'ok  ' if holds else 'MISS'} {text}")
     return 0 if all(holds for _, holds in checks) else 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What the members of a RAID 0, 1 and 10 cost, on this machine's own processor.
+"""Cost of members of RAID 0, 1 and 10 on this machine's CPU.
 
 Where the kernel has no md (or the lab emulates a processor), raidtrace is told that four loop
 devices of 1 TiB (sparse files in memory) are the members of an array (examples/as_members.rs)

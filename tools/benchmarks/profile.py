@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What sampling the CPUs costs, all of them busy.
+"""Cost of sampling all CPUs while they are busy.
 
 One process a CPU reads /dev/zero in small pieces, so that samples have kernel stacks, and examples/profile samples them.
 Shares are of all CPUs' time in the same run.
@@ -48,7 +48,7 @@ def busy(cpus):
 
 
 def on_cpu(pid):
-    """Seconds of its only thread; clock ticks would miss what runs for less than one."""
+    """CPU seconds of the only thread. Clock ticks would miss shorter runs."""
     return int(pathlib.Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""raidtrace beside no tracer, bpftrace and blktrace, on md arrays.
+"""raidtrace compared with no tracer, bpftrace and blktrace, on md arrays.
 
 In a virtual machine (tools/vm), on RAID 0, 1, 10, 5 and 6 of loop disks with an ext4 each:
 random 4 KiB direct reads and writes of a file at queue depth 32, in turns, best turn.
@@ -29,7 +29,7 @@ LOST = dict.fromkeys(OURS, raidtrace_lost) | {"bpftrace": bpftrace_lost}
 
 
 class Turn:
-    """What one turn left in the guest's /out/LEVEL.RW.TOOL.ROUND."""
+    """Files of one turn, /out/LEVEL.RW.TOOL.ROUND of the guest."""
 
     def __init__(self, path):
         def text(name):
@@ -64,7 +64,7 @@ def guest(arguments, out):
     scripts = {out / "histogram.bt": BPFTRACE, out / "nothing.bt": NOTHING}
     for script, text in scripts.items():
         script.write_text(text)
-    files = [binary(), ROOT / "tests/lab/lib.sh", *scripts, *(shutil.which(t) for t in ("fio", "bpftrace", "blktrace"))]
+    files = [binary(), ROOT / "tests/lab/lib.sh", ROOT / "tools/oracle/guest/guest.sh", *scripts, *(shutil.which(t) for t in ("fio", "bpftrace", "blktrace"))]
     command = [ROOT / "tools/vm", "--memory", "4096", "--timeout", "7200", "--out", out]
     for file in files:
         command += ["--file", file]
@@ -94,7 +94,7 @@ def raid(arguments):
 
 
 def best(turns):
-    """One line of the table, of all turns of a tool."""
+    """One line of the table, from all turns of a tool."""
     cpu = [t.cpu for t in turns if t.cpu is not None]
     lost = [t.lost for t in turns if t.lost is not None]
     return {

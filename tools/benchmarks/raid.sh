@@ -10,7 +10,7 @@
 
 rounds=$1 seconds=$2
 shift 2
-disks=([0]=3 [1]=2 [10]=4 [5]=4 [6]=5)
+width=([0]=3 [1]=2 [10]=4 [5]=4 [6]=5)
 echo 1 >/proc/sys/kernel/bpf_stats_enabled
 
 programs() { bpftool --json prog show 2>/dev/null; }
@@ -95,11 +95,11 @@ number=120
 for level; do
 	name=md$number
 	number=$((number + 1))
-	first=${#members[@]}
+	first=${#disks[@]}
 	chunk=()
 	if [ "$level" != 1 ]; then chunk=(--chunk=64); fi
-	array "$name" 48M "${disks[$level]}" --level="$level" "${chunk[@]}"
-	inside=("${members[@]:first}")
+	array "$name" 48M "${width[$level]}" --level="$level" "${chunk[@]}"
+	inside=("${disks[@]:first}")
 	filesystem "$name" -J size=4
 	dd if=/dev/zero of="/mnt/$name/file" bs=1M count=32 conv=fsync status=none
 	for ((round = 0; round < rounds; round++)); do

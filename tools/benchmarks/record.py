@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What recording costs beyond the kernel side, and whether anything is lost.
+"""Cost of recording in userspace, and its losses.
 
 4 KiB direct random writes at queue depth 32 by two jobs, as fast as the machine can, on a
 loop device in memory: first all over the device, then to a file of an ext4 on it. raidtrace
@@ -38,7 +38,7 @@ def threads(pid):
 
 
 def recorded(device, path, scratch, seconds):
-    """One turn: what it cost, and what raidtrace said at its end."""
+    """One turn: its cost, and the summary that raidtrace printed."""
     out = scratch / "recording"
     with tempfile.NamedTemporaryFile("w+") as err:
         process = subprocess.Popen([binary(), "record", device, "-o", out, "--force"], stderr=err)

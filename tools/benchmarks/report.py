@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""How fast recordings are read, and in how much memory.
+"""Time and memory to read recordings.
 
 Makes recordings of random 4 KiB writes by 8 threads (examples/recording.rs), a disk and a
 RAID 0 of 12 disks, and reports and exports them: requests a second of one core, which is user
@@ -23,7 +23,7 @@ BYTES = 16
 
 
 def cost(*command):
-    """Seconds of CPU and bytes of memory that a command takes."""
+    """CPU seconds and bytes of memory of a command."""
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)

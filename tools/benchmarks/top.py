@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""raidtrace beside no tracer, bpftrace and blktrace, on disks without md.
+"""raidtrace compared with no tracer, bpftrace and blktrace, on disks without md.
 
 4 KiB direct random writes at queue depth 32 by two jobs, on one loop device in memory of
 twelve that raidtrace watches: first all over the device, then to a file of an ext4 on it
@@ -71,7 +71,7 @@ def top(arguments):
 
 
 def load(name, devices, path, scratch, arguments):
-    """The name, the tools after their turns, and what added.measure() says."""
+    """The name, the tools after their turns, and the result of added.measure()."""
     tools, disk = tracers(devices, scratch), os.path.basename(devices[0])
     with bpf_statistics():
         turns(tools, disk, arguments, path)

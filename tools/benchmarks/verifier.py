@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""How hard raidtrace's programs are for the kernels' verifiers.
+"""Size of raidtrace's programs for the kernels' verifiers.
 
 Loads them in a virtual machine of each kernel (tools/vm) with a RAID 5, a RAID 1+0 of md
-over md and a dm-crypt on RAID 10 in use, so that no branch is dead; and on this machine as
-it is, on one loop device. Prints instructions verified (the kernel's limit is 1,000,000)
-and bytes of machine code, and writes them to docs/verifier.txt. 5.10 does not count
-instructions and is not asked. Compilers differ: figures are comparable from one clang.
+over md and a dm-crypt on RAID 10, so that the verifier removes no branch as dead; and on
+this machine, on one loop device. Prints instructions verified (the kernel's limit is 1,000,000)
+and bytes of machine code, and writes them to docs/measured/verifier.txt. 5.10 does not count
+instructions and is left out. Compilers differ: figures are comparable from one clang.
 
 --check writes nothing and fails where a program needs over 25 % more instructions than
-the file says, or over 500,000; what the file does not have yet it only tells.
+the file says, or over 500,000; programs that the file lacks are only listed.
 """
 
 import os
@@ -20,7 +20,7 @@ import tempfile
 
 from .measure import ROOT, binary, loops, memory, prepare
 
-FILE = ROOT / "docs/verifier.txt"
+FILE = ROOT / "docs/measured/verifier.txt"
 KERNELS = ("6.1", "6.12", "6.18", "7.2")
 HOST = "here"
 GROWTH, MOST = 1.25, 500_000
@@ -39,7 +39,7 @@ def in_guest(kernel):
     with tempfile.TemporaryDirectory(prefix="raidtrace-bench.") as out:
         here = pathlib.Path(__file__).parent
         done = subprocess.run([ROOT / "tools/vm", "--file", binary(), "--file", ROOT / "tests/lab/lib.sh",
-                               "--out", out, kernel, here / "verifier.sh"], capture_output=True, text=True)
+                               "--file", ROOT / "tools/oracle/guest/guest.sh", "--out", out, kernel, here / "verifier.sh"], capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"bench: {kernel}: {done.stderr.strip() or done.stdout.strip() or done.returncode}")
         return figures((pathlib.Path(out) / "verifier").read_text())
@@ -56,7 +56,7 @@ def on_host():
 
 
 def kept():
-    """The file's figures by kernel and program, and the host that it knows."""
+    """Figures of the file by kernel and program, and the kernel of its host."""
     rows, host = {}, None
     for line in FILE.read_text().splitlines() if FILE.exists() else []:
         if found := re.search(r"without md, Linux (\S+?)\.$", line):
@@ -75,7 +75,7 @@ def lines(found):
 
 
 def compare(found, before):
-    """What is wrong, a line each, after telling what is new."""
+    """Errors, one line each. Prints new programs."""
     for kernel, programs in found.items():
         for name, (instructions, _) in programs.items():
             known = before.get(kernel, {}).get(name)
@@ -100,7 +100,7 @@ def verifier(arguments):
             print(f"skipped {HOST}: this is Linux {release}, and {FILE.name} knows {host}")
     for kernel, programs in found.items():
         if not programs:
-            sys.exit(f"bench: {kernel}: raidtrace told of no program")
+            sys.exit(f"bench: {kernel}: raidtrace reported no program")
     print("\n".join(lines(found)))
     wrong = list(compare(found, before if arguments.check else {}) if arguments.check else compare(found, found))
     for line in wrong:

@@ -1,5 +1,4 @@
-//! What a snapshot has, where it has it from, and in which words it is said. A figure whose source is missing is absent,
-//! never 0.
+//! Figures of a snapshot, their sources, and their text. A figure whose source is missing is absent, never 0.
 
 use crate::analysis::alloc::{
     AllocSnapshot, Counts, Fragmentation, FsAlloc, Groups, Refused, Share, Source,
@@ -50,11 +49,11 @@ pub const REASONS: &str = "reasons";
 pub const BITMAPS: &str = "bitmaps";
 /// Bitmaps asked of the disk.
 pub const READS: &str = "reads";
-/// How long they were waited for.
+/// Waits for bitmaps.
 pub const WAITS: &str = "waits";
 /// Preallocated space given back.
 pub const DISCARDS: &str = "discards";
-/// Which member read them.
+/// Reads of bitmaps by member.
 pub const MEMBERS: &str = "members";
 /// Free extents.
 pub const FRAGMENTATION: &str = "fragmentation";
@@ -66,7 +65,7 @@ pub fn total<'a>(each: impl Iterator<Item = &'a u64>) -> u64 {
     each.fold(0, |sum, n| sum.saturating_add(*n))
 }
 
-/// Whether `figure` is had. Of one that no source is named for, `seen` says it: something was counted.
+/// True if `figure` is known. Without an entry in `sources`, `seen` decides: something was counted.
 pub fn has(snapshot: &AllocSnapshot, figure: &str, seen: bool) -> bool {
     match snapshot.sources.get(figure) {
         None => seen,
@@ -77,12 +76,12 @@ pub fn has(snapshot: &AllocSnapshot, figure: &str, seen: bool) -> bool {
     }
 }
 
-/// Whether what was given is known: its source is one of those that latency needs.
+/// True if allocated blocks are known: latency needs their source.
 pub fn has_given(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
     counts.given > 0 || has(snapshot, LATENCY, false)
 }
 
-/// Whether groups considered are known.
+/// True if groups considered are known.
 pub fn has_groups(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
     match snapshot.sources.get(GROUPS) {
         // On only for some of the filesystems, and for a part of the time.
@@ -201,7 +200,7 @@ pub fn without(fragmentation: &Fragmentation, order: usize) -> Option<(f64, u64)
     let sum = total(f.largest.iter());
     let known = f.groups.max(sum);
     if known == 0 || sum == 0 {
-        // Where the lists are not kept all of them are 0.
+        // All are 0 if the kernel does not keep the lists.
         return None;
     }
     let with = total(f.largest.iter().skip(order));
@@ -221,7 +220,7 @@ pub fn at_least_us(hist: &Hist) -> u64 {
     })
 }
 
-/// What requests that are not listed did: all but the listed.
+/// Share of the tasks or files that are not listed.
 pub fn rest<'a>(fs: &FsAlloc, listed: impl Iterator<Item = &'a Share>) -> Share {
     let mut sum = Share::default();
     for share in listed {
@@ -316,7 +315,7 @@ pub fn reasons(counts: &Counts) -> Vec<(Refused, f64)> {
     named.into_iter().map(share).collect()
 }
 
-/// Where a figure is from.
+/// Name of a source.
 pub const fn source(source: Source) -> &'static str {
     match source {
         Source::Tracepoint => "tracepoint",

@@ -1,4 +1,4 @@
-//! The fold: the allocator's counters at two moments -> what it did in between; and intervals -> a longer one.
+//! The fold: the difference of counters at two moments; and the sum of intervals.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -9,36 +9,36 @@ use crate::analysis::alloc::{
 };
 use crate::analysis::snapshot::Overhead;
 
-/// Tasks and files of a filesystem that an interval tells one by one; of more, those that took longest. What the others
-/// did is in the filesystem's own counts.
+/// Maximum number of tasks and of files of a filesystem in an interval: those that took longest. The others are in the
+/// filesystem's own counts only.
 const ROWS: usize = 1024;
 
-/// Remembers the last counters.
+/// The last counters.
 #[derive(Debug)]
 pub struct Fold {
     previous: AllocCounters,
 }
 
-/// An interval, as far as counters tell.
+/// Counters of an interval.
 #[derive(Clone, Debug, Default)]
 pub struct Step {
     /// By device number: `dev`, `counts`, `tasks` (without role) and `files` (without location) are filled in.
     pub filesystems: BTreeMap<u32, FsAlloc>,
     /// Groups considered, all filesystems.
     pub calls: u64,
-    /// What the tables had no room for.
+    /// Events lost because a table was full.
     pub lost: u64,
-    /// What the programs cost.
+    /// Cost of the programs.
     pub overhead: Overhead,
 }
 
 impl Fold {
-    /// `start`: what was counted so far is not shown.
+    /// Starts at `start`: earlier counts are not shown.
     pub fn new(start: AllocCounters) -> Self {
         Self { previous: start }
     }
 
-    /// From the last counters to these. A filesystem that is new counts from nothing.
+    /// The interval from the last counters to `now`. A new filesystem starts at 0.
     pub fn step(&mut self, now: AllocCounters) -> Step {
         let was = std::mem::replace(&mut self.previous, now);
         let now = &self.previous;
@@ -109,8 +109,7 @@ fn bound(fs: &mut FsAlloc) {
     fs.files.truncate(ROWS);
 }
 
-/// Makes `into` the interval that begins where it begins and ends where `newer` ends. What stands out in it is still to be
-/// judged.
+/// Extends `into` to the end of `newer`. The caller must find the reasons again ([`super::reason`]).
 pub fn add(into: &mut AllocSnapshot, newer: &AllocSnapshot) {
     let older = std::mem::replace(into, newer.clone());
     let mut before: HashMap<u32, FsAlloc> = older
@@ -118,7 +117,7 @@ pub fn add(into: &mut AllocSnapshot, newer: &AllocSnapshot) {
         .into_iter()
         .map(|fs| (fs.dev, fs))
         .collect();
-    // What mb_stats and a hook count is not the same: a hook's is kept, for the time that it was there.
+    // mb_stats and a hook count differently: only the hook's counts are kept.
     let now_from = into.sources.get(GROUPS).copied();
     let was_from = older.sources.get(GROUPS).copied();
     let is_hook = |from| matches!(from, Some(Source::Fentry | Source::Kprobe));
@@ -136,7 +135,7 @@ pub fn add(into: &mut AllocSnapshot, newer: &AllocSnapshot) {
             add_filesystem(fs, was);
         }
     }
-    // One that was unmounted meanwhile has done what it did.
+    // Keep filesystems that were unmounted.
     into.filesystems.extend(
         before
             .into_values()
@@ -271,7 +270,7 @@ fn add_samples(into: &mut AllocSnapshot, older: Samples) {
     };
 }
 
-/// What was sampled in an interval.
+/// Samples of an interval.
 struct Samples {
     cpu: Option<Cpu>,
     cpus: BTreeMap<u32, Cpu>,

@@ -9,18 +9,18 @@ use crate::advice::kernel::Kernel;
 use crate::advice::quote::quote;
 use crate::analysis::alloc::{AllocSnapshot, Cpu, FsAlloc, Known, Reason};
 
-/// So many groups considered a second are felt, even if no search has ended: 20 to 100 ns each.
+/// Groups considered per second that cost noticeable time (20 to 100 ns each), even if no search has ended.
 const MANY_LOOKS: f64 = 1e6;
-/// Of the time in the allocator from which bitmaps are what it waits for, or locks.
+/// Share of the time in the allocator above which waits for bitmaps, or locks, are the reason.
 const MOSTLY: f64 = 0.5;
-/// Its part of the time in the allocator from which samples are this filesystem's.
+/// Share of a filesystem in the time in the allocator above which samples are attributed to it.
 const ITS_OWN: f64 = 0.9;
 /// Samples that are enough to judge: at 99 Hz a fifth of a second.
 const SAMPLES_ENOUGH: u64 = 20;
 /// Searches that are not by list: the last two criteria, on every kernel.
 const LATE: usize = 2;
 
-/// Writes into every filesystem what stands out.
+/// Sets the reason of every filesystem.
 pub fn judge(snapshot: &mut AllocSnapshot) {
     let each = snapshot.filesystems.iter();
     let found: Vec<Option<Reason>> = each.map(|fs| find(snapshot, fs)).collect();
@@ -29,7 +29,7 @@ pub fn judge(snapshot: &mut AllocSnapshot) {
     }
 }
 
-/// What stands out on `fs`, one of those in `snapshot`; `None`: nothing does.
+/// Reason for `fs`, which is in `snapshot`; `None` if the allocator is not a problem.
 pub fn find(snapshot: &AllocSnapshot, fs: &FsAlloc) -> Option<Reason> {
     let case = Case {
         snapshot,
@@ -52,16 +52,16 @@ pub fn find(snapshot: &AllocSnapshot, fs: &FsAlloc) -> Option<Reason> {
         .or_else(|| case.slow_unexplained())
 }
 
-/// How the groups are found that a search looks at.
+/// How a search finds groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scan {
     /// The kernel has no lists.
     NoLists,
-    /// They are off for this mount.
+    /// The lists are off for this mount.
     Off,
-    /// They are on, and this kernel does not use them for files with extents (5.13 to 5.17, by its version).
+    /// The lists are on, and this kernel does not use them for files with extents (5.13 to 5.17, by its version).
     Unused,
-    /// They are on.
+    /// The lists are on.
     Lists,
     Unknown,
 }
@@ -87,12 +87,12 @@ impl Case<'_> {
         }
     }
 
-    /// Whether samples are this filesystem's: they do not tell filesystems apart, and those that are not watched burn too.
+    /// True if samples belong to this filesystem: they include all filesystems, watched or not.
     fn has_samples(&self) -> bool {
         self.known.alone && self.part() >= ITS_OWN
     }
 
-    /// Its part of the time in the allocator, of the filesystems that are watched.
+    /// Share of this filesystem in the time in the allocator, among the watched ones.
     fn part(&self) -> f64 {
         let weight = |fs: &FsAlloc| fs.counts.nanoseconds as f64 + fs.counts.looks() as f64;
         let all: f64 = self.snapshot.filesystems.iter().map(weight).sum();

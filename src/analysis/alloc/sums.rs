@@ -2,7 +2,7 @@
 
 use super::{Counts, Groups, Share};
 
-/// Of what is cumulative. A sum over CPUs that is read while they count may be a little less than it was: never below 0.
+/// Difference of cumulative counts. A sum over CPUs that is read while they count may be less than before; the result is 0.
 fn less(now: u64, was: u64) -> u64 {
     now.saturating_sub(was)
 }
@@ -27,7 +27,7 @@ impl Groups {
         }
     }
 
-    /// Where so many groups count.
+    /// Bucket of a number of groups.
     pub const fn bucket(groups: u64) -> usize {
         let bits = 64 - groups.leading_zeros() as usize;
         if bits < super::GROUPS_BUCKETS {
@@ -55,7 +55,7 @@ impl Groups {
 }
 
 impl Counts {
-    /// What was counted since `earlier`, both cumulative.
+    /// Increase since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -137,7 +137,7 @@ fn sum(each: &[u64]) -> u64 {
 }
 
 impl Share {
-    /// What came since `earlier`. Less than then: the table has forgotten it meanwhile, and begun anew.
+    /// Increase since `earlier`. A count lower than before belongs to a new entry of the table.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let anew = self.requests < earlier.requests

@@ -1,5 +1,4 @@
-//! The last seconds as one interval: delayed allocation comes every few seconds, and a screen of one second would mostly be
-//! empty. Pure.
+//! The last seconds as one interval: delayed allocation comes every few seconds, so single seconds are mostly empty. Pure.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,14 +6,14 @@ use std::time::Duration;
 use super::{fold, reason};
 use crate::analysis::alloc::AllocSnapshot;
 
-/// As long as `top` looks back for its sentence.
+/// Length of the window; the same as for the headline of `top`.
 pub const LENGTH: Duration = Duration::from_secs(10);
 
-/// Intervals of a window at most: the shortest that can be asked for is 0.1 s, and a file may have any.
+/// Maximum number of intervals in a window. `--interval` is at least 0.1 s, but a recording is untrusted.
 const MOST: usize = 256;
 
-/// The last of `intervals` that make up [`LENGTH`] as one, with what stands out in it; the last one alone if it is longer.
-/// `None`: there are none.
+/// Sum of the last `intervals`, up to [`LENGTH`], with its reasons; the last one alone if it is longer. `None` without
+/// intervals.
 pub fn last(intervals: &[AllocSnapshot]) -> Option<AllocSnapshot> {
     let mut newest = intervals[intervals.len() - fits(intervals)..].iter();
     let mut sum = newest.next()?.clone();
@@ -23,18 +22,18 @@ pub fn last(intervals: &[AllocSnapshot]) -> Option<AllocSnapshot> {
     Some(sum)
 }
 
-/// How many of the last `intervals` make up [`LENGTH`].
+/// Number of the last `intervals` that fit into [`LENGTH`].
 fn fits(intervals: &[AllocSnapshot]) -> usize {
     let mut length = Duration::ZERO;
     let newest = intervals.iter().rev().take(MOST).take_while(|s| {
         length = length.saturating_add(s.interval);
-        // Ticks are not exact: ten of 1.001 s are ten.
+        // Intervals are not exact: ten of 1.001 s fit.
         length <= LENGTH + LENGTH / 20
     });
     newest.count().max(1).min(intervals.len())
 }
 
-/// Intervals as they come, of which the last are kept.
+/// The last intervals.
 #[derive(Debug, Default)]
 pub struct Window {
     intervals: VecDeque<AllocSnapshot>,

@@ -111,7 +111,7 @@ impl IntervalCounters {
                     self.add_message(format!("{count} lost: {reason}"));
                 }
             }
-            Item::State(_) => {}
+            Item::State(_) | Item::Alloc { .. } => {}
         }
     }
 

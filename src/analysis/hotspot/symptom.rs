@@ -19,11 +19,11 @@ const LONGER: f64 = 2.0;
 const ALL_BUSY: f64 = 0.8;
 /// Saturated members that have this multiple of the others' requests or bytes are saturated because of it.
 const MORE_WORK: f64 = 1.25;
-/// What a member must have measured before its latencies mean anything.
+/// Minimum number of measured requests for latencies to be significant.
 const ENOUGH_MEASURED: u64 = 64;
 /// A member is slow at this multiple of the others' median p99 ...
 const SLOW: f64 = 4.0;
-/// ... if it is also this much more, µs: nobody is paged for 40 µs against 10 µs.
+/// ... if it is also this much more, µs: 40 µs against 10 µs is no problem.
 const SLOW_BY_US: u64 = 500;
 /// ... and its mean time of a request this multiple of theirs: one late request in a hundred makes no slow disk.
 const SLOW_MEAN: f64 = 1.5;
@@ -35,9 +35,9 @@ const WAITS: f64 = 2.0;
 /// Nor can they where the times in the device, added up, are less than this share of the time with a request in flight
 /// (io_ticks begins when a request is allocated): in the rest of it requests waited and none was in the device.
 const WORKS: f64 = 0.5;
-/// The last intervals are of the time that is looked at when they cover this share of it.
+/// The last intervals are used if they cover this share of the evaluated time.
 const COVERS: f64 = 0.75;
-/// A queue grows when so many of all pairs of intervals have more in flight in the later one, ...
+/// A queue grows if this share of all pairs of intervals have more in flight in the later one, ...
 const GROWS: f64 = 0.85;
 /// ... among this many intervals at least, since fewer may be one burst, ...
 const GROWS_FOR: usize = 6;

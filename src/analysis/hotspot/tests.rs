@@ -1,3 +1,10 @@
+//! Tests of the headline.
+
+mod any;
+mod cases;
+mod incidents;
+mod symptom;
+
 use super::{Hotspot, Kind, Severity, find};
 use crate::analysis::fixture;
 use crate::analysis::fixture::{array, cell, member};
@@ -24,7 +31,7 @@ pub fn with(
     array
 }
 
-/// The same, all busy for 30 %.
+/// Like [`with`], with a utilisation of 30 % for every member.
 pub fn of(count: usize, cells: impl Fn(usize) -> Vec<Cell>) -> ArraySnapshot {
     with(count, |_| 0.3, cells)
 }
@@ -41,12 +48,12 @@ pub fn bitmap(requests: u64) -> Cell {
     writes(Origin::BlockBitmap, requests)
 }
 
-pub fn say(array: &ArraySnapshot) -> Hotspot {
+pub fn headline_of(array: &ArraySnapshot) -> Hotspot {
     find(array, 10 * SECOND)
 }
 
 #[test]
-fn the_first_case() {
+fn bitmaps_on_3_of_12_members() {
     let hotspot = find(&fixture::raid0(12).arrays[0], SECOND);
     assert_eq!(
         hotspot.headline,
@@ -66,7 +73,7 @@ fn the_first_case() {
 const CALM: &str = "no member is saturated: the busiest, loop12, is busy 30 % of the time; ";
 
 #[test]
-fn where_nothing_hurts() {
+fn headlines_without_a_symptom() {
     for (what, array, kind, headline) in [
         (
             "even",
@@ -140,23 +147,23 @@ fn where_nothing_hurts() {
             "free_space discards: loop3 carries all of them, 12.0x the mean",
         ),
     ] {
-        let hotspot = say(&array);
+        let hotspot = headline_of(&array);
         assert_eq!(hotspot.headline, format!("{CALM}{headline}"), "{what}");
         assert_eq!(hotspot.kind, kind, "{what}");
         assert!(!hotspot.is_warning(), "{what}");
     }
     let idle = "idle: no IO on the members in the last 10 s";
-    assert_eq!(say(&of(12, |_| vec![])).headline, idle);
-    assert_eq!(say(&of(0, |_| vec![])).headline, idle);
+    assert_eq!(headline_of(&of(12, |_| vec![])).headline, idle);
+    assert_eq!(headline_of(&of(0, |_| vec![])).headline, idle);
     assert_eq!(
-        say(&of(1, |_| vec![data(300), bitmap(100)])).headline,
+        headline_of(&of(1, |_| vec![data(300), bitmap(100)])).headline,
         "not saturated: busy 30 % of the time; mostly file_data writes (75 % of the bytes)"
     );
     let many = of(100, |i| {
         vec![data(300), bitmap(if i % 4 == 0 { 100 } else { 0 })]
     });
     assert!(
-        say(&many)
+        headline_of(&many)
             .headline
             .ends_with("loop1, loop5, loop9, loop13 and 21 more carry all of them, 4.0x the mean")
     );
@@ -165,15 +172,15 @@ fn where_nothing_hurts() {
         vec![cell(Origin::Raw, Op::Flush, count, 0, 100)]
     });
     assert!(
-        say(&flushes)
+        headline_of(&flushes)
             .headline
             .ends_with("raw flushes: loop1 carries all of them, 4.0x the mean")
     );
 }
 
-/// Reads of a mirror that go to one side; the same, with the side saturated.
+/// Reads of a mirror from one side, first without and then with saturation.
 #[test]
-fn a_skew_is_information_until_it_hurts() {
+fn a_skew_is_information_without_a_symptom() {
     let mirror = |utilisation| {
         let reads = |i| if i == 0 { 4000 } else { 8 };
         let mut array = with(
@@ -204,7 +211,7 @@ fn a_skew_is_information_until_it_hurts() {
             dirtied_files: crate::analysis::files::Files::default(),
         };
         array.tasks = vec![task(7, 60), task(8, 30)];
-        say(&array)
+        headline_of(&array)
     };
     let calm = mirror(0.11);
     assert_eq!(
@@ -227,7 +234,7 @@ fn a_skew_is_information_until_it_hurts() {
 }
 
 #[test]
-fn a_failing_disk_comes_before_unevenness() {
+fn a_slow_disk_precedes_unevenness() {
     let array = |bitmaps: u64| {
         of(12, |i| {
             let us = if i == 6 { 80_000 } else { 900 };
@@ -238,13 +245,13 @@ fn a_failing_disk_comes_before_unevenness() {
             ]
         })
     };
-    assert_eq!(say(&array(300)).kind, Kind::Slow);
-    assert_eq!(say(&array(3000)).kind, Kind::Slow);
+    assert_eq!(headline_of(&array(300)).kind, Kind::Slow);
+    assert_eq!(headline_of(&array(3000)).kind, Kind::Slow);
 }
 
-/// Latencies of reads are compared with reads: flushes go to all members, and one that is read only is not slow.
+/// Latencies are compared by operation: all members get flushes, and a member with reads only is not slow.
 #[test]
-fn operations_are_compared_apart() {
+fn operations_are_compared_separately() {
     let array = of(4, |i| {
         let mut io = vec![cell(Origin::FileData, Op::Read, 500, 500 * 4096, 900)];
         if i == 2 {
@@ -253,23 +260,23 @@ fn operations_are_compared_apart() {
         }
         io
     });
-    assert_ne!(say(&array).kind, Kind::Slow);
+    assert_ne!(headline_of(&array).kind, Kind::Slow);
 }
 
 #[test]
-fn spares_and_the_faulty_do_not_lower_the_mean() {
+fn spares_and_faulty_members_do_not_lower_the_mean() {
     let mut array = of(4, |i| vec![data(if i < 2 { 10_000 } else { 0 })]);
     array.members[2].slot = None;
     array.members[3].health = Some("faulty".to_owned());
-    assert_eq!(say(&array).kind, Kind::Even);
+    assert_eq!(headline_of(&array).kind, Kind::Even);
     assert!(
-        say(&array)
+        headline_of(&array)
             .headline
             .ends_with("1.0x the mean on the busiest")
     );
 }
 
-/// Where every member does the same, what their work is for says more.
+/// If all members are equally busy, the headline describes their work.
 #[test]
 fn what_single_blocks_cost_on_raid_5() {
     let small = |n: u64, read: u64, utilisation: f64| {
@@ -288,36 +295,36 @@ fn what_single_blocks_cost_on_raid_5() {
         array
     };
     assert_eq!(
-        say(&small(500, 1000, 0.3)).headline,
+        headline_of(&small(500, 1000, 0.3)).headline,
         "no member is saturated: the busiest, loop4, is busy 30 % of the time; the load is even, 1.0x the mean on the \
          busiest; writes cost 4.0x, 2.0x of it pre-reads"
     );
-    let full = say(&small(500, 1000, 1.0));
+    let full = headline_of(&small(500, 1000, 1.0));
     assert_eq!(
         full.headline,
         "the array is full: all 4 members are busy 100 % of the time, evenly; mostly rmw_read reads (50 % of the \
          bytes); writes cost 4.0x, 2.0x of it pre-reads"
     );
     assert_eq!(full.severity, Severity::Warning);
-    // Full stripes; and writes that are little beside the reads.
-    assert!(!say(&small(500, 100, 0.3)).headline.contains("cost"));
+    // Full stripes; and few writes among many reads.
+    assert!(!headline_of(&small(500, 100, 0.3)).headline.contains("cost"));
     let mut array = small(500, 1000, 0.3);
     for member in &mut array.members {
         let reads = cell(Origin::FileData, Op::Read, 3000, 3000 * 4096, 900);
         member.io.push(reads);
     }
-    assert!(!say(&array).headline.contains("cost"));
+    assert!(!headline_of(&array).headline.contains("cost"));
 }
 
 #[test]
-fn writeback_is_for_those_who_dirtied() {
+fn writeback_names_the_task_that_dirtied_the_data() {
     let mut snapshot = crate::analysis::fixture::dirtied();
-    let headline = say(&snapshot.arrays[0]).headline;
+    let headline = headline_of(&snapshot.arrays[0]).headline;
     assert!(
         headline.ends_with("from writeback (kworker/u8:2) for touch (pid 4711)"),
         "{headline}"
     );
-    // Neither has dirtied most of it.
+    // No task has dirtied most of the data.
     for task in &mut snapshot.arrays[0].tasks {
         if task.comm == b"postgres" {
             task.dirtied[0].bytes = 25 << 20;
@@ -327,7 +334,7 @@ fn writeback_is_for_those_who_dirtied() {
     let mut third = tasks.last().unwrap().clone();
     third.pid = 4712;
     tasks.push(third);
-    let headline = say(&snapshot.arrays[0]).headline;
+    let headline = headline_of(&snapshot.arrays[0]).headline;
     assert!(
         headline.ends_with("from writeback (kworker/u8:2)"),
         "{headline}"

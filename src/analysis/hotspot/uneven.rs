@@ -2,7 +2,7 @@
 
 use super::ENOUGH_REQUESTS;
 use super::spread::Spread;
-use super::words::{and, plural};
+use super::words::plural;
 use crate::analysis::snapshot::MemberSnapshot;
 use crate::analysis::units;
 use crate::origin::{Op, Origin, io_name};
@@ -77,7 +77,7 @@ impl Uneven {
     /// `block_bitmap and inode_bitmap writes`
     pub fn what(&self) -> String {
         let names: Vec<&str> = self.origins.iter().map(|&o| io_name(o, self.op)).collect();
-        format!("{} {}", and(&names), plural(self.op))
+        format!("{} {}", units::list(&names), plural(self.op))
     }
 
     /// `97 % of` or `all`.

@@ -24,22 +24,13 @@ pub fn plural(op: Op) -> &'static str {
     }
 }
 
-/// `a`, `a and b`, `a, b and c`.
-pub fn and(names: &[&str]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => (*one).to_owned(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
-}
-
 pub fn and_more(members: &[String]) -> String {
     let mut names: Vec<&str> = members.iter().map(String::as_str).take(NAMED).collect();
     let more = format!("{} more", members.len().saturating_sub(NAMED));
     if members.len() > NAMED {
         names.push(&more);
     }
-    and(&names)
+    units::list(&names)
 }
 
 /// `loop1 is`, `loop1 and loop2 are`: members with the verb for one or several.

@@ -1,34 +1,33 @@
-//! A filesystem as far as its layout goes, wherever that is known from: a device, an image, the text of dumpe2fs, or a
-//! plan. Pure.
+//! The layout of a filesystem, from a device, an image, the output of dumpe2fs, or a plan. Pure.
 
 use crate::fs::ext4::{Layout, Range, Superblock};
 
-/// Fixed places, and the groups that they belong to.
+/// Blocks with fixed locations, and block groups.
 #[derive(Clone, Debug)]
 pub struct Filesystem {
     /// `ext4`, `ext3`, `ext2`.
     pub kind: String,
-    /// Bytes a block.
+    /// Bytes per block.
     pub block_size: u32,
     /// Blocks.
     pub blocks: u64,
-    /// `None` where it is known from a mount point only.
+    /// `None` if only /proc has the layout.
     pub groups: Option<Groups>,
-    /// Inodes, 0 where not known.
+    /// Inodes, 0 if unknown.
     pub inodes: u64,
-    /// Bytes that it can grow to while mounted with the descriptors reserved for that; 0 for none or not known.
+    /// Size in bytes to which reserved group descriptors allow it to grow while mounted; 0 if none or unknown.
     pub grows_to: u64,
-    /// Sorted, disjoint.
+    /// Metadata, sorted and disjoint.
     pub ranges: Vec<Range>,
     /// `-E stride`, blocks; 0 for none.
     pub stride: u32,
     /// `-E stripe_width`, blocks; 0 for none.
     pub stripe_width: u32,
-    /// What could not be placed, one line each.
+    /// Metadata with unknown location, one line each.
     pub notes: Vec<String>,
 }
 
-/// As far as the descriptors of the resize inode go.
+/// Size in bytes that the descriptors of the resize inode allow.
 fn grows_to(sb: &Superblock) -> u64 {
     if sb.reserved_gdt_blocks == 0 {
         return 0;
@@ -40,23 +39,23 @@ fn grows_to(sb: &Superblock) -> u64 {
         .saturating_mul(sb.block_size.into())
 }
 
-/// How groups are cut.
+/// Block groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Groups {
-    /// Groups.
+    /// Number of groups.
     pub count: u32,
     /// First block of group 0.
     pub first_block: u32,
-    /// Blocks a group.
+    /// Blocks per group.
     pub blocks: u32,
-    /// Groups whose bitmaps and tables lie side by side; 1 without flex_bg.
+    /// Groups per flex group, whose bitmaps and tables are adjacent; 1 without flex_bg.
     pub per_flex: u32,
     /// Blocks of an inode table.
     pub table_blocks: u32,
 }
 
 impl Groups {
-    /// Flex groups; groups without flex_bg.
+    /// Number of flex groups; of groups without flex_bg.
     pub fn flex_groups(&self) -> u32 {
         self.count.div_ceil(self.per_flex.max(1))
     }
@@ -68,8 +67,8 @@ impl Groups {
 }
 
 impl Filesystem {
-    /// Of what was read from a device, an image or a mount.
-    pub fn of(layout: Layout) -> Self {
+    /// A filesystem with the given layout.
+    pub fn new(layout: Layout) -> Self {
         let sb = layout.superblock.as_ref();
         Self {
             kind: layout.kind.to_string(),
@@ -91,9 +90,9 @@ impl Filesystem {
         }
     }
 
-    /// A planned filesystem of which only the first part has places: figures of the whole, ranges of the part.
+    /// A planned filesystem with the sizes of the whole and the ranges of its first part.
     pub fn from_first_part(whole: &Superblock, part: Layout) -> Self {
-        let mut fs = Self::of(part);
+        let mut fs = Self::new(part);
         fs.blocks = whole.blocks_count;
         fs.inodes = whole.inodes_count.into();
         fs.grows_to = grows_to(whole);
@@ -103,7 +102,7 @@ impl Filesystem {
         fs
     }
 
-    /// Bytes.
+    /// Size in bytes.
     pub fn bytes(&self) -> u64 {
         self.blocks.saturating_mul(self.block_size.into())
     }

@@ -1,16 +1,17 @@
-//! Real mke2fs runs, counted by independent programs (tests/data/geometry-fixtures.txt): the plan of each must have its
-//! groups, its places and its members, digit for digit.
+//! Compares plans with real mke2fs runs, counted by independent programs (tests/data/geometry-fixtures.txt): groups, locations
+//! and members.
 
 use super::filesystem::Filesystem;
-use super::geometry::Typed;
+use super::geometry::ArrayOptions;
 use super::spread::Spread;
 use super::target::whole;
+use crate::address::ArraySector;
 use crate::mke2fs::{Conf, Options, plan};
 use crate::origin::Origin;
 use crate::raid::fixtures::{FIXTURES, list, number};
 
-/// `seed -g 32744 R0x12 512K`: the array and the options of mke2fs.
-fn named(name: &str) -> (Typed, Options) {
+/// Parses array and mke2fs options from a name like `seed -g 32744 R0x12 512K`.
+fn named(name: &str) -> (ArrayOptions, Options) {
     let words: Vec<&str> = name.split_whitespace().collect();
     let shape = words
         .iter()
@@ -20,7 +21,7 @@ fn named(name: &str) -> (Typed, Options) {
         let at = words.iter().position(|w| *w == option)?;
         words.get(at + 1)
     };
-    let array = Typed {
+    let array = ArrayOptions {
         level: Some(format!("raid{level}").parse().expect("level")),
         disks: Some(disks.parse().expect("disks")),
         chunk: Some(if words.contains(&"64K") {
@@ -28,7 +29,7 @@ fn named(name: &str) -> (Typed, Options) {
         } else {
             512 << 10
         }),
-        ..Typed::default()
+        ..ArrayOptions::default()
     };
     let options = Options {
         group: after("-g").map(|n| n.parse().expect("-g")),
@@ -63,7 +64,7 @@ fn real_filesystems() {
                 .ranges
                 .iter()
                 .find(|r| r.origin == origin)
-                .map(|r| r.first)
+                .map(|r| r.first.0)
         };
         for (origin, word) in [
             (Origin::BlockBitmap, "bb0"),
@@ -72,10 +73,15 @@ fn real_filesystems() {
         ] {
             assert_eq!(first(origin), Some(number(facts, word)), "{name}: {word}");
         }
-        let fs = Filesystem::of(layout);
-        let spread = Spread::new(&fs, &array.geometry().expect(name), &whole(0));
-        let blocks =
-            |origin| -> Vec<u64> { spread.members.iter().map(|m| m.of(origin) / 8).collect() };
+        let fs = Filesystem::new(layout);
+        let spread = Spread::new(&fs, &array.geometry().expect(name), &whole(ArraySector(0)));
+        let blocks = |origin| -> Vec<u64> {
+            spread
+                .members
+                .iter()
+                .map(|m| m.sectors_of(origin) / 8)
+                .collect()
+        };
         let both: Vec<u64> = spread.members.iter().map(|m| m.bitmaps() / 8).collect();
         assert_eq!(
             blocks(Origin::BlockBitmap),

@@ -1,47 +1,47 @@
-//! An array as it is typed: `--level 5 --disks 8 --chunk 512K --layout left-symmetric`.
+//! Options that describe an array: `--level 5 --disks 8 --chunk 512K --layout left-symmetric`.
 
+use super::size;
+use crate::address::ArraySector;
 use crate::analysis::units;
 use crate::machine::Array;
 use crate::raid::{Geometry, GeometryError, Level, Params};
 
-use super::size;
-
-/// Members that nobody can fill: sizes do not decide where a chunk lies, as long as all are alike.
+/// Member size of arrays that do not exist: the location of a chunk does not depend on it if all members are equal.
 const MEMBER_SECTORS: u64 = 1 << 50;
 
-/// What was typed, as far as it was.
+/// Options that describe an array.
 #[derive(clap::Args, Clone, Debug, Default)]
-#[command(next_help_heading = "An array that does not exist, or another one")]
-pub struct Typed {
-    /// raid0, raid1, raid4, raid5, raid6, raid10, single; or the number
+#[command(next_help_heading = "Array, for an image or instead of the real one")]
+pub struct ArrayOptions {
+    /// raid0, raid1, raid4, raid5, raid6, raid10, single; or only the number
     #[arg(long, value_name = "L", value_parser = level)]
     pub level: Option<Level>,
 
-    /// Members, parity included, spares not
+    /// Number of members, including parity, without spares
     #[arg(long, value_name = "N")]
     pub disks: Option<u32>,
 
-    /// Chunk: 512K, 1M; a number alone is KiB, as for mdadm [default: 512K]
+    /// Chunk size: 512K, 1M; without a unit in KiB, as for mdadm [default: 512K]
     #[arg(long, value_name = "SIZE", value_parser = size::chunk)]
     pub chunk: Option<u64>,
 
-    /// As mdadm spells it: left-symmetric, n2, f2, o2, ...; or md's number [default: mdadm's]
+    /// mdadm's name: left-symmetric, n2, f2, o2, ...; or md's number [default: mdadm's]
     #[arg(long, value_name = "NAME")]
     pub layout: Option<String>,
 
-    /// Where data begins on each member; changes no figure, but should be a multiple of 4 KiB
+    /// Start of the data on each member; changes no figure, but should be a multiple of 4 KiB
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub data_offset: Option<u64>,
 
-    /// Where the filesystem begins on the array: the start of its partition [default: 0]
+    /// Start of the filesystem or of its partition on the array [default: 0]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub fs_offset: Option<u64>,
 }
 
-/// mdadm's default.
+/// mdadm's default chunk, bytes.
 const CHUNK: u64 = 512 << 10;
 
-/// `raid5`, `RAID-5`, `5`.
+/// Parses `raid5`, `RAID-5` or `5`.
 fn level(text: &str) -> Result<Level, String> {
     let lower = text.trim().to_ascii_lowercase().replace(['-', ' '], "");
     let name = match lower.as_str() {
@@ -54,13 +54,13 @@ fn level(text: &str) -> Result<Level, String> {
         .map_err(|_| "one of raid0, raid1, raid4, raid5, raid6, raid10, single".to_owned())
 }
 
-/// mdadm's names of layouts (maps.c), and md's numbers (`ALGORITHM_*` of raid5.h; near, far and offset copies of raid10.c).
+/// Parses mdadm's name of a layout (maps.c) or md's number (`ALGORITHM_*` of raid5.h; near, far and offset copies of raid10.c).
 fn layout(level: Level, text: &str) -> Option<u32> {
     if let Ok(number) = text.parse() {
         return Some(number);
     }
     let name = text.to_ascii_lowercase().replace('_', "-");
-    let parity = |names: &[(&str, u32)]| names.iter().find(|n| n.0 == name).map(|n| n.1);
+    let find = |names: &[(&str, u32)]| names.iter().find(|n| n.0 == name).map(|n| n.1);
     let common = [
         ("left-asymmetric", 0),
         ("la", 0),
@@ -84,9 +84,9 @@ fn layout(level: Level, text: &str) -> Option<u32> {
         ("parity-first-6", 20),
     ];
     match level {
-        Level::Raid0 => parity(&[("original", 1), ("alternate", 2), ("dangerous", 0)]),
-        Level::Raid5 => parity(&common[..10]),
-        Level::Raid6 => parity(&common).or_else(|| parity(&six)),
+        Level::Raid0 => find(&[("original", 1), ("alternate", 2), ("dangerous", 0)]),
+        Level::Raid5 => find(&common[..10]),
+        Level::Raid6 => find(&common).or_else(|| find(&six)),
         Level::Raid10 => {
             let (kind, copies) = name.split_at_checked(1)?;
             let copies = copies.parse::<u8>().ok().filter(|&c| c > 0)?;
@@ -111,8 +111,8 @@ fn default_layout(level: Level) -> u32 {
     }
 }
 
-impl Typed {
-    /// Whether anything describes an array.
+impl ArrayOptions {
+    /// True if any option describes an array.
     pub fn is_any(&self) -> bool {
         self.level.is_some()
             || self.disks.is_some()
@@ -120,19 +120,19 @@ impl Typed {
             || self.layout.is_some()
     }
 
-    /// The array; of one disk where nothing was typed.
+    /// The array; a single disk without options.
     ///
     /// # Errors
     /// Names the option that is missing or impossible.
     pub fn geometry(&self) -> Result<Geometry, String> {
-        self.with(self.disks)
+        self.with_disks(self.disks)
     }
 
-    /// The same with another number of disks.
+    /// The array with another number of disks.
     ///
     /// # Errors
-    /// As [`Typed::geometry`].
-    pub fn with(&self, disks: Option<u32>) -> Result<Geometry, String> {
+    /// Like [`ArrayOptions::geometry`].
+    pub fn with_disks(&self, disks: Option<u32>) -> Result<Geometry, String> {
         let level = match (self.level, self.is_any()) {
             (Some(level), _) => level,
             (None, false) => Level::Single,
@@ -143,47 +143,48 @@ impl Typed {
             (None, Level::Single) => 1,
             (None, _) => {
                 return Err(format!(
-                    "--disks is missing: how many members has the {level}?"
+                    "--disks is missing: the number of members of the {level}"
                 ));
             }
         };
         let chunk = self.chunk.unwrap_or(CHUNK);
         if !chunk.is_multiple_of(512) || chunk / 512 > u32::MAX.into() {
             return Err(format!(
-                "--chunk is {chunk} bytes, which is no number of sectors that md takes: KB is 1000 bytes, K and KiB are 1024"
+                "--chunk is {chunk} bytes, not a number of sectors that md supports: KB is 1000 bytes, K and KiB are 1024"
             ));
         }
         let layout = match &self.layout {
-            Some(text) => layout(level, text)
-                .ok_or_else(|| format!("--layout {text} is no layout of {level}: see mdadm(8)"))?,
+            Some(text) => layout(level, text).ok_or_else(|| {
+                format!("--layout {text} is not a layout of {level}: see mdadm(8)")
+            })?,
             None => default_layout(level),
         };
-        let made = Geometry::new(&Params {
+        let geometry = Geometry::new(&Params {
             level,
             layout,
             disks,
             chunk_sectors: (chunk / 512) as u32,
             member_sectors: vec![MEMBER_SECTORS],
         });
-        made.map_err(|e| match e {
+        geometry.map_err(|e| match e {
             GeometryError::Disks { .. } => format!("--disks: {level} cannot have {disks}"),
             GeometryError::TooManyDisks(_) => {
-                format!("--disks: {disks} are too many for raidtrace (255)")
+                format!("--disks: raidtrace supports 255 at most, not {disks}")
             }
             GeometryError::Chunk { .. } => format!(
-                "--chunk: {level} cannot have chunks of {chunk} bytes ({}): a power of two",
+                "--chunk: {level} requires a power of two, not {chunk} bytes ({})",
                 units::size(chunk)
             ),
             GeometryError::Layout { .. } => format!(
-                "--layout {}: no layout of {level} with {disks} disks",
+                "--layout {}: not a layout of {level} with {disks} disks",
                 self.layout.as_deref().unwrap_or("(mdadm's default)")
             ),
             other => other.to_string(),
         })
     }
 
-    /// What is known of an array that exists, as if it had been typed.
-    pub fn of(array: &Array) -> Option<Self> {
+    /// Options that describe an existing array.
+    pub fn from_array(array: &Array) -> Option<Self> {
         Some(Self {
             level: Some(array.level.parse().ok()?),
             disks: Some(array.raid_disks),
@@ -193,29 +194,29 @@ impl Typed {
         })
     }
 
-    /// Where the filesystem begins, in sectors.
+    /// Start of the filesystem on the array, in sectors.
     ///
     /// # Errors
-    /// Where that is no sector.
-    pub fn fs_sector(&self) -> Result<u64, String> {
+    /// If --fs-offset or --data-offset is not a multiple of 512 bytes.
+    pub fn fs_start(&self) -> Result<ArraySector, String> {
         for (name, bytes) in [
             ("--fs-offset", self.fs_offset),
             ("--data-offset", self.data_offset),
         ] {
             if let Some(bytes) = bytes.filter(|b| !b.is_multiple_of(512)) {
                 return Err(format!(
-                    "{name} is {bytes} bytes, no multiple of a sector of 512"
+                    "{name} is {bytes} bytes, not a multiple of the sector size of 512"
                 ));
             }
         }
-        Ok(self.fs_offset.unwrap_or(0) / 512)
+        Ok(ArraySector(self.fs_offset.unwrap_or(0) / 512))
     }
 }
 
-/// Whether blocks of this size can lie on it: a chunk that cuts blocks is refused for an array that is yet to be made.
+/// Checks that no block of this size is divided between two chunks.
 ///
 /// # Errors
-/// Says so.
+/// If the chunk is not a multiple of the block.
 pub fn fits(geometry: &Geometry, block_size: u32) -> Result<(), String> {
     let Some(chunk) = geometry.chunk_sectors().map(|c| c * 512) else {
         return Ok(());
@@ -224,8 +225,8 @@ pub fn fits(geometry: &Geometry, block_size: u32) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "--chunk is {chunk} bytes ({}), no multiple of the filesystem's block of {block_size}: md would cut every \
-         block in two{}",
+        "--chunk is {chunk} bytes ({}), not a multiple of the filesystem's block of {block_size}: md would divide blocks \
+         between two members{}",
         units::size(chunk),
         if chunk.is_multiple_of(1000) {
             "; KB is 1000 bytes, K and KiB are 1024"
@@ -237,15 +238,15 @@ pub fn fits(geometry: &Geometry, block_size: u32) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Typed, fits, layout, level};
+    use super::{ArrayOptions, fits, layout, level};
     use crate::raid::Level;
 
-    fn typed(level: Level, disks: u32, chunk: u64) -> Typed {
-        Typed {
+    fn options(level: Level, disks: u32, chunk: u64) -> ArrayOptions {
+        ArrayOptions {
             level: Some(level),
             disks: Some(disks),
             chunk: Some(chunk),
-            ..Typed::default()
+            ..ArrayOptions::default()
         }
     }
 
@@ -289,39 +290,39 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_names_the_option() {
-        let error = |t: &Typed| t.geometry().unwrap_err();
-        assert!(error(&typed(Level::Raid0, 0, 512 << 10)).contains("--disks"));
-        assert!(error(&typed(Level::Raid6, 3, 512 << 10)).contains("--disks"));
-        assert!(error(&typed(Level::Raid5, 300, 512 << 10)).contains("--disks"));
-        assert!(error(&typed(Level::Raid5, 4, 12 << 10)).contains("--chunk"));
-        assert!(error(&typed(Level::Raid0, 4, 0)).contains("--chunk"));
-        assert!(error(&typed(Level::Raid0, 4, 512_001)).contains("--chunk"));
-        assert!(error(&typed(Level::Raid0, 4, u64::MAX - 511)).contains("--chunk"));
-        let mut t = typed(Level::Raid10, 2, 4096);
+    fn errors_name_the_option() {
+        let error = |t: &ArrayOptions| t.geometry().unwrap_err();
+        assert!(error(&options(Level::Raid0, 0, 512 << 10)).contains("--disks"));
+        assert!(error(&options(Level::Raid6, 3, 512 << 10)).contains("--disks"));
+        assert!(error(&options(Level::Raid5, 300, 512 << 10)).contains("--disks"));
+        assert!(error(&options(Level::Raid5, 4, 12 << 10)).contains("--chunk"));
+        assert!(error(&options(Level::Raid0, 4, 0)).contains("--chunk"));
+        assert!(error(&options(Level::Raid0, 4, 512_001)).contains("--chunk"));
+        assert!(error(&options(Level::Raid0, 4, u64::MAX - 511)).contains("--chunk"));
+        let mut t = options(Level::Raid10, 2, 4096);
         t.layout = Some("n3".into());
         assert!(error(&t).contains("--layout n3"));
-        let only_disks = Typed {
+        let only_disks = ArrayOptions {
             disks: Some(3),
-            ..Typed::default()
+            ..ArrayOptions::default()
         };
         assert!(error(&only_disks).contains("--level"));
-        let only_level = Typed {
+        let only_level = ArrayOptions {
             level: Some(Level::Raid0),
-            ..Typed::default()
+            ..ArrayOptions::default()
         };
         assert!(error(&only_level).contains("--disks"));
-        assert_eq!(Typed::default().geometry().unwrap().disks(), 1);
+        assert_eq!(ArrayOptions::default().geometry().unwrap().disks(), 1);
     }
 
     #[test]
     fn a_chunk_holds_whole_blocks() {
-        let twelve = typed(Level::Raid0, 3, 12 << 10).geometry().unwrap();
+        let twelve = options(Level::Raid0, 3, 12 << 10).geometry().unwrap();
         assert_eq!(fits(&twelve, 4096), Ok(()));
         assert!(fits(&twelve, 65536).is_err());
-        let kb = typed(Level::Raid0, 3, 512_000).geometry().unwrap();
+        let kb = options(Level::Raid0, 3, 512_000).geometry().unwrap();
         assert!(fits(&kb, 4096).is_ok()); // 125 blocks
-        let kb = typed(Level::Raid0, 3, 64_000).geometry().unwrap();
+        let kb = options(Level::Raid0, 3, 64_000).geometry().unwrap();
         assert!(fits(&kb, 4096).unwrap_err().contains("KB is 1000"));
     }
 }

@@ -1,5 +1,4 @@
-//! What becomes of a layout when the array gets more disks: the same places on more members, and where the filesystem is only
-//! planned, more of them.
+//! Skews after the array has grown to more disks. An existing filesystem keeps its size, a planned one grows with the array.
 
 use super::filesystem::Filesystem;
 use super::spread::Skews;
@@ -7,7 +6,7 @@ use super::target::Target;
 use crate::mke2fs::{Conf, Options, plan};
 use crate::raid::{Geometry, Level};
 
-/// Members that hold data.
+/// Number of disks less those for parity.
 fn data_disks(level: Level, disks: u32) -> u64 {
     let parity = match level {
         Level::Raid4 | Level::Raid5 => 1,
@@ -17,40 +16,40 @@ fn data_disks(level: Level, disks: u32) -> u64 {
     u64::from(disks.saturating_sub(parity).max(1))
 }
 
-/// The target's array with so many disks.
+/// The array of the target with `disks` disks.
 ///
 /// # Errors
-/// Where there is none.
+/// If it cannot grow to that number.
 pub fn array(target: &Target, disks: u32) -> Result<Geometry, String> {
     let now = target.array.geometry.disks();
     if disks <= now {
-        return Err(format!(
-            "--grow-to {disks}: more than the {now} that it has"
-        ));
+        return Err(format!("--grow-to {disks}: the array already has {now}"));
     }
     let level = target.array.geometry.level();
     if !matches!(
         level,
         Level::Raid0 | Level::Raid4 | Level::Raid5 | Level::Raid6 | Level::Raid10
     ) {
-        return Err(format!("--grow-to: {level} has everything everywhere"));
+        return Err(format!(
+            "--grow-to: every member of {level} holds everything"
+        ));
     }
     target
         .array
-        .shape
-        .with(Some(disks))
+        .options
+        .with_disks(Some(disks))
         .map_err(|e| format!("--grow-to {disks}: {e}"))
 }
 
-/// Skews of the places that there are, on the grown array.
+/// Skews of an existing filesystem on the grown array.
 pub fn existing(target: &Target, grown: &Geometry) -> Skews {
-    Skews::of(&target.fs, grown, &target.segments)
+    Skews::new(&target.fs, grown, &target.segments)
 }
 
-/// Skews of a filesystem made now and grown with the array.
+/// Skews of a filesystem that is created now and grows with the array.
 ///
 /// # Errors
-/// Where mke2fs would refuse it.
+/// If mke2fs would refuse it.
 pub fn planned(
     target: &Target,
     grown: &Geometry,
@@ -67,5 +66,9 @@ pub fn planned(
         u64::try_from(u128::from(bytes) * u128::from(then) / u128::from(now)).unwrap_or(u64::MAX);
     let chunk = grown.chunk_sectors().unwrap_or(0) * 512;
     let layout = plan(larger, chunk, &options.pinned(bytes), conf)?;
-    Ok(Skews::of(&Filesystem::of(layout), grown, &target.segments))
+    Ok(Skews::new(
+        &Filesystem::new(layout),
+        grown,
+        &target.segments,
+    ))
 }

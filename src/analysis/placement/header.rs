@@ -1,117 +1,152 @@
-//! The lines of dumpe2fs's header that the places of groups follow from, and the superblock that they make.
+//! Header of dumpe2fs output: fields by name, and the superblock that they describe.
 
-use super::dumpe2fs::number;
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
 use crate::fs::ext4::features::{incompat, ro_compat};
 use crate::fs::ext4::{Error, Superblock};
 use crate::mke2fs::Features;
 
-/// What such lines say, as far as they are there.
+/// Names of the fields that are used.
+const FIELDS: [&str; 19] = [
+    "Filesystem features",
+    "Block size",
+    "Block count",
+    "First block",
+    "Blocks per group",
+    "Flex block group size",
+    "Inode blocks per group",
+    "Inode count",
+    "RAID stride",
+    "RAID stripe width",
+    "Journal inode",
+    "Cluster size",
+    "Clusters per group",
+    "Inodes per group",
+    "Inode size",
+    "Group descriptor size",
+    "Reserved GDT blocks",
+    "First meta block group",
+    "Backup block groups",
+];
+/// Range of a 32-bit field.
+const U32: RangeInclusive<u64> = 0..=u32::MAX as u64;
+
+/// Fields of the header by name.
 #[derive(Default)]
-pub struct Shape {
-    cluster_size: Option<u64>,
-    per_group: Option<u64>,
-    inodes_per_group: Option<u64>,
-    inode_size: Option<u64>,
-    desc_size: Option<u64>,
-    reserved_gdt: Option<u64>,
-    first_meta_bg: Option<u64>,
-    backups: Option<String>,
+pub struct Header(BTreeMap<&'static str, String>);
+
+/// Parses a decimal or, as from `dumpe2fs -x`, hexadecimal number.
+pub fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
 }
 
-impl Shape {
-    /// Takes a line of the header; one that is of no interest is none.
-    pub fn read(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let into = match name {
-            "Cluster size" => &mut self.cluster_size,
-            "Clusters per group" => &mut self.per_group,
-            "Inodes per group" => &mut self.inodes_per_group,
-            "Inode size" => &mut self.inode_size,
-            "Group descriptor size" => &mut self.desc_size,
-            "Reserved GDT blocks" => &mut self.reserved_gdt,
-            "First meta block group" => &mut self.first_meta_bg,
-            "Backup block groups" => {
-                self.backups = Some(value.to_owned());
-                return Ok(());
-            }
-            _ => return Ok(()),
-        };
-        let known = number(value).ok_or_else(|| format!("'{name}' is '{value}', not a number"))?;
-        *into = Some(known);
-        Ok(())
+impl Header {
+    /// Reads a line; other lines than [`FIELDS`] are ignored.
+    pub fn read(&mut self, line: &str) {
+        if let Some((name, value)) = line.split_once(':')
+            && let Some(field) = FIELDS.into_iter().find(|f| *f == name)
+        {
+            self.0.insert(field, value.trim().to_owned());
+        }
     }
 
-    /// `base` with what these lines add, checked as one from a disk is.
-    pub fn superblock(&self, base: Superblock, features: &str) -> Result<Superblock, String> {
-        let words = features
+    /// Text of a field, empty if it is missing.
+    pub fn text(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+
+    /// Number in a field; `None` if the field is missing.
+    ///
+    /// # Errors
+    /// If it is not a number in `range`.
+    pub fn number(&self, name: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, String> {
+        let Some(text) = self.0.get(name) else {
+            return Ok(None);
+        };
+        let (low, high) = (range.start(), range.end());
+        match number(text).filter(|n| range.contains(n)) {
+            Some(n) => Ok(Some(n)),
+            None => Err(format!(
+                "'{name}' is '{text}', not a number from {low} to {high}"
+            )),
+        }
+    }
+
+    /// Number in a field.
+    ///
+    /// # Errors
+    /// If the field is missing, or is not a number in `range`.
+    pub fn required(&self, name: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
+        let missing =
+            || format!("no line '{name}:'; expected the output of: LC_ALL=C dumpe2fs DEVICE");
+        self.number(name, range)?.ok_or_else(missing)
+    }
+
+    /// The superblock that the header describes, checked like one from a disk.
+    ///
+    /// # Errors
+    /// Names the field that is missing or invalid.
+    pub fn superblock(&self) -> Result<Superblock, String> {
+        let mut features = Features::default();
+        let names = self.text("Filesystem features");
+        let names = names
             .replace("needs_recovery", "")
             .replace("orphan_present", "");
-        let mut f = Features::default();
-        f.edit(&words)
-            .map_err(|e| format!("'Filesystem features': {e}"))?;
-        let limited = |name: &str, value: Option<u64>, default: u64, most: u64| {
-            let value = value.unwrap_or(default);
-            if value <= most {
-                Ok(value)
-            } else {
-                Err(format!(
-                    "'{name}' is {value}, which cannot be (at most {most})"
-                ))
-            }
+        let edited = features.edit(&names);
+        edited.map_err(|e| format!("'Filesystem features': {e}"))?;
+        let optional = |name: &str, default: u64, most: u64| -> Result<u64, String> {
+            Ok(self.number(name, 0..=most)?.unwrap_or(default))
         };
-        let block = u64::from(base.block_size);
-        if !(1024..=65536).contains(&block) || !block.is_power_of_two() {
-            return Err(format!("'Block size' is {block}, which cannot be"));
-        }
-        let bigalloc = f.has_ro(ro_compat::BIGALLOC);
-        let cluster = if bigalloc {
-            self.cluster_size.unwrap_or(block)
+        let block = self.required("Block size", 1024..=65536)?;
+        let blocks = self.required("Block count", 1..=1 << 53)?;
+        let first = self.required("First block", 0..=1)?;
+        let per_group = self.required("Blocks per group", 1..=*U32.end())?;
+        let bigalloc = features.has_ro(ro_compat::BIGALLOC);
+        let (cluster, clusters) = if bigalloc {
+            let cluster = self.number("Cluster size", block..=1 << 30)?;
+            (
+                cluster.unwrap_or(block),
+                optional("Clusters per group", 0, *U32.end())?,
+            )
         } else {
-            block
+            (block, per_group)
         };
-        if !cluster.is_power_of_two() || !(block..=1 << 30).contains(&cluster) {
-            return Err(format!("'Cluster size' is {cluster}, which cannot be"));
+        if !cluster.is_power_of_two() {
+            return Err(format!("'Cluster size' is {cluster}, not a power of two"));
         }
-        if base.blocks_per_group == 0 {
-            return Err("'Blocks per group' is 0".to_owned());
-        }
-        let blocks = base
-            .blocks_count
-            .saturating_sub(base.first_data_block.into());
-        let groups = blocks.div_ceil(base.blocks_per_group.into());
-        let own = u64::from(base.blocks_per_group);
-        let sized = if f.has_incompat(incompat::BIT64) {
-            64
-        } else {
-            32
-        };
-        let backups = self.backups.as_deref().unwrap_or("");
-        let mut at = backups.split_whitespace().filter_map(|w| w.parse().ok());
+        let groups = blocks.saturating_sub(first).div_ceil(per_group);
+        let bit64 = features.has_incompat(incompat::BIT64);
+        let flex = optional("Flex block group size", 1, 1 << 31)?;
+        let backups = self.text("Backup block groups").split_whitespace();
+        let mut backups = backups.filter_map(|w| w.parse().ok());
+        // All casts are within the ranges above.
         let sb = Superblock {
+            block_size: block as u32,
+            blocks_count: blocks,
+            first_data_block: first as u32,
+            blocks_per_group: per_group as u32,
+            inodes_count: self.required("Inode count", U32)? as u32,
+            log_groups_per_flex: flex.max(1).ilog2() as u8,
+            raid_stride: optional("RAID stride", 0, u16::MAX.into())? as u16,
+            raid_stripe_width: optional("RAID stripe width", 0, *U32.end())? as u32,
             cluster_ratio: (cluster / block) as u32,
-            clusters_per_group: if bigalloc {
-                limited("Clusters per group", self.per_group, 0, u32::MAX.into())? as u32
-            } else {
-                own as u32
-            },
-            inodes_per_group: limited("Inodes per group", self.inodes_per_group, 0, 1 << 20)?
-                as u32,
-            inode_size: limited("Inode size", self.inode_size, 128, 1 << 15)? as u16,
-            desc_size: limited("Group descriptor size", self.desc_size, sized, 1024)? as u16,
-            reserved_gdt_blocks: limited("Reserved GDT blocks", self.reserved_gdt, 0, 1 << 15)?
-                as u16,
-            first_meta_bg: limited(
-                "First meta block group",
-                self.first_meta_bg,
-                0,
-                u32::MAX.into(),
-            )? as u32,
+            clusters_per_group: clusters as u32,
+            inodes_per_group: optional("Inodes per group", 0, 1 << 20)? as u32,
+            inode_size: optional("Inode size", 128, 1 << 15)? as u16,
+            desc_size: optional("Group descriptor size", if bit64 { 64 } else { 32 }, 1024)? as u16,
+            reserved_gdt_blocks: optional("Reserved GDT blocks", 0, 1 << 15)? as u16,
+            first_meta_bg: optional("First meta block group", 0, *U32.end())? as u32,
             groups: u32::try_from(groups)
                 .map_err(|_| format!("'Block count' makes {groups} groups"))?,
-            backup_bgs: [at.next().unwrap_or(0), at.next().unwrap_or(0)],
-            feature_compat: f.compat,
-            feature_incompat: f.incompat,
-            feature_ro_compat: f.ro_compat,
-            ..base
+            backup_bgs: [backups.next().unwrap_or(0), backups.next().unwrap_or(0)],
+            feature_compat: features.compat,
+            feature_incompat: features.incompat,
+            feature_ro_compat: features.ro_compat,
+            ..Superblock::default()
         };
         match sb.check_geometry() {
             Ok(()) => Ok(sb),

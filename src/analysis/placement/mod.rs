@@ -1,13 +1,13 @@
-//! Where a filesystem's fixed places fall on the members of an array, for a filesystem that exists or one that does not yet.
+//! Placement of a filesystem's metadata on the members of an array, for existing and planned filesystems.
 //!
-//! * `size`, `geometry`: what was typed.
-//! * `target`: what it means: a device, an image, an e2image, the text of dumpe2fs.
-//! * `dumpe2fs`, `header`: that text.
-//! * `filesystem`: fixed places and groups, wherever known from. Pure, as are the next ones.
-//! * `spread`: what falls on which member, and how evenly.
-//! * `search`: which options would be even, and what they cost.
-//! * `grow`: what becomes of it on more disks.
-//! * `words`: headline, cause and advice as sentences; `report`: all of it together.
+//! * `size`, `geometry`: parse command-line options.
+//! * `target`: finds the filesystem and the array: a device, an image, an e2image, the output of dumpe2fs.
+//! * `dumpe2fs`, `header`: parse that output.
+//! * `filesystem`: metadata locations and groups. Pure, like the following modules.
+//! * `spread`: sectors by member, and skews.
+//! * `search`: mke2fs options with an even layout, and their costs.
+//! * `grow`: skews on more disks.
+//! * `words`: headline, cause and advice as sentences; `report`: everything that is printed.
 
 mod dumpe2fs;
 pub mod filesystem;
@@ -26,4 +26,5 @@ pub mod words;
 pub use filesystem::{Filesystem, Groups};
 pub use report::Report;
 pub use spread::{FIXED, Member, Skews, Spread};
-pub use target::{Below, Target};
+pub use target::{Target, TargetArray};
+pub use words::UNEVEN_FROM;

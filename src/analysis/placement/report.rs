@@ -1,36 +1,36 @@
-//! A target with its figures: what every rendering is made of.
+//! Figures and sentences of `layout` for a target.
 
 use super::spread::{Skews, Spread};
 use super::target::Target;
 use super::words;
 
-/// All that is shown.
+/// Input of the text, JSON and SVG output.
 pub struct Report {
-    /// What was looked at.
+    /// Filesystem and array.
     pub target: Target,
-    /// Its figures.
+    /// Sectors by member.
     pub spread: Spread,
-    /// How uneven they are.
+    /// Skews.
     pub skews: Skews,
-    /// The most uneven figure, in one sentence.
+    /// One sentence on the most uneven figure.
     pub headline: String,
-    /// Whether it is trouble.
+    /// True if the layout is uneven.
     pub uneven: bool,
-    /// Why it is so, where that can be said.
+    /// Reason for it, if known.
     pub why: Option<String>,
-    /// What to do about it.
+    /// Advice, if any.
     pub advice: Option<String>,
-    /// Disks after growing, and how uneven it is then.
+    /// Number of disks after growing, and the skews then.
     pub grown: Option<(u32, Skews)>,
 }
 
 impl Report {
-    /// Counts, and finds the words.
+    /// Computes the figures and sentences, except for `advice` on an uneven layout and `grown`.
     pub fn new(mut target: Target) -> Self {
         let spread = Spread::new(&target.fs, &target.array.geometry, &target.segments);
         if spread.outside > 0 {
             target.notes.push(format!(
-                "{} KiB of fixed places lie beyond the array's end and are left out: is this the right array?",
+                "{} KiB of metadata are beyond the end of the array and not counted: is this the right array?",
                 spread.outside / 2
             ));
         }
@@ -49,7 +49,7 @@ impl Report {
     }
 }
 
-/// The notes of the filesystem and of the array.
+/// Notes on the filesystem and on the array.
 pub fn notes(target: &Target) -> impl Iterator<Item = &String> {
     target.fs.notes.iter().chain(&target.notes)
 }

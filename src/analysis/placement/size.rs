@@ -1,6 +1,6 @@
-//! Sizes as people write them.
+//! Parses sizes with units.
 
-/// What a unit stands for, in bytes. As coreutils and mdadm: `K` and `KiB` are 1024, `KB` is 1000.
+/// A unit in bytes. Like coreutils and mdadm: `K` and `KiB` are 1024, `KB` is 1000.
 fn unit(text: &str) -> Option<u128> {
     let lower = text.to_ascii_lowercase();
     let (letter, rest) = lower.split_at_checked(1)?;
@@ -17,14 +17,14 @@ fn unit(text: &str) -> Option<u128> {
     }
 }
 
-/// Number and unit apart: `1.2 TiB` is 1.2 and `TiB`.
+/// Splits `1.2 TiB` into `1.2` and `TiB`.
 fn split(text: &str) -> (String, &str) {
     let text = text.trim();
     let end = text
         .find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | '_' | ','))
         .unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
-    // 1,257,492,480K and 1_000 group their digits; 1,5T is somebody's decimal comma.
+    // Commas group digits in 1,257,492,480K, and are decimal in 1,5T.
     let grouped = number
         .split(',')
         .skip(1)
@@ -52,10 +52,10 @@ fn times(number: &str, unit: u128) -> Option<u64> {
     u64::try_from(whole.checked_add(part)?).ok()
 }
 
-/// Bytes of a size with a unit: `512K`, `512 KiB`, `1.2T`, `1257492480K`, `2000GB` (10^9), `64s` (sectors), `4096B`.
+/// Parses a size with a unit into bytes: `512K`, `512 KiB`, `1.2T`, `1257492480K`, `2000GB` (10^9), `64s` (sectors), `4096B`.
 ///
 /// # Errors
-/// Where there is no unit (mke2fs would take blocks, mdadm KiB, others bytes), or it is none.
+/// If there is no unit (mke2fs assumes blocks, mdadm KiB, others bytes), or an unknown one.
 pub fn parse(text: &str) -> Result<u64, String> {
     let (number, suffix) = split(text);
     if number.is_empty() {
@@ -75,10 +75,10 @@ pub fn parse(text: &str) -> Result<u64, String> {
     times(&number, unit).ok_or_else(|| format!("'{text}' is not a size below 16 EiB"))
 }
 
-/// A chunk: as [`parse`], and a number alone is KiB, as for mdadm.
+/// Parses a chunk: like [`parse`], but without a unit in KiB, as for mdadm.
 ///
 /// # Errors
-/// As [`parse`]; and for a number so large that somebody may have meant bytes.
+/// Like [`parse`]; and if a number without a unit is so large that it may mean bytes.
 pub fn chunk(text: &str) -> Result<u64, String> {
     let (number, suffix) = split(text);
     if !suffix.is_empty() || number.is_empty() {
@@ -87,8 +87,7 @@ pub fn chunk(text: &str) -> Result<u64, String> {
     match times(&number, 1) {
         Some(n) if n <= 16384 => Ok(n * 1024),
         _ => Err(format!(
-            "'{text}' has no unit, and as KiB, which mdadm takes it for, would be over 16 MiB: write \
-             {number}B or {number}K"
+            "'{text}' has no unit, and in KiB, as for mdadm, would be over 16 MiB: write {number}B or {number}K"
         )),
     }
 }
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_mdadms() {
+    fn chunks_without_a_unit_are_in_kib() {
         assert_eq!(chunk("512"), Ok(512 << 10));
         assert_eq!(chunk("512K"), Ok(512 << 10));
         assert_eq!(chunk("1M"), Ok(1 << 20));
@@ -139,7 +138,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_typed(text in "[0-9.,_]{0,24} ?[a-zA-Z]{0,4}", any in any::<String>()) {
+        fn no_text_panics(text in "[0-9.,_]{0,24} ?[a-zA-Z]{0,4}", any in any::<String>()) {
             for text in [text, any] {
                 let _ = (parse(&text), chunk(&text));
             }

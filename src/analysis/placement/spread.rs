@@ -1,13 +1,13 @@
-//! Blocks of each origin on each member, and of the part of the inode tables that is in use. Pure arithmetic on ranges and
-//! a [`Geometry`].
+//! Sectors of each origin on each member, and of the inode tables in use. Pure arithmetic on ranges and a [`Geometry`].
 
 use super::filesystem::Filesystem;
+use crate::address::{ArraySector, FsSector};
 use crate::fs::ext4::Range;
 use crate::machine::Segment;
 use crate::origin::Origin;
 use crate::raid::Geometry;
 
-/// The origins that have fixed places, in the order of a table.
+/// Origins with fixed locations, in the order of the tables.
 pub const FIXED: [Origin; 8] = [
     Origin::BlockBitmap,
     Origin::InodeBitmap,
@@ -19,12 +19,12 @@ pub const FIXED: [Origin; 8] = [
     Origin::OtherMetadata,
 ];
 
-/// Inode table blocks in use for each group of a flex group. ext4 fills the tables of a flex group from the first one on
-/// (`find_group_orlov`, `find_group_other`), so the blocks in use are one run at the start of each flex group's tables.
-/// 4 blocks of 4 KiB hold 64 inodes: a file for every 2 MiB.
+/// Assumed number of inode table blocks in use per group. ext4 fills the tables of a flex group in order
+/// (`find_group_orlov()`, `find_group_other()`), so the blocks in use are one run at their start. 4 blocks of 4 KiB hold 64
+/// inodes: a file for every 2 MiB.
 pub const HEAD_BLOCKS: u64 = 4;
 
-/// What one member holds.
+/// Sectors on a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Member {
     /// Sectors of each origin of [`FIXED`].
@@ -34,27 +34,27 @@ pub struct Member {
 }
 
 impl Member {
-    /// Sectors of an origin, 0 for one without fixed places.
-    pub fn of(&self, origin: Origin) -> u64 {
+    /// Sectors of an origin, 0 if it is not in [`FIXED`].
+    pub fn sectors_of(&self, origin: Origin) -> u64 {
         let at = FIXED.iter().position(|&o| o == origin);
         at.map_or(0, |i| self.sectors[i])
     }
 
     /// Sectors of block and inode bitmaps.
     pub fn bitmaps(&self) -> u64 {
-        self.of(Origin::BlockBitmap) + self.of(Origin::InodeBitmap)
+        self.sectors_of(Origin::BlockBitmap) + self.sectors_of(Origin::InodeBitmap)
     }
 
-    /// All sectors with a fixed place.
-    pub fn all(&self) -> u64 {
+    /// Sectors of all origins in [`FIXED`].
+    pub fn total(&self) -> u64 {
         self.sectors.iter().sum()
     }
 }
 
 /// A figure of a member.
-pub type Of = fn(&Member) -> u64;
+pub type Figure = fn(&Member) -> u64;
 
-/// The busiest over the mean; `None` where there is nothing.
+/// The highest value over the mean; `None` if all are 0.
 pub fn skew(values: impl Iterator<Item = u64> + Clone) -> Option<f64> {
     let (n, sum) = values
         .clone()
@@ -68,14 +68,14 @@ pub fn skew(values: impl Iterator<Item = u64> + Clone) -> Option<f64> {
 pub struct Skews {
     /// Block bitmaps and inode bitmaps together.
     pub bitmaps: Option<f64>,
-    /// Either of the two by itself, the worse one: at small chunks they lie on different members.
+    /// The worse of block bitmaps alone and inode bitmaps alone: with small chunks they are on different members.
     pub one_bitmap: Option<f64>,
     /// Inode table blocks in use, see [`HEAD_BLOCKS`].
     pub tables: Option<f64>,
 }
 
 impl Skews {
-    /// The worst of them, 1 where there is nothing to be uneven.
+    /// The highest skew; 1 if there is none.
     pub fn worst(&self) -> f64 {
         [self.bitmaps, self.one_bitmap, self.tables]
             .into_iter()
@@ -84,50 +84,37 @@ impl Skews {
     }
 }
 
-/// What falls on which member, by slot.
+/// Sectors of a filesystem by member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spread {
-    /// By slot.
+    /// Members by slot.
     pub members: Vec<Member>,
-    /// Sectors that lie behind the end of the array or on no segment of it.
+    /// Sectors beyond the end of the array, or on no segment of it.
     pub outside: u64,
 }
 
 impl Skews {
-    /// Of a filesystem on an array, without counting anything else.
-    pub fn of(fs: &Filesystem, geometry: &Geometry, segments: &[Segment]) -> Self {
-        let place = Place {
-            owners: Owners::new(geometry),
-            segments,
-        };
-        let block_sectors = u64::from(fs.block_size / 512);
-        let count = |ranges: &mut dyn Iterator<Item = (u64, u64)>| {
-            let mut hits = vec![0; geometry.disks() as usize];
-            for (first, count) in ranges {
-                place.add(first * block_sectors, count, &mut hits);
-            }
-            hits
-        };
-        let of = |origin| {
-            let own = fs.ranges.iter().filter(move |r| r.origin == origin);
-            count(&mut own.map(|r| (r.first, r.count * block_sectors)))
-        };
-        let (block, inode) = (of(Origin::BlockBitmap), of(Origin::InodeBitmap));
-        let both = block.iter().zip(&inode).map(|(b, i)| b + i);
-        let one = [&block, &inode].map(|hits| skew(hits.iter().copied()));
-        let heads = count(&mut heads(fs).map(|r| (r.first, r.count * block_sectors)));
-        Self {
-            bitmaps: skew(both),
-            one_bitmap: one.into_iter().flatten().reduce(f64::max),
-            tables: skew(heads.into_iter()),
-        }
+    /// Skews of a filesystem on an array. Faster than [`Spread::new`], as it counts bitmaps and inode tables only.
+    pub fn new(fs: &Filesystem, geometry: &Geometry, segments: &[Segment]) -> Self {
+        let bitmaps = [Origin::BlockBitmap, Origin::InodeBitmap];
+        Spread::count(fs, geometry, segments, &bitmaps).skews()
     }
 }
 
 impl Spread {
-    /// Counts every range of `fs`. `segments`: where the sectors of its device lie on the array, by `fs_sector`.
+    /// Counts every range of `fs`. `segments`: location of the filesystem's device on the array, sorted by `fs_sector`.
     pub fn new(fs: &Filesystem, geometry: &Geometry, segments: &[Segment]) -> Self {
-        let place = Place {
+        Self::count(fs, geometry, segments, &FIXED)
+    }
+
+    /// Counts the ranges of some origins, and the inode table blocks in use.
+    fn count(
+        fs: &Filesystem,
+        geometry: &Geometry,
+        segments: &[Segment],
+        origins: &[Origin],
+    ) -> Self {
+        let projection = Projection {
             owners: Owners::new(geometry),
             segments,
         };
@@ -135,21 +122,25 @@ impl Spread {
         let mut members = vec![Member::default(); disks];
         let mut outside = 0;
         let block_sectors = u64::from(fs.block_size / 512);
-        let sectors =
-            |first: u64, count: u64| (first * block_sectors, count.saturating_mul(block_sectors));
         let mut hits = vec![0; disks];
-        for (i, origin) in FIXED.into_iter().enumerate() {
-            for range in fs.ranges.iter().filter(|r| r.origin == origin) {
-                let (first, count) = sectors(range.first, range.count);
-                outside += place.add(first, count, &mut hits);
+        let add = |range: Range, hits: &mut [u64]| {
+            let sectors = range.count.saturating_mul(block_sectors);
+            projection.add(range.first.sector(block_sectors), sectors, hits)
+        };
+        let counted = FIXED
+            .iter()
+            .enumerate()
+            .filter(|(_, o)| origins.contains(o));
+        for (i, origin) in counted {
+            for range in fs.ranges.iter().filter(|r| r.origin == *origin) {
+                outside += add(*range, &mut hits);
             }
             for (member, hits) in members.iter_mut().zip(&mut hits) {
                 member.sectors[i] = std::mem::take(hits);
             }
         }
         for head in heads(fs) {
-            let (first, count) = sectors(head.first, head.count);
-            place.add(first, count, &mut hits);
+            add(head, &mut hits);
         }
         for (member, hits) in members.iter_mut().zip(hits) {
             member.heads = hits;
@@ -157,14 +148,15 @@ impl Spread {
         Self { members, outside }
     }
 
-    /// The skew of what `of` says of a member.
-    pub fn skew(&self, of: impl Fn(&Member) -> u64 + Copy) -> Option<f64> {
-        skew(self.members.iter().map(of))
+    /// Skew of a figure.
+    pub fn skew(&self, figure: impl Fn(&Member) -> u64 + Copy) -> Option<f64> {
+        skew(self.members.iter().map(figure))
     }
 
-    /// Those that count.
+    /// The skews that decide whether the layout is even.
     pub fn skews(&self) -> Skews {
-        let one = [Origin::BlockBitmap, Origin::InodeBitmap].map(|o| self.skew(|m| m.of(o)));
+        let one =
+            [Origin::BlockBitmap, Origin::InodeBitmap].map(|o| self.skew(|m| m.sectors_of(o)));
         Skews {
             bitmaps: self.skew(Member::bitmaps),
             one_bitmap: one.into_iter().flatten().reduce(f64::max),
@@ -173,8 +165,8 @@ impl Spread {
     }
 }
 
-/// The inode table blocks in use: the first [`HEAD_BLOCKS`] for each group, from the start of each flex group's tables.
-/// Tables lie in the order of their groups, and touching ones are one range.
+/// Inode table blocks in use: [`HEAD_BLOCKS`] per group, from the start of each flex group's tables. Tables are in the order of
+/// their groups, and adjacent ones are one range.
 fn heads(fs: &Filesystem) -> impl Iterator<Item = Range> + '_ {
     let (each, per_flex) = fs.groups.as_ref().map_or((0, 1), |g| {
         (u64::from(g.table_blocks), u64::from(g.per_flex.max(1)))
@@ -199,11 +191,11 @@ fn heads(fs: &Filesystem) -> impl Iterator<Item = Range> + '_ {
         })
 }
 
-/// Which slots have the chunks of an array.
+/// Slots of the chunks of an array.
 enum Owners<'a> {
-    /// Every slot has every sector.
+    /// Every slot holds every sector.
     All,
-    /// By the chunk's number modulo the period: slots, `copies` of them each.
+    /// `copies` slots for each chunk number modulo the period.
     Periodic {
         chunk: u64,
         sectors: u64,
@@ -224,8 +216,8 @@ impl<'a> Owners<'a> {
         let Some(period) = geometry.period().filter(|&p| p <= rows) else {
             return Self::Irregular { chunk, geometry };
         };
-        let copies = geometry.copies(0).len();
-        let slots = (0..period).flat_map(|c| geometry.copies(c * chunk));
+        let copies = geometry.copies(ArraySector(0)).len();
+        let slots = (0..period).flat_map(|c| geometry.copies(ArraySector(c * chunk)));
         Self::Periodic {
             chunk,
             sectors: geometry.array_sectors(),
@@ -236,8 +228,8 @@ impl<'a> Owners<'a> {
         }
     }
 
-    /// Adds what each slot has of the run to `hits`; gives the sectors that are behind the array's end.
-    fn add(&self, mut first: u64, mut count: u64, hits: &mut [u64]) -> u64 {
+    /// Adds the sectors of a run on each slot to `hits`. Returns the number of sectors beyond the end of the array.
+    fn add(&self, mut first: ArraySector, mut count: u64, hits: &mut [u64]) -> u64 {
         match self {
             Self::All => {
                 for hit in hits {
@@ -252,21 +244,21 @@ impl<'a> Owners<'a> {
                 copies,
                 slots,
             } => {
-                let inside = count.min(sectors.saturating_sub(first));
+                let inside = count.min(sectors.saturating_sub(first.0));
                 let outside = count - inside;
                 count = inside;
-                // Whole turns give every chunk of the period once, wherever they begin.
-                let turns = count / (chunk * period);
-                if turns > 0 {
+                // A whole period contains each of its chunks once, wherever it starts.
+                let periods = count / (chunk * period);
+                if periods > 0 {
                     for &slot in slots {
-                        hits[usize::from(slot)] += turns * chunk;
+                        hits[usize::from(slot)] += periods * chunk;
                     }
-                    count -= turns * chunk * period;
-                    first += turns * chunk * period;
+                    count -= periods * chunk * period;
+                    first += periods * chunk * period;
                 }
                 while count > 0 {
-                    let at = (first / chunk % period) as usize * copies;
-                    let n = (chunk - first % chunk).min(count);
+                    let at = (first.0 / chunk % period) as usize * copies;
+                    let n = (chunk - first.0 % chunk).min(count);
                     for &slot in &slots[at..at + copies] {
                         hits[usize::from(slot)] += n;
                     }
@@ -281,7 +273,7 @@ impl<'a> Owners<'a> {
                     if copies.is_empty() {
                         return count;
                     }
-                    let n = (chunk - first % chunk).min(count);
+                    let n = (chunk - first.0 % chunk).min(count);
                     for (slot, _) in copies {
                         hits[slot as usize] += n;
                     }
@@ -294,19 +286,18 @@ impl<'a> Owners<'a> {
     }
 }
 
-/// From a sector of the filesystem to slots.
-struct Place<'a> {
+/// Maps sectors of the filesystem to slots.
+struct Projection<'a> {
     owners: Owners<'a>,
     segments: &'a [Segment],
 }
 
-impl Place<'_> {
-    /// As [`Owners::add`], from an address of the filesystem.
-    fn add(&self, first: u64, count: u64, hits: &mut [u64]) -> u64 {
-        let (mut first, end) = (first, first.saturating_add(count));
+impl Projection<'_> {
+    /// Like [`Owners::add`], for a run of the filesystem's sectors.
+    fn add(&self, mut first: FsSector, count: u64, hits: &mut [u64]) -> u64 {
+        let end = first.saturating_add(count);
         let mut outside = 0;
-        let behind = |s: &Segment| s.fs_sector.saturating_add(s.sectors);
-        let from = self.segments.partition_point(|s| behind(s) <= first);
+        let from = self.segments.partition_point(|s| s.end() <= first);
         for segment in &self.segments[from..] {
             if segment.fs_sector >= end {
                 break;
@@ -315,9 +306,8 @@ impl Place<'_> {
                 outside += segment.fs_sector - first;
                 first = segment.fs_sector;
             }
-            let n = end.min(behind(segment)) - first;
-            let at = first - segment.fs_sector + segment.array_sector;
-            outside += self.owners.add(at, n, hits);
+            let n = end.min(segment.end()) - first;
+            outside += self.owners.add(segment.map(first), n, hits);
             first += n;
         }
         outside + (end - first)

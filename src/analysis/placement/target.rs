@@ -1,4 +1,4 @@
-//! From what was typed to a filesystem and the array below it.
+//! Finds the filesystem and the array that a command line names.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read as _};
@@ -9,105 +9,117 @@ use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::dumpe2fs;
 use super::filesystem::Filesystem;
-use super::geometry::{Typed, fits};
+use super::geometry::{ArrayOptions, fits};
+use crate::address::{ArraySector, FsSector};
 use crate::fs::ext4::{E2Image, Layout, MISSING, is_e2image, is_qcow2};
-use crate::machine::topology;
-use crate::machine::topology::Topology;
+use crate::machine::topology::{self, Topology};
 use crate::machine::{Array, Dev, Segment, Sys, resolve};
 use crate::raid::Geometry;
 
 /// A filesystem on an array.
 pub struct Target {
-    /// As typed, or what it is.
+    /// Name on the command line, or a description.
     pub name: String,
-    /// Its places.
+    /// Its layout.
     pub fs: Filesystem,
-    /// Where the filesystem's sectors lie on the array.
+    /// Location of the filesystem on the array.
     pub segments: Vec<Segment>,
     /// The array.
-    pub array: Below,
-    /// What was not found out.
+    pub array: TargetArray,
+    /// Limits of the figures, one line each.
     pub notes: Vec<String>,
 }
 
-/// The array below.
-pub struct Below {
-    /// Kernel name, `None` for one that was typed.
+/// The array of a [`Target`].
+pub struct TargetArray {
+    /// Kernel name; `None` for an array that only options describe.
     pub name: Option<String>,
-    /// Its arithmetic.
+    /// Geometry.
     pub geometry: Geometry,
-    /// Names of members by slot; empty for an array that was typed.
+    /// Names of members by slot; empty for an array that only options describe.
     pub members: Vec<String>,
-    /// The same as one would type it, for arrays that are like it; sizes of members are not kept.
-    pub shape: Typed,
+    /// Options that describe it, except for the sizes of its members.
+    pub options: ArrayOptions,
 }
 
-impl Below {
-    /// What the member in a slot is called.
+impl TargetArray {
+    /// An existing array.
+    ///
+    /// # Errors
+    /// If its geometry is not supported.
+    pub fn from_array(array: &Array) -> Result<Self, String> {
+        let geometry = topology::geometry(array)?;
+        let name = |slot| {
+            let member = array.members.iter().find(|m| m.slot == Some(slot));
+            member.map_or_else(|| format!("slot {slot}"), |m| m.name.clone())
+        };
+        Ok(Self {
+            name: Some(array.name.clone()),
+            members: (0..geometry.disks()).map(name).collect(),
+            geometry,
+            options: ArrayOptions::from_array(array).unwrap_or_default(),
+        })
+    }
+
+    /// Name of the member in a slot; empty if unknown.
     pub fn member(&self, slot: usize) -> &str {
         self.members.get(slot).map_or("", String::as_str)
     }
-
-    /// An array that does not exist.
-    fn typed(typed: &Typed) -> Result<Self> {
-        Ok(Self {
-            name: None,
-            geometry: typed.geometry().map_err(|e| anyhow!(e))?,
-            members: Vec::new(),
-            shape: typed.clone(),
-        })
-    }
 }
 
-/// All of a device, from this sector of the array on.
-pub fn whole(array_sector: u64) -> Vec<Segment> {
+/// A device that starts at `array_sector`.
+pub fn whole(array_sector: ArraySector) -> Vec<Segment> {
     vec![Segment {
-        fs_sector: 0,
+        fs_sector: FsSector(0),
         array_sector,
-        sectors: u64::MAX - array_sector,
+        sectors: u64::MAX - array_sector.0,
     }]
 }
 
 impl Target {
-    /// Finds what `name` means, `-` being the text of dumpe2fs on standard input.
+    /// Finds a filesystem by name: a device, mount point or image, or `-` for the output of dumpe2fs on standard input.
     ///
     /// # Errors
-    /// Where there is no filesystem, or what was typed cannot be an array.
-    pub fn find(name: &str, typed: &Typed) -> Result<Self> {
+    /// If there is no filesystem, or `options` do not describe an array.
+    pub fn find(name: &str, options: &ArrayOptions) -> Result<Self> {
         if name == "-" {
             let text = BufReader::with_capacity(1 << 16, io::stdin().lock());
             let fs = dumpe2fs::read(text).map_err(|e| anyhow!("standard input: {e}"))?;
-            return Self::of_typed("dumpe2fs", fs, typed);
+            return Self::on_array("dumpe2fs", fs, options);
         }
         let path = Path::new(name);
-        let is_file = fs::metadata(path).is_ok_and(|m| m.is_file());
-        if is_file {
-            let fs = of_file(path).with_context(|| name.to_owned())?;
-            return Self::of_typed(name, fs, typed);
+        if fs::metadata(path).is_ok_and(|m| m.is_file()) {
+            let fs = read_file(path).with_context(|| name.to_owned())?;
+            return Self::on_array(name, fs, options);
         }
-        let mut found = of_device(name)?;
-        if typed.is_any() {
-            found = Self::of_typed(name, found.fs, typed)?;
+        let found = find_device(name)?;
+        if options.is_any() {
+            return Self::on_array(name, found.fs, options);
         }
         Ok(found)
     }
 
-    /// A filesystem on an array that does not exist.
+    /// A filesystem on an array that only options describe.
     ///
     /// # Errors
-    /// Where that array cannot be.
-    pub fn of_typed(name: &str, fs: Filesystem, typed: &Typed) -> Result<Self> {
-        let array = Below::typed(typed)?;
+    /// If there can be no such array.
+    pub fn on_array(name: &str, fs: Filesystem, options: &ArrayOptions) -> Result<Self> {
+        let array = TargetArray {
+            name: None,
+            geometry: options.geometry().map_err(|e| anyhow!(e))?,
+            members: Vec::new(),
+            options: options.clone(),
+        };
         fits(&array.geometry, fs.block_size).map_err(|e| anyhow!(e))?;
-        let segments = whole(typed.fs_sector().map_err(|e| anyhow!(e))?);
+        let segments = whole(options.fs_start().map_err(|e| anyhow!(e))?);
         let mut notes = Vec::new();
         for (option, bytes) in [
-            ("--fs-offset", typed.fs_offset),
-            ("--data-offset", typed.data_offset),
+            ("--fs-offset", options.fs_offset),
+            ("--data-offset", options.data_offset),
         ] {
             if let Some(bytes) = bytes.filter(|b| !b.is_multiple_of(4096)) {
                 notes.push(format!(
-                    "{option} is {bytes} bytes, no multiple of 4 KiB: every block lies across two of the disk's"
+                    "{option} is {bytes} bytes, not a multiple of 4 KiB: every block straddles two physical blocks"
                 ));
             }
         }
@@ -121,8 +133,8 @@ impl Target {
     }
 }
 
-/// An image, an e2image or the text of dumpe2fs.
-fn of_file(path: &Path) -> Result<Filesystem> {
+/// Reads an image, an e2image or the output of dumpe2fs.
+fn read_file(path: &Path) -> Result<Filesystem> {
     let file = File::open(path).context("cannot be opened")?;
     let mut head = Vec::new();
     (&file)
@@ -134,26 +146,28 @@ fn of_file(path: &Path) -> Result<Filesystem> {
         return dumpe2fs::read(BufReader::with_capacity(1 << 16, file)).map_err(|e| anyhow!(e));
     }
     if is_qcow2(&file) {
-        bail!("it is a QCOW2 image: make it a raw one: e2image -r FILE RAW");
+        bail!("QCOW2 images are not supported: convert it with e2image -r FILE RAW");
     }
     if !is_e2image(&file) {
-        return Ok(Filesystem::of(Layout::read(&file)?));
+        return Ok(Filesystem::new(Layout::read(&file)?));
     }
-    let mut fs = Filesystem::of(Layout::read(&E2Image::open(&file)?)?);
-    // Maps of inodes are not in it where they take blocks of their own.
+    let mut fs = Filesystem::new(Layout::read(&E2Image::open(&file)?)?);
+    // An e2image lacks the extent blocks of inodes.
     let before = fs.notes.len();
     fs.notes.retain(|note| !note.contains(MISSING));
     if fs.notes.len() < before {
         fs.notes.retain(|note| !note.starts_with("journal inode"));
-        fs.notes
-            .push("an e2image lacks what maps a large journal: it is not in here".to_owned());
+        fs.notes.push(
+            "an e2image lacks the extent blocks of a large journal: the journal is not included"
+                .to_owned(),
+        );
     }
     Ok(fs)
 }
 
-/// The device that a path is, or that is mounted there.
+/// Device number of a block device, or of the filesystem that contains a path.
 fn device_of(name: &str) -> Option<Dev> {
-    let of = |path: &Path| {
+    let dev = |path: &Path| {
         let meta = fs::metadata(path).ok()?;
         let dev = if meta.file_type().is_block_device() {
             meta.rdev()
@@ -166,32 +180,28 @@ fn device_of(name: &str) -> Option<Dev> {
         })
     };
     if name.contains('/') || name.starts_with('.') {
-        of(Path::new(name))
+        dev(Path::new(name))
     } else {
-        of(&topology::device_path(name)).or_else(|| of(Path::new(name)))
+        dev(&topology::device_path(name)).or_else(|| dev(Path::new(name)))
     }
 }
 
-/// The filesystem that a device, an array or a mount point holds.
-fn of_device(name: &str) -> Result<Target> {
+/// Finds the filesystem on a device or array, or mounted on a directory.
+fn find_device(name: &str) -> Result<Target> {
     let targets = [name.to_owned()];
     let host = resolve(&targets, &Sys::live())?;
     let mut topology = Topology::new(host);
-    let mut on: Vec<(usize, usize)> = Vec::new();
-    for (a, array) in topology.host.arrays.iter().enumerate() {
-        for (f, fs) in array.filesystems.iter().enumerate() {
-            if topology.layouts.contains_key(&fs.dev) && !fs.segments.is_empty() {
-                on.push((a, f));
-            }
-        }
-    }
-    let fs_of = |&(a, f): &(usize, usize)| &topology.host.arrays[a].filesystems[f];
+    let layouts = &topology.layouts;
+    let arrays = topology.host.arrays.iter();
+    let all = arrays.flat_map(|array| array.filesystems.iter().map(move |fs| (array, fs)));
+    let readable = all.filter(|(_, fs)| layouts.contains_key(&fs.dev) && !fs.segments.is_empty());
+    let mut found: Vec<_> = readable.collect();
     if let Some(dev) = device_of(name)
-        && on.iter().any(|at| fs_of(at).dev == dev)
+        && found.iter().any(|(_, fs)| fs.dev == dev)
     {
-        on.retain(|at| fs_of(at).dev == dev);
+        found.retain(|(_, fs)| fs.dev == dev);
     }
-    let (a, f) = match on.as_slice() {
+    let (array, fs) = match found.as_slice() {
         [] => {
             let why = topology.notes.first().map_or_else(
                 || "no ext2, ext3 or ext4 on it".to_owned(),
@@ -200,44 +210,32 @@ fn of_device(name: &str) -> Result<Target> {
             let hint = if rustix::process::geteuid().is_root() {
                 ""
             } else {
-                " (reading a device takes root: sudo raidtrace layout)"
+                " (reading a device requires root: sudo raidtrace layout)"
             };
-            bail!("{name}: no filesystem whose layout can be read: {why}{hint}");
+            bail!("{name}: no filesystem with a readable layout: {why}{hint}");
         }
         [only] => *only,
         several => {
-            let mut names: Vec<&str> = several.iter().map(|at| fs_of(at).name.as_str()).collect();
+            let mut names: Vec<&str> = several.iter().map(|(_, fs)| fs.name.as_str()).collect();
             names.sort_unstable();
             names.dedup();
             bail!(
-                "{name}: holds several filesystems, name one: {}",
+                "{name}: several filesystems, choose one: {}",
                 names.join(", ")
             );
         }
     };
-    let array = &topology.host.arrays[a];
-    let fs = &array.filesystems[f];
     let mut notes = array_notes(array);
-    let below = Below {
-        name: Some(array.name.clone()),
-        geometry: topology::geometry(array).map_err(|e| anyhow!("{}: {e}", array.name))?,
-        members: member_names(array),
-        shape: Typed::of(array).unwrap_or_default(),
-    };
+    let target_array =
+        TargetArray::from_array(array).map_err(|e| anyhow!("{}: {e}", array.name))?;
     let (dev, segments) = (fs.dev, fs.segments.clone());
-    notes.extend(
-        fs.stack
-            .iter()
-            .map(|step| format!("between filesystem and array: {step}")),
-    );
-    let layout = topology
-        .layouts
-        .remove(&dev)
-        .context("the layout has gone")?;
-    let fs = Filesystem::of(layout);
-    if fits(&below.geometry, fs.block_size).is_err() {
+    let stack = fs.stack.iter();
+    notes.extend(stack.map(|step| format!("between filesystem and array: {step}")));
+    let layout = topology.layouts.remove(&dev).context("no layout")?;
+    let fs = Filesystem::new(layout);
+    if fits(&target_array.geometry, fs.block_size).is_err() {
         notes.push(format!(
-            "chunks are no multiple of the block of {} bytes: blocks lie on two members each",
+            "chunks are not a multiple of the block of {} bytes: some blocks are on two members",
             fs.block_size
         ));
     }
@@ -245,27 +243,17 @@ fn of_device(name: &str) -> Result<Target> {
         name: name.to_owned(),
         fs,
         segments,
-        array: below,
+        array: target_array,
         notes,
     })
 }
 
-fn member_names(array: &Array) -> Vec<String> {
-    let name = |slot| {
-        let member = array.members.iter().find(|m| m.slot == Some(slot));
-        member.map_or_else(|| "(missing)".to_owned(), |m| m.name.clone())
-    };
-    (0..array.raid_disks.min(crate::raid::MAX_DISKS))
-        .map(name)
-        .collect()
-}
-
-/// What makes the figures those of another day.
+/// Notes on properties of the array that limit the figures.
 fn array_notes(array: &Array) -> Vec<String> {
     let mut notes = Vec::new();
     if array.before_reshape.is_some() {
         notes.push(format!(
-            "{} is being reshaped: shown is what it will be when that is done",
+            "{} is being reshaped: the figures are those after the reshape",
             array.name
         ));
     }
@@ -275,7 +263,7 @@ fn array_notes(array: &Array) -> Vec<String> {
         .any(|m| m.nested_array.is_some_and(|d| d != array.dev))
     {
         notes.push(format!(
-            "members of {} are arrays themselves: shown is which of these, not which disk",
+            "members of {} are arrays: the figures are by array, not by disk",
             array.name
         ));
     }

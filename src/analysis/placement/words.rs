@@ -1,81 +1,68 @@
 //! Headline, cause and advice for a spread, one sentence each.
 
 use super::search::Candidate;
-use super::spread::{Of, Spread, skew};
+use super::spread::{Figure, Spread, skew};
 use super::target::Target;
 use crate::analysis::units;
 use crate::raid::Level;
 
-/// From here on a skew is worth a word.
-pub const STANDS_OUT: f64 = 1.5;
-/// Of fewer things than this a member, a skew has to be twice what it is at best.
+/// Skew from which a layout is uneven.
+pub const UNEVEN_FROM: f64 = 1.5;
+/// Flex groups per member below which the skew must be twice the best possible one.
 const FEW: u64 = 2;
 
-/// What is uneven, and on which slots it lies.
+/// An uneven figure, and the slots with more than 1.2 times the mean.
 pub struct Uneven {
-    what: &'static str,
+    name: &'static str,
     skew: f64,
     slots: Vec<usize>,
-    /// Of all of it, on these slots.
+    /// Share on these slots.
     share: f64,
 }
 
-/// The figures that decide.
-const FIGURES: [(&str, Of); 2] = [("bitmaps", |m| m.bitmaps()), ("inode tables", |m| m.heads)];
+/// Figures that decide whether a layout is even.
+const FIGURES: [(&str, Figure); 2] = [("bitmaps", |m| m.bitmaps()), ("inode tables", |m| m.heads)];
 
-/// Lowest skew that is reported for `n` things on so many disks: fewer things than disks cannot be even.
-fn stands_out(n: u64, disks: u64) -> f64 {
+/// Lowest skew that is uneven for `n` flex groups: fewer than disks cannot be even.
+fn threshold(n: u64, disks: u64) -> f64 {
     if n < disks {
         return f64::INFINITY;
     }
     if n >= FEW * disks {
-        return STANDS_OUT;
+        return UNEVEN_FROM;
     }
-    STANDS_OUT.max(2.0 * (n.div_ceil(disks) * disks) as f64 / n as f64)
+    UNEVEN_FROM.max(2.0 * (n.div_ceil(disks) * disks) as f64 / n as f64)
 }
 
-/// The figures that stand out.
+/// Uneven figures.
 pub fn uneven(target: &Target, spread: &Spread) -> Vec<Uneven> {
     let disks = spread.members.len();
-    // The bitmaps of a flex group lie together, and so do its inodes in use.
-    let from = target.fs.groups.map_or(STANDS_OUT, |g| {
-        stands_out(u64::from(g.flex_groups()), disks as u64)
+    // The bitmaps of a flex group are adjacent, and so are its inodes in use.
+    let from = target.fs.groups.map_or(UNEVEN_FROM, |g| {
+        threshold(u64::from(g.flex_groups()), disks as u64)
     });
-    let mut found = Vec::new();
-    for (what, of) in FIGURES {
-        let values = spread.members.iter().map(of);
-        let Some(skew) = skew(values.clone()).filter(|&s| s >= from) else {
-            continue;
-        };
-        let sum: u64 = values.clone().sum();
+    let uneven = |(name, figure): (&'static str, Figure)| {
+        let values: Vec<u64> = spread.members.iter().map(figure).collect();
+        let skew = skew(values.iter().copied()).filter(|&s| s >= from)?;
+        let sum: u64 = values.iter().sum();
         let mean = sum as f64 / disks as f64;
-        let slots: Vec<usize> = (0..disks)
-            .filter(|&slot| of(&spread.members[slot]) as f64 > mean * 1.2)
-            .collect();
-        let on: u64 = slots.iter().map(|&slot| of(&spread.members[slot])).sum();
-        found.push(Uneven {
-            what,
+        let slots = (0..disks).filter(|&slot| values[slot] as f64 > mean * 1.2);
+        let slots: Vec<usize> = slots.collect();
+        let on_slots: u64 = slots.iter().map(|&slot| values[slot]).sum();
+        Some(Uneven {
+            name,
             skew,
             slots,
-            share: on as f64 / sum as f64,
-        });
-    }
-    found
+            share: on_slots as f64 / sum as f64,
+        })
+    };
+    FIGURES.into_iter().filter_map(uneven).collect()
 }
 
-/// `a`, `a and b`, `a, b and c`.
-fn list(words: &[String]) -> String {
-    match words {
-        [] => String::new(),
-        [one] => one.clone(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
-}
-
-/// The slots, by name where they have one.
+/// Names of members, or slots without names.
 fn members(target: &Target, slots: &[usize]) -> String {
     let disks = target.array.geometry.disks();
-    let named: Vec<String> = slots
+    let names: Vec<String> = slots
         .iter()
         .map(|&slot| match target.array.member(slot) {
             "" => slot.to_string(),
@@ -90,7 +77,7 @@ fn members(target: &Target, slots: &[usize]) -> String {
     if slots.len() > 8 {
         return format!("{} of {disks} members", slots.len());
     }
-    format!("{kind}{}", list(&named))
+    format!("{kind}{}", units::list(&names))
 }
 
 /// `all`, `nearly all`, `98 %`.
@@ -104,53 +91,47 @@ fn share(share: f64) -> String {
     }
 }
 
-/// The sentence on what is uneven, or that nothing is.
+/// One sentence on the uneven figures, or that there are none.
 pub fn headline(target: &Target, spread: &Spread, uneven: &[Uneven]) -> String {
     let geometry = &target.array.geometry;
     if spread.members.len() < 2 {
         return match geometry.level() {
-            Level::Single => "one disk: everything is on it".to_owned(),
-            level => format!("{level} of one member: everything is on it"),
+            Level::Single => "one disk, which holds everything".to_owned(),
+            level => format!("{level} of one member, which holds everything"),
         };
     }
     if geometry.level() == Level::Raid1 {
-        return "raid1: every member has everything".to_owned();
+        return "raid1: every member holds everything".to_owned();
     }
     if uneven.is_empty() {
         let skews = spread.skews();
         let worst = units::factor(Some(skews.worst()));
-        return if skews.worst() >= STANDS_OUT {
-            format!("so few groups cannot be even: the busiest member has {worst} the mean")
+        return if skews.worst() >= UNEVEN_FROM {
+            format!("too few groups to be even: the busiest member has {worst} the mean")
         } else {
             format!("no hot spot: the busiest member has {worst} the mean")
         };
     }
-    let mut parts: Vec<String> = Vec::new();
-    let mut rest: Vec<&Uneven> = uneven.iter().collect();
-    while let Some(first) = rest.first().copied() {
-        // Several things on the same slots are one sentence.
-        let alike = |u: &&Uneven| u.slots == first.slots && share(u.share) == share(first.share);
-        let same: Vec<&Uneven> = rest.iter().copied().filter(alike).collect();
-        rest.retain(|u| !alike(u));
-        let what: Vec<String> = same.iter().map(|u| u.what.to_owned()).collect();
-        let most = same.iter().map(|u| u.skew).fold(0.0, f64::max);
-        let hold = if first.slots.len() == 1 {
-            "holds"
-        } else {
-            "hold"
-        };
-        parts.push(format!(
+    // One clause for both figures if they are on the same slots.
+    let same = matches!(uneven, [a, b] if a.slots == b.slots && share(a.share) == share(b.share));
+    let clauses = uneven.chunks(if same { uneven.len() } else { 1 });
+    let clauses = clauses.filter_map(|figures| {
+        let (slots, on_slots) = figures.first().map(|u| (&u.slots, u.share))?;
+        let names: Vec<&str> = figures.iter().map(|u| u.name).collect();
+        let most = figures.iter().map(|u| u.skew).fold(0.0, f64::max);
+        let hold = if slots.len() == 1 { "holds" } else { "hold" };
+        Some(format!(
             "{}: {} {hold} {} of them, {} the mean",
-            list(&what),
-            members(target, &first.slots),
-            share(first.share),
+            units::list(&names),
+            members(target, slots),
+            share(on_slots),
             units::factor(Some(most)),
-        ));
-    }
-    parts.join("; ")
+        ))
+    });
+    clauses.collect::<Vec<_>>().join("; ")
 }
 
-/// The arithmetic behind it, where it is simple: flex groups a whole number of chunks apart.
+/// The reason, if flex groups are a whole number of chunks apart.
 pub fn why(target: &Target, spread: &Spread, uneven: &[Uneven]) -> Option<String> {
     if uneven.is_empty() {
         return None;
@@ -165,7 +146,7 @@ pub fn why(target: &Target, spread: &Spread, uneven: &[Uneven]) -> Option<String
     let disks = spread.members.len();
     let apart = step / chunk;
     Some(format!(
-        "bitmaps and tables of {} groups lie together, every {} x {} = {apart} chunks, and {apart} modulo {disks} disks is {}",
+        "bitmaps and tables of {} groups are adjacent, every {} x {} = {apart} chunks, and {apart} modulo {disks} disks is {}",
         groups.per_flex,
         groups.per_flex,
         units::size(u64::from(groups.blocks) * block),
@@ -173,7 +154,7 @@ pub fn why(target: &Target, spread: &Spread, uneven: &[Uneven]) -> Option<String
     ))
 }
 
-/// What to do first: without an array there is nothing to see.
+/// Advice for a filesystem without an array: describe one.
 pub fn advice(target: &Target) -> Option<String> {
     let geometry = &target.array.geometry;
     let fs = &target.fs;
@@ -183,35 +164,34 @@ pub fn advice(target: &Target) -> Option<String> {
             (stride, width) => {
                 let chunk = units::size(u64::from(stride) * u64::from(fs.block_size));
                 match width / stride {
-                    0 => format!("; its superblock speaks of {chunk} chunks"),
-                    n => format!("; its superblock speaks of {n} data disks and {chunk} chunks"),
+                    0 => format!("; its superblock has {chunk} chunks"),
+                    n => format!("; its superblock has {n} data disks and {chunk} chunks"),
                 }
             }
         };
         return Some(format!(
-            "say which array it lies on or will: --level raid0 --disks 12 --chunk 512K{hint}"
+            "describe its array: --level raid0 --disks 12 --chunk 512K{hint}"
         ));
     }
-    // What there is to do takes more than this to find out: [`remedy`].
     None
 }
 
-/// What would have been even, or that there is a way to find out.
+/// Advice for an uneven layout: options that are even, or how to find some.
 pub fn remedy(target: &Target, exists: bool, found: Option<&Candidate>) -> String {
     let fixed = if exists {
-        "nothing moves these later; when it is made anew: "
+        "existing metadata cannot be moved; for a new filesystem: "
     } else {
         ""
     };
     match found {
         Some(c) => format!(
-            "{fixed}mkfs.ext4 {} is even on {} disks ({}); --search compares, with what it costs",
+            "{fixed}mkfs.ext4 {} is even on {} disks ({}); --search compares options and their costs",
             c.options.words(),
             target.array.geometry.disks(),
             units::factor(Some(c.skews.worst())),
         ),
-        None => format!(
-            "{fixed}--search compares options of mke2fs for this array, with what they cost"
-        ),
+        None => {
+            format!("{fixed}--search compares options of mke2fs for this array, and their costs")
+        }
     }
 }

@@ -1,7 +1,7 @@
-//! Whose function it is. Pure.
+//! Assigns functions to a part of the kernel. Pure.
 //!
-//! By the module where it is one's, else by the prefix that the subsystem gives its functions. A static function without the prefix is
-//! seen by its callers: a whole stack is asked, not its top.
+//! A function of a module belongs to that module's part; others are recognized by the prefix of their subsystem. A static
+//! function may have no prefix, so all functions of a stack count, not only the innermost.
 
 /// Part of the kernel between a file's data and its disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,8 +18,8 @@ pub enum Area {
     Block,
 }
 
-/// fs/ext4/mballoc.c: its searches and buddies are `ext4_mb_` and `mb_`, what it does for others is named here: blocks given back
-/// (`ext4_free_blocks`, `ext4_group_add_blocks`), preallocations given up, discards of what was freed.
+/// Prefixes of functions in fs/ext4/mballoc.c: `ext4_mb_` for searches, and its interface for freeing blocks, dropping
+/// preallocations and discarding freed blocks.
 const ALLOCATOR: [&str; 9] = [
     "ext4_mb_",
     "ext4_free_blocks",
@@ -32,8 +32,8 @@ const ALLOCATOR: [&str; 9] = [
     "ext4_try_merge_freed_extent",
 ];
 
-/// In that file too, but nobody allocates: who reads /proc/fs/ext4/*/mb_* (raidtrace does), FS_IOC_GETFSMAP, fstrim. Such a
-/// stack is not the allocator's, though it goes through the same buddies.
+/// Functions of that file that only read: /proc/fs/ext4/*/mb_* (read by raidtrace too), FS_IOC_GETFSMAP, fstrim. A stack with
+/// one of them does not count as the allocator.
 const READERS: [&str; 4] = [
     "ext4_mb_seq_",
     "ext4_seq_mb_",
@@ -83,7 +83,7 @@ const MODULES: [(&str, Area); 9] = [
     ("bfq", Area::Block),
 ];
 
-/// Where a function belongs; `None`: elsewhere.
+/// Part of the kernel that a function belongs to; `None` for others.
 pub fn area(name: &str, module: Option<&str>) -> Option<Area> {
     let is = |prefixes: &[&str]| prefixes.iter().any(|p| name.starts_with(p));
     // mb_cache_ is fs/mbcache.c.
@@ -105,7 +105,7 @@ pub fn area(name: &str, module: Option<&str>) -> Option<Area> {
     .map(|(_, area)| area)
 }
 
-/// What the kernel runs to trace: BPF programs, their trampolines, tracepoint handlers, kprobes.
+/// Prefixes of functions that run only for tracing: BPF programs, their trampolines, tracepoint handlers, kprobes.
 const HOOKS: [&str; 12] = [
     "__traceiter_",
     "trace_event_raw_event_",
@@ -121,18 +121,13 @@ const HOOKS: [&str; 12] = [
     "ftrace_trampoline",
 ];
 
-/// True for a BPF program, or a function that the kernel runs only to trace.
+/// True for a BPF program, or a function that runs only for tracing.
 pub fn is_hook(name: &str) -> bool {
     name == "[bpf]" || HOOKS.iter().any(|p| name.starts_with(p))
 }
 
-/// Whether it only reads out what the allocator knows.
-pub fn reads_out(name: &str) -> bool {
-    READERS.iter().any(|p| name.starts_with(p))
-}
-
-/// Of a whole stack: whether the allocator is on it, and whether anything of the storage stack is.
-pub fn belongs<'a>(
+/// True if a stack contains the allocator, and true if it contains any [`Area`].
+pub fn contains<'a>(
     functions: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
 ) -> (bool, bool) {
     let (mut allocator, mut any, mut reader) = (false, false, false);
@@ -140,14 +135,14 @@ pub fn belongs<'a>(
         let area = area(name, module);
         any |= area.is_some();
         allocator |= area == Some(Area::Allocator);
-        reader |= reads_out(name);
+        reader |= READERS.iter().any(|p| name.starts_with(p));
     }
     (allocator && !reader, any)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Area, area, belongs};
+    use super::{Area, area, contains};
 
     #[test]
     fn functions_belong_by_prefix_or_module() {
@@ -182,8 +177,8 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_buddies_out_does_not_allocate() {
-        let stack = |names: &[&'static str]| belongs(names.iter().map(|n| (*n, None)));
+    fn readers_do_not_count_as_the_allocator() {
+        let stack = |names: &[&'static str]| contains(names.iter().map(|n| (*n, None)));
         assert_eq!(stack(&["ext4_mb_load_buddy_gfp", "vfs_read"]), (true, true));
         assert_eq!(
             stack(&[

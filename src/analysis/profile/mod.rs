@@ -1,10 +1,10 @@
-//! What the CPUs are at: samples of kernel stacks, with the functions' names, added up by CPU, thread and stack.
+//! CPU profile: samples of kernel stacks, summed by CPU, thread and stack.
 //!
-//! * [`filter`]: which functions belong to the allocator, ext4, jbd2, md and the block layer.
+//! * [`filter`]: functions of the allocator, ext4, jbd2, md and the block layer.
 //! * [`sums`]: a [`Profile`].
 //!
-//! The timer that samples waits while interrupts are off: what runs then is charged to where they come back on. A
-//! softirq on a CPU that is idle but for it counts as busy where `handle_softirqs()` is in the symbol table.
+//! The sampling timer is delayed while interrupts are off, so that time is charged to the function that enables them. A
+//! softirq on an otherwise idle CPU counts as busy if `handle_softirqs()` is in the symbol table.
 
 pub mod filter;
 pub mod sums;

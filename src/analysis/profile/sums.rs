@@ -1,4 +1,4 @@
-//! Samples added up by CPU, thread and stack. Pure. What it holds is bounded: what finds no room is counted together.
+//! Sums of samples by CPU, thread and stack. Pure. Memory is bounded: samples of further threads and stacks are only counted.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
@@ -7,51 +7,51 @@ use std::sync::Arc;
 use super::filter;
 use crate::analysis::alloc::Cpu;
 
-/// Stacks (of one comm each) that are kept apart; some 500 bytes each.
+/// Maximum number of stacks (with one comm each), of some 500 bytes each.
 const STACKS: usize = 1 << 14;
-/// Threads that are kept apart.
+/// Maximum number of threads.
 const THREADS: usize = 1 << 14;
 
-/// Functions from the outermost to the innermost. Cheap to compare with itself.
+/// Functions from the outermost to the innermost, with a hash for fast comparison.
 #[derive(Debug)]
 pub struct Stack {
     names: Box<[Arc<str>]>,
     hash: u64,
-    /// Whether the allocator is on it.
+    /// True if it contains the allocator.
     pub(crate) allocator: bool,
-    /// Whether anything of ext4, jbd2, md or the block layer is.
+    /// True if it contains a function of ext4, jbd2, md or the block layer.
     pub(crate) storage: bool,
-    /// A hook (raidtrace's own) is at work, not the kernel.
+    /// True if a tracing hook is running, not the function that it is attached to.
     hook: bool,
 }
 
 impl Stack {
-    /// Of functions with their modules, the outermost first.
+    /// A stack of functions with their modules, the outermost first.
     pub fn new<'a>(functions: impl IntoIterator<Item = (Arc<str>, Option<&'a str>)>) -> Self {
         let (names, modules): (Vec<Arc<str>>, Vec<_>) = functions.into_iter().unzip();
         let both = names.iter().map(|n| &**n).zip(modules);
-        let (allocator, storage) = filter::belongs(both.clone());
+        let (allocator, storage) = filter::contains(both.clone());
         let last = both
             .enumerate()
             .filter(|(_, (n, m))| filter::area(n, *m).is_some())
             .map(|(i, _)| i + 1)
             .next_back();
-        // fexit calls the function from its trampoline: a hook above the last function of the storage stack is not at work.
+        // fexit calls the function from its trampoline, so only hooks below the last function of the storage stack are running.
         let hook = names[last.unwrap_or(0)..]
             .iter()
             .any(|n| filter::is_hook(n));
         Self {
             hook,
-            ..Self::made(names, allocator && !hook, storage)
+            ..Self::from_names(names, allocator && !hook, storage)
         }
     }
 
-    /// One that is no function's: `[user]`.
+    /// A stack with a mark instead of functions: `[user]`.
     pub(crate) fn mark(name: &str) -> Self {
-        Self::made(vec![name.into()], false, false)
+        Self::from_names(vec![name.into()], false, false)
     }
 
-    fn made(names: Vec<Arc<str>>, allocator: bool, storage: bool) -> Self {
+    fn from_names(names: Vec<Arc<str>>, allocator: bool, storage: bool) -> Self {
         let mut hasher = std::hash::DefaultHasher::new();
         names.hash(&mut hasher);
         Self {
@@ -63,7 +63,7 @@ impl Stack {
         }
     }
 
-    /// The outermost first; unknown functions are addresses.
+    /// Names, the outermost first; unknown functions are addresses.
     pub fn names(&self) -> &[Arc<str>] {
         &self.names
     }
@@ -83,13 +83,13 @@ impl Hash for Stack {
     }
 }
 
-/// Busy samples of something.
+/// Busy samples of a CPU or a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Busy {
     all: u64,
     allocator: u64,
     hooks: u64,
-    /// Of those in the allocator, by the innermost function; there are only so many.
+    /// Samples in the allocator by innermost function.
     innermost: HashMap<Arc<str>, u64>,
 }
 
@@ -137,7 +137,7 @@ struct OneCpu {
 }
 
 impl OneCpu {
-    /// What is lost was busy: only at what is not known.
+    /// Number of timer ticks. Lost samples were busy.
     fn ticks(&self) -> u64 {
         self.idle + self.lost + self.busy.all
     }
@@ -149,21 +149,21 @@ impl OneCpu {
     }
 }
 
-/// Samples of an interval, or of several.
+/// Samples of one or more intervals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     cpus: BTreeMap<u32, OneCpu>,
-    /// By thread id; comm is the one it had last.
+    /// Latest comm and samples by thread id.
     threads: HashMap<u32, (Vec<u8>, Busy)>,
-    /// Of threads beyond [`THREADS`].
+    /// Samples of threads beyond [`THREADS`].
     unlisted: u64,
     stacks: HashMap<(Vec<u8>, Arc<Stack>), u64>,
-    /// Of stacks beyond [`STACKS`].
+    /// Samples of stacks beyond [`STACKS`].
     other: u64,
 }
 
 impl Profile {
-    /// A thread was seen on a CPU. `keep`: its stack too.
+    /// Adds a sample of a thread on a CPU. `keep`: keep its stack too.
     pub fn sample(&mut self, cpu: u32, pid: u32, comm: &[u8], stack: &Arc<Stack>, keep: bool) {
         self.cpus.entry(cpu).or_default().busy.add(stack, 1);
         match self.thread(pid) {
@@ -174,24 +174,24 @@ impl Profile {
             None => self.unlisted += 1,
         }
         if keep {
-            self.stack(comm, stack, 1);
+            self.add_stack(comm, stack, 1);
         }
     }
 
-    /// A CPU was seen idle, and busy with what found no room in the buffer, so often.
+    /// Adds idle samples of a CPU, and busy samples that were lost because the buffer was full.
     pub fn ticks(&mut self, cpu: u32, idle: u64, lost: u64) {
         let cpu = self.cpus.entry(cpu).or_default();
         cpu.idle += idle;
         cpu.lost += lost;
     }
 
-    /// The clock of a CPU may stand still while it is idle: of `ticks` that could have come, those that did not are idle ones.
+    /// Counts missing samples as idle, up to `ticks`: the timer of an idle CPU may be stopped.
     pub fn fill(&mut self, cpu: u32, ticks: u64) {
         let cpu = self.cpus.entry(cpu).or_default();
         cpu.idle += ticks.saturating_sub(cpu.ticks());
     }
 
-    /// `None`: it is a new one, and there are enough.
+    /// Entry of a thread; `None` for a new one beyond [`THREADS`].
     fn thread(&mut self, pid: u32) -> Option<&mut (Vec<u8>, Busy)> {
         let room = self.threads.len() < THREADS;
         if !room && !self.threads.contains_key(&pid) {
@@ -200,7 +200,8 @@ impl Profile {
         Some(self.threads.entry(pid).or_default())
     }
 
-    fn stack(&mut self, comm: &[u8], stack: &Arc<Stack>, samples: u64) {
+    /// Adds samples of a stack, to no CPU and no thread.
+    pub fn add_stack(&mut self, comm: &[u8], stack: &Arc<Stack>, samples: u64) {
         let key = (comm.to_vec(), Arc::clone(stack));
         if let Some(n) = self.stacks.get_mut(&key) {
             *n += samples;
@@ -211,13 +212,18 @@ impl Profile {
         }
     }
 
-    /// What there is, leaving nothing: an interval's.
+    /// Adds samples whose stack was not kept.
+    pub fn add_other(&mut self, samples: u64) {
+        self.other += samples;
+    }
+
+    /// Takes the samples, leaving an empty profile.
     #[must_use]
     pub fn take(&mut self) -> Self {
         std::mem::take(self)
     }
 
-    /// Adds those of another.
+    /// Adds the samples of another profile.
     pub fn merge(&mut self, other: &Self) {
         for (&cpu, its) in &other.cpus {
             self.ticks(cpu, its.idle, its.lost);
@@ -235,11 +241,11 @@ impl Profile {
         }
         self.other += other.other;
         for ((comm, stack), &samples) in &other.stacks {
-            self.stack(comm, stack, samples);
+            self.add_stack(comm, stack, samples);
         }
     }
 
-    /// All CPUs. `possible` is what their clocks have told (idle, busy or lost), and what [`Profile::fill`] has added.
+    /// Sum over all CPUs. `possible` is the number of ticks: idle, busy, lost, and those added by [`Profile::fill`].
     pub fn cpu(&self) -> Cpu {
         let mut all = OneCpu::default();
         for cpu in self.cpus.values() {
@@ -250,14 +256,14 @@ impl Profile {
         all.cpu()
     }
 
-    /// By CPU number, those that were busy.
+    /// CPUs that were busy, by number.
     pub fn cpus(&self) -> BTreeMap<u32, Cpu> {
         let each = self.cpus.iter().map(|(&n, cpu)| (n, cpu.cpu()));
         each.filter(|(_, cpu)| cpu.busy > 0).collect()
     }
 
-    /// By thread: id, comm (untrusted) and samples, most in the allocator first, then the busiest. `possible` is that of one
-    /// CPU, more of which no thread can have. Id 0: softirqs on CPUs that were idle but for them.
+    /// Threads: id, comm (untrusted) and samples, those with most in the allocator first, then the busiest. `possible` is the
+    /// number of ticks of one CPU, the maximum of a thread. Id 0: softirqs on otherwise idle CPUs.
     pub fn on_cpu(&self) -> Vec<(u32, Vec<u8>, Cpu)> {
         let one = self.cpus.values().map(OneCpu::ticks).max().unwrap_or(0);
         let mut all: Vec<_> = self
@@ -272,24 +278,24 @@ impl Profile {
         all
     }
 
-    /// Busy samples that found no room in the kernel's buffer: they are in `busy`, and in no thread and no stack.
+    /// Busy samples lost because the kernel's buffer was full: included in `busy`, but in no thread and no stack.
     pub fn lost(&self) -> u64 {
         self.cpus.values().map(|cpu| cpu.lost).sum()
     }
 
-    /// Samples of threads that are in nobody's line of [`Profile::on_cpu`], because there were too many.
+    /// Samples of threads that are not in [`Profile::on_cpu`] because there were too many.
     pub fn unlisted(&self) -> u64 {
         self.unlisted
     }
 
-    /// The stacks that were kept: comm (untrusted), the stack, samples; in no order.
+    /// Stacks that were kept: comm (untrusted), stack, samples; unordered.
     pub fn stacks(&self) -> impl Iterator<Item = (&[u8], &Stack, u64)> {
         self.stacks
             .iter()
             .map(|((comm, stack), &samples)| (comm.as_slice(), &**stack, samples))
     }
 
-    /// Samples whose stacks were to be kept, but there were too many.
+    /// Samples whose stacks were not kept because there were too many.
     pub fn other(&self) -> u64 {
         self.other
     }
@@ -303,12 +309,12 @@ pub(crate) mod tests {
 
     use super::{Profile, STACKS, Stack};
 
-    /// `root;leaf`.
+    /// Parses `root;leaf`.
     pub fn stack(names: &str) -> Arc<Stack> {
         Arc::new(Stack::new(names.split(';').map(|n| (n.into(), None))))
     }
 
-    /// CPU, thread, comm and stack, so often.
+    /// A profile of samples: CPU, thread, comm, stack and count.
     pub fn of(samples: &[(u32, u32, &str, &str, u64)]) -> Profile {
         let mut profile = Profile::default();
         for &(cpu, pid, comm, names, n) in samples {
@@ -319,7 +325,7 @@ pub(crate) mod tests {
         profile
     }
 
-    /// One kworker in the allocator, a program beside it.
+    /// A kworker in the allocator, and a program.
     pub fn seed() -> Profile {
         let root = "ret_from_fork;kthread;worker_thread;wb_workfn;ext4_writepages;ext4_mb_new_blocks;ext4_mb_regular_allocator";
         let mut profile = of(&[
@@ -360,7 +366,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_idle_cpu_is_in_the_whole_and_not_among_the_busy() {
+    fn idle_cpus_are_in_the_sum_but_not_among_the_busy() {
         let mut profile = seed();
         profile.ticks(2, 99, 0);
         assert_eq!(profile.cpu().possible, 297);
@@ -407,7 +413,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_clock_that_stood_still_was_idle() {
+    fn missing_ticks_are_idle() {
         let mut profile = of(&[(1, 9, "x", "f", 1)]);
         for cpu in 0..3 {
             profile.fill(cpu, 99);
@@ -421,7 +427,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn stacks_that_are_too_many_are_counted_together() {
+    fn further_stacks_are_only_counted() {
         let mut profile = Profile::default();
         for i in 0..STACKS + 10 {
             profile.sample(0, 1, b"x", &stack(&format!("f{i}")), true);
@@ -437,7 +443,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn threads_that_are_too_many_are_counted_together() {
+    fn further_threads_are_only_counted() {
         let mut profile = Profile::default();
         for pid in 0..super::THREADS as u32 + 5 {
             profile.sample(0, pid, b"x", &stack("f"), false);
@@ -451,14 +457,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn merging_is_as_if_sampled_together() {
+    fn merged_profiles_equal_one_profile() {
         let strategy =
             proptest::collection::vec((0u32..3, 0u32..4, 0usize..3, 0usize..4, 1u64..3), 0..40);
         let comms = ["a", "b", ""];
         let stacks = ["r;ext4_mb_x", "r", "r;ext4_mb_x;leaf", "[user]"];
         proptest!(|(one in strategy.clone(), two in strategy)| {
             let name = |s: &[(u32, u32, usize, usize, u64)]| -> Vec<_> {
-                // The comm goes by the thread: the last one wins, and merging knows no order.
+                // One comm per thread, as a merge does not depend on the order.
                 s.iter().map(|&(c, p, _, k, n)| (c, p, comms[p as usize % 3], stacks[k], n)).collect()
             };
             let (one, two) = (name(&one), name(&two));

@@ -35,13 +35,13 @@ pub struct Alloc {
     #[arg(long)]
     pub json: bool,
 
-    /// Write what --json prints there too, for --replay
+    /// Record the intervals and their stacks there, for --replay, report and export
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
 
-    /// Show what --record wrote instead of what happens now; needs no root
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "record", "folded", "flame", "mb_stats", "groups", "all", "keep_counting",
-        "force", "duration", "hertz", "interval"])]
+    /// Show a recording of --record instead of tracing; needs no root
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "record", "mb_stats", "groups", "all", "keep_counting", "duration",
+        "hertz", "interval"])]
     pub replay: Option<PathBuf>,
 
     /// Samples a second of what each CPU does (0: none)
@@ -82,6 +82,6 @@ pub const EXAMPLES: &str = "Examples:
   sudo raidtrace alloc /srv                    why the filesystem under /srv burns CPU
   sudo raidtrace alloc --duration 30s --flame alloc.svg   half a minute, and a flame graph of it
   sudo raidtrace alloc md127 --json | jq -c '.filesystems[].reason'
-  sudo raidtrace alloc --record alloc.jsonl; raidtrace alloc --replay alloc.jsonl
+  sudo raidtrace alloc --record alloc.rtrace; raidtrace alloc --replay alloc.rtrace
 
 How to read it: docs/alloc.md. Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 it failed, 2 usage.";

@@ -1,4 +1,4 @@
-//! `raidtrace alloc`: watches the allocator until it is told to end, and says what it found.
+//! `raidtrace alloc`: watches the allocator until a signal or an option ends it.
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal as _, Write};
@@ -10,21 +10,31 @@ use anyhow::{Context as _, Result, bail};
 use tokio::sync::watch;
 
 use super::args::Alloc;
-use super::{json, replay, screen, text};
+use super::replay::Intervals;
+use super::{json, screen, text};
 use crate::analysis::alloc::AllocSnapshot;
 use crate::analysis::alloc::window::Window;
 use crate::analysis::alloc::{figures, fold, reason};
+use crate::analysis::item::{Item, State};
 use crate::analysis::profile::Profile;
 use crate::commands::alloc::tree::Tree;
-use crate::machine::output::{Destination, Output};
+use crate::machine::output::{Destination, Output, Pending};
+use crate::machine::signals::{End, asked_to_end};
+use crate::recording::alloc::{Interval, Recorded};
+use crate::recording::header::Header;
+use crate::recording::writer::{Options, Writer};
 use crate::session::alloc::sampler::{AllocOptions, AllocSampler};
 use crate::ui::lines::{ended, say, success_if_nobody_reads};
 use crate::ui::palette::Depth;
-use crate::ui::screen::End;
-use crate::ui::screen::asked_to_end;
 
-/// Samples wait in their buffer for so long.
+/// Interval of draining the samples' buffer.
 const TICK: Duration = Duration::from_millis(100);
+/// An interval is a row, and a batch is written after each.
+const RECORDING: Options = Options {
+    level: 1,
+    rows: 64,
+    waiting: 16,
+};
 
 /// Runs until Ctrl-C, a signal, `--count`, `--duration` or the reader of a pipe ends it.
 pub fn run(args: &Alloc) -> Result<()> {
@@ -36,10 +46,46 @@ pub fn run(args: &Alloc) -> Result<()> {
             "raidtrace alloc needs root, to load its programs into the kernel: sudo raidtrace alloc"
         );
     }
-    let outputs = [&args.record, &args.folded, &args.flame];
     if args.hertz == 0 && (args.folded.is_some() || args.flame.is_some()) {
         bail!("--folded and --flame are made of samples: leave --hertz 0 out");
     }
+    let [record, folded, flame] = outputs(args)?;
+    let runtime = runtime()?;
+    // Before the programs are loaded, which takes a second: Ctrl-C ends cleanly from here on.
+    let end = asked_to_end()?;
+    let options = AllocOptions {
+        hertz: args.hertz,
+        all: args.all,
+        mb_stats: args.mb_stats,
+        groups: args.groups,
+        keep_counting: args.keep_counting,
+    };
+    let mut sampler = AllocSampler::start(&args.targets, options)?;
+    let header = sampler.header(&args.targets);
+    let record = record.map(|out| Record::create(out, &header)).transpose()?;
+    let mut watching = Watching {
+        sampler,
+        record,
+        whole: None,
+        left: args.count,
+        end: args.duration.map(|d| Instant::now() + d),
+    };
+    let on_screen = !args.batch && !args.json && io::stdout().is_terminal();
+    let result = runtime.block_on(async {
+        if on_screen {
+            watching.on_screen(args, end).await
+        } else {
+            watching.as_text(args, end).await
+        }
+    });
+    let recorded = watching.record.take().map_or(Ok(()), Record::finish);
+    let written = pictures(watching.sampler.whole(), folded, flame);
+    result.and(recorded).and(written)
+}
+
+/// The outputs beside the report: recording, folded stacks, flame graph.
+fn outputs(args: &Alloc) -> Result<[Option<Out>; 3]> {
+    let outputs = [&args.record, &args.folded, &args.flame];
     let mut names: Vec<_> = outputs.into_iter().flatten().collect();
     names.sort();
     if names.windows(2).any(|w| w[0] == w[1]) {
@@ -50,42 +96,20 @@ pub fn run(args: &Alloc) -> Result<()> {
         path.map(|path| Out::new(path, args.force)).transpose()
     };
     let [record, folded, flame] = outputs.map(open);
-    let (record, folded, flame) = (record?, folded?, flame?);
-    let runtime = runtime()?;
-    // Before the programs are loaded, which takes a second: Ctrl-C ends cleanly from here on.
-    let end = runtime.block_on(async { asked_to_end() })?;
-    let options = AllocOptions {
-        hertz: args.hertz,
-        all: args.all,
-        mb_stats: args.mb_stats,
-        groups: args.groups,
-        keep_counting: args.keep_counting,
-    };
-    let mut watching = Watching {
-        sampler: AllocSampler::start(&args.targets, options)?,
-        record: record.map(Record::create).transpose()?,
-        whole: None,
-        left: args.count,
-        end: args.duration.map(|d| Instant::now() + d),
-    };
-    let on_screen = !args.batch && !args.json && io::stdout().is_terminal();
-    let result = runtime.block_on(async {
-        if on_screen {
-            watching.on_the_screen(args, end).await
-        } else {
-            watching.as_text(args, end).await
-        }
-    });
-    let written = pictures(watching.sampler.whole(), folded, flame);
-    result.and(written)
+    Ok([record?, folded?, flame?])
 }
 
-/// What was recorded: all of it as text or JSON, or in the screen at the pace of then.
+/// Shows a recording: as text or JSON, or on the screen at its original pace.
 fn replayed(file: &Path, args: &Alloc) -> Result<()> {
+    let [_, folded, flame] = outputs(args)?;
+    let mut intervals = Intervals::open(file)?;
+    let mut whole = Profile::default();
     if args.batch || args.json || !io::stdout().is_terminal() {
         let mut out = io::stdout().lock();
-        for (number, snapshot) in (1u64..).zip(replay::lines(file)?) {
-            let snapshot = snapshot.with_context(|| format!("cannot read {}", file.display()))?;
+        let mut left = args.count;
+        for interval in intervals.by_ref() {
+            let Recorded { snapshot, stacks } = interval?;
+            whole.merge(&stacks);
             let written = if args.json {
                 json::write(&mut out, &snapshot)
             } else {
@@ -95,16 +119,21 @@ fn replayed(file: &Path, args: &Alloc) -> Result<()> {
                 Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
                 other => other.context("writing the figures")?,
             }
-            if args.count == Some(number) {
+            if ended(&mut left) {
                 break;
             }
         }
-        return Ok(());
+        say(&intervals.finish()?, &mut HashSet::new());
+    } else {
+        let all = intervals.read_all()?;
+        let notes = intervals.finish()?;
+        all.iter()
+            .for_each(|interval| whole.merge(&interval.stacks));
+        let end = asked_to_end()?;
+        runtime()?.block_on(screen::replay(all, Depth::from_env(), end))?;
+        say(&notes, &mut HashSet::new());
     }
-    runtime()?.block_on(async {
-        let intervals = replay::read(file)?;
-        screen::replay(intervals, Depth::from_env(), asked_to_end()?).await
-    })
+    pictures(&whole, folded, flame)
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {
@@ -123,8 +152,8 @@ struct Watching {
 }
 
 impl Watching {
-    /// The screen draws what this sends; both live in this one thread.
-    async fn on_the_screen(&mut self, args: &Alloc, end: End) -> Result<()> {
+    /// Samples intervals and sends them to the screen, which runs on the same thread.
+    async fn on_screen(&mut self, args: &Alloc, end: End) -> Result<()> {
         let (snapshots, shown) = watch::channel(None);
         let (interval, mut wanted) = watch::channel(args.interval);
         let mut window = Window::default();
@@ -138,7 +167,7 @@ impl Watching {
                 }
                 let (snapshot, last) = self.next()?;
                 let snapshot = window.push(snapshot);
-                let tree = Tree::of(self.sampler.whole());
+                let tree = Tree::new(self.sampler.whole());
                 if snapshots.send(Some(Arc::new((snapshot, tree)))).is_err() || last {
                     return Ok(());
                 }
@@ -152,14 +181,14 @@ impl Watching {
         if cut && result.is_ok() {
             self.next()?;
         }
-        // The screen is gone; what it showed should not be.
+        // Leave a summary on the terminal.
         if let Some(whole) = &self.whole {
             success_if_nobody_reads(text::write(&mut io::stdout().lock(), whole))?;
         }
         result
     }
 
-    /// One rendering an interval; the last one, cut short, when a signal ends it.
+    /// Prints each interval; the last one may be cut short by a signal.
     async fn as_text(&mut self, args: &Alloc, mut end: End) -> Result<()> {
         let mut said = HashSet::new();
         say(&self.sampler.notes(), &mut said);
@@ -195,7 +224,7 @@ impl Watching {
         }
     }
 
-    /// Until the interval is over, or all of it.
+    /// Waits for the end of the interval or of the duration.
     async fn wait(&mut self, period: Duration) -> Result<()> {
         let over = Instant::now() + period;
         let over = self.end.map_or(over, |end| over.min(end));
@@ -210,7 +239,7 @@ impl Watching {
         Ok(())
     }
 
-    /// An interval, and whether it is the last one.
+    /// Snapshot of the interval, and true if it is the last one.
     fn next(&mut self) -> Result<(AllocSnapshot, bool)> {
         let snapshot = self.sampler.snapshot()?;
         match &mut self.whole {
@@ -221,7 +250,7 @@ impl Watching {
             None => self.whole = Some(snapshot.clone()),
         }
         if let Some(record) = &mut self.record {
-            record.write(&snapshot)?;
+            record.write(&Interval::item(&snapshot, self.sampler.last())?)?;
         }
         let over = self.end.is_some_and(|end| Instant::now() >= end);
         Ok((snapshot, ended(&mut self.left) || over))
@@ -249,39 +278,46 @@ impl Out {
     }
 }
 
-/// The lines of `--json`, kept.
+/// The recording of `--record`.
 struct Record {
-    out: Output,
+    writer: Writer,
     name: String,
-    /// Bytes of whole lines.
-    whole: u64,
 }
 
 impl Record {
-    fn create(out: Out) -> Result<Self> {
+    /// Creates the file with `header` and a first state, which is empty: it counts no requests.
+    fn create(out: Out, header: &Header) -> Result<Self> {
         let Out { destination, name } = out;
-        Ok(Self {
-            out: destination
-                .open()
-                .with_context(|| format!("creating {name}"))?,
-            name,
-            whole: 0,
-        })
+        let begin = || {
+            let Output { file, mut pending } = destination.open()?;
+            let mut writer = Writer::create(file, header, RECORDING)?;
+            let time_us = jiff::Timestamp::now().as_microsecond();
+            writer.push(&Item::State(Box::new(State {
+                time_us,
+                ..State::default()
+            })))?;
+            writer.settle()?;
+            pending.as_mut().map_or(Ok(()), Pending::commit)?;
+            Ok::<_, io::Error>(writer)
+        };
+        let writer = begin().with_context(|| format!("creating {name}"))?;
+        Ok(Self { writer, name })
     }
 
-    /// Whole lines only, so that what is there can be read at any time; also when the disk is full. The first line makes it
-    /// FILE, and replaces an older one.
-    fn write(&mut self, snapshot: &AllocSnapshot) -> Result<()> {
-        let mut line = Vec::new();
-        json::write(&mut line, snapshot)?;
-        let file = &mut self.out.file;
-        let written = file.write_all(&line).inspect_err(|_| {
-            let _ = file.set_len(self.whole);
-        });
-        written
-            .and_then(|()| self.out.commit())
-            .with_context(|| format!("writing {}: what it has until now can be read", self.name))?;
-        self.whole += line.len() as u64;
+    fn write(&mut self, interval: &Item) -> Result<()> {
+        let written = self.writer.push(interval);
+        let written = written.and_then(|()| self.writer.flush());
+        written.with_context(|| format!("writing {}: earlier intervals can be read", self.name))
+    }
+
+    fn finish(self) -> Result<()> {
+        let written = self.writer.finish();
+        let written = written.with_context(|| format!("ending {}", self.name))?;
+        if written.dropped > 0 {
+            let (n, name) = (written.dropped, &self.name);
+            let note = format!("{name}: {n} intervals are missing: the disk was too slow");
+            say(&[note], &mut HashSet::new());
+        }
         Ok(())
     }
 }
@@ -302,7 +338,7 @@ fn pictures(profile: &Profile, folded: Option<Out>, flame: Option<Out>) -> Resul
         folded.write(|mut out| profile.write_folded(&mut out))?;
     }
     if let Some(flame) = flame {
-        let title = "raidtrace alloc: what the CPUs did in the kernel";
+        let title = "raidtrace alloc: kernel stacks";
         flame.write(|mut out| profile.write_svg(title, &mut out))?;
     }
     Ok(())

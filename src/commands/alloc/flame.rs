@@ -1,4 +1,4 @@
-//! A flame graph: comms at the bottom, what they were in above them, as wide as they have samples.
+//! A flame graph: comms at the bottom, functions above their callers, as wide as their samples.
 
 use std::io::{Error, ErrorKind, Result, Write};
 
@@ -8,7 +8,10 @@ use crate::analysis::profile::sums::Profile;
 use crate::ui::text::clean;
 
 impl Profile {
-    /// Writes the kept stacks as an SVG. An error of kind `InvalidInput` where none was kept: a graph of nothing says nothing.
+    /// Writes the kept stacks as an SVG.
+    ///
+    /// # Errors
+    /// `InvalidInput` if there are none.
     pub fn write_svg(&self, title: &str, out: &mut impl Write) -> Result<()> {
         let lines = self.folded();
         if lines.is_empty() {
@@ -20,7 +23,7 @@ impl Profile {
         let mut options = Options::default();
         options.title = clean(title).into_owned();
         options.count_name = "samples".into();
-        // The same colours of the same functions.
+        // A function has the same colour in every graph.
         options.hash = true;
         // A flame chart is drawn in the order of its lines, the last first. inferno's own order, by bytes, would draw `f` twice
         // around `f.isra.0`.

@@ -1,4 +1,4 @@
-//! Folded stacks, `comm;outermost;...;innermost count` a line: what flame graph tools read.
+//! Folded stacks for flame graph tools: lines of `comm;outermost;...;innermost count`.
 
 use std::collections::HashMap;
 use std::io::{Result, Write};
@@ -7,7 +7,7 @@ use crate::analysis::profile::sums::Profile;
 use crate::commands::alloc::tree::OTHER;
 use crate::ui::text::sanitize;
 
-/// A comm as one frame: printable, without the character between frames, and not what a line of remarks begins with.
+/// A comm as one frame: printable, without the separator of frames, and not starting a comment.
 pub(crate) fn comm(bytes: &[u8]) -> String {
     let text = sanitize(bytes).replace(';', ":");
     match text.trim() {
@@ -20,7 +20,7 @@ pub(crate) fn comm(bytes: &[u8]) -> String {
 impl Profile {
     /// The kept stacks, sorted.
     pub(crate) fn folded(&self) -> Vec<String> {
-        // Comms that are cleaned to the same are one.
+        // Different comms can have the same printable form.
         let mut lines: HashMap<String, u64> = HashMap::new();
         for (name, stack, samples) in self.stacks() {
             let mut line = comm(name);
@@ -34,7 +34,7 @@ impl Profile {
             *lines.entry(OTHER.into()).or_default() += self.other();
         }
         let mut lines: Vec<_> = lines.into_iter().collect();
-        // By frames, not by bytes: `f.isra.0;g` must not come between `f` and `f;g`, for neighbours are drawn as one.
+        // By frames, not by bytes: `f.isra.0;g` must not come between `f` and `f;g`, since equal neighbours are merged.
         lines.sort_by(|(a, _), (b, _)| a.split(';').cmp(b.split(';')));
         lines
             .iter()
@@ -42,7 +42,7 @@ impl Profile {
             .collect()
     }
 
-    /// Writes the kept stacks, a line each, sorted. Nothing where none was kept.
+    /// Writes the kept stacks, a line each, sorted.
     pub fn write_folded(&self, out: &mut impl Write) -> Result<()> {
         for line in self.folded() {
             writeln!(out, "{line}")?;
@@ -112,7 +112,7 @@ mod tests {
                 prop_assert_eq!(again, None);
             }
             prop_assert_eq!(read, expected);
-            prop_assert_eq!(Tree::of(&profile).total, all.iter().map(|a| a.2).sum::<u64>());
+            prop_assert_eq!(Tree::new(&profile).total, all.iter().map(|a| a.2).sum::<u64>());
         });
     }
 

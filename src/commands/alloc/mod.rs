@@ -1,8 +1,8 @@
-//! `raidtrace alloc`: what the ext4 block allocator spends its time on, and why.
+//! `raidtrace alloc`: how the ext4 block allocator spends its time, and why.
 //!
-//! * [`command`]: joins it all. [`state`], [`view`], [`screen`]: the live screen, as [`top`](crate::ui)'s.
-//! * [`text`], [`json`]: write an interval to a pipe; [`replay`] reads the latter, by the types of [`wire`].
-//! * [`tree`], [`folded`], [`flame`]: renderings of the samples.
+//! * [`command`]: runs the command. [`state`], [`view`], [`screen`]: the screen.
+//! * [`text`], [`json`]: print an interval; [`replay`]: reads intervals from a recording.
+//! * [`tree`], [`folded`], [`flame`]: stack samples as a tree, as folded lines, as a flame graph.
 
 pub mod args;
 pub mod command;
@@ -15,4 +15,3 @@ pub mod state;
 pub mod text;
 pub mod tree;
 pub mod view;
-mod wire;

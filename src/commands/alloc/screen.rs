@@ -1,22 +1,25 @@
-//! The live screen, and the same of a file: [`top`](crate::ui::screen)'s loop with views of its own.
+//! The live screen of `alloc`, and the screen of `alloc --replay`.
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use ratatui::Frame;
 use tokio::sync::watch;
 
 use super::state::{Shown, State};
-use super::view::{self, tree::Tree};
+use super::tree::Tree;
+use super::view::{self, VIEWS};
 use crate::analysis::alloc::AllocSnapshot;
 use crate::analysis::alloc::window;
+use crate::analysis::profile::Profile;
+use crate::recording::alloc::Recorded;
 use crate::ui::keys::Key;
 use crate::ui::palette::{Depth, Palette};
-use crate::ui::screen::{App, Input, Reader, run_app};
-use crate::ui::state::{Action, Replay};
-use crate::ui::term::Guard;
+use crate::ui::player::{Playback, Player};
+use crate::ui::screen::{App, Live, run_app};
+use crate::ui::state::{Action, Position, Replay};
 
 impl App for State {
     type Snapshot = Shown;
@@ -29,8 +32,16 @@ impl App for State {
         Self::observe(self, shown);
     }
 
+    fn set_position(&mut self, position: Position) {
+        self.replay = position.interval;
+    }
+
+    fn speed(&self) -> Option<f64> {
+        (!self.paused).then_some(1.0)
+    }
+
     fn is_paused(&self) -> bool {
-        self.paused
+        self.paused && self.replay.is_none()
     }
 
     fn draw(&self, frame: &mut Frame<'_>, shown: Option<&Shown>, palette: Palette) {
@@ -38,177 +49,175 @@ impl App for State {
     }
 }
 
-/// Shows what comes until a key or `end` ends it, or the sender is dropped. `interval` is what + and - change. All of these
-/// ends are `Ok`; the terminal is restored in every case.
+/// Shows `shown` until a key or `end` ends the screen, or their sender is dropped. + and - change `interval`. The terminal
+/// is restored in every case.
 pub async fn run(
     shown: watch::Receiver<Option<Arc<Shown>>>,
     interval: watch::Sender<Duration>,
     depth: Depth,
     end: impl Future<Output = ()>,
 ) -> Result<()> {
-    let state = State::new(*interval.borrow());
-    run_app(state, shown, interval, depth, end).await
+    let state = State::new(VIEWS.len(), *interval.borrow());
+    let live = Live {
+        snapshots: shown,
+        interval,
+    };
+    run_app(state, live, depth, end).await
 }
 
-/// Shows the intervals of a file as the live screen did: each for as long as it took, with those before it that are in the window
-/// ([`window::last`]), until a key or `end` ends it; the last one stays.
+/// Shows recorded intervals as the live screen did, each for as long as it took, with the earlier ones of its window
+/// ([`window::last`]), until a key or `end` ends the screen; the last one stays.
 ///
 /// # Errors
-/// There is none, or this is no terminal.
+/// There is no interval, or stdout is no terminal.
 pub async fn replay(
-    intervals: Vec<AllocSnapshot>,
+    intervals: Vec<Recorded>,
     depth: Depth,
     end: impl Future<Output = ()>,
 ) -> Result<()> {
-    let mut player = Player::new(intervals)?;
-    let guard =
-        Guard::take().context("cannot use this terminal for the screen (--batch needs none)")?;
-    let mut screen = guard
-        .screen()
-        .context("cannot use this terminal for the screen")?;
-    let mut reader = Reader::start()?;
-    let palette = Palette::new(depth);
-    let mut end = std::pin::pin!(end);
-    let mut due = Instant::now() + player.pace();
-    let ended = loop {
-        if !guard.holds() {
-            break Err(anyhow::anyhow!("a part of raidtrace panicked (see above)"));
-        }
-        let drawn = screen.draw(|f| view::draw(f, &player.state, player.shown(), palette));
-        if let Err(error) = drawn {
-            break Err(error).context("cannot draw on the terminal");
-        }
-        let wait = due.saturating_duration_since(Instant::now());
-        tokio::select! {
-            biased;
-            () = &mut end => break Ok(()),
-            input = reader.inputs.recv() => match input {
-                None => break Err(anyhow::anyhow!("the reader of keys ended")),
-                Some(Input::Failed(error)) => break Err(error).context("cannot read keys from the terminal"),
-                Some(Input::Resize) => {}
-                Some(Input::Key(key)) => {
-                    let was = player.at;
-                    if player.on_key(key) {
-                        break Ok(());
-                    }
-                    if player.at != was {
-                        due = Instant::now() + player.pace();
-                    }
-                }
-            },
-            () = tokio::time::sleep(wait) => {
-                player.step(i64::from(!player.state.paused));
-                due = Instant::now() + player.pace();
-            }
-        }
-    };
-    drop((screen, guard)); // Give the terminal back before waiting for the reader.
-    drop(reader.inputs);
-    reader.stop.join();
-    ended
+    let recording = Recording::new(intervals)?;
+    let state = State::new(VIEWS.len(), recording.length());
+    run_app(state, Player::start(recording)?, depth, end).await
 }
 
-/// Which interval is on the screen. Knows no terminal.
-struct Player {
+/// Intervals in memory, positioned by their index.
+struct Recording {
     intervals: Vec<AllocSnapshot>,
-    at: usize,
+    /// Stacks of each interval, and their sum up to `at`.
+    stacks: Vec<Profile>,
+    sum: Profile,
+    /// Index of the interval that is shown; `None` before the first step.
+    at: Option<usize>,
     /// The window that ends with `at`.
-    shown: Option<Shown>,
-    state: State,
+    shown: Option<Arc<Shown>>,
 }
 
-impl Player {
-    fn new(intervals: Vec<AllocSnapshot>) -> Result<Self> {
-        let Some(first) = intervals.first() else {
+impl Recording {
+    fn new(recorded: Vec<Recorded>) -> Result<Self> {
+        let recorded = recorded.into_iter().map(|r| (r.snapshot, r.stacks));
+        let (intervals, stacks): (Vec<_>, Vec<_>) = recorded.unzip();
+        if intervals.is_empty() {
             bail!("there is no interval to show");
-        };
-        let state = State::new(first.interval);
-        let mut player = Self {
+        }
+        Ok(Self {
             intervals,
-            at: 0,
+            stacks,
+            sum: Profile::default(),
+            at: None,
             shown: None,
-            state,
-        };
-        player.step(0);
-        Ok(player)
+        })
     }
 
-    fn shown(&self) -> Option<&Shown> {
-        self.shown.as_ref()
-    }
-
-    /// How long an interval stays on the screen.
-    fn pace(&self) -> Duration {
-        let length = self.intervals.get(self.at);
-        let length = length.map_or(Duration::ZERO, |s| s.interval);
-        length.clamp(Duration::from_millis(100), Duration::from_secs(3600))
-    }
-
-    /// So many intervals on, or back.
-    fn step(&mut self, by: i64) {
-        let last = self.intervals.len() - 1;
-        let at = i64::try_from(self.at)
-            .unwrap_or(i64::MAX)
-            .saturating_add(by);
-        let at = usize::try_from(at).unwrap_or(0).min(last);
-        if at != self.at || self.shown.is_none() {
-            // The file holds no stacks.
-            self.shown = window::last(&self.intervals[..=at]).map(|s| (s, Tree::default()));
-        }
-        self.at = at;
-        self.state.replay = Some((self.at + 1, self.intervals.len()));
-        if let Some(shown) = &self.shown {
-            self.state.observe(shown);
-        }
-    }
-
-    /// `true`: it is over.
-    fn on_key(&mut self, key: Key) -> bool {
-        match self.state.on_key(key) {
-            Action::Quit => return true,
-            Action::Replay(Replay::Step(by)) => {
-                self.state.paused = true;
-                self.step(by);
+    fn go(&mut self, to: usize) {
+        let at = to.min(self.intervals.len() - 1);
+        if self.at != Some(at) {
+            // As on the live screen, the stacks are those since the start.
+            let first = match self.at {
+                Some(was) if was < at => was + 1,
+                _ => 0,
+            };
+            if first == 0 {
+                self.sum = Profile::default();
             }
-            _ => self.step(0),
+            for stacks in &self.stacks[first..=at] {
+                self.sum.merge(stacks);
+            }
+            let window = window::last(&self.intervals[..=at]);
+            self.shown = window.map(|s| Arc::new((s, Tree::new(&self.sum))));
         }
-        false
+        self.at = Some(at);
+    }
+}
+
+impl Playback for Recording {
+    type Snapshot = Shown;
+
+    fn step(&mut self) -> Result<()> {
+        self.go(self.at.map_or(0, |at| at + 1));
+        Ok(())
+    }
+
+    fn act(&mut self, request: Replay, _: &mut dyn FnMut(Option<&Self>) -> bool) -> Result<()> {
+        if let Replay::Step(by) = request {
+            let by = isize::try_from(by).unwrap_or(isize::MAX);
+            self.go(self.at.unwrap_or(0).saturating_add_signed(by));
+        }
+        Ok(())
+    }
+
+    fn shown(&self) -> Option<Arc<Shown>> {
+        self.shown.clone()
+    }
+
+    fn position(&self) -> Position {
+        let (number, count) = (self.at.map_or(0, |at| at + 1), self.intervals.len());
+        Position {
+            ended: number == count,
+            interval: Some((number, count)),
+            ..Position::default()
+        }
+    }
+
+    fn length(&self) -> Duration {
+        let interval = self.intervals.get(self.at.unwrap_or(0));
+        interval.map_or(Duration::ZERO, |s| s.interval)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use anyhow::Result;
-
-    use super::{Player, window};
+    use super::{Recording, Tree, VIEWS, window};
     use crate::analysis::alloc::AllocSnapshot;
     use crate::analysis::alloc::fixture;
     use crate::analysis::alloc::window::Window;
+    use crate::analysis::item::Item;
+    use crate::analysis::profile::sums::tests::seed;
     use crate::commands::alloc::json;
-    use crate::commands::alloc::replay::Lines;
+    use crate::commands::alloc::state::State;
+    use crate::recording::alloc::{Interval, Recorded};
     use crate::ui::keys::Key;
+    use crate::ui::player::Playback as _;
+    use crate::ui::screen::App as _;
+    use crate::ui::state::{Action, Replay};
+
+    fn step(recording: &mut Recording, by: i64) {
+        recording.act(Replay::Step(by), &mut |_| false).unwrap();
+    }
 
     #[test]
-    fn a_file_is_gone_through_by_keys() {
-        assert!(Player::new(Vec::new()).is_err());
-        let all = vec![fixture::healthy(), fixture::linear(), fixture::cold()];
-        let mut player = Player::new(all).unwrap();
-        assert_eq!((player.at, player.state.replay), (0, Some((1, 3))));
-        player.step(1);
-        assert_eq!((player.at, player.state.paused), (1, false));
-        for (key, at) in [
-            (Key::Right, 2),
-            (Key::Right, 2),
-            (Key::Left, 1),
-            (Key::PageUp, 0),
-            (Key::PageDown, 2),
+    fn keys_step_through_a_file() {
+        assert!(Recording::new(Vec::new()).is_err());
+        let all = [fixture::healthy(), fixture::linear(), fixture::cold()];
+        let recorded = all.map(|snapshot| Recorded {
+            snapshot,
+            stacks: seed(),
+        });
+        let mut recording = Recording::new(recorded.into()).unwrap();
+        recording.step().unwrap();
+        assert_eq!(recording.position().interval, Some((1, 3)));
+        recording.step().unwrap();
+        assert_eq!(recording.position().interval, Some((2, 3)));
+        let mut state = State::new(VIEWS.len(), recording.length());
+        state.set_position(recording.position());
+        assert_eq!(state.speed(), Some(1.0));
+        for (key, number) in [
+            (Key::Right, 3),
+            (Key::Right, 3),
+            (Key::Left, 2),
+            (Key::PageUp, 1),
+            (Key::PageDown, 3),
         ] {
-            assert!(!player.on_key(key));
-            assert_eq!((player.at, player.state.paused), (at, true), "{key:?}");
+            let Action::Replay(request) = state.on_key(key) else {
+                panic!("{key:?}");
+            };
+            recording.act(request, &mut |_| false).unwrap();
+            assert_eq!(recording.position().interval, Some((number, 3)), "{key:?}");
+            assert_eq!((state.paused, state.speed()), (true, None));
+            assert_eq!(recording.position().ended, number == 3);
         }
-        player.on_key(Key::Char('p'));
-        assert!(!player.state.paused);
-        assert!(player.on_key(Key::Char('q')));
+        state.on_key(Key::Char('p'));
+        assert_eq!((state.paused, state.speed()), (false, Some(1.0)));
+        assert_eq!(state.on_key(Key::Char('q')), Action::Quit);
     }
 
     #[test]
@@ -230,25 +239,33 @@ mod tests {
             String::from_utf8(out).unwrap()
         };
         // As it comes from the file.
-        let text: String = all.iter().map(&lines).collect();
-        let read: Result<Vec<_>> = Lines::new(text.as_bytes()).collect();
-        let mut player = Player::new(read.unwrap()).unwrap();
+        let read = all.iter().map(|s| {
+            let item = Interval::item(s, &seed()).unwrap();
+            let Item::Alloc { time_us, json } = item else {
+                panic!("{item:?}");
+            };
+            Interval::parse(time_us, &json).unwrap()
+        });
+        let mut recording = Recording::new(read.collect()).unwrap();
         let mut window = Window::default();
         let mut live = Vec::new();
         for s in &all {
+            recording.step().unwrap();
             let shown = lines(&window.push(s.clone()));
-            assert_eq!(lines(&player.shown().unwrap().0), shown, "{}", player.at);
-            assert_eq!(player.pace(), s.interval);
+            assert_eq!(lines(&recording.shown().unwrap().0), shown);
+            assert_eq!(recording.length(), s.interval);
             live.push(shown);
-            player.step(1);
+            let stacks = Tree::new(&seed()).total * live.len() as u64;
+            assert_eq!(recording.shown().unwrap().1.total, stacks);
         }
-        let last = &player.shown().unwrap().0;
+        let last = &recording.shown().unwrap().0;
         assert_eq!(last.interval, window::LENGTH);
         assert!(last.filesystems[0].reason.is_some());
-        // Back, too.
-        for (key, at) in [(Key::Left, 23), (Key::PageUp, 13), (Key::PageUp, 3)] {
-            player.on_key(key);
-            assert_eq!(lines(&player.shown().unwrap().0), live[at], "{at}");
+        for (by, at) in [(-1, 23), (-10, 13), (-10, 3)] {
+            step(&mut recording, by);
+            let shown = recording.shown().unwrap();
+            assert_eq!(lines(&shown.0), live[at], "{at}");
+            assert_eq!(shown.1.total, Tree::new(&seed()).total * (at as u64 + 1));
         }
     }
 
@@ -263,8 +280,12 @@ mod tests {
             fixture::degraded(),
             fixture::huge(),
         ];
-        let end = crate::ui::screen::asked_to_end().unwrap();
-        super::replay(all, crate::ui::palette::Depth::from_env(), end)
+        let all = all.into_iter().map(|snapshot| Recorded {
+            snapshot,
+            stacks: seed(),
+        });
+        let end = crate::machine::signals::asked_to_end().unwrap();
+        super::replay(all.collect(), crate::ui::palette::Depth::from_env(), end)
             .await
             .unwrap();
     }

@@ -92,12 +92,12 @@ pub(super) fn shape(fs: &FsAlloc) -> String {
     parts.join(", ")
 }
 
-/// Whether allocations are counted: 0 of them is then what there was.
+/// True if allocations are counted, so that 0 means none.
 pub(super) fn is_counted(s: &AllocSnapshot) -> bool {
     has(s, REQUESTS, true)
 }
 
-/// What stands out, or that nothing does; untrusted as the names in it.
+/// The headline of a filesystem. Untrusted, like the names in it.
 pub(super) fn said(s: &AllocSnapshot, fs: &FsAlloc) -> String {
     match &fs.reason {
         Some(reason) => reason.sentence.clone(),
@@ -152,7 +152,7 @@ pub(super) fn unbroken(text: &str) -> String {
     text.replace(" %", "\u{a0}%")
 }
 
-/// What to type, and what that costs.
+/// Commands that fix a problem, and their risk.
 fn mends(out: &mut Vec<u8>, reason: &Reason) -> io::Result<()> {
     if let Some(rule) = &reason.rule {
         let rule = clean(rule);
@@ -207,7 +207,7 @@ pub(super) fn quantiles(hist: &Hist) -> String {
 
 const UNKNOWN: &str = "not known here";
 
-/// Of a line what is known of it.
+/// The known parts of a line.
 fn known(parts: &[String]) -> String {
     if parts.is_empty() {
         UNKNOWN.to_owned()

@@ -1,4 +1,4 @@
-//! Stacks as a tree: a comm, what it called first, what that called.
+//! Stacks as a tree: comms, and below each the functions by caller.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use crate::analysis::profile::sums::Profile;
 
 /// Functions below a comm; the kernel gives no more (PERF_MAX_STACK_DEPTH).
 const DEEPEST: usize = 127;
-/// Whatever had no room.
+/// Name of the samples whose stack was not kept.
 pub(crate) const OTHER: &str = "[other stacks]";
 
 /// A comm, or a function where it was called from its parent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Clean for a screen; an address where the function is not known.
+    /// Printable; an address if the function is unknown.
     pub name: Arc<str>,
-    /// Samples with this as the innermost.
+    /// Samples with this function as the innermost.
     pub own: u64,
-    /// ... and those below it.
+    /// Samples of this function and of all below.
     pub total: u64,
     /// Largest first.
     pub children: Vec<Node>,
@@ -32,7 +32,7 @@ pub struct Tree {
     pub comms: Vec<Node>,
 }
 
-/// A node while it grows; few children each, but thousands of stacks.
+/// A node while the tree is built.
 #[derive(Default)]
 struct Growing {
     own: u64,
@@ -40,8 +40,8 @@ struct Growing {
 }
 
 impl Tree {
-    /// Of what was kept.
-    pub fn of(profile: &Profile) -> Self {
+    /// Tree of the kept stacks.
+    pub fn new(profile: &Profile) -> Self {
         let mut root = Growing::default();
         let mut comms: HashMap<&[u8], Arc<str>> = HashMap::new();
         for (comm, stack, samples) in profile.stacks() {
@@ -65,7 +65,7 @@ impl Tree {
     }
 }
 
-/// As deep as the tree is: `DEEPEST` and two.
+/// Sorts a node and all below. Recurses `DEEPEST` + 2 levels at most.
 fn grown(name: Arc<str>, node: Growing) -> Node {
     let mut children: Vec<Node> = node
         .children
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn the_seed() {
-        let tree = Tree::of(&seed());
+        let tree = Tree::new(&seed());
         assert_eq!(tree.total, 100);
         assert_eq!(
             (&*tree.comms[0].name, tree.comms[0].total),
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_tree_is_no_deeper_than_a_stack() {
         let long = vec!["f"; 1000].join(";");
-        let tree = Tree::of(&of(&[(0, 1, "x", &long, 1)]));
+        let tree = Tree::new(&of(&[(0, 1, "x", &long, 1)]));
         assert_eq!((depth(&tree.comms), tree.total), (DEEPEST + 1, 1));
     }
 
@@ -151,7 +151,7 @@ mod tests {
                 .zip(&lines)
                 .map(|((comm, _, n), line)| (0, 1, functions[*comm], line.as_str(), *n))
                 .collect();
-            let tree = Tree::of(&of(&samples));
+            let tree = Tree::new(&of(&samples));
             let total: u64 = samples.iter().map(|s| s.4).sum();
             prop_assert_eq!(tree.total, total);
             prop_assert_eq!(owned(&tree.comms), total);

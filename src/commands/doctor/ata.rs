@@ -1,17 +1,17 @@
-//! What the kernel shows of an ATA disk's abilities: its IDENTIFY data, by libata's transport class
-//! (drivers/ata/libata-transport.c, `show_ata_dev_id`: 256 words of four hexadecimal digits).
+//! IDENTIFY data of ATA disks, from libata's transport class in sysfs (drivers/ata/libata-transport.c, `show_ata_dev_id`: 256
+//! words of four hexadecimal digits).
 
 use std::path::Path;
 
 use crate::machine::Sys;
 
-/// SCT commands (bit 0), and among them error recovery control (bit 3): ACS-3, 7.12.7.92.
+/// Word with the bits for SCT commands (0) and for SCT error recovery control (3): ACS-3, 7.12.7.92.
 const WORD: usize = 206;
 const SCT: u16 = 1;
 const RECOVERY_CONTROL: u16 = 1 << 3;
 
-/// Whether a disk can limit the time that it takes for a bad sector; `None` where the kernel does not show it, as behind a SAS
-/// controller or a USB bridge.
+/// True if a disk supports error recovery control, which limits the time spent on a bad sector. `None` if the kernel does not
+/// show it, as behind a SAS controller or a USB bridge.
 pub fn recovery_control(sys: &Sys, disk: &str) -> Option<bool> {
     // .../ata3/host2/target2:0:0/2:0:0:0
     let device = std::fs::canonicalize(sys.path(format!("/sys/block/{disk}/device"))).ok()?;
@@ -20,18 +20,18 @@ pub fn recovery_control(sys: &Sys, disk: &str) -> Option<bool> {
     let port_number = number(port)?;
     let mut parts = address.split(':').skip(1);
     let (channel, target): (u32, u32) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    // Behind a port multiplier each disk has a link of its own (ata_tlink_add, ata_tdev_add).
+    // Each disk behind a port multiplier has its own link (ata_tlink_add(), ata_tdev_add()).
     let multiplied = format!("link{port_number}.{channel}");
-    let of = if port.join(&multiplied).is_dir() {
+    let dir = if port.join(&multiplied).is_dir() {
         let name = format!("dev{port_number}.{channel}.0");
         format!("{multiplied}/{name}/ata_device/{name}")
     } else {
         let name = format!("dev{port_number}.{target}");
         format!("link{port_number}/{name}/ata_device/{name}")
     };
-    let id = std::fs::read_to_string(port.join(of).join("id")).ok()?;
+    let id = std::fs::read_to_string(port.join(dir).join("id")).ok()?;
     let word = u16::from_str_radix(id.split_whitespace().nth(WORD)?, 16).ok()?;
-    // All ones: nothing was read.
+    // All ones if the read failed.
     (word != u16::MAX).then_some(word & SCT != 0 && word & RECOVERY_CONTROL != 0)
 }
 
@@ -75,7 +75,7 @@ mod tests {
         }
         let multiplied = tree("link3.2", "dev3.2.0", "2:2:0:0", "003d");
         assert_eq!(recovery_control(&multiplied.sys(), "sda"), Some(true));
-        // Another disk's.
+        // IDENTIFY data of another disk.
         let other = tree("link3", "dev3.1", "2:0:0:0", "003d");
         assert_eq!(recovery_control(&other.sys(), "sda"), None);
         assert_eq!(recovery_control(&other.sys(), "sdb"), None);

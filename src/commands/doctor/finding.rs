@@ -1,22 +1,27 @@
-//! What a rule says. Plain data, no wording of its own.
+//! A finding: one problem or risk, its evidence, and the commands that fix it.
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::facts::FsFacts;
 
-/// How bad it is. Ordered: the worst is the greatest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+/// Severity of a finding; the worst is the greatest.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing; nothing is wrong.
+    #[default]
     Info,
-    /// It costs speed, or will cost more than that.
+    /// Costs performance, or puts data at risk if something else fails.
     Warning,
-    /// Data or service are at stake now.
+    /// Data or service are at risk now.
     Critical,
 }
 
 impl Severity {
-    /// As JSON spells it.
+    /// Name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Info => "info",
@@ -26,114 +31,134 @@ impl Severity {
     }
 }
 
-/// One thing found, with the evidence for it.
-#[derive(Clone, Debug)]
+/// One problem or risk. The serialized form is part of schema `raidtrace.doctor/1`.
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Finding {
-    /// Which rule: `layout-skew`. Never changes its meaning.
+    /// Name of the rule, as in `layout-skew`. Its meaning never changes.
     pub id: &'static str,
-    /// How bad it is here.
+    /// Severity on this machine.
     pub severity: Severity,
-    /// The array, `None` for what is the kernel's.
+    /// Name of the array; `None` for findings about the kernel or the host.
     pub array: Option<String>,
-    /// The block device of the filesystem, `None` for what is the array's.
+    /// Block device of the filesystem; `None` for findings about the array.
     pub filesystem: Option<String>,
-    /// Where that is mounted.
-    pub mounted: Option<String>,
-    /// One sentence, with the figures that matter most.
+    /// First mount point of the filesystem.
+    pub mounted_on: Option<String>,
+    /// One sentence with the most important figures.
     pub title: String,
-    /// What was seen, one line each, with numbers and where they are from.
+    /// Evidence: one line each, with figures and their source.
     pub seen: Vec<String>,
-    /// The same for programs.
+    /// The evidence as figures by name.
     pub figures: Map<String, Value>,
     /// Why it matters.
     pub why: String,
-    /// What mends it, in this order; printed, never run. Empty where nothing does.
+    /// Commands that fix it, in order. Printed, never run. Empty if there is no fix.
     pub commands: Vec<String>,
-    /// The commands destroy what is on a device, which therefore has a placeholder for a name (`/dev/NEW_ARRAY`): nothing that
-    /// exists, and nothing to be typed in a hurry.
+    /// True if a command destroys the content of a device. Such a command has a placeholder (`/dev/NEW_ARRAY`) in place of
+    /// a device name, so that pasting it in a hurry destroys nothing.
     pub destroys: bool,
-    /// What the commands may cost; whether they can be undone.
+    /// Possible costs of the commands, and how to undo them.
     pub risk: String,
-    /// When not to do it.
-    pub unless: String,
-    /// Who says so.
+    /// Circumstances in which the commands should not be run.
+    pub not_when: String,
+    /// Documentation, commit or measurement behind the rule.
     pub source: &'static str,
 }
 
 impl Finding {
-    /// With nothing but its name and sentence yet.
-    pub fn new(id: &'static str, severity: Severity, title: impl Into<String>) -> Self {
+    fn new(id: &'static str, severity: Severity, title: impl Into<String>) -> Self {
         Self {
             id,
             severity,
-            array: None,
-            filesystem: None,
-            mounted: None,
             title: title.into(),
-            seen: Vec::new(),
-            figures: Map::new(),
-            why: String::new(),
-            commands: Vec::new(),
-            destroys: false,
-            risk: String::new(),
-            unless: String::new(),
-            source: "",
+            ..Self::default()
         }
     }
 
-    /// Is about a filesystem.
-    #[must_use]
+    /// An [`Severity::Info`] finding with a title.
+    pub fn info(id: &'static str, title: impl Into<String>) -> Self {
+        Self::new(id, Severity::Info, title)
+    }
+
+    /// A [`Severity::Warning`] with a title.
+    pub fn warning(id: &'static str, title: impl Into<String>) -> Self {
+        Self::new(id, Severity::Warning, title)
+    }
+
+    /// A [`Severity::Critical`] finding with a title.
+    pub fn critical(id: &'static str, title: impl Into<String>) -> Self {
+        Self::new(id, Severity::Critical, title)
+    }
+
+    /// Raises the severity to `severity` if `worse`.
+    pub fn raise_if(mut self, worse: bool, severity: Severity) -> Self {
+        if worse {
+            self.severity = self.severity.max(severity);
+        }
+        self
+    }
+
+    /// Names the array.
+    pub fn on_array(mut self, name: &str) -> Self {
+        self.array = Some(name.to_owned());
+        self
+    }
+
+    /// Names the filesystem and its mount point.
     pub fn on(mut self, fs: &FsFacts) -> Self {
         self.filesystem = Some(fs.fs.name.clone());
         let mount = fs.fs.mounts.first();
-        self.mounted = mount.map(|m| m.path.display().to_string());
+        self.mounted_on = mount.map(|m| m.path.display().to_string());
         self
     }
 
     /// Adds a line of evidence.
-    #[must_use]
-    pub fn seen(mut self, line: impl Into<String>) -> Self {
-        self.seen.push(line.into());
+    pub fn seen(self, line: impl Into<String>) -> Self {
+        self.seen_all([line])
+    }
+
+    /// Adds lines of evidence; an `Option` is none or one.
+    pub fn seen_all(mut self, lines: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.seen.extend(lines.into_iter().map(Into::into));
         self
     }
 
     /// Adds a figure.
-    #[must_use]
     pub fn figure(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.figures.insert(name.to_owned(), value.into());
         self
     }
 
-    /// Says why it matters.
-    #[must_use]
+    /// Sets [`Finding::why`].
     pub fn why(mut self, why: impl Into<String>) -> Self {
         self.why = why.into();
         self
     }
 
     /// Adds a command.
-    #[must_use]
-    pub fn command(mut self, command: impl Into<String>) -> Self {
-        self.commands.push(command.into());
+    pub fn command(self, command: impl Into<String>) -> Self {
+        self.commands([command])
+    }
+
+    /// Adds commands; an `Option` is none or one.
+    pub fn commands(mut self, commands: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.commands.extend(commands.into_iter().map(Into::into));
         self
     }
 
-    /// What the commands may cost.
-    #[must_use]
+    /// Sets [`Finding::risk`].
     pub fn risk(mut self, risk: impl Into<String>) -> Self {
         self.risk = risk.into();
         self
     }
 
-    /// When not to do it.
-    #[must_use]
-    pub fn unless(mut self, unless: impl Into<String>) -> Self {
-        self.unless = unless.into();
+    /// Sets [`Finding::not_when`].
+    pub fn not_when(mut self, not_when: impl Into<String>) -> Self {
+        self.not_when = not_when.into();
         self
     }
 
-    /// Who says so.
-    #[must_use]
+    /// Sets [`Finding::source`].
     pub fn source(mut self, source: &'static str) -> Self {
         self.source = source;
         self

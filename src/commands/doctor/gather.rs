@@ -1,27 +1,24 @@
-//! Facts of this machine, or of a tree of files that looks like one. Reads sysfs, /proc and /etc/fstab; the filesystems
-//! have been read by `topology`. Judges nothing.
+//! Gathers facts from sysfs, /proc and /etc/fstab of this machine, or of a tree of files in a test. `topology` has already read
+//! the filesystems.
 
 use super::facts::{ArrayFacts, Bitmap, Disk, Facts, FsFacts, Jbd2};
 use super::{ata, mounted, openers, upkeep};
 use crate::advice::kernel::Kernel;
-use crate::analysis::placement::geometry::Typed;
-use crate::analysis::placement::{Below, Filesystem, Report, Spread, Target};
+use crate::analysis::placement::{Filesystem, Report, Skews, Target, TargetArray};
 use crate::fs::ext4::features::incompat;
 use crate::fs::ext4::{FsKind, Superblock};
-use crate::machine::mballoc;
-use crate::machine::mballoc::MbStats;
-use crate::machine::topology;
-use crate::machine::topology::Topology;
-use crate::machine::{Array, Filesystem as Place, Member, Sys};
+use crate::machine::mballoc::{self, MbStats};
+use crate::machine::topology::{self, Topology};
+use crate::machine::{self, Array, Member, Sys};
 
-/// Direct writes into preallocated blocks share the inode's lock from here on (240930fb7e6b).
+/// First kernel that writes to preallocated blocks in parallel (240930fb7e6b): direct IO is not checked from here on.
 const DIRECT_SHARED: (u32, u32) = (6, 3);
 /// `EXT4_VALID_FS`: unmounted cleanly.
 const VALID_FS: u16 = 1;
-/// Sectors of bad blocks that are read: md's own log has room for 512 runs.
+/// Maximum runs of bad blocks: the capacity of md's log.
 const BAD_RUNS: usize = 512;
 
-/// Everything, of the arrays that `topology` has. `stopped`: those that do not run.
+/// Gathers the facts of the arrays in `topology`. `stopped`: arrays that are not running.
 pub fn gather(sys: &Sys, topology: &Topology, stopped: Vec<(String, String)>) -> Facts {
     let mut facts = Facts {
         kernel: Kernel::running(sys),
@@ -34,39 +31,28 @@ pub fn gather(sys: &Sys, topology: &Topology, stopped: Vec<(String, String)>) ->
     let mdstat = sys.text("/proc/mdstat").unwrap_or_default();
     let fstab = sys.text("/etc/fstab").unwrap_or_default();
     for array in &topology.host.arrays {
-        let mut of = array_facts(sys, array, &mdstat);
-        for place in &array.filesystems {
-            let mut place = place.clone();
+        let mut array_facts = array_facts(sys, array, &mdstat);
+        for mut fs in array.filesystems.clone() {
             if sys.is_live() {
-                facts.notes.extend(mounted::drop_covered(&mut place));
+                facts.notes.extend(mounted::drop_covered(&mut fs));
             }
-            let fs = filesystem(sys, topology, array, &place, &fstab);
-            of.filesystems.push(fs);
+            let fs = filesystem(sys, topology, array, fs, &fstab);
+            array_facts.filesystems.push(fs);
         }
-        facts.arrays.push(of);
+        facts.arrays.push(array_facts);
     }
     if version != (0, 0) && version < DIRECT_SHARED {
-        let cut = openers::find(sys, &mut facts.arrays);
-        facts.notes.extend(cut);
+        facts.notes.extend(openers::find(sys, &mut facts.arrays));
     }
     facts
 }
 
 fn array_facts(sys: &Sys, array: &Array, mdstat: &str) -> ArrayFacts {
     let dir = format!("/sys/block/{}", array.name);
-    let disks = array
-        .members
-        .iter()
-        .map(|m| disk(sys, array, m))
-        .collect::<Vec<_>>();
-    let number = |what: &str| sys.number::<u64>(&format!("{dir}/{what}"));
+    let number = |file: &str| sys.number::<u64>(&format!("{dir}/{file}"));
     ArrayFacts {
-        disks,
-        bitmap: if array.is_md() {
-            bitmap(sys, &dir, &array.name, mdstat)
-        } else {
-            Bitmap::None
-        },
+        disks: array.members.iter().map(|m| disk(sys, array, m)).collect(),
+        bitmap: bitmap(sys, &dir, &array.name, mdstat),
         mismatches: number("md/mismatch_cnt").unwrap_or(0),
         last_sync: sys.text(&format!("{dir}/md/last_sync_action")),
         checked_days: upkeep::checked_days(sys, sys.text(&format!("{dir}/md/uuid")).as_deref()),
@@ -77,7 +63,7 @@ fn array_facts(sys: &Sys, array: &Array, mdstat: &str) -> ArrayFacts {
         discards_trusted: sys
             .text("/sys/module/raid456/parameters/devices_handle_discard_safely")
             .map(|t| t == "Y"),
-        // `none` where nothing is to be resynced.
+        // `none` if no resync is pending.
         resync_from: number("md/resync_start"),
         optimal_io: number("queue/optimal_io_size").unwrap_or(0),
         array: array.clone(),
@@ -86,13 +72,11 @@ fn array_facts(sys: &Sys, array: &Array, mdstat: &str) -> ArrayFacts {
 }
 
 fn bitmap(sys: &Sys, dir: &str, name: &str, mdstat: &str) -> Bitmap {
-    let of = |what: &str| sys.text(&format!("{dir}/md/bitmap/{what}"));
-    let number = |what: &str| of(what).and_then(|t| t.parse().ok()).unwrap_or(0);
-    let kind = sys
-        .text(&format!("{dir}/md/bitmap_type"))
-        .unwrap_or_default();
-    match of("location").as_deref() {
-        _ if kind.contains("[llbitmap]") => Bitmap::Lockless,
+    let text = |file: &str| sys.text(&format!("{dir}/md/{file}"));
+    let number = |file: &str| sys.number(&format!("{dir}/md/bitmap/{file}")).unwrap_or(0);
+    let kind = text("bitmap_type");
+    match text("bitmap/location").as_deref() {
+        _ if kind.is_some_and(|k| k.contains("[llbitmap]")) => Bitmap::Lockless,
         None | Some("none") => Bitmap::None,
         Some("file") => Bitmap::File {
             path: bitmap_file(mdstat, name).unwrap_or_default(),
@@ -104,19 +88,20 @@ fn bitmap(sys: &Sys, dir: &str, name: &str, mdstat: &str) -> Bitmap {
     }
 }
 
-/// `bitmap: 0/1 pages [0KB], 65536KB chunk, file: /var/md0.bitmap`, in the lines of one array.
+/// Path in `bitmap: 0/1 pages [0KB], 65536KB chunk, file: /var/md0.bitmap`, from the lines of one array.
 fn bitmap_file(mdstat: &str, name: &str) -> Option<String> {
     let mut lines = mdstat.lines();
     lines.find(|l| l.split_once(" : ").is_some_and(|(n, _)| n == name))?;
-    let mut own = lines.take_while(|l| l.starts_with(' '));
-    own.find_map(|l| Some(l.split_once("file: ")?.1.trim().to_owned()))
+    lines
+        .take_while(|l| l.starts_with(' '))
+        .find_map(|l| Some(l.split_once("file: ")?.1.trim().to_owned()))
 }
 
 fn disk(sys: &Sys, array: &Array, member: &Member) -> Disk {
     let dir = format!("/sys/block/{}", member.disk_name);
     let md = format!("/sys/block/{}/md/dev-{}", array.name, member.name);
-    let number = |what: &str| sys.number(&format!("{dir}/{what}")).unwrap_or(0);
-    let text = |what: &str| sys.text(&format!("{dir}/{what}")).unwrap_or_default();
+    let number = |file: &str| sys.number(&format!("{dir}/{file}")).unwrap_or(0);
+    let text = |file: &str| sys.text(&format!("{dir}/{file}")).unwrap_or_default();
     let bad = sys.text(&format!("{md}/bad_blocks")).unwrap_or_default();
     let run = |line: &str| {
         let (first, count) = line.trim().split_once(' ')?;
@@ -143,27 +128,26 @@ fn filesystem(
     sys: &Sys,
     topology: &Topology,
     array: &Array,
-    place: &Place,
+    fs: machine::Filesystem,
     fstab: &str,
 ) -> FsFacts {
-    let proc = format!("/proc/fs/ext4/{}", place.name);
-    let dir = format!("/sys/fs/ext4/{}", place.name);
-    let of = |what: &str| sys.text(&format!("{dir}/{what}"));
+    let name = &fs.name;
+    let proc = format!("/proc/fs/ext4/{name}");
+    let text = |file: &str| sys.text(&format!("/sys/fs/ext4/{name}/{file}"));
     let options = sys.text(&format!("{proc}/options")).unwrap_or_default();
-    let layout = topology.layouts.get(&place.dev);
-    // An external journal has no groups, and nothing about it can be advised.
+    let layout = topology.layouts.get(&fs.dev);
+    // An external journal has no groups, and no rule applies to it.
     let layout = layout.filter(|l| l.kind != FsKind::JournalDevice);
     let superblock = layout.and_then(|l| l.superblock.clone());
     let (report, before) = layout.map_or((None, None), |l| {
-        spread(array, place, Filesystem::of(l.clone()))
+        placement(array, &fs, Filesystem::new(l.clone()))
     });
-    let (inodes, used) = in_use(sys, place, !options.is_empty(), superblock.as_ref());
-    let error = of("last_error_func").map(|func| {
-        let line = of("last_error_line").unwrap_or_default();
+    let (inodes, used) = in_use(sys, &fs, !options.is_empty(), superblock.as_ref());
+    let error = text("last_error_func").map(|func| {
+        let line = text("last_error_line").unwrap_or_default();
         format!("{func}:{line}")
     });
     FsFacts {
-        fs: place.clone(),
         report,
         before,
         options: options
@@ -173,37 +157,37 @@ fn filesystem(
                 None => (line.to_owned(), String::new()),
             })
             .collect(),
-        fstab: place
-            .mounts
-            .iter()
-            .find_map(|m| fstab_options(fstab, &m.path)),
-        optimised: mballoc::optimises(sys, &place.name),
-        no_lists: of("mb_group_prealloc").is_some()
-            && of("mb_max_linear_groups").is_none()
+        fstab: fs.mounts.iter().find_map(|m| fstab_options(fstab, &m.path)),
+        optimised: mballoc::optimises(sys, name),
+        no_lists: text("mb_group_prealloc").is_some()
+            && text("mb_max_linear_groups").is_none()
             && !sys.path(format!("{proc}/mb_structs_summary")).exists(),
-        scanned: MbStats::read(sys, &place.name),
-        errors: of("errors_count").and_then(|t| t.parse().ok()).unwrap_or(0),
+        scanned: MbStats::read(sys, name),
+        errors: sys
+            .number(&format!("/sys/fs/ext4/{name}/errors_count"))
+            .unwrap_or(0),
         last_error: error.unwrap_or_default(),
         inodes,
         used,
         direct: Vec::new(),
         journal: layout.map(|l| l.journal),
         jbd2: superblock.as_ref().and_then(|sb| {
-            let info = format!("/proc/fs/jbd2/{}-{}/info", place.name, sb.journal_inum);
+            let info = format!("/proc/fs/jbd2/{name}-{}/info", sb.journal_inum);
             jbd2(&sys.text(&info)?)
         }),
         superblock,
+        fs,
     }
 }
 
-/// `812 transactions (810 requested), each up to 256 blocks`, then averages, a line each: `  14 logged blocks per transaction`.
+/// Parses `812 transactions (810 requested), each up to 256 blocks`, followed by averages: `  14 logged blocks per transaction`.
 fn jbd2(info: &str) -> Option<Jbd2> {
     let number = |text: &str| -> Option<u64> {
         let digits = text.trim().split(|c: char| !c.is_ascii_digit()).next()?;
         digits.parse().ok()
     };
     let first = info.lines().next()?;
-    let average = |what: &str| info.lines().find(|l| l.ends_with(what)).and_then(number);
+    let average = |name: &str| info.lines().find(|l| l.ends_with(name)).and_then(number);
     Some(Jbd2 {
         transactions: number(first)?,
         largest: number(first.split_once("each up to ")?.1)?,
@@ -212,13 +196,13 @@ fn jbd2(info: &str) -> Option<Jbd2> {
     })
 }
 
-/// Where fixed places fall; and how evenly they would on the array that a reshape comes from.
-fn spread(
+/// Placement of fixed metadata on the members, and its skews with the geometry before a running reshape.
+fn placement(
     array: &Array,
-    place: &Place,
+    location: &machine::Filesystem,
     fs: Filesystem,
-) -> (Option<Report>, Option<crate::analysis::placement::Skews>) {
-    if !array.is_md() || place.segments.is_empty() {
+) -> (Option<Report>, Option<Skews>) {
+    if !array.is_md() || location.segments.is_empty() {
         return (None, None);
     }
     let before = array.before_reshape.and_then(|b| {
@@ -229,66 +213,50 @@ fn spread(
             ..array.clone()
         };
         let geometry = topology::geometry(&old).ok()?;
-        Some(Spread::new(&fs, &geometry, &place.segments).skews())
+        Some(Skews::new(&fs, &geometry, &location.segments))
     });
-    let Ok(geometry) = topology::geometry(array) else {
-        return (None, before);
-    };
-    let name = |slot| {
-        let member = array.members.iter().find(|m| m.slot == Some(slot));
-        member.map_or_else(|| format!("slot {slot}"), |m| m.name.clone())
-    };
-    let members = (0..geometry.disks()).map(name).collect();
-    let report = Report::new(Target {
-        name: place.name.clone(),
-        fs,
-        segments: place.segments.clone(),
-        array: Below {
-            name: Some(array.name.clone()),
-            geometry,
-            members,
-            shape: Typed::of(array).unwrap_or_default(),
-        },
-        notes: Vec::new(),
+    let report = TargetArray::from_array(array).ok().map(|array| {
+        Report::new(Target {
+            name: location.name.clone(),
+            fs,
+            segments: location.segments.clone(),
+            array,
+            notes: Vec::new(),
+        })
     });
-    (Some(report), before)
+    (report, before)
 }
 
-/// Inodes in use and the share of blocks in use. What the superblock says holds only where the filesystem was unmounted
-/// cleanly: while mounted, here or in a container, it is as old as the mount.
+/// Number of inodes in use and used share of the blocks. The superblock has them only after a clean unmount: while mounted,
+/// here or in a container, its values are those at mount time.
 fn in_use(
     sys: &Sys,
-    place: &Place,
+    fs: &machine::Filesystem,
     mounted: bool,
     sb: Option<&Superblock>,
 ) -> (Option<u64>, Option<f64>) {
-    let share = |free: u64, all: u64| (all > 0).then(|| 1.0 - free.min(all) as f64 / all as f64);
-    if let Some(mount) = place.mounts.first().filter(|_| sys.is_live()) {
-        // Asked of the directory that was opened: the path may lead elsewhere by now.
-        let root = mounted::open(&mount.path, place.dev);
-        return match root.and_then(|fd| rustix::fs::fstatvfs(fd).ok()) {
-            Some(s) => (
-                Some(s.f_files.saturating_sub(s.f_ffree)),
-                share(s.f_bfree, s.f_blocks),
-            ),
-            None => (None, None),
+    let (inodes, free_inodes, blocks, free_blocks) =
+        if let Some(mount) = fs.mounts.first().filter(|_| sys.is_live()) {
+            // Use the opened directory: the path may lead elsewhere by now.
+            let root = mounted::open(&mount.path, fs.dev);
+            let Some(s) = root.and_then(|fd| rustix::fs::fstatvfs(fd).ok()) else {
+                return (None, None);
+            };
+            (s.f_files, s.f_ffree, s.f_blocks, s.f_bfree)
+        } else {
+            let clean =
+                |sb: &&Superblock| sb.state & VALID_FS != 0 && !sb.has_incompat(incompat::RECOVER);
+            let Some(sb) = sb.filter(clean).filter(|_| !mounted || !sys.is_live()) else {
+                return (None, None);
+            };
+            let inodes = [sb.inodes_count, sb.free_inodes_count].map(u64::from);
+            (inodes[0], inodes[1], sb.blocks_count, sb.free_blocks_count)
         };
-    }
-    let clean = |sb: &&Superblock| sb.state & VALID_FS != 0 && !sb.has_incompat(incompat::RECOVER);
-    if mounted && sys.is_live() {
-        return (None, None);
-    }
-    sb.filter(clean).map_or((None, None), |sb| {
-        (
-            Some(u64::from(
-                sb.inodes_count.saturating_sub(sb.free_inodes_count),
-            )),
-            share(sb.free_blocks_count, sb.blocks_count),
-        )
-    })
+    let used = (blocks > 0).then(|| 1.0 - free_blocks.min(blocks) as f64 / blocks as f64);
+    (Some(inodes.saturating_sub(free_inodes)), used)
 }
 
-/// The fourth field of the line whose second is this mount point (fstab(5)).
+/// Mount options of a mount point: the fourth field of its line (fstab(5)).
 fn fstab_options(fstab: &str, mount: &std::path::Path) -> Option<String> {
     fstab.lines().find_map(|line| {
         let mut fields = line.split_whitespace();

@@ -1,140 +1,107 @@
-//! Whether raidtrace can run here, and what this kernel cannot give: asked of the kernel, and, by root, by loading the
-//! programs.
+//! Requirements and features of raidtrace on this kernel: probed, and as root verified by loading the programs.
+
+use serde::Serialize;
 
 use super::rules::plural;
-use crate::machine::Sys;
 use crate::machine::topology::Topology;
-use crate::probe::{Facts, Need, Plan, Probe, plan, tables::Tables};
+use crate::machine::{Sys, task};
+use crate::probe::{self, Need, Plan, Probe, plan, tables::Tables};
 
-/// Modules that raidtrace asks for their types.
+/// Modules whose types raidtrace uses.
 const MODULES: [&str; 5] = ["raid456", "raid1", "raid10", "dm_crypt", "ext4"];
-/// Needed to load and attach programs that read the kernel's memory, by number (include/uapi/linux/capability.h).
+/// Capabilities needed to load and attach programs that read kernel memory (include/uapi/linux/capability.h).
 const CAPABILITIES: [(u32, &str); 3] = [
     (2, "CAP_DAC_READ_SEARCH"),
     (38, "CAP_PERFMON"),
     (39, "CAP_BPF"),
 ];
-/// Stands for [`CAPABILITIES`] 38 and 39, and is what kernels before 5.8 ask for.
+/// Includes [`CAPABILITIES`] 38 and 39, which kernels before 5.8 do not have.
 const SYS_ADMIN: u32 = 21;
 
-/// What the kernel answered.
+/// Properties of the kernel and of this process.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct Properties {
     /// `uname -r`.
     pub release: String,
-    /// Effective user is root.
+    /// True if the effective user is root.
     pub root: bool,
-    /// CapEff of /proc/self/status; `None` where that cannot be read.
+    /// CapEff of /proc/self/status; `None` if it cannot be read.
     pub capabilities: Option<u64>,
-    /// What /sys/kernel/security/lockdown has in brackets; `None` without it.
+    /// Active mode in /sys/kernel/security/lockdown, which is in brackets; `None` without that file.
     pub lockdown: Option<String>,
     /// kernel.kptr_restrict.
     pub kptr_restrict: Option<u32>,
     /// Tracepoints, types, addresses.
-    pub facts: Facts,
-    /// Modules that are loaded, and whether their types are known.
+    pub facts: probe::Facts,
+    /// Loaded modules of [`MODULES`], and whether their types are available.
     pub modules: Vec<(&'static str, bool)>,
-    /// Programs that were loaded, or why they were not; `None`: not tried.
+    /// Names of the programs that were loaded, or the error; `None` if it was not tried.
     pub loaded: Option<Result<Vec<&'static str>, String>>,
 }
 
-/// Whether something works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Works {
-    /// It does.
-    Yes,
-    /// It does not.
-    No,
-    /// Nobody could say.
-    NotChecked,
+/// One requirement or feature.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// Name.
+    pub name: &'static str,
+    /// `None` if it was not checked.
+    pub available: Option<bool>,
+    /// What was found.
+    pub evidence: String,
 }
 
-impl Works {
-    /// For people.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Yes => "yes",
-            Self::No => "no",
-            Self::NotChecked => "?",
-        }
-    }
-
-    /// For JSON.
-    pub const fn value(self) -> Option<bool> {
-        match self {
-            Self::Yes => Some(true),
-            Self::No => Some(false),
-            Self::NotChecked => None,
-        }
-    }
-
-    const fn of(yes: bool) -> Self {
-        if yes { Self::Yes } else { Self::No }
-    }
-}
-
-/// One line: what it gives, whether it does here, and how that is known.
-pub type Line = (&'static str, Works, String);
-
-/// The answer.
-#[derive(Clone, Debug)]
+/// Requirements and features of raidtrace on this kernel. The serialized form is `kernel` in schema `raidtrace.doctor/1`.
+#[derive(Clone, Debug, Serialize)]
 pub struct Ability {
     /// `uname -r`.
     pub release: String,
-    /// Whether `raidtrace top` can run.
-    pub can: Works,
-    /// One line: why it cannot, or why nobody knows, or how it is known.
+    /// True if `raidtrace top` can run; `None` if it was not tried.
+    pub can_run: Option<bool>,
+    /// Reason for `can_run`, one line.
     pub why: String,
-    /// What it needs.
-    pub needs: Vec<Line>,
-    /// What it can show.
-    pub gives: Vec<Line>,
-    /// What the arrays at hand will not show, one line each, as `top` says it at its start.
+    /// Requirements of `raidtrace top`.
+    pub requirements: Vec<Line>,
+    /// Features that depend on the kernel.
+    pub features: Vec<Line>,
+    /// Limits on these arrays, one line each, as `top` reports them at startup.
     pub notes: Vec<String>,
 }
 
-/// Asks; and says what the arrays of `topology` will not show. `loads`: root has the programs loaded for them, and removed at
-/// once, which takes a second or more.
-pub fn ask(sys: &Sys, topology: Option<&Topology>, loads: bool) -> (Asked, Vec<String>) {
-    let status = sys.text("/proc/self/status").unwrap_or_default();
-    let capabilities = status
-        .lines()
-        .find_map(|l| u64::from_str_radix(l.strip_prefix("CapEff:")?.trim(), 16).ok());
-    let lockdown = sys
-        .text("/sys/kernel/security/lockdown")
-        .and_then(|t| Some(t.split_once('[')?.1.split_once(']')?.0.to_owned()));
-    let facts = Facts::gather();
+/// Probes the kernel, and collects notes on the arrays of `topology`. `load` (root only): loads the programs for them and
+/// removes them at once, which takes a second or more.
+pub fn probe(sys: &Sys, topology: Option<&Topology>, load: bool) -> (Properties, Vec<String>) {
     let modules = MODULES
         .into_iter()
         .filter(|m| sys.path(format!("/sys/module/{m}")).is_dir())
         .map(|m| (m, sys.path(format!("/sys/kernel/btf/{m}")).exists()))
         .collect();
-    let mut asked = Asked {
-        release: sys.text("/proc/sys/kernel/osrelease").unwrap_or_default(),
+    let mut properties = Properties {
+        release: sys.kernel_release(),
         root: rustix::process::geteuid().is_root(),
-        capabilities,
-        lockdown,
+        capabilities: task::own_mask(sys, "CapEff"),
+        lockdown: sys.selected("/sys/kernel/security/lockdown"),
         kptr_restrict: sys.number("/proc/sys/kernel/kptr_restrict"),
-        facts,
+        facts: probe::Facts::gather(),
         modules,
         loaded: None,
     };
+    let facts = &properties.facts;
     let mut notes = Vec::new();
-    if let Some(topology) = topology.filter(|_| asked.root) {
+    if let Some(topology) = topology.filter(|_| properties.root) {
         let tables = Tables::new(topology);
-        if loads {
-            let tables = tables.and_then(|t| load(&asked.facts, t, &mut notes));
-            asked.loaded = Some(tables);
+        if load {
+            let loaded = tables.and_then(|t| load_programs(facts, t, &mut notes));
+            properties.loaded = Some(loaded);
         } else if let Ok(tables) = tables {
-            notes.extend(plan(&asked.facts, tables.need).map_or_else(|_| Vec::new(), |p| p.notes));
+            notes.extend(plan(facts, tables.need).map_or_else(|_| Vec::new(), |p| p.notes));
             notes.extend(tables.notes);
         }
     }
-    (asked, notes)
+    (properties, notes)
 }
 
-fn load(
-    facts: &Facts,
+fn load_programs(
+    facts: &probe::Facts,
     tables: Tables,
     notes: &mut Vec<String>,
 ) -> Result<Vec<&'static str>, String> {
@@ -148,121 +115,146 @@ fn load(
     }
 }
 
-/// Judges the answers. Pure.
-pub fn judge(asked: &Asked, notes: Vec<String>) -> Ability {
-    let facts = &asked.facts;
-    let plan: Result<Plan, String> = plan(facts, Need::default());
-    let confidential = asked.lockdown.as_deref() == Some("confidentiality");
-    let (can, why) = match (&asked.loaded, &plan) {
-        (_, Err(why)) => (Works::No, why.clone()),
-        (Some(Err(why)), _) => (Works::No, why.clone()),
-        (Some(Ok(programs)), _) => (
-            Works::Yes,
-            format!(
-                "{} programs were loaded, attached and removed",
-                programs.len()
+impl Ability {
+    /// Derives requirements and features from the properties of the kernel. Pure.
+    pub fn new(properties: &Properties, notes: Vec<String>) -> Self {
+        let plan: Result<Plan, String> = plan(&properties.facts, Need::default());
+        let confidential = properties.lockdown.as_deref() == Some("confidentiality");
+        let (can_run, why) = match (&properties.loaded, plan) {
+            (_, Err(why)) => (Some(false), why),
+            (Some(Err(why)), _) => (Some(false), why.clone()),
+            (Some(Ok(programs)), _) => {
+                let n = programs.len();
+                (
+                    Some(true),
+                    format!("{n} programs were loaded, attached and removed"),
+                )
+            }
+            (None, Ok(_)) if confidential => (
+                Some(false),
+                "kernel lockdown is in confidentiality mode, which forbids reading kernel memory"
+                    .to_owned(),
             ),
-        ),
-        (None, Ok(_)) if confidential => (
-            Works::No,
-            "the kernel is locked down to confidentiality, which forbids to read its memory"
-                .to_owned(),
-        ),
-        (None, Ok(_)) if !asked.root => (
-            Works::NotChecked,
-            "only root can load programs: sudo raidtrace doctor".to_owned(),
-        ),
-        (None, Ok(_)) => (
-            Works::NotChecked,
-            "it has what raidtrace asks for; doctor --kernel loads the programs to be sure"
-                .to_owned(),
-        ),
-    };
-    Ability {
-        release: asked.release.clone(),
-        can,
-        why,
-        needs: needs(asked),
-        gives: gives(asked),
-        notes,
+            (None, Ok(_)) if !properties.root => (
+                None,
+                "only root can load programs: sudo raidtrace doctor".to_owned(),
+            ),
+            (None, Ok(_)) => (
+                None,
+                "the programs should load; doctor --kernel loads them to verify it".to_owned(),
+            ),
+        };
+        Self {
+            release: properties.release.clone(),
+            can_run,
+            why,
+            requirements: requirements(properties),
+            features: features(properties),
+            notes,
+        }
     }
 }
 
-fn needs(asked: &Asked) -> Vec<Line> {
-    let facts = &asked.facts;
-    let has = |bit: u32| asked.capabilities.is_some_and(|c| c >> bit & 1 == 1);
-    let missing: Vec<&str> = CAPABILITIES
-        .iter()
-        .filter(|(bit, _)| !has(*bit) && (*bit < 38 || !has(SYS_ADMIN)))
-        .map(|(_, name)| *name)
-        .collect();
-    let capabilities = match (asked.capabilities, missing.as_slice()) {
-        (None, _) => (
-            Works::NotChecked,
-            "/proc/self/status does not say".to_owned(),
-        ),
-        (_, []) => (Works::Yes, "all that it takes".to_owned()),
-        (_, missing) => (Works::No, format!("not effective: {}", missing.join(", "))),
-    };
-    let lockdown = match asked.lockdown.as_deref() {
-        None => (Works::Yes, "this kernel has none".to_owned()),
-        Some("confidentiality") => (
-            Works::No,
-            "confidentiality: programs may not read the kernel's memory".to_owned(),
-        ),
-        Some(mode) => (Works::Yes, format!("{mode}, which does not matter here")),
-    };
-    let addresses = match asked.kptr_restrict {
-        Some(n) if n >= 2 => (
-            Works::No,
-            format!("kernel.kptr_restrict is {n}: sysctl kernel.kptr_restrict=1"),
-        ),
-        Some(n) => (Works::Yes, format!("kernel.kptr_restrict is {n}")),
-        None => (
-            Works::NotChecked,
-            "kernel.kptr_restrict cannot be read".to_owned(),
-        ),
-    };
-    let tracepoint = |found: Option<usize>, expected: &[usize], name: &str, shape: &str| {
+fn line(
+    name: &'static str,
+    available: impl Into<Option<bool>>,
+    evidence: impl Into<String>,
+) -> Line {
+    Line {
+        name,
+        available: available.into(),
+        evidence: evidence.into(),
+    }
+}
+
+fn requirements(properties: &Properties) -> Vec<Line> {
+    let facts = &properties.facts;
+    let tracepoint = |name, found: Option<usize>, expected: &[usize], tracepoint, known| {
         let fits = found.is_some_and(|n| expected.contains(&n));
-        let has = arguments(found, name);
-        (
-            Works::of(fits),
-            if fits {
-                has
-            } else {
-                format!("{has}; raidtrace knows {shape}")
-            },
-        )
+        let has = arguments(found, tracepoint);
+        let expected = if fits {
+            String::new()
+        } else {
+            format!("; raidtrace supports {known}")
+        };
+        line(name, fits, has + &expected)
     };
-    let issue = tracepoint(
-        facts.rq_issue,
-        &[1, 2],
-        "block_rq_issue",
-        "(rq) and (q, rq)",
-    );
-    let complete = tracepoint(
-        facts.rq_complete,
-        &[3],
-        "block_rq_complete",
-        "(rq, error, nr_bytes)",
-    );
+    let btf = "/sys/kernel/btf/vmlinux";
     vec![
-        (
+        line(
             "types of the kernel (BTF)",
-            Works::of(facts.btf),
+            facts.btf,
             if facts.btf {
-                "/sys/kernel/btf/vmlinux".to_owned()
+                btf.to_owned()
             } else {
-                "no /sys/kernel/btf/vmlinux: a kernel with CONFIG_DEBUG_INFO_BTF=y".to_owned()
+                format!("no {btf}: needs a kernel with CONFIG_DEBUG_INFO_BTF=y")
             },
         ),
-        ("requests issued", issue.0, issue.1),
-        ("requests completed", complete.0, complete.1),
-        ("capabilities", capabilities.0, capabilities.1),
-        ("no lockdown", lockdown.0, lockdown.1),
-        ("addresses of functions", addresses.0, addresses.1),
+        tracepoint(
+            "requests issued",
+            facts.rq_issue,
+            &[1, 2],
+            "block_rq_issue",
+            "(rq) and (q, rq)",
+        ),
+        tracepoint(
+            "requests completed",
+            facts.rq_complete,
+            &[3],
+            "block_rq_complete",
+            "(rq, error, nr_bytes)",
+        ),
+        capabilities(properties),
+        match properties.lockdown.as_deref() {
+            None => line("no lockdown", true, "not supported by this kernel"),
+            Some("confidentiality") => line(
+                "no lockdown",
+                false,
+                "confidentiality: programs may not read kernel memory",
+            ),
+            Some(mode) => line(
+                "no lockdown",
+                true,
+                format!("{mode}, which allows raidtrace"),
+            ),
+        },
+        match properties.kptr_restrict {
+            Some(n) if n >= 2 => line(
+                "addresses of functions",
+                false,
+                format!("kernel.kptr_restrict is {n}: sysctl kernel.kptr_restrict=1"),
+            ),
+            Some(n) => line(
+                "addresses of functions",
+                true,
+                format!("kernel.kptr_restrict is {n}"),
+            ),
+            None => line(
+                "addresses of functions",
+                None,
+                "kernel.kptr_restrict cannot be read",
+            ),
+        },
     ]
+}
+
+fn capabilities(properties: &Properties) -> Line {
+    let Some(effective) = properties.capabilities else {
+        return line("capabilities", None, "no CapEff in /proc/self/status");
+    };
+    let has = |bit: u32| effective >> bit & 1 == 1;
+    let missing = CAPABILITIES
+        .iter()
+        .filter(|(bit, _)| !has(*bit) && (*bit < 38 || !has(SYS_ADMIN)));
+    let missing: Vec<&str> = missing.map(|(_, name)| *name).collect();
+    line(
+        "capabilities",
+        missing.is_empty(),
+        match missing.as_slice() {
+            [] => "all that are needed".to_owned(),
+            missing => format!("not effective: {}", missing.join(", ")),
+        },
+    )
 }
 
 fn arguments(found: Option<usize>, tracepoint: &str) -> String {
@@ -272,91 +264,89 @@ fn arguments(found: Option<usize>, tracepoint: &str) -> String {
     }
 }
 
-/// By what the kernel says of itself; addresses are hidden from all but root.
-fn gives(asked: &Asked) -> Vec<Line> {
-    let f = &asked.facts;
-    let loaded = |module: &str| asked.modules.iter().find(|(m, _)| *m == module);
-    let address = |known: bool, of: &str| {
-        if known {
-            (Works::Yes, format!("{of} is known"))
-        } else if asked.root {
-            (
-                Works::No,
-                format!("the address of {of} is hidden, or it is not there"),
-            )
-        } else {
-            (
-                Works::NotChecked,
-                "addresses are hidden from all but root".to_owned(),
-            )
-        }
-    };
-    let known = |a: u64| !matches!(a, 0 | u64::MAX);
-    let stripes = match loaded("raid456") {
-        None => (
-            Works::NotChecked,
-            "raid456 is not loaded: no such array runs".to_owned(),
+fn features(properties: &Properties) -> Vec<Line> {
+    let f = &properties.facts;
+    let loaded = |module: &str| properties.modules.iter().find(|(m, _)| *m == module);
+    // Addresses are hidden from other users than root.
+    let address = |name, known: bool, function: &str| match (known, properties.root) {
+        (true, _) => line(name, true, format!("address of {function} known")),
+        (false, true) => line(
+            name,
+            false,
+            format!("address of {function} hidden, or no such function"),
         ),
-        // Built in, its types are the kernel's own.
-        Some((_, false)) if f.md.stripe_syncing == 0 => (
-            Works::No,
-            "no types of raid456: this kernel does not describe its modules".to_owned(),
-        ),
-        Some(_) => address(f.md.knows_stripes(), "raid5_end_read_request"),
+        (false, false) => line(name, None, "addresses are visible to root only"),
     };
-    let sync = match (loaded("raid1"), loaded("raid10")) {
-        (None, None) => (
-            Works::NotChecked,
-            "raid1 and raid10 are not loaded: no such array runs".to_owned(),
-        ),
-        _ => address(f.md.knows_sync(), "end_sync_read"),
-    };
-    let direct = address(known(f.dio_end_io), "iomap_dio_bio_end_io");
+    let stripes = "why RAID 4/5/6 reads";
+    let sync = "resync of RAID 1/10";
     let requests = matches!(f.rq_issue, Some(1 | 2)) && f.rq_complete == Some(3);
-    let freed = f.free_blocks == Some(4) || f.ext4_module_btf;
     vec![
-        (
+        line(
             "requests, bytes, times",
-            Works::of(requests),
+            requests,
             format!(
                 "{}, {}",
                 arguments(f.rq_issue, "block_rq_issue"),
                 arguments(f.rq_complete, "block_rq_complete")
             ),
         ),
-        (
+        line(
             "processes, directories",
-            Works::of(matches!(f.bio_queue, Some(1 | 2))),
+            matches!(f.bio_queue, Some(1 | 2)),
             arguments(f.bio_queue, "block_bio_queue"),
         ),
-        (
+        line(
             "blocks that ext4 frees",
-            Works::of(freed),
+            f.free_blocks == Some(4) || f.ext4_module_btf,
             arguments(f.free_blocks, "ext4_free_blocks"),
         ),
-        (
+        line(
             "arrays in arrays",
-            Works::of(f.bio_complete == Some(2)),
+            f.bio_complete == Some(2),
             arguments(f.bio_complete, "block_bio_complete"),
         ),
-        (
+        line(
             "waits for a journal",
-            Works::of(f.checkpoint_stats == Some(3) || f.jbd2_module_btf),
+            f.checkpoint_stats == Some(3) || f.jbd2_module_btf,
             arguments(f.checkpoint_stats, "jbd2_checkpoint_stats"),
         ),
-        ("why RAID 4/5/6 reads", stripes.0, stripes.1),
-        ("resync of RAID 1/10", sync.0, sync.1),
-        ("files of direct IO", direct.0, direct.1),
+        match loaded("raid456") {
+            None => line(
+                stripes,
+                None,
+                "raid456 is not loaded: no such array is running",
+            ),
+            // If raid456 is built in, its types are part of vmlinux.
+            Some((_, false)) if f.md.stripe_syncing == 0 => line(
+                stripes,
+                false,
+                "no types of raid456: this kernel has no BTF of modules",
+            ),
+            Some(_) => address(stripes, f.md.has_stripes(), "raid5_end_read_request"),
+        },
+        match loaded("raid1").or(loaded("raid10")) {
+            None => line(
+                sync,
+                None,
+                "raid1 and raid10 are not loaded: no such array is running",
+            ),
+            Some(_) => address(sync, f.md.has_sync(), "end_sync_read"),
+        },
+        address(
+            "files of direct IO",
+            !matches!(f.dio_end_io, 0 | u64::MAX),
+            "iomap_dio_bio_end_io",
+        ),
     ]
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Asked, Works, judge};
+    use super::{Ability, Properties};
     use crate::probe::Facts;
 
-    fn modern() -> Asked {
-        Asked {
+    fn modern() -> Properties {
+        Properties {
             release: "6.12".to_owned(),
             root: true,
             capabilities: Some(u64::MAX),
@@ -373,66 +363,78 @@ mod tests {
                 ..Facts::default()
             },
             loaded: Some(Ok(vec!["rt_rq_issue"])),
-            ..Asked::default()
+            ..Properties::default()
         }
     }
 
     #[test]
-    fn all_is_well() {
-        let able = judge(&modern(), Vec::new());
-        assert_eq!(able.can, Works::Yes);
-        assert!(able.needs.iter().all(|l| l.1 == Works::Yes));
-        assert!(able.gives.iter().all(|l| l.1 != Works::No));
+    fn modern_kernel_meets_all_requirements() {
+        let able = Ability::new(&modern(), Vec::new());
+        assert_eq!(able.can_run, Some(true));
+        assert!(able.requirements.iter().all(|l| l.available == Some(true)));
+        assert!(able.features.iter().all(|l| l.available != Some(false)));
     }
 
     #[test]
-    fn each_thing_that_is_missing_is_named() {
-        let no = |asked: &Asked| {
-            let able = judge(asked, Vec::new());
-            let lines = able.needs.iter().chain(&able.gives);
+    fn missing_requirements_and_features_are_named() {
+        let no = |properties: &Properties| {
+            let able = Ability::new(properties, Vec::new());
+            let lines = able.requirements.iter().chain(&able.features);
             lines
-                .filter(|l| l.1 == Works::No)
-                .map(|l| format!("{}: {}", l.0, l.2))
+                .filter(|l| l.available == Some(false))
+                .map(|l| format!("{}: {}", l.name, l.evidence))
                 .collect::<Vec<_>>()
                 .join("; ")
         };
         assert_eq!(no(&modern()), "");
-        let mut asked = modern();
-        asked.capabilities = Some(!(1 << 21 | 1 << 38));
-        assert!(no(&asked).contains("CAP_PERFMON"), "{}", no(&asked));
-        asked.capabilities = Some(!(1 << 38));
-        assert_eq!(no(&asked), "", "CAP_SYS_ADMIN does for it");
-        asked.kptr_restrict = Some(2);
-        assert!(no(&asked).contains("kptr_restrict=1"));
-        asked.modules = vec![("raid456", false)];
-        assert!(no(&asked).contains("no types of raid456"));
-        asked.facts.bio_queue = None;
-        assert!(no(&asked).contains("block_bio_queue"));
+        let mut properties = modern();
+        properties.capabilities = Some(!(1 << 21 | 1 << 38));
+        assert!(
+            no(&properties).contains("CAP_PERFMON"),
+            "{}",
+            no(&properties)
+        );
+        properties.capabilities = Some(!(1 << 38));
+        assert_eq!(no(&properties), "", "CAP_SYS_ADMIN includes CAP_PERFMON");
+        properties.kptr_restrict = Some(2);
+        assert!(no(&properties).contains("kptr_restrict=1"));
+        properties.modules = vec![("raid456", false)];
+        assert!(no(&properties).contains("no types of raid456"));
+        properties.facts.bio_queue = None;
+        assert!(no(&properties).contains("block_bio_queue"));
     }
 
     #[test]
-    fn why_it_cannot() {
-        let mut asked = modern();
-        asked.loaded = Some(Err("the kernel refused".to_owned()));
-        assert_eq!(judge(&asked, Vec::new()).can, Works::No);
-        asked.loaded = None;
-        asked.lockdown = Some("confidentiality".to_owned());
-        assert_eq!(judge(&asked, Vec::new()).can, Works::No);
-        asked.lockdown = Some("integrity".to_owned());
-        asked.root = false;
-        let able = judge(&asked, Vec::new());
-        assert_eq!(able.can, Works::NotChecked);
+    fn reasons_for_not_running() {
+        let mut properties = modern();
+        properties.loaded = Some(Err("the kernel refused".to_owned()));
+        assert_eq!(Ability::new(&properties, Vec::new()).can_run, Some(false));
+        properties.loaded = None;
+        properties.lockdown = Some("confidentiality".to_owned());
+        assert_eq!(Ability::new(&properties, Vec::new()).can_run, Some(false));
+        properties.lockdown = Some("integrity".to_owned());
+        properties.root = false;
+        let able = Ability::new(&properties, Vec::new());
+        assert_eq!(able.can_run, None);
         assert!(able.why.contains("sudo"));
-        // A kernel of a vendor's, with other arguments: the requirement that fails has a line of its own.
-        asked.facts.rq_complete = Some(2);
-        let able = judge(&asked, Vec::new());
-        assert_eq!(able.can, Works::No);
-        let failed: Vec<_> = able.needs.iter().filter(|n| n.1 == Works::No).collect();
+        // A vendor kernel with other arguments: a line names the requirement that fails.
+        properties.facts.rq_complete = Some(2);
+        let able = Ability::new(&properties, Vec::new());
+        assert_eq!(able.can_run, Some(false));
+        let failed: Vec<_> = able
+            .requirements
+            .iter()
+            .filter(|n| n.available == Some(false))
+            .collect();
         assert_eq!(failed.len(), 1, "{failed:?}");
-        assert!(failed[0].2.contains("block_rq_complete has 2 arguments"));
-        asked.facts.btf = false;
         assert!(
-            judge(&asked, Vec::new())
+            failed[0]
+                .evidence
+                .contains("block_rq_complete has 2 arguments")
+        );
+        properties.facts.btf = false;
+        assert!(
+            Ability::new(&properties, Vec::new())
                 .why
                 .contains("CONFIG_DEBUG_INFO_BTF")
         );

@@ -1,4 +1,4 @@
-//! `--load FILE`: a recording in place of `--live`. Only what was recorded of these very arrays is evidence of them.
+//! `--load FILE`: a recording instead of `--live`. Recorded arrays that are not those of this host are left out.
 
 use std::path::Path;
 
@@ -10,20 +10,20 @@ use crate::analysis::snapshot::Snapshot;
 use crate::recording::gather::gather;
 use crate::recording::header::{Array, Header};
 
-/// The whole recording as one interval and its worst parts, without what is not of this host's arrays as they are now; notes
-/// say what was left out.
+/// Reads the recording as one interval, and its worst parts. Leaves out arrays that are not on this host or have changed since,
+/// with a note for each.
 ///
 /// # Errors
-/// Where the file cannot be read or holds no event.
+/// If the file cannot be read or contains no event.
 pub fn load(file: &Path, facts: &Facts, host: &str) -> Result<(Snapshot, Vec<Part>)> {
     let report = gather(file, None, None)?;
     let mut snapshot = report.snapshot;
     let left_out = mismatches(&report.header, facts, host);
-    let here = |name: &str| facts.arrays.iter().any(|a| a.array.name == name);
     let keep = |snapshot: &mut Snapshot| {
         snapshot.arrays.retain(|a| {
             let name = &a.info.name;
-            here(name) && left_out.iter().all(|(other, _)| other != name)
+            let here = facts.arrays.iter().any(|a| a.array.name == *name);
+            here && left_out.iter().all(|(other, _)| other != name)
         });
     };
     keep(&mut snapshot);
@@ -33,42 +33,36 @@ pub fn load(file: &Path, facts: &Facts, host: &str) -> Result<(Snapshot, Vec<Par
         parts::worst(file, (report.from_us, report.to_us), keep, facts)?
     };
     if snapshot.arrays.is_empty() && left_out.is_empty() {
-        snapshot
-            .notes
-            .push("--load: the recording has none of these arrays".to_owned());
+        let note = "--load: the recording has none of these arrays";
+        snapshot.notes.push(note.to_owned());
     }
-    let notes = left_out
-        .into_iter()
-        .map(|(_, why)| format!("--load: {why}"));
+    let notes = left_out.iter().map(|(_, why)| format!("--load: {why}"));
     snapshot.notes.extend(notes);
     Ok((snapshot, parts))
 }
 
-/// Recorded arrays that say nothing of the one of their name here: name and why.
+/// Recorded arrays that differ from the array with their name here: name and reason.
 fn mismatches(header: &Header, facts: &Facts, host: &str) -> Vec<(String, String)> {
-    let wrong = |recorded: &Array| {
+    let mismatch = |recorded: &Array| {
         let name = &recorded.name;
         let here = facts.arrays.iter().find(|a| a.array.name == *name)?;
-        if header.host != host {
-            Some(format!(
-                "{name} was recorded on {}, which is not this host",
-                header.host
-            ))
-        } else if !alike(recorded, here) {
-            Some(format!(
-                "{name} was {} of {} disks with chunks of {} sectors when it was recorded, and is another array now",
+        let why = if header.host != host {
+            format!("{name} was recorded on {}, not on this host", header.host)
+        } else if !same_geometry(recorded, here) {
+            format!(
+                "{name} was recorded as {} of {} disks with chunks of {} sectors, and is another array now",
                 recorded.level, recorded.disks, recorded.chunk_sectors
-            ))
+            )
         } else {
-            None
-        }
+            return None;
+        };
+        Some((name.clone(), why))
     };
-    let wrong = |a: &Array| wrong(a).map(|why| (a.name.clone(), why));
-    header.arrays.iter().filter_map(wrong).collect()
+    header.arrays.iter().filter_map(mismatch).collect()
 }
 
-/// By geometry: kernel names of members change with each boot.
-fn alike(recorded: &Array, here: &ArrayFacts) -> bool {
+/// Compares the geometry only, as kernel names of members change at boot.
+fn same_geometry(recorded: &Array, here: &ArrayFacts) -> bool {
     let now = &here.array;
     recorded.level == now.level
         && recorded.disks == now.raid_disks
@@ -83,7 +77,7 @@ mod tests {
     use crate::recording::header::{Array, Header};
 
     #[test]
-    fn only_what_was_recorded_of_this_array() {
+    fn recordings_of_other_hosts_or_arrays_are_left_out() {
         let facts = Machine::raid6().facts();
         let now = &facts.arrays[0].array;
         let header = |host: &str, disks: u32| Header {

@@ -1,14 +1,14 @@
-//! `raidtrace doctor`: what is wrong or risky with this array, filesystem, mount and kernel, with the evidence, and the
-//! command that mends it. Commands are printed, never run.
+//! `raidtrace doctor`: problems and risks of arrays, filesystems, mounts and the kernel, with evidence and the commands that
+//! fix them. Commands are printed, never run.
 //!
-//! * `finding`: what a rule says.
-//! * `facts`: what rules judge, plain data; `gather`, `ata`, `mounted`, `openers` and `upkeep` read it from this machine.
+//! * `finding`: the result of a rule.
+//! * `facts`: input of the rules, plain data; `gather`, `ata`, `mounted`, `openers` and `upkeep` read it from this machine.
 //! * `rules`: facts in, findings out; pure.
-//! * `kernel`: whether raidtrace can run here.
-//! * `live`: what was seen to be written, beside what the layout predicts; `load` takes it from a recording, `parts` judges that interval by interval.
-//! * `select`: which findings are shown.
-//! * `table`, `json`: renderings.
-//! * `command`: all of it together.
+//! * `kernel`: requirements and features of raidtrace on this kernel.
+//! * `live`: compares writes with the layout, from a live trace or (`load`, `parts`) a recording.
+//! * `select`: options that leave findings out.
+//! * `table`, `json`: output.
+//! * `command`: runs all of the above.
 
 pub mod args;
 mod ata;

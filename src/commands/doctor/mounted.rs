@@ -1,5 +1,5 @@
-//! Which mount points still lead to their filesystem. A later mount at the same place or on a parent directory covers one:
-//! mountinfo lists it as before, but whoever follows the path, as statfs(2) and umount(8) do, reaches another filesystem.
+//! Mount points that are covered by a later mount on the same path or on a parent directory. mountinfo still lists them, but
+//! their path leads to another filesystem, which is what statfs(2) and umount(8) would use.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -8,30 +8,30 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 
 use crate::machine::{Dev, Filesystem};
 
-/// What `path` leads to and the device of its filesystem. Neither the open (`O_PATH`) nor the statx
-/// (`AT_STATX_DONT_SYNC`) waits for a server, should a network filesystem cover it.
-fn lead(path: &Path) -> Option<(OwnedFd, Dev)> {
+/// Opens `path`, and returns the device of its filesystem. Neither `O_PATH` nor `AT_STATX_DONT_SYNC` waits for the server of a
+/// network filesystem that may cover it.
+fn open_any(path: &Path) -> Option<(OwnedFd, Dev)> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok()?;
-    let how = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-    let of = rustix::fs::statx(&fd, c"", how, StatxFlags::TYPE).ok()?;
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let stat = rustix::fs::statx(&fd, c"", flags, StatxFlags::TYPE).ok()?;
     let dev = Dev {
-        major: of.stx_dev_major,
-        minor: of.stx_dev_minor,
+        major: stat.stx_dev_major,
+        minor: stat.stx_dev_minor,
     };
     Some((fd, dev))
 }
 
-/// The root of the filesystem on `dev`, if `path` leads to it.
+/// Opens `path` if it is on the filesystem of `dev`.
 pub fn open(path: &Path, dev: Dev) -> Option<OwnedFd> {
-    lead(path).and_then(|(fd, found)| (found == dev).then_some(fd))
+    open_any(path).and_then(|(fd, found)| (found == dev).then_some(fd))
 }
 
-/// Takes the mounts out that lead to another filesystem, so that nothing is asked of that one in its place and no command
-/// names it; says which. Only where `st_dev` is the block device: btrfs has numbers of its own.
+/// Removes covered mounts, so that no fact and no command is about the covering filesystem. Returns a note for each. Only for
+/// ext2/3/4, where `st_dev` is the block device.
 pub fn drop_covered(fs: &mut Filesystem) -> Vec<String> {
     let (dev, name) = (fs.dev, fs.name.clone());
-    let elsewhere = |path: &Path| lead(path).is_some_and(|(_, found)| found != dev);
+    let elsewhere = |path: &Path| open_any(path).is_some_and(|(_, found)| found != dev);
     let (covered, kept): (Vec<_>, Vec<_>) = fs
         .mounts
         .drain(..)
@@ -41,8 +41,8 @@ pub fn drop_covered(fs: &mut Filesystem) -> Vec<String> {
         .iter()
         .map(|m| {
             format!(
-                "{name} is mounted on {}, but that path leads to another filesystem: a later mount there or above covers it. \
-                 Commands have MOUNTPOINT in its place",
+                "{name} is mounted on {}, but that path leads to another filesystem, as a later mount covers it. \
+                 Commands have MOUNTPOINT instead",
                 m.path.display()
             )
         })
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_filesystem_that_was_meant() {
+    fn open_checks_the_device() {
         assert!(open(Path::new("/"), dev_of("/")).is_some());
         assert!(open(Path::new("/proc"), dev_of("/")).is_none());
         assert!(open(Path::new("/no such directory"), dev_of("/")).is_none());
@@ -97,7 +97,7 @@ mod tests {
             "{notes:?}"
         );
         let left: Vec<_> = fs.mounts.iter().map(|m| m.path.to_str().unwrap()).collect();
-        // What cannot be opened is not known to lead elsewhere.
+        // A path that cannot be opened is kept.
         assert_eq!(left, ["/", "/proc", "/none"]);
     }
 }

@@ -1,49 +1,37 @@
-//! Who writes with O_DIRECT: the only evidence of direct IO that needs no tracing. /proc/PID/fdinfo says how a file was
-//! opened and on which mount (Documentation/filesystems/proc.rst, 3.8), so no path has to be touched.
+//! Processes that write with O_DIRECT, found without tracing: /proc/PID/fdinfo has the flags and the mount of an open file
+//! (Documentation/filesystems/proc.rst, 3.8), so that no path has to be resolved.
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::facts::{ArrayFacts, Opener};
-use crate::machine::{Dev, Sys};
+use crate::machine::{Sys, mounts};
 
-/// A host of containers has a million descriptors: what has not been looked at by then is left.
+/// Time limit: hosts with many containers can have a million open files.
 const TIME: Duration = Duration::from_millis(300);
-/// Files kept of a filesystem.
+/// Files kept per filesystem.
 const KEPT: usize = 8;
 
-/// Fills `direct` of every filesystem; says when it did not get through.
+/// Fills in `direct` of every filesystem. Returns a note if the time limit was reached.
 pub fn find(sys: &Sys, arrays: &mut [ArrayFacts]) -> Option<String> {
-    let mounts = mounts(&sys.text("/proc/self/mountinfo").unwrap_or_default());
-    let begun = Instant::now();
-    for pid in sys.names("/proc") {
-        let Ok(number) = pid.parse() else { continue };
-        if begun.elapsed() > TIME {
-            return Some(
-                "direct IO: there are too many open files to look at all of them".to_owned(),
-            );
+    let mounts = mounts::devices_by_id(sys);
+    let start = Instant::now();
+    for dir in sys.names("/proc") {
+        let Ok(pid) = dir.parse() else { continue };
+        if start.elapsed() > TIME {
+            return Some("direct IO: too many open files to check all of them".to_owned());
         }
-        let dir = format!("/proc/{pid}/fdinfo");
-        for fd in sys.names(&dir) {
-            let Some((direct, mount)) = sys
-                .text(&format!("{dir}/{fd}"))
-                .as_deref()
-                .and_then(describe)
-            else {
+        for fd in sys.names(&format!("/proc/{pid}/fdinfo")) {
+            let info = sys.text(&format!("/proc/{pid}/fdinfo/{fd}"));
+            let Some((true, mount)) = info.as_deref().and_then(describe) else {
                 continue;
             };
-            let Some(dev) = mounts.get(&mount).filter(|_| direct) else {
-                continue;
-            };
-            let of = arrays
-                .iter_mut()
-                .flat_map(|a| &mut a.filesystems)
-                .filter(|f| f.fs.dev == *dev);
-            for fs in of.filter(|f| f.direct.len() < KEPT) {
+            let filesystems = arrays.iter_mut().flat_map(|a| &mut a.filesystems);
+            let on_mount = filesystems.filter(|f| mounts.get(&mount) == Some(&f.fs.dev));
+            for fs in on_mount.filter(|f| f.direct.len() < KEPT) {
                 let link = std::fs::read_link(sys.path(format!("/proc/{pid}/fd/{fd}")));
                 fs.direct.push(Opener {
                     comm: sys.text(&format!("/proc/{pid}/comm")).unwrap_or_default(),
-                    pid: number,
+                    pid,
                     path: link.map_or_else(|_| String::new(), |p| p.to_string_lossy().into_owned()),
                 });
             }
@@ -52,17 +40,7 @@ pub fn find(sys: &Sys, arrays: &mut [ArrayFacts]) -> Option<String> {
     None
 }
 
-/// Device numbers by mount id: the first and third field of mountinfo.
-fn mounts(mountinfo: &str) -> HashMap<u64, Dev> {
-    let line = |line: &str| {
-        let mut fields = line.split(' ');
-        let id = fields.next()?.parse().ok()?;
-        Some((id, Dev::parse(fields.nth(1)?)?))
-    };
-    mountinfo.lines().filter_map(line).collect()
-}
-
-/// Whether it is open for direct writes, and on which mount.
+/// Parses fdinfo: true if the file is open for writing with O_DIRECT, and the mount id.
 fn describe(fdinfo: &str) -> Option<(bool, u64)> {
     let field = |name: &str| fdinfo.lines().find_map(|l| l.strip_prefix(name));
     let flags = u32::from_str_radix(field("flags:")?.trim(), 8).ok()?;
@@ -76,7 +54,7 @@ mod tests {
     use super::describe;
 
     #[test]
-    fn how_a_file_was_opened() {
+    fn flags_and_mount_of_fdinfo() {
         let of = |flags: i32| format!("pos:\t0\nflags:\t0{flags:o}\nmnt_id:\t30\nino:\t12\n");
         let direct = libc::O_RDWR | libc::O_DIRECT | libc::O_CLOEXEC;
         assert_eq!(describe(&of(direct)), Some((true, 30)));

@@ -1,10 +1,11 @@
-//! Which findings are shown: `--ignore`, `--min-severity` and `--acknowledged`. What is left out is counted.
+//! Options that leave findings out: `--ignore`, `--min-severity` and `--acknowledged`. The output has their number.
 
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
+use serde::Serialize;
 
 use super::facts::Facts;
 use super::finding::{Finding, Severity};
@@ -12,126 +13,107 @@ use super::kernel::Ability;
 use super::live::Live;
 use super::rules;
 
-/// Bytes of a file of acknowledged findings: 10,000 lines and more.
+/// Maximum size of a file of acknowledged findings in bytes: more than 10,000 lines.
 const FILE_LIMIT: u64 = 1 << 20;
-/// Target of findings that are about no array: the kernel's and the host's.
+/// Target of findings about the kernel or the host.
 const NO_TARGET: &str = "-";
 
-/// All that is rendered.
+/// Everything that is printed.
 pub struct Diagnosis<'a> {
-    /// What was looked at.
+    /// Input of the rules.
     pub facts: &'a Facts,
-    /// The findings that are shown, the worst first.
+    /// Findings to print, the worst first.
     pub found: &'a [Finding],
-    /// Whether raidtrace can run here.
+    /// Requirements and features of raidtrace on this kernel.
     pub able: &'a Ability,
-    /// What was measured, if anything was.
+    /// Measured writes, if any.
     pub live: Option<&'a Live>,
-    /// How many findings are not shown.
+    /// Number of findings left out.
     pub left_out: LeftOut,
 }
 
-/// How many findings are not shown, by the option that leaves them out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+impl Diagnosis<'_> {
+    /// Severity of the worst finding.
+    pub fn worst(&self) -> Option<Severity> {
+        self.found.iter().map(|f| f.severity).max()
+    }
+}
+
+/// Number of findings left out, by option.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
     /// `--ignore`.
     pub ignored: usize,
     /// `--acknowledged`.
     pub acknowledged: usize,
     /// `--min-severity`.
-    pub below: usize,
+    pub below_min_severity: usize,
 }
 
 impl LeftOut {
-    /// `2 ignored, 1 acknowledged`; `None` where nothing was left out.
+    /// `2 ignored, 1 acknowledged`; `None` if nothing was left out.
     pub fn words(&self) -> Option<String> {
-        let words: Vec<String> = [
+        let counts = [
             (self.ignored, "ignored"),
             (self.acknowledged, "acknowledged"),
-            (self.below, "below --min-severity"),
-        ]
-        .into_iter()
-        .filter(|(n, _)| *n > 0)
-        .map(|(n, what)| format!("{n} {what}"))
-        .collect();
+            (self.below_min_severity, "below --min-severity"),
+        ];
+        let words = counts.iter().filter(|(n, _)| *n > 0);
+        let words: Vec<String> = words.map(|(n, option)| format!("{n} {option}")).collect();
         (!words.is_empty()).then(|| words.join(", "))
     }
 }
 
-/// What is asked for.
+/// Findings to print.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// Rules whose findings are left out.
     pub ignore: Vec<String>,
-    /// The least that is shown.
+    /// Lowest severity to print.
     pub least: Option<Severity>,
-    /// Findings that somebody knows of.
+    /// Findings that are left out because someone has acknowledged them.
     pub acknowledged: Vec<Acknowledged>,
 }
 
-/// A line of the file: `ID TARGET`.
+/// A line `ID TARGET` of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acknowledged {
-    /// From 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// Which rule.
+    /// Name of the rule.
     pub id: String,
-    /// The array, filesystem, mount point or member that it is about.
+    /// Array, filesystem, mount point or member of the finding.
     pub target: String,
 }
 
 impl Acknowledged {
     fn matches(&self, f: &Finding) -> bool {
-        let is =
-            |name: &str| self.target == name || self.target.strip_prefix("/dev/") == Some(name);
+        let target = self.target.as_str();
+        let is = |name: &str| target == name || target.strip_prefix("/dev/") == Some(name);
         let member = f.figures.get("member").and_then(|m| m.as_str());
-        let mut about = [
+        let names = [
             f.array.as_deref(),
             f.filesystem.as_deref(),
-            f.mounted.as_deref(),
+            f.mounted_on.as_deref(),
             member,
-        ]
-        .into_iter()
-        .flatten()
-        .peekable();
+        ];
+        let mut names = names.into_iter().flatten().peekable();
         self.id == f.id
-            && match about.peek() {
-                None => self.target == NO_TARGET,
-                Some(_) => about.any(is),
+            && match names.peek() {
+                None => target == NO_TARGET,
+                Some(_) => names.any(is),
             }
     }
 }
 
 impl Selection {
-    /// Divides the findings; notes are for lines of the file that are about nothing that was found.
-    pub fn apply(&self, found: Vec<Finding>) -> (Vec<Finding>, LeftOut, Vec<String>) {
+    /// Splits the findings into those to print and the number of others. Notes name the lines of the file that match nothing.
+    pub fn apply(&self, mut found: Vec<Finding>) -> (Vec<Finding>, LeftOut, Vec<String>) {
         let mut left_out = LeftOut::default();
-        let mut used = vec![false; self.acknowledged.len()];
-        let shown = found.into_iter().filter(|f| {
-            // Each line that fits counts as used, whatever else leaves the finding out.
-            let mut known = false;
-            for (line, used) in self.acknowledged.iter().zip(&mut used) {
-                let fits = line.matches(f);
-                *used |= fits;
-                known |= fits;
-            }
-            let count = if self.ignore.iter().any(|id| id == f.id) {
-                &mut left_out.ignored
-            } else if known {
-                &mut left_out.acknowledged
-            } else if self.least.is_some_and(|least| f.severity < least) {
-                &mut left_out.below
-            } else {
-                return true;
-            };
-            *count += 1;
-            false
-        });
-        let shown = shown.collect();
-        let unused = self.acknowledged.iter().zip(used).filter(|(_, used)| !used);
-        let notes = unused.map(|(a, _)| {
+        let unused = |a: &&Acknowledged| !found.iter().any(|f| a.matches(f));
+        let notes = self.acknowledged.iter().filter(unused).map(|a| {
             let why = if rules::IDS.contains(&a.id.as_str()) {
-                "nothing of that kind was found"
+                "no such finding"
             } else {
                 "there is no such rule"
             };
@@ -140,49 +122,61 @@ impl Selection {
                 a.line, a.id, a.target
             )
         });
-        (shown, left_out, notes.collect())
+        let notes = notes.collect();
+        found.retain(|f| {
+            let count = if self.ignore.iter().any(|id| id == f.id) {
+                &mut left_out.ignored
+            } else if self.acknowledged.iter().any(|a| a.matches(f)) {
+                &mut left_out.acknowledged
+            } else if self.least.is_some_and(|least| f.severity < least) {
+                &mut left_out.below_min_severity
+            } else {
+                return true;
+            };
+            *count += 1;
+            false
+        });
+        (found, left_out, notes)
     }
 }
 
-/// The lines of a file of acknowledged findings: `ID TARGET`, a comment from `#` on.
+/// Reads a file of acknowledged findings: lines `ID TARGET`, with comments from `#`.
 ///
 /// # Errors
-/// Where it cannot be read, or a line is not of that form.
+/// If the file cannot be read, or a line has another form.
 pub fn read(path: &Path) -> Result<Vec<Acknowledged>> {
+    let option = format!("--acknowledged {}", path.display());
     let mut bytes = Vec::new();
     File::open(path)
         .and_then(|f| f.take(FILE_LIMIT + 1).read_to_end(&mut bytes))
-        .with_context(|| format!("--acknowledged {}", path.display()))?;
+        .with_context(|| option.clone())?;
     if bytes.len() as u64 > FILE_LIMIT {
-        bail!(
-            "--acknowledged {}: over 1 MiB, which is no file of findings",
-            path.display()
-        );
+        bail!("{option}: larger than 1 MiB, not a list of findings");
     }
-    parse(&String::from_utf8_lossy(&bytes)).map_err(|(line, why)| {
-        anyhow::anyhow!("--acknowledged {}, line {line}: {why}", path.display())
-    })
+    parse(&String::from_utf8_lossy(&bytes))
+        .map_err(|(line, why)| anyhow!("{option}, line {line}: {why}"))
 }
 
 fn parse(text: &str) -> Result<Vec<Acknowledged>, (usize, String)> {
     let mut lines = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
-        // A mount point may hold a `#`: only at the beginning of a word is it a comment.
-        let comment = line.match_indices('#').find(|(at, _)| {
-            line[..*at]
+        // A mount point may contain `#`, so a comment starts at the beginning of a word only.
+        let starts_word = |at: usize| {
+            line[..at]
                 .chars()
                 .next_back()
                 .is_none_or(char::is_whitespace)
-        });
+        };
+        let comment = line.match_indices('#').find(|(at, _)| starts_word(*at));
         let line = line[..comment.map_or(line.len(), |(at, _)| at)].trim();
         if line.is_empty() {
             continue;
         }
         let Some((id, target)) = line.split_once(char::is_whitespace) else {
-            let hint = format!(
-                "{line:?} has no target; a line is `ID TARGET`, as `layout-skew md0`, or `{line} -` for what is about no array"
+            let why = format!(
+                "{line:?} has no target; expected `ID TARGET`, as in `layout-skew md0`, or `{line} -` for findings about no array"
             );
-            return Err((number, hint));
+            return Err((number, why));
         };
         lines.push(Acknowledged {
             line: number,
@@ -203,12 +197,13 @@ mod tests {
     fn finding(id: &'static str, severity: Severity, array: &str) -> Finding {
         Finding {
             array: (!array.is_empty()).then(|| array.to_owned()),
-            ..Finding::new(id, severity, "")
+            severity,
+            ..Finding::info(id, "")
         }
     }
 
     #[test]
-    fn lines() {
+    fn lines_of_a_file() {
         let text = "# known\n\nlayout-skew md0 # since March\n  bitmap-none\t/dev/md1\nfs-errors /srv/two words\nx /a#b\n";
         let lines = parse(text).unwrap();
         let words: Vec<_> = lines
@@ -231,14 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_counted() {
+    fn left_out_findings_are_counted() {
         let mut on_member = finding("member-read-errors", Severity::Warning, "md0");
         on_member
             .figures
             .insert("member".into(), Value::from("sdb"));
         let mut on_fs = finding("fs-errors", Severity::Critical, "md0");
         on_fs.filesystem = Some("dm-3".into());
-        on_fs.mounted = Some("/srv".into());
+        on_fs.mounted_on = Some("/srv".into());
         let all = || {
             vec![
                 on_fs.clone(),
@@ -260,7 +255,7 @@ mod tests {
         let counts = |ignored, acknowledged, below| LeftOut {
             ignored,
             acknowledged,
-            below,
+            below_min_severity: below,
         };
 
         let (ids, left_out, _) = shown(&Selection::default());
@@ -290,7 +285,7 @@ mod tests {
         ] {
             let (_, left_out, notes) = shown(&acknowledged(line));
             assert_eq!(left_out, counts(0, gone, 0), "{line}");
-            // What is acknowledged and not there any more is to be taken out one day.
+            // A line that matches nothing is reported.
             assert_eq!(notes.len(), 1 - gone, "{line}");
         }
         let (_, _, notes) = shown(&acknowledged("layout-skwe md0"));

@@ -1,11 +1,11 @@
-//! The text: what is wrong in a few lines, the worst first; then each finding with its evidence. 80 columns; commands are
-//! never broken, so that they can be copied.
+//! The findings as text: a summary, the worst first, then each finding with its evidence. Lines have at most 80 columns, except
+//! commands, which are never wrapped so that they can be pasted.
 
 use std::io::{self, Write};
 
 use super::facts::ArrayFacts;
 use super::finding::{Finding, Severity};
-use super::kernel::{Ability, Works};
+use super::kernel::Ability;
 use super::live::Live;
 use super::rules::{list, plural};
 use super::select::Diagnosis;
@@ -13,181 +13,147 @@ use crate::analysis::units;
 use crate::ui::text::{clean, cut, left, right, wrap};
 
 const COLUMNS: usize = 80;
-/// Of a severity or a label, with a space.
+/// Width of a severity or a label with a space.
 const LABEL: usize = 9;
-/// No paragraph is longer.
+/// Indentation of evidence in the table of `--kernel`.
+const EVIDENCE: usize = 33;
+/// Maximum lines of a paragraph.
 const LINES: usize = 40;
 
-/// All of it.
+/// Writes everything.
 pub fn write(out: &mut dyn Write, diagnosis: &Diagnosis<'_>) -> io::Result<()> {
-    let Diagnosis {
-        facts,
-        found,
-        able,
-        live,
-        ..
-    } = *diagnosis;
-    for array in &facts.arrays {
+    for array in &diagnosis.facts.arrays {
         writeln!(out, "{}", cut(&clean(&heading(array)), COLUMNS))?;
     }
-    for line in paragraph(&count(diagnosis), 0, 2) {
-        writeln!(out, "{line}")?;
-    }
-    if !found.is_empty() {
+    paragraph(out, "", 2, &count(diagnosis))?;
+    if !diagnosis.found.is_empty() {
         writeln!(out)?;
     }
-    for finding in found {
+    for finding in diagnosis.found {
         summary(out, finding)?;
     }
-    if let Some(live) = live {
+    if let Some(live) = diagnosis.live {
         writeln!(out)?;
-        watched(out, live)?;
+        measured(out, live)?;
     }
     writeln!(out)?;
-    for line in paragraph(&ability(able), 0, 0) {
-        writeln!(out, "{line}")?;
-    }
-    for note in facts.notes.iter().chain(&able.notes) {
-        for line in paragraph(&format!("note: {note}"), 0, 2) {
-            writeln!(out, "{line}")?;
-        }
-    }
-    for finding in found {
+    ability(out, diagnosis.able, &diagnosis.facts.notes)?;
+    for finding in diagnosis.found {
         writeln!(out)?;
         detail(out, finding)?;
     }
     Ok(())
 }
 
-/// `--kernel`: what this kernel gives.
+/// Writes the output of `--kernel`.
 pub fn kernel(out: &mut dyn Write, able: &Ability) -> io::Result<()> {
     writeln!(out, "kernel {}", clean(&able.release))?;
-    for (title, lines) in [("it takes", &able.needs), ("it gives", &able.gives)] {
+    for (title, lines) in [
+        ("requirements", &able.requirements),
+        ("features", &able.features),
+    ] {
         writeln!(out, "{title}")?;
-        for (what, works, how) in lines {
-            let head = format!("  {} {}", left(works.word(), 4), left(what, 26));
-            let mut rest = paragraph(how, 0, 0)
-                .into_iter()
-                .flat_map(|l| wrap(&l, COLUMNS - 33, LINES));
-            writeln!(out, "{head}{}", rest.next().unwrap_or_default())?;
-            for line in rest {
-                writeln!(out, "{}{line}", " ".repeat(33))?;
-            }
+        for line in lines {
+            let available = match line.available {
+                Some(true) => "yes",
+                Some(false) => "no",
+                None => "?",
+            };
+            let head = format!("  {} {}", left(available, 4), left(line.name, 26));
+            paragraph(out, &head, EVIDENCE, &line.evidence)?;
         }
     }
-    for line in paragraph(&ability(able), 0, 0) {
-        writeln!(out, "{line}")?;
-    }
-    for note in &able.notes {
-        for line in paragraph(&format!("note: {note}"), 0, 2) {
-            writeln!(out, "{line}")?;
-        }
-    }
-    Ok(())
+    ability(out, able, &[])
 }
 
+/// `md0 raid6, 8 disks, 512 KiB chunk, 1.5 TiB: /srv (md0)`
 fn heading(of: &ArrayFacts) -> String {
     let array = &of.array;
-    let mut parts = vec![format!("{} {}", array.name, array.level)];
+    let size = |sectors: u64| units::size(sectors.saturating_mul(512));
+    let mut text = format!("{} {}", array.name, array.level);
     if array.is_md() {
-        parts.push(format!("{} disks", array.raid_disks));
+        text.push_str(&format!(", {} disks", array.raid_disks));
     }
     if array.chunk_sectors > 0 {
-        parts.push(format!(
-            "{} chunk",
-            units::size(u64::from(array.chunk_sectors) * 512)
-        ));
+        text.push_str(&format!(", {} chunk", size(array.chunk_sectors.into())));
     }
-    parts.push(units::size(array.sectors.saturating_mul(512)));
-    let places: Vec<String> = of.filesystems.iter().map(|f| f.place()).collect();
-    match places.as_slice() {
-        [] => parts.join(", "),
-        places => format!("{}: {}", parts.join(", "), places.join(", ")),
+    text.push_str(&format!(", {}", size(array.sectors)));
+    let labels: Vec<String> = of.filesystems.iter().map(|f| f.label()).collect();
+    match labels.as_slice() {
+        [] => text,
+        labels => format!("{text}: {}", labels.join(", ")),
     }
 }
 
 /// `1 critical, 2 info; left out: 1 acknowledged`
 fn count(diagnosis: &Diagnosis<'_>) -> String {
-    match diagnosis.left_out.words() {
-        None => shown(diagnosis, "nothing"),
-        Some(left_out) => format!("{}; left out: {left_out}", shown(diagnosis, "nothing else")),
-    }
-}
-
-fn shown(diagnosis: &Diagnosis<'_>, nothing: &str) -> String {
     let Diagnosis { facts, found, .. } = diagnosis;
-    let filesystems: usize = facts.arrays.iter().map(|a| a.filesystems.len()).sum();
-    if found.is_empty() {
-        return format!(
-            "{nothing} found on {} and {}",
+    let left_out = diagnosis.left_out.words();
+    let severities = [Severity::Critical, Severity::Warning, Severity::Info];
+    let counts = severities.map(|s| (found.iter().filter(|f| f.severity == s).count(), s.name()));
+    let counts = counts.iter().filter(|(n, _)| *n > 0);
+    let counts: Vec<String> = counts.map(|(n, name)| format!("{n} {name}")).collect();
+    let shown = if found.is_empty() {
+        let other = if left_out.is_some() {
+            "no other findings"
+        } else {
+            "no findings"
+        };
+        let filesystems = facts.arrays.iter().map(|a| a.filesystems.len()).sum();
+        format!(
+            "{other} on {} and {}",
             plural(facts.arrays.len(), "array or disk"),
             plural(filesystems, "filesystem")
-        );
-    }
-    let of = |s: Severity| found.iter().filter(|f| f.severity == s).count();
-    let parts: Vec<String> = [
-        (Severity::Critical, "critical"),
-        (Severity::Warning, "warning"),
-        (Severity::Info, "info"),
-    ]
-    .into_iter()
-    .map(|(s, word)| (of(s), word))
-    .filter(|(n, _)| *n > 0)
-    .map(|(n, word)| format!("{n} {word}"))
-    .collect();
-    parts.join(", ")
+        )
+    } else {
+        counts.join(", ")
+    };
+    left_out.map_or(shown.clone(), |left_out| {
+        format!("{shown}; left out: {left_out}")
+    })
 }
 
+/// `md0 /srv`
 fn subject(f: &Finding) -> String {
-    let place = f.mounted.as_ref().or(f.filesystem.as_ref());
-    match (&f.array, place) {
+    let fs = f.mounted_on.as_ref().or(f.filesystem.as_ref());
+    let fs = fs.filter(|fs| f.array.as_ref() != Some(*fs));
+    match (&f.array, fs) {
         (None, _) => String::new(),
-        (Some(array), Some(place)) if place != array => format!("{array} {place}: "),
-        (Some(array), _) => format!("{array}: "),
+        (Some(array), None) => array.clone(),
+        (Some(array), Some(fs)) => format!("{array} {fs}"),
     }
 }
 
 fn summary(out: &mut dyn Write, f: &Finding) -> io::Result<()> {
-    let text = format!("{}{}", subject(f), f.title);
-    for (i, line) in paragraph(&text, LABEL, LABEL).into_iter().enumerate() {
-        if i == 0 {
-            let word = f.severity.name().to_uppercase();
-            writeln!(out, "{}{}", left(&word, LABEL), &line[LABEL..])?;
-        } else {
-            writeln!(out, "{line}")?;
-        }
+    let text = match subject(f).as_str() {
+        "" => f.title.clone(),
+        subject => format!("{subject}: {}", f.title),
+    };
+    let severity = f.severity.name().to_uppercase();
+    paragraph(out, &left(&severity, LABEL), LABEL, &text)?;
+    if f.severity == Severity::Info {
+        return Ok(());
     }
-    if f.severity > Severity::Info && f.destroys {
-        writeln!(
-            out,
-            "{}nothing mends it in place, see below",
-            " ".repeat(LABEL)
-        )?;
-    } else if f.severity > Severity::Info
-        && let Some(command) = f.commands.first()
-    {
-        let more = match f.commands.len() {
-            1 => "",
-            _ => "   ...",
-        };
-        writeln!(out, "{}$ {}{more}", " ".repeat(LABEL), clean(command))?;
+    let indent = " ".repeat(LABEL);
+    match f.commands.as_slice() {
+        _ if f.destroys => writeln!(out, "{indent}no fix in place, see below"),
+        [] => Ok(()),
+        [only] => writeln!(out, "{indent}$ {}", clean(only)),
+        [first, ..] => writeln!(out, "{indent}$ {}   ...", clean(first)),
     }
-    Ok(())
 }
 
-/// What was written where, beside the layout.
-fn watched(out: &mut dyn Write, live: &Live) -> io::Result<()> {
-    let how = match &live.recording {
+/// Measured writes beside the layout.
+fn measured(out: &mut dyn Write, live: &Live) -> io::Result<()> {
+    let source = match &live.recording {
         Some(file) => format!("recorded in {file}"),
-        None => "seen".to_owned(),
+        None => "measured".to_owned(),
     };
     let head = format!(
-        "{how} for {:.0} s, lost {}: writes, the busiest member over the mean",
+        "{source} for {:.0} s, lost {}: writes, the busiest member over the mean",
         live.interval_s, live.lost
     );
-    for line in paragraph(&head, 0, 0) {
-        writeln!(out, "{line}")?;
-    }
+    paragraph(out, "", 0, &head)?;
     if live.rows.is_empty() {
         return writeln!(out, "  too few writes of bitmaps and inode tables to judge");
     }
@@ -211,55 +177,48 @@ fn watched(out: &mut dyn Write, live: &Live) -> io::Result<()> {
 }
 
 fn detail(out: &mut dyn Write, f: &Finding) -> io::Result<()> {
-    let on = subject(f);
-    let title = format!(
-        "{} ({}) {}",
-        f.id,
-        f.severity.name(),
-        on.trim_end_matches([':', ' '])
-    );
+    let title = format!("{} ({}) {}", f.id, f.severity.name(), subject(f));
     writeln!(out, "{}", cut(clean(&title).trim_end(), COLUMNS))?;
-    let labelled = |out: &mut dyn Write, label: &str, text: &str| -> io::Result<()> {
-        for (i, line) in paragraph(text, LABEL + 2, LABEL + 2)
-            .into_iter()
-            .enumerate()
-        {
-            let head = if i == 0 { label } else { "" };
-            writeln!(out, "  {}{}", left(head, LABEL), &line[LABEL + 2..])?;
-        }
-        Ok(())
+    let head = |label: &str| format!("  {}", left(label, LABEL));
+    let labels = ["seen"].into_iter().chain(std::iter::repeat(""));
+    for (line, label) in f.seen.iter().zip(labels) {
+        paragraph(out, &head(label), LABEL + 2, line)?;
+    }
+    paragraph(out, &head("why"), LABEL + 2, &f.why)?;
+    let labels = ["do"].into_iter().chain(std::iter::repeat(""));
+    for (command, label) in f.commands.iter().zip(labels) {
+        writeln!(out, "{}{}", head(label), clean(command))?;
+    }
+    paragraph(out, &head("risk"), LABEL + 2, &f.risk)?;
+    paragraph(out, &head("not when"), LABEL + 2, &f.not_when)?;
+    paragraph(out, &head("source"), LABEL + 2, f.source)
+}
+
+/// Result of the kernel checks, and notes.
+fn ability(out: &mut dyn Write, able: &Ability, notes: &[String]) -> io::Result<()> {
+    let can_run = match able.can_run {
+        Some(true) => "raidtrace can run here",
+        Some(false) => "raidtrace cannot run here",
+        None => "raidtrace on this kernel",
     };
-    for (i, line) in f.seen.iter().enumerate() {
-        labelled(out, if i == 0 { "seen" } else { "" }, line)?;
+    let text = format!("{can_run} (Linux {}): {}", able.release, able.why);
+    paragraph(out, "", 0, &text)?;
+    for note in notes.iter().chain(&able.notes) {
+        paragraph(out, "note: ", 2, note)?;
     }
-    labelled(out, "why", &f.why)?;
-    for (i, command) in f.commands.iter().enumerate() {
-        let label = left(if i == 0 { "do" } else { "" }, LABEL);
-        writeln!(out, "  {label}{}", clean(command))?;
-    }
-    labelled(out, "risk", &f.risk)?;
-    labelled(out, "not when", &f.unless)?;
-    labelled(out, "source", f.source)
+    Ok(())
 }
 
-fn ability(able: &Ability) -> String {
-    let release = &able.release;
-    match able.can {
-        Works::Yes => format!("raidtrace can run here (Linux {release}): {}", able.why),
-        Works::No => format!("raidtrace cannot run here (Linux {release}): {}", able.why),
-        Works::NotChecked => format!("raidtrace on this kernel (Linux {release}): {}", able.why),
-    }
-}
-
-/// Lines of at most 80 columns, safe to print; the first and the others indented. Nothing gives nothing.
-fn paragraph(text: &str, first: usize, others: usize) -> Vec<String> {
+/// Writes untrusted text in lines of at most 80 columns, the first after `head`, the others indented. Nothing if it is empty.
+fn paragraph(out: &mut dyn Write, head: &str, indent: usize, text: &str) -> io::Result<()> {
     if text.is_empty() {
-        return Vec::new();
+        return Ok(());
     }
-    let indent = first.max(others);
-    let lines = wrap(&clean(text), COLUMNS - indent, LINES);
-    let indented = |(i, line): (usize, String)| {
-        format!("{}{line}", " ".repeat(if i == 0 { first } else { others }))
-    };
-    lines.into_iter().enumerate().map(indented).collect()
+    let width = COLUMNS - head.len().max(indent);
+    let mut head = head.to_owned();
+    for line in wrap(&clean(text), width, LINES) {
+        writeln!(out, "{head}{line}")?;
+        head = " ".repeat(indent);
+    }
+    Ok(())
 }

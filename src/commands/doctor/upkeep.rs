@@ -1,16 +1,16 @@
-//! What the host does for its arrays: whether something watches them, when they were checked, how much the page cache may hold.
+//! Maintenance of arrays by the host: monitoring, checks, and dirty limits of the page cache.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use super::facts::{DirtyLimit, Host};
 use crate::machine::Sys;
 
-/// A host of containers has many processes: what has not been looked at by then is not known.
+/// Time limit for reading /proc: hosts with many containers have many processes.
 const TIME: Duration = Duration::from_millis(300);
 const DAY: u64 = 24 * 3600;
 const CHECKS: &str = "/var/lib/mdcheck";
 
-/// All of it.
+/// Reads [`Host`].
 pub fn host(sys: &Sys) -> Host {
     let uptime = sys.text("/proc/uptime");
     let seconds = uptime.and_then(|t| t.split('.').next()?.parse::<u64>().ok());
@@ -21,19 +21,19 @@ pub fn host(sys: &Sys) -> Host {
     }
 }
 
-/// Whether an `mdadm --monitor` runs; `None` where /proc does not show the host's processes.
+/// True if an `mdadm --monitor` process exists; `None` if /proc does not show all processes of the host.
 fn monitored(sys: &Sys) -> Option<bool> {
-    // With hidepid others' processes are not there.
+    // With hidepid /proc has only the processes of this user.
     let hidden = sys.is_live() && sys.text("/proc/1/comm").is_none();
     if hidden || !sys.has_host_pids() {
         return None;
     }
-    let begun = Instant::now();
+    let start = Instant::now();
     for pid in sys.names("/proc") {
         if !pid.starts_with(|c: char| c.is_ascii_digit()) {
             continue;
         }
-        if begun.elapsed() > TIME {
+        if start.elapsed() > TIME {
             return None;
         }
         if sys.text(&format!("/proc/{pid}/comm")).as_deref() != Some("mdadm") {
@@ -49,7 +49,7 @@ fn monitored(sys: &Sys) -> Option<bool> {
     Some(false)
 }
 
-/// `mdadm --monitor --scan`, `mdadm -Fs`, and not `mdadm --monitor --oneshot`. Arguments end with NUL.
+/// True for `mdadm --monitor --scan` and `mdadm -Fs`, false for `mdadm --monitor --oneshot`. Arguments end with NUL.
 fn monitors(cmdline: &str) -> bool {
     let short =
         |arg: &str, letter| arg.starts_with('-') && !arg.starts_with("--") && arg.contains(letter);
@@ -58,12 +58,12 @@ fn monitors(cmdline: &str) -> bool {
         && !args().any(|a| a == "--oneshot" || short(a, '1'))
 }
 
-/// Days since mdcheck was last at an array, by the file that it leaves (`Checked_UUID`, `MD_UUID_UUID` while it is at it). `uuid`: md/uuid;
-/// without one any file counts.
+/// Days since mdcheck last worked on an array, from its file (`Checked_UUID`, or `MD_UUID_UUID` while it is running). Without
+/// `uuid` (md/uuid) any file counts.
 pub fn checked_days(sys: &Sys, uuid: Option<&str>) -> Option<u64> {
     let hex = |text: &str| -> String { text.chars().filter(char::is_ascii_hexdigit).collect() };
     let uuid = uuid.map(|u| hex(u).to_ascii_lowercase());
-    let of = |name: &str| {
+    let age_days = |name: &str| {
         let id = name
             .strip_prefix("Checked_")
             .or_else(|| name.strip_prefix("MD_UUID_"))?;
@@ -75,16 +75,19 @@ pub fn checked_days(sys: &Sys, uuid: Option<&str>) -> Option<u64> {
         let age = SystemTime::now().duration_since(at).unwrap_or_default();
         mine.then_some(age.as_secs() / DAY)
     };
-    sys.names(CHECKS).iter().filter_map(|name| of(name)).min()
+    sys.names(CHECKS)
+        .iter()
+        .filter_map(|name| age_days(name))
+        .min()
 }
 
-/// vm.dirty_bytes, or vm.dirty_ratio of what is available.
+/// vm.dirty_bytes, or vm.dirty_ratio of the available memory.
 fn dirty(sys: &Sys) -> Option<DirtyLimit> {
     let vm = |name: &str| sys.number::<u64>(&format!("/proc/sys/vm/{name}"));
     if let Some(bytes) = vm("dirty_bytes").filter(|n| *n > 0) {
         return Some(DirtyLimit {
             bytes,
-            how: format!("vm.dirty_bytes is {bytes}"),
+            setting: format!("vm.dirty_bytes is {bytes}"),
         });
     }
     let ratio = vm("dirty_ratio").filter(|r| *r <= 100)?;
@@ -93,8 +96,8 @@ fn dirty(sys: &Sys) -> Option<DirtyLimit> {
     let kib: u64 = available.split_whitespace().next()?.parse().ok()?;
     Some(DirtyLimit {
         bytes: kib.saturating_mul(1024) / 100 * ratio,
-        how: format!(
-            "vm.dirty_ratio is {ratio} % of what is available, {kib} KiB now (MemAvailable)"
+        setting: format!(
+            "vm.dirty_ratio is {ratio} % of the available memory, {kib} KiB now (MemAvailable)"
         ),
     })
 }
@@ -105,7 +108,7 @@ mod tests {
     use crate::machine::tests::tree::Tree;
 
     #[test]
-    fn who_monitors() {
+    fn monitor_command_lines() {
         for (line, does) in [
             ("/sbin/mdadm\0--monitor\0--scan\0", true),
             ("mdadm\0-Fs\0", true),
@@ -121,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_mdcheck() {
+    fn age_of_mdcheck_files() {
         let tree = Tree::new("file var/lib/mdcheck/Checked_01234567:89abcdef:01234567:89ABCDEF x");
         let sys = tree.sys();
         assert_eq!(checked_days(&sys, None), Some(0));

@@ -1,10 +1,10 @@
-//! What was typed -> the file.
+//! `raidtrace export`.
 
 use anyhow::Result;
 
 use crate::commands::export::args::Export;
 
-/// Without the feature.
+/// Fails: built without the feature `export`.
 #[cfg(not(feature = "export"))]
 pub fn run(_: &Export) -> Result<()> {
     anyhow::bail!(
@@ -13,7 +13,7 @@ pub fn run(_: &Export) -> Result<()> {
     )
 }
 
-/// Writes what can be read of the file; where that is not all of it, says so in the end.
+/// Exports every readable row. Fails at the end if the recording is damaged.
 #[cfg(feature = "export")]
 pub fn run(args: &Export) -> Result<()> {
     use crate::recording::reader::{Reader, Wanted};
@@ -46,7 +46,7 @@ fn to(reader: &mut crate::recording::reader::Reader, args: &Export) -> Result<u6
     let destination = Destination::new(&args.output, args.force)?;
     let mut output = destination.open().with_context(say)?;
     match write(reader, args, &mut output.file) {
-        // The reader of a pipe that has had enough is no failure.
+        // A closed pipe (`| head`) is not a failure.
         Err(e) if output.pending.is_none() && is_broken_pipe(&e) => Ok(0),
         Err(e) => Err(e).with_context(say),
         Ok(rows) => {

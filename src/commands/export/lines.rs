@@ -7,7 +7,7 @@ use crate::commands::export::args::Format;
 use crate::recording::reader::{Batch, Reader};
 use crate::recording::schema::COLUMNS;
 
-/// A value, of whatever column.
+/// A value of any column.
 enum Value<'a> {
     Number(u64),
     Bool(bool),
@@ -15,7 +15,7 @@ enum Value<'a> {
     Time(i64),
 }
 
-/// Writes everything that can be read, and how many rows that was.
+/// Writes every readable row. Returns their number.
 pub fn write(reader: &mut Reader, format: Format, out: &mut impl Write) -> io::Result<u64> {
     if format == Format::Csv {
         let names: Vec<&str> = COLUMNS.iter().map(|c| c.0).collect();
@@ -38,7 +38,7 @@ pub fn write(reader: &mut Reader, format: Format, out: &mut impl Write) -> io::R
     Ok(rows)
 }
 
-/// Quoted as RFC 4180 has it; what is null is empty, a text that is empty is `""`.
+/// Writes a row as CSV, quoted by RFC 4180. Null is empty, an empty text is `""`.
 fn csv(line: &mut Vec<u8>, batch: &Batch, row: usize) -> io::Result<()> {
     for column in 0..COLUMNS.len() {
         if column > 0 {

@@ -1,4 +1,4 @@
-//! `raidtrace layout`: what was typed -> a report -> text, JSON, a picture, and an exit status.
+//! `raidtrace layout`: arguments -> a report -> text, JSON or SVG, and an exit status.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use clap::Args as _;
 use clap::error::ErrorKind;
 
 use super::args::Layout;
-use super::show;
+use super::comparison::{self, Comparison};
 use super::{json, picture, table};
 use crate::analysis::placement::filesystem::Filesystem;
 use crate::analysis::placement::report::Report;
@@ -21,18 +21,16 @@ use crate::mke2fs::{Conf, plan};
 use crate::raid::Geometry;
 use crate::ui::text;
 
-/// With `--check`: the skew is above what was allowed.
+/// Exit status of `--check` if the skew is above `--max-skew`.
 const TOO_UNEVEN: u8 = 3;
 
-/// Prints what was asked for.
+/// Runs `layout`.
 ///
 /// # Errors
-/// Where there is no layout to be had, or nowhere to write it.
+/// If there is no layout, or the output cannot be written.
 pub fn run(args: &Layout) -> Result<ExitCode> {
     if args.mke2fs.is_any() && args.plan.is_none() && !args.search {
-        usage(
-            "options of mke2fs are for --plan and --search: a filesystem that exists has its own",
-        );
+        usage("options of mke2fs require --plan or --search");
     }
     let conf = Conf::from_machine();
     let target = match (&args.target, args.plan) {
@@ -44,7 +42,7 @@ pub fn run(args: &Layout) -> Result<ExitCode> {
         None => None,
     };
     if args.search {
-        return compared(args, &target, grown.as_ref(), &conf);
+        return compare(args, &target, grown.as_ref(), &conf);
     }
     let mut report = Report::new(target);
     if report.uneven {
@@ -58,12 +56,16 @@ pub fn run(args: &Layout) -> Result<ExitCode> {
         report.grown = Some((grown.disks(), skews.map_err(|e| anyhow!(e))?));
     }
     if let Some(path) = &args.svg {
-        let name = || text::clean(&path.display().to_string()).into_owned();
         let svg = Destination::beside_stdout(path, args.force)?;
         let picture = picture::draw(&report);
         svg.open()
             .and_then(|svg| svg.write(|out| out.write_all(picture.as_bytes())))
-            .with_context(|| format!("{} cannot be written", name()))?;
+            .with_context(|| {
+                format!(
+                    "{} cannot be written",
+                    text::clean(&path.display().to_string())
+                )
+            })?;
     }
     let mut out = io::stdout().lock();
     let written = if args.json {
@@ -71,11 +73,11 @@ pub fn run(args: &Layout) -> Result<ExitCode> {
     } else {
         table::write(&mut out, &report, args.all)
     };
-    finish(written.and_then(|()| out.flush()))?;
+    finish(written)?;
     Ok(check(args, report.skews.worst()))
 }
 
-/// What to do about an uneven layout.
+/// Advice for an uneven layout.
 fn remedy(args: &Layout, target: &Target, conf: &Conf) -> String {
     let mut base = args.mke2fs.clone();
     (base.group, base.flex) = (None, None);
@@ -87,16 +89,16 @@ fn remedy(args: &Layout, target: &Target, conf: &Conf) -> String {
     words::remedy(target, args.plan.is_none(), found.as_ref())
 }
 
-/// The reader of a pipe that has had enough is no failure.
+/// Flushes the output. A closed pipe is not an error.
 fn finish(written: io::Result<()>) -> Result<()> {
-    match written {
+    match written.and_then(|()| io::stdout().flush()) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e).context("writing the figures"),
         _ => Ok(()),
     }
 }
 
 /// `--search`.
-fn compared(
+fn compare(
     args: &Layout,
     target: &Target,
     grown: Option<&Geometry>,
@@ -105,7 +107,7 @@ fn compared(
     let geometry = &target.array.geometry;
     if geometry.disks() < 2 || geometry.chunk_sectors().is_none() {
         return Err(anyhow!(
-            "--search is for striped arrays: on {} every member has everything (--level, --disks)",
+            "--search requires a striped array: every member of {} holds everything (--level, --disks)",
             geometry.level()
         ));
     }
@@ -114,7 +116,7 @@ fn compared(
     let (all, base) = search.run().map_err(|e| anyhow!(e))?;
     let grown = match grown {
         Some(grown) => {
-            let rows = show::shown(&all, base).into_iter();
+            let rows = comparison::shown(&all, base).into_iter();
             let skews: Result<Vec<_>, String> = rows
                 .map(|i| grow::planned(target, grown, bytes, &all[i].options, conf))
                 .collect();
@@ -122,7 +124,7 @@ fn compared(
         }
         None => None,
     };
-    let found = show::Found {
+    let found = Comparison {
         target,
         all: &all,
         base,
@@ -135,30 +137,26 @@ fn compared(
     } else {
         found.write(&mut out)
     };
-    finish(written.and_then(|()| out.flush()))?;
+    finish(written)?;
     Ok(check(args, all[found.recommended()].skews.worst()))
 }
 
-/// Ends as clap does.
-fn usage(says: &str) -> ! {
+/// Exits with a usage error, like clap.
+fn usage(message: &str) -> ! {
     let mut command = Layout::augment_args(clap::Command::new("raidtrace layout"));
-    command.error(ErrorKind::ArgumentConflict, says).exit()
+    command.error(ErrorKind::ArgumentConflict, message).exit()
 }
 
-/// A filesystem that does not exist.
+/// The target of --plan.
 fn planned(args: &Layout, bytes: u64, conf: &Conf) -> Result<Target> {
     let geometry = args.array.geometry().map_err(|e| anyhow!(e))?;
     let chunk = geometry.chunk_sectors().unwrap_or(0) * 512;
     let layout = plan(bytes, chunk, &args.mke2fs, conf).map_err(|e| anyhow!(e))?;
     let kind = args.mke2fs.fs_type.as_deref().unwrap_or("ext4");
-    let mut typed = args.mke2fs.clone();
-    typed.fs_type = None;
-    let words = typed.words();
-    let name = format!(
-        "mkfs.{kind}{}{words}",
-        if words.is_empty() { "" } else { " " }
-    );
-    let mut target = Target::of_typed(&name, Filesystem::of(layout), &args.array)?;
+    let mut options = args.mke2fs.clone();
+    options.fs_type = None;
+    let name = format!("mkfs.{kind} {}", options.words());
+    let mut target = Target::on_array(name.trim_end(), Filesystem::new(layout), &args.array)?;
     target.notes.push(format!("planned with {}", conf.source));
     Ok(target)
 }

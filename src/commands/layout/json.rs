@@ -4,25 +4,24 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 
-use crate::analysis::placement::report;
-use crate::analysis::placement::report::Report;
+use crate::analysis::placement::report::{self, Report};
 use crate::analysis::placement::spread::{FIXED, Member};
 
-/// Writes it on one line.
+/// Writes the object on one line.
 pub fn write(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     serde_json::to_writer(&mut *out, &object(report))?;
     writeln!(out)
 }
 
 /// The object.
-pub(crate) fn object(report: &Report) -> Value {
+pub fn object(report: &Report) -> Value {
     let (target, fs) = (&report.target, &report.target.fs);
     let geometry = &target.array.geometry;
     let groups = fs.groups;
-    let skew = |of: fn(&Member) -> u64| report.spread.skew(of);
+    let skew = |figure: fn(&Member) -> u64| report.spread.skew(figure);
     let mut skews = Map::new();
     for origin in FIXED {
-        let value = report.spread.skew(|m| m.of(origin));
+        let value = report.spread.skew(|m| m.sectors_of(origin));
         skews.insert(origin.name().to_owned(), json!(value));
     }
     skews.insert("bitmaps".to_owned(), json!(skew(Member::bitmaps)));
@@ -71,7 +70,7 @@ fn members(report: &Report) -> Vec<Value> {
         let name = report.target.array.members.get(slot);
         object.insert("name".to_owned(), json!(name));
         for origin in FIXED {
-            let sectors = member.of(origin);
+            let sectors = member.sectors_of(origin);
             object.insert(origin.name().to_owned(), json!(sectors / block_sectors));
             bytes.insert(origin.name().to_owned(), json!(sectors * 512));
         }
@@ -80,11 +79,6 @@ fn members(report: &Report) -> Vec<Value> {
         object.insert("bytes".to_owned(), Value::Object(bytes));
         Value::Object(object)
     };
-    report
-        .spread
-        .members
-        .iter()
-        .enumerate()
-        .map(member)
-        .collect()
+    let members = report.spread.members.iter().enumerate();
+    members.map(member).collect()
 }

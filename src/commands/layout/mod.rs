@@ -1,10 +1,13 @@
-//! `raidtrace layout`: where a filesystem's metadata falls on the members of an array, and how evenly.
+//! `raidtrace layout`: placement of a filesystem's metadata on the members of an array, and its skew.
+//!
+//! * `table`, `json`, `picture`: output of a report.
+//! * `comparison`: output of `--search`.
 
 pub mod args;
 pub mod command;
-pub mod json;
-pub mod picture;
+pub mod comparison;
+mod json;
+mod picture;
+mod table;
 #[cfg(test)]
-mod screen_tests;
-pub mod show;
-pub mod table;
+mod tests;

@@ -1,35 +1,35 @@
-//! The report as SVG: a row a member, two panels of bars, the mean as a line. Nothing in it needs a script, a font that
-//! is not everywhere, or colour to be read.
+//! The report as SVG: a row per member, two panels of bars, the mean as a line. Readable without scripts, special fonts and
+//! colour.
 
 use svg::Document;
 use svg::node::element::{Group, Line, Rectangle, Text, Title};
 
 use super::table;
 use crate::analysis::placement::report::Report;
-use crate::analysis::placement::spread::{Member, Of, skew};
+use crate::analysis::placement::spread::{Figure, Member, skew};
 use crate::analysis::units;
 use crate::origin::Origin;
 use crate::ui::{palette, text};
 
 const WIDTH: f64 = 960.0;
 const MARGIN: f64 = 20.0;
-/// Slot and name of a member.
+/// Width of the column with slot and name.
 const NAMES: f64 = 120.0;
 const PANEL: f64 = (WIDTH - 2.0 * MARGIN - NAMES) / 2.0;
-/// Of a panel, for its bars; the rest is for figures.
+/// Width of the bars of a panel; the rest is for figures.
 const BARS: f64 = PANEL - 90.0;
 const ROW: f64 = 20.0;
 const LINE: f64 = 18.0;
 const INK: &str = "#222222";
 const PALE: &str = "#777777";
 
-/// A panel: its title, and what its bars are made of.
+/// A panel: its title, and colour and figure of each part of its bars.
 struct Panel {
     title: &'static str,
-    parts: Vec<(String, Of)>,
+    parts: Vec<(String, Figure)>,
 }
 
-/// The picture's text.
+/// Draws the picture.
 pub fn draw(report: &Report) -> String {
     let members = &report.spread.members;
     let block_sectors = u64::from(report.target.fs.block_size / 512);
@@ -38,13 +38,17 @@ pub fn draw(report: &Report) -> String {
         Panel {
             title: "bitmaps: block, inode",
             parts: vec![
-                (colour(Origin::BlockBitmap), |m| m.of(Origin::BlockBitmap)),
-                (colour(Origin::InodeBitmap), |m| m.of(Origin::InodeBitmap)),
+                (colour(Origin::BlockBitmap), |m| {
+                    m.sectors_of(Origin::BlockBitmap)
+                }),
+                (colour(Origin::InodeBitmap), |m| {
+                    m.sectors_of(Origin::InodeBitmap)
+                }),
             ],
         },
         Panel {
             title: "inode tables: the part in use",
-            // The table's yellow is too pale on white.
+            // The yellow of the palette is too pale on white.
             parts: vec![("#b8a800".to_owned(), |m| m.heads)],
         },
     ];
@@ -77,19 +81,15 @@ pub fn draw(report: &Report) -> String {
     for slot in 0..members.len() {
         let name = format!("{slot}  {}", report.target.array.member(slot));
         let y = top + ROW * (slot as f64 + 0.7);
-        page = page.add(words(
-            text::cut(&text::clean(&name), 16).as_ref(),
-            MARGIN,
-            y,
-            INK,
-        ));
+        let name = text::clean(&name);
+        page = page.add(words(text::cut(&name, 16).as_ref(), MARGIN, y, INK));
     }
     for (i, panel) in panels.iter().enumerate() {
         let x = MARGIN + NAMES + PANEL * i as f64;
         page = page.add(draw_panel(panel, members, block_sectors, x, top, bottom));
     }
     page = page.add(words(
-        "dashed: the mean. In blocks; of inode tables the first of each flex group, 4 for each of its groups.",
+        "dashed: the mean. In blocks; of inode tables the first 4 blocks per group, from the start of each flex group.",
         MARGIN,
         bottom + 45.0,
         PALE,
@@ -109,7 +109,7 @@ fn draw_panel(
     top: f64,
     bottom: f64,
 ) -> Group {
-    let value = |m: &Member| -> u64 { panel.parts.iter().map(|(_, of)| of(m)).sum() };
+    let value = |m: &Member| -> u64 { panel.parts.iter().map(|(_, figure)| figure(m)).sum() };
     let most = members.iter().map(value).max().unwrap_or(0).max(1);
     let scale = BARS / most as f64;
     let mut group =
@@ -117,8 +117,8 @@ fn draw_panel(
     for (slot, member) in members.iter().enumerate() {
         let y = top + ROW * slot as f64;
         let mut at = x;
-        for (colour, of) in &panel.parts {
-            let width = of(member) as f64 * scale;
+        for (colour, figure) in &panel.parts {
+            let width = figure(member) as f64 * scale;
             if width > 0.0 {
                 group = group.add(
                     Rectangle::new()
@@ -148,15 +148,11 @@ fn draw_panel(
         );
     }
     let skew = units::factor(skew(members.iter().map(value)));
-    group.add(words(
-        &format!("busiest {skew} the mean"),
-        x,
-        bottom + 20.0,
-        INK,
-    ))
+    let skew = format!("busiest {skew} the mean");
+    group.add(words(&skew, x, bottom + 20.0, INK))
 }
 
-/// A tenth of a pixel is enough, and makes short files.
+/// Rounds to a tenth of a pixel, for short files.
 fn round(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }

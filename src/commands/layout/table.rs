@@ -1,22 +1,21 @@
-//! The report as text, 80 columns: what it is, what stands out, two bars a member, and the origins.
+//! The report as text of 80 columns: filesystem and array, headline, two bars per member, and the origins.
 
 use std::io::{self, Write};
 
-use crate::analysis::placement::report;
-use crate::analysis::placement::report::Report;
-use crate::analysis::placement::spread::{FIXED, Member, Of, skew};
+use crate::analysis::placement::report::{self, Report};
+use crate::analysis::placement::spread::{FIXED, Figure, Member, skew};
 use crate::analysis::placement::target::Target;
 use crate::analysis::units;
 use crate::origin::Origin;
 use crate::ui::text;
 
 const COLUMNS: usize = 80;
-/// Of a bar.
+/// Width of a bar.
 const BAR: usize = 23;
-/// Of a member's name.
+/// Width of a member's name.
 const NAME: usize = 10;
 
-/// Writes the screen. `all`: every origin member by member.
+/// Writes the report. `all`: also every origin by member.
 pub fn write(out: &mut dyn Write, report: &Report, all: bool) -> io::Result<()> {
     for line in lines(report, all) {
         writeln!(out, "{}", line.trim_end())?;
@@ -54,21 +53,20 @@ fn lines(report: &Report, all: bool) -> Vec<String> {
     out
 }
 
-/// Wrapped at 80 columns, further lines indented.
-pub(crate) fn wrapped(mark: &str, sentence: &str) -> Vec<String> {
+/// Wraps untrusted text at 80 columns, the first line after `mark`, the others indented.
+pub fn wrapped(mark: &str, sentence: &str) -> Vec<String> {
     let indent = 2;
     let sentence = text::clean(sentence);
     let glued = format!("{}{sentence}", text::glue(mark));
-    let lines = text::wrap(&glued, COLUMNS - indent, 12);
-    let rest = lines
-        .iter()
-        .skip(1)
-        .map(|l| format!("{}{l}", " ".repeat(indent)));
-    lines.iter().take(1).cloned().chain(rest).collect()
+    let mut lines = text::wrap(&glued, COLUMNS - indent, 12);
+    for line in lines.iter_mut().skip(1) {
+        line.insert_str(0, &" ".repeat(indent));
+    }
+    lines
 }
 
-/// The filesystem and the array, a line each.
-pub(crate) fn about(target: &Target) -> [String; 2] {
+/// Filesystem and array, one line each.
+pub fn about(target: &Target) -> [String; 2] {
     let fs = &target.fs;
     let geometry = &target.array.geometry;
     let mut first = format!(
@@ -97,12 +95,12 @@ pub(crate) fn about(target: &Target) -> [String; 2] {
         second.push_str(&format!(", {} chunks", units::size(chunk * 512)));
     }
     if name.is_none() && geometry.disks() > 1 {
-        second.push_str(" (as typed)");
+        second.push_str(" (from the command line)");
     }
     [first, second]
 }
 
-/// A bar of `columns` for `value` of `most`, in half columns.
+/// A bar of at most `columns` for a value of at most `most`, in half columns.
 fn bar(value: u64, most: u64, columns: usize) -> String {
     let halves = (value as f64 * 2.0 * columns as f64 / most.max(1) as f64).round() as usize;
     let halves = if value > 0 { halves.max(1) } else { 0 };
@@ -113,37 +111,35 @@ fn bar(value: u64, most: u64, columns: usize) -> String {
 fn bars(report: &Report) -> Vec<String> {
     let block_sectors = u64::from(report.target.fs.block_size / 512);
     let members = &report.spread.members;
-    let of: [(&str, Of); 2] = [("bitmaps", |m| m.bitmaps()), ("inode tables*", |m| m.heads)];
+    let figures: [(&str, Figure); 2] =
+        [("bitmaps", |m| m.bitmaps()), ("inode tables*", |m| m.heads)];
     let mut head = text::left("slot", 5) + &text::left("member", NAME);
     let mut foot = text::left("", 5) + &text::left("skew", NAME);
-    for (title, of) in of {
+    for (title, figure) in figures {
         head.push_str(&format!(" {}", text::left(&format!("{title:>7}"), 8 + BAR)));
-        let skew = units::factor(skew(members.iter().map(of)));
+        let skew = units::factor(skew(members.iter().map(figure)));
         foot.push_str(&format!(" {:>7} {}", skew, " ".repeat(BAR)));
     }
     let mut out = vec![head];
     for (slot, member) in members.iter().enumerate() {
         let name = text::clean(report.target.array.member(slot)).into_owned();
         let mut line = format!("{slot:>4} ") + &text::left(&name, NAME);
-        for (_, of) in of {
-            let most = members.iter().map(of).max().unwrap_or(0);
-            let value = of(member);
-            line.push_str(&format!(
-                " {:>7} {}",
-                short(value / block_sectors),
-                bar(value, most, BAR)
-            ));
+        for (_, figure) in figures {
+            let most = members.iter().map(figure).max().unwrap_or(0);
+            let value = figure(member);
+            let blocks = short(value / block_sectors);
+            line.push_str(&format!(" {blocks:>7} {}", bar(value, most, BAR)));
         }
         out.push(line);
     }
     out.push(foot);
     out.push(
-        "* of the inodes in use: 4 a group, from each flex group's start; all in blocks".to_owned(),
+        "* assumed in use: 4 per group from the start of each flex group; all in blocks".to_owned(),
     );
     out
 }
 
-/// At most 7 columns, exact up to there.
+/// A number in at most 7 columns, rounded if it has more digits.
 fn short(value: u64) -> String {
     let text = value.to_string();
     if text.len() <= 7 {
@@ -172,35 +168,35 @@ fn origins(report: &Report) -> Vec<String> {
         "origin", "blocks", "bytes", "skew", "most on"
     )];
     for origin in FIXED {
-        let of = |m: &Member| m.of(origin);
-        let sum: u64 = report.spread.members.iter().map(of).sum();
+        let figure = |m: &Member| m.sectors_of(origin);
+        let sum: u64 = report.spread.members.iter().map(figure).sum();
+        let blocks = sum / block_sectors;
         if sum == 0 {
             continue;
         }
+        // Fewer blocks than members cannot be even.
+        let skew = report
+            .spread
+            .skew(figure)
+            .filter(|_| blocks >= members as u64);
         out.push(format!(
-            "{:<20}{:>12}{:>10}{:>7}  {}",
+            "{:<20}{blocks:>12}{:>10}{:>7}  {}",
             origin.name(),
-            sum / block_sectors,
             units::bytes(sum as f64 * 512.0),
-            units::factor(
-                report
-                    .spread
-                    .skew(of)
-                    .filter(|_| sum / block_sectors >= members as u64)
-            ),
-            most_on(report, of),
+            units::factor(skew),
+            most_on(report, figure),
         ));
     }
     out
 }
 
-/// The slots that have more than 1.2 times the mean, as far as there is room.
-fn most_on(report: &Report, of: impl Fn(&Member) -> u64) -> String {
+/// Slots with more than 1.2 times the mean; their number if there are many.
+fn most_on(report: &Report, figure: impl Fn(&Member) -> u64) -> String {
     let members = &report.spread.members;
-    let sum: u64 = members.iter().map(&of).sum();
+    let sum: u64 = members.iter().map(&figure).sum();
     let mean = sum as f64 / members.len() as f64;
     let slots: Vec<usize> = (0..members.len())
-        .filter(|&slot| of(&members[slot]) as f64 > mean * 1.2)
+        .filter(|&slot| figure(&members[slot]) as f64 > mean * 1.2)
         .collect();
     match slots.as_slice() {
         [] => "even".to_owned(),
@@ -213,6 +209,7 @@ fn most_on(report: &Report, of: impl Fn(&Member) -> u64) -> String {
     }
 }
 
+/// Column heading of an origin.
 fn column(origin: Origin) -> &'static str {
     match origin {
         Origin::BlockBitmap => "bbitmap",

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::machine::signals;
+use crate::machine::signals::Signals;
 
 /// Whether there is such a command: said before anything is loaded.
 pub fn find(command: &[OsString]) -> Result<()> {
@@ -35,7 +35,7 @@ pub struct Running(Child);
 
 impl Running {
     /// Starts it. `aside`: what it prints goes to stderr, for stdout is the recording's.
-    pub fn start(command: &[OsString], aside: bool) -> Result<Option<Self>> {
+    pub fn start(command: &[OsString], aside: bool, signals: &Signals) -> Result<Option<Self>> {
         let Some((name, args)) = command.split_first() else {
             return Ok(None);
         };
@@ -44,8 +44,7 @@ impl Running {
         if aside {
             child.stdout(io::stderr());
         }
-        // SAFETY: between fork and exec it makes one system call, which is async-signal-safe, and allocates nothing.
-        unsafe { child.pre_exec(signals::unblock) };
+        signals.pass_to(&mut child);
         let child = child.spawn();
         Ok(Some(Self(child.with_context(|| {
             format!("starting {}", name.display())

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, Error, Result, bail};
+use anyhow::{Error, Result, bail};
 
 use super::args::Record;
 use super::child::{self, Running};
@@ -31,7 +31,7 @@ pub fn run(args: &Record) -> Result<ExitCode> {
     }
     let mut files = Files::new(&args.output, args.force, args.rotate)?;
     child::find(&args.command)?;
-    let signals = Signals::block().context("blocking signals")?;
+    let signals = Signals::catch()?;
     let mut recorder = Recorder::start(
         Sys::live(),
         &args.targets,
@@ -57,7 +57,7 @@ pub fn run(args: &Record) -> Result<ExitCode> {
     );
     let mut child = None;
     let mut failed = None;
-    match Running::start(&args.command, files.is_stdout()) {
+    match Running::start(&args.command, files.is_stdout(), &signals) {
         Ok(running) => child = running,
         Err(e) => failed = Some(e),
     }
@@ -96,9 +96,9 @@ pub fn run(args: &Record) -> Result<ExitCode> {
         }
     }
     // The disk, or who reads the pipe, may take for ever.
-    signals.unblock_after(grace).context("signals")?;
+    signals.release_after(grace);
     let (summary, ended) = recorder.finish(&mut files);
-    signals.block_again().context("signals")?;
+    signals.catch_again();
     let failed = failed.or(ended.err()).filter(|e| !nobody_reads(e));
     if failed.is_none() {
         let _ = report(&summary, &files.name());

@@ -3,11 +3,13 @@
 use rustix::time::{ClockId, clock_gettime};
 
 use super::join::Join;
+use crate::address::{ArraySector, DiskSector, MemberSector};
 use crate::analysis::item::{Flags, Item, Part, Request, Submission};
 use crate::machine::Array;
 use crate::machine::topology::Topology;
 use crate::machine::topology::geometry;
 use crate::origin::Origin;
+pub use crate::probe::events::monotonic_ns;
 use crate::probe::events::{Completed, Event, Run, Submitted};
 use crate::raid::{Geometry, Mapping};
 
@@ -48,17 +50,11 @@ impl Clock {
     }
 }
 
-/// The clock of events, now.
-pub fn monotonic_ns() -> u64 {
-    let t = clock_gettime(ClockId::Monotonic);
-    t.tv_sec.cast_unsigned() * 1_000_000_000 + t.tv_nsec.cast_unsigned()
-}
-
 /// Where a member lies.
 struct Member {
     /// First sector on its disk.
-    start: u64,
-    data_offset: u64,
+    start: DiskSector,
+    data_offset: MemberSector,
     data_sectors: u64,
     slot: Option<u32>,
     array: usize,
@@ -68,7 +64,7 @@ struct Addresses {
     /// `None`: not known, or a reshape is under way.
     geometry: Option<Geometry>,
     /// The member that it is of another array, and where that begins on it.
-    upper: Option<(usize, u64)>,
+    upper: Option<(usize, DiskSector)>,
 }
 
 /// Of one topology; what is submitted is remembered for the requests that come of it.
@@ -171,7 +167,7 @@ impl Translator {
             op: s.op,
             flags: flags(s.flags),
             origin: s.origin,
-            array_sector: s.sector,
+            array_sector: s.sector.0,
             length: s.length,
             pid: s.pid,
             file: s.file,
@@ -181,13 +177,13 @@ impl Translator {
     fn completed(&self, c: &Completed, runs: &[Event], emit: &mut impl FnMut(Item)) -> Option<()> {
         let member = self.members.get(c.member as usize)?;
         let time_us = self.clock.unix_us(c.now_ns);
-        let sector = c.sector.saturating_sub(member.start);
+        let sector = c.sector.in_member(member.start).unwrap_or_default();
         let mut part = Part {
             time_us,
             member: c.member,
             op: c.op,
             origin: c.origin,
-            sector,
+            sector: sector.0,
             bytes: match (c.runs, runs.first()) {
                 (None, _) => 0,
                 (_, Some(Event::Run(first))) => first.bytes,
@@ -203,15 +199,15 @@ impl Translator {
             let array_sector = self.array_sector(c, sector);
             let whose = array_sector
                 .filter(|_| was_submitted(c.origin))
-                .and_then(|(array, at)| self.join.whose(array as u32, at, c.op, time_us));
+                .and_then(|(array, at)| self.join.whose(array as u32, at.0, c.op, time_us));
             emit(Item::Request(Request {
                 time_us,
                 member: c.member,
                 op: c.op,
                 flags: flags(c.flags),
                 origin: c.origin,
-                sector,
-                array_sector: array_sector.map(|(_, at)| at),
+                sector: sector.0,
+                array_sector: array_sector.map(|(_, at)| at.0),
                 length: c.length,
                 bytes: part.bytes,
                 queue_us: (c.start_ns > 0 && c.start_ns <= c.issue_ns)
@@ -234,25 +230,25 @@ impl Translator {
     }
 
     /// Number of the outermost array, and the sector there.
-    fn array_sector(&self, c: &Completed, sector: u64) -> Option<(usize, u64)> {
+    fn array_sector(&self, c: &Completed, sector: MemberSector) -> Option<(usize, ArraySector)> {
         if c.length == 0 {
             return None;
         }
         let (mut member, mut sector) = (self.members.get(c.member as usize)?, sector);
         for _ in 0..DEEP {
-            let at = sector.checked_sub(member.data_offset)?;
-            if at >= member.data_sectors {
+            let at = sector.in_data(member.data_offset)?;
+            if at.0 >= member.data_sectors {
                 return None;
             }
             let array = self.arrays.get(member.array)?;
-            match array.geometry.as_ref()?.locate(member.slot?, at) {
-                Mapping::Data { sector: found, .. } => sector = found,
+            let found = match array.geometry.as_ref()?.locate(member.slot?, at) {
+                Mapping::Data { sector, .. } => sector,
                 Mapping::Parity { .. } | Mapping::Unused { .. } => return None,
-            }
-            let Some((upper, start)) = array.upper else {
-                return Some((member.array, sector));
             };
-            sector = sector.checked_sub(start)?;
+            let Some((upper, start)) = array.upper else {
+                return Some((member.array, found));
+            };
+            sector = found.on_nested().in_member(start)?;
             member = self.members.get(upper)?;
         }
         None
@@ -282,19 +278,18 @@ fn us(ns: u64) -> u32 {
     u32::try_from(us).unwrap_or(u32::MAX)
 }
 
-/// The kernel's order (include/linux/blk_types.h, from __REQ_SYNC on) to ours.
+/// Flags from the kernel's bits (include/linux/blk_types.h, from __REQ_SYNC on).
 fn flags(kernel: u16) -> Flags {
-    let bit = |n: u16, flag: Flags| {
-        if kernel >> n & 1 == 1 { flag.0 } else { 0 }
-    };
-    Flags(
-        bit(0, Flags::SYNC)
-            | bit(1, Flags::META)
-            | bit(6, Flags::FUA)
-            | bit(7, Flags::PREFLUSH)
-            | bit(8, Flags::AHEAD)
-            | bit(9, Flags::BACKGROUND),
-    )
+    let bits = [
+        (0, Flags::SYNC),
+        (1, Flags::META),
+        (6, Flags::FUA),
+        (7, Flags::PREFLUSH),
+        (8, Flags::AHEAD),
+        (9, Flags::BACKGROUND),
+    ];
+    let set = bits.into_iter().filter(|(bit, _)| kernel >> bit & 1 == 1);
+    set.map(|(_, flag)| flag).collect()
 }
 
 #[cfg(test)]

@@ -3,13 +3,12 @@
 //! * [`command`]: when it begins and ends. [`child`]: a command that it records.
 //! * [`recorder`]: drains the kernel's buffer and says once a second what everything is like.
 //! * [`items`]: events -> items of the recording; [`join`]: whose a request is. [`dirtied`]: counters -> items.
-//! * [`header`]: what stands at the file's beginning. [`output`]: the files.
+//! * [`output`]: the files.
 
 pub mod args;
 pub mod child;
 pub mod command;
 pub mod dirtied;
-pub mod header;
 pub mod items;
 pub mod join;
 pub mod output;

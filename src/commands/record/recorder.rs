@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 
 use super::dirtied::DirtiedRows;
-use super::header::{cuts, header};
 use super::items::{Clock, Translator, monotonic_ns};
 use super::output::{Files, Sink};
 use crate::analysis::counters::TaskId;
@@ -21,6 +20,7 @@ use crate::machine::{Mdstat, Sys};
 use crate::probe::Dirtied;
 use crate::probe::events::Event;
 use crate::recording::writer::{Options, Writer, Written};
+use crate::session::header::{cuts, header};
 use crate::session::{Reading, Session, SessionOptions, Update};
 
 /// Between two states.

@@ -8,11 +8,11 @@ use crate::analysis::timeline::{Interval, Timeline};
 use crate::analysis::units;
 use crate::ui::text::{clean, left, right};
 
-/// Heights of a column; nothing at all is a space.
+/// Heights of a column; zero is a space.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Up to so many members each have a row; of more, the busiest.
+/// Maximum number of members that each have a row.
 const MEMBERS: usize = 24;
-/// Rows then.
+/// Number of the busiest members with a row if there are more.
 const BUSIEST: usize = 12;
 
 /// A member's row.
@@ -24,7 +24,7 @@ struct Row<'a> {
     most: f64,
 }
 
-/// How busy each member of `array` was over time; nothing where that is one interval only.
+/// Utilisation of each member of `array` over time. Nothing for a single interval.
 pub fn write(out: &mut Vec<u8>, timeline: &Timeline, array: &ArraySnapshot) -> io::Result<()> {
     let intervals = &timeline.intervals;
     if intervals.len() < 2 {
@@ -128,14 +128,14 @@ fn busiest<'r, 'a: 'r>(
     super::text::wrapped(out, "  ", &line)
 }
 
-/// Over all intervals; they may differ in length.
+/// Mean over all intervals, weighted by their lengths.
 fn mean(intervals: &[Interval], each: &[f64]) -> f64 {
     let lengths = intervals.iter().map(|i| (i.to_us - i.from_us) as f64);
     let busy: f64 = lengths.clone().zip(each).map(|(l, v)| l * v).sum();
     busy / lengths.sum::<f64>().max(1.0)
 }
 
-/// A share of the full height.
+/// Column for a share of the full height.
 fn column(share: f64) -> char {
     let height = (share * HEIGHTS.len() as f64).ceil() as usize;
     match height {

@@ -1,4 +1,4 @@
-//! `raidtrace report`: what was typed -> the report.
+//! `raidtrace report`.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use super::args::Report;
 use super::{json, text};
 use crate::recording::gather;
 
-/// Reads the file and says what it says.
+/// Reads the file and prints the report.
 pub fn run(args: &Report) -> Result<()> {
     let report = gather::gather(&args.file, args.from.as_deref(), args.to.as_deref())?;
     let mut out = io::BufWriter::new(io::stdout().lock());

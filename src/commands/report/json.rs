@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::allocator::Allocator;
 use crate::analysis::{time, timeline};
 use crate::origin::{Op, Origin};
 use crate::recording::gather::{Report, Sizes};
@@ -33,6 +34,8 @@ struct Whole<'a> {
     unplaced: u64,
     arrays: Vec<Part<'a>>,
     timeline: Vec<Interval<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allocator: Option<Allocator<'a>>,
     lost: Losses,
     losses: Vec<Loss<'a>>,
     overhead: Overhead,
@@ -45,7 +48,7 @@ struct Period {
     to: String,
 }
 
-/// `from` and `to` as clocks here show them.
+/// `from` and `to` in local time.
 #[derive(Serialize)]
 struct Local {
     from: String,
@@ -53,7 +56,7 @@ struct Local {
     time_zone: Option<String>,
 }
 
-/// A part of the whole, for the timeline.
+/// An interval of the timeline.
 #[derive(Serialize)]
 struct Interval<'a> {
     from: String,
@@ -97,7 +100,7 @@ struct Part<'a> {
     sizes: Vec<Size>,
 }
 
-/// Requests of `from_bytes` up to twice as much.
+/// Requests of `from_bytes` to less than twice that.
 #[derive(Serialize)]
 struct Size {
     op: Op,
@@ -112,7 +115,7 @@ struct Loss<'a> {
     text: &'a str,
 }
 
-/// Writes it and flushes.
+/// Writes the report as one line.
 pub fn write(out: &mut impl Write, path: &Path, report: &Report) -> io::Result<()> {
     let snapshot = &report.snapshot;
     let arrays = snapshot.arrays.iter().map(|a| Part {
@@ -147,6 +150,7 @@ pub fn write(out: &mut impl Write, path: &Path, report: &Report) -> io::Result<(
             unplaced: report.unplaced,
             arrays: arrays.collect(),
             timeline: timeline(report),
+            allocator: report.allocator.as_ref().map(Allocator::new),
             lost: Losses::from(snapshot.lost),
             losses: report
                 .losses

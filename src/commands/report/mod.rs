@@ -1,6 +1,7 @@
-//! `raidtrace report`: what a recording says. [`gather`](crate::recording::gather) reads it; [`text`], [`chart`] and
-//! [`json`] say it.
+//! `raidtrace report`: a summary of a recording. [`gather`](crate::recording::gather) reads it; [`text`], [`chart`],
+//! [`allocator`] and [`json`] print it.
 
+pub mod allocator;
 pub mod args;
 pub mod chart;
 pub mod command;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use jiff::tz::TimeZone;
 
-use super::chart;
+use super::{allocator, chart};
 use crate::analysis::hotspot::Kind;
 use crate::analysis::snapshot::{ArraySnapshot, Cell, MemberSnapshot};
 use crate::analysis::time;
@@ -14,7 +14,7 @@ use crate::origin::{Op, Origin};
 use crate::recording::gather::{Report, Sizes};
 use crate::ui::batch;
 use crate::ui::rows;
-use crate::ui::rows::{Column, Filter, Measure};
+use crate::ui::rows::{Filter, Measure};
 use crate::ui::text::{clean, cut, left, right, wrap};
 use crate::ui::view::header;
 
@@ -39,7 +39,10 @@ pub fn write(out: &mut impl Write, path: &Path, report: &Report) -> io::Result<(
     head(&mut text, path, report)?;
     for array in &report.snapshot.arrays {
         writeln!(text)?;
-        of_array(&mut text, report, array)?;
+        array_section(&mut text, report, array)?;
+    }
+    if let Some(allocator) = &report.allocator {
+        allocator::write(&mut text, allocator)?;
     }
     // Tables that are shared with the live screen may be wider.
     for line in String::from_utf8_lossy(&text).lines() {
@@ -56,7 +59,8 @@ pub(super) fn wrapped(out: &mut Vec<u8>, indent: &str, text: &str) -> io::Result
     Ok(())
 }
 
-fn said(out: &mut Vec<u8>, mark: &str, text: &str) -> io::Result<()> {
+/// `text` behind a mark, on six lines at most.
+pub(super) fn sentence(out: &mut Vec<u8>, mark: &str, text: &str) -> io::Result<()> {
     for (i, line) in wrap(&clean(text), COLUMNS - 2, 6).iter().enumerate() {
         writeln!(out, "{} {line}", if i == 0 { mark } else { " " })?;
     }
@@ -97,11 +101,11 @@ fn head(out: &mut Vec<u8>, path: &Path, report: &Report) -> io::Result<()> {
         report.requests, report.submissions, report.errors
     )?;
     if report.ending.is_cut() {
-        said(out, "!", &report.ending.to_string())?;
+        sentence(out, "!", &report.ending.to_string())?;
     }
     if report.unplaced > 0 {
         let n = report.unplaced;
-        said(
+        sentence(
             out,
             "!",
             &format!("{n} rows could not be read or placed, and are left out"),
@@ -114,23 +118,23 @@ fn head(out: &mut Vec<u8>, path: &Path, report: &Report) -> io::Result<()> {
             .filter(|r| r.0 > 0)
             .map(|(n, why)| format!("{why} {n}"));
         let named = named.collect::<Vec<_>>().join(", ");
-        said(out, "!", &format!("LOST {} ({named})", s.lost.events()))?;
+        sentence(out, "!", &format!("LOST {} ({named})", s.lost.events()))?;
     } else {
         writeln!(out, "lost 0")?;
     }
     for (us, text) in report.losses.iter().take(ROWS) {
-        said(out, "!", &format!("{} lost {text}", time::clock(*us)))?;
+        sentence(out, "!", &format!("{} lost {text}", time::clock(*us)))?;
     }
     if report.losses.len() > ROWS {
         writeln!(out, "  and {} more times", report.losses.len() - ROWS)?;
     }
     for note in notes(report) {
-        said(out, "-", note)?;
+        sentence(out, "-", note)?;
     }
     Ok(())
 }
 
-/// The same period by the clocks of who reads, and of the machine that recorded, where these show other times.
+/// The period in local time, and in the time of the machine that recorded, where these differ from UTC.
 fn local_times(out: &mut Vec<u8>, report: &Report) -> io::Result<()> {
     let (from, to) = (report.from_us, report.to_us);
     let here = time::local();
@@ -149,16 +153,16 @@ fn local_times(out: &mut Vec<u8>, report: &Report) -> io::Result<()> {
     Ok(())
 }
 
-fn of_array(out: &mut Vec<u8>, report: &Report, array: &ArraySnapshot) -> io::Result<()> {
+fn array_section(out: &mut Vec<u8>, report: &Report, array: &ArraySnapshot) -> io::Result<()> {
     let snapshot = &report.snapshot;
     let secs = rows::seconds(snapshot.interval);
-    wrapped(out, "", &header::what(array))?;
+    wrapped(out, "", &header::subject(array))?;
     for filesystem in &array.info.filesystems {
         wrapped(out, "  ", filesystem)?;
     }
     if let Some(hotspot) = &array.hotspot {
         let mark = if hotspot.is_warning() { "!" } else { " " };
-        said(out, mark, &hotspot.headline)?;
+        sentence(out, mark, &hotspot.headline)?;
         if hotspot.kind == Kind::Idle {
             return Ok(());
         }
@@ -204,13 +208,13 @@ fn section(out: &mut Vec<u8>, title: &str) -> io::Result<()> {
     writeln!(out, "{title}")
 }
 
-/// Who submitted most, or caused most where that is known; what it is goes before its name.
+/// Tasks that submitted most, or caused most IO if that is known. The role comes before the name.
 fn tasks(out: &mut Vec<u8>, array: &ArraySnapshot, secs: f64) -> io::Result<()> {
     let mut rows = rows::tasks(array, secs, Filter::default(), Measure::Bytes);
-    let dirtied = rows::tell_dirtied(&rows);
+    let dirtied = rows::has_dirtied(&rows);
     let causes = |text: String| if dirtied { text } else { String::new() };
     if dirtied {
-        rows::sort(&mut rows, Column::Causes, false);
+        rows::sort_by_causes(&mut rows);
     }
     let caused = causes(" and caused".to_owned());
     section(
@@ -219,7 +223,7 @@ fn tasks(out: &mut Vec<u8>, array: &ArraySnapshot, secs: f64) -> io::Result<()> 
     )?;
     writeln!(
         out,
-        "     r/s    w/s   MiB/s  {}who (pid)",
+        "     r/s    w/s   MiB/s  {}task (pid)",
         causes("causes  ".to_owned())
     )?;
     for row in rows.iter().take(ROWS) {
@@ -252,7 +256,7 @@ fn tasks(out: &mut Vec<u8>, array: &ArraySnapshot, secs: f64) -> io::Result<()> 
             if parts.is_empty() { "" } else { ": " },
             parts.join(", ") + &clean(&group),
         )?;
-        let whom = rows::for_whom(task, &array.tasks);
+        let whom = rows::on_behalf_of(task, &array.tasks);
         if !whom.is_empty() {
             wrapped(out, &" ".repeat(34), &format!("for {whom}"))?;
         }

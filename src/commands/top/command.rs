@@ -14,12 +14,12 @@ use crate::analysis::snapshot::Snapshot;
 use crate::analysis::{hotspot, window};
 use crate::commands::top::replay;
 use crate::machine::Sys;
+use crate::machine::signals::{End, asked_to_end};
 use crate::probe::Dirtied;
 use crate::session::md_events::MdEvents;
 use crate::session::sampler::Sampler;
 use crate::ui::lines::{ended, say, success_if_nobody_reads};
 use crate::ui::palette::Depth;
-use crate::ui::screen::End;
 use crate::ui::{batch, json, screen};
 
 /// The first interval is no longer than this, so that figures come at once, unless `--count` says how many are wanted.
@@ -43,7 +43,7 @@ pub fn run(args: &Top) -> Result<()> {
         .build()
         .context("starting the runtime")?;
     // Before the programs are loaded, which takes a second: Ctrl-C ends cleanly from here on.
-    let end = runtime.block_on(async { screen::asked_to_end() })?;
+    let end = asked_to_end()?;
     let dirtied = if args.dirtied_origins {
         Dirtied::ByOrigin
     } else {

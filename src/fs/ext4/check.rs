@@ -98,7 +98,7 @@ impl Superblock {
             "which is more than the blocks of group descriptors",
         )?;
         check(
-            self.superblock_block() + u64::from(self.primary_gdt_blocks()) < self.blocks_count,
+            self.superblock_block().0 + u64::from(self.primary_gdt_blocks()) < self.blocks_count,
             "s_blocks_count",
             self.blocks_count,
             "which has no room for its own group descriptors",

@@ -5,6 +5,7 @@ use super::error::Error;
 use super::features::{compat, incompat, ro_compat};
 use super::read::{Fields, ReadAt};
 use super::superblock::Superblock;
+use crate::address::FsBlock;
 use crate::origin::Origin;
 
 /// Bytes of the GDT per read, large enough for sequential throughput.
@@ -15,11 +16,11 @@ const READ_BYTES: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
     /// Block of the block bitmap.
-    pub block_bitmap: u64,
+    pub block_bitmap: FsBlock,
     /// Block of the inode bitmap.
-    pub inode_bitmap: u64,
+    pub inode_bitmap: FsBlock,
     /// First block of the inode table.
-    pub inode_table: u64,
+    pub inode_table: FsBlock,
 }
 
 impl Descriptor {
@@ -28,9 +29,9 @@ impl Descriptor {
         // The upper halves exist from 64 bytes on (ext4_block_bitmap).
         let high = |at| (raw.len() >= 64).then_some(at);
         Self {
-            block_bitmap: f.split(0x0, high(0x20)),
-            inode_bitmap: f.split(0x4, high(0x24)),
-            inode_table: f.split(0x8, high(0x28)),
+            block_bitmap: FsBlock(f.split(0x0, high(0x20))),
+            inode_bitmap: FsBlock(f.split(0x4, high(0x24))),
+            inode_table: FsBlock(f.split(0x8, high(0x28))),
         }
     }
 }
@@ -49,8 +50,8 @@ fn is_power(n: u32, base: u32) -> bool {
 
 impl Superblock {
     /// Block of the primary superblock, which contains byte 1024.
-    pub fn superblock_block(&self) -> u64 {
-        u64::from(self.block_size == 1024)
+    pub fn superblock_block(&self) -> FsBlock {
+        FsBlock((self.block_size == 1024).into())
     }
 
     /// Group descriptors per block.
@@ -79,13 +80,13 @@ impl Superblock {
     }
 
     /// First block of `group`.
-    pub fn group_first_block(&self, group: u32) -> u64 {
-        u64::from(self.first_data_block) + u64::from(group) * u64::from(self.blocks_per_group)
+    pub fn group_first_block(&self, group: u32) -> FsBlock {
+        FsBlock(self.first_data_block.into()) + u64::from(group) * u64::from(self.blocks_per_group)
     }
 
     /// Block of a group's superblock: the first block of the group, except for group 0 with 1 KiB blocks
     /// and bigalloc (libext2fs, ext2fs_super_and_bgd_loc2).
-    pub(super) fn group_super_block(&self, group: u32) -> u64 {
+    pub(super) fn group_super_block(&self, group: u32) -> FsBlock {
         if group == 0 {
             self.superblock_block()
         } else {
@@ -128,10 +129,11 @@ impl Superblock {
 
     /// Calls `put` with first block, count and origin of everything derived from the superblock alone: the boot block,
     /// superblocks and group descriptors with their backups, cut off at the end of the last group.
-    pub(crate) fn fixed_blocks(&self, put: &mut dyn FnMut(u64, u64, Origin)) {
-        put(0, self.superblock_block(), Origin::OtherMetadata);
-        let mut clipped = |first: u64, count: u64, origin| {
-            let room = self.blocks_count.saturating_sub(first);
+    pub(crate) fn fixed_blocks(&self, put: &mut dyn FnMut(FsBlock, u64, Origin)) {
+        let boot = self.superblock_block() - FsBlock(0);
+        put(FsBlock(0), boot, Origin::OtherMetadata);
+        let mut clipped = |first: FsBlock, count: u64, origin| {
+            let room = self.blocks_count.saturating_sub(first.0);
             put(first, count.min(room), origin);
         };
         let old_gdt = u64::from(self.old_gdt_blocks()) + u64::from(self.reserved_gdt_blocks);
@@ -153,7 +155,7 @@ impl Superblock {
 
     /// Up to three copies of the descriptor block of meta group `nr`: in its first, second and last
     /// group (balloc.c:ext4_bg_num_gdb_meta). The kernel reads the first one.
-    pub(super) fn meta_bg_blocks(&self, nr: u32) -> impl Iterator<Item = u64> + '_ {
+    pub(super) fn meta_bg_blocks(&self, nr: u32) -> impl Iterator<Item = FsBlock> + '_ {
         let per_block = u64::from(self.descs_per_block());
         let first = u64::from(nr) * per_block;
         let last = first + per_block - 1;
@@ -170,21 +172,21 @@ impl Superblock {
     }
 
     /// Block from which the kernel reads descriptor block `nr` (super.c:descriptor_loc).
-    pub(super) fn descriptor_block(&self, nr: u32) -> u64 {
+    pub(super) fn descriptor_block(&self, nr: u32) -> FsBlock {
         if nr < self.old_gdt_blocks() {
             self.superblock_block() + 1 + u64::from(nr)
         } else {
-            self.meta_bg_blocks(nr).next().unwrap_or(u64::MAX)
+            self.meta_bg_blocks(nr).next().unwrap_or(FsBlock(u64::MAX))
         }
     }
 
     fn read_descriptor_blocks(
         &self,
         dev: &dyn ReadAt,
-        block: u64,
+        block: FsBlock,
         buf: &mut [u8],
     ) -> Result<(), Error> {
-        let offset = block.saturating_mul(self.block_size.into());
+        let offset = block.byte(self.block_size);
         dev.read_at(offset, buf).map_err(|source| Error::Read {
             what: "group descriptors",
             offset,
@@ -237,7 +239,7 @@ impl Superblock {
 
 #[cfg(test)]
 mod tests {
-    use super::{Descriptor, is_power};
+    use super::{Descriptor, FsBlock, is_power};
 
     #[test]
     fn powers() {
@@ -256,13 +258,13 @@ mod tests {
         raw[0x24] = 2;
         raw[0x28] = 3;
         let wide = Descriptor::parse(&raw);
-        assert_eq!(wide.block_bitmap, 0x1_0000_0001);
-        assert_eq!(wide.inode_bitmap, 0x2_0000_0002);
-        assert_eq!(wide.inode_table, 0x3_0000_0003);
+        assert_eq!(wide.block_bitmap, FsBlock(0x1_0000_0001));
+        assert_eq!(wide.inode_bitmap, FsBlock(0x2_0000_0002));
+        assert_eq!(wide.inode_table, FsBlock(0x3_0000_0003));
         let narrow = Descriptor::parse(&raw[..32]);
         assert_eq!(
             (narrow.block_bitmap, narrow.inode_bitmap, narrow.inode_table),
-            (1, 2, 3)
+            (FsBlock(1), FsBlock(2), FsBlock(3))
         );
     }
 }

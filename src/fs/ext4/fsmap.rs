@@ -19,6 +19,7 @@ use super::error::Error;
 use super::identify::{EXT_MAGIC, FsKind};
 use super::layout::{Journal, Layout};
 use super::ranges::Collector;
+use crate::address::FsBlock;
 use crate::origin::Origin;
 
 /// `struct fsmap`; bytes, not blocks.
@@ -156,9 +157,9 @@ struct Map {
     block_size: u32,
     collector: Collector,
     /// First block of metadata.
-    first: u64,
+    first: FsBlock,
     /// First block after all records, free space included.
-    end: u64,
+    end: FsBlock,
     /// Blocks of block bitmaps and of inode bitmaps: one of each per group.
     bitmaps: [u64; 2],
     external_journal: bool,
@@ -173,8 +174,8 @@ impl Map {
             device,
             block_size,
             collector: Collector::default(),
-            first: u64::MAX,
-            end: 0,
+            first: FsBlock(u64::MAX),
+            end: FsBlock(0),
             bitmaps: [0; 2],
             external_journal: false,
             bad: 0,
@@ -183,11 +184,12 @@ impl Map {
     }
 
     /// First block and count; `None` if impossible.
-    fn blocks(&self, record: &Record) -> Option<(u64, u64)> {
+    fn blocks(&self, record: &Record) -> Option<(FsBlock, u64)> {
         let size = u64::from(self.block_size);
-        let (first, count) = (record.physical / size, record.length / size);
+        let first = FsBlock(record.physical / size);
+        let count = record.length / size;
         let whole = record.physical.is_multiple_of(size) && record.length.is_multiple_of(size);
-        (whole && count > 0 && first.checked_add(count)? <= MAX_BLOCKS).then_some((first, count))
+        (whole && count > 0 && first.checked_add(count)?.0 <= MAX_BLOCKS).then_some((first, count))
     }
 
     fn add(&mut self, record: &Record) {
@@ -228,8 +230,8 @@ impl Map {
     fn finish(mut self, blocks: u64) -> Layout {
         // With 1 KiB blocks the superblock is in block 1, and block 0 is the boot block, for which there
         // is no record.
-        if self.block_size == 1024 && self.first == 1 {
-            self.collector.push(0, 1, Origin::OtherMetadata);
+        if self.block_size == 1024 && self.first == FsBlock(1) {
+            self.collector.push(FsBlock(0), 1, Origin::OtherMetadata);
         }
         let (journal, journal_note) = if self.external_journal {
             (
@@ -267,7 +269,7 @@ impl Map {
         }
         Layout {
             block_size: self.block_size,
-            blocks: blocks.max(self.end),
+            blocks: blocks.max(self.end.0),
             groups,
             kind: FsKind::Ext4,
             superblock: None,

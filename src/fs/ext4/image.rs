@@ -10,6 +10,7 @@ use super::error::Error;
 use super::identify::EXT_SUPERBLOCK_AT;
 use super::read::{Fields, ReadAt};
 use super::superblock::Superblock;
+use crate::address::FsBlock;
 
 /// `magic_descriptor` of `struct ext2_image_hdr`, at byte 4.
 const DESCRIPTOR: &[u8] = b"Ext2 Image 1.0\0";
@@ -41,7 +42,7 @@ pub struct E2Image<'a> {
     size: u64,
     block_size: u64,
     /// First device block, count, and byte of the first block in the image; sorted by first block.
-    pieces: Vec<(u64, u64, u64)>,
+    pieces: Vec<(FsBlock, u64, u64)>,
 }
 
 impl<'a> E2Image<'a> {
@@ -106,10 +107,11 @@ impl<'a> E2Image<'a> {
 
     /// Byte in the image for byte `offset` of the device, and the number of contiguous bytes.
     fn locate(&self, offset: u64) -> Option<(u64, u64)> {
-        let (block, inside) = (offset / self.block_size, offset % self.block_size);
+        let block = FsBlock(offset / self.block_size);
+        let inside = offset % self.block_size;
         let behind = self.pieces.partition_point(|p| p.0 <= block);
         let &(first, count, at) = self.pieces.get(behind.checked_sub(1)?)?;
-        let skip = (block.checked_sub(first)?) * self.block_size + inside;
+        let skip = (block - first) * self.block_size + inside;
         (block < first.saturating_add(count)).then(|| (at + skip, count * self.block_size - skip))
     }
 }

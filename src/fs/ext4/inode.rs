@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use super::error::Error;
 use super::read::{Fields, ReadAt};
 use super::superblock::Superblock;
+use crate::address::FsBlock;
 
 /// `EXT4_EXTENTS_FL`.
 const EXTENTS_FLAG: u32 = 0x8_0000;
@@ -42,9 +43,9 @@ pub(super) struct Inode {
 #[derive(Default)]
 pub(super) struct Mapping {
     /// First block and length of each run of data, in file order.
-    pub data: Vec<(u64, u64)>,
+    pub data: Vec<(FsBlock, u64)>,
     /// First block and length of each run of extent or indirect blocks.
-    pub tree: Vec<(u64, u64)>,
+    pub tree: Vec<(FsBlock, u64)>,
     /// Number of invalid pointers that were left out, and the first of them.
     pub bad: u64,
     pub first_bad: Option<String>,
@@ -75,13 +76,13 @@ impl Inode {
             .map_err(|e: Error| e.to_string())?
             .inode_table;
         let within = u64::from(index) * u64::from(sb.inode_size);
-        if table.saturating_add(u64::from(sb.inode_table_blocks())) > sb.blocks_count {
+        if table.saturating_add(sb.inode_table_blocks().into()).0 > sb.blocks_count {
             return Err(format!(
                 "group {group}'s inode table at block {table} lies outside the filesystem"
             ));
         }
         let mut raw = [0; 128];
-        dev.read_at(table * u64::from(sb.block_size) + within, &mut raw)
+        dev.read_at(table.byte(sb.block_size) + within, &mut raw)
             .map_err(|e| format!("cannot read the inode table at block {table}: {e}"))?;
         let f = Fields(&raw);
         Ok(Self {
@@ -120,7 +121,7 @@ impl Inode {
             walk.extent_node(&self.i_block, None);
         } else if self.flags & INLINE_DATA_FLAG == 0 {
             for slot in 0..15 {
-                let block = u64::from(Fields(&self.i_block).u32(4 * slot));
+                let block = FsBlock(Fields(&self.i_block).u32(4 * slot).into());
                 walk.pointer(block, slot.saturating_sub(11));
             }
         }
@@ -129,15 +130,15 @@ impl Inode {
 
     /// The double indirect block of the resize inode; its entries are the reserved GDT blocks
     /// after the primary superblock (fs/ext4/resize.c:reserve_backup_gdb).
-    pub fn double_indirect(&self) -> u64 {
-        u64::from(Fields(&self.i_block).u32(4 * 13))
+    pub fn double_indirect(&self) -> FsBlock {
+        FsBlock(Fields(&self.i_block).u32(4 * 13).into())
     }
 }
 
 struct Walk<'a> {
     dev: &'a dyn ReadAt,
     sb: &'a Superblock,
-    seen: HashSet<u64>,
+    seen: HashSet<FsBlock>,
     out: Mapping,
 }
 
@@ -148,9 +149,9 @@ impl Walk<'_> {
     }
 
     /// Adds data blocks that lie inside the filesystem.
-    fn data(&mut self, first: u64, count: u64) {
+    fn data(&mut self, first: FsBlock, count: u64) {
         let (low, high) = (u64::from(self.sb.first_data_block), self.sb.blocks_count);
-        if first < low || first.saturating_add(count) > high {
+        if first.0 < low || first.saturating_add(count).0 > high {
             self.bad(|| format!("{count} blocks at {first} lie outside blocks {low} to {high}"));
             return;
         }
@@ -163,9 +164,9 @@ impl Walk<'_> {
     }
 
     /// Reads an extent or indirect block, once.
-    fn node(&mut self, block: u64) -> Option<Vec<u8>> {
+    fn node(&mut self, block: FsBlock) -> Option<Vec<u8>> {
         let size = u64::from(self.sb.block_size);
-        if block <= self.sb.superblock_block() || block >= self.sb.blocks_count {
+        if block <= self.sb.superblock_block() || block.0 >= self.sb.blocks_count {
             self.bad(|| format!("map block {block} cannot be one"));
         } else if self.seen.len() as u64 * size >= MAX_MAP_BYTES {
             self.bad(|| format!("over {MAX_MAP_BYTES} bytes of map blocks"));
@@ -173,7 +174,7 @@ impl Walk<'_> {
             self.bad(|| format!("map block {block} occurs twice"));
         } else {
             let mut buf = vec![0; size as usize];
-            match self.dev.read_at(block * size, &mut buf) {
+            match self.dev.read_at(block.byte(self.sb.block_size), &mut buf) {
                 Ok(()) => {
                     match self.out.tree.last_mut() {
                         Some((start, len)) if *start + *len == block => *len += 1,
@@ -188,8 +189,8 @@ impl Walk<'_> {
     }
 
     /// Walks a pointer of a block map, `level` indirections above the data; 0 is a hole.
-    fn pointer(&mut self, block: u64, level: usize) {
-        if block == 0 {
+    fn pointer(&mut self, block: FsBlock, level: usize) {
+        if block == FsBlock(0) {
             return;
         }
         if level == 0 {
@@ -198,7 +199,7 @@ impl Walk<'_> {
         }
         let Some(buf) = self.node(block) else { return };
         for at in (0..buf.len()).step_by(4) {
-            self.pointer(Fields(&buf).u32(at).into(), level - 1);
+            self.pointer(FsBlock(Fields(&buf).u32(at).into()), level - 1);
         }
     }
 
@@ -224,10 +225,10 @@ impl Walk<'_> {
                     len
                 };
                 let first = u64::from(f.u16(at + 6)) << 32 | u64::from(f.u32(at + 8));
-                self.data(first, len.into());
+                self.data(FsBlock(first), len.into());
             } else {
                 let child = u64::from(f.u16(at + 8)) << 32 | u64::from(f.u32(at + 4));
-                if let Some(buf) = self.node(child) {
+                if let Some(buf) = self.node(FsBlock(child)) {
                     self.extent_node(&buf, Some(own - 1));
                 }
             }

@@ -21,6 +21,7 @@ use super::inode::{Inode, Mapping};
 use super::ranges::{Collector, Range};
 use super::read::{Fields, ReadAt};
 use super::superblock::{Checksum, Superblock, Uuid};
+use crate::address::FsBlock;
 use crate::origin::Origin;
 
 /// The resize inode, `EXT4_RESIZE_INO`.
@@ -136,7 +137,7 @@ impl Layout {
             return Err(invalid("the external journal has no blocks"));
         }
         let range = |first, end, origin| Range {
-            first,
+            first: FsBlock(first),
             count: end - first,
             origin,
         };
@@ -156,7 +157,7 @@ impl Layout {
     }
 
     /// Origin of `block`; `None` for a block without a fixed purpose.
-    pub fn origin_of(&self, block: u64) -> Option<Origin> {
+    pub fn origin_of(&self, block: FsBlock) -> Option<Origin> {
         let behind = self.ranges.partition_point(|r| r.first <= block);
         let range = self.ranges.get(behind.checked_sub(1)?)?;
         (block < range.end()).then_some(range.origin)
@@ -168,7 +169,7 @@ struct Misplaced {
     origin: Origin,
     blocks: u64,
     count: u64,
-    first: (u32, u64),
+    first: (u32, FsBlock),
 }
 
 struct Builder<'a> {
@@ -198,7 +199,7 @@ impl Builder<'_> {
             origin,
             blocks,
             count: 0,
-            first: (0, 0),
+            first: (0, FsBlock(0)),
         });
         let flex = sb.has_incompat(incompat::FLEX_BG);
         // super.c:ext4_check_descriptors: not on the primary superblock or its descriptors, and
@@ -212,19 +213,19 @@ impl Builder<'_> {
                 inode_table,
             } = descriptor;
             let (low, high) = if flex {
-                (0, sb.blocks_count)
+                (FsBlock(0), sb.blocks_count)
             } else {
                 let first = sb.group_first_block(group);
                 (
                     first,
-                    (first + u64::from(sb.blocks_per_group)).min(sb.blocks_count),
+                    (first.0 + u64::from(sb.blocks_per_group)).min(sb.blocks_count),
                 )
             };
             for (at, kind) in [block_bitmap, inode_bitmap, inode_table]
                 .into_iter()
                 .zip(&mut misplaced)
             {
-                if at > taken && at >= low && at.saturating_add(kind.blocks) <= high {
+                if at > taken && at >= low && at.saturating_add(kind.blocks).0 <= high {
                     collector.push(at, kind.blocks, kind.origin);
                 } else {
                     if kind.count == 0 {
@@ -336,7 +337,7 @@ impl Builder<'_> {
         if sb.has_compat(compat::RESIZE_INODE) {
             match Inode::read(self.dev, sb, RESIZE_INO) {
                 // 0 if nothing is reserved.
-                Ok(inode) if inode.double_indirect() == 0 => {}
+                Ok(inode) if inode.double_indirect() == FsBlock(0) => {}
                 Ok(inode) => self.push_single("resize inode", inode.double_indirect()),
                 Err(why) => self.unreadable("resize inode", RESIZE_INO, &why),
             }
@@ -345,13 +346,13 @@ impl Builder<'_> {
 
     fn mmp(&mut self) {
         if self.sb.mmp_block != 0 {
-            self.push_single("MMP block", self.sb.mmp_block);
+            self.push_single("MMP block", FsBlock(self.sb.mmp_block));
         }
     }
 
     /// Adds one block of `other_metadata`.
-    fn push_single(&mut self, name: &str, block: u64) {
-        if block > self.sb.superblock_block() && block < self.sb.blocks_count {
+    fn push_single(&mut self, name: &str, block: FsBlock) {
+        if block > self.sb.superblock_block() && block.0 < self.sb.blocks_count {
             self.collector.push(block, 1, Origin::OtherMetadata);
         } else {
             self.notes.push(format!(

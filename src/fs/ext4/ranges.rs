@@ -1,13 +1,14 @@
 //! Ranges of blocks with an origin: collection, sorting, merging, and precedence where a damaged
 //! filesystem claims a block twice.
 
+use crate::address::FsBlock;
 use crate::origin::Origin;
 
 /// A run of blocks with one origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// First block, counted from the start of the filesystem.
-    pub first: u64,
+    /// First block.
+    pub first: FsBlock,
     /// Blocks, never 0.
     pub count: u64,
     /// Content of the blocks.
@@ -16,7 +17,7 @@ pub struct Range {
 
 impl Range {
     /// First block after the range.
-    pub fn end(&self) -> u64 {
+    pub fn end(&self) -> FsBlock {
         self.first + self.count
     }
 }
@@ -47,7 +48,7 @@ fn rank(origin: Origin) -> usize {
 pub(crate) struct Overlap {
     pub blocks: u64,
     /// The first such block.
-    pub first: u64,
+    pub first: FsBlock,
     /// The claim that took precedence there.
     pub won: Origin,
 }
@@ -73,7 +74,7 @@ pub(crate) struct Collector {
 
 impl Collector {
     /// Adds `count` blocks; `origin` must be one of a fixed layout.
-    pub fn push(&mut self, first: u64, count: u64, origin: Origin) {
+    pub fn push(&mut self, first: FsBlock, count: u64, origin: Origin) {
         debug_assert!(PRECEDENCE.contains(&origin));
         if count == 0 {
             return;
@@ -131,7 +132,7 @@ fn append(out: &mut Vec<Range>, range: Range) {
 
 /// Resolves overlapping ranges: walks all edges and assigns each piece to the strongest claim.
 fn sweep(cluster: &[Range], out: &mut Vec<Range>, overlap: &mut Option<Overlap>) {
-    let mut edges: Vec<(u64, usize, bool)> = cluster
+    let mut edges: Vec<(FsBlock, usize, bool)> = cluster
         .iter()
         .flat_map(|r| {
             let rank = rank(r.origin);
@@ -140,7 +141,7 @@ fn sweep(cluster: &[Range], out: &mut Vec<Range>, overlap: &mut Option<Overlap>)
         .collect();
     edges.sort_unstable();
     let mut claims = [0_usize; RANKS];
-    let mut from = 0;
+    let mut from = FsBlock(0);
     for (at, rank, opens) in edges {
         if let Some(won) = claims.iter().position(|&n| n > 0).filter(|_| at > from) {
             let (count, origin) = (at - from, PRECEDENCE[won]);
@@ -177,16 +178,16 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{Collector, PRECEDENCE, Range, rank};
+    use super::{Collector, FsBlock, PRECEDENCE, Range, rank};
     use crate::origin::Origin;
 
     #[test]
     fn neighbours_of_one_origin_merge_across_others() {
         let mut c = Collector::default();
         for group in 0..16 {
-            c.push(100 + group, 1, Origin::BlockBitmap);
-            c.push(116 + group, 1, Origin::InodeBitmap);
-            c.push(132 + 512 * group, 512, Origin::InodeTable);
+            c.push(FsBlock(100 + group), 1, Origin::BlockBitmap);
+            c.push(FsBlock(116 + group), 1, Origin::InodeBitmap);
+            c.push(FsBlock(132 + 512 * group), 512, Origin::InodeTable);
         }
         assert_eq!(c.closed.len(), 0, "nothing is kept but the open runs");
         let (ranges, overlap) = c.finish();
@@ -195,7 +196,7 @@ mod tests {
         assert_eq!(
             ranges
                 .iter()
-                .map(|r| (r.first, r.count))
+                .map(|r| (r.first.0, r.count))
                 .collect::<Vec<_>>(),
             want
         );
@@ -204,15 +205,15 @@ mod tests {
     #[test]
     fn a_stronger_claim_cuts_a_weaker_one() {
         let mut c = Collector::default();
-        c.push(0, 100, Origin::Journal);
-        c.push(40, 10, Origin::Superblock);
+        c.push(FsBlock(0), 100, Origin::Journal);
+        c.push(FsBlock(40), 10, Origin::Superblock);
         let (ranges, overlap) = c.finish();
         let (first, second, third) = (ranges[0], ranges[1], ranges[2]);
-        assert_eq!((first.first, first.count), (0, 40));
+        assert_eq!((first.first, first.count), (FsBlock(0), 40));
         assert_eq!((second.count, second.origin), (10, Origin::Superblock));
-        assert_eq!((third.first, third.count), (50, 50));
+        assert_eq!((third.first, third.count), (FsBlock(50), 50));
         let overlap = overlap.unwrap();
-        assert_eq!((overlap.blocks, overlap.first), (10, 40));
+        assert_eq!((overlap.blocks, overlap.first), (10, FsBlock(40)));
         assert_eq!(overlap.won, Origin::Superblock);
     }
 
@@ -224,7 +225,7 @@ mod tests {
             let mut collector = Collector::default();
             let mut painted: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
             for &(first, count, rank) in &claims {
-                collector.push(first, count, PRECEDENCE[rank]);
+                collector.push(FsBlock(first), count, PRECEDENCE[rank]);
                 for block in first..first + count {
                     painted.entry(block).or_default().push(rank);
                 }
@@ -236,7 +237,7 @@ mod tests {
             }
             let got: BTreeMap<u64, usize> = ranges
                 .iter()
-                .flat_map(|r: &Range| (r.first..r.end()).map(|b| (b, rank(r.origin))))
+                .flat_map(|r: &Range| (r.first.0..r.end().0).map(|b| (b, rank(r.origin))))
                 .collect();
             let want = painted.iter().filter_map(|(&b, r)| Some((b, *r.iter().min()?))).collect();
             prop_assert_eq!(got, want);
@@ -244,7 +245,7 @@ mod tests {
             let twice = painted.values().filter(|r| r.len() > 1).count() as u64;
             prop_assert_eq!(overlap.map_or(0, |o| o.blocks), twice);
             prop_assert_eq!(
-                overlap.map(|o| o.first),
+                overlap.map(|o| o.first.0),
                 painted.iter().find(|(_, r)| r.len() > 1).map(|(&b, _)| b)
             );
         }

@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 
 use super::{Checksum, E2Image, Error, FsKind, Journal, Layout, Superblock};
+use crate::address::FsBlock;
 use crate::origin::Origin;
 
 const BLOCK: usize = 1024;
@@ -117,7 +118,7 @@ fn the_tiny_filesystem_is_read_as_it_was_made() {
     let got: Vec<_> = layout
         .ranges
         .iter()
-        .map(|r| (r.first, r.count, r.origin))
+        .map(|r| (r.first.0, r.count, r.origin))
         .collect();
     let want = [
         (0, 1, Origin::OtherMetadata),
@@ -146,13 +147,16 @@ fn the_tiny_filesystem_is_read_as_it_was_made() {
 #[test]
 fn origin_of_looks_inside_and_between() {
     let layout = Image::new().layout().unwrap();
-    assert_eq!(layout.origin_of(0), Some(Origin::OtherMetadata));
-    assert_eq!(layout.origin_of(43), Some(Origin::InodeTable));
-    assert_eq!(layout.origin_of(55), Some(Origin::InodeTable));
-    assert_eq!(layout.origin_of(56), None);
-    assert_eq!(layout.origin_of(386), Some(Origin::GroupDescriptors));
-    assert_eq!(layout.origin_of(387), None);
-    assert_eq!(layout.origin_of(u64::MAX), None);
+    assert_eq!(layout.origin_of(FsBlock(0)), Some(Origin::OtherMetadata));
+    assert_eq!(layout.origin_of(FsBlock(43)), Some(Origin::InodeTable));
+    assert_eq!(layout.origin_of(FsBlock(55)), Some(Origin::InodeTable));
+    assert_eq!(layout.origin_of(FsBlock(56)), None);
+    assert_eq!(
+        layout.origin_of(FsBlock(386)),
+        Some(Origin::GroupDescriptors)
+    );
+    assert_eq!(layout.origin_of(FsBlock(387)), None);
+    assert_eq!(layout.origin_of(FsBlock(u64::MAX)), None);
 }
 
 #[test]
@@ -228,9 +232,9 @@ fn descriptors_that_point_nowhere_are_left_out_and_counted() {
     assert!(layout.notes[0].starts_with("2 of 4 groups say that their block_bitmap"));
     assert!(layout.notes[0].contains("first group 1 (block 512)"));
     assert!(layout.notes[1].contains("inode_table"));
-    assert_eq!(layout.origin_of(20), Some(Origin::BlockBitmap));
-    assert_eq!(layout.origin_of(21), None);
-    assert_eq!(layout.origin_of(48), None);
+    assert_eq!(layout.origin_of(FsBlock(20)), Some(Origin::BlockBitmap));
+    assert_eq!(layout.origin_of(FsBlock(21)), None);
+    assert_eq!(layout.origin_of(FsBlock(48)), None);
 }
 
 #[test]
@@ -335,7 +339,7 @@ proptest! {
         let layout = E2Image::open(&file).and_then(|e2| Layout::read(&e2));
         prop_assert!(layout.is_ok() || !sound, "{layout:?}");
         if let Ok(layout) = layout {
-            let end = layout.ranges.last().map_or(0, |r| r.end());
+            let end = layout.ranges.last().map_or(0, |r| r.end().0);
             prop_assert!(end <= layout.blocks);
         }
     }
@@ -355,7 +359,7 @@ proptest! {
                 prop_assert!(pair[0].end() <= pair[1].first);
                 prop_assert!(pair[0].end() < pair[1].first || pair[0].origin != pair[1].origin);
             }
-            let end = layout.ranges.last().map_or(0, |r| r.end());
+            let end = layout.ranges.last().map_or(0, |r| r.end().0);
             prop_assert!(end <= layout.blocks);
         }
     }

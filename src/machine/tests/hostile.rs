@@ -59,7 +59,7 @@ fn look(tree: &Tree) {
 }
 
 #[test]
-fn garbage_in_each_file_in_turn() {
+fn garbage_in_each_file() {
     let tree = everything();
     let mut paths = Vec::new();
     files(&tree.path(""), &mut paths);

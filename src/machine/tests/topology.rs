@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use super::tree::{Tree, raid0_of_12, segments};
+use crate::address::MemberSector;
 use crate::machine::superblock::tests::V1;
 use crate::machine::{ArrayState, BeforeReshape, Dev, HostError};
 
@@ -51,7 +52,7 @@ fn raid0_of_twelve_loops() {
         )
     );
     assert_eq!(
-        (m.start, m.data_offset, m.data_sectors),
+        (m.start.0, m.data_offset.0, m.data_sectors),
         (0, 133_120, 209_580_032)
     );
     assert_eq!((m.bitmap, m.ppl, m.bad_block_log), (None, None, None));
@@ -120,7 +121,7 @@ fn raid5_with_missing_member_spare_and_bitmap() {
     // /dev/sda of this tree has no superblock: sysfs only, and one note.
     assert_eq!(
         (array.members[0].sb_offset, array.members[0].bitmap),
-        (Some(8), Some((16, 128)))
+        (Some(MemberSector(8)), Some((MemberSector(16), 128)))
     );
     let notes: Vec<&String> = topology
         .notes
@@ -156,14 +157,15 @@ fn the_superblock_adds_what_sysfs_lacks() {
     );
     let topology = tree.resolve(&[]).unwrap();
     let members = &topology.arrays[0].members;
-    assert_eq!((members[0].sb_offset, members[0].sb_sectors), (Some(8), 1));
-    assert_eq!(members[0].bad_block_log, Some((144, 8)));
+    assert_eq!(members[0].sb_offset, Some(MemberSector(8)));
+    assert_eq!(members[0].sb_sectors, 1);
+    assert_eq!(members[0].bad_block_log, Some((MemberSector(144), 8)));
     assert_eq!(
         (members[1].sb_sectors, members[1].bad_block_log),
-        (8, Some((208, 8)))
+        (8, Some((MemberSector(208), 8)))
     );
     // sysfs has precedence.
-    assert_eq!(members[2].data_offset, 133_120);
+    assert_eq!(members[2].data_offset, MemberSector(133_120));
     assert!(
         topology
             .notes
@@ -178,9 +180,10 @@ fn bitmap_without_known_space() {
     let tree = Tree::new(RAID5);
     tree.write("sys/block/md0/md/bitmap/space", "0\n");
     // 209581056 sectors in chunks of 131072 are 1599 bits: 256 + 200 bytes, one page.
-    assert_eq!(tree.array().members[0].bitmap, Some((16, 8)));
+    assert_eq!(tree.array().members[0].bitmap, Some((MemberSector(16), 8)));
     tree.write("sys/block/md0/md/bitmap/chunksize", "0\n");
-    assert_eq!(tree.array().members[0].bitmap, Some((16, 133_120 - 16)));
+    let bitmap = (MemberSector(16), 133_120 - 16);
+    assert_eq!(tree.array().members[0].bitmap, Some(bitmap));
     for none in [
         "none\n",
         "file\n",
@@ -244,7 +247,7 @@ fn partitions_below_and_on_an_array() {
     let array = &topology.arrays[0];
     let m = &array.members[1];
     assert_eq!(
-        (m.name.as_str(), m.disk_name.as_str(), m.start),
+        (m.name.as_str(), m.disk_name.as_str(), m.start.0),
         ("nvme0n1p2", "nvme0n1", 206_848)
     );
     assert_eq!(
@@ -252,7 +255,7 @@ fn partitions_below_and_on_an_array() {
         ("259:0".into(), 4)
     );
     // 1.0: at most 12 KiB from the end, on a 4 KiB boundary.
-    assert_eq!(m.sb_offset, Some(1_799_984));
+    assert_eq!(m.sb_offset, Some(MemberSector(1_799_984)));
     let fs: Vec<_> = array
         .filesystems
         .iter()

@@ -172,7 +172,7 @@ impl Tree {
 /// Segments as tuples: filesystem sector, array sector, length.
 pub(super) fn segments(of: &[Segment]) -> Vec<(u64, u64, u64)> {
     of.iter()
-        .map(|s| (s.fs_sector, s.array_sector, s.sectors))
+        .map(|s| (s.fs_sector.0, s.array_sector.0, s.sectors))
         .collect()
 }
 

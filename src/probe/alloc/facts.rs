@@ -1,13 +1,14 @@
-//! What this kernel offers for watching ext4's block allocator, found by asking it.
+//! Properties of the running kernel that choose how ext4's block allocator is traced.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{CStr, CString};
-use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 
-use libbpf_rs::libbpf_sys as sys;
+use libbpf_rs::btf::BtfKind;
 
 use crate::analysis::alloc::CRITERIA;
+use crate::machine::tracefs;
+use crate::probe::btf::Btf;
+use crate::probe::symbols::KernelSymbols;
 
 /// Tracepoints that the programs attach to.
 const TRACEPOINTS: [&str; 8] = [
@@ -22,7 +23,7 @@ const TRACEPOINTS: [&str; 8] = [
 ];
 
 /// Functions of ext4 that a plan may hook; see [`super::plan`].
-pub const FUNCTIONS: [&str; 10] = [
+pub const FUNCTIONS: [&str; 11] = [
     "ext4_mb_regular_allocator",
     "ext4_mb_good_group",
     "ext4_mb_scan_group",
@@ -33,24 +34,18 @@ pub const FUNCTIONS: [&str; 10] = [
     "ext4_mb_load_buddy_gfp",
     "ext4_mb_init_group",
     "ext4_mb_find_by_goal",
+    WAIT,
 ];
 
 /// `ext4_wait_block_bitmap(sb, group, bh)`.
 pub const WAIT: &str = "ext4_wait_block_bitmap";
 
-/// Kinds of types (include/uapi/linux/btf.h).
-const KIND_PTR: u32 = 2;
-const KIND_ENUM: u32 = 6;
-const KIND_TYPEDEF: u32 = 8;
-const KIND_FUNC: u32 = 12;
-const KIND_FUNC_PROTO: u32 = 13;
-
-/// A function of the kernel's, and how it could be hooked.
+/// Ways to hook a kernel function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Function {
-    /// Its prototype is known.
+    /// BTF has its prototype.
     pub typed: bool,
-    /// ftrace can hook it (`available_filter_functions`); `None`: it does not say.
+    /// ftrace can hook it (`available_filter_functions`); `None` if that file cannot be read.
     pub traceable: Option<bool>,
     /// It is in `/proc/kallsyms`: not inlined everywhere.
     pub symbol: bool,
@@ -59,45 +54,53 @@ pub struct Function {
 /// Facts only; the rules are in `plan`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllocFacts {
-    /// The kernel describes its types; without it nothing loads.
+    /// The kernel has BTF; without it nothing loads.
     pub btf: bool,
-    /// ... and those of ext4, be it a module or not.
+    /// BTF describes ext4's types, be it a module or not.
     pub ext4: bool,
-    /// Arguments of each tracepoint that it has, not counting the `void *` in front.
+    /// Number of arguments of each tracepoint that the kernel has, without the `void *` in front.
     pub tracepoints: BTreeMap<&'static str, usize>,
-    /// [`FUNCTIONS`] and [`WAIT`], those that this kernel has.
+    /// Those of [`FUNCTIONS`] that the kernel has.
     pub functions: BTreeMap<&'static str, Function>,
-    /// Enumerators of `enum criteria` (fs/ext4/mballoc.h) in the order of their numbers; empty before 6.5, where they are
-    /// plain numbers.
+    /// Enumerators of `enum criteria` (fs/ext4/mballoc.h), ordered by value; empty before 6.5, where criteria are plain
+    /// numbers.
     pub criteria: Vec<String>,
 }
 
 impl AllocFacts {
-    /// Asks the running kernel.
+    /// Probes the running kernel.
     pub fn gather() -> Self {
         crate::probe::log::collect();
         let mut facts = Self::default();
-        if let Some(types) = Types::of("ext4") {
+        if let Some(types) = Btf::load("ext4") {
             facts.btf = true;
-            facts.ext4 = types.find("ext4_allocation_context", 4).is_some();
+            facts.ext4 = types.has("ext4_allocation_context", BtfKind::Struct);
             for name in TRACEPOINTS {
-                if let Some(n) = types.arguments(name) {
+                if let Some(n) = types.tracepoint_arguments(name) {
                     facts.tracepoints.insert(name, n);
                 }
             }
-            facts.criteria = types.criteria();
-            for name in names() {
-                if types.find(name, KIND_FUNC).is_some() {
+            let named = types.enumerators("criteria");
+            facts.criteria = ordered(
+                &named
+                    .map(|(name, value)| (value, name.to_owned()))
+                    .collect(),
+            );
+            for name in FUNCTIONS {
+                if types.has(name, BtfKind::Func) {
                     facts.functions.entry(name).or_default().typed = true;
                 }
             }
         }
-        facts.symbols();
+        let symbols = KernelSymbols::load();
+        for name in FUNCTIONS.into_iter().filter(|name| symbols.has(name)) {
+            facts.functions.entry(name).or_default().symbol = true;
+        }
         facts.traceable();
         facts
     }
 
-    /// How this kernel calls its criteria.
+    /// This kernel's names of the criteria.
     pub fn criteria(&self) -> Vec<String> {
         if self.criteria.is_empty() {
             return (0..4).map(|i| format!("cr{i}")).collect();
@@ -105,29 +108,13 @@ impl AllocFacts {
         self.criteria.clone()
     }
 
-    /// How `name` could be hooked; not at all where this kernel does not have it.
+    /// Ways to hook a function; none if the kernel does not have it.
     pub fn function(&self, name: &str) -> Function {
         self.functions.get(name).copied().unwrap_or_default()
     }
 
-    fn symbols(&mut self) {
-        let Ok(file) = File::open("/proc/kallsyms") else {
-            return;
-        };
-        // ffffffff81430950 t ext4_mb_good_group
-        for line in BufReader::new(file).lines().map_while(Result::ok) {
-            let symbol = line.split_ascii_whitespace().nth(2).unwrap_or("");
-            if let Some(name) = names().find(|name| *name == symbol) {
-                self.functions.entry(name).or_default().symbol = true;
-            }
-        }
-    }
-
     fn traceable(&mut self) {
-        let found = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
-            .iter()
-            .find_map(|dir| File::open(format!("{dir}/available_filter_functions")).ok());
-        let Some(file) = found else {
+        let Some(file) = tracefs::functions() else {
             return;
         };
         let mut listed: BTreeSet<String> = BTreeSet::new();
@@ -147,93 +134,7 @@ impl AllocFacts {
     }
 }
 
-fn names() -> impl Iterator<Item = &'static str> {
-    FUNCTIONS.into_iter().chain([WAIT])
-}
-
-/// The types of a module, or of the kernel where it is none.
-struct Types {
-    base: *mut sys::btf,
-    /// Refers to `base` and finds its types too.
-    split: *mut sys::btf,
-}
-
-impl Types {
-    fn of(module: &str) -> Option<Self> {
-        let module = CString::new(module).ok()?;
-        // SAFETY: both return objects of libbpf's or null; `base` is checked and, as `split` needs, freed after it.
-        unsafe {
-            let base = sys::btf__load_vmlinux_btf();
-            if base.is_null() {
-                return None;
-            }
-            let split = sys::btf__load_module_btf(module.as_ptr(), base);
-            Some(Self { base, split })
-        }
-    }
-
-    fn btf(&self) -> *const sys::btf {
-        if self.split.is_null() {
-            self.base
-        } else {
-            self.split
-        }
-    }
-
-    fn find(&self, name: &str, kind: u32) -> Option<u32> {
-        let name = CString::new(name).ok()?;
-        // SAFETY: libbpf's own object, alive as long as `self`, and a C string.
-        let id = unsafe { sys::btf__find_by_name_kind(self.btf(), name.as_ptr(), kind) };
-        u32::try_from(id).ok().filter(|id| *id > 0)
-    }
-
-    /// The type that a typedef or pointer leads to, and its vlen; `None` when it is not of that kind.
-    fn follow(&self, id: u32, kind: u32) -> Option<(u32, usize)> {
-        // SAFETY: checked for null; of typedefs, pointers and prototypes the union is a type's id (include/uapi/linux/btf.h).
-        unsafe {
-            let found = sys::btf__type_by_id(self.btf(), id);
-            let is = !found.is_null() && (*found).info >> 24 & 0x1f == kind;
-            is.then(|| {
-                (
-                    (*found).__bindgen_anon_1.type_,
-                    ((*found).info & 0xffff) as usize,
-                )
-            })
-        }
-    }
-
-    /// `btf_trace_X` is a pointer to the prototype of X's probes: `void *__data`, then X's arguments.
-    fn arguments(&self, tracepoint: &str) -> Option<usize> {
-        let typedef = self.find(&format!("btf_trace_{tracepoint}"), KIND_TYPEDEF)?;
-        let (pointer, _) = self.follow(typedef, KIND_TYPEDEF)?;
-        let (proto, _) = self.follow(pointer, KIND_PTR)?;
-        let (_, arguments) = self.follow(proto, KIND_FUNC_PROTO)?;
-        arguments.checked_sub(1)
-    }
-
-    fn criteria(&self) -> Vec<String> {
-        let Some(id) = self.find("criteria", KIND_ENUM) else {
-            return Vec::new();
-        };
-        let mut named = BTreeMap::new();
-        // SAFETY: an enum's enumerators follow its btf_type, as many as its vlen says, which libbpf has verified when it loaded
-        // the types; their names are C strings in it.
-        unsafe {
-            let kind = sys::btf__type_by_id(self.btf(), id);
-            let first = kind.add(1).cast::<sys::btf_enum>();
-            for i in 0..((*kind).info & 0xffff) as usize {
-                let one = *first.add(i);
-                let name = sys::btf__name_by_offset(self.btf(), one.name_off);
-                if !name.is_null() {
-                    named.insert(one.val, CStr::from_ptr(name).to_string_lossy().into_owned());
-                }
-            }
-        }
-        ordered(&named)
-    }
-}
-
-/// `CR_...` from 0 on without a gap; nothing else, such as their number.
+/// Names from value 0 on without a gap, as long as they begin with `CR_`: the last enumerator is the count.
 fn ordered(named: &BTreeMap<i32, String>) -> Vec<String> {
     (0..)
         .map_while(|i| named.get(&i))
@@ -243,22 +144,12 @@ fn ordered(named: &BTreeMap<i32, String>) -> Vec<String> {
         .collect()
 }
 
-impl Drop for Types {
-    fn drop(&mut self) {
-        // SAFETY: made by libbpf, freed once, what refers to the other first; null is allowed.
-        unsafe {
-            sys::btf__free(self.split);
-            sys::btf__free(self.base);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::{AllocFacts, ordered};
 
     #[test]
-    fn criteria_are_numbers_where_they_have_no_names() {
+    fn criteria_without_names_are_numbers() {
         assert_eq!(
             AllocFacts::default().criteria(),
             ["cr0", "cr1", "cr2", "cr3"]
@@ -266,15 +157,15 @@ mod tests {
     }
 
     #[test]
-    fn how_many_criteria_there_are_is_not_one_of_them() {
-        let of = |names: &[&str]| {
+    fn the_number_of_criteria_is_not_a_criterion() {
+        let criteria = |names: &[&str]| {
             let named = (0..).zip(names.iter().map(|n| (*n).to_owned()));
             ordered(&named.collect())
         };
         assert_eq!(
-            of(&["CR_POWER2_ALIGNED", "CR_GOAL_LEN_FAST", "EXT4_MB_NUM_CRS"]),
+            criteria(&["CR_POWER2_ALIGNED", "CR_GOAL_LEN_FAST", "EXT4_MB_NUM_CRS"]),
             ["CR_POWER2_ALIGNED", "CR_GOAL_LEN_FAST"]
         );
-        assert!(of(&["SOMETHING_ELSE", "CR_ANY_FREE"]).is_empty());
+        assert!(criteria(&["SOMETHING_ELSE", "CR_ANY_FREE"]).is_empty());
     }
 }

@@ -1,22 +1,22 @@
-//! Opens the object, applies the plan, attaches.
+//! Loads the planned programs and attaches them.
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 
 use anyhow::{Context as _, Result, bail};
+use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
-use libbpf_rs::{Link, PrintLevel};
 
 use super::facts::AllocFacts;
 use super::plan::{AllocPlan, plan};
 use super::read::Idle;
 use super::skel::{OpenRaidtraceAllocSkel, RaidtraceAllocSkel, RaidtraceAllocSkelBuilder};
 use crate::analysis::alloc::Source;
-use crate::probe::load::program_info;
-use crate::probe::log::{collect, keep, last_words, refusal, short};
+use crate::probe::load::log_size;
+use crate::probe::log::{collect, last_words, refusal, short};
 use crate::probe::overhead::Meter;
 
-/// Filesystems that are watched at once.
+/// Most filesystems traced at once.
 pub(super) const FILESYSTEMS: usize = crate::contract::ALLOC_FS as usize;
 
 /// The attached programs. Dropping it detaches them.
@@ -25,7 +25,7 @@ pub struct AllocProbe {
     pub(super) devs: Vec<u32>,
     pub(super) cpus: u32,
     pub(super) idle: Idle,
-    /// Backing off keeps what was counted, and its programs' cost.
+    /// Loaded programs, including detached ones, whose counters and cost remain.
     pub(super) programs: Vec<&'static str>,
     plan: AllocPlan,
     links: Vec<(&'static str, Link)>,
@@ -33,14 +33,17 @@ pub struct AllocProbe {
 }
 
 impl AllocProbe {
-    /// Watches these ext4 filesystems, by device number (major << 20 | minor); those beyond the 16th are left out, with a
-    /// note. Programs that the kernel refuses are left out too; `Err`: it has no types at all, or not even the tables can be
-    /// made.
+    /// Traces ext4 filesystems, given by device number (major << 20 | minor). Leaves out, with a note, filesystems beyond the
+    /// 16th and programs that the kernel refuses.
+    ///
+    /// # Errors
+    ///
+    /// The kernel has no BTF or refuses the maps.
     pub fn start(devs: &[u32]) -> Result<Self> {
         Self::start_with(&AllocFacts::gather(), devs)
     }
 
-    /// The same with facts that are known already.
+    /// [`Self::start`] with given facts.
     pub fn start_with(facts: &AllocFacts, devs: &[u32]) -> Result<Self> {
         collect();
         let mut plan = plan(facts).map_err(anyhow::Error::msg)?;
@@ -81,7 +84,7 @@ impl AllocProbe {
         })
     }
 
-    /// Estimates from now on what the programs cost; `false`: the kernel does not permit it.
+    /// Estimates the cost of the programs from now on. False if the kernel does not permit it.
     pub fn account(&mut self) -> bool {
         let loaded = &self.programs;
         let programs = self.skel.object().progs();
@@ -90,20 +93,20 @@ impl AllocProbe {
         self.meter.is_some()
     }
 
-    /// Takes the hooks that count groups off: what they have counted stays, and does not grow any more.
+    /// Detaches the hooks that count groups. Their counters stay as they are.
     pub fn back_off(&mut self) {
-        // First: a search that goes on is not whole any more.
-        hooked(&mut self.skel, false);
+        // First: a running search is no longer counted completely.
+        set_hooked(&mut self.skel, false);
         let gone = self.plan.back_off();
         self.links.retain(|(program, _)| !gone.contains(program));
     }
 
-    /// Where each figure comes from, by the name of its field in `model::alloc::Counts` or `AllocCounters`.
+    /// Source of each figure, by its field name in `analysis::alloc::Counts` or `AllocCounters`.
     pub fn sources(&self) -> BTreeMap<&'static str, Source> {
         self.plan.sources()
     }
 
-    /// What this kernel cannot give, one line each.
+    /// Figures that this kernel cannot give, one line each.
     pub fn notes(&self) -> Vec<String> {
         self.plan.notes.clone()
     }
@@ -115,7 +118,7 @@ fn load(
     devs: &[u32],
     cpus: u32,
 ) -> Result<RaidtraceAllocSkel<'static>> {
-    // As in the other object: the skeleton borrows from this until the process ends.
+    // As in `probe::load`: the skeleton borrows from `storage` until the process ends.
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open: OpenRaidtraceAllocSkel<'static> = RaidtraceAllocSkelBuilder::default()
         .open(storage)
@@ -146,34 +149,25 @@ fn attach(
     plan: &AllocPlan,
 ) -> Result<Vec<(&'static str, Link)>, (&'static str, anyhow::Error)> {
     let mut links = Vec::new();
-    let mut looks = plan.looks();
+    let mut counts_groups = plan.counts_groups();
     for name in plan.programs() {
-        // Requests that are seen from here on have their groups counted.
-        if name == "rt_al_request" && std::mem::take(&mut looks) {
-            hooked(skel, true);
+        // The hooks that count groups are attached before the first request is counted.
+        if name == "rt_al_request" && std::mem::take(&mut counts_groups) {
+            set_hooked(skel, true);
         }
         let program = skel.object().progs_mut().find(|p| p.name() == name);
         let Some(program) = program else {
             return Err((name, anyhow::anyhow!("not for this architecture")));
         };
         let link = program.attach().map_err(|e| (name, e.into()))?;
-        if let Some(info) = program_info(&program) {
-            // 0 before 5.16, which does not count them.
-            keep(
-                PrintLevel::Info,
-                format!(
-                    "{name}: {} instructions verified, {} bytes",
-                    info.verified_insns, info.jited_prog_len
-                ),
-            );
-        }
+        log_size(name, &program, "");
         links.push((name, link));
     }
     Ok(links)
 }
 
-fn hooked(skel: &mut RaidtraceAllocSkel<'static>, so: bool) {
+fn set_hooked(skel: &mut RaidtraceAllocSkel<'static>, hooked: bool) {
     if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
-        bss.rt_alloc_hooked = u64::from(so);
+        bss.rt_alloc_hooked = u64::from(hooked);
     }
 }

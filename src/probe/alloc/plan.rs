@@ -1,26 +1,26 @@
-//! Facts -> which programs to load, and which figure comes from where. Pure.
+//! Selects the programs to load from the kernel facts, and the source of each figure. Pure.
 
 use std::collections::BTreeMap;
 
 use super::facts::{self, AllocFacts};
 use crate::analysis::alloc::Source;
 
-/// Programs that give something only together.
+/// Programs that give figures only together.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Hook {
-    /// C names, in the order in which they are attached.
+    /// C names, in order of attachment.
     pub programs: &'static [&'static str],
-    /// Kernel functions that they are attached to; none for a tracepoint.
+    /// Kernel functions to which the programs are attached; empty for a tracepoint.
     functions: &'static [&'static str],
-    /// What they are.
+    /// Kind of hook.
     pub source: Source,
-    /// The figures, as [`AllocPlan::sources`] names them: fields of `model::alloc::Counts` and `AllocCounters`.
+    /// Figures by the names of [`AllocPlan::sources`]: fields of `analysis::alloc::Counts` and `AllocCounters`.
     pub figures: &'static [&'static str],
-    /// What is missing without them, in words.
+    /// Figures that are missing without the programs, in words.
     pub gives: &'static str,
 }
 
-/// ext4's tracepoints: name, arguments at least, hook.
+/// ext4's tracepoints: name, least number of arguments, hook.
 const TRACEPOINTS: [(&str, usize, Hook); 8] = [
     (
         "ext4_request_blocks",
@@ -88,9 +88,9 @@ const TRACEPOINTS: [(&str, usize, Hook); 8] = [
     ),
 ];
 
-/// Linux 6.17, and older kernels with a back-port of it: `ext4_mb_scan_group()` considers each group.
+/// Counts groups in `ext4_mb_scan_group()`, which considers each group since Linux 6.17, and in backports.
 const GROUPS: Hook = Hook {
-    // The beginning of a search last: nothing is counted before.
+    // The start of a search last: nothing is counted before it.
     programs: &[
         "rt_al_list_out",
         "rt_al_list_in",
@@ -109,7 +109,7 @@ const GROUPS: Hook = Hook {
     figures: &["looked", "refused", "reasons", "groups", "calls"],
     gives: "groups considered by a hook, nor why they are refused (ext4_mb_scan_group or ext4_get_group_info)",
 };
-/// Before: `ext4_get_group_info()` is called for each, if it is a function (5.10.181, 5.15.113, 6.1.30, 6.4).
+/// Counts groups in `ext4_get_group_info()` before 6.17, where it is a function (since 5.10.181, 5.15.113, 6.1.30, 6.4).
 const GROUPS_BY_INFO: Hook = Hook {
     programs: &[
         "rt_al_prefetch_out",
@@ -152,7 +152,6 @@ const WAIT_KPROBE: Hook = Hook {
     ..WAIT
 };
 
-/// What is figured from several sources needs them all.
 const fn tracepoint(
     programs: &'static [&'static str],
     figures: &'static [&'static str],
@@ -167,20 +166,24 @@ const fn tracepoint(
     }
 }
 
-/// What to load.
+/// Hooks to load.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct AllocPlan {
-    /// What is attached, in this order: a request that is seen has its groups counted.
+    /// Hooks in order of attachment: groups before requests, so that each counted request has its groups counted.
     pub hooks: Vec<&'static Hook>,
-    /// Kprobes to try where one of `hooks` is refused.
+    /// Kprobes that replace a refused hook.
     pub instead: Vec<&'static Hook>,
-    /// What this kernel cannot give, one line each.
+    /// Figures that this kernel cannot give, one line each.
     pub notes: Vec<String>,
-    /// Programs in whose place there are others now, and why.
+    /// Replaced hooks, with the refused program and the reason.
     refused: Vec<(&'static Hook, String)>,
 }
 
-/// Decides. `Err` is one line: what is missing, why, and what to do.
+/// Selects the hooks.
+///
+/// # Errors
+///
+/// One line: what is missing, why, and what to do.
 pub fn plan(facts: &AllocFacts) -> Result<AllocPlan, String> {
     if !facts.btf {
         return Err(
@@ -204,7 +207,7 @@ pub fn plan(facts: &AllocFacts) -> Result<AllocPlan, String> {
         match facts.tracepoints.get(name) {
             Some(n) if n >= least => plan.hooks.push(hook),
             Some(n) => plan.notes.push(format!(
-                "no {}: the tracepoint {name} has {n} arguments here where raidtrace knows {least}",
+                "no {}: the tracepoint {name} has {n} arguments here where raidtrace expects {least}",
                 hook.gives
             )),
             None => plan.notes.push(format!(
@@ -217,7 +220,7 @@ pub fn plan(facts: &AllocFacts) -> Result<AllocPlan, String> {
 }
 
 impl AllocPlan {
-    /// By `ext4_mb_scan_group()` where the kernel has it: `ext4_get_group_info()` does not say there which groups a list proposed.
+    /// Selects `ext4_mb_scan_group()` if the kernel has it: `ext4_get_group_info()` is then also called for other purposes.
     fn groups(&mut self, facts: &AllocFacts) {
         let new = facts.function("ext4_mb_scan_group").symbol;
         let hook = if new { &GROUPS } else { &GROUPS_BY_INFO };
@@ -234,7 +237,7 @@ impl AllocPlan {
         }
     }
 
-    /// fentry where the kernel can, else a kprobe where there is something to put it on.
+    /// Selects fentry if possible, otherwise a kprobe if the function has a symbol.
     fn wait(&mut self, facts: &AllocFacts) {
         let function = facts.function(facts::WAIT);
         let possible = function.typed && function.traceable != Some(false);
@@ -251,8 +254,7 @@ impl AllocPlan {
         }
     }
 
-    /// Does without a hook of which this kernel refused a program, with kprobes instead if there are any; `false`: no such
-    /// program is in.
+    /// Drops the hook of a program that the kernel refused, or replaces it by kprobes. False if no hook has the program.
     pub fn without(&mut self, program: &str, why: &str) -> bool {
         let Some(at) = self
             .hooks
@@ -292,11 +294,11 @@ impl AllocPlan {
     }
 
     /// True if groups are counted by a hook.
-    pub fn looks(&self) -> bool {
+    pub fn counts_groups(&self) -> bool {
         self.hooks.iter().any(|h| h.figures == GROUPS.figures)
     }
 
-    /// Does without the hooks that count groups; their programs.
+    /// Drops the hook that counts groups, and returns its programs.
     pub fn back_off(&mut self) -> &'static [&'static str] {
         let Some(at) = self.hooks.iter().position(|h| h.figures == GROUPS.figures) else {
             return &[];
@@ -308,7 +310,7 @@ impl AllocPlan {
         self.hooks.remove(at).programs
     }
 
-    /// Where each figure comes from; one that takes several hooks is from the dearest, and from none when one is missing.
+    /// Source of each figure. A figure of several hooks has the most expensive source, or none if a hook is missing.
     pub fn sources(&self) -> BTreeMap<&'static str, Source> {
         let all = TRACEPOINTS.iter().map(|(_, _, hook)| hook);
         let mut sources = BTreeMap::new();
@@ -336,12 +338,11 @@ mod tests {
     };
 
     fn modern() -> AllocFacts {
-        let names = FUNCTIONS.into_iter().chain([WAIT]);
         AllocFacts {
             btf: true,
             ext4: true,
             tracepoints: TRACEPOINTS.iter().map(|(n, args, _)| (*n, *args)).collect(),
-            functions: names.map(|name| (name, HOOKABLE)).collect(),
+            functions: FUNCTIONS.map(|name| (name, HOOKABLE)).into(),
             criteria: Vec::new(),
         }
     }
@@ -379,29 +380,32 @@ mod tests {
     }
 
     #[test]
-    fn older_kernels_count_groups_where_their_info_is_asked_for() {
+    fn older_kernels_count_groups_in_get_group_info() {
         let plan = plan(&older()).unwrap();
-        assert!(plan.notes.is_empty() && plan.looks() && !plan.by_scan());
+        assert!(plan.notes.is_empty() && plan.counts_groups() && !plan.by_scan());
         assert!(plan.programs().any(|p| p == "rt_al_info"));
         assert!(!plan.programs().any(|p| p == "rt_al_scan"));
         assert_eq!(plan.sources()["looked"], Source::Fentry);
     }
 
     #[test]
-    fn groups_take_all_of_their_functions() {
+    fn groups_need_all_of_their_functions() {
         for (mut facts, name) in [
             (modern(), "ext4_mb_scan_groups_xa_range"),
             (older(), "ext4_get_group_info"),
         ] {
             facts.functions.get_mut(name).unwrap().traceable = Some(false);
             let plan = plan(&facts).unwrap();
-            assert!(!plan.looks() && plan.notes[0].contains(name), "{name}");
+            assert!(
+                !plan.counts_groups() && plan.notes[0].contains(name),
+                "{name}"
+            );
             assert_eq!(plan.sources()["looked"], Source::None);
         }
     }
 
     #[test]
-    fn kprobes_come_where_fentry_is_refused_and_a_note_where_both_are() {
+    fn kprobes_replace_refused_fentry_and_a_note_both() {
         let mut plan = plan(&modern()).unwrap();
         assert!(plan.without("rt_al_wait_in", "EPERM"));
         assert!(plan.notes.is_empty());
@@ -410,7 +414,7 @@ mod tests {
         assert!(plan.without("rt_al_wait_kin", "ENOENT"));
         assert!(plan.notes[0].contains("rt_al_wait_in (EPERM) and rt_al_wait_kin (ENOENT)"));
         assert_eq!(plan.sources()["waits"], Source::None);
-        assert!(plan.without("rt_al_scan", "EPERM") && !plan.looks());
+        assert!(plan.without("rt_al_scan", "EPERM") && !plan.counts_groups());
         for figure in ["looked", "refused", "reasons", "groups", "calls"] {
             assert_eq!(plan.sources()[figure], Source::None, "{figure}");
         }
@@ -419,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ftrace_does_not_have_is_not_tried_by_fentry() {
+    fn functions_that_ftrace_lacks_are_not_hooked_by_fentry() {
         let mut facts = modern();
         facts.functions.get_mut(WAIT).unwrap().traceable = Some(false);
         let kprobe = plan(&facts).unwrap();
@@ -429,7 +433,7 @@ mod tests {
         let none = plan(&facts).unwrap();
         assert_eq!(none.sources()["waits"], Source::None);
         assert!(none.notes[0].contains("inlined"));
-        // It may be just that nobody lets us look.
+        // The list of functions may be unreadable.
         facts = modern();
         for function in facts.functions.values_mut() {
             function.traceable = None;
@@ -446,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn without_types_nothing_is_counted_and_it_says_why() {
+    fn without_types_nothing_is_counted_with_a_note() {
         assert!(plan(&AllocFacts::default()).is_err());
         let facts = AllocFacts {
             ext4: false,

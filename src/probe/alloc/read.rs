@@ -1,4 +1,4 @@
-//! Reads the kernel side's counters.
+//! Reads the counters of the BPF programs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -21,12 +21,12 @@ use crate::probe::load::program_stats;
 use crate::probe::overhead::Meter;
 use crate::probe::wire::Wire;
 
-/// The table of tasks has room for 16,384 (`rt_alloc_tasks`); from here on idle ones are forgotten.
+/// Number of tasks above which idle ones are dropped; `rt_alloc_tasks` has room for 16,384.
 const MANY: usize = 8192;
-/// ... those that did nothing for this long.
+/// Time without allocations after which a task is idle.
 const AFTER: Duration = Duration::from_secs(30);
 
-/// Since when a task may be idle, and what all had done by then.
+/// Counters of all tasks at an earlier time, to find idle tasks.
 #[derive(Debug)]
 pub(super) struct Idle {
     since: Instant,
@@ -43,20 +43,19 @@ impl Default for Idle {
 }
 
 impl AllocProbe {
-    /// Everything counted since the start. Reading does not stop the counting: figures of one moment may differ by the
-    /// requests that end meanwhile.
+    /// Counters since the start. Programs go on counting, so figures can differ by requests that end during the reading.
     pub fn read(&mut self) -> Result<AllocCounters> {
         let mut counters = AllocCounters::default();
         self.read_filesystems(&mut counters)?;
-        let going_on = self.read_cpus(&mut counters)?;
-        self.read_tasks(&mut counters, &going_on)?;
+        let running = self.read_cpus(&mut counters)?;
+        self.read_tasks(&mut counters, &running)?;
         self.read_files(&mut counters)?;
         self.read_losses(&mut counters)?;
-        self.forget(&counters);
+        self.drop_idle(&counters);
         Ok(counters)
     }
 
-    /// Groups considered alone, which is what may have to be looked at often.
+    /// Number of groups considered, for frequent checks.
     pub fn calls(&self) -> Result<u64> {
         let mut counters = AllocCounters::default();
         self.read_cpus(&mut counters)?;
@@ -79,9 +78,9 @@ impl AllocProbe {
         Ok(())
     }
 
-    /// Groups considered and refused, and those of searches that go on: by task, the allocation and its groups.
+    /// Reads groups considered and refused. Returns the running searches: by task, the allocation context and its groups.
     fn read_cpus(&self, counters: &mut AllocCounters) -> Result<HashMap<TaskOf, (u64, u64)>> {
-        let mut going_on = HashMap::new();
+        let mut running = HashMap::new();
         for number in 0..self.cpus {
             let found = self
                 .skel
@@ -100,16 +99,16 @@ impl AllocProbe {
                 add_each(&mut sum.refused, &row.refused);
             }
             if cpu.ac != 0 {
-                going_on.insert(task_of(&cpu.key), (cpu.ac, cpu.count));
+                running.insert(task_of(&cpu.key), (cpu.ac, cpu.count));
             }
         }
-        Ok(going_on)
+        Ok(running)
     }
 
     fn read_tasks(
         &self,
         counters: &mut AllocCounters,
-        going_on: &HashMap<TaskOf, (u64, u64)>,
+        running: &HashMap<TaskOf, (u64, u64)>,
     ) -> Result<()> {
         let now = monotonic_ns();
         for (key, value) in all(&self.skel.maps.rt_alloc_tasks)? {
@@ -121,8 +120,8 @@ impl AllocProbe {
             let key = task_of(&key);
             let mut share = share_of(&task.share);
             share.looked += task.looked_now;
-            // An allocation may go on for minutes.
-            match going_on.get(&key) {
+            // An allocation can take minutes.
+            match running.get(&key) {
                 Some((ac, count)) if *ac == task.ac => share.looked += count,
                 _ => {}
             }
@@ -172,8 +171,8 @@ impl AllocProbe {
         Ok(())
     }
 
-    /// Makes room in the table of tasks before it is full.
-    fn forget(&mut self, counters: &AllocCounters) {
+    /// Drops idle tasks from the table before it is full.
+    fn drop_idle(&mut self, counters: &AllocCounters) {
         if self.idle.since.elapsed() < AFTER {
             return;
         }
@@ -184,7 +183,7 @@ impl AllocProbe {
                     dev: task.dev,
                     pid: task.pid,
                 };
-                // One that is already gone is as good.
+                // An error means that the entry is already gone.
                 let _ = self.skel.maps.rt_alloc_tasks.delete(wire.bytes());
             }
         }
@@ -203,7 +202,7 @@ fn idle(now: &BTreeMap<TaskOf, (Share, Vec<u8>)>, then: &HashMap<TaskOf, Share>)
         .collect()
 }
 
-/// All of a hash, in one call: entry by entry takes two for each.
+/// All entries of a hash in one call instead of two per entry.
 fn all(map: &impl MapCore) -> Result<impl Iterator<Item = (Vec<u8>, Vec<u8>)>> {
     Ok(map.lookup_batch(map.max_entries(), MapFlags::ANY, MapFlags::ANY)?)
 }
@@ -224,7 +223,7 @@ fn share_of(share: &rt_alloc_share) -> Share {
     }
 }
 
-/// As many as there are of both: the kernel side has room for more.
+/// Adds element by element; the BPF side has room for more elements.
 fn add_each(sum: &mut [u64], more: &[u64]) {
     for (sum, more) in sum.iter_mut().zip(more) {
         *sum += more;
@@ -259,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_tasks_that_did_nothing_are_forgotten() {
+    fn only_idle_tasks_are_dropped() {
         let task = |pid| TaskOf { dev: 1, pid };
         let share = |looked| Share {
             requests: 1,
@@ -275,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn every_counter_of_the_wire_reaches_the_model() {
+    fn every_counter_reaches_the_model() {
         let alloc = rt_alloc {
             requests: 1,
             asked: 2,

@@ -1,7 +1,7 @@
 //! Events as the kernel side writes them, made by hand.
 
 use super::{
-    Completed, Event, Numbers, PART, REQUEST, RUN_SHIFT, RUNS_SENT, Run, SUBMISSION, Taken,
+    Completed, Drained, Event, Numbers, PART, REQUEST, RUN_SHIFT, RUNS_SENT, Run, SUBMISSION,
     by_position, in_order, size,
 };
 use crate::origin::{Op, Origin};
@@ -20,39 +20,39 @@ fn request() -> rt_event_request {
 
 #[test]
 fn a_request_and_its_runs() {
-    let mut taken = Taken::default();
+    let mut drained = Drained::default();
     let mut wire = request();
     wire.runs = 2;
     let mut bytes = wire.bytes().to_vec();
     bytes.extend((1 | (Origin::Journal as u32) << RUN_SHIFT).bytes());
     // Too short for its second run.
-    taken.take(&bytes);
-    assert_eq!((taken.bad, taken.events.len()), (1, 0));
+    drained.add(&bytes);
+    assert_eq!((drained.bad, drained.events.len()), (1, 0));
     bytes.extend((0xff_ffff | (Origin::FileData as u32) << RUN_SHIFT).bytes());
-    taken.take(&bytes);
-    let [Event::Completed(first), Event::Run(one), Event::Run(two)] = taken.events[..] else {
-        panic!("{:?}", taken.events);
+    drained.add(&bytes);
+    let [Event::Completed(first), Event::Run(one), Event::Run(two)] = drained.events[..] else {
+        panic!("{:?}", drained.events);
     };
     assert_eq!((first.member, first.runs, first.part), (3, Some(2), false));
     let run = |origin, bytes| Run { origin, bytes };
     assert_eq!(one, run(Origin::Journal, 512));
     assert_eq!(two, run(Origin::FileData, u32::MAX - 511));
-    taken.events.clear();
+    drained.events.clear();
     wire.runs = RUNS_SENT;
-    taken.take(wire.bytes());
-    assert!(matches!(taken.events[..], [Event::Completed(c)] if c.runs.is_none()));
+    drained.add(wire.bytes());
+    assert!(matches!(drained.events[..], [Event::Completed(c)] if c.runs.is_none()));
 }
 
 /// 0 has become 2, 1 has gone, 3 has come.
 #[test]
 fn members_that_only_the_next_survey_has_wait_for_it() {
-    let mut taken = Taken::default();
+    let mut drained = Drained::default();
     let mut wire = request();
     wire.runs = 1;
     for member in [0, 1, 2, 3, 9] {
         wire.member = member;
         let run = 8u32 | u32::from(Origin::Journal as u8) << RUN_SHIFT;
-        taken.take(&[wire.bytes(), run.bytes()].concat());
+        drained.add(&[wire.bytes(), run.bytes()].concat());
     }
     let was = Numbers::new(vec![vec![0, 2], vec![1]]);
     let next = Numbers::new(vec![vec![3], vec![2, 0]]);
@@ -67,7 +67,7 @@ fn members_that_only_the_next_survey_has_wait_for_it() {
             .collect()
     };
     let (mut now, mut early) = (Vec::new(), Vec::new());
-    by_position(taken.events, &was, Some((&next, &mut early)), &mut now);
+    by_position(drained.events, &was, Some((&next, &mut early)), &mut now);
     assert_eq!(members(&now), [0, 1, 0, u32::MAX]);
     now.clear();
     by_position(early, &next, None, &mut now);
@@ -76,30 +76,30 @@ fn members_that_only_the_next_survey_has_wait_for_it() {
 
 #[test]
 fn a_submission_may_have_a_file() {
-    let mut taken = Taken::default();
+    let mut drained = Drained::default();
     let mut wire = rt_event_submission {
         kind: SUBMISSION,
         pid: 7,
         ..Default::default()
     };
-    taken.take(wire.bytes());
+    drained.add(wire.bytes());
     wire.file = rt_file_id {
         inode: 12,
         dev: 1,
         generation: 2,
     };
-    taken.take(wire.bytes());
-    let files: Vec<_> = taken
+    drained.add(wire.bytes());
+    let files: Vec<_> = drained
         .events
         .iter()
         .map(|e| matches!(e, Event::Submitted(s) if s.file.is_some()))
         .collect();
-    assert_eq!((files, taken.bad), (vec![false, true], 0));
+    assert_eq!((files, drained.bad), (vec![false, true], 0));
 }
 
 #[test]
-fn what_is_not_understood_is_counted() {
-    let mut taken = Taken::default();
+fn malformed_events_are_counted() {
+    let mut drained = Drained::default();
     let with = |f: fn(&mut rt_event_request)| {
         let mut wire = request();
         f(&mut wire);
@@ -113,11 +113,11 @@ fn what_is_not_understood_is_counted() {
         with(|w| w.origin = 31),
         with(|w| (w.kind, w.runs) = (PART, 65)),
     ] {
-        let before = taken.bad;
-        taken.take(&bytes);
-        assert_eq!(taken.bad, before + 1, "{bytes:?}");
+        let before = drained.bad;
+        drained.add(&bytes);
+        assert_eq!(drained.bad, before + 1, "{bytes:?}");
     }
-    assert_eq!(taken.events, []);
+    assert_eq!(drained.events, []);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn buffers_are_powers_of_two_of_pages() {
 
 #[test]
 fn events_of_several_rings_come_in_the_order_of_their_times() {
-    let mut taken = Taken::default();
+    let mut drained = Drained::default();
     let mut wire = request();
     // A ring's events, the next ring's, and one that is later than what is known of a third.
     for (now_ns, runs) in [(10, 1), (30, 0), (20, 2), (40, 0), (25, 1)] {
@@ -139,7 +139,7 @@ fn events_of_several_rings_come_in_the_order_of_their_times() {
         let run = |n| (now_ns as u32 + n) | u32::from(Origin::Journal as u8) << RUN_SHIFT;
         let mut bytes = wire.bytes().to_vec();
         (0..u32::from(runs)).for_each(|n| bytes.extend(run(n).bytes()));
-        taken.take(&bytes);
+        drained.add(&bytes);
     }
     let show = |events: &[Event]| -> Vec<u64> {
         let number = |e: &Event| match e {
@@ -148,13 +148,13 @@ fn events_of_several_rings_come_in_the_order_of_their_times() {
         };
         events.iter().map(number).collect()
     };
-    let ordered = in_order(&mut taken.events, 30);
+    let ordered = in_order(&mut drained.events, 30);
     assert_eq!(
         show(&ordered),
         [10, 1010, 20, 1020, 1021, 25, 1025, 30],
         "each with its runs"
     );
-    assert_eq!(show(&taken.events), [40]);
-    assert_eq!(show(&in_order(&mut taken.events, 40)), [40]);
-    assert!(in_order(&mut taken.events, 50).is_empty());
+    assert_eq!(show(&drained.events), [40]);
+    assert_eq!(show(&in_order(&mut drained.events, 40)), [40]);
+    assert!(in_order(&mut drained.events, 50).is_empty());
 }

@@ -124,7 +124,7 @@ fn the_shadow_of_completions_waits_where_no_disk_has_several_queues() {
 }
 
 #[test]
-fn what_tasks_dirty_is_hooked_as_far_as_asked_and_permitted() {
+fn dirtied_data_is_hooked_if_wanted_and_permitted() {
     let programs = |facts: &Facts, dirtied| {
         let need = Need {
             ext4: true,
@@ -165,7 +165,7 @@ fn what_tasks_dirty_is_hooked_as_far_as_asked_and_permitted() {
 }
 
 #[test]
-fn what_a_degraded_array_needs_is_at_hand() {
+fn programs_for_a_degraded_array_are_loaded() {
     let of = |need| {
         let plan = plan(&MODERN, need).unwrap();
         let mut found = plan.programs.into_iter();
@@ -206,7 +206,7 @@ fn two_arguments_mean_the_old_variant() {
 }
 
 #[test]
-fn what_is_missing_costs_one_feature_and_a_note() {
+fn a_missing_tracepoint_costs_one_feature_and_a_note() {
     let facts = Facts {
         bio_queue: None,
         free_blocks: None,
@@ -218,7 +218,7 @@ fn what_is_missing_costs_one_feature_and_a_note() {
 }
 
 #[test]
-fn without_btf_or_requests_it_says_what_to_do() {
+fn without_btf_or_requests_the_error_has_a_remedy() {
     assert!(
         plan(&Facts::default(), PLAIN)
             .unwrap_err()

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::{Held, MEMBERS_LEAST, MEMBERS_MOST, SLOTS_MOST, Spare, Write, slot, watched};
+use crate::address::MemberSector;
 use crate::machine::{Array, Member};
 use crate::probe::tables::Tables;
 use crate::probe::tables::tests::{array, dev, member, tables};
@@ -219,7 +220,7 @@ fn a_member_that_is_an_array_keeps_its_number() {
     let (after, _, _) = held.refit(&of(member(0, 8, 32))).unwrap();
     assert_eq!(after.arrays[0].bytes(), held.arrays[0].bytes());
     let mut moved = a.clone();
-    moved.data_offset = 4096;
+    moved.data_offset = MemberSector(4096);
     let next = tables(vec![
         inner(1, member(0, 8, 0)),
         inner(2, member(0, 8, 16)),

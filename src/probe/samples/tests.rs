@@ -1,8 +1,6 @@
 use std::io::Error;
 
-use super::{
-    BUFFER, FRAMES, RECORD, Stack, Wire as _, buffer, explain, list, rt_sample, state, understand,
-};
+use super::{BUFFER, FRAMES, RECORD, Stack, Wire as _, buffer, decode, explain, list, rt_sample};
 
 fn wire(frames: u16, mode: u16) -> Vec<u8> {
     let mut wire = rt_sample {
@@ -18,23 +16,23 @@ fn wire(frames: u16, mode: u16) -> Vec<u8> {
 }
 
 #[test]
-fn a_sample_has_the_frames_that_it_says() {
+fn a_sample_has_all_its_frames() {
     let mut bytes = wire(2, super::KERNEL);
     bytes.extend(10u64.bytes());
-    assert_eq!(understand(&bytes), None);
+    assert_eq!(decode(&bytes), None);
     bytes.extend(20u64.bytes());
-    let sample = understand(&bytes).unwrap();
+    let sample = decode(&bytes).unwrap();
     assert_eq!(sample.stack, Stack::Kernel(vec![10, 20]));
     assert_eq!((sample.cpu, sample.pid, sample.tgid), (3, 7, 6));
     assert_eq!(sample.comm, b"a;b");
-    let user = understand(&wire(0, super::USER)).unwrap();
+    let user = decode(&wire(0, super::USER)).unwrap();
     assert_eq!(user.stack, Stack::User);
-    let none = understand(&wire(0, super::NO_STACK)).unwrap();
+    let none = decode(&wire(0, super::NO_STACK)).unwrap();
     assert_eq!(none.stack, Stack::Unknown);
 }
 
 #[test]
-fn what_is_not_a_sample_is_not_understood() {
+fn malformed_samples_are_rejected() {
     let mut long = wire(FRAMES as u16 + 1, super::KERNEL);
     long.extend(vec![1; 8 * (FRAMES + 1)]);
     for bytes in [
@@ -44,7 +42,7 @@ fn what_is_not_a_sample_is_not_understood() {
         wire(0, super::KERNEL),
         wire(0, 9),
     ] {
-        assert_eq!(understand(&bytes), None, "{bytes:?}");
+        assert_eq!(decode(&bytes), None, "{bytes:?}");
     }
 }
 
@@ -83,14 +81,4 @@ fn refusals_say_what_why_and_what_to_do() {
         say(libc::EIO, true, None),
     ];
     insta::assert_snapshot!(lines.join("\n"));
-}
-
-#[test]
-fn the_chosen_of_several() {
-    assert_eq!(
-        state("none [integrity] confidentiality\n").as_deref(),
-        Some("integrity")
-    );
-    assert_eq!(state("2\n").as_deref(), Some("2"));
-    assert_eq!(state("\n"), None);
 }

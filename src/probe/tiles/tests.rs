@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::{HEAD, Lists, PHASE, SLOTS, Tiles};
+use crate::address::ArraySector;
 use crate::origin::Origin;
 use crate::probe::boundaries::{Boundary, block_sectors, dynamic};
 
@@ -47,7 +48,7 @@ fn told(tiles: &Tiles, table: &[Boundary], sector: u64) -> (u8, u64, u64) {
 /// A filesystem that begins at `start`: so many flex groups of `group` sectors, every fifth with something more.
 fn flex_groups(start: u64, group: u64, groups: u64) -> Vec<Boundary> {
     let mut table = vec![Boundary {
-        sector: 0,
+        sector: ArraySector(0),
         code: Origin::Raw as u8,
     }];
     for g in 0..groups {
@@ -57,6 +58,7 @@ fn flex_groups(start: u64, group: u64, groups: u64) -> Vec<Boundary> {
             if sector == 0 {
                 table.clear();
             }
+            let sector = ArraySector(sector);
             table.push(Boundary { sector, code });
         };
         put(0, Origin::BlockBitmap as u8);
@@ -111,7 +113,7 @@ fn what_is_asked_first_is_right_for_nearly_all_of_a_filesystem() {
 #[test]
 fn an_empty_table_is_one_tile() {
     let table = [Boundary {
-        sector: 0,
+        sector: ArraySector(0),
         code: Origin::Raw as u8,
     }];
     let tiles = Tiles::new(&table, 1000);
@@ -126,7 +128,7 @@ fn an_empty_table_is_one_tile() {
 fn a_crowd_of_boundaries_is_searched_for_longer() {
     let table: Vec<_> = (0..1000)
         .map(|i| Boundary {
-            sector: i * 3,
+            sector: ArraySector(i * 3),
             code: (i * i % 7) as u8,
         })
         .collect();
@@ -149,17 +151,17 @@ proptest! {
         for (sectors, kind) in spans {
             // Odd kinds: blocks of 1 to 128 sectors.
             let code = if kind % 2 == 1 { dynamic(1 << kind) } else { kind };
-            table.push(Boundary { sector, code });
+            table.push(Boundary { sector: ArraySector(sector), code });
             sector += sectors;
         }
         let tiles = if whole { Tiles::new(&table, sector) } else { Tiles::of(tile, lead % tile, sector) };
         let probe = probe.index(sector as usize) as u64;
-        let at = table.partition_point(|b| b.sector <= probe) - 1;
+        let at = table.partition_point(|b| b.sector.0 <= probe) - 1;
         let (code, behind, run) = told(&tiles, &table, probe);
         prop_assert_eq!(code, table[at].code);
         let block = block_sectors(code);
-        prop_assert_eq!(behind % block, (probe - table[at].sector) % block);
-        let next = table.get(at + 1).map_or(u64::MAX, |b| b.sector);
+        prop_assert_eq!(behind % block, (ArraySector(probe) - table[at].sector) % block);
+        let next = table.get(at + 1).map_or(u64::MAX, |b| b.sector.0);
         prop_assert!(run >= 1 && probe + run <= next.max(sector));
         // No sooner than the table or the tile ends.
         let ends = (probe + tiles.lead) / tiles.sectors * tiles.sectors + tiles.sectors - tiles.lead;

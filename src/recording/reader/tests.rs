@@ -111,7 +111,7 @@ fn what_is_no_recording_is_told_so() {
         b"PAR1",
     ] {
         assert!(
-            error(other).contains("is no recording of raidtrace"),
+            error(other).contains("not a raidtrace recording"),
             "{other:?}"
         );
     }
@@ -128,7 +128,7 @@ fn what_is_no_recording_is_told_so() {
         "{}",
         error(&newer)
     );
-    assert!(error(&replaced(b"raidtrace.schema", b"somebody.schema")).contains("something else"));
+    assert!(error(&replaced(b"raidtrace.schema", b"somebody.schema")).contains("another program"));
     assert!(error(&replaced(b"array_sector", b"array_vector")).contains("no column array_sector"));
     assert!(error(&replaced(b"{\"host\"", b"[\"host\"")).contains("header is damaged"));
 }
@@ -231,13 +231,13 @@ fn a_part_that_cannot_be_read_ends_nothing_and_is_named() {
         (
             &[2][..],
             &[&good[..], b"garbage", &good][..],
-            &["is no recording"][..],
+            &["not a raidtrace recording"][..],
         ),
         (&[1], &[b"", &good, &good], &["is empty"]),
         (
             &[1, 2],
             &[&[7; 99], b"", &good],
-            &["is no recording", "is empty"],
+            &["not a raidtrace recording", "is empty"],
         ),
         (&[2], &[&good, cut, &good], &[end]),
         (&[1, 3], &[b"", &good, b""], &["is empty", "is empty"]),

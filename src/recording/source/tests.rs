@@ -54,6 +54,16 @@ fn add(figures: &mut Figures, snapshot: &Snapshot) {
 }
 
 #[test]
+fn intervals_of_the_allocator_are_ignored() {
+    let items = fixture::items(600, 4);
+    let mut others = items.clone();
+    others.retain(|item| !matches!(item, Item::Alloc { .. }));
+    assert_eq!(items.len() - others.len(), 3);
+    let snapshots = |items| source(items, Duration::from_secs(1)).map(|s| format!("{s:?}"));
+    assert!(snapshots(&items).eq(snapshots(&others)));
+}
+
+#[test]
 fn intervals_are_parts_of_the_whole() {
     let mut items = fixture::items(6000, 8);
     // Late ones.

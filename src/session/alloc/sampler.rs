@@ -22,7 +22,9 @@ use crate::machine::mballoc::MbStats;
 use crate::machine::{Sys, mballoc};
 use crate::origin::{Op, Origin};
 use crate::probe::alloc::{AllocFacts, AllocProbe};
+use crate::recording::header::Header;
 use crate::session::cpus::CpuSampler;
+use crate::session::header::{cuts, header};
 use crate::session::sampler::Sampler;
 
 /// Groups considered per second above which hooks stop counting them.
@@ -59,8 +61,9 @@ pub struct AllocSampler {
     probe: Option<AllocProbe>,
     fold: Fold,
     cpus: Option<CpuSampler>,
-    /// CPU samples of the interval, and since the start.
+    /// CPU samples of the current interval, of the last one, and since the start.
     profile: Profile,
+    last: Profile,
     whole: Profile,
     /// When the interval began.
     begun: Instant,
@@ -113,6 +116,7 @@ impl AllocSampler {
             fold: Fold::new(AllocCounters::default()),
             cpus: None,
             profile: Profile::default(),
+            last: Profile::default(),
             whole: Profile::default(),
             begun: Instant::now(),
             calls: (Instant::now(), 0),
@@ -314,6 +318,19 @@ impl AllocSampler {
         notes
     }
 
+    /// Header for a recording of this session.
+    pub fn header(&mut self, targets: &[String]) -> Header {
+        let mut header = header(self.disks.session().topology(), targets, &[], 0);
+        header.notes = self.notes();
+        header.notes.extend(cuts(&header));
+        header
+    }
+
+    /// CPU samples of the interval of the last [`AllocSampler::snapshot`].
+    pub fn last(&self) -> &Profile {
+        &self.last
+    }
+
     /// CPU samples since the start.
     pub fn whole(&self) -> &Profile {
         &self.whole
@@ -376,6 +393,7 @@ impl AllocSampler {
                 .collect();
             self.slice(|dev| slow.contains(&dev));
         }
+        self.last = profile;
         self.update_filesystems()?;
         Ok(snapshot)
     }

@@ -2,7 +2,8 @@
 
 use super::write;
 use crate::analysis::fixture;
-use crate::analysis::snapshot::Overhead;
+use crate::analysis::hotspot::Kind;
+use crate::analysis::snapshot::{Lost, Overhead};
 use serde_json::Value;
 
 fn line(snapshot: &crate::analysis::snapshot::Snapshot) -> String {
@@ -116,6 +117,42 @@ fn contract() {
     assert_eq!(array["hotspot"]["kind"], "saturated");
     assert_eq!(array["hotspot"]["severity"], "warning");
     assert_eq!(array["hotspot"]["members"][1], "loop5");
+}
+
+/// Each reason has its own field, and each kind and severity the name that docs/top.md lists.
+#[test]
+fn names_do_not_depend_on_memory() {
+    let mut snapshot = fixture::raid0(12);
+    snapshot.lost = Lost {
+        rows: 1,
+        issue: 2,
+        pieces: 3,
+        tasks: 4,
+        files: 5,
+        missed: 6,
+        ring: 7,
+        busy: 8,
+        uncounted: 9,
+    };
+    let v: Value = serde_json::from_str(&line(&snapshot)).unwrap();
+    let reasons = "rows issue pieces tasks files missed ring busy uncounted";
+    for (n, reason) in (1u64..).zip(reasons.split(' ')) {
+        assert_eq!(v["lost"][reason].as_u64(), Some(n), "{reason}");
+    }
+    assert_eq!(v["lost"].as_object().map(|o| o.len()), Some(10));
+    for (kind, name) in [
+        (Kind::Stalled, "stalled"),
+        (Kind::Saturated, "saturated"),
+        (Kind::Slow, "slow"),
+        (Kind::Queued, "queued"),
+        (Kind::Uneven, "uneven"),
+        (Kind::Even, "even"),
+        (Kind::Idle, "idle"),
+    ] {
+        snapshot.arrays[0].hotspot.as_mut().unwrap().kind = kind;
+        let v: Value = serde_json::from_str(&line(&snapshot)).unwrap();
+        assert_eq!(v["arrays"][0]["hotspot"]["kind"], name);
+    }
 }
 
 #[test]

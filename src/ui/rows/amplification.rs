@@ -1,6 +1,5 @@
 //! The rows of the amplification view.
 
-use super::column::{Column, Row, SortKey};
 use super::{Filter, Part, seconds};
 use crate::analysis::amplification;
 use crate::analysis::snapshot::ArraySnapshot;
@@ -17,7 +16,12 @@ pub struct AmplificationRow {
 }
 
 impl AmplificationRow {
-    /// Bytes a second below: the data under its own origin, then what md added, under md's.
+    /// Bytes per second.
+    pub fn rate(&self, bytes: u64) -> f64 {
+        bytes as f64 / self.secs
+    }
+
+    /// Member bytes per second: the data under its own origin, then what md added, under md's.
     pub fn parts(&self) -> Vec<Part> {
         let r = &self.sums;
         [
@@ -29,7 +33,7 @@ impl AmplificationRow {
         ]
         .into_iter()
         .filter(|p| p.1 > 0)
-        .map(|(origin, bytes)| (origin, bytes as f64 / self.secs))
+        .map(|(origin, bytes)| (origin, self.rate(bytes)))
         .collect()
     }
 }
@@ -48,26 +52,8 @@ pub fn price(row: &amplification::Row) -> Option<String> {
     words.map(|w| w.join(" + ")).filter(|_| row.submitted > 0)
 }
 
-impl Row for AmplificationRow {
-    fn key(&self, column: Column) -> SortKey {
-        let r = &self.sums;
-        SortKey::Number(match column {
-            Column::Origin => f64::from(r.origin as u8),
-            Column::Op => f64::from(r.op as u8),
-            Column::Submitted => r.submitted as f64,
-            Column::Data => r.data as f64,
-            Column::Parity => r.parity as f64,
-            Column::PreRead => r.rmw_read as f64,
-            Column::MdBitmap => r.md_bitmap as f64,
-            Column::MdJournal => r.md_journal as f64,
-            Column::Factor => r.factor().unwrap_or(-1.0),
-            _ => r.below() as f64,
-        })
-    }
-}
-
-/// The rows of the amplification view, in the vocabulary's order. A filter by an origin of md's keeps what was charged
-/// with it.
+/// The rows of the amplification view, in the order of the origins. A filter by an origin of md keeps the rows that it was
+/// charged to.
 pub fn amplification(array: &ArraySnapshot, filter: Filter) -> Vec<AmplificationRow> {
     let Some(amplification) = &array.amplification else {
         return Vec::new();

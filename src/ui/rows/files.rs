@@ -1,17 +1,17 @@
 //! The rows of the files view.
 
-use super::{Column, Filter, Measure, Row, SortKey, measured};
+use super::{Filter, Measure, measured};
 use crate::analysis::files::{FileLocation, FileSnapshot, FileSum};
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::origin::{Op, Origin};
 use crate::ui::text::escape;
 
-/// A file. Figures are bios a second, of what the filter keeps.
+/// A file. Figures are bios per second, of the operations that the filter keeps.
 #[derive(Debug)]
 pub struct FileRow<'a> {
     /// The file.
     pub file: &'a FileSnapshot,
-    /// Where it is, printable; else what is known of it.
+    /// Its path, or else its inode number and name; printable.
     pub path: String,
     /// Reads a second.
     pub reads: f64,
@@ -19,24 +19,11 @@ pub struct FileRow<'a> {
     pub writes: f64,
     /// Bytes a second.
     pub bytes: f64,
-    /// Its part of the array's file data, by the measure.
+    /// Its share of the file data of the array, in requests or bytes.
     pub share: f64,
 }
 
-impl Row for FileRow<'_> {
-    fn key(&self, column: Column) -> SortKey {
-        SortKey::Number(match column {
-            Column::Path => return SortKey::name(&self.path),
-            Column::Filesystem => return SortKey::name(&self.file.location.device_name),
-            Column::Reads => self.reads,
-            Column::Writes => self.writes,
-            Column::Share => self.share,
-            _ => self.bytes,
-        })
-    }
-}
-
-/// The rows of the files view, as the snapshot has them.
+/// The files, in the order of the snapshot.
 pub fn files(
     array: &ArraySnapshot,
     secs: f64,
@@ -50,11 +37,11 @@ pub fn files(
                 (bios + io.bios, bytes + io.bytes)
             })
     };
-    let of = |sum: FileSum| measured(measure, sum.bios, sum.bytes);
+    let amount = |sum: FileSum| measured(measure, sum.bios, sum.bytes);
     let files = &array.files;
     // The rest is not known by operation.
     let mut all = if filter.op.is_none() {
-        of(files.rest) + of(files.unattributed)
+        amount(files.rest) + amount(files.unattributed)
     } else {
         0.0
     };
@@ -102,18 +89,17 @@ pub fn label(inode: u64, location: &FileLocation) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Column, Filter, Measure, files};
+    use super::{Filter, Measure, files};
     use crate::analysis::fixture;
     use crate::origin::{Op, Origin};
-    use crate::ui::rows::sort;
 
     #[test]
-    fn shares_are_of_all_file_data_and_labels_say_what_is_known() {
+    fn shares_are_of_all_file_data_and_labels_name_what_is_known() {
         let snapshot = fixture::raid0(12);
         let array = &snapshot.arrays[0];
         let rows = files(array, 1.0, Filter::default(), Measure::Bytes);
-        let told: f64 = rows.iter().map(|r| r.share).sum();
-        assert!(told > 0.9 && told < 1.0, "{told}");
+        let sum: f64 = rows.iter().map(|r| r.share).sum();
+        assert!(sum > 0.9 && sum < 1.0, "{sum}");
         let labels: Vec<_> = rows.iter().map(|r| r.path.as_str()).collect();
         assert!(labels.contains(&"/disk/tmp/sort.4242 (deleted)"));
         assert!(labels.contains(&"inode 1835021 a\\x0ab\\xff (deleted)"));
@@ -121,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_leaves_out_and_what_is_sorted_stays_whole() {
+    fn a_filter_leaves_the_rest_out() {
         let snapshot = fixture::raid0(12);
         let array = &snapshot.arrays[0];
         let only = |op, origin| Filter { op, origin };
@@ -131,19 +117,5 @@ mod tests {
         assert!((shares - 1.0).abs() < 1e-9);
         let journal = only(None, Some(Origin::Journal));
         assert!(files(array, 1.0, journal, Measure::Bytes).is_empty());
-        let mut rows = files(array, 1.0, Filter::default(), Measure::Bytes);
-        let count = rows.len();
-        for column in [
-            Column::Path,
-            Column::Filesystem,
-            Column::Share,
-            Column::Reads,
-            Column::Writes,
-            Column::Bytes,
-        ] {
-            sort(&mut rows, column, true);
-        }
-        assert_eq!(rows.len(), count);
-        assert!(rows.is_sorted_by(|a, b| a.bytes <= b.bytes));
     }
 }

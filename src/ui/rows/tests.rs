@@ -1,46 +1,6 @@
-use super::{Column, Filter, Measure, caused, latencies, legend, members, origins, sort, tasks};
+use super::{Filter, Measure, caused, heat, latencies, legend, members, sort_by_causes, tasks};
 use crate::analysis::fixture;
 use crate::origin::{Op, Origin};
-
-#[test]
-fn natural_order() {
-    let snapshot = fixture::raid0(12);
-    let mut rows = members(
-        &snapshot.arrays[0],
-        1.0,
-        Filter::default(),
-        Measure::Requests,
-    );
-    sort(&mut rows, Column::Name, true);
-    let names: Vec<_> = rows.iter().map(|r| r.member.name.as_str()).collect();
-    assert_eq!(names[..4], ["loop12", "loop11", "loop10", "loop9"]);
-}
-
-#[test]
-fn busiest_first() {
-    let snapshot = fixture::raid0(12);
-    let mut rows = members(
-        &snapshot.arrays[0],
-        1.0,
-        Filter::default(),
-        Measure::Requests,
-    );
-    sort(&mut rows, Column::Writes, false);
-    let mut first: Vec<_> = rows[..3].iter().map(|r| r.member.name.as_str()).collect();
-    first.sort_unstable();
-    assert_eq!(first, ["loop1", "loop5", "loop9"]);
-    for column in [
-        Column::P50,
-        Column::P99,
-        Column::Busy,
-        Column::InFlight,
-        Column::Bytes,
-        Column::Slot,
-    ] {
-        sort(&mut rows, column, false);
-        sort(&mut rows, column, true);
-    }
-}
 
 #[test]
 fn a_filter_leaves_the_rest_out_and_parts_add_up() {
@@ -65,7 +25,7 @@ fn a_filter_leaves_the_rest_out_and_parts_add_up() {
 #[test]
 fn heat_map() {
     let snapshot = fixture::raid0(12);
-    let (rows, total) = origins(
+    let (rows, total) = heat(
         &snapshot.arrays[0],
         1.0,
         Filter::default(),
@@ -73,7 +33,7 @@ fn heat_map() {
     );
     let bitmap = rows
         .iter()
-        .find(|r| r.origin == Origin::BlockBitmap)
+        .find(|r| r.origin == Some(Origin::BlockBitmap))
         .unwrap();
     assert_eq!(bitmap.each[..4], [121.0, 4.0, 0.0, 0.0]);
     assert!((bitmap.skew - 3.88).abs() < 0.1, "{}", bitmap.skew);
@@ -100,7 +60,7 @@ fn who_causes_most_comes_first() {
             Filter::default(),
             Measure::Requests,
         );
-        sort(&mut rows, Column::Causes, false);
+        sort_by_causes(&mut rows);
         let row = |r: &super::TaskRow<'_>| (r.comm.clone(), (r.causes / f64::from(1 << 20)) as u64);
         rows.iter().map(row).collect::<Vec<_>>()
     };

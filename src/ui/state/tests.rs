@@ -1,13 +1,13 @@
-use super::{Action, Overlay, State, View};
+use super::{Action, Overlay, State};
 use crate::analysis::fixture;
 use crate::origin::{Op, Origin};
 use crate::ui::keys::Key;
-use crate::ui::rows::{Column, Measure};
+use crate::ui::rows::Measure;
 use proptest::prelude::*;
 use std::time::Duration;
 
 fn start() -> State {
-    let mut state = State::new(Duration::from_secs(1));
+    let mut state = State::new(6, Duration::from_secs(1));
     state.observe(&fixture::raid0(12));
     state
 }
@@ -33,65 +33,24 @@ fn after(keys: &str) -> (State, Action) {
 }
 
 #[test]
-fn views() {
-    for (keys, view) in [
-        ("", View::Members),
-        ("\t", View::Matrix),
-        ("\t\t\t\t\t\t", View::Members),
-        ("3", View::Tasks),
-        ("31", View::Members),
-        ("4", View::Latency),
-        ("5", View::Files),
-        ("6", View::Amplification),
-        ("29", View::Matrix),
-    ] {
-        assert_eq!(after(keys).0.view, view, "{keys:?}");
-    }
+fn a_view_that_selects_a_member_moves_sideways_and_others_sort() {
     let mut state = start();
-    state.on_key(Key::BackTab);
-    assert_eq!(state.view, View::Amplification);
-}
-
-#[test]
-fn rows_stay_inside() {
-    assert_eq!(after("vv^").0.row(), 1);
-    assert_eq!(after("^").0.row(), 0);
-    assert_eq!(after(&"v".repeat(99)).0.row(), 11);
-    let mut state = start();
-    state.on_key(Key::End);
-    assert_eq!(state.row(), 11);
-    state.observe(&fixture::raid0(1));
-    assert_eq!(state.row(), 0);
-    state.observe(&fixture::raid0(0));
-    assert_eq!(state.row(), 0);
-}
-
-#[test]
-fn every_view_keeps_its_place() {
-    assert_eq!(after("vvv2v1").0.row(), 3);
-    assert_eq!(after("ss2s1").0.sort(), (Column::Reads, false));
-}
-
-#[test]
-fn sorting() {
-    for (keys, sort) in [
-        ("", (Column::Slot, false)),
-        ("s", (Column::Name, false)),
-        (">>>", (Column::Writes, false)),
-        ("<", (Column::P99, false)),
-        ("<S", (Column::P99, true)),
-        ("SSs", (Column::Name, false)),
-        ("4", (Column::DeviceP99, false)),
-        ("2s", (Column::Skew, false)),
-    ] {
-        assert_eq!(after(keys).0.sort(), sort, "{keys:?}");
+    state.tabs.set_sorted(Some((0, 3)));
+    state.on_key(Key::Right);
+    assert_eq!((state.member, state.tabs.sort(0)), (0, (Some(1), false)));
+    state.selects_member.set(true);
+    for (key, member) in [(Key::Right, 1), (Key::Left, 0), (Key::Left, 0)] {
+        state.on_key(key);
+        assert_eq!(state.member, member);
     }
-}
-
-#[test]
-fn heat_map_moves_sideways() {
-    assert_eq!(after("2>>").0.member, 2);
-    assert_eq!(after(&format!("2{}", ">".repeat(50))).0.member, 11);
+    for _ in 0..50 {
+        state.on_key(Key::Right);
+    }
+    assert_eq!((state.member, state.tabs.sort(0)), (11, (Some(1), false)));
+    state.on_key(Key::Char('s'));
+    assert_eq!(state.tabs.sort(0).0, Some(1));
+    state.observe(&fixture::raid0(3));
+    assert_eq!(state.member, 2);
 }
 
 #[test]
@@ -162,11 +121,12 @@ proptest! {
         prop::sample::select("sSofxmp+-a[]?1234q".chars().collect::<Vec<_>>()).prop_map(Key::Char),
     ], 0..40), sizes in prop::collection::vec(0usize..14, 1..4)) {
         let snapshots: Vec<_> = sizes.iter().map(|&n| fixture::raid0(n)).collect();
-        let mut state = State::new(Duration::from_secs(1));
+        let mut state = State::new(6, Duration::from_secs(1));
         for (i, key) in keys.into_iter().enumerate() {
             state.on_key(key);
             state.observe(&snapshots[i % snapshots.len()]);
-            prop_assert!(state.row() == 0 || state.row() < state.known.rows);
+            state.tabs.set_rows(sizes[i % sizes.len()]);
+            prop_assert!(state.member == 0 || state.member < state.known.members);
         }
     }
 }

@@ -1,171 +1,134 @@
-//! View 6: what IO of each origin cost below, a row an origin and operation. Over the window of the headline, not the
-//! interval: bytes submitted now are written later.
+//! Member bytes caused by IO of each origin and operation. Over the window of the headline, not the interval: bytes submitted
+//! now are written later.
 
 use ratatui::text::{Line, Span};
 
-use super::table::{self, Spec, cell, figure, heading, name};
-use super::{Pen, Scene, bar};
-use crate::analysis::amplification;
-use crate::analysis::amplification::Amplification;
-use crate::analysis::snapshot::{ArrayInfo, ArraySnapshot};
+use super::Scene;
+use super::table::TableView;
+use crate::analysis::amplification::{self, Amplification};
+use crate::analysis::snapshot::ArrayInfo;
 use crate::analysis::units;
 use crate::origin::{Op, io_name};
-use crate::ui::palette::letter;
-use crate::ui::rows;
-use crate::ui::rows::{AmplificationRow, Column};
-use crate::ui::text;
-use crate::ui::text::{clean, glue};
+use crate::ui::rows::{self, AmplificationRow, Part};
+use crate::ui::table::{Column, Columns, origin_cell};
+use crate::ui::text::{self, clean, glue};
 
-/// A bar shorter than this says nothing.
-const BAR: usize = 10;
+pub(super) struct AmplificationView;
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
-    let mut rows = rows::amplification(scene.array, scene.filter());
-    let (column, reversed) = scene.sort();
-    rows::sort(&mut rows, column, reversed);
-    // What nobody asked for is not amplification, and a resync must not dwarf the bars of what is.
-    rows.sort_by_key(|r| r.sums.is_unasked());
-    let specs = specs(&rows, scene.array, pen.width());
-    let bar_columns =
-        (pen.width() - 1).saturating_sub(specs.iter().map(|s| s.width).sum::<usize>() + 1);
-    let mut head = heading(&specs, scene);
-    if bar_columns >= BAR {
-        head.push(Span::styled(" below", scene.palette.title()));
+impl TableView for AmplificationView {
+    type Row<'a> = AmplificationRow;
+    const EMPTY: &'static str = "nothing submitted and nothing moved";
+    const BAR: &'static str = "below";
+    const SPACE: usize = 2;
+
+    fn rows(scene: &Scene<'_>) -> Vec<AmplificationRow> {
+        rows::amplification(scene.array, scene.filter())
     }
-    pen.line(&Line::from(head));
 
-    // Discards move nothing, and would dwarf the bars of what does.
-    let has_bar = |r: &&AmplificationRow| {
-        let op = r.sums.op;
-        !r.sums.is_unasked() && (op != Op::Discard || scene.filter().op == Some(op))
-    };
-    let asked = || rows.iter().filter(has_bar);
-    let all: Vec<_> = asked().flat_map(AmplificationRow::parts).collect();
-    let (legend, details) = bar::room_below(pen, scene, rows.len() + 2);
-    let selected = scene.row(rows.len());
-    let mut below = foot(scene, pen.width(), legend);
-    below.extend(bar::legend(
-        &rows::legend(all.iter()),
-        pen.width(),
-        legend,
-        scene.palette,
-        scene.filter().op,
-    ));
-    if let Some(row) = rows.get(selected).filter(|_| details > 0) {
-        let lines = text::wrap(&detail(row), pen.width(), details);
-        below.extend(
-            lines
-                .into_iter()
-                .map(|l| Line::from(Span::styled(l, scene.palette.dim()))),
-        );
+    fn columns(
+        rows: &[AmplificationRow],
+        scene: &Scene<'_>,
+        _: usize,
+    ) -> Columns<AmplificationRow> {
+        let widest = |f: fn(&AmplificationRow) -> usize| rows.iter().map(f).max().unwrap_or(0);
+        let any = |f: fn(&AmplificationRow) -> u64| rows.iter().any(|r| f(r) > 0);
+        let parity = matches!(scene.array.info.level.as_str(), "raid4" | "raid5" | "raid6");
+        let mib = |title: &'static str, priority, rate: fn(&AmplificationRow) -> Option<f64>| {
+            Column::figure(title, 7, priority, rate, units::mib)
+        };
+        Columns(vec![
+            Column::ranked(
+                "origin",
+                2 + widest(|r| r.sums.origin.name().len()).clamp(7, 17),
+                12,
+                |r: &AmplificationRow, width, palette| {
+                    let name = io_name(r.sums.origin, r.sums.op);
+                    origin_cell(r.sums.origin, name, width, palette)
+                },
+                |r| r.sums.origin as u32,
+            ),
+            Column::ranked(
+                "op",
+                widest(|r| r.sums.op.name().len()).clamp(5, 12),
+                10,
+                |r, width, _| {
+                    vec![Span::raw(format!(
+                        " {}",
+                        text::left(r.sums.op.name(), width - 1)
+                    ))]
+                },
+                |r| r.sums.op as u32,
+            ),
+            mib("in", 8, |r| Some(r.rate(r.sums.submitted))),
+            mib("data", 3, |r| Some(r.rate(r.sums.data))),
+            mib("parity", 5, |r| Some(r.rate(r.sums.parity)))
+                .shown_if(parity || any(|r| r.sums.parity)),
+            mib("pre-rd", 6, |r| Some(r.rate(r.sums.rmw_read)))
+                .shown_if(parity || any(|r| r.sums.rmw_read)),
+            mib("bitmap", 2, |r| Some(r.rate(r.sums.md_bitmap)))
+                .shown_if(any(|r| r.sums.md_bitmap)),
+            mib("journl", 4, |r| Some(r.rate(r.sums.md_journal)))
+                .shown_if(any(|r| r.sums.md_journal)),
+            mib("below", 9, |r| Some(r.rate(r.sums.below()))).default_if(true),
+            Column::figure(
+                "factor",
+                8,
+                11,
+                |r| r.sums.factor(),
+                |f| units::factor(Some(f)),
+            ),
+        ])
     }
-    let area = pen.take_bottom(below.len() as u16);
 
-    let most = asked()
-        .map(|r| r.sums.below() as f64 / r.secs)
-        .fold(0.0, f64::max);
-    let first = pen.first(rows.len(), selected);
-    for (i, row) in rows.iter().enumerate().skip(first).take(pen.lines()) {
-        let mut spans = vec![scene.mark(i, selected)];
-        for spec in &specs {
-            if spec.column == Column::Origin {
-                spans.push(Span::raw(" "));
-                spans.push(Span::styled(
-                    letter(row.sums.origin).to_string(),
-                    scene.palette.origin(row.sums.origin),
-                ));
-                spans.push(Span::raw(format!(
-                    " {}",
-                    text::left(io_name(row.sums.origin, row.sums.op), spec.width - 3)
-                )));
-            } else {
-                spans.push(Span::raw(cell(spec, &value(row, spec.column))));
-            }
+    fn reserved(screen: usize) -> usize {
+        match screen {
+            0..60 => 0,
+            60..100 => 11,
+            _ => 30,
         }
-        if bar_columns >= BAR && has_bar(&row) {
-            spans.push(Span::raw(" "));
-            spans.extend(bar::stacked(&row.parts(), most, bar_columns, scene.palette));
+    }
+
+    /// Rows that no IO asked for are not amplification.
+    fn is_last(row: &AmplificationRow) -> bool {
+        row.sums.is_unasked()
+    }
+
+    /// Without resync and discards, which would dwarf the other bars.
+    fn parts(row: &AmplificationRow, scene: &Scene<'_>) -> Vec<Part> {
+        let op = row.sums.op;
+        let kept = op != Op::Discard || scene.filter().op == Some(op);
+        match kept && !row.sums.is_unasked() {
+            true => row.parts(),
+            false => Vec::new(),
         }
-        pen.line(&Line::from(spans));
     }
-    if rows.is_empty() {
-        pen.text("  nothing submitted and nothing moved", scene.palette.dim());
-    }
-    let mut pen = Pen::new(pen.buffer, area);
-    for line in &below {
-        pen.line(line);
-    }
-}
 
-fn specs(rows: &[AmplificationRow], array: &ArraySnapshot, width: usize) -> Vec<Spec> {
-    let widest = |f: &dyn Fn(&AmplificationRow) -> usize| rows.iter().map(f).max().unwrap_or(0);
-    let any = |f: &dyn Fn(&AmplificationRow) -> u64| rows.iter().any(|r| f(r) > 0);
-    let parity = matches!(array.info.level.as_str(), "raid4" | "raid5" | "raid6");
-    let mut all = vec![
-        name(
-            Column::Origin,
-            2 + widest(&|r| r.sums.origin.name().len()).clamp(7, 17),
-            12,
-        ),
-        name(
-            Column::Op,
-            widest(&|r| r.sums.op.name().len()).clamp(5, 12),
-            10,
-        ),
-        figure(Column::Submitted, 7, 8),
-        figure(Column::Data, 7, 3),
-    ];
-    if parity || any(&|r| r.sums.parity) {
-        all.push(figure(Column::Parity, 7, 5));
+    /// The array as a whole, and the expected factor of its level.
+    fn totals(scene: &Scene<'_>, width: usize, lines: usize) -> Vec<Line<'static>> {
+        let amplification = scene.array.amplification.as_ref();
+        let Some(amplification) = amplification.filter(|_| lines > 0) else {
+            return Vec::new();
+        };
+        let mut text = text::wrap(&sum(amplification), width, lines);
+        if lines > 1 {
+            text.push(text::cut(&level(&scene.array.info), width).into_owned());
+        }
+        let style = scene.palette.title();
+        text.into_iter().map(|l| Line::styled(l, style)).collect()
     }
-    if parity || any(&|r| r.sums.rmw_read) {
-        all.push(figure(Column::PreRead, 7, 6));
-    }
-    if any(&|r| r.sums.md_bitmap) {
-        all.push(figure(Column::MdBitmap, 7, 2));
-    }
-    if any(&|r| r.sums.md_journal) {
-        all.push(figure(Column::MdJournal, 7, 4));
-    }
-    all.push(figure(Column::Below, 7, 9));
-    all.push(figure(Column::Factor, 8, 11));
-    let bar = match width {
-        0..60 => 0,
-        60..100 => BAR + 1,
-        _ => 30,
-    };
-    table::fit(all, width.saturating_sub(1 + bar))
-}
 
-fn value(row: &AmplificationRow, column: Column) -> String {
-    let mib = |bytes: u64| units::mib(bytes as f64 / row.secs);
-    let r = &row.sums;
-    match column {
-        Column::Op => r.op.name().to_owned(),
-        Column::Submitted => mib(r.submitted),
-        Column::Data => mib(r.data),
-        Column::Parity => mib(r.parity),
-        Column::PreRead => mib(r.rmw_read),
-        Column::MdBitmap => mib(r.md_bitmap),
-        Column::MdJournal => mib(r.md_journal),
-        Column::Below => mib(r.below()),
-        Column::Factor => units::factor(r.factor()),
-        _ => String::new(),
+    /// `file_data write: for each byte in 1.00 data + 1.00 parity + 2.00 pre-read`
+    fn detail(row: &AmplificationRow, _: &Scene<'_>) -> String {
+        let r = &row.sums;
+        let text = match rows::price(r).as_deref() {
+            Some("") => "nothing has reached the members yet".to_owned(),
+            Some(price) => format!("for each byte in {price}"),
+            None if !r.is_mds_own() => "submitted before".to_owned(),
+            None if r.is_unasked() => "md's own work, no IO asked for it".to_owned(),
+            None => "nothing was written that it could be charged to".to_owned(),
+        };
+        format!("{} {}: {text}", r.origin, r.op)
     }
-}
-
-/// The array as a whole, and what its level would have it cost.
-fn foot(scene: &Scene<'_>, columns: usize, lines: usize) -> Vec<Line<'static>> {
-    let Some(amplification) = scene.array.amplification.as_ref().filter(|_| lines > 0) else {
-        return Vec::new();
-    };
-    let mut text = text::wrap(&sum(amplification), columns, lines);
-    if lines > 1 {
-        text.push(text::cut(&level(&scene.array.info), columns).into_owned());
-    }
-    text.into_iter()
-        .map(|text| Line::from(Span::styled(text, scene.palette.title())))
-        .collect()
 }
 
 /// `all: write 12.0 in, 48.0 below, 4.0x; read 5.7 in, 5.7 below, 1.0x; md by itself 8.2`
@@ -194,7 +157,7 @@ fn sum(amplification: &Amplification) -> String {
     format!("all: {}", parts.join("; "))
 }
 
-/// What the level costs, so that a factor can be judged.
+/// Expected factor of the level, to compare with.
 fn level(info: &ArrayInfo) -> String {
     let level = clean(&info.level);
     match (info.level.as_str(), amplification::expected(info)) {
@@ -213,18 +176,5 @@ fn level(info: &ArrayInfo) -> String {
             )
         }
         (_, None) => String::new(),
-    }
-}
-
-/// `file_data write: for each byte in 1.00 data + 1.00 parity + 2.00 pre-read`
-fn detail(row: &AmplificationRow) -> String {
-    let r = &row.sums;
-    let what = format!("{} {}", r.origin, r.op);
-    match rows::price(r).as_deref() {
-        Some("") => format!("{what}: nothing has reached the members yet"),
-        Some(price) => format!("{what}: for each byte in {price}"),
-        None if !r.is_mds_own() => format!("{what}: submitted before"),
-        None if r.is_unasked() => format!("{what}: md's own work, no IO asked for it"),
-        None => format!("{what}: nothing was written that it could be charged to"),
     }
 }

@@ -2,7 +2,6 @@
 
 use ratatui::text::{Line, Span};
 
-use super::{Pen, Scene};
 use crate::analysis::units;
 use crate::origin::{Op, io_name};
 use crate::ui::palette::{Palette, letter};
@@ -15,7 +14,7 @@ pub fn stacked(parts: &[Part], most: f64, columns: usize, palette: Palette) -> V
     if total <= 0.0 || most <= 0.0 || !(total / most).is_finite() {
         return Vec::new();
     }
-    // Who did anything at all has at least one cell.
+    // At least one cell for any IO.
     let length = ((total / most * columns as f64).round() as usize).clamp(1, columns.max(1));
     let mut spans = Vec::new();
     let (mut sum, mut drawn) = (0.0, 0);
@@ -62,30 +61,6 @@ pub fn legend(
         }
     }
     out
-}
-
-/// How many lines below a table of `rows` rows the legend and the details of the selection may take: `(legend, details)`.
-pub fn room_below(pen: &Pen<'_>, scene: &Scene<'_>, rows: usize) -> (usize, usize) {
-    if scene.is_panel {
-        return (0, 0);
-    }
-    let lines = pen.lines();
-    if lines < 6 {
-        return (usize::from(lines > 2), 0);
-    }
-    if lines < 10 {
-        return (1, 1);
-    }
-    // Legend and details never take a line from a row, if two lines less do.
-    if lines >= rows + 5 {
-        (2, 3)
-    } else if lines >= rows + 4 {
-        (2, 2)
-    } else if lines >= rows + 3 {
-        (1, 2)
-    } else {
-        (1, 1)
-    }
 }
 
 /// A cell as high as `share` of one, 0.0..=1.0.

@@ -1,157 +1,97 @@
-//! View 5: which files the file data belongs to. Figures are bios, as in view 3.
+//! A row per file that file data was read from or written to. Figures are bios, as in the view of tasks.
 
-use ratatui::text::{Line, Span};
+use ratatui::text::Line;
 
-use super::table::{self, Spec, cell, figure, heading, name};
-use super::{Pen, Scene, bar};
+use super::Scene;
+use super::table::TableView;
 use crate::analysis::files::FileSum;
 use crate::analysis::units;
 use crate::origin::{Op, Origin};
-use crate::ui::rows;
-use crate::ui::rows::{Column, FileRow};
-use crate::ui::text;
-use crate::ui::text::clean;
+use crate::ui::rows::{self, FileRow};
+use crate::ui::table::{Column, Columns};
+use crate::ui::text::{clean, cut, glue, width};
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
-    let mut rows = rows::files(scene.array, scene.secs, scene.filter(), scene.state.measure);
-    let (column, reversed) = scene.sort();
-    rows::sort(&mut rows, column, reversed);
-    let specs = specs(&rows, pen.width());
-    pen.line(&Line::from(heading(&specs, scene)));
+pub(super) struct Files;
 
-    let (more, details) = bar::room_below(pen, scene, rows.len());
-    let selected = scene.row(rows.len());
-    let details = rows
-        .get(selected)
-        .map_or(Vec::new(), |row| detail(row, scene, pen.width(), details));
-    let rest = (more > 0).then(|| rest(scene, pen.width())).flatten();
-    let below = pen.take_bottom((details.len() + usize::from(rest.is_some())) as u16);
+impl TableView for Files {
+    type Row<'a> = FileRow<'a>;
+    const EMPTY: &'static str = "no file data was read or written in this interval";
 
-    let first = pen.first(rows.len(), selected);
-    for (i, row) in rows.iter().enumerate().skip(first).take(pen.lines()) {
-        let mut spans = vec![scene.mark(i, selected)];
-        for spec in &specs {
-            let value = match spec.column {
-                // The end of a path says more than its beginning.
-                Column::Path => text::end(&row.path, spec.width - 1).into_owned(),
-                column => value(row, column),
-            };
-            spans.push(Span::raw(cell(spec, &value)));
+    fn rows<'a>(scene: &Scene<'a>) -> Vec<FileRow<'a>> {
+        rows::files(scene.array, scene.secs, scene.filter(), scene.state.measure)
+    }
+
+    fn columns<'a>(rows: &[FileRow<'a>], _: &Scene<'a>, _: usize) -> Columns<FileRow<'a>> {
+        let first = rows.first().map(device);
+        let several = rows.iter().any(|r| Some(device(r)) != first);
+        let devices = rows.iter().map(|r| width(&device(r))).max();
+        let device_width = devices.unwrap_or(0).clamp(4, 16);
+        Columns(vec![
+            Column::figure("r/s", 6, 5, |r: &FileRow<'a>| Some(r.reads), units::count),
+            Column::figure("w/s", 6, 6, |r| Some(r.writes), units::count),
+            Column::figure("MiB/s", 7, 8, |r: &FileRow<'a>| Some(r.bytes), units::mib)
+                .default_if(true),
+            Column::figure("share", 7, 4, |r| Some(r.share), units::percent_short),
+            Column::name("fs", device_width, 7, device).shown_if(several),
+            Column::path("path", 20, 10, |r| r.path.clone()),
+        ])
+    }
+
+    fn reserved(_: usize) -> usize {
+        0
+    }
+
+    /// `smaller ones: 12 /s 48 KiB/s, unattributed: 3 /s 12 KiB/s`: file data without a row.
+    fn totals(scene: &Scene<'_>, width: usize, lines: usize) -> Vec<Line<'static>> {
+        let files = &scene.array.files;
+        let sum = |sum: FileSum, label: &str| {
+            let bytes = units::bytes(sum.bytes as f64 / scene.secs);
+            let bios = units::count(sum.bios as f64 / scene.secs);
+            (sum.bios > 0).then(|| format!("{label}: {bios}/s {bytes}/s"))
+        };
+        let rest = sum(files.rest, "smaller ones");
+        let unattributed = sum(files.unattributed, "unattributed");
+        let parts: Vec<String> = rest.into_iter().chain(unattributed).collect();
+        if lines == 0 || parts.is_empty() || !scene.filter().keeps(Origin::FileData, Op::Read) {
+            return Vec::new();
         }
-        pen.line(&Line::from(spans));
+        let text = format!("  {}", parts.join(", "));
+        let text = cut(&text, width).into_owned();
+        vec![Line::styled(text, scene.palette.dim())]
     }
-    if rows.is_empty() {
-        pen.text(
-            "  no file data was read or written in this interval",
-            scene.palette.dim(),
+
+    /// The path, what else identifies the file, and every operation.
+    fn detail(row: &FileRow<'_>, scene: &Scene<'_>) -> String {
+        let (id, location) = (row.file.id, &row.file.location);
+        let mount = location.mount.as_deref().map(clean);
+        let io = row.file.io.iter();
+        let io = io.filter(|io| scene.filter().keeps(Origin::FileData, io.op));
+        let each = io.map(|io| {
+            format!(
+                " {} {}/s {}/s",
+                io.op,
+                units::count(io.bios as f64 / scene.secs),
+                glue(&units::bytes(io.bytes as f64 / scene.secs))
+            )
+        });
+        let mut text = format!(
+            "{}: inode {} generation {} of {} {}{}:{}",
+            row.path,
+            id.inode,
+            id.generation,
+            id.device(),
+            device(row),
+            mount.map_or(String::new(), |m| format!(" on {m}")),
+            each.collect::<Vec<_>>().join(",")
         );
-    }
-    let mut pen = Pen::new(pen.buffer, below);
-    for line in rest.iter().chain(&details) {
-        pen.line(line);
-    }
-}
-
-fn specs(rows: &[FileRow<'_>], width: usize) -> Vec<Spec> {
-    let device = |r: &FileRow<'_>| r.file.location.device_name.clone();
-    let mut devices: Vec<String> = rows.iter().map(device).collect();
-    devices.sort_unstable();
-    devices.dedup();
-    let mut all = vec![
-        figure(Column::Reads, 6, 5),
-        figure(Column::Writes, 6, 6),
-        figure(Column::Bytes, 7, 8),
-        figure(Column::Share, 7, 4),
-    ];
-    if devices.len() > 1 {
-        let widest = devices.iter().map(|d| text::width(&clean(d))).max();
-        all.push(name(
-            Column::Filesystem,
-            widest.unwrap_or(0).clamp(4, 16),
-            7,
-        ));
-    }
-    let mut all = table::fit(all, width.saturating_sub(22));
-    let used: usize = all.iter().map(|s| s.width).sum();
-    all.push(name(Column::Path, width.saturating_sub(used + 2), 10));
-    all
-}
-
-fn value(row: &FileRow<'_>, column: Column) -> String {
-    match column {
-        Column::Reads => units::count(row.reads),
-        Column::Writes => units::count(row.writes),
-        Column::Bytes => units::mib(row.bytes),
-        Column::Share => units::percent_short(row.share),
-        Column::Filesystem => clean(&row.file.location.device_name).into_owned(),
-        _ => String::new(),
+        let tasks = rows::dirtied_by(id, &scene.array.tasks);
+        if !tasks.is_empty() {
+            text.push_str(&format!("; dirtied by {tasks}"));
+        }
+        text
     }
 }
 
-/// What has no row of its own.
-fn rest(scene: &Scene<'_>, columns: usize) -> Option<Line<'static>> {
-    let files = &scene.array.files;
-    let said = |sum: FileSum, what: &str| {
-        format!(
-            "{what} {}/s {}/s",
-            units::count(sum.bios as f64 / scene.secs),
-            units::bytes(sum.bytes as f64 / scene.secs)
-        )
-    };
-    let mut parts = Vec::new();
-    if files.rest.bios > 0 {
-        parts.push(said(files.rest, "smaller ones:"));
-    }
-    if files.unattributed.bios > 0 {
-        parts.push(said(files.unattributed, "unattributed:"));
-    }
-    if parts.is_empty() || !scene.filter().keeps(Origin::FileData, Op::Read) {
-        return None;
-    }
-    let text = text::cut(&format!("  {}", parts.join(", ")), columns).into_owned();
-    Some(Line::from(Span::styled(text, scene.palette.dim())))
-}
-
-/// The file that is selected: path whole, what else identifies it, every operation.
-fn detail(
-    row: &FileRow<'_>,
-    scene: &Scene<'_>,
-    columns: usize,
-    lines: usize,
-) -> Vec<Line<'static>> {
-    if lines == 0 {
-        return Vec::new();
-    }
-    let (id, location) = (row.file.id, &row.file.location);
-    let mut text = format!(
-        "{}: inode {} generation {} of {} {}",
-        row.path,
-        id.inode,
-        id.generation,
-        id.device(),
-        clean(&location.device_name)
-    );
-    match &location.mount {
-        Some(mount) => text.push_str(&format!(" on {}:", clean(mount))),
-        None => text.push(':'),
-    }
-    let io = row.file.io.iter();
-    let io = io.filter(|io| scene.filter().keeps(Origin::FileData, io.op));
-    let each = io.map(|io| {
-        format!(
-            " {} {}/s {}/s",
-            io.op,
-            units::count(io.bios as f64 / scene.secs),
-            text::glue(&units::bytes(io.bytes as f64 / scene.secs))
-        )
-    });
-    text.push_str(&each.collect::<Vec<_>>().join(","));
-    let whom = rows::dirtied_by(id, &scene.array.tasks);
-    if !whom.is_empty() {
-        text.push_str(&format!("; dirtied by {whom}"));
-    }
-    text::wrap(&text, columns, lines)
-        .into_iter()
-        .map(|l| Line::from(Span::styled(l, scene.palette.dim())))
-        .collect()
+fn device(row: &FileRow<'_>) -> String {
+    clean(&row.file.location.device_name).into_owned()
 }

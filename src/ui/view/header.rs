@@ -1,25 +1,25 @@
-//! Header (subject, headline, tabs) and the line at the bottom.
+//! The header (array, headline, figures, tabs) and the line at the bottom.
 
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use ratatui::text::{Line, Span};
+use ratatui::text::Span;
 
-use super::{Pen, Scene};
+use super::{AMPLIFICATION, Scene, VIEWS};
 use crate::analysis::hotspot::{Hotspot, Kind};
 use crate::analysis::snapshot::{ArraySnapshot, Snapshot};
 use crate::analysis::time;
 use crate::analysis::traffic::{Sum, Traffic};
 use crate::analysis::units;
 use crate::ui::palette::Palette;
+use crate::ui::pen::{self, Pen, ends, tabs_width};
 use crate::ui::rows;
 use crate::ui::rows::Measure;
-use crate::ui::state::{Overlay, State, View};
+use crate::ui::state::{Overlay, State};
 use crate::ui::text;
 use crate::ui::text::clean;
 
-/// The interval's end: `2026-11-20T12:00:01Z`, behind what clocks here show if that is another time:
-/// `13:00:01 local, 2026-11-20T12:00:01Z`.
+/// End of the interval: `2026-11-20T12:00:01Z`, or `13:00:01 local, 2026-11-20T12:00:01Z` where local time differs from UTC.
 pub fn stamp(snapshot: &Snapshot) -> String {
     both_times(snapshot, "%Y-%m-%dT%H:%M:%SZ", &time::local())
 }
@@ -33,8 +33,8 @@ fn both_times(snapshot: &Snapshot, utc: &str, zone: &TimeZone) -> String {
     format!("{} local, {utc}", local.strftime("%H:%M:%S"))
 }
 
-/// `md127 raid0, 12 disks, 512 KiB chunk, 1.2 TiB; degraded`: untrusted as the names in it.
-pub fn what(array: &ArraySnapshot) -> String {
+/// `md127 raid0, 12 disks, 512 KiB chunk, 1.2 TiB; degraded`. Not sanitized.
+pub fn subject(array: &ArraySnapshot) -> String {
     let info = &array.info;
     format!(
         "{} {}{}",
@@ -76,7 +76,7 @@ pub fn measured(snapshot: &Snapshot, array: &ArraySnapshot) -> String {
         format!("{} {}", count(all.read, "r/s"), bytes(all.read)),
         format!("{} {}", count(all.write, "w/s"), bytes(all.write)),
     ];
-    // As iostat calls them.
+    // The names that iostat has for them.
     if all.flush.requests > 0 {
         parts.push(count(all.flush, "f/s"));
     }
@@ -98,7 +98,7 @@ fn lost(snapshot: &Snapshot) -> String {
     let named: Vec<String> = reasons
         .iter()
         .filter(|r| r.0 > 0)
-        .map(|(n, why)| format!("{why} {}", units::count(*n as f64)))
+        .map(|(n, reason)| format!("{reason} {}", units::count(*n as f64)))
         .collect();
     if named.is_empty() {
         "lost 0".to_owned()
@@ -111,7 +111,7 @@ fn lost(snapshot: &Snapshot) -> String {
     }
 }
 
-/// `12:00:01Z`, where it is wide behind what clocks here show, if that is another time: `13:00:01 local, 12:00:01Z`.
+/// `12:00:01Z`; on a wide screen with local time before it, where that differs: `13:00:01 local, 12:00:01Z`.
 fn clock(snapshot: &Snapshot, columns: usize) -> String {
     let zone = if columns < 70 {
         TimeZone::UTC
@@ -121,24 +121,7 @@ fn clock(snapshot: &Snapshot, columns: usize) -> String {
     both_times(snapshot, "%H:%M:%SZ", &zone)
 }
 
-/// Text at both ends of a line; the right one is kept whole.
-pub(crate) fn ends<'a>(left: Vec<Span<'a>>, right: Vec<Span<'a>>, columns: usize) -> Line<'a> {
-    let right_width: usize = right.iter().map(Span::width).sum();
-    let mut room = columns.saturating_sub(right_width + usize::from(right_width > 0));
-    let mut spans = Vec::new();
-    for span in left {
-        let cut = text::cut(&span.content, room).into_owned();
-        room -= text::width(&cut);
-        spans.push(Span::styled(cut, span.style));
-    }
-    spans.push(Span::raw(" ".repeat(
-        room + usize::from(right_width > 0 && columns > right_width),
-    )));
-    spans.extend(right);
-    Line::from(spans)
-}
-
-/// The lines above the view: five or six, fewer where the screen is low.
+/// Draws the lines above the view: five or six, fewer where the screen is low.
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
     let (state, array, palette) = (scene.state, scene.array, scene.palette);
     let (columns, tall) = (pen.width(), pen.lines() >= 18);
@@ -161,12 +144,16 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
         )));
     }
     if let Some(replay) = &state.replay {
-        if replay.cut {
+        if replay.position.cut {
             right.push(Span::styled("TAIL MISSING", palette.alarm()));
             right.push(Span::raw("  "));
         }
         right.push(Span::styled(
-            if replay.ended { "END" } else { "REPLAY" },
+            if replay.position.ended {
+                "END"
+            } else {
+                "REPLAY"
+            },
             palette.title(),
         ));
         right.push(Span::raw(" "));
@@ -177,9 +164,9 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
     }
     right.push(Span::raw(clock(snapshot, columns)));
     pen.line(&ends(left, right, columns));
-    // The answer comes before the figures.
+    // The headline comes before the figures.
     let narrow = columns < 60;
-    headline(pen, scene, if narrow && tall { 4 } else { 3 });
+    draw_headline(pen, scene, if narrow && tall { 4 } else { 3 });
     let style = if snapshot.lost.events() > 0 {
         palette.alarm()
     } else {
@@ -192,7 +179,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
     if tall {
         let filesystems = array.info.filesystems.join("; ");
         let filesystems = if filesystems.is_empty() {
-            "no filesystem that we know"
+            "no known filesystem"
         } else {
             &filesystems
         };
@@ -204,9 +191,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
     tabs(pen, scene);
 }
 
-/// The headline, and over how long it is true: that may be longer than the interval that the figures are of. Untrusted
-/// as the names in it.
-pub fn said(hotspot: &Hotspot) -> String {
+/// The headline and its time window, which may be longer than the interval of the figures. Not sanitized.
+pub fn headline(hotspot: &Hotspot) -> String {
     if hotspot.kind == Kind::Idle {
         hotspot.headline.clone()
     } else {
@@ -215,7 +201,7 @@ pub fn said(hotspot: &Hotspot) -> String {
     }
 }
 
-/// ` (last 10 s)` where that is more than the interval.
+/// ` (last 10 s)` if that is more than the interval.
 pub fn last(over: Duration, snapshot: &Snapshot) -> String {
     if over < snapshot.interval + snapshot.interval / 2 {
         String::new()
@@ -226,7 +212,7 @@ pub fn last(over: Duration, snapshot: &Snapshot) -> String {
     }
 }
 
-fn headline(pen: &mut Pen<'_>, scene: &Scene<'_>, lines: usize) {
+fn draw_headline(pen: &mut Pen<'_>, scene: &Scene<'_>, lines: usize) {
     let Some(hotspot) = &scene.array.hotspot else {
         return;
     };
@@ -235,7 +221,7 @@ fn headline(pen: &mut Pen<'_>, scene: &Scene<'_>, lines: usize) {
     } else {
         ("  ", ratatui::style::Style::new())
     };
-    let headline = said(hotspot);
+    let headline = headline(hotspot);
     // A figure stays with its unit.
     let headline = clean(&headline).replace(" %", "\u{a0}%");
     for (i, line) in text::wrap(&headline, pen.width() - 2, lines)
@@ -251,6 +237,7 @@ fn headline(pen: &mut Pen<'_>, scene: &Scene<'_>, lines: usize) {
 
 fn tabs(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let (state, palette) = (scene.state, scene.palette);
+    let view = &VIEWS[scene.view];
     let mut right = Vec::new();
     if let Some(op) = state.filter.op {
         right.push(Span::styled(format!("only {op} "), palette.alarm()));
@@ -258,131 +245,83 @@ fn tabs(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     if let Some(origin) = state.filter.origin {
         right.push(Span::styled(format!("only {origin} "), palette.alarm()));
     }
-    let measured = !matches!(state.view, View::Latency | View::Amplification);
-    if pen.width() >= 70 && measured {
-        right.push(Span::styled(
-            match state.measure {
-                Measure::Requests => "by requests ",
-                Measure::Bytes => "by bytes ",
-            },
-            palette.dim(),
-        ));
-    }
-    if let (View::Amplification, Some(amplification)) = (state.view, &scene.array.amplification)
-        && pen.width() >= 70
-    {
-        right.push(Span::styled(
-            format!("MiB/s over {} s ", amplification.over.as_secs_f64().round()),
-            palette.dim(),
-        ));
-    }
-    let titles: usize = View::ALL.iter().map(|v| v.title().len() + 5).sum();
+    let amplification = scene.array.amplification.as_ref();
+    let unit = match (state.measure, amplification) {
+        _ if pen.width() < 70 => None,
+        (Measure::Requests, _) if view.is_measured => Some("by requests ".to_owned()),
+        (Measure::Bytes, _) if view.is_measured => Some("by bytes ".to_owned()),
+        (_, Some(a)) if view.title == AMPLIFICATION => {
+            Some(format!("MiB/s over {} s ", a.over.as_secs_f64().round()))
+        }
+        _ => None,
+    };
+    right.extend(unit.map(|u| Span::styled(u, palette.dim())));
+    let titles = VIEWS.map(|v| v.title);
+    let needed = tabs_width(&titles);
     let mut taken: usize = right.iter().map(Span::width).sum();
-    // The views' names say more than what bars measure.
-    if measured && titles <= pen.width() && titles + taken > pen.width() {
+    // The titles of the views go before the measure.
+    if view.is_measured && needed <= pen.width() && needed + taken > pen.width() {
         taken -= right.pop().map_or(0, |span| span.width());
     }
-    let mut left = Vec::new();
-    for (i, view) in View::ALL.iter().enumerate() {
-        let shown = *view == state.view;
-        // Where it is narrow only the tab that is shown has its name.
-        let label = if shown || titles + taken <= pen.width() {
-            format!(" {} {} ", i + 1, view.title())
-        } else {
-            format!(" {} ", i + 1)
-        };
-        left.push(Span::styled(
-            label,
-            if shown {
-                palette.selected()
-            } else {
-                palette.title()
-            },
-        ));
-        left.push(Span::raw(" "));
-    }
+    let room = pen.width().saturating_sub(taken);
+    let left = pen::tabs(&titles, scene.view, room, palette);
     pen.line(&ends(left, right, pen.width()));
 }
 
-/// The keys that matter most, as many as fit, and what was said at start.
+const HINTS: [&str; 10] = [
+    "q quit",
+    "? help",
+    "Tab view",
+    "s S sort",
+    "o op",
+    "f origin",
+    "m measure",
+    "p pause",
+    "+ - interval",
+    "a array",
+];
+const REPLAY_HINTS: [&str; 10] = [
+    "q quit",
+    "? help",
+    "Tab view",
+    "Space pause",
+    "← → step",
+    "n N hot spots",
+    "t time",
+    "+ - speed",
+    "s sort",
+    "f origin",
+];
+
+/// The most important keys, or what a replay asks for or answers.
 pub(super) fn footer(
     pen: &mut Pen<'_>,
     state: &State,
     snapshot: Option<&Snapshot>,
     palette: Palette,
 ) {
-    let hints: &[&str] = match state.overlay {
-        Overlay::Help(_) => &["↑↓ PgUp PgDn page", "any other key: back"],
-        Overlay::Origins(_) => &["↑↓ choose", "Enter take", "Esc back"],
-        Overlay::None => &[
-            "q quit",
-            "? help",
-            "Tab view",
-            "s S sort",
-            "o op",
-            "f origin",
-            "m measure",
-            "p pause",
-            "+ - interval",
-            "a array",
-        ],
-    };
-    let replays: &[&str] = &[
-        "q quit",
-        "? help",
-        "Tab view",
-        "Space pause",
-        "← → step",
-        "n N hot spots",
-        "t time",
-        "+ - speed",
-        "s sort",
-        "f origin",
-    ];
     let mut right = format!("every {}", units::seconds(state.interval));
-    let mut hints = hints;
     if let Some(replay) = &state.replay {
         if let Some(typed) = &replay.typed {
-            let line = format!(
-                "go to (11:47, 11:47Z, +30, -30; Esc: stay): {}_",
-                text::clean(typed)
-            );
+            let typed = clean(typed);
+            let line = format!("go to (11:47, 11:47Z, +30, -30; Esc: stay): {typed}_");
             pen.text(&text::end(&line, pen.width()), palette.title());
             return;
         }
-        if let Some(said) = &replay.said {
-            pen.text(&text::cut(&text::clean(said), pen.width()), palette.alarm());
+        if let Some(message) = &replay.position.message {
+            pen.text(&text::cut(&clean(message), pen.width()), palette.alarm());
             return;
-        }
-        if state.overlay == Overlay::None {
-            hints = replays;
         }
         right = format!("{right}, speed {}", replay.speed);
     }
-    if let Some(notes @ 1..) = snapshot.map(|s| s.notes.len()) {
-        right = format!(
-            "{notes} note{}: ?  {right}",
-            if notes == 1 { "" } else { "s" }
-        );
-    }
-    let room = pen.width().saturating_sub(text::width(&right) + 2);
-    let mut left = String::new();
-    for hint in hints {
-        let next = if left.is_empty() {
-            (*hint).to_owned()
-        } else {
-            format!("{left}  {hint}")
-        };
-        if text::width(&next) > room {
-            break;
-        }
-        left = next;
-    }
-    pen.line(&ends(
-        vec![Span::styled(left, palette.dim())],
-        vec![Span::styled(right, palette.dim())],
-        pen.width(),
-    ));
+    let hints: &[&str] = match state.overlay {
+        Overlay::Help(_) => &["↑↓ PgUp PgDn page", "any other key: back"],
+        Overlay::Origins(_) => &["↑↓ choose", "Enter take", "Esc back"],
+        Overlay::None if state.replay.is_some() => &REPLAY_HINTS,
+        Overlay::None => &HINTS,
+    };
+    let notes = snapshot.map_or(0, |s| s.notes.len());
+    pen::footer(pen, hints, notes, &right, palette);
 }
 
 #[cfg(test)]

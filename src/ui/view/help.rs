@@ -1,30 +1,25 @@
-//! What lies over a view: help, the list of origins; and what a screen says that is too small.
+//! Windows over a view: help and the list of origins.
 
-use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Clear, Widget};
 
-use super::Pen;
+use super::VIEWS;
 use crate::analysis::snapshot::Snapshot;
 use crate::ui::palette::{Palette, letter};
+use crate::ui::pen::Pen;
 use crate::ui::state::State;
 use crate::ui::text;
 use crate::ui::text::clean;
 
-/// Whether a key means the same in a replay.
+/// True if a key has the same meaning in a replay.
 fn is_everywhere(key: &str) -> bool {
     !["↑ ↓", "← →", "s  S", "p  S", "+  -"]
         .iter()
         .any(|k| key.starts_with(k))
 }
 
-/// Keys and what they do; then what the figures are.
-const KEYS: [(&str, &str); 11] = [
-    (
-        "1 to 6  Tab",
-        "members, origins, processes, latency, files, amplification",
-    ),
+/// Keys and their effect, after those of the views.
+const KEYS: [(&str, &str); 10] = [
     ("↑ ↓  j k", "select a row; PgUp PgDn g G go further"),
     ("← →  h l", "sort column; in origins: select a member"),
     ("s  S", "sort by the next column; reverse"),
@@ -36,7 +31,7 @@ const KEYS: [(&str, &str); 11] = [
     ("a  [ ]", "next, previous array"),
     ("q  Esc  Ctrl-C", "quit"),
 ];
-/// In a replay, in place of those that mean something else there.
+/// Keys of a replay, in place of those with another meaning there.
 const REPLAY: [(&str, &str); 7] = [
     ("↑ ↓  j k", "select a row; g G: the first, the last"),
     ("Space  p", "stop and go on"),
@@ -59,7 +54,7 @@ const FIGURES: [&str; 10] = [
     "the bar     as long as the member's part of the busiest one's",
 ];
 
-/// What this kernel cannot give, keys, figures; in pages where the screen is low.
+/// Notes, keys and figures, in pages where the screen is low.
 pub(super) fn draw(
     pen: &mut Pen<'_>,
     state: &State,
@@ -70,8 +65,11 @@ pub(super) fn draw(
     let mut keys = KEYS.to_vec();
     if state.replay.is_some() {
         keys.retain(|k| is_everywhere(k.0));
-        keys.splice(1..1, REPLAY);
+        keys.splice(0..0, REPLAY);
     }
+    let digits = format!("1 to {}  Tab", VIEWS.len());
+    let titles = VIEWS.map(|v| v.title).join(", ");
+    keys.insert(0, (&digits, &titles));
     const COLUMNS: u16 = 80;
     let columns = usize::from(COLUMNS).min(pen.width()).saturating_sub(4);
     let notes = snapshot.map_or(&[][..], |s| &s.notes);
@@ -96,14 +94,14 @@ pub(super) fn draw(
         " raidtrace top: help ".to_owned()
     };
     let shown = lines.iter().skip(page * room).take(room);
-    let mut pen = window(pen, &title, COLUMNS, lines.len().min(room));
+    let mut pen = pen.window(&title, COLUMNS, lines.len().min(room));
     shown.for_each(|line| pen.line(line));
 }
 
 /// The list of origins to filter by.
 pub(super) fn origins(pen: &mut Pen<'_>, state: &State, at: usize, palette: Palette) {
     let choices = state.choices();
-    let mut pen = window(pen, " only this origin ", 28, choices.len() + 1);
+    let mut pen = pen.window(" only this origin ", 28, choices.len() + 1);
     let first = pen.first(choices.len() + 1, at);
     let lines = pen.lines();
     for i in (0..=choices.len()).skip(first).take(lines) {
@@ -121,44 +119,5 @@ pub(super) fn origins(pen: &mut Pen<'_>, state: &State, at: usize, palette: Pale
             ]),
         };
         pen.line(&line);
-    }
-}
-
-/// A frame in the middle with room for `lines` lines, as far as there is room.
-pub(crate) fn window<'p>(pen: &'p mut Pen<'_>, title: &str, columns: u16, lines: usize) -> Pen<'p> {
-    let area = pen.area;
-    // The footer stays visible.
-    let (width, height) = (
-        columns.min(area.width),
-        (lines as u16)
-            .saturating_add(2)
-            .min(area.height.saturating_sub(1)),
-    );
-    let rect = Rect {
-        x: area.x + (area.width - width) / 2,
-        y: area.y + (area.height.saturating_sub(1) - height) / 2,
-        width,
-        height,
-    };
-    Clear.render(rect, pen.buffer);
-    let block = Block::bordered().title(title.to_owned());
-    let inner = block.inner(rect);
-    block.render(rect, pen.buffer);
-    let padded = Rect {
-        x: inner.x + inner.width.min(1),
-        width: inner.width.saturating_sub(2),
-        ..inner
-    };
-    Pen::new(pen.buffer, padded)
-}
-
-/// `too small: 20x5, needs 40x10`
-pub(crate) fn too_small(pen: &mut Pen<'_>, (columns, lines): (u16, u16)) {
-    let text = format!(
-        "too small: {}x{}, needs {columns}x{lines}",
-        pen.area.width, pen.area.height
-    );
-    for line in text::wrap(&text, pen.width().max(1), pen.lines().max(1)) {
-        pen.text(&line, Style::new());
     }
 }

@@ -1,119 +1,121 @@
-//! View 4: time in the queue and in the device, a row a member, origin and operation.
+//! Time in the queue and in the device, a row per member, origin and operation.
 
 use ratatui::text::{Line, Span};
 
-use super::table::{self, Spec, cell, figure, heading, name};
-use super::{Pen, Scene, bar};
-use crate::analysis::hist;
-use crate::analysis::hist::Hist;
+use super::table::TableView;
+use super::{Scene, bar};
+use crate::analysis::hist::{self, Hist};
 use crate::analysis::units;
 use crate::origin::io_name;
-use crate::ui::palette::letter;
-use crate::ui::rows;
-use crate::ui::rows::{Column, LatencyRow};
-use crate::ui::text;
-use crate::ui::text::clean;
+use crate::ui::pen::Pen;
+use crate::ui::rows::{self, LatencyRow};
+use crate::ui::table::{Column, Columns, origin_cell};
+use crate::ui::text::{self, clean};
 
-/// The strip begins with what is below this power of two µs ...
+/// The first cell of a strip holds times below 2^(this + 1) µs ...
 const FIRST_OCTAVE: usize = 3;
-/// ... and ends with what is above this one: 16 s.
+/// ... and the last one times from 2^this µs, 16 s.
 const LAST_OCTAVE: usize = 24;
-/// Its cells.
+/// Number of cells of a strip.
 const STRIP: usize = LAST_OCTAVE - FIRST_OCTAVE + 1;
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
-    let mut rows = rows::latencies(scene.array, scene.secs, scene.filter());
-    let (column, reversed) = scene.sort();
-    rows::sort(&mut rows, column, reversed);
-    let specs = specs(&rows, pen.width());
-    let used: usize = 1 + specs.iter().map(|s| s.width).sum::<usize>();
-    let strips = pen.width().saturating_sub(used) / (STRIP + 2);
-    let mut head = heading(&specs, scene);
-    for title in ["device", "queue"].iter().take(strips) {
-        head.push(Span::styled(
-            format!("  {}", text::left(&axis(title), STRIP)),
-            scene.palette.title(),
-        ));
+pub(super) struct Latency;
+
+impl TableView for Latency {
+    type Row<'a> = LatencyRow<'a>;
+    const EMPTY: &'static str = "nothing completed in this interval";
+
+    fn rows<'a>(scene: &Scene<'a>) -> Vec<LatencyRow<'a>> {
+        rows::latencies(scene.array, scene.secs, scene.filter())
     }
-    pen.line(&Line::from(head));
-    let selected = scene.row(rows.len());
-    let note = (pen.lines() > 6 && !scene.is_panel).then(|| pen.take_bottom(1));
-    let first = pen.first(rows.len(), selected);
-    for (i, row) in rows.iter().enumerate().skip(first).take(pen.lines()) {
-        let mut spans = vec![scene.mark(i, selected)];
-        for spec in &specs {
-            if spec.column == Column::Origin {
-                spans.push(Span::raw(" "));
-                spans.push(Span::styled(
-                    letter(row.origin).to_string(),
-                    scene.palette.origin(row.origin),
-                ));
-                spans.push(Span::raw(format!(
-                    " {}",
-                    text::left(io_name(row.origin, row.op), spec.width - 3)
-                )));
-            } else {
-                spans.push(Span::raw(cell(spec, &value(row, spec.column))));
-            }
-        }
-        for hist in [row.device, row.queue].iter().take(strips) {
-            spans.push(Span::raw(format!("  {}", strip(hist))));
-        }
-        pen.line(&Line::from(spans));
+
+    fn columns<'a>(
+        rows: &[LatencyRow<'a>],
+        _: &Scene<'a>,
+        screen: usize,
+    ) -> Columns<LatencyRow<'a>> {
+        let widest = |f: fn(&LatencyRow<'_>) -> usize| rows.iter().map(f).max().unwrap_or(0);
+        let member = widest(|r| text::width(&clean(&r.member.name)));
+        let longest = if screen < 100 { 10 } else { 24 };
+        let origin = widest(|r| r.origin.name().len()).clamp(7, 17);
+        let op = widest(|r| r.op.name().len()).clamp(5, 12);
+        Columns(vec![
+            Column::name(
+                "member",
+                member.clamp(7, longest),
+                10,
+                |r: &LatencyRow<'a>| clean(&r.member.name).into_owned(),
+            ),
+            Column::ranked(
+                "origin",
+                2 + origin,
+                9,
+                |r, width, palette| origin_cell(r.origin, io_name(r.origin, r.op), width, palette),
+                |r| r.origin as u32,
+            ),
+            Column::ranked(
+                "op",
+                op,
+                5,
+                |r, width, _| {
+                    vec![Span::raw(format!(
+                        " {}",
+                        text::left(r.op.name(), width - 1)
+                    ))]
+                },
+                |r| r.op as u32,
+            ),
+            Column::figure("req/s", 7, 6, |r| Some(r.requests), units::count),
+            Column::latency("q p50", 6, 1, |r| r.queue.quantile(0.5)),
+            Column::latency("q p99", 7, 4, |r| r.queue.quantile(0.99)),
+            Column::latency("q max", 7, 0, |r| r.queue.max()),
+            Column::latency("d p50", 7, 3, |r| r.device.quantile(0.5)),
+            Column::latency("d p99", 7, 8, |r: &LatencyRow<'a>| r.device.quantile(0.99))
+                .default_if(true),
+            Column::latency("d max", 7, 2, |r| r.device.max()),
+        ])
     }
-    if rows.is_empty() {
-        pen.text("  nothing completed in this interval", scene.palette.dim());
+
+    fn reserved(_: usize) -> usize {
+        0
     }
-    if let Some(area) = note {
+
+    /// As many strips as there is room for: device, queue.
+    fn rest_heading(room: usize) -> String {
+        let strips = ["device", "queue"].iter().take(strips(room));
+        strips
+            .map(|s| format!("  {}", text::left(&axis(s), STRIP)))
+            .collect()
+    }
+
+    fn rest(row: &LatencyRow<'_>, _: &Scene<'_>, room: usize, _: f64) -> Vec<Span<'static>> {
+        let strips = [row.device, row.queue].into_iter().take(strips(room));
+        strips
+            .map(|h| Span::raw(format!("  {}", strip(h))))
+            .collect()
+    }
+
+    fn below(
+        pen: &Pen<'_>,
+        scene: &Scene<'_>,
+        _: &[LatencyRow<'_>],
+        _: usize,
+    ) -> Vec<Line<'static>> {
         let text = "q: in the queue, d: in the device (issue to completion); at most 25 % too high";
-        Pen::new(pen.buffer, area).text(
-            &text::cut(text, usize::from(area.width)),
-            scene.palette.dim(),
-        );
+        let shown = pen.lines() > 6 && !scene.is_panel;
+        let line = shown.then(|| text::cut(text, pen.width()).into_owned());
+        line.map(|l| Line::styled(l, scene.palette.dim()))
+            .into_iter()
+            .collect()
     }
 }
 
-fn specs(rows: &[LatencyRow<'_>], width: usize) -> Vec<Spec> {
-    let widest = |f: &dyn Fn(&LatencyRow<'_>) -> usize| rows.iter().map(f).max().unwrap_or(0);
-    let members = widest(&|r| text::width(&clean(&r.member.name)));
-    let origins = widest(&|r| r.origin.name().len());
-    let ops = widest(&|r| r.op.name().len());
-    let all = vec![
-        name(
-            Column::Name,
-            members.clamp(7, if width < 100 { 10 } else { 24 }),
-            10,
-        ),
-        name(Column::Origin, 2 + origins.clamp(7, 17), 9),
-        name(Column::Op, ops.clamp(5, 12), 5),
-        figure(Column::Requests, 7, 6),
-        figure(Column::QueueP50, 6, 1),
-        figure(Column::QueueP99, 7, 4),
-        figure(Column::QueueMax, 7, 0),
-        figure(Column::DeviceP50, 7, 3),
-        figure(Column::DeviceP99, 7, 8),
-        figure(Column::DeviceMax, 7, 2),
-    ];
-    table::fit(all, width - 1)
+/// Number of strips that fit into `room` columns.
+fn strips(room: usize) -> usize {
+    room / (STRIP + 2)
 }
 
-fn value(row: &LatencyRow<'_>, column: Column) -> String {
-    let quantile = |h: &Hist, q| units::latency(h.quantile(q));
-    match column {
-        Column::Name => clean(&row.member.name).into_owned(),
-        Column::Op => row.op.name().to_owned(),
-        Column::Requests => units::count(row.requests),
-        Column::QueueP50 => quantile(row.queue, 0.5),
-        Column::QueueP99 => quantile(row.queue, 0.99),
-        Column::QueueMax => units::latency(row.queue.max()),
-        Column::DeviceP50 => quantile(row.device, 0.5),
-        Column::DeviceP99 => quantile(row.device, 0.99),
-        Column::DeviceMax => units::latency(row.device.max()),
-        _ => String::new(),
-    }
-}
-
-/// `device 8µs  1ms   1s`: marks above the octaves that begin at about these times.
+/// `device 8µs  1ms   1s`: labels above the octaves that begin at about these times.
 fn axis(title: &str) -> String {
     let mut cells: Vec<char> = text::left(title, STRIP).chars().collect();
     for (octave, label) in [(10, "1ms"), (17, "131ms")] {
@@ -126,7 +128,7 @@ fn axis(title: &str) -> String {
     cells.into_iter().collect()
 }
 
-/// A histogram as a strip, one cell an octave, as high as its part of the fullest one.
+/// A histogram as a strip of one cell per octave; the fullest cell is the highest.
 fn strip(hist: &Hist) -> String {
     let mut cells = [0u64; STRIP];
     for (i, &count) in hist.counts().iter().enumerate() {

@@ -1,52 +1,57 @@
-//! View 2: origin x member as a heat map. A cell glows by how far it is above the mean of its row, so that an even
-//! load is plain and a hot spot is not.
+//! A heat map of origins and members. A cell is coloured by how far it is above the mean of its row, so that an even load is
+//! plain and a hot spot is not.
 
 use ratatui::text::{Line, Span};
 
-use super::{Pen, Scene};
+use super::{Scene, View};
 use crate::analysis::snapshot::MemberSnapshot;
 use crate::analysis::units;
-use crate::ui::palette::letter;
-use crate::ui::rows;
-use crate::ui::rows::{Column, Measure, OriginRow};
-use crate::ui::text;
-use crate::ui::text::clean;
+use crate::ui::palette::{Palette, letter};
+use crate::ui::pen::Pen;
+use crate::ui::rows::{self, Measure, OriginRow};
+use crate::ui::table::{Column, Columns};
+use crate::ui::text::{self, clean};
 
-/// Columns of a figure, the space before it included.
+/// Width of a cell, the space before it included.
 const CELL: usize = 5;
-/// The same where bytes are shown or the screen is wide.
+/// Width of a cell where there is room.
 const WIDE: usize = 6;
-/// Rows below this share of everything stay plain: one superblock write is always on one member.
-const GLOWS: f64 = 0.01;
+/// Rows below this share of all IO stay plain: one superblock write is always on one member.
+const HEATED: f64 = 0.01;
 
-/// How the columns lie.
+pub(super) const VIEW: View = View {
+    title: "origins",
+    is_measured: true,
+    draw,
+    rows: |scene| rows(scene).0.len(),
+    sums: |scene| usize::from(rows(scene).0.len() > 1),
+};
+
+fn rows(scene: &Scene<'_>) -> (Vec<OriginRow>, OriginRow) {
+    rows::heat(scene.array, scene.secs, scene.filter(), scene.state.measure)
+}
+
+/// Members on the screen.
 struct Grid {
-    with_total: bool,
-    /// Columns of a cell, the space before it included.
+    /// Width of a cell, the space before it included.
     cell: usize,
-    /// The members that are on the screen.
     range: std::ops::Range<usize>,
 }
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
-    let (mut rows, sum) = rows::heat(scene.array, scene.secs, scene.filter(), scene.state.measure);
-    let (column, reversed) = scene.sort();
-    rows::sort(&mut rows, column, reversed);
-    let members = &scene.array.members;
-    let selected = scene.row(rows.len());
-
+fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
+    let (mut rows, sum) = rows(scene);
     let names = rows
         .iter()
         .map(|r| r.name().len())
         .max()
         .unwrap_or(6)
         .max(9);
-    let with_total = pen.width() >= 100;
-    let fixed = 3 + names + 6 + if with_total { 7 } else { 0 };
-    let cell = if pen.width() >= fixed + members.len() * WIDE {
-        WIDE
-    } else {
-        CELL
+    let members = &scene.array.members;
+    let wide = pen.width() >= 100;
+    let fixed = 3 + names + 6 + if wide { 7 } else { 0 };
+    let cell = match pen.width() >= fixed + members.len() * WIDE {
+        true => WIDE,
+        false => CELL,
     };
     let shown = (pen.width().saturating_sub(fixed) / cell).min(members.len());
     let first = scene
@@ -54,105 +59,146 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         .member
         .saturating_sub(shown / 2)
         .min(members.len() - shown);
-    let range = first..first + shown;
     let grid = Grid {
-        with_total,
         cell,
-        range: range.clone(),
+        range: first..first + shown,
     };
 
     let heads = heads(members, cell - 1);
-    let mut head = vec![
-        Span::raw(" "),
-        sort_title(
-            scene,
-            Column::Origin,
-            &format!("  {}", heads.prefix),
-            names + 2,
-        ),
-        sort_title(scene, Column::Skew, "skew", 6),
-    ];
-    if with_total {
-        head.push(sort_title(scene, Column::Total, "total", 7));
+    let columns = columns(scene, &heads.prefix, names, wide);
+    let mut sort = scene.sort(&columns);
+    // A panel may have room for the largest only.
+    if scene.is_panel && (sort.column, sort.reversed) == (0, false) {
+        sort.column = columns.sort_key("total");
     }
-    for i in range.clone() {
-        let style = if i == scene.state.member && !scene.is_panel {
-            scene.palette.selected()
-        } else {
-            scene.palette.title()
+    columns.sort(&mut rows, sort);
+    let selected = scene.row(rows.len());
+    scene.state.selects_member.set(!scene.is_panel);
+    let table = columns.fit(pen.width(), Some(sort));
+    let head = grid.range.clone().flat_map(|i| {
+        let style = match i == scene.state.member && !scene.is_panel {
+            true => scene.palette.selected(),
+            false => scene.palette.title(),
         };
-        head.push(Span::raw(" "));
-        head.push(Span::styled(text::right(&heads.names[i], cell - 1), style));
-    }
-    pen.line(&Line::from(head));
+        let name = text::right(&heads.names[i], cell - 1);
+        [Span::raw(" "), Span::styled(name, style)]
+    });
+    table.heading(pen, head.collect(), scene.palette);
 
-    let details = detail(
-        rows.get(selected),
-        scene,
-        pen.width(),
-        match pen.lines() {
-            _ if scene.is_panel => 0,
-            0..8 => 1,
-            _ => 3,
-        },
-    );
-    let has_scale = pen.lines() >= 8 && !scene.is_panel;
-    let below = pen.take_bottom(details.len() as u16 + u16::from(has_scale));
-    let rows_below = usize::from(rows.len() > 1);
-    let lines = pen.lines().saturating_sub(rows_below);
-    let start = selected
-        .saturating_sub(lines / 2)
-        .min(rows.len().saturating_sub(lines));
-    for (i, row) in rows.iter().enumerate().skip(start).take(lines) {
-        let label = vec![
-            scene.mark(i, selected),
-            Span::styled(
-                letter(row.origin).to_string(),
-                scene.palette.origin(row.origin),
-            ),
-            Span::raw(format!(" {}", text::left(&row.name(), names))),
-        ];
-        let glows = row.total >= GLOWS * sum.total;
-        line(pen, scene, &grid, label, row, glows);
+    let lines = match pen.lines() {
+        _ if scene.is_panel => 0,
+        0..8 => 1,
+        _ => 3,
+    };
+    let row = rows.get(selected).filter(|_| lines > 0);
+    let mut below = Vec::new();
+    if pen.lines() >= 8 && !scene.is_panel {
+        below.push(scale(scene, &grid.range, members.len()));
     }
-    if rows.len() > 1 {
-        let label = vec![Span::styled(
-            format!("   {}", text::left("all", names)),
-            scene.palette.title(),
-        )];
-        line(pen, scene, &grid, label, &sum, true);
+    let detail = row.and_then(|row| detail(row, scene));
+    below.extend(
+        detail
+            .into_iter()
+            .flat_map(|d| scene.wrapped(&d, pen.width(), lines)),
+    );
+    let area = pen.take_bottom(below.len());
+
+    let has_sum = rows.len() > 1;
+    let room = pen
+        .lines()
+        .saturating_sub(usize::from(has_sum))
+        .min(rows.len());
+    let least = HEATED * sum.total;
+    table.rows(
+        &mut pen.take_top(room),
+        &rows,
+        (selected, !scene.is_panel),
+        &|row, _| cells(row, scene, &grid, row.total >= least),
+        scene.palette,
+    );
+    if has_sum {
+        let cells = |row: &OriginRow, _| cells(row, scene, &grid, true);
+        table.rows(
+            &mut pen.take_top(1),
+            &[sum],
+            (0, false),
+            &cells,
+            scene.palette,
+        );
     } else if rows.is_empty() {
         pen.text("  nothing in this interval", scene.palette.dim());
     }
-    let mut pen = Pen::new(pen.buffer, below);
-    if pen.lines() > details.len() {
-        pen.line(&scale(scene, range, members.len()));
-    }
-    for line in &details {
-        pen.line(line);
+    let mut pen = Pen::new(pen.buffer, area);
+    below.iter().for_each(|line| pen.line(line));
+}
+
+fn columns(scene: &Scene<'_>, prefix: &str, names: usize, wide: bool) -> Columns<OriginRow> {
+    let figure = match scene.state.measure {
+        Measure::Requests => units::count,
+        Measure::Bytes => units::bytes_short,
+    };
+    let rank = |r: &OriginRow| {
+        let discards = if r.discards { 100 } else { 0 };
+        r.origin.map_or(0, |o| o as u32) + discards
+    };
+    Columns(vec![
+        Column::ranked(format!(" {prefix}"), names + 1, 10, origin, rank),
+        Column::figure("skew", 6, 9, |r| (r.skew > 0.0).then_some(r.skew), skew),
+        Column::figure("total", 7, 8, |r: &OriginRow| Some(r.total), figure).shown_if(wide),
+    ])
+}
+
+/// Letter and name.
+fn origin(row: &OriginRow, width: usize, palette: Palette) -> Vec<Span<'static>> {
+    let name = format!(" {}", text::left(&row.name(), width - 2));
+    match row.origin {
+        Some(origin) => vec![
+            Span::styled(letter(origin).to_string(), palette.origin(origin)),
+            Span::raw(name),
+        ],
+        None => vec![Span::styled(format!(" {name}"), palette.title())],
     }
 }
 
-fn sort_title(scene: &Scene<'_>, column: Column, title: &str, width: usize) -> Span<'static> {
-    let (sorted, reversed) = scene.sort();
-    let mark = if column != sorted {
-        ""
-    } else if column.is_name() != reversed {
-        "▲"
-    } else {
-        "▼"
-    };
-    let title = if column == Column::Origin {
-        text::left(&format!("{title}{mark}"), width)
-    } else {
-        text::right(&format!("{mark}{title}"), width)
-    };
-    Span::styled(title, scene.palette.title())
+fn skew(skew: f64) -> String {
+    match skew {
+        s if s < 99.95 => format!("{s:.1}x"),
+        s => format!("{:.0}x", s.min(9999.0)),
+    }
 }
 
-/// Short names of the members: without what all of them begin with, or their slots.
+/// The row's figure on each member. `heated`: coloured by the mean of the row.
+fn cells(row: &OriginRow, scene: &Scene<'_>, grid: &Grid, heated: bool) -> Vec<Span<'static>> {
+    let (room, palette) = (grid.cell - 1, scene.palette);
+    let cell = |value: f64| {
+        let mut text = match scene.state.measure {
+            Measure::Requests => units::count(value),
+            Measure::Bytes => units::bytes_short(value),
+        };
+        // A cell is one column too narrow for the widest figures: 12.3k, 1.23M.
+        if text.len() > room
+            && let Some((whole, tail)) = text.split_once('.')
+        {
+            let unit = tail.trim_start_matches(|c: char| c.is_ascii_digit());
+            text = format!("{whole}{unit}");
+        }
+        let ratio = match heated && row.mean > 0.0 {
+            true => value / row.mean,
+            false => 0.0,
+        };
+        let (text, style) = match value <= 0.0 {
+            true => ("·", palette.dim()),
+            false => (text.as_str(), palette.heat(ratio)),
+        };
+        [Span::raw(" "), Span::styled(text::right(text, room), style)]
+    };
+    let values = row.each[grid.range.clone()].iter();
+    values.flat_map(|value| cell(*value)).collect()
+}
+
+/// Short names of the members: their names without the common prefix, or their slots.
 struct Heads {
-    /// What the corner says: `loop…`, or `slot`.
+    /// Text above the origins: `loop…`, `origin` or `by slot`.
     prefix: String,
     names: Vec<String>,
 }
@@ -183,7 +229,7 @@ fn heads(members: &[MemberSnapshot], columns: usize) -> Heads {
     while !first.is_char_boundary(common) {
         common -= 1;
     }
-    // Whole numbers, or `loop1` and `loop10` would become `` and `0`.
+    // Whole numbers: of `loop1` and `loop10` the prefix is `loop`.
     let prefix = first[..common]
         .trim_end_matches(|c: char| c.is_ascii_digit())
         .to_owned();
@@ -204,65 +250,8 @@ fn heads(members: &[MemberSnapshot], columns: usize) -> Heads {
     }
 }
 
-fn figure(scene: &Scene<'_>, value: f64) -> String {
-    match scene.state.measure {
-        Measure::Requests => units::count(value),
-        Measure::Bytes => units::bytes_short(value),
-    }
-}
-
-fn line(
-    pen: &mut Pen<'_>,
-    scene: &Scene<'_>,
-    grid: &Grid,
-    label: Vec<Span<'static>>,
-    row: &OriginRow,
-    glows: bool,
-) {
-    let mut spans = label;
-    let skew = match row.skew {
-        s if s <= 0.0 => "-".to_owned(),
-        s if s < 99.95 => format!("{s:.1}x"),
-        s => format!("{:.0}x", s.min(9999.0)),
-    };
-    spans.push(Span::raw(text::right(&skew, 6)));
-    if grid.with_total {
-        spans.push(Span::raw(text::right(&figure(scene, row.total), 7)));
-    }
-    for &value in &row.each[grid.range.clone()] {
-        spans.push(Span::raw(" "));
-        // A cell is one column too narrow for the widest figures: 12.3k, 1.23M.
-        let mut shown = figure(scene, value);
-        if shown.len() > grid.cell - 1
-            && let Some((whole, tail)) = shown.split_once('.')
-        {
-            shown = format!(
-                "{whole}{}",
-                tail.trim_start_matches(|c: char| c.is_ascii_digit())
-            );
-        }
-        let ratio = if glows && row.mean > 0.0 {
-            value / row.mean
-        } else {
-            0.0
-        };
-        if value <= 0.0 {
-            spans.push(Span::styled(
-                text::right("·", grid.cell - 1),
-                scene.palette.dim(),
-            ));
-        } else {
-            spans.push(Span::styled(
-                text::right(&shown, grid.cell - 1),
-                scene.palette.heat(ratio),
-            ));
-        }
-    }
-    pen.line(&Line::from(spans));
-}
-
-/// What a colour means, and which members are not on the screen.
-fn scale(scene: &Scene<'_>, range: std::ops::Range<usize>, members: usize) -> Line<'static> {
+/// The unit, the meaning of the colours, and the members on the screen if not all are.
+fn scale(scene: &Scene<'_>, range: &std::ops::Range<usize>, members: usize) -> Line<'static> {
     let unit = match scene.state.measure {
         Measure::Requests => "requests/s",
         Measure::Bytes => "bytes/s",
@@ -287,25 +276,17 @@ fn scale(scene: &Scene<'_>, range: std::ops::Range<usize>, members: usize) -> Li
 }
 
 /// The selected cell in full.
-fn detail(
-    row: Option<&OriginRow>,
-    scene: &Scene<'_>,
-    columns: usize,
-    lines: usize,
-) -> Vec<Line<'static>> {
-    let (Some(row), Some(member)) = (row, scene.array.members.get(scene.state.member)) else {
-        return Vec::new();
-    };
-    if lines == 0 {
-        return Vec::new();
-    }
+fn detail(row: &OriginRow, scene: &Scene<'_>) -> Option<String> {
+    let member = scene.array.members.get(scene.state.member)?;
     let slot = member
         .slot
         .map_or("no slot".to_owned(), |s| format!("slot {s}"));
-    let share = row
-        .each
-        .get(scene.state.member)
-        .map_or(0.0, |v| if row.total > 0.0 { v / row.total } else { 0.0 });
+    let value = row.each.get(scene.state.member).copied().unwrap_or(0.0);
+    let share = if row.total > 0.0 {
+        value / row.total
+    } else {
+        0.0
+    };
     let mut parts = vec![format!(
         "{} on {} ({slot}): {} of all",
         row.name(),
@@ -325,9 +306,5 @@ fn detail(
             units::latency(c.device.quantile(0.99)),
         ));
     }
-    let text = parts.join("; ");
-    text::wrap(&text, columns, lines)
-        .into_iter()
-        .map(|l| Line::from(Span::styled(l, scene.palette.dim())))
-        .collect()
+    Some(parts.join("; "))
 }

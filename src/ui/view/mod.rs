@@ -1,13 +1,13 @@
-//! Draws a [`State`] and a [`Snapshot`]: nothing else goes in, nothing comes out but the screen.
+//! Draws a [`State`] and a [`Snapshot`]. Pure: no terminal.
 //!
 //! ```text
-//! md127 raid0, 12 disks, ...        12:00:01Z   header: what
-//! ! loop1, loop5 and loop9 are busy ...         what hurts, and why
-//! last 1 s: 630 r/s ...                         how much, of which filesystem
-//!  1 members  2 origins  ...     sort: slot     tabs
-//! slot member ...                               the view: one file each
+//! md127 raid0, 12 disks, ...        12:00:01Z   header: the array
+//! ! loop1, loop5 and loop9 are busy ...         headline
+//! last 1 s: 630 r/s ...                         figures of the array, and its filesystems
+//!  1 members  2 origins  ...     by requests    tabs
+//! slot member ...                               the view: one file each, listed in [`VIEWS`]
 //! f file_data 40%  B block_bitmap 20% ...       legend
-//! loop1: ...                                    what is selected, in full
+//! loop1: ...                                    the selected row in full
 //! q quit  ? help ...                            footer
 //! ```
 
@@ -15,7 +15,7 @@ mod amplification;
 mod bar;
 mod files;
 pub mod header;
-pub(crate) mod help;
+mod help;
 mod latency;
 mod matrix;
 mod members;
@@ -24,29 +24,71 @@ mod table;
 mod tasks;
 
 use ratatui::Frame;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use ratatui::style::Style;
-use ratatui::text::{Line, Span};
 
+use self::table::TableView;
 use super::palette::Palette;
-use super::rows::{self, Column, Filter};
-use super::state::{Overlay, State, View};
+use super::pen::Pen;
+use super::rows::{self, Filter};
+use super::state::{Overlay, State};
 use crate::analysis::snapshot::{ArraySnapshot, Snapshot};
 
-/// The smallest screen that still says something.
-pub(crate) const SMALLEST: (u16, u16) = (40, 10);
+/// A view, and how it is shown as a panel of another one.
+pub(crate) struct View {
+    /// Title of the tab.
+    pub title: &'static str,
+    /// True if the figures are requests or bytes, as the key m chooses.
+    pub is_measured: bool,
+    draw: fn(&mut Pen<'_>, &Scene<'_>),
+    /// Number of rows.
+    rows: fn(&Scene<'_>) -> usize,
+    /// Number of lines below the rows of a panel.
+    sums: fn(&Scene<'_>) -> usize,
+}
 
-/// What every view is drawn from.
+impl View {
+    const fn table<V: TableView>(title: &'static str, is_measured: bool) -> Self {
+        Self {
+            title,
+            is_measured,
+            draw: table::draw::<V>,
+            rows: |scene| V::rows(scene).len(),
+            sums: |_| 0,
+        }
+    }
+}
+
+/// All views, in the order of their digits.
+pub(crate) const VIEWS: [View; 6] = [
+    View {
+        draw: overview::draw,
+        ..View::table::<members::Members>("members", true)
+    },
+    matrix::VIEW,
+    View::table::<tasks::Tasks>("processes", true),
+    View::table::<latency::Latency>("latency", false),
+    View::table::<files::Files>("files", true),
+    View::table::<amplification::AmplificationView>(AMPLIFICATION, false),
+];
+
+/// The view whose figures have a time of their own.
+const AMPLIFICATION: &str = "amplification";
+
+/// Index in [`VIEWS`].
+fn view_index(title: &str) -> usize {
+    VIEWS.iter().position(|v| v.title == title).unwrap_or(0)
+}
+
+/// Everything that a view is drawn from.
 struct Scene<'a> {
     state: &'a State,
     array: &'a ArraySnapshot,
     /// Length of the interval in seconds.
     secs: f64,
     palette: Palette,
-    /// What is drawn: the view that is selected, or another in a panel beside it.
-    view: View,
-    /// No row is selected here, and there is no room for legends.
+    /// Index of the view that is drawn: the one that is shown, or another one in a panel beside it.
+    view: usize,
+    /// A panel has no selected row and no legend.
     is_panel: bool,
 }
 
@@ -54,143 +96,44 @@ impl Scene<'_> {
     fn filter(&self) -> Filter {
         self.state.filter
     }
-
-    fn sort(&self) -> (Column, bool) {
-        match (self.view, self.state.sort_of(self.view)) {
-            // A panel may have room for the largest only.
-            (View::Matrix, (Column::Origin, false)) if self.is_panel => (Column::Total, false),
-            // Where it is not known what tasks dirty there is no such column.
-            (View::Tasks, (Column::Causes, reversed))
-                if self.array.tasks.iter().all(|t| t.dirtied.is_empty()) =>
-            {
-                (Column::Bytes, reversed)
-            }
-            (_, sort) => sort,
-        }
-    }
-
-    /// The row that is selected, of `rows`; the first in a panel.
-    fn row(&self, rows: usize) -> usize {
-        let row = if self.is_panel { 0 } else { self.state.row() };
-        row.min(rows.saturating_sub(1))
-    }
-
-    /// The mark before row `i`.
-    fn mark(&self, i: usize, selected: usize) -> Span<'static> {
-        let is_selected = i == selected && !self.is_panel;
-        Span::raw(if is_selected { ">" } else { " " })
-    }
 }
 
 /// Draws the whole screen. `snapshot` is `None` until the first interval has ended.
 pub fn draw(frame: &mut Frame<'_>, state: &State, snapshot: Option<&Snapshot>, palette: Palette) {
     let area = frame.area();
     let mut pen = Pen::new(frame.buffer_mut(), area);
-    if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
-        help::too_small(&mut pen, SMALLEST);
+    if !pen.is_large_enough() {
         return;
     }
     let footer = pen.take_bottom(1);
-    if let Some(snapshot) = snapshot {
-        match snapshot.arrays.get(state.array) {
-            Some(array) => {
-                let secs = rows::seconds(snapshot.interval);
-                let scene = Scene {
-                    state,
-                    array,
-                    secs,
-                    palette,
-                    view: state.view,
-                    is_panel: false,
-                };
-                header::draw(&mut pen, &scene, snapshot);
-                match state.view {
-                    View::Members => overview::draw(&mut pen, &scene),
-                    View::Matrix => matrix::draw(&mut pen, &scene),
-                    View::Tasks => tasks::draw(&mut pen, &scene),
-                    View::Latency => latency::draw(&mut pen, &scene),
-                    View::Files => files::draw(&mut pen, &scene),
-                    View::Amplification => amplification::draw(&mut pen, &scene),
-                }
-            }
-            None => pen.text(
-                "no array is left to trace: it was stopped, or its last member removed",
-                palette.alarm(),
-            ),
+    state.tabs.set_rows(0);
+    state.selects_member.set(false);
+    match snapshot.map(|s| (s, s.arrays.get(state.array))) {
+        None => pen.text("measuring the first interval ...", Style::new()),
+        Some((_, None)) => pen.text(
+            "no array is left to trace: it was stopped, or its last member removed",
+            palette.alarm(),
+        ),
+        Some((snapshot, Some(array))) => {
+            let scene = Scene {
+                state,
+                array,
+                secs: rows::seconds(snapshot.interval),
+                palette,
+                view: state.tabs.shown(),
+                is_panel: false,
+            };
+            header::draw(&mut pen, &scene, snapshot);
+            (VIEWS[scene.view].draw)(&mut pen, &scene);
         }
-    } else {
-        pen.text("measuring the first interval ...", Style::new());
     }
     let buffer = frame.buffer_mut();
     header::footer(&mut Pen::new(buffer, footer), state, snapshot, palette);
+    let mut pen = Pen::new(buffer, area);
     match state.overlay {
         Overlay::None => {}
-        Overlay::Help(page) => {
-            help::draw(&mut Pen::new(buffer, area), state, snapshot, page, palette);
-        }
-        Overlay::Origins(at) => help::origins(&mut Pen::new(buffer, area), state, at, palette),
-    }
-}
-
-/// Writes lines downwards into an area and never outside of it.
-pub(crate) struct Pen<'a> {
-    buffer: &'a mut Buffer,
-    area: Rect,
-}
-
-impl<'a> Pen<'a> {
-    pub(crate) fn new(buffer: &'a mut Buffer, area: Rect) -> Self {
-        let area = area.intersection(buffer.area);
-        Self { buffer, area }
-    }
-
-    /// Columns.
-    pub(crate) fn width(&self) -> usize {
-        usize::from(self.area.width)
-    }
-
-    /// Lines that are left.
-    pub(crate) fn lines(&self) -> usize {
-        usize::from(self.area.height)
-    }
-
-    /// Writes a line, if one is left.
-    pub(crate) fn line(&mut self, line: &Line<'_>) {
-        if self.area.height > 0 {
-            self.buffer
-                .set_line(self.area.x, self.area.y, line, self.area.width);
-            self.skip(1);
-        }
-    }
-
-    /// Writes plain text as a line.
-    pub(crate) fn text(&mut self, text: &str, style: Style) {
-        self.line(&Line::from(Span::styled(text, style)));
-    }
-
-    /// Leaves lines out.
-    pub(crate) fn skip(&mut self, lines: u16) {
-        let lines = lines.min(self.area.height);
-        self.area.y += lines;
-        self.area.height -= lines;
-    }
-
-    /// Cuts lines off the bottom.
-    pub(crate) fn take_bottom(&mut self, lines: u16) -> Rect {
-        let lines = lines.min(self.area.height);
-        self.area.height -= lines;
-        Rect {
-            y: self.area.y + self.area.height,
-            height: lines,
-            ..self.area
-        }
-    }
-
-    /// The first of `rows` rows to show so that `selected` is on the screen, near its middle.
-    pub(crate) fn first(&self, rows: usize, selected: usize) -> usize {
-        selected
-            .saturating_sub(self.lines() / 2)
-            .min(rows.saturating_sub(self.lines()))
+        Overlay::Help(page) => help::draw(&mut pen, state, snapshot, page, palette),
+        Overlay::Origins(at) => help::origins(&mut pen, state, at, palette),
     }
 }
 

@@ -1,100 +1,183 @@
-//! Columns of a table: which of them fit, their heading, their cells.
+//! Draws a view that is a table: heading, rows, and below them the legend and the selected row in full.
 
-use ratatui::style::Modifier;
-use ratatui::text::Span;
+use ratatui::text::{Line, Span};
 
-use super::Scene;
-use crate::ui::rows;
-use crate::ui::rows::Column;
+use super::{Scene, bar};
+use crate::ui::pen::Pen;
+use crate::ui::rows::{self, Part};
+use crate::ui::table::{Columns, Sort};
 use crate::ui::text;
 
-/// A column of a table.
-#[derive(Clone, Copy, Debug)]
-pub struct Spec {
-    /// What it shows.
-    pub column: Column,
-    /// Columns it takes, the space before it included.
-    pub width: usize,
-    /// Flush left, for names.
-    pub left: bool,
-    /// The lowest go first when the screen is narrow.
-    pub keep: u8,
-}
+/// A bar with less columns than this is not drawn.
+const SHORTEST_BAR: usize = 10;
 
-/// A column of figures.
-pub const fn figure(column: Column, width: usize, keep: u8) -> Spec {
-    Spec {
-        column,
-        width,
-        left: false,
-        keep,
+/// A view with a row for each item and its columns.
+pub(super) trait TableView {
+    /// An item.
+    type Row<'a>;
+
+    /// Text without any row.
+    const EMPTY: &'static str;
+
+    /// Heading of the bar, for a view that has one.
+    const BAR: &'static str = "";
+
+    /// Lines that are left empty below the rows where there is room.
+    const SPACE: usize = 0;
+
+    /// The rows, not sorted.
+    fn rows<'a>(scene: &Scene<'a>) -> Vec<Self::Row<'a>>;
+
+    /// All columns. `width` is the screen's.
+    fn columns<'a>(
+        rows: &[Self::Row<'a>],
+        scene: &Scene<'a>,
+        width: usize,
+    ) -> Columns<Self::Row<'a>>;
+
+    /// Screen columns that are reserved right of the columns.
+    fn reserved(width: usize) -> usize;
+
+    /// True for rows that stay below the others in every order.
+    fn is_last(_row: &Self::Row<'_>) -> bool {
+        false
     }
-}
 
-/// A column of names.
-pub const fn name(column: Column, width: usize, keep: u8) -> Spec {
-    Spec {
-        column,
-        width: width + 1,
-        left: true,
-        keep,
+    /// Parts of the row's bar, by origin.
+    fn parts(_row: &Self::Row<'_>, _scene: &Scene<'_>) -> Vec<Part> {
+        Vec::new()
     }
-}
 
-/// The specs that fit into `width` columns.
-pub fn fit(mut specs: Vec<Spec>, width: usize) -> Vec<Spec> {
-    while specs.iter().map(|s| s.width).sum::<usize>() > width {
-        let Some(least) = specs
-            .iter()
-            .enumerate()
-            .min_by_key(|(_, s)| s.keep)
-            .map(|(i, _)| i)
-        else {
-            break;
-        };
-        specs.remove(least);
+    /// Text before the row's bar.
+    fn before_bar(_row: &Self::Row<'_>, _scene: &Scene<'_>) -> Vec<Span<'static>> {
+        Vec::new()
     }
-    specs
-}
 
-/// The heading; the column that sorts is marked with the direction.
-pub fn heading(specs: &[Spec], scene: &Scene<'_>) -> Vec<Span<'static>> {
-    let (sorted, reversed) = scene.sort();
-    let mut spans = vec![Span::raw(" ")];
-    for spec in specs {
-        let mut title = match (spec.column, rows::span(scene.array, scene.secs)) {
-            (Column::BusyOver, Some(span)) => rows::span_title(span),
-            (column, _) => column.title().to_owned(),
-        };
-        let mut style = scene.palette.title();
-        if spec.column == sorted {
-            let upwards = sorted.is_name() != reversed;
-            let mark = if upwards { '▲' } else { '▼' };
-            title = if spec.left {
-                format!("{title}{mark}")
-            } else {
-                format!("{mark}{title}")
-            };
-            style = style.add_modifier(Modifier::UNDERLINED);
-        }
-        // The space between columns stays plain; a marked figure may use it.
-        if spec.left {
-            spans.push(Span::raw(" "));
-            spans.push(Span::styled(text::left(&title, spec.width - 1), style));
-        } else {
-            let pad = spec.width.saturating_sub(text::width(&title));
-            spans.push(Span::raw(" ".repeat(pad)));
-            spans.push(Span::styled(title, style));
+    /// Heading right of the columns, in `room` screen columns.
+    fn rest_heading(room: usize) -> String {
+        match Self::BAR {
+            "" => String::new(),
+            _ if room <= SHORTEST_BAR => String::new(),
+            title => format!(" {title}"),
         }
     }
-    spans
+
+    /// The row's part right of the columns, in `room` screen columns. `most`: the largest sum of [`TableView::parts`].
+    fn rest(row: &Self::Row<'_>, scene: &Scene<'_>, room: usize, most: f64) -> Vec<Span<'static>> {
+        let mut spans = vec![Span::raw(" ")];
+        spans.extend(Self::before_bar(row, scene));
+        let used: usize = spans.iter().map(Span::width).sum();
+        let room = room.saturating_sub(used);
+        if room + used > SHORTEST_BAR {
+            let parts = Self::parts(row, scene);
+            spans.extend(bar::stacked(&parts, most, room, scene.palette));
+        }
+        spans
+    }
+
+    /// Lines above the legend, at most `lines`.
+    fn totals(_scene: &Scene<'_>, _width: usize, _lines: usize) -> Vec<Line<'static>> {
+        Vec::new()
+    }
+
+    /// The selected row in full.
+    fn detail(_row: &Self::Row<'_>, _scene: &Scene<'_>) -> String {
+        String::new()
+    }
+
+    /// Totals, legend and the selected row, in as many lines as there is room for.
+    fn below(
+        pen: &Pen<'_>,
+        scene: &Scene<'_>,
+        rows: &[Self::Row<'_>],
+        selected: usize,
+    ) -> Vec<Line<'static>> {
+        let width = pen.width();
+        let (legend, details) = scene.room_below(pen, rows.len() + Self::SPACE);
+        let mut lines = Self::totals(scene, width, legend);
+        if !Self::BAR.is_empty() {
+            let parts: Vec<Part> = rows.iter().flat_map(|r| Self::parts(r, scene)).collect();
+            let (parts, op) = (rows::legend(parts.iter()), scene.filter().op);
+            lines.extend(bar::legend(&parts, width, legend, scene.palette, op));
+        }
+        if let Some(row) = rows.get(selected).filter(|_| details > 0) {
+            lines.extend(scene.wrapped(&Self::detail(row, scene), width, details));
+        }
+        lines
+    }
 }
 
-/// A cell, space before it included.
-pub fn cell(spec: &Spec, value: &str) -> String {
-    if spec.left {
-        format!(" {}", text::left(value, spec.width - 1))
-    } else {
-        format!(" {}", text::right(value, spec.width - 1))
+/// Draws the view `V`.
+pub(super) fn draw<V: TableView>(pen: &mut Pen<'_>, scene: &Scene<'_>) {
+    let (palette, width) = (scene.palette, pen.width());
+    let mut rows = V::rows(scene);
+    let columns = V::columns(&rows, scene, width);
+    let sort = scene.sort(&columns);
+    columns.sort(&mut rows, sort);
+    rows.sort_by_key(V::is_last);
+    let table = columns.fit(width.saturating_sub(1 + V::reserved(width)), Some(sort));
+    let room = width.saturating_sub(table.width);
+    let rest = vec![Span::styled(V::rest_heading(room), palette.title())];
+    table.heading(pen, rest, palette);
+
+    let selected = scene.row(rows.len());
+    let below = V::below(pen, scene, &rows, selected);
+    let area = pen.take_bottom(below.len());
+    let sum = |row: &V::Row<'_>| V::parts(row, scene).iter().map(|p| p.1).sum();
+    let most = rows.iter().map(sum).fold(0.0, f64::max);
+    table.rows(
+        pen,
+        &rows,
+        (selected, !scene.is_panel),
+        &|row, room| V::rest(row, scene, room, most),
+        palette,
+    );
+    if rows.is_empty() {
+        pen.text(&format!("  {}", V::EMPTY), palette.dim());
+    }
+    let mut pen = Pen::new(pen.buffer, area);
+    below.iter().for_each(|line| pen.line(line));
+}
+
+impl Scene<'_> {
+    /// The column that sorts, stored for the keys.
+    pub(super) fn sort<R>(&self, columns: &Columns<R>) -> Sort {
+        let (chosen, reversed) = self.state.tabs.sort(self.view);
+        let column = chosen.unwrap_or_else(|| columns.default_sort());
+        if !self.is_panel {
+            let sorted = (column, columns.sort_keys());
+            self.state.tabs.set_sorted(Some(sorted));
+        }
+        Sort { column, reversed }
+    }
+
+    /// The selected one of `rows` rows, stored for the keys; the first in a panel.
+    pub(super) fn row(&self, rows: usize) -> usize {
+        if self.is_panel {
+            return 0;
+        }
+        self.state.tabs.set_rows(rows);
+        self.state.tabs.row().min(rows.saturating_sub(1))
+    }
+
+    /// `text` in lines that matter less than the rows.
+    pub(super) fn wrapped(&self, text: &str, width: usize, lines: usize) -> Vec<Line<'static>> {
+        let lines = text::wrap(text, width, lines).into_iter();
+        lines.map(|l| Line::styled(l, self.palette.dim())).collect()
+    }
+
+    /// How many lines below a table of `rows` rows the legend and the selected row may take: `(legend, details)`. They never
+    /// take a line from a row if two lines less suffice.
+    fn room_below(&self, pen: &Pen<'_>, rows: usize) -> (usize, usize) {
+        let lines = pen.lines();
+        match lines {
+            _ if self.is_panel => (0, 0),
+            0..6 => (usize::from(lines > 2), 0),
+            6..10 => (1, 1),
+            _ if lines >= rows + 5 => (2, 3),
+            _ if lines >= rows + 4 => (2, 2),
+            _ if lines >= rows + 3 => (1, 2),
+            _ => (1, 1),
+        }
     }
 }

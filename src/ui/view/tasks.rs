@@ -1,180 +1,119 @@
-//! View 3: who submitted to the array, by origin. Figures are bios, before md splits and the queue merges them.
+//! A row per task that submitted to the array, with its origins as a stacked bar. Figures are bios, before md splits and the
+//! queue merges them.
 
-use ratatui::text::{Line, Span};
-
-use super::table::{self, Spec, cell, figure, heading, name};
-use super::{Pen, Scene, bar};
+use super::Scene;
+use super::table::TableView;
 use crate::analysis::units;
 use crate::origin::{Origin, io_name};
-use crate::ui::rows;
-use crate::ui::rows::{Column, TaskRow};
-use crate::ui::text;
-use crate::ui::text::clean;
+use crate::ui::rows::{self, Part, TaskRow};
+use crate::ui::table::{Column, Columns};
+use crate::ui::text::{self, clean};
 
-/// A bar shorter than this says nothing.
-const BAR: usize = 12;
+pub(super) struct Tasks;
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
-    let mut rows = rows::tasks(scene.array, scene.secs, scene.filter(), scene.state.measure);
-    let (column, reversed) = scene.sort();
-    rows::sort(&mut rows, column, reversed);
-    let specs = specs(&rows, pen.width());
-    let bar_columns = pen.width() - 1 - specs.iter().map(|s| s.width).sum::<usize>() - 1;
-    let mut head = heading(&specs, scene);
-    head.push(Span::styled(" origins", scene.palette.title()));
-    pen.line(&Line::from(head));
+impl TableView for Tasks {
+    type Row<'a> = TaskRow<'a>;
+    const EMPTY: &'static str = "nobody submitted to the array in this interval";
+    const BAR: &'static str = "origins";
 
-    let all = rows::legend(rows.iter().flat_map(|r| &r.parts));
-    let (legend, details) = bar::room_below(pen, scene, rows.len());
-    let legend = bar::legend(&all, pen.width(), legend, scene.palette, scene.filter().op);
-    let selected = scene.row(rows.len());
-    let details = rows
-        .get(selected)
-        .map_or(Vec::new(), |row| detail(row, scene, pen.width(), details));
-    let below = pen.take_bottom((legend.len() + details.len()) as u16);
+    fn rows<'a>(scene: &Scene<'a>) -> Vec<TaskRow<'a>> {
+        rows::tasks(scene.array, scene.secs, scene.filter(), scene.state.measure)
+    }
 
-    let most = rows
-        .iter()
-        .map(|r| r.parts.iter().map(|p| p.1).sum())
-        .fold(0.0, f64::max);
-    let first = pen.first(rows.len(), selected);
-    for (i, row) in rows.iter().enumerate().skip(first).take(pen.lines()) {
-        let mut spans = vec![scene.mark(i, selected)];
-        for spec in &specs {
-            spans.push(Span::raw(cell(spec, &value(row, spec.column))));
+    fn columns<'a>(rows: &[TaskRow<'a>], _: &Scene<'a>, screen: usize) -> Columns<TaskRow<'a>> {
+        let widest = |f: fn(&TaskRow<'_>) -> String| {
+            let widths = rows.iter().map(|r| text::width(&f(r)));
+            widths.max().unwrap_or(0)
+        };
+        let wide = screen >= 120;
+        let comm = widest(|r| r.comm.clone()).clamp(8, if wide { 24 } else { 15 });
+        let role_width = widest(role).clamp(6, if wide { 32 } else { 14 });
+        let cgroup_width = widest(cgroup).clamp(6, (screen / 4).max(6));
+        let has_dirtied = rows::has_dirtied(rows);
+        let has_discards = rows.iter().any(|r| r.discards > 0.0);
+        Columns(vec![
+            Column::number("pid", 8, 6, |r: &TaskRow<'a>| Some(u64::from(r.task.pid))),
+            Column::name("comm", comm, 10, |r| r.comm.clone()),
+            Column::name("role", role_width, 4, role),
+            Column::figure("r/s", 6, 5, |r| Some(r.reads), units::count),
+            Column::figure("w/s", 6, 7, |r| Some(r.writes), units::count),
+            Column::figure(
+                "d/s",
+                6,
+                1,
+                |r: &TaskRow<'a>| Some(r.discards),
+                units::count,
+            )
+            .shown_if(has_discards),
+            Column::figure("MiB/s", 7, 8, |r: &TaskRow<'a>| Some(r.bytes), units::mib)
+                .default_if(!has_dirtied),
+            Column::figure("causes", 7, 9, |r: &TaskRow<'a>| Some(r.causes), units::mib)
+                .shown_if(has_dirtied)
+                .default_if(has_dirtied),
+            Column::name("cgroup", cgroup_width, 3, cgroup).shown_if(wide),
+        ])
+    }
+
+    fn reserved(screen: usize) -> usize {
+        if screen >= 120 { 25 } else { 13 }
+    }
+
+    fn parts(row: &TaskRow<'_>, _: &Scene<'_>) -> Vec<Part> {
+        row.parts.clone()
+    }
+
+    /// Role, cgroup and every origin of the task with its figures.
+    fn detail(row: &TaskRow<'_>, scene: &Scene<'_>) -> String {
+        let task = row.task;
+        let mut text = format!("{} pid {}", row.comm, task.pid);
+        if let Some(role) = &task.role {
+            text.push_str(&format!(", {}", clean(role)));
         }
-        spans.push(Span::raw(" "));
-        spans.extend(bar::stacked(&row.parts, most, bar_columns, scene.palette));
-        pen.line(&Line::from(spans));
-    }
-    if rows.is_empty() {
-        pen.text(
-            "  nobody submitted to the array in this interval",
-            scene.palette.dim(),
-        );
-    }
-    let mut pen = Pen::new(pen.buffer, below);
-    for line in legend.iter().chain(&details) {
-        pen.line(line);
-    }
-}
-
-fn specs(rows: &[TaskRow<'_>], width: usize) -> Vec<Spec> {
-    let widest = |f: &dyn Fn(&TaskRow<'_>) -> usize| rows.iter().map(f).max().unwrap_or(0);
-    let role = widest(&|r| r.task.role.as_deref().map_or(0, |t| text::width(&clean(t))));
-    let cgroup = widest(&|r| {
-        r.task
-            .cgroup
-            .as_deref()
-            .map_or(0, |t| text::width(&clean(t)))
-    });
-    let wide = width >= 120;
-    let mut all = vec![
-        figure(Column::Pid, 8, 6),
-        name(
-            Column::Comm,
-            widest(&|r| text::width(&r.comm)).clamp(8, if wide { 24 } else { 15 }),
-            10,
-        ),
-        name(Column::Role, role.clamp(6, if wide { 32 } else { 14 }), 4),
-        figure(Column::Reads, 6, 5),
-        figure(Column::Writes, 6, 7),
-        figure(Column::Bytes, 7, 8),
-    ];
-    if rows::tell_dirtied(rows) {
-        all.push(figure(Column::Causes, 7, 9));
-    }
-    if rows.iter().any(|r| r.discards > 0.0) {
-        all.insert(5, figure(Column::Discards, 6, 1));
-    }
-    if wide {
-        all.push(name(Column::Cgroup, cgroup.clamp(6, width / 4), 3));
-    }
-    let bar = if wide { 24 } else { BAR };
-    table::fit(all, width.saturating_sub(2 + bar))
-}
-
-fn value(row: &TaskRow<'_>, column: Column) -> String {
-    match column {
-        Column::Pid => row.task.pid.to_string(),
-        Column::Comm => row.comm.clone(),
-        Column::Role => row
-            .task
-            .role
-            .as_deref()
-            .map_or(String::new(), |r| clean(r).into_owned()),
-        // The end of a path says more than its beginning.
-        Column::Cgroup => row
-            .task
-            .cgroup
-            .as_deref()
-            .map_or("-".to_owned(), |c| clean(c).into_owned()),
-        Column::Reads => units::count(row.reads),
-        Column::Writes => units::count(row.writes),
-        Column::Discards => units::count(row.discards),
-        Column::Bytes => units::mib(row.bytes),
-        Column::Causes => units::mib(row.causes),
-        _ => String::new(),
+        let tasks = rows::on_behalf_of(task, &scene.array.tasks);
+        if !tasks.is_empty() {
+            text.push_str(&format!(", for {tasks}"));
+        }
+        let cgroup = task.cgroup.as_deref().map_or("unknown".into(), clean);
+        text.push_str(&format!(", cgroup {cgroup}:"));
+        let io = task.io.iter();
+        let mut io: Vec<_> = io
+            .filter(|i| scene.filter().keeps(i.origin, i.op))
+            .collect();
+        io.sort_by_key(|i| std::cmp::Reverse(i.bytes));
+        let each = io.iter().map(|i| {
+            format!(
+                " {} {} {}/s {}/s",
+                io_name(i.origin, i.op),
+                i.op,
+                units::count(i.bios as f64 / scene.secs),
+                rate(i.bytes, scene)
+            )
+        });
+        let submitted = each.collect::<Vec<_>>().join(",");
+        let dirtied = dirtied(row, scene);
+        let between = match submitted.is_empty() || dirtied.is_empty() {
+            true => "",
+            false => ";",
+        };
+        format!("{text}{submitted}{between}{dirtied}")
     }
 }
 
-/// The task that is selected: role and cgroup whole, every origin with its figures.
-fn detail(
-    row: &TaskRow<'_>,
-    scene: &Scene<'_>,
-    columns: usize,
-    lines: usize,
-) -> Vec<Line<'static>> {
-    if lines == 0 {
-        return Vec::new();
-    }
-    let mut text = format!("{} pid {}", row.comm, row.task.pid);
-    if let Some(role) = &row.task.role {
-        text.push_str(&format!(", {}", clean(role)));
-    }
-    let whom = rows::for_whom(row.task, &scene.array.tasks);
-    if !whom.is_empty() {
-        text.push_str(&format!(", for {whom}"));
-    }
-    text.push_str(&format!(
-        ", cgroup {}:",
-        row.task.cgroup.as_deref().map_or("unknown".into(), clean)
-    ));
-    let mut io: Vec<_> = row
-        .task
-        .io
-        .iter()
-        .filter(|i| scene.filter().keeps(i.origin, i.op))
-        .collect();
-    io.sort_by_key(|i| std::cmp::Reverse(i.bytes));
-    let each = io.iter().map(|i| {
-        format!(
-            " {} {} {}/s {}/s",
-            io_name(i.origin, i.op),
-            i.op,
-            units::count(i.bios as f64 / scene.secs),
-            text::glue(&units::bytes(i.bytes as f64 / scene.secs))
-        )
-    });
-    let submitted = each.collect::<Vec<_>>().join(",");
-    let dirtied = dirtied(row, scene);
-    let between = if submitted.is_empty() || dirtied.is_empty() {
-        ""
-    } else {
-        ";"
-    };
-    text.push_str(&format!("{submitted}{between}{dirtied}"));
-    text::wrap(&text, columns, lines)
-        .into_iter()
-        .map(|l| Line::from(Span::styled(l, scene.palette.dim())))
-        .collect()
+fn role(row: &TaskRow<'_>) -> String {
+    let role = row.task.role.as_deref();
+    role.map_or(String::new(), |r| clean(r).into_owned())
 }
 
-/// Files that are named of those that a task dirtied.
+fn cgroup(row: &TaskRow<'_>) -> String {
+    let cgroup = row.task.cgroup.as_deref();
+    cgroup.map_or("-".to_owned(), |c| clean(c).into_owned())
+}
+
+/// Number of dirtied files that are named for a task.
 const FILES: usize = 4;
 
-/// ` dirtied inode_table 1.2 MiB/s, file_data 3 MiB/s; files dirtied: /srv/a 2 MiB/s, /srv/b 1 MiB/s`: what others write for
-/// it; empty where it dirtied nothing.
+/// ` dirtied inode_table 1.2 MiB/s, file_data 3 MiB/s; files dirtied: /srv/a 2 MiB/s, /srv/b 1 MiB/s`: bytes that jbd2 and
+/// writeback write for the task; empty if it dirtied nothing.
 fn dirtied(row: &TaskRow<'_>, scene: &Scene<'_>) -> String {
     let kept = row.task.dirtied.iter();
     let mut kept: Vec<_> = kept
@@ -182,11 +121,11 @@ fn dirtied(row: &TaskRow<'_>, scene: &Scene<'_>) -> String {
         .collect();
     kept.sort_by_key(|i| std::cmp::Reverse(i.bytes));
     let each = kept.iter().map(|i| {
-        let what = match i.origin {
+        let name = match i.origin {
             Origin::Unknown => "metadata",
             origin => origin.name(),
         };
-        format!(" {what} {}/s", rate(i.bytes, scene))
+        format!(" {name} {}/s", rate(i.bytes, scene))
     });
     let each: Vec<_> = each.collect();
     if each.is_empty() {

@@ -1,12 +1,12 @@
 use std::time::Duration;
 
-use super::draw;
+use super::{VIEWS, draw};
 use crate::analysis::fixture;
 use crate::analysis::snapshot::{Lost, Snapshot};
 use crate::origin::{Op, Origin};
 use crate::ui::keys::Key;
 use crate::ui::palette::{Depth, Palette};
-use crate::ui::state::{State, View};
+use crate::ui::state::State;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
@@ -19,8 +19,15 @@ const AMPLIFICATION: &str = "6";
 
 /// The screen after `keys` (Tab as `\t`).
 fn screen(snapshot: &Snapshot, keys: &str, (columns, lines): (u16, u16), depth: Depth) -> Buffer {
-    let mut state = State::new(Duration::from_secs(1));
+    let mut state = State::new(VIEWS.len(), Duration::from_secs(1));
+    let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
+    let mut put = |state: &State| {
+        terminal
+            .draw(|frame| draw(frame, state, Some(snapshot), Palette::new(depth)))
+            .unwrap();
+    };
     state.observe(snapshot);
+    put(&state);
     for c in keys.chars() {
         state.on_key(match c {
             'j' => Key::Down,
@@ -30,15 +37,12 @@ fn screen(snapshot: &Snapshot, keys: &str, (columns, lines): (u16, u16), depth: 
             c => Key::Char(c),
         });
         state.observe(snapshot);
+        put(&state);
     }
-    let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
-    terminal
-        .draw(|frame| draw(frame, &state, Some(snapshot), Palette::new(depth)))
-        .unwrap();
     terminal.backend().buffer().clone()
 }
 
-/// What is written on it, without the spaces at the ends of lines.
+/// Text of the screen, without the spaces at the ends of lines.
 fn text(buffer: &Buffer) -> String {
     let mut out = String::new();
     for y in 0..buffer.area.height {
@@ -61,20 +65,20 @@ fn shown(snapshot: &Snapshot, keys: &str, size: (u16, u16)) -> String {
 
 #[test]
 fn every_view_at_every_size() {
-    for (i, view) in View::ALL.iter().enumerate() {
+    for (i, view) in VIEWS.iter().enumerate() {
         for size in SIZES {
             let mut all = String::new();
             for members in [0, 1, 12, 100] {
                 all.push_str(&format!("--- {members} members\n"));
                 all.push_str(&shown(&fixture::raid0(members), &(i + 1).to_string(), size));
             }
-            insta::assert_snapshot!(format!("{}_{}x{}", view.title(), size.0, size.1), all);
+            insta::assert_snapshot!(format!("{}_{}x{}", view.title, size.0, size.1), all);
         }
     }
 }
 
 #[test]
-fn processes_say_what_they_cause_and_for_whom() {
+fn processes_have_what_they_cause_and_on_behalf_of() {
     let snapshot = fixture::dirtied();
     for size in [(80, 24), (120, 40), (200, 50)] {
         // touch, and then jbd2
@@ -133,7 +137,7 @@ fn overlays_and_switches() {
 }
 
 #[test]
-fn trouble_is_said() {
+fn losses_and_health_are_shown() {
     let mut snapshot = fixture::raid0(12);
     snapshot.lost = Lost {
         rows: 100,
@@ -172,7 +176,7 @@ fn headline_and_figures_say_over_how_long_they_are_true() {
 
 /// What is asked first is answered first: which members, on the first three lines of the smallest usual screen.
 #[test]
-fn the_answer_is_in_the_first_three_lines() {
+fn the_headline_is_in_the_first_three_lines() {
     let text = shown(&fixture::raid0(12), "", (80, 24));
     let first: Vec<&str> = text.lines().take(3).collect();
     assert!(
@@ -274,7 +278,7 @@ fn utilisation_has_a_trend() {
 #[test]
 fn the_first_interval_is_waited_for() {
     let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
-    let state = State::new(Duration::from_secs(1));
+    let state = State::new(VIEWS.len(), Duration::from_secs(1));
     terminal
         .draw(|frame| draw(frame, &state, None, Palette::new(Depth::None)))
         .unwrap();

@@ -1,4 +1,4 @@
-//! Texts of old and new versions, cut and spoilt.
+//! Output of old and new versions, truncated and damaged.
 
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ Journal inode:            8
 
 ";
 
-/// As e2fsprogs 1.39 wrote: two bitmaps on a line.
+/// Output of e2fsprogs 1.39: two bitmaps per line.
 const OLD: &str = "\
 Group 0: (Blocks 0-32767)
   Primary superblock at 0, Group descriptors at 1-1
@@ -46,7 +46,7 @@ fn an_old_version() {
     let fs = read(text(OLD).as_bytes()).unwrap();
     let blocks = |origin| -> Vec<(u64, u64)> {
         let of = fs.ranges.iter().filter(|r| r.origin == origin);
-        of.map(|r| (r.first, r.count)).collect()
+        of.map(|r| (r.first.0, r.count)).collect()
     };
     assert_eq!(blocks(Origin::Superblock), [(0, 1), (32768, 1)]);
     assert_eq!(blocks(Origin::GroupDescriptors), [(1, 10), (32769, 10)]);
@@ -57,7 +57,7 @@ fn an_old_version() {
     assert_eq!(fs.notes.len(), 1, "{:?}", fs.notes);
 }
 
-/// The places of today's versions, and with -x; and a mail's quotes and line ends.
+/// Output of current versions, of -x, and quoted in a mail.
 #[test]
 fn other_spellings() {
     let want = read(text(OLD).as_bytes()).unwrap().ranges;
@@ -84,7 +84,7 @@ fn other_spellings() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn errors_name_what_is_missing() {
     let error = |text: &str| read(text.as_bytes()).unwrap_err();
     for (cut, says) in [
         (String::new(), "Block size"),
@@ -104,7 +104,7 @@ fn what_is_missing_is_named() {
             text(OLD).replace("Blocks per group:         32768", "Blocks per group: 0"),
             "Blocks per group",
         ),
-        (text(OLD).replace("4096", "4000"), "no power of two"),
+        (text(OLD).replace("4096", "4000"), "not a power of two"),
         (text(OLD).replace("13-524", "524-13"), "group 0"),
         (text(OLD).replace("33292", "99999999"), "Block count"),
         (text(OLD).replace("First block", "Erster Block"), "LC_ALL=C"),
@@ -114,21 +114,21 @@ fn what_is_missing_is_named() {
 }
 
 proptest! {
-    /// No panic, and no table from a text that lacks something.
+    /// Damaged text neither panics nor gives ranges beyond the end.
     #[test]
-    fn spoilt_text(at in any::<prop::sample::Index>(), with in "[ -~\n]{0,12}", len in 0usize..40) {
+    fn damaged_text(at in any::<prop::sample::Index>(), with in "[ -~\n]{0,12}", len in 0usize..40) {
         let mut text = text(OLD).into_bytes();
         let at = at.index(text.len());
         let end = (at + len).min(text.len());
         text.splice(at..end, with.bytes());
         if let Ok(fs) = read(text.as_slice()) {
-            let end = fs.ranges.last().map_or(0, |r| r.end());
+            let end = fs.ranges.last().map_or(0, |r| r.end().0);
             prop_assert!(end <= fs.blocks);
         }
     }
 
     #[test]
-    fn anything(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let _ = read(bytes.as_slice());
     }
 }

@@ -1,4 +1,4 @@
-//! Which options of mke2fs are worth a try on an array.
+//! Options of mke2fs to compare on an array.
 
 use crate::mke2fs::Options;
 
@@ -15,13 +15,13 @@ fn prime(mut n: u32) -> u32 {
     n
 }
 
-/// The options to compare, those of `base` in all of them; the first is `base` itself.
+/// Options to compare, each with those of `base`; the first is `base` itself. `block`, `chunk`: bytes. `clusters`: with bigalloc.
 ///
-/// * Groups of 8 times a prime: 8 is the least that mke2fs takes, so nothing but 2 divides the way from one flex group to the
-///   next, and the flex size takes or leaves those.
-/// * Groups such that flex groups are an odd number of chunks apart, and begin on chunks.
-/// * Flex groups so large that their bitmaps fill a stripe.
-/// * All of it packed together.
+/// * Groups of 8 times a prime (mke2fs requires a multiple of 8): the distance between flex groups then has no small factor
+///   except powers of two, which the flex size adds or removes.
+/// * Groups with flex groups an odd number of chunks apart, which start on chunks.
+/// * Flex groups whose bitmaps fill a stripe.
+/// * All metadata packed together.
 pub fn candidates(base: &Options, block: u64, chunk: u64, clusters: bool) -> Vec<Options> {
     let most = (block * 8) as u32;
     let chunk_blocks = (chunk / block).max(1) as u32;
@@ -52,7 +52,7 @@ pub fn candidates(base: &Options, block: u64, chunk: u64, clusters: bool) -> Vec
     }
     if !own_group && !clusters {
         for flex in flexes.into_iter().flatten() {
-            // Of the size of a group only what `flex` makes an odd number of chunks.
+            // Group sizes for which a flex group is an odd number of chunks.
             let unit = chunk_blocks / flex.min(chunk_blocks);
             if unit < 8 || unit > most / 4 {
                 continue;
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_stays() {
+    fn options_of_the_user_are_kept() {
         let base = Options {
             group: Some(32640),
             inode_ratio: Some(65536),

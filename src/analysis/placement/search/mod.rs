@@ -1,9 +1,8 @@
-//! `layout --search`: options of mke2fs compared for one array, by computing what each would make. No rule of thumb: skews and
-//! costs are of this level, number of disks, chunk and offset.
+//! `layout --search`: compares options of mke2fs for one array by planning the filesystem with each. Skews and costs are
+//! computed for its level, number of disks, chunk and offset.
 //!
-//! * `candidates`: what is compared.
-//! * `weigh`: skews against costs.
-//! * `show`: the comparison as text and JSON.
+//! * `candidates`: options to compare.
+//! * `weigh`: costs of options, and the score.
 
 mod candidates;
 mod weigh;
@@ -11,52 +10,52 @@ mod weigh;
 use super::filesystem::Filesystem;
 use super::spread::Skews;
 use super::target::Target;
-use super::words::STANDS_OUT;
+use super::words::UNEVEN_FROM;
 use crate::machine::Segment;
 use crate::mke2fs::{Conf, Options, plan, plan_first};
 use crate::raid::{Geometry, Level};
 use candidates::candidates;
 pub use weigh::Costs;
 
-/// Of a filesystem larger than so many bytes only the first [`COUNTED`] are counted. Flex groups repeat: what lies behind adds
-/// nothing but time to the comparison of many options.
+/// Size in bytes above which only the first [`COUNTED`] bytes are planned. Flex groups repeat, so that the rest would only add
+/// time.
 const LARGE: u64 = 64 << 40;
 const COUNTED: u64 = 16 << 40;
 
-/// Bytes that one flex group may have, unless mke2fs makes it as large by itself: 64 groups of 128 MiB. All inodes and
-/// directories of a flex group begin in its first group and all larger files in its second (`ext4_inode_to_goal_block`), so
-/// more means longer seeks from metadata to data and longer searches for free blocks (see docs/layout.md).
+/// Maximum size of a flex group in bytes, unless mke2fs's default is larger: 64 groups of 128 MiB. All inodes and directories of
+/// a flex group start in its first group and all larger files in its second (`ext4_inode_to_goal_block()`), so that larger ones
+/// cause longer seeks from metadata to data and longer searches for free blocks (see docs/layout.md).
 const LARGEST_FLEX: u64 = 8 << 30;
 
-/// What to make, and on what.
+/// A search for options for one array.
 pub struct Search<'a> {
-    /// Bytes of the filesystem.
+    /// Size of the filesystem in bytes.
     pub bytes: u64,
-    /// What was typed; part of every candidate.
+    /// Options of the user, part of every candidate.
     pub base: &'a Options,
     /// mke2fs.conf.
     pub conf: &'a Conf,
     /// The array.
     pub geometry: &'a Geometry,
-    /// Where the filesystem lies on it.
+    /// Location of the filesystem on it.
     pub segments: &'a [Segment],
-    /// Whether writing less than a stripe costs reads.
+    /// True if partial-stripe writes cost reads.
     pub parity: bool,
 }
 
-/// Options with what they would make.
+/// Options with the resulting skews and costs.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// As for mke2fs.
+    /// Options of mke2fs.
     pub options: Options,
-    /// On this array.
+    /// Skews on this array.
     pub skews: Skews,
-    /// What they cost.
+    /// Costs.
     pub costs: Costs,
 }
 
 impl<'a> Search<'a> {
-    /// For a filesystem of so many bytes in the place of the target's.
+    /// A search for a filesystem of `bytes` at the location of the target's filesystem.
     pub fn on(target: &'a Target, bytes: u64, base: &'a Options, conf: &'a Conf) -> Self {
         let geometry = &target.array.geometry;
         Self {
@@ -73,16 +72,16 @@ impl<'a> Search<'a> {
         self.geometry.chunk_sectors().unwrap_or(0) * 512
     }
 
-    /// One line on what the skews leave out; `None` where nothing is left out.
+    /// A note if the skews do not cover the whole filesystem.
     pub fn counted(&self) -> Option<&'static str> {
         (self.bytes > LARGE).then_some(
-            "skews are those of its first 16 TiB, which repeat; all else is of the whole",
+            "skews are those of the first 16 TiB, as flex groups repeat; other figures are of the whole filesystem",
         )
     }
 
     fn planned(&self, options: &Options) -> Result<Filesystem, String> {
         if self.bytes <= LARGE {
-            return plan(self.bytes, self.chunk(), options, self.conf).map(Filesystem::of);
+            return plan(self.bytes, self.chunk(), options, self.conf).map(Filesystem::new);
         }
         let (whole, part) = plan_first(COUNTED, self.bytes, self.chunk(), options, self.conf)?;
         Ok(Filesystem::from_first_part(&whole, part))
@@ -91,15 +90,15 @@ impl<'a> Search<'a> {
     fn candidate(&self, options: &Options, fs: &Filesystem, base: Option<&Costs>) -> Candidate {
         Candidate {
             options: options.clone(),
-            skews: Skews::of(fs, self.geometry, self.segments),
-            costs: Costs::of(fs, options, self, base),
+            skews: Skews::new(fs, self.geometry, self.segments),
+            costs: Costs::new(fs, options, self, base),
         }
     }
 
-    /// All candidates, the best first; the place of the one with nothing but what was typed is the second value.
+    /// All candidates, the best first, and the index of the one with the user's options only.
     ///
     /// # Errors
-    /// When mke2fs would refuse what was typed.
+    /// If mke2fs would refuse these.
     pub fn run(&self) -> Result<(Vec<Candidate>, usize), String> {
         let first = self.planned(self.base)?;
         let clusters = self.base.features.iter().any(|f| f.contains("bigalloc"));
@@ -116,7 +115,7 @@ impl<'a> Search<'a> {
         let mut found: Vec<Candidate> = std::thread::scope(|scope| {
             let workers: Vec<_> = rest
                 .chunks(share)
-                .map(|part| scope.spawn(move || self.some(part, costs)))
+                .map(|part| scope.spawn(move || self.evaluate(part, costs)))
                 .collect();
             workers
                 .into_iter()
@@ -124,7 +123,7 @@ impl<'a> Search<'a> {
                 .collect()
         });
         found.insert(0, base);
-        // Stable: of equals the one that was first.
+        // The sort is stable: the first of equals is the best.
         let mut order: Vec<usize> = (0..found.len()).collect();
         order.sort_by(|&a, &b| found[a].score().total_cmp(&found[b].score()));
         let base = order.iter().position(|&i| i == 0).unwrap_or(0);
@@ -132,21 +131,21 @@ impl<'a> Search<'a> {
         Ok((found, base))
     }
 
-    /// Candidates for those of `part` that mke2fs would make. Left out is what takes metadata far from its files without a
-    /// result worth it: flex groups of more than [`LARGEST_FLEX`], and packed metadata that leaves a figure uneven.
-    fn some(&self, part: &[Options], base: &Costs) -> Vec<Candidate> {
+    /// Candidates for the options that mke2fs accepts. Leaves out those that place metadata far from its files: flex groups over
+    /// [`LARGEST_FLEX`], and packed metadata that is still uneven.
+    fn evaluate(&self, part: &[Options], base: &Costs) -> Vec<Candidate> {
         let one = |options: &Options| {
             let fs = self.planned(options).ok()?;
             let found = self.candidate(options, &fs, Some(base));
             let packed = options.extended.len() > self.base.extended.len();
-            let far = found.costs.together > LARGEST_FLEX.max(base.together);
-            let uneven = found.skews.worst() >= STANDS_OUT;
+            let far = found.costs.flex_bytes > LARGEST_FLEX.max(base.flex_bytes);
+            let uneven = found.skews.worst() >= UNEVEN_FROM;
             (!far && (!packed || !uneven)).then_some(found)
         };
         part.iter().filter_map(one).collect()
     }
 
-    /// The first of the usual remedies that is even, for a hint; `None` when none is.
+    /// The first of the usual options that is even, for advice; `None` if none is.
     pub fn remedy(&self) -> Option<Candidate> {
         let first = self.planned(self.base).ok()?;
         let base = self.candidate(self.base, &first, None);

@@ -1,33 +1,33 @@
-//! The comparison on small filesystems, where it is quick: what is recommended has to be even wherever that can be.
+//! Comparisons for small filesystems, which are fast. The recommended options must be even if any are.
 
 use super::Search;
 use crate::analysis::placement::filesystem::Filesystem;
-use crate::analysis::placement::geometry::Typed;
+use crate::analysis::placement::geometry::ArrayOptions;
 use crate::analysis::placement::target::Target;
-use crate::commands::layout::show;
+use crate::commands::layout::comparison::Comparison;
 use crate::mke2fs::{Conf, Options, plan};
 use crate::raid::Level;
 
 fn target(level: Level, disks: u32, chunk: u64, bytes: u64, options: &Options) -> Target {
-    let array = Typed {
+    let array = ArrayOptions {
         level: Some(level),
         disks: Some(disks),
         chunk: Some(chunk),
-        ..Typed::default()
+        ..ArrayOptions::default()
     };
     let layout = plan(bytes, chunk, options, &Conf::compiled_in()).unwrap();
-    Target::of_typed("mkfs.ext4", Filesystem::of(layout), &array).unwrap()
+    Target::on_array("mkfs.ext4", Filesystem::new(layout), &array).unwrap()
 }
 
 #[test]
-fn what_is_recommended_is_even() {
+fn recommended_options_are_even() {
     let (bytes, options, conf) = (128 << 30, Options::default(), Conf::compiled_in());
     for (level, disks) in [(Level::Raid0, 12), (Level::Raid5, 4), (Level::Raid6, 8)] {
         for chunk in [16 << 10, 64 << 10, 512 << 10] {
             let target = target(level, disks, chunk, bytes, &options);
             let search = Search::on(&target, bytes, &options, &conf);
             let (all, base) = search.run().unwrap();
-            let found = show::Found {
+            let found = Comparison {
                 target: &target,
                 all: &all,
                 base,
@@ -46,9 +46,9 @@ fn what_is_recommended_is_even() {
     }
 }
 
-/// The first case gets the first case's answer; a RAID 6 of 7, which is even, gets none.
+/// A RAID 6 of 7 disks is even with the defaults.
 #[test]
-fn the_usual_answers() {
+fn recommendations_and_their_text() {
     let (options, conf) = (Options::default(), Conf::compiled_in());
     for (level, disks, chunk, words) in [
         (Level::Raid0, 12, 512 << 10, "-g 32744"),
@@ -57,7 +57,7 @@ fn the_usual_answers() {
         let target = target(level, disks, chunk, 1 << 40, &options);
         let search = Search::on(&target, 1 << 40, &options, &conf);
         let (all, base) = search.run().unwrap();
-        let found = show::Found {
+        let found = Comparison {
             target: &target,
             all: &all,
             base,
@@ -82,16 +82,16 @@ fn the_usual_answers() {
     assert_eq!(remedy.options.words(), "-g 32744 -G 2");
 }
 
-/// The rows are of the filesystem that the head names, at any size; meta_bg, which mke2fs turns on by itself, is in them.
+/// The rows describe the whole filesystem at any size, with meta_bg, which mke2fs turns on by default at these sizes.
 #[test]
-fn above_64_tib_the_whole_is_shown() {
+fn figures_above_64_tib() {
     let (options, conf) = (Options::default(), Conf::compiled_in());
     for (name, bytes, groups) in [("300t", 300 << 40, 2_457_600), ("1p", 1 << 50, 8_388_608)] {
         let mut target = target(Level::Raid6, 12, 512 << 10, 1 << 40, &options);
         let search = Search::on(&target, bytes, &options, &conf);
         let planned = search.planned(&options).unwrap();
         assert_eq!(planned.groups.unwrap().count, groups);
-        // The descriptors of a group with meta_bg are a block, of three groups in 64.
+        // With meta_bg the descriptors are one block in each of three groups of 64.
         let descriptors = planned
             .ranges
             .iter()
@@ -102,7 +102,7 @@ fn above_64_tib_the_whole_is_shown() {
         assert_eq!(all[base].costs.groups, groups);
         assert_eq!(all[base].costs.inodes, planned.inodes);
         target.fs = planned;
-        let found = show::Found {
+        let found = Comparison {
             target: &target,
             all: &all,
             base,
@@ -121,7 +121,7 @@ fn above_64_tib_the_whole_is_shown() {
     }
 }
 
-/// A large -G evens bitmaps only, and all files of a flex group begin in one group: no skew is worth more than 8 GiB of that.
+/// A large -G evens bitmaps only, and all files of a flex group start in one group: flex groups have at most 8 GiB.
 #[test]
 fn flex_groups_stay_small() {
     let conf = Conf::compiled_in();
@@ -133,10 +133,10 @@ fn flex_groups_stay_small() {
         for chunk in [16 << 10, 64 << 10, 128 << 10, 512 << 10] {
             let target = target(Level::Raid0, 8, chunk, 1 << 40, &options);
             let (all, base) = Search::on(&target, 1 << 40, &options, &conf).run().unwrap();
-            let most = all[base].costs.together.max(8 << 30);
-            assert!(all.iter().all(|c| c.costs.together <= most));
+            let most = all[base].costs.flex_bytes.max(8 << 30);
+            assert!(all.iter().all(|c| c.costs.flex_bytes <= most));
             assert!(all.iter().all(|c| c.options.flex.is_none_or(|f| f <= 64)));
-            // Nothing evens a bigalloc filesystem here, and half of it is not worth metadata that is far from all files.
+            // No option evens a bigalloc filesystem here, and a half-even layout is not worth metadata far from all files.
             assert!(!options.features.is_empty() || all[0].skews.worst() < 1.4);
             assert!(options.features.is_empty() || chunk < 64 << 10 || all[0].options == options);
         }

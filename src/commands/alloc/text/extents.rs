@@ -11,13 +11,13 @@ use crate::ui::text::glue;
 
 /// A row of [`orders`].
 pub(in crate::commands::alloc) struct Order {
-    /// Of the extents.
+    /// Order of the extents.
     pub order: usize,
     /// Groups whose largest free extent is of this order.
     pub groups: u64,
     /// Free extents of this order.
     pub extents: Option<u64>,
-    /// What the bar shows, of all: free blocks, or else groups.
+    /// Share shown by the bar: of free blocks, or of groups.
     pub share: f64,
 }
 
@@ -73,7 +73,7 @@ pub(super) fn extents(out: &mut Vec<u8>, f: &Fragmentation, fs: &FsAlloc) -> io:
         labelled(out, "", &glue(&row.replace("  0 %", "  -")))?;
     }
     let text = match none {
-        // Of mb_structs_summary, which is of what is in memory.
+        // From mb_structs_summary, which has only groups in memory.
         _ if f.extents.is_none() => "groups in memory, by their largest free extent".to_owned(),
         Some(n) => format!(
             "groups by their largest free extent; {} groups have none",

@@ -1,4 +1,4 @@
-//! Who makes the allocator work, and which CPUs it keeps: the lines of tasks, files and CPUs.
+//! Lines of tasks, files and CPUs.
 
 use std::io::{self, Write};
 
@@ -82,7 +82,7 @@ pub(super) fn files(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::R
     )
 }
 
-/// What the others did, where there are any.
+/// A line for the other tasks or files, if any.
 fn more<'a>(
     out: &mut Vec<u8>,
     what: &str,

@@ -1,4 +1,4 @@
-//! View 2: groups looked at by a search, criteria, why groups are refused, free extents: bars.
+//! Bars: groups considered by a search, criteria, reasons why groups are refused, free extents.
 
 use ratatui::text::{Line, Span};
 
@@ -17,7 +17,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     criteria(&mut lines, scene, pen.width());
     refused(&mut lines, scene, pen.width());
     extents(&mut lines, scene, pen.width());
-    scroll(pen, scene, &lines);
+    scroll(pen, &scene.state.tabs, &lines);
 }
 
 fn title(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, text: &str, columns: usize) {
@@ -69,13 +69,13 @@ fn histogram(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
         (0..c.groups.0.len()).find(used),
         (0..c.groups.0.len()).rfind(used),
     );
-    // Buckets in between have a row too, or the picture would lie.
+    // Empty buckets in between have a row too, to keep the scale.
     for i in first.unwrap_or(1)..last.map_or(0, |l| l + 1) {
         let n = c.groups.0[i];
         let what = format!("  {} {}", right(&bucket(i), 12), right(&count(n as f64), 6));
         row(out, scene, &what, n as f64 / all.max(1) as f64, columns);
     }
-    // Of all groups there are, which is where a search goes round.
+    // A search that considers all groups has gone round.
     let there = u64::from(scene.fs.groups);
     if let (Some(last), true) = (last, there > 0) {
         let round = Groups::bucket(there);

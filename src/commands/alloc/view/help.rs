@@ -1,19 +1,17 @@
-//! Keys, and what the figures are.
+//! The window with help: notes, keys, figures and their sources.
 
 use ratatui::text::{Line, Span};
 
-use super::{Pen, State};
+use super::{VIEWS, scroll};
 use crate::analysis::alloc::figures;
 use crate::commands::alloc::state::Shown;
 use crate::ui::palette::Palette;
+use crate::ui::pen::Pen;
+use crate::ui::tabs::Tabs;
 use crate::ui::text::{clean, left, wrap};
-use crate::ui::view::help::window;
 
-const KEYS: [(&str, &str); 8] = [
-    (
-        "1 to 6  Tab",
-        "overview, groups, processes, files, CPU, stacks",
-    ),
+/// Keys and their effect, after those of the views.
+const KEYS: [(&str, &str); 7] = [
     (
         "↑ ↓  j k",
         "scroll, or select a row; PgUp PgDn g G go further",
@@ -40,8 +38,8 @@ const FIGURES: [&str; 9] = [
     "-           not known here; see the notes and sources",
 ];
 
-/// Keys, what this kernel cannot give, figures and their sources, from the line that `state` is scrolled to.
-pub(super) fn draw(pen: &mut Pen<'_>, state: &State, shown: Option<&Shown>, palette: Palette) {
+/// Draws the window, scrolled by `tabs`.
+pub(super) fn draw(pen: &mut Pen<'_>, tabs: &Tabs, shown: Option<&Shown>, palette: Palette) {
     const COLUMNS: u16 = 78;
     let room = usize::from(COLUMNS).min(pen.width()).saturating_sub(4);
     let mut lines: Vec<Line<'static>> = Vec::new();
@@ -57,15 +55,18 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, shown: Option<&Shown>, pale
         lines.extend(notes.into_iter().map(|n| Line::styled(n, palette.alarm())));
         lines.push(Line::default());
     }
-    for (keys, what) in KEYS {
-        for (i, what) in wrap(what, room.saturating_sub(16).max(1), 9)
+    let digits = format!("1 to {}  Tab", VIEWS.len());
+    let titles = VIEWS.map(|v| v.title).join(", ");
+    let views = (digits.as_str(), titles.as_str());
+    for (keys, effect) in [views].into_iter().chain(KEYS) {
+        for (i, text) in wrap(effect, room.saturating_sub(16).max(1), 9)
             .into_iter()
             .enumerate()
         {
             let keys = if i == 0 { keys } else { "" };
             lines.push(Line::from(vec![
                 Span::styled(left(keys, 16), palette.title()),
-                Span::raw(what),
+                Span::raw(text),
             ]));
         }
     }
@@ -78,10 +79,6 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, shown: Option<&Shown>, pale
         lines.push(Line::styled("sources of the figures", palette.title()));
         lines.extend(sources.into_iter().map(Line::from));
     }
-    let mut pen = window(pen, " raidtrace alloc: help ", COLUMNS, lines.len());
-    let most = lines.len().saturating_sub(pen.lines());
-    state.set_help_lines(most);
-    for line in lines.iter().skip(state.help.unwrap_or(0).min(most)) {
-        pen.line(line);
-    }
+    let mut pen = pen.window(" raidtrace alloc: help ", COLUMNS, lines.len());
+    scroll(&mut pen, tabs, &lines);
 }

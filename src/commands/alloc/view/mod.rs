@@ -1,10 +1,10 @@
-//! Draws a [`State`] and an interval: nothing else goes in, nothing comes out but the screen.
+//! Draws a [`State`] and an interval. Pure: no terminal.
 //!
 //! ```text
-//! md3 on /srv, 221,184 groups, ...  12:00:01Z   header: what, how long, what it cost
-//! ! each allocation looks at ...                what stands out
+//! md3 on /srv, 221,184 groups, ...  12:00:01Z   header: filesystem, losses, overhead
+//! ! each allocation considers ...               headline
 //!  1 overview  2 groups  ...                    tabs
-//! ...                                           the view
+//! ...                                           the view: one file each, listed in [`VIEWS`]
 //! q quit  ? help ...                            footer
 //! ```
 
@@ -12,68 +12,93 @@ mod groups;
 mod help;
 mod overview;
 mod tables;
-pub mod tree;
+mod tree;
 
 use ratatui::Frame;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::state::{Shown, State, View};
+use super::state::{Shown, State};
 use super::text::{name, said, shape, unbroken};
+use super::tree::Tree;
 use crate::analysis::alloc::figures::notes;
 use crate::analysis::alloc::{AllocSnapshot, FsAlloc};
 use crate::analysis::units;
 use crate::ui::palette::Palette;
-use crate::ui::text::{clean, cut, width, wrap};
-use crate::ui::view::header::ends;
-use crate::ui::view::help::too_small;
-use crate::ui::view::{Pen, SMALLEST};
+use crate::ui::pen::{self, Pen, ends};
+use crate::ui::tabs::Tabs;
+use crate::ui::text::{clean, cut, wrap};
 
-/// What every view is drawn from.
+/// A view.
+pub(super) struct View {
+    /// Title of the tab.
+    pub title: &'static str,
+    /// What its own keys do, for the footer.
+    hint: &'static str,
+    draw: fn(&mut Pen<'_>, &Scene<'_>),
+}
+
+impl View {
+    const fn new(title: &'static str, draw: fn(&mut Pen<'_>, &Scene<'_>)) -> Self {
+        Self {
+            title,
+            hint: "↑↓ scroll",
+            draw,
+        }
+    }
+}
+
+/// All views, in the order of their digits.
+pub(super) const VIEWS: [View; 6] = [
+    View::new("overview", overview::draw),
+    View::new("groups", groups::draw),
+    View::new("processes", tables::tasks),
+    View::new("files", tables::files),
+    View::new("CPU", tables::cpu),
+    View {
+        hint: "Enter fold",
+        ..View::new("stacks", tree::draw)
+    },
+];
+
+/// Everything that a view is drawn from.
 struct Scene<'a> {
     state: &'a State,
     snapshot: &'a AllocSnapshot,
+    tree: &'a Tree,
     fs: &'a FsAlloc,
     palette: Palette,
 }
 
 /// Draws the whole screen. `shown` is `None` until the first interval has ended.
-pub fn draw(frame: &mut Frame<'_>, state: &State, shown: Option<&Shown>, palette: Palette) {
+pub(super) fn draw(frame: &mut Frame<'_>, state: &State, shown: Option<&Shown>, palette: Palette) {
     let area = frame.area();
     let mut pen = Pen::new(frame.buffer_mut(), area);
-    if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
-        too_small(&mut pen, SMALLEST);
+    if !pen.is_large_enough() {
         return;
     }
     let footer_area = pen.take_bottom(1);
-    state.set_rows(1);
-    match shown {
+    state.tabs.set_rows(1);
+    state.set_selected(None);
+    match shown.map(|(s, tree)| (s, tree, s.filesystems.get(state.filesystem))) {
         None => pen.text("measuring the first interval ...", Style::new()),
-        Some((snapshot, tree)) => match snapshot.filesystems.get(state.filesystem) {
-            None => pen.text("no ext4 filesystem is left to look at", palette.alarm()),
-            Some(fs) => {
-                let scene = Scene {
-                    state,
-                    snapshot,
-                    fs,
-                    palette,
-                };
-                header(&mut pen, &scene);
-                match state.view {
-                    View::Overview => overview::draw(&mut pen, &scene),
-                    View::Groups => groups::draw(&mut pen, &scene),
-                    View::Tasks => tables::tasks(&mut pen, &scene),
-                    View::Files => tables::files(&mut pen, &scene),
-                    View::Cpu => tables::cpu(&mut pen, &scene),
-                    View::Stacks => tree::draw(&mut pen, &scene, tree),
-                }
-            }
-        },
+        Some((.., None)) => pen.text("no ext4 filesystem is left to look at", palette.alarm()),
+        Some((snapshot, tree, Some(fs))) => {
+            let scene = Scene {
+                state,
+                snapshot,
+                tree,
+                fs,
+                palette,
+            };
+            header(&mut pen, &scene);
+            (VIEWS[state.tabs.shown()].draw)(&mut pen, &scene);
+        }
     }
     let buffer = frame.buffer_mut();
     footer(&mut Pen::new(buffer, footer_area), state, shown, palette);
-    if state.help.is_some() {
-        help::draw(&mut Pen::new(buffer, area), state, shown, palette);
+    if let Some(tabs) = &state.help {
+        help::draw(&mut Pen::new(buffer, area), tabs, shown, palette);
     }
 }
 
@@ -124,7 +149,7 @@ fn header(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         None => ("  ", Style::new()),
     };
     let sentence = said(s, scene.fs);
-    // The answer is whole before anything else is shown, where there is room for both.
+    // Where there is room, the whole sentence.
     let lines = if tall { 5 } else { 3 };
     for (i, line) in wrap(&unbroken(&clean(&sentence)), columns - 2, lines)
         .iter()
@@ -133,91 +158,51 @@ fn header(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         let mark = if i == 0 { mark } else { "  " };
         pen.text(&format!("{mark}{line}"), style);
     }
-    tabs(pen, scene);
+    let titles = VIEWS.map(|v| v.title);
+    let tabs = pen::tabs(&titles, state.tabs.shown(), columns, palette);
+    pen.line(&Line::from(tabs));
 }
 
-fn tabs(pen: &mut Pen<'_>, scene: &Scene<'_>) {
-    let titles: usize = View::ALL.iter().map(|v| v.title().len() + 5).sum();
-    let mut spans = Vec::new();
-    for (i, view) in View::ALL.iter().enumerate() {
-        let shown = *view == scene.state.view;
-        // Where it is narrow only the tab that is shown has its name.
-        let label = if shown || titles <= pen.width() {
-            format!(" {} {} ", i + 1, view.title())
-        } else {
-            format!(" {} ", i + 1)
-        };
-        let style = if shown {
-            scene.palette.selected()
-        } else {
-            scene.palette.title()
-        };
-        spans.push(Span::styled(label, style));
-        spans.push(Span::raw(" "));
-    }
-    pen.line(&Line::from(spans));
-}
-
-/// The keys that matter most, as many as fit, and what was said at start.
+/// The most important keys.
 fn footer(pen: &mut Pen<'_>, state: &State, shown: Option<&Shown>, palette: Palette) {
-    let live = ["q quit", "? help", "Tab view", "p pause", "+ - interval"];
-    let replay = ["q quit", "? help", "Tab view", "← → step", "p pause"];
-    let mut hints: Vec<&str> = if state.help.is_some() {
-        vec!["↑↓ scroll", "any other key: back"]
-    } else if state.replay.is_some() {
-        replay.to_vec()
-    } else {
-        live.to_vec()
+    let own = VIEWS[state.tabs.shown()].hint;
+    let mut hints = match state.replay {
+        Some(_) => vec!["q quit", "? help", "Tab view", "← → step", "p pause", own],
+        None => vec![
+            "q quit",
+            "? help",
+            "Tab view",
+            "p pause",
+            "+ - interval",
+            own,
+        ],
     };
-    if state.help.is_none() {
-        hints.push(match state.view {
-            View::Stacks => "Enter fold",
-            _ => "↑↓ scroll",
-        });
-        if shown.is_some_and(|(s, _)| s.filesystems.len() > 1) {
-            hints.insert(3, "a filesystem");
-        }
+    if shown.is_some_and(|(s, _)| s.filesystems.len() > 1) {
+        hints.insert(3, "a filesystem");
     }
-    let mut right = match state.replay {
+    if state.help.is_some() {
+        hints = vec!["↑↓ scroll", "any other key: back"];
+    }
+    let right = match state.replay {
         Some(_) => String::new(),
         None => format!("every {}", units::seconds(state.interval)),
     };
-    if let Some(notes @ 1..) = shown.map(|(s, _)| notes(s).len()) {
-        let plural = if notes == 1 { "" } else { "s" };
-        right = format!("{notes} note{plural}: ?  {right}");
-    }
-    let room = pen.width().saturating_sub(width(&right) + 2);
-    let mut left = String::new();
-    for hint in hints {
-        let next = if left.is_empty() {
-            hint.to_owned()
-        } else {
-            format!("{left}  {hint}")
-        };
-        if width(&next) > room {
-            break;
-        }
-        left = next;
-    }
-    let (left, right) = (
-        Span::styled(left, palette.dim()),
-        Span::styled(right, palette.dim()),
-    );
-    pen.line(&ends(vec![left], vec![right], pen.width()));
+    let notes = shown.map_or(0, |(s, _)| notes(s).len());
+    pen::footer(pen, &hints, notes, &right, palette);
 }
 
-/// Draws as many `lines` as there is room for, from where the view is scrolled to.
-fn scroll(pen: &mut Pen<'_>, scene: &Scene<'_>, lines: &[Line<'_>]) {
+/// Draws as many `lines` as there is room for, from the first line that `tabs` selects.
+fn scroll(pen: &mut Pen<'_>, tabs: &Tabs, lines: &[Line<'_>]) {
     let room = pen.lines();
     let most = lines.len().saturating_sub(room);
-    scene.state.set_rows(most + 1);
-    let first = scene.state.row().min(most);
+    tabs.set_rows(most + 1);
+    let first = tabs.row().min(most);
     for line in lines.iter().skip(first).take(room) {
         pen.line(line);
     }
 }
 
-/// A figure with its name before it, in as many lines as it takes.
+/// A figure with a label, in as many lines as it takes.
 fn labelled(
     out: &mut Vec<Line<'static>>,
     columns: usize,
@@ -226,7 +211,7 @@ fn labelled(
     palette: Palette,
 ) {
     const LABEL: usize = 14;
-    // Where it is narrow the name has a line of its own.
+    // On a narrow screen the label has its own line.
     let narrow = columns < 60;
     let indent = if narrow { 2 } else { LABEL };
     if narrow && !label.is_empty() {
@@ -248,7 +233,7 @@ fn labelled(
 fn bar(share: f64, columns: usize) -> String {
     let share = share.clamp(0.0, 1.0);
     let cells = (share * columns as f64).round() as usize;
-    // Who did anything at all has at least one cell.
+    // At least one cell for any share.
     "█".repeat(cells.max(usize::from(share > 0.0 && columns > 0)))
 }
 

@@ -1,4 +1,4 @@
-//! View 1: what mends it, and the figures of a filesystem.
+//! Commands that fix the reported problem, and the figures of a filesystem.
 
 use ratatui::text::Line;
 
@@ -11,9 +11,9 @@ use crate::commands::alloc::text::{
 use crate::ui::rows::label;
 use crate::ui::text::{clean, glue, sanitize};
 
-/// Tasks and files that are named each.
+/// Number of tasks and of files that are named.
 const NAMED: usize = 3;
-/// CPUs.
+/// Number of CPUs that are named.
 const CPUS: usize = 8;
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
@@ -70,5 +70,5 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         say(if i == 0 { "for" } else { "" }, &text);
     }
     extents(&mut lines, scene, columns);
-    scroll(pen, scene, &lines);
+    scroll(pen, &scene.state.tabs, &lines);
 }

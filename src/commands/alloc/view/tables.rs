@@ -1,180 +1,178 @@
-//! Views 3 to 5: who allocates, for which files, on which CPU; a row each.
+//! Tables: tasks that allocate, files, CPUs and threads. The columns of tasks and files are the same but for the names.
 
-use ratatui::text::{Line, Span};
+use ratatui::text::Span;
 
-use super::{Pen, Scene, bar};
+use super::{Scene, bar};
 use crate::analysis::alloc::figures::{LATENCY, has, is_hooked, one_cpu};
 use crate::analysis::alloc::{Cpu, Share};
 use crate::analysis::units::{count, percent_short};
 use crate::commands::alloc::text::in_allocator;
+use crate::ui::pen::Pen;
 use crate::ui::rows::{label, seconds};
-use crate::ui::text::{clean, cut, end, left, right, sanitize, width, wrap};
+use crate::ui::table::{Column, Columns, Rest};
+use crate::ui::text::{clean, cut, sanitize, width, wrap};
 
-/// Below so many columns only the figures that matter most are there.
+/// Screens with less columns show only the most important figures.
 const NARROW: usize = 60;
 
-/// Heading of [`figures`].
-fn heading(columns: usize) -> &'static str {
-    if columns < NARROW {
-        "   /s  time groups"
-    } else {
-        "   /s blocks/s  time groups"
+/// A task or a file, and its share of the filesystem's allocations.
+struct Row {
+    pid: Option<u64>,
+    /// Name of the task, or path of the file.
+    name: String,
+    role: String,
+    /// Requests per second.
+    requests: f64,
+    /// Blocks per second.
+    blocks: f64,
+    /// Share of the filesystem's time in the allocator, where that is measured.
+    time: Option<f64>,
+    /// Groups considered for a request, where these are counted.
+    groups: Option<f64>,
+}
+
+impl Row {
+    fn new(scene: &Scene<'_>, share: &Share, name: String) -> Self {
+        let (s, fs) = (scene.snapshot, scene.fs);
+        let secs = seconds(s.interval);
+        let nanoseconds = fs.counts.nanoseconds;
+        let has_time = has(s, LATENCY, nanoseconds > 0);
+        let has_groups = is_hooked(s, &fs.counts) && share.requests > 0;
+        Self {
+            pid: None,
+            name,
+            role: String::new(),
+            requests: share.requests as f64 / secs,
+            blocks: share.blocks as f64 / secs,
+            time: has_time.then(|| share.nanoseconds as f64 / nanoseconds.max(1) as f64),
+            groups: has_groups.then(|| share.looked as f64 / share.requests as f64),
+        }
     }
 }
 
-/// Requests and blocks a second, part of the filesystem's time in the allocator, groups a request.
-fn figures(scene: &Scene<'_>, share: &Share, columns: usize) -> String {
-    let (s, fs) = (scene.snapshot, scene.fs);
-    let secs = seconds(s.interval);
-    let groups = if is_hooked(s, &fs.counts) && share.requests > 0 {
-        count(share.looked as f64 / share.requests as f64)
-    } else {
-        "-".to_owned()
-    };
-    let time = share.nanoseconds as f64 / fs.counts.nanoseconds.max(1) as f64;
-    let time = if has(s, LATENCY, fs.counts.nanoseconds > 0) {
-        percent_short(time)
-    } else {
-        "-".to_owned()
-    };
-    let blocks = if columns < NARROW {
-        String::new()
-    } else {
-        format!(" {}", right(&count(share.blocks as f64 / secs), 8))
-    };
-    format!(
-        "{}{blocks} {} {}",
-        right(&count(share.requests as f64 / secs), 5),
-        right(&time, 5),
-        right(&groups, 6)
-    )
+/// The columns before the names. The first one starts at the left edge.
+fn figures(with_pid: bool, screen: usize) -> Vec<Column<Row>> {
+    let wide = screen >= NARROW;
+    let first = if with_pid && wide { 6 } else { 5 };
+    vec![
+        Column::number("tid", 7, 9, |r: &Row| r.pid).shown_if(with_pid && wide),
+        Column::figure("/s", first, 9, |r| Some(r.requests), count),
+        Column::figure("blocks/s", 9, 9, |r: &Row| Some(r.blocks), count).shown_if(wide),
+        Column::figure("time", 6, 9, |r| r.time, percent_short),
+        Column::figure("groups", 7, 9, |r| r.groups, count),
+    ]
 }
 
-/// Rows of which one is selected.
-fn table(
+/// Draws rows of which one is selected.
+fn table<R>(
     pen: &mut Pen<'_>,
     scene: &Scene<'_>,
-    head: &str,
-    rows: usize,
-    row: impl Fn(usize) -> Vec<Span<'static>>,
+    columns: Vec<Column<R>>,
+    title: &'static str,
+    rows: &[R],
+    rest: Rest<'_, R>,
 ) {
-    let columns = pen.width();
-    pen.text(&cut(head, columns), scene.palette.title());
-    scene.state.set_rows(rows);
-    let selected = scene.state.row().min(rows.saturating_sub(1));
-    let first = pen.first(rows, selected);
-    for i in (first..rows).take(pen.lines()) {
-        let mark = Span::raw(if i == selected { ">" } else { " " });
-        let mut spans = vec![mark];
-        spans.extend(row(i));
-        pen.line(&Line::from(spans));
-    }
-    if rows == 0 {
-        pen.text("  nothing in this interval", scene.palette.dim());
+    let (tabs, palette) = (&scene.state.tabs, scene.palette);
+    let table = Columns(columns).fit(pen.width() - 1, None);
+    let title = cut(title, pen.width().saturating_sub(table.width));
+    table.heading(pen, vec![Span::styled(title, palette.title())], palette);
+    tabs.set_rows(rows.len());
+    let selected = tabs.row().min(rows.len().saturating_sub(1));
+    table.rows(pen, rows, (selected, true), rest, palette);
+    if rows.is_empty() {
+        pen.text("  nothing in this interval", palette.dim());
     }
 }
 
 pub(super) fn tasks(pen: &mut Pen<'_>, scene: &Scene<'_>) {
-    let columns = pen.width();
-    let figures_head = heading(columns);
-    let tid = if columns < NARROW { 0 } else { 8 };
-    let room = columns.saturating_sub(1 + tid + 2 + figures_head.len());
+    let tasks = scene.fs.tasks.iter().map(|t| Row {
+        pid: Some(u64::from(t.pid)),
+        role: clean(t.role.as_deref().unwrap_or("")).into_owned(),
+        ..Row::new(scene, &t.share, sanitize(&t.comm))
+    });
+    let mut columns = figures(true, pen.width());
     // Names first; the role where there is room for both.
+    let used: usize = if pen.width() >= NARROW { 36 } else { 19 };
+    let room = pen.width().saturating_sub(used + 2);
     let comm = room.min(26);
     let role = room.saturating_sub(comm + 1);
-    let number = |text: &str| match tid {
-        0 => String::new(),
-        n => format!("{} ", right(text, n - 1)),
-    };
-    let head = format!(
-        " {}{figures_head}  {}{}",
-        number("tid"),
-        left("process", comm),
-        if role > 4 { " what it is" } else { "" }
-    );
-    let tasks = &scene.fs.tasks;
-    table(pen, scene, &head, tasks.len(), |i| {
-        let t = &tasks[i];
-        let mut text = format!(
-            "{}{}  {}",
-            number(&t.pid.to_string()),
-            figures(scene, &t.share, columns),
-            left(&sanitize(&t.comm), comm)
-        );
-        if role > 4 {
-            let what = clean(t.role.as_deref().unwrap_or("")).into_owned();
-            text.push(' ');
-            text.push_str(&cut(&what, role));
-        }
-        vec![Span::raw(text)]
-    });
+    columns.push(Column::name("process", comm, 9, |r: &Row| r.name.clone()).gap(2));
+    columns.push(Column::name("what it is", role, 8, |r: &Row| r.role.clone()).shown_if(role > 4));
+    let rows: Vec<Row> = tasks.collect();
+    table(pen, scene, columns, "", &rows, &|_, _| Vec::new());
 }
 
 pub(super) fn files(pen: &mut Pen<'_>, scene: &Scene<'_>) {
-    let columns = pen.width();
-    let figures_head = heading(columns);
-    let room = columns.saturating_sub(1 + 2 + figures_head.len());
-    let head = format!(" {figures_head}  file");
-    let files = &scene.fs.files;
-    table(pen, scene, &head, files.len(), |i| {
-        let f = &files[i];
-        let path = label(f.id.inode, &f.location);
-        vec![Span::raw(format!(
-            "{}  {}",
-            figures(scene, &f.share, columns),
-            end(&path, room)
-        ))]
-    });
+    let files = scene.fs.files.iter();
+    let files = files.map(|f| Row::new(scene, &f.share, label(f.id.inode, &f.location)));
+    let mut columns = figures(false, pen.width());
+    columns.push(Column::path("file", 8, 9, |r: &Row| r.name.clone()).gap(2));
+    let rows: Vec<Row> = files.collect();
+    table(pen, scene, columns, "", &rows, &|_, _| Vec::new());
 }
 
-/// All CPUs that were busy, those with most in the allocator first; then the threads.
+/// A CPU or thread: its name and samples, and the number of samples that is possible.
+struct CpuRow<'a> {
+    name: String,
+    cpu: &'a Cpu,
+    possible: Option<u64>,
+}
+
+impl CpuRow<'_> {
+    fn share(&self, samples: u64) -> Option<f64> {
+        let possible = self.possible.filter(|n| *n > 0)?;
+        Some(samples as f64 / possible as f64)
+    }
+
+    fn busy(&self) -> Option<f64> {
+        self.share(self.cpu.busy)
+    }
+
+    fn allocator(&self) -> Option<f64> {
+        self.share(self.cpu.allocator)
+    }
+}
+
+/// All CPUs that were busy, those with most samples in the allocator first; then the threads.
 pub(super) fn cpu(pen: &mut Pen<'_>, scene: &Scene<'_>) {
-    let s = scene.snapshot;
+    let (s, palette) = (scene.snapshot, scene.palette);
     let Some(summary) = in_allocator(s) else {
-        scene.state.set_rows(1);
-        pen.text("CPUs are not sampled here", scene.palette.dim());
+        pen.text("CPUs are not sampled here", palette.dim());
         return;
     };
-    let columns = pen.width();
-    for line in wrap(&summary, columns, 3) {
-        pen.text(&line, scene.palette.title());
+    let screen = pen.width();
+    for line in wrap(&summary, screen, 3) {
+        pen.text(&line, palette.title());
     }
-    let mut rows: Vec<(String, &Cpu, Option<u64>)> = Vec::new();
     let mut cpus: Vec<_> = s.cpus.iter().collect();
     cpus.sort_by_key(|(n, c)| (std::cmp::Reverse((c.allocator, c.busy)), **n));
-    for (n, cpu) in cpus {
-        rows.push((format!("CPU {n}"), cpu, Some(cpu.possible)));
-    }
-    for (pid, comm, cpu) in &s.on_cpu {
-        let name = format!("{} ({pid})", sanitize(comm));
-        rows.push((name, cpu, one_cpu(s)));
-    }
-    let name = (columns / 2).clamp(14, 32);
-    let bars = columns.saturating_sub(1 + name + 13).min(60);
-    let head = format!(" {} busy alloc  of a CPU", left("CPU, thread", name));
-    table(pen, scene, &head, rows.len(), |i| {
-        let (what, cpu, possible) = &rows[i];
-        let share = |n: u64| match possible {
-            Some(all @ 1..) => Some(n as f64 / *all as f64),
-            _ => None,
-        };
-        let cell = |n: u64| share(n).map_or("-".to_owned(), percent_short);
-        let (busy, allocator) = (
-            share(cpu.busy).unwrap_or(0.0),
-            share(cpu.allocator).unwrap_or(0.0),
-        );
-        let solid = bar(allocator, bars);
-        let rest = bar(busy, bars);
-        let rest = "░".repeat(width(&rest).saturating_sub(width(&solid)));
-        vec![
-            Span::raw(format!(
-                "{} {} {}  ",
-                left(what, name),
-                right(&cell(cpu.busy), 4),
-                right(&cell(cpu.allocator), 5)
-            )),
-            Span::styled(solid, scene.palette.bar()),
-            Span::styled(rest, scene.palette.dim()),
-        ]
+    let cpus = cpus.into_iter().map(|(n, cpu)| CpuRow {
+        name: format!("CPU {n}"),
+        cpu,
+        possible: Some(cpu.possible),
     });
+    let threads = s.on_cpu.iter().map(|(pid, comm, cpu)| CpuRow {
+        name: format!("{} ({pid})", sanitize(comm)),
+        cpu,
+        possible: one_cpu(s),
+    });
+    let rows: Vec<CpuRow<'_>> = cpus.chain(threads).collect();
+    let name = (screen / 2).clamp(14, 32);
+    let columns = vec![
+        Column::name("CPU, thread", name, 9, |r: &CpuRow<'_>| r.name.clone()).gap(0),
+        Column::figure("busy", 5, 9, CpuRow::busy, percent_short),
+        Column::figure("alloc", 6, 9, CpuRow::allocator, percent_short),
+    ];
+    let bars = |row: &CpuRow<'_>, room: usize| {
+        let bars = room.saturating_sub(2).min(60);
+        let allocator = bar(row.allocator().unwrap_or(0.0), bars);
+        let busy = bar(row.busy().unwrap_or(0.0), bars);
+        let rest = "░".repeat(width(&busy).saturating_sub(width(&allocator)));
+        vec![
+            Span::raw("  "),
+            Span::styled(allocator, palette.bar()),
+            Span::styled(rest, palette.dim()),
+        ]
+    };
+    table(pen, scene, columns, "  of a CPU", &rows, &bars);
 }

@@ -1,11 +1,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::draw;
-use super::tree::{Node, Tree};
+use super::{VIEWS, draw};
 use crate::analysis::alloc::Source;
 use crate::analysis::alloc::{figures, fixture};
-use crate::commands::alloc::state::{Shown, State, View};
+use crate::commands::alloc::state::{Shown, State};
+use crate::commands::alloc::tree::{Node, Tree};
 use crate::ui::keys::Key;
 use crate::ui::palette::{Depth, Palette};
 use crate::ui::text::{is_hidden, width};
@@ -26,7 +26,7 @@ fn node(name: &str, own: u64, children: Vec<Node>) -> Node {
     }
 }
 
-/// As the third case's picture has it.
+/// The stacks of the flame graph of the third case.
 fn tree() -> Tree {
     let regular = node(
         "ext4_mb_regular_allocator",
@@ -77,7 +77,7 @@ fn key(c: char) -> Key {
 }
 
 fn screen(shown: &Shown, keys: &str, (columns, lines): (u16, u16), depth: Depth) -> Buffer {
-    let mut state = State::new(Duration::from_secs(1));
+    let mut state = State::new(VIEWS.len(), Duration::from_secs(1));
     let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
     let mut put = |state: &State| {
         terminal
@@ -94,7 +94,7 @@ fn screen(shown: &Shown, keys: &str, (columns, lines): (u16, u16), depth: Depth)
     terminal.backend().buffer().clone()
 }
 
-/// What is written on it, without the spaces at the ends of lines.
+/// Text of the screen, without the spaces at the ends of lines.
 fn text(buffer: &Buffer) -> String {
     let mut out = String::new();
     for y in 0..buffer.area.height {
@@ -127,14 +127,14 @@ fn all() -> [(&'static str, Shown); 5] {
 
 #[test]
 fn every_view_at_every_size() {
-    for (i, view) in View::ALL.iter().enumerate() {
+    for (i, view) in VIEWS.iter().enumerate() {
         for size in SIZES {
             let mut sheet = String::new();
             for (name, shown) in all() {
                 sheet.push_str(&format!("--- {name}\n"));
                 sheet.push_str(&drawn(&shown, &(i + 1).to_string(), size));
             }
-            insta::assert_snapshot!(format!("{}_{}x{}", view.title(), size.0, size.1), sheet);
+            insta::assert_snapshot!(format!("{}_{}x{}", view.title, size.0, size.1), sheet);
         }
     }
 }
@@ -179,7 +179,7 @@ fn other_screens() {
 }
 
 #[test]
-fn what_is_not_counted_is_not_nothing() {
+fn figures_that_are_not_counted_are_not_zero() {
     let mut s = fixture::empty();
     for figure in [figures::REQUESTS, figures::LATENCY, figures::DISCARDS] {
         s.sources.insert(figure, Source::None);
@@ -265,7 +265,7 @@ fn scrolling_ends_where_the_view_does() {
 #[test]
 fn keys_that_change_the_interval() {
     use crate::ui::state::Action;
-    let mut state = State::new(Duration::from_secs(1));
+    let mut state = State::new(VIEWS.len(), Duration::from_secs(1));
     let two = Action::Interval(Duration::from_secs(2));
     assert_eq!(state.on_key(Key::Char('+')), two);
     assert_eq!(

@@ -1,40 +1,41 @@
-//! View 6: samples by stack, a tree that folds and unfolds.
+//! Samples by stack, as a tree that folds and unfolds.
 
 use std::sync::Arc;
 
 use ratatui::text::{Line, Span};
 
-use super::{Pen, Scene};
+use super::Scene;
 use crate::analysis::units::percent_short;
 use crate::commands::alloc::state::State;
-pub use crate::commands::alloc::tree::{Node, Tree};
+use crate::commands::alloc::tree::{Node, Tree};
+use crate::ui::pen::Pen;
 use crate::ui::text::{clean, cut, left, right};
 
-/// What is unfolded by itself: this share of all samples.
+/// Stacks with this share of all samples are unfolded until a key folds them.
 const OPEN: f64 = 0.5;
-/// Of one column each, so that a deep stack still shows its names.
+/// Maximum indent in columns, so that a deep stack still shows its names.
 const INDENT: usize = 24;
 
-/// A line of it.
-pub(in crate::commands::alloc) struct Row<'a> {
-    /// Names from the comm on: which one it is, in this interval and the next.
+/// A line of the tree.
+struct Row<'a> {
+    /// Names from the comm on, which identify the row in the next interval too.
     pub path: Vec<Arc<str>>,
     node: &'a Node,
-    /// Whether it is unfolded; `None`: there is nothing below it.
+    /// True if the row is unfolded; `None` if it has no rows below it.
     pub open: Option<bool>,
 }
 
-/// The lines as they are folded now.
-pub(in crate::commands::alloc) fn rows<'a>(tree: &'a Tree, state: &State) -> Vec<Row<'a>> {
+/// The rows of the tree that are not folded.
+fn rows<'a>(tree: &'a Tree, state: &State) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
     let mut left: Vec<(&Node, Vec<Arc<str>>)> = Vec::new();
     let below = |nodes: &'a [Node], path: &[Arc<str>]| -> Vec<(&'a Node, Vec<Arc<str>>)> {
-        let of = |node: &'a Node| {
+        let with_path = |node: &'a Node| {
             let mut path = path.to_vec();
             path.push(Arc::clone(&node.name));
             (node, path)
         };
-        nodes.iter().rev().map(of).collect()
+        nodes.iter().rev().map(with_path).collect()
     };
     left.extend(below(&tree.comms, &[]));
     while let Some((node, path)) = left.pop() {
@@ -48,7 +49,8 @@ pub(in crate::commands::alloc) fn rows<'a>(tree: &'a Tree, state: &State) -> Vec
     rows
 }
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, tree: &Tree) {
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
+    let tree = scene.tree;
     let columns = pen.width();
     let name = columns.saturating_sub(1 + 6 + 6 + 1);
     let head = format!(
@@ -57,13 +59,17 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, tree: &Tree) {
     );
     pen.text(&cut(&head, columns), scene.palette.title());
     let rows = rows(tree, scene.state);
-    scene.state.set_rows(rows.len());
-    let selected = scene.state.row().min(rows.len().saturating_sub(1));
+    let tabs = &scene.state.tabs;
+    tabs.set_rows(rows.len());
+    let selected = tabs.row().min(rows.len().saturating_sub(1));
+    let stack = rows.get(selected);
+    let stack = stack.and_then(|r| Some((r.path.clone(), r.open?)));
+    scene.state.set_selected(stack);
     let first = pen.first(rows.len(), selected);
     let all = tree.total.max(1) as f64;
     for (i, row) in rows.iter().enumerate().skip(first).take(pen.lines()) {
         let depth = row.path.len() - 1;
-        // Deeper than the screen is wide: the number of callers says it.
+        // Deeper than the maximum indent: the number of callers instead.
         let indent = if depth <= INDENT.min(name / 2) {
             " ".repeat(depth)
         } else {

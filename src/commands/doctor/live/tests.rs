@@ -1,4 +1,4 @@
-//! Snapshots as `top` makes them, on the first case's array.
+//! Comparison of snapshots with the layouts of simulated machines.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::commands::doctor::tests::Machine;
 use crate::fs::ext4::Journal;
 use crate::origin::{Op, Origin};
 
-/// A second on 12 members; `blocks` of block bitmaps by slot.
+/// A snapshot of one second on 12 members. `blocks`: blocks of block bitmaps written, by slot.
 fn seen(blocks: impl Fn(usize) -> u64, more: impl Fn(usize) -> Vec<Cell>) -> Snapshot {
     let of = |slot| {
         let n = blocks(slot);
@@ -33,7 +33,7 @@ fn ids(machine: &Machine, snapshot: &Snapshot) -> Vec<&'static str> {
 }
 
 #[test]
-fn the_load_shows_what_the_layout_predicts() {
+fn writes_as_predicted_by_the_layout() {
     let machine = Machine::new("raid0", 12, None);
     let on_three = |slot: usize| if slot.is_multiple_of(4) { 490 } else { 0 };
     let (live, found) = compare(&machine.facts(), &seen(on_three, none));
@@ -45,7 +45,7 @@ fn the_load_shows_what_the_layout_predicts() {
     );
     assert_eq!(row.busiest(), ["loop1", "loop5", "loop9"]);
     assert_eq!(found.len(), 1, "{found:?}");
-    // 490 requests in the fixture's second are 98 % busy; the others idle.
+    // In the fixture, 490 requests in a second are a utilisation of 98 %. The other members are idle.
     assert_eq!(
         (found[0].id, found[0].severity),
         ("live-skew", Severity::Warning)
@@ -58,7 +58,7 @@ fn the_load_shows_what_the_layout_predicts() {
     );
 }
 
-/// A skew of the layout is a warning where it was measured to hurt, and not before.
+/// A skew of the layout is a warning only if members saturate.
 #[test]
 fn a_skew_that_hurts_is_a_warning() {
     let machine = Machine::new("raid0", 12, None);
@@ -77,9 +77,9 @@ fn a_skew_that_hurts_is_a_warning() {
     assert_eq!(severity(0), (Severity::Info, false));
 }
 
-/// The tables of the first case go round all members; their heads do not.
+/// Inode tables are on all members, but their heads are not.
 #[test]
-fn of_inode_tables_the_heads_count() {
+fn heads_of_inode_tables_count() {
     let machine = Machine::new("raid0", 12, None);
     let table = |slot: usize| {
         let n = if slot.is_multiple_of(4) { 90 } else { 0 };
@@ -89,15 +89,15 @@ fn of_inode_tables_the_heads_count() {
 }
 
 #[test]
-fn an_even_load_on_an_even_layout_is_no_news() {
+fn even_writes_on_an_even_layout_are_no_finding() {
     let machine = Machine::new("raid0", 12, Some(32744));
     assert!(ids(&machine, &seen(|slot| 90 + slot as u64, none)).is_empty());
-    // Too few to judge.
+    // Too few writes.
     assert!(ids(&machine, &seen(|slot| if slot == 3 { 90 } else { 0 }, none)).is_empty());
 }
 
 #[test]
-fn a_few_groups_are_not_the_layout() {
+fn writes_to_a_few_groups_are_information() {
     let machine = Machine::new("raid0", 12, Some(32744));
     let (_, found) = compare(
         &machine.facts(),
@@ -111,7 +111,7 @@ fn a_few_groups_are_not_the_layout() {
 }
 
 #[test]
-fn writes_where_there_is_nothing() {
+fn writes_where_the_layout_has_none() {
     let machine = Machine::new("raid0", 12, None);
     let (_, found) = compare(&machine.facts(), &seen(|_| 100, none));
     assert_eq!(
@@ -146,7 +146,7 @@ fn a_hot_bitmap() {
     assert!(found[0].commands.is_empty());
 }
 
-/// Ten seconds in which journals of `name` had no room.
+/// A snapshot of ten seconds with waits for the journal of `name`.
 fn waits(name: &str, checkpoints: u64, wait_ms: u64) -> Snapshot {
     let mut snapshot = seen(|_| 0, none);
     snapshot.interval = Duration::from_secs(10);
@@ -158,7 +158,7 @@ fn waits(name: &str, checkpoints: u64, wait_ms: u64) -> Snapshot {
     snapshot
 }
 
-/// The machine with a journal of so many blocks.
+/// A machine with a journal of `blocks`.
 fn with_journal(blocks: u64) -> Machine {
     let mut machine = Machine::raid6();
     machine.layout.journal = Journal::Internal { blocks };
@@ -183,7 +183,7 @@ fn a_journal_without_room() {
         (finding.id, finding.severity),
         ("journal-small", Severity::Warning)
     );
-    let about = [&finding.array, &finding.filesystem, &finding.mounted];
+    let about = [&finding.array, &finding.filesystem, &finding.mounted_on];
     assert_eq!(
         about.map(|a| a.as_deref()),
         [Some("md0"), Some("md0"), Some("/srv")]
@@ -195,11 +195,11 @@ fn a_journal_without_room() {
     assert_eq!(
         finding.seen,
         [
-            "40 checkpoints in 10 s that tasks waited for, 4 a second; 62ms each",
-            "mke2fs makes a journal of 1 GiB for a filesystem of 1.2 TiB",
-            "2.0 MiB a second were written to it",
+            "tasks waited for 40 checkpoints in 10 s, 4 per second, 62ms each",
+            "mke2fs creates a journal of 1 GiB for a filesystem of 1.2 TiB",
+            "2.0 MiB per second were written to it",
             "before that, since the mount (/proc/fs/jbd2): 812 transactions, each up to 256 blocks, 17 logged on average; \
-             3 ms from the request of a commit to its begin",
+             3 ms from the request of a commit to its start",
         ]
     );
     assert_eq!(
@@ -215,15 +215,15 @@ fn a_journal_without_room() {
     crate::commands::doctor::tests::commands::may_be_pasted(&found);
 }
 
-/// Neither a small journal nor a few waits are a finding by themselves.
+/// Neither a small journal alone nor a few waits are a finding.
 #[test]
-fn a_small_journal_that_nobody_waits_for() {
+fn small_journals_without_waits() {
     for (blocks, snapshot) in [
         (1024, seen(|_| 0, none)),
         (1024, waits("md0", 2, 9_000)),
         (1024, waits("md0", 40, 150)),
         (1024, waits("md7", 40, 2_500)),
-        // More would not help.
+        // A larger journal would not help.
         (262_144, waits("md0", 40, 2_500)),
     ] {
         let found = ids(&with_journal(blocks), &snapshot);
@@ -238,7 +238,7 @@ fn a_small_journal_that_nobody_waits_for() {
     assert!(ids(&nowhere, &empty).is_empty());
 }
 
-/// The size of an external journal is not the filesystem's, and tune2fs cannot change it.
+/// tune2fs cannot change the size of an external journal.
 #[test]
 fn an_external_journal_has_no_command() {
     let mut machine = Machine::raid6();
@@ -246,5 +246,5 @@ fn an_external_journal_has_no_command() {
     let (_, found) = compare(&machine.facts(), &waits("md0", 40, 2_500));
     assert_eq!(found[0].id, "journal-small");
     assert!(found[0].commands.is_empty() && found[0].risk.is_empty());
-    assert!(found[0].unless.contains("device of its own"));
+    assert!(found[0].not_when.contains("device of its own"));
 }

@@ -1,8 +1,8 @@
-//! Recordings of twelve hours on a RAID 0 of four, where default options put every block bitmap on the first member.
+//! Recordings of twelve hours on a RAID 0 of four disks, where the default options place every block bitmap on the first member.
 
 use std::io::Write as _;
 
-use super::speak;
+use super::merge;
 use crate::analysis::fold::{MemberNow, Subject};
 use crate::analysis::item::{Flags, Item, Request, State};
 use crate::analysis::snapshot::ArrayInfo;
@@ -19,7 +19,7 @@ use crate::recording::writer::{Options, Writer};
 const SECOND: i64 = 1_000_000;
 const HOUR: i64 = 3600;
 
-/// A write that takes so many ms in the device, its origin, and the number of the member.
+/// A write: milliseconds in the device, origin, and member id.
 type Write = (u32, Origin, u32);
 
 fn file(
@@ -95,7 +95,7 @@ fn file(
     file
 }
 
-/// Bitmaps on the first member, one after the other while it is hot, else a quick one a minute.
+/// Writes of bitmaps on the first member: back to back while `hot`, otherwise a fast one per minute.
 fn bitmaps(hot: impl Fn(i64) -> bool) -> impl Fn(i64) -> Vec<Write> {
     move |second| match second {
         s if hot(s) => vec![(248, Origin::BlockBitmap, 0); 4],
@@ -104,13 +104,13 @@ fn bitmaps(hot: impl Fn(i64) -> bool) -> impl Fn(i64) -> Vec<Write> {
     }
 }
 
-/// What `--load` says: of the whole alone, as it did before, and with its parts.
-fn judged(facts: &Facts, file: &tempfile::NamedTempFile) -> [Vec<Finding>; 2] {
+/// Findings of `--load` on the whole recording only, and with its parts.
+fn findings(facts: &Facts, file: &tempfile::NamedTempFile) -> [Vec<Finding>; 2] {
     let (snapshot, parts) = load(file.path(), facts, "db1").unwrap();
     assert_eq!(snapshot.arrays.len(), 1, "{:?}", snapshot.notes);
     let (_, whole) = compare(facts, &snapshot);
     let mut found = whole.clone();
-    speak(&mut found, parts);
+    merge(&mut found, parts);
     [whole, found]
 }
 
@@ -127,13 +127,13 @@ fn ten_minutes_of_twelve_hours() {
     // The recording begins at 12:00.
     let hot = |s| (3 * HOUR + 600..3 * HOUR + 1200).contains(&s);
     let file = file(&facts, 12 * HOUR, bitmaps(hot));
-    let [whole, found] = judged(&facts, &file);
+    let [whole, found] = findings(&facts, &file);
     assert_eq!(skew(&whole).severity, Severity::Info);
     let skew = skew(&found);
     assert_eq!(skew.severity, Severity::Warning);
     let title = &skew.title;
     assert!(
-        title.starts_with("2026-11-20 between 15:10 and 15:20: sda carry"),
+        title.starts_with("2026-11-20 between 15:10 and 15:20: sda receive"),
         "{title}"
     );
     assert!(
@@ -148,13 +148,13 @@ fn ten_minutes_of_twelve_hours() {
     assert!(skew.figures["utilisation"].as_f64() > Some(0.9));
 }
 
-/// Of two parts the longer, and of short recordings shorter intervals.
+/// The longer of two parts is the worst. Short recordings have short intervals.
 #[test]
-fn the_worst_part_speaks() {
+fn the_worst_part_is_reported() {
     let facts = Machine::new("raid0", 4, None).facts();
     let hot = |s: i64| (60..90).contains(&s) || (300..390).contains(&s);
     let file = file(&facts, 600, bitmaps(hot));
-    let [_, found] = judged(&facts, &file);
+    let [_, found] = findings(&facts, &file);
     let title = &skew(&found).title;
     assert!(
         title.starts_with("between 12:05:00 and 12:06:30: "),
@@ -162,23 +162,23 @@ fn the_worst_part_speaks() {
     );
 }
 
-/// No time is told where it is all the time, and nothing is a warning that hurts at no time.
+/// The finding has no time if the part is the whole recording.
 #[test]
-fn an_even_recording_speaks_as_a_whole() {
+fn uniform_recordings_are_reported_as_a_whole() {
     let facts = Machine::new("raid0", 4, None).facts();
     let file_of = |hot: fn(i64) -> bool| file(&facts, 1200, bitmaps(hot));
-    let [whole, found] = judged(&facts, &file_of(|_| true));
+    let [whole, found] = findings(&facts, &file_of(|_| true));
     assert_eq!(skew(&whole).severity, Severity::Warning);
     assert_eq!(skew(&whole).title, skew(&found).title);
-    let [_, found] = judged(&facts, &file_of(|s| s % 5 == 0));
+    let [_, found] = findings(&facts, &file_of(|s| s % 5 == 0));
     assert_eq!(skew(&found).severity, Severity::Info);
-    let [whole, found] = judged(&facts, &file_of(|_| false));
+    let [whole, found] = findings(&facts, &file_of(|_| false));
     assert!(whole.is_empty() && found.is_empty(), "{found:?}");
 }
 
-/// A few writes of the bitmap at night are not hot, whatever their share; five minutes of them are.
+/// A large share of a few writes is not hot.
 #[test]
-fn a_bitmap_that_is_hot_for_five_minutes() {
+fn bitmap_hot_for_five_minutes() {
     let facts = Machine::raid6().facts();
     let of = |a_second: usize| {
         let writes = move |second: i64| {
@@ -188,7 +188,7 @@ fn a_bitmap_that_is_hot_for_five_minutes() {
             let data = vec![(1, Origin::FileData, 0); if hot { n } else { 20 }];
             [bitmap, data].concat()
         };
-        let [whole, found] = judged(&facts, &file(&facts, 3600, writes));
+        let [whole, found] = findings(&facts, &file(&facts, 3600, writes));
         assert!(whole.iter().all(|f| f.id != "bitmap-hot"));
         found
     };

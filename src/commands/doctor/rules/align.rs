@@ -1,119 +1,103 @@
-//! Where data begin: on the disk's physical blocks, on the array's chunks and stripes.
+//! Alignment of data to the physical blocks of disks, and to the chunks and stripes of the array.
 
 use crate::advice::kernel::Kernel;
 use crate::analysis::units;
 use crate::commands::doctor::facts::{ArrayFacts, FsFacts};
 use crate::commands::doctor::finding::{Finding, Severity};
 
-/// Members' data areas, and the filesystem on the array.
+/// Alignment of the members' data areas and of the filesystem.
 pub fn check(_: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
-    let mut found: Vec<Finding> = blocks(array, fs).into_iter().collect();
-    // What is wrong by less than a block is no matter of stripes.
-    if found.is_empty() {
-        found.extend(stripes(array, fs));
-    }
-    found
+    // Data that is not aligned to blocks is not aligned to stripes either: report the cause only.
+    let found = blocks(array, fs).or_else(|| stripes(array, fs));
+    found.into_iter().collect()
 }
 
-/// `/dev/md0p1` begins at sector 63 of md0, say.
+/// Misalignment to physical blocks, as when `/dev/md0p1` starts at sector 63 of md0.
 fn blocks(array: &ArrayFacts, fs: &FsFacts) -> Option<Finding> {
-    let start = fs.fs.segments.first()?.array_sector;
+    let start = fs.fs.segments.first()?.array_sector.0;
     let mut lines = Vec::new();
-    let mut physical = 0;
-    for (member, disk) in array.array.members.iter().zip(&array.disks) {
-        if disk.physical_block <= 512
-            || !disk.physical_block.is_power_of_two()
-            || member.slot.is_none()
-        {
+    let mut largest = 0;
+    for (member, disk) in array.members() {
+        let block = disk.physical_block;
+        if block <= 512 || !block.is_power_of_two() || member.slot.is_none() {
             continue;
         }
-        // In bytes on the disk: where the member, its data, and on them the filesystem begin.
-        let at = member
-            .start
-            .saturating_add(member.data_offset)
-            .saturating_mul(512);
-        let of_member = at.wrapping_sub(disk.alignment_offset) % disk.physical_block;
-        let of_fs = start.saturating_mul(512) % disk.physical_block;
+        // Offset in bytes of the member's data on its disk.
+        let at = member.start.saturating_add(member.data_offset.0).byte();
+        let of_member = at.wrapping_sub(disk.alignment_offset) % block;
+        let of_fs = start.saturating_mul(512) % block;
         if of_member != 0 {
             lines.push(format!(
-                "data on {} begin at byte {at} of {}, {of_member} into a block of {}",
-                member.name, member.disk_name, disk.physical_block
+                "data of {} starts at byte {at} of {}, {of_member} bytes into a block of {block}",
+                member.name, member.disk_name
             ));
         } else if of_fs != 0 {
             lines.push(format!(
-                "{} begins at sector {start} of {}, {of_fs} bytes into a block of {} of {}",
-                fs.fs.name, array.array.name, disk.physical_block, member.disk_name
+                "{} starts at sector {start} of {}, {of_fs} bytes into a block of {block} of {}",
+                fs.fs.name, array.array.name, member.disk_name
             ));
         } else {
             continue;
         }
-        physical = physical.max(disk.physical_block);
-    }
-    if lines.is_empty() {
-        return None;
+        largest = largest.max(block);
     }
     let n = lines.len();
-    let finding = Finding::new(
-        "misaligned-blocks",
-        Severity::Warning,
-        format!(
-            "its blocks lie across two physical blocks each, on {n} of {} disks",
-            array.array.members.len()
-        ),
-    )
-    .figure("disks", n)
-    .figure("physical_block_bytes", physical)
-    .why("for each write of 4 KiB the disk reads two of its blocks, changes them and writes both")
-    .risk("nothing mends it in place: back up, make partition and array anew from a multiple of 1 MiB (what fdisk, parted and mdadm choose today), restore")
-    .unless("the disk's own report is wrong (alignment_offset, some USB bridges): measure first")
-    .source("Linux, Documentation/ABI/stable/sysfs-block, physical_block_size and alignment_offset");
-    Some(lines.into_iter().take(4).fold(finding, Finding::seen))
+    let title = format!(
+        "its blocks straddle physical blocks on {n} of {} disks",
+        array.array.members.len()
+    );
+    let finding = Finding::warning("misaligned-blocks", title)
+        .seen_all(lines.into_iter().take(4))
+        .figure("disks", n)
+        .figure("physical_block_bytes", largest)
+        .why("for each write of 4 KiB the disk reads two physical blocks, changes them and writes both")
+        .risk("there is no fix in place: back up, create the partition and the array again at a multiple of 1 MiB (the default of fdisk, parted and mdadm), restore")
+        .not_when("the disk reports wrong values (alignment_offset, some USB bridges): measure first")
+        .source("Linux, Documentation/ABI/stable/sysfs-block, physical_block_size and alignment_offset");
+    (n > 0).then_some(finding)
 }
 
 fn stripes(array: &ArrayFacts, fs: &FsFacts) -> Option<Finding> {
-    let start = fs.fs.segments.first()?.array_sector;
-    let disks = array.data_disks()?;
+    let start = fs.fs.segments.first()?.array_sector.0;
     let chunk = u64::from(array.array.chunk_sectors);
-    let stripe = chunk.checked_mul(disks)?;
+    let stripe = chunk.checked_mul(array.data_disks()?)?;
     if start == 0 || array.array.before_reshape.is_some() {
         return None;
     }
-    let aligns = fs.stripe().is_some_and(|s| s > 1);
+    let in_force = fs.stripe().filter(|s| *s > 1);
+    let costs_reads = array.has_parity() && in_force.is_some();
     let bytes = |sectors: u64| units::size(sectors.saturating_mul(512));
-    let (into, of, what) = match (start % chunk, start % stripe) {
+    let (offset, of, unit) = match (start % chunk, start % stripe) {
         (0, 0) => return None,
-        // Chunks fit: only who aligns to stripes and pays for parts of them is concerned.
-        (0, _) if !(array.has_parity() && aligns) => return None,
+        // Aligned to chunks: partial stripes matter only if ext4 aligns to stripes and they cost reads.
+        (0, _) if !costs_reads => return None,
         (0, rest) => (rest, stripe, "stripe"),
         (rest, _) => (rest, chunk, "chunk"),
     };
-    let severity = if array.has_parity() && aligns {
-        Severity::Warning
-    } else {
-        Severity::Info
-    };
+    let title = format!(
+        "the filesystem starts {} into a {unit} of {}",
+        bytes(offset),
+        bytes(of)
+    );
     Some(
-        Finding::new(
-            "misaligned-stripes",
-            severity,
-            format!("the filesystem begins {} into a {what} of {}", bytes(into), bytes(of)),
-        )
-        .seen(format!(
-            "{} begins at sector {start} of {}, chunks have {chunk} sectors, stripes {stripe}",
-            fs.fs.name, array.array.name
-        ))
-        .seen(match fs.stripe() {
-            Some(n) if n > 1 => format!("stripe={n} blocks is in force: ext4 aligns to its own begin"),
-            _ => "no stripe is in force".to_owned(),
-        })
-        .figure("start_sector", start)
-        .why(if what == "stripe" {
-            "what ext4 writes as a full stripe is the end of one and the begin of another: md reads for both"
-        } else {
-            "blocks that ext4 keeps together lie on two members, and full stripes are never written"
-        })
-        .risk("nothing mends it in place: where the partition or volume is made anew, let it begin at a multiple of the stripe")
-        .unless("files are small: then nothing is written by stripes anyway")
-        .source("mke2fs(8), -E stride and offset; pvcreate(8), --dataalignment"),
+        Finding::info("misaligned-stripes", title)
+            .raise_if(costs_reads, Severity::Warning)
+            .seen(format!(
+                "{} starts at sector {start} of {}; a chunk has {chunk} sectors, a stripe {stripe}",
+                fs.fs.name, array.array.name
+            ))
+            .seen(match in_force {
+                Some(n) => format!("stripe={n} blocks is in force: ext4 aligns to the start of the filesystem"),
+                None => "no stripe is in force".to_owned(),
+            })
+            .figure("start_sector", start)
+            .why(if unit == "stripe" {
+                "a write that ext4 aligns to a stripe ends one stripe and starts another: md reads before it writes both"
+            } else {
+                "blocks that ext4 keeps together are on two members, and full stripes are never written"
+            })
+            .risk("there is no fix in place: when the partition or volume is created again, start it at a multiple of the stripe")
+            .not_when("files are small: they do not fill stripes anyway")
+            .source("mke2fs(8), -E stride and offset; pvcreate(8), --dataalignment"),
     )
 }

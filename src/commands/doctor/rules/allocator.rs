@@ -1,98 +1,98 @@
-//! The block allocator: kernels and options with which it searches all groups for each file. Features are asked for where
-//! something shows them (sysfs, /proc/fs/ext4, symbols); the fix of 6.8 shows nowhere, so there the version decides.
+//! Kernels and mount options with which the block allocator searches all groups for each file. Features are probed where
+//! sysfs, /proc/fs/ext4 or a symbol shows them. Nothing shows the fix of 6.8, so the version decides.
 
 use super::list;
 use crate::advice::kernel::Kernel;
 use crate::advice::remedy;
 use crate::analysis::units;
 use crate::commands::doctor::facts::{ArrayFacts, FsFacts};
-use crate::commands::doctor::finding::{Finding, Severity};
+use crate::commands::doctor::finding::Finding;
 use crate::machine::mballoc::MbStats;
 
-/// Groups from which a search of all of them is felt: 2.4 TiB with groups of 128 MiB.
+/// Number of groups from which a search of all of them is noticeable: 2.4 TiB with groups of 128 MiB.
 const MANY_GROUPS: u32 = 20_000;
-/// Used share from which average fragments are short.
+/// Used share of the blocks from which free runs are short.
 const FULL: f64 = 0.8;
 
-/// Whether the aligned search may propose the same group again and again.
+/// True if the aligned search can suggest the same group forever.
 pub fn livelock(kernel: &Kernel, fs: &FsFacts) -> bool {
     remedy::may_livelock(kernel, fs.optimised, fs.stripe())
 }
 
-/// A1 to A4.
+/// Kernels and options that make allocation slow.
 pub fn check(kernel: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
     if livelock(kernel, fs) {
         return vec![aligned(kernel, fs)];
     }
-    let mut found = Vec::new();
-    found.extend(linear(kernel, fs));
-    found.extend(spreading(kernel, array, fs));
-    found.extend(on_ssd(array, fs));
-    found
+    let found = [
+        linear(kernel, fs),
+        spreading(kernel, array, fs),
+        on_ssd(array, fs),
+    ];
+    found.into_iter().flatten().collect()
 }
 
 fn groups(fs: &FsFacts) -> u32 {
     fs.superblock.as_ref().map_or(0, |sb| sb.groups)
 }
 
-/// What turns stripes off, now and for good.
+/// Adds the commands that turn stripe alignment off, now and permanently.
 pub fn stripe_off(fs: &FsFacts, finding: Finding) -> Finding {
-    let finding = match &fs.superblock {
-        // What it takes to undo it.
-        Some(sb) => finding.seen(format!(
+    // The old values are needed to undo it.
+    let old = fs.superblock.as_ref().map(|sb| {
+        format!(
             "in the superblock: stride={} stripe_width={}",
             sb.raid_stride, sb.raid_stripe_width
-        )),
-        None => finding,
-    };
-    remedy::stripe_off(&fs.mount_point(), &fs.path())
-        .into_iter()
-        .fold(finding, Finding::command)
+        )
+    });
+    finding
+        .seen_all(old)
+        .commands(remedy::stripe_off(&fs.mount_point(), &fs.path()))
 }
 
 fn aligned(kernel: &Kernel, fs: &FsFacts) -> Finding {
     let stripe = fs.stripe().unwrap_or(0);
-    // One allocation that went through half of all groups in vain.
-    let caught = fs
-        .scanned
-        .as_ref()
-        .map(MbStats::bad_suggestions)
-        .filter(|n| *n >= 100 && *n >= u64::from(groups(fs)) / 2);
-    let (severity, title) = match caught {
-        Some(_) => (
-            Severity::Critical,
-            "the allocator goes through all groups for one stripe, and has done so",
-        ),
-        None => (
-            Severity::Warning,
-            "with this kernel and a stripe the allocator may go through all groups for each file",
-        ),
+    let groups = groups(fs);
+    let suggestions = fs.scanned.as_ref().map(MbStats::bad_suggestions);
+    // At least one allocation tried half of all groups in vain.
+    let finding = if suggestions.is_some_and(|n| n >= 100 && n >= u64::from(groups) / 2) {
+        Finding::critical(
+            "alloc-stripe-livelock",
+            "the allocator has tried all groups in vain for one allocation aligned to the stripe",
+        )
+    } else {
+        Finding::warning(
+            "alloc-stripe-livelock",
+            "with this kernel and a stripe the allocator may try all groups in vain for each file",
+        )
     };
-    let mut finding = Finding::new("alloc-stripe-livelock", severity, title)
+    let mb_stats = fs.scanned.as_ref().map(|s| {
+        format!(
+            "mb_stats: {} allocations, {} groups searched, {} suggested in vain",
+            s.requests,
+            s.groups_scanned,
+            s.bad_suggestions()
+        )
+    });
+    let mut finding = finding
         .seen(format!(
-            "kernel {}: by its version it has the lists of 6.0 and lacks the fix of 6.8 (no symbol of 6.17's allocator)",
+            "kernel {}: its version has the group lists of 6.0 and not the fix of 6.8 (no symbol of 6.17's allocator)",
             kernel.release
         ))
-        .seen(format!("/proc/fs/ext4/{}/options: stripe={stripe}; {} groups", fs.fs.name, groups(fs)))
+        .seen(fs.option_seen(format_args!("stripe={stripe}; {groups} groups")))
+        .seen_all(mb_stats)
         .figure("stripe_blocks", stripe)
-        .figure("groups", groups(fs));
-    if let Some(s) = &fs.scanned {
-        finding = finding
-            .seen(format!(
-                "mb_stats: {} allocations, {} groups searched, {} proposed in vain",
-                s.requests,
-                s.groups_scanned,
-                s.bad_suggestions()
-            ))
-            .figure("bad_suggestions", s.bad_suggestions());
+        .figure("groups", groups);
+    if let Some(n) = suggestions {
+        finding = finding.figure("bad_suggestions", n);
     }
     if kernel.version() == (6, 6) {
-        finding = finding.seen("no back-port of the fix to 6.6 is known");
+        finding = finding.seen("no backport of the fix to 6.6 is known");
     }
     stripe_off(fs, finding)
-        .why("once no free run is aligned to the stripe, the same group is proposed until all have been tried: a flush thread at 100 % CPU, disks idle, minutes for each file")
+        .why("when no free run is aligned to the stripe, the same group is suggested until all have been tried: a flush thread at 100 % CPU, idle disks, minutes per file")
         .risk(remedy::STRIPE_OFF_RISK)
-        .unless(remedy::STRIPE_OFF_UNLESS)
+        .not_when(remedy::STRIPE_OFF_UNLESS)
         .source("kernel.org bug 217965, Linux 6.8 commit 1f6bc02f1848; reproduced on 6.1.192")
 }
 
@@ -101,36 +101,39 @@ fn linear(kernel: &Kernel, fs: &FsFacts) -> Option<Finding> {
     if !(fs.no_lists || fs.optimised == Some(false)) || groups < MANY_GROUPS {
         return None;
     }
-    let caught = fs
+    let per_allocation = fs
         .scanned
         .as_ref()
-        .filter(|s| s.requests >= 100 && s.considered() / s.requests >= u64::from(groups) / 2);
-    let full = fs.used.filter(|u| *u >= FULL);
-    if caught.is_none() && full.is_none() {
-        return None;
-    }
-    let absent = fs.no_lists;
-    let mut finding = Finding::new(
-        "alloc-linear",
-        if caught.is_some() { Severity::Critical } else { Severity::Warning },
-        match caught {
-            Some(s) => format!("each allocation looks at {} of {groups} groups", s.considered() / s.requests.max(1)),
-            None => format!(
-                "{} full, and the allocator looks for room group by group, {groups} of them",
-                units::percent(full.unwrap_or(0.0))
+        .filter(|s| s.requests >= 100)
+        .map(|s| s.considered() / s.requests)
+        .filter(|n| *n >= u64::from(groups) / 2);
+    let finding = match (per_allocation, fs.used.filter(|used| *used >= FULL)) {
+        (Some(n), _) => Finding::critical(
+            "alloc-linear",
+            format!("each allocation considers {n} of {groups} groups"),
+        ),
+        (None, Some(used)) => Finding::warning(
+            "alloc-linear",
+            format!(
+                "{} full, and the allocator searches {groups} groups one by one",
+                units::percent(used)
             ),
-        },
-    )
-    .seen(if absent {
-        format!(
-            "no /sys/fs/ext4/{}/mb_max_linear_groups: kernel {} has no lists of groups by free space",
-            fs.fs.name, kernel.release
-        )
-    } else {
-        format!("/proc/fs/ext4/{}/mb_structs_summary: optimize_scan: 0", fs.fs.name)
-    })
-    .figure("groups", groups)
-    .why("where free space is in short runs, no group will do at first, and each of them is asked twice: a flush thread at 100 % CPU in ext4_mb_good_group while the disks idle. Where these are searches for files of up to mb_stream_req blocks, a smaller mb_group_prealloc helps: raidtrace alloc says so");
+        ),
+        (None, None) => return None,
+    };
+    let mut finding = finding
+        .seen(if fs.no_lists {
+            format!(
+                "no /sys/fs/ext4/{}/mb_max_linear_groups: kernel {} has no lists of groups by free space",
+                fs.fs.name, kernel.release
+            )
+        } else {
+            format!("/proc/fs/ext4/{}/mb_structs_summary: optimize_scan: 0", fs.fs.name)
+        })
+        .figure("groups", groups)
+        .why("with free space in short runs no group fits at first, and each is tried twice: a flush thread at 100 % CPU in ext4_mb_good_group, idle disks. raidtrace alloc shows if a smaller mb_group_prealloc would help")
+        .not_when(remedy::LINEAR_UNLESS)
+        .source("Linux 5.13, 196e402adf2e; 5.18, 077d0c2c78df");
     if let Some(used) = fs.used {
         finding = finding
             .seen(format!("{} of its blocks in use", units::percent(used)))
@@ -138,78 +141,58 @@ fn linear(kernel: &Kernel, fs: &FsFacts) -> Option<Finding> {
     }
     if let Some(s) = &fs.scanned {
         finding = finding.seen(format!(
-            "mb_stats: {} allocations, {} groups looked at",
+            "mb_stats: {} allocations, {} groups considered",
             s.requests,
             s.considered()
         ));
     }
-    if !absent {
-        finding = remedy::lists_on(&fs.mount_point(), &fs.path())
-            .into_iter()
-            .fold(finding, Finding::command)
+    if !fs.no_lists {
+        finding = finding
+            .commands(remedy::lists_on(&fs.mount_point(), &fs.path()))
             .risk(remedy::LISTS_ON_RISK);
     }
-    Some(
-        finding
-            .unless(remedy::LINEAR_UNLESS)
-            .source("Linux 5.13, 196e402adf2e; 5.18, 077d0c2c78df"),
-    )
+    Some(finding)
 }
 
 fn spreading(kernel: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Option<Finding> {
-    let version = kernel.version();
-    let affected = matches!(version, (5, 18 | 19)) && fs.optimised == Some(true);
+    let affected = matches!(kernel.version(), (5, 18 | 19)) && fs.optimised == Some(true);
     if !affected || !array.rotational() {
         return None;
     }
-    let spinning: Vec<&str> = array
-        .array
-        .members
-        .iter()
-        .filter(|m| m.queue.rotational)
-        .map(|m| m.disk_name.as_str())
-        .collect();
+    let disks = list(&array.disks_with(|m, _| m.queue.rotational));
     Some(
-        Finding::new(
+        Finding::warning(
             "alloc-spreading",
-            Severity::Warning,
-            "this kernel's allocator hops from group to group, on disks that spin",
+            "this kernel's allocator jumps from group to group on rotational disks",
         )
-        .seen(format!(
-            "kernel {}: by its version; later 5.19.y have the fix",
-            kernel.release
-        ))
-        .seen(format!("optimize_scan: 1; {} spinning", list(&spinning)))
-        .why("small files land far from each other, and each write is a seek")
-        .command(format!("umount {}", fs.mount_point()))
-        .command(format!("mount -o mb_optimize_scan=0 {} {}", fs.path(), fs.mount_point()))
-        .risk("the filesystem is away for a moment; a large and full one is searched group by group instead")
-        .unless("the kernel can be upgraded to 6.0 or later")
+        .seen(format!("kernel {}: by its version; later 5.19.y have the fix", kernel.release))
+        .seen(format!("optimize_scan: 1; rotational: {disks}"))
+        .why("small files are placed far from each other, and each write is a seek")
+        .commands(fs.mount_again("mb_optimize_scan=0"))
+        .risk("the filesystem is unavailable for a moment; on a large and full one the groups are then searched one by one")
+        .not_when("the kernel can be upgraded to 6.0 or later")
         .source("Linux 6.0, 4fca50d440cc, 1940265ede66 and 613c5a85898d"),
     )
 }
 
 fn on_ssd(array: &ArrayFacts, fs: &FsFacts) -> Option<Finding> {
     let stripe = fs.stripe().filter(|s| *s > 1)?;
-    if !array.array.is_md() || array.rotational() || array.array.members.is_empty() {
+    let members = array.array.members.len();
+    if !array.array.is_md() || array.rotational() || members == 0 {
         return None;
     }
-    let finding = Finding::new(
+    let finding = Finding::info(
         "alloc-stripe-ssd",
-        Severity::Info,
-        format!("the allocator aligns to stripes of {stripe} blocks, and no member spins"),
+        format!("the allocator aligns to stripes of {stripe} blocks, and no member is rotational"),
     )
-    .seen(format!("/proc/fs/ext4/{}/options: stripe={stripe}", fs.fs.name))
-    .seen(format!(
-        "queue/rotational is 0 on all {} members",
-        array.array.members.len()
-    ))
+    .seen(fs.option_seen(format_args!("stripe={stripe}")))
+    .seen(format!("queue/rotational is 0 on all {members} members"))
     .figure("stripe_blocks", stripe)
-    .why("aligned runs are searched for longer and longer as the filesystem fills; mke2fs 1.47.3 and later set none on SSDs for that");
+    .why("searching for aligned runs takes longer and longer as the filesystem fills; mke2fs 1.47.3 and later therefore set no stripe on SSDs");
     Some(
         stripe_off(fs, finding)
-            .risk("what is written stays where it is; undone with the old values. `-o stripe=0` at mount would be ignored")
-            .unless("a parity level under long streaming writes: full stripes save its reads there too")
+            .risk("files stay where they are; undone with the old values. `-o stripe=0` at mount would be ignored")
+            .not_when("the level has parity and writes are long and sequential: full stripes save md's reads on SSDs too")
             .source("e2fsprogs 1.47.3, commit b61f182b"),
     )
 }

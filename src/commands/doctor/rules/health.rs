@@ -1,4 +1,4 @@
-//! Whether an array still has its redundancy, and whether its members read what was written.
+//! Redundancy of an array, and what md has recorded about wrong or unreadable blocks.
 
 use super::{list, plural};
 use crate::advice::quote::path_of;
@@ -9,155 +9,133 @@ use crate::machine::{Array, Member};
 
 const MD: &str = "Linux, Documentation/admin-guide/md.rst; md(4)";
 
-/// What becomes of the array when members fail.
-enum Left {
+/// Further failures that an array tolerates.
+enum Redundancy {
     /// The level has no redundancy.
-    NoLevel,
-    /// More have failed than it bears.
-    Failed,
-    /// So many more may fail.
-    May(u32),
+    None,
+    /// More members have failed than the level tolerates.
+    Exceeded,
+    /// This many more members may fail.
+    Left(u32),
 }
 
-fn left(array: &Array) -> Left {
-    let spare = match array.level.as_str() {
+fn redundancy_left(array: &Array) -> Redundancy {
+    let tolerated = match array.level.as_str() {
         "raid4" | "raid5" => 1,
         "raid6" => 2,
         "raid1" => array.raid_disks.saturating_sub(1),
-        // At worst the next one holds the other copy of the same block; others of those gone may not.
+        // The next member to fail may hold the last copy of a block, so the worst case counts.
         "raid10" => {
             let copies = (array.layout & 0xff).max(1) * (array.layout >> 8 & 0xff).max(1);
-            return Left::May((copies - 1).saturating_sub(array.degraded));
+            return Redundancy::Left((copies - 1).saturating_sub(array.degraded));
         }
-        _ => return Left::NoLevel,
+        _ => return Redundancy::None,
     };
-    match spare.checked_sub(array.degraded) {
-        Some(more) => Left::May(more),
-        None => Left::Failed,
-    }
+    tolerated
+        .checked_sub(array.degraded)
+        .map_or(Redundancy::Exceeded, Redundancy::Left)
 }
 
-fn has(member: &Member, word: &str) -> bool {
-    member.state.iter().any(|w| w == word)
-}
-
-/// `12.3 %`, or nothing while md waits.
+/// `12.3 %`; `None` while md waits.
 fn progress(array: &Array) -> Option<String> {
-    let (done, all) = array.sync_completed.filter(|(_, all)| *all > 0)?;
-    Some(format!("{:.1} %", 100.0 * done as f64 / all as f64))
+    let (done, total) = array.sync_completed.filter(|(_, total)| *total > 0)?;
+    Some(format!("{:.1} %", 100.0 * done as f64 / total as f64))
 }
 
-/// Degraded and broken arrays.
+/// Degraded and failed arrays.
 pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
     let array = &of.array;
     if !array.is_md() {
         return Vec::new();
     }
-    let faulty: Vec<&str> = array
-        .members
-        .iter()
-        .filter(|m| has(m, "faulty"))
-        .map(|m| m.name.as_str())
-        .collect();
-    let left = match left(array) {
-        _ if array.array_state == "broken" => Left::Failed,
-        Left::NoLevel if faulty.is_empty() => return Vec::new(),
-        Left::NoLevel => Left::Failed,
-        left if array.degraded > 0 => left,
-        _ => return Vec::new(),
+    let is = |m: &Member, state: &str| m.state.iter().any(|word| word == state);
+    let members = array.members.iter();
+    let faulty = members.clone().filter(|m| is(m, "faulty"));
+    let faulty: Vec<&str> = faulty.map(|m| m.name.as_str()).collect();
+    let spares = members.filter(|m| m.slot.is_none() && is(m, "spare") && !is(m, "faulty"));
+    let spares: Vec<&str> = spares.map(|m| m.name.as_str()).collect();
+    let left = match redundancy_left(array) {
+        _ if array.array_state == "broken" => None,
+        Redundancy::None if faulty.is_empty() => return Vec::new(),
+        Redundancy::None => None,
+        _ if array.degraded == 0 => return Vec::new(),
+        Redundancy::Exceeded => None,
+        Redundancy::Left(n) => Some(n),
     };
-    let slots: Vec<String> = array.missing_slots().iter().map(u32::to_string).collect();
     let rebuilding = array.sync_action.as_deref() == Some("recover");
-    let spares: Vec<&str> = array
-        .members
-        .iter()
-        .filter(|m| m.slot.is_none() && has(m, "spare") && !has(m, "faulty"))
-        .map(|m| m.name.as_str())
-        .collect();
-    let severity = match left {
-        Left::May(1..) => Severity::Warning,
-        _ => Severity::Critical,
-    };
     let mut title = match left {
-        Left::May(0) => format!(
-            "degraded by {}: the next disk to fail takes data with it",
+        Some(0) => format!(
+            "degraded by {}: the next disk failure loses data",
             array.degraded
         ),
-        Left::May(n) => format!(
-            "degraded by {}: {} may fail",
+        Some(n) => format!(
+            "degraded by {}: {} may fail without data loss",
             array.degraded,
             plural(n as usize, "more disk")
         ),
-        _ => format!("failed: more members are gone than {} bears", array.level),
+        None => format!(
+            "failed: {} has lost more members than it tolerates",
+            array.level
+        ),
     };
     if rebuilding {
         let at = progress(array).unwrap_or_else(|| "waiting".to_owned());
         title.push_str(&format!("; rebuilding, {at}"));
     }
-    let mut finding = Finding::new("array-degraded", severity, title)
+    let finding = match left {
+        Some(1..) => Finding::warning("array-degraded", title),
+        _ => Finding::critical("array-degraded", title),
+    };
+    let slots: Vec<String> = array.missing_slots().iter().map(u32::to_string).collect();
+    let action = array.sync_action.as_deref().unwrap_or("unknown");
+    let finding = finding
         .seen(format!(
             "{} of {} members, md/degraded is {}, md/array_state {}",
             array.level, array.raid_disks, array.degraded, array.array_state
         ))
+        .seen_all((!slots.is_empty()).then(|| format!("no working member in slot {}", list(&slots))))
+        .seen_all((!faulty.is_empty()).then(|| format!("faulty: {}", list(&faulty))))
+        .seen_all((!spares.is_empty() && !rebuilding).then(|| {
+            format!("md has a spare ({}) and is not rebuilding: md/sync_action is {action}", list(&spares))
+        }))
         .figure("degraded", array.degraded)
-        .figure(
-            "failures_left",
-            match left {
-                Left::May(n) => n,
-                _ => 0,
-            },
-        )
+        .figure("failures_left", left.unwrap_or(0))
         .figure("rebuilding", rebuilding)
-        .why("until the missing member is rebuilt its blocks are computed from all others, which costs reads, and what the level promises does not hold")
+        .why("until the missing member is rebuilt, its blocks are computed from all others, which costs reads, and the redundancy of the level is reduced")
         .source(MD);
-    if !slots.is_empty() {
-        finding = finding.seen(format!("no working member in slot {}", list(&slots)));
-    }
-    if !faulty.is_empty() {
-        finding = finding.seen(format!("faulty: {}", list(&faulty)));
-    }
-    if !spares.is_empty() && !rebuilding {
-        let action = array.sync_action.as_deref().unwrap_or("not told");
-        finding = finding.seen(format!(
-            "a spare is there ({}) and md does not rebuild: md/sync_action is {action}",
-            list(&spares)
-        ));
-    }
     let dev = of.path();
-    if !matches!(left, Left::May(_)) {
-        return vec![finding.command(format!("mdadm --detail {dev}")).risk(
-            "none: it only shows. Stop what writes, copy what can still be read; a member whose cable or power failed \
-                 may come back (mdadm --assemble)",
-        )];
+    if left.is_none() {
+        return vec![
+            finding
+                .command(format!("mdadm --detail {dev}"))
+                .risk("none: it only reports. Stop all writers and copy what can still be read; a member that lost its cable or power may come back (mdadm --assemble)"),
+        ];
     }
     if rebuilding {
         return vec![
             finding
-                .risk("nothing to do but to wait; see /proc/mdstat")
-                .unless("it is rebuilding"),
+                .risk("nothing to do but wait; see /proc/mdstat")
+                .not_when("it is rebuilding"),
         ];
     }
-    for name in &faulty {
-        finding = finding.command(format!("mdadm --manage {dev} --remove {}", path_of(name)));
-    }
-    if spares.is_empty() {
-        finding = finding.command(format!("mdadm --manage {dev} --add /dev/NEW_DISK"));
+    let next = if spares.is_empty() {
+        Some(format!("mdadm --manage {dev} --add /dev/NEW_DISK"))
     } else if array.array_state == "read-auto" {
-        finding = finding.command(format!("mdadm --readwrite {dev}"));
-    } else if array.sync_action.as_deref() == Some("frozen") {
-        finding = finding.command(format!(
-            "echo idle > /sys/block/{}/md/sync_action",
-            array.name
-        ));
-    }
-    vec![finding
-        .risk("a rebuild reads every sector of all other members: what one of them cannot read is lost, so copy first what must not be; \
-               the new disk's content is overwritten")
-        .unless("the disk only lost its cable or power and the array has a write-intent bitmap: --re-add the same disk, which copies \
-                 only what has changed")]
+        Some(format!("mdadm --readwrite {dev}"))
+    } else {
+        (action == "frozen").then(|| format!("echo idle > {}", of.sysfs("md/sync_action")))
+    };
+    let remove = faulty.iter().map(|name| path_of(name));
+    vec![
+        finding
+            .commands(remove.map(|path| format!("mdadm --manage {dev} --remove {path}")))
+            .commands(next)
+            .risk("a rebuild reads every sector of all other members, and blocks that one of them cannot read are lost: copy important files first. The content of the new disk is overwritten")
+            .not_when("the disk only lost its cable or power and the array has a write-intent bitmap: --re-add the same disk, which copies only the changes"),
+    ]
 }
 
-/// Resync, check, repair and reshape.
+/// A running resync, check, repair, rebuild or reshape.
 pub fn syncing(of: &ArrayFacts) -> Vec<Finding> {
     let array = &of.array;
     let action = match array.sync_action.as_deref() {
@@ -165,235 +143,184 @@ pub fn syncing(of: &ArrayFacts) -> Vec<Finding> {
         Some("recover") if array.degraded > 0 => return Vec::new(),
         Some(action) => action,
     };
-    let at = progress(array);
-    let (severity, means) = match action {
-        "check" => (
-            Severity::Info,
-            "md compares all copies or parity: reads on every member until it is done",
-        ),
-        "repair" => (Severity::Info, "md compares and rewrites what differs"),
-        "reshape" => (
-            Severity::Warning,
-            "every block moves: reads and writes on all members, and where blocks lie changes as it goes on",
-        ),
-        "frozen" => (
-            Severity::Warning,
-            "md neither rebuilds nor resyncs until it is told to go on",
-        ),
-        "resync" => (
-            Severity::Warning,
-            "copies or parity are not known to be right until it is done: a disk that fails now may take blocks with it",
-        ),
-        _ => (
-            Severity::Warning,
-            "md copies a member: reads and writes beside those of users",
-        ),
+    let why = match action {
+        "check" => "md compares all copies or parity: reads on every member until it is done",
+        "repair" => "md compares all copies or parity and rewrites those that differ",
+        "reshape" => {
+            "md moves every block: reads and writes on all members, and the location of blocks changes as it proceeds"
+        }
+        "frozen" => "md neither rebuilds nor resyncs until sync_action is changed",
+        "resync" => {
+            "copies or parity may be wrong until it is done: a disk failure now may lose blocks"
+        }
+        _ => "md copies a member: reads and writes in addition to the load",
     };
-    let shown = at
-        .clone()
-        .map_or(String::new(), |at| format!(", {at} done"));
-    let mut finding = Finding::new(
-        "array-syncing",
-        severity,
-        format!("{action} under way{shown}"),
-    )
-    .seen(format!(
-        "md/sync_action is {action}{}",
-        array
-            .sync_completed
-            .map_or(String::new(), |(done, all)| format!(
-                ", md/sync_completed {done} / {all} sectors"
-            ))
-    ))
-    .figure("action", action)
-    .why(means)
-    .source(MD);
-    if let Some((done, all)) = array.sync_completed.filter(|(_, all)| *all > 0) {
-        finding = finding.figure("done", done as f64 / all as f64);
+    let done = progress(array).map_or(String::new(), |at| format!(", {at} done"));
+    let sectors = array.sync_completed.map_or(String::new(), |(done, total)| {
+        format!(", md/sync_completed {done} / {total} sectors")
+    });
+    let mut finding = Finding::info("array-syncing", format!("{action} in progress{done}"))
+        .raise_if(!matches!(action, "check" | "repair"), Severity::Warning)
+        .seen(format!("md/sync_action is {action}{sectors}"))
+        .figure("action", action)
+        .why(why)
+        .source(MD);
+    if let Some((done, total)) = array.sync_completed.filter(|(_, total)| *total > 0) {
+        finding = finding.figure("done", done as f64 / total as f64);
     }
-    let file = format!("/sys/block/{}/md/sync_action", array.name);
+    let stop = format!("echo idle > {}", of.sysfs("md/sync_action"));
     vec![match action {
         "check" | "repair" => finding
-            .command(format!("echo idle > {file}"))
-            .risk("none: it can be begun again, from the start")
-            .unless("it is night and nobody minds"),
+            .command(stop)
+            .risk("none: it can be started again, from the beginning")
+            .not_when("the array has little other load"),
         "frozen" => finding
-            .command(format!("echo idle > {file}"))
-            .risk("what was waiting begins at once")
-            .unless("someone froze it to replace a disk: mdadm does so for a moment"),
-        _ => finding.risk("nothing to do but to wait; see /proc/mdstat"),
+            .command(stop)
+            .risk("the pending rebuild or resync starts at once")
+            .not_when("an administrator froze it to replace a disk: mdadm does so for a moment"),
+        _ => finding.risk("nothing to do but wait; see /proc/mdstat"),
     }]
 }
 
-/// A resync that is due and has not begun: md waits for the first write (`read-auto`), or for somebody (`readonly`).
-/// sync_action says `idle` all the while.
+/// A resync that is due and has not started: md waits for the first write (`read-auto`) or for `mdadm --readwrite`
+/// (`readonly`). sync_action is `idle` meanwhile.
 pub fn pending(of: &ArrayFacts) -> Vec<Finding> {
     let array = &of.array;
-    let idle = matches!(array.sync_action.as_deref(), None | Some("idle"));
-    let (Some(from), true) = (of.resync_from, idle && array.is_md()) else {
+    let state = array.array_state.as_str();
+    let (Some(from), true) = (of.resync_from, of.is_idle() && array.is_md()) else {
         return Vec::new();
     };
-    if matches!(left(array), Left::NoLevel)
-        || matches!(array.array_state.as_str(), "clear" | "inactive")
-    {
+    let redundant = !matches!(redundancy_left(array), Redundancy::None);
+    if !redundant || matches!(state, "clear" | "inactive") {
         return Vec::new();
     }
-    let finding = Finding::new(
+    let finding = Finding::warning(
         "array-resync-pending",
-        Severity::Warning,
-        format!("a resync is due and has not begun: md/array_state is {}", array.array_state),
+        format!("a resync is due and has not started: md/array_state is {state}"),
     )
     .seen(format!(
-        "md/resync_start is {from}, md/sync_action {}: from sector {from} of each member on copies or parity are not known to be right",
-        array.sync_action.as_deref().unwrap_or("not told")
+        "md/resync_start is {from}, md/sync_action {}: copies or parity may be wrong from sector {from} of each member",
+        array.sync_action.as_deref().unwrap_or("unknown")
     ))
     .figure("resync_from_sector", from)
-    .why("the array was not stopped cleanly or never synced. Until the resync is done a disk that fails can take blocks with it that \
-          nobody has touched, and a mirror can read two versions of one")
+    .why("the array was not stopped cleanly, or never synced. Until the resync is done a disk failure can lose blocks that were not being written, and a mirror can return two versions of a block")
     .source("Linux, Documentation/admin-guide/md.rst, resync_start and array_state; mdadm(8), --readwrite");
-    vec![match array.array_state.as_str() {
+    vec![match state {
         "read-auto" => finding
             .command(format!("mdadm --readwrite {}", of.path()))
-            .risk("the resync begins at once, as the first write would have it: it reads all members, and writes where they differ")
-            .unless("members are suspected of being wrong: then copy what can be read first, for a resync takes the data, or one copy, for right"),
+            .risk("the resync starts at once, as it would at the first write: it reads all members, and writes where they differ")
+            .not_when("a member may hold wrong data: copy the array first, as a resync trusts the data blocks, or one of the copies"),
         "readonly" => finding
-            .risk("somebody made it read-only. `mdadm --readwrite` begins the resync, which writes where members differ")
-            .unless("it is kept from writing on purpose, to copy data off it"),
-        _ => finding.risk("nothing to do if it begins within seconds; see /proc/mdstat"),
+            .risk("an administrator made it read-only. `mdadm --readwrite` starts the resync, which writes where members differ")
+            .not_when("it is read-only on purpose, to copy data off it"),
+        _ => finding.risk("nothing to do if it starts within seconds; see /proc/mdstat"),
     }]
 }
 
-/// Bad blocks, corrected errors, mismatches.
+/// Bad blocks, corrected read errors and mismatches.
 pub fn bad_sectors(of: &ArrayFacts) -> Vec<Finding> {
-    let mut found = Vec::new();
     let dev = of.path();
-    let members = of.array.members.iter().zip(&of.disks);
-    for (member, disk) in members.clone().filter(|(_, d)| !d.bad_blocks.is_empty()) {
-        let sectors: u64 = disk
-            .bad_blocks
-            .iter()
-            .map(|(_, n)| n)
-            .fold(0, |a, n| a.saturating_add(*n));
-        let severity = if of.array.degraded > 0 {
-            Severity::Critical
-        } else {
-            Severity::Warning
-        };
-        found.push(
-            Finding::new(
-                "member-bad-blocks",
-                severity,
-                format!("{} has {sectors} sectors that md has given up on", member.name),
-            )
-            .seen(format!(
-                "md/dev-{}/bad_blocks: {}, the first at sector {}, {} in all",
-                member.name,
-                plural(disk.bad_blocks.len(), "run"),
-                disk.bad_blocks.first().map_or(0, |b| b.0),
-                units::size(sectors.saturating_mul(512)),
-            ))
-            .figure("member", member.name.clone())
-            .figure("sectors", sectors)
-            .why("md no longer reads these from this member: a block has one copy less, and where the others fail too, reads give EIO")
-            .command(format!("mdadm --examine-badblocks {}", path_of(&member.name)))
-            // One command: mdadm marks the member even where the disk that is to take its place does not exist.
-            .command(format!(
-                "mdadm --manage {dev} --add /dev/NEW_DISK && mdadm --manage {dev} --replace {} --with /dev/NEW_DISK",
-                path_of(&member.name)
-            ))
-            .risk("the new disk's content is overwritten; the array keeps its redundancy meanwhile")
-            .unless("the cause was a cable or a controller that has been mended: then a write to these blocks clears the log")
-            .source("md(4), BAD BLOCK LIST; mdadm(8), --replace"),
-        );
-    }
-    for (member, disk) in members.filter(|(_, d)| d.read_errors > 0) {
-        found.push(
-            Finding::new(
-                "member-read-errors",
-                Severity::Warning,
-                format!("{}: {} read errors that md has mended", member.name, disk.read_errors),
-            )
-            .seen(format!("md/dev-{}/errors is {}", member.name, disk.read_errors))
-            .figure("member", member.name.clone())
-            .figure("errors", disk.read_errors)
-            .why("the disk gave no data and md took them from the others and wrote them anew: disks that do so often fail soon")
+    let bad = of.members().filter(|(_, d)| !d.bad_blocks.is_empty());
+    let mut found: Vec<Finding> = bad
+        .map(|(member, disk)| {
+            let sectors = disk.bad_blocks.iter().fold(0_u64, |a, (_, n)| a.saturating_add(*n));
+            let path = path_of(&member.name);
+            let title = format!("md no longer reads {sectors} sectors of {}", member.name);
+            Finding::warning("member-bad-blocks", title)
+                .raise_if(of.array.degraded > 0, Severity::Critical)
+                .seen(format!(
+                    "md/dev-{}/bad_blocks: {}, the first at sector {}, {} total",
+                    member.name,
+                    plural(disk.bad_blocks.len(), "run"),
+                    disk.bad_blocks.first().map_or(0, |b| b.0),
+                    units::size(sectors.saturating_mul(512)),
+                ))
+                .figure("member", member.name.clone())
+                .figure("sectors", sectors)
+                .why("these blocks have one copy less, and if the others fail too, reads return EIO")
+                .command(format!("mdadm --examine-badblocks {path}"))
+                // One command line: mdadm marks the member for replacement even if the new disk does not exist.
+                .command(format!(
+                    "mdadm --manage {dev} --add /dev/NEW_DISK && mdadm --manage {dev} --replace {path} --with /dev/NEW_DISK"
+                ))
+                .risk("the content of the new disk is overwritten; the array stays redundant meanwhile")
+                .not_when("the cause was a cable or a controller that has been replaced: a write to these blocks then clears the list")
+                .source("md(4), BAD BLOCK LIST; mdadm(8), --replace")
+        })
+        .collect();
+    let corrected = of.members().filter(|(_, d)| d.read_errors > 0);
+    found.extend(corrected.map(|(member, disk)| {
+        let (name, n) = (&member.name, disk.read_errors);
+        Finding::warning("member-read-errors", format!("{name}: md has corrected {n} read errors"))
+            .seen(format!("md/dev-{name}/errors is {n}"))
+            .figure("member", name.clone())
+            .figure("errors", n)
+            .why("the disk could not read these blocks, and md rewrote them from the others: disks that do so often fail soon")
             .command(format!("smartctl -x {}", path_of(&member.disk_name)))
-            .risk("none: it only shows")
-            .unless("the number is old and does not grow")
-            .source("Linux, Documentation/admin-guide/md.rst, dev-XXX/errors"),
-        );
-    }
+            .risk("none: it only reports")
+            .not_when("the number is old and does not grow")
+            .source("Linux, Documentation/admin-guide/md.rst, dev-XXX/errors")
+    }));
     found.extend(mismatch(of));
     found
 }
 
-/// What the last check or repair counted. A resync and a recovery count too (raid5.c, `handle_parity_checks6`), but what they
-/// count was not known to be right before: of a new array that is everything.
+/// Mismatches counted by a check or repair. A resync and a rebuild count too (raid5.c, `handle_parity_checks6`), but those
+/// blocks were not known to match before: on a new array that is everything.
 fn mismatch(of: &ArrayFacts) -> Option<Finding> {
-    if of.mismatches == 0 || matches!(left(&of.array), Left::NoLevel) {
+    let n = of.mismatches;
+    if n == 0 || matches!(redundancy_left(&of.array), Redundancy::None) {
         return None;
     }
-    let n = of.mismatches;
-    let file = format!("/sys/block/{}/md/sync_action", of.array.name);
     let running = of.array.sync_action == of.last_sync;
-    let finding = match of.last_sync.as_deref()? {
-        "check" => Finding::new(
+    let last_sync = of.last_sync.as_deref()?;
+    let finding = match last_sync {
+        "check" => Finding::info(
             "array-mismatch",
-            if of.has_parity() { Severity::Warning } else { Severity::Info },
             if running {
-                format!("the check under way has found {n} sectors so far that do not agree")
+                format!("the running check has found {n} mismatched sectors so far")
             } else {
-                format!("the last check found {n} sectors that do not agree")
+                format!("the last check found {n} mismatched sectors")
             },
         )
-        .why("parity or copies differ from the data: md cannot tell which of them is right")
-        .risk("a check reads everything and changes nothing. `repair` instead takes the data for right and rewrites the rest, which cannot be undone")
-        .unless("level 1 or 10 with swap or memory-mapped files on it: a page that changed while it was written differs for a while"),
-        "repair" => Finding::new(
+        .raise_if(of.has_parity(), Severity::Warning)
+        .why("parity or copies do not match the data, and md cannot determine which of them is right")
+        .risk("a check reads everything and changes nothing. `repair` instead trusts the data and rewrites the rest, which cannot be undone")
+        .not_when("level 1 or 10 holds swap or memory-mapped files: a page that changed while it was written differs for a while"),
+        "repair" => Finding::info(
             "array-repaired",
-            Severity::Info,
             if running {
-                format!("the repair under way has rewritten {n} sectors so far")
+                format!("the running repair has rewritten {n} sectors so far")
             } else {
-                format!("the last repair rewrote {n} sectors that did not agree")
+                format!("the last repair rewrote {n} mismatched sectors")
             },
         )
-        .why("copies or parity agree again there; whether the data were right is unknown. Sectors that a check finds now differ since then")
+        .why("copies or parity match again there, but the data itself may be wrong. Sectors that a check finds now have changed since")
         .risk("a check reads everything and changes nothing")
-        .unless("a check has been made since: then md shows that one's count"),
+        .not_when("a check has run since: md then reports the count of that check"),
         _ => return None,
     };
-    let finding = finding
-        .seen(format!(
-            "md/mismatch_cnt is {n}, md/last_sync_action {}",
-            of.last_sync.as_deref().unwrap_or_default()
-        ))
-        .figure("sectors", n)
-        .source("md(4), SCRUBBING AND MISMATCHES; Linux, Documentation/admin-guide/md.rst, last_sync_action");
-    Some(if running {
+    let again = format!("echo check > {}", of.sysfs("md/sync_action"));
+    Some(
         finding
-    } else {
-        finding.command(format!("echo check > {file}"))
-    })
+            .seen(format!("md/mismatch_cnt is {n}, md/last_sync_action {last_sync}"))
+            .figure("sectors", n)
+            .commands((!running).then_some(again))
+            .source("md(4), SCRUBBING AND MISMATCHES; Linux, Documentation/admin-guide/md.rst, last_sync_action"),
+    )
 }
 
-/// An array that md does not run.
+/// An array that is assembled and not running.
 pub fn stopped(name: &str, state: &str) -> Finding {
     let dev = path_of(name);
-    Finding {
-        array: Some(name.to_owned()),
-        ..Finding::new(
-            "array-stopped",
-            Severity::Warning,
-            format!("not running: md/array_state is {state}"),
-        )
-        .seen("it has members, and serves no IO")
+    Finding::warning("array-stopped", format!("not running: md/array_state is {state}"))
+        .on_array(name)
+        .seen("it has members and serves no IO")
         .figure("state", state)
-        .why("often one member more is missing than the level allows, or an old superblock on a disk that was used elsewhere")
+        .why("often more members are missing than the level tolerates, or a disk from elsewhere has an old superblock")
         .command(format!("mdadm --detail {dev}"))
         .command(format!("mdadm --run {dev}"))
-        .risk("--run starts it degraded; the first command only shows")
-        .unless("--detail lists a disk that is meant for something else: mdadm --stop it instead")
+        .risk("--run starts it degraded; --detail only reports")
+        .not_when("--detail lists a disk that is meant for something else: mdadm --stop it instead")
         .source("mdadm(8), MISC MODE")
-    }
 }

@@ -1,4 +1,4 @@
-//! A journal without room: tasks that were measured to wait for a checkpoint, where a larger journal would have room.
+//! A journal that is too small: tasks waited for checkpoints that a larger journal would avoid.
 
 use std::time::Duration;
 
@@ -6,31 +6,30 @@ use super::plural;
 use crate::analysis::snapshot::JournalStalls;
 use crate::analysis::units;
 use crate::commands::doctor::facts::FsFacts;
-use crate::commands::doctor::finding::{Finding, Severity};
+use crate::commands::doctor::finding::Finding;
 use crate::fs::ext4::{Journal, Superblock};
 use crate::mke2fs::default_journal_blocks;
 
-/// Checkpoints below which nothing is proved.
-const ENOUGH: u64 = 3;
-/// Share of the time from which waits are felt.
-const FELT: f64 = 0.02;
-/// Bytes of the largest journal that mke2fs makes unasked. With as much, a load that stalls is more than the disks write in
-/// the long run.
-const LARGE: u64 = 1 << 30;
-/// Seconds for which a journal should have room: blocks that are dirty for 30 s are written without anybody waiting
-/// (vm.dirty_expire_centisecs), and leave the log with the next commits.
-const ROOM: f64 = 45.0;
+/// Minimum number of checkpoints.
+const MIN_CHECKPOINTS: u64 = 3;
+/// Minimum share of the time that tasks waited.
+const MIN_SHARE: f64 = 0.02;
+/// Largest journal that mke2fs creates by default, bytes. If tasks wait with as much, the load exceeds the disks.
+const LARGEST: u64 = 1 << 30;
+/// Seconds of journal writes to make room for. Writeback cleans dirty blocks after 30 s (vm.dirty_expire_centisecs), and they
+/// leave the log with the next commits.
+const ROOM_S: f64 = 45.0;
 
-/// Judges the waits of `over` for room in the journal of `fs`. `filling`: bytes a second that were written to it, if known.
+/// Judges the `stalls` during `over` for room in the journal of `fs`. `rate`: bytes per second written to the journal, if known.
 pub fn small(
     fs: &FsFacts,
     stalls: &JournalStalls,
     over: Duration,
-    filling: Option<f64>,
+    rate: Option<f64>,
 ) -> Option<Finding> {
     let seconds = over.as_secs_f64();
     let share = (stalls.wait.as_secs_f64() / seconds).min(1.0);
-    if seconds <= 0.0 || stalls.checkpoints < ENOUGH || share < FELT {
+    if seconds <= 0.0 || stalls.checkpoints < MIN_CHECKPOINTS || share < MIN_SHARE {
         return None;
     }
     let sb = fs.superblock.as_ref()?;
@@ -40,92 +39,89 @@ pub fn small(
         Journal::None | Journal::Unknown => return None,
     };
     let advised = match bytes {
-        // While tasks wait, nothing is written to it.
-        Some(bytes) => Some(advised(sb, bytes, filling.map(|f| f / (1.1 - share)))?),
+        // Nothing is written to the journal while tasks wait.
+        Some(bytes) => Some(advised_bytes(sb, bytes, rate.map(|r| r / (1.1 - share)))?),
         None => None,
     };
-    let rate = stalls.checkpoints as f64 / seconds;
-    let mean = stalls.wait.as_micros() as u64 / stalls.checkpoints;
-    let finding = Finding::new(
-        "journal-small",
-        Severity::Warning,
-        format!(
-            "tasks waited for room in the journal{} for {} of the time",
-            bytes.map_or_else(String::new, |b| format!(" of {}", units::size(b))),
-            units::percent(share)
-        ),
-    )
-    .seen(format!(
-        "{} in {} that tasks waited for, {} a second; {} each",
-        plural(stalls.checkpoints as usize, "checkpoint"),
-        units::seconds(Duration::from_secs(seconds.round() as u64)),
-        units::count(rate),
-        units::latency(Some(mean))
-    ))
-    .figure("checkpoints", stalls.checkpoints)
-    .figure("stalls_per_s", rate)
-    .figure("share_waited", share)
-    .figure("journal_bytes", bytes)
-    .figure("advised_bytes", advised);
-    let finding = evidence(finding, fs, sb, filling)
-        .why("a task that creates, removes or extends a file starts a handle; while less of the log is free than the largest transaction takes, it first writes the blocks of the oldest transaction to their places (__jbd2_log_wait_for_space), and all others wait for it: files are made in bursts, with pauses")
-        .unless("the journal is on a device of its own (make a larger one there), what was watched happens once (a restore, a large rm -r), or the disks are saturated all the time: then a larger journal only puts the waits off")
+    let per_second = stalls.checkpoints as f64 / seconds;
+    let mean_us = stalls.wait.as_micros() as u64 / stalls.checkpoints;
+    let size = bytes.map_or_else(String::new, |b| format!(" of {}", units::size(b)));
+    let title = format!(
+        "tasks waited for room in the journal{size} for {} of the time",
+        units::percent(share)
+    );
+    let finding = Finding::warning("journal-small", title)
+        .seen(format!(
+            "tasks waited for {} in {}, {} per second, {} each",
+            plural(stalls.checkpoints as usize, "checkpoint"),
+            units::seconds(Duration::from_secs(seconds.round() as u64)),
+            units::count(per_second),
+            units::latency(Some(mean_us))
+        ))
+        .seen_all(evidence(fs, sb, rate))
+        .figure("checkpoints", stalls.checkpoints)
+        .figure("stalls_per_s", per_second)
+        .figure("share_waited", share)
+        .figure("journal_bytes", bytes)
+        .figure("advised_bytes", advised)
+        .why("a task that creates, removes or extends a file starts a handle; if less of the log is free than the largest transaction needs, it first writes the blocks of the oldest transaction to their locations (__jbd2_log_wait_for_space), and all other tasks wait for it: files are created in bursts, with pauses")
+        .not_when("the journal is on a device of its own (create a larger one there), the load is a one-off (a restore, a large rm -r), or the disks are always saturated: a larger journal then only delays the waits")
         .source("fs/jbd2/checkpoint.c, __jbd2_log_wait_for_space(); tune2fs(8), -J");
-    Some(match advised {
-        None => finding,
-        Some(advised) => finding
-            .command(format!("umount {}", fs.mount_point()))
+    let Some(advised) = advised else {
+        return Some(finding);
+    };
+    let mount = fs.mount_point();
+    Some(
+        finding
+            .command(format!("umount {mount}"))
             .command("tune2fs -O ^has_journal DEVICE")
             .command(format!("tune2fs -J size={} DEVICE", advised >> 20))
-            .command(format!("mount DEVICE {}", fs.mount_point()))
+            .command(format!("mount DEVICE {mount}"))
             .risk(format!(
-                "DEVICE is the filesystem's, {}, once nothing has it mounted. Without a journal, between the two, a crash takes a full e2fsck. \
-                 A longer journal takes longer to replay after a crash, and as much more of the disk; undone the same way with the old size",
+                "DEVICE is the device of the filesystem, {}, once it is unmounted everywhere. A crash between the two tune2fs commands \
+                 requires a full e2fsck, as there is no journal. A larger journal takes longer to replay after a crash, and the same \
+                 amount of disk space; undone in the same way with the old size",
                 fs.path()
             )),
-    })
+    )
 }
 
-fn evidence(finding: Finding, fs: &FsFacts, sb: &Superblock, filling: Option<f64>) -> Finding {
-    let mut finding = finding;
-    if let Some(blocks) = default_journal_blocks(sb.blocks_count) {
-        finding = finding.seen(format!(
-            "mke2fs makes a journal of {} for a filesystem of {}",
-            units::size(blocks.saturating_mul(sb.block_size.into())),
-            units::size(sb.blocks_count.saturating_mul(sb.block_size.into()))
-        ));
-    }
-    if let Some(rate) = filling.filter(|r| *r > 0.0) {
-        finding = finding.seen(format!(
-            "{} a second were written to it",
-            units::bytes(rate)
-        ));
-    }
-    if let Some(jbd2) = fs.jbd2 {
-        finding = finding.seen(format!(
-            "before that, since the mount (/proc/fs/jbd2): {}, each up to {} blocks, {} logged on average; {} ms from the request of a commit to its begin",
+fn evidence(fs: &FsFacts, sb: &Superblock, rate: Option<f64>) -> impl Iterator<Item = String> {
+    let bytes = |blocks: u64| units::size(blocks.saturating_mul(sb.block_size.into()));
+    let default = default_journal_blocks(sb.blocks_count).map(|blocks| {
+        format!(
+            "mke2fs creates a journal of {} for a filesystem of {}",
+            bytes(blocks),
+            bytes(sb.blocks_count)
+        )
+    });
+    let rate = rate.filter(|r| *r > 0.0);
+    let rate = rate.map(|r| format!("{} per second were written to it", units::bytes(r)));
+    let jbd2 = fs.jbd2.map(|jbd2| {
+        format!(
+            "before that, since the mount (/proc/fs/jbd2): {}, each up to {} blocks, {} logged on average; {} ms from the request of a commit to its start",
             plural(usize::try_from(jbd2.transactions).unwrap_or(usize::MAX), "transaction"),
             jbd2.largest,
             jbd2.logged,
             jbd2.request_delay_ms
-        ));
-    }
-    finding
+        )
+    });
+    [default, rate, jbd2].into_iter().flatten()
 }
 
-/// Bytes that a journal of `bytes` should have, whole MiB; `None` where more would not help.
-fn advised(sb: &Superblock, bytes: u64, filling: Option<f64>) -> Option<u64> {
+/// Advised size in bytes, in whole MiB, for a journal of `bytes`; `None` if a larger one would not help.
+fn advised_bytes(sb: &Superblock, bytes: u64, rate: Option<f64>) -> Option<u64> {
     let block = u64::from(sb.block_size);
     let default = default_journal_blocks(sb.blocks_count).unwrap_or(0);
-    let room = filling.map_or(0, |rate| (rate * ROOM).min(LARGE as f64) as u64);
+    let room = rate.map_or(0, |r| (r * ROOM_S).min(LARGEST as f64) as u64);
     let wanted = default
         .saturating_mul(block)
         .max(bytes.saturating_mul(4))
         .max(room)
         .checked_next_power_of_two()?;
-    // tune2fs takes no more than half of the filesystem, and whole MiB.
+    // tune2fs accepts at most half of the filesystem, in whole MiB.
     let most = sb.blocks_count.saturating_mul(block) / 4;
-    let log = wanted.min(most).min(LARGE).checked_ilog2()?;
+    let log = wanted.min(most).min(LARGEST).checked_ilog2()?;
     let advised = Some(1 << log).filter(|_| log >= 20)?;
     (advised >= bytes.saturating_mul(2)).then_some(advised)
 }

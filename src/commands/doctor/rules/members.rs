@@ -1,95 +1,102 @@
-//! Members that are not alike: a stripe is as slow as its slowest member.
+//! Differences between members: a stripe is as slow as its slowest member.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use super::list;
 use crate::advice::quote::quote;
 use crate::analysis::units;
-use crate::commands::doctor::facts::{ArrayFacts, Disk, tally};
+use crate::commands::doctor::facts::{ArrayFacts, Disk};
 use crate::commands::doctor::finding::{Finding, Severity};
 use crate::machine::Member;
 
-/// Sectors that members may have beyond what the array uses before it is worth a word: 1 GiB.
+/// Sectors that members may have beyond those in use before it is reported: 1 GiB.
 const SPARE: u64 = 1 << 21;
+const NO_MAJORITY: &str = "no value is on more than half of the members, so none is advised";
+const SYSFS: &str = "Linux, Documentation/ABI/stable/sysfs-block";
+const UNDONE: &str = "none: takes effect at once, is undone the same way, and does not survive a reboot (a udev rule does)";
 
-/// Why nothing is advised.
-const NO_MAJORITY: &str =
-    "none of these is on more than half of the members, so none is advised for the others";
-
-/// A figure of a disk, and the file that changes it.
-type Limit = (&'static str, Option<&'static str>, fn(&Pair<'_>) -> String);
 type Pair<'a> = (&'a Member, &'a Disk);
 
-const LIMITS: [Limit; 7] = [
-    ("queue/max_sectors_kb", Some("max_sectors_kb"), |(_, d)| {
-        number(d.max_kib)
-    }),
-    ("queue/nr_requests", Some("nr_requests"), |(_, d)| {
-        number(d.requests)
-    }),
-    ("queue/write_cache", None, |(_, d)| d.write_cache.clone()),
-    ("queue/logical_block_size", None, |(_, d)| {
-        number(d.logical_block)
-    }),
-    ("queue/physical_block_size", None, |(_, d)| {
-        number(d.physical_block)
-    }),
-    ("hardware queues", None, |(m, _)| {
-        number(m.queue.nr_hw_queues.into())
-    }),
-    ("tags", None, |(m, _)| number(m.queue.nr_tags.into())),
-];
+/// Limits whose difference costs performance.
+const COSTLY: [&str; 3] = ["max_sectors_kb", "nr_requests", "write_cache"];
+/// Limits that can be changed in sysfs.
+const WRITABLE: [&str; 2] = ["max_sectors_kb", "nr_requests"];
 
-/// Empty where the kernel does not say.
+/// Limits of a disk by name, from sysfs `queue/` and `mq/`.
+fn limits_of((m, d): &Pair<'_>) -> [(&'static str, String); 7] {
+    [
+        ("max_sectors_kb", number(d.max_kib)),
+        ("nr_requests", number(d.requests)),
+        ("write_cache", d.write_cache.clone()),
+        ("logical_block_size", number(d.logical_block)),
+        ("physical_block_size", number(d.physical_block)),
+        ("hardware queues", number(m.queue.nr_hw_queues.into())),
+        ("tags", number(m.queue.nr_tags.into())),
+    ]
+}
+
+/// The number, or an empty string for 0: unknown.
 fn number(n: u64) -> String {
     if n == 0 { String::new() } else { n.to_string() }
 }
 
-/// Members that carry data and are disks themselves.
-fn data(of: &ArrayFacts) -> Vec<Pair<'_>> {
-    let pairs = of.array.members.iter().zip(&of.disks);
-    pairs
-        .filter(|(m, _)| m.slot.is_some() && m.nested_array.is_none() && !m.disk_name.is_empty())
-        .filter(|(m, _)| !m.state.iter().any(|w| w == "faulty"))
-        .collect()
-}
-
-/// How the members' values differ.
-struct Differ {
+/// A value that differs between members.
+struct Differing {
     /// `mq-deadline on 3 (sda, sdb and sdc), none on 1 (sdd)`.
     words: String,
-    /// What more than half of them have: the reason to advise it for the others. `None` on a tie.
+    /// Value of more than half of the members, if any: the one to advise.
     usual: Option<String>,
+    /// Kernel names of the disks with other values.
+    odd: Vec<String>,
 }
 
-/// `None` when they do not differ.
-fn differs(pairs: &[Pair<'_>], of: impl Fn(&Pair<'_>) -> String) -> Option<Differ> {
-    let values = || pairs.iter().map(&of).filter(|v| !v.is_empty());
-    let counts = tally(values());
-    if counts.len() < 2 {
+/// Compares a value of the members, ignoring those without one. `None` if all are equal.
+fn compare(pairs: &[Pair<'_>], value: impl Fn(&Pair<'_>) -> String) -> Option<Differing> {
+    let mut names: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for pair in pairs {
+        names
+            .entry(value(pair))
+            .or_default()
+            .push(&pair.0.disk_name);
+    }
+    names.remove("");
+    if names.len() < 2 {
         return None;
     }
-    let words: Vec<String> = counts
+    let total: usize = names.values().map(Vec::len).sum();
+    let mut names: Vec<_> = names.into_iter().collect();
+    names.sort_by_key(|(_, on)| Reverse(on.len()));
+    let words = names
         .iter()
-        .map(|(value, n)| {
-            let names: Vec<&str> = pairs
-                .iter()
-                .filter(|p| of(p) == *value)
-                .map(|(m, _)| m.disk_name.as_str())
-                .collect();
-            format!("{value} on {} ({})", n, list(&names))
-        })
+        .map(|(value, on)| format!("{value} on {} ({})", on.len(), list(on)));
+    let words = words.collect::<Vec<_>>().join(", ");
+    let usual = Some(&names[0]).filter(|(_, on)| 2 * on.len() > total);
+    let odd = names.iter().skip(1).flat_map(|(_, on)| on);
+    let mut odd: Vec<String> = odd
+        .filter(|_| usual.is_some())
+        .map(|n| (*n).to_owned())
         .collect();
-    let all: usize = counts.iter().map(|(_, n)| n).sum();
-    Some(Differ {
-        words: words.join(", "),
-        usual: counts
-            .into_iter()
-            .find_map(|(value, n)| (2 * n > all).then_some(value)),
+    odd.sort();
+    Some(Differing {
+        words,
+        usual: usual.map(|(value, _)| value.clone()),
+        odd,
     })
 }
 
-/// Kind, scheduler, limits, model, statistics.
-pub fn differ(of: &ArrayFacts) -> Vec<Finding> {
-    let pairs = data(of);
+/// Members that hold data and are disks, not arrays.
+fn data_members(of: &ArrayFacts) -> Vec<Pair<'_>> {
+    let disk = |m: &Member| m.slot.is_some() && m.nested_array.is_none() && !m.disk_name.is_empty();
+    let faulty = |m: &Member| m.state.iter().any(|w| w == "faulty");
+    of.members()
+        .filter(|(m, _)| disk(m) && !faulty(m))
+        .collect()
+}
+
+/// Differences in kind, scheduler, limits, model and size; missing statistics.
+pub fn differences(of: &ArrayFacts) -> Vec<Finding> {
+    let pairs = data_members(of);
     let mut found = Vec::new();
     if of.array.is_md() {
         found.extend(rotational(of, &pairs));
@@ -105,247 +112,207 @@ pub fn differ(of: &ArrayFacts) -> Vec<Finding> {
 fn rotational(of: &ArrayFacts, pairs: &[Pair<'_>]) -> Option<Finding> {
     let kind = |(m, _): &Pair<'_>| {
         if m.queue.rotational {
-            "spinning"
+            "rotational"
         } else {
             "solid state"
         }
         .to_owned()
     };
-    let words = differs(pairs, kind)?.words;
-    // Whoever keeps the slow one for writes has made it write-mostly, and only that one.
-    let flagged = |m: &Member| m.state.iter().any(|w| w == "write_mostly");
-    let wrong: Vec<&Member> = pairs
-        .iter()
-        .map(|(m, _)| *m)
-        .filter(|m| m.queue.rotational != flagged(m))
-        .collect();
-    let mirror = of.array.level == "raid1";
-    if mirror && wrong.is_empty() {
-        return None;
-    }
-    let mut finding = Finding::new(
+    let words = compare(pairs, kind)?.words;
+    let finding = Finding::warning(
         "members-rotational",
-        Severity::Warning,
-        "disks that spin and disks that do not in one array",
+        "rotational and solid-state disks in one array",
     )
     .seen(format!("queue/rotational: {words}"))
-    .why("each write waits for the slowest member, and so does each read that a spinning one has to serve")
-    .unless("the flag is wrong and all disks are of one kind (virtual machines, some controllers)")
+    .why("each write waits for the slowest member, and so does each read from a rotational one")
+    .not_when(
+        "the attribute is wrong and all disks are of one kind (virtual machines, some controllers)",
+    )
     .source("md(4), WRITE-MOSTLY; Linux, Documentation/ABI/stable/sysfs-block");
-    if !mirror {
-        return Some(finding.risk("only other disks mend it"));
+    if of.array.level != "raid1" {
+        return Some(finding.risk("the only fix is to replace disks"));
     }
-    // First the spinning ones: without a flag on them, md would read from them in between.
-    for (spins, word) in [(true, "writemostly"), (false, "-writemostly")] {
-        for m in wrong.iter().filter(|m| m.queue.rotational == spins) {
-            finding = finding
-                .seen(format!(
-                    "{} {}: {}",
-                    m.name,
-                    if spins { "spins" } else { "does not spin" },
-                    if spins {
-                        "not write-mostly"
-                    } else {
-                        "write-mostly all the same"
-                    }
-                ))
-                .command(format!(
-                    "echo {word} > /sys/block/{}/md/dev-{}/state",
-                    quote(&of.array.name),
-                    quote(&m.name)
-                ));
-        }
+    // In a mirror, exactly the rotational members should be write-mostly.
+    let write_mostly = |m: &Member| m.state.iter().any(|w| w == "write_mostly");
+    let wrong = pairs.iter().map(|(m, _)| *m);
+    let mut wrong: Vec<&Member> = wrong
+        .filter(|m| m.queue.rotational != write_mostly(m))
+        .collect();
+    if wrong.is_empty() {
+        return None;
     }
-    Some(finding.risk("reads come from the disks that do not spin only; undone by writing `-writemostly` and `writemostly` the other way round"))
+    // Rotational members first: md would read from them while no member is write-mostly.
+    wrong.sort_by_key(|m| !m.queue.rotational);
+    let line = |m: &Member| match m.queue.rotational {
+        true => format!("{} is rotational and not write-mostly", m.name),
+        false => format!("{} is not rotational and write-mostly", m.name),
+    };
+    let command = |m: &Member| {
+        let sign = if m.queue.rotational { "" } else { "-" };
+        let file = of.sysfs(&format!("md/dev-{}/state", m.name));
+        format!("echo {sign}writemostly > {file}")
+    };
+    Some(
+        finding
+            .seen_all(wrong.iter().map(|m| line(m)))
+            .commands(wrong.iter().map(|m| command(m)))
+            .risk("md then reads from the solid-state disks only; undone by writing `-writemostly` and `writemostly` the other way round"),
+    )
+}
+
+/// Command that sets an attribute of a disk's queue.
+fn set(disk: &str, attribute: &str, value: &str) -> String {
+    format!(
+        "echo {} > /sys/block/{}/queue/{attribute}",
+        quote(value),
+        quote(disk)
+    )
 }
 
 fn scheduler(pairs: &[Pair<'_>]) -> Option<Finding> {
-    let of = |(m, _): &Pair<'_>| m.queue.scheduler.clone().unwrap_or_default();
-    let Differ { words, usual } = differs(pairs, of)?;
-    let finding = Finding::new(
-        "members-scheduler",
-        Severity::Warning,
-        "members have different IO schedulers",
-    )
-    .seen(format!("queue/scheduler: {words}"))
-    .why("members then answer the same load at different times, and a stripe waits for the last of them")
-    .unless("the disks are of different kinds and each has what suits it")
-    .source("Linux, Documentation/block/switching-sched.rst");
-    let Some(usual) = usual else {
-        return Some(finding.seen(NO_MAJORITY));
-    };
-    let finding = finding.risk("none: takes effect at once, is undone the same way, and does not outlive a reboot (a udev rule does)");
-    let odd = pairs.iter().filter(|p| of(p) != usual && !of(p).is_empty());
-    Some(odd.fold(finding, |f, (m, _)| {
-        f.command(format!(
-            "echo {} > /sys/block/{}/queue/scheduler",
-            quote(&usual),
-            quote(&m.disk_name)
-        ))
-    }))
+    let found = compare(pairs, |(m, _)| {
+        m.queue.scheduler.clone().unwrap_or_default()
+    })?;
+    let finding = Finding::warning("members-scheduler", "members have different IO schedulers")
+        .seen(format!("queue/scheduler: {}", found.words))
+        .why("members then complete the same load at different times, and a stripe waits for the last of them")
+        .not_when("the disks are of different kinds and each has a suitable scheduler")
+        .source("Linux, Documentation/block/switching-sched.rst");
+    Some(match found.usual {
+        None => finding.seen(NO_MAJORITY),
+        Some(usual) => finding
+            .commands(found.odd.iter().map(|disk| set(disk, "scheduler", &usual)))
+            .risk(UNDONE),
+    })
 }
 
 fn limits(pairs: &[Pair<'_>]) -> Option<Finding> {
-    let mut finding: Option<Finding> = None;
-    for (name, file, of) in LIMITS {
-        let Some(Differ { words, usual }) = differs(pairs, of) else {
+    let mut names = Vec::new();
+    let mut finding = Finding::info("members-limits", "")
+        .why("the array takes the smallest limit of its members, and a member with other limits completes requests at other times")
+        .risk(UNDONE)
+        .not_when("the disks are of different kinds, and the limit is the controller's")
+        .source(SYSFS);
+    let limits = pairs.first().map(limits_of)?;
+    for (i, (name, _)) in limits.into_iter().enumerate() {
+        let Some(found) = compare(pairs, |pair| limits_of(pair)[i].1.clone()) else {
             continue;
         };
-        let severity = match name {
-            "queue/max_sectors_kb" | "queue/nr_requests" | "queue/write_cache" => Severity::Warning,
-            _ => Severity::Info,
+        names.push(name);
+        finding = finding
+            .raise_if(COSTLY.contains(&name), Severity::Warning)
+            .seen(format!("{name}: {}", found.words));
+        finding = match found.usual {
+            _ if !WRITABLE.contains(&name) => finding,
+            None => finding.seen(format!("{name}: {NO_MAJORITY}")),
+            Some(usual) => finding.commands(found.odd.iter().map(|disk| set(disk, name, &usual))),
         };
-        let mut f = finding.take().unwrap_or_else(|| {
-            Finding::new("members-limits", severity, "")
-                .why("the array takes the smallest limit of its members, and a member that works otherwise than the others answers at other times")
-                .risk("none: takes effect at once, is undone the same way, and does not outlive a reboot")
-                .unless("the disks are of different kinds, and the limit is the controller's")
-                .source("Linux, Documentation/ABI/stable/sysfs-block")
-        });
-        f.severity = f.severity.max(severity);
-        let short = name.trim_start_matches("queue/");
-        f.title = if f.title.is_empty() {
-            format!("members differ in {short}")
-        } else {
-            format!("{}, {short}", f.title)
-        };
-        f = f.seen(format!("{name}: {words}"));
-        if let (Some(file), None) = (file, &usual) {
-            f = f.seen(format!("{file}: {NO_MAJORITY}"));
-        }
-        if let (Some(file), Some(usual)) = (file, usual) {
-            let odd = pairs.iter().filter(|p| of(p) != usual && !of(p).is_empty());
-            for (m, _) in odd {
-                f = f.command(format!(
-                    "echo {usual} > /sys/block/{}/queue/{file}",
-                    quote(&m.disk_name)
-                ));
-            }
-        }
-        finding = Some(f);
     }
-    finding
+    finding.title = format!("members differ in {}", names.join(", "));
+    (!names.is_empty()).then_some(finding)
 }
 
 fn model(pairs: &[Pair<'_>]) -> Option<Finding> {
-    let words = differs(pairs, |(_, d)| d.model.clone())?.words;
+    let words = compare(pairs, |(_, d)| d.model.clone())?.words;
     Some(
-        Finding::new("members-model", Severity::Info, "members are of different models")
+        Finding::info("members-model", "members are of different models")
             .seen(format!("device/model: {words}"))
-            .why("the array is as fast and as large as the least of them. That they do not all age alike is a good thing")
-            .source("Linux, Documentation/ABI/stable/sysfs-block"),
+            .why("the array is as fast and as large as its worst member. On the other hand, different models rarely fail at the same time")
+            .source(SYSFS),
     )
 }
 
-/// What the array leaves unused of larger members. RAID 0 uses all: see [`zones`].
+/// Unused space on larger members. RAID 0 uses all of it: see [`zones`].
 fn size(of: &ArrayFacts, pairs: &[Pair<'_>]) -> Option<Finding> {
     let used = of.array.component_sectors;
     if used == 0 || of.array.before_reshape.is_some() {
         return None;
     }
-    let unused: Vec<(&str, u64)> = pairs
+    let bytes = |sectors: u64| units::size(sectors.saturating_mul(512));
+    let unused = pairs
         .iter()
-        .map(|(m, _)| (m.name.as_str(), m.data_sectors.saturating_sub(used)))
+        .map(|(m, _)| (&m.name, m.data_sectors.saturating_sub(used)));
+    let unused: Vec<_> = unused
         .filter(|(_, n)| *n > SPARE && *n > used / 100)
         .collect();
     if unused.is_empty() {
         return None;
     }
-    let all: u64 = unused.iter().map(|(_, n)| n).sum();
-    let finding = Finding::new(
+    let total: u64 = unused.iter().map(|(_, n)| n).sum();
+    let finding = Finding::info(
         "members-size",
-        Severity::Info,
-        format!(
-            "{} of larger members are not used",
-            units::size(all.saturating_mul(512))
-        ),
+        format!("{} of larger members are unused", bytes(total)),
     )
-    .seen(format!(
-        "md/component_size is {}",
-        units::size(used.saturating_mul(512))
-    ))
-    .figure("unused_bytes", all.saturating_mul(512))
-    .why("the smallest member decides what is used of each")
+    .seen(format!("md/component_size is {}", bytes(used)))
+    .seen_all(
+        unused
+            .iter()
+            .take(8)
+            .map(|(name, n)| format!("{name} could hold {} more", bytes(*n))),
+    )
+    .figure("unused_bytes", total.saturating_mul(512))
+    .why("md uses as much of each member as the smallest has")
     .source("mdadm(8), --size");
-    let finding = unused.iter().take(8).fold(finding, |f, (name, n)| {
-        f.seen(format!(
-            "{name} could hold {} more",
-            units::size(n.saturating_mul(512))
-        ))
-    });
-    // Where every member is larger, growing needs no other disk.
-    Some(if unused.len() == of.array.raid_disks as usize {
+    // If all members are larger, the array can grow without new disks.
+    if unused.len() < of.array.raid_disks as usize {
+        return Some(finding);
+    }
+    Some(
         finding
             .command(format!("mdadm --grow {} --size=max", of.path()))
-            .risk("what is added is synced, which takes hours; the filesystem grows with resize2fs afterwards")
-            .unless("the rest of the members is kept free on purpose")
-    } else {
-        finding
-    })
+            .risk("the added space is synced, which takes hours; grow the filesystem with resize2fs afterwards")
+            .not_when("the rest of the members is unused on purpose"),
+    )
 }
 
 fn iostats(pairs: &[Pair<'_>]) -> Option<Finding> {
-    let off: Vec<&str> = pairs
+    let off = pairs
         .iter()
-        .filter(|(m, _)| !m.queue.iostats && !m.queue.bio_based)
-        .map(|(m, _)| m.disk_name.as_str())
-        .collect();
-    if off.is_empty() {
-        return None;
-    }
-    let finding = Finding::new(
-        "members-iostats",
-        Severity::Info,
-        format!("{} keep no statistics", list(&off)),
-    )
-    .seen(format!("queue/iostats is 0 on {}", list(&off)))
-    .why("iostat shows nothing of them, and raidtrace no time in queue")
-    .risk("a few ns a request; undone the same way")
-    .source("Linux, Documentation/ABI/stable/sysfs-block, queue/iostats");
-    Some(off.iter().fold(finding, |f, name| {
-        f.command(format!("echo 1 > /sys/block/{}/queue/iostats", quote(name)))
-    }))
+        .filter(|(m, _)| !m.queue.iostats && !m.queue.bio_based);
+    let off: Vec<&str> = off.map(|(m, _)| m.disk_name.as_str()).collect();
+    let names = list(&off);
+    let finding = Finding::info("members-iostats", format!("no IO statistics on {names}"))
+        .seen(format!("queue/iostats is 0 on {names}"))
+        .why("iostat shows zeroes for these disks, and raidtrace no time in queue")
+        .commands(off.iter().map(|disk| set(disk, "iostats", "1")))
+        .risk("a few ns per request; undone the same way")
+        .source("Linux, Documentation/ABI/stable/sysfs-block, queue/iostats");
+    (!off.is_empty()).then_some(finding)
 }
 
-/// A RAID 0 of unequal members: its end lies on fewer of them.
+/// A RAID 0 of unequal members: its end is on fewer of them.
 pub fn zones(of: &ArrayFacts) -> Vec<Finding> {
     let array = &of.array;
     if array.level != "raid0" || array.chunk_sectors == 0 {
         return Vec::new();
     }
     let chunk = u64::from(array.chunk_sectors);
-    let rows: Vec<u64> = array
-        .members
-        .iter()
-        .filter(|m| m.slot.is_some())
-        .map(|m| m.data_sectors / chunk)
-        .collect();
+    let data = array.members.iter().filter(|m| m.slot.is_some());
+    let rows: Vec<u64> = data.map(|m| m.data_sectors / chunk).collect();
     let (Some(&least), Some(&most)) = (rows.iter().min(), rows.iter().max()) else {
         return Vec::new();
     };
-    let all: u64 = rows.iter().fold(0, |a, n| a.saturating_add(*n));
     if least == most || least == 0 {
         return Vec::new();
     }
-    let even = least.saturating_mul(rows.len() as u64);
-    let beyond = all.saturating_sub(even);
+    let beyond = rows
+        .iter()
+        .fold(0_u64, |sum, n| sum.saturating_add(n - least));
     let larger = rows.iter().filter(|n| **n > least).count();
-    let bytes = |chunks: u64| units::size(chunks.saturating_mul(chunk).saturating_mul(512));
+    let bytes = |chunks: u64| chunks.saturating_mul(chunk).saturating_mul(512);
+    let size = |chunks: u64| units::size(bytes(chunks));
+    let title = format!(
+        "the last {} of the array are on {larger} of {} members",
+        size(beyond),
+        rows.len()
+    );
     vec![
-        Finding::new(
-            "raid0-zones",
-            Severity::Info,
-            format!(
-                "the last {} of the array lie on {larger} of {} members",
-                bytes(beyond),
-                rows.len()
-            ),
-        )
-        .seen(format!("members hold from {} to {} of data", bytes(least), bytes(most)))
-        .figure("beyond_bytes", beyond.saturating_mul(chunk).saturating_mul(512))
-        .figure("members_beyond", larger)
-        .why("md stripes that part over the larger members only: what lies there is as slow as these few")
-        .risk("never change raid0.default_layout on an array with data: another layout reads its end from the wrong places")
-        .source("Linux, drivers/md/raid0.c, create_strip_zones; md(4), RAID0"),
+        Finding::info("raid0-zones", title)
+            .seen(format!("members hold from {} to {} of data", size(least), size(most)))
+            .figure("beyond_bytes", bytes(beyond))
+            .figure("members_beyond", larger)
+            .why("md stripes that part over the larger members only: it is as slow as these few")
+            .risk("never change raid0.default_layout on an array with data: another layout reads its end from the wrong blocks")
+            .source("Linux, drivers/md/raid0.c, create_strip_zones; md(4), RAID0"),
     ]
 }

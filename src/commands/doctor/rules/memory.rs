@@ -1,91 +1,81 @@
-//! How much the page cache reads ahead and holds back, against what the disks can do.
+//! Read-ahead and dirty limits of the page cache, compared with the speed of the disks.
 
-use crate::advice::quote::quote;
 use crate::analysis::units;
 use crate::commands::doctor::facts::{ArrayFacts, Facts};
-use crate::commands::doctor::finding::{Finding, Severity};
+use crate::commands::doctor::finding::Finding;
 
-/// What a hard disk writes at best, in bytes a second: long runs, nothing in between.
+/// Sequential write rate of a hard disk, bytes per second.
 const DISK_RATE: u64 = 150 << 20;
-/// Seconds of writing at best from which the limit is far above what the array can write: files take ten to a hundred times as long.
-const LONG: u64 = 30;
-/// Seconds of writing at best that are advised.
-const SHORT: u64 = 5;
+/// Seconds of sequential writing above which the dirty limit is too high. Small files take ten to a hundred times as long.
+const LONG_S: u64 = 30;
+/// Seconds of sequential writing that are advised as the limit.
+const ADVISED_S: u64 = 5;
 
-/// Both.
+/// Read-ahead and dirty limits, for each array.
 pub fn check(facts: &Facts) -> Vec<Finding> {
     let found = facts.arrays.iter().flat_map(|a| {
         let found = [read_ahead(a), dirty(facts, a)];
-        found.into_iter().flatten().map(|f| Finding {
-            array: Some(a.array.name.clone()),
-            ..f
-        })
+        found
+            .into_iter()
+            .flatten()
+            .map(|f| f.on_array(&a.array.name))
     });
     found.collect()
 }
 
 fn read_ahead(of: &ArrayFacts) -> Option<Finding> {
-    let disks = of.data_disks()?;
-    let stripe = (u64::from(of.array.chunk_sectors) / 2).checked_mul(disks)?;
+    let (name, disks) = (&of.array.name, of.data_disks()?);
+    let chunk = u64::from(of.array.chunk_sectors) / 2;
+    let stripe = chunk.checked_mul(disks)?;
     let ahead = of.read_ahead_kib.filter(|kib| *kib < stripe)?;
-    if !of.rotational() {
-        return None;
-    }
-    let file = format!("/sys/block/{}/queue/read_ahead_kb", quote(&of.array.name));
-    Some(
-        Finding::new(
-            "array-read-ahead",
-            Severity::Info,
-            format!("{ahead} KiB are read ahead, a stripe has {stripe} KiB"),
-        )
-        .seen(format!("queue/read_ahead_kb of {} is {ahead}", of.array.name))
-        .seen(format!("chunks of {} KiB on {disks} data disks", of.array.chunk_sectors / 2))
-        .figure("read_ahead_kib", ahead)
-        .figure("stripe_kib", stripe)
-        .why("a file that is read from begin to end keeps only those disks busy that the next read-ahead touches. md itself sets two stripes")
-        .command(format!("echo {} > {file}", stripe.saturating_mul(2)))
-        .risk(format!("more memory for each file that is read in order; undone with {ahead}, and does not outlive a reboot (a udev rule does)"))
-        .unless("reads are small and random (a database): then it is small on purpose")
-        .source("Linux, Documentation/ABI/stable/sysfs-block, read_ahead_kb; drivers/md/raid5.c, raid0.c, io_opt"),
+    let finding = Finding::info(
+        "array-read-ahead",
+        format!("read-ahead is {ahead} KiB, less than a stripe of {stripe} KiB"),
     )
+    .seen(format!("queue/read_ahead_kb of {name} is {ahead}"))
+    .seen(format!("chunks of {chunk} KiB on {disks} data disks"))
+    .figure("read_ahead_kib", ahead)
+    .figure("stripe_kib", stripe)
+    .why("a sequential read keeps only those disks busy that the next read-ahead reaches. md's default is two stripes")
+    .command(format!("echo {} > {}", stripe.saturating_mul(2), of.sysfs("queue/read_ahead_kb")))
+    .risk(format!(
+        "more memory for each file that is read sequentially; undone with {ahead}, and does not survive a reboot (a udev rule does)"
+    ))
+    .not_when("reads are small and random (a database), and it was reduced on purpose")
+    .source("Linux, Documentation/ABI/stable/sysfs-block, read_ahead_kb; drivers/md/raid5.c, raid0.c, io_opt");
+    of.rotational().then_some(finding)
 }
 
 fn dirty(facts: &Facts, of: &ArrayFacts) -> Option<Finding> {
     let limit = facts.host.dirty.as_ref()?;
-    // Of a disk of a virtual machine `rotational` says little.
+    // Virtual machines report `rotational` for any disk, so plain disks are not judged.
     if !of.rotational() || !of.array.is_md() {
         return None;
     }
     let disks = of.data_disks().unwrap_or(1);
     let rate = DISK_RATE.saturating_mul(disks);
     let seconds = limit.bytes / rate;
-    if seconds < LONG {
+    if seconds < LONG_S {
         return None;
     }
-    let advised = rate.saturating_mul(SHORT);
+    let advised = rate.saturating_mul(ADVISED_S);
+    let size = units::size(limit.bytes);
+    let title =
+        format!("up to {size} of dirty pages: at least {seconds} s of writing for this array");
     Some(
-        Finding::new(
-            "dirty-limits",
-            Severity::Info,
-            format!(
-                "{} may wait in memory to be written: {seconds} s for this array at its very best",
-                units::size(limit.bytes)
-            ),
-        )
-        .seen(limit.how.clone())
-        .seen(format!(
-            "{disks} data disks that spin, {}/s each at best (reckoned, not measured)",
-            units::size(DISK_RATE)
-        ))
-        .figure("limit_bytes", limit.bytes)
-        .figure("seconds", seconds)
-        .why("writers are slowed down only at that limit; until then everything looks fast. Then an fsync, an umount or a shutdown waits for all of it, minutes and more if it is \
-              small files")
-        .command(format!("echo {} > /proc/sys/vm/dirty_background_bytes", advised / 4))
-        .command(format!("echo {advised} > /proc/sys/vm/dirty_bytes"))
-        .risk("for the whole host: writers wait earlier, and bursts that fitted into memory do no more. Undone with the old values (a ratio that is written sets the bytes to 0); a file in \
-               /etc/sysctl.d keeps it")
-        .unless("bursts are what the memory is for, and nobody waits for fsync; or other, faster disks are what is written to")
-        .source("Linux, Documentation/admin-guide/sysctl/vm.rst, dirty_bytes and dirty_ratio"),
+        Finding::info("dirty-limits", title)
+            .seen(limit.setting.clone())
+            .seen(format!(
+                "{disks} rotational data disks with {}/s each at most (assumed, not measured)",
+                units::size(DISK_RATE)
+            ))
+            .figure("limit_bytes", limit.bytes)
+            .figure("seconds", seconds)
+            .why("the kernel throttles writers only at that limit, and until then writes seem fast. Then an fsync, an umount or a shutdown waits for all dirty pages, minutes or more with small files")
+            .command(format!("echo {} > /proc/sys/vm/dirty_background_bytes", advised / 4))
+            .command(format!("echo {advised} > /proc/sys/vm/dirty_bytes"))
+            .risk("for the whole host: writers are throttled earlier, and some bursts no longer fit into memory. Undone with the old values (writing a ratio resets the bytes to 0); a file in /etc/sysctl.d makes it permanent")
+            .not_when("the memory is meant to absorb bursts, and nothing waits for fsync; or most writes go to other, faster disks")
+            .source("Linux, Documentation/admin-guide/sysctl/vm.rst, dirty_bytes and dirty_ratio"),
     )
 }

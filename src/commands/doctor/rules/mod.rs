@@ -1,9 +1,8 @@
-//! The rules: facts in, findings out. Pure. A rule without evidence says nothing; one that cannot know something does not
-//! guess it.
+//! The rules: facts in, findings out. Pure. A rule without evidence reports nothing.
 
 mod align;
 mod allocator;
-mod bitmap;
+pub mod bitmap;
 mod direct;
 mod errors;
 mod health;
@@ -18,23 +17,25 @@ mod stripe;
 mod timeout;
 mod upkeep;
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
 use super::facts::{ArrayFacts, Facts, FsFacts};
 use super::finding::Finding;
 use crate::advice::kernel::Kernel;
+use crate::analysis::units;
 
-/// On the host and all its arrays at once.
-type OnHost = fn(&Facts) -> Vec<Finding>;
-/// On an array.
-type OnArray = fn(&ArrayFacts) -> Vec<Finding>;
-/// On a filesystem of an array.
+/// A rule on filesystems.
 type OnFilesystem = fn(&Kernel, &ArrayFacts, &FsFacts) -> Vec<Finding>;
 
-const ARRAY: [OnArray; 9] = [
+const HOST: [fn(&Facts) -> Vec<Finding>; 2] = [upkeep::check, memory::check];
+
+const ARRAY: [fn(&ArrayFacts) -> Vec<Finding>; 9] = [
     health::redundancy,
     health::syncing,
     health::pending,
     health::bad_sectors,
-    members::differ,
+    members::differences,
     members::zones,
     timeout::check,
     parity::check,
@@ -52,9 +53,7 @@ const FILESYSTEM: [OnFilesystem; 8] = [
     parity::discards,
 ];
 
-const HOST: [OnHost; 2] = [upkeep::check, memory::check];
-
-/// Every rule's name, sorted: what `--ignore` takes. docs/doctor.md has each of them.
+/// Names of all rules, sorted: the values of `--ignore`. docs/doctor.md describes each.
 pub const IDS: &[&str] = &[
     "alloc-linear",
     "alloc-spreading",
@@ -111,50 +110,41 @@ pub const IDS: &[&str] = &[
     "stripe-zero-ignored",
 ];
 
-/// All findings, the worst first; among equals in the order of arrays and rules.
+/// All findings, the worst first; those of equal severity in the order of arrays and rules.
 pub fn check(facts: &Facts) -> Vec<Finding> {
-    let mut found: Vec<Finding> = facts
-        .stopped
-        .iter()
+    let stopped = facts.stopped.iter();
+    let mut found: Vec<Finding> = stopped
         .map(|(name, state)| health::stopped(name, state))
         .collect();
     for array in &facts.arrays {
         let name = &array.array.name;
-        for rule in ARRAY {
-            found.extend(rule(array).into_iter().map(|f| Finding {
-                array: Some(name.clone()),
-                ..f
-            }));
-        }
+        let on_array = ARRAY.iter().flat_map(|rule| rule(array));
+        found.extend(on_array.map(|f| f.on_array(name)));
         for fs in &array.filesystems {
-            for rule in FILESYSTEM {
-                found.extend(rule(&facts.kernel, array, fs).into_iter().map(|f| Finding {
-                    array: Some(name.clone()),
-                    ..f.on(fs)
-                }));
-            }
+            let on_fs = FILESYSTEM
+                .iter()
+                .flat_map(|rule| rule(&facts.kernel, array, fs));
+            found.extend(on_fs.map(|f| f.on_array(name).on(fs)));
         }
     }
     found.extend(HOST.iter().flat_map(|rule| rule(facts)));
-    // A filesystem that lies on two arrays is one filesystem.
-    let mut seen = std::collections::BTreeSet::new();
+    // A filesystem on two arrays was checked twice.
+    let mut seen = BTreeSet::new();
     found.retain(|f| {
         f.filesystem.is_none() || seen.insert((f.id, f.filesystem.clone(), f.title.clone()))
     });
-    found.sort_by_key(|f| std::cmp::Reverse(f.severity));
+    found.sort_by_key(|f| Reverse(f.severity));
     found
 }
 
-/// `a`, `a and b`, `a, b and c`; of many the first few.
+/// `a`, `a and b`, `a, b and c`, `a, b, c and 2 more`.
 pub(super) fn list<T: AsRef<str>>(words: &[T]) -> String {
-    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
-    match words.as_slice() {
-        [] => String::new(),
-        [one] => (*one).to_owned(),
-        [first, second, third, _, _, ..] => {
-            format!("{first}, {second}, {third} and {} more", words.len() - 3)
+    match words {
+        [a, b, c, _, _, ..] => {
+            let [a, b, c] = [a, b, c].map(AsRef::as_ref);
+            format!("{a}, {b}, {c} and {} more", words.len() - 3)
         }
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+        _ => units::list(words),
     }
 }
 

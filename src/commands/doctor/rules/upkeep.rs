@@ -1,84 +1,61 @@
-//! What somebody has to do from time to time: read every sector, and hear of a disk that failed.
+//! Maintenance of redundant arrays: regular checks, and notification of failures.
 
-use crate::advice::quote::quote;
+use super::list;
 use crate::commands::doctor::facts::{ArrayFacts, Facts};
-use crate::commands::doctor::finding::{Finding, Severity};
+use crate::commands::doctor::finding::Finding;
 
-/// Days: Debian and mdadm's own timer check each month.
+/// Days without a check that are reported: Debian and mdadm's own timer check monthly.
 const MONTH: u64 = 35;
 
-fn is_redundant(of: &ArrayFacts) -> bool {
-    matches!(
-        of.array.level.as_str(),
-        "raid1" | "raid4" | "raid5" | "raid6" | "raid10"
-    )
-}
-
-/// Both.
+/// Missing checks and a missing monitor.
 pub fn check(facts: &Facts) -> Vec<Finding> {
-    let arrays = facts.arrays.iter().filter(|a| is_redundant(a));
-    let mut found: Vec<Finding> = arrays
+    let arrays = facts.arrays.iter().filter(|a| a.is_redundant());
+    let unchecked = arrays
         .clone()
-        .filter_map(|a| unchecked(facts.host.uptime_days, a))
-        .collect();
-    if facts.host.monitored == Some(false) {
-        found.extend(not_monitored(&arrays.collect::<Vec<_>>()));
-    }
-    found
+        .filter_map(|a| unchecked(facts.host.uptime_days, a));
+    let names: Vec<&str> = arrays.map(|a| a.array.name.as_str()).collect();
+    let monitor =
+        (facts.host.monitored == Some(false) && !names.is_empty()).then(|| no_monitor(&names));
+    unchecked.chain(monitor).collect()
 }
 
-/// The kernel remembers the last kind of sync, not its time, and only since the array was assembled; of mdadm's scripts mdcheck
-/// leaves a file (/var/lib/mdcheck/Checked_UUID), Debian's checkarray nothing.
+/// No check since assembly. The kernel keeps the last kind of sync, but not its time. mdadm's mdcheck leaves a file
+/// (/var/lib/mdcheck/Checked_UUID), Debian's checkarray nothing.
 fn unchecked(uptime: Option<u64>, of: &ArrayFacts) -> Option<Finding> {
-    let none = matches!(of.last_sync.as_deref(), Some("none" | "idle"));
-    let idle = of.array.sync_action.as_deref() == Some("idle");
+    let last_sync = of
+        .last_sync
+        .as_deref()
+        .filter(|l| matches!(*l, "none" | "idle"))?;
     let days = uptime.filter(|d| *d >= MONTH)?;
-    if !none || !idle || of.checked_days.is_some_and(|d| d < MONTH) {
+    let idle = of.array.sync_action.as_deref() == Some("idle");
+    if !idle || of.checked_days.is_some_and(|d| d < MONTH) {
         return None;
     }
-    let name = &of.array.name;
-    let finding = Finding {
-        array: Some(name.clone()),
-        ..Finding::new(
-            "array-unchecked",
-            Severity::Info,
-            format!("no check since the array was assembled; the host is up for {days} days"),
-        )
-    }
-    .seen(format!(
-        "md/last_sync_action is {}: neither check nor resync since it was assembled",
-        of.last_sync.as_deref().unwrap_or_default()
-    ))
-    .seen(match of.checked_days {
-        Some(days) => format!("/var/lib/mdcheck: mdcheck was last at it {days} days ago"),
-        None => "/var/lib/mdcheck has nothing of it (Debian's checkarray leaves no record: only the kernel's word counts)".to_owned(),
-    })
-    .figure("uptime_days", days)
-    .why("a sector that cannot be read any more is found when it is read: without checks that is during a rebuild, when no other copy is left")
-    .command(format!("echo check > /sys/block/{}/md/sync_action", quote(name)))
-    .risk("reads every sector of all members, for hours, beside what users do (md/sync_speed_max bounds it); changes nothing. Ended with `idle`")
-    .unless("the array was assembled lately: the kernel does not say when")
-    .source("md(4), SCRUBBING AND MISMATCHES; mdadm, misc/mdcheck; Linux, Documentation/admin-guide/md.rst, last_sync_action");
-    Some(finding)
+    let title = format!("not checked since assembly; the host has been up for {days} days");
+    Some(
+        Finding::info("array-unchecked", title)
+            .on_array(&of.array.name)
+            .seen(format!("md/last_sync_action is {last_sync}: neither check nor resync since assembly"))
+            .seen(match of.checked_days {
+                Some(days) => format!("/var/lib/mdcheck: mdcheck last worked on it {days} days ago"),
+                None => "/var/lib/mdcheck has no record of it (Debian's checkarray leaves none)".to_owned(),
+            })
+            .figure("uptime_days", days)
+            .why("an unreadable sector is found only when it is read: without checks that is during a rebuild, when no other copy is left")
+            .command(format!("echo check > {}", of.sysfs("md/sync_action")))
+            .risk("reads every sector of all members, for hours, in addition to the load (md/sync_speed_max limits it); changes nothing. Stopped with `idle`")
+            .not_when("the array was assembled recently: the kernel does not show when")
+            .source("md(4), SCRUBBING AND MISMATCHES; mdadm, misc/mdcheck; Linux, Documentation/admin-guide/md.rst, last_sync_action"),
+    )
 }
 
-fn not_monitored(arrays: &[&ArrayFacts]) -> Option<Finding> {
-    let names: Vec<&str> = arrays.iter().map(|a| a.array.name.as_str()).collect();
-    if names.is_empty() {
-        return None;
-    }
-    Some(
-        Finding::new(
-            "monitor-none",
-            Severity::Info,
-            "no mdadm --monitor runs: nobody is notified when a disk fails",
-        )
-        .seen("none of the processes in /proc is `mdadm --monitor` (or --follow, -F)")
-        .seen(format!("redundant: {}", super::list(&names)))
-        .why("an array that has lost a disk goes on as before; the next failure is the one that is noticed")
+fn no_monitor(arrays: &[&str]) -> Finding {
+    Finding::info("monitor-none", "mdadm --monitor is not running: a disk failure is reported to no one")
+        .seen("no process in /proc is `mdadm --monitor` (or --follow, -F)")
+        .seen(format!("redundant: {}", list(arrays)))
+        .why("an array that has lost a disk works as before, until the next failure")
         .command("systemctl start mdmonitor")
-        .risk("none: it waits for events. It ends at once without MAILADDR or PROGRAM in mdadm.conf; `mdadm --monitor --scan --oneshot --test` sends a trial message")
-        .unless("something else watches md/degraded or /proc/mdstat (node_exporter, a cron job, mdadm --monitor --oneshot from a timer)")
-        .source("mdadm(8), MONITOR MODE"),
-    )
+        .risk("none: it waits for events. It exits at once without MAILADDR or PROGRAM in mdadm.conf; `mdadm --monitor --scan --oneshot --test` sends a test message")
+        .not_when("other software watches md/degraded or /proc/mdstat (node_exporter, a cron job, mdadm --monitor --oneshot from a timer)")
+        .source("mdadm(8), MONITOR MODE")
 }

@@ -39,7 +39,7 @@ fn degraded() {
 }
 
 #[test]
-fn degraded_and_mending() {
+fn degraded_and_rebuilding() {
     let found = Machine::raid6()
         .with(
             "file sys/block/md0/md/degraded 2
@@ -60,7 +60,7 @@ fn degraded_and_mending() {
 }
 
 #[test]
-fn raid0_that_is_broken() {
+fn failed_raid0() {
     let found = Machine::new("raid0", 12, Some(32744))
         .with("file sys/block/md0/md/array_state broken")
         .only("array-degraded");
@@ -69,20 +69,20 @@ fn raid0_that_is_broken() {
 }
 
 #[test]
-fn more_gone_than_the_level_bears() {
+fn more_failures_than_the_level_tolerates() {
     let found = Machine::new("raid5", 5, None)
         .with("file sys/block/md0/md/degraded 2")
         .only("array-degraded");
     assert_eq!(found.severity, Severity::Critical);
     assert_eq!(
         found.title,
-        "failed: more members are gone than raid5 bears"
+        "failed: raid5 has lost more members than it tolerates"
     );
     assert_eq!(found.commands, ["mdadm --detail /dev/md0"]);
 }
 
 #[test]
-fn an_array_that_does_not_run() {
+fn stopped_array() {
     let found = Machine::raid6()
         .with(
             "md md7 9:7 0 level=raid1 array_state=inactive
@@ -91,7 +91,7 @@ fn an_array_that_does_not_run() {
         )
         .only("array-stopped");
     assert_eq!(found.array.as_deref(), Some("md7"));
-    // One that holds nothing is nobody's.
+    // An array without members is ignored.
     Machine::raid6()
         .with("md md7 9:7 0 array_state=clear")
         .nothing();
@@ -114,7 +114,7 @@ fn syncing() {
 }
 
 #[test]
-fn a_resync_that_waits() {
+fn pending_resync() {
     let waits = |state: &str| {
         Machine::raid6()
             .with("file sys/block/md0/md/resync_start 5120")
@@ -124,10 +124,10 @@ fn a_resync_that_waits() {
     assert_eq!(found.severity, Severity::Warning);
     assert_eq!(found.commands, ["mdadm --readwrite /dev/md0"]);
     assert_eq!(found.figures["resync_from_sector"], 5120);
-    // Who made it read-only may be saving data.
+    // No command: an administrator may have made it read-only to save data.
     let found = waits("readonly").only("array-resync-pending");
     assert!(found.commands.is_empty());
-    // While it runs, that is what is said.
+    // A running resync is not pending.
     waits("active")
         .with("file sys/block/md0/md/sync_action resync")
         .only("array-syncing");
@@ -139,7 +139,7 @@ fn a_resync_that_waits() {
     Machine::new("raid0", 12, Some(32744))
         .with("file sys/block/md0/md/resync_start 0")
         .nothing();
-    // A spare that md has not begun to fill, for nothing has been written yet.
+    // md starts to rebuild a spare at the first write.
     let spare = Machine::raid6().with(
         "file sys/block/md0/md/array_state read-auto
         file sys/block/md0/md/degraded 1
@@ -168,7 +168,7 @@ fn bad_sectors() {
 }
 
 #[test]
-fn mismatches_of_a_check_only() {
+fn mismatches_of_a_check_or_repair() {
     let after = |action: &str| {
         Machine::raid6()
             .with("file sys/block/md0/md/mismatch_cnt 94208")
@@ -181,23 +181,23 @@ fn mismatches_of_a_check_only() {
     let repaired = after("repair").only("array-repaired");
     assert_eq!(repaired.severity, Severity::Info);
     assert!(
-        repaired.title.contains("rewrote 94208 sectors"),
+        repaired.title.contains("rewrote 94208 mismatched sectors"),
         "{}",
         repaired.title
     );
-    // What a first resync or a rebuild counts was never said to be right. `idle` and `none`: nothing since it was assembled.
+    // Blocks that a first resync or a rebuild counts may never have matched. `idle` and `none`: no sync since assembly.
     for action in ["resync", "recover", "reshape", "garbage"] {
         after(action).nothing();
     }
     for action in ["idle", "none"] {
         assert_eq!(after(action).ids(), ["info array-unchecked"]);
     }
-    // Mirrors differ where a page changed while it was written.
+    // Mirrors differ if a page changed while it was written.
     let mirror = Machine::new("raid10", 6, None)
         .with("file sys/block/md0/md/mismatch_cnt 128")
         .with("file sys/block/md0/md/last_sync_action check");
     assert_eq!(mirror.only("array-mismatch").severity, Severity::Info);
-    // While it runs its count is not the last one, and to begin it again would begin from the start.
+    // The count of a running check is not final, and another check would start over.
     let running = after("check")
         .with("file sys/block/md0/md/sync_action check")
         .findings();
@@ -206,7 +206,7 @@ fn mismatches_of_a_check_only() {
 }
 
 #[test]
-fn write_mostly_on_the_wrong_disk() {
+fn write_mostly_flags_of_a_mirror() {
     let mirror = |spinning: &str, ssd: &str| {
         Machine::new("raid1", 2, Some(32744))
             .with("file sys/block/sdb/queue/rotational 0")
@@ -292,7 +292,7 @@ fn members_that_differ() {
             command,
             "{file}"
         );
-        // Alike on all is no difference.
+        // Equal values on all members are no finding.
         if id != "members-iostats" {
             let mut all = Machine::raid6();
             for i in 0..7 {
@@ -309,7 +309,7 @@ fn members_that_differ() {
 }
 
 #[test]
-fn a_spare_may_be_otherwise() {
+fn spares_are_not_compared() {
     Machine::raid6()
         .with(
             "disk sdz 65:16 600000000 queue/iostats=1 queue/rotational=0 queue/scheduler=none device/model=OTHER
@@ -325,7 +325,7 @@ fn larger_members() {
         .only("members-size");
     assert_eq!(found.figures["unused_bytes"].as_u64(), Some(256 << 30));
     assert!(found.commands.is_empty());
-    // A few MiB more is how disks are.
+    // Disks of one model differ by a few MiB.
     Machine::raid6()
         .with("file sys/block/md0/md/dev-sda/size 268439552")
         .nothing();
@@ -362,13 +362,13 @@ fn bitmaps() {
         )
     };
     none().only("bitmap-none");
-    // mdadm refuses while it rebuilds: nothing to type then.
+    // mdadm refuses during a check, so there is no command.
     let busy = none()
         .with("file sys/block/md0/md/sync_action check")
         .findings();
     let found = busy.iter().find(|f| f.id == "bitmap-none").unwrap();
     assert!(found.commands.is_empty());
-    // Another way to be consistent needs no bitmap.
+    // Another consistency policy needs no bitmap.
     none()
         .with("file sys/block/md0/md/consistency_policy ppl")
         .nothing();
@@ -379,7 +379,7 @@ fn ata(disks: u32, timeout: u64, word: Option<&str>) -> Machine {
     (0..disks).fold(Machine::raid6(), |m, i| {
         let name = super::name(i);
         let scsi = format!("sys/devices/ata{i}/host{i}/target{i}:0:0/{i}:0:0:0");
-        // The fixture's `device` is a directory; the kernel's a link.
+        // In sysfs `device` is a link, not a directory.
         std::fs::remove_dir_all(m.tree.path(format!("sys/block/{name}/device"))).unwrap();
         m.tree.write(format!("{scsi}/vendor"), "ATA     \n");
         m.tree
@@ -394,7 +394,7 @@ fn ata(disks: u32, timeout: u64, word: Option<&str>) -> Machine {
 }
 
 #[test]
-fn disks_that_try_longer_than_the_kernel_waits() {
+fn command_timeouts_shorter_than_error_recovery() {
     let found = ata(2, 30, Some("0000")).only("member-timeout");
     assert_eq!(found.severity, Severity::Warning);
     assert_eq!(
@@ -404,7 +404,7 @@ fn disks_that_try_longer_than_the_kernel_waits() {
             "echo 180 > /sys/block/sdb/device/timeout"
         ]
     );
-    // What the limit is set to the kernel does not show.
+    // The kernel does not show the current limit.
     let found = ata(2, 30, Some("003d")).only("member-timeout-unknown");
     assert_eq!(found.severity, Severity::Info);
     assert_eq!(found.commands[0], "smartctl -l scterc /dev/sda");
@@ -417,7 +417,7 @@ fn disks_that_try_longer_than_the_kernel_waits() {
     for word in [Some("0000"), Some("003d"), None] {
         ata(2, 180, word).nothing();
     }
-    // A disk that does not spin retries nothing for minutes.
+    // Solid-state disks do not retry for minutes.
     let ids = ata(1, 30, None)
         .with("file sys/block/sda/queue/rotational 0")
         .ids();

@@ -1,4 +1,4 @@
-//! What may be pasted: no command that can destroy data names a device that exists.
+//! Commands are safe to paste: none that can destroy data names an existing device.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use super::Machine;
 use crate::commands::doctor::finding::Finding;
 use crate::commands::doctor::rules::IDS;
 
-/// Commands that leave what is on a device as it is, by their first words. What is not here must not name a device, but for
-/// placeholders (`/dev/NEW_...`).
+/// Prefixes of commands that keep the content of a device. Other commands must not name a device, except for placeholders
+/// (`/dev/NEW_...`).
 const HARMLESS: &[&str] = &[
     "umount ",
     "mount -o ",
@@ -28,7 +28,7 @@ const HARMLESS: &[&str] = &[
     "mdadm --manage /dev/md0 --add /dev/NEW_DISK",
     "systemctl enable --now mdmonitor",
 ];
-/// What `echo` may write to sysfs and /proc/sys: never `repair`, `faulty`, `remove`, a size or a number of disks.
+/// Files in sysfs and /proc/sys that `echo` may write.
 const FILES: &[&str] = &[
     "md/sync_action",
     "/state",
@@ -82,7 +82,7 @@ fn check_command(command: &str) -> Result<(), String> {
             complain("a file not known to be harmless")
         };
     }
-    // Only behind the `--add` of what takes its place.
+    // Allowed only after the `--add` of the replacement.
     let replaces = command.starts_with("mdadm --manage /dev/md0 --replace ")
         && command.ends_with(" --with /dev/NEW_DISK");
     let named = command
@@ -94,7 +94,7 @@ fn check_command(command: &str) -> Result<(), String> {
     complain("it names a device and is not known to be harmless")
 }
 
-/// All of these findings may be pasted.
+/// Asserts that the commands of the findings are safe to paste.
 #[track_caller]
 pub fn may_be_pasted(found: &[Finding]) {
     for finding in found {
@@ -112,7 +112,7 @@ pub fn may_be_pasted(found: &[Finding]) {
 }
 
 #[test]
-fn destructive_commands_are_noticed() {
+fn destructive_commands_are_rejected() {
     for bad in [
         "mkfs.ext4 -g 32744 /dev/md0",
         "mkfs.ext4 -g 32744 '/dev/md0'",
@@ -144,7 +144,7 @@ fn destructive_commands_are_noticed() {
     }
 }
 
-/// The rules that docs/doctor.md lists: the first cell of each row that is an id.
+/// Rules listed in docs/doctor.md: ids in the first cell of a row.
 fn documented() -> BTreeSet<String> {
     let text = include_str!("../../../../docs/doctor.md");
     let rules = text.split("## JSON").next().unwrap();
@@ -155,13 +155,11 @@ fn documented() -> BTreeSet<String> {
     rules.lines().filter_map(cell).collect()
 }
 
-/// Machines on which everything at once is wrong, so that each rule's commands are judged.
-fn ill() -> Vec<Machine> {
-    let mut all = Vec::new();
-    all.push(
-        Machine::new("raid6", 8, None)
-            .with(
-                "file sys/block/md0/md/degraded 1
+/// A machine with many problems at once.
+fn faulty() -> Machine {
+    let machine = Machine::new("raid6", 8, None)
+        .with(
+            "file sys/block/md0/md/degraded 1
                 file sys/block/md0/md/dev-sdc/slot none
                 file sys/block/md0/md/dev-sdc/state faulty
                 file sys/block/md0/md/dev-sdd/bad_blocks 4096 8
@@ -180,16 +178,13 @@ fn ill() -> Vec<Machine> {
                 md md7 9:7 0 level=raid1 array_state=inactive
                 disk sdx 65:0 1000
                 member md7 sdx slot=0 state=spare",
-            )
-            .sb(|sb| {
-                sb.raid_stripe_width = 384;
-                sb.state |= 2;
-            }),
-    );
-    all.last()
-        .unwrap()
-        .options("rw\nerrors=continue\nstripe=384\nnodelalloc\ndioread_nolock");
-    all
+        )
+        .sb(|sb| {
+            sb.raid_stripe_width = 384;
+            sb.state |= 2;
+        });
+    machine.options("rw\nerrors=continue\nstripe=384\nnodelalloc\ndioread_nolock");
+    machine
 }
 
 #[test]
@@ -200,7 +195,7 @@ fn each_rule_is_listed_once_and_documented() {
 }
 
 #[test]
-fn commands_of_a_machine_on_which_everything_is_wrong() {
-    let fired: usize = ill().iter().map(|machine| machine.findings().len()).sum();
-    assert!(fired > 15, "{fired}");
+fn commands_of_a_faulty_machine() {
+    let found = faulty().findings().len();
+    assert!(found > 15, "{found}");
 }

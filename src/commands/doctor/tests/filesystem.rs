@@ -29,17 +29,20 @@ fn errors() {
     assert_eq!(found.commands, ["umount /srv", "e2fsck -fn /dev/md0"]);
     Machine::raid6().sb(|sb| sb.state |= 2).only("fs-errors");
 
-    let goes_on = Machine::raid6();
-    goes_on.options("rw\nerrors=continue\nstripe=640");
-    assert_eq!(goes_on.only("fs-errors-continue").severity, Severity::Info);
-    // The mount's word counts, not the superblock's.
+    let continues = Machine::raid6();
+    continues.options("rw\nerrors=continue\nstripe=640");
+    assert_eq!(
+        continues.only("fs-errors-continue").severity,
+        Severity::Info
+    );
+    // The mount option overrides the superblock.
     Machine::raid6()
         .sb(|sb| sb.errors = OnError::Continue)
         .nothing();
 }
 
 #[test]
-fn the_stripe_that_is_in_force() {
+fn stripe_in_force() {
     for (stride, width, stripe, id) in [
         (128, 640, 640, None),
         (128, 640, 1280, None),
@@ -133,14 +136,14 @@ fn the_livelock_of_6_0_to_6_7() {
     ] {
         on_kernel(release).nothing();
     }
-    // Distributions take the new allocator into old kernels, and it can be turned off.
+    // Distributions backport the new allocator, and the lists can be disabled.
     on_kernel("6.1.0-99")
         .with("file proc/kallsyms ffffffff81000000 t ext4_mb_scan_groups_xa_range")
         .nothing();
     on_kernel("6.1.0-56")
         .with("file proc/fs/ext4/md0/mb_structs_summary optimize_scan: 0")
         .nothing();
-    // Caught in the act: the lab's own figures, scaled to this filesystem.
+    // mb_stats as measured in the lab, scaled to this filesystem.
     let caught = on_kernel("6.1.0-56-amd64");
     caught.tree.write(
         "proc/fs/ext4/md0/mb_stats",
@@ -167,10 +170,10 @@ fn many_groups_searched_one_by_one() {
         }
         machine
     };
-    // The mount hides the superblock's figures only on a live machine.
+    // A mount makes the superblock's figures unknown only on a live machine.
     let found = old(80).only("alloc-linear");
     assert_eq!(found.severity, Severity::Warning);
-    // Whether a smaller mb_group_prealloc helps depends on the files.
+    // No command: a smaller mb_group_prealloc helps only with some files.
     assert!(found.commands.is_empty(), "{:?}", found.commands);
     old(50).nothing();
     old(90).sb(|sb| sb.groups = 10_000).nothing();

@@ -1,11 +1,11 @@
-//! Files that hold anything: nothing panics, nothing that is printed moves the cursor, no word of a name becomes a command.
+//! Hostile files: rules do not panic, control characters are not printed, and names are quoted in commands.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::Machine;
 use crate::commands::doctor::finding::Finding;
-use crate::commands::doctor::kernel::{Asked, judge};
+use crate::commands::doctor::kernel::{Ability, Properties};
 use crate::commands::doctor::{json, table};
 
 const GARBAGE: [&[u8]; 10] = [
@@ -34,11 +34,11 @@ fn files(dir: &Path, found: &mut Vec<PathBuf>) {
 fn printed(machine: &Machine) -> (String, Vec<Finding>) {
     let facts = machine.facts();
     let found = crate::commands::doctor::rules::check(&facts);
-    let able = judge(&Asked::default(), Vec::new());
+    let able = Ability::new(&Properties::default(), Vec::new());
     let mut out = Vec::new();
     let diagnosis = super::diagnosis(&facts, &found, &able);
     table::write(&mut out, &diagnosis).unwrap();
-    json::write(&mut out, &diagnosis).unwrap();
+    json::write(&mut out, &json::object(&diagnosis)).unwrap();
     (String::from_utf8(out).unwrap(), found)
 }
 
@@ -55,7 +55,7 @@ fn garbage_in_each_file_in_turn() {
     for dir in ["sys", "proc/fs", "proc/sys"] {
         files(&machine.tree.path(dir), &mut paths);
     }
-    // Not what says which devices there are: without them there is no machine, which `host` has tests for.
+    // Except the files that list devices: without them there are no facts. `machine` has tests for these.
     paths.retain(|p| !p.ends_with("dev") && !p.ends_with("array_state"));
     for path in &paths {
         let good = fs::read(path).unwrap();
@@ -86,7 +86,7 @@ fn garbage_in_all_files_at_once() {
 }
 
 #[test]
-fn names_that_would_like_to_be_more() {
+fn names_are_quoted_in_commands() {
     let mut machine = Machine::raid6()
         .with("file sys/block/sdd/device/model \u{1b}[31mEVIL\u{202e}")
         .with("file sys/fs/ext4/md0/errors_count 1")

@@ -1,11 +1,11 @@
-//! Where metadata falls.
+//! Rules on the placement of metadata.
 
 use super::Machine;
 use crate::commands::doctor::finding::Severity;
 use crate::mke2fs::{Conf, Options, plan};
 
 #[test]
-fn the_first_case() {
+fn default_layout_on_12_disks() {
     let full = Machine::new("raid0", 12, None).sb(|sb| sb.free_inodes_count = sb.inodes_count / 2);
     let found = full.findings();
     assert_eq!(full.ids(), ["info layout-skew", "info layout-stride-inert"]);
@@ -25,24 +25,24 @@ fn the_first_case() {
         "{:?}",
         skew.seen
     );
-    let anew = ["mkfs.ext4 -g 32744 /dev/NEW_ARRAY"];
-    assert_eq!(skew.commands, anew);
+    let mkfs = ["mkfs.ext4 -g 32744 /dev/NEW_ARRAY"];
+    assert_eq!(skew.commands, mkfs);
 
-    // Whether files are on it is said; the command names no device that exists, not even where none are.
-    let told = |machine: Machine| {
+    // The evidence mentions files. The command never names an existing device, even if there are none.
+    let files = |machine: Machine| {
         let found = machine.findings().remove(0);
-        assert_eq!(found.commands, anew);
+        assert_eq!(found.commands, mkfs);
         found.seen.last().unwrap().clone()
     };
     let used = |n: u32| {
         Machine::new("raid0", 12, None).sb(|sb| sb.free_inodes_count = sb.inodes_count - n)
     };
-    let none = "no inode but its own was in use when it was looked at";
-    assert_eq!(told(used(12)), "1 inodes in use beside its own");
-    assert_eq!(told(used(11)), none);
-    assert_eq!(told(used(12).sb(|sb| sb.orphan_file_inum = 12)), none);
-    // What a filesystem that was not unmounted says of itself is old.
-    assert_eq!(told(used(11).sb(|sb| sb.state = 0)), "it may hold files");
+    let none = "no inodes in use besides its own when it was checked";
+    assert_eq!(files(used(12)), "1 inodes in use besides its own");
+    assert_eq!(files(used(11)), none);
+    assert_eq!(files(used(12).sb(|sb| sb.orphan_file_inum = 12)), none);
+    // The superblock is outdated if the filesystem was not unmounted.
+    assert_eq!(files(used(11).sb(|sb| sb.state = 0)), "it may hold files");
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn the_advised_options_are_even() {
 }
 
 #[test]
-fn raid5_is_as_bad() {
+fn default_layout_on_raid5() {
     let machine = Machine::new("raid5", 8, None);
     let found = &machine.findings()[0];
     assert_eq!((found.id, found.severity), ("layout-skew", Severity::Info));
@@ -65,9 +65,9 @@ fn raid5_is_as_bad() {
     );
 }
 
-/// Six groups on four disks are uneven and hurt nobody.
+/// A few groups cannot be even, and are rarely written.
 #[test]
-fn small_filesystems_are_left_alone() {
+fn small_filesystems_are_ignored() {
     let groups = |n: u64| {
         let mut machine = Machine::new("raid0", 12, None);
         let bytes = n * 32768 * 4096;
@@ -84,7 +84,7 @@ fn small_filesystems_are_left_alone() {
 }
 
 #[test]
-fn a_disk_more_makes_it_uneven() {
+fn reshape_that_makes_a_layout_uneven() {
     let grows = |from: u32, to: u32| {
         Machine::new("raid5", to, None).with(&format!(
             "file sys/block/md0/md/reshape_position 1048576

@@ -1,5 +1,5 @@
-//! Rules on whole machines: trees of files as the kernel shows them, and filesystems as mke2fs would make them. One machine
-//! on which nothing is wrong; every test changes one thing on it.
+//! Tests of the rules on simulated machines: trees of files like sysfs and /proc, and filesystems planned like mke2fs. Each test
+//! changes one thing on a machine without findings.
 
 mod array;
 pub(super) mod commands;
@@ -22,27 +22,27 @@ use crate::machine::topology::Topology;
 use crate::machine::{Dev, resolve_all};
 use crate::mke2fs::{Conf, Options, plan};
 
-/// KiB that the array uses of each member: 256 GiB.
+/// Component size in KiB: 256 GiB.
 const COMPONENT: u64 = 256 << 20;
-/// Bytes of a chunk.
+/// Chunk size, bytes.
 const CHUNK: u64 = 512 << 10;
 
-/// An array with ext4 on it, all in order.
+/// A machine with an array and ext4 on it, initially without findings.
 pub(super) struct Machine {
     pub tree: Tree,
     pub layout: Layout,
-    /// The filesystem's device.
+    /// Device of the filesystem.
     fs: &'static str,
     dev: Dev,
 }
 
 impl Machine {
-    /// `level` of so many disks that spin; `g`: blocks a group, for an even layout where the default is not.
+    /// An array of `disks` rotational disks. `group`: blocks per group, for an even layout if the default is uneven.
     pub fn new(level: &str, disks: u32, group: Option<u32>) -> Self {
         Self::on("md0", "9:0", "", (level, disks, group))
     }
 
-    /// The RAID 6 with its filesystem on a partition.
+    /// [`Machine::raid6`] with the filesystem on a partition.
     pub fn partition(start: u64) -> Self {
         let sectors = COMPONENT * 5 * 2;
         let part = format!("part md0p1 259:1 {sectors} disk=md0 number=1 start={start}");
@@ -70,7 +70,7 @@ impl Machine {
         };
         let (component, policy) = match level {
             "raid0" => (0, "none"),
-            // Without the write hole.
+            // A journal closes the write hole.
             "raid5" | "raid6" => (COMPONENT, "journal"),
             _ => (COMPONENT, "bitmap"),
         };
@@ -144,12 +144,12 @@ impl Machine {
         machine
     }
 
-    /// Seven disks in a RAID 6: a layout that is even by itself.
+    /// A RAID 6 of seven disks, on which the default layout is even.
     pub fn raid6() -> Self {
         Self::new("raid6", 7, None)
     }
 
-    /// /proc/fs/ext4/md0/options.
+    /// Sets /proc/fs/ext4/md0/options.
     pub fn options(&self, text: &str) {
         self.tree.write(
             format!("proc/fs/ext4/{}/options", self.fs),
@@ -157,13 +157,13 @@ impl Machine {
         );
     }
 
-    /// A line of the machine's text more.
+    /// Adds lines of the fixture's text format.
     pub fn with(mut self, lines: &str) -> Self {
         self.tree.add(lines);
         self
     }
 
-    /// The superblock changed.
+    /// Changes the superblock.
     pub fn sb(mut self, change: impl FnOnce(&mut crate::fs::ext4::Superblock)) -> Self {
         change(self.layout.superblock.as_mut().unwrap());
         self
@@ -180,7 +180,7 @@ impl Machine {
         gather(&sys, &topology, stopped)
     }
 
-    /// All of them; every test that has some checks that their commands may be pasted.
+    /// All findings. Also checks that their commands are safe to paste.
     #[track_caller]
     pub fn findings(&self) -> Vec<Finding> {
         let found = check(&self.facts());
@@ -188,7 +188,7 @@ impl Machine {
         found
     }
 
-    /// `warning array-degraded`, the worst first.
+    /// Severities and ids, as in `warning array-degraded`, the worst first.
     pub fn ids(&self) -> Vec<String> {
         self.findings()
             .iter()
@@ -196,14 +196,14 @@ impl Machine {
             .collect()
     }
 
-    /// The only finding.
+    /// Asserts that there is one finding, and returns it.
     #[track_caller]
     pub fn only(&self, id: &str) -> Finding {
         let mut found = self.findings();
         assert_eq!(found.len(), 1, "{:?}", self.ids());
         let found = found.remove(0);
         assert_eq!(found.id, id);
-        // A finding without evidence, cause or source is no finding; and what mends something has a risk.
+        // Every finding has evidence, a reason and a source, and commands have a risk.
         assert!(
             !found.seen.is_empty() && !found.why.is_empty() && !found.source.is_empty(),
             "{id}"
@@ -212,14 +212,14 @@ impl Machine {
         found
     }
 
-    /// None.
+    /// Asserts that there are no findings.
     #[track_caller]
     pub fn nothing(&self) {
         assert_eq!(self.ids(), Vec::<String>::new());
     }
 }
 
-/// All of it, nothing left out.
+/// A diagnosis with nothing left out.
 fn diagnosis<'a>(facts: &'a Facts, found: &'a [Finding], able: &'a Ability) -> Diagnosis<'a> {
     Diagnosis {
         facts,
@@ -245,9 +245,8 @@ fn disk(i: u32) -> String {
     )
 }
 
-/// The point of it all: who has nothing to complain of hears nothing.
 #[test]
-fn a_sound_array_of_each_level() {
+fn no_findings_on_healthy_arrays() {
     Machine::raid6().nothing();
     Machine::new("raid5", 5, None).nothing();
     Machine::new("raid5", 4, Some(32744)).nothing();

@@ -1,4 +1,4 @@
-//! What a power failure can take.
+//! Rules on data at risk in a power failure.
 
 use super::Machine;
 use crate::commands::doctor::finding::Severity;
@@ -16,7 +16,7 @@ fn barriers_off_on_disks_with_a_cache() {
     assert_eq!(found.figures["disks_with_volatile_cache"], 7);
     assert_eq!(found.commands, ["mount -o remount,barrier=1 /srv"]);
     mounted("barrier").nothing();
-    // Caches that lose nothing.
+    // Write-through caches lose nothing.
     let through = (0..7).fold(mounted("nobarrier"), |m, i| {
         m.with(&format!(
             "file sys/block/{}/queue/write_cache write through",
@@ -24,7 +24,7 @@ fn barriers_off_on_disks_with_a_cache() {
         ))
     });
     through.nothing();
-    // Where it comes from has to be said: a remount lasts until the next mount.
+    // The origin of the option is part of the evidence, as a remount lasts only until the next mount.
     let fstab = |options: &str| {
         let machine =
             mounted("nobarrier").with(&format!("file etc/fstab /dev/md0 /srv ext4 {options} 0 2"));
@@ -40,7 +40,7 @@ fn barriers_off_on_disks_with_a_cache() {
 }
 
 #[test]
-fn commits_that_do_not_wait() {
+fn asynchronous_commits() {
     let found = mounted("data=writeback\njournal_async_commit").only("fs-async-commit");
     assert_eq!(found.severity, Severity::Warning);
     assert_eq!(

@@ -1,14 +1,14 @@
-//! The text and the JSON, whole.
+//! Snapshots of the text and the JSON.
 
 use super::Machine;
-use crate::commands::doctor::finding::{Finding, Severity};
-use crate::commands::doctor::kernel::{Asked, judge};
+use crate::commands::doctor::finding::Finding;
+use crate::commands::doctor::kernel::{Ability, Properties};
 use crate::commands::doctor::select::{Diagnosis, LeftOut};
 use crate::commands::doctor::{json, rules, table};
 use crate::probe::Facts;
 
-fn asked() -> Asked {
-    Asked {
+fn properties() -> Properties {
+    Properties {
         release: "6.12.107+deb13-amd64".to_owned(),
         root: true,
         capabilities: Some(u64::MAX),
@@ -23,21 +23,21 @@ fn asked() -> Asked {
             ..Facts::default()
         },
         modules: vec![("raid456", true)],
-        ..Asked::default()
+        ..Properties::default()
     }
 }
 
 fn text(machine: &Machine) -> String {
     let facts = machine.facts();
     let found = rules::check(&facts);
-    let able = judge(&asked(), vec!["a note of the plan".to_owned()]);
+    let able = Ability::new(&properties(), vec!["a note of the plan".to_owned()]);
     let mut out = Vec::new();
     table::write(&mut out, &super::diagnosis(&facts, &found, &able)).unwrap();
     String::from_utf8(out).unwrap()
 }
 
-/// The first case, a disk lost, a stripe left from fewer disks.
-fn ill() -> Machine {
+/// An uneven layout, two missing disks, bad blocks, and a stripe from before the array grew.
+fn faulty() -> Machine {
     Machine::new("raid6", 8, None)
         .with(
             "file sys/block/md0/md/degraded 2
@@ -53,27 +53,27 @@ fn ill() -> Machine {
 
 #[test]
 fn worst_first() {
-    let machine = ill();
+    let machine = faulty();
     machine.options("rw\nerrors=continue\nstripe=384");
-    insta::assert_snapshot!("ill", text(&machine));
+    insta::assert_snapshot!("faulty", text(&machine));
 }
 
 #[test]
-fn nothing_found() {
-    insta::assert_snapshot!("well", text(&Machine::raid6()));
+fn no_findings() {
+    insta::assert_snapshot!("no_findings", text(&Machine::raid6()));
 }
 
 #[test]
-fn what_is_left_out_is_said() {
+fn left_out_findings_are_counted() {
     let facts = Machine::raid6().facts();
-    let able = judge(&asked(), Vec::new());
-    let said = |found: &[Finding]| {
+    let able = Ability::new(&properties(), Vec::new());
+    let print = |found: &[Finding]| {
         let mut out = Vec::new();
         let diagnosis = Diagnosis {
             left_out: LeftOut {
                 ignored: 2,
                 acknowledged: 1,
-                below: 0,
+                below_min_severity: 0,
             },
             ..super::diagnosis(&facts, found, &able)
         };
@@ -82,24 +82,24 @@ fn what_is_left_out_is_said() {
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     assert!(
-        said(&[]).contains("nothing else found on 1 array or disk and 1 filesystem; left out: 2 ignored, 1 acknowledged"),
+        print(&[]).contains("no other findings on 1 array or disk and 1 filesystem; left out: 2 ignored, 1 acknowledged"),
         "{}",
-        said(&[])
+        print(&[])
     );
-    let one = Finding::new("array-degraded", Severity::Critical, "");
-    assert!(said(&[one]).contains("1 critical; left out: 2 ignored, 1 acknowledged"));
+    let one = Finding::critical("array-degraded", "");
+    assert!(print(&[one]).contains("1 critical; left out: 2 ignored, 1 acknowledged"));
 }
 
 #[test]
 fn kernel() {
     let mut out = Vec::new();
-    table::kernel(&mut out, &judge(&asked(), Vec::new())).unwrap();
+    table::kernel(&mut out, &Ability::new(&properties(), Vec::new())).unwrap();
     insta::assert_snapshot!("kernel", String::from_utf8(out).unwrap());
 }
 
 #[test]
-fn lines_fit_but_for_commands() {
-    let machine = ill();
+fn lines_have_at_most_80_columns() {
+    let machine = faulty();
     machine.options("rw\nerrors=continue\nstripe=384");
     for line in text(&machine).lines() {
         let command = line.contains("mdadm")
@@ -112,9 +112,9 @@ fn lines_fit_but_for_commands() {
 
 #[test]
 fn as_json() {
-    let machine = ill();
+    let machine = faulty();
     let facts = machine.facts();
-    let able = judge(&asked(), Vec::new());
+    let able = Ability::new(&properties(), Vec::new());
     let mut object = json::object(&super::diagnosis(&facts, &rules::check(&facts), &able));
     object["time"] = "2026-11-21T09:00:00Z".into();
     assert_eq!(object["schema"], "raidtrace.doctor/1");

@@ -1,4 +1,4 @@
-//! Parity levels, upkeep, and the page cache against the disks.
+//! Rules on parity levels, maintenance, and the page cache.
 
 use super::Machine;
 use crate::commands::doctor::finding::Severity;
@@ -29,12 +29,12 @@ fn the_write_hole() {
             ))
             .nothing();
     }
-    // Mirrors have none.
+    // Mirrors have no write hole.
     Machine::new("raid10", 6, None).nothing();
 }
 
 #[test]
-fn fast_disks_behind_one_thread() {
+fn fast_disks_with_one_thread() {
     let fast = || {
         let machine = spinning(0);
         machine.options("rw\nerrors=remount-ro\nstripe=0");
@@ -80,7 +80,7 @@ fn discards_on_parity_levels() {
             .iter()
             .any(|s| s.ends_with("devices_handle_discard_safely: N"))
     );
-    // Disks that take none, an array that passes them on, no such option.
+    // Disks without discards; no such mount option.
     let machine = Machine::raid6();
     machine.options("rw\nerrors=remount-ro\nstripe=640\ndiscard");
     machine.nothing();
@@ -95,7 +95,7 @@ fn discards_on_parity_levels() {
         trusted().only("parity-discard-trusted").severity,
         Severity::Info
     );
-    // Where parity was seen to be wrong it may be why.
+    // Discards may be the reason for mismatches.
     let ids = trusted().with("file sys/block/md0/md/mismatch_cnt 8").ids();
     assert_eq!(
         ids,
@@ -104,7 +104,7 @@ fn discards_on_parity_levels() {
 }
 
 #[test]
-fn no_check_since_it_was_assembled() {
+fn no_check_since_assembly() {
     let never = |word: &str| {
         Machine::raid6().with(&format!("file sys/block/md0/md/last_sync_action {word}"))
     };
@@ -114,12 +114,12 @@ fn no_check_since_it_was_assembled() {
         assert_eq!(found.figures["uptime_days"], 100);
         assert_eq!(found.array.as_deref(), Some("md0"));
     }
-    // Any sync hides when the last check was; a host that has just booted has had no time for one.
+    // The last check is unknown after any sync, and a host that has just booted has had no time for one.
     for word in ["check", "repair", "resync", "recover"] {
         never(word).nothing();
     }
     never("none").with("file proc/uptime 86400.5 1.0").nothing();
-    // mdcheck was at this array today, by its UUID; at another one.
+    // mdcheck worked on this array today, by its UUID; then on another one.
     let file = |uuid: &str| {
         never("none")
             .with("file sys/block/md0/md/uuid 01234567-89ab-cdef-0123-456789abcdef")
@@ -130,7 +130,7 @@ fn no_check_since_it_was_assembled() {
 }
 
 #[test]
-fn nobody_watches() {
+fn no_monitor() {
     let without = |machine: Machine| {
         machine
             .tree
@@ -142,9 +142,9 @@ fn nobody_watches() {
         (found.severity, found.array.as_deref()),
         (Severity::Info, None)
     );
-    // Nothing to watch.
+    // Nothing to monitor.
     without(Machine::new("raid0", 12, Some(32744))).nothing();
-    // In a PID namespace of its own nothing is known of the host's processes.
+    // A PID namespace does not show the processes of the host.
     without(Machine::raid6())
         .with("link proc/1/ns/pid pid:[4026532000]")
         .nothing();
@@ -183,7 +183,7 @@ fn more_dirty_memory_than_the_disks_can_write() {
         "{:?}",
         found.seen
     );
-    // What an SSD writes is not reckoned.
+    // The rate of SSDs is not assumed.
     let ssds = spinning(0)
         .with("file proc/sys/vm/dirty_bytes 34359738368")
         .with("file sys/block/md0/md/group_thread_cnt 2");

@@ -1,4 +1,5 @@
 use super::{Clock, Translator, flags, us};
+use crate::address::{ArraySector, DiskSector, MemberSector};
 use crate::analysis::item::{Flags, Item, Part, Request};
 use crate::machine::topology::Topology;
 use crate::machine::{Array, Dev, HostTopology, Member};
@@ -9,10 +10,10 @@ use crate::probe::events::{Completed, Event, Run, Submitted};
 fn topology() -> Topology {
     let member = |slot: u32| Member {
         name: format!("sda{slot}"),
-        start: 2048,
+        start: DiskSector(2048),
         sectors: 1 << 20,
         slot: Some(slot),
-        data_offset: 1024,
+        data_offset: MemberSector(1024),
         data_sectors: 1 << 19,
         ..Member::default()
     };
@@ -52,7 +53,7 @@ fn completed(runs: Option<u16>) -> Completed {
         flags: 1,
         error: false,
         // The first sector of the second chunk of the array's second row.
-        sector: 2048 + 1024 + 128,
+        sector: DiskSector(2048 + 1024 + 128),
         length: 16384,
         runs,
         now_ns: 5_000_000,
@@ -67,7 +68,7 @@ fn submitted(sector: u64, now_ns: u64) -> Event {
         op: Op::Write,
         origin: Origin::FileData,
         flags: 0,
-        sector,
+        sector: ArraySector(sector),
         length: 16384,
         pid: 42,
         file: None,
@@ -112,11 +113,11 @@ fn nobody_has_submitted_what_md_writes_for_itself() {
     assert_eq!(request(&items(&mut translator(0), &events)).pid, None);
     // Before the data: md's superblock.
     c.origin = Origin::MdSuperblock;
-    c.sector = 2048 + 8;
+    c.sector = DiskSector(2048 + 8);
     let r = request(&items(&mut translator(0), &[Event::Completed(c)]));
     assert_eq!((r.sector, r.array_sector, r.pid), (8, None, None));
     // A flush has no place.
-    (c.sector, c.length, c.op) = (0, 0, Op::Flush);
+    (c.sector, c.length, c.op) = (DiskSector(0), 0, Op::Flush);
     let r = request(&items(&mut translator(0), &[Event::Completed(c)]));
     assert_eq!((r.sector, r.array_sector, r.bytes), (0, None, 0));
 }
@@ -213,11 +214,8 @@ fn microseconds_as_the_kernel_side_counts_them() {
 
 #[test]
 fn flags_of_the_kernel() {
-    assert_eq!(flags(0), Flags(0));
-    assert_eq!(
-        flags(1 << 7 | 1 << 6),
-        Flags(Flags::PREFLUSH.0 | Flags::FUA.0)
-    );
+    assert_eq!(flags(0), Flags::empty());
+    assert_eq!(flags(1 << 7 | 1 << 6), Flags::PREFLUSH | Flags::FUA);
     assert_eq!(flags(1 << 1 | 1 << 2).letters(), "M");
     assert_eq!(flags(1 << 8 | 1 << 9).letters(), "AB");
 }

@@ -65,7 +65,7 @@ fn show(reader: Reader, again: Reopen, how: How) -> Result<()> {
     let source = Source::new(reader, how.interval, again);
     if !how.batch && !how.json && io::stdout().is_terminal() {
         return runtime.block_on(async {
-            let end = crate::ui::screen::asked_to_end()?;
+            let end = crate::machine::signals::asked_to_end()?;
             screen::run(source, how.interval, Depth::from_env(), end).await
         });
     }

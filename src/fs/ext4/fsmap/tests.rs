@@ -29,7 +29,7 @@ fn layout(records: &[Record]) -> Layout {
 }
 
 fn ranges(layout: &Layout) -> Vec<(u64, u64, Origin)> {
-    let place = |r: &super::super::Range| (r.first, r.count, r.origin);
+    let place = |r: &super::super::Range| (r.first.0, r.count, r.origin);
     layout.ranges.iter().map(place).collect()
 }
 
@@ -129,8 +129,8 @@ fn the_boot_block_is_metadata() {
         ..record(OWN_FS, 0, 0)
     });
     let layout = map.finish(0);
-    assert_eq!(layout.origin_of(0), Some(Origin::OtherMetadata));
-    assert_eq!(layout.origin_of(1), Some(Origin::Superblock));
+    assert_eq!(layout.origin_of(FsBlock(0)), Some(Origin::OtherMetadata));
+    assert_eq!(layout.origin_of(FsBlock(1)), Some(Origin::Superblock));
 }
 
 /// A kernel that has `records`, `page` of them a call.
@@ -203,7 +203,7 @@ proptest! {
             prop_assert!(pair[0].end() <= pair[1].first);
             prop_assert!(pair[0].end() < pair[1].first || pair[0].origin != pair[1].origin);
         }
-        prop_assert!(layout.ranges.last().map_or(0, |r| r.end()) <= layout.blocks);
+        prop_assert!(layout.ranges.last().map_or(0, |r| r.end().0) <= layout.blocks);
         let mut pages = records.chunks(7);
         let mut map = Map::new(DEVICE, BLOCK as u32);
         let _ = walk(&mut map, 1000, |_| Ok(pages.next().unwrap_or_default().to_vec()));
@@ -252,7 +252,7 @@ fn the_root_of_this_machine() {
     assert_eq!(blocks[&Origin::InodeBitmap], groups);
     assert_eq!(blocks[&Origin::InodeTable] % groups, 0);
     assert_eq!(
-        layout.origin_of(u64::from(layout.block_size == 1024)),
+        layout.origin_of(FsBlock((layout.block_size == 1024).into())),
         Some(Origin::Superblock)
     );
     // A bitmap has a block, so a group has at most that many bits of blocks (without bigalloc).

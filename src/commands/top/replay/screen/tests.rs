@@ -5,13 +5,39 @@ use std::time::Duration;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-use super::Player;
+use super::Recording;
 use crate::recording::reader::{Reader, Wanted};
 use crate::recording::source::Source;
 use crate::ui::keys::Key;
 use crate::ui::palette::{Depth, Palette};
-use crate::ui::state::Action;
+use crate::ui::player::Playback as _;
+use crate::ui::state::{Action, Replay, ReplayState, State};
 use crate::ui::view;
+
+/// A screen and its recording, without the threads between them.
+struct Player {
+    recording: Recording,
+    state: State,
+}
+
+impl Player {
+    fn update(&mut self) {
+        self.state.set_position(self.recording.position());
+        self.state.observe(&self.recording.shown().unwrap());
+    }
+
+    fn time_us(&self) -> i64 {
+        self.recording.time_us()
+    }
+
+    fn replay(&self) -> &ReplayState {
+        self.state.replay.as_ref().unwrap()
+    }
+
+    fn message(&self) -> String {
+        self.replay().position.message.clone().unwrap()
+    }
+}
 
 fn player(bytes: &'static [u8]) -> Player {
     let reader = Reader::new(
@@ -21,8 +47,14 @@ fn player(bytes: &'static [u8]) -> Player {
     );
     let interval = Duration::from_secs(1);
     let source = Source::new(reader.unwrap(), interval, Box::new(|| None));
-    let mut player = Player::new(source, interval);
-    player.step().unwrap();
+    let mut state = State::new(view::VIEWS.len(), interval);
+    state.replay = Some(ReplayState::default());
+    let mut player = Player {
+        recording: Recording::new(source, interval),
+        state,
+    };
+    player.recording.step().unwrap();
+    player.update();
     player
 }
 
@@ -42,10 +74,10 @@ fn press(player: &mut Player, keys: &str) {
         };
         let action = player.state.on_key(key);
         assert_ne!(action, Action::Quit);
-        player.act(action).unwrap();
-        while player.goal.is_some() {
-            player.search().unwrap();
+        if let Action::Replay(request) = action {
+            player.recording.act(request, &mut |_| false).unwrap();
         }
+        player.update();
     }
 }
 
@@ -53,7 +85,14 @@ fn drawn(player: &Player, columns: u16, rows: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
     let palette = Palette::new(Depth::None);
     terminal
-        .draw(|frame| view::draw(frame, &player.state, player.shown.as_deref(), palette))
+        .draw(|frame| {
+            view::draw(
+                frame,
+                &player.state,
+                player.recording.shown.as_deref(),
+                palette,
+            )
+        })
         .unwrap();
     terminal.backend().to_string()
 }
@@ -80,9 +119,9 @@ fn one_steps_to_and_fro() {
 #[test]
 fn the_end_is_the_end_and_one_can_leave_it() {
     let (player, last) = after("}}}}}}}}");
-    assert!(player.state.replay.as_ref().unwrap().ended && player.is_still());
+    assert!(player.replay().position.ended);
     let (player, before) = after("}}}}}}}}<");
-    assert!(!player.state.replay.as_ref().unwrap().ended);
+    assert!(!player.replay().position.ended);
     assert!(before < last && before > last - 3_000_000);
 }
 
@@ -98,8 +137,8 @@ fn one_goes_to_a_moment() {
     assert_eq!(after("}t+2\n").1, after("t+2\n").1);
     let (player, here) = after("tnoon\n");
     assert_eq!(here, first);
-    let said = player.state.replay.as_ref().unwrap().said.clone().unwrap();
-    assert!(said.contains("'noon' is no time"), "{said}");
+    let message = player.message();
+    assert!(message.contains("'noon' is no time"), "{message}");
     // While one types, letters are no keys.
     assert_eq!(
         after("tq?n").0.state.replay.unwrap().typed.as_deref(),
@@ -110,23 +149,24 @@ fn one_goes_to_a_moment() {
 #[test]
 fn n_finds_the_next_hot_spot() {
     let (player, found) = after("n");
-    assert!(!player.findings().is_empty());
+    assert!(!player.recording.hotspots().is_empty());
     assert!(found > after("").1);
     let (back, before) = after("}N");
     assert!(before <= after("}").1);
-    assert!(!back.findings().is_empty() || back.state.replay.unwrap().said.is_some());
+    assert!(!back.recording.hotspots().is_empty() || back.replay().position.message.is_some());
     let (player, _) = after("}}}}}}}}n");
-    let said = player.state.replay.as_ref().unwrap().said.clone().unwrap();
-    assert!(said.contains("no other hot spot"), "{said}");
+    let message = player.message();
+    assert!(message.contains("no other hot spot"), "{message}");
 }
 
 #[test]
 fn speed() {
     let (player, _) = after("++");
-    assert_eq!(player.state.replay.as_ref().unwrap().speed, 5.0);
-    assert!(player.pace() < Duration::from_millis(500));
-    assert_eq!(after("+++++++++++++").0.pace(), Duration::from_millis(20));
-    assert_eq!(after("-").0.state.replay.unwrap().speed, 0.5);
+    assert_eq!(player.state.speed(), Some(5.0));
+    assert_eq!(after("+++++++++++++").0.state.speed(), Some(1000.0));
+    assert_eq!(after("-").0.state.speed(), Some(0.5));
+    assert_eq!(after("p").0.state.speed(), None);
+    assert_eq!(after("t").0.state.speed(), None);
 }
 
 #[test]
@@ -149,5 +189,27 @@ fn a_tail_that_is_missing_is_told_in_every_view() {
     for view in '1'..='6' {
         press(&mut player, &view.to_string());
         assert!(drawn(&player, 80, 24).contains("TAIL MISSING"));
+    }
+}
+
+#[test]
+fn a_key_ends_a_search() {
+    for keys in ["n", "N", "t+8\n"] {
+        let (mut player, _) = after("}}}");
+        let before = player.time_us();
+        let mut steps = 0;
+        let request = match keys {
+            "n" => Replay::Hotspot { forwards: true },
+            "N" => Replay::Hotspot { forwards: false },
+            _ => Replay::Time("+3600".to_owned()),
+        };
+        let key = &mut |_: Option<&Recording>| {
+            steps += 1;
+            true
+        };
+        player.recording.act(request, key).unwrap();
+        assert_eq!(steps, 1, "{keys}");
+        let moved = player.time_us() - before;
+        assert!((0..2_000_000).contains(&moved), "{keys}: {moved}");
     }
 }

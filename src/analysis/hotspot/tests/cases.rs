@@ -1,0 +1,468 @@
+//! Symptoms found from the figures of each member.
+
+use std::time::Duration;
+
+use crate::analysis::hotspot::burst::Burst;
+use crate::analysis::hotspot::symptom::{Cause, Figures, Symptom, find_symptom};
+use crate::analysis::recent::Stall;
+use crate::analysis::waited::Waited;
+use crate::origin::Op;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A member with this utilisation and a hundred requests of 5 ms.
+fn busy(utilisation: f64) -> Figures {
+    Figures {
+        utilisation: Some(utilisation),
+        requests: 100.0,
+        bytes: 400e3,
+        mean_us: Some(5_000.0),
+        p99_us: [Some(20_000); 2],
+        times_us: Some((100.0, 4_900.0)),
+        ..Figures::default()
+    }
+}
+
+/// A member with `times` the work of [`busy`].
+fn works(utilisation: f64, times: f64) -> Figures {
+    let one = busy(utilisation);
+    Figures {
+        requests: one.requests * times,
+        bytes: one.bytes * times,
+        ..one
+    }
+}
+
+/// A member whose requests take `times` as long as those of [`busy`].
+fn takes(utilisation: f64, times: f64) -> Figures {
+    let one = busy(utilisation);
+    Figures {
+        mean_us: one.mean_us.map(|us| us * times),
+        p99_us: one.p99_us.map(|us| us.map(|us| (us as f64 * times) as u64)),
+        ..one
+    }
+}
+
+/// `count` copies of `one`, except for `other` at index `at`.
+fn all_but(count: usize, one: Figures, at: usize, other: Figures) -> Vec<Figures> {
+    let mut all = vec![one; count];
+    all[at] = other;
+    all
+}
+
+impl Figures {
+    /// Adds a burst of `seconds` in ten. Requests that tasks wait for take `waited_us` in it and `otherwise_us` outside it; 0:
+    /// no such requests.
+    fn bursts(self, seconds: u32, waited_us: f64, otherwise_us: f64) -> Self {
+        let waited = |us: f64| match us {
+            0.0 => Waited::default(),
+            us => Waited {
+                requests: 100,
+                us: 100.0 * us,
+            },
+        };
+        let burst = Burst {
+            lasted: seconds * SECOND,
+            of: 10 * SECOND,
+            utilisation: 1.0,
+            waited: waited(waited_us),
+            otherwise: waited(otherwise_us),
+            otherwise_us: waited(otherwise_us).mean_us(),
+        };
+        Self { burst, ..self }
+    }
+}
+
+fn stall(seconds: u32, in_flight: u32, is_over: bool) -> Stall {
+    Stall {
+        lasted: seconds * SECOND,
+        in_flight,
+        is_over,
+    }
+}
+
+#[test]
+fn cases() {
+    let growing = |utilisation, in_flight: &[u32]| Figures {
+        in_flight: in_flight.to_vec(),
+        ..busy(utilisation)
+    };
+    let quick = |utilisation| Figures {
+        mean_us: Some(120.0),
+        ..busy(utilisation)
+    };
+    let unknown = Figures {
+        utilisation: None,
+        ..busy(0.0)
+    };
+    let saturated = |members: &[usize], cause, least, others| Symptom::Saturated {
+        members: members.to_vec(),
+        cause,
+        least,
+        others,
+    };
+    let full = |count: usize, least| Symptom::Full {
+        members: (0..count).collect(),
+        least,
+    };
+    let slow = |member, cause| Symptom::Slow {
+        members: vec![member],
+        op: Op::Write,
+        p99_us: 200_000,
+        median_us: 20_000,
+        cause,
+    };
+    for (what, figures, pain) in [
+        ("nothing there", vec![], Symptom::None),
+        (
+            "one of twelve holds the inode tables: four times the requests",
+            all_but(12, busy(0.2), 4, works(0.97, 4.0)),
+            saturated(&[4], Cause::MoreWork(4.0), 0.97, 0.2),
+        ),
+        (
+            "three of twelve hold every bitmap",
+            (0..12)
+                .map(|i| {
+                    if i % 4 == 0 {
+                        works(1.0, 4.0)
+                    } else {
+                        busy(0.25)
+                    }
+                })
+                .collect(),
+            saturated(&[0, 4, 8], Cause::MoreWork(4.0), 1.0, 0.25),
+        ),
+        (
+            "all members are saturated: the array is full",
+            vec![busy(0.98); 12],
+            full(12, 0.98),
+        ),
+        (
+            "full, though one is a little behind",
+            all_but(12, busy(0.98), 3, busy(0.86)),
+            full(12, 0.86),
+        ),
+        (
+            "a skew at 11 % utilisation is no symptom",
+            all_but(12, busy(0.02), 4, works(0.11, 4.5)),
+            Symptom::None,
+        ),
+        (
+            "one disk takes ten times as long for the same work",
+            all_but(8, busy(0.3), 6, takes(0.99, 10.0)),
+            saturated(&[6], Cause::Longer(10.0), 0.99, 0.3),
+        ),
+        (
+            "so it does without being busy all the time",
+            all_but(8, busy(0.3), 6, takes(0.7, 10.0)),
+            slow(6, Cause::Longer(10.0)),
+        ),
+        (
+            "so it does with three times the work: that is why",
+            all_but(
+                8,
+                busy(0.3),
+                6,
+                Figures {
+                    requests: 300.0,
+                    ..takes(0.7, 10.0)
+                },
+            ),
+            slow(6, Cause::MoreWork(3.0)),
+        ),
+        (
+            "three of twelve take longer, and are busy for half of the time: they have more to do",
+            (0..12)
+                .map(|i| {
+                    if i % 4 == 0 {
+                        Figures {
+                            requests: 400.0,
+                            ..takes(0.5, 10.0)
+                        }
+                    } else {
+                        busy(0.2)
+                    }
+                })
+                .collect(),
+            Symptom::Slow {
+                members: vec![0, 4, 8],
+                op: Op::Write,
+                p99_us: 200_000,
+                median_us: 20_000,
+                cause: Cause::MoreWork(4.0),
+            },
+        ),
+        (
+            "busy with what is not of this array: another partition's load",
+            all_but(4, busy(0.3), 2, busy(0.99)),
+            saturated(&[2], Cause::Elsewhere, 0.99, 0.3),
+        ),
+        (
+            "the write cache throttles: its queue grows, busy half of the time",
+            all_but(
+                4,
+                growing(0.5, &[2; 10]),
+                1,
+                growing(0.6, &[2, 4, 3, 9, 12, 14, 30, 41, 52, 60]),
+            ),
+            Symptom::Growing {
+                member: 1,
+                from: 3,
+                to: 51,
+            },
+        ),
+        (
+            "one burst of writeback is no growth",
+            vec![growing(0.5, &[0, 0, 0, 0, 0, 0, 64, 60, 0]); 4],
+            Symptom::None,
+        ),
+        (
+            "nor is one that lasts",
+            vec![growing(0.5, &[1, 1, 1, 2, 2, 2, 40, 40, 40]); 4],
+            Symptom::None,
+        ),
+        (
+            "a burst of writeback waits behind itself",
+            vec![
+                Figures {
+                    times_us: Some((400_000.0, 5_000.0)),
+                    queue_p50_us: Some(400_000),
+                    device_us: Some(1_100_000.0),
+                    busy_us: Some(1_000_000.0),
+                    ..busy(0.1)
+                };
+                4
+            ],
+            Symptom::None,
+        ),
+        (
+            "one late request of a hundred makes no slow disk",
+            all_but(
+                12,
+                busy(0.3),
+                6,
+                Figures {
+                    p99_us: [Some(400_000); 2],
+                    mean_us: Some(7_000.0),
+                    ..busy(0.3)
+                },
+            ),
+            Symptom::None,
+        ),
+        (
+            "nor is the first second",
+            vec![growing(0.5, &[2, 60]); 4],
+            Symptom::None,
+        ),
+        (
+            "requests are held back above the disks",
+            vec![
+                Figures {
+                    times_us: Some((80_000.0, 2_000.0)),
+                    queue_p50_us: Some(80_000),
+                    device_us: Some(200_000.0),
+                    busy_us: Some(30_000.0),
+                    ..busy(0.003)
+                };
+                2
+            ],
+            Symptom::Waiting {
+                members: vec![0, 1],
+                wait_us: 80_000.0,
+                device_us: 2_000.0,
+            },
+        ),
+        (
+            "io_ticks count from allocation: a disk whose scheduler holds requests back is not busy, it waits",
+            all_but(
+                4,
+                busy(0.1),
+                2,
+                Figures {
+                    times_us: Some((39_000.0, 1_000.0)),
+                    queue_p50_us: Some(40_000),
+                    device_us: Some(900_000.0),
+                    busy_us: Some(9_900_000.0),
+                    mean_us: Some(40_000.0),
+                    ..busy(0.99)
+                },
+            ),
+            Symptom::Waiting {
+                members: vec![2],
+                wait_us: 39_000.0,
+                device_us: 1_000.0,
+            },
+        ),
+        (
+            "a long queue before a disk that works all the time waits for the disk",
+            all_but(
+                4,
+                busy(0.1),
+                2,
+                Figures {
+                    times_us: Some((39_000.0, 1_000.0)),
+                    queue_p50_us: Some(40_000),
+                    device_us: Some(9_800_000.0),
+                    busy_us: Some(9_900_000.0),
+                    mean_us: Some(40_000.0),
+                    ..busy(0.99)
+                },
+            ),
+            saturated(&[2], Cause::Longer(8.0), 0.99, 0.1),
+        ),
+        (
+            "a healthy array under load",
+            (0..12).map(|i| busy(0.55 + f64::from(i) / 100.0)).collect(),
+            Symptom::None,
+        ),
+        (
+            "NVMe has something in flight all the time and takes more",
+            vec![quick(1.0); 4],
+            Symptom::None,
+        ),
+        (
+            "NVMe with four times the others' time for a request does not",
+            all_but(
+                4,
+                quick(0.5),
+                1,
+                Figures {
+                    mean_us: Some(480.0),
+                    ..works(1.0, 5.0)
+                },
+            ),
+            saturated(&[1], Cause::MoreWork(5.0), 1.0, 0.5),
+        ),
+        (
+            "no figure, no claim",
+            vec![unknown.clone(); 12],
+            Symptom::None,
+        ),
+        (
+            "nor of the one without: the others are busy, it may be",
+            all_but(4, busy(0.99), 2, unknown.clone()),
+            Symptom::Full {
+                members: vec![0, 1, 3],
+                least: 0.99,
+            },
+        ),
+        (
+            "nor does the one without count as idle",
+            vec![works(0.99, 4.0), busy(0.3), unknown, busy(0.3)],
+            saturated(&[0], Cause::MoreWork(4.0), 0.99, 0.3),
+        ),
+        (
+            "a disk hangs, while the others wait for it",
+            all_but(
+                4,
+                busy(0.0),
+                3,
+                Figures {
+                    utilisation: Some(1.0),
+                    stalled: Some(stall(6, 12, false)),
+                    ..Figures::default()
+                },
+            ),
+            Symptom::Stalled {
+                members: vec![3],
+                stall: stall(6, 12, false),
+            },
+        ),
+        (
+            "one that lasts comes before a longer one that is over",
+            vec![
+                Figures {
+                    stalled: Some(stall(60, 1, true)),
+                    ..busy(0.2)
+                },
+                Figures {
+                    stalled: Some(stall(6, 2, false)),
+                    ..busy(0.2)
+                },
+                Figures {
+                    stalled: Some(stall(7, 3, false)),
+                    ..busy(0.2)
+                },
+            ],
+            Symptom::Stalled {
+                members: vec![1, 2],
+                stall: stall(7, 5, false),
+            },
+        ),
+        (
+            "saturated for five of ten seconds: reads wait",
+            all_but(
+                4,
+                busy(0.1),
+                1,
+                works(0.5, 4.0).bursts(5, 80_000.0, 6_000.0),
+            ),
+            Symptom::Burst {
+                members: vec![1],
+                cause: Some(Cause::MoreWork(4.0)),
+                least: 1.0,
+                lasted: 5 * SECOND,
+                of: 10 * SECOND,
+                waited_us: 80_000.0,
+                otherwise_us: Some(6_000.0),
+            },
+        ),
+        (
+            "the same, with nothing to read but then; the others show what is usual",
+            all_but(
+                4,
+                busy(0.1).bursts(0, 0.0, 8_000.0),
+                1,
+                works(0.5, 4.0).bursts(5, 80_000.0, 0.0),
+            ),
+            Symptom::Burst {
+                members: vec![1],
+                cause: Some(Cause::MoreWork(4.0)),
+                least: 1.0,
+                lasted: 5 * SECOND,
+                of: 10 * SECOND,
+                waited_us: 80_000.0,
+                otherwise_us: Some(8_000.0),
+            },
+        ),
+        (
+            "all are, in bursts",
+            vec![busy(0.4).bursts(4, 90_000.0, 5_000.0); 3],
+            Symptom::Burst {
+                members: vec![0, 1, 2],
+                cause: None,
+                least: 1.0,
+                lasted: 4 * SECOND,
+                of: 10 * SECOND,
+                waited_us: 90_000.0,
+                otherwise_us: Some(5_000.0),
+            },
+        ),
+        (
+            "one second of ten is a commit",
+            all_but(
+                4,
+                busy(0.1),
+                1,
+                works(0.2, 4.0).bursts(1, 80_000.0, 6_000.0),
+            ),
+            Symptom::None,
+        ),
+        (
+            "five seconds of writeback, for which no task waits",
+            all_but(4, busy(0.1), 1, works(0.5, 4.0).bursts(5, 0.0, 6_000.0)),
+            Symptom::None,
+        ),
+        (
+            "five seconds in which reads take no longer",
+            all_but(4, busy(0.1), 1, works(0.5, 4.0).bursts(5, 9_000.0, 6_000.0)),
+            Symptom::None,
+        ),
+    ] {
+        let mut found = find_symptom(&figures);
+        if let Symptom::Saturated { others, .. } = &mut found {
+            *others = (*others * 1000.0).round() / 1000.0;
+        }
+        assert_eq!(found, pain, "{what}");
+    }
+}

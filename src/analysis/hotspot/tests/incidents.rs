@@ -1,0 +1,326 @@
+//! Headlines for incidents with figures as from iostat.
+
+use super::Kind;
+use super::{SECOND, headline_of};
+use crate::analysis::fixture::{array, cell, member};
+use crate::analysis::recent::Recent;
+use crate::analysis::snapshot::{ArraySnapshot, Cell, DiskUse, TaskIo, TaskSnapshot};
+use crate::analysis::waited::Waited;
+use crate::origin::{Op, Origin};
+
+/// An array of `level` with `disks` members; `of(i)`: utilisation and completed IO of each.
+fn measured(level: &str, disks: u32, of: impl Fn(usize) -> (f64, Vec<Cell>)) -> ArraySnapshot {
+    let members = (0..disks as usize).map(|i| member(i, of(i).1)).collect();
+    let mut array = array(members);
+    array.info.level = level.to_owned();
+    for (i, member) in array.members.iter_mut().enumerate() {
+        member.disk = Some(DiskUse {
+            in_flight: 1,
+            utilisation: of(i).0,
+            requests: 1,
+            uncounted: 0,
+        });
+    }
+    array
+}
+
+/// `requests` of `kib` each that take `us` in the device, and half as much in the queue.
+fn io(origin: Origin, op: Op, requests: u64, kib: u64, us: u64) -> Cell {
+    let mut cell = cell(origin, op, requests, (requests * kib) << 10, us);
+    cell.queue = crate::analysis::hist::Hist::default();
+    (0..requests).for_each(|_| cell.queue.record(us / 2));
+    cell
+}
+
+fn task(pid: u32, comm: &str, role: Option<&str>, io: &[(Origin, Op, u64, u64)]) -> TaskSnapshot {
+    TaskSnapshot {
+        pid,
+        comm: comm.as_bytes().to_vec(),
+        cgroup: None,
+        role: role.map(str::to_owned),
+        io: io
+            .iter()
+            .map(|&(origin, op, bios, kib)| TaskIo {
+                origin,
+                op,
+                bios,
+                bytes: (bios * kib) << 10,
+            })
+            .collect(),
+        dirtied: Vec::new(),
+        dirtied_files: crate::analysis::files::Files::default(),
+    }
+}
+
+#[test]
+fn incidents() {
+    use Op::{Discard, Flush, Read, Write};
+    use Origin::{BlockBitmap, FileData, Journal, MdBitmap, Parity, Resync, RmwRead};
+
+    let slow_mirror = measured("raid1", 2, |i| {
+        let (busy, us) = if i == 0 { (0.85, 45_000) } else { (0.2, 4_000) };
+        (
+            busy,
+            vec![
+                io(FileData, Read, 500, 16, us),
+                io(FileData, Write, 200, 8, 3_000),
+            ],
+        )
+    });
+
+    let mut resync = measured("raid5", 4, |i| {
+        let copies = if i == 3 {
+            io(Resync, Write, 900, 512, 9_000)
+        } else {
+            io(Resync, Read, 900, 512, 9_000)
+        };
+        (0.98, vec![io(FileData, Read, 600, 16, 30_000), copies])
+    });
+    resync.tasks = vec![task(42, "postgres", None, &[(FileData, Read, 2400, 16)])];
+
+    let mut fragmented = measured("raid0", 12, |i| {
+        let bitmaps = if i % 4 == 0 { 300 } else { 0 };
+        (
+            if i % 4 == 0 { 0.35 } else { 0.05 },
+            vec![
+                io(BlockBitmap, Read, bitmaps, 4, 8_000),
+                io(FileData, Write, 60, 64, 2_000),
+            ],
+        )
+    });
+    fragmented.tasks = vec![task(77, "rsync", None, &[(BlockBitmap, Read, 900, 4)])];
+
+    let mut fstrim = measured("raid10", 4, |_| {
+        (
+            1.0,
+            vec![
+                io(FileData, Discard, 80, 65_536, 120_000),
+                io(FileData, Read, 400, 16, 40_000),
+            ],
+        )
+    });
+    fstrim.tasks = vec![
+        task(99, "fstrim", None, &[(FileData, Discard, 320, 65_536)]),
+        task(42, "postgres", None, &[(FileData, Read, 1600, 16)]),
+    ];
+
+    let mut flushes = measured("raid1", 2, |_| {
+        (
+            0.97,
+            vec![
+                io(Journal, Flush, 400, 0, 22_000),
+                io(Journal, Write, 400, 8, 500),
+                io(FileData, Write, 500, 16, 800),
+            ],
+        )
+    });
+    flushes.tasks = vec![
+        task(
+            7,
+            "jbd2/md127-8",
+            Some("jbd2 journal of md127"),
+            &[(Journal, Flush, 400, 0), (Journal, Write, 400, 8)],
+        ),
+        task(42, "mysqld", None, &[(FileData, Write, 500, 16)]),
+    ];
+
+    let mut bitmap = measured("raid1", 2, |_| {
+        (
+            0.96,
+            vec![
+                io(MdBitmap, Write, 480, 4, 9_000),
+                io(FileData, Write, 500, 4, 9_000),
+            ],
+        )
+    });
+    bitmap.submitted = [((FileData, Write), 500 * 4096)].into();
+    bitmap.tasks = vec![task(42, "postgres", None, &[(FileData, Write, 500, 4)])];
+
+    let mut journal = measured("raid0", 6, |i| {
+        if i == 2 {
+            (
+                0.97,
+                vec![
+                    io(FileData, Write, 100, 16, 4_000),
+                    io(Journal, Write, 2_000, 12, 4_500),
+                ],
+            )
+        } else {
+            (
+                0.06,
+                vec![
+                    io(FileData, Write, 100, 16, 900),
+                    io(Journal, Write, 0, 12, 0),
+                ],
+            )
+        }
+    });
+    journal.tasks = vec![task(
+        7,
+        "jbd2/md127-8",
+        Some("jbd2 journal of md127"),
+        &[(Journal, Write, 2_000, 12)],
+    )];
+
+    let mut writeback = measured("raid10", 4, |_| {
+        (
+            1.0,
+            vec![
+                io(FileData, Write, 900, 512, 30_000),
+                io(FileData, Read, 120, 16, 90_000),
+            ],
+        )
+    });
+    writeback.tasks = vec![
+        task(
+            9,
+            "kworker/u8:1+flush-9:127",
+            Some("writeback of md127"),
+            &[(FileData, Write, 1_800, 512)],
+        ),
+        task(42, "postgres", None, &[(FileData, Read, 480, 16)]),
+    ];
+
+    let idle = measured("raid6", 8, |_| (0.0, vec![]));
+
+    let mut degraded = measured("raid5", 4, |_| {
+        (0.95, vec![io(FileData, Read, 900, 64, 20_000)])
+    });
+    degraded.members.remove(2);
+    degraded.tasks = vec![task(42, "postgres", None, &[(FileData, Read, 1_400, 64)])];
+
+    let mut small_writes = measured("raid6", 6, |_| {
+        (
+            0.99,
+            vec![
+                io(RmwRead, Read, 900, 4, 12_000),
+                io(Parity, Write, 600, 4, 8_000),
+                io(FileData, Write, 300, 4, 8_000),
+            ],
+        )
+    });
+    small_writes.submitted = [((FileData, Write), 1_800 * 4096)].into();
+    small_writes.tasks = vec![
+        task(42, "mysqld", None, &[(FileData, Write, 1_800, 4)]),
+        task(43, "backup", None, &[(FileData, Read, 3_000, 64)]),
+    ];
+
+    // A commit takes two seconds in ten, and reads of a database wait for it.
+    let mut commits = measured("raid1", 2, |_| {
+        (
+            0.3,
+            vec![
+                io(FileData, Read, 900, 16, 6_000),
+                io(Journal, Write, 300, 64, 9_000),
+            ],
+        )
+    });
+    for member in &mut commits.members {
+        let second = |n: u32| Recent {
+            interval: SECOND,
+            utilisation: Some(if n.is_multiple_of(5) { 1.0 } else { 0.1 }),
+            in_flight: Some(1),
+            waited: Waited {
+                requests: 90,
+                us: 90.0
+                    * if n.is_multiple_of(5) {
+                        60_000.0
+                    } else {
+                        4_000.0
+                    },
+            },
+        };
+        member.recent = (0..10).map(second).collect();
+    }
+
+    for (what, array, kind, headline) in [
+        (
+            "a mirror whose one disk is slow",
+            slow_mirror,
+            Kind::Slow,
+            "loop1 is slow: p99 of reads 328ms in the device, the other members' median is 33ms, with no more \
+             work: a request takes 8.9x as long there, so look at the disk itself",
+        ),
+        (
+            "a database beside a resync",
+            resync,
+            Kind::Saturated,
+            "the array is full: all 4 members are busy 98 % of the time or more, evenly; mostly resync reads (73 \
+             % of the bytes); reads take 57ms (mean)",
+        ),
+        (
+            "a full filesystem: bitmaps are read to find space",
+            fragmented,
+            Kind::Uneven,
+            "no member is saturated: the busiest, loop9, is busy 35 % of the time; block_bitmap reads: loop1, \
+             loop5 and loop9 carry all of them, 4.0x the mean; ext4 reads block bitmaps to find free space, see \
+             raidtrace alloc",
+        ),
+        (
+            "fstrim",
+            fstrim,
+            Kind::Saturated,
+            "the array is full: all 4 members are busy 100 % of the time, evenly; mostly free_space discards (in \
+             the device 100 % of the time), from fstrim (pid 99); reads take 72ms (mean)",
+        ),
+        (
+            "a storm of fsync",
+            flushes,
+            Kind::Saturated,
+            "the array is full: both members are busy 97 % of the time or more, evenly; mostly journal flushes \
+             (in the device 100 % of the time), from jbd2 journal of md127 (jbd2/md127-8)",
+        ),
+        (
+            "a write-intent bitmap with every write",
+            bitmap,
+            Kind::Saturated,
+            "the array is full: both members are busy 96 % of the time or more, evenly; mostly file_data writes \
+             (51 % of the bytes), from postgres (pid 42); writes cost 3.9x, 1.9x of it the write-intent bitmap",
+        ),
+        (
+            "the journal is on one member",
+            journal,
+            Kind::Saturated,
+            "loop3 is busy 97 % of the time, the others 6 %: it carries all the journal writes, 6.0x the mean, \
+             from jbd2 journal of md127 (jbd2/md127-8)",
+        ),
+        (
+            "reads suffer while a dirty cache is written back",
+            writeback,
+            Kind::Saturated,
+            "the array is full: all 4 members are busy 100 % of the time, evenly; mostly file_data writes (99 % \
+             of the bytes), from writeback of md127 (kworker/u8:1+flush-9:127); reads take 161ms (mean)",
+        ),
+        (
+            "no IO",
+            idle,
+            Kind::Idle,
+            "idle: no IO on the members in the last 10 s",
+        ),
+        (
+            "one slot is missing",
+            degraded,
+            Kind::Saturated,
+            "the array is full: 1 of 4 members is missing, the other 3 are busy 95 % of the time or more, evenly; \
+             mostly file_data reads (100 % of the bytes), from postgres (pid 42)",
+        ),
+        (
+            "small writes on RAID 6, beside a reader",
+            small_writes,
+            Kind::Saturated,
+            "the array is full: all 6 members are busy 99 % of the time or more, evenly; mostly rmw_read reads \
+             (50 % of the bytes), from mysqld (pid 42); writes cost 6.0x, 3.0x of it pre-reads",
+        ),
+        (
+            "commits, in seconds",
+            commits,
+            Kind::Saturated,
+            "both members were busy 100 % for at least 2 of 10 s, when requests that tasks wait for took 60ms \
+             (mean), 4ms otherwise; mostly journal writes (57 % of the bytes); reads take 11ms (mean)",
+        ),
+    ] {
+        let hotspot = headline_of(&array);
+        assert_eq!(hotspot.headline, headline, "{what}");
+        assert_eq!(hotspot.kind, kind, "{what}");
+    }
+}

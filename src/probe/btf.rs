@@ -1,0 +1,170 @@
+//! Types of the running kernel and of one of its modules, from BTF.
+//!
+//! libbpf_rs reads the kernel's types only: it has no `btf__load_module_btf()`. So this module calls libbpf itself.
+
+use std::ffi::{CStr, CString};
+use std::slice;
+
+use libbpf_rs::btf::BtfKind;
+use libbpf_rs::libbpf_sys as sys;
+
+/// Types of the kernel, and of a module if the kernel has loaded it as one.
+pub(super) struct Btf {
+    kernel: *mut sys::btf,
+    /// Null if the module is built in or not loaded. Finds the types of `kernel` too.
+    module: *mut sys::btf,
+}
+
+impl Btf {
+    /// `None` if the kernel does not describe its types (CONFIG_DEBUG_INFO_BTF).
+    pub fn load(module: &str) -> Option<Self> {
+        let module = CString::new(module).ok()?;
+        // SAFETY: `kernel` is checked for null; `module` refers to it, and `drop` frees both in that order.
+        unsafe {
+            let kernel = sys::btf__load_vmlinux_btf();
+            if kernel.is_null() {
+                return None;
+            }
+            let module = sys::btf__load_module_btf(module.as_ptr(), kernel);
+            Some(Self { kernel, module })
+        }
+    }
+
+    fn all(&self) -> *const sys::btf {
+        if self.module.is_null() {
+            self.kernel
+        } else {
+            self.module
+        }
+    }
+
+    /// True if there is a type of that name and kind.
+    pub fn has(&self, name: &str, kind: BtfKind) -> bool {
+        self.find(name, kind).is_some()
+    }
+
+    fn find(&self, name: &str, kind: BtfKind) -> Option<&sys::btf_type> {
+        let name = CString::new(name).ok()?;
+        // SAFETY: the types live as long as `self`.
+        let id = unsafe { sys::btf__find_by_name_kind(self.all(), name.as_ptr(), kind as u32) };
+        self.at(u32::try_from(id).ok().filter(|id| *id > 0)?)
+    }
+
+    fn at(&self, id: u32) -> Option<&sys::btf_type> {
+        // SAFETY: null, or a type that lives as long as `self`.
+        unsafe { sys::btf__type_by_id(self.all(), id).as_ref() }
+    }
+
+    fn name(&self, offset: u32) -> &str {
+        // SAFETY: null, or a C string that lives as long as `self`.
+        let name = unsafe {
+            let name = sys::btf__name_by_offset(self.all(), offset);
+            (!name.is_null()).then(|| CStr::from_ptr(name))
+        };
+        name.and_then(|n| n.to_str().ok()).unwrap_or_default()
+    }
+
+    /// Number of arguments of a tracepoint: `btf_trace_X` is a pointer to the prototype of X's probes, which is
+    /// `void *__data`, then the arguments.
+    pub fn tracepoint_arguments(&self, tracepoint: &str) -> Option<usize> {
+        let typedef = self.find(&format!("btf_trace_{tracepoint}"), BtfKind::Typedef)?;
+        let pointer = self.target(typedef, BtfKind::Ptr)?;
+        let prototype = self.target(pointer, BtfKind::FuncProto)?;
+        count(prototype).checked_sub(1)
+    }
+
+    /// The type that a typedef or pointer refers to, if it is of that kind.
+    fn target(&self, from: &sys::btf_type, expected: BtfKind) -> Option<&sys::btf_type> {
+        // SAFETY: the union is a type id for typedefs and pointers (include/uapi/linux/btf.h), and four bytes for all types.
+        let id = unsafe { from.__bindgen_anon_1.type_ };
+        self.at(id).filter(|t| kind(t) == expected as u32)
+    }
+
+    /// True if the structure has that member.
+    pub fn has_member(&self, structure: &str, member: &str) -> bool {
+        let Some(found) = self.find(structure, BtfKind::Struct) else {
+            return false;
+        };
+        // SAFETY: the members of a structure follow its btf_type.
+        let members: &[sys::btf_member] = unsafe { behind(found) };
+        members.iter().any(|m| self.name(m.name_off) == member)
+    }
+
+    /// Names and values of an enum.
+    pub fn enumerators(&self, name: &str) -> impl Iterator<Item = (&str, i32)> {
+        let found = self.find(name, BtfKind::Enum);
+        found.into_iter().flat_map(|e| self.values(e))
+    }
+
+    /// Names and values of all enums of the module, or of the kernel if there is no such module.
+    pub fn all_enumerators(&self) -> impl Iterator<Item = (&str, i32)> {
+        // SAFETY: `kernel` is not null.
+        let types = |btf| unsafe { sys::btf__type_cnt(btf) };
+        let first = if self.module.is_null() {
+            1
+        } else {
+            types(self.kernel)
+        };
+        (first..types(self.all()))
+            .filter_map(|id| self.at(id))
+            .filter(|t| kind(t) == BtfKind::Enum as u32)
+            .flat_map(|e| self.values(e))
+    }
+
+    fn values(&self, enumeration: &sys::btf_type) -> impl Iterator<Item = (&str, i32)> {
+        // SAFETY: the enumerators of a 32-bit enum follow its btf_type.
+        let values: &[sys::btf_enum] = unsafe { behind(enumeration) };
+        values.iter().map(|v| (self.name(v.name_off), v.val))
+    }
+}
+
+fn kind(of: &sys::btf_type) -> u32 {
+    of.info >> 24 & 0x1f
+}
+
+/// Number of members, enumerators or parameters: `BTF_INFO_VLEN`.
+fn count(of: &sys::btf_type) -> usize {
+    (of.info & 0xffff) as usize
+}
+
+/// The records that follow a type.
+///
+/// # Safety
+///
+/// `of` must be a type in libbpf's memory, of the kind whose records are `T`. libbpf has checked their number when it loaded
+/// the types (`btf_sanity_check()`).
+unsafe fn behind<T>(of: &sys::btf_type) -> &[T] {
+    // SAFETY: as above. BTF aligns types and records to four bytes.
+    unsafe { slice::from_raw_parts(std::ptr::from_ref(of).add(1).cast(), count(of)) }
+}
+
+impl Drop for Btf {
+    fn drop(&mut self) {
+        // SAFETY: libbpf made both; each is freed once, the dependent one first. Null is allowed.
+        unsafe {
+            sys::btf__free(self.module);
+            sys::btf__free(self.kernel);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Btf, BtfKind};
+
+    #[test]
+    fn types_of_the_running_kernel() {
+        let Some(btf) = Btf::load("no_such_module") else {
+            println!("skipped: the kernel has no BTF");
+            return;
+        };
+        assert!(btf.has("list_head", BtfKind::Struct) && !btf.has("list_head", BtfKind::Func));
+        assert!(btf.has_member("list_head", "prev") && !btf.has_member("list_head", "last"));
+        assert_eq!(btf.tracepoint_arguments("block_rq_complete"), Some(3));
+        assert_eq!(btf.tracepoint_arguments("no_such_tracepoint"), None);
+        let members = |e: Vec<(&str, i32)>| e.contains(&("PIDTYPE_PID", 0));
+        assert!(members(btf.enumerators("pid_type").collect()));
+        assert!(members(btf.all_enumerators().collect()));
+        assert_eq!(btf.enumerators("no_such_enum").count(), 0);
+    }
+}

@@ -1,0 +1,207 @@
+//! Counters of tasks and files since the previous reading. Pure.
+//!
+//! The figures of a key (a task or a file) are in two places: in the slots of the CPUs, while a CPU works for that key, and in
+//! the table, to which a CPU moves the figures of a slot when it takes the slot for another key. Each reading empties the table
+//! but cannot empty a slot. So figures from the table are added up for as long as a slot holds figures of the same key.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use crate::analysis::counters::TaskCounters;
+
+/// Readings without a slot after which a key is dropped although figures are missing: they were lost.
+const PATIENCE: u8 = 3;
+
+#[derive(Debug)]
+pub(super) struct Deltas<K> {
+    sums: HashMap<K, Sum>,
+}
+
+impl<K> Default for Deltas<K> {
+    fn default() -> Self {
+        Self {
+            sums: HashMap::new(),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Sum {
+    /// Figures read from the table.
+    moved: TaskCounters,
+    /// Figures reported by earlier readings.
+    reported: TaskCounters,
+    /// Readings since the key was in a slot.
+    idle: u8,
+}
+
+impl<K: Copy + Eq + Hash> Deltas<K> {
+    /// Figures that were not reported before. `moved` was just taken out of the table; `pending` was read from the slots after
+    /// that. Figures that a CPU moves between the two are in neither, and are reported by the next call.
+    pub(super) fn step(
+        &mut self,
+        moved: impl Iterator<Item = (K, TaskCounters)>,
+        pending: impl Iterator<Item = (K, TaskCounters)>,
+    ) -> HashMap<K, TaskCounters> {
+        for (key, io) in moved {
+            add(&mut self.sums.entry(key).or_default().moved, &io);
+        }
+        let mut in_slots: HashMap<K, TaskCounters> = HashMap::new();
+        for (key, io) in pending {
+            add(in_slots.entry(key).or_default(), &io);
+            self.sums.entry(key).or_default();
+        }
+        let mut new = HashMap::new();
+        self.sums.retain(|key, sum| {
+            let pending = in_slots.get(key);
+            let mut now = sum.moved;
+            if let Some(pending) = pending {
+                add(&mut now, pending);
+            }
+            let fresh = TaskCounters {
+                bios: now.bios.saturating_sub(sum.reported.bios),
+                bytes: now.bytes.saturating_sub(sum.reported.bytes),
+            };
+            sum.idle = if pending.is_some() { 0 } else { sum.idle + 1 };
+            if fresh != TaskCounters::default() {
+                new.insert(*key, fresh);
+                add(&mut sum.reported, &fresh);
+            }
+            pending.is_some() || now != sum.reported && sum.idle <= PATIENCE
+        });
+        new
+    }
+}
+
+fn add(sum: &mut TaskCounters, io: &TaskCounters) {
+    sum.bios = sum.bios.wrapping_add(io.bios);
+    sum.bytes = sum.bytes.wrapping_add(io.bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Deltas, TaskCounters};
+    use crate::analysis::counters::FileKey;
+    use crate::analysis::files::FileId;
+    use crate::origin::Op;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    fn key(inode: u64) -> FileKey {
+        FileKey {
+            array: 0,
+            file: Some(FileId {
+                dev: 1,
+                inode,
+                generation: 0,
+            }),
+            op: Op::Write,
+        }
+    }
+
+    fn io(bios: u64) -> TaskCounters {
+        TaskCounters {
+            bios,
+            bytes: bios * 512,
+        }
+    }
+
+    fn step(
+        deltas: &mut Deltas<FileKey>,
+        moved: &[(u64, u64)],
+        pending: &[(u64, u64)],
+    ) -> Vec<(u64, u64)> {
+        let keyed = |list: &[(u64, u64)]| -> Vec<_> {
+            list.iter().map(|&(k, n)| (key(k), io(n))).collect()
+        };
+        let new = deltas.step(keyed(moved).into_iter(), keyed(pending).into_iter());
+        let mut new: Vec<_> = new
+            .iter()
+            .map(|(k, n)| {
+                assert_eq!(n.bytes, n.bios * 512);
+                (k.file.unwrap().inode, n.bios)
+            })
+            .collect();
+        new.sort_unstable();
+        new
+    }
+
+    #[test]
+    fn a_slot_is_reported_once() {
+        let mut l = Deltas::default();
+        assert_eq!(step(&mut l, &[], &[(1, 5)]), [(1, 5)]);
+        assert_eq!(step(&mut l, &[], &[(1, 5)]), []);
+        assert_eq!(step(&mut l, &[], &[(1, 7)]), [(1, 2)]);
+        // The slot moves to the table, with one more.
+        assert_eq!(step(&mut l, &[(1, 8)], &[]), [(1, 1)]);
+        assert!(l.sums.is_empty());
+        assert_eq!(step(&mut l, &[], &[(1, 3)]), [(1, 3)]);
+    }
+
+    #[test]
+    fn figures_moved_between_the_readings_are_late() {
+        let mut l = Deltas::default();
+        assert_eq!(step(&mut l, &[], &[(1, 5)]), [(1, 5)]);
+        assert_eq!(step(&mut l, &[], &[]), []);
+        assert_eq!(step(&mut l, &[(1, 6)], &[]), [(1, 1)]);
+    }
+
+    #[test]
+    fn lost_figures_are_dropped() {
+        let mut l = Deltas::default();
+        step(&mut l, &[], &[(1, 5)]);
+        for _ in 0..4 {
+            assert_eq!(step(&mut l, &[], &[]), []);
+        }
+        assert!(l.sums.is_empty());
+    }
+
+    /// Two CPUs with two slots each submit bios of eight files at random. A reading reads the slots directly after the table or
+    /// a few bios later.
+    fn model(bios: &[(usize, usize, u64)], readings: &[(usize, usize)]) -> (u64, u64) {
+        let mut slots = [(0u64, 0u64); 4];
+        let mut table: HashMap<u64, u64> = HashMap::new();
+        let (mut deltas, mut reported, mut next) = (Deltas::default(), 0, 0);
+        let mut run = |slots: &mut [(u64, u64); 4], table: &mut HashMap<u64, u64>, count: usize| {
+            for &(cpu, slot, file) in bios.iter().skip(next).take(count) {
+                let s = &mut slots[cpu * 2 + slot];
+                if s.0 != file {
+                    if s.1 > 0 {
+                        *table.entry(s.0).or_default() += s.1;
+                    }
+                    *s = (file, 0);
+                }
+                s.1 += 1;
+            }
+            next += count;
+        };
+        let mut read =
+            |deltas: &mut Deltas<FileKey>, moved: Vec<(u64, u64)>, slots: &[(u64, u64); 4]| {
+                let pending: Vec<_> = slots.iter().copied().filter(|s| s.1 > 0).collect();
+                reported += step(deltas, &moved, &pending)
+                    .iter()
+                    .map(|n| n.1)
+                    .sum::<u64>();
+            };
+        for &(before, between) in readings {
+            run(&mut slots, &mut table, before);
+            let moved = table.drain().collect();
+            run(&mut slots, &mut table, between);
+            read(&mut deltas, moved, &slots);
+        }
+        run(&mut slots, &mut table, bios.len());
+        read(&mut deltas, table.drain().collect(), &slots);
+        (reported, bios.len() as u64)
+    }
+
+    proptest! {
+        #[test]
+        fn every_bio_is_reported_once(
+            bios in prop::collection::vec((0usize..2, 0usize..2, 1u64..8), 0..200),
+            readings in prop::collection::vec((0usize..20, 0usize..4), 0..20),
+        ) {
+            let (reported, done) = model(&bios, &readings);
+            prop_assert_eq!(reported, done);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Kernel symbols that choose the programs.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::alloc::FUNCTIONS;
+use crate::machine::symbols::{self, Named};
+use crate::machine::{Sys, modules};
+
+/// Address of a symbol that the kernel hides (kernel.kptr_restrict).
+pub(super) const HIDDEN: u64 = u64::MAX;
+
+/// Symbols that [`super::facts`] and [`super::md`] need.
+const NAMES: [&str; 16] = [
+    "vmemmap_base",
+    "page_offset_base",
+    "iomap_dio_bio_end_io",
+    "ext4_end_bio",
+    "clone_endio",
+    "submit_bio_wait_endio",
+    "bpf_prog_inc_misses_counter",
+    "raid5_end_read_request",
+    "raid5_end_write_request",
+    "raid10_end_read_request",
+    "raid10_end_write_request",
+    "crypt_endio",
+    "end_sync_read",
+    "end_sync_write",
+    "end_reshape_read",
+    "end_reshape_write",
+];
+
+/// Those of the symbols that this kernel has.
+#[derive(Debug, Default)]
+pub(super) struct KernelSymbols(Vec<Named>);
+
+/// The last symbols read, and [`modules::digest`] at that time.
+static READ: Mutex<Option<(u64, Arc<KernelSymbols>)>> = Mutex::new(None);
+
+impl KernelSymbols {
+    /// Symbols of the running kernel. Reads /proc/kallsyms, which takes 40 ms, only if modules were loaded or removed.
+    pub fn load() -> Arc<Self> {
+        let modules = modules::digest();
+        let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((then, symbols)) = &*read
+            && *then == modules
+        {
+            return Arc::clone(symbols);
+        }
+        let symbols = symbols::open(&Sys::live()).map(Self::parse);
+        let symbols = Arc::new(symbols.unwrap_or_default());
+        *read = Some((modules, Arc::clone(&symbols)));
+        symbols
+    }
+
+    pub fn parse(text: impl std::io::Read) -> Self {
+        let names: HashSet<&str> = NAMES.into_iter().chain(FUNCTIONS).collect();
+        Self(symbols::named(text, |name| names.contains(name)))
+    }
+
+    /// Addresses of all symbols with that name: modules can have functions of the same name.
+    pub fn all(&self, name: &str) -> impl Iterator<Item = u64> {
+        debug_assert!(NAMES.contains(&name) || FUNCTIONS.contains(&name), "{name}");
+        let found = self.0.iter().filter(move |s| s.name == name);
+        found.map(|s| if s.address == 0 { HIDDEN } else { s.address })
+    }
+
+    /// Address of a symbol: 0 if the kernel does not have it.
+    pub fn address(&self, name: &str) -> u64 {
+        self.all(name).last().unwrap_or(0)
+    }
+
+    /// True if the kernel has the symbol.
+    pub fn has(&self, name: &str) -> bool {
+        self.all(name).next().is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HIDDEN, KernelSymbols};
+
+    #[test]
+    fn absent_and_hidden_symbols_differ() {
+        let text = "0000000000000000 d vmemmap_base\nffffffff81000000 t clone_endio\t[dm_mod]\nffffffff81000010 t other\n";
+        let symbols = KernelSymbols::parse(text.as_bytes());
+        assert_eq!(symbols.address("vmemmap_base"), HIDDEN);
+        assert_eq!(symbols.address("clone_endio"), 0xffff_ffff_8100_0000);
+        assert_eq!(symbols.address("page_offset_base"), 0);
+        assert!(symbols.has("vmemmap_base") && !symbols.has("ext4_end_bio"));
+        assert_eq!(symbols.0.len(), 2);
+    }
+}

@@ -1,0 +1,502 @@
+//! An interval of `raidtrace alloc` as JSON (schema raidtrace.alloc/1): printed by `--json`, and stored in `alloc` rows of a
+//! recording, with stacks. Unknown figures are `null`, never 0.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::analysis::alloc::figures::{
+    BITMAPS, DISCARDS, FIGURES, LATENCY, PREALLOCATED, READS, REQUESTS, SEARCHES, WAITS, has,
+    has_given, has_groups, is_hooked, notes,
+};
+use crate::analysis::alloc::{
+    AllocSnapshot, Counts, Cpu, Fragmentation, FsAlloc, Known, MbCount, Reason, Searching, Source,
+};
+use crate::analysis::files::FileId;
+use crate::analysis::hist;
+use crate::analysis::hist::{BUCKETS, Hist};
+use crate::analysis::item::Item;
+use crate::analysis::profile::Profile;
+use crate::analysis::snapshot;
+use crate::printable::{hex, unhex};
+
+mod limits;
+mod searches;
+mod shares;
+mod stacks;
+#[cfg(test)]
+mod tests;
+
+use limits::at_most;
+use searches::{Looked, Searches};
+use shares::{File, Task};
+use stacks::Stacks;
+
+/// Version of the JSON.
+pub const SCHEMA: &str = "raidtrace.alloc/1";
+
+/// Number of threads written; threads in the allocator come first.
+const THREADS: usize = 1024;
+/// Bytes of JSON that are read: ten times what 1024 tasks and files of three filesystems with long paths take.
+const BYTES: usize = 32 << 20;
+const FILESYSTEMS: usize = 256;
+/// Members of all filesystems of an interval.
+const MEMBERS: usize = 4096;
+/// Tasks or files of a filesystem; CPUs; threads; stacks.
+const ROWS: usize = 16_384;
+/// Criteria or notes.
+const TEXTS: usize = 4096;
+
+/// An interval read from a recording.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// Figures of the interval.
+    pub snapshot: AllocSnapshot,
+    /// Kernel stacks sampled in the interval. CPUs and threads are in `snapshot` only.
+    pub stacks: Profile,
+}
+
+/// An interval as JSON.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Interval {
+    schema: String,
+    time: String,
+    interval_s: f64,
+    #[serde(deserialize_with = "at_most::<_, _, FILESYSTEMS>")]
+    filesystems: Vec<Filesystem>,
+    #[serde(deserialize_with = "at_most::<_, _, TEXTS>")]
+    criteria: Vec<String>,
+    cpu: Option<Cpu>,
+    #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
+    cpus: Vec<OneCpu>,
+    #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
+    on_cpu: Vec<Thread>,
+    /// Number of mounted ext4 filesystems that are not watched: their samples are in `cpu` too.
+    other_filesystems: u64,
+    sources: BTreeMap<String, Source>,
+    lost: Lost,
+    overhead: Overhead,
+    #[serde(deserialize_with = "at_most::<_, _, TEXTS>")]
+    notes: Vec<String>,
+    /// Only in recordings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stacks: Option<Stacks>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Overhead {
+    bpf_ns: u64,
+    bpf_events: u64,
+    estimated: bool,
+    measured_share: f64,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Lost {
+    events: u64,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Filesystem {
+    name: String,
+    mount: Option<String>,
+    dev: String,
+    block_bytes: u32,
+    groups: u32,
+    stripe_blocks: u32,
+    mb_group_prealloc: Option<u64>,
+    mb_stream_req: Option<u64>,
+    searching: Searching,
+    reason: Option<Reason>,
+    requests: Option<u64>,
+    asked_blocks: Option<u64>,
+    given: Option<u64>,
+    got_blocks: Option<u64>,
+    nanoseconds: Option<u64>,
+    latency_us: Option<Quantiles>,
+    searches: Option<Searches>,
+    preallocated: Option<u64>,
+    discards: Option<u64>,
+    looked: Option<Looked>,
+    mb_stats: Option<MbCount>,
+    bitmaps: Option<Bitmaps>,
+    reads: Option<Reads>,
+    waits_us: Option<Quantiles>,
+    #[serde(deserialize_with = "at_most::<_, _, MEMBERS>")]
+    members: Vec<Member>,
+    fragmentation: Option<Fragmentation>,
+    known: Known,
+    #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
+    tasks: Vec<Task>,
+    #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
+    files: Vec<File>,
+}
+
+/// A histogram of µs. If `count` is 0, the quantiles are meaningless. `buckets` are pairs of an upper bound, exclusive, and a
+/// count.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Quantiles {
+    p50: u64,
+    p99: u64,
+    max: u64,
+    count: u64,
+    buckets: Vec<(u64, u32)>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Bitmaps {
+    loaded: u64,
+    buddies: u64,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Reads {
+    needed: u64,
+    prefetched: u64,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Member {
+    name: String,
+    requests: u64,
+    bytes: u64,
+    device_us: Quantiles,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct OneCpu {
+    cpu: u32,
+    #[serde(flatten)]
+    samples: Cpu,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Thread {
+    pid: u32,
+    comm: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comm_bytes: Option<String>,
+    #[serde(flatten)]
+    samples: Cpu,
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The bytes of a name that may not be UTF-8.
+fn raw(text: String, hexadecimal: Option<String>) -> Vec<u8> {
+    let bytes = hexadecimal.and_then(|h| unhex(&h));
+    bytes.unwrap_or_else(|| text.into_bytes())
+}
+
+/// `9:3`
+fn device(dev: u32) -> String {
+    FileId {
+        dev,
+        ..FileId::default()
+    }
+    .device()
+}
+
+fn number(device: &str) -> Option<u32> {
+    let (major, minor) = device.split_once(':')?;
+    let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+    (major < 1 << 12 && minor < 1 << 20).then_some(major << 20 | minor)
+}
+
+impl From<&Hist> for Quantiles {
+    fn from(h: &Hist) -> Self {
+        let counts = h.counts().iter().enumerate().filter(|(_, n)| **n > 0);
+        Self {
+            p50: h.quantile(0.5).unwrap_or(0),
+            p99: h.quantile(0.99).unwrap_or(0),
+            max: h.max().unwrap_or(0),
+            count: h.count(),
+            buckets: counts.map(|(i, &n)| (hist::upper_edge(i), n)).collect(),
+        }
+    }
+}
+
+impl Quantiles {
+    fn hist(self) -> Hist {
+        let mut counts = [0u32; BUCKETS];
+        for (edge, n) in self.buckets {
+            let slot = &mut counts[hist::bucket(edge.saturating_sub(1))];
+            *slot = slot.saturating_add(n);
+        }
+        Hist::from_counts(counts)
+    }
+}
+
+impl Filesystem {
+    fn new(s: &AllocSnapshot, fs: &FsAlloc) -> Self {
+        let c = &fs.counts;
+        let (requested, given) = (has(s, REQUESTS, c.requests > 0), has_given(s, c));
+        let hooked = is_hooked(s, c);
+        let quantiles = |figure, hist: &Hist| has(s, figure, hist.count() > 0).then(|| hist.into());
+        Self {
+            name: fs.name.clone(),
+            mount: fs.mount.clone(),
+            dev: device(fs.dev),
+            block_bytes: fs.block_bytes,
+            groups: fs.groups,
+            stripe_blocks: fs.stripe,
+            mb_group_prealloc: fs.group_prealloc,
+            mb_stream_req: fs.stream_req,
+            searching: fs.searching,
+            reason: fs.reason.clone(),
+            requests: requested.then_some(c.requests),
+            asked_blocks: requested.then_some(c.asked),
+            given: given.then_some(c.given),
+            got_blocks: given.then_some(c.got),
+            nanoseconds: has(s, LATENCY, c.nanoseconds > 0).then_some(c.nanoseconds),
+            latency_us: quantiles(LATENCY, &c.latency),
+            searches: has(s, SEARCHES, c.searches > 0).then(|| Searches::new(s, c)),
+            preallocated: has(s, PREALLOCATED, c.preallocated > 0).then_some(c.preallocated),
+            discards: has(s, DISCARDS, c.discards > 0).then_some(c.discards),
+            looked: has_groups(s, c).then(|| Looked::new(s, c)),
+            mb_stats: fs.mb_stats,
+            bitmaps: has(s, BITMAPS, c.bitmaps | c.buddies > 0).then_some(Bitmaps {
+                loaded: c.bitmaps,
+                buddies: c.buddies,
+            }),
+            reads: has(s, READS, c.reads | c.prefetches > 0).then_some(Reads {
+                needed: c.reads,
+                prefetched: c.prefetches,
+            }),
+            waits_us: quantiles(WAITS, &c.waits),
+            members: fs
+                .members
+                .iter()
+                .filter(|m| m.1 > 0 || m.2 > 0)
+                .map(|(name, requests, bytes, us)| Member {
+                    name: name.clone(),
+                    requests: *requests,
+                    bytes: *bytes,
+                    device_us: us.into(),
+                })
+                .collect(),
+            fragmentation: fs.fragmentation.clone(),
+            known: fs.known.clone(),
+            tasks: fs.tasks.iter().map(|t| Task::new(t, hooked)).collect(),
+            files: fs.files.iter().map(|f| File::new(f, hooked)).collect(),
+        }
+    }
+
+    fn counts(&mut self) -> Counts {
+        let hist = |q: &mut Option<Quantiles>| q.take().map_or_else(Hist::default, Quantiles::hist);
+        let mut c = Counts {
+            requests: self.requests.unwrap_or(0),
+            asked: self.asked_blocks.unwrap_or(0),
+            given: self.given.unwrap_or(0),
+            got: self.got_blocks.unwrap_or(0),
+            nanoseconds: self.nanoseconds.unwrap_or(0),
+            latency: hist(&mut self.latency_us),
+            waits: hist(&mut self.waits_us),
+            preallocated: self.preallocated.unwrap_or(0),
+            discards: self.discards.unwrap_or(0),
+            ..Counts::default()
+        };
+        if let Some(searches) = &self.searches {
+            searches.read(&mut c);
+        }
+        if let Some(looked) = &self.looked {
+            looked.read(&mut c);
+        }
+        if let Some(b) = &self.bitmaps {
+            (c.bitmaps, c.buddies) = (b.loaded, b.buddies);
+        }
+        if let Some(r) = &self.reads {
+            (c.reads, c.prefetches) = (r.needed, r.prefetched);
+        }
+        c
+    }
+
+    fn read(mut self) -> Result<FsAlloc, String> {
+        let counts = self.counts();
+        let dev = number(&self.dev)
+            .ok_or_else(|| format!("{:?} is not a device number", clip(&self.dev)))?;
+        let files: Result<_, String> = self.files.into_iter().map(File::read).collect();
+        Ok(FsAlloc {
+            name: self.name,
+            mount: self.mount,
+            dev,
+            block_bytes: self.block_bytes,
+            groups: self.groups,
+            stripe: self.stripe_blocks,
+            group_prealloc: self.mb_group_prealloc,
+            stream_req: self.mb_stream_req,
+            searching: self.searching,
+            counts,
+            tasks: self.tasks.into_iter().map(Task::read).collect(),
+            files: files?,
+            members: self
+                .members
+                .into_iter()
+                .map(|m| (m.name, m.requests, m.bytes, m.device_us.hist()))
+                .collect(),
+            fragmentation: self.fragmentation,
+            mb_stats: self.mb_stats,
+            known: self.known,
+            reason: self.reason,
+        })
+    }
+}
+
+/// The start of an untrusted text, for a message.
+fn clip(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
+impl Interval {
+    /// The interval without stacks.
+    pub fn new(s: &AllocSnapshot) -> Self {
+        let sources = s.sources.iter().map(|(f, from)| ((*f).to_owned(), *from));
+        let filesystems = s.filesystems.iter();
+        let cpus = s.cpus.iter();
+        let threads = s.on_cpu.iter().take(THREADS);
+        Self {
+            schema: SCHEMA.to_owned(),
+            time: s.time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            interval_s: round(s.interval.as_secs_f64()),
+            filesystems: filesystems.map(|fs| Filesystem::new(s, fs)).collect(),
+            criteria: s.criteria.clone(),
+            cpu: s.cpu.clone(),
+            cpus: cpus
+                .map(|(&cpu, samples)| OneCpu {
+                    cpu,
+                    samples: samples.clone(),
+                })
+                .collect(),
+            on_cpu: threads
+                .map(|(pid, comm, samples)| Thread {
+                    pid: *pid,
+                    comm: lossy(comm),
+                    comm_bytes: hex(Some(comm)),
+                    samples: samples.clone(),
+                })
+                .collect(),
+            other_filesystems: s.others,
+            sources: sources.collect(),
+            lost: Lost { events: s.lost },
+            overhead: Overhead {
+                bpf_ns: s.overhead.bpf_ns,
+                bpf_events: s.overhead.bpf_events,
+                estimated: s.overhead.is_estimate(),
+                measured_share: round(s.overhead.measured_share()),
+            },
+            notes: notes(s),
+            stacks: None,
+        }
+    }
+
+    /// The item of an interval for a recording.
+    ///
+    /// # Errors
+    /// Never in practice: the types serialize.
+    pub fn item(s: &AllocSnapshot, stacks: &Profile) -> serde_json::Result<Item> {
+        let interval = Self {
+            stacks: Some(Stacks::new(stacks)),
+            ..Self::new(s)
+        };
+        Ok(Item::Alloc {
+            time_us: s.time.as_microsecond(),
+            json: serde_json::to_string(&interval)?,
+        })
+    }
+
+    /// The interval of an `alloc` row.
+    ///
+    /// # Errors
+    /// The text is too long or invalid.
+    pub fn parse(time_us: i64, json: &str) -> Result<Recorded, String> {
+        if json.len() > BYTES {
+            return Err(format!("more than {} MiB of JSON", BYTES >> 20));
+        }
+        let interval: Self = serde_json::from_str(json).map_err(|e| e.to_string())?;
+        if interval.schema != SCHEMA {
+            return Err(format!(
+                "schema is {:?}, not {SCHEMA}",
+                clip(&interval.schema)
+            ));
+        }
+        let mut recorded = interval.read()?;
+        if let Ok(time) = jiff::Timestamp::from_microsecond(time_us) {
+            recorded.snapshot.time = time;
+        }
+        Ok(recorded)
+    }
+
+    fn read(self) -> Result<Recorded, String> {
+        let time = self.time.parse();
+        let time = time.map_err(|_| format!("{:?} is not a time", clip(&self.time)))?;
+        let interval = Duration::try_from_secs_f64(self.interval_s).ok();
+        let interval = interval
+            .filter(|i| *i <= Duration::from_secs(1 << 32))
+            .ok_or_else(|| format!("interval_s is {}", self.interval_s))?;
+        // Each member takes a histogram.
+        let members: usize = self.filesystems.iter().map(|fs| fs.members.len()).sum();
+        if members > MEMBERS {
+            return Err(format!("{members} members, more than {MEMBERS}"));
+        }
+        let filesystems = self.filesystems.into_iter().map(Filesystem::read);
+        let sources = FIGURES
+            .into_iter()
+            .filter_map(|f| Some((f, *self.sources.get(f)?)));
+        let threads = self.on_cpu.into_iter();
+        let mut snapshot = AllocSnapshot {
+            time,
+            interval,
+            filesystems: filesystems.collect::<Result<_, _>>()?,
+            criteria: self.criteria,
+            cpu: self.cpu,
+            cpus: self.cpus.into_iter().map(|c| (c.cpu, c.samples)).collect(),
+            on_cpu: threads
+                .map(|t| (t.pid, raw(t.comm, t.comm_bytes), t.samples))
+                .collect(),
+            others: self.other_filesystems,
+            sources: sources.collect(),
+            lost: self.lost.events,
+            overhead: self.overhead.read(interval),
+            notes: Vec::new(),
+        };
+        // Leave out notes computed from the figures: the sum of several intervals has its own.
+        let computed = notes(&snapshot);
+        snapshot.notes = self.notes;
+        snapshot.notes.retain(|note| !computed.contains(note));
+        Ok(Recorded {
+            snapshot,
+            stacks: self.stacks.unwrap_or_default().read(),
+        })
+    }
+}
+
+impl Overhead {
+    fn read(&self, interval: Duration) -> snapshot::Overhead {
+        let measured = interval.mul_f64(self.measured_share.clamp(0.0, 1.0));
+        let unmeasured = interval.saturating_sub(measured).as_nanos() as u64;
+        snapshot::Overhead {
+            bpf_ns: self.bpf_ns,
+            bpf_events: self.bpf_events,
+            measured_ns: measured.as_nanos() as u64,
+            unmeasured_ns: if self.estimated { unmeasured } else { 0 },
+        }
+    }
+}
+
+/// Six decimals: the precision of figures in µs.
+fn round(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}

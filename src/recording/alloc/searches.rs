@@ -1,0 +1,130 @@
+//! Searches and the groups that they considered.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::analysis::alloc::figures::{criterion, is_hooked};
+use crate::analysis::alloc::{AllocSnapshot, CRITERIA, Counts, GROUPS_BUCKETS, Groups, Refused};
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Searches {
+    count: u64,
+    goal_blocks: u64,
+    groups_scanned: u64,
+    /// Searches for a locality group's preallocation.
+    locality_groups: u64,
+    reached: Vec<Reached>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Reached {
+    criterion: usize,
+    name: String,
+    searches: u64,
+}
+
+/// p50, p99, max: the most groups that count in their bucket; of the last one, the fewest.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Looked {
+    p50: u64,
+    p99: u64,
+    max: u64,
+    count: u64,
+    /// Searches that ext4 counted, if it counted the groups, maybe for a part of the interval.
+    mb_stats_searches: Option<u64>,
+    /// Fewest groups of the bucket, searches.
+    buckets: Vec<(u64, u64)>,
+    criteria: Vec<LookedAt>,
+    /// Some of the refused, by reason.
+    reasons: BTreeMap<Refused, u64>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct LookedAt {
+    criterion: usize,
+    name: String,
+    looked: u64,
+    /// `null`: not known (mb_stats does not tell).
+    refused: Option<u64>,
+}
+
+impl Searches {
+    pub(super) fn new(s: &AllocSnapshot, c: &Counts) -> Self {
+        let reached = (0..CRITERIA).filter(|&i| c.criteria[i] > 0);
+        Self {
+            count: c.searches,
+            goal_blocks: c.goal,
+            groups_scanned: c.scanned,
+            locality_groups: c.locality,
+            reached: reached
+                .map(|i| Reached {
+                    criterion: i,
+                    name: criterion(&s.criteria, i),
+                    searches: c.criteria[i],
+                })
+                .collect(),
+        }
+    }
+
+    pub(super) fn read(&self, c: &mut Counts) {
+        (c.searches, c.goal, c.scanned) = (self.count, self.goal_blocks, self.groups_scanned);
+        c.locality = self.locality_groups;
+        for reached in &self.reached {
+            if let Some(slot) = c.criteria.get_mut(reached.criterion) {
+                *slot = reached.searches;
+            }
+        }
+    }
+}
+
+impl Looked {
+    pub(super) fn new(s: &AllocSnapshot, c: &Counts) -> Self {
+        let most = |q| {
+            let range = c.groups.quantile(q).map(Groups::range);
+            range.map_or(0, |(first, last)| last.unwrap_or(first))
+        };
+        let counts = c.groups.0.iter().enumerate().filter(|(_, n)| **n > 0);
+        let each = c.looked.iter().zip(&c.refused).enumerate();
+        Self {
+            p50: most(0.5),
+            p99: most(0.99),
+            max: most(1.0),
+            count: c.groups.count(),
+            mb_stats_searches: (!is_hooked(s, c)).then_some(c.hits),
+            buckets: counts.map(|(i, &n)| (Groups::range(i).0, n)).collect(),
+            criteria: each
+                .filter(|(_, (looked, refused))| **looked > 0 || **refused > 0)
+                .map(|(i, (&looked, &refused))| LookedAt {
+                    criterion: i,
+                    name: criterion(&s.criteria, i),
+                    looked,
+                    refused: is_hooked(s, c).then_some(refused),
+                })
+                .collect(),
+            reasons: Refused::ALL
+                .into_iter()
+                .zip(c.reasons)
+                .filter(|r| r.1 > 0)
+                .collect(),
+        }
+    }
+    pub(super) fn read(&self, c: &mut Counts) {
+        c.hits = self.mb_stats_searches.unwrap_or(0);
+        for &(first, n) in &self.buckets {
+            let slot = &mut c.groups.0[Groups::bucket(first).min(GROUPS_BUCKETS - 1)];
+            *slot = slot.saturating_add(n);
+        }
+        for at in self.criteria.iter().filter(|a| a.criterion < CRITERIA) {
+            c.looked[at.criterion] = at.looked;
+            c.refused[at.criterion] = at.refused.unwrap_or(0);
+        }
+        for (reason, n) in &self.reasons {
+            c.reasons[*reason as usize] = *n;
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Shares of tasks and files.
+
+use serde::{Deserialize, Serialize};
+
+use super::{clip, lossy, number, raw};
+use crate::analysis::alloc::{FileAlloc, Share, TaskAlloc};
+use crate::analysis::files::{FileId, FileLocation};
+use crate::printable::hex;
+
+/// A [`Share`]. `looked` is `null` where no hook counts by task and file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Did {
+    requests: u64,
+    blocks: u64,
+    nanoseconds: u64,
+    looked: Option<u64>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Task {
+    pid: u32,
+    comm: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comm_bytes: Option<String>,
+    role: Option<String>,
+    #[serde(flatten)]
+    share: Did,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct File {
+    dev: String,
+    inode: u64,
+    generation: u32,
+    path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<String>,
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name_bytes: Option<String>,
+    deleted: bool,
+    #[serde(flatten)]
+    share: Did,
+}
+
+impl Did {
+    pub(super) fn new(share: &Share, hooked: bool) -> Self {
+        Self {
+            requests: share.requests,
+            blocks: share.blocks,
+            nanoseconds: share.nanoseconds,
+            looked: hooked.then_some(share.looked),
+        }
+    }
+
+    pub(super) fn read(self) -> Share {
+        Share {
+            requests: self.requests,
+            blocks: self.blocks,
+            nanoseconds: self.nanoseconds,
+            looked: self.looked.unwrap_or(0),
+        }
+    }
+}
+
+impl Task {
+    pub(super) fn new(t: &TaskAlloc, hooked: bool) -> Self {
+        Self {
+            pid: t.pid,
+            comm: lossy(&t.comm),
+            comm_bytes: hex(Some(&t.comm)),
+            role: t.role.clone(),
+            share: Did::new(&t.share, hooked),
+        }
+    }
+
+    pub(super) fn read(self) -> TaskAlloc {
+        TaskAlloc {
+            pid: self.pid,
+            comm: raw(self.comm, self.comm_bytes),
+            role: self.role,
+            share: self.share.read(),
+        }
+    }
+}
+
+impl File {
+    pub(super) fn new(f: &FileAlloc, hooked: bool) -> Self {
+        let (path, name) = (f.location.path.as_deref(), f.location.name.as_deref());
+        Self {
+            dev: f.id.device(),
+            inode: f.id.inode,
+            generation: f.id.generation,
+            path: path.map(lossy),
+            path_bytes: hex(path),
+            name: name.map(lossy),
+            name_bytes: hex(name),
+            deleted: f.location.deleted,
+            share: Did::new(&f.share, hooked),
+        }
+    }
+
+    pub(super) fn read(self) -> Result<FileAlloc, String> {
+        let dev = number(&self.dev)
+            .ok_or_else(|| format!("{:?} is not a device number", clip(&self.dev)))?;
+        Ok(FileAlloc {
+            id: FileId {
+                dev,
+                inode: self.inode,
+                generation: self.generation,
+            },
+            location: FileLocation {
+                path: self.path.map(|p| raw(p, self.path_bytes)),
+                name: self.name.map(|n| raw(n, self.name_bytes)),
+                deleted: self.deleted,
+                ..FileLocation::default()
+            },
+            share: self.share.read(),
+        })
+    }
+}

@@ -1,0 +1,165 @@
+//! The JSON in a recording, compared with files in `format/`. Recordings of earlier versions must stay readable: a change here
+//! may add fields, and never rename or remove one.
+
+use std::borrow::Cow;
+use std::fmt::Debug;
+use std::path::Path;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::alloc::Interval;
+use super::header::{Array, Filesystem, Header, Member, Mount};
+use super::rows::{Device, Devices, StateRow};
+use crate::analysis::alloc::fixture;
+use crate::analysis::counters::CostCounters;
+use crate::analysis::fold::{DiskCounters, MemberNow, Subject};
+use crate::analysis::item::{Item, State};
+use crate::analysis::profile::sums::tests::seed;
+use crate::analysis::snapshot::{ArrayInfo, Lost, Overhead};
+use crate::origin::Origin;
+
+/// Compares `json` with `format/NAME`, which UPDATE_FORMAT=1 writes.
+fn compare(name: &str, json: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/recording/format");
+    let path = path.join(name);
+    let json: serde_json::Value = serde_json::from_str(json).unwrap();
+    let json = serde_json::to_string_pretty(&json).unwrap() + "\n";
+    if std::env::var_os("UPDATE_FORMAT").is_some() {
+        std::fs::write(&path, &json).unwrap();
+    }
+    let stored = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(json, stored, "{name} is stored differently now");
+    stored
+}
+
+fn both_ways<T: Serialize + DeserializeOwned + PartialEq + Debug>(name: &str, value: &T) {
+    let stored = compare(name, &serde_json::to_string(value).unwrap());
+    assert_eq!(serde_json::from_str::<T>(&stored).unwrap(), *value);
+}
+
+/// A state with every field.
+fn state() -> State {
+    let text = |s: &str| Some(s.to_owned());
+    State {
+        time_us: 0,
+        restart: true,
+        arrays: vec![Subject {
+            info: ArrayInfo {
+                name: "md127".to_owned(),
+                level: "raid5".to_owned(),
+                chunk_bytes: 65_536,
+                bytes: 1 << 40,
+                disks: 3,
+                health: text("degraded"),
+                filesystems: vec!["ext4 on /srv".to_owned()],
+            },
+            members: vec![MemberNow {
+                name: "sda".to_owned(),
+                slot: Some(2),
+                health: text("faulty"),
+                disk: Some(DiskCounters {
+                    requests: 1,
+                    io_ticks_ms: 2,
+                    in_flight: 3,
+                    uncounted: 4,
+                    ..DiskCounters::default()
+                }),
+            }],
+            read_reason_uncertain: true,
+        }],
+        costs: vec![(
+            0,
+            Origin::Journal,
+            CostCounters {
+                parity: 5,
+                rmw_read: 6,
+            },
+        )],
+        lost: Lost {
+            rows: 1,
+            issue: 2,
+            pieces: 3,
+            tasks: 4,
+            files: 5,
+            missed: 6,
+            ring: 7,
+            busy: 8,
+            uncounted: 9,
+        },
+        overhead: Overhead {
+            bpf_ns: 10,
+            bpf_events: 11,
+            measured_ns: 12,
+            unmeasured_ns: 13,
+        },
+        notes: vec!["a note".to_owned()],
+    }
+}
+
+#[test]
+fn state_rows() {
+    let device = Device {
+        dev: "9:127".to_owned(),
+        mount: Some("/srv".to_owned()),
+    };
+    let row = StateRow {
+        state: Cow::Owned(state()),
+        devices: Cow::Owned(Devices::from([("md127".to_owned(), device)])),
+    };
+    let stored = compare("state.json", &serde_json::to_string(&row).unwrap());
+    let read: StateRow<'_> = serde_json::from_str(&stored).unwrap();
+    assert_eq!((read.state, read.devices), (row.state, row.devices));
+}
+
+#[test]
+fn header() {
+    let text = |s: &str| s.to_owned();
+    both_ways(
+        "header.json",
+        &Header {
+            host: text("host"),
+            kernel: text("6.12.0"),
+            machine: text("x86_64"),
+            version: text("0.1.0"),
+            started: text("2026-11-20T12:00:00Z"),
+            utc_offset_s: Some(3600),
+            targets: vec![text("md127")],
+            command: vec![text("fio")],
+            arrays: vec![Array {
+                name: text("md127"),
+                metadata: Some(text("1.2")),
+                sync_action: Some(text("idle")),
+                reshape_position: Some(8),
+                consistency_policy: Some(text("resync")),
+                members: vec![Member::default()],
+                ..Array::default()
+            }],
+            filesystems: vec![Filesystem {
+                mounts: vec![Mount::default()],
+                layout: vec![(0, 8, text("superblock"))],
+                layout_is_cut: true,
+                ..Filesystem::default()
+            }],
+            buffer_bytes: 16 << 20,
+            notes: vec![text("a note")],
+        },
+    );
+}
+
+#[test]
+fn alloc_rows() {
+    for (name, snapshot) in [
+        ("alloc-linear.json", fixture::linear()),
+        ("alloc-cold.json", fixture::cold()),
+    ] {
+        let item = Interval::item(&snapshot, &seed()).unwrap();
+        let Item::Alloc { time_us, json } = item else {
+            panic!("{item:?}");
+        };
+        let stored = compare(name, &json);
+        let read = Interval::parse(time_us, &stored).unwrap();
+        let item = Interval::item(&read.snapshot, &read.stacks).unwrap();
+        assert_eq!(item, Item::Alloc { time_us, json });
+    }
+}

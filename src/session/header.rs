@@ -1,0 +1,232 @@
+//! The header of a recording, from the topology.
+
+use std::ffi::OsString;
+
+use serde_json::{Map, Value, json};
+
+use crate::fs::ext4::Layout;
+use crate::machine;
+use crate::machine::topology::Topology;
+use crate::recording::header::{Array, Filesystem, Header, Member, Mount};
+
+/// Maximum number of layout ranges of a filesystem: enough for some 10 TB.
+const LAYOUT: usize = 20_000;
+
+/// Header of a recording of this host that begins now.
+pub fn header(
+    topology: &Topology,
+    targets: &[String],
+    command: &[OsString],
+    buffer: u32,
+) -> Header {
+    let uname = rustix::system::uname();
+    let text = |s: &std::ffi::CStr| s.to_string_lossy().into_owned();
+    let arrays = &topology.host.arrays;
+    let now = jiff::Timestamp::now();
+    Header {
+        host: text(uname.nodename()),
+        kernel: text(uname.release()),
+        machine: text(uname.machine()),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started: now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
+        utc_offset_s: jiff::tz::TimeZone::try_system()
+            .ok()
+            .map(|zone| zone.to_offset(now).seconds()),
+        targets: targets.to_vec(),
+        command: command
+            .iter()
+            .map(|c| c.to_string_lossy().into_owned())
+            .collect(),
+        arrays: arrays.iter().map(array).collect(),
+        filesystems: arrays
+            .iter()
+            .flat_map(|a| a.filesystems.iter().map(move |fs| (a, fs)))
+            .map(|(a, fs)| filesystem(topology, a, fs))
+            .collect(),
+        buffer_bytes: u64::from(buffer),
+        notes: Vec::new(),
+    }
+}
+
+fn array(a: &machine::Array) -> Array {
+    Array {
+        name: a.name.clone(),
+        dev: a.dev.to_string(),
+        level: a.level.clone(),
+        layout: a.layout,
+        chunk_sectors: a.chunk_sectors,
+        sectors: a.sectors,
+        disks: a.raid_disks,
+        component_sectors: a.component_sectors,
+        metadata: a.metadata.clone(),
+        array_state: a.array_state.clone(),
+        degraded: a.degraded,
+        sync_action: a.sync_action.clone(),
+        reshape_position: a.reshape_position,
+        consistency_policy: a.consistency_policy.clone(),
+        members: a.members.iter().map(member).collect(),
+    }
+}
+
+fn member(m: &machine::Member) -> Member {
+    Member {
+        name: m.name.clone(),
+        dev: m.dev.to_string(),
+        disk: m.disk_name.clone(),
+        start: m.start.0,
+        sectors: m.sectors,
+        slot: m.slot,
+        state: m.state.clone(),
+        data_offset: m.data_offset.0,
+        data_sectors: m.data_sectors,
+    }
+}
+
+fn filesystem(topology: &Topology, array: &machine::Array, fs: &machine::Filesystem) -> Filesystem {
+    let layout = topology.layouts.get(&fs.dev);
+    let (places, is_cut) = layout.map_or((Vec::new(), false), |l| places(l, fs));
+    let mounted = fs.mounts.first().map_or("", |m| m.fstype.as_str());
+    Filesystem {
+        name: fs.name.clone(),
+        dev: fs.dev.to_string(),
+        array: array.name.clone(),
+        kind: layout.map_or(mounted.to_owned(), |l| l.kind.to_string()),
+        mounts: fs
+            .mounts
+            .iter()
+            .map(|m| Mount {
+                path: m.path.display().to_string(),
+                options: m.options.clone(),
+            })
+            .collect(),
+        parameters: layout.map(parameters).unwrap_or_default(),
+        layout: places,
+        layout_is_cut: is_cut,
+    }
+}
+
+fn parameters(layout: &Layout) -> Map<String, Value> {
+    let mut all = json!({
+        "block_size": layout.block_size,
+        "blocks": layout.blocks,
+        "groups": layout.groups,
+    });
+    if let (Value::Object(all), Some(sb)) = (&mut all, &layout.superblock)
+        && let Value::Object(more) = json!({
+            "blocks_per_group": sb.blocks_per_group,
+            "clusters_per_group": sb.clusters_per_group,
+            "inodes_per_group": sb.inodes_per_group,
+            "inode_size": sb.inode_size,
+            "inodes": sb.inodes_count,
+            "free_blocks": sb.free_blocks_count,
+            "free_inodes": sb.free_inodes_count,
+            "feature_compat": sb.feature_compat,
+            "feature_incompat": sb.feature_incompat,
+            "feature_ro_compat": sb.feature_ro_compat,
+            "log_groups_per_flex": sb.log_groups_per_flex,
+            "reserved_gdt_blocks": sb.reserved_gdt_blocks,
+            "raid_stride": sb.raid_stride,
+            "raid_stripe_width": sb.raid_stripe_width,
+            "label": sb.label,
+            "error_count": sb.error_count,
+            "mount_opts": sb.mount_opts,
+            "journal_inode": sb.journal_inum,
+            "mkfs_time": sb.mkfs_time,
+        })
+    {
+        all.extend(more);
+    }
+    match all {
+        Value::Object(all) => all,
+        _ => Map::new(),
+    }
+}
+
+/// Layout ranges on the array: first sector, sectors, origin; and true if there are more.
+fn places(layout: &Layout, fs: &machine::Filesystem) -> (Vec<(u64, u64, String)>, bool) {
+    let block = u64::from(layout.block_size / 512).max(1);
+    let mut places = Vec::new();
+    for segment in &fs.segments {
+        let behind = layout
+            .ranges
+            .partition_point(|r| r.end().sector(block) <= segment.fs_sector);
+        for range in &layout.ranges[behind..] {
+            let first = range.first.sector(block).max(segment.fs_sector);
+            let last = range.end().sector(block).min(segment.end());
+            if first >= last {
+                break;
+            }
+            if places.len() == LAYOUT {
+                return (places, true);
+            }
+            places.push((
+                segment.map(first).0,
+                last - first,
+                range.origin.name().to_owned(),
+            ));
+        }
+    }
+    (places, false)
+}
+
+/// Notes about filesystems whose layout is only partly in the header.
+pub fn cuts(header: &Header) -> Vec<String> {
+    let cut = header.filesystems.iter().filter(|fs| fs.layout_is_cut);
+    cut.map(|fs| {
+        format!(
+            "{}: of its fixed places the header of the recording has the first {LAYOUT}; requests have their origin all the same",
+            fs.name
+        )
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::places;
+    use crate::address::{ArraySector, FsBlock, FsSector};
+    use crate::fs::ext4::{FsKind, Journal, Layout, Range};
+    use crate::machine::{Filesystem, Segment};
+    use crate::origin::Origin;
+
+    #[test]
+    fn fixed_places_are_projected_onto_the_array() {
+        let range = |first, count, origin| Range {
+            first: FsBlock(first),
+            count,
+            origin,
+        };
+        let layout = Layout {
+            block_size: 4096,
+            blocks: 1000,
+            groups: Some(1),
+            kind: FsKind::Ext4,
+            superblock: None,
+            ranges: vec![
+                range(0, 2, Origin::Superblock),
+                range(10, 4, Origin::BlockBitmap),
+                range(100, 1, Origin::Journal),
+            ],
+            journal: Journal::None,
+            notes: Vec::new(),
+        };
+        let segment = |fs_sector, array_sector, sectors| Segment {
+            fs_sector: FsSector(fs_sector),
+            array_sector: ArraySector(array_sector),
+            sectors,
+        };
+        let fs = Filesystem {
+            // In two pieces, the cut in the bitmaps.
+            segments: vec![segment(0, 5000, 96), segment(96, 2000, 7904)],
+            ..Filesystem::default()
+        };
+        let at = |first: u64, sectors: u64, origin: &str| (first, sectors, origin.to_owned());
+        let want = vec![
+            at(5000, 16, "superblock"),
+            at(5080, 16, "block_bitmap"),
+            at(2000, 16, "block_bitmap"),
+            at(2704, 8, "journal"),
+        ];
+        assert_eq!(places(&layout, &fs), (want, false));
+    }
+}

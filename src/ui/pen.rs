@@ -1,0 +1,191 @@
+//! Writes lines into an area of the screen, and draws what every screen has: tabs, key hints, a window.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear, Widget};
+
+use super::palette::Palette;
+use super::text;
+
+/// The smallest screen that is drawn: columns and lines.
+pub(crate) const SMALLEST: (u16, u16) = (40, 10);
+
+/// Writes lines downwards into an area and never outside of it.
+pub(crate) struct Pen<'a> {
+    /// The screen.
+    pub buffer: &'a mut Buffer,
+    /// Lines that are left.
+    pub area: Rect,
+}
+
+impl<'a> Pen<'a> {
+    /// Writes into the part of `area` that is on the screen.
+    pub fn new(buffer: &'a mut Buffer, area: Rect) -> Self {
+        let area = area.intersection(buffer.area);
+        Self { buffer, area }
+    }
+
+    /// Number of columns.
+    pub fn width(&self) -> usize {
+        usize::from(self.area.width)
+    }
+
+    /// Number of lines that are left.
+    pub fn lines(&self) -> usize {
+        usize::from(self.area.height)
+    }
+
+    /// Writes a line, if one is left.
+    pub fn line(&mut self, line: &Line<'_>) {
+        if self.area.height > 0 {
+            let Rect { x, y, width, .. } = self.area;
+            self.buffer.set_line(x, y, line, width);
+            self.take_top(1);
+        }
+    }
+
+    /// Writes plain text as a line.
+    pub fn text(&mut self, text: &str, style: Style) {
+        self.line(&Line::styled(text, style));
+    }
+
+    /// Cuts lines off the top.
+    pub fn take_top(&mut self, lines: usize) -> Pen<'_> {
+        let height = (lines as u16).min(self.area.height);
+        let top = Rect {
+            height,
+            ..self.area
+        };
+        self.area.y += height;
+        self.area.height -= height;
+        Pen::new(self.buffer, top)
+    }
+
+    /// Cuts lines off the bottom.
+    pub fn take_bottom(&mut self, lines: usize) -> Rect {
+        let height = (lines as u16).min(self.area.height);
+        self.area.height -= height;
+        Rect {
+            y: self.area.y + self.area.height,
+            height,
+            ..self.area
+        }
+    }
+
+    /// Index of the first of `rows` rows to show so that `selected` is on the screen, near its middle.
+    pub fn first(&self, rows: usize, selected: usize) -> usize {
+        selected
+            .saturating_sub(self.lines() / 2)
+            .min(rows.saturating_sub(self.lines()))
+    }
+
+    /// A frame in the middle with room for `lines` lines, as far as there is room. The line at the bottom stays visible.
+    pub fn window(&mut self, title: &str, columns: u16, lines: usize) -> Pen<'_> {
+        let area = self.area;
+        let room = area.height.saturating_sub(1);
+        let width = columns.min(area.width);
+        let height = (lines as u16).saturating_add(2).min(room);
+        let rect = Rect {
+            x: area.x + (area.width - width) / 2,
+            y: area.y + (room - height) / 2,
+            width,
+            height,
+        };
+        Clear.render(rect, self.buffer);
+        let block = Block::bordered().title(title.to_owned());
+        let inner = block.inner(rect);
+        block.render(rect, self.buffer);
+        let padded = Rect {
+            x: inner.x + inner.width.min(1),
+            width: inner.width.saturating_sub(2),
+            ..inner
+        };
+        Pen::new(self.buffer, padded)
+    }
+
+    /// True if the area is at least [`SMALLEST`]; writes `too small: 20x5, needs 40x10` if not.
+    pub fn is_large_enough(&mut self) -> bool {
+        let (Rect { width, height, .. }, (columns, lines)) = (self.area, SMALLEST);
+        let fits = width >= columns && height >= lines;
+        if !fits {
+            let text = format!("too small: {width}x{height}, needs {columns}x{lines}");
+            for line in text::wrap(&text, self.width().max(1), self.lines().max(1)) {
+                self.text(&line, Style::new());
+            }
+        }
+        fits
+    }
+}
+
+/// Text at both ends of a line of `columns`; the right one is kept whole.
+pub(crate) fn ends<'a>(left: Vec<Span<'a>>, right: Vec<Span<'a>>, columns: usize) -> Line<'a> {
+    let right_width: usize = right.iter().map(Span::width).sum();
+    let mut room = columns.saturating_sub(right_width + usize::from(right_width > 0));
+    let mut spans = Vec::new();
+    for span in left {
+        let cut = text::cut(&span.content, room).into_owned();
+        room -= text::width(&cut);
+        spans.push(Span::styled(cut, span.style));
+    }
+    spans.push(Span::raw(" ".repeat(
+        room + usize::from(right_width > 0 && columns > right_width),
+    )));
+    spans.extend(right);
+    Line::from(spans)
+}
+
+/// Columns that [`tabs`] takes with every title.
+pub(crate) fn tabs_width(titles: &[&str]) -> usize {
+    titles.iter().map(|title| title.len() + 5).sum()
+}
+
+/// The tab of each view. In less than [`tabs_width`] columns, only the shown one has its title.
+pub(crate) fn tabs(
+    titles: &[&str],
+    shown: usize,
+    columns: usize,
+    palette: Palette,
+) -> Vec<Span<'static>> {
+    let all = tabs_width(titles) <= columns;
+    let mut spans = Vec::new();
+    for (i, title) in titles.iter().enumerate() {
+        let (label, style) = match i == shown {
+            true => (format!(" {} {title} ", i + 1), palette.selected()),
+            false if all => (format!(" {} {title} ", i + 1), palette.title()),
+            false => (format!(" {} ", i + 1), palette.title()),
+        };
+        spans.extend([Span::styled(label, style), Span::raw(" ")]);
+    }
+    spans
+}
+
+/// The bottom line: as many `hints` as fit, `notes` as their number, and `right`.
+pub(crate) fn footer(
+    pen: &mut Pen<'_>,
+    hints: &[&str],
+    notes: usize,
+    right: &str,
+    palette: Palette,
+) {
+    let right = match notes {
+        0 => right.to_owned(),
+        1 => format!("1 note: ?  {right}"),
+        n => format!("{n} notes: ?  {right}"),
+    };
+    let room = pen.width().saturating_sub(text::width(&right) + 2);
+    let mut left = String::new();
+    for hint in hints {
+        let next = match left.as_str() {
+            "" => (*hint).to_owned(),
+            left => format!("{left}  {hint}"),
+        };
+        if text::width(&next) > room {
+            break;
+        }
+        left = next;
+    }
+    let [left, right] = [left, right].map(|text| vec![Span::styled(text, palette.dim())]);
+    pen.line(&ends(left, right, pen.width()));
+}

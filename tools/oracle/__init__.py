@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""An account of member IO that shares no code with raidtrace, and its comparison with `raidtrace top --json`.
+
+  geometry   sector of a member -> sector of the array, parity or md's metadata (md(4), mdadm)
+  ext4       sector of a filesystem -> origin (dumpe2fs, debugfs)
+  stack      arrays and filesystems on top of each other
+  events     block_rq_complete events and disk statistics of the kernel
+  stripes    why md submitted a bio, from a kprobe event; btf: its offsets
+  account    both accounts of a run: the kernel's and raidtrace's
+  verdict    their comparison
+  matrix     the cells of tools/truth
+
+guest/ runs in the virtual machine: guest.sh is shared with tests/lab, the rest is tools/truth's. `compare` checks
+a run of tests/lab, `selftest` checks this package.
+"""

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Maps a sector of a member to md's metadata, parity, or a sector of the array, as md(4) defines it and `mdadm
+--examine` and `--examine-bitmap` describe each member. RAID 0 of equal members, 1, 4, 5, 6 and 10 in all their
+layouts; metadata 1.2.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+FAR = 1 << 60
+PAGE = 8  # sectors; the unit in which md writes superblock and bitmap
+
+
+class Unusable(Exception):
+    """The run cannot be compared."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The chunk layout of the data area. `variant` as mdadm names it: "left-symmetric", "far=2"."""
+
+    level: str
+    disks: int
+    chunk: int = 0  # sectors; RAID 1 has none
+    variant: str = ""
+    stride: int = 0  # chunks from one copy to the next on a member of RAID 10's far layout
+
+    def locate(self, slot, sector):
+        """A sector of the data area -> (array sector or None for parity, sectors for which that holds)."""
+        if self.level in ("raid1", "single"):
+            return sector, FAR
+        row, rest = divmod(sector, self.chunk)
+        index = getattr(self, self.level)(slot, row)
+        left = self.chunk - rest
+        return (None, left) if index is None else (index * self.chunk + rest, left)
+
+    def raid0(self, slot, row):
+        return row * self.disks + slot
+
+    def raid10(self, slot, row):
+        kind, _, copies = (self.variant or "near=2").partition("=")
+        copies = int(copies)
+        if kind == "near":
+            # Copies lie side by side, row by row.
+            return (row * self.disks + slot) // copies
+        # Each copy is a RAID 0, shifted by one member against the copy before it: after it (far), or below it row
+        # by row (offset).
+        copy, row = divmod(row, self.stride) if kind == "far" else (row % copies, row // copies)
+        return row * self.disks + (slot - copy) % self.disks
+
+    def raid4(self, slot, row):
+        return None if slot == self.disks - 1 else row * (self.disks - 1) + slot
+
+    def raid5(self, slot, row):
+        return self.rotating(slot, row, 1)
+
+    def raid6(self, slot, row):
+        return self.rotating(slot, row, 2)
+
+    def rotating(self, slot, row, parities):
+        """Left: parity starts on the last member and moves down by one with each row; right: on the first, and up.
+        Q follows P. Symmetric: the row's data starts after the last parity and wraps around; asymmetric: it starts
+        on the first member."""
+        side, _, kind = (self.variant or "left-symmetric").partition("-")
+        first = row % self.disks if side == "right" else self.disks - 1 - row % self.disks
+        behind = (slot - first) % self.disks
+        if behind < parities:
+            return None
+        if kind == "symmetric":
+            index = behind - parities
+        else:
+            index = sum((other - first) % self.disks >= parities for other in range(slot))
+        return row * (self.disks - parities) + index
+
+
+VARIANTS = {
+    "raid10": re.compile(r"(near|far|offset)=[2-9]"),
+    "raid5": re.compile(r"(left|right)-a?symmetric"),
+    "raid6": re.compile(r"(left|right)-a?symmetric"),
+}
+LEVELS = ("raid0", "raid1", "raid4", "raid5", "raid6", "raid10")
+
+
+@dataclass
+class Member:
+    name: str
+    dev: str  # "7:1", of its disk
+    slot: int  # None: a spare, a journal
+    data_offset: int
+    md: list = field(default_factory=list)  # (first sector, sectors, origin), sorted
+    data_sectors: int = FAR
+    begin: int = 0  # on its disk
+    number: str = ""  # device number of the partition, if it is one
+    rest: str = "raw"  # origin outside data and metadata
+
+
+@dataclass
+class Array:
+    name: str
+    layout: Layout
+    members: list
+    reshape: tuple = ()  # position at the start and at the end of the run, in sectors of the array
+
+    def by_dev(self):
+        return {member.dev: member for member in self.members}
+
+    def pieces(self, member, sector, count):
+        """Splits sectors of a disk into (origin, None, sectors) and (None, array sector, sectors)."""
+        end = member.data_offset + member.data_sectors
+        while count:
+            at = sector - member.begin
+            origin, where, left = member.rest, None, FAR
+            if at < 0:
+                left = -at
+            elif at < member.data_offset or member.slot is None:
+                for first, length, what in member.md:
+                    if first <= at < first + length:
+                        origin, left = what, first + length - at
+                        break
+                    if first > at:
+                        left = first - at
+                        break
+                else:
+                    if at < member.data_offset:
+                        left = member.data_offset - at
+            elif at < end:
+                where, left = self.layout.locate(member.slot, at - member.data_offset)
+                origin, left = "parity" if where is None else None, min(left, end - at)
+            length = min(left, count)
+            yield origin, where, length
+            sector += length
+            count -= length
+
+
+def words(text, key, default=None):
+    """The value in a line "key : value" of mdadm."""
+    found = re.search(rf"^\s*{key} : (.*?)\s*$", text, re.M)
+    if found:
+        return found[1]
+    if default is None:
+        raise Unusable(f"mdadm prints no '{key}'")
+    return default
+
+
+def sectors(text, key):
+    value = words(text, key)
+    if not (found := re.match(r"(\d+) sectors", value)):
+        raise Unusable(f"'{key} : {value}' is not in sectors")
+    return int(found[1])
+
+
+def bytes_of(text):
+    number, unit = re.fullmatch(r"(\d+)([KM])", text).groups()
+    return int(number) << {"K": 10, "M": 20}[unit]
+
+
+def read_member(name, dev, examine, bitmap):
+    if words(examine, "Version") != "1.2":
+        raise Unusable(f"{name}: metadata {words(examine, 'Version')}")
+    role = words(examine, "Device Role")
+    # "Active device 1", "Replacement device 1", "spare", "Journal"
+    slot = re.search(r" device (\d+)$", role)
+    superblock = sectors(examine, "Super Offset")
+    member = Member(name, dev, int(slot[1]) if slot else None, sectors(examine, "Data Offset"))
+    member.md.append((superblock, PAGE, "md_superblock"))
+    if found := re.search(r"available at offset (\d+) sectors", words(examine, "Bad Block Log", "none")):
+        member.md.append((superblock + int(found[1]), PAGE, "md_superblock"))
+    if found := re.match(r"(-?\d+) sectors from superblock", words(examine, "Internal Bitmap", "none")):
+        # The bitmap's superblock (256 bytes), then a bit for each chunk.
+        bits = int(re.match(r"(\d+) bits", words(bitmap, "Bitmap"))[1])
+        pages = -(-(256 + -(-bits // 8)) // (PAGE * 512))
+        member.md.append((superblock + int(found[1]), pages * PAGE, "md_bitmap"))
+    if found := re.match(r"(\d+) sectors at offset (\d+) sectors from superblock", words(examine, "PPL", "none")):
+        member.md.append((superblock + int(found[2]), int(found[1]), "md_journal"))
+    member.md.sort()
+    if role == "Journal":
+        member.rest = "md_journal"
+    return member
+
+
+def read_layout(level, examine):
+    variant = words(examine, "Layout", "")
+    if level not in LEVELS or level in VARIANTS and not VARIANTS[level].fullmatch(variant):
+        raise Unusable(f"{level} {variant} is not supported by this account")
+    chunk = 0 if level == "raid1" else bytes_of(words(examine, "Chunk Size")) // 512
+    stride = 0
+    if variant.startswith("far="):
+        stride = data_sectors(examine) // chunk // int(variant[4:])
+    return Layout(level, int(words(examine, "Raid Devices")), chunk, variant, stride)
+
+
+def data_sectors(examine):
+    """Size of the part of a member's data area that the array uses."""
+    return sectors(examine, "Used Dev Size") if "Used Dev Size" in examine else sectors(examine, "Avail Dev Size")
+
+
+def position(examine):
+    """Position of a reshape in sectors of the array; 0 without a reshape."""
+    return int(words(examine, "Reshape pos'n", "0").split()[0]) * 2
+
+
+def read_array(directory, breakage=None):
+    """The array described by members (lines "7:1 loop1"), examine.NAME, bitmap.NAME, and for a partition partition.NAME
+    ("7:0 2048": device number of the disk, first sector)."""
+    members, layouts, reshape = [], {}, []
+    level = "single"
+    for line in (directory / "members").read_text().splitlines():
+        dev, name = line.split()
+        examine = (directory / f"examine.{name}").read_text()
+        bitmap = directory / f"bitmap.{name}"
+        member = read_member(name, dev, examine, bitmap.read_text() if bitmap.exists() else "")
+        # The description at the start of the run: md may have moved the data since.
+        before = directory / f"before.{name}"
+        if before.exists():
+            old = before.read_text()
+            reshape = [position(old), position(examine)]
+            member.data_offset = min(member.data_offset, sectors(old, "Data Offset"))
+            if member.slot is None and (slot := re.search(r" device (\d+)$", words(old, "Device Role"))):
+                member.slot = int(slot[1])
+        level = words(examine, "Raid Level")
+        member.data_sectors = data_sectors(examine)
+        partition = directory / f"partition.{name}"
+        if partition.exists():
+            member.number = dev
+            member.dev, begin = partition.read_text().split()
+            member.begin = int(begin)
+        # A failed member's superblock is out of date: the highest event count is current.
+        layouts[int(words(examine, "Events"))] = read_layout(level, examine)
+        members.append(member)
+    layout = layouts[max(layouts)]
+    array = Array(directory.name, layout, members, tuple(reshape))
+    if breakage:
+        break_geometry(array, breakage)
+    return array
+
+
+def break_geometry(array, how):
+    """Falsifies the geometry, so that a comparison must fail."""
+    if how == "slots":
+        one, other = sorted(array.members, key=lambda member: member.slot)[:2]
+        one.slot, other.slot = other.slot, one.slot
+    elif how == "offset":
+        for member in array.members:
+            member.data_offset -= array.layout.chunk or 1024

@@ -1,0 +1,191 @@
+# shellcheck shell=bash disable=SC2034 # the scripts that source it use all of it
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# The guest's side of tools/oracle, for tools/truth and tests/lab: disks and arrays, and a run. A run is what happens
+# between begin_run and end_run; the members are idle at both, so that raidtrace and the kernel's trace events see the
+# same IO. It leaves in $out what tools/oracle reads.
+set -euo pipefail
+
+tracing=/sys/kernel/tracing
+out=/out
+disks=()         # all members of all arrays: "loop0 loop1 ..."
+arrays=()        # "md120 md121 ..."
+targets=()       # arguments of raidtrace top
+trace_kib=16384  # trace buffer of each CPU
+
+die() {
+	echo "guest: $*" >&2
+	exit 1
+}
+
+# add_disks COUNT SIZE: sparse loop devices, numbered after the existing ones.
+add_disks() {
+	local count=$1 size=$2 first=${#disks[@]} i
+	for ((i = first; i < first + count; i++)); do
+		truncate -s "$size" "/tmp/disk$i"
+		losetup "/dev/loop$i" "/tmp/disk$i"
+		disks+=("loop$i")
+	done
+}
+
+# create_array NAME MDADM-OPTIONS... DEVICES...
+create_array() {
+	local name=$1
+	shift
+	arrays+=("$name")
+	mdadm --create "/dev/$name" --run --quiet "$@" </dev/null
+}
+
+# describe_arrays: the members of each array as mdadm describes them. Called at both ends of a run: before.MEMBER keeps
+# the first description.
+describe_arrays() {
+	local name to path member dir
+	for name in ${arrays[@]+"${arrays[@]}"}; do
+		to=$out/$name
+		mkdir -p "$to"
+		for path in "/sys/block/$name/md"/dev-*; do
+			member=${path##*/dev-}
+			if [ ! -e "/sys/class/block/$member/dev" ]; then continue; fi
+			echo "$(<"/sys/class/block/$member/dev") $member" >>"$to/members"
+			if [ -e "$to/examine.$member" ]; then cp "$to/examine.$member" "$to/before.$member"; fi
+			mdadm --examine "/dev/$member" >"$to/examine.$member"
+			if [ -e "/sys/block/$name/md/bitmap/location" ]; then
+				mdadm --examine-bitmap "/dev/$member" >"$to/bitmap.$member" 2>/dev/null || true
+			fi
+			# A partition: its disk and first sector.
+			dir=$(readlink -f "/sys/class/block/$member")
+			if [ -e "$dir/partition" ]; then
+				echo "$(<"${dir%/*}/dev") $(<"$dir/start")" >"$to/partition.$member"
+			fi
+		done
+		sort -u -o "$to/members" "$to/members"
+	done
+}
+
+# describe_filesystem NAME DEVICE: the blocks of its structures, in $out/fs-NAME.
+describe_filesystem() {
+	local name=$1 device=$2 to=$out/fs-$1
+	mkdir -p "$to"
+	dumpe2fs -h "$device" >"$to/header" 2>/dev/null
+	# Without -g dumpe2fs reads the bitmaps too: 13 s for 9600 groups here.
+	dumpe2fs -g "$device" >"$to/groups" 2>/dev/null
+	debugfs -R 'stat <8>' "$device" >"$to/inode.8" 2>/dev/null
+	debugfs -R 'stat <7>' "$device" 2>/dev/null | head -c 4000 >"$to/inode.7" || true
+	# -L: /dev/mapper has device nodes here, elsewhere links.
+	printf '%d:%d\n' "0x$(stat -L -c %t "$device")" "0x$(stat -L -c %T "$device")" >"$to/dev"
+}
+
+# snapshot LABEL: disk statistics of all members.
+snapshot() {
+	local disk figures
+	for disk in "${disks[@]}"; do
+		read -r figures <"/sys/block/$disk/stat"
+		echo "$1 $disk $figures"
+	done >>"$out/stat"
+}
+
+# wait_idle SECONDS: waits until no member has completed a request for that time.
+wait_idle() {
+	local wanted=$((2 * $1)) idle=0 before='' now disk half f
+	for ((half = 0; half < 120; half++)); do
+		now=''
+		for disk in "${disks[@]}"; do
+			read -r -a f <"/sys/block/$disk/stat"
+			now+="${f[0]},${f[4]},${f[8]},${f[11]},${f[15]} "
+		done
+		if [ "$now" = "$before" ]; then idle=$((idle + 1)); else idle=0; fi
+		if [ "$idle" -ge "$wanted" ]; then return; fi
+		before=$now
+		sleep 0.5
+	done
+	die 'the members were not idle within 60 s'
+}
+
+# unmount DIR...: retries while raidtrace resolves the path of a file there.
+unmount() {
+	local dir tenth
+	for dir; do
+		for ((tenth = 0; tenth < 100; tenth++)); do
+			if umount "$dir" 2>"$out/unmount.err"; then continue 2; fi
+			grep -q busy "$out/unmount.err" || break
+			sleep 0.1
+		done
+		cat "$out/unmount.err" >&2
+		return 1
+	done
+}
+
+# start_events: completed requests, freed blocks and, if $out/remap exists, remapped bios. With the files "kprobe" and
+# "ends" (tools/truth) also the kprobe event, filtered by the addresses of md's completion functions.
+start_events() {
+	local filter='' address name
+	echo >"$tracing/trace"
+	echo counter >"$tracing/trace_clock"
+	echo "$trace_kib" >"$tracing/buffer_size_kb"
+	if [ -e kprobe ]; then
+		grep -E " ($(<ends))([[:space:]]|\$)" /proc/kallsyms >"$out/symbols" || true
+		while read -r address _ name _; do
+			filter+="${filter:+ || }end == 0x$address"
+		done <"$out/symbols"
+		if [ -n "$filter" ]; then
+			cat kprobe >"$tracing/kprobe_events"
+			echo "$filter" >"$tracing/events/truth/submit/filter"
+			echo 1 >"$tracing/events/truth/submit/enable"
+		fi
+	fi
+	if [ -e "$out/remap" ]; then echo 1 >"$tracing/events/block/block_bio_remap/enable"; fi
+	if [ -e "$tracing/events/ext4" ]; then echo 1 >"$tracing/events/ext4/ext4_free_blocks/enable"; fi
+	echo 1 >"$tracing/events/block/block_rq_complete/enable"
+}
+
+stop_events() {
+	local event
+	for event in block/block_rq_complete block/block_bio_remap ext4/ext4_free_blocks truth/submit; do
+		if [ -e "$tracing/events/$event" ]; then echo 0 >"$tracing/events/$event/enable"; fi
+	done
+	cat "$tracing/trace" >"$out/trace"
+	cat "$tracing"/per_cpu/cpu*/stats >"$out/trace.stats"
+	# Removing the event empties the buffer.
+	if [ -e "$tracing/events/truth/submit" ]; then echo >"$tracing/kprobe_events"; fi
+}
+
+# begin_run: starts raidtrace top on $targets, then the kernel's events.
+begin_run() {
+	local tenth
+	sync
+	describe_arrays
+	wait_idle 2
+	raidtrace top --json --interval 1 "${targets[@]}" >"$out/top.json" 2>"$out/top.err" &
+	raidtrace=$!
+	for ((tenth = 0; ; tenth++)); do
+		if read -r _ 2>/dev/null <"$out/top.json"; then break; fi
+		if ! kill -0 "$raidtrace" 2>/dev/null || [ "$tenth" = 600 ]; then
+			cat "$out/top.err" >&2
+			die 'raidtrace printed no line'
+		fi
+		sleep 0.1
+	done
+	# The lab's kernels accept every program: one that is refused is a bug of raidtrace.
+	if grep -q 'kernel refused' "$out/top.err"; then
+		cat "$out/top.err" >&2
+		die 'a program was refused'
+	fi
+	wait_idle 1
+	start_events
+	snapshot start
+	echo "run begun at $SECONDS s"
+}
+
+# end_run: stops raidtrace, whose exit status goes to top.status, and the events.
+end_run() {
+	local status=0
+	wait_idle 3
+	snapshot end
+	kill -INT "$raidtrace"
+	wait "$raidtrace" || status=$?
+	snapshot after
+	stop_events
+	describe_arrays
+	echo "$status" >"$out/top.status"
+	echo "run ended at $SECONDS s with $status"
+}

@@ -1,0 +1,124 @@
+# shellcheck shell=bash disable=SC2004,SC2034,SC2154 # run.sh has the variables, and each file uses some
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# The levels: level NAME makes $base, the device under the stack.
+
+# parts COUNT: members for the stack, in $devices.
+parts() {
+	local count=$1 i
+	add_disks "$count" "$size"
+	# Gives a repair something to find, where no filesystem block is read before it is written.
+	if [ "$workload" = repair ]; then
+		head -c 1M /dev/zero | tr '\0' x | dd of="/tmp/disk$((${#disks[@]} - 1))" bs=64k seek=320 conv=notrunc status=none
+	fi
+	devices=()
+	for ((i = ${#disks[@]} - count; i < ${#disks[@]}; i++)); do
+		case $stack in
+		partitions)
+			partition "/dev/loop$i" 2048
+			devices+=("/dev/loop${i}p1") ;;
+		neighbour)
+			partition "/dev/loop$i" 2048 133120
+			devices+=("/dev/loop${i}p2") ;;
+		*) devices+=("/dev/loop$i") ;;
+		esac
+	done
+}
+
+# partition DISK FIRST-SECTOR...: a partition table. Each partition ends where the next begins.
+partition() {
+	local disk=$1 first end left=4
+	shift
+	{
+		head -c 446 /dev/zero
+		while [ $# -gt 0 ]; do
+			first=$1
+			shift
+			end=${1:-$(blockdev --getsz "$disk")}
+			printf '\0\0\0\0\203\0\0\0'
+			little "$first"
+			little "$((end - first))"
+			left=$((left - 1))
+		done
+		head -c $((16 * left)) /dev/zero
+		printf '\125\252'
+	} | dd of="$disk" bs=512 conv=notrunc,fsync status=none
+	case $disk in
+	/dev/loop*) losetup -d "$disk"; losetup -P "$disk" "/tmp/disk${disk#/dev/loop}" ;;
+	*) blockdev --rereadpt "$disk" ;;
+	esac
+	sleep 0.2
+}
+
+little() {
+	local i
+	for ((i = 0; i < 32; i += 8)); do printf '%b' "\\x$(printf %02x $(($1 >> i & 255)))"; done
+}
+
+# create MDADM-OPTIONS... DEVICES...: the next array, $md.
+create() {
+	md=md$((120 + ${#arrays[@]}))
+	create_array "$md" "$@"
+	# Clears bits of the bitmap at once, so that the members are idle sooner.
+	if [ -e "/sys/block/$md/md/bitmap/time_base" ]; then echo 0.2 >"/sys/block/$md/md/bitmap/time_base" 2>/dev/null || true; fi
+}
+
+level() {
+	local name=$1 level=${1%%-*} variant='' options=() missing=()
+	if [ "$level" != "$name" ]; then variant=${name#*-}; fi
+	case $level in
+	single)
+		parts 1
+		based "$name" "${devices[0]}"
+		cat "/sys/class/block/${base#/dev/}/dev" >"$out/dev.${base#/dev/}"
+		return ;;
+	raid0) parts 3; options=(--chunk=64) ;;
+	raid1) parts 2; options=(--bitmap=internal) ;;
+	raid10) parts 4; options=(--chunk=64 --bitmap=internal) ;;
+	raid4) parts 4; options=(--chunk=64 --bitmap=internal) ;;
+	raid5) parts 4; options=(--chunk=64) ;;
+	raid6) parts 5; options=(--chunk=64 --bitmap=internal) ;;
+	raid01)
+		# RAID 0 over two RAID 1.
+		parts 4
+		create --level=1 --raid-devices=2 --assume-clean --bitmap=internal "${devices[@]:0:2}"
+		create --level=1 --raid-devices=2 --assume-clean --bitmap=internal "${devices[@]:2:2}"
+		targets+=("/dev/${arrays[-2]}" "/dev/${arrays[-1]}")
+		create --level=0 --raid-devices=2 --chunk=64 "/dev/${arrays[-2]}" "/dev/${arrays[-1]}"
+		based "$name" "/dev/$md"
+		return ;;
+	*) die "no level $name" ;;
+	esac
+	case $level-$variant in
+	*-) if [ "$level" = raid5 ]; then options+=(--bitmap=internal); fi ;;
+	raid10-far) options+=(--layout=f2) ;;
+	raid10-offset) options+=(--layout=o2) ;;
+	raid10-near3) options+=(--layout=n3) ;;
+	raid5-la | raid5-ra | raid5-rs) options+=(--layout="$variant") ;;
+	raid6-ra) options+=(--layout=ra) ;;
+	*-nobitmap) options+=(--bitmap=none) ;;
+	raid5-ppl) options+=(--consistency-policy=ppl) ;;
+	raid5-journal)
+		add_disks 1 "$size"
+		options+=(--write-journal "/dev/${disks[-1]}") ;;
+	*-degraded) devices=("${devices[@]:0:${#devices[@]}-1}") missing=(missing) ;;
+	*) die "no level $name" ;;
+	esac
+	if [ "$workload" = reshape ]; then options+=(--data-offset=8M); fi
+	# shellcheck disable=SC2086 # none or one word
+	create --level="${level#raid}" --raid-devices=$((${#devices[@]} + ${#missing[@]})) $clean $component \
+		"${options[@]}" "${devices[@]}" "${missing[@]}"
+	if [ "$workload" = resync ]; then echo frozen >"/sys/block/$md/md/sync_action"; fi
+	second[$md]=${devices[1]:-}
+	based "$name" "/dev/$md"
+	case $workload in recovery | replace | reshape | turnover)
+		add_disks 1 "$size"
+		spare[$md]=/dev/${disks[-1]}
+	esac
+}
+
+based() {
+	base=$2
+	targets+=("$base")
+	echo "$1 ${base#/dev/}" >>"$out/bases"
+}

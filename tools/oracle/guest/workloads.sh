@@ -1,0 +1,428 @@
+# shellcheck shell=bash disable=SC2004,SC2034,SC2154 # run.sh has the variables, and each file uses some
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# The workloads. before_X, if defined, runs before raidtrace starts, with the filesystems mounted.
+
+printf -v small '%6000s' ''
+printf -v long '%0200d' 0
+
+# tree DIR DIRS FILES
+tree() {
+	local dir=$1 d f
+	for ((d = 0; d < $2; d++)); do
+		mkdir -p "$dir/directory-$d"
+		for ((f = 0; f < $3; f++)); do printf %s "$small" >"$dir/directory-$d/file-$f"; done
+	done
+}
+
+# attributed SEED TO...: files with the seed's extended attributes, which need a block.
+attributed() {
+	local seed=$1 to
+	shift
+	for to; do cp -a "$seed" "$to"; done
+}
+
+forget() {
+	sync
+	echo 3 >/proc/sys/vm/drop_caches
+}
+
+# Small and large files, direct and buffered IO, deletes and reads.
+mix() {
+	local m
+	for m in "${mounts[@]}"; do
+		tree "$m/mix" 12 6
+		dd if=/dev/zero of="$m/large" bs=640k count=6 oflag=direct status=none
+		dd if=/dev/zero of="$m/buffered" bs=1M count=4 status=none
+	done
+	sync
+	for m in "${mounts[@]}"; do
+		# Far apart, so that no two are in one stripe.
+		xfs_io -d -c 'pwrite -q 12k 4k' -c 'pwrite -q 308k 4k' -c 'pwrite -q 1600k 8k' -c fsync \
+			-c 'pwrite -q 2004k 4k' -c 'pwrite -q 2900k 12k' "$m/large"
+		rm -r "$m"/mix/directory-*5
+	done
+	forget
+	for m in "${mounts[@]}"; do
+		cat "$m"/mix/*/file-[01] "$m/buffered" >/dev/null
+		dd if="$m/large" of=/dev/null bs=256k iflag=direct status=none
+	done
+	sync
+}
+
+storm() {
+	local m i
+	for m in "${mounts[@]}"; do
+		tree "$m/storm" 30 5
+		mkdir "$m/many"
+		for ((i = 0; i < 400; i++)); do : >"$m/many/$long-$i"; done
+		for ((i = 0; i < 20; i++)); do attributed "$m/seed" "$m/storm/directory-$i/attributed"; done
+		for ((i = 0; i < 200; i += 4)); do mv "$m/many/$long-$i" "$m/many/renamed-$i"; done
+		sync
+		rm -r "$m"/storm/directory-*7 "$m"/many/*1
+		ln -s "$small" "$m/link" 2>/dev/null || ln -s "$long" "$m/link"
+	done
+	sync
+}
+
+fio_run() {
+	local m
+	for m in "${mounts[@]}"; do
+		fio --name=job --filename="$m/fio" --size=12M --ioengine=psync --randseed=7 --group_reporting "$@" >"$out/fio" 2>&1 ||
+			die "fio: $(tail -n 3 "$out/fio")"
+	done
+	sync
+}
+fio_random_direct() { fio_run --rw=randrw --bs=4k --direct=1 --number_ios=1500; }
+fio_random_buffered() { fio_run --rw=randwrite --bs=4k --number_ios=2000 --fsync=200; }
+fio_sequential_direct() { fio_run --rw=rw --bs=256k --direct=1; }
+fio_sequential_buffered() { fio_run --rw=write --bs=64k; forget; fio_run --rw=read --bs=64k; }
+
+fsyncs() {
+	local m i commands=()
+	for ((i = 0; i < 80; i++)); do commands+=(-c "pwrite -q $((i * 3))k 3k" -c fsync); done
+	for m in "${mounts[@]}"; do
+		xfs_io -f "${commands[@]}" "$m/log"
+		for ((i = 0; i < 15; i++)); do xfs_io -f -c 'pwrite -q 0 1k' -c fsync "$m/small-$i"; done
+	done
+	sync
+}
+
+falloc() {
+	local m i commands=()
+	for ((i = 0; i < 60; i++)); do commands+=(-c "fpunch $((i * 64 + 8))k 12k"); done
+	for m in "${mounts[@]}"; do
+		xfs_io -f -c 'falloc 0 8m' -c 'pwrite -q 1m 64k' -c 'pwrite -q 3m 4k' -c fsync -c 'pwrite -q 0 4m' -c fsync \
+			"${commands[@]}" -c fsync -c 'fzero 5m 256k' -c fsync "$m/sparse"
+	done
+	sync
+}
+
+discard() {
+	local m
+	for m in "${mounts[@]}"; do
+		tree "$m/kept" 6 4
+		tree "$m/gone" 3 4
+		dd if=/dev/zero of="$m/kept/large" bs=1M count=4 conv=fsync status=none
+		dd if=/dev/zero of="$m/large" bs=1M count=1 conv=fsync status=none
+		rm -r "$m/gone" "$m/large"
+		sync
+		fstrim "$m" || echo "no discard on $m"
+	done
+	sync
+}
+
+# Without a filesystem.
+raw() {
+	local base
+	for base in "${bases[@]}"; do
+		dd if=/dev/zero of="$base" bs=64k count=64 seek=3 oflag=direct status=none
+		dd if=/dev/zero of="$base" bs=4k count=20 seek=700 oflag=direct status=none
+		dd if="$base" of=/dev/null bs=4k count=300 skip=500 iflag=direct status=none
+		dd if=/dev/zero of="$base" bs=1M count=3 seek=9 conv=fsync status=none
+	done
+}
+
+before_cold() {
+	local m i
+	storm
+	for m in "${mounts[@]}"; do
+		# Enough extents for an extent block.
+		commands=()
+		for ((i = 0; i < 40; i++)); do commands+=(-c "pwrite -q $((i * 16))k 4k"); done
+		for f in a b c; do xfs_io -f "${commands[@]}" -c fsync "$m/holes-$f"; done
+	done
+}
+cold() {
+	local m
+	forget
+	for m in "${mounts[@]}"; do
+		ls -lR "$m" >/dev/null
+		find "$m" -newer /etc/passwd >/dev/null
+		cp -a "$m"/storm/directory-[1-3] /run/copied && rm -rf /run/copied
+		cat "$m"/storm/*/file-[12] "$m"/holes-* >/dev/null
+	done
+}
+
+# As cold, with directories without an index, and with block maps as in ext2 and ext3.
+before_dir_linear() { before_cold; }
+dir_linear() { cold; }
+before_indirect() { before_cold; }
+indirect() { cold; }
+
+# A task (a backup, e2fsck -n) reads the device of a mounted filesystem, before the run too: then what ext4 writes first
+# lies in pages that the reader created, the journal's blocks included. The filesystem has one group, so that all of it
+# is in the first blocks.
+before_device_read() {
+	before_cold
+	forget
+	read_devices
+}
+device_read() {
+	local name m kib=(128 64 1024) round
+	for ((round = 0; round < 3; round++)); do
+		for name in "${disks[@]}"; do echo "${kib[round]}" >"/sys/block/$name/queue/max_sectors_kb"; done
+		forget
+		read_devices
+		for m in "${mounts[@]}"; do
+			mv "$m/many/$long-2" "$m/many/moved-$round"
+			mv "$m/many/moved-$round" "$m/many/$long-2"
+			touch "$m/storm/directory-2/new-$round"
+		done
+		forget
+		read_devices
+	done
+}
+read_devices() {
+	local name
+	for name in "${volumes[@]}"; do
+		blockdev --flushbufs "${volume_of[$name]}"
+		dd if="${volume_of[$name]}" of=/dev/null bs=1M count=13 status=none
+	done
+}
+
+# A process in a cgroup with an IO limit. The kernel's account of it is the cgroup's io.stat.
+before_throttled() {
+	local base at=/sys/fs/cgroup/limited
+	echo +io >/sys/fs/cgroup/cgroup.subtree_control
+	mkdir -p "$at"
+	for base in "${bases[@]}"; do
+		echo "$(<"/sys/class/block/${base##*/}/dev") rbps=4194304 wbps=4194304" >"$at/io.max"
+	done
+}
+throttled() {
+	local m at=/sys/fs/cgroup/limited
+	cat "$at/io.stat" >"$out/io.before"
+	for m in "${mounts[@]}"; do
+		dd if=/dev/zero of="$m/free" bs=640k count=4 oflag=direct status=none
+		(
+			echo "$BASHPID" >"$at/cgroup.procs"
+			dd if=/dev/zero of="$m/limited" bs=640k count=6 oflag=direct status=none
+			dd if="$m/limited" of=/dev/null bs=256k iflag=direct status=none
+			dd if=/dev/zero of="$m/limited-buffered" bs=1M count=2 conv=fsync status=none
+		)
+	done
+	sync
+	cat "$at/io.stat" >"$out/io.after"
+	mix
+}
+
+# mkfs with the same options while raidtrace has the first filesystem's layout.
+mkfs_again() {
+	unmount_all
+	local name
+	for name in "${volumes[@]}"; do
+		# shellcheck disable=SC2086
+		mkfs.ext4 -q -F -b 4096 -J size=${journal:-8} $mkfs "${volume_of[$name]}" </dev/null
+	done
+	mount_all
+	mix
+}
+
+lazy_init() {
+	local tenth
+	for ((tenth = 0; tenth < 100; tenth++)); do
+		sleep 0.1
+		if ! pgrep ext4lazyinit >/dev/null && [ "$tenth" -gt 20 ]; then break; fi
+	done
+	mix
+}
+
+# A sync action under load. Returns when it is done.
+under_load() {
+	speed 4000
+	each "$1"
+	mix
+	sleep 1
+	speed 200000
+	each synced
+}
+
+each() {
+	local md
+	for md in "${arrays[@]}"; do "$1" "$md"; done
+}
+
+any() {
+	local md
+	for md in "${arrays[@]}"; do
+		if "$1" "$md"; then return; fi
+	done
+	return 1
+}
+
+speed() {
+	local md
+	for md in "${arrays[@]}"; do
+		# The minimum may not exceed the maximum.
+		echo 1 >"/sys/block/$md/md/sync_speed_min"
+		echo "$1" >"/sys/block/$md/md/sync_speed_max"
+		echo "$1" >"/sys/block/$md/md/sync_speed_min"
+	done
+}
+
+synced() {
+	local tenth action
+	for ((tenth = 0; tenth < 900; tenth++)); do
+		action=$(<"/sys/block/$1/md/sync_action")
+		if [ "$action" = idle ]; then return; fi
+		sleep 0.1
+	done
+	die "$1: still $action after 90 s"
+}
+
+act() { echo "$workload" >"/sys/block/$1/md/sync_action"; }
+check() { under_load act; }
+repair() { under_load act; }
+# The initial resync of a new array, which was frozen until now.
+resync() { under_load act; }
+
+# The other sync actions are in progress during the whole run: md waits at sync_max before and after it. Members that
+# join or leave would restart raidtrace's sums.
+wait_at() {
+	local md
+	for md in "${arrays[@]}"; do echo "$1" >"/sys/block/$md/md/sync_max"; done
+}
+
+waits() { # MD
+	local tenth done_so_far
+	for ((tenth = 0; tenth < 900; tenth++)); do
+		done_so_far=$(<"/sys/block/$1/md/sync_completed")
+		done_so_far=${done_so_far%% *}
+		if [ "$done_so_far" != none ] && [ "$done_so_far" -ge "$(<"/sys/block/$1/md/sync_max")" ]; then return; fi
+		# A reshape may finish without waiting.
+		if [ "$(<"/sys/block/$1/md/sync_action")" = idle ]; then return; fi
+		sleep 0.1
+	done
+	die "$1: at $done_so_far after 90 s"
+}
+
+on_the_way() {
+	speed 4000
+	wait_at 40960
+	mix
+	sleep 1
+	speed 200000
+	each waits
+}
+
+# A member fails and a spare replaces it.
+before_recovery() {
+	wait_at 2048
+	each fail
+	sleep 1
+	each remove
+	each waits
+}
+fail() { mdadm --quiet "/dev/$1" --fail "${second[$1]}"; }
+remove() { mdadm --quiet "/dev/$1" --remove "${second[$1]}" && mdadm --quiet "/dev/$1" --add "${spare[$1]}"; }
+recovery() { on_the_way; }
+
+before_replace() {
+	wait_at 2048
+	each add
+	each instead
+	each waits
+}
+add() { mdadm --quiet "/dev/$1" --add "${spare[$1]}"; }
+instead() { mdadm --quiet "/dev/$1" --replace "${second[$1]}" --with "${spare[$1]}"; }
+replace() { on_the_way; }
+
+# A reshape that adds a disk. Users' writes between md's superblock position (reshape_safe) and its progress
+# (reshape_progress) wait for the next superblock (drivers/md/raid5.c, get_reshape_loc()): for ever, if the reshape is
+# frozen. At sync_max md writes its superblock before it waits, so no write waits there. sync_max cannot be lowered
+# during a reshape and mdadm sets it at the start, so the reshape is frozen once, before any IO. md moves data into the
+# free space before the data; without it mdadm stays to back up what is overwritten.
+before_reshape() {
+	local m
+	for m in "${mounts[@]}"; do dd if=/dev/zero of="$m/spread" bs=1M count=36 conv=fsync status=none; done
+	each add
+	speed 1000
+	each grow
+	each underway
+	each first_stop
+	speed 200000
+	each go_on
+	each stands
+}
+grow() {
+	local disks
+	disks=$(<"/sys/block/$1/md/raid_disks")
+	mdadm --quiet --grow "/dev/$1" --raid-devices=$((${disks%% *} + 1)) || die "mdadm --grow: $?"
+}
+underway() { # MD
+	local tenth done_so_far=none
+	for ((tenth = 0; tenth < 300; tenth++)); do
+		read -r done_so_far _ <"/sys/block/$1/md/sync_completed"
+		if [ "$done_so_far" != none ] && [ "$done_so_far" -gt 0 ]; then break; fi
+		sleep 0.1
+	done
+	echo frozen >"/sys/block/$1/md/sync_action"
+}
+# sync_max of RAID 10 is in sectors of the array, of other levels in sectors of a member.
+first_stop() { stop "$1" 8192 32768; }
+last_stop() { stop "$1" 24576 65536; }
+stop() { # MD MEMBER-SECTORS RAID10-SECTORS
+	local at=$2
+	if [ "$(<"/sys/block/$1/md/level")" = raid10 ]; then at=$3; fi
+	echo "$at" >"/sys/block/$1/md/sync_max"
+}
+go_on() { echo reshape >"/sys/block/$1/md/sync_action"; }
+# Single blocks all over the file: none crosses the place where a RAID 10 waits, which would block it.
+poke() { # FIRST-KIB
+	local m i commands=()
+	for ((i = $1; i < 36 * 1024; i += 868)); do
+		commands+=(-c "pwrite -q ${i}k 4k" -c "pread -q $((i + 128))k 4k")
+	done
+	for m in "${mounts[@]}"; do xfs_io -d "${commands[@]}" "$m/spread"; done
+}
+# RAID 10 reports the position in its superblock, not its progress.
+stands() {
+	if [ "$(<"/sys/block/$1/md/level")" = raid10 ]; then wait_idle 3; else waits "$1"; fi
+}
+on_its_way() { # MD
+	local done_so_far
+	read -r done_so_far _ <"/sys/block/$1/md/sync_completed"
+	[ "$done_so_far" != none ] && [ $((done_so_far + 4096)) -lt "$(<"/sys/block/$1/md/sync_max")" ]
+}
+reshape() {
+	local m round
+	# The reshape waits: part of the file has moved.
+	poke 0
+	speed 500
+	each last_stop
+	mix
+	for ((round = 1; round < 15; round++)); do
+		if ! any on_its_way; then break; fi
+		poke $((round * 4))
+		# The first blocks of the file are among directories.
+		for m in "${mounts[@]}"; do
+			dd if="$m/spread" of=/dev/null bs=192k skip=$((round * 12 - 12)) count=24 iflag=direct status=none
+		done
+		sync
+	done
+	speed 200000
+	each stands
+	poke 400
+}
+
+# Within the run: a member fails and is removed, a spare joins and is rebuilt. md waits until raidtrace reports the new
+# member, so that the uncounted part does not depend on the guest's speed. A mark in the trace ends that part.
+turnover() {
+	mix
+	each fail
+	mix
+	wait_at 0
+	each remove
+	each known
+	under_load onwards
+}
+known() {
+	local tenth
+	for ((tenth = 0; tenth < 600; tenth++)); do
+		if grep -q "$1: .*joined" "$out/top.err"; then break; fi
+		sleep 0.1
+	done
+	echo "known: $(<"/sys/block/${spare[$1]##*/}/dev")" >"$tracing/trace_marker"
+}
+onwards() { echo max >"/sys/block/$1/md/sync_max"; }

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The cells of tools/truth, a selection of all combinations: every level under a mixed load, every workload on a plain, a
+mirrored and a parity level, every stack on a level of each kind, every sync action on the levels that have it.
+"""
+
+from dataclasses import dataclass
+
+KERNELS = ("5.10", "5.10-plain", "6.1", "6.1-plain", "6.12", "6.18", "7.2")
+LEVELS = (
+    "single", "raid0", "raid1", "raid10", "raid10-near3", "raid10-far", "raid10-offset", "raid4", "raid5", "raid5-la", "raid5-ra",
+    "raid5-rs", "raid5-nobitmap", "raid5-journal", "raid5-ppl", "raid6", "raid6-ra",
+    "raid1-degraded", "raid10-degraded", "raid4-degraded", "raid5-degraded", "raid6-degraded",
+)  # fmt: skip
+STACKS = ("partitions", "partition", "lvm", "crypt")
+BESIDE = "neighbour"  # a filesystem on another partition of a member's disk
+WORKLOADS = (
+    "storm", "fio_random_direct", "fio_random_buffered", "fio_sequential_direct", "fio_sequential_buffered", "fsyncs", "falloc",
+    "discard", "raw", "cold", "mkfs_again", "lazy_init", "dir_linear", "indirect",
+    "device_read", "throttled",
+)  # fmt: skip
+SYNCS = {
+    "raid1": ("resync", "check", "repair", "recovery", "replace", "turnover"),
+    "raid10": ("resync", "check", "repair", "recovery", "replace", "reshape"),
+    "raid4": ("check", "recovery", "reshape"),
+    "raid5": ("resync", "check", "repair", "recovery", "replace", "reshape", "turnover"),
+    "raid6": ("resync", "check", "repair", "recovery", "replace", "reshape"),
+}
+CORE = ("single", "raid0", "raid1", "raid10", "raid4", "raid5", "raid6")
+
+
+@dataclass(frozen=True)
+class Cell:
+    level: str
+    stack: str
+    workload: str
+    groups: tuple = ()
+
+    @property
+    def name(self):
+        return f"{self.level}.{self.run}"
+
+    @property
+    def run(self):
+        """Cells with the same name of run can share one, each with an array of its own."""
+        return f"{self.stack}.{self.workload}"
+
+
+def matrix():
+    yield from (Cell(level, "whole", "mix", ("core", "levels") if level in CORE else ("levels",)) for level in LEVELS)
+    for workload in WORKLOADS:
+        yield from (Cell(level, "whole", workload, ("workloads",)) for level in ("single", "raid0", "raid1", "raid5"))
+        if workload in ("storm", "cold"):
+            yield Cell("raid01", "whole", workload, ("stacks",))
+    for workload in ("resync", "check", "repair", "recovery", "replace", "reshape", "turnover"):
+        yield from (Cell(level, "whole", workload, ("syncs",)) for level in SYNCS if workload in SYNCS[level])
+    for stack in STACKS:
+        # raidtrace watches a disk without md as a whole, not its partitions.
+        levels = ("raid0", "raid10", "raid5") if stack == "partitions" else ("single", "raid0", "raid10", "raid5")
+        yield from (Cell(level, stack, "mix", ("stacks",)) for level in levels)
+    yield from (Cell(level, BESIDE, "mix", ("stacks",)) for level in ("raid1", "raid5"))
+    yield Cell("raid01", "whole", "mix", ("stacks",))
+
+
+def cells(levels, stacks, workloads, groups):
+    def fits(value, wanted):
+        return not wanted or value in wanted
+
+    found = [
+        cell
+        for cell in matrix()
+        if fits(cell.level, levels) and fits(cell.stack, stacks) and fits(cell.workload, workloads)
+        and (not groups or set(groups) & set(cell.groups))
+    ]  # fmt: skip
+    if levels and stacks and workloads and not groups:
+        every = [Cell(level, stack, workload) for level in levels for stack in stacks for workload in workloads]
+        have = {(cell.level, cell.run) for cell in found}
+        found += [cell for cell in every if (cell.level, cell.run) not in have]
+    return found
+
+
+def runs(chosen, most):
+    """[(name, cells)]: cells that share a run, at most `most` in one."""
+    by_run = {}
+    for cell in chosen:
+        by_run.setdefault(cell.run, []).append(cell)
+    for name, group in by_run.items():
+        for first in range(0, len(group), most):
+            some = group[first : first + most]
+            yield f"{name}.{'+'.join(cell.level for cell in some)}", some

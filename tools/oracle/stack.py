@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Arrays, and the filesystems on them: the origin of a member's sectors, down through arrays of arrays, partitions
+and device mapper volumes to a filesystem's blocks.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from .ext4 import DYNAMIC, forget_freed, read_fixed_blocks, read_kinds
+from .geometry import FAR, Array, Layout, Member, read_array
+
+
+@dataclass
+class Volume:
+    """A filesystem."""
+
+    fixed: object  # FixedBlocks
+    kinds: dict  # block: origin
+    block: int  # sectors
+
+    def __post_init__(self):
+        self.known = sorted(self.kinds)
+
+    def locate(self, sector):
+        origin, run = self.fixed.locate(sector)
+        if origin != DYNAMIC:
+            return origin, run
+        block = sector // self.block
+        if block in self.kinds:
+            return self.kinds[block], min(run, self.block - sector % self.block)
+        at = bisect_right(self.known, block)
+        if at < len(self.known):
+            run = min(run, self.known[at] * self.block - sector)
+        return DYNAMIC, run
+
+
+@dataclass
+class Stack:
+    """Arrays, including those that are members of others, and the filesystems on them."""
+
+    arrays: dict
+    volumes: dict
+    maps: dict  # device: (first sector, sectors, volume, first sector of the volume), sorted
+
+    @property
+    def has_md(self):
+        return any(array.layout.level != "single" for array in self.arrays.values())
+
+    def owners(self):
+        """{device number of a disk: [(array, member)]}"""
+        found = {}
+        for array in self.arrays.values():
+            for member in array.members:
+                if not member.name.startswith("md"):
+                    found.setdefault(member.dev, []).append((array, member))
+        return found
+
+    def of_member(self, array, member, sector, count):
+        for origin, where, length in array.pieces(member, sector, count):
+            if where is None:
+                yield origin, length
+            else:
+                yield from self.of_array(array.name, where, length)
+
+    def of_array(self, name, sector, count):
+        """(origin, sectors) for each piece of a device's sectors."""
+        for outer in self.arrays.values():
+            for member in outer.members:
+                if member.name == name != outer.name:
+                    yield from self.of_member(outer, member, sector, count)
+                    return
+        while count:
+            origin, left = "raw", FAR
+            for first, length, volume, begin in self.maps.get(name, ()):
+                if first <= sector < first + length:
+                    origin, left = self.volumes[volume].locate(sector - first + begin)
+                    left = min(left, first + length - sector)
+                    break
+                if first > sector:
+                    left = min(left, first - sector)
+            run = min(left, count)
+            yield origin, run
+            sector += run
+            count -= run
+
+
+def read_arrays(directory, name):
+    """{name: array}: the array, and the arrays that are its members."""
+    found = {name: read_array(directory / name)}
+    for member in found[name].members:
+        if member.name.startswith("md"):
+            found |= read_arrays(directory, member.name)
+    return found
+
+
+def read_base(directory, level):
+    """The name and the device number under the stack of a level of tools/truth."""
+    base = dict(line.split() for line in (directory / "bases").read_text().splitlines())[level]
+    if base.startswith("md"):
+        return base, f"9:{base[2:]}"
+    return base, (directory / f"dev.{base}").read_text().strip()
+
+
+def read_stack(directory, base, dev):
+    """The stack on one array, or on a disk without md, from what a run left."""
+    if base.startswith("md"):
+        arrays = read_arrays(directory, base)
+    else:
+        arrays = {base: Array(base, Layout("single", 1), [Member(base, dev, 0, 0)])}
+    with open(directory / "trace") as lines:
+        freed = [line for line in lines if "ext4_free_blocks:" in line]
+    volumes, pieces = {}, []
+    for line in (directory / "maps").read_text().splitlines() if (directory / "maps").exists() else ():
+        device, first, length, name, begin = line.split()
+        if device != base:
+            continue
+        pieces.append((int(first), int(length), name, int(begin)))
+        at = directory / f"fs-{name}"
+        if name not in volumes:
+            fixed = read_fixed_blocks(at)
+            kinds = read_kinds((at / "inodes").read_text(errors="replace")) if (at / "inodes").exists() else {}
+            forget_freed(kinds, freed, (at / "dev").read_text().strip())
+            volumes[name] = Volume(fixed, kinds, fixed.block_sectors)
+    return Stack(arrays, volumes, {base: sorted(pieces)})

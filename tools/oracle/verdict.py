@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The comparison of the two accounts of a run.
+
+`top --json` gives sums, so sums are compared, per member and operation: two errors that cancel out on one member are
+not found.
+
+  bytes     of each origin. Within a filesystem, a block whose kind is not known (ext4.DYNAMIC) may have any kind
+            without a fixed address; where the kernel's account has no origin (OPEN), raidtrace's is not checked.
+  requests  of each member and kind with the kernel's disk statistics; and those with data, by the origin of their
+            first sector
+  slots     of the members, with mdadm's
+"""
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+from .account import DYNAMIC_KINDS, FIXED, OPEN, SYNCS, KernelAccount, read_top
+from .events import STAT, check_whole, read_stats
+from .ext4 import DYNAMIC
+from .geometry import Unusable
+from .stack import read_base, read_stack
+
+# A correct cell with more unchecked bytes than this share is called "correct where checked".
+MOST_UNCHECKED = 0.1
+LIMITED = "/limited"  # the cgroup of the workload "throttled"
+
+
+@dataclass
+class Verdict:
+    fixed: float = 0.0  # share of bytes of origins with a fixed address that agree
+    overall: float = 0.0  # share of bytes that agree
+    unknown: float = 0.0  # share of bytes that raidtrace calls unknown
+    unchecked: float = 0.0  # share of bytes whose origin the kernel's account does not know
+    discards: float = 1.0  # share of discarded bytes that agree
+    requests: int = 0
+    strayed: int = 0  # requests by which raidtrace differs from the disk statistics
+    misplaced: int = 0  # requests whose first sector has another origin
+    slots: int = 0  # members with another slot
+    misnamed: int = 0  # bytes by which raidtrace differs from a cgroup's own account
+    lost: int = 0  # events that raidtrace reports as lost, without:
+    missed: int = 0  # runs of its programs that the kernel skipped
+    words: list = field(default_factory=list)
+    no_verdict: str = ""  # why the run cannot be checked
+
+    @property
+    def correct(self):
+        shares = self.fixed == 1 and self.overall >= 0.999 and self.discards >= 0.999 and self.unknown < 0.001
+        wrong = self.strayed or self.misplaced or self.slots or self.lost or self.misnamed or self.no_verdict
+        return shares and not wrong
+
+    @property
+    def word(self):
+        if self.no_verdict:
+            return "no verdict"
+        word = "WRONG" if not self.correct else "correct" if self.unchecked < MOST_UNCHECKED else "correct where checked"
+        # Skipped runs cannot have made a member wrong: all its figures were compared. The processes were not.
+        return f"{word}, {self.missed} missed" if self.missed else word
+
+
+def share(part, whole):
+    return part / whole if whole else 1.0
+
+
+def of_key(counter, key):
+    """{origin: count} for (member, operation)."""
+    return {origin: count for (*rest, origin), count in counter.items() if tuple(rest) == key}
+
+
+def compare_bytes(ours, theirs):
+    """Discards move no data and are far larger than what is moved, so their share is separate."""
+    verdict = Verdict()
+    right, checked, moved = Counter(), Counter(), Counter()  # by True for a discard
+    fixed_right = fixed_all = unknown = unchecked = 0
+    differ = []
+    for key in sorted({key[:2] for key in set(ours) | set(theirs)}):
+        mine, other = of_key(ours, key), of_key(theirs, key)
+        left, dynamic = mine.pop(OPEN, 0), mine.pop(DYNAMIC, 0)
+        known = sum(mine.values())
+        # Bytes of blocks of any kind without a fixed address.
+        fitting = min(dynamic, sum(max(0, other.get(kind, 0) - mine.get(kind, 0)) for kind in DYNAMIC_KINDS))
+        total = max(known + dynamic - fitting, sum(other.values()) - left - fitting)
+        agree = sum(min(count, other.get(origin, 0)) for origin, count in mine.items())
+        discard = key[1] == "discard"
+        checked[discard] += total
+        right[discard] += agree
+        moved[discard] += known + dynamic + left
+        if not discard:
+            pairs = [(mine.get(o, 0), other.get(o, 0)) for o in FIXED if o != "other_metadata"]
+            # raidtrace uses that name for dynamic blocks too, so more of it is no error of a fixed address.
+            here, there = mine.get("other_metadata", 0), other.get("other_metadata", 0)
+            pairs.append((here, min(here, there)))
+            surplus = sum(max(0, b - a) for a, b in pairs)
+            fixed_right += sum(map(min, pairs))
+            fixed_all += sum(map(max, pairs)) - min(surplus, left)
+            unknown += other.get("unknown", 0)
+            unchecked += left + dynamic
+        if agree != total:
+            for origin in sorted(set(mine) | set(other)):
+                a, b = mine.get(origin, 0), other.get(origin, 0)
+                if a != b:
+                    notes = [f"{count} {why}" for count, why in ((left, "unchecked"), (dynamic, "of unknown kind")) if count]
+                    words = f"{' '.join(key)} {origin}: kernel {a}, raidtrace {b}"
+                    differ.append((abs(a - b), f"{words} ({', '.join(notes)})" if notes else words))
+    verdict.fixed, verdict.overall = share(fixed_right, fixed_all), share(right[False], checked[False])
+    verdict.discards = share(right[True], checked[True])
+    verdict.unknown, verdict.unchecked = (count / moved[False] if moved[False] else 0.0 for count in (unknown, unchecked))
+    verdict.words = [words for _, words in sorted(differ, reverse=True)]
+    if unknown:
+        verdict.words.insert(0, f"unknown to raidtrace: {unknown} of {moved[False]} bytes")
+    return verdict
+
+
+def compare_first(ours, theirs, verdict):
+    """Requests by the origin of their first sector. raidtrace puts a write without data, which only asks for a
+    flush, under the origin that asked: there may be more writes, and the disk statistics bound their number."""
+    for key in sorted({key[:2] for key in set(ours) | set(theirs)}):
+        mine, other = of_key(ours, key), of_key(theirs, key)
+        more_allowed = mine.pop(OPEN, 0) or key[1] == "write"
+        for origin in sorted({*mine, *other} & set(FIXED) - {"other_metadata"}):
+            a, b = mine.get(origin, 0), other.get(origin, 0)
+            if a > b or (a < b and not more_allowed):
+                verdict.misplaced += abs(a - b)
+                verdict.words.append(f"{' '.join(key)} {origin} requests: kernel {a}, raidtrace {b}")
+
+
+def compare_slots(stack, theirs, verdict):
+    for owners in stack.owners().values():
+        for _, member in owners:
+            reported = theirs.slots.get(member.name, set())
+            if member.slot is not None and reported - {member.slot}:
+                verdict.slots += 1
+                verdict.words.append(f"{member.name} slot: mdadm {member.slot}, raidtrace {sorted(reported, key=str)}")
+
+
+def read_neighbour(directory):
+    """{disk: Counter of requests by kind} of the filesystem on another partition."""
+    at = directory / "neighbour"
+    found = {}
+    for line in at.read_text().splitlines() if at.exists() else ():
+        name, *counts = line.split()
+        found[name] = Counter(dict(zip(STAT, map(int, counts))))
+    return found
+
+
+def read_limited(directory):
+    """Bytes that the cgroup with a limit read and wrote, by device number, from the cgroup's io.stat."""
+    found = Counter()
+    for name, sign in (("io.before", -1), ("io.after", 1)):
+        for line in (directory / name).read_text().splitlines():
+            dev, *words = line.split()
+            for key, _, count in (word.partition("=") for word in words):
+                if key in ("rbytes", "wbytes"):
+                    found[dev, {"r": "read", "w": "write"}[key[0]]] += sign * int(count)
+    return found
+
+
+def read_top_limited(directory, array):
+    """Bytes of the same cgroup by operation, as raidtrace reports them, and those of kernel workers that submit for it."""
+    found, workers = Counter(), Counter()
+    for line in map(json.loads, (directory / "top.json").read_text().splitlines()):
+        tasks = (task for each in line["arrays"] if each["name"] == array for task in each["tasks"])
+        for task in tasks:
+            for row in task["io"]:
+                if task["cgroup"] == LIMITED:
+                    found[row["op"]] += row["bytes"]
+                if "kthrotld" in task["comm"] or task["role"] == "kernel worker":
+                    workers[task["comm"]] += row["bytes"]
+    return found, workers
+
+
+def compare_limited(directory, base, dev, verdict):
+    wanted = read_limited(directory)
+    found, workers = read_top_limited(directory, base)
+    for op in ("read", "write"):
+        if not wanted[dev, op]:
+            raise Unusable(f"the cgroup did not {op} on {dev}")
+        if wanted[dev, op] != found[op]:
+            verdict.misnamed += abs(wanted[dev, op] - found[op])
+            verdict.words.append(f"cgroup {LIMITED}: {op} bytes: kernel {wanted[dev, op]}, raidtrace {found[op]}")
+    for comm, count in workers.items():
+        if count:
+            verdict.misnamed += count
+            verdict.words.append(f"{comm} has {count} bytes of other tasks")
+
+
+def read_requests(directory, stack):
+    """{member: Counter of requests by kind} of the disk statistics, without a neighbour partition's."""
+    found = {}
+    for owners in stack.owners().values():
+        for _, member in owners:
+            disk = re.sub(r"(?<=\d)p\d+$", "", member.name)
+            found[member.name] = read_stats(directory, disk)
+            found[member.name].subtract(read_neighbour(directory).get(disk, Counter()))
+    return found
+
+
+def check_events(account, stats):
+    """Raises Unusable if the trace and the disk statistics disagree: then the events are not this run's."""
+    for name, kinds in stats.items():
+        for kind in STAT:
+            perhaps = account.requests[name, "perhaps"] if kind == "write" else 0
+            if not 0 <= kinds[kind] - account.requests[name, kind] <= perhaps:
+                raise Unusable(
+                    f"the events are not the run's: {name} {kind} requests: "
+                    f"events {account.requests[name, kind]}, disk statistics {kinds[kind]}"
+                )
+
+
+def compare(directory, stack, facts=None, workload=""):
+    """(verdict, the kernel's account, raidtrace's account) of a run; Unusable if there is nothing to compare."""
+    check_whole(directory)
+    kernel = KernelAccount(directory, stack, facts or {}, workload)
+    ours = kernel.account
+    if not any(ours.bytes.values()):
+        raise Unusable("no IO on the members")
+    if kernel.disputed and workload != "reshape":
+        raise Unusable(f"geometry.py and the kernel disagree on {kernel.disputed} blocks")
+    if workload == "reshape" and facts and len(kernel.shapes) < 4:
+        raise Unusable(f"users did not read and write on both sides of the reshape: {sorted(kernel.shapes)}")
+    stats = read_requests(directory, stack)
+    check_events(ours, stats)
+    theirs, lost = read_top(directory, stack)
+    verdict = compare_bytes(ours.bytes, theirs.bytes)
+    compare_first(ours.first, theirs.first, verdict)
+    if workload not in SYNCS:
+        compare_slots(stack, theirs, verdict)
+    for name, kinds in stats.items():
+        for kind in STAT:
+            counted, expected = theirs.requests[name, kind], kinds[kind]
+            verdict.requests += expected
+            # Some of those that came before raidtrace could know the disk may be counted.
+            expected -= min(max(expected - counted, 0), ours.early[name, kind])
+            verdict.strayed += abs(counted - expected)
+            if counted != expected:
+                verdict.words.append(f"{name} {kind} requests: raidtrace {counted}, disk statistics {expected}")
+    if lost:
+        verdict.missed = lost.get("missed", 0)
+        verdict.lost = lost.get("events", 0) - verdict.missed
+        verdict.words.append(f"raidtrace lost {lost}")
+    if printed := (directory / "top.err").read_text().strip():
+        verdict.words.append(f"raidtrace printed: {'; '.join(printed.splitlines())}")
+    return verdict, ours, theirs
+
+
+def check_cell(directory, facts, level, workload):
+    """The verdict on one level of a run of tools/truth; Unusable if there is nothing to compare."""
+    if not (directory / "done").exists():
+        at = directory / "output"
+        printed = at.read_text(errors="replace").strip() if at.exists() else ""
+        raise Unusable(f"the guest did not end: {printed.splitlines()[-1] if printed else 'nothing came back'}")
+    base, dev = read_base(directory, level)
+    verdict, _, _ = compare(directory, read_stack(directory, base, dev), facts, workload)
+    if workload == "throttled":
+        compare_limited(directory, base, dev, verdict)
+    return verdict
