@@ -35,7 +35,8 @@ static __always_inline bool rt_has_shadow(__u32 look, __u32 kind)
  * each bio or request, the shadow program removes the mark, because the same bio may come
  * again. Bios of unwatched devices are marked too: otherwise a lost bio could not be told
  * from a recovered one. Marks are kept by CPU: a task that is moved to another CPU between
- * the two programs has its bio counted twice. mark: unique among bios or requests in flight.
+ * the two programs has its bio counted twice, and its mark stays. mark: unique among bios or
+ * requests in flight.
  */
 static __always_inline bool rt_already_seen(__u32 look, __u32 kind, __u64 mark)
 {
@@ -57,6 +58,12 @@ static __always_inline bool rt_already_seen(__u32 look, __u32 kind, __u64 mark)
 		if (seen->mark[i] == wanted)
 			break;
 	}
+	/*
+	 * Full of marks that nobody will remove: from before the shadow program was attached, or
+	 * of moved tasks. One fixed slot would be shared with the completion that is interrupted.
+	 */
+	if (look == RT_FIRST && i == RT_SEEN_SLOTS)
+		i = seen->overwrite++;
 	/* 64 bits and opaque, as in rt_row() */
 	at = i;
 	barrier_var(at);

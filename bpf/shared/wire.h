@@ -255,6 +255,7 @@ enum rt_seen_kinds {
 struct rt_seen {
 	__u64 mark[RT_SEEN_SLOTS];
 	__u64 shadowing;	/* the shadow program is running */
+	__u64 overwrite;	/* slot to overwrite when none is free, modulo RT_SEEN_SLOTS */
 };
 
 /* Why something was not counted, per CPU. */
