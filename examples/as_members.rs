@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use raidtrace::machine::Sys;
 use raidtrace::machine::dm::Ioctl;
+use raidtrace::session::engine::Source as _;
 use raidtrace::session::sampler::Sampler;
 use raidtrace::ui::json;
 
@@ -45,7 +46,7 @@ fn watch(mut sampler: Sampler, tree: &Path) -> Result<()> {
     }
     let mut out = io::stdout().lock();
     while end.wait(Duration::from_secs(1)).is_none() && tree.exists() {
-        json::write(&mut out, &sampler.snapshot()?)?;
+        json::write(&mut out, &sampler.interval()?)?;
         out.flush()?;
     }
     Ok(())

@@ -229,6 +229,49 @@ fn a_recording_is_replayed_reported_and_exported() {
     assert_eq!(without_stacks(&intervals.join("\n")), printed);
 }
 
+/// The allocator's intervals beside requests: both commands read them, and the sums are those of the work.
+#[test]
+fn record_has_the_allocator_too() {
+    if !tracing() || !installed("mke2fs") {
+        return;
+    }
+    let (disk, dir) = (disk(), memory());
+    let path = dir.path().join("a.rtrace").display().to_string();
+    let script = r#"
+        for n in {1..20}; do dd if=/dev/zero of="$1/file$n" bs=100k count=1; done
+        sync -f "$1""#;
+    let mount = disk.mount.to_str().unwrap();
+    let out = raidtrace(
+        &[
+            &["record", "--alloc", &disk.device(), "-o", &path, "--"][..],
+            &["bash", "-c", script, "bash", mount],
+        ]
+        .concat(),
+    );
+    assert_eq!(out.code(), Some(0), "{}", out.stderr);
+    assert!(out.stderr.contains("nothing was lost"), "{}", out.stderr);
+    let again = raidtrace(&["alloc", "--replay", &path, "--json"]);
+    assert_eq!(again.code(), Some(0), "{}", again.stderr);
+    let intervals = json(&again.stdout);
+    let all = filesystems(&intervals);
+    assert_eq!(sum(&all, "/got_blocks"), FILES * BLOCKS);
+    assert_eq!(sum(&all, "/requests"), FILES);
+    let report = raidtrace(&["report", &path, "--json"]);
+    assert_eq!(report.code(), Some(0), "{}", report.stderr);
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    let blocks = report.pointer("/allocator/filesystems/0/got_blocks");
+    assert_eq!(blocks.and_then(Value::as_u64), Some(FILES * BLOCKS));
+    let top = raidtrace(&["top", "--replay", &path, "--json"]);
+    assert_eq!(top.code(), Some(0), "{}", top.stderr);
+    let written: u64 = json(&top.stdout)
+        .iter()
+        .flat_map(|i| list(&i["arrays"][0]["members"][0]["io"]))
+        .filter(|io| io["origin"] == "file_data" && io["op"] == "write")
+        .filter_map(|io| io["bytes"].as_u64())
+        .sum();
+    assert_eq!(written, FILES * BLOCKS * 4096);
+}
+
 #[test]
 fn the_switch_of_mb_stats_is_put_back() {
     if !tracing() || !installed("mke2fs") {

@@ -621,7 +621,7 @@ fn a_full_disk() {
         small.to_str().unwrap(),
     ]));
     tool("umount", &[small.to_str().unwrap()]);
-    fails(&out, &["No space left", "is whole and can be read"]);
+    fails(&out, &["No space left", "can be read up to then"]);
     let recording = recording.unwrap();
     sound(&recording);
     assert!(recording.ending.is_cut(), "{:?}", recording.ending);

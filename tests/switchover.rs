@@ -16,9 +16,10 @@ use common::{
 };
 use raidtrace::analysis::snapshot::Snapshot;
 use raidtrace::commands::record::output::Files;
-use raidtrace::commands::record::recorder::Recorder;
+use raidtrace::commands::record::recorder::{Finished, Recorder, RecorderOptions};
 use raidtrace::machine::Sys;
 use raidtrace::machine::dm::Ioctl;
+use raidtrace::session::engine::Source as _;
 use raidtrace::session::sampler::Sampler;
 use serde_json::Value;
 
@@ -189,7 +190,7 @@ fn joins() -> Option<()> {
     )
     .unwrap();
     tree.wait_idle();
-    sampler.snapshot().unwrap();
+    sampler.interval().unwrap();
     // In one interval: one member stays, one fails, and one replaces it.
     tree.write(0, 3);
     tree.write(1, 5);
@@ -200,7 +201,7 @@ fn joins() -> Option<()> {
     tree.write(1, 50);
     tree.write(2, 6);
     tree.wait_idle();
-    let first = sampler.snapshot().unwrap();
+    let first = sampler.interval().unwrap();
     // A member whose slot changes gets a new id in the kernel, and keeps its row here.
     let state = tree.md(&format!("dev-{}/slot", tree.disks[2].name));
     tree.put(state, "0");
@@ -211,11 +212,11 @@ fn joins() -> Option<()> {
     tree.write(2, 1);
     tree.write(3, 7);
     tree.wait_idle();
-    let second = sampler.snapshot().unwrap();
+    let second = sampler.interval().unwrap();
     tree.write(2, 2);
     tree.write(3, 8);
     tree.wait_idle();
-    let third = sampler.snapshot().unwrap();
+    let third = sampler.interval().unwrap();
     let found = [&first, &second, &third].map(written);
     let wanted = [[7, 5, 6, 0], [0, 0, 11, 7], [0, 0, 2, 8]].map(|n| tree.numbers(&n));
     if found != wanted && witnesses.iter().any(Witness::any_over_init) {
@@ -244,7 +245,7 @@ fn returns() -> Option<()> {
     )
     .unwrap();
     tree.wait_idle();
-    sampler.snapshot().unwrap();
+    sampler.interval().unwrap();
     tree.leave(1);
     // Meanwhile a spare joins.
     tree.join(2, "none");
@@ -252,7 +253,7 @@ fn returns() -> Option<()> {
     tree.join(1, "1");
     tree.write(1, 9);
     tree.wait_idle();
-    let found = written(&sampler.snapshot().unwrap());
+    let found = written(&sampler.interval().unwrap());
     let wanted = tree.numbers(&[0, 9, 0]);
     if found != wanted && witnesses.iter().any(Witness::any_over_init) {
         return None;
@@ -273,11 +274,14 @@ fn recorded() -> Option<()> {
     let witnesses = tree.witnesses();
     let dir = memory();
     let path = dir.path().join("a.rtrace");
-    let mut files = Files::new(&path, false, None).unwrap();
-    let buffer = 1 << 20;
+    let files = Files::new(&path, false, None).unwrap();
+    let options = RecorderOptions {
+        targets: tree.targets(),
+        buffer: 1 << 20,
+        ..RecorderOptions::default()
+    };
     tree.wait_idle();
-    let mut recorder =
-        Recorder::start(tree.sys(), &tree.targets(), &[], buffer, &mut files).unwrap();
+    let mut recorder = Recorder::start(tree.sys(), files, &options).unwrap();
     tree.write(0, 3);
     tree.write(1, 5);
     tree.leave(1);
@@ -289,13 +293,18 @@ fn recorded() -> Option<()> {
         .any(|n| n.contains("tracing updated"))
     {
         tree.write(0, 1);
-        recorder.step(&mut files).unwrap();
+        assert!(!recorder.drain().unwrap());
+        recorder.session().md_event();
+        recorder.update().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(10));
         assert!(begun.elapsed() < DEADLINE, "{:?}", recorder.notes());
     }
     tree.write(2, 6);
     tree.wait_idle();
-    let (summary, ended) = recorder.finish(&mut files);
-    ended.unwrap();
+    let Finished {
+        summary, result, ..
+    } = recorder.finish();
+    result.unwrap();
     let out = raidtrace(&[
         "export",
         path.to_str().unwrap(),

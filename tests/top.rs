@@ -269,7 +269,7 @@ fn count_ends_it() {
         out.stdout.matches(&format!("{} single", disk.name)).count(),
         3
     );
-    assert!(out.stdout.contains("in all:"));
+    assert!(out.stdout.contains("total:"));
 }
 
 #[test]

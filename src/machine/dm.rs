@@ -36,7 +36,7 @@ pub enum Map {
 }
 
 /// Source of tables: the kernel, or a test.
-pub trait DmTables {
+pub trait DmTables: Send + Sync {
     /// The active table of a mapped device.
     ///
     /// # Errors

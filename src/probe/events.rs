@@ -112,6 +112,9 @@ struct Ring {
     _map: MapHandle,
 }
 
+// SAFETY: `drained` is shared with the callback that `ring` owns, and with nothing else: both are always on the same thread.
+unsafe impl Send for Ring {}
+
 #[derive(Default)]
 struct Drained {
     events: Vec<Event>,

@@ -1,17 +1,19 @@
 //! A tracing session: the traced topology, the programs loaded for it, and the state of the host. The source of all live
 //! commands.
 //!
-//! * [`watch`]: detects changes of the host. [`update`]: updates the programs after a change.
-//! * [`sampler`]: one snapshot each interval. [`md_events`]: wakes the interval loop when md reports an event.
+//! * [`engine`]: runs a session on a thread of its own, and sends what it yields to the command.
+//! * [`watch`]: detects changes of the host. [`prepare`], [`update`]: update the programs after a change.
+//! * [`sampler`]: one snapshot each interval.
 //! * [`tasks`], [`paths`]: names of tasks, paths of files. [`cpus`]: kernel stack samples of each CPU.
 //! * [`header`]: the header of a recording.
 //! * [`alloc`]: intervals of `raidtrace alloc`.
 
 pub mod alloc;
 pub mod cpus;
+pub mod engine;
 pub mod header;
-pub mod md_events;
 mod paths;
+mod prepare;
 pub mod sampler;
 mod tasks;
 mod update;
@@ -19,12 +21,14 @@ pub mod watch;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
 use self::paths::Paths;
+use self::prepare::{Preparation, tables};
 pub use self::update::Update;
 use crate::analysis::counters::{Counters, JournalCounters};
 use crate::analysis::fold::{DiskCounters, MemberNow, Sample, Subject};
@@ -41,10 +45,12 @@ const CHANGES: usize = 8;
 
 /// Attached programs, and the host state that names what they count.
 pub struct Session {
-    sys: Sys,
+    sys: Arc<Sys>,
     options: SessionOptions,
     traced: Traced,
     watch: Watch,
+    /// The update that is being prepared.
+    preparation: Option<Preparation>,
     /// Changes since the start, newest first.
     changes: VecDeque<String>,
     /// The last change that the programs could not be updated for, and why.
@@ -90,6 +96,9 @@ pub struct Reading {
     completed: Vec<Vec<Option<u64>>>,
 }
 
+/// Open stat files of each array's members; `None` for a member that has none.
+type Stats = Vec<Vec<Option<StatFile>>>;
+
 /// A topology and the programs that count for it.
 pub struct Traced {
     topology: Topology,
@@ -99,8 +108,7 @@ pub struct Traced {
     modules: u64,
     /// Digest of the programs' tables.
     digest: u64,
-    /// Open stat files of each array's members.
-    stats: Vec<Vec<Option<StatFile>>>,
+    stats: Stats,
     /// True if the programs read the purpose of RAID 4/5/6 reads from `struct stripe_head`.
     sees_stripes: bool,
     /// Notes of the topology and the tables; notes on this kernel.
@@ -167,7 +175,7 @@ fn gather() -> (u64, Facts) {
 }
 
 /// Stat files of all members. Partitions and device mapper devices have their own.
-fn stats(sys: &Sys, topology: &Topology) -> Vec<Vec<Option<StatFile>>> {
+fn stats(sys: &Sys, topology: &Topology) -> Stats {
     let arrays = topology.host.arrays.iter();
     arrays
         .map(|a| a.members.iter().map(|m| stat(sys, m)).collect())
@@ -189,8 +197,7 @@ impl Session {
         let host = resolve(targets, &sys)?;
         let watch = Watch::start(&sys, targets, &host);
         let topology = Topology::new(host);
-        let mut tables = Tables::new(&topology).map_err(anyhow::Error::msg)?;
-        options.add_to(&mut tables.need);
+        let tables = tables(&topology, options)?;
         let facts = facts.join().unwrap_or_else(|_| gather());
         let traced = Traced::start(&sys, topology, tables, options, facts)?;
         // A recording must not wait for paths: its ring buffer would fill.
@@ -202,10 +209,11 @@ impl Session {
         Ok(Self {
             cgroups: Cgroups::new(&sys),
             paths,
-            sys,
+            sys: Arc::new(sys),
             options,
             traced,
             watch,
+            preparation: None,
             changes: VecDeque::new(),
             failed_update: None,
             stopped: Vec::new(),
@@ -218,6 +226,22 @@ impl Session {
     /// The traced topology.
     pub fn topology(&self) -> &Topology {
         &self.traced.topology
+    }
+
+    /// The host.
+    pub fn sys(&self) -> &Sys {
+        &self.sys
+    }
+
+    /// Names of the traced arrays and disks with their numbers of members, for a message.
+    pub fn subjects(&self) -> String {
+        let one = |a: &Array| match a.members.len() {
+            1 if !a.is_md() => a.name.clone(),
+            1 => format!("{} (1 member)", a.name),
+            n => format!("{} ({n} members)", a.name),
+        };
+        let arrays = self.traced.topology.host.arrays.iter();
+        arrays.map(one).collect::<Vec<_>>().join(", ")
     }
 
     /// The programs.

@@ -8,6 +8,7 @@ use crate::analysis::window;
 use crate::analysis::window::Window;
 use crate::machine::Sys;
 use crate::probe::Dirtied;
+use crate::session::engine::Source;
 use crate::session::{Reading, Session, SessionOptions, Update};
 
 /// A session and the state that turns its samples into snapshots.
@@ -46,34 +47,6 @@ impl Sampler {
         Ok(())
     }
 
-    /// The session.
-    pub fn session(&mut self) -> &mut Session {
-        &mut self.session
-    }
-
-    /// Limits of this kernel and host, and changes during the session.
-    pub fn notes(&self) -> Vec<String> {
-        self.session.notes()
-    }
-
-    /// Applies pending changes within the current interval.
-    pub fn update(&mut self) -> Result<()> {
-        if let Some(update) = self.session.check_for_update() {
-            let part = self.step(Some(update))?;
-            self.part = Some(self.joined(part));
-        }
-        Ok(())
-    }
-
-    /// Snapshot of the interval since the last call, or since the start.
-    pub fn snapshot(&mut self) -> Result<Snapshot> {
-        let update = self.session.check_for_update();
-        let last = self.step(update)?;
-        let mut snapshot = self.joined(last);
-        self.window.evaluate(&mut snapshot);
-        Ok(snapshot)
-    }
-
     /// `part` with the earlier part of the same interval.
     fn joined(&mut self, part: Snapshot) -> Snapshot {
         match self.part.take() {
@@ -97,4 +70,36 @@ impl Sampler {
         }
         Ok(snapshot)
     }
+}
+
+impl Source for Sampler {
+    type Interval = Snapshot;
+    type Total = ();
+
+    fn session(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.session.notes()
+    }
+
+    fn update(&mut self) -> Result<()> {
+        if let Some(update) = self.session.check_for_update() {
+            let part = self.step(Some(update))?;
+            self.part = Some(self.joined(part));
+        }
+        Ok(())
+    }
+
+    /// Snapshot of the interval since the last call, or since the start.
+    fn interval(&mut self) -> Result<Snapshot> {
+        let update = self.session.check_for_update();
+        let last = self.step(update)?;
+        let mut snapshot = self.joined(last);
+        self.window.evaluate(&mut snapshot);
+        Ok(snapshot)
+    }
+
+    fn finish(self) {}
 }

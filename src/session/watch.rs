@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::fs::ext4::Identity;
 use crate::machine::topology::device_path;
 use crate::machine::{
-    Array, Dev, Filesystem, HostTopology, StatFile, Sys, differences, resolve_again,
+    Array, Dev, Filesystem, HostError, HostTopology, StatFile, Sys, differences, resolve_again,
 };
 
 /// Shortest time between two checks without a hint.
@@ -170,9 +170,12 @@ impl Watch {
         self.pace.reloaded(clock)
     }
 
-    /// The current host topology, with superblocks.
-    pub fn resolve(&self, sys: &Sys) -> Result<HostTopology, crate::machine::HostError> {
-        resolve_again(&self.targets, &self.accepted.host, sys, true)
+    /// Reads the current host topology, with superblocks. Can be called on another thread.
+    pub fn resolver(
+        &self,
+    ) -> impl FnOnce(&Sys) -> Result<HostTopology, HostError> + Send + 'static {
+        let (targets, host) = (self.targets.clone(), self.accepted.host.clone());
+        move |sys| resolve_again(&targets, &host, sys, true)
     }
 }
 

@@ -4,11 +4,9 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use ratatui::Frame;
-use tokio::sync::watch;
 
 use super::keys::Key;
 use super::palette::{Depth, Palette};
@@ -16,6 +14,7 @@ use super::state::{Action, Position, State};
 use super::term::{Guard, Input, KeyReader, Screen};
 use super::view;
 use crate::analysis::snapshot::Snapshot;
+use crate::session::engine::{Engine, Tick};
 
 /// State of a screen: changed by keys, drawn together with a snapshot.
 pub(crate) trait App {
@@ -56,25 +55,59 @@ pub(crate) trait Source {
     fn request(&mut self, action: Action, speed: Option<f64>);
 }
 
-/// The source of a live screen.
-pub(crate) struct Live<S> {
-    /// The session's last snapshot.
-    pub snapshots: watch::Receiver<Option<Arc<S>>>,
-    /// The session measures at this interval.
-    pub interval: watch::Sender<Duration>,
+/// A running session as the source of a screen.
+pub(crate) struct Live<S, T> {
+    engine: Engine<S, T>,
+    /// Intervals left to show; `None` for no limit.
+    left: Option<u64>,
 }
 
-impl<S> Source for Live<S> {
+impl<S: Send + 'static, T: Send + 'static> Live<S, T> {
+    /// Shows `count` intervals of `engine`; all of them if `None`.
+    pub fn new(engine: Engine<S, T>, count: Option<u64>) -> Self {
+        Self {
+            engine,
+            left: count,
+        }
+    }
+
+    /// Waits until IO is counted. False if the session could not be started.
+    pub async fn started(&mut self) -> bool {
+        self.engine.tick().await.is_some()
+    }
+
+    /// True if the screen has ended because of `count`.
+    pub fn has_all(&self) -> bool {
+        self.left == Some(0)
+    }
+
+    /// The engine, after the screen.
+    pub fn into_engine(self) -> Engine<S, T> {
+        self.engine
+    }
+}
+
+impl<S: Send + 'static, T: Send + 'static> Source for &mut Live<S, T> {
     type Snapshot = S;
 
     async fn next(&mut self) -> Result<Option<Shown<S>>> {
-        let open = self.snapshots.changed().await.is_ok();
-        Ok(open.then(|| (self.snapshots.borrow_and_update().clone(), None)))
+        while self.left != Some(0) {
+            match self.engine.tick().await {
+                None => break,
+                // An interval has the notes as well.
+                Some(Tick::Started { .. } | Tick::Notes(_)) => {}
+                Some(Tick::Interval(snapshot)) => {
+                    self.left = self.left.map(|n| n - 1);
+                    return Ok(Some((Some(Arc::new(snapshot)), None)));
+                }
+            }
+        }
+        Ok(None)
     }
 
     fn request(&mut self, action: Action, _: Option<f64>) {
         if let Action::Interval(to) = action {
-            self.interval.send_modify(|interval| *interval = to);
+            self.engine.set_interval(to);
         }
     }
 }
@@ -105,23 +138,6 @@ impl App for State {
     fn draw(&self, frame: &mut Frame<'_>, snapshot: Option<&Snapshot>, palette: Palette) {
         view::draw(frame, self, snapshot, palette);
     }
-}
-
-/// Shows `snapshots` until a key or `end` ([`crate::machine::signals::asked_to_end`]) ends the screen, or their sender is dropped.
-///
-/// `interval` is the interval that the session measures at; + and - change it. The terminal is restored in every case.
-pub async fn run(
-    snapshots: watch::Receiver<Option<Arc<Snapshot>>>,
-    interval: watch::Sender<Duration>,
-    depth: Depth,
-    end: impl Future<Output = ()>,
-) -> Result<()> {
-    let state = State::new(view::VIEWS.len(), *interval.borrow());
-    let live = Live {
-        snapshots,
-        interval,
-    };
-    run_app(state, live, depth, end).await
 }
 
 /// Shows `source` until a key, `end` or the source ends the screen. The terminal is restored in every case.
@@ -221,48 +237,55 @@ impl<A: App> Shell<A> {
 
 #[cfg(test)]
 mod tests {
-    use super::run;
+    use super::{Shown, Source, run_app};
     use crate::analysis::fixture;
+    use crate::analysis::snapshot::Snapshot;
     use crate::analysis::window::Window;
     use crate::ui::palette::Depth;
+    use crate::ui::state::{Action, State};
+    use crate::ui::view::VIEWS;
+    use anyhow::Result;
     use std::sync::Arc;
     use std::time::Duration;
-    use tokio::sync::watch;
+
+    struct Fixture {
+        interval: Duration,
+        window: Window,
+    }
+
+    impl Source for Fixture {
+        type Snapshot = Snapshot;
+
+        async fn next(&mut self) -> Result<Option<Shown<Snapshot>>> {
+            tokio::time::sleep(self.interval).await;
+            let members = std::env::var("MEMBERS").map_or(12, |n| n.parse().unwrap_or(12));
+            let mut snapshot = fixture::raid0(members);
+            snapshot.time = jiff::Timestamp::now();
+            snapshot.interval = self.interval;
+            self.window.evaluate(&mut snapshot);
+            if std::env::var("PANIC").is_ok() {
+                std::thread::spawn(|| panic!("as asked"));
+            }
+            Ok(Some((Some(Arc::new(snapshot)), None)))
+        }
+
+        fn request(&mut self, action: Action, _: Option<f64>) {
+            if let Action::Interval(to) = action {
+                self.interval = to;
+            }
+        }
+    }
 
     /// The screen on the first case, by hand: `cargo test --lib by_hand -- --ignored --nocapture`.
     #[tokio::test(flavor = "current_thread")]
     #[ignore = "needs a terminal and a person"]
     async fn by_hand() {
-        let (snapshots, shown) = watch::channel(None);
-        let (interval, mut wanted) = watch::channel(Duration::from_secs(1));
-        tokio::spawn(async move {
-            let mut window = Window::new(Duration::from_secs(10));
-            loop {
-                let wait = *wanted.borrow_and_update();
-                tokio::select! {
-                    () = tokio::time::sleep(wait) => {}
-                    _ = wanted.changed() => continue,
-                }
-                let members = std::env::var("MEMBERS").map_or(12, |n| n.parse().unwrap_or(12));
-                let mut snapshot = fixture::raid0(members);
-                snapshot.time = jiff::Timestamp::now();
-                snapshot.interval = wait;
-                window.evaluate(&mut snapshot);
-                if std::env::var("PANIC").is_ok() {
-                    std::thread::spawn(|| panic!("as asked"));
-                }
-                if snapshots.send(Some(Arc::new(snapshot))).is_err() {
-                    return;
-                }
-            }
-        });
-        run(
-            shown,
-            interval,
-            Depth::from_env(),
-            crate::machine::signals::asked_to_end().unwrap(),
-        )
-        .await
-        .unwrap();
+        let interval = Duration::from_secs(1);
+        let window = Window::new(Duration::from_secs(10));
+        let state = State::new(VIEWS.len(), interval);
+        let end = crate::machine::signals::asked_to_end().unwrap();
+        run_app(state, Fixture { interval, window }, Depth::from_env(), end)
+            .await
+            .unwrap();
     }
 }

@@ -1,6 +1,7 @@
 //! `raidtrace alloc`: how the ext4 block allocator spends its time, and why.
 //!
-//! * [`command`]: runs the command. [`state`], [`view`], [`screen`]: the screen.
+//! * [`command`]: runs the command. [`source`]: what runs on the session's thread. [`outputs`]: files beside the report.
+//! * [`state`], [`view`], [`screen`]: the screen.
 //! * [`text`], [`json`]: print an interval; [`replay`]: reads intervals from a recording.
 //! * [`tree`], [`folded`], [`flame`]: stack samples as a tree, as folded lines, as a flame graph.
 
@@ -9,8 +10,10 @@ pub mod command;
 pub mod flame;
 pub mod folded;
 pub mod json;
+pub mod outputs;
 pub mod replay;
 pub mod screen;
+pub mod source;
 pub mod state;
 pub mod text;
 pub mod tree;

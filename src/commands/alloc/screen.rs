@@ -1,4 +1,4 @@
-//! The live screen of `alloc`, and the screen of `alloc --replay`.
+//! The screen of `alloc`, live and of a recording.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use ratatui::Frame;
-use tokio::sync::watch;
 
 use super::state::{Shown, State};
 use super::tree::Tree;
@@ -18,7 +17,7 @@ use crate::recording::alloc::Recorded;
 use crate::ui::keys::Key;
 use crate::ui::palette::{Depth, Palette};
 use crate::ui::player::{Playback, Player};
-use crate::ui::screen::{App, Live, run_app};
+use crate::ui::screen::{App, run_app};
 use crate::ui::state::{Action, Position, Replay};
 
 impl App for State {
@@ -47,22 +46,6 @@ impl App for State {
     fn draw(&self, frame: &mut Frame<'_>, shown: Option<&Shown>, palette: Palette) {
         view::draw(frame, self, shown, palette);
     }
-}
-
-/// Shows `shown` until a key or `end` ends the screen, or their sender is dropped. + and - change `interval`. The terminal
-/// is restored in every case.
-pub async fn run(
-    shown: watch::Receiver<Option<Arc<Shown>>>,
-    interval: watch::Sender<Duration>,
-    depth: Depth,
-    end: impl Future<Output = ()>,
-) -> Result<()> {
-    let state = State::new(VIEWS.len(), *interval.borrow());
-    let live = Live {
-        snapshots: shown,
-        interval,
-    };
-    run_app(state, live, depth, end).await
 }
 
 /// Shows recorded intervals as the live screen did, each for as long as it took, with the earlier ones of its window

@@ -19,6 +19,7 @@ use crate::analysis::snapshot::Snapshot;
 use crate::machine::signals::asked_to_end;
 use crate::machine::topology::Topology;
 use crate::machine::{Sys, resolve, resolve_all};
+use crate::session::engine::{Engine, PATIENCE, Tick};
 use crate::session::sampler::Sampler;
 
 /// Exit status for a warning; 2 is usage.
@@ -143,18 +144,21 @@ fn watch(facts: &Facts, period: Duration) -> Result<Snapshot> {
         .enable_all()
         .build()
         .context("starting the runtime")?;
-    let end = asked_to_end()?;
+    let mut end = asked_to_end()?;
     let names: Vec<String> = facts.arrays.iter().map(|a| a.array.name.clone()).collect();
-    let mut sampler = Sampler::start(Sys::live(), &names, false, crate::probe::Dirtied::No)?;
-    runtime.block_on(async {
-        tokio::select! {
-            () = tokio::time::sleep(period) => {}
-            () = end => {}
+    let start = move || Sampler::start(Sys::live(), &names, false, crate::probe::Dirtied::No);
+    let mut engine = Engine::start(start, period, period)?;
+    let measured = runtime.block_on(async {
+        while let Some(tick) = engine.tick_or_last(&mut end).await {
+            if let Tick::Interval(snapshot) = tick {
+                return Some(snapshot);
+            }
         }
+        None
     });
-    let mut snapshot = sampler.snapshot()?;
-    snapshot.notes = sampler.notes();
-    Ok(snapshot)
+    let ended = engine.end(Some(PATIENCE))?;
+    ended.result?;
+    measured.context("no interval was measured")
 }
 
 /// Flushes the output. A closed pipe (`| head`) is not an error.

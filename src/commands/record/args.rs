@@ -17,7 +17,7 @@ pub struct Record {
     #[arg(value_name = "TARGET")]
     pub targets: Vec<String>,
 
-    /// The file to make; - is standard output
+    /// The file to write; - is standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
 
@@ -29,15 +29,19 @@ pub struct Record {
     #[arg(long, value_name = "SIZE", value_parser = size::parse, conflicts_with = "rotate")]
     pub max_size: Option<u64>,
 
-    /// Keep the last so many minutes only
+    /// Keep only the last MINUTES
     #[arg(long, value_name = "MINUTES", value_parser = minutes)]
     pub rotate: Option<Duration>,
 
-    /// Kernel memory for events that have not been fetched yet (64K to 1G)
+    /// Kernel memory for events that raidtrace has not read yet (64K to 1G)
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = buffer)]
     pub buffer: u32,
 
-    /// Replace FILE if it is there
+    /// Record ext4's allocator as well, with kernel stacks (as raidtrace alloc, an interval a second)
+    #[arg(long)]
+    pub alloc: bool,
+
+    /// Replace FILE if it exists
     #[arg(long)]
     pub force: bool,
 
@@ -70,6 +74,7 @@ pub const EXAMPLES: &str = "Examples:
   sudo raidtrace record -o incident.rtrace --duration 60s   a minute of all arrays in use
   sudo raidtrace record md127 -o a.rtrace -- ./nightly-job  while a command runs
   sudo raidtrace record -o a.rtrace --rotate 10             the last ten minutes are kept
+  sudo raidtrace record /srv -o a.rtrace --alloc            the allocator too, for alloc --replay
   sudo raidtrace record -o - | ssh host 'cat > a.rtrace'    nothing is written here
 
 The file is an Arrow IPC stream: raidtrace report, and pyarrow, polars or pandas read it.

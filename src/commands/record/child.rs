@@ -1,4 +1,4 @@
-//! The command that is recorded while it runs.
+//! The command that is recorded.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::machine::signals::Signals;
 
-/// Whether there is such a command: said before anything is loaded.
+/// Checks that the command exists, before anything is loaded.
 pub fn find(command: &[OsString]) -> Result<()> {
     let Some(name) = command.first() else {
         return Ok(());
@@ -30,11 +30,11 @@ pub fn find(command: &[OsString]) -> Result<()> {
     Ok(())
 }
 
-/// One that runs, or has run.
+/// A command that runs or has ended.
 pub struct Running(Child);
 
 impl Running {
-    /// Starts it. `aside`: what it prints goes to stderr, for stdout is the recording's.
+    /// Starts a command; `None` if it is empty. `aside`: its output goes to stderr, because stdout is the recording.
     pub fn start(command: &[OsString], aside: bool, signals: &Signals) -> Result<Option<Self>> {
         let Some((name, args)) = command.split_first() else {
             return Ok(None);
@@ -51,9 +51,9 @@ impl Running {
         })?)))
     }
 
-    /// Passes a signal on.
+    /// Sends it a signal.
     pub fn signal(&mut self, number: i32) {
-        // After it has ended and was waited for, its number may be another's.
+        // After it was waited for, its pid may belong to another process.
         if let Ok(None) = self.0.try_wait()
             && let (Some(pid), Some(signal)) = (
                 Pid::from_raw(self.0.id().cast_signed()),
@@ -64,13 +64,13 @@ impl Running {
         }
     }
 
-    /// Its status, once it has ended.
+    /// Its exit status; `None` while it runs.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         self.0.try_wait().context("waiting for the command")
     }
 }
 
-/// As a shell has it: 128 and the signal's number, for one that a signal has ended.
+/// Exit status as a shell reports it: 128 plus the signal's number if a signal ended the command.
 pub fn code(status: ExitStatus) -> u8 {
     let code = status
         .code()

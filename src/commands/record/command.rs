@@ -1,4 +1,4 @@
-//! `raidtrace record`: until a signal, `--duration`, `--max-size`, the command's end, or an error of the file.
+//! `raidtrace record`: records until a signal, `--duration`, `--max-size`, the end of the command, or an error of the file.
 
 use std::collections::HashSet;
 use std::io::{self, Write as _};
@@ -10,15 +10,16 @@ use anyhow::{Error, Result, bail};
 use super::args::Record;
 use super::child::{self, Running};
 use super::output::Files;
-use super::recorder::{Recorder, Summary};
+use super::recorder::{Finished, Recorder, RecorderOptions, SECOND, Summary};
 use crate::analysis::units;
 use crate::machine::Sys;
 use crate::machine::signals::Signals;
+use crate::session::engine::{Engine, Tick};
 use crate::ui::text;
 
-/// Between two looks at the kernel's buffer.
+/// Interval of looking at the command and the engine.
 const STEP: Duration = Duration::from_millis(20);
-/// What comes so soon after the signal that ends it is no second wish.
+/// Repetitions of the signal that ends the recording are dropped for this long.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// Records; the status is that of the command, if one was given.
@@ -29,44 +30,29 @@ pub fn run(args: &Record) -> Result<ExitCode> {
              filesystem's layout: sudo raidtrace record"
         );
     }
-    let mut files = Files::new(&args.output, args.force, args.rotate)?;
+    let files = Files::new(&args.output, args.force, args.rotate)?;
+    let (name, is_stdout) = (files.name(), files.is_stdout());
     child::find(&args.command)?;
     let signals = Signals::catch()?;
-    let mut recorder = Recorder::start(
-        Sys::live(),
-        &args.targets,
-        &args.command,
-        args.buffer,
-        &mut files,
-    )?;
+    let options = RecorderOptions {
+        targets: args.targets.clone(),
+        command: args.command.clone(),
+        buffer: args.buffer,
+        alloc: args.alloc,
+        duration: args.duration,
+        max_size: args.max_size,
+    };
+    let start = move || Recorder::start(Sys::live(), files, &options);
+    let mut engine = Engine::start(start, SECOND, SECOND)?;
     let mut said = HashSet::new();
-    say(
-        &recorder.first_notes().cloned().collect::<Vec<_>>(),
-        &mut said,
-    );
-    let _ = writeln!(
-        io::stderr(),
-        "raidtrace: recording {} to {}{}",
-        text::clean(&recorder.subjects()),
-        text::clean(&files.name()),
-        if args.command.is_empty() && args.duration.is_none() {
-            "; Ctrl-C ends it"
-        } else {
-            ""
-        }
-    );
-    let mut child = None;
+    let mut child: Option<Running> = None;
     let mut failed = None;
-    match Running::start(&args.command, files.is_stdout(), &signals) {
-        Ok(running) => child = running,
-        Err(e) => failed = Some(e),
-    }
     let mut status = None;
     let mut grace = Duration::ZERO;
-    while failed.is_none() {
+    loop {
         if let Some(signal) = signals.wait(STEP) {
             match &mut child {
-                // It ends the recording by ending.
+                // The command gets it as well, and the recording ends with the command.
                 Some(_) if signal.from_terminal => {}
                 Some(child) => child.signal(signal.number),
                 None => {
@@ -75,35 +61,57 @@ pub fn run(args: &Record) -> Result<ExitCode> {
                 }
             }
         }
-        match recorder.step(&mut files) {
-            Ok(true) => say(&recorder.notes(), &mut said),
-            Ok(false) => {}
-            Err(e) => {
-                failed = Some(e);
-                break;
+        match engine.try_tick() {
+            None | Some(Tick::Interval(())) => {}
+            Some(Tick::Notes(notes)) => say(&notes, &mut said),
+            Some(Tick::Started { subjects, notes }) => {
+                say(&notes, &mut said);
+                let _ = writeln!(
+                    io::stderr(),
+                    "raidtrace: recording {} to {}{}",
+                    text::clean(&subjects),
+                    text::clean(&name),
+                    if args.command.is_empty() && args.duration.is_none() {
+                        "; Ctrl-C ends it"
+                    } else {
+                        ""
+                    }
+                );
+                match Running::start(&args.command, is_stdout, &signals) {
+                    Ok(running) => child = running,
+                    Err(e) => {
+                        failed = Some(e);
+                        break;
+                    }
+                }
             }
         }
         if let Some(child) = &mut child
             && let Some(ended) = child.ended()?
         {
             status = Some(ended);
-            grace = GRACE; // Ctrl-C, perhaps
+            grace = GRACE; // perhaps because of Ctrl-C
             break;
         }
-        let long_enough = args.duration.is_some_and(|d| recorder.elapsed() >= d);
-        if long_enough || args.max_size.is_some_and(|most| recorder.bytes() >= most) {
+        if engine.has_ended() {
             break;
         }
     }
-    // The disk, or who reads the pipe, may take for ever.
+    // The disk, or the reader of a pipe, may not answer.
     signals.release_after(grace);
-    let (summary, ended) = recorder.finish(&mut files);
+    let ended = engine.end(None)?;
+    let Finished {
+        files,
+        summary,
+        result,
+    } = ended.total;
     signals.catch_again();
-    let failed = failed.or(ended.err()).filter(|e| !nobody_reads(e));
+    let failed = failed.or(ended.result.err()).or(result.err());
+    let failed = failed.filter(|e| !nobody_reads(e));
     if failed.is_none() {
         let _ = report(&summary, &files.name());
     }
-    // A command that outlasts the recording is not left alone.
+    // raidtrace stays until a command that outlasts the recording has ended.
     while let Some(child) = &mut child
         && status.is_none()
     {
@@ -121,7 +129,7 @@ pub fn run(args: &Record) -> Result<ExitCode> {
     }
 }
 
-/// The reader of a pipe has had enough: no failure.
+/// True if the reader of a pipe has closed it, which is no failure.
 fn nobody_reads(error: &Error) -> bool {
     kind(error) == Some(io::ErrorKind::BrokenPipe)
 }
@@ -132,7 +140,7 @@ fn kind(error: &Error) -> Option<io::ErrorKind> {
         .find_map(|e| Some(e.downcast_ref::<io::Error>()?.kind()))
 }
 
-/// What is left of a recording that could not go on.
+/// An error with the state of the file.
 fn explained(error: Error, summary: &Summary, files: &Files) -> Error {
     let hint = match kind(&error) {
         Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
@@ -141,14 +149,14 @@ fn explained(error: Error, summary: &Summary, files: &Files) -> Error {
         _ => "",
     };
     error.context(format!(
-        "recording ended after {:.1} s; what {} has until then ({}) is whole and can be read{hint}",
+        "recording ended after {:.1} s; {} ({}) can be read up to then{hint}",
         summary.span.as_secs_f64(),
         files.name(),
         units::bytes(summary.written.bytes as f64),
     ))
 }
 
-/// Notes that are new.
+/// Writes notes that are not in `said`.
 fn say(notes: &[String], said: &mut HashSet<String>) {
     for note in notes {
         if said.insert(note.clone()) {
@@ -192,8 +200,8 @@ fn report(s: &Summary, name: &str) -> io::Result<()> {
         };
         writeln!(err, "raidtrace: lost: {}{hint}", lost.join(", "))?;
     }
-    for sentence in &s.sentences {
-        writeln!(err, "raidtrace: {}", text::clean(sentence))?;
+    for headline in &s.headlines {
+        writeln!(err, "raidtrace: {}", text::clean(headline))?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What tasks dirtied in an interval -> rows of a recording. Pure.
+//! Makes rows of a recording from the counters of dirtied data. Pure.
 
 use std::collections::HashMap;
 
@@ -6,17 +6,17 @@ use crate::analysis::counters::{Counters, TaskId};
 use crate::analysis::item::{Dirtied, Item};
 use crate::origin::Origin;
 
-/// File data is counted twice in the kernel side, by task and by task and file, and one of the two may come a reading later.
-/// Rows say by file what is known by file, and the rest of a task's figure, which the table of files has lost, when it has
-/// been missing for two readings.
+/// The programs count file data twice, by task and by task and file; one of the two may be a reading late. Rows have the
+/// figures by file. What a task has beyond them was lost by the table of files: it gets a row without a file after two
+/// readings.
 #[derive(Debug, Default)]
 pub struct DirtiedRows {
-    /// By task: bytes of its own figure less those by file, where that is not 0.
+    /// Bytes of a task less the bytes of its files, unless 0.
     missing: HashMap<TaskId, i64>,
 }
 
 impl DirtiedRows {
-    /// The rows of a reading. `last`: what is missing now does not come any more.
+    /// Rows of a reading. `last`: no later reading will bring what is missing.
     pub fn step(&mut self, counters: &Counters, time_us: i64, last: bool) -> Vec<Item> {
         let mut rows = Vec::new();
         let mut now: HashMap<TaskId, i64> = HashMap::new();
@@ -52,7 +52,7 @@ impl DirtiedRows {
                 );
                 missing -= lost;
             }
-            // Of a task whose own figure was lost nothing will come.
+            // The figure of this task was lost.
             let idle = missing < 0 && was == missing;
             if missing != 0 && !idle {
                 self.missing.insert(task, missing);

@@ -1,4 +1,5 @@
-//! Events of the kernel side -> items of the recording: unix time, member sectors, array sectors, and whose they are.
+//! Makes items of a recording from events of the programs: converts times to unix time, finds sectors of members and arrays, and
+//! the submission that a request belongs to.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -13,19 +14,19 @@ pub use crate::probe::events::monotonic_ns;
 use crate::probe::events::{Completed, Event, Run, Submitted};
 use crate::raid::{Geometry, Mapping};
 
-/// Arrays on top of each other.
+/// Maximum number of arrays on top of each other.
 const DEEP: usize = crate::contract::ARRAYS_DEEP as usize;
 
-/// From the kernel's monotonic clock to unix time: compared once, so that all times of a recording have the same
-/// distances as the events had.
+/// Converts times of the kernel's monotonic clock to unix time. The clocks are compared once, so that differences between the
+/// times of a recording are those of the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// To be added, ns.
+    /// Added to a monotonic time, ns.
     offset: i64,
 }
 
 impl Clock {
-    /// As the clocks are now.
+    /// Compares the clocks now.
     pub fn now() -> Self {
         let ns = |id| {
             let t = clock_gettime(id);
@@ -39,18 +40,18 @@ impl Clock {
         }
     }
 
-    /// µs since 1970.
+    /// µs since 1970 of a monotonic time in ns.
     pub fn unix_us(self, ns: u64) -> i64 {
         (ns.cast_signed() + self.offset) / 1000
     }
 
-    /// The same, of this moment.
+    /// µs since 1970 of now.
     pub fn unix_us_now(self) -> i64 {
         self.unix_us(monotonic_ns())
     }
 }
 
-/// Where a member lies.
+/// Location of a member.
 struct Member {
     /// First sector on its disk.
     start: DiskSector,
@@ -61,25 +62,25 @@ struct Member {
 }
 
 struct Addresses {
-    /// `None`: not known, or a reshape is under way.
+    /// `None` if unknown, and during a reshape.
     geometry: Option<Geometry>,
-    /// The member that it is of another array, and where that begins on it.
+    /// If the array is a member of another one: that member, and its first sector on this array.
     upper: Option<(usize, DiskSector)>,
 }
 
-/// Of one topology; what is submitted is remembered for the requests that come of it.
+/// Makes items from the events of one topology. Remembers submissions for the requests that follow from them.
 pub struct Translator {
     clock: Clock,
     members: Vec<Member>,
     arrays: Vec<Addresses>,
     join: Join,
-    /// Events before this time, and from that one on, are another translator's, ns.
+    /// Only events from `since` until before `until` are translated, ns.
     since: u64,
     until: u64,
 }
 
 impl Translator {
-    /// `since`: what happened before is left out, ns of the monotonic clock.
+    /// Translates events from `since` on, in ns of the monotonic clock.
     pub fn new(topology: &Topology, clock: Clock, since: u64) -> Self {
         let all = &topology.host.arrays;
         let members = all.iter().flat_map(|a| &a.members);
@@ -117,7 +118,7 @@ impl Translator {
         }
     }
 
-    /// Of another topology, of what happens from `since` on; 0: of all that is still to come, of the same arrays.
+    /// Continues with another topology and events from `since` on. 0: with all events to come, because the arrays are the same.
     pub fn go_on(&mut self, topology: &Topology, since: u64) {
         let (join, before) = (std::mem::take(&mut self.join), self.since);
         *self = Self::new(topology, self.clock, since);
@@ -126,13 +127,13 @@ impl Translator {
         }
     }
 
-    /// What happens from that time on is left out, ns of the monotonic clock.
+    /// Drops events from that time on, in ns of the monotonic clock.
     pub fn end(&mut self, until: u64) {
         self.until = until;
     }
 
-    /// One after the other, each with its parts behind it. A request of a member that is not in the topology is left out;
-    /// returns how many were.
+    /// Translates events in their order, each followed by its parts. Drops requests of members that are not in the topology, and
+    /// returns their number.
     pub fn translate(&mut self, events: &[Event], mut emit: impl FnMut(Item)) -> u64 {
         let mut unknown = 0;
         let mut rest = events.iter();
@@ -142,8 +143,8 @@ impl Translator {
                     let count = usize::from(c.runs.unwrap_or(0));
                     let (runs, behind) = rest.as_slice().split_at(count.min(rest.len()));
                     rest = behind.iter();
-                    let ours = (self.since..self.until).contains(&c.now_ns);
-                    if ours && self.completed(c, runs, &mut emit).is_none() {
+                    let in_time = (self.since..self.until).contains(&c.now_ns);
+                    if in_time && self.completed(c, runs, &mut emit).is_none() {
                         unknown += 1;
                     }
                 }
@@ -197,9 +198,9 @@ impl Translator {
             emit(Item::Part(part));
         } else {
             let array_sector = self.array_sector(c, sector);
-            let whose = array_sector
+            let submission = array_sector
                 .filter(|_| was_submitted(c.origin))
-                .and_then(|(array, at)| self.join.whose(array as u32, at.0, c.op, time_us));
+                .and_then(|(array, at)| self.join.find(array as u32, at.0, c.op, time_us));
             emit(Item::Request(Request {
                 time_us,
                 member: c.member,
@@ -214,8 +215,8 @@ impl Translator {
                     .then(|| us(c.issue_ns - c.start_ns)),
                 device_us: (c.issue_ns > 0).then(|| us(c.now_ns.saturating_sub(c.issue_ns))),
                 error: c.error,
-                pid: whose.map(|w| w.pid),
-                file: whose.and_then(|w| w.file),
+                pid: submission.map(|s| s.pid),
+                file: submission.and_then(|s| s.file),
             }));
         }
         for run in runs.iter().skip(1) {
@@ -255,7 +256,7 @@ impl Translator {
     }
 }
 
-/// Not by md itself.
+/// False for IO of md itself, which no task has submitted.
 fn was_submitted(origin: Origin) -> bool {
     !matches!(
         origin,
@@ -268,7 +269,7 @@ fn was_submitted(origin: Origin) -> bool {
     )
 }
 
-/// As `rt_count_us()` of `bpf/counters.bpf.h`: the histograms of a replay have the same buckets.
+/// µs, rounded as by `rt_count_us()` of `bpf/counters.bpf.h`, so that histograms of a replay have the same buckets.
 fn us(ns: u64) -> u32 {
     let us = if ns < 1 << 33 {
         ns.wrapping_mul(1_099_511_628) >> 40

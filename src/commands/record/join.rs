@@ -1,45 +1,46 @@
-//! Whose a request is: the submission that covers its place on the array.
+//! Finds the submission that a request belongs to, by its sector on the array.
 //!
-//! A table without chains: what has been overwritten, or is older than a minute, is not known any more. Never a guess:
-//! whoever asks for parity or a resync, which nobody has submitted, must not ask.
+//! A hash table without chains: submissions that were overwritten, or are older than a minute, are not found. Do not ask for
+//! parity or resync, which no task has submitted.
 
 use crate::analysis::files::FileId;
 use crate::analysis::item::Submission;
 use crate::origin::Op;
 
-/// A power of two.
+/// Size of the table, a power of two.
 const ENTRIES: usize = 1 << 16;
-/// Sectors: a submission is entered at its beginning and at each of these inside it, where a request of a member may begin
-/// anew. Chunks are multiples of it, or it is a multiple of them.
+/// A submission is entered at its first sector and at each multiple of this many sectors, where a request of a member may
+/// begin. Chunks are multiples of it, or it is a multiple of the chunk.
 const GRANULE: u64 = 128;
-/// Inside a granule, where a request may begin: at a page of a stripe.
+/// Sectors of a page of a stripe, where a request may begin within a granule.
 const STEP: u64 = 8;
-/// A submission is entered so many times at most (64 MiB).
+/// Maximum number of entries of a submission (64 MiB).
 const MOST: u64 = 1024;
+/// Age in µs from which an entry is not used.
 const OLD_US: i64 = 60_000_000;
-/// Of an array's address in a key.
+/// Bits of a key that hold the sector.
 const SECTOR_BITS: u32 = 48;
 
-/// Who submitted, and of which file.
+/// Task and file of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Whose {
+pub struct Submitter {
     /// Thread id.
     pub pid: u32,
-    /// Of file data.
+    /// File whose data it was.
     pub file: Option<FileId>,
 }
 
 #[derive(Clone, Copy)]
 struct Entry {
     key: u64,
-    /// As `key`: behind the submission's last sector.
+    /// The sector after the submission's last one, in the form of `key`.
     end: u64,
     time_us: i64,
     op: Option<Op>,
-    whose: Whose,
+    submitter: Submitter,
 }
 
-/// The submissions that requests may still come of.
+/// Submissions whose requests may still complete.
 pub struct Join(Box<[Entry]>);
 
 impl Default for Join {
@@ -49,7 +50,7 @@ impl Default for Join {
             end: 0,
             time_us: 0,
             op: None,
-            whose: Whose { pid: 0, file: None },
+            submitter: Submitter { pid: 0, file: None },
         };
         Self(vec![free; ENTRIES].into_boxed_slice())
     }
@@ -59,7 +60,7 @@ impl Join {
     /// Remembers a submission.
     pub fn submitted(&mut self, s: &Submission) {
         if s.length == 0 {
-            return; // a flush has no place
+            return; // a flush has no sector
         }
         let begin = key(s.array, s.array_sector);
         let end = begin + u64::from(s.length).div_ceil(512);
@@ -73,7 +74,7 @@ impl Join {
                 end,
                 time_us: s.time_us,
                 op: Some(s.op),
-                whose: Whose {
+                submitter: Submitter {
                     pid: s.pid,
                     file: s.file,
                 },
@@ -82,8 +83,8 @@ impl Join {
         }
     }
 
-    /// Whose the request is that begins there and does `op`.
-    pub fn whose(&self, array: u32, sector: u64, op: Op, time_us: i64) -> Option<Whose> {
+    /// The newest submission with `op` that covers a sector.
+    pub fn find(&self, array: u32, sector: u64, op: Op, time_us: i64) -> Option<Submitter> {
         let wanted = key(array, sector);
         let floor = wanted - wanted % GRANULE;
         let mut at = wanted;
@@ -95,11 +96,11 @@ impl Join {
                 && e.op == Some(op)
                 && time_us.saturating_sub(e.time_us) < OLD_US
             {
-                // A long one that came later begins before a short one.
+                // A newer, longer submission may begin before it.
                 newest = newest.filter(|n| n.time_us >= e.time_us).or(Some(e));
             }
             if at == floor {
-                return newest.map(|e| e.whose);
+                return newest.map(|e| e.submitter);
             }
             at = at.saturating_sub(STEP).max(floor);
         }
@@ -116,7 +117,7 @@ fn slot(key: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Join, Whose};
+    use super::{Join, Submitter};
     use crate::analysis::files::FileId;
     use crate::analysis::item::{Flags, Submission};
     use crate::origin::{Op, Origin};
@@ -140,8 +141,8 @@ mod tests {
     }
 
     fn pid(join: &Join, array: u32, sector: u64) -> Option<u32> {
-        let whose = join.whose(array, sector, Op::Write, 1_000_100);
-        whose.map(|w| w.pid)
+        let found = join.find(array, sector, Op::Write, 1_000_100);
+        found.map(|s| s.pid)
     }
 
     #[test]
@@ -156,8 +157,8 @@ mod tests {
         assert_eq!(pid(&join, 0, 992), None);
         assert_eq!(pid(&join, 0, end), None);
         assert_eq!(pid(&join, 1, 1000), None);
-        let whose = join.whose(0, 1000, Op::Write, 1_000_100);
-        assert!(matches!(whose, Some(Whose { pid: 1, file: Some(f) }) if f.inode == 12));
+        let found = join.find(0, 1000, Op::Write, 1_000_100);
+        assert!(matches!(found, Some(Submitter { pid: 1, file: Some(f) }) if f.inode == 12));
     }
 
     #[test]
@@ -186,11 +187,11 @@ mod tests {
     fn another_operation_or_a_long_time_ago_is_nobodys() {
         let mut join = Join::default();
         join.submitted(&submission(0, 8, 4096, 1));
-        assert!(join.whose(0, 8, Op::Write, 60_999_999).is_some());
-        assert!(join.whose(0, 8, Op::Write, 61_000_000).is_none());
-        assert!(join.whose(0, 8, Op::Read, 1_000_001).is_none());
+        assert!(join.find(0, 8, Op::Write, 60_999_999).is_some());
+        assert!(join.find(0, 8, Op::Write, 61_000_000).is_none());
+        assert!(join.find(0, 8, Op::Read, 1_000_001).is_none());
         // A flush is not at sector 0.
         join.submitted(&submission(0, 0, 0, 3));
-        assert!(join.whose(0, 0, Op::Write, 1_000_001).is_none());
+        assert!(join.find(0, 0, Op::Write, 1_000_001).is_none());
     }
 }

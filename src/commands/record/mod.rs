@@ -1,9 +1,10 @@
-//! `raidtrace record`: every request and submission into a file.
+//! `raidtrace record`: writes every request and submission to a file.
 //!
-//! * [`command`]: when it begins and ends. [`child`]: a command that it records.
-//! * [`recorder`]: drains the kernel's buffer and says once a second what everything is like.
-//! * [`items`]: events -> items of the recording; [`join`]: whose a request is. [`dirtied`]: counters -> items.
-//! * [`output`]: the files.
+//! * [`command`]: runs the command. [`child`]: the command that is recorded.
+//! * [`recorder`]: writes a session to a recording.
+//! * [`items`]: makes items of a recording from events; [`join`]: finds the submission that a request belongs to.
+//!   [`dirtied`]: makes items from counters of dirtied data.
+//! * [`output`]: the files of a recording.
 
 pub mod args;
 pub mod child;

@@ -1,11 +1,10 @@
 //! The files of a recording.
 //!
-//! FILE is made when everything is attached, so that what fails before leaves nothing behind; with --force, the old one is
-//! replaced then, in one step. With --rotate there are pieces beside it, FILE.0001.part and so on, each a recording of
-//! its own; at the end they become FILE.
+//! FILE is created when the programs are attached, so that an earlier failure leaves no file. With --force it replaces the old
+//! one in one step. With --rotate the recording is written to pieces, FILE.0001.part and so on, each of which is a recording;
+//! at the end they are joined to FILE.
 
 mod pieces;
-mod sink;
 
 use std::fs::{self, File};
 use std::io::{self, IsTerminal as _};
@@ -15,13 +14,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Error, Result, bail};
 
-use self::pieces::{Pieces, Turn, join};
-pub use self::sink::Sink;
+pub use self::pieces::NextPiece;
+use self::pieces::{Pieces, join};
 use crate::machine::output::{Destination, Target, folder, sync_folder};
 use crate::recording::files::parts;
 use crate::recording::writer::Opening;
 
-/// Where a recording goes.
+/// The destination of a recording.
 pub struct Files {
     path: PathBuf,
     force: bool,
@@ -37,7 +36,10 @@ enum Kind {
 }
 
 impl Files {
-    /// Checks what can be checked before anything is loaded. `-` is stdout.
+    /// Checks the destination before anything is loaded. `-` is stdout.
+    ///
+    /// # Errors
+    /// A file exists and `force` is false, or the destination does not suit.
     pub fn new(path: &Path, force: bool, rotate: Option<Duration>) -> Result<Self> {
         let name = path.display();
         let kind = match Destination::new(path, force)? {
@@ -55,7 +57,7 @@ impl Files {
         };
         if is_terminal {
             bail!(
-                "a recording is nothing for a terminal: give a file (-o incident.rtrace), or a pipe behind -o -"
+                "a recording cannot be written to a terminal: name a file (-o incident.rtrace), or pipe -o - into a command"
             );
         }
         if rotate.is_some() && !matches!(kind, Kind::Pieces(..)) {
@@ -66,8 +68,8 @@ impl Files {
             && !force
         {
             bail!(
-                "{} is there, of a recording that was killed: look at it (raidtrace report {name}), name another file, \
-                 or have it removed with --force",
+                "{} exists, from a recording that was killed: read it (raidtrace report {name}), name another file, or \
+                 remove it with --force",
                 piece.display()
             );
         }
@@ -83,7 +85,7 @@ impl Files {
         folder(&self.path)
     }
 
-    /// The device number that its bytes go to, as the kernel has it; `None`: none.
+    /// Kernel device number of the filesystem that holds the file; `None` for stdout and special files.
     pub fn device(&self) -> Option<u32> {
         if matches!(self.kind, Kind::Stdout | Kind::Special(_)) {
             return None;
@@ -92,12 +94,12 @@ impl Files {
         Some(rustix::fs::major(dev) << 20 | rustix::fs::minor(dev) & 0xf_ffff)
     }
 
-    /// Whether it is this process's stdout.
+    /// True for stdout.
     pub fn is_stdout(&self) -> bool {
         matches!(self.kind, Kind::Stdout)
     }
 
-    /// For messages.
+    /// Name for messages.
     pub fn name(&self) -> String {
         match self.kind {
             Kind::Stdout => "standard output".to_owned(),
@@ -105,20 +107,22 @@ impl Files {
         }
     }
 
-    /// Everything is attached: `begin` gets the output and writes the beginning of the recording to it. What is to be
-    /// replaced is there until that has returned, and stays if it has failed.
-    pub fn begin<T>(&mut self, begin: impl FnOnce(Sink) -> io::Result<T>) -> Result<T> {
+    /// Creates the file. `begin` writes the start of the recording; if it fails, the file to be replaced stays.
+    ///
+    /// # Errors
+    /// The file cannot be created, or `begin` has failed.
+    pub fn begin<T>(&mut self, begin: impl FnOnce(File) -> io::Result<T>) -> Result<T> {
         let name = self.name();
         let failed = || format!("{name} cannot be written");
         match &mut self.kind {
             Kind::Stdout => {
                 let output = Destination::Stdout.open().with_context(failed)?;
-                begin(Sink::special(output.file)).with_context(failed)
+                begin(output.file).with_context(failed)
             }
             Kind::Special(file) => {
                 let file = file.take().ok_or(io::ErrorKind::NotFound);
                 let file = file.map_err(io::Error::from).with_context(failed)?;
-                begin(Sink::special(file)).with_context(failed)
+                begin(file).with_context(failed)
             }
             Kind::File(target) => {
                 let target = target.clone();
@@ -128,28 +132,27 @@ impl Files {
                 let first = target.with_path(pieces.next());
                 let begun = self.begin_beside(&first, begin).with_context(failed)?;
                 if let Kind::Pieces(_, pieces) = &mut self.kind {
-                    pieces.begun(Instant::now());
+                    pieces.first_begun(Instant::now());
                 }
                 Ok(begun)
             }
         }
     }
 
-    /// Begins as FILE.new, which then becomes `target`. Only then what is replaced goes: the file and the pieces of an
-    /// earlier recording.
+    /// Creates FILE.new and renames it to `target`. Then removes the file and the pieces of an earlier recording.
     fn begin_beside<T>(
         &self,
         target: &Target,
-        begin: impl FnOnce(Sink) -> io::Result<T>,
+        begin: impl FnOnce(File) -> io::Result<T>,
     ) -> io::Result<T> {
         let path = target.path();
         let left_over = parts(&self.path);
         let (file, mut pending) = target.create()?;
-        let begun = begin(Sink::file(file))?;
+        let begun = begin(file)?;
         pending.commit()?;
         if self.force {
             if path != self.path {
-                // Readers would take it for this recording.
+                // Readers would mistake it for this recording.
                 let _ = fs::remove_file(&self.path);
             }
             left_over
@@ -161,23 +164,26 @@ impl Files {
         Ok(begun)
     }
 
-    /// If it is time for the next piece: what makes it, in the writer's thread. It is this one's turn when that has been
-    /// given to it, which [`Files::turned`] is to be told.
-    pub fn turn(&self) -> Option<(Turn, Opening)> {
+    /// The next piece, if it is due, and the function that creates it on the writer's thread. Call [`Files::piece_begun`] when
+    /// the writer has accepted the function.
+    pub fn next_piece(&self) -> Option<(NextPiece, Opening)> {
         match &self.kind {
-            Kind::Pieces(_, pieces) => pieces.turn(Instant::now()),
+            Kind::Pieces(_, pieces) => pieces.due(Instant::now()),
             _ => None,
         }
     }
 
-    /// The next piece is being made.
-    pub fn turned(&mut self, turn: Turn) {
+    /// Counts the next piece as begun.
+    pub fn piece_begun(&mut self, piece: NextPiece) {
         if let Kind::Pieces(_, pieces) = &mut self.kind {
-            pieces.turned(turn, Instant::now());
+            pieces.begun(piece, Instant::now());
         }
     }
 
-    /// The recording has ended well: pieces become one file. Bytes of the whole, if they have.
+    /// Joins the pieces of a recording that has ended. Returns the size of the file in bytes; `None` without pieces.
+    ///
+    /// # Errors
+    /// The pieces cannot be joined; they stay.
     pub fn finish(&mut self) -> Result<Option<u64>> {
         let Kind::Pieces(target, pieces) = &self.kind else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! From the kernel's buffer to the file: drained some fifty times a second, and once a second what everything is like.
+//! Writes a session to a recording: its events as they are drained, and once a second the state of the host.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -9,110 +9,158 @@ use anyhow::{Context as _, Result};
 
 use super::dirtied::DirtiedRows;
 use super::items::{Clock, Translator, monotonic_ns};
-use super::output::{Files, Sink};
+use super::output::Files;
 use crate::analysis::counters::TaskId;
 use crate::analysis::files::FileId;
 use crate::analysis::fold::{Fold, Sample};
 use crate::analysis::item::{Item, State};
 use crate::analysis::snapshot::{Lost, Snapshot, UNCOUNTED};
 use crate::analysis::{hotspot, window};
-use crate::machine::{Mdstat, Sys};
+use crate::machine::Sys;
 use crate::probe::Dirtied;
 use crate::probe::events::Event;
+use crate::recording::alloc::Interval;
 use crate::recording::writer::{Options, Writer, Written};
+use crate::session::alloc::sampler::{AllocOptions, AllocSampler};
+use crate::session::engine::Source;
 use crate::session::header::{cuts, header};
 use crate::session::{Reading, Session, SessionOptions, Update};
 
-/// Between two states.
-const SECOND: Duration = Duration::from_secs(1);
-/// Events are drained for so long at most before something else is looked at.
+/// Interval of states.
+pub const SECOND: Duration = Duration::from_secs(1);
+/// Longest drain at once, so that states are on time.
 const DRAIN: Duration = Duration::from_millis(200);
-/// The same when members have changed, before what comes is of others.
-const TURN: Duration = Duration::from_secs(1);
-/// Files that are remembered as told.
+/// Longest drain of the events before an update in place, which are of the previous members.
+const SWITCHOVER: Duration = Duration::from_secs(1);
+/// Number of files whose location is known to be stored.
 const FILES: usize = 1 << 15;
 /// Half a second of the fastest disks may wait for the file, in batches that are small enough for memory.
-const OPTIONS: Options = Options {
+const WRITER: Options = Options {
     level: 1,
     rows: 1 << 14,
     waiting: 10,
 };
-/// Tasks and files of an array that the sentence at the end knows of.
+/// Tasks and files of an array in the summary.
 const LISTED: usize = 1024;
+/// Figures of the allocator: those that `raidtrace alloc` has without options.
+const ALLOC: AllocOptions = AllocOptions {
+    hertz: 99,
+    all: false,
+    mb_stats: false,
+    groups: false,
+    keep_counting: false,
+};
 
-/// What there is to say at the end.
+/// What to record.
 #[derive(Clone, Debug, Default)]
-pub struct Summary {
-    /// How long it was.
-    pub span: Duration,
-    /// Of the members.
-    pub requests: u64,
-    /// To the arrays.
-    pub submissions: u64,
-    /// What reached the file.
-    pub written: Written,
-    /// What did not.
-    pub lost: Lost,
-    /// Headlines, one per array.
-    pub sentences: Vec<String>,
+pub struct RecorderOptions {
+    /// Targets, as for [`Session::start`].
+    pub targets: Vec<String>,
+    /// The command that is recorded, for the header.
+    pub command: Vec<OsString>,
+    /// Size of the ring buffers in bytes.
+    pub buffer: u32,
+    /// Record the intervals of ext4's allocator.
+    pub alloc: bool,
+    /// Duration after which the recording ends.
+    pub duration: Option<Duration>,
+    /// Size in bytes at which the recording ends.
+    pub max_size: Option<u64>,
 }
 
-/// A recording that is being made.
+/// Figures of a recording for its last message.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Duration.
+    pub span: Duration,
+    /// Number of requests of members.
+    pub requests: u64,
+    /// Number of submissions to arrays.
+    pub submissions: u64,
+    /// Size of the part that reached the file.
+    pub written: Written,
+    /// Lost events.
+    pub lost: Lost,
+    /// Headline of each array.
+    pub headlines: Vec<String>,
+}
+
+/// A recording that has ended.
+pub struct Finished {
+    /// Its files.
+    pub files: Files,
+    /// Its figures.
+    pub summary: Summary,
+    /// An error if the end of the recording is missing.
+    pub result: Result<()>,
+}
+
+/// A recording in progress.
 pub struct Recorder {
     session: Session,
-    mdstat: Option<Mdstat>,
+    alloc: Option<AllocSampler>,
+    duration: Option<Duration>,
+    max_size: Option<u64>,
     clock: Clock,
     translator: Translator,
     events: Vec<Event>,
+    files: Files,
     writer: Writer,
     dirtied: DirtiedRows,
     fold: Fold,
-    whole: Option<Snapshot>,
-    /// Files that the writer has been told of.
-    told: HashSet<FileId>,
-    /// ... but not yet of their paths: nobody waits for these while a recording runs.
+    total: Option<Snapshot>,
+    /// Files whose location the writer has.
+    stored: HashSet<FileId>,
+    /// Files whose path was not known when they were stored: a recording does not wait for paths.
     pathless: HashSet<FileId>,
     last_task: TaskId,
-    /// Cumulative, of the programs that run now.
+    /// Losses of the current programs since they were attached.
     lost: Lost,
     begun: Instant,
-    state: Instant,
     summary: Summary,
-    notes: HashSet<String>,
+    /// Notes that are stored.
+    noted: HashSet<String>,
+    /// Notes on the file.
+    file_notes: Vec<String>,
 }
 
 impl Recorder {
-    /// Surveys, loads, attaches, and begins the file. After it returns, nothing is missed.
-    pub fn start(
-        sys: Sys,
-        targets: &[String],
-        command: &[OsString],
-        buffer: u32,
-        files: &mut Files,
-    ) -> Result<Self> {
-        let options = SessionOptions {
+    /// Starts a session and creates the file. Events are recorded from the moment this returns.
+    ///
+    /// # Errors
+    /// The session cannot be started, or the file cannot be written.
+    pub fn start(sys: Sys, mut files: Files, options: &RecorderOptions) -> Result<Self> {
+        let session_options = SessionOptions {
             account: true,
-            buffer: Some(buffer),
+            buffer: Some(options.buffer),
             dirtied: Dirtied::Counted,
         };
-        let mdstat = Mdstat::open(&sys);
-        let mut session = Session::start(sys, targets, options)?;
+        let mut session = Session::start(sys, &options.targets, session_options)?;
         let clock = Clock::now();
         let since = monotonic_ns();
-        let mut header = header(session.topology(), targets, command, buffer);
-        header.notes = session.notes();
-        header.notes.extend(cuts(&header));
-        header.notes.extend(itself(&session, files));
+        let mut alloc = match options.alloc {
+            true => Some(AllocSampler::start(
+                &options.targets,
+                session.topology(),
+                ALLOC,
+            )?),
+            false => None,
+        };
+        let (targets, command) = (&options.targets, &options.command);
+        let mut header = header(session.topology(), targets, command, options.buffer);
+        let mut file_notes = cuts(&header);
+        file_notes.extend(records_itself(&session, &files));
+        header.notes = notes(&session, alloc.as_ref(), &file_notes);
         let base = session.read()?;
-        let time = stamp(&session, clock, &base)?;
+        let time = time(&session, clock, &base)?;
         let mut first = session.sample(base)?;
         first.time = time;
         let state = state(&first, false);
         let lost = first.counters.lost;
         let fold = Fold::new(first);
-        let writer = files.begin(|output: Sink| {
-            let is_file = output.is_file();
-            let mut writer = Writer::create(output, &header, OPTIONS)?;
+        let writer = files.begin(|output| {
+            let is_file = output.metadata()?.is_file();
+            let mut writer = Writer::create(output, &header, WRITER)?;
             writer.push(&Item::State(Box::new(state)))?;
             if is_file {
                 writer.settle()?;
@@ -121,90 +169,51 @@ impl Recorder {
             }
             Ok(writer)
         })?;
+        if let Some(alloc) = &mut alloc {
+            alloc.begin()?;
+        }
         Ok(Self {
             translator: Translator::new(session.topology(), clock, since),
             session,
-            mdstat,
+            alloc,
+            duration: options.duration,
+            max_size: options.max_size,
             clock,
             events: Vec::new(),
+            files,
             writer,
             dirtied: DirtiedRows::default(),
             fold,
-            whole: None,
-            told: HashSet::new(),
+            total: None,
+            stored: HashSet::new(),
             pathless: HashSet::new(),
             last_task: TaskId::default(),
             lost,
             begun: Instant::now(),
-            state: Instant::now(),
             summary: Summary::default(),
-            notes: header.notes.iter().cloned().collect(),
+            noted: header.notes.iter().cloned().collect(),
+            file_notes,
         })
     }
 
-    /// What is recorded, for a message.
-    pub fn subjects(&self) -> String {
-        let arrays = &self.session.topology().host.arrays;
-        let one = |a: &crate::machine::Array| match a.members.len() {
-            1 if !a.is_md() => a.name.clone(),
-            1 => format!("{} (1 member)", a.name),
-            n => format!("{} ({n} members)", a.name),
-        };
-        arrays.iter().map(one).collect::<Vec<_>>().join(", ")
-    }
-
-    /// What this kernel and host cannot give, and what has changed while tracing.
-    pub fn notes(&self) -> Vec<String> {
-        self.session.notes()
-    }
-
-    /// As the header has them.
-    pub fn first_notes(&self) -> impl Iterator<Item = &String> {
-        self.notes.iter()
-    }
-
-    /// Since everything was attached.
-    pub fn elapsed(&self) -> Duration {
-        self.begun.elapsed()
-    }
-
-    /// On the disk until now.
-    pub fn bytes(&self) -> u64 {
-        self.writer.written().bytes
-    }
-
-    /// To be called as often as possible; whether a second has gone by, or md has done something. Errors are of the file.
-    pub fn step(&mut self, files: &mut Files) -> Result<bool> {
-        self.drain(DRAIN)?;
-        let now = Duration::ZERO;
-        if self.mdstat.as_ref().is_some_and(|md| md.wait(Some(now))) {
-            self.session.md_event();
-        }
-        let second = self.state.elapsed() >= SECOND || self.session.next_check() == Some(now);
-        if second {
-            self.state = Instant::now();
-            self.second(files)?;
-        }
-        Ok(second)
-    }
-
-    fn drain(&mut self, at_most: Duration) -> Result<()> {
+    /// Drains events until there are no more, or for `at_most`.
+    fn drain_events(&mut self, at_most: Duration) -> Result<()> {
         let begun = Instant::now();
         loop {
             let more = self.session.probe().drain(&mut self.events)?;
-            self.take_events()?;
+            self.write_events()?;
             if !more || begun.elapsed() >= at_most {
                 return Ok(());
             }
         }
     }
 
-    fn take_events(&mut self) -> io::Result<()> {
+    fn write_events(&mut self) -> io::Result<()> {
         let mut events = std::mem::take(&mut self.events);
-        let mut failed = Ok(());
+        let mut result = Ok(());
         let (requests, submissions) = (&mut self.summary.requests, &mut self.summary.submissions);
         let (session, writer) = (&mut self.session, &mut self.writer);
-        let (told, last_task) = (&mut self.told, &mut self.last_task);
+        let (stored, last_task) = (&mut self.stored, &mut self.last_task);
         let unknown = self.translator.translate(&events, |item| {
             match &item {
                 Item::Request(_) => *requests += 1,
@@ -219,54 +228,50 @@ impl Recorder {
                     }
                     *last_task = task;
                     if let Some(id) = s.file
-                        && !told.contains(&id)
+                        && !stored.contains(&id)
                     {
-                        if told.len() >= FILES {
-                            told.clear();
+                        if stored.len() >= FILES {
+                            stored.clear();
                         }
-                        told.insert(id);
+                        stored.insert(id);
                         writer.file_location(id, &session.file_location(&id));
                     }
                 }
                 _ => {}
             }
-            if failed.is_ok() {
-                failed = writer.push(&item);
+            if result.is_ok() {
+                result = writer.push(&item);
             }
         });
         events.clear();
         self.events = events;
-        failed?;
+        result?;
         if unknown > 0 {
+            let time_us = self.clock.unix_us_now();
             let text = format!("{unknown} requests were of members that are not known");
-            self.note(text)?;
+            self.writer.push(&Item::Note { time_us, text })?;
         }
         Ok(())
     }
 
-    fn note(&mut self, text: String) -> io::Result<()> {
-        let time_us = self.clock.unix_us_now();
-        self.writer.push(&Item::Note { time_us, text })
-    }
-
-    fn second(&mut self, files: &mut Files) -> Result<()> {
-        let mut update = self.session.check_for_update();
+    /// Writes the state of the host, applies an update, and begins the next piece of a rotated recording.
+    fn write_state(&mut self, mut update: Option<Update>) -> Result<()> {
         let mut since = monotonic_ns();
         if let Some(Update::Reload(_)) = update {
-            // The new programs' events begin where the old ones' end: while both run, for taking off one program after
-            // the other takes its time.
+            // The events of the new programs begin where those of the old ones end. Both run meanwhile, because the programs
+            // are detached one after the other.
             self.translator.end(since);
             self.session.probe().detach();
         }
         let (reading, base) = self.session.read_with(update.as_mut())?;
         match update {
             None => {}
-            // Nothing more comes.
-            Some(Update::Reload(_)) => self.drain(Duration::MAX)?,
-            // More does. What is left of members that are gone now is not known any more.
-            Some(Update::InPlace(_)) => self.drain(TURN)?,
+            // Detached programs send no more events.
+            Some(Update::Reload(_)) => self.drain_events(Duration::MAX)?,
+            // Later events of members that have left have no member.
+            Some(Update::InPlace(_)) => self.drain_events(SWITCHOVER)?,
         }
-        let mut state = self.sample(reading, false)?;
+        let mut state = self.sample(reading)?;
         if let (Some(update), Some(base)) = (update, base) {
             match update {
                 Update::Reload(_) => self.lost = Lost::default(),
@@ -274,105 +279,113 @@ impl Recorder {
             }
             self.session.apply(update);
             self.translator.go_on(self.session.topology(), since);
-            state = self.sample(base, true)?;
+            state = self.restart(base)?;
             state.restart = false;
-            self.told.clear();
+            self.stored.clear();
         }
         self.writer.flush()?;
-        if let Some((turn, open)) = files.turn()
+        if let Some((piece, open)) = self.files.next_piece()
             && self.writer.turn(open)?
         {
-            files.turned(turn);
+            self.files.piece_begun(piece);
             self.writer.push(&Item::State(Box::new(state)))?;
         }
         Ok(())
     }
 
-    /// A state, and what has become known and was lost since the last one. `restart`: counting begins with it.
-    fn sample(&mut self, reading: Reading, restart: bool) -> Result<State> {
-        let time = stamp(&self.session, self.clock, &reading)?;
+    /// A reading with names and locations, which go to the writer.
+    fn named(&mut self, reading: Reading) -> Result<Sample> {
+        let time = time(&self.session, self.clock, &reading)?;
         let mut sample = self.session.sample(reading)?;
         sample.time = time;
-        if restart {
-            self.fold.resume_disks(&mut sample);
-        }
         for (task, info) in &sample.tasks {
             self.writer.task(*task, info);
         }
         let again = std::mem::take(&mut self.pathless);
         let found = self.session.locate(again);
         for (id, location) in sample.files.iter().chain(&found) {
-            if self.told.len() < FILES {
-                self.told.insert(*id);
+            if self.stored.len() < FILES {
+                self.stored.insert(*id);
             }
             if location.path.is_none() && !location.deleted && self.pathless.len() < LISTED {
                 self.pathless.insert(*id);
             }
             self.writer.file_location(*id, location);
         }
-        let time_us = sample.time.as_microsecond();
-        for note in &sample.notes {
-            if self.notes.insert(note.clone()) {
-                let text = note.clone();
+        let alloc = self.alloc.iter().flat_map(AllocSampler::notes);
+        for text in sample.notes.iter().cloned().chain(alloc) {
+            if self.noted.insert(text.clone()) {
+                let time_us = sample.time.as_microsecond();
                 self.writer.push(&Item::Note { time_us, text })?;
             }
         }
+        Ok(sample)
+    }
+
+    /// Writes the state at the end of an interval, and before it what was counted in the interval.
+    fn sample(&mut self, reading: Reading) -> Result<State> {
+        let sample = self.named(reading)?;
+        let time_us = sample.time.as_microsecond();
         let now = sample.counters.lost;
-        if !restart {
-            // Of the interval that ends with this state. Nothing comes any more from programs that are detached.
-            let last = !self.session.probe().is_attached();
-            for row in self.dirtied.step(&sample.counters, time_us - 1, last) {
-                self.writer.push(&row)?;
-            }
-            for ((count, reason), (was, _)) in now.reasons().into_iter().zip(self.lost.reasons()) {
-                let count = count.saturating_sub(was);
-                if count > 0 {
-                    let reason = reason.to_owned();
-                    self.writer.push(&Item::Lost {
-                        time_us,
-                        reason,
-                        count,
-                    })?;
-                }
-            }
-            self.summary.lost.add(&now.since(&self.lost));
+        // Detached programs count no more.
+        let is_last = !self.session.probe().is_attached();
+        for row in self.dirtied.step(&sample.counters, time_us - 1, is_last) {
+            self.writer.push(&row)?;
         }
+        for ((count, reason), (was, _)) in now.reasons().into_iter().zip(self.lost.reasons()) {
+            self.write_lost(time_us, reason, count.saturating_sub(was))?;
+        }
+        self.summary.lost.add(&now.since(&self.lost));
         self.lost = now;
-        let mut state = state(&sample, restart);
-        if restart {
-            // Numbers of arrays are others.
-            self.dirtied = DirtiedRows::default();
-            self.fold.rebase(sample);
-            self.push_state(&mut state)?;
-            return Ok(state);
-        }
+        let mut state = state(&sample, false);
         let snapshot = self.fold.step(sample);
-        let count = snapshot.lost.uncounted;
-        if count > 0 {
-            self.summary.lost.uncounted += count;
-            let reason = UNCOUNTED.to_owned();
-            self.writer.push(&Item::Lost {
-                time_us,
-                reason,
-                count,
-            })?;
+        let uncounted = snapshot.lost.uncounted;
+        self.summary.lost.uncounted += uncounted;
+        self.write_lost(time_us, UNCOUNTED, uncounted)?;
+        if let Some(alloc) = &mut self.alloc {
+            let interval = alloc.interval(&mut self.session, &snapshot)?;
+            let item = Interval::item(&interval, alloc.last())?;
+            self.writer.push(&item)?;
         }
         self.push_state(&mut state)?;
-        let whole = match &mut self.whole {
-            Some(whole) => {
-                window::merge(whole, &snapshot);
-                whole
+        let total = match &mut self.total {
+            Some(total) => {
+                window::merge(total, &snapshot);
+                total
             }
-            None => self.whole.insert(snapshot),
+            None => self.total.insert(snapshot),
         };
-        for array in &mut whole.arrays {
+        for array in &mut total.arrays {
             array.tasks.truncate(LISTED);
             array.files.busiest.truncate(LISTED);
         }
         Ok(state)
     }
 
-    /// Writes `state` with what the fold has found by then.
+    /// Writes the state that counting begins with after an update. The numbers of arrays are others.
+    fn restart(&mut self, base: Reading) -> Result<State> {
+        let mut sample = self.named(base)?;
+        self.fold.resume_disks(&mut sample);
+        self.lost = sample.counters.lost;
+        self.dirtied = DirtiedRows::default();
+        let mut state = state(&sample, true);
+        self.fold.rebase(sample);
+        self.push_state(&mut state)?;
+        Ok(state)
+    }
+
+    fn write_lost(&mut self, time_us: i64, reason: &str, count: u64) -> io::Result<()> {
+        if count == 0 {
+            return Ok(());
+        }
+        self.writer.push(&Item::Lost {
+            time_us,
+            reason: reason.to_owned(),
+            count,
+        })
+    }
+
+    /// Writes `state`, with the requests of each member that were not counted until then.
     fn push_state(&mut self, state: &mut State) -> io::Result<()> {
         for member in state.arrays.iter_mut().flat_map(|a| &mut a.members) {
             if let Some(disk) = &mut member.disk {
@@ -382,44 +395,95 @@ impl Recorder {
         self.writer.push(&Item::State(Box::new(state.clone())))
     }
 
-    /// Detaches, drains, and ends the file.
-    pub fn finish(mut self, files: &mut Files) -> (Summary, Result<()>) {
-        self.summary.span = self.begun.elapsed();
+    /// Drains what is left and ends the file.
+    fn end(mut self) -> (Files, Summary, Result<()>) {
         self.session.probe().detach();
         self.session.wait_for_paths();
         self.writer.take_time();
         let last = self
-            .drain(Duration::MAX)
+            .drain_events(Duration::MAX)
             .and_then(|()| self.session.read())
-            .and_then(|reading| self.sample(reading, false).map(drop));
-        self.summary.sentences = self
-            .whole
+            .and_then(|reading| self.sample(reading).map(drop));
+        self.summary.headlines = self
+            .total
             .iter()
-            .flat_map(|w| w.arrays.iter().map(|a| (w.interval, a)))
+            .flat_map(|total| total.arrays.iter().map(|a| (total.interval, a)))
             .map(|(over, a)| format!("{}: {}", a.info.name, hotspot::find(a, over).headline))
             .collect();
         self.summary.written = self.writer.written();
-        let ended = last.and_then(|()| {
-            self.summary.written = self.writer.finish().context("ending the file")?;
-            Ok(())
-        });
-        let ended = ended.and_then(|()| {
+        let (files, summary) = (&mut self.files, &mut self.summary);
+        let result = last.and_then(|()| {
+            summary.written = self.writer.finish().context("ending the file")?;
             if let Some(bytes) = files.finish()? {
-                self.summary.written.bytes = bytes;
+                summary.written.bytes = bytes;
             }
             Ok(())
         });
-        (self.summary, ended)
+        (self.files, self.summary, result)
     }
 }
 
-/// When it was read, by the clock of the events: that of the host may be set.
-fn stamp(session: &Session, clock: Clock, reading: &Reading) -> Result<jiff::Timestamp> {
+impl Source for Recorder {
+    type Interval = ();
+    type Total = Finished;
+    const DRAIN: Option<Duration> = Some(Duration::from_millis(20));
+    const ON_TIME: bool = true;
+
+    fn session(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
+    fn notes(&self) -> Vec<String> {
+        notes(&self.session, self.alloc.as_ref(), &self.file_notes)
+    }
+
+    fn drain(&mut self) -> Result<bool> {
+        self.drain_events(DRAIN)?;
+        if let Some(alloc) = &mut self.alloc {
+            alloc.drain()?;
+        }
+        let long_enough = self.duration.is_some_and(|d| self.begun.elapsed() >= d);
+        let bytes = self.writer.written().bytes;
+        Ok(long_enough || self.max_size.is_some_and(|most| bytes >= most))
+    }
+
+    fn update(&mut self) -> Result<()> {
+        match self.session.check_for_update() {
+            Some(update) => self.write_state(Some(update)),
+            None => Ok(()),
+        }
+    }
+
+    fn interval(&mut self) -> Result<()> {
+        let update = self.session.check_for_update();
+        self.write_state(update)
+    }
+
+    fn finish(mut self) -> Finished {
+        self.summary.span = self.begun.elapsed();
+        let (files, summary, result) = self.end();
+        Finished {
+            files,
+            summary,
+            result,
+        }
+    }
+}
+
+fn notes(session: &Session, alloc: Option<&AllocSampler>, of_file: &[String]) -> Vec<String> {
+    let alloc = alloc.into_iter().flat_map(AllocSampler::notes);
+    let all = session.notes().into_iter().chain(alloc);
+    all.chain(of_file.iter().cloned()).collect()
+}
+
+/// Time of a reading on the clock of the events. The host's clock may be set meanwhile.
+fn time(session: &Session, clock: Clock, reading: &Reading) -> Result<jiff::Timestamp> {
     let age = u64::try_from(session.age(reading).as_nanos())?;
     let time_us = clock.unix_us(monotonic_ns().saturating_sub(age));
     Ok(jiff::Timestamp::from_microsecond(time_us)?)
 }
 
+/// `restart`: counting begins with this state.
 fn state(sample: &Sample, restart: bool) -> State {
     let counters = &sample.counters;
     State {
@@ -437,8 +501,8 @@ fn state(sample: &Sample, restart: bool) -> State {
     }
 }
 
-/// A recording that lies on what it records has its own writes in it.
-fn itself(session: &Session, files: &Files) -> Option<String> {
+/// A note if the file is on an array that is recorded.
+fn records_itself(session: &Session, files: &Files) -> Option<String> {
     let device = files.device()?;
     let arrays = &session.topology().host.arrays;
     let on = arrays.iter().find(|a| {

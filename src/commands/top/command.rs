@@ -1,12 +1,10 @@
-//! `raidtrace top`: finds what to trace, attaches, and renders until it is told to end.
+//! `raidtrace top`: shows a session live, on the screen, as text or as JSON, or replays a recording.
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use tokio::sync::watch;
 
 use super::args::Top;
 use crate::analysis::amplification::Amplification;
@@ -16,13 +14,17 @@ use crate::commands::top::replay;
 use crate::machine::Sys;
 use crate::machine::signals::{End, asked_to_end};
 use crate::probe::Dirtied;
-use crate::session::md_events::MdEvents;
+use crate::session::Session;
+use crate::session::engine::{Engine, PATIENCE, Source, Tick};
 use crate::session::sampler::Sampler;
 use crate::ui::lines::{ended, say, success_if_nobody_reads};
 use crate::ui::palette::Depth;
-use crate::ui::{batch, json, screen};
+use crate::ui::screen::{self, Live};
+use crate::ui::state::State;
+use crate::ui::view::VIEWS;
+use crate::ui::{batch, json};
 
-/// The first interval is no longer than this, so that figures come at once, unless `--count` says how many are wanted.
+/// Longest first interval without `--count`, so that the first figures appear at once.
 const FIRST: Duration = Duration::from_millis(50);
 
 pub(crate) type Render = fn(&mut io::StdoutLock<'static>, &Snapshot) -> io::Result<()>;
@@ -44,63 +46,95 @@ pub fn run(args: &Top) -> Result<()> {
         .context("starting the runtime")?;
     // Before the programs are loaded, which takes a second: Ctrl-C ends cleanly from here on.
     let end = asked_to_end()?;
+    let on_screen = !args.batch && !args.json && io::stdout().is_terminal();
+    let engine = start(args)?;
+    runtime.block_on(async {
+        if on_screen {
+            on_the_screen(engine, args, end).await
+        } else {
+            let render: Render = if args.json { json::write } else { batch::write };
+            as_text(engine, args, render, end).await
+        }
+    })
+}
+
+type Tracing = Engine<Snapshot, Option<Snapshot>>;
+
+fn start(args: &Top) -> Result<Tracing> {
     let dirtied = if args.dirtied_origins {
         Dirtied::ByOrigin
     } else {
         Dirtied::Counted
     };
-    let mut sampler = Sampler::start(Sys::live(), &args.targets, !args.no_overhead, dirtied)?;
-    let on_screen = !args.batch && !args.json && io::stdout().is_terminal();
-    runtime.block_on(async {
-        if on_screen {
-            on_the_screen(&mut sampler, args, end).await
-        } else {
-            let render: Render = if args.json { json::write } else { batch::write };
-            as_text(&mut sampler, args, render, end).await
-        }
-    })
+    let (targets, account, json) = (args.targets.clone(), !args.no_overhead, args.json);
+    let period = args.interval.max(Duration::from_millis(1));
+    Engine::start(
+        move || {
+            Ok(Totals {
+                sampler: Sampler::start(Sys::live(), &targets, account, dirtied)?,
+                wanted: !json,
+                total: None,
+            })
+        },
+        first(args),
+        period,
+    )
 }
 
-/// The screen draws what the sampler sends; both live in this one thread.
-async fn on_the_screen(sampler: &mut Sampler, args: &Top, end: End) -> Result<()> {
-    let (snapshots, shown) = watch::channel(None);
-    let (interval, mut wanted) = watch::channel(args.interval);
-    let mut whole: Option<Snapshot> = None;
-    let md_events = MdEvents::start(&Sys::live());
-    let sample = async {
-        let mut left = args.count;
-        let mut first = Some(first(args));
-        loop {
-            let interval = *wanted.borrow_and_update();
-            let next = tokio::time::sleep(first.take().unwrap_or(interval));
-            tokio::pin!(next);
-            loop {
-                tokio::select! {
-                    () = &mut next => break,
-                    () = md_events.wait(sampler) => sampler.update()?,
-                    // A new interval begins at once, so that + and - are felt.
-                    changed = wanted.changed() => match changed {
-                        Ok(()) => break,
-                        Err(_) => return Ok(()),
-                    },
-                }
-            }
-            let snapshot = sampler.snapshot()?;
-            add(&mut whole, &snapshot);
-            if snapshots.send(Some(Arc::new(snapshot))).is_err() || ended(&mut left) {
-                return Ok(());
-            }
-        }
-    };
-    let result = tokio::select! {
-        result = screen::run(shown, interval, Depth::from_env(), end) => result,
-        result = sample => result,
-    };
-    // The screen is gone; what it showed should not be.
-    if let Some(whole) = whole {
-        success_if_nobody_reads(batch::write(&mut io::stdout().lock(), &whole))?;
+/// A sampler, and the sum of its intervals.
+struct Totals {
+    sampler: Sampler,
+    wanted: bool,
+    total: Option<Snapshot>,
+}
+
+impl Source for Totals {
+    type Interval = Snapshot;
+    type Total = Option<Snapshot>;
+
+    fn session(&mut self) -> &mut Session {
+        self.sampler.session()
     }
-    result
+
+    fn notes(&self) -> Vec<String> {
+        self.sampler.notes()
+    }
+
+    fn update(&mut self) -> Result<()> {
+        self.sampler.update()
+    }
+
+    fn interval(&mut self) -> Result<Snapshot> {
+        let snapshot = self.sampler.interval()?;
+        if self.wanted {
+            add(&mut self.total, &snapshot);
+        }
+        Ok(snapshot)
+    }
+
+    fn finish(self) -> Option<Snapshot> {
+        self.total
+    }
+}
+
+/// Shows the screen until a key, a signal or `--count` ends it, and leaves the total on the terminal.
+async fn on_the_screen(engine: Tracing, args: &Top, mut end: End) -> Result<()> {
+    let mut live = Live::new(engine, args.count);
+    // Until then, errors are for the terminal without the screen.
+    let started = tokio::select! {
+        started = live.started() => started,
+        () = &mut end => false,
+    };
+    let mut result = Ok(());
+    if started {
+        let state = State::new(VIEWS.len(), args.interval);
+        result = screen::run_app(state, &mut live, Depth::from_env(), end).await;
+    }
+    let ended = live.into_engine().end(Some(PATIENCE))?;
+    if let Some(total) = ended.total {
+        success_if_nobody_reads(batch::write(&mut io::stdout().lock(), &total))?;
+    }
+    result.and(ended.result)
 }
 
 fn first(args: &Top) -> Duration {
@@ -110,54 +144,40 @@ fn first(args: &Top) -> Duration {
     }
 }
 
-/// One rendering an interval; the last one, cut short, when a signal ends it.
-async fn as_text(sampler: &mut Sampler, args: &Top, render: Render, mut end: End) -> Result<()> {
+/// Prints each interval; a signal cuts the last one short.
+async fn as_text(mut engine: Tracing, args: &Top, render: Render, mut end: End) -> Result<()> {
     let mut said = HashSet::new();
-    say(&sampler.notes(), &mut said);
     let mut out = io::stdout().lock();
-    let mut whole: Option<Snapshot> = None;
     let mut left = args.count;
-    let mut next = tokio::time::interval_at(
-        tokio::time::Instant::now() + first(args),
-        args.interval.max(Duration::from_millis(1)),
-    );
-    next.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let md_events = MdEvents::start(&Sys::live());
-    loop {
-        let last = tokio::select! {
-            _ = next.tick() => ended(&mut left),
-            () = &mut end => true,
-            () = md_events.wait(sampler) => {
-                sampler.update()?;
-                say(&sampler.notes(), &mut said);
+    while let Some(tick) = engine.tick_or_last(&mut end).await {
+        let snapshot = match tick {
+            Tick::Started { notes, .. } | Tick::Notes(notes) => {
+                say(&notes, &mut said);
                 continue;
             }
+            Tick::Interval(snapshot) => snapshot,
         };
-        let snapshot = sampler.snapshot()?;
         say(&snapshot.notes, &mut said);
-        if !args.json {
-            add(&mut whole, &snapshot);
-        }
         match render(&mut out, &snapshot) {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
             Err(e) => return Err(e).context("writing the figures"),
         }
-        if last {
+        if ended(&mut left) {
             break;
         }
     }
-    if !args.json
-        && let Some(whole) = whole.filter(|w| w.interval > args.interval.mul_f64(1.5))
-    {
+    let ended = engine.end(Some(PATIENCE))?;
+    let total = ended.total;
+    if let Some(total) = total.filter(|t| t.interval > args.interval.mul_f64(1.5)) {
         success_if_nobody_reads(
-            writeln!(out, "in all:").and_then(|()| batch::write(&mut out, &whole)),
+            writeln!(out, "total:").and_then(|()| batch::write(&mut out, &total)),
         )?;
     }
-    Ok(())
+    ended.result
 }
 
-/// What left meanwhile, members and arrays, stays: it had its share.
+/// Adds an interval. Members and arrays that have left stay in the sum.
 pub(crate) fn add(whole: &mut Option<Snapshot>, snapshot: &Snapshot) {
     match whole {
         Some(whole) => {

@@ -19,18 +19,19 @@ use crate::analysis::hist::Hist;
 use crate::analysis::profile::Profile;
 use crate::analysis::snapshot::Snapshot;
 use crate::machine::mballoc::MbStats;
+use crate::machine::topology::Topology;
 use crate::machine::{Sys, mballoc};
 use crate::origin::{Op, Origin};
 use crate::probe::alloc::{AllocFacts, AllocProbe};
-use crate::recording::header::Header;
+use crate::session::Session;
 use crate::session::cpus::CpuSampler;
-use crate::session::header::{cuts, header};
-use crate::session::sampler::Sampler;
 
 /// Groups considered per second above which hooks stop counting them.
 const MAX_CALLS: f64 = 5e6;
 /// With fewer requests in an interval their speed is unknown, and ext4 counts groups in the next interval, too.
 const FEW: u64 = 100;
+/// Interval of draining the samples' buffer.
+pub const DRAIN: Duration = Duration::from_millis(100);
 /// Interval of checks against [`MAX_CALLS`].
 const CHECK: Duration = Duration::from_secs(1);
 /// Tasks and files of a filesystem that get a role and a path: more than fit on a screen.
@@ -51,11 +52,10 @@ pub struct AllocOptions {
     pub keep_counting: bool,
 }
 
-/// Attached programs and open files.
+/// Attached hooks and open files. The figures of the members come from a session, whose intervals are the same.
 pub struct AllocSampler {
     sys: Sys,
     options: AllocOptions,
-    disks: Sampler,
     readers: Vec<FsReader>,
     facts: AllocFacts,
     probe: Option<AllocProbe>,
@@ -67,6 +67,8 @@ pub struct AllocSampler {
     whole: Profile,
     /// When the interval began.
     begun: Instant,
+    /// When the samples were last drained.
+    drained: Instant,
     /// Time and number of calls at the last check.
     calls: (Instant, u64),
     known: BTreeMap<u32, Known>,
@@ -79,23 +81,21 @@ pub struct AllocSampler {
 }
 
 impl AllocSampler {
-    /// Starts a session and attaches the hooks. Allocations are counted from the moment this returns.
+    /// Attaches the hooks for the ext4 filesystems of a session for `targets`. Call [`AllocSampler::begin`] next.
     ///
     /// # Errors
-    /// The targets hold no ext4, or no figure is available.
-    pub fn start(targets: &[String], options: AllocOptions) -> Result<Self> {
+    /// There is no mounted ext4, or no figure is available.
+    pub fn start(targets: &[String], topology: &Topology, options: AllocOptions) -> Result<Self> {
         let sys = Sys::live();
-        let mut disks = Sampler::start(Sys::live(), targets, true, crate::probe::Dirtied::No)?;
-        let found = filesystems(&sys, disks.session().topology());
+        let found = filesystems(&sys, topology);
         if found.is_empty() {
+            let on = match targets {
+                [] => "here".to_owned(),
+                targets => format!("on {}", targets.join(", ")),
+            };
             bail!(
-                "no mounted ext4 {}: raidtrace alloc watches its allocator; name a mount point, or an array, disk or partition \
-                 that holds one",
-                if targets.is_empty() {
-                    "here".to_owned()
-                } else {
-                    format!("on {}", targets.join(", "))
-                }
+                "no mounted ext4 {on}: raidtrace watches its allocator; name a mount point, or an array, disk or partition that \
+                 holds one"
             );
         }
         let left_on: Vec<String> = mballoc::restore(&sys)
@@ -109,7 +109,6 @@ impl AllocSampler {
         let mut sampler = Self {
             sys,
             options,
-            disks,
             readers: Vec::new(),
             facts: AllocFacts::gather(),
             probe: None,
@@ -119,6 +118,7 @@ impl AllocSampler {
             last: Profile::default(),
             whole: Profile::default(),
             begun: Instant::now(),
+            drained: Instant::now(),
             calls: (Instant::now(), 0),
             known: BTreeMap::new(),
             others: 0,
@@ -134,9 +134,9 @@ impl AllocSampler {
             }
         }
         if sampler.probe.is_none() && sampler.cpus.is_none() {
-            bail!("{}", sampler.notes().join("; "));
+            let notes: Vec<String> = sampler.notes().collect();
+            bail!("{}", notes.join("; "));
         }
-        sampler.begin()?;
         Ok(sampler)
     }
 
@@ -215,12 +215,14 @@ impl AllocSampler {
     }
 
     /// Begins an interval. Drops earlier counts.
-    fn begin(&mut self) -> Result<()> {
+    ///
+    /// # Errors
+    /// The counts cannot be read.
+    pub fn begin(&mut self) -> Result<()> {
         if let Some(cpus) = &mut self.cpus {
             cpus.drain(&mut self.profile)?;
         }
         let _ = self.profile.take();
-        self.disks.snapshot()?;
         if let Some(probe) = &mut self.probe {
             let counters = probe.read()?;
             self.calls = (Instant::now(), counters.calls);
@@ -269,8 +271,16 @@ impl AllocSampler {
             .collect()
     }
 
-    /// Drains the CPU samples and detaches hooks that cost too much. Call this about ten times a second.
-    pub fn tick(&mut self) -> Result<()> {
+    /// Drains the CPU samples and detaches hooks that cost too much. Call this at least every [`DRAIN`].
+    pub fn drain(&mut self) -> Result<()> {
+        if self.drained.elapsed() < DRAIN {
+            return Ok(());
+        }
+        self.drained = Instant::now();
+        self.drain_now()
+    }
+
+    fn drain_now(&mut self) -> Result<()> {
         if let Some(cpus) = &mut self.cpus {
             cpus.drain(&mut self.profile)?;
         }
@@ -297,36 +307,15 @@ impl AllocSampler {
         Ok(())
     }
 
-    /// Limits of this kernel and host, and changes during the session.
-    pub fn notes(&self) -> Vec<String> {
+    /// Limits of this kernel and host.
+    pub fn notes(&self) -> impl Iterator<Item = String> {
         let probe = self.probe.iter().flat_map(AllocProbe::notes);
         let cpus = self.cpus.iter().flat_map(CpuSampler::notes);
-        let all = self
-            .lasting
-            .iter()
-            .chain(&self.notes)
-            .cloned()
-            .chain(probe)
-            .chain(cpus)
-            .chain(self.disks.notes());
-        let mut notes: Vec<String> = Vec::new();
-        for note in all {
-            if !notes.contains(&note) {
-                notes.push(note);
-            }
-        }
-        notes
+        let own = self.lasting.iter().chain(&self.notes).cloned();
+        own.chain(probe).chain(cpus)
     }
 
-    /// Header for a recording of this session.
-    pub fn header(&mut self, targets: &[String]) -> Header {
-        let mut header = header(self.disks.session().topology(), targets, &[], 0);
-        header.notes = self.notes();
-        header.notes.extend(cuts(&header));
-        header
-    }
-
-    /// CPU samples of the interval of the last [`AllocSampler::snapshot`].
+    /// CPU samples of the interval of the last [`AllocSampler::interval`].
     pub fn last(&self) -> &Profile {
         &self.last
     }
@@ -336,10 +325,9 @@ impl AllocSampler {
         &self.whole
     }
 
-    /// Snapshot of the interval since the last call, or since the start.
-    pub fn snapshot(&mut self) -> Result<AllocSnapshot> {
-        let disks = self.disks.snapshot()?;
-        self.tick()?;
+    /// Ends the interval. `disks`: the session's figures of the same interval.
+    pub fn interval(&mut self, session: &mut Session, disks: &Snapshot) -> Result<AllocSnapshot> {
+        self.drain_now()?;
         // Right before the hooks' counts, which AllocProbe::read() begins with: the two are compared, and searches continue.
         let by_ext4: Vec<Option<MbStats>> = self
             .readers
@@ -363,7 +351,7 @@ impl AllocSampler {
         let lost = step.lost + profile.lost() + disks.lost.events();
         let mut overhead = step.overhead;
         overhead.add(disks.overhead);
-        let filesystems = self.filesystems(step, by_ext4, &disks, &mut sources);
+        let filesystems = self.filesystems(step, by_ext4, (&mut *session, disks), &mut sources);
         let mut snapshot = AllocSnapshot {
             time,
             interval,
@@ -380,7 +368,7 @@ impl AllocSampler {
             sources,
             lost,
             overhead,
-            notes: self.notes(),
+            notes: joined([self.notes().collect(), session.notes()]),
         };
         reason::judge(&mut snapshot);
         if self.sources().get(GROUPS) == Some(&Source::None) {
@@ -394,7 +382,7 @@ impl AllocSampler {
             self.slice(|dev| slow.contains(&dev));
         }
         self.last = profile;
-        self.update_filesystems()?;
+        self.update_filesystems(session.topology())?;
         Ok(snapshot)
     }
 
@@ -402,7 +390,7 @@ impl AllocSampler {
         &mut self,
         mut step: Step,
         mb_stats: Vec<Option<MbStats>>,
-        disks: &Snapshot,
+        (session, disks): (&mut Session, &Snapshot),
         sources: &mut BTreeMap<&'static str, Source>,
     ) -> Vec<FsAlloc> {
         let hooked = sources.get(GROUPS) != Some(&Source::None);
@@ -445,8 +433,7 @@ impl AllocSampler {
             all.push(fs);
         }
         for fs in &mut all {
-            fs.members = bitmap_reads(self.disks.session().topology(), fs.dev, disks);
-            let session = self.disks.session();
+            fs.members = bitmap_reads(session.topology(), fs.dev, disks);
             let arrays = &session.topology().host.arrays;
             let on =
                 |a: &crate::machine::Array| a.filesystems.iter().any(|f| f.dev.kernel() == fs.dev);
@@ -469,8 +456,8 @@ impl AllocSampler {
     }
 
     /// Updates the filesystems after mounts, unmounts and changes of devices.
-    fn update_filesystems(&mut self) -> Result<()> {
-        let now = filesystems(&self.sys, self.disks.session().topology());
+    fn update_filesystems(&mut self, topology: &Topology) -> Result<()> {
+        let now = filesystems(&self.sys, topology);
         let is_same = |(a, b): (&FsAlloc, &FsReader)| a.dev == b.fs.dev && a.name == b.fs.name;
         if now.len() == self.readers.len() && now.iter().zip(&self.readers).all(is_same) {
             // The mount point or the size may have changed.
@@ -484,12 +471,19 @@ impl AllocSampler {
     }
 }
 
+/// All notes, each once.
+pub fn joined(notes: [Vec<String>; 2]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for note in notes.into_iter().flatten() {
+        if !all.contains(&note) {
+            all.push(note);
+        }
+    }
+    all
+}
+
 /// Block bitmap reads on each member of the array below: name, requests, bytes, device time.
-fn bitmap_reads(
-    topology: &crate::machine::topology::Topology,
-    dev: u32,
-    disks: &Snapshot,
-) -> Vec<(String, u64, u64, Hist)> {
+fn bitmap_reads(topology: &Topology, dev: u32, disks: &Snapshot) -> Vec<(String, u64, u64, Hist)> {
     let arrays = topology.host.arrays.iter();
     let below: Vec<&str> = arrays
         .filter(|a| a.filesystems.iter().any(|fs| fs.dev.kernel() == dev))

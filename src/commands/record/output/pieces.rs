@@ -1,4 +1,4 @@
-//! Pieces that a rotating recorder makes, and what becomes of them.
+//! Pieces of a recording with --rotate.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -6,26 +6,27 @@ use std::io::{self, Read, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::Sink;
 use crate::machine::output::{create, sync_folder};
 use crate::recording::files;
 use crate::recording::writer::{Opening, Output};
 
-/// A piece lasts a tenth of what is kept, and between these.
+/// Shortest and longest duration of a piece, which is a tenth of the kept duration.
 const LEAST: Duration = Duration::from_secs(1);
 const MOST: Duration = Duration::from_secs(60);
-/// Behind the batches of an Arrow stream: a message of length 0.
+/// End of an Arrow stream: a message of length 0.
 const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
 /// FILE.0001.part and so on.
 pub struct Pieces {
-    /// FILE.
+    /// Path of the joined file.
     path: PathBuf,
-    /// How much is kept, and how long a piece lasts.
+    /// Duration that is kept.
     keep: Duration,
+    /// Duration of a piece.
     each: Duration,
-    /// The last one is being written.
+    /// Pieces on the disk, oldest first. The last one is being written.
     all: VecDeque<Piece>,
+    /// Number of the next piece.
     number: u64,
 }
 
@@ -34,11 +35,13 @@ struct Piece {
     since: Instant,
 }
 
-/// That the next piece begins, and how many of the oldest go.
-pub struct Turn(usize);
+/// A piece that is due. Holds the number of pieces that are removed when it begins.
+pub struct NextPiece {
+    removed: usize,
+}
 
 impl Pieces {
-    /// Of `path`, of which the last `keep` is kept.
+    /// Pieces of `path`, of which the last `keep` is kept.
     pub fn new(path: &Path, keep: Duration) -> Self {
         Self {
             path: path.to_owned(),
@@ -49,20 +52,21 @@ impl Pieces {
         }
     }
 
-    /// Where the next one is made.
+    /// Path of the next piece.
     pub fn next(&self) -> PathBuf {
         files::part(&self.path, self.number)
     }
 
-    /// The next one is being written.
-    pub fn begun(&mut self, now: Instant) {
+    /// Counts the first piece as begun.
+    pub fn first_begun(&mut self, now: Instant) {
         let path = self.next();
         self.number += 1;
         self.all.push_back(Piece { path, since: now });
     }
 
-    /// If it is time for the next: what makes it and removes those that are too old, which takes as long as the disk does.
-    pub fn turn(&self, now: Instant) -> Option<(Turn, Opening)> {
+    /// The next piece, if it is due, and a function that creates it and removes the pieces that are too old. That function can take
+    /// long on a slow disk.
+    pub fn due(&self, now: Instant) -> Option<(NextPiece, Opening)> {
         let age = |piece: &Piece| now.saturating_duration_since(piece.since);
         if self.all.back().is_some_and(|last| age(last) < self.each) {
             return None;
@@ -73,27 +77,28 @@ impl Pieces {
         let goes = self.all.iter().take(old).map(|p| p.path.clone());
         let (next, goes): (_, Vec<_>) = (self.next(), goes.collect());
         let open = move || -> io::Result<Box<dyn Output>> {
-            let output = Sink::file(create(&next)?);
+            let output = create(&next)?;
             sync_folder(&next);
             goes.iter().for_each(|p| drop(fs::remove_file(p)));
             Ok(Box::new(output))
         };
-        Some((Turn(old), Box::new(open)))
+        Some((NextPiece { removed: old }, Box::new(open)))
     }
 
-    /// It is being done.
-    pub fn turned(&mut self, turn: Turn, now: Instant) {
-        self.all.drain(..turn.0);
-        self.begun(now);
+    /// Counts the next piece as begun.
+    pub fn begun(&mut self, piece: NextPiece, now: Instant) {
+        self.all.drain(..piece.removed);
+        self.first_begun(now);
     }
 
-    /// Those that are kept.
+    /// Paths of the pieces, oldest first.
     pub fn paths(&self) -> Vec<PathBuf> {
         self.all.iter().map(|p| p.path.clone()).collect()
     }
 }
 
-/// Copies the batches of `pieces` behind the schema of the first, which is that of all.
+/// Writes one stream with the batches of all pieces. Their schema is the same, and is copied from the first. Returns the size
+/// in bytes.
 pub fn join(pieces: &[PathBuf], mut out: File) -> io::Result<u64> {
     let mut first = true;
     for piece in pieces {
@@ -149,13 +154,13 @@ mod tests {
         };
         let mut pieces = Pieces::new(&path, Duration::from_secs(20));
         fs::write(pieces.next(), "").unwrap();
-        pieces.begun(at(0));
-        assert!(pieces.turn(at(1)).is_none());
+        pieces.first_begun(at(0));
+        assert!(pieces.due(at(1)).is_none());
         let mut last = Vec::new();
         for second in (2..30).step_by(2) {
-            let (turn, open) = pieces.turn(at(second)).unwrap();
-            // The writer has no room for it: it is to be asked for again, and nothing has happened.
-            drop((turn, open));
+            let (piece, open) = pieces.due(at(second)).unwrap();
+            // The writer has no room for it: it remains due, and nothing has changed.
+            drop((piece, open));
             assert_eq!(
                 there(),
                 last.clone()
@@ -163,9 +168,9 @@ mod tests {
                     .chain(last.is_empty().then(|| "a.0001.part".to_owned()))
                     .collect::<Vec<_>>()
             );
-            let (turn, open) = pieces.turn(at(second)).unwrap();
+            let (piece, open) = pieces.due(at(second)).unwrap();
             open().unwrap().write_all(b"x").unwrap();
-            pieces.turned(turn, at(second));
+            pieces.begun(piece, at(second));
             last = there();
             assert_eq!(pieces.paths(), files::parts(&path));
         }

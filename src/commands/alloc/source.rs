@@ -1,0 +1,181 @@
+//! What `alloc` runs on the session's thread: the allocator's figures, with those of the members, and the recording.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use std::io;
+
+use anyhow::{Context as _, Result};
+
+use super::outputs::Out;
+use super::state::Shown;
+use super::tree::Tree;
+use crate::analysis::alloc::AllocSnapshot;
+use crate::analysis::alloc::window::Window;
+use crate::analysis::alloc::{fold, reason};
+use crate::analysis::item::{Item, State};
+use crate::analysis::profile::Profile;
+use crate::machine::Sys;
+use crate::machine::output::{Output, Pending};
+use crate::probe::Dirtied;
+use crate::recording::alloc::Interval;
+use crate::recording::header::Header;
+use crate::recording::writer::{Options, Writer};
+use crate::session::Session;
+use crate::session::alloc::sampler::{self, AllocOptions, AllocSampler, joined};
+use crate::session::engine::Source;
+use crate::session::header::{cuts, header};
+use crate::session::sampler::Sampler;
+use crate::ui::lines::say;
+
+/// An interval is a row, and a batch is written after each.
+const RECORDING: Options = Options {
+    level: 1,
+    rows: 64,
+    waiting: 16,
+};
+
+/// Figures of the whole run.
+pub struct Total {
+    /// Sum of all intervals; `None` without one.
+    pub snapshot: Option<AllocSnapshot>,
+    /// CPU samples.
+    pub stacks: Profile,
+}
+
+/// A session, the hooks of its filesystems, and what is made of their intervals.
+pub struct Allocator {
+    disks: Sampler,
+    sampler: AllocSampler,
+    record: Option<Record>,
+    /// For the screen, which shows a window and the stacks since the start.
+    window: Option<Window>,
+    total: Option<AllocSnapshot>,
+}
+
+impl Allocator {
+    /// Starts the session and the hooks, and creates the recording.
+    ///
+    /// # Errors
+    /// There is no ext4 on the targets, or something cannot be loaded or created.
+    pub fn start(
+        targets: &[String],
+        options: AllocOptions,
+        record: Option<Out>,
+        on_screen: bool,
+    ) -> Result<Self> {
+        let mut disks = Sampler::start(Sys::live(), targets, true, Dirtied::No)?;
+        let sampler = AllocSampler::start(targets, disks.session().topology(), options)?;
+        let mut allocator = Self {
+            disks,
+            sampler,
+            record: None,
+            window: on_screen.then(Window::default),
+            total: None,
+        };
+        if let Some(out) = record {
+            let mut header = header(allocator.session().topology(), targets, &[], 0);
+            header.notes = allocator.notes();
+            header.notes.extend(cuts(&header));
+            allocator.record = Some(Record::create(out, &header)?);
+        }
+        // The first interval begins for both now.
+        allocator.disks.interval()?;
+        allocator.sampler.begin()?;
+        Ok(allocator)
+    }
+}
+
+impl Source for Allocator {
+    type Interval = Shown;
+    type Total = Result<Total>;
+    const DRAIN: Option<Duration> = Some(sampler::DRAIN);
+
+    fn session(&mut self) -> &mut Session {
+        self.disks.session()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        joined([self.sampler.notes().collect(), self.disks.notes()])
+    }
+
+    fn drain(&mut self) -> Result<bool> {
+        self.sampler.drain()?;
+        Ok(false)
+    }
+
+    fn update(&mut self) -> Result<()> {
+        self.disks.update()
+    }
+
+    fn interval(&mut self) -> Result<Shown> {
+        let disks = self.disks.interval()?;
+        let snapshot = self.sampler.interval(self.disks.session(), &disks)?;
+        match &mut self.total {
+            Some(total) => {
+                fold::add(total, &snapshot);
+                reason::judge(total);
+            }
+            None => self.total = Some(snapshot.clone()),
+        }
+        if let Some(record) = &mut self.record {
+            record.write(&Interval::item(&snapshot, self.sampler.last())?)?;
+        }
+        Ok(match &mut self.window {
+            Some(window) => (window.push(snapshot), Tree::new(self.sampler.whole())),
+            None => (snapshot, Tree::default()),
+        })
+    }
+
+    fn finish(self) -> Result<Total> {
+        self.record.map_or(Ok(()), Record::finish)?;
+        Ok(Total {
+            snapshot: self.total,
+            stacks: self.sampler.whole().clone(),
+        })
+    }
+}
+
+/// The recording of `--record`.
+struct Record {
+    writer: Writer,
+    name: String,
+}
+
+impl Record {
+    /// Creates the file with `header` and a first state, which is empty: it counts no requests.
+    fn create(out: Out, header: &Header) -> Result<Self> {
+        let Out { destination, name } = out;
+        let begin = || {
+            let Output { file, mut pending } = destination.open()?;
+            let mut writer = Writer::create(file, header, RECORDING)?;
+            let time_us = jiff::Timestamp::now().as_microsecond();
+            writer.push(&Item::State(Box::new(State {
+                time_us,
+                ..State::default()
+            })))?;
+            writer.settle()?;
+            pending.as_mut().map_or(Ok(()), Pending::commit)?;
+            Ok::<_, io::Error>(writer)
+        };
+        let writer = begin().with_context(|| format!("creating {name}"))?;
+        Ok(Self { writer, name })
+    }
+
+    fn write(&mut self, interval: &Item) -> Result<()> {
+        let written = self.writer.push(interval);
+        let written = written.and_then(|()| self.writer.flush());
+        written.with_context(|| format!("writing {}: earlier intervals can be read", self.name))
+    }
+
+    fn finish(self) -> Result<()> {
+        let written = self.writer.finish();
+        let written = written.with_context(|| format!("ending {}", self.name))?;
+        if written.dropped > 0 {
+            let (n, name) = (written.dropped, &self.name);
+            let note = format!("{name}: {n} intervals are missing: the disk was too slow");
+            say(&[note], &mut HashSet::new());
+        }
+        Ok(())
+    }
+}

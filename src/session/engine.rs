@@ -1,0 +1,307 @@
+//! Runs a [`Source`] on a thread of its own and sends what it yields to the command, so that neither keys nor drawing wait
+//! for the programs, a path or sysfs.
+
+use std::future::Future;
+use std::sync::mpsc as orders;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+
+use super::Session;
+use crate::machine::Mdstat;
+
+/// Wait for a consumer that has not taken the last interval yet.
+const BUSY: Duration = Duration::from_millis(10);
+/// Interval between two looks at a thread that is to end.
+const POLL: Duration = Duration::from_millis(2);
+/// Time that a command gives the engine to end. Something may hang: sysfs, a path.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What an engine runs. Created, used and finished on the engine's thread.
+pub trait Source {
+    /// Figures of one interval.
+    type Interval: Send + 'static;
+    /// Result of the whole run.
+    type Total: Send + 'static;
+    /// Longest time between two calls of [`Source::drain`]; `None` if there is nothing to drain.
+    const DRAIN: Option<Duration> = None;
+    /// False if an interval lasts until the consumer has taken the last one. True if it ends on time, and is dropped while the
+    /// consumer is busy.
+    const ON_TIME: bool = false;
+
+    /// The session.
+    fn session(&mut self) -> &mut Session;
+
+    /// Limits of this kernel and host, and changes during the run.
+    fn notes(&self) -> Vec<String>;
+
+    /// Drains the programs' buffers. True if the run is to end.
+    ///
+    /// # Errors
+    /// The run cannot go on.
+    fn drain(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Applies pending changes of the host within the interval.
+    ///
+    /// # Errors
+    /// The run cannot go on.
+    fn update(&mut self) -> Result<()>;
+
+    /// Ends the interval.
+    ///
+    /// # Errors
+    /// The run cannot go on.
+    fn interval(&mut self) -> Result<Self::Interval>;
+
+    /// Ends the run, also after an error.
+    fn finish(self) -> Self::Total;
+}
+
+/// What an engine sends.
+#[derive(Debug)]
+pub enum Tick<I> {
+    /// IO is counted from now on. The first tick.
+    Started {
+        /// What is traced, as [`Session::subjects`].
+        subjects: String,
+        /// [`Source::notes`].
+        notes: Vec<String>,
+    },
+    /// All notes, after they have changed.
+    Notes(Vec<String>),
+    /// An interval has ended.
+    Interval(I),
+}
+
+enum Order {
+    /// End the interval, and measure at this one from now on.
+    Interval(Duration),
+    MdEvent,
+    /// End the interval, then the run.
+    Last,
+    End,
+}
+
+/// Result of a run.
+#[derive(Debug)]
+pub struct Ended<T> {
+    /// Why the run ended early, if it did.
+    pub result: Result<()>,
+    /// [`Source::finish`].
+    pub total: T,
+}
+
+/// A running source.
+pub struct Engine<I, T> {
+    ticks: mpsc::Receiver<Tick<I>>,
+    orders: orders::Sender<Order>,
+    thread: JoinHandle<Result<Ended<T>>>,
+    /// True after [`Engine::last_interval`].
+    is_last: bool,
+}
+
+impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
+    /// Starts a thread that calls `start`, and then ends an interval after `first` and after each `period`.
+    ///
+    /// # Errors
+    /// The thread cannot be created. An error of `start` is returned by [`Engine::end`].
+    pub fn start<S>(
+        start: impl FnOnce() -> Result<S> + Send + 'static,
+        first: Duration,
+        period: Duration,
+    ) -> Result<Self>
+    where
+        S: Source<Interval = I, Total = T>,
+    {
+        let (sender, ticks) = mpsc::channel(1);
+        let (orders, received) = orders::channel();
+        let md_events = orders.clone();
+        let thread = thread::Builder::new()
+            .name("session".to_owned())
+            .spawn(move || {
+                let mut source = start()?;
+                watch_md(&mut source, md_events);
+                let schedule = Schedule::new(first, period);
+                let result = run(&mut source, schedule, &sender, &received);
+                // Tells the consumer: finishing can take long.
+                drop(sender);
+                Ok(Ended {
+                    result,
+                    total: source.finish(),
+                })
+            })
+            .context("starting the session's thread")?;
+        Ok(Self {
+            ticks,
+            orders,
+            thread,
+            is_last: false,
+        })
+    }
+
+    /// Waits for the next tick; `None` after the last one. Cancel safe.
+    pub async fn tick(&mut self) -> Option<Tick<I>> {
+        self.ticks.recv().await
+    }
+
+    /// Waits for the next tick. When `end` completes, ends the interval; its tick is the last one. `None` after the last one, and
+    /// if that does not arrive within [`PATIENCE`].
+    pub async fn tick_or_last(
+        &mut self,
+        end: &mut (impl Future<Output = ()> + Unpin),
+    ) -> Option<Tick<I>> {
+        if !self.is_last {
+            tokio::select! {
+                tick = self.tick() => return tick,
+                () = end => self.last_interval(),
+            }
+        }
+        let last = tokio::time::timeout(PATIENCE, self.tick()).await;
+        last.ok().flatten()
+    }
+
+    /// The next tick, if there is one now.
+    pub fn try_tick(&mut self) -> Option<Tick<I>> {
+        self.ticks.try_recv().ok()
+    }
+
+    /// True after the last tick.
+    pub fn has_ended(&self) -> bool {
+        self.ticks.is_closed() && self.ticks.is_empty()
+    }
+
+    /// Ends the interval now, and measures at another one from then on.
+    pub fn set_interval(&self, period: Duration) {
+        self.order(Order::Interval(period));
+    }
+
+    /// Ends the interval now; its tick is the last one.
+    pub fn last_interval(&mut self) {
+        self.is_last = true;
+        self.order(Order::Last);
+    }
+
+    /// Ends the run and waits for its result.
+    ///
+    /// # Errors
+    /// The source could not be started, its thread has panicked, or it has not ended within `patience`.
+    pub fn end(self, patience: Option<Duration>) -> Result<Ended<T>> {
+        self.order(Order::End);
+        drop(self.ticks);
+        let begun = Instant::now();
+        while !self.thread.is_finished() {
+            if let Some(most) = patience.filter(|most| begun.elapsed() >= *most) {
+                bail!(
+                    "tracing did not end within {} s: a device or a file in /sys does not answer; the kernel removes the programs \
+                     when this process is gone",
+                    most.as_secs()
+                );
+            }
+            thread::sleep(POLL);
+        }
+        let panicked = |_| Err(anyhow!("the session's thread panicked"));
+        self.thread.join().unwrap_or_else(panicked)
+    }
+
+    /// An engine that has ended does not need orders.
+    fn order(&self, order: Order) {
+        let _ = self.orders.send(order);
+    }
+}
+
+/// Polls /proc/mdstat on another thread until the process ends. Without md there are no events. If the thread cannot be started,
+/// changes are detected at the next interval.
+fn watch_md(source: &mut impl Source, events: orders::Sender<Order>) {
+    let Some(mdstat) = Mdstat::open(source.session().sys()) else {
+        return;
+    };
+    let _ = thread::Builder::new()
+        .name("mdstat".to_owned())
+        .spawn(move || while mdstat.wait(None) && events.send(Order::MdEvent).is_ok() {});
+}
+
+/// When intervals end.
+struct Schedule {
+    due: Instant,
+    period: Duration,
+}
+
+impl Schedule {
+    fn new(first: Duration, period: Duration) -> Self {
+        Self {
+            due: Instant::now() + first,
+            period,
+        }
+    }
+
+    /// After an interval. After a late one the next has its full length.
+    fn advance(&mut self, now: Instant) {
+        self.due += self.period;
+        if self.due <= now {
+            self.due = now + self.period;
+        }
+    }
+}
+
+/// Runs until an order, the source, an error or the end of the consumer ends it.
+fn run<S: Source>(
+    source: &mut S,
+    mut schedule: Schedule,
+    ticks: &mpsc::Sender<Tick<S::Interval>>,
+    orders: &orders::Receiver<Order>,
+) -> Result<()> {
+    let mut told = source.notes();
+    let _ = ticks.try_send(Tick::Started {
+        subjects: source.session().subjects(),
+        notes: told.clone(),
+    });
+    let mut is_last = false;
+    loop {
+        let mut wait = schedule.due.saturating_duration_since(Instant::now());
+        if wait.is_zero() {
+            match ticks.try_reserve() {
+                Err(TrySendError::Closed(())) => return Ok(()),
+                Err(TrySendError::Full(())) if !S::ON_TIME => wait = BUSY,
+                room => {
+                    let interval = source.interval()?;
+                    if let Ok(room) = room {
+                        room.send(Tick::Interval(interval));
+                    }
+                    if is_last {
+                        return Ok(());
+                    }
+                    schedule.advance(Instant::now());
+                }
+            }
+        }
+        let notes = source.notes();
+        if notes != told && ticks.try_send(Tick::Notes(notes.clone())).is_ok() {
+            told = notes;
+        }
+        let waits = [S::DRAIN, source.session().next_check()];
+        let wait = waits.into_iter().flatten().fold(wait, Duration::min);
+        match orders.recv_timeout(wait) {
+            Ok(Order::Interval(period)) => {
+                schedule = Schedule::new(Duration::ZERO, period);
+            }
+            Ok(Order::Last) => {
+                is_last = true;
+                schedule.due = Instant::now();
+            }
+            Ok(Order::MdEvent) => source.session().md_event(),
+            Ok(Order::End) | Err(orders::RecvTimeoutError::Disconnected) => return Ok(()),
+            Err(orders::RecvTimeoutError::Timeout) => {}
+        }
+        if source.drain()? {
+            return Ok(());
+        }
+        if source.session().next_check() == Some(Duration::ZERO) {
+            source.update()?;
+        }
+    }
+}
