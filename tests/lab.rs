@@ -45,7 +45,7 @@ mod placement;
 
 #[path = "lab/record.rs"]
 mod record;
-use record::a_recording_matches_top;
+use record::{a_recording_matches_top, a_reload_loses_nothing};
 
 #[path = "lab/dirtied.rs"]
 mod dirtied;
@@ -120,6 +120,7 @@ on_kernels! {
     journal_device_and_ppl
     member_replaced
     a_recording_matches_top
+    a_reload_loses_nothing
     doctor_finds_the_skew
     doctor_accepts_its_own_advice
     doctor_fixes_a_stripe

@@ -30,6 +30,11 @@ pub fn notes(sys: &Sys) -> Vec<String> {
         .collect()
 }
 
+/// Sets the nice value of this thread, if that is permitted. Threads that it starts inherit the value.
+pub fn set_nice(nice: i32) {
+    let _ = rustix::process::setpriority_process(None, nice);
+}
+
 /// Current name of a task, for a kworker with its work (`kworker/u8:2+flush-9:127`, kernel/workqueue.c, wq_worker_comm()).
 /// `None` if the task has exited, or in another PID namespace.
 pub fn comm(sys: &Sys, pid: u32) -> Option<Vec<u8>> {

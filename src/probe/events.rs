@@ -300,7 +300,7 @@ fn by_position(
 
 impl Event {
     /// Time in ns; `None` for a run, which belongs to the event before it.
-    fn time(&self) -> Option<u64> {
+    pub fn time(&self) -> Option<u64> {
         match self {
             Self::Completed(c) => Some(c.now_ns),
             Self::Submitted(s) => Some(s.now_ns),

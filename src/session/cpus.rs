@@ -30,7 +30,7 @@ pub struct CpuSampler {
 }
 
 /// Symbolizes stacks.
-struct Names {
+pub struct Names {
     symbols: Symbols,
     /// Loaded modules and their addresses when `symbols` was read.
     modules: u64,
@@ -84,9 +84,9 @@ impl CpuSampler {
         }
     }
 
-    /// Reads the kernel's symbols again, for trampolines of hooks.
-    pub fn reload_symbols(&mut self) {
-        self.names = Names::load();
+    /// Replaces the kernel's symbols by those read after hooks were attached, which include their trampolines.
+    pub fn set_names(&mut self, names: Names) {
+        self.names = names;
     }
 
     /// Stops sampling. One more [`CpuSampler::drain`] returns the remaining samples.
@@ -119,7 +119,8 @@ fn hidden(restrict: Option<&str>) -> String {
 }
 
 impl Names {
-    fn load() -> Self {
+    /// Reads the kernel's symbols, which takes some 100 ms.
+    pub fn load() -> Self {
         Self {
             modules: modules::digest(),
             symbols: Symbols::load(),

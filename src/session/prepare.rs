@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow};
 use super::update::{InPlaceUpdate, Update};
 use super::{CHANGES, Session, SessionOptions, Traced, gather, stats};
 use crate::machine::topology::Topology;
-use crate::machine::{Member, modules, with_lost};
+use crate::machine::{Member, modules, task, with_lost};
 use crate::probe::{Facts, plan, tables::Tables};
 
 /// Interval between two looks at a thread.
@@ -109,6 +109,7 @@ impl Session {
         let was = self.traced.topology.host.clone();
         let (options, loaded) = (self.options, self.traced.modules);
         thread::spawn(move || {
+            task::set_nice(0);
             let now = resolve(&sys)?;
             let disk_exists = |m: &Member| sys.path(format!("/sys/block/{}", m.disk_name)).exists();
             let topology = Topology::new(with_lost(&was, now, disk_exists));
@@ -126,7 +127,10 @@ impl Session {
     /// Loads and attaches programs on another thread.
     fn load(&self, (topology, tables): (Topology, Tables)) -> JoinHandle<Result<Traced>> {
         let (sys, options) = (Arc::clone(&self.sys), self.options);
-        thread::spawn(move || Traced::start(&sys, topology, tables, options, gather()))
+        thread::spawn(move || {
+            task::set_nice(0);
+            Traced::start(&sys, topology, tables, options, gather())
+        })
     }
 
     /// Compares the host as read with the one that the programs count for, and updates their tables if they can stay.

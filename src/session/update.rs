@@ -69,7 +69,13 @@ impl Session {
     /// Applies `update`: later samples are of the new topology.
     pub fn apply(&mut self, update: Update) {
         let was = match update {
-            Update::Reload(new) => std::mem::replace(&mut self.traced, *new).topology,
+            Update::Reload(new) => {
+                let mut was = std::mem::replace(&mut self.traced, *new);
+                let topology = std::mem::take(&mut was.topology);
+                // Detaching takes long, and the session has buffers to drain.
+                std::thread::spawn(move || drop(was));
+                topology
+            }
             Update::InPlace(new) => {
                 let new = *new;
                 self.traced.probe.turn();

@@ -103,3 +103,47 @@ pub(super) fn a_recording_matches_top(kernel: &str) {
         "{joined} of {writes}"
     );
 }
+
+/// A reload of the programs at full load: every request is in the recording, once, as the kernel's statistics have it.
+pub(super) fn a_reload_loses_nothing(kernel: &str) {
+    let Some(dir) = lab(kernel, "record_reload") else {
+        return;
+    };
+    assert_eq!(text(dir.join("record.status")).trim(), "0");
+    let said = text(dir.join("record.err"));
+    assert!(said.contains("tracing reloaded"), "{said}");
+    assert!(said.contains("nothing was lost"), "{said}");
+    let mut reader = Reader::open(&dir.join("a.rtrace"), Wanted::Everything).expect("a recording");
+    let (mut names, mut recorded) = (Vec::new(), BTreeMap::<String, u64>::new());
+    let (mut restarts, mut intervals) = (0, 0);
+    while let Some(item) = reader.next_item() {
+        match item {
+            Item::State(state) => {
+                restarts += u32::from(state.restart);
+                let members = state.arrays.iter().flat_map(|a| &a.members);
+                names = members.map(|m| m.name.clone()).collect();
+            }
+            Item::Request(r) => {
+                *recorded
+                    .entry(names[r.member as usize].clone())
+                    .or_default() += 1
+            }
+            Item::Alloc { .. } => intervals += 1,
+            _ => {}
+        }
+    }
+    assert_eq!(*reader.ending(), Ending::Whole);
+    assert!(restarts > 0 && intervals > 5, "{restarts} {intervals}");
+    let stat = text(dir.join("stat"));
+    let members: Vec<(&str, u64)> = stat
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(name, n)| (name, n.parse().expect("a number")))
+        .collect();
+    assert_eq!(members.len(), 2, "{stat}");
+    for (name, completed) in members {
+        println!("{name}: {completed} completed");
+        assert!(completed > 1000, "{name}: {completed}");
+        assert_eq!(recorded.get(name), Some(&completed), "{name}");
+    }
+}

@@ -16,7 +16,7 @@ use crate::analysis::fold::{Fold, Sample};
 use crate::analysis::item::{Item, State};
 use crate::analysis::snapshot::{Lost, Snapshot, UNCOUNTED};
 use crate::analysis::{hotspot, window};
-use crate::machine::Sys;
+use crate::machine::{Sys, task};
 use crate::probe::Dirtied;
 use crate::probe::events::Event;
 use crate::recording::alloc::Interval;
@@ -32,6 +32,8 @@ pub const SECOND: Duration = Duration::from_secs(1);
 const DRAIN: Duration = Duration::from_millis(200);
 /// Longest drain of the events before an update in place, which are of the previous members.
 const SWITCHOVER: Duration = Duration::from_secs(1);
+/// Priority of the threads that drain and write: above that of the load.
+const NICE: i32 = -10;
 /// Number of files whose location is known to be stored.
 const FILES: usize = 1 << 15;
 /// Half a second of the fastest disks may wait for the file, in batches that are small enough for memory.
@@ -136,6 +138,8 @@ impl Recorder {
             dirtied: Dirtied::Counted,
         };
         let mut session = Session::start(sys, &options.targets, session_options)?;
+        // A full ring buffer loses events: on a busy machine draining comes first, for this thread and the writer's.
+        task::set_nice(NICE);
         let clock = Clock::now();
         let since = monotonic_ns();
         let mut alloc = match options.alloc {
@@ -199,13 +203,22 @@ impl Recorder {
     /// Drains events until there are no more, or for `at_most`.
     fn drain_events(&mut self, at_most: Duration) -> Result<()> {
         let begun = Instant::now();
-        loop {
-            let more = self.session.probe().drain(&mut self.events)?;
-            self.write_events()?;
-            if !more || begun.elapsed() >= at_most {
-                return Ok(());
-            }
-        }
+        while self.drain_some()?.is_some() && begun.elapsed() < at_most {}
+        Ok(())
+    }
+
+    /// Drains the events before a time of the monotonic clock, in ns.
+    fn drain_before(&mut self, end: u64) -> Result<()> {
+        while self.drain_some()?.is_some_and(|until| until < end) {}
+        Ok(())
+    }
+
+    /// Drains some events. Returns the time of the last one if there can be more, in ns of the monotonic clock.
+    fn drain_some(&mut self) -> Result<Option<u64>> {
+        let more = self.session.probe().drain(&mut self.events)?;
+        let last = self.events.iter().rev().find_map(Event::time);
+        self.write_events()?;
+        Ok(more.then_some(last.unwrap_or(0)))
     }
 
     fn write_events(&mut self) -> io::Result<()> {
@@ -257,21 +270,19 @@ impl Recorder {
     /// Writes the state of the host, applies an update, and begins the next piece of a rotated recording.
     fn write_state(&mut self, mut update: Option<Update>) -> Result<()> {
         let mut since = monotonic_ns();
-        if let Some(Update::Reload(_)) = update {
-            // The events of the new programs begin where those of the old ones end. Both run meanwhile, because the programs
-            // are detached one after the other.
-            self.translator.end(since);
-            self.session.probe().detach();
-        }
         let (reading, base) = self.session.read_with(update.as_mut())?;
         match update {
             None => {}
-            // Detached programs send no more events.
-            Some(Update::Reload(_)) => self.drain_events(Duration::MAX)?,
+            Some(Update::Reload(_)) => {
+                // Both programs run: the events of the new ones begin where those of the old ones end.
+                self.translator.end(since);
+                self.drain_before(since)?;
+            }
             // Later events of members that have left have no member.
             Some(Update::InPlace(_)) => self.drain_events(SWITCHOVER)?,
         }
-        let mut state = self.sample(reading)?;
+        let is_last = matches!(update, Some(Update::Reload(_)));
+        let mut state = self.sample(reading, is_last)?;
         if let (Some(update), Some(base)) = (update, base) {
             match update {
                 Update::Reload(_) => self.lost = Lost::default(),
@@ -322,13 +333,12 @@ impl Recorder {
         Ok(sample)
     }
 
-    /// Writes the state at the end of an interval, and before it what was counted in the interval.
-    fn sample(&mut self, reading: Reading) -> Result<State> {
+    /// Writes the state at the end of an interval, and before it what was counted in the interval. `is_last`: these programs
+    /// are not read again.
+    fn sample(&mut self, reading: Reading, is_last: bool) -> Result<State> {
         let sample = self.named(reading)?;
         let time_us = sample.time.as_microsecond();
         let now = sample.counters.lost;
-        // Detached programs count no more.
-        let is_last = !self.session.probe().is_attached();
         for row in self.dirtied.step(&sample.counters, time_us - 1, is_last) {
             self.writer.push(&row)?;
         }
@@ -403,7 +413,7 @@ impl Recorder {
         let last = self
             .drain_events(Duration::MAX)
             .and_then(|()| self.session.read())
-            .and_then(|reading| self.sample(reading).map(drop));
+            .and_then(|reading| self.sample(reading, true).map(drop));
         self.summary.headlines = self
             .total
             .iter()

@@ -2,9 +2,10 @@
 //! the members.
 
 use std::collections::BTreeMap;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 
 use super::fs_reader::{FsReader, considered, filesystems, mounted};
 use crate::advice::kernel::Kernel;
@@ -20,11 +21,11 @@ use crate::analysis::profile::Profile;
 use crate::analysis::snapshot::Snapshot;
 use crate::machine::mballoc::MbStats;
 use crate::machine::topology::Topology;
-use crate::machine::{Sys, mballoc};
+use crate::machine::{Sys, mballoc, task};
 use crate::origin::{Op, Origin};
 use crate::probe::alloc::{AllocFacts, AllocProbe};
 use crate::session::Session;
-use crate::session::cpus::CpuSampler;
+use crate::session::cpus::{CpuSampler, Names};
 
 /// Groups considered per second above which hooks stop counting them.
 const MAX_CALLS: f64 = 5e6;
@@ -59,6 +60,8 @@ pub struct AllocSampler {
     readers: Vec<FsReader>,
     facts: AllocFacts,
     probe: Option<AllocProbe>,
+    /// Hooks for other filesystems, which are being loaded.
+    loading: Option<Loading>,
     fold: Fold,
     cpus: Option<CpuSampler>,
     /// CPU samples of the current interval, of the last one, and since the start.
@@ -112,6 +115,7 @@ impl AllocSampler {
             readers: Vec::new(),
             facts: AllocFacts::gather(),
             probe: None,
+            loading: None,
             fold: Fold::new(AllocCounters::default()),
             cpus: None,
             profile: Profile::default(),
@@ -125,7 +129,8 @@ impl AllocSampler {
             notes: Vec::new(),
             lasting: left_on,
         };
-        sampler.set_filesystems(found)?;
+        let hooks = load(&sampler.facts, &found);
+        sampler.set_filesystems(found, hooks)?;
         // After attaching the hooks, so that their trampolines are among the kernel's symbols.
         if options.hertz > 0 {
             match CpuSampler::start(options.hertz, options.all) {
@@ -140,8 +145,8 @@ impl AllocSampler {
         Ok(sampler)
     }
 
-    /// Replaces the sampled filesystems. Drops earlier counts.
-    fn set_filesystems(&mut self, found: Vec<FsAlloc>) -> Result<()> {
+    /// Replaces the sampled filesystems and their hooks. Drops earlier counts.
+    fn set_filesystems(&mut self, found: Vec<FsAlloc>, hooks: Result<AllocProbe>) -> Result<()> {
         self.notes.clear();
         let AllocOptions {
             mb_stats, groups, ..
@@ -158,9 +163,8 @@ impl AllocSampler {
             });
         }
         drop(before);
-        let devs: Vec<u32> = self.readers.iter().map(|r| r.fs.dev).collect();
-        self.probe = None;
-        match AllocProbe::start_with(&self.facts, &devs) {
+        let before = std::mem::take(&mut self.probe);
+        match hooks {
             Ok(mut probe) => {
                 probe.account();
                 self.probe = Some(probe);
@@ -169,9 +173,8 @@ impl AllocSampler {
                 .notes
                 .push(format!("no figures of allocations: {why:#}")),
         }
-        if let Some(cpus) = &mut self.cpus {
-            cpus.reload_symbols();
-        }
+        // Detaching takes long.
+        thread::spawn(move || drop(before));
         let kernel = Kernel::running(&self.sys);
         // `Kernel::running` checks this symbol only on kernels that the doctor warns about.
         let xarrays = self.facts.function("ext4_mb_scan_groups_xa_range");
@@ -457,6 +460,17 @@ impl AllocSampler {
 
     /// Updates the filesystems after mounts, unmounts and changes of devices.
     fn update_filesystems(&mut self, topology: &Topology) -> Result<()> {
+        if let Some(loaded) = self.loading.take_if(|l| l.thread.is_finished()) {
+            let (hooks, names) = loaded
+                .thread
+                .join()
+                .map_err(|_| anyhow!("the thread that loads the allocator's hooks panicked"))?;
+            self.set_filesystems(loaded.found, hooks)?;
+            if let Some(cpus) = &mut self.cpus {
+                cpus.set_names(names);
+            }
+            return self.begin();
+        }
         let now = filesystems(&self.sys, topology);
         let is_same = |(a, b): (&FsAlloc, &FsReader)| a.dev == b.fs.dev && a.name == b.fs.name;
         if now.len() == self.readers.len() && now.iter().zip(&self.readers).all(is_same) {
@@ -466,9 +480,36 @@ impl AllocSampler {
             }
             return Ok(());
         }
-        self.set_filesystems(now)?;
-        self.begin()
+        if self.loading.is_none() {
+            self.loading = Some(Loading::start(self.facts.clone(), now));
+        }
+        Ok(())
     }
+}
+
+/// Hooks that are being loaded on another thread: that takes seconds on a busy machine, and the session has buffers to drain.
+struct Loading {
+    found: Vec<FsAlloc>,
+    thread: JoinHandle<(Result<AllocProbe>, Names)>,
+}
+
+impl Loading {
+    fn start(facts: AllocFacts, found: Vec<FsAlloc>) -> Self {
+        let for_thread = found.clone();
+        let thread = thread::spawn(move || {
+            task::set_nice(0);
+            let hooks = load(&facts, &for_thread);
+            // After attaching the hooks, so that their trampolines are among the kernel's symbols.
+            (hooks, Names::load())
+        });
+        Self { found, thread }
+    }
+}
+
+/// Loads and attaches the hooks for filesystems.
+fn load(facts: &AllocFacts, filesystems: &[FsAlloc]) -> Result<AllocProbe> {
+    let devs: Vec<u32> = filesystems.iter().map(|fs| fs.dev).collect();
+    AllocProbe::start_with(facts, &devs)
 }
 
 /// All notes, each once.

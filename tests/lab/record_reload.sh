@@ -1,0 +1,64 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# A RAID 0 is recorded at full load, and a RAID 5 comes, which needs other programs. Leaves a.rtrace, record.err, and in stat what
+# each member of the RAID 0 completed from the start to the end, "NAME REQUESTS" a line.
+# shellcheck source-path=SCRIPTDIR
+. ./lib.sh
+mkdir -p /out
+
+completed() {
+	local disk f
+	for disk in "${members[@]}"; do
+		read -r -a f <"/sys/block/$disk/stat"
+		echo "$disk $((f[0] + f[4] + f[11] + f[15]))"
+	done
+}
+
+array md120 512M 2 --level=0 --chunk=64
+members=("${disks[@]}")
+filesystem md120
+dd if=/dev/zero of=/mnt/md120/file bs=1M count=64 oflag=direct status=none
+sync
+wait_idle 3
+raidtrace record --alloc -o /out/a.rtrace 2>/out/record.err &
+recorder=$!
+waited_for() { # PATTERN
+	local tenth
+	for ((tenth = 0; tenth < 1200; tenth++)); do
+		if grep -q "$1" /out/record.err; then return; fi
+		kill -0 "$recorder" || break
+		sleep 0.1
+	done
+	cat /out/record.err >&2
+	die "raidtrace did not print: $1"
+}
+waited_for 'raidtrace: recording'
+wait_idle 2
+completed >/run/before
+
+jobs=()
+for job in 1 2 3 4; do
+	while :; do
+		dd if=/mnt/md120/file of=/dev/null bs=4k iflag=direct status=none
+		dd if=/dev/zero of=/mnt/md120/file bs=4k count=2000 seek=$((job * 2000)) oflag=direct conv=notrunc status=none
+	done &
+	jobs+=($!)
+done
+sleep 3
+array md121 256M 3 --level=5 --chunk=64 --bitmap=none
+filesystem md121
+waited_for 'tracing reloaded'
+sleep 3
+kill "${jobs[@]}"
+wait "${jobs[@]}" 2>/dev/null || true
+sync
+wait_idle 4
+completed >/run/after
+paste -d ' ' /run/before /run/after | awk '{ print $1, $4 - $2 }' >/out/stat
+
+status=0
+kill -INT "$recorder"
+wait "$recorder" || status=$?
+echo "$status" >/out/record.status
+cat /out/record.err /out/stat
