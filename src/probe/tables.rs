@@ -15,6 +15,7 @@ use crate::contract::{
     self, ARRAY_CRYPT, ARRAY_EXT, ARRAY_RESHAPING, DEV_CLASSIFIED, DEV_HASH_BITS, DEV_NESTED,
     DEV_REBUILDS, DEV_STACKED, DEV_START_TIME,
 };
+use crate::fs::ext4::Layout;
 use crate::fs::ext4::features::ro_compat;
 use crate::machine::topology::{Topology, geometry};
 use crate::machine::{Array, Filesystem, Member, Segment};
@@ -83,7 +84,7 @@ impl Tables {
                     array.name
                 ));
             }
-            tables.caveats(array);
+            tables.caveats(topology, array);
             let places = geometry.as_ref().ok();
             tables.array(topology, array, places, number, &mut devs, &mut lists);
             for member in &array.members {
@@ -196,7 +197,7 @@ impl Tables {
     }
 
     /// What makes origins of this array less than certain.
-    fn caveats(&mut self, array: &Array) {
+    fn caveats(&mut self, topology: &Topology, array: &Array) {
         if array.before_reshape.is_some() || array.reshape_position.is_some() {
             self.notes.push(format!(
                 "{}: a reshape is under way: places are known only where md itself tells them",
@@ -204,11 +205,14 @@ impl Tables {
             ));
         }
         for fs in &array.filesystems {
+            let Some(layout) = topology.layouts.get(&fs.dev) else {
+                continue;
+            };
             // In one piece, its bios are looked at where they are still plain (`DEV_STACKED`).
-            if encrypted(fs) && only_piece(fs).is_none() {
+            if encrypted(fs) && only_piece(fs, layout).is_none() {
                 self.notes.push(format!(
-                    "{}: encrypted on its way to {}, where it lies in several pieces: directory, extent_tree and \
-                     xattr blocks cannot be told and show as file_data",
+                    "{}: encrypted, and on {} in several pieces or in part: its directory, extent_tree and xattr blocks \
+                     are shown as file_data",
                     fs.name, array.name
                 ));
             }
@@ -274,11 +278,10 @@ impl Tables {
         });
         self.tiles.extend(tiles.places(&table, lists));
         for (fs, layout) in known {
-            let only = only_piece(fs);
-            let all = u64::from(layout.block_size) / 512 * layout.blocks;
+            let only = only_piece(fs, layout);
             let pieces = fs.segments.iter().map(|piece| piece.sectors);
             // A task dirties blocks and pages, wherever they are; but on how many arrays must be known.
-            if only.is_some() || pieces.fold(0, u64::saturating_add) >= all {
+            if only.is_some() || pieces.fold(0, u64::saturating_add) >= sectors(layout) {
                 let d = &mut devs.entry(fs.dev.kernel()).or_default().1;
                 d.dirty_array = number + 1;
                 d.fs_block = layout.block_size;
@@ -451,12 +454,18 @@ fn encrypted(fs: &Filesystem) -> bool {
     fs.stack.iter().any(|s| s.starts_with("dm-crypt"))
 }
 
-/// Where it lies, if all of it lies in one piece.
-fn only_piece(fs: &Filesystem) -> Option<&Segment> {
+/// The segment of a filesystem that is on the array as a whole, in one piece. With only its beginning there (a logical volume that
+/// goes on elsewhere), its later blocks would be taken for others of this array.
+fn only_piece<'a>(fs: &'a Filesystem, layout: &Layout) -> Option<&'a Segment> {
     match fs.segments.as_slice() {
-        [only] if only.fs_sector == FsSector(0) => Some(only),
+        [only] if only.fs_sector == FsSector(0) && only.sectors >= sectors(layout) => Some(only),
         _ => None,
     }
+}
+
+/// Size of a filesystem in sectors.
+fn sectors(layout: &Layout) -> u64 {
+    u64::from(layout.block_size) / 512 * layout.blocks
 }
 
 #[cfg(test)]

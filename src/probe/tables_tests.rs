@@ -229,9 +229,10 @@ fn a_filesystem_above_dm_crypt() {
         fs(0, &[(0, 4096, 1024)]),
         fs(1, &[(0, 6000, 104), (104, 7000, 896)]),
         fs(2, &[(0, 5000, 104), (200, 5200, 100)]),
+        fs(3, &[(0, 5400, 104)]),
     ];
     let t = Tables::new(&Topology {
-        layouts: (0..3).map(|i| (dev(253, i), layout())).collect(),
+        layouts: (0..4).map(|i| (dev(253, i), layout())).collect(),
         host: HostTopology {
             arrays: vec![a],
             ..HostTopology::default()
@@ -256,7 +257,8 @@ fn a_filesystem_above_dm_crypt() {
     // The array is that of all of its blocks all the same.
     assert_eq!((whole.dirty_array, pieces.dirty_array), (1, 1));
     assert!(entry(2).is_none(), "a piece is elsewhere");
+    assert!(entry(3).is_none(), "the rest is elsewhere");
     assert_eq!(t.arrays[0].flags & ARRAY_CRYPT, ARRAY_CRYPT);
-    assert_eq!(t.notes.len(), 2, "{:?}", t.notes);
+    assert_eq!(t.notes.len(), 3, "{:?}", t.notes);
     assert!(t.notes[0].contains("dm-1: encrypted"));
 }
