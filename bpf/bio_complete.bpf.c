@@ -96,7 +96,7 @@ static __always_inline void on_inner(struct bio *bio, __u64 address, struct rt_d
 	if (row)
 		rt_bump(row->requests, 1);
 	else
-		count_loss(rows);
+		count_loss(RT_LOST_ROWS);
 	if (rt_recording)
 		rt_emit_request(bpf_ktime_get_ns(), 0, 0,
 				(size ? bio->bi_iter.bi_sector : 0) |

@@ -115,13 +115,16 @@ static __always_inline __u32 rt_disk_number(struct gendisk *disk)
 	return (__u32)disk->major << 20 | (__u32)disk->first_minor;
 }
 
-/* count_loss(reason): one field of this CPU's struct rt_loss. */
-#define count_loss(reason) do {						\
+/* Increments a field of this CPU's struct rt_loss. */
+#define rt_bump_loss(field) do {					\
 	__u32 zero_ = 0;						\
 	struct rt_loss *loss_ = bpf_map_lookup_elem(&rt_losses, &zero_);	\
 	if (loss_)							\
-		rt_bump(loss_->reason, 1);				\
+		rt_bump(loss_->field, 1);				\
 } while (0)
+
+/* reason: enum rt_loss_reasons */
+#define count_loss(reason) rt_bump_loss(lost[reason])
 
 enum { RT_NEW_ROW_TRIES = 4 };
 
@@ -219,7 +222,7 @@ extern __u64 rt_round;
 	long err_ = rt_add_io(table, key, add);				\
 									\
 	if (err_ == -RT_EBUSY)						\
-		count_loss(busy);					\
+		count_loss(RT_LOST_BUSY);					\
 	else if (err_)							\
 		count_loss(reason);					\
 } while (0)

@@ -16,7 +16,7 @@ enum { RT_DM_LAYERS = 6 };	/* LVM on dm-crypt has three */
 static __always_inline void add_file(struct rt_file_key *key, const struct rt_io *add)
 {
 	key->round = rt_round;
-	rt_add_or_lose(&rt_file_ios, key, add, files);
+	rt_add_or_lose(&rt_file_ios, key, add, RT_LOST_FILES);
 }
 
 /* The name of the first of its dentries: a file with several links has several. */

@@ -55,7 +55,7 @@ static __always_inline void send(struct rt_gather *g)
 	ring = this_ring();
 	if (!ring || bpf_ringbuf_output(ring, g, sizeof(g->event) + runs * sizeof(g->run[0]),
 					BPF_RB_NO_WAKEUP))
-		count_loss(ring);
+		count_loss(RT_LOST_RING);
 }
 
 __noinline int rt_gather_begin(__u32 which, __u32 member, __u64 sector, __u32 op)
@@ -155,12 +155,12 @@ __noinline int rt_emit_request(__u64 now, __u64 issue, __u64 start, __u64 where,
 		return 0;
 	ring = this_ring();
 	if (!ring) {
-		count_loss(ring);
+		count_loss(RT_LOST_RING);
 		return 0;
 	}
 	e = bpf_ringbuf_reserve(ring, sizeof(*e), 0);
 	if (!e) {
-		count_loss(ring);
+		count_loss(RT_LOST_RING);
 		return 0;
 	}
 	fill(e, now, issue, start, where, what);
@@ -178,12 +178,12 @@ __noinline int rt_emit_submission(__u64 key, __u64 inode, __u64 who, __u32 what)
 		return 0;
 	ring = this_ring();
 	if (!ring) {
-		count_loss(ring);
+		count_loss(RT_LOST_RING);
 		return 0;
 	}
 	e = bpf_ringbuf_reserve(ring, sizeof(*e), 0);
 	if (!e) {
-		count_loss(ring);
+		count_loss(RT_LOST_RING);
 		return 0;
 	}
 	e->kind = RT_EVENT_SUBMISSION;

@@ -113,7 +113,7 @@ static __always_inline void count_request(struct rt_row *row, struct rt_inflight
 					  struct request *rq, struct rt_dev *d, __u64 now)
 {
 	if (!row) {
-		count_loss(rows);
+		count_loss(RT_LOST_ROWS);
 		return;
 	}
 	rt_bump(row->requests, 1);
@@ -264,7 +264,7 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 			origin = rt_one_origin(member, sector, op, nr_bytes);
 		} else {
 			origin = RT_ORIGIN_UNKNOWN;
-			count_loss(busy);
+			count_loss(RT_LOST_BUSY);
 		}
 		one = true;
 		goto counted;
@@ -316,7 +316,7 @@ counted:
 	if (nr_bytes < rq->__data_len)
 		return 0;
 	if (!f && !before_us(rq, d))
-		count_loss(issue);
+		count_loss(RT_LOST_ISSUE);
 	count_request(row, f, rq, d, now);
 	if (f)
 		f->rq = 0;	/* one stamp, one completion */

@@ -87,7 +87,7 @@ static __always_inline void add_bytes(__u32 member, __u32 origin, __u32 op, __u6
 	if (row)
 		rt_bump(row->bytes, bytes);
 	else
-		count_loss(rows);
+		count_loss(RT_LOST_ROWS);
 }
 
 /* The next bio of the request; false when there is none. */
@@ -248,7 +248,7 @@ __noinline __u32 rt_walk_begin(__u64 bio, __u32 member, __u64 start, __u32 how, 
 	if (!w || !m || w->busy) {
 		/* completions three deep: task, soft interrupt, interrupt */
 		add_bytes(member, RT_ORIGIN_UNKNOWN, op, bytes);
-		count_loss(busy);
+		count_loss(RT_LOST_BUSY);
 		return RT_SCRATCHES;
 	}
 	__builtin_memset(w, 0, sizeof(*w));
@@ -281,7 +281,7 @@ __noinline __u32 rt_walk_end(__u32 which)
 		add_bytes(w->member, RT_ORIGIN_UNKNOWN, w->op, w->left + w->size);
 		if (rt_recording)
 			rt_gather_run(which, RT_ORIGIN_UNKNOWN, w->left + w->size);
-		count_loss(pieces);
+		count_loss(RT_LOST_PIECES);
 	}
 	if (!rt_recording) {
 		w->busy = 0;

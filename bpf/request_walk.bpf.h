@@ -20,7 +20,7 @@ static __always_inline __u32 rt_one_origin(__u32 member, __u64 sector, __u32 op,
 
 	if (rt_answer_run(found) >= bytes >> 9 && rt_answer_origin(found) != RT_ORIGIN_UNKNOWN)
 		return rt_answer_origin(found);
-	count_loss(busy);
+	count_loss(RT_LOST_BUSY);
 	return RT_ORIGIN_UNKNOWN;
 }
 

@@ -76,7 +76,7 @@ static __always_inline bool rt_already_seen(__u32 look, __u32 kind, __u64 mark)
 		seen->mark[at] = 0;
 		return true;
 	}
-	count_loss(recovered[kind]);
+	rt_bump_loss(recovered[kind]);
 	return false;
 }
 

@@ -35,7 +35,7 @@ static __always_inline void put_name(__u32 who, __u32 array, const struct rt_tas
 			return;
 	}
 	if (bpf_map_update_elem(&rt_tasks, &id, task, BPF_ANY) == -RT_EBUSY)
-		count_loss(busy);
+		count_loss(RT_LOST_BUSY);
 }
 
 /*

@@ -16,7 +16,7 @@ enum {
 static __always_inline void rt_add_task(struct rt_task_key *key, const struct rt_io *add)
 {
 	key->round = rt_round;
-	rt_add_or_lose(&rt_task_ios, key, add, tasks);
+	rt_add_or_lose(&rt_task_ios, key, add, RT_LOST_TASKS);
 }
 
 static __always_inline __u64 rt_task_number(__u32 who, __u32 array, __u32 origin, __u32 op)

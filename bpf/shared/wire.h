@@ -258,15 +258,21 @@ struct rt_seen {
 	__u64 overwrite;	/* slot to overwrite when none is free, modulo RT_SEEN_SLOTS */
 };
 
-/* Why something was not counted, per CPU. */
+/* Why something was not counted. */
+enum rt_loss_reasons {
+	RT_LOST_ROWS,		/* no row free */
+	RT_LOST_ISSUE,		/* issue not seen, or no in-flight slot */
+	RT_LOST_PIECES,		/* a request in more than RT_PIECES pieces */
+	RT_LOST_TASKS,		/* task table full */
+	RT_LOST_FILES,		/* file table full */
+	RT_LOST_RING,		/* events of a recording that found rt_events full */
+	RT_LOST_BUSY,		/* an interrupt found the bucket of a hash table locked by what it interrupted */
+	RT_LOSS_REASONS,
+};
+
+/* Losses of a CPU. */
 struct rt_loss {
-	__u64 rows;		/* no row free */
-	__u64 issue;		/* issue not seen, or no in-flight slot */
-	__u64 pieces;		/* a request in more than RT_PIECES pieces */
-	__u64 tasks;		/* task table full */
-	__u64 files;		/* file table full */
-	__u64 ring;		/* events of a recording that found rt_events full */
-	__u64 busy;		/* an interrupt found the bucket of a hash table locked by what it interrupted */
+	__u64 lost[RT_LOSS_REASONS];
 	__u64 recovered[RT_SEEN_KINDS];	/* not lost: counted by a shadow program after its program was skipped */
 };
 

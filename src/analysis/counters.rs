@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::files::FileId;
 use super::hist::Hist;
-use super::snapshot::{Lost, Overhead};
+use super::lost::Lost;
+use super::snapshot::Overhead;
 use crate::origin::{Op, Origin};
 
 /// All counters at one moment.

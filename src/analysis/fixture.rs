@@ -7,8 +7,9 @@ use std::time::Duration;
 use super::counters::CostCounters;
 use super::files::{FileId, FileIo, FileLocation, FileSnapshot, FileSum, Files};
 use super::hist::Hist;
+use super::lost::Lost;
 use super::snapshot::{
-    ArrayInfo, ArraySnapshot, Cell, DiskUse, Lost, MemberSnapshot, Overhead, Snapshot, TaskIo,
+    ArrayInfo, ArraySnapshot, Cell, DiskUse, MemberSnapshot, Overhead, Snapshot, TaskIo,
     TaskSnapshot,
 };
 use super::window::Window;

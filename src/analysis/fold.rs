@@ -9,6 +9,7 @@ use super::counters::{
     CellCounters, CellKey, CostCounters, Counters, JournalCounters, THROTTLED, TaskCounters, TaskId,
 };
 use super::files::{FileId, FileLocation, Files};
+use super::lost::Loss;
 use super::nested;
 use super::pending::PendingCharges;
 use super::snapshot::{
@@ -182,7 +183,7 @@ impl Fold {
                                 let check = check.or_insert(Uncounted::new(before.requests));
                                 using.uncounted = check.grow(kernel, counted);
                             }
-                            lost.uncounted = lost.uncounted.saturating_add(using.uncounted);
+                            lost.count(Loss::Uncounted, using.uncounted);
                         }
                         snapshot
                     })

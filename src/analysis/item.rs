@@ -3,7 +3,8 @@
 use crate::analysis::counters::CostCounters;
 use crate::analysis::files::FileId;
 use crate::analysis::fold::Subject;
-use crate::analysis::snapshot::{Lost, Overhead};
+use crate::analysis::lost::Lost;
+use crate::analysis::snapshot::Overhead;
 use crate::origin::{Op, Origin};
 use bitflags::bitflags;
 use serde::{Deserialize, Serialize};

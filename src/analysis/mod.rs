@@ -13,6 +13,7 @@ pub mod fold;
 pub mod hist;
 pub mod hotspot;
 pub mod item;
+pub mod lost;
 mod nested;
 mod pending;
 pub mod placement;

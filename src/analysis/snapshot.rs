@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::counters::CostCounters;
 use super::files::{Files, TASK_FILES};
 use super::hist::Hist;
+use super::lost::Lost;
 use crate::origin::{Op, Origin};
 
 /// One interval.
@@ -195,88 +196,6 @@ pub struct TaskIo {
     pub bios: u64,
     /// Their bytes.
     pub bytes: u64,
-}
-
-/// Events that were not seen or not counted, by reason. All zero in a good run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Lost {
-    /// Requests that completed without a row to count them in.
-    pub rows: u64,
-    /// Requests whose issue was not seen: counted, but without device time.
-    pub issue: u64,
-    /// Pieces of very large requests whose origin was not looked up; their bytes are `unknown`.
-    pub pieces: u64,
-    /// Submissions that found the process table full.
-    pub tasks: u64,
-    /// Submissions that found the file table full.
-    pub files: u64,
-    /// Program runs that the kernel skipped (recursion).
-    pub missed: u64,
-    /// Events of a recording that found the ring buffer full.
-    pub ring: u64,
-    /// Completions in an interrupt that needed the same hash bucket as the completion they interrupted, or nested three deep.
-    pub busy: u64,
-    /// Requests that the kernel's disk statistics count and raidtrace does not ([`DiskUse::uncounted`]). May include requests
-    /// counted under other reasons.
-    pub uncounted: u64,
-}
-
-/// Label of [`Lost::uncounted`].
-pub const UNCOUNTED: &str = "the kernel counts more";
-
-impl Lost {
-    /// Counts with their labels.
-    pub fn reasons(&self) -> [(u64, &'static str); 9] {
-        [
-            (self.rows, "no row"),
-            (self.issue, "issue unseen"),
-            (self.pieces, "pieces"),
-            (self.tasks, "tasks"),
-            (self.files, "files"),
-            (self.missed, "runs missed"),
-            (self.ring, "ring full"),
-            (self.busy, "busy in an interrupt"),
-            (self.uncounted, UNCOUNTED),
-        ]
-    }
-
-    fn each<'a>(&'a mut self, other: &'a Self) -> [(&'a mut u64, u64); 9] {
-        [
-            (&mut self.rows, other.rows),
-            (&mut self.issue, other.issue),
-            (&mut self.pieces, other.pieces),
-            (&mut self.tasks, other.tasks),
-            (&mut self.files, other.files),
-            (&mut self.missed, other.missed),
-            (&mut self.ring, other.ring),
-            (&mut self.busy, other.busy),
-            (&mut self.uncounted, other.uncounted),
-        ]
-    }
-
-    /// Adds the counts of another interval.
-    pub fn add(&mut self, other: &Self) {
-        for (sum, n) in self.each(other) {
-            *sum = sum.saturating_add(n);
-        }
-    }
-
-    /// Increase since `was`.
-    #[must_use]
-    pub fn since(mut self, was: &Self) -> Self {
-        for (now, was) in self.each(was) {
-            *now = now.saturating_sub(was);
-        }
-        self
-    }
-
-    /// Sum of all reasons, for `"lost": {"events": N}`.
-    pub fn events(&self) -> u64 {
-        self.reasons()
-            .iter()
-            .fold(0, |sum: u64, (n, _)| sum.saturating_add(*n))
-    }
 }
 
 /// Time in raidtrace's BPF programs. The kernel measures a share of the time only, from which the rest is estimated.

@@ -18,6 +18,7 @@ use crate::analysis::counters::{
     CellCounters, CellKey, CostCounters, Counters, DirtyKey, TaskId, TaskKey, TaskName,
 };
 use crate::analysis::hist::Hist;
+use crate::analysis::lost::Loss;
 use crate::contract::{self, ARRAY_IDLE, COST_SHIFT};
 use crate::origin::{Op, Origin};
 
@@ -179,13 +180,9 @@ impl Probe {
 
     fn read_losses(&mut self, counters: &mut Counters) -> Result<()> {
         for loss in self.losses()? {
-            counters.lost.rows += loss.rows;
-            counters.lost.issue += loss.issue;
-            counters.lost.pieces += loss.pieces;
-            counters.lost.tasks += loss.tasks;
-            counters.lost.files += loss.files;
-            counters.lost.ring += loss.ring;
-            counters.lost.busy += loss.busy;
+            for (reason, count) in Loss::counted_in_kernel().zip(loss.lost) {
+                counters.lost.count(reason, count);
+            }
         }
         // Skips before recoveries: in the other order, a skip between the two would count as missed although it is recovered.
         let mut skips: HashMap<&str, u64> = HashMap::new();
@@ -221,7 +218,7 @@ impl Probe {
             )
             .sum();
         self.missed = self.missed.max(missed);
-        counters.lost.missed += self.missed;
+        counters.lost.count(Loss::Missed, self.missed);
         counters.overhead = self.meter.as_mut().map(Meter::read).unwrap_or_default();
         Ok(())
     }

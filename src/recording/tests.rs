@@ -15,8 +15,9 @@ use crate::analysis::alloc::fixture;
 use crate::analysis::counters::CostCounters;
 use crate::analysis::fold::{DiskCounters, MemberNow, Subject};
 use crate::analysis::item::{Item, State};
+use crate::analysis::lost::tests::every_loss;
 use crate::analysis::profile::sums::tests::seed;
-use crate::analysis::snapshot::{ArrayInfo, Lost, Overhead};
+use crate::analysis::snapshot::{ArrayInfo, Overhead};
 use crate::origin::Origin;
 
 /// Compares `json` with `format/NAME`, which UPDATE_FORMAT=1 writes.
@@ -76,17 +77,7 @@ fn state() -> State {
                 rmw_read: 6,
             },
         )],
-        lost: Lost {
-            rows: 1,
-            issue: 2,
-            pieces: 3,
-            tasks: 4,
-            files: 5,
-            missed: 6,
-            ring: 7,
-            busy: 8,
-            uncounted: 9,
-        },
+        lost: every_loss(),
         overhead: Overhead {
             bpf_ns: 10,
             bpf_events: 11,

@@ -15,8 +15,9 @@ use crate::analysis::amplification::Amplification;
 use crate::analysis::files::{FileSnapshot, FileSum, Files};
 use crate::analysis::hist::Hist;
 use crate::analysis::hotspot::{self, Kind, Severity};
+use crate::analysis::lost::Lost;
 use crate::analysis::snapshot;
-use crate::analysis::snapshot::{ArraySnapshot, Lost, MemberSnapshot, Snapshot, TaskSnapshot};
+use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot, TaskSnapshot};
 use crate::analysis::time;
 use crate::origin::{Op, Origin};
 use crate::printable::hex;
@@ -241,15 +242,8 @@ struct Sum {
 #[derive(Serialize)]
 pub(crate) struct Losses {
     events: u64,
-    rows: u64,
-    issue: u64,
-    pieces: u64,
-    tasks: u64,
-    files: u64,
-    missed: u64,
-    ring: u64,
-    busy: u64,
-    uncounted: u64,
+    #[serde(flatten)]
+    by_reason: Lost,
 }
 
 /// Time in raidtrace's programs; `alloc --replay` reads it back.
@@ -304,15 +298,7 @@ impl From<Lost> for Losses {
     fn from(lost: Lost) -> Self {
         Self {
             events: lost.events(),
-            rows: lost.rows,
-            issue: lost.issue,
-            pieces: lost.pieces,
-            tasks: lost.tasks,
-            files: lost.files,
-            missed: lost.missed,
-            ring: lost.ring,
-            busy: lost.busy,
-            uncounted: lost.uncounted,
+            by_reason: lost,
         }
     }
 }

@@ -9,7 +9,8 @@ use crate::analysis::counters::{
 };
 use crate::analysis::item::TOO_SLOW;
 use crate::analysis::item::{Dirtied, Item, Part, Request, State, Submission};
-use crate::analysis::snapshot::{Lost, Overhead, UNCOUNTED};
+use crate::analysis::lost::{Loss, Lost};
+use crate::analysis::snapshot::Overhead;
 use crate::origin::{Op, Origin};
 
 /// Half of the tasks, and of the files, that are kept one by one in an interval. Of more, the smaller half is dropped; bytes
@@ -104,10 +105,10 @@ impl IntervalCounters {
             Item::Lost { reason, count, .. } => {
                 // Other losses are also in the states.
                 if reason == TOO_SLOW {
-                    self.lost.ring = self.lost.ring.saturating_add(*count);
+                    self.lost.count(Loss::Ring, *count);
                 }
                 // The fold adds this note itself.
-                if reason != UNCOUNTED {
+                if reason != Loss::Uncounted.label() {
                     self.add_message(format!("{count} lost: {reason}"));
                 }
             }
@@ -210,18 +211,18 @@ impl IntervalCounters {
             op: Op::Write,
         };
         let lost = put(&mut self.dirtied, key, sum);
-        self.lost.tasks = self.lost.tasks.saturating_add(lost);
+        self.lost.count(Loss::Tasks, lost);
         if let Some(file) = d.file {
             let key = DirtyKey { array, pid, file };
             let lost = put(&mut self.dirtied_files, key, sum);
-            self.lost.files = self.lost.files.saturating_add(lost);
+            self.lost.count(Loss::Files, lost);
         }
     }
 
     pub(super) fn put_task(&mut self) {
         if let Some((key, sum)) = self.task.take() {
             let lost = put(&mut self.tasks, key, sum);
-            self.lost.tasks = self.lost.tasks.saturating_add(lost);
+            self.lost.count(Loss::Tasks, lost);
         }
     }
 

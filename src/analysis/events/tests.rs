@@ -6,6 +6,7 @@ use crate::analysis::counters::{CellKey, CostCounters};
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::fold::{Fold, Sample, TaskInfo};
 use crate::analysis::item::{Dirtied, Item, State};
+use crate::analysis::lost::Loss;
 use crate::analysis::snapshot::Snapshot;
 use crate::origin::{Op, Origin};
 use crate::recording::fixture;
@@ -128,7 +129,7 @@ fn requests_that_only_the_kernel_counted_are_told_once() {
         }
     }
     let whole = snapshot(&items);
-    assert_eq!(whole.lost.uncounted, 14);
+    assert_eq!(whole.lost[Loss::Uncounted], 14);
     assert_eq!(whole.arrays[0].members[1].disk.unwrap().uncounted, 14);
     let said = "the kernel counts 14 more requests than raidtrace: loop2 14 (lost.uncounted)";
     assert!(whole.notes.iter().any(|n| n == said), "{:?}", whole.notes);
@@ -165,7 +166,7 @@ fn what_is_cumulative_goes_on_over_a_restart_and_names_keep_their_figures() {
     let with = |mut state: State, n: u64| {
         let number = u32::from(state.arrays[0].info.name != "md127");
         state.costs = vec![(number, Origin::FileData, cost(n))];
-        state.lost.pieces = n;
+        state.lost[Loss::Pieces] = n;
         state.overhead.bpf_ns = 10 * n;
         Item::State(Box::new(state))
     };
@@ -193,12 +194,12 @@ fn what_is_cumulative_goes_on_over_a_restart_and_names_keep_their_figures() {
     if let Some(Item::State(last)) = items.last_mut() {
         last.restart = false;
         last.costs[0].2 = cost(9);
-        last.lost.pieces = 9;
+        last.lost[Loss::Pieces] = 9;
         last.overhead.bpf_ns = 90;
     }
     let snapshot = snapshot(&items);
     // 100 to 150 of the old programs, 7 to 9 of the new ones.
-    assert_eq!(snapshot.lost.pieces, 50 + 2);
+    assert_eq!(snapshot.lost[Loss::Pieces], 50 + 2);
     assert_eq!(snapshot.overhead.bpf_ns, 520);
     let names: Vec<_> = snapshot
         .arrays
@@ -273,7 +274,7 @@ fn of_very_many_dirtied_files_the_largest_are_kept_and_the_others_are_lost() {
     let (_, end) = whole(&items);
     let kept = end.counters.dirtied_files.len() as u64;
     assert!(kept <= 2 * super::interval::MANY as u64 + 1, "{kept}");
-    assert_eq!(end.counters.lost.files, many - kept);
+    assert_eq!(end.counters.lost[Loss::Files], many - kept);
     let all: u64 = (0..many).map(|i| 4096 * (1 + i % 7)).sum();
     let task = end.counters.dirtied.values().map(|sum| sum.bytes);
     assert_eq!(task.sum::<u64>(), all);

@@ -4,6 +4,7 @@ use super::{
     CellKey, DiskCounters, Duration, Fold, MemberNow, Sample, Subject, THROTTLED, TaskInfo,
 };
 use crate::analysis::counters::{CostCounters, JournalCounters, TaskCounters, TaskKey};
+use crate::analysis::lost::Loss;
 use crate::origin::{Op, Origin};
 
 const BITMAP: CellKey = CellKey {
@@ -74,7 +75,7 @@ fn requests_only_the_kernel_counted_are_lost_and_noted() {
     let mut step = |sample| {
         let snapshot = fold.step(sample);
         let disk = snapshot.arrays[0].members[0].disk.unwrap();
-        assert_eq!(snapshot.lost.uncounted, disk.uncounted);
+        assert_eq!(snapshot.lost[Loss::Uncounted], disk.uncounted);
         assert_eq!(snapshot.lost.events(), disk.uncounted);
         (disk.uncounted, snapshot.notes)
     };

@@ -11,6 +11,7 @@ use super::args::Record;
 use super::child::{self, Running};
 use super::output::Files;
 use super::recorder::{Finished, Recorder, RecorderOptions, SECOND, Summary};
+use crate::analysis::lost::Loss;
 use crate::analysis::units;
 use crate::machine::Sys;
 use crate::machine::signals::Signals;
@@ -185,15 +186,15 @@ fn report(s: &Summary, name: &str) -> io::Result<()> {
         )?,
     }
     let slow = (s.written.dropped, "the disk was too slow");
-    let reasons = s.lost.reasons().into_iter().chain([slow]);
+    let reasons = s.lost.nonzero().map(|(loss, n)| (n, loss.label()));
     let lost: Vec<String> = reasons
-        .filter(|(n, _)| *n > 0)
+        .chain([slow].into_iter().filter(|(n, _)| *n > 0))
         .map(|(n, why)| format!("{n} ({why})"))
         .collect();
     if lost.is_empty() {
         writeln!(err, "raidtrace: nothing was lost")?;
     } else {
-        let hint = if s.lost.ring > 0 {
+        let hint = if s.lost[Loss::Ring] > 0 {
             "; a larger --buffer may help"
         } else {
             ""

@@ -14,7 +14,8 @@ use crate::analysis::counters::TaskId;
 use crate::analysis::files::FileId;
 use crate::analysis::fold::{Fold, Sample};
 use crate::analysis::item::{Item, State};
-use crate::analysis::snapshot::{Lost, Snapshot, UNCOUNTED};
+use crate::analysis::lost::{Loss, Lost};
+use crate::analysis::snapshot::Snapshot;
 use crate::analysis::{hotspot, window};
 use crate::machine::{Sys, task};
 use crate::probe::Dirtied;
@@ -342,16 +343,19 @@ impl Recorder {
         for row in self.dirtied.step(&sample.counters, time_us - 1, is_last) {
             self.writer.push(&row)?;
         }
-        for ((count, reason), (was, _)) in now.reasons().into_iter().zip(self.lost.reasons()) {
-            self.write_lost(time_us, reason, count.saturating_sub(was))?;
+        let lost = now.since(&self.lost);
+        for (loss, count) in lost.nonzero() {
+            self.write_lost(time_us, loss, count)?;
         }
-        self.summary.lost.add(&now.since(&self.lost));
+        self.summary.lost.add(&lost);
         self.lost = now;
         let mut state = state(&sample, false);
         let snapshot = self.fold.step(sample);
-        let uncounted = snapshot.lost.uncounted;
-        self.summary.lost.uncounted += uncounted;
-        self.write_lost(time_us, UNCOUNTED, uncounted)?;
+        let uncounted = snapshot.lost[Loss::Uncounted];
+        if uncounted > 0 {
+            self.summary.lost.count(Loss::Uncounted, uncounted);
+            self.write_lost(time_us, Loss::Uncounted, uncounted)?;
+        }
         if let Some(alloc) = &mut self.alloc {
             let interval = alloc.interval(&mut self.session, &snapshot)?;
             let item = Interval::item(&interval, alloc.last())?;
@@ -384,13 +388,10 @@ impl Recorder {
         Ok(state)
     }
 
-    fn write_lost(&mut self, time_us: i64, reason: &str, count: u64) -> io::Result<()> {
-        if count == 0 {
-            return Ok(());
-        }
+    fn write_lost(&mut self, time_us: i64, loss: Loss, count: u64) -> io::Result<()> {
         self.writer.push(&Item::Lost {
             time_us,
-            reason: reason.to_owned(),
+            reason: loss.label().to_owned(),
             count,
         })
     }

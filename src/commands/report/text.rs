@@ -112,11 +112,8 @@ fn head(out: &mut Vec<u8>, path: &Path, report: &Report) -> io::Result<()> {
         )?;
     }
     if s.lost.events() > 0 {
-        let named = s.lost.reasons();
-        let named = named
-            .iter()
-            .filter(|r| r.0 > 0)
-            .map(|(n, why)| format!("{why} {n}"));
+        let reasons = s.lost.nonzero();
+        let named = reasons.map(|(loss, n)| format!("{} {n}", loss.label()));
         let named = named.collect::<Vec<_>>().join(", ");
         sentence(out, "!", &format!("LOST {} ({named})", s.lost.events()))?;
     } else {

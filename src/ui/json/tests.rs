@@ -3,7 +3,8 @@
 use super::write;
 use crate::analysis::fixture;
 use crate::analysis::hotspot::Kind;
-use crate::analysis::snapshot::{Lost, Overhead};
+use crate::analysis::lost::tests::every_loss;
+use crate::analysis::snapshot::Overhead;
 use serde_json::Value;
 
 fn line(snapshot: &crate::analysis::snapshot::Snapshot) -> String {
@@ -123,19 +124,9 @@ fn contract() {
 #[test]
 fn names_do_not_depend_on_memory() {
     let mut snapshot = fixture::raid0(12);
-    snapshot.lost = Lost {
-        rows: 1,
-        issue: 2,
-        pieces: 3,
-        tasks: 4,
-        files: 5,
-        missed: 6,
-        ring: 7,
-        busy: 8,
-        uncounted: 9,
-    };
+    snapshot.lost = every_loss();
     let v: Value = serde_json::from_str(&line(&snapshot)).unwrap();
-    let reasons = "rows issue pieces tasks files missed ring busy uncounted";
+    let reasons = "rows issue pieces tasks files ring busy missed uncounted";
     for (n, reason) in (1u64..).zip(reasons.split(' ')) {
         assert_eq!(v["lost"][reason].as_u64(), Some(n), "{reason}");
     }

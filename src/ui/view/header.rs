@@ -94,11 +94,9 @@ pub fn measured(snapshot: &Snapshot, array: &ArraySnapshot) -> String {
 }
 
 fn lost(snapshot: &Snapshot) -> String {
-    let reasons = snapshot.lost.reasons();
+    let reasons = snapshot.lost.nonzero();
     let named: Vec<String> = reasons
-        .iter()
-        .filter(|r| r.0 > 0)
-        .map(|(n, reason)| format!("{reason} {}", units::count(*n as f64)))
+        .map(|(loss, n)| format!("{} {}", loss.label(), units::count(n as f64)))
         .collect();
     if named.is_empty() {
         "lost 0".to_owned()

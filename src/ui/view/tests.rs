@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use super::{VIEWS, draw};
 use crate::analysis::fixture;
-use crate::analysis::snapshot::{Lost, Snapshot};
+use crate::analysis::lost::Loss;
+use crate::analysis::snapshot::Snapshot;
 use crate::origin::{Op, Origin};
 use crate::ui::keys::Key;
 use crate::ui::palette::{Depth, Palette};
@@ -139,11 +140,8 @@ fn overlays_and_switches() {
 #[test]
 fn losses_and_health_are_shown() {
     let mut snapshot = fixture::raid0(12);
-    snapshot.lost = Lost {
-        rows: 100,
-        tasks: 20,
-        ..Lost::default()
-    };
+    snapshot.lost[Loss::Rows] = 100;
+    snapshot.lost[Loss::Tasks] = 20;
     snapshot.notes = vec!["kernel 5.10 has no module BTF: no md structures\x1b[2J".to_owned()];
     snapshot.arrays.push(snapshot.arrays[0].clone());
     let array = &mut snapshot.arrays[0];
