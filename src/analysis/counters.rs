@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::files::FileId;
+use super::file_id::FileId;
 use super::hist::Hist;
 use super::lost::Lost;
-use super::snapshot::Overhead;
+use super::overhead::Overhead;
 use crate::origin::{Op, Origin};
 
 /// All counters at one moment.

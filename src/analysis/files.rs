@@ -3,30 +3,13 @@
 use std::collections::HashMap;
 
 use super::counters::{DirtyKey, FileKey, TaskCounters};
+pub use super::file_id::FileId;
 use crate::origin::Op;
 
 /// Number of files per array that are reported one by one: the largest.
 pub const FILES: usize = 256;
 /// Number of files per task that are reported one by one.
 pub const TASK_FILES: usize = 16;
-
-/// Identity of a file: the generation tells apart files that used the same inode number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FileId {
-    /// Kernel device number of its filesystem: major << 20 | minor.
-    pub dev: u32,
-    /// Inode number.
-    pub inode: u64,
-    /// Generation of the inode (`lsattr -v`).
-    pub generation: u32,
-}
-
-impl FileId {
-    /// `9:127`, as sysfs writes it.
-    pub fn device(&self) -> String {
-        format!("{}:{}", self.dev >> 20, self.dev & 0xf_ffff)
-    }
-}
 
 /// Location of a file, as far as it is known. Names are untrusted and may hold any bytes but NUL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,15 +6,18 @@ pub mod alloc;
 pub mod amplification;
 pub mod counters;
 pub mod events;
+pub mod file_id;
 pub mod files;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod fold;
 pub mod hist;
+pub mod history;
 pub mod hotspot;
 pub mod item;
 pub mod lost;
 mod nested;
+pub mod overhead;
 mod pending;
 pub mod placement;
 pub mod profile;

@@ -1,46 +1,14 @@
-//! Requests that tasks wait for, as opposed to background writeback.
+//! Tells requests that tasks wait for from background writeback.
 
 use std::collections::BTreeMap;
 
-use super::snapshot::{Cell, TaskSnapshot};
+use super::snapshot::TaskSnapshot;
 use crate::origin::{Op, Origin};
 
 /// Weight of an interval relative to the next one: bios that writeback submits at once complete over seconds.
 const DECAY: f64 = 0.9;
 /// IO counts as background if jbd2 and writeback submitted at least this share of it.
 const BACKGROUND: f64 = 0.5;
-
-/// Count and total time of measured requests that tasks waited for.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Waited {
-    /// Number of requests.
-    pub requests: u64,
-    /// Sum of their times from allocation to completion, µs.
-    pub us: f64,
-}
-
-impl Waited {
-    /// Adds the requests of a cell.
-    pub fn add_cell(&mut self, cell: &Cell) {
-        let requests = cell.device.count();
-        let mean_us = cell.device.mean().unwrap_or(0.0) + cell.queue.mean().unwrap_or(0.0);
-        self.add(Self {
-            requests,
-            us: mean_us * requests as f64,
-        });
-    }
-
-    /// Adds another sum.
-    pub fn add(&mut self, other: Self) {
-        self.requests = self.requests.saturating_add(other.requests);
-        self.us += other.us;
-    }
-
-    /// Mean time of a request, µs; `None` without requests.
-    pub fn mean_us(self) -> Option<f64> {
-        (self.requests > 0).then(|| self.us / self.requests as f64)
-    }
-}
 
 /// Recent writes to an array by origin: bytes of jbd2 and writeback, and of all tasks.
 #[derive(Debug, Default)]
@@ -82,7 +50,7 @@ impl Submitters {
 
 #[cfg(test)]
 mod tests {
-    use super::{Submitters, Waited};
+    use super::Submitters;
     use crate::analysis::fixture;
     use crate::origin::{Op, Origin};
 
@@ -118,17 +86,5 @@ mod tests {
         postgres.io[0].bytes = 1 << 30;
         submitters.record(&[postgres]);
         assert!(waits(&submitters, Origin::FileData, Op::Write));
-    }
-
-    #[test]
-    fn times_are_of_queue_and_device() {
-        let mut waited = Waited::default();
-        assert_eq!(waited.mean_us(), None);
-        let mut cell = fixture::cell(Origin::FileData, Op::Read, 0, 0, 0);
-        (0..10).for_each(|_| cell.device.record(1000));
-        cell.queue.record(3000);
-        waited.add_cell(&cell);
-        let mean_us = waited.mean_us().unwrap();
-        assert!((4000.0..=5000.0).contains(&mean_us), "{mean_us}");
     }
 }

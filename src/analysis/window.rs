@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use super::amplification::Amplification;
+use super::history::History;
 use super::hotspot;
-use super::recent::History;
 use super::snapshot::{
     ArraySnapshot, Cell, DiskUse, JournalStalls, MemberSnapshot, Snapshot, TaskIo, TaskSnapshot,
 };

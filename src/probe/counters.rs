@@ -6,10 +6,13 @@ use anyhow::{Context as _, Result};
 use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{MapCore, MapFlags};
 
+use super::entries::{all_entries, operation, text};
 use super::files::{counts, drain};
-use super::load::{Probe, program_stats};
+use super::load::Probe;
 use super::numbers::Cells;
 use super::overhead::Meter;
+use super::shadows::{SHADOWED, is_shadow};
+use super::stats::program_stats;
 use super::wire::{
     Wire, rt_array, rt_cost, rt_loss, rt_member_rows, rt_row, rt_task, rt_task_id, rt_task_key,
     rt_task_pending,
@@ -19,7 +22,7 @@ use crate::analysis::counters::{
 };
 use crate::analysis::hist::Hist;
 use crate::analysis::lost::Loss;
-use crate::contract::{self, ARRAY_IDLE, COST_SHIFT};
+use crate::contract::{ARRAY_IDLE, COST_SHIFT};
 use crate::origin::{Op, Origin};
 
 impl Probe {
@@ -252,32 +255,6 @@ impl Probe {
     }
 }
 
-/// Programs that can have a shadow program, in the order of `enum rt_seen_kinds`.
-pub(super) const SHADOWED: [&str; contract::SEEN_KINDS as usize] = [
-    "rt_bio_queue",
-    "rt_md_submit",
-    "rt_rq_issue",
-    "rt_rq_complete",
-    "rt_bio_complete",
-];
-
-/// True for a shadow program (`bpf/shadow.bpf.h`).
-pub(super) fn is_shadow(program: &str) -> bool {
-    program.ends_with("_2")
-}
-
-/// Values of all CPUs and entries of a map. Entry 0 is for programs, the others for shadow programs and dirtied data.
-pub(super) fn all_entries(map: &impl MapCore) -> Result<Vec<Vec<u8>>> {
-    let mut all = Vec::new();
-    for entry in 0..map.max_entries() {
-        all.extend(
-            map.lookup_percpu(entry.bytes(), MapFlags::ANY)?
-                .unwrap_or_default(),
-        );
-    }
-    Ok(all)
-}
-
 /// `origin << 3 | operation`, as in `rt_row()` of `bpf/counters.bpf.h`.
 fn cell_key(member: u32, cell: usize) -> Option<CellKey> {
     let (origin, op) = (cell >> 3, cell & 7);
@@ -300,16 +277,6 @@ fn task_key(wire: &rt_task_key) -> Option<(TaskKey, bool)> {
     Some((key, dirtied))
 }
 
-const DIRTY: u8 = contract::OP_DIRTY as u8;
-
-/// An operation, and true for dirtied data, whose operation is the later write.
-pub(super) fn operation(wire: u8) -> Option<(Op, bool)> {
-    match wire {
-        DIRTY => Some((Op::Write, true)),
-        _ => Op::from_u8(wire).map(|op| (op, false)),
-    }
-}
-
 fn cell_counters(row: &rt_row) -> CellCounters {
     CellCounters {
         requests: row.requests,
@@ -326,13 +293,4 @@ fn task_name(task: &rt_task) -> TaskName {
         comm: text(&task.comm),
         work: text(&task.work),
     }
-}
-
-/// A C string without its NUL.
-pub(super) fn text(chars: &[i8]) -> Vec<u8> {
-    chars
-        .iter()
-        .map(|&c| c.cast_unsigned())
-        .take_while(|&c| c != 0)
-        .collect()
 }

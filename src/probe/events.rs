@@ -7,8 +7,7 @@ use std::rc::Rc;
 use anyhow::{Context as _, Result, bail};
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType, RingBuffer, RingBufferBuilder};
 
-use super::load::Probe;
-use super::numbers::Numbers;
+use super::clock::monotonic_ns;
 use super::skel::RaidtraceSkel;
 use super::wire::{Wire, rt_event_request, rt_event_submission};
 use crate::address::{ArraySector, DiskSector};
@@ -100,9 +99,9 @@ pub struct Submitted {
 pub(super) struct Events {
     rings: Vec<Ring>,
     /// Events that are later than the latest that some ring has been read up to, with the kernel side's numbers.
-    later: Vec<Event>,
+    pub(super) later: Vec<Event>,
     /// With the kernel side's numbers: of members that only the next survey has.
-    early: Vec<Event>,
+    pub(super) early: Vec<Event>,
 }
 
 /// Ring buffer of a CPU. Events are almost ordered by time.
@@ -184,7 +183,7 @@ impl Events {
     }
 
     /// Drains some events of each ring. Returns the time up to which all events are drained, and true if more can follow at once.
-    fn drain(&mut self) -> Result<(u64, bool)> {
+    pub(super) fn drain(&mut self) -> Result<(u64, bool)> {
         let mut until = monotonic_ns();
         let mut more = false;
         let some = (MANY / self.rings.len()).max(256);
@@ -212,7 +211,7 @@ impl Events {
 }
 
 /// Removes the events up to a time and returns them ordered by time. Runs stay behind their event.
-fn in_order(events: &mut Vec<Event>, until: u64) -> Vec<Event> {
+pub(super) fn in_order(events: &mut Vec<Event>, until: u64) -> Vec<Event> {
     // Indices of the events that have a time.
     let mut begins: Vec<(u64, usize)> = (0..)
         .zip(&*events)
@@ -239,63 +238,6 @@ fn in_order(events: &mut Vec<Event>, until: u64) -> Vec<Event> {
     }
     *events = later;
     ordered
-}
-
-/// CLOCK_MONOTONIC in ns, the clock of bpf_ktime_get_ns() and of events.
-pub fn monotonic_ns() -> u64 {
-    let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    t.tv_sec.cast_unsigned() * 1_000_000_000 + t.tv_nsec.cast_unsigned()
-}
-
-impl Probe {
-    /// Moves the drained events to `events`, ordered by time. True if more can follow at once.
-    pub fn drain(&mut self, events: &mut Vec<Event>) -> Result<bool> {
-        let Some(from) = &mut self.events else {
-            return Ok(false);
-        };
-        let turn = self.turn.as_ref();
-        if turn.is_none() {
-            let early = std::mem::take(&mut from.early);
-            by_position(early, &self.numbers, None, events);
-        }
-        let (until, more) = from.drain()?;
-        let new = in_order(&mut from.later, until);
-        let numbers = turn.map_or(&self.numbers, |turn| &turn.was);
-        let next = turn.map(|turn| (&turn.next, &mut from.early));
-        by_position(new, numbers, next, events);
-        Ok(more)
-    }
-}
-
-/// Gives events their members' positions; puts those that only the next survey knows aside.
-fn by_position(
-    from: impl IntoIterator<Item = Event>,
-    numbers: &Numbers,
-    mut next: Option<(&Numbers, &mut Vec<Event>)>,
-    into: &mut Vec<Event>,
-) {
-    let mut early = false;
-    for mut event in from {
-        match &mut event {
-            Event::Completed(c) => match numbers.position(c.member) {
-                Some(position) => (c.member, early) = (position, false),
-                None => {
-                    let knows = |(next, _): &mut (&Numbers, _)| next.position(c.member).is_some();
-                    early = next.as_mut().is_some_and(knows);
-                    if !early {
-                        c.member = u32::MAX;
-                    }
-                }
-            },
-            // Belongs to the last completion.
-            Event::Run(_) => {}
-            Event::Submitted(_) => early = false,
-        }
-        match &mut next {
-            Some((_, aside)) if early => aside.push(event),
-            _ => into.push(event),
-        }
-    }
 }
 
 impl Event {

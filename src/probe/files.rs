@@ -23,7 +23,7 @@ impl Probe {
         let moved = drain(&maps.rt_file_ios, |key: &rt_file_key| {
             (key.round != self.round).then(|| file_key(key))
         })?;
-        let per_cpu = super::counters::all_entries(&maps.rt_files_pending)?;
+        let per_cpu = super::entries::all_entries(&maps.rt_files_pending)?;
         let cpus: Vec<_> = per_cpu
             .iter()
             .filter_map(|b| rt_file_pending::read(b))
@@ -60,7 +60,7 @@ impl Probe {
         let found = self.skel.maps.rt_files.lookup(wire.bytes(), MapFlags::ANY);
         let file = rt_file::read(&found.ok()??)?;
         Some(FileName {
-            name: super::counters::text(&file.name),
+            name: super::entries::text(&file.name),
             parent: (file.parent > 0).then_some((file.parent, file.parent_generation)),
             deleted: file.links == 0,
         })
@@ -69,7 +69,7 @@ impl Probe {
 
 /// A key, and for dirtied data the thread that dirtied it.
 fn file_key(wire: &rt_file_key) -> Option<(FileKey, Option<u32>)> {
-    let (op, dirtied) = super::counters::operation(wire.op)?;
+    let (op, dirtied) = super::entries::operation(wire.op)?;
     let rt_file_id {
         inode,
         dev,

@@ -1,22 +1,24 @@
 //! Loads the planned programs, fills their maps and attaches them.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::fd::AsFd as _;
 
 use anyhow::{Context as _, Result, bail};
 use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenMapMut, PrintLevel};
 
 use super::Facts;
-use super::counters::{SHADOWED, is_shadow};
+use super::clock::monotonic_ns;
 use super::deltas::Deltas;
-use super::events::{Events, monotonic_ns};
+use super::events::Events;
 use super::log::{collect, keep, last_words, refusal, short};
 use super::numbers::{Numbers, Turn};
 use super::overhead::Meter;
 use super::plan::{Choice, Plan};
 use super::refit::{Held, Spare, Write};
+use super::shadows::{SHADOWED, is_shadow};
 use super::skel::{OpenRaidtraceSkel, RaidtraceSkel, RaidtraceSkelBuilder};
+use super::stats::program_info;
 use super::tables::Tables;
 use super::wire::{Wire, rt_row, rt_tiles};
 use crate::analysis::counters::{FileKey, TaskKey};
@@ -436,26 +438,6 @@ pub(super) fn log_size(name: &str, program: &impl std::os::fd::AsFd, suffix: &st
             format!("{name}: {verified} instructions verified, {bytes} bytes{suffix}"),
         );
     }
-}
-
-/// Run time in ns, runs, and runs skipped because of recursion, of a loaded program.
-pub(super) fn program_stats(program: &impl std::os::fd::AsFd) -> Option<(u64, u64, u64)> {
-    let info = program_info(program)?;
-    Some((info.run_time_ns, info.run_cnt, info.recursion_misses))
-}
-
-fn program_info(program: &impl std::os::fd::AsFd) -> Option<libbpf_rs::libbpf_sys::bpf_prog_info> {
-    let mut info = libbpf_rs::libbpf_sys::bpf_prog_info::default();
-    let mut len = std::mem::size_of_val(&info) as u32;
-    // SAFETY: `info` is zeroed, so that it asks for no arrays, and `len` is its size.
-    let err = unsafe {
-        libbpf_rs::libbpf_sys::bpf_prog_get_info_by_fd(
-            program.as_fd().as_raw_fd(),
-            &raw mut info,
-            &raw mut len,
-        )
-    };
-    (err == 0).then_some(info)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::load::program_stats;
+use super::stats::program_stats;
 use crate::analysis::snapshot::Overhead;
 
 /// Each period has one slice, at a random time, so that periodic load cannot line up with the slices. Enabling and

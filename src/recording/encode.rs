@@ -17,9 +17,9 @@ use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow_schema::{ArrowError, SchemaRef};
 
 use super::header::Header;
+use super::output::Output;
 use super::rows::{Batch, NO_SECTOR, NONE, Names, Row};
 use super::schema::{self, Kind};
-use super::writer::Output;
 use crate::analysis::item::Flags;
 use crate::origin::{Op, Origin};
 

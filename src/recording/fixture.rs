@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use super::alloc::Interval;
 use super::header::{self, Header};
-use super::writer::{Options, Output, Writer};
+use super::output::Output;
+use super::writer::{Options, Writer};
 use crate::analysis::counters::TaskId;
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::fold::{DiskCounters, MemberNow, Subject, TaskInfo};

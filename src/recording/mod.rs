@@ -1,7 +1,7 @@
 //! The recording: an Arrow IPC stream.
 //!
 //! * [`header`]: the machine and its arrays; [`schema`]: the columns. Rows are [`item`](crate::analysis::item)s.
-//! * [`writer`]: collects `rows`; its thread `encode`s and writes them.
+//! * [`writer`]: collects `rows`; its thread `encode`s and writes them to an [`output`].
 //! * [`reader`]: `frame`s -> record `batch`es, which arrow-ipc validates -> `columns` -> items, by `names`.
 //!   `files`: the files of a recording.
 //! * [`alloc`]: intervals of the ext4 allocator, as JSON in the column `text`.
@@ -19,6 +19,7 @@ mod frame;
 pub mod gather;
 pub mod header;
 mod names;
+pub mod output;
 pub mod reader;
 mod rows;
 pub mod schema;

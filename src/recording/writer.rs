@@ -2,8 +2,7 @@
 //! for that thread: when it is too far behind, a batch is dropped and reported as lost.
 
 use std::borrow::Cow;
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
@@ -11,30 +10,13 @@ use std::thread::JoinHandle;
 
 use super::encode::Encoder;
 use super::header::Header;
+use super::output::{Opening, Output};
 use super::rows::{Batch, Device, Devices, Known, NONE, Names, Recent, StateRow};
 use super::schema::Kind;
 use crate::analysis::counters::TaskId;
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::fold::TaskInfo;
 use crate::analysis::item::{Item, State, TOO_SLOW};
-
-/// The destination of a recording.
-pub trait Output: Write + Send {
-    /// Syncs written bytes to the disk.
-    fn sync(&mut self) -> io::Result<()> {
-        self.flush()
-    }
-}
-
-impl Output for File {
-    fn sync(&mut self) -> io::Result<()> {
-        match self.sync_data() {
-            // A pipe or a device.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
-            other => other,
-        }
-    }
-}
 
 /// Options of a [`Writer`].
 #[derive(Clone, Copy, Debug)]
@@ -78,9 +60,6 @@ fn devices(header: &Header) -> Devices {
         })
         .collect()
 }
-
-/// Creates an output, in the writer's thread.
-pub type Opening = Box<dyn FnOnce() -> io::Result<Box<dyn Output>> + Send>;
 
 enum Job {
     Batch(Box<Batch>),

@@ -135,21 +135,6 @@ fn cycles_of(files: &[(&Path, String)]) -> Vec<BTreeSet<String>> {
     all.cycles()
 }
 
-/// Cycles that are still to be dissolved. Remove a line here with the cycle.
-const KNOWN: &[&str] = &[
-    "analysis::placement::search analysis::placement::words",
-    "analysis::counters analysis::files analysis::recent analysis::snapshot analysis::waited",
-    "analysis::hotspot::burst analysis::hotspot::symptom",
-    "commands::alloc::folded commands::alloc::tree",
-    "commands::alloc::state commands::alloc::view::tree",
-    "commands::report::allocator commands::report::chart commands::report::text",
-    "fs::ext4::check fs::ext4::error fs::ext4::superblock",
-    "probe::alloc::facts probe::symbols",
-    "probe::alloc::load probe::alloc::read",
-    "probe::counters probe::events probe::files probe::load probe::overhead",
-    "recording::encode recording::writer",
-];
-
 #[test]
 fn files_do_not_import_each_other_in_a_circle() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
@@ -162,13 +147,7 @@ fn files_do_not_import_each_other_in_a_circle() {
             files.push((relative, fs::read_to_string(file).expect("a source file")));
         }
     }
-    let known: Vec<BTreeSet<&str>> = KNOWN.iter().map(|k| k.split(' ').collect()).collect();
-    let mut cycles = cycles_of(&files);
-    cycles.retain(|c| {
-        !known
-            .iter()
-            .any(|k| c.iter().all(|m| k.contains(m.as_str())))
-    });
+    let cycles = cycles_of(&files);
     assert!(cycles.is_empty(), "{cycles:#?}");
 }
 

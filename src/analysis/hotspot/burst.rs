@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::symptom::{Figures, SATURATED, Symptom, find_cause, median};
 use crate::analysis::recent::Recent;
-use crate::analysis::waited::Waited;
+use crate::analysis::recent::Waited;
 
+/// Utilisation by io_ticks from which a member counts as saturated.
+pub const SATURATED: f64 = 0.9;
 /// Shorter bursts are a journal commit or a short write-back.
 const LASTS: Duration = Duration::from_secs(2);
 /// Fewer requests that tasks waited for are not significant.
@@ -68,7 +69,7 @@ impl Burst {
 
     /// Mean times of a request that tasks waited for, during and outside the burst, µs; `None` if the burst is no problem.
     /// `others_us`: mean time on the other members.
-    fn delays(&self, others_us: Option<f64>) -> Option<(f64, Option<f64>)> {
+    pub(super) fn delays(&self, others_us: Option<f64>) -> Option<(f64, Option<f64>)> {
         if !self.is_significant() || self.waited.requests < ENOUGH_WAITED {
             return None;
         }
@@ -81,48 +82,11 @@ impl Burst {
     }
 }
 
-/// Members that are saturated part of the time while tasks wait for them.
-pub fn bursts(all: &[Figures]) -> Option<Symptom> {
-    let times = |i: usize| {
-        let others = (0..all.len()).filter(|&o| o != i);
-        let mean_us = |o: usize| {
-            let (mut both, burst) = (all[o].burst.waited, all[o].burst);
-            both.add(burst.otherwise);
-            both.mean_us()
-        };
-        all[i].burst.delays(median(others.filter_map(mean_us)))
-    };
-    let delayed: Vec<(usize, (f64, Option<f64>))> = (0..all.len())
-        .filter(|&i| !all[i].is_held())
-        .filter_map(|i| Some((i, times(i)?)))
-        .collect();
-    let (_, (waited_us, otherwise_us)) = delayed
-        .iter()
-        .copied()
-        .max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
-    let members: Vec<usize> = delayed.iter().map(|d| d.0).collect();
-    let rest: Vec<usize> = (0..all.len()).filter(|i| !members.contains(i)).collect();
-    let shortest = members
-        .iter()
-        .map(|&i| all[i].burst)
-        .min_by_key(|b| b.lasted)?;
-    let least = members.iter().map(|&i| all[i].burst.utilisation);
-    Some(Symptom::Burst {
-        cause: (!rest.is_empty()).then(|| find_cause(all, &members, &rest)),
-        least: least.fold(1.0, f64::min),
-        lasted: shortest.lasted,
-        of: shortest.of,
-        waited_us,
-        otherwise_us,
-        members,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::Burst;
     use crate::analysis::recent::Recent;
-    use crate::analysis::waited::Waited;
+    use crate::analysis::recent::Waited;
     use std::time::Duration;
 
     /// Measured on a loop device limited to 300 reads a second: 20 reads a second, and for five seconds 16 at a time more.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::burst::SATURATED;
 use super::spread::Spread;
-use super::symptom::{Cause, Figures, SATURATED, Symptom};
+use super::symptom::{Cause, Figures, Symptom};
 use super::uneven::{Uneven, uneven};
 use super::words::{and_more, from_task, plural, subject};
 use super::work::{hint, mostly, work, write_cost};

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use super::burst::{Burst, bursts};
+use super::burst::{Burst, SATURATED};
 use crate::analysis::hist::Hist;
 use crate::analysis::recent::Stall;
 use crate::analysis::snapshot::{DiskUse, MemberSnapshot};
 use crate::origin::Op;
 
-/// Utilisation by io_ticks from which a member counts as saturated.
-pub const SATURATED: f64 = 0.9;
 /// A disk that works in parallel can be busy all the time and still take more: below this mean time of a request, µs,
 /// utilisation alone proves nothing (Documentation/admin-guide/iostats.rst on `%util` of SSDs).
 const QUICK_US: f64 = 300.0;
@@ -254,6 +252,43 @@ pub fn find_symptom(all: &[Figures]) -> Symptom {
         .or_else(|| waiting(all))
         .or_else(|| growing(all))
         .unwrap_or(Symptom::None)
+}
+
+/// Members that are saturated part of the time while tasks wait for them.
+fn bursts(all: &[Figures]) -> Option<Symptom> {
+    let times = |i: usize| {
+        let others = (0..all.len()).filter(|&o| o != i);
+        let mean_us = |o: usize| {
+            let (mut both, burst) = (all[o].burst.waited, all[o].burst);
+            both.add(burst.otherwise);
+            both.mean_us()
+        };
+        all[i].burst.delays(median(others.filter_map(mean_us)))
+    };
+    let delayed: Vec<(usize, (f64, Option<f64>))> = (0..all.len())
+        .filter(|&i| !all[i].is_held())
+        .filter_map(|i| Some((i, times(i)?)))
+        .collect();
+    let (_, (waited_us, otherwise_us)) = delayed
+        .iter()
+        .copied()
+        .max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
+    let members: Vec<usize> = delayed.iter().map(|d| d.0).collect();
+    let rest: Vec<usize> = (0..all.len()).filter(|i| !members.contains(i)).collect();
+    let shortest = members
+        .iter()
+        .map(|&i| all[i].burst)
+        .min_by_key(|b| b.lasted)?;
+    let least = members.iter().map(|&i| all[i].burst.utilisation);
+    Some(Symptom::Burst {
+        cause: (!rest.is_empty()).then(|| find_cause(all, &members, &rest)),
+        least: least.fold(1.0, f64::min),
+        lasted: shortest.lasted,
+        of: shortest.of,
+        waited_us,
+        otherwise_us,
+        members,
+    })
 }
 
 fn stalled(all: &[Figures]) -> Option<Symptom> {

@@ -6,9 +6,9 @@ use super::ENOUGH_REQUESTS;
 use super::spread::Spread;
 use super::words::{from_task, plural};
 use crate::analysis::amplification::Amplification;
+use crate::analysis::recent::Waited;
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot};
 use crate::analysis::units;
-use crate::analysis::waited::Waited;
 use crate::origin::{Op, Origin, io_name};
 
 /// Share of the time in the device from which requests without data (flushes, discards) are the main work.
@@ -122,7 +122,7 @@ fn reads(members: &[&MemberSnapshot]) -> Option<String> {
     let cells = members.iter().flat_map(|m| &m.io);
     cells
         .filter(|c| is_read(c.origin, c.op))
-        .for_each(|c| waited.add_cell(c));
+        .for_each(|c| waited.add(c.measured()));
     let mean_us = waited.mean_us()?;
     (waited.requests >= ENOUGH_READS && mean_us >= LONG_US).then(|| {
         format!(

@@ -25,6 +25,6 @@ pub mod words;
 
 pub use filesystem::{Filesystem, Groups};
 pub use report::Report;
+pub use spread::UNEVEN_FROM;
 pub use spread::{FIXED, Member, Skews, Spread};
 pub use target::{Target, TargetArray};
-pub use words::UNEVEN_FROM;

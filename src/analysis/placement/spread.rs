@@ -7,6 +7,9 @@ use crate::machine::Segment;
 use crate::origin::Origin;
 use crate::raid::Geometry;
 
+/// Skew from which a layout is uneven.
+pub const UNEVEN_FROM: f64 = 1.5;
+
 /// Origins with fixed locations, in the order of the tables.
 pub const FIXED: [Origin; 8] = [
     Origin::BlockBitmap,

@@ -1,13 +1,12 @@
 //! Headline, cause and advice for a spread, one sentence each.
 
 use super::search::Candidate;
+use super::spread::UNEVEN_FROM;
 use super::spread::{Figure, Spread, skew};
 use super::target::Target;
 use crate::analysis::units;
 use crate::raid::Level;
 
-/// Skew from which a layout is uneven.
-pub const UNEVEN_FROM: f64 = 1.5;
 /// Flex groups per member below which the skew must be twice the best possible one.
 const FEW: u64 = 2;
 

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::io::{Result, Write};
 
 use crate::analysis::profile::sums::Profile;
-use crate::commands::alloc::tree::OTHER;
 use crate::ui::text::sanitize;
+
+/// Name of the samples whose stack was not kept.
+pub(crate) const OTHER: &str = "[other stacks]";
 
 /// A comm as one frame: printable, without the separator of frames, and not starting a comment.
 pub(crate) fn comm(bytes: &[u8]) -> String {

@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::folded::{OTHER, comm as frame};
 use crate::analysis::profile::sums::Profile;
 
 /// Functions below a comm; the kernel gives no more (PERF_MAX_STACK_DEPTH).
 const DEEPEST: usize = 127;
-/// Name of the samples whose stack was not kept.
-pub(crate) const OTHER: &str = "[other stacks]";
 
 /// A comm, or a function where it was called from its parent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,9 +44,7 @@ impl Tree {
         let mut root = Growing::default();
         let mut comms: HashMap<&[u8], Arc<str>> = HashMap::new();
         for (comm, stack, samples) in profile.stacks() {
-            let name = comms
-                .entry(comm)
-                .or_insert_with(|| crate::commands::alloc::folded::comm(comm).into());
+            let name = comms.entry(comm).or_insert_with(|| frame(comm).into());
             let mut at = root.children.entry(Arc::clone(name)).or_default();
             for function in stack.names().iter().take(DEEPEST) {
                 at = at.children.entry(Arc::clone(function)).or_default();

@@ -10,7 +10,7 @@ use crate::machine::Array;
 use crate::machine::topology::Topology;
 use crate::machine::topology::geometry;
 use crate::origin::Origin;
-pub use crate::probe::events::monotonic_ns;
+pub use crate::probe::clock::monotonic_ns;
 use crate::probe::events::{Completed, Event, Run, Submitted};
 use crate::raid::{Geometry, Mapping};
 

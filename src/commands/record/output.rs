@@ -18,7 +18,7 @@ pub use self::pieces::NextPiece;
 use self::pieces::{Pieces, join};
 use crate::machine::output::{Destination, Target, folder, sync_folder};
 use crate::recording::files::parts;
-use crate::recording::writer::Opening;
+use crate::recording::output::Opening;
 
 /// The destination of a recording.
 pub struct Files {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::text::{sentence, wrapped};
+use super::lines::{sentence, wrapped};
 use crate::analysis::alloc::figures::{
     LATENCY, REQUESTS, SEARCHES, allocator_cpus, has, has_given, tasks_at_once,
 };

@@ -125,7 +125,7 @@ fn busiest<'r, 'a: 'r>(
         time::clock_both(interval.from_us, &zone),
         time::clock_both(interval.to_us, &zone),
     );
-    super::text::wrapped(out, "  ", &line)
+    super::lines::wrapped(out, "  ", &line)
 }
 
 /// Mean over all intervals, weighted by their lengths.

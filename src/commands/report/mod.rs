@@ -6,4 +6,5 @@ pub mod args;
 pub mod chart;
 pub mod command;
 pub mod json;
+mod lines;
 pub mod text;

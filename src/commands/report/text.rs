@@ -5,6 +5,7 @@ use std::path::Path;
 
 use jiff::tz::TimeZone;
 
+use super::lines::{COLUMNS, sentence, wrapped};
 use super::{allocator, chart};
 use crate::analysis::hotspot::Kind;
 use crate::analysis::snapshot::{ArraySnapshot, Cell, MemberSnapshot};
@@ -18,7 +19,6 @@ use crate::ui::rows::{Filter, Measure};
 use crate::ui::text::{clean, cut, left, right, wrap};
 use crate::ui::view::header;
 
-const COLUMNS: usize = 80;
 /// Rows of tables whose length the recording decides.
 const ROWS: usize = 10;
 
@@ -49,22 +49,6 @@ pub fn write(out: &mut impl Write, path: &Path, report: &Report) -> io::Result<(
         writeln!(out, "{}", cut(line.trim_end(), COLUMNS))?;
     }
     out.flush()
-}
-
-/// `text` on as many lines as it needs, each behind `indent`.
-pub(super) fn wrapped(out: &mut Vec<u8>, indent: &str, text: &str) -> io::Result<()> {
-    for line in wrap(&clean(text), COLUMNS - indent.len(), usize::MAX) {
-        writeln!(out, "{indent}{line}")?;
-    }
-    Ok(())
-}
-
-/// `text` behind a mark, on six lines at most.
-pub(super) fn sentence(out: &mut Vec<u8>, mark: &str, text: &str) -> io::Result<()> {
-    for (i, line) in wrap(&clean(text), COLUMNS - 2, 6).iter().enumerate() {
-        writeln!(out, "{} {line}", if i == 0 { mark } else { " " })?;
-    }
-    Ok(())
 }
 
 fn head(out: &mut Vec<u8>, path: &Path, report: &Report) -> io::Result<()> {

@@ -1,26 +1,9 @@
 //! Consistency checks of superblock fields, after the kernel (fs/ext4/super.c, `__ext4_fill_super`) and
 //! e2fsck (e2fsck/super.c, `check_super_block`). Arithmetic on a superblock that passes cannot overflow.
 
-use super::error::Error;
+use super::error::{Error, check};
 use super::features::{incompat, ro_compat};
 use super::superblock::Superblock;
-
-/// Returns the error of a field unless `ok`. `rule` continues the sentence "s_field is 3, ...".
-pub(super) fn check(
-    ok: bool,
-    field: &'static str,
-    value: impl Into<u64>,
-    rule: &str,
-) -> Result<(), Error> {
-    if ok {
-        return Ok(());
-    }
-    Err(Error::Field {
-        field,
-        value: value.into(),
-        rule: rule.to_owned(),
-    })
-}
 
 impl Superblock {
     /// Checks that the kernel makes before mounting.

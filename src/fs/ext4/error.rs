@@ -2,7 +2,7 @@
 //! that affects only a part of the layout is a note, not an error.
 
 use super::identify::FsKind;
-use super::superblock::Uuid;
+use super::uuid::Uuid;
 
 /// Errors of reading a layout.
 #[derive(Debug, thiserror::Error)]
@@ -105,4 +105,21 @@ pub enum Error {
         /// Reason.
         why: String,
     },
+}
+
+/// Returns the error of a field unless `ok`. `rule` continues the sentence "s_field is 3, ...".
+pub(super) fn check(
+    ok: bool,
+    field: &'static str,
+    value: impl Into<u64>,
+    rule: &str,
+) -> Result<(), Error> {
+    if ok {
+        return Ok(());
+    }
+    Err(Error::Field {
+        field,
+        value: value.into(),
+        rule: rule.to_owned(),
+    })
 }

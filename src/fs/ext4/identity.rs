@@ -7,7 +7,7 @@ use std::io;
 use super::features::{compat, incompat, ro_compat};
 use super::identify::{EXT_MAGIC, EXT_SUPERBLOCK_AT};
 use super::read::{Fields, ReadAt};
-use super::superblock::Uuid;
+use super::uuid::Uuid;
 
 /// Identity of a filesystem and its layout. Equal identities have equal layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,7 +20,8 @@ use super::identify::{EXT_MAGIC, EXT_SUPERBLOCK_AT, FsKind};
 use super::inode::{Inode, Mapping};
 use super::ranges::{Collector, Range};
 use super::read::{Fields, ReadAt};
-use super::superblock::{Checksum, Superblock, Uuid};
+use super::superblock::{Checksum, Superblock};
+use super::uuid::Uuid;
 use crate::address::FsBlock;
 use crate::origin::Origin;
 

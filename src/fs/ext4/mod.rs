@@ -9,7 +9,7 @@
 //! * `identify`: the content of a device by magic numbers.
 //! * `identity`: detects that a device holds another filesystem.
 //! * `features`: names of the feature bits.
-//! * `superblock`: the parsed fields.
+//! * `superblock`: the parsed fields. `uuid`: identifiers.
 //! * `check`: consistency checks of the superblock.
 //! * `descriptors`: group geometry and the group descriptor table.
 //! * `inode`: the blocks of one inode, by extents or by block map.
@@ -33,6 +33,7 @@ mod read;
 mod superblock;
 #[cfg(test)]
 mod tests;
+mod uuid;
 
 pub use descriptors::Descriptor;
 pub use error::Error;
@@ -43,4 +44,5 @@ pub use layout::{Journal, Layout};
 pub(crate) use ranges::Collector;
 pub use ranges::Range;
 pub use read::ReadAt;
-pub use superblock::{Checksum, JournalBackup, OnError, Superblock, Uuid};
+pub use superblock::{Checksum, JournalBackup, OnError, Superblock};
+pub use uuid::Uuid;

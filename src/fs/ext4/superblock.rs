@@ -1,32 +1,14 @@
 //! The parsed superblock; `check` validates it. Field names are those of `struct ext4_super_block`
 //! (fs/ext4/ext4.h; Documentation/filesystems/ext4/super.rst) without `s_`.
 
-use std::fmt;
-
-use super::check::check;
-use super::error::Error;
+use super::error::{Error, check};
 use super::features::{compat, incompat, ro_compat};
 use super::identify::{EXT_MAGIC, EXT_SUPERBLOCK_AT, FsKind, ext_kind, identify};
 use super::read::{Fields, ReadAt};
+use super::uuid::Uuid;
 
 /// Bytes of the superblock.
 const SIZE: usize = 1024;
-
-/// A 128-bit identifier.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Uuid(pub [u8; 16]);
-
-impl fmt::Display for Uuid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, byte) in self.0.iter().enumerate() {
-            if matches!(i, 4 | 6 | 8 | 10) {
-                f.write_str("-")?;
-            }
-            write!(f, "{byte:02x}")?;
-        }
-        Ok(())
-    }
-}
 
 /// Checksum state of the superblock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader};
 
 use libbpf_rs::btf::BtfKind;
 
+use super::functions::FUNCTIONS;
 use crate::analysis::alloc::CRITERIA;
 use crate::machine::tracefs;
 use crate::probe::btf::Btf;
@@ -21,24 +22,6 @@ const TRACEPOINTS: [&str; 8] = [
     "ext4_read_block_bitmap_load",
     "ext4_discard_preallocations",
 ];
-
-/// Functions of ext4 that a plan may hook; see [`super::plan`].
-pub const FUNCTIONS: [&str; 11] = [
-    "ext4_mb_regular_allocator",
-    "ext4_mb_good_group",
-    "ext4_mb_scan_group",
-    "ext4_mb_scan_groups_xa_range",
-    "ext4_get_group_info",
-    "ext4_mb_prefetch",
-    "ext4_mb_prefetch_fini",
-    "ext4_mb_load_buddy_gfp",
-    "ext4_mb_init_group",
-    "ext4_mb_find_by_goal",
-    WAIT,
-];
-
-/// `ext4_wait_block_bitmap(sb, group, bh)`.
-pub const WAIT: &str = "ext4_wait_block_bitmap";
 
 /// Ways to hook a kernel function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

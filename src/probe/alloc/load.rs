@@ -1,7 +1,8 @@
 //! Loads the planned programs and attaches them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::mem::MaybeUninit;
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 use libbpf_rs::Link;
@@ -9,9 +10,8 @@ use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
 
 use super::facts::AllocFacts;
 use super::plan::{AllocPlan, plan};
-use super::read::Idle;
 use super::skel::{OpenRaidtraceAllocSkel, RaidtraceAllocSkel, RaidtraceAllocSkelBuilder};
-use crate::analysis::alloc::Source;
+use crate::analysis::alloc::{Share, Source, TaskOf};
 use crate::probe::load::log_size;
 use crate::probe::log::{collect, last_words, refusal, short};
 use crate::probe::overhead::Meter;
@@ -30,6 +30,22 @@ pub struct AllocProbe {
     plan: AllocPlan,
     links: Vec<(&'static str, Link)>,
     pub(super) meter: Option<Meter>,
+}
+
+/// Counters of all tasks at an earlier time, to find idle tasks.
+#[derive(Debug)]
+pub(super) struct Idle {
+    pub(super) since: Instant,
+    pub(super) then: HashMap<TaskOf, Share>,
+}
+
+impl Default for Idle {
+    fn default() -> Self {
+        Self {
+            since: Instant::now(),
+            then: HashMap::new(),
+        }
+    }
 }
 
 impl AllocProbe {

@@ -1,12 +1,13 @@
 //! BPF programs that trace ext4's block allocator, in their own object. As for [`super::Probe`]: facts -> plan -> load -> counters.
 
 mod facts;
+mod functions;
 mod load;
 mod plan;
 mod read;
 
-pub(super) use facts::FUNCTIONS;
 pub use facts::{AllocFacts, Function};
+pub(super) use functions::FUNCTIONS;
 pub use load::AllocProbe;
 pub use plan::{AllocPlan, plan};
 

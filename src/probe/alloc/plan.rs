@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::facts::{self, AllocFacts};
+use super::facts::AllocFacts;
+use super::functions;
 use crate::analysis::alloc::Source;
 
 /// Programs that give figures only together.
@@ -141,7 +142,7 @@ const GROUPS_BY_INFO: Hook = Hook {
 };
 const WAIT: Hook = Hook {
     programs: &["rt_al_wait_out", "rt_al_wait_in"],
-    functions: &[facts::WAIT],
+    functions: &[functions::WAIT],
     source: Source::Fentry,
     figures: &["waits"],
     gives: "time that waiting for bitmaps takes (ext4_wait_block_bitmap)",
@@ -239,7 +240,7 @@ impl AllocPlan {
 
     /// Selects fentry if possible, otherwise a kprobe if the function has a symbol.
     fn wait(&mut self, facts: &AllocFacts) {
-        let function = facts.function(facts::WAIT);
+        let function = facts.function(functions::WAIT);
         let possible = function.typed && function.traceable != Some(false);
         if possible {
             self.hooks.push(&WAIT);
@@ -328,7 +329,8 @@ impl AllocPlan {
 
 #[cfg(test)]
 mod tests {
-    use super::super::facts::{FUNCTIONS, Function, WAIT};
+    use super::super::facts::Function;
+    use super::super::functions::{FUNCTIONS, WAIT};
     use super::{AllocFacts, Source, TRACEPOINTS, plan};
 
     const HOOKABLE: Function = Function {

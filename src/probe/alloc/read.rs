@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{MapCore, MapFlags};
 
-use super::load::AllocProbe;
+use super::load::{AllocProbe, Idle};
 use super::wire::{
     rt_alloc, rt_alloc_cpu, rt_alloc_loss, rt_alloc_share, rt_alloc_task, rt_alloc_task_key,
     rt_file_id,
@@ -15,32 +15,16 @@ use super::wire::{
 use crate::analysis::alloc::{AllocCounters, Counts, Share, TaskOf};
 use crate::analysis::files::FileId;
 use crate::analysis::hist::Hist;
-use crate::probe::counters::text;
-use crate::probe::events::monotonic_ns;
-use crate::probe::load::program_stats;
+use crate::probe::clock::monotonic_ns;
+use crate::probe::entries::text;
 use crate::probe::overhead::Meter;
+use crate::probe::stats::program_stats;
 use crate::probe::wire::Wire;
 
 /// Number of tasks above which idle ones are dropped; `rt_alloc_tasks` has room for 16,384.
 const MANY: usize = 8192;
 /// Time without allocations after which a task is idle.
 const AFTER: Duration = Duration::from_secs(30);
-
-/// Counters of all tasks at an earlier time, to find idle tasks.
-#[derive(Debug)]
-pub(super) struct Idle {
-    since: Instant,
-    then: HashMap<TaskOf, Share>,
-}
-
-impl Default for Idle {
-    fn default() -> Self {
-        Self {
-            since: Instant::now(),
-            then: HashMap::new(),
-        }
-    }
-}
 
 impl AllocProbe {
     /// Counters since the start. Programs go on counting, so figures can differ by requests that end during the reading.

@@ -1,10 +1,11 @@
 //! Events as the kernel side writes them, made by hand.
 
 use super::{
-    Completed, Drained, Event, Numbers, PART, REQUEST, RUN_SHIFT, RUNS_SENT, Run, SUBMISSION,
-    by_position, in_order, size,
+    Completed, Drained, Event, PART, REQUEST, RUN_SHIFT, RUNS_SENT, Run, SUBMISSION, in_order, size,
 };
 use crate::origin::{Op, Origin};
+use crate::probe::drain::by_position;
+use crate::probe::numbers::Numbers;
 use crate::probe::wire::{Wire as _, rt_event_request, rt_event_submission, rt_file_id};
 
 fn request() -> rt_event_request {

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use super::SECOND;
 use super::{Kind, find};
 use crate::analysis::fixture::{array, cell, member};
+use crate::analysis::recent::Waited;
 use crate::analysis::recent::{Recent, Stall};
 use crate::analysis::snapshot::{Cell, DiskUse};
-use crate::analysis::waited::Waited;
 use crate::origin::{Op, Origin};
 
 fn any_cell() -> impl Strategy<Value = Cell> {

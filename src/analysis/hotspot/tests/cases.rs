@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::analysis::hotspot::burst::Burst;
 use crate::analysis::hotspot::symptom::{Cause, Figures, Symptom, find_symptom};
 use crate::analysis::recent::Stall;
-use crate::analysis::waited::Waited;
+use crate::analysis::recent::Waited;
 use crate::origin::Op;
 
 const SECOND: Duration = Duration::from_secs(1);

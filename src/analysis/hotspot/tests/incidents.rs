@@ -4,8 +4,8 @@ use super::Kind;
 use super::{SECOND, headline_of};
 use crate::analysis::fixture::{array, cell, member};
 use crate::analysis::recent::Recent;
+use crate::analysis::recent::Waited;
 use crate::analysis::snapshot::{ArraySnapshot, Cell, DiskUse, TaskIo, TaskSnapshot};
-use crate::analysis::waited::Waited;
 use crate::origin::{Op, Origin};
 
 /// An array of `level` with `disks` members; `of(i)`: utilisation and completed IO of each.

@@ -3,9 +3,9 @@
 use super::Kind;
 use super::{SECOND, data, headline_of, of, with};
 use crate::analysis::fixture::cell;
+use crate::analysis::recent::Waited;
 use crate::analysis::recent::{Recent, Stall};
 use crate::analysis::snapshot::{TaskIo, TaskSnapshot};
-use crate::analysis::waited::Waited;
 use crate::origin::{Op, Origin};
 
 #[test]

@@ -8,9 +8,8 @@ mod candidates;
 mod weigh;
 
 use super::filesystem::Filesystem;
-use super::spread::Skews;
+use super::spread::{Skews, UNEVEN_FROM};
 use super::target::Target;
-use super::words::UNEVEN_FROM;
 use crate::machine::Segment;
 use crate::mke2fs::{Conf, Options, plan, plan_first};
 use crate::raid::{Geometry, Level};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::machine::output::{create, sync_folder};
 use crate::recording::files;
-use crate::recording::writer::{Opening, Output};
+use crate::recording::output::{Opening, Output};
 
 /// Shortest and longest duration of a piece, which is a tenth of the kept duration.
 const LEAST: Duration = Duration::from_secs(1);

@@ -1,0 +1,221 @@
+//! Utilisation and queue of each member over the last intervals: for sparklines, and to detect bursts, growing queues and
+//! stalled disks.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use super::recent::{INTERVALS, Recent, Stall, Waited};
+use super::snapshot::{ArraySnapshot, Cell, DiskUse, MemberSnapshot, Snapshot};
+use super::waited::Submitters;
+
+impl MemberSnapshot {
+    /// Share of the interval with at least one request in flight, 0.0..=1.0; `None` if unknown.
+    pub fn utilisation(&self) -> Option<f64> {
+        let utilisation = self.disk.map(|d| d.utilisation)?;
+        utilisation.is_finite().then(|| utilisation.clamp(0.0, 1.0))
+    }
+
+    /// The last intervals that are not older than `span`, oldest first.
+    pub fn recent(&self, span: Duration) -> &[Recent] {
+        let mut sum = Duration::ZERO;
+        // A twentieth of tolerance: ten intervals of "1 s" are never exactly 10 s.
+        let span = span + span / 20;
+        let older = self.recent.iter().rposition(|r| {
+            sum = sum.saturating_add(r.interval);
+            sum > span
+        });
+        let first = older.map_or(0, |i| i + 1);
+        self.recent.get(first..).unwrap_or(&[])
+    }
+
+    /// Mean utilisation of the last intervals that are not older than `span`; `None` if it is unknown for one of them.
+    pub fn utilisation_over(&self, span: Duration) -> Option<f64> {
+        let recent = self.recent(span);
+        let whole: f64 = recent.iter().map(|r| r.interval.as_secs_f64()).sum();
+        let busy = recent
+            .iter()
+            .map(|r| Some(r.utilisation? * r.interval.as_secs_f64()));
+        (whole > 0.0)
+            .then(|| Some(busy.sum::<Option<f64>>()? / whole))
+            .flatten()
+    }
+}
+
+/// Last intervals of every member.
+#[derive(Debug, Default)]
+pub struct History {
+    members: HashMap<(String, String), Track>,
+    submitters: HashMap<String, Submitters>,
+}
+
+/// Last intervals of one member.
+#[derive(Debug, Default)]
+struct Track {
+    recent: VecDeque<Recent>,
+    /// True if requests were in flight at the end of the last interval.
+    in_flight: bool,
+    /// Time since it last completed a request.
+    stalled: Duration,
+}
+
+impl Track {
+    fn stall(&mut self, disk: Option<DiskUse>, interval: Duration) -> Option<Stall> {
+        let disk = disk.unwrap_or_default();
+        // In flight at both ends and none completed: the same requests all the time.
+        let stalls = self.in_flight && disk.in_flight > 0 && disk.requests == 0;
+        self.in_flight = disk.in_flight > 0;
+        self.stalled = if stalls {
+            self.stalled.saturating_add(interval)
+        } else {
+            Duration::ZERO
+        };
+        stalls.then_some(Stall {
+            lasted: self.stalled,
+            in_flight: disk.in_flight,
+            is_over: false,
+        })
+    }
+}
+
+impl History {
+    /// Adds an interval, and fills in `recent` and `stall` of its members. Drops members that are no longer there.
+    pub fn record(&mut self, snapshot: &mut Snapshot) {
+        let interval = snapshot.interval;
+        let mut known = std::mem::take(&mut self.members);
+        let mut submitters = std::mem::take(&mut self.submitters);
+        let key = |array: &ArraySnapshot, member: &MemberSnapshot| {
+            (array.info.name.clone(), member.name.clone())
+        };
+        for array in &mut snapshot.arrays {
+            let mut submitter = submitters.remove(&array.info.name).unwrap_or_default();
+            submitter.record(&array.tasks);
+            let keys: Vec<_> = array.members.iter().map(|m| key(array, m)).collect();
+            for (member, key) in array.members.iter_mut().zip(keys) {
+                let mut track = known.remove(&key).unwrap_or_default();
+                let mut waited = Waited::default();
+                let cells = member.io.iter();
+                cells
+                    .filter(|c| submitter.are_waited_for(c.origin, c.op))
+                    .for_each(|c| waited.add(c.measured()));
+                track.recent.push_back(Recent {
+                    interval,
+                    utilisation: member.utilisation(),
+                    in_flight: member.disk.map(|d| d.in_flight),
+                    waited,
+                });
+                while track.recent.len() > INTERVALS {
+                    track.recent.pop_front();
+                }
+                member.recent = track.recent.iter().copied().collect();
+                member.stall = track.stall(member.disk, interval);
+                self.members.insert(key, track);
+            }
+            self.submitters.insert(array.info.name.clone(), submitter);
+        }
+    }
+}
+
+impl Cell {
+    /// Its requests with known times, and their time from allocation to completion.
+    pub fn measured(&self) -> Waited {
+        let requests = self.device.count();
+        let mean_us = self.device.mean().unwrap_or(0.0) + self.queue.mean().unwrap_or(0.0);
+        Waited {
+            requests,
+            us: mean_us * requests as f64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{History, INTERVALS, Stall, Waited};
+    use crate::analysis::fixture;
+    use crate::origin::{Op, Origin};
+    use std::time::Duration;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn members_have_their_last_intervals() {
+        let mut history = History::default();
+        for n in 0..INTERVALS + 5 {
+            let mut snapshot = fixture::raid0(2);
+            snapshot.arrays[0].members[1].disk = None;
+            if let Some(disk) = &mut snapshot.arrays[0].members[0].disk {
+                disk.in_flight = n as u32;
+                disk.utilisation = f64::NAN;
+            }
+            history.record(&mut snapshot);
+            let [first, second] = &snapshot.arrays[0].members[..] else {
+                panic!("two members");
+            };
+            assert_eq!(first.recent.len(), (n + 1).min(INTERVALS));
+            let last = first.recent.last().unwrap();
+            assert_eq!((last.in_flight, last.utilisation), (Some(n as u32), None));
+            assert!(last.waited.requests > 0);
+            assert_eq!(second.recent.last().unwrap().in_flight, None);
+            assert_eq!(first.recent(10 * SECOND).len(), (n + 1).min(10));
+            assert!(first.recent(SECOND / 2).is_empty());
+            assert_eq!(first.utilisation_over(10 * SECOND), None);
+        }
+        history.record(&mut fixture::idle(1));
+        assert_eq!(history.members.len(), 1, "the other member is forgotten");
+    }
+
+    #[test]
+    fn utilisation_covers_the_span() {
+        let mut history = History::default();
+        let mut last = None;
+        for utilisation in [1.0, 0.5, 0.0] {
+            let mut snapshot = fixture::raid0(1);
+            let disk = snapshot.arrays[0].members[0].disk.as_mut().unwrap();
+            disk.utilisation = utilisation;
+            history.record(&mut snapshot);
+            last = snapshot.arrays[0].members.pop();
+        }
+        let member = last.unwrap();
+        assert_eq!(member.utilisation_over(2 * SECOND), Some(0.25));
+        assert_eq!(member.utilisation_over(10 * SECOND), Some(0.5));
+        assert_eq!(member.utilisation_over(Duration::ZERO), None);
+    }
+
+    #[test]
+    fn a_disk_that_completes_nothing_stalls() {
+        let mut history = History::default();
+        let mut stall = |in_flight, requests| {
+            let mut snapshot = fixture::raid0(1);
+            let disk = snapshot.arrays[0].members[0].disk.as_mut().unwrap();
+            // On some kernels io_ticks does not advance during a stall.
+            (disk.in_flight, disk.requests, disk.utilisation) = (in_flight, requests, 0.0);
+            history.record(&mut snapshot);
+            snapshot.arrays[0].members[0].stall
+        };
+        assert_eq!(stall(3, 10), None);
+        for n in 1..70 {
+            let lasted = n * SECOND;
+            let (in_flight, is_over) = (4, false);
+            let expected = Some(Stall {
+                lasted,
+                in_flight,
+                is_over,
+            });
+            assert_eq!(stall(4, 0), expected);
+        }
+        assert_eq!(stall(4, 1), None);
+        // The requests may have been submitted at the end of the interval.
+        assert_eq!(stall(0, 0), None);
+        assert_eq!(stall(1, 0), None);
+        assert!(stall(1, 0).is_some());
+    }
+
+    #[test]
+    fn times_are_of_queue_and_device() {
+        assert_eq!(Waited::default().mean_us(), None);
+        let mut cell = fixture::cell(Origin::FileData, Op::Read, 0, 0, 0);
+        (0..10).for_each(|_| cell.device.record(1000));
+        cell.queue.record(3000);
+        let mean_us = cell.measured().mean_us().unwrap();
+        assert!((4000.0..=5000.0).contains(&mean_us), "{mean_us}");
+    }
+}

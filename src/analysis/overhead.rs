@@ -1,0 +1,70 @@
+//! Cost of raidtrace's own programs.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Time in raidtrace's BPF programs. The kernel measures a share of the time only, from which the rest is estimated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Overhead {
+    /// Nanoseconds spent in raidtrace's BPF programs, all CPUs.
+    pub bpf_ns: u64,
+    /// Number of program runs.
+    pub bpf_events: u64,
+    /// Nanoseconds during which the kernel measured the programs.
+    pub measured_ns: u64,
+    /// Nanoseconds during which it did not.
+    pub unmeasured_ns: u64,
+}
+
+impl Overhead {
+    /// Increase since `was`.
+    #[must_use]
+    pub fn since(self, was: Self) -> Self {
+        Self {
+            bpf_ns: self.bpf_ns.saturating_sub(was.bpf_ns),
+            bpf_events: self.bpf_events.saturating_sub(was.bpf_events),
+            measured_ns: self.measured_ns.saturating_sub(was.measured_ns),
+            unmeasured_ns: self.unmeasured_ns.saturating_sub(was.unmeasured_ns),
+        }
+    }
+
+    /// Adds the overhead of another interval or of other programs.
+    pub fn add(&mut self, other: Self) {
+        self.bpf_ns = self.bpf_ns.saturating_add(other.bpf_ns);
+        self.bpf_events = self.bpf_events.saturating_add(other.bpf_events);
+        self.measured_ns = self.measured_ns.saturating_add(other.measured_ns);
+        self.unmeasured_ns = self.unmeasured_ns.saturating_add(other.unmeasured_ns);
+    }
+
+    /// True if figures are extrapolated from part of the time.
+    pub fn is_estimate(&self) -> bool {
+        self.unmeasured_ns > 0
+    }
+
+    /// Share of the time that was measured, 0 to 1.
+    pub fn measured_share(&self) -> f64 {
+        let whole = self.measured_ns.saturating_add(self.unmeasured_ns);
+        match whole {
+            // A recording made when statistics were always enabled.
+            0 if self.bpf_events > 0 => 1.0,
+            0 => 0.0,
+            _ => self.measured_ns as f64 / whole as f64,
+        }
+    }
+
+    /// `overhead about 0.8 % of a CPU`.
+    pub fn describe(&self, interval: Duration) -> String {
+        if !self.is_estimate() && self.measured_share() == 0.0 {
+            return "overhead not measured".to_owned();
+        }
+        // Can exceed 100 % on several CPUs.
+        let percent = self.bpf_ns as f64 / interval.as_nanos().max(1) as f64 * 100.0;
+        format!(
+            "overhead {}{:.1} % of a CPU",
+            if self.is_estimate() { "about " } else { "" },
+            percent.clamp(0.0, 99_999.0)
+        )
+    }
+}

@@ -1,0 +1,25 @@
+//! What the kernel knows of a loaded program.
+
+use std::os::fd::AsRawFd as _;
+
+/// Run time in ns, runs, and runs skipped because of recursion, of a loaded program.
+pub(super) fn program_stats(program: &impl std::os::fd::AsFd) -> Option<(u64, u64, u64)> {
+    let info = program_info(program)?;
+    Some((info.run_time_ns, info.run_cnt, info.recursion_misses))
+}
+
+pub(super) fn program_info(
+    program: &impl std::os::fd::AsFd,
+) -> Option<libbpf_rs::libbpf_sys::bpf_prog_info> {
+    let mut info = libbpf_rs::libbpf_sys::bpf_prog_info::default();
+    let mut len = std::mem::size_of_val(&info) as u32;
+    // SAFETY: `info` is zeroed, so that it asks for no arrays, and `len` is its size.
+    let err = unsafe {
+        libbpf_rs::libbpf_sys::bpf_prog_get_info_by_fd(
+            program.as_fd().as_raw_fd(),
+            &raw mut info,
+            &raw mut len,
+        )
+    };
+    (err == 0).then_some(info)
+}

@@ -1,0 +1,25 @@
+//! What a recording is written to.
+
+use std::fs::File;
+use std::io::{self, Write};
+
+/// The destination of a recording.
+pub trait Output: Write + Send {
+    /// Syncs written bytes to the disk.
+    fn sync(&mut self) -> io::Result<()> {
+        self.flush()
+    }
+}
+
+impl Output for File {
+    fn sync(&mut self) -> io::Result<()> {
+        match self.sync_data() {
+            // A pipe or a device.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            other => other,
+        }
+    }
+}
+
+/// Creates an output, in the writer's thread.
+pub type Opening = Box<dyn FnOnce() -> io::Result<Box<dyn Output>> + Send>;
