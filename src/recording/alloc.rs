@@ -14,14 +14,14 @@ use crate::analysis::alloc::{
     AllocSnapshot, Counts, Cpu, Fragmentation, FsAlloc, Known, MbCount, Reason, Searching, Source,
 };
 use crate::analysis::files::FileId;
-use crate::analysis::hist;
-use crate::analysis::hist::{BUCKETS, Hist};
+use crate::analysis::hist::Hist;
 use crate::analysis::item::Item;
 use crate::analysis::profile::Profile;
 use crate::analysis::snapshot;
 use crate::printable::{hex, unhex};
 
 mod limits;
+mod quantiles;
 mod searches;
 mod shares;
 mod stacks;
@@ -29,6 +29,7 @@ mod stacks;
 mod tests;
 
 use limits::at_most;
+use quantiles::Quantiles;
 use searches::{Looked, Searches};
 use shares::{File, Task};
 use stacks::Stacks;
@@ -137,18 +138,6 @@ struct Filesystem {
     files: Vec<File>,
 }
 
-/// A histogram of µs. If `count` is 0, the quantiles are meaningless. `buckets` are pairs of an upper bound, exclusive, and a
-/// count.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Quantiles {
-    p50: u64,
-    p99: u64,
-    max: u64,
-    count: u64,
-    buckets: Vec<(u64, u32)>,
-}
-
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Bitmaps {
@@ -214,30 +203,6 @@ fn number(device: &str) -> Option<u32> {
     let (major, minor) = device.split_once(':')?;
     let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
     (major < 1 << 12 && minor < 1 << 20).then_some(major << 20 | minor)
-}
-
-impl From<&Hist> for Quantiles {
-    fn from(h: &Hist) -> Self {
-        let counts = h.counts().iter().enumerate().filter(|(_, n)| **n > 0);
-        Self {
-            p50: h.quantile(0.5).unwrap_or(0),
-            p99: h.quantile(0.99).unwrap_or(0),
-            max: h.max().unwrap_or(0),
-            count: h.count(),
-            buckets: counts.map(|(i, &n)| (hist::upper_edge(i), n)).collect(),
-        }
-    }
-}
-
-impl Quantiles {
-    fn hist(self) -> Hist {
-        let mut counts = [0u32; BUCKETS];
-        for (edge, n) in self.buckets {
-            let slot = &mut counts[hist::bucket(edge.saturating_sub(1))];
-            *slot = slot.saturating_add(n);
-        }
-        Hist::from_counts(counts)
-    }
 }
 
 impl Filesystem {

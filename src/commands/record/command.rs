@@ -10,8 +10,8 @@ use anyhow::{Error, Result, bail};
 use super::args::Record;
 use super::child::{self, Running};
 use super::output::Files;
-use super::recorder::{Finished, Recorder, RecorderOptions, SECOND, Summary};
-use crate::analysis::lost::Loss;
+use super::recorder::{Finished, Recorder, RecorderOptions, SECOND};
+use super::summary::{Summary, report};
 use crate::analysis::units;
 use crate::machine::Sys;
 use crate::machine::signals::Signals;
@@ -164,45 +164,4 @@ fn say(notes: &[String], said: &mut HashSet<String>) {
             let _ = writeln!(io::stderr(), "raidtrace: note: {}", text::clean(note));
         }
     }
-}
-
-fn report(s: &Summary, name: &str) -> io::Result<()> {
-    let mut err = io::stderr().lock();
-    let mib = s.written.bytes as f64 / f64::from(1 << 20);
-    write!(
-        err,
-        "raidtrace: {}: {:.1} s, {} requests, {} submissions, {mib:.2} MiB",
-        text::clean(name),
-        s.span.as_secs_f64(),
-        s.requests,
-        s.submissions
-    )?;
-    match s.requests {
-        0 => writeln!(err)?,
-        n => writeln!(
-            err,
-            ", {:.1} bytes a request",
-            s.written.bytes as f64 / n as f64
-        )?,
-    }
-    let slow = (s.written.dropped, "the disk was too slow");
-    let reasons = s.lost.nonzero().map(|(loss, n)| (n, loss.label()));
-    let lost: Vec<String> = reasons
-        .chain([slow].into_iter().filter(|(n, _)| *n > 0))
-        .map(|(n, why)| format!("{n} ({why})"))
-        .collect();
-    if lost.is_empty() {
-        writeln!(err, "raidtrace: nothing was lost")?;
-    } else {
-        let hint = if s.lost[Loss::Ring] > 0 {
-            "; a larger --buffer may help"
-        } else {
-            ""
-        };
-        writeln!(err, "raidtrace: lost: {}{hint}", lost.join(", "))?;
-    }
-    for headline in &s.headlines {
-        writeln!(err, "raidtrace: {}", text::clean(headline))?;
-    }
-    Ok(())
 }

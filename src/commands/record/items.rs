@@ -5,7 +5,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::join::Join;
 use crate::address::{ArraySector, DiskSector, MemberSector};
-use crate::analysis::item::{Flags, Item, Part, Request, Submission};
+use crate::analysis::fold::Sample;
+use crate::analysis::item::{Flags, Item, Part, Request, State, Submission};
 use crate::machine::Array;
 use crate::machine::topology::Topology;
 use crate::machine::topology::geometry;
@@ -291,6 +292,24 @@ fn flags(kernel: u16) -> Flags {
     ];
     let set = bits.into_iter().filter(|(bit, _)| kernel >> bit & 1 == 1);
     set.map(|(_, flag)| flag).collect()
+}
+
+/// The state at the time of a sample. `restart`: counting begins with it.
+pub fn state(sample: &Sample, restart: bool) -> State {
+    let counters = &sample.counters;
+    State {
+        time_us: sample.time.as_microsecond(),
+        restart,
+        arrays: sample.arrays.clone(),
+        costs: counters
+            .costs
+            .iter()
+            .map(|(&(array, origin), &cost)| (array, origin, cost))
+            .collect(),
+        lost: counters.lost,
+        overhead: counters.overhead,
+        notes: sample.notes.clone(),
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! * [`recorder`]: writes a session to a recording.
 //! * [`items`]: makes items of a recording from events; [`join`]: finds the submission that a request belongs to.
 //!   [`dirtied`]: makes items from counters of dirtied data.
-//! * [`output`]: the files of a recording.
+//! * [`output`]: the files of a recording. [`summary`]: its last message.
 
 pub mod args;
 pub mod child;
@@ -14,3 +14,4 @@ pub mod items;
 pub mod join;
 pub mod output;
 pub mod recorder;
+pub mod summary;

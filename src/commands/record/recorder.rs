@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 
 use super::dirtied::DirtiedRows;
-use super::items::{Clock, Translator, monotonic_ns};
+use super::items::{Clock, Translator, monotonic_ns, state};
 use super::output::Files;
+use super::summary::Summary;
 use crate::analysis::counters::TaskId;
 use crate::analysis::files::FileId;
 use crate::analysis::fold::{Fold, Sample};
@@ -21,7 +22,7 @@ use crate::machine::{Sys, task};
 use crate::probe::Dirtied;
 use crate::probe::events::Event;
 use crate::recording::alloc::Interval;
-use crate::recording::writer::{Options, Writer, Written};
+use crate::recording::writer::{Options, Writer};
 use crate::session::alloc::sampler::{AllocOptions, AllocSampler};
 use crate::session::engine::Source;
 use crate::session::header::{cuts, header};
@@ -69,23 +70,6 @@ pub struct RecorderOptions {
     pub duration: Option<Duration>,
     /// Size in bytes at which the recording ends.
     pub max_size: Option<u64>,
-}
-
-/// Figures of a recording for its last message.
-#[derive(Clone, Debug, Default)]
-pub struct Summary {
-    /// Duration.
-    pub span: Duration,
-    /// Number of requests of members.
-    pub requests: u64,
-    /// Number of submissions to arrays.
-    pub submissions: u64,
-    /// Size of the part that reached the file.
-    pub written: Written,
-    /// Lost events.
-    pub lost: Lost,
-    /// Headline of each array.
-    pub headlines: Vec<String>,
 }
 
 /// A recording that has ended.
@@ -492,24 +476,6 @@ fn time(session: &Session, clock: Clock, reading: &Reading) -> Result<jiff::Time
     let age = u64::try_from(session.age(reading).as_nanos())?;
     let time_us = clock.unix_us(monotonic_ns().saturating_sub(age));
     Ok(jiff::Timestamp::from_microsecond(time_us)?)
-}
-
-/// `restart`: counting begins with this state.
-fn state(sample: &Sample, restart: bool) -> State {
-    let counters = &sample.counters;
-    State {
-        time_us: sample.time.as_microsecond(),
-        restart,
-        arrays: sample.arrays.clone(),
-        costs: counters
-            .costs
-            .iter()
-            .map(|(&(array, origin), &cost)| (array, origin, cost))
-            .collect(),
-        lost: counters.lost,
-        overhead: counters.overhead,
-        notes: sample.notes.clone(),
-    }
 }
 
 /// A note if the file is on an array that is recorded.

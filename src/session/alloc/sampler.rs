@@ -2,12 +2,14 @@
 //! the members.
 
 use std::collections::BTreeMap;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 
+use super::bitmaps::bitmap_reads;
 use super::fs_reader::{FsReader, considered, filesystems, mounted};
+use super::hooks::{Loading, load};
 use crate::advice::kernel::Kernel;
 use crate::analysis::alloc::figures::{
     BITMAPS, CPU, FIGURES, FRAGMENTATION, GROUPS, MEMBERS, REQUESTS, is_slow,
@@ -16,16 +18,14 @@ use crate::analysis::alloc::fold::{Fold, Step};
 use crate::analysis::alloc::reason;
 use crate::analysis::alloc::{AllocCounters, AllocSnapshot, FsAlloc, Known, MbCount, Source};
 use crate::analysis::counters::TaskId;
-use crate::analysis::hist::Hist;
 use crate::analysis::profile::Profile;
 use crate::analysis::snapshot::Snapshot;
 use crate::machine::mballoc::MbStats;
 use crate::machine::topology::Topology;
-use crate::machine::{Sys, mballoc, task};
-use crate::origin::{Op, Origin};
+use crate::machine::{Sys, mballoc};
 use crate::probe::alloc::{AllocFacts, AllocProbe};
 use crate::session::Session;
-use crate::session::cpus::{CpuSampler, Names};
+use crate::session::cpus::CpuSampler;
 
 /// Groups considered per second above which hooks stop counting them.
 const MAX_CALLS: f64 = 5e6;
@@ -460,12 +460,9 @@ impl AllocSampler {
 
     /// Updates the filesystems after mounts, unmounts and changes of devices.
     fn update_filesystems(&mut self, topology: &Topology) -> Result<()> {
-        if let Some(loaded) = self.loading.take_if(|l| l.thread.is_finished()) {
-            let (hooks, names) = loaded
-                .thread
-                .join()
-                .map_err(|_| anyhow!("the thread that loads the allocator's hooks panicked"))?;
-            self.set_filesystems(loaded.found, hooks)?;
+        if let Some(loaded) = self.loading.take_if(|l| l.is_finished()) {
+            let (found, hooks, names) = loaded.finish()?;
+            self.set_filesystems(found, hooks)?;
             if let Some(cpus) = &mut self.cpus {
                 cpus.set_names(names);
             }
@@ -487,31 +484,6 @@ impl AllocSampler {
     }
 }
 
-/// Hooks that are being loaded on another thread: that takes seconds on a busy machine, and the session has buffers to drain.
-struct Loading {
-    found: Vec<FsAlloc>,
-    thread: JoinHandle<(Result<AllocProbe>, Names)>,
-}
-
-impl Loading {
-    fn start(facts: AllocFacts, found: Vec<FsAlloc>) -> Self {
-        let for_thread = found.clone();
-        let thread = thread::spawn(move || {
-            task::set_nice(0);
-            let hooks = load(&facts, &for_thread);
-            // After attaching the hooks, so that their trampolines are among the kernel's symbols.
-            (hooks, Names::load())
-        });
-        Self { found, thread }
-    }
-}
-
-/// Loads and attaches the hooks for filesystems.
-fn load(facts: &AllocFacts, filesystems: &[FsAlloc]) -> Result<AllocProbe> {
-    let devs: Vec<u32> = filesystems.iter().map(|fs| fs.dev).collect();
-    AllocProbe::start_with(facts, &devs)
-}
-
 /// All notes, each once.
 pub fn joined(notes: [Vec<String>; 2]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
@@ -521,31 +493,4 @@ pub fn joined(notes: [Vec<String>; 2]) -> Vec<String> {
         }
     }
     all
-}
-
-/// Block bitmap reads on each member of the array below: name, requests, bytes, device time.
-fn bitmap_reads(topology: &Topology, dev: u32, disks: &Snapshot) -> Vec<(String, u64, u64, Hist)> {
-    let arrays = topology.host.arrays.iter();
-    let below: Vec<&str> = arrays
-        .filter(|a| a.filesystems.iter().any(|fs| fs.dev.kernel() == dev))
-        .map(|a| a.name.as_str())
-        .collect();
-    let arrays = disks
-        .arrays
-        .iter()
-        .filter(|a| below.contains(&a.info.name.as_str()));
-    let members = arrays.flat_map(|a| &a.members);
-    members
-        .filter_map(|m| {
-            let cell =
-                m.io.iter()
-                    .find(|c| (c.origin, c.op) == (Origin::BlockBitmap, Op::Read))?;
-            Some((
-                m.name.clone(),
-                cell.requests,
-                cell.bytes,
-                cell.device.clone(),
-            ))
-        })
-        .collect()
 }
