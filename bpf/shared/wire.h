@@ -8,34 +8,11 @@
 #ifndef RAIDTRACE_H
 #define RAIDTRACE_H
 
+#include "events.h"
 #include "geometry.h"
+#include "limits.h"
 #include "origins.h"
-
-enum rt_limits {
-	RT_DEV_HASH_BITS = 14,	/* slots of the device index */
-	RT_DEVS = 1024,		/* disks and arrays together */
-	RT_DISK_PARTS = 15,	/* members on one disk */
-	RT_ARRAYS_DEEP = 3,	/* arrays on top of each other that are followed */
-	RT_HIST_BUCKETS = 128,	/* see hist.h */
-	RT_CELLS = 256,		/* rt_row(): origin << 3 | operation */
-	RT_WALK_STEPS = 64,	/* pieces of a request that are looked up are ... */
-	RT_WALK_ROUNDS = 32,
-	RT_PIECES = RT_WALK_STEPS * RT_WALK_ROUNDS,
-	RT_REGIONS = 1 << 17,	/* of RT_REGION_SECTORS, see rt_regions */
-	RT_REGION_SHIFT = 11,	/* 1 MiB */
-	RT_RANGE_STEPS = 24,	/* binary search over a tile's boundaries; 6 are usual at most */
-	RT_TILE_PHASE = 128,	/* see src/probe/tiles.rs */
-	RT_REASON_WAYS = 4,	/* of each entry of rt_reasons */
-	RT_SYNC_ENDS = 6,	/* completion functions of resync bios */
-	RT_COMM = 16,
-	RT_WORK = 32,		/* WORKER_DESC_LEN */
-	RT_TASK_SLOTS = 64,	/* a power of two */
-	RT_FILE_SLOTS = 64,	/* likewise */
-	RT_FILE_NAME = 256,	/* NAME_MAX and a NUL */
-	RT_RUNS = 64,		/* of an event */
-	RT_COST_SHIFT = 5,	/* of the key of rt_costs */
-	RT_SEEN_SLOTS = 16,	/* requests or bios that a CPU is in the middle of */
-};
+#include "tasks.h"
 
 /*
  * A boundary v: from sector (v >> RT_BOUNDARY_SHIFT) of the tile on, the origin is
@@ -287,109 +264,6 @@ struct rt_cost {
 };
 
 /*
- * Bios and their bytes. In the per-CPU slots below, bios of 0 means that the slot is free.
- */
-struct rt_io {
-	__u64 bios;
-	__u64 bytes;
-};
-
-enum rt_task_keys {
-	/* in place of an operation, of rt_task_key and rt_file_key: dirtied, to be written by another task later */
-	RT_OP_DIRTY = 7,
-	/*
-	 * in place of a pid: the low bits of the id of a cgroup. blk-throttle held back a
-	 * bio of that cgroup and submitted it later from a kworker of its own.
-	 */
-	RT_THROTTLED = 1U << 31,
-};
-
-struct rt_task_key {
-	__u32 pid;		/* or RT_THROTTLED and the id of a cgroup */
-	__u16 array;
-	__u8 what;		/* origin << 3 | operation, or RT_OP_DIRTY */
-	__u8 round;		/* of userspace's reading, see rt_round */
-};
-
-/*
- * Bios that one CPU submitted for one rt_task_key and that rt_task_ios does not
- * have yet. A task submits many bios in a row: adding them up here saves a hash
- * look-up for all but the first. A reader that copies a slot from the first byte
- * to the last has the figures of one key if `began` equals `ended`: the writer
- * writes `ended` first.
- */
-struct rt_task_slot {
-	__u64 began;
-	__u64 key;		/* a struct rt_task_key as one number, of round 0 */
-	__u64 round;		/* in which the task's name was noted last */
-	struct rt_io io;
-	__u64 ended;
-};
-
-struct rt_task_pending {
-	struct rt_task_slot slot[RT_TASK_SLOTS];
-	__u64 last_bio;		/* the bio that was counted last ... */
-	__u64 last_slot;	/* ... and where, for rt_bio_refused */
-};
-
-/* A kworker serves several arrays in turn, under the same pid. */
-struct rt_task_id {
-	__u32 pid;		/* as in rt_task_key */
-	__u32 array;
-};
-
-struct rt_task {
-	__u64 cgroup;		/* of RT_THROTTLED: in the hierarchy of the blkio or io controller */
-	__u32 tgid;
-	__u32 pad;
-	char comm[RT_COMM];
-	char work[RT_WORK];	/* of a kworker: what it was doing, flush-9:127 */
-};
-
-/*
- * A file for as long as it exists: with the generation, because a deleted
- * file's inode number is the next one's. inode 0: the file could not be told.
- */
-struct rt_file_id {
-	__u64 inode;
-	__u32 dev;		/* of its filesystem, major << 20 | minor */
-	__u32 generation;
-};
-
-struct rt_file_key {
-	struct rt_file_id file;
-	__u16 array;
-	__u8 op;
-	__u8 round;		/* of userspace's reading, see rt_round */
-	__u32 pid;		/* of RT_OP_DIRTY: the thread that dirtied it; else 0 */
-};
-
-/*
- * Bios that one CPU submitted for one file; read and written like rt_task_slot. A slot
- * goes to rt_file_ios when it becomes another file's.
- */
-struct rt_file_slot {
-	__u64 began;
-	__u64 address;		/* of the struct inode */
-	struct rt_file_key key;
-	struct rt_io io;
-	__u64 ended;
-};
-
-struct rt_file_pending {
-	struct rt_file_slot slot[RT_FILE_SLOTS];
-	__u64 last_slot;	/* of the bio that was counted last; RT_FILE_SLOTS: it has no file */
-};
-
-/* What a file was called when it was first seen. */
-struct rt_file {
-	__u64 parent;		/* inode of its directory; 0: not known */
-	__u32 parent_generation;
-	__u32 links;		/* 0: deleted by then */
-	char name[RT_FILE_NAME];	/* empty: not known */
-};
-
-/*
  * Checkpoints of a filesystem's journal that tasks waited for, because the log had no
  * room for another transaction. Key of rt_journals: device number of the filesystem.
  */
@@ -400,57 +274,6 @@ struct rt_journal {
 	__u64 dropped_ns;	/* its transaction has left; 0: the tail is not awaited */
 	__u32 tid;		/* of that transaction */
 	__u32 pid;		/* the task that began last */
-};
-
-/* What a recording is made of: the events of rt_events begin with one of these. */
-enum rt_event_kinds {
-	RT_EVENT_REQUEST = 1,
-	RT_EVENT_PART = 2,	/* bytes of a request that is not complete yet, or has too many runs */
-	RT_EVENT_SUBMISSION = 3,
-};
-
-/* Bytes and origins of a request, one after the other: sectors | origin << RT_RUN_SHIFT. */
-enum rt_event_runs {
-	RT_RUN_SHIFT = 24,
-	RT_RUNS_SENT = 0xffff,	/* rt_event_request.runs: events of parts before it have the bytes */
-};
-
-/* A request on a member as it completed. Followed by its runs. */
-struct rt_event_request {
-	__u8 kind;
-	__u8 op;
-	__u8 origin;
-	__u8 error;
-	__u16 flags;		/* rt_event_flags() */
-	__u16 runs;		/* 0: one, of all of it */
-	__u32 length;		/* bytes */
-	__u32 member;
-	__u64 now_ns;		/* CLOCK_MONOTONIC */
-	__u64 sector;		/* of the member's disk; 0 where length is */
-	__u64 issue_ns;		/* 0: not known */
-	__u64 start_ns;		/* of its allocation; 0 or after issue_ns: not known */
-};
-
-/* A bio that was sent to an array. */
-struct rt_event_submission {
-	__u8 kind;
-	__u8 op;
-	__u8 origin;
-	__u8 pad;
-	__u16 flags;
-	__u16 array;
-	__u32 length;
-	__u32 pid;
-	__u64 now_ns;		/* of the moment when its origin was told */
-	__u64 sector;		/* of the array */
-	struct rt_file_id file;
-};
-
-/* The runs of a request that is walked over. Kernel side only. */
-struct rt_gather {
-	struct rt_event_request event;
-	__u32 run[RT_RUNS];
-	__u64 told;		/* some have been sent */
 };
 
 #endif
