@@ -9,7 +9,7 @@ use libbpf_rs::{MapCore, MapFlags};
 use super::entries::{all_entries, operation, text};
 use super::files::{counts, drain};
 use super::load::Probe;
-use super::numbers::Cells;
+use super::member_ids::Cells;
 use super::overhead::Meter;
 use super::shadows::{SHADOWED, is_shadow};
 use super::stats::program_stats;
@@ -28,20 +28,22 @@ use crate::origin::{Op, Origin};
 impl Probe {
     /// Counters since the start. Programs go on counting, so cells can differ by requests that complete during the reading.
     pub fn read(&mut self) -> Result<Counters> {
-        Ok(self.read_turn()?.0)
+        Ok(self.read_switchover()?.0)
     }
 
-    /// The same; and after [`Self::refit`], where the counts of the members begin that the next survey has.
-    pub fn read_turn(&mut self) -> Result<(Counters, Option<Counters>)> {
+    /// The counters, and after [`Self::update_in_place`] the base of the next topology's counters.
+    pub fn read_switchover(&mut self) -> Result<(Counters, Option<Counters>)> {
         let mut counters = Counters::default();
         self.begin_round();
         let mut base = None;
-        counters.cells = match &self.turn {
-            None => self.numbers.count(self.read_cells(self.numbers.all())?),
-            Some(turn) => {
-                let counted = self.read_cells(turn.all())?;
-                base = Some(turn.base(&counted));
-                turn.until(&counted)
+        counters.cells = match &self.switchover {
+            None => self
+                .member_ids
+                .count(self.read_cells(self.member_ids.all())?),
+            Some(switchover) => {
+                let counted = self.read_cells(switchover.all())?;
+                base = Some(switchover.base(&counted));
+                switchover.until(&counted)
             }
         };
         self.read_tasks(&mut counters)?;
@@ -50,7 +52,7 @@ impl Probe {
         self.read_names(&mut counters);
         counters.journals = self.read_journals()?;
         self.read_losses(&mut counters)?;
-        // Whatever is not of members goes on; of tasks and files only what is new is reported.
+        // Other counters go on. Those of tasks and files are increases, which the reading above has taken.
         let base = base.map(|cells| Counters {
             cells,
             tasks: HashMap::new(),

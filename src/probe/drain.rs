@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::events::{Event, in_order};
 use super::load::Probe;
-use super::numbers::Numbers;
+use super::member_ids::MemberIds;
 
 impl Probe {
     /// Moves the drained events to `events`, ordered by time. True if more can follow at once.
@@ -12,34 +12,34 @@ impl Probe {
         let Some(from) = &mut self.events else {
             return Ok(false);
         };
-        let turn = self.turn.as_ref();
-        if turn.is_none() {
+        let switchover = self.switchover.as_ref();
+        if switchover.is_none() {
             let early = std::mem::take(&mut from.early);
-            by_position(early, &self.numbers, None, events);
+            by_position(early, &self.member_ids, None, events);
         }
         let (until, more) = from.drain()?;
         let new = in_order(&mut from.later, until);
-        let numbers = turn.map_or(&self.numbers, |turn| &turn.was);
-        let next = turn.map(|turn| (&turn.next, &mut from.early));
-        by_position(new, numbers, next, events);
+        let ids = switchover.map_or(&self.member_ids, |s| &s.was);
+        let next = switchover.map(|s| (&s.next, &mut from.early));
+        by_position(new, ids, next, events);
         Ok(more)
     }
 }
 
-/// Gives events their members' positions; puts those that only the next survey knows aside.
+/// Replaces the members' ids in events by their positions. Sets events aside whose member is only in the next topology.
 pub(super) fn by_position(
     from: impl IntoIterator<Item = Event>,
-    numbers: &Numbers,
-    mut next: Option<(&Numbers, &mut Vec<Event>)>,
+    ids: &MemberIds,
+    mut next: Option<(&MemberIds, &mut Vec<Event>)>,
     into: &mut Vec<Event>,
 ) {
     let mut early = false;
     for mut event in from {
         match &mut event {
-            Event::Completed(c) => match numbers.position(c.member) {
+            Event::Completed(c) => match ids.position(c.member) {
                 Some(position) => (c.member, early) = (position, false),
                 None => {
-                    let knows = |(next, _): &mut (&Numbers, _)| next.position(c.member).is_some();
+                    let knows = |(next, _): &mut (&MemberIds, _)| next.position(c.member).is_some();
                     early = next.as_mut().is_some_and(knows);
                     if !early {
                         c.member = u32::MAX;

@@ -39,7 +39,7 @@ pub enum Event {
 pub struct Completed {
     /// True for some bytes of a request that has not completed yet or has too many runs.
     pub part: bool,
-    /// Position of the member in the survey; none has the greatest.
+    /// Position of the member in the topology; `u32::MAX` if it has none.
     pub member: u32,
     /// Operation.
     pub op: Op,
@@ -98,9 +98,9 @@ pub struct Submitted {
 /// Ring buffers, and events drained from them.
 pub(super) struct Events {
     rings: Vec<Ring>,
-    /// Events that are later than the latest that some ring has been read up to, with the kernel side's numbers.
+    /// Events, with members' ids, that are later than the time up to which some ring has been drained.
     pub(super) later: Vec<Event>,
-    /// With the kernel side's numbers: of members that only the next survey has.
+    /// Events, with members' ids, of members that are only in the next topology.
     pub(super) early: Vec<Event>,
 }
 

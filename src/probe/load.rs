@@ -11,11 +11,11 @@ use super::Facts;
 use super::clock::monotonic_ns;
 use super::deltas::Deltas;
 use super::events::Events;
-use super::log::{collect, keep, last_words, refusal, short};
-use super::numbers::{Numbers, Turn};
+use super::log::{collect, keep, loader_error, refusal, short};
+use super::map_state::{MapState, Spare, Write};
+use super::member_ids::{MemberIds, Switchover};
 use super::overhead::Meter;
 use super::plan::{Choice, Plan};
-use super::refit::{Held, Spare, Write};
 use super::shadows::{SHADOWED, is_shadow};
 use super::skel::{OpenRaidtraceSkel, RaidtraceSkel, RaidtraceSkelBuilder};
 use super::stats::program_info;
@@ -39,12 +39,12 @@ pub struct Probe {
     pub(super) arrays: u32,
     /// Members for which the maps have room.
     pub(super) members_max: u32,
-    /// Of the survey that is traced.
-    pub(super) numbers: Numbers,
-    /// To the next, while its members are told to the programs already.
-    pub(super) turn: Option<Turn>,
-    /// `None` if unknown, because an update failed.
-    held: Option<Held>,
+    /// Ids of the traced topology.
+    pub(super) member_ids: MemberIds,
+    /// After an update in place: the change to the next topology, whose members the programs count already.
+    pub(super) switchover: Option<Switchover>,
+    /// Content of the maps; `None` if unknown, because an update failed.
+    map_state: Option<MapState>,
     /// Skipped program runs that no shadow program recovered, at the last reading.
     pub(super) missed: u64,
     /// Programs of the plan, including those that the kernel refused.
@@ -98,7 +98,7 @@ impl Probe {
             match load(plan, facts, tables, spare, rows, buffer) {
                 Ok(skel) => break skel,
                 Err(e) => {
-                    let why = last_words();
+                    let why = loader_error();
                     let refused = plan
                         .programs
                         .iter()
@@ -118,9 +118,9 @@ impl Probe {
         let mut probe = Self {
             arrays: tables.arrays.len() as u32,
             members_max: (tables.members.len() as u32 + spare.members).max(1),
-            numbers: Numbers::loaded(tables.members.len()),
-            turn: None,
-            held: Some(Held::new(tables, spare)),
+            member_ids: MemberIds::loaded(tables.members.len()),
+            switchover: None,
+            map_state: Some(MapState::new(tables, spare)),
             missed: 0,
             planned,
             programs: Vec::new(),
@@ -180,20 +180,25 @@ impl Probe {
         Ok(())
     }
 
-    /// Has the programs that run do for other tables and `plan`, which are of the same facts, if they can. Their members are
-    /// known then, and counted; the counters that are read are those of the survey until now, until [`Self::turn`].
-    pub fn refit(&mut self, tables: &Tables, plan: &Plan) -> Result<bool> {
+    /// Updates the running programs for other tables and another plan, which must be of the same facts. False, with no effect,
+    /// if that is not possible. The programs count the new members then; counters that are read are those of the previous
+    /// topology until [`Self::finish_switchover`].
+    ///
+    /// # Errors
+    /// A map cannot be updated or a program attached. The next update will be a reload.
+    pub fn update_in_place(&mut self, tables: &Tables, plan: &Plan) -> Result<bool> {
         let loaded = |c: &Choice| self.planned.contains(&c.program);
         if !plan.programs.iter().all(loaded) {
             return Ok(false);
         }
-        let Some((held, writes, mut turn)) = self.held.as_ref().and_then(|h| h.refit(tables))
+        let Some((state, writes, mut switchover)) =
+            self.map_state.as_ref().and_then(|s| s.updated(tables))
         else {
             return Ok(false);
         };
-        // Back when all of it is written.
-        self.held = None;
-        turn.before = self.read_cells(turn.fresh.iter().copied())?;
+        // Unknown until everything is written.
+        self.map_state = None;
+        switchover.before = self.read_cells(switchover.fresh.iter().copied())?;
         for choice in plan.programs.iter().filter(|c| c.attached) {
             let attached = self.links.iter().any(|(p, _)| *p == choice.program);
             if !attached && self.programs.contains(&choice.program) {
@@ -211,9 +216,9 @@ impl Probe {
         // A shadow program that was needed once stays.
         self.links
             .retain(|(program, _)| wanted(*program) || is_shadow(program));
-        self.held = Some(held);
+        self.map_state = Some(state);
         self.set_attached_time();
-        self.turn = Some(turn);
+        self.switchover = Some(switchover);
         Ok(true)
     }
 
@@ -228,10 +233,10 @@ impl Probe {
         .context("updating the maps of the running programs")
     }
 
-    /// From here on counters and events are of the survey that they were made to do for.
-    pub fn turn(&mut self) {
-        if let Some(turn) = self.turn.take() {
-            self.numbers = turn.next;
+    /// Ends the switchover: counters and events are those of the next topology from now on.
+    pub fn finish_switchover(&mut self) {
+        if let Some(switchover) = self.switchover.take() {
+            self.member_ids = switchover.next;
         }
     }
 
@@ -240,7 +245,7 @@ impl Probe {
             match self.attach_first(choice) {
                 Ok(()) => self.programs.push(choice.program),
                 Err(e) if choice.required => {
-                    return Err(e).context(refusal(&last_words()));
+                    return Err(e).context(refusal(&loader_error()));
                 }
                 Err(e) => {
                     plan.without(choice.program, &e.to_string());

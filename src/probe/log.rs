@@ -26,8 +26,8 @@ pub(super) fn keep(_: PrintLevel, line: String) {
     }
 }
 
-/// The program that failed and the verifier's reason: its last line before the statistics.
-pub(super) fn last_words() -> String {
+/// The name of the program that failed and the verifier's reason, which is its last line before the statistics.
+pub(super) fn loader_error() -> String {
     let log = log();
     let mut lines = log.iter().map(|l| l.trim().trim_start_matches("libbpf: "));
     let reason = lines

@@ -14,7 +14,7 @@ use libbpf_rs::libbpf_sys::{
 use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
 
-use super::log::{collect, last_words, refusal};
+use super::log::{collect, loader_error, refusal};
 use super::profile_skel::{RaidtraceProfileSkel, RaidtraceProfileSkelBuilder};
 use super::wire::{Wire, rt_sample, rt_sample_ticks};
 use crate::contract;
@@ -107,7 +107,7 @@ impl Samples {
         let skel = load(events.len(), hertz, softirqs).map_err(|e| {
             format!(
                 "the CPUs cannot be sampled: {} ({e:#})",
-                refusal(&last_words())
+                refusal(&loader_error())
             )
         })?;
         let drained = Rc::new(RefCell::new(Drained::default()));

@@ -226,7 +226,7 @@ impl Traced {
     /// Writes `tables` to the running programs. False if that is not possible.
     fn update_in_place(&mut self, tables: &Tables) -> Result<bool> {
         let plan = plan(&self.facts, tables.need).map_err(anyhow::Error::msg)?;
-        let fits = self.probe.refit(tables, &plan)?;
+        let fits = self.probe.update_in_place(tables, &plan)?;
         if fits {
             let known = std::mem::take(&mut self.notes[1]);
             let new = plan.notes.into_iter().filter(|n| !known.contains(n));

@@ -54,7 +54,7 @@ impl Session {
             }
             Some(Update::InPlace(_)) => {
                 let completed = self.traced.completed();
-                let (counters, base) = self.traced.probe.read_turn()?;
+                let (counters, base) = self.traced.probe.read_switchover()?;
                 let reading = self.reading(counters, completed);
                 let base = base.map(|counters| Reading {
                     counters,
@@ -78,7 +78,7 @@ impl Session {
             }
             Update::InPlace(new) => {
                 let new = *new;
-                self.traced.probe.turn();
+                self.traced.probe.finish_switchover();
                 self.traced.digest = new.digest;
                 self.traced.stats = new.stats;
                 self.traced.notes[0] = new.notes;

@@ -13,7 +13,7 @@ use super::plan::{AllocPlan, plan};
 use super::skel::{OpenRaidtraceAllocSkel, RaidtraceAllocSkel, RaidtraceAllocSkelBuilder};
 use crate::analysis::alloc::{Share, Source, TaskOf};
 use crate::probe::load::log_size;
-use crate::probe::log::{collect, last_words, refusal, short};
+use crate::probe::log::{collect, loader_error, refusal, short};
 use crate::probe::overhead::Meter;
 
 /// Most filesystems traced at once.
@@ -78,7 +78,7 @@ impl AllocProbe {
                     Err((program, e)) => (Some(program), short(&format!("{e:#}")), e),
                 },
                 Err(e) => {
-                    let why = last_words();
+                    let why = loader_error();
                     let refused = |p: &&str| why.contains(&format!("'{p}'"));
                     (plan.programs().find(refused), short(&why), e)
                 }

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::origin::{Op, Origin};
 use crate::probe::drain::by_position;
-use crate::probe::numbers::Numbers;
+use crate::probe::member_ids::MemberIds;
 use crate::probe::wire::{Wire as _, rt_event_request, rt_event_submission, rt_file_id};
 
 fn request() -> rt_event_request {
@@ -46,7 +46,7 @@ fn a_request_and_its_runs() {
 
 /// 0 has become 2, 1 has gone, 3 has come.
 #[test]
-fn members_that_only_the_next_survey_has_wait_for_it() {
+fn members_that_only_the_next_topology_has_wait_for_it() {
     let mut drained = Drained::default();
     let mut wire = request();
     wire.runs = 1;
@@ -55,8 +55,8 @@ fn members_that_only_the_next_survey_has_wait_for_it() {
         let run = 8u32 | u32::from(Origin::Journal as u8) << RUN_SHIFT;
         drained.add(&[wire.bytes(), run.bytes()].concat());
     }
-    let was = Numbers::new(vec![vec![0, 2], vec![1]]);
-    let next = Numbers::new(vec![vec![3], vec![2, 0]]);
+    let was = MemberIds::new(vec![vec![0, 2], vec![1]]);
+    let next = MemberIds::new(vec![vec![3], vec![2, 0]]);
     let members = |events: &[Event]| -> Vec<u32> {
         assert_eq!(events.len() % 2, 0);
         let pairs = events.chunks_exact(2);

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Held, MEMBERS_LEAST, MEMBERS_MOST, SLOTS_MOST, Spare, Write, slot, watched};
+use super::{MEMBERS_LEAST, MEMBERS_MOST, MapState, SLOTS_MOST, Spare, Write, slot, watched};
 use crate::address::MemberSector;
 use crate::machine::{Array, Member};
 use crate::probe::tables::Tables;
@@ -69,9 +69,14 @@ fn two() -> [Member; 2] {
 }
 
 /// Writes what `next` asks for, one by one: at every moment each device is known as it was or as it is going to be.
-fn turn(held: &mut Held, maps: &mut Maps, was: &Tables, next: &Tables) -> Option<super::Turn> {
-    let (after, writes, turn) = held.refit(next)?;
-    let mult = held.mult;
+fn switch_over(
+    state: &mut MapState,
+    maps: &mut Maps,
+    was: &Tables,
+    next: &Tables,
+) -> Option<super::Switchover> {
+    let (after, writes, switchover) = state.updated(next)?;
+    let mult = state.mult;
     let loaded = Maps::loaded(next);
     let devices: Vec<u32> = watched(was)
         .chain(watched(next))
@@ -95,26 +100,26 @@ fn turn(held: &mut Held, maps: &mut Maps, was: &Tables, next: &Tables) -> Option
     // Positions, and what the kernel side counts under, agree.
     for (entry, dev) in watched(next) {
         for (part, (_, number, _)) in dev.parts.iter().zip(maps.find(entry.dev, mult)?) {
-            assert_eq!(after.numbers.position(number), Some(part.member));
+            assert_eq!(after.member_ids.position(number), Some(part.member));
         }
     }
-    *held = after;
-    Some(turn)
+    *state = after;
+    Some(switchover)
 }
 
 #[test]
 fn what_is_the_same_is_left_alone() {
     let t = tables(vec![raid1(&two())]);
-    let held = Held::new(&t, Spare::of(&t));
-    let (_, writes, turn) = held.refit(&t).unwrap();
+    let state = MapState::new(&t, Spare::of(&t));
+    let (_, writes, switchover) = state.updated(&t).unwrap();
     assert!(writes.is_empty());
-    assert_eq!(turn.was, turn.next);
+    assert_eq!(switchover.was, switchover.next);
 }
 
 #[test]
 fn a_member_fails_and_another_takes_its_place() {
     let t = tables(vec![raid1(&two())]);
-    let (mut held, mut maps) = (Held::new(&t, Spare::of(&t)), Maps::loaded(&t));
+    let (mut state, mut maps) = (MapState::new(&t, Spare::of(&t)), Maps::loaded(&t));
     let [a, _] = two();
     let joined = |slot| {
         let mut new = member(1, 8, 32);
@@ -122,18 +127,18 @@ fn a_member_fails_and_another_takes_its_place() {
         tables(vec![raid1(&[a.clone(), new])])
     };
     let spare = joined(None);
-    let first = turn(&mut held, &mut maps, &t, &spare).unwrap();
+    let first = switch_over(&mut state, &mut maps, &t, &spare).unwrap();
     assert_eq!(first.fresh, [2]);
     // The same disk as before, now with a slot: another number, and the same member.
     let used = joined(Some(1));
-    let second = turn(&mut held, &mut maps, &spare, &used).unwrap();
+    let second = switch_over(&mut state, &mut maps, &spare, &used).unwrap();
     // That of the one that has gone, which is given away only after another change.
     assert_eq!(second.fresh, [1]);
     assert_eq!(second.was.of(1), [2, 1]);
     assert_eq!(second.next.of(1), [1, 2]);
     assert_eq!(second.next.of(0), [0]);
     // 2 is still counted by.
-    let third = turn(&mut held, &mut maps, &used, &spare).unwrap();
+    let third = switch_over(&mut state, &mut maps, &used, &spare).unwrap();
     assert_eq!(third.was.of(1), [1, 2, 3]);
     assert_eq!(third.next.of(1), [3, 1]);
 }
@@ -141,18 +146,18 @@ fn a_member_fails_and_another_takes_its_place() {
 #[test]
 fn a_disk_that_stays_keeps_its_requests_in_flight() {
     let t = tables(vec![raid1(&two())]);
-    let held = Held::new(&t, Spare::of(&t));
+    let state = MapState::new(&t, Spare::of(&t));
     let [mut a, b] = two();
     a.slot = None;
     let new = member(0, 8, 32);
     let next = tables(vec![raid1(&[a, b, new])]);
-    let (after, _, _) = held.refit(&next).unwrap();
-    let base = |held: &Held, minor| {
-        let d = held.devs[&dev(8, minor).kernel()].1;
+    let (after, _, _) = state.updated(&next).unwrap();
+    let base = |state: &MapState, minor| {
+        let d = state.devs[&dev(8, minor).kernel()].1;
         d.slot_base..d.slot_base + d.nr_slots
     };
-    assert_eq!(base(&after, 0), base(&held, 0));
-    assert_eq!(base(&after, 16), base(&held, 16));
+    assert_eq!(base(&after, 0), base(&state, 0));
+    assert_eq!(base(&after, 16), base(&state, 16));
     assert_eq!(base(&after, 32), t.slots..t.slots + 64);
 }
 
@@ -160,11 +165,11 @@ fn a_disk_that_stays_keeps_its_requests_in_flight() {
 fn what_does_not_fit_is_for_new_programs() {
     let whole = raid1(&two());
     let t = tables(vec![whole.clone()]);
-    let held = Held::new(&t, Spare::of(&t));
+    let state = MapState::new(&t, Spare::of(&t));
     let refused = |change: &dyn Fn(&mut Vec<Array>)| {
         let mut arrays = vec![whole.clone()];
         change(&mut arrays);
-        held.refit(&tables(arrays)).is_none()
+        state.updated(&tables(arrays)).is_none()
     };
     assert!(!refused(&|_| {}));
     assert!(
@@ -189,17 +194,18 @@ fn what_does_not_fit_is_for_new_programs() {
 #[test]
 fn devices_that_would_share_a_slot_do_not_fit() {
     let t = tables(vec![raid1(&two())]);
-    let held = Held::new(&t, Spare::of(&t));
+    let state = MapState::new(&t, Spare::of(&t));
     let taken = slot(dev(8, 16).kernel(), t.mult);
     let clash = (1..1 << 20).find(|minor| slot(dev(65, *minor).kernel(), t.mult) == taken);
     let new = member(1, 65, clash.unwrap());
     let [a, b] = two();
     // Also not where the other one has gone, for a program may have found it a moment ago.
     assert!(
-        held.refit(&tables(vec![raid1(&[a.clone(), new.clone()])]))
+        state
+            .updated(&tables(vec![raid1(&[a.clone(), new.clone()])]))
             .is_none()
     );
-    assert!(held.refit(&tables(vec![raid1(&[a, b, new])])).is_none());
+    assert!(state.updated(&tables(vec![raid1(&[a, b, new])])).is_none());
 }
 
 /// The outer array's members are arrays: these know them by number.
@@ -216,9 +222,9 @@ fn a_member_that_is_an_array_keeps_its_number() {
         ])
     };
     let t = of(member(0, 8, 0));
-    let held = Held::new(&t, Spare::of(&t));
-    let (after, _, _) = held.refit(&of(member(0, 8, 32))).unwrap();
-    assert_eq!(after.arrays[0].bytes(), held.arrays[0].bytes());
+    let state = MapState::new(&t, Spare::of(&t));
+    let (after, _, _) = state.updated(&of(member(0, 8, 32))).unwrap();
+    assert_eq!(after.arrays[0].bytes(), state.arrays[0].bytes());
     let mut moved = a.clone();
     moved.data_offset = MemberSector(4096);
     let next = tables(vec![
@@ -226,7 +232,7 @@ fn a_member_that_is_an_array_keeps_its_number() {
         inner(2, member(0, 8, 16)),
         outer(moved, b.clone()),
     ]);
-    assert!(held.refit(&next).is_none());
+    assert!(state.updated(&next).is_none());
 }
 
 #[test]
@@ -272,26 +278,26 @@ proptest! {
     #[test]
     fn a_running_program_knows_what_a_new_one_would(all in prop::collection::vec(members(), 2..12)) {
         let all: Vec<Tables> = all.iter().map(|m| tables(vec![raid1(m)])).collect();
-        let (mut held, mut maps) = (Held::new(&all[0], Spare::of(&all[0])), Maps::loaded(&all[0]));
+        let (mut state, mut maps) = (MapState::new(&all[0], Spare::of(&all[0])), Maps::loaded(&all[0]));
         for pair in all.windows(2) {
             let [was, next] = pair else { continue };
-            match turn(&mut held, &mut maps, was, next) {
-                Some(turn) => {
-                    let of: Vec<u32> = turn.next.all().collect();
+            match switch_over(&mut state, &mut maps, was, next) {
+                Some(switchover) => {
+                    let of: Vec<u32> = switchover.next.all().collect();
                     let mut once = of.clone();
                     once.sort_unstable();
                     once.dedup();
                     prop_assert_eq!(of.len(), once.len());
                     // What is fresh is nobody's yet, but perhaps of one that has changed.
-                    for position in 0..turn.was.len() {
-                        for number in turn.was.of(position).iter().skip(1) {
-                            let fresh = turn.fresh.contains(number);
-                            prop_assert!(!fresh || turn.next.position(*number).is_some());
+                    for position in 0..switchover.was.len() {
+                        for number in switchover.was.of(position).iter().skip(1) {
+                            let fresh = switchover.fresh.contains(number);
+                            prop_assert!(!fresh || switchover.next.position(*number).is_some());
                         }
                     }
                 }
                 None => {
-                    held = Held::new(next, Spare::of(next));
+                    state = MapState::new(next, Spare::of(next));
                     maps = Maps::loaded(next);
                 }
             }

@@ -1,64 +1,64 @@
-//! Under which numbers the kernel side counts the members. Pure.
+//! Ids by which the programs count the members. Pure.
 //!
-//! Programs that are just loaded have the members in the order of the survey. When members change while they run
-//! (`refit`), a changed one gets another number, so that no program ever meets half of what it is now. Everything above
-//! the probe goes by positions in the survey.
+//! When programs are loaded, the id of a member is its position in the topology. When members change while the programs run
+//! ([`map_state`](super::map_state)), a changed member gets another id, so that no program reads an entry while it changes.
+//! Everything above the probe uses positions in the topology.
 
 use std::collections::BTreeMap;
 
 use crate::analysis::counters::{CellCounters, CellKey};
 
-/// Counters of members: by the kernel side's numbers, or by positions in a survey.
+/// Counters of members, by id or by position in a topology.
 pub(super) type Cells = BTreeMap<CellKey, CellCounters>;
 
-/// The numbers of a survey's members.
+/// The ids of a topology's members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Numbers {
-    /// By position: what the programs find now, then what they found before. None for a member that this machine does
-    /// not have.
+pub(super) struct MemberIds {
+    /// The ids of each position: the one that the programs use now, then earlier ones. Empty for a member that this machine
+    /// does not have.
     of: Vec<Vec<u32>>,
-    /// By number.
+    /// The position of each id.
     positions: Vec<Option<u32>>,
 }
 
-impl Numbers {
+impl MemberIds {
     pub(super) fn new(of: Vec<Vec<u32>>) -> Self {
         let highest = of.iter().flatten().max();
         let mut positions = vec![None; highest.map_or(0, |n| *n as usize + 1)];
-        for (position, numbers) in (0..).zip(&of) {
-            for &number in numbers {
-                positions[number as usize] = Some(position);
+        for (position, ids) in (0..).zip(&of) {
+            for &id in ids {
+                positions[id as usize] = Some(position);
             }
         }
         Self { of, positions }
     }
 
-    /// As programs have them that are just loaded.
+    /// The ids of programs that have just been loaded.
     pub(super) fn loaded(members: usize) -> Self {
-        Self::new((0..members as u32).map(|number| vec![number]).collect())
+        Self::new((0..members as u32).map(|id| vec![id]).collect())
     }
 
-    /// Of how many members.
+    /// Number of members.
     pub(super) fn len(&self) -> usize {
         self.of.len()
     }
 
-    /// All of a member; the first is what the programs find now.
+    /// All ids of a member. The programs use the first one.
     pub(super) fn of(&self, position: usize) -> &[u32] {
         self.of.get(position).map_or(&[], Vec::as_slice)
     }
 
-    /// Whose number it is.
-    pub(super) fn position(&self, number: u32) -> Option<u32> {
-        self.positions.get(number as usize).copied().flatten()
+    /// Position of the member with an id.
+    pub(super) fn position(&self, id: u32) -> Option<u32> {
+        self.positions.get(id as usize).copied().flatten()
     }
 
-    /// All, each once.
+    /// All ids.
     pub(super) fn all(&self) -> impl Iterator<Item = u32> + '_ {
         self.of.iter().flatten().copied()
     }
 
-    /// What the survey's members were counted, each under all its numbers.
+    /// Sums up counters by position: a member has those of all its ids.
     pub(super) fn count(
         &self,
         counted: impl IntoIterator<Item = (CellKey, CellCounters)>,
@@ -81,27 +81,27 @@ impl Numbers {
     }
 }
 
-/// From a survey to the next one.
+/// The change from one topology to the next.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Turn {
-    /// The numbers of the survey until now, with those that its members have got since.
-    pub(super) was: Numbers,
-    /// Those of the next.
-    pub(super) next: Numbers,
-    /// Numbers that were in use by neither, and now are.
+pub(super) struct Switchover {
+    /// Ids of the previous topology, with the new ids of its members.
+    pub(super) was: MemberIds,
+    /// Ids of the next topology.
+    pub(super) next: MemberIds,
+    /// MemberIds that were in use by neither, and now are.
     pub(super) fresh: Vec<u32>,
-    /// What had been counted under these, when they were somebody else's.
+    /// Counters of the ids in `fresh` from when other members had them.
     pub(super) before: Cells,
 }
 
-impl Turn {
-    /// All numbers of both.
+impl Switchover {
+    /// All ids of both topologies.
     pub(super) fn all(&self) -> impl Iterator<Item = u32> + '_ {
-        let new = |number: &u32| self.was.position(*number).is_none();
+        let new = |id: &u32| self.was.position(*id).is_none();
         self.was.all().chain(self.next.all().filter(new))
     }
 
-    /// What the members of the survey until now were counted.
+    /// Counters of the previous topology's members.
     pub(super) fn until(&self, counted: &Cells) -> Cells {
         let theirs = |(key, cell): (&CellKey, &CellCounters)| match self.before.get(key) {
             Some(before) => (*key, cell.since(before)),
@@ -110,8 +110,8 @@ impl Turn {
         self.was.count(counted.iter().map(theirs))
     }
 
-    /// Where the counts of the next survey's members begin, when those of the last one's end at `counted`: there, and of
-    /// members that only the next one has, at nothing. So nothing is in neither, and nothing in both.
+    /// The base of the next topology's counters if those of the previous one end with `counted`. Members that are new begin with
+    /// nothing, so that each request is in exactly one of the two.
     pub(super) fn base(&self, counted: &Cells) -> Cells {
         let known = |key: &CellKey| self.was.position(key.member).is_some();
         let counted = counted.iter().filter(|(key, _)| known(key));

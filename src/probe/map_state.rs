@@ -1,24 +1,23 @@
-//! What the maps of programs that run would have to hold for other tables, if they can. Pure.
+//! Updates the maps of running programs for other tables, if that is possible. Pure.
 //!
-//! Copy on write: an entry that a program may be looking at is never changed. What is new or different is written whole
-//! into one that nobody uses, and then pointed to: a member from its disk, a disk from the index. An entry of the index
-//! is 16 bytes; those that programs compare and follow are in the first eight. Should the kernel's memcpy() not move these
-//! at once, one bio may be looked up by half of each.
+//! Copy on write: an entry that a program may be reading is never changed. A new or changed entry is written to an unused place,
+//! and then the reference to it: that of a member in its disk, that of a disk in the index. An entry of the index has 16
+//! bytes; the programs compare and follow the first eight. Should the kernel's memcpy() not copy these at once, one bio may
+//! be looked up by half of each.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
-use super::numbers::{Numbers, Turn};
+use super::member_ids::{MemberIds, Switchover};
 use super::tables::{DEVS, SLOTS, Tables, slot};
 use super::wire::{rt_array, rt_dev, rt_dev_entry, rt_member};
 
-/// Room for members that join or change while the programs run, at least, and at most (else half as many as there are).
-/// One that changes needs an entry too. Each costs 12 rows and 512 bytes a CPU, 13 KiB: 52 KiB a CPU for up to
-/// eight members.
+/// Spare entries for members that join or change while the programs run: half as many as there are members, within these limits.
+/// Each costs 12 rows and 512 bytes, 13 KiB, on each CPU: 52 KiB for up to eight members.
 const MEMBERS_LEAST: u32 = 4;
 const MEMBERS_MOST: u32 = 32;
-/// In-flight slots for their disks, 16 bytes each, at most: 4 MiB. Two disks of 64 queues and 1023 tags, or any number
-/// of usual ones.
+/// Maximum number of spare in-flight slots for their disks, 16 bytes each (4 MiB): two disks of 64 queues and 1023 tags, or any
+/// number of usual ones.
 const SLOTS_MOST: u32 = 1 << 18;
 
 /// Entries of the maps beyond what the tables need.
@@ -29,7 +28,7 @@ pub(super) struct Spare {
 }
 
 impl Spare {
-    /// None where there is no array of md's: a disk has no members that come and go.
+    /// Spare entries for these tables. None without an md array, because only md's members come and go.
     pub(super) fn of(tables: &Tables) -> Self {
         if !tables.md {
             return Self::default();
@@ -45,12 +44,12 @@ impl Spare {
     }
 }
 
-/// Entries that are not in use.
+/// Unused entries of a map.
 #[derive(Clone, Debug)]
 struct Pool {
     fresh: Range<u32>,
     free: Vec<Range<u32>>,
-    /// Given back at the last change: until the next one, for a program may have been looking at them.
+    /// Released at the last change. A program may still read them, so they are used again only after the next change.
     resting: Vec<Range<u32>>,
 }
 
@@ -91,18 +90,18 @@ pub(super) enum Write {
     Index(u32, rt_dev_entry),
 }
 
-/// By (device, first sector, array): a member, however often it changes.
+/// Device, first sector and array of a member, which stay the same when it changes.
 type Identity = (u32, u64, u16);
 
-/// What the maps hold.
+/// The content of the maps.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct MapState {
     mult: u64,
     places: u64,
     arrays: Vec<rt_array>,
-    /// By the kernel side's number.
+    /// By id.
     members: HashMap<u32, rt_member>,
-    numbers: Numbers,
+    member_ids: MemberIds,
     positions: HashMap<Identity, usize>,
     devs: BTreeMap<u32, (rt_dev_entry, rt_dev)>,
     free_members: Pool,
@@ -110,8 +109,8 @@ pub(super) struct Held {
     free_slots: Pool,
 }
 
-impl Held {
-    /// Of programs that are just loaded.
+impl MapState {
+    /// The content after programs have been loaded.
     pub(super) fn new(tables: &Tables, spare: Spare) -> Self {
         let members = tables.members.len();
         Self {
@@ -119,7 +118,7 @@ impl Held {
             places: tables.places(),
             arrays: tables.arrays.clone(),
             members: (0..).zip(tables.members.iter().copied()).collect(),
-            numbers: Numbers::loaded(members),
+            member_ids: MemberIds::loaded(members),
             positions: identities(tables)
                 .into_iter()
                 .map(|(p, id)| (id, p))
@@ -133,8 +132,8 @@ impl Held {
         }
     }
 
-    /// What they would hold for `tables`, and what is to be written for it, in this order. `None`: they cannot.
-    pub(super) fn refit(&self, tables: &Tables) -> Option<(Self, Vec<Write>, Turn)> {
+    /// The content for `tables`, and the writes that it needs, in their order. `None` if the maps cannot be updated.
+    pub(super) fn updated(&self, tables: &Tables) -> Option<(Self, Vec<Write>, Switchover)> {
         if self.places != tables.places() || self.arrays.len() != tables.arrays.len() {
             return None;
         }
@@ -143,16 +142,21 @@ impl Held {
         next.free_devs.rested();
         next.free_slots.rested();
         let mut writes = Vec::new();
-        let turn = next.members(self, tables, &mut writes)?;
+        let switchover = next.members(self, tables, &mut writes)?;
         next.arrays(tables)?;
         next.devs(self, tables, &mut writes)?;
-        Some((next, writes, turn))
+        Some((next, writes, switchover))
     }
 
-    fn members(&mut self, was: &Self, tables: &Tables, writes: &mut Vec<Write>) -> Option<Turn> {
+    fn members(
+        &mut self,
+        was: &Self,
+        tables: &Tables,
+        writes: &mut Vec<Write>,
+    ) -> Option<Switchover> {
         let identities = identities(tables);
-        let mut before: Vec<Vec<u32>> = (0..was.numbers.len())
-            .map(|position| was.numbers.of(position).to_vec())
+        let mut before: Vec<Vec<u32>> = (0..was.member_ids.len())
+            .map(|position| was.member_ids.of(position).to_vec())
             .collect();
         let mut now = Vec::with_capacity(tables.members.len());
         let mut all_fresh = Vec::new();
@@ -162,44 +166,44 @@ impl Held {
                 continue;
             };
             let old = was.positions.get(identity).copied();
-            let number = old.and_then(|p| was.numbers.of(p).first().copied());
+            let id = old.and_then(|p| was.member_ids.of(p).first().copied());
             let same = |n: &u32| was.members.get(n).is_some_and(|m| m == member);
-            if let Some(number) = number.filter(same) {
-                now.push(vec![number]);
+            if let Some(id) = id.filter(same) {
+                now.push(vec![id]);
                 continue;
             }
             let fresh = self.free_members.take(1)?;
             all_fresh.push(fresh);
             self.members.insert(fresh, *member);
             writes.push(Write::Member(fresh, *member));
-            if let Some(numbers) = old.and_then(|p| before.get_mut(p)) {
-                numbers.push(fresh);
+            if let Some(ids) = old.and_then(|p| before.get_mut(p)) {
+                ids.push(fresh);
             }
-            now.push([fresh].into_iter().chain(number).collect());
+            now.push([fresh].into_iter().chain(id).collect());
         }
-        self.numbers = Numbers::new(now);
+        self.member_ids = MemberIds::new(now);
         self.positions = identities.into_iter().map(|(p, id)| (id, p)).collect();
-        for number in was.numbers.all() {
-            if self.numbers.position(number).is_none() {
+        for number in was.member_ids.all() {
+            if self.member_ids.position(number).is_none() {
                 self.members.remove(&number);
                 self.free_members.give(number, 1);
             }
         }
-        Some(Turn {
-            was: Numbers::new(before),
-            next: self.numbers.clone(),
+        Some(Switchover {
+            was: MemberIds::new(before),
+            next: self.member_ids.clone(),
             fresh: all_fresh,
             before: BTreeMap::new(),
         })
     }
 
     fn arrays(&self, tables: &Tables) -> Option<()> {
-        for (held, array) in self.arrays.iter().zip(&tables.arrays) {
+        for (had, array) in self.arrays.iter().zip(&tables.arrays) {
             let mut array = *array;
             if let Some(position) = array.upper.checked_sub(1) {
-                array.upper = 1 + self.numbers.of(position as usize).first()?;
+                array.upper = 1 + self.member_ids.of(position as usize).first()?;
             }
-            if array != *held {
+            if array != *had {
                 return None;
             }
         }
@@ -211,29 +215,29 @@ impl Held {
         let mut index = Vec::new();
         let mut taken = HashSet::new();
         for (mut entry, mut dev) in watched(tables) {
-            let held = was.devs.get(&entry.dev);
-            // What was learned is by the array's number.
-            if entry.array != held.map_or(0, |(h, _)| h.array) {
+            let had = was.devs.get(&entry.dev);
+            // Learned blocks are stored by the array's number.
+            if entry.array != had.map_or(0, |(h, _)| h.array) {
                 return None;
             }
             for part in dev.parts.iter_mut().take(dev.nr_parts as usize) {
-                part.member = *self.numbers.of(part.member as usize).first()?;
+                part.member = *self.member_ids.of(part.member as usize).first()?;
             }
             let queue = |d: &rt_dev| (d.nr_slots, d.depth);
-            dev.slot_base = match held.filter(|(_, h)| queue(h) == queue(&dev)) {
-                Some((_, held)) => held.slot_base,
+            dev.slot_base = match had.filter(|(_, h)| queue(h) == queue(&dev)) {
+                Some((_, had)) => had.slot_base,
                 None => {
-                    if let Some((_, held)) = held {
-                        self.free_slots.give(held.slot_base, held.nr_slots);
+                    if let Some((_, had)) = had {
+                        self.free_slots.give(had.slot_base, had.nr_slots);
                     }
                     self.free_slots.take(dev.nr_slots)?
                 }
             };
-            entry.index = match held.filter(|(_, h)| *h == dev) {
-                Some((held, _)) => held.index,
+            entry.index = match had.filter(|(_, h)| *h == dev) {
+                Some((had, _)) => had.index,
                 None => {
-                    if let Some((held, _)) = held {
-                        self.free_devs.give(u32::from(held.index), 1);
+                    if let Some((had, _)) = had {
+                        self.free_devs.give(u32::from(had.index), 1);
                     }
                     let fresh = self.free_devs.take(1)?;
                     writes.push(Write::Dev(fresh, dev));
@@ -243,7 +247,7 @@ impl Held {
             if !taken.insert(slot(entry.dev, self.mult)) {
                 return None;
             }
-            if held.is_none_or(|(h, _)| *h != entry) {
+            if had.is_none_or(|(h, _)| *h != entry) {
                 index.push(Write::Index(slot(entry.dev, self.mult), entry));
             }
             self.devs.insert(entry.dev, (entry, dev));
@@ -252,7 +256,7 @@ impl Held {
             if self.devs.contains_key(number) {
                 continue;
             }
-            // A program that has just found it there still follows the rest.
+            // A program that has just found the entry still follows its index.
             let gone = rt_dev_entry { dev: 0, ..*entry };
             if !taken.insert(slot(*number, self.mult)) {
                 return None;
@@ -266,13 +270,13 @@ impl Held {
     }
 }
 
-/// The devices that tables have.
+/// The devices of the tables.
 fn watched(tables: &Tables) -> impl Iterator<Item = (rt_dev_entry, rt_dev)> + '_ {
     let of = |entry: &rt_dev_entry| Some((*entry, *tables.devs.get(usize::from(entry.index))?));
     tables.index.iter().filter_map(move |(_, entry)| of(entry))
 }
 
-/// By position; not of members that this machine does not have.
+/// Identities by position, without members that this machine does not have.
 fn identities(tables: &Tables) -> HashMap<usize, Identity> {
     let parts = |(entry, dev): (rt_dev_entry, rt_dev)| {
         let parts = dev.parts.into_iter().take(dev.nr_parts as usize);

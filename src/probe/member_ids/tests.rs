@@ -1,4 +1,4 @@
-use super::{Cells, Numbers, Turn};
+use super::{Cells, MemberIds, Switchover};
 use crate::analysis::counters::{CellCounters, CellKey};
 use crate::origin::{Op, Origin};
 
@@ -19,8 +19,8 @@ fn cells(counts: &[(u32, u64)]) -> Cells {
 }
 
 #[test]
-fn loaded_programs_have_the_order_of_the_survey() {
-    let numbers = Numbers::loaded(3);
+fn loaded_programs_have_the_order_of_the_topology() {
+    let numbers = MemberIds::loaded(3);
     assert_eq!(numbers.all().collect::<Vec<_>>(), [0, 1, 2]);
     assert_eq!((numbers.position(2), numbers.position(3)), (Some(2), None));
     let counted = cells(&[(0, 5), (2, 7), (9, 1)]);
@@ -29,22 +29,28 @@ fn loaded_programs_have_the_order_of_the_survey() {
 
 /// Member 0 became number 3, 1 has gone, 2 stays and is the first now, and 4 has come. 3 and 4 were others' before.
 #[test]
-fn between_two_surveys_nothing_is_lost_or_counted_twice() {
-    let turn = Turn {
-        was: Numbers::new(vec![vec![0, 3], vec![1], vec![2]]),
-        next: Numbers::new(vec![vec![2], vec![3, 0], vec![4]]),
+fn between_two_topologies_nothing_is_lost_or_counted_twice() {
+    let switchover = Switchover {
+        was: MemberIds::new(vec![vec![0, 3], vec![1], vec![2]]),
+        next: MemberIds::new(vec![vec![2], vec![3, 0], vec![4]]),
         fresh: vec![3, 4],
         before: cells(&[(3, 500), (4, 1000)]),
     };
-    assert_eq!(turn.all().collect::<Vec<_>>(), [0, 3, 1, 2, 4]);
+    assert_eq!(switchover.all().collect::<Vec<_>>(), [0, 3, 1, 2, 4]);
     let counted = cells(&[(0, 10), (1, 20), (2, 30), (3, 504), (4, 1005)]);
-    // What the last survey's members were counted until now ...
-    assert_eq!(turn.until(&counted), cells(&[(0, 14), (1, 20), (2, 30)]));
+    // What the last topology's members were counted until now ...
+    assert_eq!(
+        switchover.until(&counted),
+        cells(&[(0, 14), (1, 20), (2, 30)])
+    );
     // ... is where the next one's begin. The new one's five requests are behind its base.
-    assert_eq!(turn.base(&counted), cells(&[(0, 30), (1, 514), (2, 1000)]));
+    assert_eq!(
+        switchover.base(&counted),
+        cells(&[(0, 30), (1, 514), (2, 1000)])
+    );
     let later = cells(&[(0, 11), (1, 20), (2, 30), (3, 506), (4, 1007)]);
     assert_eq!(
-        turn.next.count(later),
+        switchover.next.count(later),
         cells(&[(0, 30), (1, 517), (2, 1007)])
     );
 }
