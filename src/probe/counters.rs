@@ -52,7 +52,7 @@ impl Probe {
         self.read_names(&mut counters);
         counters.journals = self.read_journals()?;
         self.read_losses(&mut counters)?;
-        // Other counters go on. Those of tasks and files are increases, which the reading above has taken.
+        // Other counters continue. Tasks and files are reported as increases, which this reading already has.
         let base = base.map(|cells| Counters {
             cells,
             tasks: HashMap::new(),
@@ -64,7 +64,7 @@ impl Probe {
         Ok((counters, base))
     }
 
-    /// Cells by the member numbers of the BPF side.
+    /// Cells by member id.
     pub(super) fn read_cells(&self, members: impl IntoIterator<Item = u32>) -> Result<Cells> {
         let maps = &self.skel.maps;
         // Each CPU assigns its own rows to cells.
@@ -93,7 +93,7 @@ impl Probe {
                 );
             }
         }
-        // Row by row, to keep one at a time in memory.
+        // The cells are sorted by row, so that the values of one row at a time are in memory.
         cells.sort_unstable_by_key(|(row, cpu, _)| (*row, *cpu));
         let mut counted = Cells::new();
         for same_row in cells.chunk_by(|a, b| a.0 == b.0) {
@@ -267,7 +267,7 @@ fn cell_key(member: u32, cell: usize) -> Option<CellKey> {
     })
 }
 
-/// A key, and true if it counts dirtied data.
+/// Decodes a task key; true if it counts dirtied data.
 fn task_key(wire: &rt_task_key) -> Option<(TaskKey, bool)> {
     let (op, dirtied) = operation(wire.what & 7)?;
     let key = TaskKey {

@@ -46,7 +46,7 @@ pub(super) fn by_position(
                     }
                 }
             },
-            // Belongs to the last completion.
+            // A run belongs to the completion before it.
             Event::Run(_) => {}
             Event::Submitted(_) => early = false,
         }

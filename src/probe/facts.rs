@@ -9,8 +9,8 @@ use super::md::Md;
 use super::symbols::KernelSymbols;
 use crate::machine::tracefs;
 
-/// Facts only; the rules are in `plan`. Tracepoints are given by their number of arguments, without the `void *` in front;
-/// `None` if the kernel does not have them.
+/// Facts about the kernel. The rules that use them are in `plan`. Tracepoints are given by their number of arguments, without
+/// the `void *` in front; `None` if the kernel does not have them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The kernel describes its types (`/sys/kernel/btf/vmlinux`); without it nothing loads.
@@ -73,7 +73,7 @@ impl Facts {
     /// Probes the running kernel.
     pub fn gather() -> Self {
         super::log::collect();
-        // In parallel: the kernel formats 100,000 symbols, and libbpf parses 5 MiB of types.
+        // Types and symbols are read in parallel: libbpf parses 5 MiB of types, and the kernel formats 100,000 symbols.
         let types = thread::spawn(Self::types);
         let symbols = KernelSymbols::load();
         let mut facts = types.join().unwrap_or_else(|_| Self::types());

@@ -53,9 +53,9 @@ pub struct Probe {
     pub(super) programs: Vec<&'static str>,
     /// Round of the current reading of tasks and files: see `files`.
     pub(super) round: u8,
-    /// True for dirtied data.
+    /// Previous task counters; the flag is true for dirtied data.
     pub(super) task_deltas: Deltas<(TaskKey, bool)>,
-    /// With the thread for dirtied data.
+    /// Previous file counters; for dirtied data by file and thread.
     pub(super) file_deltas: Deltas<(FileKey, Option<u32>)>,
     /// Events of a recording.
     pub(super) events: Option<Events>,
@@ -155,7 +155,7 @@ impl Probe {
         self.links.clear();
     }
 
-    /// True until [`Self::detach`].
+    /// True if the programs are attached, that is until [`Self::detach`].
     pub fn is_attached(&self) -> bool {
         !self.links.is_empty()
     }
@@ -213,7 +213,7 @@ impl Probe {
                 .iter()
                 .any(|c| c.attached && c.program == program)
         };
-        // A shadow program that was needed once stays.
+        // A shadow program that was needed once stays attached.
         self.links
             .retain(|(program, _)| wanted(*program) || is_shadow(program));
         self.map_state = Some(state);
@@ -286,7 +286,7 @@ impl Probe {
         if let Some(kind) = SHADOWED.iter().position(|l| Some(*l) == first)
             && let Some(bss) = self.skel.maps.bss_data.as_deref_mut()
         {
-            // Before attaching: the first program was skipped for a request without a mark.
+            // Set before the program is attached: the first program was skipped for a request that has no mark yet.
             bss.rt_shadows_attached |= 1 << kind;
         }
         let mut programs = self.skel.object().progs_mut();
@@ -373,7 +373,7 @@ fn load(
     resize(&mut open.maps.rt_flush_origins, tables.arrays.len())?;
     resize(&mut open.maps.rt_members, members)?;
     resize(&mut open.maps.rt_costs, tables.arrays.len() << COST_SHIFT)?;
-    // The second half is the shadow programs'.
+    // The second half of the rows is for shadow programs.
     resize(&mut open.maps.rt_member_rows, 2 * members)?;
     resize(&mut open.maps.rt_boundaries, tables.boundaries.len())?;
     resize(&mut open.maps.rt_tiles, tables.tiles.len().div_ceil(2))?;
@@ -391,7 +391,7 @@ fn load(
     // A shadow program has an entry of its own.
     let entries = 1 + usize::from(facts.preemptible);
     resize(&mut open.maps.rt_stripes, entries)?;
-    // RT_DIRTIES is the last.
+    // RT_DIRTIES is the last entry.
     let entries = if tables.need.ext4 { 3 } else { entries };
     resize(&mut open.maps.rt_tasks_pending, entries)?;
     resize(&mut open.maps.rt_files_pending, entries)?;
@@ -408,7 +408,7 @@ fn load(
     open.load().context("loading the BPF object")
 }
 
-/// A bit for each program that has a shadow program, by `enum rt_seen_kinds`.
+/// Bit mask of the programs that have a shadow program in the plan, by `enum rt_seen_kinds`.
 fn shadows(plan: &Plan) -> u32 {
     let has = |first: &str| {
         plan.programs
@@ -421,7 +421,7 @@ fn shadows(plan: &Plan) -> u32 {
         .fold(0, |bits, (kind, _)| bits | 1 << kind)
 }
 
-/// `u64::MAX`, which is no function's address, for an absent function.
+/// Replaces 0 (an absent function) by `u64::MAX`, which no function has as its address.
 fn address(function: u64) -> u64 {
     if function == 0 { u64::MAX } else { function }
 }

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use libbpf_rs::{PrintLevel, set_print};
 
-/// The last lines.
+/// The last lines of output.
 static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// The last 200 lines that libbpf and the verifier printed, oldest first.
@@ -47,7 +47,7 @@ pub(super) fn loader_error() -> String {
     }
 }
 
-/// The last part of an error chain.
+/// The last part of an error chain, which is the cause.
 pub(super) fn short(why: &str) -> String {
     why.rsplit(": ").next().unwrap_or(why).to_owned()
 }

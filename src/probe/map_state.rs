@@ -2,8 +2,8 @@
 //!
 //! Copy on write: an entry that a program may be reading is never changed. A new or changed entry is written to an unused place,
 //! and then the reference to it: that of a member in its disk, that of a disk in the index. An entry of the index has 16
-//! bytes; the programs compare and follow the first eight. Should the kernel's memcpy() not copy these at once, one bio may
-//! be looked up by half of each.
+//! bytes; the programs compare and use the first eight. If the kernel's memcpy() does not copy these eight bytes at once, one bio
+//! may be looked up with a mix of the old and the new entry.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub(super) struct Spare {
 }
 
 impl Spare {
-    /// Spare entries for these tables. None without an md array, because only md's members come and go.
+    /// Spare entries for these tables: none without an md array, because only members of md arrays change.
     pub(super) fn of(tables: &Tables) -> Self {
         if !tables.md {
             return Self::default();
@@ -49,7 +49,7 @@ impl Spare {
 struct Pool {
     fresh: Range<u32>,
     free: Vec<Range<u32>>,
-    /// Released at the last change. A program may still read them, so they are used again only after the next change.
+    /// Entries released by the last update. A program may still read them, so they are reused only after the next update.
     resting: Vec<Range<u32>>,
 }
 
@@ -99,7 +99,7 @@ pub(super) struct MapState {
     mult: u64,
     places: u64,
     arrays: Vec<rt_array>,
-    /// By id.
+    /// Members by id.
     members: HashMap<u32, rt_member>,
     member_ids: MemberIds,
     positions: HashMap<Identity, usize>,
@@ -216,7 +216,7 @@ impl MapState {
         let mut taken = HashSet::new();
         for (mut entry, mut dev) in watched(tables) {
             let had = was.devs.get(&entry.dev);
-            // Learned blocks are stored by the array's number.
+            // Learned blocks are keyed by the index of the array, which must not change.
             if entry.array != had.map_or(0, |(h, _)| h.array) {
                 return None;
             }
@@ -256,7 +256,7 @@ impl MapState {
             if self.devs.contains_key(number) {
                 continue;
             }
-            // A program that has just found the entry still follows its index.
+            // A program that has just read the entry still uses its index, so only `dev` is cleared.
             let gone = rt_dev_entry { dev: 0, ..*entry };
             if !taken.insert(slot(*number, self.mult)) {
                 return None;

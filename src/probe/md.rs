@@ -7,7 +7,7 @@ use super::symbols::{HIDDEN, KernelSymbols};
 const NOWHERE: u64 = HIDDEN;
 const SYNC_ENDS: usize = crate::contract::SYNC_ENDS as usize;
 
-/// Addresses are `u64::MAX`, and bits 0, if the kernel does not show them.
+/// Addresses and state bits of md. An unknown address is `u64::MAX`, an unknown bit 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Md {
     /// `bi_end_io` of the stripe cache's reads (drivers/md/raid5.c, ops_run_io).

@@ -14,8 +14,8 @@ pub(super) type Cells = BTreeMap<CellKey, CellCounters>;
 /// The ids of a topology's members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MemberIds {
-    /// The ids of each position: the one that the programs use now, then earlier ones. Empty for a member that this machine
-    /// does not have.
+    /// Ids of the member at each position: the one that the programs use now, then earlier ones. Empty for a member without a
+    /// disk on this machine.
     of: Vec<Vec<u32>>,
     /// The position of each id.
     positions: Vec<Option<u32>>,
@@ -53,12 +53,12 @@ impl MemberIds {
         self.positions.get(id as usize).copied().flatten()
     }
 
-    /// All ids.
+    /// Ids of all members, each once.
     pub(super) fn all(&self) -> impl Iterator<Item = u32> + '_ {
         self.of.iter().flatten().copied()
     }
 
-    /// Sums up counters by position: a member has those of all its ids.
+    /// Converts counters by id to counters by position. The counters of all ids of a member are added up.
     pub(super) fn count(
         &self,
         counted: impl IntoIterator<Item = (CellKey, CellCounters)>,
@@ -88,7 +88,7 @@ pub(super) struct Switchover {
     pub(super) was: MemberIds,
     /// Ids of the next topology.
     pub(super) next: MemberIds,
-    /// MemberIds that were in use by neither, and now are.
+    /// Ids that the previous topology did not use and the next one does.
     pub(super) fresh: Vec<u32>,
     /// Counters of the ids in `fresh` from when other members had them.
     pub(super) before: Cells,
@@ -110,8 +110,8 @@ impl Switchover {
         self.was.count(counted.iter().map(theirs))
     }
 
-    /// The base of the next topology's counters if those of the previous one end with `counted`. Members that are new begin with
-    /// nothing, so that each request is in exactly one of the two.
+    /// The base that is subtracted from the next topology's counters if those of the previous topology end with `counted`. New
+    /// members have no base beyond earlier use of their ids, so that each request is counted for exactly one topology.
     pub(super) fn base(&self, counted: &Cells) -> Cells {
         let known = |key: &CellKey| self.was.position(key.member).is_some();
         let counted = counted.iter().filter(|(key, _)| known(key));

@@ -1,4 +1,4 @@
-//! What the kernel side is told of arrays that are described here.
+//! Tables of arrays in many configurations.
 
 use super::{ARRAY_CRYPT, ARRAY_RESHAPING, DEV_NESTED, DEV_STACKED, Tables};
 use crate::address::{ArraySector, DiskSector, FsSector, MemberSector};
@@ -81,7 +81,7 @@ fn an_inner_array_knows_which_member_it_is() {
     assert_eq!(uppers, [(5, 0), (6, 64), (0, 0)]);
     assert_eq!(t.members.len(), 6);
     assert!(t.notes.is_empty(), "{:?}", t.notes);
-    // It is a device with members of the outer array on it and an array, both.
+    // A nested array has two roles: it is an array, and it carries a member of the outer array.
     let entry = |d: Dev| t.index.iter().find(|(_, e)| e.dev == d.kernel()).unwrap().1;
     let md3 = entry(dev(9, 3));
     assert_eq!((md3.array, md3.flags & DEV_NESTED), (2, DEV_NESTED));
@@ -156,7 +156,7 @@ fn the_data_of_a_reshape_are_in_both_places() {
     assert_eq!(data, [(1024, 5120), (2048, 4096), (2048, 4096)]);
 }
 
-/// While a member is replaced, two have its slot; one being recovered has a slot, and a spare none.
+/// During a replacement two members have the same slot. A member that is being recovered has a slot, a spare has none.
 #[test]
 fn a_member_and_its_replacement() {
     for level in ["raid0", "raid1", "raid5", "raid10"] {
@@ -178,7 +178,7 @@ fn a_member_and_its_replacement() {
             "raid5" => 2,
             _ => 0,
         };
-        // md has it for all but RAID 0.
+        // md sets component_size for all levels but RAID 0.
         for component in [4096, 0] {
             a.component_sectors = component;
             let t = tables(vec![a.clone()]);
@@ -254,7 +254,7 @@ fn a_filesystem_above_dm_crypt() {
     );
     let (flag, pieces) = entry(1).unwrap();
     assert_eq!((flag, pieces.fs_array), (0, 0), "in pieces: not followed");
-    // The array is that of all of its blocks all the same.
+    // Dirtied data is still charged to the array, which has all blocks.
     assert_eq!((whole.dirty_array, pieces.dirty_array), (1, 1));
     assert!(entry(2).is_none(), "a piece is elsewhere");
     assert!(entry(3).is_none(), "the rest is elsewhere");

@@ -91,7 +91,7 @@ const TRACEPOINTS: [(&str, usize, Hook); 8] = [
 
 /// Counts groups in `ext4_mb_scan_group()`, which considers each group since Linux 6.17, and in backports.
 const GROUPS: Hook = Hook {
-    // The start of a search last: nothing is counted before it.
+    // The program at the start of a search is attached last: the others count nothing before it has run.
     programs: &[
         "rt_al_list_out",
         "rt_al_list_in",
@@ -349,7 +349,7 @@ mod tests {
         }
     }
 
-    /// Before 6.17.
+    /// Facts of a kernel before 6.17.
     fn older() -> AllocFacts {
         let mut facts = modern();
         facts

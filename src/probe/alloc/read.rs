@@ -186,7 +186,7 @@ fn idle(now: &BTreeMap<TaskOf, (Share, Vec<u8>)>, then: &HashMap<TaskOf, Share>)
         .collect()
 }
 
-/// All entries of a hash in one call instead of two per entry.
+/// Reads all entries of a hash map with one system call per batch, instead of two per entry.
 fn all(map: &impl MapCore) -> Result<impl Iterator<Item = (Vec<u8>, Vec<u8>)>> {
     Ok(map.lookup_batch(map.max_entries(), MapFlags::ANY, MapFlags::ANY)?)
 }

@@ -1,4 +1,4 @@
-//! What programs that run are told when members change, and when they cannot be told.
+//! Updates of the maps when members change, and changes that need a reload.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ use crate::probe::tables::Tables;
 use crate::probe::tables::tests::{array, dev, member, tables};
 use crate::probe::wire::{Wire as _, rt_dev, rt_dev_entry, rt_member};
 
-/// What a program would find: the maps, as they are written.
+/// The maps as programs read them.
 #[derive(Clone, Default)]
 struct Maps {
     members: std::collections::HashMap<u32, rt_member>,
@@ -34,7 +34,7 @@ impl Maps {
         }
     }
 
-    /// The members of a device as a program finds them: their places on it, their numbers, and what is known of them.
+    /// The members on a device as a program finds them: first sector, id, and member entry.
     fn find(&self, number: u32, mult: u64) -> Option<Vec<(u64, u32, rt_member)>> {
         let entry = self.index.get(&slot(number, mult))?;
         let dev = (entry.dev == number).then(|| &self.devs[&u32::from(entry.index)])?;
@@ -47,7 +47,7 @@ impl Maps {
     }
 }
 
-/// As a program finds it, but for the numbers.
+/// A device as a program finds it, without ids, which differ between updated and newly loaded maps.
 fn known(maps: &Maps, number: u32, mult: u64) -> Option<Vec<(u64, Vec<u8>)>> {
     let found = maps.find(number, mult)?;
     Some(
@@ -68,7 +68,8 @@ fn two() -> [Member; 2] {
     [member(0, 8, 0), member(1, 8, 16)]
 }
 
-/// Writes what `next` asks for, one by one: at every moment each device is known as it was or as it is going to be.
+/// Updates the maps to `next` write by write, and checks after each write that every device is either in its old or in its
+/// new state.
 fn switch_over(
     state: &mut MapState,
     maps: &mut Maps,
@@ -97,7 +98,7 @@ fn switch_over(
     for &number in &devices {
         assert_eq!(known(maps, number, mult), known(&loaded, number, next.mult));
     }
-    // Positions, and what the kernel side counts under, agree.
+    // Positions agree with the ids that the programs use.
     for (entry, dev) in watched(next) {
         for (part, (_, number, _)) in dev.parts.iter().zip(maps.find(entry.dev, mult)?) {
             assert_eq!(after.member_ids.position(number), Some(part.member));
@@ -129,10 +130,10 @@ fn a_member_fails_and_another_takes_its_place() {
     let spare = joined(None);
     let first = switch_over(&mut state, &mut maps, &t, &spare).unwrap();
     assert_eq!(first.fresh, [2]);
-    // The same disk as before, now with a slot: another number, and the same member.
+    // The disk that was a spare now has a slot: it has a new id, but is the same member.
     let used = joined(Some(1));
     let second = switch_over(&mut state, &mut maps, &spare, &used).unwrap();
-    // That of the one that has gone, which is given away only after another change.
+    // The id of the member that has left is reused only after another update.
     assert_eq!(second.fresh, [1]);
     assert_eq!(second.was.of(1), [2, 1]);
     assert_eq!(second.next.of(1), [1, 2]);
@@ -199,7 +200,7 @@ fn devices_that_would_share_a_slot_do_not_fit() {
     let clash = (1..1 << 20).find(|minor| slot(dev(65, *minor).kernel(), t.mult) == taken);
     let new = member(1, 65, clash.unwrap());
     let [a, b] = two();
-    // Also not where the other one has gone, for a program may have found it a moment ago.
+    // Nor if the other member has left: a program may have read its entry a moment ago.
     assert!(
         state
             .updated(&tables(vec![raid1(&[a.clone(), new.clone()])]))
@@ -208,7 +209,7 @@ fn devices_that_would_share_a_slot_do_not_fit() {
     assert!(state.updated(&tables(vec![raid1(&[a, b, new])])).is_none());
 }
 
-/// The outer array's members are arrays: these know them by number.
+/// A nested array refers to the outer array's member by id.
 #[test]
 fn a_member_that_is_an_array_keeps_its_number() {
     let inner = |minor, disk: Member| array(minor, "raid1", vec![disk]);
@@ -257,7 +258,7 @@ fn room_is_for_half_as_many_members() {
 }
 
 fn members() -> impl Strategy<Value = Vec<Member>> {
-    // Disks of a small machine, each with a slot or as a spare, and its data in one of two places.
+    // Disks of a small machine, each with a slot or as a spare, and with one of two data offsets.
     let one = (prop::option::of(0..2u32), prop::bool::ANY);
     prop::collection::btree_map(0..5u32, one, 1..5).prop_map(|disks| {
         disks
@@ -273,8 +274,8 @@ fn members() -> impl Strategy<Value = Vec<Member>> {
 }
 
 proptest! {
-    /// Whatever members do, the programs know what they would if they had been loaded for it; all that is refused is
-    /// for want of room. Every request is counted once.
+    /// After any change of members the maps are equal to newly loaded ones, except for ids. An update is refused only if there is
+    /// no room. Every request is counted once.
     #[test]
     fn a_running_program_knows_what_a_new_one_would(all in prop::collection::vec(members(), 2..12)) {
         let all: Vec<Tables> = all.iter().map(|m| tables(vec![raid1(m)])).collect();
@@ -288,7 +289,7 @@ proptest! {
                     once.sort_unstable();
                     once.dedup();
                     prop_assert_eq!(of.len(), once.len());
-                    // What is fresh is nobody's yet, but perhaps of one that has changed.
+                    // A fresh id of a previous member is also an id of the next topology.
                     for position in 0..switchover.was.len() {
                         for number in switchover.was.of(position).iter().skip(1) {
                             let fresh = switchover.fresh.contains(number);

@@ -27,7 +27,8 @@ fn loaded_programs_have_the_order_of_the_topology() {
     assert_eq!(numbers.count(counted), cells(&[(0, 5), (2, 7)]));
 }
 
-/// Member 0 became number 3, 1 has gone, 2 stays and is the first now, and 4 has come. 3 and 4 were others' before.
+/// Member 0 got id 3, member 1 has left, member 2 is unchanged and now first, and the member with id 4 is new. Other members
+/// had the ids 3 and 4 before.
 #[test]
 fn between_two_topologies_nothing_is_lost_or_counted_twice() {
     let switchover = Switchover {
@@ -38,12 +39,12 @@ fn between_two_topologies_nothing_is_lost_or_counted_twice() {
     };
     assert_eq!(switchover.all().collect::<Vec<_>>(), [0, 3, 1, 2, 4]);
     let counted = cells(&[(0, 10), (1, 20), (2, 30), (3, 504), (4, 1005)]);
-    // What the last topology's members were counted until now ...
+    // The counters of the previous topology's members ...
     assert_eq!(
         switchover.until(&counted),
         cells(&[(0, 14), (1, 20), (2, 30)])
     );
-    // ... is where the next one's begin. The new one's five requests are behind its base.
+    // ... are the base of the next topology. The base of the new member excludes its five requests.
     assert_eq!(
         switchover.base(&counted),
         cells(&[(0, 30), (1, 514), (2, 1000)])

@@ -5,7 +5,8 @@ use crate::address::ArraySector;
 use crate::origin::Origin;
 use crate::probe::boundaries::{Boundary, block_sectors, dynamic};
 
-/// As `rt_array_origin()` of `bpf/lookup.bpf.h`: code, sectors behind the boundary, sectors that it holds for.
+/// A look-up as in `rt_array_origin()` (`bpf/lookup.bpf.h`). Returns the code, the sectors since the boundary, and the
+/// sectors up to the next one.
 fn look_up(tiles: &Tiles, places: &[u32], words: &[u64], sector: u64) -> (u8, u64, u64) {
     let at = sector + tiles.lead;
     let tile = at / tiles.sectors;
@@ -27,7 +28,8 @@ fn look_up(tiles: &Tiles, places: &[u32], words: &[u64], sector: u64) -> (u8, u6
     )
 }
 
-/// The last of so many that begins where we are or before; the first does.
+/// Branch-free binary search as in `rt_search()` (`bpf/lookup.bpf.c`): the last of `number` boundaries for which `begins`
+/// holds. It must hold for the first.
 fn halved(number: usize, begins: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut left) = (0, number);
     while left > 1 {
@@ -45,7 +47,7 @@ fn told(tiles: &Tiles, table: &[Boundary], sector: u64) -> (u8, u64, u64) {
     look_up(tiles, &places, &lists.into_words(), sector)
 }
 
-/// A filesystem that begins at `start`: so many flex groups of `group` sectors, every fifth with something more.
+/// Boundaries of a filesystem that starts at `start`, with flex groups of `group` sectors. Every fifth has a superblock backup.
 fn flex_groups(start: u64, group: u64, groups: u64) -> Vec<Boundary> {
     let mut table = vec![Boundary {
         sector: ArraySector(0),
@@ -163,7 +165,7 @@ proptest! {
         prop_assert_eq!(behind % block, (ArraySector(probe) - table[at].sector) % block);
         let next = table.get(at + 1).map_or(u64::MAX, |b| b.sector.0);
         prop_assert!(run >= 1 && probe + run <= next.max(sector));
-        // No sooner than the table or the tile ends.
+        // A run ends at the next boundary of the table or at the end of the tile, not earlier.
         let ends = (probe + tiles.lead) / tiles.sectors * tiles.sectors + tiles.sectors - tiles.lead;
         prop_assert_eq!(probe + run, next.min(ends));
     }
