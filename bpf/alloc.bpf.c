@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What ext4's block allocator tells of itself: its tracepoints. A request is
+ * Programs at the tracepoints of ext4's block allocator. A request is
  * ext4_mb_new_blocks() from ext4_request_blocks to ext4_allocate_blocks; in
  * between is one ext4_mballoc_alloc or ext4_mballoc_prealloc. Where there is no
  * space at all, it ends right after it has begun, and nothing follows.
@@ -25,7 +25,7 @@ struct rt_alloc_losses_map rt_alloc_losses SEC(".maps");
 /* fs/ext4/ext4.h: the search is for a locality group's preallocation (mb_group_prealloc) */
 #define RT_EXT4_MB_HINT_GROUP_ALLOC 0x80
 
-/* The current task's, in the filesystem of an inode. */
+/* Key of the current task in a filesystem. */
 static __always_inline struct rt_alloc_task_key key_of(struct super_block *sb)
 {
 	return (struct rt_alloc_task_key){
@@ -96,7 +96,7 @@ int BPF_PROG(rt_al_allocate, struct ext4_allocation_request *ar)
 	if (!a)
 		return 0;
 	t = bpf_map_lookup_elem(&rt_alloc_tasks, &key);
-	/* another's: the quota file grew in the middle of the request for its user */
+	/* not this request: the quota file grew in the middle of the request */
 	if (t && t->ar == (__u64)ar) {
 		add.nanoseconds = bpf_ktime_get_ns() - t->begun_ns;
 		add.looked = t->looked_last;
@@ -120,7 +120,7 @@ int BPF_PROG(rt_al_allocate, struct ext4_allocation_request *ar)
 	return 0;
 }
 
-/* Its search has ended: how many groups were looked at. `whole`: that is all of them. */
+/* Ends a task's search; returns the groups it considered. `whole`: all of them were counted. */
 static __always_inline __u64 end_search(struct rt_alloc_task *t, __u64 ac, bool *whole)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -161,7 +161,7 @@ int BPF_PROG(rt_al_search, struct ext4_allocation_context *ac)
 	bool whole;
 
 	if (!a) {
-		/* nobody's, but the next allocation may have the same address */
+		/* not attributed, but the next allocation can have the same address */
 		rt_alloc_take(rt_alloc_cpu(bpf_get_smp_processor_id()), (__u64)ac);
 		return 0;
 	}

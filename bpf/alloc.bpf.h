@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Maps and small change of the programs that watch ext4's block allocator. */
+/* Maps and helpers of the programs that trace ext4's block allocator. */
 #ifndef RAIDTRACE_ALLOC_BPF_H
 #define RAIDTRACE_ALLOC_BPF_H
 
@@ -13,7 +13,7 @@ extern const volatile __u32 rt_alloc_best_avail;	/* criterion 2 is CR_BEST_AVAIL
 /* Groups are considered by ext4_mb_scan_group() (6.17); else they are counted at ext4_get_group_info(). */
 extern const volatile __u32 rt_alloc_by_scan;
 
-/* Not 0: groups are counted, and were when any request began that we have seen. */
+/* Not 0: the hooks that count groups were attached before the first request was counted. */
 extern __u64 rt_alloc_hooked;
 
 struct rt_allocs_map {
@@ -80,7 +80,7 @@ extern struct rt_alloc_losses_map rt_alloc_losses SEC(".maps");
 		loss->what++;							\
 } while (0)
 
-/* Which of the filesystems we watch; RT_ALLOC_FS: none of them. */
+/* Index of a traced filesystem; RT_ALLOC_FS: not traced. */
 static __always_inline __u32 rt_alloc_fs(__u32 dev)
 {
 	__u32 i;
@@ -91,7 +91,7 @@ static __always_inline __u32 rt_alloc_fs(__u32 dev)
 	return i;
 }
 
-/* Its counters on this CPU. */
+/* Counters of a filesystem on this CPU. */
 static __always_inline struct rt_alloc *rt_alloc_of(__u32 dev)
 {
 	__u32 fs = rt_alloc_fs(dev);
@@ -127,7 +127,7 @@ static __always_inline void rt_alloc_time(__u32 *hist, __u64 ns)
 	hist[bucket & (RT_HIST_BUCKETS - 1)]++;
 }
 
-/* Takes what a CPU has counted for an allocation away from it. */
+/* Returns the groups that a CPU has counted for an allocation, and resets them. */
 static __always_inline __u64 rt_alloc_take(struct rt_alloc_cpu *c, __u64 ac)
 {
 	__u64 count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the hooks of searches for a group and of ext4_wait_block_bitmap() do, whatever they are hooked by. */
+/* Handlers of group searches and of ext4_wait_block_bitmap(), shared by fentry programs and kprobes. */
 #ifndef RAIDTRACE_ALLOC_GROUPS_BPF_H
 #define RAIDTRACE_ALLOC_GROUPS_BPF_H
 
@@ -110,7 +110,10 @@ static __always_inline int rt_alloc_search_begins(__u64 ac, __u32 dev)
 	return 0;
 }
 
-/* By what ext4_mb_good_group_nolock() and ext4_mb_good_group() compare, in their order. The group may have changed since. */
+/*
+ * Why a group was refused: repeats the checks of ext4_mb_good_group_nolock() and
+ * ext4_mb_good_group(), in their order. The group may have changed since.
+ */
 static __noinline __u32 rt_alloc_reason(struct ext4_allocation_context *ac, __u32 group, __u32 criterion)
 {
 	struct ext4_sb_info *sbi = BPF_CORE_READ(ac, ac_sb, s_fs_info);
@@ -176,7 +179,7 @@ static __always_inline void rt_alloc_refuse(struct rt_alloc_cpu *c, struct ext4_
 		c->until--;
 		return;
 	}
-	/* At random: groups with free blocks may come at even distances. */
+	/* A random distance: groups with free blocks may be evenly spaced. */
 	c->until = bpf_get_prandom_u32() & (2 * RT_ALLOC_SAMPLED - 1);
 	a = bpf_map_lookup_elem(&rt_allocs, &fs);
 	if (a)
@@ -221,7 +224,7 @@ static __always_inline void rt_alloc_ask(struct rt_alloc_cpu *c, __u32 group)
 	rt_alloc_look(c, c->criterion, 1);
 }
 
-/* What ext4_mb_good_group() says of a group, where groups are counted by rt_alloc_ask(). */
+/* Result of ext4_mb_good_group() for a group, where groups are counted by rt_alloc_ask(). */
 static __always_inline void rt_alloc_answer(struct rt_alloc_cpu *c, __u32 group, bool good)
 {
 	if (c->group != group)

@@ -74,7 +74,7 @@ static __always_inline int rt_chunk_mirrored(const struct rt_geometry *g, const 
 	return RT_PLACE_DATA;
 }
 
-/* What lies at @sector of the data area of member @m of the array @g. */
+/* Content of @sector in the data area of member @m of the array @g. */
 static __always_inline void rt_locate(const struct rt_geometry *g, const struct rt_slot *m,
 				      __u64 sector, struct rt_place *out)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What of lookup.bpf.h is needed too rarely to be inline. */
+/* Functions of lookup.bpf.h that are called too rarely to be inline. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include "maps.bpf.h"
@@ -31,7 +31,7 @@ __u64 rt_origin_at(__u32 member, __u64 sector, __u32 op)
 	return rt_member_origin(member, sector, op);
 }
 
-/* From a sector of an array to the same of the array that it is a member of. */
+/* Maps a sector of a nested array to the outer array. */
 static __always_inline struct rt_member *upper(const struct rt_array *array, __u64 *sector)
 {
 	__u32 index = array->upper - 1;

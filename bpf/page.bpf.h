@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What most IO carries, told at a tenth of what rt_bio_metadata() costs. */
+/* A test for file pages, which most IO carries, at a tenth of the cost of rt_bio_metadata(). */
 #ifndef RAIDTRACE_PAGE_BPF_H
 #define RAIDTRACE_PAGE_BPF_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A word of kernel memory: a load where the kernel lets us (6.2), else a call. */
+/* Reads a word of kernel memory: a plain load where the kernel permits it (6.2), else a helper call. */
 #ifndef RAIDTRACE_PEEK_BPF_H
 #define RAIDTRACE_PEEK_BPF_H
 
@@ -24,7 +24,7 @@ static __always_inline __u64 rt_peek(__u64 address)
 	return value;
 }
 
-/* As BPF_CORE_READ() of one field, of up to 8 bytes. */
+/* Like BPF_CORE_READ() of one field, of up to 8 bytes. */
 #define RT_PEEK(pointer, field) \
 	((typeof((pointer)->field))rt_peek((__u64)(pointer) + \
 		bpf_core_field_offset(typeof(*(pointer)), field)))

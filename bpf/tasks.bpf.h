@@ -32,7 +32,7 @@ static __always_inline __u64 rt_task_number(__u32 who, __u32 array, __u32 origin
 /* Notes the name of a task that submits to an array: the current one, unless it has been noted already. */
 int rt_note_task(__u32 who, __u32 array);
 
-/* Who submits the bio that a kworker submits: see rt_submitter(). */
+/* The task for which a kworker submits a bio: see rt_submitter(). */
 __u32 rt_worker_submits(__u64 bio, __u32 array);
 
 /* 1 if jbd2 waits for the empty flush that blk-throttle's kworker submits. */

@@ -6,7 +6,7 @@
 #include "limits.h"
 #include "tasks.h"
 
-/* What a recording is made of: the events of rt_events begin with one of these. */
+/* Kinds of events in rt_events. Each event starts with one of these. */
 enum rt_event_kinds {
 	RT_EVENT_REQUEST = 1,
 	RT_EVENT_PART = 2,	/* bytes of a request that is not complete yet, or has too many runs */

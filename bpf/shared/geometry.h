@@ -72,7 +72,7 @@ struct rt_slot {
 	__u8 table[RT_GEOMETRY_TABLE];
 };
 
-/* What lies at a member sector, and for how many sectors the rule goes on. */
+/* Content of a member sector, and for how many sectors it holds. */
 struct rt_place {
 	__u64 sector;		/* array sector; 0 unless kind is RT_PLACE_DATA */
 	__u64 run;		/* sectors, up to the end of the chunk */

@@ -14,7 +14,7 @@ enum rt_sample_modes {
 	RT_SAMPLE_NO_STACK,	/* the kernel did not give it */
 };
 
-/* What a CPU was at. `frames` addresses follow it, the innermost first. */
+/* A sample of a CPU. `frames` addresses follow it, the innermost first. */
 struct rt_sample {
 	__u64 now_ns;
 	__u32 cpu;
@@ -25,7 +25,7 @@ struct rt_sample {
 	__u8 comm[RT_SAMPLE_COMM];
 };
 
-/* Of a CPU, beside what was sent. */
+/* Counts of samples of a CPU that were not sent. */
 struct rt_sample_ticks {
 	__u64 idle;
 	__u64 lost;	/* busy, and the ring buffer was full */

@@ -100,7 +100,7 @@ struct rt_file_pending {
 	__u64 last_slot;	/* of the bio that was counted last; RT_FILE_SLOTS: it has no file */
 };
 
-/* What a file was called when it was first seen. */
+/* Name of a file when it was first seen. */
 struct rt_file {
 	__u64 parent;		/* inode of its directory; 0: not known */
 	__u32 parent_generation;

@@ -62,7 +62,7 @@ enum rt_dev_flags {
 	RT_DEV_REBUILDS = 16,
 };
 
-/* A block device that we watch: a disk below, an array above, or both. */
+/* A traced block device: a disk with members, an array, or both. */
 struct rt_dev_entry {
 	__u32 dev;		/* major << 20 | minor; 0: slot not in use */
 	__u16 index;		/* into rt_devs */
@@ -84,7 +84,7 @@ struct rt_dev {
 	struct rt_part parts[RT_DISK_PARTS];
 };
 
-/* What each request asks comes first, in one or two lines of the CPU's cache. */
+/* The fields that every request needs come first, in one or two cache lines. */
 struct rt_array {
 	__u32 flags;		/* rt_array_flags */
 	__u32 upper;		/* 1 + index of the member that it is of another array */
@@ -111,7 +111,7 @@ struct rt_extent {
 	__u64 sectors;
 };
 
-/* First what each request asks. */
+/* The fields that every request needs come first. */
 struct rt_member {
 	__u64 data_offset;
 	__u64 data_sectors;
@@ -130,7 +130,7 @@ struct rt_inflight {
 	__u64 issue_ns;
 };
 
-/* Where a walk over the bios of one request stands. Kernel side only. */
+/* State of a walk over the bios of one request. Kernel side only. */
 struct rt_walk {
 	__u64 bio;		/* the next one */
 	__u64 current;
@@ -176,7 +176,7 @@ struct rt_segment {
 	__u64 begin;		/* bytes of the segments from `first` on to `vec` */
 };
 
-/* Where in rt_boundaries the lists of two tiles are. */
+/* Index in rt_boundaries of the lists of two tiles. */
 struct rt_tiles {
 	__u32 list[2];
 };
@@ -186,7 +186,7 @@ struct rt_regions {
 	__u8 seen[8];
 };
 
-/* Why md submitted bios that are under way; 0: free. See stripe.bpf.h. */
+/* Reasons of md's bios in flight; 0: free. See stripe.bpf.h. */
 struct rt_reasons {
 	__u64 way[RT_REASON_WAYS];
 };
@@ -254,7 +254,7 @@ struct rt_loss {
 };
 
 /*
- * What the members moved for stripes that RAID 4/5/6 had to complete, by the
+ * Member IO that RAID 4/5/6 did to complete partially written stripes, by the
  * origin that dirtied the stripe. A stripe of several origins is divided among
  * them by their bytes. Key of rt_costs: array << RT_COST_SHIFT | origin.
  */
