@@ -1,6 +1,6 @@
-//! The binary from outside: runs it with a deadline, reads its lines, and gives it loop devices to look at.
+//! Helpers of the tests that run the binary: processes with a deadline, their output, and loop devices to trace.
 //!
-//! Whatever a test started is gone when it ends, also when it fails: everything here cleans up when dropped.
+//! Processes, mounts and devices are cleaned up on drop, so that a failed test leaves nothing behind.
 
 #![allow(dead_code, unused_imports, clippy::unwrap_used)]
 
@@ -20,20 +20,20 @@ use process::{lines, rest};
 pub use process::{spawn, until};
 pub use watch::{Counted, Watch, Witness, undisturbed};
 
-/// The binary.
+/// Path of the raidtrace binary.
 pub const EXE: &str = env!("CARGO_BIN_EXE_raidtrace");
 
 pub const MIB: u64 = 1 << 20;
 
-/// Far longer than anything here takes on a machine with ten times its work: what passes it hangs.
+/// Time limit of every wait. It is far longer than any step takes on an overloaded machine, so exceeding it means a hang.
 pub const DEADLINE: Duration = Duration::from_secs(300);
 
-/// Says that a test did not run, in the words that `tools/test` counts.
+/// Reports that a test did not run. `tools/test` counts lines that start with `skipped:`.
 pub fn skipped(why: &str) {
     eprintln!("skipped: {why}");
 }
 
-/// What a finished run left.
+/// Exit status and output of a finished process.
 #[derive(Debug)]
 pub struct Output {
     pub status: ExitStatus,
@@ -47,12 +47,12 @@ impl Output {
     }
 }
 
-/// Runs `command` to its end, which must come before the deadline.
+/// Runs `command` until it exits, without input. Panics at the deadline.
 pub fn run(command: &mut Command) -> Output {
     run_from(Stdio::null(), command)
 }
 
-/// The same, with something to read.
+/// Runs `command` until it exits, with `stdin`. Panics at the deadline.
 pub fn run_from(stdin: Stdio, command: &mut Command) -> Output {
     command.stdin(stdin);
     let mut child = Running(spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped())));
@@ -66,12 +66,13 @@ pub fn run_from(stdin: Stdio, command: &mut Command) -> Output {
     }
 }
 
-/// `raidtrace ARGS` to its end.
+/// Runs `raidtrace ARGS` until it exits.
 pub fn raidtrace(args: &[&str]) -> Output {
     run(Command::new(EXE).args(args).env("TZ", "UTC"))
 }
 
-/// A mount namespace of one test keeps mounted what another unmounts: held by both, one at a time.
+/// Lock of tests that create mount namespaces or unmount filesystems: a copy of a mount in a namespace keeps the filesystem
+/// in use after the other test's umount.
 #[must_use]
 pub fn mount_namespaces() -> fs::File {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mount-namespaces.lock");
@@ -80,14 +81,14 @@ pub fn mount_namespaces() -> fs::File {
     file
 }
 
-/// Another program, which must succeed; its output.
+/// Runs another program, which must succeed. Returns its stdout.
 pub fn tool(program: &str, args: &[&str]) -> String {
     let out = run(Command::new(program).args(args));
     assert!(out.status.success(), "{program} {args:?}: {}", out.stderr);
     out.stdout
 }
 
-/// Whether a program is installed; says so when not.
+/// True if a program is installed. Otherwise reports the test as skipped.
 pub fn installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
@@ -99,7 +100,7 @@ pub fn installed(program: &str) -> bool {
     found
 }
 
-/// Root?
+/// True if the test runs as root. Otherwise reports the test as skipped.
 pub fn root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
@@ -108,7 +109,7 @@ pub fn root() -> bool {
     root
 }
 
-/// Whether this kernel lets us trace: everything but the texts of failures needs that.
+/// True if raidtrace can trace on this kernel. Otherwise reports the test as skipped.
 pub fn tracing() -> bool {
     static REFUSED: OnceLock<Option<String>> = OnceLock::new();
     if !root() {
@@ -128,18 +129,18 @@ pub fn tracing() -> bool {
     refused.is_none()
 }
 
-/// A process of ours: killed, by its id, when dropped.
+/// A child process, which is killed on drop.
 pub struct Running(pub Child);
 
 impl Running {
-    /// Its end, which must come before the deadline.
+    /// Waits until the process exits. Panics at the deadline.
     pub fn wait(&mut self) -> ExitStatus {
         let start = Instant::now();
         loop {
             if let Some(status) = self.0.try_wait().unwrap() {
                 return status;
             }
-            assert!(start.elapsed() < DEADLINE, "it hangs");
+            assert!(start.elapsed() < DEADLINE, "the process hangs");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -154,7 +155,7 @@ impl Drop for Running {
     }
 }
 
-/// A `raidtrace top` that runs.
+/// A running `raidtrace top`.
 pub struct Top {
     process: Running,
     out: Receiver<String>,
@@ -162,7 +163,7 @@ pub struct Top {
 }
 
 impl Top {
-    /// Starts it and waits for its first line: everything is attached.
+    /// Starts `top --json` and waits for its first line, which it prints when all programs are attached.
     pub fn json(args: &[&str]) -> (Self, Value) {
         let top = Self::start(Command::new(EXE).args(["top", "--json"]).args(args));
         let first = top.line();
@@ -189,23 +190,23 @@ impl Top {
         match self.out.recv_timeout(DEADLINE) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => panic!("no line for {DEADLINE:?}"),
-            Err(RecvTimeoutError::Disconnected) => panic!("it ended: {}", rest(&self.err)),
+            Err(RecvTimeoutError::Disconnected) => panic!("raidtrace exited: {}", rest(&self.err)),
         }
     }
 
-    /// Waits until it has said this on stderr; the line.
+    /// Waits for a line on stderr that contains `what`, and returns it.
     pub fn says(&self, what: &str) -> String {
         let mut before = String::new();
         loop {
             match self.err.recv_timeout(DEADLINE) {
                 Ok(line) if line.contains(what) => return line,
                 Ok(line) => before.push_str(&line),
-                Err(why) => panic!("{why}; it did not say {what:?}, but: {before}"),
+                Err(why) => panic!("{why}: no {what:?} on stderr, only: {before}"),
             }
         }
     }
 
-    /// Waits for its end; all that it still said.
+    /// Waits until the process exits. Returns the output that has not been read yet.
     pub fn ends(mut self) -> Output {
         let status = self.process.wait();
         Output {
@@ -224,7 +225,7 @@ impl Top {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Waits until it has said what a signal is to do.
+    /// Waits until the process has installed a handler for `signal`.
     pub fn catches(&self, signal: Signal) {
         let status = format!("/proc/{}/status", self.process.0.id());
         let caught = || {
@@ -237,18 +238,18 @@ impl Top {
         };
         let begun = Instant::now();
         while !caught() {
-            assert!(begun.elapsed() < DEADLINE, "it does not catch {signal:?}");
+            assert!(begun.elapsed() < DEADLINE, "no handler for {signal:?}");
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// Ends it with a signal; all that it still said.
+    /// Sends a signal and waits until the process exits. Returns the output that has not been read yet.
     pub fn end(self, signal: Signal) -> Output {
         self.signal(signal);
         self.ends()
     }
 
-    /// Ends a `--json` run well; its remaining lines, the last of them cut short.
+    /// Ends a `--json` run with SIGINT. Returns the remaining intervals; the last one is shorter than the others.
     pub fn intervals(self) -> Vec<Value> {
         let out = self.end(Signal::INT);
         assert_eq!(out.code(), Some(0), "{}", out.stderr);
@@ -256,14 +257,14 @@ impl Top {
     }
 }
 
-/// Every line as JSON.
+/// Parses each line as JSON.
 pub fn json(text: &str) -> Vec<Value> {
     text.lines()
         .map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e}: {l}")))
         .collect()
 }
 
-/// All cells of all members, with the member's name.
+/// The `io` entries of all members, with the member's name.
 pub fn cells(intervals: &[Value]) -> Vec<(&str, &Value)> {
     let mut cells = Vec::new();
     for array in intervals.iter().flat_map(|i| list(&i["arrays"])) {
@@ -281,7 +282,7 @@ pub fn list(value: &Value) -> &Vec<Value> {
         .unwrap_or_else(|| panic!("no list: {value}"))
 }
 
-/// What `field` adds up to over the rows of an origin (`*`: any) and operation (`*`: any).
+/// Sum of `field` over all cells of an origin and an operation; `*` matches any.
 pub fn sum(intervals: &[Value], origin: &str, op: &str, field: &str) -> u64 {
     let is = |c: &Value, what: &str, wanted: &str| wanted == "*" || c[what] == wanted;
     cells(intervals)
@@ -291,7 +292,7 @@ pub fn sum(intervals: &[Value], origin: &str, op: &str, field: &str) -> u64 {
         .sum()
 }
 
-/// A table for the log of a failed test: requests and bytes by origin and operation.
+/// Requests and bytes by origin and operation as text, for the log of a failed test.
 pub fn table(intervals: &[Value]) -> String {
     let mut rows = std::collections::BTreeMap::new();
     for (_, c) in cells(intervals) {
@@ -304,7 +305,7 @@ pub fn table(intervals: &[Value]) -> String {
     rows.iter().map(row).collect()
 }
 
-/// The kernel's count of a disk: reads, writes, discards, flushes.
+/// Requests that a disk has completed, from its `stat` file: reads, writes, discards and flushes.
 pub fn completed(disk: &str) -> u64 {
     let text = fs::read_to_string(format!("/sys/block/{disk}/stat")).unwrap();
     let field: Vec<u64> = text
@@ -314,12 +315,12 @@ pub fn completed(disk: &str) -> u64 {
     [0, 4, 11, 15].iter().filter_map(|i| field.get(*i)).sum()
 }
 
-/// Waits until a disk has been idle for a while; its count then.
+/// Waits until a disk has completed no request for 0.4 s. Returns [`completed`].
 pub fn idle(disk: &str) -> u64 {
     let start = Instant::now();
     let mut last = (completed(disk), Instant::now());
     while last.1.elapsed() < Duration::from_millis(400) {
-        assert!(start.elapsed() < DEADLINE, "{disk} never comes to rest");
+        assert!(start.elapsed() < DEADLINE, "{disk} is never idle");
         std::thread::sleep(Duration::from_millis(20));
         let now = completed(disk);
         if now != last.0 {
@@ -329,7 +330,7 @@ pub fn idle(disk: &str) -> u64 {
     last.0
 }
 
-/// A folder in memory: what is in it makes no IO of its own.
+/// A directory on tmpfs if there is one, so that files in it cause no disk IO.
 pub fn memory() -> tempfile::TempDir {
     let shm = Path::new("/dev/shm");
     let dir = if shm.is_dir() { shm } else { Path::new("/tmp") };
@@ -339,13 +340,13 @@ pub fn memory() -> tempfile::TempDir {
         .unwrap()
 }
 
-/// A loop device on a file in memory, perhaps mounted.
+/// A loop device backed by a file in [`memory`], mounted or not.
 pub struct Loop {
-    /// `loop3`
+    /// Kernel name, as `loop3`.
     pub name: String,
-    /// Where it gets mounted.
+    /// Mount point.
     pub mount: PathBuf,
-    /// The file behind it.
+    /// Backing file.
     pub image: PathBuf,
     mounted: bool,
     attached: bool,
@@ -369,7 +370,7 @@ impl Loop {
         }
     }
 
-    /// Nothing is left for a kernel thread to initialise.
+    /// A mounted new filesystem. It is initialised completely, so that ext4lazyinit writes nothing during a test.
     pub fn ext4(bytes: u64, options: &[&str]) -> Self {
         let mut new = Self::new(bytes);
         let all = "lazy_itable_init=0,lazy_journal_init=0";
@@ -389,8 +390,8 @@ impl Loop {
         format!("/dev/{}", self.name)
     }
 
-    /// A thread of ext4's reads the block bitmaps ahead up to 5 s after mounting (`ext4lazyinit`): requests in the middle
-    /// of a test. Not here, where the kernel knows how to leave it out.
+    /// Mounts the filesystem, with `no_prefetch_block_bitmaps` if the kernel has that option: otherwise ext4lazyinit reads block
+    /// bitmaps up to 5 s after the mount, in the middle of a test.
     pub fn mount(&mut self) {
         let device = self.device();
         let how = [&device, self.mount.to_str().unwrap()];
@@ -412,7 +413,7 @@ impl Loop {
         self.attached = false;
     }
 
-    /// Everything on the disk, in its place.
+    /// Writes all dirty data and metadata to the disk (syncfs).
     pub fn sync(&self) {
         let file = fs::File::open(&self.mount).unwrap();
         rustix::fs::syncfs(file).unwrap();

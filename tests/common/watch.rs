@@ -1,4 +1,5 @@
-//! Raidtrace's count of a disk's requests and the kernel's own, from one quiet moment to another.
+//! Counts a disk's requests with raidtrace and with the kernel's statistics, between two points in time at which the disk is
+//! idle.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 use super::{DEADLINE, Output, Top, completed, idle, json};
 
-/// A `raidtrace top` and the count of the one disk that it looks at.
+/// A `raidtrace top` of one disk, and the kernel's statistics of that disk at the start.
 pub struct Watch {
     top: Top,
     disk: String,
@@ -18,16 +19,16 @@ pub struct Watch {
     witness: Option<Witness>,
 }
 
-/// What both have counted.
+/// Requests between two idle points, as raidtrace and as the kernel count them.
 pub struct Counted {
-    /// The lines, without those from before.
+    /// Intervals since the first idle point.
     pub intervals: Vec<Value>,
-    /// `/sys/block/*/stat`: requests.
+    /// Completed requests by `/sys/block/DISK/stat`.
     pub kernel: u64,
 }
 
 impl Watch {
-    /// Counts from here on: what is done to the disk from now on is in the lines to come, and nothing else is.
+    /// Waits for an idle point. Later intervals have all IO after this call, and none from before.
     pub fn new(top: Top, disk: &str) -> Self {
         let witness = Witness::new(disk);
         let (_, before) = quiet(&top, disk, witness.as_ref());
@@ -39,26 +40,27 @@ impl Watch {
         }
     }
 
-    /// Ends it well when the disk is at rest again. `None`: the kernel has kept requests from raidtrace.
+    /// Ends raidtrace with SIGINT when the disk is idle again. `None` if the kernel hid requests from raidtrace ([`check`]).
     pub fn end(self) -> Option<Counted> {
         let (intervals, after) = quiet(&self.top, &self.disk, None);
         let out = self.top.end(Signal::INT);
         assert_eq!(out.code(), Some(0), "{}", out.stderr);
-        judge(intervals, after - self.before, self.witness)
+        check(intervals, after - self.before, self.witness)
     }
 
-    /// Ends it with a signal while there may be more to tell than it has told.
+    /// Ends raidtrace with a signal at once, while an interval may be incomplete.
     pub fn end_at_once(self, signal: Signal) -> (Output, Option<Counted>) {
         let out = self.top.end(signal);
         let after = idle(&self.disk);
-        let counted = judge(json(&out.stdout), after - self.before, self.witness);
+        let counted = check(json(&out.stdout), after - self.before, self.witness);
         (out, counted)
     }
 }
 
-/// Waits for the end of an interval at which the disk had been doing nothing: the lines until there, and the kernel's
-/// count. The statistics may be a moment behind the completions that raidtrace counts, and raidtrace's lines are behind
-/// too; a count that was the same before and after an interval is neither.
+/// Waits for an interval in which the disk was idle. Returns the intervals up to it, and the kernel's count.
+///
+/// The kernel's statistics can lag behind the completions that raidtrace counts, and raidtrace's output lags too. If the count is
+/// the same before and after a whole interval, neither lags.
 fn quiet(top: &Top, disk: &str, witness: Option<&Witness>) -> (Vec<Value>, u64) {
     let start = Instant::now();
     let mut lines = Vec::new();
@@ -73,7 +75,8 @@ fn quiet(top: &Top, disk: &str, witness: Option<&Witness>) -> (Vec<Value>, u64) 
             let said = lines[lines.len() - 1]["time"].as_str().unwrap();
             said.parse::<jiff::Timestamp>().unwrap()
         };
-        // Of whole seconds, and of the end of the reading: the one after it was read from begin to end after `begun`.
+        // `time` is the end of an interval in whole seconds, so only the interval after the first later one is entirely after
+        // `begun`.
         while next() <= begun {}
         next();
         if completed(disk) == before {
@@ -83,45 +86,53 @@ fn quiet(top: &Top, disk: &str, witness: Option<&Witness>) -> (Vec<Value>, u64) 
     }
 }
 
-/// The kernel of some sandboxes runs no raw tracepoint program while init (tgid 1) is the current task, not even in an
-/// interrupt that completes the request of another (6.18's `bpf_trace_run3` compares `current->tgid` with 1, before it
-/// counts misses): the statistics have such requests, and no BPF program can know of them. The tracepoint's own events tell
-/// how many they were. Only what they explain is let pass, and only to be done again.
-fn judge(intervals: Vec<Value>, kernel: u64, witness: Option<Witness>) -> Option<Counted> {
+/// Compares raidtrace's count with the kernel's. `None` if requests that the kernel hid from BPF explain the difference; the
+/// test must be repeated then.
+///
+/// Kernels of some sandboxes run no raw tracepoint program while init (tgid 1) is the current task, not even in an interrupt
+/// that completes another task's request (`bpf_trace_run3` of such a 6.18 compares `current->tgid` with 1, before it counts
+/// misses). The disk statistics have such requests, but no BPF program sees them. The events of the tracepoint in tracefs
+/// show how many there were.
+fn check(intervals: Vec<Value>, kernel: u64, witness: Option<Witness>) -> Option<Counted> {
     let ours = super::sum(&intervals, "*", "*", "requests");
     if let Some(witness) = &witness {
         println!("issued by: {:?}", witness.issuers());
     }
     let hidden = witness.map_or(0, |w| w.over_init(COMPLETE));
     if (1..=hidden).contains(&kernel.saturating_sub(ours)) {
-        println!("{ours} of {kernel} requests, and {hidden} completed over init: once more");
+        println!(
+            "{ours} of {kernel} requests, and {hidden} completed while init was the current task: repeating the test"
+        );
         return None;
     }
     Some(Counted { intervals, kernel })
 }
 
-/// Does a test again as long as the kernel keeps requests from raidtrace.
+/// Repeats a test while it returns `None`, that is while the kernel hides requests from raidtrace.
 pub fn undisturbed(mut test: impl FnMut() -> Option<()>) {
     let start = Instant::now();
     while test().is_none() {
-        assert!(start.elapsed() < 2 * DEADLINE, "init is always in the way");
+        assert!(
+            start.elapsed() < 2 * DEADLINE,
+            "each run had requests hidden by init"
+        );
     }
 }
 
 const ISSUE: &str = "block_rq_issue";
 const COMPLETE: &str = "block_rq_complete";
 
-/// The requests of one disk as tracefs has them, which leaves out none. Without tracefs there is none.
+/// Trace of a disk's requests in an own tracefs instance, which has all of them, also those hidden from BPF.
 pub struct Witness(PathBuf);
 
 impl Witness {
-    /// From now on. The disk: not a partition.
+    /// Starts the trace of a disk (not a partition). `None` without tracefs.
     pub fn new(disk: &str) -> Option<Self> {
         let number = fs::read_to_string(format!("/sys/block/{disk}/dev")).ok()?;
         let (major, minor) = number.trim().split_once(':').unwrap();
         let dev = major.parse::<u32>().unwrap() << 20 | minor.parse::<u32>().unwrap();
         let instances = Path::new("/sys/kernel/tracing/instances");
-        // Of tests that were killed.
+        // Remove instances of tests that were killed.
         for entry in fs::read_dir(instances).ok()?.flatten() {
             let name = entry.file_name().into_string().unwrap_or_default();
             let pid = name
@@ -147,12 +158,12 @@ impl Witness {
         fs::write(self.0.join("trace"), "").unwrap();
     }
 
-    /// Whether it may have been kept from raidtrace that a request was issued, or that one completed.
+    /// True if a request was issued or completed while init was the current task, so that raidtrace may have missed it.
     pub fn any_over_init(&self) -> bool {
         self.over_init(ISSUE) + self.over_init(COMPLETE) > 0
     }
 
-    /// How many came while a thread of init was the current task. A line begins "%16s-%-7d (%7d)": comm, pid, tgid.
+    /// Number of events while a thread of init was the current task. A line starts with "%16s-%-7d (%7d)": comm, pid, tgid.
     fn over_init(&self, event: &str) -> u64 {
         let number = |bytes: &[u8]| {
             let digits = bytes.trim_ascii().split(|b| !b.is_ascii_digit()).next()?;
@@ -166,7 +177,7 @@ impl Witness {
         self.lines(event).iter().filter(|l| of_init(l)).count() as u64
     }
 
-    /// Who issued how many: for the log of a failed test, which may have had a reader that it knows nothing of.
+    /// Number of requests issued by each task, for the log of a failed test: another program may have read the disk.
     fn issuers(&self) -> BTreeMap<String, u64> {
         let mut issuers = BTreeMap::new();
         for line in self.lines(ISSUE) {
@@ -188,7 +199,7 @@ impl Witness {
 impl Drop for Witness {
     fn drop(&mut self) {
         let _ = fs::write(self.0.join("events/enable"), "0");
-        // Busy for a moment longer, now and then.
+        // rmdir can fail with EBUSY while the kernel still uses the instance.
         for _ in 0..100 {
             if fs::remove_dir(&self.0).is_ok() {
                 return;
