@@ -15,7 +15,7 @@ pub struct Alloc {
     #[arg(value_name = "TARGET")]
     pub targets: Vec<String>,
 
-    /// Seconds an interval lasts (0.1 to 3600)
+    /// Length of an interval in seconds (0.1 to 3600)
     #[arg(short, long, value_name = "S", default_value = "1", value_parser = seconds)]
     pub interval: Duration,
 
@@ -27,15 +27,15 @@ pub struct Alloc {
     #[arg(long, value_name = "S", value_parser = time)]
     pub duration: Option<Duration>,
 
-    /// Plain text, one block an interval; what a pipe gets
+    /// Plain text, one block per interval; the default in a pipe
     #[arg(long, conflicts_with = "json")]
     pub batch: bool,
 
-    /// One JSON object an interval and line (schema raidtrace.alloc/1)
+    /// One JSON object per line and interval (schema raidtrace.alloc/1)
     #[arg(long)]
     pub json: bool,
 
-    /// Record the intervals and their stacks there, for --replay, report and export
+    /// Record the intervals and their stacks in this file, for --replay, report and export
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
 
@@ -44,7 +44,7 @@ pub struct Alloc {
         "hertz", "interval"])]
     pub replay: Option<PathBuf>,
 
-    /// Samples a second of what each CPU does (0: none)
+    /// Stack samples per second and CPU (0: none)
     #[arg(long, value_name = "HZ", default_value = "99", value_parser = clap::value_parser!(u32).range(0..=999))]
     pub hertz: u32,
 
@@ -52,11 +52,11 @@ pub struct Alloc {
     #[arg(long)]
     pub all: bool,
 
-    /// At the end, write the stacks there in folded form: "comm;function;function count"
+    /// At the end, write the stacks to this file in folded form: "comm;function;function count"
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,
 
-    /// At the end, write a flame graph there
+    /// At the end, write a flame graph to this file
     #[arg(long, value_name = "FILE.svg")]
     pub flame: Option<PathBuf>,
 
@@ -64,15 +64,15 @@ pub struct Alloc {
     #[arg(long)]
     pub force: bool,
 
-    /// Have ext4 count too (/sys/fs/ext4/DEV/mb_stats), as it was before at the end
+    /// Enable ext4's own statistics (/sys/fs/ext4/DEV/mb_stats), and restore the setting at the end
     #[arg(long)]
     pub mb_stats: bool,
 
-    /// At the start, read the free extents of every group; ext4 reads each block bitmap for that which is not in memory
+    /// At the start, read the free extents of every group; for this ext4 reads every block bitmap that is not in memory
     #[arg(long)]
     pub groups: bool,
 
-    /// Go on counting the groups that are looked at when there are more than 5 million a second
+    /// Keep counting groups even if searches consider more than 5 million a second
     #[arg(long)]
     pub keep_counting: bool,
 }

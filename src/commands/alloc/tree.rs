@@ -12,20 +12,20 @@ const DEEPEST: usize = 127;
 /// A comm, or a function where it was called from its parent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Printable; an address if the function is unknown.
+    /// Name of the comm or function, printable; an address if the function is unknown.
     pub name: Arc<str>,
     /// Samples with this function as the innermost.
     pub own: u64,
     /// Samples of this function and of all below.
     pub total: u64,
-    /// Largest first.
+    /// Called functions, largest first.
     pub children: Vec<Node>,
 }
 
-/// All of a profile's kept stacks.
+/// All kept stacks of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
-    /// Samples.
+    /// Number of samples.
     pub total: u64,
     /// The comms, largest first.
     pub comms: Vec<Node>,

@@ -73,7 +73,7 @@ pub(super) fn extents(out: &mut Vec<u8>, f: &Fragmentation, fs: &FsAlloc) -> io:
         labelled(out, "", &glue(&row.replace("  0 %", "  -")))?;
     }
     let text = match none {
-        // From mb_structs_summary, which has only groups in memory.
+        // Without extents, the source is mb_structs_summary, which has only groups in memory.
         _ if f.extents.is_none() => "groups in memory, by their largest free extent".to_owned(),
         Some(n) => format!(
             "groups by their largest free extent; {} groups have none",
