@@ -251,7 +251,7 @@ impl MbGroups {
         if let Some(average) = free.checked_div(*fragments)
             && average > 0
         {
-            // As in mb_avg_fragment_size_order().
+            // The same order as mb_avg_fragment_size_order() (fs/ext4/mballoc.c).
             let order = (average.ilog2() as usize).min(length.saturating_sub(1));
             if let Some(count) = self.average.get_mut(order) {
                 *count += 1;

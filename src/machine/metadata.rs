@@ -141,7 +141,7 @@ struct Bitmap {
 impl Bitmap {
     fn read(md: &Path, array: &Array) -> Self {
         let location = attribute(md.join("bitmap/location"));
-        // In sectors. The bitmap of RAID 10 covers the array, that of other levels each member.
+        // All sizes are in sectors. The bitmap of RAID 10 covers the array, that of other levels each member.
         let covered = match array.level.as_str() {
             "raid10" => array.sectors,
             _ => array.component_sectors,

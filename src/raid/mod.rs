@@ -59,7 +59,7 @@ pub enum Mapping {
         /// Sectors.
         run: u64,
     },
-    /// Not used by the array: after its end, or a tail lost to rounding.
+    /// A sector that the array does not use: after its end, or in a tail lost to rounding.
     Unused {
         /// Sectors.
         run: u64,

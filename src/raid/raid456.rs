@@ -47,7 +47,7 @@ enum Q {
     Next,
     /// Before P, wrapping.
     Previous,
-    /// On the last member, outside the ring: RAID 5 layouts with a second parity.
+    /// Q is on the last member, outside the rotation: RAID 5 layouts with a second parity.
     Last,
 }
 
