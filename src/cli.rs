@@ -13,7 +13,7 @@ pub struct Cli {
     #[arg(short, long, global = true)]
     pub verbose: bool,
 
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -36,7 +36,7 @@ pub enum Command {
     /// Where a filesystem's metadata falls on the members of an array, and how evenly
     #[command(after_help = layout::args::EXAMPLES)]
     Layout(Box<layout::args::Layout>),
-    /// What is wrong or risky with arrays, filesystems, mounts and this kernel, and the command that mends it
+    /// What is wrong or risky with arrays, filesystems, mounts and this kernel, and the command that fixes it
     #[command(after_help = doctor::args::EXAMPLES)]
     Doctor(doctor::args::Doctor),
     /// What the ext4 block allocator spends its time on, and why

@@ -181,7 +181,7 @@ pub enum Source {
     Tracepoint,
     /// A function's entry and exit.
     Fentry,
-    /// The same by a breakpoint, which is more expensive.
+    /// A breakpoint, which is more expensive.
     Kprobe,
     /// Samples of what the CPUs do.
     Samples,

@@ -76,7 +76,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Nothing to report.
+    /// No problem.
     None,
     /// Information; no IO waits because of it.
     Info,

@@ -161,7 +161,7 @@ fn member_changes(was: &Array, now: &Array, layout: bool, changes: &mut Vec<Stri
     }
 }
 
-/// Everything about a member that the BPF tables depend on.
+/// Properties of a member that the BPF tables depend on.
 fn mapping(level: &str, m: &Member) -> impl PartialEq + use<> {
     let unequal = matches!(level, "raid0" | "linear" | "single");
     (

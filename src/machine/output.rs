@@ -32,7 +32,7 @@ pub struct Target {
 
 /// An open output. A regular file has a rename pending.
 pub struct Output {
-    /// Where the bytes go.
+    /// The open file.
     pub file: File,
     /// The rename from FILE.new to FILE.
     pub pending: Option<Pending>,
@@ -178,7 +178,7 @@ impl Target {
         name.into()
     }
 
-    /// The same rules for another path.
+    /// A target with the same rules for another path.
     pub fn with_path(&self, path: PathBuf) -> Self {
         Self { path, ..*self }
     }

@@ -1,7 +1,6 @@
-//! Filesystem layouts -> the boundary table of an array: from each boundary on, which origin.
+//! Makes the boundary table of an array from the layouts of its filesystems. A boundary is a sector at which the origin changes.
 //!
-//! Where a filesystem lies on a partition or a device-mapper device, its ranges are projected
-//! onto the array's addresses here, once. Pure.
+//! Ranges of a filesystem on a partition or a device mapper volume are converted to sectors of the array here, once. Pure.
 
 use crate::address::{ArraySector, FsBlock, FsSector};
 use crate::contract;
@@ -9,20 +8,20 @@ use crate::fs::ext4::Range;
 use crate::machine::Segment;
 use crate::origin::Origin;
 
-/// Marks blocks that no fixed structure owns, with log2 of their sectors added.
-/// Such a boundary is where a block begins, so that the kernel side finds the others from it.
+/// Code of blocks that belong to no fixed structure; log2 of their sectors is added to it. Such a boundary is the beginning of a
+/// block, from which the programs compute where the next ones begin.
 pub const DYNAMIC: u8 = contract::DYNAMIC as u8;
 const _: () = assert!(Origin::ALL.len() <= DYNAMIC as usize);
 
-/// [`DYNAMIC`] for blocks of so many sectors: 512 bytes to 64 KiB, a power of two.
+/// [`DYNAMIC`] for blocks of `block_sectors` sectors, a power of two from 1 (512 bytes) to 128 (64 KiB).
 pub fn dynamic(block_sectors: u64) -> u8 {
     DYNAMIC + block_sectors.trailing_zeros().min(7) as u8
 }
 
-/// From `sector` of the array on, the origin is `code` ([`Origin`] or [`dynamic`]).
+/// A boundary: sectors from `sector` on have the origin `code`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Boundary {
-    /// The sector.
+    /// Sector of the array.
     pub sector: ArraySector,
     /// Number of the origin, or [`dynamic`].
     pub code: u8,
@@ -30,7 +29,7 @@ pub struct Boundary {
 
 /// One filesystem of the array.
 pub struct Placed<'a> {
-    /// Where its device's sectors lie on the array.
+    /// Mapping of its device's sectors to the array.
     pub segments: &'a [Segment],
     /// Its layout, sorted and disjoint, in blocks.
     pub ranges: &'a [Range],
@@ -41,8 +40,8 @@ pub struct Placed<'a> {
 }
 
 impl Placed<'_> {
-    /// Whether some of its blocks are in two pieces, as in a volume that is striped in less than a block. What such a
-    /// block holds, if it has no fixed place, is taken for file data.
+    /// True if some of its blocks are in two pieces, as on a volume whose stripes are smaller than a block. Such a block is taken
+    /// for file data if it belongs to no fixed structure.
     pub fn cuts_blocks(&self) -> bool {
         let block_sectors = self.block_sectors.max(1);
         let mut starts = self.segments.iter().map(|s| s.fs_sector.0);
@@ -50,7 +49,7 @@ impl Placed<'_> {
     }
 }
 
-/// The table of one array; its first boundary is at 0, and what no filesystem occupies is `raw`.
+/// The table of one array. The first boundary is at sector 0. Sectors outside of filesystems are `raw`.
 pub fn boundaries(filesystems: &[Placed<'_>]) -> Vec<Boundary> {
     let mut pieces = Vec::new();
     for fs in filesystems {
@@ -66,7 +65,7 @@ pub fn boundaries(filesystems: &[Placed<'_>]) -> Vec<Boundary> {
     }];
     let mut end = ArraySector(0);
     for (first, last, code) in pieces {
-        // Overlapping filesystems are somebody's mistake: the first one keeps the place.
+        // Filesystems should not overlap. If they do, sectors belong to the first one.
         let begin = first.max(end);
         if begin >= last {
             continue;
@@ -88,7 +87,7 @@ pub fn boundaries(filesystems: &[Placed<'_>]) -> Vec<Boundary> {
     table
 }
 
-/// Of a dynamic code; 1 for others.
+/// Sectors of a block with a dynamic code; 1 for other codes.
 pub(super) fn block_sectors(code: u8) -> u64 {
     1 << code.saturating_sub(DYNAMIC)
 }
@@ -101,7 +100,7 @@ fn push(table: &mut Vec<Boundary>, sector: ArraySector, code: u8) {
         Some(last) if goes_on(last) => {}
         Some(last) if last.sector == sector => {
             last.code = code;
-            // The boundary before may now say the same.
+            // The boundary before may now have the same code.
             if let [.., before, _] = table.as_slice()
                 && goes_on(before)
             {
@@ -371,7 +370,7 @@ mod tests {
                 prop_assert_eq!(got, want);
             }
             if got == DYNAMIC {
-                // Where its block begins is told by the boundary.
+                // The boundary gives the beginning of its block.
                 let s = segments.iter().find(|s| (s.array_sector..s.array_sector + s.sectors).contains(&probe)).unwrap();
                 prop_assert_eq!((probe - at.sector) % 8, (probe - s.array_sector + s.fs_sector.0) % 8);
             }

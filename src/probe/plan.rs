@@ -32,7 +32,7 @@ impl Choice {
         }
     }
 
-    /// The same for another form of the tracepoint.
+    /// A choice for another form of the tracepoint.
     const fn variant(self, program: &'static str) -> Self {
         Self { program, ..self }
     }

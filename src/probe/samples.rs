@@ -225,7 +225,7 @@ fn load(
     hertz: u32,
     softirqs: Option<(u64, u64)>,
 ) -> Result<RaidtraceProfileSkel<'static>> {
-    // As in `load`: lives until the process ends.
+    // The skeleton borrows from it until the process ends.
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = RaidtraceProfileSkelBuilder::default()
         .open(storage)

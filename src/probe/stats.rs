@@ -1,4 +1,4 @@
-//! What the kernel knows of a loaded program.
+//! The kernel's figures of a loaded program.
 
 use std::os::fd::AsRawFd as _;
 

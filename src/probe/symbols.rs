@@ -30,7 +30,7 @@ const NAMES: [&str; 16] = [
     "end_reshape_write",
 ];
 
-/// Those of the symbols that this kernel has.
+/// Symbols of this kernel, with their addresses.
 #[derive(Debug, Default)]
 pub(super) struct KernelSymbols(Vec<Named>);
 

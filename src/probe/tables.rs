@@ -1,4 +1,4 @@
-//! Topology -> the tables that the kernel side reads. Pure.
+//! Makes the tables that the BPF programs read from a topology. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -23,46 +23,47 @@ use crate::raid::Geometry;
 
 pub(super) const DEVS: usize = contract::DEVS as usize;
 const DISK_PARTS: usize = contract::DISK_PARTS as usize;
-/// More in-flight slots than this are not set aside (64 MiB): what has none is counted without times.
+/// Maximum number of in-flight slots (64 MiB). Requests without a slot are counted without times.
 pub(super) const SLOTS: u32 = 1 << 22;
-/// md writes its superblock 4 KiB at a time on disks with 4 KiB blocks (md.c, super_1_load).
+/// Minimum size of md's superblock: on disks with 4 KiB blocks md writes whole ones (md.c, super_1_load()).
 const SUPERBLOCK_SECTORS: u64 = 8;
 
 const PART_STRIPES: u16 = contract::PART_STRIPES as u16;
 const PART_MIRROR: u16 = contract::PART_MIRROR as u16;
 const PART_RESHAPE: u16 = contract::PART_RESHAPE as u16;
 
-/// By device number: 1 + number of the array that it is (0: none), and the device.
+/// By device number: 1 + index of the array that the device is (0 if it is none), and the device.
 type Watched = BTreeMap<u32, (u16, rt_dev)>;
 
-/// Everything, ready to be written into the maps.
+/// The content of the maps.
 #[derive(Debug, Default)]
 pub struct Tables {
     /// Block devices, disks and arrays.
     pub(crate) devs: Vec<rt_dev>,
-    /// Multiplier of the device index's hash, and what is in its slots.
+    /// Multiplier of the device index's hash.
     pub(crate) mult: u64,
+    /// Used slots of the device index.
     pub(crate) index: Vec<(u32, rt_dev_entry)>,
-    /// By number of the array.
+    /// Arrays in the order of the topology.
     pub(crate) arrays: Vec<rt_array>,
-    /// By number of the member.
+    /// Members by id.
     pub(crate) members: Vec<rt_member>,
-    /// The lists of boundaries that the arrays' tiles have.
+    /// Lists of boundaries of the arrays' tiles.
     pub(crate) boundaries: Vec<u64>,
-    /// Where in `boundaries` the list of each tile is, array by array.
+    /// Index in `boundaries` of each tile's list, array by array.
     pub(crate) tiles: Vec<u32>,
-    /// What has to be traced beyond requests on disks.
+    /// Events to trace besides the requests of disks.
     pub need: Need,
     /// In-flight slots of all disks.
     pub(crate) slots: u32,
-    /// There is an array of md's: members may come and go.
+    /// True with an md array, whose members may change.
     pub(crate) md: bool,
-    /// What does not work and why.
+    /// Limits of these tables, one line each.
     pub notes: Vec<String>,
 }
 
 impl Tables {
-    /// Lays everything out. `Err` is one line.
+    /// Makes the tables. `Err` is one line: the topology is too large.
     pub fn new(topology: &Topology) -> Result<Self, String> {
         let mut tables = Self {
             md: topology.host.arrays.iter().any(Array::is_md),
@@ -135,9 +136,9 @@ impl Tables {
         Ok(tables)
     }
 
-    /// Equal for equal tables, notes aside: whether programs that run with one would do for the other.
+    /// Hash of everything but the notes. With equal digests, programs that run with one can run with the other.
     pub fn digest(&self) -> u64 {
-        /// By way of `Debug`, so that no field is forgotten, and without the text ever being there as a whole.
+        /// Hashes the output of `Debug`, which has all fields, piece by piece.
         struct Digest(DefaultHasher);
         impl Write for Digest {
             fn write_str(&mut self, s: &str) -> std::fmt::Result {
@@ -165,14 +166,14 @@ impl Tables {
         digest.0.finish()
     }
 
-    /// Equal for equal layouts of the filesystems.
+    /// Hash of the filesystems' layouts.
     pub(super) fn places(&self) -> u64 {
         let mut digest = DefaultHasher::new();
         (&self.boundaries, &self.tiles).hash(&mut digest);
         digest.finish()
     }
 
-    /// Which array is a member of which.
+    /// Links arrays to the arrays that they are members of.
     fn stack(&mut self, arrays: &[Array], devs: &mut Watched) {
         let members = arrays.iter().flat_map(|a| &a.members);
         for (id, member) in (1..).zip(members) {
@@ -196,7 +197,7 @@ impl Tables {
         }
     }
 
-    /// What makes origins of this array less than certain.
+    /// Notes on limits of the origins of an array.
     fn caveats(&mut self, topology: &Topology, array: &Array) {
         if array.before_reshape.is_some() || array.reshape_position.is_some() {
             self.notes.push(format!(
@@ -208,7 +209,7 @@ impl Tables {
             let Some(layout) = topology.layouts.get(&fs.dev) else {
                 continue;
             };
-            // In one piece, its bios are looked at where they are still plain (`DEV_STACKED`).
+            // In one piece, its bios are classified before encryption (`DEV_STACKED`).
             if encrypted(fs) && only_piece(fs, layout).is_none() {
                 self.notes.push(format!(
                     "{}: encrypted, and on {} in several pieces or in part: its directory, extent_tree and xattr blocks \
@@ -253,7 +254,7 @@ impl Tables {
         }
         let table = boundaries(&placed);
         let tiles = Tiles::new(&table, array.sectors);
-        // The members' bios are unknown then; those of the array have their places all the same.
+        // The origin of the members' bios is unknown then, not that of the array's bios.
         let nowhere = geometry.is_none() || array.reshape_position.is_some();
         let crypt = array.filesystems.iter().any(encrypted);
         self.arrays.push(rt_array {
@@ -280,13 +281,13 @@ impl Tables {
         for (fs, layout) in known {
             let only = only_piece(fs, layout);
             let pieces = fs.segments.iter().map(|piece| piece.sectors);
-            // A task dirties blocks and pages, wherever they are; but on how many arrays must be known.
+            // Dirtied blocks and pages are charged to one array, which must have the whole filesystem.
             if only.is_some() || pieces.fold(0, u64::saturating_add) >= sectors(layout) {
                 let d = &mut devs.entry(fs.dev.kernel()).or_default().1;
                 d.dirty_array = number + 1;
                 d.fs_block = layout.block_size;
             }
-            // With several segments a freed block would need the whole mapping: not followed.
+            // With several segments, a freed block would have to be looked up in the mapping: such a filesystem is not followed.
             if let Some(only) = only {
                 let d = &mut devs.entry(fs.dev.kernel()).or_default().1;
                 d.fs_array = number + 1;
@@ -321,8 +322,8 @@ impl Tables {
         let (slot, data_sectors) = match (geometry, slot) {
             (Some(g), Some(s)) => (g.wire_slot(s), g.used_sectors(s)),
             (_, None) if journal => (rt_slot::default(), 0),
-            // Data, but of which part of the array is not known: `ARRAY_RESHAPING`, or a spare, of which md may make a
-            // member a moment before we follow.
+            // Data of an unknown part of the array: during a reshape (`ARRAY_RESHAPING`), and of a spare, which md may make a
+            // member before raidtrace has noticed.
             _ => {
                 let sectors = match member.data_sectors {
                     0 => member.sectors.saturating_sub(member.data_offset.0),
@@ -331,7 +332,7 @@ impl Tables {
                 (rt_slot::default(), sectors)
             }
         };
-        // A reshape may move the data; until it has ended they are in both places.
+        // A reshape may move the data: until its end they are in the old and in the new place.
         let (data_offset, data_sectors) = match data_sectors {
             n if n > 0 && array.reshape_position.is_some() => {
                 let first = member.data_offset.min(member.new_data_offset);
@@ -347,7 +348,7 @@ impl Tables {
             superblock: extent(superblock),
             bad_blocks: extent(member.bad_block_log),
             bitmap: extent(member.bitmap),
-            // Its superblock comes first.
+            // The whole device; the superblock is looked up before it.
             journal: extent(if journal {
                 Some((MemberSector(0), member.sectors))
             } else {
@@ -357,9 +358,9 @@ impl Tables {
             pad: 0,
         });
         if member.disk.kernel() == 0 {
-            return Ok(()); // gone from the machine, md still lists it
+            return Ok(()); // removed from the machine, but still listed by md
         }
-        // Of an array that is a member, the bios are counted.
+        // If the member is an array, its bios are counted.
         if member.queue.bio_based && member.nested_array.is_none() {
             self.notes.push(format!(
                 "{}: {} makes no requests (it takes bios whole): its IO is not seen",
@@ -444,12 +445,12 @@ impl Tables {
     }
 }
 
-/// A device's place in the index, as `rt_dev_entry()` of `bpf/counters.bpf.h` has it.
+/// Slot of a device in the index, computed as by `rt_dev_entry()` of `bpf/counters.bpf.h`.
 pub(super) fn slot(dev: u32, mult: u64) -> u32 {
     (u64::from(dev).wrapping_mul(mult) >> (64 - DEV_HASH_BITS)) as u32
 }
 
-/// Whether what it writes is encrypted before it reaches the array.
+/// True if its writes are encrypted on their way to the array.
 fn encrypted(fs: &Filesystem) -> bool {
     fs.stack.iter().any(|s| s.starts_with("dm-crypt"))
 }

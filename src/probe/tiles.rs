@@ -1,8 +1,8 @@
-//! What makes a look-up in a boundary table cost the same however large the filesystem is.
+//! Makes the cost of a look-up in a boundary table independent of the size of the filesystem.
 //!
-//! mke2fs lays out one flex group as the other, so that a table of 100 TiB says the same fifty thousand times. It is cut
-//! into tiles of equal size, equal tiles share one list of boundaries, and what the kernel side has to have in its caches is
-//! one number a tile: 200 KiB where the table has 1.6 MiB. Pure.
+//! mke2fs gives all flex groups the same layout, so the table of a filesystem of 100 TiB repeats itself fifty thousand times. It
+//! is divided into tiles of equal size, and equal tiles share one list of boundaries. The programs then read one number per tile,
+//! 200 KiB in all instead of a table of 1.6 MiB, which fits into the CPU's caches. Pure.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,22 +12,22 @@ use crate::address::ArraySector;
 use crate::contract::{self, BOUNDARY_SHIFT};
 use crate::origin::Origin;
 
-/// A tile's boundaries are kept this much further on, so that the first may lie
-/// before the tile: where the block begins that it begins in the middle of. The most sectors that a block has.
+/// Offset of a tile's boundaries in its list: the largest number of sectors of a block. The first boundary may be before the
+/// tile, where the block begins that reaches into it.
 pub const PHASE: u64 = contract::TILE_PHASE as u64;
 /// Words of a list before its boundaries.
 const HEAD: usize = contract::LIST_HEAD as usize;
-/// A tile is divided into so many parts, each of which has a boundary that is asked first. As mke2fs has
-/// groups in a flex group: each group's data are one stretch, after the superblock's backup if it has one.
+/// Number of parts of a tile. Each part has a boundary at which a search begins. This is mke2fs's default number of groups in a
+/// flex group: the data of a group are contiguous, after a backup of the superblock if there is one.
 const SLOTS: usize = contract::LIST_SLOTS as usize;
-/// Lists begin at multiples of so many words: what most have is then in one line of the CPU's cache.
+/// Alignment of lists in words, so that most lists are in one cache line.
 const ALIGNED: usize = 8;
-/// Boundaries in a tile that a look-up should have to search at most. More cost steps, not correctness.
+/// Maximum number of boundaries in a tile. More make a look-up slower, not wrong.
 const SEARCHED: usize = 48;
-/// Tiles of one array at most: 64 MiB of kernel memory.
+/// Maximum number of tiles of an array: 64 MiB of kernel memory.
 const TILES: u64 = 1 << 24;
 
-/// Lists of boundaries, each once. As the map `rt_boundaries`.
+/// Lists of boundaries, each stored once: the content of the map `rt_boundaries`.
 #[derive(Debug, Default)]
 pub struct Lists {
     words: Vec<u64>,
@@ -35,7 +35,7 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// The place of a list, which may be there already.
+    /// Index of a list, which is added if it is new.
     fn put(&mut self, list: Vec<u64>) -> u32 {
         let next = self.words.len().next_multiple_of(ALIGNED);
         match self.places.entry(list.into_boxed_slice()) {
@@ -48,7 +48,7 @@ impl Lists {
         }
     }
 
-    /// For the map.
+    /// The content of the map.
     pub fn into_words(self) -> Vec<u64> {
         self.words
     }
@@ -57,21 +57,20 @@ impl Lists {
 /// An array's tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tiles {
-    /// Sectors of each.
+    /// Sectors of a tile.
     pub sectors: u64,
-    /// The array's first sector is so far into its first tile.
+    /// Sectors of the first tile before the array's first sector.
     pub lead: u64,
-    /// How many there are.
+    /// Number of tiles.
     pub number: u64,
 }
 
 impl Tiles {
-    /// The tiles that take the least memory for `table`, of an array of so many sectors, among those that take few steps to
-    /// search.
+    /// The tiles for `table`, of an array of `sectors` sectors, that need the least memory among those with short lists.
     pub fn new(table: &[Boundary], sectors: u64) -> Self {
         let plain = |tile: u64| Self::of(tile, 0, sectors);
         let whole = sectors.max(1).next_power_of_two();
-        // Where nothing repeats: a few boundaries a tile, unless they are crowded.
+        // Without repetition: a few boundaries per tile, and smaller tiles where there are many.
         let mut tile = (whole / (table.len() as u64 / 8).max(1).next_power_of_two()).max(1);
         let mut best = plain(tile);
         let many = (16 * table.len() as u64).min(TILES);
@@ -99,13 +98,13 @@ impl Tiles {
         }
     }
 
-    /// Log2 of the sectors of one of a tile's parts (`rt_array.slot_shift`); the last may be smaller, or not be there.
+    /// Log2 of the sectors of a part of a tile (`rt_array.slot_shift`). The last part may be smaller or missing.
     pub fn slot_shift(&self) -> u32 {
         let bits = u64::BITS - (self.sectors - 1).leading_zeros();
         bits.saturating_sub(SLOTS.ilog2())
     }
 
-    /// Bytes of kernel memory; `None`: too many boundaries in one tile.
+    /// Kernel memory in bytes; `None` if a tile has too many boundaries.
     fn cost(&self, table: &[Boundary]) -> Option<u64> {
         let mut lists = Lists::default();
         let mut most = 0;
@@ -116,7 +115,7 @@ impl Tiles {
         (most <= SEARCHED + HEAD + 1).then(|| self.number * 4 + lists.words.len() as u64 * 8)
     }
 
-    /// The place of each tile's list.
+    /// Index of each tile's list.
     pub fn places(&self, table: &[Boundary], lists: &mut Lists) -> Vec<u32> {
         let mut places = Vec::new();
         self.each(table, |list| places.push(lists.put(list)));
@@ -158,10 +157,10 @@ fn word(sector: u64, code: u8) -> u64 {
 /// A list (`enum rt_list`) of boundaries, the last of which is the tile's end.
 fn listed(boundaries: &[u64], slot_shift: u32) -> Vec<u64> {
     let sector = |word: u64| word >> BOUNDARY_SHIFT;
-    // Of each part: how much of it is the longest stretch's, and which that is.
+    // For each part: the length of its longest run of sectors, and the index of that run.
     let mut first = [(0, 0u8); SLOTS];
     for (number, pair) in boundaries.windows(2).enumerate() {
-        // What has no room in a byte is searched for.
+        // An index that does not fit into a byte is searched for.
         let Ok(number) = u8::try_from(number) else {
             break;
         };

@@ -1,4 +1,4 @@
-//! What a recording is written to.
+//! Destination of a recording.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -20,7 +20,7 @@ const POLL: Duration = Duration::from_millis(2);
 /// Time that a command gives the engine to end. Something may hang: sysfs, a path.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What an engine runs. Created, used and finished on the engine's thread.
+/// The work of an engine. Created, used and finished on the engine's thread.
 pub trait Source {
     /// Figures of one interval.
     type Interval: Send + 'static;
@@ -62,12 +62,12 @@ pub trait Source {
     fn finish(self) -> Self::Total;
 }
 
-/// What an engine sends.
+/// A message of an engine.
 #[derive(Debug)]
 pub enum Tick<I> {
     /// IO is counted from now on. The first tick.
     Started {
-        /// What is traced, as [`Session::subjects`].
+        /// Names of the traced arrays and disks, see [`Session::subjects`].
         subjects: String,
         /// [`Source::notes`].
         notes: Vec<String>,

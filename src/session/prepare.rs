@@ -38,9 +38,9 @@ struct Read {
     facts: Option<(u64, Facts)>,
 }
 
-/// What is to be done for a change.
+/// The update that a change needs.
 enum Wanted {
-    /// Nothing: the programs count the same IO, and only names or mounts have changed.
+    /// None: the programs count the same IO, and only names or mounts have changed.
     Names,
     InPlace(Box<InPlaceUpdate>),
     Reload(Box<(Topology, Tables)>),

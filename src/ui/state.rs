@@ -75,7 +75,7 @@ pub struct Position {
     pub interval: Option<(usize, usize)>,
 }
 
-/// How a recording is shown.
+/// Display of a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplayState {
     /// Recorded time over time on the screen.
@@ -101,7 +101,7 @@ const SPEEDS: [f64; 11] = [
     0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0,
 ];
 
-/// Everything that keys change.
+/// State that keys change.
 #[derive(Clone, Debug)]
 pub struct State {
     /// The view that is shown, and the selected row and sort column of each.

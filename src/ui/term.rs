@@ -22,7 +22,7 @@ use super::keys::{Key, decode};
 /// True while the terminal is in raw mode. Global, because a panic hook has no guard at hand.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// How often the reader of keys checks whether it must stop.
+/// Interval at which the reader of keys checks whether it must stop.
 const POLL: Duration = Duration::from_millis(100);
 
 /// A full-screen terminal on stdout.

@@ -1,5 +1,5 @@
-//! Why the allocator burns CPU or waits: one sentence, whose numbers are all from sources that are there, and what mends
-//! it. A healthy filesystem gets none.
+//! Finds why the allocator uses CPU time or waits, and how to fix that: one sentence, with figures from available sources only.
+//! A healthy filesystem gets none.
 
 mod groups;
 mod waits;
@@ -52,7 +52,7 @@ pub fn find(snapshot: &AllocSnapshot, fs: &FsAlloc) -> Option<Reason> {
         .or_else(|| case.slow_unexplained())
 }
 
-/// How a search finds groups.
+/// Ways in which a search finds groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scan {
     /// The kernel has no lists.

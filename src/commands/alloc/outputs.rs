@@ -30,7 +30,7 @@ pub fn outputs(args: &Alloc) -> Result<[Option<Out>; 3]> {
 
 /// A file beside the report.
 pub struct Out {
-    /// Where it is written.
+    /// The file to write.
     pub destination: Destination,
     /// Path for messages.
     pub name: String,

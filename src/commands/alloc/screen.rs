@@ -94,7 +94,7 @@ impl Recording {
     fn go(&mut self, to: usize) {
         let at = to.min(self.intervals.len() - 1);
         if self.at != Some(at) {
-            // As on the live screen, the stacks are those since the start.
+            // The stacks are those since the start, as on a live screen.
             let first = match self.at {
                 Some(was) if was < at => was + 1,
                 _ => 0,

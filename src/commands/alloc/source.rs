@@ -1,4 +1,4 @@
-//! What `alloc` runs on the session's thread: the allocator's figures, with those of the members, and the recording.
+//! The source of `alloc`: figures of the allocator and of the members, and the recording.
 
 use std::collections::HashSet;
 use std::time::Duration;

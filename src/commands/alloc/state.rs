@@ -17,7 +17,7 @@ pub type Shown = (AllocSnapshot, Tree);
 /// Names of a stack's functions, from its comm on.
 pub(super) type Path = Vec<Arc<str>>;
 
-/// Everything that keys change.
+/// State that keys change.
 #[derive(Clone, Debug)]
 pub struct State {
     /// The view that is shown, and the selected row or the first line of each.

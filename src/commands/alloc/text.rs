@@ -127,7 +127,7 @@ fn filesystem(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<
         writeln!(out, "{} {line}", if i == 0 { mark } else { ' ' })?;
     }
     if let Some(reason) = &fs.reason {
-        mends(out, reason)?;
+        fix(out, reason)?;
     }
     line(out, &about(s))?;
     let shape = shape(fs);
@@ -153,12 +153,12 @@ pub(super) fn unbroken(text: &str) -> String {
 }
 
 /// Commands that fix a problem, and their risk.
-fn mends(out: &mut Vec<u8>, reason: &Reason) -> io::Result<()> {
+fn fix(out: &mut Vec<u8>, reason: &Reason) -> io::Result<()> {
     if let Some(rule) = &reason.rule {
         let rule = clean(rule);
-        line(out, &format!("what mends it (raidtrace doctor: {rule}):"))?;
+        line(out, &format!("how to fix it (raidtrace doctor: {rule}):"))?;
     } else if !reason.commands.is_empty() {
-        line(out, "what mends it:")?;
+        line(out, "how to fix it:")?;
     }
     for command in &reason.commands {
         // A command is whole on its line, or it could not be copied.

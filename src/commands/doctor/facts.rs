@@ -10,7 +10,7 @@ use crate::fs::ext4::{Journal, Superblock};
 use crate::machine::mballoc::MbStats;
 use crate::machine::{Array, Filesystem, Member};
 
-/// Everything that rules read.
+/// Input of the rules.
 #[derive(Default)]
 pub struct Facts {
     /// Properties of the running kernel.

@@ -18,7 +18,7 @@ const FILE_LIMIT: u64 = 1 << 20;
 /// Target of findings about the kernel or the host.
 const NO_TARGET: &str = "-";
 
-/// Everything that is printed.
+/// The output of `doctor`.
 pub struct Diagnosis<'a> {
     /// Input of the rules.
     pub facts: &'a Facts,

@@ -55,7 +55,7 @@ const ALLOC: AllocOptions = AllocOptions {
     keep_counting: false,
 };
 
-/// What to record.
+/// Options of a recording.
 #[derive(Clone, Debug, Default)]
 pub struct RecorderOptions {
     /// Targets, as for [`Session::start`].

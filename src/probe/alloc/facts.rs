@@ -43,7 +43,7 @@ pub struct AllocFacts {
     pub ext4: bool,
     /// Number of arguments of each tracepoint that the kernel has, without the `void *` in front.
     pub tracepoints: BTreeMap<&'static str, usize>,
-    /// Those of [`FUNCTIONS`] that the kernel has.
+    /// The functions of [`FUNCTIONS`] that the kernel has.
     pub functions: BTreeMap<&'static str, Function>,
     /// Enumerators of `enum criteria` (fs/ext4/mballoc.h), ordered by value; empty before 6.5, where criteria are plain
     /// numbers.

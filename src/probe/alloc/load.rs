@@ -134,7 +134,7 @@ fn load(
     devs: &[u32],
     cpus: u32,
 ) -> Result<RaidtraceAllocSkel<'static>> {
-    // As in `probe::load`: the skeleton borrows from `storage` until the process ends.
+    // The skeleton borrows from `storage` until the process ends.
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open: OpenRaidtraceAllocSkel<'static> = RaidtraceAllocSkelBuilder::default()
         .open(storage)

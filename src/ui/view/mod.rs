@@ -79,7 +79,7 @@ fn view_index(title: &str) -> usize {
     VIEWS.iter().position(|v| v.title == title).unwrap_or(0)
 }
 
-/// Everything that a view is drawn from.
+/// Input of a view.
 struct Scene<'a> {
     state: &'a State,
     array: &'a ArraySnapshot,

@@ -166,7 +166,7 @@ impl Scene<'_> {
         lines.map(|l| Line::styled(l, self.palette.dim())).collect()
     }
 
-    /// How many lines below a table of `rows` rows the legend and the selected row may take: `(legend, details)`. They never
+    /// Number of lines below a table of `rows` rows for the legend and for the selected row: `(legend, details)`. They never
     /// take a line from a row if two lines less suffice.
     fn room_below(&self, pen: &Pen<'_>, rows: usize) -> (usize, usize) {
         let lines = pen.lines();

@@ -114,7 +114,7 @@ impl Case<'_> {
         })
     }
 
-    /// How the groups are found, as the end of a sentence.
+    /// The way in which groups are found, as the end of a sentence.
     fn how(&self) -> String {
         let release = &self.kernel.release;
         match self.scan() {
@@ -322,10 +322,10 @@ impl Case<'_> {
         })
     }
 
-    /// Where groups cannot be counted.
+    /// The reason on a kernel where groups cannot be counted.
     pub(super) fn by_samples(&self) -> Option<Reason> {
         let (c, s) = (&self.fs.counts, self.snapshot);
-        // Where nothing was asked for and nothing came to its end, nobody knows whether there was a request at all.
+        // Without requests and without ended searches it is unknown whether there was a request.
         if has_groups(s, c) || (c.requests == 0 && c.given == 0) {
             return None;
         }

@@ -33,7 +33,7 @@ use crate::ui::text::{clean, cut, wrap};
 pub(super) struct View {
     /// Title of the tab.
     pub title: &'static str,
-    /// What its own keys do, for the footer.
+    /// Keys of this view, for the footer.
     hint: &'static str,
     draw: fn(&mut Pen<'_>, &Scene<'_>),
 }
@@ -61,7 +61,7 @@ pub(super) const VIEWS: [View; 6] = [
     },
 ];
 
-/// Everything that a view is drawn from.
+/// Input of a view.
 struct Scene<'a> {
     state: &'a State,
     snapshot: &'a AllocSnapshot,
@@ -149,7 +149,7 @@ fn header(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         None => ("  ", Style::new()),
     };
     let sentence = said(s, scene.fs);
-    // Where there is room, the whole sentence.
+    // The whole sentence, if there is room.
     let lines = if tall { 5 } else { 3 };
     for (i, line) in wrap(&unbroken(&clean(&sentence)), columns - 2, lines)
         .iter()

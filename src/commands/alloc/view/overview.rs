@@ -24,7 +24,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         |label: &str, text: &str| labelled(&mut lines, columns, label, text, scene.palette);
     if let Some(reason) = &fs.reason {
         for (i, command) in reason.commands.iter().enumerate() {
-            say(if i == 0 { "what mends it" } else { "" }, &clean(command));
+            say(if i == 0 { "how to fix it" } else { "" }, &clean(command));
         }
         if let Some(risk) = &reason.risk {
             let label = if reason.commands.is_empty() {

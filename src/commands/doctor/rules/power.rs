@@ -14,7 +14,7 @@ pub fn check(_: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
     found.into_iter().flatten().collect()
 }
 
-/// Where a mount option is set, so that it can be removed there.
+/// The file that sets a mount option, for removing it.
 fn set_in(fs: &FsFacts, option: impl Fn(&str) -> bool) -> Option<String> {
     let has = |options: &str| options.split(',').any(|o| option(o.trim()));
     let stored = fs.superblock.as_ref().map(|sb| sb.mount_opts.as_str());

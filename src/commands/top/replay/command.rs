@@ -20,7 +20,7 @@ use crate::ui::{batch, json};
 /// The first case, as `tests/lab/demo.sh` recorded it.
 static DEMO: &[u8] = include_bytes!("demo.rtrace");
 
-/// How it is shown.
+/// Display of the replay.
 struct How {
     interval: Duration,
     count: Option<u64>,
