@@ -17,8 +17,8 @@ use crate::machine::Mdstat;
 const BUSY: Duration = Duration::from_millis(10);
 /// Interval between two looks at a thread that is to end.
 const POLL: Duration = Duration::from_millis(2);
-/// Time that a command gives the engine to end. Something may hang: sysfs, a path.
-pub const PATIENCE: Duration = Duration::from_secs(2);
+/// Time that a command gives a running source to end. More than a busy machine needs; a device or sysfs may hang.
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The work of an engine. Created, used and finished on the engine's thread.
 pub trait Source {
@@ -101,6 +101,8 @@ pub struct Engine<I, T> {
     ticks: mpsc::Receiver<Tick<I>>,
     orders: orders::Sender<Order>,
     thread: JoinHandle<Result<Ended<T>>>,
+    /// True after the first tick.
+    has_started: bool,
     /// True after [`Engine::last_interval`].
     is_last: bool,
 }
@@ -140,17 +142,20 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
             ticks,
             orders,
             thread,
+            has_started: false,
             is_last: false,
         })
     }
 
     /// Waits for the next tick; `None` after the last one. Cancel safe.
     pub async fn tick(&mut self) -> Option<Tick<I>> {
-        self.ticks.recv().await
+        let tick = self.ticks.recv().await;
+        self.has_started |= tick.is_some();
+        tick
     }
 
     /// Waits for the next tick. When `end` completes, ends the interval; its tick is the last one. `None` after the last one, and
-    /// if that does not arrive within [`PATIENCE`].
+    /// if that does not arrive within [`PATIENCE`]. Loading the programs is waited for without limit.
     pub async fn tick_or_last(
         &mut self,
         end: &mut (impl Future<Output = ()> + Unpin),
@@ -161,13 +166,18 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
                 () = end => self.last_interval(),
             }
         }
+        if !self.has_started {
+            return self.tick().await;
+        }
         let last = tokio::time::timeout(PATIENCE, self.tick()).await;
         last.ok().flatten()
     }
 
     /// The next tick, if there is one now.
     pub fn try_tick(&mut self) -> Option<Tick<I>> {
-        self.ticks.try_recv().ok()
+        let tick = self.ticks.try_recv().ok();
+        self.has_started |= tick.is_some();
+        tick
     }
 
     /// True after the last tick.
@@ -189,13 +199,14 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
     /// Ends the run and waits for its result.
     ///
     /// # Errors
-    /// The source could not be started, its thread has panicked, or it has not ended within `patience`.
+    /// The source could not be started, its thread has panicked, or it has started and not ended within `patience`.
     pub fn end(self, patience: Option<Duration>) -> Result<Ended<T>> {
         self.order(Order::End);
         drop(self.ticks);
         let begun = Instant::now();
         while !self.thread.is_finished() {
-            if let Some(most) = patience.filter(|most| begun.elapsed() >= *most) {
+            let most = patience.filter(|_| self.has_started);
+            if let Some(most) = most.filter(|most| begun.elapsed() >= *most) {
                 bail!(
                     "tracing did not end within {} s: a device or a file in /sys does not answer; the kernel removes the programs \
                      when this process is gone",
