@@ -2,8 +2,8 @@
 /*
  * Programs at the tracepoints of ext4's block allocator. A request is
  * ext4_mb_new_blocks() from ext4_request_blocks to ext4_allocate_blocks; in
- * between is one ext4_mballoc_alloc or ext4_mballoc_prealloc. Where there is no
- * space at all, it ends right after it has begun, and nothing follows.
+ * between is one ext4_mballoc_alloc or ext4_mballoc_prealloc. If the filesystem has
+ * no free block, ext4_request_blocks is the only event.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -13,7 +13,7 @@
 const volatile __u32 rt_alloc_devs[RT_ALLOC_FS];
 const volatile __u32 rt_alloc_best_avail = 1;
 const volatile __u32 rt_alloc_by_scan = 1;
-__u64 rt_alloc_hooked;
+__u64 rt_alloc_groups_hooked;
 
 struct rt_allocs_map rt_allocs SEC(".maps");
 struct rt_alloc_cpus_map rt_alloc_cpus SEC(".maps");
@@ -34,7 +34,7 @@ static __always_inline struct rt_alloc_task_key key_of(struct super_block *sb)
 	};
 }
 
-/* The compiler makes an atomic OR of an addition of 0, which 5.10 does not have. */
+/* clang turns an atomic addition of 0 into an atomic OR, which 5.10 does not have. */
 static __always_inline void add_to(__u64 *sum, __u64 more)
 {
 	if (more)
@@ -138,7 +138,7 @@ static __always_inline __u64 end_search(struct rt_alloc_task *t, __u64 ac, bool 
 	t->looked_now = 0;
 	t->looked_last = looked;
 	t->share.looked += looked;
-	*whole = t->ar && rt_alloc_hooked;
+	*whole = t->ar && rt_alloc_groups_hooked;
 	return looked;
 }
 
@@ -166,14 +166,14 @@ int BPF_PROG(rt_al_search, struct ext4_allocation_context *ac)
 		return 0;
 	}
 	looked = end_search(bpf_map_lookup_elem(&rt_alloc_tasks, &key), (__u64)ac, &whole);
-	/* ext4_mb_new_blocks() empties it when it has failed */
+	/* ext4_mb_new_blocks() clears ac_b_ex when it has failed */
 	if (ac->ac_b_ex.fe_len <= 0)
 		return 0;
 	a->searches++;
 	a->goal += ac->ac_g_ex.fe_len;
 	a->scanned += ac->ac_groups_scanned;
 	a->locality += (ac->ac_flags & RT_EXT4_MB_HINT_GROUP_ALLOC) != 0;
-	/* else what was found is right at the goal: no criterion was tried */
+	/* otherwise the extent at the goal was free: no criterion was tried */
 	if (ac->ac_groups_scanned || looked)
 		a->criteria[ac->ac_criteria & (RT_ALLOC_CRITERIA_ROOM - 1)]++;
 	if (whole) {
@@ -229,7 +229,10 @@ int BPF_PROG(rt_al_read, struct super_block *sb, unsigned long group, __u64 pref
 	return 0;
 }
 
-/* Called whenever a file is closed: `active` is how much there is to give back. */
+/*
+ * Called when the last writer closes a file, at truncation and at eviction. active: number of
+ * preallocations of the inode.
+ */
 SEC("?tp_btf/ext4_discard_preallocations")
 int BPF_PROG(rt_al_discard, struct inode *inode, unsigned int active)
 {

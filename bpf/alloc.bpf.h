@@ -14,7 +14,7 @@ extern const volatile __u32 rt_alloc_best_avail;	/* criterion 2 is CR_BEST_AVAIL
 extern const volatile __u32 rt_alloc_by_scan;
 
 /* Not 0: the hooks that count groups were attached before the first request was counted. */
-extern __u64 rt_alloc_hooked;
+extern __u64 rt_alloc_groups_hooked;
 
 struct rt_allocs_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -45,7 +45,7 @@ __noinline __u32 rt_above_block(__u64 bio, __u32 index, __u64 sector, __u64 offs
 	if (found == RT_ZEROES)
 		found = RT_ORIGIN_UNKNOWN;
 	/* of many, what proves nothing may be some file's */
-	rt_note_answer(key, found, found != RT_ORIGIN_UNKNOWN &&
+	rt_read_done(key, found, found != RT_ORIGIN_UNKNOWN &&
 			    ((left == block && !offset) || found != RT_ORIGIN_OTHER_METADATA));
 	return block;
 }
@@ -68,7 +68,7 @@ static __always_inline void on_above(struct bio *bio, __u64 address, __u32 index
 }
 
 /* A bio of an inner array is what a request is on a disk. */
-static __always_inline void on_inner(struct bio *bio, __u64 address, struct rt_dev *d, __u32 look)
+static __always_inline void on_inner(struct bio *bio, __u64 address, struct rt_dev *d, __u32 instance)
 {
 	struct rt_part *part = rt_part_at(d, bio->bi_iter.bi_sector);
 	__u32 op = rt_op_of(bio->bi_opf), size = bio->bi_iter.bi_size, origin;
@@ -76,9 +76,9 @@ static __always_inline void on_inner(struct bio *bio, __u64 address, struct rt_d
 
 	if (!part)
 		return;
-	if (size && look == RT_SHADOW) {
+	if (size && instance == RT_SHADOW) {
 		origin = rt_one_origin(part->member, bio->bi_iter.bi_sector - part->start, op, size);
-		row = rt_row(part->member, origin, op, look);
+		row = rt_row(part->member, origin, op, instance);
 		if (row)
 			rt_bump(row->bytes, size);
 	} else if (size) {
@@ -92,7 +92,7 @@ static __always_inline void on_inner(struct bio *bio, __u64 address, struct rt_d
 	} else {
 		return;
 	}
-	row = rt_row(part->member, origin & RT_ANSWER_ORIGIN, op, look);
+	row = rt_row(part->member, origin & RT_ANSWER_ORIGIN, op, instance);
 	if (row)
 		rt_bump(row->requests, 1);
 	else
@@ -107,14 +107,14 @@ static __always_inline void on_inner(struct bio *bio, __u64 address, struct rt_d
 }
 
 /* arg: where the tracepoint's arguments hold the bio */
-static __always_inline int on_bio_complete(struct bio *bio, unsigned long long *arg, __u32 look)
+static __always_inline int on_bio_complete(struct bio *bio, unsigned long long *arg, __u32 instance)
 {
 	struct rt_dev_entry *e;
 	struct rt_dev *d;
 	__u64 address;
 	__u32 index;
 
-	if (rt_already_seen(look, RT_SEEN_BIO_COMPLETE, rt_peek((__u64)arg)))
+	if (rt_already_seen(instance, RT_SEEN_BIO_COMPLETE, rt_peek((__u64)arg)))
 		return 0;
 	e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
 	if (!e || !(e->flags & (RT_DEV_STACKED | RT_DEV_NESTED | RT_DEV_REBUILDS)))
@@ -126,7 +126,7 @@ static __always_inline int on_bio_complete(struct bio *bio, unsigned long long *
 	/* as a number, see rt_bio_metadata() */
 	address = rt_peek((__u64)arg);
 	if (e->flags & RT_DEV_NESTED)
-		on_inner(bio, address, d, look);
+		on_inner(bio, address, d, instance);
 	else if (e->flags & RT_DEV_STACKED)
 		on_above(bio, address, d->fs_array - 1, d->fs_start);
 	else

@@ -20,10 +20,10 @@ enum { RT_BLK_STS_AGAIN = 12 };	/* include/linux/blk_types.h */
  * md refuses in the call in which the bio was submitted: it is the one that this CPU
  * has counted last, unless the task was moved in between. Then it stays counted.
  */
-static __always_inline void take_back(__u64 bio, __u64 bytes, __u32 look)
+static __always_inline void take_back(__u64 bio, __u64 bytes, __u32 instance)
 {
-	struct rt_file_pending *files = bpf_map_lookup_elem(&rt_files_pending, &look);
-	struct rt_task_pending *tasks = bpf_map_lookup_elem(&rt_tasks_pending, &look);
+	struct rt_file_pending *files = bpf_map_lookup_elem(&rt_files_pending, &instance);
+	struct rt_task_pending *tasks = bpf_map_lookup_elem(&rt_tasks_pending, &instance);
 	struct rt_io *io;
 
 	if (!tasks || !files || tasks->last_bio != bio)

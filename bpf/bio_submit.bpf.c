@@ -40,12 +40,12 @@ static __always_inline __u32 flush_origin(const struct rt_array *array, unsigned
 }
 
 /* Emits the event of a recording that belongs to rt_count_task(). */
-static __always_inline void tell(__u32 who, __u32 array, __u64 sector, __u64 inode, __u32 size,
+static __always_inline void tell(__u32 pid, __u32 array, __u64 sector, __u64 inode, __u32 size,
 				 __u32 what)
 {
 	if (rt_recording)
 		rt_emit_submission(rt_learned_key(array, sector), inode,
-				   (__u64)who << 32 | size, what);
+				   (__u64)pid << 32 | size, what);
 }
 
 static __always_inline void set_flush_origin(__u32 array, __u32 origin)
@@ -64,7 +64,7 @@ enum { RT_LATER = 253 };
  * its content. A read has none until it completes: only that it is not file data is
  * known, and that is kept with the task that asked.
  */
-static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key, __u32 who,
+static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key, __u32 pid,
 				       const struct rt_array *array, __u64 answer,
 				       __u32 op, __u32 size)
 {
@@ -83,8 +83,8 @@ static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key, __u32 
 		return RT_ORIGIN_FILE_DATA;
 	}
 	if (op == RT_OP_READ && found == RT_ORIGIN_UNKNOWN) {
-		rt_note_task(who, key >> RT_LEARNED_ARRAY);
-		rt_learn(key, rt_asked(who, size));
+		rt_note_task(pid, key >> RT_LEARNED_ARRAY);
+		rt_learn(key, rt_asked(pid, size));
 		return RT_LATER;
 	}
 	if (found == RT_ZEROES)
@@ -119,10 +119,10 @@ __noinline int rt_forget(__u64 key, __u32 block, __u32 size)
  * SRSO.
  */
 static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __u32 index,
-				    __u64 sector, __u32 look)
+				    __u64 sector, __u32 instance)
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
-	__u32 opf = bio->bi_opf, op = rt_op_of(opf), size = bio->bi_iter.bi_size, origin, block, who;
+	__u32 opf = bio->bi_opf, op = rt_op_of(opf), size = bio->bi_iter.bi_size, origin, block, pid;
 	__u64 found, inode = 0, address = 0;
 	bool own;
 
@@ -130,14 +130,14 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 		return 0;
 	if (array->flags & RT_ARRAY_CRYPT && (__u64)bio->bi_end_io == rt_crypt_end)
 		return 0;	/* seen above dm-crypt */
-	who = rt_submitter(arg, index);
-	rt_no_file(look);
+	pid = rt_submitter(arg, index);
+	rt_no_file(instance);
 	if (!size) {
 		if (opf & RT_REQ_PREFLUSH) {
 			origin = flush_origin(array, arg);
 			set_flush_origin(index, origin);
-			rt_count_task(arg, who, index, origin, RT_OP_FLUSH, 0, look);
-			tell(who, index, sector, 0, 0, rt_submitted(origin, RT_OP_FLUSH, opf));
+			rt_count_task(arg, pid, index, origin, RT_OP_FLUSH, 0, instance);
+			tell(pid, index, sector, 0, 0, rt_submitted(origin, RT_OP_FLUSH, opf));
 		}
 		return 0;
 	}
@@ -154,31 +154,31 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 		if (origin == RT_ORIGIN_UNKNOWN || (!inode && !own && !rt_is_file_page(bio))) {
 			/* as a number, see rt_bio_metadata() */
 			address = rt_peek((__u64)arg);
-			origin = learn_bio(address, inode, rt_learned_key(index, sector), who,
+			origin = learn_bio(address, inode, rt_learned_key(index, sector), pid,
 					   array, found, op, size);
 		}
 		if (origin == RT_ORIGIN_FILE_DATA) {
-			rt_count_file(inode, index, op, size, 0, look);
+			rt_count_file(inode, index, op, size, 0, instance);
 			/* otherwise no block is learned nearby */
 			if (op == RT_OP_WRITE && rt_answer_run(found) << 9 < size)
 				rt_forget(rt_learned_key(index, sector), block, size);
 		}
 	} else if (op == RT_OP_WRITE && block > 512 && (inode = rt_bio_file(bio, arg)) > RT_OWN_PAGE) {
 		origin = RT_ORIGIN_FILE_DATA;
-		rt_count_file(inode, index, op, size, 0, look);
+		rt_count_file(inode, index, op, size, 0, instance);
 		rt_forget(rt_learned_key(index, sector), block, size);
 	}
 	if (origin == RT_LATER)
 		return 0;
 	if (opf & (RT_REQ_PREFLUSH | RT_REQ_FUA))
 		set_flush_origin(index, origin);
-	rt_count_task(arg, who, index, origin, op, size, look);
-	tell(who, index, sector, origin == RT_ORIGIN_FILE_DATA ? inode : 0, size,
+	rt_count_task(arg, pid, index, origin, op, size, instance);
+	tell(pid, index, sector, origin == RT_ORIGIN_FILE_DATA ? inode : 0, size,
 	     rt_submitted(origin, op, opf));
 	return 0;
 }
 
-static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg, __u32 look)
+static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg, __u32 instance)
 {
 	struct rt_dev_entry *e;
 	/* On a partition of the device the sector is already the device's. */
@@ -186,7 +186,7 @@ static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg
 	struct rt_dev *d;
 	__u32 index;
 
-	if (rt_already_seen(look, RT_SEEN_BIO_SUBMIT, rt_peek((__u64)arg)))
+	if (rt_already_seen(instance, RT_SEEN_BIO_SUBMIT, rt_peek((__u64)arg)))
 		return 0;
 	e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
 	if (!e)
@@ -203,7 +203,7 @@ static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg
 			return 0;
 		index = e->array - 1;
 	}
-	return on_array(bio, arg, index, sector, look);
+	return on_array(bio, arg, index, sector, instance);
 }
 
 /* commit e8a676d61c07 ("block: simplify and extend the block_bio_merge tracepoint class") */

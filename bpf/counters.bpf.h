@@ -159,16 +159,16 @@ static __always_inline __u32 rt_new_row(__u64 owner)
 }
 
 /*
- * This CPU's counters of a cell; hands out a row the first time. look: a shadow program counts
+ * This CPU's counters of a cell; hands out a row the first time. instance: a shadow program counts
  * in rows of its own, since it may run in the middle of an addition of the first program.
  */
-static __always_inline struct rt_row *rt_row(__u32 member, __u32 origin, __u32 op, __u32 look)
+static __always_inline struct rt_row *rt_row(__u32 member, __u32 origin, __u32 op, __u32 instance)
 {
 	__u64 cell = (__u64)origin << 3 | (op & 7);
 	struct rt_member_rows *rows;
 	__u32 row;
 
-	if (look == RT_SHADOW)
+	if (instance == RT_SHADOW)
 		member += rt_members_max;
 	rows = bpf_map_lookup_elem(&rt_member_rows, &member);
 	/* 64 bits and opaque: 6.1's verifier loses the bounds of a 32-bit OR */

@@ -26,9 +26,9 @@ static __always_inline struct rt_dev *filesystem(__u32 dev)
 
 static __always_inline void count(unsigned long long *ctx, __u32 array, __u32 origin, __u64 bytes)
 {
-	__u32 who = (__u32)bpf_get_current_pid_tgid();
+	__u32 pid = (__u32)bpf_get_current_pid_tgid();
 
-	rt_count_task(ctx, who, array, origin, RT_OP_DIRTY, bytes, RT_DIRTIES);
+	rt_count_task(ctx, pid, array, origin, RT_OP_DIRTY, bytes, RT_DIRTIES);
 }
 
 /*

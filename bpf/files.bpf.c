@@ -21,14 +21,14 @@ static __always_inline void add_file(struct rt_file_key *key, const struct rt_io
 
 /* The name of the first of its dentries: a file with several links has several. */
 static __always_inline void note_name(struct inode *inode, const struct rt_file_id *id,
-				      __u32 look)
+				      __u32 instance)
 {
 	__u64 alias = (__u64)BPF_CORE_READ(inode, i_dentry.first);
 	struct dentry *dentry = (struct dentry *)(alias - rt_alias_offset());
 	struct inode *directory;
 	struct rt_file *file;
 
-	file = bpf_map_lookup_elem(&rt_file_names, &look);
+	file = bpf_map_lookup_elem(&rt_file_names, &instance);
 	if (!file)
 		return;
 	file->parent = 0;
@@ -95,10 +95,10 @@ int rt_take_file(__u64 inode, __u32 what, __u64 bytes, __u32 pid)
 	struct rt_io old;
 	struct rt_file_pending *p;
 	volatile struct rt_file_slot *s;
-	__u32 look = what >> RT_FILE_LOOK, slot;
+	__u32 instance = what >> RT_FILE_INSTANCE, slot;
 	__u64 version;
 
-	p = bpf_map_lookup_elem(&rt_files_pending, &look);
+	p = bpf_map_lookup_elem(&rt_files_pending, &instance);
 	if (!p)
 		return 0;
 	if (inode && rt_is_regular(inode)) {
@@ -106,7 +106,7 @@ int rt_take_file(__u64 inode, __u32 what, __u64 bytes, __u32 pid)
 		key.file.dev = BPF_CORE_READ(i, i_sb, s_dev);
 		key.file.generation = BPF_CORE_READ(i, i_generation);
 		if (!bpf_map_lookup_elem(&rt_files, &key.file))
-			note_name(i, &key.file, look);
+			note_name(i, &key.file, instance);
 	} else {
 		inode = 0;
 	}

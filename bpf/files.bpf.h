@@ -79,37 +79,37 @@ static __always_inline __u32 rt_file_slot(__u64 inode, __u32 op, __u32 pid)
 }
 
 /* Shift in `what` of rt_take_file(): the program, RT_FIRST or RT_SHADOW. */
-enum { RT_FILE_LOOK = 24 };
+enum { RT_FILE_INSTANCE = 24 };
 
 /*
  * Counts a bio of a file that the slot does not hold. inode: address of the struct; 0 or
- * not a regular file: unattributed. what: program << RT_FILE_LOOK | array << 8 | operation.
+ * not a regular file: unattributed. what: program << RT_FILE_INSTANCE | array << 8 | operation.
  * pid: see rt_file_key.
  */
 int rt_take_file(__u64 inode, __u32 what, __u64 bytes, __u32 pid);
 
 /* The bio that is counted next has no file. */
-static __always_inline void rt_no_file(__u32 look)
+static __always_inline void rt_no_file(__u32 instance)
 {
 	struct rt_file_pending *p;
 
 	if (!rt_refusals)
 		return;
-	p = bpf_map_lookup_elem(&rt_files_pending, &look);
+	p = bpf_map_lookup_elem(&rt_files_pending, &instance);
 	if (p)
 		p->last_slot = RT_FILE_SLOTS;
 }
 
 /* pid: see rt_file_key. */
 static __always_inline void rt_count_file(__u64 inode, __u32 array, __u32 op, __u64 bytes,
-					  __u32 pid, __u32 look)
+					  __u32 pid, __u32 instance)
 {
 	struct inode *i = (struct inode *)inode;
 	struct rt_file_pending *p;
 	struct rt_file_slot *s;
 	__u64 slot;
 
-	p = bpf_map_lookup_elem(&rt_files_pending, &look);
+	p = bpf_map_lookup_elem(&rt_files_pending, &instance);
 	if (!p)
 		return;
 	slot = rt_file_slot(inode, op, pid);
@@ -126,7 +126,7 @@ static __always_inline void rt_count_file(__u64 inode, __u32 array, __u32 op, __
 		rt_bump(s->io.bytes, bytes);
 		return;
 	}
-	rt_take_file(inode, look << RT_FILE_LOOK | array << 8 | op, bytes, pid);
+	rt_take_file(inode, instance << RT_FILE_INSTANCE | array << 8 | op, bytes, pid);
 }
 
 #endif

@@ -84,8 +84,8 @@ struct rt_members_map {
 extern struct rt_members_map rt_members SEC(".maps");
 
 /*
- * Layouts of all filesystems: lists of boundaries (enum rt_list), stored
- * RT_TILE_PHASE sectors after their position.
+ * Layouts of all filesystems: lists of boundaries (enum rt_list). RT_TILE_PHASE is added
+ * to each, so that a block that begins before its tile has a positive number.
  */
 struct rt_boundaries_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -109,9 +109,10 @@ struct rt_tiles_map {
 extern struct rt_tiles_map rt_tiles SEC(".maps");
 
 /*
- * Origins of blocks without a fixed place, from their content: array << 48 |
- * first sector -> origin. A hash because the key is a disk address; LRU so that
- * a full map drops the oldest entry instead of refusing the newest.
+ * Origins of blocks whose address does not give the origin, from their content: array << 48 |
+ * first sector -> origin, and for a read in flight pid << 32 | sectors << 8. A hash because
+ * the key is a disk address; LRU so that a full map evicts an old entry instead of refusing
+ * a new one.
  */
 struct rt_learned_map {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -183,10 +184,9 @@ extern struct rt_costs_map rt_costs SEC(".maps");
 
 /*
  * Reason for which md submitted a bio, by hash of the bio's address, from its
- * submission to its completion. An array with a few ways per entry instead of a
- * hash: the bios in flight are at most those of the stripe caches, a fraction of
- * its size, so an entry rarely overflows. A bio without an entry has no known
- * reason.
+ * submission to its completion. A set-associative table instead of a hash: the bios in
+ * flight are at most those of the stripe caches, a fraction of its size, so an entry rarely
+ * overflows. A bio without an entry has no known reason.
  */
 struct rt_reasons_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

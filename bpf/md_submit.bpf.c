@@ -18,7 +18,7 @@
 #include "shadow.bpf.h"
 
 /* arg: where the tracepoint's arguments hold the bio */
-static __always_inline int on_member(struct bio *bio, unsigned long long *arg, __u32 look)
+static __always_inline int on_member(struct bio *bio, unsigned long long *arg, __u32 instance)
 {
 	struct rt_dev_entry *e;
 	__u64 end, address;
@@ -26,7 +26,7 @@ static __always_inline int on_member(struct bio *bio, unsigned long long *arg, _
 	__u32 index, where;
 	struct rt_dev *d;
 
-	if (rt_already_seen(look, RT_SEEN_MD_SUBMIT, rt_peek((__u64)arg)))
+	if (rt_already_seen(instance, RT_SEEN_MD_SUBMIT, rt_peek((__u64)arg)))
 		return 0;
 	e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
 	if (!e || !(e->flags & RT_DEV_CLASSIFIED))
@@ -48,7 +48,7 @@ static __always_inline int on_member(struct bio *bio, unsigned long long *arg, _
 	}
 	/* as a number, see rt_bio_metadata() */
 	address = rt_peek((__u64)arg);
-	if (look == RT_SHADOW)
+	if (instance == RT_SHADOW)
 		where |= RT_CLASSIFY_AGAIN;
 	rt_classify(address, bio->bi_iter.bi_size, rt_op_of(bio->bi_opf), where);
 	return 0;

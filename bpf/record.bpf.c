@@ -69,7 +69,7 @@ __noinline int rt_gather_begin(__u32 which, __u32 member, __u64 sector, __u32 op
 	g->event.op = op;
 	g->event.member = member;
 	g->event.sector = sector;
-	g->told = 0;
+	g->partly_sent = 0;
 	return 0;
 }
 
@@ -83,7 +83,7 @@ __noinline int rt_gather_run(__u32 which, __u32 origin, __u32 bytes)
 	if (g->event.runs >= RT_RUNS) {
 		g->event.now_ns = bpf_ktime_get_ns();
 		send(g);
-		g->told = 1;
+		g->partly_sent = 1;
 		g->event.sector += g->event.length >> 9;
 		g->event.length = 0;
 		g->event.runs = 0;
@@ -96,7 +96,7 @@ __noinline int rt_gather_run(__u32 which, __u32 origin, __u32 bytes)
 	return 0;
 }
 
-__noinline int rt_gather_turn(__u32 which, __u32 member, __u64 sector)
+__noinline int rt_gather_member(__u32 which, __u32 member, __u64 sector)
 {
 	struct rt_gather *g = bpf_map_lookup_elem(&rt_gathers, &which);
 
@@ -105,7 +105,7 @@ __noinline int rt_gather_turn(__u32 which, __u32 member, __u64 sector)
 	if (g->event.runs) {
 		g->event.now_ns = bpf_ktime_get_ns();
 		send(g);
-		g->told = 1;
+		g->partly_sent = 1;
 	}
 	g->event.member = member;
 	g->event.sector = sector;
@@ -130,7 +130,7 @@ __noinline int rt_emit_walked(__u64 now, __u64 issue, __u64 start, __u64 where, 
 	if (!rt_recording || !g || !w || w->busy != RT_WALK_GATHERED)
 		return 0;
 	runs = g->event.runs;
-	if (g->told) {
+	if (g->partly_sent) {
 		g->event.now_ns = now;
 		send(g);
 		runs = RT_RUNS_SENT;
@@ -138,7 +138,7 @@ __noinline int rt_emit_walked(__u64 now, __u64 issue, __u64 start, __u64 where, 
 	fill(&g->event, now, issue, start, where, what);
 	if (runs > 1)
 		g->event.runs = runs;
-	if (!g->told || g->event.kind == RT_EVENT_REQUEST)
+	if (!g->partly_sent || g->event.kind == RT_EVENT_REQUEST)
 		send(g);
 	w->busy = 0;
 	return 1;
@@ -168,7 +168,7 @@ __noinline int rt_emit_request(__u64 now, __u64 issue, __u64 start, __u64 where,
 	return 0;
 }
 
-__noinline int rt_emit_submission(__u64 key, __u64 inode, __u64 who, __u32 what)
+__noinline int rt_emit_submission(__u64 key, __u64 inode, __u64 pid_bytes, __u32 what)
 {
 	struct inode *i = (struct inode *)inode;
 	struct rt_event_submission *e;
@@ -192,8 +192,8 @@ __noinline int rt_emit_submission(__u64 key, __u64 inode, __u64 who, __u32 what)
 	e->pad = 0;
 	e->flags = what >> 16;
 	e->array = key >> RT_LEARNED_ARRAY;
-	e->length = who;
-	e->pid = who >> 32;
+	e->length = pid_bytes;
+	e->pid = pid_bytes >> 32;
 	e->now_ns = bpf_ktime_get_ns();
 	e->sector = rt_learned_sector(key);
 	e->file.inode = 0;

@@ -49,13 +49,13 @@ int rt_gather_begin(__u32 which, __u32 member, __u64 sector, __u32 op);
 int rt_gather_run(__u32 which, __u32 origin, __u32 bytes);
 
 /* ... and goes on with a bio of another member. */
-int rt_gather_turn(__u32 which, __u32 member, __u64 sector);
+int rt_gather_member(__u32 which, __u32 member, __u64 sector);
 
 /*
  * A bio has been counted for a task. key: rt_learned_key(); inode: address of
- * the file's, or 0; who: pid << 32 | bytes; what: as rt_submitted().
+ * the file's, or 0; pid_bytes: pid << 32 | bytes; what: as rt_submitted().
  */
-int rt_emit_submission(__u64 key, __u64 inode, __u64 who, __u32 what);
+int rt_emit_submission(__u64 key, __u64 inode, __u64 pid_bytes, __u32 what);
 
 static __always_inline __u32 rt_submitted(__u32 origin, __u32 op, __u32 opf)
 {

@@ -38,12 +38,12 @@ static __always_inline struct rt_inflight *inflight(struct rt_dev *d, struct req
 }
 
 /* arg: where the tracepoint's arguments hold the request */
-static __always_inline int on_issue(struct request *rq, unsigned long long *arg, __u32 look)
+static __always_inline int on_issue(struct request *rq, unsigned long long *arg, __u32 instance)
 {
 	struct rt_inflight *f;
 	struct rt_dev *d;
 
-	if (rt_already_seen(look, RT_SEEN_ISSUE, rt_peek((__u64)arg)))
+	if (rt_already_seen(instance, RT_SEEN_ISSUE, rt_peek((__u64)arg)))
 		return 0;
 	d = rt_dev_of(rt_disk_number(rt_rq_disk(rq)));
 	if (!d || !d->nr_parts)
@@ -144,7 +144,7 @@ static __always_inline void emit(struct request *rq, struct rt_dev *d, struct rt
 
 /* Completes the flush request of blk-flush.c: it has no bio and no sector. */
 static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
-				      struct rt_inflight *f, __u64 now, __u32 look)
+				      struct rt_inflight *f, __u64 now, __u32 instance)
 {
 	struct request *first = flushed_request(rq);
 	struct rt_part *part = &d->parts[0];
@@ -168,7 +168,7 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
 	}
 	if (rt_recording)
 		emit(rq, d, f, now, 0, rt_what(part->member, origin, RT_OP_FLUSH, 0));
-	count_request(rt_row(part->member, origin, RT_OP_FLUSH, look), f, rq, d, now);
+	count_request(rt_row(part->member, origin, RT_OP_FLUSH, instance), f, rq, d, now);
 }
 
 /*
@@ -179,7 +179,7 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
  * nothing but its size, and dm's bio for the flush before a write is a clone of that
  * write's bio, with its sector and pages (__send_empty_flush(), up to 6.10).
  */
-static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u64 now, __u32 look)
+static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u64 now, __u32 instance)
 {
 	struct bio *bio = rq->bio;
 	struct rt_part *part = &d->parts[0];
@@ -194,7 +194,7 @@ static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u6
 	origin = rt_member_flush_origin(part->member);
 	if (rt_recording)
 		emit(rq, d, NULL, now, 0, rt_what(part->member, origin, RT_OP_WRITE, 0));
-	count_request(rt_row(part->member, origin, RT_OP_WRITE, look), NULL, rq, d, now);
+	count_request(rt_row(part->member, origin, RT_OP_WRITE, instance), NULL, rq, d, now);
 }
 
 /* CLOCK_MONOTONIC when everything was attached; set by userspace. */
@@ -208,11 +208,11 @@ static __always_inline bool before_us(struct request *rq, struct rt_dev *d)
 
 /* arg: where the tracepoint's arguments hold the request */
 static __always_inline int on_complete(struct request *rq, int error, unsigned int nr_bytes,
-				       unsigned long long *arg, __u32 look)
+				       unsigned long long *arg, __u32 instance)
 {
 	struct rt_dev *d;
 	__u64 sector, start, now, found, address = 0;
-	__u32 op, origin, member, flags, why;
+	__u32 op, origin, member, flags, reason;
 	struct rt_row *row = NULL;
 	struct rt_inflight *f;
 	struct rt_part *part;
@@ -220,8 +220,8 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 	bool one;
 
 	/* the mark includes the start time: a stale mark may be of the tag's previous request */
-	if (rt_has_shadow(look, RT_SEEN_COMPLETE) &&
-	    rt_already_seen(look, RT_SEEN_COMPLETE, rt_peek((__u64)arg) ^ rq->start_time_ns))
+	if (rt_has_shadow(instance, RT_SEEN_COMPLETE) &&
+	    rt_already_seen(instance, RT_SEEN_COMPLETE, rt_peek((__u64)arg) ^ rq->start_time_ns))
 		return 0;
 	d = rt_dev_of(rt_disk_number(rt_rq_disk(rq)));
 	if (!d || !d->nr_parts)
@@ -237,12 +237,12 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 
 	if (!bio) {
 		if (op == RT_OP_FLUSH)
-			complete_flush(rq, d, f, now, look);
+			complete_flush(rq, d, f, now, instance);
 		return 0;
 	}
 	if (!nr_bytes) {
 		if (!rq->__data_len)
-			complete_empty(rq, d, now, look);
+			complete_empty(rq, d, now, instance);
 		return 0;
 	}
 	part = rt_part_at(d, rq->__sector);
@@ -253,7 +253,7 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 	flags = part->flags;
 	sector = rq->__sector - start;
 	one = bio == rq->biotail;
-	if (look == RT_SHADOW) {
+	if (instance == RT_SHADOW) {
 		/*
 		 * The first bio's address does not give the origin of a request of several
 		 * bios or of a stripe; only the content gives that of a read through the
@@ -273,11 +273,11 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 	if (flags || !one || op == RT_OP_READ)
 		address = rt_peek((__u64)&rq->bio);
 
-	why = RT_BY_ADDRESS;
+	reason = RT_BY_ADDRESS;
 	if (flags && one)
-		why = rt_why(address, (__u64)bio->bi_end_io, op, part->array, flags);
-	if (why != RT_BY_ADDRESS) {
-		origin = why;
+		reason = rt_md_reason(address, (__u64)bio->bi_end_io, op, part->array, flags);
+	if (reason != RT_BY_ADDRESS) {
+		origin = reason;
 	} else {
 		/*
 		 * The common request: one bio, one origin. The bio itself is not
@@ -308,7 +308,7 @@ counted:
 		     (error ? 1ULL << RT_WHAT_ERROR : 0) |
 		     (nr_bytes < rq->__data_len ? 1ULL << RT_WHAT_PART : 0));
 	origin &= RT_ANSWER_ORIGIN;
-	row = rt_row(member, origin, op, look);
+	row = rt_row(member, origin, op, instance);
 	if (row && one)
 		rt_bump(row->bytes, nr_bytes);
 

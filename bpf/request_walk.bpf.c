@@ -14,11 +14,12 @@
 #include "request_walk.bpf.h"
 
 /*
- * Learns a block from its completed read, and counts the read for the task that asked.
+ * Learns a block's origin from its completed read, and counts the read for the task that
+ * submitted it.
  * Not inline: all frames of a call chain share 512 bytes of stack, and the deepest chain
  * does not need this one. key: rt_learned_key().
  */
-__noinline int rt_note_answer(__u64 key, __u64 origin, __u32 remember)
+__noinline int rt_read_done(__u64 key, __u64 origin, __u32 remember)
 {
 	__u64 *value = bpf_map_lookup_elem(&rt_learned, &key), was = value ? *value : 0;
 	struct rt_task_key task = {
@@ -63,23 +64,22 @@ __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u64 
 	if (found == RT_NOT_METADATA && rt_answer_origin(answer) != RT_ORIGIN_UNKNOWN)
 		return whole;
 	/*
-	 * One block alone is what ext4 asked for. More are read ahead, or by
-	 * dd: there a block that proves nothing is some file's, and one that
-	 * looks like metadata may be a file's too (an image), so that it is
-	 * taken for what it looks like this time but not remembered.
+	 * A read of a single block is ext4's own. A larger one is readahead, or dd of the
+	 * device: a block that is not recognised is file data there. One that looks like
+	 * metadata is counted as such, but not learned: it may be in a file (an image).
 	 */
 	alone = BPF_CORE_READ((struct bio *)bio, bi_iter.bi_size) <= block;
 	if (found == RT_NOT_METADATA)
-		found = RT_ORIGIN_UNKNOWN;	/* md's copy, for example: its page says nothing */
+		found = RT_ORIGIN_UNKNOWN;	/* for example a copy that md makes: its page does not show the origin */
 	else if (found == RT_ZEROES || (found == RT_ORIGIN_OTHER_METADATA && !alone))
 		found = alone ? RT_ORIGIN_UNKNOWN : RT_ORIGIN_FILE_DATA;
 	/* below dm-crypt: the device above it is watched */
 	if (!(array->flags & RT_ARRAY_CRYPT))
-		rt_note_answer(key, found, alone && one == block && found != RT_ORIGIN_UNKNOWN);
+		rt_read_done(key, found, alone && one == block && found != RT_ORIGIN_UNKNOWN);
 	return rt_answer(found, one >> 9);
 }
 
-/* A shadow program does not walk: RT_FIRST. */
+/* Shadow programs do not walk, so the rows are those of RT_FIRST. */
 static __always_inline void add_bytes(__u32 member, __u32 origin, __u32 op, __u64 bytes)
 {
 	struct rt_row *row = rt_row(member, origin, op, RT_FIRST);
@@ -109,16 +109,16 @@ static __always_inline bool next_bio(struct rt_walk *w)
 	if (w->size > w->left)
 		w->size = w->left;
 	w->left -= w->size;
-	w->why = RT_BY_ADDRESS;
+	w->md_reason = RT_BY_ADDRESS;
 	if (w->flags & RT_PART_ANY)
-		w->why = rt_why(w->current, (__u64)BPF_CORE_READ(bio, bi_end_io), w->op, w->array,
+		w->md_reason = rt_md_reason(w->current, (__u64)BPF_CORE_READ(bio, bi_end_io), w->op, w->array,
 				w->flags);
 	return w->size;
 }
 
 /*
- * Switches to the member of the current bio; returns 1 if it is on none, and the bio is
- * skipped. Needed because requests are merged across partitions (blk_rq_merge_ok()), and
+ * Switches to the member that has the current bio. Returns 1, and skips the bio, if no
+ * member has it. Needed because requests are merged across partitions (blk_rq_merge_ok()), and
  * a discard request may join any sectors of a disk.
  */
 __noinline int rt_walk_part(__u32 which)
@@ -151,7 +151,7 @@ __noinline int rt_walk_part(__u32 which)
 	if (rt_recording) {
 		if (w->bytes)
 			rt_gather_run(which, w->origin, w->bytes);
-		rt_gather_turn(which, part->member, sector);
+		rt_gather_member(which, part->member, sector);
 	}
 	w->bytes = 0;
 	w->member = part->member;
@@ -180,8 +180,8 @@ __noinline int rt_walk_step(__u32 which)
 		if (w->flags & RT_WALK_PARTS && w->sector >= w->sectors && rt_walk_part(which))
 			return 0;
 	}
-	if (w->why != RT_BY_ADDRESS) {
-		origin = w->why;
+	if (w->md_reason != RT_BY_ADDRESS) {
+		origin = w->md_reason;
 		bytes = w->size;
 	} else {
 		found = rt_member_origin(w->member, w->sector, w->op);
@@ -246,7 +246,7 @@ __noinline __u32 rt_walk_begin(__u64 bio, __u32 member, __u64 start, __u32 how, 
 		w = bpf_map_lookup_elem(&rt_walks, &which);
 	}
 	if (!w || !m || w->busy) {
-		/* completions three deep: task, soft interrupt, interrupt */
+		/* completions nested three deep: task, softirq, hardirq */
 		add_bytes(member, RT_ORIGIN_UNKNOWN, op, bytes);
 		count_loss(RT_LOST_BUSY);
 		return RT_SCRATCHES;

@@ -32,15 +32,16 @@ static __always_inline __u32 rt_one_origin(__u32 member, __u64 sector, __u32 op,
  */
 __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u64 answer);
 
-/* Learns a block from its completed read, and counts the read for the task that asked. */
-int rt_note_answer(__u64 key, __u64 origin, __u32 remember);
+/* Learns a block's origin from its completed read, and counts the read for its task. */
+int rt_read_done(__u64 key, __u64 origin, __u32 remember);
 
 /*
  * A request of several bios or several origins: adds each origin's bytes,
  * returns the first one. start: first sector of the member on its disk; how: operation
  * and, from RT_WALK_FLAGS on, rt_part_flags and rt_walk_flags. RT_WALKED in the result,
  * in a recording only: the runs are gathered, and this CPU walks no other request until
- * the caller has called rt_emit_request(). Without it, the CPU was in another walk.
+ * the caller has called rt_emit_request(). Without it, this CPU was already walking
+ * another request, and the bytes are `unknown`.
  */
 enum {
 	RT_WALK_FLAGS = 8,
@@ -48,7 +49,7 @@ enum {
 	RT_WALKED_NESTED = 1 << 6,	/* at RT_WHAT_NESTED: in RT_SCRATCH_NESTED */
 };
 
-/* Returns a scratch below RT_SCRATCHES, or RT_SCRATCHES if none is free: the bytes are unknown then. */
+/* Returns the index of a scratch, or RT_SCRATCHES if none is free: the bytes are `unknown` then. */
 __u32 rt_walk_begin(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes);
 int rt_walk_some(__u32 which);
 __u32 rt_walk_end(__u32 which);

@@ -4,8 +4,8 @@
  * (__bpf_trace_run(), bpf_prog_get_recursion_context()):
  *
  * - when an interrupt completes a request in the middle of another completion.
- *   Disks with one hardware queue, and requests that complete on another CPU's
- *   behalf, complete in BLOCK_SOFTIRQ, with interrupts on; the others in the
+ *   Requests of disks with one hardware queue, and those that another CPU submitted,
+ *   complete in BLOCK_SOFTIRQ, with interrupts on; the others in the
  *   interrupt (blk_mq_complete_request_remote());
  * - where tracepoints are called with preemption on (commit a46023d5616e,
  *   "tracing: Guard __DECLARE_TRACE() use of __DO_TRACE_CALL() with SRCU-fast"),
@@ -13,10 +13,11 @@
  *
  * The first case needs a disk that completes in the interrupt: as a rule, one with
  * several hardware queues. Without such a disk the shadow of rt_rq_complete is attached
- * after the kernel has skipped a run (recursion_misses): it costs every completion 60 ns.
+ * only after the kernel has skipped a run (recursion_misses), because a shadow program adds
+ * 60 ns to each completion.
  *
  * A shadow program runs behind its program on the same tracepoint and does the work of
- * skipped runs. Each map that both write to has an entry for each of them.
+ * skipped runs. Maps that both write to have an entry per program.
  */
 #ifndef RAIDTRACE_SHADOW_BPF_H
 #define RAIDTRACE_SHADOW_BPF_H
@@ -25,35 +26,36 @@
 #include "peek.bpf.h"
 
 /* False if no shadow program is loaded, or none is attached behind the first program. */
-static __always_inline bool rt_has_shadow(__u32 look, __u32 kind)
+static __always_inline bool rt_has_shadow(__u32 instance, __u32 kind)
 {
-	return rt_shadows >> kind & 1 && (look == RT_SHADOW || rt_shadows_attached >> kind & 1);
+	return rt_shadows >> kind & 1 && (instance == RT_SHADOW || rt_shadows_attached >> kind & 1);
 }
 
 /*
- * True if there is nothing left to do; both programs ask first. The first program marks
+ * True if the first program has handled this bio or request. Both programs call this
+ * before anything else. The first program marks
  * each bio or request, the shadow program removes the mark, because the same bio may come
  * again. Bios of unwatched devices are marked too: otherwise a lost bio could not be told
  * from a recovered one. Marks are kept by CPU: a task that is moved to another CPU between
  * the two programs has its bio counted twice, and its mark stays. mark: unique among bios or
  * requests in flight.
  */
-static __always_inline bool rt_already_seen(__u32 look, __u32 kind, __u64 mark)
+static __always_inline bool rt_already_seen(__u32 instance, __u32 kind, __u64 mark)
 {
 	__u64 wanted, at;
 	struct rt_seen *seen;
 	__u32 i, key = kind;	/* `kind` stays a constant */
 
-	if (!rt_has_shadow(look, kind))
+	if (!rt_has_shadow(instance, kind))
 		return false;
 	seen = bpf_map_lookup_elem(&rt_seen, &key);
 	if (!seen)
-		return look == RT_SHADOW;
+		return instance == RT_SHADOW;
 	/* in the middle of the shadow program, which the kernel skips now: the mark would stay */
-	if (look == RT_FIRST && seen->shadowing)
+	if (instance == RT_FIRST && seen->shadowing)
 		return false;
 	/* nearly always the first slot; the others hold marks of interrupted programs */
-	wanted = look == RT_FIRST ? 0 : mark;
+	wanted = instance == RT_FIRST ? 0 : mark;
 	for (i = 0; i < RT_SEEN_SLOTS; i++) {
 		if (seen->mark[i] == wanted)
 			break;
@@ -62,13 +64,13 @@ static __always_inline bool rt_already_seen(__u32 look, __u32 kind, __u64 mark)
 	 * Full of marks that nobody will remove: from before the shadow program was attached, or
 	 * of moved tasks. One fixed slot would be shared with the completion that is interrupted.
 	 */
-	if (look == RT_FIRST && i == RT_SEEN_SLOTS)
+	if (instance == RT_FIRST && i == RT_SEEN_SLOTS)
 		i = seen->overwrite++;
 	/* 64 bits and opaque, as in rt_row() */
 	at = i;
 	barrier_var(at);
 	at &= RT_SEEN_SLOTS - 1;
-	if (look == RT_FIRST) {
+	if (instance == RT_FIRST) {
 		seen->mark[at] = mark;
 		return false;
 	}

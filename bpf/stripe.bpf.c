@@ -19,19 +19,19 @@ enum {
 	RT_STRIPE_SECTORS = 8,	/* STRIPE_SECTORS of 4 KiB pages */
 };
 
-/* look: see shadow.bpf.h */
-static __always_inline struct rt_stripe *scratch(__u32 look)
+/* instance: see shadow.bpf.h */
+static __always_inline struct rt_stripe *scratch(__u32 instance)
 {
-	return bpf_map_lookup_elem(&rt_stripes, &look);
+	return bpf_map_lookup_elem(&rt_stripes, &instance);
 }
 
 /*
  * Adds up, by origin, the bytes that a list of bios (bi_next) changes in a block of the
  * stripe. These bios were submitted to the array and have array addresses.
  */
-__noinline int rt_add_dirty(__u64 first, __u64 sector, __u32 look)
+__noinline int rt_add_dirty(__u64 first, __u64 sector, __u32 instance)
 {
-	struct rt_stripe *s = scratch(look);
+	struct rt_stripe *s = scratch(instance);
 	__u64 from, to, found, origin;
 	struct bio *bio = (struct bio *)first;
 	__u32 i;
@@ -62,10 +62,10 @@ __noinline int rt_add_dirty(__u64 first, __u64 sector, __u32 look)
  * Notes a read of a block whose member is missing: md has to rebuild it. first: the
  * first bio that reads it, sector: where the block begins.
  */
-__noinline int rt_note_wanted(__u64 first, __u64 sector, __u32 look)
+__noinline int rt_note_wanted(__u64 first, __u64 sector, __u32 instance)
 {
 	__u64 asked = RT_PEEK((struct bio *)first, bi_iter.bi_sector);
-	struct rt_stripe *s = scratch(look);
+	struct rt_stripe *s = scratch(instance);
 
 	if (sector < asked)
 		sector = asked;
@@ -75,9 +75,9 @@ __noinline int rt_note_wanted(__u64 first, __u64 sector, __u32 look)
 }
 
 /* Scans one block of a stripe: bytes to be written to it, and whether md has to rebuild it. */
-__noinline int rt_survey_block(__u64 dev, __u32 op, __u32 look)
+__noinline int rt_survey_block(__u64 dev, __u32 op, __u32 instance)
 {
-	struct rt_stripe *s = scratch(look);
+	struct rt_stripe *s = scratch(instance);
 	struct r5dev *d = (struct r5dev *)dev;
 	__u64 bio;
 
@@ -85,12 +85,12 @@ __noinline int rt_survey_block(__u64 dev, __u32 op, __u32 look)
 		return 0;
 	bio = op == RT_OP_READ ? (__u64)RT_PEEK(d, towrite) : (__u64)RT_PEEK(d, written);
 	if (bio)
-		rt_add_dirty(bio, RT_PEEK(d, sector), look);
+		rt_add_dirty(bio, RT_PEEK(d, sector), instance);
 	if (op != RT_OP_READ || s->wanted)
 		return 0;
 	bio = (__u64)RT_PEEK(d, toread);
 	if (bio && !(RT_PEEK(d, flags) & 1UL << bpf_core_enum_value(enum r5dev_flags, R5_Insync)))
-		rt_note_wanted(bio, RT_PEEK(d, sector), look);
+		rt_note_wanted(bio, RT_PEEK(d, sector), instance);
 	return 0;
 }
 
@@ -116,7 +116,7 @@ static __always_inline bool surveyed(struct rt_stripe *s, __u64 sh, __u64 bio, _
 
 /* Scans all blocks of a stripe. */
 static __always_inline void survey(struct rt_stripe *s, __u64 sh, __u64 bio, __u32 op,
-				   __u32 array, __u64 state, __u32 look)
+				   __u32 array, __u64 state, __u32 instance)
 {
 	__u64 dev = sh + bpf_core_field_offset(struct stripe_head, dev);
 	__u32 disks, i;
@@ -129,7 +129,7 @@ static __always_inline void survey(struct rt_stripe *s, __u64 sh, __u64 bio, __u
 	s->state = state;
 	disks = RT_PEEK((struct stripe_head *)sh, disks);
 	for (i = 0; i < RT_STRIPE_DISKS && i < disks; i++) {
-		rt_survey_block(dev, op, look);
+		rt_survey_block(dev, op, instance);
 		dev += bpf_core_type_size(struct r5dev);
 	}
 }
@@ -192,9 +192,9 @@ static __always_inline __u64 stripe_state(struct stripe_head *sh)
  * come first: most bios are blocks that tasks read or write.
  */
 static __always_inline __u32 classify_stripe(__u64 bio, __u64 private, __u32 size, __u32 op,
-					  __u32 array, __u32 look)
+					  __u32 array, __u32 instance)
 {
-	struct rt_stripe *s = scratch(look);
+	struct rt_stripe *s = scratch(instance);
 	struct stripe_head *sh = (struct stripe_head *)private;
 	__u64 block, first, step, state;
 	struct r5dev *d;
@@ -215,7 +215,7 @@ static __always_inline __u32 classify_stripe(__u64 bio, __u64 private, __u32 siz
 		if (state & (rt_stripe_syncing | rt_stripe_expand_source))
 			return RT_ORIGIN_RESYNC;
 		if (!surveyed(s, private, bio, op, array, state))
-			survey(s, private, bio, op, array, state, look);
+			survey(s, private, bio, op, array, state, instance);
 		if (s->wanted)
 			return s->wanted - 1;
 		charge_stripe(s, 0, size);
@@ -231,7 +231,7 @@ static __always_inline __u32 classify_stripe(__u64 bio, __u64 private, __u32 siz
 	}
 	state = stripe_state(sh);
 	if (!surveyed(s, private, bio, op, array, state))
-		survey(s, private, bio, op, array, state, look);
+		survey(s, private, bio, op, array, state, instance);
 	if (!s->total && state & (rt_stripe_syncing | rt_stripe_expanding))
 		return RT_ORIGIN_RESYNC;
 	if (op == RT_OP_WRITE)

@@ -66,7 +66,7 @@ int rt_classify(__u64 bio, __u32 size, __u32 op, __u32 where);
 __u32 rt_unseen_reason(__u32 op, __u32 array);
 
 /* Reason at completion: an origin, or RT_BY_ADDRESS. */
-static __always_inline __u32 rt_why(__u64 bio, __u64 end_io, __u32 op, __u32 array, __u32 flags)
+static __always_inline __u32 rt_md_reason(__u64 bio, __u64 end_io, __u32 op, __u32 array, __u32 flags)
 {
 	struct rt_reasons *kept;
 	__u64 reason;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Moves tasks' counts into the table, and notes their names. Called when a CPU switches to
- * another task, and once per interval, not per IO. For kworkers it is called per bio:
- * writeback's bios are large.
+ * Moves tasks' counts to rt_task_ios, and stores their names. This slow path runs when a
+ * CPU switches to another task, and once per interval. For kworkers it runs for each bio,
+ * because their work item can change; writeback's bios are large.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -19,10 +19,10 @@ static __always_inline struct worker *worker_of(struct task_struct *task)
 	return (struct worker *)BPF_CORE_READ(rt_kthread(task), data);
 }
 
-/* An entry of rt_tasks, unless it is there already as it should be. */
-static __always_inline void put_name(__u32 who, __u32 array, const struct rt_task *task)
+/* Updates the entry of a task in rt_tasks if it has changed. */
+static __always_inline void put_name(__u32 pid, __u32 array, const struct rt_task *task)
 {
-	struct rt_task_id id = { .pid = who, .array = array };
+	struct rt_task_id id = { .pid = pid, .array = array };
 	struct rt_task *old = bpf_map_lookup_elem(&rt_tasks, &id);
 	const __u64 *now = (const __u64 *)task, *was = (const __u64 *)old;
 	__u64 differ = 0;
@@ -43,24 +43,24 @@ static __always_inline void put_name(__u32 who, __u32 array, const struct rt_tas
  * writeback (set_worker_desc()). Read at submission: the next work may be for another
  * device.
  */
-__noinline int rt_note_task(__u32 who, __u32 array)
+__noinline int rt_note_task(__u32 pid, __u32 array)
 {
 	struct task_struct *current = (struct task_struct *)bpf_get_current_task();
 	__u64 id = bpf_get_current_pid_tgid();
 	struct rt_task task = {};
 
-	if ((__u32)id != who)
+	if ((__u32)id != pid)
 		return 0;	/* noted by rt_worker_submits() */
 	task.tgid = id >> 32;
 	task.cgroup = bpf_get_current_cgroup_id();
 	bpf_get_current_comm(task.comm, sizeof(task.comm));
 	if (BPF_CORE_READ(current, flags) & RT_PF_WQ_WORKER)
 		bpf_core_read(task.work, sizeof(task.work), &worker_of(current)->desc);
-	put_name(who, array, &task);
+	put_name(pid, array, &task);
 	return 0;
 }
 
-__noinline int rt_take_task(__u64 at, __u64 wanted, __u64 bytes, __u32 look)
+__noinline int rt_replace_task_slot(__u64 at, __u64 wanted, __u64 bytes, __u32 instance)
 {
 	struct rt_task_key *key = (struct rt_task_key *)&wanted;
 	volatile struct rt_task_slot *s;
@@ -68,7 +68,7 @@ __noinline int rt_take_task(__u64 at, __u64 wanted, __u64 bytes, __u32 look)
 	struct rt_io old;
 	__u64 version, was;
 
-	p = bpf_map_lookup_elem(&rt_tasks_pending, &look);
+	p = bpf_map_lookup_elem(&rt_tasks_pending, &instance);
 	if (!p)
 		return 0;
 	s = &p->slot[at & (RT_TASK_SLOTS - 1)];
@@ -108,7 +108,7 @@ static __always_inline bool is_throttle_worker(struct task_struct *task)
 	return *(__u64 *)desc == 0x646c746f7268746bULL /* "kthrotld" */ && !desc[8];
 }
 
-/* The task that waits for a bio, where what completes the bio leads to it; 0: none that we know. */
+/* The task that waits for a bio, found through a known completion function, or NULL. */
 static __always_inline struct task_struct *waiting_task(struct bio *bio)
 {
 	__u64 end = (__u64)BPF_CORE_READ(bio, bi_end_io), head, first;
@@ -145,32 +145,32 @@ static __always_inline __u64 bio_cgroup(struct bio *bio)
 }
 
 /*
- * blk-throttle's kworker submits for whoever waits for the bio, where that is known,
- * else for the cgroup that the bio is accounted to. Any other kworker for itself.
+ * A bio that blk-throttle's kworker submits is charged to the task that waits for it if
+ * that is known, else to the bio's cgroup. A bio of any other kworker is charged to it.
  */
 __noinline __u32 rt_worker_submits(__u64 number, __u32 array)
 {
 	struct task_struct *current = (struct task_struct *)bpf_get_current_task(), *waiter;
 	struct bio *bio = (struct bio *)number;
-	__u32 who = bpf_get_current_pid_tgid();
+	__u32 pid = bpf_get_current_pid_tgid();
 	struct rt_task task = {};
 
 	if (!is_throttle_worker(current))
-		return who;
+		return pid;
 	waiter = waiting_task(bio);
 	if (waiter) {
-		who = BPF_CORE_READ(waiter, pid);
+		pid = BPF_CORE_READ(waiter, pid);
 		task.tgid = BPF_CORE_READ(waiter, tgid);
 		task.cgroup = cgroup_id(BPF_CORE_READ(waiter, cgroups, dfl_cgrp));
 		bpf_core_read(task.comm, sizeof(task.comm), &waiter->comm);
-		/* as rt_note_task() notes the work of a kworker: that these bios were held back */
+		/* in place of a kworker's work: these bios were throttled */
 		__builtin_memcpy(task.work, "kthrotld", sizeof("kthrotld"));
 	} else {
 		task.cgroup = bio_cgroup(bio);
-		who = RT_THROTTLED | (__u32)task.cgroup;
+		pid = RT_THROTTLED | (__u32)task.cgroup;
 	}
-	put_name(who, array, &task);
-	return who;
+	put_name(pid, array, &task);
+	return pid;
 }
 
 __noinline int rt_worker_flushes_journal(__u64 number)

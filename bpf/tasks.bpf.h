@@ -12,25 +12,25 @@ enum {
 	RT_PF_KTHREAD = 0x00200000,
 };
 
-/* Adds to the bios of a task. key->round is set. */
+/* Adds to the bios of a task. Sets key->round. */
 static __always_inline void rt_add_task(struct rt_task_key *key, const struct rt_io *add)
 {
 	key->round = rt_round;
 	rt_add_or_lose(&rt_task_ios, key, add, RT_LOST_TASKS);
 }
 
-static __always_inline __u64 rt_task_number(__u32 who, __u32 array, __u32 origin, __u32 op)
+static __always_inline __u64 rt_task_number(__u32 pid, __u32 array, __u32 origin, __u32 op)
 {
 	union {
 		struct rt_task_key key;
 		__u64 number;
-	} of = { .key = { .pid = who, .array = array, .what = origin << 3 | op } };
+	} u = { .key = { .pid = pid, .array = array, .what = origin << 3 | op } };
 
-	return of.number;
+	return u.number;
 }
 
 /* Notes the name of a task that submits to an array: the current one, unless it has been noted already. */
-int rt_note_task(__u32 who, __u32 array);
+int rt_note_task(__u32 pid, __u32 array);
 
 /* The task for which a kworker submits a bio: see rt_submitter(). */
 __u32 rt_worker_submits(__u64 bio, __u32 array);
@@ -46,7 +46,7 @@ static __always_inline bool rt_is_journal_thread(const char *comm)
 }
 
 /*
- * For whom the current task submits a bio to an array: for itself, unless it is
+ * Pid that a bio of the current task is charged to: its own, unless it is
  * blk-throttle's kworker (rt_worker_submits()). arg: where the tracepoint's
  * arguments hold the bio.
  */
@@ -59,19 +59,19 @@ static __always_inline __u32 rt_submitter(unsigned long long *arg, __u32 array)
 	return RT_PEEK(task, pid);
 }
 
-/* The slot is of another key, or of another round: see rt_count_task(). */
-int rt_take_task(__u64 slot, __u64 wanted, __u64 bytes, __u32 look);
+/* Slow path of rt_count_task(): the slot has another key, or is of an earlier round. */
+int rt_replace_task_slot(__u64 slot, __u64 wanted, __u64 bytes, __u32 instance);
 
-/* Counts a bio of `who`, which is of rt_submitter(). arg: where the tracepoint's arguments hold it. */
-static __always_inline void rt_count_task(unsigned long long *arg, __u32 who, __u32 array,
-					  __u32 origin, __u32 op, __u64 bytes, __u32 look)
+/* Counts a bio for `pid`, as returned by rt_submitter(). arg: where the tracepoint's arguments hold it. */
+static __always_inline void rt_count_task(unsigned long long *arg, __u32 pid, __u32 array,
+					  __u32 origin, __u32 op, __u64 bytes, __u32 instance)
 {
-	__u64 slot = who ^ origin << 2 ^ op;
-	__u64 wanted = rt_task_number(who, array, origin, op);
+	__u64 slot = pid ^ origin << 2 ^ op;
+	__u64 wanted = rt_task_number(pid, array, origin, op);
 	struct rt_task_pending *p;
 	struct rt_task_slot *s;
 
-	p = bpf_map_lookup_elem(&rt_tasks_pending, &look);
+	p = bpf_map_lookup_elem(&rt_tasks_pending, &instance);
 	if (!p)
 		return;
 	/* 64 bits and opaque, as in rt_row() */
@@ -87,7 +87,7 @@ static __always_inline void rt_count_task(unsigned long long *arg, __u32 who, __
 		rt_bump(s->io.bytes, bytes);
 		return;
 	}
-	rt_take_task(slot, wanted, bytes, look);
+	rt_replace_task_slot(slot, wanted, bytes, instance);
 }
 
 #endif

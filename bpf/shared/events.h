@@ -16,7 +16,7 @@ enum rt_event_kinds {
 /* Bytes and origins of a request, one after the other: sectors | origin << RT_RUN_SHIFT. */
 enum rt_event_runs {
 	RT_RUN_SHIFT = 24,
-	RT_RUNS_SENT = 0xffff,	/* rt_event_request.runs: events of parts before it have the bytes */
+	RT_RUNS_SENT = 0xffff,	/* rt_event_request.runs: the bytes are in RT_EVENT_PART events before it */
 };
 
 /* A request on a member as it completed. Followed by its runs. */
@@ -30,9 +30,9 @@ struct rt_event_request {
 	__u32 length;		/* bytes */
 	__u32 member;
 	__u64 now_ns;		/* CLOCK_MONOTONIC */
-	__u64 sector;		/* of the member's disk; 0 where length is */
+	__u64 sector;		/* of the member's disk; 0 if length is 0 */
 	__u64 issue_ns;		/* 0: not known */
-	__u64 start_ns;		/* of its allocation; 0 or after issue_ns: not known */
+	__u64 start_ns;		/* rq->start_time_ns; not known if 0 or after issue_ns */
 };
 
 /* A bio that was sent to an array. */
@@ -45,7 +45,7 @@ struct rt_event_submission {
 	__u16 array;
 	__u32 length;
 	__u32 pid;
-	__u64 now_ns;		/* of the moment when its origin was told */
+	__u64 now_ns;		/* when its origin was determined */
 	__u64 sector;		/* of the array */
 	struct rt_file_id file;
 };
@@ -54,7 +54,7 @@ struct rt_event_submission {
 struct rt_gather {
 	struct rt_event_request event;
 	__u32 run[RT_RUNS];
-	__u64 told;		/* some have been sent */
+	__u64 partly_sent;	/* some runs have been sent */
 };
 
 #endif

@@ -147,7 +147,7 @@ struct rt_walk {
 	__u32 first;		/* origin of the first piece */
 	__u32 pieces;
 	__u32 flags;		/* rt_part_flags, rt_walk_flags */
-	__u32 why;		/* of the current bio: see rt_why() */
+	__u32 md_reason;		/* of the current bio: see rt_md_reason() */
 	__u32 array;
 	__u32 busy;
 	__u32 pad;

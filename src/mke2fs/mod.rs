@@ -31,7 +31,7 @@ use used::Used;
 /// `minimum_io_size` (the chunk of an array, 0 for a file), which mke2fs uses as stride.
 ///
 /// # Errors
-/// mke2fs would reject an option, which is named.
+/// Names the option that mke2fs would reject.
 pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Result<Layout, String> {
     let decided = options.decide(bytes, minimum_io, conf)?;
     let mut sb = shape::superblock(&decided)?;
@@ -53,7 +53,7 @@ pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Resu
     let (ranges, overlap) = places.finish();
     if let Some(overlap) = overlap {
         return Err(format!(
-            "raidtrace's plan puts two things in one place: {}",
+            "the computed layout overlaps, which is an error of raidtrace: {}",
             overlap.note()
         ));
     }
@@ -69,11 +69,11 @@ pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Resu
     })
 }
 
-/// Superblock of the filesystem of [`plan`], with the superblocks, descriptors, bitmaps and inode tables of its first `most`
+/// Superblock of the filesystem of [`plan`], and the superblocks, descriptors, bitmaps and inode tables in its first `most`
 /// bytes: their locations do not depend on the size. Features that mke2fs enables for the whole size (meta_bg) are enabled.
 ///
 /// # Errors
-/// mke2fs would reject an option, which is named.
+/// Names the option that mke2fs would reject.
 pub(crate) fn plan_first(
     most: u64,
     bytes: u64,
@@ -113,7 +113,11 @@ fn fixed(sb: &Superblock) -> (Used, Collector) {
 /// The filesystem is too small.
 pub(crate) fn from_superblock(sb: Superblock) -> Result<Layout, String> {
     if u64::from(sb.groups) > shape::MAX_GROUPS {
-        return Err(format!("{} groups are too many for raidtrace", sb.groups));
+        return Err(format!(
+            "{} block groups are more than raidtrace's limit of {}",
+            sb.groups,
+            shape::MAX_GROUPS
+        ));
     }
     let stride = sb.raid_stride.into();
     placed(sb, stride, false)

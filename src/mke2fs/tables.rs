@@ -28,7 +28,7 @@ impl Tables<'_> {
     /// Allocates everything, flex group by flex group.
     ///
     /// # Errors
-    /// The filesystem is full.
+    /// Fails if the filesystem is full.
     pub fn allocate(&mut self) -> Result<(), String> {
         let per_flex = if self.sb.log_groups_per_flex > 0 {
             self.sb.groups_per_flex()
@@ -39,11 +39,11 @@ impl Tables<'_> {
         while group < self.sb.groups {
             let count = per_flex.min(self.sb.groups - group);
             if per_flex == 1 {
-                self.lone(group)?;
-            } else if !self.together(group, count, per_flex) {
+                self.allocate_group(group)?;
+            } else if !self.allocate_flex_group(group, count, per_flex) {
                 let mut got = Got::default();
                 for i in 0..count {
-                    got = self.one_of_flex(group + i, per_flex, got)?;
+                    got = self.allocate_in_flex_group(group + i, per_flex, got)?;
                 }
             }
             group += count;
@@ -66,7 +66,7 @@ impl Tables<'_> {
         self.places.push(FsBlock(first), count, origin);
     }
 
-    /// Blocks from one kind of metadata to the next: one slot for each group of the flex group. The last flex group can have
+    /// Distance in blocks between the regions of two kinds of metadata: one slot for each group of the flex group. The last flex group can have
     /// fewer groups, but with only one group it gets the space of a full flex group.
     fn spacing(&self, first: u32, per_flex: u32) -> u64 {
         let last = self.sb.groups - 1;
@@ -81,10 +81,10 @@ impl Tables<'_> {
 
     /// Allocates a whole flex group at once if its blocks are free and contiguous after the start of its first group. False
     /// otherwise.
-    fn together(&mut self, group: u32, count: u32, per_flex: u32) -> bool {
+    fn allocate_flex_group(&mut self, group: u32, count: u32, per_flex: u32) -> bool {
         let start = self.sb.group_first_block(group).0;
         let end = self.end(group + count - 1);
-        // The first bitmap needs space for all of them, but at most a quarter of a group.
+        // Room for all block bitmaps of the flex group is searched for, but at most a quarter of a group.
         let ask = u64::from(count).min(u64::from(self.sb.blocks_per_group) / 4);
         let Some(base) = self.used.find(start, end - 1, ask) else {
             return false;
@@ -124,7 +124,12 @@ impl Tables<'_> {
     }
 
     /// Allocates one group of a fragmented flex group.
-    fn one_of_flex(&mut self, group: u32, per_flex: u32, before: Got) -> Result<Got, String> {
+    fn allocate_in_flex_group(
+        &mut self,
+        group: u32,
+        per_flex: u32,
+        before: Got,
+    ) -> Result<Got, String> {
         let last_group = self.last_of_flex(group, per_flex);
         let remaining = u64::from(last_group - group + 1);
         let last = self.end(last_group) - 1;
@@ -169,7 +174,7 @@ impl Tables<'_> {
     }
 
     /// Allocates inside one group: the first free blocks, or, with a stride, bitmaps shifted from group to group.
-    fn lone(&mut self, group: u32) -> Result<(), String> {
+    fn allocate_group(&mut self, group: u32) -> Result<(), String> {
         let first = self.sb.group_first_block(group).0;
         let last = self.end(group) - 1;
         let each = self.table_blocks();
@@ -209,7 +214,7 @@ impl Tables<'_> {
     /// filesystem.
     ///
     /// # Errors
-    /// The filesystem is full.
+    /// Fails if the filesystem is full.
     pub fn pack(&mut self) -> Result<(), String> {
         let mut goal = 0;
         for origin in [Origin::BlockBitmap, Origin::InodeBitmap] {
@@ -239,5 +244,7 @@ impl Tables<'_> {
 }
 
 fn no_room(group: u32) -> String {
-    format!("no room for the bitmaps and the inode table of group {group}: -i larger or -N smaller")
+    format!(
+        "no room for the bitmaps and the inode table of group {group}: use a larger -i or a smaller -N"
+    )
 }

@@ -1,6 +1,7 @@
 //! Returns a recording as a series of snapshots.
 //!
-//! Intervals of a second and more end at a state, so that disk statistics match them exactly. Items may be out of order: an
+//! Intervals of a second and more end at a state (the item with all counters and disk statistics, one a second), so that disk
+//! statistics match them exactly. Items may be out of order: an
 //! interval is returned when items [`SLACK_US`] after its end have been read.
 
 use std::collections::VecDeque;
@@ -17,14 +18,14 @@ use crate::analysis::window::Window;
 use crate::recording::error::TraceError;
 use crate::recording::reader::{Mark, Reader};
 
-/// Time without a state after which an interval is returned with disk figures from requests alone.
-const STATELESS_US: i64 = 60_000_000;
-/// Time without a state after which an interval ends without one.
-const PATIENCE_US: i64 = 1_500_000;
+/// Time without any state after which an interval is returned with disk figures from requests alone.
+const MAX_WAIT_US: i64 = 60_000_000;
+/// Delay of the state at an interval's end after which the interval ends without it.
+const STATE_DELAY_US: i64 = 1_500_000;
 /// Number of seek positions kept; when there are more, every second one is dropped.
 const MARKS: usize = 4096;
 /// Number of interval starts kept.
-const ENDS: usize = 1 << 20;
+const BEGINS: usize = 1 << 20;
 
 impl NameLookup for Reader {
     fn task(&self, pid: u32, array: &str) -> Option<Arc<TaskInfo>> {
@@ -135,7 +136,7 @@ impl Source {
     pub fn rewind(&mut self, time_us: i64) -> Result<(), TraceError> {
         let span = i64::try_from(window::SPAN.as_micros()).unwrap_or(i64::MAX);
         let before = |times: &[i64], time: i64| times.partition_point(|&t| t <= time).max(1) - 1;
-        // The headline covers some time before.
+        // The headline covers the time of `window::SPAN` before.
         let warm = self
             .begins
             .get(before(&self.begins, time_us.saturating_sub(span)))
@@ -144,7 +145,7 @@ impl Source {
         let (Some(warm), Some(until)) = (warm, until) else {
             return Ok(());
         };
-        // Start early enough to have a state with names, and late items.
+        // Start early enough to read a state with names, and items that are out of order.
         let at = self
             .marks
             .partition_point(|m| m.0 <= warm.saturating_sub(2 * SLACK_US));
@@ -207,7 +208,7 @@ impl Source {
         }
     }
 
-    /// Ends the last span if `time` is past its end.
+    /// Ends the last span if `time` is past its end, and begins the next one.
     fn cut(&mut self, time: i64, state: bool) {
         while let Some(last) = self.spans.back_mut() {
             let due = last.from.saturating_add(self.interval_us);
@@ -217,7 +218,7 @@ impl Source {
                 let tolerance = (self.interval_us / 4).min(250_000);
                 (time >= due - tolerance).then_some(time)
             } else {
-                (time >= due.saturating_add(PATIENCE_US)).then_some(due)
+                (time >= due.saturating_add(STATE_DELAY_US)).then_some(due)
             };
             let Some(to) = to else { return };
             last.to = Some(to);
@@ -234,7 +235,7 @@ impl Source {
         self.window.evaluate(&mut snapshot);
         let note = self.reader.note().map(str::to_owned);
         snapshot.notes.extend(note);
-        if self.begins.last().is_none_or(|&b| b < span.from) && self.begins.len() < ENDS {
+        if self.begins.last().is_none_or(|&b| b < span.from) && self.begins.len() < BEGINS {
             self.begins.push(span.from);
         }
         snapshot
@@ -248,7 +249,7 @@ impl Iterator for Source {
     fn next(&mut self) -> Option<Snapshot> {
         loop {
             let due = self.spans.front().and_then(|s| s.to);
-            if let Some(to) = due.filter(|&to| self.newest >= to.saturating_add(STATELESS_US))
+            if let Some(to) = due.filter(|&to| self.newest >= to.saturating_add(MAX_WAIT_US))
                 && !self.events.is_settled(to)
             {
                 self.events.end(to);

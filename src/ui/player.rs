@@ -1,4 +1,4 @@
-//! Plays a recording for the screen, on a thread of its own: a key is answered while an interval is read or a file is searched.
+//! Plays a recording for the screen, on a thread of its own, so that keys work while an interval is read or a file is searched.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -49,7 +49,7 @@ impl<S: Send + Sync + 'static> Player<S> {
     /// Starts the thread; it ends when the player is dropped.
     pub fn start(playback: impl Playback<Snapshot = S>) -> Result<Self> {
         let (requests, requested) = channel();
-        // One: the thread waits for a slow terminal.
+        // Capacity 1: the thread waits for a slow terminal.
         let (sender, frames) = mpsc::channel(1);
         std::thread::Builder::new()
             .name("replay".to_owned())
@@ -75,12 +75,12 @@ impl<S> Source for Player<S> {
             Action::Replay(replay) => Some(replay),
             _ => None,
         };
-        // An error: the thread has ended, and `next` returns its result.
+        // Fails only if the thread has ended; `next` returns its result.
         let _ = self.requests.send((replay, speed));
     }
 }
 
-/// Returns when the screen is gone.
+/// Returns when the player has been dropped.
 fn play<P: Playback>(
     mut playback: P,
     requests: &Receiver<Request>,
@@ -94,11 +94,11 @@ fn play<P: Playback>(
     while frames.blocking_send(frame(&playback)).is_ok() {
         let due = Instant::now() + pace(playback.length(), speed);
         loop {
-            let holds = speed.is_none() || playback.position().ended;
+            let is_paused = speed.is_none() || playback.position().ended;
             let wait = due.saturating_duration_since(Instant::now());
             let request = match pending.take() {
                 Some(request) => Ok(request),
-                None if holds => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                None if is_paused => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 None => requests.recv_timeout(wait),
             };
             match request {
@@ -111,7 +111,7 @@ fn play<P: Playback>(
                     let changed = std::mem::replace(&mut speed, now) != now;
                     if let Some(action) = action {
                         playback.act(action, &mut |playback| {
-                            // Without waiting: a search does not slow down to the terminal's speed.
+                            // Does not wait: a search must not slow down to the terminal's speed.
                             if let Some(playback) = playback {
                                 let _ = frames.try_send(frame(playback));
                             }

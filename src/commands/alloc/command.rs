@@ -150,20 +150,20 @@ async fn on_the_screen(engine: Tracing, args: &Alloc, mut end: End) -> Result<Pr
 }
 
 /// Prints each interval; a signal or `--duration` cuts the last one short. Returns the stacks.
-async fn as_text(mut engine: Tracing, args: &Alloc, end: End) -> Result<Profile> {
+async fn as_text(mut engine: Tracing, args: &Alloc, mut end: End) -> Result<Profile> {
     let mut said = HashSet::new();
     let mut out = io::stdout().lock();
     let (mut intervals, mut left) = (0, args.count);
     let mut result = Ok(());
+    if let Some(Tick::Started { notes, .. }) = engine.tick_or_last(&mut end).await {
+        say(&notes, &mut said);
+    }
+    // The duration begins with the counting.
     let mut end = Box::pin(ends(end, args.duration));
     while let Some(tick) = engine.tick_or_last(&mut end).await {
         let (snapshot, _) = match tick {
-            Tick::Started { notes, .. } => {
-                say(&notes, &mut said);
-                continue;
-            }
             // An interval has them, and those on its sources.
-            Tick::Notes(_) => continue,
+            Tick::Started { .. } | Tick::Notes(_) => continue,
             Tick::Interval(shown) => shown,
         };
         intervals += 1;

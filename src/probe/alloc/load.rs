@@ -184,6 +184,6 @@ fn attach(
 
 fn set_hooked(skel: &mut RaidtraceAllocSkel<'static>, hooked: bool) {
     if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
-        bss.rt_alloc_hooked = u64::from(hooked);
+        bss.rt_alloc_groups_hooked = u64::from(hooked);
     }
 }

@@ -1,11 +1,11 @@
-//! Reads of block bitmaps by the members of an array.
+//! Block bitmap reads on the members of an array.
 
 use crate::analysis::hist::Hist;
 use crate::analysis::snapshot::Snapshot;
 use crate::machine::topology::Topology;
 use crate::origin::{Op, Origin};
 
-/// Block bitmap reads on each member of the array below: name, requests, bytes, device time.
+/// Block bitmap reads on each member of the array that holds filesystem `dev`: name, requests, bytes, device time.
 pub(super) fn bitmap_reads(
     topology: &Topology,
     dev: u32,
