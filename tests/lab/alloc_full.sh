@@ -81,7 +81,12 @@ done
 mount -o noatime,mb_optimize_scan=0 /dev/loop0 /mnt/loop0
 grep -v ext4_ "$tracing/available_filter_functions" >/tmp/functions
 mount --bind /tmp/functions "$tracing/available_filter_functions"
-counted slices large "h"
+# Long enough for a whole interval: the reason is given from a tenth of the time in the allocator on.
+larger() {
+	local name
+	for name in h i j k; do large "$name"; done
+}
+counted slices larger
 cat /sys/fs/ext4/loop0/mb_stats >/out/slices.switch
 
 # Killed while mb_stats is enabled: the next run disables it.
