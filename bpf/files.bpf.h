@@ -29,7 +29,7 @@ static __always_inline __u64 rt_ending_inode(__u64 end, void *private)
 	return 0;
 }
 
-/* In place of an inode: a task's own memory, which is file data, whose file is not told. */
+/* In place of an inode: a task's own memory, which is file data, whose file is not known. */
 enum { RT_OWN_PAGE = 1 };
 
 /* The regular file whose page cache a page is in; 0: none; or RT_OWN_PAGE. */
@@ -53,7 +53,7 @@ static __always_inline __u64 rt_page_inode(__u64 page)
 __u64 rt_derived_file(__u64 bio);
 
 /*
- * The regular file that a bio reads or writes; 0: none, or not told; or
+ * The regular file that a bio reads or writes; 0: none, or not known; or
  * RT_OWN_PAGE. arg: where the tracepoint's arguments hold the bio.
  */
 static __always_inline __u64 rt_bio_file(struct bio *bio, unsigned long long *arg)

@@ -75,7 +75,7 @@ __noinline int rt_note_wanted(__u64 first, __u64 sector, __u32 instance)
 }
 
 /* Scans one block of a stripe: bytes to be written to it, and whether md has to rebuild it. */
-__noinline int rt_survey_block(__u64 dev, __u32 op, __u32 instance)
+__noinline int rt_examine_block(__u64 dev, __u32 op, __u32 instance)
 {
 	struct rt_stripe *s = scratch(instance);
 	struct r5dev *d = (struct r5dev *)dev;
@@ -100,7 +100,7 @@ __noinline int rt_survey_block(__u64 dev, __u32 op, __u32 instance)
  * one. If that scan was an earlier call's, shares of the cost are slightly off. In a
  * degraded array, where more depends on it, each bio is scanned.
  */
-static __always_inline bool surveyed(struct rt_stripe *s, __u64 sh, __u64 bio, __u32 op,
+static __always_inline bool is_examined(struct rt_stripe *s, __u64 sh, __u64 bio, __u32 op,
 				     __u32 array, __u64 state)
 {
 	struct rt_array *a;
@@ -115,7 +115,7 @@ static __always_inline bool surveyed(struct rt_stripe *s, __u64 sh, __u64 bio, _
 }
 
 /* Scans all blocks of a stripe. */
-static __always_inline void survey(struct rt_stripe *s, __u64 sh, __u64 bio, __u32 op,
+static __always_inline void examine(struct rt_stripe *s, __u64 sh, __u64 bio, __u32 op,
 				   __u32 array, __u64 state, __u32 instance)
 {
 	__u64 dev = sh + bpf_core_field_offset(struct stripe_head, dev);
@@ -129,7 +129,7 @@ static __always_inline void survey(struct rt_stripe *s, __u64 sh, __u64 bio, __u
 	s->state = state;
 	disks = RT_PEEK((struct stripe_head *)sh, disks);
 	for (i = 0; i < RT_STRIPE_DISKS && i < disks; i++) {
-		rt_survey_block(dev, op, instance);
+		rt_examine_block(dev, op, instance);
 		dev += bpf_core_type_size(struct r5dev);
 	}
 }
@@ -214,8 +214,8 @@ static __always_inline __u32 classify_stripe(__u64 bio, __u64 private, __u32 siz
 		state = stripe_state(sh);
 		if (state & (rt_stripe_syncing | rt_stripe_expand_source))
 			return RT_ORIGIN_RESYNC;
-		if (!surveyed(s, private, bio, op, array, state))
-			survey(s, private, bio, op, array, state, instance);
+		if (!is_examined(s, private, bio, op, array, state))
+			examine(s, private, bio, op, array, state, instance);
 		if (s->wanted)
 			return s->wanted - 1;
 		charge_stripe(s, 0, size);
@@ -230,8 +230,8 @@ static __always_inline __u32 classify_stripe(__u64 bio, __u64 private, __u32 siz
 		return by_address(d, array, op);
 	}
 	state = stripe_state(sh);
-	if (!surveyed(s, private, bio, op, array, state))
-		survey(s, private, bio, op, array, state, instance);
+	if (!is_examined(s, private, bio, op, array, state))
+		examine(s, private, bio, op, array, state, instance);
 	if (!s->total && state & (rt_stripe_syncing | rt_stripe_expanding))
 		return RT_ORIGIN_RESYNC;
 	if (op == RT_OP_WRITE)

@@ -67,7 +67,7 @@ struct rt_task {
 
 /*
  * A file for as long as it exists: with the generation, because a deleted
- * file's inode number is the next one's. inode 0: the file could not be told.
+ * file's inode number is the next one's. inode 0: the file is not known.
  */
 struct rt_file_id {
 	__u64 inode;

@@ -266,10 +266,10 @@ fn run<S: Source>(
     ticks: &mpsc::Sender<Tick<S::Interval>>,
     orders: &orders::Receiver<Order>,
 ) -> Result<()> {
-    let mut told = source.notes();
+    let mut sent = source.notes();
     let _ = ticks.try_send(Tick::Started {
         subjects: source.session().subjects(),
-        notes: told.clone(),
+        notes: sent.clone(),
     });
     let mut is_last = false;
     loop {
@@ -291,8 +291,8 @@ fn run<S: Source>(
             }
         }
         let notes = source.notes();
-        if notes != told && ticks.try_send(Tick::Notes(notes.clone())).is_ok() {
-            told = notes;
+        if notes != sent && ticks.try_send(Tick::Notes(notes.clone())).is_ok() {
+            sent = notes;
         }
         let waits = [S::DRAIN, source.session().next_check()];
         let wait = waits.into_iter().flatten().fold(wait, Duration::min);

@@ -180,7 +180,7 @@ fn snapshot(filesystem: FsAlloc, named: bool, samples: u64, hottest: &str) -> Al
 }
 
 /// `snapshot` as it were on `machine`, with what stands out.
-pub fn judged(mut snapshot: AllocSnapshot, machine: Machine) -> AllocSnapshot {
+pub fn with_reasons(mut snapshot: AllocSnapshot, machine: Machine) -> AllocSnapshot {
     let Machine { known, lists } = machine;
     let alone = known.alone && snapshot.filesystems.len() == 1;
     for fs in &mut snapshot.filesystems {
@@ -192,6 +192,6 @@ pub fn judged(mut snapshot: AllocSnapshot, machine: Machine) -> AllocSnapshot {
             fs.fragmentation.get_or_insert_default().optimised = lists;
         }
     }
-    reason::judge(&mut snapshot);
+    reason::evaluate(&mut snapshot);
     snapshot
 }

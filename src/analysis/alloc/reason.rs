@@ -15,13 +15,13 @@ const MANY_LOOKS: f64 = 1e6;
 const MOSTLY: f64 = 0.5;
 /// Share of a filesystem in the time in the allocator above which samples are attributed to it.
 const ITS_OWN: f64 = 0.9;
-/// Samples that are enough to judge: at 99 Hz a fifth of a second.
+/// Number of samples that are enough for a reason: at 99 Hz a fifth of a second.
 const SAMPLES_ENOUGH: u64 = 20;
 /// Searches that are not by list: the last two criteria, on every kernel.
 const LATE: usize = 2;
 
 /// Sets the reason of every filesystem.
-pub fn judge(snapshot: &mut AllocSnapshot) {
+pub fn evaluate(snapshot: &mut AllocSnapshot) {
     let each = snapshot.filesystems.iter();
     let found: Vec<Option<Reason>> = each.map(|fs| find(snapshot, fs)).collect();
     for (fs, reason) in snapshot.filesystems.iter_mut().zip(found) {

@@ -18,7 +18,7 @@ pub fn last(intervals: &[AllocSnapshot]) -> Option<AllocSnapshot> {
     let mut newest = intervals[intervals.len() - fits(intervals)..].iter();
     let mut sum = newest.next()?.clone();
     newest.for_each(|s| fold::add(&mut sum, s));
-    reason::judge(&mut sum);
+    reason::evaluate(&mut sum);
     Some(sum)
 }
 

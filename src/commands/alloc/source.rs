@@ -114,7 +114,7 @@ impl Source for Allocator {
         match &mut self.total {
             Some(total) => {
                 fold::add(total, &snapshot);
-                reason::judge(total);
+                reason::evaluate(total);
             }
             None => self.total = Some(snapshot.clone()),
         }

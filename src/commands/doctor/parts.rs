@@ -1,4 +1,4 @@
-//! `--load`: judges a recording interval by interval, so that ten bad minutes are not averaged over twelve hours. Reports the
+//! `--load`: evaluates a recording interval by interval, so that ten bad minutes are not averaged over twelve hours. Reports the
 //! worst part of the recording, with its time.
 
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::recording::source::Source;
 const INTERVALS: usize = 192;
 /// Minimum length of an interval in seconds, the window of `top`: shorter ones prove nothing.
 const SHORTEST_S: i64 = 10;
-/// Rules that judge how much IO suffers, each with the figure that measures it. `live-disagrees` is judged over the whole
+/// Rules on how much IO suffers, each with the figure that measures it. `live-disagrees` is evaluated over the whole
 /// recording only, as each part of it writes only some groups.
 const RULES: [(&str, &str); 2] = [("live-skew", "utilisation"), ("bitmap-hot", "share")];
 /// Share of a recording from which a part counts as the whole.

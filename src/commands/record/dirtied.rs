@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(step(&mut rows, &counters(0, 0, &[]), false), [(0, 200)]);
         assert_eq!(step(&mut rows, &counters(0, 80, &[]), true), [(0, 80)]);
         assert!(rows.missing.is_empty());
-        // The other way round nothing is told twice, and nothing is kept for ever.
+        // In the other order nothing is counted twice, and nothing is kept for ever.
         step(&mut rows, &counters(0, 0, &[(12, 100)]), false);
         step(&mut rows, &Counters::default(), false);
         assert!(rows.missing.is_empty());

@@ -66,7 +66,7 @@ impl Allocator {
 
     /// Finds the reasons of the whole period.
     pub(super) fn finish(mut self) -> Self {
-        reason::judge(&mut self.whole);
+        reason::evaluate(&mut self.whole);
         self
     }
 }

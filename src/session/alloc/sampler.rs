@@ -373,7 +373,7 @@ impl AllocSampler {
             overhead,
             notes: joined([self.notes().collect(), session.notes()]),
         };
-        reason::judge(&mut snapshot);
+        reason::evaluate(&mut snapshot);
         if self.sources().get(GROUPS) == Some(&Source::None) {
             let seconds = snapshot.interval.as_secs_f64();
             let slow: Vec<u32> = snapshot

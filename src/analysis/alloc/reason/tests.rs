@@ -3,7 +3,7 @@ mod samples;
 mod waits;
 
 use crate::analysis::alloc::fixture;
-use crate::analysis::alloc::fixture::{Machine, judged, machine};
+use crate::analysis::alloc::fixture::{Machine, machine, with_reasons};
 use crate::analysis::alloc::{AllocSnapshot, Groups, Reason};
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ fn reason(snapshot: &AllocSnapshot) -> Reason {
 }
 
 fn said(snapshot: AllocSnapshot, on: Machine) -> Option<String> {
-    judged(snapshot, on).filesystems[0]
+    with_reasons(snapshot, on).filesystems[0]
         .reason
         .as_ref()
         .map(|r| r.sentence.clone())
@@ -23,7 +23,7 @@ fn said(snapshot: AllocSnapshot, on: Machine) -> Option<String> {
 
 /// Slow, and no figure says why.
 fn is_unexplained(s: AllocSnapshot, on: Machine) -> bool {
-    let s = judged(s, on);
+    let s = with_reasons(s, on);
     let reason = s.filesystems[0].reason.as_ref();
     reason.is_some_and(|r| r.id == "slow_unexplained")
 }
@@ -76,11 +76,11 @@ fn what_nobody_feels_is_not_said() {
 fn names_are_quoted() {
     let mut s = fixture::livelock();
     s.filesystems[0].mount = Some("/a b; rm -rf /".to_owned());
-    let r = reason(&judged(s, machine("6.1.0", Some(true))));
+    let r = reason(&with_reasons(s, machine("6.1.0", Some(true))));
     assert_eq!(r.commands[0], "mount -o remount,stripe=0 '/a b; rm -rf /'");
     let mut s = fixture::livelock();
     s.filesystems[0].mount = None;
-    let r = reason(&judged(s, machine("6.1.0", Some(true))));
+    let r = reason(&with_reasons(s, machine("6.1.0", Some(true))));
     assert_eq!(r.commands[0], "mount -o remount,stripe=0 MOUNTPOINT");
 }
 
@@ -112,7 +112,7 @@ proptest! {
         }
         s.criteria.truncate((n[0] % 6) as usize);
         for lists in [None, Some(false), Some(true)] {
-            let judged = judged(s.clone(), machine(&release, lists));
+            let judged = with_reasons(s.clone(), machine(&release, lists));
             for reason in judged.filesystems.iter().filter_map(|fs| fs.reason.as_ref()) {
                 prop_assert!(!reason.sentence.is_empty());
             }

@@ -9,7 +9,7 @@ use crate::analysis::alloc::figures::{
 };
 use crate::analysis::units;
 
-/// Bitmap reads that are enough to judge where tasks do not wait for long.
+/// Number of bitmap reads that are enough for a reason if tasks do not wait for long.
 const READS_ENOUGH: u64 = 8;
 
 impl Case<'_> {

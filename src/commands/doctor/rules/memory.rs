@@ -48,7 +48,7 @@ fn read_ahead(of: &ArrayFacts) -> Option<Finding> {
 
 fn dirty(facts: &Facts, of: &ArrayFacts) -> Option<Finding> {
     let limit = facts.host.dirty.as_ref()?;
-    // Virtual machines report `rotational` for any disk, so plain disks are not judged.
+    // Virtual machines report `rotational` for any disk, so plain disks are left out.
     if !of.rotational() || !of.array.is_md() {
         return None;
     }

@@ -2,7 +2,7 @@
 
 use super::{is_unexplained, reason, said};
 use crate::analysis::alloc::fixture;
-use crate::analysis::alloc::fixture::{Machine, judged, machine};
+use crate::analysis::alloc::fixture::{Machine, machine, with_reasons};
 use crate::analysis::alloc::{AllocSnapshot, Groups, Refused, Source};
 
 #[test]
@@ -23,7 +23,7 @@ fn the_third_case() {
 
 #[test]
 fn lists_that_are_off_are_turned_on_by_a_new_mount_only() {
-    let s = judged(fixture::linear(), machine("6.12.0", Some(false)));
+    let s = with_reasons(fixture::linear(), machine("6.12.0", Some(false)));
     let r = reason(&s);
     assert!(
         r.sentence
@@ -45,7 +45,10 @@ fn lists_that_are_off_are_turned_on_by_a_new_mount_only() {
             .contains("Never turn mb_optimize_scan on by remount")
     );
     // Lists that this kernel has and does not use: no command turns them on.
-    let r = reason(&judged(fixture::linear(), machine("5.15.0", Some(true))));
+    let r = reason(&with_reasons(
+        fixture::linear(),
+        machine("5.15.0", Some(true)),
+    ));
     assert!(
         r.sentence.contains("5.15.0 by its version does not use"),
         "{}",
@@ -54,7 +57,7 @@ fn lists_that_are_off_are_turned_on_by_a_new_mount_only() {
     assert_eq!(r.commands.len(), 1);
     for release in ["5.10", "5.15", "6.1", "6.12"] {
         for lists in [None, Some(false), Some(true)] {
-            let s = judged(fixture::linear(), machine(release, lists));
+            let s = with_reasons(fixture::linear(), machine(release, lists));
             let commands = s.filesystems[0]
                 .reason
                 .iter()
@@ -147,17 +150,17 @@ fn a_remedy_is_for_where_it_applies() {
     let five = || machine("5.10.0", None);
     let mut s = fixture::linear();
     s.filesystems[0].group_prealloc = Some(768);
-    let (command, risk) = prealloc(&judged(s.clone(), five()));
+    let (command, risk) = prealloc(&with_reasons(s.clone(), five()));
     assert!(command && risk.contains("undone: echo 768"), "{risk}");
     // It is what the remedy would set.
     s.filesystems[0].group_prealloc = Some(64);
-    let (command, risk) = prealloc(&judged(s.clone(), five()));
+    let (command, risk) = prealloc(&with_reasons(s.clone(), five()));
     assert!(!command && risk.contains("it is 64 already"), "{risk}");
     // Large files.
     s.filesystems[0].group_prealloc = Some(512);
     s.filesystems[0].stream_req = Some(16);
     s.filesystems[0].counts.locality = 2;
-    let (command, risk) = prealloc(&judged(s.clone(), five()));
+    let (command, risk) = prealloc(&with_reasons(s.clone(), five()));
     assert!(
         !command && risk.contains("larger than 16 blocks (mb_stream_req)"),
         "{risk}"
@@ -165,7 +168,7 @@ fn a_remedy_is_for_where_it_applies() {
     // Full groups have no shorter runs either.
     s.filesystems[0].counts.locality = 21;
     s.filesystems[0].counts.reasons = [9000, 0, 0, 500, 0, 0, 0, 0];
-    let s = judged(s, five());
+    let s = with_reasons(s, five());
     let (command, risk) = prealloc(&s);
     assert!(
         !command && risk.contains("most groups refused are full"),
@@ -177,7 +180,7 @@ fn a_remedy_is_for_where_it_applies() {
             .contains("because 94.7 % of the groups refused are full")
     );
     // With the lists off there is another one.
-    let off = judged(s, machine("6.1.0", Some(true)));
+    let off = with_reasons(s, machine("6.1.0", Some(true)));
     assert_eq!(reason(&off).id, "fragmented");
     assert!(reason(&off).commands.is_empty());
 }
@@ -241,9 +244,9 @@ fn lists_without_what_is_asked_for() {
     // Who does not know whether there are lists goes by the criteria.
     let mut s = fixture::fragmented();
     s.filesystems[0].fragmentation = fixture::linear().filesystems.remove(0).fragmentation;
-    let s = judged(s, Machine::default());
+    let s = with_reasons(s, Machine::default());
     assert_eq!(reason(&s).id, "fragmented");
-    let s = judged(fixture::linear(), Machine::default());
+    let s = with_reasons(fixture::linear(), Machine::default());
     assert_eq!(reason(&s).id, "linear_scan");
     assert!(
         reason(&s)

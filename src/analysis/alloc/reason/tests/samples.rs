@@ -2,7 +2,7 @@
 
 use super::{is_unexplained, reason, said};
 use crate::analysis::alloc::fixture;
-use crate::analysis::alloc::fixture::{Machine, judged, machine};
+use crate::analysis::alloc::fixture::{Machine, machine, with_reasons};
 
 #[test]
 fn samples_alone() {
@@ -28,7 +28,7 @@ fn samples_alone() {
     assert!(is_unexplained(s, machine("5.10.0", None)));
     let mut alone = Machine::default();
     alone.known.alone = true;
-    let s = judged(fixture::degraded(), alone);
+    let s = with_reasons(fixture::degraded(), alone);
     assert_eq!(reason(&s).id, "hot");
     assert!(reason(&s).commands.is_empty());
 }

@@ -2,7 +2,7 @@
 
 use super::{is_unexplained, reason, said};
 use crate::analysis::alloc::fixture;
-use crate::analysis::alloc::fixture::{judged, machine};
+use crate::analysis::alloc::fixture::{machine, with_reasons};
 use crate::analysis::alloc::{Searching, Source};
 
 #[test]
@@ -11,7 +11,7 @@ fn slow_without_a_reason_is_said_with_what_is_missing() {
     let c = &mut s.filesystems[0].counts;
     c.latency = fixture::hist(&[(1500, 608)]);
     c.nanoseconds = 620_000_000;
-    let r = reason(&judged(s.clone(), machine("6.1.0", Some(true))));
+    let r = reason(&with_reasons(s.clone(), machine("6.1.0", Some(true))));
     assert_eq!((r.id.as_str(), r.rule.clone()), ("slow_unexplained", None));
     assert_eq!(
         r.sentence,
@@ -25,7 +25,7 @@ fn slow_without_a_reason_is_said_with_what_is_missing() {
     s.sources.insert("waits", Source::None);
     s.cpu = None;
     s.filesystems[0].counts.looked = [0; 5];
-    let r = reason(&judged(s.clone(), machine("6.1.0", Some(true))));
+    let r = reason(&with_reasons(s.clone(), machine("6.1.0", Some(true))));
     assert!(
         r.sentence
             .ends_with("; not known: groups considered, waits for bitmaps, samples of the CPUs"),
