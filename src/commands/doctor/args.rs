@@ -31,7 +31,7 @@ pub struct Doctor {
     #[arg(long, value_name = "S", value_parser = seconds, conflicts_with = "kernel")]
     pub live: Option<Duration>,
 
-    /// Like --live, from a recording of this host (raidtrace record). Each interval is with_reasons, and the worst is reported
+    /// Like --live, from a recording of this host (raidtrace record). Each interval is evaluated, and the worst is reported
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "live"])]
     pub load: Option<PathBuf>,
 
