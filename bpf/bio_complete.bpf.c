@@ -26,20 +26,20 @@ enum { RT_ABOVE_BLOCKS = 64 };
 __noinline __u32 rt_above_block(__u64 bio, __u32 index, __u64 sector, __u64 offset, __u32 left)
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
-	__u64 answer, found, key = rt_learned_key(index, sector);
+	__u64 by_address, found, key = rt_learned_key(index, sector);
 	__u32 block, origin;
 
 	if (!array)
 		return 0;
-	answer = rt_array_origin(index, array, sector, RT_OP_READ);
-	origin = rt_answer_origin(answer);
-	block = rt_answer_block(answer) << 9;
+	by_address = rt_array_origin(index, array, sector, RT_OP_READ);
+	origin = rt_found_origin(by_address);
+	block = rt_found_block(by_address) << 9;
 	if (!asks_content(RT_OP_READ, origin))
 		return block;
 	if (block > left)
 		block = left;
 	found = rt_bio_metadata(bio, offset << 32 | block,
-				array->geometry.array_sectors / rt_answer_block(answer), 1);
+				array->geometry.array_sectors / rt_found_block(by_address), 1);
 	if (found == RT_NOT_METADATA)
 		return 0;	/* a file's page: so are the others */
 	if (found == RT_ZEROES)
@@ -92,7 +92,7 @@ static __always_inline void on_inner(struct bio *bio, __u64 address, struct rt_d
 	} else {
 		return;
 	}
-	row = rt_row(part->member, origin & RT_ANSWER_ORIGIN, op, instance);
+	row = rt_row(part->member, origin & RT_FOUND_ORIGIN, op, instance);
 	if (row)
 		rt_bump(row->requests, 1);
 	else

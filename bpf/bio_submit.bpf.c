@@ -65,26 +65,26 @@ enum { RT_LATER = 253 };
  * known, and that is kept with the task that asked.
  */
 static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key, __u32 pid,
-				       const struct rt_array *array, __u64 answer,
+				       const struct rt_array *array, __u64 by_address,
 				       __u32 op, __u32 size)
 {
-	__u32 block = rt_answer_block(answer) << 9;
+	__u32 block = rt_found_block(by_address) << 9;
 	__u64 found = RT_NOT_METADATA;
 
 	if (!inode)
 		found = rt_bio_metadata(bio, size < block ? size : block,
-					array->geometry.array_sectors / rt_answer_block(answer),
+					array->geometry.array_sectors / rt_found_block(by_address),
 					op == RT_OP_WRITE);
 
 	if (found == RT_NOT_METADATA) {
 		/* read as metadata, never completed, and a file's now */
-		if (rt_answer_origin(answer) == RT_ORIGIN_UNKNOWN)
+		if (rt_found_origin(by_address) == RT_ORIGIN_UNKNOWN)
 			bpf_map_delete_elem(&rt_learned, &key);
 		return RT_ORIGIN_FILE_DATA;
 	}
 	if (op == RT_OP_READ && found == RT_ORIGIN_UNKNOWN) {
 		rt_note_task(pid, key >> RT_LEARNED_ARRAY);
-		rt_learn(key, rt_asked(pid, size));
+		rt_learn(key, rt_read_in_flight(pid, size));
 		return RT_LATER;
 	}
 	if (found == RT_ZEROES)
@@ -142,9 +142,9 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 		return 0;
 	}
 	found = rt_array_origin(index, array, sector, op);
-	origin = rt_answer_origin(found);
+	origin = rt_found_origin(found);
 	/* 512 bytes: too small for a block without a fixed place */
-	block = rt_answer_block(found) << 9;
+	block = rt_found_block(found) << 9;
 	if (op <= RT_OP_WRITE && array->flags & RT_ARRAY_EXT &&
 	    (origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN)) {
 		inode = rt_bio_file(bio, arg);
@@ -160,7 +160,7 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 		if (origin == RT_ORIGIN_FILE_DATA) {
 			rt_count_file(inode, index, op, size, 0, instance);
 			/* otherwise no block is learned nearby */
-			if (op == RT_OP_WRITE && rt_answer_run(found) << 9 < size)
+			if (op == RT_OP_WRITE && rt_found_run(found) << 9 < size)
 				rt_forget(rt_learned_key(index, sector), block, size);
 		}
 	} else if (op == RT_OP_WRITE && block > 512 && (inode = rt_bio_file(bio, arg)) > RT_OWN_PAGE) {

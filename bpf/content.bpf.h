@@ -31,12 +31,29 @@ __u32 rt_content_origin(__u64 data, __u32 size, __u64 blocks);
 
 /*
  * Value of rt_learned: the origin in the low 8 bits. RT_ORIGIN_UNKNOWN: a read is in
- * flight, of (v >> 8 & 0xffffff) sectors from here, for the task v >> 32 (0: counted
- * already).
+ * flight; the bits above hold its sectors from here on, and its task (0: counted already).
  */
-static __always_inline __u64 rt_asked(__u32 pid, __u32 bytes)
+enum {
+	RT_READ_SECTORS = 8,
+	RT_READ_SECTORS_MASK = 0xffffff,
+	RT_READ_PID = 32,
+};
+
+static __always_inline __u64 rt_read_in_flight(__u32 pid, __u32 bytes)
 {
-	return (__u64)pid << 32 | (__u64)((bytes >> 9) & 0xffffff) << 8 | RT_ORIGIN_UNKNOWN;
+	return (__u64)pid << RT_READ_PID |
+	       (__u64)((bytes >> 9) & RT_READ_SECTORS_MASK) << RT_READ_SECTORS |
+	       RT_ORIGIN_UNKNOWN;
+}
+
+static __always_inline __u32 rt_reader(__u64 value)
+{
+	return value >> RT_READ_PID;
+}
+
+static __always_inline __u64 rt_reader_bytes(__u64 value)
+{
+	return (value >> RT_READ_SECTORS & RT_READ_SECTORS_MASK) << 9;
 }
 
 /* key: rt_learned_key() */

@@ -34,7 +34,7 @@ enum {
 
 /*
  * Operations by the numbers of enum req_op, which are the same in 5.10 to 7.2: four bits
- * each. A switch would become branches, which each use of the answer repeats.
+ * each. A switch would become branches, which each use of the result repeats.
  */
 #define RT_OP_BITS(req_op, op) ((__u64)(op) << (req_op) * 4)
 
@@ -212,10 +212,11 @@ static __always_inline long rt_add_io(void *table, const void *key, const struct
 }
 
 /*
- * Userspace increments it when it begins to read tables of struct rt_io. Entries of an
- * earlier round no longer grow, and can be removed without losing an addition.
+ * Number of the interval. Userspace increments it when it begins to read tables of struct
+ * rt_io. Entries of an earlier interval no longer grow, and can be removed without losing
+ * an addition.
  */
-extern __u64 rt_round;
+extern __u64 rt_interval;
 
 /* rt_add_io() and, where that fails, the loss under its reason. */
 #define rt_add_or_lose(table, key, add, reason) do {			\

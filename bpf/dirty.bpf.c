@@ -57,7 +57,7 @@ static __always_inline __u32 origin_of(struct buffer_head *bh, __u32 array, __u6
 
 	if (!a)
 		return RT_ORIGIN_UNKNOWN;
-	origin = rt_answer_origin(rt_array_origin(array, a, sector, RT_OP_WRITE));
+	origin = rt_found_origin(rt_array_origin(array, a, sector, RT_OP_WRITE));
 	if (origin != RT_ORIGIN_FILE_DATA && origin != RT_ORIGIN_UNKNOWN)
 		return origin;
 	if (rt_page_inode((__u64)BPF_CORE_READ(bh, b_page)) > RT_OWN_PAGE)

@@ -15,7 +15,7 @@ enum { RT_DM_LAYERS = 6 };	/* LVM on dm-crypt has three */
 
 static __always_inline void add_file(struct rt_file_key *key, const struct rt_io *add)
 {
-	key->round = rt_round;
+	key->interval = rt_interval;
 	rt_add_or_lose(&rt_file_ios, key, add, RT_LOST_FILES);
 }
 

@@ -43,7 +43,7 @@ static __always_inline struct rt_member *upper(const struct rt_array *array, __u
 __u64 rt_upper_origin(__u32 a, __u64 sector, __u32 op)
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &a);
-	__u64 at, run = ~0ULL >> RT_ANSWER_RUN;
+	__u64 at, run = ~0ULL >> RT_FOUND_RUN;
 	struct rt_member *m;
 	__u32 depth;
 
@@ -53,13 +53,13 @@ __u64 rt_upper_origin(__u32 a, __u64 sector, __u32 op)
 		if (!array)
 			break;
 		if (!array->upper)
-			return rt_answer_within(rt_array_origin(a, array, sector, op), run);
+			return rt_found_within(rt_array_origin(a, array, sector, op), run);
 		m = upper(array, &sector);
 		if (!m)
 			break;
 		at = sector - m->data_offset;
 		if (at >= m->data_sectors)
-			return rt_answer_within(rt_md_origin(m, sector), run);
+			return rt_found_within(rt_md_origin(m, sector), run);
 		a = m->array;
 		array = bpf_map_lookup_elem(&rt_arrays, &a);
 		if (!array || array->flags & RT_ARRAY_RESHAPING)
@@ -69,12 +69,12 @@ __u64 rt_upper_origin(__u32 a, __u64 sector, __u32 op)
 			break;
 		run = rt_min(run, place.run);
 		if (place.kind == RT_PLACE_UNUSED)
-			return rt_answer(RT_ORIGIN_RAW, run);
+			return rt_found(RT_ORIGIN_RAW, run);
 		if (place.kind != RT_PLACE_DATA)
-			return rt_answer(RT_ORIGIN_PARITY, run);
+			return rt_found(RT_ORIGIN_PARITY, run);
 		sector = place.sector;
 	}
-	return rt_answer(RT_ORIGIN_UNKNOWN, 8);
+	return rt_found(RT_ORIGIN_UNKNOWN, 8);
 }
 
 __u64 rt_member_to_array(__u32 index, __u64 sector)

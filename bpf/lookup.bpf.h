@@ -14,40 +14,40 @@
  */
 __u64 rt_member_to_array(__u32 member, __u64 sector);
 
-/* Answer of a lookup: origin, number of sectors it holds for (1 or more), block size there. */
+/* Result of a lookup: an origin, the number of sectors that have it (1 or more), and the block size there. */
 enum {
-	RT_ANSWER_ORIGIN = 31,
-	RT_ANSWER_BLOCK = 5,	/* log2 of a block's sectors, in 3 bits */
-	RT_ANSWER_RUN = 8,
+	RT_FOUND_ORIGIN = 31,
+	RT_FOUND_BLOCK = 5,	/* log2 of a block's sectors, in 3 bits */
+	RT_FOUND_RUN = 8,
 };
 
-static __always_inline __u64 rt_answer(__u32 origin, __u64 run)
+static __always_inline __u64 rt_found(__u32 origin, __u64 run)
 {
-	return run << RT_ANSWER_RUN | origin;
+	return run << RT_FOUND_RUN | origin;
 }
 
-static __always_inline __u32 rt_answer_origin(__u64 answer)
+static __always_inline __u32 rt_found_origin(__u64 found)
 {
-	return answer & RT_ANSWER_ORIGIN;
+	return found & RT_FOUND_ORIGIN;
 }
 
-static __always_inline __u64 rt_answer_run(__u64 answer)
+static __always_inline __u64 rt_found_run(__u64 found)
 {
-	return answer >> RT_ANSWER_RUN;
+	return found >> RT_FOUND_RUN;
 }
 
-/* Sectors per block, if the answer is for blocks without a fixed place. */
-static __always_inline __u32 rt_answer_block(__u64 answer)
+/* Sectors per block, where blocks have no fixed place. */
+static __always_inline __u32 rt_found_block(__u64 found)
 {
-	return 1U << (answer >> RT_ANSWER_BLOCK & 7);
+	return 1U << (found >> RT_FOUND_BLOCK & 7);
 }
 
-/* The answer, limited to `run` sectors. */
-static __always_inline __u64 rt_answer_within(__u64 answer, __u64 run)
+/* The same result for at most `run` sectors. */
+static __always_inline __u64 rt_found_within(__u64 found, __u64 run)
 {
-	if (answer >> RT_ANSWER_RUN <= run)
-		return answer;
-	return run << RT_ANSWER_RUN | (answer & 0xff);
+	if (found >> RT_FOUND_RUN <= run)
+		return found;
+	return run << RT_FOUND_RUN | (found & 0xff);
 }
 
 /* Key of rt_learned: the block's first sector on its array. */
@@ -92,22 +92,22 @@ static __always_inline __u64 rt_dynamic_origin(__u32 index, __u32 code, __u32 op
 					       __u64 into, __u64 run)
 {
 	__u32 log = code & 7, block = 1U << log;
-	__u64 size = (__u64)log << RT_ANSWER_BLOCK, *learned;
+	__u64 size = (__u64)log << RT_FOUND_BLOCK, *learned;
 	__u64 key = rt_learned_key(index, sector);
 
 	/* a discarded block is not metadata any more */
 	if (op > RT_OP_WRITE)
-		return rt_answer(RT_ORIGIN_FILE_DATA, run) | size;
+		return rt_found(RT_ORIGIN_FILE_DATA, run) | size;
 	run = rt_min(run, (1ULL << RT_REGION_SHIFT) -
 			   (sector & ((1ULL << RT_REGION_SHIFT) - 1)));
 	if (!rt_region_seen(rt_region(key)))
-		return rt_answer(RT_ORIGIN_FILE_DATA, run) | size;
+		return rt_found(RT_ORIGIN_FILE_DATA, run) | size;
 
 	into &= block - 1;
 	run = rt_min(run, block - into);
 	key -= into;
 	learned = bpf_map_lookup_elem(&rt_learned, &key);
-	return rt_answer(learned ? *learned & 0xff : RT_ORIGIN_FILE_DATA, run) | size;
+	return rt_found(learned ? *learned & 0xff : RT_ORIGIN_FILE_DATA, run) | size;
 }
 
 static __always_inline __u64 rt_boundary_sector(__u64 boundary)
@@ -137,43 +137,43 @@ static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array 
 		tile = at / array->tile_sectors;
 	at -= tile * array->tile_sectors;
 	if (tile >= array->nr_tiles)
-		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
+		return rt_found(RT_ORIGIN_UNKNOWN, 1);
 	i = array->first_tile + (__u32)tile;
 	half = i / 2;
 	two = bpf_map_lookup_elem(&rt_tiles, &half);
 	if (!two)
-		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
+		return rt_found(RT_ORIGIN_UNKNOWN, 1);
 	list = two->list[i % 2];
 	slot = (at >> (array->slot_shift & 63)) & (RT_LIST_SLOTS - 1);
 	at += RT_TILE_PHASE;
 	i = list + RT_LIST_FIRST + slot / 8;
 	first = bpf_map_lookup_elem(&rt_boundaries, &i);
 	if (!first)
-		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
+		return rt_found(RT_ORIGIN_UNKNOWN, 1);
 	i = list + RT_LIST_HEAD + (*first >> slot % 8 * 8 & 0xff);
 	begin = bpf_map_lookup_elem(&rt_boundaries, &i);
 	i++;
 	end = bpf_map_lookup_elem(&rt_boundaries, &i);
 	if (!begin || !end)
-		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
+		return rt_found(RT_ORIGIN_UNKNOWN, 1);
 	/* nearly always true: most sectors of a group come after its metadata */
 	if (at < rt_boundary_sector(*begin) || at >= rt_boundary_sector(*end)) {
 		count = bpf_map_lookup_elem(&rt_boundaries, &list);
 		if (!count)
-			return rt_answer(RT_ORIGIN_UNKNOWN, 1);
+			return rt_found(RT_ORIGIN_UNKNOWN, 1);
 		i = rt_search(list + RT_LIST_HEAD, *count, at);
 		begin = bpf_map_lookup_elem(&rt_boundaries, &i);
 		i++;
 		end = bpf_map_lookup_elem(&rt_boundaries, &i);
 		if (!begin || !end)
-			return rt_answer(RT_ORIGIN_UNKNOWN, 1);
+			return rt_found(RT_ORIGIN_UNKNOWN, 1);
 	}
 	code = *begin & 0xff;
 	run = rt_boundary_sector(*end) - at;
 	if (code >= RT_DYNAMIC)
 		return rt_dynamic_origin(index, code, op, sector,
 					 at - rt_boundary_sector(*begin), run);
-	return rt_answer(code, run);
+	return rt_found(code, run);
 }
 
 static __always_inline bool rt_inside(const struct rt_extent *e, __u64 sector)
@@ -185,19 +185,19 @@ static __always_inline bool rt_inside(const struct rt_extent *e, __u64 sector)
 static __always_inline __u64 rt_md_origin(const struct rt_member *m, __u64 sector)
 {
 	if (rt_inside(&m->superblock, sector))
-		return rt_answer(RT_ORIGIN_MD_SUPERBLOCK,
+		return rt_found(RT_ORIGIN_MD_SUPERBLOCK,
 			      m->superblock.start + m->superblock.sectors - sector);
 	if (rt_inside(&m->bad_blocks, sector))
-		return rt_answer(RT_ORIGIN_MD_SUPERBLOCK,
+		return rt_found(RT_ORIGIN_MD_SUPERBLOCK,
 			      m->bad_blocks.start + m->bad_blocks.sectors - sector);
 	if (rt_inside(&m->bitmap, sector))
-		return rt_answer(RT_ORIGIN_MD_BITMAP,
+		return rt_found(RT_ORIGIN_MD_BITMAP,
 			      m->bitmap.start + m->bitmap.sectors - sector);
 	if (rt_inside(&m->journal, sector))
-		return rt_answer(RT_ORIGIN_MD_JOURNAL,
+		return rt_found(RT_ORIGIN_MD_JOURNAL,
 			      m->journal.start + m->journal.sectors - sector);
 	/* 4 KiB at a time: md's areas are aligned to that */
-	return rt_answer(RT_ORIGIN_RAW, 8 - (sector & 7));
+	return rt_found(RT_ORIGIN_RAW, 8 - (sector & 7));
 }
 
 /* rt_member_origin() for rare callers, not inline: saves stack in the caller. */
@@ -216,27 +216,27 @@ static __always_inline __u64 rt_member_origin(__u32 index, __u64 sector, __u32 o
 	__u32 a;
 
 	if (!m)
-		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
+		return rt_found(RT_ORIGIN_UNKNOWN, 1);
 	at = sector - m->data_offset;
 	if (at >= m->data_sectors)
 		return rt_md_origin(m, sector);
 	a = m->array;
 	array = bpf_map_lookup_elem(&rt_arrays, &a);
 	if (!array || array->flags & RT_ARRAY_RESHAPING)
-		return rt_answer(RT_ORIGIN_UNKNOWN, 8);
+		return rt_found(RT_ORIGIN_UNKNOWN, 8);
 	rt_locate(&array->geometry, &m->slot, at, &place);
 	if (!place.run)
-		return rt_answer(RT_ORIGIN_UNKNOWN, 1);
+		return rt_found(RT_ORIGIN_UNKNOWN, 1);
 	/* a spare has no sectors: IO on it means that md has taken it into the array since */
 	if (place.kind == RT_PLACE_UNUSED)
-		return rt_answer(m->slot.sectors ? RT_ORIGIN_RAW : RT_ORIGIN_UNKNOWN, place.run);
+		return rt_found(m->slot.sectors ? RT_ORIGIN_RAW : RT_ORIGIN_UNKNOWN, place.run);
 	if (place.kind != RT_PLACE_DATA)
-		return rt_answer(RT_ORIGIN_PARITY, place.run);
+		return rt_found(RT_ORIGIN_PARITY, place.run);
 	if (array->upper)
 		found = rt_upper_origin(a, place.sector, op);
 	else
 		found = rt_array_origin(a, array, place.sector, op);
-	return rt_answer_within(found, place.run);
+	return rt_found_within(found, place.run);
 }
 
 #endif

@@ -109,10 +109,9 @@ struct rt_tiles_map {
 extern struct rt_tiles_map rt_tiles SEC(".maps");
 
 /*
- * Origins of blocks whose address does not give the origin, from their content: array << 48 |
- * first sector -> origin, and for a read in flight pid << 32 | sectors << 8. A hash because
- * the key is a disk address; LRU so that a full map evicts an old entry instead of refusing
- * a new one.
+ * Origins of blocks whose address does not give the origin, from their content:
+ * rt_learned_key() -> origin, or rt_read_in_flight(). A hash because the key is a disk
+ * address; LRU so that a full map evicts an old entry instead of refusing a new one.
  */
 struct rt_learned_map {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

@@ -31,7 +31,7 @@ static __always_inline void fill(struct rt_event_request *e, __u64 now, __u64 is
 {
 	e->kind = what >> RT_WHAT_PART & 1 ? RT_EVENT_PART : RT_EVENT_REQUEST;
 	e->op = what >> RT_WHAT_OP & 7;
-	e->origin = what >> RT_WHAT_ORIGIN & RT_ANSWER_ORIGIN;
+	e->origin = what >> RT_WHAT_ORIGIN & RT_FOUND_ORIGIN;
 	e->error = what >> RT_WHAT_ERROR & 1;
 	e->flags = where >> RT_EVENT_SECTORS;
 	e->runs = 0;
@@ -188,7 +188,7 @@ __noinline int rt_emit_submission(__u64 key, __u64 inode, __u64 pid_bytes, __u32
 	}
 	e->kind = RT_EVENT_SUBMISSION;
 	e->op = what & 0xff;
-	e->origin = what >> 8 & RT_ANSWER_ORIGIN;
+	e->origin = what >> 8 & RT_FOUND_ORIGIN;
 	e->pad = 0;
 	e->flags = what >> 16;
 	e->array = key >> RT_LEARNED_ARRAY;

@@ -157,7 +157,7 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
 		part = rt_part_at(d, sector);
 		if (!part)
 			return;
-		origin = rt_answer_origin(
+		origin = rt_found_origin(
 			rt_origin_at(part->member, sector - part->start, RT_OP_FLUSH));
 	} else {
 		if (first && (d->nr_parts > 1 || part->start))
@@ -284,14 +284,14 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 		 * read: it was last written on the CPU that submitted it.
 		 */
 		found = rt_member_origin(member, sector, op);
-		origin = rt_answer_origin(found);
-		one &= rt_answer_run(found) >= nr_bytes >> 9;
+		origin = rt_found_origin(found);
+		one &= rt_found_run(found) >= nr_bytes >> 9;
 		if (one && asks_content(op, origin) &&
 		    (error || origin == RT_ORIGIN_UNKNOWN || !rt_is_file_page(bio))) {
-			found = error ? rt_answer(RT_ORIGIN_UNKNOWN, nr_bytes >> 9) :
+			found = error ? rt_found(RT_ORIGIN_UNKNOWN, nr_bytes >> 9) :
 				rt_read_origin(address, member, sector, nr_bytes, found);
-			origin = rt_answer_origin(found);
-			one = rt_answer_run(found) >= nr_bytes >> 9;
+			origin = rt_found_origin(found);
+			one = rt_found_run(found) >= nr_bytes >> 9;
 		}
 	}
 	if (!one && !address)
@@ -307,7 +307,7 @@ counted:
 		     rt_what(member, origin, op, nr_bytes) |
 		     (error ? 1ULL << RT_WHAT_ERROR : 0) |
 		     (nr_bytes < rq->__data_len ? 1ULL << RT_WHAT_PART : 0));
-	origin &= RT_ANSWER_ORIGIN;
+	origin &= RT_FOUND_ORIGIN;
 	row = rt_row(member, origin, op, instance);
 	if (row && one)
 		rt_bump(row->bytes, nr_bytes);

@@ -32,9 +32,9 @@ __noinline int rt_read_done(__u64 key, __u64 origin, __u32 remember)
 		rt_learn(key, origin);
 	else if (value && !(was & 0xff))
 		bpf_map_delete_elem(&rt_learned, &key);
-	task.pid = was >> 32;
+	task.pid = rt_reader(was);
 	if (task.pid) {
-		io.bytes = (was >> 8 & 0xffffff) << 9;
+		io.bytes = rt_reader_bytes(was);
 		rt_add_task(&task, &io);
 		if (rt_recording)
 			rt_emit_submission(key, 0, (__u64)task.pid << 32 | io.bytes,
@@ -43,10 +43,11 @@ __noinline int rt_read_done(__u64 key, __u64 origin, __u32 remember)
 	return 0;
 }
 
-__u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u64 answer)
+__u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent,
+		     __u64 by_address)
 {
-	__u32 size = extent, block = rt_answer_block(answer) << 9, one, a;
-	__u64 whole = rt_answer(rt_answer_origin(answer), size >> 9), key, found;
+	__u32 size = extent, block = rt_found_block(by_address) << 9, one, a;
+	__u64 whole = rt_found(rt_found_origin(by_address), size >> 9), key, found;
 	struct rt_array *array;
 	bool alone;
 
@@ -57,11 +58,11 @@ __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u64 
 		return whole;
 	one = size < block ? size : block;
 	found = rt_bio_metadata(bio, (extent >> 32) << 32 | one,
-				array->geometry.array_sectors / rt_answer_block(answer),
+				array->geometry.array_sectors / rt_found_block(by_address),
 				array->flags & RT_ARRAY_CRYPT ? RT_CONTENT_LATER :
-				rt_answer_origin(answer) == RT_ORIGIN_UNKNOWN ? RT_CONTENT_SURE :
+				rt_found_origin(by_address) == RT_ORIGIN_UNKNOWN ? RT_CONTENT_SURE :
 				RT_CONTENT);
-	if (found == RT_NOT_METADATA && rt_answer_origin(answer) != RT_ORIGIN_UNKNOWN)
+	if (found == RT_NOT_METADATA && rt_found_origin(by_address) != RT_ORIGIN_UNKNOWN)
 		return whole;
 	/*
 	 * A read of a single block is ext4's own. A larger one is readahead, or dd of the
@@ -76,7 +77,7 @@ __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u64 
 	/* below dm-crypt: the device above it is watched */
 	if (!(array->flags & RT_ARRAY_CRYPT))
 		rt_read_done(key, found, alone && one == block && found != RT_ORIGIN_UNKNOWN);
-	return rt_answer(found, one >> 9);
+	return rt_found(found, one >> 9);
 }
 
 /* Shadow programs do not walk, so the rows are those of RT_FIRST. */
@@ -185,17 +186,17 @@ __noinline int rt_walk_step(__u32 which)
 		bytes = w->size;
 	} else {
 		found = rt_member_origin(w->member, w->sector, w->op);
-		origin = rt_answer_origin(found);
-		run = rt_answer_run(found);
+		origin = rt_found_origin(found);
+		run = rt_found_run(found);
 		bytes = run < (w->size >> 9) ? run << 9 : w->size;
 		if (asks_content(w->op, origin)) {
 			if (w->flags & RT_WALK_FAILED)
-				found = rt_answer(RT_ORIGIN_UNKNOWN, bytes >> 9);
+				found = rt_found(RT_ORIGIN_UNKNOWN, bytes >> 9);
 			else
 				found = rt_read_origin(w->current, w->member, w->sector,
 						       w->offset << 32 | bytes, found);
-			origin = rt_answer_origin(found);
-			bytes = rt_answer_run(found) << 9;
+			origin = rt_found_origin(found);
+			bytes = rt_found_run(found) << 9;
 			if (!bytes || bytes > w->size)
 				return 1;
 		}

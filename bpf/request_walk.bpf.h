@@ -18,8 +18,8 @@ static __always_inline __u32 rt_one_origin(__u32 member, __u64 sector, __u32 op,
 {
 	__u64 found = rt_origin_at(member, sector, op);
 
-	if (rt_answer_run(found) >= bytes >> 9 && rt_answer_origin(found) != RT_ORIGIN_UNKNOWN)
-		return rt_answer_origin(found);
+	if (rt_found_run(found) >= bytes >> 9 && rt_found_origin(found) != RT_ORIGIN_UNKNOWN)
+		return rt_found_origin(found);
 	count_loss(RT_LOST_BUSY);
 	return RT_ORIGIN_UNKNOWN;
 }
@@ -27,10 +27,11 @@ static __always_inline __u32 rt_one_origin(__u32 member, __u64 sector, __u32 op,
 /*
  * Origin of a completed read of unknown blocks, by their content. Blocks in the block
  * device's page cache may be metadata; each is read by itself, because ext4_readdir()
- * reads ahead over any blocks. extent: as in rt_bio_metadata(). answer: of
- * rt_member_origin(); the result has the same form.
+ * reads ahead over any blocks. extent: as in rt_bio_metadata(). by_address:
+ * result of rt_member_origin(); the return value has the same form.
  */
-__u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent, __u64 answer);
+__u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent,
+		     __u64 by_address);
 
 /* Learns a block's origin from its completed read, and counts the read for its task. */
 int rt_read_done(__u64 key, __u64 origin, __u32 remember);

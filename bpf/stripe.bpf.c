@@ -47,7 +47,7 @@ __noinline int rt_add_dirty(__u64 first, __u64 sector, __u32 instance)
 			to = sector + RT_STRIPE_SECTORS;
 		if (from < to) {
 			found = rt_upper_origin(s->array, from, RT_OP_WRITE);
-			origin = rt_answer_origin(found) & 31;
+			origin = rt_found_origin(found) & 31;
 			barrier_var(origin);
 			s->bytes[origin & 31] += (to - from) << 9;
 			s->total += (to - from) << 9;
@@ -70,7 +70,7 @@ __noinline int rt_note_wanted(__u64 first, __u64 sector, __u32 instance)
 	if (sector < asked)
 		sector = asked;
 	if (s)
-		s->wanted = 1 + rt_answer_origin(rt_upper_origin(s->array, sector, RT_OP_READ));
+		s->wanted = 1 + rt_found_origin(rt_upper_origin(s->array, sector, RT_OP_READ));
 	return 0;
 }
 
@@ -161,7 +161,7 @@ static __always_inline __u32 by_address(const struct r5dev *dev, __u32 index, __
 
 	if (!array || !(array->flags & RT_ARRAY_RESHAPING))
 		return RT_BY_ADDRESS;
-	return rt_answer_origin(rt_upper_origin(index, RT_PEEK(dev, sector), op));
+	return rt_found_origin(rt_upper_origin(index, RT_PEEK(dev, sector), op));
 }
 
 /*
@@ -254,10 +254,10 @@ static __always_inline __u32 classify_moving(__u64 private, __u32 size, __u32 op
 	for (i = 0; i < RT_MOVING_PIECES; i++) {
 		found = rt_upper_origin(index, sector, op);
 		/* unknown if it has several origins: the bytes of each would not be known */
-		if (i && rt_answer_origin(found) != origin)
+		if (i && rt_found_origin(found) != origin)
 			return RT_ORIGIN_UNKNOWN;
-		origin = rt_answer_origin(found);
-		run = rt_answer_run(found);
+		origin = rt_found_origin(found);
+		run = rt_found_run(found);
 		if (run >= left)
 			return origin;
 		sector += run;

@@ -12,7 +12,7 @@
 #include "compat.bpf.h"
 #include "tasks.bpf.h"
 
-__u64 rt_round;
+__u64 rt_interval;
 
 static __always_inline struct worker *worker_of(struct task_struct *task)
 {
@@ -76,7 +76,7 @@ __noinline int rt_replace_task_slot(__u64 at, __u64 wanted, __u64 bytes, __u32 i
 	if (s->key == wanted && s->io.bios) {
 		rt_bump(s->io.bios, 1);
 		rt_bump(s->io.bytes, bytes);
-		s->round = rt_round;
+		s->interval = rt_interval;
 		return 0;
 	}
 	was = s->key;
@@ -86,7 +86,7 @@ __noinline int rt_replace_task_slot(__u64 at, __u64 wanted, __u64 bytes, __u32 i
 	s->ended = version;
 	barrier();
 	s->key = wanted;
-	s->round = rt_round;
+	s->interval = rt_interval;
 	s->io.bytes = bytes;
 	s->io.bios = 1;
 	barrier();

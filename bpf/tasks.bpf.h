@@ -12,10 +12,10 @@ enum {
 	RT_PF_KTHREAD = 0x00200000,
 };
 
-/* Adds to the bios of a task. Sets key->round. */
+/* Adds to the bios of a task. Sets key->interval. */
 static __always_inline void rt_add_task(struct rt_task_key *key, const struct rt_io *add)
 {
-	key->round = rt_round;
+	key->interval = rt_interval;
 	rt_add_or_lose(&rt_task_ios, key, add, RT_LOST_TASKS);
 }
 
@@ -59,7 +59,7 @@ static __always_inline __u32 rt_submitter(unsigned long long *arg, __u32 array)
 	return RT_PEEK(task, pid);
 }
 
-/* Slow path of rt_count_task(): the slot has another key, or is of an earlier round. */
+/* Slow path of rt_count_task(): the slot has another key, or is of an earlier interval. */
 int rt_replace_task_slot(__u64 slot, __u64 wanted, __u64 bytes, __u32 instance);
 
 /* Counts a bio for `pid`, as returned by rt_submitter(). arg: where the tracepoint's arguments hold it. */
@@ -82,7 +82,7 @@ static __always_inline void rt_count_task(unsigned long long *arg, __u32 pid, __
 		p->last_slot = slot;
 	}
 	s = &p->slot[slot];
-	if (s->key == wanted && s->io.bios && s->round == rt_round) {
+	if (s->key == wanted && s->io.bios && s->interval == rt_interval) {
 		rt_bump(s->io.bios, 1);
 		rt_bump(s->io.bytes, bytes);
 		return;

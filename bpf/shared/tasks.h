@@ -27,7 +27,7 @@ struct rt_task_key {
 	__u32 pid;		/* or RT_THROTTLED and the id of a cgroup */
 	__u16 array;
 	__u8 what;		/* origin << 3 | operation, or RT_OP_DIRTY */
-	__u8 round;		/* of userspace's reading, see rt_round */
+	__u8 interval;		/* its low 8 bits, see rt_interval */
 };
 
 /*
@@ -39,8 +39,8 @@ struct rt_task_key {
  */
 struct rt_task_slot {
 	__u64 began;
-	__u64 key;		/* a struct rt_task_key as one number, of round 0 */
-	__u64 round;		/* in which the task's name was noted last */
+	__u64 key;		/* a struct rt_task_key as one number, of interval 0 */
+	__u64 interval;		/* in which the task's name was noted last */
 	struct rt_io io;
 	__u64 ended;
 };
@@ -79,7 +79,7 @@ struct rt_file_key {
 	struct rt_file_id file;
 	__u16 array;
 	__u8 op;
-	__u8 round;		/* of userspace's reading, see rt_round */
+	__u8 interval;		/* its low 8 bits, see rt_interval */
 	__u32 pid;		/* of RT_OP_DIRTY: the thread that dirtied it; else 0 */
 };
 

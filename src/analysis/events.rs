@@ -50,7 +50,7 @@ impl Events {
                 self.disks.state(&self.directory, was.as_deref(), &state);
             }
             other => {
-                self.pass(other);
+                self.add_outside(other);
                 sums.add(&self.directory, other);
             }
         }
@@ -58,7 +58,7 @@ impl Events {
 
     /// Takes in an item outside all intervals, which may have kept a disk busy within one.
     #[inline]
-    pub fn pass(&mut self, item: &Item) {
+    pub fn add_outside(&mut self, item: &Item) {
         self.disks.read_until(item.time_us());
         match item {
             Item::Request(r) => {
@@ -74,14 +74,14 @@ impl Events {
         }
     }
 
-    /// Marks the start or end of an interval. Call it before items more than [`SLACK_US`] later are added.
-    pub fn cut(&mut self, time_us: i64) {
-        self.disks.cut(time_us);
+    /// Adds the start or end of an interval. Call it before items more than [`SLACK_US`] later are added.
+    pub fn add_boundary(&mut self, time_us: i64) {
+        self.disks.add_boundary(time_us);
     }
 
-    /// Removes a mark set by [`Events::cut`].
-    pub fn uncut(&mut self, time_us: i64) {
-        self.disks.forget(time_us);
+    /// Removes one added by [`Events::add_boundary`].
+    pub fn remove_boundary(&mut self, time_us: i64) {
+        self.disks.remove_boundary(time_us);
     }
 
     /// True if an interval that ends at `time_us` is complete, so that [`Events::samples`] may be called.
@@ -132,14 +132,14 @@ impl Events {
     }
 
     /// Takes in a state from before the first interval, for names and as the base of cumulative counters.
-    pub fn skip(&mut self, item: &Item) {
+    pub fn add_first_state(&mut self, item: &Item) {
         let mut unused = IntervalCounters::default();
         self.push(&mut unused, item);
         self.before = unused.state.or_else(|| self.before.take());
     }
 
-    /// Returns the samples at the start and the end of an interval, for [`super::fold::Fold`]. Both times must be marked by
-    /// [`Events::cut`]; intervals must come in order.
+    /// Returns the samples at the start and the end of an interval, for [`super::fold::Fold`]. Both times must have been given to
+    /// [`Events::add_boundary`]; intervals must come in order.
     pub fn samples(
         &mut self,
         mut sums: IntervalCounters,
@@ -285,7 +285,7 @@ impl Arrays {
                 .iter()
                 .position(|a| *a == subject.info.name);
             if let Some(slot) = array.and_then(|a| arrays.get_mut(a)) {
-                // Of two arrays with the same name the first one gets the figures.
+                // Two arrays with the same name cannot be told apart: the first one gets the figures.
                 slot.get_or_insert(number);
             }
             for member in &subject.members {

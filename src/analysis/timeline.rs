@@ -170,7 +170,7 @@ impl Pieces {
         let mut halves = std::mem::take(&mut self.done).into_iter();
         while let Some(mut piece) = halves.next() {
             if let Some(second) = halves.next() {
-                events.uncut(piece.to);
+                events.remove_boundary(piece.to);
                 piece.join(second);
             }
             self.done.push(piece);
@@ -178,7 +178,7 @@ impl Pieces {
     }
 
     fn end(&mut self, events: &mut Events, time_us: i64) {
-        events.cut(time_us);
+        events.add_boundary(time_us);
         let io = self.take();
         self.done.push(Piece {
             from: self.from,
@@ -288,7 +288,7 @@ mod tests {
     fn timeline(items: &[Item], seconds: i64) -> Timeline {
         let (mut events, mut sums) = (Events::default(), IntervalCounters::default());
         let mut pieces = Pieces::new(START);
-        events.cut(START);
+        events.add_boundary(START);
         for item in items {
             events.push(&mut sums, item);
             match item {

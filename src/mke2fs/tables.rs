@@ -233,7 +233,7 @@ impl Tables<'_> {
         while left > 0 {
             let block = self.used.find(goal, last, each).ok_or_else(|| no_room(0))?;
             let (_, run) = self.used.free_run(block).ok_or_else(|| no_room(0))?;
-            // As many as fit are contiguous.
+            // The tables that fit into this free run lie one after the other.
             let n = (run / each).min(left).max(1);
             self.take(block, n * each, Origin::InodeTable);
             goal = block + (n - 1) * each;

@@ -34,7 +34,7 @@ impl Probe {
     /// The counters, and after [`Self::update_in_place`] the base of the next topology's counters.
     pub fn read_switchover(&mut self) -> Result<(Counters, Option<Counters>)> {
         let mut counters = Counters::default();
-        self.begin_round();
+        self.begin_interval();
         let mut base = None;
         counters.cells = match &self.switchover {
             None => self
@@ -115,7 +115,7 @@ impl Probe {
     fn read_tasks(&mut self, counters: &mut Counters) -> Result<()> {
         let maps = &self.skel.maps;
         let moved = drain(&maps.rt_task_ios, |key: &rt_task_key| {
-            (key.round != self.round).then(|| task_key(key))
+            (key.interval != self.interval).then(|| task_key(key))
         })?;
         let per_cpu = all_entries(&maps.rt_tasks_pending)?;
         let cpus: Vec<_> = per_cpu

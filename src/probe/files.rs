@@ -9,19 +9,19 @@ use crate::analysis::counters::{Counters, DirtyKey, FileKey, FileName, TaskCount
 use crate::analysis::files::FileId;
 
 impl Probe {
-    /// Starts a round: bios are counted under new keys from now on (`rt_round` in `bpf/tasks.bpf.c`). Call this a few system
+    /// Starts an interval: bios are counted under new keys from now on (`rt_interval` in `bpf/tasks.bpf.c`). Call this a few system
     /// calls before the table is read.
-    pub(super) fn begin_round(&mut self) {
+    pub(super) fn begin_interval(&mut self) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
-            bss.rt_round = bss.rt_round.wrapping_add(1);
-            self.round = bss.rt_round as u8;
+            bss.rt_interval = bss.rt_interval.wrapping_add(1);
+            self.interval = bss.rt_interval as u8;
         }
     }
 
     pub(super) fn read_files(&mut self, counters: &mut Counters) -> Result<()> {
         let maps = &self.skel.maps;
         let moved = drain(&maps.rt_file_ios, |key: &rt_file_key| {
-            (key.round != self.round).then(|| file_key(key))
+            (key.interval != self.interval).then(|| file_key(key))
         })?;
         let per_cpu = super::entries::all_entries(&maps.rt_files_pending)?;
         let cpus: Vec<_> = per_cpu

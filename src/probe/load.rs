@@ -52,7 +52,7 @@ pub struct Probe {
     /// Loaded programs.
     pub(super) programs: Vec<&'static str>,
     /// Round of the current reading of tasks and files: see `files`.
-    pub(super) round: u8,
+    pub(super) interval: u8,
     /// Previous task counters; the flag is true for dirtied data.
     pub(super) task_deltas: Deltas<(TaskKey, bool)>,
     /// Previous file counters; for dirtied data by file and thread.
@@ -124,7 +124,7 @@ impl Probe {
             missed: 0,
             planned,
             programs: Vec::new(),
-            round: 0,
+            interval: 0,
             task_deltas: Deltas::default(),
             file_deltas: Deltas::default(),
             events: buffer.map(|_| Events::new(&skel, buffer)).transpose()?,

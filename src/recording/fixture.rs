@@ -269,7 +269,7 @@ pub fn stalled_items(ticks: bool) -> Vec<Item> {
     items
 }
 
-/// As a file, in batches of at most `rows`.
+/// Bytes of a recording of `items`, in batches of at most `rows`.
 pub fn file_of(items: &[Item], rows: usize) -> Vec<u8> {
     let out = Shared::default();
     let options = Options {

@@ -144,8 +144,8 @@ struct Pass {
 impl Pass {
     fn new(start_us: i64, from_us: i64, to_us: i64) -> Self {
         let mut events = Events::default();
-        events.cut(from_us);
-        events.cut(to_us);
+        events.add_boundary(from_us);
+        events.add_boundary(to_us);
         events.look_for_stalls(from_us, to_us);
         Self {
             from_us,
@@ -177,7 +177,7 @@ impl Pass {
         let time = item.time_us();
         self.newest = self.newest.max(time);
         if let Item::Alloc { time_us, json } = item {
-            self.events.pass(item);
+            self.events.add_outside(item);
             // It ends at its time, like a state.
             if time > self.from_us && time <= self.to_us {
                 self.items += 1;
@@ -202,7 +202,7 @@ impl Pass {
             }
             // A state includes everything before it.
             if time <= self.from_us {
-                self.events.skip(item);
+                self.events.add_first_state(item);
             } else if time <= self.to_us {
                 self.items += 1;
                 self.events.push(&mut self.sums, item);
@@ -210,14 +210,14 @@ impl Pass {
                     self.pieces.state(&mut self.events, time);
                 }
             } else {
-                self.events.pass(item);
+                self.events.add_outside(item);
             }
             return;
         }
         if time < self.rows_from_us || time >= self.to_us {
             // Its request may have been in flight in the period.
             if !self.events.is_settled(self.to_us) {
-                self.events.pass(item);
+                self.events.add_outside(item);
             }
             return;
         }

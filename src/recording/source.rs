@@ -154,7 +154,7 @@ impl Source {
         };
         self.reader.seek(&mark)?;
         self.events = Events::default();
-        self.events.cut(warm);
+        self.events.add_boundary(warm);
         self.spans = VecDeque::from([Span::new(warm)]);
         self.fold = Fold::new(Sample::default());
         self.window = Window::new(window::SPAN);
@@ -181,16 +181,16 @@ impl Source {
         self.newest = self.newest.max(time);
         let state = matches!(item, Item::State(_));
         if self.spans.is_empty() {
-            self.events.cut(time);
+            self.events.add_boundary(time);
             self.spans.push_back(Span::new(time));
         }
-        self.cut(time, state);
+        self.end_spans(time, state);
         if state && time <= self.begin {
-            self.events.skip(item);
+            self.events.add_first_state(item);
             return;
         }
         if time < self.begin {
-            self.events.pass(item);
+            self.events.add_outside(item);
             return;
         }
         let Self { spans, events, .. } = self;
@@ -209,7 +209,7 @@ impl Source {
     }
 
     /// Ends the last span if `time` is past its end, and begins the next one.
-    fn cut(&mut self, time: i64, state: bool) {
+    fn end_spans(&mut self, time: i64, state: bool) {
         while let Some(last) = self.spans.back_mut() {
             let due = last.from.saturating_add(self.interval_us);
             let to = if self.interval_us < 1_000_000 {
@@ -222,7 +222,7 @@ impl Source {
             };
             let Some(to) = to else { return };
             last.to = Some(to);
-            self.events.cut(to);
+            self.events.add_boundary(to);
             self.spans.push_back(Span::new(to));
         }
     }
@@ -274,7 +274,7 @@ impl Iterator for Source {
                 }
                 None => {
                     self.done = true;
-                    self.events.cut(self.newest);
+                    self.events.add_boundary(self.newest);
                     self.events.end(self.newest);
                 }
             }

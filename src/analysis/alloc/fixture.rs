@@ -66,9 +66,9 @@ pub fn criteria(named: bool) -> Vec<String> {
 /// A machine whose only ext4 this is.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
-    /// What is known of it.
+    /// Known facts about its mounts and parameters.
     pub known: Known,
-    /// Whether the lists are on; `None`: as the snapshot has it.
+    /// True if mballoc's lists are on; `None` keeps the snapshot's value.
     pub lists: Option<bool>,
 }
 

@@ -280,14 +280,14 @@ impl Disks {
     }
 
     /// Keeps the sums at `time`. Call it before [`Disks::is_settled`] is true for that time.
-    pub(super) fn cut(&mut self, time: i64) {
+    pub(super) fn add_boundary(&mut self, time: i64) {
         if !self.cuts.contains_key(&time) {
             self.wanted.insert(time);
         }
     }
 
     /// Drops the sums at `time`.
-    pub(super) fn forget(&mut self, time: i64) {
+    pub(super) fn remove_boundary(&mut self, time: i64) {
         self.wanted.remove(&time);
         self.cuts.remove(&time);
     }

@@ -26,10 +26,10 @@ impl NameLookup for NoNames {
 
 fn whole(items: &[Item]) -> (Sample, Sample) {
     let (mut events, mut sums) = (Events::default(), IntervalCounters::default());
-    events.cut(START);
+    events.add_boundary(START);
     items.iter().for_each(|item| events.push(&mut sums, item));
     let end = START + 5_000_000;
-    events.cut(end);
+    events.add_boundary(end);
     events.end(end);
     events.samples(sums, START, end, &NoNames)
 }
@@ -135,7 +135,7 @@ fn requests_that_only_the_kernel_counted_are_told_once() {
     assert!(whole.notes.iter().any(|n| n == said), "{:?}", whole.notes);
     let (mut events, mut growth) = (Events::default(), Vec::new());
     for cut in 0..=seconds {
-        events.cut(START + cut * 1_000_000);
+        events.add_boundary(START + cut * 1_000_000);
     }
     items
         .iter()

@@ -46,7 +46,7 @@ pub struct Line {
     pub name: &'static str,
     /// `None` if it was not checked.
     pub available: Option<bool>,
-    /// What the answer is based on.
+    /// The fact that `available` was derived from.
     pub evidence: String,
 }
 

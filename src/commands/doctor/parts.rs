@@ -66,7 +66,7 @@ fn figure(finding: &Finding) -> Option<f64> {
     (finding.severity >= Severity::Warning).then_some(figure.unwrap_or(0.0))
 }
 
-/// Finds the worst part of a recording that spans `whole`, for each rule and array. `keep` removes arrays that are not judged
+/// Finds the worst part of a recording that spans `whole`, for each rule and array. `keep` removes arrays that are not evaluated
 /// from a snapshot.
 ///
 /// # Errors

@@ -22,11 +22,11 @@ pub struct Export {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// What to make of it
+    /// Format of the output
     #[arg(short, long, value_name = "FORMAT")]
     pub format: Format,
 
-    /// The file to make, as OUT.new until it is whole; - is standard output
+    /// Output file, written as OUT.new and renamed when it is complete; - is standard output
     #[arg(short, long, value_name = "OUT")]
     pub output: PathBuf,
 

@@ -80,7 +80,7 @@ impl TableView for Latency {
         0
     }
 
-    /// As many strips as there is room for: device, queue.
+    /// Headings of the strips that fit: device first, then queue.
     fn rest_heading(room: usize) -> String {
         let strips = ["device", "queue"].iter().take(strips(room));
         strips

@@ -172,7 +172,7 @@ fn headline_and_figures_say_over_how_long_they_are_true() {
     assert!(text.contains("\nlast 1 s: 630 r/s"), "{text}");
 }
 
-/// What is asked first is answered first: which members, on the first three lines of the smallest usual screen.
+/// An 80x24 screen names the busy members within its first three lines.
 #[test]
 fn the_headline_is_in_the_first_three_lines() {
     let text = shown(&fixture::raid0(12), "", (80, 24));

@@ -112,8 +112,8 @@ proptest! {
         }
         s.criteria.truncate((n[0] % 6) as usize);
         for lists in [None, Some(false), Some(true)] {
-            let judged = with_reasons(s.clone(), machine(&release, lists));
-            for reason in judged.filesystems.iter().filter_map(|fs| fs.reason.as_ref()) {
+            let annotated = with_reasons(s.clone(), machine(&release, lists));
+            for reason in annotated.filesystems.iter().filter_map(|fs| fs.reason.as_ref()) {
                 prop_assert!(!reason.sentence.is_empty());
             }
         }
