@@ -42,6 +42,18 @@ fn main() -> Result<()> {
         "raidtrace_alloc",
         &["alloc", "alloc_groups", "alloc_kprobe"],
         &out,
+    )?;
+    programs(
+        "raidtrace_slow",
+        &[
+            "slow_maps",
+            "slow_operation",
+            "slow_sleep",
+            "slow_commit",
+            "slow_lock",
+            "slow_barrier",
+        ],
+        &out,
     )
 }
 

@@ -161,6 +161,13 @@ struct dm_crypt_io___rt {
 	struct bio *base_bio;
 } __attribute__((preserve_access_index));
 
+/* fs/ext4/ext4.h, as above */
+struct ext4_inode_info___rt {
+	unsigned int i_sync_tid;
+	unsigned int i_datasync_tid;
+	struct inode vfs_inode;
+} __attribute__((preserve_access_index));
+
 /* include/linux/journal-head.h, in the BTF of the kernel or of the module jbd2 */
 struct journal_head___rt {
 	unsigned int b_modified;
@@ -175,6 +182,14 @@ struct transaction_chp_stats_s___rt {
 
 struct transaction_s___rt {
 	unsigned int t_tid;
+	enum { RT_T_RUNNING } t_state;	/* anonymous in the kernel, too */
+	unsigned long t_requested;
+} __attribute__((preserve_access_index));
+
+struct transaction_run_stats_s___rt {
+	__u32 rs_handle_count;
+	__u32 rs_blocks;
+	__u32 rs_blocks_logged;
 } __attribute__((preserve_access_index));
 
 struct journal_s___rt {

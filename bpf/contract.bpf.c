@@ -8,6 +8,7 @@
 #include "shared/wire.h"
 #include "shared/alloc.h"
 #include "shared/profile.h"
+#include "shared/slow.h"
 
 struct {
 	enum rt_limits limits;
@@ -27,6 +28,12 @@ struct {
 	enum rt_alloc_limits alloc_limits;
 	enum rt_sample_limits sample_limits;
 	enum rt_sample_modes sample_modes;
+	enum rt_slow_limits slow_limits;
+	enum rt_slow_devices slow_devices;
+	enum rt_slow_kinds slow_kinds;
+	enum rt_slow_flags slow_flags;
+	enum rt_slow_states slow_states;
+	enum rt_slow_events slow_events;
 
 	struct rt_place place;
 	struct rt_array array;
@@ -57,4 +64,9 @@ struct {
 	struct rt_alloc_task_key alloc_task_key;
 	struct rt_sample sample;
 	struct rt_sample_ticks sample_ticks;
+	struct rt_slow_operation slow_operation;
+	struct rt_slow_commit slow_commit;
+	struct rt_slow_barrier slow_barrier;
+	struct rt_slow_sum slow_sum;
+	struct rt_slow_loss slow_loss;
 } rt_contract;

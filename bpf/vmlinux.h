@@ -27,6 +27,7 @@ typedef __u16 u16;
 typedef __u32 u32;
 typedef __u64 u64;
 typedef _Bool bool;
+typedef __s64 s64;
 typedef u64 sector_t;
 
 enum { false = 0, true = 1 };
@@ -35,6 +36,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_STACK_TRACE = 7,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_RINGBUF = 27,
@@ -77,12 +79,17 @@ struct css_set {
 	struct cgroup *dfl_cgrp;
 };
 
+struct sched_info {
+	unsigned long long run_delay;
+};
+
 struct task_struct {
 	unsigned int flags;
 	int pid;
 	int tgid;
 	char comm[16];
 	struct css_set *cgroups;
+	struct sched_info sched_info;
 	void *worker_private;
 };
 
@@ -128,8 +135,19 @@ struct hlist_head {
 	struct hlist_node *first;
 };
 
+typedef struct {
+	s64 counter;
+} atomic_long_t;
+
+struct rw_semaphore {
+	atomic_long_t owner;
+};
+
 struct inode {
 	unsigned short i_mode;
+	unsigned int i_flags;
+	s64 i_size;
+	struct rw_semaphore i_rwsem;
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	unsigned int i_nlink;
@@ -155,8 +173,14 @@ struct file {
 	struct inode *f_inode;
 };
 
+struct iov_iter {
+	unsigned long count;
+};
+
 struct kiocb {
 	struct file *ki_filp;
+	s64 ki_pos;
+	int ki_flags;
 };
 
 struct iomap_dio {

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{alloc, doctor, export, layout, record, report, top};
+use crate::commands::{alloc, doctor, export, layout, record, report, slow, top};
 
 /// Which disk of this md array is busy, with which kind of filesystem block or md write, and on
 /// whose behalf.
@@ -24,6 +24,9 @@ pub enum Command {
     /// The live screen: members, origins, processes, latencies
     #[command(after_help = top::args::EXAMPLES)]
     Top(top::args::Top),
+    /// Why an fsync, a read or a write took so long: its waits, and who or what caused each
+    #[command(after_help = slow::args::EXAMPLES)]
+    Slow(slow::args::Slow),
     /// Record every request and submission into a file, to be looked at anywhere, without root
     #[command(after_help = record::args::EXAMPLES)]
     Record(record::args::Record),

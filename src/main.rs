@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use raidtrace::cli::{Cli, Command};
-use raidtrace::commands::{alloc, doctor, export, layout, record, report, top};
+use raidtrace::commands::{alloc, doctor, export, layout, record, report, slow, top};
 use raidtrace::ui::text::clean;
 
 fn main() -> ExitCode {
@@ -12,6 +12,7 @@ fn main() -> ExitCode {
     let success = |()| ExitCode::SUCCESS;
     let result = match &cli.command {
         Command::Top(args) => top::command::run(args).map(success),
+        Command::Slow(args) => slow::command::run(args).map(success),
         Command::Layout(args) => layout::command::run(args),
         Command::Record(args) => record::command::run(args),
         Command::Report(args) => report::command::run(args).map(success),

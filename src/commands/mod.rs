@@ -6,4 +6,5 @@ pub mod export;
 pub mod layout;
 pub mod record;
 pub mod report;
+pub mod slow;
 pub mod top;

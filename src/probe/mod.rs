@@ -40,6 +40,7 @@ mod overhead;
 mod plan;
 pub mod samples;
 mod shadows;
+pub mod slow;
 mod stats;
 mod symbols;
 pub mod tables;

@@ -6,7 +6,7 @@
 //! * [`sampler`]: one snapshot each interval.
 //! * [`tasks`], [`paths`]: names of tasks, paths of files. [`cpus`]: kernel stack samples of each CPU.
 //! * [`header`]: the header of a recording.
-//! * [`alloc`]: intervals of `raidtrace alloc`.
+//! * [`alloc`]: intervals of `raidtrace alloc`. [`slow`]: intervals of `raidtrace slow`.
 
 pub mod alloc;
 pub mod cpus;
@@ -15,6 +15,7 @@ pub mod header;
 mod paths;
 mod prepare;
 pub mod sampler;
+pub mod slow;
 mod tasks;
 mod update;
 pub mod watch;

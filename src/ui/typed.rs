@@ -39,6 +39,28 @@ pub fn time(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Parses a short time with a unit: `500us`, `10ms`, `2s`.
+///
+/// # Errors
+/// Not a time, without a unit, or out of 1 µs to 1 hour.
+pub fn short_time(text: &str) -> Result<Duration, String> {
+    let units = [("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)];
+    let found = units
+        .iter()
+        .find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit)));
+    let (digits, unit) = found.ok_or("a time needs a unit: 500us, 10ms or 2s")?;
+    let number: f64 = digits
+        .trim()
+        .parse()
+        .map_err(|_| "not a time such as 500us, 10ms or 2s".to_owned())?;
+    let seconds = number * unit;
+    if (1e-6..=3600.0).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("must be 1us to 3600s".to_owned())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{seconds, time};

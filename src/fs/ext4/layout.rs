@@ -158,7 +158,6 @@ impl Layout {
     }
 
     /// Origin of `block`; `None` for a block without a fixed purpose.
-    #[cfg(test)]
     pub fn origin_of(&self, block: FsBlock) -> Option<Origin> {
         let behind = self.ranges.partition_point(|r| r.first <= block);
         let range = self.ranges.get(behind.checked_sub(1)?)?;

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Maps and helpers of the programs of `raidtrace slow`. */
+#ifndef RAIDTRACE_SLOW_BPF_H
+#define RAIDTRACE_SLOW_BPF_H
+
+#include <bpf/bpf_core_read.h>
+#include "shared/slow.h"
+
+extern const volatile __u64 rt_slow_threshold;	/* ns */
+
+/*
+ * What a task is in the middle of. An array, because each context switch looks two tasks
+ * up: no hash, no call. Two tasks whose ids have the same low bits share a slot; the second
+ * one is not traced meanwhile, and is counted as lost.
+ */
+struct rt_slow_tasks_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RT_SLOW_TASKS);
+	__type(key, __u32);
+	__type(value, struct rt_slow_task);
+};
+extern struct rt_slow_tasks_map rt_slow_tasks SEC(".maps");
+
+/* Operations that have slept, by thread id. The value is the event. */
+struct rt_slow_operations_map {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RT_SLOW_OPERATIONS);
+	__type(key, __u32);
+	__type(value, struct rt_slow_operation);
+};
+extern struct rt_slow_operations_map rt_slow_operations SEC(".maps");
+
+/* Commits in progress, by the thread id of their journal. The value is the event. */
+struct rt_slow_commits_map {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RT_SLOW_COMMITS);
+	__type(key, __u32);
+	__type(value, struct rt_slow_commit);
+};
+extern struct rt_slow_commits_map rt_slow_commits SEC(".maps");
+
+/* Zeroes to insert: the events are larger than the stack. */
+union rt_slow_zeroes {
+	struct rt_slow_operation operation;
+	struct rt_slow_commit commit;
+};
+
+struct rt_slow_zero_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, union rt_slow_zeroes);
+};
+extern struct rt_slow_zero_map rt_slow_zero SEC(".maps");
+
+struct rt_slow_stacks_map {
+	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
+	__uint(max_entries, RT_SLOW_STACKS);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, RT_SLOW_FRAMES * sizeof(__u64));
+};
+extern struct rt_slow_stacks_map rt_slow_stacks SEC(".maps");
+
+/* Filesystems and members, by device number: RT_SLOW_FS, RT_SLOW_MEMBER. */
+struct rt_slow_devices_map {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RT_SLOW_DEVICES);
+	__type(key, __u32);
+	__type(value, __u32);
+};
+extern struct rt_slow_devices_map rt_slow_devices SEC(".maps");
+
+/* The task that asked for the commit of a transaction first, by the address of the journal. */
+struct rt_slow_request {
+	__u64 ns;
+	__u32 tid;
+	__u32 pid;
+	__s32 stack;
+	__u32 pad;
+	__u8 comm[RT_COMM];
+};
+
+struct rt_slow_requests_map {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, RT_SLOW_COMMITS);
+	__type(key, __u64);
+	__type(value, struct rt_slow_request);
+};
+extern struct rt_slow_requests_map rt_slow_requests SEC(".maps");
+
+/* Threads of journals whose transaction is locked, by the filesystem's device number. */
+struct rt_slow_locked_map {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RT_SLOW_COMMITS);
+	__type(key, __u32);
+	__type(value, __u32);
+};
+extern struct rt_slow_locked_map rt_slow_locked SEC(".maps");
+
+/* Number of entries of rt_slow_locked: while it is 0, handles are not looked up. */
+extern __u64 rt_slow_locks;
+
+/* The operation that has waited longest to get a lock exclusively, by the lock's address. */
+struct rt_slow_writer {
+	__u64 since_ns;
+	__u32 pid;
+	__u32 pad;
+};
+
+struct rt_slow_writers_map {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u64);
+	__type(value, struct rt_slow_writer);
+};
+extern struct rt_slow_writers_map rt_slow_writers SEC(".maps");
+
+/* A flush or FUA write in flight, by the address of its bio. */
+struct rt_slow_bio {
+	__u64 start_ns;
+	__u32 dev;
+	__u32 bytes;
+	__u32 flags;
+	__u32 pad;
+};
+
+struct rt_slow_barriers_map {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RT_SLOW_BARRIERS);
+	__type(key, __u64);
+	__type(value, struct rt_slow_bio);
+};
+extern struct rt_slow_barriers_map rt_slow_barriers SEC(".maps");
+
+/* Number of entries of rt_slow_barriers: while it is 0, completions are not looked up. */
+extern __u64 rt_slow_in_flight;
+
+struct rt_slow_events_map {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4 << 20);
+};
+extern struct rt_slow_events_map rt_slow_events SEC(".maps");
+
+struct rt_slow_sums_map {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, RT_SLOW_KINDS);
+	__type(key, __u32);
+	__type(value, struct rt_slow_sum);
+};
+extern struct rt_slow_sums_map rt_slow_sums SEC(".maps");
+
+struct rt_slow_losses_map {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rt_slow_loss);
+};
+extern struct rt_slow_losses_map rt_slow_losses SEC(".maps");
+
+#define rt_slow_lost(reason) do {						\
+	__u32 __zero = 0;							\
+	struct rt_slow_loss *__loss =						\
+		bpf_map_lookup_elem(&rt_slow_losses, &__zero);			\
+	if (__loss)								\
+		__loss->reason++;						\
+} while (0)
+
+static __always_inline struct rt_slow_task *rt_slow_task(__u32 pid)
+{
+	__u32 slot = pid & (RT_SLOW_TASKS - 1);
+
+	return bpf_map_lookup_elem(&rt_slow_tasks, &slot);
+}
+
+/* The current task's slot, if the task is in an operation or a commit. */
+static __always_inline struct rt_slow_task *rt_slow_current(__u32 pid)
+{
+	struct rt_slow_task *t = rt_slow_task(pid);
+
+	return t && t->pid == pid ? t : (void *)0;
+}
+
+static __always_inline bool rt_slow_traced(__u32 dev, __u32 what)
+{
+	__u32 *found = bpf_map_lookup_elem(&rt_slow_devices, &dev);
+
+	return found && *found & what;
+}
+
+/* The entry of an operation, which is created if there is none. NULL: there is no room. */
+static __always_inline struct rt_slow_operation *rt_slow_details(struct rt_slow_task *t, __u32 pid)
+{
+	__u32 zero = 0;
+	void *none;
+
+	if (!t->sleeps) {
+		none = bpf_map_lookup_elem(&rt_slow_zero, &zero);
+		if (!none || bpf_map_update_elem(&rt_slow_operations, &pid, none, BPF_ANY)) {
+			rt_slow_lost(operations);
+			return (void *)0;
+		}
+		t->sleeps = 1;
+	}
+	return bpf_map_lookup_elem(&rt_slow_operations, &pid);
+}
+
+/*
+ * Attributes the time that the task spent on a run queue since the last call:
+ * run_delay grows when it gets a CPU, after the sched_switch event. So the last sleep
+ * contained that time. A preempted task was on a run queue all the time, which is counted
+ * already.
+ */
+static __always_inline void rt_slow_settle(struct rt_slow_sleeps *off, struct task_struct *task)
+{
+	__u64 delay = BPF_CORE_READ(task, sched_info.run_delay);
+	__u64 queued = delay - off->delay_ns;
+	struct rt_slow_sleep *s;
+	__u32 last = off->last;
+
+	off->delay_ns = delay;
+	if (!off->off_ns)
+		return;
+	if (queued > off->off_ns)
+		queued = off->off_ns;
+	off->off_ns = 0;
+	off->queued_ns += queued;
+	if (last < RT_SLOW_SLEEPS) {
+		barrier_var(last);
+		s = &off->sleeps[last & (RT_SLOW_SLEEPS - 1)];
+		s->ns -= queued;
+	} else {
+		off->missed_ns -= queued;
+	}
+}
+
+#endif

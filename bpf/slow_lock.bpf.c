@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Waits of operations for their inode's i_rwsem, and who held it. contention_begin is
+ * called after optimistic spinning: a wait that ends while it spins is not seen.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "compat.bpf.h"
+#include "slow.bpf.h"
+
+enum {
+	RT_LCB_F_WRITE = 4,		/* include/trace/events/lock.h */
+	/* kernel/locking/rwsem.c: the low bits of the owner */
+	RT_RWSEM_READER_OWNED = 1,
+	RT_RWSEM_OWNER_FLAGS = 7,
+};
+
+/* Notes a task as the holder: its operation, and the stack that it sleeps in. */
+static __always_inline void note_holder(struct rt_slow_lock *lock, __u32 pid)
+{
+	struct rt_slow_task *t = rt_slow_current(pid);
+	struct rt_slow_operation *o;
+
+	lock->next_pid = pid;
+	if (!t)
+		return;
+	lock->next_kind = t->kind;
+	lock->next_flags |= t->flags;
+	o = t->sleeps ? bpf_map_lookup_elem(&rt_slow_operations, &pid) : (void *)0;
+	if (o && o->off.since_ns)
+		lock->next_stack = o->off.stack;
+}
+
+SEC("?tp_btf/contention_begin")
+int BPF_PROG(rt_slow_lock_begin, void *address, __u32 flags)
+{
+	__u32 pid = bpf_get_current_pid_tgid();
+	struct rt_slow_task *t = rt_slow_current(pid);
+	struct rt_slow_operation *o;
+	struct task_struct *owner;
+	struct rt_slow_lock *lock;
+	struct rt_slow_writer *first, w;
+	__u64 key = (__u64)address, word;
+
+	if (!t || !t->inode || t->kind == RT_SLOW_JBD2 ||
+	    key != t->inode + bpf_core_field_offset(struct inode, i_rwsem))
+		return 0;
+	o = rt_slow_details(t, pid);
+	if (!o)
+		return 0;
+	lock = &o->lock;
+	lock->since_ns = bpf_ktime_get_ns();
+	lock->next_pid = 0;
+	lock->next_kind = 0;
+	lock->next_flags = 0;
+	lock->next_stack = -1;
+	__builtin_memset(lock->next_comm, 0, RT_COMM);
+	word = BPF_CORE_READ((struct rw_semaphore *)address, owner.counter);
+	owner = (struct task_struct *)(word & ~(__u64)RT_RWSEM_OWNER_FLAGS);
+	first = bpf_map_lookup_elem(&rt_slow_writers, &key);
+	if (word & RT_RWSEM_READER_OWNED) {
+		/* a reader waits for readers only because a writer is queued before it */
+		lock->next_flags = RT_SLOW_READERS;
+		if (first && first->pid != pid) {
+			note_holder(lock, first->pid);
+			owner = (void *)0;
+		}
+	}
+	if (owner) {
+		note_holder(lock, BPF_CORE_READ(owner, pid));
+		bpf_probe_read_kernel(lock->next_comm, RT_COMM, &owner->comm);
+	}
+	if (flags & RT_LCB_F_WRITE) {
+		lock->flags |= RT_SLOW_EXCLUSIVE;
+		if (!first) {
+			w.since_ns = lock->since_ns;
+			w.pid = pid;
+			w.pad = 0;
+			bpf_map_update_elem(&rt_slow_writers, &key, &w, BPF_NOEXIST);
+		}
+	}
+	return 0;
+}
+
+SEC("?tp_btf/contention_end")
+int BPF_PROG(rt_slow_lock_end, void *address)
+{
+	__u32 pid = bpf_get_current_pid_tgid();
+	struct rt_slow_task *t = rt_slow_current(pid);
+	__u64 key = (__u64)address, ns;
+	struct rt_slow_operation *o;
+	struct rt_slow_lock *lock;
+	struct rt_slow_writer *first;
+
+	if (!t || !t->inode || !t->sleeps || t->kind == RT_SLOW_JBD2 ||
+	    key != t->inode + bpf_core_field_offset(struct inode, i_rwsem))
+		return 0;
+	o = bpf_map_lookup_elem(&rt_slow_operations, &pid);
+	if (!o || !o->lock.since_ns)
+		return 0;
+	lock = &o->lock;
+	ns = bpf_ktime_get_ns() - lock->since_ns;
+	lock->since_ns = 0;
+	lock->ns += ns;
+	lock->waits++;
+	if (ns > lock->longest_ns) {
+		lock->longest_ns = ns;
+		lock->pid = lock->next_pid;
+		lock->kind = lock->next_kind;
+		lock->flags = (lock->flags & RT_SLOW_EXCLUSIVE) | lock->next_flags;
+		lock->stack = lock->next_stack;
+		__builtin_memcpy(lock->comm, lock->next_comm, RT_COMM);
+	}
+	first = bpf_map_lookup_elem(&rt_slow_writers, &key);
+	if (first && first->pid == pid)
+		bpf_map_delete_elem(&rt_slow_writers, &key);
+	return 0;
+}

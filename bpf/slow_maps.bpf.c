@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The maps and variables of `raidtrace slow`: a file that defines a map cannot refer to one of another file. */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include "slow.bpf.h"
+
+const volatile __u64 rt_slow_threshold;
+__u64 rt_slow_locks;
+__u64 rt_slow_in_flight;
+
+struct rt_slow_tasks_map rt_slow_tasks SEC(".maps");
+struct rt_slow_operations_map rt_slow_operations SEC(".maps");
+struct rt_slow_commits_map rt_slow_commits SEC(".maps");
+struct rt_slow_zero_map rt_slow_zero SEC(".maps");
+struct rt_slow_stacks_map rt_slow_stacks SEC(".maps");
+struct rt_slow_devices_map rt_slow_devices SEC(".maps");
+struct rt_slow_requests_map rt_slow_requests SEC(".maps");
+struct rt_slow_locked_map rt_slow_locked SEC(".maps");
+struct rt_slow_writers_map rt_slow_writers SEC(".maps");
+struct rt_slow_barriers_map rt_slow_barriers SEC(".maps");
+struct rt_slow_events_map rt_slow_events SEC(".maps");
+struct rt_slow_sums_map rt_slow_sums SEC(".maps");
+struct rt_slow_losses_map rt_slow_losses SEC(".maps");
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

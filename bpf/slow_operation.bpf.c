@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Operations: fsync and fdatasync from tracepoints, all others from ext4's functions. */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "compat.bpf.h"
+#include "slow_operation.bpf.h"
+
+/* Completes the event and sends it. */
+static __always_inline void send(struct rt_slow_operation *o, const struct rt_slow_task *t,
+				 __u64 now)
+{
+	struct inode *inode = (struct inode *)t->inode;
+	struct ext4_inode_info___rt *ext4;
+	__u64 id = bpf_get_current_pid_tgid();
+
+	o->event = RT_SLOW_EVENT_OPERATION;
+	o->pid = id;
+	o->tgid = id >> 32;
+	o->kind = t->kind;
+	o->flags = t->flags;
+	o->start_ns = t->start_ns;
+	o->end_ns = now;
+	o->position = t->position;
+	o->bytes = t->bytes;
+	bpf_get_current_comm(o->comm, sizeof(o->comm));
+	o->dev = t->dev;
+	if (inode) {
+		o->inode = BPF_CORE_READ(inode, i_ino);
+		o->generation = BPF_CORE_READ(inode, i_generation);
+		o->dev = BPF_CORE_READ(inode, i_sb, s_dev);
+		if (bpf_core_field_exists(struct ext4_inode_info___rt, i_sync_tid)) {
+			ext4 = (void *)((__u64)inode -
+					bpf_core_field_offset(struct ext4_inode_info___rt, vfs_inode));
+			o->awaited = t->kind == RT_SLOW_FDATASYNC ?
+					     BPF_CORE_READ(ext4, i_datasync_tid) :
+					     BPF_CORE_READ(ext4, i_sync_tid);
+		}
+	}
+	if (bpf_ringbuf_output(&rt_slow_events, o, sizeof(*o), 0))
+		rt_slow_lost(events);
+}
+
+__noinline int rt_slow_end(__u32 kind)
+{
+	__u32 pid = bpf_get_current_pid_tgid();
+	struct rt_slow_task *t = rt_slow_current(pid);
+	struct rt_slow_operation *o;
+	struct rt_slow_sum *sum;
+	__u64 now, ns;
+
+	if (!t || t->kind == RT_SLOW_JBD2)
+		return 0;
+	if (t->depth && (kind == RT_SLOW_FSYNC || kind == RT_SLOW_FDATASYNC)) {
+		t->depth--;
+		return 0;
+	}
+	if (t->kind != kind)
+		return 0;
+	now = bpf_ktime_get_ns();
+	ns = now - t->start_ns;
+	sum = bpf_map_lookup_elem(&rt_slow_sums, &kind);
+	if (sum) {
+		sum->count++;
+		sum->ns += ns;
+		if (ns > sum->longest_ns)
+			sum->longest_ns = ns;
+		sum->slow += ns >= rt_slow_threshold;
+	}
+	if (ns >= rt_slow_threshold) {
+		o = rt_slow_details(t, pid);
+		if (o) {
+			rt_slow_settle(&o->off, (struct task_struct *)bpf_get_current_task());
+			send(o, t, now);
+		}
+	}
+	if (t->sleeps)
+		bpf_map_delete_elem(&rt_slow_operations, &pid);
+	t->pid = 0;
+	return 0;
+}
+
+/* Called by fsync, fdatasync, msync(MS_SYNC) and synchronous writes. */
+SEC("?tp_btf/ext4_sync_file_enter")
+int BPF_PROG(rt_slow_sync_in, struct file *file, int datasync)
+{
+	rt_slow_begin(file->f_inode, datasync ? RT_SLOW_FDATASYNC : RT_SLOW_FSYNC);
+	return 0;
+}
+
+SEC("?tp_btf/ext4_sync_file_exit")
+int BPF_PROG(rt_slow_sync_out, struct inode *inode)
+{
+	__u32 pid = bpf_get_current_pid_tgid();
+	struct rt_slow_task *t = rt_slow_current(pid);
+
+	if (t)
+		rt_slow_end(t->kind == RT_SLOW_FDATASYNC ? RT_SLOW_FDATASYNC : RT_SLOW_FSYNC);
+	return 0;
+}
+
+SEC("?fentry/ext4_file_read_iter")
+int BPF_PROG(rt_slow_read_in, struct kiocb *iocb, struct iov_iter *to)
+{
+	struct rt_slow_task *t = rt_slow_begin(iocb->ki_filp->f_inode, RT_SLOW_READ);
+
+	if (!t)
+		return 0;
+	t->position = iocb->ki_pos;
+	t->bytes = to->count;
+	if (iocb->ki_flags & RT_IOCB_DIRECT)
+		t->flags = RT_SLOW_DIRECT;
+	return 0;
+}
+
+SEC("?fexit/ext4_file_read_iter")
+int BPF_PROG(rt_slow_read_out)
+{
+	return rt_slow_end(RT_SLOW_READ);
+}
+
+SEC("?fentry/ext4_file_write_iter")
+int BPF_PROG(rt_slow_write_in, struct kiocb *iocb, struct iov_iter *from)
+{
+	struct inode *inode = iocb->ki_filp->f_inode;
+	struct rt_slow_task *t = rt_slow_begin(inode, RT_SLOW_WRITE);
+	__u64 position = iocb->ki_pos, bytes = from->count;
+	__u8 flags = 0;
+
+	if (!t)
+		return 0;
+	t->position = position;
+	t->bytes = bytes;
+	if (iocb->ki_flags & RT_IOCB_DIRECT)
+		flags |= RT_SLOW_DIRECT;
+	if (position + bytes > (__u64)inode->i_size)
+		flags |= RT_SLOW_EXTENDS;
+	if ((position | bytes) & (inode->i_sb->s_blocksize - 1))
+		flags |= RT_SLOW_UNALIGNED;
+	if (!(inode->i_flags & RT_S_NOSEC))
+		flags |= RT_SLOW_SECURITY;
+	t->flags = flags;
+	return 0;
+}
+
+SEC("?fexit/ext4_file_write_iter")
+int BPF_PROG(rt_slow_write_out)
+{
+	return rt_slow_end(RT_SLOW_WRITE);
+}
+
+SEC("?fentry/ext4_fallocate")
+int BPF_PROG(rt_slow_fallocate_in, struct file *file, int mode, __s64 offset, __s64 len)
+{
+	struct rt_slow_task *t = rt_slow_begin(file->f_inode, RT_SLOW_FALLOCATE);
+
+	if (t) {
+		t->position = offset;
+		t->bytes = len;
+	}
+	return 0;
+}
+
+SEC("?fexit/ext4_fallocate")
+int BPF_PROG(rt_slow_fallocate_out)
+{
+	return rt_slow_end(RT_SLOW_FALLOCATE);
+}
+
+/* With i_rwsem held: truncate, ftruncate, open with O_TRUNC, and the last unlink. */
+SEC("?fentry/ext4_truncate")
+int BPF_PROG(rt_slow_truncate_in, struct inode *inode)
+{
+	rt_slow_begin(inode, RT_SLOW_TRUNCATE);
+	return 0;
+}
+
+SEC("?fexit/ext4_truncate")
+int BPF_PROG(rt_slow_truncate_out)
+{
+	return rt_slow_end(RT_SLOW_TRUNCATE);
+}
+
+/* syncfs(2), and for each filesystem that is unmounted or frozen; sync(2) does not call it. */
+SEC("?fentry/sync_filesystem")
+int BPF_PROG(rt_slow_syncfs_in, struct super_block *sb)
+{
+	struct rt_slow_task *t;
+	__u32 pid = bpf_get_current_pid_tgid();
+
+	if (!rt_slow_traced(sb->s_dev, RT_SLOW_FS))
+		return 0;
+	t = rt_slow_begin_at(pid, RT_SLOW_SYNC);
+	if (t)
+		t->dev = sb->s_dev;
+	return 0;
+}
+
+SEC("?fexit/sync_filesystem")
+int BPF_PROG(rt_slow_syncfs_out)
+{
+	return rt_slow_end(RT_SLOW_SYNC);
+}
+
+SEC("?fentry/ksys_sync")
+int BPF_PROG(rt_slow_ksync_in)
+{
+	rt_slow_begin_at(bpf_get_current_pid_tgid(), RT_SLOW_SYNC);
+	return 0;
+}
+
+SEC("?fexit/ksys_sync")
+int BPF_PROG(rt_slow_ksync_out)
+{
+	return rt_slow_end(RT_SLOW_SYNC);
+}

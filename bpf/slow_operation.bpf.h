@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Start and end of an operation. */
+#ifndef RAIDTRACE_SLOW_OPERATION_BPF_H
+#define RAIDTRACE_SLOW_OPERATION_BPF_H
+
+#include "slow.bpf.h"
+
+/* include/linux/fs.h, the same in 5.10 to 7.2 */
+enum {
+	RT_IOCB_DIRECT = 1 << 17,
+	RT_S_NOSEC = 1 << 12,
+};
+
+/* Starts an operation of the current task; NULL if that is not possible. */
+static __always_inline struct rt_slow_task *rt_slow_begin_at(__u32 pid, __u16 kind)
+{
+	struct rt_slow_task *t = rt_slow_task(pid);
+
+	if (!t)
+		return (void *)0;
+	if (t->pid && t->pid != pid) {
+		rt_slow_lost(slots);
+		return (void *)0;
+	}
+	/* an older entry of the same task has missed its end */
+	t->pid = 0;
+	t->kind = kind;
+	t->flags = 0;
+	t->depth = 0;
+	t->sleeps = 0;
+	t->dev = 0;
+	t->inode = 0;
+	t->position = 0;
+	t->bytes = 0;
+	t->start_ns = bpf_ktime_get_ns();
+	t->pid = pid;
+	return t;
+}
+
+/*
+ * Starts an operation on an inode; NULL if the inode is not on a traced filesystem, or if
+ * the operation is a part of another one. Only ext4_sync_file() is called inside another
+ * operation, a synchronous write.
+ */
+static __always_inline struct rt_slow_task *rt_slow_begin(struct inode *inode, __u16 kind)
+{
+	__u32 pid = bpf_get_current_pid_tgid();
+	struct rt_slow_task *t = rt_slow_current(pid);
+
+	if (!rt_slow_traced(inode->i_sb->s_dev, RT_SLOW_FS))
+		return (void *)0;
+	if (t && t->kind != kind && (kind == RT_SLOW_FSYNC || kind == RT_SLOW_FDATASYNC)) {
+		t->depth++;
+		t->flags |= RT_SLOW_SYNCS;
+		return (void *)0;
+	}
+	/* ext4 truncates within its own operations, for example after a write that failed */
+	if (t && kind == RT_SLOW_TRUNCATE)
+		return (void *)0;
+	t = rt_slow_begin_at(pid, kind);
+	if (t)
+		t->inode = (__u64)inode;
+	return t;
+}
+
+/* Ends the current task's operation, if it is of that kind. */
+int rt_slow_end(__u32 kind);
+
+#endif

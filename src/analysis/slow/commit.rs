@@ -1,0 +1,137 @@
+//! Cuts a wait for a commit by the states of that commit.
+
+use super::event::{Barrier, Commit, Stack, State};
+use super::phase::{self, Phase};
+
+/// A wait that began at `from` and ended at `to`, as consecutive pieces: (phase, length in ns, index of the commit in
+/// `commits`). `commits`: those of one journal, in order of their starts. The lengths add up to `to - from`.
+///
+/// The last commit whose record was on disk before the wait ended is the one that was awaited: jbd2_log_wait_commit() returns
+/// when `j_commit_sequence` is set, right after jbd2_run_stats (fs/jbd2/commit.c).
+pub fn cut(
+    from: u64,
+    to: u64,
+    commits: &[&Commit],
+    barriers: &[Barrier],
+) -> Vec<(Phase, u64, Option<usize>)> {
+    let overlaps = |c: &Commit| {
+        c.start_ns().is_some_and(|start| start < to) && c.end_ns().is_some_and(|end| end > from)
+    };
+    let among: Vec<usize> = (0..commits.len())
+        .filter(|&i| overlaps(commits[i]))
+        .collect();
+    let is_done = |i: &usize| commits[*i].reached(State::Tail).is_some_and(|t| t <= to);
+    let awaited = among
+        .iter()
+        .copied()
+        .rfind(is_done)
+        .or_else(|| among.last().copied());
+    let Some(awaited) = awaited else {
+        return vec![(Phase::Commit, to - from, None)];
+    };
+    let mut pieces = Pieces {
+        at: from,
+        to,
+        found: Vec::new(),
+    };
+    let start = commits[awaited].start_ns().unwrap_or(from);
+    for &i in among.iter().filter(|&&i| i < awaited) {
+        let (Some(begin), Some(end)) = (commits[i].start_ns(), commits[i].end_ns()) else {
+            continue;
+        };
+        pieces.until(begin, Phase::CommitStart, Some(awaited));
+        pieces.until(end.min(start), Phase::PreviousCommit, Some(i));
+    }
+    for (until, phase) in states(commits[awaited], barriers) {
+        pieces.until(until, phase, Some(awaited));
+    }
+    pieces.until(to, Phase::WakeUp, Some(awaited));
+    pieces.found
+}
+
+/// Consecutive pieces from `at` on.
+struct Pieces {
+    at: u64,
+    to: u64,
+    found: Vec<(Phase, u64, Option<usize>)>,
+}
+
+impl Pieces {
+    /// Adds a piece that ends at `until`, if that is later than the last one.
+    fn until(&mut self, until: u64, phase: Phase, commit: Option<usize>) {
+        let until = until.min(self.to);
+        if until > self.at {
+            self.found.push((phase, until - self.at, commit));
+            self.at = until;
+        }
+    }
+}
+
+/// Ends of the phases of a commit, in order.
+fn states(commit: &Commit, barriers: &[Barrier]) -> Vec<(u64, Phase)> {
+    let reached = |state| commit.reached(state).unwrap_or(0);
+    let end = commit.end_ns().unwrap_or(0);
+    let tail = commit.reached(State::Tail).unwrap_or(end);
+    let logged = reached(State::Logged);
+    let record = commit
+        .record_ns
+        .unwrap_or_else(|| reached(State::Record))
+        .min(tail);
+    let blocks = reached(State::Blocks).min(record);
+    let mut found = vec![
+        // Also the write of the journal's superblock before the first commit after a mount.
+        (reached(State::Locked), Phase::CommitStart),
+        (reached(State::Flushed), Phase::TransactionLocked),
+        (logged, Phase::OrderedSubmit),
+    ];
+    // The thread waits for ordered data at once, after the submission of metadata.
+    if let Some((first, last)) = ordered(commit) {
+        found.push((first.min(blocks), Phase::JournalSubmit));
+        found.push((last.min(blocks), Phase::OrderedData));
+    }
+    found.push((blocks, Phase::JournalSubmit));
+    if let Some((first, last)) = slept_in(commit, |stack| phase::classify(stack) == Phase::OwnFlush)
+    {
+        found.push((first.min(record), Phase::JournalBlocks));
+        found.push((last.min(record), Phase::DataFlush));
+    }
+    found.push((record, Phase::JournalBlocks));
+    // Since 6.12 md writes the record beside the flush: the flush is what it waits for, as long as that lasts.
+    let flushed = barriers
+        .iter()
+        .filter(|b| b.flush && b.start_ns < tail && b.end_ns > record)
+        .map(|b| b.end_ns)
+        .max();
+    if let Some(flushed) = flushed {
+        found.push((flushed.min(tail), Phase::CommitFlush));
+    }
+    found.push((tail, Phase::CommitRecord));
+    found.push((end, Phase::CommitTail));
+    found
+}
+
+/// Start of the first and end of the last sleep of the journal's thread for ordered data.
+fn ordered(commit: &Commit) -> Option<(u64, u64)> {
+    slept_in(commit, |stack| {
+        stack.iter().any(|f| {
+            let name = f.split('.').next().unwrap_or_default();
+            matches!(
+                name,
+                "ext4_journal_finish_inode_data_buffers"
+                    | "jbd2_journal_finish_inode_data_buffers"
+                    | "filemap_fdatawait_range_keep_errors"
+                    | "journal_finish_inode_data_buffers"
+                    | "folio_wait_writeback"
+                    | "wait_on_page_writeback"
+            )
+        })
+    })
+}
+
+fn slept_in(commit: &Commit, is: impl Fn(&Stack) -> bool) -> Option<(u64, u64)> {
+    let sleeps = commit.off.sleeps.iter();
+    sleeps
+        .filter(|s| s.stack.as_ref().is_some_and(&is))
+        .map(|s| (s.first_ns, s.last_ns))
+        .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+}

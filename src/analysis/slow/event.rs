@@ -1,0 +1,289 @@
+//! Operations, commits and flushes. Times are of CLOCK_MONOTONIC, in ns.
+
+use std::sync::Arc;
+
+use crate::analysis::files::FileId;
+
+/// Functions of a kernel stack, innermost first. Empty if the kernel hides its symbols.
+pub type Stack = Arc<[Arc<str>]>;
+
+/// Kind of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// fsync(2), msync(2) with MS_SYNC, and ext4_sync_file() from within the kernel.
+    Fsync,
+    /// fdatasync(2).
+    Fdatasync,
+    /// sync(2), syncfs(2), and the sync of an umount or a freeze.
+    Sync,
+    /// A read, buffered or direct.
+    Read,
+    /// A write, buffered or direct; with its fsync if it is a synchronous one.
+    Write,
+    /// fallocate(2).
+    Fallocate,
+    /// Truncation: truncate(2), open(2) with O_TRUNC, the last unlink(2).
+    Truncate,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 7] = [
+        Self::Fsync,
+        Self::Fdatasync,
+        Self::Sync,
+        Self::Read,
+        Self::Write,
+        Self::Fallocate,
+        Self::Truncate,
+    ];
+
+    /// Name in text and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fsync => "fsync",
+            Self::Fdatasync => "fdatasync",
+            Self::Sync => "sync",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Fallocate => "fallocate",
+            Self::Truncate => "truncate",
+        }
+    }
+}
+
+/// Properties of an operation, as far as they decide on locks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// Direct IO.
+    pub direct: bool,
+    /// A write that ends after the end of the file.
+    pub extends: bool,
+    /// A write whose position or length is not a multiple of the filesystem's block size.
+    pub unaligned: bool,
+    /// A write with O_SYNC, O_DSYNC or RWF_SYNC.
+    pub syncs: bool,
+    /// A write to an inode without S_NOSEC: file_remove_privs() needs the lock exclusively.
+    pub security: bool,
+}
+
+/// A thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Task {
+    /// Thread id in the initial pid namespace.
+    pub pid: u32,
+    /// Name; untrusted bytes.
+    pub comm: Vec<u8>,
+}
+
+/// All sleeps with the same stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sleep {
+    /// Where the task slept; `None` if the kernel did not report it.
+    pub stack: Option<Stack>,
+    /// Number of sleeps.
+    pub count: u32,
+    /// Time asleep, without the time on a run queue after the wake-up.
+    pub ns: u64,
+    /// Start of the first sleep.
+    pub first_ns: u64,
+    /// End of the last sleep.
+    pub last_ns: u64,
+}
+
+/// Time off the CPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OffCpu {
+    /// Sleeps by stack.
+    pub sleeps: Vec<Sleep>,
+    /// Time on a run queue.
+    pub queued_ns: u64,
+    /// Sleeps in more different stacks than there is room for.
+    pub missed_ns: u64,
+}
+
+/// Waits for the inode's lock (i_rwsem).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockWait {
+    /// Number of waits.
+    pub waits: u32,
+    /// Total time, without spinning.
+    pub ns: u64,
+    /// True if the operation wanted the lock exclusively.
+    pub exclusive: bool,
+    /// Holder at the start of the longest wait; `None` if unknown.
+    pub holder: Option<Task>,
+    /// True if the lock was held by readers, and the holder is one of them or a writer that waited for them.
+    pub readers: bool,
+    /// Operation of the holder; `None` if it is not one of [`Kind`].
+    pub kind: Option<Kind>,
+    /// Properties of the holder's operation.
+    pub flags: Flags,
+    /// Where the holder slept; `None` if it did not sleep.
+    pub stack: Option<Stack>,
+}
+
+/// An operation that took at least the threshold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// Kind.
+    pub kind: Kind,
+    /// Thread.
+    pub task: Task,
+    /// Process id.
+    pub tgid: u32,
+    /// File; `None` for a sync.
+    pub file: Option<FileId>,
+    /// Device number of the filesystem, major << 20 | minor; 0 for a sync of all filesystems.
+    pub dev: u32,
+    /// Start.
+    pub start_ns: u64,
+    /// End.
+    pub end_ns: u64,
+    /// Position in the file, in bytes, of a read, write or fallocate.
+    pub position: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Properties.
+    pub flags: Flags,
+    /// Waits for the inode's lock.
+    pub lock: LockWait,
+    /// Time off the CPU.
+    pub off: OffCpu,
+}
+
+impl Operation {
+    /// Length.
+    pub fn total_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
+/// Reason of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// The journal's timer (`commit=`).
+    Timer,
+    /// A task, and its stack.
+    By(Task, Option<Stack>),
+    /// A task, but the kernel does not tell which.
+    Unknown,
+}
+
+/// A handle that ended while its transaction was locked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holder {
+    /// Its task.
+    pub task: Task,
+    /// Kind of handle: EXT4_HT_ of fs/ext4/ext4_jbd2.h.
+    pub handle: &'static str,
+    /// End of the handle.
+    pub ns: u64,
+}
+
+/// A file whose ordered data a commit waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ordered {
+    /// File.
+    pub file: FileId,
+    /// Time.
+    pub ns: u64,
+    /// Pages or folios waited for.
+    pub pages: u32,
+}
+
+/// A commit of a journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// Device number of the filesystem.
+    pub dev: u32,
+    /// Number of the transaction.
+    pub tid: u32,
+    /// Why it began.
+    pub request: Request,
+    /// When it was requested; `None` if unknown.
+    pub requested_ns: Option<u64>,
+    /// When each state was reached: [`commit::STATES`](super::waterfall) in order; `None` if it was not seen.
+    pub state_ns: [Option<u64>; STATES],
+    /// When the commit record, or the flush before it, was submitted.
+    pub record_ns: Option<u64>,
+    /// Handles of the transaction.
+    pub handles: u32,
+    /// Metadata blocks of the transaction.
+    pub blocks: u32,
+    /// Blocks written to the journal.
+    pub logged: u32,
+    /// Handles that ended while it was locked, oldest first; the last one released it.
+    pub holders: Vec<Holder>,
+    /// Files whose ordered data it waited for.
+    pub ordered: Vec<Ordered>,
+    /// Sleeps of the journal's thread.
+    pub off: OffCpu,
+}
+
+/// Number of states of a commit: `enum rt_slow_states`.
+pub const STATES: usize = crate::contract::SLOW_STATES as usize;
+
+/// State of a commit, an index of [`Commit::state_ns`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// The thread has begun.
+    Started = crate::contract::SLOW_STARTED as isize,
+    /// The transaction is locked; handles that are open may end.
+    Locked = crate::contract::SLOW_LOCKED as isize,
+    /// No handle is open; ordered data is submitted.
+    Flushed = crate::contract::SLOW_FLUSHED as isize,
+    /// Metadata is submitted to the journal, then ordered data is waited for.
+    Logged = crate::contract::SLOW_LOGGED as isize,
+    /// The journal's blocks are waited for.
+    Blocks = crate::contract::SLOW_BLOCKS as isize,
+    /// The commit record is written.
+    Record = crate::contract::SLOW_RECORD as isize,
+    /// The record is on disk.
+    Tail = crate::contract::SLOW_TAIL as isize,
+    /// The commit has ended.
+    Ended = crate::contract::SLOW_ENDED as isize,
+}
+
+impl Commit {
+    /// When a state was reached. One that was not seen begins with the next one that was.
+    pub fn reached(&self, state: State) -> Option<u64> {
+        self.state_ns.iter().skip(state as usize).find_map(|t| *t)
+    }
+
+    /// Start; `None` for a commit without any time.
+    pub fn start_ns(&self) -> Option<u64> {
+        self.reached(State::Started)
+    }
+
+    /// End.
+    pub fn end_ns(&self) -> Option<u64> {
+        self.state_ns.iter().rev().find_map(|t| *t)
+    }
+}
+
+/// A flush, or a write with FUA, of a member: a bio that took a millisecond or more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Barrier {
+    /// Device number of the member.
+    pub dev: u32,
+    /// Submission.
+    pub start_ns: u64,
+    /// Completion.
+    pub end_ns: u64,
+    /// True for an empty flush or a write preceded by one (REQ_PREFLUSH).
+    pub flush: bool,
+    /// Bytes written; 0 for an empty flush.
+    pub bytes: u32,
+}
+
+/// An event of the programs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// An operation has ended.
+    Operation(Box<Operation>),
+    /// A commit has ended.
+    Commit(Box<Commit>),
+    /// A flush has ended.
+    Barrier(Barrier),
+}

@@ -1,0 +1,333 @@
+//! Kinds of waits, and how they are recognised in a kernel stack.
+
+use serde::{Deserialize, Serialize};
+
+/// A part of the time of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// On a CPU.
+    Cpu,
+    /// Runnable, waiting for a CPU.
+    RunQueue,
+    /// The inode's lock (i_rwsem).
+    InodeLock,
+    /// The lock of the inode's block map (i_data_sem).
+    BlockMapLock,
+    /// Direct IO in flight on the inode (inode_dio_wait()).
+    DirectDrain,
+    /// balance_dirty_pages(): the writer is throttled.
+    Throttled,
+    /// Its own data is being written.
+    OwnData,
+    /// md writes its superblocks: the array was clean (md_write_start()).
+    MdSuperblock,
+    /// md waits for a write-intent bitmap.
+    MdBitmap,
+    /// The stripe cache of RAID 4/5/6 is full.
+    StripeCache,
+    /// RAID 1 or 10 holds requests back for a resync.
+    ResyncBarrier,
+    /// The array is suspended.
+    ArraySuspended,
+    /// The queue of a device has no free request.
+    QueueFull,
+    /// A page is locked, or must not change while it is written.
+    PageLock,
+    /// The commit before the awaited one.
+    PreviousCommit,
+    /// The journal's thread has not begun yet.
+    CommitStart,
+    /// Open handles keep the transaction from being committed, or a locked one keeps a handle from starting.
+    TransactionLocked,
+    /// Submission of ordered data.
+    OrderedSubmit,
+    /// Submission of metadata to the journal.
+    JournalSubmit,
+    /// Data of files, which must be on disk before the transaction (data=ordered).
+    OrderedData,
+    /// Blocks of the journal.
+    JournalBlocks,
+    /// Flush of the filesystem's device before the record on an external journal.
+    DataFlush,
+    /// Flush before the commit record.
+    CommitFlush,
+    /// The commit record.
+    CommitRecord,
+    /// Checkpoint lists, log tail, discards after the record.
+    CommitTail,
+    /// From the end of the commit to the end of the wait.
+    WakeUp,
+    /// A commit of which no event arrived.
+    Commit,
+    /// A fast commit.
+    FastCommit,
+    /// The log has no free space: a checkpoint.
+    LogSpace,
+    /// A metadata block that is being written or committed.
+    JournalBuffer,
+    /// A flush of its own.
+    OwnFlush,
+    /// A read of metadata.
+    MetadataRead,
+    /// A read of data.
+    DataRead,
+    /// Direct IO of its own.
+    DirectIo,
+    /// Writeback by a flush thread, on behalf of a sync.
+    Writeback,
+    /// Memory reclaim.
+    Memory,
+    /// None of the above.
+    Other,
+}
+
+impl Phase {
+    /// Name in JSON.
+    pub fn name(self) -> String {
+        let name = serde_json::to_value(self);
+        name.ok()
+            .and_then(|v| v.as_str().map(str::to_owned))
+            .unwrap_or_default()
+    }
+
+    /// Words for a sentence and for the waterfall.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Cpu => "on the CPU",
+            Self::RunQueue => "waiting for a CPU",
+            Self::InodeLock => "the inode's lock",
+            Self::BlockMapLock => "the lock of the file's block map",
+            Self::DirectDrain => "direct IO in flight on the file",
+            Self::Throttled => "throttled because too much is dirty",
+            Self::OwnData => "its own data",
+            Self::MdSuperblock => "md's superblock write after idle",
+            Self::MdBitmap => "md's write-intent bitmap",
+            Self::StripeCache => "the full stripe cache",
+            Self::ResyncBarrier => "the resync barrier",
+            Self::ArraySuspended => "the suspended array",
+            Self::QueueFull => "a full device queue",
+            Self::PageLock => "a locked page",
+            Self::PreviousCommit => "the previous commit",
+            Self::CommitStart => "the start of the commit",
+            Self::TransactionLocked => "open handles of the transaction",
+            Self::OrderedSubmit => "submitting ordered data",
+            Self::JournalSubmit => "submitting journal blocks",
+            Self::OrderedData => "ordered data",
+            Self::JournalBlocks => "journal blocks",
+            Self::DataFlush => "the data disk's flush",
+            Self::CommitFlush => "the commit's flush",
+            Self::CommitRecord => "the commit record",
+            Self::CommitTail => "the end of the commit",
+            Self::WakeUp => "waking up",
+            Self::Commit => "a commit (its states are not known)",
+            Self::FastCommit => "a fast commit",
+            Self::LogSpace => "room in the journal",
+            Self::JournalBuffer => "a metadata block that is being committed",
+            Self::OwnFlush => "its own flush",
+            Self::MetadataRead => "reading metadata",
+            Self::DataRead => "reading data",
+            Self::DirectIo => "direct IO",
+            Self::Writeback => "writeback of all dirty data",
+            Self::Memory => "memory reclaim",
+            Self::Other => "other waits",
+        }
+    }
+}
+
+/// A rule: a stack that contains one of these functions belongs to that phase.
+type Rule = (&'static [&'static str], Phase);
+
+/// In order: the first rule that matches decides. Functions of 5.10 to 7.2; a kernel that has inlined one is
+/// recognised by its caller. The specific waits are before the functions that they are called from.
+const RULES: &[Rule] = &[
+    (&["balance_dirty_pages"], Phase::Throttled),
+    (&["md_write_start"], Phase::MdSuperblock),
+    (
+        &[
+            "md_bitmap_unplug",
+            "bitmap_unplug",
+            "md_bitmap_startwrite",
+            "bitmap_startwrite",
+            "md_bitmap_wait_writes",
+            "bitmap_wait_writes",
+        ],
+        Phase::MdBitmap,
+    ),
+    (
+        &["raid5_get_active_stripe", "make_stripe_request"],
+        Phase::StripeCache,
+    ),
+    (
+        &[
+            "wait_barrier",
+            "_wait_barrier",
+            "wait_read_barrier",
+            "wait_barrier_nolock",
+            "wait_blocked_rdev",
+        ],
+        Phase::ResyncBarrier,
+    ),
+    (
+        &[
+            "blk_mq_get_tag",
+            "rq_qos_wait",
+            "wbt_wait",
+            "__wbt_wait",
+            "blk_mq_submit_bio_wait",
+            "blk_queue_enter",
+            "__bio_queue_enter",
+        ],
+        Phase::QueueFull,
+    ),
+    (
+        &["jbd2_log_do_checkpoint", "__jbd2_log_wait_for_space"],
+        Phase::LogSpace,
+    ),
+    (
+        &[
+            "jbd2_fc_begin_commit",
+            "jbd2_fc_wait_bufs",
+            "ext4_fc_perform_commit",
+        ],
+        Phase::FastCommit,
+    ),
+    (&["jbd2_log_wait_commit"], Phase::Commit),
+    (&["ext4_fc_commit"], Phase::FastCommit),
+    (
+        &[
+            "wait_transaction_locked",
+            "wait_transaction_switching",
+            "add_transaction_credits",
+            "start_this_handle",
+        ],
+        Phase::TransactionLocked,
+    ),
+    (
+        &["do_get_write_access", "jbd2_journal_get_write_access"],
+        Phase::JournalBuffer,
+    ),
+    (
+        &["inode_dio_wait", "__inode_dio_wait", "inode_dio_finished"],
+        Phase::DirectDrain,
+    ),
+    (&["blkdev_issue_flush", "submit_bio_wait"], Phase::OwnFlush),
+    (
+        &[
+            "ext4_read_block_bitmap",
+            "ext4_wait_block_bitmap",
+            "ext4_read_inode_bitmap",
+            "__ext4_get_inode_loc",
+            "ext4_bread",
+            "__read_extent_tree_block",
+            "ext4_read_bh",
+            "ext4_read_bh_lock",
+            "ext4_sb_bread",
+            "__ext4_sb_bread_gfp",
+            "__ext4_find_entry",
+            "ext4_ind_get_branch",
+            "ext4_get_branch",
+            "__bread_gfp",
+            "ext4_xattr_block_get",
+        ],
+        Phase::MetadataRead,
+    ),
+    (
+        &[
+            "sync_inodes_sb",
+            "wb_wait_for_completion",
+            "writeback_inodes_sb",
+        ],
+        Phase::Writeback,
+    ),
+    (
+        &[
+            "__folio_lock",
+            "__lock_page",
+            "folio_wait_stable",
+            "wait_for_stable_page",
+        ],
+        Phase::PageLock,
+    ),
+    (
+        &[
+            "file_write_and_wait_range",
+            "filemap_write_and_wait_range",
+            "__filemap_fdatawait_range",
+            "filemap_fdatawait_range",
+            "folio_wait_writeback",
+            "wait_on_page_writeback",
+        ],
+        Phase::OwnData,
+    ),
+    (
+        &["__iomap_dio_rw", "iomap_dio_rw", "blk_io_schedule"],
+        Phase::DirectIo,
+    ),
+    (
+        &[
+            "filemap_read",
+            "filemap_get_pages",
+            "generic_file_buffered_read",
+            "filemap_fault",
+            "page_cache_ra_unbounded",
+        ],
+        Phase::DataRead,
+    ),
+    (
+        &[
+            "shrink_node",
+            "try_to_free_pages",
+            "try_to_free_mem_cgroup_pages",
+            "mem_cgroup_handle_over_high",
+            "throttle_direct_reclaim",
+        ],
+        Phase::Memory,
+    ),
+];
+
+/// Functions in which a task waits for an rwsem or a mutex.
+const LOCKS: [&str; 4] = [
+    "rwsem_down_write_slowpath",
+    "rwsem_down_read_slowpath",
+    "down_write",
+    "down_read",
+];
+/// Callers that lock the block map; all others lock the inode.
+const BLOCK_MAP: [&str; 6] = [
+    "ext4_map_blocks",
+    "ext4_da_map_blocks",
+    "ext4_da_get_block_prep",
+    "ext4_map_create_blocks",
+    "ext4_map_query_blocks",
+    "ext4_punch_hole",
+];
+
+/// The phase of a wait. `stack`: functions, innermost first. Suffixes of the compiler (`.constprop.0`) are ignored.
+pub fn classify<S: AsRef<str>>(stack: &[S]) -> Phase {
+    let names = || stack.iter().map(|f| plain(f.as_ref()));
+    // The schedule functions are innermost; a lock is what the task sleeps in, not a caller of it.
+    if let Some(at) = names().position(|f| LOCKS.contains(&f)) {
+        let caller = names().skip(at).find(|f| !LOCKS.contains(f));
+        return match caller {
+            Some(f) if BLOCK_MAP.contains(&f) => Phase::BlockMapLock,
+            Some(f) if f.starts_with("ext4_") || f == "do_truncate" => Phase::InodeLock,
+            _ => Phase::Other,
+        };
+    }
+    let found = RULES
+        .iter()
+        .find(|(functions, _)| names().any(|f| functions.contains(&f)));
+    if let Some((_, phase)) = found {
+        return *phase;
+    }
+    if names().any(|f| f == "md_handle_request") {
+        return Phase::ArraySuspended;
+    }
+    Phase::Other
+}
+
+/// A function without the suffix of the compiler.
+fn plain(function: &str) -> &str {
+    function.split('.').next().unwrap_or(function)
+}

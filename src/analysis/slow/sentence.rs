@@ -1,0 +1,111 @@
+//! A slow operation in one sentence.
+
+use super::phase::Phase;
+use super::snapshot::{Names, Slow, task};
+use super::waterfall::Part;
+use crate::analysis::units;
+use crate::printable::sanitize;
+
+/// Share of the total above which a phase is named.
+const SHARE: f64 = 0.15;
+/// Most phases that are named.
+const MOST: usize = 3;
+
+/// A time in ns: `1.8 s`, `120 ms`, `0.4 ms`.
+pub fn time(ns: u64) -> String {
+    let ms = ns as f64 / 1e6;
+    if ms >= 999.5 {
+        format!("{:.1} s", ms / 1e3)
+    } else if ms >= 9.95 {
+        format!("{ms:.0} ms")
+    } else {
+        format!("{ms:.1} ms")
+    }
+}
+
+/// `fsync of /srv/db/redo.log by mysqld(812): 1.8 s; 62 % the commit's flush on sdc (1.1 s; the other 11 members 4 ms)`.
+pub fn sentence(slow: &Slow, names: &Names) -> String {
+    let total = slow.operation.total_ns();
+    let mut text = format!("{}: {}", subject(slow, names), time(total));
+    let longest = slow.waterfall.longest();
+    let large = longest
+        .iter()
+        .filter(|(_, part)| part.ns as f64 >= SHARE * total as f64)
+        .take(MOST);
+    for (number, (phase, part)) in large.enumerate() {
+        let share = units::percent(part.ns as f64 / total.max(1) as f64);
+        text.push_str(if number == 0 { "; " } else { ", " });
+        text.push_str(&format!(
+            "{share} {}",
+            part_words(*phase, part, slow, names)
+        ));
+    }
+    text
+}
+
+/// `direct write to /srv/db/ibd by mysqld(812)`.
+pub fn subject(slow: &Slow, names: &Names) -> String {
+    let op = &slow.operation;
+    let how = match (op.flags.direct, op.flags.syncs) {
+        (true, true) => "direct synchronous ",
+        (true, false) => "direct ",
+        (false, true) => "synchronous ",
+        (false, false) => "",
+    };
+    let object = match (&op.file, op.dev) {
+        (Some(file), _) => format!(" of {}", names.file(file)),
+        (None, 0) => " of all filesystems".to_owned(),
+        (None, dev) => format!(" of {}", names.device(dev)),
+    };
+    format!("{how}{}{object} by {}", op.kind.name(), task(&op.task))
+}
+
+/// A phase with what is to blame for it.
+pub fn part_words(phase: Phase, part: &Part, slow: &Slow, names: &Names) -> String {
+    let culprit = &part.culprit;
+    let mut text = phase.words().to_owned();
+    if let Some((dev, ns)) = culprit.member {
+        text.push_str(&format!(" on {} ({}", names.device(dev), time(ns)));
+        let members = slow.array.as_ref().and_then(|a| names.members.get(a));
+        match members.copied().unwrap_or(1) {
+            0 | 1 => {}
+            2 => text.push_str(&format!(
+                "; the other member {}",
+                at_most(culprit.other_members_ns)
+            )),
+            n => text.push_str(&format!(
+                "; the other {} members {}",
+                n - 1,
+                at_most(culprit.other_members_ns)
+            )),
+        }
+        text.push(')');
+    }
+    if let Some(file) = &culprit.file {
+        text.push_str(&format!(" of {}", names.file(file)));
+    }
+    match (&culprit.task, &culprit.what) {
+        (Some(by), Some(what)) => {
+            text.push_str(&format!(
+                ", held by {} ({})",
+                task(by),
+                sanitize(what.as_bytes())
+            ));
+        }
+        (Some(by), None) if phase == Phase::InodeLock => {
+            text.push_str(&format!(", held by {}", task(by)));
+        }
+        (Some(by), None) => text.push_str(&format!(", requested by {}", task(by))),
+        (None, Some(what)) => text.push_str(&format!(" ({what})")),
+        (None, None) => {}
+    }
+    text
+}
+
+/// Flushes shorter than a millisecond are not reported one by one.
+fn at_most(ns: u64) -> String {
+    match ns {
+        0 => "less than 1 ms".to_owned(),
+        ns => time(ns),
+    }
+}

@@ -1,0 +1,118 @@
+//! Slow operations of one interval.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use super::event::{Commit, Kind, Operation, Task};
+use super::waterfall::{Culprit, Waterfall};
+use crate::analysis::files::{FileId, FileLocation};
+use crate::analysis::overhead::Overhead;
+use crate::printable::{escape, sanitize};
+
+/// All operations of a kind in the interval, slow or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KindSum {
+    /// Number.
+    pub count: u64,
+    /// Total time in ns.
+    pub ns: u64,
+    /// Number that took at least the threshold.
+    pub slow: u64,
+}
+
+/// A slow operation and its phases.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slow {
+    /// Operation.
+    pub operation: Operation,
+    /// Its phases.
+    pub waterfall: Waterfall,
+    /// Name of the array or disk that holds the filesystem; `None` for a sync of all filesystems.
+    pub array: Option<String>,
+}
+
+/// Events that were not counted, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlowLost {
+    /// Operations of tasks whose ids have the same low 16 bits as that of another task in an operation.
+    pub slots: u64,
+    /// Operations and commits for which a table had no room.
+    pub tables: u64,
+    /// Events for which the ring buffer had no room.
+    pub events: u64,
+    /// Flushes for which a table had no room.
+    pub barriers: u64,
+}
+
+impl SlowLost {
+    /// Sum of all reasons.
+    pub fn total(&self) -> u64 {
+        self.slots + self.tables + self.events + self.barriers
+    }
+}
+
+/// One interval.
+#[derive(Clone, Debug, Default)]
+pub struct SlowSnapshot {
+    /// End of the interval.
+    pub time: jiff::Timestamp,
+    /// Measured length.
+    pub interval: Duration,
+    /// Shortest operation that is listed.
+    pub threshold: Duration,
+    /// Operations that ended in the interval and took at least the threshold, longest first.
+    pub operations: Vec<Slow>,
+    /// All operations, by kind.
+    pub kinds: BTreeMap<Kind, KindSum>,
+    /// Commits that ended in the interval, in order of their starts.
+    pub commits: Vec<Commit>,
+    /// Names of devices.
+    pub names: Names,
+    /// Events that were not counted.
+    pub lost: SlowLost,
+    /// Time spent in raidtrace's own programs.
+    pub overhead: Overhead,
+    /// Data that this kernel or host cannot provide, one line each.
+    pub notes: Vec<String>,
+}
+
+/// Names of members and files.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    /// Kernel names of members and of filesystems' devices, by device number.
+    pub devices: HashMap<u32, String>,
+    /// Number of members of each array, by array.
+    pub members: HashMap<String, usize>,
+    /// Locations of files.
+    pub files: HashMap<FileId, FileLocation>,
+}
+
+impl Names {
+    /// Name of a device, or its number.
+    pub fn device(&self, dev: u32) -> String {
+        let known = self.devices.get(&dev).cloned();
+        known.unwrap_or_else(|| format!("{}:{}", dev >> 20, dev & 0xf_ffff))
+    }
+
+    /// Path of a file, printable; its inode if the path is not known.
+    pub fn file(&self, id: &FileId) -> String {
+        let path = self.path(id).map(escape);
+        path.unwrap_or_else(|| format!("inode {} on {}", id.inode, self.device(id.dev)))
+    }
+
+    /// Path of a file, as the kernel has it.
+    pub fn path(&self, id: &FileId) -> Option<&[u8]> {
+        let location = self.files.get(id)?;
+        location.path.as_deref().or(location.name.as_deref())
+    }
+
+    /// Name of the member to blame.
+    pub fn member(&self, culprit: &Culprit) -> Option<String> {
+        culprit.member.map(|(dev, _)| self.device(dev))
+    }
+}
+
+/// `mysqld(1234)`, printable.
+pub fn task(task: &Task) -> String {
+    format!("{}({})", sanitize(&task.comm), task.pid)
+}

@@ -1,0 +1,250 @@
+//! An operation as phases that add up to its length.
+
+use std::collections::BTreeMap;
+
+use super::commit::cut;
+use super::event::{Barrier, Commit, Holder, Kind, Operation, Request, Sleep, Stack, State, Task};
+use super::phase::{Phase, classify};
+use crate::analysis::files::FileId;
+
+/// A phase of an operation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Time in ns.
+    pub ns: u64,
+    /// What is to blame.
+    pub culprit: Culprit,
+    /// The most frequent stack, for waits without a phase of their own.
+    pub stack: Option<Stack>,
+}
+
+/// The cause of a phase, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Culprit {
+    /// Device number of the member whose flush ended last, and how long that took in ns.
+    pub member: Option<(u32, u64)>,
+    /// Longest flush of any other member in the same time, in ns.
+    pub other_members_ns: u64,
+    /// Task that held the lock or the transaction, or whose request began the commit.
+    pub task: Option<Task>,
+    /// Its handle, or its operation and why that excludes others.
+    pub what: Option<String>,
+    /// File whose data was waited for.
+    pub file: Option<FileId>,
+}
+
+/// Phases of an operation, in ns; they add up to its length.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waterfall {
+    /// By phase.
+    pub parts: BTreeMap<Phase, Part>,
+}
+
+impl Waterfall {
+    /// Computes the phases of an operation. `commits`: of all journals, in order of their starts. `barriers`: of all members
+    /// of the filesystem's array.
+    pub fn new(op: &Operation, commits: &[&Commit], barriers: &[Barrier]) -> Self {
+        let mut waterfall = Self::default();
+        let total = op.total_ns();
+        let mut left = total;
+        // Time that no clock has seen twice: each piece takes from what is left.
+        let mut take = |ns: u64| {
+            let ns = ns.min(left);
+            left -= ns;
+            ns
+        };
+        waterfall.add(Phase::RunQueue, take(op.off.queued_ns));
+        waterfall.add(Phase::Other, take(op.off.missed_ns));
+        for sleep in &op.off.sleeps {
+            let ns = take(sleep.ns);
+            let stack = sleep.stack.as_deref().unwrap_or_default();
+            match classify(stack) {
+                Phase::Commit => waterfall.add_commit(op, sleep, ns, commits, barriers),
+                phase => {
+                    waterfall.add(phase, ns);
+                    waterfall.blame(phase, op, sleep, commits, barriers);
+                }
+            }
+        }
+        waterfall.add(Phase::Cpu, left);
+        waterfall.parts.retain(|_, part| part.ns > 0);
+        waterfall
+    }
+
+    /// Sum of all phases in ns.
+    pub fn total_ns(&self) -> u64 {
+        self.parts.values().map(|p| p.ns).sum()
+    }
+
+    /// Phases, longest first.
+    pub fn longest(&self) -> Vec<(Phase, &Part)> {
+        let mut parts: Vec<_> = self.parts.iter().map(|(p, part)| (*p, part)).collect();
+        parts.sort_by_key(|(phase, part)| (std::cmp::Reverse(part.ns), *phase));
+        parts
+    }
+
+    fn add(&mut self, phase: Phase, ns: u64) {
+        self.parts.entry(phase).or_default().ns += ns;
+    }
+
+    /// Cuts a wait for a commit. Its pieces are scaled to the time asleep.
+    fn add_commit(
+        &mut self,
+        op: &Operation,
+        sleep: &Sleep,
+        ns: u64,
+        commits: &[&Commit],
+        barriers: &[Barrier],
+    ) {
+        let own: Vec<&Commit> = commits
+            .iter()
+            .copied()
+            .filter(|c| op.dev == 0 || c.dev == op.dev)
+            .collect();
+        let (from, to) = (sleep.first_ns, sleep.last_ns.max(sleep.first_ns));
+        let pieces = cut(from, to, &own, barriers);
+        let whole = (to - from).max(1);
+        let mut left = ns;
+        for (phase, length, commit) in &pieces {
+            let share = (u128::from(*length) * u128::from(ns) / u128::from(whole)) as u64;
+            let share = share.min(left);
+            left -= share;
+            self.add(*phase, share);
+            if let Some(commit) = commit.and_then(|i| own.get(i)) {
+                self.blame_commit(*phase, commit, barriers);
+            }
+        }
+        // Rounding.
+        let longest = pieces
+            .iter()
+            .max_by_key(|p| p.1)
+            .map_or(Phase::Commit, |p| p.0);
+        self.add(longest, left);
+    }
+
+    /// Finds the cause of a phase of a commit.
+    fn blame_commit(&mut self, phase: Phase, commit: &Commit, barriers: &[Barrier]) {
+        let culprit = &mut self.parts.entry(phase).or_default().culprit;
+        match phase {
+            Phase::TransactionLocked => {
+                if let Some(Holder { task, handle, .. }) = commit.holders.last() {
+                    culprit.task = Some(task.clone());
+                    culprit.what = Some(format!("{handle} handle"));
+                }
+            }
+            Phase::OrderedData => {
+                let longest = commit.ordered.iter().max_by_key(|o| o.ns);
+                culprit.file = longest.map(|o| o.file);
+            }
+            Phase::PreviousCommit | Phase::CommitStart => {
+                if let Request::By(task, _) = &commit.request {
+                    culprit.task = Some(task.clone());
+                }
+            }
+            Phase::CommitFlush | Phase::CommitRecord => {
+                let flush = phase == Phase::CommitFlush;
+                let from = commit.record_ns.or_else(|| commit.start_ns());
+                let to = commit.end_ns();
+                if let (Some(from), Some(to)) = (from, to) {
+                    culprit.flushed((from, to), barriers, |b| b.flush == flush);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Finds the cause of another phase.
+    fn blame(
+        &mut self,
+        phase: Phase,
+        op: &Operation,
+        sleep: &Sleep,
+        commits: &[&Commit],
+        barriers: &[Barrier],
+    ) {
+        if phase == Phase::TransactionLocked {
+            // The handle cannot start before that transaction has no more handles.
+            let locked = commits.iter().rfind(|c| {
+                c.dev == op.dev
+                    && c.reached(State::Locked).is_some_and(|t| t < sleep.last_ns)
+                    && c.reached(State::Flushed)
+                        .is_some_and(|t| t > sleep.first_ns)
+            });
+            if let Some(locked) = locked {
+                self.blame_commit(phase, locked, barriers);
+            }
+            return;
+        }
+        let part = self.parts.entry(phase).or_default();
+        let culprit = &mut part.culprit;
+        match phase {
+            Phase::MdSuperblock | Phase::OwnFlush => {
+                let span = (sleep.first_ns, sleep.last_ns);
+                culprit.flushed(span, barriers, |b| b.flush);
+            }
+            Phase::InodeLock => {
+                culprit.task.clone_from(&op.lock.holder);
+                culprit.what = reason(op);
+            }
+            Phase::Other if part.stack.is_none() => part.stack.clone_from(&sleep.stack),
+            _ => {}
+        }
+    }
+}
+
+impl Culprit {
+    /// The member whose flush ended last between two times, and the longest one of another member.
+    fn flushed(
+        &mut self,
+        (from, to): (u64, u64),
+        barriers: &[Barrier],
+        is: impl Fn(&Barrier) -> bool,
+    ) {
+        let among = || {
+            barriers
+                .iter()
+                .filter(|b| is(b) && b.end_ns > from && b.start_ns < to)
+        };
+        let Some(last) = among().max_by_key(|b| b.end_ns) else {
+            return;
+        };
+        let length = |b: &Barrier| b.end_ns.saturating_sub(b.start_ns);
+        self.member = Some((last.dev, length(last)));
+        let others = among().filter(|b| b.dev != last.dev).map(length);
+        self.other_members_ns = others.max().unwrap_or(0);
+    }
+}
+
+/// The operation that held the inode's lock, and why it excludes others: conditions of fs/ext4/file.c.
+fn reason(op: &Operation) -> Option<String> {
+    let lock = &op.lock;
+    let flags = lock.flags;
+    let text = match lock.kind? {
+        Kind::Read if flags.direct => "direct read".to_owned(),
+        Kind::Write if flags.direct => {
+            let why = if flags.extends {
+                " that extends the file"
+            } else if flags.unaligned {
+                " that is not aligned to blocks"
+            } else if flags.security {
+                ", the first one since the file was opened"
+            } else {
+                " into a hole, unwritten blocks or several extents"
+            };
+            format!("direct write{why}")
+        }
+        Kind::Write => {
+            let throttled = lock
+                .stack
+                .as_ref()
+                .is_some_and(|s| classify(s) == Phase::Throttled);
+            if throttled {
+                "buffered write that is throttled".to_owned()
+            } else {
+                "buffered write".to_owned()
+            }
+        }
+        kind => kind.name().to_owned(),
+    };
+    Some(text)
+}

@@ -1,0 +1,56 @@
+//! Arguments of `slow`.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::ui::typed::{seconds, short_time, time};
+
+/// Arguments of `slow`.
+#[derive(Args, Debug)]
+pub struct Slow {
+    /// Mount point, array, member, disk or partition with a mounted ext4; none: every md array that holds one, else every
+    /// disk that does
+    #[arg(value_name = "TARGET")]
+    pub targets: Vec<String>,
+
+    /// Shortest operation to explain: 500us, 10ms, 1s
+    #[arg(short, long, value_name = "TIME", default_value = "10ms", value_parser = short_time)]
+    pub threshold: Duration,
+
+    /// Only operations of this task: a name, a thread id or a process id
+    #[arg(long, value_name = "NAME|PID")]
+    pub task: Option<String>,
+
+    /// Only operations on files whose path begins with this
+    #[arg(long, value_name = "PREFIX")]
+    pub path: Option<String>,
+
+    /// Length of an interval in seconds (0.1 to 3600)
+    #[arg(short, long, value_name = "S", default_value = "1", value_parser = seconds)]
+    pub interval: Duration,
+
+    /// End after N intervals
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+
+    /// End after this time: 30s, 5m
+    #[arg(long, value_name = "S", value_parser = time)]
+    pub duration: Option<Duration>,
+
+    /// Plain text: every slow operation with its phases
+    #[arg(long, conflicts_with = "json")]
+    pub batch: bool,
+
+    /// One JSON object per line and interval (schema raidtrace.slow/1)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Shown at the end of `--help`.
+pub const EXAMPLES: &str = "Examples:
+  sudo raidtrace slow /srv                     why operations under /srv take 10 ms and more
+  sudo raidtrace slow /srv -t 1s --task mysqld   those of mysqld that take a second
+  sudo raidtrace slow md127 --json | jq -c '.operations[] | [.sentence]'
+
+How to read it: docs/slow.md. Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 it failed, 2 usage.";

@@ -1,0 +1,94 @@
+//! `raidtrace slow`: traces until a signal or an option ends it.
+
+use std::collections::HashSet;
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::args::Slow;
+use super::source::{Filter, Tracer};
+use super::{json, text};
+use crate::analysis::slow::snapshot::SlowSnapshot;
+use crate::machine::signals::{End, asked_to_end};
+use crate::session::engine::{Engine, PATIENCE, Tick};
+use crate::ui::lines::{ended, say};
+
+/// Runs until Ctrl-C, a signal, `--count`, `--duration` or the reader of a pipe ends it.
+pub fn run(args: &Slow) -> Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        bail!(
+            "raidtrace slow needs root, to load its programs into the kernel: sudo raidtrace slow"
+        );
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")?;
+    // Before the programs are loaded, which takes a second: Ctrl-C ends cleanly from here on.
+    let end = asked_to_end()?;
+    let (targets, threshold) = (args.targets.clone(), args.threshold);
+    let filter = Filter {
+        task: args.task.clone(),
+        path: args.path.clone(),
+    };
+    let engine = Engine::start(
+        move || Tracer::start(&targets, threshold, filter),
+        args.interval,
+        args.interval,
+    )?;
+    runtime.block_on(as_text(engine, args, end))
+}
+
+/// Waits for the signal, or for the end of `--duration` after the start.
+async fn ends(signal: End, duration: Option<Duration>) {
+    match duration {
+        Some(duration) => drop(tokio::time::timeout(duration, signal).await),
+        None => signal.await,
+    }
+}
+
+/// Prints each interval; a signal or `--duration` cuts the last one short.
+async fn as_text(mut engine: Engine<SlowSnapshot, ()>, args: &Slow, mut end: End) -> Result<()> {
+    let mut said = HashSet::new();
+    let mut out = io::stdout().lock();
+    let mut left = args.count;
+    let mut result = Ok(());
+    if let Some(Tick::Started { notes, .. }) = engine.tick_or_last(&mut end).await {
+        say(&notes, &mut said);
+        if args.json {
+            // The first line is printed when everything is attached.
+            let first = SlowSnapshot {
+                time: jiff::Timestamp::now(),
+                threshold: args.threshold,
+                ..SlowSnapshot::default()
+            };
+            json::write(&mut out, &first)?;
+        }
+    }
+    let mut end = Box::pin(ends(end, args.duration));
+    while let Some(tick) = engine.tick_or_last(&mut end).await {
+        let Tick::Interval(snapshot) = tick else {
+            continue;
+        };
+        say(&snapshot.notes, &mut said);
+        let written = if args.json {
+            json::write(&mut out, &snapshot)
+        } else {
+            text::write(&mut out, &snapshot)
+        };
+        match written.and_then(|()| out.flush()) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => break,
+            Err(e) => {
+                result = Err(e).context("writing the figures");
+                break;
+            }
+        }
+        if ended(&mut left) {
+            break;
+        }
+    }
+    let ended = engine.end(Some(PATIENCE))?;
+    result.and(ended.result)
+}

@@ -1,0 +1,7 @@
+//! `raidtrace slow`: why an operation took so long.
+
+pub mod args;
+pub mod command;
+mod json;
+mod source;
+mod text;

@@ -1,0 +1,74 @@
+//! `--batch`: each interval in one line, and each slow operation with its phases.
+
+use std::io::{self, Write};
+
+use crate::analysis::slow::sentence::{part_words, subject, time};
+use crate::analysis::slow::snapshot::{Slow, SlowSnapshot};
+use crate::analysis::units;
+use crate::printable::sanitize;
+
+/// Operations that an interval lists; the longest.
+const LISTED: usize = 20;
+
+/// Writes an interval.
+pub fn write(out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<()> {
+    writeln!(out, "{}", summary(snapshot))?;
+    for slow in snapshot.operations.iter().take(LISTED) {
+        operation(out, slow, snapshot)?;
+    }
+    let more = snapshot.operations.len().saturating_sub(LISTED);
+    if more > 0 {
+        writeln!(out, "  and {more} shorter ones")?;
+    }
+    Ok(())
+}
+
+/// `12:00:01Z  2 slow (10 ms or more): fsync 2 of 40 (mean 3.1 ms), write 0 of 812; 3 commits; lost 0`.
+pub fn summary(snapshot: &SlowSnapshot) -> String {
+    let kinds = snapshot.kinds.iter().map(|(kind, sum)| {
+        let mean = sum.ns / sum.count.max(1);
+        format!(
+            "{} {} of {} (mean {})",
+            kind.name(),
+            sum.slow,
+            sum.count,
+            time(mean)
+        )
+    });
+    let kinds: Vec<String> = kinds.collect();
+    let kinds = if kinds.is_empty() {
+        "no operation ended".to_owned()
+    } else {
+        kinds.join(", ")
+    };
+    let lost = snapshot.lost.total();
+    format!(
+        "{}  {} slow ({} or more): {kinds}; {} commits; {}{}",
+        snapshot.time.strftime("%H:%M:%SZ"),
+        snapshot.operations.len(),
+        time(u64::try_from(snapshot.threshold.as_nanos()).unwrap_or(u64::MAX)),
+        snapshot.commits.len(),
+        if lost > 0 { "LOST " } else { "lost " },
+        units::count(lost as f64),
+    )
+}
+
+fn operation(out: &mut impl Write, slow: &Slow, snapshot: &SlowSnapshot) -> io::Result<()> {
+    let total = slow.operation.total_ns();
+    writeln!(
+        out,
+        "  {:>7}  {}",
+        time(total),
+        subject(slow, &snapshot.names)
+    )?;
+    for (phase, part) in slow.waterfall.longest() {
+        let share = units::percent(part.ns as f64 / total.max(1) as f64);
+        let words = part_words(phase, part, slow, &snapshot.names);
+        writeln!(out, "  {:>15}  {share:>6}  {words}", time(part.ns))?;
+        if let Some(stack) = &part.stack {
+            let functions: Vec<String> = stack.iter().map(|f| sanitize(f.as_bytes())).collect();
+            writeln!(out, "  {:>15}          {}", "", functions.join(" < "))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! Properties of the running kernel that choose how operations are traced.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead as _, BufReader};
+
+use libbpf_rs::btf::BtfKind;
+
+use super::hooks::{FUNCTIONS, TRACEPOINTS};
+use crate::machine::tracefs;
+use crate::probe::btf::Btf;
+
+/// Facts only; the rules are in `plan`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SlowFacts {
+    /// The kernel has BTF; without it nothing loads.
+    pub btf: bool,
+    /// BTF describes ext4's and jbd2's types, be they modules or not.
+    pub ext4: bool,
+    /// Number of arguments of each tracepoint that the kernel has, without the `void *` in front.
+    pub tracepoints: BTreeMap<&'static str, usize>,
+    /// Functions with a prototype in BTF that ftrace can hook, as far as it says so.
+    pub functions: BTreeSet<&'static str>,
+}
+
+impl SlowFacts {
+    /// Probes the running kernel.
+    pub fn gather() -> Self {
+        crate::probe::log::collect();
+        let mut facts = Self::default();
+        let (Some(ext4), Some(jbd2)) = (Btf::load("ext4"), Btf::load("jbd2")) else {
+            return facts;
+        };
+        facts.btf = true;
+        facts.ext4 = ext4.has("ext4_inode_info", BtfKind::Struct)
+            && jbd2.has("transaction_s", BtfKind::Struct);
+        for name in TRACEPOINTS {
+            let arguments = ext4
+                .tracepoint_arguments(name)
+                .or_else(|| jbd2.tracepoint_arguments(name));
+            if let Some(n) = arguments {
+                facts.tracepoints.insert(name, n);
+            }
+        }
+        let traceable = traceable();
+        for name in FUNCTIONS {
+            let typed = ext4.has(name, BtfKind::Func) || jbd2.has(name, BtfKind::Func);
+            if typed && traceable.as_ref().is_none_or(|t| t.contains(name)) {
+                facts.functions.insert(name);
+            }
+        }
+        facts
+    }
+}
+
+/// Those of [`FUNCTIONS`] that ftrace can hook; `None` if it does not say.
+fn traceable() -> Option<BTreeSet<&'static str>> {
+    let lines = BufReader::new(tracefs::functions()?).lines();
+    let (mut any, mut found) = (false, BTreeSet::new());
+    for line in lines.map_while(Result::ok) {
+        any = true;
+        let function = line.split_ascii_whitespace().next().unwrap_or("");
+        found.extend(FUNCTIONS.into_iter().find(|f| *f == function));
+    }
+    any.then_some(found)
+}

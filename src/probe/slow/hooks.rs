@@ -1,0 +1,197 @@
+//! Programs, what they are attached to, and what they give.
+
+/// Tracepoints that the programs attach to.
+pub const TRACEPOINTS: [&str; 17] = [
+    "sched_switch",
+    "ext4_sync_file_enter",
+    "ext4_sync_file_exit",
+    "jbd2_start_commit",
+    "jbd2_commit_locking",
+    "jbd2_commit_flushing",
+    "jbd2_commit_logging",
+    "jbd2_run_stats",
+    "jbd2_end_commit",
+    "jbd2_handle_stats",
+    "folio_wait_writeback",
+    "wait_on_page_writeback",
+    "contention_begin",
+    "contention_end",
+    "block_bio_queue",
+    "block_rq_complete",
+    "block_bio_complete",
+];
+
+/// Functions that the programs attach to.
+pub const FUNCTIONS: [&str; 7] = [
+    "ext4_file_read_iter",
+    "ext4_file_write_iter",
+    "ext4_fallocate",
+    "ext4_truncate",
+    "sync_filesystem",
+    "ksys_sync",
+    "__jbd2_log_start_commit",
+];
+
+/// What a program is attached to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum On {
+    /// A tracepoint with at least that number of arguments.
+    AtLeast(&'static str, usize),
+    /// A tracepoint with exactly that number of arguments.
+    Exactly(&'static str, usize),
+    /// A function.
+    Function(&'static str),
+}
+
+/// Programs that are useful only together.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Hook {
+    /// C names, in order of attachment: the end of an operation before its start.
+    pub programs: &'static [&'static str],
+    /// Hook points, all of which are needed.
+    pub on: &'static [On],
+    /// What is missing without the programs.
+    pub gives: &'static str,
+    /// The command is useless without them.
+    pub required: bool,
+    /// Another hook gives the same on other kernels.
+    pub silent: bool,
+}
+
+const fn hook(programs: &'static [&'static str], on: &'static [On], gives: &'static str) -> Hook {
+    Hook {
+        programs,
+        on,
+        gives,
+        required: false,
+        silent: false,
+    }
+}
+
+const fn required(hook: Hook) -> Hook {
+    Hook {
+        required: true,
+        ..hook
+    }
+}
+
+const fn silent(hook: Hook) -> Hook {
+    Hook {
+        silent: true,
+        ..hook
+    }
+}
+
+/// All hooks, in order of attachment.
+pub const HOOKS: [Hook; 17] = [
+    required(hook(
+        &["rt_slow_switch"],
+        &[On::AtLeast("sched_switch", 3)],
+        "sleeps of tasks",
+    )),
+    hook(
+        &["rt_slow_bio_done"],
+        &[On::AtLeast("block_bio_complete", 2)],
+        "flushes of members that are not request based",
+    ),
+    hook(
+        &["rt_slow_rq_done"],
+        &[On::AtLeast("block_rq_complete", 1)],
+        "flushes of members",
+    ),
+    silent(hook(
+        &["rt_slow_bio"],
+        &[On::Exactly("block_bio_queue", 1)],
+        "flushes of members",
+    )),
+    silent(hook(
+        &["rt_slow_bio_of_queue"],
+        &[On::Exactly("block_bio_queue", 2)],
+        "flushes of members",
+    )),
+    silent(hook(
+        &["rt_slow_folio_wait"],
+        &[On::AtLeast("folio_wait_writeback", 2)],
+        "files whose ordered data a commit waits for",
+    )),
+    silent(hook(
+        &["rt_slow_page_wait"],
+        &[On::AtLeast("wait_on_page_writeback", 2)],
+        "files whose ordered data a commit waits for",
+    )),
+    hook(
+        &["rt_slow_request"],
+        &[On::Function("__jbd2_log_start_commit")],
+        "tasks that request commits",
+    ),
+    hook(
+        &["rt_slow_handle"],
+        &[On::AtLeast("jbd2_handle_stats", 5)],
+        "tasks that hold a transaction",
+    ),
+    required(hook(
+        &[
+            "rt_slow_commit_end",
+            "rt_slow_commit_stats",
+            "rt_slow_commit_log",
+            "rt_slow_commit_flush",
+            "rt_slow_commit_lock",
+            "rt_slow_commit_start",
+        ],
+        &[
+            On::AtLeast("jbd2_end_commit", 1),
+            On::AtLeast("jbd2_run_stats", 3),
+            On::AtLeast("jbd2_commit_logging", 1),
+            On::AtLeast("jbd2_commit_flushing", 1),
+            On::AtLeast("jbd2_commit_locking", 1),
+            On::AtLeast("jbd2_start_commit", 2),
+        ],
+        "commits",
+    )),
+    hook(
+        &["rt_slow_lock_end", "rt_slow_lock_begin"],
+        &[
+            On::AtLeast("contention_end", 1),
+            On::AtLeast("contention_begin", 2),
+        ],
+        "holders of inode locks",
+    ),
+    hook(
+        &["rt_slow_read_out", "rt_slow_read_in"],
+        &[On::Function("ext4_file_read_iter")],
+        "reads",
+    ),
+    hook(
+        &["rt_slow_write_out", "rt_slow_write_in"],
+        &[On::Function("ext4_file_write_iter")],
+        "writes",
+    ),
+    hook(
+        &["rt_slow_fallocate_out", "rt_slow_fallocate_in"],
+        &[On::Function("ext4_fallocate")],
+        "fallocate",
+    ),
+    hook(
+        &["rt_slow_truncate_out", "rt_slow_truncate_in"],
+        &[On::Function("ext4_truncate")],
+        "truncation",
+    ),
+    hook(
+        &[
+            "rt_slow_syncfs_out",
+            "rt_slow_syncfs_in",
+            "rt_slow_ksync_out",
+            "rt_slow_ksync_in",
+        ],
+        &[On::Function("sync_filesystem"), On::Function("ksys_sync")],
+        "sync and syncfs",
+    ),
+    required(hook(
+        &["rt_slow_sync_out", "rt_slow_sync_in"],
+        &[
+            On::AtLeast("ext4_sync_file_exit", 1),
+            On::AtLeast("ext4_sync_file_enter", 2),
+        ],
+        "fsync",
+    )),
+];

@@ -1,0 +1,192 @@
+//! Loads the planned programs and attaches them.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::mem::MaybeUninit;
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
+use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
+
+use super::drained::Drained;
+use super::facts::SlowFacts;
+use super::plan::{SlowPlan, plan};
+use super::skel::{RaidtraceSlowSkel, RaidtraceSlowSkelBuilder};
+use crate::analysis::slow::event::Stack;
+use crate::contract;
+use crate::machine::symbols::Symbols;
+use crate::probe::load::log_size;
+use crate::probe::log::{collect, loader_error, refusal, short};
+use crate::probe::overhead::Meter;
+use crate::probe::wire::Wire as _;
+
+/// What a device number stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Device {
+    /// A filesystem whose operations and commits are traced.
+    pub filesystem: bool,
+    /// A member whose flushes are traced.
+    pub member: bool,
+}
+
+impl Device {
+    fn wire(self) -> u32 {
+        u32::from(self.filesystem) * contract::SLOW_FS
+            + u32::from(self.member) * contract::SLOW_MEMBER
+    }
+}
+
+/// The attached programs. Dropping it detaches them.
+pub struct SlowProbe {
+    pub(super) skel: RaidtraceSlowSkel<'static>,
+    pub(super) ring: RingBuffer<'static>,
+    pub(super) drained: Rc<RefCell<Drained>>,
+    pub(super) symbols: Symbols,
+    /// Names of functions by start address, so that each is stored once.
+    pub(super) functions: HashMap<u64, std::sync::Arc<str>>,
+    /// Stacks by their ids, which the kernel never reuses.
+    pub(super) stacks: HashMap<i32, Option<Stack>>,
+    pub(super) meter: Option<Meter>,
+    notes: Vec<String>,
+    devices: BTreeMap<u32, Device>,
+    _links: Vec<Link>,
+}
+
+impl SlowProbe {
+    /// Traces operations that take at least `threshold`, on devices by number (major << 20 | minor). Leaves out, with a note,
+    /// programs that the kernel refuses.
+    ///
+    /// # Errors
+    ///
+    /// The kernel lacks a tracepoint that is needed, or refuses the maps.
+    pub fn start(devices: &BTreeMap<u32, Device>, threshold: Duration) -> Result<Self> {
+        collect();
+        let facts = SlowFacts::gather();
+        let mut plan = plan(&facts).map_err(anyhow::Error::msg)?;
+        let (skel, links) = loop {
+            let (program, why, error) = match load(&plan, threshold) {
+                Ok(skel) => match attach(&skel, &plan, devices) {
+                    Ok(links) => break (skel, links),
+                    Err((program, e)) => (Some(program), short(&format!("{e:#}")), e),
+                },
+                Err(e) => {
+                    let why = loader_error();
+                    let refused = |p: &&str| why.contains(&format!("'{p}'"));
+                    (plan.programs().find(refused), short(&why), e)
+                }
+            };
+            match program {
+                Some(program) if plan.without(program, &why) => {}
+                _ => return Err(error).context(refusal(&why)),
+            }
+        };
+        let drained = Rc::new(RefCell::new(Drained::default()));
+        let ring = ring(&skel, &drained)?;
+        let programs = skel.object().progs();
+        let planned: Vec<_> = plan.programs().collect();
+        let meter = Meter::start(programs.filter(|p| planned.iter().any(|l| p.name() == *l)));
+        let mut notes = plan.notes;
+        // After attaching: trampolines are among the symbols.
+        let symbols = Symbols::load();
+        if !symbols.known() {
+            notes.push(
+                "waits have no phases: the kernel hides its symbols: sysctl kernel.kptr_restrict=1, as root".to_owned(),
+            );
+        }
+        Ok(Self {
+            skel,
+            ring,
+            drained,
+            symbols,
+            functions: HashMap::new(),
+            stacks: HashMap::new(),
+            meter,
+            notes,
+            devices: devices.clone(),
+            _links: links,
+        })
+    }
+
+    /// Traces other devices from now on. Operations in progress on the old ones are still reported.
+    ///
+    /// # Errors
+    /// There is no room for them.
+    pub fn set_devices(&mut self, devices: &BTreeMap<u32, Device>) -> Result<()> {
+        for gone in self.devices.keys().filter(|d| !devices.contains_key(d)) {
+            self.skel.maps.rt_slow_devices.delete(gone.bytes())?;
+        }
+        insert(&self.skel, devices)?;
+        self.devices.clone_from(devices);
+        Ok(())
+    }
+
+    /// Traced devices.
+    pub fn devices(&self) -> &BTreeMap<u32, Device> {
+        &self.devices
+    }
+
+    /// What this kernel cannot give, one line each.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+}
+
+fn insert(skel: &RaidtraceSlowSkel<'_>, devices: &BTreeMap<u32, Device>) -> Result<()> {
+    for (dev, device) in devices {
+        skel.maps
+            .rt_slow_devices
+            .update(dev.bytes(), device.wire().bytes(), MapFlags::ANY)
+            .context("more devices than can be traced: name fewer targets")?;
+    }
+    Ok(())
+}
+
+fn ring(
+    skel: &RaidtraceSlowSkel<'_>,
+    drained: &Rc<RefCell<Drained>>,
+) -> Result<RingBuffer<'static>> {
+    let into = Rc::clone(drained);
+    let mut builder = RingBufferBuilder::new();
+    builder.add(&skel.maps.rt_slow_events, move |bytes| {
+        into.borrow_mut().add(bytes);
+        0
+    })?;
+    builder.build().context("mapping the ring buffer")
+}
+
+fn load(plan: &SlowPlan, threshold: Duration) -> Result<RaidtraceSlowSkel<'static>> {
+    // The skeleton borrows from it until the process ends.
+    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = RaidtraceSlowSkelBuilder::default()
+        .open(storage)
+        .context("opening the BPF object")?;
+    let Some(rodata) = open.maps.rodata_data.as_deref_mut() else {
+        bail!("the BPF object has no settings: it was not built by this project's build.rs");
+    };
+    rodata.rt_slow_threshold = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
+    for mut program in open.open_object_mut().progs_mut() {
+        let wanted = plan.programs().any(|p| program.name() == p);
+        program.set_autoload(wanted);
+    }
+    open.load().context("loading the BPF object")
+}
+
+fn attach(
+    skel: &RaidtraceSlowSkel<'static>,
+    plan: &SlowPlan,
+    devices: &BTreeMap<u32, Device>,
+) -> Result<Vec<Link>, (&'static str, anyhow::Error)> {
+    insert(skel, devices).map_err(|e| ("", e))?;
+    let mut links = Vec::new();
+    for name in plan.programs() {
+        let program = skel.object().progs_mut().find(|p| p.name() == name);
+        let Some(program) = program else {
+            return Err((name, anyhow::anyhow!("not for this architecture")));
+        };
+        links.push(program.attach().map_err(|e| (name, e.into()))?);
+        log_size(name, &program, "");
+    }
+    Ok(links)
+}

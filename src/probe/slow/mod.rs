@@ -1,0 +1,14 @@
+//! BPF programs of `raidtrace slow`, in their own object. As for [`super::Probe`]: facts -> plan -> load -> events and sums.
+
+mod drained;
+mod facts;
+mod hooks;
+mod load;
+mod plan;
+mod read;
+
+pub use facts::SlowFacts;
+pub use load::{Device, SlowProbe};
+pub use plan::{SlowPlan, plan};
+
+skeleton!(skel, "/raidtrace_slow.skel.rs");

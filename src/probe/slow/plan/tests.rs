@@ -1,0 +1,77 @@
+use super::{SlowFacts, plan};
+use crate::probe::slow::hooks::{FUNCTIONS, HOOKS, TRACEPOINTS};
+
+/// A kernel that has everything.
+fn complete() -> SlowFacts {
+    SlowFacts {
+        btf: true,
+        ext4: true,
+        tracepoints: TRACEPOINTS
+            .into_iter()
+            .map(|name| (name, if name == "block_bio_queue" { 1 } else { 8 }))
+            .collect(),
+        functions: FUNCTIONS.into_iter().collect(),
+    }
+}
+
+#[test]
+fn a_complete_kernel_gets_one_variant_of_each_hook() {
+    let plan = plan(&complete()).unwrap();
+    assert!(plan.notes.is_empty(), "{:?}", plan.notes);
+    let programs: Vec<_> = plan.programs().collect();
+    assert!(programs.contains(&"rt_slow_bio") && !programs.contains(&"rt_slow_bio_of_queue"));
+    // Ends are attached before starts: no operation stays open.
+    for hook in &HOOKS {
+        let position = |end: &str| hook.programs.iter().position(|p| p.ends_with(end));
+        if let (Some(end), Some(start)) = (position("_out"), position("_in")) {
+            assert!(end < start, "{:?}", hook.programs);
+        }
+    }
+}
+
+#[test]
+fn a_kernel_without_fentry_says_what_is_missing() {
+    let facts = SlowFacts {
+        functions: [].into(),
+        ..complete()
+    };
+    let plan = plan(&facts).unwrap();
+    assert!(plan.programs().any(|p| p == "rt_slow_sync_in"));
+    for missing in [
+        "no reads:",
+        "no writes:",
+        "no sync and syncfs:",
+        "no tasks that request commits:",
+    ] {
+        assert!(
+            plan.notes.iter().any(|n| n.starts_with(missing)),
+            "{missing}: {:?}",
+            plan.notes
+        );
+    }
+}
+
+#[test]
+fn without_sleeps_there_is_nothing_to_trace() {
+    let mut facts = complete();
+    facts.tracepoints.remove("sched_switch");
+    let why = plan(&facts).unwrap_err();
+    assert!(why.contains("sched_switch"), "{why}");
+    assert!(
+        plan(&SlowFacts::default())
+            .unwrap_err()
+            .contains("CONFIG_DEBUG_INFO_BTF")
+    );
+}
+
+#[test]
+fn a_refused_program_takes_its_hook_along() {
+    let mut plan = plan(&complete()).unwrap();
+    assert!(plan.without("rt_slow_read_in", "EBUSY"));
+    assert!(!plan.programs().any(|p| p.starts_with("rt_slow_read")));
+    assert_eq!(
+        plan.notes,
+        ["no reads: this kernel refused rt_slow_read_in (EBUSY)"]
+    );
+    assert!(!plan.without("rt_slow_switch", "EPERM") && !plan.without("none", ""));
+}

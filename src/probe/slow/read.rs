@@ -1,0 +1,299 @@
+//! Reads the events and sums of the programs.
+
+use std::collections::BTreeMap;
+use std::io::Error;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail};
+use libbpf_rs::{MapCore as _, MapFlags};
+
+use super::drained::Drained;
+use super::load::SlowProbe;
+use crate::analysis::files::FileId;
+use crate::analysis::overhead::Overhead;
+use crate::analysis::slow::event::{
+    Barrier, Commit, Event, Flags, Holder, Kind, LockWait, OffCpu, Operation, Ordered, Request,
+    STATES, Sleep, Stack, Task,
+};
+use crate::analysis::slow::snapshot::{KindSum, SlowLost};
+use crate::contract;
+use crate::probe::overhead::Meter;
+use crate::probe::wire::{
+    Wire as _, rt_slow_barrier, rt_slow_commit, rt_slow_lock, rt_slow_loss, rt_slow_operation,
+    rt_slow_sleeps, rt_slow_sum,
+};
+
+/// Flags of struct bio, the same in 5.10 to 7.2.
+const PREFLUSH: u32 = 1 << 18;
+
+/// Kinds of handles: EXT4_HT_ of fs/ext4/ext4_jbd2.h.
+const HANDLES: [&str; 12] = [
+    "miscellaneous",
+    "inode",
+    "writeback",
+    "block map",
+    "directory",
+    "truncate",
+    "quota",
+    "resize",
+    "migration",
+    "extent move",
+    "xattr",
+    "extent conversion",
+];
+
+impl SlowProbe {
+    /// Appends the events of the ring buffer to `events`.
+    ///
+    /// # Errors
+    /// The buffer cannot be read, or holds something else.
+    pub fn drain(&mut self, events: &mut Vec<Event>) -> Result<()> {
+        let drained = self.ring.consume_raw();
+        if drained < 0 {
+            let why = Error::from_raw_os_error(-drained);
+            bail!("reading the events: {why}");
+        }
+        let Drained {
+            operations,
+            commits,
+            barriers,
+            bad,
+        } = std::mem::take(&mut *self.drained.borrow_mut());
+        if bad > 0 {
+            bail!("{bad} malformed events from the BPF programs: this is a bug in raidtrace");
+        }
+        events.extend(barriers.iter().map(|b| Event::Barrier(barrier(b))));
+        for c in &commits {
+            events.push(Event::Commit(Box::new(self.commit(c))));
+        }
+        for o in &operations {
+            if let Some(operation) = self.operation(o) {
+                events.push(Event::Operation(Box::new(operation)));
+            }
+        }
+        Ok(())
+    }
+
+    /// All operations since the start, by kind.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn sums(&self) -> Result<BTreeMap<Kind, KindSum>> {
+        let mut all = BTreeMap::new();
+        for wire in 0..contract::SLOW_KINDS {
+            let Some(kind) = kind(wire) else { continue };
+            let per_cpu = self
+                .skel
+                .maps
+                .rt_slow_sums
+                .lookup_percpu(wire.bytes(), MapFlags::ANY)?
+                .context("a kind of operation has no sums")?;
+            let sum: &mut KindSum = all.entry(kind).or_default();
+            for s in per_cpu.iter().filter_map(|b| rt_slow_sum::read(b)) {
+                sum.count += s.count;
+                sum.ns += s.ns;
+                sum.slow += s.slow;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Losses since the start.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn lost(&self) -> Result<SlowLost> {
+        let per_cpu = self
+            .skel
+            .maps
+            .rt_slow_losses
+            .lookup_percpu(0u32.bytes(), MapFlags::ANY)?
+            .unwrap_or_default();
+        let mut lost = SlowLost::default();
+        for l in per_cpu.iter().filter_map(|b| rt_slow_loss::read(b)) {
+            lost.slots += l.slots;
+            lost.tables += l.operations + l.commits;
+            lost.events += l.events;
+            lost.barriers += l.barriers;
+        }
+        Ok(lost)
+    }
+
+    /// Time spent in the programs since the start.
+    pub fn overhead(&mut self) -> Overhead {
+        self.meter.as_mut().map(Meter::read).unwrap_or_default()
+    }
+
+    /// Functions of a stack; `None` if the kernel did not report it.
+    fn stack(&mut self, id: i32) -> Option<Stack> {
+        if id < 0 {
+            return None;
+        }
+        if let Some(known) = self.stacks.get(&id) {
+            return known.clone();
+        }
+        let found = self
+            .skel
+            .maps
+            .rt_slow_stacks
+            .lookup(id.cast_unsigned().bytes(), MapFlags::ANY);
+        let bytes = found.ok().flatten()?;
+        let (symbols, functions) = (&self.symbols, &mut self.functions);
+        let addresses = bytes.chunks_exact(8).filter_map(u64::read);
+        let names = addresses.take_while(|a| *a != 0).filter_map(|address| {
+            // A return address is after the call, which may be the function's last instruction.
+            let function = symbols.at(address - 1)?;
+            let name = functions.entry(function.begin);
+            let name = name.or_insert_with(|| Arc::from(function.name));
+            Some(Arc::clone(name))
+        });
+        let stack: Stack = names.filter(|n| &**n != "[bpf]").collect();
+        self.stacks.insert(id, Some(Arc::clone(&stack)));
+        Some(stack)
+    }
+
+    fn off(&mut self, off: &rt_slow_sleeps) -> OffCpu {
+        let used = (off.used as usize).min(off.sleeps.len());
+        let mut sleeps = Vec::with_capacity(used);
+        for s in &off.sleeps[..used] {
+            sleeps.push(Sleep {
+                stack: self.stack(s.stack),
+                count: s.count,
+                ns: s.ns,
+                first_ns: s.first_ns,
+                last_ns: s.last_ns,
+            });
+        }
+        OffCpu {
+            sleeps,
+            queued_ns: off.queued_ns,
+            missed_ns: off.missed_ns,
+        }
+    }
+
+    /// `None` for a kind that this program does not know.
+    fn operation(&mut self, o: &rt_slow_operation) -> Option<Operation> {
+        let file = FileId {
+            dev: o.dev,
+            inode: o.inode,
+            generation: o.generation,
+        };
+        Some(Operation {
+            kind: kind(u32::from(o.kind))?,
+            task: task(o.pid, &o.comm),
+            tgid: o.tgid,
+            file: (o.inode != 0).then_some(file),
+            dev: o.dev,
+            start_ns: o.start_ns,
+            end_ns: o.end_ns,
+            position: o.position,
+            bytes: o.bytes,
+            flags: flags(o.flags),
+            lock: self.lock(&o.lock),
+            off: self.off(&o.off),
+        })
+    }
+
+    fn lock(&mut self, l: &rt_slow_lock) -> LockWait {
+        LockWait {
+            waits: l.waits,
+            ns: l.ns,
+            exclusive: u32::from(l.flags) & contract::SLOW_EXCLUSIVE != 0,
+            holder: (l.pid != 0).then(|| task(l.pid, &l.comm)),
+            readers: u32::from(l.flags) & contract::SLOW_READERS != 0,
+            kind: kind(u32::from(l.kind)),
+            flags: flags(l.flags),
+            stack: self.stack(l.stack).filter(|_| l.pid != 0),
+        }
+    }
+
+    fn commit(&mut self, c: &rt_slow_commit) -> Commit {
+        let seen = |ns: u64| (ns != 0).then_some(ns);
+        let mut state_ns = [None; STATES];
+        for (state, ns) in state_ns.iter_mut().zip(c.state_ns) {
+            *state = seen(ns);
+        }
+        let request = match (c.timer, c.requester) {
+            (_, 1..) => Request::By(task(c.requester, &c.comm), self.stack(c.request_stack)),
+            (0, 0) => Request::Unknown,
+            (_, 0) => Request::Timer,
+        };
+        let kept = c.holders.len();
+        let held = c.held as usize;
+        // The array is a ring; without an overflow the first one is the oldest.
+        let first = if held > kept { held % kept } else { 0 };
+        let holders = (0..held.min(kept)).map(|i| {
+            let h = &c.holders[(first + i) % kept];
+            Holder {
+                task: task(h.pid, &h.comm),
+                handle: HANDLES.get(h.r#type as usize).copied().unwrap_or("unknown"),
+                ns: h.ns,
+            }
+        });
+        let ordered = c.inodes.iter().filter(|i| i.inode != 0).map(|i| Ordered {
+            file: FileId {
+                dev: c.dev,
+                inode: i.inode,
+                generation: i.generation,
+            },
+            ns: i.ns,
+            pages: i.pages,
+        });
+        Commit {
+            dev: c.dev,
+            tid: c.tid,
+            request,
+            requested_ns: seen(c.requested_ns),
+            state_ns,
+            record_ns: seen(c.record_ns),
+            handles: c.handles,
+            blocks: c.blocks,
+            logged: c.logged,
+            holders: holders.collect(),
+            ordered: ordered.collect(),
+            off: self.off(&c.off),
+        }
+    }
+}
+
+fn barrier(b: &rt_slow_barrier) -> Barrier {
+    Barrier {
+        dev: b.dev,
+        start_ns: b.start_ns,
+        end_ns: b.end_ns,
+        flush: b.flags & PREFLUSH != 0,
+        bytes: b.bytes,
+    }
+}
+
+fn kind(wire: u32) -> Option<Kind> {
+    Some(match wire {
+        contract::SLOW_FSYNC => Kind::Fsync,
+        contract::SLOW_FDATASYNC => Kind::Fdatasync,
+        contract::SLOW_SYNC => Kind::Sync,
+        contract::SLOW_READ => Kind::Read,
+        contract::SLOW_WRITE => Kind::Write,
+        contract::SLOW_FALLOCATE => Kind::Fallocate,
+        contract::SLOW_TRUNCATE => Kind::Truncate,
+        _ => return None,
+    })
+}
+
+fn flags(wire: u8) -> Flags {
+    let has = |flag: u32| u32::from(wire) & flag != 0;
+    Flags {
+        direct: has(contract::SLOW_DIRECT),
+        extends: has(contract::SLOW_EXTENDS),
+        unaligned: has(contract::SLOW_UNALIGNED),
+        syncs: has(contract::SLOW_SYNCS),
+        security: has(contract::SLOW_SECURITY),
+    }
+}
+
+fn task(pid: u32, comm: &[u8]) -> Task {
+    let name = comm.iter().copied().take_while(|&c| c != 0);
+    Task {
+        pid,
+        comm: name.collect(),
+    }
+}
