@@ -1,1 +1,177 @@
+//! Operations and commits for tests.
 
+use std::sync::Arc;
+
+use super::event::{
+    Barrier, Commit, Flags, Holder, Kind, LockWait, OffCpu, Operation, Ordered, Request, STATES,
+    Sleep, Stack, State, Task,
+};
+use super::snapshot::{KindSum, Names, Slow, SlowSnapshot};
+use super::waterfall::Waterfall;
+use crate::analysis::files::{FileId, FileLocation};
+
+/// A millisecond in ns.
+pub const MS: u64 = 1_000_000;
+/// Device of the filesystem: 9:127.
+pub const FS: u32 = 9 << 20 | 127;
+/// The slow member: sdc.
+pub const SDC: u32 = 8 << 20 | 32;
+/// Another member: sda.
+pub const SDA: u32 = 8 << 20;
+
+/// A stack of these functions, innermost first.
+pub fn stack(functions: &[&str]) -> Option<Stack> {
+    Some(functions.iter().map(|f| Arc::from(*f)).collect())
+}
+
+/// A thread.
+pub fn task(comm: &str, pid: u32) -> Task {
+    Task {
+        pid,
+        comm: comm.as_bytes().to_vec(),
+    }
+}
+
+/// A file on [`FS`].
+pub fn file(inode: u64) -> FileId {
+    FileId {
+        dev: FS,
+        inode,
+        generation: 1,
+    }
+}
+
+/// A sleep from `from` to `to` ms.
+pub fn sleep(functions: &[&str], from: u64, to: u64) -> Sleep {
+    Sleep {
+        stack: stack(functions),
+        count: 1,
+        ns: (to - from) * MS,
+        first_ns: from * MS,
+        last_ns: to * MS,
+    }
+}
+
+/// An fsync of inode 12 by mysqld from 0 to `to` ms.
+pub fn fsync(to: u64, sleeps: Vec<Sleep>) -> Operation {
+    Operation {
+        kind: Kind::Fsync,
+        task: task("mysqld", 812),
+        tgid: 800,
+        file: Some(file(12)),
+        dev: FS,
+        start_ns: 0,
+        end_ns: to * MS,
+        position: 0,
+        bytes: 0,
+        flags: Flags::default(),
+        lock: LockWait::default(),
+        off: OffCpu {
+            sleeps,
+            ..OffCpu::default()
+        },
+    }
+}
+
+/// A commit whose states are reached at these times in ms: started, locked, flushed, logged, blocks, record, tail, ended.
+pub fn commit(states: [u64; STATES]) -> Commit {
+    Commit {
+        dev: FS,
+        tid: 7,
+        request: Request::By(task("mysqld", 812), None),
+        requested_ns: None,
+        state_ns: states.map(|ms| Some(ms * MS)),
+        record_ns: Some(states[State::Record as usize] * MS),
+        handles: 3,
+        blocks: 12,
+        logged: 14,
+        holders: vec![Holder {
+            task: task("rm", 99),
+            handle: "truncate",
+            ns: 0,
+        }],
+        ordered: vec![Ordered {
+            file: file(13),
+            ns: 100 * MS,
+            pages: 40,
+        }],
+        off: OffCpu::default(),
+    }
+}
+
+/// A flush of a member between these times in ms.
+pub fn flush(dev: u32, from: u64, to: u64) -> Barrier {
+    Barrier {
+        dev,
+        start_ns: from * MS,
+        end_ns: to * MS,
+        flush: true,
+        bytes: 0,
+    }
+}
+
+/// An interval with a slow fsync: 1.1 of 1.8 s is the flush of sdc, 0.4 s the data of another file.
+pub fn interval() -> SlowSnapshot {
+    let mut commit = commit([200, 210, 220, 230, 640, 650, 1790, 1795]);
+    commit.off.sleeps = vec![sleep(
+        &[
+            "schedule",
+            "folio_wait_writeback",
+            "ext4_journal_finish_inode_data_buffers",
+        ],
+        240,
+        620,
+    )];
+    let operation = fsync(
+        1800,
+        vec![
+            sleep(
+                &[
+                    "schedule",
+                    "folio_wait_writeback",
+                    "file_write_and_wait_range",
+                ],
+                0,
+                190,
+            ),
+            sleep(
+                &["schedule", "jbd2_log_wait_commit", "ext4_sync_file"],
+                195,
+                1799,
+            ),
+        ],
+    );
+    let barriers = [flush(SDC, 655, 1780), flush(SDA, 655, 659)];
+    let waterfall = Waterfall::new(&operation, &[&commit], &barriers);
+    let mut names = Names::default();
+    names.devices.insert(FS, "md127".to_owned());
+    names.devices.insert(SDC, "sdc".to_owned());
+    names.devices.insert(SDA, "sda".to_owned());
+    names.members.insert("md127".to_owned(), 12);
+    for (inode, path) in [(12, "/srv/db/redo.log"), (13, "/srv/backup/dump.sql")] {
+        let location = FileLocation {
+            path: Some(path.as_bytes().to_vec()),
+            ..FileLocation::default()
+        };
+        names.files.insert(file(inode), location);
+    }
+    let sum = KindSum {
+        count: 40,
+        ns: 2000 * MS,
+        slow: 1,
+    };
+    SlowSnapshot {
+        time: jiff::Timestamp::from_second(1_795_521_601).unwrap_or_default(),
+        interval: std::time::Duration::from_secs(1),
+        threshold: std::time::Duration::from_millis(10),
+        operations: vec![Slow {
+            operation,
+            waterfall,
+            array: Some("md127".to_owned()),
+        }],
+        kinds: [(Kind::Fsync, sum)].into(),
+        commits: vec![commit],
+        names,
+        ..SlowSnapshot::default()
+    }
+}

@@ -1,1 +1,351 @@
+use proptest::prelude::*;
 
+use super::event::{Commit, Kind, LockWait, STATES, Sleep};
+use super::fixture::{MS, SDA, SDC, commit, flush, fsync, interval, sleep, task};
+use super::phase::{Phase, classify};
+use super::sentence::sentence;
+use super::waterfall::Waterfall;
+
+/// Phases with their lengths in ms, longest first.
+fn phases(waterfall: &Waterfall) -> Vec<(Phase, u64)> {
+    let longest = waterfall.longest();
+    longest
+        .into_iter()
+        .map(|(p, part)| (p, part.ns / MS))
+        .collect()
+}
+
+const WAIT: &[&str] = &[
+    "schedule",
+    "jbd2_log_wait_commit",
+    "jbd2_complete_transaction",
+    "ext4_sync_file",
+];
+
+#[test]
+fn a_wait_for_a_commit_is_cut_by_its_states() {
+    let commit = commit([10, 20, 50, 60, 100, 110, 300, 310]);
+    let op = fsync(320, vec![sleep(WAIT, 5, 315)]);
+    let waterfall = Waterfall::new(
+        &op,
+        &[&commit],
+        &[flush(SDC, 112, 290), flush(SDA, 112, 114)],
+    );
+    assert_eq!(
+        phases(&waterfall),
+        [
+            (Phase::CommitFlush, 180),
+            (Phase::JournalSubmit, 40),
+            (Phase::TransactionLocked, 30),
+            (Phase::CommitStart, 15),
+            (Phase::Cpu, 10),
+            (Phase::OrderedSubmit, 10),
+            (Phase::JournalBlocks, 10),
+            (Phase::CommitRecord, 10),
+            (Phase::CommitTail, 10),
+            (Phase::WakeUp, 5),
+        ]
+    );
+    let flush = &waterfall.parts[&Phase::CommitFlush].culprit;
+    assert_eq!(
+        (flush.member, flush.other_members_ns),
+        (Some((SDC, 178 * MS)), 2 * MS)
+    );
+    let locked = &waterfall.parts[&Phase::TransactionLocked].culprit;
+    assert_eq!(locked.task, Some(task("rm", 99)));
+}
+
+#[test]
+fn the_commit_before_the_awaited_one_is_a_phase_of_its_own() {
+    let before = commit([0, 1, 2, 3, 4, 5, 90, 100]);
+    let awaited = commit([110, 111, 112, 113, 114, 115, 190, 195]);
+    let op = fsync(200, vec![sleep(WAIT, 50, 200)]);
+    let waterfall = Waterfall::new(&op, &[&before, &awaited], &[]);
+    let parts = phases(&waterfall);
+    assert!(parts.contains(&(Phase::PreviousCommit, 50)), "{parts:?}");
+    assert!(parts.contains(&(Phase::CommitRecord, 75)), "{parts:?}");
+    assert!(parts.contains(&(Phase::CommitStart, 11)), "{parts:?}");
+}
+
+#[test]
+fn ordered_data_names_its_file_and_external_journals_flush_first() {
+    let mut commit = commit([0, 1, 2, 3, 80, 100, 110, 111]);
+    commit.off.sleeps = vec![
+        sleep(
+            &[
+                "schedule",
+                "folio_wait_writeback",
+                "ext4_journal_finish_inode_data_buffers",
+            ],
+            10,
+            70,
+        ),
+        sleep(
+            &[
+                "schedule",
+                "submit_bio_wait",
+                "blkdev_issue_flush",
+                "jbd2_journal_commit_transaction",
+            ],
+            82,
+            97,
+        ),
+    ];
+    let op = fsync(111, vec![sleep(WAIT, 0, 111)]);
+    let waterfall = Waterfall::new(&op, &[&commit], &[]);
+    assert_eq!(waterfall.parts[&Phase::OrderedData].ns, 60 * MS);
+    assert_eq!(
+        waterfall.parts[&Phase::OrderedData]
+            .culprit
+            .file
+            .map(|f| f.inode),
+        Some(13)
+    );
+    assert_eq!(waterfall.parts[&Phase::DataFlush].ns, 15 * MS);
+}
+
+#[test]
+fn without_events_of_the_commit_its_states_are_not_known() {
+    let op = fsync(100, vec![sleep(WAIT, 10, 90)]);
+    let parts = phases(&Waterfall::new(&op, &[], &[]));
+    assert_eq!(parts, [(Phase::Commit, 80), (Phase::Cpu, 20)]);
+}
+
+#[test]
+fn the_holder_of_the_inode_lock_is_named() {
+    let mut op = fsync(
+        50,
+        vec![sleep(
+            &[
+                "schedule",
+                "rwsem_down_read_slowpath",
+                "down_read",
+                "ext4_file_read_iter",
+            ],
+            0,
+            40,
+        )],
+    );
+    op.kind = Kind::Read;
+    op.lock = LockWait {
+        waits: 1,
+        ns: 40 * MS,
+        holder: Some(task("fio", 5)),
+        kind: Some(Kind::Write),
+        ..LockWait::default()
+    };
+    op.lock.flags.direct = true;
+    op.lock.flags.extends = true;
+    let waterfall = Waterfall::new(&op, &[], &[]);
+    let culprit = &waterfall.parts[&Phase::InodeLock].culprit;
+    assert_eq!(culprit.task, Some(task("fio", 5)));
+    assert_eq!(
+        culprit.what.as_deref(),
+        Some("direct write that extends the file")
+    );
+}
+
+/// Stacks of 5.10 to 7.2, with what the task waits for.
+#[test]
+fn stacks_have_phases() {
+    for (stack, phase) in [
+        (
+            &[
+                "schedule",
+                "md_write_start",
+                "raid1_make_request",
+                "md_handle_request",
+                "file_write_and_wait_range",
+            ][..],
+            Phase::MdSuperblock,
+        ),
+        (
+            &[
+                "io_schedule",
+                "blk_mq_get_tag",
+                "submit_bio_noacct",
+                "ext4_writepages",
+            ],
+            Phase::QueueFull,
+        ),
+        (
+            &[
+                "raid5_get_active_stripe.part.0",
+                "raid5_make_request",
+                "md_handle_request",
+            ],
+            Phase::StripeCache,
+        ),
+        (
+            &["schedule", "md_handle_request", "md_submit_bio"],
+            Phase::ArraySuspended,
+        ),
+        (
+            &[
+                "io_schedule_timeout",
+                "balance_dirty_pages",
+                "generic_perform_write",
+            ],
+            Phase::Throttled,
+        ),
+        (
+            &[
+                "schedule",
+                "rwsem_down_write_slowpath.isra.0",
+                "ext4_buffered_write_iter",
+            ],
+            Phase::InodeLock,
+        ),
+        (
+            &[
+                "schedule",
+                "rwsem_down_read_slowpath",
+                "down_read",
+                "ext4_map_blocks",
+                "ext4_file_read_iter",
+            ],
+            Phase::BlockMapLock,
+        ),
+        (
+            &[
+                "schedule",
+                "rwsem_down_read_slowpath",
+                "down_read",
+                "do_user_addr_fault",
+            ],
+            Phase::Other,
+        ),
+        (
+            &[
+                "schedule",
+                "jbd2_log_wait_commit",
+                "jbd2_log_do_checkpoint",
+                "__jbd2_log_wait_for_space",
+                "start_this_handle",
+            ],
+            Phase::LogSpace,
+        ),
+        (
+            &[
+                "schedule",
+                "jbd2_log_wait_commit",
+                "ext4_fc_commit",
+                "ext4_sync_file",
+            ],
+            Phase::Commit,
+        ),
+        (
+            &[
+                "schedule",
+                "wait_transaction_locked",
+                "add_transaction_credits",
+                "ext4_writepages",
+            ],
+            Phase::TransactionLocked,
+        ),
+        (
+            &[
+                "io_schedule",
+                "folio_wait_bit_common",
+                "folio_wait_writeback",
+                "__filemap_fdatawait_range",
+            ],
+            Phase::OwnData,
+        ),
+        (
+            &[
+                "blk_io_schedule",
+                "__iomap_dio_rw",
+                "iomap_dio_rw",
+                "ext4_file_read_iter",
+            ],
+            Phase::DirectIo,
+        ),
+        (
+            &[
+                "io_schedule",
+                "bit_wait_io",
+                "__wait_on_buffer",
+                "ext4_read_bh",
+                "ext4_bread",
+                "ext4_file_read_iter",
+            ],
+            Phase::MetadataRead,
+        ),
+        (&["schedule", "nothing_known"], Phase::Other),
+        (&[], Phase::Other),
+    ] {
+        assert_eq!(classify(stack), phase, "{stack:?}");
+    }
+}
+
+#[test]
+fn the_sentence_names_the_member_and_the_other_file() {
+    let interval = interval();
+    assert_eq!(
+        sentence(&interval.operations[0], &interval.names),
+        "fsync of /srv/db/redo.log by mysqld(812): 1.8 s; 63 % the commit's flush on sdc (1.1 s; the other 11 members 4.0 ms), 21 % \
+         ordered data of /srv/backup/dump.sql"
+    );
+}
+
+prop_compose! {
+    fn any_sleep()(
+        which in 0usize..6,
+        first in any::<u32>(),
+        length in any::<u32>(),
+        ns in any::<u32>(),
+    ) -> Sleep {
+        let stacks: [&[&str]; 6] = [
+            WAIT,
+            &["md_write_start"],
+            &["rwsem_down_read_slowpath", "ext4_file_read_iter"],
+            &["wait_transaction_locked"],
+            &["do_get_write_access"],
+            &[],
+        ];
+        Sleep {
+            ns: u64::from(ns),
+            first_ns: u64::from(first),
+            last_ns: u64::from(first) + u64::from(length),
+            ..sleep(stacks[which], 0, 1)
+        }
+    }
+}
+
+prop_compose! {
+    fn any_commit()(states in prop::array::uniform8(prop::option::of(any::<u32>())), record in prop::option::of(any::<u32>())) -> Commit {
+        let states: [Option<u32>; STATES] = states;
+        Commit {
+            state_ns: states.map(|ns| ns.map(u64::from)),
+            record_ns: record.map(u64::from),
+            ..commit([0; STATES])
+        }
+    }
+}
+
+proptest! {
+    /// Whatever the programs report, also times that contradict each other.
+    #[test]
+    fn phases_add_up_to_the_length(
+        sleeps in prop::collection::vec(any_sleep(), 0..16),
+        commits in prop::collection::vec(any_commit(), 0..4),
+        end in any::<u32>(),
+        queued in any::<u32>(),
+        missed in any::<u32>(),
+        flushes in prop::collection::vec((any::<u32>(), any::<u32>()), 0..4),
+    ) {
+        let mut op = fsync(0, sleeps);
+        op.end_ns = u64::from(end);
+        op.off.queued_ns = u64::from(queued);
+        op.off.missed_ns = u64::from(missed);
+        let commits: Vec<&Commit> = commits.iter().collect();
+        let barriers: Vec<_> = flushes.iter().map(|(a, b)| {
+            let mut flush = flush(SDC, 0, 0);
+            (flush.start_ns, flush.end_ns) = (u64::from(*a), u64::from(*b));
+            flush
+        }).collect();
+        let waterfall = Waterfall::new(&op, &commits, &barriers);
+        prop_assert_eq!(waterfall.total_ns(), op.total_ns());
+    }
+}

@@ -162,16 +162,20 @@ impl Waterfall {
         commits: &[&Commit],
         barriers: &[Barrier],
     ) {
-        if phase == Phase::TransactionLocked {
-            // The handle cannot start before that transaction has no more handles.
-            let locked = commits.iter().rfind(|c| {
+        // A handle cannot start before the locked transaction has no more handles, nor change a block before its commit is done.
+        let until = match phase {
+            Phase::TransactionLocked => Some(State::Flushed),
+            Phase::JournalBuffer => Some(State::Ended),
+            _ => None,
+        };
+        if let Some(until) = until {
+            let in_the_way = commits.iter().rfind(|c| {
                 c.dev == op.dev
                     && c.reached(State::Locked).is_some_and(|t| t < sleep.last_ns)
-                    && c.reached(State::Flushed)
-                        .is_some_and(|t| t > sleep.first_ns)
+                    && c.reached(until).is_some_and(|t| t > sleep.first_ns)
             });
-            if let Some(locked) = locked {
-                self.blame_commit(phase, locked, barriers);
+            if let Some(commit) = in_the_way {
+                self.blame_commit(phase, commit, barriers);
             }
             return;
         }

@@ -1,0 +1,135 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# Slow operations on a RAID 1 of three members, one of which is slow: dm-delay adds
+# 30 ms to its writes and 120 ms to its flushes. Each case has its own file, whose name
+# is the case. The kernel's function graph tracer measures the same waits.
+# shellcheck source-path=SCRIPTDIR
+. ./lib.sh
+
+# delayed NAME DISK READ WRITE FLUSH: a device with delays in ms.
+delayed() {
+	local size
+	size=$(blockdev --getsz "/dev/$2")
+	printf '0 %s delay /dev/%s 0 %s /dev/%s 0 %s /dev/%s 0 %s\n' "$size" "$2" "$3" "$2" "$4" "$2" "$5"
+}
+
+# delay NAME DISK READ WRITE FLUSH: changes the delays.
+delay() {
+	dmsetup suspend "$1"
+	delayed "$@" | dmsetup reload "$1"
+	dmsetup resume "$1"
+}
+
+# graph FUNCTION...: measures each call of these functions, with the task.
+graph() {
+	local function
+	echo 0 >$tracing/tracing_on
+	echo nop >$tracing/current_tracer
+	echo 2048 >$tracing/buffer_size_kb
+	: >$tracing/set_graph_function
+	for function; do echo "$function" >>$tracing/set_graph_function 2>/dev/null || echo "no $function" >>"$out/graph.missing"; done
+	echo 1 >$tracing/max_graph_depth
+	echo function_graph >$tracing/current_tracer
+	echo 1 >$tracing/options/funcgraph-proc
+	echo 1 >$tracing/options/funcgraph-tail
+	echo 1 >$tracing/tracing_on
+}
+
+# unmount DIR: a path lookup of raidtrace holds the filesystem for a moment.
+unmount() {
+	for ((tenth = 0; tenth < 50; tenth++)); do
+		if umount "$1"; then return; fi
+		sleep 0.1
+	done
+	return 1
+}
+
+# synced FILE: writes a block and calls fsync. How long dd took goes to $out/dd.
+synced() {
+	local before=${EPOCHREALTIME/./}
+	dd if=/dev/zero of="$1" bs=4k count=1 seek="${2:-0}" conv=notrunc,fsync status=none
+	echo "${1##*/} $((${EPOCHREALTIME/./} - before))" >>"$out/dd"
+}
+
+modprobe dm_delay
+add_disks 3 1G
+for i in 0 1 2; do delayed "slow$i" "loop$i" 0 0 0 | dmsetup create "slow$i"; done
+dmsetup mknodes
+create_array md120 --level=1 --raid-devices=3 --assume-clean --bitmap=none /dev/mapper/slow{0,1,2}
+mkfs.ext4 -q -J size=16 /dev/md120
+mkdir -p /mnt/md120
+mount -o noatime,noinit_itable,dioread_lock /dev/md120 /mnt/md120
+cd /mnt/md120
+dd if=/dev/zero of=quiet bs=4k count=64 status=none
+dd if=/dev/zero of=fragmented bs=4k count=1 status=none
+for ((i = 1; i < 700; i++)); do dd if=/dev/zero of=fragmented bs=4k count=1 seek=$((i * 2)) conv=notrunc status=none; done
+# Blocks in between, so that no two extents join.
+sync
+for ((i = 0; i < 700; i += 50)); do dd if=/dev/zero of=between bs=4k count=1 seek=$((i * 3)) conv=notrunc,fsync status=none; done
+dd if=/dev/zero of=direct bs=64k count=64 oflag=direct status=none
+sync
+delay slow1 loop1 0 30 120
+echo $((8 << 20)) >/proc/sys/vm/dirty_background_bytes
+echo 50 >/proc/sys/vm/dirty_writeback_centisecs
+
+graph md_write_start jbd2_log_wait_commit ext4_journal_finish_inode_data_buffers jbd2_journal_wait_updates \
+	rwsem_down_read_slowpath
+
+(cd / && exec raidtrace slow --json --threshold 5ms md120 >"$out/slow.out" 2>"$out/slow.err") &
+pid=$!
+for ((tenth = 0; tenth < 600; tenth++)); do
+	if [ -s "$out/slow.out" ] || ! kill -0 "$pid" 2>/dev/null; then break; fi
+	sleep 0.1
+done
+sleep 1
+
+# The array has been idle: md writes its superblocks first.
+for i in 1 2 3; do
+	synced quiet "$i"
+	sleep 1
+done
+
+# A second writer, whose data belongs to the same transactions.
+dd if=/dev/zero of=big bs=256k count=400 status=none &
+writer=$!
+sleep 0.5
+for i in 1 2 3 4; do
+	synced ordered "$i"
+	sleep 0.2
+done
+wait "$writer"
+sync
+sleep 1
+
+# Direct reads beside a direct writer that extends the file.
+dd if=/dev/zero of=direct bs=64k count=12 seek=64 oflag=direct conv=notrunc status=none &
+writer=$!
+for ((i = 0; i < 12; i++)); do dd if=direct of=/dev/null bs=4k count=1 skip="$i" iflag=direct status=none; done
+wait "$writer"
+
+# A long handle: truncation with a cold cache and slow reads.
+cd /
+unmount /mnt/md120
+mount -o noatime,noinit_itable,dioread_lock /dev/md120 /mnt/md120
+cd /mnt/md120
+sleep 1
+for i in 0 1 2; do delay "slow$i" "loop$i" 300 0 0; done
+rm fragmented &
+remover=$!
+sleep 0.3
+synced locked
+wait "$remover"
+for i in 0 1 2; do delay "slow$i" "loop$i" 0 0 0; done
+
+sleep 2
+kill -INT "$pid"
+status=0
+wait "$pid" || status=$?
+echo "$status" >"$out/slow.status"
+cat "$out/slow.err"
+echo 0 >$tracing/tracing_on
+cat $tracing/trace >"$out/graph"
+echo nop >$tracing/current_tracer
+cd /
+unmount /mnt/md120
