@@ -173,7 +173,9 @@ int BPF_PROG(rt_slow_handle, __u32 dev, __u64 tid, __u64 type, __u64 line, __u64
 	c = pid ? bpf_map_lookup_elem(&rt_slow_commits, pid) : (void *)0;
 	if (!c || c->tid != (__u32)tid)
 		return 0;
-	slot = __sync_fetch_and_add(&c->held, 1);
+	/* 5.10 has no atomic addition that returns a value: two at once may share a slot */
+	slot = c->held;
+	__sync_fetch_and_add(&c->held, 1);
 	barrier_var(slot);
 	h = &c->holders[slot & (RT_SLOW_HOLDERS - 1)];
 	h->pid = bpf_get_current_pid_tgid();

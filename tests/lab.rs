@@ -47,6 +47,10 @@ mod placement;
 mod record;
 use record::{a_recording_matches_top, a_reload_loses_nothing};
 
+#[path = "lab/slow.rs"]
+mod slow;
+use slow::slow_operations_have_their_causes;
+
 #[path = "lab/dirtied.rs"]
 mod dirtied;
 use dirtied::dirtied_blocks_have_their_task;
@@ -104,6 +108,7 @@ on_kernels! {
     dirtied_blocks_have_their_task
     groups_considered_match_mb_stats
     mb_stats_replaces_missing_hooks
+    slow_operations_have_their_causes
     ;
     cold_bitmaps_are_named
     amplification_of_single_blocks

@@ -3,3 +3,4 @@
 pub mod kernel;
 pub mod quote;
 pub mod remedy;
+pub mod slow;

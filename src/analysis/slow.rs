@@ -3,12 +3,17 @@
 //! * [`event`]: operations, commits of journals, and flushes of members, as the programs of `bpf/slow*.bpf.c` report them.
 //! * [`phase`]: the kinds of waits, and the kernel functions that they are recognised by.
 //! * [`waterfall`]: an operation as phases that add up to its length. [`commit`]: a wait for a commit, cut by its states.
-//! * [`sentence`]: an operation in one sentence.
+//! * [`sentence`]: an operation in one sentence. [`groups`]: sums by file, task, phase and lock.
+//! * [`advice`]: what would have shortened an operation.
+//! * [`snapshot`]: an interval. [`history`]: all intervals since the start.
 
+pub mod advice;
 mod commit;
 pub mod event;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod groups;
+pub mod history;
 pub mod phase;
 pub mod sentence;
 pub mod snapshot;

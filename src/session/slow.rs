@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+use crate::advice::kernel::Kernel;
 use crate::analysis::files::FileId;
 use crate::analysis::overhead::Overhead;
+use crate::analysis::slow::advice::{self, Facts};
 use crate::analysis::slow::event::{Barrier, Commit, Event, Kind, Operation};
 use crate::analysis::slow::snapshot::{KindSum, Names, Slow, SlowLost, SlowSnapshot};
 use crate::analysis::slow::waterfall::Waterfall;
@@ -145,6 +147,7 @@ impl SlowSampler {
         let current = devices(topology);
         let mut commits: Vec<&Commit> = self.commits.iter().collect();
         commits.sort_by_key(|c| c.start_ns());
+        let facts = facts(session);
         let mut operations: Vec<Slow> = self
             .operations
             .drain(..)
@@ -175,6 +178,7 @@ impl SlowSampler {
         if &current != self.probe.devices() {
             self.probe.set_devices(&current)?;
         }
+        let advice = advice::find(&operations, &names, &facts);
         let kinds = self.probe.sums()?;
         let lost = self.probe.lost()?;
         let overhead = self.probe.overhead();
@@ -189,11 +193,13 @@ impl SlowSampler {
         );
         Ok(SlowSnapshot {
             time: jiff::Timestamp::now(),
+            clock_ns: monotonic_ns(),
             interval,
             threshold: self.threshold,
             operations,
             kinds: since(&kinds, &before.kinds),
             commits,
+            advice,
             names,
             lost: SlowLost {
                 slots: lost.slots - before.lost.slots,
@@ -205,6 +211,35 @@ impl SlowSampler {
             notes: self.probe.notes().to_vec(),
         })
     }
+}
+
+/// Facts that advice depends on.
+fn facts(session: &Session) -> Facts {
+    let sys = session.sys();
+    let kernel = Kernel {
+        release: sys.kernel_release(),
+        ..Kernel::default()
+    };
+    let mut facts = Facts {
+        version: kernel.version(),
+        ..Facts::default()
+    };
+    for array in &session.topology().host.arrays {
+        let value = |file: &str| {
+            let text = sys.text(&format!("/sys/block/{}/md/{file}", array.name))?;
+            Some(text.trim().to_owned())
+        };
+        let md = (value("safe_mode_delay"), value("stripe_cache_size"));
+        facts.arrays.insert(array.name.clone(), md);
+        for fs in &array.filesystems {
+            if let Some(mount) = fs.mounts.first() {
+                let path = mount.path.display().to_string();
+                let mount = (path, mount.options.clone());
+                facts.mounts.insert(fs.dev.kernel(), mount);
+            }
+        }
+    }
+    facts
 }
 
 fn keep<T>(all: &mut VecDeque<T>, new: T, most: usize) {

@@ -97,11 +97,10 @@ fn states(commit: &Commit, barriers: &[Barrier]) -> Vec<(u64, Phase)> {
     }
     found.push((record, Phase::JournalBlocks));
     // Since 6.12 md writes the record beside the flush: the flush is what it waits for, as long as that lasts.
-    let flushed = barriers
+    let flushes = barriers
         .iter()
-        .filter(|b| b.flush && b.start_ns < tail && b.end_ns > record)
-        .map(|b| b.end_ns)
-        .max();
+        .filter(|b| b.flush && b.start_ns < tail && b.end_ns > record);
+    let flushed = flushes.map(|b| b.end_ns).max();
     if let Some(flushed) = flushed {
         found.push((flushed.min(tail), Phase::CommitFlush));
     }

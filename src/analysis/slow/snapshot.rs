@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use super::advice::Found;
 use super::event::{Commit, Kind, Operation, Task};
 use super::waterfall::{Culprit, Waterfall};
 use crate::analysis::files::{FileId, FileLocation};
@@ -56,6 +57,8 @@ impl SlowLost {
 pub struct SlowSnapshot {
     /// End of the interval.
     pub time: jiff::Timestamp,
+    /// CLOCK_MONOTONIC at `time`, in ns: the clock of operations and commits.
+    pub clock_ns: u64,
     /// Measured length.
     pub interval: Duration,
     /// Shortest operation that is listed.
@@ -66,6 +69,8 @@ pub struct SlowSnapshot {
     pub kinds: BTreeMap<Kind, KindSum>,
     /// Commits that ended in the interval, in order of their starts.
     pub commits: Vec<Commit>,
+    /// What would have shortened the operations.
+    pub advice: Vec<Found>,
     /// Names of devices.
     pub names: Names,
     /// Events that were not counted.
@@ -74,6 +79,15 @@ pub struct SlowSnapshot {
     pub overhead: Overhead,
     /// Data that this kernel or host cannot provide, one line each.
     pub notes: Vec<String>,
+}
+
+impl SlowSnapshot {
+    /// Time of day of a time of CLOCK_MONOTONIC in ns.
+    pub fn wall(&self, ns: u64) -> jiff::Timestamp {
+        let ago = self.clock_ns.saturating_sub(ns) / 1000;
+        let us = self.time.as_microsecond().saturating_sub_unsigned(ago);
+        jiff::Timestamp::from_microsecond(us).unwrap_or(self.time)
+    }
 }
 
 /// Names of members and files.

@@ -197,17 +197,21 @@ impl Waterfall {
 }
 
 impl Culprit {
-    /// The member whose flush ended last between two times, and the longest one of another member.
+    /// The member whose flush ended last between two times, and the longest one of another member. Those that began before
+    /// count only if there are no others: md up to 6.1 lets a flush in progress serve for a later one (md_flush_request()).
     fn flushed(
         &mut self,
         (from, to): (u64, u64),
         barriers: &[Barrier],
         is: impl Fn(&Barrier) -> bool,
     ) {
+        let in_time = |b: &&Barrier| is(b) && b.end_ns > from && b.start_ns < to;
+        let began = barriers.iter().any(|b| in_time(&b) && b.start_ns >= from);
         let among = || {
             barriers
                 .iter()
-                .filter(|b| is(b) && b.end_ns > from && b.start_ns < to)
+                .filter(in_time)
+                .filter(|b| !began || b.start_ns >= from)
         };
         let Some(last) = among().max_by_key(|b| b.end_ns) else {
             return;

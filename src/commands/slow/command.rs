@@ -1,18 +1,21 @@
 //! `raidtrace slow`: traces until a signal or an option ends it.
 
 use std::collections::HashSet;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
 use super::args::Slow;
 use super::source::{Filter, Tracer};
+use super::state::State;
 use super::{json, text};
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::machine::signals::{End, asked_to_end};
 use crate::session::engine::{Engine, PATIENCE, Tick};
 use crate::ui::lines::{ended, say};
+use crate::ui::palette::Depth;
+use crate::ui::screen::{Live, run_app};
 
 /// Runs until Ctrl-C, a signal, `--count`, `--duration` or the reader of a pipe ends it.
 pub fn run(args: &Slow) -> Result<()> {
@@ -32,12 +35,19 @@ pub fn run(args: &Slow) -> Result<()> {
         task: args.task.clone(),
         path: args.path.clone(),
     };
+    let on_screen = !args.batch && !args.json && io::stdout().is_terminal();
     let engine = Engine::start(
-        move || Tracer::start(&targets, threshold, filter),
+        move || Tracer::start(&targets, threshold, filter, on_screen),
         args.interval,
         args.interval,
     )?;
-    runtime.block_on(as_text(engine, args, end))
+    runtime.block_on(async {
+        if on_screen {
+            on_the_screen(engine, args, end).await
+        } else {
+            as_text(engine, args, end).await
+        }
+    })
 }
 
 /// Waits for the signal, or for the end of `--duration` after the start.
@@ -46,6 +56,24 @@ async fn ends(signal: End, duration: Option<Duration>) {
         Some(duration) => drop(tokio::time::timeout(duration, signal).await),
         None => signal.await,
     }
+}
+
+/// Shows the screen until a key, a signal, `--count` or `--duration` ends it.
+async fn on_the_screen(engine: Engine<SlowSnapshot, ()>, args: &Slow, mut end: End) -> Result<()> {
+    let mut live = Live::new(engine, args.count);
+    // Until then, errors are for the terminal without the screen.
+    let started = tokio::select! {
+        started = live.started() => started,
+        () = &mut end => false,
+    };
+    let mut result = Ok(());
+    if started {
+        let state = State::new(args.interval);
+        let end = Box::pin(ends(end, args.duration));
+        result = run_app(state, &mut live, Depth::from_env(), end).await;
+    }
+    let ended = live.into_engine().end(Some(PATIENCE))?;
+    result.and(ended.result)
 }
 
 /// Prints each interval; a signal or `--duration` cuts the last one short.

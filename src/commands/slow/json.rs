@@ -5,9 +5,10 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::advice::slow::Advice;
 use crate::analysis::slow::event::{Commit, Request, State, Task};
 use crate::analysis::slow::sentence::sentence;
-use crate::analysis::slow::snapshot::{Names, Slow, SlowSnapshot};
+use crate::analysis::slow::snapshot::{Slow, SlowSnapshot};
 use crate::printable::sanitize;
 use crate::ui::json::write_line;
 
@@ -26,14 +27,25 @@ struct Interval<'a> {
     /// All operations that ended, slow or not.
     kinds: BTreeMap<&'static str, Kind>,
     commits: Vec<CommitLine>,
+    advice: Vec<AdviceLine<'a>>,
     lost: Lost,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     notes: &'a [String],
 }
 
 #[derive(Serialize)]
+struct AdviceLine<'a> {
+    phase: String,
+    #[serde(flatten)]
+    advice: &'a Advice,
+    evidence: &'a str,
+}
+
+#[derive(Serialize)]
 struct Operation {
     op: &'static str,
+    /// Start of the operation.
+    start: String,
     pid: u32,
     tgid: u32,
     comm: String,
@@ -96,6 +108,7 @@ struct Kind {
 struct CommitLine {
     filesystem: String,
     tid: u32,
+    start: Option<String>,
     /// `timer`, `task` or `unknown`.
     request: &'static str,
     requester: Option<TaskName>,
@@ -141,11 +154,7 @@ impl<'a> Interval<'a> {
             time: s.time.to_string(),
             interval_s: s.interval.as_secs_f64(),
             threshold_us: u64::try_from(s.threshold.as_micros()).unwrap_or(u64::MAX),
-            operations: s
-                .operations
-                .iter()
-                .map(|o| operation(o, &s.names))
-                .collect(),
+            operations: s.operations.iter().map(|o| operation(o, s)).collect(),
             kinds: s
                 .kinds
                 .iter()
@@ -158,7 +167,16 @@ impl<'a> Interval<'a> {
                     (kind.name(), kind_line)
                 })
                 .collect(),
-            commits: s.commits.iter().map(|c| commit(c, &s.names)).collect(),
+            commits: s.commits.iter().map(|c| commit(c, s)).collect(),
+            advice: s
+                .advice
+                .iter()
+                .map(|found| AdviceLine {
+                    phase: found.phase.name(),
+                    advice: &found.advice,
+                    evidence: &found.evidence,
+                })
+                .collect(),
             lost: Lost {
                 events: s.lost.total(),
                 reasons: lost.into_iter().filter(|(_, n)| *n > 0).collect(),
@@ -168,7 +186,8 @@ impl<'a> Interval<'a> {
     }
 }
 
-fn operation(slow: &Slow, names: &Names) -> Operation {
+fn operation(slow: &Slow, snapshot: &SlowSnapshot) -> Operation {
+    let names = &snapshot.names;
     let op = &slow.operation;
     let total_us = op.total_ns() / 1000;
     let mut phases: Vec<PhaseLine> = slow
@@ -198,6 +217,7 @@ fn operation(slow: &Slow, names: &Names) -> Operation {
     }
     Operation {
         op: op.kind.name(),
+        start: snapshot.wall(op.start_ns).to_string(),
         pid: op.task.pid,
         tgid: op.tgid,
         comm: sanitize(&op.task.comm),
@@ -219,7 +239,8 @@ fn operation(slow: &Slow, names: &Names) -> Operation {
     }
 }
 
-fn commit(commit: &Commit, names: &Names) -> CommitLine {
+fn commit(commit: &Commit, snapshot: &SlowSnapshot) -> CommitLine {
+    let names = &snapshot.names;
     let states = [
         ("start", State::Started, State::Locked),
         ("locked", State::Locked, State::Flushed),
@@ -242,6 +263,7 @@ fn commit(commit: &Commit, names: &Names) -> CommitLine {
     CommitLine {
         filesystem: names.device(commit.dev),
         tid: commit.tid,
+        start: commit.start_ns().map(|ns| snapshot.wall(ns).to_string()),
         request,
         requester,
         total_us: total.map_or(0, |(from, to)| to.saturating_sub(from) / 1000),

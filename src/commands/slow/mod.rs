@@ -4,4 +4,6 @@ pub mod args;
 pub mod command;
 mod json;
 mod source;
+mod state;
 mod text;
+mod view;

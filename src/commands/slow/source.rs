@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::analysis::slow::history;
 use crate::analysis::slow::snapshot::{Slow, SlowSnapshot};
 use crate::machine::Sys;
 use crate::probe::Dirtied;
@@ -43,6 +44,8 @@ pub struct Tracer {
     disks: Sampler,
     slow: SlowSampler,
     filter: Filter,
+    /// All intervals, for the screen.
+    sum: Option<SlowSnapshot>,
 }
 
 impl Tracer {
@@ -50,13 +53,19 @@ impl Tracer {
     ///
     /// # Errors
     /// There is no ext4 on the targets, or something cannot be loaded.
-    pub fn start(targets: &[String], threshold: Duration, filter: Filter) -> Result<Self> {
+    pub fn start(
+        targets: &[String],
+        threshold: Duration,
+        filter: Filter,
+        on_screen: bool,
+    ) -> Result<Self> {
         let mut disks = Sampler::start(Sys::live(), targets, false, Dirtied::No)?;
         let slow = SlowSampler::start(targets, disks.session().topology(), threshold)?;
         Ok(Self {
             disks,
             slow,
             filter,
+            sum: on_screen.then(SlowSnapshot::default),
         })
     }
 }
@@ -90,7 +99,11 @@ impl Source for Tracer {
         let mut operations = std::mem::take(&mut snapshot.operations);
         operations.retain(|slow| self.filter.keeps(slow, &snapshot));
         snapshot.operations = operations;
-        Ok(snapshot)
+        let Some(sum) = &mut self.sum else {
+            return Ok(snapshot);
+        };
+        history::add(sum, &snapshot);
+        Ok(sum.clone())
     }
 
     fn finish(self) {}

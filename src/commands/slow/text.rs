@@ -5,14 +5,15 @@ use std::io::{self, Write};
 use crate::analysis::slow::sentence::{part_words, subject, time};
 use crate::analysis::slow::snapshot::{Slow, SlowSnapshot};
 use crate::analysis::units;
-use crate::printable::sanitize;
+use crate::printable::{clean, sanitize};
 
 /// Operations that an interval lists; the longest.
 const LISTED: usize = 20;
 
 /// Writes an interval.
 pub fn write(out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<()> {
-    writeln!(out, "{}", summary(snapshot))?;
+    let time = snapshot.time.strftime("%H:%M:%SZ");
+    writeln!(out, "{time}  {}", summary(snapshot))?;
     for slow in snapshot.operations.iter().take(LISTED) {
         operation(out, slow, snapshot)?;
     }
@@ -20,10 +21,21 @@ pub fn write(out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<()> {
     if more > 0 {
         writeln!(out, "  and {more} shorter ones")?;
     }
+    for found in &snapshot.advice {
+        let advice = &found.advice;
+        writeln!(out, "  what would help: {}", clean(&advice.text))?;
+        for command in &advice.commands {
+            writeln!(out, "      {}", clean(command))?;
+        }
+        writeln!(out, "    because: {}", clean(&found.evidence))?;
+        writeln!(out, "    risk: {}", advice.risk)?;
+        writeln!(out, "    not when: {}", advice.not_when)?;
+        writeln!(out, "    source: {}", advice.source)?;
+    }
     Ok(())
 }
 
-/// `12:00:01Z  2 slow (10 ms or more): fsync 2 of 40 (mean 3.1 ms), write 0 of 812; 3 commits; lost 0`.
+/// `2 slow (10 ms or more): fsync 2 of 40 (mean 3.1 ms), write 0 of 812; 3 commits; lost 0`.
 pub fn summary(snapshot: &SlowSnapshot) -> String {
     let kinds = snapshot.kinds.iter().map(|(kind, sum)| {
         let mean = sum.ns / sum.count.max(1);
@@ -42,12 +54,14 @@ pub fn summary(snapshot: &SlowSnapshot) -> String {
         kinds.join(", ")
     };
     let lost = snapshot.lost.total();
+    let commits = match snapshot.commits.len() {
+        1 => "1 commit".to_owned(),
+        n => format!("{n} commits"),
+    };
     format!(
-        "{}  {} slow ({} or more): {kinds}; {} commits; {}{}",
-        snapshot.time.strftime("%H:%M:%SZ"),
+        "{} slow ({} or more): {kinds}; {commits}; {}{}",
         snapshot.operations.len(),
         time(u64::try_from(snapshot.threshold.as_nanos()).unwrap_or(u64::MAX)),
-        snapshot.commits.len(),
         if lost > 0 { "LOST " } else { "lost " },
         units::count(lost as f64),
     )

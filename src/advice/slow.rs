@@ -1,0 +1,168 @@
+//! What shortens the waits that `raidtrace slow` finds. Commands are printed, never run.
+
+use serde::Serialize;
+
+/// A change that would help.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Advice {
+    /// What helps.
+    pub text: String,
+    /// Commands, in order; empty if the application has to change.
+    pub commands: Vec<String>,
+    /// Risk and how to undo it.
+    pub risk: String,
+    /// When not to.
+    pub not_when: String,
+    /// Kernel source or document.
+    pub source: &'static str,
+}
+
+/// md writes superblocks before the first write after `seconds` (md/safe_mode_delay) without one.
+pub fn md_superblock(array: &str, seconds: Option<&str>) -> Advice {
+    let now = seconds.map_or(String::new(), |s| format!(" (now {s} s)"));
+    Advice {
+        text: format!("let md keep {array} marked active for longer after a write{now}"),
+        commands: vec![format!("echo 5 > /sys/block/{array}/md/safe_mode_delay")],
+        risk: "a crash within those 5 s leaves the array to be resynced, which a write-intent bitmap shortens. Undone with the old \
+               value; lost at a reboot"
+            .to_owned(),
+        not_when: "the array has no write-intent bitmap and a resync would hurt".to_owned(),
+        source: "drivers/md/md.c, md_write_start() and safe_delay_store(); Documentation/admin-guide/md.rst",
+    }
+}
+
+/// Ordered data of another file, on a mount with dioread_lock or nodelalloc. `mount` is quoted.
+pub fn ordered_data_by_option(mount: &str) -> Advice {
+    Advice {
+        text: "let writeback allocate unwritten blocks, for whose data commits do not wait".to_owned(),
+        commands: vec![format!("mount -o remount,dioread_nolock {mount}")],
+        risk: "none known; the default since 5.6. Has no effect with nodelalloc. Undone with remount,dioread_lock".to_owned(),
+        not_when: "the files have no extents (made by ext3)".to_owned(),
+        source: "fs/ext4/inode.c, ext4_map_blocks(); fs/ext4/ext4_jbd2.h, ext4_should_dioread_nolock()",
+    }
+}
+
+/// Ordered data of another file, for another reason.
+pub fn ordered_data(file: &str) -> Advice {
+    Advice {
+        text: format!(
+            "keep less dirty data of {file}: its writer can call sync_file_range(2) more often, or write to another filesystem"
+        ),
+        commands: vec!["sysctl vm.dirty_background_bytes=67108864".to_owned()],
+        risk: "writeback begins earlier for the whole host. Undone with vm.dirty_background_ratio and its old value".to_owned(),
+        not_when: "files are usually removed before they are written".to_owned(),
+        source: "fs/jbd2/commit.c, journal_finish_inode_data_buffers(); Documentation/admin-guide/sysctl/vm.rst",
+    }
+}
+
+/// Direct writes that take the inode's lock exclusively because they extend the file. `version` of the kernel.
+pub fn extending_writes(version: (u32, u32)) -> Advice {
+    let ahead = if version >= (6, 3) {
+        "allocate the file ahead (fallocate, with its size)"
+    } else {
+        "allocate the file ahead and write it once from start to end: before 6.3 writes to unwritten blocks take the lock, too"
+    };
+    Advice {
+        text: format!("{ahead}: direct writes within the file share the lock"),
+        commands: Vec::new(),
+        risk: "the application must not take the size of the file for its content".to_owned(),
+        not_when: "the file is only appended to, and nobody reads it meanwhile".to_owned(),
+        source: "fs/ext4/file.c, ext4_dio_write_checks(); Linux 6.3, 240930fb7e6b",
+    }
+}
+
+/// Direct writes that are not aligned to blocks.
+pub fn unaligned_writes(version: (u32, u32)) -> Advice {
+    let where_ = if version >= (6, 5) {
+        " to blocks that are not written yet"
+    } else {
+        ""
+    };
+    Advice {
+        text: format!(
+            "align direct writes to 4096 bytes: others{where_} take the inode's lock exclusively"
+        ),
+        commands: Vec::new(),
+        risk: "none".to_owned(),
+        not_when: "the file has one writer and no reader".to_owned(),
+        source: "fs/ext4/file.c, ext4_dio_write_checks(), ext4_unaligned_io()",
+    }
+}
+
+/// One member is much slower than the others. `disk` is quoted.
+pub fn slow_member(disk: &str, name: &str) -> Advice {
+    Advice {
+        text: format!("find out why {name} needs longer for a flush than the others"),
+        commands: vec![
+            format!("cat /sys/block/{name}/queue/write_cache"),
+            format!("smartctl -x {disk}"),
+        ],
+        risk: "none: both only report".to_owned(),
+        not_when: "the other members serve less load, see raidtrace top".to_owned(),
+        source: "Documentation/ABI/stable/sysfs-block, queue/write_cache; smartctl(8)",
+    }
+}
+
+/// A handle of a truncation held the transaction.
+pub fn long_truncation() -> Advice {
+    Advice {
+        text: "remove large or fragmented files in steps".to_owned(),
+        commands: vec![
+            "truncate -s -1G FILE    # repeat until it is empty, then rm FILE".to_owned(),
+        ],
+        risk: "the file loses its content from the end".to_owned(),
+        not_when: "the file is in use".to_owned(),
+        source: "fs/ext4/inode.c, ext4_truncate(): a handle for as many blocks as a transaction has credits",
+    }
+}
+
+/// The journal has no room.
+pub fn log_space(mount: &str) -> Advice {
+    Advice {
+        text: "make the journal larger; doctor advises a size and how".to_owned(),
+        commands: vec![format!("raidtrace doctor {mount} --live 60")],
+        risk: "none: it only reports".to_owned(),
+        not_when: "the load is a one-off, such as a restore".to_owned(),
+        source: "fs/jbd2/checkpoint.c, __jbd2_log_wait_for_space()",
+    }
+}
+
+/// The stripe cache is full. `pages`: md/stripe_cache_size now.
+pub fn stripe_cache(array: &str, entries: Option<&str>) -> Advice {
+    let now = entries.map_or(String::new(), |n| format!(" (now {n} entries)"));
+    Advice {
+        text: format!("enlarge the stripe cache of {array}{now}"),
+        commands: vec![format!("echo 4096 > /sys/block/{array}/md/stripe_cache_size")],
+        risk: "takes a page of memory per entry and member, at once. Undone with the old value; lost at a reboot".to_owned(),
+        not_when: "the members are busy all the time: more stripes then only wait longer".to_owned(),
+        source: "drivers/md/raid5.c, raid5_get_active_stripe(); Documentation/admin-guide/md.rst",
+    }
+}
+
+/// A resync holds requests back.
+pub fn resync(array: &str) -> Advice {
+    Advice {
+        text: format!("slow the resync of {array} down while the load lasts"),
+        commands: vec![format!("echo 10000 > /sys/block/{array}/md/sync_speed_max")],
+        risk:
+            "the array has no full redundancy for longer. Undone with: echo system > the same file"
+                .to_owned(),
+        not_when: "another disk may fail soon".to_owned(),
+        source: "drivers/md/raid1.c, wait_barrier(); Documentation/admin-guide/md.rst",
+    }
+}
+
+/// A buffered writer is throttled.
+pub fn throttled() -> Advice {
+    Advice {
+        text: "the writer makes dirty data faster than the disks write it: limit its rate, or let fewer dirty pages wait for the disks, \
+               so that throttling is short and often"
+            .to_owned(),
+        commands: vec!["sysctl vm.dirty_bytes=1073741824 vm.dirty_background_bytes=268435456".to_owned()],
+        risk: "for the whole host: bursts larger than that no longer fit into memory. Undone with vm.dirty_ratio and \
+               vm.dirty_background_ratio and their old values"
+            .to_owned(),
+        not_when: "the throttled writer is in a cgroup with its own memory limit, which counts first".to_owned(),
+        source: "mm/page-writeback.c, balance_dirty_pages(); Documentation/admin-guide/sysctl/vm.rst",
+    }
+}

@@ -1,0 +1,111 @@
+//! What would have shortened slow operations, where the evidence of the interval supports it.
+
+use std::collections::HashMap;
+
+use super::event::{Kind, LockWait};
+use super::phase::Phase;
+use super::sentence::sentence;
+use super::snapshot::{Names, Slow};
+use super::waterfall::Part;
+use crate::advice::quote::quote;
+use crate::advice::slow::{self, Advice};
+use crate::machine::topology::device_path;
+
+/// Share of an operation above which a phase gets advice.
+const SHARE: f64 = 0.25;
+/// A member whose flush takes this many times as long as the others' is slow.
+const SLOWER: u64 = 4;
+
+/// Facts about the host.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Version of the kernel, for locks that cannot be probed; (0, 0) if unknown.
+    pub version: (u32, u32),
+    /// By name of the array: md/safe_mode_delay and md/stripe_cache_size.
+    pub arrays: HashMap<String, (Option<String>, Option<String>)>,
+    /// By device number of the filesystem: mount point and mount options.
+    pub mounts: HashMap<u32, (String, String)>,
+}
+
+/// Advice and the operation that shows the need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Phase that it shortens.
+    pub phase: Phase,
+    /// Advice.
+    pub advice: Advice,
+    /// The longest operation with that phase, in a sentence.
+    pub evidence: String,
+}
+
+/// Advice for operations, longest first; each once.
+pub fn find(operations: &[Slow], names: &Names, facts: &Facts) -> Vec<Found> {
+    let mut found: Vec<Found> = Vec::new();
+    for slow in operations {
+        let total = slow.operation.total_ns().max(1) as f64;
+        for (phase, part) in &slow.waterfall.parts {
+            if (part.ns as f64) < SHARE * total {
+                continue;
+            }
+            let Some(advice) = one(*phase, part, slow, names, facts) else {
+                continue;
+            };
+            if !found.iter().any(|f| f.advice == advice) {
+                found.push(Found {
+                    phase: *phase,
+                    advice,
+                    evidence: sentence(slow, names),
+                });
+            }
+        }
+    }
+    found
+}
+
+fn one(phase: Phase, part: &Part, slow: &Slow, names: &Names, facts: &Facts) -> Option<Advice> {
+    let array = slow.array.as_deref()?;
+    let md = facts.arrays.get(array);
+    let mount = facts.mounts.get(&slow.operation.dev);
+    match phase {
+        Phase::MdSuperblock => Some(slow::md_superblock(array, md?.0.as_deref())),
+        Phase::StripeCache => Some(slow::stripe_cache(array, md?.1.as_deref())),
+        Phase::ResyncBarrier => Some(slow::resync(array)),
+        Phase::OrderedData => {
+            let (mount, options) = mount?;
+            let has = |option: &str| options.split(',').any(|o| o == option);
+            if has("dioread_lock") {
+                return Some(slow::ordered_data_by_option(&quote(mount)));
+            }
+            let file = names.file(part.culprit.file.as_ref()?);
+            Some(slow::ordered_data(&file))
+        }
+        Phase::CommitFlush | Phase::OwnFlush => {
+            let (dev, ns) = part.culprit.member?;
+            let several = names.members.get(array).is_some_and(|n| *n > 1);
+            let others = part.culprit.other_members_ns.max(1_000_000);
+            let name = names.device(dev);
+            let disk = quote(device_path(&name));
+            (several && ns > SLOWER * others).then(|| slow::slow_member(&disk, &name))
+        }
+        Phase::TransactionLocked if part.culprit.what.as_deref() == Some("truncate handle") => {
+            Some(slow::long_truncation())
+        }
+        Phase::LogSpace => Some(slow::log_space(&quote(&mount?.0))),
+        Phase::Throttled => Some(slow::throttled()),
+        Phase::InodeLock => lock(&slow.operation.lock, facts),
+        _ => None,
+    }
+}
+
+fn lock(lock: &LockWait, facts: &Facts) -> Option<Advice> {
+    if lock.kind != Some(Kind::Write) || !lock.flags.direct {
+        return None;
+    }
+    if lock.flags.extends {
+        Some(slow::extending_writes(facts.version))
+    } else if lock.flags.unaligned {
+        Some(slow::unaligned_writes(facts.version))
+    } else {
+        None
+    }
+}

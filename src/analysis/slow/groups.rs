@@ -1,0 +1,140 @@
+//! Sums of slow operations: by file, task, phase and lock.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use super::phase::Phase;
+use super::sentence::part_words;
+use super::snapshot::{Names, Slow, SlowSnapshot, task};
+use crate::analysis::files::FileId;
+
+/// Operations, or phases of them, that have something in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    /// What they have in common, printable.
+    pub name: String,
+    /// Number of operations.
+    pub count: u64,
+    /// Time in ns.
+    pub ns: u64,
+    /// The longest one in ns.
+    pub longest_ns: u64,
+    /// The longest phase, with its cause; in a group of phases, the cause of the longest one.
+    pub words: String,
+}
+
+/// Time of a phase within a group, and the longest one with its words.
+#[derive(Default)]
+struct PhaseSum {
+    ns: u64,
+    longest: (u64, String),
+}
+
+#[derive(Default)]
+struct Sums {
+    count: u64,
+    ns: u64,
+    longest_ns: u64,
+    phases: HashMap<Phase, PhaseSum>,
+}
+
+fn group<K: Eq + Hash>(
+    snapshot: &SlowSnapshot,
+    key: impl Fn(&Slow) -> Option<K>,
+    name: impl Fn(&K, &Names) -> String,
+) -> Vec<Group> {
+    let mut sums: HashMap<K, Sums> = HashMap::new();
+    for slow in &snapshot.operations {
+        let Some(key) = key(slow) else { continue };
+        let sum = sums.entry(key).or_default();
+        let total = slow.operation.total_ns();
+        sum.count += 1;
+        sum.ns += total;
+        sum.longest_ns = sum.longest_ns.max(total);
+        for (phase, part) in &slow.waterfall.parts {
+            let phase_sum = sum.phases.entry(*phase).or_default();
+            phase_sum.ns += part.ns;
+            if part.ns > phase_sum.longest.0 {
+                let words = part_words(*phase, part, slow, &snapshot.names);
+                phase_sum.longest = (part.ns, words);
+            }
+        }
+    }
+    let groups = sums.into_iter().map(|(key, sum)| {
+        let largest = sum
+            .phases
+            .into_iter()
+            .max_by_key(|(phase, s)| (s.ns, *phase));
+        Group {
+            name: name(&key, &snapshot.names),
+            count: sum.count,
+            ns: sum.ns,
+            longest_ns: sum.longest_ns,
+            words: largest.map(|(_, s)| s.longest.1).unwrap_or_default(),
+        }
+    });
+    sorted(groups.collect())
+}
+
+/// The group with the most time first.
+fn sorted(mut groups: Vec<Group>) -> Vec<Group> {
+    groups.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.name.cmp(&b.name)));
+    groups
+}
+
+/// By file.
+pub fn files(snapshot: &SlowSnapshot) -> Vec<Group> {
+    let key = |slow: &Slow| slow.operation.file;
+    group(snapshot, key, |file: &FileId, names| names.file(file))
+}
+
+/// By thread.
+pub fn tasks(snapshot: &SlowSnapshot) -> Vec<Group> {
+    let key = |slow: &Slow| Some(slow.operation.task.clone());
+    group(snapshot, key, |by, _| task(by))
+}
+
+/// By phase. A group's time is that of the phase.
+pub fn phases(snapshot: &SlowSnapshot) -> Vec<Group> {
+    let mut groups: HashMap<Phase, Group> = HashMap::new();
+    for slow in &snapshot.operations {
+        for (phase, part) in &slow.waterfall.parts {
+            let group = groups.entry(*phase).or_default();
+            group.name = phase.words().to_owned();
+            group.count += 1;
+            group.ns += part.ns;
+            if part.ns >= group.longest_ns {
+                group.longest_ns = part.ns;
+                group.words = part_words(*phase, part, slow, &snapshot.names);
+            }
+        }
+    }
+    sorted(groups.into_values().collect())
+}
+
+/// By locked inode, the task that held the lock and its operation. A group's time is that of the waits.
+pub fn locks(snapshot: &SlowSnapshot) -> Vec<Group> {
+    let mut groups: HashMap<(FileId, String), Group> = HashMap::new();
+    for slow in &snapshot.operations {
+        let (Some(file), Some(part)) = (
+            slow.operation.file,
+            slow.waterfall.parts.get(&Phase::InodeLock),
+        ) else {
+            continue;
+        };
+        let holder = part.culprit.task.as_ref();
+        let holder = holder.map_or_else(|| "unknown".to_owned(), task);
+        let group = groups.entry((file, holder.clone())).or_default();
+        group.name = snapshot.names.file(&file);
+        group.count += 1;
+        group.ns += part.ns;
+        if part.ns >= group.longest_ns {
+            group.longest_ns = part.ns;
+            group.words = match &part.culprit.what {
+                Some(what) => format!("{holder}: {what}"),
+                None => holder,
+            };
+        }
+    }
+    sorted(groups.into_values().collect())
+}

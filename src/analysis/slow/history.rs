@@ -1,0 +1,52 @@
+//! Slow operations since the start, for the screen.
+
+use super::snapshot::SlowSnapshot;
+
+/// Operations that are kept: the longest.
+const OPERATIONS: usize = 1000;
+/// Commits that are kept: the newest.
+const COMMITS: usize = 500;
+
+/// Adds an interval to the sum of all earlier ones.
+pub fn add(sum: &mut SlowSnapshot, next: &SlowSnapshot) {
+    sum.time = next.time;
+    sum.clock_ns = next.clock_ns;
+    sum.interval += next.interval;
+    sum.threshold = next.threshold;
+    sum.operations.extend(next.operations.iter().cloned());
+    sum.operations
+        .sort_by_key(|s| std::cmp::Reverse(s.operation.total_ns()));
+    sum.operations.truncate(OPERATIONS);
+    for (kind, more) in &next.kinds {
+        let kind = sum.kinds.entry(*kind).or_default();
+        kind.count += more.count;
+        kind.ns += more.ns;
+        kind.slow += more.slow;
+    }
+    for found in &next.advice {
+        if !sum.advice.iter().any(|f| f.advice == found.advice) {
+            sum.advice.push(found.clone());
+        }
+    }
+    sum.commits.extend(next.commits.iter().cloned());
+    let old = sum.commits.len().saturating_sub(COMMITS);
+    sum.commits.drain(..old);
+    sum.names.devices.extend(next.names.devices.clone());
+    sum.names.members.clone_from(&next.names.members);
+    sum.names.files.extend(next.names.files.clone());
+    sum.lost.slots += next.lost.slots;
+    sum.lost.tables += next.lost.tables;
+    sum.lost.events += next.lost.events;
+    sum.lost.barriers += next.lost.barriers;
+    sum.overhead.add(next.overhead);
+    sum.notes.clone_from(&next.notes);
+    // Paths of files that no longer appear.
+    let sum_of = &*sum;
+    let own = sum_of.operations.iter().filter_map(|s| s.operation.file);
+    let ordered = sum_of
+        .commits
+        .iter()
+        .flat_map(|c| c.ordered.iter().map(|o| o.file));
+    let used: std::collections::HashSet<_> = own.chain(ordered).collect();
+    sum.names.files.retain(|id, _| used.contains(id));
+}

@@ -1,0 +1,87 @@
+//! State of the screen of `slow`, and the effect of each key on it. Pure: no terminal, no I/O.
+
+use std::time::Duration;
+
+use ratatui::Frame;
+
+use super::view;
+use crate::analysis::slow::snapshot::SlowSnapshot;
+use crate::ui::keys::Key;
+use crate::ui::palette::Palette;
+use crate::ui::screen::App;
+use crate::ui::state::{Action, Position, change_interval};
+use crate::ui::tabs::Tabs;
+
+/// State that keys change.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// The view that is shown, and the selected row of each.
+    pub tabs: Tabs,
+    /// The window with help, and its first line.
+    pub help: Option<Tabs>,
+    /// The waterfall of the selected operation fills the screen; its first line.
+    pub open: Option<Tabs>,
+    /// True if the screen keeps its snapshot.
+    pub paused: bool,
+    /// The interval asked for.
+    pub interval: Duration,
+}
+
+impl State {
+    /// A screen that is updated every `interval`.
+    pub fn new(interval: Duration) -> Self {
+        Self {
+            tabs: Tabs::new(view::VIEWS.len()),
+            help: None,
+            open: None,
+            paused: false,
+            interval,
+        }
+    }
+}
+
+impl App for State {
+    type Snapshot = SlowSnapshot;
+
+    fn on_key(&mut self, key: Key) -> Action {
+        if key == Key::Interrupt {
+            return Action::Quit;
+        }
+        for window in [&mut self.help, &mut self.open] {
+            if let Some(tabs) = window {
+                // Any other key closes the window.
+                if !tabs.scroll(key) {
+                    *window = None;
+                }
+                return Action::Draw;
+            }
+        }
+        match key {
+            Key::Enter if self.tabs.shown() == 0 => self.open = Some(Tabs::new(1)),
+            Key::Char(' ' | 'p') => self.paused = !self.paused,
+            Key::Char('+' | '=') => return change_interval(&mut self.interval, true),
+            Key::Char('-' | '_') => return change_interval(&mut self.interval, false),
+            Key::Char('?') => self.help = Some(Tabs::new(1)),
+            Key::Char('q') | Key::Esc => return Action::Quit,
+            _ if self.tabs.on_key(key) => {}
+            _ => return Action::Nothing,
+        }
+        Action::Draw
+    }
+
+    fn observe(&mut self, _: &SlowSnapshot) {}
+
+    fn set_position(&mut self, _: Position) {}
+
+    fn speed(&self) -> Option<f64> {
+        (!self.paused).then_some(1.0)
+    }
+
+    fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    fn draw(&self, frame: &mut Frame<'_>, snapshot: Option<&SlowSnapshot>, palette: Palette) {
+        view::draw(frame, self, snapshot, palette);
+    }
+}

@@ -1,0 +1,88 @@
+//! Commits of journals, newest first: when, why, how long each state took, and who held the transaction.
+
+use super::Scene;
+use crate::analysis::slow::event::{Commit, Request, State};
+use crate::analysis::slow::snapshot::{SlowSnapshot, task};
+use crate::analysis::units::count;
+use crate::ui::pen::Pen;
+use crate::ui::table::{Column, Columns};
+
+struct Row {
+    time: String,
+    tid: u64,
+    us: Option<u64>,
+    locked: Option<u64>,
+    ordered: Option<u64>,
+    blocks: Option<u64>,
+    record: Option<u64>,
+    logged: f64,
+    why: String,
+}
+
+impl Row {
+    fn new(c: &Commit, s: &SlowSnapshot) -> Self {
+        let length = |from, to| {
+            let (from, to) = (c.reached(from)?, c.reached(to)?);
+            Some(to.saturating_sub(from) / 1000)
+        };
+        let why = match &c.request {
+            Request::Timer => "timer".to_owned(),
+            Request::Unknown => "a task".to_owned(),
+            Request::By(by, _) => task(by),
+        };
+        let held = c
+            .holders
+            .last()
+            .map(|h| format!(", held by {} ({})", task(&h.task), h.handle));
+        let waited = c.ordered.iter().max_by_key(|o| o.ns);
+        let data = waited.map(|o| format!(", data of {}", s.names.file(&o.file)));
+        Self {
+            time: c
+                .start_ns()
+                .map(|ns| s.wall(ns).strftime("%H:%M:%S%.3f").to_string())
+                .unwrap_or_default(),
+            tid: u64::from(c.tid),
+            us: length(State::Started, State::Ended),
+            locked: length(State::Locked, State::Flushed),
+            ordered: length(State::Flushed, State::Blocks),
+            blocks: length(State::Blocks, State::Record),
+            record: length(State::Record, State::Tail),
+            logged: f64::from(c.logged),
+            why: format!(
+                "{why}{}{}",
+                held.unwrap_or_default(),
+                data.unwrap_or_default()
+            ),
+        }
+    }
+}
+
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
+    let (s, palette, tabs) = (scene.snapshot, scene.palette, &scene.state.tabs);
+    let rows: Vec<Row> = s.commits.iter().rev().map(|c| Row::new(c, s)).collect();
+    tabs.set_rows(rows.len());
+    let selected = tabs.row().min(rows.len().saturating_sub(1));
+    let columns = Columns(vec![
+        Column::name("start", 12, 9, |r: &Row| r.time.clone()),
+        Column::number("commit", 8, 3, |r: &Row| Some(r.tid)),
+        Column::latency("took", 6, 9, |r: &Row| r.us),
+        Column::latency("locked", 7, 8, |r: &Row| r.locked),
+        Column::latency("data", 6, 8, |r: &Row| r.ordered),
+        Column::latency("blocks", 7, 8, |r: &Row| r.blocks),
+        Column::latency("record", 7, 8, |r: &Row| r.record),
+        Column::figure("logged", 7, 5, |r: &Row| Some(r.logged), count),
+        Column::name(
+            "requested by",
+            pen.width().saturating_sub(66).max(12),
+            7,
+            |r: &Row| r.why.clone(),
+        )
+        .gap(2),
+    ]);
+    let table = columns.fit(pen.width() - 1, None);
+    table.heading(pen, Vec::new(), palette);
+    table.rows(pen, &rows, (selected, true), &|_, _| Vec::new(), palette);
+    if rows.is_empty() {
+        pen.text("  no journal has committed yet", palette.dim());
+    }
+}

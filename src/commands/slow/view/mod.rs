@@ -1,0 +1,175 @@
+//! Draws the screen of `slow`. A view is one file and one entry in [`VIEWS`].
+
+mod groups;
+mod help;
+mod journal;
+mod operations;
+
+use ratatui::Frame;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use super::state::State;
+use super::text::summary;
+use crate::analysis::slow::sentence::sentence;
+use crate::analysis::slow::snapshot::SlowSnapshot;
+use crate::analysis::units;
+use crate::ui::palette::Palette;
+use crate::ui::pen::{self, Pen, ends};
+use crate::ui::tabs::Tabs;
+use crate::ui::text::{clean, cut, wrap};
+
+/// A view.
+pub(super) struct View {
+    /// Title of the tab.
+    pub title: &'static str,
+    draw: fn(&mut Pen<'_>, &Scene<'_>),
+}
+
+/// All views, in the order of their digits.
+pub(super) const VIEWS: [View; 6] = [
+    View {
+        title: "operations",
+        draw: operations::draw,
+    },
+    View {
+        title: "files",
+        draw: groups::files,
+    },
+    View {
+        title: "processes",
+        draw: groups::tasks,
+    },
+    View {
+        title: "phases",
+        draw: groups::phases,
+    },
+    View {
+        title: "journal",
+        draw: journal::draw,
+    },
+    View {
+        title: "locks",
+        draw: groups::locks,
+    },
+];
+
+/// Input of a view.
+struct Scene<'a> {
+    state: &'a State,
+    snapshot: &'a SlowSnapshot,
+    palette: Palette,
+}
+
+/// Draws the whole screen. `snapshot`: all operations since the start; `None` until the first interval has ended.
+pub(super) fn draw(
+    frame: &mut Frame<'_>,
+    state: &State,
+    snapshot: Option<&SlowSnapshot>,
+    palette: Palette,
+) {
+    let area = frame.area();
+    let mut pen = Pen::new(frame.buffer_mut(), area);
+    if !pen.is_large_enough() {
+        return;
+    }
+    let footer_area = pen.take_bottom(1);
+    state.tabs.set_rows(1);
+    match snapshot {
+        None => pen.text("measuring the first interval ...", Style::new()),
+        Some(snapshot) => {
+            let scene = Scene {
+                state,
+                snapshot,
+                palette,
+            };
+            match &state.open {
+                Some(tabs) => operations::open(&mut pen, &scene, tabs),
+                None => {
+                    header(&mut pen, &scene);
+                    (VIEWS[state.tabs.shown()].draw)(&mut pen, &scene);
+                }
+            }
+        }
+    }
+    let buffer = frame.buffer_mut();
+    footer(&mut Pen::new(buffer, footer_area), state, snapshot, palette);
+    if let Some(tabs) = &state.help {
+        help::draw(&mut Pen::new(buffer, area), tabs, snapshot, palette);
+    }
+}
+
+/// The lines above the view: the longest operation in one sentence, and all operations.
+fn header(pen: &mut Pen<'_>, scene: &Scene<'_>) {
+    let (state, s, palette) = (scene.state, scene.snapshot, scene.palette);
+    let (columns, tall) = (pen.width(), pen.lines() >= 18);
+    let mut right = Vec::new();
+    if state.paused {
+        right.push(Span::styled("PAUSED ", palette.alarm()));
+    }
+    right.push(Span::raw(s.time.strftime("%H:%M:%SZ").to_string()));
+    let left = format!(
+        "slow  since the start, {}",
+        units::seconds_about(s.interval)
+    );
+    pen.line(&ends(
+        vec![Span::styled(left, palette.title())],
+        right,
+        columns,
+    ));
+    if tall || s.lost.total() > 0 {
+        let style = match s.lost.total() {
+            0 => palette.dim(),
+            _ => palette.alarm(),
+        };
+        pen.text(&cut(&summary(s), columns), style);
+    }
+    let (mark, style, text) = match s.operations.first() {
+        Some(slow) => ("! ", palette.alarm(), sentence(slow, &s.names)),
+        None => (
+            "  ",
+            Style::new(),
+            format!("no operation took {} or more", threshold(s)),
+        ),
+    };
+    let lines = wrap(&clean(&text), columns - 2, if tall { 4 } else { 2 });
+    for (i, line) in lines.iter().enumerate() {
+        let mark = if i == 0 { mark } else { "  " };
+        pen.text(&format!("{mark}{line}"), style);
+    }
+    let titles = VIEWS.map(|v| v.title);
+    let tabs = pen::tabs(&titles, state.tabs.shown(), columns, palette);
+    pen.line(&Line::from(tabs));
+}
+
+fn threshold(s: &SlowSnapshot) -> String {
+    crate::analysis::slow::sentence::time(u64::try_from(s.threshold.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// The most important keys.
+fn footer(pen: &mut Pen<'_>, state: &State, snapshot: Option<&SlowSnapshot>, palette: Palette) {
+    let mut hints = vec!["q quit", "? help", "Tab view", "p pause", "↑↓ select"];
+    if state.tabs.shown() == 0 {
+        hints.insert(1, "Enter waterfall");
+    }
+    if state.help.is_some() || state.open.is_some() {
+        hints = vec!["↑↓ scroll", "any other key: back"];
+    }
+    let right = format!("every {}", units::seconds(state.interval));
+    let notes = snapshot.map_or(0, |s| s.notes.len());
+    pen::footer(pen, &hints, notes, &right, palette);
+}
+
+/// Draws as many `lines` as there is room for, from the first line that `tabs` selects.
+fn scroll(pen: &mut Pen<'_>, tabs: &Tabs, lines: &[Line<'_>]) {
+    let room = pen.lines();
+    let most = lines.len().saturating_sub(room);
+    tabs.set_rows(most + 1);
+    let first = tabs.row().min(most);
+    for line in lines.iter().skip(first).take(room) {
+        pen.line(line);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! The slowest operations, and the waterfall of the selected one.
+
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use super::{Scene, scroll};
+use crate::analysis::slow::sentence::{part_words, subject};
+use crate::analysis::slow::snapshot::{Slow, SlowSnapshot, task};
+use crate::analysis::units::{latency, percent};
+use crate::printable::sanitize;
+use crate::ui::pen::Pen;
+use crate::ui::table::{Column, Columns};
+use crate::ui::tabs::Tabs;
+use crate::ui::text::{clean, wrap};
+
+/// Lines of the waterfall below the list.
+const WATERFALL: usize = 8;
+/// Columns of a bar.
+const BAR: usize = 16;
+
+struct Row {
+    us: u64,
+    time: String,
+    op: String,
+    task: String,
+    phase: String,
+    file: String,
+}
+
+impl Row {
+    fn new(slow: &Slow, s: &SlowSnapshot) -> Self {
+        let op = &slow.operation;
+        let largest = slow.waterfall.longest();
+        let how = if op.flags.direct { "direct " } else { "" };
+        Self {
+            us: op.total_ns() / 1000,
+            time: s.wall(op.start_ns).strftime("%H:%M:%S").to_string(),
+            op: format!("{how}{}", op.kind.name()),
+            task: task(&op.task),
+            phase: largest
+                .first()
+                .map(|(phase, _)| phase.words().to_owned())
+                .unwrap_or_default(),
+            file: match &op.file {
+                Some(file) => s.names.file(file),
+                None if op.dev == 0 => "all filesystems".to_owned(),
+                None => s.names.device(op.dev),
+            },
+        }
+    }
+}
+
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
+    let (s, palette, tabs) = (scene.snapshot, scene.palette, &scene.state.tabs);
+    let rows: Vec<Row> = s.operations.iter().map(|o| Row::new(o, s)).collect();
+    tabs.set_rows(rows.len());
+    let selected = tabs.row().min(rows.len().saturating_sub(1));
+    let columns = Columns(vec![
+        Column::latency("took", 6, 9, |r: &Row| Some(r.us)),
+        Column::name("start", 8, 4, |r: &Row| r.time.clone()).gap(2),
+        Column::name("operation", 13, 8, |r: &Row| r.op.clone()),
+        Column::name("process", 16, 6, |r: &Row| r.task.clone()),
+        Column::name("mostly", 26, 7, |r: &Row| r.phase.clone()),
+        Column::path("file", 10, 9, |r: &Row| r.file.clone()),
+    ]);
+    let table = columns.fit(pen.width() - 1, None);
+    let room = pen.lines();
+    let below = if room >= 2 * WATERFALL { WATERFALL } else { 0 };
+    {
+        let mut top = pen.take_top(room - below);
+        table.heading(&mut top, Vec::new(), palette);
+        table.rows(
+            &mut top,
+            &rows,
+            (selected, true),
+            &|_, _| Vec::new(),
+            palette,
+        );
+        if rows.is_empty() {
+            top.text("  none yet", palette.dim());
+        }
+    }
+    if let Some(slow) = s.operations.get(selected).filter(|_| below > 0) {
+        for line in lines(slow, scene, pen.width()).iter().take(below) {
+            pen.line(line);
+        }
+    }
+}
+
+/// The waterfall of the selected operation on the whole screen.
+pub(super) fn open(pen: &mut Pen<'_>, scene: &Scene<'_>, tabs: &Tabs) {
+    let selected = scene.state.tabs.row();
+    let operations = &scene.snapshot.operations;
+    let Some(slow) = operations.get(selected.min(operations.len().saturating_sub(1))) else {
+        pen.text("none yet", scene.palette.dim());
+        return;
+    };
+    let lines = lines(slow, scene, pen.width());
+    scroll(pen, tabs, &lines);
+}
+
+/// The operation, and a line or more for each phase, longest first.
+fn lines(slow: &Slow, scene: &Scene<'_>, columns: usize) -> Vec<Line<'static>> {
+    let (names, palette) = (&scene.snapshot.names, scene.palette);
+    let total = slow.operation.total_ns();
+    let title = format!(
+        "{}  {}",
+        latency(Some(total / 1000)),
+        clean(&subject(slow, names))
+    );
+    let mut lines: Vec<Line<'static>> = wrap(&title, columns, 3)
+        .into_iter()
+        .map(|line| Line::styled(line, palette.title()))
+        .collect();
+    let bar_width = if columns >= 70 { BAR } else { 0 };
+    let indent = 16 + bar_width;
+    for (phase, part) in slow.waterfall.longest() {
+        let share = part.ns as f64 / total.max(1) as f64;
+        let cells = (share * bar_width as f64).round() as usize;
+        let bar = format!("{:<bar_width$}", "█".repeat(cells));
+        let words = part_words(phase, part, slow, names);
+        let room = columns.saturating_sub(indent).max(10);
+        for (i, text) in wrap(&clean(&words), room, 4).into_iter().enumerate() {
+            let head = if i == 0 {
+                format!(
+                    "{:>6} {:>6} ",
+                    latency(Some(part.ns / 1000)),
+                    percent(share)
+                )
+            } else {
+                " ".repeat(14)
+            };
+            let bar = if i == 0 {
+                bar.clone()
+            } else {
+                " ".repeat(bar_width)
+            };
+            lines.push(Line::from(vec![
+                Span::raw(head),
+                Span::styled(bar, palette.bar()),
+                Span::styled(format!("  {text}"), Style::new()),
+            ]));
+        }
+        for function in part.stack.iter().flat_map(|s| s.iter()) {
+            let text = format!("{}{}", " ".repeat(indent), sanitize(function.as_bytes()));
+            lines.push(Line::styled(text, palette.dim()));
+        }
+    }
+    for found in &scene.snapshot.advice {
+        let part = slow.waterfall.parts.get(&found.phase);
+        if part.is_none_or(|p| p.ns * 4 < total) {
+            continue;
+        }
+        let advice = &found.advice;
+        let help = format!("what would help: {}", advice.text);
+        let limits = format!("risk: {}; not when {}", advice.risk, advice.not_when);
+        lines.push(Line::default());
+        for text in wrap(&clean(&help), columns, 4) {
+            lines.push(Line::styled(text, palette.title()));
+        }
+        let commands = advice.commands.iter();
+        lines.extend(commands.map(|c| Line::raw(format!("  {}", clean(c)))));
+        for text in wrap(&clean(&limits), columns, 6) {
+            lines.push(Line::styled(text, palette.dim()));
+        }
+    }
+    lines
+}
