@@ -51,7 +51,7 @@ fn main() -> Result<()> {
             "slow_sleep",
             "slow_commit",
             "slow_lock",
-            "slow_barrier",
+            "slow_io",
         ],
         &out,
     )

@@ -66,7 +66,7 @@ struct {
 	struct rt_sample_ticks sample_ticks;
 	struct rt_slow_operation slow_operation;
 	struct rt_slow_commit slow_commit;
-	struct rt_slow_barrier slow_barrier;
+	struct rt_slow_io slow_io;
 	struct rt_slow_sum slow_sum;
 	struct rt_slow_loss slow_loss;
 } rt_contract;

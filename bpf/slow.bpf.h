@@ -7,6 +7,13 @@
 #include "shared/slow.h"
 
 extern const volatile __u64 rt_slow_threshold;	/* ns */
+extern const volatile __u64 rt_slow_io_ns;	/* shortest IO of a member that is sent */
+
+/* Not 0: a traced member takes bios, not requests. */
+extern __u64 rt_slow_bio_based;
+
+/* IOs sent since userspace last set it to 0. */
+extern __u64 rt_slow_sent;
 
 /*
  * What a task is in the middle of. An array, because each context switch looks two tasks
@@ -61,7 +68,7 @@ struct rt_slow_stacks_map {
 };
 extern struct rt_slow_stacks_map rt_slow_stacks SEC(".maps");
 
-/* Filesystems and members, by device number: RT_SLOW_FS, RT_SLOW_MEMBER. */
+/* Filesystems, members and their disks, by device number: enum rt_slow_devices. */
 struct rt_slow_devices_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, RT_SLOW_DEVICES);
@@ -115,7 +122,7 @@ struct rt_slow_writers_map {
 };
 extern struct rt_slow_writers_map rt_slow_writers SEC(".maps");
 
-/* A flush or FUA write in flight, by the address of its bio. */
+/* A bio in flight, by its address. */
 struct rt_slow_bio {
 	__u64 start_ns;
 	__u32 dev;
@@ -124,15 +131,15 @@ struct rt_slow_bio {
 	__u32 pad;
 };
 
-struct rt_slow_barriers_map {
+struct rt_slow_bios_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, RT_SLOW_BARRIERS);
+	__uint(max_entries, RT_SLOW_BIOS);
 	__type(key, __u64);
 	__type(value, struct rt_slow_bio);
 };
-extern struct rt_slow_barriers_map rt_slow_barriers SEC(".maps");
+extern struct rt_slow_bios_map rt_slow_bios SEC(".maps");
 
-/* Number of entries of rt_slow_barriers: while it is 0, completions are not looked up. */
+/* Number of entries of rt_slow_bios: while it is 0, completions are not looked up. */
 extern __u64 rt_slow_in_flight;
 
 struct rt_slow_events_map {
@@ -180,11 +187,17 @@ static __always_inline struct rt_slow_task *rt_slow_current(__u32 pid)
 	return t && t->pid == pid ? t : (void *)0;
 }
 
-static __always_inline bool rt_slow_traced(__u32 dev, __u32 what)
+/* enum rt_slow_devices of a device number; 0: not traced. */
+static __always_inline __u32 rt_slow_device(__u32 dev)
 {
 	__u32 *found = bpf_map_lookup_elem(&rt_slow_devices, &dev);
 
-	return found && *found & what;
+	return found ? *found : 0;
+}
+
+static __always_inline bool rt_slow_is_fs(__u32 dev)
+{
+	return rt_slow_device(dev) & RT_SLOW_FS;
 }
 
 /* The entry of an operation, which is created if there is none. NULL: there is no room. */

@@ -25,7 +25,7 @@ int BPF_PROG(rt_slow_request, struct journal_s___rt *journal, __u32 tid)
 
 	if (known && known->tid == tid)
 		return 0;
-	if (!rt_slow_traced(BPF_CORE_READ(journal, j_fs_dev, bd_dev), RT_SLOW_FS))
+	if (!rt_slow_is_fs(BPF_CORE_READ(journal, j_fs_dev, bd_dev)))
 		return 0;
 	r.ns = bpf_ktime_get_ns();
 	r.pid = bpf_get_current_pid_tgid();
@@ -47,7 +47,7 @@ int BPF_PROG(rt_slow_commit_start, struct journal_s___rt *journal,
 	struct rt_slow_request *r;
 	void *none;
 
-	if (!t || !rt_slow_traced(dev, RT_SLOW_FS))
+	if (!t || !rt_slow_is_fs(dev))
 		return 0;
 	/* umount commits in its own task, where no journal thread is left */
 	if (t->pid) {

@@ -5,6 +5,9 @@
 #include "slow.bpf.h"
 
 const volatile __u64 rt_slow_threshold;
+const volatile __u64 rt_slow_io_ns;
+__u64 rt_slow_bio_based;
+__u64 rt_slow_sent;
 __u64 rt_slow_locks;
 __u64 rt_slow_in_flight;
 
@@ -17,7 +20,7 @@ struct rt_slow_devices_map rt_slow_devices SEC(".maps");
 struct rt_slow_requests_map rt_slow_requests SEC(".maps");
 struct rt_slow_locked_map rt_slow_locked SEC(".maps");
 struct rt_slow_writers_map rt_slow_writers SEC(".maps");
-struct rt_slow_barriers_map rt_slow_barriers SEC(".maps");
+struct rt_slow_bios_map rt_slow_bios SEC(".maps");
 struct rt_slow_events_map rt_slow_events SEC(".maps");
 struct rt_slow_sums_map rt_slow_sums SEC(".maps");
 struct rt_slow_losses_map rt_slow_losses SEC(".maps");

@@ -188,7 +188,7 @@ int BPF_PROG(rt_slow_syncfs_in, struct super_block *sb)
 	struct rt_slow_task *t;
 	__u32 pid = bpf_get_current_pid_tgid();
 
-	if (!rt_slow_traced(sb->s_dev, RT_SLOW_FS))
+	if (!rt_slow_is_fs(sb->s_dev))
 		return 0;
 	t = rt_slow_begin_at(pid, RT_SLOW_SYNC);
 	if (t)

@@ -47,7 +47,7 @@ static __always_inline struct rt_slow_task *rt_slow_begin(struct inode *inode, _
 	__u32 pid = bpf_get_current_pid_tgid();
 	struct rt_slow_task *t = rt_slow_current(pid);
 
-	if (!rt_slow_traced(inode->i_sb->s_dev, RT_SLOW_FS))
+	if (!rt_slow_is_fs(inode->i_sb->s_dev))
 		return (void *)0;
 	if (t && t->kind != kind && (kind == RT_SLOW_FSYNC || kind == RT_SLOW_FDATASYNC)) {
 		t->depth++;

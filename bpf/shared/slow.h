@@ -16,12 +16,15 @@ enum rt_slow_limits {
 	RT_SLOW_DEVICES = 256,		/* filesystems and members */
 	RT_SLOW_STACKS = 16384,
 	RT_SLOW_FRAMES = 40,		/* BPF trampolines add frames */
-	RT_SLOW_BARRIERS = 4096,	/* flushes and FUA writes in flight on members */
+	RT_SLOW_BIOS = 16384,		/* in flight on members */
+	RT_SLOW_MOST_IOS = 4000,	/* sent between two looks of userspace */
 };
 
 enum rt_slow_devices {
 	RT_SLOW_FS = 1,
 	RT_SLOW_MEMBER = 2,
+	RT_SLOW_BIO_BASED = 4,	/* a member that takes bios, not requests */
+	RT_SLOW_DISK = 8,	/* gets the requests of a member */
 };
 
 enum rt_slow_kinds {
@@ -172,19 +175,19 @@ struct rt_slow_commit {
 	struct rt_slow_sleeps off;
 };
 
-/* A flush or FUA write of a member that took a millisecond or more. */
-struct rt_slow_barrier {
-	__u32 event;		/* RT_SLOW_EVENT_BARRIER */
-	__u32 dev;		/* of the member */
+/* A slow IO of a member or its disk. */
+struct rt_slow_io {
+	__u32 event;		/* RT_SLOW_EVENT_IO */
+	__u32 dev;		/* of the member, or of the disk for a request */
 	__u64 start_ns, end_ns;
 	__u32 bytes;		/* 0: an empty flush */
-	__u32 flags;		/* bi_opf */
+	__u32 flags;		/* bi_opf, or cmd_flags */
 };
 
 enum rt_slow_events {
 	RT_SLOW_EVENT_OPERATION = 1,
 	RT_SLOW_EVENT_COMMIT = 2,
-	RT_SLOW_EVENT_BARRIER = 3,
+	RT_SLOW_EVENT_IO = 3,
 };
 
 /* Sums of all operations of a kind, by CPU. */
@@ -201,7 +204,8 @@ struct rt_slow_loss {
 	__u64 operations;	/* rt_slow_operations was full */
 	__u64 events;		/* the ring buffer was full */
 	__u64 commits;		/* rt_slow_commits was full */
-	__u64 barriers;		/* rt_slow_barriers was full */
+	__u64 bios;		/* rt_slow_bios was full */
+	__u64 ios;		/* more than RT_SLOW_MOST_IOS */
 };
 
 #endif

@@ -10,7 +10,7 @@ use crate::advice::kernel::Kernel;
 use crate::analysis::files::FileId;
 use crate::analysis::overhead::Overhead;
 use crate::analysis::slow::advice::{self, Facts};
-use crate::analysis::slow::event::{Barrier, Commit, Event, Kind, Operation};
+use crate::analysis::slow::event::{Commit, Event, Kind, MemberIo, Operation};
 use crate::analysis::slow::snapshot::{KindSum, Names, Slow, SlowLost, SlowSnapshot};
 use crate::analysis::slow::waterfall::Waterfall;
 use crate::machine::Array;
@@ -23,9 +23,11 @@ use crate::session::Session;
 pub const DRAIN: Duration = Duration::from_millis(100);
 /// A task that waits for a commit can return before the commit's last tracepoint.
 const SETTLE: Duration = Duration::from_millis(5);
-/// Commits and flushes that are kept for operations which end later.
+/// Most waits for further operations at the end of an interval.
+const ROUNDS: usize = 4;
+/// Commits and IO of members that are kept for operations which end later.
 const COMMITS: usize = 4096;
-const BARRIERS: usize = 1 << 16;
+const IOS: usize = 1 << 16;
 /// Operations of an interval that are kept, and files that get a path.
 const OPERATIONS: usize = 10_000;
 const NAMED: usize = 256;
@@ -37,7 +39,7 @@ pub struct SlowSampler {
     events: Vec<Event>,
     operations: Vec<Operation>,
     commits: VecDeque<Commit>,
-    barriers: VecDeque<Barrier>,
+    ios: VecDeque<MemberIo>,
     /// End of the interval before, ns of CLOCK_MONOTONIC.
     begun_ns: u64,
     begun: Instant,
@@ -78,7 +80,7 @@ impl SlowSampler {
             events: Vec::new(),
             operations: Vec::new(),
             commits: VecDeque::new(),
-            barriers: VecDeque::new(),
+            ios: VecDeque::new(),
             begun_ns: monotonic_ns(),
             begun: Instant::now(),
             drained: Instant::now(),
@@ -107,7 +109,7 @@ impl SlowSampler {
                 }
                 Event::Operation(operation) => self.operations.push(*operation),
                 Event::Commit(commit) => keep(&mut self.commits, *commit, COMMITS),
-                Event::Barrier(barrier) => keep(&mut self.barriers, barrier, BARRIERS),
+                Event::MemberIo(io) => keep(&mut self.ios, io, IOS),
             }
         }
         Ok(())
@@ -124,15 +126,15 @@ impl SlowSampler {
     /// The events or sums cannot be read.
     pub fn interval(&mut self, session: &mut Session) -> Result<SlowSnapshot> {
         self.drain_now()?;
-        if !self.operations.is_empty() {
+        // Wait for the commits of the last operations; others end meanwhile.
+        let mut seen = 0;
+        for _ in 0..ROUNDS {
+            if self.operations.len() == seen {
+                break;
+            }
+            seen = self.operations.len();
             thread::sleep(SETTLE);
-            let before = self.operations.len();
             self.drain_now()?;
-            // Those that ended during the wait may miss their commit: they belong to the next interval.
-            let late = self.operations.split_off(before.min(self.operations.len()));
-            let snapshot = self.snapshot(session);
-            self.operations = late;
-            return snapshot;
         }
         self.snapshot(session)
     }
@@ -153,16 +155,16 @@ impl SlowSampler {
             .drain(..)
             .map(|operation| {
                 let place = places.get(&operation.dev);
-                let on = |b: &&Barrier| place.is_none_or(|p| p.members.contains(&b.dev));
-                let barriers: Vec<Barrier> = self
-                    .barriers
+                let on = |b: &&MemberIo| place.is_none_or(|p| p.members.contains(&b.dev));
+                let ios: Vec<MemberIo> = self
+                    .ios
                     .iter()
                     .filter(|b| b.end_ns > operation.start_ns && b.start_ns < operation.end_ns)
                     .filter(on)
                     .copied()
                     .collect();
                 Slow {
-                    waterfall: Waterfall::new(&operation, &commits, &barriers),
+                    waterfall: Waterfall::new(&operation, &commits, &ios),
                     array: place.map(|p| p.array.clone()),
                     operation,
                 }
@@ -205,7 +207,7 @@ impl SlowSampler {
                 slots: lost.slots - before.lost.slots,
                 tables: lost.tables - before.lost.tables + before.dropped,
                 events: lost.events - before.lost.events,
-                barriers: lost.barriers - before.lost.barriers,
+                ios: lost.ios - before.lost.ios,
             },
             overhead: overhead.since(before.overhead),
             notes: self.probe.notes().to_vec(),
@@ -295,7 +297,9 @@ fn places(topology: &Topology) -> BTreeMap<u32, Place> {
                 place.array.clone_from(&array.name);
             }
             let leaves = array.members.iter().filter(|m| !is_array(m.dev));
-            place.members.extend(leaves.map(|m| m.dev.kernel()));
+            place
+                .members
+                .extend(leaves.flat_map(|m| [m.dev.kernel(), m.disk.kernel()]));
         }
     }
     places
@@ -312,7 +316,12 @@ fn devices(topology: &Topology) -> BTreeMap<u32, Device> {
             }
         }
         for member in &array.members {
-            devices.entry(member.dev.kernel()).or_default().member = true;
+            let device = devices.entry(member.dev.kernel()).or_default();
+            device.member = true;
+            device.bio_based |= member.queue.bio_based;
+            if !member.queue.bio_based {
+                devices.entry(member.disk.kernel()).or_default().disk = true;
+            }
         }
     }
     devices
@@ -326,7 +335,8 @@ fn names(topology: &Topology) -> Names {
             .insert(array.name.clone(), array.members.len());
         let filesystems = array.filesystems.iter().map(|fs| (fs.dev, &fs.name));
         let members = array.members.iter().map(|m| (m.dev, &m.name));
-        for (dev, name) in filesystems.chain(members) {
+        let disks = array.members.iter().map(|m| (m.disk, &m.disk_name));
+        for (dev, name) in disks.chain(filesystems).chain(members) {
             names.devices.insert(dev.kernel(), name.clone());
         }
     }

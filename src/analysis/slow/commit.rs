@@ -1,6 +1,6 @@
 //! Cuts a wait for a commit by the states of that commit.
 
-use super::event::{Barrier, Commit, Stack, State};
+use super::event::{Commit, MemberIo, Stack, State};
 use super::phase::{self, Phase};
 
 /// A wait that began at `from` and ended at `to`, as consecutive pieces: (phase, length in ns, index of the commit in
@@ -12,7 +12,7 @@ pub fn cut(
     from: u64,
     to: u64,
     commits: &[&Commit],
-    barriers: &[Barrier],
+    ios: &[MemberIo],
 ) -> Vec<(Phase, u64, Option<usize>)> {
     let overlaps = |c: &Commit| {
         c.start_ns().is_some_and(|start| start < to) && c.end_ns().is_some_and(|end| end > from)
@@ -42,7 +42,7 @@ pub fn cut(
         pieces.until(begin, Phase::CommitStart, Some(awaited));
         pieces.until(end.min(start), Phase::PreviousCommit, Some(i));
     }
-    for (until, phase) in states(commits[awaited], barriers) {
+    for (until, phase) in states(commits[awaited], ios) {
         pieces.until(until, phase, Some(awaited));
     }
     pieces.until(to, Phase::WakeUp, Some(awaited));
@@ -68,7 +68,7 @@ impl Pieces {
 }
 
 /// Ends of the phases of a commit, in order.
-fn states(commit: &Commit, barriers: &[Barrier]) -> Vec<(u64, Phase)> {
+fn states(commit: &Commit, ios: &[MemberIo]) -> Vec<(u64, Phase)> {
     let reached = |state| commit.reached(state).unwrap_or(0);
     let end = commit.end_ns().unwrap_or(0);
     let tail = commit.reached(State::Tail).unwrap_or(end);
@@ -97,7 +97,7 @@ fn states(commit: &Commit, barriers: &[Barrier]) -> Vec<(u64, Phase)> {
     }
     found.push((record, Phase::JournalBlocks));
     // Since 6.12 md writes the record beside the flush: the flush is what it waits for, as long as that lasts.
-    let flushes = barriers
+    let flushes = ios
         .iter()
         .filter(|b| b.flush && b.start_ns < tail && b.end_ns > record);
     let flushed = flushes.map(|b| b.end_ns).max();

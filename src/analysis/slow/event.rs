@@ -262,10 +262,10 @@ impl Commit {
     }
 }
 
-/// A flush, or a write with FUA, of a member: a bio that took a millisecond or more.
+/// A slow IO of a member: a flush or FUA write of a millisecond or more, another one of an eighth of the threshold or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Barrier {
-    /// Device number of the member.
+pub struct MemberIo {
+    /// Device number of the member, or of its disk.
     pub dev: u32,
     /// Submission.
     pub start_ns: u64,
@@ -273,6 +273,10 @@ pub struct Barrier {
     pub end_ns: u64,
     /// True for an empty flush or a write preceded by one (REQ_PREFLUSH).
     pub flush: bool,
+    /// True for a write with FUA.
+    pub fua: bool,
+    /// True for a write or a flush, false for a read.
+    pub write: bool,
     /// Bytes written; 0 for an empty flush.
     pub bytes: u32,
 }
@@ -284,6 +288,6 @@ pub enum Event {
     Operation(Box<Operation>),
     /// A commit has ended.
     Commit(Box<Commit>),
-    /// A flush has ended.
-    Barrier(Barrier),
+    /// A slow IO of a member has ended.
+    MemberIo(MemberIo),
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::event::{
-    Barrier, Commit, Flags, Holder, Kind, LockWait, OffCpu, Operation, Ordered, Request, STATES,
+    Commit, Flags, Holder, Kind, LockWait, MemberIo, OffCpu, Operation, Ordered, Request, STATES,
     Sleep, Stack, State, Task,
 };
 use super::snapshot::{KindSum, Names, Slow, SlowSnapshot};
@@ -100,12 +100,14 @@ pub fn commit(states: [u64; STATES]) -> Commit {
 }
 
 /// A flush of a member between these times in ms.
-pub fn flush(dev: u32, from: u64, to: u64) -> Barrier {
-    Barrier {
+pub fn flush(dev: u32, from: u64, to: u64) -> MemberIo {
+    MemberIo {
         dev,
         start_ns: from * MS,
         end_ns: to * MS,
         flush: true,
+        fua: false,
+        write: true,
         bytes: 0,
     }
 }
@@ -141,8 +143,8 @@ pub fn interval() -> SlowSnapshot {
             ),
         ],
     );
-    let barriers = [flush(SDC, 655, 1780), flush(SDA, 655, 659)];
-    let waterfall = Waterfall::new(&operation, &[&commit], &barriers);
+    let ios = [flush(SDC, 655, 1780), flush(SDA, 655, 659)];
+    let waterfall = Waterfall::new(&operation, &[&commit], &ios);
     let mut names = Names::default();
     names.devices.insert(FS, "md127".to_owned());
     names.devices.insert(SDC, "sdc".to_owned());

@@ -41,14 +41,14 @@ pub struct SlowLost {
     pub tables: u64,
     /// Events for which the ring buffer had no room.
     pub events: u64,
-    /// Flushes for which a table had no room.
-    pub barriers: u64,
+    /// IO of members for which a table had no room, or of which there was too much.
+    pub ios: u64,
 }
 
 impl SlowLost {
     /// Sum of all reasons.
     pub fn total(&self) -> u64 {
-        self.slots + self.tables + self.events + self.barriers
+        self.slots + self.tables + self.events + self.ios
     }
 }
 

@@ -340,12 +340,12 @@ proptest! {
         op.off.queued_ns = u64::from(queued);
         op.off.missed_ns = u64::from(missed);
         let commits: Vec<&Commit> = commits.iter().collect();
-        let barriers: Vec<_> = flushes.iter().map(|(a, b)| {
+        let ios: Vec<_> = flushes.iter().map(|(a, b)| {
             let mut flush = flush(SDC, 0, 0);
             (flush.start_ns, flush.end_ns) = (u64::from(*a), u64::from(*b));
             flush
         }).collect();
-        let waterfall = Waterfall::new(&op, &commits, &barriers);
+        let waterfall = Waterfall::new(&op, &commits, &ios);
         prop_assert_eq!(waterfall.total_ns(), op.total_ns());
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::commit::cut;
-use super::event::{Barrier, Commit, Holder, Kind, Operation, Request, Sleep, Stack, State, Task};
+use super::event::{Commit, Holder, Kind, MemberIo, Operation, Request, Sleep, Stack, State, Task};
 use super::phase::{Phase, classify};
 use crate::analysis::files::FileId;
 
@@ -41,9 +41,9 @@ pub struct Waterfall {
 }
 
 impl Waterfall {
-    /// Computes the phases of an operation. `commits`: of all journals, in order of their starts. `barriers`: of all members
+    /// Computes the phases of an operation. `commits`: of all journals, in order of their starts. `ios`: of all members
     /// of the filesystem's array.
-    pub fn new(op: &Operation, commits: &[&Commit], barriers: &[Barrier]) -> Self {
+    pub fn new(op: &Operation, commits: &[&Commit], ios: &[MemberIo]) -> Self {
         let mut waterfall = Self::default();
         let total = op.total_ns();
         let mut left = total;
@@ -59,10 +59,10 @@ impl Waterfall {
             let ns = take(sleep.ns);
             let stack = sleep.stack.as_deref().unwrap_or_default();
             match classify(stack) {
-                Phase::Commit => waterfall.add_commit(op, sleep, ns, commits, barriers),
+                Phase::Commit => waterfall.add_commit(op, sleep, ns, commits, ios),
                 phase => {
                     waterfall.add(phase, ns);
-                    waterfall.blame(phase, op, sleep, commits, barriers);
+                    waterfall.blame(phase, op, sleep, commits, ios);
                 }
             }
         }
@@ -94,7 +94,7 @@ impl Waterfall {
         sleep: &Sleep,
         ns: u64,
         commits: &[&Commit],
-        barriers: &[Barrier],
+        ios: &[MemberIo],
     ) {
         let own: Vec<&Commit> = commits
             .iter()
@@ -102,7 +102,7 @@ impl Waterfall {
             .filter(|c| op.dev == 0 || c.dev == op.dev)
             .collect();
         let (from, to) = (sleep.first_ns, sleep.last_ns.max(sleep.first_ns));
-        let pieces = cut(from, to, &own, barriers);
+        let pieces = cut(from, to, &own, ios);
         let whole = (to - from).max(1);
         let mut left = ns;
         for (phase, length, commit) in &pieces {
@@ -111,7 +111,7 @@ impl Waterfall {
             left -= share;
             self.add(*phase, share);
             if let Some(commit) = commit.and_then(|i| own.get(i)) {
-                self.blame_commit(*phase, commit, barriers);
+                self.blame_commit(*phase, commit, ios);
             }
         }
         // Rounding.
@@ -123,7 +123,7 @@ impl Waterfall {
     }
 
     /// Finds the cause of a phase of a commit.
-    fn blame_commit(&mut self, phase: Phase, commit: &Commit, barriers: &[Barrier]) {
+    fn blame_commit(&mut self, phase: Phase, commit: &Commit, ios: &[MemberIo]) {
         let culprit = &mut self.parts.entry(phase).or_default().culprit;
         match phase {
             Phase::TransactionLocked => {
@@ -146,7 +146,7 @@ impl Waterfall {
                 let from = commit.record_ns.or_else(|| commit.start_ns());
                 let to = commit.end_ns();
                 if let (Some(from), Some(to)) = (from, to) {
-                    culprit.flushed((from, to), barriers, |b| b.flush == flush);
+                    culprit.flushed((from, to), ios, |b| if flush { b.flush } else { b.fua });
                 }
             }
             _ => {}
@@ -160,7 +160,7 @@ impl Waterfall {
         op: &Operation,
         sleep: &Sleep,
         commits: &[&Commit],
-        barriers: &[Barrier],
+        ios: &[MemberIo],
     ) {
         // A handle cannot start before the locked transaction has no more handles, nor change a block before its commit is done.
         let until = match phase {
@@ -175,7 +175,7 @@ impl Waterfall {
                     && c.reached(until).is_some_and(|t| t > sleep.first_ns)
             });
             if let Some(commit) = in_the_way {
-                self.blame_commit(phase, commit, barriers);
+                self.blame_commit(phase, commit, ios);
             }
             return;
         }
@@ -184,7 +184,15 @@ impl Waterfall {
         match phase {
             Phase::MdSuperblock | Phase::OwnFlush => {
                 let span = (sleep.first_ns, sleep.last_ns);
-                culprit.flushed(span, barriers, |b| b.flush);
+                culprit.flushed(span, ios, |b| b.flush);
+            }
+            Phase::OwnData | Phase::DirectIo | Phase::DataRead | Phase::MetadataRead => {
+                let write = match phase {
+                    Phase::OwnData => true,
+                    Phase::DirectIo => op.kind == Kind::Write,
+                    _ => false,
+                };
+                culprit.waited(sleep.last_ns, ios, |b| b.write == write);
             }
             Phase::InodeLock => {
                 culprit.task.clone_from(&op.lock.holder);
@@ -196,27 +204,50 @@ impl Waterfall {
     }
 }
 
+/// A task runs at most this long after the IO that it has waited for.
+const WAKE_UP_NS: u64 = 3_000_000;
+
 impl Culprit {
+    /// The member whose IO ended last before the task that waited for it went on at `until`, and the longest one that another
+    /// member had at that time. Of several sleeps, the member of the longest IO.
+    fn waited(&mut self, until: u64, ios: &[MemberIo], is: impl Fn(&MemberIo) -> bool) {
+        let length = |b: &MemberIo| b.end_ns.saturating_sub(b.start_ns);
+        let just_ended = |b: &&MemberIo| {
+            is(b) && b.end_ns <= until && b.end_ns >= until.saturating_sub(WAKE_UP_NS)
+        };
+        let Some(last) = ios.iter().filter(just_ended).max_by_key(|b| b.end_ns) else {
+            return;
+        };
+        if self.member.is_some_and(|(_, ns)| ns >= length(last)) {
+            return;
+        }
+        self.member = Some((last.dev, length(last)));
+        let at_that_time = |b: &&MemberIo| {
+            is(b) && b.dev != last.dev && b.end_ns > last.start_ns && b.start_ns < last.end_ns
+        };
+        let others = ios.iter().filter(at_that_time).map(length);
+        self.other_members_ns = others.max().unwrap_or(0);
+    }
+
     /// The member whose flush ended last between two times, and the longest one of another member. Those that began before
     /// count only if there are no others: md up to 6.1 lets a flush in progress serve for a later one (md_flush_request()).
     fn flushed(
         &mut self,
         (from, to): (u64, u64),
-        barriers: &[Barrier],
-        is: impl Fn(&Barrier) -> bool,
+        ios: &[MemberIo],
+        is: impl Fn(&MemberIo) -> bool,
     ) {
-        let in_time = |b: &&Barrier| is(b) && b.end_ns > from && b.start_ns < to;
-        let began = barriers.iter().any(|b| in_time(&b) && b.start_ns >= from);
+        let in_time = |b: &&MemberIo| is(b) && b.end_ns > from && b.start_ns < to;
+        let began = ios.iter().any(|b| in_time(&b) && b.start_ns >= from);
         let among = || {
-            barriers
-                .iter()
+            ios.iter()
                 .filter(in_time)
                 .filter(|b| !began || b.start_ns >= from)
         };
         let Some(last) = among().max_by_key(|b| b.end_ns) else {
             return;
         };
-        let length = |b: &Barrier| b.end_ns.saturating_sub(b.start_ns);
+        let length = |b: &MemberIo| b.end_ns.saturating_sub(b.start_ns);
         self.member = Some((last.dev, length(last)));
         let others = among().filter(|b| b.dev != last.dev).map(length);
         self.other_members_ns = others.max().unwrap_or(0);

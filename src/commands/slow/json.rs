@@ -68,7 +68,7 @@ struct PhaseLine {
     phase: String,
     us: u64,
     member: Option<String>,
-    /// Length of the member's flush, and the longest one of another member; 0 for less than a millisecond.
+    /// Length of the member's flush or IO, and the longest one of another member; 0 for less than a millisecond.
     #[serde(skip_serializing_if = "Option::is_none")]
     member_us: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -147,7 +147,7 @@ impl<'a> Interval<'a> {
             ("slots", s.lost.slots),
             ("tables", s.lost.tables),
             ("buffer", s.lost.events),
-            ("flushes", s.lost.barriers),
+            ("member_io", s.lost.ios),
         ];
         Self {
             schema: "raidtrace.slow/1",

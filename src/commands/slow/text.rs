@@ -75,7 +75,12 @@ fn operation(out: &mut impl Write, slow: &Slow, snapshot: &SlowSnapshot) -> io::
         time(total),
         subject(slow, &snapshot.names)
     )?;
+    let mut rest = (0, 0);
     for (phase, part) in slow.waterfall.longest() {
+        if part.ns * 100 < total {
+            rest = (rest.0 + 1, rest.1 + part.ns);
+            continue;
+        }
         let share = units::percent(part.ns as f64 / total.max(1) as f64);
         let words = part_words(phase, part, slow, &snapshot.names);
         writeln!(out, "  {:>15}  {share:>6}  {words}", time(part.ns))?;
@@ -83,6 +88,15 @@ fn operation(out: &mut impl Write, slow: &Slow, snapshot: &SlowSnapshot) -> io::
             let functions: Vec<String> = stack.iter().map(|f| sanitize(f.as_bytes())).collect();
             writeln!(out, "  {:>15}          {}", "", functions.join(" < "))?;
         }
+    }
+    let (phases, ns) = rest;
+    if phases > 0 {
+        writeln!(
+            out,
+            "  {:>15}  {:>6}  {phases} shorter phases",
+            time(ns),
+            ""
+        )?;
     }
     Ok(())
 }

@@ -1,14 +1,14 @@
 //! Events as the programs send them.
 
 use crate::contract;
-use crate::probe::wire::{Wire as _, rt_slow_barrier, rt_slow_commit, rt_slow_operation};
+use crate::probe::wire::{Wire as _, rt_slow_commit, rt_slow_io, rt_slow_operation};
 
 /// Events taken out of the ring buffer.
 #[derive(Default)]
 pub(super) struct Drained {
     pub operations: Vec<rt_slow_operation>,
     pub commits: Vec<rt_slow_commit>,
-    pub barriers: Vec<rt_slow_barrier>,
+    pub ios: Vec<rt_slow_io>,
     /// Number of malformed events.
     pub bad: u64,
 }
@@ -31,12 +31,8 @@ impl Drained {
                     &mut self.bad,
                 );
             }
-            Some(contract::SLOW_EVENT_BARRIER) => {
-                push(
-                    &mut self.barriers,
-                    rt_slow_barrier::read(bytes),
-                    &mut self.bad,
-                );
+            Some(contract::SLOW_EVENT_IO) => {
+                push(&mut self.ios, rt_slow_io::read(bytes), &mut self.bad);
             }
             _ => self.bad += 1,
         }

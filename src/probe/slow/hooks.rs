@@ -92,22 +92,22 @@ pub const HOOKS: [Hook; 17] = [
     hook(
         &["rt_slow_bio_done"],
         &[On::AtLeast("block_bio_complete", 2)],
-        "flushes of members that are not request based",
+        "IO of members without requests",
     ),
     hook(
         &["rt_slow_rq_done"],
-        &[On::AtLeast("block_rq_complete", 1)],
-        "flushes of members",
+        &[On::AtLeast("block_rq_complete", 3)],
+        "IO of members",
     ),
     silent(hook(
-        &["rt_slow_bio"],
+        &["rt_slow_bio_queue"],
         &[On::Exactly("block_bio_queue", 1)],
-        "flushes of members",
+        "IO of members",
     )),
     silent(hook(
-        &["rt_slow_bio_of_queue"],
+        &["rt_slow_bio_queue_q"],
         &[On::Exactly("block_bio_queue", 2)],
-        "flushes of members",
+        "IO of members",
     )),
     silent(hook(
         &["rt_slow_folio_wait"],

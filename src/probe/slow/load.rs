@@ -22,6 +22,9 @@ use crate::probe::log::{collect, loader_error, refusal, short};
 use crate::probe::overhead::Meter;
 use crate::probe::wire::Wire as _;
 
+/// Shortest IO of a member that is reported, except for flushes.
+const SHORTEST_IO_NS: u64 = 1_000_000;
+
 /// What a device number stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Device {
@@ -29,12 +32,18 @@ pub struct Device {
     pub filesystem: bool,
     /// A member whose flushes are traced.
     pub member: bool,
+    /// A member that takes bios, not requests: all of them are traced.
+    pub bio_based: bool,
+    /// A disk whose requests are traced.
+    pub disk: bool,
 }
 
 impl Device {
     fn wire(self) -> u32 {
         u32::from(self.filesystem) * contract::SLOW_FS
             + u32::from(self.member) * contract::SLOW_MEMBER
+            + u32::from(self.bio_based) * contract::SLOW_BIO_BASED
+            + u32::from(self.disk) * contract::SLOW_DISK
     }
 }
 
@@ -67,7 +76,7 @@ impl SlowProbe {
         let mut plan = plan(&facts).map_err(anyhow::Error::msg)?;
         let (skel, links) = loop {
             let (program, why, error) = match load(&plan, threshold) {
-                Ok(skel) => match attach(&skel, &plan, devices) {
+                Ok(mut skel) => match attach(&mut skel, &plan, devices) {
                     Ok(links) => break (skel, links),
                     Err((program, e)) => (Some(program), short(&format!("{e:#}")), e),
                 },
@@ -117,7 +126,7 @@ impl SlowProbe {
         for gone in self.devices.keys().filter(|d| !devices.contains_key(d)) {
             self.skel.maps.rt_slow_devices.delete(gone.bytes())?;
         }
-        insert(&self.skel, devices)?;
+        insert(&mut self.skel, devices)?;
         self.devices.clone_from(devices);
         Ok(())
     }
@@ -133,7 +142,10 @@ impl SlowProbe {
     }
 }
 
-fn insert(skel: &RaidtraceSlowSkel<'_>, devices: &BTreeMap<u32, Device>) -> Result<()> {
+fn insert(skel: &mut RaidtraceSlowSkel<'_>, devices: &BTreeMap<u32, Device>) -> Result<()> {
+    if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
+        bss.rt_slow_bio_based = u64::from(devices.values().any(|d| d.bio_based));
+    }
     for (dev, device) in devices {
         skel.maps
             .rt_slow_devices
@@ -165,7 +177,9 @@ fn load(plan: &SlowPlan, threshold: Duration) -> Result<RaidtraceSlowSkel<'stati
     let Some(rodata) = open.maps.rodata_data.as_deref_mut() else {
         bail!("the BPF object has no settings: it was not built by this project's build.rs");
     };
-    rodata.rt_slow_threshold = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
+    let threshold_ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
+    rodata.rt_slow_threshold = threshold_ns;
+    rodata.rt_slow_io_ns = (threshold_ns / 8).max(SHORTEST_IO_NS);
     for mut program in open.open_object_mut().progs_mut() {
         let wanted = plan.programs().any(|p| program.name() == p);
         program.set_autoload(wanted);
@@ -174,7 +188,7 @@ fn load(plan: &SlowPlan, threshold: Duration) -> Result<RaidtraceSlowSkel<'stati
 }
 
 fn attach(
-    skel: &RaidtraceSlowSkel<'static>,
+    skel: &mut RaidtraceSlowSkel<'static>,
     plan: &SlowPlan,
     devices: &BTreeMap<u32, Device>,
 ) -> Result<Vec<Link>, (&'static str, anyhow::Error)> {

@@ -45,7 +45,7 @@ pub fn plan(facts: &SlowFacts) -> Result<SlowPlan, String> {
         }
     }
     for gives in [
-        "flushes of members",
+        "IO of members",
         "files whose ordered data a commit waits for",
     ] {
         let given = |h: &&Hook| h.gives == gives && h.silent;

@@ -12,19 +12,23 @@ use super::load::SlowProbe;
 use crate::analysis::files::FileId;
 use crate::analysis::overhead::Overhead;
 use crate::analysis::slow::event::{
-    Barrier, Commit, Event, Flags, Holder, Kind, LockWait, OffCpu, Operation, Ordered, Request,
+    Commit, Event, Flags, Holder, Kind, LockWait, MemberIo, OffCpu, Operation, Ordered, Request,
     STATES, Sleep, Stack, Task,
 };
 use crate::analysis::slow::snapshot::{KindSum, SlowLost};
 use crate::contract;
 use crate::probe::overhead::Meter;
 use crate::probe::wire::{
-    Wire as _, rt_slow_barrier, rt_slow_commit, rt_slow_lock, rt_slow_loss, rt_slow_operation,
+    Wire as _, rt_slow_commit, rt_slow_io, rt_slow_lock, rt_slow_loss, rt_slow_operation,
     rt_slow_sleeps, rt_slow_sum,
 };
 
 /// Flags of struct bio, the same in 5.10 to 7.2.
 const PREFLUSH: u32 = 1 << 18;
+const FUA: u32 = 1 << 17;
+/// REQ_OP_MASK, and the read, whose number is 0.
+const OP: u32 = 0xff;
+const READ: u32 = 0;
 
 /// Kinds of handles: EXT4_HT_ of fs/ext4/ext4_jbd2.h.
 const HANDLES: [&str; 12] = [
@@ -48,6 +52,9 @@ impl SlowProbe {
     /// # Errors
     /// The buffer cannot be read, or holds something else.
     pub fn drain(&mut self, events: &mut Vec<Event>) -> Result<()> {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.rt_slow_sent = 0;
+        }
         let drained = self.ring.consume_raw();
         if drained < 0 {
             let why = Error::from_raw_os_error(-drained);
@@ -56,13 +63,13 @@ impl SlowProbe {
         let Drained {
             operations,
             commits,
-            barriers,
+            ios,
             bad,
         } = std::mem::take(&mut *self.drained.borrow_mut());
         if bad > 0 {
             bail!("{bad} malformed events from the BPF programs: this is a bug in raidtrace");
         }
-        events.extend(barriers.iter().map(|b| Event::Barrier(barrier(b))));
+        events.extend(ios.iter().map(|b| Event::MemberIo(io(b))));
         for c in &commits {
             events.push(Event::Commit(Box::new(self.commit(c))));
         }
@@ -114,7 +121,7 @@ impl SlowProbe {
             lost.slots += l.slots;
             lost.tables += l.operations + l.commits;
             lost.events += l.events;
-            lost.barriers += l.barriers;
+            lost.ios += l.bios + l.ios;
         }
         Ok(lost)
     }
@@ -256,12 +263,14 @@ impl SlowProbe {
     }
 }
 
-fn barrier(b: &rt_slow_barrier) -> Barrier {
-    Barrier {
+fn io(b: &rt_slow_io) -> MemberIo {
+    MemberIo {
         dev: b.dev,
         start_ns: b.start_ns,
         end_ns: b.end_ns,
         flush: b.flags & PREFLUSH != 0,
+        fua: b.flags & FUA != 0,
+        write: b.flags & OP != READ,
         bytes: b.bytes,
     }
 }

@@ -19,7 +19,7 @@ fn a_complete_kernel_gets_one_variant_of_each_hook() {
     let plan = plan(&complete()).unwrap();
     assert!(plan.notes.is_empty(), "{:?}", plan.notes);
     let programs: Vec<_> = plan.programs().collect();
-    assert!(programs.contains(&"rt_slow_bio") && !programs.contains(&"rt_slow_bio_of_queue"));
+    assert!(programs.contains(&"rt_slow_bio_queue") && !programs.contains(&"rt_slow_bio_queue_q"));
     // Ends are attached before starts: no operation stays open.
     for hook in &HOOKS {
         let position = |end: &str| hook.programs.iter().position(|p| p.ends_with(end));

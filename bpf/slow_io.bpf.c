@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Slow IO of members: requests; flushes and FUA writes (md's superblock, and what md makes
+ * of a journal's commit record); all bios of members without requests. A flush request of the
+ * disk belongs to nobody, because blk-flush merges them; so these are bios, too.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "compat.bpf.h"
+#include "slow.bpf.h"
+
+enum {
+	RT_BIO_FUA = 1 << 17,		/* REQ_FUA and REQ_PREFLUSH, the same in 5.10 to 7.2 */
+	RT_BIO_PREFLUSH = 1 << 18,
+	RT_FLUSH_NS = 1000000,		/* shortest flush that is sent */
+};
+
+/* Device number of a bio that is not remapped yet: of a partition where that is traced, else of the disk. */
+static __always_inline __u32 bio_device(struct bio *bio)
+{
+	struct gendisk *disk;
+	__u32 dev;
+
+	if (rt_bio_has_part()) {
+		dev = bio->bi_bdev->bd_dev;
+		if (rt_slow_device(dev))
+			return dev;
+	}
+	disk = rt_bio_disk(bio);
+	return (__u32)disk->major << 20 | disk->first_minor;
+}
+
+/* Notes when the journal's thread submits the commit record, or the flush before it. */
+static __always_inline void note_record(void)
+{
+	__u32 pid = bpf_get_current_pid_tgid();
+	struct rt_slow_task *t = rt_slow_current(pid);
+	struct rt_slow_commit *c;
+
+	if (!t || t->kind != RT_SLOW_JBD2)
+		return;
+	c = bpf_map_lookup_elem(&rt_slow_commits, &pid);
+	if (c && c->state_ns[RT_SLOW_LOGGED] && !c->record_ns)
+		c->record_ns = bpf_ktime_get_ns();
+}
+
+static __always_inline int submitted(struct bio *bio)
+{
+	bool flush = bio->bi_opf & (RT_BIO_FUA | RT_BIO_PREFLUSH);
+	__u64 key = (__u64)bio;
+	struct rt_slow_bio b = {};
+	__u32 what;
+
+	if (!flush && !rt_slow_bio_based)
+		return 0;
+	b.dev = bio_device(bio);
+	what = rt_slow_device(b.dev);
+	if (flush && what & RT_SLOW_FS)
+		note_record();
+	if (!(what & RT_SLOW_MEMBER) || !(flush || what & RT_SLOW_BIO_BASED))
+		return 0;
+	b.start_ns = bpf_ktime_get_ns();
+	b.bytes = bio->bi_iter.bi_size;
+	b.flags = bio->bi_opf;
+	if (bpf_map_update_elem(&rt_slow_bios, &key, &b, BPF_NOEXIST))
+		rt_slow_lost(bios);
+	else
+		__sync_fetch_and_add(&rt_slow_in_flight, 1);
+	return 0;
+}
+
+/* Sends an IO, unless there have been too many since userspace last looked. */
+static __always_inline void send(const struct rt_slow_io *e)
+{
+	if (e->end_ns - e->start_ns >= rt_slow_io_ns ||
+	    (e->flags & (RT_BIO_FUA | RT_BIO_PREFLUSH) && e->end_ns - e->start_ns >= RT_FLUSH_NS)) {
+		if (rt_slow_sent >= RT_SLOW_MOST_IOS) {
+			rt_slow_lost(ios);
+			return;
+		}
+		__sync_fetch_and_add(&rt_slow_sent, 1);
+		if (bpf_ringbuf_output(&rt_slow_events, (void *)e, sizeof(*e), BPF_RB_NO_WAKEUP))
+			rt_slow_lost(events);
+	}
+}
+
+/* Returns 1 if the bio is known. A number, because the request's bio has no type for the verifier on old kernels. */
+static __always_inline int completed(__u64 bio)
+{
+	struct rt_slow_io e = { .event = RT_SLOW_EVENT_IO };
+	struct rt_slow_bio *b;
+
+	if (!rt_slow_in_flight)
+		return 0;
+	b = bpf_map_lookup_elem(&rt_slow_bios, &bio);
+	if (!b)
+		return 0;
+	e.dev = b->dev;
+	e.start_ns = b->start_ns;
+	e.end_ns = bpf_ktime_get_ns();
+	e.bytes = b->bytes;
+	e.flags = b->flags;
+	if (!bpf_map_delete_elem(&rt_slow_bios, &bio)) {
+		__sync_fetch_and_add(&rt_slow_in_flight, -1);
+		send(&e);
+	}
+	return 1;
+}
+
+SEC("?tp_btf/block_bio_queue")
+int BPF_PROG(rt_slow_bio_queue, struct bio *bio)
+{
+	return submitted(bio);
+}
+
+/* before 5.15: (q, bio) */
+SEC("?tp_btf/block_bio_queue")
+int BPF_PROG(rt_slow_bio_queue_q, struct request_queue *q, struct bio *bio)
+{
+	return submitted(bio);
+}
+
+SEC("?tp_btf/block_rq_complete")
+int BPF_PROG(rt_slow_rq_done, struct request *rq, int error, unsigned int nr_bytes)
+{
+	struct rt_slow_io e = { .event = RT_SLOW_EVENT_IO };
+	struct gendisk *disk;
+
+	if (completed((__u64)rq->bio))
+		return 0;
+	/* 0: the queue keeps no statistics */
+	e.start_ns = rq->start_time_ns;
+	e.end_ns = bpf_ktime_get_ns();
+	if (!e.start_ns || e.end_ns - e.start_ns < rt_slow_io_ns || !nr_bytes)
+		return 0;
+	disk = rt_rq_disk(rq);
+	if (!disk)
+		return 0;
+	e.dev = (__u32)disk->major << 20 | disk->first_minor;
+	if (!(rt_slow_device(e.dev) & RT_SLOW_DISK))
+		return 0;
+	e.bytes = nr_bytes;
+	e.flags = rq->cmd_flags;
+	send(&e);
+	return 0;
+}
+
+/* A member without requests: device mapper, or another array. */
+SEC("?tp_btf/block_bio_complete")
+int BPF_PROG(rt_slow_bio_done, struct request_queue *q, struct bio *bio)
+{
+	completed((__u64)bio);
+	return 0;
+}

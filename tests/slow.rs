@@ -1,0 +1,155 @@
+//! `raidtrace slow` from outside: operations whose work is known, and how it fails.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs;
+use std::io::Write as _;
+use std::process::Command;
+use std::thread;
+
+use common::{EXE, Loop, MIB, Top, json, list, raidtrace, root, tracing};
+use rustix::process::Signal;
+use serde_json::Value;
+
+fn disk() -> Loop {
+    Loop::ext4(128 * MIB, &["-b", "4096"])
+}
+
+fn start(args: &[&str]) -> Top {
+    Top::start(Command::new(EXE).arg("slow").args(args))
+}
+
+/// Operations of all intervals.
+fn operations(intervals: &[Value]) -> Vec<&Value> {
+    let each = intervals.iter().map(|i| list(&i["operations"]));
+    each.flatten().collect()
+}
+
+#[test]
+fn usage() {
+    for wrong in [
+        &["--batch", "--json"][..],
+        &["--threshold", "10"],
+        &["--threshold", "0ms"],
+        &["--interval", "0"],
+        &["-n", "0"],
+    ] {
+        let out = raidtrace(&[&["slow"], wrong].concat());
+        assert_eq!(out.code(), Some(2), "{wrong:?} {out:?}");
+    }
+    let help = raidtrace(&["slow", "--help"]);
+    assert!(help.stdout.contains("docs/slow.md"), "{help:?}");
+}
+
+#[test]
+fn a_disk_without_ext4_is_an_error() {
+    if !root() || !tracing() {
+        return;
+    }
+    let disk = Loop::new(64 * MIB);
+    let out = raidtrace(&["slow", &disk.device(), "-n", "1", "--batch"]);
+    assert_eq!(out.code(), Some(1), "{out:?}");
+    assert!(out.stderr.contains("no mounted ext4"), "{out:?}");
+    assert!(!out.stderr.contains("panicked"), "{out:?}");
+}
+
+/// Every fsync is counted; those that are listed have the file, the task and phases that add up.
+#[test]
+fn fsyncs_are_counted_and_add_up() {
+    if !root() || !tracing() {
+        return;
+    }
+    const CALLS: u64 = 200;
+    let disk = disk();
+    let path = disk.mount.join("file");
+    // Before: the first commit after a mount writes the journal's superblock.
+    fs::write(&path, "x").unwrap();
+    disk.sync();
+    let top = start(&["--json", "--threshold", "1us", &disk.device()]);
+    let first: Value = serde_json::from_str(&top.line()).unwrap();
+    assert_eq!(first["schema"], "raidtrace.slow/1");
+    let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+    for n in 0..CALLS {
+        file.write_all(&[b'x'; 512]).unwrap();
+        match n % 2 {
+            0 => file.sync_all().unwrap(),
+            _ => file.sync_data().unwrap(),
+        }
+    }
+    let out = top.end(Signal::INT);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    let intervals = json(&out.stdout);
+    assert!(
+        intervals.iter().all(|i| i["lost"]["events"] == 0),
+        "{out:?}"
+    );
+    for op in ["fsync", "fdatasync"] {
+        let sum = |field: &str| -> u64 {
+            let sums = intervals
+                .iter()
+                .filter_map(|i| i["kinds"][op][field].as_u64());
+            sums.sum()
+        };
+        assert_eq!((sum("count"), sum("slow")), (CALLS / 2, CALLS / 2), "{op}");
+        let own = operations(&intervals).into_iter().filter(|o| o["op"] == op);
+        assert_eq!(own.count() as u64, CALLS / 2, "{op}");
+    }
+    let pid = u64::from(std::process::id());
+    for operation in operations(&intervals) {
+        let phases = list(&operation["phases"]);
+        let sum: u64 = phases.iter().filter_map(|p| p["us"].as_u64()).sum();
+        assert_eq!(Some(sum), operation["total_us"].as_u64(), "{operation:#}");
+        assert_eq!(operation["tgid"].as_u64(), Some(pid), "{operation:#}");
+        assert_eq!(operation["path"].as_str(), path.to_str(), "{operation:#}");
+    }
+    // Each commits a transaction: the file grows.
+    let commits: usize = intervals.iter().map(|i| list(&i["commits"]).len()).sum();
+    assert!(commits > 0);
+}
+
+/// Threads that all wait for commits at the same time.
+#[test]
+fn many_tasks_at_once() {
+    if !root() || !tracing() {
+        return;
+    }
+    const THREADS: u64 = 200;
+    let disk = disk();
+    let top = start(&[
+        "--json",
+        "--threshold",
+        "1us",
+        "--task",
+        "syncer",
+        &disk.device(),
+    ]);
+    top.line();
+    let threads: Vec<_> = (0..THREADS)
+        .map(|n| {
+            let path = disk.mount.join(format!("file{n}"));
+            let work = move || {
+                let mut file = fs::File::create(path).unwrap();
+                file.write_all(b"x").unwrap();
+                file.sync_all().unwrap();
+            };
+            thread::Builder::new()
+                .name("syncer".to_owned())
+                .spawn(work)
+                .unwrap()
+        })
+        .collect();
+    threads.into_iter().for_each(|t| t.join().unwrap());
+    let out = top.end(Signal::INT);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    let intervals = json(&out.stdout);
+    let lost: u64 = intervals
+        .iter()
+        .filter_map(|i| i["lost"]["events"].as_u64())
+        .sum();
+    let operations = operations(&intervals);
+    let fsyncs: Vec<_> = operations.iter().filter(|o| o["op"] == "fsync").collect();
+    assert_eq!(fsyncs.len() as u64 + lost, THREADS, "{lost} lost");
+    assert!(fsyncs.iter().all(|o| o["comm"] == "syncer"));
+}

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Cost of raidtrace slow.
+
+Two loads, each with and without the programs in turns: two processes that wake each other up, which
+switches the context as often as possible and calls no filesystem; and fsync in a loop on ext4 in memory.
+The programs' run time is the kernel's BPF statistics, less what an empty program takes.
+"""
+
+import contextlib
+import os
+import pathlib
+import signal
+import statistics
+import subprocess
+import time
+
+from .measure import PATIENCE, binary, ext4, loaded, loops, memory, prepare
+
+SWITCHES = 100_000  # a second
+SHARE = 0.01  # of all CPUs, at that rate
+SLOWER = 0.03  # of an fsync
+
+
+def switches():
+    for line in pathlib.Path("/proc/stat").read_text().splitlines():
+        if line.startswith("ctxt"):
+            return int(line.split()[1])
+    raise RuntimeError("no ctxt in /proc/stat")
+
+
+def ping_pong(seconds):
+    """Context switches per second of two processes on one CPU that wake each other up."""
+    a, b = os.pipe(), os.pipe()
+    child = os.fork()
+    if not child:
+        os.sched_setaffinity(0, {0})
+        # Without the other ends: a pipe without a writer ends the loop.
+        os.close(a[1])
+        os.close(b[0])
+        with contextlib.suppress(OSError):
+            while os.read(a[0], 1):
+                os.write(b[1], b"x")
+        os._exit(0)
+    os.sched_setaffinity(0, {0})
+    before, start = switches(), time.monotonic()
+    while time.monotonic() - start < seconds:
+        for _ in range(1000):
+            os.write(a[1], b"x")
+            os.read(b[0], 1)
+    rate = (switches() - before) / (time.monotonic() - start)
+    os.sched_setaffinity(0, range(os.cpu_count()))
+    for end in (*a, *b):
+        os.close(end)
+    os.waitpid(child, 0)
+    return rate
+
+
+def fsyncs(path, seconds):
+    """Seconds per fsync of a block that is overwritten."""
+    block, count = bytes(4096), 0
+    file = os.open(path, os.O_RDWR | os.O_CREAT)
+    start = time.monotonic()
+    while time.monotonic() - start < seconds:
+        for _ in range(50):
+            os.pwrite(file, block, 0)
+            os.fsync(file)
+        count += 50
+    took = (time.monotonic() - start) / count
+    os.close(file)
+    return took
+
+
+@contextlib.contextmanager
+def tracing(where):
+    """raidtrace slow on a mount point."""
+    command = [binary(), "slow", "--json", "--interval", "1", str(where)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        end = time.monotonic() + PATIENCE
+        if not process.stdout.readline() or time.monotonic() > end:
+            raise SystemExit("bench: raidtrace slow did not start")
+        os.set_blocking(process.stdout.fileno(), False)
+        try:
+            yield process.pid
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate()
+
+
+def slow(arguments):
+    prepare("bpftool", "mke2fs", "losetup")
+    statistics_switch = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
+    switch_ns, without, with_ = [], [], []
+    with memory() as scratch, loops([(scratch / "disk", 1 << 30)]) as (device,), ext4(device, scratch / "mnt") as mount:
+        file = mount / "file"
+        fsyncs(file, 0.5)
+        for _ in range(arguments.rounds):
+            without.append(fsyncs(file, arguments.seconds))
+            with tracing(mount) as pid:
+                with_.append(fsyncs(file, arguments.seconds))
+                statistics_switch.write_text("1")
+                before = loaded(pid)
+                rate = ping_pong(arguments.seconds)
+                after = loaded(pid)
+                statistics_switch.write_text("0")
+                ns = {p[0]: (p[1], p[2]) for p in before.values()}
+                for name, run_ns, runs in after.values():
+                    if name == "rt_slow_switch":
+                        was = ns.get(name, (0, 0))
+                        switch_ns.append((run_ns - was[0]) / max(runs - was[1], 1))
+    each = statistics.median(switch_ns)
+    share = each * SWITCHES / 1e9 / os.cpu_count()
+    slower = statistics.median(with_) / statistics.median(without) - 1
+    print(f"context switch: {each:.0f} ns in the program, statistics included ({rate:.0f} switches a second here)")
+    print(f"fsync: {1e6 * statistics.median(without):.1f} us without, {1e6 * statistics.median(with_):.1f} us with")
+    checks = [
+        (f"{100 * share:.2f} % of {os.cpu_count()} CPUs at {SWITCHES} switches a second (target {100 * SHARE:.0f} %)", share <= SHARE),
+        (f"an fsync takes {100 * slower:.1f} % longer (target {100 * SLOWER:.0f} %)", slower <= SLOWER),
+    ]
+    for text, ok in checks:
+        print(f"{'ok' if ok else 'MISS'}: {text}")
+    return 0 if all(ok for _, ok in checks) else 1
