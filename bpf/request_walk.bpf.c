@@ -247,7 +247,7 @@ __noinline __u32 rt_walk_begin(__u64 bio, __u32 member, __u64 start, __u32 how, 
 		w = bpf_map_lookup_elem(&rt_walks, &which);
 	}
 	if (!w || !m || w->busy) {
-		/* completions nested three deep: task, softirq, hardirq */
+		/* no such member, or completions nested three deep: task, softirq, hardirq */
 		add_bytes(member, RT_ORIGIN_UNKNOWN, op, bytes);
 		count_loss(RT_LOST_BUSY);
 		return RT_SCRATCHES;

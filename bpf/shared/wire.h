@@ -243,7 +243,7 @@ enum rt_loss_reasons {
 	RT_LOST_TASKS,		/* task table full */
 	RT_LOST_FILES,		/* file table full */
 	RT_LOST_RING,		/* events of a recording that found rt_events full */
-	RT_LOST_BUSY,		/* an interrupt found the bucket of a hash table locked by what it interrupted */
+	RT_LOST_BUSY,		/* in an interrupt: a hash bucket was locked, or all scratch memory was in use */
 	RT_LOSS_REASONS,
 };
 

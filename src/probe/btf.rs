@@ -8,10 +8,10 @@ use std::slice;
 use libbpf_rs::btf::BtfKind;
 use libbpf_rs::libbpf_sys as sys;
 
-/// Types of the kernel, and of a module if the kernel has loaded it as one.
+/// Types of the kernel and, if it is loaded, of one module.
 pub(super) struct Btf {
     kernel: *mut sys::btf,
-    /// Null if the module is built in or not loaded. Finds the types of `kernel` too.
+    /// Null if the module is built in or not loaded. Split BTF on top of `kernel`: a lookup covers both.
     module: *mut sys::btf,
 }
 
@@ -19,7 +19,7 @@ impl Btf {
     /// `None` if the kernel does not describe its types (CONFIG_DEBUG_INFO_BTF).
     pub fn load(module: &str) -> Option<Self> {
         let module = CString::new(module).ok()?;
-        // SAFETY: `kernel` is checked for null; `module` refers to it, and `drop` frees both in that order.
+        // SAFETY: `kernel` is checked for null; `module` refers to it, so `drop` frees `module` first.
         unsafe {
             let kernel = sys::btf__load_vmlinux_btf();
             if kernel.is_null() {

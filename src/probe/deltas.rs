@@ -1,16 +1,17 @@
 //! Counters of tasks and files since the previous reading. Pure.
 //!
-//! The figures of a key (a task or a file) are in two places: in the slots of the CPUs, while a CPU works for that key, and in
-//! the table, to which a CPU moves the figures of a slot when it takes the slot for another key. Each reading empties the table
-//! but cannot empty a slot. So figures from the table are added up for as long as a slot holds figures of the same key.
+//! The counters of a key (a task or a file) are in two places: in per-CPU slots, and in a table. When a CPU reuses a slot for
+//! another key, the BPF program adds the slot's counters to the table. Each reading empties the table but cannot empty a slot.
+//! Slots are cumulative, so what came from the table is kept and added to them until the key has left all slots.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use crate::analysis::counters::TaskCounters;
 
-/// Readings without a slot after which a key is dropped although figures are missing: they were lost.
-const PATIENCE: u8 = 3;
+/// A key that is in no slot, and whose counters are still missing from the table, is kept for this many readings. Then the
+/// counters are lost.
+const MAX_IDLE_READINGS: u8 = 3;
 
 #[derive(Debug)]
 pub(super) struct Deltas<K> {
@@ -37,7 +38,7 @@ struct Sum {
 
 impl<K: Copy + Eq + Hash> Deltas<K> {
     /// Figures that were not reported before. `moved` was just taken out of the table; `pending` was read from the slots after
-    /// that. Figures that a CPU moves between the two are in neither, and are reported by the next call.
+    /// that. Counters that move to the table between these two reads are in neither; the next call reports them.
     pub(super) fn step(
         &mut self,
         moved: impl Iterator<Item = (K, TaskCounters)>,
@@ -67,7 +68,7 @@ impl<K: Copy + Eq + Hash> Deltas<K> {
                 new.insert(*key, fresh);
                 add(&mut sum.reported, &fresh);
             }
-            pending.is_some() || now != sum.reported && sum.idle <= PATIENCE
+            pending.is_some() || now != sum.reported && sum.idle <= MAX_IDLE_READINGS
         });
         new
     }
@@ -156,9 +157,9 @@ mod tests {
         assert!(l.sums.is_empty());
     }
 
-    /// Two CPUs with two slots each submit bios of eight files at random. A reading reads the slots directly after the table or
+    /// Two CPUs with two slots each submit bios of seven files at random. A reading reads the slots directly after the table or
     /// a few bios later.
-    fn model(bios: &[(usize, usize, u64)], readings: &[(usize, usize)]) -> (u64, u64) {
+    fn simulate(bios: &[(usize, usize, u64)], readings: &[(usize, usize)]) -> (u64, u64) {
         let mut slots = [(0u64, 0u64); 4];
         let mut table: HashMap<u64, u64> = HashMap::new();
         let (mut deltas, mut reported, mut next) = (Deltas::default(), 0, 0);
@@ -200,7 +201,7 @@ mod tests {
             bios in prop::collection::vec((0usize..2, 0usize..2, 1u64..8), 0..200),
             readings in prop::collection::vec((0usize..20, 0usize..4), 0..20),
         ) {
-            let (reported, done) = model(&bios, &readings);
+            let (reported, done) = simulate(&bios, &readings);
             prop_assert_eq!(reported, done);
         }
     }

@@ -1,4 +1,4 @@
-//! Drains the events of a recording and gives them their members' positions.
+//! Drains the events of a recording and replaces member ids by member positions.
 
 use anyhow::Result;
 
@@ -7,7 +7,7 @@ use super::load::Probe;
 use super::member_ids::MemberIds;
 
 impl Probe {
-    /// Moves the drained events to `events`, ordered by time. True if more can follow at once.
+    /// Appends drained events to `events`, ordered by time. True if more may be ready now.
     pub fn drain(&mut self, events: &mut Vec<Event>) -> Result<bool> {
         let Some(from) = &mut self.events else {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! BPF programs, the only user of libbpf: facts (properties of the kernel) -> plan (programs to load) -> load and attach ->
+//! Loads the BPF programs and reads their results; the only module that uses libbpf. Stages: facts (properties of the kernel) -> plan (programs to load) -> load and attach ->
 //! counters and events.
 
 /// A skeleton that build.rs has generated, as a module without lints.

@@ -1,4 +1,4 @@
-//! Kernel symbols that choose the programs.
+//! Kernel symbols whose presence or address decides which programs are loaded.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,20 +30,21 @@ const NAMES: [&str; 16] = [
     "end_reshape_write",
 ];
 
-/// Symbols of this kernel, with their addresses.
+/// Addresses of the symbols in [`NAMES`] and [`FUNCTIONS`]; absent symbols have no entry.
 #[derive(Debug, Default)]
 pub(super) struct KernelSymbols(Vec<Named>);
 
-/// The last symbols read, and [`modules::digest`] at that time.
-static READ: Mutex<Option<(u64, Arc<KernelSymbols>)>> = Mutex::new(None);
+/// Symbols from the last read of /proc/kallsyms, and [`modules::digest`] at that time.
+static CACHE: Mutex<Option<(u64, Arc<KernelSymbols>)>> = Mutex::new(None);
 
 impl KernelSymbols {
-    /// Symbols of the running kernel. Reads /proc/kallsyms, which takes 40 ms, only if modules were loaded or removed.
+    /// Symbols of the running kernel. Cached: reads /proc/kallsyms again, which takes 40 ms, only after modules were loaded or
+    /// removed.
     pub fn load() -> Arc<Self> {
         let modules = modules::digest();
-        let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((then, symbols)) = &*read
-            && *then == modules
+        let mut read = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((cached, symbols)) = &*read
+            && *cached == modules
         {
             return Arc::clone(symbols);
         }
@@ -65,7 +66,7 @@ impl KernelSymbols {
         found.map(|s| if s.address == 0 { HIDDEN } else { s.address })
     }
 
-    /// Address of a symbol: 0 if the kernel does not have it.
+    /// Address of the last symbol with that name: 0 if there is none, [`HIDDEN`] if the kernel hides it.
     pub fn address(&self, name: &str) -> u64 {
         self.all(name).last().unwrap_or(0)
     }

@@ -10,11 +10,11 @@ use crate::origin::Origin;
 /// Number of colours of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// `NO_COLOR` is set, or the terminal is dumb.
+    /// No colours: `NO_COLOR` is set, or `TERM` is unset, `dumb` or `vt*`.
     None,
-    /// The eight that every terminal has.
+    /// The 8 ANSI colours.
     Eight,
-    /// xterm's 256.
+    /// xterm's 256-colour palette.
     Indexed,
     /// 24 bits.
     True,
@@ -126,13 +126,13 @@ impl Palette {
         Self { depth }
     }
 
-    /// A cell of a bar.
+    /// Style of the cells of an origin in a bar.
     pub fn origin(self, origin: Origin) -> Style {
         let (rgb, eight) = colours(origin);
         self.on(rgb, eight)
     }
 
-    /// A figure that is `ratio` times the mean of its row. Coloured only above the mean.
+    /// Style of a figure that is `ratio` times the mean of its row; plain below 1.25.
     pub fn heat(self, ratio: f64) -> Style {
         let Some(&(_, rgb, eight)) = HEAT.iter().rev().find(|h| ratio >= h.0) else {
             return Style::new();

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::screen::{Shown, Source};
 use super::state::{Action, Position, Replay};
 
-/// A recording that can be positioned.
+/// A recording with a current interval, which can step and seek.
 pub(crate) trait Playback: Send + 'static {
     /// Figures of one interval.
     type Snapshot: Send + Sync + 'static;

@@ -32,9 +32,9 @@ pub(crate) struct Column<R> {
 type Draw<R> = fn(&R, usize, Palette) -> Vec<Span<'static>>;
 
 enum Content<R> {
-    /// Flush right, sorted with the largest first; `-` where there is none.
+    /// Flush right, sorted with the largest first; `-` for `None`.
     Figure(fn(&R) -> Option<f64>, fn(f64) -> String),
-    /// A time in µs: as a figure.
+    /// A time in µs; aligned and sorted like `Figure`.
     Latency(fn(&R) -> Option<u64>),
     /// Flush right, sorted with the smallest first; `-`, and sorted last, where there is none.
     Number(fn(&R) -> Option<u64>),
@@ -136,7 +136,7 @@ impl<R> Column<R> {
         self
     }
 
-    /// The column that sorts until a key chooses another one, if `condition` holds.
+    /// Makes this the default sort column if `condition` holds.
     pub fn default_if(mut self, condition: bool) -> Self {
         self.is_default = condition;
         self
@@ -150,12 +150,12 @@ impl<R> Column<R> {
         !matches!(self.content, Content::Drawn(_, None))
     }
 
-    /// True if rows are sorted upwards unless reversed.
-    fn is_upwards(&self) -> bool {
+    /// True if rows are sorted in ascending order unless reversed.
+    fn is_ascending(&self) -> bool {
         !matches!(self.content, Content::Figure(..) | Content::Latency(_))
     }
 
-    /// Order of two rows, upwards.
+    /// Ascending order of two rows.
     fn compare(&self, a: &R, b: &R) -> Ordering {
         match &self.content {
             Content::Figure(value, _) => {
@@ -176,7 +176,7 @@ impl<R> Column<R> {
     fn title(&self, reversed: Option<bool>, palette: Palette) -> [Span<'static>; 2] {
         let (mut title, mut style) = (self.title.to_string(), palette.title());
         if let Some(reversed) = reversed {
-            let mark = if self.is_upwards() != reversed {
+            let mark = if self.is_ascending() != reversed {
                 '▲'
             } else {
                 '▼'
@@ -257,7 +257,7 @@ pub(crate) fn origin_cell(
 pub(crate) struct Sort {
     /// Index among the columns that can sort.
     pub column: usize,
-    /// Against the column's natural order.
+    /// True to reverse the column's default order.
     pub reversed: bool,
 }
 
@@ -292,7 +292,7 @@ impl<R> Columns<R> {
         let Some(column) = self.sortable().nth(sort.column) else {
             return;
         };
-        let upwards = column.is_upwards() != sort.reversed;
+        let upwards = column.is_ascending() != sort.reversed;
         rows.sort_by(|a, b| {
             let order = column.compare(a, b);
             if upwards { order } else { order.reverse() }
@@ -331,9 +331,9 @@ impl<R> Columns<R> {
 
 /// The columns of a table that are on the screen.
 pub(crate) struct Table<R> {
-    /// Screen columns of the mark and all columns.
+    /// Width in cells: the selection mark and all columns.
     pub width: usize,
-    /// True or false for the column that sorts: reversed or not.
+    /// `Some(reversed)` for the sort column.
     columns: Vec<(Column<R>, Option<bool>)>,
 }
 
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_priority_goes_first() {
+    fn columns_of_the_lowest_priority_are_dropped_first() {
         let titles = |width| {
             let table = columns().fit(width, None);
             let titles = table.columns.iter().map(|c| c.0.title.to_string());

@@ -11,7 +11,7 @@ const PAGE: usize = 10;
 #[derive(Clone, Copy, Debug, Default)]
 struct Selection {
     row: usize,
-    /// `None`: the view's own choice.
+    /// `None`: the view's default.
     sort: Option<usize>,
     reversed: bool,
 }
@@ -21,9 +21,9 @@ struct Selection {
 pub struct Tabs {
     shown: usize,
     selections: Vec<Selection>,
-    /// Index of the last row in the view as drawn last.
+    /// Index of the last row in the last drawing of the view.
     last_row: Cell<usize>,
-    /// Sort column and number of columns in the view as drawn last; `None` if it cannot be sorted.
+    /// Sort column and number of sortable columns in the last drawing of the view; `None` if it cannot be sorted.
     sorted: Cell<Option<(usize, usize)>>,
 }
 
@@ -59,12 +59,12 @@ impl Tabs {
         self.last_row.set(rows.saturating_sub(1));
     }
 
-    /// Stores the sort column that was drawn and the number of columns.
+    /// Stores the sort column that was drawn and the number of sortable columns.
     pub fn set_sorted(&self, sorted: Option<(usize, usize)>) {
         self.sorted.set(sorted);
     }
 
-    /// Handles a key that moves the selected row; false if it does not.
+    /// Handles keys that move the selected row. Returns false for any other key.
     pub fn scroll(&mut self, key: Key) -> bool {
         let last = self.last_row.get();
         let row = self.row().min(last);

@@ -204,8 +204,8 @@ impl Waterfall {
     }
 }
 
-/// A task runs at most this long after the IO that it has waited for.
-const WAKE_UP_NS: u64 = 3_000_000;
+/// Longest time between the end of an IO and what the task that waited for it does next: it may be on a run queue.
+const WAKE_UP_NS: u64 = 10_000_000;
 
 impl Culprit {
     /// The member whose IO ended last before the task that waited for it went on at `until`, and the longest one that another

@@ -30,16 +30,16 @@ pub struct Function {
     pub typed: bool,
     /// ftrace can hook it (`available_filter_functions`); `None` if that file cannot be read.
     pub traceable: Option<bool>,
-    /// It is in `/proc/kallsyms`: not inlined everywhere.
+    /// The function has a symbol in `/proc/kallsyms`, so it is not inlined everywhere.
     pub symbol: bool,
 }
 
-/// Facts only; the rules are in `plan`.
+/// Properties of the running kernel. The rules that use them are in `plan`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllocFacts {
     /// The kernel has BTF; without it nothing loads.
     pub btf: bool,
-    /// BTF describes ext4's types, be it a module or not.
+    /// BTF describes ext4's types, built in or as a module.
     pub ext4: bool,
     /// Number of arguments of each tracepoint that the kernel has, without the `void *` in front.
     pub tracepoints: BTreeMap<&'static str, usize>,
@@ -83,7 +83,7 @@ impl AllocFacts {
         facts
     }
 
-    /// This kernel's names of the criteria.
+    /// Names of the allocation criteria; `cr0` to `cr3` if the kernel does not name them.
     pub fn criteria(&self) -> Vec<String> {
         if self.criteria.is_empty() {
             return (0..4).map(|i| format!("cr{i}")).collect();

@@ -32,7 +32,7 @@ pub struct AllocProbe {
     pub(super) meter: Option<Meter>,
 }
 
-/// Counters of all tasks at an earlier time, to find idle tasks.
+/// Counters of all tasks at an earlier time; a task whose counters have not changed since is idle.
 #[derive(Debug)]
 pub(super) struct Idle {
     pub(super) since: Instant,
@@ -63,10 +63,11 @@ impl AllocProbe {
     pub fn start_with(facts: &AllocFacts, devs: &[u32]) -> Result<Self> {
         collect();
         let mut plan = plan(facts).map_err(anyhow::Error::msg)?;
-        let cpus = u32::try_from(libbpf_rs::num_possible_cpus()?).context("CPUs")?;
+        let cpus = u32::try_from(libbpf_rs::num_possible_cpus()?)
+            .context("reading the number of possible CPUs")?;
         if devs.len() > FILESYSTEMS {
             plan.notes.push(format!(
-                "{} filesystems, of which the first {FILESYSTEMS} are watched: name fewer targets",
+                "only the first {FILESYSTEMS} of {} filesystems are traced: name fewer targets",
                 devs.len()
             ));
         }
@@ -111,7 +112,7 @@ impl AllocProbe {
 
     /// Detaches the hooks that count groups. Their counters stay as they are.
     pub fn back_off(&mut self) {
-        // First: a running search is no longer counted completely.
+        // Before detaching: from here on a search in progress is counted only in part.
         set_hooked(&mut self.skel, false);
         let gone = self.plan.back_off();
         self.links.retain(|(program, _)| !gone.contains(program));
@@ -122,7 +123,7 @@ impl AllocProbe {
         self.plan.sources()
     }
 
-    /// Figures that this kernel cannot give, one line each.
+    /// Missing figures, filesystems that are left out and detached hooks, one line each.
     pub fn notes(&self) -> Vec<String> {
         self.plan.notes.clone()
     }
@@ -173,7 +174,10 @@ fn attach(
         }
         let program = skel.object().progs_mut().find(|p| p.name() == name);
         let Some(program) = program else {
-            return Err((name, anyhow::anyhow!("not for this architecture")));
+            return Err((
+                name,
+                anyhow::anyhow!("the BPF object has no such program on this architecture"),
+            ));
         };
         let link = program.attach().map_err(|e| (name, e.into()))?;
         log_size(name, &program, "");

@@ -63,7 +63,7 @@ pub fn legend(
     out
 }
 
-/// A cell as high as `share` of one, 0.0..=1.0.
+/// The block character for a `share` from 0.0 to 1.0.
 pub fn height(share: f64) -> char {
     const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     // `as` saturates, and makes 0 of NaN.

@@ -1,4 +1,4 @@
-//! A row per file that file data was read from or written to. Figures are bios, as in the view of tasks.
+//! One row per file whose data was read or written. Rates count bios, as in the processes view, not requests.
 
 use ratatui::text::Line;
 
@@ -41,7 +41,7 @@ impl TableView for Files {
         0
     }
 
-    /// `smaller ones: 12 /s 48 KiB/s, unattributed: 3 /s 12 KiB/s`: file data without a row.
+    /// `smaller ones: 12/s 48 KiB/s, unattributed: 3/s 12 KiB/s`: bios of files without a row.
     fn totals(scene: &Scene<'_>, width: usize, lines: usize) -> Vec<Line<'static>> {
         let files = &scene.array.files;
         let sum = |sum: FileSum, label: &str| {

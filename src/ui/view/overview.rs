@@ -7,15 +7,15 @@ use super::{Scene, VIEWS, View, table, view_index};
 use crate::ui::pen::Pen;
 use crate::ui::text;
 
-/// Panels are in two columns from this width ...
-const TWO_COLUMNS: usize = 160;
-/// ... and this number of lines on.
-const TWO_ROWS: usize = 20;
-/// A panel needs this width ...
-const NARROWEST: usize = 70;
-/// ... and this number of lines: a title, a heading and two rows.
-const LOWEST: usize = 4;
-/// Number of lines below the members for the legend and the selected one.
+/// Least width for two columns of panels.
+const TWO_COLUMNS_WIDTH: usize = 160;
+/// Least number of lines for two columns of panels.
+const TWO_COLUMNS_LINES: usize = 20;
+/// Least width of a panel.
+const PANEL_WIDTH: usize = 70;
+/// Least number of lines of a panel: a title, a heading and two rows.
+const PANEL_LINES: usize = 4;
+/// Lines below the members: the legend and the details of the selected member.
 const BELOW: usize = 5;
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
@@ -23,7 +23,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let titles = ["processes", "origins", "latency", "files"];
     let [tasks, origins, latency, files] = titles.map(panel);
     let members = scene.array.members.len().max(1) + 1 + BELOW;
-    if pen.width() >= TWO_COLUMNS && pen.lines() >= TWO_ROWS {
+    if pen.width() >= TWO_COLUMNS_WIDTH && pen.lines() >= TWO_COLUMNS_LINES {
         let lines = members.max(origins.lines).min(pen.lines() * 2 / 3);
         let (left, right) = columns(pen.take_top(lines).area);
         table::draw::<Members>(&mut Pen::new(pen.buffer, left), scene);
@@ -32,7 +32,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         let (left, right) = columns(pen.area);
         stack(&mut Pen::new(pen.buffer, left), scene, &[tasks, files]);
         stack(&mut Pen::new(pen.buffer, right), scene, &[latency]);
-    } else if pen.width() >= NARROWEST && pen.lines() >= members + LOWEST {
+    } else if pen.width() >= PANEL_WIDTH && pen.lines() >= members + PANEL_LINES {
         table::draw::<Members>(&mut pen.take_top(members), scene);
         stack(pen, scene, &[tasks, origins, latency]);
     } else {
@@ -64,7 +64,7 @@ impl Panel {
     }
 
     fn draw(&self, pen: &mut Pen<'_>, scene: &Scene<'_>, lines: usize) {
-        if self.rows == 0 || lines < LOWEST {
+        if self.rows == 0 || lines < PANEL_LINES {
             return;
         }
         let mut pen = pen.take_top(lines);
@@ -89,9 +89,9 @@ impl Panel {
 /// while others need room.
 fn stack(pen: &mut Pen<'_>, scene: &Scene<'_>, panels: &[Panel]) {
     let panels: Vec<&Panel> = panels.iter().filter(|p| p.rows > 0).collect();
-    let fit = panels.len().min(pen.lines() / LOWEST);
+    let fit = panels.len().min(pen.lines() / PANEL_LINES);
     for (i, panel) in panels.iter().take(fit).enumerate() {
-        let lines = panel.lines.max(LOWEST).min(pen.lines() / (fit - i));
+        let lines = panel.lines.max(PANEL_LINES).min(pen.lines() / (fit - i));
         panel.draw(pen, scene, lines);
     }
 }

@@ -1,4 +1,4 @@
-//! The window with help: notes, keys, figures and their sources.
+//! The help window: notes, keys, figures and their sources.
 
 use ratatui::text::{Line, Span};
 
@@ -18,22 +18,22 @@ const KEYS: [(&str, &str); 7] = [
     ),
     (
         "Enter  Space",
-        "in the stacks: fold and unfold; ← → likewise",
+        "in the stacks view: fold or unfold; ← folds, → unfolds",
     ),
-    ("p  Space", "keep this interval on the screen"),
+    ("p  Space", "pause the display, or resume"),
     ("+  -", "longer, shorter interval"),
-    ("← →", "of a file that is shown: an interval back, on"),
+    ("← →", "in a recording: previous, next interval"),
     ("a  [ ]", "next, previous filesystem"),
     ("q  Esc  Ctrl-C", "quit"),
 ];
 const FIGURES: [&str; 9] = [
     "latency     ext4_mb_new_blocks(), waits included; at most 25 % too high",
     "groups      considered, as groups_considered of mb_stats counts them",
-    "criteria    the ones that searches reached; later ones ask for less",
-    "time        part of the filesystem's time in the allocator",
+    "criteria    those that searches tried; each is less strict than the one before",
+    "time        share of all time in this filesystem's allocator",
     "CPU         samples with the allocator on the stack, of all filesystems;",
-    "            those in hooks (tracing) are beside it",
-    "extents     as the buddy bitmaps have them: 3 blocks are 2 and 1",
+    "            those in tracing hooks are shown separately",
+    "extents     as in buddy bitmaps: 3 free blocks are one of 2 and one of 1",
     "window      the screen adds up the last 10 s; --batch and --json do not",
     "-           not known here; see the notes and sources",
 ];
