@@ -60,11 +60,16 @@ struct rt_slow_zero_map {
 };
 extern struct rt_slow_zero_map rt_slow_zero SEC(".maps");
 
+/* Kernel stacks, innermost function first, by a hash of their addresses. */
+struct rt_slow_stack {
+	__u64 frames[RT_SLOW_FRAMES];
+};
+
 struct rt_slow_stacks_map {
-	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
+	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, RT_SLOW_STACKS);
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, RT_SLOW_FRAMES * sizeof(__u64));
+	__type(key, __u64);
+	__type(value, struct rt_slow_stack);
 };
 extern struct rt_slow_stacks_map rt_slow_stacks SEC(".maps");
 
@@ -82,8 +87,7 @@ struct rt_slow_request {
 	__u64 ns;
 	__u32 tid;
 	__u32 pid;
-	__s32 stack;
-	__u32 pad;
+	__u64 stack;
 	__u8 comm[RT_COMM];
 };
 
@@ -177,6 +181,21 @@ static __always_inline struct rt_slow_task *rt_slow_task(__u32 pid)
 	__u32 slot = pid & (RT_SLOW_TASKS - 1);
 
 	return bpf_map_lookup_elem(&rt_slow_tasks, &slot);
+}
+
+/* Key of a stack in rt_slow_stacks, which it is put into; 0 if there is none. */
+static __always_inline __u64 rt_slow_keep(struct rt_slow_stack *stack)
+{
+	__u64 key = 0xcbf29ce484222325ULL;
+	__u32 i;
+
+	for (i = 0; i < RT_SLOW_FRAMES; i++)
+		key = (key ^ stack->frames[i]) * 0x9e3779b97f4a7c15ULL;
+	key |= 2;	/* neither 0 nor RT_SLOW_PREEMPTED */
+	if (!bpf_map_lookup_elem(&rt_slow_stacks, &key) &&
+	    bpf_map_update_elem(&rt_slow_stacks, &key, stack, BPF_ANY))
+		return 0;
+	return key;
 }
 
 /* The current task's slot, if the task is in an operation or a commit. */

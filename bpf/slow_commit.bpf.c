@@ -22,6 +22,7 @@ int BPF_PROG(rt_slow_request, struct journal_s___rt *journal, __u32 tid)
 	__u64 key = (__u64)journal;
 	struct rt_slow_request *known = bpf_map_lookup_elem(&rt_slow_requests, &key);
 	struct rt_slow_request r = { .tid = tid };
+	struct rt_slow_stack stack = {};
 
 	if (known && known->tid == tid)
 		return 0;
@@ -29,7 +30,8 @@ int BPF_PROG(rt_slow_request, struct journal_s___rt *journal, __u32 tid)
 		return 0;
 	r.ns = bpf_ktime_get_ns();
 	r.pid = bpf_get_current_pid_tgid();
-	r.stack = bpf_get_stackid(ctx, &rt_slow_stacks, 0);
+	if (bpf_get_stack(ctx, &stack, sizeof(stack), 0) > 0)
+		r.stack = rt_slow_keep(&stack);
 	bpf_get_current_comm(r.comm, sizeof(r.comm));
 	bpf_map_update_elem(&rt_slow_requests, &key, &r, BPF_ANY);
 	return 0;
@@ -65,7 +67,6 @@ int BPF_PROG(rt_slow_commit_start, struct journal_s___rt *journal,
 	c->pid = pid;
 	c->dev = dev;
 	c->tid = BPF_CORE_READ(transaction, t_tid);
-	c->request_stack = -1;
 	c->timer = !BPF_CORE_READ(transaction, t_requested);
 	c->state_ns[RT_SLOW_STARTED] = bpf_ktime_get_ns();
 	r = bpf_map_lookup_elem(&rt_slow_requests, &key);
@@ -76,6 +77,10 @@ int BPF_PROG(rt_slow_commit_start, struct journal_s___rt *journal,
 		__builtin_memcpy(c->comm, r->comm, RT_COMM);
 	}
 	t->kind = RT_SLOW_JBD2;
+	t->sleeps = 1;
+	t->since_ns = 0;
+	t->short_ns = 0;
+	t->start_ns = bpf_ktime_get_ns();
 	t->inode = (__u64)transaction;
 	t->pid = pid;
 	return 0;
@@ -149,6 +154,7 @@ int BPF_PROG(rt_slow_commit_end)
 		return 0;
 	c->state_ns[RT_SLOW_ENDED] = bpf_ktime_get_ns();
 	rt_slow_settle(&c->off, (struct task_struct *)bpf_get_current_task());
+	c->off.missed_ns += t ? t->short_ns : 0;
 	c->event = RT_SLOW_EVENT_COMMIT;
 	if (bpf_ringbuf_output(&rt_slow_events, c, sizeof(*c), 0))
 		rt_slow_lost(events);

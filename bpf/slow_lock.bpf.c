@@ -16,20 +16,16 @@ enum {
 	RT_RWSEM_OWNER_FLAGS = 7,
 };
 
-/* Notes a task as the holder: its operation, and the stack that it sleeps in. */
+/* Notes a task as the holder, and its operation. */
 static __always_inline void note_holder(struct rt_slow_lock *lock, __u32 pid)
 {
 	struct rt_slow_task *t = rt_slow_current(pid);
-	struct rt_slow_operation *o;
 
 	lock->next_pid = pid;
 	if (!t)
 		return;
 	lock->next_kind = t->kind;
 	lock->next_flags |= t->flags;
-	o = t->sleeps ? bpf_map_lookup_elem(&rt_slow_operations, &pid) : (void *)0;
-	if (o && o->off.since_ns)
-		lock->next_stack = o->off.stack;
 }
 
 SEC("?tp_btf/contention_begin")
@@ -54,7 +50,6 @@ int BPF_PROG(rt_slow_lock_begin, void *address, __u32 flags)
 	lock->next_pid = 0;
 	lock->next_kind = 0;
 	lock->next_flags = 0;
-	lock->next_stack = -1;
 	__builtin_memset(lock->next_comm, 0, RT_COMM);
 	word = BPF_CORE_READ((struct rw_semaphore *)address, owner.counter);
 	owner = (struct task_struct *)(word & ~(__u64)RT_RWSEM_OWNER_FLAGS);
@@ -89,6 +84,7 @@ int BPF_PROG(rt_slow_lock_end, void *address)
 	__u32 pid = bpf_get_current_pid_tgid();
 	struct rt_slow_task *t = rt_slow_current(pid);
 	__u64 key = (__u64)address, ns;
+	struct rt_slow_task *holder;
 	struct rt_slow_operation *o;
 	struct rt_slow_lock *lock;
 	struct rt_slow_writer *first;
@@ -109,7 +105,8 @@ int BPF_PROG(rt_slow_lock_end, void *address)
 		lock->pid = lock->next_pid;
 		lock->kind = lock->next_kind;
 		lock->flags = (lock->flags & RT_SLOW_EXCLUSIVE) | lock->next_flags;
-		lock->stack = lock->next_stack;
+		holder = rt_slow_current(lock->pid);
+		lock->stack = holder ? holder->last_stack : 0;
 		__builtin_memcpy(lock->comm, lock->next_comm, RT_COMM);
 	}
 	first = bpf_map_lookup_elem(&rt_slow_writers, &key);

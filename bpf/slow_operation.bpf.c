@@ -71,6 +71,7 @@ __noinline int rt_slow_end(__u32 kind)
 		o = rt_slow_details(t, pid);
 		if (o) {
 			rt_slow_settle(&o->off, (struct task_struct *)bpf_get_current_task());
+			o->off.missed_ns += t->short_ns;
 			send(o, t, now);
 		}
 	}

@@ -9,79 +9,79 @@
 #include "compat.bpf.h"
 #include "slow.bpf.h"
 
+/* t_state of include/linux/jbd2.h, an anonymous enum that is the same in 5.10 to 7.2 */
 enum {
-	RT_PREEMPTED = -4096,	/* instead of a stack */
-	RT_EEXIST = 17,		/* another stack has the same hash */
-	/* t_state of include/linux/jbd2.h, an anonymous enum that is the same in 5.10 to 7.2 */
-	RT_T_COMMIT = 4,
 	RT_T_COMMIT_DFLUSH = 5,
 	RT_T_COMMIT_JFLUSH = 6,
 };
 
-/* A stack whose bucket is taken gets the one of the same stack without its first functions. */
-static __always_inline __s32 stack_id(void *ctx)
-{
-	__s64 id = bpf_get_stackid(ctx, &rt_slow_stacks, 0);
-
-	if (id == -RT_EEXIST)
-		id = bpf_get_stackid(ctx, &rt_slow_stacks, 1);
-	if (id == -RT_EEXIST)
-		id = bpf_get_stackid(ctx, &rt_slow_stacks, 2);
-	return id;
-}
-
 /* The commit's state: no event marks the last two. */
-static __always_inline void note_state(struct rt_slow_commit *c, __u64 transaction, __u64 now)
+static __always_inline void note_state(__u32 pid, __u64 transaction, __u64 now)
 {
-	int state = BPF_CORE_READ((struct transaction_s___rt *)transaction, t_state);
+	struct rt_slow_commit *c = bpf_map_lookup_elem(&rt_slow_commits, &pid);
+	int state;
 
+	if (!c)
+		return;
+	state = BPF_CORE_READ((struct transaction_s___rt *)transaction, t_state);
 	if (state == RT_T_COMMIT_DFLUSH && !c->state_ns[RT_SLOW_BLOCKS])
 		c->state_ns[RT_SLOW_BLOCKS] = now;
 	if (state == RT_T_COMMIT_JFLUSH && !c->state_ns[RT_SLOW_RECORD])
 		c->state_ns[RT_SLOW_RECORD] = now;
 }
 
-static __always_inline void fall_asleep(void *ctx, struct task_struct *task, __u32 pid,
-					struct rt_slow_task *t, bool preempted)
+/* Sleeps of an operation or a commit that has an entry; NULL if it has none. */
+static __always_inline struct rt_slow_sleeps *entry_of(struct rt_slow_task *t, __u32 pid)
 {
 	struct rt_slow_operation *o;
 	struct rt_slow_commit *c;
-	struct rt_slow_sleeps *off;
-	__u64 now = bpf_ktime_get_ns();
 
 	if (t->kind == RT_SLOW_JBD2) {
 		c = bpf_map_lookup_elem(&rt_slow_commits, &pid);
 		if (!c)
-			return;
-		note_state(c, t->inode, now);
-		off = &c->off;
-	} else {
-		o = rt_slow_details(t, pid);
-		if (!o)
-			return;
-		off = &o->off;
+			return (void *)0;
+		/* or clang adds the offset before the test, which the verifier refuses */
+		barrier_var(c);
+		return &c->off;
 	}
-	if (!off->delay_ns)
-		off->delay_ns = BPF_CORE_READ(task, sched_info.run_delay);
-	else
+	o = t->sleeps ? bpf_map_lookup_elem(&rt_slow_operations, &pid) : (void *)0;
+	if (!o)
+		return (void *)0;
+	barrier_var(o);
+	return &o->off;
+}
+
+/* True while the task has not been in the operation for long. */
+static __always_inline bool is_early(const struct rt_slow_task *t, __u64 now)
+{
+	return now - t->start_ns < rt_slow_threshold / RT_SLOW_SHORT;
+}
+
+static __always_inline void fall_asleep(struct task_struct *task, __u32 pid,
+					struct rt_slow_task *t, bool preempted)
+{
+	struct rt_slow_sleeps *off;
+	__u64 now = bpf_ktime_get_ns();
+
+	if (t->kind == RT_SLOW_JBD2)
+		note_state(pid, t->inode, now);
+	off = t->sleeps ? entry_of(t, pid) : (void *)0;
+	if (off)
 		rt_slow_settle(off, task);
-	off->stack = preempted ? RT_PREEMPTED : stack_id(ctx);
-	off->since_ns = now;
+	t->stack = preempted ? RT_SLOW_PREEMPTED : 0;
+	t->since_ns = now;
 }
 
 /* Adds a sleep to those with the same stack. */
-static __noinline int add_sleep(struct rt_slow_sleeps *off, __u64 now)
+static __noinline int add_sleep(struct rt_slow_sleeps *off, __u64 stack, __u64 since, __u64 now)
 {
 	struct rt_slow_sleep *s;
-	__u64 since, ns;
+	__u64 ns = now - since;
 	__u32 i;
 
 	if (!off)
 		return 0;
-	since = off->since_ns;
-	ns = now - since;
-	off->since_ns = 0;
-	if (off->stack == RT_PREEMPTED) {
+	if (stack == RT_SLOW_PREEMPTED) {
 		off->queued_ns += ns;
 		off->off_ns = 0;
 		return 0;
@@ -91,10 +91,10 @@ static __noinline int add_sleep(struct rt_slow_sleeps *off, __u64 now)
 		s = &off->sleeps[i];
 		if (i == off->used) {
 			off->used = i + 1;
-			s->stack = off->stack;
+			s->stack = stack;
 			s->first_ns = since;
 		}
-		if (s->stack == off->stack) {
+		if (s->stack == stack) {
 			s->count++;
 			s->ns += ns;
 			s->last_ns = now;
@@ -108,11 +108,14 @@ static __noinline int add_sleep(struct rt_slow_sleeps *off, __u64 now)
 }
 
 /* A commit has waited for a page of a file: ordered data. */
-static __always_inline void add_inode(struct rt_slow_commit *c, __u64 ns)
+static __always_inline void add_inode(__u32 pid, __u64 ns)
 {
+	struct rt_slow_commit *c = bpf_map_lookup_elem(&rt_slow_commits, &pid);
 	struct rt_slow_inode *n;
 	__u32 i;
 
+	if (!c || !c->inode)
+		return;
 	for (i = 0; i < RT_SLOW_INODES; i++) {
 		n = &c->inodes[i];
 		if (!n->inode) {
@@ -128,24 +131,34 @@ static __always_inline void add_inode(struct rt_slow_commit *c, __u64 ns)
 	c->inode = 0;
 }
 
-static __always_inline void wake_up(__u32 pid, struct rt_slow_task *t)
+static __always_inline void wake_up(struct task_struct *task, __u32 pid, struct rt_slow_task *t)
 {
-	struct rt_slow_operation *o;
-	struct rt_slow_commit *c;
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = bpf_ktime_get_ns(), since = t->since_ns, stack = t->stack;
+	struct rt_slow_sleeps *off;
 
+	if (!since)
+		return;
+	t->since_ns = 0;
+	if (stack != RT_SLOW_PREEMPTED)
+		t->last_stack = stack;
 	if (t->kind == RT_SLOW_JBD2) {
-		c = bpf_map_lookup_elem(&rt_slow_commits, &pid);
-		if (!c || !c->off.since_ns)
+		add_inode(pid, now - since);
+	} else if (!t->sleeps) {
+		if (is_early(t, now)) {
+			t->short_ns += now - since;
 			return;
-		if (c->inode)
-			add_inode(c, now - c->off.since_ns);
-		add_sleep(&c->off, now);
-	} else {
-		o = bpf_map_lookup_elem(&rt_slow_operations, &pid);
-		if (o && o->off.since_ns)
-			add_sleep(&o->off, now);
+		}
+		rt_slow_details(t, pid);
 	}
+	off = entry_of(t, pid);
+	if (!off) {
+		t->short_ns += now - since;
+		return;
+	}
+	/* run_delay grows after this event: the next rt_slow_settle() finds the delay of this sleep */
+	if (!off->delay_ns)
+		off->delay_ns = BPF_CORE_READ(task, sched_info.run_delay);
+	add_sleep(off, stack, since, now);
 }
 
 SEC("?tp_btf/sched_switch")
@@ -155,9 +168,27 @@ int BPF_PROG(rt_slow_switch, bool preempt, struct task_struct *prev, struct task
 	struct rt_slow_task *t = rt_slow_task(out);
 
 	if (t && t->pid == out && out)
-		fall_asleep(ctx, prev, out, t, preempt);
+		fall_asleep(prev, out, t, preempt);
 	t = rt_slow_task(in);
 	if (t && t->pid == in && in)
-		wake_up(in, t);
+		wake_up(next, in, t);
+	return 0;
+}
+
+/*
+ * The stack is taken when the sleep ends, in the task that ends it: an operation that is over
+ * early never needs one, and taking it costs a microsecond or two.
+ */
+SEC("?tp_btf/sched_waking")
+int BPF_PROG(rt_slow_waking, struct task_struct *task)
+{
+	__u32 pid = task->pid;
+	struct rt_slow_task *t = rt_slow_task(pid);
+	struct rt_slow_stack stack = {};
+
+	if (!t || t->pid != pid || !t->since_ns || t->stack || is_early(t, bpf_ktime_get_ns()))
+		return 0;
+	if (bpf_get_task_stack(task, &stack, sizeof(stack), 0) > 0)
+		t->stack = rt_slow_keep(&stack);
 	return 0;
 }

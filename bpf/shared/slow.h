@@ -14,8 +14,9 @@ enum rt_slow_limits {
 	RT_SLOW_HOLDERS = 4,		/* handles that kept a transaction from being committed */
 	RT_SLOW_INODES = 4,		/* files whose ordered data a commit waited for */
 	RT_SLOW_DEVICES = 256,		/* filesystems and members */
-	RT_SLOW_STACKS = 16384,
-	RT_SLOW_FRAMES = 40,		/* BPF trampolines add frames */
+	RT_SLOW_STACKS = 8192,
+	RT_SLOW_FRAMES = 20,		/* the innermost; BPF trampolines add some */
+	RT_SLOW_SHORT = 64,		/* sleeps that end in this part of the threshold have no stack */
 	RT_SLOW_BIOS = 16384,		/* in flight on members */
 	RT_SLOW_MOST_IOS = 4000,	/* sent between two looks of userspace */
 };
@@ -50,6 +51,9 @@ enum rt_slow_flags {
 	RT_SLOW_READERS = 64,	/* of a lock: readers hold it */
 };
 
+/* Instead of a stack: the task was preempted. */
+#define RT_SLOW_PREEMPTED 1ULL
+
 /* Indices of rt_slow_commit.state_ns: when the commit reached a state. */
 enum rt_slow_states {
 	RT_SLOW_STARTED,	/* jbd2_start_commit */
@@ -74,12 +78,16 @@ struct rt_slow_task {
 	__u64 bytes;
 	__u32 sleeps;		/* 1: rt_slow_operations has an entry */
 	__u32 dev;		/* of a sync without an inode; 0: of all filesystems */
+	__u64 since_ns;		/* start of its sleep; 0: it runs */
+	__u64 short_ns;		/* sleeps before there was an entry */
+	__u64 stack;		/* of the current sleep; RT_SLOW_PREEMPTED, 0: not taken */
+	__u64 last_stack;	/* of the last sleep */
 };
 
 /* All sleeps of an operation with the same stack. */
 struct rt_slow_sleep {
-	__s32 stack;		/* id in rt_slow_stacks; negative: an error of bpf_get_stackid() */
-	__u32 count;
+	__u64 stack;		/* key in rt_slow_stacks; 0: not known */
+	__u64 count;
 	__u64 ns;		/* without the time on a run queue */
 	__u64 first_ns;		/* start of the first one */
 	__u64 last_ns;		/* end of the last one */
@@ -87,15 +95,12 @@ struct rt_slow_sleep {
 
 /* A task sleeps: shared by operations and commits. */
 struct rt_slow_sleeps {
-	__u64 since_ns;		/* 0: it runs */
 	__u64 delay_ns;		/* sched_info.run_delay at the last look */
 	__u64 queued_ns;	/* time on a run queue */
-	__u64 missed_ns;	/* sleeps for which there was no room */
+	__u64 missed_ns;	/* short sleeps, and those for which there was no room */
 	__u64 off_ns;		/* length of the last sleep; 0: preempted */
-	__s32 stack;		/* of the current or last sleep */
 	__u32 used;
 	__u32 last;		/* index of the last sleep; RT_SLOW_SLEEPS: there was no room */
-	__u32 pad;
 	struct rt_slow_sleep sleeps[RT_SLOW_SLEEPS];
 };
 
@@ -110,8 +115,8 @@ struct rt_slow_lock {
 	__u16 kind, next_kind;	/* of the holder's operation */
 	__u8 flags, next_flags;
 	__u8 pad[2];
-	__s32 stack, next_stack;	/* in which the holder slept; -1: it did not */
 	__u32 pad2;
+	__u64 stack;		/* of the holder's last sleep; 0: not known */
 	__u8 comm[RT_COMM], next_comm[RT_COMM];
 };
 
@@ -165,10 +170,9 @@ struct rt_slow_commit {
 	__u32 pad2;
 	__u32 timer;		/* 1: nobody requested it */
 	__u32 requester;	/* thread id; 0: unknown */
-	__s32 request_stack;
+	__u64 request_stack;	/* 0: unknown */
 	__u32 handles, blocks, logged;	/* as in struct transaction_run_stats_s */
 	__u32 held;		/* handles that ended while it was locked */
-	__u32 pad;
 	__u8 comm[RT_COMM];	/* of the requester */
 	struct rt_slow_holder holders[RT_SLOW_HOLDERS];	/* the last one is at (held - 1) % RT_SLOW_HOLDERS */
 	struct rt_slow_inode inodes[RT_SLOW_INODES];

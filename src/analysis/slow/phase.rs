@@ -286,34 +286,36 @@ const RULES: &[Rule] = &[
     ),
 ];
 
-/// Functions in which a task waits for an rwsem or a mutex.
-const LOCKS: [&str; 4] = [
-    "rwsem_down_write_slowpath",
-    "rwsem_down_read_slowpath",
-    "down_write",
-    "down_read",
+/// Functions that lock an inode (i_rwsem), and those that lock a block map (i_data_sem). The kernel leaves out the functions of
+/// the scheduler, which include those of locks, when it walks the stack of another task (stack_trace_consume_entry_nosched()):
+/// a task that waits for a lock is innermost in the function that takes it.
+const INODE: [&str; 8] = [
+    "ext4_file_read_iter",
+    "ext4_file_write_iter",
+    "ext4_buffered_write_iter",
+    "ext4_dio_read_iter",
+    "ext4_dio_write_iter",
+    "ext4_fallocate",
+    "ext4_setattr",
+    "do_truncate",
 ];
-/// Callers that lock the block map; all others lock the inode.
-const BLOCK_MAP: [&str; 6] = [
+const BLOCK_MAP: [&str; 7] = [
     "ext4_map_blocks",
     "ext4_da_map_blocks",
     "ext4_da_get_block_prep",
     "ext4_map_create_blocks",
     "ext4_map_query_blocks",
+    "ext4_truncate",
     "ext4_punch_hole",
 ];
 
 /// The phase of a wait. `stack`: functions, innermost first. Suffixes of the compiler (`.constprop.0`) are ignored.
 pub fn classify<S: AsRef<str>>(stack: &[S]) -> Phase {
     let names = || stack.iter().map(|f| plain(f.as_ref()));
-    // The schedule functions are innermost; a lock is what the task sleeps in, not a caller of it.
-    if let Some(at) = names().position(|f| LOCKS.contains(&f)) {
-        let caller = names().skip(at).find(|f| !LOCKS.contains(f));
-        return match caller {
-            Some(f) if BLOCK_MAP.contains(&f) => Phase::BlockMapLock,
-            Some(f) if f.starts_with("ext4_") || f == "do_truncate" => Phase::InodeLock,
-            _ => Phase::Other,
-        };
+    match names().next() {
+        Some(f) if INODE.contains(&f) => return Phase::InodeLock,
+        Some(f) if BLOCK_MAP.contains(&f) => return Phase::BlockMapLock,
+        _ => {}
     }
     let found = RULES
         .iter()

@@ -113,19 +113,7 @@ fn without_events_of_the_commit_its_states_are_not_known() {
 
 #[test]
 fn the_holder_of_the_inode_lock_is_named() {
-    let mut op = fsync(
-        50,
-        vec![sleep(
-            &[
-                "schedule",
-                "rwsem_down_read_slowpath",
-                "down_read",
-                "ext4_file_read_iter",
-            ],
-            0,
-            40,
-        )],
-    );
+    let mut op = fsync(50, vec![sleep(&["ext4_file_read_iter", "vfs_read"], 0, 40)]);
     op.kind = Kind::Read;
     op.lock = LockWait {
         waits: 1,
@@ -189,32 +177,14 @@ fn stacks_have_phases() {
             Phase::Throttled,
         ),
         (
-            &[
-                "schedule",
-                "rwsem_down_write_slowpath.isra.0",
-                "ext4_buffered_write_iter",
-            ],
+            &["ext4_buffered_write_iter.isra.0", "vfs_write"],
             Phase::InodeLock,
         ),
         (
-            &[
-                "schedule",
-                "rwsem_down_read_slowpath",
-                "down_read",
-                "ext4_map_blocks",
-                "ext4_file_read_iter",
-            ],
+            &["ext4_map_blocks", "ext4_file_read_iter"],
             Phase::BlockMapLock,
         ),
-        (
-            &[
-                "schedule",
-                "rwsem_down_read_slowpath",
-                "down_read",
-                "do_user_addr_fault",
-            ],
-            Phase::Other,
-        ),
+        (&["do_user_addr_fault"], Phase::Other),
         (
             &[
                 "schedule",
@@ -299,7 +269,7 @@ prop_compose! {
         let stacks: [&[&str]; 6] = [
             WAIT,
             &["md_write_start"],
-            &["rwsem_down_read_slowpath", "ext4_file_read_iter"],
+            &["ext4_file_read_iter"],
             &["wait_transaction_locked"],
             &["do_get_write_access"],
             &[],

@@ -183,8 +183,9 @@ impl Waterfall {
         let culprit = &mut part.culprit;
         match phase {
             Phase::MdSuperblock | Phase::OwnFlush => {
-                let span = (sleep.first_ns, sleep.last_ns);
-                culprit.flushed(span, ios, |b| b.flush);
+                // md or the task has submitted it before it slept.
+                let span = (op.start_ns, sleep.last_ns);
+                culprit.flushed(span, ios, |b| b.flush && b.end_ns > sleep.first_ns);
             }
             Phase::OwnData | Phase::DirectIo | Phase::DataRead | Phase::MetadataRead => {
                 let write = match phase {

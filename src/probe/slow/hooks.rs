@@ -1,8 +1,9 @@
 //! Programs, what they are attached to, and what they give.
 
 /// Tracepoints that the programs attach to.
-pub const TRACEPOINTS: [&str; 17] = [
+pub const TRACEPOINTS: [&str; 18] = [
     "sched_switch",
+    "sched_waking",
     "ext4_sync_file_enter",
     "ext4_sync_file_exit",
     "jbd2_start_commit",
@@ -85,8 +86,11 @@ const fn silent(hook: Hook) -> Hook {
 /// All hooks, in order of attachment.
 pub const HOOKS: [Hook; 17] = [
     required(hook(
-        &["rt_slow_switch"],
-        &[On::AtLeast("sched_switch", 3)],
+        &["rt_slow_waking", "rt_slow_switch"],
+        &[
+            On::AtLeast("sched_waking", 1),
+            On::AtLeast("sched_switch", 3),
+        ],
         "sleeps of tasks",
     )),
     hook(

@@ -55,8 +55,8 @@ pub struct SlowProbe {
     pub(super) symbols: Symbols,
     /// Names of functions by start address, so that each is stored once.
     pub(super) functions: HashMap<u64, std::sync::Arc<str>>,
-    /// Stacks by their ids, which the kernel never reuses.
-    pub(super) stacks: HashMap<i32, Option<Stack>>,
+    /// Stacks by their keys in `rt_slow_stacks`, which stay.
+    pub(super) stacks: HashMap<u64, Stack>,
     pub(super) meter: Option<Meter>,
     notes: Vec<String>,
     devices: BTreeMap<u32, Device>,

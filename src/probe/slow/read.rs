@@ -131,19 +131,19 @@ impl SlowProbe {
         self.meter.as_mut().map(Meter::read).unwrap_or_default()
     }
 
-    /// Functions of a stack; `None` if the kernel did not report it.
-    fn stack(&mut self, id: i32) -> Option<Stack> {
-        if id < 0 {
+    /// Functions of a stack; `None` if it was not taken.
+    fn stack(&mut self, key: u64) -> Option<Stack> {
+        if key == 0 {
             return None;
         }
-        if let Some(known) = self.stacks.get(&id) {
-            return known.clone();
+        if let Some(known) = self.stacks.get(&key) {
+            return Some(Arc::clone(known));
         }
         let found = self
             .skel
             .maps
             .rt_slow_stacks
-            .lookup(id.cast_unsigned().bytes(), MapFlags::ANY);
+            .lookup(key.bytes(), MapFlags::ANY);
         let bytes = found.ok().flatten()?;
         let (symbols, functions) = (&self.symbols, &mut self.functions);
         let addresses = bytes.chunks_exact(8).filter_map(u64::read);
@@ -155,7 +155,7 @@ impl SlowProbe {
             Some(Arc::clone(name))
         });
         let stack: Stack = names.filter(|n| &**n != "[bpf]").collect();
-        self.stacks.insert(id, Some(Arc::clone(&stack)));
+        self.stacks.insert(key, Arc::clone(&stack));
         Some(stack)
     }
 
@@ -165,7 +165,7 @@ impl SlowProbe {
         for s in &off.sleeps[..used] {
             sleeps.push(Sleep {
                 stack: self.stack(s.stack),
-                count: s.count,
+                count: u32::try_from(s.count).unwrap_or(u32::MAX),
                 ns: s.ns,
                 first_ns: s.first_ns,
                 last_ns: s.last_ns,
