@@ -51,11 +51,14 @@ int BPF_PROG(rt_slow_commit_start, struct journal_s___rt *journal,
 
 	if (!t || !rt_slow_is_fs(dev))
 		return 0;
-	/* umount commits in its own task, where no journal thread is left */
-	if (t->pid) {
+	if (t->pid && t->pid != pid) {
 		rt_slow_lost(slots);
 		return 0;
 	}
+	/* umount commits in its own task, where no journal thread is left */
+	if (t->pid && t->kind != RT_SLOW_JBD2)
+		return 0;
+	t->pid = 0;
 	none = bpf_map_lookup_elem(&rt_slow_zero, &zero);
 	if (!none || bpf_map_update_elem(&rt_slow_commits, &pid, none, BPF_ANY)) {
 		rt_slow_lost(commits);

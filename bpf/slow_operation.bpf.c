@@ -181,37 +181,3 @@ int BPF_PROG(rt_slow_truncate_out)
 {
 	return rt_slow_end(RT_SLOW_TRUNCATE);
 }
-
-/* syncfs(2), and for each filesystem that is unmounted or frozen; sync(2) does not call it. */
-SEC("?fentry/sync_filesystem")
-int BPF_PROG(rt_slow_syncfs_in, struct super_block *sb)
-{
-	struct rt_slow_task *t;
-	__u32 pid = bpf_get_current_pid_tgid();
-
-	if (!rt_slow_is_fs(sb->s_dev))
-		return 0;
-	t = rt_slow_begin_at(pid, RT_SLOW_SYNC);
-	if (t)
-		t->dev = sb->s_dev;
-	return 0;
-}
-
-SEC("?fexit/sync_filesystem")
-int BPF_PROG(rt_slow_syncfs_out)
-{
-	return rt_slow_end(RT_SLOW_SYNC);
-}
-
-SEC("?fentry/ksys_sync")
-int BPF_PROG(rt_slow_ksync_in)
-{
-	rt_slow_begin_at(bpf_get_current_pid_tgid(), RT_SLOW_SYNC);
-	return 0;
-}
-
-SEC("?fexit/ksys_sync")
-int BPF_PROG(rt_slow_ksync_out)
-{
-	return rt_slow_end(RT_SLOW_SYNC);
-}

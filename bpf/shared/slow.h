@@ -38,6 +38,9 @@ enum rt_slow_kinds {
 	RT_SLOW_WRITE,
 	RT_SLOW_FALLOCATE,
 	RT_SLOW_TRUNCATE,
+	RT_SLOW_RENAME,		/* these have the inode of a directory */
+	RT_SLOW_UNLINK,
+	RT_SLOW_CREATE,
 	RT_SLOW_KINDS,
 };
 

@@ -5,7 +5,7 @@
 //! * [`waterfall`]: an operation as phases that add up to its length. [`commit`]: a wait for a commit, cut by its states.
 //! * [`sentence`]: an operation in one sentence. [`groups`]: sums by file, task, phase and lock.
 //! * [`advice`]: what would have shortened an operation.
-//! * [`snapshot`]: an interval. [`history`]: all intervals since the start.
+//! * [`names`]: names of devices and files. [`snapshot`]: an interval. [`history`]: all intervals since the start.
 
 pub mod advice;
 mod commit;
@@ -14,6 +14,7 @@ pub mod event;
 pub(crate) mod fixture;
 pub mod groups;
 pub mod history;
+pub mod names;
 pub mod phase;
 pub mod sentence;
 pub mod snapshot;

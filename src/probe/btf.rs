@@ -73,9 +73,15 @@ impl Btf {
         count(prototype).checked_sub(1)
     }
 
-    /// The type that a typedef or pointer refers to, if it is of that kind.
+    /// Number of arguments of a function.
+    pub fn function_arguments(&self, function: &str) -> Option<usize> {
+        let function = self.find(function, BtfKind::Func)?;
+        self.target(function, BtfKind::FuncProto).map(count)
+    }
+
+    /// The type that a typedef, pointer or function refers to, if it is of that kind.
     fn target(&self, from: &sys::btf_type, expected: BtfKind) -> Option<&sys::btf_type> {
-        // SAFETY: the union is a type id for typedefs and pointers (include/uapi/linux/btf.h), and four bytes for all types.
+        // SAFETY: the union is a type id for typedefs, pointers and functions (include/uapi/linux/btf.h), and four bytes for all types.
         let id = unsafe { from.__bindgen_anon_1.type_ };
         self.at(id).filter(|t| kind(t) == expected as u32)
     }

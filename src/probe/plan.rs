@@ -70,6 +70,8 @@ pub struct Need {
     pub quota: bool,
     /// Waits for room in a journal are counted.
     pub journals: bool,
+    /// Nothing is counted: the session is for its topology only.
+    pub nothing: bool,
 }
 
 /// Programs to load.
@@ -158,6 +160,9 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
         );
     }
     let mut plan = Plan::default();
+    if need.nothing {
+        return Ok(plan);
+    }
     for (name, found, expected) in [
         ("block_rq_issue", facts.rq_issue, 1..=2),
         ("block_rq_complete", facts.rq_complete, 3..=3),

@@ -125,6 +125,7 @@ impl Tables {
                 .any(|(_, d)| d.flags & (DEV_STACKED | DEV_NESTED | DEV_REBUILDS) != 0),
             dirtied: Dirtied::No,
             journals: true,
+            nothing: false,
             ext4: tables.arrays.iter().any(|a| a.flags & ARRAY_EXT != 0),
             quota: topology.layouts.values().any(|layout| {
                 let superblock = layout.superblock.as_ref();

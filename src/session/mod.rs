@@ -76,6 +76,8 @@ pub struct SessionOptions {
     pub buffer: Option<u32>,
     /// Accounting of blocks that tasks dirty.
     pub dirtied: Dirtied,
+    /// Load no programs: only the topology, its changes and paths are wanted.
+    pub topology_only: bool,
 }
 
 impl SessionOptions {
@@ -84,6 +86,7 @@ impl SessionOptions {
         need.dirtied = self.dirtied;
         // Recordings do not store journal counters.
         need.journals = self.buffer.is_none();
+        need.nothing = self.topology_only;
     }
 }
 
@@ -133,10 +136,7 @@ impl Traced {
             modules,
             sees_stripes: !tables.need.stripes || facts.md.has_stripes(),
             digest: tables.digest(),
-            notes: [
-                [&topology.notes[..], &tables.notes, &task::notes(sys)].concat(),
-                plan.notes,
-            ],
+            notes: [notes(sys, &topology, &tables, options), plan.notes],
             topology,
         })
     }
@@ -168,6 +168,16 @@ impl Traced {
             .map(|(a, files)| a.members.iter().zip(files).map(one).collect())
             .collect()
     }
+}
+
+/// Limits of the figures: of the topology, of the tables and of tasks' names; only those of the topology if nothing is counted.
+fn notes(sys: &Sys, topology: &Topology, tables: &Tables, options: SessionOptions) -> Vec<String> {
+    let mut notes = topology.notes.clone();
+    if !options.topology_only {
+        notes.extend_from_slice(&tables.notes);
+        notes.extend(task::notes(sys));
+    }
+    notes
 }
 
 /// Loaded modules, read first, and the kernel's facts.

@@ -25,9 +25,25 @@ impl Sampler {
     pub fn start(sys: Sys, targets: &[String], account: bool, dirtied: Dirtied) -> Result<Self> {
         let options = SessionOptions {
             account,
-            buffer: None,
             dirtied,
+            ..SessionOptions::default()
         };
+        Self::with(sys, targets, options)
+    }
+
+    /// Starts a session that counts nothing: for its topology, its changes, and paths.
+    ///
+    /// # Errors
+    /// As [`Sampler::start`].
+    pub fn topology_only(sys: Sys, targets: &[String]) -> Result<Self> {
+        let options = SessionOptions {
+            topology_only: true,
+            ..SessionOptions::default()
+        };
+        Self::with(sys, targets, options)
+    }
+
+    fn with(sys: Sys, targets: &[String], options: SessionOptions) -> Result<Self> {
         let mut sampler = Self {
             session: Session::start(sys, targets, options)?,
             fold: Fold::new(Sample::default()),

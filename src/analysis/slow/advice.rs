@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use super::event::{Kind, LockWait};
+use super::names::{Names, Slow};
 use super::phase::Phase;
 use super::sentence::sentence;
-use super::snapshot::{Names, Slow};
 use super::waterfall::Part;
 use crate::advice::quote::quote;
 use crate::advice::slow::{self, Advice};

@@ -24,11 +24,17 @@ pub enum Kind {
     Fallocate,
     /// Truncation: truncate(2), open(2) with O_TRUNC, the last unlink(2).
     Truncate,
+    /// rename(2), by its old directory.
+    Rename,
+    /// unlink(2), by its directory.
+    Unlink,
+    /// Creation of a file or directory, by its directory.
+    Create,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::Fsync,
         Self::Fdatasync,
         Self::Sync,
@@ -36,6 +42,9 @@ impl Kind {
         Self::Write,
         Self::Fallocate,
         Self::Truncate,
+        Self::Rename,
+        Self::Unlink,
+        Self::Create,
     ];
 
     /// Name in text and JSON.
@@ -48,6 +57,9 @@ impl Kind {
             Self::Write => "write",
             Self::Fallocate => "fallocate",
             Self::Truncate => "truncate",
+            Self::Rename => "rename",
+            Self::Unlink => "unlink",
+            Self::Create => "create",
         }
     }
 }
@@ -132,7 +144,7 @@ pub struct Operation {
     pub task: Task,
     /// Process id.
     pub tgid: u32,
-    /// File; `None` for a sync.
+    /// File, or the directory of a rename, unlink or create; `None` for a sync.
     pub file: Option<FileId>,
     /// Device number of the filesystem, major << 20 | minor; 0 for a sync of all filesystems.
     pub dev: u32,

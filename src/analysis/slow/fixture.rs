@@ -6,7 +6,8 @@ use super::event::{
     Commit, Flags, Holder, Kind, LockWait, MemberIo, OffCpu, Operation, Ordered, Request, STATES,
     Sleep, Stack, State, Task,
 };
-use super::snapshot::{KindSum, Names, Slow, SlowSnapshot};
+use super::names::{Names, Slow};
+use super::snapshot::{KindSum, SlowSnapshot};
 use super::waterfall::Waterfall;
 use crate::analysis::files::{FileId, FileLocation};
 

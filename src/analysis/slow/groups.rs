@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use super::names::{Names, Slow, task};
 use super::phase::Phase;
 use super::sentence::part_words;
-use super::snapshot::{Names, Slow, SlowSnapshot, task};
+use super::snapshot::SlowSnapshot;
 use crate::analysis::files::FileId;
 
 /// Operations, or phases of them, that have something in common.

@@ -1,7 +1,8 @@
 //! A slow operation in one sentence.
 
+use super::event::Kind;
+use super::names::{Names, Slow, task};
 use super::phase::Phase;
-use super::snapshot::{Names, Slow, task};
 use super::waterfall::Part;
 use crate::analysis::units;
 use crate::printable::sanitize;
@@ -53,7 +54,10 @@ pub fn subject(slow: &Slow, names: &Names) -> String {
         (false, false) => "",
     };
     let object = match (&op.file, op.dev) {
-        (Some(file), _) => format!(" of {}", names.file(file)),
+        (Some(file), _) => match op.kind {
+            Kind::Rename | Kind::Unlink | Kind::Create => format!(" in {}", names.file(file)),
+            _ => format!(" of {}", names.file(file)),
+        },
         (None, 0) => " of all filesystems".to_owned(),
         (None, dev) => format!(" of {}", names.device(dev)),
     };

@@ -146,7 +146,9 @@ impl Waterfall {
                 let from = commit.record_ns.or_else(|| commit.start_ns());
                 let to = commit.end_ns();
                 if let (Some(from), Some(to)) = (from, to) {
-                    culprit.flushed((from, to), ios, |b| if flush { b.flush } else { b.fua });
+                    culprit.flushed((from, to), ios, |b| {
+                        if flush { b.flush } else { b.fua && !b.flush }
+                    });
                 }
             }
             _ => {}

@@ -121,6 +121,7 @@ impl Recorder {
             account: true,
             buffer: Some(options.buffer),
             dirtied: Dirtied::Counted,
+            ..SessionOptions::default()
         };
         let mut session = Session::start(sys, &options.targets, session_options)?;
         // A full ring buffer loses events: on a busy machine draining comes first, for this thread and the writer's.

@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use super::args::Slow;
 use super::source::{Filter, Tracer};
 use super::state::State;
+use super::view::VIEWS;
 use super::{json, text};
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::machine::signals::{End, asked_to_end};
@@ -68,7 +69,7 @@ async fn on_the_screen(engine: Engine<SlowSnapshot, ()>, args: &Slow, mut end: E
     };
     let mut result = Ok(());
     if started {
-        let state = State::new(args.interval);
+        let state = State::new(VIEWS.len(), args.interval);
         let end = Box::pin(ends(end, args.duration));
         result = run_app(state, &mut live, Depth::from_env(), end).await;
     }

@@ -7,8 +7,9 @@ use serde::Serialize;
 
 use crate::advice::slow::Advice;
 use crate::analysis::slow::event::{Commit, Request, State, Task};
+use crate::analysis::slow::names::Slow;
 use crate::analysis::slow::sentence::sentence;
-use crate::analysis::slow::snapshot::{Slow, SlowSnapshot};
+use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::printable::sanitize;
 use crate::ui::json::write_line;
 

@@ -3,6 +3,7 @@
 pub mod args;
 pub mod command;
 mod json;
+mod screen;
 mod source;
 mod state;
 mod text;

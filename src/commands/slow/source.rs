@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::analysis::slow::history;
-use crate::analysis::slow::snapshot::{Slow, SlowSnapshot};
+use crate::analysis::slow::names::Slow;
+use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::machine::Sys;
-use crate::probe::Dirtied;
 use crate::session::Session;
 use crate::session::alloc::sampler::joined;
 use crate::session::engine::Source;
@@ -59,7 +59,7 @@ impl Tracer {
         filter: Filter,
         on_screen: bool,
     ) -> Result<Self> {
-        let mut disks = Sampler::start(Sys::live(), targets, false, Dirtied::No)?;
+        let mut disks = Sampler::topology_only(Sys::live(), targets)?;
         let slow = SlowSampler::start(targets, disks.session().topology(), threshold)?;
         Ok(Self {
             disks,

@@ -2,14 +2,8 @@
 
 use std::time::Duration;
 
-use ratatui::Frame;
-
-use super::view;
-use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::ui::keys::Key;
-use crate::ui::palette::Palette;
-use crate::ui::screen::App;
-use crate::ui::state::{Action, Position, change_interval};
+use crate::ui::state::{Action, change_interval};
 use crate::ui::tabs::Tabs;
 
 /// State that keys change.
@@ -28,22 +22,19 @@ pub struct State {
 }
 
 impl State {
-    /// A screen that is updated every `interval`.
-    pub fn new(interval: Duration) -> Self {
+    /// A screen with a number of views that is updated every `interval`.
+    pub fn new(views: usize, interval: Duration) -> Self {
         Self {
-            tabs: Tabs::new(view::VIEWS.len()),
+            tabs: Tabs::new(views),
             help: None,
             open: None,
             paused: false,
             interval,
         }
     }
-}
 
-impl App for State {
-    type Snapshot = SlowSnapshot;
-
-    fn on_key(&mut self, key: Key) -> Action {
+    /// Handles a key.
+    pub fn on_key(&mut self, key: Key) -> Action {
         if key == Key::Interrupt {
             return Action::Quit;
         }
@@ -67,21 +58,5 @@ impl App for State {
             _ => return Action::Nothing,
         }
         Action::Draw
-    }
-
-    fn observe(&mut self, _: &SlowSnapshot) {}
-
-    fn set_position(&mut self, _: Position) {}
-
-    fn speed(&self) -> Option<f64> {
-        (!self.paused).then_some(1.0)
-    }
-
-    fn is_paused(&self) -> bool {
-        self.paused
-    }
-
-    fn draw(&self, frame: &mut Frame<'_>, snapshot: Option<&SlowSnapshot>, palette: Palette) {
-        view::draw(frame, self, snapshot, palette);
     }
 }

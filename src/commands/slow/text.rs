@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
+use crate::analysis::slow::names::Slow;
 use crate::analysis::slow::sentence::{part_words, subject, time};
-use crate::analysis::slow::snapshot::{Slow, SlowSnapshot};
+use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::analysis::units;
 use crate::printable::{clean, sanitize};
 

@@ -48,6 +48,7 @@ const PLAIN: Need = Need {
     ext4: false,
     dirtied: Dirtied::No,
     journals: false,
+    nothing: false,
 };
 
 fn names(facts: &Facts) -> Vec<&'static str> {
@@ -277,4 +278,21 @@ fn waits_for_a_journal_need_the_types_of_jbd2() {
         ..untyped
     };
     assert_eq!(found(&module, need), (3, String::new()));
+}
+
+#[test]
+fn a_session_for_its_topology_loads_nothing() {
+    let need = Need {
+        nothing: true,
+        ..PLAIN
+    };
+    let plan = plan(
+        &Facts {
+            btf: true,
+            ..Facts::default()
+        },
+        need,
+    )
+    .unwrap();
+    assert!(plan.programs.is_empty() && plan.notes.is_empty());
 }

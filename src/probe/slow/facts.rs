@@ -18,8 +18,8 @@ pub struct SlowFacts {
     pub ext4: bool,
     /// Number of arguments of each tracepoint that the kernel has, without the `void *` in front.
     pub tracepoints: BTreeMap<&'static str, usize>,
-    /// Functions with a prototype in BTF that ftrace can hook, as far as it says so.
-    pub functions: BTreeSet<&'static str>,
+    /// Functions with a prototype in BTF that ftrace can hook, as far as it says so, and their numbers of arguments.
+    pub functions: BTreeMap<&'static str, usize>,
 }
 
 impl SlowFacts {
@@ -43,9 +43,13 @@ impl SlowFacts {
         }
         let traceable = traceable();
         for name in FUNCTIONS {
-            let typed = ext4.has(name, BtfKind::Func) || jbd2.has(name, BtfKind::Func);
-            if typed && traceable.as_ref().is_none_or(|t| t.contains(name)) {
-                facts.functions.insert(name);
+            let arguments = ext4
+                .function_arguments(name)
+                .or_else(|| jbd2.function_arguments(name));
+            if let Some(n) = arguments
+                && traceable.as_ref().is_none_or(|t| t.contains(name))
+            {
+                facts.functions.insert(name, n);
             }
         }
         facts

@@ -23,11 +23,15 @@ pub const TRACEPOINTS: [&str; 18] = [
 ];
 
 /// Functions that the programs attach to.
-pub const FUNCTIONS: [&str; 7] = [
+pub const FUNCTIONS: [&str; 11] = [
     "ext4_file_read_iter",
     "ext4_file_write_iter",
     "ext4_fallocate",
     "ext4_truncate",
+    "ext4_create",
+    "ext4_mkdir",
+    "ext4_rename2",
+    "ext4_unlink",
     "sync_filesystem",
     "ksys_sync",
     "__jbd2_log_start_commit",
@@ -42,6 +46,8 @@ pub enum On {
     Exactly(&'static str, usize),
     /// A function.
     Function(&'static str),
+    /// A function with exactly that number of arguments.
+    FunctionOf(&'static str, usize),
 }
 
 /// Programs that are useful only together.
@@ -83,8 +89,13 @@ const fn silent(hook: Hook) -> Hook {
     }
 }
 
+/// Given by one of two hooks.
+pub const CREATE: &str = "create, mkdir and rename";
+pub const IO: &str = "IO of members";
+pub const ORDERED: &str = "files whose ordered data a commit waits for";
+
 /// All hooks, in order of attachment.
-pub const HOOKS: [Hook; 17] = [
+pub const HOOKS: [Hook; 20] = [
     required(hook(
         &["rt_slow_waking", "rt_slow_switch"],
         &[
@@ -106,22 +117,22 @@ pub const HOOKS: [Hook; 17] = [
     silent(hook(
         &["rt_slow_bio_queue"],
         &[On::Exactly("block_bio_queue", 1)],
-        "IO of members",
+        IO,
     )),
     silent(hook(
         &["rt_slow_bio_queue_q"],
         &[On::Exactly("block_bio_queue", 2)],
-        "IO of members",
+        IO,
     )),
     silent(hook(
         &["rt_slow_folio_wait"],
         &[On::AtLeast("folio_wait_writeback", 2)],
-        "files whose ordered data a commit waits for",
+        ORDERED,
     )),
     silent(hook(
         &["rt_slow_page_wait"],
         &[On::AtLeast("wait_on_page_writeback", 2)],
-        "files whose ordered data a commit waits for",
+        ORDERED,
     )),
     hook(
         &["rt_slow_request"],
@@ -179,6 +190,43 @@ pub const HOOKS: [Hook; 17] = [
         &["rt_slow_truncate_out", "rt_slow_truncate_in"],
         &[On::Function("ext4_truncate")],
         "truncation",
+    ),
+    silent(hook(
+        &[
+            "rt_slow_create_out",
+            "rt_slow_create_in",
+            "rt_slow_mkdir_out",
+            "rt_slow_mkdir_in",
+            "rt_slow_rename_out",
+            "rt_slow_rename_in",
+        ],
+        &[
+            On::Function("ext4_create"),
+            On::FunctionOf("ext4_mkdir", 4),
+            On::Function("ext4_rename2"),
+        ],
+        CREATE,
+    )),
+    silent(hook(
+        &[
+            "rt_slow_create_out",
+            "rt_slow_create_in_dir",
+            "rt_slow_mkdir_out",
+            "rt_slow_mkdir_in_dir",
+            "rt_slow_rename_out",
+            "rt_slow_rename_in_dir",
+        ],
+        &[
+            On::Function("ext4_create"),
+            On::FunctionOf("ext4_mkdir", 3),
+            On::Function("ext4_rename2"),
+        ],
+        CREATE,
+    )),
+    hook(
+        &["rt_slow_unlink_out", "rt_slow_unlink_in"],
+        &[On::Function("ext4_unlink")],
+        "unlink",
     ),
     hook(
         &[

@@ -1,7 +1,7 @@
 //! Selects the programs to load from the kernel facts. Pure.
 
 use super::facts::SlowFacts;
-use super::hooks::{HOOKS, Hook, On};
+use super::hooks::{CREATE, HOOKS, Hook, IO, ORDERED, On};
 
 /// Hooks to load.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -44,10 +44,7 @@ pub fn plan(facts: &SlowFacts) -> Result<SlowPlan, String> {
             Some(why) => plan.notes.push(format!("no {}: {why}", hook.gives)),
         }
     }
-    for gives in [
-        "IO of members",
-        "files whose ordered data a commit waits for",
-    ] {
+    for gives in [IO, ORDERED, CREATE] {
         let given = |h: &&Hook| h.gives == gives && h.silent;
         if !plan.hooks.iter().copied().any(|h| given(&h)) {
             plan.notes.push(format!(
@@ -71,8 +68,10 @@ fn missing(on: &On, facts: &SlowFacts) -> Option<String> {
         },
         On::Exactly(name, n) => (arguments(name) != Some(n))
             .then(|| format!("the tracepoint {name} does not have {n} arguments here")),
-        On::Function(name) => (!facts.functions.contains(name))
+        On::Function(name) => (!facts.functions.contains_key(name))
             .then(|| format!("this kernel has no traceable function {name}")),
+        On::FunctionOf(name, n) => (facts.functions.get(name) != Some(&n))
+            .then(|| format!("the function {name} does not have {n} arguments here")),
     }
 }
 

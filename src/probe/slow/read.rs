@@ -284,6 +284,9 @@ fn kind(wire: u32) -> Option<Kind> {
         contract::SLOW_WRITE => Kind::Write,
         contract::SLOW_FALLOCATE => Kind::Fallocate,
         contract::SLOW_TRUNCATE => Kind::Truncate,
+        contract::SLOW_RENAME => Kind::Rename,
+        contract::SLOW_UNLINK => Kind::Unlink,
+        contract::SLOW_CREATE => Kind::Create,
         _ => return None,
     })
 }

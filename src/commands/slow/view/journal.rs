@@ -2,7 +2,8 @@
 
 use super::Scene;
 use crate::analysis::slow::event::{Commit, Request, State};
-use crate::analysis::slow::snapshot::{SlowSnapshot, task};
+use crate::analysis::slow::names::task;
+use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::analysis::units::count;
 use crate::ui::pen::Pen;
 use crate::ui::table::{Column, Columns};

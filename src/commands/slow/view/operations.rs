@@ -4,8 +4,9 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::{Scene, scroll};
+use crate::analysis::slow::names::{Slow, task};
 use crate::analysis::slow::sentence::{part_words, subject};
-use crate::analysis::slow::snapshot::{Slow, SlowSnapshot, task};
+use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::analysis::units::{latency, percent};
 use crate::printable::sanitize;
 use crate::ui::pen::Pen;

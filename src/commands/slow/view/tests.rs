@@ -9,7 +9,6 @@ use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::commands::slow::state::State;
 use crate::ui::keys::Key;
 use crate::ui::palette::{Depth, Palette};
-use crate::ui::screen::App as _;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (40, 10)];
 
@@ -23,7 +22,7 @@ fn key(c: char) -> Key {
 
 /// The screen after keys, as text.
 fn drawn(snapshot: Option<&SlowSnapshot>, keys: &str, (columns, lines): (u16, u16)) -> String {
-    let mut state = State::new(Duration::from_secs(1));
+    let mut state = State::new(VIEWS.len(), Duration::from_secs(1));
     let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
     let mut put = |state: &State| {
         terminal

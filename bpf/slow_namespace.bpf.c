@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Operations on directories and whole filesystems. Those on directories hold the
+ * directory's lock already: the VFS has taken it.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "compat.bpf.h"
+#include "slow_operation.bpf.h"
+
+/* create, mkdir and rename have a first argument more (user namespace, mount idmap) since 5.12 */
+SEC("?fentry/ext4_create")
+int BPF_PROG(rt_slow_create_in, void *idmap, struct inode *dir)
+{
+	rt_slow_begin(dir, RT_SLOW_CREATE);
+	return 0;
+}
+
+SEC("?fentry/ext4_create")
+int BPF_PROG(rt_slow_create_in_dir, struct inode *dir)
+{
+	rt_slow_begin(dir, RT_SLOW_CREATE);
+	return 0;
+}
+
+SEC("?fexit/ext4_create")
+int BPF_PROG(rt_slow_create_out)
+{
+	return rt_slow_end(RT_SLOW_CREATE);
+}
+
+SEC("?fentry/ext4_mkdir")
+int BPF_PROG(rt_slow_mkdir_in, void *idmap, struct inode *dir)
+{
+	rt_slow_begin(dir, RT_SLOW_CREATE);
+	return 0;
+}
+
+SEC("?fentry/ext4_mkdir")
+int BPF_PROG(rt_slow_mkdir_in_dir, struct inode *dir)
+{
+	rt_slow_begin(dir, RT_SLOW_CREATE);
+	return 0;
+}
+
+SEC("?fexit/ext4_mkdir")
+int BPF_PROG(rt_slow_mkdir_out)
+{
+	return rt_slow_end(RT_SLOW_CREATE);
+}
+
+SEC("?fentry/ext4_rename2")
+int BPF_PROG(rt_slow_rename_in, void *idmap, struct inode *dir)
+{
+	rt_slow_begin(dir, RT_SLOW_RENAME);
+	return 0;
+}
+
+SEC("?fentry/ext4_rename2")
+int BPF_PROG(rt_slow_rename_in_dir, struct inode *dir)
+{
+	rt_slow_begin(dir, RT_SLOW_RENAME);
+	return 0;
+}
+
+SEC("?fexit/ext4_rename2")
+int BPF_PROG(rt_slow_rename_out)
+{
+	return rt_slow_end(RT_SLOW_RENAME);
+}
+
+SEC("?fentry/ext4_unlink")
+int BPF_PROG(rt_slow_unlink_in, struct inode *dir)
+{
+	rt_slow_begin(dir, RT_SLOW_UNLINK);
+	return 0;
+}
+
+SEC("?fexit/ext4_unlink")
+int BPF_PROG(rt_slow_unlink_out)
+{
+	return rt_slow_end(RT_SLOW_UNLINK);
+}
+
+/* syncfs(2), and for each filesystem that is unmounted or frozen; sync(2) does not call it. */
+SEC("?fentry/sync_filesystem")
+int BPF_PROG(rt_slow_syncfs_in, struct super_block *sb)
+{
+	struct rt_slow_task *t;
+	__u32 pid = bpf_get_current_pid_tgid();
+
+	if (!rt_slow_is_fs(sb->s_dev))
+		return 0;
+	t = rt_slow_begin_at(pid, RT_SLOW_SYNC);
+	if (t)
+		t->dev = sb->s_dev;
+	return 0;
+}
+
+SEC("?fexit/sync_filesystem")
+int BPF_PROG(rt_slow_syncfs_out)
+{
+	return rt_slow_end(RT_SLOW_SYNC);
+}
+
+SEC("?fentry/ksys_sync")
+int BPF_PROG(rt_slow_ksync_in)
+{
+	rt_slow_begin_at(bpf_get_current_pid_tgid(), RT_SLOW_SYNC);
+	return 0;
+}
+
+SEC("?fexit/ksys_sync")
+int BPF_PROG(rt_slow_ksync_out)
+{
+	return rt_slow_end(RT_SLOW_SYNC);
+}

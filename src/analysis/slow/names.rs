@@ -1,0 +1,60 @@
+//! A slow operation with its phases, and the names of devices and files in it.
+
+use std::collections::HashMap;
+
+use super::event::{Operation, Task};
+use super::waterfall::{Culprit, Waterfall};
+use crate::analysis::files::{FileId, FileLocation};
+use crate::printable::{escape, sanitize};
+
+/// A slow operation and its phases.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slow {
+    /// Operation.
+    pub operation: Operation,
+    /// Its phases.
+    pub waterfall: Waterfall,
+    /// Name of the array or disk that holds the filesystem; `None` for a sync of all filesystems.
+    pub array: Option<String>,
+}
+
+/// Names of members and files.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    /// Kernel names of members and of filesystems' devices, by device number.
+    pub devices: HashMap<u32, String>,
+    /// Number of members of each array, by array.
+    pub members: HashMap<String, usize>,
+    /// Locations of files.
+    pub files: HashMap<FileId, FileLocation>,
+}
+
+impl Names {
+    /// Name of a device, or its number.
+    pub fn device(&self, dev: u32) -> String {
+        let known = self.devices.get(&dev).cloned();
+        known.unwrap_or_else(|| format!("{}:{}", dev >> 20, dev & 0xf_ffff))
+    }
+
+    /// Path of a file, printable; its inode if the path is not known.
+    pub fn file(&self, id: &FileId) -> String {
+        let path = self.path(id).map(escape);
+        path.unwrap_or_else(|| format!("inode {} on {}", id.inode, self.device(id.dev)))
+    }
+
+    /// Path of a file, as the kernel has it.
+    pub fn path(&self, id: &FileId) -> Option<&[u8]> {
+        let location = self.files.get(id)?;
+        location.path.as_deref().or(location.name.as_deref())
+    }
+
+    /// Name of the member to blame.
+    pub fn member(&self, culprit: &Culprit) -> Option<String> {
+        culprit.member.map(|(dev, _)| self.device(dev))
+    }
+}
+
+/// `mysqld(1234)`, printable.
+pub fn task(task: &Task) -> String {
+    format!("{}({})", sanitize(&task.comm), task.pid)
+}
