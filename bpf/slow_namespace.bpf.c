@@ -27,7 +27,8 @@ int BPF_PROG(rt_slow_create_in_dir, struct inode *dir)
 SEC("?fexit/ext4_create")
 int BPF_PROG(rt_slow_create_out)
 {
-	return rt_slow_end(RT_SLOW_CREATE);
+	rt_slow_end(RT_SLOW_CREATE);
+	return 0;
 }
 
 SEC("?fentry/ext4_mkdir")
@@ -47,7 +48,8 @@ int BPF_PROG(rt_slow_mkdir_in_dir, struct inode *dir)
 SEC("?fexit/ext4_mkdir")
 int BPF_PROG(rt_slow_mkdir_out)
 {
-	return rt_slow_end(RT_SLOW_CREATE);
+	rt_slow_end(RT_SLOW_CREATE);
+	return 0;
 }
 
 SEC("?fentry/ext4_rename2")
@@ -67,7 +69,8 @@ int BPF_PROG(rt_slow_rename_in_dir, struct inode *dir)
 SEC("?fexit/ext4_rename2")
 int BPF_PROG(rt_slow_rename_out)
 {
-	return rt_slow_end(RT_SLOW_RENAME);
+	rt_slow_end(RT_SLOW_RENAME);
+	return 0;
 }
 
 SEC("?fentry/ext4_unlink")
@@ -80,7 +83,8 @@ int BPF_PROG(rt_slow_unlink_in, struct inode *dir)
 SEC("?fexit/ext4_unlink")
 int BPF_PROG(rt_slow_unlink_out)
 {
-	return rt_slow_end(RT_SLOW_UNLINK);
+	rt_slow_end(RT_SLOW_UNLINK);
+	return 0;
 }
 
 /* syncfs(2), and for each filesystem that is unmounted or frozen; sync(2) does not call it. */
@@ -101,7 +105,8 @@ int BPF_PROG(rt_slow_syncfs_in, struct super_block *sb)
 SEC("?fexit/sync_filesystem")
 int BPF_PROG(rt_slow_syncfs_out)
 {
-	return rt_slow_end(RT_SLOW_SYNC);
+	rt_slow_end(RT_SLOW_SYNC);
+	return 0;
 }
 
 SEC("?fentry/ksys_sync")
@@ -114,5 +119,6 @@ int BPF_PROG(rt_slow_ksync_in)
 SEC("?fexit/ksys_sync")
 int BPF_PROG(rt_slow_ksync_out)
 {
-	return rt_slow_end(RT_SLOW_SYNC);
+	rt_slow_end(RT_SLOW_SYNC);
+	return 0;
 }

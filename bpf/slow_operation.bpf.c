@@ -117,7 +117,8 @@ int BPF_PROG(rt_slow_read_in, struct kiocb *iocb, struct iov_iter *to)
 SEC("?fexit/ext4_file_read_iter")
 int BPF_PROG(rt_slow_read_out)
 {
-	return rt_slow_end(RT_SLOW_READ);
+	rt_slow_end(RT_SLOW_READ);
+	return 0;
 }
 
 SEC("?fentry/ext4_file_write_iter")
@@ -147,7 +148,8 @@ int BPF_PROG(rt_slow_write_in, struct kiocb *iocb, struct iov_iter *from)
 SEC("?fexit/ext4_file_write_iter")
 int BPF_PROG(rt_slow_write_out)
 {
-	return rt_slow_end(RT_SLOW_WRITE);
+	rt_slow_end(RT_SLOW_WRITE);
+	return 0;
 }
 
 SEC("?fentry/ext4_fallocate")
@@ -165,7 +167,8 @@ int BPF_PROG(rt_slow_fallocate_in, struct file *file, int mode, __s64 offset, __
 SEC("?fexit/ext4_fallocate")
 int BPF_PROG(rt_slow_fallocate_out)
 {
-	return rt_slow_end(RT_SLOW_FALLOCATE);
+	rt_slow_end(RT_SLOW_FALLOCATE);
+	return 0;
 }
 
 /* With i_rwsem held: truncate, ftruncate, open with O_TRUNC, and the last unlink. */
@@ -179,5 +182,6 @@ int BPF_PROG(rt_slow_truncate_in, struct inode *inode)
 SEC("?fexit/ext4_truncate")
 int BPF_PROG(rt_slow_truncate_out)
 {
-	return rt_slow_end(RT_SLOW_TRUNCATE);
+	rt_slow_end(RT_SLOW_TRUNCATE);
+	return 0;
 }

@@ -51,6 +51,10 @@ use record::{a_recording_matches_top, a_reload_loses_nothing};
 mod slow;
 use slow::slow_operations_have_their_causes;
 
+#[path = "lab/slow_md.rs"]
+mod slow_md;
+use slow_md::slow_arrays_have_their_causes;
+
 #[path = "lab/dirtied.rs"]
 mod dirtied;
 use dirtied::dirtied_blocks_have_their_task;
@@ -109,6 +113,7 @@ on_kernels! {
     groups_considered_match_mb_stats
     mb_stats_replaces_missing_hooks
     slow_operations_have_their_causes
+    slow_arrays_have_their_causes
     ;
     cold_bitmaps_are_named
     amplification_of_single_blocks

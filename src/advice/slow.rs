@@ -1,9 +1,11 @@
 //! What shortens the waits that `raidtrace slow` finds. Commands are printed, never run.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 /// A change that would help.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Advice {
     /// What helps.
     pub text: String,
@@ -14,7 +16,7 @@ pub struct Advice {
     /// When not to.
     pub not_when: String,
     /// Kernel source or document.
-    pub source: &'static str,
+    pub source: Cow<'static, str>,
 }
 
 /// md writes superblocks before the first write after `seconds` (md/safe_mode_delay) without one.
@@ -27,7 +29,7 @@ pub fn md_superblock(array: &str, seconds: Option<&str>) -> Advice {
                value; lost at a reboot"
             .to_owned(),
         not_when: "the array has no write-intent bitmap and a resync would hurt".to_owned(),
-        source: "drivers/md/md.c, md_write_start() and safe_delay_store(); Documentation/admin-guide/md.rst",
+        source: Cow::Borrowed("drivers/md/md.c, md_write_start() and safe_delay_store(); Documentation/admin-guide/md.rst"),
     }
 }
 
@@ -38,7 +40,7 @@ pub fn ordered_data_by_option(mount: &str) -> Advice {
         commands: vec![format!("mount -o remount,dioread_nolock {mount}")],
         risk: "none known; the default since 5.6. Has no effect with nodelalloc. Undone with remount,dioread_lock".to_owned(),
         not_when: "the files have no extents (made by ext3)".to_owned(),
-        source: "fs/ext4/inode.c, ext4_map_blocks(); fs/ext4/ext4_jbd2.h, ext4_should_dioread_nolock()",
+        source: Cow::Borrowed("fs/ext4/inode.c, ext4_map_blocks(); fs/ext4/ext4_jbd2.h, ext4_should_dioread_nolock()"),
     }
 }
 
@@ -51,7 +53,7 @@ pub fn ordered_data(file: &str) -> Advice {
         commands: vec!["sysctl vm.dirty_background_bytes=67108864".to_owned()],
         risk: "writeback begins earlier for the whole host. Undone with vm.dirty_background_ratio and its old value".to_owned(),
         not_when: "files are usually removed before they are written".to_owned(),
-        source: "fs/jbd2/commit.c, journal_finish_inode_data_buffers(); Documentation/admin-guide/sysctl/vm.rst",
+        source: Cow::Borrowed("fs/jbd2/commit.c, journal_finish_inode_data_buffers(); Documentation/admin-guide/sysctl/vm.rst"),
     }
 }
 
@@ -67,7 +69,7 @@ pub fn extending_writes(version: (u32, u32)) -> Advice {
         commands: Vec::new(),
         risk: "the application must not take the size of the file for its content".to_owned(),
         not_when: "the file is only appended to, and nobody reads it meanwhile".to_owned(),
-        source: "fs/ext4/file.c, ext4_dio_write_checks(); Linux 6.3, 240930fb7e6b",
+        source: Cow::Borrowed("fs/ext4/file.c, ext4_dio_write_checks(); Linux 6.3, 240930fb7e6b"),
     }
 }
 
@@ -85,7 +87,7 @@ pub fn unaligned_writes(version: (u32, u32)) -> Advice {
         commands: Vec::new(),
         risk: "none".to_owned(),
         not_when: "the file has one writer and no reader".to_owned(),
-        source: "fs/ext4/file.c, ext4_dio_write_checks(), ext4_unaligned_io()",
+        source: Cow::Borrowed("fs/ext4/file.c, ext4_dio_write_checks(), ext4_unaligned_io()"),
     }
 }
 
@@ -99,7 +101,9 @@ pub fn slow_member(disk: &str, name: &str) -> Advice {
         ],
         risk: "none: both only report".to_owned(),
         not_when: "the other members serve less load, see raidtrace top".to_owned(),
-        source: "Documentation/ABI/stable/sysfs-block, queue/write_cache; smartctl(8)",
+        source: Cow::Borrowed(
+            "Documentation/ABI/stable/sysfs-block, queue/write_cache; smartctl(8)",
+        ),
     }
 }
 
@@ -112,7 +116,9 @@ pub fn long_truncation() -> Advice {
         ],
         risk: "the file loses its content from the end".to_owned(),
         not_when: "the file is in use".to_owned(),
-        source: "fs/ext4/inode.c, ext4_truncate(): a handle for as many blocks as a transaction has credits",
+        source: Cow::Borrowed(
+            "fs/ext4/inode.c, ext4_truncate(): a handle for as many blocks as a transaction has credits",
+        ),
     }
 }
 
@@ -123,7 +129,7 @@ pub fn log_space(mount: &str) -> Advice {
         commands: vec![format!("raidtrace doctor {mount} --live 60")],
         risk: "none: it only reports".to_owned(),
         not_when: "the load is a one-off, such as a restore".to_owned(),
-        source: "fs/jbd2/checkpoint.c, __jbd2_log_wait_for_space()",
+        source: Cow::Borrowed("fs/jbd2/checkpoint.c, __jbd2_log_wait_for_space()"),
     }
 }
 
@@ -135,7 +141,7 @@ pub fn stripe_cache(array: &str, entries: Option<&str>) -> Advice {
         commands: vec![format!("echo 4096 > /sys/block/{array}/md/stripe_cache_size")],
         risk: "takes a page of memory per entry and member, at once. Undone with the old value; lost at a reboot".to_owned(),
         not_when: "the members are busy all the time: more stripes then only wait longer".to_owned(),
-        source: "drivers/md/raid5.c, raid5_get_active_stripe(); Documentation/admin-guide/md.rst",
+        source: Cow::Borrowed("drivers/md/raid5.c, raid5_get_active_stripe(); Documentation/admin-guide/md.rst"),
     }
 }
 
@@ -148,7 +154,9 @@ pub fn resync(array: &str) -> Advice {
             "the array has no full redundancy for longer. Undone with: echo system > the same file"
                 .to_owned(),
         not_when: "another disk may fail soon".to_owned(),
-        source: "drivers/md/raid1.c, wait_barrier(); Documentation/admin-guide/md.rst",
+        source: Cow::Borrowed(
+            "drivers/md/raid1.c, wait_barrier(); Documentation/admin-guide/md.rst",
+        ),
     }
 }
 
@@ -163,6 +171,6 @@ pub fn throttled() -> Advice {
                vm.dirty_background_ratio and their old values"
             .to_owned(),
         not_when: "the throttled writer is in a cgroup with its own memory limit, which counts first".to_owned(),
-        source: "mm/page-writeback.c, balance_dirty_pages(); Documentation/admin-guide/sysctl/vm.rst",
+        source: Cow::Borrowed("mm/page-writeback.c, balance_dirty_pages(); Documentation/admin-guide/sysctl/vm.rst"),
     }
 }

@@ -33,6 +33,13 @@ pub enum Item {
         /// JSON, see `crate::recording::alloc::Interval`.
         json: String,
     },
+    /// An interval of slow operations.
+    Slow {
+        /// End of the interval.
+        time_us: i64,
+        /// JSON, see `crate::recording::slow::Interval`.
+        json: String,
+    },
     /// A message for the user.
     Note {
         /// Time of the note.
@@ -61,6 +68,7 @@ impl Item {
             Self::Dirtied(d) => d.time_us,
             Self::State(s) => s.time_us,
             Self::Alloc { time_us, .. }
+            | Self::Slow { time_us, .. }
             | Self::Note { time_us, .. }
             | Self::Lost { time_us, .. } => *time_us,
         }

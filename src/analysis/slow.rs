@@ -14,6 +14,7 @@ pub mod event;
 pub(crate) mod fixture;
 pub mod groups;
 pub mod history;
+pub mod holders;
 pub mod names;
 pub mod phase;
 pub mod sentence;

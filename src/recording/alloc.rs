@@ -20,7 +20,6 @@ use crate::analysis::profile::Profile;
 use crate::analysis::snapshot;
 use crate::printable::{hex, unhex};
 
-mod limits;
 mod quantiles;
 mod searches;
 mod shares;
@@ -28,7 +27,7 @@ mod stacks;
 #[cfg(test)]
 mod tests;
 
-use limits::at_most;
+use super::limits::at_most;
 use quantiles::Quantiles;
 use searches::{Looked, Searches};
 use shares::{File, Task};
@@ -191,7 +190,7 @@ fn raw(text: String, hexadecimal: Option<String>) -> Vec<u8> {
 }
 
 /// `9:3`
-fn device(dev: u32) -> String {
+pub(super) fn device(dev: u32) -> String {
     FileId {
         dev,
         ..FileId::default()
@@ -199,7 +198,8 @@ fn device(dev: u32) -> String {
     .device()
 }
 
-fn number(device: &str) -> Option<u32> {
+/// Inverse of [`device`].
+pub(super) fn number(device: &str) -> Option<u32> {
     let (major, minor) = device.split_once(':')?;
     let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
     (major < 1 << 12 && minor < 1 << 20).then_some(major << 20 | minor)

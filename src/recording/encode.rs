@@ -396,7 +396,10 @@ impl Files {
 
 fn texts(batch: &Batch) -> ArrayRef {
     let text = |r: &Row| {
-        let has_text = matches!(r.kind, Kind::State | Kind::Note | Kind::Lost | Kind::Alloc);
+        let has_text = matches!(
+            r.kind,
+            Kind::State | Kind::Note | Kind::Lost | Kind::Alloc | Kind::Slow
+        );
         has_text.then(|| batch.texts.get(r.file as usize)).flatten()
     };
     let texts: StringArray = batch.rows.iter().map(text).collect();

@@ -17,6 +17,8 @@ use crate::analysis::fold::{Fold, Sample};
 use crate::analysis::hotspot;
 use crate::analysis::item::Item;
 use crate::analysis::recent::Recent;
+use crate::analysis::slow::history as slow_history;
+use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::analysis::snapshot::Snapshot;
 use crate::analysis::time;
 use crate::analysis::time::Span;
@@ -26,6 +28,7 @@ use crate::recording::alloc::Interval;
 use crate::recording::error::Ending;
 use crate::recording::header::Header;
 use crate::recording::reader::{Reader, Wanted};
+use crate::recording::slow;
 
 /// Number of losses listed one by one.
 const LOSSES: usize = 100;
@@ -54,10 +57,12 @@ pub struct Report {
     pub timeline: Timeline,
     /// Time and message of each loss.
     pub losses: Vec<(i64, String)>,
-    /// Rows of members or arrays that are in no state, and invalid intervals of the allocator.
+    /// Rows of members or arrays that are in no state, and invalid intervals of the allocator or of slow operations.
     pub unplaced: u64,
     /// Intervals of the ext4 allocator; `None` if there are none.
     pub allocator: Option<Allocator>,
+    /// Slow operations; `None` if they were not recorded.
+    pub slow: Option<SlowSnapshot>,
     /// End of the recording.
     pub ending: Ending,
 }
@@ -138,6 +143,7 @@ struct Pass {
     losses: Vec<(i64, String)>,
     newest: i64,
     allocator: Option<Allocator>,
+    slow: Option<SlowSnapshot>,
     invalid: u64,
 }
 
@@ -168,6 +174,7 @@ impl Pass {
             losses: Vec::new(),
             newest: i64::MIN,
             allocator: None,
+            slow: None,
             invalid: 0,
         }
     }
@@ -183,6 +190,19 @@ impl Pass {
                 self.items += 1;
                 match Interval::parse(*time_us, json) {
                     Ok(interval) => Allocator::add(&mut self.allocator, interval.snapshot),
+                    Err(_) => self.invalid += 1,
+                }
+            }
+            return;
+        }
+        if let Item::Slow { time_us, json } = item {
+            self.events.add_outside(item);
+            if time > self.from_us && time <= self.to_us {
+                self.items += 1;
+                match slow::Interval::parse(*time_us, json) {
+                    Ok(interval) => {
+                        slow_history::add(self.slow.get_or_insert_default(), &interval);
+                    }
                     Err(_) => self.invalid += 1,
                 }
             }
@@ -281,6 +301,7 @@ impl Pass {
             losses: self.losses,
             unplaced: reader.unplaced() + self.invalid,
             allocator: self.allocator.map(Allocator::finish),
+            slow: self.slow,
             ending: reader.ending().clone(),
         }
     }

@@ -4,7 +4,7 @@
 //! * [`writer`]: collects `rows`; its thread `encode`s and writes them to an [`output`].
 //! * [`reader`]: `frame`s -> record `batch`es, which arrow-ipc validates -> `columns` -> items, by `names`.
 //!   `files`: the files of a recording.
-//! * [`alloc`]: intervals of the ext4 allocator, as JSON in the column `text`.
+//! * [`alloc`], [`slow`]: intervals of the ext4 allocator and of slow operations, as JSON in the column `text`.
 //! * [`source`]: intervals, forwards and back; [`gather`]: one pass over a whole recording.
 
 pub mod alloc;
@@ -18,11 +18,13 @@ pub(crate) mod fixture;
 mod frame;
 pub mod gather;
 pub mod header;
+mod limits;
 mod names;
 pub mod output;
 pub mod reader;
 mod rows;
 pub mod schema;
+pub mod slow;
 pub mod source;
 pub mod writer;
 

@@ -254,6 +254,10 @@ impl Names {
                 time_us,
                 json: batch.text(row)?.to_owned(),
             }),
+            Kind::Slow => Some(Item::Slow {
+                time_us,
+                json: batch.text(row)?.to_owned(),
+            }),
             Kind::Note => Some(Item::Note {
                 time_us,
                 text: batch.text(row)?.to_owned(),

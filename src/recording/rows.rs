@@ -215,6 +215,9 @@ impl Batch {
             Item::Alloc { time_us, json } => {
                 return self.add_text(*time_us, Kind::Alloc, NONE, json.clone());
             }
+            Item::Slow { time_us, json } => {
+                return self.add_text(*time_us, Kind::Slow, NONE, json.clone());
+            }
             Item::Note { time_us, text } => {
                 return self.add_text(*time_us, Kind::Note, NONE, text.clone());
             }

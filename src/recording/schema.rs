@@ -26,11 +26,13 @@ pub enum Kind {
     Dirtied,
     /// [`Item::Alloc`](crate::analysis::item::Item::Alloc)
     Alloc,
+    /// [`Item::Slow`](crate::analysis::item::Item::Slow)
+    Slow,
 }
 
 impl Kind {
     /// All kinds in the order of their numbers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Request,
         Self::Part,
         Self::Submission,
@@ -39,6 +41,7 @@ impl Kind {
         Self::Lost,
         Self::Dirtied,
         Self::Alloc,
+        Self::Slow,
     ];
 
     /// Name in the column `kind`.
@@ -52,6 +55,7 @@ impl Kind {
             Self::Lost => "lost",
             Self::Dirtied => "dirtied",
             Self::Alloc => "alloc",
+            Self::Slow => "slow",
         }
     }
 }

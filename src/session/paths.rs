@@ -66,6 +66,11 @@ impl Paths {
         !self.waiting.contains(id) && known.is_none_or(|(_, since)| since.elapsed() >= FRESH)
     }
 
+    /// True if a request for the file is pending.
+    pub fn is_waiting(&self, id: &FileId) -> bool {
+        self.waiting.contains(id)
+    }
+
     /// The last answer for a file; `None` without one.
     pub fn get(&self, id: &FileId) -> Option<&Found> {
         self.known.get(id).map(|(found, _)| found)

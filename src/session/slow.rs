@@ -1,24 +1,26 @@
 //! Intervals of `raidtrace slow`: operations, the commits and flushes that they waited for, and their names.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::advice::kernel::Kernel;
-use crate::analysis::files::FileId;
 use crate::analysis::overhead::Overhead;
-use crate::analysis::slow::advice::{self, Facts};
+use crate::analysis::slow::advice;
 use crate::analysis::slow::event::{Commit, Event, Kind, MemberIo, Operation};
-use crate::analysis::slow::names::{Names, Slow};
+use crate::analysis::slow::holders;
+use crate::analysis::slow::names::Slow;
 use crate::analysis::slow::snapshot::{KindSum, SlowLost, SlowSnapshot};
 use crate::analysis::slow::waterfall::Waterfall;
-use crate::machine::Array;
 use crate::machine::topology::Topology;
 use crate::probe::clock::monotonic_ns;
-use crate::probe::slow::{Device, SlowProbe};
+use crate::probe::slow::SlowProbe;
 use crate::session::Session;
+
+mod host;
+
+use host::{Place, devices, facts, names, places};
 
 /// Interval of draining the events' buffer.
 pub const DRAIN: Duration = Duration::from_millis(100);
@@ -121,11 +123,11 @@ impl SlowSampler {
         self.probe.notes()
     }
 
-    /// Ends the interval.
+    /// Ends the interval. [`SlowSampler::complete`] adds what takes time.
     ///
     /// # Errors
     /// The events or sums cannot be read.
-    pub fn interval(&mut self, session: &mut Session) -> Result<SlowSnapshot> {
+    pub fn interval(&mut self, session: &Session) -> Result<SlowSnapshot> {
         self.drain_now()?;
         // Wait for the commits of the last operations; others end meanwhile.
         let mut seen = 0;
@@ -140,30 +142,47 @@ impl SlowSampler {
         self.snapshot(session)
     }
 
-    fn snapshot(&mut self, session: &mut Session) -> Result<SlowSnapshot> {
+    /// Adds the paths of files, and then advice, to an interval. Waits for paths up to `patience`, and goes on draining meanwhile:
+    /// an operation is listed once, unlike a figure that comes again in the next interval.
+    ///
+    /// # Errors
+    /// The events cannot be read.
+    pub fn complete(
+        &mut self,
+        snapshot: &mut SlowSnapshot,
+        session: &mut Session,
+        patience: Duration,
+    ) -> Result<()> {
+        let files = snapshot.files(NAMED);
+        let end = Instant::now() + patience;
+        snapshot.names.files = session.locate(files.iter().copied());
+        while files.iter().any(|id| session.is_looking_for(id)) && Instant::now() < end {
+            thread::sleep(SETTLE);
+            self.drain()?;
+            snapshot.names.files = session.locate(files.iter().copied());
+        }
+        snapshot.advice = advice::find(&snapshot.operations, &snapshot.names, &facts(session));
+        Ok(())
+    }
+
+    fn snapshot(&mut self, session: &Session) -> Result<SlowSnapshot> {
         let now = Instant::now();
         let interval = now - std::mem::replace(&mut self.begun, now);
         let begun_ns = std::mem::replace(&mut self.begun_ns, monotonic_ns());
         let topology = session.topology();
-        let mut names = names(topology);
+        let names = names(topology);
         let places = places(topology);
         let current = devices(topology);
         let mut commits: Vec<&Commit> = self.commits.iter().collect();
         commits.sort_by_key(|c| c.start_ns());
-        let facts = facts(session);
+        let mut ios: Vec<MemberIo> = self.ios.iter().copied().collect();
+        ios.sort_unstable_by_key(|io| io.end_ns);
         let mut operations: Vec<Slow> = self
             .operations
             .drain(..)
             .map(|operation| {
                 let place = places.get(&operation.dev);
-                let on = |b: &&MemberIo| place.is_none_or(|p| p.members.contains(&b.dev));
-                let ios: Vec<MemberIo> = self
-                    .ios
-                    .iter()
-                    .filter(|b| b.end_ns > operation.start_ns && b.start_ns < operation.end_ns)
-                    .filter(on)
-                    .copied()
-                    .collect();
+                let (commits, ios) = beside(&operation, place, &commits, &ios);
                 Slow {
                     waterfall: Waterfall::new(&operation, &commits, &ios),
                     array: place.map(|p| p.array.clone()),
@@ -172,16 +191,15 @@ impl SlowSampler {
             })
             .collect();
         operations.sort_by_key(|s| std::cmp::Reverse(s.operation.total_ns()));
+        holders::explain(&mut operations);
         let commits: Vec<Commit> = commits
             .into_iter()
             .filter(|c| c.end_ns().is_some_and(|end| end >= begun_ns))
             .cloned()
             .collect();
-        names.files = session.locate(files(&operations, &commits));
         if &current != self.probe.devices() {
             self.probe.set_devices(&current)?;
         }
-        let advice = advice::find(&operations, &names, &facts);
         let kinds = self.probe.sums()?;
         let lost = self.probe.lost()?;
         let overhead = self.probe.overhead();
@@ -202,7 +220,7 @@ impl SlowSampler {
             operations,
             kinds: since(&kinds, &before.kinds),
             commits,
-            advice,
+            advice: Vec::new(),
             names,
             lost: SlowLost {
                 slots: lost.slots - before.lost.slots,
@@ -214,35 +232,6 @@ impl SlowSampler {
             notes: self.probe.notes().to_vec(),
         })
     }
-}
-
-/// Facts that advice depends on.
-fn facts(session: &Session) -> Facts {
-    let sys = session.sys();
-    let kernel = Kernel {
-        release: sys.kernel_release(),
-        ..Kernel::default()
-    };
-    let mut facts = Facts {
-        version: kernel.version(),
-        ..Facts::default()
-    };
-    for array in &session.topology().host.arrays {
-        let value = |file: &str| {
-            let text = sys.text(&format!("/sys/block/{}/md/{file}", array.name))?;
-            Some(text.trim().to_owned())
-        };
-        let md = (value("safe_mode_delay"), value("stripe_cache_size"));
-        facts.arrays.insert(array.name.clone(), md);
-        for fs in &array.filesystems {
-            if let Some(mount) = fs.mounts.first() {
-                let path = mount.path.display().to_string();
-                let mount = (path, mount.options.clone());
-                facts.mounts.insert(fs.dev.kernel(), mount);
-            }
-        }
-    }
-    facts
 }
 
 fn keep<T>(all: &mut VecDeque<T>, new: T, most: usize) {
@@ -265,81 +254,24 @@ fn since(now: &BTreeMap<Kind, KindSum>, was: &BTreeMap<Kind, KindSum>) -> BTreeM
     now.iter().filter_map(one).collect()
 }
 
-/// Files that appear in the interval, those of the longest operations first.
-fn files(operations: &[Slow], commits: &[Commit]) -> BTreeSet<FileId> {
-    let own = operations.iter().filter_map(|s| s.operation.file);
-    let ordered = commits
-        .iter()
-        .flat_map(|c| c.ordered.iter().map(|o| o.file));
-    own.chain(ordered).take(NAMED).collect()
-}
-
-/// The array of a filesystem, and the members below it that are not arrays themselves.
-struct Place {
-    array: String,
-    members: BTreeSet<u32>,
-}
-
-fn places(topology: &Topology) -> BTreeMap<u32, Place> {
-    let arrays = &topology.host.arrays;
-    let is_array = |dev| arrays.iter().any(|a| a.is_md() && a.dev == dev);
-    let is_nested = |array: &Array| {
-        let members = arrays.iter().flat_map(|a| &a.members);
-        members.filter(|m| m.dev == array.dev).count() > 0 && array.is_md()
+/// Commits and IO of members during an operation, both in the same order. Of thousands, most operations meet a few.
+fn beside<'a>(
+    op: &Operation,
+    place: Option<&Place>,
+    commits: &[&'a Commit],
+    ios: &[MemberIo],
+) -> (Vec<&'a Commit>, Vec<MemberIo>) {
+    let of_op = |c: &&&Commit| {
+        (op.dev == 0 || c.dev == op.dev)
+            && c.start_ns().is_some_and(|start| start < op.end_ns)
+            && c.end_ns().is_some_and(|end| end > op.start_ns)
     };
-    let mut places: BTreeMap<u32, Place> = BTreeMap::new();
-    for array in arrays {
-        for fs in &array.filesystems {
-            let place = places.entry(fs.dev.kernel()).or_insert_with(|| Place {
-                array: array.name.clone(),
-                members: BTreeSet::new(),
-            });
-            if !is_nested(array) {
-                place.array.clone_from(&array.name);
-            }
-            let leaves = array.members.iter().filter(|m| !is_array(m.dev));
-            place
-                .members
-                .extend(leaves.flat_map(|m| [m.dev.kernel(), m.disk.kernel()]));
-        }
-    }
-    places
-}
-
-/// Traced devices: ext filesystems, and all members.
-fn devices(topology: &Topology) -> BTreeMap<u32, Device> {
-    let mut devices: BTreeMap<u32, Device> = BTreeMap::new();
-    for array in &topology.host.arrays {
-        for fs in &array.filesystems {
-            let is_ext = fs.mounts.iter().any(|m| m.fstype.starts_with("ext"));
-            if is_ext || topology.layouts.contains_key(&fs.dev) {
-                devices.entry(fs.dev.kernel()).or_default().filesystem = true;
-            }
-        }
-        for member in &array.members {
-            let device = devices.entry(member.dev.kernel()).or_default();
-            device.member = true;
-            device.bio_based |= member.queue.bio_based;
-            if !member.queue.bio_based {
-                devices.entry(member.disk.kernel()).or_default().disk = true;
-            }
-        }
-    }
-    devices
-}
-
-fn names(topology: &Topology) -> Names {
-    let mut names = Names::default();
-    for array in &topology.host.arrays {
-        names
-            .members
-            .insert(array.name.clone(), array.members.len());
-        let filesystems = array.filesystems.iter().map(|fs| (fs.dev, &fs.name));
-        let members = array.members.iter().map(|m| (m.dev, &m.name));
-        let disks = array.members.iter().map(|m| (m.disk, &m.disk_name));
-        for (dev, name) in disks.chain(filesystems).chain(members) {
-            names.devices.insert(dev.kernel(), name.clone());
-        }
-    }
-    names
+    let later = ios.partition_point(|io| io.end_ns <= op.start_ns);
+    let on = |io: &&MemberIo| {
+        io.start_ns < op.end_ns && place.is_none_or(|p| p.members.contains(&io.dev))
+    };
+    (
+        commits.iter().filter(of_op).copied().collect(),
+        ios[later..].iter().filter(on).copied().collect(),
+    )
 }

@@ -148,6 +148,11 @@ impl Session {
         locations
     }
 
+    /// True if the path of a file is being looked up.
+    pub fn is_looking_for(&self, id: &FileId) -> bool {
+        self.paths.is_waiting(id)
+    }
+
     /// Location of a file without a path lookup.
     pub fn file_location(&self, id: &FileId) -> FileLocation {
         self.named_file(id).1

@@ -7,15 +7,15 @@ use serde_json::Value;
 use super::{intervals, lab, text};
 
 /// A call of a kernel function.
-struct Call {
-    function: String,
-    pid: u64,
-    us: f64,
+pub(super) struct Call {
+    pub function: String,
+    pub pid: u64,
+    pub us: f64,
 }
 
 /// Calls in a function graph: `1)  dd-1017  | @ 167005.1 us |  md_write_start [md_mod]();` or, with calls inside,
 /// `} /* jbd2_log_wait_commit */`.
-fn graph(dir: &Path) -> Vec<Call> {
+pub(super) fn graph(file: &Path) -> Vec<Call> {
     let call = |line: &str| {
         let mut parts = line.split('|').map(str::trim);
         let (process, duration, function) = (parts.next()?, parts.next()?, parts.next()?);
@@ -29,7 +29,7 @@ fn graph(dir: &Path) -> Vec<Call> {
             us: us.parse().ok()?,
         })
     };
-    text(dir.join("graph")).lines().filter_map(call).collect()
+    text(file.to_owned()).lines().filter_map(call).collect()
 }
 
 fn phase<'a>(operation: &'a Value, name: &str) -> Option<&'a Value> {
@@ -37,13 +37,13 @@ fn phase<'a>(operation: &'a Value, name: &str) -> Option<&'a Value> {
     phases.iter().find(|p| p["phase"] == name)
 }
 
-fn us(operation: &Value, name: &str) -> f64 {
+pub(super) fn us(operation: &Value, name: &str) -> f64 {
     phase(operation, name).map_or(0.0, |p| p["us"].as_f64().expect("us"))
 }
 
 /// The two agree within 5 % or 2 ms. `rest`: time of the operation on a CPU or a run queue, which ftrace counts as the function's
 /// where it is spent there.
-fn agree(what: &str, ours: f64, rest: f64, theirs: f64) {
+pub(super) fn agree(what: &str, ours: f64, rest: f64, theirs: f64) {
     println!(
         "{what}: {:.1} ms and up to {:.1}, ftrace {:.1} ms",
         ours / 1e3,
@@ -58,12 +58,12 @@ fn agree(what: &str, ours: f64, rest: f64, theirs: f64) {
 }
 
 /// Time on a CPU or a run queue.
-fn awake(operation: &Value) -> f64 {
+pub(super) fn awake(operation: &Value) -> f64 {
     us(operation, "cpu") + us(operation, "run_queue")
 }
 
 /// Parts of a wait for a commit.
-const COMMIT: [&str; 13] = [
+pub(super) const COMMIT: [&str; 13] = [
     "previous_commit",
     "commit_start",
     "transaction_locked",
@@ -85,13 +85,15 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
         return;
     };
     assert_eq!(text(dir.join("slow.status")).trim(), "0");
+    let errors = text(dir.join("slow.err"));
+    assert!(!errors.contains("refused"), "{errors}");
     let intervals = intervals(dir.join("slow.out"));
     for interval in &intervals {
         assert_eq!(interval["lost"]["events"], 0, "{}", interval["lost"]);
     }
     let all = intervals.iter().filter_map(|i| i["operations"].as_array());
     let all: Vec<&Value> = all.flatten().collect();
-    let calls = graph(&dir);
+    let calls = graph(&dir.join("graph"));
     let of_task = |operation: &Value, function: &str| -> f64 {
         let pid = operation["pid"].as_u64();
         let own = calls
@@ -131,7 +133,13 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
     // The array was idle: md writes its superblocks, and one member is slow.
     let quiet = named("quiet", "fsync");
     assert_eq!(quiet.len(), 3);
-    for operation in quiet {
+    // md marks it clean up to 0.4 s after the last write: it may not have been so at the first one.
+    let idle: Vec<_> = quiet
+        .into_iter()
+        .filter(|o| of_task(o, "md_write_start") > 50e3)
+        .collect();
+    assert!(idle.len() >= 2, "{}", idle.len());
+    for operation in idle {
         let largest = &operation["phases"][0];
         assert_eq!(largest["phase"], "md_superblock", "{operation:#}");
         assert_eq!(largest["member"], "dm-1", "{operation:#}");
@@ -174,14 +182,21 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
     let waits = of_all("ext4_journal_finish_inode_data_buffers");
     agree("ordered data of all commits", sum, 0.15 * waits, waits);
     if sum > 50e3 {
-        let file = |p: &&&Value| p["file"].as_str().is_some_and(|f| f.ends_with("/big"));
+        let file = |p: &&&Value| {
+            p["file"]["path"]
+                .as_str()
+                .is_some_and(|f| f.ends_with("/big"))
+        };
         assert!(waited.iter().any(|p| file(&p)), "{waited:#?}");
     }
 
     // Readers wait for a direct writer that extends the file.
     let mut readers = named("direct", "read");
     // The others found the lock free, or spun.
-    readers.retain(|o| of_task(o, "rwsem_down_read_slowpath") > 5e3);
+    readers.retain(|o| {
+        let total = o["total_us"].as_f64().expect("us");
+        of_task(o, "rwsem_down_read_slowpath") > f64::max(5e3, total * 0.6)
+    });
     assert!(readers.len() >= 4, "{}", readers.len());
     let mut blamed = 0;
     for operation in &readers {

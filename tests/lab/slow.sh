@@ -7,35 +7,6 @@
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 
-# delayed NAME DISK READ WRITE FLUSH: a device with delays in ms.
-delayed() {
-	local size
-	size=$(blockdev --getsz "/dev/$2")
-	printf '0 %s delay /dev/%s 0 %s /dev/%s 0 %s /dev/%s 0 %s\n' "$size" "$2" "$3" "$2" "$4" "$2" "$5"
-}
-
-# delay NAME DISK READ WRITE FLUSH: changes the delays.
-delay() {
-	dmsetup suspend "$1"
-	delayed "$@" | dmsetup reload "$1"
-	dmsetup resume "$1"
-}
-
-# graph FUNCTION...: measures each call of these functions, with the task.
-graph() {
-	local function
-	echo 0 >$tracing/tracing_on
-	echo nop >$tracing/current_tracer
-	echo 2048 >$tracing/buffer_size_kb
-	: >$tracing/set_graph_function
-	for function; do echo "$function" >>$tracing/set_graph_function 2>/dev/null || echo "no $function" >>"$out/graph.missing"; done
-	echo 1 >$tracing/max_graph_depth
-	echo function_graph >$tracing/current_tracer
-	echo 1 >$tracing/options/funcgraph-proc
-	echo 1 >$tracing/options/funcgraph-tail
-	echo 1 >$tracing/tracing_on
-}
-
 # unmount DIR: a path lookup of raidtrace holds the filesystem for a moment.
 unmount() {
 	for ((tenth = 0; tenth < 50; tenth++)); do

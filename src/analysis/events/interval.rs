@@ -112,7 +112,7 @@ impl IntervalCounters {
                     self.add_message(format!("{count} lost: {reason}"));
                 }
             }
-            Item::State(_) | Item::Alloc { .. } => {}
+            Item::State(_) | Item::Alloc { .. } | Item::Slow { .. } => {}
         }
     }
 

@@ -1,5 +1,6 @@
 //! Operations, commits and flushes. Times are of CLOCK_MONOTONIC, in ns.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::analysis::files::FileId;
@@ -188,7 +189,7 @@ pub struct Holder {
     /// Its task.
     pub task: Task,
     /// Kind of handle: EXT4_HT_ of fs/ext4/ext4_jbd2.h.
-    pub handle: &'static str,
+    pub handle: Cow<'static, str>,
     /// End of the handle.
     pub ns: u64,
 }

@@ -88,7 +88,7 @@ pub fn commit(states: [u64; STATES]) -> Commit {
         logged: 14,
         holders: vec![Holder {
             task: task("rm", 99),
-            handle: "truncate",
+            handle: "truncate".into(),
             ns: 0,
         }],
         ordered: vec![Ordered {

@@ -104,7 +104,7 @@ impl Phase {
             Self::MdSuperblock => "md's superblock write after idle",
             Self::MdBitmap => "md's write-intent bitmap",
             Self::StripeCache => "the full stripe cache",
-            Self::ResyncBarrier => "the resync io",
+            Self::ResyncBarrier => "the barrier of a resync",
             Self::ArraySuspended => "the suspended array",
             Self::QueueFull => "a full device queue",
             Self::PageLock => "a locked page",

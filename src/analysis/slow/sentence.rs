@@ -69,7 +69,10 @@ pub fn part_words(phase: Phase, part: &Part, slow: &Slow, names: &Names) -> Stri
     let culprit = &part.culprit;
     let mut text = phase.words().to_owned();
     if let Some((dev, ns)) = culprit.member {
-        text.push_str(&format!(" on {} ({}", names.device(dev), time(ns)));
+        // A member that is not slower than the others is not the cause.
+        let is_slower = ns > culprit.other_members_ns.saturating_mul(5) / 4;
+        let on = if is_slower { " on" } else { ", last on" };
+        text.push_str(&format!("{on} {} ({}", names.device(dev), time(ns)));
         let members = slow.array.as_ref().and_then(|a| names.members.get(a));
         match members.copied().unwrap_or(1) {
             0 | 1 => {}

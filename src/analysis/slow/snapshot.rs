@@ -1,11 +1,12 @@
 //! Slow operations of one interval.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::advice::Found;
 use super::event::{Commit, Kind};
 use super::names::{Names, Slow};
+use crate::analysis::files::FileId;
 use crate::analysis::overhead::Overhead;
 
 /// All operations of a kind in the interval, slow or not.
@@ -69,6 +70,20 @@ pub struct SlowSnapshot {
 }
 
 impl SlowSnapshot {
+    /// At most `most` files that appear in it, those of the longest operations first.
+    pub fn files(&self, most: usize) -> BTreeSet<FileId> {
+        let own = self.operations.iter().filter_map(|s| s.operation.file);
+        let ordered = self.commits.iter().flat_map(|c| &c.ordered).map(|o| o.file);
+        let mut files = BTreeSet::new();
+        for file in own.chain(ordered) {
+            if files.len() == most {
+                break;
+            }
+            files.insert(file);
+        }
+        files
+    }
+
     /// Time of day of a time of CLOCK_MONOTONIC in ns.
     pub fn wall(&self, ns: u64) -> jiff::Timestamp {
         let ago = self.clock_ns.saturating_sub(ns) / 1000;

@@ -132,7 +132,7 @@ impl Waterfall {
                     culprit.what = Some(format!("{handle} handle"));
                 }
             }
-            Phase::OrderedData => {
+            Phase::OrderedData | Phase::OrderedSubmit => {
                 let longest = commit.ordered.iter().max_by_key(|o| o.ns);
                 culprit.file = longest.map(|o| o.file);
             }

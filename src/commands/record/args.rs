@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::analysis::placement::size;
-use crate::ui::typed::time;
+use crate::ui::typed::{short_time, time};
 
 /// Arguments of `record`.
 #[derive(Args, Debug)]
@@ -40,6 +40,10 @@ pub struct Record {
     /// Record ext4's allocator as well, with kernel stacks (as raidtrace alloc, an interval a second)
     #[arg(long)]
     pub alloc: bool,
+
+    /// Record slow operations as well, and why they were slow (as raidtrace slow): those of 10 ms or of TIME and more
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10ms", value_parser = short_time)]
+    pub slow: Option<Duration>,
 
     /// Replace FILE if it exists
     #[arg(long)]
@@ -75,6 +79,7 @@ pub const EXAMPLES: &str = "Examples:
   sudo raidtrace record md127 -o a.rtrace -- ./nightly-job  while a command runs
   sudo raidtrace record -o a.rtrace --rotate 10             the last ten minutes are kept
   sudo raidtrace record /srv -o a.rtrace --alloc            the allocator too, for alloc --replay
+  sudo raidtrace record /srv -o a.rtrace --slow=100ms       slow operations too, for slow --replay
   sudo raidtrace record -o - | ssh host 'cat > a.rtrace'    nothing is written here
 
 The file is an Arrow IPC stream: raidtrace report, and pyarrow, polars or pandas read it.

@@ -40,6 +40,7 @@ pub fn run(args: &Record) -> Result<ExitCode> {
         command: args.command.clone(),
         buffer: args.buffer,
         alloc: args.alloc,
+        slow: args.slow,
         duration: args.duration,
         max_size: args.max_size,
     };

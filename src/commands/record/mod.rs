@@ -14,4 +14,5 @@ pub mod items;
 pub mod join;
 pub mod output;
 pub mod recorder;
+mod slow_rows;
 pub mod summary;

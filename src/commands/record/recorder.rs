@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result};
 use super::dirtied::DirtiedRows;
 use super::items::{Clock, Translator, monotonic_ns, state};
 use super::output::Files;
+use super::slow_rows::SlowRows;
 use super::summary::Summary;
 use crate::analysis::counters::TaskId;
 use crate::analysis::files::FileId;
@@ -66,6 +67,8 @@ pub struct RecorderOptions {
     pub buffer: u32,
     /// Record the intervals of ext4's allocator.
     pub alloc: bool,
+    /// Record operations that take at least this long.
+    pub slow: Option<Duration>,
     /// Duration after which the recording ends.
     pub duration: Option<Duration>,
     /// Size in bytes at which the recording ends.
@@ -86,6 +89,7 @@ pub struct Finished {
 pub struct Recorder {
     session: Session,
     alloc: Option<AllocSampler>,
+    slow: Option<SlowRows>,
     duration: Option<Duration>,
     max_size: Option<u64>,
     clock: Clock,
@@ -136,11 +140,15 @@ impl Recorder {
             )?),
             false => None,
         };
+        let slow = options
+            .slow
+            .map(|threshold| SlowRows::start(&options.targets, &session, threshold))
+            .transpose()?;
         let (targets, command) = (&options.targets, &options.command);
         let mut header = header(session.topology(), targets, command, options.buffer);
         let mut file_notes = cuts(&header);
         file_notes.extend(records_itself(&session, &files));
-        header.notes = notes(&session, alloc.as_ref(), &file_notes);
+        header.notes = notes(&session, alloc.as_ref(), slow.as_ref(), &file_notes);
         let base = session.read()?;
         let time = time(&session, clock, &base)?;
         let mut first = session.sample(base)?;
@@ -166,6 +174,7 @@ impl Recorder {
             translator: Translator::new(session.topology(), clock, since),
             session,
             alloc,
+            slow,
             duration: options.duration,
             max_size: options.max_size,
             clock,
@@ -310,7 +319,8 @@ impl Recorder {
             self.writer.file_location(*id, location);
         }
         let alloc = self.alloc.iter().flat_map(AllocSampler::notes);
-        for text in sample.notes.iter().cloned().chain(alloc) {
+        let slow = self.slow.iter().flat_map(SlowRows::notes);
+        for text in sample.notes.iter().cloned().chain(alloc).chain(slow) {
             if self.noted.insert(text.clone()) {
                 let time_us = sample.time.as_microsecond();
                 self.writer.push(&Item::Note { time_us, text })?;
@@ -344,6 +354,11 @@ impl Recorder {
         if let Some(alloc) = &mut self.alloc {
             let interval = alloc.interval(&mut self.session, &snapshot)?;
             let item = Interval::item(&interval, alloc.last())?;
+            self.writer.push(&item)?;
+        }
+        if let Some(slow) = &mut self.slow
+            && let Some(item) = slow.interval(&mut self.session)?
+        {
             self.writer.push(&item)?;
         }
         self.push_state(&mut state)?;
@@ -391,6 +406,15 @@ impl Recorder {
         self.writer.push(&Item::State(Box::new(state.clone())))
     }
 
+    fn write_last_slow(&mut self) -> Result<()> {
+        if let Some(slow) = &mut self.slow
+            && let Some(item) = slow.last(&mut self.session)?
+        {
+            self.writer.push(&item)?;
+        }
+        Ok(())
+    }
+
     /// Drains what is left and ends the file.
     fn end(mut self) -> (Files, Summary, Result<()>) {
         self.session.probe().detach();
@@ -399,7 +423,8 @@ impl Recorder {
         let last = self
             .drain_events(Duration::MAX)
             .and_then(|()| self.session.read())
-            .and_then(|reading| self.sample(reading, true).map(drop));
+            .and_then(|reading| self.sample(reading, true))
+            .and_then(|_| self.write_last_slow());
         self.summary.headlines = self
             .total
             .iter()
@@ -430,13 +455,17 @@ impl Source for Recorder {
     }
 
     fn notes(&self) -> Vec<String> {
-        notes(&self.session, self.alloc.as_ref(), &self.file_notes)
+        let (alloc, slow) = (self.alloc.as_ref(), self.slow.as_ref());
+        notes(&self.session, alloc, slow, &self.file_notes)
     }
 
     fn drain(&mut self) -> Result<bool> {
         self.drain_events(DRAIN)?;
         if let Some(alloc) = &mut self.alloc {
             alloc.drain()?;
+        }
+        if let Some(slow) = &mut self.slow {
+            slow.drain()?;
         }
         let long_enough = self.duration.is_some_and(|d| self.begun.elapsed() >= d);
         let bytes = self.writer.written().bytes;
@@ -466,9 +495,15 @@ impl Source for Recorder {
     }
 }
 
-fn notes(session: &Session, alloc: Option<&AllocSampler>, of_file: &[String]) -> Vec<String> {
+fn notes(
+    session: &Session,
+    alloc: Option<&AllocSampler>,
+    slow: Option<&SlowRows>,
+    of_file: &[String],
+) -> Vec<String> {
     let alloc = alloc.into_iter().flat_map(AllocSampler::notes);
-    let all = session.notes().into_iter().chain(alloc);
+    let slow = slow.into_iter().flat_map(SlowRows::notes);
+    let all = session.notes().into_iter().chain(alloc).chain(slow);
     all.chain(of_file.iter().cloned()).collect()
 }
 

@@ -6,9 +6,11 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::allocator::Allocator;
+use super::slow;
 use crate::analysis::{time, timeline};
 use crate::origin::{Op, Origin};
 use crate::recording::gather::{Report, Sizes};
+use crate::recording::slow as recorded;
 use crate::ui::json::{Array, Losses, Overhead, round, write_line};
 
 #[derive(Serialize)]
@@ -36,6 +38,8 @@ struct Whole<'a> {
     timeline: Vec<Interval<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     allocator: Option<Allocator<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slow: Option<recorded::Interval>,
     lost: Losses,
     losses: Vec<Loss<'a>>,
     overhead: Overhead,
@@ -151,6 +155,7 @@ pub fn write(out: &mut impl Write, path: &Path, report: &Report) -> io::Result<(
             arrays: arrays.collect(),
             timeline: timeline(report),
             allocator: report.allocator.as_ref().map(Allocator::new),
+            slow: report.slow.as_ref().map(slow::json),
             lost: Losses::from(snapshot.lost),
             losses: report
                 .losses

@@ -1,5 +1,5 @@
 //! `raidtrace report`: a summary of a recording. [`gather`](crate::recording::gather) reads it; [`text`], [`chart`],
-//! [`allocator`] and [`json`] print it.
+//! [`allocator`], [`slow`] and [`json`] print it.
 
 pub mod allocator;
 pub mod args;
@@ -7,4 +7,5 @@ pub mod chart;
 pub mod command;
 pub mod json;
 mod lines;
+pub mod slow;
 pub mod text;

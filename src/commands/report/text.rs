@@ -6,7 +6,7 @@ use std::path::Path;
 use jiff::tz::TimeZone;
 
 use super::lines::{COLUMNS, sentence, wrapped};
-use super::{allocator, chart};
+use super::{allocator, chart, slow};
 use crate::analysis::hotspot::Kind;
 use crate::analysis::snapshot::{ArraySnapshot, Cell, MemberSnapshot};
 use crate::analysis::time;
@@ -43,6 +43,9 @@ pub fn write(out: &mut impl Write, path: &Path, report: &Report) -> io::Result<(
     }
     if let Some(allocator) = &report.allocator {
         allocator::write(&mut text, allocator)?;
+    }
+    if let Some(operations) = &report.slow {
+        slow::write(&mut text, operations)?;
     }
     // Tables that are shared with the live screen may be wider.
     for line in String::from_utf8_lossy(&text).lines() {

@@ -1,5 +1,6 @@
 //! Arguments of `slow`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -14,9 +15,9 @@ pub struct Slow {
     #[arg(value_name = "TARGET")]
     pub targets: Vec<String>,
 
-    /// Shortest operation to explain: 500us, 10ms, 1s
-    #[arg(short, long, value_name = "TIME", default_value = "10ms", value_parser = short_time)]
-    pub threshold: Duration,
+    /// Shortest operation to explain: 500us, 10ms (default), 1s
+    #[arg(short, long, value_name = "TIME", value_parser = short_time)]
+    pub threshold: Option<Duration>,
 
     /// Only operations of this task: a name, a thread id or a process id
     #[arg(long, value_name = "NAME|PID")]
@@ -38,6 +39,10 @@ pub struct Slow {
     #[arg(long, value_name = "S", value_parser = time)]
     pub duration: Option<Duration>,
 
+    /// Show a recording of raidtrace record --slow instead of tracing; needs no root
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "interval", "duration"])]
+    pub replay: Option<PathBuf>,
+
     /// Plain text: every slow operation with its phases
     #[arg(long, conflicts_with = "json")]
     pub batch: bool,
@@ -51,6 +56,7 @@ pub struct Slow {
 pub const EXAMPLES: &str = "Examples:
   sudo raidtrace slow /srv                     why operations under /srv take 10 ms and more
   sudo raidtrace slow /srv -t 1s --task mysqld   those of mysqld that take a second
+  raidtrace slow --replay a.rtrace             what raidtrace record --slow -o a.rtrace has seen
   sudo raidtrace slow md127 --json | jq -c '.operations[] | [.sentence]'
 
 How to read it: docs/slow.md. Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 it failed, 2 usage.";

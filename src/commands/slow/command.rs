@@ -7,10 +7,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use super::args::Slow;
-use super::source::{Filter, Tracer};
+use super::filter::Filter;
+use super::source::Tracer;
 use super::state::State;
 use super::view::VIEWS;
-use super::{json, text};
+use super::{json, replay, text};
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::machine::signals::{End, asked_to_end};
 use crate::session::engine::{Engine, PATIENCE, Tick};
@@ -18,8 +19,14 @@ use crate::ui::lines::{ended, say};
 use crate::ui::palette::Depth;
 use crate::ui::screen::{Live, run_app};
 
+/// Shortest operation to explain, if the command line has none.
+const THRESHOLD: Duration = Duration::from_millis(10);
+
 /// Runs until Ctrl-C, a signal, `--count`, `--duration` or the reader of a pipe ends it.
 pub fn run(args: &Slow) -> Result<()> {
+    if let Some(file) = &args.replay {
+        return replay::run(file, args);
+    }
     if !rustix::process::geteuid().is_root() {
         bail!(
             "raidtrace slow needs root, to load its programs into the kernel: sudo raidtrace slow"
@@ -31,11 +38,8 @@ pub fn run(args: &Slow) -> Result<()> {
         .context("starting the runtime")?;
     // Before the programs are loaded, which takes a second: Ctrl-C ends cleanly from here on.
     let end = asked_to_end()?;
-    let (targets, threshold) = (args.targets.clone(), args.threshold);
-    let filter = Filter {
-        task: args.task.clone(),
-        path: args.path.clone(),
-    };
+    let (targets, threshold) = (args.targets.clone(), args.threshold.unwrap_or(THRESHOLD));
+    let filter = Filter::new(args);
     let on_screen = !args.batch && !args.json && io::stdout().is_terminal();
     let engine = Engine::start(
         move || Tracer::start(&targets, threshold, filter, on_screen),
@@ -89,7 +93,7 @@ async fn as_text(mut engine: Engine<SlowSnapshot, ()>, args: &Slow, mut end: End
             // The first line is printed when everything is attached.
             let first = SlowSnapshot {
                 time: jiff::Timestamp::now(),
-                threshold: args.threshold,
+                threshold: args.threshold.unwrap_or(THRESHOLD),
                 ..SlowSnapshot::default()
             };
             json::write(&mut out, &first)?;

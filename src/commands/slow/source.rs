@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::filter::Filter;
 use crate::analysis::slow::history;
-use crate::analysis::slow::names::Slow;
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::machine::Sys;
 use crate::session::Session;
@@ -14,30 +14,8 @@ use crate::session::engine::Source;
 use crate::session::sampler::Sampler;
 use crate::session::slow::{self, SlowSampler};
 
-/// Operations that are shown.
-#[derive(Clone, Debug, Default)]
-pub struct Filter {
-    /// Name of a task, thread id or process id.
-    pub task: Option<String>,
-    /// Start of the path.
-    pub path: Option<String>,
-}
-
-impl Filter {
-    fn keeps(&self, slow: &Slow, snapshot: &SlowSnapshot) -> bool {
-        let op = &slow.operation;
-        let task = self.task.as_ref().is_none_or(|wanted| {
-            op.task.comm == wanted.as_bytes()
-                || *wanted == op.task.pid.to_string()
-                || *wanted == op.tgid.to_string()
-        });
-        let path = self.path.as_ref().is_none_or(|wanted| {
-            let path = op.file.as_ref().and_then(|f| snapshot.names.path(f));
-            path.is_some_and(|p| p.starts_with(wanted.as_bytes()))
-        });
-        task && path
-    }
-}
+/// Longest wait for the paths of an interval: the disk with the directories may be the slow one.
+const PATHS: Duration = Duration::from_secs(1);
 
 /// A session and the programs of slow operations.
 pub struct Tracer {
@@ -94,11 +72,11 @@ impl Source for Tracer {
 
     fn interval(&mut self) -> Result<SlowSnapshot> {
         self.disks.interval()?;
-        let mut snapshot = self.slow.interval(self.disks.session())?;
+        let session = self.disks.session();
+        let mut snapshot = self.slow.interval(session)?;
+        self.slow.complete(&mut snapshot, session, PATHS)?;
         snapshot.notes = self.notes();
-        let mut operations = std::mem::take(&mut snapshot.operations);
-        operations.retain(|slow| self.filter.keeps(slow, &snapshot));
-        snapshot.operations = operations;
+        self.filter.apply(&mut snapshot);
         let Some(sum) = &mut self.sum else {
             return Ok(snapshot);
         };

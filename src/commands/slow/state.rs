@@ -17,7 +17,9 @@ pub struct State {
     pub open: Option<Tabs>,
     /// True if the screen keeps its snapshot.
     pub paused: bool,
-    /// The interval asked for.
+    /// True if the screen shows a recording.
+    pub is_recording: bool,
+    /// The interval asked for, or the length of the recording.
     pub interval: Duration,
 }
 
@@ -29,6 +31,7 @@ impl State {
             help: None,
             open: None,
             paused: false,
+            is_recording: false,
             interval,
         }
     }
@@ -49,6 +52,9 @@ impl State {
         }
         match key {
             Key::Enter if self.tabs.shown() == 0 => self.open = Some(Tabs::new(1)),
+            Key::Char(' ' | 'p' | '+' | '=' | '-' | '_') if self.is_recording => {
+                return Action::Nothing;
+            }
             Key::Char(' ' | 'p') => self.paused = !self.paused,
             Key::Char('+' | '=') => return change_interval(&mut self.interval, true),
             Key::Char('-' | '_') => return change_interval(&mut self.interval, false),

@@ -233,7 +233,11 @@ impl SlowProbe {
             let h = &c.holders[(first + i) % kept];
             Holder {
                 task: task(h.pid, &h.comm),
-                handle: HANDLES.get(h.r#type as usize).copied().unwrap_or("unknown"),
+                handle: HANDLES
+                    .get(h.r#type as usize)
+                    .copied()
+                    .unwrap_or("unknown")
+                    .into(),
                 ns: h.ns,
             }
         });

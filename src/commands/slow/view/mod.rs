@@ -149,13 +149,20 @@ fn threshold(s: &SlowSnapshot) -> String {
 /// The most important keys.
 fn footer(pen: &mut Pen<'_>, state: &State, snapshot: Option<&SlowSnapshot>, palette: Palette) {
     let mut hints = vec!["q quit", "? help", "Tab view", "p pause", "↑↓ select"];
+    if state.is_recording {
+        hints.retain(|hint| *hint != "p pause");
+    }
     if state.tabs.shown() == 0 {
         hints.insert(1, "Enter waterfall");
     }
     if state.help.is_some() || state.open.is_some() {
         hints = vec!["↑↓ scroll", "any other key: back"];
     }
-    let right = format!("every {}", units::seconds(state.interval));
+    let length = units::seconds(state.interval);
+    let right = match state.is_recording {
+        true => format!("a recording of {length}"),
+        false => format!("every {length}"),
+    };
     let notes = snapshot.map_or(0, |s| s.notes.len());
     pen::footer(pen, &hints, notes, &right, palette);
 }

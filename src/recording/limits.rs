@@ -29,7 +29,12 @@ impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for AtMost<T, MOS
 }
 
 /// Deserializes a list of at most `MOST` elements.
-pub(super) fn at_most<'de, D: Deserializer<'de>, T: Deserialize<'de>, const MOST: usize>(
+pub(in crate::recording) fn at_most<
+    'de,
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+    const MOST: usize,
+>(
     from: D,
 ) -> Result<Vec<T>, D::Error> {
     from.deserialize_seq(AtMost::<T, MOST>(PhantomData))

@@ -1,0 +1,56 @@
+//! The operations that the command line asks for.
+
+use std::time::Duration;
+
+use super::args::Slow as Args;
+use crate::analysis::slow::names::Slow;
+use crate::analysis::slow::snapshot::SlowSnapshot;
+
+/// Operations that are shown.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Name of a task, thread id or process id.
+    task: Option<String>,
+    /// Start of the path.
+    path: Option<String>,
+    /// Shortest operation; `None`: all that were traced.
+    threshold: Option<Duration>,
+}
+
+impl Filter {
+    /// The filter of a command line.
+    pub fn new(args: &Args) -> Self {
+        Self {
+            task: args.task.clone(),
+            path: args.path.clone(),
+            threshold: args.threshold,
+        }
+    }
+
+    /// Leaves the operations out that were not asked for.
+    pub fn apply(&self, snapshot: &mut SlowSnapshot) {
+        let mut operations = std::mem::take(&mut snapshot.operations);
+        operations.retain(|slow| self.keeps(slow, snapshot));
+        snapshot.operations = operations;
+        if let Some(threshold) = self.threshold {
+            snapshot.threshold = snapshot.threshold.max(threshold);
+        }
+    }
+
+    fn keeps(&self, slow: &Slow, snapshot: &SlowSnapshot) -> bool {
+        let op = &slow.operation;
+        let is_long = self
+            .threshold
+            .is_none_or(|least| Duration::from_nanos(op.total_ns()) >= least);
+        let task = self.task.as_ref().is_none_or(|wanted| {
+            op.task.comm == wanted.as_bytes()
+                || *wanted == op.task.pid.to_string()
+                || *wanted == op.tgid.to_string()
+        });
+        let path = self.path.as_ref().is_none_or(|wanted| {
+            let path = op.file.as_ref().and_then(|f| snapshot.names.path(f));
+            path.is_some_and(|p| p.starts_with(wanted.as_bytes()))
+        });
+        is_long && task && path
+    }
+}

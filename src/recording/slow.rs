@@ -1,0 +1,332 @@
+//! An interval of `raidtrace slow` as JSON (schema raidtrace.slow/1): printed by `--json`, and stored in `slow` rows of a
+//! recording.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::alloc::{device, number};
+use super::limits::at_most;
+use crate::advice::slow::Advice;
+use crate::analysis::files::{FileId, FileLocation};
+use crate::analysis::item::Item;
+use crate::analysis::slow::advice::Found;
+use crate::analysis::slow::event::{Kind, Task};
+use crate::analysis::slow::names::Names;
+use crate::analysis::slow::phase::Phase;
+use crate::analysis::slow::snapshot::{KindSum, SlowLost, SlowSnapshot};
+use crate::printable::{escape, sanitize};
+
+mod commit;
+mod operation;
+#[cfg(test)]
+mod tests;
+
+use commit::CommitLine;
+use operation::OperationLine;
+
+/// Version of the JSON.
+pub const SCHEMA: &str = "raidtrace.slow/1";
+
+/// Bytes of JSON in a row: twice what 10,000 operations take.
+const BYTES: usize = 32 << 20;
+/// Operations, commits, or texts of an interval.
+const ROWS: usize = 16_384;
+/// Phases of an operation, functions of a stack, holders or files of a commit.
+const PARTS: usize = 128;
+
+/// An interval as JSON. Times without a unit in their names are RFC 3339.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Interval {
+    schema: String,
+    time: String,
+    interval_s: f64,
+    threshold_us: u64,
+    #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
+    operations: Vec<OperationLine>,
+    /// All operations that ended, slow or not.
+    kinds: BTreeMap<String, KindLine>,
+    #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
+    commits: Vec<CommitLine>,
+    #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
+    advice: Vec<AdviceLine>,
+    lost: LostLine,
+    /// Numbers of filesystems' devices and of members, by name: `8:32`.
+    devices: BTreeMap<String, String>,
+    /// Number of members of each array.
+    members: BTreeMap<String, usize>,
+    #[serde(
+        default,
+        deserialize_with = "at_most::<_, _, ROWS>",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    notes: Vec<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct KindLine {
+    count: u64,
+    slow: u64,
+    total_us: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct AdviceLine {
+    phase: Phase,
+    #[serde(flatten)]
+    advice: Advice,
+    evidence: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct LostLine {
+    events: u64,
+    reasons: BTreeMap<String, u64>,
+}
+
+/// A thread.
+#[derive(Debug, Serialize, Deserialize)]
+struct TaskName {
+    pid: u32,
+    comm: String,
+}
+
+impl TaskName {
+    fn new(task: &Task) -> Self {
+        Self {
+            pid: task.pid,
+            comm: sanitize(&task.comm),
+        }
+    }
+
+    fn read(self) -> Task {
+        Task {
+            pid: self.pid,
+            comm: self.comm.into_bytes(),
+        }
+    }
+}
+
+/// A file, on the filesystem of the operation or commit that names it.
+#[derive(Debug, Serialize, Deserialize)]
+struct FileName {
+    /// `None` if it could not be found.
+    path: Option<String>,
+    inode: u64,
+    generation: u32,
+}
+
+impl FileName {
+    fn new(id: &FileId, names: &Names) -> Self {
+        Self {
+            path: names.path(id).map(escape),
+            inode: id.inode,
+            generation: id.generation,
+        }
+    }
+
+    fn read(self, dev: u32, reading: &mut Reading) -> FileId {
+        let id = FileId {
+            dev,
+            inode: self.inode,
+            generation: self.generation,
+        };
+        if let Some(path) = self.path {
+            let location = FileLocation {
+                path: Some(path.into_bytes()),
+                ..FileLocation::default()
+            };
+            reading.names.files.insert(id, location);
+        }
+        id
+    }
+}
+
+/// What reading an interval needs: the JSON has names of devices, a snapshot has numbers.
+#[derive(Default)]
+struct Reading {
+    names: Names,
+    numbers: HashMap<String, u32>,
+}
+
+impl Reading {
+    fn device(&self, name: &str) -> Result<u32, String> {
+        let known = self.numbers.get(name).copied();
+        // A device that was unknown has its number as its name.
+        let dev = known.or_else(|| number(name));
+        dev.ok_or_else(|| format!("the device {:?} has no number", clip(name)))
+    }
+}
+
+impl Interval {
+    /// The JSON of an interval.
+    pub fn new(s: &SlowSnapshot) -> Self {
+        let lost = [
+            ("slots", s.lost.slots),
+            ("tables", s.lost.tables),
+            ("buffer", s.lost.events),
+            ("member_io", s.lost.ios),
+        ];
+        let lost = lost.into_iter().filter(|(_, n)| *n > 0);
+        let kind = |(kind, sum): (&Kind, &KindSum)| {
+            let line = KindLine {
+                count: sum.count,
+                slow: sum.slow,
+                total_us: sum.ns / 1000,
+            };
+            (kind.name().to_owned(), line)
+        };
+        let advice = |found: &Found| AdviceLine {
+            phase: found.phase,
+            advice: found.advice.clone(),
+            evidence: found.evidence.clone(),
+        };
+        Self {
+            schema: SCHEMA.to_owned(),
+            time: s.time.to_string(),
+            interval_s: s.interval.as_secs_f64(),
+            threshold_us: u64::try_from(s.threshold.as_micros()).unwrap_or(u64::MAX),
+            operations: s
+                .operations
+                .iter()
+                .map(|o| OperationLine::new(o, s))
+                .collect(),
+            kinds: s.kinds.iter().map(kind).collect(),
+            commits: s.commits.iter().map(|c| CommitLine::new(c, s)).collect(),
+            advice: s.advice.iter().map(advice).collect(),
+            lost: LostLine {
+                events: s.lost.total(),
+                reasons: lost.map(|(name, n)| (name.to_owned(), n)).collect(),
+            },
+            devices: s
+                .names
+                .devices
+                .iter()
+                .map(|(dev, name)| (name.clone(), device(*dev)))
+                .collect(),
+            members: s.names.members.clone().into_iter().collect(),
+            notes: s.notes.clone(),
+        }
+    }
+
+    /// The item of an interval for a recording. If it is too long, the shortest operations are left out, and counted as lost.
+    ///
+    /// # Errors
+    /// Never in practice: the types serialize.
+    pub fn item(s: &SlowSnapshot) -> serde_json::Result<Item> {
+        let mut json = serde_json::to_string(&Self::new(s))?;
+        if json.len() > BYTES {
+            let mut less = s.clone();
+            while json.len() > BYTES && !less.operations.is_empty() {
+                let keep = less.operations.len() / 2;
+                less.lost.tables += (less.operations.len() - keep) as u64;
+                less.operations.truncate(keep);
+                json = serde_json::to_string(&Self::new(&less))?;
+            }
+        }
+        Ok(Item::Slow {
+            time_us: s.time.as_microsecond(),
+            json,
+        })
+    }
+
+    /// The interval of a `slow` row.
+    ///
+    /// # Errors
+    /// The text is too long or invalid.
+    pub fn parse(time_us: i64, json: &str) -> Result<SlowSnapshot, String> {
+        if json.len() > BYTES {
+            return Err(format!("more than {} MiB of JSON", BYTES >> 20));
+        }
+        let interval: Self = serde_json::from_str(json).map_err(|e| e.to_string())?;
+        if interval.schema != SCHEMA {
+            return Err(format!(
+                "schema is {:?}, not {SCHEMA}",
+                clip(&interval.schema)
+            ));
+        }
+        interval.read(time_us)
+    }
+
+    fn read(self, time_us: i64) -> Result<SlowSnapshot, String> {
+        let time = jiff::Timestamp::from_microsecond(time_us);
+        let interval = Duration::try_from_secs_f64(self.interval_s).ok();
+        let interval = interval
+            .filter(|i| *i <= Duration::from_secs(1 << 32))
+            .ok_or_else(|| format!("interval_s is {}", self.interval_s))?;
+        let mut reading = Reading::default();
+        for (name, dev) in self.devices {
+            let dev =
+                number(&dev).ok_or_else(|| format!("{:?} is not a device number", clip(&dev)))?;
+            reading.names.devices.insert(dev, name.clone());
+            reading.numbers.insert(name, dev);
+        }
+        let operations: Result<_, String> = self
+            .operations
+            .into_iter()
+            .map(|o| o.read(&mut reading))
+            .collect();
+        let commits: Result<_, String> = self
+            .commits
+            .into_iter()
+            .map(|c| c.read(&mut reading))
+            .collect();
+        let mut kinds = BTreeMap::new();
+        for (name, sum) in self.kinds {
+            let sum = KindSum {
+                count: sum.count,
+                ns: sum.total_us.saturating_mul(1000),
+                slow: sum.slow,
+            };
+            kinds.insert(kind(&name)?, sum);
+        }
+        let lost = |reason: &str| self.lost.reasons.get(reason).copied().unwrap_or(0);
+        reading.names.members = self.members.into_iter().collect();
+        Ok(SlowSnapshot {
+            time: time.map_err(|_| format!("{time_us} is not a time"))?,
+            // The clock of what has been read is UTC.
+            clock_ns: u64::try_from(time_us).unwrap_or(0).saturating_mul(1000),
+            interval,
+            threshold: Duration::from_micros(self.threshold_us),
+            operations: operations?,
+            kinds,
+            commits: commits?,
+            advice: self
+                .advice
+                .into_iter()
+                .map(|line| Found {
+                    phase: line.phase,
+                    advice: line.advice,
+                    evidence: line.evidence,
+                })
+                .collect(),
+            lost: SlowLost {
+                slots: lost("slots"),
+                tables: lost("tables"),
+                events: lost("buffer"),
+                ios: lost("member_io"),
+            },
+            names: reading.names,
+            notes: self.notes,
+            ..SlowSnapshot::default()
+        })
+    }
+}
+
+fn kind(name: &str) -> Result<Kind, String> {
+    let kind = Kind::ALL.into_iter().find(|k| k.name() == name);
+    kind.ok_or_else(|| format!("{:?} is not an operation", clip(name)))
+}
+
+/// A time as ns of UTC.
+fn nanoseconds(time: &str) -> Result<u64, String> {
+    let parsed: Option<jiff::Timestamp> = time.parse().ok();
+    let ns = parsed.and_then(|t| u64::try_from(t.as_nanosecond()).ok());
+    ns.ok_or_else(|| format!("{:?} is not a time", clip(time)))
+}
+
+/// The start of an untrusted text, for a message.
+fn clip(text: &str) -> String {
+    text.chars().take(40).collect()
+}

@@ -1,0 +1,160 @@
+//! A commit of a journal as JSON.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{FileName, PARTS, Reading, TaskName, nanoseconds};
+use crate::analysis::slow::event::{Commit, Holder, OffCpu, Ordered, Request, STATES, State, Task};
+use crate::analysis::slow::snapshot::SlowSnapshot;
+use crate::recording::limits::at_most;
+
+/// Names of the times between consecutive states.
+const LENGTHS: [(&str, State, State); STATES - 1] = [
+    ("start", State::Started, State::Locked),
+    ("locked", State::Locked, State::Flushed),
+    ("ordered_submit", State::Flushed, State::Logged),
+    ("logging", State::Logged, State::Blocks),
+    ("journal_blocks", State::Blocks, State::Record),
+    ("commit_record", State::Record, State::Tail),
+    ("tail", State::Tail, State::Ended),
+];
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct CommitLine {
+    filesystem: String,
+    tid: u32,
+    start: Option<String>,
+    /// `timer`, `task` or `unknown`.
+    request: String,
+    requester: Option<TaskName>,
+    total_us: u64,
+    handles: u32,
+    blocks: u32,
+    logged_blocks: u32,
+    /// µs in each state.
+    states: BTreeMap<String, u64>,
+    #[serde(deserialize_with = "at_most::<_, _, PARTS>")]
+    holders: Vec<HolderLine>,
+    #[serde(deserialize_with = "at_most::<_, _, PARTS>")]
+    ordered: Vec<OrderedLine>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct HolderLine {
+    pid: u32,
+    comm: String,
+    handle: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct OrderedLine {
+    file: FileName,
+    us: u64,
+    pages: u32,
+}
+
+impl CommitLine {
+    pub fn new(commit: &Commit, snapshot: &SlowSnapshot) -> Self {
+        let names = &snapshot.names;
+        let length = |from, to| {
+            let (from, to) = (commit.reached(from)?, commit.reached(to)?);
+            Some(to.saturating_sub(from) / 1000)
+        };
+        let (request, requester) = match &commit.request {
+            Request::Timer => ("timer", None),
+            Request::Unknown => ("unknown", None),
+            Request::By(task, _) => ("task", Some(TaskName::new(task))),
+        };
+        let holder = |h: &Holder| {
+            let TaskName { pid, comm } = TaskName::new(&h.task);
+            HolderLine {
+                pid,
+                comm,
+                handle: h.handle.clone().into_owned(),
+            }
+        };
+        let total = commit.start_ns().zip(commit.end_ns());
+        Self {
+            filesystem: names.device(commit.dev),
+            tid: commit.tid,
+            start: commit.start_ns().map(|ns| snapshot.wall(ns).to_string()),
+            request: request.to_owned(),
+            requester,
+            total_us: total.map_or(0, |(from, to)| to.saturating_sub(from) / 1000),
+            handles: commit.handles,
+            blocks: commit.blocks,
+            logged_blocks: commit.logged,
+            states: LENGTHS
+                .into_iter()
+                .filter_map(|(name, from, to)| Some((name.to_owned(), length(from, to)?)))
+                .collect(),
+            holders: commit.holders.iter().map(holder).collect(),
+            ordered: commit
+                .ordered
+                .iter()
+                .map(|o| OrderedLine {
+                    file: FileName::new(&o.file, names),
+                    us: o.ns / 1000,
+                    pages: o.pages,
+                })
+                .collect(),
+        }
+    }
+
+    pub fn read(self, reading: &mut Reading) -> Result<Commit, String> {
+        let dev = reading.device(&self.filesystem)?;
+        let mut state_ns = [None; STATES];
+        if let Some(start) = self.start {
+            let mut at = nanoseconds(&start)?;
+            state_ns[State::Started as usize] = Some(at);
+            for (name, _, to) in LENGTHS {
+                let Some(us) = self.states.get(name) else {
+                    break;
+                };
+                at = at.saturating_add(us.saturating_mul(1000));
+                state_ns[to as usize] = Some(at);
+            }
+        }
+        let request = match (self.request.as_str(), self.requester) {
+            ("timer", _) => Request::Timer,
+            (_, Some(task)) => Request::By(task.read(), None),
+            _ => Request::Unknown,
+        };
+        Ok(Commit {
+            dev,
+            tid: self.tid,
+            request,
+            requested_ns: None,
+            state_ns,
+            record_ns: None,
+            handles: self.handles,
+            blocks: self.blocks,
+            logged: self.logged_blocks,
+            holders: self.holders.into_iter().map(HolderLine::read).collect(),
+            ordered: self
+                .ordered
+                .into_iter()
+                .map(|o| Ordered {
+                    file: o.file.read(dev, reading),
+                    ns: o.us.saturating_mul(1000),
+                    pages: o.pages,
+                })
+                .collect(),
+            off: OffCpu::default(),
+        })
+    }
+}
+
+impl HolderLine {
+    fn read(self) -> Holder {
+        Holder {
+            task: Task {
+                pid: self.pid,
+                comm: self.comm.into_bytes(),
+            },
+            handle: self.handle.into(),
+            ns: 0,
+        }
+    }
+}

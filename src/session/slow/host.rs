@@ -1,0 +1,110 @@
+//! What slow operations need to know of the host: devices, members, names, settings.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::advice::kernel::Kernel;
+use crate::analysis::slow::advice::Facts;
+use crate::analysis::slow::names::Names;
+use crate::machine::Array;
+use crate::machine::topology::Topology;
+use crate::probe::slow::Device;
+use crate::session::Session;
+
+/// Facts that advice depends on.
+pub(super) fn facts(session: &Session) -> Facts {
+    let sys = session.sys();
+    let kernel = Kernel {
+        release: sys.kernel_release(),
+        ..Kernel::default()
+    };
+    let mut facts = Facts {
+        version: kernel.version(),
+        ..Facts::default()
+    };
+    for array in &session.topology().host.arrays {
+        let value = |file: &str| {
+            let text = sys.text(&format!("/sys/block/{}/md/{file}", array.name))?;
+            Some(text.trim().to_owned())
+        };
+        let md = (value("safe_mode_delay"), value("stripe_cache_size"));
+        facts.arrays.insert(array.name.clone(), md);
+        for fs in &array.filesystems {
+            if let Some(mount) = fs.mounts.first() {
+                let path = mount.path.display().to_string();
+                let mount = (path, mount.options.clone());
+                facts.mounts.insert(fs.dev.kernel(), mount);
+            }
+        }
+    }
+    facts
+}
+
+/// The array of a filesystem, and the members below it that are not arrays themselves.
+pub(super) struct Place {
+    pub array: String,
+    pub members: BTreeSet<u32>,
+}
+
+pub(super) fn places(topology: &Topology) -> BTreeMap<u32, Place> {
+    let arrays = &topology.host.arrays;
+    let is_array = |dev| arrays.iter().any(|a| a.is_md() && a.dev == dev);
+    let is_nested = |array: &Array| {
+        let members = arrays.iter().flat_map(|a| &a.members);
+        members.filter(|m| m.dev == array.dev).count() > 0 && array.is_md()
+    };
+    let mut places: BTreeMap<u32, Place> = BTreeMap::new();
+    for array in arrays {
+        for fs in &array.filesystems {
+            let place = places.entry(fs.dev.kernel()).or_insert_with(|| Place {
+                array: array.name.clone(),
+                members: BTreeSet::new(),
+            });
+            if !is_nested(array) {
+                place.array.clone_from(&array.name);
+            }
+            let leaves = array.members.iter().filter(|m| !is_array(m.dev));
+            place
+                .members
+                .extend(leaves.flat_map(|m| [m.dev.kernel(), m.disk.kernel()]));
+        }
+    }
+    places
+}
+
+/// Traced devices: ext filesystems, and all members.
+pub(super) fn devices(topology: &Topology) -> BTreeMap<u32, Device> {
+    let mut devices: BTreeMap<u32, Device> = BTreeMap::new();
+    for array in &topology.host.arrays {
+        for fs in &array.filesystems {
+            let is_ext = fs.mounts.iter().any(|m| m.fstype.starts_with("ext"));
+            if is_ext || topology.layouts.contains_key(&fs.dev) {
+                devices.entry(fs.dev.kernel()).or_default().filesystem = true;
+            }
+        }
+        for member in &array.members {
+            let device = devices.entry(member.dev.kernel()).or_default();
+            device.member = true;
+            device.bio_based |= member.queue.bio_based;
+            if !member.queue.bio_based {
+                devices.entry(member.disk.kernel()).or_default().disk = true;
+            }
+        }
+    }
+    devices
+}
+
+pub(super) fn names(topology: &Topology) -> Names {
+    let mut names = Names::default();
+    for array in &topology.host.arrays {
+        names
+            .members
+            .insert(array.name.clone(), array.members.len());
+        let filesystems = array.filesystems.iter().map(|fs| (fs.dev, &fs.name));
+        let members = array.members.iter().map(|m| (m.dev, &m.name));
+        let disks = array.members.iter().map(|m| (m.disk, &m.disk_name));
+        for (dev, name) in disks.chain(filesystems).chain(members) {
+            names.devices.insert(dev.kernel(), name.clone());
+        }
+    }
+    names
+}
