@@ -31,7 +31,7 @@ static __always_inline __u32 bio_device(struct bio *bio)
 	return (__u32)disk->major << 20 | disk->first_minor;
 }
 
-/* Notes when the journal's thread submits the commit record, or the flush before it. */
+/* Notes when the journal's thread submits the commit record, which is preceded by a flush. */
 static __always_inline void note_record(void)
 {
 	__u32 pid = bpf_get_current_pid_tgid();
@@ -56,7 +56,8 @@ static __always_inline int submitted(struct bio *bio)
 		return 0;
 	b.dev = bio_device(bio);
 	what = rt_slow_device(b.dev);
-	if (flush && what & RT_SLOW_FS)
+	/* without data, it is the flush of the filesystem's device before a record on an external journal */
+	if (flush && what & RT_SLOW_FS && bio->bi_iter.bi_size)
 		note_record();
 	if (!(what & RT_SLOW_MEMBER) || !(flush || what & RT_SLOW_BIO_BASED))
 		return 0;

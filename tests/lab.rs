@@ -55,6 +55,10 @@ use slow::slow_operations_have_their_causes;
 mod slow_md;
 use slow_md::slow_arrays_have_their_causes;
 
+#[path = "lab/slow_files.rs"]
+mod slow_files;
+use slow_files::slow_readers_have_their_writer;
+
 #[path = "lab/dirtied.rs"]
 mod dirtied;
 use dirtied::dirtied_blocks_have_their_task;
@@ -113,7 +117,6 @@ on_kernels! {
     groups_considered_match_mb_stats
     mb_stats_replaces_missing_hooks
     slow_operations_have_their_causes
-    slow_arrays_have_their_causes
     ;
     cold_bitmaps_are_named
     amplification_of_single_blocks
@@ -146,6 +149,7 @@ on_kernels! {
     external_journal_is_a_journal
     new_quota_blocks_are_metadata
     refused_writes_are_not_counted
+    slow_readers_have_their_writer
     ;
     flushes_through_device_mapper
     flushes_of_a_neighbour_partition
@@ -155,6 +159,7 @@ on_kernels! {
     directory_read_in_large_requests
     throttled_by_blkio
     throttled_flush_of_the_journal
+    slow_arrays_have_their_causes
 }
 
 /// A guest of more than ten minutes: `RAIDTRACE_LAB=1 cargo test --test lab -- --ignored`.

@@ -153,3 +153,89 @@ fn many_tasks_at_once() {
     assert_eq!(fsyncs.len() as u64 + lost, THREADS, "{lost} lost");
     assert!(fsyncs.iter().all(|o| o["comm"] == "syncer"));
 }
+
+/// A recording has every fsync, for each command that reads it, also where the files are gone.
+#[test]
+fn a_recording_keeps_operations() {
+    if !root() || !tracing() {
+        return;
+    }
+    const CALLS: u64 = 50;
+    let dir = tempfile::tempdir().unwrap();
+    let recording = dir.path().join("a.rtrace");
+    let recording = recording.to_str().unwrap();
+    let disk = disk();
+    let path = disk.mount.join("file");
+    fs::write(&path, "x").unwrap();
+    disk.sync();
+    let device = disk.device();
+    let record =
+        Top::start(Command::new(EXE).args(["record", "--slow=1us", "-o", recording, &device]));
+    record.says("recording");
+    let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+    for _ in 0..CALLS {
+        file.write_all(b"x").unwrap();
+        file.sync_all().unwrap();
+    }
+    let out = record.end(Signal::INT);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    drop(disk);
+
+    let replay = raidtrace(&["slow", "--replay", recording, "--json"]);
+    assert_eq!(replay.code(), Some(0), "{replay:?}");
+    let intervals = json(&replay.stdout);
+    let own = || {
+        let all = operations(&intervals).into_iter();
+        all.filter(|o| o["op"] == "fsync" && o["path"].as_str() == path.to_str())
+    };
+    assert_eq!(own().count() as u64, CALLS);
+    let longest = own().filter_map(|o| o["total_us"].as_u64()).max().unwrap();
+    let others = raidtrace(&["slow", "--replay", recording, "--json", "--task", "nobody"]);
+    assert!(operations(&json(&others.stdout)).is_empty());
+    let batch = raidtrace(&["slow", "--replay", recording, "--batch"]);
+    assert!(batch.stdout.contains("fsync of "), "{batch:?}");
+    let report = raidtrace(&["report", recording, "--json"]);
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    assert_eq!(report["slow"]["kinds"]["fsync"]["count"], CALLS);
+    assert_eq!(report["slow"]["operations"][0]["total_us"], longest);
+    let report = raidtrace(&["report", recording]);
+    assert!(
+        report.stdout.contains("slow operations (1 µs or more)"),
+        "{report:?}"
+    );
+    let export = raidtrace(&["export", recording, "-f", "ndjson", "-o", "-"]);
+    assert!(export.stdout.contains(r#""kind":"slow""#), "{export:?}");
+}
+
+/// The screen's sentence, as text and as JSON.
+#[test]
+fn top_names_the_longest_operation() {
+    if !root() || !tracing() {
+        return;
+    }
+    let disk = disk();
+    let path = disk.mount.join("file");
+    let mut file = fs::File::create(&path).unwrap();
+    let top = Top::start(Command::new(EXE).args([
+        "top",
+        "--json",
+        "--slow=1us",
+        "-i",
+        "0.3",
+        &disk.device(),
+    ]));
+    top.line();
+    file.write_all(b"x").unwrap();
+    file.sync_all().unwrap();
+    let mut named = false;
+    for _ in 0..20 {
+        let line: Value = serde_json::from_str(&top.line()).unwrap();
+        let slow = line["arrays"][0]["slow"].as_str().unwrap_or_default();
+        if slow.starts_with(&format!("fsync of {}", path.display())) {
+            named = true;
+            break;
+        }
+    }
+    top.end(Signal::INT);
+    assert!(named);
+}

@@ -167,7 +167,7 @@ struct rt_slow_commit {
 	__u32 tid;
 	__u64 requested_ns;	/* 0: unknown, or the journal's timer */
 	__u64 state_ns[RT_SLOW_STATES];	/* 0: not reached */
-	__u64 record_ns;	/* the first flush or FUA bio after RT_SLOW_LOGGED */
+	__u64 record_ns;	/* the first flush or FUA bio with data after RT_SLOW_LOGGED */
 	__u64 inode;		/* whose page it waits for now; 0: none */
 	__u32 generation;	/* of that inode */
 	__u32 pad2;

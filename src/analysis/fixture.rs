@@ -75,6 +75,7 @@ pub fn array(members: Vec<MemberSnapshot>) -> ArraySnapshot {
         dirtied_files: Files::default(),
         journal_stalls: Vec::new(),
         hotspot: None,
+        slow: None,
     }
 }
 

@@ -213,6 +213,7 @@ impl Fold {
                     ),
                     journal_stalls: journal_stalls(&was, now, number),
                     hotspot: None,
+                    slow: None,
                 }
             })
             .collect();

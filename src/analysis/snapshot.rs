@@ -54,6 +54,8 @@ pub struct ArraySnapshot {
     pub journal_stalls: Vec<JournalStalls>,
     /// Hot spot, or a summary without one; `None` until it is computed.
     pub hotspot: Option<super::hotspot::Hotspot>,
+    /// The longest slow operation of the last ten seconds in a sentence; `None`: there was none, or they are not traced.
+    pub slow: Option<String>,
 }
 
 /// Waits for room in a filesystem's journal, see [`super::counters::JournalCounters`].

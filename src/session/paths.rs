@@ -78,6 +78,22 @@ impl Paths {
 
     /// Requests lookups and waits a short time for the answers.
     pub fn request(&mut self, wanted: Vec<(FileId, Wanted)>) {
+        self.ask(wanted);
+        let end = Instant::now() + self.wait;
+        while !self.waiting.is_empty() && !self.late {
+            let left = end.saturating_duration_since(Instant::now());
+            let Some(Ok(answer)) = self.finder.as_ref().map(|f| f.answers.recv_timeout(left))
+            else {
+                self.late = true;
+                break;
+            };
+            self.note(answer);
+        }
+        self.forget();
+    }
+
+    /// Requests lookups. The answers are available later.
+    pub fn ask(&mut self, wanted: Vec<(FileId, Wanted)>) {
         self.receive();
         if wanted.is_empty() && self.waiting.is_empty() {
             return;
@@ -91,17 +107,6 @@ impl Paths {
                 self.waiting.insert(id);
             }
         }
-        let end = Instant::now() + self.wait;
-        while !self.waiting.is_empty() && !self.late {
-            let left = end.saturating_duration_since(Instant::now());
-            let Some(Ok(answer)) = self.finder.as_ref().map(|f| f.answers.recv_timeout(left))
-            else {
-                self.late = true;
-                break;
-            };
-            self.note(answer);
-        }
-        self.forget();
     }
 
     /// Stores the answers that have arrived.

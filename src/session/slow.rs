@@ -91,15 +91,19 @@ impl SlowSampler {
         })
     }
 
-    /// Drains the events. Call this at least every [`DRAIN`].
+    /// Drains the events, and begins to look for the paths of their files. Call this at least every [`DRAIN`].
     ///
     /// # Errors
     /// The events cannot be read.
-    pub fn drain(&mut self) -> Result<()> {
+    pub fn drain(&mut self, session: &mut Session) -> Result<()> {
         if self.drained.elapsed() < DRAIN {
             return Ok(());
         }
-        self.drain_now()
+        let known = self.operations.len();
+        self.drain_now()?;
+        let new = self.operations.iter().skip(known).take(NAMED);
+        session.begin_to_locate(new.filter_map(|o| o.file));
+        Ok(())
     }
 
     fn drain_now(&mut self) -> Result<()> {
@@ -158,7 +162,7 @@ impl SlowSampler {
         snapshot.names.files = session.locate(files.iter().copied());
         while files.iter().any(|id| session.is_looking_for(id)) && Instant::now() < end {
             thread::sleep(SETTLE);
-            self.drain()?;
+            self.drain(session)?;
             snapshot.names.files = session.locate(files.iter().copied());
         }
         snapshot.advice = advice::find(&snapshot.operations, &snapshot.names, &facts(session));

@@ -117,6 +117,32 @@ impl Session {
         &mut self,
         ids: impl IntoIterator<Item = FileId>,
     ) -> HashMap<FileId, FileLocation> {
+        let (mut locations, wanted) = self.named_files(ids);
+        self.paths.request(wanted);
+        for (id, location) in &mut locations {
+            match self.paths.get(id) {
+                Some(Found::At { path, deleted }) => {
+                    location.path = Some(path.clone());
+                    location.deleted = *deleted;
+                }
+                Some(Found::Gone) => location.deleted = true,
+                Some(Found::Unknown) | None => {}
+            }
+        }
+        locations
+    }
+
+    /// Begins to look the paths of files up, for a later [`Session::locate`]: a filesystem can be unmounted before that.
+    pub fn begin_to_locate(&mut self, ids: impl IntoIterator<Item = FileId>) {
+        let (_, wanted) = self.named_files(ids);
+        self.paths.ask(wanted);
+    }
+
+    /// Locations without paths, and the files whose paths are to be looked up.
+    fn named_files(
+        &self,
+        ids: impl IntoIterator<Item = FileId>,
+    ) -> (HashMap<FileId, FileLocation>, Vec<(FileId, Wanted)>) {
         let mut locations = HashMap::new();
         let mut wanted = Vec::new();
         for id in ids {
@@ -134,18 +160,7 @@ impl Session {
                 ));
             }
         }
-        self.paths.request(wanted);
-        for (id, location) in &mut locations {
-            match self.paths.get(id) {
-                Some(Found::At { path, deleted }) => {
-                    location.path = Some(path.clone());
-                    location.deleted = *deleted;
-                }
-                Some(Found::Gone) => location.deleted = true,
-                Some(Found::Unknown) | None => {}
-            }
-        }
-        locations
+        (locations, wanted)
     }
 
     /// True if the path of a file is being looked up.

@@ -48,6 +48,9 @@ fn write_array(out: &mut impl Write, snapshot: &Snapshot, array: &ArraySnapshot)
         let mark = if hotspot.is_warning() { '!' } else { ' ' };
         writeln!(out, "{mark} {}", clean(&header::headline(hotspot)))?;
     }
+    if let Some(slow) = &array.slow {
+        writeln!(out, "! {}", clean(slow))?;
+    }
     write_members(out, array, secs)?;
     write_tasks(out, array, secs, NAMED)?;
     write_costs(out, array, snapshot, NAMED)?;

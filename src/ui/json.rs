@@ -86,6 +86,9 @@ pub(crate) struct Array<'a> {
     health: Option<&'a str>,
     filesystems: &'a [String],
     hotspot: Option<Hotspot<'a>>,
+    /// The longest slow operation of the last ten seconds; only with --slow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slow: Option<&'a str>,
     members: Vec<Member<'a>>,
     tasks: Vec<Task<'a>>,
     amplification: Vec<Amplified>,
@@ -315,6 +318,7 @@ impl<'a> Array<'a> {
             health: a.info.health.as_deref(),
             filesystems: &a.info.filesystems,
             hotspot: a.hotspot.as_ref().map(Hotspot::from),
+            slow: a.slow.as_deref(),
             members: a.members.iter().map(Member::from).collect(),
             tasks: a.tasks.iter().map(Task::from).collect(),
             amplification: amplification.rows.iter().map(Amplified::from).collect(),

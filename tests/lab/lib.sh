@@ -134,6 +134,48 @@ graph() {
 	echo 1 >$tracing/tracing_on
 }
 
+# slow_disks COUNT SIZE: adds loop devices, with devices slow0, slow1, ... on them, without delays yet.
+slow_disks() {
+	local i first=${#disks[@]}
+	add_disks "$1" "$2"
+	for ((i = first; i < first + $1; i++)); do delayed "slow$i" "loop$i" 0 0 0 | dmsetup create "slow$i"; done
+	dmsetup mknodes
+}
+
+# begin_slow NAME ARGS...: starts raidtrace slow and waits for its first line.
+begin_slow() {
+	name=$1
+	shift
+	(cd / && exec raidtrace slow --json "$@" >"$out/$name.out" 2>"$out/$name.err") &
+	pid=$!
+	for ((tenth = 0; tenth < 600; tenth++)); do
+		if [ -s "$out/$name.out" ] || ! kill -0 "$pid" 2>/dev/null; then break; fi
+		sleep 0.1
+	done
+}
+
+# end_slow: ends it, and the function graph.
+end_slow() {
+	local status=0
+	sleep 1.5
+	kill -INT "$pid"
+	wait "$pid" || status=$?
+	echo "$status" >"$out/$name.status"
+	echo 0 >$tracing/tracing_on
+	cat $tracing/trace >"$out/$name.graph"
+	echo nop >$tracing/current_tracer
+	cat "$out/$name.err"
+}
+
+# unmount DIR: a path lookup of raidtrace holds the filesystem for a moment.
+unmount() {
+	for ((tenth = 0; tenth < 50; tenth++)); do
+		if umount "$1"; then return; fi
+		sleep 0.1
+	done
+	return 1
+}
+
 # in_cgroup DIR COMMAND...: the command, in that cgroup from its start.
 in_cgroup() {
 	local dir=$1

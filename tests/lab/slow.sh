@@ -7,15 +7,6 @@
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 
-# unmount DIR: a path lookup of raidtrace holds the filesystem for a moment.
-unmount() {
-	for ((tenth = 0; tenth < 50; tenth++)); do
-		if umount "$1"; then return; fi
-		sleep 0.1
-	done
-	return 1
-}
-
 # synced FILE: writes a block and calls fsync. How long dd took goes to $out/dd.
 synced() {
 	local before=${EPOCHREALTIME/./}

@@ -6,38 +6,6 @@
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 
-# slow_disks COUNT SIZE: adds loop devices, with devices slow0, slow1, ... on them, without delays yet.
-slow_disks() {
-	local i first=${#disks[@]}
-	add_disks "$1" "$2"
-	for ((i = first; i < first + $1; i++)); do delayed "slow$i" "loop$i" 0 0 0 | dmsetup create "slow$i"; done
-	dmsetup mknodes
-}
-
-# begin_slow NAME ARGS...: starts raidtrace slow.
-begin_slow() {
-	name=$1
-	shift
-	(cd / && exec raidtrace slow --json "$@" >"$out/$name.out" 2>"$out/$name.err") &
-	pid=$!
-	for ((tenth = 0; tenth < 600; tenth++)); do
-		if [ -s "$out/$name.out" ] || ! kill -0 "$pid" 2>/dev/null; then break; fi
-		sleep 0.1
-	done
-}
-
-end_slow() {
-	local status=0
-	sleep 1.5
-	kill -INT "$pid"
-	wait "$pid" || status=$?
-	echo "$status" >"$out/$name.status"
-	echo 0 >$tracing/tracing_on
-	cat $tracing/trace >"$out/$name.graph"
-	echo nop >$tracing/current_tracer
-	cat "$out/$name.err"
-}
-
 modprobe dm_delay
 slow_disks 3 1G
 

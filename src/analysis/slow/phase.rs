@@ -215,6 +215,7 @@ const RULES: &[Rule] = &[
     (
         &[
             "ext4_read_block_bitmap",
+            "ext4_read_block_bitmap_nowait",
             "ext4_wait_block_bitmap",
             "ext4_read_inode_bitmap",
             "__ext4_get_inode_loc",
@@ -251,6 +252,7 @@ const RULES: &[Rule] = &[
     ),
     (
         &[
+            "ext4_write_inode",
             "file_write_and_wait_range",
             "filemap_write_and_wait_range",
             "__filemap_fdatawait_range",

@@ -12,15 +12,17 @@ const SHARE: f64 = 0.15;
 /// Most phases that are named.
 const MOST: usize = 3;
 
-/// A time in ns: `1.8 s`, `120 ms`, `0.4 ms`.
+/// A time in ns: `1.8 s`, `120 ms`, `0.4 ms`, `20 µs`.
 pub fn time(ns: u64) -> String {
     let ms = ns as f64 / 1e6;
     if ms >= 999.5 {
         format!("{:.1} s", ms / 1e3)
     } else if ms >= 9.95 {
         format!("{ms:.0} ms")
-    } else {
+    } else if ns >= 99_500 || ns == 0 {
         format!("{ms:.1} ms")
+    } else {
+        format!("{:.0} µs", ns as f64 / 1e3)
     }
 }
 

@@ -465,7 +465,7 @@ impl Source for Recorder {
             alloc.drain()?;
         }
         if let Some(slow) = &mut self.slow {
-            slow.drain()?;
+            slow.drain(&mut self.session)?;
         }
         let long_enough = self.duration.is_some_and(|d| self.begun.elapsed() >= d);
         let bytes = self.writer.written().bytes;

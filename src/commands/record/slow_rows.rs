@@ -39,8 +39,8 @@ impl SlowRows {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn drain(&mut self) -> Result<()> {
-        self.sampler.drain()
+    pub fn drain(&mut self, session: &mut Session) -> Result<()> {
+        self.sampler.drain(session)
     }
 
     /// Ends the interval. Returns the one before.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::filter::Filter;
+use crate::analysis::files::FileId;
 use crate::analysis::slow::history;
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::machine::Sys;
@@ -62,7 +63,7 @@ impl Source for Tracer {
     }
 
     fn drain(&mut self) -> Result<bool> {
-        self.slow.drain()?;
+        self.slow.drain(self.disks.session())?;
         Ok(false)
     }
 
@@ -81,6 +82,12 @@ impl Source for Tracer {
             return Ok(snapshot);
         };
         history::add(sum, &snapshot);
+        // Paths that have been found since.
+        let unknown = sum.names.files.iter().filter(|(_, l)| l.path.is_none());
+        let unknown: Vec<FileId> = unknown.map(|(id, _)| *id).collect();
+        let found = self.disks.session().locate(unknown);
+        let found = found.into_iter().filter(|(_, l)| l.path.is_some());
+        sum.names.files.extend(found);
         Ok(sum.clone())
     }
 

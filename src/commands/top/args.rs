@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::ui::typed::seconds;
+use crate::ui::typed::{seconds, short_time};
 
 /// Arguments of `top`.
 #[derive(Args, Debug)]
@@ -32,8 +32,12 @@ pub struct Top {
     pub json: bool,
 
     /// Show this recording instead of what happens now; needs no root
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "no_overhead", "dirtied_origins"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "no_overhead", "dirtied_origins", "slow"])]
     pub replay: Option<PathBuf>,
+
+    /// Also say which file operation of 100 ms, or of TIME, and more was slow, and why: raidtrace slow has the details
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "100ms", value_parser = short_time)]
+    pub slow: Option<Duration>,
 
     /// Do not estimate the time spent in raidtrace's own programs
     #[arg(long)]

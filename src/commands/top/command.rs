@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use super::args::Top;
+use super::slow::Sentences;
 use crate::analysis::amplification::Amplification;
 use crate::analysis::snapshot::Snapshot;
 use crate::analysis::{hotspot, window};
@@ -17,6 +18,7 @@ use crate::probe::Dirtied;
 use crate::session::Session;
 use crate::session::engine::{Engine, PATIENCE, Source, Tick};
 use crate::session::sampler::Sampler;
+use crate::session::slow;
 use crate::ui::lines::{ended, say, success_if_nobody_reads};
 use crate::ui::palette::Depth;
 use crate::ui::screen::{self, Live};
@@ -67,11 +69,15 @@ fn start(args: &Top) -> Result<Tracing> {
         Dirtied::Counted
     };
     let (targets, account, json) = (args.targets.clone(), !args.no_overhead, args.json);
+    let slow = args.slow;
     let period = args.interval.max(Duration::from_millis(1));
     Engine::start(
         move || {
+            let mut sampler = Sampler::start(Sys::live(), &targets, account, dirtied)?;
+            let slow = slow.map(|least| Sentences::start(&targets, sampler.session(), least));
             Ok(Totals {
-                sampler: Sampler::start(Sys::live(), &targets, account, dirtied)?,
+                slow: slow.transpose()?,
+                sampler,
                 wanted: !json,
                 total: None,
             })
@@ -81,9 +87,10 @@ fn start(args: &Top) -> Result<Tracing> {
     )
 }
 
-/// A sampler, and the sum of its intervals.
+/// A sampler with slow operations, and the sum of its intervals.
 struct Totals {
     sampler: Sampler,
+    slow: Option<Sentences>,
     wanted: bool,
     total: Option<Snapshot>,
 }
@@ -91,13 +98,23 @@ struct Totals {
 impl Source for Totals {
     type Interval = Snapshot;
     type Total = Option<Snapshot>;
+    const DRAIN: Option<Duration> = Some(slow::DRAIN);
 
     fn session(&mut self) -> &mut Session {
         self.sampler.session()
     }
 
     fn notes(&self) -> Vec<String> {
-        self.sampler.notes()
+        let slow = self.slow.iter().flat_map(Sentences::notes);
+        let own = self.sampler.notes().into_iter();
+        own.chain(slow.cloned()).collect()
+    }
+
+    fn drain(&mut self) -> Result<bool> {
+        if let Some(slow) = &mut self.slow {
+            slow.drain(self.sampler.session())?;
+        }
+        Ok(false)
     }
 
     fn update(&mut self) -> Result<()> {
@@ -105,7 +122,10 @@ impl Source for Totals {
     }
 
     fn interval(&mut self) -> Result<Snapshot> {
-        let snapshot = self.sampler.interval()?;
+        let mut snapshot = self.sampler.interval()?;
+        if let Some(slow) = &mut self.slow {
+            slow.add_to(&mut snapshot, self.sampler.session())?;
+        }
         if self.wanted {
             add(&mut self.total, &snapshot);
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
+use ratatui::style::Style;
 use ratatui::text::Span;
 
 use super::{AMPLIFICATION, Scene, VIEWS};
@@ -165,6 +166,16 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
     // The headline comes before the figures.
     let narrow = columns < 60;
     draw_headline(pen, scene, if narrow && tall { 4 } else { 3 });
+    if let Some(slow) = &array.slow {
+        let sentence = clean(slow).replace(" %", "\u{a0}%");
+        marked(
+            pen,
+            "! ",
+            &sentence,
+            palette.alarm(),
+            if tall { 3 } else { 1 },
+        );
+    }
     let style = if snapshot.lost.events() > 0 {
         palette.alarm()
     } else {
@@ -181,10 +192,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
         } else {
             &filesystems
         };
-        pen.text(
-            &text::cut(&clean(filesystems), columns),
-            ratatui::style::Style::new(),
-        );
+        pen.text(&text::cut(&clean(filesystems), columns), Style::new());
     }
     tabs(pen, scene);
 }
@@ -217,15 +225,17 @@ fn draw_headline(pen: &mut Pen<'_>, scene: &Scene<'_>, lines: usize) {
     let (mark, style) = if hotspot.is_warning() {
         ("! ", scene.palette.alarm())
     } else {
-        ("  ", ratatui::style::Style::new())
+        ("  ", Style::new())
     };
     let headline = headline(hotspot);
     // A figure stays with its unit.
     let headline = clean(&headline).replace(" %", "\u{a0}%");
-    for (i, line) in text::wrap(&headline, pen.width() - 2, lines)
-        .iter()
-        .enumerate()
-    {
+    marked(pen, mark, &headline, style, lines);
+}
+
+/// Draws `text` on at most `lines` lines, the first of them with a mark.
+fn marked(pen: &mut Pen<'_>, mark: &str, text: &str, style: Style, lines: usize) {
+    for (i, line) in text::wrap(text, pen.width() - 2, lines).iter().enumerate() {
         pen.text(
             &format!("{}{line}", if i == 0 { mark } else { "  " }),
             style,

@@ -108,10 +108,11 @@ fn header(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         right.push(Span::styled("PAUSED ", palette.alarm()));
     }
     right.push(Span::raw(s.time.strftime("%H:%M:%SZ").to_string()));
-    let left = format!(
-        "slow  since the start, {}",
-        units::seconds_about(s.interval)
-    );
+    let length = units::seconds_about(s.interval);
+    let left = match state.is_recording {
+        true => format!("slow  a recording of {length}"),
+        false => format!("slow  since the start, {length}"),
+    };
     pen.line(&ends(
         vec![Span::styled(left, palette.title())],
         right,
@@ -160,7 +161,7 @@ fn footer(pen: &mut Pen<'_>, state: &State, snapshot: Option<&SlowSnapshot>, pal
     }
     let length = units::seconds(state.interval);
     let right = match state.is_recording {
-        true => format!("a recording of {length}"),
+        true => "recording".to_owned(),
         false => format!("every {length}"),
     };
     let notes = snapshot.map_or(0, |s| s.notes.len());

@@ -1,0 +1,107 @@
+//! Direct readers behind others of the same file, and other kinds of journal (`tests/lab/slow_files.sh`), compared with ftrace's
+//! function graph and the delays of dm-delay.
+
+use serde_json::Value;
+
+use super::lab;
+use super::slow::{COMMIT, agree, longest_wait, us};
+use super::slow_md::Case;
+
+/// How long the second member's flushes take, in µs.
+const FLUSH: f64 = 60e3;
+
+/// True if the file of the operation has this name.
+fn is_of(operation: &Value, name: &str) -> bool {
+    let path = operation["path"].as_str().unwrap_or_default();
+    path.rsplit('/').next() == Some(name)
+}
+
+/// Readers wait for the lock of the inode, and the holder is named with the reason.
+pub(super) fn slow_readers_have_their_writer(kernel: &str) {
+    let Some(dir) = lab(kernel, "slow_files") else {
+        return;
+    };
+    let case = Case::new(&dir, "files");
+    for (file, reason) in [
+        ("unaligned", "direct write that is not aligned to blocks"),
+        (
+            "border",
+            "direct write into a hole, unwritten blocks or several extents",
+        ),
+        ("mixed", "buffered write"),
+        (
+            "limited",
+            "direct write that extends the file, mostly direct IO",
+        ),
+        ("fallocated", "fallocate"),
+    ] {
+        let readers: Vec<_> = case
+            .operations
+            .iter()
+            .filter(|o| o["op"] == "read" && is_of(o, file))
+            .filter(|o| case.called_by(o, "rwsem_down_read_slowpath") > 10e3)
+            .collect();
+        assert!(!readers.is_empty(), "{file}");
+        let mut named = 0;
+        for operation in &readers {
+            let theirs = case.called_by(operation, "rwsem_down_read_slowpath");
+            let whole = operation["total_us"].as_f64().expect("us");
+            let rest = us(operation, "cpu") + us(operation, "run_queue");
+            agree(file, us(operation, "inode_lock"), rest, theirs);
+            if theirs < whole * 0.6 {
+                continue;
+            }
+            let largest = longest_wait(operation);
+            assert_eq!(largest["phase"], "inode_lock", "{operation:#}");
+            let why = largest["reason"].as_str().unwrap_or_default();
+            named += usize::from(why.starts_with(reason));
+        }
+        assert!(
+            named * 10 >= readers.len() * 8,
+            "{named} of {}: {readers:#?}",
+            readers.len()
+        );
+    }
+
+    let case = Case::new(&dir, "external");
+    let (ours, rest) = case.sum("fsync", &COMMIT);
+    let theirs = case.called(&["jbd2_log_wait_commit"], 0.0);
+    agree(
+        "jbd2_log_wait_commit(), external journal",
+        ours,
+        rest,
+        theirs,
+    );
+    assert_eq!(case.largest("fsync"), "commit_record");
+    // Only the first commit follows data of a new block.
+    let flush = case.sum("fsync", &["data_flush"]).0;
+    agree("flush of the data", flush, 0.0, FLUSH);
+
+    for (mode, flushes) in [("journal", 2.0), ("writeback", 1.0)] {
+        let case = Case::new(&dir, &format!("data_{mode}"));
+        let (ours, rest) = case.sum("fsync", &COMMIT);
+        let theirs = case.called(&["jbd2_log_wait_commit"], 0.0);
+        agree(mode, ours, rest, theirs);
+        each_flush(&case, &["commit_flush", "own_flush"], flushes);
+    }
+    each_flush(&Case::new(&dir, "data_none"), &["own_flush"], 1.0);
+}
+
+/// Each fsync waits for that many flushes of the slow member.
+fn each_flush(case: &Case, phases: &[&str], flushes: f64) {
+    assert_eq!(case.operations.len(), 3);
+    for operation in &case.operations {
+        let all = operation["phases"].as_array().expect("phases");
+        let ours: f64 = phases.iter().map(|p| us(operation, p)).sum();
+        // dm-delay's timer and the emulated CPU add some ms.
+        let slack = 8e3 * flushes;
+        assert!(
+            (flushes * FLUSH - 1e3..flushes * FLUSH + slack).contains(&ours),
+            "{ours} us: {operation:#}"
+        );
+        let own = all
+            .iter()
+            .filter(|p| phases.iter().any(|n| p["phase"] == *n));
+        own.for_each(|p| assert_eq!(p["member"], "dm-1", "{operation:#}"));
+    }
+}
