@@ -3,7 +3,8 @@
  * Bios that md submits to members: why md submits a bio is known at that moment only. A
  * program separate from bio_submit.bpf.c, attached if an array needs it: md's thread may
  * preempt a task in the middle of the other program (7.2 calls tracepoints with
- * preemption on), and the kernel runs no program twice on a CPU.
+ * preemption on), and the kernel skips a program that is already running on this CPU (not
+ * so in 5.10 and 5.15).
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -49,7 +50,7 @@ static __always_inline int on_member(struct bio *bio, unsigned long long *arg, _
 	/* as a number, see rt_bio_metadata() */
 	address = rt_peek((__u64)arg);
 	if (instance == RT_SHADOW)
-		where |= RT_CLASSIFY_AGAIN;
+		where |= RT_CLASSIFY_SHADOW;
 	rt_classify(address, bio->bi_iter.bi_size, rt_op_of(bio->bi_opf), where);
 	return 0;
 }
@@ -61,7 +62,7 @@ int BPF_PROG(rt_md_submit, struct bio *bio)
 }
 
 SEC("?tp_btf/block_bio_queue")
-int BPF_PROG(rt_md_submit_2, struct bio *bio)
+int BPF_PROG(rt_md_submit_shadow, struct bio *bio)
 {
 	return rt_shadow(RT_SEEN_MD_SUBMIT, on_member(bio, &ctx[0], RT_SHADOW));
 }

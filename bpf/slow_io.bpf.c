@@ -115,7 +115,7 @@ int BPF_PROG(rt_slow_bio_queue, struct bio *bio)
 	return submitted(bio);
 }
 
-/* before 5.15: (q, bio) */
+/* 5.10: (q, bio) */
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(rt_slow_bio_queue_q, struct request_queue *q, struct bio *bio)
 {

@@ -277,7 +277,7 @@ int rt_classify(__u64 bio, __u32 size, __u32 op, __u32 where)
 		reason = classify_moving(private, size, op, array);
 	else
 		reason = classify_stripe(bio, private, size, op, array,
-				       where & RT_CLASSIFY_AGAIN ? RT_SHADOW : RT_FIRST);
+				       where & RT_CLASSIFY_SHADOW ? RT_SHADOW : RT_FIRST);
 	kept = rt_reasons_of(bio);
 	if (!kept)
 		return 0;

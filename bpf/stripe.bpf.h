@@ -47,7 +47,7 @@ static __always_inline bool rt_is_sync_bio(__u64 end_io)
 /* Flags of rt_classify()'s `where`, above the array: a RAID 10 during a reshape; a shadow program. */
 enum {
 	RT_CLASSIFY_MOVING = 1 << 16,
-	RT_CLASSIFY_AGAIN = 1 << 17,
+	RT_CLASSIFY_SHADOW = 1 << 17,
 };
 
 static __always_inline bool rt_is_moving_bio(__u64 end_io)

@@ -15,11 +15,11 @@ use crate::machine::tracefs;
 pub struct Facts {
     /// The kernel describes its types (`/sys/kernel/btf/vmlinux`); without it nothing loads.
     pub btf: bool,
-    /// `block_rq_issue(rq)`, or `(q, rq)` before 5.11 and in early 5.10.
+    /// `block_rq_issue(rq)`, or `(q, rq)` before 5.11 (5.10.y: before 5.10.137).
     pub rq_issue: Option<usize>,
     /// `block_rq_complete(rq, error, nr_bytes)`.
     pub rq_complete: Option<usize>,
-    /// `block_bio_queue(bio)`, or `(q, bio)` before 5.15.
+    /// `block_bio_queue(bio)`, or `(q, bio)` in 5.10.
     pub bio_queue: Option<usize>,
     /// `ext4_free_blocks(inode, block, count, flags)`, in the kernel or in the ext4 module.
     pub free_blocks: Option<usize>,

@@ -134,7 +134,7 @@ const QUEUE_SHADOW: Choice = Choice::optional(
     "processes of what is submitted while another task was switched away in rt_bio_queue",
 );
 const MD_SUBMIT_SHADOW: Choice = Choice::optional(
-    "rt_md_submit_2",
+    "rt_md_submit_shadow",
     "reason of RAID 4/5/6 IO that is submitted while another task was switched away in rt_md_submit",
 );
 const COMPLETE_SHADOW: Choice = Choice::optional(

@@ -249,7 +249,7 @@ pub(crate) struct Losses {
     by_reason: Lost,
 }
 
-/// Time in raidtrace's programs; `alloc --replay` reads it back.
+/// Time in raidtrace's programs.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Overhead {
     bpf_ns: u64,

@@ -7,18 +7,18 @@ use anyhow::{Context as _, Result};
 
 use super::text;
 
-/// Writes notes that are not in `said` to stderr, so that stdout has figures only.
-pub(crate) fn say(notes: &[String], said: &mut HashSet<String>) {
+/// Writes notes that are not in `printed` to stderr, so that stdout has figures only.
+pub(crate) fn print_new(notes: &[String], printed: &mut HashSet<String>) {
     for note in notes {
-        if !said.contains(note) {
+        if !printed.contains(note) {
             let _ = writeln!(io::stderr(), "raidtrace: note: {}", text::clean(note));
         }
     }
-    *said = notes.iter().cloned().collect();
+    *printed = notes.iter().cloned().collect();
 }
 
 /// Counts an interval down; true after the last one. `None`: there is no last one.
-pub(crate) fn ended(left: &mut Option<u64>) -> bool {
+pub(crate) fn is_last(left: &mut Option<u64>) -> bool {
     match left {
         Some(n) => {
             *n -= 1;

@@ -20,7 +20,7 @@ use crate::machine::signals::{End, asked_to_end};
 use crate::recording::alloc::Recorded;
 use crate::session::alloc::sampler::AllocOptions;
 use crate::session::engine::{Engine, PATIENCE, Tick};
-use crate::ui::lines::{ended, say, success_if_nobody_reads};
+use crate::ui::lines::{is_last, print_new, success_if_nobody_reads};
 use crate::ui::palette::Depth;
 use crate::ui::screen::{Live, run_app};
 
@@ -85,11 +85,11 @@ fn replayed(file: &Path, args: &Alloc) -> Result<()> {
                 Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
                 other => other.context("writing the figures")?,
             }
-            if ended(&mut left) {
+            if is_last(&mut left) {
                 break;
             }
         }
-        say(&intervals.finish()?, &mut HashSet::new());
+        print_new(&intervals.finish()?, &mut HashSet::new());
     } else {
         let all = intervals.read_all()?;
         let notes = intervals.finish()?;
@@ -97,7 +97,7 @@ fn replayed(file: &Path, args: &Alloc) -> Result<()> {
             .for_each(|interval| whole.merge(&interval.stacks));
         let end = asked_to_end()?;
         runtime()?.block_on(screen::replay(all, Depth::from_env(), end))?;
-        say(&notes, &mut HashSet::new());
+        print_new(&notes, &mut HashSet::new());
     }
     pictures(&whole, folded, flame)
 }
@@ -151,12 +151,12 @@ async fn on_the_screen(engine: Tracing, args: &Alloc, mut end: End) -> Result<Pr
 
 /// Prints each interval; a signal or `--duration` cuts the last one short. Returns the stacks.
 async fn as_text(mut engine: Tracing, args: &Alloc, mut end: End) -> Result<Profile> {
-    let mut said = HashSet::new();
+    let mut printed = HashSet::new();
     let mut out = io::stdout().lock();
     let (mut intervals, mut left) = (0, args.count);
     let mut result = Ok(());
     if let Some(Tick::Started { notes, .. }) = engine.tick_or_last(&mut end).await {
-        say(&notes, &mut said);
+        print_new(&notes, &mut printed);
     }
     // The duration begins with the counting.
     let mut end = Box::pin(ends(end, args.duration));
@@ -167,7 +167,7 @@ async fn as_text(mut engine: Tracing, args: &Alloc, mut end: End) -> Result<Prof
             Tick::Interval(shown) => shown,
         };
         intervals += 1;
-        say(&figures::notes(&snapshot), &mut said);
+        print_new(&figures::notes(&snapshot), &mut printed);
         let written = if args.json {
             json::write(&mut out, &snapshot)
         } else {
@@ -182,7 +182,7 @@ async fn as_text(mut engine: Tracing, args: &Alloc, mut end: End) -> Result<Prof
                 break;
             }
         }
-        if ended(&mut left) {
+        if is_last(&mut left) {
             break;
         }
     }

@@ -26,7 +26,7 @@ use crate::session::alloc::sampler::{self, AllocOptions, AllocSampler, joined};
 use crate::session::engine::Source;
 use crate::session::header::{cuts, header};
 use crate::session::sampler::Sampler;
-use crate::ui::lines::say;
+use crate::ui::lines::print_new;
 
 /// An interval is a row, and a batch is written after each.
 const RECORDING: Options = Options {
@@ -174,7 +174,7 @@ impl Record {
         if written.dropped > 0 {
             let (n, name) = (written.dropped, &self.name);
             let note = format!("{name}: {n} intervals are missing: the disk was too slow");
-            say(&[note], &mut HashSet::new());
+            print_new(&[note], &mut HashSet::new());
         }
         Ok(())
     }

@@ -32,7 +32,7 @@ use crate::session::{Reading, Session, SessionOptions, Update};
 /// Interval of states.
 pub const SECOND: Duration = Duration::from_secs(1);
 /// Longest drain at once, so that states are on time.
-const DRAIN: Duration = Duration::from_millis(200);
+const LONGEST_DRAIN: Duration = Duration::from_millis(200);
 /// Longest drain of the events before an update in place, which are of the previous members.
 const SWITCHOVER: Duration = Duration::from_secs(1);
 /// Priority of the threads that drain and write: above that of the load.
@@ -460,7 +460,7 @@ impl Source for Recorder {
     }
 
     fn drain(&mut self) -> Result<bool> {
-        self.drain_events(DRAIN)?;
+        self.drain_events(LONGEST_DRAIN)?;
         if let Some(alloc) = &mut self.alloc {
             alloc.drain()?;
         }

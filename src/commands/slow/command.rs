@@ -15,7 +15,7 @@ use super::{json, replay, text};
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::machine::signals::{End, asked_to_end};
 use crate::session::engine::{Engine, PATIENCE, Tick};
-use crate::ui::lines::{ended, say};
+use crate::ui::lines::{is_last, print_new};
 use crate::ui::palette::Depth;
 use crate::ui::screen::{Live, run_app};
 
@@ -83,12 +83,12 @@ async fn on_the_screen(engine: Engine<SlowSnapshot, ()>, args: &Slow, mut end: E
 
 /// Prints each interval; a signal or `--duration` cuts the last one short.
 async fn as_text(mut engine: Engine<SlowSnapshot, ()>, args: &Slow, mut end: End) -> Result<()> {
-    let mut said = HashSet::new();
+    let mut printed = HashSet::new();
     let mut out = io::stdout().lock();
     let mut left = args.count;
     let mut result = Ok(());
     if let Some(Tick::Started { notes, .. }) = engine.tick_or_last(&mut end).await {
-        say(&notes, &mut said);
+        print_new(&notes, &mut printed);
         if args.json {
             // The first line is printed when everything is attached.
             let first = SlowSnapshot {
@@ -104,7 +104,7 @@ async fn as_text(mut engine: Engine<SlowSnapshot, ()>, args: &Slow, mut end: End
         let Tick::Interval(snapshot) = tick else {
             continue;
         };
-        say(&snapshot.notes, &mut said);
+        print_new(&snapshot.notes, &mut printed);
         let written = if args.json {
             json::write(&mut out, &snapshot)
         } else {
@@ -118,7 +118,7 @@ async fn as_text(mut engine: Engine<SlowSnapshot, ()>, args: &Slow, mut end: End
                 break;
             }
         }
-        if ended(&mut left) {
+        if is_last(&mut left) {
             break;
         }
     }

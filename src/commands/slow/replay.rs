@@ -21,7 +21,7 @@ use crate::analysis::time;
 use crate::machine::signals::asked_to_end;
 use crate::recording::reader::{Reader, Wanted};
 use crate::recording::slow::Interval;
-use crate::ui::lines::{ended, say, success_if_nobody_reads};
+use crate::ui::lines::{is_last, print_new, success_if_nobody_reads};
 use crate::ui::palette::Depth;
 use crate::ui::player::{Playback, Player};
 use crate::ui::screen::run_app;
@@ -54,11 +54,11 @@ pub fn run(file: &Path, args: &Slow) -> Result<()> {
                 return Ok(());
             }
             success_if_nobody_reads(written)?;
-            if ended(&mut left) {
+            if is_last(&mut left) {
                 break;
             }
         }
-        say(&intervals.finish()?, &mut HashSet::new());
+        print_new(&intervals.finish()?, &mut HashSet::new());
         return Ok(());
     }
     let mut whole = SlowSnapshot::default();
@@ -73,7 +73,7 @@ pub fn run(file: &Path, args: &Slow) -> Result<()> {
         .build()?;
     let end = asked_to_end()?;
     runtime.block_on(on_the_screen(whole, end))?;
-    say(&notes, &mut HashSet::new());
+    print_new(&notes, &mut HashSet::new());
     Ok(())
 }
 

@@ -19,7 +19,7 @@ use crate::session::Session;
 use crate::session::engine::{Engine, PATIENCE, Source, Tick};
 use crate::session::sampler::Sampler;
 use crate::session::slow;
-use crate::ui::lines::{ended, say, success_if_nobody_reads};
+use crate::ui::lines::{is_last, print_new, success_if_nobody_reads};
 use crate::ui::palette::Depth;
 use crate::ui::screen::{self, Live};
 use crate::ui::state::State;
@@ -166,24 +166,24 @@ fn first(args: &Top) -> Duration {
 
 /// Prints each interval; a signal cuts the last one short.
 async fn as_text(mut engine: Tracing, args: &Top, render: Render, mut end: End) -> Result<()> {
-    let mut said = HashSet::new();
+    let mut printed = HashSet::new();
     let mut out = io::stdout().lock();
     let mut left = args.count;
     while let Some(tick) = engine.tick_or_last(&mut end).await {
         let snapshot = match tick {
             Tick::Started { notes, .. } | Tick::Notes(notes) => {
-                say(&notes, &mut said);
+                print_new(&notes, &mut printed);
                 continue;
             }
             Tick::Interval(snapshot) => snapshot,
         };
-        say(&snapshot.notes, &mut said);
+        print_new(&snapshot.notes, &mut printed);
         match render(&mut out, &snapshot) {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
             Err(e) => return Err(e).context("writing the figures"),
         }
-        if ended(&mut left) {
+        if is_last(&mut left) {
             break;
         }
     }

@@ -31,13 +31,13 @@ pub mod incompat {
     pub const BIT64: u32 = 0x80;
     /// Multiple mount protection: `s_mmp_block`.
     pub const MMP: u32 = 0x100;
-    /// A group's bitmaps and inode table may lie in another group.
+    /// A group's bitmaps and inode table may lie in another group: those of a flex group lie together.
     pub const FLEX_BG: u32 = 0x200;
 }
 
 /// `s_feature_ro_compat`: a kernel may mount read-only with unknown bits.
 pub mod ro_compat {
-    /// Backups only in groups 0, 1 and the powers of 3, 5 and 7.
+    /// Backups only in group 1 and in groups that are powers of 3, 5 or 7.
     pub const SPARSE_SUPER: u32 = 0x1;
     /// Files over 2 GiB.
     pub const LARGE_FILE: u32 = 0x2;

@@ -98,7 +98,7 @@ fn shadow_programs_follow_their_programs() {
         let at = |name: &str| names.iter().position(|n| *n == name);
         assert!(at(&format!("{first}_2")) > at(first), "{names:?}");
     }
-    assert!(!names.contains(&"rt_md_submit_2"));
+    assert!(!names.contains(&"rt_md_submit_shadow"));
 }
 
 #[test]

@@ -11,10 +11,10 @@ use crate::commands::doctor::finding::{Finding, Severity};
 use crate::machine::Member;
 
 /// Sectors that members may have beyond those in use before it is reported: 1 GiB.
-const SPARE: u64 = 1 << 21;
+const UNUSED: u64 = 1 << 21;
 const NO_MAJORITY: &str = "no value is on more than half of the members, so none is advised";
 const SYSFS: &str = "Linux, Documentation/ABI/stable/sysfs-block";
-const UNDONE: &str = "none: takes effect at once, is undone the same way, and does not survive a reboot (a udev rule does)";
+const UNDONE: &str = "none: takes effect at once, is undone the same way, and is lost at a reboot unless a udev rule sets it";
 
 type Pair<'a> = (&'a Member, &'a Disk);
 
@@ -189,7 +189,7 @@ fn scheduler(pairs: &[Pair<'_>]) -> Option<Finding> {
 fn limits(pairs: &[Pair<'_>]) -> Option<Finding> {
     let mut names = Vec::new();
     let mut finding = Finding::info("members-limits", "")
-        .why("the array takes the smallest limit of its members, and a member with other limits completes requests at other times")
+        .why("the array takes the smallest request size and the largest block sizes of its members; a member with other limits, or with another nr_requests, completes requests at other times")
         .risk(UNDONE)
         .not_when("the disks are of different kinds, and the limit is the controller's")
         .source(SYSFS);
@@ -217,7 +217,7 @@ fn model(pairs: &[Pair<'_>]) -> Option<Finding> {
     Some(
         Finding::info("members-model", "members are of different models")
             .seen(format!("device/model: {words}"))
-            .why("the array is as fast and as large as its worst member. On the other hand, different models rarely fail at the same time")
+            .why("a write or a flush of all members takes as long as on the slowest model. On the other hand, different models rarely fail at the same time")
             .source(SYSFS),
     )
 }
@@ -233,7 +233,7 @@ fn size(of: &ArrayFacts, pairs: &[Pair<'_>]) -> Option<Finding> {
         .iter()
         .map(|(m, _)| (&m.name, m.data_sectors.saturating_sub(used)));
     let unused: Vec<_> = unused
-        .filter(|(_, n)| *n > SPARE && *n > used / 100)
+        .filter(|(_, n)| *n > UNUSED && *n > used / 100)
         .collect();
     if unused.is_empty() {
         return None;

@@ -6,7 +6,7 @@ use crate::commands::doctor::finding::Finding;
 
 /// Sequential write rate of a hard disk, bytes per second.
 const DISK_RATE: u64 = 150 << 20;
-/// Seconds of sequential writing above which the dirty limit is too high. Small files take ten to a hundred times as long.
+/// Seconds of sequential writing from which on the dirty limit is too high. Small files take ten to a hundred times as long.
 const LONG_S: u64 = 30;
 /// Seconds of sequential writing that are advised as the limit.
 const ADVISED_S: u64 = 5;
@@ -39,7 +39,7 @@ fn read_ahead(of: &ArrayFacts) -> Option<Finding> {
     .why("a sequential read keeps only those disks busy that the next read-ahead reaches. md's default is two stripes")
     .command(format!("echo {} > {}", stripe.saturating_mul(2), of.sysfs("queue/read_ahead_kb")))
     .risk(format!(
-        "more memory for each file that is read sequentially; undone with {ahead}, and does not survive a reboot (a udev rule does)"
+        "more memory for each file that is read sequentially; undone with {ahead}, and lost at a reboot unless a udev rule sets it"
     ))
     .not_when("reads are small and random (a database), and it was reduced on purpose")
     .source("Linux, Documentation/ABI/stable/sysfs-block, read_ahead_kb; drivers/md/raid5.c, raid0.c, io_opt");
@@ -71,7 +71,7 @@ fn dirty(facts: &Facts, of: &ArrayFacts) -> Option<Finding> {
             ))
             .figure("limit_bytes", limit.bytes)
             .figure("seconds", seconds)
-            .why("the kernel throttles writers only at that limit, and until then writes seem fast. Then an fsync, an umount or a shutdown waits for all dirty pages, minutes or more with small files")
+            .why("the kernel does not throttle writers until dirty pages approach that limit, and until then writes seem fast. Then an fsync, an umount or a shutdown waits for all dirty pages, minutes or more with small files")
             .command(format!("echo {} > /proc/sys/vm/dirty_background_bytes", advised / 4))
             .command(format!("echo {advised} > /proc/sys/vm/dirty_bytes"))
             .risk("for the whole host: writers are throttled earlier, and some bursts no longer fit into memory. Undone with the old values (writing a ratio resets the bytes to 0); a file in /etc/sysctl.d makes it permanent")

@@ -61,7 +61,7 @@ fn no_control(disks: &[Short<'_>]) -> Option<Finding> {
             .figure("timeout_s", least)
             .why("such a disk retries a bad sector for two minutes or more without responding. The kernel gives up first and resets the disk, which does not respond either, and md fails the disk instead of rewriting one sector; during the rebuild the next disk does the same")
             .commands(names(disks).into_iter().map(command))
-            .risk("a dead disk is noticed only after three minutes; takes effect at once, undone with the old value, and does not survive a reboot (a udev rule does)")
+            .risk("a dead disk is noticed only after three minutes; takes effect at once, undone with the old value, and is lost at a reboot unless a udev rule sets it")
             .not_when("the disk will soon be replaced by one with error recovery control")
             .source(SOURCE),
     )

@@ -13,7 +13,7 @@ use crate::analysis::time;
 use crate::commands::top::command::{Render, add};
 use crate::recording::reader::{Reader, Wanted};
 use crate::recording::source::{Reopen, Source};
-use crate::ui::lines::{ended, say, success_if_nobody_reads};
+use crate::ui::lines::{is_last, print_new, success_if_nobody_reads};
 use crate::ui::palette::Depth;
 use crate::ui::{batch, json};
 
@@ -76,10 +76,10 @@ fn show(reader: Reader, again: Reopen, how: How) -> Result<()> {
 fn as_text(mut source: Source, how: &How) -> Result<()> {
     let render: Render = if how.json { json::write } else { batch::write };
     let mut out = io::stdout().lock();
-    let (mut whole, mut said) = (None, HashSet::new());
+    let (mut whole, mut printed) = (None, HashSet::new());
     let mut left = how.count;
     for snapshot in source.by_ref() {
-        say(&snapshot.notes, &mut said);
+        print_new(&snapshot.notes, &mut printed);
         if !how.json {
             add(&mut whole, &snapshot);
         }
@@ -88,7 +88,7 @@ fn as_text(mut source: Source, how: &How) -> Result<()> {
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
             Err(e) => return Err(e).context("writing the figures"),
         }
-        if ended(&mut left) {
+        if is_last(&mut left) {
             break;
         }
     }
