@@ -126,6 +126,33 @@ struct rt_slow_writers_map {
 };
 extern struct rt_slow_writers_map rt_slow_writers SEC(".maps");
 
+/*
+ * The task of the last buffered write to an inode, by bits of the inode's address: a write
+ * costs no more than a look-up in an array. Two inodes may displace each other.
+ */
+struct rt_slow_last_write {
+	__u64 host;		/* address of the inode */
+	__u32 pid;
+	__u32 pad;
+	__u8 comm[RT_COMM];
+};
+
+struct rt_slow_last_writes_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RT_SLOW_LAST_WRITES);
+	__type(key, __u32);
+	__type(value, struct rt_slow_last_write);
+};
+extern struct rt_slow_last_writes_map rt_slow_last_writes SEC(".maps");
+
+static __always_inline struct rt_slow_last_write *rt_slow_last_write(__u64 host)
+{
+	/* an inode of ext4 has about a KiB */
+	__u32 key = (host >> 6 ^ host >> 16) & (RT_SLOW_LAST_WRITES - 1);
+
+	return bpf_map_lookup_elem(&rt_slow_last_writes, &key);
+}
+
 /* A bio in flight, by its address. */
 struct rt_slow_bio {
 	__u64 start_ns;

@@ -207,6 +207,7 @@ static __always_inline int page_wait(struct address_space *mapping)
 		return 0;
 	c = bpf_map_lookup_elem(&rt_slow_commits, &pid);
 	if (c) {
+		c->host = (__u64)BPF_CORE_READ(mapping, host);
 		c->inode = BPF_CORE_READ(mapping, host, i_ino);
 		c->generation = BPF_CORE_READ(mapping, host, i_generation);
 	}

@@ -20,6 +20,7 @@ struct rt_slow_devices_map rt_slow_devices SEC(".maps");
 struct rt_slow_requests_map rt_slow_requests SEC(".maps");
 struct rt_slow_locked_map rt_slow_locked SEC(".maps");
 struct rt_slow_writers_map rt_slow_writers SEC(".maps");
+struct rt_slow_last_writes_map rt_slow_last_writes SEC(".maps");
 struct rt_slow_bios_map rt_slow_bios SEC(".maps");
 struct rt_slow_events_map rt_slow_events SEC(".maps");
 struct rt_slow_sums_map rt_slow_sums SEC(".maps");

@@ -121,6 +121,21 @@ int BPF_PROG(rt_slow_read_out)
 	return 0;
 }
 
+static __always_inline void note_write(__u64 host, __u32 pid)
+{
+	struct rt_slow_last_write *w = rt_slow_last_write(host);
+
+	if (!w || (w->host == host && w->pid == pid))
+		return;
+	/* a commit on another CPU must not take the name of one task for another's */
+	w->host = 0;
+	barrier();
+	w->pid = pid;
+	bpf_get_current_comm(w->comm, sizeof(w->comm));
+	barrier();
+	w->host = host;
+}
+
 SEC("?fentry/ext4_file_write_iter")
 int BPF_PROG(rt_slow_write_in, struct kiocb *iocb, struct iov_iter *from)
 {
@@ -142,6 +157,8 @@ int BPF_PROG(rt_slow_write_in, struct kiocb *iocb, struct iov_iter *from)
 	if (!(inode->i_flags & RT_S_NOSEC))
 		flags |= RT_SLOW_SECURITY;
 	t->flags = flags;
+	if (!(flags & RT_SLOW_DIRECT))
+		note_write((__u64)inode, t->pid);
 	return 0;
 }
 

@@ -111,16 +111,22 @@ static __noinline int add_sleep(struct rt_slow_sleeps *off, __u64 stack, __u64 s
 static __always_inline void add_inode(__u32 pid, __u64 ns)
 {
 	struct rt_slow_commit *c = bpf_map_lookup_elem(&rt_slow_commits, &pid);
+	struct rt_slow_last_write *w;
 	struct rt_slow_inode *n;
 	__u32 i;
 
 	if (!c || !c->inode)
 		return;
+	w = rt_slow_last_write(c->host);
 	for (i = 0; i < RT_SLOW_INODES; i++) {
 		n = &c->inodes[i];
 		if (!n->inode) {
 			n->inode = c->inode;
 			n->generation = c->generation;
+			if (w && w->host == c->host) {
+				n->writer = w->pid;
+				__builtin_memcpy(n->comm, w->comm, RT_COMM);
+			}
 		}
 		if (n->inode == c->inode) {
 			n->ns += ns;

@@ -13,6 +13,7 @@ enum rt_slow_limits {
 	RT_SLOW_STATES = 8,		/* enum rt_slow_states */
 	RT_SLOW_HOLDERS = 4,		/* handles that kept a transaction from being committed */
 	RT_SLOW_INODES = 4,		/* files whose ordered data a commit waited for */
+	RT_SLOW_LAST_WRITES = 1024,	/* files whose last writer is kept; a power of two */
 	RT_SLOW_DEVICES = 256,		/* filesystems and members */
 	RT_SLOW_STACKS = 8192,
 	RT_SLOW_FRAMES = 20,		/* the innermost; BPF trampolines add some */
@@ -157,6 +158,9 @@ struct rt_slow_inode {
 	__u64 ns;
 	__u32 generation;
 	__u32 pages;		/* waited for */
+	__u32 writer;		/* thread that wrote to the file last; 0: unknown */
+	__u32 pad;
+	__u8 comm[RT_COMM];	/* of the writer */
 };
 
 /* Sent at the end of each commit. */
@@ -168,7 +172,8 @@ struct rt_slow_commit {
 	__u64 requested_ns;	/* 0: unknown, or the journal's timer */
 	__u64 state_ns[RT_SLOW_STATES];	/* 0: not reached */
 	__u64 record_ns;	/* the first flush or FUA bio with data after RT_SLOW_LOGGED */
-	__u64 inode;		/* whose page it waits for now; 0: none */
+	__u64 host;		/* address of the inode whose page it waits for now; 0: none */
+	__u64 inode;		/* its number */
 	__u32 generation;	/* of that inode */
 	__u32 pad2;
 	__u32 timer;		/* 1: nobody requested it */

@@ -73,6 +73,26 @@ pub fn extending_writes(version: (u32, u32)) -> Advice {
     }
 }
 
+/// Direct writes to blocks that are not written yet, or to several extents. `version` of the kernel.
+pub fn first_writes(version: (u32, u32)) -> Advice {
+    let what = if version >= (6, 3) {
+        "direct writes into holes and across the ends of extents"
+    } else {
+        "direct writes into holes and to blocks that fallocate(2) has allocated, the first time,"
+    };
+    Advice {
+        text: format!(
+            "write new files once from start to end before they are in use: {what} take the inode's lock exclusively, and share it afterwards"
+        ),
+        commands: Vec::new(),
+        risk: "creating a file takes as long as writing it".to_owned(),
+        not_when: "the blocks are written once, as in a log or a backup".to_owned(),
+        source: Cow::Borrowed(
+            "fs/ext4/file.c, ext4_dio_write_checks() and ext4_overwrite_io(); Linux 6.3, 240930fb7e6b",
+        ),
+    }
+}
+
 /// Direct writes that are not aligned to blocks.
 pub fn unaligned_writes(version: (u32, u32)) -> Advice {
     let where_ = if version >= (6, 5) {

@@ -195,6 +195,8 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
                 .is_some_and(|f| f.ends_with("/big"))
         };
         assert!(waited.iter().any(|p| file(&p)), "{waited:#?}");
+        let writer = |p: &&&Value| p["task"]["comm"] == "dd";
+        assert!(waited.iter().any(|p| writer(&p)), "{waited:#?}");
     }
 
     // Readers wait for a direct writer that extends the file.

@@ -39,18 +39,17 @@ pub(super) fn slow_readers_have_their_writer(kernel: &str) {
             .operations
             .iter()
             .filter(|o| o["op"] == "read" && is_of(o, file))
-            .filter(|o| case.called_by(o, "rwsem_down_read_slowpath") > 10e3)
+            .filter(|o| {
+                let whole = o["total_us"].as_f64().expect("us");
+                case.called_by(o, "rwsem_down_read_slowpath") > f64::max(10e3, whole * 0.6)
+            })
             .collect();
         assert!(!readers.is_empty(), "{file}");
         let mut named = 0;
         for operation in &readers {
             let theirs = case.called_by(operation, "rwsem_down_read_slowpath");
-            let whole = operation["total_us"].as_f64().expect("us");
             let rest = us(operation, "cpu") + us(operation, "run_queue");
             agree(file, us(operation, "inode_lock"), rest, theirs);
-            if theirs < whole * 0.6 {
-                continue;
-            }
             let largest = longest_wait(operation);
             assert_eq!(largest["phase"], "inode_lock", "{operation:#}");
             let why = largest["reason"].as_str().unwrap_or_default();

@@ -105,7 +105,137 @@ fn lock(lock: &LockWait, facts: &Facts) -> Option<Advice> {
         Some(slow::extending_writes(facts.version))
     } else if lock.flags.unaligned {
         Some(slow::unaligned_writes(facts.version))
+    } else if !lock.flags.security {
+        Some(slow::first_writes(facts.version))
     } else {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Facts, Found, Phase, find};
+    use crate::analysis::slow::event::{Flags, Kind, LockWait};
+    use crate::analysis::slow::fixture::{FS, MS, interval};
+    use crate::analysis::slow::names::Slow;
+    use crate::analysis::slow::snapshot::SlowSnapshot;
+
+    fn facts(options: &str) -> Facts {
+        let mut facts = Facts {
+            version: (6, 1),
+            ..Facts::default()
+        };
+        let mount = ("/srv/it's".to_owned(), options.to_owned());
+        facts.mounts.insert(FS, mount);
+        facts
+            .arrays
+            .insert("md127".to_owned(), (Some("0.204".to_owned()), None));
+        facts
+    }
+
+    /// The fixture's operation with one phase, which takes all of its time.
+    fn only(phase: Phase) -> SlowSnapshot {
+        let mut s = interval();
+        let slow = &mut s.operations[0];
+        let mut part = slow.waterfall.parts[&Phase::CommitFlush].clone();
+        part.ns = slow.operation.total_ns();
+        part.culprit.clone_from(
+            &slow
+                .waterfall
+                .parts
+                .get(&phase)
+                .cloned()
+                .unwrap_or(part.clone())
+                .culprit,
+        );
+        slow.waterfall.parts = [(phase, part)].into();
+        s
+    }
+
+    fn advised(s: &SlowSnapshot, options: &str) -> Vec<Found> {
+        find(&s.operations, &s.names, &facts(options))
+    }
+
+    fn text(s: &SlowSnapshot) -> String {
+        let found = advised(s, "rw");
+        let texts: Vec<String> = found.into_iter().map(|f| f.advice.text).collect();
+        texts.join("\n")
+    }
+
+    #[test]
+    fn a_slow_member_is_named_if_the_others_are_faster() {
+        let mut s = only(Phase::CommitFlush);
+        assert!(text(&s).contains("sdc needs longer"), "{}", text(&s));
+        let part = s.operations[0].waterfall.parts.get_mut(&Phase::CommitFlush);
+        part.unwrap().culprit.other_members_ns = 900 * MS;
+        assert_eq!(text(&s), "");
+    }
+
+    #[test]
+    fn ordered_data_depends_on_the_mount() {
+        let s = only(Phase::OrderedData);
+        let found = advised(&s, "rw,dioread_lock");
+        let commands = &found[0].advice.commands;
+        assert_eq!(
+            commands[0],
+            r"mount -o remount,dioread_nolock '/srv/it'\''s'"
+        );
+        let found = advised(&s, "rw,dioread_nolock");
+        assert!(found[0].advice.text.contains("dump.sql"), "{found:?}");
+        assert!(found[0].evidence.starts_with("fsync of /srv/db/redo.log"));
+    }
+
+    #[test]
+    fn a_lock_has_the_advice_for_its_holder() {
+        let mut s = only(Phase::InodeLock);
+        let mut with = |flags| {
+            let op: &mut Slow = &mut s.operations[0];
+            op.operation.lock = LockWait {
+                kind: Some(Kind::Write),
+                flags,
+                ..LockWait::default()
+            };
+            text(&s)
+        };
+        let direct = Flags {
+            direct: true,
+            ..Flags::default()
+        };
+        assert_eq!(with(Flags::default()), "");
+        let extends = true;
+        assert!(with(Flags { extends, ..direct }).contains("allocate the file ahead"));
+        let unaligned = true;
+        assert!(
+            with(Flags {
+                unaligned,
+                ..direct
+            })
+            .contains("align direct writes")
+        );
+        let security = true;
+        assert_eq!(with(Flags { security, ..direct }), "");
+        assert!(with(direct).contains("write new files once"));
+    }
+
+    #[test]
+    fn a_short_phase_or_an_unknown_array_has_none() {
+        let mut s = only(Phase::MdSuperblock);
+        assert!(text(&s).contains("(now 0.204 s)"), "{}", text(&s));
+        s.operations[0].array = None;
+        assert_eq!(text(&s), "");
+        let mut s = only(Phase::MdSuperblock);
+        let part = s.operations[0]
+            .waterfall
+            .parts
+            .get_mut(&Phase::MdSuperblock);
+        part.unwrap().ns /= 5;
+        assert_eq!(text(&s), "");
+    }
+
+    #[test]
+    fn the_same_advice_is_given_once() {
+        let mut s = only(Phase::LogSpace);
+        s.operations.push(s.operations[0].clone());
+        assert_eq!(advised(&s, "rw").len(), 1);
     }
 }

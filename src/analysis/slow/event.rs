@@ -195,7 +195,7 @@ pub struct Holder {
 }
 
 /// A file whose ordered data a commit waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ordered {
     /// File.
     pub file: FileId,
@@ -203,6 +203,8 @@ pub struct Ordered {
     pub ns: u64,
     /// Pages or folios waited for.
     pub pages: u32,
+    /// Thread that wrote to the file last, through the page cache; `None` if unknown.
+    pub writer: Option<Task>,
 }
 
 /// A commit of a journal.

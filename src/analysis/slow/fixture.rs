@@ -95,6 +95,7 @@ pub fn commit(states: [u64; STATES]) -> Commit {
             file: file(13),
             ns: 100 * MS,
             pages: 40,
+            writer: Some(task("mysqldump", 977)),
         }],
         off: OffCpu::default(),
     }

@@ -104,6 +104,9 @@ pub fn part_words(phase: Phase, part: &Part, slow: &Slow, names: &Names) -> Stri
         (Some(by), None) if phase == Phase::InodeLock => {
             text.push_str(&format!(", held by {}", task(by)));
         }
+        (Some(by), None) if culprit.file.is_some() => {
+            text.push_str(&format!(", written by {}", task(by)));
+        }
         (Some(by), None) => text.push_str(&format!(", requested by {}", task(by))),
         (None, Some(what)) => text.push_str(&format!(" ({what})")),
         (None, None) => {}

@@ -255,7 +255,7 @@ fn the_sentence_names_the_member_and_the_other_file() {
     assert_eq!(
         sentence(&interval.operations[0], &interval.names),
         "fsync of /srv/db/redo.log by mysqld(812): 1.8 s; 63 % the commit's flush on sdc (1.1 s; the other 11 members 4.0 ms), 21 % \
-         ordered data of /srv/backup/dump.sql"
+         ordered data of /srv/backup/dump.sql, written by mysqldump(977)"
     );
 }
 

@@ -135,6 +135,7 @@ impl Waterfall {
             Phase::OrderedData | Phase::OrderedSubmit => {
                 let longest = commit.ordered.iter().max_by_key(|o| o.ns);
                 culprit.file = longest.map(|o| o.file);
+                culprit.task = longest.and_then(|o| o.writer.clone());
             }
             Phase::PreviousCommit | Phase::CommitStart => {
                 if let Request::By(task, _) = &commit.request {

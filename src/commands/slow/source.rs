@@ -8,13 +8,15 @@ use super::filter::Filter;
 use crate::analysis::files::FileId;
 use crate::analysis::slow::history;
 use crate::analysis::slow::snapshot::SlowSnapshot;
-use crate::machine::Sys;
+use crate::machine::{Sys, task};
 use crate::session::Session;
 use crate::session::alloc::sampler::joined;
 use crate::session::engine::Source;
 use crate::session::sampler::Sampler;
 use crate::session::slow::{self, SlowSampler};
 
+/// Priority of the thread that drains: above that of the load.
+const NICE: i32 = -10;
 /// Longest wait for the paths of an interval: the disk with the directories may be the slow one.
 const PATHS: Duration = Duration::from_secs(1);
 
@@ -38,6 +40,8 @@ impl Tracer {
         filter: Filter,
         on_screen: bool,
     ) -> Result<Self> {
+        // On a busy machine the intervals end on time, too.
+        task::set_nice(NICE);
         let mut disks = Sampler::topology_only(Sys::live(), targets)?;
         let slow = SlowSampler::start(targets, disks.session().topology(), threshold)?;
         Ok(Self {

@@ -85,7 +85,7 @@ fn operation(out: &mut impl Write, slow: &Slow, snapshot: &SlowSnapshot) -> io::
         let share = units::percent(part.ns as f64 / total.max(1) as f64);
         let words = part_words(phase, part, slow, &snapshot.names);
         writeln!(out, "  {:>15}  {share:>6}  {words}", time(part.ns))?;
-        if let Some(stack) = &part.stack {
+        if let Some(stack) = part.stack.as_ref().filter(|s| !s.is_empty()) {
             let functions: Vec<String> = stack.iter().map(|f| sanitize(f.as_bytes())).collect();
             writeln!(out, "  {:>15}          {}", "", functions.join(" < "))?;
         }
@@ -94,9 +94,13 @@ fn operation(out: &mut impl Write, slow: &Slow, snapshot: &SlowSnapshot) -> io::
     if phases > 0 {
         writeln!(
             out,
-            "  {:>15}  {:>6}  {phases} shorter phases",
+            "  {:>15}  {:>6}  {}",
             time(ns),
-            ""
+            "",
+            match phases {
+                1 => "1 shorter phase".to_owned(),
+                n => format!("{n} shorter phases"),
+            }
         )?;
     }
     Ok(())

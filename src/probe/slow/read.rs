@@ -249,6 +249,7 @@ impl SlowProbe {
             },
             ns: i.ns,
             pages: i.pages,
+            writer: (i.writer != 0).then(|| task(i.writer, &i.comm)),
         });
         Commit {
             dev: c.dev,

@@ -52,6 +52,7 @@ struct OrderedLine {
     file: FileName,
     us: u64,
     pages: u32,
+    writer: Option<TaskName>,
 }
 
 impl CommitLine {
@@ -97,6 +98,7 @@ impl CommitLine {
                     file: FileName::new(&o.file, names),
                     us: o.ns / 1000,
                     pages: o.pages,
+                    writer: o.writer.as_ref().map(TaskName::new),
                 })
                 .collect(),
         }
@@ -139,6 +141,7 @@ impl CommitLine {
                     file: o.file.read(dev, reading),
                     ns: o.us.saturating_mul(1000),
                     pages: o.pages,
+                    writer: o.writer.map(TaskName::read),
                 })
                 .collect(),
             off: OffCpu::default(),

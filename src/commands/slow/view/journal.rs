@@ -36,7 +36,11 @@ impl Row {
             .last()
             .map(|h| format!(", held by {} ({})", task(&h.task), h.handle));
         let waited = c.ordered.iter().max_by_key(|o| o.ns);
-        let data = waited.map(|o| format!(", data of {}", s.names.file(&o.file)));
+        let data = waited.map(|o| {
+            let writer = o.writer.as_ref().map(|w| format!(" by {}", task(w)));
+            let file = s.names.file(&o.file);
+            format!(", data of {file}{}", writer.unwrap_or_default())
+        });
         Self {
             time: c
                 .start_ns()
