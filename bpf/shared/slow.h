@@ -18,7 +18,7 @@ enum rt_slow_limits {
 	RT_SLOW_STACKS = 8192,
 	RT_SLOW_FRAMES = 20,		/* the innermost; BPF trampolines add some */
 	RT_SLOW_SHORT = 64,		/* sleeps that end in this part of the threshold have no stack */
-	RT_SLOW_BIOS = 16384,		/* in flight on members */
+	RT_SLOW_BIOS = 65536,		/* in flight on members */
 	RT_SLOW_MOST_IOS = 4000,	/* sent between two looks of userspace */
 };
 

@@ -44,6 +44,22 @@ pub fn ordered_data_by_option(mount: &str) -> Advice {
     }
 }
 
+/// Ordered data of another file, on a mount with nodelalloc, as ext3 has it.
+pub fn ordered_data_without_delay(mount: &str) -> Advice {
+    Advice {
+        text: format!(
+            "mount {mount} without nodelalloc: blocks are then allocated when data is written, and not with every write. Where old data in \
+             a file after a crash is acceptable, data=writeback"
+        ),
+        commands: Vec::new(),
+        risk: "without nodelalloc, a file that was renamed over another one without fsync has its data later. With data=writeback, blocks that were \
+               allocated shortly before a crash can have what was there before"
+            .to_owned(),
+        not_when: "the application relies on data that reaches the disk every 5 seconds without fsync".to_owned(),
+        source: Cow::Borrowed("Documentation/admin-guide/ext4.rst, delalloc and data=; fs/jbd2/commit.c, journal_submit_data_buffers()"),
+    }
+}
+
 /// Ordered data of another file, for another reason.
 pub fn ordered_data(file: &str) -> Advice {
     Advice {

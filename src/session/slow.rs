@@ -205,6 +205,10 @@ impl SlowSampler {
             self.probe.set_devices(&current)?;
         }
         let kinds = self.probe.sums()?;
+        let mut listed: BTreeMap<Kind, u64> = BTreeMap::new();
+        for slow in &operations {
+            *listed.entry(slow.operation.kind).or_default() += 1;
+        }
         let lost = self.probe.lost()?;
         let overhead = self.probe.overhead();
         let before = std::mem::replace(
@@ -222,7 +226,7 @@ impl SlowSampler {
             interval,
             threshold: self.threshold,
             operations,
-            kinds: since(&kinds, &before.kinds),
+            kinds: since(&kinds, &before.kinds, &listed),
             commits,
             advice: Vec::new(),
             names,
@@ -245,13 +249,20 @@ fn keep<T>(all: &mut VecDeque<T>, new: T, most: usize) {
     all.push_back(new);
 }
 
-fn since(now: &BTreeMap<Kind, KindSum>, was: &BTreeMap<Kind, KindSum>) -> BTreeMap<Kind, KindSum> {
+/// Sums of an interval. Those of slow operations are the ones that are `listed`: an operation that ends while the interval does can
+/// be in the sums of the next one.
+fn since(
+    now: &BTreeMap<Kind, KindSum>,
+    was: &BTreeMap<Kind, KindSum>,
+    listed: &BTreeMap<Kind, u64>,
+) -> BTreeMap<Kind, KindSum> {
     let one = |(kind, now): (&Kind, &KindSum)| {
         let was = was.get(kind).copied().unwrap_or_default();
+        let slow = listed.get(kind).copied().unwrap_or(0);
         let sum = KindSum {
-            count: now.count.saturating_sub(was.count),
+            count: now.count.saturating_sub(was.count).max(slow),
             ns: now.ns.saturating_sub(was.ns),
-            slow: now.slow.saturating_sub(was.slow),
+            slow,
         };
         (sum.count > 0).then_some((*kind, sum))
     };

@@ -116,7 +116,7 @@ pub(super) fn slow_arrays_have_their_causes(kernel: &str) {
     let (ours, rest) = case.sum("write", &["throttled"]);
     let theirs = case.called(&["balance_dirty_pages"], THRESHOLD);
     agree("balance_dirty_pages()", ours, rest, theirs);
-    let (ours, rest) = case.sum("write", &["inode_lock"]);
+    let (ours, rest) = case.sum("write", &["inode_lock", "block_map_lock"]);
     let theirs = case.called(&["rwsem_down_write_slowpath"], THRESHOLD);
     agree("rwsem_down_write_slowpath()", ours, rest, theirs);
     let waits = case

@@ -70,9 +70,12 @@ fn one(phase: Phase, part: &Part, slow: &Slow, names: &Names, facts: &Facts) -> 
         Phase::MdSuperblock => Some(slow::md_superblock(array, md?.0.as_deref())),
         Phase::StripeCache => Some(slow::stripe_cache(array, md?.1.as_deref())),
         Phase::ResyncBarrier => Some(slow::resync(array)),
-        Phase::OrderedData => {
+        Phase::OrderedData | Phase::OrderedSubmit => {
             let (mount, options) = mount?;
             let has = |option: &str| options.split(',').any(|o| o == option);
+            if has("nodelalloc") {
+                return Some(slow::ordered_data_without_delay(mount));
+            }
             if has("dioread_lock") {
                 return Some(slow::ordered_data_by_option(&quote(mount)));
             }

@@ -34,9 +34,9 @@ pub struct SlowLost {
 }
 
 impl SlowLost {
-    /// Sum of all reasons.
+    /// Operations, commits and events that are missing. IO of members only helps to name a member.
     pub fn total(&self) -> u64 {
-        self.slots + self.tables + self.events + self.ios
+        self.slots + self.tables + self.events
     }
 }
 

@@ -59,8 +59,12 @@ pub fn summary(snapshot: &SlowSnapshot) -> String {
         1 => "1 commit".to_owned(),
         n => format!("{n} commits"),
     };
+    let ios = match snapshot.lost.ios {
+        0 => String::new(),
+        n => format!("; {} IO of members not measured", units::count(n as f64)),
+    };
     format!(
-        "{} slow ({} or more): {kinds}; {commits}; {}{}",
+        "{} slow ({} or more): {kinds}; {commits}; {}{}{ios}",
         snapshot.operations.len(),
         time(u64::try_from(snapshot.threshold.as_nanos()).unwrap_or(u64::MAX)),
         if lost > 0 { "LOST " } else { "lost " },
