@@ -20,7 +20,7 @@ pub struct Group {
     pub ns: u64,
     /// The longest one in ns.
     pub longest_ns: u64,
-    /// The longest phase, with its cause; in a group of phases, the cause of the longest one.
+    /// The longest phase, with its cause; in a group of phases, the cause of the longest one, if it is known.
     pub words: String,
 }
 
@@ -106,7 +106,10 @@ pub fn phases(snapshot: &SlowSnapshot) -> Vec<Group> {
             group.ns += part.ns;
             if part.ns >= group.longest_ns {
                 group.longest_ns = part.ns;
-                group.words = part_words(*phase, part, slow, &snapshot.names);
+                let words = part_words(*phase, part, slow, &snapshot.names);
+                // The name of the phase is beside it.
+                let cause = words.strip_prefix(phase.words()).unwrap_or(&words);
+                group.words = cause.trim_start_matches([',', ' ']).to_owned();
             }
         }
     }

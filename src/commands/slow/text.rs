@@ -63,12 +63,16 @@ pub fn summary(snapshot: &SlowSnapshot) -> String {
         0 => String::new(),
         n => format!("; {} IO of members not measured", units::count(n as f64)),
     };
+    let lost = match lost {
+        0 => (String::new(), "; lost 0"),
+        n => (format!("LOST {}; ", units::count(n as f64)), ""),
+    };
     format!(
-        "{} slow ({} or more): {kinds}; {commits}; {}{}{ios}",
+        "{}{} slow ({} or more): {kinds}; {commits}{}{ios}",
+        lost.0,
         snapshot.operations.len(),
         time(u64::try_from(snapshot.threshold.as_nanos()).unwrap_or(u64::MAX)),
-        if lost > 0 { "LOST " } else { "lost " },
-        units::count(lost as f64),
+        lost.1,
     )
 }
 

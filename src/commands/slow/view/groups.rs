@@ -30,13 +30,14 @@ fn draw(
         .collect();
     tabs.set_rows(rows.len());
     let selected = tabs.row().min(rows.len().saturating_sub(1));
+    let rest = pen.width().saturating_sub(32 + width).max(10);
     let columns = Columns(vec![
         Column::latency("time", 6, 9, |r: &Row| Some(r.group.ns / 1000)),
         Column::figure("share", 6, 7, |r: &Row| Some(r.share), percent_short),
         Column::figure("number", 7, 8, |r: &Row| Some(r.group.count as f64), count),
         Column::latency("longest", 8, 6, |r: &Row| Some(r.group.longest_ns / 1000)),
         Column::name(name, width, 9, |r: &Row| r.group.name.clone()).gap(2),
-        Column::path(words, 10, 5, |r: &Row| r.group.words.clone()).gap(2),
+        Column::name(words, rest, 5, |r: &Row| r.group.words.clone()).gap(2),
     ]);
     let table = columns.fit(pen.width() - 1, None);
     table.heading(pen, Vec::new(), palette);
