@@ -6,6 +6,7 @@
 //! * [`sentence`]: an operation in one sentence. [`groups`]: sums by file, task, phase and lock.
 //! * [`advice`]: what would have shortened an operation.
 //! * [`names`]: names of devices and files. [`snapshot`]: an interval. [`history`]: all intervals since the start.
+//!   [`recent`]: those of the last seconds. [`holders`]: what the holder of a lock did.
 
 pub mod advice;
 mod commit;
@@ -17,6 +18,7 @@ pub mod history;
 pub mod holders;
 pub mod names;
 pub mod phase;
+pub mod recent;
 pub mod sentence;
 pub mod snapshot;
 #[cfg(test)]

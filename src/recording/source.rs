@@ -12,11 +12,13 @@ use crate::analysis::events::{Events, IntervalCounters, NameLookup, SLACK_US};
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::fold::{Fold, Sample, TaskInfo};
 use crate::analysis::item::Item;
+use crate::analysis::slow::recent::Recent;
 use crate::analysis::snapshot::Snapshot;
 use crate::analysis::window;
 use crate::analysis::window::Window;
 use crate::recording::error::TraceError;
 use crate::recording::reader::{Mark, Reader};
+use crate::recording::slow::Interval;
 
 /// Time without any state after which an interval is returned with disk figures from requests alone.
 const MAX_WAIT_US: i64 = 60_000_000;
@@ -63,6 +65,7 @@ pub struct Source {
     spans: VecDeque<Span>,
     fold: Fold,
     window: Window,
+    slow: Recent,
     /// Time of the newest item so far.
     newest: i64,
     /// Start after a seek; older items are skipped.
@@ -94,6 +97,7 @@ impl Source {
             spans: VecDeque::new(),
             fold: Fold::new(Sample::default()),
             window: Window::new(window::SPAN),
+            slow: Recent::default(),
             newest: i64::MIN,
             begin: i64::MIN,
             done: false,
@@ -158,6 +162,7 @@ impl Source {
         self.spans = VecDeque::from([Span::new(warm)]);
         self.fold = Fold::new(Sample::default());
         self.window = Window::new(window::SPAN);
+        self.slow = Recent::default();
         (self.newest, self.begin, self.done) = (i64::MIN, warm, false);
         while self.spans.front().is_some_and(|s| s.from < until) && self.next().is_some() {}
         Ok(())
@@ -179,6 +184,11 @@ impl Source {
     fn add(&mut self, item: &Item) {
         let time = item.time_us();
         self.newest = self.newest.max(time);
+        if let Item::Slow { time_us, json } = item
+            && let Ok(interval) = Interval::parse(*time_us, json)
+        {
+            self.slow.add(&interval);
+        }
         let state = matches!(item, Item::State(_));
         if self.spans.is_empty() {
             self.events.add_boundary(time);
@@ -233,6 +243,9 @@ impl Source {
         self.fold.rebase(start);
         let mut snapshot = self.fold.step(end);
         self.window.evaluate(&mut snapshot);
+        for array in &mut snapshot.arrays {
+            array.slow = self.slow.longest(&array.info.name, to);
+        }
         let note = self.reader.note().map(str::to_owned);
         snapshot.notes.extend(note);
         if self.begins.last().is_none_or(|&b| b < span.from) && self.begins.len() < BEGINS {

@@ -8,6 +8,7 @@ use crate::analysis::item::Item;
 use crate::analysis::snapshot::Snapshot;
 use crate::recording::fixture;
 use crate::recording::reader::{Reader, Wanted};
+use crate::recording::slow::Interval;
 
 fn source(items: &[Item], interval: Duration) -> Source {
     let bytes = Cursor::new(fixture::file_of(items, 500));
@@ -61,6 +62,29 @@ fn intervals_of_the_allocator_are_ignored() {
     assert_eq!(items.len() - others.len(), 3);
     let snapshots = |items| source(items, Duration::from_secs(1)).map(|s| format!("{s:?}"));
     assert!(snapshots(&items).eq(snapshots(&others)));
+}
+
+/// A slow operation is in the intervals of ten seconds after it, on its array; a broken row is in none.
+#[test]
+fn slow_operations_are_shown_for_a_while() {
+    let mut items = fixture::items(600, 4);
+    let at = fixture::START + 1_500_000;
+    let mut slow = crate::analysis::slow::fixture::interval();
+    slow.time = jiff::Timestamp::from_microsecond(at).unwrap();
+    let index = items.partition_point(|item| item.time_us() <= at);
+    items.insert(index, Interval::item(&slow).unwrap());
+    let (time_us, json) = (at, "{".to_owned());
+    items.insert(index, Item::Slow { time_us, json });
+    let shown: Vec<(bool, bool)> = source(&items, Duration::from_secs(1))
+        .map(|s| {
+            let of = |name: &str| s.arrays.iter().find(|a| a.info.name == name);
+            let has = |name| of(name).is_some_and(|a| a.slow.is_some());
+            (has("md127"), has("sda"))
+        })
+        .collect();
+    assert_eq!(shown[0], (false, false));
+    assert!(shown.len() > 2);
+    assert!(shown[1..].iter().all(|s| *s == (true, false)), "{shown:?}");
 }
 
 #[test]

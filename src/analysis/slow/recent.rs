@@ -1,0 +1,96 @@
+//! The longest slow operation of each array in the last seconds, for the screen of `top`.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::sentence::sentence;
+use super::snapshot::SlowSnapshot;
+
+/// Time that an operation stays on the screen, µs.
+const STAYS_US: i64 = 10_000_000;
+/// Operations that are kept: a recording that is searched has many intervals in a moment.
+const KEPT: usize = 1024;
+
+/// Operations of the last seconds.
+#[derive(Debug, Default)]
+pub struct Recent(VecDeque<Longest>);
+
+#[derive(Debug)]
+struct Longest {
+    /// End of its interval.
+    time_us: i64,
+    array: String,
+    ns: u64,
+    text: String,
+}
+
+impl Recent {
+    /// Adds the longest operation of each array in an interval.
+    pub fn add(&mut self, interval: &SlowSnapshot) {
+        let mut seen = BTreeSet::new();
+        // Longest first.
+        for slow in &interval.operations {
+            let Some(array) = &slow.array else { continue };
+            if !seen.insert(array) {
+                continue;
+            }
+            if self.0.len() == KEPT {
+                self.0.pop_front();
+            }
+            self.0.push_back(Longest {
+                time_us: interval.time.as_microsecond(),
+                array: array.clone(),
+                ns: slow.operation.total_ns(),
+                text: sentence(slow, &interval.names),
+            });
+        }
+    }
+
+    /// The longest operation of an array in the ten seconds before `time_us`, in a sentence.
+    pub fn longest(&self, array: &str, time_us: i64) -> Option<String> {
+        let from = time_us.saturating_sub(STAYS_US);
+        let recent = |l: &&Longest| l.array == array && l.time_us > from && l.time_us <= time_us;
+        let longest = self.0.iter().filter(recent).max_by_key(|l| l.ns);
+        longest.map(|l| l.text.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KEPT, Recent};
+    use crate::analysis::slow::fixture::interval;
+
+    #[test]
+    fn an_operation_stays_for_ten_seconds() {
+        let s = interval();
+        let at = s.time.as_microsecond();
+        let mut recent = Recent::default();
+        recent.add(&s);
+        for (array, time_us, shown) in [
+            ("md127", at - 1, false),
+            ("md127", at, true),
+            ("md127", at + 9_999_999, true),
+            ("md127", at + 10_000_000, false),
+            ("md126", at, false),
+        ] {
+            let text = recent.longest(array, time_us);
+            assert_eq!(text.is_some(), shown, "{array} {}", time_us - at);
+        }
+    }
+
+    #[test]
+    fn the_longest_of_several_is_shown_and_the_oldest_forgotten() {
+        let mut recent = Recent::default();
+        let mut s = interval();
+        let long = s.operations[0].clone();
+        let mut short = long.clone();
+        short.operation.end_ns /= 2;
+        short.operation.task.comm = b"short".to_vec();
+        s.operations = vec![long, short.clone()];
+        recent.add(&s);
+        let at = s.time.as_microsecond();
+        assert!(recent.longest("md127", at).unwrap().contains("mysqld"));
+        s.operations = vec![short];
+        (0..KEPT).for_each(|_| recent.add(&s));
+        assert!(recent.longest("md127", at).unwrap().contains("short"));
+    }
+}
