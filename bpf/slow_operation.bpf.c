@@ -188,6 +188,25 @@ int BPF_PROG(rt_slow_fallocate_out)
 	return 0;
 }
 
+SEC("?fentry/sync_file_range")
+int BPF_PROG(rt_slow_range_in, struct file *file, __s64 position, __s64 bytes)
+{
+	struct rt_slow_task *t = rt_slow_begin(file->f_inode, RT_SLOW_RANGE);
+
+	if (!t)
+		return 0;
+	t->position = position;
+	t->bytes = bytes;
+	return 0;
+}
+
+SEC("?fexit/sync_file_range")
+int BPF_PROG(rt_slow_range_out)
+{
+	rt_slow_end(RT_SLOW_RANGE);
+	return 0;
+}
+
 /* With i_rwsem held: truncate, ftruncate, open with O_TRUNC, and the last unlink. */
 SEC("?fentry/ext4_truncate")
 int BPF_PROG(rt_slow_truncate_in, struct inode *inode)

@@ -42,6 +42,7 @@ enum rt_slow_kinds {
 	RT_SLOW_RENAME,		/* these have the inode of a directory */
 	RT_SLOW_UNLINK,
 	RT_SLOW_CREATE,
+	RT_SLOW_RANGE,		/* sync_file_range(2) */
 	RT_SLOW_KINDS,
 };
 

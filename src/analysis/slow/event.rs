@@ -31,11 +31,13 @@ pub enum Kind {
     Unlink,
     /// Creation of a file or directory, by its directory.
     Create,
+    /// sync_file_range(2): writes data only.
+    SyncFileRange,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Fsync,
         Self::Fdatasync,
         Self::Sync,
@@ -46,6 +48,7 @@ impl Kind {
         Self::Rename,
         Self::Unlink,
         Self::Create,
+        Self::SyncFileRange,
     ];
 
     /// Name in text and JSON.
@@ -61,6 +64,7 @@ impl Kind {
             Self::Rename => "rename",
             Self::Unlink => "unlink",
             Self::Create => "create",
+            Self::SyncFileRange => "sync_file_range",
         }
     }
 }

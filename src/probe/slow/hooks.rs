@@ -23,7 +23,7 @@ pub const TRACEPOINTS: [&str; 18] = [
 ];
 
 /// Functions that the programs attach to.
-pub const FUNCTIONS: [&str; 11] = [
+pub const FUNCTIONS: [&str; 12] = [
     "ext4_file_read_iter",
     "ext4_file_write_iter",
     "ext4_fallocate",
@@ -34,6 +34,7 @@ pub const FUNCTIONS: [&str; 11] = [
     "ext4_unlink",
     "sync_filesystem",
     "ksys_sync",
+    "sync_file_range",
     "__jbd2_log_start_commit",
 ];
 
@@ -95,7 +96,7 @@ pub const IO: &str = "IO of members";
 pub const ORDERED: &str = "files whose ordered data a commit waits for";
 
 /// All hooks, in order of attachment.
-pub const HOOKS: [Hook; 20] = [
+pub const HOOKS: [Hook; 21] = [
     required(hook(
         &["rt_slow_waking", "rt_slow_switch"],
         &[
@@ -237,6 +238,11 @@ pub const HOOKS: [Hook; 20] = [
         ],
         &[On::Function("sync_filesystem"), On::Function("ksys_sync")],
         "sync and syncfs",
+    ),
+    hook(
+        &["rt_slow_range_out", "rt_slow_range_in"],
+        &[On::Function("sync_file_range")],
+        "sync_file_range",
     ),
     required(hook(
         &["rt_slow_sync_out", "rt_slow_sync_in"],

@@ -292,6 +292,7 @@ fn kind(wire: u32) -> Option<Kind> {
         contract::SLOW_RENAME => Kind::Rename,
         contract::SLOW_UNLINK => Kind::Unlink,
         contract::SLOW_CREATE => Kind::Create,
+        contract::SLOW_RANGE => Kind::SyncFileRange,
         _ => return None,
     })
 }
