@@ -15,7 +15,7 @@ use super::{json, replay, text};
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::machine::signals::{End, asked_to_end};
 use crate::session::engine::{Engine, PATIENCE, Tick};
-use crate::ui::lines::{is_last, print_new};
+use crate::ui::lines::{is_last, print_new, success_if_nobody_reads};
 use crate::ui::palette::Depth;
 use crate::ui::screen::{Live, run_app};
 
@@ -55,6 +55,8 @@ pub fn run(args: &Slow) -> Result<()> {
     })
 }
 
+type Tracing = Engine<SlowSnapshot, Option<SlowSnapshot>>;
+
 /// Waits for the signal, or for the end of `--duration` after the start.
 async fn ends(signal: End, duration: Option<Duration>) {
     match duration {
@@ -63,8 +65,8 @@ async fn ends(signal: End, duration: Option<Duration>) {
     }
 }
 
-/// Shows the screen until a key, a signal, `--count` or `--duration` ends it.
-async fn on_the_screen(engine: Engine<SlowSnapshot, ()>, args: &Slow, mut end: End) -> Result<()> {
+/// Shows the screen until a key, a signal, `--count` or `--duration` ends it, and leaves the longest operations on the terminal.
+async fn on_the_screen(engine: Tracing, args: &Slow, mut end: End) -> Result<()> {
     let mut live = Live::new(engine, args.count);
     // Until then, errors are for the terminal without the screen.
     let started = tokio::select! {
@@ -78,11 +80,14 @@ async fn on_the_screen(engine: Engine<SlowSnapshot, ()>, args: &Slow, mut end: E
         result = run_app(state, &mut live, Depth::from_env(), end).await;
     }
     let ended = live.into_engine().end(Some(PATIENCE))?;
+    if let Some(total) = ended.total.filter(|_| started) {
+        success_if_nobody_reads(text::write_total(&mut io::stdout().lock(), &total))?;
+    }
     result.and(ended.result)
 }
 
 /// Prints each interval; a signal or `--duration` cuts the last one short.
-async fn as_text(mut engine: Engine<SlowSnapshot, ()>, args: &Slow, mut end: End) -> Result<()> {
+async fn as_text(mut engine: Tracing, args: &Slow, mut end: End) -> Result<()> {
     let mut printed = HashSet::new();
     let mut out = io::stdout().lock();
     let mut left = args.count;

@@ -54,3 +54,45 @@ impl Filter {
         is_long && task && path
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Filter;
+    use crate::analysis::slow::fixture::interval;
+
+    fn kept(filter: Filter) -> usize {
+        let mut s = interval();
+        filter.apply(&mut s);
+        s.operations.len()
+    }
+
+    #[test]
+    fn operations_are_kept_by_task_path_and_length() {
+        let task = |name: &str| Filter {
+            task: Some(name.to_owned()),
+            ..Filter::default()
+        };
+        let path = |start: &str| Filter {
+            path: Some(start.to_owned()),
+            ..Filter::default()
+        };
+        let least = |ms| Filter {
+            threshold: Some(Duration::from_millis(ms)),
+            ..Filter::default()
+        };
+        for (filter, number) in [
+            (Filter::default(), 1),
+            (task("mysqld"), 1),
+            (task("mysql"), 0),
+            (task("812"), 1),
+            (path("/srv/db"), 1),
+            (path("/srv/backup"), 0),
+            (least(1800), 1),
+            (least(1801), 0),
+        ] {
+            assert_eq!(kept(filter.clone()), number, "{filter:?}");
+        }
+    }
+}

@@ -72,17 +72,19 @@ pub fn run(file: &Path, args: &Slow) -> Result<()> {
         .enable_all()
         .build()?;
     let end = asked_to_end()?;
-    runtime.block_on(on_the_screen(whole, end))?;
+    let whole = Arc::new(whole);
+    runtime.block_on(on_the_screen(Arc::clone(&whole), end))?;
+    success_if_nobody_reads(text::write_total(&mut io::stdout().lock(), &whole))?;
     print_new(&notes, &mut HashSet::new());
     Ok(())
 }
 
-async fn on_the_screen(whole: SlowSnapshot, end: impl Future<Output = ()>) -> Result<()> {
+async fn on_the_screen(whole: Arc<SlowSnapshot>, end: impl Future<Output = ()>) -> Result<()> {
     let state = State {
         is_recording: true,
         ..State::new(VIEWS.len(), whole.interval)
     };
-    let player = Player::start(Whole(Arc::new(whole)))?;
+    let player = Player::start(Whole(whole))?;
     run_app(state, player, Depth::from_env(), end).await
 }
 

@@ -55,7 +55,7 @@ impl Tracer {
 
 impl Source for Tracer {
     type Interval = SlowSnapshot;
-    type Total = ();
+    type Total = Option<SlowSnapshot>;
     const DRAIN: Option<Duration> = Some(slow::DRAIN);
 
     fn session(&mut self) -> &mut Session {
@@ -95,5 +95,7 @@ impl Source for Tracer {
         Ok(sum.clone())
     }
 
-    fn finish(self) {}
+    fn finish(self) -> Option<SlowSnapshot> {
+        self.sum
+    }
 }

@@ -3,13 +3,24 @@
 use std::io::{self, Write};
 
 use crate::analysis::slow::names::Slow;
-use crate::analysis::slow::sentence::{part_words, subject, time};
+use crate::analysis::slow::sentence::{part_words, sentence, subject, time};
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::analysis::units;
 use crate::printable::{clean, sanitize};
 
 /// Operations that an interval lists; the longest.
 const LISTED: usize = 20;
+/// Operations that a total lists.
+const IN_TOTAL: usize = 5;
+
+/// Writes what a screen leaves on the terminal: a sentence for each of the longest operations since the start, and advice.
+pub fn write_total(out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<()> {
+    writeln!(out, "{}", summary(snapshot))?;
+    for slow in snapshot.operations.iter().take(IN_TOTAL) {
+        writeln!(out, "  {}", clean(&sentence(slow, &snapshot.names)))?;
+    }
+    write_advice(out, snapshot)
+}
 
 /// Writes an interval.
 pub fn write(out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<()> {
@@ -22,6 +33,10 @@ pub fn write(out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<()> {
     if more > 0 {
         writeln!(out, "  and {more} shorter ones")?;
     }
+    write_advice(out, snapshot)
+}
+
+fn write_advice(out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<()> {
     for found in &snapshot.advice {
         let advice = &found.advice;
         writeln!(out, "  what would help: {}", clean(&advice.text))?;
@@ -112,4 +127,31 @@ fn operation(out: &mut impl Write, slow: &Slow, snapshot: &SlowSnapshot) -> io::
         )?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{summary, write_total};
+    use crate::analysis::slow::fixture::interval;
+
+    #[test]
+    fn a_total_has_sentences() {
+        let mut out = Vec::new();
+        let mut s = interval();
+        s.operations = vec![s.operations[0].clone(); 7];
+        write_total(&mut out, &s).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let sentences = text.matches("fsync of /srv/db/redo.log by mysqld(812)");
+        assert_eq!(sentences.count(), 5, "{text}");
+    }
+
+    #[test]
+    fn losses_come_first() {
+        let mut s = interval();
+        assert!(summary(&s).ends_with("lost 0"));
+        s.lost.ios = 7;
+        assert!(summary(&s).ends_with("lost 0; 7 IO of members not measured"));
+        s.lost.slots = 3;
+        assert!(summary(&s).starts_with("LOST 3; 1 slow"), "{}", summary(&s));
+    }
 }
