@@ -35,8 +35,8 @@ delay slow1 loop1 0 30 120
 echo $((8 << 20)) >/proc/sys/vm/dirty_background_bytes
 echo 50 >/proc/sys/vm/dirty_writeback_centisecs
 
-graph md_write_start jbd2_log_wait_commit ext4_journal_finish_inode_data_buffers jbd2_journal_wait_updates \
-	rwsem_down_read_slowpath
+graph md_write_start jbd2_log_wait_commit ext4_journal_submit_inode_data_buffers ext4_journal_finish_inode_data_buffers \
+	jbd2_journal_wait_updates rwsem_down_read_slowpath
 
 (cd / && exec raidtrace slow --json --threshold 5ms md120 >"$out/slow.out" 2>"$out/slow.err") &
 pid=$!
