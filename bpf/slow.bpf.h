@@ -116,6 +116,7 @@ struct rt_slow_writer {
 	__u64 since_ns;
 	__u32 pid;
 	__u32 pad;
+	__u8 comm[RT_COMM];
 };
 
 struct rt_slow_writers_map {

@@ -64,10 +64,11 @@ static __always_inline int submitted(struct bio *bio)
 	b.start_ns = bpf_ktime_get_ns();
 	b.bytes = bio->bi_iter.bi_size;
 	b.flags = bio->bi_opf;
-	if (bpf_map_update_elem(&rt_slow_bios, &key, &b, BPF_NOEXIST))
-		rt_slow_lost(bios);
-	else
+	if (!bpf_map_update_elem(&rt_slow_bios, &key, &b, BPF_NOEXIST))
 		__sync_fetch_and_add(&rt_slow_in_flight, 1);
+	/* the end of an earlier bio at this address was missed */
+	else if (bpf_map_update_elem(&rt_slow_bios, &key, &b, BPF_ANY))
+		rt_slow_lost(bios);
 	return 0;
 }
 

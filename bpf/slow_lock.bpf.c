@@ -59,6 +59,10 @@ int BPF_PROG(rt_slow_lock_begin, void *address, __u32 flags)
 		lock->next_flags = RT_SLOW_READERS;
 		if (first && first->pid != pid) {
 			note_holder(lock, first->pid);
+			__builtin_memcpy(lock->next_comm, first->comm, RT_COMM);
+			owner = (void *)0;
+		} else if (!(flags & RT_LCB_F_WRITE)) {
+			/* the writer is not known; the owner is the last reader, who may be gone */
 			owner = (void *)0;
 		}
 	}
@@ -72,6 +76,7 @@ int BPF_PROG(rt_slow_lock_begin, void *address, __u32 flags)
 			w.since_ns = lock->since_ns;
 			w.pid = pid;
 			w.pad = 0;
+			bpf_get_current_comm(w.comm, sizeof(w.comm));
 			bpf_map_update_elem(&rt_slow_writers, &key, &w, BPF_NOEXIST);
 		}
 	}

@@ -141,7 +141,8 @@ int BPF_PROG(rt_slow_write_in, struct kiocb *iocb, struct iov_iter *from)
 {
 	struct inode *inode = iocb->ki_filp->f_inode;
 	struct rt_slow_task *t = rt_slow_begin(inode, RT_SLOW_WRITE);
-	__u64 position = iocb->ki_pos, bytes = from->count;
+	__u64 position = iocb->ki_flags & RT_IOCB_APPEND ? inode->i_size : iocb->ki_pos;
+	__u64 bytes = from->count;
 	__u8 flags = 0;
 
 	if (!t)

@@ -7,6 +7,7 @@
 
 /* include/linux/fs.h, the same in 5.10 to 7.2 */
 enum {
+	RT_IOCB_APPEND = 1 << 4,	/* the kernel sets ki_pos later */
 	RT_IOCB_DIRECT = 1 << 17,
 	RT_S_NOSEC = 1 << 12,
 };
@@ -52,7 +53,8 @@ static __always_inline struct rt_slow_task *rt_slow_begin(struct inode *inode, _
 
 	if (!rt_slow_is_fs(inode->i_sb->s_dev))
 		return (void *)0;
-	if (t && t->kind != kind && (kind == RT_SLOW_FSYNC || kind == RT_SLOW_FDATASYNC)) {
+	if (t && t->kind != kind && t->inode == (__u64)inode &&
+	    (kind == RT_SLOW_FSYNC || kind == RT_SLOW_FDATASYNC)) {
 		t->depth++;
 		t->flags |= RT_SLOW_SYNCS;
 		return (void *)0;

@@ -24,6 +24,9 @@ static __always_inline void note_state(__u32 pid, __u64 transaction, __u64 now)
 	if (!c)
 		return;
 	state = BPF_CORE_READ((struct transaction_s___rt *)transaction, t_state);
+	/* a page that was written before the thread slept has no wait */
+	if (state >= RT_T_COMMIT_DFLUSH)
+		c->inode = 0;
 	if (state == RT_T_COMMIT_DFLUSH && !c->state_ns[RT_SLOW_BLOCKS])
 		c->state_ns[RT_SLOW_BLOCKS] = now;
 	if (state == RT_T_COMMIT_JFLUSH && !c->state_ns[RT_SLOW_RECORD])

@@ -98,7 +98,7 @@ pub fn first_writes(version: (u32, u32)) -> Advice {
     };
     Advice {
         text: format!(
-            "write new files once from start to end before they are in use: {what} take the inode's lock exclusively, and share it afterwards"
+            "write new files once from start to end before they are in use: {what} take the inode's lock exclusively, and share it afterwards (not across the end of an extent)"
         ),
         commands: Vec::new(),
         risk: "creating a file takes as long as writing it".to_owned(),

@@ -42,9 +42,9 @@ pub struct SlowSampler {
     events: Vec<Event>,
     operations: Vec<Operation>,
     commits: VecDeque<Commit>,
+    /// Number of the last ones that no interval has listed.
+    new_commits: usize,
     ios: VecDeque<MemberIo>,
-    /// End of the interval before, ns of CLOCK_MONOTONIC.
-    begun_ns: u64,
     begun: Instant,
     drained: Instant,
     before: Before,
@@ -83,8 +83,8 @@ impl SlowSampler {
             events: Vec::new(),
             operations: Vec::new(),
             commits: VecDeque::new(),
+            new_commits: 0,
             ios: VecDeque::new(),
-            begun_ns: monotonic_ns(),
             begun: Instant::now(),
             drained: Instant::now(),
             before: Before::default(),
@@ -115,7 +115,10 @@ impl SlowSampler {
                     self.before.dropped += 1;
                 }
                 Event::Operation(operation) => self.operations.push(*operation),
-                Event::Commit(commit) => keep(&mut self.commits, *commit, COMMITS),
+                Event::Commit(commit) => {
+                    keep(&mut self.commits, *commit, COMMITS);
+                    self.new_commits += 1;
+                }
                 Event::MemberIo(io) => keep(&mut self.ios, io, IOS),
             }
         }
@@ -172,7 +175,6 @@ impl SlowSampler {
     fn snapshot(&mut self, session: &Session) -> Result<SlowSnapshot> {
         let now = Instant::now();
         let interval = now - std::mem::replace(&mut self.begun, now);
-        let begun_ns = std::mem::replace(&mut self.begun_ns, monotonic_ns());
         let topology = session.topology();
         let names = names(topology);
         let places = places(topology);
@@ -196,11 +198,10 @@ impl SlowSampler {
             .collect();
         operations.sort_by_key(|s| std::cmp::Reverse(s.operation.total_ns()));
         holders::explain(&mut operations);
-        let commits: Vec<Commit> = commits
-            .into_iter()
-            .filter(|c| c.end_ns().is_some_and(|end| end >= begun_ns))
-            .cloned()
-            .collect();
+        let new = std::mem::take(&mut self.new_commits);
+        let listed = self.commits.iter().rev().take(new);
+        let mut commits: Vec<Commit> = listed.cloned().collect();
+        commits.sort_by_key(Commit::start_ns);
         if &current != self.probe.devices() {
             self.probe.set_devices(&current)?;
         }

@@ -74,7 +74,8 @@ pub(super) fn slow_readers_have_their_writer(kernel: &str) {
     assert_eq!(case.largest("fsync"), "commit_record");
     // Only the first commit follows data of a new block.
     let flush = case.sum("fsync", &["data_flush"]).0;
-    agree("flush of the data", flush, 0.0, FLUSH);
+    // dm-delay's timer adds some ms.
+    assert!((FLUSH * 0.95..FLUSH * 2.0).contains(&flush), "{flush} us");
 
     for (mode, flushes) in [("journal", 2.0), ("writeback", 1.0)] {
         let case = Case::new(&dir, &format!("data_{mode}"));
@@ -94,8 +95,8 @@ fn each_flush(case: &Case, phases: &[&str], flushes: f64) {
     for operation in fsyncs {
         let all = operation["phases"].as_array().expect("phases");
         let ours: f64 = phases.iter().map(|p| us(operation, p)).sum();
-        // dm-delay's timer and the emulated CPU add some ms.
-        let slack = 8e3 * flushes;
+        // dm-delay's timer and a busy emulated CPU add to it.
+        let slack = FLUSH * flushes;
         assert!(
             (flushes * FLUSH * 0.95..flushes * FLUSH + slack).contains(&ours),
             "{ours} us: {operation:#}"

@@ -55,12 +55,16 @@ beside limited 0 in_cgroup /sys/fs/cgroup/limited dd if=/dev/zero of=limited bs=
 # A cold cache and slow reads: fallocate waits for block bitmaps.
 cd /
 unmount /mnt/md120
-mount -o noatime,noinit_itable /dev/md120 /mnt/md120
+mount -o noatime,noinit_itable,no_prefetch_block_bitmaps /dev/md120 /mnt/md120
 cd /mnt/md120
 ls -l >/dev/null
 sleep 1
-for i in 0 1; do delay "slow$i" "loop$i" 100 0 0; done
-beside fallocated 0 fallocate -l 600M fallocated
+for i in 0 1; do delay "slow$i" "loop$i" 300 0 0; done
+fallocate -l 600M fallocated &
+writer=$!
+sleep 0.1
+dd if=fallocated of=/dev/null bs=4k count=1 iflag=direct status=none
+wait "$writer"
 for i in 0 1; do delay "slow$i" "loop$i" 0 0 0; done
 end_slow
 cd /

@@ -124,7 +124,7 @@ pub(super) fn slow_arrays_have_their_causes(kernel: &str) {
         .iter()
         .filter(|o| us(o, "inode_lock") > 20e3);
     let sentences: Vec<_> = waits.filter_map(|o| o["sentence"].as_str()).collect();
-    let because = "buffered write, mostly";
+    let because = "buffered write";
     assert!(
         sentences.iter().any(|s| s.contains(because)),
         "{sentences:#?}"

@@ -67,6 +67,9 @@ impl Pieces {
     }
 }
 
+/// Longest time from the submission of a commit record to the flushes of members that md does first, on a busy machine.
+const MD_FLUSH_NS: u64 = 50_000_000;
+
 /// Ends of the phases of a commit, in order.
 fn states(commit: &Commit, ios: &[MemberIo]) -> Vec<(u64, Phase)> {
     let reached = |state| commit.reached(state).unwrap_or(0);
@@ -99,7 +102,7 @@ fn states(commit: &Commit, ios: &[MemberIo]) -> Vec<(u64, Phase)> {
     // Since 6.12 md writes the record beside the flush: the flush is what it waits for, as long as that lasts.
     let flushes = ios
         .iter()
-        .filter(|b| b.flush && b.start_ns < tail && b.end_ns > record);
+        .filter(|b| b.flush && b.start_ns < tail.min(record + MD_FLUSH_NS) && b.end_ns > record);
     let flushed = flushes.map(|b| b.end_ns).max();
     if let Some(flushed) = flushed {
         found.push((flushed.min(tail), Phase::CommitFlush));

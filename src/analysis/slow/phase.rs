@@ -141,6 +141,16 @@ type Rule = (&'static [&'static str], Phase);
 /// In order: the first rule that matches decides. Functions of 5.10 to 7.2; a kernel that has inlined one is
 /// recognised by its caller. The specific waits are before the functions that they are called from.
 const RULES: &[Rule] = &[
+    (
+        &[
+            "shrink_node",
+            "try_to_free_pages",
+            "try_to_free_mem_cgroup_pages",
+            "mem_cgroup_handle_over_high",
+            "throttle_direct_reclaim",
+        ],
+        Phase::Memory,
+    ),
     (&["balance_dirty_pages"], Phase::Throttled),
     (&["md_write_start"], Phase::MdSuperblock),
     (
@@ -164,7 +174,6 @@ const RULES: &[Rule] = &[
             "_wait_barrier",
             "wait_read_barrier",
             "wait_barrier_nolock",
-            "wait_blocked_rdev",
         ],
         Phase::ResyncBarrier,
     ),
@@ -211,7 +220,7 @@ const RULES: &[Rule] = &[
         &["inode_dio_wait", "__inode_dio_wait", "inode_dio_finished"],
         Phase::DirectDrain,
     ),
-    (&["blkdev_issue_flush", "submit_bio_wait"], Phase::OwnFlush),
+    (&["blkdev_issue_flush"], Phase::OwnFlush),
     (
         &[
             "ext4_read_block_bitmap",
@@ -276,39 +285,32 @@ const RULES: &[Rule] = &[
         ],
         Phase::DataRead,
     ),
-    (
-        &[
-            "shrink_node",
-            "try_to_free_pages",
-            "try_to_free_mem_cgroup_pages",
-            "mem_cgroup_handle_over_high",
-            "throttle_direct_reclaim",
-        ],
-        Phase::Memory,
-    ),
 ];
 
 /// Functions that lock an inode (i_rwsem), and those that lock a block map (i_data_sem). The kernel leaves out the functions of
 /// the scheduler, which include those of locks, when it walks the stack of another task (stack_trace_consume_entry_nosched()):
 /// a task that waits for a lock is innermost in the function that takes it.
-const INODE: [&str; 8] = [
+const INODE: [&str; 12] = [
     "ext4_file_read_iter",
     "ext4_file_write_iter",
     "ext4_buffered_write_iter",
     "ext4_dio_read_iter",
     "ext4_dio_write_iter",
     "ext4_fallocate",
+    "ext4_punch_hole",
+    "ext4_zero_range",
+    "ext4_collapse_range",
+    "ext4_insert_range",
     "ext4_setattr",
     "do_truncate",
 ];
-const BLOCK_MAP: [&str; 7] = [
+const BLOCK_MAP: [&str; 6] = [
     "ext4_map_blocks",
     "ext4_da_map_blocks",
     "ext4_da_get_block_prep",
     "ext4_map_create_blocks",
     "ext4_map_query_blocks",
     "ext4_truncate",
-    "ext4_punch_hole",
 ];
 
 /// The phase of a wait. `stack`: functions, innermost first. Suffixes of the compiler (`.constprop.0`) are ignored.

@@ -102,6 +102,14 @@ impl Waterfall {
             .filter(|c| op.dev == 0 || c.dev == op.dev)
             .collect();
         let (from, to) = (sleep.first_ns, sleep.last_ns.max(sleep.first_ns));
+        // Commits of several journals, or several waits with other work between them: nothing tells which part is of which commit.
+        let several = own
+            .iter()
+            .any(|c| own.first().is_some_and(|o| o.dev != c.dev));
+        if several || to - from > ns + ns / 4 + GAPS_NS {
+            self.add(Phase::Commit, ns);
+            return;
+        }
         let pieces = cut(from, to, &own, ios);
         let whole = (to - from).max(1);
         let mut left = ns;
@@ -137,7 +145,12 @@ impl Waterfall {
                 culprit.file = longest.map(|o| o.file);
                 culprit.task = longest.and_then(|o| o.writer.clone());
             }
-            Phase::PreviousCommit | Phase::CommitStart => {
+            Phase::JournalBlocks => {
+                if let Some(until) = commit.record_ns.or_else(|| commit.reached(State::Record)) {
+                    culprit.waited(until, ios, |b| b.write && !b.flush);
+                }
+            }
+            Phase::PreviousCommit | Phase::CommitStart | Phase::JournalBuffer => {
                 if let Request::By(task, _) = &commit.request {
                     culprit.task = Some(task.clone());
                 }
@@ -145,7 +158,7 @@ impl Waterfall {
             Phase::CommitFlush | Phase::CommitRecord => {
                 let flush = phase == Phase::CommitFlush;
                 let from = commit.record_ns.or_else(|| commit.start_ns());
-                let to = commit.end_ns();
+                let to = commit.reached(State::Tail);
                 if let (Some(from), Some(to)) = (from, to) {
                     culprit.flushed((from, to), ios, |b| {
                         if flush { b.flush } else { b.fua && !b.flush }
@@ -208,6 +221,8 @@ impl Waterfall {
     }
 }
 
+/// Time between waits that counts as one wait.
+const GAPS_NS: u64 = 1_000_000;
 /// Longest time between the end of an IO and what the task that waited for it does next: it may be on a run queue.
 const WAKE_UP_NS: u64 = 10_000_000;
 
@@ -270,23 +285,13 @@ fn reason(op: &Operation) -> Option<String> {
             } else if flags.unaligned {
                 " that is not aligned to blocks"
             } else if flags.security {
-                ", the first one since the file was opened"
+                " before the kernel knows that it has no privileges to remove (S_NOSEC)"
             } else {
                 " into a hole, unwritten blocks or several extents"
             };
             format!("direct write{why}")
         }
-        Kind::Write => {
-            let throttled = lock
-                .stack
-                .as_ref()
-                .is_some_and(|s| classify(s) == Phase::Throttled);
-            if throttled {
-                "buffered write that is throttled".to_owned()
-            } else {
-                "buffered write".to_owned()
-            }
-        }
+        Kind::Write => "buffered write".to_owned(),
         kind => kind.name().to_owned(),
     };
     Some(text)

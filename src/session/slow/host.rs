@@ -31,7 +31,12 @@ pub(super) fn facts(session: &Session) -> Facts {
         for fs in &array.filesystems {
             if let Some(mount) = fs.mounts.first() {
                 let path = mount.path.display().to_string();
-                let mount = (path, mount.options.clone());
+                let mut options = mount.options.clone();
+                // Its default, which the kernel does not print.
+                if matches!(mount.fstype.as_str(), "ext2" | "ext3") {
+                    options.push_str(",nodelalloc");
+                }
+                let mount = (path, options);
                 facts.mounts.insert(fs.dev.kernel(), mount);
             }
         }
