@@ -207,7 +207,7 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
     // The others found the lock free, or spun.
     readers.retain(|o| {
         let total = o["total_us"].as_f64().expect("us");
-        of_task(o, "rwsem_down_read_slowpath") > f64::max(5e3, total * 0.6)
+        of_task(o, "rwsem_down_read_slowpath") > f64::max(5e3, total * 0.5)
     });
     assert!(readers.len() >= 4, "{}", readers.len());
     let mut blamed = 0;

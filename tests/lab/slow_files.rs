@@ -41,7 +41,7 @@ pub(super) fn slow_readers_have_their_writer(kernel: &str) {
             .filter(|o| o["op"] == "read" && is_of(o, file))
             .filter(|o| {
                 let whole = o["total_us"].as_f64().expect("us");
-                case.called_by(o, "rwsem_down_read_slowpath") > f64::max(10e3, whole * 0.6)
+                case.called_by(o, "rwsem_down_read_slowpath") > f64::max(10e3, whole * 0.5)
             })
             .collect();
         assert!(!readers.is_empty(), "{file}");
