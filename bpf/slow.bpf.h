@@ -16,7 +16,7 @@ extern __u64 rt_slow_bio_based;
 extern __u64 rt_slow_sent;
 
 /*
- * What a task is in the middle of. An array, because each context switch looks two tasks
+ * The operation or commit in progress, by task. An array, because each context switch looks two tasks
  * up: no hash, no call. Two tasks whose ids have the same low bits share a slot; the second
  * one is not traced meanwhile, and is counted as lost.
  */

@@ -55,7 +55,7 @@ int BPF_PROG(rt_slow_commit_start, struct journal_s___rt *journal,
 		rt_slow_lost(slots);
 		return 0;
 	}
-	/* umount commits in its own task, where no journal thread is left */
+	/* umount commits in its own task, after kjournald2 has exited */
 	if (t->pid && t->kind != RT_SLOW_JBD2)
 		return 0;
 	t->pid = 0;

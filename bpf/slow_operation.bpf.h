@@ -68,7 +68,7 @@ static __always_inline struct rt_slow_task *rt_slow_begin(struct inode *inode, _
 	return t;
 }
 
-/* Ends the current task's operation, if it is of that kind. Returns 0, which the verifier cannot know. */
+/* Ends the current task's operation, if it is of that kind. Always returns 0; not inlined, so that it is verified once. */
 int rt_slow_end(__u32 kind);
 
 #endif

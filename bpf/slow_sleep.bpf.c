@@ -43,7 +43,7 @@ static __always_inline struct rt_slow_sleeps *entry_of(struct rt_slow_task *t, _
 		c = bpf_map_lookup_elem(&rt_slow_commits, &pid);
 		if (!c)
 			return (void *)0;
-		/* or clang adds the offset before the test, which the verifier refuses */
+		/* without the barrier, clang adds the offset before the test, which the verifier refuses */
 		barrier_var(c);
 		return &c->off;
 	}

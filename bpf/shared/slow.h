@@ -13,13 +13,13 @@ enum rt_slow_limits {
 	RT_SLOW_STATES = 8,		/* enum rt_slow_states */
 	RT_SLOW_HOLDERS = 4,		/* handles that kept a transaction from being committed */
 	RT_SLOW_INODES = 4,		/* files whose ordered data a commit waited for */
-	RT_SLOW_LAST_WRITES = 1024,	/* files whose last writer is kept; a power of two */
+	RT_SLOW_LAST_WRITES = 1024,	/* slots of rt_slow_last_writes; a power of two */
 	RT_SLOW_DEVICES = 256,		/* filesystems and members */
 	RT_SLOW_STACKS = 8192,
 	RT_SLOW_FRAMES = 20,		/* the innermost; BPF trampolines add some */
-	RT_SLOW_SHORT = 64,		/* sleeps that end in this part of the threshold have no stack */
+	RT_SLOW_SHORT = 64,		/* sleeps that end before the threshold / 64 have no stack */
 	RT_SLOW_BIOS = 65536,		/* in flight on members */
-	RT_SLOW_MOST_IOS = 4000,	/* sent between two looks of userspace */
+	RT_SLOW_MOST_IOS = 4000,	/* sent per drain */
 };
 
 enum rt_slow_devices {
@@ -52,7 +52,7 @@ enum rt_slow_flags {
 	RT_SLOW_UNALIGNED = 4,	/* position or length is no multiple of the block size */
 	RT_SLOW_SYNCS = 8,	/* a write that called ext4_sync_file() */
 	RT_SLOW_SECURITY = 16,	/* S_NOSEC is not cached: file_remove_privs() takes the lock exclusively */
-	RT_SLOW_EXCLUSIVE = 32,	/* of a lock: the waiter wants it exclusively */
+	RT_SLOW_EXCLUSIVE = 32,	/* of a wait for a lock: exclusive */
 	RT_SLOW_READERS = 64,	/* of a lock: readers hold it */
 };
 
@@ -76,7 +76,7 @@ struct rt_slow_task {
 	__u32 pid;		/* thread id; 0: none */
 	__u16 kind;
 	__u8 flags;
-	__u8 depth;		/* calls inside the operation that are operations by themselves */
+	__u8 depth;		/* of ext4_sync_file() inside a synchronous write */
 	__u64 start_ns;
 	__u64 inode;		/* address */
 	__u64 position;
@@ -100,7 +100,7 @@ struct rt_slow_sleep {
 
 /* A task sleeps: shared by operations and commits. */
 struct rt_slow_sleeps {
-	__u64 delay_ns;		/* sched_info.run_delay at the last look */
+	__u64 delay_ns;		/* sched_info.run_delay at the last rt_slow_settle() */
 	__u64 queued_ns;	/* time on a run queue */
 	__u64 missed_ns;	/* short sleeps, and those for which there was no room */
 	__u64 off_ns;		/* length of the last sleep; 0: preempted */

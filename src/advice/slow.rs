@@ -169,7 +169,7 @@ pub fn log_space(mount: &str) -> Advice {
     }
 }
 
-/// The stripe cache is full. `pages`: md/stripe_cache_size now.
+/// The stripe cache is full. `entries`: md/stripe_cache_size now.
 pub fn stripe_cache(array: &str, entries: Option<&str>) -> Advice {
     let now = entries.map_or(String::new(), |n| format!(" (now {n} entries)"));
     Advice {

@@ -270,7 +270,7 @@ fn since(
     now.iter().filter_map(one).collect()
 }
 
-/// Commits and IO of members during an operation, both in the same order. Of thousands, most operations meet a few.
+/// Commits and IO of members that overlap an operation, in the order given.
 fn beside<'a>(
     op: &Operation,
     place: Option<&Place>,

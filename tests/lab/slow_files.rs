@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::lab;
-use super::slow::{COMMIT, agree, longest_wait, us};
+use super::slow::{COMMIT, agree, awake, longest_wait, us};
 use super::slow_md::Case;
 
 /// How long the second member's flushes take, in µs.
@@ -95,15 +95,16 @@ fn each_flush(case: &Case, phases: &[&str], flushes: f64) {
     for operation in fsyncs {
         let all = operation["phases"].as_array().expect("phases");
         let ours: f64 = phases.iter().map(|p| us(operation, p)).sum();
-        // dm-delay's timer and a busy emulated CPU add to it.
+        // dm-delay's timer and a busy emulated CPU add to it; what the task spent on a run queue meanwhile is no wait.
         let slack = FLUSH * flushes;
         assert!(
-            (flushes * FLUSH * 0.95..flushes * FLUSH + slack).contains(&ours),
+            (flushes * FLUSH * 0.95 - awake(operation)..flushes * FLUSH + slack).contains(&ours),
             "{ours} us: {operation:#}"
         );
         let own = all
             .iter()
             .filter(|p| phases.iter().any(|n| p["phase"] == *n));
-        own.for_each(|p| assert_eq!(p["member"], "dm-1", "{operation:#}"));
+        let long = own.filter(|p| p["us"].as_f64() > Some(FLUSH / 2.0));
+        long.for_each(|p| assert_eq!(p["member"], "dm-1", "{operation:#}"));
     }
 }

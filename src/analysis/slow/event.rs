@@ -222,7 +222,7 @@ pub struct Commit {
     pub request: Request,
     /// When it was requested; `None` if unknown.
     pub requested_ns: Option<u64>,
-    /// When each state was reached: [`commit::STATES`](super::waterfall) in order; `None` if it was not seen.
+    /// When each state of `enum rt_slow_states` was reached; `None` if it was not seen.
     pub state_ns: [Option<u64>; STATES],
     /// When the commit record, or the flush before it, was submitted.
     pub record_ns: Option<u64>,

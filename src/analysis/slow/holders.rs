@@ -1,4 +1,4 @@
-//! What the task did that held an inode's lock, if its operation was slow, too.
+//! The longest phase of the operation that held an inode's lock, if that was slow, too.
 
 use std::collections::HashMap;
 

@@ -58,7 +58,7 @@ pub enum Phase {
     CommitTail,
     /// From the end of the commit to the end of the wait.
     WakeUp,
-    /// A commit of which no event arrived.
+    /// A commit whose events were lost, or one of several that cannot be told apart.
     Commit,
     /// A fast commit.
     FastCommit,

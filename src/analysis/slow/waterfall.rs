@@ -47,7 +47,7 @@ impl Waterfall {
         let mut waterfall = Self::default();
         let total = op.total_ns();
         let mut left = total;
-        // Time that no clock has seen twice: each piece takes from what is left.
+        // Each piece takes from what is left, so that the phases never exceed the length.
         let mut take = |ns: u64| {
             let ns = ns.min(left);
             left -= ns;

@@ -1,4 +1,4 @@
-//! What slow operations need to know of the host: devices, members, names, settings.
+//! Facts about the host for slow operations: devices, members, names, settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
