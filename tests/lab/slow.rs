@@ -32,7 +32,7 @@ pub(super) fn graph(file: &Path) -> Vec<Call> {
     text(file.to_owned()).lines().filter_map(call).collect()
 }
 
-fn phase<'a>(operation: &'a Value, name: &str) -> Option<&'a Value> {
+pub(super) fn phase<'a>(operation: &'a Value, name: &str) -> Option<&'a Value> {
     let phases = operation["phases"].as_array().expect("phases");
     phases.iter().find(|p| p["phase"] == name)
 }

@@ -62,7 +62,7 @@ sleep 1
 for i in 0 1; do delay "slow$i" "loop$i" 300 0 0; done
 fallocate -l 600M fallocated &
 writer=$!
-sleep 0.1
+sleep 0.2
 dd if=fallocated of=/dev/null bs=4k count=1 iflag=direct status=none
 wait "$writer"
 for i in 0 1; do delay "slow$i" "loop$i" 0 0 0; done
