@@ -161,13 +161,6 @@ struct dm_crypt_io___rt {
 	struct bio *base_bio;
 } __attribute__((preserve_access_index));
 
-/* fs/ext4/ext4.h, as above */
-struct ext4_inode_info___rt {
-	unsigned int i_sync_tid;
-	unsigned int i_datasync_tid;
-	struct inode vfs_inode;
-} __attribute__((preserve_access_index));
-
 /* include/linux/journal-head.h, in the BTF of the kernel or of the module jbd2 */
 struct journal_head___rt {
 	unsigned int b_modified;
@@ -195,8 +188,14 @@ struct transaction_run_stats_s___rt {
 struct journal_s___rt {
 	unsigned long j_flags;
 	int j_barrier_count;
-	struct block_device *j_fs_dev;
+	struct block_device *j_dev, *j_fs_dev;
 	struct transaction_s___rt *j_checkpoint_transactions;
+} __attribute__((preserve_access_index));
+
+/* include/linux/jbd2.h: bytes until 7.1, then pages. */
+struct jbd2_inode___rt {
+	__s64 i_dirty_start, i_dirty_end;
+	unsigned long i_dirty_start_page, i_dirty_end_page;
 } __attribute__((preserve_access_index));
 
 /* Number of pages of a large folio: include/linux/mm_types.h from 5.18 to 6.13, and since 6.14. */

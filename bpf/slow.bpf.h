@@ -8,9 +8,15 @@
 
 extern const volatile __u64 rt_slow_threshold;	/* ns */
 extern const volatile __u64 rt_slow_io_ns;	/* shortest IO of a member that is sent */
+extern const volatile __u64 rt_slow_page_shift;
+extern const volatile __u32 rt_slow_flush_seq;	/* RQF_FLUSH_SEQ */
 
 /* Not 0: a traced member takes bios, not requests. */
 extern __u64 rt_slow_bio_based;
+
+/* Address of raid5_end_read_request() and 1 << STRIPE_SYNCING; 0: not known. */
+extern __u64 rt_slow_raid5_end_read;
+extern __u64 rt_slow_stripe_syncing;
 
 /* IOs sent since userspace last set it to 0. */
 extern __u64 rt_slow_sent;
@@ -160,7 +166,7 @@ struct rt_slow_bio {
 	__u32 dev;
 	__u32 bytes;
 	__u32 flags;
-	__u32 pad;
+	__u32 pre_read;
 };
 
 struct rt_slow_bios_map {

@@ -69,6 +69,7 @@ int BPF_PROG(rt_slow_commit_start, struct journal_s___rt *journal,
 		return 0;
 	c->pid = pid;
 	c->dev = dev;
+	c->journal_dev = BPF_CORE_READ(journal, j_dev, bd_dev);
 	c->tid = BPF_CORE_READ(transaction, t_tid);
 	c->timer = !BPF_CORE_READ(transaction, t_requested);
 	c->state_ns[RT_SLOW_STARTED] = bpf_ktime_get_ns();
@@ -193,6 +194,23 @@ int BPF_PROG(rt_slow_handle, __u32 dev, __u64 tid, __u64 type, __u64 line, __u64
 	h->jiffies = interval;
 	h->ns = bpf_ktime_get_ns();
 	bpf_get_current_comm(h->comm, sizeof(h->comm));
+	return 0;
+}
+
+/* The journal's thread begins to wait for a file's ordered data. The fields count pages since 7.2. */
+SEC("?fentry/ext4_journal_finish_inode_data_buffers")
+int BPF_PROG(rt_slow_ordered, struct jbd2_inode___rt *jinode)
+{
+	struct rt_slow_commit *c = current_commit();
+
+	if (!c)
+		return 0;
+	if (bpf_core_field_exists(jinode->i_dirty_end))
+		c->range = BPF_CORE_READ(jinode, i_dirty_end) + 1 -
+			   BPF_CORE_READ(jinode, i_dirty_start);
+	else if (bpf_core_field_exists(jinode->i_dirty_end_page))
+		c->range = (BPF_CORE_READ(jinode, i_dirty_end_page) -
+			    BPF_CORE_READ(jinode, i_dirty_start_page)) << rt_slow_page_shift;
 	return 0;
 }
 

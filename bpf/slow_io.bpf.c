@@ -13,7 +13,7 @@
 enum {
 	RT_BIO_FUA = 1 << 17,		/* REQ_FUA and REQ_PREFLUSH, the same in 5.10 to 7.2 */
 	RT_BIO_PREFLUSH = 1 << 18,
-	RT_FLUSH_NS = 1000000,		/* shortest flush that is sent */
+	RT_SHORT_NS = 1000000,		/* shortest flush or pre-read that is sent */
 };
 
 /* Device number of a bio that is not remapped yet: of a partition where that is traced, else of the disk. */
@@ -45,6 +45,27 @@ static __always_inline void note_record(void)
 		c->record_ns = bpf_ktime_get_ns();
 }
 
+/*
+ * True for a read of the stripe cache that no task has asked for, and no resync: md needs the
+ * block for parity. ops_run_io() of drivers/md/raid5.c; its bios are inside their stripe_head.
+ */
+static __always_inline bool is_pre_read(struct bio *bio)
+{
+	__u64 address = (__u64)bio, stripe, first, step, block;
+
+	if (!rt_slow_raid5_end_read || !bpf_core_type_exists(struct stripe_head) ||
+	    (__u64)BPF_CORE_READ(bio, bi_end_io) != rt_slow_raid5_end_read)
+		return false;
+	stripe = (__u64)BPF_CORE_READ(bio, bi_private);
+	/* the verifier lets nobody calculate with a typed pointer: a copy by a helper is a number */
+	bpf_probe_read_kernel(&address, sizeof(address), &address);
+	first = stripe + bpf_core_field_offset(struct stripe_head, dev);
+	step = bpf_core_type_size(struct r5dev);
+	block = (address - first) / step;
+	return !BPF_CORE_READ((struct r5dev *)(first + block * step), toread) &&
+	       !(BPF_CORE_READ((struct stripe_head *)stripe, state) & rt_slow_stripe_syncing);
+}
+
 static __always_inline int submitted(struct bio *bio)
 {
 	bool flush = bio->bi_opf & (RT_BIO_FUA | RT_BIO_PREFLUSH);
@@ -64,6 +85,7 @@ static __always_inline int submitted(struct bio *bio)
 	b.start_ns = bpf_ktime_get_ns();
 	b.bytes = bio->bi_iter.bi_size;
 	b.flags = bio->bi_opf;
+	b.pre_read = is_pre_read(bio);
 	if (!bpf_map_update_elem(&rt_slow_bios, &key, &b, BPF_NOEXIST))
 		__sync_fetch_and_add(&rt_slow_in_flight, 1);
 	/* the end of an earlier bio at this address was missed */
@@ -75,8 +97,9 @@ static __always_inline int submitted(struct bio *bio)
 /* Sends an IO, unless there have been too many since userspace last looked. */
 static __always_inline void send(const struct rt_slow_io *e)
 {
-	if (e->end_ns - e->start_ns >= rt_slow_io_ns ||
-	    (e->flags & (RT_BIO_FUA | RT_BIO_PREFLUSH) && e->end_ns - e->start_ns >= RT_FLUSH_NS)) {
+	bool any = e->pre_read || e->flags & (RT_BIO_FUA | RT_BIO_PREFLUSH);
+
+	if (e->end_ns - e->start_ns >= (any ? RT_SHORT_NS : rt_slow_io_ns)) {
 		if (rt_slow_sent >= RT_SLOW_MOST_IOS) {
 			rt_slow_lost(ios);
 			return;
@@ -103,6 +126,7 @@ static __always_inline int completed(__u64 bio)
 	e.end_ns = bpf_ktime_get_ns();
 	e.bytes = b->bytes;
 	e.flags = b->flags;
+	e.pre_read = b->pre_read;
 	if (!bpf_map_delete_elem(&rt_slow_bios, &bio)) {
 		__sync_fetch_and_add(&rt_slow_in_flight, -1);
 		send(&e);
@@ -128,13 +152,19 @@ int BPF_PROG(rt_slow_rq_done, struct request *rq, int error, unsigned int nr_byt
 {
 	struct rt_slow_io e = { .event = RT_SLOW_EVENT_IO };
 	struct gendisk *disk;
+	__u64 ns;
 
-	if (completed((__u64)rq->bio))
+	/* blk-flush writes it in steps: it completes again when the flush after a write with FUA is done */
+	if (rq->rq_flags & rt_slow_flush_seq || completed((__u64)rq->bio))
 		return 0;
 	/* 0: the queue keeps no statistics */
 	e.start_ns = rq->start_time_ns;
 	e.end_ns = bpf_ktime_get_ns();
-	if (!e.start_ns || e.end_ns - e.start_ns < rt_slow_io_ns || !nr_bytes)
+	ns = e.end_ns - e.start_ns;
+	if (!e.start_ns || ns < RT_SHORT_NS || !nr_bytes)
+		return 0;
+	e.pre_read = is_pre_read(rq->bio);
+	if (!e.pre_read && ns < rt_slow_io_ns)
 		return 0;
 	disk = rt_rq_disk(rq);
 	if (!disk)

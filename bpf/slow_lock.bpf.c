@@ -89,7 +89,6 @@ int BPF_PROG(rt_slow_lock_end, void *address)
 	__u32 pid = bpf_get_current_pid_tgid();
 	struct rt_slow_task *t = rt_slow_current(pid);
 	__u64 key = (__u64)address, ns;
-	struct rt_slow_task *holder;
 	struct rt_slow_operation *o;
 	struct rt_slow_lock *lock;
 	struct rt_slow_writer *first;
@@ -110,8 +109,6 @@ int BPF_PROG(rt_slow_lock_end, void *address)
 		lock->pid = lock->next_pid;
 		lock->kind = lock->next_kind;
 		lock->flags = (lock->flags & RT_SLOW_EXCLUSIVE) | lock->next_flags;
-		holder = rt_slow_current(lock->pid);
-		lock->stack = holder ? holder->last_stack : 0;
 		__builtin_memcpy(lock->comm, lock->next_comm, RT_COMM);
 	}
 	first = bpf_map_lookup_elem(&rt_slow_writers, &key);

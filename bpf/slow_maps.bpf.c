@@ -6,7 +6,11 @@
 
 const volatile __u64 rt_slow_threshold;
 const volatile __u64 rt_slow_io_ns;
+const volatile __u64 rt_slow_page_shift;
+const volatile __u32 rt_slow_flush_seq;
 __u64 rt_slow_bio_based;
+__u64 rt_slow_raid5_end_read;
+__u64 rt_slow_stripe_syncing;
 __u64 rt_slow_sent;
 __u64 rt_slow_locks;
 __u64 rt_slow_in_flight;

@@ -11,7 +11,6 @@ static __always_inline void send(struct rt_slow_operation *o, const struct rt_sl
 				 __u64 now)
 {
 	struct inode *inode = (struct inode *)t->inode;
-	struct ext4_inode_info___rt *ext4;
 	__u64 id = bpf_get_current_pid_tgid();
 
 	o->event = RT_SLOW_EVENT_OPERATION;
@@ -29,13 +28,6 @@ static __always_inline void send(struct rt_slow_operation *o, const struct rt_sl
 		o->inode = BPF_CORE_READ(inode, i_ino);
 		o->generation = BPF_CORE_READ(inode, i_generation);
 		o->dev = BPF_CORE_READ(inode, i_sb, s_dev);
-		if (bpf_core_field_exists(struct ext4_inode_info___rt, i_sync_tid)) {
-			ext4 = (void *)((__u64)inode -
-					bpf_core_field_offset(struct ext4_inode_info___rt, vfs_inode));
-			o->awaited = t->kind == RT_SLOW_FDATASYNC ?
-					     BPF_CORE_READ(ext4, i_datasync_tid) :
-					     BPF_CORE_READ(ext4, i_sync_tid);
-		}
 	}
 	if (bpf_ringbuf_output(&rt_slow_events, o, sizeof(*o), 0))
 		rt_slow_lost(events);

@@ -116,27 +116,35 @@ static __always_inline void add_inode(__u32 pid, __u64 ns)
 	struct rt_slow_commit *c = bpf_map_lookup_elem(&rt_slow_commits, &pid);
 	struct rt_slow_last_write *w;
 	struct rt_slow_inode *n;
-	__u32 i;
+	__u32 i, least = 0;
 
 	if (!c || !c->inode)
 		return;
-	w = rt_slow_last_write(c->host);
 	for (i = 0; i < RT_SLOW_INODES; i++) {
 		n = &c->inodes[i];
-		if (!n->inode) {
-			n->inode = c->inode;
-			n->generation = c->generation;
-			if (w && w->host == c->host) {
-				n->writer = w->pid;
-				__builtin_memcpy(n->comm, w->comm, RT_COMM);
-			}
-		}
-		if (n->inode == c->inode) {
-			n->ns += ns;
-			n->pages++;
-			break;
-		}
+		if (n->inode == c->inode && n->generation == c->generation)
+			goto found;
+		if (n->ns < c->inodes[least & (RT_SLOW_INODES - 1)].ns)
+			least = i;
 	}
+	barrier_var(least);
+	n = &c->inodes[least & (RT_SLOW_INODES - 1)];
+	/* files are waited for one after the other: of those before it, the one with the shortest wait goes */
+	c->others_ns += n->ns;
+	n->inode = c->inode;
+	n->generation = c->generation;
+	n->ns = 0;
+	n->pages = 0;
+	n->bytes = c->range;
+	n->writer = 0;
+	w = rt_slow_last_write(c->host);
+	if (w && w->host == c->host) {
+		n->writer = w->pid;
+		__builtin_memcpy(n->comm, w->comm, RT_COMM);
+	}
+found:
+	n->ns += ns;
+	n->pages++;
 	c->inode = 0;
 }
 
@@ -148,8 +156,6 @@ static __always_inline void wake_up(struct task_struct *task, __u32 pid, struct 
 	if (!since)
 		return;
 	t->since_ns = 0;
-	if (stack != RT_SLOW_PREEMPTED)
-		t->last_stack = stack;
 	if (t->kind == RT_SLOW_JBD2) {
 		add_inode(pid, now - since);
 	} else if (!t->sleeps) {

@@ -275,6 +275,7 @@ struct request {
 	struct request_queue *q;
 	struct blk_mq_hw_ctx *mq_hctx;
 	unsigned int cmd_flags;
+	unsigned int rq_flags;
 	int tag;
 	unsigned int __data_len;
 	sector_t __sector;

@@ -86,7 +86,6 @@ struct rt_slow_task {
 	__u64 since_ns;		/* start of its sleep; 0: it runs */
 	__u64 short_ns;		/* sleeps before there was an entry */
 	__u64 stack;		/* of the current sleep; RT_SLOW_PREEMPTED, 0: not taken */
-	__u64 last_stack;	/* of the last sleep */
 };
 
 /* All sleeps of an operation with the same stack. */
@@ -121,7 +120,6 @@ struct rt_slow_lock {
 	__u8 flags, next_flags;
 	__u8 pad[2];
 	__u32 pad2;
-	__u64 stack;		/* of the holder's last sleep; 0: not known */
 	__u8 comm[RT_COMM], next_comm[RT_COMM];
 };
 
@@ -138,8 +136,6 @@ struct rt_slow_operation {
 	__u32 dev;		/* of the filesystem, major << 20 | minor */
 	__u64 position;
 	__u64 bytes;
-	__u32 awaited;		/* i_sync_tid or i_datasync_tid */
-	__u32 pad2;
 	__u8 comm[RT_COMM];
 	struct rt_slow_lock lock;
 	struct rt_slow_sleeps off;
@@ -159,6 +155,7 @@ struct rt_slow_inode {
 	__u64 ns;
 	__u32 generation;
 	__u32 pages;		/* waited for */
+	__u64 bytes;		/* from the first dirty byte to the last one; 0: unknown */
 	__u32 writer;		/* thread that wrote to the file last; 0: unknown */
 	__u32 pad;
 	__u8 comm[RT_COMM];	/* of the writer */
@@ -176,7 +173,9 @@ struct rt_slow_commit {
 	__u64 host;		/* address of the inode whose page it waits for now; 0: none */
 	__u64 inode;		/* its number */
 	__u32 generation;	/* of that inode */
-	__u32 pad2;
+	__u32 journal_dev;	/* not dev: an external journal's */
+	__u64 range;		/* bytes of its inode's ordered data; 0: unknown */
+	__u64 others_ns;	/* waits for files that are not in inodes */
 	__u32 timer;		/* 1: nobody requested it */
 	__u32 requester;	/* thread id; 0: unknown */
 	__u64 request_stack;	/* 0: unknown */
@@ -184,7 +183,7 @@ struct rt_slow_commit {
 	__u32 held;		/* handles that ended while it was locked */
 	__u8 comm[RT_COMM];	/* of the requester */
 	struct rt_slow_holder holders[RT_SLOW_HOLDERS];	/* the last one is at (held - 1) % RT_SLOW_HOLDERS */
-	struct rt_slow_inode inodes[RT_SLOW_INODES];
+	struct rt_slow_inode inodes[RT_SLOW_INODES];	/* those waited for longest */
 	struct rt_slow_sleeps off;
 };
 
@@ -195,6 +194,8 @@ struct rt_slow_io {
 	__u64 start_ns, end_ns;
 	__u32 bytes;		/* 0: an empty flush */
 	__u32 flags;		/* bi_opf, or cmd_flags */
+	__u32 pre_read;		/* 1: RAID 4/5/6 reads it to compute parity */
+	__u32 pad;
 };
 
 enum rt_slow_events {

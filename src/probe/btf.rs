@@ -3,6 +3,7 @@
 //! libbpf_rs reads the kernel's types only: it has no `btf__load_module_btf()`. So this module calls libbpf itself.
 
 use std::ffi::{CStr, CString};
+use std::ops::Range;
 use std::slice;
 
 use libbpf_rs::btf::BtfKind;
@@ -111,8 +112,19 @@ impl Btf {
         } else {
             types(self.kernel)
         };
-        (first..types(self.all()))
-            .filter_map(|id| self.at(id))
+        self.enumerators_among(first..types(self.all()))
+    }
+
+    /// Value of an enumerator of any enum of the kernel itself, be it an anonymous one.
+    pub fn kernel_enumerator(&self, name: &str) -> Option<i32> {
+        // SAFETY: `kernel` is not null.
+        let types = unsafe { sys::btf__type_cnt(self.kernel) };
+        let found = self.enumerators_among(1..types).find(|(n, _)| *n == name);
+        found.map(|(_, value)| value)
+    }
+
+    fn enumerators_among(&self, ids: Range<u32>) -> impl Iterator<Item = (&str, i32)> {
+        ids.filter_map(|id| self.at(id))
             .filter(|t| kind(t) == BtfKind::Enum as u32)
             .flat_map(|e| self.values(e))
     }
@@ -171,6 +183,8 @@ mod tests {
         let members = |e: Vec<(&str, i32)>| e.contains(&("PIDTYPE_PID", 0));
         assert!(members(btf.enumerators("pid_type").collect()));
         assert!(members(btf.all_enumerators().collect()));
+        assert_eq!(btf.kernel_enumerator("PIDTYPE_PID"), Some(0));
+        assert_eq!(btf.kernel_enumerator("no_such_enumerator"), None);
         assert_eq!(btf.enumerators("no_such_enum").count(), 0);
     }
 }

@@ -1,6 +1,7 @@
 //! Facts about md's modules: addresses of the functions that complete their bios, and the bits of a stripe's state. The modules
 //! are loaded when an array of theirs is assembled.
 
+use super::btf::Btf;
 use super::symbols::{HIDDEN, KernelSymbols};
 
 /// Stands for an absent function: no function has this address.
@@ -51,6 +52,16 @@ impl Default for Md {
 }
 
 impl Md {
+    /// Facts about the running kernel and the modules that are loaded now.
+    pub(super) fn gather() -> Self {
+        let btf = Btf::load("raid456");
+        let mut md = btf.map_or_else(Self::default, |b| {
+            Self::with_stripe_states(b.all_enumerators())
+        });
+        md.add_symbols(&KernelSymbols::load());
+        md
+    }
+
     /// Finds the states of a stripe among the enumerators of raid456. Their enum has no name, so that no CO-RE relocation can
     /// refer to it.
     pub(super) fn with_stripe_states<'a>(

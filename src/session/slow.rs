@@ -20,7 +20,7 @@ use crate::session::Session;
 
 mod host;
 
-use host::{Place, devices, facts, names, places};
+use host::{Place, add_journals, devices, facts, names, places};
 
 /// Interval of draining the events' buffer.
 pub const DRAIN: Duration = Duration::from_millis(100);
@@ -176,7 +176,9 @@ impl SlowSampler {
         let now = Instant::now();
         let interval = now - std::mem::replace(&mut self.begun, now);
         let topology = session.topology();
-        let names = names(topology);
+        let mut names = names(topology);
+        let journals = self.commits.iter().filter_map(|c| c.journal);
+        add_journals(&mut names, journals, session.sys());
         let places = places(topology);
         let current = devices(topology);
         let mut commits: Vec<&Commit> = self.commits.iter().collect();

@@ -101,6 +101,17 @@ pub(super) fn slow_arrays_have_their_causes(kernel: &str) {
     let Some(dir) = lab(kernel, "slow_md") else {
         return;
     };
+    let case = Case::new(&dir, "pre_reads");
+    let of = |op: &'static str| case.operations.iter().filter(move |o| o["op"] == op);
+    assert!(of("fdatasync").count() >= 5 && of("write").count() >= 3);
+    for operation in of("fdatasync").chain(of("write")) {
+        let read = us(operation, "pre_read");
+        println!("reads for parity: {read} us of {operation}");
+        // dm-delay's 60 ms and its timer.
+        assert!((59.0..72.0).contains(&(read / 1e3)), "{operation:#}");
+        assert_eq!(longest_wait(operation)["phase"], "pre_read");
+    }
+
     let case = Case::new(&dir, "stripes");
     assert_eq!(case.largest("write"), "stripe_cache");
     let (ours, rest) = case.sum("write", &["stripe_cache"]);

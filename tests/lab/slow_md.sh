@@ -9,12 +9,25 @@
 modprobe dm_delay
 slow_disks 3 1G
 
-# The smallest stripe cache of a RAID 5 with slow writes: direct writes wait for stripes.
+# Single blocks of a RAID 5 with slow reads: md reads the old data and the old parity first.
 create_array md120 --level=5 --raid-devices=3 --chunk=64 --assume-clean --bitmap=none /dev/mapper/slow{0,1,2}
 mkfs.ext4 -q -J size=16 /dev/md120
 mkdir -p /mnt/md120
 mount -o noatime,noinit_itable /dev/md120 /mnt/md120
 dd if=/dev/zero of=/mnt/md120/file bs=1M count=16 oflag=direct status=none
+sync
+# An empty stripe cache.
+echo 17 >/sys/block/md120/md/stripe_cache_size
+echo 256 >/sys/block/md120/md/stripe_cache_size
+for i in 0 1 2; do delay "slow$i" "loop$i" 60 0 0; done
+graph file_write_and_wait_range
+begin_slow pre_reads -t 5ms md120
+for i in 1 2 3 4 5; do dd if=/dev/zero of=/mnt/md120/file bs=4k count=1 seek=$((i * 300)) conv=notrunc,fdatasync status=none; done
+for i in 1 2 3; do dd if=/dev/zero of=/mnt/md120/file bs=4k count=1 seek=$((i * 301)) oflag=direct conv=notrunc status=none; done
+end_slow
+
+# The smallest stripe cache with slow writes: direct writes wait for stripes.
+for i in 0 1 2; do delay "slow$i" "loop$i" 0 0 0; done
 sync
 echo 17 >/sys/block/md120/md/stripe_cache_size
 for i in 0 1 2; do delay "slow$i" "loop$i" 0 40 0; done

@@ -104,12 +104,35 @@ fn states(commit: &Commit, ios: &[MemberIo]) -> Vec<(u64, Phase)> {
         .iter()
         .filter(|b| b.flush && b.start_ns < tail.min(record + MD_FLUSH_NS) && b.end_ns > record);
     let flushed = flushes.map(|b| b.end_ns).max();
+    let recorded = recorded(commit, record).unwrap_or(tail).min(tail);
     if let Some(flushed) = flushed {
-        found.push((flushed.min(tail), Phase::CommitFlush));
+        found.push((flushed.min(recorded), Phase::CommitFlush));
     }
-    found.push((tail, Phase::CommitRecord));
+    found.push((recorded, Phase::CommitRecord));
     found.push((end, Phase::CommitTail));
     found
+}
+
+/// When the journal's thread had waited for the commit record, submitted at `record`: jbd2_run_stats comes later, after the log's tail
+/// and the buffers to forget. `None` if it did not sleep.
+fn recorded(commit: &Commit, record: u64) -> Option<u64> {
+    let of_record = |stack: &Stack| {
+        let mut names = stack
+            .iter()
+            .map(|f| f.split('.').next().unwrap_or_default());
+        let waits = names.by_ref().any(|f| f == "__wait_on_buffer");
+        let by = names.next().unwrap_or_default();
+        waits
+            && matches!(
+                by,
+                "jbd2_journal_commit_transaction" | "journal_wait_on_commit_record"
+            )
+    };
+    let sleeps = commit.off.sleeps.iter();
+    sleeps
+        .filter(|s| s.last_ns > record && s.stack.as_ref().is_some_and(of_record))
+        .map(|s| s.last_ns)
+        .max()
 }
 
 /// Start of the first and end of the last sleep of the journal's thread for ordered data.

@@ -136,8 +136,6 @@ pub struct LockWait {
     pub kind: Option<Kind>,
     /// Properties of the holder's operation.
     pub flags: Flags,
-    /// Where the holder slept; `None` if it did not sleep.
-    pub stack: Option<Stack>,
 }
 
 /// An operation that took at least the threshold.
@@ -207,6 +205,8 @@ pub struct Ordered {
     pub ns: u64,
     /// Pages or folios waited for.
     pub pages: u32,
+    /// Bytes from the first one that had to be written to the last one; `None` if unknown.
+    pub bytes: Option<u64>,
     /// Thread that wrote to the file last, through the page cache; `None` if unknown.
     pub writer: Option<Task>,
 }
@@ -234,8 +234,12 @@ pub struct Commit {
     pub logged: u32,
     /// Handles that ended while it was locked, oldest first; the last one released it.
     pub holders: Vec<Holder>,
-    /// Files whose ordered data it waited for.
+    /// Files whose ordered data it waited for longest.
     pub ordered: Vec<Ordered>,
+    /// Time that it waited for ordered data of other files, in ns.
+    pub others_ns: u64,
+    /// Device number of an external journal.
+    pub journal: Option<u32>,
     /// Sleeps of the journal's thread.
     pub off: OffCpu,
 }
@@ -298,6 +302,8 @@ pub struct MemberIo {
     pub write: bool,
     /// Bytes written; 0 for an empty flush.
     pub bytes: u32,
+    /// True for a block that RAID 4/5/6 reads to compute parity.
+    pub pre_read: bool,
 }
 
 /// An event of the programs.

@@ -95,8 +95,11 @@ pub fn commit(states: [u64; STATES]) -> Commit {
             file: file(13),
             ns: 100 * MS,
             pages: 40,
+            bytes: Some(480 << 20),
             writer: Some(task("mysqldump", 977)),
         }],
+        others_ns: 0,
+        journal: None,
         off: OffCpu::default(),
     }
 }
@@ -111,6 +114,18 @@ pub fn flush(dev: u32, from: u64, to: u64) -> MemberIo {
         fua: false,
         write: true,
         bytes: 0,
+        pre_read: false,
+    }
+}
+
+/// A read for parity, between these times in ms.
+pub fn pre_read(dev: u32, from: u64, to: u64) -> MemberIo {
+    MemberIo {
+        flush: false,
+        write: false,
+        bytes: 4096,
+        pre_read: true,
+        ..flush(dev, from, to)
     }
 }
 

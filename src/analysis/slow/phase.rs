@@ -20,6 +20,8 @@ pub enum Phase {
     Throttled,
     /// Its own data is being written.
     OwnData,
+    /// RAID 4/5/6 reads blocks, to compute the parity of what is being written.
+    PreRead,
     /// md writes its superblocks: the array was clean (md_write_start()).
     MdSuperblock,
     /// md waits for a write-intent bitmap.
@@ -101,6 +103,7 @@ impl Phase {
             Self::DirectDrain => "direct IO in flight on the file",
             Self::Throttled => "throttled because too much is dirty",
             Self::OwnData => "its own data",
+            Self::PreRead => "reads for parity",
             Self::MdSuperblock => "md's superblock write after idle",
             Self::MdBitmap => "md's write-intent bitmap",
             Self::StripeCache => "the full stripe cache",

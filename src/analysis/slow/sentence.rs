@@ -93,6 +93,15 @@ pub fn part_words(phase: Phase, part: &Part, slow: &Slow, names: &Names) -> Stri
     if let Some(file) = &culprit.file {
         text.push_str(&format!(" of {}", names.file(file)));
     }
+    if let Some(bytes) = culprit.bytes {
+        text.push_str(&format!(" (up to {})", units::size(bytes)));
+    }
+    if let Some(journal) = culprit.journal {
+        text.push_str(&format!(
+            " on the journal's device {}",
+            names.device(journal)
+        ));
+    }
     match (&culprit.task, &culprit.what) {
         (Some(by), Some(what)) => {
             text.push_str(&format!(

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::event::{Commit, Kind, LockWait, STATES, Sleep};
-use super::fixture::{MS, SDA, SDC, commit, flush, fsync, interval, sleep, task};
+use super::fixture::{MS, SDA, SDC, commit, flush, fsync, interval, pre_read, sleep, task};
 use super::phase::{Phase, classify};
 use super::sentence::sentence;
 use super::waterfall::Waterfall;
@@ -53,6 +53,58 @@ fn a_wait_for_a_commit_is_cut_by_its_states() {
     );
     let locked = &waterfall.parts[&Phase::TransactionLocked].culprit;
     assert_eq!(locked.task, Some(task("rm", 99)));
+}
+
+#[test]
+fn the_log_tail_is_not_a_part_of_the_commit_record() {
+    let mut commit = commit([0, 1, 2, 3, 4, 5, 90, 91]);
+    let wait = |by, from, to| sleep(&["io_schedule", "__wait_on_buffer", by], from, to);
+    commit.off.sleeps = vec![
+        wait("jbd2_journal_commit_transaction", 5, 60),
+        wait("jbd2_write_superblock", 61, 89),
+    ];
+    let op = fsync(91, vec![sleep(WAIT, 0, 91)]);
+    let parts = phases(&Waterfall::new(&op, &[&commit], &[]));
+    assert!(parts.contains(&(Phase::CommitRecord, 55)), "{parts:?}");
+    assert!(parts.contains(&(Phase::CommitTail, 31)), "{parts:?}");
+}
+
+#[test]
+fn reads_for_parity_are_a_part_of_the_wait_for_writes() {
+    let wait = ["io_schedule", "folio_wait_writeback", "ext4_sync_file"];
+    let op = fsync(100, vec![sleep(&wait, 0, 100)]);
+    let other = flush(SDC, 70, 100);
+    let ios = [
+        pre_read(SDA, 10, 40),
+        pre_read(SDC, 20, 60),
+        pre_read(SDA, 25, 30),
+        other,
+    ];
+    let waterfall = Waterfall::new(&op, &[], &ios);
+    assert_eq!(
+        phases(&waterfall),
+        [(Phase::OwnData, 50), (Phase::PreRead, 50)]
+    );
+    let culprit = &waterfall.parts[&Phase::PreRead].culprit;
+    assert_eq!(
+        (culprit.member, culprit.other_members_ns),
+        (Some((SDC, 40 * MS)), 30 * MS)
+    );
+}
+
+#[test]
+fn reads_for_parity_are_a_part_of_the_wait_for_the_journal() {
+    let mut commit = commit([0, 1, 2, 3, 4, 80, 90, 91]);
+    let op = fsync(91, vec![sleep(WAIT, 0, 91)]);
+    let reads = [pre_read(SDA, 4, 34)];
+    let parts = phases(&Waterfall::new(&op, &[&commit], &reads));
+    assert!(parts.contains(&(Phase::PreRead, 30)), "{parts:?}");
+    assert!(parts.contains(&(Phase::JournalBlocks, 46)), "{parts:?}");
+    commit.journal = Some(SDC);
+    let waterfall = Waterfall::new(&op, &[&commit], &reads);
+    assert!(!waterfall.parts.contains_key(&Phase::PreRead));
+    let culprit = &waterfall.parts[&Phase::JournalBlocks].culprit;
+    assert_eq!(culprit.journal, Some(SDC));
 }
 
 #[test]
@@ -255,7 +307,7 @@ fn the_sentence_names_the_member_and_the_other_file() {
     assert_eq!(
         sentence(&interval.operations[0], &interval.names),
         "fsync of /srv/db/redo.log by mysqld(812): 1.8 s; 63 % the commit's flush on sdc (1.1 s; the other 11 members 4.0 ms), 21 % \
-         ordered data of /srv/backup/dump.sql, written by mysqldump(977)"
+         ordered data of /srv/backup/dump.sql (up to 480 MiB), written by mysqldump(977)"
     );
 }
 

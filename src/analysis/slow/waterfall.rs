@@ -31,6 +31,10 @@ pub struct Culprit {
     pub what: Option<String>,
     /// File whose data was waited for.
     pub file: Option<FileId>,
+    /// Bytes of that data at most: from the first one that had to be written to the last one.
+    pub bytes: Option<u64>,
+    /// Device number of the external journal that was waited for.
+    pub journal: Option<u32>,
 }
 
 /// Phases of an operation, in ns; they add up to its length.
@@ -61,7 +65,15 @@ impl Waterfall {
             match classify(stack) {
                 Phase::Commit => waterfall.add_commit(op, sleep, ns, commits, ios),
                 phase => {
-                    waterfall.add(phase, ns);
+                    let is_write = phase == Phase::OwnData
+                        || phase == Phase::DirectIo && op.kind == Kind::Write;
+                    let span = (sleep.first_ns, sleep.last_ns);
+                    let reads = if is_write {
+                        waterfall.add_pre_reads(span, ns, ios)
+                    } else {
+                        0
+                    };
+                    waterfall.add(phase, ns - reads);
                     waterfall.blame(phase, op, sleep, commits, ios);
                 }
             }
@@ -85,6 +97,22 @@ impl Waterfall {
 
     fn add(&mut self, phase: Phase, ns: u64) {
         self.parts.entry(phase).or_default().ns += ns;
+    }
+
+    /// Adds the part of a wait for writes in which RAID 4/5/6 read blocks for their parity, and returns it. `ns`: the time asleep
+    /// between these times.
+    fn add_pre_reads(&mut self, (from, to): (u64, u64), ns: u64, ios: &[MemberIo]) -> u64 {
+        let in_flight = pre_reads(from, to, ios);
+        let length = to.saturating_sub(from);
+        // Waits with other work between them.
+        if in_flight == 0 || length > ns + ns / 4 + GAPS_NS {
+            return 0;
+        }
+        let share = (u128::from(in_flight) * u128::from(ns) / u128::from(length.max(1))) as u64;
+        self.add(Phase::PreRead, share);
+        let culprit = &mut self.parts.entry(Phase::PreRead).or_default().culprit;
+        culprit.longest((from, to), ios, |b| b.pre_read);
+        share
     }
 
     /// Cuts a wait for a commit. Its pieces are scaled to the time asleep.
@@ -113,11 +141,21 @@ impl Waterfall {
         let pieces = cut(from, to, &own, ios);
         let whole = (to - from).max(1);
         let mut left = ns;
+        let mut at = from;
         for (phase, length, commit) in &pieces {
             let share = (u128::from(*length) * u128::from(ns) / u128::from(whole)) as u64;
             let share = share.min(left);
             left -= share;
-            self.add(*phase, share);
+            let is_here = commit
+                .and_then(|i| own.get(i))
+                .is_some_and(|c| c.journal.is_none());
+            let reads = if *phase == Phase::JournalBlocks && is_here {
+                self.add_pre_reads((at, at + length), share, ios)
+            } else {
+                0
+            };
+            at += length;
+            self.add(*phase, share - reads);
             if let Some(commit) = commit.and_then(|i| own.get(i)) {
                 self.blame_commit(*phase, commit, ios);
             }
@@ -144,6 +182,18 @@ impl Waterfall {
                 let longest = commit.ordered.iter().max_by_key(|o| o.ns);
                 culprit.file = longest.map(|o| o.file);
                 culprit.task = longest.and_then(|o| o.writer.clone());
+                culprit.bytes = longest.and_then(|o| o.bytes);
+            }
+            Phase::JournalBlocks | Phase::CommitFlush | Phase::CommitRecord
+                if commit.journal.is_some() =>
+            {
+                culprit.journal = commit.journal;
+            }
+            Phase::DataFlush => {
+                let (from, to) = (commit.reached(State::Logged), commit.reached(State::Tail));
+                if let Some(span) = from.zip(to) {
+                    culprit.flushed(span, ios, |b| b.flush);
+                }
             }
             Phase::JournalBlocks => {
                 if let Some(until) = commit.record_ns.or_else(|| commit.reached(State::Record)) {
@@ -248,6 +298,29 @@ impl Culprit {
         self.other_members_ns = others.max().unwrap_or(0);
     }
 
+    /// The member with the longest IO between two times, and the longest one of another member.
+    fn longest(
+        &mut self,
+        (from, to): (u64, u64),
+        ios: &[MemberIo],
+        is: impl Fn(&MemberIo) -> bool,
+    ) {
+        let length = |b: &MemberIo| b.end_ns.saturating_sub(b.start_ns);
+        let among = || {
+            ios.iter()
+                .filter(|b| is(b) && b.end_ns > from && b.start_ns < to)
+        };
+        let Some(longest) = among().max_by_key(|b| length(b)) else {
+            return;
+        };
+        if self.member.is_some_and(|(_, ns)| ns >= length(longest)) {
+            return;
+        }
+        self.member = Some((longest.dev, length(longest)));
+        let others = among().filter(|b| b.dev != longest.dev).map(length);
+        self.other_members_ns = others.max().unwrap_or(0);
+    }
+
     /// The member whose flush ended last between two times, and the longest one of another member. Those that began before
     /// count only if there are no others: md up to 6.1 lets a flush in progress serve for a later one (md_flush_request()).
     fn flushed(
@@ -271,6 +344,25 @@ impl Culprit {
         let others = among().filter(|b| b.dev != last.dev).map(length);
         self.other_members_ns = others.max().unwrap_or(0);
     }
+}
+
+/// Time between two times, in ns, in which at least one read for parity was in flight.
+fn pre_reads(from: u64, to: u64, ios: &[MemberIo]) -> u64 {
+    let mut spans: Vec<(u64, u64)> = ios
+        .iter()
+        .filter(|b| b.pre_read && b.end_ns > from && b.start_ns < to)
+        .map(|b| (b.start_ns.max(from), b.end_ns.min(to)))
+        .collect();
+    spans.sort_unstable();
+    let (mut ns, mut until) = (0, from);
+    for (start, end) in spans {
+        let start = start.max(until);
+        if end > start {
+            ns += end - start;
+            until = end;
+        }
+    }
+    ns
 }
 
 /// The operation that held the inode's lock, and why it excludes others: conditions of fs/ext4/file.c.

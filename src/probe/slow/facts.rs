@@ -16,6 +16,8 @@ pub struct SlowFacts {
     pub btf: bool,
     /// BTF describes ext4's and jbd2's types, be they modules or not.
     pub ext4: bool,
+    /// RQF_FLUSH_SEQ of `request.rq_flags`: a bit that has moved.
+    pub flush_seq: u32,
     /// Number of arguments of each tracepoint that the kernel has, without the `void *` in front.
     pub tracepoints: BTreeMap<&'static str, usize>,
     /// Functions with a prototype in BTF that ftrace can hook, as far as it says so, and their numbers of arguments.
@@ -33,6 +35,9 @@ impl SlowFacts {
         facts.btf = true;
         facts.ext4 = ext4.has("ext4_inode_info", BtfKind::Struct)
             && jbd2.has("transaction_s", BtfKind::Struct);
+        // include/linux/blk-mq.h: enumerators of an anonymous enum since 6.11, before that the macro 1 << 4.
+        let bit = ext4.kernel_enumerator("__RQF_FLUSH_SEQ").unwrap_or(4);
+        facts.flush_seq = 1u32.checked_shl(bit.unsigned_abs()).unwrap_or(0);
         for name in TRACEPOINTS {
             let arguments = ext4
                 .tracepoint_arguments(name)

@@ -23,7 +23,7 @@ pub const TRACEPOINTS: [&str; 18] = [
 ];
 
 /// Functions that the programs attach to.
-pub const FUNCTIONS: [&str; 12] = [
+pub const FUNCTIONS: [&str; 13] = [
     "ext4_file_read_iter",
     "ext4_file_write_iter",
     "ext4_fallocate",
@@ -36,6 +36,7 @@ pub const FUNCTIONS: [&str; 12] = [
     "ksys_sync",
     "sync_file_range",
     "__jbd2_log_start_commit",
+    "ext4_journal_finish_inode_data_buffers",
 ];
 
 /// What a program is attached to.
@@ -96,7 +97,7 @@ pub const IO: &str = "IO of members";
 pub const ORDERED: &str = "files whose ordered data a commit waits for";
 
 /// All hooks, in order of attachment.
-pub const HOOKS: [Hook; 21] = [
+pub const HOOKS: [Hook; 22] = [
     required(hook(
         &["rt_slow_waking", "rt_slow_switch"],
         &[
@@ -135,6 +136,11 @@ pub const HOOKS: [Hook; 21] = [
         &[On::AtLeast("wait_on_page_writeback", 2)],
         ORDERED,
     )),
+    hook(
+        &["rt_slow_ordered"],
+        &[On::Function("ext4_journal_finish_inode_data_buffers")],
+        "bytes of ordered data",
+    ),
     hook(
         &["rt_slow_request"],
         &[On::Function("__jbd2_log_start_commit")],

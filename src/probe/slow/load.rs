@@ -19,6 +19,7 @@ use crate::contract;
 use crate::machine::symbols::Symbols;
 use crate::probe::load::log_size;
 use crate::probe::log::{collect, loader_error, refusal, short};
+use crate::probe::md::Md;
 use crate::probe::overhead::Meter;
 use crate::probe::wire::Wire as _;
 
@@ -75,7 +76,7 @@ impl SlowProbe {
         let facts = SlowFacts::gather();
         let mut plan = plan(&facts).map_err(anyhow::Error::msg)?;
         let (skel, links) = loop {
-            let (program, why, error) = match load(&plan, threshold) {
+            let (program, why, error) = match load(&plan, &facts, threshold) {
                 Ok(mut skel) => match attach(&mut skel, &plan, devices) {
                     Ok(links) => break (skel, links),
                     Err((program, e)) => (Some(program), short(&format!("{e:#}")), e),
@@ -145,6 +146,12 @@ impl SlowProbe {
 fn insert(skel: &mut RaidtraceSlowSkel<'_>, devices: &BTreeMap<u32, Device>) -> Result<()> {
     if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
         bss.rt_slow_bio_based = u64::from(devices.values().any(|d| d.bio_based));
+        // md's modules are loaded when an array of theirs is assembled.
+        let md = Md::gather();
+        if md.has_stripes() {
+            bss.rt_slow_raid5_end_read = md.raid5_end_read;
+            bss.rt_slow_stripe_syncing = md.stripe_syncing;
+        }
     }
     for (dev, device) in devices {
         skel.maps
@@ -168,7 +175,11 @@ fn ring(
     builder.build().context("mapping the ring buffer")
 }
 
-fn load(plan: &SlowPlan, threshold: Duration) -> Result<RaidtraceSlowSkel<'static>> {
+fn load(
+    plan: &SlowPlan,
+    facts: &SlowFacts,
+    threshold: Duration,
+) -> Result<RaidtraceSlowSkel<'static>> {
     // The skeleton borrows from it until the process ends.
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = RaidtraceSlowSkelBuilder::default()
@@ -180,6 +191,8 @@ fn load(plan: &SlowPlan, threshold: Duration) -> Result<RaidtraceSlowSkel<'stati
     let threshold_ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
     rodata.rt_slow_threshold = threshold_ns;
     rodata.rt_slow_io_ns = (threshold_ns / 8).max(SHORTEST_IO_NS);
+    rodata.rt_slow_flush_seq = facts.flush_seq;
+    rodata.rt_slow_page_shift = u64::from(rustix::param::page_size().trailing_zeros());
     for mut program in open.open_object_mut().progs_mut() {
         let wanted = plan.programs().any(|p| program.name() == p);
         program.set_autoload(wanted);

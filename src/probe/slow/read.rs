@@ -196,22 +196,9 @@ impl SlowProbe {
             position: o.position,
             bytes: o.bytes,
             flags: flags(o.flags),
-            lock: self.lock(&o.lock),
+            lock: lock(&o.lock),
             off: self.off(&o.off),
         })
-    }
-
-    fn lock(&mut self, l: &rt_slow_lock) -> LockWait {
-        LockWait {
-            waits: l.waits,
-            ns: l.ns,
-            exclusive: u32::from(l.flags) & contract::SLOW_EXCLUSIVE != 0,
-            holder: (l.pid != 0).then(|| task(l.pid, &l.comm)),
-            readers: u32::from(l.flags) & contract::SLOW_READERS != 0,
-            kind: kind(u32::from(l.kind)),
-            flags: flags(l.flags),
-            stack: self.stack(l.stack).filter(|_| l.pid != 0),
-        }
     }
 
     fn commit(&mut self, c: &rt_slow_commit) -> Commit {
@@ -249,6 +236,7 @@ impl SlowProbe {
             },
             ns: i.ns,
             pages: i.pages,
+            bytes: seen(i.bytes),
             writer: (i.writer != 0).then(|| task(i.writer, &i.comm)),
         });
         Commit {
@@ -263,8 +251,22 @@ impl SlowProbe {
             logged: c.logged,
             holders: holders.collect(),
             ordered: ordered.collect(),
+            others_ns: c.others_ns,
+            journal: (c.journal_dev != 0 && c.journal_dev != c.dev).then_some(c.journal_dev),
             off: self.off(&c.off),
         }
+    }
+}
+
+fn lock(l: &rt_slow_lock) -> LockWait {
+    LockWait {
+        waits: l.waits,
+        ns: l.ns,
+        exclusive: u32::from(l.flags) & contract::SLOW_EXCLUSIVE != 0,
+        holder: (l.pid != 0).then(|| task(l.pid, &l.comm)),
+        readers: u32::from(l.flags) & contract::SLOW_READERS != 0,
+        kind: kind(u32::from(l.kind)),
+        flags: flags(l.flags),
     }
 }
 
@@ -277,6 +279,7 @@ fn io(b: &rt_slow_io) -> MemberIo {
         fua: b.flags & FUA != 0,
         write: b.flags & OP != READ,
         bytes: b.bytes,
+        pre_read: b.pre_read != 0,
     }
 }
 

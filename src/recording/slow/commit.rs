@@ -38,6 +38,12 @@ pub(super) struct CommitLine {
     holders: Vec<HolderLine>,
     #[serde(deserialize_with = "at_most::<_, _, PARTS>")]
     ordered: Vec<OrderedLine>,
+    /// µs in which it waited for ordered data of other files.
+    #[serde(default)]
+    other_files_us: u64,
+    /// Device of an external journal.
+    #[serde(default)]
+    journal: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,6 +58,8 @@ struct OrderedLine {
     file: FileName,
     us: u64,
     pages: u32,
+    #[serde(default)]
+    bytes: Option<u64>,
     writer: Option<TaskName>,
 }
 
@@ -98,14 +106,19 @@ impl CommitLine {
                     file: FileName::new(&o.file, names),
                     us: o.ns / 1000,
                     pages: o.pages,
+                    bytes: o.bytes,
                     writer: o.writer.as_ref().map(TaskName::new),
                 })
                 .collect(),
+            other_files_us: commit.others_ns / 1000,
+            journal: commit.journal.map(|dev| names.device(dev)),
         }
     }
 
     pub fn read(self, reading: &mut Reading) -> Result<Commit, String> {
         let dev = reading.device(&self.filesystem)?;
+        let journal = self.journal.as_deref();
+        let journal = journal.map(|name| reading.device(name)).transpose()?;
         let mut state_ns = [None; STATES];
         if let Some(start) = self.start {
             let mut at = nanoseconds(&start)?;
@@ -141,9 +154,12 @@ impl CommitLine {
                     file: o.file.read(dev, reading),
                     ns: o.us.saturating_mul(1000),
                     pages: o.pages,
+                    bytes: o.bytes,
                     writer: o.writer.map(TaskName::read),
                 })
                 .collect(),
+            others_ns: self.other_files_us.saturating_mul(1000),
+            journal,
             off: OffCpu::default(),
         })
     }

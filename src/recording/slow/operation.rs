@@ -56,6 +56,12 @@ struct PhaseLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     file: Option<FileName>,
+    /// Bytes of the file's data at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    /// Device of the external journal that was waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    journal: Option<String>,
     #[serde(
         default,
         deserialize_with = "at_most::<_, _, PARTS>",
@@ -85,6 +91,8 @@ impl OperationLine {
                     task: culprit.task.as_ref().map(TaskName::new),
                     reason: culprit.what.clone(),
                     file: culprit.file.as_ref().map(|f| FileName::new(f, names)),
+                    bytes: culprit.bytes,
+                    journal: culprit.journal.map(|dev| names.device(dev)),
                     stack: stack.map(|f| sanitize(f.as_bytes())).collect(),
                 }
             })
@@ -172,6 +180,8 @@ impl PhaseLine {
             Some(name) => Some((reading.device(name)?, us(self.member_us))),
             None => None,
         };
+        let journal = self.journal.as_deref();
+        let journal = journal.map(|name| reading.device(name)).transpose()?;
         Ok(Part {
             ns: self.us.saturating_mul(1000),
             culprit: Culprit {
@@ -180,6 +190,8 @@ impl PhaseLine {
                 task: self.task.map(TaskName::read),
                 what: self.reason,
                 file: self.file.map(|file| file.read(dev, reading)),
+                bytes: self.bytes,
+                journal,
             },
             stack: (!stack.is_empty()).then(|| stack.into()),
         })

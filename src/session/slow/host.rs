@@ -6,6 +6,7 @@ use crate::advice::kernel::Kernel;
 use crate::analysis::slow::advice::Facts;
 use crate::analysis::slow::names::Names;
 use crate::machine::Array;
+use crate::machine::Sys;
 use crate::machine::topology::Topology;
 use crate::probe::slow::Device;
 use crate::session::Session;
@@ -112,4 +113,19 @@ pub(super) fn names(topology: &Topology) -> Names {
         }
     }
     names
+}
+
+/// Adds the names of external journals' devices, which need not be members.
+pub(super) fn add_journals(names: &mut Names, journals: impl Iterator<Item = u32>, sys: &Sys) {
+    for dev in journals {
+        if names.devices.contains_key(&dev) {
+            continue;
+        }
+        let uevent = format!("/sys/dev/block/{}:{}/uevent", dev >> 20, dev & 0xf_ffff);
+        let text = sys.text(&uevent).unwrap_or_default();
+        let name = text.lines().find_map(|line| line.strip_prefix("DEVNAME="));
+        if let Some(name) = name {
+            names.devices.insert(dev, name.to_owned());
+        }
+    }
 }

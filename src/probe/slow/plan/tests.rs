@@ -4,6 +4,7 @@ use crate::probe::slow::hooks::{FUNCTIONS, HOOKS, TRACEPOINTS};
 /// A kernel that has everything.
 fn complete() -> SlowFacts {
     SlowFacts {
+        flush_seq: 2,
         btf: true,
         ext4: true,
         tracepoints: TRACEPOINTS
