@@ -1,6 +1,7 @@
 //! Generates the vocabulary from `bpf/shared/origins.h`, compiles the BPF programs and links them into
 //! objects with a skeleton each, and compiles the pure part of them natively for tests.
 
+use std::process::Command;
 use std::{env, ffi::OsStr, fmt::Write as _, fs, path::Path, path::PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -11,6 +12,7 @@ use libbpf_rs::btf::{Btf, BtfType};
 
 fn main() -> Result<()> {
     println!("cargo:rerun-if-changed=bpf");
+    identify()?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     vocabulary(Path::new("bpf/shared/origins.h"), &out.join("origins.rs"))?;
     native(&out);
@@ -56,6 +58,28 @@ fn main() -> Result<()> {
         ],
         &out,
     )
+}
+
+/// Tells `--version` the target and the commit: `RAIDTRACE_COMMIT` of the environment, else git's. A debug build is not built again
+/// for each commit, so that it does not know it.
+fn identify() -> Result<()> {
+    println!("cargo:rerun-if-env-changed=RAIDTRACE_COMMIT");
+    println!("cargo:rustc-env=RAIDTRACE_TARGET={}", env::var("TARGET")?);
+    let commit = env::var("RAIDTRACE_COMMIT").ok().or_else(|| {
+        if env::var("PROFILE").as_deref() != Ok("release") {
+            return Some("unknown (a debug build)".to_owned());
+        }
+        println!("cargo:rerun-if-changed=.git/logs/HEAD");
+        let git = Command::new("git")
+            .args(["rev-parse", "HEAD"])
+            .output()
+            .ok()?;
+        let commit = String::from_utf8(git.stdout).ok()?.trim().to_owned();
+        (!commit.is_empty()).then_some(commit)
+    });
+    let commit = commit.unwrap_or_else(|| "unknown".to_owned());
+    println!("cargo:rustc-env=RAIDTRACE_COMMIT={commit}");
+    Ok(())
 }
 
 /// One object a file, linked into one, and the skeleton of that: `output.skel.rs`.
@@ -153,6 +177,8 @@ fn compile(name: &str, object: &Path) -> Result<()> {
             "-Werror",
             "-Wno-unused-parameter",
             "-mcpu=v3",
+            // no paths of this machine: the same source gives the same bytes
+            &format!("-ffile-prefix-map={}/=", env::var("CARGO_MANIFEST_DIR")?),
         ])
         .build()
         .with_context(|| format!("bpf/{name}.bpf.c"))

@@ -118,7 +118,7 @@ static __always_inline bool rt_bh_fits(struct buffer_head *bh, __u64 head, __u32
 	__u64 page = (__u64)BPF_CORE_READ(bh, b_page);
 
 	return BPF_CORE_READ(bh, b_size) == size && page && rt_page_head(page) == head &&
-	       ((__u64)BPF_CORE_READ(bh, b_data) & 4095) == offset;
+	       ((__u64)BPF_CORE_READ(bh, b_data) & (rt_page_size() - 1)) == offset;
 }
 
 /*
@@ -162,7 +162,7 @@ static __always_inline bool linear_is_known(void)
 
 static __always_inline __u64 page_address(__u64 page)
 {
-	__u64 scale = 4096 / bpf_core_type_size(struct page);
+	__u64 scale = rt_page_size() / bpf_core_type_size(struct page);
 	__u64 vmemmap = 0xffffea0000000000, offset = 0xffff888000000000;
 
 	if (rt_linear)
@@ -185,11 +185,10 @@ static __always_inline __u64 page_address(__u64 page)
 static __always_inline void note_linear(struct buffer_head *bh, __u64 page)
 {
 	__u64 data = (__u64)BPF_CORE_READ(bh, b_data);
-	__u64 scale = 4096 / bpf_core_type_size(struct page);
+	__u64 scale = rt_page_size() / bpf_core_type_size(struct page);
 
-	if (!linear_is_known() && !rt_linear && (__u64)BPF_CORE_READ(bh, b_page) == page &&
-	    BPF_CORE_READ(bh, b_size) == 4096)
-		rt_linear = (data & ~4095ULL) - page * scale;
+	if (!linear_is_known() && !rt_linear && (__u64)BPF_CORE_READ(bh, b_page) == page)
+		rt_linear = (data & ~(rt_page_size() - 1)) - page * scale;
 }
 
 /*
@@ -247,8 +246,8 @@ static __always_inline bool find_page(struct bio *bio, __u32 offset, struct bio_
 		/* a segment may cover consecutive pages */
 		offset += RT_PEEK(bv, bv_offset) - (__u32)last->begin;
 		out->bv_page = (void *)((__u64)RT_PEEK(bv, bv_page) +
-					(__u64)(offset >> 12) * bpf_core_type_size(struct page));
-		out->bv_offset = offset & 4095;
+					(__u64)(offset >> rt_page_shift) * bpf_core_type_size(struct page));
+		out->bv_offset = offset & (rt_page_size() - 1);
 		return RT_PEEK(bv, bv_page);
 	}
 	return false;

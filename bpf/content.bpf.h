@@ -7,6 +7,11 @@ enum {
 	RT_ZEROES = 254,	/* content that proves nothing */
 };
 
+static __always_inline __u64 rt_page_size(void)
+{
+	return 1ULL << rt_page_shift;
+}
+
 /* rt_bio_metadata()'s last argument. */
 enum {
 	RT_CONTENT_LATER = 0,

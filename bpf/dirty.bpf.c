@@ -115,8 +115,6 @@ static __always_inline int dirty_page(unsigned long long *ctx, struct address_sp
 	return 0;
 }
 
-enum { RT_PAGE = 4096 };	/* of x86-64, and of arm64's usual configuration */
-
 /* Pages of a folio: only a large one has a second page that points to the first. */
 static __always_inline __u64 folio_pages(__u64 folio)
 {
@@ -132,12 +130,12 @@ static __always_inline __u64 folio_pages(__u64 folio)
 SEC("?tp_btf/writeback_dirty_folio")
 int BPF_PROG(rt_dirty_folio, void *folio, struct address_space *mapping)
 {
-	return dirty_page(ctx, mapping, RT_PAGE * folio_pages(rt_peek((__u64)&ctx[0])));
+	return dirty_page(ctx, mapping, rt_page_size() * folio_pages(rt_peek((__u64)&ctx[0])));
 }
 
 /* The same up to 5.17. */
 SEC("?tp_btf/writeback_dirty_page")
 int BPF_PROG(rt_dirty_page, struct page *page, struct address_space *mapping)
 {
-	return dirty_page(ctx, mapping, RT_PAGE);
+	return dirty_page(ctx, mapping, rt_page_size());
 }

@@ -6,6 +6,7 @@
 
 const volatile __u64 rt_dev_mult = 1;
 const volatile __u32 rt_rows_max = 2;
+const volatile __u32 rt_page_shift = 12;
 const volatile __u64 rt_vmemmap_base = 1;
 const volatile __u64 rt_page_offset_base = 1;
 const volatile __u32 rt_reason_mask;

@@ -12,6 +12,7 @@
 /* Set before load; the defaults let the verifier see every branch. */
 extern const volatile __u64 rt_dev_mult;	/* multiplier of the device index's hash */
 extern const volatile __u32 rt_rows_max;	/* number of entries of rt_rows */
+extern const volatile __u32 rt_page_shift;	/* log2 of the page size */
 extern const volatile __u64 rt_vmemmap_base;	/* address of the kernel variable; 0: none */
 extern const volatile __u64 rt_page_offset_base;
 extern const volatile __u32 rt_reason_mask;	/* entries of rt_reasons - 1 */

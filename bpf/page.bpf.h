@@ -18,7 +18,7 @@ static __noinline bool rt_is_file_page(struct bio *bio)
 	struct bio_vec *bv = bio->bi_io_vec;
 	struct page *page = bv->bv_page;
 
-	if (bio->bi_iter.bi_idx || bv->bv_offset >= 4096)
+	if (bio->bi_iter.bi_idx || bv->bv_offset >= rt_page_size())
 		return false;
 	if (rt_peek((__u64)page + rt_page_head_offset()) & 1)
 		return false;	/* not the first page of its folio, which has the mapping */

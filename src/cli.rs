@@ -1,6 +1,11 @@
 //! Command line arguments.
 
+use std::path::PathBuf;
+
 use clap::{Parser, Subcommand};
+
+pub mod manual;
+pub mod version;
 
 use crate::commands::{alloc, doctor, export, layout, record, report, slow, top};
 
@@ -47,6 +52,12 @@ pub enum Command {
     Alloc(alloc::args::Alloc),
     /// The screen with a real incident in it: 20,000 touch on a RAID 0 of 12 disks; no root, no array
     Demo(top::args::Demo),
+    /// Write the manual pages into a directory; packages have them
+    #[command(hide = true)]
+    Manual {
+        /// Directory, which is created
+        dir: PathBuf,
+    },
 }
 
 #[cfg(test)]

@@ -1,13 +1,26 @@
 //! The `raidtrace` binary: what was typed -> a command -> the exit status.
 
+use std::env;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::Parser as _;
-use raidtrace::cli::{Cli, Command};
+use clap::{CommandFactory as _, Parser as _};
+use clap_complete::CompleteEnv;
+use raidtrace::cli::{Cli, Command, manual, version};
 use raidtrace::commands::{alloc, doctor, export, layout, record, report, slow, top};
 use raidtrace::ui::text::clean;
 
 fn main() -> ExitCode {
+    // Of the shell, with COMPLETE=bash, zsh or fish in the environment: prints and exits.
+    CompleteEnv::with_factory(Cli::command).complete();
+    let arguments: Vec<String> = env::args_os()
+        .skip(1)
+        .map(|a| a.to_string_lossy().into_owned())
+        .collect();
+    if version::is_asked(&arguments) {
+        let _ = writeln!(io::stdout(), "{}", version::text());
+        return ExitCode::SUCCESS;
+    }
     let cli = Cli::parse();
     let success = |()| ExitCode::SUCCESS;
     let result = match &cli.command {
@@ -20,6 +33,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => top::replay::command::demo(args).map(success),
         Command::Doctor(args) => doctor::command::run(args),
         Command::Alloc(args) => alloc::command::run(args).map(success),
+        Command::Manual { dir } => manual::write(dir).map(success),
     };
     if cli.verbose {
         for line in raidtrace::probe::log() {

@@ -62,6 +62,37 @@ fn usage() {
         version.stdout,
         concat!("raidtrace ", env!("CARGO_PKG_VERSION"), "\n")
     );
+    let long = raidtrace(&["--version", "-v"]);
+    assert_eq!(long.code(), Some(0));
+    for line in ["commit: ", "target: ", "libbpf: v", "features: "] {
+        assert!(long.stdout.contains(line), "{}", long.stdout);
+    }
+}
+
+/// What the scripts of bash, zsh and fish do.
+#[test]
+fn completion() {
+    for shell in ["bash", "zsh", "fish"] {
+        let out = run(Command::new(EXE).env("COMPLETE", shell));
+        assert_eq!(out.code(), Some(0), "{out:?}");
+        assert!(out.stdout.contains("COMPLETE"), "{out:?}");
+    }
+    let out = run(Command::new(EXE)
+        .env("COMPLETE", "fish")
+        .args(["--", "raidtrace", "do"]));
+    assert!(out.stdout.starts_with("doctor"), "{out:?}");
+}
+
+#[test]
+fn manual_pages() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let out = raidtrace(&["manual", dir.path().to_str().expect("UTF-8")]);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    let page = std::fs::read_to_string(dir.path().join("raidtrace-top.1")).expect("a page");
+    assert!(page.contains(".SH EXAMPLES"), "{page}");
+    let out = raidtrace(&["manual", "/proc/none"]);
+    assert_eq!(out.code(), Some(1), "{out:?}");
+    assert!(out.stderr.contains("/proc/none"), "{out:?}");
 }
 
 #[test]

@@ -342,6 +342,7 @@ fn load(
     };
     rodata.rt_dev_mult = tables.mult;
     rodata.rt_rows_max = rows;
+    rodata.rt_page_shift = rustix::param::page_size().trailing_zeros();
     rodata.rt_vmemmap_base = facts.vmemmap_base;
     rodata.rt_page_offset_base = facts.page_offset_base;
     rodata.rt_reason_mask = if tables.need.md_submits {

@@ -7,6 +7,7 @@
 //! * [`batch`], [`json`], [`lines`]: one interval after the other as text or JSON. [`typed`]: parses times.
 
 pub mod batch;
+pub mod completion;
 pub mod json;
 pub mod keys;
 pub mod lines;

@@ -32,22 +32,23 @@ STATES = ("STRIPE_SYNCING", "STRIPE_EXPANDING", "STRIPE_EXPAND_READY", "STRIPE_E
 UNIT = 8  # sectors of a stripe's block
 
 
-def definition(btf):
-    """The event in the syntax of kprobe_events, and the facts that label() needs: offsets and enum values."""
+def definition(btf, first):
+    """The event in the syntax of kprobe_events, and the facts that label() needs: offsets and enum values. first: the register of a
+    function's first argument."""
     at = lambda path: btf.offset("bio", path)  # noqa: E731
-    fields = [f"o=+{at('bi_opf')}(%di):x32", f"s=+{at('bi_iter.bi_sector')}(%di):u64"]
-    fields += [f"n=+{at('bi_iter.bi_size')}(%di):u32", f"end=+{at('bi_end_io')}(%di):x64"]
+    fields = [f"o=+{at('bi_opf')}({first}):x32", f"s=+{at('bi_iter.bi_sector')}({first}):u64"]
+    fields += [f"n=+{at('bi_iter.bi_size')}({first}):u32", f"end=+{at('bi_end_io')}({first}):x64"]
     if btf.has("bio", "bi_bdev"):
-        fields.append(f"dev=+{btf.offset('block_device', 'bd_dev')}(+{at('bi_bdev')}(%di)):u32")
+        fields.append(f"dev=+{btf.offset('block_device', 'bd_dev')}(+{at('bi_bdev')}({first})):u32")
     else:  # before 5.12
-        disk = f"+{at('bi_disk')}(%di)"
+        disk = f"+{at('bi_disk')}({first})"
         fields += [f"major=+{btf.offset('gendisk', 'major')}({disk}):u32"]
-        fields += [f"minor=+{btf.offset('gendisk', 'first_minor')}({disk}):u32", f"part=+{at('bi_partno')}(%di):u8"]
+        fields += [f"minor=+{btf.offset('gendisk', 'first_minor')}({disk}):u32", f"part=+{at('bi_partno')}({first}):u8"]
     facts = {}
     if btf.has("stripe_head"):
-        head = f"+{at('bi_private')}(%di)"
+        head = f"+{at('bi_private')}({first})"
         of = lambda path: btf.offset("stripe_head", path)  # noqa: E731
-        fields += ["b=%di:x64", f"sh={head}:x64"]
+        fields += [f"b={first}:x64", f"sh={head}:x64"]
         fields += [f"st=+{of('state')}({head}):x64", f"bh=+{of('batch_head')}({head}):x64"]
         fields += [f"hs=+{of('state')}(+{of('batch_head')}({head})):x64"]
         fields += [f"p=+{of('pd_idx')}({head}):s16", f"q=+{of('qd_idx')}({head}):s16", f"d=+{of('disks')}({head}):s32"]

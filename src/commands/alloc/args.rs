@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::ui::completion;
 use crate::ui::typed::{seconds, time};
 
 /// Arguments of `alloc`.
@@ -12,7 +13,7 @@ use crate::ui::typed::{seconds, time};
 pub struct Alloc {
     /// Mount point, array, member, disk or partition with a mounted ext4; none: every md array that holds one, else every
     /// disk that does
-    #[arg(value_name = "TARGET")]
+    #[arg(value_name = "TARGET", add = completion::targets())]
     pub targets: Vec<String>,
 
     /// Length of an interval in seconds (0.1 to 3600)

@@ -8,6 +8,7 @@ use clap::builder::PossibleValuesParser;
 
 use super::finding::Severity;
 use super::rules;
+use crate::ui::completion;
 use crate::ui::typed::seconds;
 
 /// Arguments of `doctor`.
@@ -15,7 +16,7 @@ use crate::ui::typed::seconds;
 pub struct Doctor {
     /// Array, member, disk, partition or mount point; default: every running md array, or the disks with a mounted filesystem
     /// if there is none
-    #[arg(value_name = "TARGET")]
+    #[arg(value_name = "TARGET", add = completion::targets())]
     pub targets: Vec<String>,
 
     /// Print one JSON object (schema raidtrace.doctor/1)

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::ui::completion;
+
 use crate::analysis::placement::geometry::ArrayOptions;
 use crate::analysis::placement::size;
 use crate::mke2fs::Options;
@@ -12,7 +14,7 @@ use crate::mke2fs::Options;
 #[derive(Args, Debug)]
 pub struct Layout {
     /// Array, disk, partition, mount point, image or e2image; - for the output of dumpe2fs on standard input
-    #[arg(value_name = "DEVICE|IMAGE|MOUNT|-", required_unless_present = "plan")]
+    #[arg(value_name = "DEVICE|IMAGE|MOUNT|-", required_unless_present = "plan", add = completion::targets_or_files())]
     pub target: Option<String>,
 
     /// Compute what mkfs.ext4 would create on an array of this size: 27T, 1257492480K

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::analysis::placement::size;
+use crate::ui::completion;
 use crate::ui::typed::{short_time, time};
 
 /// Arguments of `record`.
@@ -14,7 +15,7 @@ use crate::ui::typed::{short_time, time};
 pub struct Record {
     /// Array, member, disk, partition or mount point; none: every md array that holds a mounted
     /// filesystem, else every disk that does
-    #[arg(value_name = "TARGET")]
+    #[arg(value_name = "TARGET", add = completion::targets())]
     pub targets: Vec<String>,
 
     /// The file to write; - is standard output

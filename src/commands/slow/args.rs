@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::ui::completion;
 use crate::ui::typed::{seconds, short_time, time};
 
 /// Arguments of `slow`.
@@ -12,7 +13,7 @@ use crate::ui::typed::{seconds, short_time, time};
 pub struct Slow {
     /// Mount point, array, member, disk or partition with a mounted ext4; none: every md array that holds one, else every
     /// disk that does
-    #[arg(value_name = "TARGET")]
+    #[arg(value_name = "TARGET", add = completion::targets())]
     pub targets: Vec<String>,
 
     /// Shortest operation to explain: 500us, 10ms (default), 1s

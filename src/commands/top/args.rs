@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::ui::completion;
 use crate::ui::typed::{seconds, short_time};
 
 /// Arguments of `top`.
@@ -12,7 +13,7 @@ use crate::ui::typed::{seconds, short_time};
 pub struct Top {
     /// Array, member, disk, partition or mount point; none: every md array that holds a mounted
     /// filesystem, else every disk that does
-    #[arg(value_name = "TARGET")]
+    #[arg(value_name = "TARGET", add = completion::targets())]
     pub targets: Vec<String>,
 
     /// Seconds an interval lasts (0.1 to 3600)

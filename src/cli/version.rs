@@ -1,0 +1,42 @@
+//! `raidtrace --version -v`: what a bug report needs to know of the binary.
+
+use std::ffi::CStr;
+
+/// True for `--version` with `-v`, in any order and in short or long form. clap prints the version before it has read the rest.
+pub fn is_asked<S: AsRef<str>>(arguments: &[S]) -> bool {
+    let has = |forms: &[&str]| arguments.iter().any(|a| forms.contains(&a.as_ref()));
+    let known = ["-V", "--version", "-v", "--verbose", "-vV", "-Vv"];
+    arguments.iter().all(|a| known.contains(&a.as_ref()))
+        && has(&["-V", "--version", "-vV", "-Vv"])
+        && has(&["-v", "--verbose", "-vV", "-Vv"])
+}
+
+/// Version, commit, target, libbpf and features, a line each.
+pub fn text() -> String {
+    // SAFETY: a constant C string of libbpf.
+    let libbpf = unsafe { CStr::from_ptr(libbpf_rs::libbpf_sys::libbpf_version_string()) };
+    format!(
+        "raidtrace {}\ncommit: {}\ntarget: {}\nlibbpf: {}\nfeatures: {}",
+        env!("CARGO_PKG_VERSION"),
+        env!("RAIDTRACE_COMMIT"),
+        env!("RAIDTRACE_TARGET"),
+        libbpf.to_string_lossy(),
+        if cfg!(feature = "export") {
+            "export"
+        } else {
+            "none"
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_asked;
+
+    #[test]
+    fn both_are_needed_and_nothing_else() {
+        assert!(is_asked(&["--version", "-v"]) && is_asked(&["-vV"]));
+        assert!(!is_asked(&["--version"]) && !is_asked(&["-v"]));
+        assert!(!is_asked(&["top", "-v", "-V"]) && !is_asked::<&str>(&[]));
+    }
+}
