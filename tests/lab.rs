@@ -43,6 +43,10 @@ use amplification::{
 #[path = "lab/placement.rs"]
 mod placement;
 
+#[path = "lab/privileges.rs"]
+mod privileges;
+use privileges::{capabilities_are_given_up, each_capability_has_its_use};
+
 #[path = "lab/record.rs"]
 mod record;
 use record::{a_recording_matches_top, a_reload_loses_nothing};
@@ -118,6 +122,8 @@ on_kernels! {
     mb_stats_replaces_missing_hooks
     slow_operations_have_their_causes
     ;
+    capabilities_are_given_up
+    each_capability_has_its_use
     cold_bitmaps_are_named
     amplification_of_single_blocks
     amplification_of_full_stripes

@@ -18,8 +18,8 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 use tokio::sync::oneshot;
 
-use super::Sys;
 use super::task::own_mask;
+use super::{Sys, privileges};
 
 /// A future that completes on the first signal that ends a command.
 pub(crate) type End = Pin<Box<dyn Future<Output = ()>>>;
@@ -132,6 +132,7 @@ fn receive(signals: &[i32], mut on: impl FnMut(Signal) + Send + 'static) -> Resu
     thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
+            privileges::keep_none();
             for origin in received.forever() {
                 on(Signal {
                     number: origin.signal,

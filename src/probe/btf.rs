@@ -16,6 +16,14 @@ pub(super) struct Btf {
     module: *mut sys::btf,
 }
 
+/// True if programs can refer to types of modules: libbpf finds those by ids, which the kernel gives only with CAP_SYS_ADMIN
+/// (bpf_obj_get_next_id(), kernel/bpf/syscall.c), unlike the files in /sys/kernel/btf.
+pub(super) fn sees_modules() -> bool {
+    let mut id = 0;
+    // SAFETY: writes a number.
+    unsafe { sys::bpf_btf_get_next_id(0, &raw mut id) == 0 }
+}
+
 impl Btf {
     /// `None` if the kernel does not describe its types (CONFIG_DEBUG_INFO_BTF).
     pub fn load(module: &str) -> Option<Self> {

@@ -107,7 +107,7 @@ impl Facts {
         let arguments = |tracepoint| btf.tracepoint_arguments(tracepoint);
         Self {
             btf: true,
-            md: Md::with_stripe_states(btf.all_enumerators()),
+            md: Md::from_types(&btf),
             rq_issue: arguments("block_rq_issue"),
             rq_complete: arguments("block_rq_complete"),
             bio_queue: arguments("block_bio_queue"),

@@ -1,7 +1,7 @@
 //! Facts about md's modules: addresses of the functions that complete their bios, and the bits of a stripe's state. The modules
 //! are loaded when an array of theirs is assembled.
 
-use super::btf::Btf;
+use super::btf::{self, Btf};
 use super::symbols::{HIDDEN, KernelSymbols};
 
 /// Stands for an absent function: no function has this address.
@@ -32,6 +32,8 @@ pub struct Md {
     pub stripe_expand_source: u64,
     /// The kernel hides addresses (kernel.kptr_restrict), even from root.
     pub hidden: bool,
+    /// Programs cannot refer to types of modules: no CAP_SYS_ADMIN.
+    pub no_module_types: bool,
 }
 
 impl Default for Md {
@@ -47,6 +49,7 @@ impl Default for Md {
             stripe_expanding: 0,
             stripe_expand_source: 0,
             hidden: false,
+            no_module_types: false,
         }
     }
 }
@@ -55,18 +58,25 @@ impl Md {
     /// Facts about the running kernel and the modules that are loaded now.
     pub(super) fn gather() -> Self {
         let btf = Btf::load("raid456");
-        let mut md = btf.map_or_else(Self::default, |b| {
-            Self::with_stripe_states(b.all_enumerators())
-        });
+        let mut md = btf.map_or_else(Self::default, |b| Self::from_types(&b));
         md.add_symbols(&KernelSymbols::load());
         md
     }
 
+    /// Facts of the types of raid456.
+    pub(super) fn from_types(btf: &Btf) -> Self {
+        if btf::sees_modules() {
+            return Self::with_stripe_states(btf.all_enumerators());
+        }
+        Self {
+            no_module_types: true,
+            ..Self::default()
+        }
+    }
+
     /// Finds the states of a stripe among the enumerators of raid456. Their enum has no name, so that no CO-RE relocation can
     /// refer to it.
-    pub(super) fn with_stripe_states<'a>(
-        enumerators: impl Iterator<Item = (&'a str, i32)>,
-    ) -> Self {
+    fn with_stripe_states<'a>(enumerators: impl Iterator<Item = (&'a str, i32)>) -> Self {
         let mut md = Self::default();
         for (name, value) in enumerators {
             let bit = 1u64.checked_shl(value.unsigned_abs()).unwrap_or(0);

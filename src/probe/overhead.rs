@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use super::stats::program_stats;
 use crate::analysis::snapshot::Overhead;
+use crate::machine::privileges;
 
 /// Each period has one slice, at a random time, so that periodic load cannot line up with the slices. Enabling and
 /// disabling patches the kernel's text, which interrupts every CPU: once a second, not ten times.
@@ -51,7 +52,10 @@ impl Meter {
         let theirs = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("overhead".to_owned())
-            .spawn(move || measure(&theirs, &stopped))
+            .spawn(move || {
+                privileges::keep_for_reload();
+                measure(&theirs, &stopped);
+            })
             .ok()?;
         Some(Self {
             shared,

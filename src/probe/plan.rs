@@ -283,6 +283,8 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
              and idle, and unknown otherwise ({})",
             if facts.md.hidden {
                 hidden
+            } else if facts.md.no_module_types {
+                "the kernel shows the types of its modules with cap_sys_admin only: setcap, or sudo"
             } else {
                 "this kernel does not describe the types of its modules (no /sys/kernel/btf/raid456)"
             }

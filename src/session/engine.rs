@@ -12,6 +12,7 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use super::Session;
 use crate::machine::Mdstat;
+use crate::machine::privileges;
 
 /// Wait for a consumer that has not taken the last interval yet.
 const BUSY: Duration = Duration::from_millis(10);
@@ -127,6 +128,7 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
             .name("session".to_owned())
             .spawn(move || {
                 let mut source = start()?;
+                privileges::keep_for_reload();
                 watch_md(&mut source, md_events);
                 let schedule = Schedule::new(first, period);
                 let result = run(&mut source, schedule, &sender, &received);

@@ -16,6 +16,7 @@ use super::view::VIEWS;
 use super::{json, screen, text};
 use crate::analysis::alloc::figures;
 use crate::analysis::profile::Profile;
+use crate::machine::privileges;
 use crate::machine::signals::{End, asked_to_end};
 use crate::recording::alloc::Recorded;
 use crate::session::alloc::sampler::AllocOptions;
@@ -29,10 +30,8 @@ pub fn run(args: &Alloc) -> Result<()> {
     if let Some(file) = &args.replay {
         return replayed(file, args);
     }
-    if !rustix::process::geteuid().is_root() {
-        bail!(
-            "raidtrace alloc needs root, to load its programs into the kernel: sudo raidtrace alloc"
-        );
+    if let Some(why) = privileges::lacks("alloc") {
+        bail!(why);
     }
     if args.hertz == 0 && (args.folded.is_some() || args.flame.is_some()) {
         bail!("--folded and --flame are made of samples: leave --hertz 0 out");
@@ -55,6 +54,7 @@ pub fn run(args: &Alloc) -> Result<()> {
         args.interval,
         args.interval,
     )?;
+    privileges::keep_for_reload();
     let profile = runtime.block_on(async {
         if on_screen {
             on_the_screen(engine, args, end).await

@@ -50,7 +50,11 @@ pub struct Record {
     #[arg(long)]
     pub force: bool,
 
-    /// Record while this command runs
+    /// Run COMMAND as root, even if sudo was called by another user
+    #[arg(long, requires = "command")]
+    pub as_root: bool,
+
+    /// Record while this command runs; as the user who called sudo
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }

@@ -30,6 +30,45 @@ pub fn find(command: &[OsString]) -> Result<()> {
     Ok(())
 }
 
+/// The command as it is to be run: if sudo was called by another user, as that user, unless `as_root`.
+///
+/// # Errors
+/// setpriv(1) of util-linux is missing.
+pub fn for_user(command: &[OsString], as_root: bool) -> Result<Vec<OsString>> {
+    let id = |name| -> Option<u32> { std::env::var(name).ok()?.parse().ok() };
+    let (Some(uid), Some(gid)) = (id("SUDO_UID"), id("SUDO_GID")) else {
+        return Ok(command.to_vec());
+    };
+    if command.is_empty() || as_root || uid == 0 || !rustix::process::geteuid().is_root() {
+        return Ok(command.to_vec());
+    }
+    let mut wrapped: Vec<OsString> = vec!["setpriv".into()];
+    find(&wrapped).context("to run the command as the user who called sudo (or --as-root)")?;
+    wrapped.push(format!("--reuid={uid}").into());
+    wrapped.push(format!("--regid={gid}").into());
+    wrapped.push("--init-groups".into());
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    if let Some((name, home)) = user(&passwd, uid) {
+        wrapped.push("env".into());
+        for (variable, value) in [("HOME", home), ("USER", name), ("LOGNAME", name)] {
+            wrapped.push(format!("{variable}={value}").into());
+        }
+    }
+    wrapped.extend_from_slice(command);
+    Ok(wrapped)
+}
+
+/// Name and home of a user in /etc/passwd (passwd(5)).
+fn user(passwd: &str, uid: u32) -> Option<(&str, &str)> {
+    passwd.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let [name, _, id, _, _, home, ..] = fields[..] else {
+            return None;
+        };
+        (id.parse() == Ok(uid)).then_some((name, home))
+    })
+}
+
 /// A command that runs or has ended.
 pub struct Running(Child);
 
@@ -77,4 +116,17 @@ pub fn code(status: ExitStatus) -> u8 {
         .or_else(|| status.signal().map(|s| 128 + s))
         .unwrap_or(1);
     u8::try_from(code).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::user;
+
+    #[test]
+    fn a_user_has_a_home() {
+        let passwd =
+            "root:x:0:0:root:/root:/bin/bash\nbad\nann:x:1000:1000:Ann,,,:/home/ann:/bin/zsh\n";
+        assert_eq!(user(passwd, 1000), Some(("ann", "/home/ann")));
+        assert_eq!(user(passwd, 7), None);
+    }
 }

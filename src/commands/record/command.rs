@@ -14,6 +14,7 @@ use super::recorder::{Finished, Recorder, RecorderOptions, SECOND};
 use super::summary::{Summary, report};
 use crate::analysis::units;
 use crate::machine::Sys;
+use crate::machine::privileges;
 use crate::machine::signals::Signals;
 use crate::session::engine::{Engine, Tick};
 use crate::ui::text;
@@ -25,15 +26,13 @@ const GRACE: Duration = Duration::from_millis(100);
 
 /// Records; the status is that of the command, if one was given.
 pub fn run(args: &Record) -> Result<ExitCode> {
-    if !rustix::process::geteuid().is_root() {
-        bail!(
-            "raidtrace record needs root, to load its programs into the kernel and to read the \
-             filesystem's layout: sudo raidtrace record"
-        );
+    if let Some(why) = privileges::lacks("record") {
+        bail!(why);
     }
     let files = Files::new(&args.output, args.force, args.rotate)?;
     let (name, is_stdout) = (files.name(), files.is_stdout());
     child::find(&args.command)?;
+    let command = child::for_user(&args.command, args.as_root)?;
     let signals = Signals::catch()?;
     let options = RecorderOptions {
         targets: args.targets.clone(),
@@ -79,13 +78,15 @@ pub fn run(args: &Record) -> Result<ExitCode> {
                         ""
                     }
                 );
-                match Running::start(&args.command, is_stdout, &signals) {
+                match Running::start(&command, is_stdout, &signals) {
                     Ok(running) => child = running,
                     Err(e) => {
                         failed = Some(e);
                         break;
                     }
                 }
+                // After the command, which is to have the rights of its user.
+                privileges::keep_for_reload();
             }
         }
         if let Some(child) = &mut child

@@ -13,6 +13,7 @@ use super::state::State;
 use super::view::VIEWS;
 use super::{json, replay, text};
 use crate::analysis::slow::snapshot::SlowSnapshot;
+use crate::machine::privileges;
 use crate::machine::signals::{End, asked_to_end};
 use crate::session::engine::{Engine, PATIENCE, Tick};
 use crate::ui::lines::{is_last, print_new, success_if_nobody_reads};
@@ -27,10 +28,8 @@ pub fn run(args: &Slow) -> Result<()> {
     if let Some(file) = &args.replay {
         return replay::run(file, args);
     }
-    if !rustix::process::geteuid().is_root() {
-        bail!(
-            "raidtrace slow needs root, to load its programs into the kernel: sudo raidtrace slow"
-        );
+    if let Some(why) = privileges::lacks("slow") {
+        bail!(why);
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -46,6 +45,7 @@ pub fn run(args: &Slow) -> Result<()> {
         args.interval,
         args.interval,
     )?;
+    privileges::keep_none();
     runtime.block_on(async {
         if on_screen {
             on_the_screen(engine, args, end).await

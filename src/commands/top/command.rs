@@ -13,6 +13,7 @@ use crate::analysis::snapshot::Snapshot;
 use crate::analysis::{hotspot, window};
 use crate::commands::top::replay;
 use crate::machine::Sys;
+use crate::machine::privileges;
 use crate::machine::signals::{End, asked_to_end};
 use crate::probe::Dirtied;
 use crate::session::Session;
@@ -36,11 +37,8 @@ pub fn run(args: &Top) -> Result<()> {
     if let Some(file) = &args.replay {
         return replay::command::run(file, args);
     }
-    if !rustix::process::geteuid().is_root() {
-        bail!(
-            "raidtrace top needs root, to load its programs into the kernel and to read the \
-             filesystem's layout: sudo raidtrace top"
-        );
+    if let Some(why) = privileges::lacks("top") {
+        bail!(why);
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -50,6 +48,7 @@ pub fn run(args: &Top) -> Result<()> {
     let end = asked_to_end()?;
     let on_screen = !args.batch && !args.json && io::stdout().is_terminal();
     let engine = start(args)?;
+    privileges::keep_none();
     runtime.block_on(async {
         if on_screen {
             on_the_screen(engine, args, end).await

@@ -10,6 +10,7 @@ const MODERN: Facts = Facts {
     ext4_module_btf: false,
     bio_complete: Some(2),
     md: Md {
+        no_module_types: false,
         raid5_end_read: 1,
         raid5_end_write: 1,
         raid10_end_read: 1,

@@ -147,6 +147,7 @@ fn insert(skel: &mut RaidtraceSlowSkel<'_>, devices: &BTreeMap<u32, Device>) -> 
     if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
         bss.rt_slow_bio_based = u64::from(devices.values().any(|d| d.bio_based));
         // md's modules are loaded when an array of theirs is assembled.
+        // Without their types, reads for parity are a part of `own_data`.
         let md = Md::gather();
         if md.has_stripes() {
             bss.rt_slow_raid5_end_read = md.raid5_end_read;

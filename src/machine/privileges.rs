@@ -1,0 +1,109 @@
+//! Capabilities (capabilities(7)): those that the programs need, and those that a thread gives up.
+//!
+//! They are a property of each thread; one that it starts inherits them.
+
+use std::env;
+
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_no_new_privs};
+
+/// Needed to load and attach the programs: BPF and PERFMON. To read superblocks and to find paths (open_by_handle_at(2)):
+/// DAC_READ_SEARCH. For the kernel's addresses (/proc/kallsyms): SYSLOG.
+pub const NEEDED: CapabilitySet = CapabilitySet::BPF
+    .union(CapabilitySet::PERFMON)
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::SYSLOG);
+
+/// Used besides [`NEEDED`] as long as programs may be loaded again: device mapper's tables, types of the kernel's modules and the
+/// programs' run times (SYS_ADMIN), memory for maps up to 5.10 (SYS_RESOURCE), priority of draining (SYS_NICE), files in
+/// directories of other users (DAC_OVERRIDE), signals to another user's command (KILL).
+const RELOAD: CapabilitySet = NEEDED
+    .union(CapabilitySet::SYS_ADMIN)
+    .union(CapabilitySet::SYS_RESOURCE)
+    .union(CapabilitySet::SYS_NICE)
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::KILL);
+
+const NAMES: [(CapabilitySet, &str); 4] = [
+    (CapabilitySet::BPF, "cap_bpf"),
+    (CapabilitySet::PERFMON, "cap_perfmon"),
+    (CapabilitySet::DAC_READ_SEARCH, "cap_dac_read_search"),
+    (CapabilitySet::SYSLOG, "cap_syslog"),
+];
+
+/// True if this thread may use all of these.
+pub fn has(wanted: CapabilitySet) -> bool {
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(wanted))
+}
+
+/// What a command lacks to load programs, and how to give it: one line. `None` if it lacks nothing. The other two of [`NEEDED`]
+/// are missed where they are used. SYS_ADMIN stands for both (bpf_capable() and perfmon_capable(), include/linux/capability.h).
+pub fn lacks(command: &str) -> Option<String> {
+    if has(CapabilitySet::SYS_ADMIN) {
+        return None;
+    }
+    let programs = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
+    let has = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
+    let missing = names(programs.difference(has))?;
+    let program = env::current_exe().unwrap_or_else(|_| "raidtrace".into());
+    Some(format!(
+        "raidtrace {command} needs root, or some of its rights, to load programs into the kernel and to read the filesystem's layout \
+         (missing: {missing}): sudo raidtrace {command}; or, once, for all who may run it: sudo setcap {}=ep {}",
+        names(NEEDED).unwrap_or_default(),
+        program.display()
+    ))
+}
+
+fn names(set: CapabilitySet) -> Option<String> {
+    let names: Vec<&str> = NAMES
+        .iter()
+        .filter(|(capability, _)| set.contains(*capability))
+        .map(|(_, name)| *name)
+        .collect();
+    (!names.is_empty()).then(|| names.join(","))
+}
+
+/// Gives up, in this thread and those that it starts, all that neither loading the programs again nor reading the machine needs.
+pub fn keep_for_reload() {
+    keep(RELOAD);
+}
+
+/// Gives up everything, in this thread and those that it starts.
+pub fn keep_none() {
+    keep(CapabilitySet::empty());
+}
+
+/// Nothing here can fail in a way that matters: fewer capabilities are always permitted.
+fn keep(kept: CapabilitySet) {
+    if let Ok(mut sets) = capabilities(None) {
+        sets.effective &= kept;
+        sets.permitted &= kept;
+        sets.inheritable = CapabilitySet::empty();
+        let _ = set_capabilities(None, sets);
+    }
+    let _ = set_no_new_privs(true);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CapabilitySet, NEEDED, has, keep_for_reload, keep_none, names};
+
+    #[test]
+    fn names_are_those_of_setcap() {
+        assert_eq!(
+            names(NEEDED).as_deref(),
+            Some("cap_bpf,cap_perfmon,cap_dac_read_search,cap_syslog")
+        );
+        assert_eq!(names(CapabilitySet::NET_ADMIN), None);
+    }
+
+    #[test]
+    fn a_thread_gives_up_its_own() {
+        let of_thread = std::thread::spawn(|| {
+            keep_for_reload();
+            let network = has(CapabilitySet::NET_ADMIN);
+            keep_none();
+            (network, has(CapabilitySet::BPF))
+        });
+        assert_eq!(of_thread.join().expect("a thread"), (false, false));
+    }
+}

@@ -1,0 +1,57 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# raidtrace top as another user than root, with some capabilities; as root, what it keeps; and the
+# command of raidtrace record as the user who called sudo. A RAID 5, so that the kernel's reasons matter.
+# shellcheck source-path=SCRIPTDIR
+. ./lib.sh
+
+array md120 200M 3 --level=5 --chunk=64
+filesystem md120
+chmod 755 /lab
+echo 'ann:x:1000:1000:Ann:/home/ann:/bin/sh' >>/etc/passwd
+echo 'ann:x:1000:' >>/etc/group
+
+# as_ann CAPABILITIES COMMAND...: with these capabilities (bpf,perfmon) and no others.
+as_ann() {
+	local list=-all${1:+,+${1//,/,+}}
+	shift
+	setpriv --reuid=1000 --regid=1000 --clear-groups --inh-caps="$list" --ambient-caps="$list" "$@"
+}
+
+# try NAME CAPABILITIES: raidtrace top with these; files are written meanwhile.
+try() {
+	local pid tenth
+	as_ann "$2" raidtrace top md120 --json --interval 1 -n 3 >"$out/$1.out" 2>"$out/$1.err" &
+	pid=$!
+	for ((tenth = 0; tenth < 300; tenth++)); do
+		if [ -s "$out/$1.out" ] || ! kill -0 "$pid" 2>/dev/null; then break; fi
+		sleep 0.1
+	done
+	write_files md120
+	wait "$pid" && echo 0 >"$out/$1.status" || echo $? >"$out/$1.status"
+	rm -r /mnt/md120/d*
+	sync
+}
+
+all=bpf,perfmon,dac_read_search,syslog
+try all+sys_admin $all,sys_admin
+try all $all
+for without in bpf perfmon dac_read_search syslog; do
+	try "no_$without" "$(tr , '\n' <<<$all | grep -vx $without | paste -sd,)"
+done
+try none ''
+
+# What each thread keeps, as root; and a reload afterwards.
+start_top root
+wait_intervals
+grep -hE '^(Name|CapPrm|CapEff|NoNewPrivs)' /proc/"$pid"/task/*/status >"$out/kept"
+wait_for_note unmounted umount /mnt/md120
+wait_for_note mounted mount -o noatime,noinit_itable /dev/md120 /mnt/md120
+write_files md120
+wait_intervals
+stop_top
+
+SUDO_UID=1000 SUDO_GID=1000 raidtrace record md120 -o "$out/user.rtrace" -- bash -c "id -u; echo \$HOME; grep CapEff /proc/self/status" >"$out/user"
+SUDO_UID=1000 SUDO_GID=1000 raidtrace record md120 -o "$out/root.rtrace" --as-root -- id -u >"$out/as_root"
+umount /mnt/md120
