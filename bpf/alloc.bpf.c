@@ -9,6 +9,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "alloc.bpf.h"
+#include "compat.bpf.h"
 
 const volatile __u32 rt_alloc_devs[RT_ALLOC_FS];
 const volatile __u32 rt_alloc_best_avail = 1;
@@ -64,11 +65,15 @@ static __always_inline void add_file(struct inode *inode, const struct rt_alloc_
 SEC("?tp_btf/ext4_request_blocks")
 int BPF_PROG(rt_al_request, struct ext4_allocation_request *ar)
 {
-	struct rt_alloc_task_key key = key_of(ar->inode->i_sb);
-	struct rt_alloc *a = rt_alloc_of(key.dev);
 	struct rt_alloc_share add = { .requests = 1 };
+	struct rt_alloc_task_key key;
 	struct rt_alloc_task *t;
+	struct rt_alloc *a;
 
+	if (rt_is_null(ar))
+		return 0;
+	key = key_of(ar->inode->i_sb);
+	a = rt_alloc_of(key.dev);
 	if (!a)
 		return 0;
 	a->requests++;
@@ -88,11 +93,16 @@ int BPF_PROG(rt_al_request, struct ext4_allocation_request *ar)
 SEC("?tp_btf/ext4_allocate_blocks")
 int BPF_PROG(rt_al_allocate, struct ext4_allocation_request *ar)
 {
-	struct rt_alloc_task_key key = key_of(ar->inode->i_sb);
-	struct rt_alloc *a = rt_alloc_of(key.dev);
-	struct rt_alloc_share add = { .blocks = ar->len };
+	struct rt_alloc_share add = {};
+	struct rt_alloc_task_key key;
 	struct rt_alloc_task *t;
+	struct rt_alloc *a;
 
+	if (rt_is_null(ar))
+		return 0;
+	add.blocks = ar->len;
+	key = key_of(ar->inode->i_sb);
+	a = rt_alloc_of(key.dev);
 	if (!a)
 		return 0;
 	t = bpf_map_lookup_elem(&rt_alloc_tasks, &key);
@@ -155,11 +165,15 @@ static __always_inline __u32 groups_bucket(__u64 looked)
 SEC("?tp_btf/ext4_mballoc_alloc")
 int BPF_PROG(rt_al_search, struct ext4_allocation_context *ac)
 {
-	struct rt_alloc_task_key key = key_of(ac->ac_sb);
-	struct rt_alloc *a = rt_alloc_of(key.dev);
+	struct rt_alloc_task_key key;
 	__u64 looked, bucket;
+	struct rt_alloc *a;
 	bool whole;
 
+	if (rt_is_null(ac))
+		return 0;
+	key = key_of(ac->ac_sb);
+	a = rt_alloc_of(key.dev);
 	if (!a) {
 		/* not attributed, but the next allocation can have the same address */
 		rt_alloc_take(rt_alloc_cpu(bpf_get_smp_processor_id()), (__u64)ac);
@@ -187,7 +201,7 @@ int BPF_PROG(rt_al_search, struct ext4_allocation_context *ac)
 SEC("?tp_btf/ext4_mballoc_prealloc")
 int BPF_PROG(rt_al_prealloc, struct ext4_allocation_context *ac)
 {
-	struct rt_alloc *a = rt_alloc_of(ac->ac_sb->s_dev);
+	struct rt_alloc *a = rt_is_null(ac) ? NULL : rt_alloc_of(ac->ac_sb->s_dev);
 
 	if (a && ac->ac_b_ex.fe_len > 0)
 		a->preallocated++;
@@ -197,7 +211,7 @@ int BPF_PROG(rt_al_prealloc, struct ext4_allocation_context *ac)
 SEC("?tp_btf/ext4_mb_bitmap_load")
 int BPF_PROG(rt_al_bitmap, struct super_block *sb)
 {
-	struct rt_alloc *a = rt_alloc_of(sb->s_dev);
+	struct rt_alloc *a = rt_is_null(sb) ? NULL : rt_alloc_of(sb->s_dev);
 
 	if (a)
 		a->bitmaps++;
@@ -207,7 +221,7 @@ int BPF_PROG(rt_al_bitmap, struct super_block *sb)
 SEC("?tp_btf/ext4_mb_buddy_bitmap_load")
 int BPF_PROG(rt_al_buddy, struct super_block *sb)
 {
-	struct rt_alloc *a = rt_alloc_of(sb->s_dev);
+	struct rt_alloc *a = rt_is_null(sb) ? NULL : rt_alloc_of(sb->s_dev);
 
 	if (a)
 		a->buddies++;
@@ -217,7 +231,7 @@ int BPF_PROG(rt_al_buddy, struct super_block *sb)
 SEC("?tp_btf/ext4_read_block_bitmap_load")
 int BPF_PROG(rt_al_read, struct super_block *sb, unsigned long group, __u64 prefetch)
 {
-	struct rt_alloc *a = rt_alloc_of(sb->s_dev);
+	struct rt_alloc *a = rt_is_null(sb) ? NULL : rt_alloc_of(sb->s_dev);
 
 	if (!a)
 		return 0;
@@ -236,7 +250,7 @@ int BPF_PROG(rt_al_read, struct super_block *sb, unsigned long group, __u64 pref
 SEC("?tp_btf/ext4_discard_preallocations")
 int BPF_PROG(rt_al_discard, struct inode *inode, unsigned int active)
 {
-	struct rt_alloc *a = rt_alloc_of(inode->i_sb->s_dev);
+	struct rt_alloc *a = rt_is_null(inode) ? NULL : rt_alloc_of(inode->i_sb->s_dev);
 
 	if (a && active)
 		a->discards++;

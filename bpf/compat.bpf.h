@@ -10,6 +10,13 @@
 #include "peek.bpf.h"
 
 /*
+ * commit 838a10bd2ebf ("bpf: Augment raw_tp arguments with PTR_MAYBE_NULL"), backported to
+ * 6.12: arguments of tracepoints in modules, as ext4 and jbd2 are in most distributions, have
+ * to be tested before use. They are never NULL.
+ */
+#define rt_is_null(argument) (!(argument))
+
+/*
  * commit f3fa33acca9f ("block: remove the ->rq_disk field in struct request"):
  * the disk of a request is its queue's.
  */

@@ -4,6 +4,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "maps.bpf.h"
+#include "compat.bpf.h"
 #include "lookup.bpf.h"
 #include "counters.bpf.h"
 #include "content.bpf.h"
@@ -25,11 +26,14 @@ __noinline int rt_forget_block(__u64 key)
 SEC("?tp_btf/ext4_free_blocks")
 int BPF_PROG(rt_free_blocks, struct inode *inode, __u64 block, unsigned long count, int flags)
 {
-	struct super_block *sb = inode->i_sb;
+	struct super_block *sb;
 	__u64 key;
 	struct rt_dev *d;
 	__u32 index, size, i;
 
+	if (rt_is_null(inode))
+		return 0;
+	sb = inode->i_sb;
 	if (!(flags & RT_EXT4_FREE_BLOCKS_METADATA))
 		return 0;
 	d = rt_dev_of(sb->s_dev);
@@ -58,12 +62,15 @@ enum {
 SEC("?tp_btf/ext4_allocate_blocks")
 int BPF_PROG(rt_quota_blocks, struct ext4_allocation_request *ar, __u64 block)
 {
-	struct inode *inode = ar->inode;
 	struct super_block *sb;
+	struct inode *inode;
 	__u32 index, size, i;
 	struct rt_dev *d;
 	__u64 key;
 
+	if (rt_is_null(ar))
+		return 0;
+	inode = ar->inode;
 	if (inode->i_ino != RT_EXT4_USR_QUOTA_INO && inode->i_ino != RT_EXT4_GRP_QUOTA_INO)
 		return 0;
 	sb = inode->i_sb;

@@ -35,10 +35,14 @@ static __always_inline bool emptied(struct journal_s___rt *journal)
 SEC("?tp_btf/jbd2_checkpoint")
 int BPF_PROG(rt_checkpoint, struct journal_s___rt *journal, int result)
 {
-	__u32 dev = BPF_CORE_READ(journal, j_fs_dev, bd_dev), tid;
 	struct rt_journal *j, none = {};
-	struct rt_dev *d = rt_dev_of(dev);
+	struct rt_dev *d;
+	__u32 dev, tid;
 
+	if (rt_is_null(journal))
+		return 0;
+	dev = BPF_CORE_READ(journal, j_fs_dev, bd_dev);
+	d = rt_dev_of(dev);
 	if (result <= 0 || !d || !d->fs_array)
 		return 0;
 	j = bpf_map_lookup_elem(&rt_journals, &dev);
@@ -73,7 +77,7 @@ int BPF_PROG(rt_checkpoint_done, __u32 dev, __u32 tid, struct transaction_chp_st
 	struct rt_journal *j = bpf_map_lookup_elem(&rt_journals, &dev);
 	__u64 begun, now;
 
-	if (!j)
+	if (!j || rt_is_null(stats))
 		return 0;
 	begun = j->begun_ns;
 	if (!begun)
@@ -101,10 +105,14 @@ int BPF_PROG(rt_checkpoint_done, __u32 dev, __u32 tid, struct transaction_chp_st
 SEC("?tp_btf/jbd2_update_log_tail")
 int BPF_PROG(rt_log_tail, struct journal_s___rt *journal)
 {
-	__u32 dev = BPF_CORE_READ(journal, j_fs_dev, bd_dev);
-	struct rt_journal *j = bpf_map_lookup_elem(&rt_journals, &dev);
+	struct rt_journal *j;
 	__u64 dropped;
+	__u32 dev;
 
+	if (rt_is_null(journal))
+		return 0;
+	dev = BPF_CORE_READ(journal, j_fs_dev, bd_dev);
+	j = bpf_map_lookup_elem(&rt_journals, &dev);
 	if (!j || j->pid != (__u32)bpf_get_current_pid_tgid())
 		return 0;
 	dropped = j->dropped_ns;

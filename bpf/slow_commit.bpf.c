@@ -41,7 +41,7 @@ SEC("?tp_btf/jbd2_start_commit")
 int BPF_PROG(rt_slow_commit_start, struct journal_s___rt *journal,
 	     struct transaction_s___rt *transaction)
 {
-	__u32 dev = BPF_CORE_READ(journal, j_fs_dev, bd_dev), zero = 0;
+	__u32 dev, zero = 0;
 	__u32 pid = bpf_get_current_pid_tgid();
 	struct rt_slow_task *t = rt_slow_task(pid);
 	__u64 key = (__u64)journal;
@@ -49,7 +49,10 @@ int BPF_PROG(rt_slow_commit_start, struct journal_s___rt *journal,
 	struct rt_slow_request *r;
 	void *none;
 
-	if (!t || !rt_slow_is_fs(dev))
+	if (!t || rt_is_null(journal) || rt_is_null(transaction))
+		return 0;
+	dev = BPF_CORE_READ(journal, j_fs_dev, bd_dev);
+	if (!rt_slow_is_fs(dev))
 		return 0;
 	if (t->pid && t->pid != pid) {
 		rt_slow_lost(slots);
@@ -136,7 +139,7 @@ int BPF_PROG(rt_slow_commit_stats, __u32 dev, __u64 tid, struct transaction_run_
 {
 	struct rt_slow_commit *c = current_commit();
 
-	if (!c)
+	if (!c || rt_is_null(stats))
 		return 0;
 	c->state_ns[RT_SLOW_TAIL] = bpf_ktime_get_ns();
 	c->handles = BPF_CORE_READ(stats, rs_handle_count);

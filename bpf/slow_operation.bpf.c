@@ -77,6 +77,8 @@ __noinline int rt_slow_end(__u32 kind)
 SEC("?tp_btf/ext4_sync_file_enter")
 int BPF_PROG(rt_slow_sync_in, struct file *file, int datasync)
 {
+	if (rt_is_null(file))
+		return 0;
 	rt_slow_begin(file->f_inode, datasync ? RT_SLOW_FDATASYNC : RT_SLOW_FSYNC);
 	return 0;
 }

@@ -18,6 +18,11 @@
 //! * [`origin`]: origins and operations. [`contract`]: constants and structures shared with the BPF programs. [`address`]:
 //!   sectors and blocks, a type for each address space. [`printable`]: sanitizes untrusted text.
 
+#[cfg(target_endian = "big")]
+compile_error!(
+    "raidtrace reads on-disk structures and kernel fields as little-endian numbers: big-endian machines are not supported"
+);
+
 pub mod address;
 pub mod advice;
 pub mod analysis;

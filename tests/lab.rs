@@ -40,6 +40,10 @@ use amplification::{
     amplification_of_single_blocks, amplification_of_small_files,
 };
 
+#[path = "lab/module.rs"]
+mod module;
+use module::programs_load_where_ext4_is_a_module;
+
 #[path = "lab/placement.rs"]
 mod placement;
 
@@ -215,6 +219,11 @@ on_kernel! {
     tasks_without_ext4s_types
     ext4_is_loaded_later
     ext4_is_a_module
+}
+
+on_kernel! {
+    linux_6_12_plain "6.12-plain":
+    programs_load_where_ext4_is_a_module
 }
 
 on_kernel! {

@@ -108,6 +108,7 @@ fn run_ahead() {
         ("6.12", "turnover"),
         ("6.12", "record"),
         ("6.12", "privileges"),
+        ("6.12-plain", "module"),
         ("6.12", "agree"),
         ("6.1", "agree"),
     ];
