@@ -431,7 +431,7 @@ fn tracefs_is_not_needed() {
 
 /// Root without the rights that BPF asks for: a container.
 #[test]
-fn a_kernel_that_refuses() {
+fn root_without_capabilities() {
     if !tracing() || !installed("setpriv") {
         return;
     }
@@ -440,5 +440,5 @@ fn a_kernel_that_refuses() {
     let args = [drop.as_str(), "--inh-caps=-all", "--", EXE, "top"];
     let disk = disk();
     let out = run(Command::new("setpriv").args(args).args([&disk.name, "-n1"]));
-    fails(&out, &["refused", "permitted"]);
+    fails(&out, &["missing: cap_bpf,cap_perfmon", "sudo setcap"]);
 }
