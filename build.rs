@@ -178,7 +178,10 @@ fn compile(name: &str, object: &Path) -> Result<()> {
             "-Wno-unused-parameter",
             "-mcpu=v3",
             // no paths of this machine: the same source gives the same bytes
-            &format!("-ffile-prefix-map={}=/raidtrace", env::var("CARGO_MANIFEST_DIR")?),
+            &format!(
+                "-ffile-prefix-map={}=/raidtrace",
+                env::var("CARGO_MANIFEST_DIR")?
+            ),
         ])
         .build()
         .with_context(|| format!("bpf/{name}.bpf.c"))
