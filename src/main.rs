@@ -11,7 +11,7 @@ use raidtrace::commands::{alloc, doctor, export, layout, record, report, slow, t
 use raidtrace::ui::text::clean;
 
 fn main() -> ExitCode {
-    // Of the shell, with COMPLETE=bash, zsh or fish in the environment: prints and exits.
+    // A shell asks for completions with COMPLETE=bash, zsh or fish in the environment: prints them and exits.
     CompleteEnv::with_factory(Cli::command).complete();
     let arguments: Vec<String> = env::args_os()
         .skip(1)

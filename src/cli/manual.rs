@@ -119,7 +119,7 @@ fn render(page: &Command, out: &mut dyn Write) -> io::Result<()> {
     roff.to_writer(out)
 }
 
-/// What follows the options in `--help`.
+/// The text after the options in `--help`.
 struct Help {
     examples: Vec<String>,
     notes: Vec<String>,
