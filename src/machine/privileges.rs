@@ -35,8 +35,9 @@ pub fn has(wanted: CapabilitySet) -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.contains(wanted))
 }
 
-/// The capabilities that a command lacks to load programs, and the command that grants them: one line. `None` if none is missing. The other two of [`NEEDED`]
-/// are missed where they are used. SYS_ADMIN stands for both (bpf_capable() and perfmon_capable(), include/linux/capability.h).
+/// The capabilities that a command lacks to load programs, and the command that grants them: one line. `None` if none is missing.
+/// The other two of [`NEEDED`] are missed where they are used. SYS_ADMIN stands for both (bpf_capable() and perfmon_capable(),
+/// include/linux/capability.h).
 pub fn lacks(command: &str) -> Option<String> {
     if has(CapabilitySet::SYS_ADMIN) {
         return None;
