@@ -10,9 +10,9 @@
 #include "peek.bpf.h"
 
 /*
- * commit 838a10bd2ebf ("bpf: Augment raw_tp arguments with PTR_MAYBE_NULL"), backported to
- * 6.12: arguments of tracepoints in modules, as ext4 and jbd2 are in most distributions, have
- * to be tested before use. They are never NULL.
+ * "bpf: Augment raw_tp arguments with PTR_MAYBE_NULL", which Debian's 6.12 has: the verifier wants
+ * arguments of tracepoints in modules, as ext4 and jbd2 are in most distributions, tested before
+ * use. They are never NULL.
  */
 #define rt_is_null(argument) (!(argument))
 

@@ -69,7 +69,7 @@ fn usage() {
     }
 }
 
-/// What the scripts of bash, zsh and fish do.
+/// Prints the completion scripts of bash, zsh and fish, and completes a command.
 #[test]
 fn completion() {
     for shell in ["bash", "zsh", "fish"] {

@@ -82,7 +82,7 @@ pub(super) fn capabilities_are_given_up(kernel: &str) {
     };
     assert!(values("Name:").len() >= 4, "{kept}");
     assert!(values("NoNewPrivs:").iter().all(|v| v == "1"), "{kept}");
-    // Of src/machine/privileges.rs: no CAP_SYS_RAWIO (17), CAP_SYS_MODULE (16), CAP_NET_ADMIN (12), CAP_SYS_PTRACE (19).
+    // No thread keeps CAP_SYS_RAWIO (17), CAP_SYS_MODULE (16), CAP_NET_ADMIN (12) or CAP_SYS_PTRACE (19).
     let never = 1 << 17 | 1 << 16 | 1 << 12 | 1 << 19;
     for value in values("CapPrm:") {
         let mask = u64::from_str_radix(&value, 16).expect("a mask");

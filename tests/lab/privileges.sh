@@ -42,7 +42,7 @@ for without in bpf perfmon dac_read_search syslog; do
 done
 try none ''
 
-# What each thread keeps, as root; and a reload afterwards.
+# The capabilities of each thread of a raidtrace that root has started; then a reload of its programs.
 start_top root
 wait_intervals
 grep -hE '^(Name|CapPrm|CapEff|NoNewPrivs)' /proc/"$pid"/task/*/status >"$out/kept"
