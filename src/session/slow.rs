@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use crate::analysis::overhead::Overhead;
 use crate::analysis::slow::advice;
 use crate::analysis::slow::event::{Commit, Event, Kind, MemberIo, Operation};
-use crate::analysis::slow::holders;
+use crate::analysis::slow::holders::Holders;
 use crate::analysis::slow::names::Slow;
 use crate::analysis::slow::snapshot::{KindSum, SlowLost, SlowSnapshot};
 use crate::analysis::slow::waterfall::Waterfall;
@@ -48,6 +48,8 @@ pub struct SlowSampler {
     begun: Instant,
     drained: Instant,
     before: Before,
+    /// Operations of the last interval that may have held a lock.
+    holders: Holders,
 }
 
 /// Cumulative figures at the end of the interval before.
@@ -88,6 +90,7 @@ impl SlowSampler {
             begun: Instant::now(),
             drained: Instant::now(),
             before: Before::default(),
+            holders: Holders::default(),
         })
     }
 
@@ -199,7 +202,7 @@ impl SlowSampler {
             })
             .collect();
         operations.sort_by_key(|s| std::cmp::Reverse(s.operation.total_ns()));
-        holders::explain(&mut operations);
+        self.holders.explain(&mut operations);
         let new = std::mem::take(&mut self.new_commits);
         let listed = self.commits.iter().rev().take(new);
         let mut commits: Vec<Commit> = listed.cloned().collect();

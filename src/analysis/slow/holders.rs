@@ -2,58 +2,91 @@
 
 use std::collections::HashMap;
 
+use super::event::Operation;
 use super::names::Slow;
 use super::phase::Phase;
+use crate::analysis::files::FileId;
 
-/// Adds to each wait for an inode's lock in what the holder's own operation spent most of its time, for example throttled.
-pub fn explain(operations: &mut [Slow]) {
-    let mut by_task: HashMap<u32, Vec<usize>> = HashMap::new();
-    for (i, slow) in operations.iter().enumerate() {
-        by_task.entry(slow.operation.task.pid).or_default().push(i);
+/// Operations of the last interval: a holder lets go and ends before the one that waited for it.
+#[derive(Debug, Default)]
+pub struct Holders(Vec<Held>);
+
+/// An operation that may have held its file's lock.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    pid: u32,
+    file: Option<FileId>,
+    start_ns: u64,
+    end_ns: u64,
+    /// In what it spent most of its time, if that explains why it held the lock for so long.
+    mostly: Option<Phase>,
+}
+
+impl Held {
+    fn new(slow: &Slow) -> Self {
+        let op = &slow.operation;
+        let longest = slow.waterfall.longest();
+        let mostly = longest.first().and_then(|&(phase, part)| {
+            // A holder that waited for the lock itself, or that merely ran, explains nothing.
+            let explains = !matches!(phase, Phase::InodeLock | Phase::Other | Phase::Cpu);
+            (explains && part.ns * 2 > op.total_ns()).then_some(phase)
+        });
+        Held {
+            pid: op.task.pid,
+            file: op.file,
+            start_ns: op.start_ns,
+            end_ns: op.end_ns,
+            mostly,
+        }
     }
-    for i in 0..operations.len() {
-        let Some(phase) = longest_of_holder(operations, i, &by_task) else {
-            continue;
-        };
-        let part = operations[i].waterfall.parts.get_mut(&Phase::InodeLock);
-        if let Some(what) = part.and_then(|p| p.culprit.what.as_mut()) {
-            what.push_str(&format!(", mostly {}", phase.words()));
+
+    /// How long it and another operation ran at the same time, in ns.
+    fn overlap(&self, other: &Operation) -> u64 {
+        let from = self.start_ns.max(other.start_ns);
+        self.end_ns.min(other.end_ns).saturating_sub(from)
+    }
+}
+
+impl Holders {
+    /// Adds to each wait for an inode's lock in what the holder's own operation spent most of its time, for example
+    /// throttled. `operations`: those that ended in the next interval.
+    pub fn explain(&mut self, operations: &mut [Slow]) {
+        let now: Vec<Held> = operations.iter().map(Held::new).collect();
+        let mut by_task: HashMap<u32, Vec<Held>> = HashMap::new();
+        for held in self.0.iter().chain(&now) {
+            by_task.entry(held.pid).or_default().push(*held);
+        }
+        self.0 = now;
+        for slow in operations {
+            let waiter = &slow.operation;
+            let Some(part) = slow.waterfall.parts.get_mut(&Phase::InodeLock) else {
+                continue;
+            };
+            let Some(holder) = part
+                .culprit
+                .task
+                .as_ref()
+                .filter(|t| t.pid != waiter.task.pid)
+            else {
+                continue;
+            };
+            let all = by_task.get(&holder.pid).map_or(&[][..], Vec::as_slice);
+            let on_file = all.iter().filter(|h| h.file == waiter.file);
+            let held = on_file
+                .map(|h| (h.overlap(waiter), h))
+                .filter(|(ns, _)| *ns > 0)
+                .max_by_key(|(ns, _)| *ns);
+            let mostly = held.and_then(|(_, h)| h.mostly);
+            if let (Some(phase), Some(what)) = (mostly, &mut part.culprit.what) {
+                what.push_str(&format!(", mostly {}", phase.words()));
+            }
         }
     }
 }
 
-/// The longest phase of the operation on the same file by the task that held the lock during operation `i`.
-fn longest_of_holder(
-    operations: &[Slow],
-    i: usize,
-    by_task: &HashMap<u32, Vec<usize>>,
-) -> Option<Phase> {
-    let waiter = &operations[i].operation;
-    let part = operations[i].waterfall.parts.get(&Phase::InodeLock)?;
-    let holder = part.culprit.task.as_ref()?;
-    let overlap = |j: &usize| {
-        let op = &operations[*j].operation;
-        let from = op.start_ns.max(waiter.start_ns);
-        let until = op.end_ns.min(waiter.end_ns);
-        (op.file == waiter.file).then(|| until.saturating_sub(from))
-    };
-    let held = by_task
-        .get(&holder.pid)?
-        .iter()
-        .filter(|&&j| j != i)
-        .filter_map(|j| Some((overlap(j)?, *j)))
-        .filter(|(ns, _)| *ns > 0)
-        .max()?
-        .1;
-    let (phase, part) = *operations[held].waterfall.longest().first()?;
-    // A holder that waited for the lock itself, or that merely ran, explains nothing.
-    let explains = !matches!(phase, Phase::InodeLock | Phase::Other | Phase::Cpu);
-    (explains && part.ns * 2 > operations[held].operation.total_ns()).then_some(phase)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Phase, explain};
+    use super::{Holders, Phase};
     use crate::analysis::slow::fixture::{MS, fsync, interval, task};
     use crate::analysis::slow::names::Slow;
     use crate::analysis::slow::waterfall::{Culprit, Part, Waterfall};
@@ -93,11 +126,26 @@ mod tests {
             slow(2, (0, 95), Phase::Throttled, None),
             slow(2, (95, 105), Phase::OwnData, None),
         ];
-        explain(&mut all);
+        Holders::default().explain(&mut all);
         assert_eq!(
             what(&all),
             "buffered write, mostly throttled because too much is dirty"
         );
+    }
+
+    /// An interval ends between the end of the holder's operation and that of the waiter's.
+    #[test]
+    fn the_holder_may_have_ended_in_the_interval_before() {
+        let mut holders = Holders::default();
+        holders.explain(&mut [slow(2, (0, 95), Phase::Throttled, None)]);
+        let waiter = slow(1, (10, 100), Phase::InodeLock, Some(2));
+        let mut next = [waiter.clone()];
+        holders.explain(&mut next);
+        assert!(what(&next).contains(", mostly throttled"));
+        // Two intervals later it has been forgotten.
+        let mut last = [waiter];
+        holders.explain(&mut last);
+        assert_eq!(what(&last), "buffered write");
     }
 
     #[test]
@@ -112,7 +160,7 @@ mod tests {
             other,
         ] {
             let mut all = [waiter.clone(), holder];
-            explain(&mut all);
+            Holders::default().explain(&mut all);
             assert_eq!(what(&all), "buffered write");
         }
     }
