@@ -49,7 +49,7 @@ mod placement;
 
 #[path = "lab/privileges.rs"]
 mod privileges;
-use privileges::{capabilities_are_given_up, each_capability_has_its_use};
+use privileges::{capabilities_are_given_up, each_capability_has_its_use, volumes_need_sys_admin};
 
 #[path = "lab/record.rs"]
 mod record;
@@ -128,6 +128,7 @@ on_kernels! {
     ;
     capabilities_are_given_up
     each_capability_has_its_use
+    volumes_need_sys_admin
     cold_bitmaps_are_named
     amplification_of_single_blocks
     amplification_of_full_stripes

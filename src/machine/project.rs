@@ -161,7 +161,7 @@ impl<'a> Projector<'a> {
             .or_insert_with(|| {
                 self.dm.table(block.dev).map_err(|e| {
                     let name = &block.name;
-                    format!("the device mapper table of {name} cannot be read (it takes root): {e}")
+                    format!("the device mapper table of {name} cannot be read (it takes root, or cap_sys_admin): {e}")
                 })
             })
             .clone()

@@ -19,18 +19,19 @@ as_ann() {
 	setpriv --reuid=1000 --regid=1000 --clear-groups --inh-caps="$list" --ambient-caps="$list" "$@"
 }
 
-# try NAME CAPABILITIES: raidtrace top with these; files are written meanwhile.
+# try NAME CAPABILITIES: raidtrace ($raidtrace) top of $target with these; files are written meanwhile.
+raidtrace=raidtrace target=md120
 try() {
 	local pid tenth
-	as_ann "$2" raidtrace top md120 --json --interval 1 -n 3 >"$out/$1.out" 2>"$out/$1.err" &
+	as_ann "$2" "$raidtrace" top "$target" --json --interval 1 -n 3 >"$out/$1.out" 2>"$out/$1.err" &
 	pid=$!
 	for ((tenth = 0; tenth < 300; tenth++)); do
 		if [ -s "$out/$1.out" ] || ! kill -0 "$pid" 2>/dev/null; then break; fi
 		sleep 0.1
 	done
-	write_files md120
+	write_files "$target"
 	wait "$pid" && echo 0 >"$out/$1.status" || echo $? >"$out/$1.status"
-	rm -r /mnt/md120/d*
+	rm -r "/mnt/$target"/d*
 	sync
 }
 
@@ -41,6 +42,28 @@ for without in bpf perfmon dac_read_search syslog; do
 	try "no_$without" "$(tr , '\n' <<<$all | grep -vx $without | paste -sd,)"
 done
 try none ''
+
+# The capabilities of a file, and no others.
+cp "$(type -P raidtrace)" /mnt/md120/raidtrace
+setcap cap_bpf,cap_perfmon,cap_dac_read_search,cap_syslog=ep /mnt/md120/raidtrace
+sync
+raidtrace=/mnt/md120/raidtrace
+try setcap ''
+raidtrace=raidtrace
+
+# A volume of device mapper on another array.
+array md121 100M 2 --level=1
+echo "0 $(blockdev --getsz /dev/md121) linear /dev/md121 0" | dmsetup create volume
+dmsetup mknodes
+target=volume
+filesystem mapper/volume
+mkdir -p /mnt/volume
+mount --move /mnt/mapper/volume /mnt/volume
+target=volume
+try "volume+sys_admin" $all,sys_admin
+try volume $all
+umount /mnt/volume
+dmsetup remove volume
 
 # The capabilities of each thread of a raidtrace that root has started; then a reload of its programs.
 start_top root

@@ -186,8 +186,10 @@ fn requirements(properties: &Properties) -> Vec<Line> {
             facts.btf,
             if facts.btf {
                 btf.to_owned()
-            } else {
+            } else if std::path::Path::new("/sys/kernel").exists() {
                 format!("no {btf}: needs a kernel with CONFIG_DEBUG_INFO_BTF=y")
+            } else {
+                format!("no {btf}: sysfs is not mounted: mount -t sysfs sysfs /sys")
             },
         ),
         tracepoint(
