@@ -3,6 +3,13 @@
 
 from .matrix import KERNELS, matrix
 
+# Version and architecture of the lab's kernels whose names do not say them.
+ARCHITECTURES = {
+    "arm64-6.1": ("6.1", "arm64"),
+    "arm64-6.12": ("6.12", "arm64"),
+    "arm64-16k": ("6.12", "arm64, 16 KiB pages"),
+}
+X86 = "x86-64"
 HEAD = ("level", "stack", "workload", "fixed", "overall", "unknown", "unchecked", "requests", "verdict")
 TITLE = """# Measured attribution
 
@@ -38,25 +45,28 @@ def line(cells):
 
 def read(path):
     """{(kernel, level, stack, workload): columns} of the file."""
-    rows, kernel = {}, None
+    names = {place: kernel for kernel, place in ARCHITECTURES.items()}
+    rows, version = {}, None
     for text in path.read_text().splitlines() if path.exists() else ():
         if text.startswith("## Linux "):
-            kernel = text.removeprefix("## Linux ")
-        elif text.startswith("| ") and not text.startswith(f"| {HEAD[0]} "):
-            cells = tuple(cell.strip() for cell in text.strip("|").split("|"))
-            rows[kernel, *cells[:3]] = cells
+            version = text.removeprefix("## Linux ")
+        elif text.startswith("| ") and not text.startswith("| architecture "):
+            architecture, *cells = (cell.strip() for cell in text.strip("|").split("|"))
+            kernel = names.get((version, architecture), version)
+            rows[kernel, *cells[:3]] = tuple(cells)
     return rows
 
 
 def write(path, rows):
     order = {(cell.level, cell.stack, cell.workload): n for n, cell in enumerate(matrix())}
-    kernels = sorted({key[0] for key in rows}, key=lambda kernel: (kernel not in KERNELS, KERNELS.index(kernel) if kernel in KERNELS else kernel))
+    places = {kernel: ARCHITECTURES.get(kernel, (kernel, X86)) for kernel, *_ in rows}
+    versions = sorted({version for version, _ in places.values()}, key=lambda v: (v not in KERNELS, KERNELS.index(v) if v in KERNELS else v))
     with open(path, "w") as file:
         file.write(TITLE)
-        for kernel in kernels:
-            mine = sorted((key[1:] for key in rows if key[0] == kernel), key=lambda key: (order.get(key, len(order)), key))
-            verdicts = [rows[kernel, *key][-1] for key in mine]
-            wrong = sum(not verdict.startswith("correct") for verdict in verdicts)
-            file.write(f"\n## Linux {kernel}\n\n{len(mine) - wrong} of {len(mine)} cells are correct.\n\n")
-            file.write(line(HEAD) + "|" + "---|" * len(HEAD) + "\n")
-            file.writelines(line(rows[kernel, *key]) for key in mine)
+        for version in versions:
+            mine = [key for key in rows if places[key[0]][0] == version]
+            mine.sort(key=lambda key: (places[key[0]][1] != X86, places[key[0]][1], order.get(key[1:], len(order)), key))
+            wrong = sum(not rows[key][-1].startswith("correct") for key in mine)
+            file.write(f"\n## Linux {version}\n\n{len(mine) - wrong} of {len(mine)} cells are correct.\n\n")
+            file.write(line(("architecture", *HEAD)) + "|" + "---|" * (len(HEAD) + 1) + "\n")
+            file.writelines(line((places[key[0]][1], *rows[key])) for key in mine)
