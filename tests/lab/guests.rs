@@ -218,6 +218,14 @@ fn core(kernel: &str, _: &str, _: &Path) -> Run {
     }
 }
 
+/// Shows why tools/vm has started a second guest, if it has.
+fn second_guest(output: &Output) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("a second one is started") {
+        let _ = writeln!(std::io::stderr(), "note: {said}");
+    }
+}
+
 fn why_not(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr)
         .trim()
@@ -247,7 +255,10 @@ fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
         .output()
         .map_err(|e| failed("tools/vm", e))?;
     match output.status.code() {
-        Some(0) => Ok(Ok(dir.to_owned())),
+        Some(0) => {
+            second_guest(&output);
+            Ok(Ok(dir.to_owned()))
+        }
         Some(NOT_RUN) => Ok(Err(why_not(&output))),
         _ => Err(words(&output)),
     }
