@@ -107,8 +107,8 @@ pub(super) fn slow_arrays_have_their_causes(kernel: &str) {
     for operation in of("fdatasync").chain(of("write")) {
         let read = us(operation, "pre_read");
         println!("reads for parity: {read} us of {operation}");
-        // dm-delay's 60 ms and its timer.
-        assert!((59.0..72.0).contains(&(read / 1e3)), "{operation:#}");
+        // dm-delay counts 60 ms in ticks of 4 ms, the first of which has begun already.
+        assert!((56.0..72.0).contains(&(read / 1e3)), "{operation:#}");
         assert_eq!(longest_wait(operation)["phase"], "pre_read");
     }
 
