@@ -16,10 +16,11 @@ use common::{
 };
 use raidtrace::analysis::snapshot::Snapshot;
 use raidtrace::commands::record::output::Files;
-use raidtrace::commands::record::recorder::{Finished, Recorder, RecorderOptions};
+use raidtrace::commands::record::recording::{Finished, Limits, Recording};
 use raidtrace::machine::Sys;
 use raidtrace::machine::dm::Ioctl;
 use raidtrace::session::engine::Source as _;
+use raidtrace::session::recorder::RecorderOptions;
 use raidtrace::session::sampler::Sampler;
 use serde_json::Value;
 
@@ -281,7 +282,7 @@ fn recorded() -> Option<()> {
         ..RecorderOptions::default()
     };
     tree.wait_idle();
-    let mut recorder = Recorder::start(tree.sys(), files, &options).unwrap();
+    let mut recorder = Recording::start(tree.sys(), files, &options, Limits::default()).unwrap();
     tree.write(0, 3);
     tree.write(1, 5);
     tree.leave(1);
@@ -323,10 +324,10 @@ fn recorded() -> Option<()> {
         }
     }
     let first: u64 = found.get(&tree.disks[0].name).copied().unwrap_or(0);
-    let wanted = tree.numbers(&[summary.requests - 11, 5, 6]);
+    let wanted = tree.numbers(&[summary.recorded.requests - 11, 5, 6]);
     if found != wanted && witnesses.iter().any(Witness::any_over_init) {
         return None;
     }
-    assert_eq!(found, wanted, "{first} {}", summary.requests);
+    assert_eq!(found, wanted, "{first} {}", summary.recorded.requests);
     Some(())
 }

@@ -21,5 +21,11 @@ impl Output for File {
     }
 }
 
+impl Output for Box<dyn Output> {
+    fn sync(&mut self) -> io::Result<()> {
+        (**self).sync()
+    }
+}
+
 /// Creates an output, in the writer's thread.
 pub type Opening = Box<dyn FnOnce() -> io::Result<Box<dyn Output>> + Send>;

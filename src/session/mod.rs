@@ -5,7 +5,7 @@
 //! * [`watch`]: detects changes of the host. [`prepare`], [`update`]: update the programs after a change.
 //! * [`sampler`]: one snapshot each interval.
 //! * [`tasks`], [`paths`]: names of tasks, paths of files. [`cpus`]: kernel stack samples of each CPU.
-//! * [`header`]: the header of a recording.
+//! * [`recorder`]: writes a session to a recording. [`header`]: the header of a recording.
 //! * [`alloc`]: intervals of `raidtrace alloc`. [`slow`]: intervals of `raidtrace slow`.
 
 pub mod alloc;
@@ -14,6 +14,7 @@ pub mod engine;
 pub mod header;
 mod paths;
 mod prepare;
+pub mod recorder;
 pub mod sampler;
 pub mod slow;
 mod tasks;
@@ -56,6 +57,8 @@ pub struct Session {
     changes: VecDeque<String>,
     /// The last change that the programs could not be updated for, and why.
     failed_update: Option<String>,
+    /// State of each array at the last sample; `None` if it could not be read.
+    states: Vec<Option<ArrayState>>,
     /// Arrays stopped since the start.
     stopped: Vec<ArrayInfo>,
     /// Hash of all members' names and slots, and of running reshapes.
@@ -227,6 +230,7 @@ impl Session {
             preparation: None,
             changes: VecDeque::new(),
             failed_update: None,
+            states: Vec::new(),
             stopped: Vec::new(),
             members_hash: 0,
             md_events: 0,
@@ -296,6 +300,17 @@ impl Session {
         self.start.elapsed().saturating_sub(reading.clock)
     }
 
+    /// True if the programs could not be updated for the last change of the host.
+    pub fn update_failed(&self) -> bool {
+        self.failed_update.is_some()
+    }
+
+    /// Traced arrays with their state at the last sample; without one for an array that was stopped or removed.
+    pub fn states(&self) -> impl Iterator<Item = (&Array, Option<&ArrayState>)> {
+        let arrays = &self.traced.topology.host.arrays;
+        arrays.iter().zip(self.states.iter().map(Option::as_ref))
+    }
+
     /// A reading with the state of arrays and disks, and with names of tasks and files. Can block on a path lookup.
     pub fn sample(&mut self, reading: Reading) -> Result<Sample> {
         let Reading {
@@ -305,6 +320,7 @@ impl Session {
             completed,
         } = reading;
         let mut hash = DefaultHasher::new();
+        self.states.clear();
         let mut arrays: Vec<Subject> = (0..self.traced.topology.host.arrays.len())
             .map(|number| self.subject(number, &mut hash))
             .collect();
@@ -409,11 +425,13 @@ impl Session {
                 }
             })
             .collect();
+        let info = ArrayInfo {
+            health,
+            ..array_info(topology, array)
+        };
+        self.states.push(state.ok());
         Subject {
-            info: ArrayInfo {
-                health,
-                ..array_info(topology, array)
-            },
+            info,
             members,
             read_reason_uncertain: false,
         }

@@ -55,6 +55,11 @@ impl Sampler {
         Ok(sampler)
     }
 
+    /// The last seconds, up to the end of the last interval.
+    pub fn window(&self) -> &Window {
+        &self.window
+    }
+
     /// Begins an interval at `base`; counts up to `base` are not shown.
     fn begin(&mut self, base: Reading) -> Result<()> {
         let mut first = self.session.sample(base)?;

@@ -10,13 +10,15 @@ use anyhow::{Error, Result, bail};
 use super::args::Record;
 use super::child::{self, Running};
 use super::output::Files;
-use super::recorder::{Finished, Recorder, RecorderOptions, SECOND};
+use super::recording::{Finished, Limits, Recording};
 use super::summary::{Summary, report};
 use crate::analysis::units;
 use crate::machine::Sys;
 use crate::machine::privileges;
 use crate::machine::signals::Signals;
 use crate::session::engine::{Engine, Tick};
+use crate::session::recorder::storage::Storage as _;
+use crate::session::recorder::{RecorderOptions, SECOND};
 use crate::ui::text;
 
 /// Interval of looking at the command and the engine.
@@ -40,10 +42,12 @@ pub fn run(args: &Record) -> Result<ExitCode> {
         buffer: args.buffer,
         alloc: args.alloc,
         slow: args.slow,
+    };
+    let limits = Limits {
         duration: args.duration,
         max_size: args.max_size,
     };
-    let start = move || Recorder::start(Sys::live(), files, &options);
+    let start = move || Recording::start(Sys::live(), files, &options, limits);
     let mut engine = Engine::start(start, SECOND, SECOND)?;
     let mut said = HashSet::new();
     let mut child: Option<Running> = None;
@@ -155,7 +159,7 @@ fn explained(error: Error, summary: &Summary, files: &Files) -> Error {
         "recording ended after {:.1} s; {} ({}) can be read up to then{hint}",
         summary.span.as_secs_f64(),
         files.name(),
-        units::bytes(summary.written.bytes as f64),
+        units::bytes(summary.recorded.written.bytes as f64),
     ))
 }
 

@@ -15,10 +15,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Error, Result, bail};
 
 pub use self::pieces::NextPiece;
-use self::pieces::{Pieces, join};
+use self::pieces::Pieces;
 use crate::machine::output::{Destination, Target, folder, sync_folder};
 use crate::recording::files::parts;
-use crate::recording::output::Opening;
+use crate::recording::join::join;
+use crate::recording::output::{Opening, Output};
+use crate::recording::writer::Writer;
+use crate::session::recorder::storage::Storage;
 
 /// The destination of a recording.
 pub struct Files {
@@ -85,33 +88,13 @@ impl Files {
         folder(&self.path)
     }
 
-    /// Kernel device number of the filesystem that holds the file; `None` for stdout and special files.
-    pub fn device(&self) -> Option<u32> {
-        if matches!(self.kind, Kind::Stdout | Kind::Special(_)) {
-            return None;
-        }
-        let dev = fs::metadata(self.folder()).ok()?.dev();
-        Some(rustix::fs::major(dev) << 20 | rustix::fs::minor(dev) & 0xf_ffff)
-    }
-
     /// True for stdout.
     pub fn is_stdout(&self) -> bool {
         matches!(self.kind, Kind::Stdout)
     }
 
-    /// Name for messages.
-    pub fn name(&self) -> String {
-        match self.kind {
-            Kind::Stdout => "standard output".to_owned(),
-            _ => self.path.display().to_string(),
-        }
-    }
-
     /// Creates the file. `begin` writes the start of the recording; if it fails, the file to be replaced stays.
-    ///
-    /// # Errors
-    /// The file cannot be created, or `begin` has failed.
-    pub fn begin<T>(&mut self, begin: impl FnOnce(File) -> io::Result<T>) -> Result<T> {
+    fn create<T>(&mut self, begin: impl FnOnce(File) -> io::Result<T>) -> Result<T> {
         let name = self.name();
         let failed = || format!("{name} cannot be written");
         match &mut self.kind {
@@ -164,34 +147,20 @@ impl Files {
         Ok(begun)
     }
 
-    /// The next piece, if it is due, and the function that creates it on the writer's thread. Call [`Files::piece_begun`] when
-    /// the writer has accepted the function.
-    pub fn next_piece(&self) -> Option<(NextPiece, Opening)> {
-        match &self.kind {
-            Kind::Pieces(_, pieces) => pieces.due(Instant::now()),
-            _ => None,
-        }
-    }
-
-    /// Counts the next piece as begun.
-    pub fn piece_begun(&mut self, piece: NextPiece) {
-        if let Kind::Pieces(_, pieces) = &mut self.kind {
-            pieces.begun(piece, Instant::now());
-        }
-    }
-
     /// Joins the pieces of a recording that has ended. Returns the size of the file in bytes; `None` without pieces.
     ///
     /// # Errors
     /// The pieces cannot be joined; they stay.
-    pub fn finish(&mut self) -> Result<Option<u64>> {
+    fn join_pieces(&mut self) -> Result<Option<u64>> {
         let Kind::Pieces(target, pieces) = &self.kind else {
             return Ok(None);
         };
         let paths = pieces.paths();
-        let joined = target
-            .create()
-            .and_then(|(file, pending)| Ok((join(&paths, file)?, pending)));
+        let joined = target.create().and_then(|(mut file, pending)| {
+            let bytes = join(paths.iter().map(File::open), &mut file)?;
+            file.sync_all()?;
+            Ok((bytes, pending))
+        });
         let (bytes, mut pending) = joined.with_context(|| {
             format!(
                 "{} could not be made of its pieces, which are whole ({} and so on: raidtrace report {} reads them)",
@@ -213,6 +182,52 @@ impl Files {
             )));
         }
         Ok(Some(bytes))
+    }
+}
+
+impl Storage for Files {
+    type Piece = NextPiece;
+
+    fn name(&self) -> String {
+        match self.kind {
+            Kind::Stdout => "standard output".to_owned(),
+            _ => self.path.display().to_string(),
+        }
+    }
+
+    fn device(&self) -> Option<u32> {
+        if matches!(self.kind, Kind::Stdout | Kind::Special(_)) {
+            return None;
+        }
+        let dev = fs::metadata(self.folder()).ok()?.dev();
+        Some(rustix::fs::major(dev) << 20 | rustix::fs::minor(dev) & 0xf_ffff)
+    }
+
+    fn begin(
+        &mut self,
+        begin: impl FnOnce(Box<dyn Output>, bool) -> io::Result<Writer>,
+    ) -> Result<Writer> {
+        self.create(|file| {
+            let is_file = file.metadata()?.is_file();
+            begin(Box::new(file), is_file)
+        })
+    }
+
+    fn next_piece(&self) -> Option<(NextPiece, Opening)> {
+        match &self.kind {
+            Kind::Pieces(_, pieces) => pieces.due(Instant::now()),
+            _ => None,
+        }
+    }
+
+    fn piece_begun(&mut self, piece: NextPiece) {
+        if let Kind::Pieces(_, pieces) = &mut self.kind {
+            pieces.begun(piece, Instant::now());
+        }
+    }
+
+    fn finish(&mut self) -> Result<Option<u64>> {
+        self.join_pieces()
     }
 }
 

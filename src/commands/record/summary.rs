@@ -3,8 +3,8 @@
 use std::io::{self, Write as _};
 use std::time::Duration;
 
-use crate::analysis::lost::{Loss, Lost};
-use crate::recording::writer::Written;
+use crate::analysis::lost::Loss;
+use crate::session::recorder::Recorded;
 use crate::ui::text;
 
 /// Figures of a recording for its last message.
@@ -12,14 +12,8 @@ use crate::ui::text;
 pub struct Summary {
     /// Duration.
     pub span: Duration,
-    /// Number of requests of members.
-    pub requests: u64,
-    /// Number of submissions to arrays.
-    pub submissions: u64,
-    /// Size of the part that reached the file.
-    pub written: Written,
-    /// Lost events.
-    pub lost: Lost,
+    /// Its figures.
+    pub recorded: Recorded,
     /// Headline of each array.
     pub headlines: Vec<String>,
 }
@@ -30,25 +24,26 @@ pub struct Summary {
 /// stderr cannot be written.
 pub fn report(s: &Summary, name: &str) -> io::Result<()> {
     let mut err = io::stderr().lock();
-    let mib = s.written.bytes as f64 / f64::from(1 << 20);
+    let recorded = &s.recorded;
+    let mib = recorded.written.bytes as f64 / f64::from(1 << 20);
     write!(
         err,
         "raidtrace: {}: {:.1} s, {} requests, {} submissions, {mib:.2} MiB",
         text::clean(name),
         s.span.as_secs_f64(),
-        s.requests,
-        s.submissions
+        recorded.requests,
+        recorded.submissions
     )?;
-    match s.requests {
+    match recorded.requests {
         0 => writeln!(err)?,
         n => writeln!(
             err,
             ", {:.1} bytes a request",
-            s.written.bytes as f64 / n as f64
+            recorded.written.bytes as f64 / n as f64
         )?,
     }
-    let slow = (s.written.dropped, "the disk was too slow");
-    let reasons = s.lost.nonzero().map(|(loss, n)| (n, loss.label()));
+    let slow = (recorded.written.dropped, "the disk was too slow");
+    let reasons = recorded.lost.nonzero().map(|(loss, n)| (n, loss.label()));
     let lost: Vec<String> = reasons
         .chain([slow].into_iter().filter(|(n, _)| *n > 0))
         .map(|(n, why)| format!("{n} ({why})"))
@@ -56,7 +51,7 @@ pub fn report(s: &Summary, name: &str) -> io::Result<()> {
     if lost.is_empty() {
         writeln!(err, "raidtrace: nothing was lost")?;
     } else {
-        let hint = if s.lost[Loss::Ring] > 0 {
+        let hint = if recorded.lost[Loss::Ring] > 0 {
             "; a larger --buffer may help"
         } else {
             ""

@@ -1,8 +1,8 @@
 //! Pieces of a recording with --rotate.
 
 use std::collections::VecDeque;
-use std::fs::{self, File};
-use std::io::{self, Read, Seek as _, SeekFrom, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,6 @@ use crate::recording::output::{Opening, Output};
 /// Shortest and longest duration of a piece, which is a tenth of the kept duration.
 const LEAST: Duration = Duration::from_secs(1);
 const MOST: Duration = Duration::from_secs(60);
-/// End of an Arrow stream: a message of length 0.
-const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
 /// FILE.0001.part and so on.
 pub struct Pieces {
@@ -97,48 +95,13 @@ impl Pieces {
     }
 }
 
-/// Writes one stream with the batches of all pieces. Their schema is the same, and is copied from the first. Returns the size
-/// in bytes.
-pub fn join(pieces: &[PathBuf], mut out: File) -> io::Result<u64> {
-    let mut first = true;
-    for piece in pieces {
-        let mut file = File::open(piece)?;
-        let mut left = file.metadata()?.len();
-        let mut head = [0; 8];
-        file.read_exact(&mut head)?;
-        if !first {
-            let [_, _, _, _, a, b, c, d] = head;
-            let schema = 8 + u64::from(u32::from_le_bytes([a, b, c, d]));
-            left = left.saturating_sub(schema);
-            file.seek(SeekFrom::Start(schema))?;
-        } else {
-            file.rewind()?;
-        }
-        let mut end = [0; 8];
-        let at = file.stream_position()?;
-        if left >= 8 {
-            file.seek(SeekFrom::End(-8))?;
-            file.read_exact(&mut end)?;
-            file.seek(SeekFrom::Start(at))?;
-        }
-        if end == END {
-            left -= 8;
-        }
-        io::copy(&mut file.take(left), &mut out)?;
-        first = false;
-    }
-    out.write_all(&END)?;
-    out.sync_all()?;
-    Ok(out.metadata()?.len())
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::io::Write as _;
     use std::time::{Duration, Instant};
 
-    use super::{END, Pieces, join};
+    use super::Pieces;
     use crate::recording::files;
 
     #[test]
@@ -177,32 +140,5 @@ mod tests {
         // The last 20 seconds, and the piece in which they begin.
         assert_eq!(last.first().unwrap(), "a.0004.part");
         assert_eq!(last.last().unwrap(), "a.0015.part");
-    }
-
-    #[test]
-    fn pieces_are_joined_behind_one_schema() {
-        let dir = tempfile::tempdir().unwrap();
-        let piece = |name: &str, batches: &[u8], end: bool| {
-            let mut bytes = vec![0xff; 4];
-            bytes.extend(6u32.to_le_bytes());
-            bytes.extend(b"schema");
-            bytes.extend(batches);
-            if end {
-                bytes.extend(END);
-            }
-            let path = dir.path().join(name);
-            fs::write(&path, bytes).unwrap();
-            path
-        };
-        let pieces = [
-            piece("1", b"one batch", true),
-            piece("2", b"", true),
-            piece("3", b"two", false),
-        ];
-        let new = dir.path().join("new");
-        let bytes = join(&pieces, fs::File::create(&new).unwrap()).unwrap();
-        let got = fs::read(&new).unwrap();
-        assert_eq!(got.len() as u64, bytes);
-        assert_eq!(&got[8..], b"schemaone batchtwo\xff\xff\xff\xff\0\0\0\0");
     }
 }

@@ -19,10 +19,10 @@ fn what_is_there_is_not_overwritten_unasked() {
     // Not before it has begun, and not when it cannot.
     let mut files = Files::new(&path, true, None).unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"old");
-    let failed = files.begin::<()>(|_| Err(std::io::ErrorKind::StorageFull.into()));
+    let failed = files.create::<()>(|_| Err(std::io::ErrorKind::StorageFull.into()));
     assert!(failed.is_err());
     assert_eq!(fs::read(&path).unwrap(), b"old");
-    files.begin(|mut out| out.write_all(b"new")).unwrap();
+    files.create(|mut out| out.write_all(b"new")).unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"new");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     // Pieces of one that was killed.
@@ -63,11 +63,11 @@ fn what_is_replaced_goes_only_when_the_new_one_has_begun() {
             fs::write(dir.path().join(name), text).unwrap();
         }
         let mut files = Files::new(&dir.path().join("a"), true, rotate).unwrap();
-        let failed = files.begin::<()>(|_| Err(ErrorKind::StorageFull.into()));
+        let failed = files.create::<()>(|_| Err(ErrorKind::StorageFull.into()));
         assert!(failed.is_err());
         assert_eq!(there(dir.path()), own(&old));
         files
-            .begin(|mut out| {
+            .create(|mut out| {
                 assert_eq!(there(dir.path())[..1], own(&old)[..1]);
                 out.write_all(b"new")
             })
@@ -82,7 +82,7 @@ fn a_recording_that_does_not_begin_leaves_nothing() {
     for rotate in [None, Some(Duration::from_secs(60))] {
         let dir = tempfile::tempdir().unwrap();
         let mut files = Files::new(&dir.path().join("a"), false, rotate).unwrap();
-        let failed = files.begin::<()>(|_| Err(ErrorKind::StorageFull.into()));
+        let failed = files.create::<()>(|_| Err(ErrorKind::StorageFull.into()));
         assert!(failed.is_err());
         assert_eq!(there(dir.path()), []);
     }
@@ -95,9 +95,9 @@ fn what_was_made_meanwhile_stays() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         let mut files = Files::new(&path, force, Some(Duration::from_secs(60))).unwrap();
-        files.begin(|mut out| out.write_all(piece)).unwrap();
+        files.create(|mut out| out.write_all(piece)).unwrap();
         fs::write(&path, "meanwhile").unwrap();
-        let ended = files.finish();
+        let ended = files.join_pieces();
         let names = fs::read_dir(dir.path()).unwrap().count();
         if force {
             ended.unwrap();
@@ -121,10 +121,10 @@ fn a_file_of_somebody_else_is_not_taken() {
     let rotate = Some(Duration::from_secs(60));
     let mut replaces = Files::new(&path, true, None).unwrap();
     let mut pieces = Files::new(&path, false, rotate).unwrap();
-    pieces.begin(|mut out| out.write_all(b"piece")).unwrap();
+    pieces.create(|mut out| out.write_all(b"piece")).unwrap();
     fs::write(&new, "mine").unwrap();
-    assert!(replaces.begin(|_| Ok(())).is_err());
-    assert!(pieces.finish().is_err());
+    assert!(replaces.create(|_| Ok(())).is_err());
+    assert!(pieces.join_pieces().is_err());
     let left = [("a.0001.part", "piece"), ("a.new", "mine")];
     assert_eq!(there(dir.path()), own(&left));
     fs::remove_file(dir.path().join("a.0001.part")).unwrap();

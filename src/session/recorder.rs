@@ -1,4 +1,14 @@
-//! Writes a session to a recording: its events as they are drained, and once a second the state of the host.
+//! Writes a session to a recording: its events as they are drained, and in each interval the state of the host.
+//!
+//! * [`storage`]: where a recording goes.
+//! * [`items`]: makes items of a recording from events; [`join`]: finds the submission that a request belongs to.
+//!   [`dirtied`]: makes items from counters of dirtied data. [`slow_rows`]: those of slow operations.
+
+pub mod dirtied;
+pub mod items;
+pub mod join;
+mod slow_rows;
+pub mod storage;
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -7,23 +17,22 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
-use super::dirtied::DirtiedRows;
-use super::items::{Clock, Translator, monotonic_ns, state};
-use super::output::Files;
-use super::slow_rows::SlowRows;
-use super::summary::Summary;
+use self::dirtied::DirtiedRows;
+use self::items::{Clock, Translator, monotonic_ns, state};
+use self::slow_rows::SlowRows;
+use self::storage::Storage;
 use crate::analysis::counters::TaskId;
 use crate::analysis::files::FileId;
 use crate::analysis::fold::{Fold, Sample};
 use crate::analysis::item::{Item, State};
 use crate::analysis::lost::{Loss, Lost};
 use crate::analysis::snapshot::Snapshot;
-use crate::analysis::{hotspot, window};
+use crate::analysis::window;
 use crate::machine::{Sys, task};
 use crate::probe::Dirtied;
 use crate::probe::events::Event;
 use crate::recording::alloc::Interval;
-use crate::recording::writer::{Options, Writer};
+use crate::recording::writer::{Options, Writer, Written};
 use crate::session::alloc::sampler::{AllocOptions, AllocSampler};
 use crate::session::engine::Source;
 use crate::session::header::{cuts, header};
@@ -45,8 +54,8 @@ const WRITER: Options = Options {
     rows: 1 << 14,
     waiting: 10,
 };
-/// Tasks and files of an array in the summary.
-const LISTED: usize = 1024;
+/// Number of files whose path is looked for again.
+const PATHLESS: usize = 1024;
 /// Figures of the allocator: those that `raidtrace alloc` has without options.
 const ALLOC: AllocOptions = AllocOptions {
     hertz: 99,
@@ -69,37 +78,35 @@ pub struct RecorderOptions {
     pub alloc: bool,
     /// Record operations that take at least this long.
     pub slow: Option<Duration>,
-    /// Duration after which the recording ends.
-    pub duration: Option<Duration>,
-    /// Size in bytes at which the recording ends.
-    pub max_size: Option<u64>,
 }
 
-/// A recording that has ended.
-pub struct Finished {
-    /// Its files.
-    pub files: Files,
-    /// Its figures.
-    pub summary: Summary,
-    /// An error if the end of the recording is missing.
-    pub result: Result<()>,
+/// Figures of a recording.
+#[derive(Clone, Debug, Default)]
+pub struct Recorded {
+    /// Number of requests of members.
+    pub requests: u64,
+    /// Number of submissions to arrays.
+    pub submissions: u64,
+    /// Size of the part that has been written.
+    pub written: Written,
+    /// Lost events.
+    pub lost: Lost,
 }
 
 /// A recording in progress.
-pub struct Recorder {
+pub struct Recorder<D> {
     session: Session,
     alloc: Option<AllocSampler>,
     slow: Option<SlowRows>,
-    duration: Option<Duration>,
-    max_size: Option<u64>,
     clock: Clock,
     translator: Translator,
     events: Vec<Event>,
-    files: Files,
+    storage: D,
     writer: Writer,
     dirtied: DirtiedRows,
     fold: Fold,
-    total: Option<Snapshot>,
+    /// First part of the interval, up to an update in the middle of it.
+    part: Option<Snapshot>,
     /// Files whose location the writer has.
     stored: HashSet<FileId>,
     /// Files whose path was not known when they were stored: a recording does not wait for paths.
@@ -107,20 +114,19 @@ pub struct Recorder {
     last_task: TaskId,
     /// Losses of the current programs since they were attached.
     lost: Lost,
-    begun: Instant,
-    summary: Summary,
+    recorded: Recorded,
     /// Notes that are stored.
     noted: HashSet<String>,
-    /// Notes on the file.
+    /// Notes on the storage.
     file_notes: Vec<String>,
 }
 
-impl Recorder {
-    /// Starts a session and creates the file. Events are recorded from the moment this returns.
+impl<D: Storage> Recorder<D> {
+    /// Starts a session and begins the recording. Events are recorded from the moment this returns.
     ///
     /// # Errors
-    /// The session cannot be started, or the file cannot be written.
-    pub fn start(sys: Sys, mut files: Files, options: &RecorderOptions) -> Result<Self> {
+    /// The session cannot be started, or the storage cannot be written.
+    pub fn start(sys: Sys, mut storage: D, options: &RecorderOptions) -> Result<Self> {
         let session_options = SessionOptions {
             account: true,
             buffer: Some(options.buffer),
@@ -147,7 +153,7 @@ impl Recorder {
         let (targets, command) = (&options.targets, &options.command);
         let mut header = header(session.topology(), targets, command, options.buffer);
         let mut file_notes = cuts(&header);
-        file_notes.extend(records_itself(&session, &files));
+        file_notes.extend(records_itself(&session, &storage));
         header.notes = notes(&session, alloc.as_ref(), slow.as_ref(), &file_notes);
         let base = session.read()?;
         let time = time(&session, clock, &base)?;
@@ -156,8 +162,7 @@ impl Recorder {
         let state = state(&first, false);
         let lost = first.counters.lost;
         let fold = Fold::new(first);
-        let writer = files.begin(|output| {
-            let is_file = output.metadata()?.is_file();
+        let writer = storage.begin(|output, is_file| {
             let mut writer = Writer::create(output, &header, WRITER)?;
             writer.push(&Item::State(Box::new(state)))?;
             if is_file {
@@ -175,21 +180,18 @@ impl Recorder {
             session,
             alloc,
             slow,
-            duration: options.duration,
-            max_size: options.max_size,
             clock,
             events: Vec::new(),
-            files,
+            storage,
             writer,
             dirtied: DirtiedRows::default(),
             fold,
-            total: None,
+            part: None,
             stored: HashSet::new(),
             pathless: HashSet::new(),
             last_task: TaskId::default(),
             lost,
-            begun: Instant::now(),
-            summary: Summary::default(),
+            recorded: Recorded::default(),
             noted: header.notes.iter().cloned().collect(),
             file_notes,
         })
@@ -219,7 +221,7 @@ impl Recorder {
     fn write_events(&mut self) -> io::Result<()> {
         let mut events = std::mem::take(&mut self.events);
         let mut result = Ok(());
-        let (requests, submissions) = (&mut self.summary.requests, &mut self.summary.submissions);
+        let (requests, submissions) = (&mut self.recorded.requests, &mut self.recorded.submissions);
         let (session, writer) = (&mut self.session, &mut self.writer);
         let (stored, last_task) = (&mut self.stored, &mut self.last_task);
         let unknown = self.translator.translate(&events, |item| {
@@ -263,7 +265,8 @@ impl Recorder {
     }
 
     /// Writes the state of the host, applies an update, and begins the next piece of a rotated recording.
-    fn write_state(&mut self, mut update: Option<Update>) -> Result<()> {
+    /// Returns the snapshot since the last state, of the state before `update`.
+    fn write_state(&mut self, mut update: Option<Update>) -> Result<Snapshot> {
         let mut since = monotonic_ns();
         let (reading, base) = self.session.read_with(update.as_mut())?;
         match update {
@@ -277,7 +280,7 @@ impl Recorder {
             Some(Update::InPlace(_)) => self.drain_events(SWITCHOVER)?,
         }
         let is_last = matches!(update, Some(Update::Reload(_)));
-        let mut state = self.sample(reading, is_last)?;
+        let (mut state, snapshot) = self.sample(reading, is_last)?;
         if let (Some(update), Some(base)) = (update, base) {
             match update {
                 Update::Reload(_) => self.lost = Lost::default(),
@@ -290,13 +293,13 @@ impl Recorder {
             self.stored.clear();
         }
         self.writer.flush()?;
-        if let Some((piece, open)) = self.files.next_piece()
+        if let Some((piece, open)) = self.storage.next_piece()
             && self.writer.turn(open)?
         {
-            self.files.piece_begun(piece);
+            self.storage.piece_begun(piece);
             self.writer.push(&Item::State(Box::new(state)))?;
         }
-        Ok(())
+        Ok(snapshot)
     }
 
     /// A reading with names and locations, which go to the writer.
@@ -313,7 +316,7 @@ impl Recorder {
             if self.stored.len() < FILES {
                 self.stored.insert(*id);
             }
-            if location.path.is_none() && !location.deleted && self.pathless.len() < LISTED {
+            if location.path.is_none() && !location.deleted && self.pathless.len() < PATHLESS {
                 self.pathless.insert(*id);
             }
             self.writer.file_location(*id, location);
@@ -331,7 +334,7 @@ impl Recorder {
 
     /// Writes the state at the end of an interval, and before it what was counted in the interval. `is_last`: these programs
     /// are not read again.
-    fn sample(&mut self, reading: Reading, is_last: bool) -> Result<State> {
+    fn sample(&mut self, reading: Reading, is_last: bool) -> Result<(State, Snapshot)> {
         let sample = self.named(reading)?;
         let time_us = sample.time.as_microsecond();
         let now = sample.counters.lost;
@@ -342,13 +345,13 @@ impl Recorder {
         for (loss, count) in lost.nonzero() {
             self.write_lost(time_us, loss, count)?;
         }
-        self.summary.lost.add(&lost);
+        self.recorded.lost.add(&lost);
         self.lost = now;
         let mut state = state(&sample, false);
-        let snapshot = self.fold.step(sample);
+        let mut snapshot = self.fold.step(sample);
         let uncounted = snapshot.lost[Loss::Uncounted];
         if uncounted > 0 {
-            self.summary.lost.count(Loss::Uncounted, uncounted);
+            self.recorded.lost.count(Loss::Uncounted, uncounted);
             self.write_lost(time_us, Loss::Uncounted, uncounted)?;
         }
         if let Some(alloc) = &mut self.alloc {
@@ -356,24 +359,16 @@ impl Recorder {
             let item = Interval::item(&interval, alloc.last())?;
             self.writer.push(&item)?;
         }
-        if let Some(slow) = &mut self.slow
-            && let Some(item) = slow.interval(&mut self.session)?
-        {
-            self.writer.push(&item)?;
+        if let Some(slow) = &mut self.slow {
+            if let Some(item) = slow.interval(&mut self.session)? {
+                self.writer.push(&item)?;
+            }
+            for array in &mut snapshot.arrays {
+                array.slow = slow.longest(&array.info.name, time_us);
+            }
         }
         self.push_state(&mut state)?;
-        let total = match &mut self.total {
-            Some(total) => {
-                window::merge(total, &snapshot);
-                total
-            }
-            None => self.total.insert(snapshot),
-        };
-        for array in &mut total.arrays {
-            array.tasks.truncate(LISTED);
-            array.files.busiest.truncate(LISTED);
-        }
-        Ok(state)
+        Ok((state, snapshot))
     }
 
     /// Writes the state that counting begins with after an update. The numbers of arrays are others.
@@ -415,38 +410,74 @@ impl Recorder {
         Ok(())
     }
 
-    /// Drains what is left and ends the file.
-    fn end(mut self) -> (Files, Summary, Result<()>) {
+    /// Drains what is left and ends the recording. Returns its storage, its figures, the
+    /// last snapshot, and an error if the end of the recording is missing.
+    pub fn end(mut self) -> (D, Recorded, Option<Snapshot>, Result<()>) {
         self.session.probe().detach();
         self.session.wait_for_paths();
         self.writer.take_time();
         let last = self
             .drain_events(Duration::MAX)
             .and_then(|()| self.session.read())
-            .and_then(|reading| self.sample(reading, true))
-            .and_then(|_| self.write_last_slow());
-        self.summary.headlines = self
-            .total
-            .iter()
-            .flat_map(|total| total.arrays.iter().map(|a| (total.interval, a)))
-            .map(|(over, a)| format!("{}: {}", a.info.name, hotspot::find(a, over).headline))
-            .collect();
-        self.summary.written = self.writer.written();
-        let (files, summary) = (&mut self.files, &mut self.summary);
-        let result = last.and_then(|()| {
-            summary.written = self.writer.finish().context("ending the file")?;
-            if let Some(bytes) = files.finish()? {
-                summary.written.bytes = bytes;
+            .and_then(|reading| self.sample(reading, true));
+        let (snapshot, result) = match last {
+            Ok((_, snapshot)) => (Some(snapshot), self.write_last_slow()),
+            Err(error) => (None, Err(error)),
+        };
+        self.recorded.written = self.writer.written();
+        let result = result.and_then(|()| {
+            self.recorded.written = self.writer.finish().context("ending the file")?;
+            if let Some(bytes) = self.storage.finish()? {
+                self.recorded.written.bytes = bytes;
             }
             Ok(())
         });
-        (self.files, self.summary, result)
+        (self.storage, self.recorded, snapshot, result)
+    }
+
+    /// Size of the part that has been written.
+    pub fn written(&self) -> Written {
+        self.writer.written()
+    }
+
+    /// Where the recording goes.
+    pub fn storage(&self) -> &D {
+        &self.storage
+    }
+
+    /// Where the recording goes, when everything up to now is there.
+    ///
+    /// # Errors
+    /// An earlier part could not be written.
+    pub fn settled(&mut self) -> Result<&D> {
+        self.writer.settle()?;
+        Ok(&self.storage)
+    }
+
+    /// Writes a note to the recording.
+    ///
+    /// # Errors
+    /// An earlier part could not be written.
+    pub fn note(&mut self, text: String) -> Result<()> {
+        let time_us = self.clock.unix_us_now();
+        Ok(self.writer.push(&Item::Note { time_us, text })?)
+    }
+
+    /// `part` with the earlier part of the same interval.
+    fn joined(&mut self, part: Snapshot) -> Snapshot {
+        match self.part.take() {
+            Some(mut whole) => {
+                window::join(&mut whole, &part, window::always);
+                whole
+            }
+            None => part,
+        }
     }
 }
 
-impl Source for Recorder {
-    type Interval = ();
-    type Total = Finished;
+impl<D: Storage> Source for Recorder<D> {
+    type Interval = Snapshot;
+    type Total = ();
     const DRAIN: Option<Duration> = Some(Duration::from_millis(20));
     const ON_TIME: bool = true;
 
@@ -467,32 +498,24 @@ impl Source for Recorder {
         if let Some(slow) = &mut self.slow {
             slow.drain(&mut self.session)?;
         }
-        let long_enough = self.duration.is_some_and(|d| self.begun.elapsed() >= d);
-        let bytes = self.writer.written().bytes;
-        Ok(long_enough || self.max_size.is_some_and(|most| bytes >= most))
+        Ok(false)
     }
 
     fn update(&mut self) -> Result<()> {
-        match self.session.check_for_update() {
-            Some(update) => self.write_state(Some(update)),
-            None => Ok(()),
+        if let Some(update) = self.session.check_for_update() {
+            let part = self.write_state(Some(update))?;
+            self.part = Some(self.joined(part));
         }
+        Ok(())
     }
 
-    fn interval(&mut self) -> Result<()> {
+    fn interval(&mut self) -> Result<Snapshot> {
         let update = self.session.check_for_update();
-        self.write_state(update)
+        let last = self.write_state(update)?;
+        Ok(self.joined(last))
     }
 
-    fn finish(mut self) -> Finished {
-        self.summary.span = self.begun.elapsed();
-        let (files, summary, result) = self.end();
-        Finished {
-            files,
-            summary,
-            result,
-        }
-    }
+    fn finish(self) {}
 }
 
 fn notes(
@@ -515,8 +538,8 @@ fn time(session: &Session, clock: Clock, reading: &Reading) -> Result<jiff::Time
 }
 
 /// A note if the file is on an array that is recorded.
-fn records_itself(session: &Session, files: &Files) -> Option<String> {
-    let device = files.device()?;
+fn records_itself(session: &Session, storage: &impl Storage) -> Option<String> {
+    let device = storage.device()?;
     let arrays = &session.topology().host.arrays;
     let on = arrays.iter().find(|a| {
         let filesystems = a.filesystems.iter().map(|fs| fs.dev);
@@ -524,7 +547,7 @@ fn records_itself(session: &Session, files: &Files) -> Option<String> {
     })?;
     Some(format!(
         "{} is on {}, which is recorded: its own writes are in it (the thread `writer` of raidtrace)",
-        files.name(),
+        storage.name(),
         on.name
     ))
 }

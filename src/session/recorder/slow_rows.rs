@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::analysis::item::Item;
+use crate::analysis::slow::recent::Recent;
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::recording::slow::Interval;
 use crate::session::Session;
@@ -15,6 +16,7 @@ use crate::session::slow::SlowSampler;
 pub struct SlowRows {
     sampler: SlowSampler,
     waiting: Option<SlowSnapshot>,
+    recent: Recent,
 }
 
 impl SlowRows {
@@ -27,6 +29,7 @@ impl SlowRows {
         Ok(Self {
             sampler,
             waiting: None,
+            recent: Recent::default(),
         })
     }
 
@@ -66,6 +69,12 @@ impl SlowRows {
         };
         self.sampler
             .complete(&mut snapshot, session, Duration::ZERO)?;
+        self.recent.add(&snapshot);
         Ok(Some(Interval::item(&snapshot)?))
+    }
+
+    /// The longest operation on an array in the ten seconds before `time_us`, in a sentence.
+    pub fn longest(&self, array: &str, time_us: i64) -> Option<String> {
+        self.recent.longest(array, time_us)
     }
 }
