@@ -46,8 +46,9 @@ echo "$(<"/sys/block/md120/dev") wbps=2097152" >/sys/fs/cgroup/limited/io.max
 for i in 0 1; do delay "slow$i" "loop$i" 0 40 0; done
 graph rwsem_down_read_slowpath
 begin_slow files -t 5ms md120
-beside unaligned 200 each 8 512 1 8 unaligned
-beside border 200 each 8 8k 0 1 border
+# Often enough that some reads meet a write.
+beside unaligned 200 each 20 512 1 8 unaligned
+beside border 200 each 20 8k 0 1 border
 beside mixed 16639 dd if=/dev/zero of=mixed bs=16M count=4 conv=notrunc status=none
 # A buffered write has to be on disk before the next case's files are read.
 sync
