@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 pub mod manual;
 pub mod version;
 
-use crate::commands::{alloc, doctor, export, layout, record, report, slow, top};
+use crate::commands::{alloc, doctor, export, layout, record, report, serve, slow, top};
 
 /// Which disk of this md array is busy, with which kind of filesystem block or md write, and on
 /// whose behalf.
@@ -35,6 +35,9 @@ pub enum Command {
     /// Record every request and submission into a file, to be looked at anywhere, without root
     #[command(after_help = record::args::EXAMPLES)]
     Record(record::args::Record),
+    /// Metrics for Prometheus, a page, and the last minutes before it went wrong, all day
+    #[command(after_help = serve::args::EXAMPLES)]
+    Serve(serve::args::Serve),
     /// What a recording says: members, origins, latencies, processes, files, and hot spots
     #[command(after_help = report::args::EXAMPLES)]
     Report(report::args::Report),

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser as _};
 use clap_complete::CompleteEnv;
 use raidtrace::cli::{Cli, Command, manual, version};
-use raidtrace::commands::{alloc, doctor, export, layout, record, report, slow, top};
+use raidtrace::commands::{alloc, doctor, export, layout, record, report, serve, slow, top};
 use raidtrace::ui::text::clean;
 
 fn main() -> ExitCode {
@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         Command::Slow(args) => slow::command::run(args).map(success),
         Command::Layout(args) => layout::command::run(args),
         Command::Record(args) => record::command::run(args),
+        Command::Serve(args) => serve::command::run(args).map(success),
         Command::Report(args) => report::command::run(args).map(success),
         Command::Export(args) => export::command::run(args).map(success),
         Command::Demo(args) => top::replay::command::demo(args).map(success),

@@ -55,6 +55,10 @@ use privileges::{capabilities_are_given_up, each_capability_has_its_use, volumes
 mod record;
 use record::{a_recording_matches_top, a_reload_loses_nothing};
 
+#[path = "lab/serve.rs"]
+mod serve;
+use serve::metrics_of_arrays_that_fail_and_return;
+
 #[path = "lab/slow.rs"]
 mod slow;
 use slow::slow_operations_have_their_causes;
@@ -129,6 +133,7 @@ on_kernels! {
     capabilities_are_given_up
     each_capability_has_its_use
     volumes_need_sys_admin
+    metrics_of_arrays_that_fail_and_return
     cold_bitmaps_are_named
     amplification_of_single_blocks
     amplification_of_full_stripes

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Output, raidtrace, run, skipped, tool};
+use common::{Output, python, raidtrace, run, skipped, tool};
 use serde_json::Value;
 
 /// What `demo` shows.
@@ -495,19 +495,6 @@ fn export_writes_over_nothing_that_it_reads_and_removes_nothing_that_it_did_not_
     );
     let said = folder.path(".").display().to_string();
     fails(&to(&file, "csv", &said), &["is a directory"]);
-}
-
-/// A Python that has `module`: the system's, or what RAIDTRACE_PYTHON names.
-fn python(module: &str) -> Option<PathBuf> {
-    let named = std::env::var_os("RAIDTRACE_PYTHON").map(PathBuf::from);
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python/bin/python");
-    let all = named.into_iter().chain([own, PathBuf::from("python3")]);
-    let mut has = all.filter(|python| {
-        let mut import = Command::new(python);
-        import.args(["-c", &format!("import {module}")]);
-        import.output().is_ok_and(|out| out.status.success())
-    });
-    has.next()
 }
 
 /// Bytes and requests by member and origin, as a script prints them: a JSON array of rows.

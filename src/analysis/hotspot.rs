@@ -15,6 +15,7 @@ mod uneven;
 mod words;
 mod work;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::snapshot::{ArraySnapshot, MemberSnapshot};
@@ -29,7 +30,7 @@ use symptom::{Figures, Symptom, find_symptom};
 const ENOUGH_REQUESTS: f64 = 16.0;
 
 /// A hot spot of an array, or a summary of its load without one.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Hotspot {
     /// Kind of hot spot.
     pub kind: Kind,
@@ -53,7 +54,7 @@ pub struct Hotspot {
 }
 
 /// Kind of a [`Hotspot`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Requests are in flight on a member and none completes.
@@ -73,7 +74,7 @@ pub enum Kind {
 }
 
 /// Severity of a [`Hotspot`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// No problem.
@@ -90,11 +91,35 @@ impl Kind {
         self.severity() > Severity::None
     }
 
+    /// Name in JSON and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stalled => "stalled",
+            Self::Saturated => "saturated",
+            Self::Slow => "slow",
+            Self::Queued => "queued",
+            Self::Uneven => "uneven",
+            Self::Even => "even",
+            Self::Idle => "idle",
+        }
+    }
+
     fn severity(self) -> Severity {
         match self {
             Self::Stalled | Self::Saturated | Self::Slow | Self::Queued => Severity::Warning,
             Self::Uneven => Severity::Info,
             Self::Even | Self::Idle => Severity::None,
+        }
+    }
+}
+
+impl Severity {
+    /// Name in JSON and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Info => "info",
+            Self::Warning => "warning",
         }
     }
 }
@@ -117,6 +142,19 @@ pub fn find(array: &ArraySnapshot, over: Duration) -> Hotspot {
         ),
         symptom => headline::write(&evidence, &figures, &symptom),
     }
+}
+
+/// Load of the busiest member over the mean of all present members, for each origin and operation with enough requests.
+pub fn skews(array: &ArraySnapshot) -> Vec<(Origin, Op, f64)> {
+    let present: Vec<&MemberSnapshot> = array.members.iter().filter(|m| m.is_present()).collect();
+    let cells = present.iter().flat_map(|m| &m.io);
+    let keys: BTreeSet<(Origin, Op)> = cells.map(|c| (c.origin, c.op)).collect();
+    keys.into_iter()
+        .filter_map(|(origin, op)| {
+            let spread = Spread::new(&present, |c| c.origin == origin && c.op == op);
+            (spread.requests() >= ENOUGH_REQUESTS).then(|| (origin, op, spread.skew()))
+        })
+        .collect()
 }
 
 impl Hotspot {

@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 /// Reason for rows that reached the recorder and were lost there.
 pub const TOO_SLOW: &str = "the disk was too slow";
 
+/// Begin of the note that says why `raidtrace serve` wrote a recording.
+pub const WRITTEN_BECAUSE: &str = "written because of ";
+
 /// One event or state. Times are µs since 1970, UTC. Items are nearly in order: none is more than 2 s older than an item
 /// before it.
 #[derive(Clone, Debug, PartialEq)]

@@ -54,6 +54,11 @@ impl Loss {
         kernel.map(|(loss, ..)| loss)
     }
 
+    /// Name in JSON and metrics.
+    pub fn name(self) -> &'static str {
+        TABLE[self as usize].1
+    }
+
     /// Label for text.
     pub fn label(self) -> &'static str {
         TABLE[self as usize].2

@@ -6,5 +6,6 @@ pub mod export;
 pub mod layout;
 pub mod record;
 pub mod report;
+pub mod serve;
 pub mod slow;
 pub mod top;

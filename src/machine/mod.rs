@@ -27,6 +27,7 @@ mod types;
 
 pub mod modules;
 pub mod output;
+pub mod own;
 pub mod privileges;
 pub mod signals;
 pub mod symbols;

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use libc::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use libc::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use signal_hook::flag::register_conditional_default;
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
@@ -121,6 +121,19 @@ pub fn asked_to_end() -> Result<End> {
     Ok(Box::pin(async move {
         let _ = first.await;
     }))
+}
+
+/// Receives SIGUSR1 from now on: a message for each, of which one waits.
+///
+/// # Errors
+///
+/// No pipe or thread can be created.
+pub fn asked_to_dump() -> Result<tokio::sync::mpsc::Receiver<()>> {
+    let (sender, asked) = tokio::sync::mpsc::channel(1);
+    receive(&[SIGUSR1], move |_| {
+        let _ = sender.try_send(());
+    })?;
+    Ok(asked)
 }
 
 /// Calls `on` for each of the signals, on a thread that lasts as long as the process.

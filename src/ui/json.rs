@@ -14,7 +14,7 @@ use crate::analysis::amplification;
 use crate::analysis::amplification::Amplification;
 use crate::analysis::files::{FileSnapshot, FileSum, Files};
 use crate::analysis::hist::Hist;
-use crate::analysis::hotspot::{self, Kind, Severity};
+use crate::analysis::hotspot;
 use crate::analysis::lost::Lost;
 use crate::analysis::snapshot;
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot, TaskSnapshot};
@@ -344,20 +344,8 @@ impl<'a> From<&'a snapshot::JournalStalls> for JournalStalls<'a> {
 impl<'a> From<&'a hotspot::Hotspot> for Hotspot<'a> {
     fn from(s: &'a hotspot::Hotspot) -> Self {
         Self {
-            kind: match s.kind {
-                Kind::Stalled => "stalled",
-                Kind::Saturated => "saturated",
-                Kind::Slow => "slow",
-                Kind::Queued => "queued",
-                Kind::Uneven => "uneven",
-                Kind::Even => "even",
-                Kind::Idle => "idle",
-            },
-            severity: match s.severity {
-                Severity::None => "none",
-                Severity::Info => "info",
-                Severity::Warning => "warning",
-            },
+            kind: s.kind.name(),
+            severity: s.severity.name(),
             origins: &s.origins,
             op: s.op,
             members: &s.members,

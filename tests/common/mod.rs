@@ -33,6 +33,19 @@ pub fn skipped(why: &str) {
     eprintln!("skipped: {why}");
 }
 
+/// A Python that has `module`: the system's, or what RAIDTRACE_PYTHON names.
+pub fn python(module: &str) -> Option<PathBuf> {
+    let named = std::env::var_os("RAIDTRACE_PYTHON").map(PathBuf::from);
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python/bin/python");
+    let all = named.into_iter().chain([own, PathBuf::from("python3")]);
+    let mut has = all.filter(|python| {
+        let mut import = Command::new(python);
+        import.args(["-c", &format!("import {module}")]);
+        import.output().is_ok_and(|out| out.status.success())
+    });
+    has.next()
+}
+
 /// Exit status and output of a finished process.
 #[derive(Debug)]
 pub struct Output {

@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use super::lines::{COLUMNS, sentence, wrapped};
 use super::{allocator, chart, slow};
 use crate::analysis::hotspot::Kind;
+use crate::analysis::item::WRITTEN_BECAUSE;
 use crate::analysis::snapshot::{ArraySnapshot, Cell, MemberSnapshot};
 use crate::analysis::time;
 use crate::analysis::units;
@@ -22,7 +23,7 @@ use crate::ui::view::header;
 /// Rows of tables whose length the recording decides.
 const ROWS: usize = 10;
 
-/// The recorder's notes and those of the recording, each once.
+/// The recorder's notes and those of the recording, each once; first why it was written, the last reason before earlier ones.
 pub fn notes(report: &Report) -> Vec<&String> {
     let mut notes: Vec<&String> = Vec::new();
     for note in report.header.notes.iter().chain(&report.snapshot.notes) {
@@ -30,7 +31,10 @@ pub fn notes(report: &Report) -> Vec<&String> {
             notes.push(note);
         }
     }
-    notes
+    let is_reason = |note: &&String| note.starts_with(WRITTEN_BECAUSE);
+    let (mut reasons, rest): (Vec<_>, Vec<_>) = notes.into_iter().partition(is_reason);
+    reasons.reverse();
+    [reasons, rest].concat()
 }
 
 /// Writes it and flushes.

@@ -1,0 +1,126 @@
+//! Arguments of `serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::rules::Rule;
+use crate::analysis::placement::size;
+use crate::ui::completion;
+use crate::ui::typed::time;
+
+/// Arguments of `serve`.
+#[derive(Args, Debug)]
+pub struct Serve {
+    /// Array, member, disk, partition or mount point; none: every md array that holds a mounted
+    /// filesystem, else every disk that does
+    #[arg(value_name = "TARGET", add = completion::targets())]
+    pub targets: Vec<String>,
+
+    /// Address and port to listen on. Another address than this machine's loopback needs --token-file or --insecure
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9753")]
+    pub listen: SocketAddr,
+
+    /// Ask for the token in this file, one line ("Authorization: Bearer TOKEN"); Prometheus: authorization, credentials_file
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+
+    /// Answer everybody who can reach the address
+    #[arg(long, conflicts_with = "token_file")]
+    pub insecure: bool,
+
+    /// Answer requests for this host name too, besides IP addresses, localhost and this machine's name
+    #[arg(long, value_name = "NAME")]
+    pub host: Vec<String>,
+
+    /// Serve HTTPS with this certificate chain (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// Private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Keep a recording of the last TIME in memory (10m, 1h); 0 keeps none, and costs as little as raidtrace top
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = keep)]
+    pub keep: Duration,
+
+    /// Keep at most this much of it (1M to 16G)
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = keep_bytes)]
+    pub keep_bytes: u64,
+
+    /// Directory to which the recording in memory is written when a rule fires, on SIGUSR1 and from the page
+    #[arg(long, value_name = "DIR")]
+    pub dump_dir: Option<PathBuf>,
+
+    /// Remove the oldest of these recordings when they take more than this
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::parse)]
+    pub dump_bytes: u64,
+
+    /// Rules: p99=TIME (a member's, over 10 s), slow=TIME (an operation on a file, as raidtrace slow), skew=FACTOR (of a hot spot), busy=PERCENT (a member's, while the others have
+    /// half as much), lost (events), degraded (an array loses a member)
+    #[arg(
+        long,
+        value_name = "RULE,...",
+        value_delimiter = ',',
+        default_value = "busy=95%,lost,degraded"
+    )]
+    pub dump_on: Vec<Rule>,
+
+    /// Show tasks by their names: on the page, and as metrics
+    #[arg(long)]
+    pub with_tasks: bool,
+
+    /// Show paths of files on the page, and permit to download recordings, which hold them
+    #[arg(long)]
+    pub with_paths: bool,
+}
+
+fn keep(text: &str) -> Result<Duration, String> {
+    match text {
+        "0" => Ok(Duration::ZERO),
+        text => time(text).and_then(|keep| {
+            let range = Duration::from_secs(10)..=Duration::from_secs(24 * 3600);
+            if range.contains(&keep) {
+                Ok(keep)
+            } else {
+                Err("must be 0, or 10s to 24h".to_owned())
+            }
+        }),
+    }
+}
+
+fn keep_bytes(text: &str) -> Result<u64, String> {
+    match size::parse(text)? {
+        bytes @ 0x10_0000..=0x4_0000_0000 => Ok(bytes),
+        _ => Err("must be 1M to 16G".to_owned()),
+    }
+}
+
+/// Shown at the end of `--help`.
+pub const EXAMPLES: &str = "Examples:
+  sudo raidtrace serve                                 metrics and page at http://127.0.0.1:9753/
+  sudo raidtrace serve md127 --dump-dir /var/lib/raidtrace --dump-on p99=200ms,degraded
+                                                       the last ten minutes are written when it goes wrong
+  sudo raidtrace serve --listen 0.0.0.0:9753 --token-file /etc/raidtrace/token
+  curl http://127.0.0.1:9753/metrics                   what Prometheus reads
+  kill -USR1 $(pidof raidtrace)                        write the last minutes now
+  raidtrace report /var/lib/raidtrace/raidtrace-20261124T042540Z-p99.rtrace
+
+Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 it failed, 2 usage.";
+
+#[cfg(test)]
+mod tests {
+    use super::{keep, keep_bytes};
+
+    #[test]
+    fn times_and_sizes() {
+        assert_eq!(keep("0").unwrap().as_secs(), 0);
+        assert_eq!(keep("10m").unwrap().as_secs(), 600);
+        assert!(keep("1s").is_err() && keep("2000h").is_err() && keep("x").is_err());
+        assert_eq!(keep_bytes("64M"), Ok(64 << 20));
+        assert!(keep_bytes("1K").is_err() && keep_bytes("1T").is_err());
+    }
+}

@@ -1,0 +1,194 @@
+//! `raidtrace serve`: starts the session and the HTTP side, and runs until a signal.
+
+use std::collections::HashSet;
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use anyhow::{Context as _, Result, bail};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_rustls::TlsAcceptor;
+
+use super::args::Serve;
+use super::dump::{Dumper, say};
+use super::http::app::{App, Pages};
+use super::http::connections::{self, tls};
+use super::http::events_publisher;
+use super::http::guard::{Guard, refuses_address};
+use super::http::routes::router;
+use super::rules::Rule;
+use super::tracing::{INTERVAL, Options, Shared, Tracing};
+use crate::machine::Sys;
+use crate::machine::privileges;
+use crate::machine::signals::{End, asked_to_dump, asked_to_end};
+use crate::session::engine::{Engine, PATIENCE, Tick};
+
+/// Longest token in bytes.
+const TOKEN: u64 = 4096;
+/// Downloads at once.
+const DOWNLOADS: usize = 4;
+
+/// Serves until Ctrl-C or a signal.
+pub fn run(args: &Serve) -> Result<()> {
+    if let Some(why) = privileges::lacks("serve") {
+        bail!(why);
+    }
+    let token = args.token_file.as_deref().map(token).transpose()?;
+    if let Some(why) = refuses_address(args.listen, token.is_some(), args.insecure) {
+        bail!(why);
+    }
+    if args.keep.is_zero() && args.dump_dir.is_some() {
+        bail!(
+            "--dump-dir writes what --keep keeps, and --keep 0 keeps nothing: leave one of them out"
+        );
+    }
+    let has_slow = args.dump_on.iter().any(|r| matches!(r, Rule::Slow(_)));
+    if args.keep.is_zero() && has_slow {
+        bail!("--dump-on slow=TIME needs a recording in memory: leave --keep 0 out");
+    }
+    let tls = match (&args.tls_cert, &args.tls_key) {
+        (Some(cert), Some(key)) => Some(tls(cert, key)?),
+        _ => None,
+    };
+    let listener = listen(args)?;
+    let end = asked_to_end()?;
+    let asked = asked_to_dump()?;
+    let shared = Shared::new(args.dump_dir.is_some());
+    let options = Options {
+        targets: args.targets.clone(),
+        keep: args.keep,
+        keep_bytes: args.keep_bytes,
+        rules: args.dump_on.clone(),
+        with_tasks: args.with_tasks,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")?;
+    let engine = {
+        let (shared, dump_dir, dump_bytes) =
+            (Arc::clone(&shared), args.dump_dir.clone(), args.dump_bytes);
+        // The thread of dumps, as the HTTP side, holds no capability.
+        let (ready, dumper) = std::sync::mpsc::channel();
+        let engine = Engine::start(
+            move || {
+                let dumper = dumper.recv().context("starting the session")?;
+                Tracing::start(Sys::live(), &options, dumper, shared)
+            },
+            INTERVAL,
+            INTERVAL,
+        )?;
+        privileges::keep_none();
+        let started = dump_dir.map(|dir| Dumper::start(dir, dump_bytes));
+        let _ = ready.send(started.transpose()?);
+        engine
+    };
+    let hosts = args.host.iter().cloned().chain([own_name()]).collect();
+    let app = Arc::new(App {
+        shared,
+        with_tasks: args.with_tasks,
+        with_paths: args.with_paths,
+        dump_dir: args.dump_dir.clone(),
+        open: Arc::new(AtomicU64::new(0)),
+        pages: Pages::default(),
+        downloads: Arc::new(Semaphore::new(DOWNLOADS)),
+    });
+    runtime.block_on(serve(
+        engine,
+        app,
+        Guard::new(token, hosts),
+        listener,
+        tls,
+        end,
+        asked,
+    ))
+}
+
+/// Name of this machine.
+fn own_name() -> String {
+    let uname = rustix::system::uname();
+    uname.nodename().to_string_lossy().into_owned()
+}
+
+fn listen(args: &Serve) -> Result<TcpListener> {
+    let listener = TcpListener::bind(args.listen).with_context(|| {
+        format!(
+            "cannot listen on {}: another raidtrace serve, or another program, may have the port (ss -ltnp); \
+             --listen takes another one",
+            args.listen
+        )
+    })?;
+    listener.set_nonblocking(true).context("the socket")?;
+    Ok(listener)
+}
+
+/// The token of a file: its first line.
+fn token(path: &Path) -> Result<Vec<u8>> {
+    let name = path.display();
+    let size = fs::metadata(path).map(|m| m.len());
+    let text = size.and_then(|size| {
+        if size > TOKEN {
+            return Err(std::io::ErrorKind::FileTooLarge.into());
+        }
+        fs::read_to_string(path)
+    });
+    let text = text.with_context(|| format!("--token-file {name} cannot be read"))?;
+    let token = text.lines().next().unwrap_or_default().trim();
+    if token.len() < 16 || !token.bytes().all(|b| b.is_ascii_graphic()) {
+        bail!(
+            "--token-file {name}: the first line must be a token of at least 16 printable characters without spaces, such as that of \
+             openssl rand -hex 32"
+        );
+    }
+    Ok(token.as_bytes().to_vec())
+}
+
+async fn serve(
+    mut engine: Engine<(), ()>,
+    app: Arc<App>,
+    guard: Guard,
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    mut end: End,
+    mut asked: mpsc::Receiver<()>,
+) -> Result<()> {
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let address = listener.local_addr().context("the socket")?;
+    let listener = tokio::net::TcpListener::from_std(listener).context("the socket")?;
+    let open = Arc::clone(&app.open);
+    tokio::spawn(events_publisher(Arc::clone(&app)));
+    let routes = router(Arc::clone(&app), guard);
+    tokio::spawn(connections::serve(listener, tls, routes, open));
+    let mut said = HashSet::new();
+    loop {
+        tokio::select! {
+            () = &mut end => break,
+            Some(()) = asked.recv() => {
+                if let Err(why) = app.shared.ask_for_dump("SIGUSR1") {
+                    say(why);
+                }
+            }
+            tick = engine.tick() => match tick {
+                None => break,
+                Some(Tick::Interval(())) => {}
+                Some(Tick::Notes(notes)) => new_notes(&notes, &mut said),
+                Some(Tick::Started { subjects, notes }) => {
+                    new_notes(&notes, &mut said);
+                    say(&format!("serving {subjects} at {scheme}://{address}/"));
+                }
+            }
+        }
+    }
+    engine.end(Some(PATIENCE))?.result
+}
+
+/// Writes notes that are not in `said`.
+fn new_notes(notes: &[String], said: &mut HashSet<String>) {
+    for note in notes {
+        if said.insert(note.clone()) {
+            say(&format!("note: {note}"));
+        }
+    }
+}

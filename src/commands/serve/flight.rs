@@ -1,0 +1,268 @@
+//! The flight recorder: the last minutes of a recording, in memory.
+
+use std::collections::VecDeque;
+use std::io::{self, Cursor, Write};
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::recording::join::join;
+use crate::recording::output::{Opening, Output};
+use crate::recording::writer::Writer;
+use crate::session::recorder::storage::Storage;
+
+/// A piece is this part of what is kept, in time and in bytes.
+const PIECES: u32 = 10;
+/// Bytes of a chunk of memory.
+const CHUNK: usize = 256 << 10;
+
+/// Pieces in memory, oldest first. The last one is being written.
+pub struct Memory {
+    keep: Duration,
+    most_bytes: u64,
+    pieces: VecDeque<Arc<Piece>>,
+}
+
+/// A piece of the recording.
+pub struct Piece {
+    since: Instant,
+    bytes: Mutex<Bytes>,
+}
+
+/// Bytes in chunks, so that memory for more is not twice what is there.
+#[derive(Default)]
+struct Bytes {
+    full: Vec<Arc<Vec<u8>>>,
+    last: Vec<u8>,
+}
+
+impl Bytes {
+    fn len(&self) -> u64 {
+        let full: usize = self.full.iter().map(|c| c.len()).sum();
+        (full + self.last.len()) as u64
+    }
+}
+
+impl Piece {
+    fn new(since: Instant) -> Arc<Self> {
+        Arc::new(Self {
+            since,
+            bytes: Mutex::default(),
+        })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Bytes> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn copy(&self) -> Copy {
+        let bytes = self.lock();
+        Copy {
+            full: bytes.full.clone(),
+            last: bytes.last.clone(),
+        }
+    }
+}
+
+/// A piece as it was at some time.
+struct Copy {
+    full: Vec<Arc<Vec<u8>>>,
+    last: Vec<u8>,
+}
+
+impl Copy {
+    fn bytes(self) -> Vec<u8> {
+        let mut all = Vec::new();
+        for chunk in &self.full {
+            all.extend_from_slice(chunk);
+        }
+        all.extend_from_slice(&self.last);
+        all
+    }
+}
+
+struct Appending(Arc<Piece>);
+
+impl Write for Appending {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut piece = self.0.lock();
+        if piece.last.is_empty() {
+            piece.last.reserve_exact(CHUNK);
+        }
+        let taken = bytes.len().min(CHUNK.saturating_sub(piece.last.len()));
+        piece
+            .last
+            .extend_from_slice(bytes.get(..taken).unwrap_or(&[]));
+        if piece.last.len() >= CHUNK {
+            let full = mem::take(&mut piece.last);
+            piece.full.push(Arc::new(full));
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Output for Appending {}
+
+/// What is kept in memory at some time.
+pub struct Kept(Vec<Copy>);
+
+impl Kept {
+    /// Writes it as one recording; returns its size in bytes.
+    ///
+    /// # Errors
+    /// `out` cannot be written.
+    pub fn write(self, out: &mut impl Write) -> io::Result<u64> {
+        let pieces = self.0.into_iter().map(|p| Ok(Cursor::new(p.bytes())));
+        join(pieces, out)
+    }
+}
+
+impl Memory {
+    /// Keeps the last `keep`, and at most `most_bytes`.
+    pub fn new(keep: Duration, most_bytes: u64) -> Self {
+        Self {
+            keep,
+            most_bytes,
+            pieces: VecDeque::new(),
+        }
+    }
+
+    /// Bytes in memory.
+    pub fn bytes(&self) -> u64 {
+        self.pieces.iter().map(|p| p.lock().len()).sum()
+    }
+
+    /// Time that is covered.
+    pub fn span(&self) -> Duration {
+        let first = self.pieces.front();
+        first.map_or(Duration::ZERO, |p| p.since.elapsed())
+    }
+
+    /// What is kept now. Call it when the writer has settled.
+    pub fn kept(&self) -> Kept {
+        Kept(self.pieces.iter().map(|p| p.copy()).collect())
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        let Some(last) = self.pieces.back() else {
+            return false;
+        };
+        let age = now.saturating_duration_since(last.since);
+        age >= self.keep / PIECES || last.lock().len() >= self.most_bytes / u64::from(PIECES)
+    }
+
+    /// Begins a piece, and forgets those that are too old or too much. There is room for the piece that begins.
+    fn begin_piece(&mut self, piece: Arc<Piece>, now: Instant) {
+        self.pieces.push_back(piece);
+        let room = self.most_bytes - self.most_bytes / u64::from(PIECES);
+        while self.pieces.len() > 1 {
+            let ends = self.pieces.get(1).map_or(now, |next| next.since);
+            let is_old = now.saturating_duration_since(ends) > self.keep;
+            if !is_old && self.bytes() <= room {
+                break;
+            }
+            self.pieces.pop_front();
+        }
+    }
+}
+
+impl Storage for Memory {
+    type Piece = Arc<Piece>;
+
+    fn name(&self) -> String {
+        "memory".to_owned()
+    }
+
+    fn device(&self) -> Option<u32> {
+        None
+    }
+
+    fn begin(
+        &mut self,
+        begin: impl FnOnce(Box<dyn Output>, bool) -> io::Result<Writer>,
+    ) -> Result<Writer> {
+        let first = Piece::new(Instant::now());
+        let writer = begin(Box::new(Appending(Arc::clone(&first))), false)?;
+        self.pieces.push_back(first);
+        Ok(writer)
+    }
+
+    fn next_piece(&self) -> Option<(Arc<Piece>, Opening)> {
+        let now = Instant::now();
+        self.is_due(now).then(|| {
+            let piece = Piece::new(now);
+            let output = Appending(Arc::clone(&piece));
+            let open: Opening = Box::new(move || Ok(Box::new(output) as Box<dyn Output>));
+            (piece, open)
+        })
+    }
+
+    fn piece_begun(&mut self, piece: Arc<Piece>) {
+        self.begin_piece(piece, Instant::now());
+    }
+
+    fn finish(&mut self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::time::{Duration, Instant};
+
+    use super::{Appending, CHUNK, Memory, Piece};
+
+    fn memory(most_bytes: u64) -> (Memory, Instant) {
+        let mut memory = Memory::new(Duration::from_secs(20), most_bytes);
+        let begun = Instant::now();
+        memory.begin_piece(Piece::new(begun), begun);
+        (memory, begun)
+    }
+
+    #[test]
+    fn only_the_last_time_is_kept() {
+        let (mut memory, begun) = memory(1 << 30);
+        let at = |second| begun + Duration::from_secs(second);
+        assert!(!memory.is_due(at(1)));
+        for second in (2..30).step_by(2) {
+            assert!(memory.is_due(at(second)));
+            memory.begin_piece(Piece::new(at(second)), at(second));
+        }
+        // The last 20 seconds, and the piece in which they begin.
+        let since: Vec<u64> = memory
+            .pieces
+            .iter()
+            .map(|p| (p.since - begun).as_secs())
+            .collect();
+        assert_eq!((since.first(), since.last()), (Some(&6), Some(&28)));
+    }
+
+    #[test]
+    fn only_so_many_bytes_are_kept() {
+        let (mut memory, begun) = memory(10 * CHUNK as u64);
+        for _ in 0..30 {
+            let last = memory.pieces.back().unwrap();
+            Appending(last.clone())
+                .write_all(&vec![1; CHUNK + 10])
+                .unwrap();
+            assert!(memory.is_due(begun));
+            assert!(memory.bytes() <= 10 * (CHUNK as u64 + 10));
+            memory.begin_piece(Piece::new(begun), begun);
+        }
+        assert!(memory.bytes() > 7 * CHUNK as u64);
+        let copied: u64 = memory
+            .kept()
+            .0
+            .into_iter()
+            .map(|p| p.bytes().len() as u64)
+            .sum();
+        assert_eq!(copied, memory.bytes());
+    }
+}

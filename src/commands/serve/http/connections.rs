@@ -1,0 +1,104 @@
+//! Accepts connections. Their number, the time to send a request, and the time to take an answer are bounded.
+
+use std::io;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_io_timeout::TimeoutStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Maximum number of connections. Others wait in the kernel's queue.
+const CONNECTIONS: usize = 256;
+/// Time for a request's headers, also for the next request on an open connection, and for the handshake of TLS.
+const REQUEST: Duration = Duration::from_secs(15);
+/// Time in which a client must take some of an answer.
+const ANSWER: Duration = Duration::from_secs(20);
+/// Bytes of a request's headers.
+const HEADERS: usize = 16 << 10;
+/// Pause after an error of accept(2), such as too many open files.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Reads certificate and key.
+///
+/// # Errors
+/// They cannot be read, or do not belong together.
+pub fn tls(cert: &Path, key: &Path) -> Result<TlsAcceptor> {
+    let chain = CertificateDer::pem_file_iter(cert)
+        .and_then(Iterator::collect)
+        .with_context(|| format!("--tls-cert {} cannot be read", cert.display()))?;
+    let secret = PrivateKeyDer::from_pem_file(key)
+        .with_context(|| format!("--tls-key {} cannot be read", key.display()))?;
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .and_then(|config| config.with_no_client_auth().with_single_cert(chain, secret))
+        .with_context(|| format!("{} and {} cannot be used", cert.display(), key.display()))?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Serves `router` on `listener` until it is dropped. `open` counts the open connections.
+pub async fn serve(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    open: Arc<AtomicU64>,
+) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        // Never closed.
+        let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
+            return;
+        };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(_) => {
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+        };
+        let _ = stream.set_nodelay(true);
+        let (tls, router, open) = (tls.clone(), router.clone(), Arc::clone(&open));
+        tokio::spawn(async move {
+            open.fetch_add(1, Ordering::Relaxed);
+            let mut stream = TimeoutStream::new(stream);
+            stream.set_write_timeout(Some(ANSWER));
+            let _ = match tls {
+                None => one(stream, router).await,
+                Some(tls) => {
+                    let accepted = tls.accept(Box::pin(stream));
+                    match tokio::time::timeout(REQUEST, accepted).await {
+                        Ok(Ok(stream)) => one(stream, router).await,
+                        _ => Ok(()),
+                    }
+                }
+            };
+            open.fetch_sub(1, Ordering::Relaxed);
+            drop(permit);
+        });
+    }
+}
+
+/// Serves one connection.
+async fn one(stream: impl AsyncRead + AsyncWrite, router: Router) -> io::Result<()> {
+    let stream = pin!(stream);
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(REQUEST)
+        .max_buf_size(HEADERS)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    served.await.map_err(io::Error::other)
+}

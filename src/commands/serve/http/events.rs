@@ -1,0 +1,134 @@
+//! Intervals for the page: the object of `raidtrace top --json`, with the alerts and the flight recorder.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream;
+use serde_json::{Value, json};
+
+use super::app::App;
+use crate::analysis::files::Files;
+use crate::analysis::snapshot::Snapshot;
+use crate::commands::serve::rules::Rule;
+use crate::commands::serve::tracing::FlightNow;
+use crate::ui::json;
+
+/// Tasks of an array on the page.
+const TASKS: usize = 50;
+
+/// Makes the text of each interval, as long as the session runs.
+pub async fn publish(app: Arc<App>) {
+    let mut latest = app.shared.latest.subscribe();
+    while latest.changed().await.is_ok() {
+        if app.pages.text.receiver_count() > 0 {
+            app.pages.text.send_replace(Arc::from(app.text()));
+        }
+    }
+}
+
+impl App {
+    /// The last interval; empty before the first.
+    fn text(&self) -> String {
+        let latest = self.shared.latest.borrow().clone();
+        let Some(snapshot) = latest else {
+            return String::new();
+        };
+        let shown = self.shown(&snapshot);
+        let mut line = Vec::new();
+        // A Vec takes everything.
+        let _ = json::write(&mut line, &shown);
+        let interval = String::from_utf8_lossy(&line);
+        let state = flight(&self.shared.flight(), self.with_paths);
+        format!("{{\"interval\":{},\"serve\":{state}}}", interval.trim_end())
+    }
+
+    /// Without what was not asked for.
+    fn shown(&self, snapshot: &Snapshot) -> Snapshot {
+        let mut shown = snapshot.clone();
+        for array in &mut shown.arrays {
+            array
+                .tasks
+                .truncate(if self.with_tasks { TASKS } else { 0 });
+            if !self.with_paths {
+                array.slow = None;
+                array.files = Files::default();
+                array.dirtied_files = Files::default();
+                for task in &mut array.tasks {
+                    task.dirtied_files = Files::default();
+                }
+            }
+        }
+        shown
+    }
+}
+
+/// State of the flight recorder for the page.
+fn flight(now: &FlightNow, with_paths: bool) -> Value {
+    let alerts = now.alerts.iter().map(|alert| {
+        let why = match alert.rule {
+            // The sentence may name a file.
+            Rule::Slow(_) if !with_paths => "an operation was slow (its sentence: --with-paths)",
+            _ => &alert.why,
+        };
+        json!({ "time": alert.time.to_string(), "rule": alert.rule.to_string(), "why": why })
+    });
+    let last = now.written.last.as_ref().map(|last| match last {
+        Ok(path) => {
+            let name = path.file_name().unwrap_or_default();
+            json!({ "name": name.to_string_lossy() })
+        }
+        Err(why) => json!({ "error": why }),
+    });
+    json!({
+        "keeps": now.bytes.is_some(),
+        "bytes": now.bytes,
+        "seconds": now.span.as_secs(),
+        "dumps": now.dumps,
+        "download": with_paths,
+        "last": last,
+        "alerts": alerts.collect::<Vec<_>>(),
+        "update_failed": now.update_failed,
+    })
+}
+
+/// `/api/interval`: the last interval.
+pub async fn interval(State(app): State<Arc<App>>) -> Response {
+    match app.text() {
+        text if text.is_empty() => (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response(),
+        text => ([(header::CONTENT_TYPE, "application/json")], text).into_response(),
+    }
+}
+
+/// `/api/events`: each interval as it ends. A page that is too slow misses intervals.
+pub async fn events(State(app): State<Arc<App>>) -> Response {
+    let Ok(permit) = Arc::clone(&app.pages.room).try_acquire_owned() else {
+        return (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too many pages are open: close one, or read /api/interval\n",
+        )
+            .into_response();
+    };
+    let receiver = app.pages.text.subscribe();
+    let first = app.text();
+    let events = stream::unfold(
+        (receiver, Some(first), permit),
+        |(mut receiver, first, permit)| async move {
+            let text = match first.filter(|text| !text.is_empty()) {
+                Some(text) => text,
+                None => {
+                    receiver.changed().await.ok()?;
+                    receiver.borrow_and_update().to_string()
+                }
+            };
+            let event = Ok::<_, Infallible>(Event::default().data(text));
+            Some((event, (receiver, None, permit)))
+        },
+    );
+    Sse::new(events)
+        .keep_alive(KeepAlive::default())
+        .into_response()
+}

@@ -1,0 +1,262 @@
+//! Who is answered: the Host header, the bearer token, and the origin of requests that change something.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use subtle::ConstantTimeEq as _;
+
+/// Headers of every answer. The page loads nothing from elsewhere, runs only the script of this server, and cannot be framed.
+const HEADERS: [(header::HeaderName, &str); 5] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; \
+         form-action 'none'; frame-ancestors 'none'",
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+];
+
+/// Paths that hold no figures: the page itself, which asks for the token.
+const PUBLIC: [&str; 4] = ["/", "/page.js", "/page.css", "/favicon.ico"];
+
+/// The rules of access.
+#[derive(Debug)]
+pub struct Guard {
+    token: Option<Vec<u8>>,
+    hosts: Vec<String>,
+}
+
+impl Guard {
+    /// `token`: asked for, if there is one. `hosts`: names that are answered besides IP addresses and localhost.
+    pub fn new(token: Option<Vec<u8>>, hosts: Vec<String>) -> Self {
+        let hosts = hosts.into_iter().map(|h| h.to_ascii_lowercase()).collect();
+        Self { token, hosts }
+    }
+
+    /// True for an IP address, localhost and the known names. Another name may be an attacker's that was bound to this machine's
+    /// address after his page was loaded (DNS rebinding).
+    fn knows(&self, host: &str) -> bool {
+        let host = without_port(host).to_ascii_lowercase();
+        let address = host.trim_start_matches('[').trim_end_matches(']');
+        address.parse::<IpAddr>().is_ok() || host == "localhost" || self.hosts.contains(&host)
+    }
+
+    fn has_token(&self, headers: &HeaderMap) -> bool {
+        let Some(token) = &self.token else {
+            return false;
+        };
+        let given = headers
+            .get(header::AUTHORIZATION)
+            .map(HeaderValue::as_bytes);
+        let given = given.and_then(|g| g.split_at_checked(7));
+        given.is_some_and(|(scheme, given)| {
+            scheme.eq_ignore_ascii_case(b"bearer ") && bool::from(given.ct_eq(token))
+        })
+    }
+
+    /// `None` if the request is answered.
+    fn refuses(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+    ) -> Option<(StatusCode, &'static str)> {
+        let host = headers.get(header::HOST).and_then(|h| h.to_str().ok());
+        let Some(host) = host.filter(|h| self.knows(h)) else {
+            return Some((
+                StatusCode::MISDIRECTED_REQUEST,
+                "this host name is not known here: use an IP address, or start raidtrace serve with --host NAME\n",
+            ));
+        };
+        let has_token = self.has_token(headers);
+        if self.token.is_some() && !has_token && !PUBLIC.contains(&path) {
+            return Some((
+                StatusCode::UNAUTHORIZED,
+                "a token is needed: Authorization: Bearer TOKEN, with the one of --token-file\n",
+            ));
+        }
+        if !matches!(*method, Method::GET | Method::HEAD)
+            && !has_token
+            && !is_same_origin(headers, host)
+        {
+            return Some((
+                StatusCode::FORBIDDEN,
+                "only this server's own page may ask for this, or who has the token of --token-file\n",
+            ));
+        }
+        None
+    }
+}
+
+/// True if the browser says that the request comes from a page of `host`.
+fn is_same_origin(headers: &HeaderMap, host: &str) -> bool {
+    let origin = headers.get(header::ORIGIN).and_then(|o| o.to_str().ok());
+    let host_of = |origin: &str| {
+        let (_, host) = origin.split_once("://")?;
+        Some(host.to_ascii_lowercase())
+    };
+    origin.and_then(host_of) == Some(host.to_ascii_lowercase())
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rfind(':') {
+        Some(colon)
+            if !host.ends_with(']') && !host[..colon].contains(':')
+                || host[..colon].ends_with(']') =>
+        {
+            &host[..colon]
+        }
+        _ => host,
+    }
+}
+
+/// Answers or refuses, and adds [`HEADERS`].
+pub async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    let refused = guard.refuses(request.method(), request.uri().path(), request.headers());
+    let mut response = match refused {
+        Some((StatusCode::UNAUTHORIZED, text)) => (
+            StatusCode::UNAUTHORIZED,
+            [(header::WWW_AUTHENTICATE, "Bearer")],
+            text,
+        )
+            .into_response(),
+        Some(refused) => refused.into_response(),
+        None => next.run(request).await,
+    };
+    for (name, value) in HEADERS {
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// Why this address is not listened on; `None` if it may be.
+pub fn refuses_address(listen: SocketAddr, has_token: bool, insecure: bool) -> Option<String> {
+    let is_loopback = listen.ip().to_canonical().is_loopback();
+    (!is_loopback && !has_token && !insecure).then(|| {
+        format!(
+            "--listen {listen} can be reached from other machines, and what is served tells of this one: ask for a token with \
+             --token-file FILE, or add --insecure"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderMap, HeaderName, Method, StatusCode};
+    use proptest::prelude::*;
+
+    use super::{Guard, refuses_address, without_port};
+
+    fn headers(all: &[(&'static str, &str)]) -> HeaderMap {
+        all.iter()
+            .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn names_that_are_not_known_are_refused() {
+        let guard = Guard::new(None, vec!["Storage1".to_owned()]);
+        let status = |host: &str| {
+            let refused = guard.refuses(&Method::GET, "/metrics", &headers(&[("host", host)]));
+            refused.map(|(status, _)| status.as_u16())
+        };
+        for host in [
+            "127.0.0.1:9753",
+            "127.0.0.1",
+            "[::1]:9753",
+            "[::1]",
+            "localhost:1",
+            "LOCALHOST",
+            "storage1:9753",
+            "10.1.2.3",
+        ] {
+            assert_eq!(status(host), None, "{host}");
+        }
+        for host in [
+            "evil.example:9753",
+            "localhost.evil.example",
+            "",
+            ":9753",
+            "127.0.0.1.nip.io",
+        ] {
+            assert_eq!(status(host), Some(421), "{host}");
+        }
+        let none = guard.refuses(&Method::GET, "/metrics", &HeaderMap::new());
+        assert_eq!(none.unwrap().0, StatusCode::MISDIRECTED_REQUEST);
+    }
+
+    #[test]
+    fn a_token_is_asked_for() {
+        let guard = Guard::new(Some(b"secret".to_vec()), Vec::new());
+        let status = |path: &str, token: Option<&str>| {
+            let mut all = vec![("host", "10.0.0.1")];
+            all.extend(token.map(|t| ("authorization", t)));
+            let refused = guard.refuses(&Method::GET, path, &headers(&all));
+            refused.map(|(status, _)| status.as_u16())
+        };
+        assert_eq!(status("/", None), None);
+        assert_eq!(status("/metrics", None), Some(401));
+        assert_eq!(status("/metrics", Some("Bearer secret")), None);
+        assert_eq!(status("/metrics", Some("bearer secret")), None);
+        for wrong in [
+            "Bearer secre",
+            "Bearer secret ",
+            "Basic secret",
+            "secret",
+            "",
+        ] {
+            assert_eq!(status("/metrics", Some(wrong)), Some(401), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn only_the_own_page_may_post() {
+        let guard = Guard::new(None, Vec::new());
+        let status = |origin: Option<&str>| {
+            let mut all = vec![("host", "127.0.0.1:9753")];
+            all.extend(origin.map(|o| ("origin", o)));
+            let refused = guard.refuses(&Method::POST, "/dump", &headers(&all));
+            refused.map(|(status, _)| status.as_u16())
+        };
+        assert_eq!(status(Some("http://127.0.0.1:9753")), None);
+        for wrong in [
+            None,
+            Some("null"),
+            Some("http://evil.example"),
+            Some("http://127.0.0.1:80"),
+        ] {
+            assert_eq!(status(wrong), Some(403), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn other_addresses_than_loopback_need_a_decision() {
+        let refused = |address: &str, token, insecure| {
+            refuses_address(address.parse().unwrap(), token, insecure).is_some()
+        };
+        assert!(!refused("127.0.0.1:1", false, false));
+        assert!(!refused("[::1]:1", false, false));
+        assert!(!refused("[::ffff:127.0.0.1]:1", false, false));
+        assert!(refused("0.0.0.0:1", false, false));
+        assert!(refused("[::]:1", false, false));
+        assert!(!refused("0.0.0.0:1", true, false));
+        assert!(!refused("0.0.0.0:1", false, true));
+    }
+
+    proptest! {
+        #[test]
+        fn any_host_is_read(host in "\\PC{0,40}") {
+            let known = Guard::new(None, Vec::new()).knows(&host);
+            prop_assert!(!known || host.len() >= 2);
+            prop_assert!(host.starts_with(without_port(&host)));
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Rules that write what the flight recorder keeps.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use crate::analysis::hist::Hist;
+use crate::analysis::lost::Loss;
+use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot};
+use crate::analysis::units;
+use crate::machine::ArrayState;
+use crate::ui::typed::short_time;
+
+/// Time for which a rule that has fired for an array does not fire again for it.
+const PAUSE: Duration = Duration::from_secs(300);
+/// Time over which utilisation is judged.
+const BUSY: Duration = Duration::from_secs(10);
+/// Fewer requests than this have no 99th percentile.
+const ENOUGH_REQUESTS: u64 = 100;
+
+/// A rule of `--dump-on`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rule {
+    /// The 99th percentile of a member's times from allocation to completion exceeds this, over the last 10 s.
+    P99(Duration),
+    /// The hot spot's skew reaches this.
+    Skew(f64),
+    /// A member's utilisation reaches this share for 10 s, while that of the others is at most half as high on average.
+    Busy(f64),
+    /// An operation on a file took at least this long.
+    Slow(Duration),
+    /// Events were lost, other than to a change of the host.
+    Lost,
+    /// An array lacks a member that it had.
+    Degraded,
+}
+
+impl Rule {
+    /// Word for names of files.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::P99(_) => "p99",
+            Self::Skew(_) => "skew",
+            Self::Busy(_) => "busy",
+            Self::Slow(_) => "slow",
+            Self::Lost => "lost",
+            Self::Degraded => "degraded",
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::P99(time) => write!(f, "p99={}", Short(*time)),
+            Self::Skew(skew) => write!(f, "skew={skew}"),
+            Self::Busy(share) => write!(f, "busy={}%", share * 100.0),
+            Self::Slow(time) => write!(f, "slow={}", Short(*time)),
+            Self::Lost | Self::Degraded => f.write_str(self.word()),
+        }
+    }
+}
+
+/// A time as it is typed.
+struct Short(Duration);
+
+impl fmt::Display for Short {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_micros() {
+            us if us % 1_000_000 == 0 => write!(f, "{}s", us / 1_000_000),
+            us if us % 1000 == 0 => write!(f, "{}ms", us / 1000),
+            us => write!(f, "{us}us"),
+        }
+    }
+}
+
+impl FromStr for Rule {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (word, value) = match text.split_once('=') {
+            Some((word, value)) => (word, Some(value)),
+            None => (text, None),
+        };
+        let number = |text: &str, least: f64, most: f64| {
+            let number: f64 = text.parse().map_err(|_| format!("{text} is no number"))?;
+            if (least..=most).contains(&number) {
+                Ok(number)
+            } else {
+                Err(format!("{text} is not between {least} and {most}"))
+            }
+        };
+        match (word, value) {
+            ("p99", Some(time)) => Ok(Self::P99(short_time(time)?)),
+            ("slow", Some(time)) => Ok(Self::Slow(short_time(time)?)),
+            ("skew", Some(skew)) => Ok(Self::Skew(number(skew, 1.0, 1000.0)?)),
+            ("busy", Some(share)) => {
+                let share = share.strip_suffix('%').unwrap_or(share);
+                Ok(Self::Busy(number(share, 1.0, 100.0)? / 100.0))
+            }
+            ("lost", None) => Ok(Self::Lost),
+            ("degraded", None) => Ok(Self::Degraded),
+            _ => Err(
+                "a rule is p99=TIME, slow=TIME, skew=FACTOR, busy=PERCENT, lost or degraded"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+/// A rule that has fired.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fired {
+    /// The rule.
+    pub rule: Rule,
+    /// Array for which it has.
+    pub array: String,
+    /// What was found, in a sentence without a full stop.
+    pub why: String,
+}
+
+/// The rules, and when they have fired.
+pub struct Rules {
+    rules: Vec<Rule>,
+    fired: HashMap<(&'static str, String), Instant>,
+    missing: HashMap<String, u32>,
+}
+
+impl Rules {
+    /// None has fired yet.
+    pub fn new(rules: Vec<Rule>) -> Self {
+        Self {
+            rules,
+            fired: HashMap::new(),
+            missing: HashMap::new(),
+        }
+    }
+
+    /// Rules that fire now. `snapshot` is the last interval, `window` the last seconds up to its end.
+    pub fn check<'a>(
+        &mut self,
+        snapshot: &Snapshot,
+        window: &Snapshot,
+        states: impl Iterator<Item = (&'a str, &'a ArrayState)>,
+        now: Instant,
+    ) -> Vec<Fired> {
+        let mut found = Vec::new();
+        for rule in &self.rules {
+            for array in &snapshot.arrays {
+                let over = window
+                    .arrays
+                    .iter()
+                    .find(|a| a.info.name == array.info.name);
+                if let Some(why) = over.and_then(|over| finding(*rule, array, over)) {
+                    found.push((*rule, array.info.name.clone(), why));
+                }
+            }
+            if *rule == Rule::Lost {
+                // When a disk goes, the kernel's counts go with it.
+                let own = snapshot
+                    .lost
+                    .nonzero()
+                    .filter(|(l, _)| *l != Loss::Uncounted);
+                let parts: Vec<String> = own
+                    .map(|(loss, count)| format!("{count} ({})", loss.label()))
+                    .collect();
+                if !parts.is_empty() {
+                    let why = format!("events were lost: {}", parts.join(", "));
+                    found.push((*rule, String::new(), why));
+                }
+            }
+        }
+        for (array, state) in states {
+            let before = self.missing.insert(array.to_owned(), state.degraded);
+            let more = before.is_some_and(|before| state.degraded > before);
+            if more && self.rules.contains(&Rule::Degraded) {
+                let why = format!("{array} lacks {} of its members", state.degraded);
+                found.push((Rule::Degraded, array.to_owned(), why));
+            }
+        }
+        self.fired
+            .retain(|_, at| now.saturating_duration_since(*at) < PAUSE);
+        let mut fired = Vec::new();
+        for (rule, array, why) in found {
+            let key = (rule.word(), array.clone());
+            if let Entry::Vacant(entry) = self.fired.entry(key) {
+                entry.insert(now);
+                fired.push(Fired { rule, array, why });
+            }
+        }
+        fired
+    }
+}
+
+fn finding(rule: Rule, array: &ArraySnapshot, over: &ArraySnapshot) -> Option<String> {
+    match rule {
+        Rule::P99(limit) => {
+            let most = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
+            let slowest = over
+                .members
+                .iter()
+                .filter_map(|m| Some((p99(m)?, &m.name)))
+                .max()?;
+            (slowest.0 > most).then(|| {
+                format!(
+                    "the 99th percentile of {} is {}",
+                    slowest.1,
+                    units::latency(Some(slowest.0))
+                )
+            })
+        }
+        Rule::Skew(least) => {
+            let hotspot = array.hotspot.as_ref()?;
+            (hotspot.skew >= least && hotspot.kind.is_finding()).then(|| {
+                format!(
+                    "skew {:.1} on {}: {}",
+                    hotspot.skew, array.info.name, hotspot.headline
+                )
+            })
+        }
+        Rule::Busy(least) => {
+            let present = array.members.iter().filter(|m| m.is_present());
+            let busy: Vec<(f64, &str)> = present
+                .filter_map(|m| {
+                    let enough = m.recent(BUSY).iter().map(|r| r.interval).sum::<Duration>();
+                    let busy = m
+                        .utilisation_over(BUSY)
+                        .filter(|_| enough * 10 >= BUSY * 9)?;
+                    Some((busy, m.name.as_str()))
+                })
+                .collect();
+            let (most, name) = busy.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0))?;
+            let others = busy.len().saturating_sub(1);
+            let sum: f64 = busy.iter().map(|b| b.0).sum();
+            let mean = if others > 0 {
+                (sum - most) / others as f64
+            } else {
+                0.0
+            };
+            (most >= least && mean <= most / 2.0).then(|| {
+                format!(
+                    "{name} is busy {:.0} % of the time, the other members {:.0} %",
+                    most * 100.0,
+                    mean * 100.0
+                )
+            })
+        }
+        Rule::Slow(_) => array.slow.clone(),
+        Rule::Lost | Rule::Degraded => None,
+    }
+}
+
+/// The 99th percentile of the device times of all requests of a member, in µs.
+fn p99(member: &MemberSnapshot) -> Option<u64> {
+    let mut all = Hist::default();
+    member.io.iter().for_each(|cell| all.add(&cell.device));
+    (all.count() >= ENOUGH_REQUESTS).then(|| all.quantile(0.99))?
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::{Rule, Rules};
+    use crate::analysis::fixture::{array, cell, member, snapshot};
+    use crate::machine::ArrayState;
+    use crate::origin::{Op, Origin};
+
+    #[test]
+    fn rules_are_read_and_printed() {
+        for text in [
+            "p99=200ms",
+            "slow=1s",
+            "slow=1500us",
+            "skew=3",
+            "busy=90%",
+            "lost",
+            "degraded",
+        ] {
+            assert_eq!(text.parse::<Rule>().unwrap().to_string(), text);
+        }
+        assert_eq!(
+            "p99=200ms".parse(),
+            Ok(Rule::P99(Duration::from_millis(200)))
+        );
+        for wrong in [
+            "", "p99", "p99=5", "skew=0", "skew=NaN", "busy=200", "lost=1", "x=1",
+        ] {
+            assert!(wrong.parse::<Rule>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_rule_fires_once_and_again_after_a_pause() {
+        let slow = |us| {
+            let io = vec![cell(Origin::FileData, Op::Read, 200, 4096, us)];
+            snapshot(array(vec![member(0, io), member(1, vec![])]))
+        };
+        let mut rules = Rules::new(vec![Rule::P99(Duration::from_millis(100))]);
+        let begun = Instant::now();
+        let mut check = |us, after| {
+            let now = begun + Duration::from_secs(after);
+            let fired = rules.check(&slow(us), &slow(us), std::iter::empty(), now);
+            fired.into_iter().map(|f| f.why).collect::<Vec<_>>()
+        };
+        assert_eq!(check(1000, 0), Vec::<String>::new());
+        assert_eq!(check(200_000, 1).len(), 1);
+        assert_eq!(check(200_000, 2).len(), 0);
+        assert_eq!(check(200_000, 302).len(), 1);
+    }
+
+    #[test]
+    fn an_array_that_was_degraded_at_the_start_is_no_event() {
+        let mut rules = Rules::new(vec![Rule::Degraded]);
+        let empty = snapshot(array(Vec::new()));
+        let mut check = |degraded| {
+            let state = ArrayState {
+                degraded,
+                ..ArrayState::default()
+            };
+            let states = [("md1", &state)].into_iter();
+            let fired = rules.check(&empty, &empty, states, Instant::now());
+            fired.len()
+        };
+        assert_eq!((check(1), check(1), check(2)), (0, 0, 1));
+    }
+}

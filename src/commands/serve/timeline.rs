@@ -1,0 +1,194 @@
+//! The last hour, for the page: utilisation, bytes and latency of each member, and bytes of each origin.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::analysis::hist::Hist;
+use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot};
+use crate::origin::Origin;
+
+/// Length of a point.
+const POINT: Duration = Duration::from_secs(10);
+/// Points of an hour.
+const POINTS: usize = 360;
+/// Maximum number of members in a point, of all arrays.
+const MEMBERS: usize = 256;
+
+/// The last hour, oldest first.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    points: VecDeque<Point>,
+    sum: Option<Sum>,
+}
+
+/// A point of the timeline.
+#[derive(Clone, Debug, Serialize)]
+pub struct Point {
+    /// Its end, in seconds since 1970.
+    pub time: i64,
+    /// Its length in seconds.
+    pub seconds: f64,
+    /// Arrays by name.
+    pub arrays: BTreeMap<String, ArrayPoint>,
+}
+
+/// An array in a point.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ArrayPoint {
+    /// Members by name.
+    pub members: BTreeMap<String, MemberPoint>,
+    /// Bytes moved by all members, by origin.
+    pub origins: BTreeMap<&'static str, u64>,
+}
+
+/// A member in a point.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct MemberPoint {
+    /// Share of the time with a request in flight, 0 to 1; `None` if unknown.
+    pub busy: Option<f32>,
+    /// Requests.
+    pub requests: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// 99th percentile of the device time in µs.
+    pub p99_us: Option<u64>,
+}
+
+/// A point being added up.
+#[derive(Debug, Default)]
+struct Sum {
+    length: Duration,
+    arrays: BTreeMap<String, ArraySum>,
+}
+
+/// Members by name, and bytes by origin.
+type ArraySum = (BTreeMap<String, MemberSum>, BTreeMap<Origin, u64>);
+
+#[derive(Debug, Default)]
+struct MemberSum {
+    busy: Option<f64>,
+    requests: u64,
+    bytes: u64,
+    device: Hist,
+}
+
+impl Timeline {
+    /// Adds an interval.
+    pub fn add(&mut self, snapshot: &Snapshot) {
+        let sum = self.sum.get_or_insert_default();
+        sum.length += snapshot.interval;
+        for array in &snapshot.arrays {
+            sum.add(array, snapshot.interval);
+        }
+        // An interval of "1 s" is never exactly that.
+        if sum.length + snapshot.interval / 2 < POINT {
+            return;
+        }
+        if let Some(sum) = self.sum.take() {
+            if self.points.len() >= POINTS {
+                self.points.pop_front();
+            }
+            self.points.push_back(sum.point(snapshot.time));
+        }
+    }
+
+    /// Points that end after `since`, in seconds since 1970.
+    pub fn since(&self, since: i64) -> Vec<Point> {
+        let points = self.points.iter().filter(|p| p.time > since);
+        points.cloned().collect()
+    }
+}
+
+impl Sum {
+    fn add(&mut self, array: &ArraySnapshot, interval: Duration) {
+        let known: usize = self.arrays.values().map(|(members, _)| members.len()).sum();
+        let (members, origins) = self.arrays.entry(array.info.name.clone()).or_default();
+        let mut room = MEMBERS.saturating_sub(known);
+        for member in &array.members {
+            for cell in &member.io {
+                let bytes = origins.entry(cell.origin).or_default();
+                *bytes = bytes.saturating_add(cell.bytes);
+            }
+            if !members.contains_key(&member.name) {
+                if room == 0 {
+                    continue;
+                }
+                room -= 1;
+            }
+            let sum = members.entry(member.name.clone()).or_default();
+            sum.add(member, interval);
+        }
+    }
+
+    fn point(self, end: jiff::Timestamp) -> Point {
+        let seconds = self.length.as_secs_f64();
+        let member = |(name, sum): (String, MemberSum)| {
+            let busy = sum
+                .busy
+                .map(|busy| (busy / seconds.max(f64::MIN_POSITIVE)) as f32);
+            let point = MemberPoint {
+                busy: busy.map(|b| b.clamp(0.0, 1.0)),
+                requests: sum.requests,
+                bytes: sum.bytes,
+                p99_us: sum.device.quantile(0.99),
+            };
+            (name, point)
+        };
+        let arrays = self.arrays.into_iter().map(|(name, (members, origins))| {
+            let point = ArrayPoint {
+                members: members.into_iter().map(member).collect(),
+                origins: origins.into_iter().map(|(o, b)| (o.name(), b)).collect(),
+            };
+            (name, point)
+        });
+        Point {
+            time: end.as_second(),
+            seconds,
+            arrays: arrays.collect(),
+        }
+    }
+}
+
+impl MemberSum {
+    fn add(&mut self, member: &MemberSnapshot, interval: Duration) {
+        if let Some(utilisation) = member.utilisation() {
+            *self.busy.get_or_insert(0.0) += utilisation * interval.as_secs_f64();
+        }
+        for cell in &member.io {
+            self.requests = self.requests.saturating_add(cell.requests);
+            self.bytes = self.bytes.saturating_add(cell.bytes);
+            self.device.add(&cell.device);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{POINTS, Timeline};
+    use crate::analysis::fixture::raid0;
+
+    #[test]
+    fn an_hour_is_kept_in_points_of_ten_seconds() {
+        let mut timeline = Timeline::default();
+        let mut snapshot = raid0(4);
+        snapshot.interval = Duration::from_millis(1001);
+        let (bytes, start) = (snapshot.arrays[0].members[0].sum(|_| true).1, snapshot.time);
+        for second in 0..3700 {
+            snapshot.time = start + Duration::from_secs(second);
+            timeline.add(&snapshot);
+        }
+        let all = timeline.since(0);
+        assert_eq!(all.len(), POINTS);
+        let last = &all[POINTS - 1];
+        assert_eq!(timeline.since(last.time - 10).len(), 1);
+        let array = last.arrays.values().next().unwrap();
+        let member = &snapshot.arrays[0].members[0].name;
+        assert_eq!(array.members[member].bytes, 10 * bytes);
+        let sum: u64 = array.members.values().map(|m| m.bytes).sum();
+        assert_eq!(array.origins.values().sum::<u64>(), sum);
+    }
+}

@@ -1,0 +1,415 @@
+//! `raidtrace serve` from outside: metrics against the kernel's figures, access, recordings of the last minutes, and the page in a
+//! browser.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+#[path = "serve/http.rs"]
+mod http;
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::process::Command;
+
+use common::{
+    EXE, Loop, MIB, Top, idle, installed, memory, python, raidtrace, run, skipped, tool, tracing,
+    until,
+};
+use http::{ask, get};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// A running `raidtrace serve`.
+struct Serve {
+    process: Top,
+    /// Address and port.
+    address: String,
+}
+
+impl Serve {
+    fn start(target: &str, args: &[&str]) -> Self {
+        let mut command = Command::new(EXE);
+        command.args(["serve", target]);
+        if !args.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
+        let process = Top::start(command.args(args));
+        let line = process.says("serving ");
+        let (_, address) = line.split_once("://").unwrap();
+        Self {
+            process,
+            address: address.trim().trim_end_matches('/').to_owned(),
+        }
+    }
+
+    /// Samples of the metrics, by name and labels.
+    fn samples(&self) -> BTreeMap<String, f64> {
+        let answer = get(&self.address, "/metrics");
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let lines = answer.body.lines().filter(|l| !l.starts_with('#'));
+        lines
+            .map(|line| {
+                let (name, value) = line.rsplit_once(' ').unwrap();
+                (name.to_owned(), value.parse().unwrap())
+            })
+            .collect()
+    }
+
+    /// Sum of the samples whose names begin so.
+    fn sum(&self, name: &str) -> f64 {
+        let samples = self.samples();
+        samples
+            .iter()
+            .filter(|(n, _)| n.starts_with(name))
+            .map(|(_, v)| v)
+            .sum()
+    }
+
+    /// Waits until two more intervals have ended: everything before is in the figures.
+    fn settled(&self) {
+        let before = self.sum("raidtrace_intervals_total");
+        until("two intervals", || {
+            self.sum("raidtrace_intervals_total") >= before + 2.0
+        });
+    }
+}
+
+/// A filesystem of 32 MiB.
+fn filesystem() -> Loop {
+    Loop::ext4(32 * MIB, &["-b", "4096"])
+}
+
+/// Writes `count` blocks of 4 KiB to a file of it, one request each.
+fn write(disk: &Loop, count: u64) {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true);
+    options.custom_flags(rustix::fs::OFlags::DIRECT.bits().cast_signed());
+    let file = options.open(disk.mount.join("file")).unwrap();
+    let buffer = vec![1; 8192];
+    let at = buffer.as_ptr().align_offset(4096);
+    for block in 0..count {
+        file.write_all_at(&buffer[at..at + 4096], block * 4096)
+            .unwrap();
+    }
+}
+
+#[test]
+fn metrics_are_the_kernels_figures() {
+    if !tracing() {
+        return;
+    }
+    let disk = filesystem();
+    write(&disk, 100);
+    for keep in ["0", "1m"] {
+        let serve = Serve::start(&disk.name, &["--keep", keep]);
+        disk.sync();
+        idle(&disk.name);
+        serve.settled();
+        let kernel = idle(&disk.name);
+        let name = "raidtrace_member_requests_total";
+        let data = format!(
+            "{name}{{array=\"{0}\",member=\"{0}\",slot=\"0\",origin=\"file_data\",op=\"write\"}}",
+            disk.name
+        );
+        let (before, data_before) = (serve.sum(name), serve.sum(&data));
+        write(&disk, 100);
+        disk.sync();
+        let kernel = idle(&disk.name) - kernel;
+        serve.settled();
+        assert_eq!(serve.sum(name) - before, kernel as f64, "--keep {keep}");
+        assert_eq!(serve.sum(&data) - data_before, 100.0);
+        let bytes = data.replace("_requests_", "_bytes_");
+        assert!(serve.sum(&bytes) >= 409_600.0);
+        let device = data
+            .replace("_requests_total{", "_device_seconds_bucket{le=\"+Inf\",")
+            .replace("_total", "");
+        // A request that is only there for a flush has no time.
+        assert!(serve.sum(&device) >= 100.0);
+        assert_eq!(serve.sum("raidtrace_lost_events_total"), 0.0);
+        assert_eq!(serve.sum("raidtrace_array_up"), 1.0);
+        assert_eq!(get(&serve.address, "/healthz").status, 200);
+        let ended = serve.process.end(Signal::TERM);
+        assert_eq!(ended.code(), Some(0), "{ended:?}");
+    }
+}
+
+#[test]
+fn both_formats_pass_promtool() {
+    if !tracing() {
+        return;
+    }
+    let disk = filesystem();
+    let serve = Serve::start(&disk.name, &["--with-tasks"]);
+    write(&disk, 10);
+    serve.settled();
+    let open = ["Accept: application/openmetrics-text; version=1.0.0"];
+    let open = ask(&serve.address, "GET", "/metrics", &open);
+    assert!(
+        open.head.contains("application/openmetrics-text"),
+        "{open:?}"
+    );
+    assert!(open.body.ends_with("# EOF\n"));
+    assert!(open.body.contains("# UNIT raidtrace_member_bytes bytes\n"));
+    let plain = get(&serve.address, "/metrics");
+    assert!(
+        plain.head.contains("text/plain; version=0.0.4"),
+        "{plain:?}"
+    );
+    assert!(
+        plain
+            .body
+            .contains("# TYPE raidtrace_member_bytes_total counter\n")
+    );
+    assert!(
+        plain.body.contains("task=\"both_formats_pa\""),
+        "{}",
+        plain.body
+    );
+    if !installed("promtool") {
+        return skipped("promtool is not on this machine (tools/setup --lab)");
+    }
+    let dir = memory();
+    let file = dir.path().join("metrics");
+    fs::write(&file, &plain.body).unwrap();
+    let input = fs::File::open(&file).unwrap();
+    let out = common::run_from(
+        input.into(),
+        Command::new("promtool").args(["check", "metrics"]),
+    );
+    assert_eq!(out.code(), Some(0), "{out:?}");
+}
+
+#[test]
+fn a_signal_writes_the_last_minutes() {
+    if !tracing() {
+        return;
+    }
+    let disk = filesystem();
+    let dir = memory();
+    let path = dir.path().to_str().unwrap();
+    let serve = Serve::start(&disk.name, &["--dump-dir", path]);
+    write(&disk, 50);
+    serve.settled();
+    serve.process.signal(Signal::USR1);
+    let line = serve.process.says("the last minutes are in ");
+    let (_, file) = line.trim().split_once(" in ").unwrap();
+    let out = raidtrace(&["report", file, "--json"]);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    let report: Value = serde_json::from_str(&out.stdout).unwrap();
+    let first = report["notes"][0].as_str().unwrap();
+    assert!(first.starts_with("written because of SIGUSR1"), "{first}");
+    assert!(report["requests"].as_u64().unwrap() >= 50, "{}", out.stdout);
+    assert_eq!(report["lost"]["events"], 0);
+    // Again, with what came after.
+    let origin = format!("Origin: http://{}", serve.address);
+    assert_eq!(ask(&serve.address, "POST", "/api/dump", &[]).status, 403);
+    let asked = ask(&serve.address, "POST", "/api/dump", &[&origin]);
+    assert_eq!(asked.status, 202, "{asked:?}");
+    serve.process.says("the last minutes are in ");
+    let list: Value = serde_json::from_str(&get(&serve.address, "/dumps").body).unwrap();
+    let name = list[0]["name"].as_str().unwrap();
+    // A recording holds paths.
+    assert_eq!(get(&serve.address, &format!("/dumps/{name}")).status, 403);
+    for wrong in [
+        "/dumps/..%2f..%2fetc%2fpasswd",
+        "/dumps/%00",
+        "/dumps/raidtrace-x.rtrace/y",
+    ] {
+        assert!(
+            matches!(get(&serve.address, wrong).status, 403 | 404),
+            "{wrong}"
+        );
+    }
+}
+
+#[test]
+fn a_slow_operation_writes_the_last_minutes() {
+    if !tracing() {
+        return;
+    }
+    let disk = filesystem();
+    let dir = memory();
+    let args = [
+        "--dump-dir",
+        dir.path().to_str().unwrap(),
+        "--dump-on",
+        "slow=1us",
+    ];
+    let serve = Serve::start(&disk.name, &args);
+    write(&disk, 5);
+    let file = fs::File::open(disk.mount.join("file")).unwrap();
+    file.sync_all().unwrap();
+    serve.process.says("slow=1us: fsync of ");
+    let line = serve.process.says("the last minutes are in ");
+    let (_, file) = line.trim().split_once(" in ").unwrap();
+    let out = raidtrace(&["slow", "--replay", file, "--batch"]);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    assert!(out.stdout.contains("fsync of "), "{}", out.stdout);
+    // Its sentence names a file: without --with-paths it is not told.
+    let interval = get(&serve.address, "/api/interval").body;
+    assert!(
+        interval.contains("slow=1us") && !interval.contains("fsync of"),
+        "{interval}"
+    );
+}
+
+#[test]
+fn access_is_refused_in_one_line() {
+    if !tracing() {
+        return;
+    }
+    let disk = filesystem();
+    let fails = |args: &[&str], says: &str| {
+        let out = raidtrace(&[&["serve", disk.name.as_str()], args].concat());
+        assert_eq!(out.code(), Some(1), "{out:?}");
+        assert!(out.stderr.contains(says), "{out:?}");
+        assert_eq!(out.stderr.lines().count(), 1, "{out:?}");
+    };
+    fails(&["--listen", "0.0.0.0:0"], "--token-file FILE");
+    fails(&["--dump-dir", "/nowhere"], "is not a directory");
+    fails(&["--dump-dir", "/tmp", "--keep", "0"], "--keep 0");
+    fails(&["--token-file", "/nowhere"], "cannot be read");
+    let dir = memory();
+    let secret = dir.path().join("token");
+    fs::write(&secret, "short\n").unwrap();
+    let secret_path = secret.to_str().unwrap();
+    fails(&["--token-file", secret_path], "at least 16");
+    fs::write(&secret, "0123456789abcdef\n").unwrap();
+    let serve = Serve::start(
+        &disk.name,
+        &["--token-file", secret_path, "--listen", "0.0.0.0:0"],
+    );
+    let address = serve.address.replace("0.0.0.0", "127.0.0.1");
+    fails(&["--listen", &address], "cannot listen on");
+    assert_eq!(get(&address, "/").status, 200);
+    assert_eq!(get(&address, "/metrics").status, 401);
+    let bearer = "Authorization: Bearer 0123456789abcdef";
+    assert_eq!(ask(&address, "GET", "/metrics", &[bearer]).status, 200);
+    let renamed = ["Host: evil.example", bearer];
+    assert_eq!(ask(&address, "GET", "/metrics", &renamed).status, 421);
+    assert_eq!(
+        ask(&address, "GET", "/api/timeline?since=x", &[bearer]).status,
+        400
+    );
+    assert_eq!(ask(&address, "GET", "/nothing", &[bearer]).status, 404);
+    assert_eq!(ask(&address, "DELETE", "/metrics", &[bearer]).status, 405);
+    let page = get(&address, "/");
+    assert!(
+        page.head
+            .contains("content-security-policy: default-src 'none'"),
+        "{page:?}"
+    );
+}
+
+#[test]
+fn clients_that_send_or_read_nothing_keep_nobody_waiting() {
+    if !tracing() {
+        return;
+    }
+    let disk = filesystem();
+    let serve = Serve::start(&disk.name, &[]);
+    let silent: Vec<TcpStream> = (0..200)
+        .map(|_| TcpStream::connect(&serve.address).unwrap())
+        .collect();
+    let deaf: Vec<TcpStream> = (0..20)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&serve.address).unwrap();
+            let request = format!(
+                "GET /api/events HTTP/1.1\r\nHost: {}\r\n\r\n",
+                serve.address
+            );
+            stream.write_all(request.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    let mut noise = TcpStream::connect(&serve.address).unwrap();
+    noise.write_all(&[0xff; 1000]).unwrap();
+    serve.settled();
+    assert!(serve.sum("raidtrace_http_connections") >= 200.0);
+    // They are closed when their time is over.
+    drop(deaf);
+    until("the silent ones to be closed", || {
+        serve.sum("raidtrace_http_connections") < 10.0
+    });
+    drop(silent);
+    assert_eq!(serve.sum("raidtrace_lost_events_total"), 0.0);
+    for _ in 0..2000 {
+        drop(TcpStream::connect(&serve.address).unwrap());
+    }
+    serve.settled();
+}
+
+#[test]
+fn https_answers_with_the_certificate() {
+    if !tracing() {
+        return;
+    }
+    if !installed("openssl") || !installed("curl") {
+        return skipped("openssl or curl is not on this machine");
+    }
+    let disk = filesystem();
+    let dir = memory();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (cert, key) = (path("cert.pem"), path("key.pem"));
+    tool(
+        "openssl",
+        &[
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=localhost",
+            "-addext",
+            "subjectAltName=DNS:localhost",
+            "-keyout",
+            &key,
+            "-out",
+            &cert,
+        ],
+    );
+    let out = raidtrace(&["serve", &disk.name, "--tls-cert", &cert, "--tls-key", &cert]);
+    assert_eq!(out.code(), Some(1), "{out:?}");
+    let serve = Serve::start(&disk.name, &["--tls-cert", &cert, "--tls-key", &key]);
+    let port = serve.address.rsplit_once(':').unwrap().1;
+    let url = format!("https://localhost:{port}/healthz");
+    serve_is_healthy(&url, &cert);
+}
+
+fn serve_is_healthy(url: &str, cert: &str) {
+    until("an answer", || {
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "--noproxy", "*", "--cacert", cert, url]);
+        let out = run(&mut curl);
+        assert!(out.code() == Some(0), "{out:?}");
+        out.stdout == "ok\n"
+    });
+}
+
+/// Content, updates, a restart, keys and screenshots: tests/serve/page.py.
+#[test]
+fn the_page_shows_what_happens() {
+    if !tracing() {
+        return;
+    }
+    let (Some(python), true) = (python("selenium"), installed("chromedriver")) else {
+        return skipped("Chromium's driver or selenium is not on this machine (tools/setup --lab)");
+    };
+    let disk = filesystem();
+    let dir = memory();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/serve/page.py");
+    let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
+    fs::create_dir_all(&pictures).unwrap();
+    let mut command = Command::new(python);
+    command.arg(script).arg(EXE).arg(&disk.name);
+    command.args([disk.mount.as_path(), dir.path(), &pictures]);
+    let out = run(&mut command);
+    assert_eq!(out.code(), Some(0), "{}\n{}", out.stdout, out.stderr);
+}

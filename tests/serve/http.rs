@@ -1,0 +1,42 @@
+//! A plain HTTP client, so that tests decide every byte.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use super::common::DEADLINE;
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
+}
+
+/// Sends `METHOD PATH` with these header lines, and reads the answer to its end.
+pub fn ask(address: &str, method: &str, path: &str, headers: &[&str]) -> Answer {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let mut lines = vec![format!("{method} {path} HTTP/1.1")];
+    if !headers.iter().any(|h| h.starts_with("Host:")) {
+        lines.push(format!("Host: {address}"));
+    }
+    lines.extend(headers.iter().map(ToString::to_string));
+    lines.push("Connection: close\r\n\r\n".to_owned());
+    stream.write_all(lines.join("\r\n").as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let text = String::from_utf8_lossy(&answer).into_owned();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let status = head.split(' ').nth(1).and_then(|s| s.parse().ok());
+    Answer {
+        status: status.unwrap_or(0),
+        head: head.to_owned(),
+        body: body.to_owned(),
+    }
+}
+
+/// `GET PATH`.
+pub fn get(address: &str, path: &str) -> Answer {
+    ask(address, "GET", path, &[])
+}
