@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "serve/connect.rs"]
+mod connect;
 #[path = "serve/http.rs"]
 mod http;
 
@@ -121,7 +123,12 @@ fn metrics_are_the_kernels_figures() {
         let kernel = idle(&disk.name) - kernel;
         serve.settled();
         assert_eq!(serve.sum(name) - before, kernel as f64, "--keep {keep}");
-        assert_eq!(serve.sum(&data) - data_before, 100.0);
+        assert_eq!(
+            serve.sum(&data) - data_before,
+            100.0,
+            "--keep {keep}: {:?}",
+            serve.samples()
+        );
         let bytes = data.replace("_requests_", "_bytes_");
         assert!(serve.sum(&bytes) >= 409_600.0);
         let device = data
@@ -369,6 +376,8 @@ fn https_answers_with_the_certificate() {
             "/CN=localhost",
             "-addext",
             "subjectAltName=DNS:localhost",
+            "-addext",
+            "basicConstraints=critical,CA:FALSE",
             "-keyout",
             &key,
             "-out",
@@ -381,6 +390,17 @@ fn https_answers_with_the_certificate() {
     let port = serve.address.rsplit_once(':').unwrap().1;
     let url = format!("https://localhost:{port}/healthz");
     serve_is_healthy(&url, &cert);
+    let mut top = Command::new(EXE);
+    let url = format!("https://localhost:{port}");
+    top.args(["top", "--batch", "-n", "1", "--connect", &url]);
+    let out = run(top.env("SSL_CERT_FILE", &cert));
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    assert!(out.stdout.contains(&disk.name), "{out:?}");
+    let out = run(top.env("SSL_CERT_FILE", dir.path().join("none")));
+    assert!(
+        out.code() == Some(1) && out.stderr.contains("SSL_CERT_FILE"),
+        "{out:?}"
+    );
 }
 
 fn serve_is_healthy(url: &str, cert: &str) {

@@ -14,7 +14,7 @@ use super::snapshot::{ArrayInfo, ArraySnapshot};
 use crate::origin::{Op, Origin};
 
 /// Submitted and moved bytes of one array over some time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Amplification {
     /// Rows with any bytes, ordered by (origin, operation).
     pub rows: Vec<Row>,
@@ -26,7 +26,7 @@ pub struct Amplification {
 ///
 /// A row of an md origin without submitted bytes is work that no IO asked for (`resync`, `md_superblock`), or that has no
 /// origin to charge because nothing was written (`parity`, `rmw_read`, `md_bitmap`, `md_journal`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Row {
     /// Origin of the submitted bytes.
     pub origin: Origin,

@@ -1,7 +1,19 @@
 //! Identity of a file.
 
 /// Identity of a file: the generation tells apart files that used the same inode number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct FileId {
     /// Kernel device number of its filesystem: major << 20 | minor.
     pub dev: u32,

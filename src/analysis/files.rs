@@ -12,7 +12,7 @@ pub const FILES: usize = 256;
 pub const TASK_FILES: usize = 16;
 
 /// Location of a file, as far as it is known. Names are untrusted and may hold any bytes but NUL.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FileLocation {
     /// Path in raidtrace's mount namespace: `/srv/db/a`; for a deleted file its last path.
     pub path: Option<Vec<u8>>,
@@ -27,7 +27,7 @@ pub struct FileLocation {
 }
 
 /// A file in one interval.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FileSnapshot {
     /// Identity of the file.
     pub id: FileId,
@@ -57,7 +57,7 @@ impl FileSnapshot {
 }
 
 /// One operation on a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FileIo {
     /// `read` or `write`.
     pub op: Op,
@@ -68,7 +68,7 @@ pub struct FileIo {
 }
 
 /// Bios without a file of their own in the list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FileSum {
     /// Bios submitted to the array.
     pub bios: u64,
@@ -84,7 +84,7 @@ impl FileSum {
 }
 
 /// File data by file. The total equals the file data that tasks submitted to the array, except for bios in flight.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Files<const MOST: usize = FILES> {
     /// The largest files, at most `MOST`, largest first.
     pub busiest: Vec<FileSnapshot>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 pub const INTERVALS: usize = 60;
 
 /// Disk statistics of a member in one interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Recent {
     /// Length of the interval.
     pub interval: Duration,
@@ -19,7 +19,7 @@ pub struct Recent {
 }
 
 /// Count and total time of measured requests that tasks waited for.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Waited {
     /// Number of requests.
     pub requests: u64,
@@ -41,7 +41,7 @@ impl Waited {
 }
 
 /// A time in which a disk had requests in flight and completed none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Stall {
     /// Lower bound of its length: the time between two readings of the statistics.
     pub lasted: Duration,

@@ -15,7 +15,7 @@ pub use super::overhead::Overhead;
 use crate::origin::{Op, Origin};
 
 /// One interval.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Snapshot {
     /// End of the interval.
     pub time: jiff::Timestamp,
@@ -32,7 +32,7 @@ pub struct Snapshot {
 }
 
 /// An array, or a plain disk as an array of one, in one interval.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ArraySnapshot {
     /// Description of the array.
     pub info: ArrayInfo,
@@ -41,8 +41,10 @@ pub struct ArraySnapshot {
     /// Tasks that submitted to the array, largest first.
     pub tasks: Vec<TaskSnapshot>,
     /// Bytes submitted to the array, by all tasks.
+    #[serde(with = "pairs")]
     pub submitted: BTreeMap<(Origin, Op), u64>,
     /// Member IO of completed stripes, by the origin that dirtied them; empty on levels without parity.
+    #[serde(with = "pairs")]
     pub costs: BTreeMap<Origin, CostCounters>,
     /// Amplification by origin, over the same time as `hotspot`.
     pub amplification: Option<super::amplification::Amplification>,
@@ -59,7 +61,7 @@ pub struct ArraySnapshot {
 }
 
 /// Waits for room in a filesystem's journal, see [`super::counters::JournalCounters`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalStalls {
     /// Kernel name of the filesystem's device: `md127`, `dm-3`.
     pub filesystem: String,
@@ -91,7 +93,7 @@ pub struct ArrayInfo {
 }
 
 /// A member disk in one interval.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MemberSnapshot {
     /// Kernel name of the member: `loop1`, `sda2`.
     pub name: String,
@@ -110,7 +112,7 @@ pub struct MemberSnapshot {
 }
 
 /// One origin and operation on one member.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
     /// Origin.
     pub origin: Origin,
@@ -128,7 +130,7 @@ pub struct Cell {
 
 /// Figures from `/sys/block/*/stat` (Documentation/block/stat.rst) for the interval; in a recording `utilisation` is computed
 /// from the requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DiskUse {
     /// Requests in flight at the interval's end.
     pub in_flight: u32,
@@ -142,7 +144,7 @@ pub struct DiskUse {
 }
 
 /// A task that submitted to the array, by origin and operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskSnapshot {
     /// Thread id in the initial pid namespace.
     pub pid: u32,
@@ -189,7 +191,7 @@ impl TaskSnapshot {
 }
 
 /// One origin and operation of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskIo {
     /// Origin.
     pub origin: Origin,
@@ -220,5 +222,28 @@ impl MemberSnapshot {
                 self.health.as_deref(),
                 Some("faulty" | "missing" | "removed")
             )
+    }
+}
+
+/// Maps whose keys are no text, as lists of pairs.
+mod pairs {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<K: Serialize, V: Serialize, S: Serializer>(
+        map: &BTreeMap<K, V>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(map)
+    }
+
+    pub fn deserialize<'de, K, V, D>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
+    where
+        K: Deserialize<'de> + Ord,
+        V: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        Ok(Vec::deserialize(deserializer)?.into_iter().collect())
     }
 }

@@ -79,7 +79,8 @@ pub enum Tick<I> {
     Interval(I),
 }
 
-enum Order {
+/// What the consumer asks for.
+pub(super) enum Order {
     /// End the interval, and measure at this one from now on.
     Interval(Duration),
     MdEvent,
@@ -121,15 +122,11 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
     where
         S: Source<Interval = I, Total = T>,
     {
-        let (sender, ticks) = mpsc::channel(1);
-        let (orders, received) = orders::channel();
-        let md_events = orders.clone();
-        let thread = thread::Builder::new()
-            .name("session".to_owned())
-            .spawn(move || {
+        Self::spawn(|orders| {
+            move |sender, received| {
                 let mut source = start()?;
                 privileges::keep_for_reload();
-                watch_md(&mut source, md_events);
+                watch_md(&mut source, orders);
                 let schedule = Schedule::new(first, period);
                 let result = run(&mut source, schedule, &sender, &received);
                 // Tells the consumer: finishing can take long.
@@ -138,7 +135,35 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
                     result,
                     total: source.finish(),
                 })
-            })
+            }
+        })
+    }
+
+    /// Starts a thread that calls `run`, which sends the ticks of a session elsewhere and obeys orders.
+    ///
+    /// # Errors
+    /// The thread cannot be created.
+    pub(super) fn run(
+        run: impl FnOnce(mpsc::Sender<Tick<I>>, orders::Receiver<Order>) -> Result<Ended<T>>
+        + Send
+        + 'static,
+    ) -> Result<Self> {
+        Self::spawn(|_| run)
+    }
+
+    /// `body` gets a sender of orders, and makes what the thread runs.
+    fn spawn<F>(body: impl FnOnce(orders::Sender<Order>) -> F) -> Result<Self>
+    where
+        F: FnOnce(mpsc::Sender<Tick<I>>, orders::Receiver<Order>) -> Result<Ended<T>>
+            + Send
+            + 'static,
+    {
+        let (sender, ticks) = mpsc::channel(1);
+        let (orders, received) = orders::channel();
+        let body = body(orders.clone());
+        let thread = thread::Builder::new()
+            .name("session".to_owned())
+            .spawn(move || body(sender, received))
             .context("starting the session's thread")?;
         Ok(Self {
             ticks,

@@ -6,7 +6,7 @@
 //! * [`sampler`]: one snapshot each interval.
 //! * [`tasks`], [`paths`]: names of tasks, paths of files. [`cpus`]: kernel stack samples of each CPU.
 //! * [`recorder`]: writes a session to a recording. [`header`]: the header of a recording.
-//! * [`alloc`]: intervals of `raidtrace alloc`. [`slow`]: intervals of `raidtrace slow`.
+//! * [`alloc`]: intervals of `raidtrace alloc`. [`slow`]: intervals of `raidtrace slow`. [`remote`]: those of a `raidtrace serve`.
 
 pub mod alloc;
 pub mod cpus;
@@ -15,6 +15,7 @@ pub mod header;
 mod paths;
 mod prepare;
 pub mod recorder;
+pub mod remote;
 pub mod sampler;
 pub mod slow;
 mod tasks;

@@ -1,9 +1,7 @@
 //! `raidtrace serve`: starts the session and the HTTP side, and runs until a signal.
 
 use std::collections::HashSet;
-use std::fs;
 use std::net::TcpListener;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -13,7 +11,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::args::Serve;
 use super::dump::{Dumper, say};
-use super::http::app::{App, Pages};
+use super::http::app::{App, Feed};
 use super::http::connections::{self, tls};
 use super::http::events_publisher;
 use super::http::guard::{Guard, refuses_address};
@@ -24,9 +22,8 @@ use crate::machine::Sys;
 use crate::machine::privileges;
 use crate::machine::signals::{End, asked_to_dump, asked_to_end};
 use crate::session::engine::{Engine, PATIENCE, Tick};
+use crate::session::remote::token;
 
-/// Longest token in bytes.
-const TOKEN: u64 = 4096;
 /// Downloads at once.
 const DOWNLOADS: usize = 4;
 
@@ -35,7 +32,7 @@ pub fn run(args: &Serve) -> Result<()> {
     if let Some(why) = privileges::lacks("serve") {
         bail!(why);
     }
-    let token = args.token_file.as_deref().map(token).transpose()?;
+    let token = args.token_file.as_deref().map(token::read).transpose()?;
     if let Some(why) = refuses_address(args.listen, token.is_some(), args.insecure) {
         bail!(why);
     }
@@ -92,7 +89,8 @@ pub fn run(args: &Serve) -> Result<()> {
         with_paths: args.with_paths,
         dump_dir: args.dump_dir.clone(),
         open: Arc::new(AtomicU64::new(0)),
-        pages: Pages::default(),
+        pages: Feed::default(),
+        screens: Feed::default(),
         downloads: Arc::new(Semaphore::new(DOWNLOADS)),
     });
     runtime.block_on(serve(
@@ -122,27 +120,6 @@ fn listen(args: &Serve) -> Result<TcpListener> {
     })?;
     listener.set_nonblocking(true).context("the socket")?;
     Ok(listener)
-}
-
-/// The token of a file: its first line.
-fn token(path: &Path) -> Result<Vec<u8>> {
-    let name = path.display();
-    let size = fs::metadata(path).map(|m| m.len());
-    let text = size.and_then(|size| {
-        if size > TOKEN {
-            return Err(std::io::ErrorKind::FileTooLarge.into());
-        }
-        fs::read_to_string(path)
-    });
-    let text = text.with_context(|| format!("--token-file {name} cannot be read"))?;
-    let token = text.lines().next().unwrap_or_default().trim();
-    if token.len() < 16 || !token.bytes().all(|b| b.is_ascii_graphic()) {
-        bail!(
-            "--token-file {name}: the first line must be a token of at least 16 printable characters without spaces, such as that of \
-             openssl rand -hex 32"
-        );
-    }
-    Ok(token.as_bytes().to_vec())
 }
 
 async fn serve(

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::session::remote::address::Address;
 use crate::ui::completion;
 use crate::ui::typed::{seconds, short_time};
 
@@ -35,6 +36,14 @@ pub struct Top {
     /// Show this recording instead of what happens now; needs no root
     #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "no_overhead", "dirtied_origins", "slow"])]
     pub replay: Option<PathBuf>,
+
+    /// Show what a raidtrace serve counts, on this machine or another: db1, db1:9753, https://db1; needs no root
+    #[arg(long, value_name = "URL", conflicts_with_all = ["targets", "no_overhead", "dirtied_origins", "slow", "replay"])]
+    pub connect: Option<Address>,
+
+    /// Token that raidtrace serve asks for: the first line of this file
+    #[arg(long, value_name = "FILE", requires = "connect")]
+    pub token_file: Option<PathBuf>,
 
     /// Also say which file operation of 100 ms, or of TIME, and more was slow, and why: raidtrace slow has the details
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "100ms", value_parser = short_time)]
@@ -73,5 +82,6 @@ pub const EXAMPLES: &str = "Examples:
   sudo raidtrace top md127 --batch -n 5    five intervals as text
   sudo raidtrace top md127 --json | jq -c  one JSON object an interval
   raidtrace top --replay incident.rtrace   a recording, in the same screen
+  raidtrace top --connect db1              what raidtrace serve counts on db1, in the same screen
 
 Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 it failed, 2 usage.";

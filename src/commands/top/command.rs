@@ -18,6 +18,8 @@ use crate::machine::signals::{End, asked_to_end};
 use crate::probe::Dirtied;
 use crate::session::Session;
 use crate::session::engine::{Engine, PATIENCE, Source, Tick};
+use crate::session::remote::address::Address;
+use crate::session::remote::{self, token};
 use crate::session::sampler::Sampler;
 use crate::session::slow;
 use crate::ui::lines::{is_last, print_new, success_if_nobody_reads};
@@ -37,7 +39,7 @@ pub fn run(args: &Top) -> Result<()> {
     if let Some(file) = &args.replay {
         return replay::command::run(file, args);
     }
-    if let Some(why) = privileges::lacks("top") {
+    if let Some(why) = privileges::lacks("top").filter(|_| args.connect.is_none()) {
         bail!(why);
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -47,7 +49,10 @@ pub fn run(args: &Top) -> Result<()> {
     // Before the programs are loaded, which takes a second: Ctrl-C ends cleanly from here on.
     let end = asked_to_end()?;
     let on_screen = !args.batch && !args.json && io::stdout().is_terminal();
-    let engine = start(args)?;
+    let engine = match &args.connect {
+        Some(address) => connect(address.clone(), args, on_screen)?,
+        None => start(args)?,
+    };
     privileges::keep_none();
     runtime.block_on(async {
         if on_screen {
@@ -84,6 +89,19 @@ fn start(args: &Top) -> Result<Tracing> {
         first(args),
         period,
     )
+}
+
+/// The intervals of a `raidtrace serve`.
+fn connect(address: Address, args: &Top, on_screen: bool) -> Result<Tracing> {
+    let token = args.token_file.as_deref().map(token::read).transpose()?;
+    let options = remote::Options {
+        address,
+        token,
+        period: args.interval,
+        repeat: on_screen,
+    };
+    let nothing = |_: &mut Option<Snapshot>, _: &Snapshot| {};
+    remote::start(options, None, if args.json { nothing } else { add })
 }
 
 /// A sampler with slow operations, and the sum of its intervals.

@@ -8,8 +8,8 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::commands::serve::tracing::Shared;
 
-/// Pages that are kept up to date at once; metrics are served to others all the same.
-const PAGES: usize = 100;
+/// Pages, or screens, that are kept up to date at once; metrics are served to others all the same.
+const FOLLOWERS: usize = 100;
 
 /// State of all answers.
 pub struct App {
@@ -23,25 +23,27 @@ pub struct App {
     pub dump_dir: Option<PathBuf>,
     /// Open connections.
     pub open: Arc<AtomicU64>,
-    /// Intervals for the pages.
-    pub pages: Pages,
+    /// Intervals for pages.
+    pub pages: Feed,
+    /// Intervals for screens of `raidtrace top --connect`.
+    pub screens: Feed,
     /// Downloads that may run at once.
     pub downloads: Arc<Semaphore>,
 }
 
-/// The last interval as text. It is made once for all pages, and only if there are any.
-pub struct Pages {
+/// The last interval as text. It is made once for all followers, and only if there are any.
+pub struct Feed {
     /// Empty before the first.
     pub text: watch::Sender<Arc<str>>,
-    /// Pages that may follow at once.
+    /// Followers that may be added.
     pub room: Arc<Semaphore>,
 }
 
-impl Default for Pages {
+impl Default for Feed {
     fn default() -> Self {
         Self {
             text: watch::Sender::new(Arc::from("")),
-            room: Arc::new(Semaphore::new(PAGES)),
+            room: Arc::new(Semaphore::new(FOLLOWERS)),
         }
     }
 }

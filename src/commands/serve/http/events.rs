@@ -1,20 +1,23 @@
-//! Intervals for the page: the object of `raidtrace top --json`, with the alerts and the flight recorder.
+//! Intervals for pages, the object of `raidtrace top --json` with the alerts and the flight recorder; and for screens of
+//! `raidtrace top --connect`.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
-use futures_util::stream;
+use futures_util::stream::{self, Stream, StreamExt as _};
 use serde_json::{Value, json};
 
-use super::app::App;
+use super::app::{App, Feed};
 use crate::analysis::files::Files;
 use crate::analysis::snapshot::Snapshot;
 use crate::commands::serve::rules::Rule;
 use crate::commands::serve::tracing::FlightNow;
+use crate::session::remote::message;
 use crate::ui::json;
 
 /// Tasks of an array on the page.
@@ -26,6 +29,9 @@ pub async fn publish(app: Arc<App>) {
     while latest.changed().await.is_ok() {
         if app.pages.text.receiver_count() > 0 {
             app.pages.text.send_replace(Arc::from(app.text()));
+        }
+        if app.screens.text.receiver_count() > 0 {
+            app.screens.text.send_replace(Arc::from(app.message()));
         }
     }
 }
@@ -44,6 +50,14 @@ impl App {
         let interval = String::from_utf8_lossy(&line);
         let state = flight(&self.shared.flight(), self.with_paths);
         format!("{{\"interval\":{},\"serve\":{state}}}", interval.trim_end())
+    }
+
+    /// The last interval for raidtrace itself; empty before the first.
+    fn message(&self) -> String {
+        let latest = self.shared.latest.borrow().clone();
+        let shown = latest.map(|snapshot| self.shown(&snapshot));
+        let line = shown.and_then(|shown| message::encode(&shown).ok());
+        line.unwrap_or_default()
     }
 
     /// Without what was not asked for.
@@ -105,17 +119,34 @@ pub async fn interval(State(app): State<Arc<App>>) -> Response {
 
 /// `/api/events`: each interval as it ends. A page that is too slow misses intervals.
 pub async fn events(State(app): State<Arc<App>>) -> Response {
-    let Ok(permit) = Arc::clone(&app.pages.room).try_acquire_owned() else {
-        return (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "too many pages are open: close one, or read /api/interval\n",
-        )
-            .into_response();
+    let Some(texts) = follow(&app.pages, app.text()) else {
+        return full("too many pages are open: close one, or read /api/interval\n");
     };
-    let receiver = app.pages.text.subscribe();
-    let first = app.text();
-    let events = stream::unfold(
-        (receiver, Some(first), permit),
+    let events = texts.map(|text| Ok::<_, Infallible>(Event::default().data(text)));
+    Sse::new(events)
+        .keep_alive(KeepAlive::default())
+        .into_response()
+}
+
+/// `/api/snapshots`: each interval as it ends, a line each, for `raidtrace top --connect`.
+pub async fn snapshots(State(app): State<Arc<App>>) -> Response {
+    let Some(texts) = follow(&app.screens, app.message()) else {
+        return full("too many raidtrace top --connect are open: close one\n");
+    };
+    let lines = Body::from_stream(texts.map(Ok::<_, Infallible>));
+    ([(header::CONTENT_TYPE, "application/x-ndjson")], lines).into_response()
+}
+
+fn full(why: &'static str) -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
+}
+
+/// `first`, unless it is empty, then each text of `feed`; `None` if it has too many followers.
+fn follow(feed: &Feed, first: String) -> Option<impl Stream<Item = String> + use<>> {
+    let permit = Arc::clone(&feed.room).try_acquire_owned().ok()?;
+    let state = (feed.text.subscribe(), Some(first), permit);
+    Some(stream::unfold(
+        state,
         |(mut receiver, first, permit)| async move {
             let text = match first.filter(|text| !text.is_empty()) {
                 Some(text) => text,
@@ -124,11 +155,7 @@ pub async fn events(State(app): State<Arc<App>>) -> Response {
                     receiver.borrow_and_update().to_string()
                 }
             };
-            let event = Ok::<_, Infallible>(Event::default().data(text));
-            Some((event, (receiver, None, permit)))
+            Some((text, (receiver, None, permit)))
         },
-    );
-    Sse::new(events)
-        .keep_alive(KeepAlive::default())
-        .into_response()
+    ))
 }

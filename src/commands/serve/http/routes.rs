@@ -18,6 +18,7 @@ use super::guard::{Guard, guard};
 use super::{dumps, events};
 use crate::commands::serve::exposition::{Figures, FlightFigures, open_metrics, plain};
 use crate::machine::own::OwnUse;
+use crate::session::remote::message;
 
 /// Bytes of a request's body. None has one that is read.
 const BODY: usize = 4096;
@@ -35,6 +36,7 @@ pub fn router(app: Arc<App>, rules: Guard) -> Router {
         .route("/healthz", get(health))
         .route("/api/interval", get(events::interval))
         .route("/api/events", get(events::events))
+        .route(message::PATH, get(events::snapshots))
         .route("/api/timeline", get(timeline))
         .route("/api/dump", post(dump))
         .route("/dumps", get(dumps::list))
