@@ -29,6 +29,8 @@ pub struct Snapshot {
     pub overhead: Overhead,
     /// Data that this kernel or host cannot provide, one line each.
     pub notes: Vec<String>,
+    /// Why this is shown although it is old: a connection was lost.
+    pub stale: Option<String>,
 }
 
 /// An array, or a plain disk as an array of one, in one interval.

@@ -173,14 +173,11 @@ impl Remote {
 
     fn lose(&mut self, why: &anyhow::Error) {
         self.connection = Connection::Lost(Instant::now());
-        let since = self.last.as_ref().map(|last| {
-            let time = last.time.strftime("%H:%M:%SZ");
-            format!("; what is shown is from {time}")
-        });
+        let last = self.last.as_ref().map(|last| last.time);
+        let since = last.map_or_else(String::new, |t| t.strftime(" since %H:%M:%SZ").to_string());
         self.lost = Some(format!(
-            "no connection to {} ({why:#}): trying again{}",
-            self.options.address,
-            since.unwrap_or_default()
+            "no connection{since}, trying again: {}: {why:#}",
+            self.options.address
         ));
     }
 
@@ -228,6 +225,7 @@ impl Remote {
 
     fn with_notes(&self, mut snapshot: Snapshot) -> Snapshot {
         snapshot.notes.splice(0..0, self.notes());
+        snapshot.stale.clone_from(&self.lost);
         snapshot
     }
 }

@@ -74,7 +74,7 @@ fn a_restart_of_serve_is_a_gap() {
     let top = follow(&address, &[]);
     top.line();
     assert_eq!(serve.process.end(Signal::TERM).code(), Some(0));
-    top.says("no connection to http://");
+    top.says("no connection since ");
     let serve = Serve::start(&disk.name, &["--keep", "0", "--listen", &address]);
     top.says("nothing was received of the time from ");
     serve.settled();

@@ -164,7 +164,8 @@ async fn on_the_screen(engine: Tracing, args: &Top, mut end: End) -> Result<()> 
     };
     let mut result = Ok(());
     if started {
-        let state = State::new(VIEWS.len(), args.interval);
+        let mut state = State::new(VIEWS.len(), args.interval);
+        state.server = args.connect.as_ref().map(Address::authority);
         result = screen::run_app(state, &mut live, Depth::from_env(), end).await;
     }
     let ended = live.into_engine().end(Some(PATIENCE))?;

@@ -398,3 +398,79 @@ fn untrusted_names_reach_no_cell() {
     // ratatui drops control characters by itself; that they are shown and not swallowed is ours.
     assert!(shown(&snapshot, "", (80, 24)).starts_with("\\x1b]0;x\\x07\u{fffd}\\x9b31m\\x0a"));
 }
+
+/// A lost connection is said where the eye is, not behind a key.
+#[test]
+fn what_is_old_says_so() {
+    let mut snapshot = fixture::raid0(12);
+    snapshot.stale = Some(
+        "no connection since 12:00:01Z, trying again: http://db1:9753/: it was closed\x1b[2J"
+            .to_owned(),
+    );
+    let text = shown(&snapshot, "", (80, 24));
+    let last = text.lines().last().unwrap();
+    assert!(last.starts_with("no connection since 12:00:01Z"), "{text}");
+    let mut state = State::new(VIEWS.len(), Duration::from_secs(1));
+    state.server = Some("db1:9753".to_owned());
+    snapshot.stale = None;
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+    terminal
+        .draw(|frame| draw(frame, &state, Some(&snapshot), Palette::new(Depth::Indexed)))
+        .unwrap();
+    let text = self::text(terminal.backend().buffer());
+    assert!(text.ends_with("db1:9753, every 1 s\n"), "{text}");
+}
+
+mod hostile {
+    use proptest::prelude::*;
+
+    use super::{SIZES, VIEWS, fixture, shown};
+    use crate::analysis::window;
+    use crate::session::remote::message;
+    use crate::ui::{batch, json};
+
+    /// `line` with some of its numbers replaced.
+    fn changed(line: &str, changes: &[(usize, &str)]) -> String {
+        let mut text = line.to_owned();
+        for (at, number) in changes {
+            let starts: Vec<usize> = text
+                .match_indices([':', '[', ','])
+                .map(|(i, _)| i + 1)
+                .filter(|i| text[*i..].starts_with(|c: char| c.is_ascii_digit()))
+                .collect();
+            let start = starts[at % starts.len()];
+            let length = text[start..]
+                .find(|c: char| !"0123456789.e-".contains(c))
+                .unwrap();
+            text.replace_range(start..start + length, number);
+        }
+        text
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+        /// Figures of a server that lies are refused, or drawn and added up without a panic.
+        #[test]
+        fn any_figures_of_a_server_can_be_shown(
+            changes in prop::collection::vec((any::<usize>(), prop::sample::select(vec![
+                "0", "1", "65535", "4294967295", "18446744073709551615", "9007199254740993", "0.5", "1e300", "86400", "1e-300",
+            ])), 1..6),
+            view in 0..VIEWS.len(),
+        ) {
+            let sent = fixture::raid5();
+            let line = message::encode(&sent).unwrap();
+            let Ok(mut read) = message::decode(changed(&line, &changes).as_bytes()) else {
+                return Ok(());
+            };
+            for size in [SIZES[0], SIZES[2]] {
+                shown(&read, &(view + 1).to_string(), size);
+            }
+            let again = read.clone();
+            for _ in 0..3 {
+                window::join(&mut read, &again, window::alike);
+            }
+            batch::write(&mut Vec::new(), &read).unwrap();
+            json::write(&mut Vec::new(), &read).unwrap();
+        }
+    }
+}
