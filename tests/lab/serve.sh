@@ -38,6 +38,15 @@ says() {
 	echo "serve does not say: $2" >>"$out/failed"
 }
 
+# shows PATTERN: waits until a line of the metrics matches.
+shows() {
+	for ((second = 0; second < 120; second++)); do
+		if get /metrics | grep -q -- "$1"; then return; fi
+		sleep 1
+	done
+	echo "the metrics do not show: $1" >>"$out/failed"
+}
+
 mkdir "$out/dumps"
 raidtrace serve md120 md121 --dump-dir "$out/dumps" --dump-on busy=80%,degraded 2>"$out/serve.err" &
 serve=$!
@@ -64,11 +73,11 @@ mdadm --quiet /dev/md121 --add /dev/loop1
 mdadm --quiet --wait /dev/md121 || true
 
 mdadm --quiet --stop /dev/md120
-sleep 3
+shows '^raidtrace_array_up{array="md120"} 0'
 figures stopped
 mdadm --quiet --assemble /dev/md120 /dev/mapper/slow{2..5}
 dd if=/dev/md120 of=/dev/null bs=64k count=100 iflag=direct status=none
-sleep 3
+shows '^raidtrace_array_up{array="md120"} 1'
 dd if=/dev/md120 of=/dev/null bs=64k count=100 iflag=direct status=none
 figures last
 grep -E '^(Cap|NoNewPrivs)' "/proc/$serve/status" >"$out/capabilities"

@@ -104,13 +104,16 @@ pub(super) fn slow_arrays_have_their_causes(kernel: &str) {
     let case = Case::new(&dir, "pre_reads");
     let of = |op: &'static str| case.operations.iter().filter(move |o| o["op"] == op);
     assert!(of("fdatasync").count() >= 5 && of("write").count() >= 3);
+    let mut shortest = f64::INFINITY;
     for operation in of("fdatasync").chain(of("write")) {
-        let read = us(operation, "pre_read");
-        println!("reads for parity: {read} us of {operation}");
-        // dm-delay counts 60 ms in ticks of 4 ms, the first of which has begun already.
-        assert!((56.0..72.0).contains(&(read / 1e3)), "{operation:#}");
+        let read = us(operation, "pre_read") / 1e3;
+        println!("reads for parity: {read} ms of {operation}");
+        // dm-delay counts 60 ms in ticks of 4 ms, the first of which has begun already. A busy machine adds to them.
+        assert!(read >= 56.0, "{operation:#}");
         assert_eq!(longest_wait(operation)["phase"], "pre_read");
+        shortest = shortest.min(read);
     }
+    assert!(shortest < 66.0, "{shortest} ms");
 
     let case = Case::new(&dir, "stripes");
     assert_eq!(case.largest("write"), "stripe_cache");
