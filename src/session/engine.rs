@@ -27,8 +27,6 @@ pub trait Source {
     type Interval: Send + 'static;
     /// Result of the whole run.
     type Total: Send + 'static;
-    /// Longest time between two calls of [`Source::drain`]; `None` if there is nothing to drain.
-    const DRAIN: Option<Duration> = None;
     /// False if an interval lasts until the consumer has taken the last one. True if it ends on time, and is dropped while the
     /// consumer is busy.
     const ON_TIME: bool = false;
@@ -38,6 +36,11 @@ pub trait Source {
 
     /// Limits of this kernel and host, and changes during the run.
     fn notes(&self) -> Vec<String>;
+
+    /// Longest time between two calls of [`Source::drain`]; `None` if there is nothing to drain. Each call wakes a CPU.
+    fn drain_every(&self) -> Option<Duration> {
+        None
+    }
 
     /// Drains the programs' buffers. True if the run is to end.
     ///
@@ -321,7 +324,7 @@ fn run<S: Source>(
         if notes != sent && ticks.try_send(Tick::Notes(notes.clone())).is_ok() {
             sent = notes;
         }
-        let waits = [S::DRAIN, source.session().next_check()];
+        let waits = [source.drain_every(), source.session().next_check()];
         let wait = waits.into_iter().flatten().fold(wait, Duration::min);
         match orders.recv_timeout(wait) {
             Ok(Order::Interval(period)) => {

@@ -478,7 +478,6 @@ impl<D: Storage> Recorder<D> {
 impl<D: Storage> Source for Recorder<D> {
     type Interval = Snapshot;
     type Total = ();
-    const DRAIN: Option<Duration> = Some(Duration::from_millis(20));
     const ON_TIME: bool = true;
 
     fn session(&mut self) -> &mut Session {
@@ -488,6 +487,10 @@ impl<D: Storage> Source for Recorder<D> {
     fn notes(&self) -> Vec<String> {
         let (alloc, slow) = (self.alloc.as_ref(), self.slow.as_ref());
         notes(&self.session, alloc, slow, &self.file_notes)
+    }
+
+    fn drain_every(&self) -> Option<Duration> {
+        Some(Duration::from_millis(20))
     }
 
     fn drain(&mut self) -> Result<bool> {

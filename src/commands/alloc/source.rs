@@ -89,7 +89,6 @@ impl Allocator {
 impl Source for Allocator {
     type Interval = Shown;
     type Total = Result<Total>;
-    const DRAIN: Option<Duration> = Some(sampler::DRAIN);
 
     fn session(&mut self) -> &mut Session {
         self.disks.session()
@@ -97,6 +96,10 @@ impl Source for Allocator {
 
     fn notes(&self) -> Vec<String> {
         joined([self.sampler.notes().collect(), self.disks.notes()])
+    }
+
+    fn drain_every(&self) -> Option<Duration> {
+        Some(sampler::DRAIN)
     }
 
     fn drain(&mut self) -> Result<bool> {

@@ -80,7 +80,6 @@ impl Recording {
 impl Source for Recording {
     type Interval = ();
     type Total = Finished;
-    const DRAIN: Option<Duration> = Recorder::<Files>::DRAIN;
     const ON_TIME: bool = true;
 
     fn session(&mut self) -> &mut Session {
@@ -89,6 +88,10 @@ impl Source for Recording {
 
     fn notes(&self) -> Vec<String> {
         self.recorder.notes()
+    }
+
+    fn drain_every(&self) -> Option<Duration> {
+        self.recorder.drain_every()
     }
 
     fn drain(&mut self) -> Result<bool> {

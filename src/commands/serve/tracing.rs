@@ -253,7 +253,6 @@ impl Tracing {
 impl Source for Tracing {
     type Interval = ();
     type Total = ();
-    const DRAIN: Option<Duration> = Recorder::<Memory>::DRAIN;
     const ON_TIME: bool = true;
 
     fn session(&mut self) -> &mut Session {
@@ -267,6 +266,13 @@ impl Source for Tracing {
         match &self.tracer {
             Tracer::Recorder(recorder, _) => recorder.notes(),
             Tracer::Sampler(sampler) => sampler.notes(),
+        }
+    }
+
+    fn drain_every(&self) -> Option<Duration> {
+        match &self.tracer {
+            Tracer::Recorder(recorder, _) => recorder.drain_every(),
+            Tracer::Sampler(sampler) => sampler.drain_every(),
         }
     }
 

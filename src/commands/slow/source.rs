@@ -56,7 +56,6 @@ impl Tracer {
 impl Source for Tracer {
     type Interval = SlowSnapshot;
     type Total = Option<SlowSnapshot>;
-    const DRAIN: Option<Duration> = Some(slow::DRAIN);
 
     fn session(&mut self) -> &mut Session {
         self.disks.session()
@@ -64,6 +63,10 @@ impl Source for Tracer {
 
     fn notes(&self) -> Vec<String> {
         joined([self.slow.notes().to_vec(), self.disks.notes()])
+    }
+
+    fn drain_every(&self) -> Option<Duration> {
+        Some(slow::DRAIN)
     }
 
     fn drain(&mut self) -> Result<bool> {

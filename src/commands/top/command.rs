@@ -115,7 +115,6 @@ struct Totals {
 impl Source for Totals {
     type Interval = Snapshot;
     type Total = Option<Snapshot>;
-    const DRAIN: Option<Duration> = Some(slow::DRAIN);
 
     fn session(&mut self) -> &mut Session {
         self.sampler.session()
@@ -125,6 +124,10 @@ impl Source for Totals {
         let slow = self.slow.iter().flat_map(Sentences::notes);
         let own = self.sampler.notes().into_iter();
         own.chain(slow.cloned()).collect()
+    }
+
+    fn drain_every(&self) -> Option<Duration> {
+        self.slow.as_ref().map(|_| slow::DRAIN)
     }
 
     fn drain(&mut self) -> Result<bool> {
