@@ -9,7 +9,7 @@
 //!   [`recent`]: those of the last seconds. [`holders`]: what the holder of a lock did.
 
 pub mod advice;
-mod commit;
+pub mod commit;
 pub mod event;
 #[cfg(test)]
 pub(crate) mod fixture;

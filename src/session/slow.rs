@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 
 use crate::analysis::overhead::Overhead;
 use crate::analysis::slow::advice;
+use crate::analysis::slow::commit::flushes;
 use crate::analysis::slow::event::{Commit, Event, Kind, MemberIo, Operation};
 use crate::analysis::slow::holders::Holders;
 use crate::analysis::slow::names::Slow;
@@ -206,6 +207,12 @@ impl SlowSampler {
         let new = std::mem::take(&mut self.new_commits);
         let listed = self.commits.iter().rev().take(new);
         let mut commits: Vec<Commit> = listed.cloned().collect();
+        for commit in &mut commits {
+            let (from, to) = (commit.start_ns().unwrap_or(0), commit.end_ns());
+            let place = places.get(&commit.dev);
+            let ios = ios_between(&ios, from, to.unwrap_or(u64::MAX), place);
+            commit.flushes = flushes(commit, &ios);
+        }
         commits.sort_by_key(Commit::start_ns);
         if &current != self.probe.devices() {
             self.probe.set_devices(&current)?;
@@ -287,12 +294,15 @@ fn beside<'a>(
             && c.start_ns().is_some_and(|start| start < op.end_ns)
             && c.end_ns().is_some_and(|end| end > op.start_ns)
     };
-    let later = ios.partition_point(|io| io.end_ns <= op.start_ns);
-    let on = |io: &&MemberIo| {
-        io.start_ns < op.end_ns && place.is_none_or(|p| p.members.contains(&io.dev))
-    };
     (
         commits.iter().filter(of_op).copied().collect(),
-        ios[later..].iter().filter(on).copied().collect(),
+        ios_between(ios, op.start_ns, op.end_ns, place),
     )
+}
+
+/// IO of the members of an array that overlaps a time. `ios`: in the order of their ends.
+fn ios_between(ios: &[MemberIo], from: u64, to: u64, place: Option<&Place>) -> Vec<MemberIo> {
+    let later = ios.partition_point(|io| io.end_ns <= from);
+    let on = |io: &&MemberIo| io.start_ns < to && place.is_none_or(|p| p.members.contains(&io.dev));
+    ios[later..].iter().filter(on).copied().collect()
 }

@@ -172,6 +172,20 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
         );
     }
 
+    // So do the commits: the slow member's flush is the longest one.
+    let commits = intervals
+        .iter()
+        .filter_map(|i| i["commits"].as_array())
+        .flatten();
+    let slowest = commits.filter_map(|c| c["flushes"].get(0));
+    let slow: Vec<_> = slowest
+        .filter(|f| f["us"].as_f64().is_some_and(|us| us > 110e3))
+        .collect();
+    assert!(
+        slow.len() >= 3 && slow.iter().all(|f| f["member"] == "dm-1"),
+        "{slow:#?}"
+    );
+
     // Data of another file belongs to the same transaction.
     let ordered = named("ordered", "fsync");
     assert_eq!(ordered.len(), 4);

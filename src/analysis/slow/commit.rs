@@ -1,5 +1,7 @@
 //! Cuts a wait for a commit by the states of that commit.
 
+use std::collections::BTreeMap;
+
 use super::event::{Commit, MemberIo, Stack, State};
 use super::phase::{self, Phase};
 
@@ -111,6 +113,26 @@ fn states(commit: &Commit, ios: &[MemberIo]) -> Vec<(u64, Phase)> {
     found.push((recorded, Phase::CommitRecord));
     found.push((end, Phase::CommitTail));
     found
+}
+
+/// Longest flush, or FUA write, of each member while the commit's flush and record were written: device number and length in ns,
+/// longest first. `ios`: of the members of the filesystem's array.
+pub fn flushes(commit: &Commit, ios: &[MemberIo]) -> Vec<(u32, u64)> {
+    let end = commit.reached(State::Tail).or_else(|| commit.end_ns());
+    let from = commit.record_ns.or_else(|| commit.reached(State::Record));
+    let (Some(from), Some(end)) = (from, end) else {
+        return Vec::new();
+    };
+    let mut longest: BTreeMap<u32, u64> = BTreeMap::new();
+    for io in ios {
+        if io.flush && io.end_ns > from && io.start_ns < end {
+            let ns = longest.entry(io.dev).or_default();
+            *ns = (*ns).max(io.end_ns.saturating_sub(io.start_ns));
+        }
+    }
+    let mut all: Vec<(u32, u64)> = longest.into_iter().collect();
+    all.sort_by_key(|(dev, ns)| (std::cmp::Reverse(*ns), *dev));
+    all
 }
 
 /// When the journal's thread had waited for the commit record, submitted at `record`: jbd2_run_stats comes later, after the log's tail

@@ -242,6 +242,9 @@ pub struct Commit {
     pub journal: Option<u32>,
     /// Sleeps of the journal's thread.
     pub off: OffCpu,
+    /// Longest flush, or FUA write, of each member that had one of a millisecond or more for the commit record: device number and
+    /// length in ns, longest first. Empty until the commit is listed.
+    pub flushes: Vec<(u32, u64)>,
 }
 
 /// Number of states of a commit: `enum rt_slow_states`.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::commit::flushes;
 use super::event::{
     Commit, Flags, Holder, Kind, LockWait, MemberIo, OffCpu, Operation, Ordered, Request, STATES,
     Sleep, Stack, State, Task,
@@ -77,6 +78,7 @@ pub fn fsync(to: u64, sleeps: Vec<Sleep>) -> Operation {
 /// A commit whose states are reached at these times in ms: started, locked, flushed, logged, blocks, record, tail, ended.
 pub fn commit(states: [u64; STATES]) -> Commit {
     Commit {
+        flushes: Vec::new(),
         dev: FS,
         tid: 7,
         request: Request::By(task("mysqld", 812), None),
@@ -162,6 +164,7 @@ pub fn interval() -> SlowSnapshot {
     );
     let ios = [flush(SDC, 655, 1780), flush(SDA, 655, 659)];
     let waterfall = Waterfall::new(&operation, &[&commit], &ios);
+    commit.flushes = flushes(&commit, &ios);
     let mut names = Names::default();
     names.devices.insert(FS, "md127".to_owned());
     names.devices.insert(SDC, "sdc".to_owned());

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::commit::flushes;
 use super::event::{Commit, Kind, LockWait, STATES, Sleep};
 use super::fixture::{MS, SDA, SDC, commit, flush, fsync, interval, pre_read, sleep, task};
 use super::phase::{Phase, classify};
@@ -13,6 +14,24 @@ fn phases(waterfall: &Waterfall) -> Vec<(Phase, u64)> {
         .into_iter()
         .map(|(p, part)| (p, part.ns / MS))
         .collect()
+}
+
+#[test]
+fn a_commit_has_the_longest_flush_of_each_member() {
+    let commit = commit([10, 20, 50, 60, 100, 110, 300, 310]);
+    let ios = [
+        flush(SDC, 90, 105), // before the record
+        flush(SDA, 111, 113),
+        flush(SDC, 112, 280), // the commit's
+        flush(SDC, 281, 290), // the record with FUA
+        pre_read(SDA, 120, 200),
+        flush(SDA, 305, 400), // of a later one
+    ];
+    let found = flushes(&commit, &ios);
+    assert_eq!(found, [(SDC, 168 * MS), (SDA, 2 * MS)]);
+    let mut unseen = commit;
+    (unseen.record_ns, unseen.state_ns) = (None, [None; STATES]);
+    assert!(flushes(&unseen, &ios).is_empty());
 }
 
 const WAIT: &[&str] = &[
@@ -339,6 +358,7 @@ prop_compose! {
     fn any_commit()(states in prop::array::uniform8(prop::option::of(any::<u32>())), record in prop::option::of(any::<u32>())) -> Commit {
         let states: [Option<u32>; STATES] = states;
         Commit {
+            flushes: Vec::new(),
             state_ns: states.map(|ns| ns.map(u64::from)),
             record_ns: record.map(u64::from),
             ..commit([0; STATES])

@@ -240,6 +240,7 @@ impl SlowProbe {
             writer: (i.writer != 0).then(|| task(i.writer, &i.comm)),
         });
         Commit {
+            flushes: Vec::new(),
             dev: c.dev,
             tid: c.tid,
             request,

@@ -44,6 +44,15 @@ pub(super) struct CommitLine {
     /// Device of an external journal.
     #[serde(default)]
     journal: Option<String>,
+    /// Flushes of members for the commit record, longest first.
+    #[serde(default, deserialize_with = "at_most::<_, _, PARTS>")]
+    flushes: Vec<FlushLine>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct FlushLine {
+    member: String,
+    us: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -112,6 +121,15 @@ impl CommitLine {
                 .collect(),
             other_files_us: commit.others_ns / 1000,
             journal: commit.journal.map(|dev| names.device(dev)),
+            flushes: commit
+                .flushes
+                .iter()
+                .map(|(dev, ns)| FlushLine {
+                    member: names.device(*dev),
+                    us: ns / 1000,
+                })
+                .take(PARTS)
+                .collect(),
         }
     }
 
@@ -119,6 +137,9 @@ impl CommitLine {
         let dev = reading.device(&self.filesystem)?;
         let journal = self.journal.as_deref();
         let journal = journal.map(|name| reading.device(name)).transpose()?;
+        let flush = |f: FlushLine| Ok((reading.device(&f.member)?, f.us.saturating_mul(1000)));
+        let flushes: Result<Vec<_>, String> = self.flushes.into_iter().map(flush).collect();
+        let flushes = flushes?;
         let mut state_ns = [None; STATES];
         if let Some(start) = self.start {
             let mut at = nanoseconds(&start)?;
@@ -159,6 +180,7 @@ impl CommitLine {
                 })
                 .collect(),
             others_ns: self.other_files_us.saturating_mul(1000),
+            flushes,
             journal,
             off: OffCpu::default(),
         })

@@ -4,9 +4,13 @@ use super::Scene;
 use crate::analysis::slow::event::{Commit, Request, State};
 use crate::analysis::slow::names::task;
 use crate::analysis::slow::snapshot::SlowSnapshot;
-use crate::analysis::units::count;
+use crate::analysis::units::{count, latency};
 use crate::ui::pen::Pen;
 use crate::ui::table::{Column, Columns};
+
+/// Width of the column of flushes, and of the screen from which on it is there.
+const FLUSH: usize = 24;
+const WIDE: usize = 110;
 
 struct Row {
     time: String,
@@ -17,6 +21,7 @@ struct Row {
     blocks: Option<u64>,
     record: Option<u64>,
     logged: f64,
+    flush: String,
     why: String,
 }
 
@@ -41,7 +46,21 @@ impl Row {
             let file = s.names.file(&o.file);
             format!(", data of {file}{}", writer.unwrap_or_default())
         });
+        // The slowest member, and how long the next one took.
+        let flush = c.flushes.first().map(|(dev, ns)| {
+            let others = c.flushes.get(1).map_or(0, |(_, ns)| ns / 1000);
+            let rest = match others {
+                0 => String::new(),
+                us => format!(" ({})", latency(Some(us))),
+            };
+            format!(
+                "{} {}{rest}",
+                s.names.device(*dev),
+                latency(Some(ns / 1000))
+            )
+        });
         Self {
+            flush: flush.unwrap_or_default(),
             time: c
                 .start_ns()
                 .map(|ns| s.wall(ns).strftime("%H:%M:%S%.3f").to_string())
@@ -67,6 +86,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let rows: Vec<Row> = s.commits.iter().rev().map(|c| Row::new(c, s)).collect();
     tabs.set_rows(rows.len());
     let selected = tabs.row().min(rows.len().saturating_sub(1));
+    let flush = if pen.width() >= WIDE { FLUSH } else { 0 };
     let columns = Columns(vec![
         Column::name("start", 12, 9, |r: &Row| r.time.clone()),
         Column::number("commit", 8, 3, |r: &Row| Some(r.tid)),
@@ -76,9 +96,10 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         Column::latency("blocks", 7, 8, |r: &Row| r.blocks),
         Column::latency("record", 7, 8, |r: &Row| r.record),
         Column::figure("logged", 7, 5, |r: &Row| Some(r.logged), count),
+        Column::name("slowest flush (next)", FLUSH, 2, |r: &Row| r.flush.clone()).gap(2),
         Column::name(
             "requested by",
-            pen.width().saturating_sub(66).max(12),
+            pen.width().saturating_sub(66 + flush).max(12),
             7,
             |r: &Row| r.why.clone(),
         )
