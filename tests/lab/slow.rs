@@ -181,8 +181,10 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
     let slow: Vec<_> = slowest
         .filter(|f| f["us"].as_f64().is_some_and(|us| us > 110e3))
         .collect();
+    let slow_member = slow.iter().filter(|f| f["member"] == "dm-1").count();
+    // When the ordered data is written, the others are busy too.
     assert!(
-        slow.len() >= 3 && slow.iter().all(|f| f["member"] == "dm-1"),
+        slow_member >= 3 && slow_member * 4 >= slow.len() * 3,
         "{slow:#?}"
     );
 
