@@ -1,5 +1,5 @@
-//! Generates the vocabulary from `bpf/shared/origins.h`, compiles the BPF programs and links them into
-//! objects with a skeleton each, and compiles the pure part of them natively for tests.
+//! Generates the vocabulary from `bpf/shared/origins.h`, compiles the BPF programs, links them into objects and generates
+//! a skeleton for each object. Also compiles the pure functions of the BPF programs natively, for tests.
 
 use std::process::Command;
 use std::{env, ffi::OsStr, fmt::Write as _, fs, path::Path, path::PathBuf};
@@ -60,8 +60,8 @@ fn main() -> Result<()> {
     )
 }
 
-/// Tells `--version` the target and the commit: `RAIDTRACE_COMMIT` of the environment, else git's. A debug build is not built again
-/// for each commit, so that it does not know it.
+/// Sets the target and the commit for `--version`. The commit is `RAIDTRACE_COMMIT` from the environment, or git's HEAD. Debug builds
+/// omit the commit, so that a commit does not trigger a rebuild.
 fn identify() -> Result<()> {
     println!("cargo:rerun-if-env-changed=RAIDTRACE_COMMIT");
     println!("cargo:rustc-env=RAIDTRACE_TARGET={}", env::var("TARGET")?);
@@ -82,7 +82,7 @@ fn identify() -> Result<()> {
     Ok(())
 }
 
-/// One object a file, linked into one, and the skeleton of that: `output.skel.rs`.
+/// Compiles each file to an object, links the objects into one, and generates its skeleton `OUTPUT.skel.rs`.
 fn programs(output: &str, names: &[&str], out: &Path) -> Result<()> {
     let linked = out.join(format!("{output}.bpf.o"));
     let mut linker = Linker::new(&linked)?;
@@ -98,8 +98,8 @@ fn programs(output: &str, names: &[&str], out: &Path) -> Result<()> {
         .context("the skeleton")
 }
 
-/// Writes `contract.rs`: the enumerators of `bpf/shared/` as constants and its structures as Rust types, read from the BTF that
-/// clang made of `bpf/contract.bpf.c`.
+/// Writes `contract.rs`: the enumerators of `bpf/shared/` as constants and its structures as Rust types. Both are read from the
+/// BTF that clang generates for `bpf/contract.bpf.c`.
 fn contract(out: &Path) -> Result<()> {
     let object = out.join("contract.bpf.o");
     compile("contract", &object)?;
@@ -109,7 +109,7 @@ fn contract(out: &Path) -> Result<()> {
         for member in enumeration.iter() {
             let name = text(member.name)?;
             let short = name.strip_prefix("RT_").unwrap_or(name);
-            // Enumerators are `__u32` to the BPF programs.
+            // The BPF programs use enumerators as `__u32`.
             let value = member.value as u32;
             writeln!(rs, "/// `{name}`.\npub const {short}: u32 = {value};")?;
         }
@@ -119,7 +119,7 @@ fn contract(out: &Path) -> Result<()> {
         .filter(|s| s.name().is_some());
     for structure in structures {
         let name = text(structure.name())?;
-        // `Pod` is a compile error where a structure has implicit padding.
+        // Deriving `Pod` fails to compile if a structure has implicit padding.
         writeln!(
             rs,
             "/// `struct {name}`.\n#[allow(missing_docs, non_camel_case_types)]\n#[repr(C)]\n\
@@ -177,7 +177,7 @@ fn compile(name: &str, object: &Path) -> Result<()> {
             "-Werror",
             "-Wno-unused-parameter",
             "-mcpu=v3",
-            // no paths of this machine: the same source gives the same bytes
+            // Reproducible builds: keep paths of this machine out of the objects.
             &format!(
                 "-ffile-prefix-map={}=/raidtrace",
                 env::var("CARGO_MANIFEST_DIR")?
@@ -187,8 +187,8 @@ fn compile(name: &str, object: &Path) -> Result<()> {
         .with_context(|| format!("bpf/{name}.bpf.c"))
 }
 
-/// The kernel side's arithmetic as a static library. Only tests name it in a `#[link]`, so that it is
-/// in no other binary.
+/// Compiles the arithmetic of the BPF programs as a static library. Only tests link it (`#[link]`), so no other binary
+/// contains it.
 fn native(out: &Path) {
     cc::Build::new()
         .file("bpf/native.c")
@@ -221,8 +221,12 @@ fn vocabulary(header: &Path, out: &Path) -> Result<()> {
     let text = fs::read_to_string(header).with_context(|| format!("{}", header.display()))?;
     let mut rs = String::new();
     for (letter, name, what) in [
-        ('X', "Origin", "What a piece of IO belongs to."),
-        ('Y', "Op", "What a request does."),
+        (
+            'X',
+            "Origin",
+            "Filesystem structure or md activity that an IO belongs to.",
+        ),
+        ('Y', "Op", "Operation of a request."),
     ] {
         let rows = macro_rows(&text, letter);
         if rows.is_empty() || rows.iter().enumerate().any(|(i, r)| r[0] != i.to_string()) {
@@ -237,11 +241,11 @@ fn vocabulary(header: &Path, out: &Path) -> Result<()> {
             "/// {what}\n#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]\n#[repr(u8)]\n\
              pub enum {name} {{\n{}}}\n\
              impl {name} {{\n\
-             /// Every value, in the order of their numbers.\n\
+             /// Every value, in numeric order.\n\
              pub const ALL: [{name}; {}] = [{}];\n\
-             /// The value with this number, `None` when there is none.\n\
+             /// Value with this number; `None` if there is none.\n\
              pub fn from_u8(n: u8) -> Option<Self> {{ Self::ALL.get(usize::from(n)).copied() }}\n\
-             /// The name as JSON, recordings and the screen spell it.\n\
+             /// Name in JSON, recordings and on the screen.\n\
              pub const fn name(self) -> &'static str {{ match self {{ {} }} }}\n",
             each(&|r| format!("/// `{}`\n{} = {},\n", r[2], camel(&r[2]), r[0])),
             rows.len(),
@@ -251,7 +255,7 @@ fn vocabulary(header: &Path, out: &Path) -> Result<()> {
         if name == "Origin" {
             write!(
                 rs,
-                "/// Who defines it.\n\
+                "/// Layer that defines the origin.\n\
                  pub const fn group(self) -> Group {{ match self {{ {} }} }}\n",
                 each(&|r| format!("Self::{} => Group::{}, ", camel(&r[2]), camel(&r[3]))),
             )?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Programs at the tracepoints of ext4's block allocator. A request is
- * ext4_mb_new_blocks() from ext4_request_blocks to ext4_allocate_blocks; in
- * between is one ext4_mballoc_alloc or ext4_mballoc_prealloc. If the filesystem has
- * no free block, ext4_request_blocks is the only event.
+ * Programs at the tracepoints of ext4's block allocator. A request is a call of
+ * ext4_mb_new_blocks(), from the event ext4_request_blocks to the event ext4_allocate_blocks. There
+ * is one ext4_mballoc_alloc or ext4_mballoc_prealloc in between. If the filesystem has no free
+ * block, ext4_request_blocks is the only event.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -42,7 +42,7 @@ static __always_inline void add_to(__u64 *sum, __u64 more)
 		__sync_fetch_and_add(sum, more);
 }
 
-/* Another task may be asking for blocks of the same file. */
+/* Adds atomically, because another task may request blocks of the same file. */
 static __always_inline void add_file(struct inode *inode, const struct rt_alloc_share *add)
 {
 	struct rt_file_id id = {
@@ -106,7 +106,7 @@ int BPF_PROG(rt_al_allocate, struct ext4_allocation_request *ar)
 	if (!a)
 		return 0;
 	t = bpf_map_lookup_elem(&rt_alloc_tasks, &key);
-	/* not this request: the quota file grew in the middle of the request */
+	/* differs if a quota file grew in the middle of the task's request */
 	if (t && t->ar == (__u64)ar) {
 		add.nanoseconds = bpf_ktime_get_ns() - t->begun_ns;
 		add.looked = t->looked_last;
@@ -116,7 +116,7 @@ int BPF_PROG(rt_al_allocate, struct ext4_allocation_request *ar)
 		t->share.blocks += add.blocks;
 		t->share.nanoseconds += add.nanoseconds;
 	}
-	/* 0: it failed */
+	/* 0 if the request failed */
 	if (add.blocks) {
 		a->given++;
 		a->got += add.blocks;
@@ -130,7 +130,7 @@ int BPF_PROG(rt_al_allocate, struct ext4_allocation_request *ar)
 	return 0;
 }
 
-/* Ends a task's search; returns the groups it considered. `whole`: all of them were counted. */
+/* Ends a task's search; returns the number of groups considered. `whole`: all of them were counted. */
 static __always_inline __u64 end_search(struct rt_alloc_task *t, __u64 ac, bool *whole)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -175,12 +175,12 @@ int BPF_PROG(rt_al_search, struct ext4_allocation_context *ac)
 	key = key_of(ac->ac_sb);
 	a = rt_alloc_of(key.dev);
 	if (!a) {
-		/* not attributed, but the next allocation can have the same address */
+		/* the filesystem is not traced, but the next allocation can have the same address */
 		rt_alloc_take(rt_alloc_cpu(bpf_get_smp_processor_id()), (__u64)ac);
 		return 0;
 	}
 	looked = end_search(bpf_map_lookup_elem(&rt_alloc_tasks, &key), (__u64)ac, &whole);
-	/* ext4_mb_new_blocks() clears ac_b_ex when it has failed */
+	/* ext4_mb_new_blocks() clears ac_b_ex if it fails */
 	if (ac->ac_b_ex.fe_len <= 0)
 		return 0;
 	a->searches++;

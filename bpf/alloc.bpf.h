@@ -10,10 +10,10 @@
 extern const volatile __u32 rt_alloc_devs[RT_ALLOC_FS];	/* 0: none */
 extern const volatile __u32 rt_alloc_best_avail;	/* criterion 2 is CR_BEST_AVAIL_LEN */
 
-/* Groups are considered by ext4_mb_scan_group() (6.17); else they are counted at ext4_get_group_info(). */
+/* 1: groups are counted at ext4_mb_scan_group() (since 6.17); 0: at ext4_get_group_info(). */
 extern const volatile __u32 rt_alloc_by_scan;
 
-/* Not 0: the hooks that count groups were attached before the first request was counted. */
+/* Not 0 if the hooks that count groups were attached before the first request was counted. */
 extern __u64 rt_alloc_groups_hooked;
 
 struct rt_allocs_map {
@@ -25,9 +25,9 @@ struct rt_allocs_map {
 extern struct rt_allocs_map rt_allocs SEC(".maps");
 
 /*
- * By CPU. No per-CPU array: its look-up is a call before 6.10, and a task that
- * has moved has to reach the CPU that it was on. Mappable only to have it begin
- * at a page, so that no two CPUs share a cache line.
+ * Indexed by CPU. Not a per-CPU array, whose lookup is a call before 6.10; also, a task that has
+ * moved must reach the entry of the CPU that it was on. Mappable only so that the array begins at a
+ * page and no two CPUs share a cache line.
  */
 struct rt_alloc_cpus_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -38,7 +38,7 @@ struct rt_alloc_cpus_map {
 };
 extern struct rt_alloc_cpus_map rt_alloc_cpus SEC(".maps");
 
-/* Userspace takes idle ones out before it is full. */
+/* Userspace removes idle tasks before the map is full. */
 struct rt_alloc_tasks_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -47,7 +47,7 @@ struct rt_alloc_tasks_map {
 };
 extern struct rt_alloc_tasks_map rt_alloc_tasks SEC(".maps");
 
-/* LRU: a host may write thousands of new files a second, and the busiest matter. */
+/* LRU, because a host may write thousands of new files per second, and only the busiest matter. */
 struct rt_alloc_files_map {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
@@ -56,7 +56,7 @@ struct rt_alloc_files_map {
 };
 extern struct rt_alloc_files_map rt_alloc_files SEC(".maps");
 
-/* By thread id: it sleeps, and may wake up on another CPU. */
+/* By thread id, because a waiting thread sleeps and may wake up on another CPU. */
 struct rt_alloc_waits_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -118,7 +118,7 @@ static __always_inline struct rt_alloc_task *rt_alloc_task(const struct rt_alloc
 	return bpf_map_lookup_elem(&rt_alloc_tasks, key);
 }
 
-/* The mask of rt_bucket() once more: 5.10 loses a 32-bit one on the way to the address. */
+/* Repeats the mask of rt_bucket() in 64 bits: 5.10 loses a 32-bit mask on the way to the address. */
 static __always_inline void rt_alloc_time(__u32 *hist, __u64 ns)
 {
 	__u64 bucket = rt_bucket(ns / 1000);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The groups that a search considers, up to millions a second, and the wait for a
- * bitmap that comes from disk. ext4_mb_good_group() alone does not see the groups
- * that are full or too small: ext4_mb_good_group_nolock(), which is inlined
- * everywhere, refuses these first. They are seen by ext4_mb_scan_group(), its caller
- * since 6.17, or before by ext4_get_group_info(), which it calls.
+ * Groups that a search considers, up to millions per second, and waits for a bitmap that is read
+ * from disk. A hook on ext4_mb_good_group() alone would miss groups that are full or too small:
+ * ext4_mb_good_group_nolock(), which is inlined everywhere, refuses these first. They are counted
+ * at ext4_mb_scan_group(), its caller since 6.17, or, before that, at ext4_get_group_info(), which
+ * it calls.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -61,7 +61,7 @@ int BPF_PROG(rt_al_scan, struct ext4_allocation_context *ac, __u32 group)
 
 	if (!c)
 		return 0;
-	/* It slept, for the bitmap of a group that was accepted. */
+	/* if true, the task has slept, for the bitmap of a group that was accepted */
 	moved = c->task != bpf_get_current_pid_tgid();
 	if (!rt_alloc_runs(c, ac->ac_sb))
 		return 0;
@@ -73,29 +73,30 @@ int BPF_PROG(rt_al_scan, struct ext4_allocation_context *ac, __u32 group)
 	return 0;
 }
 
-static __always_inline int listed(struct ext4_allocation_context *ac, __u32 so)
+/* Records that ext4 starts (1) or stops (0) taking groups from a list. */
+static __always_inline int set_listed(struct ext4_allocation_context *ac, __u32 on)
 {
 	struct rt_alloc_cpu *c = rt_alloc_cpu(bpf_get_smp_processor_id());
 	struct rt_alloc_task *t = rt_alloc_searching(ac->ac_sb->s_dev);
 
 	if (!c || !t)
 		return 0;
-	t->listed = so;
+	t->listed = on;
 	if (c->task == bpf_get_current_pid_tgid())
-		c->listed = so;
+		c->listed = on;
 	return 0;
 }
 
 SEC("?fentry/ext4_mb_scan_groups_xa_range")
 int BPF_PROG(rt_al_list_in, struct ext4_allocation_context *ac)
 {
-	return listed(ac, 1);
+	return set_listed(ac, 1);
 }
 
 SEC("?fexit/ext4_mb_scan_groups_xa_range")
 int BPF_PROG(rt_al_list_out, struct ext4_allocation_context *ac)
 {
-	return listed(ac, 0);
+	return set_listed(ac, 0);
 }
 
 SEC("?fentry/ext4_get_group_info")

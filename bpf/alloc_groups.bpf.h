@@ -19,8 +19,7 @@ enum {
 	RT_BH_NEW = 5,
 };
 
-
-/* Another allocation than this CPU's last: what that has counted is its task's. */
+/* Switches this CPU to another allocation. The count of the previous allocation is added to its task. */
 static __noinline void rt_alloc_change(struct rt_alloc_cpu *c, __u64 ac, __u32 dev)
 {
 	struct rt_alloc_task *t;
@@ -47,11 +46,11 @@ static __noinline void rt_alloc_change(struct rt_alloc_cpu *c, __u64 ac, __u32 d
 		return;
 	c->listed = t->listed;
 	if (t->ac != ac) {
-		/* of an allocation whose end was not seen */
+		/* looked_now belongs to an allocation whose end was not seen */
 		t->share.looked += t->looked_now;
 		t->looked_now = 0;
 	} else if (t->cpu != cpu) {
-		/* the task has moved: it is not counting there any more */
+		/* the task has moved: it no longer counts on its previous CPU */
 		count = rt_alloc_take(rt_alloc_cpu(t->cpu), ac);
 		__sync_fetch_and_add(&t->looked_now, count);
 	}
@@ -59,7 +58,7 @@ static __noinline void rt_alloc_change(struct rt_alloc_cpu *c, __u64 ac, __u32 d
 	t->cpu = cpu;
 }
 
-/* The current task's state for a filesystem, if it searches there. */
+/* State of the current task for a filesystem, if the task is in a search there; else NULL. */
 static __always_inline struct rt_alloc_task *rt_alloc_searching(__u32 dev)
 {
 	struct rt_alloc_task_key key = { .dev = dev, .pid = bpf_get_current_pid_tgid() };
@@ -69,8 +68,9 @@ static __always_inline struct rt_alloc_task *rt_alloc_searching(__u32 dev)
 }
 
 /*
- * True if the current task searches in the filesystem `dev` and is not aside. It has
- * come to this CPU, or another task ran here meanwhile.
+ * Slow path of rt_alloc_runs(): the task has moved to this CPU, or another task ran here meanwhile.
+ * True if the current task is in a search in the filesystem `dev`, and not in a function of
+ * rt_alloc_aside().
  */
 static __noinline bool rt_alloc_resume(struct rt_alloc_cpu *c, __u32 dev)
 {
@@ -84,6 +84,7 @@ static __noinline bool rt_alloc_resume(struct rt_alloc_cpu *c, __u32 dev)
 	return true;
 }
 
+/* True if the current task is in a search whose groups are to be counted. */
 static __always_inline bool rt_alloc_runs(struct rt_alloc_cpu *c, struct super_block *sb)
 {
 	return c->task == bpf_get_current_pid_tgid() || rt_alloc_resume(c, sb->s_dev);
@@ -111,8 +112,8 @@ static __always_inline int rt_alloc_search_begins(__u64 ac, __u32 dev)
 }
 
 /*
- * Why a group was refused: repeats the checks of ext4_mb_good_group_nolock() and
- * ext4_mb_good_group(), in their order. The group may have changed since.
+ * Reason for which a group was refused. Repeats the checks of ext4_mb_good_group_nolock() and
+ * ext4_mb_good_group(), in the same order. The group may have changed since.
  */
 static __noinline __u32 rt_alloc_reason(struct ext4_allocation_context *ac, __u32 group, __u32 criterion)
 {
@@ -161,7 +162,10 @@ static __noinline __u32 rt_alloc_reason(struct ext4_allocation_context *ac, __u3
 	return RT_REFUSED_OTHER;
 }
 
-/* `times`: ext4's groups_considered counts a group once more where a list proposes it. */
+/*
+ * Counts a considered group. times: 2 if a list proposes the group, because ext4's
+ * groups_considered counts it twice.
+ */
 static __always_inline void rt_alloc_look(struct rt_alloc_cpu *c, __u32 criterion, __u32 times)
 {
 	c->count += times;
@@ -179,14 +183,14 @@ static __always_inline void rt_alloc_refuse(struct rt_alloc_cpu *c, struct ext4_
 		c->until--;
 		return;
 	}
-	/* A random distance: groups with free blocks may be evenly spaced. */
+	/* a random distance, because groups with free blocks may be evenly spaced */
 	c->until = bpf_get_prandom_u32() & (2 * RT_ALLOC_SAMPLED - 1);
 	a = bpf_map_lookup_elem(&rt_allocs, &fs);
 	if (a)
 		a->reasons[rt_alloc_reason(ac, group, criterion) & (RT_ALLOC_REASONS - 1)] += times;
 }
 
-/* The group considered last was refused if ext4_mb_good_group() was not even called for it. */
+/* Counts the group that was considered last as refused if ext4_mb_good_group() was not even called for it. */
 static __always_inline void rt_alloc_settle(struct rt_alloc_cpu *c)
 {
 	if (c->state == RT_GROUP_CONSIDERED)
@@ -195,24 +199,24 @@ static __always_inline void rt_alloc_settle(struct rt_alloc_cpu *c)
 }
 
 /*
- * ext4_get_group_info() in a search. ext4_mb_good_group_nolock(), which is inlined,
- * calls it for each group that it considers. ext4_mb_good_group() calls it again, and
- * without the former where a list proposes a group: that one ext4 counts too. Calls
- * from what else a search does are aside, see rt_alloc_aside().
+ * Handles a call of ext4_get_group_info() in a search. ext4_mb_good_group_nolock(), which is
+ * inlined, calls it for each group that it considers. ext4_mb_good_group() calls it again. If a
+ * list proposes a group, ext4_mb_good_group() is called without the former; ext4 counts that group,
+ * too. Calls by other functions of a search are left out, see rt_alloc_aside().
  */
 static __always_inline void rt_alloc_ask(struct rt_alloc_cpu *c, __u32 group)
 {
 	struct ext4_allocation_context *ac = (struct ext4_allocation_context *)c->ac;
 
 	if (c->group == group) {
-		/* Each criterion begins with the same group. */
+		/* the criterion is compared, because each criterion begins with the same group */
 		if (c->state == RT_GROUP_CONSIDERED && c->criterion == BPF_CORE_READ(ac, ac_criteria)) {
 			c->asked++;
 			return;
 		}
 		if (c->state == RT_GROUP_ACCEPTED)
 			return;
-		/* ext4_mb_new_inode_pa() */
+		/* called by ext4_mb_new_inode_pa() */
 		if (c->state == RT_GROUP_SCANNED && BPF_CORE_READ(ac, ac_status) == RT_AC_STATUS_FOUND)
 			return;
 	}
@@ -224,7 +228,7 @@ static __always_inline void rt_alloc_ask(struct rt_alloc_cpu *c, __u32 group)
 	rt_alloc_look(c, c->criterion, 1);
 }
 
-/* Result of ext4_mb_good_group() for a group, where groups are counted by rt_alloc_ask(). */
+/* Handles the result of ext4_mb_good_group(), if rt_alloc_ask() counts the groups. */
 static __always_inline void rt_alloc_answer(struct rt_alloc_cpu *c, __u32 group, bool good)
 {
 	if (c->group != group)
@@ -232,7 +236,7 @@ static __always_inline void rt_alloc_answer(struct rt_alloc_cpu *c, __u32 group,
 	if (c->state == RT_GROUP_ACCEPTED) {
 		c->state = RT_GROUP_SCANNED;
 	} else if (c->state == RT_GROUP_CONSIDERED && good) {
-		/* Its own call of ext4_get_group_info() was the first one: nobody has considered it before. */
+		/* 1: ext4_mb_good_group() made the only call, so that a list proposed the group */
 		c->state = c->asked > 1 ? RT_GROUP_ACCEPTED : RT_GROUP_PROPOSED;
 	} else if (c->state == RT_GROUP_CONSIDERED) {
 		rt_alloc_settle(c);
@@ -240,7 +244,10 @@ static __always_inline void rt_alloc_answer(struct rt_alloc_cpu *c, __u32 group,
 	}
 }
 
-/* The current task enters or leaves a function that asks for groups without considering them. */
+/*
+ * The current task enters or leaves a function that calls ext4_get_group_info() for groups that are
+ * not considered.
+ */
 static __always_inline int rt_alloc_aside(__u32 dev, bool enters)
 {
 	struct rt_alloc_cpu *c = rt_alloc_cpu(bpf_get_smp_processor_id());
@@ -258,8 +265,8 @@ static __always_inline int rt_alloc_aside(__u32 dev, bool enters)
 }
 
 /*
- * `state`: of the bitmap's buffer. ext4_read_block_bitmap_nowait() marks those
- * as new that it asks the disk for; for others there is nothing to wait.
+ * state: b_state of the bitmap's buffer. ext4_read_block_bitmap_nowait() marks a buffer as new if
+ * it reads the bitmap from disk; there is no wait for other buffers.
  */
 static __always_inline int rt_alloc_wait_begins(__u32 dev, unsigned long state)
 {

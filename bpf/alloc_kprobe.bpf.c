@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The wait for a bitmap as in alloc_groups.bpf.c, for kernels that refuse fentry. */
-#define __VMLINUX_H__	/* to bpf_tracing.h: registers by the kernel's names */
+/* Waits for bitmaps as in alloc_groups.bpf.c, for kernels that refuse fentry. */
+#define __VMLINUX_H__	/* makes bpf_tracing.h use the kernel's names of registers */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 

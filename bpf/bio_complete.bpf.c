@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Devices that take bios and make no requests, as their bios complete: an
- * array that is a member of another; dm-crypt, whose plain text has just been
- * decrypted; a RAID 4/5/6 without one of its members, whose blocks have just
- * been rebuilt. Attached only where there is one.
+ * Completed bios of bio-based devices: an array that is a member of another one; dm-crypt, whose
+ * plain text has just been decrypted; a RAID 4/5/6 with a missing member, whose blocks have just
+ * been reconstructed. Attached only if there is such a device.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -19,10 +18,13 @@
 #include "request_walk.bpf.h"
 #include "shadow.bpf.h"
 
-/* Blocks of a bio that are read ahead and looked at. */
+/* Maximum number of blocks of a bio that are examined. */
 enum { RT_ABOVE_BLOCKS = 64 };
 
-/* A block that was read, as the filesystem has it: 0 when there is no use in going on. */
+/*
+ * Examines a block that was read, in the form in which the filesystem gets it. Returns its size, or
+ * 0 if the rest of the bio need not be examined.
+ */
 __noinline __u32 rt_above_block(__u64 bio, __u32 index, __u64 sector, __u64 offset, __u32 left)
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
@@ -41,17 +43,17 @@ __noinline __u32 rt_above_block(__u64 bio, __u32 index, __u64 sector, __u64 offs
 	found = rt_bio_metadata(bio, offset << 32 | block,
 				array->geometry.array_sectors / rt_found_block(by_address), 1);
 	if (found == RT_NOT_METADATA)
-		return 0;	/* a file's page: so are the others */
+		return 0;	/* a page of a file: the other pages are, too */
 	if (found == RT_ZEROES)
 		found = RT_ORIGIN_UNKNOWN;
-	/* of many, what proves nothing may be some file's */
+	/* in a larger read, a block that is not recognised may belong to a file */
 	rt_read_done(key, found, found != RT_ORIGIN_UNKNOWN &&
 			    ((left == block && !offset) || found != RT_ORIGIN_OTHER_METADATA));
 	return block;
 }
 
-/* start: where the device lies on the array. */
-static __always_inline void on_above(struct bio *bio, __u64 address, __u32 index, __u64 start)
+/* Handles a completed bio of a filesystem. start: first sector of the device on the array. */
+static __always_inline void on_filesystem(struct bio *bio, __u64 address, __u32 index, __u64 start)
 {
 	__u64 sector = bio->bi_iter.bi_sector + start, offset = 0;
 	__u32 size = bio->bi_iter.bi_size, block, i;
@@ -67,8 +69,8 @@ static __always_inline void on_above(struct bio *bio, __u64 address, __u32 index
 	}
 }
 
-/* A bio of an inner array is what a request is on a disk. */
-static __always_inline void on_inner(struct bio *bio, __u64 address, struct rt_dev *d, __u32 instance)
+/* Counts a completed bio of a nested array, like a request on a disk. */
+static __always_inline void on_nested(struct bio *bio, __u64 address, struct rt_dev *d, __u32 instance)
 {
 	struct rt_part *part = rt_part_at(d, bio->bi_iter.bi_sector);
 	__u32 op = rt_op_of(bio->bi_opf), size = bio->bi_iter.bi_size, origin;
@@ -106,7 +108,7 @@ static __always_inline void on_inner(struct bio *bio, __u64 address, struct rt_d
 				(bio->bi_status ? 1ULL << RT_WHAT_ERROR : 0));
 }
 
-/* arg: where the tracepoint's arguments hold the bio */
+/* arg: address of the tracepoint argument that holds the bio */
 static __always_inline int on_bio_complete(struct bio *bio, unsigned long long *arg, __u32 instance)
 {
 	struct rt_dev_entry *e;
@@ -126,11 +128,11 @@ static __always_inline int on_bio_complete(struct bio *bio, unsigned long long *
 	/* as a number, see rt_bio_metadata() */
 	address = rt_peek((__u64)arg);
 	if (e->flags & RT_DEV_NESTED)
-		on_inner(bio, address, d, instance);
+		on_nested(bio, address, d, instance);
 	else if (e->flags & RT_DEV_STACKED)
-		on_above(bio, address, d->fs_array - 1, d->fs_start);
+		on_filesystem(bio, address, d->fs_array - 1, d->fs_start);
 	else
-		on_above(bio, address, e->array - 1, 0);
+		on_filesystem(bio, address, e->array - 1, 0);
 	return 0;
 }
 

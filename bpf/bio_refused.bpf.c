@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Bios that an array refuses. With REQ_NOWAIT (io_uring, RWF_NOWAIT) md answers
- * BLK_STS_AGAIN where it would have to wait, during a resync for one
- * (bio_wouldblock_error()); the submitter tries again with another bio, and both pass
- * block_bio_queue. The first is taken back. Attached only with a RAID 1 or 10, since
- * it runs whenever a bio completes.
+ * Bios that an array refuses. With REQ_NOWAIT (io_uring, RWF_NOWAIT), md completes a bio with
+ * BLK_STS_AGAIN if it would have to wait, for example during a resync (bio_wouldblock_error()). The
+ * submitter tries again with another bio. Both bios pass block_bio_queue, so the first one is
+ * subtracted. Attached only if there is a RAID 1 or 10, because the program runs whenever a bio
+ * completes.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -17,10 +17,10 @@
 enum { RT_BLK_STS_AGAIN = 12 };	/* include/linux/blk_types.h */
 
 /*
- * md refuses in the call in which the bio was submitted: it is the one that this CPU
- * has counted last, unless the task was moved in between. Then it stays counted.
+ * Subtracts a refused bio. md refuses it in the call that submits it, so that it is the bio that
+ * this CPU counted last. If the task was moved to another CPU in between, the bio stays counted.
  */
-static __always_inline void take_back(__u64 bio, __u64 bytes, __u32 instance)
+static __always_inline void subtract(__u64 bio, __u64 bytes, __u32 instance)
 {
 	struct rt_file_pending *files = bpf_map_lookup_elem(&rt_files_pending, &instance);
 	struct rt_task_pending *tasks = bpf_map_lookup_elem(&rt_tasks_pending, &instance);
@@ -55,7 +55,7 @@ int BPF_PROG(rt_bio_refused, struct request_queue *q, struct bio *bio)
 	if (!e || !e->array)
 		return 0;
 	address = rt_peek((__u64)&ctx[1]);
-	take_back(address, bio->bi_iter.bi_size, RT_FIRST);
-	take_back(address, bio->bi_iter.bi_size, RT_SHADOW);
+	subtract(address, bio->bi_iter.bi_size, RT_FIRST);
+	subtract(address, bio->bi_iter.bi_size, RT_SHADOW);
 	return 0;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Bios on the arrays, above md: tasks, files, and blocks without a fixed place. Here the
- * submitter is still the current task, and the pages are still those of the filesystem.
+ * Bios submitted to the arrays: counts them by task and by file, and learns the origins of blocks
+ * that do not belong to a fixed structure. Above md, the submitter is still the current task, and
+ * the pages are still those of the filesystem.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -39,8 +40,8 @@ static __always_inline __u32 flush_origin(const struct rt_array *array, unsigned
 	return rt_is_journal_thread(comm) ? RT_ORIGIN_JOURNAL : RT_ORIGIN_FILE_DATA;
 }
 
-/* Emits the event of a recording that belongs to rt_count_task(). */
-static __always_inline void tell(__u32 pid, __u32 array, __u64 sector, __u64 inode, __u32 size,
+/* Emits the event of a bio that rt_count_task() counts. */
+static __always_inline void emit(__u32 pid, __u32 array, __u64 sector, __u64 inode, __u32 size,
 				 __u32 what)
 {
 	if (rt_recording)
@@ -56,13 +57,13 @@ static __always_inline void set_flush_origin(__u32 array, __u32 origin)
 		*last = origin;
 }
 
-/* learn_bio(): count at completion, when the content has arrived. */
+/* Result of learn_bio(): the bio is counted at completion, when its content is available. */
 enum { RT_LATER = 253 };
 
 /*
- * Learns a block without a fixed place. inode: its file, 0: unknown. A write carries
- * its content. A read has none until it completes: only that it is not file data is
- * known, and that is kept with the task that asked.
+ * Learns the origin of a block that does not belong to a fixed structure. inode: its file; 0:
+ * unknown. A write has its content. For a read, the content is missing until completion: only the
+ * fact that it is not file data is kept, together with the task.
  */
 static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key, __u32 pid,
 				       const struct rt_array *array, __u64 by_address,
@@ -77,7 +78,7 @@ static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key, __u32 
 					op == RT_OP_WRITE);
 
 	if (found == RT_NOT_METADATA) {
-		/* read as metadata, never completed, and a file's now */
+		/* left by a read of metadata that never completed: the block belongs to a file now */
 		if (rt_found_origin(by_address) == RT_ORIGIN_UNKNOWN)
 			bpf_map_delete_elem(&rt_learned, &key);
 		return RT_ORIGIN_FILE_DATA;
@@ -94,13 +95,12 @@ static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key, __u32 
 	return found;
 }
 
-/* Most blocks that one write forgets; ext4 writes no more at once. */
+/* Maximum number of blocks that one write forgets; ext4 does not write more at once. */
 enum { RT_FORGET_MAX = 1024 };
 
 /*
- * Forgets learned blocks that file data overwrites. The hook on ext4_free_blocks() does
- * that earlier, but not for a filesystem in several pieces, and for at most RT_FREE_MAX
- * blocks per call.
+ * Forgets learned blocks that file data overwrites. The hook on ext4_free_blocks() does so earlier,
+ * but not for a filesystem in several pieces, and for at most RT_FREE_MAX blocks per call.
  */
 __noinline int rt_forget(__u64 key, __u32 block, __u32 size)
 {
@@ -114,9 +114,8 @@ __noinline int rt_forget(__u64 key, __u32 block, __u32 size)
 }
 
 /*
- * Handles a bio that was submitted to an array. arg: address of the tracepoint's
- * argument that holds the bio. Inline: a call costs 10 ns where the kernel mitigates
- * SRSO.
+ * Handles a bio that was submitted to an array. arg: address of the tracepoint argument that holds
+ * the bio. Inline, because a call costs 10 ns if the kernel mitigates SRSO.
  */
 static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __u32 index,
 				    __u64 sector, __u32 instance)
@@ -124,12 +123,12 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
 	__u32 opf = bio->bi_opf, op = rt_op_of(opf), size = bio->bi_iter.bi_size, origin, block, pid;
 	__u64 found, inode = 0, address = 0;
-	bool own;
+	bool own_page;
 
 	if (!array)
 		return 0;
 	if (array->flags & RT_ARRAY_CRYPT && (__u64)bio->bi_end_io == rt_crypt_end)
-		return 0;	/* seen above dm-crypt */
+		return 0;	/* already handled above dm-crypt */
 	pid = rt_submitter(arg, index);
 	rt_no_file(instance);
 	if (!size) {
@@ -137,21 +136,21 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 			origin = flush_origin(array, arg);
 			set_flush_origin(index, origin);
 			rt_count_task(arg, pid, index, origin, RT_OP_FLUSH, 0, instance);
-			tell(pid, index, sector, 0, 0, rt_submitted(origin, RT_OP_FLUSH, opf));
+			emit(pid, index, sector, 0, 0, rt_submitted(origin, RT_OP_FLUSH, opf));
 		}
 		return 0;
 	}
 	found = rt_array_origin(index, array, sector, op);
 	origin = rt_found_origin(found);
-	/* 512 bytes: too small for a block without a fixed place */
+	/* 512 bytes if the sector belongs to a fixed structure */
 	block = rt_found_block(found) << 9;
 	if (op <= RT_OP_WRITE && array->flags & RT_ARRAY_EXT &&
 	    (origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN)) {
 		inode = rt_bio_file(bio, arg);
-		own = inode == RT_OWN_PAGE;
-		if (own)
+		own_page = inode == RT_OWN_PAGE;
+		if (own_page)
 			inode = 0;
-		if (origin == RT_ORIGIN_UNKNOWN || (!inode && !own && !rt_is_file_page(bio))) {
+		if (origin == RT_ORIGIN_UNKNOWN || (!inode && !own_page && !rt_is_file_page(bio))) {
 			/* as a number, see rt_bio_metadata() */
 			address = rt_peek((__u64)arg);
 			origin = learn_bio(address, inode, rt_learned_key(index, sector), pid,
@@ -159,7 +158,7 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 		}
 		if (origin == RT_ORIGIN_FILE_DATA) {
 			rt_count_file(inode, index, op, size, 0, instance);
-			/* otherwise no block is learned nearby */
+			/* if the run covers the bio, no block in it was learned */
 			if (op == RT_OP_WRITE && rt_found_run(found) << 9 < size)
 				rt_forget(rt_learned_key(index, sector), block, size);
 		}
@@ -173,7 +172,7 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 	if (opf & (RT_REQ_PREFLUSH | RT_REQ_FUA))
 		set_flush_origin(index, origin);
 	rt_count_task(arg, pid, index, origin, op, size, instance);
-	tell(pid, index, sector, origin == RT_ORIGIN_FILE_DATA ? inode : 0, size,
+	emit(pid, index, sector, origin == RT_ORIGIN_FILE_DATA ? inode : 0, size,
 	     rt_submitted(origin, op, opf));
 	return 0;
 }
@@ -181,7 +180,7 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg, __u32 instance)
 {
 	struct rt_dev_entry *e;
-	/* On a partition of the device the sector is already the device's. */
+	/* For a partition, the sector is already that of the whole device. */
 	__u64 sector = bio->bi_iter.bi_sector;
 	struct rt_dev *d;
 	__u32 index;
@@ -206,7 +205,7 @@ static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg
 	return on_array(bio, arg, index, sector, instance);
 }
 
-/* commit e8a676d61c07 ("block: simplify and extend the block_bio_merge tracepoint class") */
+/* Arguments since commit e8a676d61c07 ("block: simplify and extend the block_bio_merge tracepoint class"). */
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(rt_bio_queue, struct bio *bio)
 {

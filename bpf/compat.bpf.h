@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Differences between kernels, a block for each kernel commit. They are found by
- * BTF, never by version, because distributions backport. Hooks are free of them.
+ * Differences between kernels, one block per kernel commit. They are detected by BTF, never by
+ * version, because distributions backport commits. The hooks do not have to deal with them.
  */
 #ifndef RAIDTRACE_COMPAT_BPF_H
 #define RAIDTRACE_COMPAT_BPF_H
@@ -10,15 +10,15 @@
 #include "peek.bpf.h"
 
 /*
- * "bpf: Augment raw_tp arguments with PTR_MAYBE_NULL", which Debian's 6.12 has: the verifier wants
- * arguments of tracepoints in modules, as ext4 and jbd2 are in most distributions, tested before
- * use. They are never NULL.
+ * Commit "bpf: Augment raw_tp arguments with PTR_MAYBE_NULL", also in Debian's 6.12: the verifier
+ * requires a NULL check of tracepoint arguments before use if the tracepoint is in a module. ext4
+ * and jbd2 are modules in most distributions. The arguments are never NULL.
  */
 #define rt_is_null(argument) (!(argument))
 
 /*
- * commit f3fa33acca9f ("block: remove the ->rq_disk field in struct request"):
- * the disk of a request is its queue's.
+ * commit f3fa33acca9f ("block: remove the ->rq_disk field in struct request"): the disk of a
+ * request is found through its queue.
  */
 struct request___rq_disk {
 	struct gendisk *rq_disk;
@@ -32,8 +32,8 @@ static __always_inline struct gendisk *rt_rq_disk(struct request *rq)
 }
 
 /*
- * commit 309dca309fc3 ("block: store a block_device pointer in struct bio"):
- * before it a bio had bi_disk and bi_partno.
+ * commit 309dca309fc3 ("block: store a block_device pointer in struct bio"): before it, a bio had
+ * bi_disk and bi_partno.
  */
 struct bio___bi_disk {
 	struct gendisk *bi_disk;
@@ -54,7 +54,7 @@ static __always_inline struct gendisk *rt_number_disk(__u64 bio)
 	return BPF_CORE_READ((struct bio *)bio, bi_bdev, bd_disk);
 }
 
-/* First sector of the partition that a bio was sent to; 0 for a whole disk. */
+/* First sector of the partition that a bio was submitted to; 0 for a whole disk. */
 static __always_inline __u64 rt_bio_part_start(struct bio *bio)
 {
 	if (bpf_core_field_exists(struct bio___bi_disk, bi_disk))
@@ -69,8 +69,8 @@ static __always_inline bool rt_bio_has_part(void)
 }
 
 /*
- * commit 81ada09cc25e ("blk-flush: reuse rq queuelist in flush state
- * machine"): before it, requests waited for a flush on a list of their own.
+ * commit 81ada09cc25e ("blk-flush: reuse rq queuelist in flush state machine"): before it, requests
+ * that waited for a flush were on a separate list.
  */
 struct request___flush_list {
 	struct {
@@ -86,15 +86,14 @@ static __always_inline __u32 rt_flush_list_offset(void)
 }
 
 /*
- * 7.2 renamed page.compound_head to compound_info; with optimised hugetlb
- * vmemmap it holds a mask instead of a pointer (include/linux/page-flags.h,
- * _compound_head()).
+ * 7.2 renamed page.compound_head to compound_info. With optimised hugetlb vmemmap, it holds a mask
+ * instead of a pointer (include/linux/page-flags.h, _compound_head()).
  */
 struct page___compound_info {
 	unsigned long compound_info;
 } __attribute__((preserve_access_index));
 
-/* Offset of the word whose lowest bit is set in all pages of a folio but the first. */
+/* Offset of the word whose lowest bit is set in all pages of a folio except the first. */
 static __always_inline __u32 rt_page_head_offset(void)
 {
 	if (!bpf_core_field_exists(struct page___compound_info, compound_info))
@@ -104,7 +103,7 @@ static __always_inline __u32 rt_page_head_offset(void)
 
 static __always_inline __u64 rt_page_head(__u64 page)
 {
-	/* one read for both forms: each costs stack before 6.2 */
+	/* a single read for both layouts, because each read costs stack before 6.2 */
 	__u64 info = rt_peek(page + rt_page_head_offset()), mask;
 
 	if (!(info & 1))
@@ -147,14 +146,14 @@ static __always_inline __u32 rt_alias_offset(void)
 }
 
 /*
- * Types private to ext4 (fs/ext4/ext4.h). If ext4 is a module, its BTF is the module's,
+ * Types private to ext4 (fs/ext4/ext4.h). If ext4 is a module, they are in the BTF of the module,
  * and missing on a kernel without module BTF.
  */
 struct ext4_io_end___rt {
 	struct inode *inode;
 } __attribute__((preserve_access_index));
 
-/* drivers/md/dm-core.h and dm-crypt.c: usually modules, as above. */
+/* Types of drivers/md/dm-core.h and dm-crypt.c, which are usually modules too. */
 struct dm_io___rt {
 	struct bio *orig_bio;
 } __attribute__((preserve_access_index));
@@ -173,7 +172,7 @@ struct journal_head___rt {
 	unsigned int b_modified;
 } __attribute__((preserve_access_index));
 
-/* include/linux/jbd2.h, likewise */
+/* include/linux/jbd2.h, in the BTF of the kernel or of the module jbd2 */
 struct transaction_chp_stats_s___rt {
 	unsigned long cs_chp_time;
 	__u32 cs_forced_to_close;
@@ -182,7 +181,7 @@ struct transaction_chp_stats_s___rt {
 
 struct transaction_s___rt {
 	unsigned int t_tid;
-	enum { RT_T_RUNNING } t_state;	/* anonymous in the kernel, too */
+	enum { RT_T_RUNNING } t_state;	/* the enum is anonymous in the kernel, too */
 	unsigned long t_requested;
 } __attribute__((preserve_access_index));
 
@@ -199,13 +198,13 @@ struct journal_s___rt {
 	struct transaction_s___rt *j_checkpoint_transactions;
 } __attribute__((preserve_access_index));
 
-/* include/linux/jbd2.h: bytes until 7.1, then pages. */
+/* include/linux/jbd2.h. The range is in bytes up to 7.1 and in pages since 7.2. */
 struct jbd2_inode___rt {
 	__s64 i_dirty_start, i_dirty_end;
 	unsigned long i_dirty_start_page, i_dirty_end_page;
 } __attribute__((preserve_access_index));
 
-/* Number of pages of a large folio: include/linux/mm_types.h from 5.18 to 6.13, and since 6.14. */
+/* Number of pages of a large folio (include/linux/mm_types.h): field of 5.18 to 6.13, and field since 6.14. */
 struct folio___folio_nr_pages {
 	unsigned int _folio_nr_pages;
 } __attribute__((preserve_access_index));

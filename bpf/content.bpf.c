@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Origin of a block in the block device's page cache, by its content. ext4 keeps metadata
- * there, with one buffer head and one bio per block; file data is in the page caches of
- * the files. Called once per block, not per IO: the result is kept in rt_learned.
+ * Finds the origin of a block in the block device's page cache by its content. ext4 keeps metadata
+ * there, with one buffer head and one bio per block; file data is in the page caches of the files.
+ * Called once per block, not per IO: the result is kept in rt_learned.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -18,7 +18,7 @@ enum {
 	RT_JBD2_MAGIC = 0x98393bc0,		/* JBD2_MAGIC_NUMBER, big endian on disk */
 	RT_EXT4_FT_MAX = 8,
 	RT_WORDS = 8,				/* words of a block that are read */
-	RT_DIRENTS = 4,				/* entries that must be valid */
+	RT_DIRENTS = 4,				/* directory entries that must be valid */
 	RT_BIO_VECS = 256,			/* BIO_MAX_VECS: segments that a bio can have */
 	RT_VECS_STEP = 32,			/* segments visited in one call */
 };
@@ -31,7 +31,7 @@ struct rt_dirent {
 	__u8 file_type;
 };
 
-/* True if RT_DIRENTS entries are valid, or all up to the block's end. */
+/* True if the first RT_DIRENTS directory entries are valid, or all up to the block's end. */
 static __always_inline bool rt_is_directory(const char *data, __u32 size)
 {
 	struct rt_dirent de;
@@ -62,9 +62,9 @@ static __always_inline bool rt_is_directory(const char *data, __u32 size)
 }
 
 /*
- * Origin by block numbers: extent_tree for an ext2/3 indirect block, whose numbers are
- * all inside the filesystem. Two numbers at a time: an array would take 32 bytes of stack
- * in the deepest function.
+ * Origin by block numbers: extent_tree for an ext2/3 indirect block, which holds only block numbers
+ * inside the filesystem. Reads two numbers at a time: an array would take 32 bytes of stack in the
+ * deepest function.
  */
 static __always_inline __u32 rt_block_numbers(const char *data, __u64 blocks)
 {
@@ -92,7 +92,7 @@ static __always_inline __u32 rt_sniff_content(const char *data, __u32 size, __u6
 		return RT_ORIGIN_UNKNOWN;
 	first = two;
 	second = two >> 32;
-	/* eh_magic, eh_entries <= eh_max, eh_max as the block allows */
+	/* eh_magic; eh_entries <= eh_max; eh_max fits in the block */
 	if ((first & 0xffff) == RT_EXT4_EXT_MAGIC &&
 	    first >> 16 <= (second & 0xffff) && (second & 0xffff) <= size / 12)
 		return RT_ORIGIN_EXTENT_TREE;
@@ -107,11 +107,11 @@ static __always_inline __u32 rt_sniff_content(const char *data, __u32 size, __u6
 
 struct rt_buffer {
 	bool metadata;		/* the page belongs to the block device */
-	bool journal;		/* a copy being written to the log */
-	const char *data;	/* NULL: content not at hand */
+	bool journal;		/* the block is being written to the log */
+	const char *data;	/* NULL: the content is not available */
 };
 
-/* True if the buffer head belongs to that page and has that size. */
+/* True if the buffer head belongs to that part of the page. */
 static __always_inline bool rt_bh_fits(struct buffer_head *bh, __u64 head, __u32 size,
 				       __u32 offset)
 {
@@ -122,9 +122,9 @@ static __always_inline bool rt_bh_fits(struct buffer_head *bh, __u64 head, __u32
 }
 
 /*
- * jbd2 writes a block to the log through a buffer head of its own, on the
- * block's page (jbd2_journal_write_metadata_buffer()): it fits the page but is not in the
- * page's list of buffers. Matters only if the layout does not give the journal's blocks.
+ * True if the buffer head is one with which jbd2 writes a block to the log. jbd2 uses a separate
+ * buffer head on the block's page (jbd2_journal_write_metadata_buffer()), which is not in the
+ * page's list of buffers. Matters only if the layout does not contain the journal's blocks.
  */
 static __always_inline bool rt_is_shadow(struct buffer_head *bh, __u64 head)
 {
@@ -142,15 +142,14 @@ static __always_inline bool rt_is_shadow(struct buffer_head *bh, __u64 head)
 }
 
 /*
- * Where the kernel maps its memory: address = page * PAGE_SIZE / sizeof(struct
- * page) + rt_linear. x86-64 has two variables for it, or, built without
- * CONFIG_DYNAMIC_MEMORY_LAYOUT, two constants (Documentation/arch/x86/x86_64/
- * mm.rst). Where the variables are hidden, and on other architectures, a buffer
- * head tells, which has both page and address. 0: not known yet.
+ * Linear mapping of the kernel: address = page * PAGE_SIZE / sizeof(struct page) + rt_linear.
+ * x86-64 has two variables for it, or, if built without CONFIG_DYNAMIC_MEMORY_LAYOUT, two constants
+ * (Documentation/arch/x86/x86_64/mm.rst). If the variables are hidden, and on other architectures,
+ * it is derived from a buffer head, which has both page and address. 0: not known yet.
  */
 __u64 rt_linear;
 
-/* True on x86-64, unless the addresses of its two variables are hidden. */
+/* True on x86-64, unless the addresses of the two variables are hidden. */
 static __always_inline bool linear_is_known(void)
 {
 #ifdef __TARGET_ARCH_x86
@@ -178,9 +177,9 @@ static __always_inline __u64 page_address(__u64 page)
 }
 
 /*
- * Address of the buffer's data. page: of the bio that the buffer head belongs to. b_page
- * does not suffice: folio_set_bh() (fs/buffer.c) sets it to the first page of the folio,
- * whichever page the buffer is on.
+ * Derives rt_linear from a buffer head. page: that of the bio. It has to equal b_page:
+ * folio_set_bh() (fs/buffer.c) sets b_page to the first page of the folio, whichever page the
+ * buffer is on.
  */
 static __always_inline void note_linear(struct buffer_head *bh, __u64 page)
 {
@@ -192,9 +191,9 @@ static __always_inline void note_linear(struct buffer_head *bh, __u64 page)
 }
 
 /*
- * Advances from the last segment to the one that holds the byte, by at most RT_VECS_STEP
- * segments; returns 1 if found. The verifier follows every iteration of a loop: several
- * calls cost it a fraction of RT_BIO_VECS iterations.
+ * Advances rt_last_segment() to the segment that holds the byte, by at most RT_VECS_STEP segments;
+ * returns 1 if found. The verifier follows every iteration of a loop: several calls of a short loop
+ * take it a fraction of the time of RT_BIO_VECS iterations.
  */
 __noinline int rt_seek_segment(__u64 offset)
 {
@@ -214,7 +213,7 @@ __noinline int rt_seek_segment(__u64 offset)
 	return 0;
 }
 
-/* Page and offset of a byte in the remaining part of a bio. */
+/* Finds the page and offset of a byte in the remaining part of a bio. */
 static __always_inline bool find_page(struct bio *bio, __u32 offset, struct bio_vec *out)
 {
 	__u64 first = (__u64)BPF_CORE_READ(bio, bi_io_vec) +
@@ -228,9 +227,9 @@ static __always_inline bool find_page(struct bio *bio, __u32 offset, struct bio_
 	if (!last)
 		return false;
 	known = offset && last->bio == (__u64)bio && last->first == first;
-	/* a bio may begin in the middle of a segment: the second part of a split one */
+	/* a bio may begin in the middle of a segment, for example the second part of a split bio */
 	offset += BPF_CORE_READ(bio, bi_iter.bi_bvec_done);
-	last->bio = 0;	/* set again by a completion in an interrupt */
+	last->bio = 0;	/* a completion in an interrupt would set it again */
 	if (!known || last->begin > offset) {
 		last->first = first;
 		last->vec = first;
@@ -240,7 +239,7 @@ static __always_inline bool find_page(struct bio *bio, __u32 offset, struct bio_
 		if (!rt_seek_segment(offset))
 			continue;
 		if (last->bio || last->first != first)
-			return false;	/* a completion in an interrupt has used it */
+			return false;	/* a completion in an interrupt has used the entry */
 		last->bio = (__u64)bio;
 		bv = (struct bio_vec *)last->vec;
 		/* a segment may cover consecutive pages */
@@ -290,7 +289,7 @@ static __always_inline void rt_bio_buffer(struct bio *bio, __u32 offset, __u32 s
 		out->data = BPF_CORE_READ(bh, b_data);
 		return;
 	}
-	/* md's clone, or readahead, which has no buffer heads */
+	/* a clone made by md, or readahead, which has no buffer heads */
 	address = page_address((__u64)bv.bv_page);
 	if (address)
 		out->data = (const char *)(address + bv.bv_offset);

@@ -4,7 +4,7 @@
 
 enum {
 	RT_NOT_METADATA = 255,
-	RT_ZEROES = 254,	/* content that proves nothing */
+	RT_ZEROES = 254,	/* only zeroes: the content does not identify the origin */
 };
 
 static __always_inline __u64 rt_page_size(void)
@@ -12,31 +12,36 @@ static __always_inline __u64 rt_page_size(void)
 	return 1ULL << rt_page_shift;
 }
 
-/* rt_bio_metadata()'s last argument. */
+/* Values of rt_bio_metadata()'s last argument. */
 enum {
-	RT_CONTENT_LATER = 0,
-	RT_CONTENT = 1,
-	/* and certainly metadata, on any page: a stripe's page of a block that a task asked for */
+	RT_CONTENT_LATER = 0,	/* the content is not available yet */
+	RT_CONTENT = 1,		/* the content is available: a write, or a completed read */
+	/*
+	 * as RT_CONTENT, and the block is known to be metadata, whatever its page is: a page of a
+	 * stripe, for a block that a task reads
+	 */
 	RT_CONTENT_SURE = 2,
 };
 
 /*
- * Origin of a block of a bio, from the page that holds the byte at `offset`:
- * RT_NOT_METADATA if the page is not the block device's, else the origin that the content
- * proves, RT_ZEROES, or RT_ORIGIN_UNKNOWN. content: whether the data is there to be read,
- * as in a write or a completed read. blocks: of the filesystem, to recognise block numbers.
+ * Origin of a block of a bio, from its page. Returns RT_NOT_METADATA if the page does not belong to
+ * the block device, else the origin that the content identifies, RT_ZEROES, or RT_ORIGIN_UNKNOWN.
  *
- * extent: offset << 32 | size, of one block. bio: a number, because global functions take
- * no typed pointers on the oldest supported kernels.
+ * bio: address, as a number, because global functions take no typed pointers on the oldest
+ * supported kernels. extent: offset << 32 | size of the block in the bio. blocks: size of the
+ * filesystem, to recognise block numbers.
  */
 __u64 rt_bio_metadata(__u64 bio, __u64 extent, __u64 blocks, __u32 content);
 
-/* Origin of the metadata block at this address, by its content; RT_ORIGIN_UNKNOWN: it proves nothing. */
+/*
+ * Origin of the metadata block at this address, by its content; RT_ORIGIN_UNKNOWN if that does not
+ * identify it.
+ */
 __u32 rt_content_origin(__u64 data, __u32 size, __u64 blocks);
 
 /*
- * Value of rt_learned: the origin in the low 8 bits. RT_ORIGIN_UNKNOWN: a read is in
- * flight; the bits above hold its sectors from here on, and its task (0: counted already).
+ * Value of rt_learned: the origin in the low 8 bits. RT_ORIGIN_UNKNOWN means that a read is in
+ * flight; the bits above hold its length in sectors, and its task (0: already counted).
  */
 enum {
 	RT_READ_SECTORS = 8,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The enumerations and structures of shared/ that userspace uses, as types that the
- * compiler keeps in the object's BTF. build.rs generates src/contract.rs from it. Never
- * loaded.
+ * The enumerations and structures of shared/ that userspace uses, as types that the compiler keeps
+ * in the object's BTF. build.rs generates contract.rs from it. The object is never loaded.
  */
 #include "vmlinux.h"
 #include "shared/wire.h"

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Watched devices, rows of counters, and losses: helpers of all hooks. */
+/* Helpers for all hooks: watched devices, rows of counters, and losses. */
 #ifndef RAIDTRACE_COUNTERS_BPF_H
 #define RAIDTRACE_COUNTERS_BPF_H
 
 #include "shared/hist.h"
 
-/* Which program runs: selects the entry in per-CPU maps that a program and its shadow write to (shadow.bpf.h). */
+/*
+ * The program that runs. Selects its entry in per-CPU maps that several programs write to
+ * (shadow.bpf.h, dirty.bpf.c).
+ */
 enum { RT_FIRST = 0, RT_SHADOW = 1, RT_DIRTIES = 2 };
 
 /*
- * Adds to a counter of this CPU. Where the kernel lets a program run in the middle
- * of itself (Linux 5.10 and 5.15: __bpf_trace_run() has no recursion guard), an
- * interrupt may come between the load and the store.
+ * Adds to a counter of this CPU. If the kernel lets a program interrupt itself (Linux 5.10 and
+ * 5.15: __bpf_trace_run() has no recursion guard), an interrupt may come between a load and a
+ * store, so the addition is atomic.
  */
 #define rt_bump(counter, n) do {					\
 	typeof(counter) add_ = (n);					\
 									\
 	if (rt_nesting) {						\
-		/* clang makes an atomic OR of a 0, which 5.10 does not have */	\
+		/* clang would turn a constant 0 into an atomic OR, which 5.10 lacks */	\
 		barrier_var(add_);					\
 		__sync_fetch_and_add(&(counter), add_);			\
 	} else {							\
@@ -29,12 +32,12 @@ enum {
 	RT_REQ_OP_MASK = 0xff,		/* REQ_OP_MASK */
 	RT_REQ_FUA = 1 << 17,
 	RT_REQ_PREFLUSH = 1 << 18,
-	RT_REQ_OP_PASSTHROUGH = 32,	/* and above: SCSI's own up to 5.13, drivers' */
+	RT_REQ_OP_PASSTHROUGH = 32,	/* this and above: passthrough of SCSI (up to 5.13) and of drivers */
 };
 
 /*
- * Operations by the numbers of enum req_op, which are the same in 5.10 to 7.2: four bits
- * each. A switch would become branches, which each use of the result repeats.
+ * Operations, four bits each, by the numbers of enum req_op, which are the same in 5.10 to 7.2. A
+ * switch would become branches, which are repeated at each use of the result.
  */
 #define RT_OP_BITS(req_op, op) ((__u64)(op) << (req_op) * 4)
 
@@ -92,7 +95,7 @@ static __always_inline __u32 rt_member_flush_origin(__u32 member)
 	__u32 index, depth;
 	__u64 *origin;
 
-	/* with nested arrays, the outermost one was asked */
+	/* with nested arrays, the flush was requested from the outermost one */
 	for (depth = 0; depth < RT_ARRAYS_DEEP; depth++) {
 		m = bpf_map_lookup_elem(&rt_members, &member);
 		if (!m)
@@ -129,9 +132,9 @@ static __always_inline __u32 rt_disk_number(struct gendisk *disk)
 enum { RT_NEW_ROW_TRIES = 4 };
 
 /*
- * Allocates a row for a cell. A program in an interrupt may do the same in between: the
- * counter is incremented in one instruction, and the row belongs to the cell whose number
- * it holds afterwards. 5.10 has no instruction that adds and returns the sum.
+ * Allocates a row for a cell. A program in an interrupt may do the same at any point: the counter
+ * is incremented by a single instruction, and a row belongs to the cell in its `owner` field. 5.10
+ * has no instruction that adds and returns the sum.
  */
 static __always_inline __u32 rt_new_row(__u64 owner)
 {
@@ -151,7 +154,7 @@ static __always_inline __u32 rt_new_row(__u64 owner)
 		if (!row)
 			return 0;
 		if (*(volatile __u64 *)&row->owner)
-			continue;	/* an interrupt took it between the two lines above */
+			continue;	/* an interrupt took this row between the addition and the read of the counter */
 		*(volatile __u64 *)&row->owner = owner;
 		return number;
 	}
@@ -159,8 +162,8 @@ static __always_inline __u32 rt_new_row(__u64 owner)
 }
 
 /*
- * This CPU's counters of a cell; hands out a row the first time. instance: a shadow program counts
- * in rows of its own, since it may run in the middle of an addition of the first program.
+ * This CPU's counters of a cell; assigns a row at first use. instance: a shadow program has its own
+ * rows, because it may run in the middle of an addition by the first program.
  */
 static __always_inline struct rt_row *rt_row(__u32 member, __u32 origin, __u32 op, __u32 instance)
 {
@@ -171,7 +174,7 @@ static __always_inline struct rt_row *rt_row(__u32 member, __u32 origin, __u32 o
 	if (instance == RT_SHADOW)
 		member += rt_members_max;
 	rows = bpf_map_lookup_elem(&rt_member_rows, &member);
-	/* 64 bits and opaque: 6.1's verifier loses the bounds of a 32-bit OR */
+	/* 64 bits and opaque to the compiler: 6.1's verifier loses the bounds of a 32-bit OR */
 	barrier_var(cell);
 	if (!rows || cell >= RT_CELLS)
 		return NULL;
@@ -212,13 +215,12 @@ static __always_inline long rt_add_io(void *table, const void *key, const struct
 }
 
 /*
- * Number of the interval. Userspace increments it when it begins to read tables of struct
- * rt_io. Entries of an earlier interval no longer grow, and can be removed without losing
- * an addition.
+ * Number of the interval. Userspace increments it before it reads tables of struct rt_io. Entries
+ * of an earlier interval no longer grow, and can be removed without losing an addition.
  */
 extern __u64 rt_interval;
 
-/* rt_add_io() and, where that fails, the loss under its reason. */
+/* Calls rt_add_io() and counts a failure as a loss: RT_LOST_BUSY for -EBUSY, else `reason`. */
 #define rt_add_or_lose(table, key, add, reason) do {			\
 	long err_ = rt_add_io(table, key, add);				\
 									\
@@ -230,7 +232,7 @@ extern __u64 rt_interval;
 
 static __always_inline void rt_count_us(__u32 *hist, __u64 ns)
 {
-	/* 2^40 / 1000, rounded up: a division would cost more than all the rest */
+	/* the factor is 2^40 / 1000, rounded up: a division would cost more than the rest of the function */
 	__u64 us = ns < 1ULL << 33 ? (ns * 1099511628) >> 40 : ns / 1000;
 
 	rt_bump(hist[rt_bucket(us) & (RT_HIST_BUCKETS - 1)], 1);

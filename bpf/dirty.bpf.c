@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Metadata blocks and file data that tasks dirty, and that jbd2 and writeback write
- * later. Counted in the tables of submitted bios, under RT_OP_DIRTY, in slots of their
- * own (RT_DIRTIES): bios may be submitted in the middle of these programs.
+ * Metadata blocks and file data that tasks dirty, and that jbd2 and writeback write later. Counted
+ * in the tables of submitted bios, under RT_OP_DIRTY. In separate slots (RT_DIRTIES), because bios
+ * may be submitted in the middle of these programs.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -16,7 +16,7 @@
 #include "content.bpf.h"
 #include "tasks.bpf.h"
 
-/* The device of a filesystem all of which is on one array. */
+/* Device of a filesystem if the whole filesystem is on one array, else NULL. */
 static __always_inline struct rt_dev *filesystem(__u32 dev)
 {
 	struct rt_dev *d = rt_dev_of(dev);
@@ -49,7 +49,7 @@ int BPF_PROG(rt_dirty_handle, __u32 dev, int tid, unsigned int type, unsigned in
 	return 0;
 }
 
-/* Origin of a metadata buffer: by its place, else by its content, which is complete here. */
+/* Origin of a metadata buffer: by its address, else by its content, which is complete at this point. */
 static __always_inline __u32 origin_of(struct buffer_head *bh, __u32 array, __u64 sector, __u32 size)
 {
 	struct rt_array *a = bpf_map_lookup_elem(&rt_arrays, &array);
@@ -67,8 +67,8 @@ static __always_inline __u32 origin_of(struct buffer_head *bh, __u32 array, __u6
 }
 
 /*
- * A buffer becomes dirty metadata of the running transaction. b_modified: it was
- * dirtied in this transaction before, which costs no credit and no block of the log.
+ * A buffer becomes dirty metadata of the running transaction. If b_modified is set, it has already
+ * been dirtied in this transaction, and takes no credit and no block of the log.
  */
 SEC("?fentry/jbd2_journal_dirty_metadata")
 int BPF_PROG(rt_dirty_block, void *handle, struct buffer_head *bh)
@@ -86,7 +86,7 @@ int BPF_PROG(rt_dirty_block, void *handle, struct buffer_head *bh)
 	size = BPF_CORE_READ(bh, b_size);
 	if (size < 512)
 		return 0;
-	if (d->fs_array) {	/* else in several pieces, which d does not locate */
+	if (d->fs_array) {	/* else the filesystem is in several pieces, which d does not locate */
 		sector = d->fs_start + BPF_CORE_READ(bh, b_blocknr) * (size >> 9);
 		origin = origin_of(bh, d->fs_array - 1, sector, size);
 	}
@@ -115,7 +115,7 @@ static __always_inline int dirty_page(unsigned long long *ctx, struct address_sp
 	return 0;
 }
 
-/* Pages of a folio: only a large one has a second page that points to the first. */
+/* Number of pages of a folio: only a large one has a second page that points to the first. */
 static __always_inline __u64 folio_pages(__u64 folio)
 {
 	if (rt_page_head(folio + bpf_core_type_size(struct page)) != folio)
@@ -133,7 +133,7 @@ int BPF_PROG(rt_dirty_folio, void *folio, struct address_space *mapping)
 	return dirty_page(ctx, mapping, rt_page_size() * folio_pages(rt_peek((__u64)&ctx[0])));
 }
 
-/* The same up to 5.17. */
+/* rt_dirty_folio up to 5.17. */
 SEC("?tp_btf/writeback_dirty_page")
 int BPF_PROG(rt_dirty_page, struct page *page, struct address_space *mapping)
 {

@@ -15,7 +15,7 @@ enum {
 	RT_QUOTA_MAX = 64,			/* blocks learned per call; a quota file grows by one or two */
 };
 
-/* A function of its own, so that the verifier proves one block and not RT_FREE_MAX of them. */
+/* A separate function, so that the verifier checks one block instead of RT_FREE_MAX blocks. */
 __noinline int rt_forget_block(__u64 key)
 {
 	if (rt_region_seen(rt_region(key)))
@@ -55,9 +55,9 @@ enum {
 };
 
 /*
- * A quota file grows. Its blocks are written through the block device's page cache, and
- * a block of its tree, small numbers, looks like an ext2 indirect block. Attached only
- * where a filesystem has such files.
+ * Learns the blocks by which a quota file grows. They are written through the block device's page
+ * cache, and a block of the quota tree looks like an ext2 indirect block, because it contains small
+ * numbers. Attached only if a filesystem has quota files.
  */
 SEC("?tp_btf/ext4_allocate_blocks")
 int BPF_PROG(rt_quota_blocks, struct ext4_allocation_request *ar, __u64 block)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Files in the table, and their names at first sight. Called when a CPU goes
- * over to another file, not per IO.
+ * Moves files' counts to rt_file_ios, and stores the name of a file when it is first seen. This
+ * slow path runs when a CPU switches to another file, not per IO.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -19,7 +19,7 @@ static __always_inline void add_file(struct rt_file_key *key, const struct rt_io
 	rt_add_or_lose(&rt_file_ios, key, add, RT_LOST_FILES);
 }
 
-/* The name of the first of its dentries: a file with several links has several. */
+/* Stores the name of the inode's first dentry: a file with several links has several dentries. */
 static __always_inline void note_name(struct inode *inode, const struct rt_file_id *id,
 				      __u32 instance)
 {
@@ -37,7 +37,7 @@ static __always_inline void note_name(struct inode *inode, const struct rt_file_
 	file->links = BPF_CORE_READ(inode, i_nlink);
 	if (alias) {
 		directory = BPF_CORE_READ(dentry, d_parent, d_inode);
-		/* its own parent: opened by handle, place not known */
+		/* a dentry that is its own parent was opened by handle: the directory is unknown */
 		if (directory && directory != inode) {
 			file->parent = BPF_CORE_READ(directory, i_ino);
 			file->parent_generation = BPF_CORE_READ(directory, i_generation);
@@ -49,8 +49,8 @@ static __always_inline void note_name(struct inode *inode, const struct rt_file_
 	bpf_map_update_elem(&rt_files, id, file, BPF_ANY);
 }
 
-/* The bio that dm has made this one of; 0: it is not dm's. */
-static __always_inline __u64 above_dm(struct bio *bio)
+/* The bio from which dm created this one; 0: not created by dm. */
+static __always_inline __u64 dm_source(struct bio *bio)
 {
 	__u64 end = (__u64)BPF_CORE_READ(bio, bi_end_io), tio;
 	void *private = BPF_CORE_READ(bio, bi_private);
@@ -69,14 +69,14 @@ static __always_inline __u64 above_dm(struct bio *bio)
 __u64 rt_derived_file(__u64 number)
 {
 	struct bio *bio = (struct bio *)number;
-	__u64 inode, vec, above;
+	__u64 inode, vec, source;
 	int i;
 
 	for (i = 0; i < RT_DM_LAYERS; i++) {
-		above = above_dm(bio);
-		if (!above)
+		source = dm_source(bio);
+		if (!source)
 			break;
-		bio = (struct bio *)above;
+		bio = (struct bio *)source;
 	}
 	inode = rt_ending_inode((__u64)BPF_CORE_READ(bio, bi_end_io),
 				BPF_CORE_READ(bio, bi_private));

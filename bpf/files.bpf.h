@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which file a bio of file data belongs to. Looked up above md, where the
- * pages and the completion function are still the filesystem's.
+ * Finds the file that a bio of file data belongs to. Done above md, where the pages and the
+ * completion function are still those of the filesystem.
  */
 #ifndef RAIDTRACE_FILES_BPF_H
 #define RAIDTRACE_FILES_BPF_H
@@ -14,25 +14,25 @@ static __always_inline bool rt_is_regular(__u64 inode)
 }
 
 /*
- * The file that a bio's completion function names: of direct IO
- * (fs/iomap/direct-io.c), whose pages may be anything, and of ext4's writeback
- * (fs/ext4/page-io.c), whose pages may be encrypted copies.
+ * Inode found through the bio's completion function: for direct IO (fs/iomap/direct-io.c), whose
+ * pages may be any memory, and for ext4's writeback (fs/ext4/page-io.c), whose pages may be
+ * encrypted copies.
  */
 static __always_inline __u64 rt_ending_inode(__u64 end, void *private)
 {
 	if (end == rt_dio_end_io)
 		return (__u64)RT_PEEK(RT_PEEK(RT_PEEK((struct iomap_dio *)private, iocb), ki_filp),
 				      f_inode);
-	/* the verifier does not know that `end` cannot be ~0: no such access where ext4 has no types */
+	/* the verifier cannot see that `end` is never ~0: without ext4's types, leave the access out */
 	if (bpf_core_field_exists(struct ext4_io_end___rt, inode) && end == rt_ext4_end_io)
 		return (__u64)BPF_CORE_READ((struct ext4_io_end___rt *)private, inode);
 	return 0;
 }
 
-/* In place of an inode: a task's own memory, which is file data, whose file is not known. */
+/* In place of an inode: a task's own memory, which is file data of an unknown file. */
 enum { RT_OWN_PAGE = 1 };
 
-/* The regular file whose page cache a page is in; 0: none; or RT_OWN_PAGE. */
+/* Inode of the regular file whose page cache contains a page; 0: none; or RT_OWN_PAGE. */
 static __always_inline __u64 rt_page_inode(__u64 page)
 {
 	__u64 mapping, inode;
@@ -49,12 +49,12 @@ static __always_inline __u64 rt_page_inode(__u64 page)
 	return inode && rt_is_regular(inode) ? inode : 0;
 }
 
-/* The same as rt_bio_file() for a bio that dm has made, or that begins in the middle. */
+/* rt_bio_file() for a bio created by dm, or one that does not begin with its first segment. */
 __u64 rt_derived_file(__u64 bio);
 
 /*
- * The regular file that a bio reads or writes; 0: none, or not known; or
- * RT_OWN_PAGE. arg: where the tracepoint's arguments hold the bio.
+ * Inode of the regular file that a bio reads or writes; 0: none, or unknown; or RT_OWN_PAGE. arg:
+ * address of the tracepoint argument that holds the bio.
  */
 static __always_inline __u64 rt_bio_file(struct bio *bio, unsigned long long *arg)
 {
@@ -74,21 +74,21 @@ static __always_inline __u64 rt_bio_file(struct bio *bio, unsigned long long *ar
 
 static __always_inline __u32 rt_file_slot(__u64 inode, __u32 op, __u32 pid)
 {
-	/* struct ext4_inode_info has some 1100 bytes */
+	/* struct ext4_inode_info has about 1100 bytes */
 	return (inode >> 6 ^ inode >> 12 ^ op ^ pid) & (RT_FILE_SLOTS - 1);
 }
 
-/* Shift in `what` of rt_take_file(): the program, RT_FIRST or RT_SHADOW. */
+/* Position of the program, RT_FIRST or RT_SHADOW, in `what` of rt_take_file(). */
 enum { RT_FILE_INSTANCE = 24 };
 
 /*
- * Counts a bio of a file that the slot does not hold. inode: address of the struct; 0 or
- * not a regular file: unattributed. what: program << RT_FILE_INSTANCE | array << 8 | operation.
- * pid: see rt_file_key.
+ * Slow path of rt_count_file(): the slot holds another file. inode: address of the struct inode; if
+ * 0 or not a regular file, the bio is unattributed. what: program << RT_FILE_INSTANCE | array << 8
+ * | operation. pid: see rt_file_key.
  */
 int rt_take_file(__u64 inode, __u32 what, __u64 bytes, __u32 pid);
 
-/* The bio that is counted next has no file. */
+/* Notes for rt_bio_refused that the bio that is counted next has no file. */
 static __always_inline void rt_no_file(__u32 instance)
 {
 	struct rt_file_pending *p;
@@ -117,9 +117,9 @@ static __always_inline void rt_count_file(__u64 inode, __u32 array, __u32 op, __
 	if (rt_refusals)
 		p->last_slot = slot & (RT_FILE_SLOTS - 1);
 	s = &p->slot[slot & (RT_FILE_SLOTS - 1)];
-	/* the address alone may be a file's that was deleted since */
+	/* the address alone may be that of a file that has been deleted since */
 	if (s->address == inode && s->key.array == array && s->key.op == op &&
-	    (!pid || s->key.pid == pid) &&	/* slots of RT_DIRTIES have no other keys */
+	    (!pid || s->key.pid == pid) &&	/* in slots of RT_DIRTIES, each key has a pid */
 	    (!inode || (s->key.file.inode == RT_PEEK(i, i_ino) &&
 			s->key.file.generation == RT_PEEK(i, i_generation)))) {
 		rt_bump(s->io.bios, 1);

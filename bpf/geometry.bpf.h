@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Member address -> array address, the kernel side of src/raid/. Pure
- * arithmetic on the wire structs: no maps, no helpers, no knowledge of md's
- * layouts, which userspace has turned into tables. Also compiled natively
- * (native.c) and compared there with the Rust side.
+ * Maps member addresses to array addresses: the kernel side of src/raid/. Pure arithmetic on the
+ * structures of the wire contract, without maps and helpers. Userspace has turned md's layouts into
+ * tables. Also compiled natively (native.c), to compare it with the Rust side.
  *
- * Sectors are relative to the member's data area: the caller subtracts
- * data_offset and the start of the partition.
+ * Sectors are relative to the member's data area: the caller subtracts data_offset and the start of
+ * the partition.
  */
 #ifndef RAIDTRACE_GEOMETRY_BPF_H
 #define RAIDTRACE_GEOMETRY_BPF_H
@@ -23,7 +22,7 @@ static __always_inline int rt_chunk_striped(const struct rt_geometry *g, const s
 {
 	__u32 i;
 
-	/* nearly every array has one zone and leaves in the first round */
+	/* nearly every array has one zone and returns in the first iteration */
 	for (i = 0; i < RT_GEOMETRY_ZONES; i++) {
 		const struct rt_zone *z = &g->zone[i];
 
@@ -35,11 +34,11 @@ static __always_inline int rt_chunk_striped(const struct rt_geometry *g, const s
 	return RT_PLACE_UNUSED;
 }
 
-/* RAID 4, 5, 6: likewise, or which parity it is. */
+/* RAID 4, 5, 6: the chunk of the array in this row of this member, or the kind of parity. */
 static __always_inline int rt_chunk_parity(const struct rt_geometry *g, const struct rt_slot *m,
 					   __u64 row, __u64 *chunk)
 {
-	/* the mask is for the verifier; period is never above the table */
+	/* the mask is for the verifier; period never exceeds the size of the table */
 	__u32 position = m->table[(row % g->period) & (RT_GEOMETRY_TABLE - 1)];
 
 	if (position == RT_TABLE_P)
@@ -50,7 +49,7 @@ static __always_inline int rt_chunk_parity(const struct rt_geometry *g, const st
 	return RT_PLACE_DATA;
 }
 
-/* RAID 10: likewise, whichever copy it is. */
+/* RAID 10: the chunk of the array that has a copy in this row of this member. */
 static __always_inline int rt_chunk_mirrored(const struct rt_geometry *g, const struct rt_slot *m,
 					     __u64 row, __u64 *chunk)
 {
@@ -112,7 +111,7 @@ static __always_inline void rt_locate(const struct rt_geometry *g, const struct 
 	if (kind == RT_PLACE_DATA) {
 		__u64 at = chunk * g->chunk_sectors + rest;
 
-		/* the last row of a RAID 10 may have chunks to spare */
+		/* the last row of a RAID 10 may have unused chunks */
 		if (at >= g->array_sectors)
 			return;
 		out->sector = at;

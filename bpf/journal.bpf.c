@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Tasks that wait for room in a journal. A task that starts a handle while the log has
- * less room than the largest transaction takes writes the blocks of the oldest
- * transaction to their places itself (__jbd2_log_wait_for_space(),
- * jbd2_log_do_checkpoint()); all others that start one wait for it. These programs run
- * once a checkpoint or once a commit.
+ * Waits of tasks for room in a journal. A task that starts a handle while the log has less room
+ * than the largest transaction takes has to write the blocks of the oldest transaction to their
+ * final locations itself (__jbd2_log_wait_for_space(), jbd2_log_do_checkpoint()). All other tasks
+ * that start a handle wait for it. These programs run once per checkpoint or once per commit.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -17,20 +16,20 @@
 enum { RT_JBD2_UNMOUNT = 1 };	/* JBD2_UNMOUNT of include/linux/jbd2.h */
 
 /*
- * True if the journal is emptied for its own sake: at unmount, or by
- * jbd2_journal_flush() (freeze, remount, FS_IOC_CHECKPOINT), whose callers keep new
- * handles out (jbd2_journal_lock_updates()).
+ * True if the journal is emptied for another reason than lack of room: at unmount, or by
+ * jbd2_journal_flush() (freeze, remount, FS_IOC_CHECKPOINT), whose callers keep new handles out
+ * (jbd2_journal_lock_updates()).
  */
-static __always_inline bool emptied(struct journal_s___rt *journal)
+static __always_inline bool is_emptied(struct journal_s___rt *journal)
 {
 	return BPF_CORE_READ(journal, j_flags) & RT_JBD2_UNMOUNT ||
 	       BPF_CORE_READ(journal, j_barrier_count);
 }
 
 /*
- * jbd2_log_do_checkpoint(), with j_checkpoint_mutex held. result: of the attempt to make
- * room without writing anything; above 0 if that gave none. The mutex is dropped to
- * wait for a commit, and another task may come and begin with the same transaction.
+ * Called in jbd2_log_do_checkpoint(), with j_checkpoint_mutex held. result: return value of the
+ * attempt to make room without writing anything; above 0 if that made no room. The mutex is dropped
+ * to wait for a commit, so another task may start with the same transaction.
  */
 SEC("?tp_btf/jbd2_checkpoint")
 int BPF_PROG(rt_checkpoint, struct journal_s___rt *journal, int result)
@@ -46,7 +45,7 @@ int BPF_PROG(rt_checkpoint, struct journal_s___rt *journal, int result)
 	if (result <= 0 || !d || !d->fs_array)
 		return 0;
 	j = bpf_map_lookup_elem(&rt_journals, &dev);
-	if (emptied(journal)) {
+	if (is_emptied(journal)) {
 		if (j)
 			j->begun_ns = 0;
 		return 0;
@@ -68,8 +67,9 @@ int BPF_PROG(rt_checkpoint, struct journal_s___rt *journal, int result)
 }
 
 /*
- * A transaction leaves the log: its last block has been written, by whomever. Only a
- * checkpoint counts anything in its statistics; without one they are all zero.
+ * A transaction leaves the log, because its last block has been written, in a checkpoint or
+ * otherwise. Only a checkpoint updates the transaction's statistics: without one, they are all
+ * zero.
  */
 SEC("?tp_btf/jbd2_checkpoint_stats")
 int BPF_PROG(rt_checkpoint_done, __u32 dev, __u32 tid, struct transaction_chp_stats_s___rt *stats)
@@ -92,15 +92,15 @@ int BPF_PROG(rt_checkpoint_done, __u32 dev, __u32 tid, struct transaction_chp_st
 	__sync_fetch_and_add(&j->checkpoints, 1);
 	__sync_fetch_and_add(&j->wait_ns, now - begun);
 	j->begun_ns = 0;
-	/* jbd2 found it written, and moves the tail when its commit is done */
+	/* otherwise jbd2's thread found it written, and moves the tail when its commit is done */
 	if (j->pid == (__u32)bpf_get_current_pid_tgid())
 		j->dropped_ns = now;
 	return 0;
 }
 
 /*
- * The log's tail has moved: the task has flushed the disks and written the journal's
- * superblock, before which there is no room (jbd2_cleanup_journal_tail()).
+ * The log's tail has moved: the task has flushed the disks and written the journal's superblock.
+ * There is no room before that (jbd2_cleanup_journal_tail()).
  */
 SEC("?tp_btf/jbd2_update_log_tail")
 int BPF_PROG(rt_log_tail, struct journal_s___rt *journal)

@@ -19,7 +19,7 @@ __u32 rt_search(__u32 list, __u32 count, __u64 at)
 		boundary = bpf_map_lookup_elem(&rt_boundaries, &mid);
 		if (!boundary)
 			break;
-		/* no branch: where IO is random, half of the CPU's guesses would be wrong */
+		/* without a branch: for random IO, half of the branch predictions would be wrong */
 		list += half & ((__u32)((at - rt_boundary_sector(*boundary)) >> 63) - 1);
 		count -= half;
 	}
@@ -31,8 +31,8 @@ __u64 rt_origin_at(__u32 member, __u64 sector, __u32 op)
 	return rt_member_origin(member, sector, op);
 }
 
-/* Maps a sector of a nested array to the outer array. */
-static __always_inline struct rt_member *upper(const struct rt_array *array, __u64 *sector)
+/* The member that a nested array is of its outer array. Makes the sector relative to that member. */
+static __always_inline struct rt_member *outer_member(const struct rt_array *array, __u64 *sector)
 {
 	__u32 index = array->upper - 1;
 
@@ -54,7 +54,7 @@ __u64 rt_upper_origin(__u32 a, __u64 sector, __u32 op)
 			break;
 		if (!array->upper)
 			return rt_found_within(rt_array_origin(a, array, sector, op), run);
-		m = upper(array, &sector);
+		m = outer_member(array, &sector);
 		if (!m)
 			break;
 		at = sector - m->data_offset;
@@ -98,7 +98,7 @@ __u64 rt_member_to_array(__u32 index, __u64 sector)
 		sector = place.sector;
 		if (!array->upper)
 			return rt_learned_key(a, sector);
-		m = upper(array, &sector);
+		m = outer_member(array, &sector);
 	}
 	return ~0ULL;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Address to origin. Stateless except for learned blocks, so that a tracer started during
- * an incident is right from its first request. Inline: most of the hot path's time.
+ * Maps addresses to origins. Stateless except for learned blocks, so that a tracer started during
+ * an incident is correct from its first request. Inline, because most of the time of the hot path
+ * is spent here.
  */
 #ifndef RAIDTRACE_LOOKUP_BPF_H
 #define RAIDTRACE_LOOKUP_BPF_H
@@ -9,12 +10,12 @@
 #include "geometry.bpf.h"
 
 /*
- * Array sector of a member's data sector, as a key of rt_learned, on the array that holds
- * the filesystem; ~0: not on it.
+ * Maps a data sector of a member to a sector of the array that holds the filesystem. Returns a key
+ * of rt_learned, or ~0 if the sector does not hold array data.
  */
 __u64 rt_member_to_array(__u32 member, __u64 sector);
 
-/* Result of a lookup: an origin, the number of sectors that have it (1 or more), and the block size there. */
+/* Result of a lookup: an origin, the number of sectors that have it (1 or more), and the block size. */
 enum {
 	RT_FOUND_ORIGIN = 31,
 	RT_FOUND_BLOCK = 5,	/* log2 of a block's sectors, in 3 bits */
@@ -36,13 +37,13 @@ static __always_inline __u64 rt_found_run(__u64 found)
 	return found >> RT_FOUND_RUN;
 }
 
-/* Sectors per block, where blocks have no fixed place. */
+/* Sectors per block, if the sector is in RT_DYNAMIC blocks; else 1. */
 static __always_inline __u32 rt_found_block(__u64 found)
 {
 	return 1U << (found >> RT_FOUND_BLOCK & 7);
 }
 
-/* The same result for at most `run` sectors. */
+/* Limits a result to at most `run` sectors. */
 static __always_inline __u64 rt_found_within(__u64 found, __u64 run)
 {
 	if (found >> RT_FOUND_RUN <= run)
@@ -85,8 +86,8 @@ static __always_inline __u64 rt_min(__u64 a, __u64 b)
 }
 
 /*
- * Origin of a block without a fixed place: learned, or file data. code: of the boundary;
- * into: sectors from the boundary.
+ * Origin of a block that does not belong to a fixed structure: the learned origin, or file data.
+ * code: that of the boundary; into: sectors from the boundary to `sector`.
  */
 static __always_inline __u64 rt_dynamic_origin(__u32 index, __u32 code, __u32 op, __u64 sector,
 					       __u64 into, __u64 run)
@@ -95,7 +96,7 @@ static __always_inline __u64 rt_dynamic_origin(__u32 index, __u32 code, __u32 op
 	__u64 size = (__u64)log << RT_FOUND_BLOCK, *learned;
 	__u64 key = rt_learned_key(index, sector);
 
-	/* a discarded block is not metadata any more */
+	/* a discarded block is no longer metadata */
 	if (op > RT_OP_WRITE)
 		return rt_found(RT_ORIGIN_FILE_DATA, run) | size;
 	run = rt_min(run, (1ULL << RT_REGION_SHIFT) -
@@ -116,8 +117,8 @@ static __always_inline __u64 rt_boundary_sector(__u64 boundary)
 }
 
 /*
- * Index of the last boundary at or before a sector of a tile. list: index of the first of
- * `count` boundaries. Not inline: rarely called, and the stack is full.
+ * Index of the last boundary at or before a sector of a tile. list: index of the first of `count`
+ * boundaries. Not inline, because it is rarely called and its callers have no stack left.
  */
 __u32 rt_search(__u32 list, __u32 count, __u64 at);
 
@@ -156,7 +157,10 @@ static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array 
 	end = bpf_map_lookup_elem(&rt_boundaries, &i);
 	if (!begin || !end)
 		return rt_found(RT_ORIGIN_UNKNOWN, 1);
-	/* nearly always true: most sectors of a group come after its metadata */
+	/*
+	 * rare: the boundary tried first is usually right, because most sectors of a group come
+	 * after its metadata
+	 */
 	if (at < rt_boundary_sector(*begin) || at >= rt_boundary_sector(*end)) {
 		count = bpf_map_lookup_elem(&rt_boundaries, &list);
 		if (!count)
@@ -196,14 +200,14 @@ static __always_inline __u64 rt_md_origin(const struct rt_member *m, __u64 secto
 	if (rt_inside(&m->journal, sector))
 		return rt_found(RT_ORIGIN_MD_JOURNAL,
 			      m->journal.start + m->journal.sectors - sector);
-	/* 4 KiB at a time: md's areas are aligned to that */
+	/* 4 KiB at a time, because md's areas are aligned to that */
 	return rt_found(RT_ORIGIN_RAW, 8 - (sector & 7));
 }
 
-/* rt_member_origin() for rare callers, not inline: saves stack in the caller. */
+/* rt_member_origin() for rare callers. Not inline: saves stack in the caller. */
 __u64 rt_origin_at(__u32 member, __u64 sector, __u32 op);
 
-/* Origin of a sector of an array, from the outer array if it is a member of one. */
+/* Origin of a sector of an array. If it is a member of another array, found through that one. */
 __u64 rt_upper_origin(__u32 array, __u64 sector, __u32 op);
 
 /* Origin of a sector of a member. */
@@ -227,7 +231,7 @@ static __always_inline __u64 rt_member_origin(__u32 index, __u64 sector, __u32 o
 	rt_locate(&array->geometry, &m->slot, at, &place);
 	if (!place.run)
 		return rt_found(RT_ORIGIN_UNKNOWN, 1);
-	/* a spare has no sectors: IO on it means that md has taken it into the array since */
+	/* a spare has 0 sectors: IO on it means that md has added it to the array meanwhile */
 	if (place.kind == RT_PLACE_UNUSED)
 		return rt_found(m->slot.sectors ? RT_ORIGIN_RAW : RT_ORIGIN_UNKNOWN, place.run);
 	if (place.kind != RT_PLACE_DATA)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Defines what maps.bpf.h declares. */
+/* Definitions of the maps and settings in maps.bpf.h. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include "maps.bpf.h"
@@ -30,7 +30,7 @@ const volatile __u32 rt_members_max = 1;
 const volatile __u64 rt_wait_end_io = 1;
 __u32 rt_shadows_attached;
 const volatile __u32 rt_zero;
-/* Always zero: the type's way into the skeleton. */
+/* Always zero. Makes the type known to the skeleton. */
 const volatile struct rt_event_submission rt_no_submission;
 
 struct rt_dev_index_map rt_dev_index SEC(".maps");

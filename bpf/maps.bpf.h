@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * All maps and settings. maps.bpf.c defines them, the other files use them, and
- * libbpf's linker joins them. A comment gives the reason for the type of a map;
- * tools/bench measures its cost.
+ * All maps and settings. maps.bpf.c defines them, the other files use them, and libbpf's linker
+ * resolves the references. Comments give the reason for the type of a map; tools/bench measures its
+ * cost.
  */
 #ifndef RAIDTRACE_MAPS_BPF_H
 #define RAIDTRACE_MAPS_BPF_H
@@ -13,7 +13,7 @@
 extern const volatile __u64 rt_dev_mult;	/* multiplier of the device index's hash */
 extern const volatile __u32 rt_rows_max;	/* number of entries of rt_rows */
 extern const volatile __u32 rt_page_shift;	/* log2 of the page size */
-extern const volatile __u64 rt_vmemmap_base;	/* address of the kernel variable; 0: none */
+extern const volatile __u64 rt_vmemmap_base;	/* address of the kernel variable; 0: none, ~0: hidden */
 extern const volatile __u64 rt_page_offset_base;
 extern const volatile __u32 rt_reason_mask;	/* entries of rt_reasons - 1 */
 /* Addresses of md's completion functions; ~0: absent or hidden. */
@@ -21,27 +21,26 @@ extern const volatile __u64 rt_raid5_end_read;
 extern const volatile __u64 rt_raid5_end_write;
 extern const volatile __u64 rt_raid10_end_read;
 extern const volatile __u64 rt_raid10_end_write;
-extern const volatile __u64 rt_crypt_end;	/* dm-crypt's */
+extern const volatile __u64 rt_crypt_end;	/* completion function of dm-crypt */
 extern const volatile __u64 rt_sync_ends[RT_SYNC_ENDS];
 /* Bits of stripe_head.state; 0: unknown. */
 extern const volatile __u64 rt_stripe_syncing;		/* STRIPE_SYNCING */
-extern const volatile __u64 rt_stripe_expanding;	/* ... _EXPANDING, _EXPAND_READY */
+extern const volatile __u64 rt_stripe_expanding;	/* STRIPE_EXPANDING, STRIPE_EXPAND_READY */
 extern const volatile __u64 rt_stripe_expand_source;	/* STRIPE_EXPAND_SOURCE */
 extern const volatile __u64 rt_dio_end_io;	/* iomap_dio_bio_end_io(); ~0: unknown */
-extern const volatile __u64 rt_ext4_end_io;	/* ext4_end_bio(); likewise */
+extern const volatile __u64 rt_ext4_end_io;	/* ext4_end_bio(); ~0: unknown */
 extern const volatile __u64 rt_dm_end_io;	/* dm's clone_endio() */
 extern const volatile __u32 rt_recording;	/* 0: rt_events is not used */
-extern const volatile __u32 rt_shadows;	/* a bit for each of rt_seen_kinds that has a shadow program: shadow.bpf.h */
-extern __u32 rt_shadows_attached;	/* attached programs of rt_shadows; userspace sets a bit before it attaches the program */
+extern const volatile __u32 rt_shadows;	/* bit mask of rt_seen_kinds that have a shadow program, see shadow.bpf.h */
+extern __u32 rt_shadows_attached;	/* attached shadow programs; userspace sets a bit before it attaches the program */
 extern const volatile __u32 rt_refusals;	/* 1 if rt_bio_refused is loaded */
-extern const volatile __u32 rt_nesting;	/* 1 if a program can interrupt itself: see rt_bump() */
+extern const volatile __u32 rt_nesting;	/* 1 if a program can interrupt itself, see rt_bump() */
 extern const volatile __u32 rt_members_max;	/* half the entries of rt_member_rows; the other half belongs to shadow programs */
 extern const volatile __u64 rt_wait_end_io;	/* submit_bio_wait_endio(); ~0: unknown */
 
 /*
- * Traced devices, by hash of dev_t. Userspace chooses rt_dev_mult such that no
- * two devices share a slot, so a lookup is a multiplication and a load, without
- * a bucket to walk, also for other devices.
+ * Traced devices, by hash of dev_t. Userspace chooses rt_dev_mult such that no two devices share a
+ * slot. So a lookup, of any device, is a multiplication and a load, without a bucket to walk.
  */
 struct rt_dev_index_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -85,8 +84,8 @@ struct rt_members_map {
 extern struct rt_members_map rt_members SEC(".maps");
 
 /*
- * Layouts of all filesystems: lists of boundaries (enum rt_list). RT_TILE_PHASE is added
- * to each, so that a block that begins before its tile has a positive number.
+ * Layouts of all filesystems: lists of boundaries (enum rt_list). RT_TILE_PHASE is added to each,
+ * so that the sector of a block that begins before its tile is positive.
  */
 struct rt_boundaries_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -110,9 +109,9 @@ struct rt_tiles_map {
 extern struct rt_tiles_map rt_tiles SEC(".maps");
 
 /*
- * Origins of blocks whose address does not give the origin, from their content:
- * rt_learned_key() -> origin, or rt_read_in_flight(). A hash because the key is a disk
- * address; LRU so that a full map evicts an old entry instead of refusing a new one.
+ * Origins found by content, for blocks whose address does not determine the origin. Value: an
+ * origin or rt_read_in_flight(). A hash because the key, rt_learned_key(), is a disk address; LRU
+ * so that a full map evicts an old entry instead of refusing a new one.
  */
 struct rt_learned_map {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -123,9 +122,9 @@ struct rt_learned_map {
 extern struct rt_learned_map rt_learned SEC(".maps");
 
 /*
- * A byte for each MiB (modulo the table), not 0 if a block in it was learned.
- * Saves lookups in rt_learned for each block of large reads and writes of file
- * data. Bytes are only ever set, so CPUs need no atomic operations.
+ * A byte for each MiB (modulo the table), not 0 if a block in it was learned. Saves a lookup in
+ * rt_learned for each block of large reads and writes of file data. Bytes are only ever set, so
+ * CPUs need no atomic operations.
  */
 struct rt_regions_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -173,7 +172,7 @@ struct rt_rows_used_map {
 };
 extern struct rt_rows_used_map rt_rows_used SEC(".maps");
 
-/* Per CPU, because CPUs complete stripes of one array at the same time. */
+/* Per CPU, because CPUs handle stripes of one array at the same time. */
 struct rt_costs_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);		/* set before load */
@@ -183,10 +182,9 @@ struct rt_costs_map {
 extern struct rt_costs_map rt_costs SEC(".maps");
 
 /*
- * Reason for which md submitted a bio, by hash of the bio's address, from its
- * submission to its completion. A set-associative table instead of a hash: the bios in
- * flight are at most those of the stripe caches, a fraction of its size, so an entry rarely
- * overflows. A bio without an entry has no known reason.
+ * Reasons of the bios that md has in flight, by hash of the bio's address. A set-associative table
+ * instead of a hash: the number of bios in flight is at most that of the stripe caches, a fraction
+ * of the table's size, so an entry rarely overflows. A bio without an entry has no known reason.
  */
 struct rt_reasons_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -205,7 +203,7 @@ struct rt_seen_map {
 };
 extern struct rt_seen_map rt_seen SEC(".maps");
 
-/* Scratch memory that is kept from one bio of a stripe to the next. */
+/* Scratch memory, kept from one bio of a stripe to the next. */
 struct rt_stripes_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 3);		/* RT_FIRST, RT_SHADOW, RT_DIRTIES */
@@ -214,7 +212,7 @@ struct rt_stripes_map {
 };
 extern struct rt_stripes_map rt_stripes SEC(".maps");
 
-/* Scratch memory of rt_walk_step(), too large for its stack and its arguments. */
+/* Scratch memory of rt_walk_step(), too large for the stack and for arguments. */
 struct rt_walks_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, RT_SCRATCHES);
@@ -224,8 +222,8 @@ struct rt_walks_map {
 extern struct rt_walks_map rt_walks SEC(".maps");
 
 /*
- * Last segment found on each CPU: the blocks of a bio are looked up in order, and
- * counting from the first segment each time would be quadratic.
+ * Last segment found on each CPU. The blocks of a bio are looked up in order, and counting from the
+ * first segment each time would be quadratic.
  */
 struct rt_segments_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -334,8 +332,8 @@ struct rt_ring_map {
 };
 
 /*
- * Events of a recording, with a ring for each CPU: CPUs would wait for the lock of a
- * single ring. Userspace orders the events by time.
+ * Events of a recording. One ring buffer per CPU, because CPUs would contend for the lock of a
+ * single one. Userspace sorts the events by time.
  */
 struct rt_events_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);

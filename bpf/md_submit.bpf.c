@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Bios that md submits to members: why md submits a bio is known at that moment only. A
- * program separate from bio_submit.bpf.c, attached if an array needs it: md's thread may
- * preempt a task in the middle of the other program (7.2 calls tracepoints with
- * preemption on), and the kernel skips a program that is already running on this CPU (not
- * so in 5.10 and 5.15).
+ * Bios that md submits to members. The reason of such a bio can be found only at its submission. A
+ * separate program from bio_submit.bpf.c, attached if an array needs it: md's thread may preempt a
+ * task in the middle of the other program (7.2 calls tracepoints with preemption on), and the
+ * kernel skips a program that is already running on this CPU (not in 5.10 and 5.15).
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -18,7 +17,7 @@
 #include "peek.bpf.h"
 #include "shadow.bpf.h"
 
-/* arg: where the tracepoint's arguments hold the bio */
+/* arg: address of the tracepoint argument that holds the bio */
 static __always_inline int on_member(struct bio *bio, unsigned long long *arg, __u32 instance)
 {
 	struct rt_dev_entry *e;
@@ -36,7 +35,7 @@ static __always_inline int on_member(struct bio *bio, unsigned long long *arg, _
 	d = bpf_map_lookup_elem(&rt_devs, &index);
 	if (!d)
 		return 0;
-	/* On a partition of the disk the sector is already the disk's. */
+	/* For a partition, the sector is already that of the whole disk. */
 	part = rt_part_at(d, bio->bi_iter.bi_sector);
 	if (!part)
 		return 0;
@@ -62,12 +61,12 @@ int BPF_PROG(rt_md_submit, struct bio *bio)
 }
 
 SEC("?tp_btf/block_bio_queue")
-int BPF_PROG(rt_md_submit_shadow, struct bio *bio)
+int BPF_PROG(rt_md_submit_2, struct bio *bio)
 {
 	return rt_shadow(RT_SEEN_MD_SUBMIT, on_member(bio, &ctx[0], RT_SHADOW));
 }
 
-/* Before commit e8a676d61c07, as rt_bio_queue_q. */
+/* Arguments before commit e8a676d61c07, see rt_bio_queue_q. */
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(rt_md_submit_q, struct request_queue *q, struct bio *bio)
 {

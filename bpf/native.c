@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The kernel-side arithmetic as ordinary functions, so that Rust tests can
- * compare it with theirs. Linked into tests only.
+ * The kernel-side arithmetic as ordinary functions, so that Rust tests can compare it with the Rust
+ * code. Linked into tests only.
  */
 #include <linux/types.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A test for file pages, which most IO carries, at a tenth of the cost of rt_bio_metadata(). */
+/* A test for file pages, which most IO has, at a tenth of the cost of rt_bio_metadata(). */
 #ifndef RAIDTRACE_PAGE_BPF_H
 #define RAIDTRACE_PAGE_BPF_H
 
@@ -8,10 +8,9 @@
 #include "peek.bpf.h"
 
 /*
- * Whether a bio's first page is a file's, or a task's own (direct IO). False:
- * rt_bio_metadata() has to be asked. No verifier lets us look at the low bits of
- * a pointer, hence rt_peek(). Not inline:
- * the stack of rt_rq_complete() is full.
+ * True if a bio's first page belongs to a file, or to a task's own memory (direct IO). If false,
+ * rt_bio_metadata() has to be called. Uses rt_peek(), because the verifier permits no access to the
+ * low bits of a pointer. Not inline, because rt_rq_complete() has no stack left.
  */
 static __noinline bool rt_is_file_page(struct bio *bio)
 {

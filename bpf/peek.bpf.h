@@ -8,10 +8,9 @@
 extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 
 /*
- * Commit a35b9af4ec2c ("bpf: Add a kfunc for generic type cast") lets a program
- * load from any address as from a type of the kernel's; the verifier removes the
- * call. struct timespec64 stands for a word of any structure, because the types of
- * modules are not accepted.
+ * Commit a35b9af4ec2c ("bpf: Add a kfunc for generic type cast") lets a program load from any
+ * address as if it held a type of the kernel; the verifier removes the call. struct timespec64
+ * stands for a word of any structure, because the types of modules are not accepted.
  */
 static __always_inline __u64 rt_peek(__u64 address)
 {

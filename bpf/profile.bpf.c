@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What each CPU is at, some 99 times a second: a perf event of the CPU's clock,
- * which is an hrtimer and needs no PMU. An object of its own.
+ * CPU profile: samples each CPU about 99 times per second with a perf event on the CPU clock, which
+ * is an hrtimer and needs no PMU. A separate BPF object.
  *
- * It fires in a timer's interrupt, so that what runs with interrupts off is
- * seen where they come back on, and the interrupt is never in the stack.
+ * The event fires in a timer interrupt. So code that runs with interrupts off is sampled at the
+ * point where they are enabled again, and the interrupt is never in the stack.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include "shared/profile.h"
 
-/* Where softirqs are run, handle_softirqs(); 0: not known. */
+/* Address range of handle_softirqs(), which runs softirqs; 0: unknown. */
 const volatile __u64 rt_softirq_begin, rt_softirq_end;
 
 struct {
@@ -25,7 +25,7 @@ struct {
 	__type(value, struct rt_sample_ticks);
 } rt_ticks SEC(".maps");
 
-/* A CPU's clock does not interrupt itself: one is enough. */
+/* One entry per CPU is enough, because a CPU's clock does not interrupt itself. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -34,9 +34,9 @@ struct {
 } rt_scratch SEC(".maps");
 
 /*
- * True if the sample is of user mode, by the registers at the start of struct
- * bpf_perf_event_data. The result of bpf_get_stack() does not suffice: without a kernel
- * stack it is 0, but -EFAULT on older kernels, which is also its error.
+ * True if the sample is of user mode, by the registers at the start of struct bpf_perf_event_data.
+ * The result of bpf_get_stack() does not suffice: without a kernel stack it is 0, or -EFAULT on
+ * older kernels, which can also be an error.
  */
 static __always_inline bool user_mode(const __u64 *regs, long bytes)
 {
@@ -47,7 +47,7 @@ static __always_inline bool user_mode(const __u64 *regs, long bytes)
 #endif
 }
 
-/* The idle task's time, save what softirqs take of it. */
+/* True if the CPU is in the idle task, and not in a softirq. */
 static __always_inline bool idle(const struct rt_sample_scratch *s)
 {
 	__u64 i;
@@ -96,5 +96,5 @@ int rt_sample(__u64 *ctx)
 	return 0;
 }
 
-/* bpf_get_stack() is for programs of a licence compatible with the GPL. */
+/* bpf_get_stack() requires a licence compatible with the GPL. */
 char _license[] SEC("license") = "Dual BSD/GPL";

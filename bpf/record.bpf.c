@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Events for userspace, see struct rt_event_request. No wake-up: userspace polls the ring
- * buffer, because a wake-up costs more than the rest of an event.
+ * Sends the events of a recording to userspace, see struct rt_event_request. No wake-up: userspace
+ * polls the ring buffers, because a wake-up costs more than the rest of an event.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -13,7 +13,7 @@
 #include "files.bpf.h"
 #include "record.bpf.h"
 
-/* The ring of this CPU. */
+/* The ring buffer of this CPU. */
 static __always_inline void *this_ring(void)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -43,7 +43,7 @@ static __always_inline void fill(struct rt_event_request *e, __u64 now, __u64 is
 	e->start_ns = start;
 }
 
-/* With its runs. */
+/* Sends an event with its runs. */
 static __always_inline void send(struct rt_gather *g)
 {
 	__u64 runs = g->event.runs;
@@ -115,9 +115,9 @@ __noinline int rt_gather_member(__u32 which, __u32 member, __u64 sector)
 }
 
 /*
- * Sends the runs that rt_walk() gathered, if RT_WALK_GATHERED says that they belong to
- * this request: a request that completes during the walk of another one has no runs of
- * its own, and the runs do not identify their request (a bio's sector may differ from it).
+ * Sends the runs that rt_walk() gathered, if RT_WALK_GATHERED shows that they belong to this
+ * request: a request that completes during the walk of another one has no runs, and the runs do not
+ * identify their request (the sector of a bio may differ from that of its request).
  */
 __noinline int rt_emit_walked(__u64 now, __u64 issue, __u64 start, __u64 where, __u64 what)
 {
@@ -199,7 +199,7 @@ __noinline int rt_emit_submission(__u64 key, __u64 inode, __u64 pid_bytes, __u32
 	e->file.inode = 0;
 	e->file.dev = 0;
 	e->file.generation = 0;
-	/* as rt_take_file() */
+	/* same condition as in rt_take_file() */
 	if (inode && rt_is_regular(inode)) {
 		e->file.inode = RT_PEEK(i, i_ino);
 		e->file.dev = RT_PEEK(RT_PEEK(i, i_sb), s_dev);

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Events of a recording. All of it is dead code while rt_recording is 0: the
- * callers ask, so that what only counts does not pay for it.
+ * Events of a recording. All of this is dead code if rt_recording is 0: callers test it first, so
+ * that mere counting has no overhead.
  */
 #ifndef RAIDTRACE_RECORD_BPF_H
 #define RAIDTRACE_RECORD_BPF_H
 
 enum {
-	RT_EVENT_FLAGS_SHIFT = 11,	/* __REQ_SYNC, the first of interest; the same in 5.10 to 7.2 */
+	RT_EVENT_FLAGS_SHIFT = 11,	/* __REQ_SYNC, the first flag that is sent; the same in 5.10 to 7.2 */
 	RT_EVENT_FLAGS = 0x3ff,		/* up to __REQ_BACKGROUND */
-	RT_EVENT_SECTORS = 48,		/* bits of a disk's address */
+	RT_EVENT_SECTORS = 48,		/* number of bits for a sector of a disk */
 };
 
-/* REQ_SYNC and those behind it. */
+/* REQ_SYNC and the flags after it. */
 static __always_inline __u64 rt_event_flags(__u32 opf)
 {
 	return opf >> RT_EVENT_FLAGS_SHIFT & RT_EVENT_FLAGS;
 }
 
-/* rt_emit_request()'s `what`. */
+/* Bits of rt_emit_request()'s `what`. */
 enum {
 	RT_WHAT_OP = 32,
 	RT_WHAT_ORIGIN = 35,
 	RT_WHAT_NESTED = 41,	/* RT_WALKED_NESTED */
-	RT_WHAT_WALKED = 42,	/* RT_WALKED: rt_walk() has gathered its runs ... */
-	RT_WHAT_INNER = 43,	/* ... as a bio of an inner array */
+	RT_WHAT_WALKED = 42,	/* RT_WALKED: rt_walk() has gathered the runs */
+	RT_WHAT_INNER = 43,	/* a bio of a nested array, not a request */
 	RT_WHAT_ERROR = 44,
-	RT_WHAT_PART = 45,	/* it is not complete yet */
+	RT_WHAT_PART = 45,	/* the request is not complete yet */
 	RT_WHAT_MEMBER = 46,
 };
 
@@ -37,23 +37,23 @@ static __always_inline __u64 rt_what(__u32 member, __u32 origin, __u32 op, __u32
 }
 
 /*
- * A request has completed, or a part of it. Numbers only, for a global function
- * takes no pointers on 5.10, and five of them: where is the disk's sector, and
- * rt_event_flags() from RT_EVENT_SECTORS on.
+ * Emits the event of a request that has completed, or a part of which has completed. Global
+ * functions take no pointers on 5.10, and at most five arguments. where: sector of the disk, and
+ * rt_event_flags() from bit RT_EVENT_SECTORS on. what: rt_what() and flags.
  */
 int rt_emit_request(__u64 now, __u64 issue, __u64 start, __u64 where, __u64 what);
 
-/* rt_walk() begins with a request at this place of the disk. */
+/* Called when rt_walk() starts a request at this sector of the disk. */
 int rt_gather_begin(__u32 which, __u32 member, __u64 sector, __u32 op);
-/* ... and has found bytes of an origin. */
+/* Called when rt_walk() has found bytes of an origin. */
 int rt_gather_run(__u32 which, __u32 origin, __u32 bytes);
 
-/* ... and goes on with a bio of another member. */
+/* Called when rt_walk() continues with a bio of another member. */
 int rt_gather_member(__u32 which, __u32 member, __u64 sector);
 
 /*
- * A bio has been counted for a task. key: rt_learned_key(); inode: address of
- * the file's, or 0; pid_bytes: pid << 32 | bytes; what: as rt_submitted().
+ * Emits the event of a bio that has been counted for a task. key: rt_learned_key(). inode: address
+ * of the file's inode, or 0. pid_bytes: pid << 32 | bytes. what: rt_submitted().
  */
 int rt_emit_submission(__u64 key, __u64 inode, __u64 pid_bytes, __u32 what);
 

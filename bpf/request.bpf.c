@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Requests on the members: stamped at issue, classified and counted at
- * completion. The hot path: two programs per request.
+ * Requests on the members: timestamped at issue, classified and counted at completion. The hot
+ * path: two programs per request.
  *
- * All programs are tp_btf: they read typed arguments with plain loads, where raw
- * tracepoints need a helper call per field.
+ * All programs are tp_btf: they read typed arguments with plain loads, whereas raw tracepoints need
+ * a helper call per field.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -20,8 +20,8 @@
 #include "shadow.bpf.h"
 
 /*
- * A bounded integer identifies a request that the driver has: hardware queue
- * and tag of its disk. No hash.
+ * In-flight slot of a request. The hardware queue and the tag on its disk identify a request that
+ * the driver has, so that an array suffices instead of a hash.
  */
 static __always_inline struct rt_inflight *inflight(struct rt_dev *d, struct request *rq)
 {
@@ -37,7 +37,7 @@ static __always_inline struct rt_inflight *inflight(struct rt_dev *d, struct req
 	return bpf_map_lookup_elem(&rt_inflights, &slot);
 }
 
-/* arg: where the tracepoint's arguments hold the request */
+/* arg: address of the tracepoint argument that holds the request */
 static __always_inline int on_issue(struct request *rq, unsigned long long *arg, __u32 instance)
 {
 	struct rt_inflight *f;
@@ -50,7 +50,7 @@ static __always_inline int on_issue(struct request *rq, unsigned long long *arg,
 		return 0;
 	f = inflight(d, rq);
 	if (!f)
-		return 0;	/* counted at completion */
+		return 0;	/* the loss is counted at completion */
 	f->rq = (__u64)rq;
 	f->issue_ns = bpf_ktime_get_ns();
 	return 0;
@@ -68,7 +68,10 @@ int BPF_PROG(rt_rq_issue_2, struct request *rq)
 	return rt_shadow(RT_SEEN_ISSUE, on_issue(rq, &ctx[0], RT_SHADOW));
 }
 
-/* Before commit a54895fa057c ("block: remove the request_queue to argument request based tracepoints"). */
+/*
+ * Arguments before commit a54895fa057c ("block: remove the request_queue to argument request based
+ * tracepoints").
+ */
 SEC("?tp_btf/block_rq_issue")
 int BPF_PROG(rt_rq_issue_q, struct request_queue *q, struct request *rq)
 {
@@ -76,8 +79,8 @@ int BPF_PROG(rt_rq_issue_q, struct request_queue *q, struct request *rq)
 }
 
 /*
- * Member that a bio without a sector was sent to. Up to 5.10 a bio loses its partition
- * on the way: the first member of the disk stands for all of them there.
+ * Member that a bio without a sector was submitted to. Up to 5.10, a bio does not keep its
+ * partition: the first member of the disk stands for all of them.
  */
 static __always_inline struct rt_part *part_of(struct rt_dev *d, struct bio *bio)
 {
@@ -108,7 +111,7 @@ static __always_inline struct request *flushed_request(struct request *rq)
 	return (struct request *)(next - rt_flush_list_offset());
 }
 
-/* Adds one request and its times to a row. row: NULL if there was none free. */
+/* Adds one request and its times to a row. row: NULL if no row was free. */
 static __always_inline void count_request(struct rt_row *row, struct rt_inflight *f,
 					  struct request *rq, struct rt_dev *d, __u64 now)
 {
@@ -121,8 +124,9 @@ static __always_inline void count_request(struct rt_row *row, struct rt_inflight
 		return;
 	rt_count_us(row->device, now - f->issue_ns);
 	/*
-	 * Our own stamp at allocation would be a third program a request.
-	 * The kernel's is right where it keeps statistics, and only there.
+	 * The time in the queue starts at the kernel's timestamp, which is valid only if the queue
+	 * keeps statistics. A timestamp of our own at allocation would take a third program per
+	 * request.
 	 */
 	if (d->flags & RT_DEV_START_TIME && rq->start_time_ns &&
 	    rq->start_time_ns <= f->issue_ns)
@@ -130,9 +134,9 @@ static __always_inline void count_request(struct rt_row *row, struct rt_inflight
 }
 
 /*
- * Emits the event of a recording. f: NULL if the issue was not seen; what: rt_what()
- * and flags. Called before counting: values kept until after it would cost stack, and
- * the verifier a fifth more steps.
+ * Emits the event of a recording. f: NULL if the issue was not seen; what: rt_what() and flags.
+ * Called before counting: keeping the values until after it would cost stack, and a fifth more
+ * steps of the verifier.
  */
 static __always_inline void emit(struct request *rq, struct rt_dev *d, struct rt_inflight *f,
 				 __u64 now, __u64 sector, __u64 what)
@@ -142,7 +146,7 @@ static __always_inline void emit(struct request *rq, struct rt_dev *d, struct rt
 			sector | rt_event_flags(rq->cmd_flags) << RT_EVENT_SECTORS, what);
 }
 
-/* Completes the flush request of blk-flush.c: it has no bio and no sector. */
+/* Counts a completed flush request of blk-flush.c, which has no bio and no sector. */
 static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
 				      struct rt_inflight *f, __u64 now, __u32 instance)
 {
@@ -151,7 +155,7 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
 	__u64 sector;
 	__u32 origin;
 
-	/* biotail: bio is NULL already for the flush that follows the data */
+	/* biotail, because bio is already NULL for the flush that follows the data */
 	if (first && BPF_CORE_READ(first, biotail, bi_io_vec)) {
 		sector = BPF_CORE_READ(first, __sector);
 		part = rt_part_at(d, sector);
@@ -172,12 +176,12 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
 }
 
 /*
- * Completes a request without data bytes. Either it only asked for a flush, which the
- * kernel's statistics count as a write of 0 sectors; or it is the second completion of
- * a write whose FUA or PREFLUSH was emulated (blk-flush.c), which was counted before.
- * Only the second kind had segments. Its bio does not distinguish them: 6.18 changes
- * nothing but its size, and dm's bio for the flush before a write is a clone of that
- * write's bio, with its sector and pages (__send_empty_flush(), up to 6.10).
+ * Counts a completed request without data bytes. The request either only asked for a flush, which
+ * the kernel's statistics count as a write of 0 sectors; or this is the second completion of a
+ * write whose FUA or PREFLUSH was emulated (blk-flush.c), which has been counted already. Only the
+ * second kind had segments. The bio does not distinguish the two: 6.18 changes only its size, and
+ * dm's bio for the flush before a write is a clone of that write's bio, with its sector and pages
+ * (__send_empty_flush(), up to 6.10).
  */
 static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u64 now, __u32 instance)
 {
@@ -197,16 +201,16 @@ static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u6
 	count_request(rt_row(part->member, origin, RT_OP_WRITE, instance), NULL, rq, d, now);
 }
 
-/* CLOCK_MONOTONIC when everything was attached; set by userspace. */
+/* CLOCK_MONOTONIC when all programs were attached; set by userspace. */
 __u64 rt_attached_ns;
 
-/* True if the request was issued before the programs were attached: nothing was lost. */
-static __always_inline bool before_us(struct request *rq, struct rt_dev *d)
+/* True if the request started before the programs were attached, so that nothing was lost. */
+static __always_inline bool started_before_attach(struct request *rq, struct rt_dev *d)
 {
 	return d->flags & RT_DEV_START_TIME && rq->start_time_ns < rt_attached_ns;
 }
 
-/* arg: where the tracepoint's arguments hold the request */
+/* arg: address of the tracepoint argument that holds the request */
 static __always_inline int on_complete(struct request *rq, int error, unsigned int nr_bytes,
 				       unsigned long long *arg, __u32 instance)
 {
@@ -219,7 +223,7 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 	struct bio *bio;
 	bool one;
 
-	/* the mark includes the start time: a stale mark may be of the tag's previous request */
+	/* the mark includes the start time: a stale mark may belong to the previous request with this tag */
 	if (rt_has_shadow(instance, RT_SEEN_COMPLETE) &&
 	    rt_already_seen(instance, RT_SEEN_COMPLETE, rt_peek((__u64)arg) ^ rq->start_time_ns))
 		return 0;
@@ -255,9 +259,9 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 	one = bio == rq->biotail;
 	if (instance == RT_SHADOW) {
 		/*
-		 * The first bio's address does not give the origin of a request of several
-		 * bios or of a stripe; only the content gives that of a read through the
-		 * device's page cache.
+		 * The first bio's address does not determine the origin of a request with several
+		 * bios or of a stripe. For a read through the device's page cache, only the content
+		 * does.
 		 */
 		if (one && !flags &&
 		    (op != RT_OP_READ || (!error && rt_is_file_page(bio)))) {
@@ -269,7 +273,7 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 		one = true;
 		goto counted;
 	}
-	/* as a number, see rt_bio_metadata(); most writes need none */
+	/* as a number, see rt_bio_metadata(); most writes do not need it */
 	if (flags || !one || op == RT_OP_READ)
 		address = rt_peek((__u64)&rq->bio);
 
@@ -280,8 +284,8 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 		origin = reason;
 	} else {
 		/*
-		 * The common request: one bio, one origin. The bio itself is not
-		 * read: it was last written on the CPU that submitted it.
+		 * The common request: one bio, one origin. The bio itself is not read, which would
+		 * be a cache miss: it was last written on the CPU that submitted it.
 		 */
 		found = rt_member_origin(member, sector, op);
 		origin = rt_found_origin(found);
@@ -315,11 +319,11 @@ counted:
 	/* A partial completion does not end the request. */
 	if (nr_bytes < rq->__data_len)
 		return 0;
-	if (!f && !before_us(rq, d))
+	if (!f && !started_before_attach(rq, d))
 		count_loss(RT_LOST_ISSUE);
 	count_request(row, f, rq, d, now);
 	if (f)
-		f->rq = 0;	/* one stamp, one completion */
+		f->rq = 0;	/* a timestamp is for one completion */
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Requests of several bios or several origins. */
+/* Requests with several bios or several origins. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -14,10 +14,8 @@
 #include "request_walk.bpf.h"
 
 /*
- * Learns a block's origin from its completed read, and counts the read for the task that
- * submitted it.
- * Not inline: all frames of a call chain share 512 bytes of stack, and the deepest chain
- * does not need this one. key: rt_learned_key().
+ * Not inline: all frames of a call chain share 512 bytes of stack, and the deepest chain does not
+ * include this function.
  */
 __noinline int rt_read_done(__u64 key, __u64 origin, __u32 remember)
 {
@@ -65,22 +63,22 @@ __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent,
 	if (found == RT_NOT_METADATA && rt_found_origin(by_address) != RT_ORIGIN_UNKNOWN)
 		return whole;
 	/*
-	 * A read of a single block is ext4's own. A larger one is readahead, or dd of the
-	 * device: a block that is not recognised is file data there. One that looks like
-	 * metadata is counted as such, but not learned: it may be in a file (an image).
+	 * ext4 itself reads single blocks. A larger read is readahead, or dd of the device: a block
+	 * in it that is not recognised is file data. A block that looks like metadata is counted as
+	 * metadata, but not learned, because it may belong to a file (an image).
 	 */
 	alone = BPF_CORE_READ((struct bio *)bio, bi_iter.bi_size) <= block;
 	if (found == RT_NOT_METADATA)
-		found = RT_ORIGIN_UNKNOWN;	/* for example a copy that md makes: its page does not show the origin */
+		found = RT_ORIGIN_UNKNOWN;	/* for example a copy made by md, whose page does not show the origin */
 	else if (found == RT_ZEROES || (found == RT_ORIGIN_OTHER_METADATA && !alone))
 		found = alone ? RT_ORIGIN_UNKNOWN : RT_ORIGIN_FILE_DATA;
-	/* below dm-crypt: the device above it is watched */
+	/* below dm-crypt, blocks are learned at the device above it */
 	if (!(array->flags & RT_ARRAY_CRYPT))
 		rt_read_done(key, found, alone && one == block && found != RT_ORIGIN_UNKNOWN);
 	return rt_found(found, one >> 9);
 }
 
-/* Shadow programs do not walk, so the rows are those of RT_FIRST. */
+/* Adds to the rows of RT_FIRST: shadow programs do not walk. */
 static __always_inline void add_bytes(__u32 member, __u32 origin, __u32 op, __u64 bytes)
 {
 	struct rt_row *row = rt_row(member, origin, op, RT_FIRST);
@@ -91,7 +89,7 @@ static __always_inline void add_bytes(__u32 member, __u32 origin, __u32 op, __u6
 		count_loss(RT_LOST_ROWS);
 }
 
-/* The next bio of the request; false when there is none. */
+/* Goes to the next bio of the request; returns false if there is none. */
 static __always_inline bool next_bio(struct rt_walk *w)
 {
 	struct bio *bio = (struct bio *)w->bio;
@@ -101,7 +99,7 @@ static __always_inline bool next_bio(struct rt_walk *w)
 		return false;
 	last = rt_last_segment();
 	if (last)
-		last->bio = 0;	/* the address may have been another bio's */
+		last->bio = 0;	/* the address may have been that of an earlier bio */
 	w->size = BPF_CORE_READ(bio, bi_iter.bi_size);
 	w->sector = BPF_CORE_READ(bio, bi_iter.bi_sector) - w->start;
 	w->current = w->bio;
@@ -118,9 +116,9 @@ static __always_inline bool next_bio(struct rt_walk *w)
 }
 
 /*
- * Switches to the member that has the current bio. Returns 1, and skips the bio, if no
- * member has it. Needed because requests are merged across partitions (blk_rq_merge_ok()), and
- * a discard request may join any sectors of a disk.
+ * Switches to the member that the current bio belongs to. If there is none, skips the bio and
+ * returns 1. Needed because requests are merged across partitions (blk_rq_merge_ok()), and a
+ * discard request may join any sectors of a disk.
  */
 __noinline int rt_walk_part(__u32 which)
 {
@@ -136,7 +134,7 @@ __noinline int rt_walk_part(__u32 which)
 	disk = rt_number_disk(w->current);
 	d = rt_dev_of(BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor));
 	if (!d) {
-		w->sectors = ~0ULL;	/* bios of a clone name the stacked disk: all belong to one member */
+		w->sectors = ~0ULL;	/* the bios of a cloned request refer to the stacked disk: all belong to one member */
 		return 0;
 	}
 	part = rt_part_at(d, sector);
@@ -163,9 +161,9 @@ __noinline int rt_walk_part(__u32 which)
 }
 
 /*
- * Takes the next piece of a merged request, up to the end of its bio or its origin.
- * Returns 1 if there is none. A separate function on a structure in memory, so that the
- * verifier proves one step and not every walk.
+ * Processes the next piece of a request, up to the end of its bio or its origin. Returns 1 if there
+ * is none. A separate function on a structure in memory, so that the verifier checks one step
+ * instead of every walk.
  */
 __noinline int rt_walk_step(__u32 which)
 {
@@ -221,8 +219,8 @@ __noinline int rt_walk_step(__u32 which)
 }
 
 /*
- * Takes up to RT_WALK_STEPS steps; returns 1 if none is left. The verifier follows every
- * iteration of a loop: RT_WALK_ROUNDS calls cost it a fraction of RT_PIECES iterations.
+ * Takes up to RT_WALK_STEPS steps; returns 1 if none is left. The verifier follows every iteration
+ * of a loop: RT_WALK_ROUNDS calls take it a fraction of the time of RT_PIECES iterations.
  */
 __noinline int rt_walk_some(__u32 which)
 {

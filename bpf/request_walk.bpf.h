@@ -12,7 +12,7 @@ static __always_inline bool asks_content(__u32 op, __u32 origin)
 /*
  * Origin of `bytes` for a shadow program: by address if they all have one origin, else unknown and
  * counted as a loss. Shadow programs neither walk over bios nor read content, because verifying
- * that a second time would double the start-up time.
+ * that code a second time would double the start-up time.
  */
 static __always_inline __u32 rt_one_origin(__u32 member, __u64 sector, __u32 op, __u32 bytes)
 {
@@ -25,37 +25,40 @@ static __always_inline __u32 rt_one_origin(__u32 member, __u64 sector, __u32 op,
 }
 
 /*
- * Origin of a completed read of unknown blocks, by their content. Blocks in the block
- * device's page cache may be metadata; each is read by itself, because ext4_readdir()
- * reads ahead over any blocks. extent: as in rt_bio_metadata(). by_address:
+ * Origin of a completed read of blocks that do not belong to a fixed structure, by their content.
+ * Blocks in the block device's page cache may be metadata; each is examined separately, because
+ * ext4_readdir() reads ahead over blocks of any kind. extent: as in rt_bio_metadata(). by_address:
  * result of rt_member_origin(); the return value has the same form.
  */
 __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent,
 		     __u64 by_address);
 
-/* Learns a block's origin from its completed read, and counts the read for its task. */
+/* Learns a block's origin from its completed read, and counts the read for its task. key: rt_learned_key(). */
 int rt_read_done(__u64 key, __u64 origin, __u32 remember);
 
 /*
- * A request of several bios or several origins: adds each origin's bytes,
- * returns the first one. start: first sector of the member on its disk; how: operation
- * and, from RT_WALK_FLAGS on, rt_part_flags and rt_walk_flags. RT_WALKED in the result,
- * in a recording only: the runs are gathered, and this CPU walks no other request until
- * the caller has called rt_emit_request(). Without it, this CPU was already walking
- * another request, and the bytes are `unknown`.
+ * Walks over a request with several bios or several origins: adds the bytes of each origin, and
+ * returns the first origin. start: first sector of the member on its disk. how: operation, and
+ * rt_part_flags and rt_walk_flags from bit RT_WALK_FLAGS on. In a recording, RT_WALKED is set in
+ * the result if the runs were gathered; their scratch entry stays in use until the caller calls
+ * rt_emit_request(). If it is not set, all scratch entries were in use, and the bytes are
+ * `unknown`.
  */
 enum {
 	RT_WALK_FLAGS = 8,
-	RT_WALKED = 1 << 7,	/* at RT_WHAT_WALKED in rt_what() */
-	RT_WALKED_NESTED = 1 << 6,	/* at RT_WHAT_NESTED: in RT_SCRATCH_NESTED */
+	RT_WALKED = 1 << 7,	/* becomes bit RT_WHAT_WALKED in rt_what() */
+	RT_WALKED_NESTED = 1 << 6,	/* becomes bit RT_WHAT_NESTED: the runs are in RT_SCRATCH_NESTED */
 };
 
-/* Returns the index of a scratch, or RT_SCRATCHES if none is free: the bytes are `unknown` then. */
+/*
+ * Returns the index of a scratch entry. If none is free, returns RT_SCRATCHES and counts the bytes
+ * as `unknown`.
+ */
 __u32 rt_walk_begin(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes);
 int rt_walk_some(__u32 which);
 __u32 rt_walk_end(__u32 which);
 
-/* Inline: one frame less on the deepest stack. */
+/* Inline, to save a frame of the deepest stack. */
 static __always_inline __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes)
 {
 	__u32 which = rt_walk_begin(bio, member, start, how, bytes), i;

@@ -5,19 +5,19 @@
  *
  * - when an interrupt completes a request in the middle of another completion.
  *   Requests of disks with one hardware queue, and those that another CPU submitted,
- *   complete in BLOCK_SOFTIRQ, with interrupts on; the others in the
+ *   complete in BLOCK_SOFTIRQ, with interrupts on; other requests complete in the
  *   interrupt (blk_mq_complete_request_remote());
- * - where tracepoints are called with preemption on (commit a46023d5616e,
+ * - if tracepoints are called with preemption on (commit a46023d5616e,
  *   "tracing: Guard __DECLARE_TRACE() use of __DO_TRACE_CALL() with SRCU-fast"),
- *   when a task is switched away in the middle of a program, for milliseconds.
+ *   when a task is switched out in the middle of a program, for milliseconds.
  *
  * The first case needs a disk that completes in the interrupt: as a rule, one with
  * several hardware queues. Without such a disk the shadow of rt_rq_complete is attached
  * only after the kernel has skipped a run (recursion_misses), because a shadow program adds
  * 60 ns to each completion.
  *
- * A shadow program runs behind its program on the same tracepoint and does the work of
- * skipped runs. Maps that both write to have an entry per program.
+ * A shadow program runs after its program on the same tracepoint and does the work of
+ * skipped runs. Maps to which both write have an entry per program.
  */
 #ifndef RAIDTRACE_SHADOW_BPF_H
 #define RAIDTRACE_SHADOW_BPF_H
@@ -25,44 +25,44 @@
 #include "counters.bpf.h"
 #include "peek.bpf.h"
 
-/* False if no shadow program is loaded, or none is attached behind the first program. */
+/* True if a shadow program is loaded and, for the first program, attached. */
 static __always_inline bool rt_has_shadow(__u32 instance, __u32 kind)
 {
 	return rt_shadows >> kind & 1 && (instance == RT_SHADOW || rt_shadows_attached >> kind & 1);
 }
 
 /*
- * True if the first program has handled this bio or request. Both programs call this
- * before anything else. The first program marks
- * each bio or request, the shadow program removes the mark, because the same bio may come
- * again. Bios of unwatched devices are marked too: otherwise a lost bio could not be told
- * from a recovered one. Marks are kept by CPU: a task that is moved to another CPU between
- * the two programs has its bio counted twice, and its mark stays. mark: unique among bios or
- * requests in flight.
+ * True if the first program has handled this bio or request. Both programs call this before
+ * anything else. The first program marks each bio or request. The shadow program removes the mark,
+ * because the same bio may come again. Bios of unwatched devices are marked too: otherwise a lost
+ * bio could not be distinguished from a recovered one. Marks are per CPU: if a task is moved to
+ * another CPU between the two programs, its bio is counted twice and its mark stays. mark: unique
+ * among bios or requests in flight.
  */
 static __always_inline bool rt_already_seen(__u32 instance, __u32 kind, __u64 mark)
 {
 	__u64 wanted, at;
 	struct rt_seen *seen;
-	__u32 i, key = kind;	/* `kind` stays a constant */
+	__u32 i, key = kind;	/* a copy, so that `kind` stays a constant */
 
 	if (!rt_has_shadow(instance, kind))
 		return false;
 	seen = bpf_map_lookup_elem(&rt_seen, &key);
 	if (!seen)
 		return instance == RT_SHADOW;
-	/* in the middle of the shadow program, which the kernel skips now: the mark would stay */
+	/* in the middle of the shadow program, which the kernel will skip for this event: a mark would stay */
 	if (instance == RT_FIRST && seen->shadowing)
 		return false;
-	/* nearly always the first slot; the others hold marks of interrupted programs */
+	/* nearly always the first slot: the others hold marks of interrupted programs */
 	wanted = instance == RT_FIRST ? 0 : mark;
 	for (i = 0; i < RT_SEEN_SLOTS; i++) {
 		if (seen->mark[i] == wanted)
 			break;
 	}
 	/*
-	 * Full of marks that nobody will remove: from before the shadow program was attached, or
-	 * of moved tasks. One fixed slot would be shared with the completion that is interrupted.
+	 * All slots have marks that will never be removed: from before the shadow program was
+	 * attached, or of moved tasks. Slots are overwritten in turn, because a fixed one could
+	 * hold the mark of the interrupted completion.
 	 */
 	if (instance == RT_FIRST && i == RT_SEEN_SLOTS)
 		i = seen->overwrite++;

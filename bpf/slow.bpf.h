@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Maps and helpers of the programs of `raidtrace slow`. */
+/* Maps and helpers for the programs of `raidtrace slow`. */
 #ifndef RAIDTRACE_SLOW_BPF_H
 #define RAIDTRACE_SLOW_BPF_H
 
@@ -7,24 +7,25 @@
 #include "shared/slow.h"
 
 extern const volatile __u64 rt_slow_threshold;	/* ns */
-extern const volatile __u64 rt_slow_io_ns;	/* shortest IO of a member that is sent */
+extern const volatile __u64 rt_slow_io_ns;	/* minimum duration of a member's IO that is sent */
 extern const volatile __u64 rt_slow_page_shift;
 extern const volatile __u32 rt_slow_flush_seq;	/* RQF_FLUSH_SEQ */
 
-/* Not 0: a traced member takes bios, not requests. */
+/* Not 0 if a traced member takes bios, not requests. */
 extern __u64 rt_slow_bio_based;
 
-/* Address of raid5_end_read_request() and 1 << STRIPE_SYNCING; 0: not known. */
+/* Address of raid5_end_read_request(), and 1 << STRIPE_SYNCING; 0: unknown. */
 extern __u64 rt_slow_raid5_end_read;
 extern __u64 rt_slow_stripe_syncing;
 
-/* IOs sent since userspace last set it to 0. */
+/* Number of IOs sent since userspace last reset it to 0. */
 extern __u64 rt_slow_sent;
 
 /*
- * The operation or commit in progress, by task. An array, because each context switch looks two tasks
- * up: no hash, no call. Two tasks whose ids have the same low bits share a slot; the second
- * one is not traced meanwhile, and is counted as lost.
+ * The operation or commit in progress, by task. An array, whose lookup takes neither a hash nor a
+ * call, because each context switch looks up two tasks. Two tasks whose ids have the same low bits
+ * share a slot: the second one is not traced while the first one occupies it, and is counted as
+ * lost.
  */
 struct rt_slow_tasks_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -34,7 +35,7 @@ struct rt_slow_tasks_map {
 };
 extern struct rt_slow_tasks_map rt_slow_tasks SEC(".maps");
 
-/* Operations that have slept, by thread id. The value is the event. */
+/* Operations that have slept, by thread id. The value is the event that will be sent. */
 struct rt_slow_operations_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, RT_SLOW_OPERATIONS);
@@ -43,7 +44,7 @@ struct rt_slow_operations_map {
 };
 extern struct rt_slow_operations_map rt_slow_operations SEC(".maps");
 
-/* Commits in progress, by the thread id of their journal. The value is the event. */
+/* Commits in progress, by the id of the journal's thread. The value is the event that will be sent. */
 struct rt_slow_commits_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, RT_SLOW_COMMITS);
@@ -52,7 +53,7 @@ struct rt_slow_commits_map {
 };
 extern struct rt_slow_commits_map rt_slow_commits SEC(".maps");
 
-/* Zeroes to insert: the events are larger than the stack. */
+/* Initial value of new entries, all zeroes: the events are larger than the stack. */
 union rt_slow_zeroes {
 	struct rt_slow_operation operation;
 	struct rt_slow_commit commit;
@@ -88,7 +89,7 @@ struct rt_slow_devices_map {
 };
 extern struct rt_slow_devices_map rt_slow_devices SEC(".maps");
 
-/* The task that asked for the commit of a transaction first, by the address of the journal. */
+/* The first task that requested the commit of a transaction, by the address of the journal. */
 struct rt_slow_request {
 	__u64 ns;
 	__u32 tid;
@@ -117,7 +118,7 @@ extern struct rt_slow_locked_map rt_slow_locked SEC(".maps");
 /* Number of entries of rt_slow_locked: while it is 0, handles are not looked up. */
 extern __u64 rt_slow_locks;
 
-/* The operation that has waited longest to get a lock exclusively, by the lock's address. */
+/* The task that has waited longest for exclusive access to a lock, by the lock's address. */
 struct rt_slow_writer {
 	__u64 since_ns;
 	__u32 pid;
@@ -134,8 +135,8 @@ struct rt_slow_writers_map {
 extern struct rt_slow_writers_map rt_slow_writers SEC(".maps");
 
 /*
- * The task of the last buffered write to an inode, by bits of the inode's address: a write
- * costs no more than a look-up in an array. Two inodes may displace each other.
+ * The task of the last buffered write to an inode, by bits of the inode's address, so that a write
+ * costs only a lookup in an array. Two inodes may displace each other.
  */
 struct rt_slow_last_write {
 	__u64 host;		/* address of the inode */
@@ -154,7 +155,7 @@ extern struct rt_slow_last_writes_map rt_slow_last_writes SEC(".maps");
 
 static __always_inline struct rt_slow_last_write *rt_slow_last_write(__u64 host)
 {
-	/* an inode of ext4 has about a KiB */
+	/* struct ext4_inode_info has about 1100 bytes */
 	__u32 key = (host >> 6 ^ host >> 16) & (RT_SLOW_LAST_WRITES - 1);
 
 	return bpf_map_lookup_elem(&rt_slow_last_writes, &key);
@@ -217,7 +218,7 @@ static __always_inline struct rt_slow_task *rt_slow_task(__u32 pid)
 	return bpf_map_lookup_elem(&rt_slow_tasks, &slot);
 }
 
-/* Key of a stack in rt_slow_stacks, which it is put into; 0 if there is none. */
+/* Stores a stack in rt_slow_stacks. Returns its key, or 0 if there is no room. */
 static __always_inline __u64 rt_slow_keep(struct rt_slow_stack *stack)
 {
 	__u64 key = 0xcbf29ce484222325ULL;
@@ -240,7 +241,7 @@ static __always_inline struct rt_slow_task *rt_slow_current(__u32 pid)
 	return t && t->pid == pid ? t : (void *)0;
 }
 
-/* enum rt_slow_devices of a device number; 0: not traced. */
+/* Flags (enum rt_slow_devices) of a device number; 0: not traced. */
 static __always_inline __u32 rt_slow_device(__u32 dev)
 {
 	__u32 *found = bpf_map_lookup_elem(&rt_slow_devices, &dev);
@@ -253,7 +254,7 @@ static __always_inline bool rt_slow_is_fs(__u32 dev)
 	return rt_slow_device(dev) & RT_SLOW_FS;
 }
 
-/* The entry of an operation, which is created if there is none. NULL: there is no room. */
+/* Returns the entry of an operation, which it creates if needed; NULL if there is no room. */
 static __always_inline struct rt_slow_operation *rt_slow_details(struct rt_slow_task *t, __u32 pid)
 {
 	__u32 zero = 0;
@@ -271,10 +272,10 @@ static __always_inline struct rt_slow_operation *rt_slow_details(struct rt_slow_
 }
 
 /*
- * Attributes the time that the task spent on a run queue since the last call:
- * run_delay grows when it gets a CPU, after the sched_switch event. So the last sleep
- * contained that time. A preempted task was on a run queue all the time, which is counted
- * already.
+ * Moves the time that the task spent on a run queue since the last call from the last sleep to
+ * queued_ns. run_delay grows when the task gets a CPU, after the sched_switch event, so the last
+ * sleep contained that time. A preempted task was on a run queue all the time, which has been
+ * counted already.
  */
 static __always_inline void rt_slow_settle(struct rt_slow_sleeps *off, struct task_struct *task)
 {

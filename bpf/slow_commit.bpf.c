@@ -170,8 +170,8 @@ int BPF_PROG(rt_slow_commit_end)
 }
 
 /*
- * A handle ends, in its own task. If its transaction is locked, the commit waited for it. The
- * last one released the commit.
+ * A handle ends, in the context of its task. If its transaction is locked, the commit was waiting
+ * for it; the commit continues after the last such handle.
  */
 SEC("?tp_btf/jbd2_handle_stats")
 int BPF_PROG(rt_slow_handle, __u32 dev, __u64 tid, __u64 type, __u64 line, __u64 interval)
@@ -186,7 +186,7 @@ int BPF_PROG(rt_slow_handle, __u32 dev, __u64 tid, __u64 type, __u64 line, __u64
 	c = pid ? bpf_map_lookup_elem(&rt_slow_commits, pid) : (void *)0;
 	if (!c || c->tid != (__u32)tid)
 		return 0;
-	/* 5.10 has no atomic addition that returns a value: two at once may share a slot */
+	/* 5.10 has no atomic addition that returns a value: two handles that end at once may share a slot */
 	slot = c->held;
 	__sync_fetch_and_add(&c->held, 1);
 	barrier_var(slot);
@@ -200,7 +200,7 @@ int BPF_PROG(rt_slow_handle, __u32 dev, __u64 tid, __u64 type, __u64 line, __u64
 	return 0;
 }
 
-/* The journal's thread begins to wait for a file's ordered data. The fields count pages since 7.2. */
+/* The journal's thread starts to wait for a file's ordered data. The fields count pages since 7.2. */
 SEC("?fentry/ext4_journal_finish_inode_data_buffers")
 int BPF_PROG(rt_slow_ordered, struct jbd2_inode___rt *jinode)
 {
@@ -217,7 +217,7 @@ int BPF_PROG(rt_slow_ordered, struct jbd2_inode___rt *jinode)
 	return 0;
 }
 
-/* The journal's thread waits for a page of a file: its ordered data. */
+/* The journal's thread is about to wait for a page of a file (ordered data). */
 static __always_inline int page_wait(struct address_space *mapping)
 {
 	__u32 pid = bpf_get_current_pid_tgid();
@@ -241,7 +241,7 @@ int BPF_PROG(rt_slow_folio_wait, void *folio, struct address_space *mapping)
 	return page_wait(mapping);
 }
 
-/* before 5.16 */
+/* rt_slow_folio_wait before 5.16 */
 SEC("?tp_btf/wait_on_page_writeback")
 int BPF_PROG(rt_slow_page_wait, struct page *page, struct address_space *mapping)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Slow IO of members: requests; flushes and FUA writes (md's superblock, and what md makes
- * of a journal's commit record); all bios of members without requests. A flush request of the
- * disk belongs to nobody, because blk-flush merges them; so these are bios, too.
+ * Slow IO of members. Requests are traced, but as bios: flushes and FUA writes (md's superblock,
+ * and the writes into which md turns a journal's commit record), and all IO of members without
+ * requests. Flushes are traced as bios because blk-flush merges them: a flush request of the disk
+ * does not belong to a single bio.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -16,7 +17,7 @@ enum {
 	RT_SHORT_NS = 1000000,		/* shortest flush or pre-read that is sent */
 };
 
-/* Device number of a bio that is not remapped yet: of a partition where that is traced, else of the disk. */
+/* Device number of a bio before remapping: that of the partition if it is traced, else that of the disk. */
 static __always_inline __u32 bio_device(struct bio *bio)
 {
 	struct gendisk *disk;
@@ -31,7 +32,7 @@ static __always_inline __u32 bio_device(struct bio *bio)
 	return (__u32)disk->major << 20 | disk->first_minor;
 }
 
-/* Notes when the journal's thread submits the commit record, which is preceded by a flush. */
+/* Records when the journal's thread submits the commit record, which is preceded by a flush. */
 static __always_inline void note_record(void)
 {
 	__u32 pid = bpf_get_current_pid_tgid();
@@ -46,8 +47,9 @@ static __always_inline void note_record(void)
 }
 
 /*
- * True for a read of the stripe cache that no task has asked for, and no resync: md needs the
- * block for parity. ops_run_io() of drivers/md/raid5.c; its bios are inside their stripe_head.
+ * True for a read of the stripe cache that was requested neither by a task nor by a resync: md
+ * needs the block for parity. See ops_run_io() of drivers/md/raid5.c; its bios are inside their
+ * stripe_head.
  */
 static __always_inline bool is_pre_read(struct bio *bio)
 {
@@ -57,7 +59,7 @@ static __always_inline bool is_pre_read(struct bio *bio)
 	    (__u64)BPF_CORE_READ(bio, bi_end_io) != rt_slow_raid5_end_read)
 		return false;
 	stripe = (__u64)BPF_CORE_READ(bio, bi_private);
-	/* the verifier lets nobody calculate with a typed pointer: a copy by a helper is a number */
+	/* the verifier does not permit arithmetic with a typed pointer: a copy by a helper is a number */
 	bpf_probe_read_kernel(&address, sizeof(address), &address);
 	first = stripe + bpf_core_field_offset(struct stripe_head, dev);
 	step = bpf_core_type_size(struct r5dev);
@@ -77,7 +79,7 @@ static __always_inline int submitted(struct bio *bio)
 		return 0;
 	b.dev = bio_device(bio);
 	what = rt_slow_device(b.dev);
-	/* without data, it is the flush of the filesystem's device before a record on an external journal */
+	/* a bio without data is the flush of the filesystem's device before a record on an external journal */
 	if (flush && what & RT_SLOW_FS && bio->bi_iter.bi_size)
 		note_record();
 	if (!(what & RT_SLOW_MEMBER) || !(flush || what & RT_SLOW_BIO_BASED))
@@ -94,12 +96,12 @@ static __always_inline int submitted(struct bio *bio)
 	return 0;
 }
 
-/* Sends an IO, unless there have been too many since userspace last looked. */
+/* Sends an IO if it was slow, unless too many have been sent since the last drain. */
 static __always_inline void send(const struct rt_slow_io *e)
 {
-	bool any = e->pre_read || e->flags & (RT_BIO_FUA | RT_BIO_PREFLUSH);
+	bool flush_or_pre_read = e->pre_read || e->flags & (RT_BIO_FUA | RT_BIO_PREFLUSH);
 
-	if (e->end_ns - e->start_ns >= (any ? RT_SHORT_NS : rt_slow_io_ns)) {
+	if (e->end_ns - e->start_ns >= (flush_or_pre_read ? RT_SHORT_NS : rt_slow_io_ns)) {
 		if (rt_slow_sent >= RT_SLOW_MOST_IOS) {
 			rt_slow_lost(ios);
 			return;
@@ -110,7 +112,10 @@ static __always_inline void send(const struct rt_slow_io *e)
 	}
 }
 
-/* Returns 1 if the bio is known. A number, because the request's bio has no type for the verifier on old kernels. */
+/*
+ * Returns 1 if the bio is in rt_slow_bios. A number, because on old kernels a request's bio has no
+ * type for the verifier.
+ */
 static __always_inline int completed(__u64 bio)
 {
 	struct rt_slow_io e = { .event = RT_SLOW_EVENT_IO };
@@ -154,10 +159,13 @@ int BPF_PROG(rt_slow_rq_done, struct request *rq, int error, unsigned int nr_byt
 	struct gendisk *disk;
 	__u64 ns;
 
-	/* blk-flush writes it in steps: it completes again when the flush after a write with FUA is done */
+	/*
+	 * blk-flush executes such a request in steps: it completes again after the flush that
+	 * follows a FUA write
+	 */
 	if (rq->rq_flags & rt_slow_flush_seq || completed((__u64)rq->bio))
 		return 0;
-	/* 0: the queue keeps no statistics */
+	/* start_time_ns is 0 if the queue keeps no statistics */
 	e.start_ns = rq->start_time_ns;
 	e.end_ns = bpf_ktime_get_ns();
 	ns = e.end_ns - e.start_ns;
@@ -178,7 +186,7 @@ int BPF_PROG(rt_slow_rq_done, struct request *rq, int error, unsigned int nr_byt
 	return 0;
 }
 
-/* A member without requests: device mapper, or another array. */
+/* Members without requests: device mapper, or another array. */
 SEC("?tp_btf/block_bio_complete")
 int BPF_PROG(rt_slow_bio_done, struct request_queue *q, struct bio *bio)
 {

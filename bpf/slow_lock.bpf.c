@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Waits of operations for their inode's i_rwsem, and who held it. contention_begin is
- * called after optimistic spinning: a wait that ends while it spins is not seen.
+ * Waits of operations for their inode's i_rwsem, and the tasks that held it. contention_begin is
+ * called after optimistic spinning: a wait that ends during the spinning is not seen.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -16,7 +16,7 @@ enum {
 	RT_RWSEM_OWNER_FLAGS = 7,
 };
 
-/* Notes a task as the holder, and its operation. */
+/* Records a task and its operation as the holder. */
 static __always_inline void note_holder(struct rt_slow_lock *lock, __u32 pid)
 {
 	struct rt_slow_task *t = rt_slow_current(pid);
@@ -62,7 +62,10 @@ int BPF_PROG(rt_slow_lock_begin, void *address, __u32 flags)
 			__builtin_memcpy(lock->next_comm, first->comm, RT_COMM);
 			owner = (void *)0;
 		} else if (!(flags & RT_LCB_F_WRITE)) {
-			/* the writer is not known; the owner is the last reader, who may be gone */
+			/*
+			 * the writer is unknown; the owner is the last reader, which may have
+			 * released the lock
+			 */
 			owner = (void *)0;
 		}
 	}

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The maps and variables of `raidtrace slow`: a file that defines a map cannot refer to one of another file. */
+/*
+ * Maps and variables of `raidtrace slow`. In a separate file, because a file that defines a map
+ * cannot refer to a map of another file.
+ */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include "slow.bpf.h"

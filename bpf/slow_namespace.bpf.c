@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Operations on directories and whole filesystems. Those on directories hold the
- * directory's lock already: the VFS has taken it.
+ * Operations on directories and on whole filesystems. When an operation on a directory starts, the
+ * VFS has already locked the directory.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -9,7 +9,7 @@
 #include "compat.bpf.h"
 #include "slow_operation.bpf.h"
 
-/* create, mkdir and rename have a first argument more (user namespace, mount idmap) since 5.12 */
+/* since 5.12, create, mkdir and rename have an additional first argument (user namespace, mount idmap) */
 SEC("?fentry/ext4_create")
 int BPF_PROG(rt_slow_create_in, void *idmap, struct inode *dir)
 {
@@ -87,7 +87,7 @@ int BPF_PROG(rt_slow_unlink_out)
 	return 0;
 }
 
-/* syncfs(2), and for each filesystem that is unmounted or frozen; sync(2) does not call it. */
+/* Called by syncfs(2), and for each filesystem that is unmounted or frozen, but not by sync(2). */
 SEC("?fentry/sync_filesystem")
 int BPF_PROG(rt_slow_syncfs_in, struct super_block *sb)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Operations: fsync and fdatasync from tracepoints, all others from ext4's functions. */
+/* Operations on files: fsync and fdatasync at tracepoints, all others at functions. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
@@ -115,13 +115,14 @@ int BPF_PROG(rt_slow_read_out)
 	return 0;
 }
 
+/* Stores the task of a buffered write. */
 static __always_inline void note_write(__u64 host, __u32 pid)
 {
 	struct rt_slow_last_write *w = rt_slow_last_write(host);
 
 	if (!w || (w->host == host && w->pid == pid))
 		return;
-	/* a commit on another CPU must not take the name of one task for another's */
+	/* a commit on another CPU must not combine the pid of one task with the name of another */
 	w->host = 0;
 	barrier();
 	w->pid = pid;
@@ -202,7 +203,11 @@ int BPF_PROG(rt_slow_range_out)
 	return 0;
 }
 
-/* With i_rwsem held: truncate, ftruncate, open with O_TRUNC, and the last unlink. */
+/*
+ * truncate(2), ftruncate(2) and open(2) with O_TRUNC call it with i_rwsem held. The eviction of a
+ * deleted inode (ext4_evict_inode()), usually in the last unlink(2) or close(2), calls it without
+ * the lock.
+ */
 SEC("?fentry/ext4_truncate")
 int BPF_PROG(rt_slow_truncate_in, struct inode *inode)
 {

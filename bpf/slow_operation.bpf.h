@@ -7,7 +7,7 @@
 
 /* include/linux/fs.h, the same in 5.10 to 7.2 */
 enum {
-	RT_IOCB_APPEND = 1 << 4,	/* the kernel sets ki_pos later */
+	RT_IOCB_APPEND = 1 << 4,	/* ki_pos is set later by the kernel */
 	RT_IOCB_DIRECT = 1 << 17,
 	RT_S_NOSEC = 1 << 12,
 };
@@ -23,7 +23,7 @@ static __always_inline struct rt_slow_task *rt_slow_begin_at(__u32 pid, __u16 ki
 		rt_slow_lost(slots);
 		return (void *)0;
 	}
-	/* an older entry of the same task has missed its end */
+	/* an older operation of the same task may be in the slot, whose end was missed */
 	t->pid = 0;
 	t->kind = kind;
 	t->flags = 0;
@@ -41,9 +41,9 @@ static __always_inline struct rt_slow_task *rt_slow_begin_at(__u32 pid, __u16 ki
 }
 
 /*
- * Starts an operation on an inode; NULL if the inode is not on a traced filesystem, or if
- * the operation is a part of another one. Only ext4_sync_file() is called inside another
- * operation, a synchronous write.
+ * Starts an operation on an inode; NULL if the inode is not on a traced filesystem, or if the
+ * operation is a part of another one: ext4_sync_file() in a synchronous write, or ext4_truncate()
+ * in any operation.
  */
 static __always_inline struct rt_slow_task *rt_slow_begin(struct inode *inode, __u16 kind)
 {
@@ -58,7 +58,7 @@ static __always_inline struct rt_slow_task *rt_slow_begin(struct inode *inode, _
 		t->flags |= RT_SLOW_SYNCS;
 		return (void *)0;
 	}
-	/* ext4 truncates within its own operations, for example after a write that failed */
+	/* ext4 truncates in other operations, for example after a failed write */
 	if (t && kind == RT_SLOW_TRUNCATE)
 		return (void *)0;
 	t = rt_slow_begin_at(pid, kind);
@@ -67,7 +67,10 @@ static __always_inline struct rt_slow_task *rt_slow_begin(struct inode *inode, _
 	return t;
 }
 
-/* Ends the current task's operation, if it is of that kind. Always returns 0; not inlined, so that it is verified once. */
+/*
+ * Ends the current task's operation if it is of this kind. Always returns 0. Not inline, so that it
+ * is verified once.
+ */
 int rt_slow_end(__u32 kind);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Sleeps of tasks in an operation, and of journal threads in a commit. Every context
- * switch of the machine passes here: two array lookups for all other tasks.
+ * Sleeps of tasks in an operation, and of journal threads in a commit. Runs at every context switch
+ * of the machine: two array lookups if neither task is traced.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -15,7 +15,7 @@ enum {
 	RT_T_COMMIT_JFLUSH = 6,
 };
 
-/* The commit's state: no event marks the last two. */
+/* Records when a commit reaches T_COMMIT_DFLUSH and T_COMMIT_JFLUSH, which no event marks. */
 static __always_inline void note_state(__u32 pid, __u64 transaction, __u64 now)
 {
 	struct rt_slow_commit *c = bpf_map_lookup_elem(&rt_slow_commits, &pid);
@@ -24,7 +24,7 @@ static __always_inline void note_state(__u32 pid, __u64 transaction, __u64 now)
 	if (!c)
 		return;
 	state = BPF_CORE_READ((struct transaction_s___rt *)transaction, t_state);
-	/* a page that was written before the thread slept has no wait */
+	/* the last page was written before the thread slept: there was no wait for it */
 	if (state >= RT_T_COMMIT_DFLUSH)
 		c->inode = 0;
 	if (state == RT_T_COMMIT_DFLUSH && !c->state_ns[RT_SLOW_BLOCKS])
@@ -33,7 +33,7 @@ static __always_inline void note_state(__u32 pid, __u64 transaction, __u64 now)
 		c->state_ns[RT_SLOW_RECORD] = now;
 }
 
-/* Sleeps of an operation or a commit that has an entry; NULL if it has none. */
+/* Sleeps of an operation or a commit; NULL if it has no entry. */
 static __always_inline struct rt_slow_sleeps *entry_of(struct rt_slow_task *t, __u32 pid)
 {
 	struct rt_slow_operation *o;
@@ -54,7 +54,7 @@ static __always_inline struct rt_slow_sleeps *entry_of(struct rt_slow_task *t, _
 	return &o->off;
 }
 
-/* True while the task has not been in the operation for long. */
+/* True if the operation has just started: a sleep that ends now has no stack. */
 static __always_inline bool is_early(const struct rt_slow_task *t, __u64 now)
 {
 	return now - t->start_ns < rt_slow_threshold / RT_SLOW_SHORT;
@@ -75,7 +75,7 @@ static __always_inline void fall_asleep(struct task_struct *task, __u32 pid,
 	t->since_ns = now;
 }
 
-/* Adds a sleep to those with the same stack. */
+/* Adds a sleep to the sleeps with the same stack. */
 static __noinline int add_sleep(struct rt_slow_sleeps *off, __u64 stack, __u64 since, __u64 now)
 {
 	struct rt_slow_sleep *s;
@@ -110,7 +110,7 @@ static __noinline int add_sleep(struct rt_slow_sleeps *off, __u64 stack, __u64 s
 	return 0;
 }
 
-/* A commit has waited for a page of a file: ordered data. */
+/* Adds a commit's wait for a page of a file (ordered data). */
 static __always_inline void add_inode(__u32 pid, __u64 ns)
 {
 	struct rt_slow_commit *c = bpf_map_lookup_elem(&rt_slow_commits, &pid);
@@ -129,7 +129,7 @@ static __always_inline void add_inode(__u32 pid, __u64 ns)
 	}
 	barrier_var(least);
 	n = &c->inodes[least & (RT_SLOW_INODES - 1)];
-	/* files are waited for one after the other: of those before it, the one with the shortest wait goes */
+	/* a commit waits for one file after the other: the earlier file with the shortest wait is dropped */
 	c->others_ns += n->ns;
 	n->inode = c->inode;
 	n->generation = c->generation;
@@ -170,7 +170,7 @@ static __always_inline void wake_up(struct task_struct *task, __u32 pid, struct 
 		t->short_ns += now - since;
 		return;
 	}
-	/* run_delay grows after this event: the next rt_slow_settle() finds the delay of this sleep */
+	/* run_delay grows after this event: the next rt_slow_settle() will find the delay of this sleep */
 	if (!off->delay_ns)
 		off->delay_ns = BPF_CORE_READ(task, sched_info.run_delay);
 	add_sleep(off, stack, since, now);
@@ -191,8 +191,8 @@ int BPF_PROG(rt_slow_switch, bool preempt, struct task_struct *prev, struct task
 }
 
 /*
- * The stack is taken when the sleep ends, in the task that ends it: an operation that is over
- * early never needs one, and taking it costs a microsecond or two.
+ * The stack is taken when the sleep ends, by the task that ends it: an operation that ends early
+ * does not need one, and taking a stack costs one or two microseconds.
  */
 SEC("?tp_btf/sched_waking")
 int BPF_PROG(rt_slow_waking, struct task_struct *task)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The stripe cache of RAID 4/5/6 (drivers/md/raid5.c). Its bios carry nothing but their
- * stripe_head. When ops_run_io() submits a bio, the state of the stripe says why.
+ * Bios of the stripe cache of RAID 4/5/6 (drivers/md/raid5.c). Such a bio refers to nothing but its
+ * stripe_head. Its reason follows from the state of the stripe when ops_run_io() submits the bio.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -15,8 +15,8 @@
 
 enum {
 	RT_STRIPE_DISKS = 256,
-	RT_STRIPE_BIOS = 16,	/* read of one block of a stripe at most */
-	RT_STRIPE_SECTORS = 8,	/* STRIPE_SECTORS of 4 KiB pages */
+	RT_STRIPE_BIOS = 16,	/* maximum number of bios that are read per block of a stripe */
+	RT_STRIPE_SECTORS = 8,	/* STRIPE_SECTORS with 4 KiB pages */
 };
 
 /* instance: see shadow.bpf.h */
@@ -59,8 +59,8 @@ __noinline int rt_add_dirty(__u64 first, __u64 sector, __u32 instance)
 }
 
 /*
- * Notes a read of a block whose member is missing: md has to rebuild it. first: the
- * first bio that reads it, sector: where the block begins.
+ * Records the read of a block whose member is missing, so that md has to reconstruct it. first:
+ * first bio that reads the block; sector: start of the block.
  */
 __noinline int rt_note_wanted(__u64 first, __u64 sector, __u32 instance)
 {
@@ -74,7 +74,7 @@ __noinline int rt_note_wanted(__u64 first, __u64 sector, __u32 instance)
 	return 0;
 }
 
-/* Scans one block of a stripe: bytes to be written to it, and whether md has to rebuild it. */
+/* Scans one block of a stripe: bytes to be written to it, and whether md has to reconstruct it. */
 __noinline int rt_examine_block(__u64 dev, __u32 op, __u32 instance)
 {
 	struct rt_stripe *s = scratch(instance);
@@ -95,10 +95,10 @@ __noinline int rt_examine_block(__u64 dev, __u32 op, __u32 instance)
 }
 
 /*
- * ops_run_io() submits the bios of a stripe one after the other, from the last disk to
- * the first (those of a batch in turn): the scan for the previous bio holds for this
- * one. If that scan was an earlier call's, shares of the cost are slightly off. In a
- * degraded array, where more depends on it, each bio is scanned.
+ * True if the scan for the previous bio is valid for this one, too: ops_run_io() submits the bios
+ * of a stripe one after the other, from the last disk to the first (for each disk, the stripes of a
+ * batch in turn). If that scan was for an earlier call of ops_run_io(), shares of the cost are
+ * slightly off. In a degraded array, where more depends on the scan, it is done for each bio.
  */
 static __always_inline bool is_examined(struct rt_stripe *s, __u64 sh, __u64 bio, __u32 op,
 				     __u32 array, __u64 state)
@@ -154,7 +154,10 @@ static __always_inline void charge_stripe(const struct rt_stripe *s, __u32 parit
 	}
 }
 
-/* Array sector from the stripe: during a reshape no formula gives it. */
+/*
+ * Origin by address. During a reshape, the array sector is taken from the stripe, because no
+ * formula gives it.
+ */
 static __always_inline __u32 by_address(const struct r5dev *dev, __u32 index, __u32 op)
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
@@ -165,10 +168,10 @@ static __always_inline __u32 by_address(const struct r5dev *dev, __u32 index, __
 }
 
 /*
- * Reason of a bio that was submitted before the programs were attached, or on a kernel
- * without BTF of modules (5.10). In a clean array without a resync, reads of tasks bypass
- * the stripe cache (chunk_aligned_read()): what it reads is for parity, and what it
- * writes is what the address says.
+ * Reason of a bio that was submitted before the programs were attached, or on a kernel without BTF
+ * of modules (5.10). In a clean array without a resync, reads by tasks bypass the stripe cache
+ * (chunk_aligned_read()): the stripe cache reads only for parity, and the address determines the
+ * origin of its writes.
  */
 __u32 rt_unseen_reason(__u32 op, __u32 index)
 {
@@ -179,7 +182,7 @@ __u32 rt_unseen_reason(__u32 op, __u32 index)
 	return op == RT_OP_READ ? RT_ORIGIN_RMW_READ : RT_BY_ADDRESS;
 }
 
-/* The first stripe of a batch: the others have no state of their own. */
+/* State of a stripe. In a batch, it is that of the first stripe: the others have no state of their own. */
 static __always_inline __u64 stripe_state(struct stripe_head *sh)
 {
 	struct stripe_head *head = RT_PEEK(sh, batch_head);
@@ -188,8 +191,8 @@ static __always_inline __u64 stripe_state(struct stripe_head *sh)
 }
 
 /*
- * Reason of a stripe cache bio, from what its stripe is about to do. The cheapest tests
- * come first: most bios are blocks that tasks read or write.
+ * Reason of a stripe cache bio, from the state of its stripe. The cheapest tests come first: most
+ * bios are for blocks that tasks read or write.
  */
 static __always_inline __u32 classify_stripe(__u64 bio, __u64 private, __u32 size, __u32 op,
 					  __u32 array, __u32 instance)
@@ -239,10 +242,13 @@ static __always_inline __u32 classify_stripe(__u64 bio, __u64 private, __u32 siz
 	return RT_ORIGIN_PARITY;
 }
 
-/* Pieces of a block or more: with 4 KiB blocks at least 512 KiB, mdadm's default chunk. */
+/*
+ * Maximum number of pieces, of a block or more each: with 4 KiB blocks at least 512 KiB, mdadm's
+ * default chunk.
+ */
 enum { RT_MOVING_PIECES = 128 };
 
-/* Reason of a bio of a RAID 10 during a reshape: it is a part of a bio of the array. */
+/* Reason of a bio of a RAID 10 during a reshape, which is a part of a bio of the array. */
 static __always_inline __u32 classify_moving(__u64 private, __u32 size, __u32 op, __u32 index)
 {
 	__u64 sector, left = size >> 9, found, run;
@@ -253,7 +259,7 @@ static __always_inline __u32 classify_moving(__u64 private, __u32 size, __u32 op
 	sector = RT_PEEK((struct r10bio *)private, sector);
 	for (i = 0; i < RT_MOVING_PIECES; i++) {
 		found = rt_upper_origin(index, sector, op);
-		/* unknown if it has several origins: the bytes of each would not be known */
+		/* several origins: unknown, because the bytes of each would not be known */
 		if (i && rt_found_origin(found) != origin)
 			return RT_ORIGIN_UNKNOWN;
 		origin = rt_found_origin(found);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Why md submitted a bio, if its address does not say it: a block is read for a task or
- * for parity, written for a task or by a resync.
+ * Reason of a bio that md submitted, if its address does not determine it: md reads a block for a
+ * task or for parity, and writes it for a task or for a resync.
  */
 #ifndef RAIDTRACE_STRIPE_BPF_H
 #define RAIDTRACE_STRIPE_BPF_H
 
-/* Not an origin: the address decides. */
+/* Not an origin: the address determines the origin. */
 enum { RT_BY_ADDRESS = 255 };
 
 /*
- * The reason of a bio is kept from its submission to its completion as one number that
- * is written and read whole: the bio's address without its upper 16 bits, which are all
- * ones in the kernel's half, and the reason above it.
+ * The reason of a bio is kept from its submission to its completion in one 64-bit word, which is
+ * read and written as a whole: the bio's address without its upper 16 bits, which are all ones for
+ * kernel addresses, and the reason in their place.
  */
 enum { RT_REASON_SHIFT = 48 };
 
@@ -44,7 +44,7 @@ static __always_inline bool rt_is_sync_bio(__u64 end_io)
 	return false;
 }
 
-/* Flags of rt_classify()'s `where`, above the array: a RAID 10 during a reshape; a shadow program. */
+/* Flags of rt_classify()'s `where`, above the array: RAID 10 during a reshape; call by a shadow program. */
 enum {
 	RT_CLASSIFY_MOVING = 1 << 16,
 	RT_CLASSIFY_SHADOW = 1 << 17,
@@ -56,16 +56,16 @@ static __always_inline bool rt_is_moving_bio(__u64 end_io)
 }
 
 /*
- * Finds the reason of a bio as it is submitted to a member, and keeps it for the bio's
- * completion. The bio must be a stripe's or, with RT_CLASSIFY_MOVING in `where`, a RAID
- * 10's. bio: a number, see rt_bio_metadata(). where: the array, and flags.
+ * Finds the reason of a bio at its submission to a member, and keeps it until the bio's completion.
+ * The bio must belong to a stripe or, with RT_CLASSIFY_MOVING in `where`, to a RAID 10. bio: a
+ * number, see rt_bio_metadata(). where: the array, and flags.
  */
 int rt_classify(__u64 bio, __u32 size, __u32 op, __u32 where);
 
 /* Reason of a stripe cache bio whose submission was not seen. */
 __u32 rt_unseen_reason(__u32 op, __u32 array);
 
-/* Reason at completion: an origin, or RT_BY_ADDRESS. */
+/* Reason of a bio at its completion: an origin, or RT_BY_ADDRESS. */
 static __always_inline __u32 rt_md_reason(__u64 bio, __u64 end_io, __u32 op, __u32 array, __u32 flags)
 {
 	struct rt_reasons *kept;
@@ -84,7 +84,7 @@ static __always_inline __u32 rt_md_reason(__u64 bio, __u64 end_io, __u32 op, __u
 			return reason >> RT_REASON_SHIFT;
 		}
 	}
-	/* not a bio that is classified, or submitted before the programs were attached */
+	/* the bio was not classified, or was submitted before the programs were attached */
 	return flags & RT_PART_RESHAPE ? RT_BY_ADDRESS : rt_unseen_reason(op, array);
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Moves tasks' counts to rt_task_ios, and stores their names. This slow path runs when a
- * CPU switches to another task, and once per interval. For kworkers it runs for each bio,
- * because their work item can change; writeback's bios are large.
+ * Moves tasks' counts to rt_task_ios, and stores the names of tasks and the current work of
+ * kworkers. This slow path runs when a CPU switches to another task, and once per interval.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -39,9 +38,8 @@ static __always_inline void put_name(__u32 pid, __u32 array, const struct rt_tas
 }
 
 /*
- * A kworker's name includes its current work: the work queue, or flush-MAJOR:MINOR in
- * writeback (set_worker_desc()). Read at submission: the next work may be for another
- * device.
+ * A kworker's name includes its current work: the work queue, or flush-MAJOR:MINOR in writeback
+ * (set_worker_desc()). It is read at submission, because the next work may be for another device.
  */
 __noinline int rt_note_task(__u32 pid, __u32 array)
 {
@@ -50,7 +48,7 @@ __noinline int rt_note_task(__u32 pid, __u32 array)
 	struct rt_task task = {};
 
 	if ((__u32)id != pid)
-		return 0;	/* noted by rt_worker_submits() */
+		return 0;	/* stored by rt_worker_submits() */
 	task.tgid = id >> 32;
 	task.cgroup = bpf_get_current_cgroup_id();
 	bpf_get_current_comm(task.comm, sizeof(task.comm));
@@ -97,8 +95,8 @@ __noinline int rt_replace_task_slot(__u64 at, __u64 wanted, __u64 bytes, __u32 i
 }
 
 /*
- * blk-throttle holds bios back before block_bio_queue and submits them from a
- * kworker of its work queue kthrotld (blk_throtl_dispatch_work_fn()).
+ * blk-throttle delays bios before block_bio_queue and submits them from a kworker of its work queue
+ * kthrotld (blk_throtl_dispatch_work_fn()).
  */
 static __always_inline bool is_throttle_worker(struct task_struct *task)
 {
@@ -133,7 +131,7 @@ static __always_inline __u64 cgroup_id(struct cgroup *cgroup)
 	return cgroup ? BPF_CORE_READ(cgroup, kn, id) : 0;
 }
 
-/* The cgroup that a bio is accounted to; 0: not known. */
+/* Id of the cgroup that a bio is accounted to; 0: unknown. */
 static __always_inline __u64 bio_cgroup(struct bio *bio)
 {
 	struct blkcg_gq *blkg;
@@ -145,8 +143,8 @@ static __always_inline __u64 bio_cgroup(struct bio *bio)
 }
 
 /*
- * A bio that blk-throttle's kworker submits is charged to the task that waits for it if
- * that is known, else to the bio's cgroup. A bio of any other kworker is charged to it.
+ * A bio that blk-throttle's kworker submits is charged to the task that waits for it, or to the
+ * bio's cgroup if that task is unknown. A bio of any other kworker is charged to that kworker.
  */
 __noinline __u32 rt_worker_submits(__u64 number, __u32 array)
 {
@@ -163,7 +161,7 @@ __noinline __u32 rt_worker_submits(__u64 number, __u32 array)
 		task.tgid = BPF_CORE_READ(waiter, tgid);
 		task.cgroup = cgroup_id(BPF_CORE_READ(waiter, cgroups, dfl_cgrp));
 		bpf_core_read(task.comm, sizeof(task.comm), &waiter->comm);
-		/* in place of a kworker's work: these bios were throttled */
+		/* in place of a kworker's work: shows that these bios were throttled */
 		__builtin_memcpy(task.work, "kthrotld", sizeof("kthrotld"));
 	} else {
 		task.cgroup = bio_cgroup(bio);

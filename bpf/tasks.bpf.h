@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Bios by the task that submitted them, see tasks.bpf.c. */
+/* Counts bios by the task that submitted them, see tasks.bpf.c. */
 #ifndef RAIDTRACE_TASKS_BPF_H
 #define RAIDTRACE_TASKS_BPF_H
 
@@ -29,10 +29,13 @@ static __always_inline __u64 rt_task_number(__u32 pid, __u32 array, __u32 origin
 	return u.number;
 }
 
-/* Notes the name of a task that submits to an array: the current one, unless it has been noted already. */
+/*
+ * Stores the name of the current task, which submits to an array. Does nothing if `pid` is not its
+ * pid: rt_worker_submits() has stored that name.
+ */
 int rt_note_task(__u32 pid, __u32 array);
 
-/* The task for which a kworker submits a bio: see rt_submitter(). */
+/* Pid of the task for which a kworker submits a bio, see rt_submitter(). */
 __u32 rt_worker_submits(__u64 bio, __u32 array);
 
 /* 1 if jbd2 waits for the empty flush that blk-throttle's kworker submits. */
@@ -46,9 +49,9 @@ static __always_inline bool rt_is_journal_thread(const char *comm)
 }
 
 /*
- * Pid that a bio of the current task is charged to: its own, unless it is
- * blk-throttle's kworker (rt_worker_submits()). arg: where the tracepoint's
- * arguments hold the bio.
+ * Pid to which a bio submitted by the current task is charged: the task's own pid, unless the task
+ * is blk-throttle's kworker (rt_worker_submits()). arg: address of the tracepoint argument that
+ * holds the bio.
  */
 static __always_inline __u32 rt_submitter(unsigned long long *arg, __u32 array)
 {
@@ -59,10 +62,13 @@ static __always_inline __u32 rt_submitter(unsigned long long *arg, __u32 array)
 	return RT_PEEK(task, pid);
 }
 
-/* Slow path of rt_count_task(): the slot has another key, or is of an earlier interval. */
+/* Slow path of rt_count_task(): the slot has another key, or belongs to an earlier interval. */
 int rt_replace_task_slot(__u64 slot, __u64 wanted, __u64 bytes, __u32 instance);
 
-/* Counts a bio for `pid`, as returned by rt_submitter(). arg: where the tracepoint's arguments hold it. */
+/*
+ * Counts a bio for `pid`, as returned by rt_submitter(). arg: address of the tracepoint argument
+ * that holds the bio.
+ */
 static __always_inline void rt_count_task(unsigned long long *arg, __u32 pid, __u32 array,
 					  __u32 origin, __u32 op, __u64 bytes, __u32 instance)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The little of the kernel that we name. Partial on purpose: CO-RE relocates
- * every access by name, so that only the fields in use need to stand here.
- * Never generated from the build host (it may have no md). tools/check-btf
- * looks every field up in the BTF of the kernels we support.
+ * Kernel types in use. Partial on purpose: CO-RE relocates every access by name, so that only the
+ * fields in use have to be declared. Never generated from the build host, which may have no md.
+ * tools/check-btf looks up each field in the BTF of the supported kernels.
  */
 #ifndef RAIDTRACE_VMLINUX_H
 #define RAIDTRACE_VMLINUX_H
@@ -61,7 +60,7 @@ struct list_head {
 	struct list_head *next, *prev;
 };
 
-/* stands for a word of anything, see peek.bpf.h */
+/* stands for a word of any structure, see peek.bpf.h */
 struct timespec64 {
 	__s64 tv_sec;
 };
@@ -105,7 +104,7 @@ struct completion {
 	struct swait_queue_head wait;
 };
 
-/* with CONFIG_BLK_CGROUP */
+/* only with CONFIG_BLK_CGROUP */
 struct cgroup_subsys_state {
 	struct cgroup *cgroup;
 };

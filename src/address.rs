@@ -9,13 +9,13 @@
 //! | [`FsSector`] | the start of a filesystem's block device | [`Segment::map`](crate::machine::Segment::map) |
 //! | [`FsBlock`] | the start of a filesystem, in its blocks | [`FsBlock::sector`], [`FsBlock::byte`] |
 //!
-//! Sectors have 512 bytes. Lengths are plain `u64` in the unit of the address. `.0` is for interfaces: maps of the BPF
-//! programs, recordings, JSON and text.
+//! Sectors have 512 bytes. Lengths are plain `u64` in the unit of the address. `.0` is used only at interfaces: BPF maps,
+//! recordings, JSON and text.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
-/// Defines an address type: ordered, plus a length is an address, the difference of two is a length.
+/// Defines an ordered address type. An address plus a length is an address; the difference of two addresses is a length.
 macro_rules! address {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -23,12 +23,12 @@ macro_rules! address {
         pub struct $name(pub u64);
 
         impl $name {
-            /// The address `length` further, at most the largest one.
+            /// Adds `length`. Saturates at the largest address.
             pub fn saturating_add(self, length: u64) -> Self {
                 Self(self.0.saturating_add(length))
             }
 
-            /// The address `length` further; `None` after an overflow.
+            /// Adds `length`. `None` on overflow.
             pub fn checked_add(self, length: u64) -> Option<Self> {
                 self.0.checked_add(length).map(Self)
             }
@@ -65,7 +65,7 @@ macro_rules! address {
 }
 
 address! {
-    /// Sector of a whole disk, as in requests. An array that is a member of another one (a nested array) is such a disk.
+    /// Sector of a whole disk, as in requests. An array that is a member of another array (a nested array) also counts as a disk.
     ///
     /// ```compile_fail,E0308
     /// use raidtrace::address::{DiskSector, MemberSector};
@@ -75,7 +75,7 @@ address! {
 }
 
 address! {
-    /// Sector of a member device, which can be a partition. md's superblock, bitmap and `data_offset` are such sectors.
+    /// Sector of a member device, which can be a partition. md uses these for its superblock, bitmap and `data_offset`.
     ///
     /// ```compile_fail,E0308
     /// use raidtrace::address::{DataSector, MemberSector};
@@ -129,38 +129,38 @@ address! {
 }
 
 impl DiskSector {
-    /// Sector of the member that begins at `start`; `None` before its start.
+    /// Converts to a sector of the member that begins at `start`. `None` if the sector is before `start`.
     pub fn in_member(self, start: Self) -> Option<MemberSector> {
         self.0.checked_sub(start.0).map(MemberSector)
     }
 
-    /// First byte of the sector, at most the largest one.
+    /// Byte offset of the sector. Saturates at `u64::MAX`.
     pub fn byte(self) -> u64 {
         self.0.saturating_mul(512)
     }
 }
 
 impl MemberSector {
-    /// Sector of the data area that begins at `data_offset`; `None` before its start.
+    /// Converts to a sector of the data area that begins at `data_offset`. `None` if the sector is before `data_offset`.
     pub fn in_data(self, data_offset: Self) -> Option<DataSector> {
         self.0.checked_sub(data_offset.0).map(DataSector)
     }
 }
 
 impl ArraySector {
-    /// Sector of the array as a disk, on which members of an outer array begin.
+    /// The same sector, with the array seen as a disk: members of an outer array begin on it.
     pub fn on_nested(self) -> DiskSector {
         DiskSector(self.0)
     }
 }
 
 impl FsBlock {
-    /// First sector of the block, at most the largest one.
+    /// First sector of the block. Saturates at the largest sector.
     pub fn sector(self, block_sectors: u64) -> FsSector {
         FsSector(self.0.saturating_mul(block_sectors))
     }
 
-    /// First byte of the block, at most the largest one.
+    /// Byte offset of the block. Saturates at `u64::MAX`.
     pub fn byte(self, block_size: u32) -> u64 {
         self.0.saturating_mul(block_size.into())
     }

@@ -6,7 +6,7 @@
 //! * [`cli`]: command line arguments.
 //! * [`commands`]: one folder for each command. No command uses another.
 //! * [`ui`]: terminal screen, keys, colours, views of a snapshot, text and JSON output.
-//! * [`session`]: live tracing: the topology, its programs and their counters, updated when the host changes.
+//! * [`session`]: live tracing: topology, BPF programs and counters, updated when the host changes.
 //! * [`probe`]: BPF programs, the only user of libbpf: kernel facts -> plan -> load -> counters and events.
 //! * [`recording`]: recordings: schema, writer, reader and replay.
 //! * [`analysis`]: figures and sentences from counters or events. Pure.
@@ -16,7 +16,7 @@
 //! * [`fs`]: on-disk layouts of filesystems.
 //! * [`raid`]: mapping between array and member addresses. Pure.
 //! * [`origin`]: origins and operations. [`contract`]: constants and structures shared with the BPF programs. [`address`]:
-//!   sectors and blocks, a type for each address space. [`printable`]: sanitizes untrusted text.
+//!   sectors and blocks, with one type per address space. [`printable`]: sanitizes untrusted text.
 
 #[cfg(target_endian = "big")]
 compile_error!(

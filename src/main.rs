@@ -1,4 +1,4 @@
-//! The `raidtrace` binary: what was typed -> a command -> the exit status.
+//! The `raidtrace` binary: parses the arguments, runs a command, and returns its exit status.
 
 use std::env;
 use std::io::{self, Write as _};
@@ -11,7 +11,7 @@ use raidtrace::commands::{alloc, doctor, export, layout, record, report, serve, 
 use raidtrace::ui::text::clean;
 
 fn main() -> ExitCode {
-    // A shell asks for completions with COMPLETE=bash, zsh or fish in the environment: prints them and exits.
+    // Shell completion: with COMPLETE=bash, zsh or fish in the environment, this prints the completions and exits.
     CompleteEnv::with_factory(Cli::command).complete();
     let arguments: Vec<String> = env::args_os()
         .skip(1)
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     match result {
         Ok(status) => status,
         Err(error) => {
-            // One line: what, why, and what to do. Names in it may come from anywhere.
+            // One line: the failure, its cause, and the remedy. Names in the error are untrusted.
             eprintln!("raidtrace: {}", clean(&format!("{error:#}")));
             ExitCode::FAILURE
         }

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_the_contract() {
+    fn groups_of_origins() {
         assert_eq!(Origin::BlockBitmap.group(), Group::Ext4);
         assert!(Origin::Journal.is_metadata());
         assert!(!Origin::FileData.is_metadata());

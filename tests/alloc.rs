@@ -1,4 +1,4 @@
-//! `raidtrace alloc` from outside: what it counts on a filesystem whose work is known, what it leaves, and how it fails.
+//! `raidtrace alloc` as a process: figures of a filesystem with known work, settings that it restores, and errors.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use common::{EXE, Loop, MIB, Top, installed, json, list, memory, raidtrace, root
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// Files of the work, and blocks of 4 KiB in each.
+/// Number of files that the work writes, and blocks of 4 KiB in each.
 const FILES: u64 = 20;
 const BLOCKS: u64 = 25;
 
@@ -32,7 +32,7 @@ fn start(args: &[&str]) -> Top {
     Top::start(Command::new(EXE).arg("alloc").args(args))
 }
 
-/// The intervals' only filesystem.
+/// The only filesystem of each interval.
 fn filesystems(intervals: &[Value]) -> Vec<&Value> {
     let each = intervals.iter().map(|i| list(&i["filesystems"]));
     each.map(|all| {
@@ -62,7 +62,7 @@ fn usage() {
 }
 
 #[test]
-fn failures_say_what_to_do() {
+fn errors_name_the_remedy() {
     let dir = memory();
     let there = dir.path().join("there").display().to_string();
     let odd = dir.path().join("odd").display().to_string();
@@ -91,7 +91,7 @@ fn failures_say_what_to_do() {
     }
     assert_eq!(fs::read_to_string(&there).unwrap(), "somebody's");
     let new = format!("{there}.new");
-    fails(&["--record", &new, "--flame", &new], &["one file"]);
+    fails(&["--record", &new, "--flame", &new], &["different files"]);
     fails(&["--hertz", "0", "--flame", &new], &["--hertz"]);
     fails(&["/no/such/place"], &["/no/such/place"]);
     if tracing() && installed("mke2fs") {
@@ -104,7 +104,7 @@ fn failures_say_what_to_do() {
 }
 
 #[test]
-fn counts_what_is_allocated() {
+fn allocations_are_counted() {
     if !tracing() || !installed("mke2fs") {
         return;
     }
@@ -118,7 +118,7 @@ fn counts_what_is_allocated() {
     let all = filesystems(&intervals);
     println!("{}", intervals.last().unwrap());
 
-    // What is allocated while init is current is not seen on some kernels: at most this, and nearly all.
+    // Some kernels hide allocations while init is the current task, so the count may be slightly low.
     let got = sum(&all, "/got_blocks");
     assert!(got >= FILES * BLOCKS * 9 / 10, "{got} blocks");
     let (asked, requests) = (sum(&all, "/asked_blocks"), sum(&all, "/requests"));
@@ -155,7 +155,7 @@ fn counts_what_is_allocated() {
     }
 }
 
-/// Intervals of a recording as `--json` prints them.
+/// Intervals of a recording, in the form that `--json` prints.
 fn without_stacks(text: &str) -> Vec<Value> {
     let mut all = json(text);
     for interval in &mut all {
@@ -229,9 +229,9 @@ fn a_recording_is_replayed_reported_and_exported() {
     assert_eq!(without_stacks(&intervals.join("\n")), printed);
 }
 
-/// The allocator's intervals beside requests: both commands read them, and the sums are those of the work.
+/// `record` stores allocator intervals beside requests. Both commands read them, and the sums match the work.
 #[test]
-fn record_has_the_allocator_too() {
+fn record_stores_allocator_intervals() {
     if !tracing() || !installed("mke2fs") {
         return;
     }
@@ -273,7 +273,7 @@ fn record_has_the_allocator_too() {
 }
 
 #[test]
-fn the_switch_of_mb_stats_is_put_back() {
+fn mb_stats_is_restored() {
     if !tracing() || !installed("mke2fs") {
         return;
     }

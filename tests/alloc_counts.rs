@@ -1,4 +1,4 @@
-//! The programs that watch ext4's block allocator, on a filesystem of which everything is known.
+//! The programs that watch ext4's block allocator, on a filesystem with known allocations.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,13 +16,13 @@ use raidtrace::probe::alloc::AllocProbe;
 
 const BLOCK: usize = 4096;
 
-/// As the kernel has it.
+/// Device number in the kernel's encoding.
 fn device(of: &Path) -> u32 {
     let dev = metadata(of).unwrap().dev();
     rustix::fs::major(dev) << 20 | rustix::fs::minor(dev)
 }
 
-/// Files of 4, 8, 12, ... blocks, each on the disk before the next begins; inode and blocks of each.
+/// Writes files of 4, 8, 12, ... blocks, each synced before the next one. Returns inode and blocks of each file.
 fn write(to: &Path) -> Vec<(u64, u64)> {
     (1..=8)
         .map(|i| {
@@ -38,11 +38,11 @@ fn write(to: &Path) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn what_files_get_is_what_was_counted() {
+fn counts_match_the_blocks_of_files() {
     if !tracing() || !installed("mke2fs") || !installed("losetup") {
         return;
     }
-    // Without a journal nobody but us allocates in it.
+    // Without a journal, only this test allocates in the filesystem.
     let disk = Loop::ext4(64 * MIB, &["-b", "4096", "-O", "^has_journal"]);
     let other = Loop::ext4(16 * MIB, &["-b", "4096", "-O", "^has_journal"]);
     let dev = device(&disk.mount);
@@ -67,7 +67,7 @@ fn what_files_get_is_what_was_counted() {
     let counts = &counters.filesystems[&dev];
     assert_eq!(counters.filesystems.len(), 1);
     assert_eq!(counters.lost, 0);
-    // Each is written at once.
+    // Each file is written in one piece.
     assert_eq!(counts.requests, files.len() as u64, "{counts:?}");
     assert_eq!((counts.asked, counts.got), (blocks, blocks), "{counts:?}");
     assert_eq!(counts.given, counts.requests);
@@ -88,7 +88,7 @@ fn what_files_get_is_what_was_counted() {
     });
     assert_eq!(sum, (counts.requests, blocks, counts.nanoseconds));
     // fsync(2) writes in the thread that calls it.
-    // 4711/task/4712
+    // The link is 4711/task/4712.
     let myself = std::fs::read_link("/proc/thread-self").unwrap();
     let me = myself.file_name().unwrap().to_str().unwrap();
     let me: u32 = me.parse().unwrap();
@@ -106,7 +106,7 @@ fn what_files_get_is_what_was_counted() {
         assert_eq!(counts.groups.0.iter().sum::<u64>(), counts.searches);
         assert!(counts.looked.iter().sum::<u64>() >= counts.scanned);
     }
-    // Slices are 2 % of the time: this may have been over between two of them.
+    // Slices of measurement are 2 % of the time: all work may be between two of them.
     assert!(counters.overhead.is_estimate(), "{:?}", counters.overhead);
 }
 
@@ -121,7 +121,7 @@ fn by_file(counters: &AllocCounters, dev: u32, files: &[(u64, u64)]) {
 }
 
 #[test]
-fn backing_off_takes_the_groups_away_and_nothing_else() {
+fn backing_off_stops_only_the_count_of_groups() {
     if !tracing() || !installed("mke2fs") || !installed("losetup") {
         return;
     }

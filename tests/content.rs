@@ -1,5 +1,5 @@
-//! Blocks whose origin only their content tells, read through the block device's page cache as dd, a backup or e2fsck reads
-//! them: against what debugfs says of the filesystem.
+//! Blocks whose origin is known only from their content, read through the page cache of the block device, as dd, a backup or
+//! e2fsck read them. Compared with the output of debugfs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +16,7 @@ use common::{
 
 const BLOCK: u64 = 4096;
 
-/// A filesystem with a directory of more than 100 blocks; and how many blocks its directories have.
+/// A filesystem with a directory of more than 100 blocks, and the number of blocks of all its directories.
 fn planted() -> (Loop, u64) {
     let device = Loop::ext4(
         192 * MIB,
@@ -44,7 +44,7 @@ fn read_device(device: &str) {
     while file.read(&mut buffer).unwrap() > 0 {}
 }
 
-/// Nothing of the device stays cached, also where another mount namespace still has it mounted.
+/// Drops all cached pages of the device, even if another mount namespace still has it mounted.
 fn drop_pages(device: &str) {
     tool("blockdev", &["--flushbufs", device]);
     fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
@@ -56,13 +56,13 @@ fn mount_again(device: &mut Loop) {
     device.mount();
 }
 
-/// Directory and extent_tree bytes that raidtrace has seen read; `None`: the kernel kept some from it.
+/// Directory and extent_tree bytes read, as counted by raidtrace, and a table of all IO; `None` if the kernel hid requests.
 fn seen_read(device: &Loop, act: impl FnOnce(), read: impl FnOnce()) -> Option<(u64, u64, String)> {
     idle(&device.name);
     let witness = Witness::new(&device.name);
     let (top, _) = Top::json(&["-i", "0.2", &device.name]);
     act();
-    // What the filesystem itself has read by now is not what is looked at.
+    // Wait until reads by the filesystem itself have ended: they do not count.
     while sum(&json(&top.line()), "*", "*", "requests") > 0 {}
     drop_pages(&device.device());
     let begun = idle(&device.name);
@@ -76,10 +76,10 @@ fn seen_read(device: &Loop, act: impl FnOnce(), read: impl FnOnce()) -> Option<(
     Some((bytes("directory"), bytes("extent_tree"), table(&intervals)))
 }
 
-/// From Linux 6.15 on the device's page cache has large folios, and a buffer head's b_page is the first page of its folio: a
-/// block that is written when such folios are there must not teach raidtrace a wrong address for every page.
+/// From Linux 6.15 on, the page cache of a block device has large folios, and the b_page of a buffer head is the first page of
+/// its folio. A block that is written in such a folio must not make raidtrace learn wrong addresses for the other pages.
 #[test]
-fn a_device_that_was_read_while_mounted_is_read_right_again() {
+fn directories_are_recognised_after_a_read_of_the_mounted_device() {
     if !(tracing() && installed("mke2fs") && installed("blockdev")) {
         return;
     }
@@ -87,7 +87,7 @@ fn a_device_that_was_read_while_mounted_is_read_right_again() {
     undisturbed(|| {
         let (mut device, blocks) = planted();
         mount_again(&mut device);
-        // Large folios, with buffer heads where ext4 asks for a block of them.
+        // This creates large folios, with buffer heads if ext4 reads one of their blocks.
         read_device(&device.device());
         let large = device.mount.join("large");
         let rename = |n: u32| {
@@ -112,7 +112,7 @@ fn a_device_that_was_read_while_mounted_is_read_right_again() {
     });
 }
 
-/// A request that was split begins in the middle of a segment.
+/// A request that was split starts in the middle of a segment.
 #[test]
 fn requests_of_any_size_show_the_same_directory() {
     if !(tracing() && installed("mke2fs") && installed("blockdev")) {

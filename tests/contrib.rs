@@ -1,4 +1,5 @@
-//! What `contrib/` holds: rules that promtool tests, a dashboard whose queries a real Prometheus answers, and a unit that systemd judges.
+//! Files in `contrib/`: promtool tests the rules, a real Prometheus answers the queries of the dashboard, and systemd-analyze
+//! checks the unit.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +22,7 @@ fn contrib(path: &str) -> PathBuf {
 }
 
 #[test]
-fn rules_are_tested() {
+fn rules_pass_promtool() {
     if !installed("promtool") {
         return skipped("promtool is not on this machine (tools/setup --lab)");
     }
@@ -68,7 +69,7 @@ fn queries() -> Vec<String> {
 }
 
 #[test]
-fn every_query_of_the_dashboard_has_an_answer() {
+fn every_query_of_the_dashboard_returns_data() {
     if !tracing() {
         return;
     }
@@ -108,11 +109,11 @@ fn every_query_of_the_dashboard_has_an_answer() {
     ));
     let server = format!("http://{free}");
     let mut block = 0;
-    // Prometheus takes what it scrapes.
+    // `up == 1`: Prometheus accepts the metrics that it scrapes.
     let all = queries().into_iter().chain(["up == 1".to_owned()]);
     for query in all {
         until(&query, || {
-            // Some IO of each kind, so that rates are not of nothing.
+            // Cause some IO of each kind, so that rates are not empty.
             block += 1;
             let path = disk.mount.join(format!("file{}", block % 50));
             fs::write(&path, vec![0; 65_536]).unwrap();

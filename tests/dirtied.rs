@@ -1,4 +1,4 @@
-//! Who dirtied what jbd2 and writeback write later, against jbd2's own count.
+//! Tasks that dirtied the blocks that jbd2 and writeback write later, compared with jbd2's own count.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ use common::{EXE, Loop, MIB, Top, idle, installed, list, memory, raidtrace, tool
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// Transactions since the mount, and their blocks: the kernel prints a mean, rounded down.
+/// Number of transactions since the mount, and of their blocks. The kernel prints a mean, rounded down.
 fn logged(disk: &str) -> Option<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/fs/jbd2/{disk}-8/info")).ok()?;
     let number = |what: &str| {
@@ -28,7 +28,7 @@ fn logged(disk: &str) -> Option<(u64, u64)> {
     ))
 }
 
-/// Bytes dirtied by tasks of that comm, metadata and file data.
+/// Bytes of metadata and of file data dirtied by tasks whose comm is accepted.
 fn dirtied(intervals: &[Value], comm: impl Fn(&str) -> bool) -> (u64, u64) {
     let mut sums = (0, 0);
     for array in intervals.iter().flat_map(|i| list(&i["arrays"])) {
@@ -95,7 +95,7 @@ fn a_task_dirties_what_jbd2_and_writeback_write() {
     assert_eq!(of_data, 3 * MIB);
 }
 
-/// Of two tasks that write two files, who dirtied how much of which.
+/// Two tasks write two files: each pair of task and file has its own bytes.
 #[test]
 fn two_tasks_dirty_two_files() {
     if !tracing() || !installed("mke2fs") {
@@ -111,7 +111,7 @@ fn two_tasks_dirty_two_files() {
     assert_eq!(pairs(&top.intervals()), wrote);
 }
 
-/// More files in an interval than the table has room for: said, and in the figure of their task all the same.
+/// An interval with more files than fit into the table: the number is reported, and the bytes still count for the task.
 #[test]
 fn a_full_table_of_files_loses_no_bytes_of_a_task() {
     const FILES: u64 = 40_000;
@@ -121,7 +121,7 @@ fn a_full_table_of_files_loses_no_bytes_of_a_task() {
     let disk = Loop::ext4(320 * MIB, &["-b", "4096", "-N", "50000"]);
     disk.sync();
     idle(&disk.name);
-    // Its first line comes at once; behind it one reading, at its end.
+    // The first line is printed immediately. Then the table is read only once, at the end.
     let (top, _) = Top::json(&[&disk.device(), "-i600"]);
     for n in 0..FILES {
         fs::write(disk.mount.join(n.to_string()), [b'd'; 4096]).unwrap();
@@ -139,9 +139,9 @@ fn a_full_table_of_files_loses_no_bytes_of_a_task() {
     assert_eq!(data, FILES * 4096);
 }
 
-/// Replayed and reported, a recording says what `top` says of the same time.
+/// Replay and report of a recording show the same figures as `top` during the recording.
 #[test]
-fn a_recording_says_who_dirtied_what() {
+fn a_recording_contains_dirtied_bytes() {
     if !tracing() || !installed("mke2fs") {
         return;
     }
@@ -182,14 +182,11 @@ fn a_recording_says_who_dirtied_what() {
     let exported: u64 = data.map(|row| row["bytes"].as_u64().unwrap()).sum();
     assert_eq!(exported, wrote.values().sum::<u64>());
     let report = raidtrace(&["report", file]).stdout;
-    assert!(
-        report.contains("what they submitted and caused"),
-        "{report}"
-    );
+    assert!(report.contains("IO submitted and caused"), "{report}");
     assert!(report.lines().all(|l| l.chars().count() <= 80), "{report}");
 }
 
-/// A cgroup of the unified hierarchy; empty when it goes.
+/// A cgroup of the unified hierarchy; it must be empty when dropped.
 struct Cgroup(PathBuf);
 
 impl Cgroup {
@@ -209,7 +206,7 @@ impl Drop for Cgroup {
     }
 }
 
-/// What a cgroup's tasks dirty is found by its path.
+/// Bytes dirtied by tasks of a cgroup have its path.
 #[test]
 fn a_task_that_dirties_is_shown_with_its_cgroup() {
     if !tracing() || !installed("mke2fs") {
@@ -238,7 +235,7 @@ fn a_task_that_dirties_is_shown_with_its_cgroup() {
     assert_eq!(bytes, 640 << 10);
 }
 
-/// Bytes by comm and path, as two threads write them in turns, a page at a time.
+/// Two threads write alternately, one page at a time. Returns the bytes by comm and path.
 fn two_writers(disk: &Loop) -> BTreeMap<(String, String), u64> {
     const PAGE: u64 = 4096;
     let paths = ["a", "b"].map(|name| disk.mount.join(name));
@@ -267,7 +264,8 @@ fn two_writers(disk: &Loop) -> BTreeMap<(String, String), u64> {
     each.collect()
 }
 
-/// Bytes by comm and path of the intervals. Each task's are as many as it dirtied of file data, each file's as many as all.
+/// Bytes by comm and path in the intervals. Asserts that they add up to the file data dirtied by each task, and to the bytes of
+/// each file.
 fn pairs(intervals: &[Value]) -> BTreeMap<(String, String), u64> {
     let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
     let (mut pairs, mut tasks, mut files) =

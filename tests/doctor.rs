@@ -82,7 +82,7 @@ fn covered_mount() {
     disk.umount();
 }
 
-/// The number of left out findings is printed.
+/// Prints the number of findings that are left out.
 #[test]
 fn findings_that_are_left_out() {
     let bogus = raidtrace(&["doctor", "--ignore", "no-such-rule"]);

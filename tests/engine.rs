@@ -1,4 +1,4 @@
-//! The engine of live commands, with a session on a loop device and a source that can be held up.
+//! The engine of live commands, with a session on a loop device and a source that can be blocked.
 
 #![allow(clippy::unwrap_used)]
 
@@ -86,7 +86,7 @@ async fn interval(engine: &mut Engine<u64, u64>) -> Option<u64> {
     }
 }
 
-/// Writes, and returns the number of requests that the disk has completed meanwhile: some of them flush.
+/// Writes, and returns the number of requests that the disk has completed meanwhile, flushes included.
 fn write(disk: &Loop, count: usize) -> u64 {
     let before = idle(&disk.name);
     let status = std::process::Command::new("dd")
@@ -109,7 +109,7 @@ async fn an_interval_lasts_until_the_consumer_takes_it() {
     let start = move || Gated::start(&name, None, entered);
     let mut engine = Engine::start(start, PERIOD, PERIOD).unwrap();
     assert!(matches!(engine.tick().await, Some(Tick::Started { .. })));
-    // Nobody takes a tick meanwhile: one interval waits, and the next one goes on.
+    // No tick is taken meanwhile: one interval waits, and the next one continues.
     ended.recv().unwrap();
     let completed = write(&disk, 300);
     tokio::time::sleep(20 * PERIOD).await;
@@ -138,10 +138,10 @@ async fn a_command_does_not_wait_for_a_session_that_hangs() {
     let mut engine = Engine::start(start, PERIOD, PERIOD).unwrap();
     assert!(matches!(engine.tick().await, Some(Tick::Started { .. })));
     hangs.recv().unwrap();
-    // The session hangs in its interval. Each of these returns at once.
+    // The session hangs in its interval. Each of these calls returns immediately.
     assert!(engine.try_tick().is_none() && !engine.has_ended());
     engine.set_interval(PERIOD);
-    // A signal ends the command, after some patience.
+    // A signal ends the command after a timeout.
     assert!(
         engine
             .tick_or_last(&mut std::future::ready(()))
@@ -168,7 +168,7 @@ async fn errors_of_a_session_reach_the_command() {
     if !tracing() {
         return;
     }
-    // An interval that fails: what was measured before is kept.
+    // An interval fails: earlier measurements are kept.
     let disk = Loop::new(8 * MIB);
     let name = disk.name.clone();
     let (gate, gated) = channel();

@@ -1,5 +1,5 @@
-//! The layout of real filesystems: every range against what dumpe2fs and debugfs say, on sparse
-//! images that mke2fs makes here.
+//! The layout of real filesystems: every range is compared with dumpe2fs and debugfs, on sparse images
+//! created with mke2fs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -25,7 +25,7 @@ fn places(layout: &Layout) -> Places {
     places
 }
 
-/// Compares all that there is; gives the layout for more.
+/// Compares all ranges. Returns the layout for further checks.
 fn compare(image: &Image, name: &str) -> Layout {
     let layout = Layout::read(&image.open()).unwrap();
     let (got, want) = (places(&layout), image.places());
@@ -61,7 +61,7 @@ fn block_sizes() {
 }
 
 #[test]
-fn where_groups_keep_their_bitmaps() {
+fn locations_of_bitmaps() {
     grid(&[
         (20 * GIB, "-t ext4 -O ^flex_bg"),
         (20 * GIB, "-t ext4 -O ^flex_bg extended:stride=128"),
@@ -70,8 +70,8 @@ fn where_groups_keep_their_bitmaps() {
         (64 * GIB, "-t ext4 -g 32744"),
         (64 * GIB, "-t ext4 extended:packed_meta_blocks=1"),
         (64 * GIB, "-t ext4 -O bigalloc -C 65536"),
-        // With 1 KiB blocks, bigalloc and a resize inode mke2fs 1.47.0 is one block off: the inode
-        // owns a block behind the reserved ones of each backup. We go by the superblock.
+        // With 1 KiB blocks, bigalloc and a resize inode, mke2fs 1.47.0 is off by one block: the inode
+        // owns a block after the reserved blocks of each backup. raidtrace follows the superblock.
         (
             4 * GIB,
             "-t ext4 -b 1024 -O bigalloc,^resize_inode -C 16384",
@@ -81,7 +81,7 @@ fn where_groups_keep_their_bitmaps() {
 }
 
 #[test]
-fn where_descriptors_and_backups_lie() {
+fn locations_of_descriptors_and_backups() {
     grid(&[
         (200 * GIB, "-t ext4 -O meta_bg,^resize_inode"),
         (GIB, "-t ext4 -b 1024 -O meta_bg,^resize_inode"),
@@ -107,19 +107,19 @@ fn where_descriptors_and_backups_lie() {
 }
 
 #[test]
-fn old_relatives() {
+fn ext2_and_ext3() {
     grid(&[
         (8 * MIB, "-t ext2"),
         (20 * GIB, "-t ext2"),
         (20 * GIB, "-t ext2 -r 0"),
         (20 * GIB, "-t ext3"),
-        // Small enough for triple indirect blocks: 1 KiB blocks reach 64 MiB without.
+        // Large enough for triple indirect blocks: with 1 KiB blocks, double indirect blocks reach 64 MiB.
         (400 * MIB, "-t ext3 -b 1024 -J size=100"),
     ]);
 }
 
 #[test]
-fn inodes_that_mkfs_makes() {
+fn inodes_created_by_mkfs() {
     grid(&[
         (20 * GIB, "-t ext4 -O quota"),
         (20 * GIB, "-t ext4 -O quota,project"),
@@ -131,10 +131,10 @@ fn inodes_that_mkfs_makes() {
     ]);
 }
 
-/// Free space in single blocks makes a journal with one extent a block: a tree of depth 2, and
-/// as a block map one without neighbours.
+/// If all free space is single blocks, the journal has one extent per block: an extent tree of depth 2,
+/// or a block map without adjacent blocks.
 #[test]
-fn a_journal_in_crumbs() {
+fn a_fragmented_journal() {
     if !available() {
         return;
     }
@@ -157,7 +157,7 @@ fn a_journal_in_crumbs() {
     }
 }
 
-/// A place for images of 16 TiB and more: ext4 itself ends there, tmpfs does not.
+/// Directory for images of 16 TiB and more, on tmpfs: files of ext4 cannot be larger than 16 TiB.
 fn large_dir() -> Option<&'static str> {
     let found = std::path::Path::new("/dev/shm").is_dir();
     if !found {
@@ -166,7 +166,7 @@ fn large_dir() -> Option<&'static str> {
     found.then_some("/dev/shm")
 }
 
-/// Block numbers of over 32 bits in extents and in the pointers to their nodes.
+/// Block numbers of more than 32 bits in extents and in pointers to extent nodes.
 #[test]
 fn a_journal_beyond_16_tib() {
     let Some(dir) = large_dir().filter(|_| available()) else {
@@ -184,7 +184,7 @@ fn a_journal_beyond_16_tib() {
 }
 
 #[test]
-fn what_is_on_a_device() {
+fn content_of_a_device() {
     if !available() {
         return;
     }
@@ -205,7 +205,7 @@ fn what_is_on_a_device() {
 }
 
 #[test]
-fn fields_as_mkfs_was_told() {
+fn superblock_fields_match_the_mkfs_options() {
     if !available() {
         return;
     }
@@ -265,10 +265,10 @@ fn bitmaps_per_member() {
     }
 }
 
-/// `Layout::from_mount` on images mounted here, against the same image read as a device: all but
-/// what only inodes and the superblock know. Needs root and a loop device.
+/// Compares `Layout::from_mount` on a mounted image with `Layout::read` of the image, except for information
+/// that only inodes and the superblock have. Needs root and a loop device.
 #[test]
-fn from_a_mount_as_from_the_device() {
+fn layout_from_a_mount_matches_the_device() {
     if !available() {
         return;
     }
@@ -284,7 +284,7 @@ fn from_a_mount_as_from_the_device() {
         let image = Image::new(bytes, options, None);
         let Some(mount) = e2fs::Mounted::new(&image) else {
             eprintln!(
-                "\n*** skipped: no right to mount an image, or no loop device: {options} ***\n"
+                "\n*** skipped: no permission to mount an image, or no loop device: {options} ***\n"
             );
             continue;
         };

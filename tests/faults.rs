@@ -84,8 +84,8 @@ fn xfs() {
     );
 }
 
-/// Simulates an unreadable or damaged device: another node in the tracer's own mount namespace. The superblock of the mounted
-/// filesystem itself stays in the kernel, out of reach.
+/// Simulates an unreadable or damaged device with another device node in the tracer's own mount namespace. The superblock of the
+/// mounted filesystem in the kernel is unaffected.
 fn with_another_node(disk: &Loop, node: &Path, script: &str) -> Command {
     let script =
         format!("mount --bind \"$1\" \"$2\" && {script} exec \"$0\" top \"$4\" --json -i0.2");
@@ -97,7 +97,7 @@ fn with_another_node(disk: &Loop, node: &Path, script: &str) -> Command {
 }
 
 #[test]
-fn a_superblock_that_is_gone() {
+fn an_unreadable_or_damaged_superblock() {
     if !tracing() || !installed("unshare") {
         return;
     }
@@ -105,7 +105,7 @@ fn a_superblock_that_is_gone() {
     let disk = Loop::ext4(64 * MIB, &["-b", "4096"]);
     let dir = memory();
     let node = dir.path().join("node");
-    // A superblock with one impossible figure.
+    // A superblock with one invalid field.
     let mut wild = vec![0; 4096];
     File::open(&disk.image)
         .unwrap()
@@ -133,10 +133,7 @@ fn a_superblock_that_is_gone() {
                 let Counted { intervals, kernel } = &counted;
                 println!("{what}: {}\n{}", notes(&first), table(intervals));
                 if raw {
-                    assert!(
-                        notes(&first).contains("raw"),
-                        "{what}: no word about it: {first}"
-                    );
+                    assert!(notes(&first).contains("raw"), "{what}: no note: {first}");
                     all_raw(&counted);
                 } else {
                     let says = ["FS_IOC_GETFSMAP", "no known filesystem", "damaged"];
@@ -261,7 +258,7 @@ fn escape_sequences_in_a_name() {
     assert!(out.stdout.contains("\\x1b]0;x\\x07"), "{out:?}");
 }
 
-/// In a container, /proc/PID is not the task with the kernel's PID. Here it is one called "sleep".
+/// In a container, /proc/PID is not the task with the PID that the kernel reports. In this test it is a process "sleep".
 #[test]
 fn names_in_another_pid_namespace() {
     if !tracing() || !installed("unshare") {

@@ -1,4 +1,4 @@
-//! Whose file data it was, against what was written and read.
+//! Files of the file data that was written and read.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 const KIB: u64 = 1024;
 
-/// A file's rows of all intervals, by inode: bytes read and written, and the last of them.
+/// Rows of files in all intervals, by inode: bytes read, bytes written, and the last row.
 fn files(intervals: &[Value]) -> BTreeMap<u64, (u64, u64, Value)> {
     let mut files = BTreeMap::new();
     for array in intervals.iter().flat_map(|i| list(&i["arrays"])) {
@@ -36,27 +36,27 @@ fn files(intervals: &[Value]) -> BTreeMap<u64, (u64, u64, Value)> {
     files
 }
 
-/// Bytes of file data that tasks submitted; of these, with a file, and without one.
+/// Bytes of file data that tasks submitted, bytes attributed to a file, and bytes without a file.
 fn shares(intervals: &[Value]) -> (u64, u64, u64) {
     let bytes = |v: &Value| v["bytes"].as_u64().unwrap();
-    let (mut tasks, mut told, mut unattributed) = (0, 0, 0);
+    let (mut tasks, mut attributed, mut unattributed) = (0, 0, 0);
     for array in intervals.iter().flat_map(|i| list(&i["arrays"])) {
         for io in list(&array["tasks"]).iter().flat_map(|t| list(&t["io"])) {
             if io["origin"] == "file_data" {
                 tasks += bytes(io);
             }
         }
-        told += list(&array["files"]).iter().map(bytes).sum::<u64>();
-        told += bytes(&array["files_rest"]);
+        attributed += list(&array["files"]).iter().map(bytes).sum::<u64>();
+        attributed += bytes(&array["files_rest"]);
         unattributed += bytes(&array["files_unattributed"]);
     }
     for interval in intervals {
         assert_eq!(interval["lost"]["events"], 0, "{}", interval["lost"]);
     }
-    (tasks, told, unattributed)
+    (tasks, attributed, unattributed)
 }
 
-/// Pages as direct IO needs them.
+/// A buffer aligned for direct IO.
 fn aligned(bytes: u64) -> Vec<u8> {
     vec![b'd'; bytes as usize + 4096]
 }
@@ -107,22 +107,22 @@ fn every_byte_has_its_file() {
     fs::create_dir(at(b"dir")).unwrap();
     let odd = at(b"dir/a\nb\xff");
     let odd_inode = write(&odd, 300 * KIB);
-    // Removed while open: no directory has it.
+    // Removed while open: it has no directory entry.
     let gone = at(b"gone");
     let mut open = File::create(&gone).unwrap();
     fs::remove_file(&gone).unwrap();
     open.write_all(&[b'g'; 200 * 1024]).unwrap();
     open.sync_all().unwrap();
     let gone_inode = open.metadata().unwrap().ino();
-    // Removed for good before anyone could ask where it is; its inode is the next file's.
+    // Deleted before its path can be looked up. The next file gets its inode.
     let brief = at(b"brief");
     let brief_inode = write(&brief, 100 * KIB);
     fs::remove_file(&brief).unwrap();
     idle(&disk.name);
     let written = top.intervals();
 
-    let (tasks, told, unattributed) = shares(&written);
-    assert_eq!((told, unattributed), (tasks, 0));
+    let (tasks, attributed, unattributed) = shares(&written);
+    assert_eq!((attributed, unattributed), (tasks, 0));
     let rows = files(&written);
     let row = |inode: u64| {
         rows.get(&inode)
@@ -150,7 +150,7 @@ fn every_byte_has_its_file() {
     }
     drop(open);
 
-    // Read from the disk: nothing of them is cached.
+    // Read from the disk: nothing of the files is cached.
     fs::rename(&odd, at(b"dir/even")).unwrap();
     disk.sync();
     fs::write("/proc/sys/vm/drop_caches", "3").unwrap();
@@ -160,16 +160,16 @@ fn every_byte_has_its_file() {
     direct(&mut opened(&straight), MIB / 2, false);
     idle(&disk.name);
     let read = top.intervals();
-    let (tasks, told, unattributed) = shares(&read);
-    assert_eq!((told, unattributed), (tasks, 0));
+    let (tasks, attributed, unattributed) = shares(&read);
+    assert_eq!((attributed, unattributed), (tasks, 0));
     let rows = files(&read);
     assert_eq!((rows[&odd_inode].0, rows[&odd_inode].1), (300 * KIB, 0));
     assert_eq!(path(&rows[&odd_inode].2), named(&at(b"dir/even")));
     assert_eq!(rows[&straight_inode].0, MIB / 2);
 }
 
-/// More files in an interval than a CPU has slots for and than are told one by one; then inodes that are another
-/// file's a moment later.
+/// An interval with more files than a CPU has slots for, and more than are listed; then inodes that are reused by another file
+/// immediately.
 #[test]
 fn many_files_add_up() {
     if !tracing() || !installed("mke2fs") {
@@ -193,9 +193,9 @@ fn many_files_add_up() {
     }
     idle(&disk.name);
     let all = top.intervals();
-    let (tasks, told, unattributed) = shares(&all);
-    assert_eq!((told, unattributed), (tasks, 0));
-    assert!(told >= 2000 * 8 * KIB);
+    let (tasks, attributed, unattributed) = shares(&all);
+    assert_eq!((attributed, unattributed), (tasks, 0));
+    assert!(attributed >= 2000 * 8 * KIB);
     let mut again: Vec<(u64, u64)> = Vec::new();
     for array in all.iter().flat_map(|i| list(&i["arrays"])) {
         let rows = list(&array["files"])
@@ -211,7 +211,7 @@ fn many_files_add_up() {
     let inodes = generations.len();
     again.sort_unstable();
     again.dedup_by_key(|g| g.0);
-    // One inode or a few; every generation is a file of its own.
+    // One inode or a few; every generation is a separate file.
     assert!(inodes < 20, "{generations:?}");
     assert!(again.len() > inodes, "{again:?}");
 }

@@ -1,4 +1,4 @@
-//! The machine that the tests run on, whatever it is: `cargo test --test host -- --nocapture` shows what is found.
+//! The topology of any machine that the tests run on: `cargo test --test host -- --nocapture` prints it.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -9,7 +9,7 @@ fn this_machine() {
     let sys = Sys::live();
     let topology = match resolve(&[], &sys) {
         Ok(topology) => topology,
-        // A container without sysfs, or without a disk of its own.
+        // A container without sysfs, or without its own disk.
         Err(e @ (HostError::Nothing | HostError::NoSysfs)) => return println!("{e}"),
         Err(e) => panic!("{e}"),
     };
@@ -17,7 +17,10 @@ fn this_machine() {
     assert!(!topology.arrays.is_empty());
     for array in &topology.arrays {
         assert!(array.sectors > 0 && !array.members.is_empty());
-        assert!(!array.filesystems.is_empty(), "chosen because it holds one");
+        assert!(
+            !array.filesystems.is_empty(),
+            "selected because it has a filesystem"
+        );
         println!(
             "{}: {:?}",
             array.name,
@@ -27,7 +30,7 @@ fn this_machine() {
             let stat = StatFile::open(&sys, &member.disk_name, None).unwrap();
             assert!(stat.read().unwrap().requests() > 0);
         }
-        // Every way to name it leads back to it.
+        // Every name of the array resolves to the same array.
         let mount = array.filesystems.iter().find_map(|f| f.mounts.first());
         let names = [
             array.name.clone(),
@@ -42,24 +45,24 @@ fn this_machine() {
 }
 
 #[test]
-fn what_is_no_disk() {
+fn targets_that_are_not_disks_are_errors() {
     let sys = Sys::live();
-    let say = |target: &str| match resolve(&[target.into()], &sys) {
+    let error_of = |target: &str| match resolve(&[target.into()], &sys) {
         Ok(topology) => panic!("{target}: {topology:?}"),
         Err(e) => {
             println!("{e}");
             e
         }
     };
-    let no_disk = say("/proc");
+    let no_disk = error_of("/proc");
     assert!(
         matches!(no_disk, HostError::NoDisk { .. } | HostError::NoSysfs),
         "{no_disk}"
     );
-    say("/proc/self");
-    say("/dev/null");
-    say("/nowhere");
-    say("../../..//nowhere");
+    error_of("/proc/self");
+    error_of("/dev/null");
+    error_of("/nowhere");
+    error_of("../../..//nowhere");
 }
 
 #[test]

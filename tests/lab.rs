@@ -2,8 +2,8 @@
 //! run that shares no code with it (`tools/oracle`). The guests run `tests/lab/*.sh`, and the core group
 //! of `tools/truth`.
 //!
-//! `RAIDTRACE_LAB=0` skips these tests. Where QEMU, a tool or a kernel is missing they say "skipped" and
-//! why; with `RAIDTRACE_LAB=1` they fail instead. The files of a guest stay in `target/tmp/lab`.
+//! `RAIDTRACE_LAB=0` skips these tests. If QEMU, a tool or a kernel is missing, they print "skipped" and
+//! the reason; with `RAIDTRACE_LAB=1` they fail instead. The files of a guest stay in `target/tmp/lab`.
 
 use std::{
     collections::BTreeMap,
@@ -86,8 +86,8 @@ use review::{
     throttled_by_io_max, throttled_flush_of_the_journal, writeback_names_its_own_array,
 };
 
-/// The first list runs on both kernels, the others on one: an emulated guest takes a minute or more, and all tests together
-/// must fit into half an hour.
+/// The first list runs on both kernels, the other lists on one: an emulated guest takes a minute or more, and all tests together
+/// must finish within half an hour.
 macro_rules! on_kernels {
     ($($both:ident)*; $($one:ident)*; $($old:ident)*) => {
         mod linux_6_1 {
@@ -178,7 +178,7 @@ on_kernels! {
     slow_arrays_have_their_causes
 }
 
-/// A guest of more than ten minutes: `RAIDTRACE_LAB=1 cargo test --test lab -- --ignored`.
+/// Scenario that takes more than ten minutes: `RAIDTRACE_LAB=1 cargo test --test lab -- --ignored`.
 mod linux_6_1_by_hand {
     #[test]
     #[ignore = "takes more than ten minutes of an emulated guest"]
@@ -187,7 +187,7 @@ mod linux_6_1_by_hand {
     }
 }
 
-/// Differences of other kernels.
+/// Tests for differences of other kernels.
 macro_rules! on_kernel {
     ($module:ident $kernel:literal: $($test:ident)*) => {
         mod $module { $(#[test] fn $test() { super::$test($kernel); })* }
@@ -213,7 +213,7 @@ on_kernel! {
     directory_read_in_large_requests
 }
 
-// The oldest allocator whose groups are counted.
+// The oldest allocator for which raidtrace counts groups.
 on_kernel! {
     linux_5_10 "5.10":
     hooks_count_the_groups_of_a_search
@@ -239,7 +239,7 @@ on_kernel! {
     ext4_is_a_module
 }
 
-/// The oracle's arithmetic, and that broken accounts differ. Needs no guest.
+/// Tests the arithmetic of the oracle, and that it finds differences in falsified accounts. Needs no guest.
 #[test]
 fn oracle_selftest() {
     let output = Command::new(Path::new(HOME).join("tools/oracle/selftest"))
@@ -414,7 +414,7 @@ fn doctor_finds_the_skew(kernel: &str) {
     assert!(
         skew["seen"]
             .to_string()
-            .contains("no inodes in use besides its own")
+            .contains("no inodes in use besides the reserved ones")
     );
 }
 
@@ -505,7 +505,7 @@ fn raid5_agrees(kernel: &str) {
     agrees(&dir, "md123");
 }
 
-/// With a falsified geometry the same run must not agree.
+/// With a falsified geometry, the oracle must not agree with the same run.
 fn a_broken_truth_differs(kernel: &str) {
     let Some(dir) = lab(kernel, "agree") else {
         return;
@@ -651,7 +651,7 @@ fn corrupt_superblock(kernel: &str) {
     assert!(case.said.contains("md121"), "a note about the superblock");
 }
 
-/// The layout of an unmounted filesystem is read too. e2fsck reads all its bitmaps.
+/// raidtrace also reads the layout of an unmounted filesystem. e2fsck reads all its bitmaps.
 fn not_mounted(kernel: &str) {
     let Some(case) = bad(kernel, "unmounted") else {
         return;
@@ -762,7 +762,7 @@ fn members_change(kernel: &str) {
     assert!(!case.said.contains("tracing reloaded"), "{}", case.said);
 }
 
-/// A failed member and its replacement are in the same line, and no program is reloaded.
+/// A failed member and its replacement are reported in the same line, and no program is reloaded.
 fn members_change_within_an_interval(kernel: &str) {
     let Some(case) = traced_case(kernel, "turnover", "at_once") else {
         return;

@@ -1,5 +1,5 @@
-//! The layers: a folder of `src/` uses only those below it, no command uses another, and files of a folder do not import
-//! each other in a circle (`layers/cycles.rs`).
+//! The layers: a folder of `src/` uses only folders below it, no command uses another command, and imports between files have
+//! no cycles (`layers/cycles.rs`).
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ mod paths;
 
 use paths::{absolute, code, is_test, modules, references, sources};
 
-/// From the top.
+/// Layers from top to bottom.
 const LAYERS: [&str; 14] = [
     "main",
     "cli",
@@ -35,7 +35,7 @@ fn rank(name: &str) -> Option<usize> {
         .position(|row| row.split(' ').any(|n| n == name))
 }
 
-/// Uses of a file that its layer forbids, a sentence each.
+/// Uses in a file that its layer forbids, one sentence each.
 fn violations(file: &Path, text: &str) -> Vec<String> {
     let own = modules(file);
     let Some(layer) = own.first() else {
@@ -128,9 +128,9 @@ fn a_violation_is_found() {
     }
 }
 
-/// docs/ARCHITECTURE.md names files and functions: they exist.
+/// Files and functions named in docs/ARCHITECTURE.md exist.
 #[test]
-fn the_architecture_names_what_exists() {
+fn files_named_in_the_architecture_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(root.join("docs/ARCHITECTURE.md")).expect("the page");
     let mut source = String::new();

@@ -1,4 +1,4 @@
-//! `raidtrace layout` as a process, on images that mke2fs creates here: figures, kinds of input, exit statuses, errors.
+//! `raidtrace layout` as a process, on images created with mke2fs: figures, kinds of input, exit statuses, errors.
 
 #![allow(clippy::unwrap_used)]
 
@@ -169,7 +169,7 @@ fn check_sets_the_exit_status() {
     assert_eq!(bad.code(), Some(3), "{bad:?}");
     assert!(bad.stderr.contains("above --max-skew 1.5"), "{bad:?}");
     assert_eq!(check("12", "6").code(), Some(0));
-    // 13 disks are even with chunks of 512 KiB, except for the 4 chunks of an inode table at this size.
+    // The load on 13 disks is even with chunks of 512 KiB, except for the 4 chunks of an inode table of this size.
     assert_eq!(check("13", "1.2").code(), Some(0));
 }
 
@@ -201,7 +201,7 @@ fn figures_of_a_plan() {
     );
     assert_eq!(odd["grown"]["disks"], 13);
     assert!(odd["grown"]["skew"]["worst"].as_f64().unwrap() < 1.1);
-    // -g 32640 is a whole number of chunks, and of 12.
+    // A group of -g 32640 is a whole number of chunks, and a multiple of 12 chunks.
     let worse = plan(&["-g", "32640"]);
     assert!(worse["skew"]["bitmaps"].as_f64().unwrap() > 11.9);
 }
@@ -241,8 +241,8 @@ fn invalid_plans() {
         raidtrace(&[&["layout", "--plan", size], &R0X12[..], args].concat())
     };
     for (size, args, says) in [
-        ("1K", &[][..], "not even a block"),
-        ("0", &[], "not even a block"),
+        ("1K", &[][..], "less than one block"),
+        ("0", &[], "less than one block"),
         ("8E", &[], "groups"),
         ("1T", &["-g", "32743"], "-g 32743"),
         ("1T", &["-g", "40000"], "-g 40000"),
@@ -344,7 +344,7 @@ fn invalid_input() {
         .set_len(32 * MIB)
         .unwrap();
     let of = |path: &Path| raidtrace(&["layout", path.to_str().unwrap()]);
-    fails(&of(&cut), &["s_blocks_count", "cut off"]);
+    fails(&of(&cut), &["s_blocks_count", "truncated"]);
     fs::write(&cut, b"nothing").unwrap();
     fails(&of(&cut), &["s_magic"]);
     fs::write(&cut, b"").unwrap();
@@ -362,7 +362,7 @@ fn invalid_input() {
     fails(&none, &["standard input", "Block size"]);
 }
 
-/// A disk without md, by its name and by its path.
+/// A disk without md, named by name and by path.
 #[test]
 fn device() {
     if !available() || !root() {

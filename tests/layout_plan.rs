@@ -1,4 +1,4 @@
-//! Compares the plans of `layout --plan` with the output of mke2fs on sparse images, for a grid of sizes and options.
+//! Compares the layout computed by `layout --plan` with images created by mke2fs, for a grid of sizes and options.
 
 #![allow(clippy::unwrap_used)]
 
@@ -73,7 +73,7 @@ fn compare(bytes: u64, words: &str, dir: Option<&str>) {
     }
 }
 
-/// A tmpfs, if there is one: it needs no disk, and holds files over 16 TiB.
+/// A tmpfs, if there is one: it needs no disk space, and supports files larger than 16 TiB.
 fn memory() -> Option<&'static str> {
     std::path::Path::new("/dev/shm")
         .is_dir()

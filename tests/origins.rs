@@ -1,4 +1,4 @@
-//! What the binary says of real filesystems, against what debugfs and the kernel's own disk statistics say.
+//! Origins of requests on real filesystems, compared with debugfs and the kernel's disk statistics.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ use serde_json::Value;
 const DIRS: u64 = 40;
 const XATTRS: u64 = 30;
 
-/// Directories with files, one of them large; a file in pieces; attributes too large for the inode.
+/// Creates directories with files, one of them large; a fragmented file; attributes too large for the inode.
 fn plant(root: &Path, block: u64) {
     for d in 0..DIRS {
         let dir = root.join(format!("d{d}"));
@@ -35,7 +35,7 @@ fn plant(root: &Path, block: u64) {
     }
     let pieces = File::create(root.join("pieces")).unwrap();
     for i in 0..1200 {
-        // Every other block: none touches the next.
+        // Write every other block, so that no two are adjacent.
         pieces
             .write_all_at(&vec![b'p'; block as usize], 2 * i * block)
             .unwrap();
@@ -43,14 +43,14 @@ fn plant(root: &Path, block: u64) {
     for x in 0..XATTRS {
         let path = root.join(format!("x{x}"));
         File::create(&path).unwrap();
-        // Equal ones would share a block; what fits would live in the inode.
+        // Equal attributes would share a block; small ones would be stored in the inode.
         let mut value = vec![b'v'; (block as usize - 200).min(3000)];
         write!(&mut value[..], "{x:04}").unwrap();
         setxattr(&path, "user.test", &value, XattrFlags::empty()).unwrap();
     }
 }
 
-/// Reads all of it: names, inodes, attributes, contents.
+/// Reads everything: names, inodes, attributes, contents.
 fn walk(dir: &Path) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -63,7 +63,7 @@ fn walk(dir: &Path) {
     }
 }
 
-/// Blocks of each dynamic kind, from debugfs.
+/// Number of blocks of each kind without a fixed location, from debugfs.
 #[derive(Debug, Default)]
 struct Truth {
     directory: u64,
@@ -113,7 +113,7 @@ fn truth(device: &str, root: &Path) -> Truth {
     truth
 }
 
-/// A filesystem made so is written and then read, from nothing cached, under a tracer each.
+/// Writes a filesystem created with these options, and then reads it without cached data. Both are traced.
 fn a_filesystem(options: &[&str], block: u64) {
     if tracing() && installed("mke2fs") && installed("debugfs") {
         undisturbed(|| written_and_read(options, block));
@@ -122,7 +122,7 @@ fn a_filesystem(options: &[&str], block: u64) {
 
 fn written_and_read(options: &[&str], block: u64) -> Option<()> {
     let mut disk = Loop::ext4(256 * MIB, options);
-    // Its blocks were written by mke2fs and may never be again.
+    // mke2fs wrote the blocks of lost+found, which may never be written again.
     fs::remove_dir(disk.mount.join("lost+found")).unwrap();
     disk.sync();
     idle(&disk.name);
@@ -131,7 +131,7 @@ fn written_and_read(options: &[&str], block: u64) -> Option<()> {
     let watch = Watch::new(top, &disk.name);
     plant(&disk.mount, block);
     disk.sync();
-    let written = adds_up(watch.end()?, &format!("{options:?} written"));
+    let written = check_sums(watch.end()?, &format!("{options:?} written"));
 
     let truth = truth(&disk.device(), &disk.mount);
     println!("{truth:?}");
@@ -142,7 +142,7 @@ fn written_and_read(options: &[&str], block: u64) -> Option<()> {
         assert!(bytes(&written, fixed, "write") >= block, "{fixed}");
     }
     assert!(bytes(&written, "file_data", "write") >= truth.data * block);
-    // Each at least once; a block that was written back early and changed after it, once more.
+    // Each block is written at least once, and again if it changes after an early writeback.
     for (origin, blocks) in [
         ("directory", truth.directory),
         ("extent_tree", truth.maps),
@@ -166,28 +166,28 @@ fn written_and_read(options: &[&str], block: u64) -> Option<()> {
     let (top, _) = Top::json(&[disk.mount.to_str().unwrap(), "-i0.2"]);
     let watch = Watch::new(top, &disk.name);
     walk(&disk.mount);
-    let read = adds_up(watch.end()?, &format!("{options:?} read"));
+    let read = check_sums(watch.end()?, &format!("{options:?} read"));
     let blocks = |origin: &str| bytes(&read, origin, "read") / block;
     assert_eq!(blocks("xattr"), truth.xattr, "xattr blocks read");
     assert_eq!(blocks("extent_tree"), truth.maps, "map blocks read");
-    // Mounting has read the root's.
+    // Mounting has already read the block of the root directory.
     let directory = truth.directory;
     assert!((directory - 1..=directory).contains(&blocks("directory")));
     assert_eq!(blocks("file_data"), truth.data, "data blocks read");
     assert_eq!(sum(&read, "unknown", "*", "requests"), 0);
 
-    // What only mounting and unmounting write, and a known filesystem under changed circumstances.
+    // Blocks that only mounting and unmounting write, on a filesystem that raidtrace traces while it changes.
     let (top, _) = Top::json(&[&disk.name, "-i0.2"]);
     let watch = Watch::new(top, &disk.name);
     let _alone = mount_namespaces();
     disk.umount();
-    let last = adds_up(watch.end()?, &format!("{options:?} unmounted"));
+    let last = check_sums(watch.end()?, &format!("{options:?} unmounted"));
     assert!(bytes(&last, "superblock", "write") > 0);
     Some(())
 }
 
-/// Requests are neither lost nor counted twice. The lines, for more to be asked of them.
-fn adds_up(counted: Counted, what: &str) -> Vec<Value> {
+/// Asserts that requests are neither lost nor counted twice. Returns the intervals for further checks.
+fn check_sums(counted: Counted, what: &str) -> Vec<Value> {
     let Counted { intervals, kernel } = counted;
     println!("{what}:\n{}", table(&intervals));
     let ours = sum(&intervals, "*", "*", "requests");
@@ -197,7 +197,7 @@ fn adds_up(counted: Counted, what: &str) -> Vec<Value> {
     assert_eq!(
         (ours, disk),
         (kernel, kernel),
-        "{what}: its own count and its copy of the kernel's; {notes:?}"
+        "{what}: requests counted by raidtrace, and the disk statistics it shows; {notes:?}"
     );
     for interval in &intervals {
         assert_eq!(interval["lost"]["events"], 0, "{}", interval["lost"]);
@@ -225,7 +225,7 @@ fn ext4_without_flex_bg_or_checksums() {
     a_filesystem(&["-b", "4096", "-O", "^flex_bg,^metadata_csum"], 4096);
 }
 
-/// A journal on a disk of its own: it is no filesystem, and all that is written there is the journal's.
+/// A journal on its own disk, which is not a filesystem: all writes to that disk have the origin `journal`.
 #[test]
 fn an_external_journal_is_journal() {
     if !(tracing() && installed("mke2fs")) {

@@ -79,7 +79,7 @@ fn follows_the_rules(make: impl Fn(&str, &[&str]) -> Output) {
     assert_eq!(fs::read(&victim).unwrap(), b"precious");
     assert_eq!(fs::metadata(&victim).unwrap().nlink(), 1);
 
-    // A planted link: to nothing, then to a file.
+    // A planted link: first dangling, then to a file.
     for target in ["missing", "victim"] {
         fs::remove_file(&path).unwrap();
         symlink(target, &path).unwrap();
@@ -90,7 +90,7 @@ fn follows_the_rules(make: impl Fn(&str, &[&str]) -> Output) {
     assert_eq!(fs::read(&victim).unwrap(), b"precious");
     assert_eq!(names(dir.path()), ["out", "victim"]);
 
-    // A link planted where the file is written first.
+    // A link planted at the temporary name of the file.
     let new = dir.path().join("out.new");
     symlink("victim", &new).unwrap();
     let out = make(name, &["--force"]);
@@ -165,7 +165,7 @@ fn alloc() {
     let disk = Loop::ext4(64 * MIB, &["-b", "4096"]);
     let done = AtomicBool::new(false);
     std::thread::scope(|threads| {
-        // For samples in the kernel.
+        // Cause samples in the kernel.
         threads.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 let _ = fs::write(disk.mount.join("file"), vec![b'x'; 1 << 20]);

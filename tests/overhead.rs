@@ -1,4 +1,4 @@
-//! The cost of measuring raidtrace's own programs, from outside.
+//! The overhead of measuring raidtrace's own programs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use common::{Loop, MIB, Top, installed, run, skipped, sum, tracing};
 use serde_json::Value;
 
-/// Runs of a process's BPF programs that the kernel has counted, which it does while its statistics are enabled.
+/// Runs of a process's BPF programs counted by the kernel. It counts only while BPF statistics are enabled.
 fn counted(pid: u32) -> u64 {
     let mut programs = std::collections::BTreeMap::new();
     for entry in fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap() {
@@ -27,7 +27,8 @@ fn counted(pid: u32) -> u64 {
     programs.values().sum()
 }
 
-/// Writes for two seconds. Requests that the disk completed, program runs that the kernel counted, all intervals.
+/// Writes for two seconds. Returns the requests that the disk completed, the program runs that the kernel counted, and all
+/// intervals.
 fn traced(disk: &Loop, options: &[&str]) -> (u64, u64, Vec<Value>) {
     let arguments = [&[disk.name.as_str(), "-i1"], options].concat();
     let (top, _) = Top::json(&arguments);
@@ -59,11 +60,11 @@ fn statistics_are_disabled_most_of_the_time() {
         assert_eq!(overhead["estimated"].as_bool(), Some(false));
     }
     if runs > requests / 10 {
-        return skipped("somebody else has the kernel's BPF statistics enabled");
+        return skipped("another process has enabled the kernel's BPF statistics");
     }
 
     let (requests, runs, intervals) = traced(&disk, &[]);
-    // Two programs at least run for each request.
+    // At least two programs run for each request.
     assert!(runs > 0 && runs < requests / 2, "{runs} of {requests}");
     let overhead = |field: &str| -> u64 {
         let each = intervals.iter().map(|i| i["overhead"][field].as_u64());
@@ -87,7 +88,7 @@ fn statistics_are_disabled_most_of_the_time() {
 }
 
 #[test]
-fn figures_come_at_once() {
+fn the_first_interval_is_short() {
     if !tracing() || !installed("mke2fs") {
         return;
     }
@@ -95,7 +96,7 @@ fn figures_come_at_once() {
     let (top, first) = Top::json(&[&disk.name, "-i", "60"]);
     assert!(first["interval_s"].as_f64().unwrap() < 30.0, "{first}");
     drop(top);
-    // Whoever asks for a number of intervals gets whole ones.
+    // With -n, all intervals have the full length.
     let (_top, first) = Top::json(&[&disk.name, "-i", "0.5", "-n", "2"]);
     assert!(first["interval_s"].as_f64().unwrap() > 0.4, "{first}");
 }

@@ -1,4 +1,4 @@
-//! The on-CPU profile of this machine's kernel, around a thread whose work is known.
+//! The on-CPU profile of this machine's kernel, with a thread whose work is known.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,13 +19,14 @@ use rustix::time::{ClockId, clock_gettime};
 const HERTZ: u32 = 99;
 const NAME: &str = "a;b <&>";
 
-/// Of this thread, seconds.
+/// CPU time of this thread in seconds.
 fn cpu_time() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// A thread that reads /dev/zero for so many seconds of its own CPU time; its id comes first, what it spent last.
+/// Starts a thread that reads /dev/zero for `seconds` of its own CPU time. Returns its id, a channel with the CPU time that it
+/// used, and its handle.
 fn burn(seconds: f64) -> (u32, Receiver<f64>, JoinHandle<()>) {
     let (said, hear) = channel();
     let (spent, done) = channel();
@@ -85,20 +86,20 @@ fn a_thread_that_burns_a_cpu_has_its_samples() {
     storage.drain(&mut restricted).unwrap();
     println!("{:?} {:?}", profile.cpus(), all.notes());
 
-    // As many as its CPU time is worth; a virtual CPU that waits for a real one skips some.
+    // The samples match its CPU time. A virtual CPU that waits for a physical CPU misses some.
     let threads = profile.on_cpu();
     let (_, comm, cpu) = threads.iter().find(|(pid, ..)| *pid == tid).unwrap();
     assert_eq!(comm, NAME.as_bytes());
     let share = cpu.busy as f64 / (spent * f64::from(HERTZ));
     println!(
-        "{} samples in {spent:.2} s: {share:.2} of what they are worth",
+        "{} samples in {spent:.2} s: {share:.2} of the expected number",
         cpu.busy
     );
     assert!((0.5..1.2).contains(&share), "{share}");
     assert!(cpu.busy <= cpu.possible, "{cpu:?}");
     assert_eq!(cpu.allocator, 0);
 
-    // All CPUs' clocks tick alike, busy or idle.
+    // All CPUs are sampled at the same rate, busy or idle.
     let whole = profile.cpu();
     assert_eq!(
         (profile.lost(), profile.other(), profile.unlisted()),
@@ -114,7 +115,7 @@ fn a_thread_that_burns_a_cpu_has_its_samples() {
     let sum: u64 = profile.cpus().values().map(|c| c.busy).sum();
     assert_eq!(sum, whole.busy);
 
-    // Its stacks end in what it does, where functions have names.
+    // Its innermost functions match its work, if functions have names.
     let named = all.named();
     assert_eq!(all.notes().is_empty(), named);
     let mut reads = 0;
@@ -137,7 +138,7 @@ fn a_thread_that_burns_a_cpu_has_its_samples() {
     let its = restricted
         .stacks()
         .filter(|(comm, ..)| *comm == NAME.as_bytes());
-    // An interrupt can complete a disk's request on top of the thread's stack: that is storage, and no other stack of it is.
+    // Only an interrupt that completes a disk's request on top of the thread's stack makes it a storage stack.
     let of_its_own = its.filter(|(_, stack, _)| {
         let mut names = stack.names().iter();
         let by_interrupt = names.any(|f| f.contains("irq") || f.contains("interrupt"));
@@ -150,7 +151,7 @@ fn a_thread_that_burns_a_cpu_has_its_samples() {
     drawn(&profile);
 }
 
-/// Folded, as a tree and as a graph it is the same.
+/// The folded, tree and graph outputs show the same profile.
 fn drawn(profile: &Profile) {
     let mut folded = Vec::new();
     profile.write_folded(&mut folded).unwrap();

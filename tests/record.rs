@@ -1,4 +1,4 @@
-//! `raidtrace record` from outside: what is in the file, and how it ends, when all is well and when it is not.
+//! `raidtrace record` as a process: content of the file, and ends of a recording with and without errors.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,7 +24,7 @@ use raidtrace::recording::error::Ending;
 use raidtrace::recording::reader::{Reader, Wanted};
 use rustix::process::Signal;
 
-/// One line that says what, why and what to do; status 1.
+/// Asserts status 1 and one error line with these words.
 fn fails(out: &Output, says: &[&str]) {
     println!("{}", out.stderr.trim_end());
     assert_eq!(out.code(), Some(1), "{out:?}");
@@ -38,18 +38,18 @@ fn fails(out: &Output, says: &[&str]) {
     }
 }
 
-/// A recording, read.
+/// A recording that has been read.
 #[derive(Debug)]
 struct Recording {
     items: Vec<Item>,
     ending: Ending,
-    /// By pid.
+    /// Task names by pid.
     comms: BTreeMap<u32, String>,
-    /// By inode.
+    /// Paths by inode.
     paths: BTreeMap<u64, String>,
 }
 
-/// Kernel name of the array that has this number in the last state.
+/// Kernel name of the array with this number in the last state.
 fn reader_array(items: &[Item], number: u32) -> Option<String> {
     let state = items.iter().rev().find_map(|item| match item {
         Item::State(state) => Some(state),
@@ -103,7 +103,7 @@ impl Recording {
         })
     }
 
-    /// Requests and bytes by member, origin and operation, as the counters have them.
+    /// Requests and bytes by member, origin and operation, in the form of the counters.
     fn cells(&self) -> BTreeMap<(u32, String, String), (u64, u64)> {
         let mut cells = BTreeMap::new();
         for item in &self.items {
@@ -120,7 +120,7 @@ impl Recording {
         cells
     }
 
-    /// Bytes of file data that were written, by the requests.
+    /// Bytes of file data written, according to the requests.
     fn written(&self) -> u64 {
         let cells = self.cells();
         let of = |((_, origin, op), (_, bytes)): (&(u32, String, String), &(u64, u64))| {
@@ -134,8 +134,8 @@ impl Recording {
     }
 }
 
-/// What must hold for every recording.
-fn sound(recording: &Recording) {
+/// Asserts invariants of every recording.
+fn check_invariants(recording: &Recording) {
     let first = recording.items.first().unwrap();
     assert!(matches!(first, Item::State(s) if !s.restart), "{first:?}");
     let mut latest = i64::MIN;
@@ -149,7 +149,7 @@ fn sound(recording: &Recording) {
     }
 }
 
-/// A `raidtrace record` that has begun.
+/// Starts `raidtrace record`, and waits until it records.
 fn record(args: &[&str]) -> Top {
     let top = Top::start(Command::new(EXE).arg("record").args(args));
     top.says("raidtrace: recording ");
@@ -163,7 +163,7 @@ fn disk() -> Loop {
     disk
 }
 
-/// Writes that reach the disk one by one, 4 KiB each.
+/// Writes `count` times 4 KiB, one request each.
 fn direct(path: &Path, count: usize) {
     let mut options = OpenOptions::new();
     options.write(true).create(true);
@@ -176,7 +176,7 @@ fn direct(path: &Path, count: usize) {
     }
 }
 
-/// Until `path` can be read so far that `enough` is in it.
+/// Reads `path` repeatedly until `enough` accepts the content.
 fn until(path: &Path, enough: impl Fn(&Recording) -> bool) -> Recording {
     let begun = Instant::now();
     loop {
@@ -206,7 +206,7 @@ fn parts(path: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn what_is_refused_before_anything_is_loaded() {
+fn invalid_usage_fails_before_programs_are_loaded() {
     let dir = memory();
     let there = dir.path().join("there");
     fs::write(&there, "precious").unwrap();
@@ -250,7 +250,7 @@ fn what_is_refused_before_anything_is_loaded() {
 }
 
 #[test]
-fn while_a_command_runs() {
+fn a_command_is_recorded_until_it_ends() {
     if !tracing() || !installed("mke2fs") {
         return;
     }
@@ -266,7 +266,7 @@ fn while_a_command_runs() {
     assert_eq!(out.code(), Some(7), "{out:?}");
     assert!(out.stderr.contains("nothing was lost"), "{out:?}");
     let recording = Recording::read(&file);
-    sound(&recording);
+    check_invariants(&recording);
     assert_eq!(recording.ending, Ending::Whole);
     assert_eq!(recording.written(), 8 * MIB + 100 * 4096 + 4096);
 
@@ -300,15 +300,15 @@ fn time(interval: &serde_json::Value) -> jiff::Timestamp {
     interval["time"].as_str().unwrap().parse().unwrap()
 }
 
-/// The same requests, once counted in the kernel and once one by one.
+/// The same requests, counted in the kernel and recorded one by one.
 #[test]
-fn a_recording_and_top_say_the_same() {
+fn a_recording_matches_top() {
     if !tracing() || !installed("mke2fs") {
         return;
     }
     let (disk, dir) = (disk(), memory());
     let file = dir.path().join("a.rtrace");
-    // There to be read, not in the cache.
+    // A file to be read from the disk, not from the cache.
     fs::write(disk.mount.join("read"), vec![b'r'; 300 * 1024]).unwrap();
     for n in 0..300 {
         fs::write(disk.mount.join(format!("old{n}")), "x").unwrap();
@@ -340,7 +340,7 @@ fn a_recording_and_top_say_the_same() {
     let intervals = top.intervals();
 
     let recording = Recording::read(&file);
-    sound(&recording);
+    check_invariants(&recording);
     let mut counted = BTreeMap::new();
     let (mut tasks, mut files) = (BTreeMap::new(), BTreeMap::new());
     let number = |v: &serde_json::Value, field: &str| v[field].as_u64().unwrap();
@@ -375,7 +375,7 @@ fn a_recording_and_top_say_the_same() {
                 number(f, "bytes"),
             );
         }
-        // All of them are told one by one.
+        // All files are listed one by one.
         assert_eq!(number(&array["files_rest"], "bytes"), 0);
     }
     assert!(counted.len() > 6, "{counted:#?}");
@@ -396,7 +396,7 @@ fn a_recording_and_top_say_the_same() {
 }
 
 #[test]
-fn signals_end_it_well() {
+fn signals_end_a_recording_cleanly() {
     if !tracing() || !installed("mke2fs") {
         return;
     }
@@ -409,7 +409,7 @@ fn signals_end_it_well() {
         assert_eq!(out.code(), Some(0), "{signal:?} {out:?}");
         assert!(out.stderr.contains("bytes a request"), "{out:?}");
         let recording = Recording::read(&file);
-        sound(&recording);
+        check_invariants(&recording);
         assert_eq!(recording.ending, Ending::Whole, "{signal:?}");
         assert_eq!(recording.written(), 10 * 4096);
     }
@@ -458,7 +458,7 @@ fn a_signal_is_passed_on_to_the_command() {
     let out = top.end(Signal::TERM);
     assert_eq!(out.code(), Some(5), "{out:?}");
     assert_eq!(Recording::read(&file).ending, Ending::Whole);
-    // One that the signal itself ends.
+    // A command that is killed by a signal.
     let out = run(Command::new(EXE)
         .args(["record", &disk.device(), "--force", "-o"])
         .args([file.to_str().unwrap(), "--", "bash", "-c", "kill -KILL $$"]));
@@ -466,7 +466,7 @@ fn a_signal_is_passed_on_to_the_command() {
 }
 
 #[test]
-fn time_and_size_end_it() {
+fn time_and_size_limits_end_a_recording() {
     if !tracing() || !installed("mke2fs") {
         return;
     }
@@ -495,7 +495,7 @@ fn time_and_size_end_it() {
 }
 
 #[test]
-fn to_a_pipe() {
+fn recording_to_a_pipe() {
     if !tracing() || !installed("mke2fs") {
         return;
     }
@@ -514,7 +514,7 @@ fn to_a_pipe() {
     assert_eq!(recording.ending, Ending::Whole);
     assert_eq!(recording.written(), 256 << 10);
     assert!(out.stderr.contains("words"), "{out:?}");
-    // A reader that has had enough.
+    // A reader that closes the pipe early.
     let out = run(Command::new("bash").args([
         "-c",
         r#""$0" record "$1" -o - --duration 3 | head -c 10 | wc -c; exit ${PIPESTATUS[0]}"#,
@@ -524,9 +524,9 @@ fn to_a_pipe() {
     assert_eq!((out.code(), out.stdout.trim()), (Some(0), "10"), "{out:?}");
 }
 
-/// Its file cannot be ended, for nobody reads the pipe.
+/// The recording cannot be finished because the pipe is not read.
 #[test]
-fn a_second_signal_ends_it_at_once() {
+fn a_second_signal_ends_record_immediately() {
     if !tracing() || !installed("mke2fs") {
         return;
     }
@@ -552,11 +552,11 @@ fn a_second_signal_ends_it_at_once() {
         recorder.says("raidtrace: recording ");
         begun.store(true, Ordering::Relaxed);
     });
-    // Far more than a pipe has room for: 64 KiB.
+    // Write far more than the 64 KiB of a pipe.
     for _ in 0..4 {
         direct(&disk.mount.join("direct"), 5000);
     }
-    // Not waited for yet: its number stays its own.
+    // Its pid is not reused: the process has not been waited for.
     let stat = format!("/proc/{}/stat", recorder.pid());
     let begun = Instant::now();
     while !fs::read_to_string(&stat).unwrap().contains(") Z ") {
@@ -569,7 +569,7 @@ fn a_second_signal_ends_it_at_once() {
 }
 
 #[test]
-fn killed_it_leaves_what_it_had() {
+fn a_killed_recorder_leaves_a_readable_file() {
     if !tracing() || !installed("mke2fs") {
         return;
     }
@@ -587,14 +587,14 @@ fn killed_it_leaves_what_it_had() {
         let out = recorder.end(Signal::KILL);
         assert_eq!(out.code(), None);
         let recording = Recording::read(&file);
-        sound(&recording);
+        check_invariants(&recording);
         assert_eq!(recording.written(), 50 * 4096);
         assert!(matches!(recording.ending, Ending::CutShort { .. }));
         assert_eq!(
             (file.exists(), parts(&file).len()),
             (!rotate, usize::from(rotate))
         );
-        // The next one does not take its place unasked.
+        // The next recording does not replace it without --force.
         let out = raidtrace(&["record", &disk.device(), "-o", file.to_str().unwrap()]);
         fails(&out, &["--force"]);
     }
@@ -620,7 +620,7 @@ fn a_full_disk() {
         ended.join().unwrap()
     });
     let recording = Recording::try_read(&file);
-    // Not even room for the header.
+    // No space even for the header.
     let out_at_once = run(Command::new("bash").args([
         "-c",
         r#"rm "$2"/a.rtrace; dd if=/dev/zero of="$2"/fill bs=4k 2> /dev/null; "$0" record "$1" -o "$2"/b.rtrace; s=$?; ls "$2"; exit $s"#,
@@ -629,9 +629,9 @@ fn a_full_disk() {
         small.to_str().unwrap(),
     ]));
     tool("umount", &[small.to_str().unwrap()]);
-    fails(&out, &["No space left", "can be read up to then"]);
+    fails(&out, &["No space left", "is readable up to that point"]);
     let recording = recording.unwrap();
-    sound(&recording);
+    check_invariants(&recording);
     assert!(recording.ending.is_cut(), "{:?}", recording.ending);
     fails(&out_at_once, &["No space left", "b.rtrace"]);
     assert_eq!(out_at_once.stdout, "fill\n");
@@ -645,7 +645,7 @@ fn the_last_minutes_are_kept() {
     let (disk, dir) = (disk(), memory());
     let file = dir.path().join("a.rtrace");
     fs::write(dir.path().join("a.rtrace.0007.part"), "old").unwrap();
-    // Three seconds, in pieces of one.
+    // Keep three seconds, in parts of one second.
     let recorder = record(&[
         &disk.device(),
         "-o",
@@ -664,7 +664,7 @@ fn the_last_minutes_are_kept() {
         most = most.max(parts(&file).len());
         std::thread::sleep(Duration::from_millis(20));
     }
-    // On a busy machine a piece lasts longer, and fewer are three seconds.
+    // On a busy machine parts are longer, and fewer of them are kept.
     assert!((2..=6).contains(&most), "{most}");
     direct(&disk.mount.join("last"), 30);
     idle(&disk.name);
@@ -672,14 +672,14 @@ fn the_last_minutes_are_kept() {
     assert_eq!(out.code(), Some(0), "{out:?}");
     assert_eq!(parts(&file), [] as [PathBuf; 0]);
     let recording = Recording::read(&file);
-    sound(&recording);
+    check_invariants(&recording);
     assert_eq!(recording.ending, Ending::Whole);
     assert_eq!(recording.written(), 30 * 4096);
     assert!(recording.states().count() > 3);
 }
 
 #[test]
-fn another_filesystem_begins_anew() {
+fn a_new_filesystem_restarts_tracing() {
     if !tracing() || !installed("mke2fs") {
         return;
     }
@@ -700,7 +700,7 @@ fn another_filesystem_begins_anew() {
     let out = recorder.end(Signal::INT);
     assert_eq!(out.code(), Some(0), "{out:?}");
     let recording = Recording::read(&file);
-    sound(&recording);
+    check_invariants(&recording);
     let restart = |i: &Item| matches!(i, Item::State(s) if s.restart);
     let at = recording.items.iter().position(restart).unwrap();
     let written = |items: &[Item]| {
@@ -719,7 +719,7 @@ fn another_filesystem_begins_anew() {
 }
 
 #[test]
-fn a_recording_on_what_it_records() {
+fn a_recording_on_the_recorded_disk() {
     if !tracing() || !installed("mke2fs") {
         return;
     }
@@ -728,5 +728,8 @@ fn a_recording_on_what_it_records() {
     let args = ["record", &disk.device(), "-d", "0.2", "-o"];
     let out = raidtrace(&[&args[..], &[file.to_str().unwrap()]].concat());
     assert_eq!(out.code(), Some(0), "{out:?}");
-    assert!(out.stderr.contains("its own writes are in it"), "{out:?}");
+    assert!(
+        out.stderr.contains("the recording includes its own writes"),
+        "{out:?}"
+    );
 }

@@ -1,4 +1,5 @@
-//! Recordings from outside: `top --replay`, `report`, `export`, `demo`, on whole, cut and damaged files. No root.
+//! Commands that read recordings: `top --replay`, `report`, `export`, `demo`, on complete, truncated and damaged files. Needs no
+//! root.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +14,7 @@ use std::process::Command;
 use common::{Output, python, raidtrace, run, skipped, tool};
 use serde_json::Value;
 
-/// What `demo` shows.
+/// Recording that `demo` shows.
 const DEMO: &[u8] = include_bytes!("../src/commands/top/replay/demo.rtrace");
 
 struct Folder(tempfile::TempDir);
@@ -34,7 +35,7 @@ impl Folder {
     }
 }
 
-/// One line that says what and why; nothing on stdout; status 1.
+/// Asserts status 1, one error line with these words, and nothing on stdout.
 fn fails(out: &Output, says: &[&str]) {
     assert_eq!(out.code(), Some(1), "{out:?}");
     assert_eq!(out.stdout, "", "{out:?}");
@@ -46,7 +47,7 @@ fn fails(out: &Output, says: &[&str]) {
 
 type Sums = BTreeMap<(String, String), (u64, u64)>;
 
-/// Requests and bytes by member and origin, of `top --json` and `report --json` alike.
+/// Requests and bytes by member and origin, from the output of `top --json` or `report --json`.
 fn sums(lines: &str) -> Sums {
     let mut sums = Sums::new();
     for line in lines.lines() {
@@ -74,14 +75,14 @@ fn report(file: &str) -> String {
 }
 
 #[test]
-fn the_demo_tells_its_story() {
+fn the_demo_shows_a_skew() {
     let out = raidtrace(&["demo", "--batch"]);
     assert_eq!(out.code(), Some(0), "{out:?}");
     assert!(
         out.stdout
             .contains("md127 raid0, 12 disks, 512 KiB chunk, 1.2 TiB")
     );
-    let whole = out.stdout.split("in all").nth(1).unwrap();
+    let whole = out.stdout.split("total, since").nth(1).unwrap();
     assert!(
         whole.contains("loop1, loop5 and loop9 carry all of them"),
         "{whole}"
@@ -133,7 +134,7 @@ fn a_report_is_legible() {
 }
 
 #[test]
-fn a_part_of_the_time() {
+fn from_and_to_select_a_period() {
     let folder = Folder::new();
     let file = folder.file("a.rtrace", DEMO);
     let part = |arguments: &[&str]| {
@@ -152,7 +153,10 @@ fn a_part_of_the_time() {
     );
     fails(
         &raidtrace(&["report", &file, "--from", "+9000"]),
-        &["nothing was recorded in that time", "it has 20"],
+        &[
+            "nothing was recorded in that period",
+            "the recording covers 20",
+        ],
     );
     fails(
         &raidtrace(&["report", &file, "--from", "+9", "--to", "+8"]),
@@ -160,11 +164,11 @@ fn a_part_of_the_time() {
     );
     fails(
         &raidtrace(&["report", &file, "--from", "noon"]),
-        &["'noon' is no time", "11:47 (local)", "+30"],
+        &["'noon' is not a time", "11:47 (local)", "+30"],
     );
 }
 
-/// By member: requests by the kernel's count, and busy microseconds.
+/// By member: requests counted by the kernel, and busy microseconds.
 type Disks = BTreeMap<String, (u64, i64)>;
 
 fn disks(lines: &str) -> Disks {
@@ -183,7 +187,7 @@ fn disks(lines: &str) -> Disks {
 }
 
 #[test]
-fn every_window_has_its_own_utilisation_and_the_kernels_requests() {
+fn every_interval_has_its_own_utilisation_and_the_kernels_requests() {
     let folder = Folder::new();
     let file = folder.file("a.rtrace", DEMO);
     let part = |arguments: &[&str]| {
@@ -253,7 +257,7 @@ fn a_report_has_a_timeline() {
 }
 
 #[test]
-fn times_are_those_of_a_person() {
+fn times_are_parsed_as_local_time() {
     let folder = Folder::new();
     let file = folder.file("a.rtrace", DEMO); // 09:11:59.024 to 09:12:38.135
     let at = |zone: &str, arguments: &[&str]| {
@@ -282,7 +286,7 @@ fn times_are_those_of_a_person() {
     }
     fails(
         &at("UTC", &["--from", "09:13"]),
-        &["nothing was recorded in that time"],
+        &["nothing was recorded in that period"],
     );
     fails(
         &at("UTC", &["--to", "09:10"]),
@@ -303,7 +307,7 @@ fn times_are_those_of_a_person() {
 }
 
 #[test]
-fn what_is_no_recording() {
+fn other_files_are_rejected() {
     let folder = Folder::new();
     let (empty, other) = (folder.file("empty", b""), folder.file("other", &[7; 1000]));
     let newer = DEMO.to_vec();
@@ -319,7 +323,10 @@ fn what_is_no_recording() {
         &["top", "--batch", "--replay"],
     ] {
         let on = |file: &str| raidtrace(&[command, &[file]].concat());
-        fails(&on(&empty), &["empty", "recording ended before it began"]);
+        fails(
+            &on(&empty),
+            &["empty", "the recorder ended before it wrote the header"],
+        );
         fails(&on(&other), &["other", "not a raidtrace recording"]);
         fails(&on(&newer), &["newer", "schema 2", "use a newer one"]);
         fails(&on(&none), &["none", "No such file"]);
@@ -328,7 +335,7 @@ fn what_is_no_recording() {
 }
 
 #[test]
-fn a_file_without_its_end_is_read_up_to_there() {
+fn a_truncated_or_damaged_file_is_read_up_to_the_damage() {
     let folder = Folder::new();
     let whole = folder.file("whole", DEMO);
     let cut = folder.file("cut", &DEMO[..DEMO.len() * 9 / 10]);
@@ -337,7 +344,7 @@ fn a_file_without_its_end_is_read_up_to_there() {
     damaged[middle..middle + 3000].fill(0x55);
     let damaged = folder.file("damaged", &damaged);
     for (file, says) in [
-        (&cut, "the recording has no end"),
+        (&cut, "the recording is truncated"),
         (&damaged, "the recording is damaged"),
     ] {
         let value: Value = serde_json::from_str(&report(file)).unwrap();
@@ -360,19 +367,19 @@ fn a_file_without_its_end_is_read_up_to_there() {
 }
 
 #[test]
-fn parts_beside_a_file_are_told_and_read_by_their_own_name() {
+fn parts_beside_a_file_are_noted_and_read_by_their_own_name() {
     let folder = Folder::new();
     let file = folder.file("a.rtrace", DEMO);
     let plain = report(&file);
     let same = folder.file("a.rtrace.0003.part", DEMO);
     assert_eq!(report(&file), plain, "the same recording");
-    // Another one.
+    // Another recording.
     let mut other = DEMO.to_vec();
     let key = b"\"started\":\"";
     let at = other.windows(key.len()).position(|w| w == key).unwrap() + key.len();
     other[at..at + 4].copy_from_slice(b"2031");
     let first = folder.file("a.rtrace.0002.part", &other);
-    let says = "2 parts of another recording, begun at 2031-";
+    let says = "2 parts of another recording, started at 2031-";
     let value: Value = serde_json::from_str(&report(&file)).unwrap();
     let notes = value["notes"].to_string();
     assert!(notes.contains(says) && notes.contains(&first), "{notes}");
@@ -391,7 +398,7 @@ fn parts_beside_a_file_are_told_and_read_by_their_own_name() {
     assert_eq!(requests(&first), 2 * requests(&same));
 }
 
-/// Whether the binary has `export`.
+/// True if the binary was built with `export`.
 fn exports() -> bool {
     let there = cfg!(feature = "export");
     if !there {
@@ -460,7 +467,7 @@ fn lines() {
 }
 
 #[test]
-fn export_writes_over_nothing_that_it_reads_and_removes_nothing_that_it_did_not_make() {
+fn export_overwrites_no_input_and_removes_only_its_own_files() {
     if !exports() {
         return;
     }
@@ -477,7 +484,7 @@ fn export_writes_over_nothing_that_it_reads_and_removes_nothing_that_it_did_not_
     let rotated = folder.path("b.rtrace").display().to_string();
     fails(&to(&rotated, "csv", &part), &["is the recording"]);
     assert_eq!(fs::read(&part).unwrap(), DEMO);
-    // A device that is always full. Root could remove it: a node of the test's own.
+    // A device that is always full. The test creates its own node, because root could remove it.
     let full = folder.path("full").display().to_string();
     let full = if rustix::process::geteuid().is_root() {
         tool("mknod", &[&full, "c", "1", "7"]);
@@ -497,8 +504,8 @@ fn export_writes_over_nothing_that_it_reads_and_removes_nothing_that_it_did_not_
     fails(&to(&file, "csv", &said), &["is a directory"]);
 }
 
-/// Bytes and requests by member and origin, as a script prints them: a JSON array of rows.
-fn asked(python: &Path, script: &str, file: &str) -> Sums {
+/// Bytes and requests by member and origin, from a script that prints a JSON array of rows.
+fn rows_printed_by(python: &Path, script: &str, file: &str) -> Sums {
     let out = run(Command::new(python).args(["-c", script, file]));
     assert_eq!(out.code(), Some(0), "{}", out.stderr);
     let rows: Vec<(String, String, u64, u64)> = serde_json::from_str(&out.stdout).unwrap();
@@ -524,7 +531,10 @@ fn duckdb_answers_bytes_by_member_and_origin() {
 rows = duckdb.sql(f\"\"\"select member, origin, sum(count), sum(bytes) from '{sys.argv[1]}'
     where kind in ('request', 'part') group by all\"\"\").fetchall()
 print(json.dumps([[a, b, int(c), int(d)] for a, b, c, d in rows]))";
-    assert_eq!(asked(&python, script, &table), sums(&report(&file)));
+    assert_eq!(
+        rows_printed_by(&python, script, &table),
+        sums(&report(&file))
+    );
 }
 
 #[test]
@@ -563,6 +573,6 @@ for r in d:
         a[0] += int(r['count']); a[1] += int(r['bytes'])
 print(json.dumps([[*k, *v] for k, v in s.items()]))"
         );
-        assert_eq!(asked(&python, &script, &file), whole, "{module}");
+        assert_eq!(rows_printed_by(&python, &script, &file), whole, "{module}");
     }
 }

@@ -99,7 +99,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Starts `top` in a script that writes its exit status and compares the terminal's settings before and after.
+/// Starts `top` in a script that writes its exit status and compares the terminal settings before and after.
 fn start(terminal: &Terminal, dir: &Path, disk: &str) {
     let script = dir.join("run");
     let text = format!(
@@ -118,7 +118,7 @@ fn ended(terminal: &Terminal, dir: &Path) {
     let status = fs::read_to_string(dir.join("status")).unwrap();
     assert_eq!(status.trim(), "0", "{screen}");
     fs::remove_file(dir.join("done")).unwrap();
-    // The whole run as text, and a shell that echoes again.
+    // A summary of the whole run is printed, and the shell echoes again.
     terminal.has("origins by requests");
     let screen = terminal.wait("a prompt", |s| s.trim_end().ends_with('$'));
     assert!(!screen.contains("panicked"), "{screen}");
@@ -188,7 +188,7 @@ fn keys_and_sizes() {
     terminal.has("every 0.5 s");
     terminal.keys(&["-"]);
     terminal.has("every 0.2 s");
-    // Keys without a meaning.
+    // Keys without a function.
     terminal.keys(&["F5", "z", "M-x", "é"]);
 
     terminal.resize(20, 5);
@@ -208,7 +208,7 @@ fn keys_and_sizes() {
 }
 
 #[test]
-fn every_way_to_end_it() {
+fn every_way_to_end_top() {
     if !tracing() {
         return;
     }
@@ -239,7 +239,7 @@ fn every_way_to_end_it() {
 
 /// `top` ends with its terminal.
 #[test]
-fn the_terminal_is_closed() {
+fn top_ends_with_its_terminal() {
     if !tracing() {
         return;
     }
@@ -259,9 +259,9 @@ fn the_terminal_is_closed() {
     ends(child.trim());
 }
 
-/// A replay that is the terminal's only process ends with it; no shell sends SIGHUP.
+/// A replay that is the only process of the terminal ends with the terminal: no shell sends SIGHUP.
 #[test]
-fn the_terminal_of_a_replay_is_closed() {
+fn a_replay_ends_with_its_terminal() {
     let Some(terminal) = Terminal::running(100, 25, &format!("{EXE} demo")) else {
         return;
     };

@@ -1,5 +1,5 @@
-//! `raidtrace serve` from outside: metrics against the kernel's figures, access, recordings of the last minutes, and the page in a
-//! browser.
+//! `raidtrace serve` as a process: metrics compared with the kernel's figures, access control, recordings of the last minutes,
+//! and the page in a browser.
 
 #![allow(clippy::unwrap_used)]
 
@@ -61,7 +61,7 @@ impl Serve {
             .collect()
     }
 
-    /// Sum of the samples whose names begin so.
+    /// Sum of the samples whose names start with `name`.
     fn sum(&self, name: &str) -> f64 {
         let samples = self.samples();
         samples
@@ -71,7 +71,7 @@ impl Serve {
             .sum()
     }
 
-    /// Waits until two more intervals have ended: everything before is in the figures.
+    /// Waits until two more intervals have ended, so that the figures contain all earlier IO.
     fn settled(&self) {
         let before = self.sum("raidtrace_intervals_total");
         until("two intervals", || {
@@ -85,7 +85,7 @@ fn filesystem() -> Loop {
     Loop::ext4(32 * MIB, &["-b", "4096"])
 }
 
-/// Writes `count` blocks of 4 KiB to a file of it, one request each.
+/// Writes `count` blocks of 4 KiB to a file on `disk`, one request each.
 fn write(disk: &Loop, count: u64) {
     let mut options = OpenOptions::new();
     options.write(true).create(true);
@@ -100,7 +100,7 @@ fn write(disk: &Loop, count: u64) {
 }
 
 #[test]
-fn metrics_are_the_kernels_figures() {
+fn metrics_match_the_kernels_figures() {
     if !tracing() {
         return;
     }
@@ -123,9 +123,10 @@ fn metrics_are_the_kernels_figures() {
         let kernel = idle(&disk.name) - kernel;
         serve.settled();
         assert_eq!(serve.sum(name) - before, kernel as f64, "--keep {keep}");
-        assert_eq!(
-            serve.sum(&data) - data_before,
-            100.0,
+        // A flush may complete as a write without data (empty_writes in docs/top.md).
+        let written = serve.sum(&data) - data_before;
+        assert!(
+            (100.0..=101.0).contains(&written),
             "--keep {keep}: {:?}",
             serve.samples()
         );
@@ -134,7 +135,7 @@ fn metrics_are_the_kernels_figures() {
         let device = data
             .replace("_requests_total{", "_device_seconds_bucket{le=\"+Inf\",")
             .replace("_total", "");
-        // A request that is only there for a flush has no time.
+        // A request that is only a flush has no time.
         assert!(serve.sum(&device) >= 100.0);
         assert_eq!(serve.sum("raidtrace_lost_events_total"), 0.0);
         assert_eq!(serve.sum("raidtrace_array_up"), 1.0);
@@ -211,11 +212,13 @@ fn a_signal_writes_the_last_minutes() {
     assert!(first.starts_with("written because of SIGUSR1"), "{first}");
     assert!(report["requests"].as_u64().unwrap() >= 50, "{}", out.stdout);
     assert_eq!(report["lost"]["events"], 0);
-    // Again, with what came after.
+    // Write another dump, with later data.
     let origin = format!("Origin: http://{}", serve.address);
     assert_eq!(ask(&serve.address, "POST", "/api/dump", &[]).status, 403);
-    let asked = ask(&serve.address, "POST", "/api/dump", &[&origin]);
-    assert_eq!(asked.status, 202, "{asked:?}");
+    let asked = || ask(&serve.address, "POST", "/api/dump", &[&origin]);
+    // Not at once: dumps that are asked for take space from others.
+    assert_eq!(asked().status, 409);
+    until("another dump", || asked().status == 202);
     serve.process.says("the last minutes are in ");
     let list: Value = serde_json::from_str(&get(&serve.address, "/dumps").body).unwrap();
     let name = list[0]["name"].as_str().unwrap();
@@ -265,7 +268,7 @@ fn a_slow_operation_writes_the_last_minutes() {
 }
 
 #[test]
-fn access_is_refused_in_one_line() {
+fn refused_access_is_a_one_line_error() {
     if !tracing() {
         return;
     }
@@ -299,7 +302,7 @@ fn access_is_refused_in_one_line() {
     let renamed = ["Host: evil.example", bearer];
     assert_eq!(ask(&address, "GET", "/metrics", &renamed).status, 421);
     assert_eq!(
-        ask(&address, "GET", "/api/timeline?since=x", &[bearer]).status,
+        ask(&address, "GET", "/api/timeline?after=x", &[bearer]).status,
         400
     );
     assert_eq!(ask(&address, "GET", "/nothing", &[bearer]).status, 404);
@@ -313,7 +316,7 @@ fn access_is_refused_in_one_line() {
 }
 
 #[test]
-fn clients_that_send_or_read_nothing_keep_nobody_waiting() {
+fn stalled_clients_do_not_block_other_clients() {
     if !tracing() {
         return;
     }
@@ -337,7 +340,7 @@ fn clients_that_send_or_read_nothing_keep_nobody_waiting() {
     noise.write_all(&[0xff; 1000]).unwrap();
     serve.settled();
     assert!(serve.sum("raidtrace_http_connections") >= 200.0);
-    // They are closed when their time is over.
+    // The server closes them when they time out.
     drop(deaf);
     until("the silent ones to be closed", || {
         serve.sum("raidtrace_http_connections") < 10.0
@@ -415,7 +418,7 @@ fn serve_is_healthy(url: &str, cert: &str) {
 
 /// Content, updates, a restart, keys and screenshots: tests/serve/page.py.
 #[test]
-fn the_page_shows_what_happens() {
+fn the_page_shows_changes() {
     if !tracing() {
         return;
     }

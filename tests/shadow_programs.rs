@@ -1,5 +1,5 @@
-//! Shadow programs (`bpf/shadow.bpf.h`) on kernels that may skip a program: they do nothing for an event that the first
-//! program has handled, and everything for an event for which it was skipped.
+//! Shadow programs (`bpf/shadow.bpf.h`) on kernels that may skip a program: they ignore an event that the first program has
+//! handled, and handle an event for which it was skipped.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ use raidtrace::probe::{Facts, Probe, plan};
 
 const WRITES: u64 = 200;
 
-/// Counters after [`WRITES`] direct writes, with shadow programs but without the programs in `skipped`.
+/// Counters after [`WRITES`] direct writes, with shadow programs and without the programs in `skipped`.
 fn counted(skipped: &[&str]) -> Counters {
     let device = Loop::new(64 * MIB);
     let facts = Facts {
@@ -49,7 +49,7 @@ fn counted(skipped: &[&str]) -> Counters {
     probe.read().unwrap()
 }
 
-/// Writes completed by the disk: requests and bytes.
+/// Requests and bytes of completed writes.
 fn completed(counters: &Counters) -> (u64, u64) {
     let writes = counters.cells.iter().filter(|(key, _)| key.op == Op::Write);
     writes.fold((0, 0), |(requests, bytes), (_, cell)| {

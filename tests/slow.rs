@@ -1,4 +1,4 @@
-//! `raidtrace slow` from outside: operations whose work is known, and how it fails.
+//! `raidtrace slow` as a process: operations with known work, and errors.
 
 #![allow(clippy::unwrap_used)]
 
@@ -55,7 +55,7 @@ fn a_disk_without_ext4_is_an_error() {
     assert!(!out.stderr.contains("panicked"), "{out:?}");
 }
 
-/// Every fsync is counted; those that are listed have the file, the task and phases that add up.
+/// Every fsync is counted. Listed ones have the file, the task, and phases that add up.
 #[test]
 fn fsyncs_are_counted_and_add_up() {
     if !root() || !tracing() {
@@ -64,7 +64,7 @@ fn fsyncs_are_counted_and_add_up() {
     const CALLS: u64 = 200;
     let disk = disk();
     let path = disk.mount.join("file");
-    // Before: the first commit after a mount writes the journal's superblock.
+    // Not traced: the first commit after a mount writes the journal's superblock.
     fs::write(&path, "x").unwrap();
     disk.sync();
     let top = start(&["--json", "--threshold", "1us", &disk.device()]);
@@ -104,7 +104,7 @@ fn fsyncs_are_counted_and_add_up() {
         assert_eq!(operation["tgid"].as_u64(), Some(pid), "{operation:#}");
         assert_eq!(operation["path"].as_str(), path.to_str(), "{operation:#}");
     }
-    // Each commits a transaction: the file grows.
+    // Each fsync commits a transaction, because the file grows.
     let commits: usize = intervals.iter().map(|i| list(&i["commits"]).len()).sum();
     assert!(commits > 0);
 }
@@ -154,7 +154,7 @@ fn many_tasks_at_once() {
     assert!(fsyncs.iter().all(|o| o["comm"] == "syncer"));
 }
 
-/// A recording has every fsync, for each command that reads it, also where the files are gone.
+/// Every command that reads a recording finds every fsync, even if the files have been deleted.
 #[test]
 fn a_recording_keeps_operations() {
     if !root() || !tracing() {
@@ -207,7 +207,7 @@ fn a_recording_keeps_operations() {
     assert!(export.stdout.contains(r#""kind":"slow""#), "{export:?}");
 }
 
-/// The screen's sentence, as text and as JSON.
+/// The sentence of the screen, as text and as JSON.
 #[test]
 fn top_names_the_longest_operation() {
     if !root() || !tracing() {

@@ -174,7 +174,7 @@ fn wait_for_update(sampler: &mut Sampler, what: &str) {
 }
 
 #[test]
-fn a_member_that_joins_is_counted_from_then_on() {
+fn a_member_that_joins_is_counted() {
     if tracing() && installed("mke2fs") {
         undisturbed(joins);
     }
@@ -203,7 +203,7 @@ fn joins() -> Option<()> {
     tree.write(2, 6);
     tree.wait_idle();
     let first = sampler.interval().unwrap();
-    // A member whose slot changes gets a new id in the kernel, and keeps its row here.
+    // A member whose slot changes gets a new id in the kernel, but keeps its row.
     let state = tree.md(&format!("dev-{}/slot", tree.disks[2].name));
     tree.put(state, "0");
     tree.leave(0);

@@ -1,4 +1,4 @@
-//! On whose behalf: tasks, kworkers that serve several arrays, and cgroups whose bios blk-throttle holds back.
+//! Attribution to tasks: many tasks, kworkers that serve several arrays, and cgroups whose bios are delayed by blk-throttle.
 
 #![allow(clippy::unwrap_used)]
 
@@ -27,7 +27,7 @@ fn direct(path: &Path) -> File {
         .unwrap()
 }
 
-/// All rows of tasks: name of the array, task, bytes written.
+/// All rows of tasks: array name, task, bytes written.
 fn tasks(intervals: &[Value]) -> Vec<(String, &Value, u64)> {
     let mut rows = Vec::new();
     for array in intervals.iter().flat_map(|i| list(&i["arrays"])) {
@@ -44,8 +44,8 @@ fn tasks(intervals: &[Value]) -> Vec<(String, &Value, u64)> {
     rows
 }
 
-/// Many more tasks than any table has room for, a few at a time: what they submit is counted once, whatever room is made for
-/// others and however long they have been idle.
+/// Many more tasks than fit into any table, a few at a time: all bytes are counted once, although entries are evicted and tasks
+/// become idle.
 #[test]
 fn more_tasks_than_a_table_holds_are_counted_once() {
     const TASKS: u64 = 3 * 8192 + 1000;
@@ -67,7 +67,7 @@ fn more_tasks_than_a_table_holds_are_counted_once() {
             }
         });
     }
-    // What a slot of a CPU holds is large, and its task idle from here on.
+    // A CPU slot now has a large count, and its task is idle from now on.
     let block = Block([2; 4096]);
     for n in 0..4096 {
         file.write_all_at(&block.0, n * 4096).unwrap();
@@ -90,7 +90,7 @@ fn more_tasks_than_a_table_holds_are_counted_once() {
     assert_eq!(intervals.iter().map(submitted).sum::<u64>(), written);
 }
 
-/// A file whose text is put back.
+/// A file whose content is restored on drop.
 struct Setting(PathBuf, String);
 
 impl Setting {
@@ -107,7 +107,7 @@ impl Drop for Setting {
     }
 }
 
-/// An unbound kworker writes back one filesystem after the other under one pid. Each array says what it did there.
+/// An unbound kworker writes back several filesystems with one pid. Each array shows its work for that array.
 #[test]
 fn a_kworker_of_two_arrays_is_named_by_what_it_does_on_each() {
     if !(tracing() && installed("mke2fs")) {
@@ -122,7 +122,7 @@ fn a_kworker_of_two_arrays_is_named_by_what_it_does_on_each() {
     let mut seen: Vec<Value> = Vec::new();
     let mut pids = BTreeMap::<u64, BTreeSet<String>>::new();
     let mut rounds = 0;
-    // Until one has served both, which is up to the kernel.
+    // Repeat until one kworker has served both filesystems, which depends on the kernel.
     while pids.values().all(|arrays| arrays.len() < 2) && begun.elapsed() < DEADLINE / 6 {
         for device in &devices {
             for file in 0..4 {
@@ -162,10 +162,10 @@ fn a_kworker_of_two_arrays_is_named_by_what_it_does_on_each() {
     }
 }
 
-/// A cgroup with a limit on what it writes to a disk; its processes are moved out when it goes.
+/// A cgroup with a limit on its writes to a disk. It is removed on drop.
 struct Limited {
     dir: PathBuf,
-    /// As raidtrace shows it.
+    /// Path in the output of raidtrace.
     path: String,
 }
 
@@ -203,7 +203,7 @@ impl Limited {
         Some(limited)
     }
 
-    /// A shell command in it, to its end.
+    /// Runs a shell command in the cgroup until it exits.
     fn run(&self, command: &str) {
         let inside = format!("echo $$ > {}/cgroup.procs && {command}", self.dir.display());
         tool("sh", &["-c", &inside]);
@@ -221,9 +221,9 @@ impl Drop for Limited {
     }
 }
 
-/// blk-throttle submits what it has held back from a kworker of its own: never that one's.
+/// blk-throttle submits delayed bios from its own kworker. They must never be attributed to that kworker.
 #[test]
-fn throttled_bios_are_of_who_waits_for_them_or_of_their_cgroup() {
+fn throttled_bios_count_for_the_waiting_task_or_the_cgroup() {
     if !(tracing() && installed("mke2fs") && installed("dd")) {
         return;
     }
@@ -234,7 +234,7 @@ fn throttled_bios_are_of_who_waits_for_them_or_of_their_cgroup() {
     idle(&device.name);
     let (top, _) = Top::json(&["-i", "0.5", &device.name]);
     let to = device.mount.display();
-    // dd waits for each write that is direct, and for what is written back at its end.
+    // dd waits for each direct write, and at its end for writeback.
     limited.run(&format!(
         "dd if=/dev/zero of={to}/direct bs=1M count=8 oflag=direct 2>/dev/null"
     ));
@@ -258,7 +258,7 @@ fn throttled_bios_are_of_who_waits_for_them_or_of_their_cgroup() {
     assert!(of(&is("dd")) >= 8 * MIB, "{rows:?}");
     let cgroup = |task: &Value| task["comm"] == "throttled";
     assert_eq!(of(&is("dd")) + of(&cgroup), 16 * MIB, "{rows:?}");
-    // Held back for two seconds, while the disk had next to nothing to do.
+    // The bios were delayed for two seconds, while the disk was nearly idle.
     let hotspots = || intervals.iter().map(|i| &i["arrays"][0]["hotspot"]);
     let is_limit = |hotspot: &Value| {
         let headline = hotspot["headline"].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `raidtrace top` from outside: what it says and how it ends, when all is well and when it is not.
+//! `raidtrace top` as a process: output, and ends with and without errors.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ use common::{
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// One line that says what, why and what to do; nothing on stdout; status 1.
+/// Asserts status 1, one error line with these words, and nothing on stdout.
 fn fails(out: &Output, says: &[&str]) {
     println!("{}", out.stderr.trim_end());
     assert_eq!(out.code(), Some(1), "{out:?}");
@@ -31,7 +31,7 @@ fn fails(out: &Output, says: &[&str]) {
     }
 }
 
-/// A device whose filesystem gives work to whoever asks: the machine's own disk will not hold still.
+/// A loop device with a filesystem: the machine's own disk is not idle on demand.
 fn disk() -> Loop {
     Loop::ext4(64 * MIB, &["-b", "4096"])
 }
@@ -114,7 +114,7 @@ fn help() {
 #[test]
 fn not_root() {
     let dir = memory();
-    // The target folder may be somewhere that nobody else may look into.
+    // Other users may have no access to the target folder.
     let copy = dir.path().join("raidtrace");
     fs::copy(EXE, &copy).unwrap();
     open_to_all(dir.path());
@@ -163,12 +163,12 @@ fn no_such_target() {
             assert!(!out.stderr.contains('\x1b'));
         }
     }
-    // One that is wrong among those that are right.
+    // One invalid target among valid ones.
     let out = raidtrace(&["top", "/nowhere", "/", "-n1"]);
     fails(&out, &["/nowhere"]);
 }
 
-/// Names and types that design.md promises, in every line.
+/// Asserts names and types of the documented JSON in every line.
 fn contract(interval: &Value) {
     assert_eq!(interval["schema"], "raidtrace.top/1");
     let time = interval["time"].as_str().unwrap();
@@ -244,7 +244,7 @@ fn files_on_a_disk(tmp: &std::path::Path, mount: &std::path::Path) -> Option<()>
     for origin in ["inode_table", "inode_bitmap", "block_bitmap", "directory"] {
         assert!(written(origin) > 0, "{origin}");
     }
-    // A disk without md keeps one copy. Others write here too while the first and the last interval end.
+    // A disk without md has one copy. Other programs write too while the first and the last interval end.
     let rows = || {
         let arrays = intervals.iter().flat_map(|i| list(&i["arrays"]));
         arrays.flat_map(|a| list(&a["amplification"]))
@@ -269,7 +269,7 @@ fn files_on_a_disk(tmp: &std::path::Path, mount: &std::path::Path) -> Option<()>
     Some(())
 }
 
-/// The mount point, if it is an ext4 that `top` finds a disk beneath.
+/// The mount point, if it is an ext4 on a disk that `top` finds.
 fn on_a_disk(path: &std::path::Path) -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let on = |line: &str| {
@@ -285,7 +285,7 @@ fn on_a_disk(path: &std::path::Path) -> Option<PathBuf> {
 }
 
 #[test]
-fn count_ends_it() {
+fn count_ends_top() {
     if !tracing() {
         return;
     }
@@ -293,7 +293,7 @@ fn count_ends_it() {
     let out = raidtrace(&["top", &disk.name, "--json", "-n", "3", "-i", "0.1"]);
     assert_eq!((out.code(), out.stderr.as_str()), (Some(0), ""));
     assert_eq!(json(&out.stdout).len(), 3);
-    // What a pipe gets is text.
+    // Output to a pipe is text.
     let out = raidtrace(&["top", &disk.name, "-n", "2", "-i", "0.1"]);
     assert_eq!((out.code(), out.stderr.as_str()), (Some(0), ""));
     assert_eq!(
@@ -304,7 +304,7 @@ fn count_ends_it() {
 }
 
 #[test]
-fn signals_end_it_with_what_is_left() {
+fn signals_end_top_with_a_last_interval() {
     if !tracing() {
         return;
     }
@@ -326,7 +326,7 @@ fn signals_end_it_with_what_is_left() {
     }
 }
 
-/// The programs are being loaded by then, which takes a while.
+/// The signal arrives while the programs are being loaded.
 #[test]
 fn a_signal_before_the_first_line() {
     if !tracing() {
@@ -343,7 +343,7 @@ fn a_signal_before_the_first_line() {
 }
 
 #[test]
-fn a_pipe_that_has_had_enough() {
+fn a_closed_pipe_ends_top() {
     if !tracing() {
         return;
     }
@@ -371,7 +371,7 @@ fn a_pipe_that_has_had_enough() {
 }
 
 #[test]
-fn nowhere_to_write() {
+fn unwritable_output_is_an_error() {
     if !tracing() {
         return;
     }
@@ -384,7 +384,7 @@ fn nowhere_to_write() {
             run(Command::new("sh").args(sh).args(args))
         };
         fails(&script(">/dev/full"), &["writing the figures", "No space"]);
-        // Closed: the standard library opens /dev/null in its place.
+        // Closed stdout: the standard library opens /dev/null instead.
         let out = script(">&-");
         assert_eq!((out.code(), out.stdout.as_str()), (Some(0), ""), "{out:?}");
         let out = script("2>&-");
@@ -398,7 +398,7 @@ fn no_btf() {
         return;
     }
     let _alone = mount_namespaces();
-    // A target: without one it would look at the disks of other tests.
+    // Name a target: otherwise the disks of other tests would be traced.
     let (dir, disk) = (memory(), disk());
     let script = format!(
         "mount --bind {} /sys/kernel/btf && exec \"$0\" top \"$1\" -n1",
@@ -410,7 +410,7 @@ fn no_btf() {
         return skipped(&format!("no mount namespace: {}", out.stderr.trim()));
     }
     if out.code() == Some(0) {
-        return skipped("libbpf found types elsewhere (/boot)");
+        return skipped("libbpf found BTF elsewhere (/boot)");
     }
     fails(&out, &["CONFIG_DEBUG_INFO_BTF", "/sys/kernel/btf/vmlinux"]);
 }
@@ -429,7 +429,7 @@ fn tracefs_is_not_needed() {
     json(&out.stdout).iter().for_each(contract);
 }
 
-/// Root without the rights that BPF asks for: a container.
+/// Root without the capabilities for BPF, as in a container.
 #[test]
 fn root_without_capabilities() {
     if !tracing() || !installed("setpriv") {

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Constants and structures of the programs that trace ext4's block allocator: see shared/wire.h. */
+/*
+ * Constants and structures for the programs that trace ext4's block allocator. Part of the wire
+ * contract, see wire.h.
+ */
 #ifndef RAIDTRACE_ALLOC_H
 #define RAIDTRACE_ALLOC_H
 
 #include "wire.h"
 
 enum rt_alloc_limits {
-	RT_ALLOC_FS = 16,		/* filesystems; the index RT_ALLOC_FS stands for none */
-	RT_ALLOC_ROWS = 32,		/* the next power of two: indices are masked */
+	RT_ALLOC_FS = 16,		/* filesystems; the index RT_ALLOC_FS means none */
+	RT_ALLOC_ROWS = 32,		/* the power of two above RT_ALLOC_FS: indices are masked */
 	RT_ALLOC_CRITERIA = 5,
 	RT_ALLOC_CRITERIA_ROOM = 8,	/* a power of two */
 	RT_ALLOC_GROUPS = 24,
 	RT_ALLOC_GROUPS_ROOM = 32,
-	RT_ALLOC_REASONS = 8,		/* enum Refused has 8 */
-	RT_ALLOC_SAMPLED = 64,		/* a power of two: one of this many refusals, on average, has its reason found */
+	RT_ALLOC_REASONS = 8,		/* members of enum Refused */
+	RT_ALLOC_SAMPLED = 64,		/* a power of two; the reason is determined for one refusal in this many, on average */
 };
 
 /* enum Refused of src/analysis/alloc.rs */
@@ -28,7 +31,7 @@ enum rt_alloc_refused {
 	RT_REFUSED_NOT_LOADED = 7,
 };
 
-/* Counters of a filesystem on a CPU since attach: see struct Counts of src/analysis/alloc.rs. */
+/* Counters of a filesystem on a CPU since attach, see struct Counts of src/analysis/alloc.rs. */
 struct rt_alloc {
 	__u64 requests;
 	__u64 asked;
@@ -52,7 +55,7 @@ struct rt_alloc {
 	__u32 waits[RT_HIST_BUCKETS];
 };
 
-/* Groups considered and refused, by criterion: two cache lines. */
+/* Groups considered (looked) and refused, by criterion. Two cache lines. */
 struct rt_alloc_row {
 	__u64 looked[RT_ALLOC_CRITERIA_ROOM];
 	__u64 refused[RT_ALLOC_CRITERIA_ROOM];
@@ -63,7 +66,7 @@ struct rt_alloc_task_key {
 	__u32 pid;
 };
 
-/* State of `group` in the search of a CPU. */
+/* State of rt_alloc_cpu.group. */
 enum rt_alloc_state {
 	RT_GROUP_NONE = 0,
 	RT_GROUP_CONSIDERED = 1,	/* ext4_mb_good_group() has not returned */
@@ -74,47 +77,47 @@ enum rt_alloc_state {
 };
 
 /*
- * Search of a CPU: all data that the hook of a group touches, up to millions of
- * times per second. `count` belongs to the allocation `ac` and is not yet part of
- * rt_alloc_task.looked_now. At most one CPU has such a count for a task.
+ * Search on a CPU: all data that the hooks access for each group, up to millions of times per
+ * second. `count` is the number of groups considered for the allocation `ac` that are not yet part
+ * of rt_alloc_task.looked_now. At most one CPU has such a count for a task.
  */
 struct rt_alloc_cpu {
-	__u64 ac;		/* 0: none */
+	__u64 ac;		/* address of the allocation context; 0: none */
 	__u64 count;
-	struct rt_alloc_task_key key;	/* task of that allocation */
+	struct rt_alloc_task_key key;	/* task that makes the allocation */
 	__u32 fs;
-	__u32 until;		/* refusals until the next one whose reason is found */
-	__u64 task;		/* bpf_get_current_pid_tgid() while it searches; 0: none */
+	__u32 until;		/* refusals until the next one whose reason is determined */
+	__u64 task;		/* bpf_get_current_pid_tgid() of the searching task; 0: none */
 	__u32 group;
 	__u32 state;		/* enum rt_alloc_state */
 	__u32 criterion;	/* criterion under which `group` was considered */
 	__u32 asked;		/* consecutive calls of ext4_get_group_info() for `group` */
-	__u32 listed;		/* 1 while a list proposes the groups: see rt_alloc_task */
+	__u32 listed;		/* 1 while groups come from a list, see rt_alloc_task */
 	__u32 pad;
 	struct rt_alloc_row rows[RT_ALLOC_ROWS];
 };
 
-/* Allocations for a task or an inode: see struct Share of src/analysis/alloc.rs. */
+/* Allocations of a task or an inode, see struct Share of src/analysis/alloc.rs. */
 struct rt_alloc_share {
 	__u64 requests;
 	__u64 blocks;
 	__u64 nanoseconds;
-	__u64 looked;
+	__u64 looked;		/* number of groups considered */
 };
 
 struct rt_alloc_task {
 	struct rt_alloc_share share;	/* `looked` excludes looked_now */
-	__u64 looked_now;	/* groups considered for the current allocation, see rt_alloc_cpu */
+	__u64 looked_now;	/* groups considered for the current allocation, without rt_alloc_cpu.count */
 	__u64 looked_last;	/* groups considered for the previous allocation */
-	__u64 ar;		/* request; 0: none, or one that began before the programs were attached */
+	__u64 ar;		/* address of the request; 0: none, or it began before the programs were attached */
 	__u64 begun_ns;
-	__u64 ac;		/* allocation whose groups are considered */
+	__u64 ac;		/* allocation context of the current search */
 	__u64 search_ns;	/* start of the search; 0: none */
 	__u32 cpu;		/* CPU whose rt_alloc_cpu holds the search for `ac` */
-	__u32 aside;		/* depth of functions that get groups without considering them */
-	__u32 listed;		/* in ext4_mb_scan_groups_xa_range() */
+	__u32 aside;		/* nesting depth of the functions of rt_alloc_aside() */
+	__u32 listed;		/* 1: in ext4_mb_scan_groups_xa_range() */
 	__u32 pad;
-	char comm[RT_COMM];	/* name at the last request */
+	char comm[RT_COMM];	/* task name at the last request */
 };
 
 /* A thread that waits for a bitmap. */
@@ -124,7 +127,7 @@ struct rt_alloc_wait {
 	__u32 pad;
 };
 
-/* Entries that found a full table, per CPU. */
+/* Per-CPU counts of entries lost because their table was full. */
 struct rt_alloc_loss {
 	__u64 tasks;
 	__u64 files;

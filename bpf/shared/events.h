@@ -6,36 +6,36 @@
 #include "limits.h"
 #include "tasks.h"
 
-/* Kinds of events in rt_events. Each event starts with one of these. */
+/* Kinds of events in rt_events: the first byte of each event. */
 enum rt_event_kinds {
 	RT_EVENT_REQUEST = 1,
-	RT_EVENT_PART = 2,	/* bytes of a request that is not complete yet, or has too many runs */
+	RT_EVENT_PART = 2,	/* part of a request that is not complete yet, or has too many runs for one event */
 	RT_EVENT_SUBMISSION = 3,
 };
 
-/* Bytes and origins of a request, one after the other: sectors | origin << RT_RUN_SHIFT. */
+/* A run: consecutive bytes of a request that have one origin, as sectors | origin << RT_RUN_SHIFT. */
 enum rt_event_runs {
 	RT_RUN_SHIFT = 24,
-	RT_RUNS_SENT = 0xffff,	/* rt_event_request.runs: the bytes are in RT_EVENT_PART events before it */
+	RT_RUNS_SENT = 0xffff,	/* value of rt_event_request.runs: the runs are in the RT_EVENT_PART events before it */
 };
 
-/* A request on a member as it completed. Followed by its runs. */
+/* A completed request on a member. Followed by its runs. */
 struct rt_event_request {
 	__u8 kind;
 	__u8 op;
 	__u8 origin;
 	__u8 error;
 	__u16 flags;		/* rt_event_flags() */
-	__u16 runs;		/* 0: one, of all of it */
+	__u16 runs;		/* 0: one run, the whole request */
 	__u32 length;		/* bytes */
 	__u32 member;
 	__u64 now_ns;		/* CLOCK_MONOTONIC */
-	__u64 sector;		/* of the member's disk; 0 if length is 0 */
-	__u64 issue_ns;		/* 0: not known */
-	__u64 start_ns;		/* rq->start_time_ns; not known if 0 or after issue_ns */
+	__u64 sector;		/* on the member's disk; 0 if length is 0 */
+	__u64 issue_ns;		/* 0: unknown */
+	__u64 start_ns;		/* rq->start_time_ns; unknown if 0 or after issue_ns */
 };
 
-/* A bio that was sent to an array. */
+/* A bio submitted to an array. */
 struct rt_event_submission {
 	__u8 kind;
 	__u8 op;
@@ -45,16 +45,16 @@ struct rt_event_submission {
 	__u16 array;
 	__u32 length;
 	__u32 pid;
-	__u64 now_ns;		/* when its origin was determined */
-	__u64 sector;		/* of the array */
+	__u64 now_ns;		/* time at which the origin was determined */
+	__u64 sector;		/* on the array */
 	struct rt_file_id file;
 };
 
-/* The runs of a request that is walked over. Kernel side only. */
+/* Runs gathered by a walk over a request (rt_walk()). Kernel side only. */
 struct rt_gather {
 	struct rt_event_request event;
 	__u32 run[RT_RUNS];
-	__u64 partly_sent;	/* some runs have been sent */
+	__u64 partly_sent;	/* 1: some runs have already been sent */
 };
 
 #endif

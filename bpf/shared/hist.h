@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Log-linear buckets, four per power of two: the same as in src/analysis/hist.rs. */
+/* Log-linear buckets, four per power of two, the same as in src/analysis/hist.rs. */
 #ifndef RAIDTRACE_HIST_H
 #define RAIDTRACE_HIST_H
 
@@ -29,7 +29,10 @@ static __always_inline __u32 rt_bucket(__u64 us)
 	if (v < 4)
 		return v;
 	log = rt_log2(v);
-	/* at most 123; masked, because a comparison would be another path for the verifier at each caller */
+	/*
+	 * At most 123. A mask instead of a comparison, which would be another path for the verifier
+	 * at each caller.
+	 */
 	return ((log - 1) * 4 + ((v >> (log - 2)) & 3)) & (RT_HIST_BUCKETS - 1);
 }
 

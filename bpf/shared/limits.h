@@ -7,26 +7,26 @@ enum rt_limits {
 	RT_DEV_HASH_BITS = 14,	/* log2 of the slots of the device index */
 	RT_DEVS = 1024,		/* disks and arrays together */
 	RT_DISK_PARTS = 15,	/* members on one disk */
-	RT_ARRAYS_DEEP = 3,	/* stacked arrays: the deepest that is resolved */
+	RT_ARRAYS_DEEP = 3,	/* maximum depth of nested arrays that is resolved */
 	RT_HIST_BUCKETS = 128,	/* see hist.h */
 	RT_CELLS = 256,		/* rt_row(): origin << 3 | operation */
-	RT_WALK_STEPS = 64,	/* of a round of a walk over a request */
-	RT_WALK_ROUNDS = 32,	/* of a walk */
-	RT_PIECES = RT_WALK_STEPS * RT_WALK_ROUNDS,	/* of a request that are looked up, at most */
-	RT_REGIONS = 1 << 17,	/* of 1 << RT_REGION_SHIFT sectors each, see rt_regions */
+	RT_WALK_STEPS = 64,	/* steps per round of a walk over a request */
+	RT_WALK_ROUNDS = 32,	/* rounds per walk */
+	RT_PIECES = RT_WALK_STEPS * RT_WALK_ROUNDS,	/* maximum number of pieces of a request that are looked up */
+	RT_REGIONS = 1 << 17,	/* regions of 1 << RT_REGION_SHIFT sectors, see rt_regions */
 	RT_REGION_SHIFT = 11,	/* 2048 sectors, 1 MiB */
 	RT_RANGE_STEPS = 24,	/* binary search over a tile's boundaries; rarely more than 6 are needed */
 	RT_TILE_PHASE = 128,	/* added to addresses before they are cut into tiles, see src/probe/tiles.rs */
-	RT_REASON_WAYS = 4,	/* slots of an entry of rt_reasons */
+	RT_REASON_WAYS = 4,	/* slots per entry of rt_reasons */
 	RT_SYNC_ENDS = 6,	/* completion functions of resync bios */
 	RT_COMM = 16,
 	RT_WORK = 32,		/* WORKER_DESC_LEN */
 	RT_TASK_SLOTS = 64,	/* a power of two */
-	RT_FILE_SLOTS = 64,	/* likewise */
+	RT_FILE_SLOTS = 64,	/* a power of two */
 	RT_FILE_NAME = 256,	/* NAME_MAX and a NUL */
-	RT_RUNS = 64,		/* runs of an event, at most */
-	RT_COST_SHIFT = 5,	/* bits of the origin in a key of rt_costs */
-	RT_SEEN_SLOTS = 16,	/* marks of a CPU, see shadow.bpf.h */
+	RT_RUNS = 64,		/* maximum number of runs per event */
+	RT_COST_SHIFT = 5,	/* number of bits for the origin in a key of rt_costs */
+	RT_SEEN_SLOTS = 16,	/* marks per CPU and program, see shadow.bpf.h */
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The vocabulary: what a piece of IO can belong to and what it does. This is
- * the one definition; build.rs reads these lines to make the Rust tables.
+ * Origins and operations of IO. The only definition: build.rs reads these lines and generates the
+ * Rust enums from them.
  *
  * Numbers are part of recordings: append, never renumber.
  */

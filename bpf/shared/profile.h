@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The wire contract of profile.bpf.c, as shared/wire.h is of the rest. */
+/* Wire contract of profile.bpf.c. See shared/wire.h for that of the other programs. */
 #ifndef RAIDTRACE_PROFILE_H
 #define RAIDTRACE_PROFILE_H
 
@@ -10,25 +10,25 @@ enum rt_sample_limits {
 
 enum rt_sample_modes {
 	RT_SAMPLE_KERNEL,
-	RT_SAMPLE_USER,		/* it has no kernel stack */
-	RT_SAMPLE_NO_STACK,	/* the kernel did not give it */
+	RT_SAMPLE_USER,		/* user mode: there is no kernel stack */
+	RT_SAMPLE_NO_STACK,	/* bpf_get_stack() returned no kernel stack */
 };
 
-/* A sample of a CPU. `frames` addresses follow it, the innermost first. */
+/* A sample of a CPU. Followed by `frames` addresses, innermost first. */
 struct rt_sample {
 	__u64 now_ns;
 	__u32 cpu;
-	__u32 pid;	/* of the thread; 0: softirqs on an idle CPU */
+	__u32 pid;	/* thread id; 0: softirqs on an idle CPU */
 	__u32 tgid;
 	__u16 frames;
 	__u16 mode;
 	__u8 comm[RT_SAMPLE_COMM];
 };
 
-/* Counts of samples of a CPU that were not sent. */
+/* Per-CPU counts of samples that were not sent. */
 struct rt_sample_ticks {
 	__u64 idle;
-	__u64 lost;	/* busy, and the ring buffer was full */
+	__u64 lost;	/* the CPU was busy, but the ring buffer was full */
 };
 
 struct rt_sample_scratch {

@@ -5,73 +5,73 @@
 
 #include "limits.h"
 
-/*
- * Bios and their bytes. In the per-CPU slots below, bios of 0 means that the slot is free.
- */
+/* Number of bios and their bytes. In the per-CPU slots below, 0 bios mean that the slot is free. */
 struct rt_io {
 	__u64 bios;
 	__u64 bytes;
 };
 
 enum rt_task_keys {
-	/* in place of an operation, of rt_task_key and rt_file_key: dirtied, to be written by another task later */
+	/*
+	 * in place of an operation in rt_task_key and rt_file_key: dirtied, to be written later by
+	 * another task
+	 */
 	RT_OP_DIRTY = 7,
 	/*
-	 * in place of a pid: the low bits of the id of a cgroup. blk-throttle held back a
-	 * bio of that cgroup and submitted it later from a kworker of its own.
+	 * flag in a pid field, which then holds the low bits of a cgroup id: blk-throttle delayed a
+	 * bio of that cgroup and submitted it later from its own kworker
 	 */
 	RT_THROTTLED = 1U << 31,
 };
 
 struct rt_task_key {
-	__u32 pid;		/* or RT_THROTTLED and the id of a cgroup */
+	__u32 pid;		/* or RT_THROTTLED | low bits of a cgroup id */
 	__u16 array;
 	__u8 what;		/* origin << 3 | operation, or RT_OP_DIRTY */
-	__u8 interval;		/* its low 8 bits, see rt_interval */
+	__u8 interval;		/* low 8 bits of rt_interval */
 };
 
 /*
- * Bios that one CPU submitted for one rt_task_key and that rt_task_ios does not
- * have yet. A task submits many bios in a row: adding them up here saves a hash
- * look-up for all but the first. A reader that copies a slot from the first byte
- * to the last has the figures of one key if `began` equals `ended`: the writer
- * writes `ended` first.
+ * Bios that one CPU has counted for one rt_task_key and not yet added to rt_task_ios. A task
+ * submits many bios in a row: adding them up here saves a hash lookup for all but the first. The
+ * writer updates `ended` before and `began` after the other fields. So a reader that copies a slot
+ * from the first byte to the last has a consistent copy if `began` equals `ended`.
  */
 struct rt_task_slot {
 	__u64 began;
-	__u64 key;		/* a struct rt_task_key as one number, of interval 0 */
-	__u64 interval;		/* in which the task's name was noted last */
+	__u64 key;		/* struct rt_task_key as one number, with interval 0 */
+	__u64 interval;		/* rt_interval when the task's name was last stored */
 	struct rt_io io;
 	__u64 ended;
 };
 
 struct rt_task_pending {
 	struct rt_task_slot slot[RT_TASK_SLOTS];
-	__u64 last_bio;		/* the bio that was counted last ... */
-	__u64 last_slot;	/* ... and where, for rt_bio_refused */
+	__u64 last_bio;		/* address of the bio that was counted last, for rt_bio_refused */
+	__u64 last_slot;	/* slot of that bio */
 };
 
-/* A kworker serves several arrays in turn, under the same pid. */
+/* Key of rt_tasks. Includes the array, because a kworker serves several arrays under the same pid. */
 struct rt_task_id {
 	__u32 pid;		/* as in rt_task_key */
 	__u32 array;
 };
 
 struct rt_task {
-	__u64 cgroup;		/* of RT_THROTTLED: in the hierarchy of the blkio or io controller */
+	__u64 cgroup;		/* cgroup id; for RT_THROTTLED, in the hierarchy of the blkio or io controller */
 	__u32 tgid;
 	__u32 pad;
 	char comm[RT_COMM];
-	char work[RT_WORK];	/* of a kworker: what it was doing, flush-9:127 */
+	char work[RT_WORK];	/* current work of a kworker, for example flush-9:127 */
 };
 
 /*
- * A file for as long as it exists: with the generation, because a deleted
- * file's inode number is the next one's. inode 0: the file is not known.
+ * Identity of a file. Includes the generation, because the inode number of a deleted file is
+ * reused. inode 0: the file is unknown.
  */
 struct rt_file_id {
 	__u64 inode;
-	__u32 dev;		/* of its filesystem, major << 20 | minor */
+	__u32 dev;		/* device of the filesystem, major << 20 | minor */
 	__u32 generation;
 };
 
@@ -79,17 +79,17 @@ struct rt_file_key {
 	struct rt_file_id file;
 	__u16 array;
 	__u8 op;
-	__u8 interval;		/* its low 8 bits, see rt_interval */
-	__u32 pid;		/* of RT_OP_DIRTY: the thread that dirtied it; else 0 */
+	__u8 interval;		/* low 8 bits of rt_interval */
+	__u32 pid;		/* for RT_OP_DIRTY, the thread that dirtied the file; else 0 */
 };
 
 /*
- * Bios that one CPU submitted for one file; read and written like rt_task_slot. A slot
- * goes to rt_file_ios when it becomes another file's.
+ * Bios that one CPU has counted for one file; read and written like rt_task_slot. The counts are
+ * added to rt_file_ios when another file takes the slot.
  */
 struct rt_file_slot {
 	__u64 began;
-	__u64 address;		/* of the struct inode */
+	__u64 address;		/* address of the struct inode */
 	struct rt_file_key key;
 	struct rt_io io;
 	__u64 ended;
@@ -97,15 +97,15 @@ struct rt_file_slot {
 
 struct rt_file_pending {
 	struct rt_file_slot slot[RT_FILE_SLOTS];
-	__u64 last_slot;	/* of the bio that was counted last; RT_FILE_SLOTS: it has no file */
+	__u64 last_slot;	/* slot of the bio that was counted last; RT_FILE_SLOTS: that bio has no file */
 };
 
 /* Name of a file when it was first seen. */
 struct rt_file {
-	__u64 parent;		/* inode of its directory; 0: not known */
+	__u64 parent;		/* inode number of the directory; 0: unknown */
 	__u32 parent_generation;
-	__u32 links;		/* 0: deleted by then */
-	char name[RT_FILE_NAME];	/* empty: not known */
+	__u32 links;		/* link count at that time; 0: already deleted */
+	char name[RT_FILE_NAME];	/* empty: unknown */
 };
 
 #endif

@@ -1,4 +1,4 @@
-//! What shortens the waits that `raidtrace slow` finds. Commands are printed, never run.
+//! Advice that shortens the waits found by `raidtrace slow`. Commands are printed, never run.
 
 use std::borrow::Cow;
 
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 /// A change that would help.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Advice {
-    /// What helps.
+    /// The change, in words.
     pub text: String,
     /// Commands, in order; empty if the application has to change.
     pub commands: Vec<String>,
     /// Risk and how to undo it.
     pub risk: String,
-    /// When not to.
+    /// Case in which the change should not be made.
     pub not_when: String,
     /// Kernel source or document.
     pub source: Cow<'static, str>,
 }
 
-/// md writes superblocks before the first write after `seconds` (md/safe_mode_delay) without one.
+/// md writes superblocks before the first write after `seconds` (md/safe_mode_delay) without a write.
 pub fn md_superblock(array: &str, seconds: Option<&str>) -> Advice {
     let now = seconds.map_or(String::new(), |s| format!(" (now {s} s)"));
     Advice {
@@ -36,7 +36,7 @@ pub fn md_superblock(array: &str, seconds: Option<&str>) -> Advice {
 /// Ordered data of another file, on a mount with dioread_lock or nodelalloc. `mount` is quoted.
 pub fn ordered_data_by_option(mount: &str) -> Advice {
     Advice {
-        text: "let writeback allocate unwritten blocks, for whose data commits do not wait".to_owned(),
+        text: "let writeback allocate unwritten blocks: commits do not wait for their data".to_owned(),
         commands: vec![format!("mount -o remount,dioread_nolock {mount}")],
         risk: "none known; the default since 5.6. Has no effect with nodelalloc. Undone with remount,dioread_lock".to_owned(),
         not_when: "the files have no extents (made by ext3)".to_owned(),
@@ -44,7 +44,7 @@ pub fn ordered_data_by_option(mount: &str) -> Advice {
     }
 }
 
-/// Ordered data of another file, on a mount with nodelalloc, as ext3 has it.
+/// Ordered data of another file, on a mount with nodelalloc, as with ext3.
 pub fn ordered_data_without_delay(mount: &str) -> Advice {
     Advice {
         text: format!(
@@ -52,22 +52,22 @@ pub fn ordered_data_without_delay(mount: &str) -> Advice {
              a file after a crash is acceptable, data=writeback"
         ),
         commands: Vec::new(),
-        risk: "without nodelalloc, a file that was renamed over another one without fsync has its data later. With data=writeback, blocks that were \
-               allocated shortly before a crash can have what was there before"
+        risk: "without nodelalloc, the data of a file that was renamed over another one without fsync reaches the disk later. With data=writeback, blocks that were \
+               allocated shortly before a crash can have their old content"
             .to_owned(),
         not_when: "the application relies on data that reaches the disk every 5 seconds without fsync".to_owned(),
         source: Cow::Borrowed("Documentation/admin-guide/ext4.rst, delalloc and data=; fs/jbd2/commit.c, journal_submit_data_buffers()"),
     }
 }
 
-/// Ordered data of another file, for another reason.
+/// Ordered data of another file, on any other mount.
 pub fn ordered_data(file: &str) -> Advice {
     Advice {
         text: format!(
             "keep less dirty data of {file}: its writer can call sync_file_range(2) more often, or write to another filesystem"
         ),
         commands: vec!["sysctl vm.dirty_background_bytes=67108864".to_owned()],
-        risk: "writeback begins earlier for the whole host. Undone with vm.dirty_background_ratio and its old value".to_owned(),
+        risk: "writeback starts earlier on the whole host. Undone with vm.dirty_background_ratio and its old value".to_owned(),
         not_when: "files are usually removed before they are written".to_owned(),
         source: Cow::Borrowed("fs/jbd2/commit.c, journal_finish_inode_data_buffers(); Documentation/admin-guide/sysctl/vm.rst"),
     }
@@ -83,7 +83,7 @@ pub fn extending_writes(version: (u32, u32)) -> Advice {
     Advice {
         text: format!("{ahead}: direct writes within the file share the lock"),
         commands: Vec::new(),
-        risk: "the application must not take the size of the file for its content".to_owned(),
+        risk: "the application must not take the file's size as the amount of its data".to_owned(),
         not_when: "the file is only appended to, and nobody reads it meanwhile".to_owned(),
         source: Cow::Borrowed("fs/ext4/file.c, ext4_dio_write_checks(); Linux 6.3, 240930fb7e6b"),
     }
@@ -118,7 +118,7 @@ pub fn unaligned_writes(version: (u32, u32)) -> Advice {
     };
     Advice {
         text: format!(
-            "align direct writes to 4096 bytes: others{where_} take the inode's lock exclusively"
+            "align direct writes to 4096 bytes: unaligned writes{where_} take the inode's lock exclusively"
         ),
         commands: Vec::new(),
         risk: "none".to_owned(),
@@ -130,7 +130,7 @@ pub fn unaligned_writes(version: (u32, u32)) -> Advice {
 /// One member is much slower than the others. `disk` is quoted.
 pub fn slow_member(disk: &str, name: &str) -> Advice {
     Advice {
-        text: format!("find out why {name} needs longer for a flush than the others"),
+        text: format!("find out why a flush takes longer on {name} than on the other members"),
         commands: vec![
             format!("cat /sys/block/{name}/queue/write_cache"),
             format!("smartctl -x {disk}"),
@@ -199,14 +199,14 @@ pub fn resync(array: &str) -> Advice {
 /// A buffered writer is throttled.
 pub fn throttled() -> Advice {
     Advice {
-        text: "the writer makes dirty data faster than the disks write it: limit its rate, or let fewer dirty pages wait for the disks, \
+        text: "the writer dirties data faster than the disks write it: limit its rate, or let fewer dirty pages wait for the disks, \
                so that throttling is short and often"
             .to_owned(),
         commands: vec!["sysctl vm.dirty_bytes=1073741824 vm.dirty_background_bytes=268435456".to_owned()],
-        risk: "for the whole host: bursts larger than that no longer fit into memory. Undone with vm.dirty_ratio and \
+        risk: "affects the whole host: larger bursts no longer fit into memory. Undone with vm.dirty_ratio and \
                vm.dirty_background_ratio and their old values"
             .to_owned(),
-        not_when: "the throttled writer is in a cgroup with its own memory limit, which counts first".to_owned(),
+        not_when: "the throttled writer is in a cgroup with its own memory limit, which applies first".to_owned(),
         source: Cow::Borrowed("mm/page-writeback.c, balance_dirty_pages(); Documentation/admin-guide/sysctl/vm.rst"),
     }
 }

@@ -1,4 +1,4 @@
-//! Counters of the ext4 block allocator (fs/ext4/mballoc.c) of a filesystem, and an interval of `raidtrace alloc`. Pure.
+//! Counters of the ext4 block allocator (fs/ext4/mballoc.c) per filesystem, and the snapshot of one `raidtrace alloc` interval.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,37 +15,37 @@ pub mod reason;
 mod sums;
 pub mod window;
 
-/// Criteria that the allocator relaxes one after the other; older kernels have four.
+/// Number of allocation criteria, which the allocator relaxes one by one. Older kernels have four.
 pub const CRITERIA: usize = crate::contract::ALLOC_CRITERIA as usize;
 
-/// Buckets of [`Groups`]: 0, 1, 2..3, 4..7, ... 2^22 and more (30 TiB with groups of 128 MiB are 2^18).
+/// Number of buckets of [`Groups`]: 0, 1, 2..3, 4..7, ... 2^22 and more. A filesystem of 30 TiB has about 2^18 groups of 128 MiB.
 pub const GROUPS_BUCKETS: usize = crate::contract::ALLOC_GROUPS as usize;
 
-/// Why a group was refused, from its `struct ext4_group_info` at that moment.
+/// Reason why a group was refused, derived from its `struct ext4_group_info` at that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Refused {
     /// `bb_free` is 0.
     Full,
-    /// Its bitmap is corrupt.
+    /// The group's bitmap is corrupt.
     Corrupt,
-    /// First group of a flex group, kept for directories.
+    /// The group is the first one of a flex group, reserved for directories.
     ForDirectories,
     /// No free extent of the order of the goal (`bb_largest_free_order`).
     Order,
-    /// Its average free extent (`bb_free / bb_fragments`) is shorter than the goal.
+    /// The group's average free extent (`bb_free / bb_fragments`) is shorter than the goal.
     Average,
     /// Fewer free blocks than the goal.
     Blocks,
     /// Another reason, or unknown.
     Other,
-    /// Its buddy bitmap is not in memory (`EXT4_MB_GRP_NEED_INIT`): the first criteria read no bitmaps.
+    /// The group's buddy bitmap is not in memory (`EXT4_MB_GRP_NEED_INIT`): the first criteria do not read bitmaps.
     NotLoaded,
 }
 
 impl Refused {
-    /// All reasons in the order of their numbers.
+    /// All reasons, in numeric order.
     pub const ALL: [Self; 8] = [
         Self::Full,
         Self::Corrupt,
@@ -72,12 +72,12 @@ impl Refused {
     }
 }
 
-/// Allocations by how many groups each considered.
+/// Histogram of allocations by the number of groups considered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Groups(pub [u64; GROUPS_BUCKETS]);
 
-/// Counters of one filesystem since the programs were attached; or, after [`Counts::since`], of an interval.
+/// Counters of one filesystem: cumulative since the programs were attached, or for one interval after [`Counts::since`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Calls of `ext4_mb_new_blocks()` (tracepoint `ext4_request_blocks`).
@@ -90,47 +90,47 @@ pub struct Counts {
     pub got: u64,
     /// Time from request to allocation, µs.
     pub latency: Hist,
-    /// Sum of these times in nanoseconds.
+    /// Sum of the times in `latency`, in nanoseconds.
     pub nanoseconds: u64,
-    /// Requests served by a search (tracepoint `ext4_mballoc_alloc`). Searches without a result are in `looked` and `refused` only.
+    /// Requests served by a search (tracepoint `ext4_mballoc_alloc`). Failed searches are counted in `looked` and `refused` only.
     pub searches: u64,
-    /// Blocks (clusters) that searches were normalised to (`ac_g_ex.fe_len`).
+    /// Sum of the normalised goal lengths of searches (`ac_g_ex.fe_len`), in blocks (clusters).
     pub goal: u64,
     /// Requests served from preallocated space (tracepoint `ext4_mballoc_prealloc`).
     pub preallocated: u64,
-    /// Searches by the criterion that they reached; those that found what they wanted right at the goal reached none.
+    /// Searches by the last criterion reached. A search that is satisfied at the goal itself reaches none.
     pub criteria: [u64; CRITERIA],
-    /// Searches by `ac_groups_scanned`: groups whose free extents were searched. 16 bits in the kernel: it wraps at 65,536.
+    /// Sum of `ac_groups_scanned`, the groups whose free extents were searched. The kernel's field has 16 bits and wraps at 65,536.
     pub scanned: u64,
-    /// Searches that found blocks while ext4 counted `looked` (mb_stats); 0 where a hook counts it.
+    /// Searches that found blocks while ext4 itself counted `looked` (mb_stats); 0 if a hook counts `looked`.
     pub hits: u64,
-    /// Searches for a locality group's preallocation (`EXT4_MB_HINT_GROUP_ALLOC`): what mb_group_prealloc concerns.
+    /// Searches for a locality group's preallocation (`EXT4_MB_HINT_GROUP_ALLOC`). Only these depend on mb_group_prealloc.
     pub locality: u64,
-    /// Searches by groups considered; empty where these are not counted by a hook.
+    /// Searches by number of groups considered; empty unless a hook counts groups.
     pub groups: Groups,
-    /// Groups considered, by criterion, as `groups_considered` of mb_stats counts them: once for each that
-    /// `ext4_mb_good_group_nolock()` is asked about, and once more where a list of mb_optimize_scan proposed it. Those of
-    /// searches that still go on too.
+    /// Groups considered, by criterion. Defined like `groups_considered` in mb_stats: counted once per call of
+    /// `ext4_mb_good_group_nolock()`, and once more if a list of mb_optimize_scan proposed the group. Searches in progress are
+    /// included.
     pub looked: [u64; CRITERIA],
-    /// Groups refused, before or by `ext4_mb_good_group()`, by criterion.
+    /// Groups refused by `ext4_mb_good_group()`, or before it is called, by criterion.
     pub refused: [u64; CRITERIA],
     /// A random sample of the refusals (one in `RT_ALLOC_SAMPLED` on average), by reason.
     pub reasons: [u64; Refused::ALL.len()],
-    /// Groups whose bitmap was brought into memory (tracepoint `ext4_mb_bitmap_load`).
+    /// Groups whose bitmap was loaded into memory (tracepoint `ext4_mb_bitmap_load`).
     pub bitmaps: u64,
-    /// Groups whose buddy was made of the bitmap (tracepoint `ext4_mb_buddy_bitmap_load`).
+    /// Groups whose buddy bitmap was generated from the block bitmap (tracepoint `ext4_mb_buddy_bitmap_load`).
     pub buddies: u64,
-    /// Bitmaps read from disk because they were needed (tracepoint `ext4_read_block_bitmap_load`).
+    /// Bitmaps read from disk on demand (tracepoint `ext4_read_block_bitmap_load`).
     pub reads: u64,
-    /// Bitmaps read ahead (its `prefetch`).
+    /// Bitmaps read ahead (the same tracepoint with `prefetch` set).
     pub prefetches: u64,
     /// Waits of 1 µs or more in `ext4_wait_block_bitmap()`, µs.
     pub waits: Hist,
-    /// Files whose preallocated space was released (tracepoint `ext4_discard_preallocations`), as on close.
+    /// Files whose preallocated space was released (tracepoint `ext4_discard_preallocations`), for example on close.
     pub discards: u64,
 }
 
-/// Share of one task, or of one inode.
+/// Allocator work for one task or one inode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Share {
@@ -138,16 +138,16 @@ pub struct Share {
     pub requests: u64,
     /// Blocks (clusters) allocated.
     pub blocks: u64,
-    /// Nanoseconds in the allocator, of requests that have ended.
+    /// Nanoseconds that completed requests spent in the allocator.
     pub nanoseconds: u64,
-    /// Groups considered, if known. A task's count grows during a request, an inode's when the request has ended.
+    /// Groups considered, if known. A task's count grows during a request, an inode's count when the request ends.
     pub looked: u64,
 }
 
-/// A task of a filesystem.
+/// Key of a task's counters for one filesystem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskOf {
-    /// Device number of the filesystem as the kernel has it: major << 20 | minor.
+    /// Kernel device number of the filesystem: major << 20 | minor.
     pub dev: u32,
     /// Thread id in the initial pid namespace.
     pub pid: u32,
@@ -156,20 +156,20 @@ pub struct TaskOf {
 /// Counters of the programs since they were attached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllocCounters {
-    /// By device number (major << 20 | minor).
+    /// Counters by device number (major << 20 | minor).
     pub filesystems: BTreeMap<u32, Counts>,
-    /// Share and comm (untrusted) by filesystem and task. When there are thousands, idle ones are removed, and start at 0 when
-    /// they come back.
+    /// Share and comm (untrusted) by filesystem and task. With thousands of tasks, idle ones are removed; a removed task that
+    /// allocates again starts at 0.
     pub tasks: BTreeMap<TaskOf, (Share, Vec<u8>)>,
-    /// Share by inode. The table is an LRU: a count lower than before belongs to a new entry.
+    /// Share by inode. The table is an LRU: if a count goes down, the entry was evicted and added again.
     pub files: BTreeMap<super::files::FileId, Share>,
-    /// Searches in progress, and their duration.
+    /// Duration so far of each search in progress.
     pub searching: BTreeMap<TaskOf, Duration>,
-    /// Groups considered in all filesystems, for the limit on their rate.
+    /// Groups considered in all filesystems, checked against a rate limit.
     pub calls: u64,
     /// Events lost because a table was full.
     pub lost: u64,
-    /// Cost of these programs.
+    /// Cost of the programs.
     pub overhead: super::snapshot::Overhead,
 }
 
@@ -179,11 +179,11 @@ pub struct AllocCounters {
 pub enum Source {
     /// A tracepoint.
     Tracepoint,
-    /// A function's entry and exit.
+    /// BPF programs at function entry and exit.
     Fentry,
-    /// A breakpoint, which is more expensive.
+    /// A kprobe (breakpoint), more expensive than fentry.
     Kprobe,
-    /// Samples of what the CPUs do.
+    /// CPU samples.
     Samples,
     /// `/proc/fs/ext4/*/mb_stats`.
     MbStats,
@@ -191,7 +191,7 @@ pub enum Source {
     MbStructs,
     /// `/proc/fs/ext4/*/mb_groups`.
     MbGroups,
-    /// No source: a note has the reason.
+    /// No source; a note gives the reason.
     None,
 }
 
@@ -199,44 +199,44 @@ pub enum Source {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Fragmentation {
-    /// Groups by the order of their largest free extent; the rest of `groups` has none. From mb_structs_summary: only groups in
-    /// memory that have one.
+    /// Groups by the order of their largest free extent; the rest of `groups` have no free extent. mb_structs_summary lists only
+    /// groups that are in memory and have a free extent.
     pub largest: Vec<u64>,
-    /// Free extents by order; mb_groups only.
+    /// Free extents by order; only from mb_groups.
     pub extents: Option<Vec<u64>>,
     /// Groups by the order of their average free extent.
     pub average: Option<Vec<u64>>,
     /// Number of groups that were read.
     pub groups: u64,
-    /// True if the kernel finds groups by these lists (mb_optimize_scan); `None` if it has none or does not report it.
+    /// True if the kernel finds groups with lists by free extent (mb_optimize_scan); `None` if it has no lists or does not report
+    /// the setting.
     pub optimised: Option<bool>,
 }
 
 /// One filesystem in one interval.
 #[derive(Clone, Debug, Default)]
 pub struct FsAlloc {
-    /// Kernel name of its device: `md127`, `sda1`.
+    /// Kernel name of the block device: `md127`, `sda1`.
     pub name: String,
     /// Mount point.
     pub mount: Option<String>,
-    /// major << 20 | minor.
+    /// Kernel device number: major << 20 | minor.
     pub dev: u32,
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub block_bytes: u32,
-    /// Block groups.
+    /// Number of block groups.
     pub groups: u32,
-    /// Effective stripe=, blocks; 0 for none.
+    /// Effective stripe= option, in blocks; 0 for none.
     pub stripe: u32,
-    /// Current mb_group_prealloc (blocks that a locality group preallocates) and mb_stream_req (blocks of the largest file
-    /// that is allocated from one); `None` if unknown.
+    /// Current mb_group_prealloc: number of blocks that a locality group preallocates; `None` if unknown.
     pub group_prealloc: Option<u64>,
-    /// See [`FsAlloc::group_prealloc`].
+    /// Current mb_stream_req: blocks of the largest file that is allocated from a locality group; `None` if unknown.
     pub stream_req: Option<u64>,
     /// Counters of the interval.
     pub counts: Counts,
     /// Searches in progress at the end of the interval.
     pub searching: Searching,
-    /// Tasks of the interval, busiest first.
+    /// Tasks that allocated in the interval, busiest first.
     pub tasks: Vec<TaskAlloc>,
     /// Files that blocks were allocated for, busiest first.
     pub files: Vec<FileAlloc>,
@@ -244,11 +244,11 @@ pub struct FsAlloc {
     pub members: Vec<(String, u64, u64, Hist)>,
     /// Free extents.
     pub fragmentation: Option<Fragmentation>,
-    /// ext4's own counts (mb_stats) of the interval; `None` unless a hook counted groups, too.
+    /// ext4's own counts (mb_stats) for the interval; `None` unless a hook counted groups as well.
     pub mb_stats: Option<MbCount>,
     /// Facts that the reason depends on.
     pub known: Known,
-    /// Why the allocator is busy. CPU time is known for all filesystems together only, see [`AllocSnapshot::cpu`].
+    /// Reason why the allocator is busy. CPU time is known only for all filesystems together, see [`AllocSnapshot::cpu`].
     pub reason: Option<Reason>,
 }
 
@@ -256,25 +256,25 @@ pub struct FsAlloc {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MbCount {
-    /// Searches that found blocks, other than right at the goal (`hits` of all criteria).
+    /// Searches that found blocks, except at the goal itself (sum of `hits` over all criteria).
     pub searches: u64,
-    /// Groups considered (`groups_considered` of all criteria).
+    /// Groups considered (sum of `groups_considered` over all criteria).
     pub groups: u64,
 }
 
-/// Facts about a filesystem's allocator beside its counters.
+/// Facts about a filesystem's allocator in addition to its counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Known {
     /// Kernel release; empty if unknown.
     pub kernel: String,
-    /// True if ext4 has the allocator of 6.17, by its symbols.
+    /// True if the symbols of ext4 are those of the allocator of 6.17.
     pub new_allocator: bool,
-    /// True if ext4 has lists of groups by free space (5.13); `None` if unknown.
+    /// True if ext4 has lists of groups by free space (since 5.13); `None` if unknown.
     pub has_lists: Option<bool>,
-    /// Why groups are not counted, as a clause: `fentry and kprobes are refused`.
+    /// Reason why groups are not counted, as a clause: `fentry and kprobes are refused`.
     pub unhooked: Option<String>,
-    /// True if no other ext4 is mounted, so that all samples in the allocator belong to this one.
+    /// True if no other ext4 is mounted, so that all samples in the allocator belong to this filesystem.
     pub alone: bool,
 }
 
@@ -293,9 +293,9 @@ pub struct Searching {
 pub struct TaskAlloc {
     /// Thread id.
     pub pid: u32,
-    /// Untrusted bytes.
+    /// `comm`: untrusted bytes.
     pub comm: Vec<u8>,
-    /// `writeback` and the like.
+    /// Role of a kernel thread, such as `writeback`.
     pub role: Option<String>,
     /// Share of the task.
     pub share: Share,
@@ -312,15 +312,15 @@ pub struct FileAlloc {
     pub share: Share,
 }
 
-/// Why the allocator is busy, and how to fix it.
+/// Reason why the allocator is busy, and how to fix it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reason {
     /// `linear_scan`, `stripe_livelock`, `cold_bitmaps`, `fragmented`, ...
     pub id: String,
-    /// The sentence.
+    /// Explanation in one sentence.
     pub sentence: String,
-    /// Commands that fix it, one each; never run by raidtrace.
+    /// Commands that fix the problem, one per element. raidtrace never runs them.
     pub commands: Vec<String>,
     /// Cost or risk of the commands.
     pub risk: Option<String>,
@@ -328,28 +328,28 @@ pub struct Reason {
     pub rule: Option<String>,
 }
 
-/// A share of the samples.
+/// Number of CPU samples by activity, for all CPUs, one CPU or one thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cpu {
-    /// Possible samples: CPUs * hertz * interval, idle ones included.
+    /// Possible samples: CPUs * hertz * interval, including idle time.
     pub possible: u64,
     /// Samples of busy CPUs.
     pub busy: u64,
-    /// Samples with the allocator on the stack, and no hook running below it.
+    /// Samples with the allocator on the stack and no tracing hook running on top of it.
     pub allocator: u64,
-    /// Samples in hooks: BPF programs, kprobes and tracepoint handlers, those of raidtrace among them.
+    /// Samples in hooks: BPF programs, kprobes and tracepoint handlers, including raidtrace's own.
     pub hooks: u64,
-    /// Function at the top of most allocator stacks, and its samples.
+    /// Innermost function of most allocator samples, and the number of its samples.
     pub hottest: Option<(String, u64)>,
 }
 
-/// One interval.
+/// Allocator data of one interval.
 #[derive(Clone, Debug)]
 pub struct AllocSnapshot {
-    /// The interval's end.
+    /// End of the interval.
     pub time: jiff::Timestamp,
-    /// Length.
+    /// Length of the interval.
     pub interval: Duration,
     /// Filesystems, in the order of their names.
     pub filesystems: Vec<FsAlloc>,

@@ -1,8 +1,8 @@
 //! Bytes that members moved for each byte submitted to the array, by origin.
 //!
 //! Every byte that the members moved is counted exactly once: under its own origin or, where md moved it because of a
-//! write (parity, pre-reads, write-intent bitmap, journal), charged to the written origin. Bytes in flight at the end of
-//! an interval are not held back: bytes submitted in one interval may be moved in the next.
+//! write (parity, pre-reads, write-intent bitmap, journal), charged to the written origin. Bytes submitted in one interval
+//! may be moved in the next one.
 
 #[cfg(test)]
 mod tests;
@@ -18,14 +18,14 @@ use crate::origin::{Op, Origin};
 pub struct Amplification {
     /// Rows with any bytes, ordered by (origin, operation).
     pub rows: Vec<Row>,
-    /// Length of that time.
+    /// Length of the time covered.
     pub over: Duration,
 }
 
 /// Bytes submitted to the array for one (origin, op), and the member bytes they caused.
 ///
-/// A row of an md origin without submitted bytes is work that no IO asked for (`resync`, `md_superblock`), or that has no
-/// origin to charge because nothing was written (`parity`, `rmw_read`, `md_bitmap`, `md_journal`).
+/// A row of an md origin without submitted bytes is work not caused by IO to the array (`resync`, `md_superblock`), or work
+/// that has no origin to charge because nothing was written (`parity`, `rmw_read`, `md_bitmap`, `md_journal`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Row {
     /// Origin of the submitted bytes.
@@ -36,7 +36,7 @@ pub struct Row {
     pub submitted: u64,
     /// Bytes moved by the members under the same origin and operation.
     pub data: u64,
-    /// P and Q written for it.
+    /// Bytes of P and Q written because of the submitted bytes.
     pub parity: u64,
     /// Bytes read to compute parity.
     pub rmw_read: u64,
@@ -89,12 +89,12 @@ impl Row {
         (self.submitted > 0).then(|| bytes as f64 / self.submitted as f64)
     }
 
-    /// True for md's own work, and for md's bytes that no origin could be charged with.
+    /// True for md's own work, and for bytes of md that could not be charged to an origin.
     pub fn is_mds_own(&self) -> bool {
         self.submitted == 0 && self.origin.group() == crate::origin::Group::Md
     }
 
-    /// True for work that no IO asked for: resync, md's superblocks.
+    /// True for work not caused by IO to the array: resync, md's superblocks.
     pub fn is_unasked(&self) -> bool {
         self.is_mds_own() && charged(self.origin, self.op).is_none()
     }
@@ -166,7 +166,7 @@ impl Amplification {
         }
     }
 
-    /// Sum of all origins for `op`, without work that no IO asked for.
+    /// Sum of all origins for `op`, without work not caused by IO to the array.
     pub fn total(&self, op: Op) -> Row {
         let mut total = Row::new(Origin::Unknown, op);
         self.rows
@@ -176,7 +176,7 @@ impl Amplification {
         total
     }
 
-    /// Bytes that no IO asked for: resync and md's superblocks.
+    /// Bytes not caused by IO to the array: resync and md's superblocks.
     pub fn unasked(&self) -> u64 {
         let rows = self.rows.iter().filter(|r| r.is_unasked());
         rows.fold(0, |n, r| n.saturating_add(r.below()))
@@ -199,8 +199,8 @@ fn charged(origin: Origin, op: Op) -> Option<(Charge, Op)> {
     })
 }
 
-/// Weights from the stripe costs that the BPF programs counted; without those, from the bytes written to the array; without
-/// those too (all submitted in an earlier interval), from the written bytes that members completed. Empty when nothing was
+/// Weights from the stripe costs counted by the BPF programs. Without costs, weights are the bytes written to the array. Without
+/// those (all submitted in an earlier interval), weights are the written bytes that members completed. Empty when nothing was
 /// written.
 fn weights(
     array: &ArraySnapshot,
@@ -231,7 +231,8 @@ fn weights(
         .unwrap_or_default()
 }
 
-/// Splits `bytes` by `weights`, none of which is 0: whole bytes that add up, the largest remainders rounded up.
+/// Splits `bytes` in proportion to the nonzero `weights`. The parts are whole bytes that add up to `bytes`; those with the largest
+/// remainders are rounded up.
 fn split(bytes: u64, weights: &[(Origin, u64)]) -> Vec<(Origin, u64)> {
     let sum: u128 = weights.iter().map(|w| u128::from(w.1)).sum();
     if sum == 0 {
@@ -256,8 +257,8 @@ fn split(bytes: u64, weights: &[(Origin, u64)]) -> Vec<(Origin, u64)> {
 /// Member bytes per written byte on an array that is not degraded: `(full stripes, single blocks at most)`; `None` for other
 /// levels and impossible numbers of disks.
 ///
-/// For a single block md reads either the old block and the old parity, or the rest of the stripe, whichever is fewer
-/// (`handle_stripe_dirtying()`, drivers/md/raid5.c, with `rmw_level` as it is by default).
+/// For a single block md reads either the old block and the old parity, or the rest of the stripe, whichever takes fewer reads
+/// (`handle_stripe_dirtying()`, drivers/md/raid5.c, with the default `rmw_level`).
 pub fn expected(info: &ArrayInfo) -> Option<(f64, f64)> {
     let disks = info.disks;
     let parity = match info.level.as_str() {

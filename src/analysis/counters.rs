@@ -16,8 +16,8 @@ pub struct Counters {
     pub cells: BTreeMap<CellKey, CellCounters>,
     /// Bios submitted to the arrays since the last reading, by task. These and `files` are not cumulative.
     pub tasks: HashMap<TaskKey, TaskCounters>,
-    /// Metadata blocks and file data dirtied since the last reading, by task: they are written later, by jbd2 and by
-    /// writeback. The operation is [`Op::Write`]; `bios` are handles, buffers or folios. Origin [`Origin::Unknown`]: metadata.
+    /// Metadata blocks and file data dirtied since the last reading, by task; jbd2 and writeback write them later. The operation
+    /// is [`Op::Write`]; `bios` counts handles, buffers or folios. [`Origin::Unknown`] stands for metadata.
     pub dirtied: HashMap<TaskKey, TaskCounters>,
     /// File data dirtied since the last reading, by task and file.
     pub dirtied_files: HashMap<DirtyKey, TaskCounters>,
@@ -107,7 +107,7 @@ impl CostCounters {
 }
 
 /// Checkpoints of a journal that tasks waited for: the log had less room than the largest transaction takes
-/// (fs/jbd2/checkpoint.c, `__jbd2_log_wait_for_space()`). Not those of an unmount, a freeze or a remount.
+/// (fs/jbd2/checkpoint.c, `__jbd2_log_wait_for_space()`). Checkpoints by an unmount, a freeze or a remount are not included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalCounters {
     /// Transactions checkpointed to make room.
@@ -126,8 +126,8 @@ impl JournalCounters {
     }
 }
 
-/// Flag in place of a pid; the low 31 bits are the id of a cgroup whose bio blk-throttle held back and submitted later from
-/// its own kworker, with no known task waiting for it.
+/// Flag in place of a pid. The low 31 bits are the id of a cgroup: blk-throttle delayed a bio of this cgroup and submitted it
+/// later from a kthrotld kworker, and no task is known to wait for the bio.
 pub const THROTTLED: u32 = crate::contract::THROTTLED;
 
 /// A task on one array: a kworker that serves several arrays has a different name on each.
@@ -201,7 +201,7 @@ pub struct FileName {
     pub name: Vec<u8>,
     /// Inode and generation of the directory.
     pub parent: Option<(u64, u32)>,
-    /// True if no directory held it any more.
+    /// True if the file had no directory entry any more.
     pub deleted: bool,
 }
 
@@ -210,11 +210,11 @@ pub struct FileName {
 pub struct TaskCounters {
     /// Bios.
     pub bios: u64,
-    /// Their bytes.
+    /// Bytes of these bios.
     pub bytes: u64,
 }
 
-/// Name of a task in the interval in which it last submitted to an array.
+/// Name of a task, from the interval in which the task last submitted to an array.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskName {
     /// Process id (thread group leader).

@@ -1,7 +1,7 @@
 //! Turns items of a recording into the counters that live tracing would have read, one interval at a time.
 //!
-//! [`super::fold`] and [`super::window`] use the result as in live tracing. Arrays and members keep the numbers assigned here
-//! when the recorder renumbers them; removed ones are appended to the others.
+//! [`super::fold`] and [`super::window`] use the result as in live tracing. Arrays and members keep the numbers that this module
+//! assigns to them even if the recorder renumbers them. Removed arrays and members come after the current ones.
 
 mod disks;
 mod interval;
@@ -56,7 +56,7 @@ impl Events {
         }
     }
 
-    /// Takes in an item outside all intervals, which may have kept a disk busy within one.
+    /// Adds an item from outside all intervals: its request may have kept a disk busy within one.
     #[inline]
     pub fn add_outside(&mut self, item: &Item) {
         self.disks.read_until(item.time_us());
@@ -79,7 +79,7 @@ impl Events {
         self.disks.add_boundary(time_us);
     }
 
-    /// Removes one added by [`Events::add_boundary`].
+    /// Removes a boundary added by [`Events::add_boundary`].
     pub fn remove_boundary(&mut self, time_us: i64) {
         self.disks.remove_boundary(time_us);
     }
@@ -99,7 +99,7 @@ impl Events {
         self.disks.forget_before(time_us);
     }
 
-    /// Disk figures between two cuts, in the order of [`Events::members`].
+    /// Disk figures between two boundaries, in the order of [`Events::members`].
     pub fn disks(&self, from_us: i64, to_us: i64) -> Vec<DiskSum> {
         let was = self.disks.sums(from_us);
         let now = self.disks.sums(to_us).iter().enumerate();
@@ -107,7 +107,7 @@ impl Events {
         now.map(|(i, sum)| sum.since(was(i))).collect()
     }
 
-    /// Limits [`Events::stall`] to this period. Call it before items are added.
+    /// Limits [`Events::stall`] to a period. Call it before items are added.
     pub fn look_for_stalls(&mut self, from_us: i64, to_us: i64) {
         self.disks.look_for_stalls(from_us, to_us);
     }
@@ -131,7 +131,7 @@ impl Events {
         self.directory.member_now.get(recorded as usize).copied()
     }
 
-    /// Takes in a state from before the first interval, for names and as the base of cumulative counters.
+    /// Adds a state from before the first interval, for names and as the base of cumulative counters.
     pub fn add_first_state(&mut self, item: &Item) {
         let mut unused = IntervalCounters::default();
         self.push(&mut unused, item);
@@ -235,7 +235,7 @@ impl Events {
     }
 }
 
-/// Arrays of a sample, and the numbers there for each number in the [`Directory`].
+/// Arrays of a sample, and the number in the sample for each number in the [`Directory`].
 struct Arrays {
     subjects: Vec<Subject>,
     arrays: Vec<Option<u32>>,
@@ -254,14 +254,14 @@ impl Arrays {
             let Some(array) = directory.arrays.get(*array as usize) else {
                 continue;
             };
-            let there = subjects.iter().position(|s| s.info.name == *array);
-            let missing = there
+            let existing = subjects.iter().position(|s| s.info.name == *array);
+            let missing = existing
                 .and_then(|i| subjects.get(i))
                 .is_none_or(|s| s.members.iter().all(|m| m.name != *name));
             if !missing || !active(number) {
                 continue;
             }
-            let at = there.unwrap_or_else(|| {
+            let at = existing.unwrap_or_else(|| {
                 let mut gone = Subject::default();
                 gone.info.name.clone_from(array);
                 gone.info.health = Some("stopped".to_owned());
@@ -276,7 +276,7 @@ impl Arrays {
                 });
             }
         }
-        let mut places = HashMap::new();
+        let mut numbers = HashMap::new();
         let mut next = 0u32;
         let mut arrays = vec![None; directory.arrays.len()];
         for (number, subject) in (0..).zip(&subjects) {
@@ -289,7 +289,7 @@ impl Arrays {
                 slot.get_or_insert(number);
             }
             for member in &subject.members {
-                places
+                numbers
                     .entry((array.map(|a| a as u32), member.name.as_str()))
                     .or_insert(next);
                 next += 1;
@@ -297,7 +297,7 @@ impl Arrays {
         }
         let members = directory.members.iter();
         let members =
-            members.map(|(array, name)| places.get(&(Some(*array), name.as_str())).copied());
+            members.map(|(array, name)| numbers.get(&(Some(*array), name.as_str())).copied());
         Self {
             members: members.collect(),
             arrays,
@@ -312,16 +312,16 @@ fn fill_names(sample: &mut Sample, names: &dyn NameLookup) {
     let tasks = counters.tasks.keys().chain(counters.dirtied.keys());
     for id in tasks.map(TaskKey::id) {
         let array = sample.arrays.get(id.array as usize);
-        let person = array.and_then(|a| names.task(id.pid, &a.info.name));
-        if let Some(person) = person {
-            sample.tasks.entry(id).or_insert_with(|| (*person).clone());
+        let info = array.and_then(|a| names.task(id.pid, &a.info.name));
+        if let Some(info) = info {
+            sample.tasks.entry(id).or_insert_with(|| (*info).clone());
         }
     }
     let dirtied = counters.dirtied_files.keys().map(|key| key.file);
     let files = counters.files.keys().filter_map(|key| key.file);
     for id in files.chain(dirtied) {
-        if let Some(place) = names.file_location(&id) {
-            sample.files.entry(id).or_insert_with(|| (*place).clone());
+        if let Some(found) = names.file_location(&id) {
+            sample.files.entry(id).or_insert_with(|| (*found).clone());
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Identity of a file.
 
-/// Identity of a file: the generation tells apart files that used the same inode number.
+/// Identity of a file. The generation distinguishes files that used the same inode number.
 #[derive(
     Clone,
     Copy,
@@ -15,7 +15,7 @@
     serde::Deserialize,
 )]
 pub struct FileId {
-    /// Kernel device number of its filesystem: major << 20 | minor.
+    /// Kernel device number of the filesystem: major << 20 | minor.
     pub dev: u32,
     /// Inode number.
     pub inode: u64,
@@ -24,7 +24,7 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// `9:127`, as sysfs writes it.
+    /// Device number in the format of sysfs: `9:127`.
     pub fn device(&self) -> String {
         format!("{}:{}", self.dev >> 20, self.dev & 0xf_ffff)
     }

@@ -6,21 +6,21 @@ use super::counters::{DirtyKey, FileKey, TaskCounters};
 pub use super::file_id::FileId;
 use crate::origin::Op;
 
-/// Number of files per array that are reported one by one: the largest.
+/// Maximum number of files listed per array, largest first.
 pub const FILES: usize = 256;
-/// Number of files per task that are reported one by one.
+/// Maximum number of files listed per task, largest first.
 pub const TASK_FILES: usize = 16;
 
-/// Location of a file, as far as it is known. Names are untrusted and may hold any bytes but NUL.
+/// Location of a file, as far as it is known. Names are untrusted and may contain any bytes except NUL.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FileLocation {
     /// Path in raidtrace's mount namespace: `/srv/db/a`; for a deleted file its last path.
     pub path: Option<Vec<u8>>,
-    /// Name in its directory when it was first seen; one of several links.
+    /// Name in its directory when the file was first seen. A file with several links has several names.
     pub name: Option<Vec<u8>>,
     /// True if no file has that path or name any more.
     pub deleted: bool,
-    /// Kernel name of the block device of its filesystem; empty if unknown.
+    /// Kernel name of the filesystem's block device; empty if unknown.
     pub device_name: String,
     /// Mount point of the filesystem in this mount namespace.
     pub mount: Option<String>,
@@ -63,16 +63,16 @@ pub struct FileIo {
     pub op: Op,
     /// Bios submitted to the array.
     pub bios: u64,
-    /// Their bytes.
+    /// Bytes of these bios.
     pub bytes: u64,
 }
 
-/// Bios without a file of their own in the list.
+/// Sum of bios whose file is not listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FileSum {
     /// Bios submitted to the array.
     pub bios: u64,
-    /// Their bytes.
+    /// Bytes of these bios.
     pub bytes: u64,
 }
 
@@ -83,7 +83,7 @@ impl FileSum {
     }
 }
 
-/// File data by file. The total equals the file data that tasks submitted to the array, except for bios in flight.
+/// File data by file. The total equals the file data that tasks submitted to the array, apart from bios in flight.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Files<const MOST: usize = FILES> {
     /// The largest files, at most `MOST`, largest first.
@@ -151,7 +151,7 @@ impl<const MOST: usize> Files<MOST> {
                 file.add(io);
             }
             file.io.sort_by_key(|io| io.op);
-            // Keep a path that was found before; whether the file is deleted comes from the newer interval.
+            // Keep a path that was found before; `deleted` comes from the newer interval.
             file.location.path = file.location.path.take().or(old.location.path);
             file.location.name = file.location.name.take().or(old.location.name);
         }

@@ -1,5 +1,5 @@
-//! Snapshots for tests: deterministic, shaped as the first case is. 12 x 100 GiB in a RAID 0 with a
-//! chunk of 512 KiB, whose slots 0, 4 and 8 (loop1, loop5, loop9) hold every bitmap.
+//! Deterministic snapshots for tests. The usual array is a RAID 0 of 12 x 100 GiB with 512 KiB chunks, whose slots 0, 4 and 8
+//! (loop1, loop5, loop9) hold every bitmap.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -79,7 +79,7 @@ pub fn array(members: Vec<MemberSnapshot>) -> ArraySnapshot {
     }
 }
 
-/// One interval of a second of this array.
+/// An interval of one second with `array`.
 pub fn snapshot(array: ArraySnapshot) -> Snapshot {
     Snapshot {
         stale: None,
@@ -96,7 +96,7 @@ pub fn snapshot(array: ArraySnapshot) -> Snapshot {
     }
 }
 
-/// The first case on `members` members: every fourth holds the bitmaps.
+/// RAID 0 of `members` members: every fourth member holds bitmaps.
 pub fn raid0(members: usize) -> Snapshot {
     let cells = |i: usize| {
         let n = i as u64;
@@ -178,7 +178,8 @@ pub fn raid0(members: usize) -> Snapshot {
     snapshot
 }
 
-/// A RAID 5 of four under a database: blocks written by themselves, the journal in longer runs, a resync under way.
+/// RAID 5 of four members with a database: file data is written in single blocks, the journal in longer runs, and a resync is in
+/// progress.
 pub fn raid5() -> Snapshot {
     use Op::{Read, Write};
     const BLOCK: u64 = 4096;
@@ -225,7 +226,7 @@ pub fn raid5() -> Snapshot {
     snapshot
 }
 
-/// The first case with nothing to do.
+/// [`raid0`] without IO.
 pub fn idle(members: usize) -> Snapshot {
     let mut snapshot = snapshot(array((0..members).map(|i| member(i, Vec::new())).collect()));
     Window::new(Duration::from_secs(10)).evaluate(&mut snapshot);
@@ -258,7 +259,7 @@ fn task(
     }
 }
 
-/// [`raid0`] of 12 with what tasks dirtied: a touch, of which jbd2 and writeback write nearly all.
+/// [`raid0`] of 12 members with the data that tasks dirtied, nearly all of which jbd2 and writeback write.
 pub fn dirtied() -> Snapshot {
     let mut snapshot = raid0(12);
     let dirtied = |origin, bytes| TaskIo {

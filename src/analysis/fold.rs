@@ -69,7 +69,7 @@ pub struct MemberNow {
     pub disk: Option<DiskCounters>,
 }
 
-/// From `/sys/block/*/stat`, cumulative but for `in_flight`.
+/// Disk statistics from `/sys/block/*/stat`, cumulative except for `in_flight`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DiskCounters {
@@ -82,7 +82,7 @@ pub struct DiskCounters {
     /// Requests that the kernel counted and raidtrace did not, since the start of the recording ([`Fold::uncounted`]).
     #[serde(skip_serializing_if = "is_zero")]
     pub uncounted: u64,
-    /// Value of `requests` read just before raidtrace's own counters; `None` where the two cannot be compared.
+    /// Value of `requests` read just before raidtrace's own counters; `None` if the two cannot be compared.
     #[serde(skip)]
     pub requests_before: Option<u64>,
     /// Microseconds with a request in flight, computed from the requests of a recording; replaces `io_ticks_ms`.
@@ -106,9 +106,9 @@ impl DiskCounters {
 pub struct TaskInfo {
     /// `comm`, which may be any bytes.
     pub comm: Vec<u8>,
-    /// Path of its cgroup.
+    /// Path of the task's cgroup.
     pub cgroup: Option<String>,
-    /// Role, for known kernel threads.
+    /// Role of a known kernel thread.
     pub role: Option<String>,
 }
 
@@ -116,16 +116,16 @@ pub struct TaskInfo {
 #[derive(Debug)]
 pub struct Fold {
     previous: Sample,
-    /// By array number.
+    /// Pending charges by array number.
     pending: HashMap<u32, PendingCharges>,
-    /// By array number and member index within it.
+    /// Checks by array number and member index within the array.
     checks: HashMap<(u32, u32), Uncounted>,
-    /// Total per member name since [`Fold::new`].
+    /// Total uncounted requests by member name since [`Fold::new`].
     uncounted: BTreeMap<String, u64>,
 }
 
 impl Fold {
-    /// Starts at `start`; what was counted before it is not shown.
+    /// Starts at `start`; earlier counts are not included.
     pub fn new(start: Sample) -> Self {
         Self {
             previous: start,
@@ -242,8 +242,8 @@ impl Fold {
         self.uncounted.get(member).copied().unwrap_or(0)
     }
 
-    /// Replaces the disk statistics in `first` by those of the last sample, for disks in both: the statistics in `first` were
-    /// read later than its counters.
+    /// Replaces the disk statistics in `first` with those of the last sample, for disks in both: the statistics in `first` were
+    /// read later than the counters in `first`.
     pub fn resume_disks(&self, first: &mut Sample) {
         let members = |s: &Sample| -> Vec<MemberNow> {
             s.arrays.iter().flat_map(|a| a.members.clone()).collect()
@@ -419,8 +419,8 @@ fn journal_stalls(was: &Sample, now: &Sample, array: u32) -> Vec<JournalStalls> 
 
 fn with_locations<const MOST: usize>(mut files: Files<MOST>, now: &Sample) -> Files<MOST> {
     for file in &mut files.busiest {
-        if let Some(place) = now.files.get(&file.id) {
-            file.location = place.clone();
+        if let Some(location) = now.files.get(&file.id) {
+            file.location = location.clone();
         }
     }
     files

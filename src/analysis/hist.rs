@@ -1,11 +1,11 @@
 //! Log-linear latency histograms: four buckets per power of two, so that the upper edge of a bucket is at most 25 % above
 //! its lower edge.
 //!
-//! The BPF programs count into the same buckets (`bpf/shared/hist.h`); a test compares the two.
+//! The BPF programs use the same buckets (`bpf/shared/hist.h`); a test compares both implementations.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Buckets of a histogram; the last one takes everything from 7/8 of 2^33 µs (2.4 hours) on.
+/// Number of buckets of a histogram. The last one has all values from 7/8 of 2^33 µs (2.4 hours) on.
 pub const BUCKETS: usize = crate::contract::HIST_BUCKETS as usize;
 
 /// A histogram of microseconds.
@@ -24,7 +24,7 @@ impl Default for Hist {
 
 /// Bucket of `us` microseconds.
 ///
-/// 0..4 µs have a bucket each; from 4 µs on every power of two is cut in four.
+/// 0..4 µs have a bucket each; from 4 µs on, every power of two is split into four.
 pub const fn bucket(us: u64) -> usize {
     if us < 4 {
         return us as usize;
@@ -34,7 +34,7 @@ pub const fn bucket(us: u64) -> usize {
     if index < BUCKETS { index } else { BUCKETS - 1 }
 }
 
-/// The first microsecond that no longer counts in `bucket`.
+/// Exclusive upper edge of `bucket`, µs.
 pub const fn upper_edge(bucket: usize) -> u64 {
     if bucket < 4 {
         return bucket as u64 + 1;
@@ -113,7 +113,7 @@ impl Hist {
     }
 }
 
-/// As the nonzero buckets: `[[bucket, count], ...]`.
+/// Serializes the nonzero buckets: `[[bucket, count], ...]`.
 impl Serialize for Hist {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.counts.iter().enumerate().filter(|(_, n)| **n > 0))
@@ -137,7 +137,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn edges_of_neighbours_touch() {
+    fn adjacent_buckets_share_an_edge() {
         for b in 0..BUCKETS - 1 {
             assert_eq!(bucket(upper_edge(b) - 1), b, "last value of bucket {b}");
             assert_eq!(bucket(upper_edge(b)), b + 1, "first value after bucket {b}");
@@ -165,14 +165,14 @@ mod tests {
     }
 
     #[test]
-    fn empty_has_no_quantile() {
+    fn an_empty_histogram_has_no_quantile() {
         assert_eq!(Hist::default().quantile(0.5), None);
         assert_eq!(Hist::default().max(), None);
     }
 
     proptest! {
         #[test]
-        fn quantiles_are_at_most_a_quarter_high(mut values in prop::collection::vec(0u64..1 << 26, 1..200), q in 0.0f64..=1.0) {
+        fn quantiles_are_at_most_25_percent_too_high(mut values in prop::collection::vec(0u64..1 << 26, 1..200), q in 0.0f64..=1.0) {
             let mut h = Hist::default();
             for &v in &values {
                 h.record(v);

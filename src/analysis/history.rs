@@ -18,7 +18,7 @@ impl MemberSnapshot {
     /// The last intervals that are not older than `span`, oldest first.
     pub fn recent(&self, span: Duration) -> &[Recent] {
         let mut sum = Duration::ZERO;
-        // A twentieth of tolerance: ten intervals of "1 s" are never exactly 10 s.
+        // 5 % tolerance: ten intervals of "1 s" are never exactly 10 s.
         let span = span + span / 20;
         let older = self.recent.iter().rposition(|r| {
             sum = sum.saturating_add(r.interval);
@@ -41,7 +41,7 @@ impl MemberSnapshot {
     }
 }
 
-/// Last intervals of every member.
+/// Last intervals of every member, and recent submitters of every array.
 #[derive(Debug, Default)]
 pub struct History {
     members: HashMap<(String, String), Track>,
@@ -54,7 +54,7 @@ struct Track {
     recent: VecDeque<Recent>,
     /// True if requests were in flight at the end of the last interval.
     in_flight: bool,
-    /// Time since it last completed a request.
+    /// Length of the current stall; 0 without one.
     stalled: Duration,
 }
 
@@ -78,7 +78,7 @@ impl Track {
 }
 
 impl History {
-    /// Adds an interval, and fills in `recent` and `stall` of its members. Drops members that are no longer there.
+    /// Adds an interval, and fills in `recent` and `stall` of its members. Drops members that no longer exist.
     pub fn record(&mut self, snapshot: &mut Snapshot) {
         let interval = snapshot.interval;
         let mut known = std::mem::take(&mut self.members);
@@ -116,7 +116,7 @@ impl History {
 }
 
 impl Cell {
-    /// Its requests with known times, and their time from allocation to completion.
+    /// Requests of the cell with known times, and their total time from allocation to completion.
     pub fn measured(&self) -> Waited {
         let requests = self.device.count();
         let mean_us = self.device.mean().unwrap_or(0.0) + self.queue.mean().unwrap_or(0.0);
@@ -137,7 +137,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn members_have_their_last_intervals() {
+    fn a_bounded_number_of_intervals_is_kept() {
         let mut history = History::default();
         for n in 0..INTERVALS + 5 {
             let mut snapshot = fixture::raid0(2);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_of_queue_and_device() {
+    fn measured_times_include_queue_and_device() {
         assert_eq!(Waited::default().mean_us(), None);
         let mut cell = fixture::cell(Origin::FileData, Op::Read, 0, 0, 0);
         (0..10).for_each(|_| cell.device.record(1000));

@@ -1,8 +1,8 @@
 //! The headline at the top of the screen: the worst problem of an array and its cause.
 //!
-//! [`symptom`] finds the problem: a member that is busy all the time, is far slower than the others, or whose queue grows.
-//! The headline states it and names the cause: which origin, how uneven, from which task. A skew that delays no IO is
-//! information. [`super::window`] sets the time that is evaluated.
+//! [`symptom`] finds the problem: a member that is busy all the time, is far slower than the others, or whose queue grows. The
+//! headline states the problem and its cause: the origin, its skew, and the task. A skew that delays no IO is only information.
+//! [`super::window`] sets the evaluated time.
 
 mod burst;
 mod headline;
@@ -26,7 +26,7 @@ use limit::limited;
 use spread::Spread;
 use symptom::{Figures, Symptom, find_symptom};
 
-/// Fewer requests than this are not significant.
+/// Minimum number of requests for a figure to be significant.
 const ENOUGH_REQUESTS: f64 = 16.0;
 
 /// A hot spot of an array, or a summary of its load without one.
@@ -45,7 +45,8 @@ pub struct Hotspot {
     /// Share of `origins` on the members that carry them, or share of all load on `members`, 0.0..=1.0; 0 if the headline
     /// names neither.
     pub share: f64,
-    /// Load of the busiest member over the mean of all present members, of `origins` or of everything; 1.0 without load.
+    /// Load of the busiest member over the mean of all present members; 1.0 without load. Covers `origins`, or all load if
+    /// `origins` is empty.
     pub skew: f64,
     /// Time that was evaluated.
     pub over: Duration,
@@ -81,9 +82,9 @@ pub enum Kind {
 pub enum Severity {
     /// No problem.
     None,
-    /// Information; no IO waits because of it.
+    /// Information: the hot spot delays no IO.
     Info,
-    /// IO waits because of it.
+    /// The hot spot delays IO.
     Warning,
 }
 
@@ -160,7 +161,7 @@ pub fn skews(array: &ArraySnapshot) -> Vec<(Origin, Op, f64)> {
 }
 
 impl Hotspot {
-    /// True if IO waits because of it; shown with an exclamation mark.
+    /// True if the hot spot delays IO. Shown with an exclamation mark.
     pub fn is_warning(&self) -> bool {
         self.severity >= Severity::Warning
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// Reason for rows that reached the recorder and were lost there.
 pub const TOO_SLOW: &str = "the disk was too slow";
 
-/// Begin of the note that says why `raidtrace serve` wrote a recording.
+/// Start of the note with the reason why `raidtrace serve` wrote a recording.
 pub const WRITTEN_BECAUSE: &str = "written because of ";
 
 /// One event or state. Times are µs since 1970, UTC. Items are nearly in order: none is more than 2 s older than an item
@@ -50,7 +50,7 @@ pub enum Item {
         /// Text, one sentence.
         text: String,
     },
-    /// Events are missing between the last [`State`] and here.
+    /// Events are missing between the last [`State`] and this item.
     Lost {
         /// Time of detection.
         time_us: i64,
@@ -87,15 +87,15 @@ pub struct Request {
     pub member: u32,
     /// Operation.
     pub op: Op,
-    /// Flags it was submitted with.
+    /// Flags at submission.
     pub flags: Flags,
-    /// Origin of its first bio.
+    /// Origin of the request's first bio.
     pub origin: Origin,
-    /// 512-byte sectors from the member's start.
+    /// Start in 512-byte sectors on the member.
     pub sector: u64,
     /// Sector on the outermost array; `None` for requests without one (parity, md's own, flushes) and while reshaping.
     pub array_sector: Option<u64>,
-    /// Bytes of all origins.
+    /// Length in bytes, all origins.
     pub length: u32,
     /// Bytes of `origin`; the rest are in [`Part`]s.
     pub bytes: u32,
@@ -103,11 +103,11 @@ pub struct Request {
     pub queue_us: Option<u32>,
     /// Time from issue to completion; `None` if unknown.
     pub device_us: Option<u32>,
-    /// True if it failed.
+    /// True if the request failed.
     pub error: bool,
-    /// Task that submitted it, if known.
+    /// Task that submitted the request, if known.
     pub pid: Option<u32>,
-    /// File whose data it is, if known.
+    /// File that the data belongs to, if known.
     pub file: Option<FileId>,
 }
 
@@ -137,11 +137,11 @@ pub struct Submission {
     pub array: u32,
     /// Operation.
     pub op: Op,
-    /// Flags it was submitted with.
+    /// Flags at submission.
     pub flags: Flags,
     /// Origin.
     pub origin: Origin,
-    /// 512-byte sectors from the array's start.
+    /// Start in 512-byte sectors on the array.
     pub array_sector: u64,
     /// Bytes.
     pub length: u32,
@@ -194,7 +194,7 @@ pub struct State {
 }
 
 bitflags! {
-    /// Kernel flags of a request or bio, beside its operation.
+    /// Kernel flags of a request or bio, without its operation.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Flags: u8 {
         /// REQ_PREFLUSH.

@@ -31,10 +31,10 @@ pub enum Loss {
     Uncounted,
 }
 
-/// Number of reasons.
+/// Number of loss reasons.
 const LOSSES: usize = Loss::Uncounted as usize + 1;
 
-/// Each reason with its field in JSON and its label, by its number.
+/// Each reason with its JSON field and its label, in numeric order.
 const TABLE: [(Loss, &str, &str); LOSSES] = [
     (Loss::Rows, "rows", "no row"),
     (Loss::Issue, "issue", "issue unseen"),

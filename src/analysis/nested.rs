@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::snapshot::ArraySnapshot;
 use crate::origin::{Op, Origin};
 
-/// Fills in `submitted` for nested arrays: only the outer array submits to them, and not as a task, so the submitted bytes are
-/// those that the array, or a partition of it, completed as a member.
+/// Fills in `submitted` for nested arrays. Only the outer array submits to a nested array, and not as a task, so the submitted
+/// bytes are those that the nested array, or a partition of it, completed as a member.
 pub fn fill_submitted(arrays: &mut [ArraySnapshot]) {
     for nested in 0..arrays.len() {
         let name = &arrays[nested].info.name;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Time in raidtrace's BPF programs. The kernel measures a share of the time only, from which the rest is estimated.
+/// Time spent in raidtrace's BPF programs. The kernel measures only part of the time; the rest is extrapolated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Overhead {
@@ -14,7 +14,7 @@ pub struct Overhead {
     pub bpf_events: u64,
     /// Nanoseconds during which the kernel measured the programs.
     pub measured_ns: u64,
-    /// Nanoseconds during which it did not.
+    /// Nanoseconds during which the kernel did not measure the programs.
     pub unmeasured_ns: u64,
 }
 
@@ -54,7 +54,7 @@ impl Overhead {
         }
     }
 
-    /// `overhead about 0.8 % of a CPU`.
+    /// Overhead as text: `overhead about 0.8 % of a CPU`.
     pub fn describe(&self, interval: Duration) -> String {
         if !self.is_estimate() && self.measured_share() == 0.0 {
             return "overhead not measured".to_owned();

@@ -7,7 +7,7 @@ use super::counters::CostCounters;
 use super::snapshot::MemberSnapshot;
 use crate::origin::Origin;
 
-/// Age after which (or after one interval, if longer) a pending charge is dropped: its IO must have been lost.
+/// Age after which (or after one interval, if longer) a pending charge is dropped: the completion must have been lost.
 const MAX_AGE: Duration = Duration::from_millis(500);
 
 type Part = fn(&mut CostCounters) -> &mut u64;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Number of intervals kept: the cells of the widest sparkline.
+/// Number of intervals kept: the width of the widest sparkline.
 pub const INTERVALS: usize = 60;
 
 /// Disk statistics of a member in one interval.
@@ -40,10 +40,10 @@ impl Waited {
     }
 }
 
-/// A time in which a disk had requests in flight and completed none.
+/// Period in which a disk had requests in flight and completed none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Stall {
-    /// Lower bound of its length: the time between two readings of the statistics.
+    /// Lower bound of the stall's length: the time between two readings of the statistics.
     pub lasted: Duration,
     /// Requests in flight in the last interval of the stall.
     pub in_flight: u32,

@@ -1,4 +1,4 @@
-//! Data of one interval, rendered by the screen, `--batch`, `--json` and `report`.
+//! Data of one interval, for the screen, `--batch`, `--json` and `report`.
 //!
 //! Figures cover the interval; they are never cumulative.
 
@@ -29,7 +29,7 @@ pub struct Snapshot {
     pub overhead: Overhead,
     /// Data that this kernel or host cannot provide, one line each.
     pub notes: Vec<String>,
-    /// Why this is shown although it is old: a connection was lost.
+    /// Reason why an old snapshot is still shown: a connection was lost.
     pub stale: Option<String>,
 }
 
@@ -58,7 +58,8 @@ pub struct ArraySnapshot {
     pub journal_stalls: Vec<JournalStalls>,
     /// Hot spot, or a summary without one; `None` until it is computed.
     pub hotspot: Option<super::hotspot::Hotspot>,
-    /// The longest slow operation of the last ten seconds in a sentence; `None`: there was none, or they are not traced.
+    /// Sentence about the longest slow operation of the last ten seconds; `None` if there was none, or if slow operations are not
+    /// traced.
     pub slow: Option<String>,
 }
 
@@ -85,7 +86,7 @@ pub struct ArrayInfo {
     pub chunk_bytes: u64,
     /// Size of the array in bytes.
     pub bytes: u64,
-    /// raid_disks, missing ones included; 1 for `single`.
+    /// raid_disks, including missing members; 1 for `single`.
     pub disks: u32,
     /// `None` if the array is in sync and idle, else e.g. `degraded, recovering 12.3 %`, `stopped`.
     #[serde(rename = "trouble")]
@@ -152,7 +153,7 @@ pub struct TaskSnapshot {
     pub pid: u32,
     /// Name from the kernel: untrusted bytes, made printable only when drawn.
     pub comm: Vec<u8>,
-    /// Path below the cgroup root, `None` if it could not be resolved. Untrusted too.
+    /// Path below the cgroup root; `None` if it could not be resolved. Also untrusted.
     pub cgroup: Option<String>,
     /// `writeback`, `jbd2 journal of md127`, ... for kernel threads that are known by name.
     pub role: Option<String>,
@@ -161,11 +162,12 @@ pub struct TaskSnapshot {
     /// Metadata and file data that the task dirtied, written later by jbd2 or writeback. See
     /// [`super::counters::Counters::dirtied`].
     pub dirtied: Vec<TaskIo>,
-    /// File data that the task dirtied, by file. Adds up to `dirtied`, except for what was lost or came one reading later.
+    /// File data that the task dirtied, by file. Adds up to the file data in `dirtied`, except for data that was lost or was read
+    /// one interval later.
     pub dirtied_files: Files<TASK_FILES>,
 }
 
-/// Suffix of the role of a task, or a cgroup in place of one, whose bios blk-throttle held back.
+/// Suffix of the role of a task, or of a cgroup in place of a task, whose bios blk-throttle delayed.
 pub const THROTTLED_ROLE: &str = "throttled";
 
 impl TaskSnapshot {
@@ -179,7 +181,7 @@ impl TaskSnapshot {
         )
     }
 
-    /// True for a task, or a cgroup (pid 0), whose bios a cgroup's I/O limit (blk-throttle) held back.
+    /// True for a task, or a cgroup (pid 0), whose bios a cgroup's I/O limit (blk-throttle) delayed.
     pub fn is_throttled(&self) -> bool {
         let role = self.role.as_deref().unwrap_or_default();
         role.ends_with(THROTTLED_ROLE)
@@ -201,7 +203,7 @@ pub struct TaskIo {
     pub op: Op,
     /// Bios submitted to the array.
     pub bios: u64,
-    /// Their bytes.
+    /// Bytes of these bios.
     pub bytes: u64,
 }
 
@@ -216,8 +218,8 @@ impl MemberSnapshot {
             })
     }
 
-    /// True if the member has a slot and is neither faulty nor missing. Spares and missing members must not lower the mean that
-    /// others are compared with.
+    /// True if the member has a slot and is neither faulty nor missing. Spares and missing members must not lower the mean that the
+    /// other members are compared with.
     pub fn is_present(&self) -> bool {
         self.slot.is_some()
             && !matches!(
@@ -227,7 +229,7 @@ impl MemberSnapshot {
     }
 }
 
-/// Maps whose keys are no text, as lists of pairs.
+/// Serializes maps whose keys are not strings as lists of pairs.
 mod pairs {
     use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Parses and formats times in a recording.
+//! Parsing and formatting of times in a recording.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime, Time};
@@ -7,13 +7,13 @@ use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 /// Start and end of a recording.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
-    /// Time of its first item, µs since 1970.
+    /// Time of the first item, µs since 1970.
     pub start_us: i64,
-    /// Time of its last item; `None` if not known yet. See [`needs_end`].
+    /// Time of the last item; `None` if not known yet. See [`needs_end`].
     pub end_us: Option<i64>,
 }
 
-/// True if `text` depends on the end of the recording: a time without a date, or one counted back from the end.
+/// True if `text` depends on the end of the recording: a time without a date, or a time counted back from the end.
 pub fn needs_end(text: &str) -> bool {
     text.starts_with('-') || clock_of(text).is_some()
 }
@@ -37,7 +37,7 @@ fn clock_of(text: &str) -> Option<(Time, i64, bool)> {
     clock.then_some((time, length, plain.len() < text.len()))
 }
 
-/// All moments at which clocks in `zone` showed `at`: two if they were set back.
+/// All times at which clocks in `zone` showed `at`: two if the clocks were set back in between.
 fn moments(at: DateTime, zone: &TimeZone) -> Vec<i64> {
     let time = zone.to_ambiguous_timestamp(at);
     let both = match time.offset() {
@@ -131,11 +131,11 @@ impl Span {
         match inside(&times)[..] {
             [time] => Ok(time),
             [] => {
-                let there = inside(&all(&TimeZone::UTC));
-                if !utc && !there.is_empty() {
+                let in_utc = inside(&all(&TimeZone::UTC));
+                if !utc && !in_utc.is_empty() {
                     let offset = own.to_offset(stamp(self.start_us));
                     return Err(format!(
-                        "{text} is local time (UTC{offset}), and not in the recording, which begins at {}; {text}Z (UTC) is",
+                        "{text} is local time (UTC{offset}) and outside the recording, which begins at {}; {text}Z (UTC) is inside",
                         clock_both(self.start_us, own)
                     ));
                 }
@@ -146,7 +146,7 @@ impl Span {
     }
 }
 
-/// `90`, `1.5s`, `2m`, `1h`, in µs.
+/// Parses `90`, `1.5s`, `2m` or `1h`; the result is in µs.
 fn duration(text: &str) -> Option<i64> {
     let units = [('s', 1e6), ('m', 60e6), ('h', 3600e6)];
     let found = units
@@ -161,7 +161,7 @@ fn duration(text: &str) -> Option<i64> {
 
 fn wrong(text: &str) -> String {
     format!(
-        "'{text}' is no time: 11:47 (local), 11:47:30Z (UTC), 2026-11-20 11:47, 2026-11-20T12:00:30Z, \
+        "'{text}' is not a time: 11:47 (local), 11:47:30Z (UTC), 2026-11-20 11:47, 2026-11-20T12:00:30Z, \
          +30 (seconds from the start) or -30 (before the end)"
     )
 }
@@ -172,7 +172,7 @@ fn ambiguous(text: &str, times: &[i64], zone: &TimeZone) -> String {
     if times.len() > each.len() {
         each.push("...".to_owned());
     }
-    format!("'{text}' may be {}: say which", each.join(" or "))
+    format!("'{text}' is ambiguous: {}", each.join(" or "))
 }
 
 /// `12:00:01.250Z`
@@ -291,7 +291,7 @@ mod tests {
         let why = span.parse("12:30", &TimeZone::UTC).unwrap_err();
         assert_eq!(
             why,
-            "'12:30' may be 2026-11-20T12:30:00.000000+00:00 or 2026-11-21T12:30:00.000000+00:00: say which"
+            "'12:30' is ambiguous: 2026-11-20T12:30:00.000000+00:00 or 2026-11-21T12:30:00.000000+00:00"
         );
         assert_eq!(
             span.parse("2026-11-21 12:30", &TimeZone::UTC),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_z_it_is_local_time() {
+    fn times_without_z_are_local() {
         let zone = TimeZone::fixed(Offset::constant(5));
         let span = span(at(11, 47, 37), 600);
         assert_eq!(span.parse("16:50", &zone), Ok(at(11, 50, 0)));

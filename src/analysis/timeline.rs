@@ -1,7 +1,7 @@
 //! Work of each member over the course of a recording, in intervals that suit its length.
 //!
-//! Intervals end at states, which are about a second apart. While the recording is read at most [`PIECES`] pieces are kept;
-//! their length doubles when there are more. At the end they are joined to a round length.
+//! Intervals end at states, which are about a second apart. While the recording is read, at most [`PIECES`] pieces are kept;
+//! the length of a piece doubles when there are more. At the end, pieces are joined into intervals of a round length.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::analysis::events::{DiskSum, Events};
 use crate::analysis::item::Item;
 use crate::origin::{Op, Origin};
 
-/// Largest number of intervals: the width of a line of text.
+/// Maximum number of intervals: the width of a line of text.
 pub const INTERVALS: usize = 48;
-/// Pieces kept while reading.
+/// Maximum number of pieces kept while reading.
 const PIECES: usize = 512;
-/// Lengths that are easy to read, in seconds; beyond the last, whole multiples of it.
+/// Round interval lengths, in seconds. Longer intervals are whole multiples of the last one.
 const LENGTHS: [i64; 16] = [
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 86_400,
 ];
@@ -156,7 +156,7 @@ impl Pieces {
         cells.map(|(at, sum)| (key(at), sum)).collect()
     }
 
-    /// Takes in a state at `time_us`, at which a piece may end.
+    /// Adds a state at `time_us`, at which a piece may end.
     pub fn state(&mut self, events: &mut Events, time_us: i64) {
         self.states.1 += 1;
         if self.states.1 < self.states.0 || time_us <= self.from {
@@ -266,7 +266,7 @@ fn count(io: &mut Io, key: (u32, u8, u8), sum: (u64, u64)) {
     *all = (all.0.saturating_add(sum.0), all.1.saturating_add(sum.1));
 }
 
-/// Shortest round length, in seconds, of which at most `most` intervals cover `whole_us`.
+/// Shortest round length, in seconds, with which at most `most` intervals cover `whole_us`.
 pub fn length_s(whole_us: i64, most: usize) -> i64 {
     let most = i64::try_from(most.max(1)).unwrap_or(i64::MAX);
     let fits = |s: i64| whole_us <= s.saturating_mul(1_000_000).saturating_mul(most);
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_round_and_few_enough() {
+    fn lengths_are_round_and_intervals_are_limited() {
         for (seconds, length) in [(0, 1), (39, 1), (48, 1), (49, 2), (600, 15), (43_200, 900)] {
             assert_eq!(
                 length_s(seconds * 1_000_000, INTERVALS),

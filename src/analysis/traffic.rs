@@ -21,9 +21,9 @@ pub struct Traffic {
     pub write: Sum,
     /// Flushes that the block layer sent to the disk (`REQ_OP_FLUSH`). They have no bytes.
     pub flush: Sum,
-    /// Requests that only asked for a flush, an fsync for example: the kernel's statistics, and iostat's w/s, count each
-    /// as a write of 0 bytes beside the flush that it caused (`blk_account_io_done()`). They are recognised by having no
-    /// time in the device, so writes whose issue was not seen (`lost.issue`) are included.
+    /// Requests for a flush without data, from an fsync for example. The kernel's statistics, and iostat's w/s, count each
+    /// as a write of 0 bytes in addition to the flush that it causes (`blk_account_io_done()`). A write without device time
+    /// counts as empty, so writes whose issue was not seen (`lost.issue`) are included.
     pub empty_writes: u64,
     /// Discards. Their bytes are freed, not moved.
     pub discard: Sum,
@@ -39,7 +39,7 @@ impl Sum {
 }
 
 impl Traffic {
-    /// Bytes that moved between host and disk: reads and writes only. MiB/s columns show these.
+    /// Bytes moved between host and disk, by reads and writes only. Shown in the MiB/s columns.
     pub fn moved_bytes(&self) -> u64 {
         self.read.bytes.saturating_add(self.write.bytes)
     }
@@ -79,7 +79,7 @@ impl<'a> FromIterator<&'a Cell> for Traffic {
 }
 
 impl<'a> FromIterator<&'a TaskIo> for Traffic {
-    /// Sums up bios of a task, where a bio that only asks for a flush has the operation `flush`.
+    /// Sums up bios of a task. A bio that only requests a flush has the operation `flush`.
     fn from_iter<I: IntoIterator<Item = &'a TaskIo>>(io: I) -> Self {
         let mut traffic = Self::default();
         io.into_iter()
@@ -89,7 +89,7 @@ impl<'a> FromIterator<&'a TaskIo> for Traffic {
 }
 
 impl Cell {
-    /// Writes among the requests that carried no data, see [`Traffic::empty_writes`].
+    /// Number of writes that carried no data, see [`Traffic::empty_writes`].
     pub fn empty_writes(&self) -> u64 {
         match self.op {
             Op::Write if self.bytes == 0 => self.requests,

@@ -2,8 +2,8 @@
 
 /// Compares both counts of one disk. The difference can only be too small, never too large: the kernel's count is read
 /// before raidtrace's (`DiskCounters::requests_before`), and a request fires `block_rq_complete` before it is accounted
-/// (`blk_update_request()`, then `blk_account_io_done()`). So raidtrace has seen every request in the kernel's count, or
-/// never will; requests in flight are in neither count.
+/// (`blk_update_request()`, then `blk_account_io_done()`). A request that is in the kernel's count but not in raidtrace's was
+/// therefore missed. Requests in flight are in neither count.
 #[derive(Clone, Copy, Debug)]
 pub struct Uncounted {
     /// Kernel count at the start, read after raidtrace's count.
@@ -24,8 +24,8 @@ impl Uncounted {
         }
     }
 
-    /// Returns the growth of the difference. `counted`: requests counted by raidtrace since the last call; `before`: kernel
-    /// count, read just before raidtrace's.
+    /// Returns the growth of the difference. `counted` is the number of requests counted by raidtrace since the last call;
+    /// `before` is the kernel's count, read just before raidtrace's.
     pub fn grow(&mut self, before: u64, counted: u64) -> u64 {
         let Some(kernel) = before.checked_sub(self.base) else {
             // A new device has the same name.
@@ -40,7 +40,8 @@ impl Uncounted {
     }
 }
 
-/// `the kernel counts 112 more requests than raidtrace: loop1 100, loop5 12`; `None` where there are none.
+/// Note with the uncounted requests: `the kernel counts 112 more requests than raidtrace: loop1 100, loop5 12`; `None` if there
+/// are none.
 pub fn note<'a>(members: impl Iterator<Item = (&'a String, &'a u64)>) -> Option<String> {
     let mut members: Vec<_> = members.filter(|(_, n)| **n > 0).collect();
     members.sort_by_key(|(_, n)| std::cmp::Reverse(**n));

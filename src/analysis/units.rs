@@ -26,7 +26,7 @@ pub fn bytes(value: f64) -> String {
     )
 }
 
-/// Bytes for a column whose heading has the unit, at most 5 columns: `0`, `512`, `4.0K`, `123M` (powers of 1024).
+/// Bytes for a table column whose heading has the unit, at most 5 columns: `0`, `512`, `4.0K`, `123M` (powers of 1024).
 pub fn bytes_short(value: f64) -> String {
     if value <= 0.0 || !value.is_finite() {
         return "0".to_owned();
@@ -106,7 +106,7 @@ pub fn factor(value: Option<f64>) -> String {
     }
 }
 
-/// Words as `a`, `a and b`, `a, b and c`.
+/// Joins words: `a`, `a and b`, `a, b and c`.
 pub fn list<T: AsRef<str>>(words: &[T]) -> String {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     match words.as_slice() {

@@ -1,4 +1,4 @@
-//! Tells requests that tasks wait for from background writeback.
+//! Distinguishes requests that tasks wait for from background writeback.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ impl Submitters {
     }
 
     /// True if tasks wait for requests of this origin and operation: reads, the journal, and writes that jbd2 or
-    /// writeback did not submit. IO that md adds to a write (parity, pre-reads, bitmap) is not counted beside the write.
+    /// writeback did not submit. IO that md adds to a write (parity, pre-reads, bitmap) is not counted in addition to the write.
     pub fn are_waited_for(&self, origin: Origin, op: Op) -> bool {
         use Origin::{Journal, MdBitmap, MdJournal, MdSuperblock, Parity, Resync, RmwRead};
         match (origin, op) {

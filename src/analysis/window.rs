@@ -26,7 +26,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Creates a window of `span`. It always holds at least one interval, however long.
+    /// Creates a window of `span`. A window always has at least one interval, however long.
     pub fn new(span: Duration) -> Self {
         Self {
             span,
@@ -59,7 +59,7 @@ impl Window {
             _ => self.pieces.push_back(snapshot),
         }
         let mut length: Duration = self.pieces.iter().map(|s| s.interval).sum();
-        // A twentieth of tolerance: ten intervals of "1 s" are never exactly 10 s.
+        // 5 % tolerance: ten intervals of "1 s" are never exactly 10 s.
         while length > self.span + self.span / 20 && self.pieces.len() > 1 {
             length -= self.pieces.pop_front().map_or(length, |s| s.interval);
         }
@@ -88,12 +88,12 @@ pub fn alike(now: &ArraySnapshot, was: &ArraySnapshot) -> bool {
     now.info.level == was.info.level && now.info.chunk_bytes == was.info.chunk_bytes
 }
 
-/// Takes arrays of one name for the same, for parts of one interval in which an array may be reshaped.
+/// Treats arrays with the same name as the same array: within one interval an array may be reshaped.
 pub fn always(_: &ArraySnapshot, _: &ArraySnapshot) -> bool {
     true
 }
 
-/// `same`: decides if two arrays of one name are the same.
+/// Merges `newer` into `into`. `same` decides whether two arrays with the same name are the same array.
 fn merge_where(
     into: &mut Snapshot,
     newer: &Snapshot,
@@ -113,7 +113,7 @@ fn merge_where(
     into.overhead.add(older.overhead);
 }
 
-/// Like [`merge`], but keeps arrays and members that are not in `newer`, after the others. `same`: [`alike`] or
+/// Like [`merge`], but keeps arrays and members that are not in `newer`, after the current ones. `same` is [`alike`] or
 /// [`always`].
 pub fn join(
     into: &mut Snapshot,
@@ -222,7 +222,7 @@ fn add_cell(cells: &mut Vec<Cell>, cell: Cell) {
     }
 }
 
-/// Number of tasks kept, the largest, for long runs on hosts with many short-lived tasks.
+/// Maximum number of tasks kept, largest first: hosts with many short-lived tasks would have too many over a long run.
 const TASKS: usize = 4096;
 
 fn merge_tasks(now: &mut Vec<TaskSnapshot>, was: Vec<TaskSnapshot>) {
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(members.len(), 12);
         let last = &members[11];
         assert_eq!((&last.name, &last.io), (&gone.name, &gone.io));
-        // Busy in its half of the time only; its requests in flight are gone.
+        // The member was busy only in the first half; its requests in flight are gone.
         let (was, now) = (gone.disk.unwrap(), last.disk.unwrap());
         assert!((now.utilisation - was.utilisation / 2.0).abs() < 1e-9 && was.utilisation > 0.0);
         assert_eq!(now.in_flight, 0);
@@ -327,7 +327,7 @@ mod tests {
         super::join(&mut reshaped, &one, super::always);
         let of = |s: &Snapshot| s.arrays[0].members[0].io[0].bytes;
         assert_eq!(of(&reshaped), 2 * of(&one));
-        // Taken for another array of the same name.
+        // With `alike`, a different array with the same name.
         reshaped.arrays[0].info.chunk_bytes *= 2;
         super::join(&mut reshaped, &one, super::alike);
         assert_eq!(reshaped.arrays.len(), 2);
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_second_does_not_change_the_headline() {
+    fn an_idle_second_does_not_change_the_headline() {
         let mut window = Window::new(10 * SECOND);
         let mut busy = fixture::raid0(12);
         window.evaluate(&mut busy);
@@ -429,7 +429,7 @@ mod tests {
         window.evaluate(&mut quiet);
         let hotspot = quiet.arrays[0].hotspot.clone().unwrap();
         assert_eq!(hotspot.over, 2 * SECOND);
-        // Busy for half of the time now, with the same members and origins named.
+        // Busy for half of the time now; the same members and origins are named.
         let before = busy.arrays[0].hotspot.clone().unwrap();
         assert_eq!((before.kind, hotspot.kind), (Kind::Saturated, Kind::Slow));
         assert_eq!(before.members, hotspot.members);

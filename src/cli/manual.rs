@@ -1,4 +1,4 @@
-//! Manual pages, from the definition of the command line.
+//! Generates manual pages from the clap definition.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -11,7 +11,7 @@ use clap_mangen::roff::{Roff, bold, roman};
 
 use super::Cli;
 
-/// Files that commands read or write without being told their names.
+/// Files that commands read or write implicitly, for the FILES section.
 const FILES: [(&str, &str); 4] = [
     (
         "/sys/block, /proc",
@@ -19,7 +19,7 @@ const FILES: [(&str, &str); 4] = [
     ),
     (
         "/sys/kernel/btf",
-        "types of the kernel and its modules, by which the programs are adapted to it",
+        "types of the kernel and its modules, used to adapt the BPF programs to the kernel",
     ),
     (
         "/proc/kallsyms",
@@ -31,7 +31,7 @@ const FILES: [(&str, &str); 4] = [
     ),
 ];
 
-/// Writes a page for the program and one for each command into a directory: `raidtrace.1`, `raidtrace-top.1` ...
+/// Writes a page for the program and one for each command into a directory: `raidtrace.1`, `raidtrace-top.1` and so on.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -48,7 +48,7 @@ pub fn write(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Commands with the names of their pages.
+/// Names of the pages, and the command that each page describes.
 fn pages() -> Vec<(String, Command)> {
     let mut program = Cli::command();
     program.build();
@@ -101,7 +101,7 @@ fn render(page: &Command, out: &mut dyn Write) -> io::Result<()> {
         }
         roff.control("fi", []);
     }
-    let status = status.unwrap_or_else(|| "0 done, 1 it failed, 2 usage.".to_owned());
+    let status = status.unwrap_or_else(|| "0 done, 1 failed, 2 usage.".to_owned());
     roff.control("SH", ["EXIT STATUS"]).text([roman(status)]);
     roff.control("SH", ["FILES"]);
     for (file, what) in FILES {
@@ -127,7 +127,8 @@ struct Help {
 }
 
 impl Help {
-    /// Paragraphs: "Examples:", notes, and at the end "Exit status: ...", which may follow a sentence.
+    /// Splits the text into "Examples:", notes, and "Exit status: ...". The exit status comes last, in a paragraph of its own or
+    /// after a note.
     fn new(text: &str) -> Self {
         let mut help = Self {
             examples: Vec::new(),
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn help_is_divided() {
+    fn after_help_is_split_into_sections() {
         let help = Help::new("Examples:\n  a   b\n  c\n\nRead\nthis. Exit status: 0 done.");
         assert_eq!(help.examples, ["  a   b", "  c"]);
         assert_eq!(help.notes, ["Read this."]);

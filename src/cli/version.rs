@@ -1,8 +1,9 @@
-//! `raidtrace --version -v`: what a bug report needs to know of the binary.
+//! `raidtrace --version -v`: details of the binary for bug reports.
 
 use std::ffi::CStr;
 
-/// True for `--version` with `-v`, in any order and in short or long form. clap prints the version before it has read the rest.
+/// True for `--version` with `-v`, in any order and in short or long form. Checked before clap, which would print the short
+/// version as soon as it parses `--version`.
 pub fn is_asked<S: AsRef<str>>(arguments: &[S]) -> bool {
     let has = |forms: &[&str]| arguments.iter().any(|a| forms.contains(&a.as_ref()));
     let known = ["-V", "--version", "-v", "--verbose", "-vV", "-Vv"];
@@ -11,9 +12,9 @@ pub fn is_asked<S: AsRef<str>>(arguments: &[S]) -> bool {
         && has(&["-v", "--verbose", "-vV", "-Vv"])
 }
 
-/// Version, commit, target, libbpf and features, a line each.
+/// Version, commit, target, libbpf and features, one per line.
 pub fn text() -> String {
-    // SAFETY: a constant C string of libbpf.
+    // SAFETY: libbpf returns a constant C string.
     let libbpf = unsafe { CStr::from_ptr(libbpf_rs::libbpf_sys::libbpf_version_string()) };
     format!(
         "raidtrace {}\ncommit: {}\ntarget: {}\nlibbpf: {}\nfeatures: {}",
@@ -34,7 +35,7 @@ mod tests {
     use super::is_asked;
 
     #[test]
-    fn both_are_needed_and_nothing_else() {
+    fn requires_exactly_version_and_verbose() {
         assert!(is_asked(&["--version", "-v"]) && is_asked(&["-vV"]));
         assert!(!is_asked(&["--version"]) && !is_asked(&["-v"]));
         assert!(!is_asked(&["top", "-v", "-V"]) && !is_asked::<&str>(&[]));

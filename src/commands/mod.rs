@@ -1,4 +1,4 @@
-//! The commands: one folder each, with its arguments, its `run()` and its own views. None uses another.
+//! The commands. Each folder holds a command's arguments, its `run()` and its views. No command uses another.
 
 pub mod alloc;
 pub mod doctor;

@@ -1,5 +1,5 @@
 //! Arrays from /sys/block/mdX/md (Documentation/admin-guide/md.rst; drivers/md/md.c, `md_attr_*`). A disk without md
-//! becomes an array of one.
+//! becomes an array with one member.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub(super) struct Reader<'a> {
     pub sys: &'a Sys,
     pub blocks: &'a Blocks,
     pub projector: &'a Projector<'a>,
-    /// Read superblocks from the members, too, not only sysfs.
+    /// Also read the superblocks on the members, not only sysfs.
     pub superblocks: bool,
     /// Missing information, one line each.
     pub notes: Vec<String>,
@@ -52,7 +52,7 @@ pub(super) fn words(text: &str) -> Vec<String> {
 }
 
 impl Reader<'_> {
-    /// An md array.
+    /// Reads an md array.
     pub fn md(&mut self, block: &Block) -> Array {
         let md = block.dir.join("md");
         let text = |name: &str| attribute(md.join(name));
@@ -110,7 +110,7 @@ impl Reader<'_> {
         array
     }
 
-    /// `dir` is md/dev-NAME.
+    /// Reads a member. `dir` is md/dev-NAME.
     fn member(&mut self, dir: &Path, name: &str) -> Member {
         // Prefer the number: the directory keeps the name that the device had when it was added.
         let block = attribute(dir.join("block/dev"))
@@ -120,7 +120,7 @@ impl Reader<'_> {
             Some(block) => self.device(block),
             None => {
                 self.notes.push(format!(
-                    "{name}: md still lists this member, but the device has gone from the machine"
+                    "{name}: md still lists this member, but the device was removed from the machine"
                 ));
                 Member {
                     name: name.to_string(),
@@ -140,7 +140,7 @@ impl Reader<'_> {
         member
     }
 
-    /// Device fields of a member: the disk that gets its requests, and the start sector there.
+    /// Device fields of a member: the disk that gets its requests, and its start sector on that disk.
     fn device(&mut self, block: &Block) -> Member {
         let mut disk = self.blocks.disk_of(block);
         let mut start = match block.kind {
@@ -155,7 +155,7 @@ impl Reader<'_> {
                     start = one.base_sector;
                 }
                 Ok(many) => self.notes.push(format!(
-                    "{}: this member lies in {} pieces on the disks below: its requests cannot be mapped to them",
+                    "{}: this member is in {} pieces on the disks below: its requests cannot be mapped",
                     block.name,
                     many.len()
                 )),
@@ -174,7 +174,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A disk without md.
+    /// Reads a disk without md.
     pub fn single(&mut self, block: &Block) -> Array {
         let beneath = self.blocks.slaves_of_disk(block);
         if !beneath.is_empty() {
@@ -203,12 +203,12 @@ impl Reader<'_> {
     }
 }
 
-/// True for a replacement, which shares its slot with the member that is still read.
+/// True for a replacement, which shares its slot with the member that it replaces.
 fn is_replacement(member: &Member) -> bool {
     member.state.iter().any(|w| w == "replacement")
 }
 
-/// `dir` is /sys/block/X.
+/// Reads properties of a request queue. `dir` is /sys/block/X.
 fn queue(dir: &Path) -> QueueFacts {
     let tags: Vec<u32> = names(dir.join("mq"))
         .iter()

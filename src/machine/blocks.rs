@@ -9,7 +9,7 @@ use super::types::Dev;
 /// Kind of a block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A disk. Lower devices, as of bcache, are ignored.
+    /// A disk. Its lower devices, such as those of bcache, are ignored.
     Disk,
     /// A partition of `disk` from sector `start`.
     Partition { disk: Dev, number: u32, start: u64 },
@@ -26,9 +26,9 @@ pub(super) struct Block {
     pub dev: Dev,
     pub sectors: u64,
     pub kind: Kind,
-    /// Its directory in sysfs, with the root.
+    /// Directory in sysfs, including the root of [`Sys`].
     pub dir: PathBuf,
-    /// Kernel names of its lower devices (`slaves/`).
+    /// Kernel names of the lower devices (`slaves/`).
     slaves: Vec<String>,
 }
 
@@ -171,7 +171,7 @@ impl Blocks {
         arrays
     }
 
-    /// The whole disk of a partition; any other device itself.
+    /// The whole disk of a partition, or the device itself if it is not a partition.
     pub fn disk_of<'a>(&'a self, block: &'a Block) -> &'a Block {
         match block.kind {
             Kind::Partition { disk, .. } => self.get(disk).unwrap_or(block),
@@ -188,7 +188,7 @@ impl Blocks {
         }
     }
 
-    /// Lower devices that raidtrace does not look at: those of bcache, drbd and the like.
+    /// Lower devices that raidtrace ignores, such as those of bcache and drbd.
     pub fn slaves_of_disk<'a>(&'a self, block: &'a Block) -> &'a [String] {
         match block.kind {
             Kind::Disk => &block.slaves,

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use super::mounts;
 use super::sys::Sys;
 
-/// Most directories read in one walk. A busy Kubernetes node has some thousand cgroups.
+/// Maximum number of directories read in one walk. A busy Kubernetes node has some thousand cgroups.
 const DIRECTORIES: usize = 20_000;
+/// Shortest time between two walks.
 const AGAIN: Duration = Duration::from_secs(10);
 
 /// Cache of cgroup paths.

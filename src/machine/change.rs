@@ -1,13 +1,13 @@
 //! Differences between two topologies of the same host, in words. Pure.
 //!
-//! Covers what mappings and names depend on. A degraded state or resync progress is no difference, except where reads must
-//! rebuild blocks. Removed members and arrays are no difference either: they have no IO.
+//! Compares everything that mappings and names depend on. Degraded state and resync progress do not count as differences,
+//! unless reads must rebuild blocks. Removed members and arrays do not count either, because they have no IO.
 
 use super::types::{Array, Dev, Filesystem, HostTopology, Member};
 
-/// `now` with the failed and removed members of `then`. A member may be re-added while its slot is free, and its IO is then
-/// attributed from the first request. Leaves out members that another array uses now, and members without `disk_exists`:
-/// a new disk may get the same device number.
+/// Adds the failed and removed members of `then` to `now`. Such a member may be re-added while its slot is free, and its IO is
+/// then attributed from the first request. Leaves out members that another array uses now, and members for which
+/// `disk_exists` is false, because a new disk may get the same device number.
 pub fn with_lost(
     then: &HostTopology,
     mut now: HostTopology,
@@ -109,10 +109,10 @@ fn array_changes(was: &Array, now: &Array) -> Vec<String> {
         let mib = |a: &Array| a.sectors / 2048;
         changes.push(format!("{} -> {} MiB", mib(was), mib(now)));
     } else if was.component_sectors != now.component_sectors {
-        changes.push("another size of its members is used".into());
+        changes.push("component size changed".into());
     }
     if was.metadata != now.metadata {
-        changes.push("other metadata".into());
+        changes.push("metadata version changed".into());
     }
     member_changes(was, now, same_way, &mut changes);
     match (was.rebuilds(), now.rebuilds()) {
@@ -197,13 +197,13 @@ fn filesystem_changes(was: &Array, now: &Array, all_changes: &mut Vec<String>) {
                 if grown && fs.dev == now_dev {
                     continue;
                 }
-                changes.push(format!("{} lies elsewhere or has another size", fs.name));
+                changes.push(format!("{} was moved or resized", fs.name));
             }
             Some(before) => changes.extend(mount_change(&before, fs)),
         }
     }
     let gone = was.iter().filter(|fs| find(&now, fs.dev).is_none());
-    changes.extend(gone.map(|fs| format!("{} is no more", fs.name)));
+    changes.extend(gone.map(|fs| format!("{} was removed", fs.name)));
     if changes.len() > 2 * NAMED {
         changes = vec![format!(
             "{} changes of devices and mounts on it",
@@ -224,7 +224,7 @@ fn mount_change(was: &Filesystem, now: &Filesystem) -> Option<String> {
     match (before.first(), after.first()) {
         (None, Some(path)) => Some(format!("{} mounted on {path}", now.name)),
         (Some(path), None) => Some(format!("{} unmounted from {path}", now.name)),
-        (Some(_), Some(path)) if before != after => Some(format!("{} is on {path} now", now.name)),
+        (Some(_), Some(path)) if before != after => Some(format!("{} is now on {path}", now.name)),
         _ => None,
     }
 }

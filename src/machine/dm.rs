@@ -98,13 +98,13 @@ const DM_BUFFER_FULL_FLAG: u32 = 1 << 8;
 const DM_NOFLUSH_FLAG: u32 = 1 << 11;
 const DM_SECURE_DATA_FLAG: u32 = 1 << 15;
 
-/// Largest table in bytes (some 100,000 linear targets).
+/// Maximum size of a table in bytes (some 100,000 linear targets).
 const LARGEST: usize = 16 << 20;
 
 impl DmTables for Ioctl {
     fn table(&self, dev: Dev) -> io::Result<Vec<Target>> {
-        // Only for reading: the ioctl asks for CAP_SYS_ADMIN alone (ctl_ioctl(), drivers/md/dm-ioctl.c), and writing would take
-        // CAP_DAC_OVERRIDE, too.
+        // Open read-only: the ioctl requires only CAP_SYS_ADMIN (ctl_ioctl(), drivers/md/dm-ioctl.c), and opening for writing
+        // would also require CAP_DAC_OVERRIDE.
         let control = File::open("/dev/mapper/control")?;
         let mut size = 64 << 10;
         while size <= LARGEST {
@@ -119,7 +119,7 @@ impl DmTables for Ioctl {
             }
             size *= 4;
         }
-        Err(io::Error::other("its table is larger than 16 MiB"))
+        Err(io::Error::other("the table is larger than 16 MiB"))
     }
 }
 
@@ -147,7 +147,7 @@ fn table_status(control: &File, dev: Dev, buffer: &mut [u8]) -> io::Result<Optio
     }
     parse_answer(buffer)
         .map(Some)
-        .ok_or_else(|| io::Error::other("the kernel's answer makes no sense"))
+        .ok_or_else(|| io::Error::other("invalid reply from the kernel"))
 }
 
 /// Parses a `struct dm_ioctl` and the following `target_count` pairs of `struct dm_target_spec` and parameters.
@@ -271,7 +271,7 @@ mod tests {
         // Value of the C macro: 0xc138fd0c (x86-64 and arm64).
         let opcode = ioctl::Ioctl::opcode(&TableStatus(&mut []));
         assert_eq!(opcode, 0xc138_fd0c);
-        // No device has number 0:0, so an error whatever this machine has.
+        // No device has number 0:0, so this fails on every machine.
         assert!(Ioctl.table(Dev::default()).is_err());
     }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     /// No sysfs.
-    #[error("/sys/block is not there: sysfs is not mounted: mount -t sysfs sysfs /sys")]
+    #[error("/sys/block does not exist: sysfs is not mounted: mount -t sysfs sysfs /sys")]
     NoSysfs,
     /// A file that every kernel has cannot be read.
     #[error("{what} cannot be read: {why}")]
@@ -17,14 +17,16 @@ pub enum HostError {
         why: String,
     },
     /// The target is neither a device nor a path.
-    #[error("{target}: no such device or directory: ls /sys/block shows what this machine has")]
+    #[error(
+        "{target}: no such device or directory: ls /sys/block lists the devices of this machine"
+    )]
     NotFound {
         /// Target as entered.
         target: String,
     },
     /// The target is a path that is neither a block device nor a mount point.
     #[error(
-        "{target}: neither a block device nor a mount point: it is on the filesystem mounted at {mounted}: name that"
+        "{target}: neither a block device nor a mount point: it is on the filesystem mounted at {mounted}: name that mount point"
     )]
     NotMountPoint {
         /// Target as entered.
@@ -32,9 +34,9 @@ pub enum HostError {
         /// Mount point of the filesystem that contains it.
         mounted: PathBuf,
     },
-    /// The target is such a path, and the filesystem that contains it has no disk.
+    /// The target is a path that is neither, and the filesystem that contains it has no disk.
     #[error(
-        "{target}: neither a block device nor a mount point, and no disk beneath the {fstype} that it is on: name a disk, an array or a mount point"
+        "{target}: neither a block device nor a mount point, and it is on {fstype}, which has no disk: name a disk, an array or a mount point"
     )]
     NotBlock {
         /// Target as entered.
@@ -44,7 +46,7 @@ pub enum HostError {
     },
     /// The target is a mount without a block device.
     #[error(
-        "{target} is {fstype}: no disk beneath that raidtrace could find: name a disk, an array or another mount point"
+        "{target} is {fstype}: no disk beneath it was found: name a disk, an array or another mount point"
     )]
     NoDisk {
         /// Target as entered.
@@ -62,7 +64,7 @@ pub enum HostError {
     },
     /// The target is an md device that serves no IO.
     #[error(
-        "{name} is {state}: md serves no IO on it: start it (mdadm --run /dev/{name}) or name another"
+        "{name} is {state}: md serves no IO on it: start it (mdadm --run /dev/{name}) or name another array"
     )]
     NotRunning {
         /// Kernel name.
@@ -71,9 +73,7 @@ pub enum HostError {
         state: String,
     },
     /// The target is an md container.
-    #[error(
-        "{name} is an md container, which holds metadata and no IO: name an array in it: {arrays}"
-    )]
+    #[error("{name} is an md container, which serves no IO: name an array in it: {arrays}")]
     Container {
         /// Kernel name.
         name: String,
@@ -81,7 +81,7 @@ pub enum HostError {
         arrays: String,
     },
     /// No target was given, and no disk holds a mounted filesystem.
-    #[error("no md array holds a mounted filesystem and no disk does: name one: raidtrace top sda")]
+    #[error("no md array and no disk has a mounted filesystem: name one: raidtrace top sda")]
     Nothing,
     /// md stopped a traced array.
     #[error("{name} was stopped: nothing to trace until it runs again")]

@@ -16,11 +16,11 @@ pub(super) struct Mounted {
     pub dev: Dev,
     pub name: String,
     pub mounts: Vec<Mount>,
-    /// Arrays and disks that it is built on.
+    /// Arrays and disks below the filesystem.
     pub bases: Vec<Dev>,
 }
 
-/// Block device of a mount: its number, or for an anonymous number (btrfs) that of the source.
+/// Block device of a mount, by its device number, or by its source if the number is anonymous (btrfs).
 pub(super) fn device_of(sys: &Sys, blocks: &Blocks, line: &MountLine) -> Option<Dev> {
     if line.dev.major != 0 {
         return blocks.get(line.dev).map(|b| b.dev);
@@ -127,8 +127,8 @@ pub(super) fn on(
         .collect()
 }
 
-/// Unmounted devices on `base`, itself included. Leaves out `claimed` array members and their partitions: with metadata 0.90
-/// and 1.0 the filesystem on the array seems to be on the member.
+/// Unmounted devices on `base`, including `base` itself. Leaves out `claimed` array members and their partitions, because with
+/// metadata 0.90 and 1.0 the filesystem on the array also seems to be on the member.
 pub(super) fn unmounted(
     base: &Block,
     mounted: &[Mounted],

@@ -21,13 +21,13 @@ pub type Inode = (u64, u32);
 /// A file to look up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Device of its filesystem.
+    /// Device of the filesystem.
     pub dev: Dev,
     /// Inode of the file.
     pub inode: Inode,
-    /// Its last known directory.
+    /// Last known directory of the file.
     pub parent: Option<Inode>,
-    /// Its name in `parent`; empty if unknown.
+    /// Name of the file in `parent`; empty if unknown.
     pub name: Vec<u8>,
 }
 
@@ -82,7 +82,7 @@ fn find(mount: &Path, wanted: &Wanted) -> io::Result<Found> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = open(mount, flags, Mode::empty())?;
     if device(&fstat(&root)?) != wanted.dev {
-        return Err(io::ErrorKind::NotFound.into()); // something else is mounted over it
+        return Err(io::ErrorKind::NotFound.into()); // another filesystem is mounted over this one
     }
     let file = match by_handle(root.as_fd(), wanted.inode) {
         Ok(file) => file,
@@ -101,7 +101,7 @@ fn find(mount: &Path, wanted: &Wanted) -> io::Result<Found> {
             deleted: false,
         });
     }
-    // The kernel appends this to a removed name (fs/d_path.c). A real name can end like that, too.
+    // The kernel appends this to a removed name (fs/d_path.c). A real name can also end with it.
     if let Some(was) = path.strip_suffix(b" (deleted)")
         && was.len() > 1
     {
@@ -110,7 +110,7 @@ fn find(mount: &Path, wanted: &Wanted) -> io::Result<Found> {
             deleted: true,
         });
     }
-    // The inode has no dentry with a name, because nobody looked it up by name. Try its directory.
+    // The inode has no dentry with a name, because it was never looked up by name. Try its last known directory.
     Ok(in_directory(root.as_fd(), wanted, &meta).unwrap_or(Found::Unknown))
 }
 
@@ -169,8 +169,8 @@ fn by_handle(mount: BorrowedFd<'_>, (inode, generation): Inode) -> Result<OwnedF
         inode: u32::try_from(inode).map_err(|_| Errno::OVERFLOW)?,
         generation,
     };
-    // SAFETY: the handle is laid out as the kernel's with 8 bytes behind its header, as `bytes` says, and lives
-    // until the call is over; the descriptor is open.
+    // SAFETY: the handle has the kernel's layout with 8 bytes after the header, which matches `bytes`, and outlives the
+    // call; the descriptor is open.
     let fd = unsafe {
         libc::open_by_handle_at(
             mount.as_raw_fd(),
@@ -182,6 +182,6 @@ fn by_handle(mount: BorrowedFd<'_>, (inode, generation): Inode) -> Result<OwnedF
         let why = io::Error::last_os_error().raw_os_error();
         return Err(Errno::from_raw_os_error(why.unwrap_or(libc::EIO)));
     }
-    // SAFETY: the call above has just returned this descriptor, and nobody else has it.
+    // SAFETY: the call above has just returned this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -10,11 +10,11 @@ mod switch;
 
 pub use switch::{MbStatsSwitch, restore};
 
-/// Most orders of a buddy bitmap: a group has 2^19 blocks of 64 KiB.
+/// Maximum number of orders of a buddy bitmap: a group has 2^19 blocks of 64 KiB.
 pub const ORDERS: usize = 20;
-/// Most bytes of a line of mb_groups, which has about 130.
+/// Maximum length of a line of mb_groups in bytes. Lines have about 130.
 const LINE: u64 = 4096;
-/// Most groups that are read: 2^22 are 512 TiB.
+/// Maximum number of groups that are read: 2^22 groups are 512 TiB.
 const GROUPS: usize = 1 << 22;
 
 /// mb_stats: counters since the mount, or since they were enabled.
@@ -31,7 +31,7 @@ pub struct MbStats {
 /// Searches with one criterion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MbCriterion {
-    /// Searches that ended with it.
+    /// Searches that ended with this criterion.
     pub hits: u64,
     /// Groups considered.
     pub considered: u64,
@@ -177,7 +177,7 @@ impl MbStructs {
     }
 }
 
-/// Reads [`MbStructs::optimised`] only, from the first line: for the others the kernel would count its lists.
+/// Reads only [`MbStructs::optimised`], from the first line. For the other lines the kernel would count the groups in its lists.
 pub fn optimises(sys: &Sys, name: &str) -> Option<bool> {
     let path = sys.path(format!("/proc/fs/ext4/{name}/mb_structs_summary"));
     let mut bytes = [0; 32];

@@ -15,7 +15,7 @@ pub struct Mdstat {
 }
 
 impl Mdstat {
-    /// `None` if md is not loaded.
+    /// Opens the file; `None` if md is not loaded.
     pub fn open(sys: &Sys) -> Option<Self> {
         let file = File::open(sys.path("/proc/mdstat")).ok()?;
         Some(Self { file })
@@ -51,6 +51,9 @@ mod tests {
         std::fs::create_dir(dir.path().join("proc")).unwrap();
         std::fs::write(dir.path().join("proc/mdstat"), "Personalities :\n").unwrap();
         let file = Mdstat::open(&sys()).unwrap();
-        assert!(!file.wait(Some(Duration::ZERO)), "a file that nobody wakes");
+        assert!(
+            !file.wait(Some(Duration::ZERO)),
+            "a regular file has no events"
+        );
     }
 }

@@ -70,7 +70,7 @@ pub(super) fn fill(
             None => None,
             Some(Err(Failure::Rejected(why))) => {
                 notes.push(format!(
-                    "{}: superblock of {} at sector {sb_sector}: {why}: its places are taken from sysfs alone",
+                    "{}: superblock of {} at sector {sb_sector}: {why}: the member's metadata areas are taken from sysfs only",
                     array.name, member.name
                 ));
                 None
@@ -85,7 +85,7 @@ pub(super) fn fill(
             }
             if array.reshape_position.is_none() && sb.data_offset != member.data_offset.0 {
                 notes.push(format!(
-                    "{}: data of {} begin at sector {} by sysfs and {} by its superblock: sysfs is believed",
+                    "{}: data of {} begin at sector {} according to sysfs and {} according to its superblock: sysfs is used",
                     array.name, member.name, member.data_offset, sb.data_offset
                 ));
             }
@@ -97,7 +97,7 @@ pub(super) fn fill(
     }
     if let Some(cause) = cause {
         notes.push(format!(
-            "{}: superblocks of {} cannot be read ({cause}): md's places on them are taken from sysfs, and the bad-block log counts as raw",
+            "{}: superblocks of {} cannot be read ({cause}): md's metadata areas are taken from sysfs, and the bad-block log counts as raw",
             array.name,
             unreadable.join(", ")
         ));
@@ -132,16 +132,16 @@ struct Bitmap {
     location: Option<i64>,
     /// True if the bitmap is on the members.
     internal: bool,
-    /// Sectors reserved for it; `None` if md reports none.
+    /// Sectors reserved for the bitmap; `None` if md reports none.
     space: Option<u64>,
-    /// Sectors it needs at its chunk size.
+    /// Sectors that the bitmap needs at its chunk size.
     needed: Option<u64>,
 }
 
 impl Bitmap {
     fn read(md: &Path, array: &Array) -> Self {
         let location = attribute(md.join("bitmap/location"));
-        // All sizes are in sectors. The bitmap of RAID 10 covers the array, that of other levels each member.
+        // All sizes are in sectors. The bitmap of RAID 10 covers the array, the bitmap of other levels each member.
         let covered = match array.level.as_str() {
             "raid10" => array.sectors,
             _ => array.component_sectors,
@@ -173,10 +173,10 @@ impl Bitmap {
         if !self.internal {
             return None;
         }
-        let by_sysfs = self
+        let from_sysfs = self
             .location
             .and_then(|offset| member.sb_offset?.0.checked_add_signed(offset));
-        let start = MemberSector(by_sysfs.or_else(|| sb?.bitmap)?);
+        let start = MemberSector(from_sysfs.or_else(|| sb?.bitmap)?);
         // Without a size from md, the bitmap ends at the next area. Versions 1.0 and 0.90 have the data first.
         let limit = match (version, member.bad_block_log) {
             (Version::V11 | Version::V12, _) if start >= member.data_offset => return None,

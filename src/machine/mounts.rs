@@ -107,7 +107,7 @@ pub(super) fn containing<'a>(mounts: &'a [MountLine], path: &Path) -> Option<&'a
     path.ancestors().find_map(|dir| at(mounts, dir))
 }
 
-/// Mounts of a device. Bind mounts of a subdirectory (hundreds on a container host) only if there are no others.
+/// Mounts of a device. Includes bind mounts of a subdirectory (hundreds on a container host) only if there are no other mounts.
 pub(super) fn for_device(mounts: &[MountLine], device: impl Fn(&MountLine) -> bool) -> Vec<Mount> {
     let mine: Vec<&MountLine> = mounts.iter().filter(|m| device(m)).collect();
     let whole = |m: &&&MountLine| m.root.as_os_str().as_bytes() == b"/";
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn last_mount_hides_and_longest_wins() {
+    fn last_mount_hides_earlier_ones_and_longest_prefix_wins() {
         let lines = parse(
             b"1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /srv rw - ext4 b rw\n3 2 0:9 / /srv rw - tmpfs c rw\n",
         );

@@ -4,11 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::types::{Array, Dev};
 
-/// Most levels of nested arrays.
+/// Maximum depth of nested arrays.
 const DEEP: usize = crate::contract::ARRAYS_DEEP as usize;
 
-/// `chosen` with all their nested and outer arrays: the filesystem that IO is attributed to is on the outermost array. Each of
-/// `pairs` is an outer and a nested array.
+/// Adds all nested and outer arrays to `chosen`, because the filesystem that IO is attributed to is on the outermost array. Each
+/// of `pairs` is an outer array and an array nested in it.
 pub(super) fn with_nested(chosen: &BTreeSet<Dev>, pairs: &[(Dev, Dev)]) -> BTreeSet<Dev> {
     let mut all = chosen.clone();
     for upwards in [true, false] {
@@ -62,7 +62,7 @@ pub(super) fn link(arrays: &mut [Array]) -> Vec<String> {
             } else if chain(&outer, i).len() + below + 1 > DEEP {
                 "too many levels of nested arrays"
             } else if outer[nested].is_some_and(|o| o != i) {
-                "another array is built on it too"
+                "another array is also built on it"
             } else {
                 outer[nested] = Some(i);
                 arrays[i].members[m].nested_array = Some(member.disk);

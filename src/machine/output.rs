@@ -93,7 +93,7 @@ impl Destination {
         Target::new(path, force).map(Self::File)
     }
 
-    /// A destination beside the standard output, on which the command prints its report.
+    /// A destination other than the standard output, on which the command prints its report.
     pub fn beside_stdout(path: &Path, force: bool) -> Result<Self> {
         match Self::new(path, force)? {
             Self::Stdout => bail!(
@@ -119,7 +119,7 @@ impl Destination {
 }
 
 impl Output {
-    /// Puts a complete regular file in its place.
+    /// Renames a complete regular file to its final name.
     pub fn commit(&mut self) -> io::Result<()> {
         let Some(mut pending) = self.pending.take() else {
             return Ok(());
@@ -205,7 +205,7 @@ impl Pending {
             fs::rename(&from, to)?;
         } else {
             match renameat_with(CWD, &from, CWD, to, RenameFlags::NOREPLACE) {
-                // Not every filesystem has RENAME_NOREPLACE. An empty file of ours keeps the name until the rename.
+                // Not every filesystem has RENAME_NOREPLACE. Reserve the name with an empty file until the rename.
                 Err(Errno::INVAL | Errno::NOSYS) => {
                     create(to)?;
                     fs::rename(&from, to)?;
@@ -232,7 +232,7 @@ impl Drop for Pending {
     }
 }
 
-/// Creates a file that must not exist: readable by root only if root creates it, as perf.data is. A recording holds paths,
+/// Creates a file that must not exist. If root creates it, only root can read it (as with perf.data): a recording holds paths,
 /// task names and the command line of a command.
 pub fn create(path: &Path) -> io::Result<File> {
     let mode = if rustix::process::geteuid().is_root() {
@@ -268,13 +268,14 @@ fn names_descriptor(path: &Path) -> bool {
     folder == Path::new("/dev") || folder.starts_with("/proc") && folder.ends_with("fd")
 }
 
-/// True if `found` is the file that the standard output of this process is.
+/// True if `found` is the standard output of this process.
 fn is_stdout(found: &Metadata) -> bool {
     fs::metadata("/proc/self/fd/1")
         .is_ok_and(|out| (out.dev(), out.ino()) == (found.dev(), found.ino()))
 }
 
-/// Opens what is written to as it is, and never truncated. Checked again after opening: the name may have changed hands.
+/// Opens an existing special file for writing, without truncation. Checks its type again after opening, because the path may
+/// have been replaced.
 fn special(path: &Path, descriptor: bool) -> Result<File> {
     let failed = || format!("{} cannot be written", path.display());
     let follow = if descriptor {
@@ -287,7 +288,7 @@ fn special(path: &Path, descriptor: bool) -> Result<File> {
     let file = options.open(path).with_context(failed)?;
     let kind = file.metadata().with_context(failed)?.file_type();
     if !descriptor && !kind.is_fifo() && !kind.is_char_device() {
-        bail!("{} has been replaced while it was opened", path.display());
+        bail!("{} was replaced while it was being opened", path.display());
     }
     Ok(file)
 }
@@ -354,7 +355,7 @@ mod tests {
             assert_eq!(fs::read(&link).unwrap(), b"new");
             assert_eq!(fs::read(&target).unwrap(), b"old");
         }
-        // Also where the temporary file is to be, and where the link is planted after the check.
+        // The same for a link at the name of the temporary file, and for one that is planted after the check.
         let path = folder.path().join("a");
         symlink("target", folder.path().join("a.new")).unwrap();
         assert!(refused(&path, false).contains("a.new"));
@@ -393,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn places_without_a_regular_file() {
+    fn destinations_other_than_regular_files() {
         let folder = tempfile::tempdir().unwrap();
         assert!(refused(folder.path(), true).contains("directory"));
         assert!(refused(&folder.path().join("no/such"), true).contains("No such file"));

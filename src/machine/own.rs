@@ -15,7 +15,7 @@ pub struct OwnUse {
 }
 
 impl OwnUse {
-    /// Reads it.
+    /// Reads the current figures.
     pub fn now() -> Self {
         let time = clock_gettime(ClockId::ProcessCPUTime);
         let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or(0);

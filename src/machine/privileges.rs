@@ -1,21 +1,21 @@
-//! Capabilities (capabilities(7)): those that the programs need, and those that a thread gives up.
+//! Capabilities (capabilities(7)) that raidtrace needs, and capabilities that a thread gives up.
 //!
-//! They are a property of each thread; one that it starts inherits them.
+//! Each thread has its own capabilities. A new thread inherits those of the thread that starts it.
 
 use std::env;
 
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_no_new_privs};
 
-/// Needed to load and attach the programs: BPF and PERFMON. To read superblocks and to find paths (open_by_handle_at(2)):
-/// DAC_READ_SEARCH. For the kernel's addresses (/proc/kallsyms): SYSLOG.
+/// Needed capabilities: BPF and PERFMON to load and attach the programs, DAC_READ_SEARCH to read superblocks and to find paths
+/// (open_by_handle_at(2)), SYSLOG for the kernel's addresses (/proc/kallsyms).
 pub const NEEDED: CapabilitySet = CapabilitySet::BPF
     .union(CapabilitySet::PERFMON)
     .union(CapabilitySet::DAC_READ_SEARCH)
     .union(CapabilitySet::SYSLOG);
 
-/// Used besides [`NEEDED`] as long as programs may be loaded again: device mapper's tables, types of the kernel's modules and the
-/// programs' run times (SYS_ADMIN), memory for maps up to 5.10 (SYS_RESOURCE), priority of draining (SYS_NICE), files in
-/// directories of other users (DAC_OVERRIDE), signals to another user's command (KILL).
+/// [`NEEDED`], and capabilities that are used while programs may be loaded again: SYS_ADMIN for device mapper's tables, types of
+/// the kernel's modules and the programs' run times; SYS_RESOURCE for the memory of maps up to 5.10; SYS_NICE for the priority of
+/// draining; DAC_OVERRIDE for files in directories of other users; KILL for signals to another user's command.
 const RELOAD: CapabilitySet = NEEDED
     .union(CapabilitySet::SYS_ADMIN)
     .union(CapabilitySet::SYS_RESOURCE)
@@ -30,14 +30,14 @@ const NAMES: [(CapabilitySet, &str); 4] = [
     (CapabilitySet::SYSLOG, "cap_syslog"),
 ];
 
-/// True if this thread may use all of these.
+/// True if this thread has all `wanted` capabilities.
 pub fn has(wanted: CapabilitySet) -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.contains(wanted))
 }
 
-/// The capabilities that a command lacks to load programs, and the command that grants them: one line. `None` if none is missing.
-/// The other two of [`NEEDED`] are missed where they are used. SYS_ADMIN stands for both (bpf_capable() and perfmon_capable(),
-/// include/linux/capability.h).
+/// One line with the capabilities that a command lacks to load programs, and the command that grants them. `None` if none is
+/// missing. SYS_ADMIN implies BPF and PERFMON (bpf_capable() and perfmon_capable(), include/linux/capability.h). The other two of
+/// [`NEEDED`] are not checked here, but where they are used.
 pub fn lacks(command: &str) -> Option<String> {
     if has(CapabilitySet::SYS_ADMIN) {
         return None;
@@ -63,17 +63,18 @@ fn names(set: CapabilitySet) -> Option<String> {
     (!names.is_empty()).then(|| names.join(","))
 }
 
-/// Gives up, in this thread and those that it starts, all that neither loading the programs again nor reading the machine needs.
+/// Gives up, in this thread and the threads that it starts, all capabilities except those needed to reload the programs and to
+/// read the machine.
 pub fn keep_for_reload() {
     keep(RELOAD);
 }
 
-/// Gives up everything, in this thread and those that it starts.
+/// Gives up all capabilities, in this thread and the threads that it starts.
 pub fn keep_none() {
     keep(CapabilitySet::empty());
 }
 
-/// Nothing here can fail in a way that matters: fewer capabilities are always permitted.
+/// Ignores errors: a thread may always give up capabilities.
 fn keep(kept: CapabilitySet) {
     if let Ok(mut sets) = capabilities(None) {
         sets.effective &= kept;
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_gives_up_its_own() {
+    fn a_thread_gives_up_capabilities() {
         let of_thread = std::thread::spawn(|| {
             keep_for_reload();
             let network = has(CapabilitySet::NET_ADMIN);

@@ -7,16 +7,16 @@ use super::blocks::{Block, Blocks, Kind};
 use super::dm::{DmTables, Map, Target};
 use super::types::Dev;
 
-/// Most layers of devices. LVM on dm-crypt on a partition of md is four.
+/// Maximum number of layers of devices. LVM on dm-crypt on a partition of md is four.
 const DEPTH: usize = 16;
-/// Most pieces of a device. Enough for the extents of any real LVM volume, too few for a striped volume, which has one piece
-/// for each stripe.
+/// Maximum number of pieces of a device. Enough for the extents of any real LVM volume, too few for a striped volume, which has
+/// one piece for each stripe.
 const PIECES: usize = 1 << 16;
 
 /// A run of sectors of a device, mapped to a base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// The array or disk; a device between them while the mapping is followed down.
+    /// The array or disk; during the walk, a device above them.
     pub base: Dev,
     /// First sector of the mapped device.
     pub sector: u64,
@@ -148,7 +148,7 @@ impl<'a> Projector<'a> {
                 Ok(())
             }
             Map::Opaque(kind) => Err(format!(
-                "{} is made by device mapper's {kind} target, whose places raidtrace does not know",
+                "{} uses device mapper's {kind} target, whose mapping raidtrace does not know",
                 block.name
             )),
         }
@@ -161,7 +161,7 @@ impl<'a> Projector<'a> {
             .or_insert_with(|| {
                 self.dm.table(block.dev).map_err(|e| {
                     let name = &block.name;
-                    format!("the device mapper table of {name} cannot be read (it takes root, or cap_sys_admin): {e}")
+                    format!("the device mapper table of {name} cannot be read (requires root or cap_sys_admin): {e}")
                 })
             })
             .clone()
@@ -172,7 +172,7 @@ fn overflow() -> String {
     "a device mapper table points beyond any disk".into()
 }
 
-/// `sectors` of `run` from `skip` on, mapped to a device and sector one layer down.
+/// Maps `sectors` sectors of `run`, from `skip` on, to a device and sector one layer down.
 fn at(run: Piece, skip: u64, lower: (Dev, u64), sectors: u64) -> Result<Piece, String> {
     Ok(Piece {
         base: lower.0,
@@ -182,7 +182,7 @@ fn at(run: Piece, skip: u64, lower: (Dev, u64), sectors: u64) -> Result<Piece, S
     })
 }
 
-/// Appends a piece, merged with the last one if contiguous on both sides.
+/// Appends a piece. Merges it with the last one if both are contiguous on the device and on the base.
 fn push(pieces: &mut Vec<Piece>, next: Piece) {
     if let Some(last) = pieces.last_mut()
         && last.base == next.base

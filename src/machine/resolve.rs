@@ -14,9 +14,9 @@ use super::state::{ArrayState, runs};
 use super::sys::{Sys, attribute, names, natural};
 use super::types::{Array, Dev, HostTopology};
 
-/// Arrays, and disks as arrays of one, of `targets`: an array, member, disk, partition, device mapper device or mount point
-/// each. Without targets: all md arrays with a mounted filesystem, or else all disks with one. Includes nested and outer
-/// arrays.
+/// Resolves `targets` to arrays, and to disks as arrays with one member. A target is an array, member, disk, partition, device
+/// mapper device or mount point. Without targets: all md arrays with a mounted filesystem, or else all disks with one.
+/// Includes nested and outer arrays.
 ///
 /// # Errors
 /// A target does not exist or has no disk below; without targets, no disk has a mounted filesystem.
@@ -32,7 +32,7 @@ pub fn resolve(targets: &[String], sys: &Sys) -> Result<HostTopology, HostError>
     Ok(machine.describe(&chosen, true))
 }
 
-/// All running md arrays, or without one the default of [`resolve`]; and names and md/array_state of arrays that do not run.
+/// All running md arrays, or if there are none, the default of [`resolve`]. Also names and md/array_state of stopped arrays.
 ///
 /// # Errors
 /// sysfs or mountinfo is unreadable, or there is no array and no disk with a mounted filesystem.
@@ -60,8 +60,8 @@ pub fn resolve_all(sys: &Sys) -> Result<(HostTopology, Vec<(String, String)>), H
 
 /// Resolves `targets` again during a session. Missing targets are left out. Running arrays of `known` are kept even if their
 /// mount point is gone. Without targets, arrays with a newly mounted filesystem are added, but no disks: snaps and container
-/// images come and go. `superblocks` reads the members' superblocks as [`resolve`] does; without it no disk is accessed, and
-/// the result is for [`super::differences`].
+/// images come and go. With `superblocks`, reads the members' superblocks as [`resolve`] does. Without, no disk is accessed,
+/// and the result is for [`super::differences`].
 ///
 /// # Errors
 /// sysfs or mountinfo is unreadable.
@@ -365,7 +365,7 @@ impl<'a> Machine<'a> {
             for fs in &array.filesystems {
                 if let Some(why) = &fs.note {
                     reader.notes.push(format!(
-                        "{}: its filesystem {} cannot be placed on it: {why}",
+                        "{}: filesystem {} cannot be mapped to the array: {why}",
                         array.name, fs.name
                     ));
                 }

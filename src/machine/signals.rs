@@ -72,8 +72,8 @@ impl Signals {
     /// Lets SIGINT and SIGTERM end this process. Signals within `grace` are dropped as repetitions: timeout(1) sends its signal
     /// twice.
     pub fn release_after(&self, grace: Duration) {
-        let begun = Instant::now();
-        while self.wait(grace.saturating_sub(begun.elapsed())).is_some() {}
+        let start = Instant::now();
+        while self.wait(grace.saturating_sub(start.elapsed())).is_some() {}
         self.fatal.store(true, Ordering::Relaxed);
     }
 
@@ -87,7 +87,7 @@ impl Signals {
         self.received.recv_timeout(at_most).ok()
     }
 
-    /// Lets `command` ignore SIGINT if this process was started with SIGINT ignored. Exec resets handled signals to their default.
+    /// Makes `command` ignore SIGINT if this process was started with SIGINT ignored. Exec resets handled signals to their default.
     pub fn pass_to(&self, command: &mut Command) {
         if self.in_background {
             // SAFETY: called between fork and exec; signal(2) is async-signal-safe, and SIG_IGN runs no code.
@@ -104,8 +104,8 @@ fn ignore_interrupt() -> io::Result<()> {
     Ok(())
 }
 
-/// Handles SIGINT, SIGTERM, SIGQUIT (Ctrl-\) and SIGHUP from now on. The future completes on the first, also if that arrived
-/// before the first poll.
+/// Handles SIGINT, SIGTERM, SIGQUIT (Ctrl-\) and SIGHUP from now on. The returned future completes on the first of these signals,
+/// even if the signal arrives before the first poll.
 ///
 /// # Errors
 ///
@@ -123,7 +123,7 @@ pub fn asked_to_end() -> Result<End> {
     }))
 }
 
-/// Receives SIGUSR1 from now on: a message for each, of which one waits.
+/// Receives SIGUSR1 from now on. Each signal sends a message. The channel holds one message; further signals are dropped.
 ///
 /// # Errors
 ///
@@ -136,7 +136,7 @@ pub fn asked_to_dump() -> Result<tokio::sync::mpsc::Receiver<()>> {
     Ok(asked)
 }
 
-/// Calls `on` for each of the signals, on a thread that lasts as long as the process.
+/// Calls `on` for each of the signals, on a thread that runs until the process ends.
 fn receive(signals: &[i32], mut on: impl FnMut(Signal) + Send + 'static) -> Result<()> {
     let handled = signals
         .iter()
@@ -153,7 +153,7 @@ fn receive(signals: &[i32], mut on: impl FnMut(Signal) + Send + 'static) -> Resu
                 });
             }
         })
-        .context("cannot start the thread for signals")?;
+        .context("cannot start the signal thread")?;
     Ok(())
 }
 

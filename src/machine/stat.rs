@@ -13,7 +13,7 @@ use super::sys::Sys;
 pub struct DiskStat {
     /// Reads completed.
     pub reads: u64,
-    /// Reads merged with one that was queued.
+    /// Reads merged with a queued read.
     pub read_merges: u64,
     /// Sectors read.
     pub read_sectors: u64,
@@ -41,14 +41,14 @@ pub struct DiskStat {
     pub discard_sectors: u64,
     /// Total milliseconds of discards.
     pub discard_ms: u64,
-    /// Flushes that the block layer sent to the disk, completed.
+    /// Completed flushes that the block layer sent to the disk.
     pub flushes: u64,
     /// Total milliseconds of flushes.
     pub flush_ms: u64,
 }
 
 impl DiskStat {
-    /// Parses the file. `None` with fewer than the eleven fields that every kernel has.
+    /// Parses the file; `None` if it has fewer than the eleven fields that every kernel prints.
     pub fn parse(text: &str) -> Option<Self> {
         let fields: Vec<u64> = text
             .split_whitespace()
@@ -76,7 +76,7 @@ impl DiskStat {
         })
     }
 
-    /// Requests completed, all operations. raidtrace's own count must add up to this.
+    /// Completed requests of all operations. raidtrace's own counts must add up to this sum.
     pub fn requests(&self) -> u64 {
         [self.reads, self.writes, self.discards, self.flushes]
             .iter()
@@ -147,7 +147,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn three_generations_of_kernels() {
+    fn fields_of_three_kernel_generations() {
         let text = "  150456    27676  7839098    43559    19034    47577 12303560    49923        0    27628    94053     6803       49   405368      518     1314       52\n";
         let s = DiskStat::parse(text).unwrap();
         assert_eq!(

@@ -18,7 +18,7 @@ pub struct ArrayState {
     pub sync_completed: Option<(u64, u64)>,
     /// md/reshape_position, in sectors of the array.
     pub reshape_position: Option<u64>,
-    /// In the order of their names.
+    /// Members, in the order of their names.
     pub members: Vec<MemberState>,
 }
 
@@ -27,7 +27,7 @@ pub struct ArrayState {
 pub struct MemberState {
     /// Kernel name.
     pub name: String,
-    /// Its slot.
+    /// Slot in the array.
     pub slot: Option<u32>,
     /// Words of md/dev-*/state.
     pub state: Vec<String>,

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Bytes read of a superblock; md reads and writes at most this.
+/// Number of bytes read of a superblock. md reads and writes at most this many.
 pub const SB_BYTES: usize = 4096;
 const MAGIC: u32 = 0xa92b_4efc;
 /// Offset of `dev_roles` in struct mdp_superblock_1, with two bytes for each device.
@@ -62,13 +62,13 @@ pub struct Superblock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reject {
     /// Wrong magic.
-    #[error("no md superblock there")]
+    #[error("no md superblock found")]
     Magic,
     /// Wrong checksum.
-    #[error("its checksum is wrong")]
+    #[error("wrong checksum")]
     Checksum,
     /// Fields contradict each other or the size of the device.
-    #[error("it contradicts itself: {0}")]
+    #[error("it is inconsistent: {0}")]
     Nonsense(&'static str),
 }
 
@@ -153,14 +153,14 @@ fn parse_1(
     }
     let max_dev = le32(b, 220) as usize;
     if max_dev > (SB_BYTES - ROLES) / 2 {
-        return Err(Reject::Nonsense("more devices than fit"));
+        return Err(Reject::Nonsense("max_dev is too large"));
     }
     let length = ROLES + 2 * max_dev;
     if checksum_1(&b[..length]) != le32(b, 216) {
         return Err(Reject::Checksum);
     }
     if le64(b, 144) != start {
-        return Err(Reject::Nonsense("it says it is elsewhere"));
+        return Err(Reject::Nonsense("super_offset is another sector"));
     }
     let features = le32(b, 8);
     let has = |bit| features & bit != 0;
@@ -180,15 +180,15 @@ fn parse_1(
     let room = if version == Version::V10 {
         start
     } else if data_offset.min(new_data_offset) < start + length {
-        return Err(Reject::Nonsense("data begin in the superblock"));
+        return Err(Reject::Nonsense("data begin within the superblock"));
     } else {
         sectors.saturating_sub(data_offset)
     };
     if data_sectors < 10 {
-        return Err(Reject::Nonsense("next to no data sectors"));
+        return Err(Reject::Nonsense("fewer than 10 data sectors"));
     }
     if data_sectors > room {
-        return Err(Reject::Nonsense("data end behind the device"));
+        return Err(Reject::Nonsense("data end after the end of the device"));
     }
 
     // Offsets relative to the superblock are signed: version 1.0 has the bitmap before it.
@@ -244,7 +244,7 @@ fn parse_90(b: &[u8; SB_BYTES], start: u64) -> Result<Superblock, Reject> {
     })
 }
 
-/// drivers/md/md.c, calc_sb_1_csum: the sum of the 32-bit words with the checksum's own taken as 0, carries added once.
+/// drivers/md/md.c, calc_sb_1_csum: the sum of the 32-bit words, with the checksum taken as 0 and the carries added once.
 fn checksum_1(b: &[u8]) -> u32 {
     let mut sum = 0u64;
     for (i, word) in b.chunks(4).enumerate() {

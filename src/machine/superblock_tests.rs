@@ -259,7 +259,7 @@ fn version_090() {
 /// Writes members for `mdadm --examine`, to check these bytes against mdadm.
 /// `RAIDTRACE_SB=/tmp/sb cargo test for_mdadm -- --ignored; mdadm --examine /tmp/sb.*; rm /tmp/sb.*`
 #[test]
-#[ignore = "writes files for mdadm to look at"]
+#[ignore = "writes files for mdadm --examine"]
 fn for_mdadm() {
     let prefix = std::env::var("RAIDTRACE_SB").unwrap();
     let write = |version: Version, name: &str, bytes: &[u8; SB_BYTES], bitmap: i64| {
@@ -267,10 +267,10 @@ fn for_mdadm() {
         file.set_len(SECTORS * 512).unwrap();
         let start = version.superblock_sector(SECTORS).unwrap();
         file.write_all_at(bytes, start * 512).unwrap();
-        // Without a bitmap superblock there mdadm takes the feature bit for a mistake.
+        // Without a bitmap superblock, mdadm reports the feature bit as an error.
         let mut bitm = [0u8; 256];
         bitm[..8].copy_from_slice(b"bitm\x04\0\0\0");
-        // sync_size and chunksize: mdadm 4.2 divides by them unasked.
+        // sync_size and chunksize: mdadm 4.2 divides by them without a check.
         bitm[40..48].copy_from_slice(&SECTORS.to_le_bytes());
         bitm[52..56].copy_from_slice(&(64u32 << 20).to_le_bytes());
         if version != Version::V090 {
@@ -293,7 +293,7 @@ fn for_mdadm() {
     write(Version::V090, "090", &v090(), 8);
 }
 
-/// Adds magic and checksum to garbage, which otherwise is rejected early.
+/// Adds magic and checksum to garbage, which would otherwise be rejected early.
 fn resealed(mut b: [u8; SB_BYTES]) -> [u8; SB_BYTES] {
     b[..4].copy_from_slice(&MAGIC.to_le_bytes());
     b[4..8].copy_from_slice(&1u32.to_le_bytes());
@@ -327,7 +327,7 @@ proptest! {
                 prop_assert!(sb.bad_block_log.is_none_or(|(s, n)| s + n <= sectors));
             }
         }
-        // 0.90, and with small numbers, so that more gets through.
+        // Superblocks with valid other fields, so that more of them pass the checks.
         let mut small = V1 { start, data_sectors: sectors / 2, ..V1::raid5() };
         small.field_96 = start as u32;
         small.log_offset = sectors as i32;

@@ -278,7 +278,7 @@ ffffffffc0300080 t bpf_prog_2_b\t[bpf]
     }
 
     #[test]
-    fn before_between_and_after() {
+    fn addresses_before_between_and_after_symbols() {
         let table = Symbols::parse(TEXT.as_bytes());
         assert!(table.known());
         for (address, expected) in [
@@ -287,7 +287,7 @@ ffffffffc0300080 t bpf_prog_2_b\t[bpf]
             (0xffff_ffff_80ff_ffff, None),
             (0xffff_ffff_8100_0000, Some("first")),
             (0xffff_ffff_8100_00ef, Some("first")),
-            // Its padding.
+            // The padding before `second`.
             (0xffff_ffff_8100_00ff, Some("second")),
             (0xffff_ffff_8100_0100, Some("second")),
             (0xffff_ffff_8100_01ff, Some("second")),
@@ -311,7 +311,7 @@ ffffffffc0300080 t bpf_prog_2_b\t[bpf]
     }
 
     #[test]
-    fn functions_of_modules_have_them() {
+    fn functions_have_their_module() {
         let table = Symbols::parse(TEXT.as_bytes());
         let module = |address| table.at(address).and_then(|f| f.module);
         assert_eq!(module(0xffff_ffff_c010_0001), Some("ext4"));

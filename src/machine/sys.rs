@@ -8,15 +8,15 @@ use std::sync::OnceLock;
 
 use super::dm::{DmTables, Ioctl};
 
-/// Most bytes read of an attribute. sysfs attributes are at most a page.
+/// Maximum number of bytes read from an attribute. sysfs attributes are at most a page.
 const ATTRIBUTE_LIMIT: u64 = 64 << 10;
-/// Most bytes read of a table. mountinfo of a container host has some 100,000 lines of 300 bytes.
+/// Maximum number of bytes read from a table. mountinfo of a container host has some 100,000 lines of 300 bytes.
 const TABLE_LIMIT: u64 = 64 << 20;
 
 /// Inode of the initial PID namespace: PROC_PID_INIT_INO, include/linux/proc_ns.h.
 const INITIAL: &str = "pid:[4026531836]";
 
-/// A machine: this one, or a tree of files that looks like one.
+/// This machine, or a directory tree that represents a machine.
 pub struct Sys {
     root: PathBuf,
     dm: Box<dyn DmTables>,
@@ -53,7 +53,7 @@ impl Sys {
         attribute(self.path(path))
     }
 
-    /// The selected value of a file that lists all values, as [`selected`].
+    /// The selected value of a file that lists all values; see [`selected`].
     pub fn selected(&self, path: &str) -> Option<String> {
         Some(selected(&self.text(path)?).to_owned())
     }
@@ -110,7 +110,7 @@ pub(super) fn attribute(path: impl AsRef<Path>) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The value in brackets, `none` of `[none] integrity confidentiality`; the whole text without brackets.
+/// The value in brackets, such as `none` in `[none] integrity confidentiality`, or the whole text if it has no brackets.
 pub(super) fn selected(text: &str) -> &str {
     let mut words = text.split_whitespace();
     let word = words.find_map(|w| w.strip_prefix('[')?.strip_suffix(']'));
@@ -150,8 +150,8 @@ pub(super) fn natural(name: &str) -> (&str, u64, &str) {
     (stem, tail.parse().unwrap_or(u64::MAX), name)
 }
 
-/// True if /proc shows the initial PID namespace. Reads the namespace of pid 1 of the mounted procfs if permitted, else that
-/// of this process.
+/// True if /proc shows the initial PID namespace. Reads the namespace of pid 1 of the mounted procfs if permitted, else the
+/// namespace of this process.
 fn is_initial_namespace(sys: &Sys) -> bool {
     let namespace = |pid| fs::read_link(sys.path(format!("/proc/{pid}/ns/pid")));
     match namespace("1").or_else(|_| namespace("self")) {

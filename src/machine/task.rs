@@ -36,7 +36,7 @@ pub fn set_nice(nice: i32) {
 }
 
 /// Current name of a task, for a kworker with its work (`kworker/u8:2+flush-9:127`, kernel/workqueue.c, wq_worker_comm()).
-/// `None` if the task has exited, or in another PID namespace.
+/// `None` if the task has exited, or if /proc belongs to another PID namespace.
 pub fn comm(sys: &Sys, pid: u32) -> Option<Vec<u8>> {
     if !sys.has_host_pids() {
         return None;
@@ -48,7 +48,8 @@ pub fn comm(sys: &Sys, pid: u32) -> Option<Vec<u8>> {
     Some(name)
 }
 
-/// True for a kernel thread, which has no command line. `None` if the task has exited, or in another PID namespace.
+/// True for a kernel thread, which has no command line. `None` if the task has exited, or if /proc belongs to another PID
+/// namespace.
 pub fn is_kernel_thread(sys: &Sys, pid: u32) -> Option<bool> {
     if !sys.has_host_pids() {
         return None;
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_threads_are_named_as_what_they_are() {
+    fn kernel_threads_have_storage_roles() {
         for (comm, want) in [
             ("jbd2/md127-8", Some("jbd2 journal of md127")),
             ("jbd2/dm-0-8", Some("jbd2 journal of dm-0")),

@@ -52,7 +52,7 @@ impl fmt::Display for Dev {
 pub struct Array {
     /// Kernel name: `md127`, `sda`.
     pub name: String,
-    /// Its device number.
+    /// Device number.
     pub dev: Dev,
     /// Size in sectors.
     pub sectors: u64,
@@ -63,7 +63,7 @@ pub struct Array {
     pub layout: u32,
     /// Chunk in sectors; 0 for levels without chunks (raid1, single). During a reshape: the new chunk.
     pub chunk_sectors: u32,
-    /// Slots, missing ones included; 1 for `single`. During a reshape: the new number.
+    /// Number of slots, including missing ones; 1 for `single`. During a reshape: the new number.
     pub raid_disks: u32,
     /// md/component_size: sectors used of each member; 0 for raid0, linear and single, whose members can differ
     /// ([`Member::data_sectors`]).
@@ -72,7 +72,7 @@ pub struct Array {
     pub metadata: Option<String>,
     /// md/array_state: `clean`, `active`, `readonly`, ... (Documentation/admin-guide/md.rst); `active` for single.
     pub array_state: String,
-    /// md/degraded: slots without a working member; 0 where the level has no redundancy.
+    /// md/degraded: slots without a working member; 0 if the level has no redundancy.
     pub degraded: u32,
     /// md/sync_action: `idle`, `resync`, `recover`, `check`, `repair`, `reshape`; `None` without redundancy.
     pub sync_action: Option<String>,
@@ -84,7 +84,7 @@ pub struct Array {
     pub before_reshape: Option<BeforeReshape>,
     /// md/consistency_policy: `resync`, `bitmap`, `ppl`, `journal`, `none`; `None` without md.
     pub consistency_policy: Option<String>,
-    /// Members by slot; those without a slot last.
+    /// Members by slot; members without a slot last.
     pub members: Vec<Member>,
     /// Mounted filesystems that lie on the array, wholly or in part.
     pub filesystems: Vec<Filesystem>,
@@ -128,7 +128,7 @@ pub struct Member {
     pub data_offset: MemberSector,
     /// First data sector of the reshaped part (md/dev-*/new_offset); `data_offset` unless a reshape moves it.
     pub new_data_offset: MemberSector,
-    /// Sectors usable for data (md/dev-*/size); RAID 0 zones come from it.
+    /// Sectors usable for data (md/dev-*/size), which determine the zones of RAID 0.
     pub data_sectors: u64,
     /// First sector of the md superblock; `None` without native metadata.
     pub sb_offset: Option<MemberSector>,
@@ -167,17 +167,17 @@ pub struct QueueFacts {
 /// A mounted filesystem.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filesystem {
-    /// Kernel name of its block device: `md127`, `md127p1`, `dm-3`. Also its name in /sys/fs/ext4 and /proc/fs/ext4.
+    /// Kernel name of the block device: `md127`, `md127p1`, `dm-3`. Also the name in /sys/fs/ext4 and /proc/fs/ext4.
     pub name: String,
-    /// Number of its block device.
+    /// Number of the block device.
     pub dev: Dev,
-    /// Mapping of its sectors to *this* array, by `fs_sector`. Empty if unknown; `note` says why.
+    /// Mapping of the filesystem's sectors to *this* array, by `fs_sector`. Empty if unknown; `note` has the reason.
     pub segments: Vec<Segment>,
     /// Mounts in this mount namespace.
     pub mounts: Vec<Mount>,
     /// Layers between the filesystem and the array, top first: `LVM vg-lv`, `dm-crypt secret`, `partition 1`.
     pub stack: Vec<String>,
-    /// Why `segments` is empty.
+    /// Reason why `segments` is empty.
     pub note: Option<String>,
 }
 
@@ -218,7 +218,7 @@ pub struct Mount {
 /// Arrays selected by the targets of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostTopology {
-    /// Arrays by name, nested and outer arrays included.
+    /// Arrays by name, including nested and outer arrays.
     pub arrays: Vec<Array>,
     /// Missing information, one line each.
     pub notes: Vec<String>,
@@ -241,7 +241,7 @@ impl Array {
         // md marks a member as faulty shortly before it removes its slot.
         let fills =
             |m: &Member, slot| m.slot == Some(slot) && !m.state.iter().any(|w| w == "faulty");
-        // raid_disks comes from a file: a superblock has room for 1920 roles.
+        // raid_disks comes from a file and is not trusted: a superblock has room for 1920 roles.
         (0..self.raid_disks.min(1920))
             .filter(|slot| !self.members.iter().any(|m| fills(m, *slot)))
             .collect()

@@ -1,5 +1,4 @@
-//! Defaults of mke2fs from mke2fs.conf of this machine, or those compiled into mke2fs. Only relations that affect the layout
-//! are used.
+//! Defaults of mke2fs, from mke2fs.conf of this machine or compiled into mke2fs. Only relations that affect the layout are used.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -114,7 +113,7 @@ impl Conf {
                 of_type = Some(key);
                 continue;
             }
-            // The first of several relations counts.
+            // The first of several relations with the same key counts.
             match (&of_type, section.as_str()) {
                 (None, "defaults") => {
                     conf.defaults.entry(key).or_insert(value);
@@ -139,7 +138,7 @@ impl Conf {
         Some(self.types.get(name)?.get(key)?.as_str())
     }
 
-    /// The relation of the last of `types` that has it, or of `[defaults]` (mke2fs.c:get_string_from_profile).
+    /// The relation `key` of the last of `types` that has it, or of `[defaults]` (mke2fs.c:get_string_from_profile).
     pub fn text(&self, types: &[String], key: &str) -> Option<&str> {
         let of = |name: &String| self.type_relation(name, key);
         let own = types.iter().rev().find_map(of);
@@ -172,7 +171,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_last_type_decides() {
+    fn the_last_type_takes_precedence() {
         let conf = Conf::parse(
             "x",
             "[defaults]\n\tinode_ratio = 16384 \n# c\n[fs_types]\n ext4 = {\n  features = a,b\n inode_ratio = 1\n }\n big = {\n inode_ratio = \"2\"\n }\n empty = {\n }\n[options]\n inode_ratio = 9\n",
@@ -212,7 +211,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text(text in "[a-z={}\\[\\]\n \"]{0,200}") {
+        fn any_text_is_parsed(text in "[a-z={}\\[\\]\n \"]{0,200}") {
             let conf = Conf::parse("x", &text);
             let _ = conf.is_true(&["a".to_owned()], "b");
         }

@@ -21,7 +21,7 @@ pub struct Decided {
     /// `ext4`, `ext3`, `ext2`.
     pub features: Features,
     pub block_size: u32,
-    /// Size of the filesystem before a last group that is too small is cut off.
+    /// Size of the filesystem, including a last group that is too small and will be dropped.
     pub blocks: u64,
     /// `-g`; 0 for the default.
     pub group: u32,
@@ -36,11 +36,11 @@ pub struct Decided {
     pub stride: u32,
     pub stripe_width: u32,
     pub packed: bool,
-    /// Backups with sparse_super2: 0 to 2.
+    /// Number of backups with sparse_super2: 0 to 2.
     pub backups: u64,
-    /// MiB, 0 for the default.
+    /// Journal size in MiB; 0 for the default.
     pub journal_mib: u64,
-    /// KiB, 0 for the default.
+    /// Fast commit area in KiB; 0 for the default.
     pub fast_commit_kib: u64,
     pub journal_at: JournalAt,
 }
@@ -82,7 +82,9 @@ impl Decided {
                 "packed_meta_blocks" => self.packed = value != "0",
                 "num_backup_sb" => {
                     self.backups = number()?.into();
-                    must(self.backups <= 2, || format!("-E {word}: 0, 1 or 2"))?;
+                    must(self.backups <= 2, || {
+                        format!("-E {word}: must be 0, 1 or 2")
+                    })?;
                 }
                 "desc_size" | "desc-size" => {
                     let size = number()?;
@@ -90,7 +92,11 @@ impl Decided {
                         self.desc_size >= 64
                             && size.is_power_of_two()
                             && (64..=1024).contains(&size),
-                        || format!("-E {word}: a power of two from 64 to 1024, with -O 64bit"),
+                        || {
+                            format!(
+                                "-E {word}: must be a power of two from 64 to 1024, with -O 64bit"
+                            )
+                        },
                     )?;
                     self.desc_size = size as u16;
                 }
@@ -111,17 +117,18 @@ impl Decided {
                 | "no_copy_xattrs"
                 | "assume_storage_prezeroed"
                 | "orphan_file_size" => {}
-                _ => return Err(format!("-E {word}: raidtrace does not know what it does")),
+                _ => return Err(format!("-E {word}: raidtrace does not support this option")),
             }
         }
         Ok(())
     }
 
-    /// Reserved GDT blocks for growth to `value` blocks.
+    /// Sets the reserved GDT blocks for growth to `value` blocks.
     fn resize(&mut self, value: &str) -> Result<(), String> {
-        let to = blocks(value, self.block_size.into()).ok_or("a size, or a number of blocks")?;
+        let to =
+            blocks(value, self.block_size.into()).ok_or("must be a size or a number of blocks")?;
         must(to > self.blocks, || {
-            "it has to be more than the filesystem has".to_owned()
+            "must be larger than the filesystem".to_owned()
         })?;
         let group = match self.group {
             0 => u64::from(self.block_size) * 8,

@@ -1,4 +1,4 @@
-//! Feature names of `-O` (lib/e2p/feature.c). Features that affect the layout are bits; of the others only the name is known.
+//! Feature names of `-O` (lib/e2p/feature.c). Features that affect the layout have bits; for all others only the name is checked.
 
 use crate::fs::ext4::features::{compat, incompat, ro_compat};
 
@@ -58,7 +58,7 @@ const ELSE: [&str; 19] = [
 ];
 
 impl Features {
-    /// Applies `sparse_super,^resize_inode,+mmp`; `none` clears all.
+    /// Applies a list such as `sparse_super,^resize_inode,+mmp`; `none` clears all features.
     ///
     /// # Errors
     /// A name is not a feature.
@@ -74,16 +74,14 @@ impl Features {
                 continue;
             }
             if name == "journal_dev" && !clear {
-                return Err("-O journal_dev makes a journal, not a filesystem".to_owned());
+                return Err("-O journal_dev creates a journal, not a filesystem".to_owned());
             }
             let name = if name == "extents" { "extent" } else { &name };
             let Some(&(_, compat, incompat, ro)) = KNOWN.iter().find(|k| k.0 == name) else {
                 if ELSE.contains(&name) {
                     continue;
                 }
-                return Err(format!(
-                    "-O {word}: '{name}' is no feature that mke2fs knows"
-                ));
+                return Err(format!("-O {word}: mke2fs has no feature '{name}'"));
             };
             let edit = |word: &mut u32, bits: u32| {
                 if clear {
@@ -121,7 +119,7 @@ mod tests {
     use crate::fs::ext4::features::{compat, incompat};
 
     #[test]
-    fn lists() {
+    fn feature_lists_are_applied() {
         let mut f = Features::default();
         f.edit("has_journal,extents,dir_index, +flex_bg").unwrap();
         assert!(f.has_compat(compat::HAS_JOURNAL) && f.has_incompat(incompat::EXTENTS));

@@ -9,7 +9,7 @@ use crate::fs::ext4::features::{compat, incompat};
 use crate::fs::ext4::{Collector, Journal, Superblock};
 use crate::origin::Origin;
 
-/// Most blocks of an extent: EXT_INIT_MAX_LEN.
+/// Maximum number of blocks of an extent: EXT_INIT_MAX_LEN.
 const EXTENT: u64 = 1 << 15;
 /// Extents in an inode.
 const ROOT_EXTENTS: u64 = 4;
@@ -35,7 +35,7 @@ pub fn default_journal_blocks(blocks: u64) -> Option<u64> {
 pub struct Inodes<'a> {
     pub sb: &'a Superblock,
     pub decided: &'a Decided,
-    /// Contains bitmaps and inode tables already.
+    /// Blocks in use, including bitmaps and inode tables.
     pub used: &'a mut Used,
     pub places: &'a mut Collector,
     pub notes: &'a mut Vec<String>,
@@ -75,7 +75,7 @@ impl Inodes<'_> {
             }
         } else {
             self.notes.push(
-                "quota files (and an orphan file) are a few blocks that are not in here".to_owned(),
+                "the few blocks of quota files (and of an orphan file) are not included".to_owned(),
             );
         }
         Ok(journal)
@@ -85,7 +85,7 @@ impl Inodes<'_> {
         self.used.take_new(goal).ok_or_else(full)
     }
 
-    /// The block after `before` in a file: in the same cluster, or a new one.
+    /// The block after `before` in a file: the next block of the same cluster, or a block of a new cluster.
     fn next(&mut self, before: u64) -> Result<u64, String> {
         let ratio = u64::from(self.sb.cluster_ratio);
         if (before + 1) / ratio == before / ratio {
@@ -166,7 +166,7 @@ impl Inodes<'_> {
         let all = size.saturating_add(commits);
         if d.journal_mib > 0 && !(1024..=10_240_000).contains(&all) {
             return Err(format!(
-                "-J size={}: {all} blocks, 1024 to 10240000 are possible",
+                "-J size={}: {all} blocks, but a journal has 1024 to 10240000",
                 d.journal_mib
             ));
         }
@@ -200,8 +200,8 @@ impl Inodes<'_> {
         Ok(Journal::Internal { blocks })
     }
 
-    /// Allocates extents as long as possible, and extent tree nodes, each before the first extent of the node that was full
-    /// (extent.c:extent_node_split).
+    /// Allocates extents that are as long as possible, and extent tree nodes. The goal of a new node is before the first extent of
+    /// the full node (extent.c:extent_node_split).
     fn journal_extents(&mut self, goal: u64, blocks: u64) -> Result<(), String> {
         let ratio = u64::from(self.sb.cluster_ratio);
         let leaf = (u64::from(self.sb.block_size) - 12) / 12;
@@ -234,7 +234,7 @@ impl Inodes<'_> {
                 if full_at == ROOT_EXTENTS {
                     full_at = leaf; // the new node gets the root's extents
                 } else {
-                    // A node at the end of the file leaves the full one as it is and takes its last extent along.
+                    // At the end of the file, the full node is not split in half: only its last extent moves to the new node.
                     in_node = 1;
                     head = first;
                 }
@@ -249,13 +249,13 @@ impl Inodes<'_> {
         }
         if extents > leaf {
             self.notes.push(format!(
-                "the journal has {extents} extents: its map may lie a little differently"
+                "the journal has {extents} extents: some blocks of its extent tree may differ from those of mke2fs"
             ));
         }
         Ok(())
     }
 
-    /// Allocates without extents: block by block from the first free one, interleaved with map blocks, without a goal.
+    /// Allocates a journal without extents: from the first free block, interleaved with map blocks, without a goal.
     fn journal_map(&mut self, blocks: u64) -> Result<(), String> {
         let per_map = u64::from(self.sb.block_size / 4);
         let mut at = self.sb.group_first_block(0).0;
@@ -311,5 +311,5 @@ impl Inodes<'_> {
 }
 
 fn full() -> String {
-    "the filesystem is too small for its journal: -O ^has_journal or -J size=".to_owned()
+    "the filesystem is too small for its journal: use -O ^has_journal or -J size=".to_owned()
 }

@@ -2,7 +2,7 @@
 //! and journal. Pure, except for reading mke2fs.conf. Comments cite the file and function in e2fsprogs.
 //!
 //! * `conf`: mke2fs.conf.
-//! * `features`, `options`, `decided`: options, and the parameters they decide.
+//! * `features`, `options`, `decided`: options, and the parameters that result from them.
 //! * `shape`: groups, inodes, descriptors.
 //! * `used`: blocks in use, and the searches of libext2fs.
 //! * `tables`: bitmaps and inode tables.
@@ -27,11 +27,11 @@ use inodes::Inodes;
 use tables::Tables;
 use used::Used;
 
-/// Layout of a filesystem that mke2fs would create on a device of `bytes` bytes. `minimum_io` is the device's
-/// `minimum_io_size` (the chunk of an array, 0 for a file), which mke2fs uses as stride.
+/// Layout of the filesystem that mke2fs would create on a device of `bytes` bytes. `minimum_io` is the `minimum_io_size` of the
+/// device (the chunk of an array, 0 for a file), which mke2fs uses as stride.
 ///
 /// # Errors
-/// Names the option that mke2fs would reject.
+/// mke2fs would reject an option. The message names it.
 pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Result<Layout, String> {
     let decided = options.decide(bytes, minimum_io, conf)?;
     let mut sb = shape::superblock(&decided)?;
@@ -53,8 +53,8 @@ pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Resu
     let (ranges, overlap) = places.finish();
     if let Some(overlap) = overlap {
         return Err(format!(
-            "the computed layout overlaps, which is an error of raidtrace: {}",
-            overlap.note()
+            "bug in raidtrace: the computed layout uses {} blocks more than once, the first is {} ({})",
+            overlap.blocks, overlap.first, overlap.won
         ));
     }
     Ok(Layout {
@@ -70,10 +70,11 @@ pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Resu
 }
 
 /// Superblock of the filesystem of [`plan`], and the superblocks, descriptors, bitmaps and inode tables in its first `most`
-/// bytes: their locations do not depend on the size. Features that mke2fs enables for the whole size (meta_bg) are enabled.
+/// bytes, whose locations do not depend on the size of the filesystem. Features that mke2fs enables for the whole size (meta_bg)
+/// are enabled.
 ///
 /// # Errors
-/// Names the option that mke2fs would reject.
+/// mke2fs would reject an option. The message names it.
 pub(crate) fn plan_first(
     most: u64,
     bytes: u64,
@@ -214,9 +215,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(150))]
 
-        /// Any options give either an error or disjoint ranges inside the filesystem (else `plan` itself fails).
+        /// Any options result in an error about the options, or in disjoint ranges inside the filesystem.
         #[test]
-        fn any_options(
+        fn any_options_give_an_error_or_disjoint_ranges(
             log in 0u32..64,
             more in any::<u32>(),
             block_size in prop::option::of(prop_oneof![Just(1024), Just(4096), Just(65536), any::<u64>()]),
@@ -230,7 +231,7 @@ mod tests {
             extended in extended(),
             minimum_io in prop_oneof![Just(0), Just(512 << 10), any::<u64>()],
         ) {
-            // A few large sizes are enough, without tiny groups.
+            // Test few large sizes, and these without tiny groups.
             let bytes = (1_u64 << log).saturating_add(more.into());
             let group = group.filter(|_| bytes < 1 << 36);
             prop_assume!(!(1 << 43..1 << 62).contains(&bytes));
@@ -243,7 +244,7 @@ mod tests {
                     let end = layout.ranges.last().map_or(0, |r| r.end().0);
                     prop_assert!(end <= layout.blocks && layout.blocks <= bytes / 1024);
                 }
-                Err(why) => prop_assert!(!why.contains("raidtrace's plan"), "{why}"),
+                Err(why) => prop_assert!(!why.contains("bug in raidtrace"), "{why}"),
             }
         }
     }

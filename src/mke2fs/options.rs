@@ -1,4 +1,4 @@
-//! Options of mke2fs, and the parameters that they and mke2fs.conf decide (misc/mke2fs.c:PRS).
+//! Options of mke2fs, and the parameters that result from them and mke2fs.conf (misc/mke2fs.c:PRS).
 
 use super::conf::Conf;
 use super::decided::{Decided, JournalAt, blocks, must};
@@ -10,27 +10,27 @@ use crate::fs::ext4::features::{compat, incompat, ro_compat};
 #[group(id = "mke2fs", multiple = true)]
 #[command(next_help_heading = "mke2fs options, with --plan and --search")]
 pub struct Options {
-    /// Block size in bytes, or 4K
+    /// Block size: 4096, 4K, ...
     #[arg(short = 'b', value_name = "SIZE", value_parser = bytes)]
     pub block_size: Option<u64>,
 
-    /// Blocks a group (with bigalloc: clusters)
+    /// Blocks per group (clusters with bigalloc)
     #[arg(short = 'g', value_name = "N")]
     pub group: Option<u32>,
 
-    /// Groups a flex group
+    /// Groups per flex group
     #[arg(short = 'G', value_name = "N")]
     pub flex: Option<u32>,
 
-    /// Bytes an inode is made for
+    /// Bytes per inode
     #[arg(short = 'i', value_name = "SIZE", value_parser = bytes)]
     pub inode_ratio: Option<u64>,
 
-    /// Bytes of an inode
+    /// Inode size in bytes
     #[arg(short = 'I', value_name = "BYTES")]
     pub inode_size: Option<u16>,
 
-    /// Inodes in all
+    /// Total number of inodes
     #[arg(short = 'N', value_name = "N")]
     pub inodes: Option<u64>,
 
@@ -42,7 +42,7 @@ pub struct Options {
     #[arg(short = 'E', value_name = "LIST")]
     pub extended: Vec<String>,
 
-    /// Features: flex_bg, meta_bg, 64bit, bigalloc, sparse_super2, ..., with ^ to leave one out
+    /// Features: flex_bg, meta_bg, 64bit, bigalloc, sparse_super2, ...; ^ before a name disables it
     #[arg(short = 'O', value_name = "LIST")]
     pub features: Vec<String>,
 
@@ -54,7 +54,7 @@ pub struct Options {
     #[arg(short = 't', value_name = "TYPE")]
     pub fs_type: Option<String>,
 
-    /// Usage: largefile, news, ... [default: by size]
+    /// Usage type: largefile, news, ... [default: by size]
     #[arg(short = 'T', value_name = "LIST")]
     pub usage: Option<String>,
 }
@@ -119,19 +119,19 @@ impl Options {
         words.join(" ")
     }
 
-    /// Decides all parameters for a device of `bytes` bytes. `minimum_io` is its `minimum_io_size`: md's chunk, 0 for a file.
+    /// Computes all parameters for a device of `bytes` bytes. `minimum_io` is its `minimum_io_size`: md's chunk, 0 for a file.
     ///
     /// # Errors
-    /// mke2fs would reject an option, which is named.
+    /// mke2fs would reject an option. The message names it.
     pub fn decide(&self, bytes: u64, minimum_io: u64, conf: &Conf) -> Result<Decided, String> {
         let own = self.block_size;
         if let Some(size) = own {
             must(
                 (1024..=65536).contains(&size) && size.is_power_of_two(),
-                || format!("-b {size}: a power of two from 1024 to 65536"),
+                || format!("-b {size}: must be a power of two from 1024 to 65536"),
             )?;
         }
-        // Whole pages of 4 KiB, in blocks of 1 KiB until the block size is known.
+        // Round down to pages of 4 KiB. The unit is 1 KiB until the block size is known.
         let unit = own.unwrap_or(1024);
         let mut blocks = bytes / unit;
         if unit < 4096 {
@@ -150,7 +150,9 @@ impl Options {
             },
         };
         blocks /= block_size / unit;
-        must(blocks > 0, || format!("{bytes} bytes are not even a block"))?;
+        must(blocks > 0, || {
+            format!("{bytes} bytes are less than one block")
+        })?;
         if blocks > MAX32 {
             must(features.has_incompat(incompat::BIT64), || {
                 format!("{blocks} blocks need -O 64bit")
@@ -158,15 +160,15 @@ impl Options {
             features.compat &= !compat::RESIZE_INODE;
         }
         must(blocks < 1 << 53, || {
-            format!("{blocks} blocks are too many for raidtrace")
+            format!("{blocks} blocks are more than raidtrace supports")
         })?;
         let extents = features.has_incompat(incompat::EXTENTS);
         must(extents || !features.has_incompat(incompat::BIT64), || {
-            "-O 64bit needs extent too".to_owned()
+            "-O 64bit also needs extent".to_owned()
         })?;
         let bigalloc = features.has_ro(ro_compat::BIGALLOC);
         must(extents || !bigalloc, || {
-            "-O bigalloc needs extent too".to_owned()
+            "-O bigalloc also needs extent".to_owned()
         })?;
         let cluster = self.cluster_size(block_size, bigalloc, &types, conf)?;
         let inode_ratio = match self.inode_ratio {
@@ -180,7 +182,7 @@ impl Options {
             }
         };
         must((1024..=64 << 20).contains(&inode_ratio), || {
-            format!("-i {inode_ratio}: 1024 to 67108864")
+            format!("-i {inode_ratio}: must be from 1024 to 67108864")
         })?;
         let mut decided = Decided {
             features,
@@ -290,7 +292,7 @@ impl Options {
         };
         must(
             size.is_power_of_two() && (2048..=512 << 20).contains(&size) && size >= block,
-            || format!("-C {size}: a power of two from the block size to 512M"),
+            || format!("-C {size}: must be a power of two from the block size to 512M"),
         )?;
         Ok(size)
     }
@@ -301,7 +303,7 @@ impl Options {
             let number = || {
                 value
                     .parse::<u64>()
-                    .map_err(|_| format!("-J {word}: a number"))
+                    .map_err(|_| format!("-J {word}: must be a number"))
             };
             match name {
                 "size" => decided.journal_mib = number()?,
@@ -309,13 +311,14 @@ impl Options {
                 "device" => decided.journal_at = JournalAt::Elsewhere,
                 "location" => {
                     let block = blocks(value, decided.block_size.into());
-                    let block = block.ok_or_else(|| format!("-J {word}: a block or a size"))?;
+                    let block =
+                        block.ok_or_else(|| format!("-J {word}: must be a block or a size"))?;
                     decided.journal_at = JournalAt::Block(block);
                 }
                 "v1_superblock" => {}
                 _ => {
                     return Err(format!(
-                        "-J {word}: size=, location=, device=, fast_commit_size="
+                        "-J {word}: must be size=, location=, device= or fast_commit_size="
                     ));
                 }
             }
@@ -323,30 +326,33 @@ impl Options {
         Ok(())
     }
 
-    /// `-g` and `-G`.
+    /// Applies `-g` and `-G`.
     fn groups(&self, decided: &mut Decided, types: &[String], conf: &Conf) -> Result<(), String> {
         let (f, block) = (decided.features, decided.block_size);
         must(
             !(f.has_incompat(incompat::META_BG) && f.has_compat(compat::RESIZE_INODE)),
             || {
-                "-O meta_bg and resize_inode exclude each other: -O meta_bg,^resize_inode"
+                "-O meta_bg and resize_inode exclude each other: use -O meta_bg,^resize_inode"
                     .to_owned()
             },
         )?;
         must(
             f.has_ro(ro_compat::SPARSE_SUPER) || !f.has_compat(compat::RESIZE_INODE),
-            || "-O ^sparse_super needs ^resize_inode too".to_owned(),
+            || "-O ^sparse_super also needs ^resize_inode".to_owned(),
         )?;
         if let Some(group) = self.group {
             must(group % 8 == 0 && (256..=8 * block).contains(&group), || {
-                format!("-g {group}: a multiple of 8 from 256 to {}", 8 * block)
+                format!(
+                    "-g {group}: must be a multiple of 8 from 256 to {}",
+                    8 * block
+                )
             })?;
         }
         let flex = f.has_incompat(incompat::FLEX_BG);
         let size = match self.flex {
             Some(size) => {
                 must(size.is_power_of_two(), || {
-                    format!("-G {size}: a power of two")
+                    format!("-G {size}: must be a power of two")
                 })?;
                 must(flex, || "-G needs -O flex_bg".to_owned())?;
                 size
@@ -358,7 +364,7 @@ impl Options {
         Ok(())
     }
 
-    /// `-I`, `-i` and `-N`.
+    /// Applies `-I`, `-i` and `-N`.
     fn inodes(
         &self,
         decided: &mut Decided,
@@ -381,7 +387,7 @@ impl Options {
             size.is_power_of_two() && size >= 128 && u32::from(size) <= decided.block_size,
             || {
                 format!(
-                    "-I {size}: a power of two from 128 to {}",
+                    "-I {size}: must be a power of two from 128 to {}",
                     decided.block_size
                 )
             },
@@ -392,16 +398,18 @@ impl Options {
             None => {
                 let n = bytes / u128::from(ratio);
                 must(n <= MAX32.into() || f.has_incompat(incompat::BIT64), || {
-                    format!("{n} inodes are too many: -i larger than {ratio}")
+                    format!("{n} inodes are too many: use an -i larger than {ratio}")
                 })?;
                 n.min(MAX32.into())
             }
         };
         must(inodes <= MAX32.into(), || {
-            format!("-N {inodes}: at most {MAX32}")
+            format!("-N {inodes}: must be at most {MAX32}")
         })?;
         must(inodes * u128::from(size) < bytes, || {
-            format!("{inodes} inodes of {size} bytes fill the filesystem: -i larger or -N smaller")
+            format!(
+                "{inodes} inodes of {size} bytes fill the filesystem: use a larger -i or a smaller -N"
+            )
         })?;
         decided.inode_size = size;
         decided.inodes = inodes as u32;

@@ -1,17 +1,17 @@
-//! Numbers of groups, inodes and descriptors: the initial superblock of mke2fs (lib/ext2fs/initialize.c:
+//! Computes numbers of groups, inodes and descriptors: the initial superblock of mke2fs (lib/ext2fs/initialize.c:
 //! ext2fs_initialize, calc_reserved_gdt_blocks).
 
 use super::decided::Decided;
 use crate::fs::ext4::Superblock;
 use crate::fs::ext4::features::{compat, incompat, ro_compat};
 
-/// Limits of 16-bit counters in old descriptors (EXT2_MAX_BLOCKS_PER_GROUP).
+/// Maximum clusters per group, for 16-bit counters in old descriptors (EXT2_MAX_BLOCKS_PER_GROUP).
 const MAX_CLUSTERS: u64 = (1 << 16) - 8;
-/// Most groups, which bounds memory and time: 4 PiB of groups of 128 MiB.
+/// Maximum number of groups, to bound memory and time: 4 PiB with groups of 128 MiB.
 pub(super) const MAX_GROUPS: u64 = 1 << 25;
-/// Fewest inodes of a filesystem: EXT2_GOOD_OLD_FIRST_INO and one more.
+/// Minimum number of inodes of a filesystem: EXT2_GOOD_OLD_FIRST_INO + 1.
 const LEAST_INODES: u64 = 12;
-/// Fewest blocks of the last group in addition to its metadata. A smaller group is dropped.
+/// Minimum number of blocks of the last group besides its metadata. A smaller last group is dropped.
 const LEAST_REST: u64 = 50;
 
 /// The superblock before bitmaps and tables are allocated.
@@ -32,7 +32,7 @@ pub fn superblock(d: &Decided) -> Result<Superblock, String> {
         let groups = blocks.saturating_sub(first).div_ceil(bpg);
         if groups == 0 || groups > MAX_GROUPS {
             return Err(format!(
-                "{blocks} blocks make {groups} groups; raidtrace plans 1 to {MAX_GROUPS}"
+                "{blocks} blocks make {groups} groups; raidtrace supports 1 to {MAX_GROUPS}"
             ));
         }
         let gdt = groups.div_ceil(desc_per_block);
@@ -40,7 +40,7 @@ pub fn superblock(d: &Decided) -> Result<Superblock, String> {
         if wanted > block * 8 {
             if bigalloc || bpg < 256 {
                 return Err(format!(
-                    "{} inodes are too many for {groups} groups: -i or -N",
+                    "{} inodes are too many for {groups} groups: use a larger -i or a smaller -N",
                     d.inodes
                 ));
             }
@@ -65,14 +65,15 @@ pub fn superblock(d: &Decided) -> Result<Superblock, String> {
         let gdt_here = if meta_bg { 1 } else { gdt };
         if 3 + tables + reserved + gdt_here > bpg {
             return Err(format!(
-                "an inode table of {tables} blocks does not fit in a group of {bpg}: -i larger or -N smaller"
+                "an inode table of {tables} blocks does not fit in a group of {bpg}: use a larger -i or a smaller -N"
             ));
         }
         let mut sb = Superblock {
             block_size: d.block_size,
             blocks_count: blocks,
             first_data_block: first as u32,
-            blocks_per_group: u32::try_from(bpg).map_err(|_| format!("a group of {bpg} blocks"))?,
+            blocks_per_group: u32::try_from(bpg)
+                .map_err(|_| format!("a group of {bpg} blocks is too large"))?,
             clusters_per_group: (bpg / ratio) as u32,
             cluster_ratio: ratio as u32,
             inodes_per_group: ipg as u32,
@@ -125,14 +126,17 @@ fn blocks_per_group(d: &Decided, bigalloc: bool, ratio: u64) -> Result<u64, Stri
         return Ok(own.min(MAX_CLUSTERS));
     }
     let clusters = match d.group {
-        // 2^17 blocks a cluster of the largest size would not fit 32 bits.
+        // With the largest clusters, of 2^17 blocks, the blocks of a group would not fit into 32 bits.
         0 if d.cluster.ilog2() - 10 + 15 < 32 => block * 8,
         0 => (block - 1) * 8,
         own => own.into(),
     };
     let bpg = clusters.min(MAX_CLUSTERS) * ratio;
     if bpg > u64::from(u32::MAX) {
-        return Err(format!("-C {} makes groups of {bpg} blocks", d.cluster));
+        return Err(format!(
+            "-C {} makes groups of {bpg} blocks, which is too large",
+            d.cluster
+        ));
     }
     Ok(bpg)
 }
@@ -165,7 +169,7 @@ fn reserved_gdt(blocks: u64, first: u64, bpg: u64, per_block: u64, gdt: u64, mos
         all
     };
     let grown = (to - first).div_ceil(bpg).div_ceil(per_block);
-    // An unsigned difference, which wraps below zero.
+    // mke2fs computes an unsigned difference, which wraps below zero.
     grown.checked_sub(gdt).map_or(most, |n| n.min(most))
 }
 

@@ -9,7 +9,7 @@ use crate::origin::Origin;
 /// Allocates bitmaps and inode tables of all groups, in order.
 pub struct Tables<'a> {
     pub sb: &'a Superblock,
-    /// Contains superblocks and descriptors already.
+    /// Blocks in use, including superblocks and descriptors.
     pub used: &'a mut Used,
     pub places: &'a mut Collector,
     /// `-E stride`; used only without flex groups.
@@ -66,8 +66,8 @@ impl Tables<'_> {
         self.places.push(FsBlock(first), count, origin);
     }
 
-    /// Distance in blocks between the regions of two kinds of metadata: one slot for each group of the flex group. The last flex group can have
-    /// fewer groups, but with only one group it gets the space of a full flex group.
+    /// Distance in blocks between the regions of two kinds of metadata: one slot for each group of the flex group. The last flex
+    /// group can have fewer groups, but with only one group it gets the space of a full flex group.
     fn spacing(&self, first: u32, per_flex: u32) -> u64 {
         let last = self.sb.groups - 1;
         if first.checked_add(per_flex).is_some_and(|next| next <= last) {
@@ -79,12 +79,12 @@ impl Tables<'_> {
         }
     }
 
-    /// Allocates a whole flex group at once if its blocks are free and contiguous after the start of its first group. False
-    /// otherwise.
+    /// Allocates a whole flex group at once. Returns false if its blocks are not free and contiguous after the start of its first
+    /// group.
     fn allocate_flex_group(&mut self, group: u32, count: u32, per_flex: u32) -> bool {
         let start = self.sb.group_first_block(group).0;
         let end = self.end(group + count - 1);
-        // Room for all block bitmaps of the flex group is searched for, but at most a quarter of a group.
+        // Search for space for all block bitmaps of the flex group, but at most for a quarter of a group.
         let ask = u64::from(count).min(u64::from(self.sb.blocks_per_group) / 4);
         let Some(base) = self.used.find(start, end - 1, ask) else {
             return false;
@@ -173,7 +173,7 @@ impl Tables<'_> {
         })
     }
 
-    /// Allocates inside one group: the first free blocks, or, with a stride, bitmaps shifted from group to group.
+    /// Allocates inside one group: the first free blocks or, with a stride, bitmaps shifted from group to group.
     fn allocate_group(&mut self, group: u32) -> Result<(), String> {
         let first = self.sb.group_first_block(group).0;
         let last = self.end(group) - 1;
@@ -233,7 +233,7 @@ impl Tables<'_> {
         while left > 0 {
             let block = self.used.find(goal, last, each).ok_or_else(|| no_room(0))?;
             let (_, run) = self.used.free_run(block).ok_or_else(|| no_room(0))?;
-            // The tables that fit into this free run lie one after the other.
+            // Allocate all tables that fit into this free run.
             let n = (run / each).min(left).max(1);
             self.take(block, n * each, Origin::InodeTable);
             goal = block + (n - 1) * each;
@@ -245,6 +245,6 @@ impl Tables<'_> {
 
 fn no_room(group: u32) -> String {
     format!(
-        "no room for the bitmaps and the inode table of group {group}: use a larger -i or a smaller -N"
+        "no space for the bitmaps and the inode table of group {group}: use a larger -i or a smaller -N"
     )
 }

@@ -15,7 +15,7 @@ pub struct Used {
 }
 
 impl Used {
-    /// No block in use. `first` is `s_first_data_block`.
+    /// Creates a map with no block in use. `first` is `s_first_data_block`.
     pub fn new(first: u64, blocks: u64) -> Self {
         Self {
             runs: BTreeMap::new(),
@@ -42,30 +42,30 @@ impl Used {
         }
         let mut end = (first + count).next_multiple_of(self.cluster);
         let mut first = first / self.cluster * self.cluster;
-        if let Some((&at, &behind)) = self.runs.range(..=first).next_back()
-            && behind >= first
+        if let Some((&at, &run_end)) = self.runs.range(..=first).next_back()
+            && run_end >= first
         {
             first = at;
-            end = end.max(behind);
+            end = end.max(run_end);
         }
-        while let Some((&at, &behind)) = self.runs.range(first..=end).next() {
+        while let Some((&at, &run_end)) = self.runs.range(first..=end).next() {
             self.runs.remove(&at);
-            end = end.max(behind);
+            end = end.max(run_end);
         }
         self.runs.insert(first, end);
     }
 
     /// The run that contains `block`, or the next one.
     fn run_from(&self, block: u64) -> Option<(u64, u64)> {
-        if let Some((&at, &behind)) = self.runs.range(..=block).next_back()
-            && behind > block
+        if let Some((&at, &run_end)) = self.runs.range(..=block).next_back()
+            && run_end > block
         {
-            return Some((at, behind));
+            return Some((at, run_end));
         }
         self.runs
             .range(block..)
             .next()
-            .map(|(&at, &behind)| (at, behind))
+            .map(|(&at, &run_end)| (at, run_end))
     }
 
     /// True if `count` blocks from `first` are free.
@@ -78,19 +78,19 @@ impl Used {
     pub fn count(&self, first: u64, end: u64) -> u64 {
         let mut sum = 0;
         let mut at = first;
-        while let Some((from, behind)) = self.run_from(at).filter(|r| r.0 < end) {
-            sum += behind.min(end) - from.max(at);
-            at = behind;
+        while let Some((from, run_end)) = self.run_from(at).filter(|r| r.0 < end) {
+            sum += run_end.min(end) - from.max(at);
+            at = run_end;
         }
         sum
     }
 
-    /// The first free run from `block` on: first block and length.
+    /// First block and length of the first free run from `block` on.
     pub fn free_run(&self, mut block: u64) -> Option<(u64, u64)> {
         block = block.max(self.first);
         while block < self.blocks {
             match self.run_from(block) {
-                Some((at, behind)) if at <= block => block = behind,
+                Some((at, run_end)) if at <= block => block = run_end,
                 Some((at, _)) => return Some((block, at.min(self.blocks) - block)),
                 None => return Some((block, self.blocks - block)),
             }
@@ -110,7 +110,7 @@ impl Used {
         found.map(|(block, _)| block)
     }
 
-    /// [`Used::new_block`], marked as used.
+    /// Marks the block of [`Used::new_block`] as used and returns it.
     pub fn take_new(&mut self, goal: u64) -> Option<u64> {
         let block = self.new_block(goal)?;
         self.take(block, 1);
@@ -134,10 +134,10 @@ impl Used {
                 continue;
             }
             let next = match self.run_from(at) {
-                Some((from, behind)) if from < at + count => behind,
+                Some((from, run_end)) if from < at + count => run_end,
                 _ => return Some(at),
             };
-            // All blocks up to there are in use; the search would have ended at `finish`.
+            // All blocks up to `next` are in use; the search of libext2fs would have ended at `finish`.
             if at < finish && next >= finish {
                 return None;
             }
@@ -153,7 +153,7 @@ mod tests {
 
     const BLOCKS: u64 = 200;
 
-    /// Reference search, block by block.
+    /// Reference implementation of the search, block by block.
     fn slowly(taken: &[bool], start: u64, finish: u64, count: u64, first: u64) -> Option<u64> {
         let free = |at: u64| (at..at + count).all(|b| !taken[b as usize]);
         let mut at = if start == 0 { first } else { start };
@@ -178,7 +178,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_a_bitmap_would(
+        fn searches_match_those_of_a_bitmap(
             runs in prop::collection::vec((0..BLOCKS, 1u64..20), 0..20),
             start in 0..BLOCKS,
             finish in 0..BLOCKS,

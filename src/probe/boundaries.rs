@@ -1,6 +1,6 @@
-//! Makes the boundary table of an array from the layouts of its filesystems. A boundary is a sector at which the origin changes.
+//! Builds the boundary table of an array from the layouts of its filesystems. A boundary is a sector at which the origin changes.
 //!
-//! Ranges of a filesystem on a partition or a device mapper volume are converted to sectors of the array here, once. Pure.
+//! Converts ranges of filesystems on partitions or device mapper volumes to sectors of the array, once. Pure.
 
 use crate::address::{ArraySector, FsBlock, FsSector};
 use crate::contract;
@@ -8,8 +8,8 @@ use crate::fs::ext4::Range;
 use crate::machine::Segment;
 use crate::origin::Origin;
 
-/// Code of blocks that belong to no fixed structure; log2 of their sectors is added to it. Such a boundary is the beginning of a
-/// block, from which the programs compute where the next ones begin.
+/// Code of blocks outside fixed structures. log2 of the sectors per block is added to it. Such a boundary is the start of a
+/// block, from which the programs compute the starts of the following blocks.
 pub const DYNAMIC: u8 = contract::DYNAMIC as u8;
 const _: () = assert!(Origin::ALL.len() <= DYNAMIC as usize);
 
@@ -29,9 +29,9 @@ pub struct Boundary {
 
 /// One filesystem of the array.
 pub struct Placed<'a> {
-    /// Mapping of its device's sectors to the array.
+    /// Mapping of the filesystem device's sectors to the array.
     pub segments: &'a [Segment],
-    /// Its layout, sorted and disjoint, in blocks.
+    /// Layout of the filesystem in blocks, sorted and disjoint.
     pub ranges: &'a [Range],
     /// Sectors per block.
     pub block_sectors: u64,
@@ -40,8 +40,8 @@ pub struct Placed<'a> {
 }
 
 impl Placed<'_> {
-    /// True if some of its blocks are in two pieces, as on a volume whose stripes are smaller than a block. Such a block is taken
-    /// for file data if it belongs to no fixed structure.
+    /// True if some blocks of the filesystem are split, as on a volume whose stripes are smaller than a block. A split block
+    /// outside fixed structures counts as file data.
     pub fn cuts_blocks(&self) -> bool {
         let block_sectors = self.block_sectors.max(1);
         let mut starts = self.segments.iter().map(|s| s.fs_sector.0);
@@ -87,22 +87,22 @@ pub fn boundaries(filesystems: &[Placed<'_>]) -> Vec<Boundary> {
     table
 }
 
-/// Sectors of a block with a dynamic code; 1 for other codes.
+/// Sectors per block for a dynamic code; 1 for other codes.
 pub(super) fn block_sectors(code: u8) -> u64 {
     1 << code.saturating_sub(DYNAMIC)
 }
 
 fn push(table: &mut Vec<Boundary>, sector: ArraySector, code: u8) {
-    // Two filesystems that touch may have their blocks at different phases.
-    let goes_on =
+    // Blocks of adjacent filesystems may have different offsets from block boundaries of the array.
+    let continues =
         |b: &Boundary| b.code == code && (sector - b.sector).is_multiple_of(block_sectors(code));
     match table.last_mut() {
-        Some(last) if goes_on(last) => {}
+        Some(last) if continues(last) => {}
         Some(last) if last.sector == sector => {
             last.code = code;
-            // The boundary before may now have the same code.
+            // The preceding boundary may now have the same code.
             if let [.., before, _] = table.as_slice()
-                && goes_on(before)
+                && continues(before)
             {
                 table.pop();
             }
@@ -185,7 +185,7 @@ mod tests {
 
     const RAW: u8 = Origin::Raw as u8;
     const DATA: u8 = Origin::FileData as u8;
-    /// Of 4 KiB.
+    /// Code of blocks of 4 KiB.
     const DYNAMIC: u8 = 27;
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_on_it_is_raw() {
+    fn an_array_without_filesystems_is_raw() {
         assert_eq!(codes(&boundaries(&[])), [(0, RAW)]);
     }
 
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn filesystems_that_touch_or_overlap_keep_their_own_phase() {
-        // The second one's blocks go on where the first one's end; the third one's do not.
+        // The blocks of the second filesystem are aligned with those of the first; the blocks of the third are not.
         let cut = segment(0, 0, 21);
         let got = table(&[([cut], 8, 2), whole(16, 8, 1), whole(24, 8, 1)]);
         assert_eq!(got, [(0, DYNAMIC), (32, RAW)]);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_in_two_pieces_is_file_data_where_it_does_not_begin() {
+    fn the_second_piece_of_a_split_block_is_file_data() {
         let segments = [segment(0, 100, 12), segment(12, 200, 20)];
         let placed = Placed {
             segments: &segments,
@@ -352,8 +352,8 @@ mod tests {
             ];
             let probe = ArraySector(probe);
             let table = boundaries(&[Placed { segments: &segments, ranges: &ranges, block_sectors: 8, blocks }]);
-            let goes_on = |a: &Boundary, b: &Boundary| a.code == b.code && (a.code < 24 || (b.sector - a.sector).is_multiple_of(8));
-            prop_assert!(table.windows(2).all(|w| w[0].sector < w[1].sector && !goes_on(&w[0], &w[1])));
+            let continues = |a: &Boundary, b: &Boundary| a.code == b.code && (a.code < 24 || (b.sector - a.sector).is_multiple_of(8));
+            prop_assert!(table.windows(2).all(|w| w[0].sector < w[1].sector && !continues(&w[0], &w[1])));
             let at = table[table.partition_point(|b| b.sector <= probe) - 1];
             let got = at.code;
             let fs = segments.iter().find(|s| (s.array_sector..s.array_sector + s.sectors).contains(&probe))

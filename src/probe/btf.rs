@@ -1,6 +1,6 @@
 //! Types of the running kernel and of one of its modules, from BTF.
 //!
-//! libbpf_rs reads the kernel's types only: it has no `btf__load_module_btf()`. So this module calls libbpf itself.
+//! libbpf_rs reads only the kernel's types: it has no `btf__load_module_btf()`. Therefore this module calls libbpf directly.
 
 use std::ffi::{CStr, CString};
 use std::ops::Range;
@@ -16,11 +16,11 @@ pub(super) struct Btf {
     module: *mut sys::btf,
 }
 
-/// True if programs can refer to types of modules: libbpf finds those by ids, which the kernel gives only with CAP_SYS_ADMIN
-/// (bpf_obj_get_next_id(), kernel/bpf/syscall.c), unlike the files in /sys/kernel/btf.
+/// True if programs can refer to types of modules. libbpf finds these types by BTF id, and the kernel returns BTF ids only with
+/// CAP_SYS_ADMIN (bpf_obj_get_next_id(), kernel/bpf/syscall.c). The files in /sys/kernel/btf are readable without it.
 pub(super) fn sees_modules() -> bool {
     let mut id = 0;
-    // SAFETY: writes a number.
+    // SAFETY: the kernel writes only `id`.
     unsafe { sys::bpf_btf_get_next_id(0, &raw mut id) == 0 }
 }
 
@@ -47,7 +47,7 @@ impl Btf {
         }
     }
 
-    /// True if there is a type of that name and kind.
+    /// True if there is a type with this name and kind.
     pub fn has(&self, name: &str, kind: BtfKind) -> bool {
         self.find(name, kind).is_some()
     }
@@ -88,20 +88,20 @@ impl Btf {
         self.target(function, BtfKind::FuncProto).map(count)
     }
 
-    /// The type that a typedef, pointer or function refers to, if it is of that kind.
+    /// The type that a typedef, pointer or function refers to, if that type is of the expected kind.
     fn target(&self, from: &sys::btf_type, expected: BtfKind) -> Option<&sys::btf_type> {
         // SAFETY: the union is a type id for typedefs, pointers and functions (include/uapi/linux/btf.h), and four bytes for all types.
         let id = unsafe { from.__bindgen_anon_1.type_ };
         self.at(id).filter(|t| kind(t) == expected as u32)
     }
 
-    /// True if the structure has that member.
+    /// True if the structure has the member.
     pub fn has_member(&self, structure: &str, member: &str) -> bool {
         let Some(found) = self.find(structure, BtfKind::Struct) else {
             return false;
         };
         // SAFETY: the members of a structure follow its btf_type.
-        let members: &[sys::btf_member] = unsafe { behind(found) };
+        let members: &[sys::btf_member] = unsafe { records_after(found) };
         members.iter().any(|m| self.name(m.name_off) == member)
     }
 
@@ -111,7 +111,7 @@ impl Btf {
         found.into_iter().flat_map(|e| self.values(e))
     }
 
-    /// Names and values of all enums of the module, or of the kernel if there is no such module.
+    /// Names and values of all enums of the module, or of the kernel if the module is not loaded.
     pub fn all_enumerators(&self) -> impl Iterator<Item = (&str, i32)> {
         // SAFETY: `kernel` is not null.
         let types = |btf| unsafe { sys::btf__type_cnt(btf) };
@@ -123,7 +123,7 @@ impl Btf {
         self.enumerators_among(first..types(self.all()))
     }
 
-    /// Value of an enumerator of any enum of the kernel itself, be it an anonymous one.
+    /// Value of an enumerator of any enum of the kernel itself, including anonymous enums.
     pub fn kernel_enumerator(&self, name: &str) -> Option<i32> {
         // SAFETY: `kernel` is not null.
         let types = unsafe { sys::btf__type_cnt(self.kernel) };
@@ -139,7 +139,7 @@ impl Btf {
 
     fn values(&self, enumeration: &sys::btf_type) -> impl Iterator<Item = (&str, i32)> {
         // SAFETY: the enumerators of a 32-bit enum follow its btf_type.
-        let values: &[sys::btf_enum] = unsafe { behind(enumeration) };
+        let values: &[sys::btf_enum] = unsafe { records_after(enumeration) };
         values.iter().map(|v| (self.name(v.name_off), v.val))
     }
 }
@@ -157,10 +157,10 @@ fn count(of: &sys::btf_type) -> usize {
 ///
 /// # Safety
 ///
-/// `of` must be a type in libbpf's memory, of the kind whose records are `T`. libbpf has checked their number when it loaded
-/// the types (`btf_sanity_check()`).
-unsafe fn behind<T>(of: &sys::btf_type) -> &[T] {
-    // SAFETY: as above. BTF aligns types and records to four bytes.
+/// `of` must be a type in libbpf's memory, of the kind whose records are `T`. libbpf checked their number when it loaded the
+/// types (`btf_sanity_check()`).
+unsafe fn records_after<T>(of: &sys::btf_type) -> &[T] {
+    // SAFETY: the caller guarantees the type and `T`. BTF aligns types and records to four bytes.
     unsafe { slice::from_raw_parts(std::ptr::from_ref(of).add(1).cast(), count(of)) }
 }
 

@@ -26,7 +26,8 @@ use crate::contract::{ARRAY_IDLE, COST_SHIFT};
 use crate::origin::{Op, Origin};
 
 impl Probe {
-    /// Counters since the start. Programs go on counting, so cells can differ by requests that complete during the reading.
+    /// Counters since the start. The programs keep counting during the reading, so cells can differ by requests that complete
+    /// meanwhile.
     pub fn read(&mut self) -> Result<Counters> {
         Ok(self.read_switchover()?.0)
     }
@@ -52,7 +53,7 @@ impl Probe {
         self.read_names(&mut counters);
         counters.journals = self.read_journals()?;
         self.read_losses(&mut counters)?;
-        // Other counters continue. Tasks and files are reported as increases, which this reading already has.
+        // Other counters continue. Counters of tasks and files are increases, and this reading has already reported them.
         let base = base.map(|cells| Counters {
             cells,
             tasks: HashMap::new(),
@@ -93,7 +94,7 @@ impl Probe {
                 );
             }
         }
-        // The cells are sorted by row, so that the values of one row at a time are in memory.
+        // Sort cells by row, so that only the values of one row are in memory at a time.
         cells.sort_unstable_by_key(|(row, cpu, _)| (*row, *cpu));
         let mut counted = Cells::new();
         for same_row in cells.chunk_by(|a, b| a.0 == b.0) {
@@ -123,7 +124,7 @@ impl Probe {
             .filter_map(|b| rt_task_pending::read(b))
             .collect();
         let slots = cpus.iter().flat_map(|cpu| &cpu.slot);
-        // A slot that was written while it was read is left to the next reading.
+        // Slots that were written during the read are left for the next reading.
         let pending = slots
             .filter(|s| s.io.bios > 0 && s.began == s.ended)
             .filter_map(|s| {
@@ -189,7 +190,8 @@ impl Probe {
                 counters.lost.count(reason, count);
             }
         }
-        // Skips before recoveries: in the other order, a skip between the two would count as missed although it is recovered.
+        // Read skips before recoveries. In the other order, a recovered skip that happens between the two reads would count as
+        // missed.
         let mut skips: HashMap<&str, u64> = HashMap::new();
         for program in self.skel.object().progs() {
             if !self.programs.iter().any(|p| program.name() == *p) {
@@ -212,7 +214,7 @@ impl Probe {
             // Without the shadow program, skips stay in `missed`.
             self.attach_needed_shadow().ok();
         }
-        // A shadow program that is skipped as well has not recovered what the first one missed.
+        // If the shadow program was skipped as well, the run is missed.
         let missed: u64 = skips
             .into_iter()
             .map(

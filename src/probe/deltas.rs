@@ -2,15 +2,15 @@
 //!
 //! The counters of a key (a task or a file) are in two places: in per-CPU slots, and in a table. When a CPU reuses a slot for
 //! another key, the BPF program adds the slot's counters to the table. Each reading empties the table but cannot empty a slot.
-//! Slots are cumulative, so what came from the table is kept and added to them until the key has left all slots.
+//! Slots are cumulative, so counters taken from the table are kept and added to those in slots until the key has left all slots.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use crate::analysis::counters::TaskCounters;
 
-/// A key that is in no slot, and whose counters are still missing from the table, is kept for this many readings. Then the
-/// counters are lost.
+/// Number of readings for which a key is kept that is in no slot and whose counters are still missing from the table. After that
+/// the counters are lost.
 const MAX_IDLE_READINGS: u8 = 3;
 
 #[derive(Debug)]
@@ -28,16 +28,16 @@ impl<K> Default for Deltas<K> {
 
 #[derive(Debug, Default)]
 struct Sum {
-    /// Figures read from the table.
+    /// Counters read from the table.
     moved: TaskCounters,
-    /// Figures reported by earlier readings.
+    /// Counters reported by earlier readings.
     reported: TaskCounters,
     /// Readings since the key was in a slot.
     idle: u8,
 }
 
 impl<K: Copy + Eq + Hash> Deltas<K> {
-    /// Figures that were not reported before. `moved` was just taken out of the table; `pending` was read from the slots after
+    /// Counters that were not reported before. `moved` was just taken out of the table; `pending` was read from the slots after
     /// that. Counters that move to the table between these two reads are in neither; the next call reports them.
     pub(super) fn step(
         &mut self,
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_moved_between_the_readings_are_late() {
+    fn counters_moved_between_two_reads_are_reported_by_the_next_reading() {
         let mut l = Deltas::default();
         assert_eq!(step(&mut l, &[], &[(1, 5)]), [(1, 5)]);
         assert_eq!(step(&mut l, &[], &[]), []);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_figures_are_dropped() {
+    fn lost_counters_are_dropped() {
         let mut l = Deltas::default();
         step(&mut l, &[], &[(1, 5)]);
         for _ in 0..4 {
@@ -157,8 +157,8 @@ mod tests {
         assert!(l.sums.is_empty());
     }
 
-    /// Two CPUs with two slots each submit bios of seven files at random. A reading reads the slots directly after the table or
-    /// a few bios later.
+    /// Two CPUs with two slots each submit bios of seven files at random. A reading reads the slots either directly after the
+    /// table or a few bios later.
     fn simulate(bios: &[(usize, usize, u64)], readings: &[(usize, usize)]) -> (u64, u64) {
         let mut slots = [(0u64, 0u64); 4];
         let mut table: HashMap<u64, u64> = HashMap::new();

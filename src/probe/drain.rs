@@ -26,7 +26,7 @@ impl Probe {
     }
 }
 
-/// Replaces the members' ids in events by their positions. Sets events aside whose member is only in the next topology.
+/// Replaces the members' ids in events by their positions. Sets aside events whose member is only in the next topology.
 pub(super) fn by_position(
     from: impl IntoIterator<Item = Event>,
     ids: &MemberIds,
@@ -39,8 +39,8 @@ pub(super) fn by_position(
             Event::Completed(c) => match ids.position(c.member) {
                 Some(position) => (c.member, early) = (position, false),
                 None => {
-                    let knows = |(next, _): &mut (&MemberIds, _)| next.position(c.member).is_some();
-                    early = next.as_mut().is_some_and(knows);
+                    let joins = |(next, _): &mut (&MemberIds, _)| next.position(c.member).is_some();
+                    early = next.as_mut().is_some_and(joins);
                     if !early {
                         c.member = u32::MAX;
                     }

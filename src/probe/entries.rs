@@ -1,4 +1,4 @@
-//! Entries of the maps that the programs write.
+//! Reads entries of the maps that the programs write.
 
 use anyhow::Result;
 use libbpf_rs::{MapCore, MapFlags};
@@ -9,7 +9,7 @@ use crate::origin::Op;
 
 const DIRTY: u8 = contract::OP_DIRTY as u8;
 
-/// Values of all CPUs and entries of a map. Entry 0 is for programs, the others for shadow programs and dirtied data.
+/// Values of all CPUs and entries of a map. Entry 0 is for the programs, other entries are for shadow programs and dirtied data.
 pub(super) fn all_entries(map: &impl MapCore) -> Result<Vec<Vec<u8>>> {
     let mut all = Vec::new();
     for entry in 0..map.max_entries() {
@@ -21,7 +21,7 @@ pub(super) fn all_entries(map: &impl MapCore) -> Result<Vec<Vec<u8>>> {
     Ok(all)
 }
 
-/// An operation, and true for dirtied data, whose operation is the later write.
+/// Decodes an operation. The flag is true for dirtied data; its operation is the later write.
 pub(super) fn operation(wire: u8) -> Option<(Op, bool)> {
     match wire {
         DIRTY => Some((Op::Write, true)),

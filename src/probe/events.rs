@@ -20,15 +20,15 @@ const PART: u8 = contract::EVENT_PART as u8;
 const SUBMISSION: u8 = contract::EVENT_SUBMISSION as u8;
 const RUNS: u16 = contract::RUNS as u16;
 const RUNS_SENT: u16 = contract::RUNS_SENT as u16;
-/// Most events drained at once, to bound the memory between the ring buffers and the recording.
+/// Maximum number of events drained at once. Bounds the memory between the ring buffers and the recording.
 const MANY: usize = 8192;
 
 /// An event. Times are in ns (CLOCK_MONOTONIC).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Completion of a request of a member, or of a part.
+    /// Completion of a request, or of a part of one, on a member.
     Completed(Completed),
-    /// Bytes of the last `Completed`, in order of their sectors.
+    /// A run of the preceding `Completed`. Runs are in the order of their sectors.
     Run(Run),
     /// Submission of a bio to an array.
     Submitted(Submitted),
@@ -37,7 +37,7 @@ pub enum Event {
 /// A completed request, or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completed {
-    /// True for some bytes of a request that has not completed yet or has too many runs.
+    /// True if the event covers only a part of a request, because the request has not completed yet or has too many runs.
     pub part: bool,
     /// Position of the member in the topology; `u32::MAX` if it has none.
     pub member: u32,
@@ -53,7 +53,7 @@ pub struct Completed {
     pub sector: DiskSector,
     /// Length in bytes.
     pub length: u32,
-    /// Number of `Run`s that follow. 0: a single run of `origin`; `None`: parts with all bytes came before.
+    /// Number of `Run`s that follow. 0: a single run of `origin`. `None`: earlier parts covered all bytes.
     pub runs: Option<u16>,
     /// Time of completion.
     pub now_ns: u64,
@@ -98,9 +98,9 @@ pub struct Submitted {
 /// Ring buffers, and events drained from them.
 pub(super) struct Events {
     rings: Vec<Ring>,
-    /// Events, with members' ids, that are later than the time up to which some ring has been drained.
+    /// Events, with member ids, that are later than the time up to which every ring has been drained.
     pub(super) later: Vec<Event>,
-    /// Events, with members' ids, of members that are only in the next topology.
+    /// Events, with member ids, whose members are only in the next topology.
     pub(super) early: Vec<Event>,
 }
 
@@ -133,7 +133,7 @@ fn online() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The ring buffer of a CPU. `buffer` is the size of all of them in bytes.
+/// Creates the ring buffer of a CPU. `buffer` is the total size of all ring buffers in bytes.
 pub(super) fn ring(buffer: Option<u32>) -> Result<MapHandle> {
     let options = libbpf_rs::libbpf_sys::bpf_map_create_opts {
         sz: size_of::<libbpf_rs::libbpf_sys::bpf_map_create_opts>() as _,
@@ -141,7 +141,7 @@ pub(super) fn ring(buffer: Option<u32>) -> Result<MapHandle> {
     };
     let bytes = u32::try_from(size(buffer, online()))?;
     MapHandle::create(MapType::RingBuf, Some("rt_ring"), 0, 0, bytes, &options)
-        .context("making a ring buffer")
+        .context("creating a ring buffer")
 }
 
 impl Ring {
@@ -167,7 +167,7 @@ impl Events {
         let maps = (0..online())
             .map(|_| ring(buffer))
             .collect::<Result<Vec<_>>>()?;
-        // A CPU that is offline now shares the ring of another.
+        // A CPU that is now offline shares the ring of another CPU.
         for (cpu, map) in (0..skel.maps.rt_events.max_entries()).zip(maps.iter().cycle()) {
             let fd = map.as_fd().as_raw_fd();
             let outer = &skel.maps.rt_events;
@@ -182,7 +182,7 @@ impl Events {
         })
     }
 
-    /// Drains some events of each ring. Returns the time up to which all events are drained, and true if more can follow at once.
+    /// Drains some events of each ring. Returns the time up to which all events are drained, and true if more are ready.
     pub(super) fn drain(&mut self) -> Result<(u64, bool)> {
         let mut until = monotonic_ns();
         let mut more = false;
@@ -196,7 +196,7 @@ impl Events {
             let mut new = ring.drained.borrow_mut();
             if drained as usize >= some {
                 more = true;
-                // Later events remain in the ring, except where completions interrupted each other.
+                // Events that remain in the ring are later, unless completions interrupted each other.
                 let last = new.events.iter().rev().find_map(Event::time);
                 until = until.min(last.unwrap_or(until));
             }
@@ -210,23 +210,23 @@ impl Events {
     }
 }
 
-/// Removes the events up to a time and returns them ordered by time. Runs stay behind their event.
+/// Removes the events up to a time and returns them ordered by time. Runs stay directly after their event.
 pub(super) fn in_order(events: &mut Vec<Event>, until: u64) -> Vec<Event> {
     // Indices of the events that have a time.
-    let mut begins: Vec<(u64, usize)> = (0..)
+    let mut starts: Vec<(u64, usize)> = (0..)
         .zip(&*events)
         .filter_map(|(at, event)| Some((event.time()?, at)))
         .collect();
-    if let [.., last] = begins[..]
-        && begins.is_sorted()
+    if let [.., last] = starts[..]
+        && starts.is_sorted()
         && last.0 <= until
     {
         return std::mem::take(events);
     }
-    begins.sort_by_key(|(time, _)| *time);
+    starts.sort_by_key(|(time, _)| *time);
     let mut ordered = Vec::with_capacity(events.len());
     let mut later = Vec::new();
-    for (time, at) in begins {
+    for (time, at) in starts {
         let into = if time <= until {
             &mut ordered
         } else {

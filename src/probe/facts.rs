@@ -9,8 +9,8 @@ use super::md::Md;
 use super::symbols::KernelSymbols;
 use crate::machine::tracefs;
 
-/// Facts about the kernel. The rules that use them are in `plan`. Tracepoints are given by their number of arguments, without
-/// the `void *` in front; `None` if the kernel does not have them.
+/// Facts about the kernel. The rules that use them are in `plan`. Tracepoints are described by their number of arguments, without
+/// the leading `void *`; `None` if the kernel lacks the tracepoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The kernel describes its types (`/sys/kernel/btf/vmlinux`); without it nothing loads.
@@ -23,7 +23,7 @@ pub struct Facts {
     pub bio_queue: Option<usize>,
     /// `ext4_free_blocks(inode, block, count, flags)`, in the kernel or in the ext4 module.
     pub free_blocks: Option<usize>,
-    /// ext4 is a module with BTF; its tracepoints cannot be counted before they are attached.
+    /// ext4 is a module with BTF. The number of arguments of its tracepoints is unknown until they are attached.
     pub ext4_module_btf: bool,
     /// `jbd2_handle_stats(dev, tid, type, line_no, interval, sync, requested_blocks, dirtied_blocks)`, in the kernel or in the
     /// module jbd2.
@@ -61,10 +61,10 @@ pub struct Facts {
     pub wait_end_io: u64,
     /// Tracepoints are called with preemption on: see `bpf/shadow.bpf.h`.
     pub preemptible: bool,
-    /// The kernel skips a program that already runs on the CPU, instead of running it again inside itself: it counts skipped
-    /// runs of raw tracepoints (`bpf_prog_inc_misses_counter`).
+    /// The kernel skips a program that already runs on the CPU, instead of nesting it. Such kernels count skipped runs of raw
+    /// tracepoints (`bpf_prog_inc_misses_counter`).
     pub guarded: bool,
-    /// A disk has several hardware queues: its requests complete in an interrupt, which can interrupt another completion
+    /// A disk has several hardware queues. Its requests complete in an interrupt, which can interrupt another completion
     /// (`blk_mq_complete_request_remote()`).
     pub several_queues: bool,
 }
@@ -96,7 +96,7 @@ impl Facts {
         let facts = Self {
             ext4_module_btf: Path::new("/sys/kernel/btf/ext4").exists(),
             jbd2_module_btf: Path::new("/sys/kernel/btf/jbd2").exists(),
-            // The first line is enough: the kernel needs 20 ms for all of them.
+            // Read only the first line: the kernel needs 20 ms to list all functions.
             ftrace: tracefs::functions()
                 .is_some_and(|mut list| list.read(&mut [0]).is_ok_and(|n| n > 0)),
             ..Self::default()
@@ -119,15 +119,15 @@ impl Facts {
             log_tail: arguments("jbd2_update_log_tail"),
             dirty_folio: arguments("writeback_dirty_folio"),
             dirty_page: arguments("writeback_dirty_page"),
-            // Commit a46023d5616e leaves preemption on in tracepoints. It also changes how kernel/tracepoint.c waits for their
-            // callers, in a new member: the only trace of it in the kernel's types.
+            // Commit a46023d5616e leaves preemption on in tracepoints. It also adds a member to this struct for the wait for
+            // their callers (kernel/tracepoint.c), the commit's only trace in the kernel's types.
             preemptible: btf.has_member("tp_transition_snapshot", "srcu_gp"),
             ..facts
         }
     }
 }
 
-/// True if a disk has a directory in `mq` for each of several hardware queues.
+/// True if a disk has several hardware queues: `mq` has a directory per queue.
 fn several_queues(disks: &Path) -> bool {
     let Ok(disks) = std::fs::read_dir(disks) else {
         return false;

@@ -29,7 +29,7 @@ impl Probe {
             .filter_map(|b| rt_file_pending::read(b))
             .collect();
         let slots = cpus.iter().flat_map(|cpu| &cpu.slot);
-        // A slot that was written while it was read is left to the next reading.
+        // Slots that were written during the read are left for the next reading.
         let pending = slots
             .filter(|s| s.io.bios > 0 && s.began == s.ended)
             .filter_map(|s| Some((file_key(&s.key)?, counts(&s.io))));
@@ -67,7 +67,7 @@ impl Probe {
     }
 }
 
-/// A key, and for dirtied data the thread that dirtied it.
+/// Decodes a file key. For dirtied data, also returns the thread that dirtied it.
 fn file_key(wire: &rt_file_key) -> Option<(FileKey, Option<u32>)> {
     let (op, dirtied) = super::entries::operation(wire.op)?;
     let rt_file_id {
@@ -95,7 +95,7 @@ pub(super) fn drain<W: Wire, K>(
 ) -> Result<Vec<(K, TaskCounters)>> {
     let mut moved = Vec::new();
     let mut read: Vec<u8> = Vec::new();
-    // One batch: libbpf-rs ends at a short batch, which need not be the last.
+    // Read everything in one batch: libbpf-rs stops at a short batch, which may not be the last one.
     for (key, io) in table.lookup_batch(table.max_entries(), MapFlags::ANY, MapFlags::ANY)? {
         if let (Some(wire), Some(io)) = (W::read(&key), rt_io::read(&io))
             && let Some(found) = key_of(&wire)

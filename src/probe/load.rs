@@ -26,24 +26,25 @@ use crate::contract::COST_SHIFT;
 
 /// Counter rows per member and CPU. Most arrays use 10 to 20 of the 114 cells.
 const ROWS_PER_MEMBER: u32 = 32;
-/// Least rows per member and CPU; fewer lose common cells.
+/// Minimum number of counter rows per member and CPU. With fewer rows, common cells are lost.
 const ROWS_LEAST: u32 = 12;
-/// Entries for reasons of bios in flight, four reasons each: a power of two, many times what a stripe cache submits at once.
+/// Number of entries for reasons of bios in flight, four reasons each. A power of two, many times the number of bios that a
+/// stripe cache submits at once.
 const REASONS: u32 = 1 << 14;
-/// Most kernel memory for the rows of all CPUs, in bytes.
+/// Maximum kernel memory for the rows of all CPUs, in bytes.
 const ROWS_BYTES: usize = 128 << 20;
 
 /// The attached programs. Dropping it detaches them.
 pub struct Probe {
     pub(super) skel: RaidtraceSkel<'static>,
     pub(super) arrays: u32,
-    /// Members for which the maps have room.
+    /// Maximum number of members in the maps.
     pub(super) members_max: u32,
     /// Ids of the traced topology.
     pub(super) member_ids: MemberIds,
-    /// After an update in place: the change to the next topology, whose members the programs count already.
+    /// After an update in place: the change to the next topology. The programs already count the members of the next topology.
     pub(super) switchover: Option<Switchover>,
-    /// Content of the maps; `None` if unknown, because an update failed.
+    /// Content of the maps; `None` after a failed update, when the content is unknown.
     map_state: Option<MapState>,
     /// Skipped program runs that no shadow program recovered, at the last reading.
     pub(super) missed: u64,
@@ -51,7 +52,7 @@ pub struct Probe {
     planned: Vec<&'static str>,
     /// Loaded programs.
     pub(super) programs: Vec<&'static str>,
-    /// Round of the current reading of tasks and files: see `files`.
+    /// Number of the current interval of task and file counters: see `files`.
     pub(super) interval: u8,
     /// Previous task counters; the flag is true for dirtied data.
     pub(super) task_deltas: Deltas<(TaskKey, bool)>,
@@ -60,13 +61,14 @@ pub struct Probe {
     /// Events of a recording.
     pub(super) events: Option<Events>,
     links: Vec<(&'static str, Link)>,
-    /// `None` if the cost of the programs is not measured.
+    /// Estimates the cost of the programs; `None` if it is not measured.
     pub(super) meter: Option<Meter>,
 }
 
 impl Probe {
     /// Loads and attaches the programs of `plan`. Drops optional programs that the kernel refuses, with a note in the plan.
-    /// `account` enables the estimate of their cost. `buffer` is the size of the ring buffers in bytes, for recordings only.
+    /// `account` enables the estimate of the programs' cost. `buffer` is the size of the ring buffers in bytes, for recordings
+    /// only.
     ///
     /// # Errors
     ///
@@ -143,7 +145,7 @@ impl Probe {
         Ok(probe)
     }
 
-    /// Notes the time: earlier requests were issued before the programs were attached, and are not lost.
+    /// Sets the time of attachment. Requests issued before this time do not count as lost.
     fn set_attached_time(&mut self) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.rt_attached_ns = monotonic_ns();
@@ -180,12 +182,12 @@ impl Probe {
         Ok(())
     }
 
-    /// Updates the running programs for other tables and another plan, which must be of the same facts. False, with no effect,
-    /// if that is not possible. The programs count the new members then; counters that are read are those of the previous
-    /// topology until [`Self::finish_switchover`].
+    /// Updates the running programs in place for new tables and a new plan, which must be based on the same facts. Returns false,
+    /// with no effect, if that is not possible. After the update the programs count the new members, but readings return the
+    /// counters of the previous topology until [`Self::finish_switchover`].
     ///
     /// # Errors
-    /// A map cannot be updated or a program attached. The next update will be a reload.
+    /// A map cannot be updated, or a program cannot be attached. The next update must then be a reload.
     pub fn update_in_place(&mut self, tables: &Tables, plan: &Plan) -> Result<bool> {
         let loaded = |c: &Choice| self.planned.contains(&c.program);
         if !plan.programs.iter().all(loaded) {
@@ -196,7 +198,7 @@ impl Probe {
         else {
             return Ok(false);
         };
-        // Unknown until everything is written.
+        // The content is unknown until all writes have succeeded.
         self.map_state = None;
         switchover.before = self.read_cells(switchover.fresh.iter().copied())?;
         for choice in plan.programs.iter().filter(|c| c.attached) {
@@ -233,7 +235,7 @@ impl Probe {
         .context("updating the maps of the running programs")
     }
 
-    /// Ends the switchover: counters and events are those of the next topology from now on.
+    /// Ends the switchover: from now on, readings return counters and events of the next topology.
     pub fn finish_switchover(&mut self) {
         if let Some(switchover) = self.switchover.take() {
             self.member_ids = switchover.next;
@@ -272,7 +274,8 @@ impl Probe {
         Ok(())
     }
 
-    /// Attaches the shadow program of `rt_rq_complete` if it is loaded but not attached: the kernel has skipped that program.
+    /// Attaches the shadow program of `rt_rq_complete` if it is loaded but not attached. Call this when the kernel has skipped a
+    /// run of `rt_rq_complete`.
     pub(super) fn attach_needed_shadow(&mut self) -> Result<()> {
         let shadow = "rt_rq_complete_2";
         if self.programs.contains(&shadow) && !self.links.iter().any(|(p, _)| *p == shadow) {
@@ -286,7 +289,8 @@ impl Probe {
         if let Some(kind) = SHADOWED.iter().position(|l| Some(*l) == first)
             && let Some(bss) = self.skel.maps.bss_data.as_deref_mut()
         {
-            // Set before the program is attached: the first program was skipped for a request that has no mark yet.
+            // Set the bit before attaching: the shadow program takes a request without a mark for one that the first program was
+            // skipped for.
             bss.rt_shadows_attached |= 1 << kind;
         }
         let mut programs = self.skel.object().progs_mut();
@@ -313,8 +317,8 @@ fn rows(members: u32, spare: u32, cpus: usize) -> (u32, Option<String>) {
         .min(u32::from(u16::MAX) - 1);
     let note = (rows < wanted).then(|| {
         format!(
-            "{members} members on {cpus} CPUs: {} counters a member and CPU instead of {ROWS_PER_MEMBER}, {} MiB of kernel \
-             memory: kinds of IO for which none is left are counted as lost (rows): name fewer targets",
+            "{members} members on {cpus} CPUs: {} counters per member and CPU instead of {ROWS_PER_MEMBER}, {} MiB of kernel \
+             memory: kinds of IO without a counter are counted as lost (rows): name fewer targets",
             rows / members.max(1),
             (rows as usize * row) >> 20
         )
@@ -422,7 +426,7 @@ fn shadows(plan: &Plan) -> u32 {
         .fold(0, |bits, (kind, _)| bits | 1 << kind)
 }
 
-/// Replaces 0 (an absent function) by `u64::MAX`, which no function has as its address.
+/// Replaces 0 (an absent function) by `u64::MAX`, which is not the address of any function.
 fn address(function: u64) -> u64 {
     if function == 0 { u64::MAX } else { function }
 }

@@ -19,7 +19,7 @@ pub(super) fn collect() {
 
 pub(super) fn keep(_: PrintLevel, line: String) {
     if let Ok(mut log) = LOG.lock() {
-        // The verifier can print megabytes, with the reason at the end.
+        // The verifier can print megabytes. The reason is at the end.
         log.extend(line.lines().map(str::to_owned));
         let excess = log.len().saturating_sub(200);
         log.drain(..excess);
@@ -40,7 +40,7 @@ pub(super) fn loader_error() -> String {
         .clone()
         .rfind(|l| l.contains("prog '") && l.contains("failed"))
         .or_else(|| lines.next_back())
-        .unwrap_or("no message of libbpf");
+        .unwrap_or("no message from libbpf");
     match reason {
         Some(reason) => format!("{failed} ({reason})"),
         None => failed.to_owned(),
@@ -55,7 +55,7 @@ pub(super) fn short(why: &str) -> String {
 /// An error message for programs that the kernel refused.
 pub(super) fn refusal(why: &str) -> String {
     let hint = if why.contains("-EPERM") || why.contains("-1") && why.contains("permitted") {
-        "are you root, and is the kernel not locked down (cat /sys/kernel/security/lockdown)?"
+        "run it as root, and check that the kernel is not locked down (cat /sys/kernel/security/lockdown)"
     } else {
         "please report this line and `uname -r`"
     };

@@ -1,9 +1,9 @@
-//! Updates the maps of running programs for other tables, if that is possible. Pure.
+//! Updates the maps of running programs in place for new tables, if possible. Pure.
 //!
-//! Copy on write: an entry that a program may be reading is never changed. A new or changed entry is written to an unused place,
-//! and then the reference to it: that of a member in its disk, that of a disk in the index. An entry of the index has 16
-//! bytes; the programs compare and use the first eight. If the kernel's memcpy() does not copy these eight bytes at once, one bio
-//! may be looked up with a mix of the old and the new entry.
+//! Copy on write: an entry that a program may be reading is never changed. A new or changed entry is first written to an unused
+//! index of its map. Then the reference to the entry is updated: a disk refers to its members, and the device index refers to
+//! disks. An entry of the device index has 16 bytes; the programs compare and use the first eight. If the kernel's memcpy() does
+//! not copy these eight bytes at once, one bio may be looked up with a mix of the old and the new entry.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -12,15 +12,15 @@ use super::member_ids::{MemberIds, Switchover};
 use super::tables::{DEVS, SLOTS, Tables, slot};
 use super::wire::{rt_array, rt_dev, rt_dev_entry, rt_member};
 
-/// Spare entries for members that join or change while the programs run: half as many as there are members, within these limits.
-/// Each costs 12 rows and 512 bytes, 13 KiB, on each CPU: 52 KiB for up to eight members.
+/// Limits of the number of spare entries for members that join or change while the programs run. Within the limits, the number is
+/// half the number of members. Each spare entry costs 12 rows and 512 bytes, 13 KiB, on each CPU: 52 KiB for up to eight members.
 const MEMBERS_LEAST: u32 = 4;
 const MEMBERS_MOST: u32 = 32;
-/// Maximum number of spare in-flight slots for their disks, 16 bytes each (4 MiB): two disks of 64 queues and 1023 tags, or any
-/// number of usual ones.
+/// Maximum number of spare in-flight slots for the disks of such members, 16 bytes each (4 MiB). Enough for two disks with 64
+/// queues and 1023 tags, or for any number of common disks.
 const SLOTS_MOST: u32 = 1 << 18;
 
-/// Entries of the maps beyond what the tables need.
+/// Map entries beyond those that the tables need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Spare {
     pub(super) members: u32,
@@ -50,7 +50,7 @@ struct Pool {
     fresh: Range<u32>,
     free: Vec<Range<u32>>,
     /// Entries released by the last update. A program may still read them, so they are reused only after the next update.
-    resting: Vec<Range<u32>>,
+    released: Vec<Range<u32>>,
 }
 
 impl Pool {
@@ -58,7 +58,7 @@ impl Pool {
         Self {
             fresh: used..used.saturating_add(spare),
             free: Vec::new(),
-            resting: Vec::new(),
+            released: Vec::new(),
         }
     }
 
@@ -74,11 +74,11 @@ impl Pool {
     }
 
     fn give(&mut self, first: u32, count: u32) {
-        self.resting.push(first..first + count);
+        self.released.push(first..first + count);
     }
 
-    fn rested(&mut self) {
-        self.free.append(&mut self.resting);
+    fn reuse_released(&mut self) {
+        self.free.append(&mut self.released);
     }
 }
 
@@ -90,10 +90,10 @@ pub(super) enum Write {
     Index(u32, rt_dev_entry),
 }
 
-/// Device, first sector and array of a member, which stay the same when it changes.
+/// Device, first sector and array of a member. These stay the same when the member's other properties change.
 type Identity = (u32, u64, u16);
 
-/// The content of the maps.
+/// Content of the maps.
 #[derive(Clone, Debug)]
 pub(super) struct MapState {
     mult: u64,
@@ -110,7 +110,7 @@ pub(super) struct MapState {
 }
 
 impl MapState {
-    /// The content after programs have been loaded.
+    /// Content of the maps directly after loading the programs.
     pub(super) fn new(tables: &Tables, spare: Spare) -> Self {
         let members = tables.members.len();
         Self {
@@ -132,15 +132,15 @@ impl MapState {
         }
     }
 
-    /// The content for `tables`, and the writes that it needs, in their order. `None` if the maps cannot be updated.
+    /// Content of the maps for `tables`, and the ordered writes that produce it. `None` if the maps cannot be updated in place.
     pub(super) fn updated(&self, tables: &Tables) -> Option<(Self, Vec<Write>, Switchover)> {
         if self.places != tables.places() || self.arrays.len() != tables.arrays.len() {
             return None;
         }
         let mut next = self.clone();
-        next.free_members.rested();
-        next.free_devs.rested();
-        next.free_slots.rested();
+        next.free_members.reuse_released();
+        next.free_devs.reuse_released();
+        next.free_slots.reuse_released();
         let mut writes = Vec::new();
         let switchover = next.members(self, tables, &mut writes)?;
         next.arrays(tables)?;
@@ -216,7 +216,7 @@ impl MapState {
         let mut taken = HashSet::new();
         for (mut entry, mut dev) in watched(tables) {
             let had = was.devs.get(&entry.dev);
-            // Learned blocks are keyed by the index of the array, which must not change.
+            // Learned blocks are keyed by the array's index, so the index must not change.
             if entry.array != had.map_or(0, |(h, _)| h.array) {
                 return None;
             }
@@ -270,13 +270,13 @@ impl MapState {
     }
 }
 
-/// The devices of the tables.
+/// Devices of the tables, with their entries of the device index.
 fn watched(tables: &Tables) -> impl Iterator<Item = (rt_dev_entry, rt_dev)> + '_ {
     let of = |entry: &rt_dev_entry| Some((*entry, *tables.devs.get(usize::from(entry.index))?));
     tables.index.iter().filter_map(move |(_, entry)| of(entry))
 }
 
-/// Identities by position, without members that this machine does not have.
+/// Identities of members by position. Members that are absent from this machine are left out.
 fn identities(tables: &Tables) -> HashMap<usize, Identity> {
     let parts = |(entry, dev): (rt_dev_entry, rt_dev)| {
         let parts = dev.parts.into_iter().take(dev.nr_parts as usize);

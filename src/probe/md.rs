@@ -1,10 +1,10 @@
-//! Facts about md's modules: addresses of the functions that complete their bios, and the bits of a stripe's state. The modules
-//! are loaded when an array of theirs is assembled.
+//! Facts about md's modules: addresses of the functions that complete their bios, and the bits of a stripe's state. The kernel
+//! loads a module when an array that needs it is assembled.
 
 use super::btf::{self, Btf};
 use super::symbols::{HIDDEN, KernelSymbols};
 
-/// Stands for an absent function: no function has this address.
+/// Address of an absent function. No function has this address.
 const NOWHERE: u64 = HIDDEN;
 const SYNC_ENDS: usize = crate::contract::SYNC_ENDS as usize;
 
@@ -15,9 +15,9 @@ pub struct Md {
     pub raid5_end_read: u64,
     /// `bi_end_io` of the stripe cache's writes.
     pub raid5_end_write: u64,
-    /// `bi_end_io` of a RAID 10's reads for tasks (drivers/md/raid10.c).
+    /// `bi_end_io` of RAID 10 reads on behalf of tasks (drivers/md/raid10.c).
     pub raid10_end_read: u64,
-    /// `bi_end_io` of a RAID 10's writes for tasks.
+    /// `bi_end_io` of RAID 10 writes on behalf of tasks.
     pub raid10_end_write: u64,
     /// `bi_end_io` of dm-crypt's bios (drivers/md/dm-crypt.c, crypt_endio).
     pub crypt_end: u64,
@@ -63,7 +63,7 @@ impl Md {
         md
     }
 
-    /// Facts of the types of raid456.
+    /// Facts from raid456's types.
     pub(super) fn from_types(btf: &Btf) -> Self {
         if btf::sees_modules() {
             return Self::with_stripe_states(btf.all_enumerators());
@@ -74,8 +74,8 @@ impl Md {
         }
     }
 
-    /// Finds the states of a stripe among the enumerators of raid456. Their enum has no name, so that no CO-RE relocation can
-    /// refer to it.
+    /// Finds the states of a stripe among the enumerators of raid456. Their enum has no name, so a CO-RE relocation cannot refer
+    /// to it.
     fn with_stripe_states<'a>(enumerators: impl Iterator<Item = (&'a str, i32)>) -> Self {
         let mut md = Self::default();
         for (name, value) in enumerators {
@@ -90,7 +90,7 @@ impl Md {
         md
     }
 
-    /// Adds the addresses of functions.
+    /// Looks up the addresses of functions.
     pub(super) fn add_symbols(&mut self, symbols: &KernelSymbols) {
         let mut find = |name| {
             let addresses: Vec<u64> = symbols.all(name).collect();
@@ -103,7 +103,7 @@ impl Md {
         self.raid10_end_read = last("raid10_end_read_request");
         self.raid10_end_write = last("raid10_end_write_request");
         self.crypt_end = last("crypt_endio");
-        // RAID 1 and 10 have functions of the same name.
+        // raid1 and raid10 both have functions with these names.
         let sync = [
             "end_sync_read",
             "end_sync_write",
@@ -124,7 +124,7 @@ impl Md {
         self.raid5_end_read != NOWHERE && self.stripe_syncing != 0
     }
 
-    /// True if a resync of RAID 1 and 10 can be distinguished from IO of tasks.
+    /// True if resync IO of RAID 1 and 10 can be distinguished from IO of tasks.
     pub fn has_sync(&self) -> bool {
         self.sync_ends.iter().any(|e| *e != NOWHERE)
     }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_of_one_name_all_count() {
+    fn all_functions_with_the_same_name_are_found() {
         assert!(!md("").has_sync());
         let md = md("ffff000000001000 t end_sync_read\t[raid1]\n\
             ffff000000002000 t end_sync_read\t[raid10]\n\
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hidden_address_is_no_address() {
+    fn hidden_addresses_are_unknown() {
         let md = md("0000000000000000 t raid5_end_write_request\t[raid456]\n");
         assert_eq!(md.raid5_end_write, NOWHERE);
         assert!(md.hidden && !md.has_stripes());

@@ -1,8 +1,8 @@
-//! Ids by which the programs count the members. Pure.
+//! Member ids in the keys of the BPF programs' counters. Pure.
 //!
 //! When programs are loaded, the id of a member is its position in the topology. When members change while the programs run
 //! ([`map_state`](super::map_state)), a changed member gets another id, so that no program reads an entry while it changes.
-//! Everything above the probe uses positions in the topology.
+//! Outside the probe, members are identified by their position in the topology.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ pub(super) type Cells = BTreeMap<CellKey, CellCounters>;
 /// The ids of a topology's members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MemberIds {
-    /// Ids of the member at each position: the one that the programs use now, then earlier ones. Empty for a member without a
-    /// disk on this machine.
+    /// Ids of the member at each position: the current id first, then earlier ids. Empty for a member without a disk on this
+    /// machine.
     of: Vec<Vec<u32>>,
     /// The position of each id.
     positions: Vec<Option<u32>>,
@@ -33,7 +33,7 @@ impl MemberIds {
         Self { of, positions }
     }
 
-    /// The ids of programs that have just been loaded.
+    /// Member ids directly after loading: each id is the member's position.
     pub(super) fn loaded(members: usize) -> Self {
         Self::new((0..members as u32).map(|id| vec![id]).collect())
     }
@@ -43,7 +43,7 @@ impl MemberIds {
         self.of.len()
     }
 
-    /// All ids of a member. The programs use the first one.
+    /// All ids of a member. The first one is the current id.
     pub(super) fn of(&self, position: usize) -> &[u32] {
         self.of.get(position).map_or(&[], Vec::as_slice)
     }
@@ -53,12 +53,12 @@ impl MemberIds {
         self.positions.get(id as usize).copied().flatten()
     }
 
-    /// Ids of all members, each once.
+    /// All ids of all members.
     pub(super) fn all(&self) -> impl Iterator<Item = u32> + '_ {
         self.of.iter().flatten().copied()
     }
 
-    /// Converts counters by id to counters by position. The counters of all ids of a member are added up.
+    /// Converts counters by id to counters by position. Adds up the counters of all ids of a member.
     pub(super) fn count(
         &self,
         counted: impl IntoIterator<Item = (CellKey, CellCounters)>,
@@ -84,13 +84,13 @@ impl MemberIds {
 /// The change from one topology to the next.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Switchover {
-    /// Ids of the previous topology, with the new ids of its members.
+    /// Ids of the previous topology's members, including ids that this switchover has assigned to them.
     pub(super) was: MemberIds,
     /// Ids of the next topology.
     pub(super) next: MemberIds,
-    /// Ids that the previous topology did not use and the next one does.
+    /// Ids that the next topology uses and the previous one did not.
     pub(super) fresh: Vec<u32>,
-    /// Counters of the ids in `fresh` from when other members had them.
+    /// Counters of the ids in `fresh` before the switchover, left by earlier members with the same ids.
     pub(super) before: Cells,
 }
 
@@ -103,15 +103,15 @@ impl Switchover {
 
     /// Counters of the previous topology's members.
     pub(super) fn until(&self, counted: &Cells) -> Cells {
-        let theirs = |(key, cell): (&CellKey, &CellCounters)| match self.before.get(key) {
+        let without_earlier = |(key, cell): (&CellKey, &CellCounters)| match self.before.get(key) {
             Some(before) => (*key, cell.since(before)),
             None => (*key, cell.clone()),
         };
-        self.was.count(counted.iter().map(theirs))
+        self.was.count(counted.iter().map(without_earlier))
     }
 
-    /// The base that is subtracted from the next topology's counters if those of the previous topology end with `counted`. New
-    /// members have no base beyond earlier use of their ids, so that each request is counted for exactly one topology.
+    /// Base to subtract from the next topology's counters if the previous topology's counters end with `counted`. The base of a
+    /// new member covers only earlier use of its id, so each request is counted for exactly one topology.
     pub(super) fn base(&self, counted: &Cells) -> Cells {
         let known = |key: &CellKey| self.was.position(key.member).is_some();
         let counted = counted.iter().filter(|(key, _)| known(key));

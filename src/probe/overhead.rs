@@ -1,8 +1,8 @@
 //! Time spent in BPF programs, estimated from short slices.
 //!
-//! The kernel's BPF statistics add 55 to 100 ns to each program run while they are enabled, as much as the programs take
-//! themselves. So a thread enables them for one slice in each period only, and figures are scaled from the slices to the
-//! whole time. An estimate includes what the statistics cost within a slice: it is an upper bound.
+//! The kernel's BPF statistics add 55 to 100 ns to each program run while they are enabled, as much as a program itself takes.
+//! Therefore a thread enables them for only one slice per period, and the figures of the slices are scaled to the whole time. The
+//! estimate includes the cost of the statistics within the slices, so it is an upper bound.
 
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
@@ -16,10 +16,10 @@ use super::stats::program_stats;
 use crate::analysis::snapshot::Overhead;
 use crate::machine::privileges;
 
-/// Each period has one slice, at a random time, so that periodic load cannot line up with the slices. Enabling and
-/// disabling patches the kernel's text, which interrupts every CPU: once a second, not ten times.
+/// Each period has one slice, at a random time, so that periodic load cannot line up with the slices. Enabling and disabling
+/// patches the kernel's text, which interrupts every CPU, so a period is not shorter than a second.
 const PERIOD: Duration = Duration::from_secs(1);
-/// 2 % of a period: at 1,000 program runs a second still 20 runs measured each second.
+/// 2 % of a period: at 1,000 program runs per second, 20 runs are still measured each second.
 const SLICE: Duration = Duration::from_millis(20);
 
 /// Measures loaded programs until it is dropped.
@@ -32,7 +32,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// `None`: the kernel does not permit its statistics to be enabled, or a descriptor cannot be duplicated.
+    /// `None` if the kernel does not permit its statistics to be enabled, or if a descriptor cannot be duplicated.
     pub(super) fn start<P: AsFd>(programs: impl IntoIterator<Item = P>) -> Option<Self> {
         let owned = |p: P| p.as_fd().try_clone_to_owned().ok();
         let programs = programs.into_iter().map(owned).collect::<Option<_>>()?;
@@ -49,12 +49,12 @@ impl Meter {
         }
         let shared = Arc::new(Mutex::new(slices));
         let (stop, stopped) = channel();
-        let theirs = Arc::clone(&shared);
+        let slices_of_thread = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("overhead".to_owned())
             .spawn(move || {
                 privileges::keep_for_reload();
-                measure(&theirs, &stopped);
+                measure(&slices_of_thread, &stopped);
             })
             .ok()?;
         Some(Self {
@@ -90,11 +90,11 @@ fn lock(shared: &Mutex<Slices>) -> std::sync::MutexGuard<'_, Slices> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One slice in each period until `stop` is disconnected. While statistics are enabled permanently, the slice stays open.
+/// Measures one slice per period until `stop` is disconnected. While statistics are enabled permanently, the slice stays open.
 fn measure(shared: &Mutex<Slices>, stop: &Receiver<()>) {
     let random = RandomState::new();
     let wait = |time| stop.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
-    // The first slice comes at once, so that a short first interval has one.
+    // Start with a slice, so that a short first interval has one.
     let mut before = Duration::ZERO;
     for period in 0u64.. {
         if !wait(before) {
@@ -107,9 +107,9 @@ fn measure(shared: &Mutex<Slices>, stop: &Receiver<()>) {
             }
         } else if let Some(_enabled) = enable() {
             lock(shared).open(Instant::now());
-            let goes_on = wait(SLICE);
+            let running = wait(SLICE);
             lock(shared).close(Instant::now());
-            if !goes_on {
+            if !running {
                 return;
             }
         }
@@ -151,7 +151,7 @@ struct Sum {
 /// The programs and their measured run time.
 struct Slices {
     programs: Vec<OwnedFd>,
-    /// Start of the slice that is open, with the kernel's sums then.
+    /// Start of the open slice, and the kernel's sums at that time.
     open: Option<(Instant, u64, u64)>,
     sum: Sum,
 }
@@ -189,7 +189,7 @@ impl Slices {
 #[derive(Default)]
 struct Estimate {
     seen: Sum,
-    /// The last slices, for an interval without any.
+    /// The most recent slices, used for an interval without slices.
     last: Sum,
     ns: f64,
     runs: f64,
@@ -198,7 +198,7 @@ struct Estimate {
 }
 
 impl Estimate {
-    /// Cumulative figures, after `elapsed` more. `sum`: all slices so far.
+    /// Cumulative overhead after another `elapsed`. `sum` covers all slices so far.
     fn advance(&mut self, elapsed: Duration, sum: Sum) -> Overhead {
         let new = Sum {
             ns: sum.ns - self.seen.ns,
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_over_all_of_the_interval_is_no_estimate() {
+    fn a_slice_that_covers_the_interval_needs_no_scaling() {
         let mut estimate = Estimate::default();
         let overhead = estimate.advance(MS(500), sum(7_777, 77, 500));
         assert_eq!((overhead.bpf_ns, overhead.bpf_events), (7_777, 77));

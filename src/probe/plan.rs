@@ -1,4 +1,4 @@
-//! Selects the programs to load from the kernel facts, and notes what the kernel cannot give. Pure.
+//! Selects the programs to load from the kernel facts, and notes figures that the kernel cannot give. Pure.
 
 use super::Facts;
 
@@ -11,7 +11,7 @@ pub struct Choice {
     pub required: bool,
     /// Figures that are missing without the program.
     pub gives: &'static str,
-    /// False if the program is only loaded, and attached when it is needed.
+    /// False if the program is loaded but not attached until it is needed.
     pub attached: bool,
 }
 
@@ -32,7 +32,7 @@ impl Choice {
         }
     }
 
-    /// A choice for another form of the tracepoint.
+    /// The same choice, with the program for another form of the tracepoint.
     const fn variant(self, program: &'static str) -> Self {
         Self { program, ..self }
     }
@@ -41,12 +41,12 @@ impl Choice {
 /// Counting of data that tasks dirty and that is written later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dirtied {
-    /// Nothing.
+    /// Dirtied data is not counted.
     #[default]
     No,
-    /// Metadata without its origins, and file data: 1 % of the time to create a file (`tools/bench dirtied`).
+    /// Metadata without its origins, and file data. Costs 1 % of the time to create a file (`tools/bench dirtied`).
     Counted,
-    /// Metadata by origin, if functions can be hooked. A task that creates a file calls `jbd2_journal_dirty_metadata()` some ten
+    /// Metadata by origin, if functions can be hooked. A task that creates a file calls `jbd2_journal_dirty_metadata()` about ten
     /// times.
     ByOrigin,
 }
@@ -54,11 +54,11 @@ pub enum Dirtied {
 /// Figures that the arrays need beyond requests on disks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Need {
-    /// An array is a RAID 4, 5 or 6.
+    /// An array has level 4, 5 or 6.
     pub stripes: bool,
     /// md's bios to a member have to be classified when md submits them.
     pub md_submits: bool,
-    /// An array is a RAID 1 or 10.
+    /// An array has level 1 or 10.
     pub mirrors: bool,
     /// An array is a member of another array, or below dm-crypt.
     pub bio_based: bool,
@@ -70,7 +70,7 @@ pub struct Need {
     pub quota: bool,
     /// Waits for room in a journal are counted.
     pub journals: bool,
-    /// Nothing is counted: the session is for its topology only.
+    /// Nothing is counted: only the topology of the session is used.
     pub nothing: bool,
 }
 
@@ -98,7 +98,7 @@ const MD_SUBMIT: Choice = Choice::optional(
 const MD_SUBMIT_Q: Choice = MD_SUBMIT.variant("rt_md_submit_q");
 const BIO_COMPLETE: Choice = Choice::optional(
     "rt_bio_complete",
-    "IO of arrays that are members of others, and directory, extent_tree and xattr blocks that are read through dm-crypt or rebuilt",
+    "IO of arrays that are members of other arrays, and directory, extent_tree and xattr blocks that are read through dm-crypt or rebuilt",
 );
 const REFUSED: Choice = Choice::optional(
     "rt_bio_refused",
@@ -127,23 +127,23 @@ const FREE: Choice = Choice::optional(
 /// Shadow programs: see `bpf/shadow.bpf.h`.
 const ISSUE_SHADOW: Choice = Choice::optional(
     "rt_rq_issue_2",
-    "device times of what is issued while another task was switched away in rt_rq_issue",
+    "device times of requests issued while another task is switched out in rt_rq_issue",
 );
 const QUEUE_SHADOW: Choice = Choice::optional(
     "rt_bio_queue_2",
-    "processes of what is submitted while another task was switched away in rt_bio_queue",
+    "processes of bios submitted while another task is switched out in rt_bio_queue",
 );
 const MD_SUBMIT_SHADOW: Choice = Choice::optional(
-    "rt_md_submit_shadow",
-    "reason of RAID 4/5/6 IO that is submitted while another task was switched away in rt_md_submit",
+    "rt_md_submit_2",
+    "reason of RAID 4/5/6 IO submitted while another task is switched out in rt_md_submit",
 );
 const COMPLETE_SHADOW: Choice = Choice::optional(
     "rt_rq_complete_2",
-    "requests that complete in an interrupt of another's completion",
+    "requests that complete in an interrupt during another completion",
 );
 const BIO_COMPLETE_SHADOW: Choice = Choice::optional(
     "rt_bio_complete_2",
-    "IO of arrays that are members of others which completes in the middle of another's completion",
+    "IO of arrays that are members of other arrays, if it completes during another completion",
 );
 
 /// Selects the programs.
@@ -201,7 +201,7 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
             plan.programs.extend(need.md_submits.then_some(MD_SUBMIT_Q));
         }
         other => plan.notes.push(format!(
-            "no {}: the tracepoint block_bio_queue has {} here",
+            "no {}: the tracepoint block_bio_queue has {} in this kernel",
             QUEUE.gives,
             match other {
                 Some(n) => format!("{n} arguments"),
@@ -212,7 +212,7 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
     if matches!(facts.dio_end_io, 0 | u64::MAX) && facts.bio_queue.is_some() {
         plan.notes.push(
             "files of direct IO are not reported: the address of iomap_dio_bio_end_io is hidden \
-             (kernel.kptr_restrict) or not there"
+             (kernel.kptr_restrict) or missing"
                 .to_owned(),
         );
     }
@@ -225,7 +225,7 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
                 .to_owned(),
         );
     }
-    // A RAID 4/5/6 needs the program as soon as a member fails.
+    // RAID 4/5/6 needs the program as soon as a member fails.
     if need.bio_based || need.stripes {
         match facts.bio_complete {
             Some(2) => plan.programs.push(Choice {
@@ -253,7 +253,7 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
     }
     if facts.guarded || facts.preemptible {
         plan.programs.push(Choice {
-            // Otherwise attached after the kernel has first skipped the other program: Probe::attach_needed_shadow.
+            // If false, attached after the kernel has first skipped a run of rt_rq_complete: Probe::attach_needed_shadow.
             attached: facts.several_queues || facts.preemptible,
             ..COMPLETE_SHADOW
         });
@@ -267,7 +267,7 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
         }
     }
     if facts.preemptible {
-        // After their first programs: the kernel calls programs in the order of attachment.
+        // Shadow programs come after their programs: the kernel calls programs in the order of attachment.
         plan.programs.push(ISSUE_SHADOW);
         if facts.bio_queue == Some(1) {
             plan.programs.push(QUEUE_SHADOW);
@@ -279,12 +279,12 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
                   sysctl kernel.kptr_restrict=1";
     if need.stripes && !facts.md.has_stripes() {
         plan.notes.push(format!(
-            "RAID 4/5/6: why md reads is not known: reads of its stripe cache are rmw_read while the array is whole \
+            "RAID 4/5/6: the reason of md's reads is unknown: reads of the stripe cache are rmw_read while the array is whole \
              and idle, and unknown otherwise ({})",
             if facts.md.hidden {
                 hidden
             } else if facts.md.no_module_types {
-                "the kernel shows the types of its modules with cap_sys_admin only: setcap, or sudo"
+                "the kernel shows the types of its modules only with cap_sys_admin: use setcap or sudo"
             } else {
                 "this kernel does not describe the types of its modules (no /sys/kernel/btf/raid456)"
             }
@@ -299,7 +299,8 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
 }
 
 impl Plan {
-    /// Hooks the function that dirties a block if origins are wanted and the kernel permits it; otherwise the end of a handle.
+    /// Hooks the function that dirties a block if origins are wanted and the kernel permits it. Otherwise hooks the end of a
+    /// handle.
     fn dirtied(&mut self, facts: &Facts, by_origin: bool) {
         let typed = facts.handle_stats == Some(8) || facts.jbd2_module_btf;
         if typed && by_origin && facts.ftrace {

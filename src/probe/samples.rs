@@ -24,8 +24,9 @@ const FRAMES: usize = contract::SAMPLE_FRAMES as usize;
 const KERNEL: u16 = contract::SAMPLE_KERNEL as u16;
 const USER: u16 = contract::SAMPLE_USER as u16;
 const NO_STACK: u16 = contract::SAMPLE_NO_STACK as u16;
-/// Bytes of the ring buffer; a record has a header of 8.
+/// Minimum and maximum size of the ring buffer in bytes.
 const BUFFER: std::ops::RangeInclusive<usize> = (1 << 20)..=(32 << 20);
+/// Maximum size of a ring buffer record in bytes, including its header of 8.
 const RECORD: usize = size_of::<rt_sample>() + FRAMES * size_of::<u64>() + 8;
 
 /// A sample of a CPU that was not idle.
@@ -59,13 +60,13 @@ pub enum Stack {
 /// Ticks of a CPU since the previous reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ticks {
-    /// Ticks while it was idle.
+    /// Ticks while the CPU was idle.
     pub idle: u64,
-    /// Ticks while it was busy and the ring buffer was full.
+    /// Ticks while the CPU was busy and the ring buffer was full.
     pub lost: u64,
 }
 
-/// Perf events and samples drained from their ring buffer. Dropping it ends the events.
+/// Perf events and the samples drained from their ring buffer. Dropping it closes the events.
 pub struct Samples {
     skel: RaidtraceProfileSkel<'static>,
     ring: RingBuffer<'static>,
@@ -133,13 +134,13 @@ impl Samples {
     fn attach(&mut self, cpu: u32, event: OwnedFd) -> Result<()> {
         let program = &self.skel.progs.rt_sample;
         let link = program.attach_perf_event(event.as_raw_fd())?;
-        // The link closes it.
+        // The link owns the descriptor and closes it.
         let _ = event.into_raw_fd();
         self.cpus.insert(cpu, link);
         Ok(())
     }
 
-    /// Samples CPUs that have come online, and ends the events of those that went offline.
+    /// Starts sampling CPUs that came online, and closes the events of CPUs that went offline.
     pub fn update_cpus(&mut self) {
         let online = online();
         self.cpus.retain(|cpu, _| online.contains(cpu));
@@ -158,7 +159,7 @@ impl Samples {
         self.cpus.keys().copied()
     }
 
-    /// Ends the events. Samples in the ring buffer can still be drained.
+    /// Closes the events. Samples in the ring buffer can still be drained.
     pub fn stop(&mut self) {
         self.cpus.clear();
     }
@@ -225,7 +226,7 @@ fn load(
     hertz: u32,
     softirqs: Option<(u64, u64)>,
 ) -> Result<RaidtraceProfileSkel<'static>> {
-    // The skeleton borrows from it until the process ends.
+    // The skeleton borrows from `storage` until the process ends.
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = RaidtraceProfileSkelBuilder::default()
         .open(storage)
@@ -239,7 +240,7 @@ fn load(
     open.load().context("loading the BPF object")
 }
 
-/// Ring buffer size in bytes: a second of full stacks of all CPUs, a power of two.
+/// Ring buffer size in bytes: one second of full stacks of all CPUs, rounded up to a power of two.
 fn buffer(cpus: usize, hertz: u32) -> usize {
     RECORD
         .saturating_mul(cpus)
@@ -318,7 +319,7 @@ fn explain(
             } else if locked.is_some() {
                 "boot without lockdown"
             } else {
-                "allow it where this runs (CAP_PERFMON, and perf_event_open in a container's seccomp profile)"
+                "allow it for this process (CAP_PERFMON, and perf_event_open in a container's seccomp profile)"
             };
             let why: Vec<String> = paranoid.into_iter().chain(locked).collect();
             let why = if why.is_empty() {
@@ -329,14 +330,14 @@ fn explain(
             format!("{what} is not permitted{why}: {does}")
         }
         (_, Some(libc::ENOENT | libc::ENOSYS | libc::EOPNOTSUPP)) => format!(
-            "{what}: this kernel has no such events ({e}): a kernel with CONFIG_PERF_EVENTS is needed"
+            "{what}: this kernel has no CPU clock events ({e}): raidtrace needs CONFIG_PERF_EVENTS"
         ),
         (_, Some(libc::EMFILE | libc::ENFILE)) => {
-            format!("{what}: {e}: a descriptor for each CPU is needed: ulimit -n 65536")
+            format!("{what}: {e}: one descriptor per CPU is needed: ulimit -n 65536")
         }
         (_, Some(libc::EINVAL)) => format!(
-            "{what}: {hertz} Hz are refused (kernel.perf_event_max_sample_rate is {}): ask for fewer, or raise it",
-            fastest.unwrap_or("not known")
+            "{what}: {hertz} Hz is refused (kernel.perf_event_max_sample_rate is {}): use a lower rate, or raise the limit",
+            fastest.unwrap_or("unknown")
         ),
         _ => format!("{what}: {e}: please report this line and `uname -r`"),
     }
@@ -351,13 +352,13 @@ fn online() -> BTreeSet<u32> {
 
 /// `0-2,5` → 0, 1, 2, 5.
 fn list(text: &str) -> Option<BTreeSet<u32>> {
-    /// More than CONFIG_NR_CPUS can be: 8192 on x86, 4096 on arm64.
-    const MOST: u32 = 1 << 16;
+    /// Larger than the maximum of CONFIG_NR_CPUS: 8192 on x86, 4096 on arm64.
+    const LIMIT: u32 = 1 << 16;
     let mut all = BTreeSet::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        if last >= MOST {
+        if last >= LIMIT {
             return None;
         }
         all.extend(first..=last);

@@ -59,14 +59,14 @@ impl KernelSymbols {
         Self(symbols::named(text, |name| names.contains(name)))
     }
 
-    /// Addresses of all symbols with that name: modules can have functions of the same name.
+    /// Addresses of all symbols with this name: several modules can have functions with the same name.
     pub fn all(&self, name: &str) -> impl Iterator<Item = u64> {
         debug_assert!(NAMES.contains(&name) || FUNCTIONS.contains(&name), "{name}");
         let found = self.0.iter().filter(move |s| s.name == name);
         found.map(|s| if s.address == 0 { HIDDEN } else { s.address })
     }
 
-    /// Address of the last symbol with that name: 0 if there is none, [`HIDDEN`] if the kernel hides it.
+    /// Address of the last symbol with this name: 0 if there is none, [`HIDDEN`] if the kernel hides it.
     pub fn address(&self, name: &str) -> u64 {
         self.all(name).last().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! Makes the tables that the BPF programs read from a topology. Pure.
+//! Builds the tables of the BPF programs from a topology. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -25,14 +25,14 @@ pub(super) const DEVS: usize = contract::DEVS as usize;
 const DISK_PARTS: usize = contract::DISK_PARTS as usize;
 /// Maximum number of in-flight slots (64 MiB). Requests without a slot are counted without times.
 pub(super) const SLOTS: u32 = 1 << 22;
-/// Minimum size of md's superblock: on disks with 4 KiB blocks md writes whole ones (md.c, super_1_load()).
+/// Minimum size of md's superblock: on disks with 4 KiB blocks md writes whole blocks (md.c, super_1_load()).
 const SUPERBLOCK_SECTORS: u64 = 8;
 
 const PART_STRIPES: u16 = contract::PART_STRIPES as u16;
 const PART_MIRROR: u16 = contract::PART_MIRROR as u16;
 const PART_RESHAPE: u16 = contract::PART_RESHAPE as u16;
 
-/// By device number: 1 + index of the array that the device is (0 if it is none), and the device.
+/// By device number: 1 + the device's index in the arrays (0 if the device is not an array), and the device.
 type Watched = BTreeMap<u32, (u16, rt_dev)>;
 
 /// The content of the maps.
@@ -56,14 +56,14 @@ pub struct Tables {
     pub need: Need,
     /// In-flight slots of all disks.
     pub(crate) slots: u32,
-    /// True with an md array, whose members may change.
+    /// True if there is an md array. Only members of md arrays can change.
     pub(crate) md: bool,
     /// Limits of these tables, one line each.
     pub notes: Vec<String>,
 }
 
 impl Tables {
-    /// Makes the tables. `Err` is one line: the topology is too large.
+    /// Builds the tables. `Err` is one line: the topology is too large.
     pub fn new(topology: &Topology) -> Result<Self, String> {
         let mut tables = Self {
             md: topology.host.arrays.iter().any(Array::is_md),
@@ -137,9 +137,9 @@ impl Tables {
         Ok(tables)
     }
 
-    /// Hash of everything but the notes. With equal digests, programs that run with one can run with the other.
+    /// Hash of everything that the programs depend on. Programs loaded for one topology can run for another with an equal digest.
     pub fn digest(&self) -> u64 {
-        /// Hashes the output of `Debug`, which has all fields, piece by piece.
+        /// Hashes the output of `Debug`, which has all fields, without storing it.
         struct Digest(DefaultHasher);
         impl Write for Digest {
             fn write_str(&mut self, s: &str) -> std::fmt::Result {
@@ -174,7 +174,7 @@ impl Tables {
         digest.finish()
     }
 
-    /// Links arrays to the arrays that they are members of.
+    /// Links nested arrays to the outer arrays that they are members of.
     fn stack(&mut self, arrays: &[Array], devs: &mut Watched) {
         let members = arrays.iter().flat_map(|a| &a.members);
         for (id, member) in (1..).zip(members) {
@@ -188,7 +188,7 @@ impl Tables {
             let array = &mut self.arrays[number];
             if array.upper != 0 {
                 self.notes.push(format!(
-                    "{}: several members are on it: the origin of what belongs to {} may be wrong on its disks",
+                    "{}: several members are on this array: the origin of IO of {} may be wrong on its disks",
                     arrays[number].name, member.name
                 ));
                 continue;
@@ -198,11 +198,11 @@ impl Tables {
         }
     }
 
-    /// Notes on limits of the origins of an array.
+    /// Adds notes on limits of the attribution for an array.
     fn caveats(&mut self, topology: &Topology, array: &Array) {
         if array.before_reshape.is_some() || array.reshape_position.is_some() {
             self.notes.push(format!(
-                "{}: a reshape is under way: places are known only where md itself tells them",
+                "{}: a reshape is in progress: the origin of a member's IO is known only if md has its array sector",
                 array.name
             ));
         }
@@ -210,7 +210,7 @@ impl Tables {
             let Some(layout) = topology.layouts.get(&fs.dev) else {
                 continue;
             };
-            // In one piece, its bios are classified before encryption (`DEV_STACKED`).
+            // If the filesystem is in one piece, its bios are classified before encryption (`DEV_STACKED`).
             if encrypted(fs) && only_piece(fs, layout).is_none() {
                 self.notes.push(format!(
                     "{}: encrypted, and on {} in several pieces or in part: its directory, extent_tree and xattr blocks \
@@ -247,15 +247,15 @@ impl Tables {
         for (placed, (fs, _)) in placed.iter().zip(&known) {
             if placed.cuts_blocks() {
                 self.notes.push(format!(
-                    "{}: lies on {} in pieces that do not end where its blocks do: directory, extent_tree and \
-                     xattr blocks that are cut show as file_data",
+                    "{}: the pieces on {} do not end at block boundaries: directory, extent_tree and \
+                     xattr blocks that are split are shown as file_data",
                     fs.name, array.name
                 ));
             }
         }
         let table = boundaries(&placed);
         let tiles = Tiles::new(&table, array.sectors);
-        // The origin of the members' bios is unknown then, not that of the array's bios.
+        // Only the origin of the members' bios is unknown in this case, not that of the array's bios.
         let nowhere = geometry.is_none() || array.reshape_position.is_some();
         let crypt = array.filesystems.iter().any(encrypted);
         self.arrays.push(rt_array {
@@ -282,13 +282,14 @@ impl Tables {
         for (fs, layout) in known {
             let only = only_piece(fs, layout);
             let pieces = fs.segments.iter().map(|piece| piece.sectors);
-            // Dirtied blocks and pages are charged to one array, which must have the whole filesystem.
+            // Dirtied blocks and pages are charged to a single array, which must contain the whole filesystem.
             if only.is_some() || pieces.fold(0, u64::saturating_add) >= sectors(layout) {
                 let d = &mut devs.entry(fs.dev.kernel()).or_default().1;
                 d.dirty_array = number + 1;
                 d.fs_block = layout.block_size;
             }
-            // With several segments, a freed block would have to be looked up in the mapping: such a filesystem is not followed.
+            // Freed blocks are tracked only with a single segment: with several, each block would have to be looked up in the
+            // mapping.
             if let Some(only) = only {
                 let d = &mut devs.entry(fs.dev.kernel()).or_default().1;
                 d.fs_array = number + 1;
@@ -323,8 +324,8 @@ impl Tables {
         let (slot, data_sectors) = match (geometry, slot) {
             (Some(g), Some(s)) => (g.wire_slot(s), g.used_sectors(s)),
             (_, None) if journal => (rt_slot::default(), 0),
-            // Data of an unknown part of the array: during a reshape (`ARRAY_RESHAPING`), and of a spare, which md may make a
-            // member before raidtrace has noticed.
+            // Data whose position in the array is unknown: during a reshape (`ARRAY_RESHAPING`), and on a spare, which md may
+            // activate before raidtrace notices.
             _ => {
                 let sectors = match member.data_sectors {
                     0 => member.sectors.saturating_sub(member.data_offset.0),
@@ -333,7 +334,7 @@ impl Tables {
                 (rt_slot::default(), sectors)
             }
         };
-        // A reshape may move the data: until its end they are in the old and in the new place.
+        // A reshape may move the data. Until it ends, data can be at the old and at the new offset.
         let (data_offset, data_sectors) = match data_sectors {
             n if n > 0 && array.reshape_position.is_some() => {
                 let first = member.data_offset.min(member.new_data_offset);
@@ -364,7 +365,7 @@ impl Tables {
         // If the member is an array, its bios are counted.
         if member.queue.bio_based && member.nested_array.is_none() {
             self.notes.push(format!(
-                "{}: {} makes no requests (it takes bios whole): its IO is not seen",
+                "{}: {} makes no requests (bio-based device): its IO is not traced",
                 array.name, member.disk_name
             ));
         }
@@ -405,8 +406,8 @@ impl Tables {
         let at = d.nr_parts as usize;
         if at == DISK_PARTS {
             return Err(format!(
-                "{} carries more than {DISK_PARTS} members of the arrays to be traced, which is more than raidtrace can \
-                 tell apart: name fewer arrays",
+                "{} carries more than {DISK_PARTS} members of traced arrays, which is more than raidtrace can \
+                 distinguish: name fewer arrays",
                 member.disk_name
             ));
         }
@@ -424,7 +425,7 @@ impl Tables {
         Ok(())
     }
 
-    /// A multiplier under which no two devices share a slot of the index.
+    /// Finds a multiplier for which no two devices share a slot of the index.
     fn hash(&mut self, entries: &[rt_dev_entry]) -> Result<(), String> {
         // Knuth's multiplicative method; the sequence of multipliers is fixed, so that a run can
         // be repeated.
@@ -446,18 +447,18 @@ impl Tables {
     }
 }
 
-/// Slot of a device in the index, computed as by `rt_dev_entry()` of `bpf/counters.bpf.h`.
+/// Slot of a device in the index, computed as in `rt_dev_entry()` (`bpf/counters.bpf.h`).
 pub(super) fn slot(dev: u32, mult: u64) -> u32 {
     (u64::from(dev).wrapping_mul(mult) >> (64 - DEV_HASH_BITS)) as u32
 }
 
-/// True if its writes are encrypted on their way to the array.
+/// True if dm-crypt is between the filesystem and the array.
 fn encrypted(fs: &Filesystem) -> bool {
     fs.stack.iter().any(|s| s.starts_with("dm-crypt"))
 }
 
-/// The segment of a filesystem that is on the array as a whole, in one piece. With only its beginning there (a logical volume that
-/// goes on elsewhere), its later blocks would be taken for others of this array.
+/// The segment of a filesystem that is completely on the array, in one piece. If only its start were on the array (a logical
+/// volume that continues on another device), its later blocks would be confused with other blocks of this array.
 fn only_piece<'a>(fs: &'a Filesystem, layout: &Layout) -> Option<&'a Segment> {
     match fs.segments.as_slice() {
         [only] if only.fs_sector == FsSector(0) && only.sectors >= sectors(layout) => Some(only),

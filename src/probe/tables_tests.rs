@@ -10,7 +10,7 @@ pub(in crate::probe) fn dev(major: u32, minor: u32) -> Dev {
     Dev { major, minor }
 }
 
-/// A disk in this slot, or, with major number 9, an array.
+/// A member in this slot: an array if the major number is 9, otherwise a disk.
 pub(in crate::probe) fn member(slot: u32, major: u32, minor: u32) -> Member {
     let name = format!("{}{minor}", if major == 9 { "md" } else { "sd" });
     Member {
@@ -75,7 +75,7 @@ fn nested() -> Vec<Array> {
 }
 
 #[test]
-fn an_inner_array_knows_which_member_it_is() {
+fn a_nested_array_refers_to_its_member_of_the_outer_array() {
     let t = tables(nested());
     let uppers: Vec<_> = t.arrays.iter().map(|a| (a.upper, a.upper_start)).collect();
     assert_eq!(uppers, [(5, 0), (6, 64), (0, 0)]);
@@ -91,7 +91,7 @@ fn an_inner_array_knows_which_member_it_is() {
 }
 
 #[test]
-fn two_members_on_one_inner_array() {
+fn two_members_on_one_nested_array() {
     let mut arrays = nested();
     arrays[2].members[1].disk = dev(9, 2);
     arrays[2].members[1].nested_array = Some(dev(9, 2));
@@ -101,7 +101,7 @@ fn two_members_on_one_inner_array() {
 }
 
 #[test]
-fn a_level_without_arithmetic_has_data_of_unknown_origin() {
+fn data_of_an_unsupported_level_has_unknown_origin() {
     let mut gone = member(1, 8, 16);
     gone.data_sectors = 0;
     let mut spare = member(2, 8, 32);
@@ -120,7 +120,7 @@ fn a_level_without_arithmetic_has_data_of_unknown_origin() {
 }
 
 #[test]
-fn mds_own_places() {
+fn extents_of_md_metadata() {
     let mut first = member(0, 8, 0);
     first.bad_block_log = Some((MemberSector(16), 8));
     first.bitmap = Some((MemberSector(24), 128));
@@ -139,7 +139,7 @@ fn mds_own_places() {
 }
 
 #[test]
-fn the_data_of_a_reshape_are_in_both_places() {
+fn a_reshape_covers_old_and_new_data_offsets() {
     let mut moved = member(0, 8, 0);
     moved.new_data_offset = MemberSector(1024);
     let mut a = array(1, "raid5", vec![moved, member(1, 8, 16), member(2, 8, 32)]);
@@ -195,7 +195,7 @@ fn a_member_and_its_replacement() {
 }
 
 #[test]
-fn a_filesystem_above_dm_crypt() {
+fn a_filesystem_on_dm_crypt() {
     let fs = |minor, segments: &[(u64, u64, u64)]| Filesystem {
         name: format!("dm-{minor}"),
         dev: dev(253, minor),
@@ -254,7 +254,7 @@ fn a_filesystem_above_dm_crypt() {
     );
     let (flag, pieces) = entry(1).unwrap();
     assert_eq!((flag, pieces.fs_array), (0, 0), "in pieces: not followed");
-    // Dirtied data is still charged to the array, which has all blocks.
+    // Dirtied data is still charged to the array, because it has all blocks.
     assert_eq!((whole.dirty_array, pieces.dirty_array), (1, 1));
     assert!(entry(2).is_none(), "a piece is elsewhere");
     assert!(entry(3).is_none(), "the rest is elsewhere");

@@ -1,8 +1,8 @@
-//! Makes the cost of a look-up in a boundary table independent of the size of the filesystem.
+//! Makes the cost of a lookup in a boundary table independent of the size of the filesystem.
 //!
 //! mke2fs gives all flex groups the same layout, so the table of a filesystem of 100 TiB repeats itself fifty thousand times. It
-//! is divided into tiles of equal size, and equal tiles share one list of boundaries. The programs then read one number per tile,
-//! 200 KiB in all instead of a table of 1.6 MiB, which fits into the CPU's caches. Pure.
+//! is divided into tiles of equal size, and equal tiles share one list of boundaries. The programs then read one number per tile.
+//! These numbers take 200 KiB, instead of 1.6 MiB for the whole table, and fit into the CPU's caches. Pure.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,17 +12,17 @@ use crate::address::ArraySector;
 use crate::contract::{self, BOUNDARY_SHIFT};
 use crate::origin::Origin;
 
-/// Offset of a tile's boundaries in its list: the largest number of sectors of a block. The first boundary may be before the
-/// tile, where the block begins that reaches into it.
+/// Offset added to the sectors in a tile's list: the maximum number of sectors per block. The first boundary may be before the
+/// tile, at the start of a block that reaches into the tile.
 pub const PHASE: u64 = contract::TILE_PHASE as u64;
-/// Words of a list before its boundaries.
+/// Number of words before the boundaries of a list.
 const HEAD: usize = contract::LIST_HEAD as usize;
-/// Number of parts of a tile. Each part has a boundary at which a search begins. This is mke2fs's default number of groups in a
+/// Number of parts of a tile. A lookup first tries one boundary per part. The number is mke2fs's default number of groups in a
 /// flex group: the data of a group are contiguous, after a backup of the superblock if there is one.
 const SLOTS: usize = contract::LIST_SLOTS as usize;
 /// Alignment of lists in words, so that most lists are in one cache line.
 const ALIGNED: usize = 8;
-/// Maximum number of boundaries in a tile. More make a look-up slower, not wrong.
+/// Maximum number of boundaries in a tile. More boundaries make a lookup slower, but not wrong.
 const SEARCHED: usize = 48;
 /// Maximum number of tiles of an array: 64 MiB of kernel memory.
 const TILES: u64 = 1 << 24;
@@ -31,14 +31,14 @@ const TILES: u64 = 1 << 24;
 #[derive(Debug, Default)]
 pub struct Lists {
     words: Vec<u64>,
-    places: HashMap<Box<[u64]>, u32>,
+    indices: HashMap<Box<[u64]>, u32>,
 }
 
 impl Lists {
-    /// Index of a list, which is added if it is new.
+    /// Index of a list. Adds the list if it is new.
     fn put(&mut self, list: Vec<u64>) -> u32 {
         let next = self.words.len().next_multiple_of(ALIGNED);
-        match self.places.entry(list.into_boxed_slice()) {
+        match self.indices.entry(list.into_boxed_slice()) {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(new) => {
                 self.words.resize(next, 0);
@@ -57,7 +57,7 @@ impl Lists {
 /// An array's tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tiles {
-    /// Sectors of a tile.
+    /// Sectors per tile.
     pub sectors: u64,
     /// Sectors of the first tile before the array's first sector.
     pub lead: u64,
@@ -66,11 +66,12 @@ pub struct Tiles {
 }
 
 impl Tiles {
-    /// The tiles for `table`, of an array of `sectors` sectors, that need the least memory among those with short lists.
+    /// Tiles for the `table` of an array of `sectors` sectors. Selects the tiles that need the least memory among those with
+    /// short lists.
     pub fn new(table: &[Boundary], sectors: u64) -> Self {
         let plain = |tile: u64| Self::of(tile, 0, sectors);
         let whole = sectors.max(1).next_power_of_two();
-        // Without repetition: a few boundaries per tile, and smaller tiles where there are many.
+        // Without repetition: a few boundaries per tile. Use smaller tiles if some have too many.
         let mut tile = (whole / (table.len() as u64 / 8).max(1).next_power_of_two()).max(1);
         let mut best = plain(tile);
         let many = (16 * table.len() as u64).min(TILES);
@@ -104,7 +105,7 @@ impl Tiles {
         bits.saturating_sub(SLOTS.ilog2())
     }
 
-    /// Kernel memory in bytes; `None` if a tile has too many boundaries.
+    /// Kernel memory of the tiles in bytes; `None` if a tile has too many boundaries.
     fn cost(&self, table: &[Boundary]) -> Option<u64> {
         let mut lists = Lists::default();
         let mut most = 0;
@@ -154,13 +155,13 @@ fn word(sector: u64, code: u8) -> u64 {
     sector << BOUNDARY_SHIFT | u64::from(code)
 }
 
-/// A list (`enum rt_list`) of boundaries, the last of which is the tile's end.
+/// A list (`enum rt_list`) of boundaries. The last boundary is the tile's end.
 fn listed(boundaries: &[u64], slot_shift: u32) -> Vec<u64> {
     let sector = |word: u64| word >> BOUNDARY_SHIFT;
     // For each part: the length of its longest run of sectors, and the index of that run.
     let mut first = [(0, 0u8); SLOTS];
     for (number, pair) in boundaries.windows(2).enumerate() {
-        // An index that does not fit into a byte is searched for.
+        // The programs search for boundaries whose index does not fit into a byte.
         let Ok(number) = u8::try_from(number) else {
             break;
         };
@@ -180,8 +181,8 @@ fn listed(boundaries: &[u64], slot_shift: u32) -> Vec<u64> {
     [&head[..], boundaries].concat()
 }
 
-/// Tiles that begin where one flex group (or group) after the other does, if the table shows such: the most frequent
-/// distance between two groups' block bitmaps.
+/// Tiles aligned to flex groups (or groups); `None` if the table shows no groups. The tile size is the most frequent distance
+/// between the block bitmaps of two groups.
 fn period(table: &[Boundary], sectors: u64) -> Option<Tiles> {
     let mut bitmaps = table
         .iter()
@@ -194,7 +195,7 @@ fn period(table: &[Boundary], sectors: u64) -> Option<Tiles> {
         *distances.entry((distance, next.0 % distance)).or_default() += 1;
         last = next;
     }
-    // The smallest of equals, so that the same table always gives the same tiles.
+    // Among equally frequent distances the smallest is selected, so that the same table always gives the same tiles.
     let (&(tile, phase), _) = distances
         .iter()
         .max_by_key(|&(&(tile, phase), &n)| (n, u64::MAX - tile, phase))?;

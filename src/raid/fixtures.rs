@@ -1,5 +1,5 @@
-//! Member histograms of real ext4 filesystems (tests/data/geometry-fixtures.txt): every bitmap of real
-//! mke2fs runs, on its member according to a real array or an independent program.
+//! Compares the mapping with member histograms of real ext4 filesystems (tests/data/geometry-fixtures.txt): the member of every
+//! bitmap created by mke2fs, according to a real array or an independent program.
 
 use crate::address::ArraySector;
 
@@ -35,7 +35,7 @@ fn geometry(name: &str) -> Geometry {
         chunk_sectors: kib * 2,
         member_sectors: vec![1 << 40],
     })
-    .expect("a sound array")
+    .expect("a valid array")
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn ext4_bitmaps_are_on_the_measured_members() {
                 0 => number(facts, "bb0"),
                 _ => first * number(facts, "bpg"),
             };
-            // mke2fs packs a last flex group that is not full, unless it is of one group
+            // mke2fs packs a last flex group that is not full, unless it has only one group
             let width = match groups - first {
                 1 => flex,
                 left => left.min(flex),
@@ -82,7 +82,7 @@ fn left_symmetric_raid5_is_modulo_disks() {
             chunk_sectors: 1024,
             member_sectors: vec![1 << 40],
         })
-        .expect("a sound array");
+        .expect("a valid array");
         for chunk in (0..1000).chain(1 << 28..(1 << 28) + 100) {
             let member = g.copies(ArraySector(chunk * 1024))[0].0;
             assert_eq!(u64::from(member), chunk % u64::from(disks));

@@ -25,11 +25,11 @@ use raid0::Raid0;
 use raid10::Raid10;
 use raid456::Raid456;
 
-/// Most members of an array: slots and positions are bytes in the tables.
+/// Maximum number of members of an array: slots and positions are bytes in the tables.
 pub const MAX_DISKS: u32 = 255;
-/// Most strip zones of a RAID 0, one for each distinct member size.
+/// Maximum number of strip zones of a RAID 0: one for each distinct member size.
 pub const MAX_ZONES: usize = crate::contract::GEOMETRY_ZONES as usize;
-/// Largest member (8 ZiB), so that no product of addresses can overflow.
+/// Maximum size of a member (8 ZiB), so that no product of addresses can overflow.
 const MAX_MEMBER_SECTORS: u64 = 1 << 54;
 
 /// Kind of parity.
@@ -106,7 +106,7 @@ enum Chunk {
 }
 
 impl Geometry {
-    /// Checks that md can run such an array, and prepares the arithmetic.
+    /// Checks that md supports the array, and prepares the arithmetic.
     pub fn new(p: &Params) -> Result<Self, GeometryError> {
         let Params { level, disks, .. } = *p;
         let least = match level {
@@ -251,8 +251,8 @@ impl Geometry {
         Mapping::Parity { which, run }
     }
 
-    /// Slot and sector there of every copy of an array sector: one copy except for RAID 1 and 10, none
-    /// after the end of the array.
+    /// Slot of every copy of an array sector, and sector on that slot. There is one copy except for RAID 1 and 10, and none after
+    /// the end of the array.
     pub fn copies(&self, ArraySector(sector): ArraySector) -> Vec<(u32, DataSector)> {
         if sector >= self.array_sectors {
             return Vec::new();

@@ -5,11 +5,11 @@ use std::{fmt, str::FromStr};
 use super::{MAX_DISKS, MAX_ZONES};
 use crate::contract;
 
-/// The RAID level, numbered as `enum rt_level`. [`Level::Single`] is a disk without md, an array of one.
+/// The RAID level, numbered as in `enum rt_level`. [`Level::Single`] is a disk without md, treated as an array of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Level {
-    /// A disk without md: the identity.
+    /// A disk without md: array and member addresses are equal.
     Single = contract::LEVEL_SINGLE,
     /// Striping over members that may differ in size.
     Raid0 = contract::LEVEL_RAID0,
@@ -17,7 +17,7 @@ pub enum Level {
     Raid1 = contract::LEVEL_RAID1,
     /// Parity on the last member.
     Raid4 = contract::LEVEL_RAID4,
-    /// Parity that moves, six layouts.
+    /// Rotating parity, six layouts.
     Raid5 = contract::LEVEL_RAID5,
     /// Two parities, fourteen layouts.
     Raid6 = contract::LEVEL_RAID6,
@@ -79,8 +79,8 @@ pub struct Params {
     pub disks: u32,
     /// sysfs `md/chunk_size` in sectors; ignored for single and RAID 1.
     pub chunk_sectors: u32,
-    /// Size of each slot's data area in sectors. One value applies to all members. Of several values for
-    /// RAID 1 to 10 the smallest counts (md's component size).
+    /// Size of each slot's data area in sectors. One value applies to all members. If there are several, RAID 1
+    /// to 10 use the smallest (md's component size).
     pub member_sectors: Vec<u64>,
 }
 
@@ -90,7 +90,7 @@ pub enum GeometryError {
     /// A level without block addresses, or one removed from md.
     #[error("level {0} is not supported")]
     Level(String),
-    /// Below the level's minimum (or not exactly one for a plain disk).
+    /// Less than the minimum of the level (or not exactly one for a disk without md).
     #[error("disks: {level} cannot have {disks}")]
     Disks {
         /// The level.
@@ -98,10 +98,10 @@ pub enum GeometryError {
         /// The value.
         disks: u32,
     },
-    /// Above [`MAX_DISKS`].
+    /// More than [`MAX_DISKS`].
     #[error("disks: {0} members are too many, the limit is {MAX_DISKS}")]
     TooManyDisks(u32),
-    /// Zero, or not a power of two where md requires one.
+    /// Zero, or not a power of two although md requires it.
     #[error("chunk_sectors: {level} cannot have chunks of {chunk} sectors")]
     Chunk {
         /// The level.
@@ -109,8 +109,8 @@ pub enum GeometryError {
         /// Sectors.
         chunk: u32,
     },
-    /// Unknown for the level, or impossible with this number of disks.
-    #[error("layout: {layout:#x} is no layout of {level} with {disks} disks")]
+    /// Unknown for the level, or invalid with this number of disks.
+    #[error("layout: {layout:#x} is not a layout of {level} with {disks} disks")]
     Layout {
         /// The level.
         level: Level,
@@ -122,14 +122,14 @@ pub enum GeometryError {
     /// RAID 0 of unequal members with a layout other than 1 and 2: `create_strip_zones` then uses a module
     /// parameter, and fails if that is 0.
     #[error(
-        "layout: members of different sizes need layout 1 (original) or 2 (alternate), and none is \
+        "layout: members of different sizes need layout 1 (original) or 2 (alternate), but none is \
          recorded; see /sys/module/raid0/parameters/default_layout"
     )]
     NoZoneLayout,
-    /// Above [`MAX_ZONES`].
+    /// More than [`MAX_ZONES`].
     #[error("member_sectors: {0} different sizes are too many, the limit is {MAX_ZONES}")]
     TooManyZones(usize),
-    /// Neither one size for all members nor one for each.
+    /// Neither one size for all members nor one size per member.
     #[error("member_sectors: {sizes} sizes for {disks} disks")]
     Sizes {
         /// Values given.

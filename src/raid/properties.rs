@@ -1,4 +1,4 @@
-//! Properties of all geometries, and equality of `bpf/geometry.bpf.h` with the Rust code.
+//! Properties of all geometries, and equivalence of `bpf/geometry.bpf.h` and the Rust code.
 
 use proptest::prelude::*;
 
@@ -33,7 +33,7 @@ fn locate_in_c(wire: &Wire, slot: u32, sector: DataSector) -> Mapping {
         ..rt_place::default()
     };
     // SAFETY: three live references to structs that build.rs generates from the header that C includes.
-    // C reads the first two, writes the third and keeps none.
+    // The C code reads the first two, writes the third and keeps no reference.
     unsafe {
         rt_native_locate(
             &wire.geometry,
@@ -60,7 +60,7 @@ fn locate_in_c(wire: &Wire, slot: u32, sector: DataSector) -> Mapping {
     }
 }
 
-/// Mapping of a member sector, checked to be equal in both languages.
+/// Mapping of a member sector. Checks that the C and Rust code agree.
 fn locate(g: &Geometry, wire: &Wire, slot: u32, sector: DataSector) -> Mapping {
     let mapping = g.locate(slot, sector);
     assert_eq!(
@@ -105,7 +105,7 @@ fn arrays(rows: u64) -> impl Strategy<Value = Geometry> {
                 1 << log2
             };
             let chunk = u64::from(chunk_sectors);
-            // few different sizes, so that zones stay below their limit and some members are alike
+            // Few different sizes, so that zones stay below their limit and some members have the same size.
             let sizes = prop::collection::vec(chunk..=rows * chunk, 1..6);
             let count = if level == Level::Raid0 { disks } else { 1 } as usize;
             let picks = prop::collection::vec(any::<prop::sample::Index>(), count);
@@ -127,10 +127,10 @@ fn copies_of(g: &Geometry) -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
-    /// Walks every member of a small array by runs: each sector is one thing, each data sector is a
-    /// copy of what it says, and together they are the array, as often as it has copies.
+    /// Walks every member of a small array by runs: each sector has one mapping, each data sector is a
+    /// copy of the array sector that it maps to, and all copies of all array sectors are found.
     #[test]
-    fn every_member_sector_is_one_thing(g in arrays(40)) {
+    fn every_member_sector_has_one_mapping(g in arrays(40)) {
         let wire = Wire::new(&g);
         let mut data = 0;
         for slot in 0..g.disks() {
@@ -140,7 +140,7 @@ proptest! {
                 let mapping = locate(&g, &wire, slot, sector);
                 let run = run_of(mapping);
                 prop_assert!(run > 0 && sector.0 + run <= used);
-                // a run starts with each chunk and ends with it
+                // Each run is one chunk.
                 if let Some(chunk) = g.chunk_sectors() {
                     prop_assert_eq!(run, chunk);
                 }
@@ -161,15 +161,15 @@ proptest! {
                 }
                 sector += run;
             }
-            for behind in [used, used + 1, u64::MAX - 1] {
-                let mapping = locate(&g, &wire, slot, DataSector(behind));
-                prop_assert_eq!(mapping, Mapping::Unused { run: u64::MAX - behind });
+            for after in [used, used + 1, u64::MAX - 1] {
+                let mapping = locate(&g, &wire, slot, DataSector(after));
+                prop_assert_eq!(mapping, Mapping::Unused { run: u64::MAX - after });
             }
         }
         prop_assert_eq!(data, g.array_sectors() * copies_of(&g));
     }
 
-    /// Array -> every copy -> array is the identity, and so is one sector further within the run.
+    /// Mapping an array sector to every copy and back returns the same sector, also for later sectors of the run.
     #[test]
     fn array_to_member_and_back(
         g in arrays(1 << 38),
@@ -183,7 +183,7 @@ proptest! {
             prop_assert_eq!(copies.len() as u64, copies_of(&g));
             for (slot, at) in copies {
                 let Mapping::Data { sector: back, run } = locate(&g, &wire, slot, at) else {
-                    panic!("slot {slot} sector {at} is no data");
+                    panic!("slot {slot} sector {at} is not data");
                 };
                 prop_assert_eq!(back, sector);
                 let step = step % run;
@@ -195,7 +195,7 @@ proptest! {
 
     /// Chunks one period apart have their copies and their parity on the same slots.
     #[test]
-    fn members_repeat(g in arrays(1 << 38), picks in prop::collection::vec(any::<prop::sample::Index>(), 32)) {
+    fn members_repeat_after_one_period(g in arrays(1 << 38), picks in prop::collection::vec(any::<prop::sample::Index>(), 32)) {
         let (Some(period), Some(chunk)) = (g.period(), g.chunk_sectors()) else {
             return Ok(());
         };
@@ -212,9 +212,9 @@ proptest! {
         }
     }
 
-    /// Any sector of any member, also behind its data: both languages agree, runs do not overlap.
+    /// For any sector of any member, also after its data, the C and Rust code agree and runs do not overlap.
     #[test]
-    fn anywhere_on_a_member(
+    fn runs_anywhere_on_a_member_do_not_overlap(
         g in arrays(1 << 38),
         picks in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 32),
     ) {

@@ -1,7 +1,7 @@
 //! RAID 0: strip zones of unequal members, in chunks and rows.
 //!
 //! Source: drivers/md/raid0.c, `create_strip_zones` (zones), `find_zone` and
-//! `map_sector` (addresses), `raid0_map_submit_bio` (which chunk number each layout divides).
+//! `map_sector` (addresses), `raid0_map_submit_bio` (the chunk number that each layout divides).
 
 use super::{GeometryError, MAX_ZONES, Params};
 
@@ -26,7 +26,7 @@ pub(super) struct Zone {
     pub end_row: u64,
     /// First array chunk.
     pub start_chunk: u64,
-    /// Slots of its members, ascending.
+    /// Slots of the members of the zone, ascending.
     pub slots: Vec<u32>,
 }
 
@@ -41,7 +41,7 @@ impl Zone {
 }
 
 impl Raid0 {
-    /// `chunk` in sectors; at least one member size, each at least a chunk.
+    /// `chunk` is in sectors. `p` must have at least one member size, and each must be at least one chunk.
     pub(super) fn new(p: &Params, chunk: u64) -> Result<Self, GeometryError> {
         let mut rows: Vec<u64> = p.member_sectors.iter().map(|s| s / chunk).collect();
         if rows.len() == 1 {
@@ -67,7 +67,7 @@ impl Raid0 {
                     .collect(),
             });
         }
-        // The layouts are equal if at most one member has a second zone; md then requires none.
+        // If at most one member has a second zone, both layouts are the same, and md does not require one to be recorded.
         let alike = zones.get(1).is_none_or(|z| z.slots.len() == 1);
         let alternate = match p.layout {
             _ if alike => false,

@@ -10,11 +10,11 @@ pub(super) struct Raid10 {
     disks: u32,
     /// Near copies: adjacent members of one row.
     near: u32,
-    /// Far copies: further down, each shifted by `near` members.
+    /// Far copies: in later rows, each shifted by `near` members.
     far: u32,
     /// True for offset copies: far copies are in the next row instead of the next section.
     offset: bool,
-    /// Members of a far set. The last set also has the remainder.
+    /// Members per far set. The last set also contains the remainder.
     set: u32,
     /// Rows of one section.
     rows: u64,
@@ -58,10 +58,10 @@ impl Raid10 {
         Ok((this.array_chunks() > 0).then_some(this))
     }
 
-    /// True if no two chunks map to the same member chunk. `__raid10_find_phys` violates this for near
-    /// copies combined with far ones, if they wrap at the end of an offset row (it steps one row, into the
-    /// far copies) or of a far set before the larger last one (it treats that set as the last). mdadm
-    /// creates no such array, and it could not hold data.
+    /// True if no two chunks map to the same member chunk. `__raid10_find_phys` violates this for
+    /// combinations of near and far copies, if the copies wrap at the end of an offset row (it steps one row,
+    /// into the far copies) or of a far set before the larger last set (it treats that set as the last).
+    /// mdadm does not create such arrays, and they would corrupt data.
     fn is_sound(&self) -> bool {
         let wraps = self.offset && self.far > 1 && !self.disks.is_multiple_of(self.near);
         let back = (0..self.disks).all(|first| {
@@ -92,7 +92,7 @@ impl Raid10 {
         self.rows
     }
 
-    /// Rows of a member, all sections.
+    /// Rows of a member in all sections.
     pub(super) fn member_rows(&self) -> u64 {
         self.rows * u64::from(self.far)
     }
@@ -132,24 +132,24 @@ impl Raid10 {
     /// Slot and row of every copy of a chunk.
     pub(super) fn copies(&self, chunk: u64) -> Vec<(u32, u64)> {
         let disks = u64::from(self.disks);
-        let mut places = Vec::with_capacity((self.near * self.far) as usize);
+        let mut copies = Vec::with_capacity((self.near * self.far) as usize);
         for n in 0..u64::from(self.near) {
             let at = chunk * u64::from(self.near) + n;
             let (mut row, mut slot) = (at / disks, (at % disks) as u32);
             if self.offset {
                 row *= u64::from(self.far);
             }
-            places.push((slot, row));
+            copies.push((slot, row));
             for _ in 1..self.far {
                 slot = self.next_far(slot);
                 row += if self.offset { 1 } else { self.rows };
-                places.push((slot, row));
+                copies.push((slot, row));
             }
         }
-        places
+        copies
     }
 
-    /// Chunk in `row` of the slot; after the end of the array for unused chunks of the last row.
+    /// Chunk in `row` of the slot. For unused chunks of the last row, the number is after the end of the array.
     pub(super) fn chunk_at(&self, slot: u32, row: u64) -> u64 {
         let far = u64::from(self.far);
         let (row, copy) = if self.offset {

@@ -9,7 +9,7 @@ use super::{Chunk, GeometryError, Level};
 pub(super) struct Raid456 {
     /// Data chunks per row.
     data: u32,
-    /// Members over which P rotates: all, or all but the last if Q is always there.
+    /// Members over which P rotates: all, or all but the last if Q is always on the last.
     ring: u32,
     rows: u64,
     rotation: Rotation,
@@ -76,7 +76,7 @@ impl Raid456 {
             (_, 3) => (Right, Symmetric, q),
             (_, 4) => (Fixed(0), Asymmetric, q),
             (_, 5) => (Fixed(data), Asymmetric, q),
-            // DDF's: ROTATING_ZERO_RESTART, ROTATING_N_RESTART, ROTATING_N_CONTINUE
+            // DDF layouts: ROTATING_ZERO_RESTART, ROTATING_N_RESTART, ROTATING_N_CONTINUE
             (Level::Raid6, 8) => (Right, Asymmetric, q),
             (Level::Raid6, 9) => (LeftNext, Asymmetric, q),
             (Level::Raid6, 10) => (Left, Symmetric, Q::Previous),

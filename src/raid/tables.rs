@@ -1,5 +1,5 @@
-//! Small arrays drawn by hand like those in the kernel's comments, md(4) and mdadm(8): one line per row, one
-//! word per member. A number is an array chunk, `-` is unused.
+//! Small arrays, drawn by hand as in comments of the kernel, md(4) and mdadm(8): one line per row, one word
+//! per member. A number is an array chunk, `-` is unused.
 
 use crate::address::{ArraySector, DataSector};
 
@@ -37,7 +37,7 @@ fn check(level: Level, layout: u32, rows: &[u64], table: &str) {
         .filter(|l| !l.is_empty())
         .collect();
     let disks = want[0].len() as u32;
-    let g = Geometry::new(&params(level, layout, disks, rows)).expect("a sound array");
+    let g = Geometry::new(&params(level, layout, disks, rows)).expect("a valid array");
     for (row, line) in (0..).zip(&want) {
         let got: Vec<String> = (0..disks).map(|slot| draw(&g, slot, row)).collect();
         assert_eq!(&got, line, "{level} layout {layout:#x} row {row}");
@@ -88,7 +88,7 @@ fn raid4_and_raid5() {
     );
     five(4, "P 0 1 2 \n P 3 4 5 \n P 6 7 8");
     five(5, "0 1 2 P \n 3 4 5 P \n 6 7 8 P");
-    // the smallest there is
+    // the smallest RAID 5
     five(2, "0 P \n P 1 \n 2 P");
 }
 
@@ -114,12 +114,12 @@ fn raid6() {
 #[test]
 fn raid10() {
     let ten = |layout, rows, table| check(Level::Raid10, layout, &[rows], table);
-    // near 2 of 4, of 3 (mdadm's odd one), near 3 of 4
+    // near 2 of 4, near 2 of 3 (an odd number of disks), near 3 of 4
     ten(0x102, 2, "0 0 1 1 \n 2 2 3 3 \n - - - -");
     ten(0x102, 4, "0 0 1 \n 1 2 2 \n 3 3 4 \n 4 5 5 \n - - -");
     ten(0x102, 3, "0 0 1 \n 1 2 2 \n 3 3 -");
     ten(0x103, 3, "0 0 0 1 \n 1 1 2 2 \n 2 3 3 3");
-    // far 2 of 4: the second section is the first, moved by one
+    // far 2 of 4: the second section is the first, shifted by one member
     ten(
         0x201,
         6,
@@ -134,11 +134,11 @@ fn raid10() {
         "0 1 2 3 \n 3 0 1 2 \n 4 5 6 7 \n 7 4 5 6 \n - - - -",
     );
     ten(0x10301, 3, "0 1 2 3 \n 3 0 1 2 \n 2 3 0 1");
-    // far sets, as the comment at the top of raid10.c draws them: [A B][C D] and [A B][C D E]
+    // far sets, as in the comment at the top of raid10.c: [A B][C D] and [A B][C D E]
     ten(0x40201, 2, "0 1 2 3 \n 1 0 3 2");
     ten(0x40201, 2, "0 1 2 3 4 \n 1 0 4 2 3");
     ten(0x50201, 2, "0 1 2 3 4 \n 1 0 4 2 3");
-    // the first, faulty edition of far sets: disks / far members in each
+    // the first, faulty version of far sets: disks / far members in each
     ten(0x20201, 2, "0 1 2 3 4 5 \n 2 0 1 5 3 4");
 }
 
@@ -146,7 +146,7 @@ fn raid10() {
 fn raid0_zones() {
     let zero = |layout, rows, table| check(Level::Raid0, layout, rows, table);
     zero(0, &[2], "0 1 2 \n 3 4 5 \n - - -");
-    // one member goes on alone: both layouts, and none recorded
+    // one member has a second zone alone: both layouts, and no recorded layout
     for layout in [0, 1, 2] {
         zero(layout, &[2, 4], "0 1 \n 2 3 \n - 4 \n - 5");
     }
@@ -167,7 +167,7 @@ fn odd_chunks_and_tails() {
         chunk_sectors: 24,
         member_sectors: vec![24 * 3 + 23],
     })
-    .expect("raid0 divides");
+    .expect("raid0 allows such a chunk");
     assert_eq!(g.array_sectors(), 24 * 6);
     assert_eq!(
         g.locate(1, DataSector(25)),
@@ -193,7 +193,7 @@ fn odd_chunks_and_tails() {
 #[test]
 fn linear_levels() {
     for (level, disks) in [(Level::Single, 1), (Level::Raid1, 3)] {
-        let g = Geometry::new(&params(level, 0, disks, &[100])).expect("a sound array");
+        let g = Geometry::new(&params(level, 0, disks, &[100])).expect("a valid array");
         assert_eq!(g.array_sectors(), 800);
         assert_eq!(
             g.locate(disks - 1, DataSector(13)),
@@ -209,15 +209,15 @@ fn linear_levels() {
 
 #[test]
 fn parity_is_p_or_q() {
-    let g = Geometry::new(&params(Level::Raid6, 2, 4, &[4])).expect("a sound array");
+    let g = Geometry::new(&params(Level::Raid6, 2, 4, &[4])).expect("a valid array");
     let parity = |which| Mapping::Parity { which, run: 5 };
     assert_eq!(g.locate(3, DataSector(3)), parity(Parity::P));
     assert_eq!(g.locate(0, DataSector(3)), parity(Parity::Q));
 }
 
 #[test]
-fn impossible_arrays_name_the_field() {
-    let says = |p: Params| Geometry::new(&p).expect_err("impossible").to_string();
+fn errors_of_invalid_arrays_name_the_field() {
+    let says = |p: Params| Geometry::new(&p).expect_err("invalid").to_string();
     let p = params;
     assert_eq!(
         "linear\n".parse::<Level>(),
@@ -246,7 +246,7 @@ fn impossible_arrays_name_the_field() {
     );
     assert_eq!(
         says(p(Level::Raid5, 6, 4, &[9])),
-        "layout: 0x6 is no layout of raid5 with 4 disks"
+        "layout: 0x6 is not a layout of raid5 with 4 disks"
     );
     for layout in [0, 3, -1_i32 as u32] {
         let e = says(p(Level::Raid0, layout, 3, &[1, 2, 2]));
@@ -273,7 +273,7 @@ fn impossible_arrays_name_the_field() {
         };
         assert!(says(p).starts_with("chunk_sectors: "));
     }
-    // no copies, one copy, more copies than disks, unknown bits, far sets of none
+    // no copies, one copy, more copies than disks, unknown bits, empty far sets
     for layout in [0, 0x101, 0x502, 0x80102, 0x60201, 0x20002] {
         assert!(says(p(Level::Raid10, layout, 4, &[9])).starts_with("layout: "));
     }
@@ -281,7 +281,7 @@ fn impossible_arrays_name_the_field() {
 
 /// `__raid10_find_phys` itself maps two chunks to one member chunk.
 #[test]
-fn kernel_layouts_that_lose_data_are_refused() {
+fn raid10_layouts_that_lose_data_are_rejected() {
     for (layout, disks) in [(0x10202, 5), (0x40202, 9)] {
         let e = Geometry::new(&params(Level::Raid10, layout, disks, &[9]));
         assert!(

@@ -1,10 +1,10 @@
-//! Tables with which `bpf/geometry.bpf.h` computes the same mapping as [`Geometry::locate`].
+//! Tables from which `bpf/geometry.bpf.h` computes the same mapping as [`Geometry::locate`].
 
 use crate::contract::{GEOMETRY_TABLE, NO_SHIFT, TABLE_P, TABLE_Q, rt_geometry, rt_slot, rt_zone};
 
 use super::{Chunk, Geometry, MAX_ZONES, Rule};
 
-/// Log2, which saves the BPF programs a division; [`NO_SHIFT`] if it is not a whole number.
+/// Log2 of `n`, with which the BPF programs avoid a division; [`NO_SHIFT`] if `n` is not a power of two.
 pub fn shift(n: u64) -> u32 {
     if n.is_power_of_two() {
         n.trailing_zeros()
@@ -40,7 +40,7 @@ impl Geometry {
             Rule::Linear => {}
             Rule::Striped(r) => {
                 for (wire, zone) in g.zone.iter_mut().zip(r.zones()) {
-                    // Never negative: the rows above have at least as many members.
+                    // Never negative: earlier rows have at least as many members.
                     let bias = zone.start_chunk - zone.start_row * zone.width();
                     *wire = rt_zone {
                         end_row: zone.end_row,

@@ -36,16 +36,16 @@ use stacks::Stacks;
 /// Version of the JSON.
 pub const SCHEMA: &str = "raidtrace.alloc/1";
 
-/// Number of threads written; threads in the allocator come first.
+/// Maximum number of threads written; threads in the allocator come first.
 const THREADS: usize = 1024;
-/// Bytes of JSON that are read: ten times what 1024 tasks and files of three filesystems with long paths take.
+/// Maximum length of the JSON: ten times that of three filesystems with 1024 tasks and files with long paths.
 const BYTES: usize = 32 << 20;
 const FILESYSTEMS: usize = 256;
-/// Members of all filesystems of an interval.
+/// Maximum number of members of all filesystems in an interval.
 const MEMBERS: usize = 4096;
-/// Tasks or files of a filesystem; CPUs; threads; stacks.
+/// Maximum number of tasks or files of a filesystem, of CPUs, of threads, and of stacks.
 const ROWS: usize = 16_384;
-/// Criteria or notes.
+/// Maximum number of criteria, and of notes.
 const TEXTS: usize = 4096;
 
 /// An interval read from a recording.
@@ -73,7 +73,7 @@ pub struct Interval {
     cpus: Vec<OneCpu>,
     #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
     on_cpu: Vec<Thread>,
-    /// Number of mounted ext4 filesystems that are not watched: their samples are in `cpu` too.
+    /// Number of mounted ext4 filesystems that are not watched. Their samples are also in `cpu`.
     other_filesystems: u64,
     sources: BTreeMap<String, Source>,
     lost: Lost,
@@ -189,7 +189,7 @@ fn raw(text: String, hexadecimal: Option<String>) -> Vec<u8> {
     bytes.unwrap_or_else(|| text.into_bytes())
 }
 
-/// `9:3`
+/// Formats a device number as `9:3`.
 pub(super) fn device(dev: u32) -> String {
     FileId {
         dev,
@@ -326,7 +326,7 @@ fn clip(text: &str) -> String {
 }
 
 impl Interval {
-    /// The interval without stacks.
+    /// Converts a snapshot, without stacks.
     pub fn new(s: &AllocSnapshot) -> Self {
         let sources = s.sources.iter().map(|(f, from)| ((*f).to_owned(), *from));
         let filesystems = s.filesystems.iter();
@@ -367,10 +367,10 @@ impl Interval {
         }
     }
 
-    /// The item of an interval for a recording.
+    /// Creates the item for an `alloc` row of a recording.
     ///
     /// # Errors
-    /// Never in practice: the types serialize.
+    /// Never in practice: all types can be serialized.
     pub fn item(s: &AllocSnapshot, stacks: &Profile) -> serde_json::Result<Item> {
         let interval = Self {
             stacks: Some(Stacks::new(stacks)),
@@ -382,7 +382,7 @@ impl Interval {
         })
     }
 
-    /// The interval of an `alloc` row.
+    /// Parses the JSON of an `alloc` row.
     ///
     /// # Errors
     /// The text is too long or invalid.
@@ -411,7 +411,7 @@ impl Interval {
         let interval = interval
             .filter(|i| *i <= Duration::from_secs(1 << 32))
             .ok_or_else(|| format!("interval_s is {}", self.interval_s))?;
-        // Each member takes a histogram.
+        // Each member has a histogram.
         let members: usize = self.filesystems.iter().map(|fs| fs.members.len()).sum();
         if members > MEMBERS {
             return Err(format!("{members} members, more than {MEMBERS}"));
@@ -437,7 +437,7 @@ impl Interval {
             overhead: self.overhead.read(interval),
             notes: Vec::new(),
         };
-        // Leave out notes computed from the figures: the sum of several intervals has its own.
+        // Drop notes that are computed from the figures: the sum of several intervals gets its own.
         let computed = notes(&snapshot);
         snapshot.notes = self.notes;
         snapshot.notes.retain(|note| !computed.contains(note));
@@ -461,7 +461,7 @@ impl Overhead {
     }
 }
 
-/// Six decimals: the precision of figures in µs.
+/// Rounds to six decimals, the precision of figures in µs.
 fn round(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }

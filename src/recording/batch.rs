@@ -1,4 +1,4 @@
-//! Messages -> record batches and dictionaries, by arrow-ipc, which validates them.
+//! Decodes messages into record batches and dictionaries with arrow-ipc, which validates them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use arrow_schema::{DataType, Schema, SchemaRef};
 use super::columns::Batch;
 use super::schema::{COLUMNS, NOT_NULL};
 
-/// Rows of a batch.
+/// Maximum number of rows in a batch.
 const ROWS: usize = 1 << 17;
-/// Words of a dictionary.
+/// Maximum number of words in a dictionary.
 const WORDS: usize = 1 << 20;
-/// Bytes of a decompressed batch: at least this, or this many times its compressed size.
+/// Maximum bytes of a decompressed batch: `RATIO` times its compressed size, but at least `BYTES` and at most `BYTES_MOST`.
 const BYTES: usize = 32 << 20;
 const RATIO: usize = 256;
 const BYTES_MOST: usize = 128 << 20;
 
-/// Why a message cannot be decoded.
+/// Reason why a message cannot be decoded.
 pub type Wrong = &'static str;
 
-/// Which columns are decoded.
+/// Columns to decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Columns that figures are computed from: without slot, flags, sectors and count.
+    /// Columns that figures are computed from: all but slot, flags, sector, array_sector and count.
     Figures,
     /// All columns.
     Everything,
@@ -37,31 +37,30 @@ pub enum Wanted {
 /// Dictionaries by id.
 pub type Dictionaries = HashMap<i64, ArrayRef>;
 
-/// The columns of a file: those of [`COLUMNS`] in any order, others among them.
+/// Columns of a file: all [`COLUMNS`] in any order, and possibly others.
 #[derive(Debug)]
 pub struct Layout {
     /// All columns of the file.
     schema: SchemaRef,
     /// Index of each of [`COLUMNS`] in the file.
-    places: Vec<usize>,
-    /// The same without the columns that [`Wanted::Figures`] excludes.
+    indices: Vec<usize>,
+    /// Like `indices`, without the columns that [`Wanted::Figures`] excludes.
     figures: Vec<usize>,
-    /// Only the columns of [`COLUMNS`]: another column may declare a type of its own for one of their dictionary ids.
+    /// Schema of the [`COLUMNS`] alone: any other column may reuse one of their dictionary ids with another type.
     ours: Schema,
-    /// Id of the dictionary, and which of [`COLUMNS`] uses it.
+    /// Dictionary ids, each with the index in [`COLUMNS`] of the column that uses it.
     dictionaries: Vec<(i64, usize)>,
-    /// Bytes of an element of each buffer of a batch.
+    /// Element size of each buffer of a batch, in bytes.
     elements: Vec<usize>,
 }
 
 impl Layout {
-    /// The layout of a file with this schema.
+    /// Reads the layout from the schema of a file.
     pub fn new(schema: arrow_ipc::Schema<'_>) -> Result<Self, String> {
-        let unknown = |name: &str| {
-            format!("the column {name} is of a type that this version cannot pass over")
-        };
+        let unknown =
+            |name: &str| format!("column {name} has a type that this version cannot skip");
         for field in schema.fields().into_iter().flatten() {
-            // A union of more than 128 children: `UnionFields::from_fields` panics.
+            // `UnionFields::from_fields` panics on a union of more than 128 children.
             if field
                 .children()
                 .is_some_and(|children| !children.is_empty())
@@ -75,34 +74,32 @@ impl Layout {
             let of_column = buffers(field.data_type()).ok_or_else(|| unknown(field.name()))?;
             elements.extend_from_slice(of_column);
         }
-        let (mut places, mut figures, mut dictionaries) = <(Vec<_>, Vec<_>, Vec<_>)>::default();
+        let (mut indices, mut figures, mut dictionaries) = <(Vec<_>, Vec<_>, Vec<_>)>::default();
         for (column, (name, kind)) in COLUMNS.iter().enumerate() {
             let mut found = (0..).zip(file.fields()).filter(|(_, f)| f.name() == name);
-            let (place, field) = found
+            let (index, field) = found
                 .next()
                 .ok_or_else(|| format!("there is no column {name}"))?;
             let nullable = field.is_nullable() && column < NOT_NULL;
             if found.next().is_some() || nullable || *field.data_type() != kind.arrow() {
-                return Err(format!(
-                    "the column {name} is not of the type that it should be"
-                ));
+                return Err(format!("column {name} has the wrong type"));
             }
-            places.push(place);
+            indices.push(index);
             if !matches!(
                 *name,
                 "slot" | "flags" | "sector" | "array_sector" | "count"
             ) {
-                figures.push(place);
+                figures.push(index);
             }
-            let field = schema.fields().map(|fields| fields.get(place));
+            let field = schema.fields().map(|fields| fields.get(index));
             if let Some(dictionary) = field.and_then(|f| f.dictionary()) {
                 dictionaries.push((dictionary.id(), column));
             }
         }
         Ok(Self {
-            ours: file.project(&places).map_err(|error| error.to_string())?,
+            ours: file.project(&indices).map_err(|error| error.to_string())?,
             schema: Arc::new(file),
-            places,
+            indices,
             figures,
             dictionaries,
             elements,
@@ -126,13 +123,13 @@ impl Layout {
         let batch = message.header_as_record_batch().ok_or(DAMAGED)?;
         check(batch, body, ROWS, &self.elements)?;
         let (schema, version) = (Arc::clone(&self.schema), message.version());
-        let places = match wanted {
+        let indices = match wanted {
             Wanted::Figures => &self.figures,
-            Wanted::Everything => &self.places,
+            Wanted::Everything => &self.indices,
         };
-        let record = read_record_batch(body, batch, schema, dictionaries, Some(places), &version);
+        let record = read_record_batch(body, batch, schema, dictionaries, Some(indices), &version);
         let batch = Batch::new(record.map_err(|_| DAMAGED)?);
-        // These columns have 64 bits so that they can be added up; a request's values have at most 32.
+        // These columns have 64 bits so that tools can sum them. The values of one request fit into 32 bits.
         let short = [
             &batch.length,
             &batch.bytes,
@@ -140,12 +137,13 @@ impl Layout {
             &batch.device_us,
         ];
         if !short.iter().all(|column| column.is_short()) {
-            return Err("a number is larger than that of any request");
+            return Err("a value does not fit into 32 bits");
         }
         Ok(batch)
     }
 
-    /// Decodes a dictionary, which replaces the one before. Returns its id; `None` if only columns that are passed over use it.
+    /// Decodes a dictionary, which replaces an earlier one with the same id. Returns its id, or `None` if only skipped columns use
+    /// it.
     pub fn dictionary(
         &self,
         message: Message<'_>,
@@ -158,12 +156,12 @@ impl Layout {
         }
         // Many small deltas could make a dictionary of any size.
         if batch.isDelta() {
-            return Err("a dictionary is told in pieces");
+            return Err("a dictionary is sent as deltas");
         }
         check(batch.data().ok_or(DAMAGED)?, body, WORDS, TEXT)?;
         read_dictionary(body, batch, &self.ours, dictionaries, &message.version())
             .map_err(|_| DAMAGED)?;
-        // A row of `kind` must not be null, which arrow-ipc checks only for the numbers of the words.
+        // Reject null words: `kind` must not be null, but arrow-ipc checks only the dictionary keys for nulls.
         match dictionaries.get(&batch.id()) {
             Some(words) if words.null_count() == 0 => Ok(Some(batch.id())),
             _ => Err(DAMAGED),
@@ -173,11 +171,11 @@ impl Layout {
 
 const DAMAGED: Wrong = "a batch is damaged";
 
-/// Bytes of an element of each buffer of a text column: null bits, offsets, text.
+/// Element sizes of the buffers of a text column: null bits, offsets, text.
 const TEXT: &[usize] = &[1, 4, 1];
 
-/// Bytes of an element of each buffer of a column; 1 where arrow-ipc accepts any length. `None`: the number of buffers is not
-/// known.
+/// Element sizes of the buffers of a column, in bytes; 1 if arrow-ipc accepts any length. `None` if the number of buffers is
+/// unknown.
 fn buffers(kind: &DataType) -> Option<&'static [usize]> {
     Some(match kind {
         DataType::Null => &[],
@@ -192,11 +190,11 @@ fn buffers(kind: &DataType) -> Option<&'static [usize]> {
     })
 }
 
-/// Rejects what arrow-ipc does not:
+/// Rejects invalid buffers that arrow-ipc does not reject:
 ///
-/// * a buffer outside of the body: `Buffer::slice_with_length` panics;
-/// * a compressed buffer that claims any length: `zstd::bulk::decompress` allocates it first;
-/// * offsets or words' numbers whose bytes are no multiple of an element: `Buffer::typed_data` panics.
+/// * a buffer outside the body: `Buffer::slice_with_length` panics;
+/// * a compressed buffer that claims a huge length: `zstd::bulk::decompress` allocates that length first;
+/// * offsets or dictionary keys whose length is not a multiple of the element size: `Buffer::typed_data` panics.
 fn check(
     batch: RecordBatch<'_>,
     body: &[u8],
@@ -213,10 +211,10 @@ fn check(
         let bytes = from
             .zip(length)
             .and_then(|(from, length)| body.get(from..from.checked_add(length)?))
-            .ok_or("a column lies outside of its batch")?;
+            .ok_or("a column lies outside its batch")?;
         let mut length = bytes.len();
         if let (Some(_), Some((claimed, rest))) = (batch.compression(), bytes.split_first_chunk()) {
-            // -1: not worth compressing.
+            // -1: the buffer is not compressed.
             length = usize::try_from(i64::from_le_bytes(*claimed)).unwrap_or(rest.len());
             left = left.checked_sub(length).ok_or("a column is too long")?;
         }

@@ -7,7 +7,7 @@ use arrow_array::types::{
 use arrow_array::{ArrayAccessor, BooleanArray, PrimitiveArray, RecordBatch, StringArray};
 use arrow_buffer::ArrowNativeType as _;
 
-/// A column of numbers, or of numbers of words in its dictionary.
+/// A column of numbers, or of keys into its dictionary.
 #[derive(Clone, Debug)]
 pub struct Column<T: ArrowPrimitiveType> {
     numbers: PrimitiveArray<T>,
@@ -41,18 +41,18 @@ impl<T: ArrowPrimitiveType> Column<T> {
         }
     }
 
-    /// `None`: null, or not decoded.
+    /// Value of a row; `None` if it is null, or if the column is not decoded.
     #[inline]
     pub fn get(&self, row: usize) -> Option<T::Native> {
         get(&self.numbers, row)
     }
 
-    /// The word with this number in the dictionary.
+    /// Dictionary entry `number`.
     pub fn word(&self, number: T::Native) -> Option<&str> {
         get(self.words.as_ref()?, number.as_usize())
     }
 
-    /// The word of a row.
+    /// Dictionary entry of a row.
     #[cfg(feature = "export")]
     pub fn text(&self, row: usize) -> Option<&str> {
         self.word(self.get(row)?)

@@ -23,7 +23,7 @@ use super::schema::{self, Kind};
 use crate::analysis::item::Flags;
 use crate::origin::{Op, Origin};
 
-/// Time between two syncs, which a power cut can lose.
+/// Time between two syncs. A power cut can lose the data of this time.
 const SYNC: Duration = Duration::from_millis(900);
 
 /// Counts written bytes.
@@ -89,7 +89,7 @@ fn failed(error: ArrowError) -> io::Error {
 }
 
 impl Encoder {
-    /// Begins a file on `output` by writing the header.
+    /// Starts a file on `output` by writing the header.
     pub fn new(header: &Header, level: i32, output: Box<dyn Output>) -> io::Result<Self> {
         let schema = schema::schema(serde_json::to_string(header)?);
         let options = IpcWriteOptions::default()
@@ -125,7 +125,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Ends the file and begins another.
+    /// Ends the file and starts the next one.
     pub fn turn(&mut self, output: Box<dyn Output>) -> io::Result<()> {
         self.finish()?;
         self.before = self.bytes();
@@ -282,7 +282,7 @@ fn flags(rows: &[Row]) -> BooleanArray {
     BooleanArray::new(bit(|r| r.error), Some(nulls))
 }
 
-/// A dictionary column. Keys come from the table of `words`, and so are valid.
+/// A dictionary column. All keys are valid, because they come from the table of `words`.
 fn dictionary<K: arrow_array::types::ArrowDictionaryKeyType>(
     keys: PrimitiveArray<K>,
     words: &ArrayRef,

@@ -1,12 +1,12 @@
-//! Why a file cannot be read as a recording, and how one ended.
+//! Errors of opening a recording, and the ways in which it can end.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Maximum number of files in the message.
+/// Maximum number of files named in the message.
 const NAMED: usize = 4;
 
-/// Why a file cannot be read as a recording at all.
+/// Error of opening a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// A system call failed.
@@ -18,16 +18,16 @@ pub enum TraceError {
         error: std::io::Error,
     },
     /// Not a regular file: its type.
-    #[error("{path}: is {1}: a recording is read from a file, back and forth", path = .0.display())]
+    #[error("{path}: is {1}, not a regular file: reading a recording takes seeks", path = .0.display())]
     NoFile(PathBuf, &'static str),
     /// An empty file.
-    #[error("{}: is empty: recording ended before it began", .0.display())]
+    #[error("{}: is empty: the recorder ended before it wrote the header", .0.display())]
     Empty(PathBuf),
-    /// A file of another kind: the reason.
+    /// Not a recording: the reason.
     #[error("{path}: not a raidtrace recording ({1})", path = .0.display())]
     NotOurs(PathBuf, String),
-    /// A file of a later version.
-    #[error("{path}: is a recording of schema {1}, newer than this raidtrace: use a newer one", path = .0.display())]
+    /// Recording with a later schema version.
+    #[error("{path}: has schema {1}, which is newer than this raidtrace: use a newer one", path = .0.display())]
     Newer(PathBuf, String),
 }
 
@@ -37,9 +37,9 @@ pub enum Ending {
     /// The end has not been reached yet.
     #[default]
     Open,
-    /// The recorder ended it.
+    /// Ended by the recorder.
     Whole,
-    /// The recorder was killed, the file was not copied to its end, or is still being written.
+    /// The recorder was killed, the file was not copied completely, or it is still being written.
     CutShort {
         /// Time of the last complete item, µs since 1970.
         after_us: i64,
@@ -51,7 +51,7 @@ pub enum Ending {
         /// Reason.
         why: String,
     },
-    /// Parts of a rotated recording, and not only the last one, could not be read to their end. The others have been read.
+    /// In a rotated recording, at least one part before the last could not be read to its end. All other parts have been read.
     Gaps(Vec<String>),
 }
 
@@ -69,24 +69,24 @@ impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = |us: &i64| match jiff::Timestamp::from_microsecond(*us) {
             Ok(time) if *us != 0 => time.strftime("%Y-%m-%d %H:%M:%S.%3fZ").to_string(),
-            _ => "its beginning".to_owned(),
+            _ => "the start".to_owned(),
         };
         match self {
-            Self::Open | Self::Whole => f.write_str("the recording is whole"),
+            Self::Open | Self::Whole => f.write_str("the recording is complete"),
             Self::CutShort { after_us } => write!(
                 f,
-                "the recording has no end: what came after {} is missing",
+                "the recording is truncated: data after {} is missing",
                 time(after_us)
             ),
             Self::Corrupt { after_us, why } => write!(
                 f,
-                "the recording is damaged ({why}): what came after {} cannot be read",
+                "the recording is damaged ({why}): data after {} cannot be read",
                 time(after_us)
             ),
             Self::Gaps(wrong) => {
                 let named = wrong.iter().take(NAMED).map(String::as_str);
                 let named = named.collect::<Vec<_>>().join("; ");
-                write!(f, "the recording is not all there: {named}")?;
+                write!(f, "parts of the recording are missing or damaged: {named}")?;
                 match wrong.len().saturating_sub(NAMED) {
                     0 => Ok(()),
                     more => write!(f, "; and {more} more files"),

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::error::TraceError;
 
-/// Files of the recording at `path`: the file itself, or its parts in their order if there is no such file. For a part: the
-/// part and those that follow it.
+/// Files of the recording at `path`: the file itself or, if it does not exist, its parts in order. If `path` is a part: that
+/// part and all later ones.
 pub fn of(path: &Path) -> Vec<PathBuf> {
     if path.exists() {
         let mut all = whole(path).map_or_else(Vec::new, |whole| parts(&whole));
@@ -29,7 +29,7 @@ pub fn of(path: &Path) -> Vec<PathBuf> {
     parts
 }
 
-/// `path.0001.part`, `path.0002.part`, ... by number.
+/// Parts of the recording at `path` (`path.0001.part`, `path.0002.part`, ...), sorted by number.
 pub fn parts(path: &Path) -> Vec<PathBuf> {
     let name = path.file_name().unwrap_or_default();
     let folder = match path.parent() {
@@ -45,14 +45,14 @@ pub fn parts(path: &Path) -> Vec<PathBuf> {
     parts.into_iter().map(|part| part.1).collect()
 }
 
-/// Path of a part by its number.
+/// Path of part `number`.
 pub fn part(path: &Path, number: u64) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{number:04}.part"));
     name.into()
 }
 
-/// Path of the recording of a part.
+/// Path of the recording that `part` belongs to.
 fn whole(part: &Path) -> Option<PathBuf> {
     let name = part.file_name()?.as_bytes().strip_suffix(b".part")?;
     let dot = name
@@ -63,7 +63,7 @@ fn whole(part: &Path) -> Option<PathBuf> {
     number(part, name.as_bytes()).map(|_| part.with_file_name(name))
 }
 
-/// Number of `NAME.0001.part`; numbers above 9999 have more digits.
+/// Number of a part (`NAME.0001.part`). Numbers above 9999 have more than four digits.
 fn number(path: &Path, name: &[u8]) -> Option<u64> {
     let part = path.file_name()?.as_bytes();
     let rest = part.strip_prefix(name)?.strip_prefix(b".")?;
@@ -73,7 +73,7 @@ fn number(path: &Path, name: &[u8]) -> Option<u64> {
     digits.parse().ok().filter(|_| all)
 }
 
-/// Opens a regular file. A FIFO would wait for its writer, and a device has no end.
+/// Opens a regular file. Rejects a FIFO, because opening it would wait for a writer, and a device, because it has no end.
 pub fn open(path: &Path) -> Result<File, TraceError> {
     let io = |error| TraceError::Io {
         path: path.to_owned(),
@@ -96,7 +96,7 @@ pub fn open(path: &Path) -> Result<File, TraceError> {
     Err(TraceError::NoFile(path.to_owned(), other))
 }
 
-/// True if the file ends like an Arrow stream.
+/// True if the file ends with the end marker of an Arrow stream.
 pub fn ends(path: &Path) -> bool {
     let mut end = [0; 8];
     let read = open(path).is_ok_and(|file| {

@@ -42,7 +42,7 @@ impl Write for Shared {
 
 impl Output for Shared {}
 
-/// md127 of loop1 to loop4, and sda.
+/// State of md127 (loop1 to loop4) and sda.
 pub fn state(time_us: i64) -> State {
     let member = |name: String, slot| MemberNow {
         name,
@@ -131,7 +131,7 @@ pub fn location(inode: u64) -> FileLocation {
 pub struct Numbers(pub u64);
 
 impl Numbers {
-    /// The next one, below `below`.
+    /// Next number, less than `below`.
     pub fn next(&mut self, below: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -140,7 +140,7 @@ impl Numbers {
     }
 }
 
-/// `requests` of them, spread over `seconds`, with a submission each, and a state and an interval of the allocator a second.
+/// Items of `seconds` seconds: `requests` requests with a submission each, and a state and an allocator interval every second.
 pub fn items(requests: u64, seconds: i64) -> Vec<Item> {
     let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
     let mut items = vec![Item::State(Box::new(state(START)))];
@@ -153,7 +153,7 @@ pub fn items(requests: u64, seconds: i64) -> Vec<Item> {
             items.push(Item::State(Box::new(state(START + second * 1_000_000))));
             items.push(alloc(START + second * 1_000_000));
         }
-        one(&mut items, &mut numbers, time_us);
+        add_request(&mut items, &mut numbers, time_us);
     }
     items.push(Item::State(Box::new(state(START + seconds * 1_000_000))));
     items
@@ -166,7 +166,7 @@ fn alloc(time_us: i64) -> Item {
     Interval::item(&snapshot, &seed()).unwrap()
 }
 
-/// Metadata and a file of a task on each array.
+/// Bytes of metadata and of a file, dirtied by add_request task on each array.
 fn dirtied(items: &mut Vec<Item>, time_us: i64) {
     let row = |array, origin, bytes, file| {
         Item::Dirtied(Dirtied {
@@ -184,7 +184,7 @@ fn dirtied(items: &mut Vec<Item>, time_us: i64) {
     }
 }
 
-fn one(items: &mut Vec<Item>, numbers: &mut Numbers, time_us: i64) {
+fn add_request(items: &mut Vec<Item>, numbers: &mut Numbers, time_us: i64) {
     let member = numbers.next(5) as u32;
     let sector = numbers.next(1 << 28) * 8;
     let array_sector = if member == 4 { sector } else { sector * 4 + 8 };
@@ -243,8 +243,8 @@ fn one(items: &mut Vec<Item>, numbers: &mut Numbers, time_us: i64) {
     }
 }
 
-/// [`items`] of 20 s in which loop3 completes nothing from 5 s to 17 s. `ticks`: io_ticks go on meanwhile, as where the kernel
-/// has "block: update io_ticks when io hang".
+/// 20 s of [`items`] in which loop3 completes nothing from 5 s to 17 s. If `ticks` is true, its io_ticks advance meanwhile, as on
+/// kernels with "block: update io_ticks when io hang".
 pub fn stalled_items(ticks: bool) -> Vec<Item> {
     const SECOND: i64 = 1_000_000;
     let stall = START + 5 * SECOND..=START + 17 * SECOND;
@@ -260,10 +260,10 @@ pub fn stalled_items(ticks: bool) -> Vec<Item> {
             && let Some(disk) = &mut state.arrays[0].members[2].disk
         {
             let seconds = (state.time_us - START) / SECOND;
-            let stood = (seconds - 5).clamp(0, 12);
-            disk.requests = (seconds - stood) as u64 * 100;
-            disk.io_ticks_ms = (seconds - if ticks { 0 } else { stood }) as u64 * 1000;
-            disk.in_flight = if stood > 0 && stood < 12 { 12 } else { 1 };
+            let stalled = (seconds - 5).clamp(0, 12);
+            disk.requests = (seconds - stalled) as u64 * 100;
+            disk.io_ticks_ms = (seconds - if ticks { 0 } else { stalled }) as u64 * 1000;
+            disk.in_flight = if stalled > 0 && stalled < 12 { 12 } else { 1 };
         }
     }
     items

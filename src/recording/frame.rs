@@ -3,9 +3,9 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// Maximum bytes of a message without its body. The schema has the header; its 20,000 layout ranges take 1 MiB.
+/// Maximum bytes of a message's metadata. The schema contains the header, whose 20,000 layout ranges take 1 MiB.
 const METADATA: u64 = 32 << 20;
-/// Maximum bytes of a body: 65,536 rows take at most 10 MiB before compression, and the texts.
+/// Maximum bytes of a body. 65,536 rows take at most 10 MiB before compression, plus their texts.
 const BODY: u64 = 128 << 20;
 /// Marker before each message, since Arrow 0.15.
 const CONTINUATION: [u8; 4] = [0xff; 4];
@@ -19,9 +19,9 @@ impl<T: Read + Seek + Send> Input for T {}
 pub enum Next {
     /// A message that begins at this offset.
     Message(u64),
-    /// The end of the stream that its writer has written.
+    /// End marker of the stream.
     End,
-    /// End of the file, in a message or between two.
+    /// The file ends within a message, or after a message without an end marker.
     CutShort,
     /// Invalid data.
     Corrupt(&'static str),
@@ -33,9 +33,9 @@ pub struct Frames {
     /// Bytes of the input.
     size: u64,
     at: u64,
-    /// The flatbuffer of the last message, and its body.
+    /// Flatbuffer of the last message.
     pub metadata: Vec<u8>,
-    /// Read by [`Frames::read_body`]: its length is in the metadata.
+    /// Body of the last message, read by [`Frames::read_body`]. The metadata has its length.
     pub body: Vec<u8>,
 }
 
@@ -80,11 +80,11 @@ impl Frames {
             return Ok(if self.is_zero_to_the_end()? {
                 Next::CutShort
             } else {
-                Next::Corrupt("there is no message")
+                Next::Corrupt("a message has no marker")
             });
         }
         if word != CONTINUATION {
-            return Ok(Next::Corrupt("there is no message"));
+            return Ok(Next::Corrupt("a message has no marker"));
         }
         let Some(length) = self.word()? else {
             return Ok(Next::CutShort);
@@ -99,11 +99,11 @@ impl Frames {
                 fill(&mut self.input, &mut self.metadata, length)?;
                 Ok(Next::Message(begin))
             }
-            Err(_) => Ok(Next::Corrupt("a message has no length")),
+            Err(_) => Ok(Next::Corrupt("a message has a negative length")),
         }
     }
 
-    /// Reads the body of the message. The inner error says why it is not there.
+    /// Reads the body of the message. The inner error is the reason why the body is missing or invalid.
     pub fn read_body(&mut self, length: i64) -> io::Result<Result<(), Next>> {
         match u64::try_from(length) {
             Ok(length) if length > BODY => Ok(Err(Next::Corrupt("a batch is too long"))),
@@ -113,7 +113,7 @@ impl Frames {
                 fill(&mut self.input, &mut self.body, length)?;
                 Ok(Ok(()))
             }
-            Err(_) => Ok(Err(Next::Corrupt("a batch has no length"))),
+            Err(_) => Ok(Err(Next::Corrupt("a batch has a negative length"))),
         }
     }
 
@@ -147,7 +147,7 @@ impl Frames {
     }
 }
 
-/// Reads `length` bytes, which were checked.
+/// Reads `length` bytes. The caller has checked `length`.
 fn fill(input: &mut Box<dyn Input>, into: &mut Vec<u8>, length: u64) -> io::Result<()> {
     into.resize(usize::try_from(length).unwrap_or(0), 0);
     input.read_exact(into)

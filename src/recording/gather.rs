@@ -30,7 +30,7 @@ use crate::recording::header::Header;
 use crate::recording::reader::{Reader, Wanted};
 use crate::recording::slow;
 
-/// Number of losses listed one by one.
+/// Maximum number of losses listed one by one.
 const LOSSES: usize = 100;
 
 /// Data of a report.
@@ -57,7 +57,7 @@ pub struct Report {
     pub timeline: Timeline,
     /// Time and message of each loss.
     pub losses: Vec<(i64, String)>,
-    /// Rows of members or arrays that are in no state, and invalid intervals of the allocator or of slow operations.
+    /// Rows whose member or array is not in any state, plus invalid intervals of the allocator or of slow operations.
     pub unplaced: u64,
     /// Intervals of the ext4 allocator; `None` if there are none.
     pub allocator: Option<Allocator>,
@@ -73,7 +73,11 @@ pub fn gather(path: &Path, from: Option<&str>, to: Option<&str>) -> Result<Repor
     let first = reader.next_item();
     let Some(first) = first else {
         // Nothing after the header.
-        bail!("{}: holds no event; {}", path.display(), reader.ending());
+        bail!(
+            "{}: contains no events; {}",
+            path.display(),
+            reader.ending()
+        );
     };
     let start_us = first.time_us();
     let mut span = Span::new(start_us);
@@ -91,7 +95,7 @@ pub fn gather(path: &Path, from: Option<&str>, to: Option<&str>) -> Result<Repor
     };
     if let Some(text) = to.filter(|_| to_us <= start_us) {
         let start = time::clock_both(start_us, &zone);
-        bail!("--to {text} is before the recording, which begins at {start}");
+        bail!("--to {text} is before the recording, which starts at {start}");
     }
     if from_us >= to_us {
         bail!("--from must be before --to");
@@ -106,7 +110,7 @@ pub fn gather(path: &Path, from: Option<&str>, to: Option<&str>) -> Result<Repor
     // Report a period without events too: disks may have been busy all the time.
     if from_us > pass.newest || (pass.items == 0 && from_us == pass.newest) {
         bail!(
-            "{}: nothing was recorded in that time; it has {} to {}{}",
+            "{}: nothing was recorded in that period; the recording covers {} to {}{}",
             path.display(),
             time::rfc3339(recorded_us.0),
             time::rfc3339(recorded_us.1),
@@ -125,8 +129,8 @@ pub fn gather(path: &Path, from: Option<&str>, to: Option<&str>) -> Result<Repor
 /// Sums of the pass.
 struct Pass {
     from_us: i64,
-    /// Like `from_us`, but at the start of the recording includes rows older than the first state, which is read shortly after
-    /// counting begins.
+    /// Like `from_us`, but unlimited at the start of the recording: the first rows are older than the first state, which is read
+    /// shortly after counting begins.
     rows_from_us: i64,
     to_us: i64,
     events: Events,
@@ -185,7 +189,7 @@ impl Pass {
         self.newest = self.newest.max(time);
         if let Item::Alloc { time_us, json } = item {
             self.events.add_outside(item);
-            // It ends at its time, like a state.
+            // An interval ends at its time, like a state.
             if time > self.from_us && time <= self.to_us {
                 self.items += 1;
                 match Interval::parse(*time_us, json) {
@@ -235,7 +239,7 @@ impl Pass {
             return;
         }
         if time < self.rows_from_us || time >= self.to_us {
-            // Its request may have been in flight in the period.
+            // The request may have been in flight during the period.
             if !self.events.is_settled(self.to_us) {
                 self.events.add_outside(item);
             }

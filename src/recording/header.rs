@@ -5,11 +5,11 @@
 use jiff::tz::{Offset, TimeZone};
 use serde::{Deserialize, Serialize};
 
-/// Key of the schema's version in the metadata of the Arrow schema.
+/// Key of the schema version in the metadata of the Arrow schema.
 pub const VERSION_KEY: &str = "raidtrace.schema";
-/// Key of the header, as JSON, beside it.
+/// Key of the header, as JSON, in the same metadata.
 pub const HEADER_KEY: &str = "raidtrace.header";
-/// Version that is written. Files of later versions are refused.
+/// Schema version of the files written. Files with a later version are rejected.
 pub const VERSION: u32 = 1;
 
 /// Header of a recording.
@@ -44,7 +44,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// The time zone of the machine that recorded, as it was when recording began.
+    /// Time zone of the recorded machine, with its UTC offset at the start of the recording.
     pub fn zone(&self) -> Option<TimeZone> {
         Some(
             Offset::from_seconds(self.utc_offset_s?)

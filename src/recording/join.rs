@@ -1,15 +1,15 @@
-//! Joins pieces of a recording, each of which is one.
+//! Joins the parts of a recording, each of which is a complete Arrow stream.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 /// End of an Arrow stream: a message of length 0.
 const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
-/// Writes one stream with the batches of all pieces. Their schema is the same, and is copied from the first. Returns the size
-/// in bytes.
+/// Writes one stream with the batches of all pieces. All pieces have the same schema, which is copied from the first. Returns
+/// the size in bytes.
 ///
 /// # Errors
-/// A piece cannot be read, or `out` not be written.
+/// A piece cannot be read, or `out` cannot be written.
 pub fn join<R: Read + Seek>(
     pieces: impl IntoIterator<Item = io::Result<R>>,
     out: &mut impl Write,
@@ -18,6 +18,10 @@ pub fn join<R: Read + Seek>(
     for piece in pieces {
         let mut piece = piece?;
         let mut left = piece.seek(SeekFrom::End(0))?;
+        // Nothing was written to it.
+        if left == 0 {
+            continue;
+        }
         let mut end = [0; 8];
         if left >= 8 {
             piece.seek(SeekFrom::End(-8))?;
@@ -48,7 +52,7 @@ mod tests {
     use super::{END, join};
 
     #[test]
-    fn pieces_are_joined_behind_one_schema() {
+    fn pieces_are_joined_after_one_schema() {
         let piece = |batches: &[u8], end: bool| {
             let mut bytes = vec![0xff; 4];
             bytes.extend(6u32.to_le_bytes());
@@ -62,6 +66,7 @@ mod tests {
         let pieces = [
             piece(b"one batch", true),
             piece(b"", true),
+            Ok(Cursor::new(Vec::new())),
             piece(b"two", false),
         ];
         let mut got = Vec::new();

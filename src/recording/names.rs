@@ -1,4 +1,5 @@
-//! Rows -> items: words become the vocabulary's, names the numbers of the last state.
+//! Converts rows to items: words to kinds, operations, origins and flags; names of arrays and members to their numbers in the
+//! last state.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::origin::{Op, Origin};
 const UNKNOWN: u32 = u32::MAX;
 /// Looked up, and not found.
 const NOWHERE: u32 = u32::MAX - 1;
-/// Number of pids and of files that are remembered as already in the maps, in this batch.
+/// Slots of the caches of tasks, and of files, that were already stored from this batch.
 const SEEN: usize = 1024;
 
 /// Arrays and members by name.
@@ -54,10 +55,10 @@ impl Numbers {
 /// A task in a batch: pid, and keys of array, comm, cgroup and role.
 type TaskWords = (u32, u16, u32, u32, u16);
 
-/// Names, and the numbers that they have now.
+/// Names, and their numbers in the last state.
 pub struct Names {
     tasks: Recent<TaskId, TaskInfo>,
-    /// Ids of arrays in the keys of `tasks`: the numbers in states change.
+    /// Ids of arrays in the keys of `tasks`. The numbers in states cannot be used, because they change.
     array_ids: HashMap<String, u32>,
     pub locations: Recent<FileId, FileLocation>,
     pub unplaced: u64,
@@ -67,17 +68,17 @@ pub struct Names {
     ops: Vec<Op>,
     origins: Vec<Origin>,
     flags: Vec<Flags>,
-    /// By key: number of the array, and true for a disk without md.
+    /// By dictionary key: number of the array, and true for a disk without md.
     arrays: Vec<(u32, bool)>,
-    /// By key: key of the array, and number of the member.
+    /// By dictionary key: key of the array, and number of the member.
     members: Vec<(u16, u32)>,
-    /// By key: device number.
+    /// By dictionary key: device number.
     filesystems: Vec<u32>,
     pids: Vec<Option<TaskWords>>,
     files: Vec<Option<(FileId, u32)>>,
 }
 
-/// State of [`Names`], for going back.
+/// State of [`Names`], for a seek back.
 #[derive(Clone, Debug)]
 pub struct Mark {
     numbers: Arc<Numbers>,
@@ -133,7 +134,7 @@ impl Names {
         self.files.fill(None);
     }
 
-    /// Takes in the new dictionary of a column.
+    /// Sets a new dictionary of a column.
     pub fn new_words(&mut self, column: usize, words: &StringArray) {
         let word = |i| words.value(i);
         let all = 0..words.len();
@@ -163,7 +164,7 @@ impl Names {
         }
     }
 
-    /// The item of a row; `None` if its kind is unknown, or its member or array is in no state.
+    /// The item of a row; `None` if its kind is unknown, or its member or array is not in the last state.
     #[inline]
     pub fn item(&mut self, batch: &Batch, row: usize) -> Option<Item> {
         let kind = *self.kinds.get(usize::from(batch.kind.get(row)?))?;
@@ -320,7 +321,7 @@ impl Names {
         self.tasks.get(&TaskId { array, pid })
     }
 
-    /// Takes in the name of a task, once for each batch.
+    /// Stores the name of a task, once per batch.
     fn take_task_info(&mut self, batch: &Batch, row: usize, pid: u32) {
         let (Some(comm), Some(array)) = (batch.comm.get(row), batch.array.get(row)) else {
             return;

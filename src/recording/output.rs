@@ -27,5 +27,5 @@ impl Output for Box<dyn Output> {
     }
 }
 
-/// Creates an output, in the writer's thread.
+/// Creates an output. Runs in the writer's thread.
 pub type Opening = Box<dyn FnOnce() -> io::Result<Box<dyn Output>> + Send>;

@@ -60,19 +60,19 @@ pub struct Mark {
 }
 
 impl Reader {
-    /// Opens the recording at `path`. If there is no such file, reads its parts `path.0001.part`, `path.0002.part`, ...; for a
-    /// part, reads it and those that follow. A part that cannot be read is skipped and named by [`Reader::ending`].
+    /// Opens the recording at `path`. If there is no such file, reads its parts `path.0001.part`, `path.0002.part`, ... If `path`
+    /// is a part, reads that part and all later ones. A part that cannot be read is skipped and named by [`Reader::ending`].
     pub fn open(path: &Path, wanted: Wanted) -> Result<Self, TraceError> {
         let files = files::of(path);
         let (mut wrong, mut first) = (BTreeMap::new(), None);
         for (segment, file) in files.iter().enumerate() {
             match begin(file) {
                 Ok((frames, layout, header)) => {
-                    let mut reader = Self::of(frames, layout, header, wanted);
+                    let mut reader = Self::from_parts(frames, layout, header, wanted);
                     let last = files.last().map(PathBuf::as_path);
                     reader.lacks_end = !wrong.is_empty() || !last.is_some_and(files::ends);
                     (reader.segment, reader.wrong) = (segment, wrong);
-                    reader.note = reader.beside(path);
+                    reader.note = reader.note_other_parts(path);
                     reader.files = files;
                     return Ok(reader);
                 }
@@ -88,10 +88,10 @@ impl Reader {
     /// Reads `input`; errors name it `path`.
     pub fn new(input: Box<dyn Input>, path: &Path, wanted: Wanted) -> Result<Self, TraceError> {
         let (frames, layout, header) = begin_of(input, path)?;
-        Ok(Self::of(frames, layout, header, wanted))
+        Ok(Self::from_parts(frames, layout, header, wanted))
     }
 
-    fn of(frames: Frames, layout: Layout, header: Header, wanted: Wanted) -> Self {
+    fn from_parts(frames: Frames, layout: Layout, header: Header, wanted: Wanted) -> Self {
         Self {
             files: Vec::new(),
             segment: 0,
@@ -114,24 +114,24 @@ impl Reader {
         }
     }
 
-    /// A note if there are parts of another recording beside the file at `path`: a recorder that replaces the file when it ends
-    /// was killed, or still runs.
-    fn beside(&self, path: &Path) -> Option<String> {
+    /// A note if the folder of `path` also has parts of another recording: a recorder that replaces `path` when it ends was
+    /// killed, or is still running.
+    fn note_other_parts(&self, path: &Path) -> Option<String> {
         let parts = files::parts(path);
         let first = parts.first().filter(|_| path.exists())?;
         let headers = parts.iter().filter_map(|part| Some(begin(part).ok()?.2));
         let started = headers.map(|header| header.started).next();
-        // The recorder was killed after it had joined the parts.
+        // The same recording: the recorder was killed after it had joined the parts.
         if started.as_ref() == Some(&self.header.started) {
             return None;
         }
-        let begun = started.map_or_else(String::new, |at| format!(", begun at {at},"));
+        let started = started.map_or_else(String::new, |at| format!(", started at {at},"));
         Some(format!(
-            "{n} {parts} of another recording{begun} lie{s} beside it, whose recorder was killed or still runs: \
+            "{n} {parts} of another recording{started} {are} beside this file (its recorder was killed or is still running): \
              raidtrace report {first} reads {them}",
             n = parts.len(),
             parts = if parts.len() == 1 { "part" } else { "parts" },
-            s = if parts.len() == 1 { "s" } else { "" },
+            are = if parts.len() == 1 { "is" } else { "are" },
             first = first.display(),
             them = if parts.len() == 1 { "it" } else { "them" },
         ))
@@ -152,7 +152,7 @@ impl Reader {
         &self.ending
     }
 
-    /// True if the last file lacks its end. [`Reader::ending`] has the details once everything was read.
+    /// True if the last file has no end marker. [`Reader::ending`] has the details once everything has been read.
     pub fn lacks_end(&self) -> bool {
         self.lacks_end
     }
@@ -163,17 +163,17 @@ impl Reader {
         &self.files
     }
 
-    /// Number of rows of members or arrays that are in no state.
+    /// Number of rows whose member or array is not in any state.
     pub fn unplaced(&self) -> u64 {
         self.names.unplaced
     }
 
-    /// Name of a task on the array of that kernel name, as far as read.
+    /// Name of a task on the array with this kernel name, from the rows read so far.
     pub fn task(&self, pid: u32, array: &str) -> Option<Arc<TaskInfo>> {
         self.names.task(pid, array)
     }
 
-    /// Location of a file, as far as read.
+    /// Location of a file, from the rows read so far.
     pub fn file_location(&self, id: &FileId) -> Option<Arc<FileLocation>> {
         self.names.locations.get(id)
     }
@@ -200,7 +200,7 @@ impl Reader {
         }
     }
 
-    /// The columns of the next batch; `None` at the end. Not to be mixed with [`Reader::next_item`].
+    /// The columns of the next batch; `None` at the end. Must not be mixed with [`Reader::next_item`].
     #[cfg(feature = "export")]
     pub(crate) fn next_columns(&mut self) -> Option<&Batch> {
         if !self.next_batch() {
@@ -244,7 +244,7 @@ impl Reader {
             self.frames.seek(at).map_err(io)?;
             if let Err(next) = self.message() {
                 let ending = self.ended(next);
-                self.go_on(ending);
+                self.open_next(ending);
                 return Ok(());
             }
         }
@@ -279,7 +279,7 @@ impl Reader {
                 Ok(false) => {}
                 Err(next) => {
                     let ending = self.ended(next);
-                    if !self.go_on(ending) {
+                    if !self.open_next(ending) {
                         return false;
                     }
                 }
@@ -287,8 +287,8 @@ impl Reader {
         }
     }
 
-    /// Opens the next readable file; false if there is none. `ending` is that of the current file.
-    fn go_on(&mut self, mut ending: Ending) -> bool {
+    /// Opens the next readable file; false if there is none. `ending` is the ending of the current file.
+    fn open_next(&mut self, mut ending: Ending) -> bool {
         let after_us = self.last_us;
         if let Some(file) = self.files.get(self.segment).filter(|_| ending.is_cut()) {
             let named = format!("{}: {ending}", file.display());
@@ -322,15 +322,15 @@ impl Reader {
         let after_us = self.last_us;
         match next {
             Next::End if self.frames.is_at_end() => Ending::Whole,
-            // The marker of a message was written before a power cut, its length was not.
+            // A power cut after the marker of a message was written, and before its length was.
             Next::End if self.frames.is_zero_to_the_end().unwrap_or(false) => {
                 Ending::CutShort { after_us }
             }
             Next::End => Ending::Corrupt {
                 after_us,
-                why: "something follows its end".to_owned(),
+                why: "data follows the end marker".to_owned(),
             },
-            // Damage at the very end: it was being written when the power failed.
+            // Damage in the last message: it was being written when the power failed.
             Next::Corrupt(_) if self.frames.is_at_end() => Ending::CutShort { after_us },
             Next::Corrupt(why) => Ending::Corrupt {
                 after_us,
@@ -342,7 +342,7 @@ impl Reader {
 
     /// Reads one message; true if it is a batch.
     fn message(&mut self) -> Result<bool, Next> {
-        let unreadable = |_| Next::Corrupt("it cannot be read from the disk");
+        let unreadable = |_| Next::Corrupt("read error");
         let at = match self.frames.next().map_err(unreadable)? {
             Next::Message(at) => at,
             other => return Err(other),

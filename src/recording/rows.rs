@@ -66,7 +66,7 @@ impl Row {
     }
 }
 
-/// Names by number, of a [`State`] and of the following ones that have the same.
+/// Names by number, shared by consecutive [`State`]s with the same names.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// Name, and true for a disk without md.
@@ -106,8 +106,8 @@ pub struct Device {
 /// Devices by kernel name.
 pub type Devices = BTreeMap<String, Device>;
 
-/// JSON of a `state` row. `tests` compare it with a stored one: a field that is renamed in memory keeps its name in
-/// the file, by `#[serde(rename)]`.
+/// JSON of a `state` row. `tests` compares it with a stored file. When a field is renamed in memory, keep its name in the file
+/// with `#[serde(rename)]`.
 #[derive(Serialize, Deserialize)]
 pub struct StateRow<'a> {
     #[serde(flatten)]
@@ -128,7 +128,7 @@ pub struct Batch {
     pub texts: Vec<String>,
     by_task: HashMap<TaskId, u32>,
     by_file: HashMap<FileId, u32>,
-    /// The last task and file: mostly the next row has the same.
+    /// The last task and file, cached because the next row usually has the same.
     last_task: Option<(TaskId, u32)>,
     last_file: Option<(FileId, u32)>,
 }
@@ -279,7 +279,7 @@ impl Batch {
         }
     }
 
-    /// Sets the location of a file, in earlier rows, too.
+    /// Sets the location of a file, also in earlier rows.
     pub fn found(&mut self, id: FileId, location: &Arc<FileLocation>) {
         let number = self.by_file.get(&id);
         if let Some(file) = number.and_then(|&n| self.files.get_mut(n as usize)) {
@@ -288,7 +288,7 @@ impl Batch {
     }
 }
 
-/// Names of tasks and locations of files. Those that were not set lately are dropped when there are too many.
+/// Names of tasks and locations of files. When there are too many, the least recently set are dropped.
 #[derive(Debug, Default)]
 pub struct Known {
     pub tasks: Recent<TaskId, TaskInfo>,

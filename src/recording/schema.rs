@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Field, Schema, TimeUnit};
 
 use super::header::{HEADER_KEY, VERSION, VERSION_KEY};
 
-/// Kinds of rows, in the order of their numbers in the file's dictionary.
+/// Kinds of rows, in the order of their dictionary keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// [`Item::Request`](crate::analysis::item::Item::Request)
@@ -31,7 +31,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds in the order of their numbers.
+    /// All kinds, in the order of their dictionary keys.
     pub const ALL: [Self; 9] = [
         Self::Request,
         Self::Part,
@@ -104,8 +104,8 @@ impl Type {
     }
 }
 
-/// The columns in their order. All but the first two may be null. Columns that are added up have 64 bits: some tools keep
-/// the type of a column for its sum.
+/// Columns in the order of the file. All but the first two may be null. Columns that are summed have 64 bits, because some tools
+/// give a sum the type of its column.
 pub const COLUMNS: [(&str, Type); 25] = [
     ("time", Type::Time),
     ("kind", Type::Dict8),
@@ -199,7 +199,7 @@ pub fn unescape(text: &str) -> Vec<u8> {
     out
 }
 
-/// Suffix of the path of a deleted file. A path that ends so itself has its space escaped.
+/// Suffix of the path of a deleted file. If a path itself ends with this text, its space is escaped.
 const DELETED: &str = " (deleted)";
 
 /// Value of the column `path`: the path of a file, or its bare name if the path is unknown. `None` if both are unknown.

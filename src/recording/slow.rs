@@ -29,11 +29,11 @@ use operation::OperationLine;
 /// Version of the JSON.
 pub const SCHEMA: &str = "raidtrace.slow/1";
 
-/// Bytes of JSON in a row: twice what 10,000 operations take.
+/// Maximum length of the JSON: twice that of 10,000 operations.
 const BYTES: usize = 32 << 20;
-/// Operations, commits, or texts of an interval.
+/// Maximum number of operations, commits, or texts of an interval.
 const ROWS: usize = 16_384;
-/// Phases of an operation, functions of a stack, holders or files of a commit.
+/// Maximum number of phases of an operation, functions of a stack, and holders or files of a commit.
 const PARTS: usize = 128;
 
 /// An interval as JSON. Times without a unit in their names are RFC 3339.
@@ -52,7 +52,7 @@ pub struct Interval {
     #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
     advice: Vec<AdviceLine>,
     lost: LostLine,
-    /// Numbers of filesystems' devices and of members, by name: `8:32`.
+    /// Device numbers (`8:32`) of filesystems and members, by name.
     devices: BTreeMap<String, String>,
     /// Number of members of each array.
     members: BTreeMap<String, usize>,
@@ -143,7 +143,7 @@ impl FileName {
     }
 }
 
-/// What reading an interval needs: the JSON has names of devices, a snapshot has numbers.
+/// State for reading an interval: the JSON has device names, a snapshot has device numbers.
 #[derive(Default)]
 struct Reading {
     names: Names,
@@ -153,14 +153,14 @@ struct Reading {
 impl Reading {
     fn device(&self, name: &str) -> Result<u32, String> {
         let known = self.numbers.get(name).copied();
-        // A device that was unknown has its number as its name.
+        // An unknown device was written with its number as its name.
         let dev = known.or_else(|| number(name));
         dev.ok_or_else(|| format!("the device {:?} has no number", clip(name)))
     }
 }
 
 impl Interval {
-    /// The JSON of an interval.
+    /// Converts a snapshot.
     pub fn new(s: &SlowSnapshot) -> Self {
         let lost = [
             ("slots", s.lost.slots),
@@ -210,10 +210,11 @@ impl Interval {
         }
     }
 
-    /// The item of an interval for a recording. If it is too long, the shortest operations are left out, and counted as lost.
+    /// Creates the item for a `slow` row of a recording. If it is too long, the shortest operations are left out and counted as
+    /// lost.
     ///
     /// # Errors
-    /// Never in practice: the types serialize.
+    /// Never in practice: all types can be serialized.
     pub fn item(s: &SlowSnapshot) -> serde_json::Result<Item> {
         let mut json = serde_json::to_string(&Self::new(s))?;
         if json.len() > BYTES {
@@ -231,7 +232,7 @@ impl Interval {
         })
     }
 
-    /// The interval of a `slow` row.
+    /// Parses the JSON of a `slow` row.
     ///
     /// # Errors
     /// The text is too long or invalid.
@@ -285,7 +286,7 @@ impl Interval {
         reading.names.members = self.members.into_iter().collect();
         Ok(SlowSnapshot {
             time: time.map_err(|_| format!("{time_us} is not a time"))?,
-            // The clock of what has been read is UTC.
+            // The clock of a snapshot read from a recording is UTC.
             clock_ns: u64::try_from(time_us).unwrap_or(0).saturating_mul(1000),
             interval,
             threshold: Duration::from_micros(self.threshold_us),
@@ -319,7 +320,7 @@ fn kind(name: &str) -> Result<Kind, String> {
     kind.ok_or_else(|| format!("{:?} is not an operation", clip(name)))
 }
 
-/// A time as ns of UTC.
+/// Parses a time to ns since 1970, UTC.
 fn nanoseconds(time: &str) -> Result<u64, String> {
     let parsed: Option<jiff::Timestamp> = time.parse().ok();
     let ns = parsed.and_then(|t| u64::try_from(t.as_nanosecond()).ok());

@@ -1,8 +1,8 @@
 //! Returns a recording as a series of snapshots.
 //!
-//! Intervals of a second and more end at a state (the item with all counters and disk statistics, one a second), so that disk
-//! statistics match them exactly. Items may be out of order: an
-//! interval is returned when items [`SLACK_US`] after its end have been read.
+//! Intervals of one second or longer end at a state (the item with all counters and disk statistics, written once a second), so
+//! that disk statistics match them exactly. Items may be out of order: an interval is returned when items [`SLACK_US`] after its
+//! end have been read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::recording::slow::Interval;
 
 /// Time without any state after which an interval is returned with disk figures from requests alone.
 const MAX_WAIT_US: i64 = 60_000_000;
-/// Delay of the state at an interval's end after which the interval ends without it.
+/// Maximum delay of the state that ends an interval. Later, the interval ends without it.
 const STATE_DELAY_US: i64 = 1_500_000;
 /// Number of seek positions kept; when there are more, every second one is dropped.
 const MARKS: usize = 4096;
@@ -39,7 +39,7 @@ impl NameLookup for Reader {
     }
 }
 
-/// An interval that is being added up.
+/// An interval that is being summed.
 struct Span {
     from: i64,
     /// `None` if not known yet.
@@ -57,7 +57,7 @@ impl Span {
     }
 }
 
-/// A recording, an interval at a time.
+/// Iterator over the intervals of a recording.
 pub struct Source {
     reader: Reader,
     interval_us: i64,
@@ -76,7 +76,7 @@ pub struct Source {
     begins: Vec<i64>,
     /// Opens the recording again, to find its end.
     reopen: Reopen,
-    /// End of the recording, once it was read.
+    /// End of the recording, once known.
     end: Option<i64>,
 }
 
@@ -140,7 +140,7 @@ impl Source {
     pub fn rewind(&mut self, time_us: i64) -> Result<(), TraceError> {
         let span = i64::try_from(window::SPAN.as_micros()).unwrap_or(i64::MAX);
         let before = |times: &[i64], time: i64| times.partition_point(|&t| t <= time).max(1) - 1;
-        // The headline covers the time of `window::SPAN` before.
+        // Start `window::SPAN` earlier: the headline covers that time.
         let warm = self
             .begins
             .get(before(&self.begins, time_us.saturating_sub(span)))

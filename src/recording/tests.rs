@@ -1,5 +1,5 @@
 //! The JSON in a recording, compared with files in `format/`. Recordings of earlier versions must stay readable: a change here
-//! may add fields, and never rename or remove one.
+//! may add fields, but must never rename or remove one.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -30,7 +30,7 @@ fn compare(name: &str, json: &str) -> String {
         std::fs::write(&path, &json).unwrap();
     }
     let stored = std::fs::read_to_string(&path).unwrap();
-    assert_eq!(json, stored, "{name} is stored differently now");
+    assert_eq!(json, stored, "the stored format of {name} has changed");
     stored
 }
 

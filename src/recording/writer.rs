@@ -39,7 +39,7 @@ impl Default for Options {
     }
 }
 
-/// Size of a recording, or of its part that has been written.
+/// Size of a recording, or of the data written so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Bytes written.
@@ -63,21 +63,21 @@ fn devices(header: &Header) -> Devices {
 
 enum Job {
     Batch(Box<Batch>),
-    /// Ends this file and begins the next one.
+    /// Ends this file and starts the next one.
     Turn(Opening),
     /// Syncs everything before, then replies.
     Settle(Sender<()>),
     Finish,
 }
 
-/// Counts of the writer's thread.
+/// Counters of the writer's thread.
 #[derive(Default)]
 struct Progress {
     bytes: AtomicU64,
     rows: AtomicU64,
 }
 
-/// A recording being written. It lacks its end unless [`Writer::finish`] is called.
+/// A recording being written. It has no end marker unless [`Writer::finish`] is called.
 pub struct Writer {
     options: Options,
     batch: Box<Batch>,
@@ -86,10 +86,10 @@ pub struct Writer {
     devices: Devices,
     /// Devices in the last state.
     stored_devices: Arc<Devices>,
-    /// The last state, and whether it came after a restart: written again if its batch is dropped.
+    /// The last state, and true if it came after a restart. It is written again if its batch is dropped.
     state: Option<State>,
     restart: bool,
-    /// Dropped rows that no accepted batch reports; how many of them the current batch reports.
+    /// Dropped rows that no accepted batch has reported yet, and how many of these the current batch reports.
     dropped: u64,
     reporting: u64,
     /// If true, batches wait for the disk and are never dropped.
@@ -102,7 +102,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins a recording on `output` by writing the header.
+    /// Starts a recording on `output` by writing the header.
     pub fn create(
         output: impl Output + 'static,
         header: &Header,
@@ -164,7 +164,7 @@ impl Writer {
         })
     }
 
-    /// Adds an item. The first must be a state; requests and submissions have the numbers of the last state.
+    /// Adds an item. The first must be a state. Requests and submissions use the numbers of the last state.
     ///
     /// # Errors
     /// An earlier batch could not be written.
@@ -249,14 +249,18 @@ impl Writer {
 
     /// Waits until all items are on the disk.
     pub fn settle(&mut self) -> io::Result<()> {
-        self.flush()?;
+        // The batch must not be dropped here: it may hold what the caller waits for.
+        let was_patient = std::mem::replace(&mut self.patient, true);
+        let flushed = self.flush();
+        self.patient = was_patient;
+        flushed?;
         let (done, settled) = channel();
         self.send(Job::Settle(done))?;
         match settled.recv() {
             Ok(()) => Ok(()),
             Err(_) => {
                 self.join()?;
-                Err(io::Error::other("the recording has been ended"))
+                Err(io::Error::other("the recording has already ended"))
             }
         }
     }
@@ -275,7 +279,7 @@ impl Writer {
         }
     }
 
-    /// Size of the part that has been written.
+    /// Size of the data written so far.
     pub fn written(&self) -> Written {
         Written {
             bytes: self.progress.bytes.load(Ordering::Relaxed),
@@ -299,7 +303,7 @@ impl Writer {
     fn state(&mut self, state: &State) -> io::Result<()> {
         let names = Names::new(state);
         if names != *self.batch.names {
-            // The numbers in rows are those of their batch.
+            // Rows use the numbers of their batch.
             self.flush()?;
             let was = &self.batch.names.arrays;
             if !was.is_empty() && *was != names.arrays {
@@ -357,7 +361,7 @@ impl Writer {
             return Ok(());
         }
         self.join()?;
-        Err(io::Error::other("the recording has been ended"))
+        Err(io::Error::other("the recording has already ended"))
     }
 
     fn join(&mut self) -> io::Result<()> {

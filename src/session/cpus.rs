@@ -13,7 +13,7 @@ use crate::probe::samples::{self, Sample, Samples};
 
 /// Symbolized stacks in the cache, which is cleared when it is full.
 const CACHED_STACKS: usize = 1 << 14;
-/// Interval of checks for CPUs and modules that were added or removed.
+/// Interval of checks for added or removed CPUs and modules.
 const CHECK: Duration = Duration::from_secs(1);
 
 /// Functions that run softirqs, since 6.10 and before.
@@ -41,7 +41,7 @@ pub struct Names {
 
 impl CpuSampler {
     /// Samples `hertz` times a second (99 avoids lockstep with a 100 Hz tick). `everything` keeps all stacks; otherwise only
-    /// those with ext4, jbd2, md or block layer functions are kept, and the others count as busy time. `Err` is one line:
+    /// those with ext4, jbd2, md or block layer functions are kept, and all others count as busy time. `Err` is one line:
     /// what failed, why, and what to do.
     pub fn start(hertz: u32, everything: bool) -> Result<Self, String> {
         let names = Names::load();
@@ -84,7 +84,7 @@ impl CpuSampler {
         }
     }
 
-    /// Replaces the kernel's symbols by those read after hooks were attached, which include their trampolines.
+    /// Replaces the kernel's symbols with those read after hooks were attached, which include the hooks' trampolines.
     pub fn set_names(&mut self, names: Names) {
         self.names = names;
     }
@@ -113,8 +113,8 @@ fn hidden(restrict: Option<&str>) -> String {
         Some(value) => format!(" (kernel.kptr_restrict is {value})"),
     };
     format!(
-        "the kernel hides its symbols{why}: functions are shown as addresses, and how much of the CPU is the allocator's is not \
-         known: sysctl kernel.kptr_restrict=1, as root"
+        "the kernel hides its symbols{why}: functions are shown as addresses, and the allocator's share of the CPU is \
+         unknown; fix as root: sysctl kernel.kptr_restrict=1"
     )
 }
 
@@ -142,7 +142,7 @@ impl Names {
         }
         let stack = Arc::new(match &addresses {
             samples::Stack::User => Stack::mark("[user]"),
-            samples::Stack::Unknown => Stack::mark("[stack not known]"),
+            samples::Stack::Unknown => Stack::mark("[unknown stack]"),
             samples::Stack::Kernel(all) => self.resolve(all),
         });
         if self.stacks.len() >= CACHED_STACKS {

@@ -1,5 +1,5 @@
-//! Runs a [`Source`] on a thread of its own and sends what it yields to the command, so that neither keys nor drawing wait
-//! for the programs, a path or sysfs.
+//! Runs a [`Source`] on its own thread and sends its intervals to the command, so that keys and drawing never wait for the
+//! programs, a path or sysfs.
 
 use std::future::Future;
 use std::sync::mpsc as orders;
@@ -14,11 +14,11 @@ use super::Session;
 use crate::machine::Mdstat;
 use crate::machine::privileges;
 
-/// Wait for a consumer that has not taken the last interval yet.
+/// Pause before checking again whether the consumer has taken the last interval.
 const BUSY: Duration = Duration::from_millis(10);
-/// Interval between two looks at a thread that is to end.
+/// Polling interval while waiting for the thread to end.
 const POLL: Duration = Duration::from_millis(2);
-/// Time that a command gives a running source to end. More than a busy machine needs; a device or sysfs may hang.
+/// Time limit for a running source to end. Longer than a busy machine needs; limited because a device or sysfs may hang.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The work of an engine. Created, used and finished on the engine's thread.
@@ -27,8 +27,8 @@ pub trait Source {
     type Interval: Send + 'static;
     /// Result of the whole run.
     type Total: Send + 'static;
-    /// False if an interval lasts until the consumer has taken the last one. True if it ends on time, and is dropped while the
-    /// consumer is busy.
+    /// True if each interval ends on time and is dropped if the consumer is busy. False if an interval is extended until the
+    /// consumer has taken the previous one.
     const ON_TIME: bool = false;
 
     /// The session.
@@ -45,7 +45,7 @@ pub trait Source {
     /// Drains the programs' buffers. True if the run is to end.
     ///
     /// # Errors
-    /// The run cannot go on.
+    /// The run cannot continue.
     fn drain(&mut self) -> Result<bool> {
         Ok(false)
     }
@@ -53,13 +53,13 @@ pub trait Source {
     /// Applies pending changes of the host within the interval.
     ///
     /// # Errors
-    /// The run cannot go on.
+    /// The run cannot continue.
     fn update(&mut self) -> Result<()>;
 
     /// Ends the interval.
     ///
     /// # Errors
-    /// The run cannot go on.
+    /// The run cannot continue.
     fn interval(&mut self) -> Result<Self::Interval>;
 
     /// Ends the run, also after an error.
@@ -82,9 +82,9 @@ pub enum Tick<I> {
     Interval(I),
 }
 
-/// What the consumer asks for.
+/// A request from the consumer.
 pub(super) enum Order {
-    /// End the interval, and measure at this one from now on.
+    /// End the interval, and use this length for the following ones.
     Interval(Duration),
     MdEvent,
     /// End the interval, then the run.
@@ -95,7 +95,7 @@ pub(super) enum Order {
 /// Result of a run.
 #[derive(Debug)]
 pub struct Ended<T> {
-    /// Why the run ended early, if it did.
+    /// `Err` with the reason if the run ended early.
     pub result: Result<()>,
     /// [`Source::finish`].
     pub total: T,
@@ -132,7 +132,7 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
                 watch_md(&mut source, orders);
                 let schedule = Schedule::new(first, period);
                 let result = run(&mut source, schedule, &sender, &received);
-                // Tells the consumer: finishing can take long.
+                // Signal the end of the ticks now, because finishing can take long.
                 drop(sender);
                 Ok(Ended {
                     result,
@@ -142,7 +142,7 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
         })
     }
 
-    /// Starts a thread that calls `run`, which sends the ticks of a session elsewhere and obeys orders.
+    /// Starts a thread that calls `run`, which sends the ticks of a remote session and executes orders.
     ///
     /// # Errors
     /// The thread cannot be created.
@@ -154,7 +154,7 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
         Self::spawn(|_| run)
     }
 
-    /// `body` gets a sender of orders, and makes what the thread runs.
+    /// `body` gets a sender of orders and returns the function that the thread runs.
     fn spawn<F>(body: impl FnOnce(orders::Sender<Order>) -> F) -> Result<Self>
     where
         F: FnOnce(mpsc::Sender<Tick<I>>, orders::Receiver<Order>) -> Result<Ended<T>>
@@ -184,8 +184,9 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
         tick
     }
 
-    /// Waits for the next tick. When `end` completes, ends the interval; its tick is the last one. `None` after the last one, and
-    /// if that does not arrive within [`PATIENCE`]. Loading the programs is waited for without limit.
+    /// Waits for the next tick. When `end` completes, ends the interval; the tick of that interval is the last one. Returns `None`
+    /// after the last tick, or if the last tick does not arrive within [`PATIENCE`]. The wait for the first tick (loading the
+    /// programs) has no limit.
     pub async fn tick_or_last(
         &mut self,
         end: &mut (impl Future<Output = ()> + Unpin),
@@ -203,7 +204,7 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
         last.ok().flatten()
     }
 
-    /// The next tick, if there is one now.
+    /// Returns the next tick if it has already arrived.
     pub fn try_tick(&mut self) -> Option<Tick<I>> {
         let tick = self.ticks.try_recv().ok();
         self.has_started |= tick.is_some();
@@ -215,12 +216,12 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
         self.ticks.is_closed() && self.ticks.is_empty()
     }
 
-    /// Ends the interval now, and measures at another one from then on.
+    /// Ends the interval now, and sets the length of the following ones.
     pub fn set_interval(&self, period: Duration) {
         self.order(Order::Interval(period));
     }
 
-    /// Ends the interval now; its tick is the last one.
+    /// Ends the interval now. The tick of this interval is the last one.
     pub fn last_interval(&mut self) {
         self.is_last = true;
         self.order(Order::Last);
@@ -233,14 +234,14 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
     pub fn end(self, patience: Option<Duration>) -> Result<Ended<T>> {
         self.order(Order::End);
         drop(self.ticks);
-        let begun = Instant::now();
+        let start = Instant::now();
         while !self.thread.is_finished() {
-            let most = patience.filter(|_| self.has_started);
-            if let Some(most) = most.filter(|most| begun.elapsed() >= *most) {
+            let limit = patience.filter(|_| self.has_started);
+            if let Some(limit) = limit.filter(|limit| start.elapsed() >= *limit) {
                 bail!(
-                    "tracing did not end within {} s: a device or a file in /sys does not answer; the kernel removes the programs \
-                     when this process is gone",
-                    most.as_secs()
+                    "tracing did not end within {} s: a device or a file in /sys does not respond; the kernel removes the programs \
+                     when this process exits",
+                    limit.as_secs()
                 );
             }
             thread::sleep(POLL);
@@ -249,7 +250,7 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
         self.thread.join().unwrap_or_else(panicked)
     }
 
-    /// An engine that has ended does not need orders.
+    /// Sends an order. An order to an engine that has ended is dropped.
     fn order(&self, order: Order) {
         let _ = self.orders.send(order);
     }
@@ -266,7 +267,7 @@ fn watch_md(source: &mut impl Source, events: orders::Sender<Order>) {
         .spawn(move || while mdstat.wait(None) && events.send(Order::MdEvent).is_ok() {});
 }
 
-/// When intervals end.
+/// Schedule of the ends of intervals.
 struct Schedule {
     due: Instant,
     period: Duration,
@@ -280,7 +281,7 @@ impl Schedule {
         }
     }
 
-    /// After an interval. After a late one the next has its full length.
+    /// Schedules the end of the next interval. After a late end, the next interval has its full length.
     fn advance(&mut self, now: Instant) {
         self.due += self.period;
         if self.due <= now {
@@ -289,7 +290,7 @@ impl Schedule {
     }
 }
 
-/// Runs until an order, the source, an error or the end of the consumer ends it.
+/// Runs until an order, the source, an error or the exit of the consumer ends the run.
 fn run<S: Source>(
     source: &mut S,
     mut schedule: Schedule,

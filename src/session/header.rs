@@ -12,7 +12,7 @@ use crate::recording::header::{Array, Filesystem, Header, Member, Mount};
 /// Maximum number of layout ranges of a filesystem: enough for some 10 TB.
 const LAYOUT: usize = 20_000;
 
-/// Header of a recording of this host that begins now.
+/// Header of a recording that starts now on this host.
 pub fn header(
     topology: &Topology,
     targets: &[String],
@@ -84,7 +84,7 @@ fn member(m: &machine::Member) -> Member {
 
 fn filesystem(topology: &Topology, array: &machine::Array, fs: &machine::Filesystem) -> Filesystem {
     let layout = topology.layouts.get(&fs.dev);
-    let (places, is_cut) = layout.map_or((Vec::new(), false), |l| places(l, fs));
+    let (ranges, is_cut) = layout.map_or((Vec::new(), false), |l| layout_ranges(l, fs));
     let mounted = fs.mounts.first().map_or("", |m| m.fstype.as_str());
     Filesystem {
         name: fs.name.clone(),
@@ -100,7 +100,7 @@ fn filesystem(topology: &Topology, array: &machine::Array, fs: &machine::Filesys
             })
             .collect(),
         parameters: layout.map(parameters).unwrap_or_default(),
-        layout: places,
+        layout: ranges,
         layout_is_cut: is_cut,
     }
 }
@@ -142,39 +142,39 @@ fn parameters(layout: &Layout) -> Map<String, Value> {
     }
 }
 
-/// Layout ranges on the array: first sector, sectors, origin; and true if there are more.
-fn places(layout: &Layout, fs: &machine::Filesystem) -> (Vec<(u64, u64, String)>, bool) {
+/// Layout ranges on the array: first sector, sectors, origin. The flag is true if the list was truncated.
+fn layout_ranges(layout: &Layout, fs: &machine::Filesystem) -> (Vec<(u64, u64, String)>, bool) {
     let block = u64::from(layout.block_size / 512).max(1);
-    let mut places = Vec::new();
+    let mut found = Vec::new();
     for segment in &fs.segments {
-        let behind = layout
+        let first_range = layout
             .ranges
             .partition_point(|r| r.end().sector(block) <= segment.fs_sector);
-        for range in &layout.ranges[behind..] {
+        for range in &layout.ranges[first_range..] {
             let first = range.first.sector(block).max(segment.fs_sector);
             let last = range.end().sector(block).min(segment.end());
             if first >= last {
                 break;
             }
-            if places.len() == LAYOUT {
-                return (places, true);
+            if found.len() == LAYOUT {
+                return (found, true);
             }
-            places.push((
+            found.push((
                 segment.map(first).0,
                 last - first,
                 range.origin.name().to_owned(),
             ));
         }
     }
-    (places, false)
+    (found, false)
 }
 
-/// Notes about filesystems whose layout is only partly in the header.
+/// Notes on filesystems whose layout was truncated in the header.
 pub fn cuts(header: &Header) -> Vec<String> {
     let cut = header.filesystems.iter().filter(|fs| fs.layout_is_cut);
     cut.map(|fs| {
         format!(
-            "{}: of its fixed places the header of the recording has the first {LAYOUT}; requests have their origin all the same",
+            "{}: the header of the recording holds only the first {LAYOUT} layout ranges; the origins of requests are not affected",
             fs.name
         )
     })
@@ -183,14 +183,14 @@ pub fn cuts(header: &Header) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::places;
+    use super::layout_ranges;
     use crate::address::{ArraySector, FsBlock, FsSector};
     use crate::fs::ext4::{FsKind, Journal, Layout, Range};
     use crate::machine::{Filesystem, Segment};
     use crate::origin::Origin;
 
     #[test]
-    fn fixed_places_are_projected_onto_the_array() {
+    fn layout_is_mapped_to_array_sectors() {
         let range = |first, count, origin| Range {
             first: FsBlock(first),
             count,
@@ -216,7 +216,7 @@ mod tests {
             sectors,
         };
         let fs = Filesystem {
-            // In two pieces, the cut in the bitmaps.
+            // Two segments, split within the bitmaps.
             segments: vec![segment(0, 5000, 96), segment(96, 2000, 7904)],
             ..Filesystem::default()
         };
@@ -227,6 +227,6 @@ mod tests {
             at(2000, 16, "block_bitmap"),
             at(2704, 8, "journal"),
         ];
-        assert_eq!(places(&layout, &fs), (want, false));
+        assert_eq!(layout_ranges(&layout, &fs), (want, false));
     }
 }

@@ -1,12 +1,11 @@
-//! A tracing session: the traced topology, the programs loaded for it, and the state of the host. The source of all live
-//! commands.
+//! A tracing session: the traced topology, the programs loaded for it, and the state of the host. All live commands use one.
 //!
-//! * [`engine`]: runs a session on a thread of its own, and sends what it yields to the command.
+//! * [`engine`]: runs a session on its own thread and sends the results to the command.
 //! * [`watch`]: detects changes of the host. [`prepare`], [`update`]: update the programs after a change.
 //! * [`sampler`]: one snapshot each interval.
 //! * [`tasks`], [`paths`]: names of tasks, paths of files. [`cpus`]: kernel stack samples of each CPU.
 //! * [`recorder`]: writes a session to a recording. [`header`]: the header of a recording.
-//! * [`alloc`]: intervals of `raidtrace alloc`. [`slow`]: intervals of `raidtrace slow`. [`remote`]: those of a `raidtrace serve`.
+//! * [`alloc`], [`slow`], [`remote`]: intervals of `raidtrace alloc`, of `raidtrace slow`, and of a `raidtrace serve`.
 
 pub mod alloc;
 pub mod cpus;
@@ -46,7 +45,7 @@ use crate::session::watch::Watch;
 /// Number of changes kept as notes.
 const CHANGES: usize = 8;
 
-/// Attached programs, and the host state that names what they count.
+/// Attached programs, and the host state that their counters refer to.
 pub struct Session {
     sys: Arc<Sys>,
     options: SessionOptions,
@@ -56,7 +55,7 @@ pub struct Session {
     preparation: Option<Preparation>,
     /// Changes since the start, newest first.
     changes: VecDeque<String>,
-    /// The last change that the programs could not be updated for, and why.
+    /// Note on the last change for which the programs could not be updated, and the reason.
     failed_update: Option<String>,
     /// State of each array at the last sample; `None` if it could not be read.
     states: Vec<Option<ArrayState>>,
@@ -80,7 +79,7 @@ pub struct SessionOptions {
     pub buffer: Option<u32>,
     /// Accounting of blocks that tasks dirty.
     pub dirtied: Dirtied,
-    /// Load no programs: only the topology, its changes and paths are wanted.
+    /// Load no programs; only track the topology, its changes and paths.
     pub topology_only: bool,
 }
 
@@ -100,11 +99,11 @@ pub struct Reading {
     clock: Duration,
     counters: Counters,
     /// Requests completed by each array's members according to the kernel, read just before the counters. `None` if the
-    /// kernel counts other requests than the programs do.
+    /// kernel's count includes other requests than the programs' counters.
     completed: Vec<Vec<Option<u64>>>,
 }
 
-/// Open stat files of each array's members; `None` for a member that has none.
+/// Open stat files of each array's members; `None` for a member without one.
 type Stats = Vec<Vec<Option<StatFile>>>;
 
 /// A topology and the programs that count for it.
@@ -150,10 +149,10 @@ impl Traced {
     /// [`Reading::completed`].
     fn completed(&self) -> Vec<Vec<Option<u64>>> {
         if !self.probe.is_attached() {
-            return Vec::new(); // only the kernel still counts
+            return Vec::new(); // detached: only the kernel still counts
         }
         let arrays = &self.topology.host.arrays;
-        // Up to 5.10 a flush does not name its partition: all flushes of a disk count for the first member on it.
+        // Up to 5.10, a flush carries no partition: all flushes of a disk are counted for the first member on the disk.
         let only_on_disk = |member: &Member| {
             let all = arrays.iter().flat_map(|a| &a.members);
             all.filter(|m| m.disk == member.disk).count() == 1
@@ -174,7 +173,7 @@ impl Traced {
     }
 }
 
-/// Limits of the figures: of the topology, of the tables and of tasks' names; only those of the topology if nothing is counted.
+/// Notes on the topology, the tables and task names; only on the topology if nothing is counted.
 fn notes(sys: &Sys, topology: &Topology, tables: &Tables, options: SessionOptions) -> Vec<String> {
     let mut notes = topology.notes.clone();
     if !options.topology_only {
@@ -184,7 +183,7 @@ fn notes(sys: &Sys, topology: &Topology, tables: &Tables, options: SessionOption
     notes
 }
 
-/// Loaded modules, read first, and the kernel's facts.
+/// Digest of the loaded modules, read first, and the kernel's facts.
 fn gather() -> (u64, Facts) {
     (modules::digest(), Facts::gather())
 }
@@ -265,7 +264,7 @@ impl Session {
         &mut self.traced.probe
     }
 
-    /// Lets the next sample wait for paths, because no more events are recorded.
+    /// Makes later samples wait for paths. Call this after the last event was recorded.
     pub fn wait_for_paths(&mut self) {
         self.paths.wait_for_answers();
     }
@@ -279,7 +278,7 @@ impl Session {
             .collect()
     }
 
-    /// The counters now.
+    /// Reads the counters.
     pub fn read(&mut self) -> Result<Reading> {
         let completed = self.traced.completed();
         let counters = self.traced.probe.read()?;
@@ -306,13 +305,13 @@ impl Session {
         self.failed_update.is_some()
     }
 
-    /// Traced arrays with their state at the last sample; without one for an array that was stopped or removed.
+    /// Traced arrays with their state at the last sample; `None` for an array that was stopped or removed.
     pub fn states(&self) -> impl Iterator<Item = (&Array, Option<&ArrayState>)> {
         let arrays = &self.traced.topology.host.arrays;
         arrays.iter().zip(self.states.iter().map(Option::as_ref))
     }
 
-    /// A reading with the state of arrays and disks, and with names of tasks and files. Can block on a path lookup.
+    /// Adds the state of arrays and disks, and the names of tasks and files, to a reading. Can block on a path lookup.
     pub fn sample(&mut self, reading: Reading) -> Result<Sample> {
         let Reading {
             time,

@@ -8,11 +8,11 @@ use crate::analysis::files::FileId;
 use crate::machine::Sys;
 use crate::machine::handle::{Found, Mounts, Wanted};
 
-/// Age at which a path is looked up again: files are renamed and deleted.
+/// Age at which a path is looked up again, because files are renamed and deleted.
 const FRESH: Duration = Duration::from_secs(10);
 /// Longest wait of a sample for answers. After a timeout, samples do not wait until an answer arrives.
 const WAIT: Duration = Duration::from_millis(250);
-/// Cached paths above which stale ones are dropped.
+/// Number of cached paths above which stale ones are dropped.
 const CACHED: usize = 4096;
 /// Shortest time between two reads of the mount table, which is read again for an unknown filesystem.
 const MOUNTS: Duration = Duration::from_secs(10);
@@ -92,7 +92,7 @@ impl Paths {
         self.forget();
     }
 
-    /// Requests lookups. The answers are available later.
+    /// Requests lookups without waiting for the answers.
     pub fn ask(&mut self, wanted: Vec<(FileId, Wanted)>) {
         self.receive();
         if wanted.is_empty() && self.waiting.is_empty() {

@@ -1,5 +1,5 @@
-//! Prepares updates on other threads. Reading superblocks and loading programs takes seconds; meanwhile the session goes on
-//! draining events and counting intervals.
+//! Prepares updates on other threads. Reading superblocks and loading programs takes seconds; meanwhile the session continues
+//! to drain events and count intervals.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -13,12 +13,12 @@ use crate::machine::topology::Topology;
 use crate::machine::{Member, modules, task, with_lost};
 use crate::probe::{Facts, plan, tables::Tables};
 
-/// Interval between two looks at a thread.
+/// Polling interval while another thread works.
 const POLL: Duration = Duration::from_millis(5);
 
 /// An update that is being prepared.
 pub(super) struct Preparation {
-    begun: Instant,
+    started: Instant,
     /// The change, with its time of day, for the note about it.
     change: String,
     step: Step,
@@ -34,13 +34,13 @@ struct Read {
     topology: Topology,
     tables: Tables,
     stats: super::Stats,
-    /// Digest of the loaded modules and the kernel's facts, if the modules are others than when the programs were chosen.
+    /// Digest of the loaded modules and the kernel's facts; `None` if the modules are the same as when the programs were chosen.
     facts: Option<(u64, Facts)>,
 }
 
 /// The update that a change needs.
 enum Wanted {
-    /// None: the programs count the same IO, and only names or mounts have changed.
+    /// No update: the programs count the same IO, and only names or mounts have changed.
     Names,
     InPlace(Box<InPlaceUpdate>),
     Reload(Box<(Topology, Tables)>),
@@ -67,7 +67,7 @@ impl Session {
             if !changes.is_empty() {
                 let time = jiff::Timestamp::now().strftime("%H:%M:%SZ");
                 self.preparation = Some(Preparation {
-                    begun: Instant::now(),
+                    started: Instant::now(),
                     change: format!("{time} {}", changes.join("; ")),
                     step: Step::Reading(self.read_host()),
                 });
@@ -79,7 +79,7 @@ impl Session {
             return None;
         }
         let Preparation {
-            begun,
+            started,
             change,
             step,
         } = preparation;
@@ -90,7 +90,7 @@ impl Session {
                 Ok(Wanted::InPlace(update)) => Ok(Some(Update::InPlace(update))),
                 Ok(Wanted::Reload(new)) => {
                     self.preparation = Some(Preparation {
-                        begun,
+                        started,
                         change,
                         step: Step::Loading(self.load(*new)),
                     });
@@ -99,7 +99,7 @@ impl Session {
                 Err(e) => Err(e),
             },
         };
-        self.note_update(&change, begun.elapsed(), update)
+        self.note_update(&change, started.elapsed(), update)
     }
 
     /// Reads the topology on another thread.
@@ -133,7 +133,7 @@ impl Session {
         })
     }
 
-    /// Compares the host as read with the one that the programs count for, and updates their tables if they can stay.
+    /// Compares the host with the topology of the running programs, and updates the tables of these programs if possible.
     fn compare(&mut self, read: Read) -> Result<Wanted> {
         let Read {
             topology,
@@ -158,7 +158,7 @@ impl Session {
             traced.topology = topology;
             return Ok(Wanted::Names);
         }
-        // If the tables cannot be updated, the programs count on unchanged until new ones are loaded.
+        // If the tables cannot be updated, the programs continue unchanged until new ones are loaded.
         if same_facts && traced.update_in_place(&tables).unwrap_or(false) {
             return Ok(Wanted::InPlace(Box::new(InPlaceUpdate {
                 digest: tables.digest(),
@@ -170,7 +170,7 @@ impl Session {
         Ok(Wanted::Reload(Box::new((topology, tables))))
     }
 
-    /// Notes what became of a change, and schedules the next check.
+    /// Adds a note on the result of an update, and schedules the next check.
     fn note_update(
         &mut self,
         change: &str,

@@ -1,19 +1,22 @@
-//! Writes a session to a recording: its events as they are drained, and in each interval the state of the host.
+//! Writes a session to a recording: events as they are drained, and the state of the host at the end of each interval.
 //!
-//! * [`storage`]: where a recording goes.
+//! * [`storage`]: destination of a recording.
 //! * [`items`]: makes items of a recording from events; [`join`]: finds the submission that a request belongs to.
-//!   [`dirtied`]: makes items from counters of dirtied data. [`slow_rows`]: those of slow operations.
+//!   `events`: drains and writes events. `source`: the recorder as the source of an engine.
+//!   [`dirtied`]: makes items from counters of dirtied data. [`slow_rows`]: items of slow operations.
 
 pub mod dirtied;
+mod events;
 pub mod items;
 pub mod join;
 mod slow_rows;
+mod source;
 pub mod storage;
 
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
@@ -34,29 +37,32 @@ use crate::probe::events::Event;
 use crate::recording::alloc::Interval;
 use crate::recording::writer::{Options, Writer, Written};
 use crate::session::alloc::sampler::{AllocOptions, AllocSampler};
-use crate::session::engine::Source;
 use crate::session::header::{cuts, header};
 use crate::session::{Reading, Session, SessionOptions, Update};
 
 /// Interval of states.
 pub const SECOND: Duration = Duration::from_secs(1);
-/// Longest drain at once, so that states are on time.
+/// Time limit of one drain, so that states are written on time.
 const LONGEST_DRAIN: Duration = Duration::from_millis(200);
-/// Longest drain of the events before an update in place, which are of the previous members.
+/// Time limit for draining the events of the previous members before an update in place.
 const SWITCHOVER: Duration = Duration::from_secs(1);
-/// Priority of the threads that drain and write: above that of the load.
+/// Nice value of the threads that drain and write: a higher priority than the load.
 const NICE: i32 = -10;
-/// Number of files whose location is known to be stored.
+/// Maximum number of files that are remembered as stored.
 const FILES: usize = 1 << 15;
-/// Half a second of the fastest disks may wait for the file, in batches that are small enough for memory.
+/// Queues up to half a second of events of the fastest disks, in batches that are small enough for memory.
 const WRITER: Options = Options {
     level: 1,
     rows: 1 << 14,
     waiting: 10,
 };
-/// Number of files whose path is looked for again.
+/// Maximum number of notes that are remembered as stored.
+const NOTES: usize = 1000;
+/// A recording in memory adopts the host's clock after a step of more than this.
+const CLOCK_STEP: Duration = Duration::from_secs(1);
+/// Maximum number of files whose path is looked up again.
 const PATHLESS: usize = 1024;
-/// Figures of the allocator: those that `raidtrace alloc` has without options.
+/// Options of the allocator's figures: the defaults of `raidtrace alloc`.
 const ALLOC: AllocOptions = AllocOptions {
     hertz: 99,
     all: false,
@@ -107,15 +113,15 @@ pub struct Recorder<D> {
     fold: Fold,
     /// First part of the interval, up to an update in the middle of it.
     part: Option<Snapshot>,
-    /// Files whose location the writer has.
+    /// Files whose location was passed to the writer.
     stored: HashSet<FileId>,
-    /// Files whose path was not known when they were stored: a recording does not wait for paths.
+    /// Files whose path was unknown when they were stored, because a recording does not wait for paths.
     pathless: HashSet<FileId>,
     last_task: TaskId,
     /// Losses of the current programs since they were attached.
     lost: Lost,
     recorded: Recorded,
-    /// Notes that are stored.
+    /// Notes already in the recording.
     noted: HashSet<String>,
     /// Notes on the storage.
     file_notes: Vec<String>,
@@ -134,7 +140,7 @@ impl<D: Storage> Recorder<D> {
             ..SessionOptions::default()
         };
         let mut session = Session::start(sys, &options.targets, session_options)?;
-        // A full ring buffer loses events: on a busy machine draining comes first, for this thread and the writer's.
+        // A full ring buffer loses events: raise the priority of this thread and the writer's for busy machines.
         task::set_nice(NICE);
         let clock = Clock::now();
         let since = monotonic_ns();
@@ -197,86 +203,19 @@ impl<D: Storage> Recorder<D> {
         })
     }
 
-    /// Drains events until there are no more, or for `at_most`.
-    fn drain_events(&mut self, at_most: Duration) -> Result<()> {
-        let begun = Instant::now();
-        while self.drain_some()?.is_some() && begun.elapsed() < at_most {}
-        Ok(())
-    }
-
-    /// Drains the events before a time of the monotonic clock, in ns.
-    fn drain_before(&mut self, end: u64) -> Result<()> {
-        while self.drain_some()?.is_some_and(|until| until < end) {}
-        Ok(())
-    }
-
-    /// Drains some events. Returns the time of the last one if there can be more, in ns of the monotonic clock.
-    fn drain_some(&mut self) -> Result<Option<u64>> {
-        let more = self.session.probe().drain(&mut self.events)?;
-        let last = self.events.iter().rev().find_map(Event::time);
-        self.write_events()?;
-        Ok(more.then_some(last.unwrap_or(0)))
-    }
-
-    fn write_events(&mut self) -> io::Result<()> {
-        let mut events = std::mem::take(&mut self.events);
-        let mut result = Ok(());
-        let (requests, submissions) = (&mut self.recorded.requests, &mut self.recorded.submissions);
-        let (session, writer) = (&mut self.session, &mut self.writer);
-        let (stored, last_task) = (&mut self.stored, &mut self.last_task);
-        let unknown = self.translator.translate(&events, |item| {
-            match &item {
-                Item::Request(_) => *requests += 1,
-                Item::Submission(s) => {
-                    *submissions += 1;
-                    let task = TaskId {
-                        array: s.array,
-                        pid: s.pid,
-                    };
-                    if task != *last_task && !writer.knows(task) {
-                        writer.task(task, &session.task_info(task));
-                    }
-                    *last_task = task;
-                    if let Some(id) = s.file
-                        && !stored.contains(&id)
-                    {
-                        if stored.len() >= FILES {
-                            stored.clear();
-                        }
-                        stored.insert(id);
-                        writer.file_location(id, &session.file_location(&id));
-                    }
-                }
-                _ => {}
-            }
-            if result.is_ok() {
-                result = writer.push(&item);
-            }
-        });
-        events.clear();
-        self.events = events;
-        result?;
-        if unknown > 0 {
-            let time_us = self.clock.unix_us_now();
-            let text = format!("{unknown} requests were of members that are not known");
-            self.writer.push(&Item::Note { time_us, text })?;
-        }
-        Ok(())
-    }
-
     /// Writes the state of the host, applies an update, and begins the next piece of a rotated recording.
-    /// Returns the snapshot since the last state, of the state before `update`.
+    /// Returns the snapshot since the last state, for the topology before `update`.
     fn write_state(&mut self, mut update: Option<Update>) -> Result<Snapshot> {
         let mut since = monotonic_ns();
         let (reading, base) = self.session.read_with(update.as_mut())?;
         match update {
             None => {}
             Some(Update::Reload(_)) => {
-                // Both programs run: the events of the new ones begin where those of the old ones end.
+                // Old and new programs run: take events before `since` from the old ones, and later events from the new ones.
                 self.translator.end(since);
                 self.drain_before(since)?;
             }
-            // Later events of members that have left have no member.
+            // After the update, events of removed members can no longer be translated.
             Some(Update::InPlace(_)) => self.drain_events(SWITCHOVER)?,
         }
         let is_last = matches!(update, Some(Update::Reload(_)));
@@ -297,12 +236,33 @@ impl<D: Storage> Recorder<D> {
             && self.writer.turn(open)?
         {
             self.storage.piece_begun(piece);
+            self.adopt_clock(&mut state)?;
             self.writer.push(&Item::State(Box::new(state)))?;
         }
         Ok(snapshot)
     }
 
-    /// A reading with names and locations, which go to the writer.
+    /// Adopts the host's clock at the start of a piece, if that clock has been set and the earlier pieces can be removed: all times of
+    /// a recording come from one clock.
+    fn adopt_clock(&mut self, state: &mut State) -> Result<()> {
+        let Some(clock) = self.clock.stepped(CLOCK_STEP) else {
+            return Ok(());
+        };
+        if !self.storage.forget() {
+            return Ok(());
+        }
+        let now = monotonic_ns();
+        let step = clock.unix_us(now) - self.clock.unix_us(now);
+        state.time_us += step;
+        self.clock = clock;
+        self.translator.set_clock(clock);
+        let step = step as f64 / 1e6;
+        let text =
+            format!("the host's clock was set by {step:+.1} s: the recording before is not kept");
+        self.note(text)
+    }
+
+    /// Samples a reading, and passes its names and locations to the writer.
     fn named(&mut self, reading: Reading) -> Result<Sample> {
         let time = time(&self.session, self.clock, &reading)?;
         let mut sample = self.session.sample(reading)?;
@@ -324,6 +284,9 @@ impl<D: Storage> Recorder<D> {
         let alloc = self.alloc.iter().flat_map(AllocSampler::notes);
         let slow = self.slow.iter().flat_map(SlowRows::notes);
         for text in sample.notes.iter().cloned().chain(alloc).chain(slow) {
+            if self.noted.len() >= NOTES {
+                self.noted.clear();
+            }
             if self.noted.insert(text.clone()) {
                 let time_us = sample.time.as_microsecond();
                 self.writer.push(&Item::Note { time_us, text })?;
@@ -332,8 +295,8 @@ impl<D: Storage> Recorder<D> {
         Ok(sample)
     }
 
-    /// Writes the state at the end of an interval, and before it what was counted in the interval. `is_last`: these programs
-    /// are not read again.
+    /// Writes the counts of an interval, and then the state at its end. `is_last` is true if these programs are not read
+    /// again.
     fn sample(&mut self, reading: Reading, is_last: bool) -> Result<(State, Snapshot)> {
         let sample = self.named(reading)?;
         let time_us = sample.time.as_microsecond();
@@ -360,9 +323,11 @@ impl<D: Storage> Recorder<D> {
             self.writer.push(&item)?;
         }
         if let Some(slow) = &mut self.slow {
-            if let Some(item) = slow.interval(&mut self.session)? {
+            let clock = self.clock;
+            if let Some(item) = slow.interval(&mut self.session, |ns| clock.unix_us(ns))? {
                 self.writer.push(&item)?;
             }
+            snapshot.overhead.add(slow.overhead());
             for array in &mut snapshot.arrays {
                 array.slow = slow.longest(&array.info.name, time_us);
             }
@@ -371,7 +336,7 @@ impl<D: Storage> Recorder<D> {
         Ok((state, snapshot))
     }
 
-    /// Writes the state that counting begins with after an update. The numbers of arrays are others.
+    /// Writes the state at which counting restarts after an update. The update may have changed array indices.
     fn restart(&mut self, base: Reading) -> Result<State> {
         let mut sample = self.named(base)?;
         self.fold.resume_disks(&mut sample);
@@ -391,7 +356,7 @@ impl<D: Storage> Recorder<D> {
         })
     }
 
-    /// Writes `state`, with the requests of each member that were not counted until then.
+    /// Writes `state`, with the number of each member's requests that were not counted so far.
     fn push_state(&mut self, state: &mut State) -> io::Result<()> {
         for member in state.arrays.iter_mut().flat_map(|a| &mut a.members) {
             if let Some(disk) = &mut member.disk {
@@ -410,8 +375,8 @@ impl<D: Storage> Recorder<D> {
         Ok(())
     }
 
-    /// Drains what is left and ends the recording. Returns its storage, its figures, the
-    /// last snapshot, and an error if the end of the recording is missing.
+    /// Drains the remaining events and ends the recording. Returns the storage, the figures, the last snapshot, and an error if
+    /// the end of the recording could not be written.
     pub fn end(mut self) -> (D, Recorded, Option<Snapshot>, Result<()>) {
         self.session.probe().detach();
         self.session.wait_for_paths();
@@ -426,7 +391,7 @@ impl<D: Storage> Recorder<D> {
         };
         self.recorded.written = self.writer.written();
         let result = result.and_then(|()| {
-            self.recorded.written = self.writer.finish().context("ending the file")?;
+            self.recorded.written = self.writer.finish().context("finishing the recording")?;
             if let Some(bytes) = self.storage.finish()? {
                 self.recorded.written.bytes = bytes;
             }
@@ -440,12 +405,17 @@ impl<D: Storage> Recorder<D> {
         self.writer.written()
     }
 
-    /// Where the recording goes.
+    /// Number of slow operations, commits and their events that are missing.
+    pub fn slow_lost(&self) -> u64 {
+        self.slow.as_ref().map_or(0, SlowRows::lost)
+    }
+
+    /// Destination of the recording.
     pub fn storage(&self) -> &D {
         &self.storage
     }
 
-    /// Where the recording goes, when everything up to now is there.
+    /// Destination of the recording, after everything so far has been written.
     ///
     /// # Errors
     /// An earlier part could not be written.
@@ -475,65 +445,19 @@ impl<D: Storage> Recorder<D> {
     }
 }
 
-impl<D: Storage> Source for Recorder<D> {
-    type Interval = Snapshot;
-    type Total = ();
-    const ON_TIME: bool = true;
-
-    fn session(&mut self) -> &mut Session {
-        &mut self.session
-    }
-
-    fn notes(&self) -> Vec<String> {
-        let (alloc, slow) = (self.alloc.as_ref(), self.slow.as_ref());
-        notes(&self.session, alloc, slow, &self.file_notes)
-    }
-
-    fn drain_every(&self) -> Option<Duration> {
-        Some(Duration::from_millis(20))
-    }
-
-    fn drain(&mut self) -> Result<bool> {
-        self.drain_events(LONGEST_DRAIN)?;
-        if let Some(alloc) = &mut self.alloc {
-            alloc.drain()?;
-        }
-        if let Some(slow) = &mut self.slow {
-            slow.drain(&mut self.session)?;
-        }
-        Ok(false)
-    }
-
-    fn update(&mut self) -> Result<()> {
-        if let Some(update) = self.session.check_for_update() {
-            let part = self.write_state(Some(update))?;
-            self.part = Some(self.joined(part));
-        }
-        Ok(())
-    }
-
-    fn interval(&mut self) -> Result<Snapshot> {
-        let update = self.session.check_for_update();
-        let last = self.write_state(update)?;
-        Ok(self.joined(last))
-    }
-
-    fn finish(self) {}
-}
-
 fn notes(
     session: &Session,
     alloc: Option<&AllocSampler>,
     slow: Option<&SlowRows>,
-    of_file: &[String],
+    file_notes: &[String],
 ) -> Vec<String> {
     let alloc = alloc.into_iter().flat_map(AllocSampler::notes);
     let slow = slow.into_iter().flat_map(SlowRows::notes);
     let all = session.notes().into_iter().chain(alloc).chain(slow);
-    all.chain(of_file.iter().cloned()).collect()
+    all.chain(file_notes.iter().cloned()).collect()
 }
 
-/// Time of a reading on the clock of the events. The host's clock may be set meanwhile.
+/// Time of a reading on the clock of the events. The host's clock may be set during the recording.
 fn time(session: &Session, clock: Clock, reading: &Reading) -> Result<jiff::Timestamp> {
     let age = u64::try_from(session.age(reading).as_nanos())?;
     let time_us = clock.unix_us(monotonic_ns().saturating_sub(age));
@@ -549,7 +473,7 @@ fn records_itself(session: &Session, storage: &impl Storage) -> Option<String> {
         filesystems.chain([a.dev]).any(|d| d.kernel() == device)
     })?;
     Some(format!(
-        "{} is on {}, which is recorded: its own writes are in it (the thread `writer` of raidtrace)",
+        "{} is on {}, which is recorded: the recording includes its own writes (the thread `writer` of raidtrace)",
         storage.name(),
         on.name
     ))

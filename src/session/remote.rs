@@ -1,12 +1,13 @@
-//! A session of another process or machine: follows the intervals of a `raidtrace serve`.
+//! A session in another process or on another machine: receives the intervals of a `raidtrace serve`.
 //!
-//! [`address`]: where it listens. [`stream`]: the HTTP side. [`message`]: an interval as a line of JSON. [`token`]: who may read it.
+//! [`address`]: address of the server. [`stream`]: HTTP client. [`message`]: encoding of an interval. [`token`]: bearer token.
 
 pub mod address;
 pub mod message;
 mod stream;
 pub mod token;
 
+use std::pin::Pin;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,7 @@ use super::engine::{Ended, Engine, Order, Tick};
 use crate::analysis::snapshot::Snapshot;
 use crate::analysis::window;
 
-/// Longest wait before an order is seen.
+/// Interval of checks for orders.
 const POLL: Duration = Duration::from_millis(20);
 /// Time without an interval after which the connection counts as lost.
 const SILENCE: Duration = Duration::from_secs(15);
@@ -29,18 +30,18 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Options of [`start`].
 #[derive(Debug)]
 pub struct Options {
-    /// Where to connect.
+    /// Address of the server.
     pub address: Address,
     /// Bearer token, if one is needed.
     pub token: Option<Vec<u8>>,
-    /// Length of an interval. Intervals of `serve` are added up to it.
+    /// Length of an interval. Shorter intervals of the server are added up.
     pub period: Duration,
-    /// On a loss of the connection, yield the last interval again with a note, for a screen.
+    /// For screens: when the connection is lost, yield the last interval again with a note.
     pub repeat: bool,
 }
 
-/// Connects and yields intervals. The engine's total is `total` after `add` was called for each. A connection that is lost later
-/// is made again.
+/// Connects and yields intervals. `add` adds each interval to `total`, which becomes the engine's total. Reconnects if the
+/// connection is lost.
 ///
 /// # Errors
 /// The thread cannot be created. An error of the first connection is returned by [`Engine::end`].
@@ -54,7 +55,7 @@ pub fn start<T: Send + 'static>(
             .enable_all()
             .build()
             .context("starting the runtime")?;
-        runtime.block_on(async {
+        let ended = runtime.block_on(async {
             let stream = Stream::open(&options.address, options.token.as_deref()).await?;
             let mut remote = Remote {
                 options,
@@ -68,15 +69,20 @@ pub fn start<T: Send + 'static>(
             let mut total = total;
             let result = remote.run(&ticks, &orders, |s| add(&mut total, s)).await;
             Ok(Ended { result, total })
-        })
+        });
+        // A look-up of the host's name may hang.
+        runtime.shutdown_background();
+        ended
     })
 }
 
 enum Connection {
-    /// With the time of the last line.
+    /// Stream, and the time of the last line.
     Open(Box<Stream>, Instant),
-    /// With the time of the next attempt.
+    /// Time of the next attempt to connect.
     Lost(Instant),
+    /// An attempt to connect.
+    Opening(Pin<Box<dyn Future<Output = Result<Stream>>>>),
 }
 
 impl Connection {
@@ -88,13 +94,13 @@ impl Connection {
 struct Remote {
     options: Options,
     connection: Connection,
-    /// Intervals received since the last one yielded, added up.
+    /// Sum of the intervals received since the last one was yielded.
     merged: Option<Snapshot>,
     /// The last interval received.
     last: Option<Snapshot>,
-    /// Why there is no connection, if there is none.
+    /// Note on the lost connection; `None` while connected.
     lost: Option<String>,
-    /// The last time of which nothing was received, if there is any.
+    /// Note on the last gap between received intervals.
     gap: Option<String>,
     /// True if the next interval is the last one to yield.
     is_last: bool,
@@ -120,7 +126,7 @@ impl Remote {
                 Ok(Order::End) | Err(TryRecvError::Disconnected) => return Ok(()),
             }
             let notes = self.notes();
-            self.receive().await;
+            self.receive().await?;
             if ticks.is_closed() {
                 return Ok(());
             }
@@ -142,37 +148,45 @@ impl Remote {
         }
     }
 
-    /// Receives one line at most, or connects again.
-    async fn receive(&mut self) {
+    /// Receives at most one line, or tries to reconnect.
+    async fn receive(&mut self) -> Result<()> {
         match &mut self.connection {
             Connection::Open(stream, since) => {
                 let received = match tokio::time::timeout(POLL, stream.next()).await {
                     Ok(line) => line.and_then(|line| message::decode(&line)),
-                    Err(_) if since.elapsed() < SILENCE => return,
-                    Err(_) => Err(anyhow::anyhow!("nothing came for {} s", SILENCE.as_secs())),
+                    Err(_) if since.elapsed() < SILENCE => return Ok(()),
+                    Err(_) => Err(anyhow::anyhow!("no data for {} s", SILENCE.as_secs())),
                 };
                 match received {
                     Ok(snapshot) => {
                         *since = Instant::now();
                         self.add(snapshot);
                     }
+                    // Another version, or another server.
+                    Err(why) if self.last.is_none() => return Err(why),
                     Err(why) => self.lose(&why),
                 }
             }
             Connection::Lost(due) if *due > Instant::now() => tokio::time::sleep(POLL).await,
-            Connection::Lost(due) => {
-                *due = Instant::now() + RETRY;
-                let token = self.options.token.as_deref();
-                if let Ok(stream) = Stream::open(&self.options.address, token).await {
+            Connection::Lost(_) => {
+                let (address, token) = (self.options.address.clone(), self.options.token.clone());
+                let open = async move { Stream::open(&address, token.as_deref()).await };
+                self.connection = Connection::Opening(Box::pin(open));
+            }
+            Connection::Opening(open) => match tokio::time::timeout(POLL, open).await {
+                Err(_) => {}
+                Ok(Ok(stream)) => {
                     self.connection = Connection::new(stream);
                     self.lost = None;
                 }
-            }
+                Ok(Err(_)) => self.connection = Connection::Lost(Instant::now() + RETRY),
+            },
         }
+        Ok(())
     }
 
     fn lose(&mut self, why: &anyhow::Error) {
-        self.connection = Connection::Lost(Instant::now());
+        self.connection = Connection::Lost(Instant::now() + RETRY);
         let last = self.last.as_ref().map(|last| last.time);
         let since = last.map_or_else(String::new, |t| t.strftime(" since %H:%M:%SZ").to_string());
         self.lost = Some(format!(
@@ -187,14 +201,14 @@ impl Remote {
 
     fn add(&mut self, snapshot: Snapshot) {
         if let Some(last) = &self.last {
-            // The first line of a connection may come twice.
+            // The first line of a new connection may repeat the last interval.
             if last.time == snapshot.time {
                 return;
             }
             let since = snapshot.time.duration_since(last.time).unsigned_abs();
             if since > snapshot.interval.mul_f64(1.5) {
                 self.gap = Some(format!(
-                    "nothing was received of the time from {} to {}",
+                    "no intervals received from {} to {}",
                     last.time.strftime("%H:%M:%SZ"),
                     snapshot.time.strftime("%H:%M:%SZ")
                 ));
@@ -204,7 +218,7 @@ impl Remote {
             None => self.merged = Some(snapshot.clone()),
             Some(merged) => {
                 window::merge(merged, &snapshot);
-                // Those of `serve` cover the last seconds, as everywhere.
+                // These two already cover several intervals. Keep the newest instead of a sum.
                 for (array, newer) in merged.arrays.iter_mut().zip(&snapshot.arrays) {
                     array.hotspot.clone_from(&newer.hotspot);
                     array.amplification.clone_from(&newer.amplification);
@@ -214,10 +228,10 @@ impl Remote {
         self.last = Some(snapshot);
     }
 
-    /// The intervals received, if they are as long as the period.
+    /// Takes the sum of the received intervals once it is as long as the period.
     fn due(&mut self) -> Option<Snapshot> {
         let last = self.last.as_ref()?.interval;
-        // An interval of "1 s" is never exactly that.
+        // An interval of 1 s is never exactly 1 s long.
         let is_due = |merged: &mut Snapshot| merged.interval + last / 2 >= self.options.period;
         let is_last = self.is_last;
         self.merged.take_if(|merged| is_last || is_due(merged))

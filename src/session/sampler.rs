@@ -31,10 +31,10 @@ impl Sampler {
         Self::with(sys, targets, options)
     }
 
-    /// Starts a session that counts nothing: for its topology, its changes, and paths.
+    /// Starts a session that counts nothing and only tracks the topology, its changes, and paths.
     ///
     /// # Errors
-    /// As [`Sampler::start`].
+    /// See [`Sampler::start`].
     pub fn topology_only(sys: Sys, targets: &[String]) -> Result<Self> {
         let options = SessionOptions {
             topology_only: true,
@@ -55,12 +55,12 @@ impl Sampler {
         Ok(sampler)
     }
 
-    /// The last seconds, up to the end of the last interval.
+    /// Window over the last seconds, up to the end of the last interval.
     pub fn window(&self) -> &Window {
         &self.window
     }
 
-    /// Begins an interval at `base`; counts up to `base` are not shown.
+    /// Starts an interval at `base`. Drops counts up to `base`.
     fn begin(&mut self, base: Reading) -> Result<()> {
         let mut first = self.session.sample(base)?;
         self.fold.resume_disks(&mut first);
@@ -68,7 +68,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// `part` with the earlier part of the same interval.
+    /// Joins `part` to the earlier part of the same interval.
     fn joined(&mut self, part: Snapshot) -> Snapshot {
         match self.part.take() {
             Some(mut whole) => {
@@ -79,7 +79,7 @@ impl Sampler {
         }
     }
 
-    /// Snapshot since the last step, of the state before `update`. Later steps count under `update`.
+    /// Returns the snapshot since the last step, for the state before `update`, and applies `update` to later steps.
     fn step(&mut self, mut update: Option<Update>) -> Result<Snapshot> {
         // Read both counters before sampling: path lookup can take long, and IO that completes meanwhile would be lost.
         let (reading, base) = self.session.read_with(update.as_mut())?;

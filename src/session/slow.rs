@@ -27,12 +27,12 @@ use host::{Place, add_journals, devices, facts, names, places};
 pub const DRAIN: Duration = Duration::from_millis(100);
 /// A task that waits for a commit can return before the commit's last tracepoint.
 const SETTLE: Duration = Duration::from_millis(5);
-/// Most waits for further operations at the end of an interval.
+/// Maximum number of waits for further operations at the end of an interval.
 const ROUNDS: usize = 4;
-/// Commits and IO of members that are kept for operations which end later.
+/// Maximum numbers of commits and member IOs that are kept for operations that end later.
 const COMMITS: usize = 4096;
 const IOS: usize = 1 << 16;
-/// Operations of an interval that are kept, and files that get a path.
+/// Maximum numbers of operations kept per interval, and of files that get a path.
 const OPERATIONS: usize = 10_000;
 const NAMED: usize = 256;
 
@@ -43,17 +43,17 @@ pub struct SlowSampler {
     events: Vec<Event>,
     operations: Vec<Operation>,
     commits: VecDeque<Commit>,
-    /// Number of the last ones that no interval has listed.
+    /// Number of commits at the end of `commits` that no interval has listed yet.
     new_commits: usize,
     ios: VecDeque<MemberIo>,
-    begun: Instant,
+    started: Instant,
     drained: Instant,
     before: Before,
     /// Operations of the last interval that may have held a lock.
     holders: Holders,
 }
 
-/// Cumulative figures at the end of the interval before.
+/// Cumulative figures at the end of the previous interval.
 #[derive(Default)]
 struct Before {
     kinds: BTreeMap<Kind, KindSum>,
@@ -76,8 +76,8 @@ impl SlowSampler {
                 targets => format!("on {}", targets.join(", ")),
             };
             bail!(
-                "no mounted ext4 {on}: raidtrace traces its operations; name a mount point, or an array, disk or partition that holds \
-                 one"
+                "no mounted ext4 {on}: slow operations are traced on ext4 only; name a mount point, or an array, disk or partition \
+                 that holds one"
             );
         }
         Ok(Self {
@@ -88,14 +88,14 @@ impl SlowSampler {
             commits: VecDeque::new(),
             new_commits: 0,
             ios: VecDeque::new(),
-            begun: Instant::now(),
+            started: Instant::now(),
             drained: Instant::now(),
             before: Before::default(),
             holders: Holders::default(),
         })
     }
 
-    /// Drains the events, and begins to look for the paths of their files. Call this at least every [`DRAIN`].
+    /// Drains the events, and starts looking up the paths of their files. Call this at least every [`DRAIN`].
     ///
     /// # Errors
     /// The events cannot be read.
@@ -134,13 +134,13 @@ impl SlowSampler {
         self.probe.notes()
     }
 
-    /// Ends the interval. [`SlowSampler::complete`] adds what takes time.
+    /// Ends the interval. [`SlowSampler::complete`] adds paths and advice, which take longer.
     ///
     /// # Errors
     /// The events or sums cannot be read.
     pub fn interval(&mut self, session: &Session) -> Result<SlowSnapshot> {
         self.drain_now()?;
-        // Wait for the commits of the last operations; others end meanwhile.
+        // Wait for the commits of the last operations. More operations can end meanwhile.
         let mut seen = 0;
         for _ in 0..ROUNDS {
             if self.operations.len() == seen {
@@ -153,8 +153,8 @@ impl SlowSampler {
         self.snapshot(session)
     }
 
-    /// Adds the paths of files, and then advice, to an interval. Waits for paths up to `patience`, and goes on draining meanwhile:
-    /// an operation is listed once, unlike a figure that comes again in the next interval.
+    /// Adds the paths of files, and then advice, to an interval. Waits up to `patience` for paths, because each operation is listed
+    /// only once. Continues to drain events during the wait.
     ///
     /// # Errors
     /// The events cannot be read.
@@ -178,7 +178,7 @@ impl SlowSampler {
 
     fn snapshot(&mut self, session: &Session) -> Result<SlowSnapshot> {
         let now = Instant::now();
-        let interval = now - std::mem::replace(&mut self.begun, now);
+        let interval = now - std::mem::replace(&mut self.started, now);
         let topology = session.topology();
         let mut names = names(topology);
         let journals = self.commits.iter().filter_map(|c| c.journal);
@@ -194,7 +194,7 @@ impl SlowSampler {
             .drain(..)
             .map(|operation| {
                 let place = places.get(&operation.dev);
-                let (commits, ios) = beside(&operation, place, &commits, &ios);
+                let (commits, ios) = overlapping(&operation, place, &commits, &ios);
                 Slow {
                     waterfall: Waterfall::new(&operation, &commits, &ios),
                     array: place.map(|p| p.array.clone()),
@@ -255,15 +255,15 @@ impl SlowSampler {
     }
 }
 
-fn keep<T>(all: &mut VecDeque<T>, new: T, most: usize) {
-    if all.len() >= most {
+fn keep<T>(all: &mut VecDeque<T>, new: T, limit: usize) {
+    if all.len() >= limit {
         all.pop_front();
     }
     all.push_back(new);
 }
 
-/// Sums of an interval. Those of slow operations are the ones that are `listed`: an operation that ends while the interval does can
-/// be in the sums of the next one.
+/// Sums of an interval. Numbers of slow operations come from `listed`, because an operation that ends together with the interval
+/// can be in the programs' sums of the next interval.
 fn since(
     now: &BTreeMap<Kind, KindSum>,
     was: &BTreeMap<Kind, KindSum>,
@@ -283,7 +283,7 @@ fn since(
 }
 
 /// Commits and IO of members that overlap an operation, in the order given.
-fn beside<'a>(
+fn overlapping<'a>(
     op: &Operation,
     place: Option<&Place>,
     commits: &[&'a Commit],
@@ -300,7 +300,7 @@ fn beside<'a>(
     )
 }
 
-/// IO of the members of an array that overlaps a time. `ios`: in the order of their ends.
+/// IO of an array's members that overlaps a time range. `ios` must be sorted by end.
 fn ios_between(ios: &[MemberIo], from: u64, to: u64, place: Option<&Place>) -> Vec<MemberIo> {
     let later = ios.partition_point(|io| io.end_ns <= from);
     let on = |io: &&MemberIo| io.start_ns < to && place.is_none_or(|p| p.members.contains(&io.dev));

@@ -12,7 +12,7 @@ use crate::analysis::snapshot::THROTTLED_ROLE;
 use crate::machine::handle::{Found, Wanted};
 use crate::machine::{Dev, Filesystem, task};
 
-/// Number of dirtied files that get a name although they are not among the busiest.
+/// Maximum number of dirtied files that get a name although they are not among the busiest.
 const NAMED: usize = 1024;
 
 impl Session {
@@ -31,7 +31,7 @@ impl Session {
         infos
     }
 
-    /// A task with a submission, before the interval ends.
+    /// Name and role of a task that has submitted a bio in the current interval.
     pub fn task_info(&mut self, id: TaskId) -> TaskInfo {
         let name = self.traced.probe.task_name(id).unwrap_or_default();
         self.named_task(id, &name)
@@ -41,11 +41,11 @@ impl Session {
         if pid & THROTTLED != 0 {
             return self.throttled(name.cgroup);
         }
-        // Its bios were submitted by blk-throttle's kworker (rt_worker_submits()).
+        // The bios of this task were submitted by blk-throttle's kworker (rt_worker_submits()).
         let throttled = name.work == b"kthrotld";
         let work = if throttled { &[][..] } else { &name.work[..] };
         let comm = if work.is_empty() {
-            // /proc has the name after an exec.
+            // /proc has the current name, also after an exec.
             task::comm(&self.sys, pid).unwrap_or_else(|| name.comm.clone())
         } else {
             // The format of /proc/PID/comm. The kworker itself may be on other work by now.
@@ -132,7 +132,7 @@ impl Session {
         locations
     }
 
-    /// Begins to look the paths of files up, for a later [`Session::locate`]: a filesystem can be unmounted before that.
+    /// Starts looking up the paths of files for a later [`Session::locate`]. A filesystem can be unmounted before that call.
     pub fn begin_to_locate(&mut self, ids: impl IntoIterator<Item = FileId>) {
         let (_, wanted) = self.named_files(ids);
         self.paths.ask(wanted);

@@ -8,7 +8,7 @@ use super::{Reading, Session, Stats, Traced, array_info};
 use crate::machine::Array;
 use crate::machine::topology::Topology;
 
-/// A change that is already counted by the programs, for [`Session::apply`].
+/// A change that the programs already count, for [`Session::apply`].
 pub enum Update {
     /// New programs, attached. The old ones count until the update is applied.
     Reload(Box<Traced>),
@@ -42,8 +42,8 @@ impl Session {
         self.members_hash.wrapping_add(self.md_events)
     }
 
-    /// The counters now, and the base of the counts under `update`. In place, the base is this very reading. After a reload
-    /// it is read right afterwards: requests that complete in between are in neither.
+    /// Reads the counters, and the base of the counts under `update`. For an update in place, the base has the time of the
+    /// first reading. For a reload, the base is read right afterwards: requests that complete in between are in neither.
     pub fn read_with(&mut self, update: Option<&mut Update>) -> Result<(Reading, Option<Reading>)> {
         match update {
             None => Ok((self.read()?, None)),
@@ -66,7 +66,7 @@ impl Session {
         }
     }
 
-    /// Applies `update`: later samples are of the new topology.
+    /// Applies `update`. Later samples use the new topology.
     pub fn apply(&mut self, update: Update) {
         let was = match update {
             Update::Reload(new) => {

@@ -1,7 +1,7 @@
 //! Detects changes of the traced arrays, of the devices on them, and of the identity of their filesystems.
 //!
-//! Reads sysfs, mountinfo and, for a filesystem that has been written to, 1 KiB of it; wakes no disk otherwise. The caller
-//! decides what to do about a change.
+//! Reads sysfs, mountinfo, and 1 KiB of each filesystem that has been written to. Does not wake a disk otherwise. The caller
+//! handles the changes.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -230,15 +230,15 @@ fn cpu_time() -> Duration {
 
 fn identity_change(was: Option<Identity>, now: Option<Identity>) -> String {
     match (was, now) {
-        (None, _) => "holds a filesystem now".into(),
-        (_, None) => "holds no ext filesystem any more".into(),
+        (None, _) => "now holds a filesystem".into(),
+        (_, None) => "no longer holds an ext filesystem".into(),
         (Some(a), Some(b)) if (a.uuid, a.mkfs_time) != (b.uuid, b.mkfs_time) => {
-            "holds another filesystem now".into()
+            "now holds another filesystem".into()
         }
         (Some(a), Some(b)) if a.blocks != b.blocks => {
             format!("was resized from {} to {} blocks", a.blocks, b.blocks)
         }
-        _ => "has its metadata in other places now".into(),
+        _ => "has moved its metadata".into(),
     }
 }
 

@@ -9,11 +9,11 @@ use crate::analysis::snapshot::{ArraySnapshot, Snapshot};
 use crate::analysis::units;
 use crate::origin::{Origin, io_name};
 
-/// Maximum number of members that all have a row; with more, only the busiest have.
+/// Maximum number of members for which every member has a row. Larger arrays show only the busiest members.
 const MEMBERS: usize = 24;
-/// Number of rows of the busiest members.
+/// Number of busiest members that have a row in a larger array.
 const BUSIEST: usize = 12;
-/// Number of tasks, of expensive kinds of IO, and of files that are named.
+/// Maximum number of tasks, of amplified kinds of IO, and of files that are named.
 const NAMED: usize = 3;
 /// Number of origins that a row names.
 const ORIGINS: usize = 4;
@@ -139,7 +139,7 @@ fn busiest<'r, 'a>(rows: &'r [MemberRow<'a>]) -> (Vec<&'r MemberRow<'a>>, Vec<&'
 /// A column that is shown only if a member has a figure in it.
 type Extra = (&'static str, fn(&MemberRow<'_>) -> f64);
 
-/// Flushes and discards: they move no bytes, so they are not among the writes.
+/// Columns of flushes and discards, which move no bytes and are not counted as writes.
 fn extra(rows: &[MemberRow<'_>]) -> Vec<Extra> {
     let all: [Extra; 2] = [("f/s", |r| r.flushes), ("d/s", |r| r.discards)];
     let some = |e: &Extra| rows.iter().any(|r| e.1(r) > 0.0);
@@ -193,12 +193,12 @@ fn write_tasks(
     out: &mut impl Write,
     array: &ArraySnapshot,
     secs: f64,
-    most: usize,
+    limit: usize,
 ) -> io::Result<()> {
     let mut rows = rows::tasks(array, secs, Filter::default(), Measure::Requests);
     rows::sort_by_causes(&mut rows);
     let dirtied = rows::has_dirtied(&rows);
-    for row in rows.iter().take(most) {
+    for row in rows.iter().take(limit) {
         let role = row
             .task
             .role
@@ -231,7 +231,7 @@ pub(crate) fn write_costs(
     out: &mut impl Write,
     array: &ArraySnapshot,
     snapshot: &Snapshot,
-    most: usize,
+    limit: usize,
 ) -> io::Result<()> {
     let Some(amplification) = &array.amplification else {
         return Ok(());
@@ -242,7 +242,7 @@ pub(crate) fn write_costs(
         .filter(|r| r.factor().is_some_and(|f| f >= 1.05))
         .collect();
     costly.sort_by_key(|r| std::cmp::Reverse(r.below()));
-    for row in costly.iter().take(most) {
+    for row in costly.iter().take(limit) {
         writeln!(
             out,
             "  {} {} costs {}{}: {}",
@@ -261,11 +261,11 @@ pub(crate) fn write_files(
     out: &mut impl Write,
     array: &ArraySnapshot,
     secs: f64,
-    most: usize,
+    limit: usize,
 ) -> io::Result<()> {
     for row in rows::files(array, secs, Filter::default(), Measure::Bytes)
         .iter()
-        .take(most)
+        .take(limit)
     {
         writeln!(
             out,
@@ -313,9 +313,9 @@ mod tests {
         insta::assert_snapshot!("no_array", text(&none));
     }
 
-    /// The headline covers ten seconds, the table one: a column has the utilisation over those ten.
+    /// The headline covers ten seconds and the table one, so the table has a column with the utilisation over ten seconds.
     #[test]
-    fn utilisation_is_of_the_interval_and_of_the_headline() {
+    fn utilisation_is_shown_for_interval_and_headline() {
         let mut window = Window::new(10 * SECOND);
         let mut snapshot = fixture::raid0(4);
         for n in 0..10 {

@@ -28,11 +28,15 @@ pub fn targets_or_files() -> ArgValueCompleter {
 
 fn all() -> Vec<CompletionCandidate> {
     let arrays = resolve_all(&Sys::live()).map(|(host, _)| host.arrays);
-    arrays.unwrap_or_default().iter().flat_map(of).collect()
+    arrays
+        .unwrap_or_default()
+        .iter()
+        .flat_map(candidates)
+        .collect()
 }
 
-/// An array, its members, and the mount points of its filesystems.
-fn of(array: &Array) -> Vec<CompletionCandidate> {
+/// Candidates for an array: its name, its members, and the mount points of its filesystems.
+fn candidates(array: &Array) -> Vec<CompletionCandidate> {
     let candidate =
         |name: &str, what: String| CompletionCandidate::new(name).help(Some(what.into()));
     let mut found = Vec::new();
@@ -60,7 +64,7 @@ fn of(array: &Array) -> Vec<CompletionCandidate> {
 
 #[cfg(test)]
 mod tests {
-    use super::of;
+    use super::candidates;
     use crate::machine::{Array, Filesystem, Member, Mount};
 
     #[test]
@@ -83,7 +87,7 @@ mod tests {
             }],
             ..Array::default()
         };
-        let found = of(&array);
+        let found = candidates(&array);
         let names: Vec<_> = found
             .iter()
             .map(|c| c.get_value().to_string_lossy())

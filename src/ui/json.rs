@@ -1,7 +1,7 @@
 //! `--json`: the contract `raidtrace.top/1`, one object per interval and line.
 //!
-//! Names and meaning of the fields never change; more may be added. They are spelled out here, so that renaming a field in
-//! memory does not change them. Figures are those of the interval.
+//! Names and meanings of fields never change; fields may be added. These structs are separate from those in memory, so that
+//! renaming a field in memory does not change the output. Figures cover the interval.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -38,8 +38,8 @@ pub(crate) fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Re
     out.flush()
 }
 
-/// Compact JSON whose strings hold no character that a terminal acts on or hides: DEL, C1 and bidi characters are escaped
-/// too. A parser restores them.
+/// Formatter for compact JSON that also escapes DEL, C1 and bidi characters, so that a terminal neither acts on nor hides any
+/// character. A parser restores them.
 struct Printable;
 
 impl serde_json::ser::Formatter for Printable {
@@ -151,7 +151,7 @@ struct Io {
     device_us: Quantiles,
 }
 
-/// Quantiles of `count` measurements; without meaning if that is 0.
+/// Quantiles of `count` measurements; meaningless if `count` is 0.
 #[derive(Serialize)]
 struct Quantiles {
     p50: u64,
@@ -188,7 +188,7 @@ struct Submitted {
     bytes: u64,
 }
 
-/// Amplification of this interval alone; the screen's covers the window of the headline.
+/// Amplification over the interval. The screen shows amplification over the window of the headline.
 #[derive(Serialize)]
 struct Amplified {
     origin: Origin,
@@ -202,7 +202,7 @@ struct Amplified {
     factor: Option<f64>,
 }
 
-/// A file. Names that are not UTF-8 have every byte in `path_bytes`, `name_bytes`, in hexadecimal.
+/// A file. If a name is not UTF-8, `path_bytes` or `name_bytes` has all its bytes in hexadecimal.
 #[derive(Serialize)]
 struct Named<'a> {
     dev: String,
@@ -471,7 +471,7 @@ impl<'a> From<&'a FileSnapshot> for Named<'a> {
 }
 
 impl<'a> DirtiedFile<'a> {
-    fn all<const MOST: usize>(files: &'a Files<MOST>) -> Vec<Self> {
+    fn all<const MAX: usize>(files: &'a Files<MAX>) -> Vec<Self> {
         let one = |file: &'a FileSnapshot| Self {
             file: file.into(),
             bytes: file.bytes(),

@@ -2,7 +2,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// A key with a meaning.
+/// A key that a screen can handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// Arrow or k.
@@ -37,7 +37,7 @@ pub enum Key {
     Char(char),
 }
 
-/// The key of an event; `None` for releases and keys without a meaning.
+/// Decodes the key of an event. Returns `None` for releases and for keys without a function.
 pub fn decode(event: KeyEvent) -> Option<Key> {
     if event.kind == KeyEventKind::Release {
         return None;

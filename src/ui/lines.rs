@@ -1,4 +1,4 @@
-//! Output of one interval after the other, as text or JSON.
+//! Output of successive intervals, as text or JSON.
 
 use std::collections::HashSet;
 use std::io::{self, Write as _};
@@ -17,7 +17,7 @@ pub(crate) fn print_new(notes: &[String], printed: &mut HashSet<String>) {
     *printed = notes.iter().cloned().collect();
 }
 
-/// Counts an interval down; true after the last one. `None`: there is no last one.
+/// Decrements the number of intervals that are left. Returns true after the last one. `None` means no limit.
 pub(crate) fn is_last(left: &mut Option<u64>) -> bool {
     match left {
         Some(n) => {

@@ -1,10 +1,12 @@
-//! Screens, text and JSON: everything that shows figures.
+//! Output of figures: screens, text and JSON.
 //!
-//! * [`screen`]: the loop of every screen, over an `App` (state and drawing) and a `Source` (snapshots). `player` is the source of a
-//!   replay; [`term`] holds the terminal.
-//! * `tabs`, `table`, `pen`: what screens are made of: views, columns, lines. [`keys`], [`palette`], [`text`].
+//! * [`screen`]: event loop of all screens, for an `App` (state and drawing) and a `Source` (snapshots). `player`: source of a
+//!   replay. [`term`]: setup and restore of the terminal.
+//! * `tabs`, `table`, `pen`: views, columns and lines of screens. [`keys`]: decoded keys. [`palette`]: colours and letters.
+//!   [`text`]: text fitted into columns.
 //! * [`state`], [`rows`], [`view`]: the screen of `top`, with one file per view.
-//! * [`batch`], [`json`], [`lines`]: one interval after the other as text or JSON. [`typed`]: parses times.
+//! * [`batch`], [`json`], [`lines`]: successive intervals as text or JSON. [`typed`]: parsers of times. [`completion`]: shell
+//!   completion of targets.
 
 pub mod batch;
 pub mod completion;

@@ -50,7 +50,7 @@ impl Depth {
     }
 }
 
-/// The letter of an origin in bars: capitals for ext4's metadata, small ones for data and md's own.
+/// The letter of an origin in bars: upper case for ext4's metadata, lower case for data and md's own IO.
 pub const fn letter(origin: Origin) -> char {
     match origin {
         Origin::Unknown => '?',
@@ -75,7 +75,7 @@ pub const fn letter(origin: Origin) -> char {
     }
 }
 
-/// 24-bit colour of an origin and the nearest of the eight.
+/// 24-bit colour of an origin and the nearest of the eight ANSI colours.
 const fn colours(origin: Origin) -> (u32, Color) {
     match origin {
         Origin::BlockBitmap => (0xD5_5E00, Color::Red),
@@ -105,7 +105,7 @@ pub const fn rgb(origin: Origin) -> u32 {
     colours(origin).0
 }
 
-/// Tol's YlOrBr, from a little above the mean to several times it.
+/// Tol's YlOrBr: ratio to the mean, 24-bit colour, ANSI colour.
 const HEAT: [(f64, u32, Color); 5] = [
     (1.25, 0xFF_F7BC, Color::White),
     (1.5, 0xFE_C44F, Color::Yellow),
@@ -114,7 +114,7 @@ const HEAT: [(f64, u32, Color); 5] = [
     (4.0, 0xCC_4C02, Color::Red),
 ];
 
-/// The styles that a terminal of some depth gets.
+/// Styles for a terminal with a colour depth.
 #[derive(Clone, Copy, Debug)]
 pub struct Palette {
     depth: Depth,
@@ -144,7 +144,7 @@ impl Palette {
         }
     }
 
-    /// Alarm: health, losses, the headline of a hot spot.
+    /// Style of warnings: health, losses, the headline of a hot spot.
     pub fn alarm(self) -> Style {
         let style = Style::new().add_modifier(Modifier::BOLD);
         match self.depth {
@@ -154,7 +154,7 @@ impl Palette {
         }
     }
 
-    /// A bar that belongs to no origin.
+    /// Style of a bar without an origin.
     pub fn bar(self) -> Style {
         match self.depth {
             Depth::None => Style::new(),

@@ -1,4 +1,4 @@
-//! Writes lines into an area of the screen, and draws what every screen has: tabs, key hints, a window.
+//! Writes lines into an area of the screen, and draws the parts that all screens share: tabs, key hints, windows.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -12,11 +12,11 @@ use super::text;
 /// The smallest screen that is drawn: columns and lines.
 pub(crate) const SMALLEST: (u16, u16) = (40, 10);
 
-/// Writes lines downwards into an area and never outside of it.
+/// Writes lines from top to bottom into an area, and never outside it.
 pub(crate) struct Pen<'a> {
     /// The screen.
     pub buffer: &'a mut Buffer,
-    /// Lines that are left.
+    /// The remaining lines.
     pub area: Rect,
 }
 
@@ -32,12 +32,12 @@ impl<'a> Pen<'a> {
         usize::from(self.area.width)
     }
 
-    /// Number of lines that are left.
+    /// Number of remaining lines.
     pub fn lines(&self) -> usize {
         usize::from(self.area.height)
     }
 
-    /// Writes a line, if one is left.
+    /// Writes a line if there is room.
     pub fn line(&mut self, line: &Line<'_>) {
         if self.area.height > 0 {
             let Rect { x, y, width, .. } = self.area;
@@ -51,7 +51,7 @@ impl<'a> Pen<'a> {
         self.line(&Line::styled(text, style));
     }
 
-    /// Cuts lines off the top.
+    /// Takes lines off the top.
     pub fn take_top(&mut self, lines: usize) -> Pen<'_> {
         let height = (lines as u16).min(self.area.height);
         let top = Rect {
@@ -63,7 +63,7 @@ impl<'a> Pen<'a> {
         Pen::new(self.buffer, top)
     }
 
-    /// Cuts lines off the bottom.
+    /// Takes lines off the bottom.
     pub fn take_bottom(&mut self, lines: usize) -> Rect {
         let height = (lines as u16).min(self.area.height);
         self.area.height -= height;
@@ -81,7 +81,7 @@ impl<'a> Pen<'a> {
             .min(rows.saturating_sub(self.lines()))
     }
 
-    /// A frame in the middle with room for `lines` lines, as far as there is room. The line at the bottom stays visible.
+    /// Draws a centred frame for `lines` lines, or fewer if there is no room. The bottom line of the screen stays visible.
     pub fn window(&mut self, title: &str, columns: u16, lines: usize) -> Pen<'_> {
         let area = self.area;
         let room = area.height.saturating_sub(1);
@@ -119,7 +119,7 @@ impl<'a> Pen<'a> {
     }
 }
 
-/// Text at both ends of a line of `columns`; the right one is kept whole.
+/// A line of `columns` with text at both ends. Only the left text is cut.
 pub(crate) fn ends<'a>(left: Vec<Span<'a>>, right: Vec<Span<'a>>, columns: usize) -> Line<'a> {
     let right_width: usize = right.iter().map(Span::width).sum();
     let mut room = columns.saturating_sub(right_width + usize::from(right_width > 0));
@@ -136,12 +136,12 @@ pub(crate) fn ends<'a>(left: Vec<Span<'a>>, right: Vec<Span<'a>>, columns: usize
     Line::from(spans)
 }
 
-/// Columns that [`tabs`] takes with every title.
+/// Width of [`tabs`] if every tab has its title.
 pub(crate) fn tabs_width(titles: &[&str]) -> usize {
     titles.iter().map(|title| title.len() + 5).sum()
 }
 
-/// The tab of each view. In less than [`tabs_width`] columns, only the shown one has its title.
+/// The tab of each view. In fewer than [`tabs_width`] columns, only the shown tab has its title.
 pub(crate) fn tabs(
     titles: &[&str],
     shown: usize,
@@ -161,7 +161,7 @@ pub(crate) fn tabs(
     spans
 }
 
-/// The bottom line: as many `hints` as fit, `notes` as their number, and `right`.
+/// Draws the bottom line: as many `hints` as fit, the number of `notes`, and `right`.
 pub(crate) fn footer(
     pen: &mut Pen<'_>,
     hints: &[&str],

@@ -1,4 +1,4 @@
-//! Plays a recording for the screen, on a thread of its own, so that keys work while an interval is read or a file is searched.
+//! Plays a recording for the screen on its own thread, so that keys work while an interval is read or a file is searched.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -18,8 +18,8 @@ pub(crate) trait Playback: Send + 'static {
     /// Shows the next interval, or sets [`Position::ended`] if there is none.
     fn step(&mut self) -> Result<()>;
 
-    /// Executes a key's request. Calls `progress` between intervals, with an interval to show. Returns early when that returns
-    /// true: another key was pressed.
+    /// Executes a key's request. Calls `progress` between intervals, with an interval to show. Returns early if `progress` returns
+    /// true, which means that another key was pressed.
     fn act(
         &mut self,
         request: Replay,
@@ -39,7 +39,7 @@ pub(crate) trait Playback: Send + 'static {
 /// A key's action, if it concerns the recording, and the speed after the key.
 type Request = (Option<Replay>, Option<f64>);
 
-/// The screen's side of the thread.
+/// Handle of the replay thread.
 pub(crate) struct Player<S> {
     requests: Sender<Request>,
     frames: mpsc::Receiver<Result<Shown<S>>>,
@@ -88,7 +88,7 @@ fn play<P: Playback>(
 ) -> Result<()> {
     let frame = |playback: &P| Ok((playback.shown(), Some(playback.position())));
     let mut speed = Some(1.0);
-    // A request that came while another one was executed.
+    // A request that arrived during the execution of another one.
     let mut pending = None;
     playback.step()?;
     while frames.blocking_send(frame(&playback)).is_ok() {
@@ -111,7 +111,7 @@ fn play<P: Playback>(
                     let changed = std::mem::replace(&mut speed, now) != now;
                     if let Some(action) = action {
                         playback.act(action, &mut |playback| {
-                            // Does not wait: a search must not slow down to the terminal's speed.
+                            // Do not wait: a slow terminal must not slow down a search.
                             if let Some(playback) = playback {
                                 let _ = frames.try_send(frame(playback));
                             }

@@ -1,4 +1,4 @@
-//! The rows of every view: filtered, sorted, as figures a second. Pure.
+//! Rows of all views: filtered, sorted, and converted to rates per second. Pure.
 
 mod amplification;
 mod dirtied;
@@ -33,8 +33,8 @@ impl Filter {
         self.op.is_none_or(|o| o == op) && self.origin.is_none_or(|o| o == origin)
     }
 
-    /// True if a cell is part of bars and heat. Discards move no data and would dwarf everything else, so they are only where
-    /// nothing else is shown.
+    /// True if a cell counts in bars and heat. Discards move no data and would dwarf everything else, so they count only if the
+    /// filter selects discards.
     fn is_measured(self, origin: Origin, op: Op) -> bool {
         self.keeps(origin, op) && (op != Op::Discard || self.op == Some(Op::Discard))
     }
@@ -53,7 +53,7 @@ pub enum Measure {
 /// An origin's part of a bar, per second.
 pub type Part = (Origin, f64);
 
-/// A member. Figures are per second, of the cells that the filter keeps.
+/// A member. Figures are per second, for the cells that the filter keeps.
 #[derive(Debug)]
 pub struct MemberRow<'a> {
     /// The member.
@@ -74,7 +74,7 @@ pub struct MemberRow<'a> {
     pub busy_over: Option<f64>,
     /// Time in the device.
     pub device: Hist,
-    /// By origin, in the vocabulary's order.
+    /// Parts by origin, in the order of [`Origin`].
     pub parts: Vec<Part>,
 }
 
@@ -89,7 +89,7 @@ pub fn span(array: &ArraySnapshot, secs: f64) -> Option<Duration> {
     (over.as_secs_f64() >= 1.5 * secs).then_some(over)
 }
 
-/// `10s`: the heading of a figure over that time.
+/// Heading of a figure over a time window, such as `10s`.
 pub fn span_title(span: Duration) -> String {
     units::seconds_about(span).replace(' ', "")
 }
@@ -148,7 +148,7 @@ fn add_part(parts: &mut Vec<Part>, origin: Origin, value: f64) {
     }
 }
 
-/// All parts of some rows together, largest first: the legend.
+/// Sums of parts by origin, largest first, for the legend.
 pub fn legend<'a>(parts: impl Iterator<Item = &'a Part>) -> Vec<Part> {
     let mut all = Vec::new();
     for &(origin, value) in parts {
@@ -164,20 +164,20 @@ pub fn legend<'a>(parts: impl Iterator<Item = &'a Part>) -> Vec<Part> {
 pub struct OriginRow {
     /// The origin; `None` for the sum of all.
     pub origin: Option<Origin>,
-    /// True: discards only. False: everything but discards, unless only discards are shown.
+    /// True if the row counts only discards. False if it counts everything else, or if the filter selects discards.
     pub discards: bool,
     /// Requests or bytes per second on every member, in the order of the array.
     pub each: Vec<f64>,
-    /// Their sum.
+    /// Sum of `each`.
     pub total: f64,
-    /// Their mean over the members that are present.
+    /// Mean of `each` over the members that are present.
     pub mean: f64,
-    /// The busiest member over that mean; 0 when there is nothing.
+    /// Largest value of `each` divided by `mean`; 0 without IO.
     pub skew: f64,
 }
 
 impl OriginRow {
-    /// Name of the origin; `free_space` for discards of file data; `all`.
+    /// Name of the origin, `free_space` for discards of file data, or `all` for the sum.
     pub fn name(&self) -> String {
         match (self.discards, self.origin) {
             (_, None) => "all".to_owned(),
@@ -195,7 +195,7 @@ impl OriginRow {
     }
 }
 
-/// The rows of the heat map and their sum. Discards have rows of their own behind the others, which are not in the sum.
+/// The rows of the heat map and their sum. Discards have separate rows at the end, which are not in the sum.
 pub fn heat(
     array: &ArraySnapshot,
     secs: f64,
@@ -217,7 +217,7 @@ pub fn heat(
     (rows, sum)
 }
 
-/// A row for each origin, in the vocabulary's order, and their sum.
+/// A row for each origin, in the order of [`Origin`], and their sum.
 fn origin_rows(
     array: &ArraySnapshot,
     secs: f64,
@@ -265,12 +265,12 @@ fn origin_rows(
     (rows.collect(), row(None))
 }
 
-/// A task. Figures are bios per second, of the submissions that the filter keeps.
+/// A task. Figures are bios per second, for the submissions that the filter keeps.
 #[derive(Debug)]
 pub struct TaskRow<'a> {
     /// The task.
     pub task: &'a TaskSnapshot,
-    /// Its comm, printable.
+    /// Comm of the task, printable.
     pub comm: String,
     /// Reads a second.
     pub reads: f64,
@@ -280,14 +280,14 @@ pub struct TaskRow<'a> {
     pub discards: f64,
     /// Bytes read and written a second.
     pub bytes: f64,
-    /// Bytes per second that the task caused; `bytes` if it is not known what tasks dirtied.
+    /// Bytes per second that the task caused; `bytes` if dirtied bytes are unknown.
     pub causes: f64,
-    /// By origin.
+    /// Parts by origin.
     pub parts: Vec<Part>,
 }
 
-/// Bytes that would not have been moved without the task: its reads, the metadata that it dirtied, and the larger of the file
-/// data that it dirtied and submitted, because fsync(2) submits data that the same task has dirtied.
+/// Bytes that the task caused: its reads, the metadata that it dirtied, and the file data that it dirtied or submitted,
+/// whichever is larger: fsync(2) submits data that the same task has dirtied.
 fn caused(task: &TaskSnapshot, filter: Filter) -> u64 {
     let sum = |io: &[TaskIo], which: &dyn Fn(&TaskIo) -> bool| {
         io.iter()
@@ -309,7 +309,7 @@ fn caused(task: &TaskSnapshot, filter: Filter) -> u64 {
     .fold(0, u64::saturating_add)
 }
 
-/// Puts the rows that caused most bytes first.
+/// Sorts rows by caused bytes, largest first.
 pub fn sort_by_causes(rows: &mut [TaskRow<'_>]) {
     rows.sort_by(|a, b| b.causes.total_cmp(&a.causes));
 }
@@ -373,13 +373,13 @@ pub struct LatencyRow<'a> {
     pub op: Op,
     /// Requests a second.
     pub requests: f64,
-    /// Time before the driver.
+    /// Time in the queue, before the driver.
     pub queue: &'a Hist,
     /// Time in the device.
     pub device: &'a Hist,
 }
 
-/// The rows of the latency view: what was measured, by member.
+/// Rows of the latency view, by member.
 pub fn latencies(array: &ArraySnapshot, secs: f64, filter: Filter) -> Vec<LatencyRow<'_>> {
     let cells = array
         .members

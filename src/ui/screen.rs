@@ -197,7 +197,7 @@ impl<A: App> Shell<A> {
                     }
                 }
                 input = keys.next() => match input {
-                    None => bail!("the reader of keys ended"),
+                    None => bail!("the key reader ended"),
                     Some(Input::Failed(error)) => return Err(error).context("cannot read keys from the terminal"),
                     // ratatui reads the new size when it draws.
                     Some(Input::Resize) => {}
@@ -220,7 +220,7 @@ impl<A: App> Shell<A> {
     /// Another thread has panicked, and the terminal shows its message.
     fn check(&self) -> Result<()> {
         if !self.guard.holds() {
-            bail!("a part of raidtrace panicked (see above)");
+            bail!("a thread of raidtrace panicked (see above)");
         }
         Ok(())
     }
@@ -276,7 +276,7 @@ mod tests {
         }
     }
 
-    /// The screen on the first case, by hand: `cargo test --lib by_hand -- --ignored --nocapture`.
+    /// Shows the screen, for tests by hand: `cargo test --lib by_hand -- --ignored --nocapture`.
     #[tokio::test(flavor = "current_thread")]
     #[ignore = "needs a terminal and a person"]
     async fn by_hand() {

@@ -9,7 +9,7 @@ use super::tabs::Tabs;
 use crate::analysis::snapshot::Snapshot;
 use crate::origin::{Op, Origin};
 
-/// The intervals that + and - step through.
+/// Intervals that + and - select.
 const INTERVALS: [Duration; 9] = [
     Duration::from_millis(100),
     Duration::from_millis(200),
@@ -27,7 +27,7 @@ const INTERVALS: [Duration; 9] = [
 pub enum Overlay {
     /// Nothing.
     None,
-    /// Help: number of pages forwards (or back) from the first. The first page follows the last one.
+    /// Help: number of pages forwards (or back) from the first. Pages wrap around.
     Help(i32),
     /// The list of origins to filter by, and the selected line; 0 is all origins.
     Origins(usize),
@@ -40,7 +40,7 @@ pub enum Action {
     Nothing,
     /// The state changed.
     Draw,
-    /// Measure at this interval from now on.
+    /// Use this interval from now on.
     Interval(Duration),
     /// Move a replay.
     Replay(Replay),
@@ -71,7 +71,7 @@ pub struct Position {
     pub cut: bool,
     /// Answer to a key.
     pub message: Option<String>,
-    /// Number of the interval, from 1, and the number of intervals, where these are known.
+    /// Number of the interval, from 1, and the number of intervals, if both are known.
     pub interval: Option<(usize, usize)>,
 }
 
@@ -96,7 +96,7 @@ impl Default for ReplayState {
     }
 }
 
-/// The speeds that + and - step through.
+/// Speeds that + and - select.
 const SPEEDS: [f64; 11] = [
     0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0,
 ];
@@ -114,7 +114,7 @@ pub struct State {
     pub measure: Measure,
     /// True if a live screen keeps its snapshot, and a replay does not advance.
     pub paused: bool,
-    /// The interval asked for.
+    /// The requested interval.
     pub interval: Duration,
     /// `None` on a live screen.
     pub replay: Option<ReplayState>,
@@ -129,7 +129,7 @@ pub struct State {
     known: Known,
 }
 
-/// Contents of the last snapshot, as far as keys depend on them.
+/// Contents of the last snapshot that keys depend on.
 #[derive(Clone, Debug, Default)]
 struct Known {
     arrays: usize,
@@ -139,7 +139,7 @@ struct Known {
 }
 
 impl State {
-    /// A screen with a number of views, measured every `interval`.
+    /// State of a screen with `views` views that is updated every `interval`.
     pub fn new(views: usize, interval: Duration) -> Self {
         Self {
             tabs: Tabs::new(views),
@@ -175,7 +175,7 @@ impl State {
         }
     }
 
-    /// The origins to choose from: those of the snapshot, and the one that is chosen.
+    /// Origins to choose from: the origins of the snapshot, and the chosen origin.
     pub fn choices(&self) -> Vec<Origin> {
         let mut origins = self.known.origins.clone();
         origins.extend(self.filter.origin);
@@ -328,7 +328,7 @@ impl State {
     }
 }
 
-/// The next longer or shorter interval, stored and passed on; nothing after the last one.
+/// Changes to the next longer or shorter interval. Does nothing after the last one.
 pub(crate) fn change_interval(interval: &mut Duration, longer: bool) -> Action {
     let next = match longer {
         true => INTERVALS.iter().find(|i| *i > interval),

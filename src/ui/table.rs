@@ -15,16 +15,16 @@ use crate::origin::Origin;
 /// A column of a table with rows of type `R`.
 pub(crate) struct Column<R> {
     title: Cow<'static, str>,
-    /// Screen columns, the gap included.
+    /// Width in screen columns, including the gap.
     width: usize,
     /// Spaces before a column that is flush left.
     gap: usize,
-    /// Columns with the lowest priority are left out where the screen is narrow.
+    /// On a narrow screen, columns with the lowest priority are left out.
     priority: u8,
     content: Content<R>,
     shown: bool,
     is_default: bool,
-    /// Takes all columns of the screen that are left.
+    /// Takes all remaining screen columns.
     fills: bool,
 }
 
@@ -36,7 +36,7 @@ enum Content<R> {
     Figure(fn(&R) -> Option<f64>, fn(f64) -> String),
     /// A time in µs; aligned and sorted like `Figure`.
     Latency(fn(&R) -> Option<u64>),
-    /// Flush right, sorted with the smallest first; `-`, and sorted last, where there is none.
+    /// Flush right, sorted with the smallest first; `None` is shown as `-` and sorted last.
     Number(fn(&R) -> Option<u64>),
     /// Flush left, sorted by [`natural`] order. The second function fits it into the column.
     Name(fn(&R) -> String, fn(&str, usize) -> Cow<'_, str>),
@@ -99,7 +99,7 @@ impl<R> Column<R> {
         Self::new(title, width + 1, priority, Content::Name(text, cut))
     }
 
-    /// A path, cut at its beginning, in `width` columns or all that are left.
+    /// A path, cut at its beginning, in `width` columns or in all remaining columns.
     pub fn path(title: &'static str, width: usize, priority: u8, text: fn(&R) -> String) -> Self {
         Self {
             fills: true,
@@ -252,7 +252,7 @@ pub(crate) fn origin_cell(
     ]
 }
 
-/// A column that sorts, by its index among those that can, and true if its order is reversed.
+/// Sort column and order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sort {
     /// Index among the columns that can sort.
@@ -348,7 +348,7 @@ impl<R> Table<R> {
         pen.line(&Line::from(spans));
     }
 
-    /// Draws as many rows as there is room for, around the selected one. `marked`: with a mark before the selected row.
+    /// Draws as many rows as there is room for, around the selected one. If `marked`, the selected row has a mark.
     pub fn rows(
         &self,
         pen: &mut Pen<'_>,

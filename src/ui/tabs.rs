@@ -28,7 +28,7 @@ pub struct Tabs {
 }
 
 impl Tabs {
-    /// `views` views, the first one shown.
+    /// Creates `views` views and shows the first one.
     pub fn new(views: usize) -> Self {
         Self {
             shown: 0,
@@ -81,7 +81,7 @@ impl Tabs {
         true
     }
 
-    /// Handles a key; false if it has no meaning here.
+    /// Handles a key. Returns false if the key has no function here.
     pub fn on_key(&mut self, key: Key) -> bool {
         if self.scroll(key) {
             return true;
@@ -121,7 +121,7 @@ mod tests {
     use super::{Key, Tabs};
 
     #[test]
-    fn rows_stay_inside_and_each_view_keeps_its_own() {
+    fn each_view_keeps_its_row_within_bounds() {
         let mut tabs = Tabs::new(3);
         tabs.set_rows(12);
         for (key, row) in [
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn views_are_shown_in_turn_or_by_digit() {
+    fn tab_and_digits_change_the_view() {
         let mut tabs = Tabs::new(3);
         for (key, view) in [
             (Key::Tab, 1),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sort_column_moves_from_the_one_that_was_drawn() {
+    fn keys_move_the_sort_column_that_was_drawn() {
         let mut tabs = Tabs::new(2);
         assert!(!tabs.on_key(Key::Char('s')), "not drawn yet");
         tabs.set_sorted(Some((8, 10)));

@@ -1,4 +1,4 @@
-//! The terminal: raw mode and the alternate screen, restored on every way out, and the thread that reads keys.
+//! The terminal: raw mode and the alternate screen, which are restored on every exit, and the thread that reads keys.
 
 use std::io::{self, BufWriter, Stdout, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,10 +19,10 @@ use tokio::sync::mpsc;
 
 use super::keys::{Key, decode};
 
-/// True while the terminal is in raw mode. Global, because a panic hook has no guard at hand.
+/// True while the terminal is in raw mode. Global, because a panic hook has no access to the guard.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Interval at which the reader of keys checks whether it must stop.
+/// Interval at which the key reader checks whether it must stop.
 const POLL: Duration = Duration::from_millis(100);
 
 /// A full-screen terminal on stdout.
@@ -80,7 +80,7 @@ impl Drop for Guard {
 /// Restores the terminal; does nothing the second time.
 pub fn restore() {
     if TAKEN.swap(false, Ordering::SeqCst) {
-        // Errors: the terminal is gone.
+        // Ignore errors: the terminal may be gone.
         let _ = execute!(io::stdout(), Show, LeaveAlternateScreen);
         let _ = disable_raw_mode();
         let _ = io::stdout().flush();
@@ -91,7 +91,7 @@ pub fn restore() {
 pub(crate) enum Input {
     /// A key was pressed.
     Key(Key),
-    /// The terminal has another size.
+    /// The terminal was resized.
     Resize,
     /// Reading failed: the terminal is gone.
     Failed(io::Error),
@@ -113,7 +113,7 @@ impl KeyReader {
         let thread = std::thread::Builder::new()
             .name("keys".to_owned())
             .spawn(move || read(&sender, &flag))
-            .context("cannot start the reader of keys")?;
+            .context("cannot start the key reader")?;
         Ok(Self {
             inputs,
             stop,
@@ -126,12 +126,12 @@ impl KeyReader {
         self.inputs.recv().await
     }
 
-    /// Stops the thread and waits for it, but no longer than 5 polls: crossterm never returns from a terminal that was closed.
+    /// Stops the thread and waits for it, but at most for 5 polls: crossterm never returns from a closed terminal.
     pub fn stop(self) {
         self.stop.store(true, Ordering::Relaxed);
         drop(self.inputs);
-        let asked = Instant::now();
-        while !self.thread.is_finished() && asked.elapsed() < 5 * POLL {
+        let start = Instant::now();
+        while !self.thread.is_finished() && start.elapsed() < 5 * POLL {
             std::thread::sleep(POLL / 20);
         }
     }

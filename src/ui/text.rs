@@ -51,7 +51,7 @@ pub fn end(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{mark}{}", &text[from..]))
 }
 
-/// `text` with no-break spaces, which [`wrap`] does not break.
+/// Replaces spaces with no-break spaces, where [`wrap`] does not break.
 pub fn glue(text: &str) -> String {
     text.replace(' ', "\u{a0}")
 }
@@ -70,8 +70,8 @@ pub fn right(text: &str, columns: usize) -> String {
     format!("{}{text}", " ".repeat(pad))
 }
 
-/// `text` in lines of at most `columns`, broken at spaces, at most `lines` of them; the last is cut. A no-break space
-/// keeps a figure and its unit together, and comes out as a space.
+/// Breaks `text` at spaces into at most `lines` lines of at most `columns`, and cuts the last line. A no-break space keeps a
+/// figure and its unit together, and becomes a space.
 pub fn wrap(text: &str, columns: usize, lines: usize) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn fits() {
+    fn text_is_fitted_into_columns() {
         assert_eq!(left("loop1", 7), "loop1  ");
         assert_eq!(right("12", 4), "  12");
         assert_eq!(right("123456", 4), "123…");
@@ -152,7 +152,7 @@ mod tests {
         }
 
         #[test]
-        fn nor_hidden(text in any::<String>()) {
+        fn nothing_printed_is_hidden(text in any::<String>()) {
             let text = sanitize(text.as_bytes());
             prop_assert!(!text.chars().any(|c| c.is_control() || super::is_hidden(c)), "{text:?}");
         }

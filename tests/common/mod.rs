@@ -33,7 +33,7 @@ pub fn skipped(why: &str) {
     eprintln!("skipped: {why}");
 }
 
-/// A Python that has `module`: the system's, or what RAIDTRACE_PYTHON names.
+/// A Python that has `module`: the system's, or the one that RAIDTRACE_PYTHON names.
 pub fn python(module: &str) -> Option<PathBuf> {
     let named = std::env::var_os("RAIDTRACE_PYTHON").map(PathBuf::from);
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python/bin/python");
@@ -84,8 +84,8 @@ pub fn raidtrace(args: &[&str]) -> Output {
     run(Command::new(EXE).args(args).env("TZ", "UTC"))
 }
 
-/// Lock of tests that create mount namespaces or unmount filesystems: a copy of a mount in a namespace keeps the filesystem
-/// in use after the other test's umount.
+/// Lock for tests that create mount namespaces or unmount filesystems: the copy of a mount in a namespace keeps the filesystem
+/// in use after another test has unmounted it.
 #[must_use]
 pub fn mount_namespaces() -> fs::File {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mount-namespaces.lock");

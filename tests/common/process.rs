@@ -35,7 +35,7 @@ fn default_signals() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until `done`, which must come before the deadline.
+/// Waits until `done` returns true. Panics at the deadline.
 pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
@@ -44,7 +44,7 @@ pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// The lines of a pipe as they come.
+/// The lines of a pipe, as they arrive.
 pub fn lines(pipe: impl io::Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {

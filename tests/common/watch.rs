@@ -19,19 +19,19 @@ pub struct Watch {
     witness: Option<Witness>,
 }
 
-/// Requests between two idle points, as raidtrace and as the kernel count them.
+/// Requests between two idle points, counted by raidtrace and by the kernel.
 pub struct Counted {
     /// Intervals since the first idle point.
     pub intervals: Vec<Value>,
-    /// Completed requests by `/sys/block/DISK/stat`.
+    /// Completed requests according to `/sys/block/DISK/stat`.
     pub kernel: u64,
 }
 
 impl Watch {
-    /// Waits for an idle point. Later intervals have all IO after this call, and none from before.
+    /// Waits for an idle point. Later intervals contain all IO after this call, and no earlier IO.
     pub fn new(top: Top, disk: &str) -> Self {
         let witness = Witness::new(disk);
-        let (_, before) = quiet(&top, disk, witness.as_ref());
+        let (_, before) = until_idle(&top, disk, witness.as_ref());
         Self {
             top,
             disk: disk.to_owned(),
@@ -42,7 +42,7 @@ impl Watch {
 
     /// Ends raidtrace with SIGINT when the disk is idle again. `None` if the kernel hid requests from raidtrace ([`check`]).
     pub fn end(self) -> Option<Counted> {
-        let (intervals, after) = quiet(&self.top, &self.disk, None);
+        let (intervals, after) = until_idle(&self.top, &self.disk, None);
         let out = self.top.end(Signal::INT);
         assert_eq!(out.code(), Some(0), "{}", out.stderr);
         check(intervals, after - self.before, self.witness)
@@ -61,7 +61,7 @@ impl Watch {
 ///
 /// The kernel's statistics can lag behind the completions that raidtrace counts, and raidtrace's output lags too. If the count is
 /// the same before and after a whole interval, neither lags.
-fn quiet(top: &Top, disk: &str, witness: Option<&Witness>) -> (Vec<Value>, u64) {
+fn until_idle(top: &Top, disk: &str, witness: Option<&Witness>) -> (Vec<Value>, u64) {
     let start = Instant::now();
     let mut lines = Vec::new();
     loop {
@@ -82,12 +82,12 @@ fn quiet(top: &Top, disk: &str, witness: Option<&Witness>) -> (Vec<Value>, u64) 
         if completed(disk) == before {
             return (lines, before);
         }
-        assert!(start.elapsed() < DEADLINE, "{disk} never comes to rest");
+        assert!(start.elapsed() < DEADLINE, "{disk} is never idle");
     }
 }
 
-/// Compares raidtrace's count with the kernel's. `None` if requests that the kernel hid from BPF explain the difference; the
-/// test must be repeated then.
+/// Compares raidtrace's count with the kernel's. `None` if requests that the kernel hid from BPF explain the difference: repeat
+/// the test.
 ///
 /// Kernels of some sandboxes run no raw tracepoint program while init (tgid 1) is the current task, not even in an interrupt
 /// that completes another task's request (`bpf_trace_run3` of such a 6.18 compares `current->tgid` with 1, before it counts
@@ -108,7 +108,7 @@ fn check(intervals: Vec<Value>, kernel: u64, witness: Option<Witness>) -> Option
     Some(Counted { intervals, kernel })
 }
 
-/// Repeats a test while it returns `None`, that is while the kernel hides requests from raidtrace.
+/// Repeats a test while it returns `None`, that is, while the kernel hides requests from raidtrace.
 pub fn undisturbed(mut test: impl FnMut() -> Option<()>) {
     let start = Instant::now();
     while test().is_none() {
@@ -122,7 +122,7 @@ pub fn undisturbed(mut test: impl FnMut() -> Option<()>) {
 const ISSUE: &str = "block_rq_issue";
 const COMPLETE: &str = "block_rq_complete";
 
-/// Trace of a disk's requests in an own tracefs instance, which has all of them, also those hidden from BPF.
+/// Trace of a disk's requests in its own tracefs instance. It has all requests, also those hidden from BPF.
 pub struct Witness(PathBuf);
 
 impl Witness {

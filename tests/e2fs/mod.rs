@@ -1,4 +1,4 @@
-//! e2fsprogs for tests: makes images with mke2fs and asks dumpe2fs and debugfs where everything is.
+//! e2fsprogs for tests: creates images with mke2fs, and reads the locations of all structures with dumpe2fs and debugfs.
 
 #![allow(dead_code)] // each test program uses a part
 
@@ -9,12 +9,12 @@ use std::process::{Command, Stdio};
 
 use raidtrace::origin::Origin;
 
-/// Runs of blocks: first, count.
+/// Runs of blocks: first block and count.
 pub type Runs = Vec<(u64, u64)>;
-/// The runs of each origin: sorted, merged.
+/// The runs of each origin, sorted and merged.
 pub type Places = BTreeMap<Origin, Runs>;
 
-/// Whether e2fsprogs is installed; says so loudly when it is not.
+/// True if e2fsprogs is installed. Prints a message if it is not.
 pub fn available() -> bool {
     let found = Command::new("mke2fs")
         .arg("-V")
@@ -27,7 +27,7 @@ pub fn available() -> bool {
     found
 }
 
-/// Where an inode's blocks are.
+/// Blocks of an inode.
 #[derive(Default)]
 pub struct Inode {
     pub data: Runs,
@@ -43,7 +43,7 @@ pub struct Image {
     pub path: PathBuf,
 }
 
-/// Runs a program of e2fsprogs and gives what it printed.
+/// Runs a program of e2fsprogs and returns its output.
 fn run(program: &str, args: &[&str], path: &Path) -> String {
     let out = Command::new(program)
         .args(args)
@@ -57,7 +57,7 @@ fn run(program: &str, args: &[&str], path: &Path) -> String {
 }
 
 impl Image {
-    /// `options`: words for mke2fs. `dir`: where to make it, `None` for the usual place.
+    /// Creates an image with these mke2fs options in `dir`, or in the directory for temporary files of tests.
     pub fn new(bytes: u64, options: &str, dir: Option<&str>) -> Self {
         let dir = match dir {
             Some(dir) => tempfile::tempdir_in(dir),
@@ -66,7 +66,7 @@ impl Image {
         .unwrap();
         let path = dir.path().join("image");
         File::create(&path).unwrap().set_len(bytes).unwrap();
-        // Nothing is zeroed that need not be: an image of 2 TiB takes some MB.
+        // Zero as little as possible, so that an image of 2 TiB takes a few MB.
         let mut args = vec!["-q", "-F", "-E"];
         let lazy = "lazy_itable_init=1,lazy_journal_init=1,nodiscard";
         let (extended, rest): (Vec<&str>, Vec<&str>) = options
@@ -101,7 +101,7 @@ impl Image {
         run("tune2fs", args, &self.path);
     }
 
-    /// Where dumpe2fs and debugfs say that everything is.
+    /// Locations of all structures according to dumpe2fs and debugfs.
     pub fn places(&self) -> Places {
         let dump = run("dumpe2fs", &[], &self.path);
         let mut places = groups(&dump);
@@ -169,7 +169,7 @@ impl Image {
                 continue;
             };
             let into = match what.get(1..4).unwrap_or_default() {
-                // The resize inode's; any other inode's is a map like the rest.
+                // Special only for the resize inode. For other inodes, it is a map block like any other.
                 "DIN" if ino == "7" => &mut inode.double,
                 "IND" | "DIN" | "TIN" | "ETB" => &mut inode.maps,
                 _ => &mut inode.data,
@@ -187,7 +187,7 @@ fn span(text: &str) -> (u64, u64) {
     (first, last - first + 1)
 }
 
-/// The lines on groups in dumpe2fs's output.
+/// Locations from the lines about groups in the output of dumpe2fs.
 fn groups(dump: &str) -> Places {
     let mut places = Places::new();
     for line in dump.lines().filter(|l| l.starts_with("  ")) {
@@ -216,7 +216,7 @@ fn covers(runs: &[(u64, u64)], first: u64, count: u64) -> bool {
         .any(|&(at, len)| at <= first && first + count <= at + len)
 }
 
-/// Sorted, runs that touch or overlap made one.
+/// Sorts runs, and merges adjacent and overlapping ones.
 pub fn merged(mut runs: Runs) -> Runs {
     runs.sort_unstable();
     let mut out = Runs::new();
@@ -233,7 +233,7 @@ pub fn merged(mut runs: Runs) -> Runs {
 pub struct Mounted(tempfile::TempDir);
 
 impl Mounted {
-    /// `None` where that is not allowed.
+    /// `None` if mounting is not permitted.
     pub fn new(image: &Image) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let done = Command::new("mount")

@@ -1,6 +1,6 @@
-//! A filesystem whose allocator searches group by group, the same after each fix, and a healthy one (`tests/lab/alloc.sh`);
-//! full groups, which ext4 counts too (`tests/lab/alloc_full.sh`, `tests/lab/alloc_hooks.sh`); the stripe livelock
-//! (`tests/lab/alloc_livelock.sh`); bitmaps that are not in memory (`tests/lab/alloc_cold.sh`).
+//! A filesystem whose allocator searches group by group, the same filesystem after each fix, and a healthy one
+//! (`tests/lab/alloc.sh`); full groups, compared with ext4's own count (`tests/lab/alloc_full.sh`, `tests/lab/alloc_hooks.sh`);
+//! the stripe livelock (`tests/lab/alloc_livelock.sh`); bitmaps that are not in memory (`tests/lab/alloc_cold.sh`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ struct Watched {
     intervals: Vec<Value>,
     folded: String,
     svg: String,
-    /// Groups that ext4 itself says it has considered, where it has been asked.
+    /// Groups considered according to ext4's mb_stats, in phases that enable them.
     considered: u64,
 }
 
@@ -59,7 +59,7 @@ impl Watched {
         numbers.sum()
     }
 
-    /// Groups.
+    /// Number of groups considered.
     fn looked(&self) -> u64 {
         let criteria = self
             .filesystems()
@@ -98,7 +98,7 @@ pub(super) fn allocator_is_named(kernel: &str) {
         "{commands}"
     );
 
-    // As many groups as ext4's own statistics have.
+    // The number of groups must match ext4's own statistics.
     let looked = before.looked();
     assert!(looked > 20 * GROUPS, "{looked}");
     let ratio = looked as f64 / before.considered as f64;
@@ -124,7 +124,7 @@ pub(super) fn allocator_is_healthy_after_the_fix(kernel: &str) {
         return;
     };
     let [before, lists, freed] = ["before", "lists", "freed"].map(|name| traced(&dir, name));
-    // It is in small pieces still, and that is what it says.
+    // Free space is still fragmented, and that is the reason reported.
     let reasons = lists.reasons();
     assert!(reasons.keys().all(|id| id == "fragmented"), "{reasons:?}");
     assert!(
@@ -185,7 +185,7 @@ impl Figures {
         sum
     }
 
-    /// The share of the refused groups that have this reason.
+    /// Share of the refused groups that have this reason.
     fn share(&self, reason: &str) -> f64 {
         let reasons = self
             .filesystems()
@@ -229,7 +229,7 @@ fn counted_as_by_ext4(dir: &Path, name: &str, figures: &Figures) -> [u64; 5] {
     let looked = figures.groups("looked");
     for (criterion, looked) in looked.into_iter().enumerate() {
         let truth = after[criterion] - before[criterion];
-        // Another group may be the journal's or a directory's, allocated after ext4 was asked.
+        // The journal or a directory may have allocated in another group after mb_stats was read.
         let most = (truth as f64 * 0.02).max(2.0);
         assert!(
             truth.abs_diff(looked) as f64 <= most,
@@ -247,13 +247,13 @@ pub(super) fn groups_considered_match_mb_stats(kernel: &str) {
     for name in ["small.0", "large.0", "small.1", "large.1"] {
         let figures = Figures::new(&dir, name);
         counted_as_by_ext4(&dir, name, &figures);
-        // 95 % of the groups are full, and a linear search passes all.
+        // 95 % of the groups are full, and a linear search visits all of them.
         if name.ends_with('0') {
             let full = figures.share("full");
             assert!((0.9..0.98).contains(&full), "{name}: {full}");
         }
     }
-    // Large files: no smaller preallocation helps.
+    // Large files: a smaller preallocation does not help.
     let large = Figures::new(&dir, "large.0");
     let reasons = large.reasons();
     let reason = reasons
@@ -298,7 +298,7 @@ pub(super) fn hooks_count_the_groups_of_a_search(kernel: &str) {
             (mean / truth - 1.0).abs() < 0.02,
             "{mean}, ext4 says {truth}"
         );
-        // It is on, and so it is in every interval; nothing differs.
+        // mb_stats is enabled, so it is in every interval, and all figures agree.
         let said = figures.sum("/mb_stats/groups");
         assert!(
             said >= groups && said <= groups + groups / 50 + 2,
@@ -341,14 +341,14 @@ pub(super) fn mb_stats_replaces_missing_hooks(kernel: &str) {
         slices.reasons()
     );
     let switch = |name: &str| text(dir.join(format!("{name}.switch"))).trim().to_owned();
-    // Put back after a slice, left on by SIGKILL, and off again with the next run.
+    // mb_stats is restored after a slice, left enabled by SIGKILL, and disabled by the next run.
     assert_eq!(
         ["slices", "killed", "next"].map(switch),
         ["0", "1", "0"].map(str::to_owned)
     );
     let said = text(dir.join("next.err"));
     assert!(
-        said.contains("left on by a raidtrace that was killed"),
+        said.contains("a killed raidtrace left mb_stats on"),
         "{said}"
     );
 }
@@ -364,7 +364,7 @@ pub(super) fn stripe_livelock_is_named(kernel: &str) {
         .unwrap_or_else(|| panic!("{reasons:?}"));
     assert!(reason["sentence"].to_string().contains("stripe=640"));
     assert!(reason["commands"].to_string().contains("remount,stripe=0"));
-    // After the remedy.
+    // After the fix.
     let after = Figures::new(&dir, "no_stripe");
     assert!(
         !after.reasons().contains_key("stripe_livelock"),
@@ -384,7 +384,7 @@ pub(super) fn cold_bitmaps_are_named(kernel: &str) {
         return;
     };
     let cold = Figures::new(&dir, "cold");
-    // By ext4's own events; every file takes the bitmap of another group.
+    // Compare with ext4's own events: every file needs the bitmap of another group.
     let trace = text(dir.join("trace"));
     let events = |name: &str| trace.lines().filter(|l| l.contains(name)).count() as u64;
     let overrun = text(dir.join("trace.stats"));
@@ -399,7 +399,7 @@ pub(super) fn cold_bitmaps_are_named(kernel: &str) {
     assert_eq!(cold.sum("/reads/prefetched"), 0);
     assert_eq!(cold.sum("/bitmaps/loaded"), events("ext4_mb_bitmap_load"));
 
-    // What the disks read in that time: a bitmap has a block of 1 KiB.
+    // Reads of the disks during that time: a bitmap is one block of 1 KiB.
     let stat = text(dir.join("stat"));
     let sectors = |member: &str, at: &str| -> u64 {
         let start = format!("{at} {member} ");
@@ -422,7 +422,7 @@ pub(super) fn cold_bitmaps_are_named(kernel: &str) {
         );
     }
 
-    // Named while it lasts, the disk too.
+    // The reason is shown while it lasts, and names the disk.
     let busiest = bytes.iter().max_by_key(|(_, n)| **n).expect("a member").0;
     let read_many = |fs: &&Value| fs["reads"]["needed"].as_u64() >= Some(8);
     let intervals: Vec<&Value> = cold.filesystems().filter(read_many).collect();

@@ -1,4 +1,4 @@
-//! Cost of writes on every level, compared with md's rules (`tests/lab/amplification.sh`).
+//! Member IO caused by writes on every level, compared with md's rules (`tests/lab/amplification.sh`).
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -14,9 +14,9 @@ const PARTS: [&str; 5] = [
     "md_journal_bytes",
 ];
 
-/// Array, cost of a byte (data, parity, pre-read) in single blocks, and in full stripes.
+/// Array, and member bytes (data, parity, pre-read) per byte written in single blocks and in full stripes.
 const LEVELS: [(&str, [f64; 3], [f64; 3]); 7] = [
-    // Of 4 the other two data blocks are read, of 5 the old block and the old parity: md takes the fewer.
+    // On 4 disks md reads the other two data blocks, on 5 the old block and the old parity, whichever is less.
     ("md120", [1.0, 1.0, 2.0], [1.0, 1.0 / 3.0, 0.0]),
     ("md121", [1.0, 1.0, 2.0], [1.0, 1.0 / 4.0, 0.0]),
     ("md122", [1.0, 2.0, 2.0], [1.0, 2.0 / 3.0, 0.0]),
@@ -26,7 +26,7 @@ const LEVELS: [(&str, [f64; 3], [f64; 3]); 7] = [
     ("md126", [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]),
 ];
 
-/// Single blocks on a RAID 0 over a RAID 5 of 3 and a RAID 1: md reads the other data block.
+/// Single blocks on a RAID 0 of a RAID 1 and a RAID 5 with 3 disks: md reads the other data block.
 const NESTED: [(&str, [f64; 3]); 3] = [
     ("md119", [1.0, 0.0, 0.0]),
     ("md117", [1.0, 1.0, 1.0]),
@@ -78,7 +78,7 @@ fn sums(dir: &Path, phase: &str, array: &str) -> BTreeMap<(String, String), [u64
     sums
 }
 
-/// Asserts that each submitted byte of file data cost `wanted` (data, parity, pre-read), within a twentieth.
+/// Asserts that each submitted byte of file data caused `wanted` bytes (data, parity, pre-read), within 5 %.
 fn costs(dir: &Path, phase: &str, array: &str, wanted: [f64; 3]) {
     let sums = sums(dir, phase, array);
     let row = sums[&("file_data".to_owned(), "write".to_owned())];
@@ -117,7 +117,7 @@ pub fn amplification_of_full_stripes(kernel: &str) {
     }
 }
 
-/// Small files with fsync: all reads are md's, and journal and file data are each charged for their stripes.
+/// Small files with fsync: all reads are pre-reads of md, and journal and file data are each charged for their stripes.
 pub fn amplification_of_small_files(kernel: &str) {
     let Some(dir) = lab(kernel, "amplification") else {
         return;
@@ -136,7 +136,7 @@ pub fn amplification_of_small_files(kernel: &str) {
             assert_eq!(
                 row[1],
                 (row[0] as f64 * alone[0]) as u64,
-                "{array} {origin}: a copy is a copy"
+                "{array} {origin}: data bytes equal the copies"
             );
         }
         let read: u64 = ["file_data", "journal", "block_bitmap", "inode_table"]

@@ -1,4 +1,4 @@
-//! Tasks that dirtied the blocks that other tasks write, compared with jbd2's count and the bytes written.
+//! Tasks that dirtied blocks that other tasks write, compared with jbd2's count and the bytes written.
 
 use std::collections::BTreeMap;
 
@@ -26,14 +26,14 @@ pub(super) fn dirtied_blocks_have_their_task(kernel: &str) {
     println!("written: {written:#?}");
     let slack = as_jbd2(&dirtied, &figures(&dir, "dirtied.kernel"));
 
-    // By origin, against what reached the disks after one transaction.
+    // By origin, compared with the bytes that reached the disks after one transaction.
     for origin in ["inode_table", "directory", "inode_bitmap"] {
         let by_all: u64 = dirtied
             .iter()
             .filter(|((_, o), _)| *o == origin)
             .map(|(_, bytes)| bytes)
             .sum();
-        // A block of two transactions is logged twice, and may reach its place once.
+        // A block in two transactions is logged twice, but may be checkpointed only once.
         let twice = by_all.checked_sub(written[origin]);
         assert!(
             twice.is_some_and(|bytes| bytes <= 4096 * slack),
@@ -41,7 +41,7 @@ pub(super) fn dirtied_blocks_have_their_task(kernel: &str) {
             written[origin]
         );
     }
-    // touch leads: nearly all inodes are its own.
+    // touch has the most bytes: it creates nearly all inodes.
     let touch = dirtied[&("touch", "inode_table")];
     assert!(
         touch * 10 > written["inode_table"] * 9,
@@ -61,7 +61,7 @@ pub(super) fn dirtied_blocks_have_their_task(kernel: &str) {
         assert_eq!(files.get(&(comm, &*path)), Some(&(kib << 10)), "{files:?}");
     }
 
-    // In two pieces of the array: as many blocks, and of whom, but not of which origin.
+    // On a volume in two pieces of the array, blocks and tasks match, but origins are unknown.
     let pieces = super::review::lines(&dir, "pieces");
     let (dirtied, files) = dirtied_by(&pieces);
     println!("pieces: {dirtied:#?}");

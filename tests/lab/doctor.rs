@@ -1,11 +1,11 @@
-//! `doctor` on arrays with data: pasting its commands keeps the data.
+//! `doctor` on arrays with data: running its commands keeps the data.
 
 use std::collections::BTreeSet;
 
 use crate::review::{count, each, lines};
 use crate::{findings, lab, text};
 
-/// Findings that each run must have, so that their commands were pasted.
+/// Findings that each run must have, so that their commands were run.
 const FOUND: [(&str, &[&str]); 7] = [
     ("covered", &["layout-skew"]),
     ("skew", &["layout-skew"]),
@@ -53,7 +53,7 @@ pub fn doctor_commands_keep_data(kernel: &str) {
         return;
     };
     for (name, expected) in FOUND {
-        // The status is that of the findings, which the guest's script does not need.
+        // The exit status depends on the findings; the script of the guest ignores it.
         let found: BTreeSet<String> = findings(&dir, name).into_keys().collect();
         for id in expected {
             assert!(found.contains(*id), "{name}: no {id} in {found:?}");
@@ -85,7 +85,7 @@ pub fn doctor_ignores_a_covered_mount(kernel: &str) {
     assert_eq!(skew["mounted_on"], serde_json::Value::Null);
     assert_eq!(skew["commands"][0], "mkfs.ext4 -g 32744 /dev/NEW_ARRAY");
     assert!(
-        skew["seen"].to_string().contains("it may hold files"),
+        skew["seen"].to_string().contains("may hold files"),
         "{skew}"
     );
     let skew = &findings(&dir, "skew")["layout-skew"];
@@ -93,7 +93,7 @@ pub fn doctor_ignores_a_covered_mount(kernel: &str) {
 }
 
 /// `jbd2_checkpoint_stats: dev 9,120 tid 7 chp_time 8 forced_to_close 0 written 40 dropped 0` of comm, with chp_time in
-/// milliseconds. Without checkpoints that found everything written.
+/// milliseconds. Excludes checkpoints that found everything written already.
 fn checkpoints(dir: &std::path::Path) -> Vec<(String, u64)> {
     let trace = text(dir.join("checkpoints.trace"));
     assert!(!trace.contains("LOST"), "events were lost");
@@ -137,7 +137,7 @@ pub fn journal_waits_match_jbd2(kernel: &str) {
     assert!(stalls.iter().all(|s| s["filesystem"] == "md120"));
     let sum = |figure: &str| stalls.iter().map(|s| count(s, figure)).sum::<u64>();
     assert_eq!(sum("checkpoints"), waited.len() as u64);
-    // The kernel's are differences of jiffies, without the journal's superblock at the end.
+    // The kernel's times are differences of jiffies, and exclude the write of the journal superblock at the end.
     let jiffies = 10 * waited.len() as u64;
     let ms = waited.iter().map(|(_, ms)| ms).sum::<u64>();
     assert!(

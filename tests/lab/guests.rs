@@ -17,11 +17,11 @@ use rustix::io::Errno;
 
 pub const HOME: &str = env!("CARGO_MANIFEST_DIR");
 const SCRATCH: &str = env!("CARGO_TARGET_TMPDIR");
-/// Exit status of tools/vm when it ran nothing.
+/// Exit status of tools/vm if no guest was run.
 const NOT_RUN: i32 = 120;
 /// Memory for a guest, its files included.
 const GUEST_MIB: u64 = 4096;
-/// Instead of a scenario: the core group of `tools/truth`, which boots its own guests.
+/// Pseudo-scenario: the core group of `tools/truth`, which boots its own guests.
 pub const CORE: &str = "truth";
 
 /// Result of a scenario: the directory of its files, the reason why it was skipped, or the failure.
@@ -32,8 +32,8 @@ fn wanted(what: &str) -> bool {
     env::var("RAIDTRACE_LAB").is_ok_and(|v| v == what)
 }
 
-/// The directory that `tests/lab/SCENARIO.sh` left on this kernel; `None` when skipped. A scenario is
-/// booted once for all its tests.
+/// The output directory of `tests/lab/SCENARIO.sh` on this kernel; `None` if skipped. A guest is booted once for all tests of a
+/// scenario.
 pub fn lab(kernel: &str, scenario: &str) -> Option<PathBuf> {
     if wanted("0") {
         return skipped("RAIDTRACE_LAB is 0");
@@ -65,8 +65,8 @@ fn run(kernel: &str, scenario: &str) -> Run {
     .clone()
 }
 
-/// Boots the guests of all scenarios ahead of their tests, if all tests are run. The harness has a thread for each CPU, and
-/// tests of one scenario would all wait for one guest.
+/// Boots the guests of all scenarios before their tests, if all tests are run. The harness has one thread per CPU, and otherwise
+/// all tests of one scenario would wait for one guest.
 fn run_ahead() {
     static BEGUN: Once = Once::new();
     static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -138,7 +138,7 @@ fn skipped(why: &str) -> Option<PathBuf> {
 fn guests() -> usize {
     static GUESTS: OnceLock<usize> = OnceLock::new();
 
-    // Once: memory of running guests must not be counted again.
+    // Computed only once: memory of running guests must not be counted again.
     *GUESTS.get_or_init(|| {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let memory = available_mib().map_or(1, |mib| (mib / GUEST_MIB).max(1));
@@ -221,7 +221,7 @@ fn core(kernel: &str, _: &str, _: &Path) -> Run {
 /// Shows why tools/vm has started a second guest, if it has.
 fn second_guest(output: &Output) {
     let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("a second one is started") {
+    if said.contains("starting a second guest") {
         let _ = writeln!(std::io::stderr(), "note: {said}");
     }
 }

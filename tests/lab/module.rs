@@ -1,8 +1,8 @@
-//! All programs where ext4 is a module (`tests/lab/module.sh`).
+//! All programs on a kernel with ext4 as a module (`tests/lab/module.sh`).
 
 use super::{intervals, lab, text};
 
-/// The verifier takes each program, and each command sees what it is for.
+/// The verifier accepts every program, and every command has its figures.
 pub(super) fn programs_load_where_ext4_is_a_module(kernel: &str) {
     let Some(dir) = lab(kernel, "module") else {
         return;

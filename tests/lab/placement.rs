@@ -1,5 +1,5 @@
-//! Metadata and first files on the members of real arrays, compared with `layout --plan` (`tests/lab/placement.sh`). `tools/layout-table --measured` makes
-//! docs/measured/placement.md from the same lines.
+//! Metadata and first files on the members of real arrays, compared with `layout --plan` (`tests/lab/placement.sh`).
+//! `tools/layout-table --measured` creates docs/measured/placement.md from the same lines.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -41,7 +41,7 @@ fn measured(dir: &Path) -> Measured {
     found
 }
 
-/// Skew that chance adds: a hash of their names spreads 128 directories over 33 to 257 flex groups.
+/// Random skew: a hash of their names distributes 128 directories over 33 to 257 flex groups.
 const CHANCE: f64 = 0.4;
 
 /// Busiest member over the mean.
@@ -73,7 +73,7 @@ fn recommended_options_are_even(kernel: &str) {
     let Some(dir) = lab(kernel, "placement") else {
         return;
     };
-    let mut mended = 0;
+    let mut fixed = 0;
     for (case, figures) in measured(&dir) {
         let worst = ["bitmaps", "tables"].map(|f| skew(&figures[f]));
         if case.ends_with("-recommended") {
@@ -83,10 +83,10 @@ fn recommended_options_are_even(kernel: &str) {
             let first = skew(&figures["first_directories"]);
             assert!(first < even + 0.2, "{case}: first directories {first:.2}");
         } else if worst.iter().any(|&s| s >= 1.5) {
-            mended += 1;
+            fixed += 1;
         }
     }
-    assert_eq!(mended, 4, "arrays that are uneven by default");
+    assert_eq!(fixed, 4, "arrays that are uneven by default");
 }
 
 /// ext4 has one goal per flex group (`ext4_inode_to_goal_block`). Directories and the first larger files use it, small files do
@@ -110,5 +110,8 @@ fn first_files_use_the_goal(kernel: &str) {
     let slots = figures["first_small"].iter().zip(&figures["goal_files"]);
     let off: u64 = slots.filter(|(_, goal)| **goal == 0).map(|(n, _)| n).sum();
     let all: u64 = figures["first_small"].iter().sum();
-    assert!(off * 3 > all, "{off} of {all} small files where no goal is");
+    assert!(
+        off * 3 > all,
+        "{off} of {all} small files are not at a goal"
+    );
 }

@@ -1,4 +1,4 @@
-//! Capabilities (`tests/lab/privileges.sh`): one removed at a time, and what threads keep.
+//! Capabilities (`tests/lab/privileges.sh`): runs without one capability, and capabilities that threads keep.
 
 use std::path::Path;
 
@@ -92,7 +92,7 @@ pub(super) fn volumes_need_sys_admin(kernel: &str) {
     let note = "the device mapper table of dm-0 cannot be read";
     assert!(notes.contains(note), "{notes}");
     let found = origins(&dir, "volume");
-    // Known by its place alone; the rest is recognised as ext4 writes it.
+    // Only the location identifies a superblock; other blocks are recognised when ext4 writes them.
     assert!(!found.iter().any(|o| o == "superblock"), "{found:?}");
 }
 
@@ -113,7 +113,7 @@ pub(super) fn capabilities_are_given_up(kernel: &str) {
         let mask = u64::from_str_radix(&value, 16).expect("a mask");
         assert_eq!(mask & never, 0, "{kept}");
     }
-    // The screen's thread.
+    // The thread of the screen.
     assert_eq!(values("CapEff:")[0], "0000000000000000", "{kept}");
     let notes = text(dir.join("root.err"));
     assert!(notes.contains("mounted on /mnt/md120"), "{notes}");

@@ -1,4 +1,4 @@
-//! A recording, and `top` during the same seconds (`tests/lab/record.sh`).
+//! A recording, compared with `top` during the same time (`tests/lab/record.sh`).
 
 use std::collections::BTreeMap;
 
@@ -82,7 +82,7 @@ pub(super) fn a_recording_matches_top(kernel: &str) {
         sum.1 += u64::from(bytes);
     }
     assert_eq!(*reader.ending(), Ending::Whole);
-    // The one that begins later reads md's superblocks under the other's eyes.
+    // The command that starts later reads md's superblocks while the other one traces.
     let theirs = |cells: &mut Cells| {
         cells.retain(|(_, origin, op), _| {
             (origin.as_str(), op.as_str()) != ("md_superblock", "read")
@@ -104,7 +104,7 @@ pub(super) fn a_recording_matches_top(kernel: &str) {
     );
 }
 
-/// A reload of the programs at full load: every request is in the recording, once, as the kernel's statistics have it.
+/// Programs are reloaded under full load: every request is in the recording exactly once, according to the kernel's statistics.
 pub(super) fn a_reload_loses_nothing(kernel: &str) {
     let Some(dir) = lab(kernel, "record_reload") else {
         return;

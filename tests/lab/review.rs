@@ -80,7 +80,7 @@ fn requests_add_up(kernel: &str, case: &str, disks: &[&str]) {
     let kernel = figures(&dir, &format!("{case}.stat"));
     let lost: u64 = lines.iter().map(|l| count(&l["lost"], "events")).sum();
     for disk in disks {
-        // The first line is of the time before.
+        // The first line covers the time before.
         let counted = requests(&lines[1..], disk);
         println!("{case} {disk}: raidtrace {counted:?}, lost {lost}");
         assert!(counted.iter().sum::<u64>() > 20, "too few");
@@ -143,7 +143,7 @@ pub(super) fn flushes_of_a_neighbour_partition(kernel: &str) {
     for member in ["loop1p2", "loop2p2"] {
         assert_eq!(requests(&idle[1..], member), [0; 4], "{member}");
     }
-    // Its own are: only the disk has a count of them.
+    // Flushes of the member's own filesystem do count. The kernel counts flushes only per disk.
     let busy = lines(&dir, "own");
     let stat = figures(&dir, "own.stat");
     for (member, disk) in [("loop1p2", "loop1"), ("loop2p2", "loop2")] {
@@ -179,7 +179,7 @@ pub(super) fn directory_read_through_the_device(kernel: &str) {
     device_read_agrees(kernel, "clean");
 }
 
-/// An earlier read of the device has put large folios into its page cache.
+/// An earlier read of the device has created large folios in its page cache.
 pub(super) fn directory_read_after_a_sequential_read(kernel: &str) {
     device_read_agrees(kernel, "after_dd");
 }
@@ -190,7 +190,7 @@ pub(super) fn directory_read_in_split_requests(kernel: &str) {
     device_read_agrees(kernel, "small_32");
 }
 
-/// Bios of more than 64 segments: blocks after the 64th may not be called file data.
+/// Bios of more than 64 segments: blocks after the 64th must not be counted as file data.
 pub(super) fn directory_read_in_large_requests(kernel: &str) {
     if let Some(([directory, tree, unknown], read)) = device_read(kernel, "large") {
         assert_eq!(tree, read[1]);
@@ -244,7 +244,7 @@ fn rows(lines: &[Value]) -> Vec<Row<'_>> {
     rows
 }
 
-/// Kworkers alternate between two filesystems: on each array they are its own writeback.
+/// Kworkers alternate between two filesystems: on each array they are shown as the writeback of that array.
 pub(super) fn writeback_names_its_own_array(kernel: &str) {
     let Some(dir) = lab(kernel, "tasks") else {
         return;
@@ -268,7 +268,7 @@ pub(super) fn writeback_names_its_own_array(kernel: &str) {
     }
 }
 
-/// Bios that a limit delayed count for the cgroup. `named`: the v2 cgroup of dd.
+/// Bios that were delayed by a limit count for the cgroup. `named` is the v2 cgroup of dd.
 fn throttled(kernel: &str, scenario: &str, case: &str, named: &str) {
     let Some(dir) = lab(kernel, scenario) else {
         return;
@@ -307,7 +307,7 @@ fn throttled(kernel: &str, scenario: &str, case: &str, named: &str) {
         }
         assert_eq!(bytes, did[op][0], "{op} by dd, {case}");
     }
-    println!("{case}: {held} bytes are of the cgroup, and of no task");
+    println!("{case}: {held} bytes belong to the cgroup, and to no task");
 }
 
 /// `io.max` of cgroup v2.
@@ -336,7 +336,7 @@ pub(super) fn throttled_flush_of_the_journal(kernel: &str) {
     }
 }
 
-/// Asserts that the kernel refused no program.
+/// Asserts that the kernel rejected no program.
 fn takes_every_program(dir: &Path, case: &str) {
     let said = text(dir.join(format!("{case}.err")));
     assert!(!said.contains("refused"), "{said}");
@@ -373,7 +373,7 @@ pub(super) fn ext4_is_loaded_later(kernel: &str) {
     let sums = by_origin(&found);
     let directory = |member| sums.get(&(member, "directory", "write")).map_or(0, |s| s.1);
     println!("{did}{:?}", ["loop2", "loop3"].map(directory));
-    // It says so when ext4 is there, and when the filesystem is.
+    // raidtrace reports both: that ext4 was loaded, and that the filesystem was mounted.
     assert!(!did.contains("failed:"), "{did}");
     for member in ["loop2", "loop3"] {
         assert!(directory(member) >= 20 * 4096, "{member}");
@@ -452,7 +452,7 @@ pub(super) fn refused_writes_are_not_counted(kernel: &str) {
         .map(|row| count(row, "submitted_bytes"))
         .sum();
     assert_eq!(by_task, submitted);
-    // One whose task moved to another CPU before md's answer stays counted (bpf/refuse.bpf.c), which is rare.
+    // If the task moves to another CPU before md refuses its bio, the bio stays counted (bpf/refuse.bpf.c). This is rare.
     let counted = by_task.checked_sub(did["written"][0]);
     let may_stay = 4096 * (did["refused"][0] / 10);
     assert!(

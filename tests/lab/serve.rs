@@ -21,7 +21,7 @@ fn samples(dir: &Path, name: &str) -> BTreeMap<String, f64> {
         .collect()
 }
 
-/// Requests of a member, by the metrics and by the kernel.
+/// Requests of a member, according to the metrics and to the kernel.
 fn requests(dir: &Path, name: &str, member: &str) -> (f64, f64) {
     let label = format!("member=\"{member}\"");
     let counted = samples(dir, name)
@@ -90,7 +90,7 @@ pub(super) fn metrics_of_arrays_that_fail_and_return(kernel: &str) {
     for reason in ["rows", "issue", "pieces", "ring", "busy", "missed"] {
         assert_eq!(lost(reason), Some(0.0), "{reason}");
     }
-    // The thread that answers is the first one.
+    // The first thread answers requests.
     let capabilities = text(dir.join("capabilities"));
     assert!(
         capabilities.contains("CapEff:\t0000000000000000"),
@@ -113,7 +113,7 @@ fn each_dump_says_why(dir: &Path) {
     notes.sort();
     assert_eq!(notes.len(), 2, "{notes:?}");
     let [busy, degraded] = [&notes[0], &notes[1]];
-    // slow4 is the third of the devices that dm-delay made.
+    // slow4 is the third dm-delay device.
     assert!(
         busy.starts_with("written because of busy=80%: dm-2 is busy"),
         "{busy}"

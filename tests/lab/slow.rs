@@ -41,8 +41,8 @@ pub(super) fn us(operation: &Value, name: &str) -> f64 {
     phase(operation, name).map_or(0.0, |p| p["us"].as_f64().expect("us"))
 }
 
-/// The two agree within 5 % or 2 ms. `rest`: time of the operation on a CPU or a run queue, which ftrace counts as the function's
-/// where it is spent there.
+/// Asserts that the two times agree within 5 % or 2 ms. `rest` is the time of the operation on a CPU or a run queue, which ftrace
+/// includes if it was spent in the function.
 pub(super) fn agree(what: &str, ours: f64, rest: f64, theirs: f64) {
     println!(
         "{what}: {:.1} ms and up to {:.1}, ftrace {:.1} ms",
@@ -69,7 +69,7 @@ pub(super) fn longest_wait(operation: &Value) -> &Value {
     phases.iter().find(awake).expect("a wait")
 }
 
-/// Parts of a wait for a commit.
+/// Phases of a wait for a commit.
 pub(super) const COMMIT: [&str; 13] = [
     "previous_commit",
     "commit_start",
@@ -86,7 +86,7 @@ pub(super) const COMMIT: [&str; 13] = [
     "commit",
 ];
 
-/// Each injected cause is the largest phase, has the right culprit, and is as long as the kernel says.
+/// Each injected cause is the largest phase, has the correct culprit, and matches the kernel's time.
 pub(super) fn slow_operations_have_their_causes(kernel: &str) {
     let Some(dir) = lab(kernel, "slow") else {
         return;
@@ -137,10 +137,10 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
     );
     assert!(other < whole * 0.02, "{other} of {whole} us have no phase");
 
-    // The array was idle: md writes its superblocks, and one member is slow.
+    // The array was idle, so md writes its superblocks; one member is slow.
     let quiet = named("quiet", "fsync");
     assert_eq!(quiet.len(), 3);
-    // md marks it clean up to 0.4 s after the last write: it may not have been so at the first one.
+    // md marks the array clean up to 0.4 s after the last write, so it may not have been clean at the first fsync.
     let idle: Vec<_> = quiet
         .into_iter()
         .filter(|o| of_task(o, "md_write_start") > 50e3)
@@ -172,7 +172,7 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
         );
     }
 
-    // So do the commits: the slow member's flush is the longest one.
+    // Commits name the slow member too: its flush is the longest.
     let commits = intervals
         .iter()
         .filter_map(|i| i["commits"].as_array())
@@ -182,7 +182,7 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
         .filter(|f| f["us"].as_f64().is_some_and(|us| us > 110e3))
         .collect();
     let slow_member = slow.iter().filter(|f| f["member"] == "dm-1").count();
-    // When the ordered data is written, the others are busy too.
+    // While ordered data is written, the other members are busy too.
     assert!(
         slow_member >= 3 && slow_member * 4 >= slow.len() * 3,
         "{slow:#?}"
@@ -201,8 +201,8 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
         .flatten();
     let of_files = commits.filter_map(|c| c["ordered"].as_array()).flatten();
     let sum: f64 = of_files.filter_map(|o| o["us"].as_f64()).sum();
-    // The function also looks at each page, which takes the emulated CPU a while. Submission, too, waits for pages that are
-    // being written already.
+    // The function also checks each page, which takes time on the emulated CPU. Submission also waits for pages that are already
+    // being written.
     let waits = of_all("ext4_journal_finish_inode_data_buffers");
     let submits = of_all("ext4_journal_submit_inode_data_buffers");
     let rest = 0.15 * waits + submits;
@@ -220,7 +220,7 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
 
     // Readers wait for a direct writer that extends the file.
     let mut readers = named("direct", "read");
-    // The others found the lock free, or spun.
+    // The other readers found the lock free, or spun.
     readers.retain(|o| {
         let total = o["total_us"].as_f64().expect("us");
         of_task(o, "rwsem_down_read_slowpath") > f64::max(5e3, total * 0.5)
@@ -239,7 +239,7 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
         let reason = longest["reason"].as_str().unwrap_or_default();
         blamed += usize::from(reason.starts_with("direct write that extends the file"));
     }
-    // Before 5.19 there are no contention events, so that the holder is not known.
+    // Before 5.19 there are no contention events, so the holder is unknown.
     if kernel != "5.10" {
         assert!(
             blamed * 10 >= readers.len() * 8,

@@ -1,5 +1,5 @@
-//! Direct readers behind others of the same file, and other kinds of journal (`tests/lab/slow_files.sh`), compared with ftrace's
-//! function graph and the delays of dm-delay.
+//! Direct readers that wait for writers of the same file, and other kinds of journals (`tests/lab/slow_files.sh`), compared with
+//! ftrace's function graph and the delays of dm-delay.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::lab;
 use super::slow::{COMMIT, agree, awake, longest_wait, phase, us};
 use super::slow_md::Case;
 
-/// How long the second member's flushes take, in µs.
+/// Duration of flushes of the second member, in µs.
 const FLUSH: f64 = 60e3;
 
 /// True if the file of the operation has this name.
@@ -16,7 +16,7 @@ fn is_of(operation: &Value, name: &str) -> bool {
     path.rsplit('/').next() == Some(name)
 }
 
-/// Readers wait for the lock of the inode, and the holder is named with the reason.
+/// Readers wait for the lock of the inode; the holder is reported with the reason.
 pub(super) fn slow_readers_have_their_writer(kernel: &str) {
     let Some(dir) = lab(kernel, "slow_files") else {
         return;
@@ -78,7 +78,7 @@ pub(super) fn slow_readers_have_their_writer(kernel: &str) {
     assert_eq!(case.largest("fsync"), "commit_record");
     // Only the first commit follows data of a new block.
     let flush = case.sum("fsync", &["data_flush"]).0;
-    // dm-delay's timer adds some ms.
+    // The timer of dm-delay adds a few ms.
     assert!((FLUSH * 0.95..FLUSH * 2.0).contains(&flush), "{flush} us");
 
     for (mode, flushes) in [("journal", 2.0), ("writeback", 1.0)] {
@@ -99,7 +99,7 @@ fn each_flush(case: &Case, phases: &[&str], flushes: f64) {
     for operation in fsyncs {
         let all = operation["phases"].as_array().expect("phases");
         let ours: f64 = phases.iter().map(|p| us(operation, p)).sum();
-        // dm-delay's timer and a busy emulated CPU add to it; what the task spent on a run queue meanwhile is no wait.
+        // The timer of dm-delay and a busy emulated CPU add time. Time on a run queue does not count as a wait.
         let slack = FLUSH * flushes;
         assert!(
             (flushes * FLUSH * 0.95 - awake(operation)..flushes * FLUSH + slack).contains(&ours),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::slow::{COMMIT, Call, agree, awake, graph, longest_wait, us};
 use super::{intervals, lab, text};
 
-/// Shortest operation that was traced, in µs. Calls that are shorter need not be in one.
+/// Shortest operation that was traced, in µs. Shorter calls need not be part of a traced operation.
 const THRESHOLD: f64 = 5e3;
 
 /// A case: the operations of all its intervals, and the calls of kernel functions.
@@ -25,7 +25,7 @@ impl Case {
         let mut operations = Vec::new();
         for mut interval in intervals(dir.join(format!("{name}.out"))) {
             let lost = &interval["lost"]["reasons"];
-            // More than 64 IO of members in a drain are not needed.
+            // Member IOs beyond 64 in a drain may be lost: they are not needed.
             let only_ios = lost
                 .as_object()
                 .expect("reasons")
@@ -96,7 +96,7 @@ impl Case {
     }
 }
 
-/// Each cause is the largest phase, and as long as the kernel says.
+/// Each cause is the largest phase, and matches the kernel's time.
 pub(super) fn slow_arrays_have_their_causes(kernel: &str) {
     let Some(dir) = lab(kernel, "slow_md") else {
         return;
@@ -108,7 +108,7 @@ pub(super) fn slow_arrays_have_their_causes(kernel: &str) {
     for operation in of("fdatasync").chain(of("write")) {
         let read = us(operation, "pre_read") / 1e3;
         println!("reads for parity: {read} ms of {operation}");
-        // dm-delay counts 60 ms in ticks of 4 ms, the first of which has begun already. A busy machine adds to them.
+        // dm-delay counts 60 ms in ticks of 4 ms, the first of which has already started. A busy machine adds time.
         assert!(read >= 56.0, "{operation:#}");
         assert_eq!(longest_wait(operation)["phase"], "pre_read");
         shortest = shortest.min(read);
@@ -122,7 +122,7 @@ pub(super) fn slow_arrays_have_their_causes(kernel: &str) {
     agree("raid5_get_active_stripe()", ours, rest, theirs);
 
     let case = Case::new(&dir, "throttled");
-    // Of a large write; a busy machine makes others wait for the journal.
+    // Throttled operations of a large write. On a busy machine, other operations wait for the journal.
     let is_throttled = |o: &&Value| us(o, "throttled") > 10e3;
     let throttled = case.operations.iter().find(is_throttled);
     let longest = longest_wait(throttled.expect("a throttled write"));

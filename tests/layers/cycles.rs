@@ -1,8 +1,8 @@
 //! Import cycles between files.
 //!
 //! A file depends on the file that defines what a path names; re-exports (`pub use`) and private imports that a child
-//! uses through `super::` are followed to the definition. A re-export itself is no dependency, nor is the use of an item
-//! of the parent by its child: a module and its children are written together. A cycle is a strongly connected component
+//! uses through `super::` are followed to the definition. A re-export itself is not a dependency, and neither is the use of
+//! an item of the parent by its child: a module and its children belong together. A cycle is a strongly connected component
 //! of more than one file.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +65,7 @@ impl Sources {
     /// The file that defines what a path names.
     fn definition(&self, path: &[String]) -> Option<Module> {
         let mut path = path.to_vec();
-        // No chain of re-exports is longer.
+        // Longer chains of re-exports do not occur.
         for _ in 0..8 {
             let length = (1..=path.len())
                 .rev()
@@ -185,7 +185,7 @@ fn a_cycle_is_found() {
         ("y.rs", "use crate::x::a::A;"),
     ];
     assert_eq!(cycles(&three), 1);
-    // A child uses its parent, which uses and re-exports the child; tests use what they like.
+    // Allowed: a child uses its parent, which uses and re-exports the child; tests may use anything.
     for b in [
         "use super::{C, c};",
         "// super::a::A",

@@ -1,4 +1,4 @@
-//! Modules and paths in the source, read from its text.
+//! Modules and paths in the source, parsed from its text.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -48,7 +48,7 @@ fn leaves(prefix: &str, tree: &str, into: &mut BTreeSet<String>) {
         }
     }
     if !inner[from..].trim().is_empty() {
-        // A brace of this leaf's own was taken for the tree's.
+        // The closing brace found belongs to this leaf, not to the tree.
         let last = inner[from..].trim();
         let open = last.matches('{').count() - last.matches('}').count();
         leaves(&prefix, &format!("{last}{}", "}".repeat(open)), into);

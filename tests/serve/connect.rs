@@ -1,4 +1,4 @@
-//! `raidtrace top --connect`: the same figures as those of the `serve` that it follows, also after a restart of it.
+//! `raidtrace top --connect` shows the same figures as the `serve` that it is connected to, also after `serve` restarts.
 
 use std::process::Command;
 
@@ -17,7 +17,7 @@ fn follow(address: &str, args: &[&str]) -> Top {
     )
 }
 
-/// Writes of file data in an interval.
+/// Number of file data writes in an interval.
 fn data(interval: &Value) -> u64 {
     sum(
         std::slice::from_ref(interval),
@@ -28,14 +28,14 @@ fn data(interval: &Value) -> u64 {
 }
 
 #[test]
-fn figures_are_those_of_serve() {
+fn figures_match_those_of_serve() {
     if !tracing() {
         return;
     }
     let disk = filesystem();
     let serve = Serve::start(&disk.name, &["--keep", "0", "--with-tasks"]);
     serve.settled();
-    // A longer interval is the sum of those of a second.
+    // A longer interval is the sum of intervals of one second.
     let (every, both) = (
         follow(&serve.address, &[]),
         follow(&serve.address, &["-i", "2"]),
@@ -76,7 +76,7 @@ fn a_restart_of_serve_is_a_gap() {
     assert_eq!(serve.process.end(Signal::TERM).code(), Some(0));
     top.says("no connection since ");
     let serve = Serve::start(&disk.name, &["--keep", "0", "--listen", &address]);
-    top.says("nothing was received of the time from ");
+    top.says("no intervals received from ");
     serve.settled();
     write(&disk, 10);
     until("the writes", || {
@@ -99,7 +99,7 @@ fn errors_are_one_line() {
     fails(
         &["127.0.0.1:1"],
         1,
-        "cannot follow raidtrace serve at http://127.0.0.1:1/",
+        "cannot connect to raidtrace serve at http://127.0.0.1:1/",
     );
     if !tracing() {
         return;

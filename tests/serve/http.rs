@@ -1,11 +1,11 @@
-//! A plain HTTP client, so that tests decide every byte.
+//! A plain HTTP client, so that tests control every byte.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use super::common::DEADLINE;
 
-/// An answer.
+/// An HTTP response.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -13,7 +13,7 @@ pub struct Answer {
     pub body: String,
 }
 
-/// Sends `METHOD PATH` with these header lines, and reads the answer to its end.
+/// Sends `METHOD PATH` with these header lines, and reads the whole response.
 pub fn ask(address: &str, method: &str, path: &str, headers: &[&str]) -> Answer {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();

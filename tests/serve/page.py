@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
@@ -18,7 +17,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-PATIENCE = 120  # seconds; far longer than anything takes
+PATIENCE = 120  # seconds; far longer than any step takes
 SIZES = [(390, 844, "light"), (1280, 900, "dark"), (1920, 1080, "light")]
 
 raidtrace, disk, mount_point, scratch, pictures = sys.argv[1:]
@@ -50,7 +49,7 @@ def browser():
 
 
 def load():
-    """Writes to the filesystem, with file names that try to be HTML."""
+    """Writes to the filesystem, with file names that contain HTML."""
     name = os.path.join(mount_point, "<img src=x onerror=alert(1)>.db")
     with open(name, "wb") as file:
         file.write(os.urandom(1 << 20))
@@ -83,7 +82,7 @@ def picture(driver, width, height, scheme):
     with open(os.path.join(pictures, f"{width}.png"), "wb") as file:
         file.write(base64.b64decode(shot["data"]))
     wide = driver.execute_script("return document.documentElement.scrollWidth")
-    assert wide <= width, f"{wide} pixels wide on a screen of {width}"
+    assert wide <= width, f"the page is {wide} pixels wide on a screen of {width}"
 
 
 def live(driver):

@@ -3,16 +3,16 @@
 
 One thread writes batches of 32 random 4 KiB blocks (added.c). It and the kernel worker of the loop
 device run on one CPU, so that the time of a batch is the CPU time of all its steps: submission,
-device, completion, context switches, and whatever is traced. The programs of each tracer are loaded
-once, by the tracer itself, and filled with its tables. Then they are attached and detached here, for
-slices of some 50 ms in random order. A slice's figure is a low quantile of its batches, which
-batches disturbed by other work do not change. It is compared with the slices without a tracer in the same
-round, as a ratio: where the machine is half as fast for some seconds, it is so for both. The result is
-the median over all rounds, times the time of a request in the fastest tenth of the rounds. The 95 %
-confidence interval is a bootstrap over rounds.
+device, completion, context switches, and tracing. The programs of each tracer are loaded
+once, by the tracer itself, which also fills its maps. Then this script attaches and detaches them, for
+slices of about 50 ms in random order. The figure of a slice is a low quantile of its batches,
+which ignores batches disturbed by other work. It is divided by the figure of the slices without a tracer in
+the same round, because the machine may be slower for some seconds. The result is the median over all rounds,
+times the time of a request in the fastest tenth of the rounds. The 95 % confidence interval is a bootstrap
+over rounds.
 
-"no tracer, again" is a control: its interval should include 0. Rounds in which somebody else had
-the kernel's BPF statistics enabled are left out.
+"no tracer, again" is a control: its interval should include 0. Rounds in which another process had
+the kernel's BPF statistics enabled are excluded.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from .measure import BPFTRACE, PATIENCE, Skipped, bpf_statistics, end, loaded, r
 
 SLICE = 40  # ms
 QUANTILE = 0.10
-MEASURED_SHARE = 0.02  # of the time that raidtrace enables statistics for: src/probe/overhead.rs
+MEASURED_SHARE = 0.02  # share of the time in which raidtrace enables statistics: src/probe/overhead.rs
 RESAMPLES = 2000
 WORKERS = pathlib.Path("/sys/devices/virtual/workqueue/cpumask")
 SYS = {"x86_64": (321, 298), "aarch64": (280, 241)}  # bpf, perf_event_open
@@ -50,28 +50,28 @@ def call(number, *arguments):
 
 
 def bpf(command, attributes):
-    """A descriptor."""
+    """Calls bpf(2). Returns a file descriptor."""
     attributes = ctypes.create_string_buffer(attributes.ljust(128, b"\0"))
     return call(SYS[os.uname().machine][0], command, attributes, len(attributes))
 
 
 def perf_tracepoint(name):
     number = int(pathlib.Path(f"/sys/kernel/tracing/events/block/{name}/id").read_text())
-    # type, size, config, sample_period, sample_type, read_format, flags, wakeup_events: as bcc's library, which bpftrace uses
+    # type, size, config, sample_period, sample_type, read_format, flags, wakeup_events: as in bcc's library, which bpftrace uses
     attributes = struct.pack("IIQQQQQI", PERF_TYPE_TRACEPOINT, 128, number, 1, 1 << 10, 0, 0, 1)
     attributes = ctypes.create_string_buffer(attributes.ljust(128, b"\0"))
     return call(SYS[os.uname().machine][1], attributes, -1, 0, -1, 8)
 
 
 def linked(pid):
-    """Programs that links of the process attach, by number. bpftrace has perf events, no links."""
+    """Ids of programs that links of the process attach. bpftrace has perf events, no links."""
     texts = (info.read_text() for info in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir())
     found = (re.search(r"^link_type:.*^prog_id:\s*(\d+)", text, re.M | re.S) for text in texts)
     return {int(match[1]) for match in found if match}
 
 
 class Programs:
-    """Programs that a tracer loaded before it ended, with their maps as the tracer filled them."""
+    """Programs that a tracer loaded before it ended, with the maps that it filled."""
 
     def __init__(self, name, command, disk, least=2):
         self.name, self.held = name, []
@@ -88,13 +88,13 @@ class Programs:
             for number, (program, _, _) in sorted(loaded(process.pid).items()):
                 kind = next(k for k in ("rt_", "block_") if program.startswith(k))
                 if kind == "rt_" and number not in links:
-                    continue  # at hand, should it be needed
+                    continue  # loaded, but not attached
                 self.held.append((kind, program, bpf(GET_FD_BY_ID, struct.pack("I", number))))
         finally:
             end(process)
 
     def counted(self):
-        """(ns, runs) by program, as the kernel counts them while statistics are enabled."""
+        """(ns, runs) by program. The kernel counts them while statistics are enabled."""
         counts = {}
         for _, program, fd in self.held:
             text = pathlib.Path(f"/proc/self/fdinfo/{fd}").read_text()
@@ -163,7 +163,7 @@ class Load:
         self.process.wait()
 
 
-# What is attached in a slice, and rows of the table.
+# States of a slice (the programs attached), and further rows of the table.
 NONE, AGAIN, OURS, THEIRS = "no tracer", "no tracer, again", "raidtrace's programs", "bpftrace"
 MEASURED, THEIRS_MEASURED = "statistics on", "bpftrace, statistics on"
 PRICE, TOTAL, RATIO = "BPF statistics, all the time", "raidtrace with 2 % of them", "ratio"
@@ -194,7 +194,7 @@ def rounds_of(load, ours, theirs, seconds):
                         continue
                     sum_ = sums.setdefault(program, [0, 0])
                     sum_[0], sum_[1] = sum_[0] + ns, sum_[1] + runs
-        # Somebody else had statistics enabled, which costs all of them.
+        # Another process had statistics enabled, which slows down all slices.
         if foreign > 1000:
             disturbed += 1
         else:
@@ -260,5 +260,5 @@ def measure(command, disk, path, size, scratch, seconds):
         for _, _, fd in ours.held + theirs.held:
             os.close(fd)
     if len(rounds) < 20:
-        raise Skipped(f"{len(rounds)} rounds, {disturbed} disturbed by others' BPF statistics")
+        raise Skipped(f"{len(rounds)} rounds, {disturbed} disturbed by BPF statistics of other processes")
     return bootstrap(rounds), len(rounds), disturbed, programs

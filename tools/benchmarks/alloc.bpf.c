@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Counting a group that a search considers, as programs that can be run without being attached, beside one that does nothing. */
+/* Programs that count a group considered by a search and can be run without being attached, and an empty program. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include "alloc_groups.bpf.h"
@@ -18,7 +18,7 @@ struct __sk_buff {
 	__u32 len;
 };
 
-/* As rt_al_group and rt_al_scan do it. */
+/* Same as in rt_al_group and rt_al_scan. */
 static __always_inline int group(struct __sk_buff *skb, bool good)
 {
 	struct rt_alloc_cpu *c = rt_alloc_cpu(bpf_get_smp_processor_id());
@@ -52,7 +52,7 @@ int refused(struct __sk_buff *skb)
 	return group(skb, !skb->len);
 }
 
-/* As rt_al_info does it, a new group each time: before Linux 6.17. */
+/* Same as in rt_al_info (before Linux 6.17), with a new group each time. */
 SEC("tc")
 int asked(struct __sk_buff *skb)
 {

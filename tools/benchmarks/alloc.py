@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Cost of counting a group that a search considers.
 
-Runs what it does (tools/benchmarks/alloc.bpf.c) with BPF_PROG_TEST_RUN, on a kernel that need
-not have fentry, and subtracts what an empty program takes. On top of that comes what fexit
-itself takes, and for one refusal in 64 some ten reads to see why: neither is in it.
+Runs the code that counts (tools/benchmarks/alloc.bpf.c) with BPF_PROG_TEST_RUN, which needs no
+fentry support, and subtracts the time of an empty program. Not included: the cost of fexit itself,
+and about ten reads to find the reason of one refusal in 64.
 """
 
 import os
@@ -16,7 +16,7 @@ import tempfile
 from .measure import ROOT, prepare, run
 
 PROGRAMS = ("nothing", "accepted", "refused", "asked")
-TARGET = 40  # ns a call
+TARGET = 40  # ns per call
 BPFFS = pathlib.Path("/sys/fs/bpf")
 
 
@@ -24,12 +24,12 @@ def headers():
     """Directory of libbpf's headers from the build."""
     for found in sorted(ROOT.glob("target/*/build/libbpf-sys-*/out/include")):
         return found
-    sys.exit("bench: libbpf's headers are not there yet: cargo build")
+    sys.exit("bench: libbpf's headers are missing: run cargo build")
 
 
 def alloc(arguments):
     prepare("clang", "bpftool")
-    # The table has room for one CPU.
+    # The map has space for one CPU.
     os.sched_setaffinity(0, {0})
     mounted = not os.path.ismount(BPFFS)
     if mounted:
@@ -59,9 +59,9 @@ def alloc(arguments):
             if mounted:
                 run("umount", str(BPFFS))
     median = {name: statistics.median(all_) for name, all_ in took.items()}
-    print(f"{'':10}{'ns a call':>10}{'less nothing':>14}")
+    print(f"{'':10}{'ns/call':>10}{'less empty':>14}")
     for name, ns in median.items():
         print(f"{name:10}{ns:10.0f}{ns - median['nothing']:14.0f}")
     worst = max(median.values()) - median["nothing"]
-    print(f"{'ok' if worst <= TARGET else 'MISS'}: {worst:.0f} ns a call without fexit itself, target {TARGET}")
+    print(f"{'ok' if worst <= TARGET else 'MISS'}: {worst:.0f} ns per call without fexit itself, target {TARGET}")
     return 0 if worst <= TARGET else 1

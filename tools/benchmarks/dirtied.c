@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * Load for dirtied.py: creates files in the directory that is its argument. Reads
- * a number from standard input, one slice per line, creates so many files by
- * hundreds, prints the nanoseconds per file of each hundred, and removes them.
+ * Load for dirtied.py: creates files in the directory that is its argument. For each
+ * number read from standard input (one line per slice), creates that many files in
+ * batches of 100, prints the nanoseconds per file of each batch, and removes them.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

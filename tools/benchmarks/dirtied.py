@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Cost of counting dirtied data while many files are created.
 
-Creates 100,000 empty files on ext4 on a loop device in memory, 2,000 at a time in turns:
-without raidtrace's programs rt_dirty_*, without them again (control), and with them attached. A
-turn's figure is the median of its batches of 100 files; the result is the mean difference
-of the turns of a round, with a 95 % interval (bootstrap over rounds). The other programs of
-raidtrace are not attached: they run per request.
+Creates 100,000 empty files on ext4 on a loop device in memory, in turns of 2,000 files: without
+raidtrace's programs rt_dirty_*, without them again (control), and with them attached. The figure of
+a turn is the median of its batches of 100 files. The result is the mean difference of the turns of
+a round, with a 95 % interval (bootstrap over rounds). The other programs of raidtrace are not
+attached: they run per request.
 
 Target: at most 3 % of the time to create a file.
 
---guest KERNEL: in tools/vm, without raidtrace, again without, beside `raidtrace top` and
-beside `raidtrace top --dirtied-origins`, begun and ended for each turn. The emulator's clock
-counts instructions: a ratio is exact and the same on a busy machine, but of instructions, not
-of a processor's time, which also waits for memory. No target is set.
+--guest KERNEL: in tools/vm, without raidtrace, without it again, with `raidtrace top` and with
+`raidtrace top --dirtied-origins`, started and stopped for each turn. The clock of the emulator
+counts instructions: ratios are exact and independent of other work on the machine, but they are
+ratios of instructions, not of CPU time, which includes waits for memory. There is no target.
 """
 
 import os
@@ -50,7 +50,7 @@ def guest(arguments):
     rounds = {}
     for line in lines:
         words = line.split()
-        if words[1:] and words[1] in states:  # else what the guest says on standard error
+        if words[1:] and words[1] in states:  # other lines are the guest's standard error
             rounds.setdefault(words[0], {})[words[1]] = median(map(int, words[2:]))
     rounds = [r for r in rounds.values() if len(r) == len(states)]
     base = mean(r["without"] for r in rounds)

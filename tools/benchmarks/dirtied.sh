@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # dirtied.sh ROUNDS FILES SEED: runs in the guest of `tools/bench dirtied --guest`. In each
-# round FILES files are created without raidtrace, again without, beside `raidtrace top`,
-# and beside `raidtrace top --dirtied-origins`, in an order of its own. Prints a line a turn:
-# round, variant, nanoseconds per file of each hundred. programs.NAME: what was attached.
+# round FILES files are created without raidtrace, without it again, with `raidtrace top`, and
+# with `raidtrace top --dirtied-origins`, in random order. Prints a line per turn: round,
+# variant, nanoseconds per file of each hundred. programs.NAME has the programs attached.
 set -euo pipefail
 rounds=$1 files=$2
 RANDOM=$3
@@ -40,7 +40,7 @@ turn() {
 	if [ "$tracer" ]; then
 		kill -INT "$tracer"
 		wait "$tracer" || true
-		# Not empty: it did count.
+		# Must not be empty: shows that raidtrace counted.
 		grep -o '"dirtied":\[{"origin":"[a-z_]*"' /first | sort | uniq -c >&2
 	fi
 	sync

@@ -2,16 +2,16 @@
 """Cost of a request by size of the filesystem and number of disks.
 
 ns per completed request in raidtrace's programs (kernel BPF statistics), on loop devices in
-memory, at queue depth 32 by two jobs, in turns, best turn of each:
+memory, with two jobs at queue depth 32, in turns; the best turn of each counts:
 
   file     ext4 of 1 GiB to 100 TiB (sparse), each watched alone: random 4 KiB writes to a
            file of 128 MiB on it
   all      the same file systems: random 4 KiB reads all over the device, so that each
-           request asks for another place of the boundary table
+           request looks up another entry of the boundary table
   members  2, 16 and 64 disks watched: random 4 KiB writes on one of them
 
-Target: within each group the dearest is at most 10 % above the cheapest. The images take
-some 2 GiB of memory.
+Target: within each group the most expensive is at most 10 % above the cheapest. The images take
+about 2 GiB of memory.
 """
 
 import contextlib
@@ -63,7 +63,7 @@ def by_members(scratch, arguments, groups):
 
 def rounds(cases, arguments):
     for turn in range(arguments.rounds):
-        # the other way round every second time: nobody is always first
+        # Reverse the order every second time, so that no case is always first.
         for tool, disk, path, rw, size in cases[:: -1 if turn % 2 else 1]:
             tool.turn(disk, lambda: fio(path, rw, arguments.seconds, size))
 
@@ -89,6 +89,6 @@ def report(groups):
             print(f"  {t.name:8}{min(t.ns):12.0f}{max(t.iops):10.0f}{t.lost:6}  {each}")
         costs = [min(t.ns) for t in tools]
         spread = max(costs) / min(costs)
-        checks.append((f"{group}: dearest over cheapest {spread:.2f} (target {FLAT:.2f})", spread <= FLAT))
+        checks.append((f"{group}: most expensive over cheapest {spread:.2f} (target {FLAT:.2f})", spread <= FLAT))
     print(state())
     return verdict(checks)

@@ -6,7 +6,7 @@ Targets are for CPU time, because it does not depend on other work on the machin
   1 PiB     an image: less than 30 s and 256 MiB
   search    --plan 27T --search on one array: less than 5 s
 
-The larger image takes 4 GiB of memory and, to make it, a minute or two; --small leaves it out.
+The larger image takes 4 GiB of memory, and one or two minutes to create; --small skips it.
 """
 
 import os

@@ -14,8 +14,8 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-# A latency histogram by issue and completion: the one-liner of the bpftrace tutorial,
-# keyed as biolatency.bt keys it.
+# A latency histogram from issue to completion: the one-liner of the bpftrace tutorial, with the
+# keys of biolatency.bt.
 BPFTRACE = """
 tracepoint:block:block_rq_issue { @start[args->dev, args->sector] = nsecs; }
 tracepoint:block:block_rq_complete /@start[args->dev, args->sector]/ {
@@ -23,15 +23,15 @@ tracepoint:block:block_rq_complete /@start[args->dev, args->sector]/ {
   delete(@start[args->dev, args->sector]);
 }
 """
-# An empty program that runs as often. Its time in the kernel's account is the cost of the statistics.
+# An empty program that runs equally often. Its run time in BPF statistics is the cost of the statistics.
 NOTHING = "tracepoint:block:block_rq_issue { $nothing = 0; }"
-# Without one of these raidtrace still runs, but its figures would be too low.
+# raidtrace also runs without one of these, but its figures would be too low.
 PROGRAMS = ("rt_rq_issue", "rt_rq_complete", "rt_bio_queue")
-PATIENCE = 60  # seconds that a tool may take to attach
+PATIENCE = 60  # maximum seconds for a tool to attach
 
 
 class Skipped(Exception):
-    """A tool that cannot run here, with the reason."""
+    """A tool cannot run on this machine; has the reason."""
 
 
 def run(*command):
@@ -42,7 +42,7 @@ def run(*command):
 
 
 def prepare(*tools):
-    """Exits if the measurement is not possible here."""
+    """Exits if the measurement is not possible on this machine."""
     if os.geteuid():
         sys.exit("bench: needs root, to load BPF programs: sudo tools/bench ...")
     for tool in tools:
@@ -114,7 +114,7 @@ def programs(text):
 
 
 def owned(pid):
-    """Ids of a process's BPF programs: other processes may trace too."""
+    """BPF programs of a process, by id. Other processes may trace too."""
     ids = set()
     for entry in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
         with contextlib.suppress(OSError):
@@ -135,7 +135,7 @@ def price(before, after):
 
 
 def spent(before, after, requests, each_run):
-    """ns per request in each program, less each_run ns per run."""
+    """ns per request in each program, minus each_run ns per run."""
     each = {}
     for i, (name, ns, runs) in after.items():
         _, ns_before, runs_before = before.get(i, ("", 0, 0))
@@ -192,7 +192,7 @@ class Tool:
                 time.sleep(1)
             complaint = pathlib.Path(err.name).read_text().strip()
             if process.poll() is not None or (complaint and not self.bpf):
-                raise Skipped(f"it said: {complaint.splitlines()[0] if complaint else process.returncode}")
+                raise Skipped(f"it printed: {complaint.splitlines()[0] if complaint else process.returncode}")
             if not self.bpf:
                 return
             if running(process.pid, disk) >= self.bpf:
@@ -266,7 +266,7 @@ def nothing(disk):
         end_of_patience = time.monotonic() + PATIENCE
         while not running(process.pid, disk):
             if process.poll() is not None or time.monotonic() > end_of_patience:
-                sys.exit("bench: bpftrace does not trace: what measuring costs is not known")
+                sys.exit("bench: bpftrace does not trace: the cost of measuring is unknown")
             time.sleep(0.1)
         yield process
     finally:

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Cost of members of RAID 0, 1 and 10 on this machine's CPU.
 
-Where the kernel has no md (or the lab emulates a processor), raidtrace is told that four loop
-devices of 1 TiB (sparse files in memory) are the members of an array (examples/as_members.rs)
-which holds an ext4. It then does for each of their requests what it does for a member's: from
-the member's address to the array's, from there to the origin. Three loads, in turns with bpftrace:
+For kernels without md, and to avoid the emulated CPU of the lab: raidtrace treats four loop devices
+of 1 TiB (sparse files in memory) as the members of an array with an ext4 (examples/as_members.rs).
+For each of their requests it maps the member address to the array address, and that to the origin,
+as for real members. Three loads, in turns with bpftrace:
 
   member  random 4 KiB writes at queue depth 32 on one of the members
-  file    random 4 KiB writes to a file on the array's own device: what rt_bio_queue takes
-          for each bio of the array, which the member's requests do not have here
-  raw     random 4 KiB reads all over the array's own device, without a file: likewise
+  file    random 4 KiB writes to a file on the device of the array: the time of rt_bio_queue per
+          bio of the array, which is missing in the load `member`
+  raw     random 4 KiB reads all over the device of the array, without a file: also rt_bio_queue
 
-ns/request is the first's, less what measuring costs, and rt_bio_queue's of the second or third:
-as if each bio of the array made one request of a member. On RAID 1 and 10 a write makes two.
-Target: half of bpftrace's, of the same load on the member.
+ns/request is the time of `member` minus the cost of measuring, plus rt_bio_queue's time of `file` or
+`raw`, as if each bio of the array caused one request on a member. On RAID 1 and 10 a write causes two.
+Target: half of bpftrace's time for the same load on the member.
 """
 
 import os
@@ -24,7 +24,7 @@ from .measure import raidtrace_lost, state, verdict
 LEVELS = ("0", "1", "10")
 DISKS, TIB, OFFSET = 4, 1 << 40, 1 << 20
 CAPACITY = {"0": 4, "1": 1, "10": 2}
-PART = ("--offset=512G", "--size=800M")  # of a member that is written, which takes memory
+PART = ("--offset=512G", "--size=800M")  # part of a member that is written; it takes memory
 EXAMPLE = ROOT / "target/release/examples/as_members"
 
 

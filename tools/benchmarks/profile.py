@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Cost of sampling all CPUs while they are busy.
 
-One process a CPU reads /dev/zero in small pieces, so that samples have kernel stacks, and examples/profile samples them.
-Shares are of all CPUs' time in the same run.
+One process per CPU reads /dev/zero in small pieces, so that samples have kernel stacks, and examples/profile samples them.
+Shares are of the time of all CPUs in the same run.
 
-  kernel    run time of the BPF program as the kernel accounts it: the walk of the stack is in it,
-            the timer's interrupt around it is not
-  user      CPU time of the process that drains, names and adds up, from when it samples on
-  lost      samples that found no room in the buffer
-  idle      of the ticks: what the load left, which makes the rest cheaper
+  kernel    run time of the BPF program in the kernel's BPF statistics: includes the walk of the stack,
+            but not the timer interrupt
+  user      CPU time of the process that drains samples, resolves names and sums, from the first sample on
+  lost      samples that did not fit into the buffer
+  idle      share of idle ticks, which make the rest cheaper
 """
 
 import contextlib

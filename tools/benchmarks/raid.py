@@ -2,13 +2,14 @@
 """raidtrace compared with no tracer, bpftrace and blktrace, on md arrays.
 
 In a virtual machine (tools/vm), on RAID 0, 1, 10, 5 and 6 of loop disks with an ext4 each:
-random 4 KiB direct reads and writes of a file at queue depth 32, in turns, best turn.
+random 4 KiB direct reads and writes of a file at queue depth 32, in turns; the best turn counts.
 
-The processor is emulated: nanoseconds and IOPS mean nothing by themselves, only ratios
-within the run do, and those only roughly: emulation makes some instructions dearer than
-others. ns is time in the tool's BPF programs (kernel BPF statistics, less what they say of a
-program that does nothing) per request that the members completed; raidtrace's look at each bio of the array and of RAID 4/5/6's stripe
-cache is in it. Targets: half of bpftrace's on RAID 0, 1 and 10, at most its whole on 5 and 6.
+The CPU is emulated: absolute nanoseconds and IOPS are meaningless, only ratios within a run are
+useful, and even these are approximate, because emulation makes some instructions more expensive than
+others. ns is the time in the tool's BPF programs (kernel BPF statistics, minus those of an empty
+program) per request completed by the members. For raidtrace it includes the programs for bios of the
+array and for the stripe cache of RAID 4/5/6. Targets: at most half of bpftrace's time on RAID 0, 1
+and 10, at most all of it on 5 and 6.
 """
 
 import pathlib
@@ -73,7 +74,7 @@ def guest(arguments, out):
     command += [arguments.kernel, here / "raid.sh", str(arguments.rounds), str(arguments.seconds)]
     status = subprocess.run([*command, *(arguments.level or LEVELS)], stdout=sys.stderr).returncode
     if status:
-        sys.exit(f"bench: the guest did not do its turns: tools/vm ended with {status}")
+        sys.exit(f"bench: the guest did not finish its turns: tools/vm ended with {status}")
 
 
 def raid(arguments):
@@ -87,8 +88,8 @@ def raid(arguments):
         for path in out.glob("*.failed.*"):
             level, _, tool, _ = path.name.split(".")
             said = (path / "err").read_text().strip() if (path / "err").exists() else ""
-            failed[level, tool] = said.splitlines()[0] if said else "it did not come to trace"
-    print(f"Linux {arguments.kernel} in an emulated machine: only ratios within this run mean anything")
+            failed[level, tool] = said.splitlines()[0] if said else "it did not start tracing"
+    print(f"Linux {arguments.kernel} in an emulated machine: only ratios within this run are meaningful")
     print(f"host: {began}; at the end: {state()}")
     return report(turns, failed, arguments.level or LEVELS)
 
@@ -136,6 +137,6 @@ def report(turns, failed, levels):
             if not {"raidtrace", "bpftrace"} <= rows.keys():
                 checks.append((f"{name}: raidtrace and bpftrace were not both measured", False))
     prices = [t.price for t in turns]
-    print(f"not in it, of each run: {min(prices):.0f} to {max(prices):.0f} ns, the price of measuring")
+    print(f"not included: the cost of measuring, {min(prices):.0f} to {max(prices):.0f} ns per run")
     checks.append((f"lost events: {lost} (target 0)", lost == 0))
     return verdict(checks)

@@ -3,8 +3,8 @@
 #
 # raid.sh ROUNDS SECONDS LEVEL...
 #
-# In a guest: on an array of each level, turns of each tool under fio. Leaves
-# of each turn, in /out/LEVEL.RW.TOOL.ROUND, what the kernel and the tool said.
+# In a guest: on an array of each level, turns of each tool under fio. Writes the figures of the
+# kernel and the output of the tool to /out/LEVEL.RW.TOOL.ROUND, for each turn.
 # shellcheck source-path=SCRIPTDIR/../../tests/lab
 . ./lib.sh
 
@@ -15,10 +15,10 @@ echo 1 >/proc/sys/kernel/bpf_stats_enabled
 
 programs() { bpftool --json prog show 2>/dev/null; }
 
-# running: how many BPF programs have run, of all there are: the tool's, and nothing's.
+# running: number of BPF programs that have run, those of the tool and the empty program.
 running() { { programs | grep -o '"run_cnt":[1-9]' || true; } | wc -l; }
 
-# nothing: a program that does nothing, beside all that is measured; its id in $out/nothing.
+# nothing: starts an empty program that runs during all measurements; its id goes to /out/nothing.
 nothing() {
 	local id
 	bpftrace -e "$(<nothing.bt)" >/dev/null 2>&1 &
@@ -30,7 +30,7 @@ nothing() {
 	return 1
 }
 
-# start TOOL DEVICE: until it traces; pid is 0 for no tracer, status 1 when it cannot.
+# start TOOL DEVICE: starts a tool and waits until it traces. Sets pid (0 for no tracer); status 1 if it fails.
 start() {
 	local tool=$1 device=$2
 	pid=0
@@ -69,7 +69,7 @@ stop() {
 	if [ "$pid" = 0 ]; then return; fi
 	cat /sys/kernel/debug/block/loop*/dropped >"$out/dropped" 2>/dev/null || true
 	kill -INT "$pid" 2>/dev/null || true
-	# What does not end would hold up everything: said, with where it waits.
+	# A process that does not end would block all turns: report it with its kernel stacks.
 	for ((tenth = 0; tenth < 600; tenth++)); do
 		if ! kill -0 "$pid" 2>/dev/null; then break; fi
 		sleep 0.1

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Cost of recording in userspace, and its losses.
 
-4 KiB direct random writes at queue depth 32 by two jobs, as fast as the machine can, on a
-loop device in memory: first all over the device, then to a file of an ext4 on it. raidtrace
-records them with its default buffer into a file in memory. Best of the rounds for costs, the
-sum for what was lost.
+4 KiB direct random writes by two jobs at queue depth 32, as fast as possible, on a loop device in
+memory: first all over the device, then to a file of an ext4 on it. raidtrace records them with its
+default buffer into a file in memory. Costs are those of the best round; losses are the sum of all
+rounds.
 
-  drain     CPU time of the thread that fetches events, joins requests with submissions and
-            gathers rows, of one core per 100,000 requests a second
-  writer    ... of the thread that makes Arrow columns of them, compresses and writes
-  bytes     on disk, a request
-  RSS       of the process, MiB: the ring buffer's pages, mapped twice, are in it
+  drain     CPU time of the thread that drains events, joins requests with submissions and collects
+            rows, as a share of one core per 100,000 requests a second
+  writer    the same for the thread that converts rows to Arrow columns, compresses and writes them
+  bytes     bytes on disk per request
+  RSS       RSS of the process in MiB, including the pages of the ring buffer, which is mapped twice
 """
 
 import contextlib
@@ -51,7 +51,7 @@ def recorded(device, path, scratch, seconds):
         stat = pathlib.Path(f"/sys/block/{os.path.basename(device)}/stat")
         before, requests = threads(process.pid), completed(stat.read_text())
         rate = fio(path, "randwrite", seconds, "--size=900M")
-        time.sleep(1.5)  # what is still on its way to the file
+        time.sleep(1.5)  # events that are not in the file yet
         requests = completed(stat.read_text()) - requests
         spent = {name: cpu - before.get(name, 0) for name, cpu in threads(process.pid).items()}
         status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
@@ -102,7 +102,7 @@ def report(loads):
             (f"{load}: lost at {fastest:.0f} IOPS: {lost} (target 0)", lost == 0),
             (f"{load}: {best['drain'] + best['writer']:.1%} of a core per 100,000 requests/s, compression "
              "included (target 10 % without)", best["drain"] + best["writer"] <= 0.1),
-            (f"{load}: {best['bytes']:.1f} bytes a request (target 16)", best["bytes"] <= 16),
+            (f"{load}: {best['bytes']:.1f} bytes per request (target 16)", best["bytes"] <= 16),
             (f"{load}: resident {rss:.1f} MiB (target 64)", rss < 64),
         ]
     print(state())

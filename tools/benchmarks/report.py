@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Time and memory to read recordings.
 
-Makes recordings of random 4 KiB writes by 8 threads (examples/recording.rs), a disk and a
-RAID 0 of 12 disks, and reports and exports them: requests a second of one core, which is user
-and system time together, best of the rounds; the largest resident set; and bytes a request
-takes on the disk. Needs no root.
+Creates recordings of random 4 KiB writes by 8 threads (examples/recording.rs) on a disk and on a
+RAID 0 of 12 disks, and runs report and export on them. Prints requests per second of CPU time (user
+and system) in the best round, the largest RSS, and bytes per request on disk. Needs no root.
 
 Targets: 2 million requests a second of a core for report, 1 million for Parquet export, 256 MiB
-for each, 16 bytes a request on the single disk.
+for each, 16 bytes per request on the single disk.
 """
 
 import os
@@ -44,7 +43,7 @@ def report(arguments):
             subprocess.run([maker, file, str(arguments.requests), str(disks)], check=True, stdout=subprocess.DEVNULL)
             size = file.stat().st_size / arguments.requests
             if disks == 1:
-                checks.append((f"{size:.1f} bytes a request on one disk (target {BYTES})", size <= BYTES))
+                checks.append((f"{size:.1f} bytes per request on one disk (target {BYTES})", size <= BYTES))
             name = f"{disks} disk{'s' if disks > 1 else ''}"
             commands = {"report": ["report", file, "--json"],
                         "parquet": ["export", file, "-f", "parquet", "-o", f"{file}.out", "--force"]}
@@ -53,7 +52,7 @@ def report(arguments):
                 speed = arguments.requests / min(seconds for seconds, _ in runs)
                 memory = max(memory for _, memory in runs)
                 print(f"{name:10} {size:14.2f} {what:9} {speed / 1e6:13.2f} {memory / (1 << 20):6.0f}")
-                checks.append((f"{what}, {name}: {speed / 1e6:.2f} million requests a second (target {SPEED[what] / 1e6:.0f})",
+                checks.append((f"{what}, {name}: {speed / 1e6:.2f} million requests per second (target {SPEED[what] / 1e6:.0f})",
                                speed >= SPEED[what]))
                 checks.append((f"{what}, {name}: {memory >> 20} MiB (target {MEMORY >> 20})", memory <= MEMORY))
             file.unlink()

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Cost of `raidtrace serve` in userspace: scrapes, memory, and many clients.
 
-  scrape    time of GET /metrics with 12 and 64 disks, each with an ext4 in use, beside that of
+  scrape    time of GET /metrics with 12 and 64 disks, each with an ext4 in use, compared with
             node_exporter on the same machine (median of --scrapes)
   scrapes   memory before and after 10,000 scrapes
   idle      CPU time with a scrape every 10 s
-  clients   50 clients that scrape and 20 pages for --seconds, while fio writes: is anything lost?
+  clients   50 clients that scrape and 20 pages for --seconds, while fio writes: number of lost events
 
-The programs in the kernel are those of top (--keep 0) and of record: tools/bench top, record.
+The BPF programs are those of top (with --keep 0) and of record: see tools/bench top and record.
 Targets: 10 ms for 12 members and 50 ms for 64; 64 MiB besides the recording; 1 % of a core.
 """
 
@@ -20,7 +20,7 @@ import subprocess
 import threading
 import time
 
-from .measure import binary, end, ext4, fio, loops, memory, prepare, run, state, verdict
+from .measure import binary, end, ext4, fio, loops, memory, prepare, state, verdict
 
 MIB = 1 << 20
 
@@ -65,7 +65,7 @@ def scrape_ms(port, count):
 
 
 def use(mounts):
-    """IO of several origins on each."""
+    """Causes IO of several origins on each filesystem."""
     for turn in range(2):
         for where in mounts:
             for number in range(5):
@@ -93,7 +93,7 @@ def node_exporter(count):
 
 
 def clients(process, port, where, seconds):
-    """Scrapes and events seen, and what was lost meanwhile."""
+    """Number of scrapes, events, and lost events."""
     until = time.monotonic() + seconds
     counts = {"scrapes": 0, "events": 0}
     lock = threading.Lock()

@@ -3,8 +3,8 @@
 
 Two loads, each with and without the programs in turns: two processes that wake each other up, which
 switches the context as often as possible and calls no filesystem; and fsync in a loop on ext4 in memory.
-The programs' run time is that of the kernel's BPF statistics, which add 50 ns or more to each run. An fsync is
-judged by it: the time of the loop itself differs by more than the limit from run to run.
+The run time of the programs is from the kernel's BPF statistics, which add 50 ns or more to each run. The target
+for an fsync uses this run time, because the time of the loop itself varies by more than the target.
 """
 
 import contextlib
@@ -17,10 +17,10 @@ import time
 
 from .measure import PATIENCE, binary, ext4, loaded, loops, memory, prepare
 
-SWITCHES = 100_000  # a second
-SHARE = 0.01  # of all CPUs, at that rate
+SWITCHES = 100_000  # per second
+SHARE = 0.01  # of all CPUs at SWITCHES
 SLOWER = 0.03  # of an fsync
-STATISTICS_NS = 50  # what the kernel's statistics add to each run, at least
+STATISTICS_NS = 50  # minimum that BPF statistics add to each run
 
 
 def switches():
@@ -36,7 +36,7 @@ def ping_pong(seconds):
     child = os.fork()
     if not child:
         os.sched_setaffinity(0, {0})
-        # Without the other ends: a pipe without a writer ends the loop.
+        # Close the unused ends: a pipe without a writer ends the loop.
         os.close(a[1])
         os.close(b[0])
         with contextlib.suppress(OSError):
@@ -111,7 +111,7 @@ def slow(arguments):
                 rate = ping_pong(arguments.seconds)
                 after = loaded(pid)
                 statistics_switch.write_text("0")
-                # A wake-up belongs to most switches.
+                # Most switches include a wake-up.
                 took = {name: (ns - before[i][1], runs - before[i][2]) for i, (name, ns, runs) in after.items() if i in before}
                 total = sum(took[name][0] for name in ("rt_slow_switch", "rt_slow_waking"))
                 switch_ns.append(total / max(took["rt_slow_switch"][1], 1))

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """raidtrace compared with no tracer, bpftrace and blktrace, on disks without md.
 
-4 KiB direct random writes at queue depth 32 by two jobs, on one loop device in memory of
-twelve that raidtrace watches: first all over the device, then to a file of an ext4 on it
-(whose name and origin raidtrace finds out besides). The tools take turns, so that a slow minute hits all; figures are
-those of the best turn, the one that other work disturbed least.
+4 KiB direct random writes by two jobs at queue depth 32, on one of twelve loop devices in memory
+that raidtrace watches: first all over the device, then to a file of an ext4 on it (for which
+raidtrace also finds the name and the origin). The tools take turns, so that a slow phase of the
+machine affects all of them. Figures are those of the best turn, which other work disturbed least.
 
   ns/request  time in the tool's BPF programs per completed request, from the kernel's own
-              BPF statistics (kernel.bpf_stats_enabled), less what measuring itself adds to
-              each run: what an empty program beside them is said to take, in the same turn.
-              blktrace has no such figure: compare IOPS.
+              BPF statistics (kernel.bpf_stats_enabled), minus the cost of measuring, which
+              is the time of an empty program in the same turn. blktrace has no such figure:
+              compare IOPS.
   IOPS        under that load, and relative to no tracer
-  user CPU    of one core, of the tool's process
-  lost        events that the tool says it has lost, in all turns
+  user CPU    CPU time of the tool's process, as a share of one core
+  lost        events that the tool reports as lost, in all turns
 
-Then, with BPF statistics off: what raidtrace and bpftrace add to the CPU time of a request,
-tracepoints, entry code and cache misses included, with a 95 % confidence interval
+Then, with BPF statistics disabled: the CPU time that raidtrace and bpftrace add to a request,
+including tracepoints, entry code and cache misses, with a 95 % confidence interval
 (tools/benchmarks/added.py). Last, the time from the start of `raidtrace top --json` to its first line.
 """
 
@@ -32,7 +32,7 @@ from . import added
 from .measure import BPFTRACE, Skipped, Tool, binary, bpf_statistics, bpftrace_lost, ext4, fio, loops, memory
 from .measure import prepare, raidtrace_lost, state, verdict
 
-SIZE = 900  # MiB that are written
+SIZE = 900  # MiB of the area that is written
 STARTS = 9
 TARGETS = {  # of bpftrace's program time; ns per request of `record`, 0.6 of 396 and 481 in version 0.1.0 at first
     "all over the device": (0.33, 238),
@@ -124,7 +124,7 @@ def table(tools):
             print(f"  {name:16}{min(each):10.0f}")
     prices = [p for t in tools for p in t.price]
     if prices:
-        print(f"not in it, of each run: {min(prices):.0f} to {max(prices):.0f} ns, the price of measuring")
+        print(f"not included: the cost of measuring, {min(prices):.0f} to {max(prices):.0f} ns per run")
     for t in tools:
         if t.why:
             print(f"skipped {t.why}")
@@ -132,14 +132,14 @@ def table(tools):
 
 def added_table(adds):
     figures, rounds, disturbed, programs = adds
-    print(f"added without BPF statistics, {rounds} rounds ({disturbed} more disturbed by others' statistics):")
+    print(f"added without BPF statistics, {rounds} rounds ({disturbed} more disturbed by statistics of other processes):")
     print(f"{'':30}{'ns/request':>11}{'95 % interval':>18}")
     for name, (figure, low, high) in figures.items():
         digits = 2 if name == added.RATIO else 0
         interval = f"{low:.{digits}f} to {high:.{digits}f}"
         print(f"{name:30}{figure:11.{digits}f}{interval:>18}")
     each = [f"{name} {ns / runs:.0f}" for name, (ns, runs) in sorted(programs.items()) if runs]
-    print(f"ns a run by the kernel's account, what statistics add included: {', '.join(each)}")
+    print(f"ns per run in BPF statistics, including the cost of the statistics: {', '.join(each)}")
 
 
 def report(loads, first):

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Size of raidtrace's programs for the kernels' verifiers.
+"""Size of raidtrace's programs for the verifier of each kernel.
 
-Loads them in a virtual machine of each kernel (tools/vm) with a RAID 5, a RAID 1+0 of md
+Loads them in a virtual machine with each kernel (tools/vm) with a RAID 5, a RAID 1+0 of md
 over md and a dm-crypt on RAID 10, so that the verifier removes no branch as dead; and on
 this machine, on one loop device. Prints instructions verified (the kernel's limit is 1,000,000)
 and bytes of machine code, and writes them to docs/measured/verifier.txt. 5.10 does not count
-instructions and is left out. Compilers differ: figures are comparable from one clang.
+instructions and is excluded. Figures are comparable only for the same version of clang.
 
---check writes nothing and fails where a program needs over 25 % more instructions than
-the file says, or over 500,000; programs that the file lacks are only listed.
+--check writes nothing and fails if a program needs over 25 % more instructions than in the
+file, or over 500,000. Programs that are not in the file are only listed.
 """
 
 import os
@@ -86,7 +86,7 @@ def compare(found, before):
             elif instructions > known[0] * GROWTH:
                 yield f"{kernel} {name}: {instructions} instructions, {instructions / known[0]:.2f} times {known[0]}"
         for name in before.get(kernel, {}).keys() - programs.keys():
-            yield f"{kernel} {name}: in {FILE.name}, and was not loaded"
+            yield f"{kernel} {name}: in {FILE.name}, but was not loaded"
 
 
 def verifier(arguments):

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# In a guest: raidtrace alloc, which loads what top does too, once over arrays that between them need every program
-# and keep every branch alive: a stripe cache, mirrors, an array of arrays,
-# dm-crypt. Leaves what -v says of the verifier in /out/verifier.
+# In a guest: runs raidtrace alloc, which also loads the programs of top, on arrays that together need every
+# program and every branch: a stripe cache, mirrors, an array of arrays, dm-crypt. Writes the verifier figures
+# of -v to /out/verifier.
 # shellcheck source-path=SCRIPTDIR/../../tests/lab
 . ./lib.sh
 

@@ -5,11 +5,11 @@
   ext4       sector of a filesystem -> origin (dumpe2fs, debugfs)
   stack      arrays and filesystems on top of each other
   events     block_rq_complete events and disk statistics of the kernel
-  stripes    why md submitted a bio, from a kprobe event; btf: its offsets
+  stripes    the reason why md submitted a bio, from a kprobe event. btf: offsets for this event
   account    both accounts of a run: the kernel's and raidtrace's
   verdict    their comparison
   matrix     the cells of tools/truth
 
-guest/ runs in the virtual machine: guest.sh is shared with tests/lab, the rest is tools/truth's. `compare` checks
-a run of tests/lab, `selftest` checks this package.
+guest/ runs in the virtual machine: guest.sh is shared with tests/lab, the other scripts are only for tools/truth.
+`compare` checks a run of tests/lab, `selftest` checks this package.
 """

@@ -28,22 +28,22 @@ class Account:
     bytes: Counter = field(default_factory=Counter)  # (member, operation, origin)
     first: Counter = field(default_factory=Counter)  # (member, operation, origin): requests whose first sector has it
     requests: Counter = field(default_factory=Counter)  # (member, kind)
-    early: Counter = field(default_factory=Counter)  # (member, kind): of requests, those before raidtrace can know the disk
-    slots: dict = field(default_factory=lambda: defaultdict(set))  # member: slots, as raidtrace reports them
+    early: Counter = field(default_factory=Counter)  # (member, kind): requests before raidtrace can know the disk
+    slots: dict = field(default_factory=lambda: defaultdict(set))  # member: slots reported by raidtrace
 
 
 KNOWN = re.compile(r"tracing_mark_write: known: (\d+:\d+)$")
 # Between these marks only a filesystem on another partition does IO.
 NEIGHBOUR = re.compile(r"tracing_mark_write: neighbour: (begin|end)$")
-# A member's sectors, and the array's sector that the first of them holds.
+# Sectors of a member, and the array sector of the first one.
 REMAP = re.compile(r"block_bio_remap: (\d+),(\d+) (\w+) (\d+) \+ (\d+) <- \((\d+),(\d+)\) (\d+)$")
 
 
 class KernelAccount:
     """The kernel's account of a run, built from its trace.
 
-    Without "symbols" there was no kprobe on submit_bio_noacct (see stripes): the address says what RAID 4/5/6 writes,
-    but not why it reads.
+    Without "symbols" there was no kprobe on submit_bio_noacct (see stripes): then the origin of writes of RAID 4/5/6
+    is known from the address, but the reason of its reads is not.
     """
 
     def __init__(self, directory, stack, facts, workload):
@@ -55,15 +55,15 @@ class KernelAccount:
                 if member.begin:
                     self.begins[member.number] = member.dev, member.begin
         self.labels = stripes.Labels()
-        self.remaps = {}  # (disk, sector): the array's sector of the last block_bio_remap
-        self.shapes = set()  # users' IO during a reshape: (operation, True if the place had moved)
+        self.remaps = {}  # (disk, sector): array sector of the last block_bio_remap
+        self.shapes = set()  # users' IO during a reshape: (operation, True if the data had moved)
         self.account = Account()
         self.disputed = 0
         self.neighbour = False
         self.sees_stripes = (directory / "symbols").exists()
         symbols = stripes.read_symbols((directory / "symbols").read_text()) if self.sees_stripes else {}
-        # Disks that join. mdadm reads and writes them before md knows of them, and md writes its superblock before
-        # /proc/mdstat changes: raidtrace cannot know them yet.
+        # Disks that join. mdadm reads and writes them before they are members, and md writes its superblock before
+        # /proc/mdstat changes: raidtrace cannot know that they are members yet.
         with open(directory / "trace") as lines:
             self.joining = {found[1] for line in lines if (found := KNOWN.search(line))}
         with open(directory / "trace") as lines:
@@ -80,7 +80,7 @@ class KernelAccount:
                     self.neighbour = found[1] == "begin"
 
     def remapped(self, line):
-        """Notes the array's sector of a user's bio: during a reshape of RAID 10 nothing else gives it."""
+        """Stores the array sector of a user's bio: during a reshape of RAID 10 it is not known otherwise."""
         found = REMAP.search(line)
         if not found:
             raise Unusable(f"not understood: {line.strip()}")
@@ -107,11 +107,11 @@ class KernelAccount:
         if what is None:
             return
         if self.workload == "reshape" and what[0] == "at":
-            # A stripe has as many disks as the array had, or will have.
+            # A stripe has the old or the new number of disks.
             for array, _ in self.owners.get(dev, ()):
                 self.shapes.add((bio.op, bio.fields["d"] == array.layout.disks))
         if what[0] == "stripe":
-            # 5.10 has no BTF of stripe_head: a read may have any reason.
+            # 5.10 has no BTF of stripe_head: the reason of a read is unknown.
             if bio.op != stripes.READ and self.workload not in SYNCS:
                 return
             what = OPEN, None
@@ -145,8 +145,8 @@ class KernelAccount:
         if failed:
             raise Unusable(f"a request failed: {line.strip()}")
         if op == "write" and not count and not self.stack.has_md:
-            # A write that completes again after its flush, or an empty one that only asks for a flush. The sector of
-            # the latter is 0, or since 5.17 what device mapper made of it (drivers/md/dm-linear.c, linear_map()).
+            # A write that completes again after its flush, or an empty write that only requests a flush. The sector of
+            # the latter is 0, or since 5.17 0 remapped by device mapper (drivers/md/dm-linear.c, linear_map()).
             self.account.requests[member.name, "perhaps"] += 1
         elif counts_as_request(op, sector, count):
             self.account.requests[member.name, KIND[op]] += 1
@@ -174,7 +174,7 @@ class KernelAccount:
     def origins(self, array, member, op, label, sector, count):
         if label is None:
             in_data = sector - member.begin >= member.data_offset and member.slot is not None
-            # During a reshape an address has no meaning without a label.
+            # During a reshape, an address without a label is ambiguous.
             unlabelled = self.workload == "reshape" or (not self.sees_stripes and array.layout.level in PARITY_LEVELS and op == "read")
             if in_data and unlabelled:
                 return [(OPEN, count)]

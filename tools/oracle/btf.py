@@ -7,7 +7,7 @@ from .geometry import Unusable
 
 MAGIC = 0xEB9F
 (PTR, ARRAY, STRUCT, UNION, ENUM, TYPEDEF, VOLATILE, CONST, RESTRICT, TYPE_TAG, ENUM64) = (2, 3, 4, 5, 6, 8, 9, 10, 11, 18, 19)
-# Bytes after the 12 of a type's header: once, and for each of its vlen parts.
+# Bytes after the header of a type (12 bytes): once per type, and for each of its vlen entries.
 ONCE = {1: 4, 3: 12, 14: 4, 17: 4}
 EACH = {4: 12, 5: 12, 6: 8, 13: 8, 15: 12, 19: 12}
 
@@ -64,18 +64,18 @@ class Btf:
         return self.values[name]
 
     def plain(self, number):
-        """The type behind typedefs and qualifiers."""
+        """The type without typedefs and qualifiers."""
         while self.types[number][0] in (TYPEDEF, VOLATILE, CONST, RESTRICT, TYPE_TAG):
             number = self.types[number][3]
         return number
 
     def member(self, number, field):
-        """(offset in bytes, type) of a field, also in an anonymous member; None if it has none."""
-        kind, _, info, _, behind = self.types[number]
+        """(offset in bytes, type) of a field, also in an anonymous member; None if there is no such field."""
+        kind, _, info, _, data = self.types[number]
         if kind not in (STRUCT, UNION):
             return None
-        for at in range(0, len(behind), 12):
-            name, inner, bits = struct.unpack_from("<III", behind, at)
+        for at in range(0, len(data), 12):
+            name, inner, bits = struct.unpack_from("<III", data, at)
             offset = (bits & 0xFFFFFF if info >> 31 else bits) // 8
             if name and self.text(name) == field:
                 return offset, self.plain(inner)

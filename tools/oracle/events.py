@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""block_rq_complete events as tracefs prints them, and the members' /sys/block/X/stat before and after a run."""
+"""block_rq_complete events in the format of tracefs, and /sys/block/X/stat of members before and after a run."""
 
 import re
 from collections import Counter
@@ -18,7 +18,7 @@ def operation(rwbs):
     """The operation of an rwbs string: "FF" is a flush, "FWS" a write with a flush before it, "N" write_zeroes."""
     letter = re.match(r"F?([RWDNF])", rwbs)
     if not letter:
-        raise Unusable(f"no operation known as '{rwbs}'")
+        raise Unusable(f"unknown operation '{rwbs}'")
     return {"R": "read", "W": "write", "D": "discard", "N": "write_zeroes", "F": "flush"}[letter[1]]
 
 
@@ -27,14 +27,14 @@ def check_whole(directory):
     stats = (directory / "trace.stats").read_text()
     lost = re.findall(r"^(overrun|commit overrun|dropped events): (\d+)$", stats, re.M)
     if not lost:
-        raise Unusable("trace.stats does not say how many events were lost")
+        raise Unusable("trace.stats has no number of lost events")
     if any(int(count) for _, count in lost):
         raise Unusable(f"the trace buffer was too small: {', '.join(' '.join(pair) for pair in lost)}")
 
 
 def counts_as_request(op, sector, sectors):
-    """True for the completion that counts. A write whose FUA is emulated completes again, with its old address and
-    no sectors; a write that only asks for a flush has neither."""
+    """True for a completion that counts as a request. A write whose FUA is emulated completes again, with its old address
+    and 0 sectors; a write that only requests a flush has neither."""
     return sectors > 0 or op == "flush" or sector == 0
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The origin of each sector of an ext4 filesystem, as dumpe2fs and debugfs describe it.
 
-FixedBlocks holds the structures that mke2fs puts at a fixed address. Everything else within the filesystem is
-DYNAMIC: file data, directories, extent blocks, attribute blocks. read_kinds() finds what these blocks held at the end
-of the run; blocks that were freed before (the kernel's ext4_free_blocks events) may have held something else, and
-stay DYNAMIC.
+FixedBlocks has the structures that mke2fs creates at a fixed address. All other blocks of the filesystem are
+DYNAMIC: file data, directories, extent blocks, attribute blocks. read_kinds() finds the content of these blocks at
+the end of the run. Blocks that were freed during the run (the kernel's ext4_free_blocks events) may have had other
+content, and stay DYNAMIC.
 """
 
 import re
@@ -34,7 +34,7 @@ class FixedBlocks:
         self.end = blocks * block_sectors
 
     def locate(self, sector):
-        """(origin, number of sectors from here on that have it)"""
+        """(origin of a sector, number of sectors from there on with the same origin)"""
         if sector >= self.end:
             return "raw", FAR
         at = bisect_right(self.starts, sector) - 1
@@ -47,7 +47,7 @@ class FixedBlocks:
 def number(text, key):
     found = re.search(rf"^{key}:\s+(\d+)$", text, re.M)
     if not found:
-        raise Unusable(f"dumpe2fs does not say '{key}'")
+        raise Unusable(f"dumpe2fs prints no '{key}'")
     return int(found[1])
 
 
@@ -87,18 +87,18 @@ def read_fixed_blocks(directory):
     journal = (directory / "inode.8").read_text()
     mapped = [(first, last, "journal") for name, first, last in extents(journal) if name[0].isdigit()]
     if sum(last - first + 1 for first, last, _ in mapped) * size != int(re.search(r"Size: (\d+)", journal)[1]):
-        raise Unusable("debugfs does not say where the whole journal is")
+        raise Unusable("debugfs does not print all blocks of the journal")
     found += mapped
 
-    # The resize inode's own block. It points to the reserved GDT blocks, which are group_descriptors.
+    # The double indirect block of the resize inode. It points to the reserved GDT blocks, which are group_descriptors.
     resize = (directory / "inode.7").read_text()
     found += [(first, last, "other_metadata") for name, first, last in extents(resize) if name == "DIND"]
     return FixedBlocks(found, size // 512, number(header, "Block count"))
 
 
 def read_kinds(text):
-    """{block: origin} from `stat <N>` of all inodes. Without blocks of symbolic links: since 5.18 these are
-    metadata in the journal (ext4_init_symlink_block), before they are file data."""
+    """{block: origin} from `stat <N>` of all inodes. Excludes blocks of symbolic links: since 5.18 these are journaled
+    metadata (ext4_init_symlink_block), before they are file data."""
     kinds = {}
     number = data = None
     for line in text.splitlines():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Maps a sector of a member to md's metadata, parity, or a sector of the array, as md(4) defines it and `mdadm
---examine` and `--examine-bitmap` describe each member. RAID 0 of equal members, 1, 4, 5, 6 and 10 in all their
-layouts; metadata 1.2.
+"""Maps a sector of a member to md's metadata, parity, or a sector of the array, according to md(4) and to the output of
+`mdadm --examine` and `--examine-bitmap` for each member. Supports RAID 0 of equal members, and 1, 4, 5, 6 and 10 in
+all their layouts; metadata 1.2.
 """
 
 import re
@@ -17,7 +17,7 @@ class Unusable(Exception):
 
 @dataclass(frozen=True)
 class Layout:
-    """The chunk layout of the data area. `variant` as mdadm names it: "left-symmetric", "far=2"."""
+    """The chunk layout of the data area. `variant` is the name that mdadm uses: "left-symmetric", "far=2"."""
 
     level: str
     disks: int
@@ -26,7 +26,7 @@ class Layout:
     stride: int = 0  # chunks from one copy to the next on a member of RAID 10's far layout
 
     def locate(self, slot, sector):
-        """A sector of the data area -> (array sector or None for parity, sectors for which that holds)."""
+        """Maps a sector of the data area to (array sector or None for parity, number of sectors with the same mapping)."""
         if self.level in ("raid1", "single"):
             return sector, FAR
         row, rest = divmod(sector, self.chunk)
@@ -41,10 +41,10 @@ class Layout:
         kind, _, copies = (self.variant or "near=2").partition("=")
         copies = int(copies)
         if kind == "near":
-            # Copies lie side by side, row by row.
+            # Copies are on adjacent members, row by row.
             return (row * self.disks + slot) // copies
-        # Each copy is a RAID 0, shifted by one member against the copy before it: after it (far), or below it row
-        # by row (offset).
+        # Each copy is a RAID 0, shifted by one member relative to the previous copy, and located after it (far) or
+        # row by row below it (offset).
         copy, row = divmod(row, self.stride) if kind == "far" else (row % copies, row // copies)
         return row * self.disks + (slot - copy) % self.disks
 
@@ -58,9 +58,9 @@ class Layout:
         return self.rotating(slot, row, 2)
 
     def rotating(self, slot, row, parities):
-        """Left: parity starts on the last member and moves down by one with each row; right: on the first, and up.
-        Q follows P. Symmetric: the row's data starts after the last parity and wraps around; asymmetric: it starts
-        on the first member."""
+        """Left: parity starts on the last member and moves down by one with each row. Right: it starts on the first and
+        moves up. Q follows P. Symmetric: the data of a row starts after the last parity and wraps around.
+        Asymmetric: it starts on the first member."""
         side, _, kind = (self.variant or "left-symmetric").partition("-")
         first = row % self.disks if side == "right" else self.disks - 1 - row % self.disks
         behind = (slot - first) % self.disks
@@ -84,12 +84,12 @@ LEVELS = ("raid0", "raid1", "raid4", "raid5", "raid6", "raid10")
 @dataclass
 class Member:
     name: str
-    dev: str  # "7:1", of its disk
+    dev: str  # "7:1": device number of its disk
     slot: int  # None: a spare, a journal
     data_offset: int
     md: list = field(default_factory=list)  # (first sector, sectors, origin), sorted
     data_sectors: int = FAR
-    begin: int = 0  # on its disk
+    begin: int = 0  # first sector on its disk
     number: str = ""  # device number of the partition, if it is one
     rest: str = "raw"  # origin outside data and metadata
 
@@ -166,7 +166,7 @@ def read_member(name, dev, examine, bitmap):
     if found := re.search(r"available at offset (\d+) sectors", words(examine, "Bad Block Log", "none")):
         member.md.append((superblock + int(found[1]), PAGE, "md_superblock"))
     if found := re.match(r"(-?\d+) sectors from superblock", words(examine, "Internal Bitmap", "none")):
-        # The bitmap's superblock (256 bytes), then a bit for each chunk.
+        # The superblock of the bitmap (256 bytes), then one bit per chunk.
         bits = int(re.match(r"(\d+) bits", words(bitmap, "Bitmap"))[1])
         pages = -(-(256 + -(-bits // 8)) // (PAGE * 512))
         member.md.append((superblock + int(found[1]), pages * PAGE, "md_bitmap"))
@@ -209,7 +209,7 @@ def read_array(directory, breakage=None):
         examine = (directory / f"examine.{name}").read_text()
         bitmap = directory / f"bitmap.{name}"
         member = read_member(name, dev, examine, bitmap.read_text() if bitmap.exists() else "")
-        # The description at the start of the run: md may have moved the data since.
+        # Use the description from the start of the run: md may have moved the data since.
         before = directory / f"before.{name}"
         if before.exists():
             old = before.read_text()

@@ -41,7 +41,7 @@ class Cell:
 
     @property
     def run(self):
-        """Cells with the same name of run can share one, each with an array of its own."""
+        """Name of the run. Cells with the same name can share a run, each with its own array."""
         return f"{self.stack}.{self.workload}"
 
 

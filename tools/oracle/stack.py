@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Arrays, and the filesystems on them: the origin of a member's sectors, down through arrays of arrays, partitions
-and device mapper volumes to a filesystem's blocks.
+"""Arrays, and the filesystems on them: the origin of sectors of a member, through arrays of arrays, partitions and device
+mapper volumes to the blocks of a filesystem.
 """
 
 from bisect import bisect_right
@@ -94,7 +94,7 @@ def read_arrays(directory, name):
 
 
 def read_base(directory, level):
-    """The name and the device number under the stack of a level of tools/truth."""
+    """Name and device number of the device below the stack, for a level of tools/truth."""
     base = dict(line.split() for line in (directory / "bases").read_text().splitlines())[level]
     if base.startswith("md"):
         return base, f"9:{base[2:]}"
@@ -102,7 +102,7 @@ def read_base(directory, level):
 
 
 def read_stack(directory, base, dev):
-    """The stack on one array, or on a disk without md, from what a run left."""
+    """The stack on one array, or on a disk without md, from the files of a run."""
     if base.startswith("md"):
         arrays = read_arrays(directory, base)
     else:

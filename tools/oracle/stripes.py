@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The reason for which md submitted a bio, from the kernel's structures at that moment: a kprobe event on
+"""The reason why md submitted a bio, from the kernel's structures at submission: a kprobe event on
 submit_bio_noacct (Documentation/trace/kprobetrace.rst) with offsets from the kernel's BTF.
 
-  READ of RAID 4/5/6's stripe cache (drivers/md/raid5.c, ops_run_io)
+  READ by the stripe cache of RAID 4/5/6 (drivers/md/raid5.c, ops_run_io)
     this block has a `toread`             the block's origin: a user's read
     STRIPE_SYNCING, STRIPE_EXPAND_SOURCE  resync
-    another block has a `toread`          that block's origin: read to rebuild it; the lowest index of several
+    another block has a `toread`          that block's origin (lowest index if several): read to rebuild it
     else                                  rmw_read
-  WRITE of it
+  WRITE by the stripe cache
     a block has a `written`               parity, or this block's origin
     STRIPE_SYNCING, STRIPE_EXPANDING or
     STRIPE_EXPAND_READY                   resync
     else                                  parity, or this block's origin
   a bio that ends in RAID 1's or 10's end_sync_* or end_reshape_*  resync
-  any other                               by its address
+  any other bio                           by its address
 
 A stripe in a batch has its own `written`, and the state of the batch's head.
 """
@@ -26,15 +26,15 @@ from .geometry import FAR, Unusable
 
 STRIPE_ENDS = ("raid5_end_read_request", "raid5_end_write_request")
 SYNC_ENDS = ("end_sync_read", "end_sync_write", "end_reshape_read", "end_reshape_write")
-DISKS = 6  # of a stripe that the event reads
+DISKS = 6  # disks of a stripe that the event reads
 READ, WRITE = 0, 1
 STATES = ("STRIPE_SYNCING", "STRIPE_EXPANDING", "STRIPE_EXPAND_READY", "STRIPE_EXPAND_SOURCE")
-UNIT = 8  # sectors of a stripe's block
+UNIT = 8  # sectors of a block of a stripe
 
 
 def definition(btf, first):
-    """The event in the syntax of kprobe_events, and the facts that label() needs: offsets and enum values. first: the register of a
-    function's first argument."""
+    """The event in the syntax of kprobe_events, and the offsets and enum values that label() needs. `first` is the register
+    of the first argument of a function."""
     at = lambda path: btf.offset("bio", path)  # noqa: E731
     fields = [f"o=+{at('bi_opf')}({first}):x32", f"s=+{at('bi_iter.bi_sector')}({first}):u64"]
     fields += [f"n=+{at('bi_iter.bi_size')}({first}):u32", f"end=+{at('bi_end_io')}({first}):x64"]
@@ -93,7 +93,7 @@ def read_bio(line, symbols):
 
 
 def label(bio, facts):
-    """(label, array sector or None): the label is an origin, or "at" if the array sector decides."""
+    """(label, array sector or None): the label is an origin, or "at" if the array sector determines it."""
     if bio.end in SYNC_ENDS:
         return "resync", None
     if bio.end not in STRIPE_ENDS:
@@ -120,7 +120,7 @@ def label(bio, facts):
         return "rmw_read", None
     if any(f[f"w{k}"] for k in disks):
         return own
-    # A stripe of the new shape has ceased to expand when it is written.
+    # A stripe of the new shape no longer has STRIPE_EXPANDING when it is written.
     if is_set("STRIPE_SYNCING") or is_set("STRIPE_EXPANDING") or is_set("STRIPE_EXPAND_READY"):
         return "resync", None
     return own
@@ -141,12 +141,12 @@ class Labels:
             self.count[dev, op] += 1
 
     def put_at(self, dev, op, sector, sectors, where):
-        """Labels sectors that hold the array's sectors from `where` on."""
+        """Labels sectors that hold array sectors from `where` on."""
         for at in range(0, sectors, UNIT):
             self.put(dev, op, sector + at, min(UNIT, sectors - at), ("at", where + at))
 
     def take(self, dev, op, sector):
-        """(label or None, number of sectors that have it)"""
+        """(label or None, number of sectors with that label)"""
         key = dev, self.NAMES.get(op)
         if not self.count[key]:
             return None, FAR

@@ -3,7 +3,7 @@
 
 from .matrix import KERNELS, matrix
 
-# Version and architecture of the lab's kernels whose names do not say them.
+# Version and architecture of lab kernels that are not part of the name.
 ARCHITECTURES = {
     "arm64-6.1": ("6.1", "arm64"),
     "arm64-6.12": ("6.12", "arm64"),
@@ -19,7 +19,7 @@ the columns. Shares are of bytes; *fixed* and *overall* are rounded down. QEMU w
 
 
 def at_least(share):
-    """Rounded down, so that 100 % means all."""
+    """Percentage, rounded down, so that 100 % means all."""
     return f"{int(share * 10000 + 1e-6) / 100:.6g} %"
 
 

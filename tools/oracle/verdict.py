@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The comparison of the two accounts of a run.
 
-`top --json` gives sums, so sums are compared, per member and operation: two errors that cancel out on one member are
+`top --json` prints sums, so sums are compared, per member and operation. Two errors that cancel out on one member are
 not found.
 
-  bytes     of each origin. Within a filesystem, a block whose kind is not known (ext4.DYNAMIC) may have any kind
-            without a fixed address; where the kernel's account has no origin (OPEN), raidtrace's is not checked.
-  requests  of each member and kind with the kernel's disk statistics; and those with data, by the origin of their
-            first sector
-  slots     of the members, with mdadm's
+  bytes     of each origin. A block of a filesystem whose kind is unknown (ext4.DYNAMIC) may have any origin without a
+            fixed address. If the kernel's account has no origin (OPEN), raidtrace's origin is not checked.
+  requests  of each member and kind, compared with the kernel's disk statistics; requests with data also by the origin
+            of their first sector
+  slots     of members, compared with mdadm
 """
 
 import json
@@ -22,7 +22,7 @@ from .ext4 import DYNAMIC
 from .geometry import Unusable
 from .stack import read_base, read_stack
 
-# A correct cell with more unchecked bytes than this share is called "correct where checked".
+# A correct cell whose share of unchecked bytes is larger than this is "correct where checked".
 MOST_UNCHECKED = 0.1
 LIMITED = "/limited"  # the cgroup of the workload "throttled"
 
@@ -31,15 +31,15 @@ LIMITED = "/limited"  # the cgroup of the workload "throttled"
 class Verdict:
     fixed: float = 0.0  # share of bytes of origins with a fixed address that agree
     overall: float = 0.0  # share of bytes that agree
-    unknown: float = 0.0  # share of bytes that raidtrace calls unknown
-    unchecked: float = 0.0  # share of bytes whose origin the kernel's account does not know
+    unknown: float = 0.0  # share of bytes that raidtrace reports as unknown
+    unchecked: float = 0.0  # share of bytes whose origin the kernel's account does not have
     discards: float = 1.0  # share of discarded bytes that agree
     requests: int = 0
     strayed: int = 0  # requests by which raidtrace differs from the disk statistics
     misplaced: int = 0  # requests whose first sector has another origin
     slots: int = 0  # members with another slot
     misnamed: int = 0  # bytes by which raidtrace differs from a cgroup's own account
-    lost: int = 0  # events that raidtrace reports as lost, without:
+    lost: int = 0  # events that raidtrace reports as lost, except for skipped runs
     missed: int = 0  # runs of its programs that the kernel skipped
     words: list = field(default_factory=list)
     no_verdict: str = ""  # why the run cannot be checked
@@ -55,7 +55,8 @@ class Verdict:
         if self.no_verdict:
             return "no verdict"
         word = "WRONG" if not self.correct else "correct" if self.unchecked < MOST_UNCHECKED else "correct where checked"
-        # Skipped runs cannot have made a member wrong: all its figures were compared. The processes were not.
+        # Figures of members are correct in spite of skipped runs, because all of them were compared. Figures of tasks
+        # were not compared.
         return f"{word}, {self.missed} missed" if self.missed else word
 
 
@@ -69,9 +70,9 @@ def of_key(counter, key):
 
 
 def compare_bytes(ours, theirs):
-    """Discards move no data and are far larger than what is moved, so their share is separate."""
+    """Compares bytes by origin. The share of discards is separate, because they move no data and are far larger."""
     verdict = Verdict()
-    right, checked, moved = Counter(), Counter(), Counter()  # by True for a discard
+    right, checked, moved = Counter(), Counter(), Counter()  # key: True for discards
     fixed_right = fixed_all = unknown = unchecked = 0
     differ = []
     for key in sorted({key[:2] for key in set(ours) | set(theirs)}):
@@ -88,7 +89,7 @@ def compare_bytes(ours, theirs):
         moved[discard] += known + dynamic + left
         if not discard:
             pairs = [(mine.get(o, 0), other.get(o, 0)) for o in FIXED if o != "other_metadata"]
-            # raidtrace uses that name for dynamic blocks too, so more of it is no error of a fixed address.
+            # raidtrace uses other_metadata also for dynamic blocks, so a surplus is not an error of fixed addresses.
             here, there = mine.get("other_metadata", 0), other.get("other_metadata", 0)
             pairs.append((here, min(here, there)))
             surplus = sum(max(0, b - a) for a, b in pairs)
@@ -113,8 +114,8 @@ def compare_bytes(ours, theirs):
 
 
 def compare_first(ours, theirs, verdict):
-    """Requests by the origin of their first sector. raidtrace puts a write without data, which only asks for a
-    flush, under the origin that asked: there may be more writes, and the disk statistics bound their number."""
+    """Compares requests by the origin of their first sector. raidtrace counts a write without data, which only requests a
+    flush, under the origin that requested it. So it may have more writes; the disk statistics limit their number."""
     for key in sorted({key[:2] for key in set(ours) | set(theirs)}):
         mine, other = of_key(ours, key), of_key(theirs, key)
         more_allowed = mine.pop(OPEN, 0) or key[1] == "write"
@@ -157,7 +158,7 @@ def read_limited(directory):
 
 
 def read_top_limited(directory, array):
-    """Bytes of the same cgroup by operation, as raidtrace reports them, and those of kernel workers that submit for it."""
+    """Bytes of the same cgroup by operation, according to raidtrace, and of kernel workers that submit for it."""
     found, workers = Counter(), Counter()
     for line in map(json.loads, (directory / "top.json").read_text().splitlines()):
         tasks = (task for each in line["arrays"] if each["name"] == array for task in each["tasks"])
@@ -186,7 +187,7 @@ def compare_limited(directory, base, dev, verdict):
 
 
 def read_requests(directory, stack):
-    """{member: Counter of requests by kind} of the disk statistics, without a neighbour partition's."""
+    """{member: Counter of requests by kind} of the disk statistics, without those of a neighbour partition."""
     found = {}
     for owners in stack.owners().values():
         for _, member in owners:
@@ -197,13 +198,13 @@ def read_requests(directory, stack):
 
 
 def check_events(account, stats):
-    """Raises Unusable if the trace and the disk statistics disagree: then the events are not this run's."""
+    """Raises Unusable if the trace and the disk statistics disagree: the events are not those of this run."""
     for name, kinds in stats.items():
         for kind in STAT:
             perhaps = account.requests[name, "perhaps"] if kind == "write" else 0
             if not 0 <= kinds[kind] - account.requests[name, kind] <= perhaps:
                 raise Unusable(
-                    f"the events are not the run's: {name} {kind} requests: "
+                    f"the events are not those of the run: {name} {kind} requests: "
                     f"events {account.requests[name, kind]}, disk statistics {kinds[kind]}"
                 )
 
@@ -230,7 +231,7 @@ def compare(directory, stack, facts=None, workload=""):
         for kind in STAT:
             counted, expected = theirs.requests[name, kind], kinds[kind]
             verdict.requests += expected
-            # Some of those that came before raidtrace could know the disk may be counted.
+            # Requests from before raidtrace could know the disk may be counted or not.
             expected -= min(max(expected - counted, 0), ours.early[name, kind])
             verdict.strayed += abs(counted - expected)
             if counted != expected:
@@ -249,7 +250,7 @@ def check_cell(directory, facts, level, workload):
     if not (directory / "done").exists():
         at = directory / "output"
         printed = at.read_text(errors="replace").strip() if at.exists() else ""
-        raise Unusable(f"the guest did not end: {printed.splitlines()[-1] if printed else 'nothing came back'}")
+        raise Unusable(f"the guest did not finish the run: {printed.splitlines()[-1] if printed else 'no output'}")
     base, dev = read_base(directory, level)
     verdict, _, _ = compare(directory, read_stack(directory, base, dev), facts, workload)
     if workload == "throttled":

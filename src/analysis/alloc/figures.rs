@@ -6,15 +6,15 @@ use crate::analysis::alloc::{
 use crate::analysis::hist;
 use crate::analysis::hist::Hist;
 
-/// Below this the allocator costs nobody anything: share of a CPU, or of the time that a task is in it.
+/// Minimum cost that is noticeable: share of a CPU, or of a task's time, spent in the allocator.
 pub const FELT: f64 = 0.1;
-/// Mean time of a slow request, ns. A healthy one takes 2 to 50 µs.
+/// Minimum mean time of slow requests, ns. A healthy request takes 2 to 50 µs.
 const SLOW_NS: u64 = 200_000;
-/// Part of ext4's own count of groups by which a hook's may differ from it.
+/// Tolerated difference between a hook's count of groups and ext4's own, relative to ext4's.
 const AGREE: f64 = 0.2;
-/// Searches that are enough to compare the two.
+/// Minimum number of searches for comparing the two counts.
 const COMPARED: u64 = 100;
-/// A search that goes on for so long is slow, µs.
+/// Minimum duration of a slow search, µs.
 const LONG_US: u64 = 1_000_000;
 
 /// Names of the figures, the keys of [`AllocSnapshot::sources`].
@@ -33,50 +33,50 @@ pub const FIGURES: [&str; 13] = [
     FRAGMENTATION,
     CPU,
 ];
-/// Requests, blocks asked for and got.
+/// Requests, blocks requested and blocks allocated.
 pub const REQUESTS: &str = "requests";
 /// Time of an allocation.
 pub const LATENCY: &str = "latency";
 /// Searches, their goals, the criteria reached, groups searched.
 pub const SEARCHES: &str = "searches";
-/// Served from preallocated space.
+/// Requests served from preallocated space.
 pub const PREALLOCATED: &str = "preallocated";
-/// Groups looked at and refused.
+/// Groups considered and refused.
 pub const GROUPS: &str = "groups";
-/// Why they were refused.
+/// Reasons why groups were refused.
 pub const REASONS: &str = "reasons";
-/// Bitmaps and buddies brought into memory.
+/// Bitmaps and buddy bitmaps loaded into memory.
 pub const BITMAPS: &str = "bitmaps";
-/// Bitmaps asked of the disk.
+/// Bitmaps read from disk.
 pub const READS: &str = "reads";
 /// Waits for bitmaps.
 pub const WAITS: &str = "waits";
-/// Preallocated space given back.
+/// Preallocated space released.
 pub const DISCARDS: &str = "discards";
-/// Reads of bitmaps by member.
+/// Bitmap reads by member.
 pub const MEMBERS: &str = "members";
 /// Free extents.
 pub const FRAGMENTATION: &str = "fragmentation";
-/// Samples.
+/// CPU samples.
 pub const CPU: &str = "cpu";
 
-/// A sum that a file full of nonsense does not overflow.
+/// Saturating sum: values from a file are untrusted.
 pub fn total<'a>(each: impl Iterator<Item = &'a u64>) -> u64 {
     each.fold(0, |sum, n| sum.saturating_add(*n))
 }
 
-/// True if `figure` is known. Without an entry in `sources`, `seen` decides: something was counted.
+/// True if `figure` is known. If `sources` has no entry for it, returns `seen`, which is true if something was counted.
 pub fn has(snapshot: &AllocSnapshot, figure: &str, seen: bool) -> bool {
     match snapshot.sources.get(figure) {
         None => seen,
         Some(Source::None) => false,
-        // Backed off: sampled instead, and only what was counted before is left.
+        // Hooks were replaced by sampling to reduce overhead: only earlier counts are available.
         Some(Source::Samples) if figure != CPU => seen,
         Some(_) => true,
     }
 }
 
-/// True if allocated blocks are known: latency needs their source.
+/// True if allocated blocks are known. Their tracepoint is also needed for latency.
 pub fn has_given(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
     counts.given > 0 || has(snapshot, LATENCY, false)
 }
@@ -84,13 +84,13 @@ pub fn has_given(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
 /// True if groups considered are known.
 pub fn has_groups(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
     match snapshot.sources.get(GROUPS) {
-        // On only for some of the filesystems, and for a part of the time.
+        // mb_stats may be on for some of the filesystems only, and for part of the time.
         Some(Source::MbStats) => counts.hits > 0 || counts.looks() > 0,
         _ => has(snapshot, GROUPS, counts.looks() > 0),
     }
 }
 
-/// ... and by search, task and file, with those that were refused: by a hook, which mb_stats is not.
+/// True if a hook counts groups: by search, task and file, and with refusals. mb_stats has none of these.
 pub fn is_hooked(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
     match snapshot.sources.get(GROUPS) {
         Some(Source::MbStats) => false,
@@ -98,8 +98,8 @@ pub fn is_hooked(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
     }
 }
 
-/// Groups that a search considered on the average; of those that ended, or of all there were when none has. `None`: there
-/// was no search, or it is not known.
+/// Mean number of groups considered by the searches that ended, or the total if no search has ended. `None` if there was no
+/// search, or if groups are not known.
 pub fn mean_groups(snapshot: &AllocSnapshot, counts: &Counts) -> Option<f64> {
     let looks = counts.looks();
     if looks == 0 || !has_groups(snapshot, counts) {
@@ -112,7 +112,7 @@ pub fn mean_groups(snapshot: &AllocSnapshot, counts: &Counts) -> Option<f64> {
     if ended == 0 {
         return Some(looks as f64);
     }
-    // Looks are those of searches too that failed or go on: what has ended is in the histogram.
+    // `looks` includes failed and running searches. Only ended searches are in the histogram, so clamp the mean to its range.
     let (mut least, mut most) = (0.0, 0.0);
     for (bucket, &n) in counts.groups.0.iter().enumerate() {
         let (first, last) = Groups::range(bucket);
@@ -126,9 +126,10 @@ pub fn mean_groups(snapshot: &AllocSnapshot, counts: &Counts) -> Option<f64> {
     Some((looks as f64 / n).clamp(least / n, (most / n).max(least / n)))
 }
 
-/// A sentence with both counts of groups considered if the hook's and ext4's own (mb_stats) differ by more than 20 %, over at
-/// least 100 searches. The two are read one after the other, and ext4 adds a search when it ends: as many searches as the counts
-/// are apart, up to a tenth of all, and the one in progress may each account for two passes over all groups.
+/// Note with both counts of groups considered, if the hook's count and ext4's own (mb_stats) differ by more than 20 % over at
+/// least 100 searches. The two counts are read one after the other, and ext4 adds a search only when it ends. So each search
+/// that only one of them has counted (up to a tenth of all), and one search in progress, may account for a difference of two
+/// passes over all groups.
 pub fn disagreement(snapshot: &AllocSnapshot, fs: &FsAlloc) -> Option<String> {
     let c = &fs.counts;
     let by_ext4 = fs.mb_stats.filter(|_| is_hooked(snapshot, c))?;
@@ -141,8 +142,8 @@ pub fn disagreement(snapshot: &AllocSnapshot, fs: &FsAlloc) -> Option<String> {
     }
     let hook = snapshot.sources.get(GROUPS).map_or("hook", |s| source(*s));
     Some(format!(
-        "{}: {} groups considered by the hook's count ({hook}), {} by ext4's own (mb_stats), in {} searches: they differ by more \
-         than 20 %. Shown are the hook's",
+        "{}: {} groups considered by the hook's count ({hook}), {} by ext4's own (mb_stats), in {} searches: more than 20 % \
+         apart. The hook's count is shown",
         fs.name,
         whole(c.looks()),
         whole(by_ext4.groups),
@@ -150,14 +151,14 @@ pub fn disagreement(snapshot: &AllocSnapshot, fs: &FsAlloc) -> Option<String> {
     ))
 }
 
-/// The notes of a snapshot, with those that its figures make.
+/// Notes of a snapshot, and those derived from its figures.
 pub fn notes(snapshot: &AllocSnapshot) -> Vec<String> {
     let each = snapshot.filesystems.iter();
     let made = each.filter_map(|fs| disagreement(snapshot, fs));
     snapshot.notes.iter().cloned().chain(made).collect()
 }
 
-/// Blocks that a search looks for, on the average.
+/// Mean goal length of a search, in blocks.
 pub fn mean_goal(counts: &Counts) -> Option<u64> {
     counts
         .goal
@@ -165,13 +166,13 @@ pub fn mean_goal(counts: &Counts) -> Option<u64> {
         .filter(|goal| *goal > 0)
 }
 
-/// Samples that one CPU could have given; `None`: no sampling, or all CPUs idle.
+/// Possible samples of one CPU; `None` without sampling, or if all CPUs were idle.
 pub fn one_cpu(snapshot: &AllocSnapshot) -> Option<u64> {
     let each = snapshot.cpus.values().map(|c| c.possible);
     each.max().filter(|n| *n > 0)
 }
 
-/// CPUs' worth of time in the allocator: 0.83 is 83 % of one.
+/// CPU time in the allocator, in CPUs: 0.83 is 83 % of one CPU.
 pub fn allocator_cpus(snapshot: &AllocSnapshot) -> Option<f64> {
     let samples = snapshot.cpu.as_ref()?.allocator;
     if samples == 0 {
@@ -180,21 +181,21 @@ pub fn allocator_cpus(snapshot: &AllocSnapshot) -> Option<f64> {
     Some(samples as f64 / one_cpu(snapshot)? as f64)
 }
 
-/// Tasks that were in the allocator at a time, on the average, waits included; by the allocations that ended.
+/// Mean number of tasks in the allocator at a time, waits included, computed from the requests that ended.
 pub fn tasks_at_once(fs: &FsAlloc, seconds: f64) -> f64 {
     fs.counts.nanoseconds as f64 / 1e9 / seconds
 }
 
-/// True if tasks wait in the allocator: a tenth of a task's time at 200 µs or more for a request, or a search that goes on
-/// for a second.
+/// True if tasks wait in the allocator: a tenth of a task's time is spent there at 200 µs or more per request, or a search has
+/// been in progress for a second.
 pub fn is_slow(fs: &FsAlloc, seconds: f64) -> bool {
     let c = &fs.counts;
     let each = c.nanoseconds / c.latency.count().max(1);
     (tasks_at_once(fs, seconds) >= FELT && each >= SLOW_NS) || fs.searching.longest_us >= LONG_US
 }
 
-/// Share of the groups without a free extent of 2^`order` blocks, and how many groups are known; `None` where that is
-/// not known.
+/// Share of the groups without a free extent of 2^`order` blocks, and the number of groups that it is a share of; `None` if
+/// unknown.
 pub fn without(fragmentation: &Fragmentation, order: usize) -> Option<(f64, u64)> {
     let f = fragmentation;
     let sum = total(f.largest.iter());
@@ -207,7 +208,7 @@ pub fn without(fragmentation: &Fragmentation, order: usize) -> Option<(f64, u64)
     Some(((known - with) as f64 / known as f64, known))
 }
 
-/// The least that the values of `hist` add up to, µs: at most a fifth too low from 4 µs on.
+/// Lower bound of the sum of all values in `hist`, µs. It is at most a fifth too low for values of 4 µs and more.
 pub fn at_least_us(hist: &Hist) -> u64 {
     let counts = hist.counts().iter().enumerate();
     counts.fold(0, |sum, (bucket, &n)| {
@@ -220,7 +221,7 @@ pub fn at_least_us(hist: &Hist) -> u64 {
     })
 }
 
-/// Share of the tasks or files that are not listed.
+/// Total share of the tasks or files that are not in `listed`.
 pub fn rest<'a>(fs: &FsAlloc, listed: impl Iterator<Item = &'a Share>) -> Share {
     let mut sum = Share::default();
     for share in listed {
@@ -234,7 +235,7 @@ pub fn rest<'a>(fs: &FsAlloc, listed: impl Iterator<Item = &'a Share>) -> Share 
     }
 }
 
-/// `41,000`.
+/// Formats a count with thousands separators: `41,000`.
 pub fn whole(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
@@ -247,7 +248,7 @@ pub fn whole(n: u64) -> String {
     out
 }
 
-/// A share in percent with one decimal: `99.2 %`. Never rounds up to 100 what is not all, nor down to 0 what is something.
+/// Formats a share in percent with one decimal: `99.2 %`. Rounds only 1.0 to 100 % and only 0.0 to 0 %.
 pub fn per_cent(share: f64) -> String {
     let tenths = (share.clamp(0.0, 1.0) * 1000.0).round();
     let tenths = match tenths {
@@ -259,7 +260,7 @@ pub fn per_cent(share: f64) -> String {
     format!("{} %", text.strip_suffix(".0").unwrap_or(&text))
 }
 
-/// The most that counts in a bucket of groups: `63`; `4,194,304+` of the last one.
+/// Formats the upper limit of a bucket of groups: `63`; `4,194,304+` for the last bucket.
 pub fn at_most(bucket: usize) -> String {
     match Groups::range(bucket) {
         (_, Some(last)) => whole(last),
@@ -267,7 +268,7 @@ pub fn at_most(bucket: usize) -> String {
     }
 }
 
-/// A bucket of groups: `0`, `1`, `32..63`, `4.2M+`.
+/// Formats the range of a bucket of groups: `0`, `1`, `32..63`, `4.2M+`.
 pub fn bucket(bucket: usize) -> String {
     let short = |n: u64| {
         if n < 10_000 {
@@ -283,7 +284,7 @@ pub fn bucket(bucket: usize) -> String {
     }
 }
 
-/// Name of a criterion; its number where the kernel has not said it.
+/// Name of a criterion, or its number if the kernel does not report names.
 pub fn criterion(names: &[String], number: usize) -> String {
     names
         .get(number)
@@ -291,7 +292,7 @@ pub fn criterion(names: &[String], number: usize) -> String {
         .unwrap_or_else(|| format!("criterion {number}"))
 }
 
-/// Why a group was refused, in words that go on `... of them`.
+/// Text for a refusal reason, to follow `... of them`.
 pub const fn why(reason: Refused) -> &'static str {
     match reason {
         Refused::Full => "full",
@@ -300,12 +301,12 @@ pub const fn why(reason: Refused) -> &'static str {
         Refused::Order => "no free extent of the order asked for",
         Refused::Average => "average free extent shorter than the goal",
         Refused::Blocks => "fewer free blocks than the goal",
-        Refused::Other => "other or not known",
+        Refused::Other => "other or unknown",
         Refused::NotLoaded => "buddy bitmap not in memory",
     }
 }
 
-/// The reasons that were sampled, the commonest first, with their shares.
+/// Sampled refusal reasons with their shares, most common first.
 pub fn reasons(counts: &Counts) -> Vec<(Refused, f64)> {
     let all = total(counts.reasons.iter());
     let mut named: Vec<(Refused, u64)> = Refused::ALL.into_iter().zip(counts.reasons).collect();
@@ -329,7 +330,7 @@ pub const fn source(source: Source) -> &'static str {
     }
 }
 
-/// `requests, latency: tracepoint; groups: fentry`: the figures by their source, those without one last.
+/// Lists figures by source, those without a source last: `requests, latency: tracepoint; groups: fentry`.
 pub fn sources(snapshot: &AllocSnapshot) -> String {
     let mut by: std::collections::BTreeMap<Source, Vec<&str>> = std::collections::BTreeMap::new();
     for (figure, source) in &snapshot.sources {
@@ -351,7 +352,7 @@ mod tests {
     use crate::analysis::hist::Hist;
 
     #[test]
-    fn words() {
+    fn numbers_as_text() {
         assert_eq!(
             [0, 999, 1000, 41_000, 1_234_567].map(whole),
             ["0", "999", "1,000", "41,000", "1,234,567"]
@@ -371,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_that_counts_otherwise_than_ext4_is_named() {
+    fn a_hook_count_that_differs_from_ext4_is_noted() {
         let mut s = fixture::linear();
         s.filesystems[0].counts.searches = 120;
         let looks = s.filesystems[0].counts.looks();
@@ -380,15 +381,15 @@ mod tests {
             s.filesystems[0].mb_stats = Some(MbCount { searches, groups });
             s
         };
-        // More and fewer; by a fifth is not more than a fifth.
+        // Both directions. A difference of exactly a fifth is tolerated.
         for groups in [looks * 10 / 13, looks * 10 / 7] {
             let s = with(groups, 118);
             let said = disagreement(&s, &s.filesystems[0]).unwrap();
             assert_eq!(
                 said,
                 format!(
-                    "md3: {} groups considered by the hook's count (fentry), {} by ext4's own (mb_stats), in 120 searches: they \
-                     differ by more than 20 %. Shown are the hook's",
+                    "md3: {} groups considered by the hook's count (fentry), {} by ext4's own (mb_stats), in 120 searches: more \
+                     than 20 % apart. The hook's count is shown",
                     whole(looks),
                     whole(groups)
                 )
@@ -407,11 +408,11 @@ mod tests {
         // Two searches that ended between the two readings, and one in progress.
         none.filesystems[0].groups += 1;
         assert!(notes(&none).is_empty());
-        // More searches than a reading takes are no excuse.
+        // A difference of more than a tenth of the searches is not explained by the time between the readings.
         let mut few = with(26 * two_passes, 40);
         few.filesystems[0].counts.looked = [0; 5];
         assert!(!notes(&few).is_empty());
-        // Few searches, no count of ext4's, or no hook's.
+        // Few searches, no count from ext4, or no count from a hook.
         let mut few = with(1, 99);
         few.filesystems[0].counts.searches = 99;
         assert!(notes(&few).is_empty() && notes(&s).is_empty());
@@ -430,7 +431,7 @@ mod tests {
         assert_eq!(without(&f, 2), Some((0.95, 100)));
         assert_eq!(without(&f, 1), Some((0.15, 100)));
         assert_eq!(without(&f, 9), Some((1.0, 100)));
-        // Groups in memory only: there is no telling how many have none.
+        // Groups in memory only: the number of groups without a free extent is unknown.
         f.groups = 95;
         assert_eq!(without(&f, 0), Some((0.0, 95)));
         f.largest = vec![0; 14];
@@ -438,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_is_never_too_high() {
+    fn the_lower_bound_is_at_most_a_fifth_too_low() {
         let mut hist = Hist::default();
         let values = [0, 1, 3, 4, 900, 84_000, 1_000_000];
         values.iter().for_each(|&v| hist.record(v));

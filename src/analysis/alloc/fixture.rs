@@ -1,4 +1,4 @@
-//! Snapshots for tests: as the machines would give them that this command is for ([`cases`]), and odd ones.
+//! Snapshots for tests: typical machines ([`cases`]) and edge cases ([`odd`]).
 
 mod cases;
 mod odd;
@@ -22,7 +22,7 @@ pub use odd::{counted_twice, degraded, empty, huge};
 /// Major 9, minor 3.
 pub const DEV: u32 = 9 << 20 | 3;
 
-/// `n` values of `us` each.
+/// Histogram with `n` values of `us` for each pair.
 pub fn hist(values: &[(u64, u32)]) -> Hist {
     let mut hist = Hist::default();
     for &(us, n) in values {
@@ -47,7 +47,7 @@ fn reasons(of: &[(Refused, u64)]) -> [u64; Refused::ALL.len()] {
     all
 }
 
-/// `cr0` to `cr3`, or as 6.5 and later name them.
+/// Names of the criteria: `cr0` to `cr3`, or, if `named`, those of 6.5 and later.
 pub fn criteria(named: bool) -> Vec<String> {
     let names: &[&str] = if named {
         &[
@@ -63,16 +63,16 @@ pub fn criteria(named: bool) -> Vec<String> {
     names.iter().map(|n| (*n).to_owned()).collect()
 }
 
-/// A machine whose only ext4 this is.
+/// A machine with a single ext4 filesystem.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
-    /// Known facts about its mounts and parameters.
+    /// Known facts about its filesystem.
     pub known: Known,
     /// True if mballoc's lists are on; `None` keeps the snapshot's value.
     pub lists: Option<bool>,
 }
 
-/// A kernel, and whether its lists are on (`None`: it has none); the only ext4 of its machine.
+/// A machine with kernel `release` and a single ext4. `lists`: true if mballoc's lists are on; `None` for a kernel without lists.
 pub fn machine(release: &str, lists: Option<bool>) -> Machine {
     Machine {
         known: Known {
@@ -132,7 +132,7 @@ fn fs(groups: u32, counts: Counts) -> FsAlloc {
     }
 }
 
-/// One second at 99 Hz on eight CPUs, `samples` of them in the allocator, all on CPU 5.
+/// One second at 99 Hz on eight CPUs, with `samples` samples in the allocator, all on CPU 5.
 fn snapshot(filesystem: FsAlloc, named: bool, samples: u64, hottest: &str) -> AllocSnapshot {
     let cpu = |possible, busy, allocator: u64| Cpu {
         possible,
@@ -179,7 +179,7 @@ fn snapshot(filesystem: FsAlloc, named: bool, samples: u64, hottest: &str) -> Al
     }
 }
 
-/// `snapshot` as it were on `machine`, with what stands out.
+/// `snapshot` with the facts of `machine`, and with its reasons.
 pub fn with_reasons(mut snapshot: AllocSnapshot, machine: Machine) -> AllocSnapshot {
     let Machine { known, lists } = machine;
     let alone = known.alone && snapshot.filesystems.len() == 1;

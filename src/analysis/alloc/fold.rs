@@ -1,4 +1,4 @@
-//! The fold: the difference of counters at two moments; and the sum of intervals.
+//! Differences of counters at two moments, and sums of intervals.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -9,11 +9,11 @@ use crate::analysis::alloc::{
 };
 use crate::analysis::snapshot::Overhead;
 
-/// Maximum number of tasks and of files of a filesystem in an interval: those that took longest. The others are in the
-/// filesystem's own counts only.
+/// Maximum number of tasks, and of files, per filesystem and interval: those with the most time. The others are included only
+/// in the filesystem's own counts.
 const ROWS: usize = 1024;
 
-/// The last counters.
+/// Computes intervals; keeps the last counters.
 #[derive(Debug)]
 pub struct Fold {
     previous: AllocCounters,
@@ -22,9 +22,9 @@ pub struct Fold {
 /// Counters of an interval.
 #[derive(Clone, Debug, Default)]
 pub struct Step {
-    /// By device number: `dev`, `counts`, `tasks` (without role) and `files` (without location) are filled in.
+    /// Filesystems by device number, with `dev`, `counts`, `searching`, `tasks` (without role) and `files` (without location).
     pub filesystems: BTreeMap<u32, FsAlloc>,
-    /// Groups considered, all filesystems.
+    /// Groups considered in all filesystems.
     pub calls: u64,
     /// Events lost because a table was full.
     pub lost: u64,
@@ -33,12 +33,12 @@ pub struct Step {
 }
 
 impl Fold {
-    /// Starts at `start`: earlier counts are not shown.
+    /// Starts at `start`; earlier counts are not included.
     pub fn new(start: AllocCounters) -> Self {
         Self { previous: start }
     }
 
-    /// The interval from the last counters to `now`. A new filesystem starts at 0.
+    /// Returns the interval from the last counters to `now`. A new filesystem starts at 0.
     pub fn step(&mut self, now: AllocCounters) -> Step {
         let was = std::mem::replace(&mut self.previous, now);
         let now = &self.previous;
@@ -100,7 +100,7 @@ impl Fold {
     }
 }
 
-/// Sorts tasks and files, and keeps those that took longest.
+/// Sorts tasks and files by time and drops those beyond [`ROWS`].
 fn bound(fs: &mut FsAlloc) {
     let rank = |s: &Share| Reverse((s.nanoseconds, s.looked, s.requests, s.blocks));
     fs.tasks.sort_by_key(|t| (rank(&t.share), t.pid));
@@ -117,7 +117,7 @@ pub fn add(into: &mut AllocSnapshot, newer: &AllocSnapshot) {
         .into_iter()
         .map(|fs| (fs.dev, fs))
         .collect();
-    // mb_stats and a hook count differently: only the hook's counts are kept.
+    // mb_stats and a hook count differently: keep only the hook's counts.
     let now_from = into.sources.get(GROUPS).copied();
     let was_from = older.sources.get(GROUPS).copied();
     let is_hook = |from| matches!(from, Some(Source::Fentry | Source::Kprobe));
@@ -151,7 +151,7 @@ pub fn add(into: &mut AllocSnapshot, newer: &AllocSnapshot) {
     add_samples(into, samples);
     for (figure, source) in older.sources {
         let now = into.sources.entry(figure).or_insert(source);
-        // A figure that is no longer had is still there for a part of the time.
+        // A figure without a source now is still known for part of the time.
         if *now == Source::None || (figure == GROUPS && only_was) {
             *now = source;
         }
@@ -208,7 +208,7 @@ fn add_filesystem(fs: &mut FsAlloc, was: FsAlloc) {
     bound(fs);
 }
 
-/// The hottest function of both is known only where it is the same, or one has none.
+/// Adds `was` to `now`. The sum has a hottest function only if both have the same one, or one has no allocator samples.
 fn add_cpu(now: &mut Cpu, was: &Cpu) {
     now.hottest = match (now.hottest.take(), &was.hottest) {
         (Some((name, n)), Some((other, m))) if name == *other => Some((name, n.saturating_add(*m))),
@@ -222,12 +222,13 @@ fn add_cpu(now: &mut Cpu, was: &Cpu) {
     now.hooks = now.hooks.saturating_add(was.hooks);
 }
 
-/// All CPUs, each, and each thread. One that was idle in an interval has no row in it, yet could have been sampled.
+/// Adds the samples of all CPUs together, of each CPU and of each thread. A CPU or thread that was idle in one interval has no
+/// row in it, but its possible samples count.
 fn add_samples(into: &mut AllocSnapshot, older: Samples) {
     let each = |cpus: &BTreeMap<u32, Cpu>| cpus.values().map(|c| c.possible).max();
     let (mut now, mut was) = (each(&into.cpus), each(&older.cpus));
     if let (Some(a), Some(b)) = (&into.cpu, &older.cpu) {
-        // The same CPUs: what one could give is in proportion to what all could.
+        // The number of CPUs is the same, so the possible samples of one CPU are proportional to those of all.
         let of = |n: u64, part: u64, whole: u64| {
             let part = u128::from(n) * u128::from(part);
             part.checked_div(u128::from(whole))

@@ -1,5 +1,5 @@
-//! Finds why the allocator uses CPU time or waits, and how to fix that: one sentence, with figures from available sources only.
-//! A healthy filesystem gets none.
+//! Finds the reason why the allocator uses CPU time or waits, and a fix. A reason is one sentence with figures from available
+//! sources only. A healthy filesystem gets no reason.
 
 mod groups;
 mod waits;
@@ -9,15 +9,15 @@ use crate::advice::kernel::Kernel;
 use crate::advice::quote::quote;
 use crate::analysis::alloc::{AllocSnapshot, Cpu, FsAlloc, Known, Reason};
 
-/// Groups considered per second that cost noticeable time (20 to 100 ns each), even if no search has ended.
+/// Number of groups considered per second that costs noticeable time (20 to 100 ns per group), even if no search has ended.
 const MANY_LOOKS: f64 = 1e6;
 /// Share of the time in the allocator above which waits for bitmaps, or locks, are the reason.
 const MOSTLY: f64 = 0.5;
-/// Share of a filesystem in the time in the allocator above which samples are attributed to it.
+/// Share of the allocator time of all filesystems above which samples are attributed to one filesystem.
 const ITS_OWN: f64 = 0.9;
-/// Number of samples that are enough for a reason: at 99 Hz a fifth of a second.
+/// Minimum number of samples for a reason: a fifth of a second at 99 Hz.
 const SAMPLES_ENOUGH: u64 = 20;
-/// Searches that are not by list: the last two criteria, on every kernel.
+/// Number of criteria that do not use the lists: the last two, on every kernel.
 const LATE: usize = 2;
 
 /// Sets the reason of every filesystem.
@@ -29,7 +29,7 @@ pub fn evaluate(snapshot: &mut AllocSnapshot) {
     }
 }
 
-/// Reason for `fs`, which is in `snapshot`; `None` if the allocator is not a problem.
+/// Finds the reason for `fs`, a filesystem of `snapshot`; `None` if the allocator is not a problem.
 pub fn find(snapshot: &AllocSnapshot, fs: &FsAlloc) -> Option<Reason> {
     let case = Case {
         snapshot,
@@ -52,14 +52,14 @@ pub fn find(snapshot: &AllocSnapshot, fs: &FsAlloc) -> Option<Reason> {
         .or_else(|| case.slow_unexplained())
 }
 
-/// Ways in which a search finds groups.
+/// Method by which a search finds groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scan {
     /// The kernel has no lists.
     NoLists,
     /// The lists are off for this mount.
     Off,
-    /// The lists are on, and this kernel does not use them for files with extents (5.13 to 5.17, by its version).
+    /// The lists are on, but this kernel does not use them for files with extents (5.13 to 5.17, according to its version).
     Unused,
     /// The lists are on.
     Lists,
@@ -87,12 +87,12 @@ impl Case<'_> {
         }
     }
 
-    /// True if samples belong to this filesystem: they include all filesystems, watched or not.
+    /// True if samples can be attributed to this filesystem. Samples include all filesystems, watched or not.
     fn has_samples(&self) -> bool {
         self.known.alone && self.part() >= ITS_OWN
     }
 
-    /// Share of this filesystem in the time in the allocator, among the watched ones.
+    /// This filesystem's share of the allocator time of all watched filesystems.
     fn part(&self) -> f64 {
         let weight = |fs: &FsAlloc| fs.counts.nanoseconds as f64 + fs.counts.looks() as f64;
         let all: f64 = self.snapshot.filesystems.iter().map(weight).sum();
@@ -105,7 +105,8 @@ impl Case<'_> {
         }
     }
 
-    /// True if it costs a tenth of a CPU, or that much time of tasks other than in waiting for bitmaps.
+    /// True if the allocator costs a tenth of a CPU or, without waits for bitmaps, a tenth of a task's time; or if it considers
+    /// [`MANY_LOOKS`].
     fn is_felt(&self) -> bool {
         let c = &self.fs.counts;
         let cpus = allocator_cpus(self.snapshot).filter(|_| self.has_samples());
@@ -115,7 +116,7 @@ impl Case<'_> {
             || c.looks() as f64 / self.seconds >= MANY_LOOKS
     }
 
-    /// `each allocation` where nearly all of them search.
+    /// Subject of the sentence: `each allocation` if nearly all allocations search.
     fn each(&self) -> &'static str {
         let c = &self.fs.counts;
         if c.searches.saturating_mul(10) >= c.requests.saturating_mul(9) {
@@ -130,7 +131,7 @@ impl Case<'_> {
         mount.map_or("MOUNTPOINT".to_owned(), quote)
     }
 
-    /// Samples that can be this filesystem's only.
+    /// CPU samples, if there are enough and all can be attributed to this filesystem.
     fn cpu(&self) -> Option<&Cpu> {
         let enough = |c: &&Cpu| c.allocator >= SAMPLES_ENOUGH;
         self.snapshot

@@ -1,8 +1,8 @@
-//! Differences and sums of the allocator's counters.
+//! Differences and sums of allocator counters.
 
 use super::{Counts, Groups, Share};
 
-/// Difference of cumulative counts. A sum over CPUs that is read while they count may be less than before; the result is 0.
+/// Difference of two cumulative counts; 0 if the count went down, which a sum over CPUs that are counting may do.
 fn less(now: u64, was: u64) -> u64 {
     now.saturating_sub(was)
 }
@@ -18,7 +18,7 @@ fn add_each(into: &mut [u64], more: &[u64]) {
 }
 
 impl Groups {
-    /// The smallest and the largest number of groups that count in `bucket`; the last one has no largest.
+    /// Smallest and largest number of groups in `bucket`; the last bucket has no upper limit.
     pub const fn range(bucket: usize) -> (u64, Option<u64>) {
         match bucket {
             0 => (0, Some(0)),
@@ -27,7 +27,7 @@ impl Groups {
         }
     }
 
-    /// Bucket of a number of groups.
+    /// Bucket for a number of groups.
     pub const fn bucket(groups: u64) -> usize {
         let bits = 64 - groups.leading_zeros() as usize;
         if bits < super::GROUPS_BUCKETS {
@@ -37,12 +37,12 @@ impl Groups {
         }
     }
 
-    /// Allocations in it.
+    /// Number of allocations in the histogram.
     pub fn count(&self) -> u64 {
         self.0.iter().fold(0, |sum, n| sum.saturating_add(*n))
     }
 
-    /// The bucket of the `q` quantile (0.0..=1.0); `None` when nothing was counted.
+    /// Bucket of the `q` quantile (0.0..=1.0); `None` if the histogram is empty.
     pub fn quantile(&self, q: f64) -> Option<usize> {
         let total = self.count();
         let rank = ((q * total as f64).ceil() as u64).clamp(1, total.max(1));
@@ -85,7 +85,7 @@ impl Counts {
         }
     }
 
-    /// Adds another interval's.
+    /// Adds the counters of another interval.
     pub fn add(&mut self, other: &Self) {
         for (into, more) in [
             (&mut self.requests, other.requests),
@@ -116,17 +116,17 @@ impl Counts {
         add_each(&mut self.reasons, &other.reasons);
     }
 
-    /// Nothing at all was counted.
+    /// True if nothing was counted.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Groups considered.
+    /// Groups considered, all criteria.
     pub fn looks(&self) -> u64 {
         sum(&self.looked)
     }
 
-    /// ... and refused.
+    /// Groups refused, all criteria.
     pub fn refusals(&self) -> u64 {
         sum(&self.refused)
     }
@@ -137,14 +137,14 @@ fn sum(each: &[u64]) -> u64 {
 }
 
 impl Share {
-    /// Increase since `earlier`. A count lower than before belongs to a new entry of the table.
+    /// Increase since `earlier`. If a count went down, the table entry is new and all of its counts are returned.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        let anew = self.requests < earlier.requests
+        let restarted = self.requests < earlier.requests
             || self.blocks < earlier.blocks
             || self.nanoseconds < earlier.nanoseconds
             || self.looked < earlier.looked;
-        if anew {
+        if restarted {
             return *self;
         }
         Self {
@@ -155,7 +155,7 @@ impl Share {
         }
     }
 
-    /// Adds another interval's.
+    /// Adds the share of another interval.
     pub fn add(&mut self, other: &Self) {
         self.requests = self.requests.saturating_add(other.requests);
         self.blocks = self.blocks.saturating_add(other.blocks);
@@ -172,7 +172,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn buckets_of_groups_touch() {
+    fn group_buckets_are_contiguous() {
         assert_eq!(Groups::range(0), (0, Some(0)));
         assert_eq!(Groups::range(1), (1, Some(1)));
         assert_eq!(Groups::range(GROUPS_BUCKETS - 1), (1 << 22, None));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_row_begins_anew() {
+    fn an_evicted_entry_starts_at_zero() {
         let share = |requests, blocks| Share {
             requests,
             blocks,

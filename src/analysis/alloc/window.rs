@@ -1,4 +1,4 @@
-//! The last seconds as one interval: delayed allocation comes every few seconds, so single seconds are mostly empty. Pure.
+//! Merges the last seconds into one interval: delayed allocation allocates every few seconds, so most single seconds are empty.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,8 +12,8 @@ pub const LENGTH: Duration = Duration::from_secs(10);
 /// Maximum number of intervals in a window. `--interval` is at least 0.1 s, but a recording is untrusted.
 const MOST: usize = 256;
 
-/// Sum of the last `intervals`, up to [`LENGTH`], with its reasons; the last one alone if it is longer. `None` without
-/// intervals.
+/// Sum of the last `intervals`, up to [`LENGTH`], with its reasons. An interval longer than that is returned alone. `None`
+/// without intervals.
 pub fn last(intervals: &[AllocSnapshot]) -> Option<AllocSnapshot> {
     let mut newest = intervals[intervals.len() - fits(intervals)..].iter();
     let mut sum = newest.next()?.clone();
@@ -57,11 +57,11 @@ mod tests {
     use crate::analysis::alloc::fixture;
 
     #[test]
-    fn the_last_ten_seconds() {
+    fn a_window_covers_ten_seconds() {
         let mut window = Window::default();
         let requests = |s: &crate::analysis::alloc::AllocSnapshot| s.filesystems[0].counts.requests;
         let one = requests(&fixture::linear());
-        // Writeback comes once in five seconds; the screen is never empty.
+        // Writeback runs once in five seconds; the screen is never empty.
         for second in 1..=40u64 {
             let busy = second % 5 == 1;
             let mut s = fixture::linear();
@@ -73,13 +73,13 @@ mod tests {
             assert_eq!(shown.interval, Duration::from_secs(seconds));
             assert_eq!(requests(&shown), one * seconds.div_ceil(5), "{second}");
         }
-        // Those without a length, as a file may have them, have an end too.
+        // The number of intervals without a length, possible in a file, is limited.
         let mut s = fixture::linear();
         s.interval = Duration::ZERO;
         let last = super::last(&vec![s; 1000]).unwrap();
         assert_eq!(requests(&last), one * super::MOST as u64);
         assert!(super::last(&[]).is_none());
-        // An interval that is longer stands alone.
+        // An interval longer than the window is returned alone.
         let mut s = fixture::linear();
         s.interval = Duration::from_secs(60);
         let shown = window.push(s);

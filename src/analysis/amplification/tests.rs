@@ -108,7 +108,7 @@ fn without_costs_written_bytes_are_the_weights() {
         (60 * KIB, 20 * KIB, 6 * KIB, 8 * KIB)
     );
     assert_eq!(journal.below(), (20 + 30 + 10 + 3 + 4) * KIB);
-    // All of it was submitted in the interval before: weights are the bytes completed now.
+    // Everything was submitted in the previous interval: the weights are the bytes completed in this one.
     let rows = amplification(&array(&moved, &[], &[]));
     let journal = rows[&(Journal, Op::Write)];
     assert_eq!(
@@ -119,7 +119,7 @@ fn without_costs_written_bytes_are_the_weights() {
 }
 
 #[test]
-fn without_writes_md_bytes_are_its_own() {
+fn without_writes_md_bytes_are_not_charged() {
     use Origin::{FileData, MdBitmap, MdSuperblock, Parity, Resync};
     let array = array(
         &[
@@ -231,7 +231,7 @@ fn any_bytes() -> impl Strategy<Value = u64> {
 
 proptest! {
     #[test]
-    fn parts_add_up_and_none_is_further_than_a_byte_from_its_share(
+    fn parts_add_up_and_are_within_a_byte_of_their_share(
         bytes in any::<u64>(), weights in prop::collection::vec(1u64.., 1..20),
     ) {
         let weights: Vec<_> = weights.into_iter().map(|w| (Origin::FileData, w)).collect();

@@ -1,4 +1,4 @@
-//! Busy time and completed requests of each disk, up to any moment of a recording.
+//! Busy time and completed requests of each disk, up to any time in a recording.
 //!
 //! Busy time is defined as for io_ticks (Documentation/block/stat.rst): time with a request in flight, here the union of the
 //! requests' times from allocation to completion. The kernel's io_ticks, recorded with each state, samples that once per
@@ -45,18 +45,20 @@ impl DiskSum {
     }
 }
 
-/// Figures of all disks, by member number. A cut is a moment whose sums are kept.
+/// Figures of all disks, by member number. Sums are kept for each boundary.
 #[derive(Debug, Default)]
 pub struct Disks {
-    /// Periods between states that may still get late requests. The last one is open.
+    /// Stretches that late requests may still change. The last one has no end yet.
     stretches: VecDeque<Stretch>,
     /// Sums up to the first of `stretches`.
     base: Vec<DiskSum>,
     /// Time up to which the sums are final.
     settled: i64,
     newest: i64,
+    /// Boundaries whose sums are not final yet.
     wanted: BTreeSet<i64>,
-    cuts: BTreeMap<i64, Vec<DiskSum>>,
+    /// Final sums by boundary.
+    boundaries: BTreeMap<i64, Vec<DiskSum>>,
     stalls: Vec<Stalls>,
     /// Period in which stalls are detected; `None`: the whole recording.
     part: Option<(i64, i64)>,
@@ -72,7 +74,7 @@ struct Stalls {
 }
 
 impl Stalls {
-    /// Takes in the period from one state to the next.
+    /// Adds the period from one state to the next.
     fn add(&mut self, was: DiskCounters, now: DiskCounters, from: i64, to: i64) {
         if was.in_flight == 0 || now.in_flight == 0 || now.requests != was.requests {
             self.since = None;
@@ -91,6 +93,7 @@ impl Stalls {
     }
 }
 
+/// Period between two states.
 #[derive(Debug)]
 struct Stretch {
     from: i64,
@@ -98,6 +101,7 @@ struct Stretch {
     disks: Vec<Disk>,
 }
 
+/// One disk in a [`Stretch`].
 #[derive(Debug, Default)]
 struct Disk {
     /// Times of requests from allocation to completion, clipped to the stretch.
@@ -176,7 +180,7 @@ impl Disk {
         }
     }
 
-    /// Figures of the whole stretch, by the state at its end.
+    /// Figures of the whole stretch, based on the state at its end.
     fn whole(&self, stretch: (i64, i64)) -> DiskSum {
         let mut sum = self.until(stretch, stretch.1);
         // Count completions even if the stretch has no length.
@@ -205,7 +209,7 @@ fn at<T: Default>(all: &mut Vec<T>, number: u32) -> Option<&mut T> {
 }
 
 impl Disks {
-    /// Takes in a completed request of member `number`.
+    /// Adds a completed request of member `number`.
     pub(super) fn request(&mut self, number: u32, request: &Request) {
         let time = request.time_us;
         let waited = i64::from(request.queue_us.unwrap_or(0));
@@ -281,7 +285,7 @@ impl Disks {
 
     /// Keeps the sums at `time`. Call it before [`Disks::is_settled`] is true for that time.
     pub(super) fn add_boundary(&mut self, time: i64) {
-        if !self.cuts.contains_key(&time) {
+        if !self.boundaries.contains_key(&time) {
             self.wanted.insert(time);
         }
     }
@@ -289,12 +293,12 @@ impl Disks {
     /// Drops the sums at `time`.
     pub(super) fn remove_boundary(&mut self, time: i64) {
         self.wanted.remove(&time);
-        self.cuts.remove(&time);
+        self.boundaries.remove(&time);
     }
 
-    /// Drops cuts before `time`.
+    /// Drops boundaries before `time`.
     pub(super) fn forget_before(&mut self, time: i64) {
-        self.cuts = self.cuts.split_off(&time);
+        self.boundaries = self.boundaries.split_off(&time);
     }
 
     /// True if the sums up to `time` are final.
@@ -340,7 +344,7 @@ impl Disks {
             disk.merge();
             disk.completions.sort_unstable();
         }
-        // A cut at the end of the stretch gets the figures of the state there.
+        // A boundary at the end of the stretch gets the figures of the state at that time.
         let later = self.wanted.split_off(&to);
         let inside = std::mem::replace(&mut self.wanted, later);
         for time in inside {
@@ -350,7 +354,7 @@ impl Disks {
                     sum.add(disk.until(bounds, time.max(stretch.from)));
                 }
             }
-            self.cuts.insert(time, sums);
+            self.boundaries.insert(time, sums);
         }
         for (number, disk) in (0..).zip(&stretch.disks) {
             if let Some(base) = at(&mut self.base, number) {
@@ -358,12 +362,12 @@ impl Disks {
             }
         }
         if self.wanted.remove(&to) {
-            self.cuts.insert(to, self.base.clone());
+            self.boundaries.insert(to, self.base.clone());
         }
         self.settled = to.max(1);
     }
 
-    /// Detects stalls in this period only. Call it before items are added.
+    /// Limits stall detection to a period. Call it before items are added.
     pub(super) fn look_for_stalls(&mut self, from: i64, to: i64) {
         self.part = Some((from, to));
     }
@@ -374,9 +378,9 @@ impl Disks {
         (longest.lasted > Duration::ZERO).then_some(longest)
     }
 
-    /// Sums at a cut; the final sums for a time after the end.
+    /// Sums at a boundary; the final sums for a time after the end.
     pub(super) fn sums(&self, time: i64) -> &[DiskSum] {
-        let known = self.cuts.get(&time);
+        let known = self.boundaries.get(&time);
         known.map_or(&self.base, Vec::as_slice)
     }
 }

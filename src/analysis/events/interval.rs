@@ -13,8 +13,8 @@ use crate::analysis::lost::{Loss, Lost};
 use crate::analysis::snapshot::Overhead;
 use crate::origin::{Op, Origin};
 
-/// Half of the tasks, and of the files, that are kept one by one in an interval. Of more, the smaller half is dropped; bytes
-/// of dropped files become unattributed.
+/// Half of the maximum number of tasks, and of files, kept in an interval. When there are more, the smaller half is dropped; the
+/// bytes of dropped files become unattributed.
 pub(super) const MANY: usize = 65_536;
 /// Cells of one member.
 pub(super) const CELLS: usize = Origin::ALL.len() * Op::ALL.len();
@@ -33,7 +33,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Takes in a state, whose numbers are valid from now on. Returns the previous state.
+    /// Sets the current state, whose numbers are valid from now on. Returns the previous state.
     pub(super) fn take(&mut self, state: &Arc<State>) -> Option<Arc<State>> {
         let same = |last: &State| {
             last.arrays.len() == state.arrays.len()
@@ -252,8 +252,8 @@ impl IntervalCounters {
         state: &Arc<State>,
     ) -> Option<Arc<State>> {
         let was = directory.take(state);
-        // The first state is the base of counting. So is the first one after a restart: until then the old programs
-        // counted too.
+        // The first state is only a base for differences. So is the first state after a restart: until that state, the old
+        // programs counted as well.
         if let Some(before) = was.as_deref().filter(|_| !state.restart) {
             self.since(directory, before, state);
         }

@@ -101,7 +101,7 @@ fn cells_are_the_sum_of_items() {
 }
 
 #[test]
-fn the_kernels_statistics_are_those_between_the_states() {
+fn disk_statistics_cover_the_time_between_states() {
     let snapshot = snapshot(&fixture::items(3000, 5));
     for member in snapshot.arrays.iter().flat_map(|a| &a.members) {
         let disk = member.disk.unwrap();
@@ -114,7 +114,7 @@ fn the_kernels_statistics_are_those_between_the_states() {
 }
 
 #[test]
-fn requests_that_only_the_kernel_counted_are_told_once() {
+fn uncounted_requests_are_reported_once() {
     let seconds = 6;
     let mut items = fixture::items(6000, seconds);
     for item in &mut items {
@@ -148,7 +148,7 @@ fn requests_that_only_the_kernel_counted_are_told_once() {
     assert_eq!(growth, [0, 0, 14, 0, 0, 0]);
 }
 
-/// A state in which loop2 has gone and sda comes first; what is cumulative has begun anew.
+/// A state after a restart: loop2 is gone, sda comes first, and cumulative counters start again.
 fn restarted(time_us: i64) -> State {
     let mut state = fixture::state(time_us);
     state.restart = true;
@@ -158,7 +158,7 @@ fn restarted(time_us: i64) -> State {
 }
 
 #[test]
-fn what_is_cumulative_goes_on_over_a_restart_and_names_keep_their_figures() {
+fn counters_and_figures_by_name_survive_a_restart() {
     let cost = |n| CostCounters {
         parity: n,
         rmw_read: 2 * n,
@@ -232,7 +232,7 @@ fn what_is_cumulative_goes_on_over_a_restart_and_names_keep_their_figures() {
 }
 
 #[test]
-fn of_very_many_files_the_largest_are_kept_and_all_bytes_are_counted() {
+fn the_largest_files_are_kept_and_all_bytes_are_counted() {
     let mut items = fixture::items(20, 1);
     let found = items.iter().find_map(|i| match i {
         Item::Submission(s) if s.origin == Origin::FileData => Some(*s),
@@ -258,7 +258,7 @@ fn of_very_many_files_the_largest_are_kept_and_all_bytes_are_counted() {
 }
 
 #[test]
-fn of_very_many_dirtied_files_the_largest_are_kept_and_the_others_are_lost() {
+fn the_largest_dirtied_files_are_kept_and_the_rest_are_lost() {
     let mut items = vec![Item::State(Box::new(fixture::state(fixture::START)))];
     let many = 200_000u64;
     for inode in 0..many {

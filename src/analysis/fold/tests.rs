@@ -86,7 +86,7 @@ fn requests_only_the_kernel_counted_are_lost_and_noted() {
     assert_eq!(step(with(2, 300, 312)), (7, vec![note(7)]));
     assert_eq!(step(with(3, 400, 411)), (0, vec![note(7)]));
     assert_eq!(step(with(4, 500, 517)), (5, vec![note(12)]));
-    // No message where the two cannot be compared.
+    // No new note if the two counts cannot be compared.
     assert_eq!(step(sample(5, 600, 0)), (0, vec![note(12)]));
 }
 

@@ -1,24 +1,24 @@
-//! Members that are saturated part of the time, which a mean hides: five seconds of ten are not 50 % utilisation.
+//! Members that are saturated for part of the time. A mean hides this: five saturated seconds of ten look like 50 % utilisation.
 
 use std::time::Duration;
 
 use crate::analysis::recent::Recent;
 use crate::analysis::recent::Waited;
 
-/// Utilisation by io_ticks from which a member counts as saturated.
+/// Minimum utilisation, according to io_ticks, of a saturated member.
 pub const SATURATED: f64 = 0.9;
-/// Shorter bursts are a journal commit or a short write-back.
-const LASTS: Duration = Duration::from_secs(2);
-/// Fewer requests that tasks waited for are not significant.
+/// Minimum length of a burst. A shorter burst is a journal commit or a short writeback.
+const MIN_LENGTH: Duration = Duration::from_secs(2);
+/// Minimum number of requests that tasks waited for.
 const ENOUGH_WAITED: u64 = 16;
-/// A burst is a problem when requests take this multiple of their time outside it ...
-const LONGER: f64 = 2.0;
-/// ... and at least this long, µs.
-const HURTS_US: f64 = 10_000.0;
-/// Assumed usual time of a request if there is nothing to compare with, µs.
+/// Minimum time of a request during a harmful burst, as a multiple of the time outside the burst.
+const HARMFUL_MULTIPLE: f64 = 2.0;
+/// Minimum time of a request during a harmful burst, µs.
+const HARMFUL_US: f64 = 10_000.0;
+/// Assumed time of a request outside a burst if it is unknown, µs.
 const USUAL_US: f64 = 25_000.0;
 
-/// Sums over the last intervals in which a member was saturated, and over the others.
+/// Sums over the recent intervals in which a member was saturated, and over the other intervals.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Burst {
     /// Length of the saturated intervals.
@@ -31,8 +31,8 @@ pub struct Burst {
     pub waited: Waited,
     /// Requests that tasks waited for in the other intervals.
     pub otherwise: Waited,
-    /// Mean time of a request in the other intervals, µs: their lower median, since a burst begins and ends within an
-    /// interval. `None` without requests.
+    /// Mean time of a request in the other intervals, µs. This is the lower median over the intervals, because a burst begins and
+    /// ends within an interval. `None` without requests.
     pub otherwise_us: Option<f64>,
 }
 
@@ -55,20 +55,20 @@ impl Burst {
                 }
             }
         }
-        // The lower of two is less likely to be part of a burst.
+        // The lower of the two middle values is less likely to include part of a burst.
         usual_us.sort_by(f64::total_cmp);
         burst.otherwise_us = usual_us.get(usual_us.len().saturating_sub(1) / 2).copied();
         burst.utilisation = busy / burst.lasted.as_secs_f64().max(f64::MIN_POSITIVE);
         burst
     }
 
-    /// True if it lasted long enough to be reported.
+    /// True if the burst lasted long enough to be reported.
     pub fn is_significant(&self) -> bool {
-        self.lasted >= LASTS && self.lasted < self.of
+        self.lasted >= MIN_LENGTH && self.lasted < self.of
     }
 
-    /// Mean times of a request that tasks waited for, during and outside the burst, µs; `None` if the burst is no problem.
-    /// `others_us`: mean time on the other members.
+    /// Mean times of a request that tasks waited for, during and outside the burst, µs; `None` if the burst is harmless.
+    /// `others_us` is the mean time on the other members.
     pub(super) fn delays(&self, others_us: Option<f64>) -> Option<(f64, Option<f64>)> {
         if !self.is_significant() || self.waited.requests < ENOUGH_WAITED {
             return None;
@@ -77,7 +77,7 @@ impl Burst {
         let otherwise_us = self.otherwise_us.filter(|_| enough).or(others_us);
         let waited_us = self.waited.mean_us()?;
         let usual_us = otherwise_us.unwrap_or(USUAL_US);
-        (waited_us >= HURTS_US && waited_us >= LONGER * usual_us)
+        (waited_us >= HARMFUL_US && waited_us >= HARMFUL_MULTIPLE * usual_us)
             .then_some((waited_us, otherwise_us))
     }
 }
@@ -89,7 +89,7 @@ mod tests {
     use crate::analysis::recent::Waited;
     use std::time::Duration;
 
-    /// Measured on a loop device limited to 300 reads a second: 20 reads a second, and for five seconds 16 at a time more.
+    /// Measured on a loop device limited to 300 reads a second: 20 reads a second, plus 16 concurrent reads for five seconds.
     #[test]
     fn a_burst_begins_and_ends_within_an_interval() {
         let intervals = [

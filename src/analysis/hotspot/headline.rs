@@ -11,9 +11,9 @@ use super::work::{hint, mostly, work, write_cost};
 use super::{ENOUGH_REQUESTS, Hotspot, Kind, units};
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot};
 
-/// Smallest multiple of the mean from which the busiest member is named.
+/// Minimum skew at which the busiest member is named.
 const NAMED_FROM: f64 = 1.5;
-/// Smallest share of the array's load that unevenness must move to be the cause of saturation.
+/// Minimum share of the array's load that an even layout would move, for unevenness to be the cause of saturation.
 const MATTERS: f64 = 0.05;
 
 /// Input of the headline.
@@ -26,7 +26,7 @@ pub struct Evidence<'a> {
     pub over: Duration,
 }
 
-/// Describes `symptom` and its cause; without a symptom, uneven origins.
+/// Describes `symptom` and its cause. Without a symptom, describes uneven origins.
 pub fn write(evidence: &Evidence<'_>, figures: &[Figures], symptom: &Symptom) -> Hotspot {
     match symptom {
         Symptom::None if !evidence.anything => {
@@ -206,7 +206,7 @@ fn busy(figures: &[Figures], members: &[usize]) -> String {
     })
 }
 
-/// ` (100 % in 5 of 10 s, when requests that tasks wait for took 7ms)`; empty where there was no burst.
+/// ` (100 % in 5 of 10 s, when requests that tasks wait for took 7ms)`; empty if there was no burst.
 fn burst(figures: &Figures) -> String {
     let burst = &figures.burst;
     if !burst.is_significant() {
@@ -262,7 +262,7 @@ impl Evidence<'_> {
         uneven(&self.present, &self.total, chunk, on)
     }
 
-    /// Adds the cause.
+    /// Adds the cause to the headline.
     fn add_cause(&self, mut hotspot: Hotspot, members: &[usize], cause: Cause) -> Hotspot {
         let it = if members.len() == 1 { "it" } else { "they" };
         let uneven = self.uneven(Some(members)).filter(|u| u.excess >= MATTERS);
@@ -321,7 +321,7 @@ impl Evidence<'_> {
         }
     }
 
-    /// Every member whose utilisation is known is busy all the time.
+    /// Describes an array on which every member with known utilisation is busy all the time.
     fn full(&self, members: &[usize], least: f64) -> Hotspot {
         let (names, least) = (self.names(members), of_the_time(least, members.len()));
         let work = work(self.array, &self.present, self.over);
@@ -400,13 +400,13 @@ impl Evidence<'_> {
         hotspot
     }
 
-    /// `no member is saturated: the busiest, loop9, is busy 11 % of the time`, as far as utilisation is known.
+    /// `no member is saturated: the busiest, loop9, is busy 11 % of the time`, if utilisation is known.
     fn busiest(&self, figures: &[Figures]) -> String {
         let known = || {
             let each = figures.iter().enumerate();
             each.filter_map(|(i, f)| Some((i, f.utilisation?)))
         };
-        // Prefer seconds of saturation to a mean.
+        // Prefer the member with the longest burst to the one with the highest mean.
         let key = |f: &Figures| Some(f.burst.lasted).filter(|_| f.burst.is_significant());
         let most = known().max_by(|a, b| {
             let by_burst = key(&figures[a.0]).cmp(&key(&figures[b.0]));

@@ -1,17 +1,17 @@
-//! IO that a cgroup's limit (io.max, blkio.throttle) holds back. It waits above the array, so the members' figures do not
-//! show it.
+//! IO that a cgroup's limit (io.max, blkio.throttle) holds back. The IO waits before it enters the array, so the members' figures
+//! do not show it.
 
 use super::words::{io_of, plural};
 use crate::analysis::snapshot::{ArraySnapshot, TaskSnapshot};
 use crate::analysis::units;
 
-/// Smallest share of all submitted bytes that is reported.
+/// Minimum share of all submitted bytes to be reported.
 const ENOUGH_SHARE: f64 = 0.25;
-/// Fewer bios than this are not significant.
+/// Minimum number of bios to be reported.
 const ENOUGH_BIOS: u64 = 8;
 
 /// `cgroup /limited is held back by its I/O limit on md127 (io.max, blkio.throttle): 95 % of the bytes submitted, mostly
-/// file_data writes, from dd (pid 7)`; `None` where blk-throttle held back little or nothing.
+/// file_data writes, from dd (pid 7)`; `None` if blk-throttle held back little or nothing.
 pub fn limited(array: &ArraySnapshot) -> Option<String> {
     let sum = |task: &TaskSnapshot| task.io.iter().map(|i| i.bytes as f64).sum::<f64>();
     let throttled: Vec<&TaskSnapshot> = array.tasks.iter().filter(|t| t.is_throttled()).collect();
@@ -23,7 +23,7 @@ pub fn limited(array: &ArraySnapshot) -> Option<String> {
         return None;
     }
     let most = throttled.iter().max_by(|a, b| sum(a).total_cmp(&sum(b)))?;
-    // A limit of cgroup v1 is not on the root of v2.
+    // The root cgroup of v2 has no limit: if the task is in it, the limit is from cgroup v1.
     let cgroup = most.cgroup.as_ref().filter(|path| *path != "/");
     let cgroup = cgroup.map_or("a cgroup".to_owned(), |path| format!("cgroup {path}"));
     let what = io_of(&most.io);

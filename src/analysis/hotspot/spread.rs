@@ -2,15 +2,15 @@
 
 use crate::analysis::snapshot::{Cell, MemberSnapshot};
 
-/// Skew from which an origin is uneven: that of two members with seven eighths on one. The skew left by
+/// Minimum skew of an uneven origin: two members with seven eighths of the load on one have this skew. The skew left by
 /// `mkfs.ext4 -g 32744` (up to 1.6) is below it.
 const UNEVEN: f64 = 1.75;
-/// Multiple of the mean from which a member carries an uneven origin.
+/// Minimum load of a member that carries an uneven origin, as a multiple of the mean.
 const ABOVE_MEAN: f64 = 1.5;
 
-/// Load of each member. `f64`: sums of arbitrary counters must not overflow.
+/// Load of each member. Uses `f64`, because sums of arbitrary counters must not overflow.
 pub struct Spread {
-    /// Requests (not those that only ask for a flush) and bytes read or written, of each present member.
+    /// Requests (except empty flushes) and bytes read or written, of each present member.
     pub each: Vec<(f64, f64)>,
 }
 
@@ -34,7 +34,7 @@ impl Spread {
         self.each.iter().map(|e| e.1).sum()
     }
 
-    /// Bytes of each member; requests where there are no bytes (flushes).
+    /// Bytes of each member, or requests if there are no bytes (flushes).
     pub fn load(&self) -> Vec<f64> {
         let by_bytes = self.bytes() > 0.0;
         self.each
@@ -67,10 +67,11 @@ impl Spread {
         }
     }
 
-    /// Indices of the members that carry the load, ascending, if it is uneven and they are at most half of all.
+    /// Ascending indices of the members that carry the load. `None` if the load is even, or if more than half of the members
+    /// carry it.
     ///
-    /// These are the members above 1.5x the mean, whatever their share. "The fewest members with 90 %" could include one
-    /// with the mean load beside others with four times as much.
+    /// Carriers are the members above 1.5x the mean, whatever their share. "The fewest members with 90 %" could include one with
+    /// the mean load beside others with four times as much.
     pub fn carriers(&self) -> Option<Vec<usize>> {
         let load = self.load();
         let mean = load.iter().sum::<f64>() / load.len() as f64;

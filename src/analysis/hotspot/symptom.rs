@@ -8,43 +8,45 @@ use crate::analysis::recent::Stall;
 use crate::analysis::snapshot::{DiskUse, MemberSnapshot};
 use crate::origin::Op;
 
-/// A disk that works in parallel can be busy all the time and still take more: below this mean time of a request, µs,
-/// utilisation alone proves nothing (Documentation/admin-guide/iostats.rst on `%util` of SSDs).
+/// Mean time of a request, µs, below which utilisation alone does not prove saturation: a disk that works in parallel can be busy
+/// all the time and still take more requests (Documentation/admin-guide/iostats.rst on `%util` of SSDs).
 const QUICK_US: f64 = 300.0;
-/// ... unless its requests take this multiple of the others'.
+/// Minimum time of a request on a slower member, as a multiple of the other members' time. A slower member counts as saturated
+/// even if its requests are shorter than [`QUICK_US`].
 const LONGER: f64 = 2.0;
-/// When the least busy member is above this, all of them are busy, not some.
+/// Utilisation of the least busy member from which all members count as busy.
 const ALL_BUSY: f64 = 0.8;
-/// Saturated members that have this multiple of the others' requests or bytes are saturated because of it.
+/// Multiple of the other members' requests or bytes from which more work is the cause of a problem.
 const MORE_WORK: f64 = 1.25;
 /// Minimum number of measured requests for latencies to be significant.
 const ENOUGH_MEASURED: u64 = 64;
-/// A member is slow at this multiple of the others' median p99 ...
+/// Minimum p99 of a slow member, as a multiple of the other members' median p99.
 const SLOW: f64 = 4.0;
-/// ... if it is also this much more, µs: 40 µs against 10 µs is no problem.
+/// Minimum difference between these two, µs: 40 µs against 10 µs is not a problem.
 const SLOW_BY_US: u64 = 500;
-/// ... and its mean time of a request this multiple of theirs: one late request in a hundred makes no slow disk.
+/// Minimum mean time of a request on a slow member, as a multiple of the other members' mean: one late request in a hundred does
+/// not make a disk slow.
 const SLOW_MEAN: f64 = 1.5;
-/// Requests that wait this long before they are issued, µs, ...
+/// Minimum mean wait before issue, µs, of requests that are held back.
 const WAITS_US: f64 = 10_000.0;
-/// ... and this multiple of all the time that the member was busy, cannot have waited for the disk. A burst of writeback
-/// can wait long behind itself, but no longer than that.
+/// Requests whose median wait is at least this multiple of the member's busy time cannot have waited for the disk. In a burst of
+/// writeback, requests can wait long for each other, but not longer than the disk is busy.
 const WAITS: f64 = 2.0;
-/// Nor can they where the times in the device, added up, are less than this share of the time with a request in flight
-/// (io_ticks begins when a request is allocated): in the rest of it requests waited and none was in the device.
+/// Requests are also held back if the sum of their times in the device is less than this share of the member's busy time.
+/// io_ticks starts when a request is allocated, so for the rest of the busy time requests waited and none was in the device.
 const WORKS: f64 = 0.5;
-/// The last intervals are used if they cover this share of the evaluated time.
+/// Minimum share of the evaluated time that the recent intervals must cover to be used.
 const COVERS: f64 = 0.75;
-/// A queue grows if this share of all pairs of intervals have more in flight in the later one, ...
+/// A queue grows if in this share of all pairs of intervals, more requests are in flight in the later interval.
 const GROWS: f64 = 0.85;
-/// ... among this many intervals at least, since fewer may be one burst, ...
+/// Minimum number of intervals of a growing queue. Fewer may be a single burst.
 const GROWS_FOR: usize = 6;
-/// ... when the last third of them has this multiple of the first, ...
+/// Minimum requests in flight in the last third of the intervals of a growing queue, as a multiple of the first third.
 const GROWS_TO: f64 = 2.0;
-/// ... and this many requests more.
+/// Minimum number of requests by which the last third exceeds the first third.
 const GROWS_BY: f64 = 8.0;
 
-/// A disk that completes nothing for this long does not merely work on a large request.
+/// Minimum length of a stall. A large request alone does not take this long.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
 
 /// Figures of one member that the decision uses.
@@ -58,7 +60,7 @@ pub struct Figures {
     pub bytes: f64,
     /// Mean time of reads and writes from allocation to completion, µs; `None`: too few were measured.
     pub mean_us: Option<f64>,
-    /// Upper bound of 99 % of reads, and of writes, were in the device for less than this, µs.
+    /// 99 % of reads, and of writes, were in the device for less than this, µs.
     pub p99_us: [Option<u64>; 2],
     /// Mean time of reads and writes before they were issued, and in the device, µs; `None`: too few were measured.
     pub times_us: Option<(f64, f64)>,
@@ -68,15 +70,15 @@ pub struct Figures {
     pub device_us: Option<f64>,
     /// Time with a request in flight, µs; `None` if unknown.
     pub busy_us: Option<f64>,
-    /// Requests in flight at the end of the last intervals, oldest first.
+    /// Requests in flight at the end of each recent interval, oldest first.
     pub in_flight: Vec<u32>,
-    /// The last intervals in which it was saturated.
+    /// Recent intervals in which the member was saturated.
     pub burst: Burst,
-    /// Requests were in flight and it completed none; `None`: not so, or not long enough.
+    /// Stall: requests were in flight and none completed. `None` without a stall, or if it was too short.
     pub stalled: Option<Stall>,
 }
 
-/// The problem of an array. Members by index.
+/// The problem of an array. Members are given by index.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Symptom {
     /// No problem.
@@ -85,9 +87,9 @@ pub enum Symptom {
     Saturated {
         members: Vec<usize>,
         cause: Cause,
-        /// The least busy of `members`.
+        /// Utilisation of the least busy of `members`.
         least: f64,
-        /// Mean of the other members.
+        /// Mean utilisation of the other members.
         others: f64,
     },
     /// Every member whose utilisation is known is busy all the time.
@@ -102,12 +104,12 @@ pub enum Symptom {
         median_us: u64,
         cause: Cause,
     },
-    /// Members are saturated part of the time, and requests that tasks wait for take longer meanwhile.
+    /// Members are saturated for part of the time, and requests that tasks wait for take longer during that time.
     Burst {
         members: Vec<usize>,
         /// `None` if every member is saturated.
         cause: Option<Cause>,
-        /// Mean utilisation during the burst, of the least busy of `members`.
+        /// Mean utilisation of the least busy of `members` during the burst.
         least: f64,
         /// Length of the shortest burst.
         lasted: Duration,
@@ -115,7 +117,7 @@ pub enum Symptom {
         of: Duration,
         /// Mean time of a request that tasks waited for during the burst, µs.
         waited_us: f64,
-        /// The same outside the burst.
+        /// Mean time of such a request outside the burst, µs; `None` if unknown.
         otherwise_us: Option<f64>,
     },
     /// Requests wait although the members are not saturated.
@@ -136,14 +138,14 @@ pub enum Symptom {
     Growing { member: usize, from: u32, to: u32 },
 }
 
-/// Why some members have the problem and others do not.
+/// Reason why some members have the problem and others do not.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cause {
-    /// They have this multiple of the others' work.
+    /// The members have this multiple of the other members' work.
     MoreWork(f64),
-    /// They have no more work, and take this multiple of the others' time for a request.
+    /// The members have no more work, but their requests take this multiple of the other members' time.
     Longer(f64),
-    /// Neither: the cause is not in the figures.
+    /// The figures do not show the cause.
     Elsewhere,
 }
 
@@ -335,7 +337,7 @@ fn saturated(all: &[Figures]) -> Option<Symptom> {
     })
 }
 
-/// Finds the cause for `members` to have the problem, and `rest` not.
+/// Finds the reason why `members` have the problem and `rest` do not.
 pub fn find_cause(all: &[Figures], members: &[usize], rest: &[usize]) -> Cause {
     let mean = |of: &[usize], value: &dyn Fn(&Figures) -> f64| {
         of.iter().map(|&i| value(&all[i])).sum::<f64>() / of.len().max(1) as f64

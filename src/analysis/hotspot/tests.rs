@@ -278,7 +278,7 @@ fn spares_and_faulty_members_do_not_lower_the_mean() {
 
 /// If all members are equally busy, the headline describes their work.
 #[test]
-fn what_single_blocks_cost_on_raid_5() {
+fn headline_has_the_write_cost_of_single_blocks_on_raid_5() {
     let small = |n: u64, read: u64, utilisation: f64| {
         let mut array = with(
             4,

@@ -7,9 +7,9 @@ use crate::analysis::snapshot::MemberSnapshot;
 use crate::analysis::units;
 use crate::origin::{Op, Origin, io_name};
 
-/// Smallest number of bytes, of one origin and operation on all members, that is reported.
+/// Minimum bytes of an origin and operation on all members to be reported.
 const ENOUGH_BYTES: f64 = 64.0 * 1024.0;
-/// Smallest share of all members' requests or bytes that is reported.
+/// Minimum share of all members' requests or bytes to be reported.
 const ENOUGH_SHARE: f64 = 0.01;
 /// Origins whose carriers have this share of each other's load are named in one headline.
 const TOGETHER: f64 = 0.9;
@@ -20,12 +20,12 @@ struct Candidate {
     op: Op,
     spread: Spread,
     carriers: Vec<usize>,
-    /// Share of the array's load that is on the carriers only because of this, and that an even layout would move.
+    /// Share of the array's load that is on the carriers only because of the unevenness. An even layout would move it.
     excess: f64,
 }
 
 impl Candidate {
-    /// Prefers blocks placed by mkfs: they do not move, and mkfs options fix their layout.
+    /// Weighted excess. Prefers blocks placed by mkfs, because they do not move and mkfs options can fix their layout.
     fn score(&self) -> f64 {
         self.excess
             * match (is_placed(self.origin), self.origin.is_metadata()) {
@@ -35,7 +35,7 @@ impl Candidate {
             }
     }
 
-    /// True if it can be named together with `best`: same operation, same members.
+    /// True if the candidate can be named together with `best`: same operation, same members.
     fn goes_with(&self, best: &Self) -> bool {
         self.op == best.op
             && is_placed(self.origin) == is_placed(best.origin)
@@ -48,7 +48,7 @@ impl Candidate {
     }
 }
 
-/// True for blocks that mkfs places on fixed members; a journal or a file moves on with its writer.
+/// True for blocks that mkfs places on fixed members. A journal or a file moves to other members as it is written.
 fn is_placed(origin: Origin) -> bool {
     use Origin::{BlockBitmap, GroupDescriptors, InodeBitmap, InodeTable, Superblock};
     matches!(
@@ -63,13 +63,13 @@ pub struct Uneven {
     pub origins: Vec<Origin>,
     /// Operation of these origins.
     pub op: Op,
-    /// Indices of the present members that carry them, ascending.
+    /// Ascending indices of the present members that carry these origins.
     pub carriers: Vec<usize>,
     /// Share of `origins` on the carriers, 0.0..=1.0.
     pub share: f64,
     /// Load of the busiest member over the mean.
     pub skew: f64,
-    /// Share of the array's load that is on the carriers only because of this.
+    /// Share of the array's load that is on the carriers only because of the unevenness.
     pub excess: f64,
 }
 
@@ -90,7 +90,7 @@ impl Uneven {
     }
 }
 
-/// Finds the origins on few members that an even layout would help most; `None` if every origin is even. `on`: consider
+/// Finds the origins on few members that an even layout would help most; `None` if every origin is even. With `on`, considers
 /// only origins that one of these members carries.
 pub fn uneven(
     present: &[&MemberSnapshot],
@@ -112,7 +112,7 @@ pub fn uneven(
     let best = candidates
         .iter()
         .max_by(|a, b| a.score().total_cmp(&b.score()))?;
-    // Name other origins on the same members together with the best.
+    // Name other origins on the same members together with the best candidate.
     let together: Vec<&Candidate> = candidates.iter().filter(|c| c.goes_with(best)).collect();
     let origins: Vec<Origin> = together.iter().map(|c| c.origin).collect();
     let excess = together.iter().map(|c| c.excess).sum();

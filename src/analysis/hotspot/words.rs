@@ -4,10 +4,10 @@ use crate::analysis::snapshot::{ArraySnapshot, TaskIo, TaskSnapshot};
 use crate::analysis::units;
 use crate::origin::{Op, Origin, io_name};
 
-/// Number of members that a headline names.
+/// Maximum number of members that a headline names.
 const NAMED: usize = 4;
 
-/// Name and operation of the IO with most bytes; `None` if `io` is empty.
+/// Name and operation of the IO with the most bytes; `None` if `io` is empty.
 pub fn io_of(io: &[TaskIo]) -> Option<(&'static str, Op)> {
     let most = io.iter().max_by_key(|i| i.bytes)?;
     Some((io_name(most.origin, most.op), most.op))
@@ -39,13 +39,13 @@ pub fn subject(members: &[String], one: &str, several: &str) -> String {
     format!("{} {verb}", and_more(members))
 }
 
-/// Smallest share from which the submitting task is named, ...
+/// Minimum share of a submitting task to be named.
 const MOST: f64 = 0.5;
-/// ... and from which the share itself is left out.
+/// Minimum share of a named task for the share itself to be left out.
 const ALL: f64 = 0.95;
 
-/// `, from postgres (pid 4242)` or `, 63 % from ...`: the task that submitted most of what `keep` accepts; empty where
-/// no task did. Names are untrusted bytes.
+/// `, from postgres (pid 4242)` or `, 63 % from ...`: the task that submitted most of the IO that `keep` accepts; empty if there
+/// is no such task. Names are untrusted bytes.
 pub fn from_task(array: &ArraySnapshot, keep: impl Fn(Origin, Op) -> bool) -> String {
     let sum = |bytes: bool, task: &TaskSnapshot| -> f64 {
         let io = task.io.iter().filter(|i| keep(i.origin, i.op));
@@ -80,10 +80,10 @@ pub fn from_task(array: &ArraySnapshot, keep: impl Fn(Origin, Op) -> bool) -> St
     }
 }
 
-/// ` for touch (pid 4711)` or ` for mostly ...`: the task that dirtied most of what `keep` accepts, which jbd2 or writeback
-/// writes; empty where no task did.
+/// ` for touch (pid 4711)` or ` for mostly ...`: the task that dirtied most of the data that `keep` accepts and that jbd2 or
+/// writeback writes; empty if there is no such task.
 fn for_task(array: &ArraySnapshot, keep: impl Fn(Origin, Op) -> bool) -> String {
-    // Metadata without an origin: `--dirtied-origins` was not given.
+    // Without `--dirtied-origins`, dirtied metadata has no origin.
     let metadata = Origin::ALL.into_iter().filter(|o| o.is_metadata());
     let metadata = metadata.into_iter().any(|o| keep(o, Op::Write));
     let dirtied = |task: &TaskSnapshot| -> f64 {

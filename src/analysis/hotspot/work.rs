@@ -11,13 +11,13 @@ use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot};
 use crate::analysis::units;
 use crate::origin::{Op, Origin, io_name};
 
-/// Share of the time in the device from which requests without data (flushes, discards) are the main work.
+/// Minimum share of the time in the device for requests without data (flushes, discards) to be the main work.
 const MOST: f64 = 0.5;
-/// Mean time from which reads are mentioned, µs, ...
+/// Minimum mean time of reads to be mentioned, µs.
 const LONG_US: f64 = 10_000.0;
-/// ... if there are at least so many.
+/// Minimum number of reads to be mentioned.
 const ENOUGH_READS: u64 = 64;
-/// Multiple of the written bytes from which bytes added by md are mentioned.
+/// Minimum bytes added by md to be mentioned, as a multiple of the written bytes.
 const COSTLY: f64 = 0.5;
 
 fn kinds() -> impl Iterator<Item = (Origin, Op)> {
@@ -35,7 +35,7 @@ struct MainWork {
 
 impl MainWork {
     /// Compares bytes, or requests if there are no bytes. Requests without data that are in the device for most of the time
-    /// `over` come first: reads queued after a discard take as long as it does. `None` without work.
+    /// `over` come first: reads queued after a discard take as long as the discard. `None` without work.
     fn new(members: &[&MemberSnapshot], over: Duration) -> Option<Self> {
         let without_data = |op: Op| !matches!(op, Op::Read | Op::Write);
         let time = |origin, op| -> f64 {
@@ -70,7 +70,8 @@ impl MainWork {
         each.max_by(|a, b| a.2.total_cmp(&b.2))
     }
 
-    /// `, from postgres (pid 4242)`: the task that submitted the work, or for whose writes md did it; empty for md's own work.
+    /// `, from postgres (pid 4242)`: the task that submitted the work, or whose writes caused md to do it; empty for md's own
+    /// work.
     fn submitter(&self, array: &ArraySnapshot) -> String {
         match self.origin {
             Origin::Resync | Origin::MdSuperblock => String::new(),
@@ -116,7 +117,7 @@ fn is_read(origin: Origin, op: Op) -> bool {
     op == Op::Read && !matches!(origin, Origin::Resync | Origin::RmwRead)
 }
 
-/// `; reads take 120ms (mean)`, if that is long.
+/// `; reads take 120ms (mean)`; `None` if the time is short.
 fn reads(members: &[&MemberSnapshot]) -> Option<String> {
     let mut waited = Waited::default();
     let cells = members.iter().flat_map(|m| &m.io);

@@ -1,5 +1,5 @@
-//! The text output of dumpe2fs, as people send it by mail: from any version that prints a line per block group, with decimal
-//! or (`-x`) hexadecimal numbers. Truncated text is an error that names what is missing.
+//! Parses the text output of dumpe2fs, also if quoted in a mail. Supports all versions that print a line per block group, with
+//! decimal or (`-x`) hexadecimal numbers. Truncated text gives an error that names the missing part.
 
 use std::io::{self, BufRead};
 
@@ -10,9 +10,9 @@ use crate::fs::ext4::Collector;
 use crate::mke2fs;
 use crate::origin::Origin;
 
-/// Bytes of a line that are read. Only lists of free blocks are longer, and they are not used.
+/// Maximum number of bytes that are read from a line. Only lists of free blocks are longer, and they are not used.
 const LINE: usize = 1024;
-/// Like `ext4::check`: a block bitmap has at most a block of 64 KiB.
+/// Maximum blocks per group, as in `ext4::check`: a block bitmap has at most one block of 64 KiB.
 const MOST_BLOCKS_PER_GROUP: u64 = (64 << 10) * 8 * (1 << 14);
 
 /// True if a file that starts with `head` is output of dumpe2fs.
@@ -39,7 +39,7 @@ fn span(text: &str) -> Option<(u64, u64)> {
     Some((first, last.checked_sub(first)?.checked_add(1)?))
 }
 
-/// Items on a line of a group, in lower case as the case depends on the version.
+/// Items on a line of a group, in lower case because the case depends on the version.
 const ITEMS: [(&str, Origin); 8] = [
     ("primary superblock at ", Origin::Superblock),
     ("backup superblock at ", Origin::Superblock),
@@ -113,7 +113,7 @@ pub fn read(mut text: impl BufRead) -> Result<Filesystem, String> {
     let mut line = Vec::with_capacity(LINE);
     while next_line(&mut text, &mut line).map_err(|e| format!("cannot be read: {e}"))? {
         let line = String::from_utf8_lossy(&line);
-        // Mail quotes.
+        // Strip mail quotes.
         let line = line.trim_start_matches("> ").trim_end_matches('\r');
         if groups.count == 0 && group_line(line).is_none() {
             header.read(line);

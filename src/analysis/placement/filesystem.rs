@@ -9,13 +9,13 @@ pub struct Filesystem {
     pub kind: String,
     /// Bytes per block.
     pub block_size: u32,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// `None` if only /proc has the layout.
+    /// `None` if the layout is known only from /proc.
     pub groups: Option<Groups>,
-    /// Inodes, 0 if unknown.
+    /// Number of inodes; 0 if unknown.
     pub inodes: u64,
-    /// Size in bytes to which reserved group descriptors allow it to grow while mounted; 0 if none or unknown.
+    /// Size in bytes to which reserved group descriptors allow the filesystem to grow while mounted; 0 if none or unknown.
     pub grows_to: u64,
     /// Metadata, sorted and disjoint.
     pub ranges: Vec<Range>,
@@ -48,14 +48,14 @@ pub struct Groups {
     pub first_block: u32,
     /// Blocks per group.
     pub blocks: u32,
-    /// Groups per flex group, whose bitmaps and tables are adjacent; 1 without flex_bg.
+    /// Groups per flex group; 1 without flex_bg. The bitmaps and tables of a flex group are adjacent.
     pub per_flex: u32,
     /// Blocks of an inode table.
     pub table_blocks: u32,
 }
 
 impl Groups {
-    /// Number of flex groups; of groups without flex_bg.
+    /// Number of flex groups, or of groups without flex_bg.
     pub fn flex_groups(&self) -> u32 {
         self.count.div_ceil(self.per_flex.max(1))
     }
@@ -90,7 +90,7 @@ impl Filesystem {
         }
     }
 
-    /// A planned filesystem with the sizes of the whole and the ranges of its first part.
+    /// A planned filesystem with the sizes of the whole filesystem and the ranges of its first part.
     pub fn from_first_part(whole: &Superblock, part: Layout) -> Self {
         let mut fs = Self::new(part);
         fs.blocks = whole.blocks_count;

@@ -41,7 +41,7 @@ fn named(name: &str) -> (ArrayOptions, Options) {
 }
 
 #[test]
-fn real_filesystems() {
+fn plans_match_real_mke2fs_runs() {
     for line in FIXTURES.lines() {
         let (name, facts) = line.split_once(": ").expect("name");
         let (array, options) = named(name);

@@ -6,7 +6,7 @@ use crate::analysis::units;
 use crate::machine::Array;
 use crate::raid::{Geometry, GeometryError, Level, Params};
 
-/// Member size of arrays that do not exist: the location of a chunk does not depend on it if all members are equal.
+/// Member size of arrays that do not exist. With members of equal size, the location of a chunk does not depend on the size.
 const MEMBER_SECTORS: u64 = 1 << 50;
 
 /// Options that describe an array.
@@ -120,7 +120,7 @@ impl ArrayOptions {
             || self.layout.is_some()
     }
 
-    /// The array; a single disk without options.
+    /// Geometry of the array; a single disk if no option describes an array.
     ///
     /// # Errors
     /// Names the option that is missing or impossible.
@@ -128,7 +128,7 @@ impl ArrayOptions {
         self.with_disks(self.disks)
     }
 
-    /// The array with another number of disks.
+    /// Geometry of the array with another number of disks.
     ///
     /// # Errors
     /// Like [`ArrayOptions::geometry`].
@@ -213,7 +213,7 @@ impl ArrayOptions {
     }
 }
 
-/// Checks that no block of this size is divided between two chunks.
+/// Checks that chunks hold whole filesystem blocks.
 ///
 /// # Errors
 /// If the chunk is not a multiple of the block.

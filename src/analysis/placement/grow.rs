@@ -6,7 +6,7 @@ use super::target::Target;
 use crate::mke2fs::{Conf, Options, plan};
 use crate::raid::{Geometry, Level};
 
-/// Number of disks less those for parity.
+/// Number of disks without parity disks.
 fn data_disks(level: Level, disks: u32) -> u64 {
     let parity = match level {
         Level::Raid4 | Level::Raid5 => 1,
@@ -16,10 +16,10 @@ fn data_disks(level: Level, disks: u32) -> u64 {
     u64::from(disks.saturating_sub(parity).max(1))
 }
 
-/// The array of the target with `disks` disks.
+/// Geometry of the target's array after it has grown to `disks` disks.
 ///
 /// # Errors
-/// If it cannot grow to that number.
+/// If the array cannot grow to this number.
 pub fn array(target: &Target, disks: u32) -> Result<Geometry, String> {
     let now = target.array.geometry.disks();
     if disks <= now {
@@ -49,7 +49,7 @@ pub fn existing(target: &Target, grown: &Geometry) -> Skews {
 /// Skews of a filesystem that is created now and grows with the array.
 ///
 /// # Errors
-/// If mke2fs would refuse it.
+/// If mke2fs would refuse the filesystem.
 pub fn planned(
     target: &Target,
     grown: &Geometry,

@@ -45,7 +45,7 @@ pub fn number(text: &str) -> Option<u64> {
 }
 
 impl Header {
-    /// Reads a line; other lines than [`FIELDS`] are ignored.
+    /// Reads a line. Ignores lines that are not in [`FIELDS`].
     pub fn read(&mut self, line: &str) {
         if let Some((name, value)) = line.split_once(':')
             && let Some(field) = FIELDS.into_iter().find(|f| *f == name)
@@ -62,7 +62,7 @@ impl Header {
     /// Number in a field; `None` if the field is missing.
     ///
     /// # Errors
-    /// If it is not a number in `range`.
+    /// If the field is not a number in `range`.
     pub fn number(&self, name: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, String> {
         let Some(text) = self.0.get(name) else {
             return Ok(None);
@@ -86,7 +86,7 @@ impl Header {
         self.number(name, range)?.ok_or_else(missing)
     }
 
-    /// The superblock that the header describes, checked like one from a disk.
+    /// The superblock that the header describes, with the checks of a superblock read from a disk.
     ///
     /// # Errors
     /// Names the field that is missing or invalid.

@@ -2,12 +2,12 @@
 //!
 //! * `size`, `geometry`: parse command-line options.
 //! * `target`: finds the filesystem and the array: a device, an image, an e2image, the output of dumpe2fs.
-//! * `dumpe2fs`, `header`: parse that output.
+//! * `dumpe2fs`, `header`: parse the output of dumpe2fs.
 //! * `filesystem`: metadata locations and groups. Pure, like the following modules.
 //! * `spread`: sectors by member, and skews.
 //! * `search`: mke2fs options with an even layout, and their costs.
 //! * `grow`: skews on more disks.
-//! * `words`: headline, cause and advice as sentences; `report`: everything that is printed.
+//! * `words`: headline, cause and advice as sentences; `report`: all figures and sentences that are printed.
 
 mod dumpe2fs;
 pub mod filesystem;

@@ -16,11 +16,11 @@ pub struct Report {
     pub headline: String,
     /// True if the layout is uneven.
     pub uneven: bool,
-    /// Reason for it, if known.
+    /// Reason why the layout is uneven, if known.
     pub why: Option<String>,
     /// Advice, if any.
     pub advice: Option<String>,
-    /// Number of disks after growing, and the skews then.
+    /// Number of disks after growing, and the skews on that array.
     pub grown: Option<(u32, Skews)>,
 }
 

@@ -55,7 +55,7 @@ fn times(number: &str, unit: u128) -> Option<u64> {
 /// Parses a size with a unit into bytes: `512K`, `512 KiB`, `1.2T`, `1257492480K`, `2000GB` (10^9), `64s` (sectors), `4096B`.
 ///
 /// # Errors
-/// If there is no unit (mke2fs assumes blocks, mdadm KiB, others bytes), or an unknown one.
+/// If the unit is missing (mke2fs assumes blocks, mdadm KiB, other programs bytes) or unknown.
 pub fn parse(text: &str) -> Result<u64, String> {
     let (number, suffix) = split(text);
     if number.is_empty() {
@@ -78,7 +78,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
 /// Parses a chunk: like [`parse`], but without a unit in KiB, as for mdadm.
 ///
 /// # Errors
-/// Like [`parse`]; and if a number without a unit is so large that it may mean bytes.
+/// Like [`parse`], and if a number without a unit is so large that it may be meant as bytes.
 pub fn chunk(text: &str) -> Result<u64, String> {
     let (number, suffix) = split(text);
     if !suffix.is_empty() || number.is_empty() {

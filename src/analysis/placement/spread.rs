@@ -7,7 +7,7 @@ use crate::machine::Segment;
 use crate::origin::Origin;
 use crate::raid::Geometry;
 
-/// Skew from which a layout is uneven.
+/// Minimum skew of an uneven layout.
 pub const UNEVEN_FROM: f64 = 1.5;
 
 /// Origins with fixed locations, in the order of the tables.
@@ -92,12 +92,12 @@ impl Skews {
 pub struct Spread {
     /// Members by slot.
     pub members: Vec<Member>,
-    /// Sectors beyond the end of the array, or on no segment of it.
+    /// Sectors beyond the end of the array, or outside all segments.
     pub outside: u64,
 }
 
 impl Skews {
-    /// Skews of a filesystem on an array. Faster than [`Spread::new`], as it counts bitmaps and inode tables only.
+    /// Skews of a filesystem on an array. Faster than [`Spread::new`], because it counts only bitmaps and inode tables.
     pub fn new(fs: &Filesystem, geometry: &Geometry, segments: &[Segment]) -> Self {
         let bitmaps = [Origin::BlockBitmap, Origin::InodeBitmap];
         Spread::count(fs, geometry, segments, &bitmaps).skews()
@@ -105,7 +105,7 @@ impl Skews {
 }
 
 impl Spread {
-    /// Counts every range of `fs`. `segments`: location of the filesystem's device on the array, sorted by `fs_sector`.
+    /// Counts every range of `fs`. `segments` is the location of the filesystem's device on the array, sorted by `fs_sector`.
     pub fn new(fs: &Filesystem, geometry: &Geometry, segments: &[Segment]) -> Self {
         Self::count(fs, geometry, segments, &FIXED)
     }
@@ -194,7 +194,7 @@ fn heads(fs: &Filesystem) -> impl Iterator<Item = Range> + '_ {
         })
 }
 
-/// Slots of the chunks of an array.
+/// Slots that hold each chunk of an array.
 enum Owners<'a> {
     /// Every slot holds every sector.
     All,
@@ -206,7 +206,7 @@ enum Owners<'a> {
         copies: usize,
         slots: Vec<u8>,
     },
-    /// A RAID 0 of unequal members.
+    /// RAID 0 with members of different sizes.
     Irregular { chunk: u64, geometry: &'a Geometry },
 }
 

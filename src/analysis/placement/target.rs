@@ -20,7 +20,7 @@ use crate::raid::Geometry;
 pub struct Target {
     /// Name on the command line, or a description.
     pub name: String,
-    /// Its layout.
+    /// Layout of the filesystem.
     pub fs: Filesystem,
     /// Location of the filesystem on the array.
     pub segments: Vec<Segment>,
@@ -38,7 +38,7 @@ pub struct TargetArray {
     pub geometry: Geometry,
     /// Names of members by slot; empty for an array that only options describe.
     pub members: Vec<String>,
-    /// Options that describe it, except for the sizes of its members.
+    /// Options that describe the array, except for the sizes of its members.
     pub options: ArrayOptions,
 }
 
@@ -67,7 +67,7 @@ impl TargetArray {
     }
 }
 
-/// A device that starts at `array_sector`.
+/// Segment of a device that starts at `array_sector`.
 pub fn whole(array_sector: ArraySector) -> Vec<Segment> {
     vec![Segment {
         fs_sector: FsSector(0),
@@ -102,7 +102,7 @@ impl Target {
     /// A filesystem on an array that only options describe.
     ///
     /// # Errors
-    /// If there can be no such array.
+    /// If such an array is impossible.
     pub fn on_array(name: &str, fs: Filesystem, options: &ArrayOptions) -> Result<Self> {
         let array = TargetArray {
             name: None,
@@ -146,7 +146,7 @@ fn read_file(path: &Path) -> Result<Filesystem> {
         return dumpe2fs::read(BufReader::with_capacity(1 << 16, file)).map_err(|e| anyhow!(e));
     }
     if is_qcow2(&file) {
-        bail!("QCOW2 images are not supported: convert it with e2image -r FILE RAW");
+        bail!("QCOW2 images are not supported: convert the image with e2image -r FILE RAW");
     }
     if !is_e2image(&file) {
         return Ok(Filesystem::new(Layout::read(&file)?));

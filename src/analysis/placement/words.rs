@@ -22,7 +22,8 @@ pub struct Uneven {
 /// Figures that decide whether a layout is even.
 const FIGURES: [(&str, Figure); 2] = [("bitmaps", |m| m.bitmaps()), ("inode tables", |m| m.heads)];
 
-/// Lowest skew that is uneven for `n` flex groups: fewer than disks cannot be even.
+/// Lowest skew that counts as uneven for `n` flex groups. Infinite with fewer flex groups than disks, because these cannot be
+/// even.
 fn threshold(n: u64, disks: u64) -> f64 {
     if n < disks {
         return f64::INFINITY;
@@ -90,7 +91,7 @@ fn share(share: f64) -> String {
     }
 }
 
-/// One sentence on the uneven figures, or that there are none.
+/// One sentence on the uneven figures, or stating that there are none.
 pub fn headline(target: &Target, spread: &Spread, uneven: &[Uneven]) -> String {
     let geometry = &target.array.geometry;
     if spread.members.len() < 2 {
@@ -130,7 +131,7 @@ pub fn headline(target: &Target, spread: &Spread, uneven: &[Uneven]) -> String {
     clauses.collect::<Vec<_>>().join("; ")
 }
 
-/// The reason, if flex groups are a whole number of chunks apart.
+/// The reason why the layout is uneven, if flex groups are a whole number of chunks apart.
 pub fn why(target: &Target, spread: &Spread, uneven: &[Uneven]) -> Option<String> {
     if uneven.is_empty() {
         return None;
@@ -175,7 +176,7 @@ pub fn advice(target: &Target) -> Option<String> {
     None
 }
 
-/// Advice for an uneven layout: options that are even, or how to find some.
+/// Advice for an uneven layout: options with an even layout, or how to find them.
 pub fn remedy(target: &Target, exists: bool, found: Option<&Candidate>) -> String {
     let fixed = if exists {
         "existing metadata cannot be moved; for a new filesystem: "

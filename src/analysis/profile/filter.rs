@@ -1,7 +1,7 @@
-//! Assigns functions to a part of the kernel. Pure.
+//! Assigns functions to a part of the kernel.
 //!
-//! A function of a module belongs to that module's part; others are recognized by the prefix of their subsystem. A static
-//! function may have no prefix, so all functions of a stack count, not only the innermost.
+//! A function of a module belongs to the part of that module. Functions without a module are recognized by the prefix of their
+//! subsystem. A static function may have no prefix, so all functions of a stack count, not only the innermost.
 
 /// Part of the kernel between a file's data and its disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -10,7 +10,7 @@ pub enum Area {
     Allocator,
     /// The rest of ext4.
     Ext4,
-    /// Its journal.
+    /// jbd2, the journal of ext4.
     Jbd2,
     /// md and its levels.
     Md,
@@ -32,8 +32,8 @@ const ALLOCATOR: [&str; 9] = [
     "ext4_try_merge_freed_extent",
 ];
 
-/// Functions of that file that only read: /proc/fs/ext4/*/mb_* (read by raidtrace too), FS_IOC_GETFSMAP, fstrim. A stack with
-/// one of them does not count as the allocator.
+/// Functions of fs/ext4/mballoc.c that only read: /proc/fs/ext4/*/mb_* (which raidtrace reads too), FS_IOC_GETFSMAP, fstrim. A
+/// stack with one of them does not count as the allocator.
 const READERS: [&str; 4] = [
     "ext4_mb_seq_",
     "ext4_seq_mb_",
@@ -83,7 +83,7 @@ const MODULES: [(&str, Area); 9] = [
     ("bfq", Area::Block),
 ];
 
-/// Part of the kernel that a function belongs to; `None` for others.
+/// Part of the kernel that a function belongs to; `None` if it is not listed in [`Area`].
 pub fn area(name: &str, module: Option<&str>) -> Option<Area> {
     let is = |prefixes: &[&str]| prefixes.iter().any(|p| name.starts_with(p));
     // mb_cache_ is fs/mbcache.c.
@@ -126,7 +126,7 @@ pub fn is_hook(name: &str) -> bool {
     name == "[bpf]" || HOOKS.iter().any(|p| name.starts_with(p))
 }
 
-/// True if a stack contains the allocator, and true if it contains any [`Area`].
+/// Two flags: true if a stack contains the allocator, and true if it contains any [`Area`].
 pub fn contains<'a>(
     functions: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
 ) -> (bool, bool) {
@@ -145,7 +145,7 @@ mod tests {
     use super::{Area, area, contains};
 
     #[test]
-    fn functions_belong_by_prefix_or_module() {
+    fn functions_are_assigned_by_prefix_or_module() {
         for (name, module, expected) in [
             ("ext4_mb_good_group", None, Some(Area::Allocator)),
             ("ext4_mb_good_group", Some("ext4"), Some(Area::Allocator)),

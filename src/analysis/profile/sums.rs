@@ -1,4 +1,5 @@
-//! Sums of samples by CPU, thread and stack. Pure. Memory is bounded: samples of further threads and stacks are only counted.
+//! Sums of samples by CPU, thread and stack. Memory is bounded: beyond the limits, samples of new threads and stacks are only
+//! counted.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use super::filter;
 use crate::analysis::alloc::Cpu;
 
-/// Maximum number of stacks (with one comm each), of some 500 bytes each.
+/// Maximum number of stacks (one per comm and stack), about 500 bytes each.
 const STACKS: usize = 1 << 14;
 /// Maximum number of threads.
 const THREADS: usize = 1 << 14;
@@ -21,7 +22,7 @@ pub struct Stack {
     pub(crate) allocator: bool,
     /// True if it contains a function of ext4, jbd2, md or the block layer.
     pub(crate) storage: bool,
-    /// True if a tracing hook is running, not the function that it is attached to.
+    /// True if a tracing hook is running instead of the function that it is attached to.
     hook: bool,
 }
 
@@ -163,7 +164,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Adds a sample of a thread on a CPU. `keep`: keep its stack too.
+    /// Adds a sample of a thread on a CPU, and its stack if `keep` is true.
     pub fn sample(&mut self, cpu: u32, pid: u32, comm: &[u8], stack: &Arc<Stack>, keep: bool) {
         self.cpus.entry(cpu).or_default().busy.add(stack, 1);
         match self.thread(pid) {
@@ -366,7 +367,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn idle_cpus_are_in_the_sum_but_not_among_the_busy() {
+    fn idle_cpus_are_in_the_total_but_not_listed() {
         let mut profile = seed();
         profile.ticks(2, 99, 0);
         assert_eq!(profile.cpu().possible, 297);
@@ -374,7 +375,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn hooks_are_overhead_and_not_the_allocator() {
+    fn hooks_do_not_count_as_the_allocator() {
         for (names, expected) in [
             (
                 "ext4_mb_good_group;[bpf];__bpf_tramp_enter;__rcu_read_lock",
@@ -427,7 +428,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn further_stacks_are_only_counted() {
+    fn stacks_beyond_the_limit_are_only_counted() {
         let mut profile = Profile::default();
         for i in 0..STACKS + 10 {
             profile.sample(0, 1, b"x", &stack(&format!("f{i}")), true);
@@ -443,7 +444,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn further_threads_are_only_counted() {
+    fn threads_beyond_the_limit_are_only_counted() {
         let mut profile = Profile::default();
         for pid in 0..super::THREADS as u32 + 5 {
             profile.sample(0, pid, b"x", &stack("f"), false);

@@ -1,4 +1,4 @@
-//! What would have shortened slow operations, where the evidence of the interval supports it.
+//! Changes that would have shortened slow operations, if the interval has evidence for them.
 
 use std::collections::HashMap;
 
@@ -11,9 +11,9 @@ use crate::advice::quote::quote;
 use crate::advice::slow::{self, Advice};
 use crate::machine::topology::device_path;
 
-/// Share of an operation above which a phase gets advice.
+/// Minimum share of an operation for a phase to get advice.
 const SHARE: f64 = 0.25;
-/// A member whose flush takes this many times as long as the others' is slow.
+/// A member is slow if its flush takes this many times as long as the other members' flushes.
 const SLOWER: u64 = 4;
 
 /// Facts about the host.
@@ -21,24 +21,24 @@ const SLOWER: u64 = 4;
 pub struct Facts {
     /// Version of the kernel, for locks that cannot be probed; (0, 0) if unknown.
     pub version: (u32, u32),
-    /// By name of the array: md/safe_mode_delay and md/stripe_cache_size.
+    /// md/safe_mode_delay and md/stripe_cache_size by array name.
     pub arrays: HashMap<String, (Option<String>, Option<String>)>,
-    /// By device number of the filesystem: mount point and mount options.
+    /// Mount point and mount options by device number of the filesystem.
     pub mounts: HashMap<u32, (String, String)>,
 }
 
 /// Advice and the operation that shows the need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Phase that it shortens.
+    /// Phase that the advice shortens.
     pub phase: Phase,
     /// Advice.
     pub advice: Advice,
-    /// The longest operation with that phase, in a sentence.
+    /// The longest operation with this phase, in a sentence.
     pub evidence: String,
 }
 
-/// Advice for operations, longest first; each once.
+/// Advice for `operations`, which are sorted longest first. Gives each advice once.
 pub fn find(operations: &[Slow], names: &Names, facts: &Facts) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     for slow in operations {
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_slow_member_is_named_if_the_others_are_faster() {
         let mut s = only(Phase::CommitFlush);
-        assert!(text(&s).contains("sdc needs longer"), "{}", text(&s));
+        assert!(text(&s).contains("longer on sdc"), "{}", text(&s));
         let part = s.operations[0].waterfall.parts.get_mut(&Phase::CommitFlush);
         part.unwrap().culprit.other_members_ns = 900 * MS;
         assert_eq!(text(&s), "");
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_phase_or_an_unknown_array_has_none() {
+    fn short_phases_and_unknown_arrays_get_no_advice() {
         let mut s = only(Phase::MdSuperblock);
         assert!(text(&s).contains("(now 0.204 s)"), "{}", text(&s));
         s.operations[0].array = None;

@@ -1,15 +1,15 @@
-//! Cuts a wait for a commit by the states of that commit.
+//! Cuts a wait for a commit by the states of the commit.
 
 use std::collections::BTreeMap;
 
 use super::event::{Commit, MemberIo, Stack, State};
 use super::phase::{self, Phase};
 
-/// A wait that began at `from` and ended at `to`, as consecutive pieces: (phase, length in ns, index of the commit in
-/// `commits`). `commits`: those of one journal, in order of their starts. The lengths add up to `to - from`.
+/// Cuts a wait from `from` to `to` into consecutive pieces: (phase, length in ns, index of the commit in `commits`). `commits`
+/// are those of one journal, in order of their starts. The lengths add up to `to - from`.
 ///
-/// The last commit whose record was on disk before the wait ended is the one that was awaited: jbd2_log_wait_commit() returns
-/// when `j_commit_sequence` is set, right after jbd2_run_stats (fs/jbd2/commit.c).
+/// The awaited commit is the last one whose record was on disk before the wait ended: jbd2_log_wait_commit() returns when
+/// `j_commit_sequence` is set, right after jbd2_run_stats (fs/jbd2/commit.c).
 pub fn cut(
     from: u64,
     to: u64,
@@ -59,7 +59,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    /// Adds a piece that ends at `until`, if that is later than the last one.
+    /// Adds a piece that ends at `until`, if `until` is later than the end of the last piece.
     fn until(&mut self, until: u64, phase: Phase, commit: Option<usize>) {
         let until = until.min(self.to);
         if until > self.at {
@@ -69,7 +69,7 @@ impl Pieces {
     }
 }
 
-/// Longest time from the submission of a commit record to the flushes of members that md does first, on a busy machine.
+/// Maximum time, on a busy machine, from the submission of a commit record to the flushes that md sends to members first.
 const MD_FLUSH_NS: u64 = 50_000_000;
 
 /// Ends of the phases of a commit, in order.
@@ -84,12 +84,12 @@ fn states(commit: &Commit, ios: &[MemberIo]) -> Vec<(u64, Phase)> {
         .min(tail);
     let blocks = reached(State::Blocks).min(record);
     let mut found = vec![
-        // Also the write of the journal's superblock before the first commit after a mount.
+        // Includes the write of the journal's superblock before the first commit after a mount.
         (reached(State::Locked), Phase::CommitStart),
         (reached(State::Flushed), Phase::TransactionLocked),
         (logged, Phase::OrderedSubmit),
     ];
-    // The thread waits for ordered data at once, after the submission of metadata.
+    // The thread waits for all ordered data in one loop, after the submission of metadata.
     if let Some((first, last)) = ordered(commit) {
         found.push((first.min(blocks), Phase::JournalSubmit));
         found.push((last.min(blocks), Phase::OrderedData));
@@ -101,7 +101,7 @@ fn states(commit: &Commit, ios: &[MemberIo]) -> Vec<(u64, Phase)> {
         found.push((last.min(record), Phase::DataFlush));
     }
     found.push((record, Phase::JournalBlocks));
-    // Since 6.12 md writes the record beside the flush: the flush is what it waits for, as long as that lasts.
+    // Since 6.12 md writes the record in parallel with the flush: while the flush lasts, the wait is for the flush.
     let flushes = ios
         .iter()
         .filter(|b| b.flush && b.start_ns < tail.min(record + MD_FLUSH_NS) && b.end_ns > record);
@@ -116,7 +116,7 @@ fn states(commit: &Commit, ios: &[MemberIo]) -> Vec<(u64, Phase)> {
 }
 
 /// Longest flush, or FUA write, of each member while the commit's flush and record were written: device number and length in ns,
-/// longest first. `ios`: of the members of the filesystem's array.
+/// longest first. `ios` are those of the members of the filesystem's array.
 pub fn flushes(commit: &Commit, ios: &[MemberIo]) -> Vec<(u32, u64)> {
     let end = commit.reached(State::Tail).or_else(|| commit.end_ns());
     let from = commit.record_ns.or_else(|| commit.reached(State::Record));
@@ -125,7 +125,7 @@ pub fn flushes(commit: &Commit, ios: &[MemberIo]) -> Vec<(u32, u64)> {
     };
     let mut longest: BTreeMap<u32, u64> = BTreeMap::new();
     for io in ios {
-        if io.flush && io.end_ns > from && io.start_ns < end {
+        if (io.flush || io.fua) && io.end_ns > from && io.start_ns < end {
             let ns = longest.entry(io.dev).or_default();
             *ns = (*ns).max(io.end_ns.saturating_sub(io.start_ns));
         }
@@ -135,8 +135,8 @@ pub fn flushes(commit: &Commit, ios: &[MemberIo]) -> Vec<(u32, u64)> {
     all
 }
 
-/// When the journal's thread had waited for the commit record, submitted at `record`: jbd2_run_stats comes later, after the log's tail
-/// and the buffers to forget. `None` if it did not sleep.
+/// Time at which the journal's thread had finished waiting for the commit record, which was submitted at `record`. jbd2_run_stats
+/// comes later, after the log's tail and the buffers to forget. `None` if the thread did not sleep.
 fn recorded(commit: &Commit, record: u64) -> Option<u64> {
     let of_record = |stack: &Stack| {
         let mut names = stack

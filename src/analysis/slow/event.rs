@@ -1,4 +1,4 @@
-//! Operations, commits and flushes. Times are of CLOCK_MONOTONIC, in ns.
+//! Operations, commits and flushes. Times are in ns (CLOCK_MONOTONIC).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,17 +19,17 @@ pub enum Kind {
     Sync,
     /// A read, buffered or direct.
     Read,
-    /// A write, buffered or direct; with its fsync if it is a synchronous one.
+    /// A write, buffered or direct. A synchronous write includes its fsync.
     Write,
     /// fallocate(2).
     Fallocate,
-    /// Truncation: truncate(2), open(2) with O_TRUNC, the last unlink(2).
+    /// Truncation: truncate(2), open(2) with O_TRUNC, unlink(2) of the last link.
     Truncate,
-    /// rename(2), by its old directory.
+    /// rename(2), reported for its old directory.
     Rename,
-    /// unlink(2), by its directory.
+    /// unlink(2), reported for its directory.
     Unlink,
-    /// Creation of a file or directory, by its directory.
+    /// Creation of a file or directory, reported for its parent directory.
     Create,
     /// sync_file_range(2): writes data only.
     SyncFileRange,
@@ -69,7 +69,7 @@ impl Kind {
     }
 }
 
-/// Properties of an operation, as far as they decide on locks.
+/// Properties of an operation that decide which locks it takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
     /// Direct IO.
@@ -96,7 +96,7 @@ pub struct Task {
 /// All sleeps with the same stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sleep {
-    /// Where the task slept; `None` if the kernel did not report it.
+    /// Stack of the sleeping task; `None` if the kernel did not report it.
     pub stack: Option<Stack>,
     /// Number of sleeps.
     pub count: u32,
@@ -115,7 +115,7 @@ pub struct OffCpu {
     pub sleeps: Vec<Sleep>,
     /// Time on a run queue.
     pub queued_ns: u64,
-    /// Sleeps in more different stacks than there is room for.
+    /// Time of sleeps with stacks for which there was no room.
     pub missed_ns: u64,
 }
 
@@ -130,7 +130,7 @@ pub struct LockWait {
     pub exclusive: bool,
     /// Holder at the start of the longest wait; `None` if unknown.
     pub holder: Option<Task>,
-    /// True if the lock was held by readers, and the holder is one of them or a writer that waited for them.
+    /// True if readers held the lock. The holder is then one of the readers, or a writer that waited for them.
     pub readers: bool,
     /// Operation of the holder; `None` if it is not one of [`Kind`].
     pub kind: Option<Kind>,
@@ -181,14 +181,14 @@ pub enum Request {
     Timer,
     /// A task, and its stack.
     By(Task, Option<Stack>),
-    /// A task, but the kernel does not tell which.
+    /// An unknown task.
     Unknown,
 }
 
 /// A handle that ended while its transaction was locked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holder {
-    /// Its task.
+    /// Task of the handle.
     pub task: Task,
     /// Kind of handle: EXT4_HT_ of fs/ext4/ext4_jbd2.h.
     pub handle: Cow<'static, str>,
@@ -201,13 +201,13 @@ pub struct Holder {
 pub struct Ordered {
     /// File.
     pub file: FileId,
-    /// Time.
+    /// Time that the commit waited for the file's data.
     pub ns: u64,
     /// Pages or folios waited for.
     pub pages: u32,
-    /// Bytes from the first one that had to be written to the last one; `None` if unknown.
+    /// Number of bytes from the first to the last byte that had to be written; `None` if unknown.
     pub bytes: Option<u64>,
-    /// Thread that wrote to the file last, through the page cache; `None` if unknown.
+    /// Thread that last wrote to the file through the page cache; `None` if unknown.
     pub writer: Option<Task>,
 }
 
@@ -218,25 +218,25 @@ pub struct Commit {
     pub dev: u32,
     /// Number of the transaction.
     pub tid: u32,
-    /// Why it began.
+    /// Reason of the commit.
     pub request: Request,
-    /// When it was requested; `None` if unknown.
+    /// Time of the request; `None` if unknown.
     pub requested_ns: Option<u64>,
-    /// When each state of `enum rt_slow_states` was reached; `None` if it was not seen.
+    /// Time at which each state of `enum rt_slow_states` was reached; `None` if the state was not seen.
     pub state_ns: [Option<u64>; STATES],
-    /// When the commit record, or the flush before it, was submitted.
+    /// Time at which the commit record, or the flush before it, was submitted.
     pub record_ns: Option<u64>,
-    /// Handles of the transaction.
+    /// Number of handles of the transaction.
     pub handles: u32,
     /// Metadata blocks of the transaction.
     pub blocks: u32,
     /// Blocks written to the journal.
     pub logged: u32,
-    /// Handles that ended while it was locked, oldest first; the last one released it.
+    /// Handles that ended while the transaction was locked, oldest first. The last handle released the transaction.
     pub holders: Vec<Holder>,
-    /// Files whose ordered data it waited for longest.
+    /// Files whose ordered data the commit waited for longest.
     pub ordered: Vec<Ordered>,
-    /// Time that it waited for ordered data of other files, in ns.
+    /// Time that the commit waited for ordered data of other files, in ns.
     pub others_ns: u64,
     /// Device number of an external journal.
     pub journal: Option<u32>,
@@ -253,15 +253,15 @@ pub const STATES: usize = crate::contract::SLOW_STATES as usize;
 /// State of a commit, an index of [`Commit::state_ns`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// The thread has begun.
+    /// The journal's thread has started.
     Started = crate::contract::SLOW_STARTED as isize,
-    /// The transaction is locked; handles that are open may end.
+    /// The transaction is locked. Open handles may end.
     Locked = crate::contract::SLOW_LOCKED as isize,
-    /// No handle is open; ordered data is submitted.
+    /// No handle is open. Ordered data is submitted.
     Flushed = crate::contract::SLOW_FLUSHED as isize,
-    /// Metadata is submitted to the journal, then ordered data is waited for.
+    /// Metadata is submitted to the journal. Then the thread waits for ordered data.
     Logged = crate::contract::SLOW_LOGGED as isize,
-    /// The journal's blocks are waited for.
+    /// The thread waits for the journal's blocks.
     Blocks = crate::contract::SLOW_BLOCKS as isize,
     /// The commit record is written.
     Record = crate::contract::SLOW_RECORD as isize,
@@ -272,7 +272,7 @@ pub enum State {
 }
 
 impl Commit {
-    /// When a state was reached. One that was not seen begins with the next one that was.
+    /// Time at which a state was reached. A state that was not seen begins with the next state that was seen.
     pub fn reached(&self, state: State) -> Option<u64> {
         self.state_ns.iter().skip(state as usize).find_map(|t| *t)
     }
@@ -288,7 +288,8 @@ impl Commit {
     }
 }
 
-/// A slow IO of a member: a flush or FUA write of a millisecond or more, another one of an eighth of the threshold or more.
+/// A slow IO of a member: a flush, FUA write or read for parity that took at least 1 ms, or other IO that took at least 1 ms and
+/// an eighth of the threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberIo {
     /// Device number of the member, or of its disk.
@@ -297,7 +298,7 @@ pub struct MemberIo {
     pub start_ns: u64,
     /// Completion.
     pub end_ns: u64,
-    /// True for an empty flush or a write preceded by one (REQ_PREFLUSH).
+    /// True for an empty flush, or a write preceded by a flush (REQ_PREFLUSH).
     pub flush: bool,
     /// True for a write with FUA.
     pub fua: bool,
@@ -309,7 +310,7 @@ pub struct MemberIo {
     pub pre_read: bool,
 }
 
-/// An event of the programs.
+/// An event of the BPF programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// An operation has ended.

@@ -9,22 +9,22 @@ use super::sentence::part_words;
 use super::snapshot::SlowSnapshot;
 use crate::analysis::files::FileId;
 
-/// Operations, or phases of them, that have something in common.
+/// Operations, or phases of operations, with a common property.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
-    /// What they have in common, printable.
+    /// The common property, printable.
     pub name: String,
     /// Number of operations.
     pub count: u64,
     /// Time in ns.
     pub ns: u64,
-    /// The longest one in ns.
+    /// Time of the longest operation or phase in ns.
     pub longest_ns: u64,
-    /// The longest phase, with its cause; in a group of phases, the cause of the longest one, if it is known.
+    /// The longest phase with its cause. In a group of phases, only the cause of the longest phase; empty if it is unknown.
     pub words: String,
 }
 
-/// Time of a phase within a group, and the longest one with its words.
+/// Total time of a phase within a group, and the time and words of its longest occurrence.
 #[derive(Default)]
 struct PhaseSum {
     ns: u64,
@@ -77,25 +77,25 @@ fn group<K: Eq + Hash>(
     sorted(groups.collect())
 }
 
-/// The group with the most time first.
+/// Sorts groups by descending time.
 fn sorted(mut groups: Vec<Group>) -> Vec<Group> {
     groups.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.name.cmp(&b.name)));
     groups
 }
 
-/// By file.
+/// Groups by file.
 pub fn files(snapshot: &SlowSnapshot) -> Vec<Group> {
     let key = |slow: &Slow| slow.operation.file;
     group(snapshot, key, |file: &FileId, names| names.file(file))
 }
 
-/// By thread.
+/// Groups by thread.
 pub fn tasks(snapshot: &SlowSnapshot) -> Vec<Group> {
     let key = |slow: &Slow| Some(slow.operation.task.clone());
     group(snapshot, key, |by, _| task(by))
 }
 
-/// By phase. A group's time is that of the phase.
+/// Groups by phase. A group's time is the time of the phase.
 pub fn phases(snapshot: &SlowSnapshot) -> Vec<Group> {
     let mut groups: HashMap<Phase, Group> = HashMap::new();
     for slow in &snapshot.operations {
@@ -107,7 +107,7 @@ pub fn phases(snapshot: &SlowSnapshot) -> Vec<Group> {
             if part.ns >= group.longest_ns {
                 group.longest_ns = part.ns;
                 let words = part_words(*phase, part, slow, &snapshot.names);
-                // The name of the phase is beside it.
+                // The group's name is already the name of the phase.
                 let cause = words.strip_prefix(phase.words()).unwrap_or(&words);
                 group.words = cause.trim_start_matches([',', ' ']).to_owned();
             }
@@ -116,7 +116,7 @@ pub fn phases(snapshot: &SlowSnapshot) -> Vec<Group> {
     sorted(groups.into_values().collect())
 }
 
-/// By locked inode, the task that held the lock and its operation. A group's time is that of the waits.
+/// Groups by locked inode and by the task that held the lock. A group's time is the time of the waits.
 pub fn locks(snapshot: &SlowSnapshot) -> Vec<Group> {
     let mut groups: HashMap<(FileId, String), Group> = HashMap::new();
     for slow in &snapshot.operations {

@@ -2,12 +2,12 @@
 
 use super::snapshot::SlowSnapshot;
 
-/// Operations that are kept: the longest.
+/// Maximum number of operations kept. The longest are kept.
 const OPERATIONS: usize = 1000;
-/// Commits that are kept: the newest.
+/// Maximum number of commits kept. The newest are kept.
 const COMMITS: usize = 500;
 
-/// Adds an interval to the sum of all earlier ones.
+/// Adds an interval to the sum of all earlier intervals.
 pub fn add(sum: &mut SlowSnapshot, next: &SlowSnapshot) {
     sum.time = next.time;
     sum.clock_ns = next.clock_ns;
@@ -40,7 +40,7 @@ pub fn add(sum: &mut SlowSnapshot, next: &SlowSnapshot) {
     sum.lost.ios += next.lost.ios;
     sum.overhead.add(next.overhead);
     sum.notes.clone_from(&next.notes);
-    // Paths of files that no longer appear.
+    // Drop paths of files that no longer appear.
     let sum_of = &*sum;
     let own = sum_of.operations.iter().filter_map(|s| s.operation.file);
     let ordered = sum_of

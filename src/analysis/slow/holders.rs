@@ -1,4 +1,4 @@
-//! The longest phase of the operation that held an inode's lock, if that was slow, too.
+//! Explains a wait for an inode's lock by the longest phase of the holder's operation, if that operation was slow, too.
 
 use std::collections::HashMap;
 
@@ -7,22 +7,23 @@ use super::names::Slow;
 use super::phase::Phase;
 use crate::analysis::files::FileId;
 
-/// Operations of the last interval: a holder lets go and ends before the one that waited for it.
+/// Operations of the last interval. A holder's operation ends before the operation that waited for the lock, which may end in the
+/// next interval.
 #[derive(Debug, Default)]
-pub struct Holders(Vec<Held>);
+pub struct Holders(Vec<Candidate>);
 
 /// An operation that may have held its file's lock.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct Candidate {
     pid: u32,
     file: Option<FileId>,
     start_ns: u64,
     end_ns: u64,
-    /// In what it spent most of its time, if that explains why it held the lock for so long.
+    /// Phase that took most of the operation's time, if it explains why the operation held the lock for so long.
     mostly: Option<Phase>,
 }
 
-impl Held {
+impl Candidate {
     fn new(slow: &Slow) -> Self {
         let op = &slow.operation;
         let longest = slow.waterfall.longest();
@@ -31,7 +32,7 @@ impl Held {
             let explains = !matches!(phase, Phase::InodeLock | Phase::Other | Phase::Cpu);
             (explains && part.ns * 2 > op.total_ns()).then_some(phase)
         });
-        Held {
+        Candidate {
             pid: op.task.pid,
             file: op.file,
             start_ns: op.start_ns,
@@ -40,7 +41,7 @@ impl Held {
         }
     }
 
-    /// How long it and another operation ran at the same time, in ns.
+    /// Time in ns during which both operations ran.
     fn overlap(&self, other: &Operation) -> u64 {
         let from = self.start_ns.max(other.start_ns);
         self.end_ns.min(other.end_ns).saturating_sub(from)
@@ -48,11 +49,11 @@ impl Held {
 }
 
 impl Holders {
-    /// Adds to each wait for an inode's lock in what the holder's own operation spent most of its time, for example
-    /// throttled. `operations`: those that ended in the next interval.
+    /// Adds, to each wait for an inode's lock, the phase that took most of the time of the holder's own operation, for example
+    /// throttling. `operations` are those that ended in the next interval.
     pub fn explain(&mut self, operations: &mut [Slow]) {
-        let now: Vec<Held> = operations.iter().map(Held::new).collect();
-        let mut by_task: HashMap<u32, Vec<Held>> = HashMap::new();
+        let now: Vec<Candidate> = operations.iter().map(Candidate::new).collect();
+        let mut by_task: HashMap<u32, Vec<Candidate>> = HashMap::new();
         for held in self.0.iter().chain(&now) {
             by_task.entry(held.pid).or_default().push(*held);
         }
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_names_what_its_holder_waited_for() {
+    fn a_lock_wait_names_the_longest_phase_of_its_holder() {
         let mut all = [
             slow(1, (10, 100), Phase::InodeLock, Some(2)),
             slow(2, (0, 95), Phase::Throttled, None),
@@ -133,16 +134,16 @@ mod tests {
         );
     }
 
-    /// An interval ends between the end of the holder's operation and that of the waiter's.
+    /// An interval ends between the end of the holder's operation and the end of the waiter's operation.
     #[test]
-    fn the_holder_may_have_ended_in_the_interval_before() {
+    fn the_holder_may_have_ended_in_the_previous_interval() {
         let mut holders = Holders::default();
         holders.explain(&mut [slow(2, (0, 95), Phase::Throttled, None)]);
         let waiter = slow(1, (10, 100), Phase::InodeLock, Some(2));
         let mut next = [waiter.clone()];
         holders.explain(&mut next);
         assert!(what(&next).contains(", mostly throttled"));
-        // Two intervals later it has been forgotten.
+        // Two intervals later the holder has been dropped.
         let mut last = [waiter];
         holders.explain(&mut last);
         assert_eq!(what(&last), "buffered write");

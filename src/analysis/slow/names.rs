@@ -12,7 +12,7 @@ use crate::printable::{escape, sanitize};
 pub struct Slow {
     /// Operation.
     pub operation: Operation,
-    /// Its phases.
+    /// Phases of the operation.
     pub waterfall: Waterfall,
     /// Name of the array or disk that holds the filesystem; `None` for a sync of all filesystems.
     pub array: Option<String>,
@@ -23,7 +23,7 @@ pub struct Slow {
 pub struct Names {
     /// Kernel names of members and of filesystems' devices, by device number.
     pub devices: HashMap<u32, String>,
-    /// Number of members of each array, by array.
+    /// Number of members by array.
     pub members: HashMap<String, usize>,
     /// Locations of files.
     pub files: HashMap<FileId, FileLocation>,
@@ -36,19 +36,19 @@ impl Names {
         known.unwrap_or_else(|| format!("{}:{}", dev >> 20, dev & 0xf_ffff))
     }
 
-    /// Path of a file, printable; its inode if the path is not known.
+    /// Path of a file, printable; the inode if the path is unknown.
     pub fn file(&self, id: &FileId) -> String {
         let path = self.path(id).map(escape);
         path.unwrap_or_else(|| format!("inode {} on {}", id.inode, self.device(id.dev)))
     }
 
-    /// Path of a file, as the kernel has it.
+    /// Raw path of a file, or its name if the path is unknown.
     pub fn path(&self, id: &FileId) -> Option<&[u8]> {
         let location = self.files.get(id)?;
         location.path.as_deref().or(location.name.as_deref())
     }
 
-    /// Name of the member to blame.
+    /// Name of the member that caused a phase.
     pub fn member(&self, culprit: &Culprit) -> Option<String> {
         culprit.member.map(|(dev, _)| self.device(dev))
     }

@@ -18,9 +18,9 @@ pub enum Phase {
     DirectDrain,
     /// balance_dirty_pages(): the writer is throttled.
     Throttled,
-    /// Its own data is being written.
+    /// The operation's own data is being written.
     OwnData,
-    /// RAID 4/5/6 reads blocks, to compute the parity of what is being written.
+    /// RAID 4/5/6 reads blocks to compute the parity of a write.
     PreRead,
     /// md writes its superblocks: the array was clean (md_write_start()).
     MdSuperblock,
@@ -38,9 +38,9 @@ pub enum Phase {
     PageLock,
     /// The commit before the awaited one.
     PreviousCommit,
-    /// The journal's thread has not begun yet.
+    /// The journal's thread has not started the commit yet.
     CommitStart,
-    /// Open handles keep the transaction from being committed, or a locked one keeps a handle from starting.
+    /// Open handles keep the transaction from being committed, or a locked transaction keeps a handle from starting.
     TransactionLocked,
     /// Submission of ordered data.
     OrderedSubmit,
@@ -60,7 +60,7 @@ pub enum Phase {
     CommitTail,
     /// From the end of the commit to the end of the wait.
     WakeUp,
-    /// A commit whose events were lost, or one of several that cannot be told apart.
+    /// A commit whose events were lost, or several commits that cannot be distinguished.
     Commit,
     /// A fast commit.
     FastCommit,
@@ -68,13 +68,13 @@ pub enum Phase {
     LogSpace,
     /// A metadata block that is being written or committed.
     JournalBuffer,
-    /// A flush of its own.
+    /// The operation's own flush.
     OwnFlush,
     /// A read of metadata.
     MetadataRead,
     /// A read of data.
     DataRead,
-    /// Direct IO of its own.
+    /// The operation's own direct IO.
     DirectIo,
     /// Writeback by a flush thread, on behalf of a sync.
     Writeback,
@@ -123,7 +123,7 @@ impl Phase {
             Self::CommitRecord => "the commit record",
             Self::CommitTail => "the end of the commit",
             Self::WakeUp => "waking up",
-            Self::Commit => "a commit (its states are not known)",
+            Self::Commit => "a commit (states unknown)",
             Self::FastCommit => "a fast commit",
             Self::LogSpace => "room in the journal",
             Self::JournalBuffer => "a metadata block that is being committed",
@@ -138,11 +138,11 @@ impl Phase {
     }
 }
 
-/// A rule: a stack that contains one of these functions belongs to that phase.
+/// A rule: a stack that contains one of the functions belongs to the phase.
 type Rule = (&'static [&'static str], Phase);
 
-/// In order: the first rule that matches decides. Functions of 5.10 to 7.2; a kernel that has inlined one is
-/// recognised by its caller. The specific waits are before the functions that they are called from.
+/// Rules in order: the first match decides. The functions are those of 5.10 to 7.2. If a kernel has inlined a function, its
+/// caller matches. Rules for specific waits come before rules for the functions that call them.
 const RULES: &[Rule] = &[
     (
         &[
@@ -290,9 +290,9 @@ const RULES: &[Rule] = &[
     ),
 ];
 
-/// Functions that lock an inode (i_rwsem), and those that lock a block map (i_data_sem). The kernel leaves out the functions of
-/// the scheduler, which include those of locks, when it walks the stack of another task (stack_trace_consume_entry_nosched()):
-/// a task that waits for a lock is innermost in the function that takes it.
+/// Functions that lock an inode (i_rwsem). When the kernel walks the stack of another task, it leaves out the functions of the
+/// scheduler, including those of locks (stack_trace_consume_entry_nosched()). Therefore the innermost function of a task that
+/// waits for a lock is the function that takes the lock.
 const INODE: [&str; 12] = [
     "ext4_file_read_iter",
     "ext4_file_write_iter",
@@ -307,6 +307,7 @@ const INODE: [&str; 12] = [
     "ext4_setattr",
     "do_truncate",
 ];
+/// Functions that lock a block map (i_data_sem), as in [`INODE`].
 const BLOCK_MAP: [&str; 6] = [
     "ext4_map_blocks",
     "ext4_da_map_blocks",
@@ -316,7 +317,7 @@ const BLOCK_MAP: [&str; 6] = [
     "ext4_truncate",
 ];
 
-/// The phase of a wait. `stack`: functions, innermost first. Suffixes of the compiler (`.constprop.0`) are ignored.
+/// The phase of a wait. `stack` has functions, innermost first. Ignores compiler suffixes (`.constprop.0`).
 pub fn classify<S: AsRef<str>>(stack: &[S]) -> Phase {
     let names = || stack.iter().map(|f| plain(f.as_ref()));
     match names().next() {
@@ -336,7 +337,7 @@ pub fn classify<S: AsRef<str>>(stack: &[S]) -> Phase {
     Phase::Other
 }
 
-/// A function without the suffix of the compiler.
+/// The name of a function without its compiler suffix.
 fn plain(function: &str) -> &str {
     function.split('.').next().unwrap_or(function)
 }

@@ -7,7 +7,7 @@ use super::snapshot::SlowSnapshot;
 
 /// Time that an operation stays on the screen, µs.
 const STAYS_US: i64 = 10_000_000;
-/// Operations that are kept: a recording that is searched has many intervals in a moment.
+/// Maximum number of operations kept. A search in a recording adds many intervals at once.
 const KEPT: usize = 1024;
 
 /// Operations of the last seconds.
@@ -16,7 +16,7 @@ pub struct Recent(VecDeque<Longest>);
 
 #[derive(Debug)]
 struct Longest {
-    /// End of its interval.
+    /// End of the interval in which the operation ended.
     time_us: i64,
     array: String,
     ns: u64,
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_of_several_is_shown_and_the_oldest_forgotten() {
+    fn the_longest_of_several_is_shown_and_the_oldest_is_dropped() {
         let mut recent = Recent::default();
         let mut s = interval();
         let long = s.operations[0].clone();

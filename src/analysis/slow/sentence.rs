@@ -7,9 +7,9 @@ use super::waterfall::Part;
 use crate::analysis::units;
 use crate::printable::sanitize;
 
-/// Share of the total above which a phase is named.
+/// Minimum share of the total for a phase to be named.
 const SHARE: f64 = 0.15;
-/// Most phases that are named.
+/// Maximum number of phases that are named.
 const MOST: usize = 3;
 
 /// A time in ns: `1.8 s`, `120 ms`, `0.4 ms`, `20 µs`.
@@ -66,7 +66,7 @@ pub fn subject(slow: &Slow, names: &Names) -> String {
     format!("{how}{}{object} by {}", op.kind.name(), task(&op.task))
 }
 
-/// A phase with what is to blame for it.
+/// A phase with its cause.
 pub fn part_words(phase: Phase, part: &Part, slow: &Slow, names: &Names) -> String {
     let culprit = &part.culprit;
     let mut text = phase.words().to_owned();
@@ -123,7 +123,7 @@ pub fn part_words(phase: Phase, part: &Part, slow: &Slow, names: &Names) -> Stri
     text
 }
 
-/// Flushes shorter than a millisecond are not reported one by one.
+/// Longest flush in words. 0 means that no flush took a millisecond: shorter flushes are not reported.
 fn at_most(ns: u64) -> String {
     match ns {
         0 => "less than 1 ms".to_owned(),

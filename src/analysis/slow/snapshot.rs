@@ -12,29 +12,30 @@ use crate::analysis::overhead::Overhead;
 /// All operations of a kind in the interval, slow or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KindSum {
-    /// Number.
+    /// Number of operations.
     pub count: u64,
     /// Total time in ns.
     pub ns: u64,
-    /// Number that took at least the threshold.
+    /// Number of operations that took at least the threshold.
     pub slow: u64,
 }
 
 /// Events that were not counted, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlowLost {
-    /// Operations of tasks whose ids have the same low 16 bits as that of another task in an operation.
+    /// Operations of tasks whose ids have the same low 16 bits as the id of another task in an operation.
     pub slots: u64,
     /// Operations and commits for which a table had no room.
     pub tables: u64,
     /// Events for which the ring buffer had no room.
     pub events: u64,
-    /// IO of members for which a table had no room, or of which there was too much.
+    /// IO of members that was dropped because a table had no room or because there was too much IO.
     pub ios: u64,
 }
 
 impl SlowLost {
-    /// Operations, commits and events that are missing. IO of members only helps to name a member.
+    /// Total of missing operations, commits and events. Missing IO of members is not included, because it only helps to name a
+    /// member.
     pub fn total(&self) -> u64 {
         self.slots + self.tables + self.events
     }
@@ -49,7 +50,7 @@ pub struct SlowSnapshot {
     pub clock_ns: u64,
     /// Measured length.
     pub interval: Duration,
-    /// Shortest operation that is listed.
+    /// Minimum length of a listed operation.
     pub threshold: Duration,
     /// Operations that ended in the interval and took at least the threshold, longest first.
     pub operations: Vec<Slow>,
@@ -57,7 +58,7 @@ pub struct SlowSnapshot {
     pub kinds: BTreeMap<Kind, KindSum>,
     /// Commits that ended in the interval, in order of their starts.
     pub commits: Vec<Commit>,
-    /// What would have shortened the operations.
+    /// Changes that would have shortened the operations.
     pub advice: Vec<Found>,
     /// Names of devices.
     pub names: Names,
@@ -70,7 +71,7 @@ pub struct SlowSnapshot {
 }
 
 impl SlowSnapshot {
-    /// At most `most` files that appear in it, those of the longest operations first.
+    /// At most `most` files that appear in the interval, those of the longest operations first.
     pub fn files(&self, most: usize) -> BTreeSet<FileId> {
         let own = self.operations.iter().filter_map(|s| s.operation.file);
         let ordered = self.commits.iter().flat_map(|c| &c.ordered).map(|o| o.file);
@@ -84,7 +85,7 @@ impl SlowSnapshot {
         files
     }
 
-    /// Time of day of a time of CLOCK_MONOTONIC in ns.
+    /// Converts CLOCK_MONOTONIC in ns to the time of day.
     pub fn wall(&self, ns: u64) -> jiff::Timestamp {
         let ago = self.clock_ns.saturating_sub(ns) / 1000;
         let us = self.time.as_microsecond().saturating_sub_unsigned(ago);

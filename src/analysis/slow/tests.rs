@@ -17,6 +17,15 @@ fn phases(waterfall: &Waterfall) -> Vec<(Phase, u64)> {
 }
 
 #[test]
+fn the_stack_of_other_waits_is_the_one_with_the_most_time() {
+    let (short, long) = (&["schedule", "a"][..], &["schedule", "b"][..]);
+    let op = fsync(100, vec![sleep(short, 0, 10), sleep(long, 10, 90)]);
+    let waterfall = Waterfall::new(&op, &[], &[]);
+    let part = &waterfall.parts[&Phase::Other];
+    assert_eq!(&*part.stack.as_deref().unwrap()[1], "b");
+}
+
+#[test]
 fn a_commit_has_the_longest_flush_of_each_member() {
     let commit = commit([10, 20, 50, 60, 100, 110, 300, 310]);
     let ios = [
@@ -367,7 +376,7 @@ prop_compose! {
 }
 
 proptest! {
-    /// Whatever the programs report, also times that contradict each other.
+    /// Holds for all reports of the programs, even if times contradict each other.
     #[test]
     fn phases_add_up_to_the_length(
         sleeps in prop::collection::vec(any_sleep(), 0..16),

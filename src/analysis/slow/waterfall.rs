@@ -12,26 +12,26 @@ use crate::analysis::files::FileId;
 pub struct Part {
     /// Time in ns.
     pub ns: u64,
-    /// What is to blame.
+    /// Cause of the phase.
     pub culprit: Culprit,
-    /// The most frequent stack, for waits without a phase of their own.
+    /// Stack with the most time, for waits without a phase of their own.
     pub stack: Option<Stack>,
 }
 
-/// The cause of a phase, as far as it is known.
+/// The known causes of a phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Culprit {
-    /// Device number of the member whose flush ended last, and how long that took in ns.
+    /// Device number of the member whose IO caused the phase, and the length of that IO in ns.
     pub member: Option<(u32, u64)>,
-    /// Longest flush of any other member in the same time, in ns.
+    /// Longest IO of any other member in the same time, in ns.
     pub other_members_ns: u64,
     /// Task that held the lock or the transaction, or whose request began the commit.
     pub task: Option<Task>,
-    /// Its handle, or its operation and why that excludes others.
+    /// Kind of the task's handle, or the task's operation and the reason why it excludes others.
     pub what: Option<String>,
     /// File whose data was waited for.
     pub file: Option<FileId>,
-    /// Bytes of that data at most: from the first one that had to be written to the last one.
+    /// Upper bound of the bytes of that data: from the first to the last byte that had to be written.
     pub bytes: Option<u64>,
     /// Device number of the external journal that was waited for.
     pub journal: Option<u32>,
@@ -40,7 +40,7 @@ pub struct Culprit {
 /// Phases of an operation, in ns; they add up to its length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waterfall {
-    /// By phase.
+    /// Parts by phase.
     pub parts: BTreeMap<Phase, Part>,
 }
 
@@ -51,7 +51,7 @@ impl Waterfall {
         let mut waterfall = Self::default();
         let total = op.total_ns();
         let mut left = total;
-        // Each piece takes from what is left, so that the phases never exceed the length.
+        // Take each piece from the remaining time, so that the phases never exceed the length.
         let mut take = |ns: u64| {
             let ns = ns.min(left);
             left -= ns;
@@ -78,6 +78,14 @@ impl Waterfall {
                 }
             }
         }
+        let others = op.off.sleeps.iter().filter(|s| {
+            s.stack
+                .as_ref()
+                .is_some_and(|stack| classify(stack) == Phase::Other)
+        });
+        if let Some(part) = waterfall.parts.get_mut(&Phase::Other) {
+            part.stack = others.max_by_key(|s| s.ns).and_then(|s| s.stack.clone());
+        }
         waterfall.add(Phase::Cpu, left);
         waterfall.parts.retain(|_, part| part.ns > 0);
         waterfall
@@ -99,12 +107,12 @@ impl Waterfall {
         self.parts.entry(phase).or_default().ns += ns;
     }
 
-    /// Adds the part of a wait for writes in which RAID 4/5/6 read blocks for their parity, and returns it. `ns`: the time asleep
-    /// between these times.
+    /// Adds the part of a wait for writes in which RAID 4/5/6 read blocks for parity, and returns its length. `ns` is the time
+    /// asleep between `from` and `to`.
     fn add_pre_reads(&mut self, (from, to): (u64, u64), ns: u64, ios: &[MemberIo]) -> u64 {
         let in_flight = pre_reads(from, to, ios);
         let length = to.saturating_sub(from);
-        // Waits with other work between them.
+        // Several waits with other work between them cannot be divided.
         if in_flight == 0 || length > ns + ns / 4 + GAPS_NS {
             return 0;
         }
@@ -115,7 +123,7 @@ impl Waterfall {
         share
     }
 
-    /// Cuts a wait for a commit. Its pieces are scaled to the time asleep.
+    /// Cuts a wait for a commit. Scales the pieces to the time asleep.
     fn add_commit(
         &mut self,
         op: &Operation,
@@ -130,7 +138,8 @@ impl Waterfall {
             .filter(|c| op.dev == 0 || c.dev == op.dev)
             .collect();
         let (from, to) = (sleep.first_ns, sleep.last_ns.max(sleep.first_ns));
-        // Commits of several journals, or several waits with other work between them: nothing tells which part is of which commit.
+        // With commits of several journals, or several waits with other work between them, it is unknown which part belongs to
+        // which commit.
         let several = own
             .iter()
             .any(|c| own.first().is_some_and(|o| o.dev != c.dev));
@@ -160,7 +169,7 @@ impl Waterfall {
                 self.blame_commit(*phase, commit, ios);
             }
         }
-        // Rounding.
+        // Add the remainder of rounding.
         let longest = pieces
             .iter()
             .max_by_key(|p| p.1)
@@ -219,7 +228,7 @@ impl Waterfall {
         }
     }
 
-    /// Finds the cause of another phase.
+    /// Finds the cause of a phase other than a wait for a commit.
     fn blame(
         &mut self,
         phase: Phase,
@@ -228,7 +237,8 @@ impl Waterfall {
         commits: &[&Commit],
         ios: &[MemberIo],
     ) {
-        // A handle cannot start before the locked transaction has no more handles, nor change a block before its commit is done.
+        // A handle cannot start until the locked transaction has no more handles, and cannot change a block until the block's
+        // commit is done.
         let until = match phase {
             Phase::TransactionLocked => Some(State::Flushed),
             Phase::JournalBuffer => Some(State::Ended),
@@ -249,7 +259,7 @@ impl Waterfall {
         let culprit = &mut part.culprit;
         match phase {
             Phase::MdSuperblock | Phase::OwnFlush => {
-                // md or the task has submitted it before it slept.
+                // md or the task submitted the flush before the task slept.
                 let span = (op.start_ns, sleep.last_ns);
                 culprit.flushed(span, ios, |b| b.flush && b.end_ns > sleep.first_ns);
             }
@@ -265,20 +275,19 @@ impl Waterfall {
                 culprit.task.clone_from(&op.lock.holder);
                 culprit.what = reason(op);
             }
-            Phase::Other if part.stack.is_none() => part.stack.clone_from(&sleep.stack),
             _ => {}
         }
     }
 }
 
-/// Time between waits that counts as one wait.
+/// Maximum time between several waits that count as one wait.
 const GAPS_NS: u64 = 1_000_000;
-/// Longest time between the end of an IO and what the task that waited for it does next: it may be on a run queue.
+/// Maximum time between the end of an IO and the moment at which the waiting task runs again: the task may be on a run queue.
 const WAKE_UP_NS: u64 = 10_000_000;
 
 impl Culprit {
-    /// The member whose IO ended last before the task that waited for it went on at `until`, and the longest one that another
-    /// member had at that time. Of several sleeps, the member of the longest IO.
+    /// Sets the member whose IO ended last before the waiting task continued at `until`, and the longest concurrent IO of another
+    /// member. With several sleeps, keeps the member with the longest IO.
     fn waited(&mut self, until: u64, ios: &[MemberIo], is: impl Fn(&MemberIo) -> bool) {
         let length = |b: &MemberIo| b.end_ns.saturating_sub(b.start_ns);
         let just_ended = |b: &&MemberIo| {
@@ -298,7 +307,7 @@ impl Culprit {
         self.other_members_ns = others.max().unwrap_or(0);
     }
 
-    /// The member with the longest IO between two times, and the longest one of another member.
+    /// Sets the member with the longest IO between two times, and the longest IO of another member.
     fn longest(
         &mut self,
         (from, to): (u64, u64),
@@ -321,8 +330,9 @@ impl Culprit {
         self.other_members_ns = others.max().unwrap_or(0);
     }
 
-    /// The member whose flush ended last between two times, and the longest one of another member. Those that began before
-    /// count only if there are no others: md up to 6.1 lets a flush in progress serve for a later one (md_flush_request()).
+    /// Sets the member whose flush ended last between two times, and the longest flush of another member. Flushes that began
+    /// earlier count only if there are no others: md up to 6.1 lets a flush in progress serve a later request
+    /// (md_flush_request()).
     fn flushed(
         &mut self,
         (from, to): (u64, u64),
@@ -346,7 +356,7 @@ impl Culprit {
     }
 }
 
-/// Time between two times, in ns, in which at least one read for parity was in flight.
+/// Time in ns between `from` and `to` with at least one read for parity in flight.
 fn pre_reads(from: u64, to: u64, ios: &[MemberIo]) -> u64 {
     let mut spans: Vec<(u64, u64)> = ios
         .iter()
@@ -365,7 +375,7 @@ fn pre_reads(from: u64, to: u64, ios: &[MemberIo]) -> u64 {
     ns
 }
 
-/// The operation that held the inode's lock, and why it excludes others: conditions of fs/ext4/file.c.
+/// Describes the operation that held the inode's lock, and why it excludes others. The conditions are those of fs/ext4/file.c.
 fn reason(op: &Operation) -> Option<String> {
     let lock = &op.lock;
     let flags = lock.flags;
@@ -377,7 +387,7 @@ fn reason(op: &Operation) -> Option<String> {
             } else if flags.unaligned {
                 " that is not aligned to blocks"
             } else if flags.security {
-                " before the kernel knows that it has no privileges to remove (S_NOSEC)"
+                " to a file that may have privileges to remove (no S_NOSEC)"
             } else {
                 " into a hole, unwritten blocks or several extents"
             };

@@ -85,4 +85,4 @@ pub const EXAMPLES: &str = "Examples:
   sudo raidtrace alloc md127 --json | jq -c '.filesystems[].reason'
   sudo raidtrace alloc --record alloc.rtrace; raidtrace alloc --replay alloc.rtrace
 
-How to read it: docs/alloc.md. Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 it failed, 2 usage.";
+How to read it: docs/alloc.md. Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 failed, 2 usage.";

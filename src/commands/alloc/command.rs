@@ -1,4 +1,4 @@
-//! `raidtrace alloc`: watches the allocator until a signal or an option ends it.
+//! `raidtrace alloc`: watches the allocator until a signal or a limit option ends it.
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal as _, Write};
@@ -25,7 +25,7 @@ use crate::ui::lines::{is_last, print_new, success_if_nobody_reads};
 use crate::ui::palette::Depth;
 use crate::ui::screen::{Live, run_app};
 
-/// Runs until Ctrl-C, a signal, `--count`, `--duration` or the reader of a pipe ends it.
+/// Runs until Ctrl-C, a signal, `--count`, `--duration` or a closed pipe.
 pub fn run(args: &Alloc) -> Result<()> {
     if let Some(file) = &args.replay {
         return replayed(file, args);
@@ -34,11 +34,11 @@ pub fn run(args: &Alloc) -> Result<()> {
         bail!(why);
     }
     if args.hertz == 0 && (args.folded.is_some() || args.flame.is_some()) {
-        bail!("--folded and --flame are made of samples: leave --hertz 0 out");
+        bail!("--folded and --flame need stack samples: remove --hertz 0");
     }
     let [record, folded, flame] = outputs(args)?;
     let runtime = runtime()?;
-    // Before the programs are loaded, which takes a second: Ctrl-C ends cleanly from here on.
+    // Catch signals before the programs are loaded, which takes a second, so that Ctrl-C ends cleanly.
     let end = asked_to_end()?;
     let options = AllocOptions {
         hertz: args.hertz,
@@ -111,7 +111,7 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
 
 type Tracing = Engine<Shown, Result<Total>>;
 
-/// Waits for the signal, or for the end of `--duration` after the start.
+/// Waits for the signal, at most for `duration`.
 async fn ends(signal: End, duration: Option<Duration>) {
     match duration {
         Some(duration) => drop(tokio::time::timeout(duration, signal).await),
@@ -119,11 +119,10 @@ async fn ends(signal: End, duration: Option<Duration>) {
     }
 }
 
-/// Shows the screen until a key, a signal, `--count` or `--duration` ends it, and leaves the total on the terminal. Returns
-/// the stacks.
+/// Shows the screen until a key, a signal, `--count` or `--duration` ends it. Then prints the total. Returns the stacks.
 async fn on_the_screen(engine: Tracing, args: &Alloc, mut end: End) -> Result<Profile> {
     let mut live = Live::new(engine, args.count);
-    // Until then, errors are for the terminal without the screen.
+    // Open the screen only after the start: until then, errors go to the plain terminal.
     let started = tokio::select! {
         started = live.started() => started,
         () = &mut end => false,
@@ -137,7 +136,7 @@ async fn on_the_screen(engine: Tracing, args: &Alloc, mut end: End) -> Result<Pr
     let has_all = live.has_all();
     let mut engine = live.into_engine();
     if started && result.is_ok() && !has_all {
-        // The interval in progress belongs to the recording and to the total.
+        // Complete the interval in progress, for the recording and the total.
         let mut now = std::future::ready(());
         while engine.tick_or_last(&mut now).await.is_some() {}
     }
@@ -149,7 +148,7 @@ async fn on_the_screen(engine: Tracing, args: &Alloc, mut end: End) -> Result<Pr
     result.and(ended.result).map(|()| total.stacks)
 }
 
-/// Prints each interval; a signal or `--duration` cuts the last one short. Returns the stacks.
+/// Prints each interval. A signal or `--duration` cuts the last interval short. Returns the stacks.
 async fn as_text(mut engine: Tracing, args: &Alloc, mut end: End) -> Result<Profile> {
     let mut printed = HashSet::new();
     let mut out = io::stdout().lock();
@@ -158,11 +157,11 @@ async fn as_text(mut engine: Tracing, args: &Alloc, mut end: End) -> Result<Prof
     if let Some(Tick::Started { notes, .. }) = engine.tick_or_last(&mut end).await {
         print_new(&notes, &mut printed);
     }
-    // The duration begins with the counting.
+    // The duration starts when counting starts.
     let mut end = Box::pin(ends(end, args.duration));
     while let Some(tick) = engine.tick_or_last(&mut end).await {
         let (snapshot, _) = match tick {
-            // An interval has them, and those on its sources.
+            // Intervals carry these notes, together with notes about their sources.
             Tick::Started { .. } | Tick::Notes(_) => continue,
             Tick::Interval(shown) => shown,
         };
@@ -176,7 +175,7 @@ async fn as_text(mut engine: Tracing, args: &Alloc, mut end: End) -> Result<Prof
         match written.and_then(|()| out.flush()) {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => break,
-            // The recording ends well all the same.
+            // Do not return yet: the recording must be finished first.
             Err(e) => {
                 result = Err(e).context("writing the figures");
                 break;

@@ -1,4 +1,4 @@
-//! A flame graph: comms at the bottom, functions above their callers, as wide as their samples.
+//! Flame graph: comms at the bottom, each function above its caller, width proportional to samples.
 
 use std::io::{Error, ErrorKind, Result, Write};
 
@@ -11,7 +11,7 @@ impl Profile {
     /// Writes the kept stacks as an SVG.
     ///
     /// # Errors
-    /// `InvalidInput` if there are none.
+    /// `InvalidInput` if no stacks were kept.
     pub fn write_svg(&self, title: &str, out: &mut impl Write) -> Result<()> {
         let lines = self.folded();
         if lines.is_empty() {
@@ -23,10 +23,10 @@ impl Profile {
         let mut options = Options::default();
         options.title = clean(title).into_owned();
         options.count_name = "samples".into();
-        // A function has the same colour in every graph.
+        // Give a function the same colour in every graph.
         options.hash = true;
-        // A flame chart is drawn in the order of its lines, the last first. inferno's own order, by bytes, would draw `f` twice
-        // around `f.isra.0`.
+        // inferno draws a flame chart in the order of its lines, last line first. Its own sort order, by bytes, would draw `f`
+        // twice, before and after `f.isra.0`.
         options.flame_chart = true;
         let last_first = lines.iter().rev().map(String::as_str);
         from_lines(&mut options, last_first, &mut *out).map_err(Error::other)?;
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_graph_of_nothing_is_an_error() {
+    fn an_empty_profile_is_an_error() {
         let error = Profile::default().write_svg("", &mut Vec::new());
         assert_eq!(error.unwrap_err().kind(), ErrorKind::InvalidInput);
     }

@@ -6,10 +6,10 @@ use std::io::{Result, Write};
 use crate::analysis::profile::sums::Profile;
 use crate::ui::text::sanitize;
 
-/// Name of the samples whose stack was not kept.
+/// Name for samples whose stack was not kept.
 pub(crate) const OTHER: &str = "[other stacks]";
 
-/// A comm as one frame: printable, without the separator of frames, and not starting a comment.
+/// A comm as one frame: printable, without `;`, which separates frames, and without a leading `#`, which starts a comment.
 pub(crate) fn comm(bytes: &[u8]) -> String {
     let text = sanitize(bytes).replace(';', ":");
     match text.trim() {
@@ -36,7 +36,8 @@ impl Profile {
             *lines.entry(OTHER.into()).or_default() += self.other();
         }
         let mut lines: Vec<_> = lines.into_iter().collect();
-        // By frames, not by bytes: `f.isra.0;g` must not come between `f` and `f;g`, since equal neighbours are merged.
+        // Sort by frames, not by bytes: `f.isra.0;g` must not come between `f` and `f;g`, because inferno merges only adjacent equal
+        // frames.
         lines.sort_by(|(a, _), (b, _)| a.split(';').cmp(b.split(';')));
         lines
             .iter()
@@ -44,7 +45,7 @@ impl Profile {
             .collect()
     }
 
-    /// Writes the kept stacks, a line each, sorted.
+    /// Writes the kept stacks, one per line, sorted.
     pub fn write_folded(&self, out: &mut impl Write) -> Result<()> {
         for line in self.folded() {
             writeln!(out, "{line}")?;
@@ -84,12 +85,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_line() {
+    fn an_empty_profile_has_no_lines() {
         assert_eq!(folded(&Profile::default()), "");
     }
 
     #[test]
-    fn what_was_folded_can_be_read_again() {
+    fn folded_stacks_round_trip() {
         let comm = proptest::collection::vec(any::<u8>(), 0..16);
         let all = proptest::collection::vec((comm, 0usize..4, 1u64..5), 0..20);
         let stacks = ["a;b", "a", "a;b;c", "x"];
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn stacks_without_room_are_a_line_of_their_own() {
+    fn stacks_that_were_not_kept_share_one_line() {
         let mut profile = of(&[(0, 1, "x", "a", 1)]);
         for i in 0..1 << 14 {
             let stack = crate::analysis::profile::sums::tests::stack(&format!("f{i}"));

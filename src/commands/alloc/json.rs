@@ -1,4 +1,4 @@
-//! `--json`: one object an interval and line, schema `raidtrace.alloc/1`. Figures are those of the interval.
+//! `--json`: one object per interval, each on its own line (schema `raidtrace.alloc/1`). All figures cover one interval.
 
 use std::io::{self, Write};
 
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_null() {
+    fn unknown_figures_are_null() {
         let v = line(&fixture::degraded());
         let fs = &v["filesystems"][0];
         for figure in ["looked", "waits_us", "fragmentation"] {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_counted_is_null() {
+    fn uncounted_figures_are_null() {
         let mut s = fixture::linear();
         let hooked = line(&s);
         let looked = hooked["filesystems"][0]["tasks"][0]["looked"].as_u64();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_differ_are_both_there() {
+    fn differing_counts_are_both_written() {
         assert!(line(&fixture::linear())["filesystems"][0]["mb_stats"].is_null());
         let v = line(&fixture::counted_twice(false));
         assert_eq!(v["notes"].as_array().map(Vec::len), Some(0));
@@ -123,7 +123,7 @@ mod tests {
             note.starts_with("md3: 9,163,644 groups") && note.contains(" 4,581,822 by ext4's own"),
             "{note}"
         );
-        // When it is read back, the note is computed again: a longer interval has other figures.
+        // Reading drops the note and writing computes it again, because the sum of several intervals has different figures.
         let read = Interval::parse(0, &v.to_string()).unwrap().snapshot;
         assert!(read.notes.is_empty(), "{:?}", read.notes);
         let mut again = line(&read);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn only_rows_with_something_to_say() {
+    fn rows_without_counts_are_omitted() {
         let v = line(&fixture::empty());
         let fs = &v["filesystems"][0];
         for rows in ["tasks", "files", "members"] {

@@ -1,4 +1,4 @@
-//! Files that `alloc` writes beside its report.
+//! Optional output files of `alloc`: recording, folded stacks, flame graph.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use super::args::Alloc;
 use crate::analysis::profile::Profile;
 use crate::machine::output::Destination;
 
-/// The outputs beside the report: recording, folded stacks, flame graph.
+/// Checks the optional outputs: recording, folded stacks, flame graph.
 ///
 /// # Errors
-/// Two are the same file, or one exists without --force.
+/// Two outputs have the same path, or a file exists and --force is missing.
 pub fn outputs(args: &Alloc) -> Result<[Option<Out>; 3]> {
     let outputs = [&args.record, &args.folded, &args.flame];
     let mut names: Vec<_> = outputs.into_iter().flatten().collect();
     names.sort();
     if names.windows(2).any(|w| w[0] == w[1]) {
-        bail!("two outputs in one file: give each of --record, --folded and --flame its own");
+        bail!("--record, --folded and --flame must name different files");
     }
     let open = |path: &Option<PathBuf>| {
         let path = path.as_deref();
@@ -28,7 +28,7 @@ pub fn outputs(args: &Alloc) -> Result<[Option<Out>; 3]> {
     Ok([record?, folded?, flame?])
 }
 
-/// A file beside the report.
+/// An output file.
 pub struct Out {
     /// The file to write.
     pub destination: Destination,
@@ -44,7 +44,7 @@ impl Out {
         })
     }
 
-    /// Creates the file with all of its content.
+    /// Creates the file and writes its content.
     fn write(self, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
         let written = self.destination.open().and_then(|out| out.write(content));
         written.with_context(|| format!("writing {}", self.name))

@@ -1,4 +1,4 @@
-//! Reads the allocator's intervals from a recording.
+//! Reads intervals of the allocator from a recording.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -12,8 +12,8 @@ use crate::recording::alloc::{Interval, Recorded};
 use crate::recording::error::TraceError;
 use crate::recording::reader::{Reader, Wanted};
 
-/// Bytes of JSON that a screen keeps in memory.
-const MOST: usize = 512 << 20;
+/// Maximum size of the JSON that a screen keeps in memory.
+const MAX_BYTES: usize = 512 << 20;
 
 /// The intervals of a recording, in order. An error is the last item.
 pub struct Intervals {
@@ -34,8 +34,8 @@ impl Intervals {
         let name = path.display().to_string();
         let reader = Reader::open(path, Wanted::Figures).map_err(|error| match error {
             TraceError::NotOurs(..) if is_json(path) => anyhow!(
-                "{name}: JSON, as raidtrace alloc --json prints it, which only other programs read: record with \
-                 raidtrace alloc --record FILE, and replay that"
+                "{name}: output of raidtrace alloc --json, which cannot be replayed: record with \
+                 raidtrace alloc --record FILE, and replay that file"
             ),
             other => other.into(),
         })?;
@@ -48,19 +48,19 @@ impl Intervals {
         })
     }
 
-    /// All intervals, for a screen that goes back and forth.
+    /// Reads all intervals into memory, for a screen that steps back and forth.
     ///
     /// # Errors
-    /// An interval is invalid, or the recording has more than 512 MiB of them.
+    /// An interval is invalid, or the intervals take more than 512 MiB.
     pub fn read_all(&mut self) -> Result<Vec<Recorded>> {
         let mut all = Vec::new();
         while let Some(interval) = self.next() {
             all.push(interval?);
-            if self.bytes > MOST {
+            if self.bytes > MAX_BYTES {
                 bail!(
                     "{}: more than {} MiB of intervals, too many for the screen: use --batch",
                     self.name,
-                    MOST >> 20
+                    MAX_BYTES >> 20
                 );
             }
         }
@@ -75,7 +75,7 @@ impl Intervals {
         let ending = self.reader.ending();
         if self.count == 0 {
             bail!(
-                "{}: holds no interval of the allocator: record with raidtrace alloc --record FILE; {ending}",
+                "{}: contains no interval of the allocator: record with raidtrace alloc --record FILE; {ending}",
                 self.name
             );
         }
@@ -113,7 +113,7 @@ impl Iterator for Intervals {
     }
 }
 
-/// True if the file starts like JSON.
+/// True if the file starts like a JSON object.
 fn is_json(path: &Path) -> bool {
     let mut start = [0; 64];
     let read = File::open(path).and_then(|mut file| file.read(&mut start));
@@ -200,7 +200,7 @@ mod tests {
             let mut bytes = json.into_bytes();
             let at = at.index(bytes.len());
             bytes[at] = byte;
-            // The column is UTF-8.
+            // The column of a recording is always UTF-8.
             if let Ok(text) = String::from_utf8(bytes)
                 && let Ok(read) = Interval::parse(i64::MAX, &text)
             {

@@ -1,4 +1,4 @@
-//! The screen of `alloc`, live and of a recording.
+//! The screen of `alloc`: live, or for a recording.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -48,11 +48,11 @@ impl App for State {
     }
 }
 
-/// Shows recorded intervals as the live screen did, each for as long as it took, with the earlier ones of its window
-/// ([`window::last`]), until a key or `end` ends the screen; the last one stays.
+/// Replays recorded intervals on the screen at their original pace, until a key or `end`. Each step shows the window that ends with
+/// the interval ([`window::last`]), as the live screen did. The last interval stays on the screen.
 ///
 /// # Errors
-/// There is no interval, or stdout is no terminal.
+/// There is no interval, or stdout is not a terminal.
 pub async fn replay(
     intervals: Vec<Recorded>,
     depth: Depth,
@@ -66,10 +66,11 @@ pub async fn replay(
 /// Intervals in memory, positioned by their index.
 struct Recording {
     intervals: Vec<AllocSnapshot>,
-    /// Stacks of each interval, and their sum up to `at`.
+    /// Stacks of each interval.
     stacks: Vec<Profile>,
+    /// Sum of the stacks up to `at`.
     sum: Profile,
-    /// Index of the interval that is shown; `None` before the first step.
+    /// Index of the displayed interval; `None` before the first step.
     at: Option<usize>,
     /// The window that ends with `at`.
     shown: Option<Arc<Shown>>,
@@ -94,7 +95,7 @@ impl Recording {
     fn go(&mut self, to: usize) {
         let at = to.min(self.intervals.len() - 1);
         if self.at != Some(at) {
-            // The stacks are those since the start, as on a live screen.
+            // Show the sum of the stacks since the start, as on a live screen.
             let first = match self.at {
                 Some(was) if was < at => was + 1,
                 _ => 0,
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_shown_as_the_live_screen_was() {
+    fn replay_matches_the_live_screen() {
         let mut all = Vec::new();
         for second in 0..25 {
             let mut s = match second % 5 {
@@ -221,7 +222,7 @@ mod tests {
             json::write(&mut out, s).unwrap();
             String::from_utf8(out).unwrap()
         };
-        // As it comes from the file.
+        // Encode and decode, as through a file.
         let read = all.iter().map(|s| {
             let item = Interval::item(s, &seed()).unwrap();
             let Item::Alloc { time_us, json } = item else {
@@ -252,9 +253,9 @@ mod tests {
         }
     }
 
-    /// The screen by hand: `cargo test --lib alloc::screen::tests::by_hand -- --ignored --nocapture`.
+    /// Shows the screen for a manual test: `cargo test --lib alloc::screen::tests::by_hand -- --ignored --nocapture`.
     #[tokio::test(flavor = "current_thread")]
-    #[ignore = "needs a terminal and a person"]
+    #[ignore = "needs a terminal and a user"]
     async fn by_hand() {
         let all = vec![
             fixture::healthy(),

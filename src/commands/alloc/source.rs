@@ -28,7 +28,7 @@ use crate::session::header::{cuts, header};
 use crate::session::sampler::Sampler;
 use crate::ui::lines::print_new;
 
-/// An interval is a row, and a batch is written after each.
+/// Each interval is one row, written as a batch of its own.
 const RECORDING: Options = Options {
     level: 1,
     rows: 64,
@@ -43,12 +43,12 @@ pub struct Total {
     pub stacks: Profile,
 }
 
-/// A session, the hooks of its filesystems, and what is made of their intervals.
+/// A session, the hooks for its filesystems, and the consumers of their intervals.
 pub struct Allocator {
     disks: Sampler,
     sampler: AllocSampler,
     record: Option<Record>,
-    /// For the screen, which shows a window and the stacks since the start.
+    /// Window of the last intervals, only for the screen.
     window: Option<Window>,
     total: Option<AllocSnapshot>,
 }
@@ -57,7 +57,7 @@ impl Allocator {
     /// Starts the session and the hooks, and creates the recording.
     ///
     /// # Errors
-    /// There is no ext4 on the targets, or something cannot be loaded or created.
+    /// There is no ext4 on the targets, the programs cannot be loaded, or the recording cannot be created.
     pub fn start(
         targets: &[String],
         options: AllocOptions,
@@ -79,7 +79,7 @@ impl Allocator {
             header.notes.extend(cuts(&header));
             allocator.record = Some(Record::create(out, &header)?);
         }
-        // The first interval begins for both now.
+        // Start the first interval of both sources.
         allocator.disks.interval()?;
         allocator.sampler.begin()?;
         Ok(allocator)
@@ -146,7 +146,7 @@ struct Record {
 }
 
 impl Record {
-    /// Creates the file with `header` and a first state, which is empty: it counts no requests.
+    /// Creates the file with `header` and an empty first state. The recording counts no requests.
     fn create(out: Out, header: &Header) -> Result<Self> {
         let Out { destination, name } = out;
         let begin = || {

@@ -14,33 +14,33 @@ use crate::ui::tabs::Tabs;
 /// An interval and its stacks.
 pub type Shown = (AllocSnapshot, Tree);
 
-/// Names of a stack's functions, from its comm on.
+/// A path in the stack tree: the comm, then function names.
 pub(super) type Path = Vec<Arc<str>>;
 
 /// State that keys change.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// The view that is shown, and the selected row or the first line of each.
+    /// The selected view, and the selected row or first line of each view.
     pub tabs: Tabs,
-    /// The window with help, and its first line.
+    /// The help window and its first line; `None` if closed.
     pub help: Option<Tabs>,
-    /// True if a live screen keeps its interval, and a replay does not advance.
+    /// True if paused: a live screen keeps its interval, a replay does not advance.
     pub paused: bool,
-    /// The interval asked for.
+    /// Requested length of an interval.
     pub interval: Duration,
-    /// Index of the filesystem that is shown.
+    /// Index of the displayed filesystem.
     pub filesystem: usize,
-    /// Number of the interval, from 1, and of all intervals of a recording; `None` on a live screen.
+    /// In a recording: number of the current interval, from 1, and the total number of intervals. `None` on a live screen.
     pub replay: Option<(usize, usize)>,
-    /// Stacks that were folded (false) or unfolded by a key.
+    /// Stacks that a key has folded (false) or unfolded (true).
     folds: HashMap<Path, bool>,
     filesystems: usize,
-    /// The selected stack and whether it is unfolded, in the view as drawn last; `None` if it cannot be.
+    /// The selected stack in the last drawn view, and true if it is unfolded. `None` if no stack is selected or it has no callees.
     selected: RefCell<Option<(Path, bool)>>,
 }
 
 impl State {
-    /// A screen with a number of views, measured every `interval`.
+    /// State of a screen with `views` views and the given interval.
     pub fn new(views: usize, interval: Duration) -> Self {
         Self {
             tabs: Tabs::new(views),
@@ -55,18 +55,18 @@ impl State {
         }
     }
 
-    /// Keeps the selected filesystem within the snapshot. Called for each snapshot and after each key.
+    /// Clamps the selected filesystem to those in the snapshot. Called for each snapshot and after each key.
     pub fn observe(&mut self, (snapshot, _): &Shown) {
         self.filesystems = snapshot.filesystems.len();
         self.filesystem = self.filesystem.min(self.filesystems.saturating_sub(1));
     }
 
-    /// Stores the selected stack that was drawn, and whether it is unfolded.
+    /// Stores the selected stack of the drawn view, and true if it is unfolded.
     pub(super) fn set_selected(&self, stack: Option<(Path, bool)>) {
         self.selected.replace(stack);
     }
 
-    /// True or false if a key has unfolded or folded the stack.
+    /// True if a key has unfolded the stack, false if a key has folded it, `None` otherwise.
     pub fn fold(&self, path: &[Arc<str>]) -> Option<bool> {
         self.folds.get(path).copied()
     }
@@ -100,7 +100,7 @@ impl State {
         self.on_view_key(key)
     }
 
-    /// False if the key does not fold the selected stack.
+    /// Folds or unfolds the selected stack. False if the key does neither.
     fn on_stack_key(&mut self, key: Key) -> bool {
         let selected = self.selected.borrow().clone();
         let Some((path, open)) = selected else {

@@ -1,4 +1,4 @@
-//! `--batch`, and the summary at the end: an interval as plain text of 80 columns. What stands out comes first.
+//! `--batch`, and the summary at the end: an interval as plain text, 80 columns wide, starting with the headline.
 
 mod extents;
 mod who;
@@ -22,25 +22,25 @@ use crate::analysis::units::{count, percent};
 use crate::ui::rows::seconds;
 use crate::ui::text::{clean, glue, left, wrap};
 
-/// Columns of a line.
+/// Width of a line.
 const COLUMNS: usize = 80;
-/// ... of the names of figures.
+/// Width of the label column.
 const LABEL: usize = 14;
-/// Tasks, files, threads that are named each.
+/// Maximum number of tasks, files and threads to list.
 const NAMED: usize = 5;
-/// Columns of the longest bar.
+/// Width of the longest bar.
 const BAR: usize = 24;
-/// Lines that a sentence or a list takes at most.
+/// Maximum number of lines of a sentence or list.
 const LINES: usize = 12;
 
-/// Writes `snapshot` and flushes it: for every filesystem what stands out and its figures; then the CPUs.
+/// Writes `snapshot` and flushes: the headline and figures of every filesystem, then the CPUs.
 pub fn write(out: &mut impl Write, snapshot: &AllocSnapshot) -> io::Result<()> {
     let mut text = Vec::with_capacity(4096);
     for fs in &snapshot.filesystems {
         filesystem(&mut text, snapshot, fs)?;
     }
     if snapshot.filesystems.is_empty() {
-        writeln!(text, "no ext4 filesystem is left to look at")?;
+        writeln!(text, "no ext4 filesystem is left")?;
         line(&mut text, &about(snapshot))?;
     }
     cpus(&mut text, snapshot)?;
@@ -53,7 +53,7 @@ pub fn write(out: &mut impl Write, snapshot: &AllocSnapshot) -> io::Result<()> {
     out.flush()
 }
 
-/// The interval, and what was missed.
+/// Time and length of the interval, lost events, and overhead.
 fn about(s: &AllocSnapshot) -> String {
     format!(
         "{}, {}; {} {}; {}",
@@ -101,12 +101,12 @@ pub(super) fn is_counted(s: &AllocSnapshot) -> bool {
 pub(super) fn said(s: &AllocSnapshot, fs: &FsAlloc) -> String {
     match &fs.reason {
         Some(reason) => reason.sentence.clone(),
-        None if !is_counted(s) => "what is allocated is not known here (see the notes)".to_owned(),
+        None if !is_counted(s) => "allocations are not counted (see the notes)".to_owned(),
         None if fs.counts.is_empty() => format!(
             "nothing stands out: nothing was allocated in {}",
             units::seconds(s.interval)
         ),
-        // Busy with many that are quick.
+        // Many quick allocations keep tasks in the allocator.
         None if tasks_at_once(fs, seconds(s.interval)) >= FELT => format!(
             "nothing stands out: {}/s given keep {:.1} tasks in the allocator at a time, {} each",
             count(fs.counts.given as f64 / seconds(s.interval)),
@@ -147,7 +147,7 @@ fn filesystem(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<
     writeln!(out)
 }
 
-/// A figure keeps its `%`.
+/// Keeps a figure and its `%` on one line.
 pub(super) fn unbroken(text: &str) -> String {
     text.replace(" %", "\u{a0}%")
 }
@@ -161,7 +161,7 @@ fn fix(out: &mut Vec<u8>, reason: &Reason) -> io::Result<()> {
         line(out, "how to fix it:")?;
     }
     for command in &reason.commands {
-        // A command is whole on its line, or it could not be copied.
+        // Do not wrap commands, so that they can be copied.
         writeln!(out, "      {}", clean(command))?;
     }
     if let Some(risk) = &reason.risk {
@@ -184,7 +184,7 @@ fn line(out: &mut Vec<u8>, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// A figure with its name before it.
+/// Writes a figure after its label.
 fn labelled(out: &mut Vec<u8>, name: &str, text: &str) -> io::Result<()> {
     let room = COLUMNS - LABEL - 2;
     for (i, text) in wrap(text, room, LINES).iter().enumerate() {
@@ -207,7 +207,7 @@ pub(super) fn quantiles(hist: &Hist) -> String {
 
 const UNKNOWN: &str = "not known here";
 
-/// The known parts of a line.
+/// Joins the known parts of a line.
 fn known(parts: &[String]) -> String {
     if parts.is_empty() {
         UNKNOWN.to_owned()
@@ -216,7 +216,7 @@ fn known(parts: &[String]) -> String {
     }
 }
 
-/// Lines of what was asked for and given, each with its name: also the screen's.
+/// Labelled lines about requested and granted allocations. Shared with the screen.
 pub(super) fn given(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, String)> {
     let (c, secs) = (&fs.counts, seconds(s.interval));
     let each = |sum: u64, n: u64| {
@@ -269,7 +269,7 @@ fn allocations(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result
     Ok(())
 }
 
-/// Lines of what the searches looked at: also the screen's.
+/// Labelled lines about searches and the groups they considered. Shared with the screen.
 pub(super) fn looked(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, String)> {
     let (c, secs) = (&fs.counts, seconds(s.interval));
     let mut lines = Vec::new();
@@ -318,7 +318,7 @@ pub(super) fn looked(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, Stri
     }
     if let Some(by_ext4) = fs.mb_stats.filter(|_| is_hooked(s, c)) {
         let shown = match figures::disagreement(s, fs) {
-            Some(_) => ": more than 20 % apart; shown are the hook's",
+            Some(_) => ": more than 20 % apart; the hook's count is shown",
             None => "",
         };
         lines.push((
@@ -333,20 +333,20 @@ pub(super) fn looked(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, Stri
     lines
 }
 
-/// A criterion that anything was done with.
+/// A criterion that a search used.
 pub(super) struct Criterion {
-    /// Untrusted where it is from a file.
+    /// Untrusted if it comes from a file.
     pub name: String,
-    /// Searches that reached it, and no further.
+    /// Searches that ended at this criterion.
     pub searches: u64,
-    /// Groups looked at, where known.
+    /// Groups considered, if known.
     pub looked: Option<u64>,
-    /// The share of them that was refused, likewise.
+    /// Share of the considered groups that was refused, if known.
     pub refused: Option<f64>,
 }
 
 impl Criterion {
-    /// Groups looked at and the share refused, for a table.
+    /// Table cells: groups considered, and the share refused.
     pub fn cells(&self) -> (String, String) {
         let looked = self.looked.map_or("-".to_owned(), |n| count(n as f64));
         let refused = self.refused.filter(|_| self.looked > Some(0));
@@ -354,7 +354,7 @@ impl Criterion {
     }
 }
 
-/// The criteria that anything was done with, in the kernel's order.
+/// The criteria that searches used, in the kernel's order.
 pub(super) fn by_criterion(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<Criterion> {
     let c = &fs.counts;
     let (known, hooked) = (has_groups(s, c), is_hooked(s, c));
@@ -402,7 +402,7 @@ fn none_or(n: u64) -> String {
     }
 }
 
-/// Lines of bitmaps, in memory and on disk: also the screen's.
+/// Labelled lines about bitmaps in memory and on disk. Shared with the screen.
 pub(super) fn bitmaps(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, String)> {
     let (c, secs) = (&fs.counts, seconds(s.interval));
     let mut parts = Vec::new();

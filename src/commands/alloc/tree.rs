@@ -1,4 +1,4 @@
-//! Stacks as a tree: comms, and below each the functions by caller.
+//! Stacks as a tree: comms at the top, each function below its caller.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,17 +6,17 @@ use std::sync::Arc;
 use super::folded::{OTHER, comm as frame};
 use crate::analysis::profile::sums::Profile;
 
-/// Functions below a comm; the kernel gives no more (PERF_MAX_STACK_DEPTH).
+/// Maximum depth of functions below a comm, as in the kernel (PERF_MAX_STACK_DEPTH).
 const DEEPEST: usize = 127;
 
-/// A comm, or a function where it was called from its parent.
+/// A comm, or a function called by its parent node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// Name of the comm or function, printable; an address if the function is unknown.
     pub name: Arc<str>,
     /// Samples with this function as the innermost.
     pub own: u64,
-    /// Samples of this function and of all below.
+    /// Samples of this node and all nodes below.
     pub total: u64,
     /// Called functions, largest first.
     pub children: Vec<Node>,
@@ -62,7 +62,7 @@ impl Tree {
     }
 }
 
-/// Sorts a node and all below. Recurses `DEEPEST` + 2 levels at most.
+/// Sorts a node and all nodes below. Recurses at most `DEEPEST` + 2 levels.
 fn grown(name: Arc<str>, node: Growing) -> Node {
     let mut children: Vec<Node> = node
         .children
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed() {
+    fn seed_profile_as_a_tree() {
         let tree = Tree::new(&seed());
         assert_eq!(tree.total, 100);
         assert_eq!(
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_nodes_own_adds_up_to_the_whole() {
+    fn own_samples_add_up_to_the_total() {
         let functions = ["a", "b", "c"];
         let stack = proptest::collection::vec(0usize..3, 1..6);
         let all = proptest::collection::vec((0usize..3, stack, 1u64..4), 0..30);

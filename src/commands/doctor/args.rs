@@ -53,8 +53,8 @@ pub struct Doctor {
 pub const EXAMPLES: &str = "Examples:
   sudo raidtrace doctor                every running md array, or the disks with a filesystem
   sudo raidtrace doctor /srv           the array below this mount point, and its filesystems
-  sudo raidtrace doctor --live 10      and a trace of the writes of ten seconds
-  sudo raidtrace doctor --load day.rtrace   and the writes in a recording of this host
+  sudo raidtrace doctor --live 10      also traces writes for ten seconds
+  sudo raidtrace doctor --load day.rtrace   also evaluates the writes in a recording of this host
   sudo raidtrace doctor --kernel       what raidtrace can and cannot show on this kernel
   raidtrace doctor --min-severity warning --acknowledged /etc/raidtrace.known   for cron
   sudo raidtrace doctor --json | jq -r '.findings[] | [.severity, .id, .title] | @tsv'

@@ -61,7 +61,7 @@ pub struct Finding {
     pub risk: String,
     /// Circumstances in which the commands should not be run.
     pub not_when: String,
-    /// Documentation, commit or measurement behind the rule.
+    /// Documentation, commit or measurement on which the rule is based.
     pub source: &'static str,
 }
 

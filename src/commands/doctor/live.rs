@@ -17,13 +17,13 @@ use crate::origin::{Op, Origin};
 const COMPARED: [Origin; 3] = [Origin::BlockBitmap, Origin::InodeBitmap, Origin::InodeTable];
 /// Minimum number of 4 KiB blocks written per member, on average.
 const MIN_BLOCKS: u64 = 8;
-/// Share of the writes on other members than predicted from which writes and layout disagree.
+/// Minimum share of the writes on members other than predicted that counts as a disagreement.
 const DISAGREE: f64 = 0.25;
-/// Share of the layout below which a member holds practically none of it.
+/// Maximum share of the layout on a member that counts as none.
 const NONE: f64 = 0.005;
-/// Writes of such a member, relative to the mean, that are not by chance.
+/// Minimum writes of such a member, relative to the mean, that are not chance.
 const NOT_BY_CHANCE: f64 = 0.25;
-/// Share of a member's writes from which the write-intent bitmap is hot.
+/// Minimum share of a member's writes that makes the write-intent bitmap hot.
 const HOT: f64 = 0.2;
 /// Minimum number of writes of that member.
 const HOT_WRITES: u64 = 100;
@@ -54,7 +54,7 @@ pub struct Row {
     pub op: Op,
     /// Bytes on all members.
     pub bytes: u64,
-    /// Bytes on the busiest member over the mean.
+    /// Bytes on the busiest member divided by the mean.
     pub observed: f64,
     /// The same ratio for the blocks of the layout.
     pub predicted: f64,
@@ -90,14 +90,14 @@ impl Row {
         m.bytes as f64 / self.bytes.max(1) as f64
     }
 
-    /// Share of the writes on other members than predicted: half of the summed differences.
+    /// Share of the writes on members other than predicted: half of the summed differences.
     fn disagreement(&self) -> f64 {
         let differences = self.members.iter();
         let differences = differences.map(|m| (self.observed_share(m) - m.predicted_share).abs());
         differences.sum::<f64>() / 2.0
     }
 
-    /// Members with writes although the layout has nothing there.
+    /// Members with writes although the layout has no blocks of this origin on them.
     fn impossible(&self) -> Vec<&str> {
         let some = NOT_BY_CHANCE / self.members.len().max(1) as f64;
         self.members
@@ -214,7 +214,7 @@ fn row(of: &ArrayFacts, measured: &ArraySnapshot, origin: Origin) -> Option<Row>
     })
 }
 
-/// Writes on other members than the layout predicts, by more than chance.
+/// A finding if more writes than by chance are on members other than the layout predicts.
 fn disagrees(of: &ArrayFacts, row: &Row) -> Option<Finding> {
     let disagreement = row.disagreement();
     if disagreement < DISAGREE || of.array.before_reshape.is_some() {
@@ -229,7 +229,7 @@ fn disagrees(of: &ArrayFacts, row: &Row) -> Option<Finding> {
             units::factor(Some(row.predicted))
         );
         Finding::info("live-disagrees", title)
-            .why("this load writes only some groups, and their locations decide: another load may be spread differently")
+            .why("this load writes only some groups, and their locations determine the members: another load may be spread differently")
     } else {
         let title = format!(
             "{origin} is written on {}, where the layout has none",
@@ -277,7 +277,7 @@ fn skewed(measured: &ArraySnapshot, rows: &[Row], over: Duration) -> Option<Find
     let (most, others) = (highest(true), highest(false));
     // A skew without slow IO is only information, as in `top`.
     let hotspot = hotspot::find(measured, over);
-    let hurts = hotspot.is_warning()
+    let delays = hotspot.is_warning()
         && hotspot
             .members
             .iter()
@@ -300,18 +300,18 @@ fn skewed(measured: &ArraySnapshot, rows: &[Row], over: Duration) -> Option<Find
     });
     Some(
         Finding::info("live-skew", title)
-            .raise_if(hurts, Severity::Warning)
+            .raise_if(delays, Severity::Warning)
             .seen(hotspot.headline)
             .seen_all(lines)
             .figure("observed", worst.observed)
             .figure("utilisation", most)
             .figure("utilisation_of_others", others)
-            .why("the layout has this metadata there, so it remains so under this load: see layout-skew for an even layout")
+            .why("the layout has this metadata on these members, so this load will remain uneven: see layout-skew for an even layout")
             .source("raidtrace, measured"),
     )
 }
 
-/// A write-intent bitmap that takes a large share of the writes. All members have the same bitmap, so the first member with
+/// A write-intent bitmap that causes a large share of the writes. All members have the same bitmap, so the first member with
 /// enough writes is reported.
 fn hot_bitmap(of: &ArrayFacts, measured: &ArraySnapshot, over: Duration) -> Option<Finding> {
     let enough = HOT_WRITES.max((over.as_secs_f64() * HOT_RATE) as u64);
@@ -332,7 +332,7 @@ fn hot_bitmap(of: &ArrayFacts, measured: &ArraySnapshot, over: Duration) -> Opti
         .seen(format!("{name}: {bitmap_writes} of {}", plural(total as usize, "write")))
         .figure("share", share)
         .why("the first write to each clean chunk waits until its bit has been written to every member and flushed: few writes at a time, scattered over the array, are the worst case")
-        .not_when("the array is degraded or syncing: bits then stay set, and this is temporary")
+        .not_when("the array is degraded or syncing: bits then stay set, and the writes are temporary")
         .source("measured, see docs/doctor.md; md(4), BITMAP WRITE-INTENT LOGGING");
     if of.array.degraded > 0 || !of.is_idle() {
         return Some(finding);
@@ -341,7 +341,7 @@ fn hot_bitmap(of: &ArrayFacts, measured: &ArraySnapshot, over: Duration) -> Opti
         finding
             .command(format!("echo 60 > {}", of.sysfs("md/bitmap/time_base")))
             .commands(bitmap::replace(of))
-            .risk("the first command is undone with the old value, and a resync after a crash takes longer. A crash between the other two causes a full resync; try them only if the first does not help"),
+            .risk("the first command is undone with the old value, and a resync after a crash takes longer. A crash between the other two commands causes a full resync; try them only if the first does not help"),
     )
 }
 

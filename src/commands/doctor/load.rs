@@ -41,7 +41,7 @@ pub fn load(file: &Path, facts: &Facts, host: &str) -> Result<(Snapshot, Vec<Par
     Ok((snapshot, parts))
 }
 
-/// Recorded arrays that differ from the array with their name here: name and reason.
+/// Recorded arrays that differ from the array of the same name on this host: name and reason.
 fn mismatches(header: &Header, facts: &Facts, host: &str) -> Vec<(String, String)> {
     let mismatch = |recorded: &Array| {
         let name = &recorded.name;

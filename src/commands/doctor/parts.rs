@@ -19,12 +19,12 @@ use crate::recording::source::Source;
 
 /// Maximum number of intervals: five minutes each for twelve hours.
 const INTERVALS: usize = 192;
-/// Minimum length of an interval in seconds, the window of `top`: shorter ones prove nothing.
+/// Minimum length of an interval in seconds: the window of `top`. Shorter intervals are not conclusive.
 const SHORTEST_S: i64 = 10;
-/// Rules on how much IO suffers, each with the figure that measures it. `live-disagrees` is evaluated over the whole
+/// Rules about slow IO, each with the figure that measures it. `live-disagrees` is evaluated over the whole
 /// recording only, as each part of it writes only some groups.
 const RULES: [(&str, &str); 2] = [("live-skew", "utilisation"), ("bitmap-hot", "share")];
-/// Share of a recording from which a part counts as the whole.
+/// Minimum share of a recording for a part to count as the whole.
 const WHOLE: f64 = 0.9;
 
 /// A time span in microseconds since the epoch: start and end.
@@ -118,7 +118,7 @@ pub fn worst(
         keep_worst(&mut ended, run);
     }
     let part = |run: Run| {
-        // Judge the merged intervals again.
+        // Evaluate the merged intervals.
         let found = compare(facts, &run.snapshot).1.into_iter();
         let found = found
             .filter(|f| figure(f).is_some())
@@ -173,7 +173,7 @@ impl Part {
             ..self.finding
         }
         .seen(format!(
-            "for {:.0} of {:.0} {word} recorded, the worst part of it",
+            "in the worst part of the recording: {:.0} of {:.0} {word}",
             part / unit,
             whole / unit
         ))
@@ -182,7 +182,7 @@ impl Part {
     }
 }
 
-/// `between 03:10 and 03:20`, local time; with seconds if it is short, and with a date if the recording spans several days.
+/// `between 03:10 and 03:20`, local time; with seconds if the span is short, and with a date if the recording spans several days.
 fn between(span: Span, whole: Span) -> String {
     let zone = time::local();
     let at = |us: i64| -> Zoned {

@@ -174,7 +174,7 @@ fn parse(text: &str) -> Result<Vec<Acknowledged>, (usize, String)> {
         }
         let Some((id, target)) = line.split_once(char::is_whitespace) else {
             let why = format!(
-                "{line:?} has no target; expected `ID TARGET`, as in `layout-skew md0`, or `{line} -` for findings about no array"
+                "{line:?} has no target; expected `ID TARGET`, as in `layout-skew md0`, or `{line} -` for findings that are not about an array"
             );
             return Err((number, why));
         };

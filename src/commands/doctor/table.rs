@@ -143,7 +143,7 @@ fn summary(out: &mut dyn Write, f: &Finding) -> io::Result<()> {
     }
 }
 
-/// Measured writes beside the layout.
+/// Measured writes compared with the layout.
 fn measured(out: &mut dyn Write, live: &Live) -> io::Result<()> {
     let source = match &live.recording {
         Some(file) => format!("recorded in {file}"),
@@ -155,7 +155,10 @@ fn measured(out: &mut dyn Write, live: &Live) -> io::Result<()> {
     );
     paragraph(out, "", 0, &head)?;
     if live.rows.is_empty() {
-        return writeln!(out, "  too few writes of bitmaps and inode tables to judge");
+        return writeln!(
+            out,
+            "  too few writes of bitmaps and inode tables to compare"
+        );
     }
     writeln!(
         out,

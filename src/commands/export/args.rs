@@ -11,7 +11,7 @@ pub enum Format {
     Parquet,
     /// Comma-separated values, with a header
     Csv,
-    /// One JSON object a line, without what is null
+    /// One JSON object per line, without null fields
     Ndjson,
 }
 
@@ -30,7 +30,7 @@ pub struct Export {
     #[arg(short, long, value_name = "OUT")]
     pub output: PathBuf,
 
-    /// Replace OUT if it is there, once the new one is whole
+    /// Replace OUT if it exists, once the new file is complete
     #[arg(long)]
     pub force: bool,
 }
@@ -40,5 +40,5 @@ pub const EXAMPLES: &str = "Examples:
   raidtrace export incident.rtrace -f parquet -o incident.parquet
   raidtrace export incident.rtrace -f ndjson -o - | jq -c 'select(.kind == \"request\")'
 
-The columns are those of the recording: docs/recording.md. Exit status: 0 done, 1 it failed or the
-recording is damaged (what was whole has been written), 2 usage.";
+The columns are those of the recording: docs/recording.md. Exit status: 0 done, 1 failed or the
+recording is damaged (all readable rows have been written), 2 usage.";

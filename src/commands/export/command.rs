@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::commands::export::args::Export;
 
-/// Fails: built without the feature `export`.
+/// Fails, because this binary was built without the feature `export`.
 #[cfg(not(feature = "export"))]
 pub fn run(_: &Export) -> Result<()> {
     anyhow::bail!(
@@ -36,21 +36,21 @@ fn to(reader: &mut crate::recording::reader::Reader, args: &Export) -> Result<u6
     use crate::machine::output::Destination;
     use anyhow::Context as _;
     use std::os::unix::fs::MetadataExt as _;
-    let say = || args.output.display().to_string();
+    let output_name = || args.output.display().to_string();
     let id = |found: std::fs::Metadata| (found.dev(), found.ino());
     let old = args.output.symlink_metadata().ok().map(id);
     let mut sources = reader.files().iter();
     if old.is_some() && sources.any(|source| source.metadata().ok().map(id) == old) {
-        anyhow::bail!("{}: is the recording that is read", say());
+        anyhow::bail!("{}: is the recording to export", output_name());
     }
     let destination = Destination::new(&args.output, args.force)?;
-    let mut output = destination.open().with_context(say)?;
+    let mut output = destination.open().with_context(output_name)?;
     match write(reader, args, &mut output.file) {
         // A closed pipe (`| head`) is not a failure.
         Err(e) if output.pending.is_none() && is_broken_pipe(&e) => Ok(0),
-        Err(e) => Err(e).with_context(say),
+        Err(e) => Err(e).with_context(output_name),
         Ok(rows) => {
-            output.commit().with_context(say)?;
+            output.commit().with_context(output_name)?;
             Ok(rows)
         }
     }

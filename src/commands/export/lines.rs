@@ -15,7 +15,7 @@ enum Value<'a> {
     Time(i64),
 }
 
-/// Writes every readable row. Returns their number.
+/// Writes every readable row. Returns the number of rows.
 pub fn write(reader: &mut Reader, format: Format, out: &mut impl Write) -> io::Result<u64> {
     if format == Format::Csv {
         let names: Vec<&str> = COLUMNS.iter().map(|c| c.0).collect();
@@ -38,7 +38,7 @@ pub fn write(reader: &mut Reader, format: Format, out: &mut impl Write) -> io::R
     Ok(rows)
 }
 
-/// Writes a row as CSV, quoted by RFC 4180. Null is empty, an empty text is `""`.
+/// Writes a row as CSV, quoted according to RFC 4180. Null is empty; an empty string is `""`.
 fn csv(line: &mut Vec<u8>, batch: &Batch, row: usize) -> io::Result<()> {
     for column in 0..COLUMNS.len() {
         if column > 0 {

@@ -1,4 +1,5 @@
-//! `raidtrace export`: a recording for other tools. A cargo feature, on by default: Parquet is a third of the build.
+//! `raidtrace export`: converts a recording for other tools. A cargo feature, on by default, because Parquet is a third of the
+//! build.
 
 pub mod args;
 pub mod command;

@@ -1,4 +1,4 @@
-//! `raidtrace layout`: arguments -> a report -> text, JSON or SVG, and an exit status.
+//! `raidtrace layout`: prints a report as text, JSON or SVG, and sets the exit status.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -27,7 +27,7 @@ const TOO_UNEVEN: u8 = 3;
 /// Runs `layout`.
 ///
 /// # Errors
-/// If there is no layout, or the output cannot be written.
+/// There is no layout, or the output cannot be written.
 pub fn run(args: &Layout) -> Result<ExitCode> {
     if args.mke2fs.is_any() && args.plan.is_none() && !args.search {
         usage("options of mke2fs require --plan or --search");

@@ -1,4 +1,4 @@
-//! Output of `--search`: text of 80 columns, and JSON (schema raidtrace.layout-search/1).
+//! Output of `--search`: text, 80 columns wide, or JSON (schema raidtrace.layout-search/1).
 
 use std::io::{self, Write};
 
@@ -18,15 +18,15 @@ const MIN_GAIN: f64 = 0.15;
 
 /// Candidates for a filesystem on an array.
 pub struct Comparison<'a> {
-    /// Filesystem and array, for the header.
+    /// Filesystem and array, for the heading.
     pub target: &'a Target,
     /// Candidates, the best first.
     pub all: &'a [Candidate],
-    /// Index of the candidate with the user's options only.
+    /// Index of the candidate with only the user's options.
     pub base: usize,
     /// A note if the skews do not cover the whole filesystem.
     pub counted: Option<&'static str>,
-    /// Number of disks after growing, and the skews of each candidate of [`shown`] then.
+    /// Number of disks after growing, and the skews of each candidate of [`shown`] on the grown array.
     pub grown: Option<(u32, Vec<Skews>)>,
 }
 
@@ -40,7 +40,7 @@ pub fn shown(all: &[Candidate], base: usize) -> Vec<usize> {
 }
 
 impl Comparison<'_> {
-    /// Index of the recommended candidate: the base, if no other is much better.
+    /// Index of the recommended candidate: the base, unless another candidate is much better.
     pub fn recommended(&self) -> usize {
         let gain = self.all[self.base].score() - self.all[0].score();
         if gain < MIN_GAIN { self.base } else { 0 }
@@ -153,7 +153,7 @@ impl Comparison<'_> {
         notes.chain(self.counted)
     }
 
-    /// The object.
+    /// The comparison as a JSON object.
     pub fn object(&self) -> Value {
         let geometry = &self.target.array.geometry;
         let best = self.recommended();

@@ -13,7 +13,7 @@ pub fn write(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     writeln!(out)
 }
 
-/// The object.
+/// The report as a JSON value.
 pub fn object(report: &Report) -> Value {
     let (target, fs) = (&report.target, &report.target.fs);
     let geometry = &target.array.geometry;

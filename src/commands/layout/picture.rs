@@ -1,5 +1,4 @@
-//! The report as SVG: a row per member, two panels of bars, the mean as a line. Readable without scripts, special fonts and
-//! colour.
+//! The report as SVG: a row per member, two panels of bars, the mean as a line. Needs no scripts, special fonts or colour.
 
 use svg::Document;
 use svg::node::element::{Group, Line, Rectangle, Text, Title};
@@ -13,17 +12,17 @@ use crate::ui::{palette, text};
 
 const WIDTH: f64 = 960.0;
 const MARGIN: f64 = 20.0;
-/// Width of the column with slot and name.
+/// Width of the column for slot and name.
 const NAMES: f64 = 120.0;
 const PANEL: f64 = (WIDTH - 2.0 * MARGIN - NAMES) / 2.0;
-/// Width of the bars of a panel; the rest is for figures.
+/// Width of the bars of a panel; the rest of the panel is for figures.
 const BARS: f64 = PANEL - 90.0;
 const ROW: f64 = 20.0;
 const LINE: f64 = 18.0;
 const INK: &str = "#222222";
 const PALE: &str = "#777777";
 
-/// A panel: its title, and colour and figure of each part of its bars.
+/// A panel: title, and the colour and figure of each part of its bars.
 struct Panel {
     title: &'static str,
     parts: Vec<(String, Figure)>,
@@ -89,7 +88,7 @@ pub fn draw(report: &Report) -> String {
         page = page.add(draw_panel(panel, members, block_sectors, x, top, bottom));
     }
     page = page.add(words(
-        "dashed: the mean. In blocks; of inode tables the first 4 blocks per group, from the start of each flex group.",
+        "dashed: the mean. In blocks. Inode tables: the first 4 blocks per group, from the start of each flex group.",
         MARGIN,
         bottom + 45.0,
         PALE,
@@ -152,7 +151,7 @@ fn draw_panel(
     group.add(words(&skew, x, bottom + 20.0, INK))
 }
 
-/// Rounds to a tenth of a pixel, for short files.
+/// Rounds to a tenth of a pixel, to keep the file short.
 fn round(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }

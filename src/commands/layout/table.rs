@@ -1,4 +1,4 @@
-//! The report as text of 80 columns: filesystem and array, headline, two bars per member, and the origins.
+//! The report as text, 80 columns wide: filesystem and array, headline, two bars per member, and the origins.
 
 use std::io::{self, Write};
 
@@ -15,7 +15,7 @@ const BAR: usize = 23;
 /// Width of a member's name.
 const NAME: usize = 10;
 
-/// Writes the report. `all`: also every origin by member.
+/// Writes the report. If `all`, includes every origin by member.
 pub fn write(out: &mut dyn Write, report: &Report, all: bool) -> io::Result<()> {
     for line in lines(report, all) {
         writeln!(out, "{}", line.trim_end())?;
@@ -53,7 +53,7 @@ fn lines(report: &Report, all: bool) -> Vec<String> {
     out
 }
 
-/// Wraps untrusted text at 80 columns, the first line after `mark`, the others indented.
+/// Wraps untrusted text at 80 columns. The first line starts with `mark`, the other lines are indented.
 pub fn wrapped(mark: &str, sentence: &str) -> Vec<String> {
     let indent = 2;
     let sentence = text::clean(sentence);
@@ -100,7 +100,7 @@ pub fn about(target: &Target) -> [String; 2] {
     [first, second]
 }
 
-/// A bar of at most `columns` for a value of at most `most`, in half columns.
+/// A bar in half columns. The value `most` takes `columns`.
 fn bar(value: u64, most: u64, columns: usize) -> String {
     let halves = (value as f64 * 2.0 * columns as f64 / most.max(1) as f64).round() as usize;
     let halves = if value > 0 { halves.max(1) } else { 0 };
@@ -174,7 +174,7 @@ fn origins(report: &Report) -> Vec<String> {
         if sum == 0 {
             continue;
         }
-        // Fewer blocks than members cannot be even.
+        // No skew for fewer blocks than members, which cannot be even.
         let skew = report
             .spread
             .skew(figure)
@@ -190,7 +190,7 @@ fn origins(report: &Report) -> Vec<String> {
     out
 }
 
-/// Slots with more than 1.2 times the mean; their number if there are many.
+/// Slots with more than 1.2 times the mean; only their number if more than 8.
 fn most_on(report: &Report, figure: impl Fn(&Member) -> u64) -> String {
     let members = &report.spread.members;
     let sum: u64 = members.iter().map(&figure).sum();

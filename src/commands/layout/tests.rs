@@ -9,7 +9,7 @@ use crate::mke2fs::{Conf, Options, plan};
 use crate::raid::Level;
 
 const GIB: u64 = 1 << 30;
-/// A RAID 0 of 12 disks with 100 GiB each, approximately.
+/// Size of a RAID 0 of 12 disks of about 100 GiB each.
 const SEED: u64 = 1_257_492_480 << 10;
 
 fn report(bytes: u64, level: Level, disks: u32, chunk_kib: u64, options: &Options) -> Report {
@@ -60,7 +60,7 @@ fn screens() {
 }
 
 #[test]
-fn one_object() {
+fn json_object() {
     let report = report(8 * GIB, Level::Raid5, 4, 512, &Options::default());
     let object = serde_json::to_string_pretty(&json::object(&report)).unwrap();
     insta::assert_snapshot!("json", object);

@@ -38,11 +38,11 @@ pub struct Record {
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = buffer)]
     pub buffer: u32,
 
-    /// Record ext4's allocator as well, with kernel stacks (as raidtrace alloc, an interval a second)
+    /// Record ext4's allocator as well, with kernel stacks (as raidtrace alloc, one interval per second)
     #[arg(long)]
     pub alloc: bool,
 
-    /// Record slow operations as well, and why they were slow (as raidtrace slow): those of 10 ms or of TIME and more
+    /// Record slow operations as well, and why they were slow (as raidtrace slow): those of at least 10 ms, or TIME
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10ms", value_parser = short_time)]
     pub slow: Option<Duration>,
 
@@ -54,7 +54,7 @@ pub struct Record {
     #[arg(long, requires = "command")]
     pub as_root: bool,
 
-    /// Record while this command runs; as the user who called sudo
+    /// Record while this command runs (as the user who called sudo)
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
@@ -85,14 +85,14 @@ pub const EXAMPLES: &str = "Examples:
   sudo raidtrace record -o a.rtrace --rotate 10             the last ten minutes are kept
   sudo raidtrace record /srv -o a.rtrace --alloc            the allocator too, for alloc --replay
   sudo raidtrace record /srv -o a.rtrace --slow=100ms       slow operations too, for slow --replay
-  sudo raidtrace record -o - | ssh host 'cat > a.rtrace'    nothing is written here
+  sudo raidtrace record -o - | ssh host 'cat > a.rtrace'    nothing is written locally
 
 The file is an Arrow IPC stream: raidtrace report, and pyarrow, polars or pandas read it.
-SIGINT, SIGTERM and SIGHUP end it cleanly; with a COMMAND they are passed on to it, and its end
-ends the recording. After a crash the file is readable up to its last second; with --rotate,
-until the recording has ended, it is FILE.0001.part and so on.
+SIGINT, SIGTERM and SIGHUP end the recording cleanly. With a COMMAND, they are passed on to the
+command, and the recording ends with it. After a crash the file is readable up to its last second;
+with --rotate, it is FILE.0001.part and so on until the recording has ended.
 
-Exit status: 0 done (also after Ctrl-C and SIGTERM), that of COMMAND, 1 it failed, 2 usage.";
+Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 failed, 2 usage, else that of COMMAND.";
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! The command that is recorded.
+//! The recorded command.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::machine::signals::Signals;
 
-/// Checks that the command exists, before anything is loaded.
+/// Checks that the command exists. Called before anything is loaded.
 pub fn find(command: &[OsString]) -> Result<()> {
     let Some(name) = command.first() else {
         return Ok(());
@@ -30,7 +30,7 @@ pub fn find(command: &[OsString]) -> Result<()> {
     Ok(())
 }
 
-/// The command as it is to be run: if sudo was called by another user, as that user, unless `as_root`.
+/// The command line to run. Under sudo, wraps the command to run as the user who called sudo, unless `as_root`.
 ///
 /// # Errors
 /// setpriv(1) of util-linux is missing.
@@ -43,7 +43,9 @@ pub fn for_user(command: &[OsString], as_root: bool) -> Result<Vec<OsString>> {
         return Ok(command.to_vec());
     }
     let mut wrapped: Vec<OsString> = vec!["setpriv".into()];
-    find(&wrapped).context("to run the command as the user who called sudo (or --as-root)")?;
+    find(&wrapped).context(
+        "setpriv is needed to run the command as the user who called sudo (or use --as-root)",
+    )?;
     wrapped.push(format!("--reuid={uid}").into());
     wrapped.push(format!("--regid={gid}").into());
     wrapped.push("--init-groups".into());
@@ -58,7 +60,7 @@ pub fn for_user(command: &[OsString], as_root: bool) -> Result<Vec<OsString>> {
     Ok(wrapped)
 }
 
-/// Name and home of a user in /etc/passwd (passwd(5)).
+/// Name and home directory of a user in /etc/passwd (passwd(5)).
 fn user(passwd: &str, uid: u32) -> Option<(&str, &str)> {
     passwd.lines().find_map(|line| {
         let fields: Vec<&str> = line.split(':').collect();
@@ -69,11 +71,11 @@ fn user(passwd: &str, uid: u32) -> Option<(&str, &str)> {
     })
 }
 
-/// A command that runs or has ended.
+/// A command that is running or has ended.
 pub struct Running(Child);
 
 impl Running {
-    /// Starts a command; `None` if it is empty. `aside`: its output goes to stderr, because stdout is the recording.
+    /// Starts a command; `None` if `command` is empty. If `aside`, the output goes to stderr, because stdout is the recording.
     pub fn start(command: &[OsString], aside: bool, signals: &Signals) -> Result<Option<Self>> {
         let Some((name, args)) = command.split_first() else {
             return Ok(None);
@@ -90,9 +92,9 @@ impl Running {
         })?)))
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the command.
     pub fn signal(&mut self, number: i32) {
-        // After it was waited for, its pid may belong to another process.
+        // Once the command has been reaped, its pid may belong to another process.
         if let Ok(None) = self.0.try_wait()
             && let (Some(pid), Some(signal)) = (
                 Pid::from_raw(self.0.id().cast_signed()),
@@ -103,7 +105,7 @@ impl Running {
         }
     }
 
-    /// Its exit status; `None` while it runs.
+    /// Exit status of the command; `None` while it runs.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         self.0.try_wait().context("waiting for the command")
     }
@@ -123,7 +125,7 @@ mod tests {
     use super::user;
 
     #[test]
-    fn a_user_has_a_home() {
+    fn passwd_lookup_by_uid() {
         let passwd =
             "root:x:0:0:root:/root:/bin/bash\nbad\nann:x:1000:1000:Ann,,,:/home/ann:/bin/zsh\n";
         assert_eq!(user(passwd, 1000), Some(("ann", "/home/ann")));

@@ -1,4 +1,4 @@
-//! `raidtrace record`: records until a signal, `--duration`, `--max-size`, the end of the command, or an error of the file.
+//! `raidtrace record`: records until a signal, `--duration`, `--max-size`, the end of the command, or a write error.
 
 use std::collections::HashSet;
 use std::io::{self, Write as _};
@@ -21,12 +21,12 @@ use crate::session::recorder::storage::Storage as _;
 use crate::session::recorder::{RecorderOptions, SECOND};
 use crate::ui::text;
 
-/// Interval of looking at the command and the engine.
+/// Interval for polling the command and the engine.
 const STEP: Duration = Duration::from_millis(20);
-/// Repetitions of the signal that ends the recording are dropped for this long.
+/// Time for which repetitions of the signal that ends the recording are ignored.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// Records; the status is that of the command, if one was given.
+/// Records. Returns the exit status of the command, if one was given.
 pub fn run(args: &Record) -> Result<ExitCode> {
     if let Some(why) = privileges::lacks("record") {
         bail!(why);
@@ -49,7 +49,7 @@ pub fn run(args: &Record) -> Result<ExitCode> {
     };
     let start = move || Recording::start(Sys::live(), files, &options, limits);
     let mut engine = Engine::start(start, SECOND, SECOND)?;
-    let mut said = HashSet::new();
+    let mut printed = HashSet::new();
     let mut child: Option<Running> = None;
     let mut failed = None;
     let mut status = None;
@@ -57,7 +57,7 @@ pub fn run(args: &Record) -> Result<ExitCode> {
     loop {
         if let Some(signal) = signals.wait(STEP) {
             match &mut child {
-                // The command gets it as well, and the recording ends with the command.
+                // The terminal sends the signal to the command too. The recording ends with the command.
                 Some(_) if signal.from_terminal => {}
                 Some(child) => child.signal(signal.number),
                 None => {
@@ -68,9 +68,9 @@ pub fn run(args: &Record) -> Result<ExitCode> {
         }
         match engine.try_tick() {
             None | Some(Tick::Interval(())) => {}
-            Some(Tick::Notes(notes)) => say(&notes, &mut said),
+            Some(Tick::Notes(notes)) => print_notes(&notes, &mut printed),
             Some(Tick::Started { subjects, notes }) => {
-                say(&notes, &mut said);
+                print_notes(&notes, &mut printed);
                 let _ = writeln!(
                     io::stderr(),
                     "raidtrace: recording {} to {}{}",
@@ -89,7 +89,7 @@ pub fn run(args: &Record) -> Result<ExitCode> {
                         break;
                     }
                 }
-                // After the command, which is to have the rights of its user.
+                // Drop privileges after starting the command, which must have the rights of its user.
                 privileges::keep_for_reload();
             }
         }
@@ -97,14 +97,14 @@ pub fn run(args: &Record) -> Result<ExitCode> {
             && let Some(ended) = child.ended()?
         {
             status = Some(ended);
-            grace = GRACE; // perhaps because of Ctrl-C
+            grace = GRACE; // Ctrl-C may have ended the command.
             break;
         }
         if engine.has_ended() {
             break;
         }
     }
-    // The disk, or the reader of a pipe, may not answer.
+    // The disk or the reader of a pipe may be stuck: let the next signal kill raidtrace.
     signals.release_after(grace);
     let ended = engine.end(None)?;
     let Finished {
@@ -114,11 +114,11 @@ pub fn run(args: &Record) -> Result<ExitCode> {
     } = ended.total;
     signals.catch_again();
     let failed = failed.or(ended.result.err()).or(result.err());
-    let failed = failed.filter(|e| !nobody_reads(e));
+    let failed = failed.filter(|e| !is_broken_pipe(e));
     if failed.is_none() {
         let _ = report(&summary, &files.name());
     }
-    // raidtrace stays until a command that outlasts the recording has ended.
+    // If the command outlasts the recording, wait for it.
     while let Some(child) = &mut child
         && status.is_none()
     {
@@ -130,14 +130,14 @@ pub fn run(args: &Record) -> Result<ExitCode> {
         }
     }
     match (failed, status) {
-        (Some(error), _) => Err(explained(error, &summary, &files)),
+        (Some(error), _) => Err(with_file_state(error, &summary, &files)),
         (None, Some(status)) => Ok(ExitCode::from(child::code(status))),
         (None, None) => Ok(ExitCode::SUCCESS),
     }
 }
 
-/// True if the reader of a pipe has closed it, which is no failure.
-fn nobody_reads(error: &Error) -> bool {
+/// True if the reader of the pipe has closed it, which is not a failure.
+fn is_broken_pipe(error: &Error) -> bool {
     kind(error) == Some(io::ErrorKind::BrokenPipe)
 }
 
@@ -147,26 +147,26 @@ fn kind(error: &Error) -> Option<io::ErrorKind> {
         .find_map(|e| Some(e.downcast_ref::<io::Error>()?.kind()))
 }
 
-/// An error with the state of the file.
-fn explained(error: Error, summary: &Summary, files: &Files) -> Error {
+/// Adds the state of the file to an error.
+fn with_file_state(error: Error, summary: &Summary, files: &Files) -> Error {
     let hint = match kind(&error) {
         Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
-            "; --max-size and --rotate keep a recording small"
+            "; limit the size with --max-size or --rotate"
         }
         _ => "",
     };
     error.context(format!(
-        "recording ended after {:.1} s; {} ({}) can be read up to then{hint}",
+        "recording ended after {:.1} s; {} ({}) is readable up to that point{hint}",
         summary.span.as_secs_f64(),
         files.name(),
         units::bytes(summary.recorded.written.bytes as f64),
     ))
 }
 
-/// Writes notes that are not in `said`.
-fn say(notes: &[String], said: &mut HashSet<String>) {
+/// Prints notes that are not in `printed` yet.
+fn print_notes(notes: &[String], printed: &mut HashSet<String>) {
     for note in notes {
-        if said.insert(note.clone()) {
+        if printed.insert(note.clone()) {
             let _ = writeln!(io::stderr(), "raidtrace: note: {}", text::clean(note));
         }
     }

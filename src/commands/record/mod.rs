@@ -1,7 +1,7 @@
 //! `raidtrace record`: writes every request and submission to a file.
 //!
-//! * [`command`]: runs the command. [`child`]: the command that is recorded.
-//! * [`recording`]: a session that is recorded. [`output`]: the files of a recording. [`summary`]: its last message.
+//! * [`command`]: runs the command. [`child`]: the recorded command.
+//! * [`recording`]: a recorded session. [`output`]: the files of a recording. [`summary`]: the final message.
 
 pub mod args;
 pub mod child;

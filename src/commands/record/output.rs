@@ -1,8 +1,8 @@
 //! The files of a recording.
 //!
-//! FILE is created when the programs are attached, so that an earlier failure leaves no file. With --force it replaces the old
-//! one in one step. With --rotate the recording is written to pieces, FILE.0001.part and so on, each of which is a recording;
-//! at the end they are joined to FILE.
+//! FILE is created after the programs are attached, so that an earlier failure leaves no file. With --force it replaces an
+//! existing file atomically. With --rotate the recording is written in pieces, FILE.0001.part and so on. Each piece is a complete
+//! recording. At the end the pieces are joined to FILE.
 
 mod pieces;
 
@@ -32,7 +32,7 @@ pub struct Files {
 
 enum Kind {
     Stdout,
-    /// A FIFO, a terminal or a device, until the recording has begun.
+    /// A FIFO, a terminal or a device. `None` once the recording has begun.
     Special(Option<File>),
     File(Target),
     Pieces(Target, Pieces),
@@ -42,7 +42,7 @@ impl Files {
     /// Checks the destination before anything is loaded. `-` is stdout.
     ///
     /// # Errors
-    /// A file exists and `force` is false, or the destination does not suit.
+    /// A file exists and `force` is false, or the destination is unsuitable.
     pub fn new(path: &Path, force: bool, rotate: Option<Duration>) -> Result<Self> {
         let name = path.display();
         let kind = match Destination::new(path, force)? {
@@ -71,7 +71,7 @@ impl Files {
             && !force
         {
             bail!(
-                "{} exists, from a recording that was killed: read it (raidtrace report {name}), name another file, or \
+                "{} was left by a recording that was killed: read it (raidtrace report {name}), name another file, or \
                  remove it with --force",
                 piece.display()
             );
@@ -83,7 +83,7 @@ impl Files {
         })
     }
 
-    /// The directory that it is in.
+    /// The directory of the recording.
     pub fn folder(&self) -> &Path {
         folder(&self.path)
     }
@@ -93,7 +93,7 @@ impl Files {
         matches!(self.kind, Kind::Stdout)
     }
 
-    /// Creates the file. `begin` writes the start of the recording; if it fails, the file to be replaced stays.
+    /// Creates the file. `begin` writes the start of the recording. If `begin` fails, the file to be replaced stays.
     fn create<T>(&mut self, begin: impl FnOnce(File) -> io::Result<T>) -> Result<T> {
         let name = self.name();
         let failed = || format!("{name} cannot be written");
@@ -109,11 +109,11 @@ impl Files {
             }
             Kind::File(target) => {
                 let target = target.clone();
-                self.begin_beside(&target, begin).with_context(failed)
+                self.create_and_rename(&target, begin).with_context(failed)
             }
             Kind::Pieces(target, pieces) => {
                 let first = target.with_path(pieces.next());
-                let begun = self.begin_beside(&first, begin).with_context(failed)?;
+                let begun = self.create_and_rename(&first, begin).with_context(failed)?;
                 if let Kind::Pieces(_, pieces) = &mut self.kind {
                     pieces.first_begun(Instant::now());
                 }
@@ -123,7 +123,7 @@ impl Files {
     }
 
     /// Creates FILE.new and renames it to `target`. Then removes the file and the pieces of an earlier recording.
-    fn begin_beside<T>(
+    fn create_and_rename<T>(
         &self,
         target: &Target,
         begin: impl FnOnce(File) -> io::Result<T>,
@@ -135,7 +135,7 @@ impl Files {
         pending.commit()?;
         if self.force {
             if path != self.path {
-                // Readers would mistake it for this recording.
+                // Readers would take the old file for this recording.
                 let _ = fs::remove_file(&self.path);
             }
             left_over
@@ -147,10 +147,10 @@ impl Files {
         Ok(begun)
     }
 
-    /// Joins the pieces of a recording that has ended. Returns the size of the file in bytes; `None` without pieces.
+    /// Joins the pieces of a recording that has ended. Returns the size of the joined file in bytes; `None` if there are no pieces.
     ///
     /// # Errors
-    /// The pieces cannot be joined; they stay.
+    /// The pieces cannot be joined. The pieces are kept.
     fn join_pieces(&mut self) -> Result<Option<u64>> {
         let Kind::Pieces(target, pieces) = &self.kind else {
             return Ok(None);
@@ -163,7 +163,7 @@ impl Files {
         });
         let (bytes, mut pending) = joined.with_context(|| {
             format!(
-                "{} could not be made of its pieces, which are whole ({} and so on: raidtrace report {} reads them)",
+                "{} could not be joined from its pieces, which are complete ({} and so on: raidtrace report {} reads them)",
                 self.name(),
                 paths.first().map_or_else(String::new, |p| p.display().to_string()),
                 self.name()
@@ -176,7 +176,7 @@ impl Files {
         if let Err(e) = renamed {
             let wanted = std::mem::replace(&mut self.path, target.temporary());
             return Err(Error::new(e).context(format!(
-                "the recording is {}, and could not become {}",
+                "the recording is in {} and could not be renamed to {}",
                 self.name(),
                 wanted.display()
             )));

@@ -1,4 +1,4 @@
-//! A session that is recorded to files, and the sum of its intervals.
+//! A session recorded to files, and the sum of its intervals.
 
 use std::time::{Duration, Instant};
 
@@ -13,25 +13,25 @@ use crate::session::Session;
 use crate::session::engine::Source;
 use crate::session::recorder::{Recorder, RecorderOptions};
 
-/// Tasks and files of an array in the summary.
+/// Maximum number of tasks and files of an array in the sum.
 const LISTED: usize = 1024;
 
-/// When a recording ends by itself.
+/// Limits at which a recording ends by itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
-    /// Duration after which it ends.
+    /// Maximum duration.
     pub duration: Option<Duration>,
-    /// Size in bytes at which it ends.
+    /// Maximum size in bytes.
     pub max_size: Option<u64>,
 }
 
 /// A recording that has ended.
 pub struct Finished {
-    /// Its files.
+    /// Files of the recording.
     pub files: Files,
-    /// Its figures.
+    /// Figures for the final message.
     pub summary: Summary,
-    /// An error if the end of the recording is missing.
+    /// Error if the end of the recording could not be written.
     pub result: Result<()>,
 }
 
@@ -39,12 +39,12 @@ pub struct Finished {
 pub struct Recording {
     recorder: Recorder<Files>,
     limits: Limits,
-    begun: Instant,
+    started: Instant,
     total: Option<Snapshot>,
 }
 
 impl Recording {
-    /// Starts a session and creates the file. Events are recorded from the moment this returns.
+    /// Starts a session and creates the file. When this returns, events are being recorded.
     ///
     /// # Errors
     /// The session cannot be started, or the file cannot be written.
@@ -57,7 +57,7 @@ impl Recording {
         Ok(Self {
             recorder: Recorder::start(sys, files, options)?,
             limits,
-            begun: Instant::now(),
+            started: Instant::now(),
             total: None,
         })
     }
@@ -97,7 +97,7 @@ impl Source for Recording {
     fn drain(&mut self) -> Result<bool> {
         self.recorder.drain()?;
         let Limits { duration, max_size } = self.limits;
-        let long_enough = duration.is_some_and(|d| self.begun.elapsed() >= d);
+        let long_enough = duration.is_some_and(|d| self.started.elapsed() >= d);
         let bytes = self.recorder.written().bytes;
         Ok(long_enough || max_size.is_some_and(|most| bytes >= most))
     }
@@ -113,7 +113,7 @@ impl Source for Recording {
     }
 
     fn finish(mut self) -> Finished {
-        let span = self.begun.elapsed();
+        let span = self.started.elapsed();
         let (files, recorded, last, result) = self.recorder.end();
         if let Some(last) = last {
             Self::add(&mut self.total, last);

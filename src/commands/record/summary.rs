@@ -1,4 +1,4 @@
-//! The last message of a recording.
+//! The final message of a recording.
 
 use std::io::{self, Write as _};
 use std::time::Duration;
@@ -7,12 +7,12 @@ use crate::analysis::lost::Loss;
 use crate::session::recorder::Recorded;
 use crate::ui::text;
 
-/// Figures of a recording for its last message.
+/// Figures of a recording for the final message.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// Duration.
+    /// Duration of the recording.
     pub span: Duration,
-    /// Its figures.
+    /// Counts and losses.
     pub recorded: Recorded,
     /// Headline of each array.
     pub headlines: Vec<String>,

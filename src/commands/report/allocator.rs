@@ -147,12 +147,12 @@ mod tests {
         gather(file.path(), from, None).unwrap()
     }
 
-    /// Intervals of one second: `linear` is the third.
+    /// Three intervals of one second; the third is `linear`.
     fn intervals() -> Vec<Item> {
         let mut all = vec![fixture::healthy(), fixture::healthy(), fixture::linear()];
         for (second, s) in (1..).zip(&mut all) {
             s.time = jiff::Timestamp::from_microsecond(START + second * 1_000_000).unwrap();
-            // The same filesystem in all of them.
+            // Use the same filesystem in all three.
             (s.filesystems[0].dev, s.filesystems[0].name) = (9 << 20 | 127, "md127".to_owned());
         }
         let item = |s| Interval::item(s, &Profile::default()).unwrap();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_of_the_allocator_alone() {
+    fn a_recording_with_only_the_allocator() {
         let time_us = START;
         let state = State {
             time_us,
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_beside_requests_change_no_other_figure() {
+    fn allocator_intervals_do_not_change_other_figures() {
         let mut items = recording::fixture::items(400, 4);
         items.retain(|item| !matches!(item, Item::Alloc { .. }));
         let plain = report(&items, None);

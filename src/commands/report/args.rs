@@ -12,7 +12,7 @@ pub struct Report {
     pub file: PathBuf,
 
     /// From this moment: 11:47 (local time), 11:47:30Z (UTC), "2026-11-20 11:47", 2026-11-20T12:00:30Z,
-    /// +30 (seconds from its start), -30 (before its end)
+    /// +30 (seconds after the start), -30 (seconds before the end)
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
     pub from: Option<String>,
 
@@ -27,9 +27,9 @@ pub struct Report {
 
 /// Shown at the end of `--help`.
 pub const EXAMPLES: &str = "Examples:
-  raidtrace report incident.rtrace                      all of it, as text
-  raidtrace report incident.rtrace --from +10 --to +20  its second ten seconds
-  raidtrace report incident.rtrace --from 11:47 --to 11:52   as the clock here showed them
+  raidtrace report incident.rtrace                      the whole recording, as text
+  raidtrace report incident.rtrace --from +10 --to +20  seconds 10 to 20
+  raidtrace report incident.rtrace --from 11:47 --to 11:52   in local time
   raidtrace report incident.rtrace --json | jq .arrays
 
-Exit status: 0 done, 1 it failed, or the recording has nothing of that time, 2 usage.";
+Exit status: 0 done, 1 failed or nothing recorded in that period, 2 usage.";

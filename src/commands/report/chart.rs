@@ -8,11 +8,11 @@ use crate::analysis::timeline::{Interval, Timeline};
 use crate::analysis::units;
 use crate::ui::text::{clean, left, right};
 
-/// Heights of a column; zero is a space.
+/// Column heights above zero; zero is a space.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Maximum number of members that each have a row.
+/// Maximum number of members if every member has a row.
 const MEMBERS: usize = 24;
-/// Number of the busiest members with a row if there are more.
+/// Number of rows for the busiest members if there are more than `MEMBERS`.
 const BUSIEST: usize = 12;
 
 /// A member's row.
@@ -24,7 +24,7 @@ struct Row<'a> {
     most: f64,
 }
 
-/// Utilisation of each member of `array` over time. Nothing for a single interval.
+/// Writes the utilisation of each member of `array` over time. Writes nothing for a single interval.
 pub fn write(out: &mut Vec<u8>, timeline: &Timeline, array: &ArraySnapshot) -> io::Result<()> {
     let intervals = &timeline.intervals;
     if intervals.len() < 2 {
@@ -52,7 +52,7 @@ pub fn write(out: &mut Vec<u8>, timeline: &Timeline, array: &ArraySnapshot) -> i
     }
     writeln!(
         out,
-        "Timeline: utilisation, a column about {}, full height {}",
+        "Timeline: utilisation, about {} per column, full height {}",
         length(timeline.length_s),
         units::percent(most)
     )?;
@@ -128,14 +128,14 @@ fn busiest<'r, 'a: 'r>(
     super::lines::wrapped(out, "  ", &line)
 }
 
-/// Mean over all intervals, weighted by their lengths.
+/// Mean over all intervals, weighted by length.
 fn mean(intervals: &[Interval], each: &[f64]) -> f64 {
     let lengths = intervals.iter().map(|i| (i.to_us - i.from_us) as f64);
     let busy: f64 = lengths.clone().zip(each).map(|(l, v)| l * v).sum();
     busy / lengths.sum::<f64>().max(1.0)
 }
 
-/// Column for a share of the full height.
+/// Character for a share of the full height.
 fn column(share: f64) -> char {
     let height = (share * HEIGHTS.len() as f64).ceil() as usize;
     match height {

@@ -1,4 +1,4 @@
-//! `report --json`: the contract `raidtrace.report/1`, one object on one line.
+//! `report --json`: one object on one line, schema `raidtrace.report/1`.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -104,7 +104,7 @@ struct Part<'a> {
     sizes: Vec<Size>,
 }
 
-/// Requests of `from_bytes` to less than twice that.
+/// Requests of `from_bytes` to less than twice as many bytes.
 #[derive(Serialize)]
 struct Size {
     op: Op,

@@ -9,11 +9,12 @@ use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::analysis::units;
 use crate::recording::slow::Interval;
 
-/// Operations and phases that the text lists, and operations in the JSON.
+/// Maximum number of operations, and of phases, in the text.
 const LISTED: usize = 5;
+/// Maximum number of operations in the JSON.
 const IN_JSON: usize = 20;
 
-/// Writes a section: the longest operations, the phases of all of them, and advice.
+/// Writes a section: the longest operations, the phases of all operations, and advice.
 pub fn write(out: &mut Vec<u8>, s: &SlowSnapshot) -> io::Result<()> {
     let threshold = u64::try_from(s.threshold.as_nanos()).unwrap_or(u64::MAX);
     let kinds = s.kinds.iter().map(|(kind, sum)| {
@@ -58,7 +59,7 @@ pub fn write(out: &mut Vec<u8>, s: &SlowSnapshot) -> io::Result<()> {
     Ok(())
 }
 
-/// The period as one interval of raidtrace.slow/1, with its longest operations.
+/// The period as one interval of schema raidtrace.slow/1, with the longest operations.
 pub fn json(s: &SlowSnapshot) -> Interval {
     let mut s = s.clone();
     s.operations.truncate(IN_JSON);

@@ -20,10 +20,10 @@ use crate::ui::rows::{Filter, Measure};
 use crate::ui::text::{clean, cut, left, right, wrap};
 use crate::ui::view::header;
 
-/// Rows of tables whose length the recording decides.
+/// Maximum number of rows of a table.
 const ROWS: usize = 10;
 
-/// The recorder's notes and those of the recording, each once; first why it was written, the last reason before earlier ones.
+/// Notes of the recorder and of the recording, without duplicates. Reasons for writing the recording come first, newest first.
 pub fn notes(report: &Report) -> Vec<&String> {
     let mut notes: Vec<&String> = Vec::new();
     for note in report.header.notes.iter().chain(&report.snapshot.notes) {
@@ -37,7 +37,7 @@ pub fn notes(report: &Report) -> Vec<&String> {
     [reasons, rest].concat()
 }
 
-/// Writes it and flushes.
+/// Writes the report and flushes.
 pub fn write(out: &mut impl Write, path: &Path, report: &Report) -> io::Result<()> {
     let mut text = Vec::new();
     head(&mut text, path, report)?;
@@ -51,7 +51,7 @@ pub fn write(out: &mut impl Write, path: &Path, report: &Report) -> io::Result<(
     if let Some(operations) = &report.slow {
         slow::write(&mut text, operations)?;
     }
-    // Tables that are shared with the live screen may be wider.
+    // Cut lines: tables shared with the live screen may be wider.
     for line in String::from_utf8_lossy(&text).lines() {
         writeln!(out, "{}", cut(line.trim_end(), COLUMNS))?;
     }
@@ -99,7 +99,7 @@ fn head(out: &mut Vec<u8>, path: &Path, report: &Report) -> io::Result<()> {
         sentence(
             out,
             "!",
-            &format!("{n} rows could not be read or placed, and are left out"),
+            &format!("{n} rows could not be read or assigned to an array, and are left out"),
         )?;
     }
     if s.lost.events() > 0 {
@@ -122,7 +122,7 @@ fn head(out: &mut Vec<u8>, path: &Path, report: &Report) -> io::Result<()> {
     Ok(())
 }
 
-/// The period in local time, and in the time of the machine that recorded, where these differ from UTC.
+/// Writes the period in local time and in the time zone of the recording machine, if these differ from UTC.
 fn local_times(out: &mut Vec<u8>, report: &Report) -> io::Result<()> {
     let (from, to) = (report.from_us, report.to_us);
     let here = time::local();
@@ -196,7 +196,7 @@ fn section(out: &mut Vec<u8>, title: &str) -> io::Result<()> {
     writeln!(out, "{title}")
 }
 
-/// Tasks that submitted most, or caused most IO if that is known. The role comes before the name.
+/// Writes the tasks that submitted most, or that caused most IO if that is known. The role comes before the name.
 fn tasks(out: &mut Vec<u8>, array: &ArraySnapshot, secs: f64) -> io::Result<()> {
     let mut rows = rows::tasks(array, secs, Filter::default(), Measure::Bytes);
     let dirtied = rows::has_dirtied(&rows);
@@ -205,10 +205,7 @@ fn tasks(out: &mut Vec<u8>, array: &ArraySnapshot, secs: f64) -> io::Result<()> 
         rows::sort_by_causes(&mut rows);
     }
     let caused = causes(" and caused".to_owned());
-    section(
-        out,
-        &format!("Processes: what they submitted{caused}, per second"),
-    )?;
+    section(out, &format!("Processes: IO submitted{caused}, per second"))?;
     writeln!(
         out,
         "     r/s    w/s   MiB/s  {}task (pid)",
@@ -255,7 +252,7 @@ fn tasks(out: &mut Vec<u8>, array: &ArraySnapshot, secs: f64) -> io::Result<()> 
     Ok(())
 }
 
-/// Requests of one origin, and bytes, by member.
+/// Requests and bytes of one origin, by member.
 struct Share {
     label: String,
     requests: u64,
@@ -263,7 +260,7 @@ struct Share {
     each: Vec<u64>,
 }
 
-/// The share of the cells that `keep` accepts; `None`: there are none.
+/// Sums the cells that `keep` accepts; `None` if there are none.
 fn share(array: &ArraySnapshot, label: String, keep: impl Fn(&Cell) -> bool) -> Option<Share> {
     let sums: Vec<(u64, u64)> = array.members.iter().map(|m| m.sum(&keep)).collect();
     let (requests, bytes) = sums.iter().fold((0, 0), |all: (u64, u64), sum| {
@@ -279,7 +276,7 @@ fn share(array: &ArraySnapshot, label: String, keep: impl Fn(&Cell) -> bool) -> 
     })
 }
 
-/// Each origin, and on which members it is. What is discarded or zeroed moved no data: rows of its own.
+/// Writes each origin and its busiest members. Discards and zeroing move no data and have rows of their own.
 fn origins(out: &mut Vec<u8>, array: &ArraySnapshot) -> io::Result<()> {
     let mut rows = Vec::new();
     for origin in Origin::ALL {
@@ -299,7 +296,7 @@ fn origins(out: &mut Vec<u8>, array: &ArraySnapshot) -> io::Result<()> {
         .max()
         .unwrap_or(0)
         .max(17);
-    section(out, "Origins, in all")?;
+    section(out, "Origins, total")?;
     writeln!(
         out,
         "  {} {:>9} {:>9} {:>5}  busiest members by bytes",
@@ -369,11 +366,11 @@ fn latencies(out: &mut Vec<u8>, array: &ArraySnapshot) -> io::Result<()> {
     Ok(())
 }
 
-/// `write: 4 KiB 96%, 8 KiB 2%, ...`: of the requests.
+/// `write: 4 KiB 96%, 8 KiB 2%, ...`: shares of the requests.
 fn sizes(out: &mut Vec<u8>, report: &Report, array: &str) -> io::Result<()> {
     section(
         out,
-        "Request sizes: of that much and less than twice as much",
+        "Request sizes: from this size to less than twice as much",
     )?;
     let data = |op: &Op| *op != Op::Flush;
     let mine = report
@@ -425,7 +422,7 @@ mod tests {
     use crate::recording::gather::gather;
 
     #[test]
-    fn what_moves_no_data_is_told_apart_and_no_line_is_cut() {
+    fn discards_and_flushes_are_listed_separately() {
         let mut items = fixture::items(4000, 8);
         let requests = items.iter_mut().filter_map(|item| match item {
             Item::Request(r) if r.op == Op::Write => Some(r),
@@ -458,7 +455,7 @@ mod tests {
         assert!(!line("write  ").contains("0 B"), "{text}");
         let end = "without data: flushes, which the kernel counts as writes";
         assert!(text.contains(end), "{text}");
-        assert!(line("Timeline: utilisation, a column about 1 s").contains("full height"));
+        assert!(line("Timeline: utilisation, about 1 s per column").contains("full height"));
         assert!(line("busiest: ").contains("% from 12:00:0"), "{text}");
     }
 }

@@ -19,19 +19,19 @@ pub struct Serve {
     #[arg(value_name = "TARGET", add = completion::targets())]
     pub targets: Vec<String>,
 
-    /// Address and port to listen on. Another address than this machine's loopback needs --token-file or --insecure
+    /// Address and port to listen on. Addresses other than loopback need --token-file or --insecure
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9753")]
     pub listen: SocketAddr,
 
-    /// Ask for the token in this file, one line ("Authorization: Bearer TOKEN"); Prometheus: authorization, credentials_file
+    /// Require the token in the first line of this file ("Authorization: Bearer TOKEN"); Prometheus: authorization, credentials_file
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 
-    /// Answer everybody who can reach the address
+    /// Answer every client that can reach the address, without a token
     #[arg(long, conflicts_with = "token_file")]
     pub insecure: bool,
 
-    /// Answer requests for this host name too, besides IP addresses, localhost and this machine's name
+    /// Also answer requests for this host name, in addition to IP addresses, localhost and this machine's name
     #[arg(long, value_name = "NAME")]
     pub host: Vec<String>,
 
@@ -43,11 +43,11 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 
-    /// Keep a recording of the last TIME in memory (10m, 1h); 0 keeps none, and costs as little as raidtrace top
+    /// Keep a recording of the last TIME in memory (10m, 1h); 0 keeps none, with the overhead of raidtrace top
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = keep)]
     pub keep: Duration,
 
-    /// Keep at most this much of it (1M to 16G)
+    /// Maximum size of the recording in memory (8M to 16G)
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = keep_bytes)]
     pub keep_bytes: u64,
 
@@ -55,12 +55,12 @@ pub struct Serve {
     #[arg(long, value_name = "DIR")]
     pub dump_dir: Option<PathBuf>,
 
-    /// Remove the oldest of these recordings when they take more than this
+    /// Remove the oldest recordings in --dump-dir when all take more than this
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::parse)]
     pub dump_bytes: u64,
 
-    /// Rules: p99=TIME (a member's, over 10 s), slow=TIME (an operation on a file, as raidtrace slow), skew=FACTOR (of a hot spot), busy=PERCENT (a member's, while the others have
-    /// half as much), lost (events), degraded (an array loses a member)
+    /// Rules: p99=TIME (of a member, over 10 s), slow=TIME (an operation on a file, as raidtrace slow), skew=FACTOR (of a hot spot),
+    /// busy=PERCENT (of a member, while the others are at most half as busy), lost (events), degraded (an array loses a member)
     #[arg(
         long,
         value_name = "RULE,...",
@@ -69,11 +69,11 @@ pub struct Serve {
     )]
     pub dump_on: Vec<Rule>,
 
-    /// Show tasks by their names: on the page, and as metrics
+    /// Show task names on the page and in the metrics
     #[arg(long)]
     pub with_tasks: bool,
 
-    /// Show paths of files on the page, and permit to download recordings, which hold them
+    /// Show file paths on the page, and allow downloads of recordings, which contain file paths
     #[arg(long)]
     pub with_paths: bool,
 }
@@ -94,8 +94,8 @@ fn keep(text: &str) -> Result<Duration, String> {
 
 fn keep_bytes(text: &str) -> Result<u64, String> {
     match size::parse(text)? {
-        bytes @ 0x10_0000..=0x4_0000_0000 => Ok(bytes),
-        _ => Err("must be 1M to 16G".to_owned()),
+        bytes @ 0x80_0000..=0x4_0000_0000 => Ok(bytes),
+        _ => Err("must be 8M to 16G".to_owned()),
     }
 }
 
@@ -103,13 +103,13 @@ fn keep_bytes(text: &str) -> Result<u64, String> {
 pub const EXAMPLES: &str = "Examples:
   sudo raidtrace serve                                 metrics and page at http://127.0.0.1:9753/
   sudo raidtrace serve md127 --dump-dir /var/lib/raidtrace --dump-on p99=200ms,degraded
-                                                       the last ten minutes are written when it goes wrong
+                                                       write the last ten minutes when a rule fires
   sudo raidtrace serve --listen 0.0.0.0:9753 --token-file /etc/raidtrace/token
-  curl http://127.0.0.1:9753/metrics                   what Prometheus reads
-  kill -USR1 $(pidof raidtrace)                        write the last minutes now
+  curl http://127.0.0.1:9753/metrics                   the metrics that Prometheus scrapes
+  pkill -USR1 -f 'raidtrace serve'                     write the last minutes now
   raidtrace report /var/lib/raidtrace/raidtrace-20261124T042540Z-p99.rtrace
 
-Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 it failed, 2 usage.";
+Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 failed, 2 usage.";
 
 #[cfg(test)]
 mod tests {
@@ -121,6 +121,6 @@ mod tests {
         assert_eq!(keep("10m").unwrap().as_secs(), 600);
         assert!(keep("1s").is_err() && keep("2000h").is_err() && keep("x").is_err());
         assert_eq!(keep_bytes("64M"), Ok(64 << 20));
-        assert!(keep_bytes("1K").is_err() && keep_bytes("1T").is_err());
+        assert!(keep_bytes("4M").is_err() && keep_bytes("1T").is_err());
     }
 }

@@ -24,8 +24,10 @@ use crate::machine::signals::{End, asked_to_dump, asked_to_end};
 use crate::session::engine::{Engine, PATIENCE, Tick};
 use crate::session::remote::token;
 
-/// Downloads at once.
+/// Maximum number of concurrent downloads.
 const DOWNLOADS: usize = 4;
+/// Maximum number of large responses in memory. Metrics of 64 members take 3.4 MiB.
+const ANSWERS: usize = 16;
 
 /// Serves until Ctrl-C or a signal.
 pub fn run(args: &Serve) -> Result<()> {
@@ -37,13 +39,18 @@ pub fn run(args: &Serve) -> Result<()> {
         bail!(why);
     }
     if args.keep.is_zero() && args.dump_dir.is_some() {
-        bail!(
-            "--dump-dir writes what --keep keeps, and --keep 0 keeps nothing: leave one of them out"
-        );
+        bail!("--dump-dir needs a recording in memory: remove --keep 0 or --dump-dir");
     }
     let has_slow = args.dump_on.iter().any(|r| matches!(r, Rule::Slow(_)));
+    let mut words = HashSet::new();
+    if let Some(twice) = args.dump_on.iter().find(|r| !words.insert(r.word())) {
+        bail!(
+            "--dump-on has two {} rules: give at most one rule of each kind",
+            twice.word()
+        );
+    }
     if args.keep.is_zero() && has_slow {
-        bail!("--dump-on slow=TIME needs a recording in memory: leave --keep 0 out");
+        bail!("--dump-on slow=TIME needs a recording in memory: remove --keep 0");
     }
     let tls = match (&args.tls_cert, &args.tls_key) {
         (Some(cert), Some(key)) => Some(tls(cert, key)?),
@@ -67,7 +74,7 @@ pub fn run(args: &Serve) -> Result<()> {
     let engine = {
         let (shared, dump_dir, dump_bytes) =
             (Arc::clone(&shared), args.dump_dir.clone(), args.dump_bytes);
-        // The thread of dumps, as the HTTP side, holds no capability.
+        // Start the dump thread after dropping capabilities: like the HTTP side, it needs none.
         let (ready, dumper) = std::sync::mpsc::channel();
         let engine = Engine::start(
             move || {
@@ -82,7 +89,7 @@ pub fn run(args: &Serve) -> Result<()> {
         let _ = ready.send(started.transpose()?);
         engine
     };
-    let hosts = args.host.iter().cloned().chain([own_name()]).collect();
+    let hosts = args.host.iter().cloned().chain([host_name()]).collect();
     let app = Arc::new(App {
         shared,
         with_tasks: args.with_tasks,
@@ -92,8 +99,9 @@ pub fn run(args: &Serve) -> Result<()> {
         pages: Feed::default(),
         screens: Feed::default(),
         downloads: Arc::new(Semaphore::new(DOWNLOADS)),
+        answers: Arc::new(Semaphore::new(ANSWERS)),
     });
-    runtime.block_on(serve(
+    let served = runtime.block_on(serve(
         engine,
         app,
         Guard::new(token, hosts),
@@ -101,11 +109,14 @@ pub fn run(args: &Serve) -> Result<()> {
         tls,
         end,
         asked,
-    ))
+    ));
+    // Do not wait for reads of the directory for dumps, which may hang.
+    runtime.shutdown_background();
+    served
 }
 
 /// Name of this machine.
-fn own_name() -> String {
+fn host_name() -> String {
     let uname = rustix::system::uname();
     uname.nodename().to_string_lossy().into_owned()
 }
@@ -113,8 +124,8 @@ fn own_name() -> String {
 fn listen(args: &Serve) -> Result<TcpListener> {
     let listener = TcpListener::bind(args.listen).with_context(|| {
         format!(
-            "cannot listen on {}: another raidtrace serve, or another program, may have the port (ss -ltnp); \
-             --listen takes another one",
+            "cannot listen on {}: another raidtrace serve or another program may use the port (ss -ltnp); \
+             choose another port with --listen",
             args.listen
         )
     })?;
@@ -138,7 +149,7 @@ async fn serve(
     tokio::spawn(events_publisher(Arc::clone(&app)));
     let routes = router(Arc::clone(&app), guard);
     tokio::spawn(connections::serve(listener, tls, routes, open));
-    let mut said = HashSet::new();
+    let mut printed = HashSet::new();
     loop {
         tokio::select! {
             () = &mut end => break,
@@ -150,9 +161,9 @@ async fn serve(
             tick = engine.tick() => match tick {
                 None => break,
                 Some(Tick::Interval(())) => {}
-                Some(Tick::Notes(notes)) => new_notes(&notes, &mut said),
+                Some(Tick::Notes(notes)) => new_notes(&notes, &mut printed),
                 Some(Tick::Started { subjects, notes }) => {
-                    new_notes(&notes, &mut said);
+                    new_notes(&notes, &mut printed);
                     say(&format!("serving {subjects} at {scheme}://{address}/"));
                 }
             }
@@ -161,11 +172,12 @@ async fn serve(
     engine.end(Some(PATIENCE))?.result
 }
 
-/// Writes notes that are not in `said`.
-fn new_notes(notes: &[String], said: &mut HashSet<String>) {
+/// Prints notes that are not in `printed`. Then replaces `printed` with the current notes.
+fn new_notes(notes: &[String], printed: &mut HashSet<String>) {
     for note in notes {
-        if said.insert(note.clone()) {
+        if !printed.contains(note) {
             say(&format!("note: {note}"));
         }
     }
+    *printed = notes.iter().cloned().collect();
 }

@@ -1,11 +1,12 @@
-//! Writes what the flight recorder keeps to a directory, on a thread of its own, and bounds that directory.
+//! Writes dumps of the flight recorder to a directory, on a separate thread, and limits the size of the directory.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -13,29 +14,36 @@ use super::flight::Kept;
 use crate::machine::output::{Destination, Target};
 use crate::ui::text;
 
-/// Begin of the names of dumps: only such files are ever removed.
+/// File name prefix of dumps. Only files with this prefix are ever removed.
 const PREFIX: &str = "raidtrace-";
-/// End of their names.
+/// File name suffix of dumps.
 const SUFFIX: &str = ".rtrace";
+
+/// File name suffix of a dump that is being written.
+const UNFINISHED: &str = ".new";
+/// Rule name of dumps requested by SIGUSR1 or from the page.
+pub const ASKED: &str = "asked";
+/// Pause between two checks for the end of the thread.
+const POLL: Duration = Duration::from_millis(10);
 
 /// A dump to be written.
 pub struct Dump {
     /// The recording.
     pub kept: Kept,
-    /// Word for its name: the rule that fired.
+    /// Name of the rule that fired, for the file name.
     pub rule: String,
     /// Time of the dump.
     pub time: jiff::Timestamp,
 }
 
-/// What became of the dumps so far.
+/// Results of the dumps so far.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
     /// Number of dumps written.
     pub dumps: u64,
     /// Number of dumps that could not be written.
     pub errors: u64,
-    /// The last dump: its path, or why it could not be written.
+    /// Path of the last dump, or the reason that it could not be written.
     pub last: Option<Result<PathBuf, String>>,
 }
 
@@ -43,26 +51,28 @@ pub struct Written {
 pub struct Dumper {
     jobs: SyncSender<Dump>,
     written: Arc<Mutex<Written>>,
+    thread: JoinHandle<()>,
 }
 
 impl Dumper {
-    /// Starts the thread. Dumps take at most `most_bytes` of `dir`; the oldest are removed.
+    /// Starts the thread. Dumps take at most `most_bytes` in `dir`; the oldest dumps are removed.
     ///
     /// # Errors
-    /// `dir` is no directory that can be written, or there is no thread.
+    /// `dir` is not a writable directory, or the thread cannot be started.
     pub fn start(dir: PathBuf, most_bytes: u64) -> Result<Self> {
         if !dir.is_dir() {
             bail!(
-                "--dump-dir {} is not a directory: create it, for the user that runs raidtrace",
+                "--dump-dir {} is not a directory: create it, writable for the user that runs raidtrace",
                 dir.display()
             );
         }
         rustix::fs::access(&dir, rustix::fs::Access::WRITE_OK)
             .with_context(|| format!("--dump-dir {} cannot be written", dir.display()))?;
+        remove_unfinished(&dir);
         let (jobs, received) = mpsc::sync_channel::<Dump>(1);
         let written = Arc::new(Mutex::new(Written::default()));
         let report = Arc::clone(&written);
-        thread::Builder::new()
+        let thread = thread::Builder::new()
             .name("dump".to_owned())
             .spawn(move || {
                 for dump in received {
@@ -83,10 +93,27 @@ impl Dumper {
                 }
             })
             .context("starting the thread that writes dumps")?;
-        Ok(Self { jobs, written })
+        Ok(Self {
+            jobs,
+            written,
+            thread,
+        })
     }
 
-    /// Hands over a dump. False if one is being written and another waits already.
+    /// Waits until all queued dumps are written, at most for `patience`.
+    pub fn finish(self, patience: Duration) {
+        drop(self.jobs);
+        let begun = Instant::now();
+        while !self.thread.is_finished() {
+            if begun.elapsed() > patience {
+                say("a dump is left unfinished: writing to the directory for dumps is too slow");
+                return;
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Queues a dump. False if one dump is being written and another is already queued.
     pub fn dump(&self, dump: Dump) -> bool {
         match self.jobs.try_send(dump) {
             Ok(()) => true,
@@ -98,19 +125,44 @@ impl Dumper {
         }
     }
 
-    /// What became of the dumps so far.
+    /// Results of the dumps so far.
     pub fn written(&self) -> Written {
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         written.clone()
     }
 }
 
-/// True for the name of a dump. Such a name holds only ASCII letters, digits, hyphens and a dot.
+/// True for the name of a dump, such as `raidtrace-20261124T042540Z-p99.rtrace`. Other files in the directory are never touched.
 pub fn is_dump(name: &str) -> bool {
     let inner = name
         .strip_prefix(PREFIX)
         .and_then(|n| n.strip_suffix(SUFFIX));
-    inner.is_some_and(|inner| inner.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'))
+    inner
+        .and_then(|i| i.split_once('-'))
+        .is_some_and(|(time, rule)| {
+            let is_digit = |b: &u8| b.is_ascii_digit();
+            let is_time = match time.as_bytes() {
+                [date @ .., b'Z'] if date.len() == 15 => {
+                    date[..8].iter().all(is_digit)
+                        && date[8] == b'T'
+                        && date[9..].iter().all(is_digit)
+                }
+                _ => false,
+            };
+            let is_rule = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+            is_time && !rule.is_empty() && rule.chars().all(is_rule)
+        })
+}
+
+/// Removes unfinished dumps of an earlier process.
+fn remove_unfinished(dir: &Path) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_str().and_then(|n| n.strip_suffix(UNFINISHED));
+        if name.is_some_and(is_dump) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Writes a line to stderr, which systemd passes to the journal.
@@ -133,41 +185,97 @@ fn write(dir: &Path, dump: Dump, most_bytes: u64) -> Result<PathBuf> {
             path.display()
         )
     };
-    let target: Target = match Destination::new(&path, true).with_context(cannot)? {
-        Destination::File(target) => target,
-        _ => bail!("{} is no file", path.display()),
-    };
-    let (mut file, mut pending) = target.create().with_context(cannot)?;
-    let bytes = dump.kept.write(&mut file).with_context(cannot)?;
-    file.sync_all().with_context(cannot)?;
-    pending.commit().with_context(cannot)?;
-    make_room(dir, &path, bytes, most_bytes);
+    // Make room before writing. If the filesystem is full nevertheless, remove more dumps and retry once.
+    make_room(dir, most_bytes.saturating_sub(dump.kept.bytes()));
+    match write_file(&path, &dump.kept).with_context(cannot) {
+        Err(error) if is_full(&error) && remove_oldest(dir) => {
+            make_room(dir, dumps(dir).iter().map(|d| d.bytes).sum::<u64>() / 2);
+            write_file(&path, &dump.kept).with_context(cannot)?;
+        }
+        result => result?,
+    }
     Ok(path)
 }
 
-/// Removes the oldest dumps until all take at most `most_bytes`. `newest`, which takes `bytes`, stays.
-fn make_room(dir: &Path, newest: &Path, bytes: u64, most_bytes: u64) {
+fn is_full(error: &anyhow::Error) -> bool {
+    let io = error.chain().find_map(|e| e.downcast_ref::<io::Error>());
+    io.is_some_and(|e| {
+        matches!(
+            e.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+        )
+    })
+}
+
+fn write_file(path: &Path, kept: &Kept) -> Result<()> {
+    let target: Target = match Destination::new(path, true)? {
+        Destination::File(target) => target,
+        _ => bail!("{} is not a regular file", path.display()),
+    };
+    let (mut file, mut pending) = target.create()?;
+    kept.write(&mut file)?;
+    file.sync_all()?;
+    pending.commit()?;
+    Ok(())
+}
+
+/// A dump in the directory.
+struct Found {
+    /// False for requested dumps. These are removed first, so that they do not displace dumps of rules.
+    is_of_rule: bool,
+    name: String,
+    path: PathBuf,
+    bytes: u64,
+}
+
+/// Dumps in the directory, in the order of removal.
+fn dumps(dir: &Path) -> Vec<Found> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut dumps: Vec<(String, PathBuf, u64)> = entries
+    let mut found: Vec<Found> = entries
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let found = entry.metadata().ok().filter(fs::Metadata::is_file)?;
-            if !is_dump(&name) {
-                return None;
-            }
-            Some((name, entry.path(), found.len()))
+            is_dump(&name).then(|| Found {
+                is_of_rule: !name.ends_with(&format!("-{ASKED}{SUFFIX}")),
+                path: entry.path(),
+                bytes: found.len(),
+                name,
+            })
         })
-        .filter(|(_, path, _)| path != newest)
         .collect();
-    // Their names begin with their times.
-    dumps.sort();
-    let mut sum: u64 = bytes + dumps.iter().map(|d| d.2).sum::<u64>();
-    for (_, path, size) in dumps {
+    // File names begin with the time, so this sorts by age.
+    found.sort_by(|a, b| (a.is_of_rule, &a.name).cmp(&(b.is_of_rule, &b.name)));
+    found
+}
+
+/// Removes dumps, oldest first, until the total is at most `most_bytes`.
+fn make_room(dir: &Path, most_bytes: u64) {
+    let found = dumps(dir);
+    let mut sum: u64 = found.iter().map(|d| d.bytes).sum();
+    for dump in found {
         if sum <= most_bytes {
             break;
         }
-        if fs::remove_file(&path).is_ok() {
-            sum -= size;
+        if remove(&dump) {
+            sum -= dump.bytes;
+        }
+    }
+}
+
+/// Removes the first dump in the order of removal. False if no dump was removed.
+fn remove_oldest(dir: &Path) -> bool {
+    dumps(dir).first().is_some_and(remove)
+}
+
+fn remove(dump: &Found) -> bool {
+    match fs::remove_file(&dump.path) {
+        Ok(()) => true,
+        Err(error) => {
+            say(&format!(
+                "{} cannot be removed: {error}",
+                dump.path.display()
+            ));
+            false
         }
     }
 }
@@ -176,7 +284,7 @@ fn make_room(dir: &Path, newest: &Path, bytes: u64, most_bytes: u64) {
 mod tests {
     use std::fs;
 
-    use super::make_room;
+    use super::{is_dump, make_room, remove_unfinished};
 
     #[test]
     fn the_oldest_dumps_go_first_and_other_files_stay() {
@@ -186,20 +294,38 @@ mod tests {
             fs::write(&path, [0; 100]).unwrap();
             path
         };
-        let other = put("raidtrace-notes.txt");
+        let own = put("raidtrace-before-upgrade.rtrace");
         let first = put("raidtrace-20261124T000000Z-p99.rtrace");
         let second = put("raidtrace-20261124T000001Z-busy.rtrace");
-        let third = put("raidtrace-20261124T000002Z-lost.rtrace");
-        make_room(dir.path(), &third, 100, 250);
-        let there = |path: &std::path::Path| path.exists();
-        assert_eq!(
-            [there(&other), there(&first), there(&second), there(&third)],
-            [true, false, true, true]
-        );
-        make_room(dir.path(), &third, 100, 0);
-        assert_eq!(
-            [there(&other), there(&second), there(&third)],
-            [true, false, true]
-        );
+        let asked = put("raidtrace-20261124T000002Z-asked.rtrace");
+        let there = || [&own, &asked, &first, &second].map(|p| p.exists());
+        make_room(dir.path(), 300);
+        assert_eq!(there(), [true, true, true, true]);
+        make_room(dir.path(), 250);
+        assert_eq!(there(), [true, false, true, true]);
+        make_room(dir.path(), 150);
+        assert_eq!(there(), [true, false, false, true]);
+        make_room(dir.path(), 0);
+        assert_eq!(there(), [true, false, false, false]);
+        let unfinished = put("raidtrace-20261124T000003Z-p99.rtrace.new");
+        let other = put("notes.new");
+        remove_unfinished(dir.path());
+        assert!(!unfinished.exists() && other.exists());
+    }
+
+    #[test]
+    fn other_file_names_are_not_dumps() {
+        assert!(is_dump("raidtrace-20261124T000000Z-p99.rtrace"));
+        for other in [
+            "raidtrace-before-upgrade.rtrace",
+            "raidtrace-20261124T000000Z.rtrace",
+            "raidtrace-20261124T000000Z-.rtrace",
+            "raidtrace-20261124T00000aZ-p99.rtrace",
+            "raidtrace-20261124T000000Z-../x.rtrace",
+            "raidtrace-2026112\u{e9}T00000Z-p99.rtrace",
+            "",
+        ] {
+            assert!(!is_dump(other), "{other}");
+        }
     }
 }

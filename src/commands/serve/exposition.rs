@@ -1,6 +1,8 @@
-//! The sums as metrics: OpenMetrics text, or Prometheus' older text format for clients that do not accept it.
+//! The totals as metrics: OpenMetrics text, or Prometheus' older text format for clients that do not accept OpenMetrics.
 //!
-//! Names are a contract; docs/serve.md lists them.
+//! Metric names are a stable interface, documented in docs/serve.md.
+
+mod own;
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -14,13 +16,14 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::totals::{CellTotals, DEVICE_EDGES, MemberKey, QUEUE_EDGES, Times, Totals};
+use crate::analysis::hotspot;
 use crate::machine::own::OwnUse;
 use crate::origin::{Op, Origin};
 
-/// What the metrics are made of.
+/// Values that the metrics are computed from.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// Sums of IO.
+    /// Totals of IO.
     pub totals: Totals,
     /// Figures of the flight recorder; `None` without one.
     pub flight: Option<FlightFigures>,
@@ -28,7 +31,7 @@ pub struct Figures {
     pub own: OwnUse,
     /// True if the programs could not be updated for the last change of the host.
     pub update_failed: bool,
-    /// HTTP connections open.
+    /// Number of open HTTP connections.
     pub connections: u64,
 }
 
@@ -43,12 +46,16 @@ pub struct FlightFigures {
     pub dumps: u64,
     /// Dumps that could not be written.
     pub errors: u64,
+    /// Rows of the recording that were dropped because the writer was too slow.
+    pub dropped_rows: u64,
+    /// Slow operations, commits and events missing from the recording.
+    pub slow_lost: u64,
 }
 
 /// The metrics as OpenMetrics text.
 ///
 /// # Errors
-/// Never: a `String` takes everything.
+/// None: writing to a `String` cannot fail.
 pub fn open_metrics(figures: Figures) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
     let members = figures.totals.members.values();
@@ -59,11 +66,11 @@ pub fn open_metrics(figures: Figures) -> Result<String, fmt::Error> {
     Ok(text)
 }
 
-/// OpenMetrics text as version 0.0.4 of Prometheus' text format: the name of a counter or an info includes its suffix, and there are
-/// neither units nor an end.
+/// Converts OpenMetrics text to version 0.0.4 of Prometheus' text format: names of counters and infos include their suffix, and
+/// UNIT and EOF lines are removed.
 pub fn plain(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
-    // Help comes before the type, which decides the name.
+    // HELP comes before TYPE, but the type decides the suffix of the name.
     let mut help = "";
     for line in open_metrics.lines() {
         let mut words = line.splitn(4, ' ');
@@ -88,7 +95,7 @@ pub fn plain(open_metrics: &str) -> String {
     text
 }
 
-/// A label's value. The library does not escape it.
+/// A label value. Escapes special characters, because the library does not.
 struct Value<'a>(&'a str);
 
 impl EncodeLabelValue for Value<'_> {
@@ -145,7 +152,7 @@ fn seconds<const N: usize>(
 }
 
 impl Families {
-    /// One metric of every origin and operation of every member.
+    /// Encodes one metric for every origin and operation of every member.
     fn cells(
         &self,
         mut encoder: MetricEncoder,
@@ -224,7 +231,7 @@ impl Families {
         }
         let mut up = encoder.encode_descriptor(
             "raidtrace_member_up",
-            "1 for a member that is in the array and in sync",
+            "1 if the member is in the array and in sync",
             None,
             MetricType::Gauge,
         )?;
@@ -264,7 +271,7 @@ impl Families {
         };
         let mut up = encoder.encode_descriptor(
             "raidtrace_array_up",
-            "1 for an array that runs",
+            "1 if the array is running",
             None,
             MetricType::Gauge,
         )?;
@@ -274,7 +281,7 @@ impl Families {
         }
         let mut missing = encoder.encode_descriptor(
             "raidtrace_array_missing_members",
-            "Members that the array lacks (md/degraded)",
+            "Number of missing members (md/degraded)",
             None,
             MetricType::Gauge,
         )?;
@@ -285,7 +292,7 @@ impl Families {
         }
         let mut sync = encoder.encode_descriptor(
             "raidtrace_array_sync_ratio",
-            "Progress of the resync, recovery, check, repair or reshape that runs, 0 to 1",
+            "Progress of the running resync, recovery, check, repair or reshape, 0 to 1",
             None,
             MetricType::Gauge,
         )?;
@@ -337,7 +344,7 @@ impl Families {
         let arrays = &self.0.totals.arrays;
         let mut amplification = encoder.encode_descriptor(
             "raidtrace_amplification_ratio",
-            "Bytes moved by the members for a byte submitted, over the last 10 s",
+            "Bytes moved by the members per byte submitted, over the last 10 s",
             None,
             MetricType::Gauge,
         )?;
@@ -370,14 +377,21 @@ impl Families {
             let Some(hotspot) = &array.hotspot else {
                 continue;
             };
-            let origins: Vec<&str> = hotspot.origins.iter().map(|o| o.name()).collect();
+            // Each combination of labels is a separate series in Prometheus: include names only for warnings.
+            let is_warning = hotspot.severity == hotspot::Severity::Warning;
+            let origins = hotspot.origins.iter().filter(|_| is_warning);
+            let origins: Vec<&str> = origins.map(|o| o.name()).collect();
+            let members = match is_warning {
+                true => hotspot.members.join(","),
+                false => String::new(),
+            };
             headline.encode_info(&[
                 label("array", name),
                 label("kind", hotspot.kind.name()),
                 label("severity", hotspot.severity.name()),
                 label("origins", &origins.join(",")),
                 label("op", hotspot.op.map_or("", Op::name)),
-                label("members", &hotspot.members.join(",")),
+                label("members", &members),
             ])?;
         }
         Ok(())
@@ -390,123 +404,14 @@ impl Families {
         }
         let mut bytes = encoder.encode_descriptor(
             "raidtrace_task_submitted",
-            "Bytes submitted by tasks of a name",
+            "Bytes submitted by tasks, by task name",
             Some(&Unit::Bytes),
             MetricType::Counter,
         )?;
-        for ((array, task, origin, op), (_, sum)) in tasks {
+        for ((array, task, origin, op), sum) in tasks {
             let [array, origin, op] = io(array, *origin, *op);
             let labels = [array, label("task", task), origin, op];
-            counter(&mut bytes.encode_family(&labels)?, *sum)?;
-        }
-        Ok(())
-    }
-
-    fn own(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        let figures = &self.0;
-        let mut build = encoder.encode_descriptor(
-            "raidtrace_build",
-            "Version of raidtrace",
-            None,
-            MetricType::Info,
-        )?;
-        build.encode_info(&[
-            ("version", env!("CARGO_PKG_VERSION")),
-            ("commit", env!("RAIDTRACE_COMMIT")),
-        ])?;
-        let mut lost = encoder.encode_descriptor(
-            "raidtrace_lost_events",
-            "Events that were not seen or not counted",
-            None,
-            MetricType::Counter,
-        )?;
-        for (loss, count) in figures.totals.losses() {
-            counter(&mut lost.encode_family(&[("reason", loss.name())])?, count)?;
-        }
-        let overhead = figures.totals.overhead;
-        let whole = |name: &'static str, help, value: u64| (name, help, value);
-        for (name, help, value) in [
-            whole(
-                "raidtrace_bpf_runs",
-                "Runs of raidtrace's BPF programs",
-                overhead.bpf_events,
-            ),
-            whole(
-                "raidtrace_intervals",
-                "Intervals counted",
-                figures.totals.intervals,
-            ),
-            whole(
-                "raidtrace_dropped_series",
-                "Figures of members and tasks left out because there were too many",
-                figures.totals.dropped_series,
-            ),
-        ] {
-            counter(
-                &mut encoder.encode_descriptor(name, help, None, MetricType::Counter)?,
-                value,
-            )?;
-        }
-        for (name, help, value) in [
-            (
-                "raidtrace_bpf",
-                "Time in raidtrace's BPF programs on all CPUs, estimated from a share of it",
-                overhead.bpf_ns as f64 / 1e9,
-            ),
-            (
-                "process_cpu",
-                "CPU time of raidtrace's process",
-                figures.own.cpu.as_secs_f64(),
-            ),
-        ] {
-            encoder
-                .encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Counter)?
-                .encode_counter::<NoLabelSet, _, f64>(&value, None)?;
-        }
-        let mut gauge = |name, help, value: f64| {
-            encoder
-                .encode_descriptor(name, help, None, MetricType::Gauge)?
-                .encode_gauge(&value)
-        };
-        gauge(
-            "process_resident_memory_bytes",
-            "Memory of raidtrace's process",
-            figures.own.resident as f64,
-        )?;
-        gauge(
-            "raidtrace_http_connections",
-            "Open connections, this one included",
-            figures.connections as f64,
-        )?;
-        gauge(
-            "raidtrace_update_failed",
-            "1 if the programs could not be updated for the last change of the host",
-            f64::from(u8::from(figures.update_failed)),
-        )?;
-        if let Some(flight) = &figures.flight {
-            gauge(
-                "raidtrace_flight_recorder_bytes",
-                "Recording in memory",
-                flight.bytes as f64,
-            )?;
-            gauge(
-                "raidtrace_flight_recorder_seconds",
-                "Time that the recording in memory covers",
-                flight.seconds,
-            )?;
-            for (name, help, value) in [
-                ("raidtrace_dumps", "Recordings written", flight.dumps),
-                (
-                    "raidtrace_dump_errors",
-                    "Recordings that could not be written",
-                    flight.errors,
-                ),
-            ] {
-                counter(
-                    &mut encoder.encode_descriptor(name, help, None, MetricType::Counter)?,
-                    value,
-                )?;
-            }
+            counter(&mut bytes.encode_family(&labels)?, sum.bytes)?;
         }
         Ok(())
     }
@@ -530,6 +435,6 @@ impl Collector for Families {
         self.arrays(&mut encoder)?;
         self.findings(&mut encoder)?;
         self.tasks(&mut encoder)?;
-        self.own(&mut encoder)
+        own::encode(&self.0, &mut encoder)
     }
 }

@@ -13,9 +13,9 @@ use crate::recording::output::{Opening, Output};
 use crate::recording::writer::Writer;
 use crate::session::recorder::storage::Storage;
 
-/// A piece is this part of what is kept, in time and in bytes.
+/// Number of pieces that the kept time, and the kept bytes, are divided into.
 const PIECES: u32 = 10;
-/// Bytes of a chunk of memory.
+/// Size of a chunk of memory.
 const CHUNK: usize = 256 << 10;
 
 /// Pieces in memory, oldest first. The last one is being written.
@@ -31,7 +31,7 @@ pub struct Piece {
     bytes: Mutex<Bytes>,
 }
 
-/// Bytes in chunks, so that memory for more is not twice what is there.
+/// Bytes in chunks. Unlike a growing vector, chunks do not double the allocated memory.
 #[derive(Default)]
 struct Bytes {
     full: Vec<Arc<Vec<u8>>>,
@@ -66,14 +66,19 @@ impl Piece {
     }
 }
 
-/// A piece as it was at some time.
+/// Copy of a piece. Full chunks are shared with the piece.
 struct Copy {
     full: Vec<Arc<Vec<u8>>>,
     last: Vec<u8>,
 }
 
 impl Copy {
-    fn bytes(self) -> Vec<u8> {
+    fn len(&self) -> u64 {
+        let full: usize = self.full.iter().map(|c| c.len()).sum();
+        (full + self.last.len()) as u64
+    }
+
+    fn bytes(&self) -> Vec<u8> {
         let mut all = Vec::new();
         for chunk in &self.full {
             all.extend_from_slice(chunk);
@@ -109,22 +114,27 @@ impl Write for Appending {
 
 impl Output for Appending {}
 
-/// What is kept in memory at some time.
+/// Copy of the recording in memory.
 pub struct Kept(Vec<Copy>);
 
 impl Kept {
-    /// Writes it as one recording; returns its size in bytes.
+    /// Writes the copy as one recording. Returns its size in bytes.
     ///
     /// # Errors
     /// `out` cannot be written.
-    pub fn write(self, out: &mut impl Write) -> io::Result<u64> {
-        let pieces = self.0.into_iter().map(|p| Ok(Cursor::new(p.bytes())));
+    pub fn write(&self, out: &mut impl Write) -> io::Result<u64> {
+        let pieces = self.0.iter().map(|p| Ok(Cursor::new(p.bytes())));
         join(pieces, out)
+    }
+
+    /// Upper bound of the size of the written recording in bytes, too large by a few bytes.
+    pub fn bytes(&self) -> u64 {
+        self.0.iter().map(Copy::len).sum()
     }
 }
 
 impl Memory {
-    /// Keeps the last `keep`, and at most `most_bytes`.
+    /// Empty memory that will keep the last `keep`, and at most `most_bytes`.
     pub fn new(keep: Duration, most_bytes: u64) -> Self {
         Self {
             keep,
@@ -138,13 +148,13 @@ impl Memory {
         self.pieces.iter().map(|p| p.lock().len()).sum()
     }
 
-    /// Time that is covered.
+    /// Time that the recording in memory covers.
     pub fn span(&self) -> Duration {
         let first = self.pieces.front();
         first.map_or(Duration::ZERO, |p| p.since.elapsed())
     }
 
-    /// What is kept now. Call it when the writer has settled.
+    /// Copies the recording in memory. Call this after the writer has settled.
     pub fn kept(&self) -> Kept {
         Kept(self.pieces.iter().map(|p| p.copy()).collect())
     }
@@ -157,7 +167,7 @@ impl Memory {
         age >= self.keep / PIECES || last.lock().len() >= self.most_bytes / u64::from(PIECES)
     }
 
-    /// Begins a piece, and forgets those that are too old or too much. There is room for the piece that begins.
+    /// Begins a piece. Drops pieces that are too old, or that exceed the size limit less one piece.
     fn begin_piece(&mut self, piece: Arc<Piece>, now: Instant) {
         self.pieces.push_back(piece);
         let room = self.most_bytes - self.most_bytes / u64::from(PIECES);
@@ -207,6 +217,12 @@ impl Storage for Memory {
         self.begin_piece(piece, Instant::now());
     }
 
+    fn forget(&mut self) -> bool {
+        let old = self.pieces.len().saturating_sub(1);
+        self.pieces.drain(..old);
+        true
+    }
+
     fn finish(&mut self) -> Result<Option<u64>> {
         Ok(None)
     }
@@ -227,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_time_is_kept() {
+    fn expired_pieces_are_dropped() {
         let (mut memory, begun) = memory(1 << 30);
         let at = |second| begun + Duration::from_secs(second);
         assert!(!memory.is_due(at(1)));
@@ -235,7 +251,7 @@ mod tests {
             assert!(memory.is_due(at(second)));
             memory.begin_piece(Piece::new(at(second)), at(second));
         }
-        // The last 20 seconds, and the piece in which they begin.
+        // The last 20 seconds are kept, including the piece in which they begin.
         let since: Vec<u64> = memory
             .pieces
             .iter()
@@ -245,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_bytes_are_kept() {
+    fn kept_bytes_are_bounded() {
         let (mut memory, begun) = memory(10 * CHUNK as u64);
         for _ in 0..30 {
             let last = memory.pieces.back().unwrap();

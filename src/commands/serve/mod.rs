@@ -1,9 +1,10 @@
-//! `raidtrace serve`: metrics, a page, and the last minutes before it went wrong.
+//! `raidtrace serve`: Prometheus metrics, a web page, and a flight recorder.
 //!
-//! * [`command`]: runs the command. [`tracing`]: the session, on a thread of its own.
-//! * [`totals`]: sums since the start; [`exposition`]: the metrics made of them. [`timeline`]: the last hour for the page.
-//! * [`flight`]: the last minutes of a recording, in memory; [`rules`]: when they are written; [`dump`]: writes them.
-//! * [`http`]: the HTTP side. `page`: the page's files, as they are served.
+//! * [`command`]: runs the command. [`tracing`]: the session, on a separate thread.
+//! * [`totals`]: sums since the start; [`exposition`]: metrics of the totals. [`timeline`]: the last hour for the page.
+//! * [`flight`]: flight recorder, keeps the last minutes of a recording in memory; [`rules`]: conditions for dumps; [`dump`]: writes
+//!   dumps.
+//! * [`http`]: the HTTP side. `page`: static files of the page.
 
 pub mod args;
 pub mod command;

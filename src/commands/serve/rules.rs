@@ -1,4 +1,4 @@
-//! Rules that write what the flight recorder keeps.
+//! Rules that trigger a dump of the flight recorder.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,32 +13,32 @@ use crate::analysis::units;
 use crate::machine::ArrayState;
 use crate::ui::typed::short_time;
 
-/// Time for which a rule that has fired for an array does not fire again for it.
+/// Minimum time before a rule fires again for the same array.
 const PAUSE: Duration = Duration::from_secs(300);
-/// Time over which utilisation is judged.
+/// Period of the utilisation for `busy`.
 const BUSY: Duration = Duration::from_secs(10);
-/// Fewer requests than this have no 99th percentile.
+/// Minimum number of requests for a 99th percentile.
 const ENOUGH_REQUESTS: u64 = 100;
 
 /// A rule of `--dump-on`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
-    /// The 99th percentile of a member's times from allocation to completion exceeds this, over the last 10 s.
+    /// The 99th percentile of a member's device times exceeds this, over the last 10 s.
     P99(Duration),
     /// The hot spot's skew reaches this.
     Skew(f64),
-    /// A member's utilisation reaches this share for 10 s, while that of the others is at most half as high on average.
+    /// A member's utilisation reaches this share for 10 s, while the mean of the other members is at most half as high.
     Busy(f64),
     /// An operation on a file took at least this long.
     Slow(Duration),
-    /// Events were lost, other than to a change of the host.
+    /// Events were lost, except for requests that only the kernel's counters missed.
     Lost,
-    /// An array lacks a member that it had.
+    /// An array has lost a member.
     Degraded,
 }
 
 impl Rule {
-    /// Word for names of files.
+    /// Name of the rule, for file names.
     pub fn word(self) -> &'static str {
         match self {
             Self::P99(_) => "p99",
@@ -63,7 +63,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// A time as it is typed.
+/// Prints a time in the syntax of the command line.
 struct Short(Duration);
 
 impl fmt::Display for Short {
@@ -85,7 +85,9 @@ impl FromStr for Rule {
             None => (text, None),
         };
         let number = |text: &str, least: f64, most: f64| {
-            let number: f64 = text.parse().map_err(|_| format!("{text} is no number"))?;
+            let number: f64 = text
+                .parse()
+                .map_err(|_| format!("{text} is not a number"))?;
             if (least..=most).contains(&number) {
                 Ok(number)
             } else {
@@ -115,13 +117,13 @@ impl FromStr for Rule {
 pub struct Fired {
     /// The rule.
     pub rule: Rule,
-    /// Array for which it has.
+    /// Array for which the rule fired; empty if it is not about one array.
     pub array: String,
-    /// What was found, in a sentence without a full stop.
+    /// Finding, as a sentence without a full stop.
     pub why: String,
 }
 
-/// The rules, and when they have fired.
+/// The rules, and the last time that each fired.
 pub struct Rules {
     rules: Vec<Rule>,
     fired: HashMap<(&'static str, String), Instant>,
@@ -129,7 +131,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// None has fired yet.
+    /// Rules that have not fired yet.
     pub fn new(rules: Vec<Rule>) -> Self {
         Self {
             rules,
@@ -138,12 +140,14 @@ impl Rules {
         }
     }
 
-    /// Rules that fire now. `snapshot` is the last interval, `window` the last seconds up to its end.
+    /// Returns the rules that fire now. `snapshot` is the last interval; `window` covers the last seconds up to its end.
+    /// `recorder_lost` is the number of rows and operations missing from the recording since the last call.
     pub fn check<'a>(
         &mut self,
         snapshot: &Snapshot,
         window: &Snapshot,
         states: impl Iterator<Item = (&'a str, &'a ArrayState)>,
+        recorder_lost: u64,
         now: Instant,
     ) -> Vec<Fired> {
         let mut found = Vec::new();
@@ -158,7 +162,7 @@ impl Rules {
                 }
             }
             if *rule == Rule::Lost {
-                // When a disk goes, the kernel's counts go with it.
+                // Ignore `Uncounted`: when a disk is removed, its kernel counters disappear with it.
                 let own = snapshot
                     .lost
                     .nonzero()
@@ -168,6 +172,9 @@ impl Rules {
                     .collect();
                 if !parts.is_empty() {
                     let why = format!("events were lost: {}", parts.join(", "));
+                    found.push((*rule, String::new(), why));
+                } else if recorder_lost > 0 {
+                    let why = format!("the recording lacks {recorder_lost} rows or operations");
                     found.push((*rule, String::new(), why));
                 }
             }
@@ -205,7 +212,7 @@ fn finding(rule: Rule, array: &ArraySnapshot, over: &ArraySnapshot) -> Option<St
                 .max()?;
             (slowest.0 > most).then(|| {
                 format!(
-                    "the 99th percentile of {} is {}",
+                    "the 99th percentile of the device times of {} is {}",
                     slowest.1,
                     units::latency(Some(slowest.0))
                 )
@@ -232,13 +239,10 @@ fn finding(rule: Rule, array: &ArraySnapshot, over: &ArraySnapshot) -> Option<St
                 })
                 .collect();
             let (most, name) = busy.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0))?;
-            let others = busy.len().saturating_sub(1);
+            // The rule needs other members to compare with.
+            let others = busy.len().checked_sub(1).filter(|n| *n > 0)?;
             let sum: f64 = busy.iter().map(|b| b.0).sum();
-            let mean = if others > 0 {
-                (sum - most) / others as f64
-            } else {
-                0.0
-            };
+            let mean = (sum - most) / others as f64;
             (most >= least && mean <= most / 2.0).then(|| {
                 format!(
                     "{name} is busy {:.0} % of the time, the other members {:.0} %",
@@ -302,7 +306,7 @@ mod tests {
         let begun = Instant::now();
         let mut check = |us, after| {
             let now = begun + Duration::from_secs(after);
-            let fired = rules.check(&slow(us), &slow(us), std::iter::empty(), now);
+            let fired = rules.check(&slow(us), &slow(us), std::iter::empty(), 0, now);
             fired.into_iter().map(|f| f.why).collect::<Vec<_>>()
         };
         assert_eq!(check(1000, 0), Vec::<String>::new());
@@ -312,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_that_was_degraded_at_the_start_is_no_event() {
+    fn an_array_degraded_at_the_start_does_not_fire() {
         let mut rules = Rules::new(vec![Rule::Degraded]);
         let empty = snapshot(array(Vec::new()));
         let mut check = |degraded| {
@@ -321,9 +325,20 @@ mod tests {
                 ..ArrayState::default()
             };
             let states = [("md1", &state)].into_iter();
-            let fired = rules.check(&empty, &empty, states, Instant::now());
+            let fired = rules.check(&empty, &empty, states, 0, Instant::now());
             fired.len()
         };
         assert_eq!((check(1), check(1), check(2)), (0, 0, 1));
+    }
+
+    #[test]
+    fn rows_lost_by_the_recorder_fire_the_rule() {
+        let empty = snapshot(array(Vec::new()));
+        let mut rules = Rules::new(vec![Rule::Lost]);
+        let mut check = |lost| {
+            let fired = rules.check(&empty, &empty, std::iter::empty(), lost, Instant::now());
+            fired.len()
+        };
+        assert_eq!((check(0), check(3)), (0, 1));
     }
 }

@@ -1,4 +1,4 @@
-//! The last hour, for the page: utilisation, bytes and latency of each member, and bytes of each origin.
+//! The last hour for the page: utilisation, bytes and latency of each member, and bytes of each origin.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -9,26 +9,30 @@ use crate::analysis::hist::Hist;
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot};
 use crate::origin::Origin;
 
-/// Length of a point.
+/// Time that a point covers.
 const POINT: Duration = Duration::from_secs(10);
-/// Points of an hour.
+/// Number of points in an hour.
 const POINTS: usize = 360;
-/// Maximum number of members in a point, of all arrays.
+/// Maximum number of members of all arrays in a point.
 const MEMBERS: usize = 256;
 
 /// The last hour, oldest first.
 #[derive(Debug, Default)]
 pub struct Timeline {
     points: VecDeque<Point>,
+    /// Number of the last point.
+    number: u64,
     sum: Option<Sum>,
 }
 
 /// A point of the timeline.
 #[derive(Clone, Debug, Serialize)]
 pub struct Point {
-    /// Its end, in seconds since 1970.
+    /// Consecutive number, starting at 1. Unlike the time, it never goes back when the host's clock is set.
+    pub number: u64,
+    /// End of the point, in seconds since 1970.
     pub time: i64,
-    /// Its length in seconds.
+    /// Length of the point in seconds.
     pub seconds: f64,
     /// Arrays by name.
     pub arrays: BTreeMap<String, ArrayPoint>,
@@ -48,9 +52,9 @@ pub struct ArrayPoint {
 pub struct MemberPoint {
     /// Share of the time with a request in flight, 0 to 1; `None` if unknown.
     pub busy: Option<f32>,
-    /// Requests.
+    /// Requests completed.
     pub requests: u64,
-    /// Bytes.
+    /// Bytes of the completed requests.
     pub bytes: u64,
     /// 99th percentile of the device time in µs.
     pub p99_us: Option<u64>,
@@ -82,7 +86,7 @@ impl Timeline {
         for array in &snapshot.arrays {
             sum.add(array, snapshot.interval);
         }
-        // An interval of "1 s" is never exactly that.
+        // An interval of 1 s is never exactly 1 s long, so end the point at the nearest interval.
         if sum.length + snapshot.interval / 2 < POINT {
             return;
         }
@@ -90,13 +94,15 @@ impl Timeline {
             if self.points.len() >= POINTS {
                 self.points.pop_front();
             }
-            self.points.push_back(sum.point(snapshot.time));
+            self.number += 1;
+            self.points.push_back(sum.point(self.number, snapshot.time));
         }
     }
 
-    /// Points that end after `since`, in seconds since 1970.
-    pub fn since(&self, since: i64) -> Vec<Point> {
-        let points = self.points.iter().filter(|p| p.time > since);
+    /// Points after `number`. All points if `number` is from an earlier process.
+    pub fn after(&self, number: u64) -> Vec<Point> {
+        let number = if number > self.number { 0 } else { number };
+        let points = self.points.iter().filter(|p| p.number > number);
         points.cloned().collect()
     }
 }
@@ -122,7 +128,7 @@ impl Sum {
         }
     }
 
-    fn point(self, end: jiff::Timestamp) -> Point {
+    fn point(self, number: u64, end: jiff::Timestamp) -> Point {
         let seconds = self.length.as_secs_f64();
         let member = |(name, sum): (String, MemberSum)| {
             let busy = sum
@@ -144,6 +150,7 @@ impl Sum {
             (name, point)
         });
         Point {
+            number,
             time: end.as_second(),
             seconds,
             arrays: arrays.collect(),
@@ -181,10 +188,13 @@ mod tests {
             snapshot.time = start + Duration::from_secs(second);
             timeline.add(&snapshot);
         }
-        let all = timeline.since(0);
+        let all = timeline.after(0);
         assert_eq!(all.len(), POINTS);
         let last = &all[POINTS - 1];
-        assert_eq!(timeline.since(last.time - 10).len(), 1);
+        assert_eq!(timeline.after(last.number - 1).len(), 1);
+        assert_eq!(timeline.after(last.number).len(), 0);
+        // A number from an earlier process returns all points.
+        assert_eq!(timeline.after(last.number + 1).len(), POINTS);
         let array = last.arrays.values().next().unwrap();
         let member = &snapshot.arrays[0].members[0].name;
         assert_eq!(array.members[member].bytes, 10 * bytes);

@@ -1,5 +1,5 @@
-//! Sums since the start of `serve`. They never decrease: not when the programs are loaded again, and not when a member or an array
-//! leaves and returns within an hour.
+//! Sums since the start of `serve`. Sums never decrease, even if the programs are reloaded, or if a member or an array disappears and
+//! returns within an hour.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,19 +12,21 @@ use crate::analysis::snapshot::{ArrayInfo, ArraySnapshot, MemberSnapshot, Overhe
 use crate::machine::ArrayState;
 use crate::origin::{Op, Origin};
 
-/// Time after which a member or an array that has left is forgotten.
+/// Time after which a member or an array that has disappeared is forgotten.
 const FORGET: Duration = Duration::from_secs(3600);
-/// Maximum number of members, those that have left included.
+/// Maximum number of members, including members that have disappeared.
 pub const MEMBERS: usize = 1024;
-/// Maximum number of tasks with figures of their own.
+/// Maximum number of arrays, including arrays that have disappeared.
+pub const ARRAYS: usize = 256;
+/// Maximum number of series of tasks.
 pub const TASKS: usize = 512;
 
-/// Upper edges of the buckets for device times, in µs: powers of two, at which buckets of [`Hist`] end.
+/// Upper edges of the buckets for device times, in µs. These are powers of two, at which buckets of [`Hist`] end.
 pub const DEVICE_EDGES: [u64; 20] = edges(1);
-/// Those for queue times.
+/// Upper edges of the buckets for queue times, in µs.
 pub const QUEUE_EDGES: [u64; 10] = edges(2);
 
-/// 16 µs, and 2^`step` times as much for each that follows.
+/// Edges from 16 µs, each 2^`step` times the previous one.
 const fn edges<const N: usize>(step: usize) -> [u64; N] {
     let mut edges = [0; N];
     let mut i = 0;
@@ -35,14 +37,14 @@ const fn edges<const N: usize>(step: usize) -> [u64; N] {
     edges
 }
 
-/// A histogram of times with `N` edges. Its sum is estimated: each time counts as the middle of its bucket of [`Hist`].
+/// A histogram of times with `N` edges. The sum is estimated: each time counts as the middle of its bucket of [`Hist`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Times<const N: usize> {
-    /// Number of times below each edge and not below the one before.
+    /// Number of times below each edge and not below the previous edge.
     pub counts: [u64; N],
-    /// Number of all times.
+    /// Total number of times.
     pub count: u64,
-    /// Estimated sum in µs, 12 % too high or too low at most.
+    /// Estimated sum in µs, with an error of at most 12 %.
     pub sum_us: f64,
 }
 
@@ -78,7 +80,7 @@ impl<const N: usize> Times<N> {
 pub struct CellTotals {
     /// Requests completed.
     pub requests: u64,
-    /// Their bytes.
+    /// Bytes of the completed requests.
     pub bytes: u64,
     /// Times in the queue.
     pub queue: Times<{ QUEUE_EDGES.len() }>,
@@ -86,13 +88,13 @@ pub struct CellTotals {
     pub device: Times<{ DEVICE_EDGES.len() }>,
 }
 
-/// A member: array, name and slot. Slot `None` for a spare.
+/// Key of a member: array, name and slot. The slot of a spare is `None`.
 pub type MemberKey = (String, String, Option<u32>);
 
 /// Sums of a member.
 #[derive(Clone, Debug, Default)]
 pub struct MemberTotals {
-    /// By origin and operation.
+    /// Sums by origin and operation.
     pub cells: BTreeMap<(Origin, Op), CellTotals>,
     /// Time with a request in flight.
     pub busy: Duration,
@@ -100,11 +102,11 @@ pub struct MemberTotals {
     pub in_flight: Option<u32>,
     /// True if the member is in the array and in sync.
     pub is_up: bool,
-    /// Time since it was last in a snapshot.
+    /// Time since the member was last in a snapshot.
     absent: Duration,
 }
 
-/// Sums and last figures of an array.
+/// Sums and latest figures of an array.
 #[derive(Clone, Debug, Default)]
 pub struct ArrayTotals {
     /// Last description.
@@ -113,26 +115,36 @@ pub struct ArrayTotals {
     pub submitted: BTreeMap<(Origin, Op), u64>,
     /// Member IO of completed stripes, by the origin that dirtied them.
     pub costs: BTreeMap<Origin, CostCounters>,
-    /// Bytes of member IO for a byte submitted, over the last seconds.
+    /// Bytes of member IO per byte submitted, over the last seconds.
     pub amplification: Vec<(Origin, Op, f64)>,
     /// Busiest member over the mean, over the last seconds.
     pub skews: Vec<(Origin, Op, f64)>,
     /// Last hot spot.
     pub hotspot: Option<Hotspot>,
-    /// Last state of md; `None` for a plain disk, and for an array that was stopped.
+    /// Last state of md; `None` for a plain disk or a stopped array.
     pub state: Option<ArrayState>,
+    /// Time since the array was last in a snapshot.
     absent: Duration,
+}
+
+/// Sums of all tasks with the same name.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TaskTotals {
+    /// Bytes submitted.
+    pub bytes: u64,
+    /// Time since the last submission.
+    idle: Duration,
 }
 
 /// All sums.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// By name.
+    /// Arrays by name.
     pub arrays: BTreeMap<String, ArrayTotals>,
-    /// By array, name and slot.
+    /// Members by array, name and slot.
     pub members: BTreeMap<MemberKey, MemberTotals>,
-    /// Bios and bytes submitted by tasks of a name, by array, name, origin and operation; empty unless asked for.
-    pub tasks: BTreeMap<(String, String, Origin, Op), (u64, u64)>,
+    /// Sums of tasks by array, task name, origin and operation. Empty unless requested.
+    pub tasks: BTreeMap<(String, String, Origin, Op), TaskTotals>,
     /// Lost events.
     pub lost: Lost,
     /// Time in raidtrace's programs.
@@ -144,7 +156,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Adds an interval. `window` covers the last seconds up to its end. `with_tasks`: add up tasks too.
+    /// Adds an interval. `window` covers the last seconds up to its end. If `with_tasks`, adds up tasks too.
     pub fn add(&mut self, snapshot: &Snapshot, window: &Snapshot, with_tasks: bool) {
         self.intervals += 1;
         self.lost.add(&snapshot.lost);
@@ -166,13 +178,28 @@ impl Totals {
                 self.add_tasks(array);
             }
         }
+        for task in self.tasks.values_mut() {
+            task.idle += snapshot.interval;
+        }
+        self.tasks.retain(|_, t| t.idle < FORGET);
         self.members.retain(|_, m| m.absent < FORGET);
         self.arrays.retain(|_, a| a.absent < FORGET);
     }
 
     fn add_array(&mut self, array: &ArraySnapshot, window: &Snapshot) {
+        let is_known = self.arrays.contains_key(&array.info.name);
+        // A stopped array stays in snapshots: do not add it again.
+        if !is_known && is_gone(array) {
+            return;
+        }
+        if !is_known && self.arrays.len() >= ARRAYS {
+            self.dropped_series += 1;
+            return;
+        }
         let totals = self.arrays.entry(array.info.name.clone()).or_default();
-        totals.absent = Duration::ZERO;
+        if !is_gone(array) {
+            totals.absent = Duration::ZERO;
+        }
         totals.info = array.info.clone();
         for (key, bytes) in &array.submitted {
             let sum = totals.submitted.entry(*key).or_default();
@@ -192,13 +219,18 @@ impl Totals {
 
     fn add_member(&mut self, array: &ArraySnapshot, member: &MemberSnapshot, interval: Duration) {
         let key = (array.info.name.clone(), member.name.clone(), member.slot);
-        if self.members.len() >= MEMBERS && !self.members.contains_key(&key) {
+        let (is_known, is_gone) = (self.members.contains_key(&key), is_gone(array));
+        if !is_known && is_gone {
+            return;
+        }
+        if self.members.len() >= MEMBERS && !is_known {
             self.dropped_series += 1;
             return;
         }
         let totals = self.members.entry(key).or_default();
-        totals.absent = Duration::ZERO;
-        let is_gone = matches!(array.info.health.as_deref(), Some("stopped" | "removed"));
+        if !is_gone {
+            totals.absent = Duration::ZERO;
+        }
         totals.is_up = member.slot.is_some() && member.health.is_none() && !is_gone;
         totals.in_flight = member.disk.map(|d| d.in_flight);
         if let Some(utilisation) = member.utilisation() {
@@ -213,29 +245,24 @@ impl Totals {
         }
     }
 
-    /// By name, not by pid: pids come and go.
+    /// Adds up tasks by name, not by pid, because pids are short-lived.
     fn add_tasks(&mut self, array: &ArraySnapshot) {
         for task in &array.tasks {
-            let comm = String::from_utf8_lossy(&task.comm);
+            let comm = family(&String::from_utf8_lossy(&task.comm));
             for io in &task.io {
-                let key = (
-                    array.info.name.clone(),
-                    comm.clone().into_owned(),
-                    io.origin,
-                    io.op,
-                );
+                let key = (array.info.name.clone(), comm.clone(), io.origin, io.op);
                 if self.tasks.len() >= TASKS && !self.tasks.contains_key(&key) {
                     self.dropped_series += 1;
                     continue;
                 }
                 let sum = self.tasks.entry(key).or_default();
-                sum.0 = sum.0.saturating_add(io.bios);
-                sum.1 = sum.1.saturating_add(io.bytes);
+                sum.bytes = sum.bytes.saturating_add(io.bytes);
+                sum.idle = Duration::ZERO;
             }
         }
     }
 
-    /// Stores the state of an array. `None`: it could not be read.
+    /// Stores the state of an array. `None` if the state could not be read.
     pub fn set_state(&mut self, array: &str, state: Option<ArrayState>) {
         if let Some(totals) = self.arrays.get_mut(array) {
             totals.state = state;
@@ -245,5 +272,69 @@ impl Totals {
     /// Lost events by reason.
     pub fn losses(&self) -> impl Iterator<Item = (Loss, u64)> {
         self.lost.iter()
+    }
+}
+
+/// True if md has stopped the array, or its device has been removed.
+fn is_gone(array: &ArraySnapshot) -> bool {
+    matches!(array.info.health.as_deref(), Some("stopped" | "removed"))
+}
+
+/// Task name without the id of a kernel worker, which changes frequently: `kworker/u16:5+flush-9:127` becomes
+/// `kworker+flush-9:127`.
+fn family(comm: &str) -> String {
+    match comm.strip_prefix("kworker/") {
+        Some(worker) => match worker.split_once(['+', '-']) {
+            Some((_, work)) => format!("kworker+{work}"),
+            None => "kworker".to_owned(),
+        },
+        None => comm.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Totals, family};
+    use crate::analysis::fixture::raid0;
+    use crate::machine::ArrayState;
+
+    #[test]
+    fn kernel_workers_are_grouped_by_work() {
+        assert_eq!(family("kworker/u16:5+flush-9:127"), "kworker+flush-9:127");
+        assert_eq!(family("kworker/u16:5-md"), "kworker+md");
+        assert_eq!(family("kworker/0:1"), "kworker");
+        assert_eq!(family("postgres"), "postgres");
+    }
+
+    #[test]
+    fn a_stopped_array_is_forgotten_after_an_hour() {
+        let mut totals = Totals::default();
+        let mut snapshot = raid0(2);
+        totals.add(&snapshot, &snapshot, true);
+        let name = snapshot.arrays[0].info.name.clone();
+        totals.set_state(&name, Some(ArrayState::default()));
+        let requests = |t: &Totals| -> u64 {
+            let cells = t.members.values().flat_map(|m| m.cells.values());
+            cells.map(|c| c.requests).sum()
+        };
+        let before = requests(&totals);
+        assert!(before > 0 && !totals.tasks.is_empty());
+        snapshot.interval = Duration::from_secs(60);
+        snapshot.arrays[0].info.health = Some("stopped".to_owned());
+        for member in &mut snapshot.arrays[0].members {
+            member.io.clear();
+        }
+        snapshot.arrays[0].tasks.clear();
+        for _ in 0..59 {
+            totals.add(&snapshot, &snapshot, true);
+        }
+        assert_eq!(requests(&totals), before);
+        assert!(totals.arrays[&name].state.is_none());
+        for _ in 0..3 {
+            totals.add(&snapshot, &snapshot, true);
+        }
+        assert!(totals.arrays.is_empty() && totals.members.is_empty() && totals.tasks.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! The session of `serve`: adds up its intervals, checks the rules, and hands dumps over.
+//! The session of `serve`: adds up intervals, checks the rules, and queues dumps.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use tokio::sync::watch;
 
-use super::dump::{Dump, Dumper, say};
+use super::dump::{ASKED, Dump, Dumper, say};
 use super::flight::Memory;
 use super::rules::{Fired, Rule, Rules};
 use super::timeline::Timeline;
 use super::totals::Totals;
+use crate::analysis::hotspot;
 use crate::analysis::item::WRITTEN_BECAUSE;
 use crate::analysis::snapshot::Snapshot;
 use crate::analysis::window::{self, Window};
@@ -25,20 +26,28 @@ use crate::session::sampler::Sampler;
 
 /// Length of an interval.
 pub const INTERVAL: Duration = Duration::from_secs(1);
-/// Time from the moment that a rule fires to the dump, so that the incident is in it.
+/// Delay between a rule firing and the dump, so that the dump contains the whole incident.
 const AFTER: Duration = Duration::from_secs(10);
-/// Number of alerts kept for the page.
+/// Maximum age of the last interval of a healthy session.
+pub const FRESH: Duration = Duration::from_secs(10);
+/// Minimum time between two requested dumps, which compete for space with dumps of rules.
+const ASK_PAUSE: Duration = Duration::from_secs(10);
+/// Maximum wait for unfinished dumps at the end.
+const LAST_DUMPS: Duration = Duration::from_secs(8);
+/// Maximum number of alerts kept for the page.
 const ALERTS: usize = 32;
 /// Size of the ring buffers in bytes.
 const BUFFER: u32 = 8 << 20;
 
-/// What the session's thread and the HTTP side share.
+/// State shared by the session's thread and the HTTP side.
 pub struct Shared {
     totals: Mutex<Totals>,
     timeline: Mutex<Timeline>,
     flight: Mutex<FlightNow>,
-    /// The last interval; `None` before the first.
+    /// The last interval; `None` before the first interval.
     pub latest: watch::Sender<Option<Arc<Snapshot>>>,
+    /// Monotonic time at which the last interval ended. The time of a snapshot follows the host's clock, which can be set.
+    ended: Mutex<Option<Instant>>,
 }
 
 /// State of the flight recorder.
@@ -46,16 +55,22 @@ pub struct Shared {
 pub struct FlightNow {
     /// Bytes in memory; `None` without a flight recorder.
     pub bytes: Option<u64>,
-    /// Time that they cover.
+    /// Time that the recording in memory covers.
     pub span: Duration,
     /// True if there is a directory for dumps.
     pub dumps: bool,
-    /// What became of the dumps so far.
+    /// Results of the dumps so far.
     pub written: super::dump::Written,
     /// Rules that have fired, newest first.
     pub alerts: VecDeque<Alert>,
-    /// Dumps that were asked for and are not begun.
+    /// Rows of the recording that were dropped because the writer was too slow.
+    pub dropped_rows: u64,
+    /// Slow operations, commits and events missing from the recording.
+    pub slow_lost: u64,
+    /// Reasons of requested dumps that have not started.
     asked: Vec<String>,
+    /// Time of the last request for a dump.
+    asked_at: Option<Instant>,
     /// True if the programs could not be updated for the last change of the host.
     pub update_failed: bool,
 }
@@ -63,11 +78,11 @@ pub struct FlightNow {
 /// A rule that has fired.
 #[derive(Clone, Debug)]
 pub struct Alert {
-    /// When.
+    /// Time of the alert.
     pub time: jiff::Timestamp,
     /// The rule.
     pub rule: Rule,
-    /// What was found.
+    /// Finding, as a sentence.
     pub why: String,
 }
 
@@ -76,7 +91,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    /// Nothing has been counted yet. `dumps`: there is a directory for dumps.
+    /// Initial state without figures. `dumps` is true if there is a directory for dumps.
     pub fn new(dumps: bool) -> Arc<Self> {
         Arc::new(Self {
             totals: Mutex::default(),
@@ -86,10 +101,16 @@ impl Shared {
                 ..FlightNow::default()
             }),
             latest: watch::Sender::new(None),
+            ended: Mutex::default(),
         })
     }
 
-    /// The sums now.
+    /// Time since the last interval ended; `None` before the first interval.
+    pub fn age(&self) -> Option<Duration> {
+        lock(&self.ended).map(|ended| ended.elapsed())
+    }
+
+    /// Copy of the current totals.
     pub fn totals(&self) -> Totals {
         lock(&self.totals).clone()
     }
@@ -104,20 +125,32 @@ impl Shared {
         lock(&self.flight).clone()
     }
 
-    /// Asks for a dump. `why` becomes a note of the recording.
+    /// Requests a dump. `why` becomes a note in the recording.
     ///
     /// # Errors
-    /// There is no flight recorder, or no directory for dumps; or a dump is asked for already.
+    /// There is no flight recorder or no directory for dumps, or a dump has already been requested.
     pub fn ask_for_dump(&self, why: &str) -> Result<(), &'static str> {
         let mut flight = lock(&self.flight);
-        if flight.bytes.is_none() || !flight.dumps {
+        if !flight.dumps {
             return Err(
                 "raidtrace serve runs without --dump-dir, or with --keep 0: there is no recording to write",
             );
         }
-        if !flight.asked.is_empty() {
-            return Err("the last minutes are being written already");
+        match self.age() {
+            None => return Err("raidtrace serve is still starting: there is no recording yet"),
+            Some(age) if age > FRESH => {
+                return Err(
+                    "no interval has ended for 10 s: a device or sysfs does not respond, and the recording cannot be written",
+                );
+            }
+            Some(_) => {}
         }
+        if flight.asked_at.is_some_and(|at| at.elapsed() < ASK_PAUSE) {
+            return Err(
+                "the last minutes were written, or are being written, less than 10 s ago: try again later",
+            );
+        }
+        flight.asked_at = Some(Instant::now());
         flight.asked.push(why.to_owned());
         Ok(())
     }
@@ -128,9 +161,9 @@ impl Shared {
 pub struct Options {
     /// Targets, as for [`Session::start`].
     pub targets: Vec<String>,
-    /// Time that the flight recorder keeps; zero for none.
+    /// Time that the flight recorder keeps; zero disables it.
     pub keep: Duration,
-    /// Bytes that it keeps at most.
+    /// Maximum number of bytes that the flight recorder keeps.
     pub keep_bytes: u64,
     /// Rules of `--dump-on`.
     pub rules: Vec<Rule>,
@@ -138,8 +171,23 @@ pub struct Options {
     pub with_tasks: bool,
 }
 
+/// Removes tasks from the snapshots and from the headlines.
+fn without_tasks(snapshot: &mut Snapshot, window: &mut Snapshot) {
+    for array in &mut window.arrays {
+        array.tasks.clear();
+    }
+    for array in &mut snapshot.arrays {
+        array.tasks.clear();
+        let over = window
+            .arrays
+            .iter()
+            .find(|a| a.info.name == array.info.name);
+        array.hotspot = over.map(|over| hotspot::find(over, window.interval));
+    }
+}
+
 enum Tracer {
-    /// Boxed: it is large, and there is one.
+    /// Boxed, because a recorder is large.
     Recorder(Box<Recorder<Memory>>, Window),
     Sampler(Box<Sampler>),
 }
@@ -151,15 +199,15 @@ pub struct Tracing {
     rules: Rules,
     with_tasks: bool,
     dumper: Option<Dumper>,
-    /// Dump that is due after rules have fired: when, the first rule's word, and what was found.
+    /// Pending dump after rules have fired: due time, name of the first rule, and findings.
     pending: Option<(Instant, String, Vec<String>)>,
 }
 
 impl Tracing {
-    /// Starts the session. IO is counted from the moment this returns.
+    /// Starts the session. When this returns, IO is being counted.
     ///
     /// # Errors
-    /// As [`Session::start`].
+    /// See [`Session::start`].
     pub fn start(
         sys: Sys,
         options: &Options,
@@ -202,7 +250,7 @@ impl Tracing {
             .collect()
     }
 
-    /// Keeps what the rules have found for the page, and for a dump.
+    /// Stores the findings of the rules for the page and for a dump.
     fn note(&mut self, fired: Vec<Fired>, now: Instant) {
         for Fired { rule, why, .. } in fired {
             say(&format!("{rule}: {why}"));
@@ -222,14 +270,26 @@ impl Tracing {
         }
     }
 
-    /// Hands a dump over if one is due.
+    /// Rows, operations and commits that the recorder has lost since the last call.
+    fn recorder_lost(&mut self) -> u64 {
+        let Tracer::Recorder(recorder, _) = &self.tracer else {
+            return 0;
+        };
+        let (rows, slow) = (recorder.written().dropped, recorder.slow_lost());
+        let mut flight = lock(&self.shared.flight);
+        let before = flight.dropped_rows + flight.slow_lost;
+        (flight.dropped_rows, flight.slow_lost) = (rows, slow);
+        (rows + slow).saturating_sub(before)
+    }
+
+    /// Queues a dump if one is due.
     fn dump(&mut self, now: Instant) -> Result<()> {
         let asked = mem::take(&mut lock(&self.shared.flight).asked);
         let is_due = self.pending.as_ref().is_some_and(|(due, ..)| *due <= now);
         let (word, whys) = match self.pending.take_if(|_| is_due) {
             Some((_, word, whys)) => (word, [whys, asked].concat()),
             None if asked.is_empty() => return Ok(()),
-            None => ("asked".to_owned(), asked),
+            None => (ASKED.to_owned(), asked),
         };
         let (Tracer::Recorder(recorder, _), Some(dumper)) = (&mut self.tracer, &self.dumper) else {
             return Ok(());
@@ -244,7 +304,7 @@ impl Tracing {
             time: jiff::Timestamp::now(),
         };
         if !dumper.dump(dump) {
-            say("a dump was left out: the directory for dumps is too slow");
+            say("a dump was skipped: writing to the directory for dumps is too slow");
         }
         Ok(())
     }
@@ -292,7 +352,7 @@ impl Source for Tracing {
 
     fn interval(&mut self) -> Result<()> {
         let now = Instant::now();
-        let (snapshot, merged) = match &mut self.tracer {
+        let (mut snapshot, merged) = match &mut self.tracer {
             Tracer::Recorder(recorder, window) => {
                 let mut snapshot = recorder.interval()?;
                 window.evaluate(&mut snapshot);
@@ -303,7 +363,10 @@ impl Source for Tracing {
                 (snapshot, sampler.window().merged())
             }
         };
-        let merged = merged.unwrap_or_else(|| snapshot.clone());
+        let mut merged = merged.unwrap_or_else(|| snapshot.clone());
+        if !self.with_tasks {
+            without_tasks(&mut snapshot, &mut merged);
+        }
         let states = self.states();
         {
             let mut totals = lock(&self.shared.totals);
@@ -316,7 +379,10 @@ impl Source for Tracing {
         let known = states
             .iter()
             .filter_map(|(array, state)| Some((array.as_str(), state.as_ref()?)));
-        let fired = self.rules.check(&snapshot, &merged, known, now);
+        let recorder_lost = self.recorder_lost();
+        let fired = self
+            .rules
+            .check(&snapshot, &merged, known, recorder_lost, now);
         self.note(fired, now);
         self.dump(now)?;
         let update_failed = self.session().update_failed();
@@ -331,8 +397,18 @@ impl Source for Tracing {
         }
         drop(flight);
         self.shared.latest.send_replace(Some(Arc::new(snapshot)));
+        *lock(&self.shared.ended) = Some(Instant::now());
         Ok(())
     }
 
-    fn finish(self) {}
+    /// Writes pending and requested dumps.
+    fn finish(mut self) {
+        let written = self.drain().and_then(|_| self.dump(Instant::now() + AFTER));
+        if let Err(error) = written {
+            say(&format!("the last minutes could not be written: {error:#}"));
+        }
+        if let Some(dumper) = self.dumper {
+            dumper.finish(LAST_DUMPS);
+        }
+    }
 }

@@ -56,8 +56,8 @@ pub struct Slow {
 /// Shown at the end of `--help`.
 pub const EXAMPLES: &str = "Examples:
   sudo raidtrace slow /srv                     why operations under /srv take 10 ms and more
-  sudo raidtrace slow /srv -t 1s --task mysqld   those of mysqld that take a second
-  raidtrace slow --replay a.rtrace             what raidtrace record --slow -o a.rtrace has seen
+  sudo raidtrace slow /srv -t 1s --task mysqld   operations of mysqld that take 1 s and more
+  raidtrace slow --replay a.rtrace             a recording of raidtrace record --slow -o a.rtrace
   sudo raidtrace slow md127 --json | jq -c '.operations[] | [.sentence]'
 
-How to read it: docs/slow.md. Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 it failed, 2 usage.";
+How to read it: docs/slow.md. Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 failed, 2 usage.";

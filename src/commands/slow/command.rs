@@ -1,4 +1,4 @@
-//! `raidtrace slow`: traces until a signal or an option ends it.
+//! `raidtrace slow`: traces until a signal or a limit option ends it.
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -20,10 +20,10 @@ use crate::ui::lines::{is_last, print_new, success_if_nobody_reads};
 use crate::ui::palette::Depth;
 use crate::ui::screen::{Live, run_app};
 
-/// Shortest operation to explain, if the command line has none.
+/// Default of `--threshold`.
 const THRESHOLD: Duration = Duration::from_millis(10);
 
-/// Runs until Ctrl-C, a signal, `--count`, `--duration` or the reader of a pipe ends it.
+/// Runs until Ctrl-C, a signal, `--count`, `--duration` or a closed pipe.
 pub fn run(args: &Slow) -> Result<()> {
     if let Some(file) = &args.replay {
         return replay::run(file, args);
@@ -35,7 +35,7 @@ pub fn run(args: &Slow) -> Result<()> {
         .enable_all()
         .build()
         .context("starting the runtime")?;
-    // Before the programs are loaded, which takes a second: Ctrl-C ends cleanly from here on.
+    // Catch signals before the programs are loaded, which takes a second, so that Ctrl-C ends cleanly.
     let end = asked_to_end()?;
     let (targets, threshold) = (args.targets.clone(), args.threshold.unwrap_or(THRESHOLD));
     let filter = Filter::new(args);
@@ -57,7 +57,7 @@ pub fn run(args: &Slow) -> Result<()> {
 
 type Tracing = Engine<SlowSnapshot, Option<SlowSnapshot>>;
 
-/// Waits for the signal, or for the end of `--duration` after the start.
+/// Waits for the signal, at most for `duration`.
 async fn ends(signal: End, duration: Option<Duration>) {
     match duration {
         Some(duration) => drop(tokio::time::timeout(duration, signal).await),
@@ -65,10 +65,10 @@ async fn ends(signal: End, duration: Option<Duration>) {
     }
 }
 
-/// Shows the screen until a key, a signal, `--count` or `--duration` ends it, and leaves the longest operations on the terminal.
+/// Shows the screen until a key, a signal, `--count` or `--duration` ends it. Then prints the longest operations.
 async fn on_the_screen(engine: Tracing, args: &Slow, mut end: End) -> Result<()> {
     let mut live = Live::new(engine, args.count);
-    // Until then, errors are for the terminal without the screen.
+    // Open the screen only after the start: until then, errors go to the plain terminal.
     let started = tokio::select! {
         started = live.started() => started,
         () = &mut end => false,
@@ -86,7 +86,7 @@ async fn on_the_screen(engine: Tracing, args: &Slow, mut end: End) -> Result<()>
     result.and(ended.result)
 }
 
-/// Prints each interval; a signal or `--duration` cuts the last one short.
+/// Prints each interval. A signal or `--duration` cuts the last interval short.
 async fn as_text(mut engine: Tracing, args: &Slow, mut end: End) -> Result<()> {
     let mut printed = HashSet::new();
     let mut out = io::stdout().lock();
@@ -95,7 +95,7 @@ async fn as_text(mut engine: Tracing, args: &Slow, mut end: End) -> Result<()> {
     if let Some(Tick::Started { notes, .. }) = engine.tick_or_last(&mut end).await {
         print_new(&notes, &mut printed);
         if args.json {
-            // The first line is printed when everything is attached.
+            // Print an empty first line once everything is attached.
             let first = SlowSnapshot {
                 time: jiff::Timestamp::now(),
                 threshold: args.threshold.unwrap_or(THRESHOLD),

@@ -1,4 +1,4 @@
-//! The operations that the command line asks for.
+//! Filter for slow operations, from the command line.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use super::args::Slow as Args;
 use crate::analysis::slow::names::Slow;
 use crate::analysis::slow::snapshot::SlowSnapshot;
 
-/// Operations that are shown.
+/// Conditions for operations to show.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Name of a task, thread id or process id.
+    /// Task name, thread id or process id.
     task: Option<String>,
-    /// Start of the path.
+    /// Prefix of the path.
     path: Option<String>,
-    /// Shortest operation; `None`: all that were traced.
+    /// Minimum duration; `None` keeps all traced operations.
     threshold: Option<Duration>,
 }
 
@@ -27,7 +27,7 @@ impl Filter {
         }
     }
 
-    /// Leaves the operations out that were not asked for.
+    /// Removes operations that do not match.
     pub fn apply(&self, snapshot: &mut SlowSnapshot) {
         let mut operations = std::mem::take(&mut snapshot.operations);
         operations.retain(|slow| self.keeps(slow, snapshot));

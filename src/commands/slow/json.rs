@@ -1,4 +1,4 @@
-//! `--json`: one object an interval and line, schema `raidtrace.slow/1`. Names and meaning of the fields never change.
+//! `--json`: one object per interval, each on its own line (schema `raidtrace.slow/1`). Names and meaning of fields never change.
 
 use std::io::{self, Write};
 

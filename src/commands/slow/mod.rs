@@ -1,7 +1,7 @@
-//! `raidtrace slow`: why an operation took so long.
+//! `raidtrace slow`: explains slow operations.
 //!
-//! * [`command`]: traces; [`source`] is what the engine runs. [`replay`]: shows a recording.
-//! * [`filter`]: the operations that the command line asks for.
+//! * [`command`]: traces; [`source`]: the source of intervals for the engine. [`replay`]: shows a recording.
+//! * [`filter`]: selects operations.
 //! * [`screen`], [`state`], [`view`]: the screen. [`text`]: `--batch`. [`json`]: `--json`.
 
 pub mod args;

@@ -1,4 +1,4 @@
-//! Slow operations of a recording (`raidtrace record --slow`).
+//! Shows slow operations of a recording (`raidtrace record --slow`).
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -27,10 +27,10 @@ use crate::ui::player::{Playback, Player};
 use crate::ui::screen::run_app;
 use crate::ui::state::{Position, Replay};
 
-/// Shows the operations of the recording `file`: each interval as text or JSON, or all of them on the screen.
+/// Shows the operations of the recording `file`: interval by interval as text or JSON, or all at once on the screen.
 ///
 /// # Errors
-/// The file cannot be read, or holds no slow operations.
+/// The file cannot be read, or contains no slow operations.
 pub fn run(file: &Path, args: &Slow) -> Result<()> {
     let filter = Filter::new(args);
     let mut intervals = Intervals {
@@ -132,7 +132,7 @@ impl Intervals {
         let ending = self.reader.ending();
         if self.count == 0 {
             bail!(
-                "{}: holds no slow operations: record with raidtrace record --slow; {ending}",
+                "{}: contains no slow operations: record with raidtrace record --slow; {ending}",
                 self.name
             );
         }
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_slow_operations_says_how_to_record_them() {
+    fn without_slow_operations_the_error_names_the_option() {
         let mut none = intervals(Vec::new());
         assert!(none.next().is_none());
         let error = none.finish().unwrap_err().to_string();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_interval_is_the_last() {
+    fn an_invalid_interval_ends_the_intervals() {
         let (time_us, json) = (START + 1_000_000, "{".to_owned());
         let mut broken = intervals(vec![Item::Slow { time_us, json }]);
         let error = broken.next().unwrap().unwrap_err().to_string();

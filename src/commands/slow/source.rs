@@ -1,4 +1,4 @@
-//! The source of `slow`: slow operations, those that the command line asks for.
+//! The source of `slow`: traces slow operations and applies the filter.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ use crate::session::engine::Source;
 use crate::session::sampler::Sampler;
 use crate::session::slow::{self, SlowSampler};
 
-/// Priority of the thread that drains: above that of the load.
+/// Nice value of the thread that drains events, so that it runs before the load.
 const NICE: i32 = -10;
-/// Longest wait for the paths of an interval: the disk with the directories may be the slow one.
+/// Maximum wait for the paths of an interval. The disk with the directories may be the slow one.
 const PATHS: Duration = Duration::from_secs(1);
 
-/// A session and the programs of slow operations.
+/// A session, and the programs that trace slow operations.
 pub struct Tracer {
     disks: Sampler,
     slow: SlowSampler,
     filter: Filter,
-    /// All intervals, for the screen.
+    /// Sum of all intervals, only for the screen.
     sum: Option<SlowSnapshot>,
 }
 
@@ -33,14 +33,14 @@ impl Tracer {
     /// Starts the session and the programs.
     ///
     /// # Errors
-    /// There is no ext4 on the targets, or something cannot be loaded.
+    /// There is no ext4 on the targets, or the programs cannot be loaded.
     pub fn start(
         targets: &[String],
         threshold: Duration,
         filter: Filter,
         on_screen: bool,
     ) -> Result<Self> {
-        // On a busy machine the intervals end on time, too.
+        // Let intervals end on time on a busy machine.
         task::set_nice(NICE);
         let mut disks = Sampler::topology_only(Sys::live(), targets)?;
         let slow = SlowSampler::start(targets, disks.session().topology(), threshold)?;
@@ -89,7 +89,7 @@ impl Source for Tracer {
             return Ok(snapshot);
         };
         history::add(sum, &snapshot);
-        // Paths that have been found since.
+        // Add paths that have been found since.
         let unknown = sum.names.files.iter().filter(|(_, l)| l.path.is_none());
         let unknown: Vec<FileId> = unknown.map(|(id, _)| *id).collect();
         let found = self.disks.session().locate(unknown);

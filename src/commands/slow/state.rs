@@ -9,22 +9,22 @@ use crate::ui::tabs::Tabs;
 /// State that keys change.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// The view that is shown, and the selected row of each.
+    /// The selected view, and the selected row of each view.
     pub tabs: Tabs,
-    /// The window with help, and its first line.
+    /// The help window and its first line; `None` if closed.
     pub help: Option<Tabs>,
-    /// The waterfall of the selected operation fills the screen; its first line.
+    /// The full-screen waterfall of the selected operation and its first line; `None` if closed.
     pub open: Option<Tabs>,
-    /// True if the screen keeps its snapshot.
+    /// True if the screen is paused and keeps its snapshot.
     pub paused: bool,
     /// True if the screen shows a recording.
     pub is_recording: bool,
-    /// The interval asked for, or the length of the recording.
+    /// Requested length of an interval, or the length of the recording.
     pub interval: Duration,
 }
 
 impl State {
-    /// A screen with a number of views that is updated every `interval`.
+    /// State of a screen with `views` views, updated every `interval`.
     pub fn new(views: usize, interval: Duration) -> Self {
         Self {
             tabs: Tabs::new(views),

@@ -1,4 +1,4 @@
-//! `--batch`: each interval in one line, and each slow operation with its phases.
+//! `--batch`: a summary line for each interval, and each slow operation with its phases.
 
 use std::io::{self, Write};
 
@@ -8,12 +8,12 @@ use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::analysis::units;
 use crate::printable::{clean, sanitize};
 
-/// Operations that an interval lists; the longest.
+/// Maximum number of operations listed per interval, longest first.
 const LISTED: usize = 20;
-/// Operations that a total lists.
+/// Maximum number of operations listed in a total.
 const IN_TOTAL: usize = 5;
 
-/// Writes what a screen leaves on the terminal: a sentence for each of the longest operations since the start, and advice.
+/// Writes the total that the screen prints when it ends: a sentence for each of the longest operations, and advice.
 pub fn write_total(out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<()> {
     writeln!(out, "{}", summary(snapshot))?;
     for slow in snapshot.operations.iter().take(IN_TOTAL) {
@@ -135,7 +135,7 @@ mod tests {
     use crate::analysis::slow::fixture::interval;
 
     #[test]
-    fn a_total_has_sentences() {
+    fn a_total_lists_the_longest_operations() {
         let mut out = Vec::new();
         let mut s = interval();
         s.operations = vec![s.operations[0].clone(); 7];

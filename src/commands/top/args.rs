@@ -17,7 +17,7 @@ pub struct Top {
     #[arg(value_name = "TARGET", add = completion::targets())]
     pub targets: Vec<String>,
 
-    /// Seconds an interval lasts (0.1 to 3600)
+    /// Length of an interval in seconds (0.1 to 3600)
     #[arg(short, long, value_name = "S", default_value = "1", value_parser = seconds)]
     pub interval: Duration,
 
@@ -25,27 +25,27 @@ pub struct Top {
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
 
-    /// Plain text, one block an interval; what a pipe gets
+    /// Plain text, one block per interval; the default in a pipe
     #[arg(long, conflicts_with = "json")]
     pub batch: bool,
 
-    /// One JSON object an interval and line (schema raidtrace.top/1)
+    /// One JSON object per line and interval (schema raidtrace.top/1)
     #[arg(long)]
     pub json: bool,
 
-    /// Show this recording instead of what happens now; needs no root
+    /// Show this recording instead of tracing; needs no root
     #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "no_overhead", "dirtied_origins", "slow"])]
     pub replay: Option<PathBuf>,
 
-    /// Show what a raidtrace serve counts, on this machine or another: db1, db1:9753, https://db1; needs no root
+    /// Show the figures of a raidtrace serve on this or another machine: db1, db1:9753, https://db1; needs no root
     #[arg(long, value_name = "URL", conflicts_with_all = ["targets", "no_overhead", "dirtied_origins", "slow", "replay"])]
     pub connect: Option<Address>,
 
-    /// Token that raidtrace serve asks for: the first line of this file
+    /// Token for raidtrace serve: the first line of this file
     #[arg(long, value_name = "FILE", requires = "connect")]
     pub token_file: Option<PathBuf>,
 
-    /// Also say which file operation of 100 ms, or of TIME, and more was slow, and why: raidtrace slow has the details
+    /// Also name the longest file operation of at least 100 ms, or TIME, and its cause; for details see raidtrace slow
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "100ms", value_parser = short_time)]
     pub slow: Option<Duration>,
 
@@ -53,7 +53,7 @@ pub struct Top {
     #[arg(long)]
     pub no_overhead: bool,
 
-    /// Give the origins of the metadata that tasks dirty too, where the kernel permits to hook functions. Creating
+    /// Also show the origins of the metadata that tasks dirty, if functions of the kernel can be hooked. Creating
     /// files costs 3 % more instructions
     #[arg(long)]
     pub dirtied_origins: bool,
@@ -62,15 +62,15 @@ pub struct Top {
 /// Arguments of `demo`.
 #[derive(Args, Debug)]
 pub struct Demo {
-    /// Plain text, one block an interval; what a pipe gets
+    /// Plain text, one block per interval; the default in a pipe
     #[arg(long, conflicts_with = "json")]
     pub batch: bool,
 
-    /// One JSON object an interval and line (schema raidtrace.top/1)
+    /// One JSON object per line and interval (schema raidtrace.top/1)
     #[arg(long)]
     pub json: bool,
 
-    /// Seconds an interval lasts (0.1 to 3600)
+    /// Length of an interval in seconds (0.1 to 3600)
     #[arg(short, long, value_name = "S", default_value = "1", value_parser = seconds)]
     pub interval: Duration,
 }
@@ -78,10 +78,10 @@ pub struct Demo {
 /// Shown at the end of `--help`.
 pub const EXAMPLES: &str = "Examples:
   sudo raidtrace top                       all md arrays in use, else all disks
-  sudo raidtrace top /srv                  what is under the mount point /srv
+  sudo raidtrace top /srv                  the array or disk under the mount point /srv
   sudo raidtrace top md127 --batch -n 5    five intervals as text
-  sudo raidtrace top md127 --json | jq -c  one JSON object an interval
-  raidtrace top --replay incident.rtrace   a recording, in the same screen
-  raidtrace top --connect db1              what raidtrace serve counts on db1, in the same screen
+  sudo raidtrace top md127 --json | jq -c  one JSON object per interval
+  raidtrace top --replay incident.rtrace   a recording, on the same screen
+  raidtrace top --connect db1              figures of raidtrace serve on db1, on the same screen
 
-Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 it failed, 2 usage.";
+Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 failed, 2 usage.";

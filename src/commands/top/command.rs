@@ -1,4 +1,4 @@
-//! `raidtrace top`: shows a session live, on the screen, as text or as JSON, or replays a recording.
+//! `raidtrace top`: shows a live session or a recording, on the screen, as text or as JSON.
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -29,12 +29,12 @@ use crate::ui::state::State;
 use crate::ui::view::VIEWS;
 use crate::ui::{batch, json};
 
-/// Longest first interval without `--count`, so that the first figures appear at once.
+/// Maximum length of the first interval without `--count`, so that the first figures appear at once.
 const FIRST: Duration = Duration::from_millis(50);
 
 pub(crate) type Render = fn(&mut io::StdoutLock<'static>, &Snapshot) -> io::Result<()>;
 
-/// Runs until Ctrl-C, a signal, `--count` or the reader of a pipe ends it.
+/// Runs until Ctrl-C, a signal, `--count` or a closed pipe.
 pub fn run(args: &Top) -> Result<()> {
     if let Some(file) = &args.replay {
         return replay::command::run(file, args);
@@ -46,7 +46,7 @@ pub fn run(args: &Top) -> Result<()> {
         .enable_all()
         .build()
         .context("starting the runtime")?;
-    // Before the programs are loaded, which takes a second: Ctrl-C ends cleanly from here on.
+    // Catch signals before the programs are loaded, which takes a second, so that Ctrl-C ends cleanly.
     let end = asked_to_end()?;
     let on_screen = !args.batch && !args.json && io::stdout().is_terminal();
     let engine = match &args.connect {
@@ -82,7 +82,7 @@ fn start(args: &Top) -> Result<Tracing> {
             Ok(Totals {
                 slow: slow.transpose()?,
                 sampler,
-                wanted: !json,
+                keep_total: !json,
                 total: None,
             })
         },
@@ -91,7 +91,7 @@ fn start(args: &Top) -> Result<Tracing> {
     )
 }
 
-/// The intervals of a `raidtrace serve`.
+/// Connects to a `raidtrace serve`, which provides the intervals.
 fn connect(address: Address, args: &Top, on_screen: bool) -> Result<Tracing> {
     let token = args.token_file.as_deref().map(token::read).transpose()?;
     let options = remote::Options {
@@ -104,11 +104,12 @@ fn connect(address: Address, args: &Top, on_screen: bool) -> Result<Tracing> {
     remote::start(options, None, if args.json { nothing } else { add })
 }
 
-/// A sampler with slow operations, and the sum of its intervals.
+/// A sampler, optionally with slow operations, and the sum of its intervals.
 struct Totals {
     sampler: Sampler,
     slow: Option<Sentences>,
-    wanted: bool,
+    /// True if the total is needed, that is without `--json`.
+    keep_total: bool,
     total: Option<Snapshot>,
 }
 
@@ -146,7 +147,7 @@ impl Source for Totals {
         if let Some(slow) = &mut self.slow {
             slow.add_to(&mut snapshot, self.sampler.session())?;
         }
-        if self.wanted {
+        if self.keep_total {
             add(&mut self.total, &snapshot);
         }
         Ok(snapshot)
@@ -157,10 +158,10 @@ impl Source for Totals {
     }
 }
 
-/// Shows the screen until a key, a signal or `--count` ends it, and leaves the total on the terminal.
+/// Shows the screen until a key, a signal or `--count` ends it. Then prints the total.
 async fn on_the_screen(engine: Tracing, args: &Top, mut end: End) -> Result<()> {
     let mut live = Live::new(engine, args.count);
-    // Until then, errors are for the terminal without the screen.
+    // Open the screen only after the start: until then, errors go to the plain terminal.
     let started = tokio::select! {
         started = live.started() => started,
         () = &mut end => false,
@@ -185,7 +186,7 @@ fn first(args: &Top) -> Duration {
     }
 }
 
-/// Prints each interval; a signal cuts the last one short.
+/// Prints each interval. A signal cuts the last interval short.
 async fn as_text(mut engine: Tracing, args: &Top, render: Render, mut end: End) -> Result<()> {
     let mut printed = HashSet::new();
     let mut out = io::stdout().lock();
@@ -218,7 +219,7 @@ async fn as_text(mut engine: Tracing, args: &Top, render: Render, mut end: End) 
     ended.result
 }
 
-/// Adds an interval. Members and arrays that have left stay in the sum.
+/// Adds an interval to the sum. Members and arrays that have disappeared stay in the sum.
 pub(crate) fn add(whole: &mut Option<Snapshot>, snapshot: &Snapshot) {
     match whole {
         Some(whole) => {

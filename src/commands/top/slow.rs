@@ -9,10 +9,10 @@ use crate::analysis::snapshot::Snapshot;
 use crate::session::Session;
 use crate::session::slow::SlowSampler;
 
-/// Longest wait for the paths of an interval.
+/// Maximum wait for the paths of an interval.
 const PATHS: Duration = Duration::from_millis(100);
 
-/// The programs, and the operations of the last seconds.
+/// Traces slow operations and keeps those of the last seconds.
 pub struct Sentences {
     sampler: SlowSampler,
     recent: Recent,
@@ -30,15 +30,15 @@ impl Sentences {
         })
     }
 
-    /// Limits of this kernel.
+    /// Notes about limits of this kernel.
     pub fn notes(&self) -> &[String] {
         self.sampler.notes()
     }
 
-    /// Drains the events' buffer.
+    /// Drains the event buffer.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The buffer cannot be read.
     pub fn drain(&mut self, session: &mut Session) -> Result<()> {
         self.sampler.drain(session)
     }

@@ -107,7 +107,7 @@ impl Superblock {
         }
     }
 
-    /// Blocks of group descriptors right after a superblock, without reserved ones: all of them, or with
+    /// Number of group descriptor blocks directly after a superblock, without reserved blocks: all descriptor blocks, or with
     /// meta_bg those before the first meta group (balloc.c:ext4_bg_num_gdb_nometa).
     pub(super) fn old_gdt_blocks(&self) -> u32 {
         if self.has_incompat(incompat::META_BG) {
@@ -127,8 +127,8 @@ impl Superblock {
         self.has_incompat(incompat::META_BG) && group / self.descs_per_block() >= self.first_meta_bg
     }
 
-    /// Calls `put` with first block, count and origin of everything derived from the superblock alone: the boot block,
-    /// superblocks and group descriptors with their backups, cut off at the end of the last group.
+    /// Calls `put` with the first block, count and origin of each range that the superblock alone determines: the boot block,
+    /// superblocks and group descriptors with their backups, clipped to the end of the filesystem.
     pub(crate) fn fixed_blocks(&self, put: &mut dyn FnMut(FsBlock, u64, Origin)) {
         let boot = self.superblock_block() - FsBlock(0);
         put(FsBlock(0), boot, Origin::OtherMetadata);
@@ -159,7 +159,7 @@ impl Superblock {
         let per_block = u64::from(self.descs_per_block());
         let first = u64::from(nr) * per_block;
         let last = first + per_block - 1;
-        // With one descriptor per block all three are in the same group.
+        // With one descriptor per block, all three copies are in the same group.
         let mut groups = vec![first, first + 1, last];
         groups.sort_unstable();
         groups.dedup();
@@ -216,7 +216,7 @@ impl Superblock {
             buf.resize(run as usize * block_size, 0);
             self.read_descriptor_blocks(dev, at, &mut buf)?;
             let first = nr * self.descs_per_block();
-            // Blocks hold whole descriptors: the superblock checks require sizes that are powers of two.
+            // No descriptor crosses a block: the superblock checks require sizes that are powers of two.
             for (group, raw) in (first..self.groups).zip(buf.chunks_exact(self.desc_size.into())) {
                 each(group, Descriptor::parse(raw));
             }

@@ -9,7 +9,7 @@ use super::uuid::Uuid;
 pub enum Error {
     /// A read of the device failed.
     #[error(
-        "cannot read the {what} at byte {offset}: {source}; check the device (dmesg) and that you may read it"
+        "cannot read the {what} at byte {offset}: {source}; check dmesg and your permission to read the device"
     )]
     Read {
         /// Structure at that offset.
@@ -19,10 +19,10 @@ pub enum Error {
         /// Error of the system call.
         source: std::io::Error,
     },
-    /// `s_magic` is not ext4's.
+    /// `s_magic` is not that of ext2, ext3 and ext4.
     #[error(
         "s_magic at byte 1080 is {magic:#06x}, not 0xef53: this is {}, not ext2, ext3 or ext4; name the device that holds the filesystem",
-        .found.map_or("nothing we know".to_owned(), |kind| kind.to_string())
+        .found.map_or("unknown data".to_owned(), |kind| kind.to_string())
     )]
     NotExt {
         /// The value found; 0 if the device is too small.
@@ -40,7 +40,7 @@ pub enum Error {
     },
     /// A field of the superblock has an impossible value.
     #[error(
-        "the superblock is damaged: {field} is {value}, {rule}; look at it with: e2fsck -n, and at a backup with: e2fsck -n -b 32768"
+        "the superblock is damaged: {field} is {value}, {rule}; check it with: e2fsck -n, and a backup with: e2fsck -n -b 32768"
     )]
     Field {
         /// The kernel's name of the field (fs/ext4/ext4.h, `struct ext4_super_block`).
@@ -52,7 +52,7 @@ pub enum Error {
     },
     /// `s_blocks_count` is larger than the device.
     #[error(
-        "s_blocks_count is {blocks} blocks of {block_size} bytes, more than the device's {device} bytes: the image is cut off or the device is a part of the array; name the whole of it"
+        "s_blocks_count is {blocks} blocks of {block_size} bytes, more than the device's {device} bytes: the image is truncated, or the device is only a part of the array; name the whole array"
     )]
     BeyondDevice {
         /// `s_blocks_count`.
@@ -64,7 +64,7 @@ pub enum Error {
     },
     /// The mount point cannot be accessed.
     #[error(
-        "cannot {what} the mount point: {source}; check that it is still mounted and that you may read it"
+        "cannot {what} the mount point: {source}; check that it is still mounted, and your permission to read it"
     )]
     MountPoint {
         /// Failed operation.
@@ -74,15 +74,15 @@ pub enum Error {
     },
     /// The mounted filesystem is not ext4.
     #[error(
-        "the mount point is not of ext2, ext3 or ext4 (statfs gives magic {magic:#x}): name where the filesystem is mounted"
+        "the mount point is not on ext2, ext3 or ext4 (statfs returns magic {magic:#x}): name the mount point of the filesystem"
     )]
     NotExtMount {
         /// `f_type` of statfs(2).
         magic: u64,
     },
-    /// Another filesystem is mounted there, or over it.
+    /// The mount point is on another filesystem.
     #[error(
-        "the mount point is of device {}:{}, not {}:{}: another filesystem is mounted over it; name a path where it can be seen",
+        "the mount point is on device {}:{}, not {}:{}: another filesystem is mounted over it; name a path on the filesystem",
         .mounted.0, .mounted.1, .wanted.0, .wanted.1
     )]
     OtherMount {
@@ -100,7 +100,7 @@ pub enum Error {
         hint: &'static str,
     },
     /// The result of FS_IOC_GETFSMAP is invalid.
-    #[error("the answer of FS_IOC_GETFSMAP {why}; allow the device itself to be read instead")]
+    #[error("the result of FS_IOC_GETFSMAP {why}; allow raidtrace to read the device instead")]
     Fsmap {
         /// Reason.
         why: String,

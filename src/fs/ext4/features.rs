@@ -23,7 +23,7 @@ pub mod incompat {
     pub const RECOVER: u32 = 0x4;
     /// An external journal, not a filesystem.
     pub const JOURNAL_DEV: u32 = 0x8;
-    /// Descriptors lie in their own meta group from `s_first_meta_bg` on.
+    /// From meta group `s_first_meta_bg` on, descriptors are in the meta group that they describe.
     pub const META_BG: u32 = 0x10;
     /// Files may be mapped by extents.
     pub const EXTENTS: u32 = 0x40;
@@ -31,7 +31,7 @@ pub mod incompat {
     pub const BIT64: u32 = 0x80;
     /// Multiple mount protection: `s_mmp_block`.
     pub const MMP: u32 = 0x100;
-    /// A group's bitmaps and inode table may lie in another group: those of a flex group lie together.
+    /// Bitmaps and inode tables may be in another group: those of all groups of a flex group are adjacent.
     pub const FLEX_BG: u32 = 0x200;
 }
 
@@ -41,7 +41,7 @@ pub mod ro_compat {
     pub const SPARSE_SUPER: u32 = 0x1;
     /// Files over 2 GiB.
     pub const LARGE_FILE: u32 = 0x2;
-    /// Never used; ext2 and ext3 know the bit.
+    /// Never used, but defined by ext2 and ext3.
     pub const BTREE_DIR: u32 = 0x4;
     /// Group descriptors have checksums (`uninit_bg`).
     pub const GDT_CSUM: u32 = 0x10;

@@ -2,8 +2,8 @@
 //! of the filesystem. The fallback for devices that cannot be opened: it has less information than
 //! `layout` and costs more, because the kernel reads every bitmap that is not in memory.
 //!
-//! The result is checked like untrusted input: records may come in any order, repeat, or have
-//! impossible numbers, and the walk always ends.
+//! The result is checked like untrusted input: records may be in any order, repeat, or have invalid
+//! numbers, and the walk always terminates.
 
 use std::fs::{File, OpenOptions};
 use std::mem::size_of;
@@ -48,7 +48,7 @@ struct Head {
 
 /// `FMH_OF_DEV_T`: devices are device numbers.
 const OF_DEV_T: u32 = 0x1;
-/// `FMR_OF_SPECIAL_OWNER`: `owner` is one of the below, not an inode.
+/// `FMR_OF_SPECIAL_OWNER`: `owner` is one of the `OWN_*` below, not an inode.
 const OF_SPECIAL_OWNER: u32 = 0x10;
 /// `FMR_OF_LAST`.
 const OF_LAST: u32 = 0x20;
@@ -69,10 +69,10 @@ const OWN_INOBM: u64 = owner(b'f', 4);
 
 /// Records per call. Large, because the kernel lists all metadata again for each call.
 const PAGE: usize = 16384;
-/// Most records, which take minutes. A typical filesystem has 5 to 10 per group and one for each piece
-/// of free space.
+/// Maximum number of records, which take minutes to read. A typical filesystem has 5 to 10 per group and
+/// one for each free extent.
 const MAX_RECORDS: usize = 16 << 20;
-/// Physical block numbers have 48 bits in an extent, so no ext4 is larger.
+/// Maximum size of an ext4: physical block numbers have 48 bits in an extent.
 const MAX_BLOCKS: u64 = 1 << 48;
 
 /// The argument of the ioctl. The head and its two keys have the size of one record each.
@@ -85,7 +85,7 @@ const RECORDS: usize = 3;
 const _: () = assert!(size_of::<Record>() == 64 && size_of::<Head>() == size_of::<Record>());
 
 // SAFETY: the opcode is FS_IOC_GETFSMAP, whose argument is a `struct fsmap_head` with `fmh_count`
-// records behind it; `ask` sets that count to what the slice has room for. The kernel writes
+// records after it; `ask` sets that count to the number of records that fit into the slice. The kernel writes
 // nothing but integers, so every record stays a valid value.
 unsafe impl Ioctl for GetFsmap<'_> {
     type Output = ();
@@ -122,17 +122,17 @@ fn ask(file: &File, low: Record) -> Result<Vec<Record>, Error> {
         offset: u64::MAX,
         ..Record::zeroed()
     };
-    // SAFETY: `GetFsmap` describes this call, the count in the head is the room behind the keys, and
-    // the argument lives until the call is over.
+    // SAFETY: `GetFsmap` describes this call, the count in the head is the number of records after
+    // the keys, and the argument outlives the call.
     unsafe { ioctl::ioctl(file, GetFsmap(&mut argument)) }.map_err(|errno| Error::GetFsmap {
         source: errno.into(),
         hint: match errno {
             Errno::NOTTY | Errno::OPNOTSUPP => {
-                "the driver that mounted it has no such call (ext4's has)"
+                "the driver of this filesystem does not support it (ext4 does)"
             }
-            Errno::INVAL => "this kernel does not take the question",
+            Errno::INVAL => "this kernel rejects the arguments",
             Errno::PERM | Errno::ACCESS => "a security policy forbids it",
-            _ => "look at dmesg",
+            _ => "check dmesg",
         },
     })?;
     let head: Head = bytemuck::cast(argument[HEAD]);
@@ -140,7 +140,7 @@ fn ask(file: &File, low: Record) -> Result<Vec<Record>, Error> {
     records.truncate(head.entries.try_into().unwrap_or(PAGE));
     if head.oflags & OF_DEV_T == 0 && !records.is_empty() {
         return Err(Error::Fsmap {
-            why: "does not say on which device".to_owned(),
+            why: "has no device numbers".to_owned(),
         });
     }
     Ok(records)
@@ -163,7 +163,7 @@ struct Map {
     /// Blocks of block bitmaps and of inode bitmaps: one of each per group.
     bitmaps: [u64; 2],
     external_journal: bool,
-    /// Number of records with impossible values, and the first of them.
+    /// Number of records with invalid values, and the first of them.
     bad: u64,
     first_bad: Option<Record>,
 }
@@ -183,7 +183,7 @@ impl Map {
         }
     }
 
-    /// First block and count; `None` if impossible.
+    /// First block and count; `None` if invalid.
     fn blocks(&self, record: &Record) -> Option<(FsBlock, u64)> {
         let size = u64::from(self.block_size);
         let first = FsBlock(record.physical / size);
@@ -214,7 +214,7 @@ impl Map {
             OWN_INOBM => Origin::InodeBitmap,
             OWN_INODES => Origin::InodeTable,
             OWN_LOG => Origin::Journal,
-            // Free space, and blocks without an owner: data, directories, the journal.
+            // Free space, and blocks without a special owner: data, directories, the journal.
             _ => return,
         };
         match origin {
@@ -236,19 +236,19 @@ impl Map {
         let (journal, journal_note) = if self.external_journal {
             (
                 Journal::External { uuid: None },
-                "it does not know quota and orphan file, where there are any; the journal is on another device",
+                "any quota and orphan files are missing; the journal is on another device",
             )
         } else {
             (
                 Journal::Unknown,
-                "it does not know an internal journal, quota and orphan file, where there are any; a journal's blocks are \
+                "any internal journal, quota and orphan files are missing; journal blocks are \
                  learned as they are written",
             )
         };
         let mut notes = vec![format!("layout from FS_IOC_GETFSMAP: {journal_note}")];
         if let Some(bad) = self.first_bad {
             notes.push(format!(
-                "{} records of FS_IOC_GETFSMAP have impossible numbers and are left out, the first: \
+                "{} records of FS_IOC_GETFSMAP are invalid and left out, the first: \
                  {} bytes at byte {}",
                 self.bad, bad.length, bad.physical
             ));
@@ -263,8 +263,8 @@ impl Map {
             .filter(|&n| n > 0 && block_bitmaps == inode_bitmaps && overlap.is_none());
         if groups.is_none() {
             notes.push(format!(
-                "FS_IOC_GETFSMAP gives {block_bitmaps} blocks of block bitmaps and {inode_bitmaps} of \
-                 inode bitmaps, which should be one each a group: some metadata shows as file data"
+                "FS_IOC_GETFSMAP reports {block_bitmaps} blocks of block bitmaps and {inode_bitmaps} of inode bitmaps, \
+                 but there should be one of each per group: some metadata counts as file data"
             ));
         }
         Layout {
@@ -280,7 +280,7 @@ impl Map {
     }
 }
 
-/// The key for the next page; `None` unless it is on a later device or at a later byte than `low`.
+/// The key for the next page; `None` if it does not advance beyond `low` (later device or later byte).
 fn next_key(low: &Record, last: &Record) -> Option<Record> {
     let end = last.physical.checked_add(last.length)?;
     // The kernel continues after the low key.
@@ -308,7 +308,7 @@ fn walk(
             None => return Ok(()),
             Some(last) if last.flags & OF_LAST != 0 => return Ok(()),
             Some(_) if seen >= limit => {
-                format!("does not end after {seen} records: too many pieces of free space")
+                format!("does not end after {seen} records: too many free extents")
             }
             Some(last) => match next_key(&low, last) {
                 Some(next) => {
@@ -350,16 +350,19 @@ impl Layout {
                 wanted: device,
             });
         }
-        // The block size of ext4; `f_bsize` is the same there.
+        // For ext4, `f_frsize` and `f_bsize` are both the block size.
         let block_size = u32::try_from(stat.f_frsize)
             .ok()
             .filter(|size| size.is_power_of_two() && (1024..=65536).contains(size))
             .ok_or_else(|| Error::Fsmap {
-                why: format!("needs a block size, and statfs says {}", stat.f_frsize),
+                why: format!(
+                    "needs a valid block size, but statfs reports {}",
+                    stat.f_frsize
+                ),
             })?;
         let mut map = Map::new(encode_dev(device), block_size);
         walk(&mut map, MAX_RECORDS, |low| ask(&file, low))?;
-        // f_blocks leaves out the metadata (but not with minixdf), so it is at most the size.
+        // f_blocks excludes the metadata (except with minixdf), so it is at most the size.
         Ok(map.finish((stat.f_blocks as u64).min(MAX_BLOCKS)))
     }
 }

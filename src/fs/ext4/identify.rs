@@ -51,7 +51,7 @@ impl fmt::Display for FsKind {
 
 /// `s_magic`, fs/ext4/ext4.h `EXT4_SUPER_MAGIC`.
 pub(super) const EXT_MAGIC: u16 = 0xef53;
-/// Byte of the superblock's first field on every block size.
+/// Byte offset of the superblock with any block size.
 pub(super) const EXT_SUPERBLOCK_AT: u64 = 1024;
 /// drivers/md: `MD_SB_MAGIC`.
 const MD_MAGIC: u32 = 0xa92b_4efc;
@@ -75,8 +75,8 @@ pub(super) fn ext_kind(has: u32, incompat_bits: u32, ro: u32) -> FsKind {
 
 /// Content of `dev`; `None` without a known magic.
 ///
-/// Containers are checked before filesystems: a RAID 1 member with its superblock at the end begins like
-/// the filesystem on the array.
+/// Containers are checked before filesystems: a RAID 1 member with its superblock at the end starts with
+/// the filesystem of the array.
 pub fn identify(dev: &dyn ReadAt) -> io::Result<Option<FsKind>> {
     let size = dev.size()?;
     let has = |at: u64, magic: &[u8]| -> io::Result<bool> {
@@ -125,7 +125,7 @@ pub fn identify(dev: &dyn ReadAt) -> io::Result<Option<FsKind>> {
         let f = Fields(&raw);
         return Ok(Some(ext_kind(f.u32(0), f.u32(4), f.u32(8))));
     }
-    // At the end of the first page, and a page may have 4 to 64 KiB.
+    // The magic is at the end of the first page, which has 4 to 64 KiB.
     for page in [4096, 8192, 16384, 32768, 65536] {
         if has(page - 10, b"SWAPSPACE2")? || has(page - 10, b"SWAP-SPACE")? {
             return Ok(Some(FsKind::Swap));

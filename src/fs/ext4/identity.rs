@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn only_fields_that_move_blocks_count() {
+    fn only_fields_that_affect_the_layout_change_the_identity() {
         let plain = image(|_| ());
         assert!(plain.is_some());
         // Free blocks, mount and write times, mount count, state, recover, large_file, orphan_present, kbytes written.

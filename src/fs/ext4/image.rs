@@ -16,7 +16,7 @@ use crate::address::FsBlock;
 const DESCRIPTOR: &[u8] = b"Ext2 Image 1.0\0";
 /// Bytes of the header that this module reads.
 const HEADER: usize = 320;
-/// `SUPERBLOCK_SIZE`. The superblock has a block of its own, followed by the descriptors.
+/// `SUPERBLOCK_SIZE`. The superblock occupies a whole block of the image, followed by the descriptors.
 const SUPERBLOCK: u64 = 1024;
 
 /// Reason in notes and errors for blocks that no e2image has.
@@ -109,8 +109,8 @@ impl<'a> E2Image<'a> {
     fn locate(&self, offset: u64) -> Option<(u64, u64)> {
         let block = FsBlock(offset / self.block_size);
         let inside = offset % self.block_size;
-        let behind = self.pieces.partition_point(|p| p.0 <= block);
-        let &(first, count, at) = self.pieces.get(behind.checked_sub(1)?)?;
+        let after = self.pieces.partition_point(|p| p.0 <= block);
+        let &(first, count, at) = self.pieces.get(after.checked_sub(1)?)?;
         let skip = (block - first) * self.block_size + inside;
         (block < first.saturating_add(count)).then(|| (at + skip, count * self.block_size - skip))
     }

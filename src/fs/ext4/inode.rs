@@ -1,8 +1,8 @@
 //! The blocks of one inode, by extents (fs/ext4/ext4_extents.h, ext4/ifork.rst) or by the block map
 //! of ext2 and ext3 (ext4/blockmap.rst).
 //!
-//! The walk is bounded for any input: no block is read twice, the depth is limited by the format, and
-//! the size by [`MAX_MAP_BYTES`] of map blocks and [`MAX_RUNS`] runs.
+//! The walk is bounded for any input: no block is read twice, the format limits the depth, and
+//! [`MAX_MAP_BYTES`] and [`MAX_RUNS`] limit the map blocks and runs.
 
 use std::collections::HashSet;
 
@@ -21,10 +21,10 @@ const EXTENT_MAGIC: u16 = 0xf30a;
 const MAX_DEPTH: u16 = 5;
 /// `EXT_INIT_MAX_LEN`: a longer extent is unwritten, and its length is reduced by this value.
 const MAX_INITIALISED: u16 = 32768;
-/// Most bytes of extent or indirect blocks read for one inode. mke2fs's largest journal (10,240,000
+/// Maximum bytes of extent or indirect blocks read for one inode. The largest journal of mke2fs (10,240,000
 /// blocks) needs 40 MB as a block map.
 const MAX_MAP_BYTES: u64 = 64 << 20;
-/// Most runs of one inode; a journal made by mke2fs has tens to thousands.
+/// Maximum number of runs of one inode. A journal made by mke2fs has tens to thousands.
 const MAX_RUNS: usize = 4 << 20;
 
 /// Fields of an inode (`struct ext4_inode`).
@@ -59,7 +59,7 @@ impl Mapping {
 }
 
 impl Inode {
-    /// Reads inode `ino` (counted from 1). `Err` is the reason in words.
+    /// Reads inode `ino` (counted from 1). `Err` is a message.
     pub fn read(dev: &dyn ReadAt, sb: &Superblock, ino: u32) -> Result<Self, String> {
         if ino == 0 || ino > sb.inodes_count {
             return Err(format!(
@@ -148,7 +148,7 @@ impl Walk<'_> {
         self.out.first_bad.get_or_insert_with(what);
     }
 
-    /// Adds data blocks that lie inside the filesystem.
+    /// Adds data blocks, if they are inside the filesystem.
     fn data(&mut self, first: FsBlock, count: u64) {
         let (low, high) = (u64::from(self.sb.first_data_block), self.sb.blocks_count);
         if first.0 < low || first.saturating_add(count).0 > high {
@@ -167,7 +167,7 @@ impl Walk<'_> {
     fn node(&mut self, block: FsBlock) -> Option<Vec<u8>> {
         let size = u64::from(self.sb.block_size);
         if block <= self.sb.superblock_block() || block.0 >= self.sb.blocks_count {
-            self.bad(|| format!("map block {block} cannot be one"));
+            self.bad(|| format!("map block {block} is invalid"));
         } else if self.seen.len() as u64 * size >= MAX_MAP_BYTES {
             self.bad(|| format!("over {MAX_MAP_BYTES} bytes of map blocks"));
         } else if !self.seen.insert(block) {
@@ -188,7 +188,7 @@ impl Walk<'_> {
         None
     }
 
-    /// Walks a pointer of a block map, `level` indirections above the data; 0 is a hole.
+    /// Walks a pointer of a block map, `level` indirections above the data. Block 0 is a hole.
     fn pointer(&mut self, block: FsBlock, level: usize) {
         if block == FsBlock(0) {
             return;

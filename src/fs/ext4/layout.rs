@@ -65,8 +65,8 @@ pub struct Layout {
     pub ranges: Vec<Range>,
     /// Location of the journal.
     pub journal: Journal,
-    /// Structures that were left out and why, one line each; empty for an intact filesystem read from
-    /// its device.
+    /// Structures that were left out, and the reasons, one line each. Empty for an intact filesystem read
+    /// from its device.
     pub notes: Vec<String>,
 }
 
@@ -82,8 +82,8 @@ impl Layout {
         };
         if let Checksum::Invalid { stored, computed } = superblock.checksum {
             builder.notes.push(format!(
-                "s_checksum is {stored:#010x} but the superblock gives {computed:#010x}: may \
-                 happen while mounted, else check it with: e2fsck -n"
+                "s_checksum is {stored:#010x}, but the superblock has checksum {computed:#010x}: this can \
+                 happen while mounted; otherwise check it with: e2fsck -n"
             ));
         }
         builder.superblocks();
@@ -131,8 +131,8 @@ impl Layout {
         } else {
             u64::from(f.u32(0x150))
         };
-        let there = dev.size()? / u64::from(block_size);
-        let blocks = (high << 32 | u64::from(f.u32(0x4))).min(there);
+        let device = dev.size()? / u64::from(block_size);
+        let blocks = (high << 32 | u64::from(f.u32(0x4))).min(device);
         let journal = EXT_SUPERBLOCK_AT / u64::from(block_size) + 1;
         if blocks <= journal {
             return Err(invalid("the external journal has no blocks"));
@@ -159,13 +159,13 @@ impl Layout {
 
     /// Origin of `block`; `None` for a block without a fixed purpose.
     pub fn origin_of(&self, block: FsBlock) -> Option<Origin> {
-        let behind = self.ranges.partition_point(|r| r.first <= block);
-        let range = self.ranges.get(behind.checked_sub(1)?)?;
+        let after = self.ranges.partition_point(|r| r.first <= block);
+        let range = self.ranges.get(after.checked_sub(1)?)?;
         (block < range.end()).then_some(range.origin)
     }
 }
 
-/// Descriptors of one kind with impossible block numbers.
+/// Descriptors with invalid block numbers, for one kind of metadata.
 struct Misplaced {
     origin: Origin,
     blocks: u64,
@@ -203,8 +203,8 @@ impl Builder<'_> {
             first: (0, FsBlock(0)),
         });
         let flex = sb.has_incompat(incompat::FLEX_BG);
-        // super.c:ext4_check_descriptors: not on the primary superblock or its descriptors, and
-        // without flex_bg in the group itself.
+        // super.c:ext4_check_descriptors: after the primary superblock and its descriptors, and without
+        // flex_bg in the group itself.
         let taken = sb.superblock_block() + u64::from(sb.primary_gdt_blocks());
         let collector = &mut self.collector;
         sb.for_each_descriptor(self.dev, &mut |group, descriptor| {
@@ -238,8 +238,8 @@ impl Builder<'_> {
         })?;
         for m in misplaced.iter().filter(|m| m.count > 0) {
             self.notes.push(format!(
-                "{} of {} groups say that their {} is where it cannot be, first group {} (block {}), \
-                 and are left out: check it with: e2fsck -n",
+                "{} of {} groups have an invalid location of their {}, first group {} (block {}): \
+                 it is left out; check it with: e2fsck -n",
                 m.count, sb.groups, m.origin, m.first.0, m.first.1
             ));
         }
@@ -283,12 +283,12 @@ impl Builder<'_> {
             let (instead, mapping) = match backup {
                 Some(mapping) => ("its copy in the superblock is used", mapping),
                 None => (
-                    "there is no good copy, so the journal is incomplete here",
+                    "there is no valid copy, so the journal is incomplete in this layout",
                     partial,
                 ),
             };
             self.notes.push(format!(
-                "journal inode {} cannot be trusted: {why}; {instead}: check it with: e2fsck -n",
+                "journal inode {} is invalid: {why}; {instead}; check it with: e2fsck -n",
                 sb.journal_inum
             ));
             mapping
@@ -299,7 +299,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The map of a journal inode if complete; else the reason and the incomplete map.
+    /// The map of a journal inode if it is complete, else the reason and the incomplete map.
     fn complete_map(&self, inode: &Inode) -> Result<Mapping, (String, Mapping)> {
         if !inode.is_regular() {
             let why = format!("it is not a regular file (mode {:o})", inode.mode);
@@ -337,7 +337,7 @@ impl Builder<'_> {
         }
         if sb.has_compat(compat::RESIZE_INODE) {
             match Inode::read(self.dev, sb, RESIZE_INO) {
-                // 0 if nothing is reserved.
+                // 0: no blocks are reserved.
                 Ok(inode) if inode.double_indirect() == FsBlock(0) => {}
                 Ok(inode) => self.push_single("resize inode", inode.double_indirect()),
                 Err(why) => self.unreadable("resize inode", RESIZE_INO, &why),
@@ -357,7 +357,7 @@ impl Builder<'_> {
             self.collector.push(block, 1, Origin::OtherMetadata);
         } else {
             self.notes.push(format!(
-                "the {name} names block {block}, which cannot be, and is left out: check it with: e2fsck -n"
+                "the {name} has the invalid block number {block} and is left out; check it with: e2fsck -n"
             ));
         }
     }

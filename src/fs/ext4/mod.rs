@@ -2,8 +2,9 @@
 //! and the inodes created by mkfs, as sorted ranges of blocks with an [`Origin`](crate::origin::Origin).
 //!
 //! Reads the on-disk format from a block device or an image, mounted or not; root is needed only for
-//! device permissions. The fallback for unreadable devices asks the kernel through a mount point.
-//! Writes nothing. Input may be damaged or hostile: no panics, no endless walks, no unbounded memory.
+//! device permissions. For unreadable devices, it falls back to asking the kernel through a mount point.
+//! Writes nothing. Input may be damaged or hostile, but causes no panic, no endless walk and no unbounded
+//! memory use.
 //!
 //! * `read`: bytes at an offset; little-endian fields.
 //! * `identify`: the content of a device by magic numbers.
@@ -13,7 +14,7 @@
 //! * `check`: consistency checks of the superblock.
 //! * `descriptors`: group geometry and the group descriptor table.
 //! * `inode`: the blocks of one inode, by extents or by block map.
-//! * `ranges`: sorting, merging and the precedence where claims overlap.
+//! * `ranges`: sorting and merging of ranges, and precedence of overlapping claims.
 //! * `layout`: the complete layout.
 //! * `image`: e2image files.
 //! * `fsmap`: the fallback, the layout from a mount point.

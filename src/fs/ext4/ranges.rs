@@ -1,4 +1,4 @@
-//! Ranges of blocks with an origin: collection, sorting, merging, and precedence where a damaged
+//! Ranges of blocks with an origin: collection, sorting, merging, and precedence of claims if a damaged
 //! filesystem claims a block twice.
 
 use crate::address::FsBlock;
@@ -9,7 +9,7 @@ use crate::origin::Origin;
 pub struct Range {
     /// First block.
     pub first: FsBlock,
-    /// Blocks, never 0.
+    /// Number of blocks, never 0.
     pub count: u64,
     /// Content of the blocks.
     pub origin: Origin,
@@ -49,7 +49,7 @@ pub(crate) struct Overlap {
     pub blocks: u64,
     /// The first such block.
     pub first: FsBlock,
-    /// The claim that took precedence there.
+    /// Origin of the claim that took precedence at `first`.
     pub won: Origin,
 }
 
@@ -107,13 +107,13 @@ impl Collector {
                 end = end.max(next.end());
                 len += 1;
             }
-            let (cluster, behind) = rest.split_at(len);
+            let (cluster, after) = rest.split_at(len);
             if len == 1 {
                 append(&mut out, *head);
             } else {
                 sweep(cluster, &mut out, &mut overlap);
             }
-            rest = behind;
+            rest = after;
         }
         out.shrink_to_fit();
         (out, overlap)
@@ -189,7 +189,7 @@ mod tests {
             c.push(FsBlock(116 + group), 1, Origin::InodeBitmap);
             c.push(FsBlock(132 + 512 * group), 512, Origin::InodeTable);
         }
-        assert_eq!(c.closed.len(), 0, "nothing is kept but the open runs");
+        assert_eq!(c.closed.len(), 0, "only the open runs are kept");
         let (ranges, overlap) = c.finish();
         assert_eq!(overlap, None);
         let want = [(100, 16), (116, 16), (132, 8192)];
@@ -241,7 +241,7 @@ mod tests {
                 .collect();
             let want = painted.iter().filter_map(|(&b, r)| Some((b, *r.iter().min()?))).collect();
             prop_assert_eq!(got, want);
-            // A claim that repeats inside one open run still counts as claimed twice.
+            // Blocks of an open run that are claimed again count as claimed twice.
             let twice = painted.values().filter(|r| r.len() > 1).count() as u64;
             prop_assert_eq!(overlap.map_or(0, |o| o.blocks), twice);
             prop_assert_eq!(

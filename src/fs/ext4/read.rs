@@ -70,7 +70,7 @@ impl Fields<'_> {
         u64::from_le_bytes(self.bytes(at))
     }
 
-    /// A 64-bit number stored as two halves. Old structures lack the upper half.
+    /// A 64-bit number stored as two halves. Old structures have no upper half.
     pub fn split(self, low: usize, high: Option<usize>) -> u64 {
         u64::from(self.u32(low)) | high.map_or(0, |at| u64::from(self.u32(at)) << 32)
     }
@@ -81,7 +81,7 @@ mod tests {
     use super::{Fields, ReadAt};
 
     #[test]
-    fn a_slice_reads_inside_and_refuses_outside() {
+    fn a_slice_rejects_reads_after_its_end() {
         let image: &[u8] = &[1, 2, 3, 4];
         let mut two = [0; 2];
         image.read_at(2, &mut two).unwrap();

@@ -19,7 +19,7 @@ pub enum Checksum {
     /// `s_checksum` is correct.
     Valid,
     /// `s_checksum` is wrong. A mounted filesystem can still be intact: the kernel changes the buffer
-    /// before it updates the checksum (`ext4_superblock_csum_set`), and a read can come in between.
+    /// before it updates the checksum (`ext4_superblock_csum_set`), and the read can be between the two.
     Invalid {
         /// Value in the superblock.
         stored: u32,
@@ -179,7 +179,7 @@ impl Superblock {
         Ok(sb)
     }
 
-    /// Parses the fields. Checks only those that its own arithmetic needs.
+    /// Parses the fields. Checks only those that its arithmetic depends on.
     fn parse(f: Fields<'_>) -> Result<Self, Error> {
         let (has, inc, ro) = (f.u32(0x5c), f.u32(0x60), f.u32(0x64));
         let log_block = f.u32(0x18);
@@ -187,7 +187,7 @@ impl Superblock {
             log_block <= 6,
             "s_log_block_size",
             log_block,
-            "but at most 6 (64 KiB) exists",
+            "but must be at most 6 (64 KiB)",
         )?;
         let log_cluster = if ro & ro_compat::BIGALLOC != 0 {
             f.u32(0x1c)
@@ -199,14 +199,14 @@ impl Superblock {
             (log_block..=20).contains(&log_cluster),
             "s_log_cluster_size",
             log_cluster,
-            "but it must lie between s_log_block_size and 20 (1 GiB)",
+            "but must be from s_log_block_size to 20 (1 GiB)",
         )?;
         let blocks_per_group = f.u32(0x20);
         check(
             blocks_per_group > 0,
             "s_blocks_per_group",
             0_u32,
-            "but a group has blocks",
+            "but must be greater than 0",
         )?;
         let blocks_count = f.split(0x4, Some(0x150));
         let first_data_block = f.u32(0x14);
@@ -217,9 +217,9 @@ impl Superblock {
             (1..=u64::from(u32::MAX)).contains(&groups),
             "s_blocks_count",
             blocks_count,
-            "which with s_first_data_block and s_blocks_per_group gives no group or more than 2^32",
+            "which with s_first_data_block and s_blocks_per_group makes 0 groups or more than 2^32 - 1",
         )?;
-        // Before the dynamic revision the field was reserved (EXT4_GOOD_OLD_INODE_SIZE).
+        // Before the dynamic revision s_inode_size was reserved (EXT4_GOOD_OLD_INODE_SIZE).
         let old = f.u32(0x4c) == 0;
         let checksum = if ro & ro_compat::METADATA_CSUM != 0 && f.u8(0x175) == 1 {
             // The kernel's crc32c neither inverts the seed nor the result.

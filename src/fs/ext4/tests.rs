@@ -1,5 +1,5 @@
-//! Tests on a tiny filesystem made by hand, so that they run where mke2fs does not exist, and on
-//! random damage to it. Images of real filesystems: `tests/ext4_layout.rs`.
+//! Tests on a tiny filesystem made by hand, which run without mke2fs, and on random damage to it.
+//! `tests/ext4_layout.rs` has tests on images of real filesystems.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ use crate::origin::Origin;
 
 const BLOCK: usize = 1024;
 const BLOCKS: usize = 512;
-/// Places of the image: 4 groups of 128 blocks, no sparse_super, the GDT behind each superblock.
+/// Block numbers in the image: 4 groups of 128 blocks, no sparse_super, the GDT after each superblock.
 const BITMAPS: u32 = 20;
 const TABLES: u32 = 40;
 const TREE: u32 = 70;
@@ -75,7 +75,7 @@ impl Image {
         image.sb32(0x14c, journal_size);
         let leaf = extents(0, &[[0, 12, JOURNAL], [12, 0x8000 + 8, JOURNAL + 48]]);
         image.set(TREE as usize * BLOCK, &leaf);
-        // The quota file by block map: one direct block, one behind an indirect one.
+        // The quota file has a block map: one direct block, and one through an indirect block.
         let mut map = [0; 60];
         map[0] = 100;
         map[48] = 101;
@@ -98,7 +98,7 @@ impl Image {
     }
 }
 
-/// A node of the extent tree: the words of each entry as they lie on disk.
+/// A node of the extent tree, from the words of each entry in their order on disk.
 fn extents(depth: u16, entries: &[[u32; 3]]) -> Vec<u8> {
     let mut node = Vec::new();
     for half in [0xf30a, entries.len() as u16, 4, depth, 0, 0] {
@@ -111,7 +111,7 @@ fn extents(depth: u16, entries: &[[u32; 3]]) -> Vec<u8> {
 }
 
 #[test]
-fn the_tiny_filesystem_is_read_as_it_was_made() {
+fn layout_of_the_tiny_filesystem() {
     let layout = Image::new().layout().unwrap();
     assert_eq!(layout.notes, [""; 0]);
     assert_eq!(layout.journal, Journal::Internal { blocks: 20 });
@@ -145,7 +145,7 @@ fn the_tiny_filesystem_is_read_as_it_was_made() {
 }
 
 #[test]
-fn origin_of_looks_inside_and_between() {
+fn origin_of_blocks_inside_and_between_ranges() {
     let layout = Image::new().layout().unwrap();
     assert_eq!(layout.origin_of(FsBlock(0)), Some(Origin::OtherMetadata));
     assert_eq!(layout.origin_of(FsBlock(43)), Some(Origin::InodeTable));
@@ -212,7 +212,7 @@ fn a_damaged_superblock_is_an_error_that_names_the_field() {
 }
 
 #[test]
-fn a_wrong_checksum_is_a_note() {
+fn a_wrong_superblock_checksum_is_a_note() {
     let mut image = Image::new();
     image.sb32(0xc, 5);
     let layout = image.layout().unwrap();
@@ -221,15 +221,17 @@ fn a_wrong_checksum_is_a_note() {
 }
 
 #[test]
-fn descriptors_that_point_nowhere_are_left_out_and_counted() {
+fn invalid_descriptors_are_left_out_and_counted() {
     let mut image = Image::new();
-    for (group, place) in [(1, 512_u32), (3, 2)] {
-        image.set(2 * BLOCK + 64 * group, &place.to_le_bytes());
+    for (group, block) in [(1, 512_u32), (3, 2)] {
+        image.set(2 * BLOCK + 64 * group, &block.to_le_bytes());
     }
     image.set(2 * BLOCK + 64 * 2 + 8, &510_u32.to_le_bytes());
     let layout = image.layout().unwrap();
     assert_eq!(layout.notes.len(), 2, "{:?}", layout.notes);
-    assert!(layout.notes[0].starts_with("2 of 4 groups say that their block_bitmap"));
+    assert!(
+        layout.notes[0].starts_with("2 of 4 groups have an invalid location of their block_bitmap")
+    );
     assert!(layout.notes[0].contains("first group 1 (block 512)"));
     assert!(layout.notes[1].contains("inode_table"));
     assert_eq!(layout.origin_of(FsBlock(20)), Some(Origin::BlockBitmap));
@@ -245,18 +247,18 @@ fn a_lost_journal_inode_falls_back_to_the_superblock() {
     let layout = image.layout().unwrap();
     assert_eq!(layout.ranges, sound.ranges);
     assert!(layout.notes[0].contains("its copy in the superblock is used"));
-    // Without the copy the journal is missing, and said to be.
+    // Without the copy the journal is missing, and a note reports it.
     image.set(1024 + 0xfd, &[0]);
     let layout = image.layout().unwrap();
     assert_eq!(layout.journal, Journal::Internal { blocks: 0 });
-    assert!(layout.notes.iter().any(|n| n.contains("no good copy")));
+    assert!(layout.notes.iter().any(|n| n.contains("no valid copy")));
 }
 
 #[test]
-fn a_tree_that_bites_its_tail_ends() {
+fn a_cyclic_extent_tree_or_block_map_ends() {
     let mut image = Image::new();
     let size = 20 * BLOCK as u32;
-    // Depth 5 to 0 in one block cannot be; the same child twice cannot be either.
+    // A node must not be its own child, nor occur twice as a child.
     image.set_inode(8, size, 0x8_0000, &extents(2, &[[0, TREE, 0]]));
     image.set(
         TREE as usize * BLOCK,
@@ -288,7 +290,7 @@ fn a_tree_that_bites_its_tail_ends() {
 }
 
 #[test]
-fn an_external_journal_has_no_place() {
+fn an_external_journal_has_no_ranges() {
     let mut image = Image::new();
     image.sb32(0xe0, 0);
     image.set(1024 + 0xd0, &[0xab; 16]);
@@ -301,7 +303,7 @@ fn an_external_journal_has_no_place() {
     assert!(layout.ranges.iter().all(|r| r.origin != Origin::Journal));
 }
 
-/// Where the image keeps something: damage elsewhere would change nothing.
+/// Offsets of data in the image: damage to other bytes would change nothing.
 fn interesting() -> impl Strategy<Value = usize> {
     let table = TABLES as usize * BLOCK;
     let tree = TREE as usize * BLOCK;
@@ -316,9 +318,9 @@ fn interesting() -> impl Strategy<Value = usize> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
-    /// The same of an e2image of it: a header, the superblock, descriptors and inodes.
+    /// Damages an e2image of the tiny filesystem: a header, the superblock, descriptors and inodes.
     #[test]
-    fn damage_to_an_e2image(
+    fn a_damaged_e2image_does_not_panic(
         damage in prop::collection::vec((0..4 * BLOCK, any::<u8>()), 0..12),
         cut in prop::option::weighted(0.1, 0..4 * BLOCK),
     ) {
@@ -345,7 +347,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_never_breaks_the_promises(
+    fn ranges_of_a_damaged_image_are_sorted_disjoint_and_merged(
         damage in prop::collection::vec((interesting(), any::<u8>()), 1..12),
         cut in prop::option::weighted(0.1, 0..BLOCK * BLOCKS),
     ) {

@@ -1,7 +1,7 @@
-//! Enables ext4's statistics (/sys/fs/ext4/DEV/mb_stats) and restores the old value, even after this program was killed.
+//! Enables ext4's allocator statistics (/sys/fs/ext4/DEV/mb_stats), and restores the old value even after raidtrace was killed.
 //!
-//! While they are enabled, /run/raidtrace/mb_stats/DEV holds the old value and a lock. A file without a lock is left over from
-//! a killed process; [`restore`] restores its value.
+//! While mb_stats is enabled, the state file /run/raidtrace/mb_stats/DEV holds the old value and is locked. A file without a lock
+//! was left by a killed process; [`restore`] restores its value.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -14,8 +14,8 @@ use super::super::sys::Sys;
 
 /// Directory of state files, named after each filesystem's device.
 const STATE: &str = "/run/raidtrace/mb_stats";
-/// Most bytes read of a state file.
-const MOST: u64 = 64;
+/// Maximum number of bytes read from a state file.
+const MAX_STATE_BYTES: u64 = 64;
 
 /// Enables mb_stats for a filesystem and restores the old value on drop.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub struct MbStatsSwitch {
 }
 
 impl MbStatsSwitch {
-    /// Enables mb_stats; `None` if somebody else has enabled it.
+    /// Enables mb_stats; `None` if another program has enabled it.
     ///
     /// # Errors
     /// The kernel has no mb_stats, it is not writable, or the state file cannot be created.
@@ -43,14 +43,14 @@ impl MbStatsSwitch {
         let Some(mut file) = lock(&state)? else {
             return Ok(None);
         };
-        let left_on = noted(&mut file, sys, name);
+        let left_on = was_off(&mut file, sys, name);
         if was.trim() != "0" && !left_on {
             let _ = fs::remove_file(&state);
             return Ok(None);
         }
         file.set_len(0)?;
         io::Seek::rewind(&mut file)?;
-        writeln!(file, "{} 0", mounted(sys, name)?)?;
+        writeln!(file, "{} 0", mount_id(sys, name)?)?;
         if let Err(e) = fs::write(&switch, "1") {
             let _ = fs::remove_file(&state);
             return Err(e);
@@ -71,7 +71,7 @@ impl Drop for MbStatsSwitch {
     }
 }
 
-/// Disables mb_stats where a killed process left it on; returns the kernel names of these filesystems.
+/// Disables mb_stats of all filesystems for which a killed process left it on. Returns their kernel names.
 pub fn restore(sys: &Sys) -> Vec<String> {
     let mut restored = Vec::new();
     for name in sys.names(STATE) {
@@ -80,7 +80,7 @@ pub fn restore(sys: &Sys) -> Vec<String> {
         let Ok(Some(mut file)) = lock(&state) else {
             continue;
         };
-        if noted(&mut file, sys, &name) && fs::write(switch(sys, &name), "0").is_ok() {
+        if was_off(&mut file, sys, &name) && fs::write(switch(sys, &name), "0").is_ok() {
             restored.push(name);
         }
         let _ = fs::remove_file(&state);
@@ -93,15 +93,15 @@ fn switch(sys: &Sys, name: &str) -> PathBuf {
 }
 
 /// Identifies a mount of a filesystem by the inode of its sysfs directory. Each new mount starts with mb_stats off.
-fn mounted(sys: &Sys, name: &str) -> io::Result<u64> {
+fn mount_id(sys: &Sys, name: &str) -> io::Result<u64> {
     Ok(fs::metadata(sys.path(format!("/sys/fs/ext4/{name}")))?.ino())
 }
 
 /// True if the state file records, for the current mount, that mb_stats was off.
-fn noted(file: &mut File, sys: &Sys, name: &str) -> bool {
+fn was_off(file: &mut File, sys: &Sys, name: &str) -> bool {
     let mut text = String::new();
-    let read = file.take(MOST).read_to_string(&mut text);
-    let (Ok(_), Ok(now)) = (read, mounted(sys, name)) else {
+    let read = file.take(MAX_STATE_BYTES).read_to_string(&mut text);
+    let (Ok(_), Ok(now)) = (read, mount_id(sys, name)) else {
         return false;
     };
     text.trim_end()
@@ -159,7 +159,7 @@ mod tests {
             (value(&tree).as_str(), tree.path(STATE).exists()),
             ("1", true)
         );
-        // Another one at the same time neither turns it off nor thinks it stale.
+        // A second switch neither disables mb_stats nor treats the locked state file as stale.
         assert!(MbStatsSwitch::on(&tree.sys(), "sda1").unwrap().is_none());
         assert!(restore(&tree.sys()).is_empty());
         assert_eq!(value(&tree), "1");
@@ -168,7 +168,7 @@ mod tests {
             (value(&tree).as_str(), tree.path(STATE).exists()),
             ("0", false)
         );
-        // Somebody else's stays on.
+        // mb_stats enabled by another program stays on.
         tree.write(SWITCH, "1\n");
         assert!(MbStatsSwitch::on(&tree.sys(), "sda1").unwrap().is_none());
         assert!(restore(&tree.sys()).is_empty() && !tree.path(STATE).exists());
@@ -195,14 +195,14 @@ mod tests {
             ("0", false)
         );
         assert!(restore(&tree.sys()).is_empty());
-        // The next one that wants it on knows too that it was off.
+        // A new switch also takes the old value from the state file.
         killed(&tree);
         drop(MbStatsSwitch::on(&tree.sys(), "sda1").unwrap().unwrap());
         assert_eq!(value(&tree), "0");
     }
 
     #[test]
-    fn a_later_mount_and_odd_files_are_left_alone() {
+    fn state_files_of_other_mounts_and_invalid_ones_are_not_restored() {
         let tree = Tree::new("");
         killed(&tree);
         for odd in ["", "7 0\n", "0\n", "x 0\n", "\u{0}\u{0}", "1 1"] {

@@ -41,15 +41,11 @@ fn geometry() {
         ("chunk_size", "131072 (65536)", "md0: chunk 64 -> 128 KiB"),
         ("layout", "5 (2)", "md0: layout 2 -> 5"),
         ("reshape_position", "8192", "md0: a reshape has begun"),
-        (
-            "component_size",
-            "700000",
-            "md0: another size of its members is used",
-        ),
+        ("component_size", "700000", "md0: component size changed"),
         (
             "metadata_version",
             "1.1",
-            "md0: other metadata, sda and sdb and sdc laid out differently",
+            "md0: metadata version changed, sda and sdb and sdc laid out differently",
         ),
         ("dev-sda/offset", "4096", "md0: sda laid out differently"),
         (
@@ -140,7 +136,7 @@ fn a_lost_member_is_kept_until_its_slot_is_taken() {
         [&lost[2], "sdd None spare"]
     );
     assert_eq!(of(&|t| replaced(t, "2"))[2..], ["sdd Some(2) spare"]);
-    // Removed: another disk may get its number.
+    // The disk was removed: a new disk may get its device number.
     let mut tree = Tree::new(RAID5);
     let then = tree.resolve(&[]).unwrap();
     removed(&mut tree);
@@ -155,7 +151,7 @@ fn a_lost_member_is_kept_until_its_slot_is_taken() {
 }
 
 #[test]
-fn run_time_state_is_no_difference() {
+fn run_time_state_is_not_a_difference() {
     for (file, text) in [
         ("array_state", "active"),
         ("degraded", "1"),
@@ -194,8 +190,8 @@ fn members_and_devices_on_the_array() {
     );
     assert_eq!(
         after(RAID5, |t| t.add("mount 9:0 /other ext4 /dev/md0 rw")),
-        "md0: md0 is on /data now",
-        "a second mount of it"
+        "md0: md0 is now on /data",
+        "a second mount of the same device"
     );
     let lv = format!(
         "{RAID5}
@@ -207,14 +203,14 @@ fn members_and_devices_on_the_array() {
             t.write("sys/block/dm-0/size", "3000\n");
             t.add("target 253:0 1000 2000 linear 9:0 8192");
         }),
-        "md0: dm-0 lies elsewhere or has another size"
+        "md0: dm-0 was moved or resized"
     );
     assert_eq!(
         after(&lv, |t| t.add("mount 253:0 /lv ext4 /dev/mapper/vg-lv rw")),
         "md0: dm-0 mounted on /lv"
     );
     let gone = |t: &mut Tree| std::fs::remove_dir_all(t.path("sys/block/dm-0")).unwrap();
-    assert_eq!(after(&lv, gone), "md0: dm-0 is no more");
+    assert_eq!(after(&lv, gone), "md0: dm-0 was removed");
 }
 
 #[test]
@@ -235,7 +231,11 @@ fn arrays_join_stay_and_go() {
         mount 254:0 /again ext4 /dev/vda rw",
     );
     let now = look(&tree, &then);
-    assert_eq!(differences(&then, &now), ["md7: joins"], "and vda does not");
+    assert_eq!(
+        differences(&then, &now),
+        ["md7: joins"],
+        "vda does not join"
+    );
     // With targets, no other array joins.
     let named = resolve_again(&["md127".into()], &then, &tree.sys(), false).unwrap();
     assert_eq!(named.arrays.len(), 1);
@@ -245,12 +245,12 @@ fn arrays_join_stay_and_go() {
     assert_eq!(
         names(&resolve_again(&["md127".into()], &now, &tree.sys(), false).unwrap()),
         ["md7"],
-        "what has gone is no error"
+        "a stopped target is not an error"
     );
 }
 
 #[test]
-fn disks_that_were_traced_stay_unless_md_takes_them() {
+fn traced_disks_stay_unless_they_become_members() {
     let mut tree = Tree::new(
         "disk sda 8:0 2000
         mount 8:0 /a ext4 /dev/sda rw",

@@ -164,7 +164,7 @@ fn md_on_dm_and_md_on_md() {
     assert_eq!(tree.names(&["sda"]).as_deref(), Ok("md0 md1"));
 }
 
-/// md RAID 0 over RAID 1 pairs, one of them on a partition of the pair.
+/// RAID 0 over RAID 1 pairs. One member is a partition of its pair.
 fn raid0_over_raid1() -> Tree {
     let mut tree = Tree::new(
         "md md10 9:10 4000 level=raid0 chunk_size=65536 raid_disks=2 array_state=clean metadata_version=1.2
@@ -220,13 +220,13 @@ fn raid0_over_raid1_pairs() {
     assert!(first.members.iter().all(|m| m.nested_array.is_none()));
     // The filesystem of the outer array seems to be on its members, too: metadata 1.0 has the data first.
     assert_eq!(outer.filesystems.len(), 1);
-    for inner in [first, second] {
-        let unmounted: Vec<_> = inner.unmounted.iter().map(|f| f.name.as_str()).collect();
-        assert!(inner.filesystems.is_empty());
+    for nested in [first, second] {
+        let unmounted: Vec<_> = nested.unmounted.iter().map(|f| f.name.as_str()).collect();
+        assert!(nested.filesystems.is_empty());
         assert!(!unmounted.contains(&"md2") && !unmounted.contains(&"md3p1"));
     }
     assert!(
-        !topology.notes.iter().any(|n| n.contains("not followed")),
+        !topology.notes.iter().any(|n| n.contains("not traced")),
         "{:?}",
         topology.notes
     );

@@ -133,7 +133,7 @@ fn raid5_with_missing_member_spare_and_bitmap() {
 }
 
 #[test]
-fn the_superblock_adds_what_sysfs_lacks() {
+fn superblocks_add_fields_that_sysfs_lacks() {
     let tree = Tree::new(RAID5);
     let put = |disk: &str, sb: V1| {
         let file = File::create(tree.path(format!("dev/{disk}"))).unwrap();
@@ -170,7 +170,7 @@ fn the_superblock_adds_what_sysfs_lacks() {
         topology
             .notes
             .iter()
-            .any(|n| n.contains("sdc begin at sector 133120 by sysfs and 4096"))
+            .any(|n| n.contains("sdc begin at sector 133120 according to sysfs and 4096"))
     );
     assert_eq!(topology.notes.len(), 1, "{:?}", topology.notes);
 }

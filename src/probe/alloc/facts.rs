@@ -41,7 +41,7 @@ pub struct AllocFacts {
     pub btf: bool,
     /// BTF describes ext4's types, built in or as a module.
     pub ext4: bool,
-    /// Number of arguments of each tracepoint that the kernel has, without the `void *` in front.
+    /// Number of arguments of each tracepoint that the kernel has, without the leading `void *`.
     pub tracepoints: BTreeMap<&'static str, usize>,
     /// The functions of [`FUNCTIONS`] that the kernel has.
     pub functions: BTreeMap<&'static str, Function>,
@@ -117,7 +117,7 @@ impl AllocFacts {
     }
 }
 
-/// Names from value 0 on without a gap, as long as they begin with `CR_`: the last enumerator is the count.
+/// Names by ascending value from 0, without a gap, that start with `CR_`. The last enumerator is the number of criteria.
 fn ordered(named: &BTreeMap<i32, String>) -> Vec<String> {
     (0..)
         .map_while(|i| named.get(&i))
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_criteria_is_not_a_criterion() {
+    fn the_count_enumerator_is_not_a_criterion() {
         let criteria = |names: &[&str]| {
             let named = (0..).zip(names.iter().map(|n| (*n).to_owned()));
             ordered(&named.collect())

@@ -16,7 +16,7 @@ use crate::probe::load::log_size;
 use crate::probe::log::{collect, loader_error, refusal, short};
 use crate::probe::overhead::Meter;
 
-/// Most filesystems traced at once.
+/// Maximum number of filesystems traced at once.
 pub(super) const FILESYSTEMS: usize = crate::contract::ALLOC_FS as usize;
 
 /// The attached programs. Dropping it detaches them.
@@ -49,8 +49,8 @@ impl Default for Idle {
 }
 
 impl AllocProbe {
-    /// Traces ext4 filesystems, given by device number (major << 20 | minor). Leaves out, with a note, filesystems beyond the
-    /// 16th and programs that the kernel refuses.
+    /// Traces ext4 filesystems, given by device number (major << 20 | minor). Leaves out filesystems beyond the 16th and programs
+    /// that the kernel refuses, with a note.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl AllocProbe {
 
     /// Detaches the hooks that count groups. Their counters stay as they are.
     pub fn back_off(&mut self) {
-        // Before detaching: from here on a search in progress is counted only in part.
+        // Set before detaching, because from then on a search in progress is counted only in part.
         set_hooked(&mut self.skel, false);
         let gone = self.plan.back_off();
         self.links.retain(|(program, _)| !gone.contains(program));

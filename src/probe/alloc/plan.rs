@@ -6,7 +6,7 @@ use super::facts::AllocFacts;
 use super::functions;
 use crate::analysis::alloc::Source;
 
-/// Programs that give figures only together.
+/// Programs that are useful only together.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Hook {
     /// C names, in order of attachment.
@@ -15,13 +15,14 @@ pub struct Hook {
     functions: &'static [&'static str],
     /// Kind of hook.
     pub source: Source,
-    /// Figures by the names of [`AllocPlan::sources`]: fields of `analysis::alloc::Counts` and `AllocCounters`.
+    /// Figures that the programs give, with the names of [`AllocPlan::sources`]: fields of `analysis::alloc::Counts` and
+    /// `AllocCounters`.
     pub figures: &'static [&'static str],
     /// Figures that are missing without the programs, in words.
     pub gives: &'static str,
 }
 
-/// ext4's tracepoints: name, least number of arguments, hook.
+/// ext4's tracepoints: name, minimum number of arguments, hook.
 const TRACEPOINTS: [(&str, usize, Hook); 8] = [
     (
         "ext4_request_blocks",
@@ -29,7 +30,7 @@ const TRACEPOINTS: [(&str, usize, Hook); 8] = [
         tracepoint(
             &["rt_al_request"],
             &["requests", "asked", "latency", "tasks", "files"],
-            "requests, nor how long they take",
+            "requests, or their latency",
         ),
     ),
     (
@@ -38,7 +39,7 @@ const TRACEPOINTS: [(&str, usize, Hook); 8] = [
         tracepoint(
             &["rt_al_allocate"],
             &["given", "got", "latency", "tasks", "files"],
-            "blocks that were given, nor how long that took",
+            "allocated blocks, or their latency",
         ),
     ),
     (
@@ -91,7 +92,7 @@ const TRACEPOINTS: [(&str, usize, Hook); 8] = [
 
 /// Counts groups in `ext4_mb_scan_group()`, which considers each group since Linux 6.17, and in backports.
 const GROUPS: Hook = Hook {
-    // The program at the start of a search is attached last: the others count nothing before it has run.
+    // The program at the start of a search is attached last: the other programs count nothing before it has run.
     programs: &[
         "rt_al_list_out",
         "rt_al_list_in",
@@ -108,9 +109,10 @@ const GROUPS: Hook = Hook {
     ],
     source: Source::Fentry,
     figures: &["looked", "refused", "reasons", "groups", "calls"],
-    gives: "groups considered by a hook, nor why they are refused (ext4_mb_scan_group or ext4_get_group_info)",
+    gives: "groups counted by a hook, or reasons why they are refused (ext4_mb_scan_group or ext4_get_group_info)",
 };
-/// Counts groups in `ext4_get_group_info()` before 6.17, where it is a function (since 5.10.181, 5.15.113, 6.1.30, 6.4).
+/// Counts groups in `ext4_get_group_info()` before 6.17, on kernels where it is a function (since 5.10.181, 5.15.113, 6.1.30,
+/// 6.4).
 const GROUPS_BY_INFO: Hook = Hook {
     programs: &[
         "rt_al_prefetch_out",
@@ -145,7 +147,7 @@ const WAIT: Hook = Hook {
     functions: &[functions::WAIT],
     source: Source::Fentry,
     figures: &["waits"],
-    gives: "time that waiting for bitmaps takes (ext4_wait_block_bitmap)",
+    gives: "time spent waiting for bitmaps (ext4_wait_block_bitmap)",
 };
 const WAIT_KPROBE: Hook = Hook {
     programs: &["rt_al_wait_kout", "rt_al_wait_kin"],
@@ -208,7 +210,7 @@ pub fn plan(facts: &AllocFacts) -> Result<AllocPlan, String> {
         match facts.tracepoints.get(name) {
             Some(n) if n >= least => plan.hooks.push(hook),
             Some(n) => plan.notes.push(format!(
-                "no {}: the tracepoint {name} has {n} arguments here where raidtrace expects {least}",
+                "no {}: the tracepoint {name} has {n} arguments in this kernel, raidtrace expects {least}",
                 hook.gives
             )),
             None => plan.notes.push(format!(
@@ -305,13 +307,12 @@ impl AllocPlan {
             return &[];
         };
         self.notes.push(
-            "groups are not counted by a hook any more: a search considers too many for that"
-                .to_owned(),
+            "groups are no longer counted by a hook: searches consider too many of them".to_owned(),
         );
         self.hooks.remove(at).programs
     }
 
-    /// Source of each figure. A figure of several hooks has the most expensive source, or none if a hook is missing.
+    /// Source of each figure. The source of a figure of several hooks is the most expensive one, or none if a hook is missing.
     pub fn sources(&self) -> BTreeMap<&'static str, Source> {
         let all = TRACEPOINTS.iter().map(|(_, _, hook)| hook);
         let mut sources = BTreeMap::new();
@@ -407,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn kprobes_replace_refused_fentry_and_a_note_both() {
+    fn kprobes_replace_refused_fentry_and_refused_kprobes_give_a_note() {
         let mut plan = plan(&modern()).unwrap();
         assert!(plan.without("rt_al_wait_in", "EPERM"));
         assert!(plan.notes.is_empty());
@@ -444,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn latency_takes_both_ends() {
+    fn latency_needs_both_tracepoints() {
         let mut plan = plan(&modern()).unwrap();
         plan.without("rt_al_allocate", "EINVAL");
         assert_eq!(plan.sources()["latency"], Source::None);
@@ -452,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn without_types_nothing_is_counted_with_a_note() {
+    fn without_types_there_are_no_hooks_and_a_note() {
         assert!(plan(&AllocFacts::default()).is_err());
         let facts = AllocFacts {
             ext4: false,
@@ -464,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn backing_off_leaves_the_rest() {
+    fn back_off_drops_only_the_group_hook() {
         let mut plan = plan(&modern()).unwrap();
         assert!(plan.back_off().contains(&"rt_al_scan"));
         assert_eq!(plan.sources()["looked"], Source::None);

@@ -27,7 +27,8 @@ const MANY: usize = 8192;
 const AFTER: Duration = Duration::from_secs(30);
 
 impl AllocProbe {
-    /// Counters since the start. Programs go on counting, so figures can differ by requests that end during the reading.
+    /// Counters since the start. The programs keep counting during the reading, so figures can differ by requests that end
+    /// meanwhile.
     pub fn read(&mut self) -> Result<AllocCounters> {
         let mut counters = AllocCounters::default();
         self.read_filesystems(&mut counters)?;
@@ -62,7 +63,7 @@ impl AllocProbe {
         Ok(())
     }
 
-    /// Reads groups considered and refused. Returns the running searches: by task, the allocation context and its groups.
+    /// Reads groups considered and refused. Returns running searches by task: the allocation context and its number of groups.
     fn read_cpus(&self, counters: &mut AllocCounters) -> Result<HashMap<TaskOf, (u64, u64)>> {
         let mut running = HashMap::new();
         for number in 0..self.cpus {
@@ -104,7 +105,7 @@ impl AllocProbe {
             let key = task_of(&key);
             let mut share = share_of(&task.share);
             share.looked += task.looked_now;
-            // An allocation can take minutes.
+            // Include the search in progress: an allocation can take minutes.
             match running.get(&key) {
                 Some((ac, count)) if *ac == task.ac => share.looked += count,
                 _ => {}
@@ -167,7 +168,7 @@ impl AllocProbe {
                     dev: task.dev,
                     pid: task.pid,
                 };
-                // An error means that the entry is already gone.
+                // On an error the entry is already gone.
                 let _ = self.skel.maps.rt_alloc_tasks.delete(wire.bytes());
             }
         }

@@ -1,4 +1,4 @@
-//! Events as the kernel side writes them, made by hand.
+//! Events built by hand in the format of the BPF programs.
 
 use super::{
     Completed, Drained, Event, PART, REQUEST, RUN_SHIFT, RUNS_SENT, Run, SUBMISSION, in_order, size,
@@ -44,9 +44,9 @@ fn a_request_and_its_runs() {
     assert!(matches!(drained.events[..], [Event::Completed(c)] if c.runs.is_none()));
 }
 
-/// 0 has become 2, 1 has gone, 3 has come.
+/// Member 0 has changed and got id 2, member 1 has left, and the member with id 3 has joined.
 #[test]
-fn members_that_only_the_next_topology_has_wait_for_it() {
+fn events_of_new_members_wait_for_the_next_topology() {
     let mut drained = Drained::default();
     let mut wire = request();
     wire.runs = 1;
@@ -131,10 +131,10 @@ fn buffers_are_powers_of_two_of_pages() {
 }
 
 #[test]
-fn events_of_several_rings_come_in_the_order_of_their_times() {
+fn events_of_several_rings_are_ordered_by_time() {
     let mut drained = Drained::default();
     let mut wire = request();
-    // A ring's events, the next ring's, and one that is later than what is known of a third.
+    // Events of one ring, then of the next, and one event later than the time up to which a third ring has been drained.
     for (now_ns, runs) in [(10, 1), (30, 0), (20, 2), (40, 0), (25, 1)] {
         (wire.now_ns, wire.runs) = (now_ns, runs);
         let run = |n| (now_ns as u32 + n) | u32::from(Origin::Journal as u8) << RUN_SHIFT;

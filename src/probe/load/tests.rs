@@ -1,9 +1,9 @@
-//! Sizes of the tables.
+//! Number of counter rows.
 
 use super::{ROWS_LEAST, ROWS_PER_MEMBER, rows};
 
 #[test]
-fn a_shortage_of_rows_is_a_note() {
+fn too_few_rows_give_a_note() {
     assert_eq!(rows(12, 0, 2), (1 + 12 * ROWS_PER_MEMBER, None));
     let spare = 1 + 12 * ROWS_PER_MEMBER + 6 * ROWS_LEAST;
     assert_eq!(rows(12, 6, 2), (spare, None));
@@ -11,7 +11,7 @@ fn a_shortage_of_rows_is_a_note() {
     assert_eq!(rows(64, 32, 128), (some, note.clone()), "affordable");
     assert!(some > 64 * ROWS_LEAST && some < 64 * ROWS_PER_MEMBER);
     assert!(note.is_some_and(|n| n.contains("64 members on 128 CPUs: 15 ")));
-    // The least rows are allocated even beyond ROWS_BYTES.
+    // The minimum number of rows is allocated even beyond ROWS_BYTES.
     let (least, note) = rows(64, 0, 512);
     assert_eq!(least, 1 + 64 * ROWS_LEAST);
     assert!(note.is_some_and(|n| n.contains("393 MiB")));

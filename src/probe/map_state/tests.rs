@@ -109,7 +109,7 @@ fn switch_over(
 }
 
 #[test]
-fn what_is_the_same_is_left_alone() {
+fn equal_tables_need_no_writes() {
     let t = tables(vec![raid1(&two())]);
     let state = MapState::new(&t, Spare::of(&t));
     let (_, writes, switchover) = state.updated(&t).unwrap();
@@ -138,7 +138,7 @@ fn a_member_fails_and_another_takes_its_place() {
     assert_eq!(second.was.of(1), [2, 1]);
     assert_eq!(second.next.of(1), [1, 2]);
     assert_eq!(second.next.of(0), [0]);
-    // 2 is still counted by.
+    // Id 2 was in use until this update, so it is not reused.
     let third = switch_over(&mut state, &mut maps, &used, &spare).unwrap();
     assert_eq!(third.was.of(1), [1, 2, 3]);
     assert_eq!(third.next.of(1), [3, 1]);
@@ -163,7 +163,7 @@ fn a_disk_that_stays_keeps_its_requests_in_flight() {
 }
 
 #[test]
-fn what_does_not_fit_is_for_new_programs() {
+fn other_geometry_or_lack_of_room_needs_a_reload() {
     let whole = raid1(&two());
     let t = tables(vec![whole.clone()]);
     let state = MapState::new(&t, Spare::of(&t));
@@ -193,14 +193,14 @@ fn what_does_not_fit_is_for_new_programs() {
 }
 
 #[test]
-fn devices_that_would_share_a_slot_do_not_fit() {
+fn devices_that_share_an_index_slot_need_a_reload() {
     let t = tables(vec![raid1(&two())]);
     let state = MapState::new(&t, Spare::of(&t));
     let taken = slot(dev(8, 16).kernel(), t.mult);
     let clash = (1..1 << 20).find(|minor| slot(dev(65, *minor).kernel(), t.mult) == taken);
     let new = member(1, 65, clash.unwrap());
     let [a, b] = two();
-    // Nor if the other member has left: a program may have read its entry a moment ago.
+    // A reload is needed even if the other member has left: a program may have just read its entry.
     assert!(
         state
             .updated(&tables(vec![raid1(&[a.clone(), new.clone()])]))
@@ -211,7 +211,7 @@ fn devices_that_would_share_a_slot_do_not_fit() {
 
 /// A nested array refers to the outer array's member by id.
 #[test]
-fn a_member_that_is_an_array_keeps_its_number() {
+fn an_array_whose_outer_member_gets_a_new_id_needs_a_reload() {
     let inner = |minor, disk: Member| array(minor, "raid1", vec![disk]);
     let outer = |a: Member, b: Member| array(9, "raid0", vec![a, b]);
     let (a, b) = (member(0, 9, 1), member(1, 9, 2));
@@ -237,7 +237,7 @@ fn a_member_that_is_an_array_keeps_its_number() {
 }
 
 #[test]
-fn room_is_for_half_as_many_members() {
+fn spare_entries_are_for_half_the_members() {
     let of = |count: u32| {
         let members = (0..count).map(|n| member(n, 8, 16 * n)).collect();
         Spare::of(&tables(vec![array(1, "raid0", members)]))
@@ -277,7 +277,7 @@ proptest! {
     /// After any change of members the maps are equal to newly loaded ones, except for ids. An update is refused only if there is
     /// no room. Every request is counted once.
     #[test]
-    fn a_running_program_knows_what_a_new_one_would(all in prop::collection::vec(members(), 2..12)) {
+    fn updated_maps_equal_newly_loaded_maps(all in prop::collection::vec(members(), 2..12)) {
         let all: Vec<Tables> = all.iter().map(|m| tables(vec![raid1(m)])).collect();
         let (mut state, mut maps) = (MapState::new(&all[0], Spare::of(&all[0])), Maps::loaded(&all[0]));
         for pair in all.windows(2) {

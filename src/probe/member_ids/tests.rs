@@ -19,18 +19,18 @@ fn cells(counts: &[(u32, u64)]) -> Cells {
 }
 
 #[test]
-fn loaded_programs_have_the_order_of_the_topology() {
-    let numbers = MemberIds::loaded(3);
-    assert_eq!(numbers.all().collect::<Vec<_>>(), [0, 1, 2]);
-    assert_eq!((numbers.position(2), numbers.position(3)), (Some(2), None));
+fn ids_after_loading_are_positions() {
+    let ids = MemberIds::loaded(3);
+    assert_eq!(ids.all().collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!((ids.position(2), ids.position(3)), (Some(2), None));
     let counted = cells(&[(0, 5), (2, 7), (9, 1)]);
-    assert_eq!(numbers.count(counted), cells(&[(0, 5), (2, 7)]));
+    assert_eq!(ids.count(counted), cells(&[(0, 5), (2, 7)]));
 }
 
 /// Member 0 got id 3, member 1 has left, member 2 is unchanged and now first, and the member with id 4 is new. Other members
 /// had the ids 3 and 4 before.
 #[test]
-fn between_two_topologies_nothing_is_lost_or_counted_twice() {
+fn a_switchover_counts_each_request_once() {
     let switchover = Switchover {
         was: MemberIds::new(vec![vec![0, 3], vec![1], vec![2]]),
         next: MemberIds::new(vec![vec![2], vec![3, 0], vec![4]]),

@@ -1,5 +1,6 @@
 use super::super::md::Md;
 use super::{Dirtied, Facts, Need, plan};
+use crate::probe::shadows::{SHADOWED, is_shadow};
 
 const MODERN: Facts = Facts {
     btf: true,
@@ -77,7 +78,7 @@ fn a_modern_kernel_gets_everything_and_no_notes() {
 }
 
 #[test]
-fn stripes_ask_for_a_program_more() {
+fn stripes_need_the_md_submit_program() {
     let need = Need {
         stripes: true,
         md_submits: true,
@@ -99,11 +100,34 @@ fn shadow_programs_follow_their_programs() {
         let at = |name: &str| names.iter().position(|n| *n == name);
         assert!(at(&format!("{first}_2")) > at(first), "{names:?}");
     }
-    assert!(!names.contains(&"rt_md_submit_shadow"));
+    assert!(!names.contains(&"rt_md_submit_2"));
+}
+
+/// A shadow program is found by its name: with another one it would do the work of its first program again.
+#[test]
+fn every_program_that_can_be_skipped_has_a_shadow_program_with_its_name() {
+    let facts = Facts {
+        preemptible: true,
+        several_queues: true,
+        ..MODERN
+    };
+    let need = Need {
+        stripes: true,
+        md_submits: true,
+        bio_based: true,
+        ..PLAIN
+    };
+    let plan = plan(&facts, need).unwrap();
+    let shadows = plan.programs.iter().map(|c| c.program);
+    let mut shadows: Vec<_> = shadows.filter(|p| is_shadow(p)).collect();
+    shadows.sort_unstable();
+    let mut expected = SHADOWED.map(|first| format!("{first}_2"));
+    expected.sort_unstable();
+    assert_eq!(shadows, expected);
 }
 
 #[test]
-fn the_shadow_of_completions_waits_where_no_disk_has_several_queues() {
+fn completion_shadow_is_not_attached_without_a_multiqueue_disk() {
     let attached = |facts: &Facts| {
         let plan = plan(facts, PLAIN).unwrap();
         let mut found = plan.programs.into_iter();
@@ -196,7 +220,7 @@ fn programs_for_a_degraded_array_are_loaded() {
 }
 
 #[test]
-fn two_arguments_mean_the_old_variant() {
+fn tracepoints_with_two_arguments_select_the_old_variant() {
     let facts = Facts {
         bio_queue: Some(2),
         rq_issue: Some(2),
@@ -282,7 +306,7 @@ fn waits_for_a_journal_need_the_types_of_jbd2() {
 }
 
 #[test]
-fn a_session_for_its_topology_loads_nothing() {
+fn a_topology_only_session_loads_nothing() {
     let need = Need {
         nothing: true,
         ..PLAIN

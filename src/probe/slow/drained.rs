@@ -1,4 +1,4 @@
-//! Events as the programs send them.
+//! Events in the format of the BPF programs.
 
 use crate::contract;
 use crate::probe::wire::{Wire as _, rt_slow_commit, rt_slow_io, rt_slow_operation};

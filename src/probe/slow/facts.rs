@@ -9,18 +9,19 @@ use super::hooks::{FUNCTIONS, TRACEPOINTS};
 use crate::machine::tracefs;
 use crate::probe::btf::Btf;
 
-/// Facts only; the rules are in `plan`.
+/// Properties of the running kernel. The rules that use them are in `plan`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlowFacts {
     /// The kernel has BTF; without it nothing loads.
     pub btf: bool,
-    /// BTF describes ext4's and jbd2's types, be they modules or not.
+    /// BTF describes ext4's and jbd2's types, built in or as modules.
     pub ext4: bool,
-    /// RQF_FLUSH_SEQ of `request.rq_flags`: a bit that has moved.
+    /// RQF_FLUSH_SEQ of `request.rq_flags`. The bit differs between kernels.
     pub flush_seq: u32,
-    /// Number of arguments of each tracepoint that the kernel has, without the `void *` in front.
+    /// Number of arguments of each tracepoint that the kernel has, without the leading `void *`.
     pub tracepoints: BTreeMap<&'static str, usize>,
-    /// Functions with a prototype in BTF that ftrace can hook, as far as it says so, and their numbers of arguments.
+    /// Number of arguments of each function that has a prototype in BTF and that ftrace can hook. Without ftrace's list, every
+    /// function counts as traceable.
     pub functions: BTreeMap<&'static str, usize>,
 }
 
@@ -61,7 +62,7 @@ impl SlowFacts {
     }
 }
 
-/// Those of [`FUNCTIONS`] that ftrace can hook; `None` if it does not say.
+/// Functions of [`FUNCTIONS`] that ftrace can hook; `None` if its list is empty or cannot be read.
 fn traceable() -> Option<BTreeSet<&'static str>> {
     let lines = BufReader::new(tracefs::functions()?).lines();
     let (mut any, mut found) = (false, BTreeSet::new());

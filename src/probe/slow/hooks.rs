@@ -1,4 +1,4 @@
-//! Programs, what they are attached to, and what they give.
+//! BPF programs, their hook points, and the figures that they give.
 
 /// Tracepoints that the programs attach to.
 pub const TRACEPOINTS: [&str; 18] = [
@@ -39,16 +39,16 @@ pub const FUNCTIONS: [&str; 13] = [
     "ext4_journal_finish_inode_data_buffers",
 ];
 
-/// What a program is attached to.
+/// Hook point of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum On {
-    /// A tracepoint with at least that number of arguments.
+    /// A tracepoint with at least this number of arguments.
     AtLeast(&'static str, usize),
-    /// A tracepoint with exactly that number of arguments.
+    /// A tracepoint with exactly this number of arguments.
     Exactly(&'static str, usize),
     /// A function.
     Function(&'static str),
-    /// A function with exactly that number of arguments.
+    /// A function with exactly this number of arguments.
     FunctionOf(&'static str, usize),
 }
 
@@ -57,13 +57,13 @@ pub enum On {
 pub struct Hook {
     /// C names, in order of attachment: the end of an operation before its start.
     pub programs: &'static [&'static str],
-    /// Hook points, all of which are needed.
+    /// Hook points. All are needed.
     pub on: &'static [On],
-    /// What is missing without the programs.
+    /// Figures that are missing without the programs.
     pub gives: &'static str,
-    /// The command is useless without them.
+    /// True if `raidtrace slow` cannot work without the programs.
     pub required: bool,
-    /// Another hook gives the same on other kernels.
+    /// True if a missing hook gives no note, because another hook gives the same figures on other kernels.
     pub silent: bool,
 }
 
@@ -91,7 +91,7 @@ const fn silent(hook: Hook) -> Hook {
     }
 }
 
-/// Given by one of two hooks.
+/// Figures that either of two hooks gives.
 pub const CREATE: &str = "create, mkdir and rename";
 pub const IO: &str = "IO of members";
 pub const ORDERED: &str = "files whose ordered data a commit waits for";

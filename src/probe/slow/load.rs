@@ -23,17 +23,17 @@ use crate::probe::md::Md;
 use crate::probe::overhead::Meter;
 use crate::probe::wire::Wire as _;
 
-/// Shortest IO of a member that is reported, except for flushes.
+/// Minimum duration in ns of reported IO of members, except flushes, FUA writes and reads for parity.
 const SHORTEST_IO_NS: u64 = 1_000_000;
 
-/// What a device number stands for.
+/// Role of a block device in the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Device {
     /// A filesystem whose operations and commits are traced.
     pub filesystem: bool,
     /// A member whose flushes are traced.
     pub member: bool,
-    /// A member that takes bios, not requests: all of them are traced.
+    /// A bio-based member: all its bios are traced, because it has no requests.
     pub bio_based: bool,
     /// A disk whose requests are traced.
     pub disk: bool,
@@ -56,7 +56,7 @@ pub struct SlowProbe {
     pub(super) symbols: Symbols,
     /// Names of functions by start address, so that each is stored once.
     pub(super) functions: HashMap<u64, std::sync::Arc<str>>,
-    /// Stacks by their keys in `rt_slow_stacks`, which stay.
+    /// Stacks by their key in `rt_slow_stacks`. Its entries are never removed.
     pub(super) stacks: HashMap<u64, Stack>,
     pub(super) meter: Option<Meter>,
     notes: Vec<String>,
@@ -65,12 +65,12 @@ pub struct SlowProbe {
 }
 
 impl SlowProbe {
-    /// Traces operations that take at least `threshold`, on devices by number (major << 20 | minor). Leaves out, with a note,
-    /// programs that the kernel refuses.
+    /// Traces operations that take at least `threshold`, on devices by number (major << 20 | minor). Leaves out programs that the
+    /// kernel refuses, with a note.
     ///
     /// # Errors
     ///
-    /// The kernel lacks a tracepoint that is needed, or refuses the maps.
+    /// The kernel lacks a required tracepoint, or refuses the maps.
     pub fn start(devices: &BTreeMap<u32, Device>, threshold: Duration) -> Result<Self> {
         collect();
         let facts = SlowFacts::gather();
@@ -98,7 +98,7 @@ impl SlowProbe {
         let planned: Vec<_> = plan.programs().collect();
         let meter = Meter::start(programs.filter(|p| planned.iter().any(|l| p.name() == *l)));
         let mut notes = plan.notes;
-        // After attaching: trampolines are among the symbols.
+        // Load symbols after attaching, so that they include the trampolines.
         let symbols = Symbols::load();
         if !symbols.known() {
             notes.push(
@@ -119,10 +119,10 @@ impl SlowProbe {
         })
     }
 
-    /// Traces other devices from now on. Operations in progress on the old ones are still reported.
+    /// Traces other devices from now on. Operations in progress on the old devices are still reported.
     ///
     /// # Errors
-    /// There is no room for them.
+    /// The map has no room for the devices.
     pub fn set_devices(&mut self, devices: &BTreeMap<u32, Device>) -> Result<()> {
         for gone in self.devices.keys().filter(|d| !devices.contains_key(d)) {
             self.skel.maps.rt_slow_devices.delete(gone.bytes())?;
@@ -137,7 +137,7 @@ impl SlowProbe {
         &self.devices
     }
 
-    /// What this kernel cannot give, one line each.
+    /// Figures that this kernel cannot give, one line each.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -146,8 +146,8 @@ impl SlowProbe {
 fn insert(skel: &mut RaidtraceSlowSkel<'_>, devices: &BTreeMap<u32, Device>) -> Result<()> {
     if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
         bss.rt_slow_bio_based = u64::from(devices.values().any(|d| d.bio_based));
-        // md's modules are loaded when an array of theirs is assembled.
-        // Without their types, reads for parity are a part of `own_data`.
+        // The kernel loads raid456 when an array that needs it is assembled. Without its types, reads for parity are counted in
+        // `own_data`.
         let md = Md::gather();
         if md.has_stripes() {
             bss.rt_slow_raid5_end_read = md.raid5_end_read;
@@ -181,7 +181,7 @@ fn load(
     facts: &SlowFacts,
     threshold: Duration,
 ) -> Result<RaidtraceSlowSkel<'static>> {
-    // The skeleton borrows from it until the process ends.
+    // The skeleton borrows from `storage` until the process ends.
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = RaidtraceSlowSkelBuilder::default()
         .open(storage)

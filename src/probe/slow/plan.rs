@@ -8,7 +8,7 @@ use super::hooks::{CREATE, HOOKS, Hook, IO, ORDERED, On};
 pub struct SlowPlan {
     /// Hooks in order of attachment.
     pub hooks: Vec<&'static Hook>,
-    /// What this kernel cannot give, one line each.
+    /// Figures that this kernel cannot give, one line each.
     pub notes: Vec<String>,
 }
 
@@ -55,23 +55,23 @@ pub fn plan(facts: &SlowFacts) -> Result<SlowPlan, String> {
     Ok(plan)
 }
 
-/// Why this kernel cannot be hooked there; `None` if it can.
+/// Reason why this kernel lacks a hook point; `None` if the kernel has it.
 fn missing(on: &On, facts: &SlowFacts) -> Option<String> {
     let arguments = |name: &str| facts.tracepoints.get(name).copied();
     match *on {
         On::AtLeast(name, least) => match arguments(name) {
             Some(n) if n >= least => None,
             Some(n) => Some(format!(
-                "the tracepoint {name} has {n} arguments here where raidtrace expects {least}"
+                "the tracepoint {name} has {n} arguments in this kernel, raidtrace expects {least}"
             )),
             None => Some(format!("this kernel has no tracepoint {name}")),
         },
         On::Exactly(name, n) => (arguments(name) != Some(n))
-            .then(|| format!("the tracepoint {name} does not have {n} arguments here")),
+            .then(|| format!("the tracepoint {name} does not have {n} arguments in this kernel")),
         On::Function(name) => (!facts.functions.contains_key(name))
             .then(|| format!("this kernel has no traceable function {name}")),
         On::FunctionOf(name, n) => (facts.functions.get(name) != Some(&n))
-            .then(|| format!("the function {name} does not have {n} arguments here")),
+            .then(|| format!("the function {name} does not have {n} arguments in this kernel")),
     }
 }
 
@@ -81,7 +81,7 @@ impl SlowPlan {
         self.hooks.iter().flat_map(|h| h.programs.iter().copied())
     }
 
-    /// Drops the hook of a program that the kernel refused. False if the command needs it.
+    /// Drops the hook of a program that the kernel refused. False if the hook is required.
     pub fn without(&mut self, program: &str, why: &str) -> bool {
         let at = self
             .hooks

@@ -1,4 +1,4 @@
-//! Reads the events and sums of the programs.
+//! Reads the events and sums of the BPF programs.
 
 use std::collections::BTreeMap;
 use std::io::Error;
@@ -26,8 +26,9 @@ use crate::probe::wire::{
 /// Flags of struct bio, the same in 5.10 to 7.2.
 const PREFLUSH: u32 = 1 << 18;
 const FUA: u32 = 1 << 17;
-/// REQ_OP_MASK, and the read, whose number is 0.
+/// REQ_OP_MASK of struct bio.
 const OP: u32 = 0xff;
+/// REQ_OP_READ.
 const READ: u32 = 0;
 
 /// Kinds of handles: EXT4_HT_ of fs/ext4/ext4_jbd2.h.
@@ -50,7 +51,7 @@ impl SlowProbe {
     /// Appends the events of the ring buffer to `events`.
     ///
     /// # Errors
-    /// The buffer cannot be read, or holds something else.
+    /// The buffer cannot be read, or contains malformed events.
     pub fn drain(&mut self, events: &mut Vec<Event>) -> Result<()> {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.rt_slow_sent = 0;
@@ -131,7 +132,7 @@ impl SlowProbe {
         self.meter.as_mut().map(Meter::read).unwrap_or_default()
     }
 
-    /// Functions of a stack; `None` if it was not taken.
+    /// Functions of a stack; `None` if no stack was taken.
     fn stack(&mut self, key: u64) -> Option<Stack> {
         if key == 0 {
             return None;
@@ -178,7 +179,7 @@ impl SlowProbe {
         }
     }
 
-    /// `None` for a kind that this program does not know.
+    /// `None` for an unknown kind.
     fn operation(&mut self, o: &rt_slow_operation) -> Option<Operation> {
         let file = FileId {
             dev: o.dev,

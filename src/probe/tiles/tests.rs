@@ -5,8 +5,8 @@ use crate::address::ArraySector;
 use crate::origin::Origin;
 use crate::probe::boundaries::{Boundary, block_sectors, dynamic};
 
-/// A look-up as in `rt_array_origin()` (`bpf/lookup.bpf.h`). Returns the code, the sectors since the boundary, and the
-/// sectors up to the next one.
+/// A lookup as in `rt_array_origin()` (`bpf/lookup.bpf.h`). Returns the code, the sectors since the boundary, and the sectors up
+/// to the next one.
 fn look_up(tiles: &Tiles, places: &[u32], words: &[u64], sector: u64) -> (u8, u64, u64) {
     let at = sector + tiles.lead;
     let tile = at / tiles.sectors;
@@ -18,8 +18,8 @@ fn look_up(tiles: &Tiles, places: &[u32], words: &[u64], sector: u64) -> (u8, u6
     let number = words[first] as usize;
     let list = &words[first + HEAD..=first + HEAD + number];
     let found = halved(number, |found| list[found] >> 8 <= at);
-    let asked = (words[first + 1 + slot / 8] >> (slot % 8 * 8)) as u8 as usize;
-    assert!(asked < number);
+    let tried = (words[first + 1 + slot / 8] >> (slot % 8 * 8)) as u8 as usize;
+    assert!(tried < number);
     assert_eq!(found, list[..number].partition_point(|w| w >> 8 <= at) - 1);
     (
         list[found] as u8,
@@ -40,7 +40,7 @@ fn halved(number: usize, begins: impl Fn(usize) -> bool) -> usize {
     low
 }
 
-fn told(tiles: &Tiles, table: &[Boundary], sector: u64) -> (u8, u64, u64) {
+fn look_up_in(tiles: &Tiles, table: &[Boundary], sector: u64) -> (u8, u64, u64) {
     let mut lists = Lists::default();
     let places = tiles.places(table, &mut lists);
     assert_eq!(places.len() as u64, tiles.number);
@@ -75,7 +75,7 @@ fn flex_groups(start: u64, group: u64, groups: u64) -> Vec<Boundary> {
 }
 
 #[test]
-fn equal_flex_groups_are_kept_once() {
+fn equal_flex_groups_are_stored_once() {
     for (start, group) in [(0, 1 << 22), (2048, 1 << 22), (63, 16 * 32744 * 8)] {
         let table = flex_groups(start, group, 20_000);
         let sectors = start + 20_000 * group;
@@ -90,7 +90,7 @@ fn equal_flex_groups_are_kept_once() {
 }
 
 #[test]
-fn what_is_asked_first_is_right_for_nearly_all_of_a_filesystem() {
+fn the_first_boundary_tried_is_right_for_99_percent_of_sectors() {
     let group = 16 * 32744 * 8;
     let table = flex_groups(63, group, 100);
     let tiles = Tiles::new(&table, 63 + 100 * group);
@@ -104,8 +104,8 @@ fn what_is_asked_first_is_right_for_nearly_all_of_a_filesystem() {
         let at = at - tile * tiles.sectors;
         let slot = (at >> tiles.slot_shift()) as usize;
         let list = places[tile as usize] as usize;
-        let asked = (words[list + 1 + slot / 8] >> (slot % 8 * 8)) as u8 as usize;
-        let stretch = &words[list + HEAD + asked..][..2];
+        let tried = (words[list + 1 + slot / 8] >> (slot % 8 * 8)) as u8 as usize;
+        let stretch = &words[list + HEAD + tried..][..2];
         all += 1;
         right += u32::from(stretch[0] >> 8 <= at + PHASE && at + PHASE < stretch[1] >> 8);
     }
@@ -120,14 +120,14 @@ fn an_empty_table_is_one_tile() {
     }];
     let tiles = Tiles::new(&table, 1000);
     assert_eq!(tiles.number, 1);
-    let (code, behind, run) = told(&tiles, &table, 999);
-    assert_eq!((code, behind), (Origin::Raw as u8, 999));
+    let (code, distance, run) = look_up_in(&tiles, &table, 999);
+    assert_eq!((code, distance), (Origin::Raw as u8, 999));
     assert!(run >= 1);
     assert_eq!(Tiles::new(&table, 0).number, 1);
 }
 
 #[test]
-fn a_crowd_of_boundaries_is_searched_for_longer() {
+fn tiles_with_many_boundaries_are_searched() {
     let table: Vec<_> = (0..1000)
         .map(|i| Boundary {
             sector: ArraySector(i * 3),
@@ -136,12 +136,12 @@ fn a_crowd_of_boundaries_is_searched_for_longer() {
         .collect();
     let tiles = Tiles::new(&table, 1 << 40);
     assert!(tiles.number < 20_000, "{tiles:?}");
-    assert_eq!(told(&tiles, &table, 3 * 700).0, (700 * 700 % 7) as u8);
+    assert_eq!(look_up_in(&tiles, &table, 3 * 700).0, (700 * 700 % 7) as u8);
 }
 
 proptest! {
     #[test]
-    fn a_tile_says_what_the_table_says(
+    fn a_lookup_in_tiles_agrees_with_the_table(
         spans in prop::collection::vec((1u64..300, 0u8..8), 1..200),
         tile in 1u64..3000,
         lead in 0u64..3000,
@@ -159,10 +159,10 @@ proptest! {
         let tiles = if whole { Tiles::new(&table, sector) } else { Tiles::of(tile, lead % tile, sector) };
         let probe = probe.index(sector as usize) as u64;
         let at = table.partition_point(|b| b.sector.0 <= probe) - 1;
-        let (code, behind, run) = told(&tiles, &table, probe);
+        let (code, distance, run) = look_up_in(&tiles, &table, probe);
         prop_assert_eq!(code, table[at].code);
         let block = block_sectors(code);
-        prop_assert_eq!(behind % block, (ArraySector(probe) - table[at].sector) % block);
+        prop_assert_eq!(distance % block, (ArraySector(probe) - table[at].sector) % block);
         let next = table.get(at + 1).map_or(u64::MAX, |b| b.sector.0);
         prop_assert!(run >= 1 && probe + run <= next.max(sector));
         // A run ends at the next boundary of the table or at the end of the tile, not earlier.

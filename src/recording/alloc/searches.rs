@@ -26,7 +26,8 @@ pub(super) struct Reached {
     searches: u64,
 }
 
-/// p50, p99, max: the most groups that count in their bucket; of the last one, the fewest.
+/// Groups considered by each search. p50, p99 and max are the upper bounds of their buckets; the last bucket has no upper bound,
+/// so its lower bound is used.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Looked {
@@ -34,12 +35,12 @@ pub(super) struct Looked {
     p99: u64,
     max: u64,
     count: u64,
-    /// Searches that ext4 counted, if it counted the groups, maybe for a part of the interval.
+    /// Searches counted by ext4 (mb_stats), possibly in a part of the interval; `None` if a hook counted the groups.
     mb_stats_searches: Option<u64>,
-    /// Fewest groups of the bucket, searches.
+    /// Pairs of the lower bound of a bucket and its number of searches.
     buckets: Vec<(u64, u64)>,
     criteria: Vec<LookedAt>,
-    /// Some of the refused, by reason.
+    /// Refused groups by reason, if the reason is known.
     reasons: BTreeMap<Refused, u64>,
 }
 
@@ -49,7 +50,7 @@ pub(super) struct LookedAt {
     criterion: usize,
     name: String,
     looked: u64,
-    /// `null`: not known (mb_stats does not tell).
+    /// `null` if unknown: mb_stats does not count refused groups.
     refused: Option<u64>,
 }
 

@@ -7,10 +7,10 @@ use crate::analysis::alloc::{FileAlloc, Share, TaskAlloc};
 use crate::analysis::files::{FileId, FileLocation};
 use crate::printable::hex;
 
-/// A [`Share`]. `looked` is `null` where no hook counts by task and file.
+/// A [`Share`]. `looked` is `null` if no hook counts groups by task and file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Did {
+pub(super) struct ShareLine {
     requests: u64,
     blocks: u64,
     nanoseconds: u64,
@@ -26,7 +26,7 @@ pub(super) struct Task {
     comm_bytes: Option<String>,
     role: Option<String>,
     #[serde(flatten)]
-    share: Did,
+    share: ShareLine,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -43,10 +43,10 @@ pub(super) struct File {
     name_bytes: Option<String>,
     deleted: bool,
     #[serde(flatten)]
-    share: Did,
+    share: ShareLine,
 }
 
-impl Did {
+impl ShareLine {
     pub(super) fn new(share: &Share, hooked: bool) -> Self {
         Self {
             requests: share.requests,
@@ -73,7 +73,7 @@ impl Task {
             comm: lossy(&t.comm),
             comm_bytes: hex(Some(&t.comm)),
             role: t.role.clone(),
-            share: Did::new(&t.share, hooked),
+            share: ShareLine::new(&t.share, hooked),
         }
     }
 
@@ -99,7 +99,7 @@ impl File {
             name: name.map(lossy),
             name_bytes: hex(name),
             deleted: f.location.deleted,
-            share: Did::new(&f.share, hooked),
+            share: ShareLine::new(&f.share, hooked),
         }
     }
 

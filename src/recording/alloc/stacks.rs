@@ -9,7 +9,7 @@ use super::{ROWS, at_most, lossy, raw};
 use crate::analysis::profile::{Profile, Stack};
 use crate::printable::{clean, hex};
 
-/// Stacks by samples, and samples without a stack for lack of room.
+/// Sampled stacks, and the number of samples whose stack did not fit.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Stacks {
@@ -52,7 +52,7 @@ impl Stacks {
         let mut names: HashMap<String, Arc<str>> = HashMap::new();
         for kept in self.kept {
             let functions = kept.stack.split(';').map(|name| {
-                // Untrusted: a screen may show it.
+                // Untrusted, and may be displayed on a terminal.
                 let name = clean(name);
                 let known = names.entry(name.to_string());
                 (Arc::clone(known.or_insert_with(|| (*name).into())), None)

@@ -73,7 +73,7 @@ fn stacks_are_read_back() {
 }
 
 #[test]
-fn invalid_intervals_are_named() {
+fn invalid_intervals_are_rejected_with_a_reason() {
     for (bad, why) in [
         ("{", "EOF"),
         ("[]", "schema is"),

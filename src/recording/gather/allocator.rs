@@ -8,7 +8,7 @@ use crate::analysis::alloc::{AllocSnapshot, Reason, fold, reason};
 /// The allocator in the reported period.
 #[derive(Debug)]
 pub struct Allocator {
-    /// All intervals as one.
+    /// All intervals merged.
     pub whole: AllocSnapshot,
     /// Number of intervals.
     pub intervals: u64,
@@ -16,7 +16,7 @@ pub struct Allocator {
     pub busiest: BTreeMap<u32, Busiest>,
 }
 
-/// The interval in which most tasks were in the allocator of a filesystem.
+/// The interval with the most tasks in the allocator of a filesystem.
 #[derive(Debug)]
 pub struct Busiest {
     /// Start, µs since 1970.
@@ -64,7 +64,7 @@ impl Allocator {
         }
     }
 
-    /// Finds the reasons of the whole period.
+    /// Finds the reasons for the whole period.
     pub(super) fn finish(mut self) -> Self {
         reason::evaluate(&mut self.whole);
         self

@@ -5,7 +5,7 @@
 pub struct Sizes {
     /// Requests, by [`Sizes::bucket`].
     pub requests: [u64; Sizes::BUCKETS],
-    /// Their bytes.
+    /// Bytes of the requests, by [`Sizes::bucket`].
     pub bytes: [u64; Sizes::BUCKETS],
 }
 

@@ -9,7 +9,7 @@ use crate::recording::fixture;
 
 type Sums = BTreeMap<String, [u64; 4]>;
 
-/// By member: requests, bytes, requests by the kernel's count, busy microseconds.
+/// Adds the sums of each member: requests, bytes, requests counted by the kernel, busy microseconds.
 fn sums(report: &Report, into: &mut Sums) {
     let us = report.snapshot.interval.as_secs_f64() * 1e6;
     for member in report.snapshot.arrays.iter().flat_map(|a| &a.members) {
@@ -87,8 +87,8 @@ fn requests_completed_before_the_first_state_are_counted() {
 fn a_part_of_a_second_has_its_own_utilisation() {
     let mut items = fixture::items(4000, 8);
     // Nothing happens from 2.2 to 2.8 s.
-    let quiet = fixture::START + 2_200_000..fixture::START + 2_800_000;
-    items.retain(|i| matches!(i, Item::State(_)) || !quiet.contains(&i.time_us()));
+    let idle = fixture::START + 2_200_000..fixture::START + 2_800_000;
+    items.retain(|i| matches!(i, Item::State(_)) || !idle.contains(&i.time_us()));
     for item in &mut items {
         if let Item::State(state) = item {
             let members = state.arrays.iter_mut().flat_map(|a| &mut a.members);
@@ -102,12 +102,12 @@ fn a_part_of_a_second_has_its_own_utilisation() {
         let report = gather(file.path(), Some(from), Some(to)).unwrap();
         report.snapshot.arrays[0].members[0].disk.unwrap()
     };
-    let (quiet, busy) = (part("+2.3", "+2.81"), part("+2.0", "+2.2"));
-    assert!(quiet.utilisation < 0.05, "{quiet:?}");
+    let (idle, busy) = (part("+2.3", "+2.81"), part("+2.0", "+2.2"));
+    assert!(idle.utilisation < 0.05, "{idle:?}");
     assert!(busy.utilisation > 0.5 && busy.requests > 5, "{busy:?}");
 }
 
-/// A mean over the whole recording hides it.
+/// A mean over the whole recording hides the stall.
 #[test]
 fn a_stall_leads_the_headline() {
     for ticks in [true, false] {
@@ -141,7 +141,7 @@ fn a_stall_leads_the_headline() {
 }
 
 #[test]
-fn seconds_of_saturation_are_said() {
+fn headline_reports_seconds_of_saturation() {
     let mut items = fixture::items(8000, 20);
     for item in &mut items {
         if let Item::State(state) = item {

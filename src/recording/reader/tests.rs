@@ -21,7 +21,7 @@ fn all(reader: &mut Reader) -> Vec<Item> {
 }
 
 #[test]
-fn what_was_written_comes_back() {
+fn written_items_are_read_back() {
     let items = fixture::items(5000, 5);
     let mut reader = reader(fixture::file_of(&items, 700)).unwrap();
     assert_eq!(reader.header(), &fixture::header());
@@ -45,7 +45,7 @@ fn what_was_written_comes_back() {
 }
 
 #[test]
-fn one_can_go_back() {
+fn seek_returns_to_an_earlier_batch() {
     let items = fixture::items(5000, 5);
     let mut reader = reader(fixture::file_of(&items, 700)).unwrap();
     let mut marks = Vec::new();
@@ -71,7 +71,7 @@ fn one_can_go_back() {
 }
 
 #[test]
-fn what_is_whole_is_read_wherever_it_was_cut() {
+fn complete_batches_of_a_truncated_file_are_read() {
     let items = fixture::items(300, 3);
     let bytes = fixture::file_of(&items, 100);
     let mut read = 0;
@@ -99,7 +99,7 @@ fn what_is_whole_is_read_wherever_it_was_cut() {
 }
 
 #[test]
-fn what_is_no_recording_is_told_so() {
+fn other_files_are_rejected() {
     let error = |bytes: &[u8]| reader(bytes.to_vec()).err().unwrap().to_string();
     assert!(error(b"").contains("is empty"));
     for other in [
@@ -134,7 +134,7 @@ fn what_is_no_recording_is_told_so() {
 }
 
 #[test]
-fn damage_in_the_middle_leaves_what_was_before() {
+fn batches_before_damage_are_read() {
     let items = fixture::items(1000, 3);
     let mut bytes = fixture::file_of(&items, 100);
     let middle = bytes.len() / 2;
@@ -151,9 +151,9 @@ fn damage_in_the_middle_leaves_what_was_before() {
 }
 
 #[test]
-fn a_number_that_no_request_has_is_damage() {
+fn a_value_above_32_bits_is_damage() {
     let mut items = fixture::items(60, 1);
-    // A length that is found again: of a single row nothing is compressed.
+    // A length that can be found in the file: batches of a single row are not compressed.
     let mark = 0x00ab_c000_u32;
     let request = items.iter_mut().rev().find_map(|i| match i {
         Item::Request(r) => Some(r),
@@ -170,7 +170,7 @@ fn a_number_that_no_request_has_is_damage() {
     assert_eq!(back, items[..back.len()]);
     assert!(!back.is_empty());
     let ending = reader.ending().to_string();
-    assert!(ending.contains("larger than that of any"), "{ending}");
+    assert!(ending.contains("does not fit into 32 bits"), "{ending}");
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn parts_are_one_recording() {
     assert!(none.is_err());
 }
 
-/// In a folder, as `a.rtrace.0001.part` and so on.
+/// Writes `parts` to a folder as `a.rtrace.0001.part` and so on.
 fn parts(folder: &Path, parts: &[&[u8]]) -> std::path::PathBuf {
     for (n, bytes) in (1..).zip(parts) {
         std::fs::write(folder.join(format!("a.rtrace.{n:04}.part")), bytes).unwrap();
@@ -222,11 +222,11 @@ fn parts(folder: &Path, parts: &[&[u8]]) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_part_that_cannot_be_read_ends_nothing_and_is_named() {
+fn an_unreadable_part_is_skipped_and_named() {
     let items = fixture::items(100, 1);
     let good = fixture::file_of(&items, 100);
     let cut = &good[..good.len() - 100];
-    let end = "the recording has no end";
+    let end = "the recording is truncated";
     for (wrong, bad, says) in [
         (
             &[2][..],
@@ -291,7 +291,7 @@ fn parts_are_ordered_by_number() {
 }
 
 #[test]
-fn what_is_no_file_is_told_and_not_waited_for() {
+fn only_regular_files_are_opened() {
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("fifo");
     rustix::fs::mknodat(
@@ -314,7 +314,7 @@ fn what_is_no_file_is_told_and_not_waited_for() {
 }
 
 #[test]
-fn a_member_that_no_state_told_of_is_counted() {
+fn rows_of_unknown_members_are_counted() {
     let mut items = fixture::items(50, 1);
     if let Item::State(state) = &mut items[0] {
         **state = State {
@@ -329,11 +329,11 @@ fn a_member_that_no_state_told_of_is_counted() {
 }
 
 #[test]
-fn no_number_of_a_message_does_harm() {
+fn corrupt_numbers_in_messages_do_not_panic() {
     let whole = fixture::file_of(&fixture::items(4, 1), 100);
     let schema = reader(whole.clone()).unwrap().progress().0 as usize;
     for at in (schema..whole.len() - 8).step_by(4) {
-        // Negative, more than there is memory, and no multiple of an element.
+        // Negative, larger than memory, and not a multiple of the element size.
         let was = u64::from_le_bytes(whole[at..at + 8].try_into().unwrap());
         for number in [u64::MAX, 1 << 46, was.wrapping_add(1)] {
             let mut bytes = whole.clone();
@@ -349,7 +349,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
-    fn hostile_bytes_do_no_harm(
+    fn corrupt_bytes_do_not_panic(
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
         cut in prop::option::of(any::<prop::sample::Index>()),
         compressed in any::<bool>(),

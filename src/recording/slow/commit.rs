@@ -38,7 +38,7 @@ pub(super) struct CommitLine {
     holders: Vec<HolderLine>,
     #[serde(deserialize_with = "at_most::<_, _, PARTS>")]
     ordered: Vec<OrderedLine>,
-    /// µs in which it waited for ordered data of other files.
+    /// µs spent waiting for the ordered data of files that are not in `ordered`.
     #[serde(default)]
     other_files_us: u64,
     /// Device of an external journal.

@@ -28,14 +28,14 @@ pub(super) struct OperationLine {
     inode: Option<u64>,
     generation: Option<u32>,
     array: Option<String>,
-    /// Kernel name of its device; `None` for a sync of all filesystems.
+    /// Kernel name of the filesystem's device; `None` for a sync of all filesystems.
     filesystem: Option<String>,
     position: u64,
     bytes: u64,
     direct: bool,
     synchronous: bool,
     total_us: u64,
-    /// They add up to `total_us`.
+    /// Phases of the operation; their times add up to `total_us`.
     #[serde(deserialize_with = "at_most::<_, _, PARTS>")]
     phases: Vec<PhaseLine>,
     sentence: String,
@@ -52,14 +52,14 @@ struct PhaseLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     other_members_us: Option<u64>,
     task: Option<TaskName>,
-    /// Why the task is to blame: its handle or its operation.
+    /// Reason why the task is to blame: its handle or its operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     file: Option<FileName>,
-    /// Bytes of the file's data at most.
+    /// Upper bound of the bytes of the file's data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
-    /// Device of the external journal that was waited for.
+    /// Device of the external journal that the operation waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     journal: Option<String>,
     #[serde(
@@ -97,7 +97,7 @@ impl OperationLine {
                 }
             })
             .collect();
-        // What rounding to microseconds has cut off goes to the longest phase.
+        // Add the time lost by rounding to microseconds to the longest phase.
         let sum: u64 = phases.iter().map(|p| p.us).sum();
         if let Some(longest) = phases.first_mut() {
             longest.us += total_us.saturating_sub(sum);
@@ -162,7 +162,7 @@ impl OperationLine {
                     syncs: self.synchronous,
                     ..Flags::default()
                 },
-                // The phases have what follows from these.
+                // Not recorded: the phases contain what is derived from these.
                 lock: LockWait::default(),
                 off: OffCpu::default(),
             },

@@ -53,7 +53,7 @@ fn written_intervals_are_read_back() {
 }
 
 #[test]
-fn a_sync_of_all_filesystems_is_of_none() {
+fn a_sync_of_all_filesystems_has_no_device() {
     let mut s = full();
     let op = &mut s.operations[0].operation;
     (op.kind, op.file, op.dev) = (Kind::Sync, None, 0);
@@ -83,7 +83,7 @@ fn a_device_without_a_name_keeps_its_number() {
 }
 
 #[test]
-fn too_many_operations_lose_the_shortest() {
+fn the_shortest_operations_of_a_long_interval_are_dropped() {
     let mut s = full();
     let mut long = s.operations[0].clone();
     long.operation.task.comm = vec![b'x'; 4096];
@@ -94,7 +94,7 @@ fn too_many_operations_lose_the_shortest() {
 }
 
 #[test]
-fn invalid_intervals_are_named() {
+fn invalid_intervals_are_rejected_with_a_reason() {
     let good = json(&full());
     for (old, new, why) in [
         ("{", "[", "expected"),
@@ -134,7 +134,7 @@ fn invalid_intervals_are_named() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
-    fn damaged_text_is_read_or_refused(at in any::<prop::sample::Index>(), with in "[0-9\"{}\\[\\]:,a-z-]{0,6}", cut in 0usize..8) {
+    fn damaged_text_does_not_panic(at in any::<prop::sample::Index>(), with in "[0-9\"{}\\[\\]:,a-z-]{0,6}", cut in 0usize..8) {
         let good = json(&full());
         let at = at.index(good.len());
         let mut bad = good.clone().into_bytes();
@@ -143,7 +143,7 @@ proptest! {
         if let Ok(text) = String::from_utf8(bad)
             && let Ok(read) = Interval::parse(i64::MAX, &text).or_else(|_| Interval::parse(0, &text))
         {
-            // Whatever was read can be shown.
+            // Everything that was read can be displayed.
             for slow in &read.operations {
                 let _ = crate::analysis::slow::sentence::sentence(slow, &read.names);
             }

@@ -64,9 +64,9 @@ fn intervals_of_the_allocator_are_ignored() {
     assert!(snapshots(&items).eq(snapshots(&others)));
 }
 
-/// A slow operation is in the intervals of ten seconds after it, on its array; a broken row is in none.
+/// A slow operation is shown on its array in the intervals of the following ten seconds. An invalid row is ignored.
 #[test]
-fn slow_operations_are_shown_for_a_while() {
+fn slow_operations_are_shown_in_the_following_intervals() {
     let mut items = fixture::items(600, 4);
     let at = fixture::START + 1_500_000;
     let mut slow = crate::analysis::slow::fixture::interval();
@@ -88,9 +88,9 @@ fn slow_operations_are_shown_for_a_while() {
 }
 
 #[test]
-fn intervals_are_parts_of_the_whole() {
+fn intervals_add_up_to_the_whole_recording() {
     let mut items = fixture::items(6000, 8);
-    // Late ones.
+    // Move some items behind later ones.
     for at in (10..items.len() - 200).step_by(97) {
         if !matches!(items[at], Item::State(_)) {
             let late = items.remove(at);
@@ -108,7 +108,10 @@ fn intervals_are_parts_of_the_whole() {
         for snapshot in source.by_ref() {
             let length = snapshot.interval.as_micros() as i64;
             let time = snapshot.time.as_microsecond();
-            assert!(end.is_none_or(|end| end == time - length), "they touch");
+            assert!(
+                end.is_none_or(|end| end == time - length),
+                "intervals are contiguous"
+            );
             end = Some(time);
             add(&mut sum, &snapshot);
         }
@@ -117,7 +120,7 @@ fn intervals_are_parts_of_the_whole() {
 }
 
 #[test]
-fn a_second_is_the_second_between_two_states() {
+fn one_second_intervals_end_at_states() {
     let mut source = source(&fixture::items(6000, 8), Duration::from_secs(1));
     let mut n = 0;
     for snapshot in source.by_ref() {
@@ -141,7 +144,7 @@ fn line(snapshot: &Snapshot) -> String {
     let mut out = Vec::new();
     let mut snapshot = snapshot.clone();
     if snapshot.interval < Duration::from_secs(1) {
-        // The window joins short intervals, two and two from where it began.
+        // The window joins short intervals in pairs, from the first interval that it got.
         snapshot.arrays.iter_mut().for_each(|a| a.hotspot = None);
     }
     crate::ui::json::write(&mut out, &snapshot).unwrap();
@@ -149,7 +152,7 @@ fn line(snapshot: &Snapshot) -> String {
 }
 
 #[test]
-fn going_back_shows_the_same() {
+fn rewind_returns_the_same_snapshots() {
     let items = fixture::items(20_000, 40);
     for interval in [500, 1000, 3000] {
         let mut source = source(&items, Duration::from_millis(interval));
@@ -172,7 +175,7 @@ fn going_back_shows_the_same() {
 }
 
 #[test]
-fn what_was_lost_and_said_is_in_its_interval() {
+fn losses_and_notes_are_in_their_interval() {
     let mut items = fixture::items(2000, 4);
     let time_us = fixture::START + 1_500_000;
     let at = items.iter().position(|i| i.time_us() >= time_us).unwrap();
@@ -212,7 +215,7 @@ fn a_disk_that_completes_nothing_leads_the_headline() {
                 })
                 .collect();
             for (ms, headline) in &headlines {
-                // 5 s, and up to an interval before and behind.
+                // 5 s, and up to one interval before and after.
                 let stalls = headline.starts_with("loop3 completes nothing: 12 requests in flight");
                 match ms {
                     12_500..=16_000 => assert!(stalls, "{ms}: {headline}"),

@@ -1,4 +1,4 @@
-//! Whole recordings, slow disks, full ones.
+//! Complete recordings, and recordings to slow and full disks.
 
 use std::io::{self, Write};
 use std::sync::mpsc;
@@ -14,7 +14,7 @@ use crate::recording::fixture;
 use crate::recording::reader::{Reader, Wanted};
 
 #[test]
-fn arrows_own_reader_reads_it() {
+fn arrow_ipc_reads_a_recording() {
     let items = fixture::items(3000, 3);
     let bytes = fixture::file_of(&items, 1000);
     let (mut rows, mut sum) = (0, 0);
@@ -37,7 +37,7 @@ fn arrows_own_reader_reads_it() {
     assert_eq!(sum, items.iter().map(|i| u64::from(bytes(i))).sum::<u64>());
 }
 
-/// A disk that takes its first bytes, and the others when it is told to.
+/// A disk that takes the first bytes at once, and blocks later writes until its channel has a message or is closed.
 struct Slow(bool, mpsc::Receiver<()>);
 
 impl Write for Slow {
@@ -57,7 +57,7 @@ impl Write for Slow {
 impl Output for Slow {}
 
 #[test]
-fn a_slow_disk_is_not_waited_for() {
+fn writer_does_not_wait_for_a_slow_disk() {
     let (go, wait) = mpsc::channel();
     let options = Options {
         rows: 100,
@@ -74,7 +74,7 @@ fn a_slow_disk_is_not_waited_for() {
     assert!(written.rows + written.dropped >= 2000, "{written:?}");
 }
 
-/// A disk that is full after so many bytes.
+/// A disk that is full after this many bytes.
 struct Full(usize);
 
 impl Write for Full {
@@ -94,10 +94,10 @@ impl Write for Full {
 
 impl Output for Full {}
 
-/// Takes its first bytes, and the others when it is told to.
-struct Held(Slow, fixture::Shared);
+/// Like [`Slow`], and keeps the bytes.
+struct SlowShared(Slow, fixture::Shared);
 
-impl Write for Held {
+impl Write for SlowShared {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let taken = self.0.write(bytes)?;
         self.1.write(&bytes[..taken])
@@ -108,10 +108,10 @@ impl Write for Held {
     }
 }
 
-impl Output for Held {}
+impl Output for SlowShared {}
 
 #[test]
-fn every_dropped_row_is_told() {
+fn every_dropped_row_is_reported() {
     let (go, wait) = mpsc::channel();
     let out = fixture::Shared::default();
     let options = Options {
@@ -119,7 +119,7 @@ fn every_dropped_row_is_told() {
         waiting: 1,
         ..Options::default()
     };
-    let held = Held(Slow(false, wait), out.clone());
+    let held = SlowShared(Slow(false, wait), out.clone());
     let mut writer = Writer::create(held, &fixture::header(), options).unwrap();
     let items = fixture::items(2000, 1);
     for item in &items {
@@ -127,22 +127,22 @@ fn every_dropped_row_is_told() {
     }
     drop(go);
     let dropped = writer.finish().unwrap().dropped;
-    // More than one batch after the other.
+    // Several batches in a row.
     assert!(dropped > 300, "{dropped}");
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), out.bytes()).unwrap();
     let mut reader = Reader::open(file.path(), Wanted::Everything).unwrap();
-    let mut told = 0;
+    let mut reported = 0;
     while let Some(item) = reader.next_item() {
         if let Item::Lost { count, .. } = item {
-            told += count;
+            reported += count;
         }
     }
-    assert_eq!(told, dropped);
+    assert_eq!(reported, dropped);
 }
 
 #[test]
-fn at_the_end_there_is_time() {
+fn take_time_waits_for_the_disk() {
     let (go, wait) = mpsc::sync_channel(0);
     let options = Options {
         rows: 100,
@@ -163,7 +163,7 @@ fn at_the_end_there_is_time() {
 }
 
 #[test]
-fn what_has_settled_is_on_the_disk() {
+fn settle_waits_for_the_disk() {
     let out = fixture::Shared::default();
     let mut writer = Writer::create(out.clone(), &fixture::header(), Options::default()).unwrap();
     let header = out.bytes().len();
@@ -172,7 +172,7 @@ fn what_has_settled_is_on_the_disk() {
     }
     writer.settle().unwrap();
     assert!(out.bytes().len() > header);
-    // Room for the header only.
+    // Space for the header only.
     let header = writer.finish().unwrap().bytes as usize - (out.bytes().len() - header);
     let room = Full(header);
     let mut writer = Writer::create(room, &fixture::header(), Options::default()).unwrap();
@@ -184,7 +184,7 @@ fn what_has_settled_is_on_the_disk() {
 }
 
 #[test]
-fn a_full_disk_is_told() {
+fn a_full_disk_is_an_error() {
     let create = |room| Writer::create(Full(room), &fixture::header(), Options::default());
     assert!(create(100).is_err());
     let mut writer = create(20_000).unwrap();

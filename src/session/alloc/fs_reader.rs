@@ -85,7 +85,7 @@ impl FsReader {
                     every_group = Some(from_groups(groups));
                 }
                 Err(e) => notes.push(format!(
-                    "{name}: free extents are not known: /proc/fs/ext4/{name}/mb_groups: {e}"
+                    "{name}: free extents are unknown: /proc/fs/ext4/{name}/mb_groups: {e}"
                 )),
             }
         }
@@ -94,13 +94,13 @@ impl FsReader {
         let counters = sys.path(format!("/proc/fs/ext4/{name}/mb_stats"));
         if mb_stats && !counters.exists() {
             notes.push(format!(
-                "{name}: ext4 does not show what it counts on this kernel: no /proc/fs/ext4/{name}/mb_stats"
+                "{name}: ext4 does not export its counters on this kernel: no /proc/fs/ext4/{name}/mb_stats"
             ));
         } else if mb_stats {
             match MbStatsSwitch::on(sys, name) {
                 Ok(on) => switch = on,
                 Err(e) => notes.push(format!(
-                    "{name}: ext4 does not count here: /sys/fs/ext4/{name}/mb_stats: {e}"
+                    "{name}: ext4's counters could not be enabled: /sys/fs/ext4/{name}/mb_stats: {e}"
                 )),
             }
         }
@@ -157,7 +157,7 @@ impl FsReader {
         }
     }
 
-    /// True if this kernel's ext4 has lists of groups by free space (5.13). Older kernels have none of their files.
+    /// True if this kernel's ext4 has lists of groups by free space (5.13). Older kernels have none of these files.
     pub fn has_lists(&self, sys: &Sys) -> bool {
         let name = &self.fs.name;
         sys.path(format!("/sys/fs/ext4/{name}/mb_max_linear_groups"))
@@ -297,7 +297,7 @@ mod tests {
         drop(reader);
         assert_eq!(switch(), "0");
 
-        // mb_stats enabled by somebody else stays on.
+        // mb_stats enabled by another program stays on.
         tree.write(SWITCH, "1\n");
         drop(FsReader::new(&tree.sys(), sda1(), true, false, &mut notes));
         assert_eq!(switch(), "1\n");

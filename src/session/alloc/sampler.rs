@@ -29,7 +29,7 @@ use crate::session::cpus::CpuSampler;
 
 /// Groups considered per second above which hooks stop counting them.
 const MAX_CALLS: f64 = 5e6;
-/// With fewer requests in an interval their speed is unknown, and ext4 counts groups in the next interval, too.
+/// With fewer requests in an interval, the speed of allocations is unknown and ext4 also counts groups in the next interval.
 const FEW: u64 = 100;
 /// Interval of draining the samples' buffer.
 pub const DRAIN: Duration = Duration::from_millis(100);
@@ -53,7 +53,7 @@ pub struct AllocOptions {
     pub keep_counting: bool,
 }
 
-/// Attached hooks and open files. The figures of the members come from a session, whose intervals are the same.
+/// Attached hooks and open files. The figures of the members come from a session with the same intervals.
 pub struct AllocSampler {
     sys: Sys,
     options: AllocOptions,
@@ -68,9 +68,9 @@ pub struct AllocSampler {
     profile: Profile,
     last: Profile,
     whole: Profile,
-    /// When the interval began.
-    begun: Instant,
-    /// When the samples were last drained.
+    /// Start of the interval.
+    started: Instant,
+    /// Time of the last drain.
     drained: Instant,
     /// Time and number of calls at the last check.
     calls: (Instant, u64),
@@ -97,17 +97,13 @@ impl AllocSampler {
                 targets => format!("on {}", targets.join(", ")),
             };
             bail!(
-                "no mounted ext4 {on}: raidtrace watches its allocator; name a mount point, or an array, disk or partition that \
-                 holds one"
+                "no mounted ext4 {on}: the allocator's figures are for ext4 only; name a mount point, or an array, disk or partition \
+                 that holds one"
             );
         }
         let left_on: Vec<String> = mballoc::restore(&sys)
             .into_iter()
-            .map(|name| {
-                format!(
-                    "{name}: mb_stats was left on by a raidtrace that was killed: it is off again"
-                )
-            })
+            .map(|name| format!("{name}: a killed raidtrace left mb_stats on; it is off again"))
             .collect();
         let mut sampler = Self {
             sys,
@@ -121,7 +117,7 @@ impl AllocSampler {
             profile: Profile::default(),
             last: Profile::default(),
             whole: Profile::default(),
-            begun: Instant::now(),
+            started: Instant::now(),
             drained: Instant::now(),
             calls: (Instant::now(), 0),
             known: BTreeMap::new(),
@@ -169,9 +165,7 @@ impl AllocSampler {
                 probe.account();
                 self.probe = Some(probe);
             }
-            Err(why) => self
-                .notes
-                .push(format!("no figures of allocations: {why:#}")),
+            Err(why) => self.notes.push(format!("no allocation figures: {why:#}")),
         }
         // Detaching takes long.
         thread::spawn(move || drop(before));
@@ -189,14 +183,14 @@ impl AllocSampler {
         };
         if unhooked.is_some() && !mb_stats {
             self.notes.push(
-                "groups considered are counted by ext4 (/sys/fs/ext4/DEV/mb_stats), which is turned on for 2 s of an interval unless allocations are quick, and off again"
+                "groups considered are counted by ext4: /sys/fs/ext4/DEV/mb_stats is on for 2 s of an interval unless allocations are fast"
                     .to_owned(),
             );
         }
         self.known = self.readers.iter().map(|r| (r.fs.dev, known(r))).collect();
         self.others = mounted(&self.sys).saturating_sub(self.readers.len()) as u64;
         if unhooked.is_some() {
-            // Their speed is not known yet.
+            // The speed of allocations is not known yet.
             self.slice(|_| true);
         }
         Ok(())
@@ -208,7 +202,7 @@ impl AllocSampler {
             let name = reader.fs.name.clone();
             if let Err(e) = reader.begin_slice(&self.sys) {
                 let note = format!(
-                    "{name}: groups considered are not known: /sys/fs/ext4/{name}/mb_stats: {e}"
+                    "{name}: groups considered are unknown: /sys/fs/ext4/{name}/mb_stats: {e}"
                 );
                 if !self.notes.contains(&note) {
                     self.notes.push(note);
@@ -234,7 +228,7 @@ impl AllocSampler {
         for reader in &mut self.readers {
             reader.begin(&self.sys);
         }
-        self.begun = Instant::now();
+        self.started = Instant::now();
         Ok(())
     }
 
@@ -245,7 +239,7 @@ impl AllocSampler {
             .as_ref()
             .map(AllocProbe::sources)
             .unwrap_or_default();
-        // The histogram of groups needs two hooks, their count only this one.
+        // The histogram of groups needs two hooks, the number of groups only this one.
         if let Some(looked) = hooks.remove("looked") {
             hooks.insert(GROUPS, looked);
         }
@@ -301,8 +295,8 @@ impl AllocSampler {
             if rate > MAX_CALLS && !self.options.keep_counting {
                 probe.back_off();
                 self.notes.push(format!(
-                    "{:.1} million groups a second are considered: hooks no longer count them, for that costs too much; ext4 counts them \
-                     for 2 s of an interval, and samples go on (--keep-counting counts all the same)",
+                    "{:.1} million groups per second are considered: hooks no longer count them, because that costs too much; ext4 counts \
+                     them for 2 s of an interval, and CPU samples continue (--keep-counting keeps the hooks)",
                     rate / 1e6
                 ));
             }
@@ -318,7 +312,7 @@ impl AllocSampler {
         own.chain(probe).chain(cpus)
     }
 
-    /// CPU samples of the interval of the last [`AllocSampler::interval`].
+    /// CPU samples of the last interval.
     pub fn last(&self) -> &Profile {
         &self.last
     }
@@ -328,10 +322,10 @@ impl AllocSampler {
         &self.whole
     }
 
-    /// Ends the interval. `disks`: the session's figures of the same interval.
+    /// Ends the interval. `disks` has the session's figures of the same interval.
     pub fn interval(&mut self, session: &mut Session, disks: &Snapshot) -> Result<AllocSnapshot> {
         self.drain_now()?;
-        // Right before the hooks' counts, which AllocProbe::read() begins with: the two are compared, and searches continue.
+        // Read right before the hooks' counts, which AllocProbe::read() reads first: both are compared, and searches continue.
         let by_ext4: Vec<Option<MbStats>> = self
             .readers
             .iter_mut()
@@ -342,7 +336,7 @@ impl AllocSampler {
             None => Step::default(),
         };
         let (time, now) = (jiff::Timestamp::now(), Instant::now());
-        let interval = now - std::mem::replace(&mut self.begun, now);
+        let interval = now - std::mem::replace(&mut self.started, now);
         let mut profile = self.profile.take();
         if let Some(cpus) = &self.cpus {
             cpus.fill(&mut profile, interval);
@@ -405,7 +399,7 @@ impl AllocSampler {
         for (reader, stats) in self.readers.iter_mut().zip(mb_stats) {
             let counted = match step.filesystems.remove(&reader.fs.dev) {
                 Some(counted) => counted,
-                // More filesystems than the hooks count: a note says so.
+                // The hooks count a limited number of filesystems; a note reports this.
                 None if self.probe.is_some() => continue,
                 None => FsAlloc::default(),
             };
@@ -484,7 +478,7 @@ impl AllocSampler {
     }
 }
 
-/// All notes, each once.
+/// All notes, without duplicates.
 pub fn joined(notes: [Vec<String>; 2]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for note in notes.into_iter().flatten() {

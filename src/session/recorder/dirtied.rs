@@ -6,17 +6,17 @@ use crate::analysis::counters::{Counters, TaskId};
 use crate::analysis::item::{Dirtied, Item};
 use crate::origin::Origin;
 
-/// The programs count file data twice, by task and by task and file; one of the two may be a reading late. Rows have the
-/// figures by file. What a task has beyond them was lost by the table of files: it gets a row without a file after two
-/// readings.
+/// The programs count file data twice: by task, and by task and file. One of the two counts may arrive one reading late. Rows
+/// use the counts by file. If a task's count still exceeds them after two readings, the table of files was full, and the
+/// difference gets a row without a file.
 #[derive(Debug, Default)]
 pub struct DirtiedRows {
-    /// Bytes of a task less the bytes of its files, unless 0.
+    /// Bytes of a task minus the bytes of its files, unless 0.
     missing: HashMap<TaskId, i64>,
 }
 
 impl DirtiedRows {
-    /// Rows of a reading. `last`: no later reading will bring what is missing.
+    /// Rows of a reading. `last` is true if no reading follows that could add missing counts.
     pub fn step(&mut self, counters: &Counters, time_us: i64, last: bool) -> Vec<Item> {
         let mut rows = Vec::new();
         let mut now: HashMap<TaskId, i64> = HashMap::new();
@@ -52,7 +52,7 @@ impl DirtiedRows {
                 );
                 missing -= lost;
             }
-            // The figure of this task was lost.
+            // The count of this task was lost.
             let idle = missing < 0 && was == missing;
             if missing != 0 && !idle {
                 self.missing.insert(task, missing);
@@ -116,7 +116,7 @@ mod tests {
         counters
     }
 
-    /// Inode, 0 where there is none, and bytes of the rows; metadata is inode 1.
+    /// Inode and bytes of each row. Inode 0 is a row without a file, inode 1 is metadata.
     fn step(rows: &mut DirtiedRows, counters: &Counters, last: bool) -> Vec<(u64, u32)> {
         let rows = rows.step(counters, 5, last);
         let mut rows: Vec<_> = rows
@@ -138,14 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_late_is_told_once() {
+    fn late_counts_are_reported_once() {
         let mut rows = DirtiedRows::default();
         let first = counters(4096, 300, &[(12, 100), (13, 200)]);
         assert_eq!(
             step(&mut rows, &first, false),
             [(1, 4096), (12, 100), (13, 200)]
         );
-        // By file first, then by task; and the other way round.
+        // Counted by file first and by task later, and the other way round.
         assert_eq!(
             step(&mut rows, &counters(0, 0, &[(12, 50)]), false),
             [(12, 50)]
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_table_of_files_lost_is_of_no_file() {
+    fn bytes_lost_by_the_file_table_get_a_row_without_a_file() {
         let mut rows = DirtiedRows::default();
         assert_eq!(
             step(&mut rows, &counters(0, 300, &[(12, 100)]), false),
@@ -169,14 +169,14 @@ mod tests {
         assert_eq!(step(&mut rows, &counters(0, 0, &[]), false), [(0, 200)]);
         assert_eq!(step(&mut rows, &counters(0, 80, &[]), true), [(0, 80)]);
         assert!(rows.missing.is_empty());
-        // In the other order nothing is counted twice, and nothing is kept for ever.
+        // In the other order, nothing is counted twice or kept forever.
         step(&mut rows, &counters(0, 0, &[(12, 100)]), false);
         step(&mut rows, &Counters::default(), false);
         assert!(rows.missing.is_empty());
     }
 
     #[test]
-    fn a_row_has_32_bits() {
+    fn rows_are_split_at_4_gib() {
         let mut rows = DirtiedRows::default();
         let many = counters(0, 1 << 33, &[(12, 1 << 33)]);
         let rows = step(&mut rows, &many, true);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_of_two_arrays_are_two() {
+    fn tasks_are_separate_per_array() {
         let mut rows = DirtiedRows::default();
         rows.missing.insert(TaskId { array: 1, pid: 7 }, 10);
         assert_eq!(step(&mut rows, &counters(0, 5, &[]), false), [(0, 10)]);

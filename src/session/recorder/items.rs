@@ -1,6 +1,8 @@
 //! Makes items of a recording from events of the programs: converts times to unix time, finds sectors of members and arrays, and
 //! the submission that a request belongs to.
 
+use std::time::Duration;
+
 use rustix::time::{ClockId, clock_gettime};
 
 use super::join::Join;
@@ -15,7 +17,7 @@ pub use crate::probe::clock::monotonic_ns;
 use crate::probe::events::{Completed, Event, Run, Submitted};
 use crate::raid::{Geometry, Mapping};
 
-/// Maximum number of arrays on top of each other.
+/// Maximum depth of nested arrays.
 const DEEP: usize = crate::contract::ARRAYS_DEEP as usize;
 
 /// Converts times of the kernel's monotonic clock to unix time. The clocks are compared once, so that differences between the
@@ -41,12 +43,20 @@ impl Clock {
         }
     }
 
-    /// µs since 1970 of a monotonic time in ns.
+    /// Compares the clocks again. Returns the result if the host's clock has been set by more than `by`, or the host was suspended,
+    /// which stops the monotonic clock.
+    pub fn stepped(self, by: Duration) -> Option<Self> {
+        let now = Self::now();
+        let step = now.offset.abs_diff(self.offset);
+        (u128::from(step) > by.as_nanos()).then_some(now)
+    }
+
+    /// Converts a monotonic time in ns to µs since 1970.
     pub fn unix_us(self, ns: u64) -> i64 {
         (ns.cast_signed() + self.offset) / 1000
     }
 
-    /// µs since 1970 of now.
+    /// Current time in µs since 1970.
     pub fn unix_us_now(self) -> i64 {
         self.unix_us(monotonic_ns())
     }
@@ -65,11 +75,11 @@ struct Member {
 struct Addresses {
     /// `None` if unknown, and during a reshape.
     geometry: Option<Geometry>,
-    /// If the array is a member of another one: that member, and its first sector on this array.
-    upper: Option<(usize, DiskSector)>,
+    /// For a nested array: index of the outer array's member, and that member's first sector on this array.
+    outer: Option<(usize, DiskSector)>,
 }
 
-/// Makes items from the events of one topology. Remembers submissions for the requests that follow from them.
+/// Makes items from the events of one topology. Keeps submissions to match them with later requests.
 pub struct Translator {
     clock: Clock,
     members: Vec<Member>,
@@ -85,7 +95,7 @@ impl Translator {
     pub fn new(topology: &Topology, clock: Clock, since: u64) -> Self {
         let all = &topology.host.arrays;
         let members = all.iter().flat_map(|a| &a.members);
-        let upper = |array: &Array| {
+        let outer = |array: &Array| {
             let mut members = members.clone().enumerate();
             let (number, member) = members.find(|(_, m)| m.nested_array == Some(array.dev))?;
             Some((number, member.start))
@@ -110,7 +120,7 @@ impl Translator {
                     geometry: geometry(a)
                         .ok()
                         .filter(|_| a.before_reshape.is_none() && a.reshape_position.is_none()),
-                    upper: upper(a),
+                    outer: outer(a),
                 })
                 .collect(),
             join: Join::default(),
@@ -119,7 +129,8 @@ impl Translator {
         }
     }
 
-    /// Continues with another topology and events from `since` on. 0: with all events to come, because the arrays are the same.
+    /// Continues with another topology and events from `since` on. If `since` is 0, the arrays are the same: keeps the submissions
+    /// and translates all later events.
     pub fn go_on(&mut self, topology: &Topology, since: u64) {
         let (join, before) = (std::mem::take(&mut self.join), self.since);
         *self = Self::new(topology, self.clock, since);
@@ -128,7 +139,12 @@ impl Translator {
         }
     }
 
-    /// Drops events from that time on, in ns of the monotonic clock.
+    /// Sets the clock for later events.
+    pub fn set_clock(&mut self, clock: Clock) {
+        self.clock = clock;
+    }
+
+    /// Drops events from `until` on, in ns of the monotonic clock.
     pub fn end(&mut self, until: u64) {
         self.until = until;
     }
@@ -142,8 +158,8 @@ impl Translator {
             match event {
                 Event::Completed(c) => {
                     let count = usize::from(c.runs.unwrap_or(0));
-                    let (runs, behind) = rest.as_slice().split_at(count.min(rest.len()));
-                    rest = behind.iter();
+                    let (runs, after) = rest.as_slice().split_at(count.min(rest.len()));
+                    rest = after.iter();
                     let in_time = (self.since..self.until).contains(&c.now_ns);
                     if in_time && self.completed(c, runs, &mut emit).is_none() {
                         unknown += 1;
@@ -231,7 +247,7 @@ impl Translator {
         Some(())
     }
 
-    /// Number of the outermost array, and the sector there.
+    /// Index of the outermost array, and the sector on it.
     fn array_sector(&self, c: &Completed, sector: MemberSector) -> Option<(usize, ArraySector)> {
         if c.length == 0 {
             return None;
@@ -247,11 +263,11 @@ impl Translator {
                 Mapping::Data { sector, .. } => sector,
                 Mapping::Parity { .. } | Mapping::Unused { .. } => return None,
             };
-            let Some((upper, start)) = array.upper else {
+            let Some((outer, start)) = array.outer else {
                 return Some((member.array, found));
             };
             sector = found.on_nested().in_member(start)?;
-            member = self.members.get(upper)?;
+            member = self.members.get(outer)?;
         }
         None
     }
@@ -270,7 +286,8 @@ fn was_submitted(origin: Origin) -> bool {
     )
 }
 
-/// µs, rounded as by `rt_count_us()` of `bpf/counters.bpf.h`, so that histograms of a replay have the same buckets.
+/// Converts ns to µs with the rounding of `rt_count_us()` in `bpf/counters.bpf.h`, so that a replay fills the same histogram
+/// buckets.
 fn us(ns: u64) -> u32 {
     let us = if ns < 1 << 33 {
         ns.wrapping_mul(1_099_511_628) >> 40
@@ -294,7 +311,7 @@ fn flags(kernel: u16) -> Flags {
     set.map(|(_, flag)| flag).collect()
 }
 
-/// The state at the time of a sample. `restart`: counting begins with it.
+/// The state at the time of a sample. `restart` is true if counting begins with this state.
 pub fn state(sample: &Sample, restart: bool) -> State {
     let counters = &sample.counters;
     State {

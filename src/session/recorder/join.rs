@@ -1,7 +1,7 @@
 //! Finds the submission that a request belongs to, by its sector on the array.
 //!
-//! A hash table without chains: submissions that were overwritten, or are older than a minute, are not found. Do not ask for
-//! parity or resync, which no task has submitted.
+//! A hash table without chains: submissions that were overwritten, or are older than a minute, are not found. Do not look up
+//! parity or resync requests, which no task has submitted.
 
 use crate::analysis::files::FileId;
 use crate::analysis::item::Submission;
@@ -9,14 +9,14 @@ use crate::origin::Op;
 
 /// Size of the table, a power of two.
 const ENTRIES: usize = 1 << 16;
-/// A submission is entered at its first sector and at each multiple of this many sectors, where a request of a member may
-/// begin. Chunks are multiples of it, or it is a multiple of the chunk.
+/// Distance in sectors between the entries of a submission, which begin at its first sector. A request of a member may begin
+/// at each multiple of it. The chunk size is a multiple of it, or it is a multiple of the chunk size.
 const GRANULE: u64 = 128;
-/// Sectors of a page of a stripe, where a request may begin within a granule.
+/// Sectors per page of a stripe. Within a granule, a request may begin at each page.
 const STEP: u64 = 8;
 /// Maximum number of entries of a submission (64 MiB).
-const MOST: u64 = 1024;
-/// Age in µs from which an entry is not used.
+const MAX_ENTRIES: u64 = 1024;
+/// Age in µs from which an entry is ignored.
 const OLD_US: i64 = 60_000_000;
 /// Bits of a key that hold the sector.
 const SECTOR_BITS: u32 = 48;
@@ -26,7 +26,7 @@ const SECTOR_BITS: u32 = 48;
 pub struct Submitter {
     /// Thread id.
     pub pid: u32,
-    /// File whose data it was.
+    /// File whose data was submitted.
     pub file: Option<FileId>,
 }
 
@@ -57,7 +57,7 @@ impl Default for Join {
 }
 
 impl Join {
-    /// Remembers a submission.
+    /// Adds a submission.
     pub fn submitted(&mut self, s: &Submission) {
         if s.length == 0 {
             return; // a flush has no sector
@@ -65,7 +65,7 @@ impl Join {
         let begin = key(s.array, s.array_sector);
         let end = begin + u64::from(s.length).div_ceil(512);
         let mut at = begin;
-        for _ in 0..MOST {
+        for _ in 0..MAX_ENTRIES {
             if at >= end {
                 break;
             }
@@ -96,7 +96,7 @@ impl Join {
                 && e.op == Some(op)
                 && time_us.saturating_sub(e.time_us) < OLD_US
             {
-                // A newer, longer submission may begin before it.
+                // A newer, longer submission may begin before this one.
                 newest = newest.filter(|n| n.time_us >= e.time_us).or(Some(e));
             }
             if at == floor {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn every_page_of_a_submission_is_its_submitters() {
+    fn every_page_of_a_submission_finds_the_submitter() {
         let mut join = Join::default();
         // Begins and ends in the middle of granules.
         join.submitted(&submission(0, 1000, 300 << 10, 1));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_there_counts() {
+    fn the_newest_submission_of_a_sector_wins() {
         let mut join = Join::default();
         join.submitted(&submission(0, 1024, 64 << 10, 1));
         join.submitted(&submission(0, 1032, 4096, 2));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_one_after_a_short_one() {
+    fn a_newer_submission_that_begins_earlier_wins() {
         let mut join = Join::default();
         join.submitted(&submission(0, 1032, 4 * 4096, 1));
         let later = Submission {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn another_operation_or_a_long_time_ago_is_nobodys() {
+    fn other_operations_and_old_submissions_do_not_match() {
         let mut join = Join::default();
         join.submitted(&submission(0, 8, 4096, 1));
         assert!(join.find(0, 8, Op::Write, 60_999_999).is_some());

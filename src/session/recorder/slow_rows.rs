@@ -1,11 +1,12 @@
-//! The intervals of slow operations in a recording. An interval is written a second later, when the paths of its files have been
-//! found: the recorder does not wait for them.
+//! Writes the intervals of slow operations to a recording. Each interval is written one second late, because the recorder does
+//! not wait for the paths of its files.
 
 use std::time::Duration;
 
 use anyhow::Result;
 
 use crate::analysis::item::Item;
+use crate::analysis::overhead::Overhead;
 use crate::analysis::slow::recent::Recent;
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::recording::slow::Interval;
@@ -17,6 +18,8 @@ pub struct SlowRows {
     sampler: SlowSampler,
     waiting: Option<SlowSnapshot>,
     recent: Recent,
+    lost: u64,
+    overhead: Overhead,
 }
 
 impl SlowRows {
@@ -30,6 +33,8 @@ impl SlowRows {
             sampler,
             waiting: None,
             recent: Recent::default(),
+            lost: 0,
+            overhead: Overhead::default(),
         })
     }
 
@@ -41,18 +46,35 @@ impl SlowRows {
     /// Drains the events' buffer.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The buffer cannot be read.
     pub fn drain(&mut self, session: &mut Session) -> Result<()> {
         self.sampler.drain(session)
     }
 
-    /// Ends the interval. Returns the one before.
+    /// Number of operations, commits and their events that are missing.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Time spent in the programs during the last interval.
+    pub fn overhead(&self) -> Overhead {
+        self.overhead
+    }
+
+    /// Ends the interval. Returns the previous one.
     ///
     /// # Errors
     /// The events or sums cannot be read.
-    pub fn interval(&mut self, session: &mut Session) -> Result<Option<Item>> {
+    pub fn interval(
+        &mut self,
+        session: &mut Session,
+        unix_us: impl Fn(u64) -> i64,
+    ) -> Result<Option<Item>> {
         let mut next = self.sampler.interval(session)?;
-        // Asks for its paths.
+        next.time = jiff::Timestamp::from_microsecond(unix_us(next.clock_ns))?;
+        self.lost = self.lost.saturating_add(next.lost.total());
+        self.overhead = next.overhead;
+        // Request the paths of its files.
         self.sampler.complete(&mut next, session, Duration::ZERO)?;
         let item = self.last(session)?;
         self.waiting = Some(next);
@@ -73,7 +95,7 @@ impl SlowRows {
         Ok(Some(Interval::item(&snapshot)?))
     }
 
-    /// The longest operation on an array in the ten seconds before `time_us`, in a sentence.
+    /// The longest operation on an array in the ten seconds before `time_us`, as a sentence.
     pub fn longest(&self, array: &str, time_us: i64) -> Option<String> {
         self.recent.longest(array, time_us)
     }

@@ -1,4 +1,4 @@
-//! Where a recording goes.
+//! Destination of a recording.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::recording::output::{Opening, Output};
 use crate::recording::writer::Writer;
 
-/// Where a recording goes: a file, pieces of one, or memory.
+/// Destination of a recording: a file, pieces of a file, or memory.
 pub trait Storage {
     /// A piece that is due.
     type Piece;
@@ -15,7 +15,7 @@ pub trait Storage {
     /// Name for messages.
     fn name(&self) -> String;
 
-    /// Kernel device number of the filesystem that it is on; `None` if it is on none.
+    /// Kernel device number of the filesystem that holds the recording; `None` if there is no such filesystem.
     fn device(&self) -> Option<u32>;
 
     /// Creates the output. `begin` writes the start of the recording; its second argument is true for a file, which can be synced.
@@ -30,12 +30,17 @@ pub trait Storage {
     /// The next piece, if it is due, and the function that creates it on the writer's thread.
     fn next_piece(&self) -> Option<(Self::Piece, Opening)>;
 
-    /// Counts the next piece as begun, for the writer has accepted its function.
+    /// Marks the next piece as started. Call this after the writer has accepted its function.
     fn piece_begun(&mut self, piece: Self::Piece);
 
-    /// Ends a recording whose last piece has been written. Returns its size in bytes if that is not the sum of what was written.
+    /// Removes all pieces but the one that has begun last. False, with no effect, if that cannot be done.
+    fn forget(&mut self) -> bool {
+        false
+    }
+
+    /// Ends a recording whose last piece has been written. Returns its size in bytes if that differs from the bytes written.
     ///
     /// # Errors
-    /// The recording could not be made whole.
+    /// The recording could not be completed.
     fn finish(&mut self) -> Result<Option<u64>>;
 }

@@ -1,14 +1,14 @@
-//! Where a `raidtrace serve` listens.
+//! Address of a `raidtrace serve`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use hyper::Uri;
 
-/// Port of `raidtrace serve`, unless `--listen` has another one.
+/// Default port of `raidtrace serve`.
 pub const PORT: u16 = 9753;
 
-/// An address as it is typed: `db1`, `db1:9753`, `http://db1:9753/`, `https://db1`.
+/// An address as typed by the user: `db1`, `db1:9753`, `http://db1:9753/`, `https://db1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     /// True for HTTPS.
@@ -28,21 +28,21 @@ impl FromStr for Address {
         let is_tls = match uri.scheme_str() {
             None | Some("http") => false,
             Some("https") => true,
-            Some(_) => return Err("only http and https are known".to_owned()),
+            Some(_) => return Err("only http and https are supported".to_owned()),
         };
         let authority = uri.authority().ok_or_else(wrong)?;
         if authority.as_str().contains('@') {
-            return Err("a user is not known here: --token-file has the token".to_owned());
+            return Err("user names are not supported: pass a token with --token-file".to_owned());
         }
         let path = uri.path_and_query().map_or("/", |p| p.as_str());
         if !matches!(path, "" | "/") {
-            return Err("an address ends after the port".to_owned());
+            return Err("an address must end after the port".to_owned());
         }
         let host = authority.host();
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let port = match authority.port_u16() {
             Some(port) => port,
-            // A port that is no number, or too large.
+            // The port is not a number, or too large.
             None if authority.as_str().len() > authority.host().len() => return Err(wrong()),
             None => PORT,
         };
@@ -81,7 +81,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn addresses_as_they_are_typed() {
+    fn typed_addresses_are_parsed() {
         for (typed, read) in [
             ("db1", "http://db1:9753/"),
             ("db1:80", "http://db1:80/"),

@@ -1,5 +1,5 @@
-//! An interval as a line of JSON, for raidtrace itself: the fields are those in memory, and change with its version. Scripts read
-//! `/api/interval`, whose fields do not change.
+//! Encodes an interval as a line of JSON for another raidtrace of the same version: the fields are those of the structs in
+//! memory. Scripts should read `/api/interval`, whose fields are stable.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::recent::INTERVALS;
 use crate::analysis::snapshot::{ArraySnapshot, Snapshot};
 
-/// Path at which `raidtrace serve` answers with such lines.
+/// HTTP path of these lines in `raidtrace serve`.
 pub const PATH: &str = "/api/snapshots";
-/// Longest time that a message may hold.
+/// Longest valid duration in a message.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-/// Largest factor that a message may hold.
+/// Largest valid factor in a message.
 const LARGEST: f64 = 1e9;
 
 #[derive(Serialize)]
@@ -32,7 +32,7 @@ struct Received {
     snapshot: Snapshot,
 }
 
-/// A line with its end.
+/// Encodes a snapshot as a line that ends with a newline.
 ///
 /// # Errors
 /// Never for a snapshot of a session.
@@ -43,18 +43,18 @@ pub fn encode(snapshot: &Snapshot) -> serde_json::Result<String> {
     Ok(line)
 }
 
-/// Reads a line.
+/// Decodes a line.
 ///
 /// # Errors
-/// It is not from this version of raidtrace, or damaged.
+/// The line is from another version of raidtrace, or damaged.
 pub fn decode(line: &[u8]) -> Result<Snapshot> {
     let read = serde_json::from_slice::<Received>(line).map(|r| r.snapshot);
     match read {
         Ok(snapshot) if is_sound(&snapshot) => Ok(snapshot),
-        Ok(_) => bail!("figures that cannot be"),
+        Ok(_) => bail!("figures out of range"),
         Err(error) => match serde_json::from_slice::<Version>(line) {
             Ok(other) if other.version != env!("CARGO_PKG_VERSION") => bail!(
-                "raidtrace {:.20} runs there, and {} here: use the same version",
+                "the server runs raidtrace {:.20}, this is {}: use the same version",
                 other.version.escape_debug().to_string(),
                 env!("CARGO_PKG_VERSION")
             ),
@@ -63,7 +63,7 @@ pub fn decode(line: &[u8]) -> Result<Snapshot> {
     }
 }
 
-/// True if no figure is so large that sums of it overflow, and no share is beyond 1.
+/// True if no figure is so large that a sum can overflow, and no share exceeds 1.
 fn is_sound(snapshot: &Snapshot) -> bool {
     snapshot.interval <= LONGEST && snapshot.arrays.iter().all(is_array_sound)
 }
@@ -102,7 +102,7 @@ mod tests {
     use crate::analysis::window::Window;
     use std::time::Duration;
 
-    /// A snapshot in which nothing is empty that a session fills in.
+    /// A snapshot with every field that a session fills in.
     fn snapshot() -> crate::analysis::snapshot::Snapshot {
         let mut window = Window::new(Duration::from_secs(10));
         let mut snapshot = fixture::raid0(12);
@@ -111,22 +111,22 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_arrives_as_it_was_sent() {
+    fn encoding_preserves_a_snapshot() {
         let sent = snapshot();
         let received = decode(encode(&sent).unwrap().as_bytes()).unwrap();
         assert_eq!(format!("{received:?}"), format!("{sent:?}"));
     }
 
     #[test]
-    fn other_versions_and_damage_are_told_apart() {
+    fn version_mismatch_and_damage_have_different_errors() {
         let line = encode(&snapshot()).unwrap();
         let why = |line: &str| decode(line.as_bytes()).unwrap_err().to_string();
         let other = r#"{"version":"9.9","snapshot":{}}"#;
-        assert!(why(other).starts_with("raidtrace 9.9 runs there"));
+        assert!(why(other).starts_with("the server runs raidtrace 9.9"));
         assert!(why("<html>").starts_with("not an interval"));
         assert!(why(&line[..line.len() / 2]).starts_with("not an interval"));
         let busy = line.replacen("\"utilisation\":0.", "\"utilisation\":7.", 1);
         assert_ne!(busy, line);
-        assert_eq!(why(&busy), "figures that cannot be");
+        assert_eq!(why(&busy), "figures out of range");
     }
 }

@@ -1,4 +1,4 @@
-//! The HTTP side: one request, whose answer is a line for each interval.
+//! HTTP client: one request, whose response is one line for each interval.
 
 use std::io;
 use std::sync::Arc;
@@ -21,29 +21,29 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use super::address::Address;
 use super::message::PATH;
 
-/// Time to connect and to get the begin of the answer.
-const CONNECT: Duration = Duration::from_secs(10);
-/// Longest line in bytes. An interval of 64 members has some 200 KiB.
+/// Time limit for connecting and receiving the response headers.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Maximum line length in bytes. An interval of 64 members has about 200 KiB.
 const LINE: usize = 16 << 20;
 
 /// A connection that yields lines.
 pub struct Stream {
     body: Incoming,
     buffer: Vec<u8>,
-    /// Bytes of `buffer` that hold no end of a line.
+    /// Number of leading bytes of `buffer` that contain no newline.
     searched: usize,
 }
 
 impl Stream {
-    /// Connects and asks for intervals.
+    /// Connects and requests intervals.
     ///
     /// # Errors
-    /// No connection, or another answer.
+    /// The connection failed, or the response has another status than 200.
     pub async fn open(address: &Address, token: Option<&[u8]>) -> Result<Self> {
         let opened = tokio::time::timeout(CONNECT, connect(address, token)).await;
         let body = opened
-            .unwrap_or_else(|_| Err(anyhow!("no answer within {} s", CONNECT.as_secs())))
-            .with_context(|| format!("cannot follow raidtrace serve at {address}"))?;
+            .unwrap_or_else(|_| Err(anyhow!("no response within {} s", CONNECT.as_secs())))
+            .with_context(|| format!("cannot connect to raidtrace serve at {address}"))?;
         Ok(Self {
             body,
             buffer: Vec::new(),
@@ -68,8 +68,12 @@ impl Stream {
             if self.searched > LINE {
                 bail!("a line is longer than {} MiB", LINE >> 20);
             }
-            let frame = self.body.frame().await.context("it was closed")?;
-            let frame = frame.context("it was cut")?;
+            let frame = self
+                .body
+                .frame()
+                .await
+                .context("the connection was closed")?;
+            let frame = frame.context("the connection was cut")?;
             if let Some(data) = frame.data_ref() {
                 self.buffer.extend_from_slice(data);
             }
@@ -88,7 +92,7 @@ async fn connect(address: &Address, token: Option<&[u8]>) -> Result<Incoming> {
     roots.add_parsable_certificates(native.certs);
     if roots.is_empty() {
         bail!(
-            "this machine has no certificates to check the server's with: install ca-certificates, or name a file in SSL_CERT_FILE"
+            "this machine has no CA certificates to verify the server: install ca-certificates, or set SSL_CERT_FILE to a file"
         );
     }
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -103,7 +107,7 @@ async fn connect(address: &Address, token: Option<&[u8]>) -> Result<Incoming> {
 
 fn certificate(error: io::Error) -> anyhow::Error {
     anyhow::Error::from(error)
-        .context("TLS (a certificate of your own is trusted if SSL_CERT_FILE names it)")
+        .context("TLS (to trust a private certificate, set SSL_CERT_FILE to its file)")
 }
 
 async fn ask<S>(stream: S, address: &Address, token: Option<&[u8]>) -> Result<Incoming>
@@ -124,13 +128,13 @@ where
     let why = match answer.status() {
         StatusCode::OK => return Ok(answer.into_body()),
         StatusCode::UNAUTHORIZED if token.is_some() => "the token is wrong",
-        StatusCode::UNAUTHORIZED => "it asks for a token: --token-file FILE",
-        StatusCode::NOT_FOUND => "no raidtrace serve, or one of an older version",
+        StatusCode::UNAUTHORIZED => "a token is required: --token-file FILE",
+        StatusCode::NOT_FOUND => "not a raidtrace serve, or an older version",
         StatusCode::MISDIRECTED_REQUEST => {
-            "it does not know this name: use its IP address, or start it with --host NAME"
+            "the server does not accept this host name: use its IP address, or start it with --host NAME"
         }
-        StatusCode::SERVICE_UNAVAILABLE => "too many are connected",
-        other => bail!("it answers {other}"),
+        StatusCode::SERVICE_UNAVAILABLE => "too many connections",
+        other => bail!("the server responds with {other}"),
     };
     bail!(why)
 }

@@ -1,4 +1,4 @@
-//! The token that `raidtrace serve` asks for.
+//! The bearer token of `raidtrace serve`.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -6,13 +6,13 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
-/// Largest file in bytes.
+/// Maximum file size in bytes.
 const SIZE: u64 = 4096;
 
 /// Reads a token: the first line of a file.
 ///
 /// # Errors
-/// The file cannot be read, or its first line is no token.
+/// The file cannot be read, or its first line is not a token.
 pub fn read(path: &Path) -> Result<Vec<u8>> {
     let name = path.display();
     let text = File::open(path).and_then(|file| {
@@ -27,8 +27,8 @@ pub fn read(path: &Path) -> Result<Vec<u8>> {
     let token = text.lines().next().unwrap_or_default().trim();
     if token.len() < 16 || !token.bytes().all(|b| b.is_ascii_graphic()) {
         bail!(
-            "--token-file {name}: the first line must be a token of at least 16 printable characters without spaces, such as that of \
-             openssl rand -hex 32"
+            "--token-file {name}: the first line must be a token of at least 16 printable characters without spaces, such as the \
+             output of openssl rand -hex 32"
         );
     }
     Ok(token.as_bytes().to_vec())

@@ -33,7 +33,7 @@ pub(super) fn facts(session: &Session) -> Facts {
             if let Some(mount) = fs.mounts.first() {
                 let path = mount.path.display().to_string();
                 let mut options = mount.options.clone();
-                // Its default, which the kernel does not print.
+                // The default of ext2 and ext3, which the kernel does not print.
                 if matches!(mount.fstype.as_str(), "ext2" | "ext3") {
                     options.push_str(",nodelalloc");
                 }

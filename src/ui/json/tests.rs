@@ -1,4 +1,4 @@
-//! An interval as programs get it.
+//! JSON output of an interval.
 
 use super::write;
 use crate::analysis::fixture;
@@ -49,7 +49,7 @@ fn files() {
 }
 
 #[test]
-fn an_estimate_of_the_overhead_says_so() {
+fn estimated_overhead_is_marked() {
     let mut snapshot = fixture::raid0(1);
     snapshot.overhead.measured_ns = 20_000_000;
     snapshot.overhead.unmeasured_ns = 980_000_000;
@@ -78,7 +78,7 @@ fn an_estimate_of_the_overhead_says_so() {
     assert!(sum.since(half).is_estimate());
 }
 
-/// The names and types that design.md promises.
+/// Names and types of fields are stable (see docs/top.md).
 #[test]
 fn contract() {
     let text = line(&fixture::raid0(12));
@@ -122,7 +122,7 @@ fn contract() {
 
 /// Each reason has its own field, and each kind and severity the name that docs/top.md lists.
 #[test]
-fn names_do_not_depend_on_memory() {
+fn losses_and_kinds_have_documented_names() {
     let mut snapshot = fixture::raid0(12);
     snapshot.lost = every_loss();
     let v: Value = serde_json::from_str(&line(&snapshot)).unwrap();
@@ -149,7 +149,7 @@ fn names_do_not_depend_on_memory() {
 #[test]
 fn amplification_is_of_the_interval_and_adds_up() {
     let mut snapshot = fixture::raid5();
-    snapshot.arrays[0].amplification = None; // the screen's
+    snapshot.arrays[0].amplification = None; // used only by the screen
     let v: Value = serde_json::from_str(&line(&snapshot)).unwrap();
     let array = &v["arrays"][0];
     let rows = array["amplification"].as_array().unwrap();
@@ -177,7 +177,7 @@ fn amplification_is_of_the_interval_and_adds_up() {
 }
 
 #[test]
-fn only_rows_with_something_to_say() {
+fn empty_cells_are_left_out() {
     let mut snapshot = fixture::raid0(12);
     let io = &mut snapshot.arrays[0].members[1].io;
     (io[0].requests, io[0].bytes) = (0, 0);
@@ -192,7 +192,7 @@ fn only_rows_with_something_to_say() {
             .all(|c| c["origin"] != "block_bitmap")
     );
     assert!(members[2]["slot"].is_null());
-    // An idle member stays, or nobody could tell a mean.
+    // Idle members are listed: a mean over the members needs their number.
     let v: Value = serde_json::from_str(&line(&fixture::idle(12))).unwrap();
     assert_eq!(v["arrays"][0]["members"].as_array().unwrap().len(), 12);
     assert_eq!(
@@ -202,7 +202,7 @@ fn only_rows_with_something_to_say() {
 }
 
 #[test]
-fn untrusted_bytes_are_escaped_and_come_back() {
+fn untrusted_bytes_are_escaped_and_restored_by_a_parser() {
     let text = line(&fixture::raid0(1));
     assert!(
         !text
@@ -217,7 +217,7 @@ fn untrusted_bytes_are_escaped_and_come_back() {
 }
 
 #[test]
-fn broken_pipe_is_the_callers() {
+fn broken_pipe_is_returned_to_the_caller() {
     struct Closed;
     impl std::io::Write for Closed {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {

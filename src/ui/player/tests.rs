@@ -7,7 +7,7 @@ use super::{Playback, Player, pace};
 use crate::ui::screen::Source as _;
 use crate::ui::state::{Action, Position, Replay};
 
-/// Counts up to 5; the search for a time never finds it.
+/// Counts up to 5. A search for a time never ends.
 struct Numbers {
     at: usize,
     fails: bool,
@@ -72,7 +72,7 @@ async fn plays_to_the_end_and_back() {
     }
     player.request(Action::Replay(Replay::Step(-3)), None);
     assert_eq!(next(&mut player).await, 2);
-    // A search without end, and a key.
+    // A key interrupts a search that never ends.
     player.request(Action::Replay(Replay::Time(String::new())), None);
     player.request(Action::Replay(Replay::Step(1)), None);
     assert_eq!(next(&mut player).await, 2);
@@ -94,7 +94,7 @@ async fn an_error_is_the_result_of_the_screen() {
 }
 
 #[test]
-fn an_interval_stays_for_its_length_over_the_speed() {
+fn pace_is_the_interval_divided_by_the_speed() {
     let second = Duration::from_secs(1);
     assert_eq!(pace(second, Some(4.0)), second / 4);
     assert_eq!(pace(second, Some(1000.0)), Duration::from_millis(20));

@@ -21,7 +21,7 @@ impl AmplificationRow {
         bytes as f64 / self.secs
     }
 
-    /// Member bytes per second: the data under its own origin, then what md added, under md's.
+    /// Member bytes per second by origin: first the data, then the bytes that md added.
     pub fn parts(&self) -> Vec<Part> {
         let r = &self.sums;
         [
@@ -52,8 +52,8 @@ pub fn price(row: &amplification::Row) -> Option<String> {
     words.map(|w| w.join(" + ")).filter(|_| row.submitted > 0)
 }
 
-/// The rows of the amplification view, in the order of the origins. A filter by an origin of md keeps the rows that it was
-/// charged to.
+/// The rows of the amplification view, in the order of the origins. A filter for an md origin keeps the rows to which IO of this
+/// origin was charged.
 pub fn amplification(array: &ArraySnapshot, filter: Filter) -> Vec<AmplificationRow> {
     let Some(amplification) = &array.amplification else {
         return Vec::new();

@@ -6,12 +6,12 @@ use crate::analysis::snapshot::ArraySnapshot;
 use crate::origin::{Op, Origin};
 use crate::ui::text::escape;
 
-/// A file. Figures are bios per second, of the operations that the filter keeps.
+/// A file. Figures are bios per second, for the operations that the filter keeps.
 #[derive(Debug)]
 pub struct FileRow<'a> {
     /// The file.
     pub file: &'a FileSnapshot,
-    /// Its path, or else its inode number and name; printable.
+    /// Path, or the inode number and name if the path is unknown; printable.
     pub path: String,
     /// Reads a second.
     pub reads: f64,
@@ -19,7 +19,7 @@ pub struct FileRow<'a> {
     pub writes: f64,
     /// Bytes a second.
     pub bytes: f64,
-    /// Its share of the file data of the array, in requests or bytes.
+    /// Share of the array's file data, in requests or bytes.
     pub share: f64,
 }
 
@@ -39,7 +39,7 @@ pub fn files(
     };
     let amount = |sum: FileSum| measured(measure, sum.bios, sum.bytes);
     let files = &array.files;
-    // The rest is not known by operation.
+    // Files without a row have no counts by operation.
     let mut all = if filter.op.is_none() {
         amount(files.rest) + amount(files.unattributed)
     } else {
@@ -94,7 +94,7 @@ mod tests {
     use crate::origin::{Op, Origin};
 
     #[test]
-    fn shares_are_of_all_file_data_and_labels_name_what_is_known() {
+    fn shares_include_files_without_a_row_and_labels_use_known_names() {
         let snapshot = fixture::raid0(12);
         let array = &snapshot.arrays[0];
         let rows = files(array, 1.0, Filter::default(), Measure::Bytes);

@@ -52,7 +52,7 @@ fn heat_map() {
 }
 
 #[test]
-fn who_causes_most_comes_first() {
+fn tasks_are_sorted_by_caused_bytes() {
     let order = |snapshot: &crate::analysis::snapshot::Snapshot| {
         let mut rows = tasks(
             &snapshot.arrays[0],
@@ -64,13 +64,13 @@ fn who_causes_most_comes_first() {
         let row = |r: &super::TaskRow<'_>| (r.comm.clone(), (r.causes / f64::from(1 << 20)) as u64);
         rows.iter().map(row).collect::<Vec<_>>()
     };
-    // Where it is not known who dirtied what: by what each submitted.
+    // Without counts of dirtied bytes, tasks are sorted by submitted bytes.
     assert_eq!(order(&fixture::raid0(12))[0].0, "jbd2/md127-8");
     let causes = order(&fixture::dirtied());
     assert_eq!(causes[0], ("touch".to_owned(), 28));
     let jbd2 = causes.iter().find(|(comm, _)| comm == "jbd2/md127-8");
     assert_eq!(jbd2.unwrap().1, 0);
-    // fsync() submits what the same task has dirtied: once. Metadata that sync submits is others'.
+    // Data that fsync() submits was dirtied by the same task and counts once. Other tasks dirtied the metadata that sync submits.
     let mut snapshot = fixture::dirtied();
     let tasks = &mut snapshot.arrays[0].tasks;
     let postgres = tasks.iter_mut().find(|t| t.comm == b"postgres").unwrap();

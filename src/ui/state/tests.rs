@@ -33,7 +33,7 @@ fn after(keys: &str) -> (State, Action) {
 }
 
 #[test]
-fn a_view_that_selects_a_member_moves_sideways_and_others_sort() {
+fn arrow_keys_select_a_member_or_a_sort_column() {
     let mut state = start();
     state.tabs.set_sorted(Some((0, 3)));
     state.on_key(Key::Right);
@@ -66,7 +66,7 @@ fn filters() {
 }
 
 #[test]
-fn what_the_loop_must_do() {
+fn keys_return_actions() {
     let half = Duration::from_millis(500);
     for (keys, action) in [
         ("q", Action::Quit),

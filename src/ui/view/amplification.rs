@@ -1,5 +1,5 @@
-//! Member bytes caused by IO of each origin and operation. Over the window of the headline, not the interval: bytes submitted
-//! now are written later.
+//! Member bytes caused by IO of each origin and operation, over the window of the headline rather than the interval, because
+//! bytes submitted now are written later.
 
 use ratatui::text::{Line, Span};
 
@@ -88,12 +88,12 @@ impl TableView for AmplificationView {
         }
     }
 
-    /// Rows that no IO asked for are not amplification.
+    /// Rows that are not caused by IO of the array are not amplification.
     fn is_last(row: &AmplificationRow) -> bool {
         row.sums.is_unasked()
     }
 
-    /// Without resync and discards, which would dwarf the other bars.
+    /// No bars for resync and discards, which would dwarf the others.
     fn parts(row: &AmplificationRow, scene: &Scene<'_>) -> Vec<Part> {
         let op = row.sums.op;
         let kept = op != Op::Discard || scene.filter().op == Some(op);
@@ -103,7 +103,7 @@ impl TableView for AmplificationView {
         }
     }
 
-    /// The array as a whole, and the expected factor of its level.
+    /// Totals of the array, and the expected factor of its level.
     fn totals(scene: &Scene<'_>, width: usize, lines: usize) -> Vec<Line<'static>> {
         let amplification = scene.array.amplification.as_ref();
         let Some(amplification) = amplification.filter(|_| lines > 0) else {
@@ -123,9 +123,9 @@ impl TableView for AmplificationView {
         let text = match rows::price(r).as_deref() {
             Some("") => "nothing has reached the members yet".to_owned(),
             Some(price) => format!("for each byte in {price}"),
-            None if !r.is_mds_own() => "submitted before".to_owned(),
-            None if r.is_unasked() => "md's own work, no IO asked for it".to_owned(),
-            None => "nothing was written that it could be charged to".to_owned(),
+            None if !r.is_mds_own() => "submitted before this time window".to_owned(),
+            None if r.is_unasked() => "md's own work, not caused by IO of the array".to_owned(),
+            None => "there was no write to charge it to".to_owned(),
         };
         format!("{} {}: {text}", r.origin, r.op)
     }
@@ -157,21 +157,21 @@ fn sum(amplification: &Amplification) -> String {
     format!("all: {}", parts.join("; "))
 }
 
-/// Expected factor of the level, to compare with.
+/// Expected factor of the level, for comparison.
 fn level(info: &ArrayInfo) -> String {
     let level = clean(&info.level);
     match (info.level.as_str(), amplification::expected(info)) {
-        ("single", _) => "a single disk: 1.0x is what it costs".to_owned(),
+        ("single", _) => "a single disk: expected factor 1.0x".to_owned(),
         ("raid1", Some((copies, _))) => {
             format!("raid1 of {0}: a write costs {copies:.1}x", info.disks)
         }
-        ("raid10", _) => "raid10: a write costs as many as there are copies".to_owned(),
-        (_, Some((1.0, _))) => format!("{level} keeps one copy: 1.0x is what it costs"),
+        ("raid10", _) => "raid10: a write costs 1.0x per copy".to_owned(),
+        (_, Some((1.0, _))) => format!("{level} keeps one copy: expected factor 1.0x"),
         (_, Some((full, alone))) => {
             let data = u64::from(info.disks) as f64 / full;
             let stripe = units::size(info.chunk_bytes.saturating_mul(data.round() as u64));
             format!(
-                "{level} of {}: full stripes ({stripe}) cost {full:.2}x, blocks by themselves up to {alone:.1}x",
+                "{level} of {}: full stripes ({stripe}) cost {full:.2}x, single blocks up to {alone:.1}x",
                 info.disks
             )
         }

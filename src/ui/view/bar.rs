@@ -8,7 +8,7 @@ use crate::ui::palette::{Palette, letter};
 use crate::ui::rows::Part;
 use crate::ui::text;
 
-/// A bar of at most `columns`, as long as `parts` are of `most`, each origin in its letter and colour.
+/// A bar of `parts` in which `most` would fill all `columns`. Each origin has its letter and colour.
 pub fn stacked(parts: &[Part], most: f64, columns: usize, palette: Palette) -> Vec<Span<'static>> {
     let total: f64 = parts.iter().map(|p| p.1).sum();
     if total <= 0.0 || most <= 0.0 || !(total / most).is_finite() {
@@ -31,7 +31,7 @@ pub fn stacked(parts: &[Part], most: f64, columns: usize, palette: Palette) -> V
     spans
 }
 
-/// `f file_data 40%  B block_bitmap 25% ...`, in at most `lines` lines of `columns`. `op`: the only one in `parts`.
+/// `f file_data 40%  B block_bitmap 25% ...`, in at most `lines` lines of `columns`. `op` is the only operation in `parts`, if set.
 pub fn legend(
     parts: &[Part],
     columns: usize,
@@ -66,6 +66,6 @@ pub fn legend(
 /// The block character for a `share` from 0.0 to 1.0.
 pub fn height(share: f64) -> char {
     const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    // `as` saturates, and makes 0 of NaN.
+    // `as` saturates, and converts NaN to 0.
     HEIGHTS[((share * 8.0) as usize).min(HEIGHTS.len() - 1)]
 }

@@ -60,7 +60,7 @@ impl TableView for Files {
         vec![Line::styled(text, scene.palette.dim())]
     }
 
-    /// The path, what else identifies the file, and every operation.
+    /// The path, inode, generation and filesystem of the file, and every operation.
     fn detail(row: &FileRow<'_>, scene: &Scene<'_>) -> String {
         let (id, location) = (row.file.id, &row.file.location);
         let mount = location.mount.as_deref().map(clean);

@@ -20,7 +20,7 @@ use crate::ui::state::{Overlay, State};
 use crate::ui::text;
 use crate::ui::text::clean;
 
-/// End of the interval: `2026-11-20T12:00:01Z`, or `13:00:01 local, 2026-11-20T12:00:01Z` where local time differs from UTC.
+/// End of the interval: `2026-11-20T12:00:01Z`, or `13:00:01 local, 2026-11-20T12:00:01Z` if local time differs from UTC.
 pub fn stamp(snapshot: &Snapshot) -> String {
     both_times(snapshot, "%Y-%m-%dT%H:%M:%SZ", &time::local())
 }
@@ -66,7 +66,7 @@ fn shape(array: &ArraySnapshot) -> String {
     parts.join(", ")
 }
 
-/// `1 s: 582 r/s 8.9 MiB/s, 3.1k w/s 16 MiB/s; lost 0; overhead 0.8 % of a CPU`; flushes and discards where there are any
+/// `1 s: 582 r/s 8.9 MiB/s, 3.1k w/s 16 MiB/s; lost 0; overhead 0.8 % of a CPU`, and flushes and discards if any.
 pub fn measured(snapshot: &Snapshot, array: &ArraySnapshot) -> String {
     let secs = rows::seconds(snapshot.interval);
     let all: Traffic = array.members.iter().flat_map(|m| &m.io).collect();
@@ -77,7 +77,7 @@ pub fn measured(snapshot: &Snapshot, array: &ArraySnapshot) -> String {
         format!("{} {}", count(all.read, "r/s"), bytes(all.read)),
         format!("{} {}", count(all.write, "w/s"), bytes(all.write)),
     ];
-    // The names that iostat has for them.
+    // The names that iostat uses.
     if all.flush.requests > 0 {
         parts.push(count(all.flush, "f/s"));
     }
@@ -110,7 +110,7 @@ fn lost(snapshot: &Snapshot) -> String {
     }
 }
 
-/// `12:00:01Z`; on a wide screen with local time before it, where that differs: `13:00:01 local, 12:00:01Z`.
+/// `12:00:01Z`, or `13:00:01 local, 12:00:01Z` on a wide screen if local time differs from UTC.
 fn clock(snapshot: &Snapshot, columns: usize) -> String {
     let zone = if columns < 70 {
         TimeZone::UTC
@@ -120,7 +120,7 @@ fn clock(snapshot: &Snapshot, columns: usize) -> String {
     both_times(snapshot, "%H:%M:%SZ", &zone)
 }
 
-/// Draws the lines above the view: five or six, fewer where the screen is low.
+/// Draws the lines above the view: five or six, fewer on a low screen.
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
     let (state, array, palette) = (scene.state, scene.array, scene.palette);
     let (columns, tall) = (pen.width(), pen.lines() >= 18);
@@ -207,7 +207,7 @@ pub fn headline(hotspot: &Hotspot) -> String {
     }
 }
 
-/// ` (last 10 s)` if that is more than the interval.
+/// ` (last 10 s)` if `over` is longer than the interval, else empty.
 pub fn last(over: Duration, snapshot: &Snapshot) -> String {
     if over < snapshot.interval + snapshot.interval / 2 {
         String::new()
@@ -228,7 +228,7 @@ fn draw_headline(pen: &mut Pen<'_>, scene: &Scene<'_>, lines: usize) {
         ("  ", Style::new())
     };
     let headline = headline(hotspot);
-    // A figure stays with its unit.
+    // Keep a figure and its unit on one line.
     let headline = clean(&headline).replace(" %", "\u{a0}%");
     marked(pen, mark, &headline, style, lines);
 }
@@ -267,7 +267,7 @@ fn tabs(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let titles = VIEWS.map(|v| v.title);
     let needed = tabs_width(&titles);
     let mut taken: usize = right.iter().map(Span::width).sum();
-    // The titles of the views go before the measure.
+    // Leave out the measure if the titles of all views fit only without it.
     if view.is_measured && needed <= pen.width() && needed + taken > pen.width() {
         taken -= right.pop().map_or(0, |span| span.width());
     }
@@ -301,7 +301,7 @@ const REPLAY_HINTS: [&str; 10] = [
     "f origin",
 ];
 
-/// The most important keys, or what a replay asks for or answers.
+/// Draws the bottom line: the most important keys, or the prompt or message of a replay.
 pub(super) fn footer(
     pen: &mut Pen<'_>,
     state: &State,
@@ -347,7 +347,7 @@ mod tests {
 
     /// The screen's clock and the headings of `--batch`.
     #[test]
-    fn local_time_is_beside_utc() {
+    fn local_time_is_shown_with_utc() {
         let snapshot = fixture::raid0(1);
         let east = TimeZone::fixed(Offset::constant(1));
         let heading = "%Y-%m-%dT%H:%M:%SZ";

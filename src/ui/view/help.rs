@@ -18,7 +18,7 @@ fn is_everywhere(key: &str) -> bool {
         .any(|k| key.starts_with(k))
 }
 
-/// Keys and their effect, after those of the views.
+/// Keys and their effects, listed after the keys of the views.
 const KEYS: [(&str, &str); 10] = [
     ("↑ ↓  j k", "select a row; PgUp PgDn g G go further"),
     ("← →  h l", "sort column; in origins: select a member"),
@@ -31,13 +31,13 @@ const KEYS: [(&str, &str); 10] = [
     ("a  [ ]", "next, previous array"),
     ("q  Esc  Ctrl-C", "quit"),
 ];
-/// Keys of a replay, in place of those with another meaning there.
+/// Keys of a replay. They replace the keys that have another meaning in a replay.
 const REPLAY: [(&str, &str); 7] = [
     ("↑ ↓  j k", "select a row; g G: the first, the last"),
-    ("Space  p", "stop and go on"),
-    ("← →", "an interval back, on; PgUp PgDn: ten"),
+    ("Space  p", "pause or resume"),
+    ("← →", "one interval back or forward; PgUp PgDn: ten"),
     ("n  N", "to the next, previous hot spot"),
-    ("t", "to a moment: 12:00:30 (UTC), +30 (from the start)"),
+    ("t", "go to a time: 12:00:30 (UTC), +30 (from the start)"),
     ("+  -", "faster, slower"),
     ("s  S", "sort by the next column; reverse"),
 ];
@@ -47,14 +47,14 @@ const FIGURES: [&str; 10] = [
     "MiB/s       bytes read and written, exact per origin",
     "infl util   in flight now, time with any in flight: the kernel's figures",
     "util trend  util of the last intervals, the newest on the right",
-    "p50 p99     issue to completion, of what the filter keeps",
+    "p50 p99     issue to completion, for requests that pass the filter",
     "skew        the busiest member over the mean of all",
     "processes   bios submitted to the array, before splitting; files: likewise",
     "in below    amplification: bytes submitted, bytes moved by members; MiB/s",
-    "the bar     as long as the member's part of the busiest one's",
+    "the bar     its length is relative to the busiest member",
 ];
 
-/// Notes, keys and figures, in pages where the screen is low.
+/// Draws notes, keys and figures, in pages if the screen is too low.
 pub(super) fn draw(
     pen: &mut Pen<'_>,
     state: &State,

@@ -1,4 +1,4 @@
-//! Time in the queue and in the device, a row per member, origin and operation.
+//! Time in the queue and in the device, with a row per member, origin and operation.
 
 use ratatui::text::{Line, Span};
 
@@ -12,9 +12,9 @@ use crate::ui::rows::{self, LatencyRow};
 use crate::ui::table::{Column, Columns, origin_cell};
 use crate::ui::text::{self, clean};
 
-/// The first cell of a strip holds times below 2^(this + 1) µs ...
+/// The first cell of a strip counts times below 2^(`FIRST_OCTAVE` + 1) µs.
 const FIRST_OCTAVE: usize = 3;
-/// ... and the last one times from 2^this µs, 16 s.
+/// The last cell of a strip counts times from 2^`LAST_OCTAVE` µs (16 s).
 const LAST_OCTAVE: usize = 24;
 /// Number of cells of a strip.
 const STRIP: usize = LAST_OCTAVE - FIRST_OCTAVE + 1;
@@ -115,7 +115,7 @@ fn strips(room: usize) -> usize {
     room / (STRIP + 2)
 }
 
-/// `device 8µs  1ms   1s`: labels above the octaves that begin at about these times.
+/// `device 1ms    131ms`: the title, and labels above the octaves that begin at about 1 ms and 131 ms.
 fn axis(title: &str) -> String {
     let mut cells: Vec<char> = text::left(title, STRIP).chars().collect();
     for (octave, label) in [(10, "1ms"), (17, "131ms")] {

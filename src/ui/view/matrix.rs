@@ -1,5 +1,5 @@
-//! A heat map of origins and members. A cell is coloured by how far it is above the mean of its row, so that an even load is
-//! plain and a hot spot is not.
+//! A heat map of origins and members. A cell is coloured by its ratio to the mean of its row, so that a hot spot stands out and
+//! an even load does not.
 
 use ratatui::text::{Line, Span};
 
@@ -12,11 +12,11 @@ use crate::ui::rows::{self, Measure, OriginRow};
 use crate::ui::table::{Column, Columns};
 use crate::ui::text::{self, clean};
 
-/// Width of a cell, the space before it included.
+/// Width of a cell, including the space before it.
 const CELL: usize = 5;
-/// Width of a cell where there is room.
+/// Width of a cell on a wide screen.
 const WIDE: usize = 6;
-/// Rows below this share of all IO stay plain: one superblock write is always on one member.
+/// Rows below this share of all IO are not coloured: a single superblock write is always on one member.
 const HEATED: f64 = 0.01;
 
 pub(super) const VIEW: View = View {
@@ -33,7 +33,7 @@ fn rows(scene: &Scene<'_>) -> (Vec<OriginRow>, OriginRow) {
 
 /// Members on the screen.
 struct Grid {
-    /// Width of a cell, the space before it included.
+    /// Width of a cell, including the space before it.
     cell: usize,
     range: std::ops::Range<usize>,
 }
@@ -67,7 +67,7 @@ fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let heads = heads(members, cell - 1);
     let columns = columns(scene, &heads.prefix, names, wide);
     let mut sort = scene.sort(&columns);
-    // A panel may have room for the largest only.
+    // A panel may have room only for the largest rows.
     if scene.is_panel && (sort.column, sort.reversed) == (0, false) {
         sort.column = columns.sort_key("total");
     }
@@ -167,7 +167,7 @@ fn skew(skew: f64) -> String {
     }
 }
 
-/// The row's figure on each member. `heated`: coloured by the mean of the row.
+/// The row's figure on each member. If `heated`, cells are coloured by their ratio to the mean of the row.
 fn cells(row: &OriginRow, scene: &Scene<'_>, grid: &Grid, heated: bool) -> Vec<Span<'static>> {
     let (room, palette) = (grid.cell - 1, scene.palette);
     let cell = |value: f64| {
@@ -229,7 +229,7 @@ fn heads(members: &[MemberSnapshot], columns: usize) -> Heads {
     while !first.is_char_boundary(common) {
         common -= 1;
     }
-    // Whole numbers: of `loop1` and `loop10` the prefix is `loop`.
+    // Do not split numbers: the prefix of `loop1` and `loop10` is `loop`.
     let prefix = first[..common]
         .trim_end_matches(|c: char| c.is_ascii_digit())
         .to_owned();
@@ -250,7 +250,7 @@ fn heads(members: &[MemberSnapshot], columns: usize) -> Heads {
     }
 }
 
-/// The unit, the meaning of the colours, and the members on the screen if not all are.
+/// The unit, the meaning of the colours, and the range of members on the screen if not all fit.
 fn scale(scene: &Scene<'_>, range: &std::ops::Range<usize>, members: usize) -> Line<'static> {
     let unit = match scene.state.measure {
         Measure::Requests => "requests/s",
@@ -275,7 +275,7 @@ fn scale(scene: &Scene<'_>, range: &std::ops::Range<usize>, members: usize) -> L
     Line::from(spans)
 }
 
-/// The selected cell in full.
+/// Details of the selected cell.
 fn detail(row: &OriginRow, scene: &Scene<'_>) -> Option<String> {
     let member = scene.array.members.get(scene.state.member)?;
     let slot = member

@@ -38,7 +38,7 @@ impl TableView for Members {
             120..160 => 20,
             _ => 30,
         };
-        // Utilisation over the time of the headline, where that is longer than the interval.
+        // Utilisation over the time window of the headline, if that is longer than the interval.
         let span = rows::span(scene.array, scene.secs).map(rows::span_title);
         let has_span = rows.iter().any(|r| r.busy_over.is_some());
         Columns(vec![
@@ -149,7 +149,7 @@ impl TableView for Members {
     }
 }
 
-/// Utilisation in the last intervals, one cell each, the newest on the right; `·` where it was not measured.
+/// Utilisation in the last intervals, one cell each, the newest on the right; `·` if it was not measured.
 fn trend(row: &MemberRow<'_>, width: usize, palette: Palette) -> Vec<Span<'static>> {
     let recent = &row.member.recent;
     let columns = width - 1;

@@ -33,11 +33,11 @@ use super::rows::{self, Filter};
 use super::state::{Overlay, State};
 use crate::analysis::snapshot::{ArraySnapshot, Snapshot};
 
-/// A view, and how it is shown as a panel of another one.
+/// A view, which can also be a panel of the members view.
 pub(crate) struct View {
     /// Title of the tab.
     pub title: &'static str,
-    /// True if the figures are requests or bytes, as the key m chooses.
+    /// True if the key m switches the figures between requests and bytes.
     pub is_measured: bool,
     draw: fn(&mut Pen<'_>, &Scene<'_>),
     /// Number of rows.
@@ -71,10 +71,10 @@ pub(crate) const VIEWS: [View; 6] = [
     View::table::<amplification::AmplificationView>(AMPLIFICATION, false),
 ];
 
-/// The view whose figures have a time of their own.
+/// Title of the view whose figures have their own time window.
 const AMPLIFICATION: &str = "amplification";
 
-/// Index in [`VIEWS`].
+/// Index of a view in [`VIEWS`].
 fn view_index(title: &str) -> usize {
     VIEWS.iter().position(|v| v.title == title).unwrap_or(0)
 }
@@ -86,7 +86,7 @@ struct Scene<'a> {
     /// Length of the interval in seconds.
     secs: f64,
     palette: Palette,
-    /// Index of the view that is drawn: the one that is shown, or another one in a panel beside it.
+    /// Index of the view that is drawn: the shown view, or a view in a panel beside it.
     view: usize,
     /// A panel has no selected row and no legend.
     is_panel: bool,

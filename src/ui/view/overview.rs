@@ -1,4 +1,4 @@
-//! The members and, where the screen is large, processes, origins, latency and files beside or below them.
+//! The members and, on a large screen, panels of processes, origins, latency and files beside or below them.
 
 use ratatui::layout::Rect;
 
@@ -7,13 +7,13 @@ use super::{Scene, VIEWS, View, table, view_index};
 use crate::ui::pen::Pen;
 use crate::ui::text;
 
-/// Least width for two columns of panels.
+/// Minimum width for two columns of panels.
 const TWO_COLUMNS_WIDTH: usize = 160;
-/// Least number of lines for two columns of panels.
+/// Minimum number of lines for two columns of panels.
 const TWO_COLUMNS_LINES: usize = 20;
-/// Least width of a panel.
+/// Minimum width of a panel.
 const PANEL_WIDTH: usize = 70;
-/// Least number of lines of a panel: a title, a heading and two rows.
+/// Minimum number of lines of a panel: a title, a heading and two rows.
 const PANEL_LINES: usize = 4;
 /// Lines below the members: the legend and the details of the selected member.
 const BELOW: usize = 5;
@@ -47,7 +47,7 @@ struct Panel {
     rows: usize,
     /// Number of lines below the rows.
     sums: usize,
-    /// Number of lines for all of the panel, its title and heading included.
+    /// Number of lines of the whole panel, including its title and heading.
     lines: usize,
 }
 
@@ -85,8 +85,8 @@ impl Panel {
     }
 }
 
-/// Draws the panels that have rows, one below the other. Each is as high as it needs, but at most its share of the lines
-/// while others need room.
+/// Draws the panels that have rows, one below the other. Each panel gets the lines that it needs, but at most an equal share of
+/// the lines that are left for it and the following panels.
 fn stack(pen: &mut Pen<'_>, scene: &Scene<'_>, panels: &[Panel]) {
     let panels: Vec<&Panel> = panels.iter().filter(|p| p.rows > 0).collect();
     let fit = panels.len().min(pen.lines() / PANEL_LINES);

@@ -8,7 +8,7 @@ use crate::ui::rows::{self, Part};
 use crate::ui::table::{Columns, Sort};
 use crate::ui::text;
 
-/// A bar with less columns than this is not drawn.
+/// A bar with fewer columns is not drawn.
 const SHORTEST_BAR: usize = 10;
 
 /// A view with a row for each item and its columns.
@@ -16,19 +16,19 @@ pub(super) trait TableView {
     /// An item.
     type Row<'a>;
 
-    /// Text without any row.
+    /// Text that is shown if there are no rows.
     const EMPTY: &'static str;
 
-    /// Heading of the bar, for a view that has one.
+    /// Heading of the bar; empty if the view has no bars.
     const BAR: &'static str = "";
 
-    /// Lines that are left empty below the rows where there is room.
+    /// Number of empty lines below the rows if there is room.
     const SPACE: usize = 0;
 
     /// The rows, not sorted.
     fn rows<'a>(scene: &Scene<'a>) -> Vec<Self::Row<'a>>;
 
-    /// All columns. `width` is the screen's.
+    /// All columns. `width` is the width of the screen.
     fn columns<'a>(
         rows: &[Self::Row<'a>],
         scene: &Scene<'a>,
@@ -38,7 +38,7 @@ pub(super) trait TableView {
     /// Screen columns that are reserved right of the columns.
     fn reserved(width: usize) -> usize;
 
-    /// True for rows that stay below the others in every order.
+    /// True for rows that are last in every sort order.
     fn is_last(_row: &Self::Row<'_>) -> bool {
         false
     }
@@ -62,7 +62,7 @@ pub(super) trait TableView {
         }
     }
 
-    /// The row's part right of the columns, in `room` screen columns. `most`: the largest sum of [`TableView::parts`].
+    /// The row's part right of the columns, in `room` screen columns. `most` is the largest sum of [`TableView::parts`].
     fn rest(row: &Self::Row<'_>, scene: &Scene<'_>, room: usize, most: f64) -> Vec<Span<'static>> {
         let mut spans = vec![Span::raw(" ")];
         spans.extend(Self::before_bar(row, scene));
@@ -140,7 +140,7 @@ pub(super) fn draw<V: TableView>(pen: &mut Pen<'_>, scene: &Scene<'_>) {
 }
 
 impl Scene<'_> {
-    /// The column that sorts, stored for the keys.
+    /// Sort column and order. Stores them for the keys.
     pub(super) fn sort<R>(&self, columns: &Columns<R>) -> Sort {
         let (chosen, reversed) = self.state.tabs.sort(self.view);
         let column = chosen.unwrap_or_else(|| columns.default_sort());
@@ -151,7 +151,7 @@ impl Scene<'_> {
         Sort { column, reversed }
     }
 
-    /// The selected one of `rows` rows, stored for the keys; the first in a panel.
+    /// Index of the selected row of `rows` rows; 0 in a panel. Stores `rows` for the keys.
     pub(super) fn row(&self, rows: usize) -> usize {
         if self.is_panel {
             return 0;
@@ -160,14 +160,14 @@ impl Scene<'_> {
         self.state.tabs.row().min(rows.saturating_sub(1))
     }
 
-    /// `text` in lines that matter less than the rows.
+    /// Wraps `text` into dimmed lines.
     pub(super) fn wrapped(&self, text: &str, width: usize, lines: usize) -> Vec<Line<'static>> {
         let lines = text::wrap(text, width, lines).into_iter();
         lines.map(|l| Line::styled(l, self.palette.dim())).collect()
     }
 
-    /// Number of lines below a table of `rows` rows for the legend and for the selected row: `(legend, details)`. They never
-    /// take a line from a row if two lines less suffice.
+    /// Number of lines below a table of `rows` rows for the legend and for the selected row: `(legend, details)`. Each gets more
+    /// than one line only if all rows still fit.
     fn room_below(&self, pen: &Pen<'_>, rows: usize) -> (usize, usize) {
         let lines = pen.lines();
         match lines {

@@ -13,7 +13,7 @@ pub(super) struct Tasks;
 
 impl TableView for Tasks {
     type Row<'a> = TaskRow<'a>;
-    const EMPTY: &'static str = "nobody submitted to the array in this interval";
+    const EMPTY: &'static str = "no task submitted to the array in this interval";
     const BAR: &'static str = "origins";
 
     fn rows<'a>(scene: &Scene<'a>) -> Vec<TaskRow<'a>> {

@@ -15,7 +15,7 @@ use ratatui::style::Color;
 
 const SIZES: [(u16, u16); 5] = [(80, 24), (120, 40), (200, 50), (40, 12), (20, 5)];
 
-/// The key of the view.
+/// Key of the amplification view.
 const AMPLIFICATION: &str = "6";
 
 /// The screen after `keys` (Tab as `\t`).
@@ -79,10 +79,10 @@ fn every_view_at_every_size() {
 }
 
 #[test]
-fn processes_have_what_they_cause_and_on_behalf_of() {
+fn processes_show_caused_bytes_and_tasks_that_dirtied() {
     let snapshot = fixture::dirtied();
     for size in [(80, 24), (120, 40), (200, 50)] {
-        // touch, and then jbd2
+        // First touch is selected, then jbd2.
         let jbd2 = shown(&snapshot, "3G", size);
         let all = [shown(&snapshot, "3", size), jbd2].concat();
         insta::assert_snapshot!(format!("dirtied_{}x{}", size.0, size.1), all);
@@ -92,7 +92,7 @@ fn processes_have_what_they_cause_and_on_behalf_of() {
 #[test]
 fn two_tasks_dirty_one_file() {
     let snapshot = fixture::dirtied();
-    // postgres, of two files; the second of these, of two tasks
+    // Select postgres, which dirtied two files, and the second file, which two tasks dirtied.
     let all = [
         shown(&snapshot, "3j", (120, 40)),
         shown(&snapshot, "5j", (120, 40)),
@@ -159,9 +159,9 @@ fn losses_and_health_are_shown() {
     insta::assert_snapshot!("no_array", shown(&snapshot, "", (80, 24)));
 }
 
-/// Sentence and figures may be of different spans: each says its own.
+/// Headline and figures may cover different time spans. Each names its own.
 #[test]
-fn headline_and_figures_say_over_how_long_they_are_true() {
+fn headline_and_figures_name_their_time_span() {
     let mut snapshot = fixture::raid0(12);
     snapshot.arrays[0].hotspot.as_mut().unwrap().over = Duration::from_millis(9_980);
     let text = shown(&snapshot, "", (200, 50));
@@ -183,7 +183,7 @@ fn the_headline_is_in_the_first_three_lines() {
             .contains("loop1, loop5 and loop9 are busy 98 % of the time or more"),
         "{text}"
     );
-    // A skew that hurts nobody is no alarm.
+    // An uneven but light load is not a warning.
     let mut calm = fixture::raid0(12);
     for member in &mut calm.arrays[0].members {
         member.disk.as_mut().unwrap().utilisation *= 0.11;
@@ -204,7 +204,7 @@ fn the_headline_is_in_the_first_three_lines() {
 
 /// A large screen shows origins, processes and latency beside the members.
 #[test]
-fn a_large_screen_is_used() {
+fn a_large_screen_has_panels() {
     let text = shown(&fixture::raid0(12), "", (200, 50));
     for panel in ["── 2 origins", "── 3 processes", "── 4 latency"] {
         assert!(text.contains(panel), "{panel}: {text}");
@@ -213,7 +213,7 @@ fn a_large_screen_is_used() {
     assert!(blank < 8, "{blank} lines are blank: {text}");
 }
 
-/// Help has pages where it does not fit, and none of it is lost.
+/// Help has pages if it does not fit. No line is lost.
 #[test]
 fn help_has_pages() {
     let mut snapshot = fixture::raid0(12);
@@ -232,7 +232,7 @@ fn help_has_pages() {
 
 /// After an fstrim and some fsyncs.
 #[test]
-fn discards_and_flushes_are_apart() {
+fn discards_and_flushes_have_their_own_columns() {
     let mut snapshot = fixture::raid0(12);
     for member in &mut snapshot.arrays[0].members {
         let mut flushed = fixture::cell(Origin::Journal, Op::Write, 10, 40_960, 900);
@@ -255,7 +255,7 @@ fn discards_and_flushes_are_apart() {
     }
 }
 
-/// A cell an interval, the newest on the right.
+/// One cell per interval, the newest on the right.
 #[test]
 fn utilisation_has_a_trend() {
     let mut snapshot = fixture::raid0(4);
@@ -274,7 +274,7 @@ fn utilisation_has_a_trend() {
 }
 
 #[test]
-fn the_first_interval_is_waited_for() {
+fn a_message_is_shown_until_the_first_interval_ends() {
     let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
     let state = State::new(VIEWS.len(), Duration::from_secs(1));
     terminal
@@ -295,7 +295,7 @@ fn no_color_draws_the_same_text_without_a_colour() {
     }
 }
 
-/// The colours of one row of the bars, and of the heat map.
+/// Colours of one row of the bars, and of one row of the heat map.
 #[test]
 fn colours() {
     let line = |keys: &str, name: &str| {
@@ -395,16 +395,16 @@ fn untrusted_names_reach_no_cell() {
             );
         }
     }
-    // ratatui drops control characters by itself; that they are shown and not swallowed is ours.
+    // ratatui drops control characters by itself. raidtrace shows them escaped.
     assert!(shown(&snapshot, "", (80, 24)).starts_with("\\x1b]0;x\\x07\u{fffd}\\x9b31m\\x0a"));
 }
 
-/// A lost connection is said where the eye is, not behind a key.
+/// A lost connection is shown on the last line of the screen, not only in the notes.
 #[test]
-fn what_is_old_says_so() {
+fn stale_figures_are_marked() {
     let mut snapshot = fixture::raid0(12);
     snapshot.stale = Some(
-        "no connection since 12:00:01Z, trying again: http://db1:9753/: it was closed\x1b[2J"
+        "no connection since 12:00:01Z, trying again: http://db1:9753/: the connection was closed\x1b[2J"
             .to_owned(),
     );
     let text = shown(&snapshot, "", (80, 24));
@@ -449,7 +449,7 @@ mod hostile {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(300))]
-        /// Figures of a server that lies are refused, or drawn and added up without a panic.
+        /// Invalid figures from a server are refused, or drawn and added up without a panic.
         #[test]
         fn any_figures_of_a_server_can_be_shown(
             changes in prop::collection::vec((any::<usize>(), prop::sample::select(vec![

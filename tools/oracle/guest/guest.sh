@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2034 # the scripts that source it use all of it
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# The guest's side of tools/oracle, for tools/truth and tests/lab: disks and arrays, and a run. A run is what happens
-# between begin_run and end_run; the members are idle at both, so that raidtrace and the kernel's trace events see the
-# same IO. It leaves in $out what tools/oracle reads.
+# The guest's part of tools/oracle, for tools/truth and tests/lab: creates disks and arrays, and records a run. A run is
+# the time between begin_run and end_run. The members are idle at both ends, so that raidtrace and the kernel's trace
+# events cover the same IO. The files for tools/oracle are written to $out.
 set -euo pipefail
 
 tracing=/sys/kernel/tracing
@@ -36,8 +36,8 @@ create_array() {
 	mdadm --create "/dev/$name" --run --quiet "$@" </dev/null
 }
 
-# describe_arrays: the members of each array as mdadm describes them. Called at both ends of a run: before.MEMBER keeps
-# the first description.
+# describe_arrays: writes mdadm's description of the members of each array. Called at both ends of a run: before.MEMBER
+# keeps the first description.
 describe_arrays() {
 	local name to path member dir
 	for name in ${arrays[@]+"${arrays[@]}"}; do
@@ -67,11 +67,11 @@ describe_filesystem() {
 	local name=$1 device=$2 to=$out/fs-$1
 	mkdir -p "$to"
 	dumpe2fs -h "$device" >"$to/header" 2>/dev/null
-	# Without -g dumpe2fs reads the bitmaps too: 13 s for 9600 groups here.
+	# Without -g dumpe2fs also reads the bitmaps: 13 s for 9600 groups in this guest.
 	dumpe2fs -g "$device" >"$to/groups" 2>/dev/null
 	debugfs -R 'stat <8>' "$device" >"$to/inode.8" 2>/dev/null
 	debugfs -R 'stat <7>' "$device" 2>/dev/null | head -c 4000 >"$to/inode.7" || true
-	# -L: /dev/mapper has device nodes here, elsewhere links.
+	# -L: /dev/mapper has device nodes in this guest, but links on other systems.
 	printf '%d:%d\n' "0x$(stat -L -c %t "$device")" "0x$(stat -L -c %T "$device")" >"$to/dev"
 }
 
@@ -165,7 +165,7 @@ begin_run() {
 		fi
 		sleep 0.1
 	done
-	# The lab's kernels accept every program: one that is refused is a bug of raidtrace.
+	# All kernels of the lab accept every program: a refused program is a bug of raidtrace.
 	if grep -q 'kernel refused' "$out/top.err"; then
 		cat "$out/top.err" >&2
 		die 'a program was refused'

@@ -1,13 +1,13 @@
 # shellcheck shell=bash disable=SC2004,SC2034,SC2154 # run.sh has the variables, and each file uses some
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# The levels: level NAME makes $base, the device under the stack.
+# The levels: level NAME creates $base, the device below the stack.
 
 # parts COUNT: members for the stack, in $devices.
 parts() {
 	local count=$1 i
 	add_disks "$count" "$size"
-	# Gives a repair something to find, where no filesystem block is read before it is written.
+	# Create mismatches for repair, in blocks that the filesystem does not read before it writes them.
 	if [ "$workload" = repair ]; then
 		head -c 1M /dev/zero | tr '\0' x | dd of="/tmp/disk$((${#disks[@]} - 1))" bs=64k seek=320 conv=notrunc status=none
 	fi
@@ -59,7 +59,7 @@ little() {
 create() {
 	md=md$((120 + ${#arrays[@]}))
 	create_array "$md" "$@"
-	# Clears bits of the bitmap at once, so that the members are idle sooner.
+	# Clear bits of the bitmap soon, so that the members are idle sooner.
 	if [ -e "/sys/block/$md/md/bitmap/time_base" ]; then echo 0.2 >"/sys/block/$md/md/bitmap/time_base" 2>/dev/null || true; fi
 }
 

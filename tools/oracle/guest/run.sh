@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# The runs of one boot of tools/truth: a line "NAME STACK WORKLOAD LEVEL..." each in ./runs. A run leaves its files and
-# its output in /out/NAME. A failed run does not end the others.
+# The runs of one boot of tools/truth: ./runs has a line "NAME STACK WORKLOAD LEVEL..." for each run. A run writes its
+# files and its output to /out/NAME. A failed run does not end the other runs.
 # shellcheck source-path=SCRIPTDIR
 cd "$(dirname "$0")" || exit
 
@@ -54,7 +54,7 @@ run() {
 	uname -r >"$out/done"
 }
 
-# A file with an extended attribute that needs a block, in each filesystem. The guest has no setfattr.
+# seeds: creates in each filesystem a file with an extended attribute that needs a block. The guest has no setfattr.
 seeds() {
 	local name
 	head -c 700 /dev/zero | tr '\0' v >/run/value
@@ -76,7 +76,7 @@ list_inodes() {
 	rm "$to/commands"
 }
 
-# Removes everything that a run made.
+# clean: removes everything that a run created.
 clean() {
 	local each
 	pkill -KILL raidtrace
@@ -84,7 +84,7 @@ clean() {
 	for each in /mnt/*; do umount "$each"; rmdir "$each"; done
 	dmsetup remove_all
 	for each in /sys/block/md*/md/sync_action; do echo idle >"$each"; done
-	# An array of arrays was made last: stop it first.
+	# An array of arrays was created last, so it is stopped first.
 	for ((each = 199; each >= 120; each--)); do
 		if [ -e "/sys/block/md$each" ]; then mdadm --stop "/dev/md$each"; fi
 	done

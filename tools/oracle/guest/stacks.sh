@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2004,SC2034,SC2154 # run.sh has the variables, and each file uses some
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# The stacks between array and ext4: stack NAME makes each of $volumes from $base, and writes a line for each piece
+# The stacks between array and ext4: stack NAME creates each of $volumes on $base, and writes a line for each piece
 # to $out/maps: "DEVICE FIRST SECTORS VOLUME FIRST-OF-VOLUME", where DEVICE is $base.
 
 # volume NAME DEVICE PIECE...: a piece is "FIRST SECTORS FIRST-OF-VOLUME".
@@ -83,7 +83,7 @@ neighbour() {
 	for disk in "${neighbours[@]}"; do counts "$disk"; done >/run/before
 	echo 'neighbour: begin' >"$tracing/trace_marker"
 	for disk in "${neighbours[@]}"; do
-		# Not mounted longer than needed: every sync flushes the disk of every filesystem.
+		# Mounted only briefly, because every sync flushes the disks of all filesystems.
 		mkdir -p "/mnt/beside-$disk"
 		mount -o noatime "/dev/${disk}p1" "/mnt/beside-$disk"
 		xfs_io -f -c 'pwrite -q 0 4k' -c fsync "/mnt/beside-$disk/file"

@@ -37,7 +37,7 @@ mix() {
 	done
 	sync
 	for m in "${mounts[@]}"; do
-		# Far apart, so that no two are in one stripe.
+		# Far apart, so that each write is in another stripe.
 		xfs_io -d -c 'pwrite -q 12k 4k' -c 'pwrite -q 308k 4k' -c 'pwrite -q 1600k 8k' -c fsync \
 			-c 'pwrite -q 2004k 4k' -c 'pwrite -q 2900k 12k' "$m/large"
 		rm -r "$m"/mix/directory-*5
@@ -144,15 +144,15 @@ cold() {
 	done
 }
 
-# As cold, with directories without an index, and with block maps as in ext2 and ext3.
+# Like cold, with directories without an index, and with block maps as in ext2 and ext3.
 before_dir_linear() { before_cold; }
 dir_linear() { cold; }
 before_indirect() { before_cold; }
 indirect() { cold; }
 
-# A task (a backup, e2fsck -n) reads the device of a mounted filesystem, before the run too: then what ext4 writes first
-# lies in pages that the reader created, the journal's blocks included. The filesystem has one group, so that all of it
-# is in the first blocks.
+# A task (a backup, e2fsck -n) reads the device of a mounted filesystem, also before the run, so that the first blocks
+# that ext4 writes, including journal blocks, are in pages that the reader created. The filesystem has one group, so that
+# everything is in the first blocks.
 before_device_read() {
 	before_cold
 	forget
@@ -207,7 +207,7 @@ throttled() {
 	mix
 }
 
-# mkfs with the same options while raidtrace has the first filesystem's layout.
+# mkfs with the same options while raidtrace still uses the layout of the first filesystem.
 mkfs_again() {
 	unmount_all
 	local name
@@ -228,7 +228,7 @@ lazy_init() {
 	mix
 }
 
-# A sync action under load. Returns when it is done.
+# A sync action under load. Returns when the action has finished.
 under_load() {
 	speed 4000
 	each "$1"
@@ -328,9 +328,9 @@ add() { mdadm --quiet "/dev/$1" --add "${spare[$1]}"; }
 instead() { mdadm --quiet "/dev/$1" --replace "${second[$1]}" --with "${spare[$1]}"; }
 replace() { on_the_way; }
 
-# A reshape that adds a disk. Users' writes between md's superblock position (reshape_safe) and its progress
-# (reshape_progress) wait for the next superblock (drivers/md/raid5.c, get_reshape_loc()): for ever, if the reshape is
-# frozen. At sync_max md writes its superblock before it waits, so no write waits there. sync_max cannot be lowered
+# A reshape that adds a disk. Users' writes between the position in md's superblock (reshape_safe) and the progress
+# (reshape_progress) wait for the next superblock (drivers/md/raid5.c, get_reshape_loc()), forever if the reshape is
+# frozen. At sync_max, md writes its superblock before it waits, so no write is blocked. sync_max cannot be lowered
 # during a reshape and mdadm sets it at the start, so the reshape is frozen once, before any IO. md moves data into the
 # free space before the data; without it mdadm stays to back up what is overwritten.
 before_reshape() {
@@ -368,7 +368,7 @@ stop() { # MD MEMBER-SECTORS RAID10-SECTORS
 	echo "$at" >"/sys/block/$1/md/sync_max"
 }
 go_on() { echo reshape >"/sys/block/$1/md/sync_action"; }
-# Single blocks all over the file: none crosses the place where a RAID 10 waits, which would block it.
+# Single blocks all over the file: none crosses the position where a RAID 10 waits, because it would block.
 poke() { # FIRST-KIB
 	local m i commands=()
 	for ((i = $1; i < 36 * 1024; i += 868)); do
@@ -387,7 +387,7 @@ on_its_way() { # MD
 }
 reshape() {
 	local m round
-	# The reshape waits: part of the file has moved.
+	# The reshape waits, and part of the file has moved.
 	poke 0
 	speed 500
 	each last_stop
@@ -395,7 +395,7 @@ reshape() {
 	for ((round = 1; round < 15; round++)); do
 		if ! any on_its_way; then break; fi
 		poke $((round * 4))
-		# The first blocks of the file are among directories.
+		# The first blocks of the file are between directories.
 		for m in "${mounts[@]}"; do
 			dd if="$m/spread" of=/dev/null bs=192k skip=$((round * 12 - 12)) count=24 iflag=direct status=none
 		done
@@ -406,7 +406,7 @@ reshape() {
 	poke 400
 }
 
-# Within the run: a member fails and is removed, a spare joins and is rebuilt. md waits until raidtrace reports the new
+# During the run: a member fails and is removed, a spare joins and is rebuilt. md waits until raidtrace reports the new
 # member, so that the uncounted part does not depend on the guest's speed. A mark in the trace ends that part.
 turnover() {
 	mix

@@ -41,7 +41,7 @@ fn counters(requests: u64) -> AllocCounters {
 }
 
 #[test]
-fn an_interval_is_the_difference() {
+fn an_interval_has_the_increase() {
     let task = |pid| TaskOf { dev: DEV, pid };
     let mut was = counters(100);
     was.tasks.insert(task(7), (share(60, 600), b"a".to_vec()));
@@ -52,7 +52,7 @@ fn an_interval_is_the_difference() {
     now.tasks.insert(task(8), (share(70, 900), b"b2".to_vec()));
     now.tasks
         .insert(task(9), (share(20, 2000), b"\xff\x1b".to_vec()));
-    // The table has forgotten inode 12 and begun anew.
+    // Inode 12 was evicted from the table and added again.
     now.files.insert(file(12), share(5, 50));
     now.files.insert(file(13), share(5, 70));
     let other = TaskOf { dev: 1, pid: 1 };
@@ -83,7 +83,7 @@ fn an_interval_is_the_difference() {
 }
 
 #[test]
-fn of_many_those_that_took_longest_are_kept() {
+fn tasks_with_the_most_time_are_kept() {
     let mut now = counters(1);
     for pid in 0..ROWS as u32 + 100 {
         let task = TaskOf { dev: DEV, pid };
@@ -96,7 +96,7 @@ fn of_many_those_that_took_longest_are_kept() {
 }
 
 #[test]
-fn two_intervals() {
+fn two_intervals_add_up() {
     let (one, two) = (fixture::linear(), fixture::linear());
     let mut sum = one.clone();
     add(&mut sum, &two);
@@ -118,7 +118,7 @@ fn two_intervals() {
 }
 
 #[test]
-fn cpus_that_were_idle_for_a_while_could_have_been_sampled() {
+fn possible_samples_include_idle_intervals() {
     let (busy, idle) = (fixture::linear(), fixture::empty());
     for (first, second) in [(&busy, &idle), (&idle, &busy)] {
         let mut sum = first.clone();
@@ -126,20 +126,20 @@ fn cpus_that_were_idle_for_a_while_could_have_been_sampled() {
         assert_eq!(sum.cpus[&5].possible, 2 * 99);
         assert_eq!(sum.cpus[&5].allocator, 97);
         assert_eq!(sum.on_cpu[0].2.possible, 2 * 99);
-        // Nothing was in the allocator in one of them: the other says which function was hottest.
+        // Only one interval has allocator samples: its hottest function is kept.
         assert_eq!(
             sum.cpu.as_ref().unwrap().hottest,
             busy.cpu.as_ref().unwrap().hottest
         );
     }
-    // Two that differ: nobody knows.
+    // The hottest functions differ: the sum has none.
     let mut sum = fixture::livelock();
     add(&mut sum, &busy);
     assert_eq!(sum.cpu.unwrap().hottest, None);
 }
 
 #[test]
-fn filesystems_come_and_go_and_so_do_sources() {
+fn removed_filesystems_and_lost_sources_are_kept() {
     let (mut one, mut two) = (fixture::linear(), fixture::linear());
     two.filesystems[0].dev += 1;
     two.filesystems[0].name = "md4".to_owned();
@@ -153,7 +153,7 @@ fn filesystems_come_and_go_and_so_do_sources() {
 }
 
 #[test]
-fn a_hook_and_mb_stats_are_not_mixed() {
+fn counts_of_a_hook_and_of_mb_stats_are_not_mixed() {
     let hooked = fixture::linear();
     let mut said = fixture::linear();
     said.sources.insert("groups", Source::MbStats);
@@ -169,7 +169,7 @@ fn a_hook_and_mb_stats_are_not_mixed() {
 }
 
 #[test]
-fn what_ext4_counts_is_compared_over_the_same_time() {
+fn mb_stats_are_added_only_if_both_intervals_have_them() {
     let mut one = fixture::linear();
     let two = one.clone();
     one.filesystems[0].mb_stats = Some(MbCount {
@@ -183,7 +183,7 @@ fn what_ext4_counts_is_compared_over_the_same_time() {
         groups: 18,
     };
     assert_eq!(sum.filesystems[0].mb_stats, Some(both));
-    // It did not count in one of them.
+    // One interval has no mb_stats.
     for (mut sum, newer) in [(one.clone(), &two), (two.clone(), &one)] {
         add(&mut sum, newer);
         assert_eq!(sum.filesystems[0].mb_stats, None);

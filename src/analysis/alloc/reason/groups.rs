@@ -1,4 +1,4 @@
-//! Reasons that lie in the groups that a search considers.
+//! Reasons based on the groups that a search considers.
 
 use super::{Case, FELT, LATE, MOSTLY, SAMPLES_ENOUGH, Scan};
 use crate::advice::quote::path_of;
@@ -11,25 +11,25 @@ use crate::analysis::alloc::figures::{
 use crate::analysis::alloc::{Reason, Refused};
 use crate::analysis::units;
 
-/// A search that considers more groups goes through them. A healthy one considers a few: with lists 2 to 18 even where free
-/// space is in small pieces.
+/// Mean number of groups per search from which on the search counts as a scan. A healthy search considers few groups: 2 to 18
+/// with lists, even if free space is fragmented.
 const MANY_GROUPS: f64 = 64.0;
-/// Without a count of groups the samples alone have to say it: share of a CPU ...
-const BURNING: f64 = 0.5;
-/// ... and CPU seconds for a request. A healthy one takes 2 to 50 µs.
+/// Minimum CPU time in the allocator, in CPUs, for a reason from samples alone.
+const HOT_CPUS: f64 = 0.5;
+/// Minimum CPU seconds per request for a reason from samples alone. A healthy request takes 2 to 50 µs.
 const EXPENSIVE: f64 = 500e-6;
-/// mb_group_prealloc that [`remedy::ask_for_less`] sets.
-const LESS: u64 = 64;
+/// Value of mb_group_prealloc that [`remedy::ask_for_less`] sets.
+const REDUCED_PREALLOC: u64 = 64;
 
 impl Case<'_> {
-    /// `each allocation looks at 41,000 groups`
+    /// Main clause of the sentence: `each allocation looks at 41,000 groups`
     fn looks(&self) -> Option<String> {
         let (c, all) = (&self.fs.counts, u64::from(self.fs.groups));
         let mean = mean_groups(self.snapshot, c)?;
         let n = whole(mean.round() as u64);
         if c.groups.count() == 0 && is_hooked(self.snapshot, c) {
             return Some(format!(
-                "{} groups were looked at in {} and no search has come to its end",
+                "{} groups were looked at in {} and no search has ended",
                 whole(c.looks()),
                 units::seconds(self.snapshot.interval)
             ));
@@ -48,15 +48,15 @@ impl Case<'_> {
         })
     }
 
-    /// `None`: not known.
+    /// Share of the considered groups that were refused; `None` if not known.
     fn refused_share(&self) -> Option<f64> {
         let c = &self.fs.counts;
         let share = || c.refusals() as f64 / c.looks().max(1) as f64;
         is_hooked(self.snapshot, c).then(share)
     }
 
-    /// `99.2 % of groups have no free extent of 2^9 blocks`; by the reasons of some of those refused where the free
-    /// extents are not known.
+    /// Why groups are refused: `99.2 % of groups have no free extent of 2^9 blocks`, or the most common sampled reason if the
+    /// free extents are not known.
     fn why(&self) -> Option<String> {
         let goal = mean_goal(&self.fs.counts);
         let enough = total(self.fs.counts.reasons.iter()) >= SAMPLES_ENOUGH;
@@ -114,7 +114,7 @@ impl Case<'_> {
         })
     }
 
-    /// The way in which groups are found, as the end of a sentence.
+    /// Method by which groups are found, as the end of the sentence.
     fn how(&self) -> String {
         let release = &self.kernel.release;
         match self.scan() {
@@ -126,10 +126,10 @@ impl Case<'_> {
             }
             Scan::Off => "linear scan, mb_optimize_scan is off for this mount".to_owned(),
             Scan::Unused => format!(
-                "linear scan, kernel {release} by its version does not use mb_optimize_scan for files with extents"
+                "linear scan, kernel {release}, according to its version, does not use mb_optimize_scan for files with extents"
             ),
             Scan::Lists => "mb_optimize_scan is on".to_owned(),
-            Scan::Unknown => "groups are asked one after the other".to_owned(),
+            Scan::Unknown => "groups are scanned one by one".to_owned(),
         }
     }
 
@@ -142,7 +142,7 @@ impl Case<'_> {
         {
             return None;
         }
-        // A list proposes groups that do: who is refused by the thousand in the first criteria is not on one.
+        // Lists propose only suitable groups: thousands of refusals in the first criteria mean that no lists are used.
         let names = self.snapshot.criteria.len().clamp(LATE + 1, c.looked.len());
         let early = total(c.looked[..names - LATE].iter());
         let linear = match self.scan() {
@@ -166,7 +166,7 @@ impl Case<'_> {
         Some(self.fragmented(sentence))
     }
 
-    /// `, but 62 % of searches come down to CR_GOAL_LEN_SLOW, which asks one group after the other`
+    /// `, but 62 % of searches reach CR_GOAL_LEN_SLOW or a later criterion, where groups are scanned one by one`
     fn late(&self) -> Option<String> {
         let c = &self.fs.counts;
         let names = &self.snapshot.criteria;
@@ -175,14 +175,14 @@ impl Case<'_> {
         let share = late as f64 / total(c.criteria.iter()).max(1) as f64;
         (share >= FELT && has(self.snapshot, SEARCHES, c.searches > 0)).then(|| {
             format!(
-                ", but {} of searches come down to {} or further, where groups are asked one after the other",
+                ", but {} of searches reach {} or a later criterion, where groups are scanned one by one",
                 per_cent(share),
                 criterion(names, first)
             )
         })
     }
 
-    /// The command that has ext4 look for shorter runs and what it costs; or why it would not help.
+    /// Command that reduces mb_group_prealloc, and its risk; as an error, the reason why it would not help.
     fn ask_for_less(&self) -> Result<(String, String), String> {
         let (c, name) = (&self.fs.counts, quote(&self.fs.name));
         let no = "a smaller mb_group_prealloc would not help";
@@ -193,14 +193,14 @@ impl Case<'_> {
             };
             return Err(format!("{no}: most searches are for {files}"));
         }
-        // A shorter run is no more to be had in these.
+        // Full groups have no shorter runs either.
         if let Some((Refused::Full, share)) = reasons(c).first()
             && *share >= MOSTLY
         {
             return Err(format!("{no}: most groups refused are full"));
         }
         match self.fs.group_prealloc {
-            Some(now) if now <= LESS => Err(format!("{no}: it is {now} already")),
+            Some(now) if now <= REDUCED_PREALLOC => Err(format!("{no}: it is already {now}")),
             Some(now) => Ok((
                 remedy::ask_for_less(&name),
                 remedy::ASK_FOR_LESS_RISK.replace(
@@ -278,12 +278,12 @@ impl Case<'_> {
         }
         let about_all = (f64::from(self.fs.groups) / 2.0).max(MANY_GROUPS);
         let looks = if is_hooked(self.snapshot, c) {
-            // The same group is proposed, found good, and then has no aligned run.
+            // The list proposes the same group again, `ext4_mb_good_group()` accepts it, and it has no aligned run.
             let mean = mean_groups(self.snapshot, c)?;
             (mean >= about_all && self.refused_share()? < MOSTLY).then(|| {
                 match c.groups.count() {
                     0 => format!(
-                        "groups were looked at {} times in {} and no search has come to its end",
+                        "groups were looked at {} times in {} and no search has ended",
                         whole(c.looks()),
                         units::seconds(self.snapshot.interval)
                     ),
@@ -295,7 +295,7 @@ impl Case<'_> {
                 }
             })?
         } else {
-            // 16 bits a search: what wraps is less than there was, never more.
+            // `ac_groups_scanned` has 16 bits: after a wrap it is too low, never too high.
             let mean = c.scanned.checked_div(c.searches)?;
             (mean as f64 >= about_all.min(f64::from(u16::MAX / 4))).then(|| {
                 format!(
@@ -322,10 +322,10 @@ impl Case<'_> {
         })
     }
 
-    /// The reason on a kernel where groups cannot be counted.
+    /// Reason from samples alone, for kernels where groups cannot be counted.
     pub(super) fn by_samples(&self) -> Option<Reason> {
         let (c, s) = (&self.fs.counts, self.snapshot);
-        // Without requests and without ended searches it is unknown whether there was a request.
+        // If no request started or ended, the samples may belong to another filesystem.
         if has_groups(s, c) || (c.requests == 0 && c.given == 0) {
             return None;
         }
@@ -340,7 +340,7 @@ impl Case<'_> {
             "ext4_mb_choose_next_group",
             "ext4_get_group_info",
         ];
-        if cpus < BURNING
+        if cpus < HOT_CPUS
             || hottest < 0.3 * cpus
             || cpus * self.seconds < EXPENSIVE * c.requests as f64
             || !goes_through.iter().any(|f| name.starts_with(f))

@@ -21,7 +21,7 @@ fn said(snapshot: AllocSnapshot, on: Machine) -> Option<String> {
         .map(|r| r.sentence.clone())
 }
 
-/// Slow, and no figure says why.
+/// True if the reason is `slow_unexplained`.
 fn is_unexplained(s: AllocSnapshot, on: Machine) -> bool {
     let s = with_reasons(s, on);
     let reason = s.filesystems[0].reason.as_ref();
@@ -29,10 +29,10 @@ fn is_unexplained(s: AllocSnapshot, on: Machine) -> bool {
 }
 
 #[test]
-fn a_healthy_filesystem_raises_nothing() {
+fn a_healthy_filesystem_has_no_reason() {
     assert_eq!(fixture::healthy().filesystems[0].reason, None);
     assert_eq!(fixture::empty().filesystems[0].reason, None);
-    // Nor would it on any kernel.
+    // The same on every kernel.
     for release in ["5.10.0", "5.15.0", "6.1.0", "6.18", "7.2", "", "garbage"] {
         for lists in [None, Some(false), Some(true)] {
             let on = machine(release, lists);
@@ -43,8 +43,8 @@ fn a_healthy_filesystem_raises_nothing() {
 }
 
 #[test]
-fn many_cheap_searches_are_healthy_too() {
-    // A million requests a second in 0.9 CPUs: busy, not sick.
+fn many_cheap_searches_are_healthy() {
+    // A million requests a second with 0.9 CPUs: busy but healthy.
     let mut s = fixture::healthy();
     s.cpu.as_mut().unwrap().allocator = 90;
     s.cpus.get_mut(&5).unwrap().allocator = 90;
@@ -57,12 +57,12 @@ fn many_cheap_searches_are_healthy_too() {
 }
 
 #[test]
-fn what_nobody_feels_is_not_said() {
+fn a_negligible_cost_has_no_reason() {
     let mut s = fixture::linear();
     for cpu in s.cpus.values_mut().chain(s.cpu.as_mut()) {
         cpu.allocator = 5;
     }
-    // The time that tasks are in it says it too, and the groups.
+    // Tasks' time in the allocator is enough for a reason, and so is the rate of groups considered.
     assert!(said(s.clone(), machine("5.10.0", None)).is_some());
     s.filesystems[0].counts.nanoseconds = 0;
     assert!(said(s.clone(), machine("5.10.0", None)).is_some());

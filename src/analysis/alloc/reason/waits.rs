@@ -1,4 +1,4 @@
-//! Reasons that lie in what a search waits for, and slow allocations without one.
+//! Reasons for waits in the allocator: bitmap reads, locks, and waits that no figure explains.
 
 use super::{Case, FELT, MOSTLY};
 use crate::advice::quote::quote;
@@ -9,13 +9,13 @@ use crate::analysis::alloc::figures::{
 };
 use crate::analysis::units;
 
-/// Number of bitmap reads that are enough for a reason if tasks do not wait for long.
+/// Minimum number of bitmap reads for a reason, unless tasks wait for long.
 const READS_ENOUGH: u64 = 8;
 
 impl Case<'_> {
     pub(super) fn cold_bitmaps(&self) -> Option<Reason> {
         let (c, s) = (&self.fs.counts, self.snapshot);
-        // Reads that began in the interval before are waited for in this one.
+        // Tasks may still wait for reads that were submitted in the previous interval.
         let enough = c.reads >= READS_ENOUGH || is_slow(self.fs, self.seconds);
         if !enough || !has(s, READS, true) || !has(s, WAITS, c.waits.count() > 0) {
             return None;
@@ -44,7 +44,7 @@ impl Case<'_> {
         })
     }
 
-    /// `; loop5 has 97 % of these reads, p99 84ms`
+    /// Member with most of the bitmap reads: `; loop5 has 97 % of what the members read, p99 84ms`
     fn where_read(&self) -> Option<String> {
         let members = &self.fs.members;
         let all = total(members.iter().map(|m| &m.1));
@@ -54,7 +54,7 @@ impl Case<'_> {
             return Some(format!("; all on {name}, p99 {p99}"));
         }
         let share = *n as f64 / all as f64;
-        // Twice its even part, or most of them.
+        // Name a member only if it has most of the reads.
         (share >= MOSTLY).then(|| {
             format!(
                 "; {name} has {} of what the members read, p99 {p99}",
@@ -78,12 +78,12 @@ impl Case<'_> {
                 tasks_at_once(self.fs, self.seconds)
             ),
             commands: Vec::new(),
-            risk: Some("fewer writers at a time, or several filesystems; from 6.17 on the allocator leaves groups out that another task has locked".to_owned()),
+            risk: Some("use fewer concurrent writers, or several filesystems; since 6.17 the allocator skips groups that another task has locked".to_owned()),
             rule: None,
         })
     }
 
-    /// Tasks wait in the allocator, and no figure says why.
+    /// Reason for waits in the allocator that no figure explains.
     pub(super) fn slow_unexplained(&self) -> Option<Reason> {
         let (c, s) = (&self.fs.counts, self.snapshot);
         if !is_slow(self.fs, self.seconds) {
@@ -126,7 +126,7 @@ impl Case<'_> {
                     None => format!("no CPU{of} is in the allocator"),
                 });
                 if self.has_samples() && cpus < tasks * MOSTLY {
-                    missing.push("what tasks sleep for (locks, memory, other disk reads)");
+                    missing.push("what tasks sleep on (locks, memory, other disk reads)");
                 }
             }
         }
@@ -137,7 +137,7 @@ impl Case<'_> {
         );
         if tasks < FELT {
             sentence = format!(
-                "{} searches for free blocks go on, the longest for {}, and no figure explains it",
+                "{} searches for free blocks are in progress, the longest for {}, and no figure explains it",
                 whole(self.fs.searching.tasks),
                 units::latency(Some(self.fs.searching.longest_us)),
             );
@@ -152,7 +152,7 @@ impl Case<'_> {
             sentence,
             commands: Vec::new(),
             risk: Some(format!(
-                "raidtrace alloc --duration 30s --flame FILE.svg {} shows the stacks of what runs there",
+                "raidtrace alloc --duration 30s --flame FILE.svg {} shows the stacks of the allocator",
                 quote(target)
             )),
             rule: None,

@@ -112,7 +112,7 @@ fn cases() {
         median_us: 20_000,
         cause,
     };
-    for (what, figures, pain) in [
+    for (what, figures, expected) in [
         ("nothing there", vec![], Symptom::None),
         (
             "one of twelve holds the inode tables: four times the requests",
@@ -138,7 +138,7 @@ fn cases() {
             full(12, 0.98),
         ),
         (
-            "full, though one is a little behind",
+            "all members count as full if one is slightly less busy",
             all_but(12, busy(0.98), 3, busy(0.86)),
             full(12, 0.86),
         ),
@@ -153,12 +153,12 @@ fn cases() {
             saturated(&[6], Cause::Longer(10.0), 0.99, 0.3),
         ),
         (
-            "so it does without being busy all the time",
+            "one disk takes ten times as long, without being saturated",
             all_but(8, busy(0.3), 6, takes(0.7, 10.0)),
             slow(6, Cause::Longer(10.0)),
         ),
         (
-            "so it does with three times the work: that is why",
+            "one disk takes ten times as long because it has three times the work",
             all_but(
                 8,
                 busy(0.3),
@@ -193,7 +193,7 @@ fn cases() {
             },
         ),
         (
-            "busy with what is not of this array: another partition's load",
+            "one disk is busy with load of another partition",
             all_but(4, busy(0.3), 2, busy(0.99)),
             saturated(&[2], Cause::Elsewhere, 0.99, 0.3),
         ),
@@ -212,17 +212,17 @@ fn cases() {
             },
         ),
         (
-            "one burst of writeback is no growth",
+            "one burst of writeback is not a growing queue",
             vec![growing(0.5, &[0, 0, 0, 0, 0, 0, 64, 60, 0]); 4],
             Symptom::None,
         ),
         (
-            "nor is one that lasts",
+            "a lasting burst is not a growing queue",
             vec![growing(0.5, &[1, 1, 1, 2, 2, 2, 40, 40, 40]); 4],
             Symptom::None,
         ),
         (
-            "a burst of writeback waits behind itself",
+            "requests of a writeback burst that wait for each other are not held back",
             vec![
                 Figures {
                     times_us: Some((400_000.0, 5_000.0)),
@@ -236,7 +236,7 @@ fn cases() {
             Symptom::None,
         ),
         (
-            "one late request of a hundred makes no slow disk",
+            "one late request of a hundred does not make a disk slow",
             all_but(
                 12,
                 busy(0.3),
@@ -250,7 +250,7 @@ fn cases() {
             Symptom::None,
         ),
         (
-            "nor is the first second",
+            "two intervals are not a growing queue",
             vec![growing(0.5, &[2, 60]); 4],
             Symptom::None,
         ),
@@ -273,7 +273,7 @@ fn cases() {
             },
         ),
         (
-            "io_ticks count from allocation: a disk whose scheduler holds requests back is not busy, it waits",
+            "io_ticks start at allocation: a disk whose scheduler holds requests back is not saturated",
             all_but(
                 4,
                 busy(0.1),
@@ -294,7 +294,7 @@ fn cases() {
             },
         ),
         (
-            "a long queue before a disk that works all the time waits for the disk",
+            "requests in the long queue of a working disk are not held back",
             all_but(
                 4,
                 busy(0.1),
@@ -316,12 +316,12 @@ fn cases() {
             Symptom::None,
         ),
         (
-            "NVMe has something in flight all the time and takes more",
+            "NVMe with short requests in flight all the time is not saturated",
             vec![quick(1.0); 4],
             Symptom::None,
         ),
         (
-            "NVMe with four times the others' time for a request does not",
+            "NVMe whose requests take four times as long is saturated",
             all_but(
                 4,
                 quick(0.5),
@@ -334,12 +334,12 @@ fn cases() {
             saturated(&[1], Cause::MoreWork(5.0), 1.0, 0.5),
         ),
         (
-            "no figure, no claim",
+            "no symptom without utilisation",
             vec![unknown.clone(); 12],
             Symptom::None,
         ),
         (
-            "nor of the one without: the others are busy, it may be",
+            "a member without utilisation is not listed as full",
             all_but(4, busy(0.99), 2, unknown.clone()),
             Symptom::Full {
                 members: vec![0, 1, 3],
@@ -347,7 +347,7 @@ fn cases() {
             },
         ),
         (
-            "nor does the one without count as idle",
+            "a member without utilisation does not count as idle",
             vec![works(0.99, 4.0), busy(0.3), unknown, busy(0.3)],
             saturated(&[0], Cause::MoreWork(4.0), 0.99, 0.3),
         ),
@@ -369,7 +369,7 @@ fn cases() {
             },
         ),
         (
-            "one that lasts comes before a longer one that is over",
+            "a current stall precedes a longer one that is over",
             vec![
                 Figures {
                     stalled: Some(stall(60, 1, true)),
@@ -408,7 +408,7 @@ fn cases() {
             },
         ),
         (
-            "the same, with nothing to read but then; the others show what is usual",
+            "saturated for five of ten seconds, with reads only then: compare with the other members",
             all_but(
                 4,
                 busy(0.1).bursts(0, 0.0, 8_000.0),
@@ -426,7 +426,7 @@ fn cases() {
             },
         ),
         (
-            "all are, in bursts",
+            "all members are saturated in bursts",
             vec![busy(0.4).bursts(4, 90_000.0, 5_000.0); 3],
             Symptom::Burst {
                 members: vec![0, 1, 2],
@@ -439,7 +439,7 @@ fn cases() {
             },
         ),
         (
-            "one second of ten is a commit",
+            "one saturated second of ten is a commit",
             all_but(
                 4,
                 busy(0.1),
@@ -463,6 +463,6 @@ fn cases() {
         if let Symptom::Saturated { others, .. } = &mut found {
             *others = (*others * 1000.0).round() / 1000.0;
         }
-        assert_eq!(found, pain, "{what}");
+        assert_eq!(found, expected, "{what}");
     }
 }

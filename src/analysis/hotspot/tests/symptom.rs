@@ -115,7 +115,7 @@ fn headlines_start_with_the_symptom() {
              request takes 43x as long there, so look at the disk itself",
         ),
         (
-            "half as slow again is not slow",
+            "1.5 times the time is not slow",
             of(12, |i| reads(if i == 6 { 1_400 } else { 900 })),
             Kind::Even,
             "no member is saturated: the busiest, loop12, is busy 30 % of the time; the load is even, 1.0x the mean on \
@@ -155,7 +155,7 @@ fn headlines_start_with_the_symptom() {
              and for other load on it",
         ),
         (
-            "more work of no kind in particular",
+            "more work of all origins",
             with(4, at(1, 0.97, 0.1), |i| {
                 vec![data(if i == 1 { 75 } else { 30 })]
             }),
@@ -173,7 +173,7 @@ fn headlines_start_with_the_symptom() {
              bytes)",
         ),
         (
-            "busy at once",
+            "busy with short requests",
             with(
                 4,
                 |_| 1.0,

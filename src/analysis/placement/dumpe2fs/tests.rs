@@ -59,7 +59,7 @@ fn an_old_version() {
 
 /// Output of current versions, of -x, and quoted in a mail.
 #[test]
-fn other_spellings() {
+fn current_versions_hexadecimal_numbers_and_mail_quotes() {
     let want = read(text(OLD).as_bytes()).unwrap().ranges;
     let new = OLD
         .replace(

@@ -15,11 +15,12 @@ fn prime(mut n: u32) -> u32 {
     n
 }
 
-/// Options to compare, each with those of `base`; the first is `base` itself. `block`, `chunk`: bytes. `clusters`: with bigalloc.
+/// Options to compare. Each includes the options of `base`; the first is `base` itself. `block` and `chunk` are in bytes.
+/// `clusters` is true with bigalloc.
 ///
 /// * Groups of 8 times a prime (mke2fs requires a multiple of 8): the distance between flex groups then has no small factor
 ///   except powers of two, which the flex size adds or removes.
-/// * Groups with flex groups an odd number of chunks apart, which start on chunks.
+/// * Group sizes for which flex groups start on chunks and are an odd number of chunks apart.
 /// * Flex groups whose bitmaps fill a stripe.
 /// * All metadata packed together.
 pub fn candidates(base: &Options, block: u64, chunk: u64, clusters: bool) -> Vec<Options> {

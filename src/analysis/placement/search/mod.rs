@@ -1,5 +1,5 @@
-//! `layout --search`: compares options of mke2fs for one array by planning the filesystem with each. Skews and costs are
-//! computed for its level, number of disks, chunk and offset.
+//! `layout --search`: compares options of mke2fs for one array by planning the filesystem with each. Skews and costs are computed
+//! for the array's level, number of disks, chunk and offset.
 //!
 //! * `candidates`: options to compare.
 //! * `weigh`: costs of options, and the score.
@@ -16,14 +16,13 @@ use crate::raid::{Geometry, Level};
 use candidates::candidates;
 pub use weigh::Costs;
 
-/// Size in bytes above which only the first [`COUNTED`] bytes are planned. Flex groups repeat, so that the rest would only add
-/// time.
+/// Size in bytes above which only the first [`COUNTED`] bytes are planned. Flex groups repeat, so the rest would only take time.
 const LARGE: u64 = 64 << 40;
 const COUNTED: u64 = 16 << 40;
 
 /// Maximum size of a flex group in bytes, unless mke2fs's default is larger: 64 groups of 128 MiB. All inodes and directories of
-/// a flex group start in its first group and all larger files in its second (`ext4_inode_to_goal_block()`), so that larger ones
-/// cause longer seeks from metadata to data and longer searches for free blocks (see docs/layout.md).
+/// a flex group start in its first group and all larger files in its second (`ext4_inode_to_goal_block()`), so that larger flex
+/// groups cause longer seeks from metadata to data and longer searches for free blocks (see docs/layout.md).
 const LARGEST_FLEX: u64 = 8 << 30;
 
 /// A search for options for one array.
@@ -36,7 +35,7 @@ pub struct Search<'a> {
     pub conf: &'a Conf,
     /// The array.
     pub geometry: &'a Geometry,
-    /// Location of the filesystem on it.
+    /// Location of the filesystem on the array.
     pub segments: &'a [Segment],
     /// True if partial-stripe writes cost reads.
     pub parity: bool,
@@ -94,10 +93,10 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// All candidates, the best first, and the index of the one with the user's options only.
+    /// All candidates, the best first, and the index of the candidate with only the user's options.
     ///
     /// # Errors
-    /// If mke2fs would refuse these.
+    /// If mke2fs would refuse the user's options.
     pub fn run(&self) -> Result<(Vec<Candidate>, usize), String> {
         let first = self.planned(self.base)?;
         let clusters = self.base.features.iter().any(|f| f.contains("bigalloc"));
@@ -130,8 +129,8 @@ impl<'a> Search<'a> {
         Ok((found, base))
     }
 
-    /// Candidates for the options that mke2fs accepts. Leaves out those that place metadata far from its files: flex groups over
-    /// [`LARGEST_FLEX`], and packed metadata that is still uneven.
+    /// Candidates for the options that mke2fs accepts. Leaves out options that place metadata far from its files: flex groups
+    /// over [`LARGEST_FLEX`], and packed metadata that is still uneven.
     fn evaluate(&self, part: &[Options], base: &Costs) -> Vec<Candidate> {
         let one = |options: &Options| {
             let fs = self.planned(options).ok()?;
@@ -144,7 +143,7 @@ impl<'a> Search<'a> {
         part.iter().filter_map(one).collect()
     }
 
-    /// The first of the usual options that is even, for advice; `None` if none is.
+    /// The first even candidate among a few common options, for advice; `None` if none is even.
     pub fn remedy(&self) -> Option<Candidate> {
         let first = self.planned(self.base).ok()?;
         let base = self.candidate(self.base, &first, None);

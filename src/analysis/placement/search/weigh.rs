@@ -8,11 +8,11 @@ use crate::mke2fs::Options;
 /// Minimum groups per flex group for ext4 to spread directories over flex groups (EXT4_FLEX_SIZE_DIR_ALLOC_SCHEME).
 const SPREADS_DIRECTORIES: u32 = 4;
 
-/// Cost of each doubling of the distance between metadata and its files, for seeks.
+/// Cost of seeks, for each doubling of the distance between metadata and its files.
 const FARTHER: f64 = 0.05;
 
-/// Minimum number of flex groups to spread directories over: Orlov places each directory of the root in another one, and all
-/// files of a flex group start in the same group (`ext4_inode_to_goal_block()`).
+/// Minimum number of flex groups to spread directories over: the Orlov allocator places each directory of the root in a different
+/// flex group, and all files of a flex group start in the same group (`ext4_inode_to_goal_block()`).
 const FLEX_GROUPS: f64 = 64.0;
 
 /// Skew up to which a layout is as good as even.
@@ -31,7 +31,7 @@ pub struct Costs {
     pub flex_groups: u32,
     /// Number of inodes.
     pub inodes: u64,
-    /// Size in bytes to which it can grow while mounted; 0 for none.
+    /// Size in bytes to which the filesystem can grow while mounted; 0 if it cannot grow.
     pub grows_to: u64,
     /// Size of a flex group in bytes.
     pub flex_bytes: u64,
@@ -42,7 +42,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Costs compared with `base`, those of the user's options; `None` for these themselves.
+    /// Costs relative to `base`, the costs of the user's options. `base` is `None` for the user's options themselves.
     pub fn new(
         fs: &Filesystem,
         options: &Options,
@@ -72,7 +72,7 @@ impl Costs {
             return costs;
         };
         if costs.aligned < base.aligned - 0.01 {
-            // Measured: a small cost, and a little more if unaligned writes read first.
+            // Measured: the cost is small, and slightly higher if unaligned writes must read first.
             costs.weight += if search.parity { 0.15 } else { 0.1 } * (base.aligned - costs.aligned);
             costs.words.push(format!(
                 "{} of the groups start on a chunk, not {}: files do not start on chunks, and large ones have more extents",
@@ -109,7 +109,7 @@ impl Costs {
             ));
         }
         if options.extended.len() > search.base.extended.len() {
-            // Like a single flex group.
+            // Same cost as for a single flex group.
             costs.weight += FARTHER * (f64::from(groups.count) / 16.0).log2().max(6.0);
             costs.words.push(
                 "all metadata is at the start: far from most files, and metadata that a resize adds is not packed".to_owned(),

@@ -80,9 +80,8 @@ fn skews() {
     assert_eq!(skew([].into_iter()), None);
 }
 
-/// Every copy counts.
 #[test]
-fn copies_count_each() {
+fn every_copy_is_counted() {
     let ranges = vec![Range {
         first: FsBlock(0),
         count: 1000,
@@ -132,7 +131,7 @@ fn arrays() -> impl Strategy<Value = Geometry> {
 proptest! {
     /// Same counts as from `Geometry::copies` for each sector.
     #[test]
-    fn as_sector_by_sector(
+    fn counts_match_a_count_sector_by_sector(
         array in arrays(),
         runs in prop::collection::vec((0u64..600, 1u64..120, 0usize..8), 1..6),
         cut in 1u64..3000,

@@ -17,11 +17,11 @@ pub(in crate::commands::alloc) struct Order {
     pub groups: u64,
     /// Free extents of this order.
     pub extents: Option<u64>,
-    /// Share shown by the bar: of free blocks, or of groups.
+    /// Share shown by the bar: of the free blocks if `extents` is known, else of the groups.
     pub share: f64,
 }
 
-/// Free extents by order, those orders that have any; and groups without a free extent, where that is known.
+/// Rows for the orders that have free extents, and the number of groups without a free extent if known.
 pub(in crate::commands::alloc) fn orders(f: &Fragmentation) -> (Vec<Order>, Option<u64>) {
     let length = f.largest.len().max(f.extents.as_ref().map_or(0, Vec::len));
     let of = |list: &[u64], order: usize| list.get(order).copied().unwrap_or(0);

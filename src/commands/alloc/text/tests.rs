@@ -10,7 +10,7 @@ fn text(snapshot: &AllocSnapshot) -> String {
     let odd = |c: char| (c.is_control() && c != '\n') || is_hidden(c);
     assert!(!text.contains(odd), "{text:?}");
     for line in text.lines() {
-        // A command has to be whole.
+        // Commands are not wrapped.
         let is_command = line.starts_with("      ") && line.contains(" -");
         assert!(width(line) <= COLUMNS || is_command, "{line}");
         assert_eq!(line, line.trim_end(), "{line:?}");
@@ -34,18 +34,18 @@ fn intervals() {
 }
 
 #[test]
-fn what_is_not_counted_is_not_nothing() {
+fn uncounted_figures_are_not_zero() {
     let mut s = fixture::empty();
     for figure in [figures::REQUESTS, figures::LATENCY, figures::DISCARDS] {
         s.sources.insert(figure, Source::None);
     }
     let quiet = text(&s);
     assert!(
-        quiet.contains("md3 on /srv: what is allocated is not known here (see the notes)\n"),
+        quiet.contains("md3 on /srv: allocations are not counted (see the notes)\n"),
         "{quiet}"
     );
     assert!(!quiet.contains("nothing"), "{quiet}");
-    // Other figures are there all the same.
+    // Other figures are still shown.
     s.filesystems[0].counts.preallocated = 7;
     let some = text(&s);
     assert!(some.contains("  allocations   not known here\n"), "{some}");
@@ -57,21 +57,21 @@ fn what_is_not_counted_is_not_nothing() {
 }
 
 #[test]
-fn counts_of_ext4_are_beside_those_of_a_hook() {
+fn counts_of_ext4_and_the_hook_are_both_shown() {
     let words = |half| {
         let text = text(&fixture::counted_twice(half));
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     let both = "mb_stats ext4 itself counts 9,163,644 groups considered, the hook 9,163,644";
     assert!(words(false).contains(both), "{}", words(false));
-    let both = "counts 4,581,822 groups considered, the hook 9,163,644: more than 20 % apart; shown are the hook's";
+    let both = "counts 4,581,822 groups considered, the hook 9,163,644: more than 20 % apart; the hook's count is shown";
     assert!(words(true).contains(both), "{}", words(true));
     assert!(!words(false).contains("apart"), "{}", words(false));
     assert!(!text(&fixture::linear()).contains("mb_stats"));
 }
 
 #[test]
-fn free_extents_of_a_quiet_filesystem() {
+fn free_extents_of_an_idle_filesystem() {
     let mut s = fixture::empty();
     s.filesystems[0].fragmentation = fixture::linear().filesystems[0].fragmentation.clone();
     let quiet = text(&s);
@@ -107,7 +107,7 @@ fn a_long_interval_has_the_same_rates() {
 }
 
 #[test]
-fn the_cpu_line_says_what_else_is_in_it() {
+fn cpu_line_mentions_other_filesystems_and_hooks() {
     let mut s = fixture::healthy();
     assert!(!text(&s).contains("other mounted"));
     s.others = 2;
@@ -115,14 +115,16 @@ fn the_cpu_line_says_what_else_is_in_it() {
     cpu.hooks = 9;
     let text = text(&s).replace("\n                ", " ");
     assert!(
-        text.contains("includes 2 other mounted ext4 filesystems, which samples do not tell apart"),
+        text.contains(
+            "includes 2 other mounted ext4 filesystems: samples do not identify the filesystem"
+        ),
         "{text}"
     );
-    assert!(text.contains("beside it 0.09 in hooks (tracing)"), "{text}");
+    assert!(text.contains("plus 0.09 in hooks (tracing)"), "{text}");
 }
 
 #[test]
-fn quick_and_many_is_not_nothing() {
+fn many_quick_allocations_are_reported() {
     let mut s = fixture::healthy();
     let c = &mut s.filesystems[0].counts;
     c.nanoseconds = 800_000_000;

@@ -11,7 +11,7 @@ use crate::analysis::units::{count, percent};
 use crate::ui::rows::{label, seconds};
 use crate::ui::text::{clean, end, glue, sanitize, width, wrap};
 
-/// CPUs that are named.
+/// Maximum number of CPUs to list.
 const CPUS: usize = 8;
 
 /// `21/s, 8.0k blocks/s, 91 % of the time, 436k groups each`
@@ -35,7 +35,7 @@ pub(in crate::commands::alloc) fn did(share: &Share, fs: &FsAlloc, s: &AllocSnap
     text
 }
 
-/// A name that may be long, and what it did.
+/// Writes a name, which may be long, and its activity.
 fn row(out: &mut Vec<u8>, name: &str, did: &str) -> io::Result<()> {
     let room = COLUMNS - 2;
     if width(name) + 2 + width(did) <= room {
@@ -82,7 +82,7 @@ pub(super) fn files(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::R
     )
 }
 
-/// A line for the other tasks or files, if any.
+/// Writes a line for the remaining tasks or files, if any.
 fn more<'a>(
     out: &mut Vec<u8>,
     what: &str,
@@ -98,7 +98,7 @@ fn more<'a>(
     row(out, &format!("other {what}"), &did(&rest, fs, s))
 }
 
-/// `CPU 5 98 %`: those with most samples in the allocator, and how many more.
+/// CPUs by their share of samples in the allocator, busiest first.
 pub(in crate::commands::alloc) fn busiest(s: &AllocSnapshot) -> Vec<(u32, f64)> {
     let mut each: Vec<(u32, f64)> = s
         .cpus
@@ -124,12 +124,12 @@ pub(in crate::commands::alloc) fn in_allocator(s: &AllocSnapshot) -> Option<Stri
     if s.others > 0 && cpu.allocator > 0 {
         let (n, plural) = (s.others, if s.others == 1 { "" } else { "s" });
         text.push_str(&format!(
-            "; includes {n} other mounted ext4 filesystem{plural}, which samples do not tell apart"
+            "; includes {n} other mounted ext4 filesystem{plural}: samples do not identify the filesystem"
         ));
     }
     if let Some(one) = one_cpu(s).filter(|_| cpu.hooks > 0) {
         let hooks = cpu.hooks as f64 / one as f64;
-        text.push_str(&format!("; beside it {hooks:.2} in hooks (tracing)"));
+        text.push_str(&format!("; plus {hooks:.2} in hooks (tracing)"));
     }
     Some(text)
 }

@@ -1,4 +1,4 @@
-//! Bars: groups considered by a search, criteria, reasons why groups are refused, free extents.
+//! Bars: groups considered by a search, criteria, reasons for refusing groups, free extents.
 
 use ratatui::text::{Line, Span};
 
@@ -69,13 +69,13 @@ fn histogram(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
         (0..c.groups.0.len()).find(used),
         (0..c.groups.0.len()).rfind(used),
     );
-    // Empty buckets in between have a row too, to keep the scale.
+    // Show empty buckets in between too, to keep the scale.
     for i in first.unwrap_or(1)..last.map_or(0, |l| l + 1) {
         let n = c.groups.0[i];
         let what = format!("  {} {}", right(&bucket(i), 12), right(&count(n as f64), 6));
         row(out, scene, &what, n as f64 / all.max(1) as f64, columns);
     }
-    // A search that considers all groups has gone round.
+    // If a search has considered all groups, show their number.
     let there = u64::from(scene.fs.groups);
     if let (Some(last), true) = (last, there > 0) {
         let round = Groups::bucket(there);

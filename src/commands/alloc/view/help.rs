@@ -10,7 +10,7 @@ use crate::ui::pen::Pen;
 use crate::ui::tabs::Tabs;
 use crate::ui::text::{clean, left, wrap};
 
-/// Keys and their effect, after those of the views.
+/// Keys and their effect, listed after the keys that select views.
 const KEYS: [(&str, &str); 7] = [
     (
         "↑ ↓  j k",

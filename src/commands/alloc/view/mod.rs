@@ -82,7 +82,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, shown: Option<&Shown>, 
     state.set_selected(None);
     match shown.map(|(s, tree)| (s, tree, s.filesystems.get(state.filesystem))) {
         None => pen.text("measuring the first interval ...", Style::new()),
-        Some((.., None)) => pen.text("no ext4 filesystem is left to look at", palette.alarm()),
+        Some((.., None)) => pen.text("no ext4 filesystem is left", palette.alarm()),
         Some((snapshot, tree, Some(fs))) => {
             let scene = Scene {
                 state,
@@ -102,7 +102,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, shown: Option<&Shown>, 
     }
 }
 
-/// The lines above the view: fewer where the screen is low.
+/// The lines above the view; fewer on a low screen.
 fn header(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let (state, s, palette) = (scene.state, scene.snapshot, scene.palette);
     let (columns, tall) = (pen.width(), pen.lines() >= 18);
@@ -149,7 +149,7 @@ fn header(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         None => ("  ", Style::new()),
     };
     let sentence = said(s, scene.fs);
-    // The whole sentence, if there is room.
+    // Show the whole sentence if there is room.
     let lines = if tall { 5 } else { 3 };
     for (i, line) in wrap(&unbroken(&clean(&sentence)), columns - 2, lines)
         .iter()
@@ -191,7 +191,7 @@ fn footer(pen: &mut Pen<'_>, state: &State, shown: Option<&Shown>, palette: Pale
     pen::footer(pen, &hints, notes, &right, palette);
 }
 
-/// Draws as many `lines` as there is room for, from the first line that `tabs` selects.
+/// Draws as many `lines` as fit, from the first line that `tabs` selects.
 fn scroll(pen: &mut Pen<'_>, tabs: &Tabs, lines: &[Line<'_>]) {
     let room = pen.lines();
     let most = lines.len().saturating_sub(room);
@@ -202,7 +202,7 @@ fn scroll(pen: &mut Pen<'_>, tabs: &Tabs, lines: &[Line<'_>]) {
     }
 }
 
-/// A figure with a label, in as many lines as it takes.
+/// Adds a figure with a label, wrapped to as many lines as needed.
 fn labelled(
     out: &mut Vec<Line<'static>>,
     columns: usize,
@@ -229,11 +229,11 @@ fn labelled(
     }
 }
 
-/// A bar of at most `columns` for a share of 1.
+/// A bar for a share of 0 to 1; a share of 1 takes `columns`.
 fn bar(share: f64, columns: usize) -> String {
     let share = share.clamp(0.0, 1.0);
     let cells = (share * columns as f64).round() as usize;
-    // At least one cell for any share.
+    // At least one cell for any nonzero share.
     "█".repeat(cells.max(usize::from(share > 0.0 && columns > 0)))
 }
 

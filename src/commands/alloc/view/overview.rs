@@ -11,20 +11,20 @@ use crate::commands::alloc::text::{
 use crate::ui::rows::label;
 use crate::ui::text::{clean, glue, sanitize};
 
-/// Number of tasks and of files that are named.
+/// Maximum number of tasks and of files to list.
 const NAMED: usize = 3;
-/// Number of CPUs that are named.
+/// Maximum number of CPUs to list.
 const CPUS: usize = 8;
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let (s, fs) = (scene.snapshot, scene.fs);
     let mut lines: Vec<Line<'static>> = Vec::new();
     let columns = pen.width();
-    let mut say =
+    let mut add =
         |label: &str, text: &str| labelled(&mut lines, columns, label, text, scene.palette);
     if let Some(reason) = &fs.reason {
         for (i, command) in reason.commands.iter().enumerate() {
-            say(if i == 0 { "how to fix it" } else { "" }, &clean(command));
+            add(if i == 0 { "how to fix it" } else { "" }, &clean(command));
         }
         if let Some(risk) = &reason.risk {
             let label = if reason.commands.is_empty() {
@@ -32,27 +32,27 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
             } else {
                 "risk"
             };
-            say(label, &clean(risk));
+            add(label, &clean(risk));
         }
         if let Some(rule) = &reason.rule {
-            say("more", &format!("raidtrace doctor: {}", clean(rule)));
+            add("more", &format!("raidtrace doctor: {}", clean(rule)));
         }
     }
     if !fs.counts.is_empty() || !is_counted(s) {
         let all = given(s, fs).into_iter().chain(looked(s, fs));
         for (label, text) in all.chain(bitmaps(s, fs)) {
-            say(label, &text);
+            add(label, &text);
         }
     }
     if let Some(text) = in_allocator(s) {
-        say("CPU", &text);
+        add("CPU", &text);
         let each: Vec<String> = busiest(s)
             .iter()
             .take(CPUS)
             .map(|(n, share)| glue(&format!("CPU {n} {}", percent(*share))))
             .collect();
         if !each.is_empty() {
-            say("", &each.join(", "));
+            add("", &each.join(", "));
         }
     }
     for (i, task) in fs.tasks.iter().take(NAMED).enumerate() {
@@ -62,12 +62,12 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
             task.pid,
             did(&task.share, fs, s)
         );
-        say(if i == 0 { "by" } else { "" }, &text);
+        add(if i == 0 { "by" } else { "" }, &text);
     }
     for (i, file) in fs.files.iter().take(NAMED).enumerate() {
         let path = label(file.id.inode, &file.location);
         let text = format!("{path}: {}", did(&file.share, fs, s));
-        say(if i == 0 { "for" } else { "" }, &text);
+        add(if i == 0 { "for" } else { "" }, &text);
     }
     extents(&mut lines, scene, columns);
     scroll(pen, &scene.state.tabs, &lines);

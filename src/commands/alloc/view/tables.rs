@@ -1,4 +1,4 @@
-//! Tables: tasks that allocate, files, CPUs and threads. The columns of tasks and files are the same but for the names.
+//! Tables: tasks, files, CPUs and threads. Tasks and files have the same columns except for the names.
 
 use ratatui::text::Span;
 
@@ -12,7 +12,7 @@ use crate::ui::rows::{label, seconds};
 use crate::ui::table::{Column, Columns, Rest};
 use crate::ui::text::{clean, cut, sanitize, width, wrap};
 
-/// Screens with less columns show only the most important figures.
+/// Screens with fewer columns show only the most important figures.
 const NARROW: usize = 60;
 
 /// A task or a file, and its share of the filesystem's allocations.
@@ -25,9 +25,9 @@ struct Row {
     requests: f64,
     /// Blocks per second.
     blocks: f64,
-    /// Share of the filesystem's time in the allocator, where that is measured.
+    /// Share of the filesystem's time in the allocator, if measured.
     time: Option<f64>,
-    /// Groups considered for a request, where these are counted.
+    /// Groups considered per request, if counted.
     groups: Option<f64>,
 }
 
@@ -50,7 +50,7 @@ impl Row {
     }
 }
 
-/// The columns before the names. The first one starts at the left edge.
+/// The columns before the names. The first column starts at the left edge.
 fn figures(with_pid: bool, screen: usize) -> Vec<Column<Row>> {
     let wide = screen >= NARROW;
     let first = if with_pid && wide { 6 } else { 5 };
@@ -63,7 +63,7 @@ fn figures(with_pid: bool, screen: usize) -> Vec<Column<Row>> {
     ]
 }
 
-/// Draws rows of which one is selected.
+/// Draws a table with a selected row.
 fn table<R>(
     pen: &mut Pen<'_>,
     scene: &Scene<'_>,
@@ -91,7 +91,7 @@ pub(super) fn tasks(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         ..Row::new(scene, &t.share, sanitize(&t.comm))
     });
     let mut columns = figures(true, pen.width());
-    // Names first; the role where there is room for both.
+    // Names first, then the role if there is room for both.
     let used: usize = if pen.width() >= NARROW { 36 } else { 19 };
     let room = pen.width().saturating_sub(used + 2);
     let comm = room.min(26);
@@ -111,7 +111,7 @@ pub(super) fn files(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     table(pen, scene, columns, "", &rows, &|_, _| Vec::new());
 }
 
-/// A CPU or thread: its name and samples, and the number of samples that is possible.
+/// A CPU or thread: name, samples, and the number of samples if it were always busy.
 struct CpuRow<'a> {
     name: String,
     cpu: &'a Cpu,
@@ -133,11 +133,11 @@ impl CpuRow<'_> {
     }
 }
 
-/// All CPUs that were busy, those with most samples in the allocator first; then the threads.
+/// All busy CPUs, most samples in the allocator first; then the threads.
 pub(super) fn cpu(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let (s, palette) = (scene.snapshot, scene.palette);
     let Some(summary) = in_allocator(s) else {
-        pen.text("CPUs are not sampled here", palette.dim());
+        pen.text("CPUs are not sampled", palette.dim());
         return;
     };
     let screen = pen.width();

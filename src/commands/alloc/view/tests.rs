@@ -26,7 +26,7 @@ fn node(name: &str, own: u64, children: Vec<Node>) -> Node {
     }
 }
 
-/// The stacks of the flame graph of the third case.
+/// Sample stacks: a flush worker in the allocator, and nginx.
 fn tree() -> Tree {
     let regular = node(
         "ext4_mb_regular_allocator",
@@ -140,7 +140,7 @@ fn every_view_at_every_size() {
 }
 
 #[test]
-fn other_screens() {
+fn help_and_special_screens() {
     let (linear, cold) = (
         (fixture::linear(), tree()),
         (fixture::cold(), Tree::default()),
@@ -151,7 +151,7 @@ fn other_screens() {
         drawn(&(fixture::degraded(), tree()), "?", (80, 24))
     );
     insta::assert_snapshot!("help_40x10", drawn(&linear, "?", (40, 10)));
-    // j is down, G the end: the last note can be read on the lowest screen.
+    // `j` scrolls down: the last note is reachable on the smallest screen.
     let mut noted = (fixture::degraded(), tree());
     noted.0.notes = (0..9)
         .map(|i| format!("note {i}: {}", "x ".repeat(60)))
@@ -186,11 +186,11 @@ fn figures_that_are_not_counted_are_not_zero() {
     }
     let overview = drawn(&(s, Tree::default()), "1", (80, 24));
     assert!(
-        overview.contains("what is allocated is not known here (see the notes)"),
+        overview.contains("allocations are not counted (see the notes)"),
         "{overview}"
     );
     assert!(!overview.contains("nothing was allocated"), "{overview}");
-    let line = overview.lines().find(|l| l.contains("allocations"));
+    let line = overview.lines().find(|l| l.starts_with("allocations"));
     assert!(
         line.is_some_and(|l| l.ends_with("not known here")),
         "{overview}"
@@ -198,7 +198,7 @@ fn figures_that_are_not_counted_are_not_zero() {
 }
 
 #[test]
-fn counts_that_differ_are_a_note() {
+fn differing_counts_add_a_note() {
     let [same, differs] = [false, true].map(|half| (fixture::counted_twice(half), Tree::default()));
     let screen = drawn(&differs, "1", (120, 40));
     assert!(
@@ -235,20 +235,20 @@ fn each_filesystem_has_its_own_source_of_free_extents() {
 fn stacks_fold_and_unfold() {
     let shown = (fixture::linear(), tree());
     let has = |keys: &str, name: &str| drawn(&shown, keys, (120, 40)).contains(name);
-    // What is hot is unfolded by itself.
+    // Hot stacks are unfolded by default.
     assert!(has("6", "▸ nginx") && has("6", "ext4_mb_good_group"));
     assert!(!has("6", "tcp_sendmsg"));
     assert!(has("6G\n", "tcp_sendmsg") && has("6G ", "tcp_sendmsg") && has("6Gl", "tcp_sendmsg"));
     assert!(!has("6G\n\n", "tcp_sendmsg") && !has("6Glh", "tcp_sendmsg"));
     assert!(has("6\n", "▸ kworker") && !has("6\n", "kthread"));
-    // Space does not pause there, and does everywhere else.
+    // In the stacks view, Space folds; in all other views, it pauses.
     assert!(!has("6 ", "PAUSED") && has("2 ", "PAUSED"));
-    // It stays folded while another view is shown.
+    // A stack stays folded after a switch to another view and back.
     assert!(!has("6\n1\t\t\t\t\t", "kthread"));
 }
 
 #[test]
-fn scrolling_ends_where_the_view_does() {
+fn scrolling_stops_at_the_last_line() {
     let shown = (fixture::linear(), tree());
     let bottom = drawn(&shown, "2G", (80, 24));
     assert!(
@@ -257,7 +257,7 @@ fn scrolling_ends_where_the_view_does() {
     );
     let down = format!("2{}", "j".repeat(200));
     assert_eq!(drawn(&shown, &down, (80, 24)), bottom);
-    // One key up is felt at once.
+    // The first key up scrolls at once.
     assert_ne!(drawn(&shown, &format!("{down}k"), (80, 24)), bottom);
     assert_eq!(drawn(&shown, "2Gg", (80, 24)), drawn(&shown, "2", (80, 24)));
 }
@@ -289,7 +289,7 @@ fn no_color_draws_the_same_text_without_a_colour() {
 }
 
 #[test]
-fn every_size_and_state_draws_and_nothing_untrusted_reaches_a_cell() {
+fn untrusted_text_is_sanitized_at_every_size() {
     let mut evil = fixture::huge();
     let name = "\x1b]0;x\x07\u{202e}\u{9b}31m\n".to_owned();
     let fs = &mut evil.filesystems[0];

@@ -1,4 +1,4 @@
-//! Samples by stack, as a tree that folds and unfolds.
+//! Samples by stack, as a foldable tree.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use crate::commands::alloc::tree::{Node, Tree};
 use crate::ui::pen::Pen;
 use crate::ui::text::{clean, cut, left, right};
 
-/// Stacks with this share of all samples are unfolded until a key folds them.
+/// Stacks with at least this share of all samples are unfolded by default.
 const OPEN: f64 = 0.5;
 /// Maximum indent in columns, so that a deep stack still shows its names.
 const INDENT: usize = 24;
 
 /// A line of the tree.
 struct Row<'a> {
-    /// Names from the comm on, which identify the row in the next interval too.
+    /// Comm and function names. Identifies the row across intervals.
     pub path: Vec<Arc<str>>,
     node: &'a Node,
-    /// True if the row is unfolded; `None` if it has no rows below it.
+    /// True if the row is unfolded; `None` if it has no children.
     pub open: Option<bool>,
 }
 
-/// The rows of the tree that are not folded.
+/// The visible rows of the tree.
 fn rows<'a>(tree: &'a Tree, state: &State) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
     let mut left: Vec<(&Node, Vec<Arc<str>>)> = Vec::new();
@@ -69,7 +69,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let all = tree.total.max(1) as f64;
     for (i, row) in rows.iter().enumerate().skip(first).take(pen.lines()) {
         let depth = row.path.len() - 1;
-        // Deeper than the maximum indent: the number of callers instead.
+        // Beyond the maximum indent, show the number of callers instead.
         let indent = if depth <= INDENT.min(name / 2) {
             " ".repeat(depth)
         } else {

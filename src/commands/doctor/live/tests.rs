@@ -60,7 +60,7 @@ fn writes_as_predicted_by_the_layout() {
 
 /// A skew of the layout is a warning only if members saturate.
 #[test]
-fn a_skew_that_hurts_is_a_warning() {
+fn a_skew_that_saturates_members_is_a_warning() {
     let machine = Machine::new("raid0", 12, None);
     let severity = |blocks: u64| {
         let on_three = |slot: usize| if slot.is_multiple_of(4) { blocks } else { 0 };
@@ -89,7 +89,7 @@ fn heads_of_inode_tables_count() {
 }
 
 #[test]
-fn even_writes_on_an_even_layout_are_no_finding() {
+fn no_finding_for_even_writes_on_an_even_layout() {
     let machine = Machine::new("raid0", 12, Some(32744));
     assert!(ids(&machine, &seen(|slot| 90 + slot as u64, none)).is_empty());
     // Too few writes.
@@ -197,7 +197,7 @@ fn a_journal_without_room() {
         [
             "tasks waited for 40 checkpoints in 10 s, 4 per second, 62ms each",
             "mke2fs creates a journal of 1 GiB for a filesystem of 1.2 TiB",
-            "2.0 MiB per second were written to it",
+            "2.0 MiB per second were written to the journal",
             "before that, since the mount (/proc/fs/jbd2): 812 transactions, each up to 256 blocks, 17 logged on average; \
              3 ms from the request of a commit to its start",
         ]
@@ -215,7 +215,7 @@ fn a_journal_without_room() {
     crate::commands::doctor::tests::commands::may_be_pasted(&found);
 }
 
-/// Neither a small journal alone nor a few waits are a finding.
+/// Neither a small journal alone nor a few waits cause a finding.
 #[test]
 fn small_journals_without_waits() {
     for (blocks, snapshot) in [
@@ -246,5 +246,5 @@ fn an_external_journal_has_no_command() {
     let (_, found) = compare(&machine.facts(), &waits("md0", 40, 2_500));
     assert_eq!(found[0].id, "journal-small");
     assert!(found[0].commands.is_empty() && found[0].risk.is_empty());
-    assert!(found[0].not_when.contains("device of its own"));
+    assert!(found[0].not_when.contains("separate device"));
 }

@@ -139,7 +139,7 @@ fn ten_minutes_of_twelve_hours() {
     assert!(
         skew.seen
             .iter()
-            .any(|s| s == "for 10 of 720 min recorded, the worst part of it"),
+            .any(|s| s == "in the worst part of the recording: 10 of 720 min"),
         "{:?}",
         skew.seen
     );

@@ -43,7 +43,7 @@ fn blocks(array: &ArrayFacts, fs: &FsFacts) -> Option<Finding> {
     }
     let n = lines.len();
     let title = format!(
-        "its blocks straddle physical blocks on {n} of {} disks",
+        "filesystem blocks straddle physical blocks on {n} of {} disks",
         array.array.members.len()
     );
     let finding = Finding::warning("misaligned-blocks", title)
@@ -51,7 +51,7 @@ fn blocks(array: &ArrayFacts, fs: &FsFacts) -> Option<Finding> {
         .figure("disks", n)
         .figure("physical_block_bytes", largest)
         .why("for each write of 4 KiB the disk reads two physical blocks, changes them and writes both")
-        .risk("there is no fix in place: back up, create the partition and the array again at a multiple of 1 MiB (the default of fdisk, parted and mdadm), restore")
+        .risk("there is no fix in place: make a backup, create the partition and the array again at a multiple of 1 MiB (the default of fdisk, parted and mdadm), and restore the backup")
         .not_when("the disk reports wrong values (alignment_offset, some USB bridges): measure first")
         .source("Linux, Documentation/ABI/stable/sysfs-block, physical_block_size and alignment_offset");
     (n > 0).then_some(finding)
@@ -92,7 +92,7 @@ fn stripes(array: &ArrayFacts, fs: &FsFacts) -> Option<Finding> {
             })
             .figure("start_sector", start)
             .why(if unit == "stripe" {
-                "a write that ext4 aligns to a stripe ends one stripe and starts another: md reads before it writes both"
+                "a write that ext4 aligns to a stripe covers parts of two stripes: md reads first for both"
             } else {
                 "blocks that ext4 keeps together are on two members, and full stripes are never written"
             })

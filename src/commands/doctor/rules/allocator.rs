@@ -1,5 +1,5 @@
-//! Kernels and mount options with which the block allocator searches all groups for each file. Features are probed where
-//! sysfs, /proc/fs/ext4 or a symbol shows them. Nothing shows the fix of 6.8, so the version decides.
+//! Kernels and mount options with which the block allocator searches all groups for each file. Features are probed if
+//! sysfs, /proc/fs/ext4 or a symbol shows them. No interface shows the fix of 6.8, so the kernel version is used.
 
 use super::list;
 use crate::advice::kernel::Kernel;
@@ -9,9 +9,9 @@ use crate::commands::doctor::facts::{ArrayFacts, FsFacts};
 use crate::commands::doctor::finding::Finding;
 use crate::machine::mballoc::MbStats;
 
-/// Number of groups from which a search of all of them is noticeable: 2.4 TiB with groups of 128 MiB.
+/// Minimum number of groups for which a search of all of them is noticeable: 2.4 TiB with groups of 128 MiB.
 const MANY_GROUPS: u32 = 20_000;
-/// Used share of the blocks from which free runs are short.
+/// Minimum used share of the blocks for which free runs are short.
 const FULL: f64 = 0.8;
 
 /// True if the aligned search can suggest the same group forever.
@@ -38,7 +38,7 @@ fn groups(fs: &FsFacts) -> u32 {
 
 /// Adds the commands that turn stripe alignment off, now and permanently.
 pub fn stripe_off(fs: &FsFacts, finding: Finding) -> Finding {
-    // The old values are needed to undo it.
+    // The old values are needed to undo the commands.
     let old = fs.superblock.as_ref().map(|sb| {
         format!(
             "in the superblock: stride={} stripe_width={}",
@@ -76,7 +76,7 @@ fn aligned(kernel: &Kernel, fs: &FsFacts) -> Finding {
     });
     let mut finding = finding
         .seen(format!(
-            "kernel {}: its version has the group lists of 6.0 and not the fix of 6.8 (no symbol of 6.17's allocator)",
+            "kernel {}: this version has the group lists of 6.0 and not the fix of 6.8 (no symbol of 6.17's allocator)",
             kernel.release
         ))
         .seen(fs.option_seen(format_args!("stripe={stripe}; {groups} groups")))
@@ -136,7 +136,7 @@ fn linear(kernel: &Kernel, fs: &FsFacts) -> Option<Finding> {
         .source("Linux 5.13, 196e402adf2e; 5.18, 077d0c2c78df");
     if let Some(used) = fs.used {
         finding = finding
-            .seen(format!("{} of its blocks in use", units::percent(used)))
+            .seen(format!("{} of the blocks are in use", units::percent(used)))
             .figure("used", used);
     }
     if let Some(s) = &fs.scanned {
@@ -165,7 +165,7 @@ fn spreading(kernel: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Option<Findin
             "alloc-spreading",
             "this kernel's allocator jumps from group to group on rotational disks",
         )
-        .seen(format!("kernel {}: by its version; later 5.19.y have the fix", kernel.release))
+        .seen(format!("kernel {}: determined by its version; later 5.19.y have the fix", kernel.release))
         .seen(format!("optimize_scan: 1; rotational: {disks}"))
         .why("small files are placed far from each other, and each write is a seek")
         .commands(fs.mount_again("mb_optimize_scan=0"))

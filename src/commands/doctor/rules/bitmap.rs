@@ -30,8 +30,9 @@ pub fn check(array: &ArrayFacts) -> Vec<Finding> {
     let mut found: Vec<Finding> = found.into_iter().collect();
     for f in found.iter_mut().filter(|_| blocked) {
         f.commands.clear();
-        f.not_when = "now: the array is degraded or syncing, and mdadm refuses until that is over"
-            .to_owned();
+        f.not_when =
+            "now: the array is degraded or syncing, and mdadm refuses until that has ended"
+                .to_owned();
     }
     found
 }
@@ -46,7 +47,7 @@ pub fn replace(array: &ArrayFacts) -> [String; 2] {
 }
 
 fn in_file(array: &ArrayFacts, path: &str) -> Finding {
-    Finding::warning("bitmap-file", "its write-intent bitmap is in a file of another filesystem")
+    Finding::warning("bitmap-file", "the write-intent bitmap is in a file on another filesystem")
         .seen(match path {
             "" => "md/bitmap/location is file".to_owned(),
             path => format!("md/bitmap/location is file, /proc/mdstat: {path}"),
@@ -54,7 +55,7 @@ fn in_file(array: &ArrayFacts, path: &str) -> Finding {
         .why("mdadm 4.4 and later refuse such files, so an upgrade may prevent assembly; the kernel calls them deprecated, and they are known to work on ext2 and ext3 only")
         .commands(replace(array))
         .risk("a crash between the two commands causes a full resync; an internal bitmap costs a write and a flush on every member before the first write to a clean chunk")
-        .not_when("an old system that is never upgraded assembles the array")
+        .not_when("the array is assembled by an old system that is never upgraded")
         .source("mdadm 4.4, commit 581ba134; mdadm(8), --bitmap")
 }
 
@@ -101,7 +102,7 @@ fn none(array: &ArrayFacts, bytes: u64) -> Finding {
             "md/consistency_policy is resync, md/component_size {size}: {hours:.0} h at 150 MiB/s"
         ))
         .figure("resync_hours", hours)
-        .why("during the resync a second failure loses data, and every disk is busy. mdadm 4.4 and later create a bitmap only if asked; earlier versions did on members over 100 GiB")
+        .why("during the resync a second failure loses data, and every disk is busy. mdadm 4.4 and later create a bitmap only on request; earlier versions create one by default on members over 100 GiB")
         .command(replace(array)[1].clone())
         .risk("a write and a flush on every member before the first write to a clean chunk; undone with --bitmap=none")
         .not_when("random writes matter more than a short resync (databases), or the power never fails")

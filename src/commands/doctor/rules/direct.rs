@@ -6,7 +6,7 @@ use crate::advice::kernel::Kernel;
 use crate::commands::doctor::facts::{ArrayFacts, FsFacts};
 use crate::commands::doctor::finding::Finding;
 
-/// Serialized direct IO, and a mount option without effect.
+/// Serialized direct IO, and `dioread_nolock` without effect.
 pub fn check(kernel: &Kernel, _: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
     let mut found = Vec::new();
     if fs.has_option("nodelalloc") && fs.has_option("dioread_nolock") {
@@ -26,20 +26,20 @@ pub fn check(kernel: &Kernel, _: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
             .why("ext4 before 5.6 takes the inode's lock exclusively to start an overwrite, and readers wait: a database loses 10 to 80 % of its throughput")
             .not_when("each file is only read, or only written")
             .source("Linux 5.6, aa9714d0e397 and bc6385dab125; introduced by 16c54688592c in 4.9")
-            .risk("those of a kernel upgrade. O_DSYNC instead of O_DIRECT was about a third faster on such kernels")
+            .risk("the risks of a kernel upgrade. O_DSYNC instead of O_DIRECT was about a third faster on such kernels")
     } else {
         Finding::info("dio-unwritten", format!("{written}: writes to preallocated blocks are serialized"))
             .why("ext4 before 6.3 takes the inode's lock exclusively to write to preallocated blocks (fallocate) for the first time; later writes to them run in parallel")
             .not_when("the files have been written once from start to end, or are appended to")
             .source("Linux 6.3, 240930fb7e6b")
-            .risk("those of a kernel upgrade. Without one, write new files once from start to end instead of using fallocate")
+            .risk("the risks of a kernel upgrade. Without an upgrade, write new files once from start to end instead of using fallocate")
     };
     let open = fs.direct.iter();
     found.push(
         finding
             .seen_all(open.map(|o| format!("{} ({}) writes {}", o.comm, o.pid, o.path)))
             .seen(format!(
-                "kernel {}: by its version, as no probe shows it",
+                "kernel {}: determined by its version, as no interface shows it",
                 kernel.release
             ))
             .figure("files", fs.direct.len()),

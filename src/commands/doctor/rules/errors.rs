@@ -29,13 +29,13 @@ pub fn check(_: &Kernel, _: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
         found.push(
             Finding::critical("fs-errors", format!("ext4 has recorded {count} errors since the last e2fsck"))
                 .seen(format!("errors_count is {count}{flag}"))
-                .seen_all(last.map(|at| format!("the last one at {at}")))
-                .seen_all(continues.then_some("errors=continue: it keeps writing"))
+                .seen_all(last.map(|at| format!("the last error was in {at}")))
+                .seen_all(continues.then_some("errors=continue: ext4 keeps writing"))
                 .figure("errors", count)
-                .why("its metadata is inconsistent; data written on top of that may be lost")
+                .why("the metadata of the filesystem is inconsistent, and data that is written now may be lost")
                 .command(format!("umount {}", fs.mount_point()))
                 .command(format!("e2fsck -fn {}", fs.path()))
-                .risk("the filesystem is unavailable meanwhile. With -n e2fsck changes nothing and reports what it would repair; without -n it repairs, which cannot be undone: copy important files first")
+                .risk("the filesystem is unavailable during the check. With -n e2fsck changes nothing and reports what it would repair; without -n it repairs, which cannot be undone: copy important files first")
                 .not_when("the array is degraded or its members report errors: fix that first, or e2fsck works on wrong blocks")
                 .source("e2fsck(8); Linux, Documentation/ABI/testing/sysfs-fs-ext4"),
         );
@@ -45,7 +45,7 @@ pub fn check(_: &Kernel, _: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
             Finding::info("fs-errors-continue", "errors=continue: after an error ext4 keeps writing")
                 .seen(match option {
                     Some(_) => fs.option_seen("errors=continue"),
-                    None => "s_errors in its superblock is 1".to_owned(),
+                    None => "s_errors in the superblock is 1".to_owned(),
                 })
                 .why("damage spreads instead of stopping at the first error; it is the default of mke2fs")
                 .commands(fs.change("-e remount-ro", "errors=remount-ro"))

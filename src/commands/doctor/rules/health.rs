@@ -108,14 +108,14 @@ pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
         return vec![
             finding
                 .command(format!("mdadm --detail {dev}"))
-                .risk("none: it only reports. Stop all writers and copy what can still be read; a member that lost its cable or power may come back (mdadm --assemble)"),
+                .risk("none: the command only reports. Stop all writers and copy the data that can still be read; a member that lost its cable or power may come back (mdadm --assemble)"),
         ];
     }
     if rebuilding {
         return vec![
             finding
-                .risk("nothing to do but wait; see /proc/mdstat")
-                .not_when("it is rebuilding"),
+                .risk("no action: wait for the rebuild, see /proc/mdstat")
+                .not_when("the array is rebuilding"),
         ];
     }
     let next = if spares.is_empty() {
@@ -144,14 +144,14 @@ pub fn syncing(of: &ArrayFacts) -> Vec<Finding> {
         Some(action) => action,
     };
     let why = match action {
-        "check" => "md compares all copies or parity: reads on every member until it is done",
+        "check" => "md compares all copies or parity, and reads every member until it ends",
         "repair" => "md compares all copies or parity and rewrites those that differ",
         "reshape" => {
             "md moves every block: reads and writes on all members, and the location of blocks changes as it proceeds"
         }
         "frozen" => "md neither rebuilds nor resyncs until sync_action is changed",
         "resync" => {
-            "copies or parity may be wrong until it is done: a disk failure now may lose blocks"
+            "copies or parity may be wrong until the resync ends: a disk failure now may lose blocks"
         }
         _ => "md copies a member: reads and writes in addition to the load",
     };
@@ -172,13 +172,15 @@ pub fn syncing(of: &ArrayFacts) -> Vec<Finding> {
     vec![match action {
         "check" | "repair" => finding
             .command(stop)
-            .risk("none: it can be started again, from the beginning")
+            .risk("none: it can be started again from the beginning")
             .not_when("the array has little other load"),
         "frozen" => finding
             .command(stop)
             .risk("the pending rebuild or resync starts at once")
-            .not_when("an administrator froze it to replace a disk: mdadm does so for a moment"),
-        _ => finding.risk("nothing to do but wait; see /proc/mdstat"),
+            .not_when(
+                "an administrator froze it to replace a disk, or mdadm froze it for a moment",
+            ),
+        _ => finding.risk("no action: wait until it ends, see /proc/mdstat"),
     }]
 }
 
@@ -211,9 +213,9 @@ pub fn pending(of: &ArrayFacts) -> Vec<Finding> {
             .risk("the resync starts at once, as it would at the first write: it reads all members, and writes where they differ")
             .not_when("a member may hold wrong data: copy the array first, as a resync trusts the data blocks, or one of the copies"),
         "readonly" => finding
-            .risk("an administrator made it read-only. `mdadm --readwrite` starts the resync, which writes where members differ")
-            .not_when("it is read-only on purpose, to copy data off it"),
-        _ => finding.risk("nothing to do if it starts within seconds; see /proc/mdstat"),
+            .risk("an administrator made the array read-only. `mdadm --readwrite` starts the resync, which writes where members differ")
+            .not_when("the array is read-only on purpose, to copy data off it"),
+        _ => finding.risk("no action if the resync starts within seconds; see /proc/mdstat"),
     }]
 }
 
@@ -255,9 +257,9 @@ pub fn bad_sectors(of: &ArrayFacts) -> Vec<Finding> {
             .seen(format!("md/dev-{name}/errors is {n}"))
             .figure("member", name.clone())
             .figure("errors", n)
-            .why("the disk could not read these blocks, and md rewrote them from the others: disks that do so often fail soon")
+            .why("the disk could not read these blocks, and md rewrote them from the other members: such disks often fail soon")
             .command(format!("smartctl -x {}", path_of(&member.disk_name)))
-            .risk("none: it only reports")
+            .risk("none: the command only reports")
             .not_when("the number is old and does not grow")
             .source("Linux, Documentation/admin-guide/md.rst, dev-XXX/errors")
     }));
@@ -266,7 +268,7 @@ pub fn bad_sectors(of: &ArrayFacts) -> Vec<Finding> {
 }
 
 /// Mismatches counted by a check or repair. A resync and a rebuild count too (raid5.c, `handle_parity_checks6`), but those
-/// blocks were not known to match before: on a new array that is everything.
+/// blocks were not known to match before: on a new array that applies to all blocks.
 fn mismatch(of: &ArrayFacts) -> Option<Finding> {
     let n = of.mismatches;
     if n == 0 || matches!(redundancy_left(&of.array), Redundancy::None) {
@@ -285,8 +287,8 @@ fn mismatch(of: &ArrayFacts) -> Option<Finding> {
         )
         .raise_if(of.has_parity(), Severity::Warning)
         .why("parity or copies do not match the data, and md cannot determine which of them is right")
-        .risk("a check reads everything and changes nothing. `repair` instead trusts the data and rewrites the rest, which cannot be undone")
-        .not_when("level 1 or 10 holds swap or memory-mapped files: a page that changed while it was written differs for a while"),
+        .risk("a check reads everything and changes nothing. `repair` instead assumes that the data, or one copy, is right and rewrites the rest, which cannot be undone")
+        .not_when("a RAID 1 or 10 holds swap or memory-mapped files: the copies of a page that changed during its write differ for a while"),
         "repair" => Finding::info(
             "array-repaired",
             if running {
@@ -295,7 +297,7 @@ fn mismatch(of: &ArrayFacts) -> Option<Finding> {
                 format!("the last repair rewrote {n} mismatched sectors")
             },
         )
-        .why("copies or parity match again there, but the data itself may be wrong. Sectors that a check finds now have changed since")
+        .why("copies or parity of these sectors match again, but the data itself may be wrong. Mismatches that a new check finds are new")
         .risk("a check reads everything and changes nothing")
         .not_when("a check has run since: md then reports the count of that check"),
         _ => return None,
@@ -310,17 +312,17 @@ fn mismatch(of: &ArrayFacts) -> Option<Finding> {
     )
 }
 
-/// An array that is assembled and not running.
+/// An array that is assembled but not running.
 pub fn stopped(name: &str, state: &str) -> Finding {
     let dev = path_of(name);
     Finding::warning("array-stopped", format!("not running: md/array_state is {state}"))
         .on_array(name)
-        .seen("it has members and serves no IO")
+        .seen("the array has members and serves no IO")
         .figure("state", state)
-        .why("often more members are missing than the level tolerates, or a disk from elsewhere has an old superblock")
+        .why("usually more members are missing than the level tolerates, or a disk from another machine has an old superblock")
         .command(format!("mdadm --detail {dev}"))
         .command(format!("mdadm --run {dev}"))
-        .risk("--run starts it degraded; --detail only reports")
-        .not_when("--detail lists a disk that is meant for something else: mdadm --stop it instead")
+        .risk("--run starts the array degraded; --detail only reports")
+        .not_when("--detail lists a disk that has another purpose: run mdadm --stop instead")
         .source("mdadm(8), MISC MODE")
 }

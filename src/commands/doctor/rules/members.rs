@@ -10,7 +10,7 @@ use crate::commands::doctor::facts::{ArrayFacts, Disk};
 use crate::commands::doctor::finding::{Finding, Severity};
 use crate::machine::Member;
 
-/// Sectors that members may have beyond those in use before it is reported: 1 GiB.
+/// Maximum number of unused sectors of a member that is not reported: 1 GiB.
 const UNUSED: u64 = 1 << 21;
 const NO_MAJORITY: &str = "no value is on more than half of the members, so none is advised";
 const SYSFS: &str = "Linux, Documentation/ABI/stable/sysfs-block";
@@ -124,7 +124,7 @@ fn rotational(of: &ArrayFacts, pairs: &[Pair<'_>]) -> Option<Finding> {
         "rotational and solid-state disks in one array",
     )
     .seen(format!("queue/rotational: {words}"))
-    .why("each write waits for the slowest member, and so does each read from a rotational one")
+    .why("each write waits for the slowest member, and each read from a rotational member is slow")
     .not_when(
         "the attribute is wrong and all disks are of one kind (virtual machines, some controllers)",
     )
@@ -189,9 +189,9 @@ fn scheduler(pairs: &[Pair<'_>]) -> Option<Finding> {
 fn limits(pairs: &[Pair<'_>]) -> Option<Finding> {
     let mut names = Vec::new();
     let mut finding = Finding::info("members-limits", "")
-        .why("the array takes the smallest request size and the largest block sizes of its members; a member with other limits, or with another nr_requests, completes requests at other times")
+        .why("the array takes the smallest request size and the largest block sizes of its members; a member with different limits, or a different nr_requests, completes requests at different times")
         .risk(UNDONE)
-        .not_when("the disks are of different kinds, and the limit is the controller's")
+        .not_when("the disks are of different kinds, and the limit comes from the controller")
         .source(SYSFS);
     let limits = pairs.first().map(limits_of)?;
     for (i, (name, _)) in limits.into_iter().enumerate() {
@@ -251,7 +251,7 @@ fn size(of: &ArrayFacts, pairs: &[Pair<'_>]) -> Option<Finding> {
             .map(|(name, n)| format!("{name} could hold {} more", bytes(*n))),
     )
     .figure("unused_bytes", total.saturating_mul(512))
-    .why("md uses as much of each member as the smallest has")
+    .why("md uses only as much of each member as the smallest member has")
     .source("mdadm(8), --size");
     // If all members are larger, the array can grow without new disks.
     if unused.len() < of.array.raid_disks as usize {
@@ -260,7 +260,7 @@ fn size(of: &ArrayFacts, pairs: &[Pair<'_>]) -> Option<Finding> {
     Some(
         finding
             .command(format!("mdadm --grow {} --size=max", of.path()))
-            .risk("the added space is synced, which takes hours; grow the filesystem with resize2fs afterwards")
+            .risk("md syncs the added space, which takes hours; grow the filesystem with resize2fs afterwards")
             .not_when("the rest of the members is unused on purpose"),
     )
 }
@@ -280,7 +280,7 @@ fn iostats(pairs: &[Pair<'_>]) -> Option<Finding> {
     (!off.is_empty()).then_some(finding)
 }
 
-/// A RAID 0 of unequal members: its end is on fewer of them.
+/// A RAID 0 of unequal members: the end of the array is on fewer of them.
 pub fn zones(of: &ArrayFacts) -> Vec<Finding> {
     let array = &of.array;
     if array.level != "raid0" || array.chunk_sectors == 0 {
@@ -311,8 +311,8 @@ pub fn zones(of: &ArrayFacts) -> Vec<Finding> {
             .seen(format!("members hold from {} to {} of data", size(least), size(most)))
             .figure("beyond_bytes", bytes(beyond))
             .figure("members_beyond", larger)
-            .why("md stripes that part over the larger members only: it is as slow as these few")
-            .risk("never change raid0.default_layout on an array with data: another layout reads its end from the wrong blocks")
+            .why("md stripes that part over the larger members only, so it is only as fast as these few")
+            .risk("never change raid0.default_layout on an array with data: with another layout md reads the end of the array from wrong blocks")
             .source("Linux, drivers/md/raid0.c, create_strip_zones; md(4), RAID0"),
     ]
 }

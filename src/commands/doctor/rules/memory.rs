@@ -6,9 +6,9 @@ use crate::commands::doctor::finding::Finding;
 
 /// Sequential write rate of a hard disk, bytes per second.
 const DISK_RATE: u64 = 150 << 20;
-/// Seconds of sequential writing from which on the dirty limit is too high. Small files take ten to a hundred times as long.
+/// Minimum seconds of sequential writing that make the dirty limit too high. Small files take ten to a hundred times as long.
 const LONG_S: u64 = 30;
-/// Seconds of sequential writing that are advised as the limit.
+/// Advised limit in seconds of sequential writing.
 const ADVISED_S: u64 = 5;
 
 /// Read-ahead and dirty limits, for each array.
@@ -41,7 +41,7 @@ fn read_ahead(of: &ArrayFacts) -> Option<Finding> {
     .risk(format!(
         "more memory for each file that is read sequentially; undone with {ahead}, and lost at a reboot unless a udev rule sets it"
     ))
-    .not_when("reads are small and random (a database), and it was reduced on purpose")
+    .not_when("reads are small and random (a database), and read-ahead was reduced on purpose")
     .source("Linux, Documentation/ABI/stable/sysfs-block, read_ahead_kb; drivers/md/raid5.c, raid0.c, io_opt");
     of.rotational().then_some(finding)
 }

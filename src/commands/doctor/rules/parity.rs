@@ -25,7 +25,7 @@ pub fn check(of: &ArrayFacts) -> Vec<Finding> {
     found.into_iter().flatten().collect()
 }
 
-/// The mount option `discard` where md drops discards.
+/// The mount option `discard` on an array on which md drops discards.
 pub fn discards(_: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
     let capable = array.disks_with(|_, d| d.discards);
     let dropped = array.has_parity() && array.discards == Some(false) && !capable.is_empty();
@@ -43,7 +43,7 @@ pub fn discards(_: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
                 list(&capable)
             ))
             .seen_all(parameter)
-            .why("RAID 4, 5 and 6 pass discards on only if raid456.devices_handle_discard_safely is Y and the disks accept whole stripes, because parity stays right only if discarded blocks read as zeroes. SSDs therefore never learn which blocks are free")
+            .why("RAID 4, 5 and 6 pass discards on only if raid456.devices_handle_discard_safely is Y and the disks accept whole stripes, because parity remains right only if discarded blocks read as zeroes. SSDs therefore never learn which blocks are free")
             .risk("only the endurance of the SSDs is at stake. With Y and a disk that does not return zeroes, parity is wrong, and a rebuild writes garbage")
             .not_when("the SSDs need no discards")
             .source(DISCARD_SOURCE),
@@ -83,7 +83,7 @@ fn stripe_cache(of: &ArrayFacts) -> Option<Finding> {
         .seen("queue/rotational is 0 on all members")
         .figure("stripe_cache_size", size)
         .figure("group_thread_cnt", threads)
-        .why("one kernel thread handles all stripes and computes all parity, which is slower than fast disks; and with a small cache partial writes leave it before they can be merged, so that md reads first")
+        .why("one kernel thread handles all stripes and computes all parity, which is slower than fast disks; and in a small cache partial writes are evicted before they can be merged, so that md has to read first")
         .command(format!("echo {THREADS} > {}", of.sysfs("md/group_thread_cnt")))
         .command(format!("echo {CACHE} > {}", of.sysfs("md/stripe_cache_size")))
         .risk(format!(

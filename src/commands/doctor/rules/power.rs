@@ -43,7 +43,7 @@ fn no_barriers(array: &ArrayFacts, fs: &FsFacts) -> Option<Finding> {
         .figure("disks_with_volatile_cache", disks.len())
         .why("ext4 then never flushes disk caches, neither around a journal commit nor for fsync: disks write their caches in any order, and a power failure can leave a journal that does not match the disk, and lose files after a successful fsync")
         .command(format!("mount -o remount,barrier=1 {}", fs.mount_point()))
-        .risk("fsync and journal commits wait for flushes, as they must; undone with barrier=0")
+        .risk("fsync and journal commits wait for flushes, as they should; undone with barrier=0")
         .not_when("every disk and controller keeps its cache through a power failure (capacitors, battery) although it reports write back")
         .source("Linux, Documentation/admin-guide/ext4.rst, barrier; Documentation/block/writeback_cache_control.rst");
     let sb = fs.superblock.as_ref();
@@ -64,7 +64,7 @@ fn async_commit(fs: &FsFacts) -> Option<Finding> {
     Some(
         Finding::warning(
             "fs-async-commit",
-            "journal_async_commit: after a power failure new files can contain deleted data of others",
+            "journal_async_commit: after a power failure new files can contain deleted data of other files",
         )
         .seen(fs.option_seen("journal_async_commit"))
         .seen_all(set_in(fs, |o| o == "journal_async_commit"))

@@ -50,15 +50,15 @@ fn uneven(fs: &FsFacts, report: &Report) -> Finding {
     let sb = fs.superblock.as_ref().filter(|sb| sb.cluster_ratio == 1);
     let Some(better) = sb.and_then(|sb| predict::even(&report.target, sb)) else {
         return finding
-            .seen("none of the usual mke2fs options is even here: raidtrace layout --search tries more")
+            .seen("none of the usual mke2fs options is even on this array: raidtrace layout --search tries more")
             .not_when("the members never saturate")
             .risk("existing metadata cannot be moved");
     };
     let own = EMPTY + u64::from(sb.is_some_and(|sb| sb.orphan_file_inum != 0));
     let files = match fs.inodes.map(|n| n.saturating_sub(own)) {
-        None => "it may hold files".to_owned(),
-        Some(0) => "no inodes in use besides its own when it was checked".to_owned(),
-        Some(n) => format!("{n} inodes in use besides its own"),
+        None => "the filesystem may hold files".to_owned(),
+        Some(0) => "no inodes in use besides the reserved ones when it was checked".to_owned(),
+        Some(n) => format!("{n} inodes in use besides the reserved ones"),
     };
     let costs = match better.costs.as_slice() {
         [] => String::new(),
@@ -75,7 +75,7 @@ fn uneven(fs: &FsFacts, report: &Report) -> Finding {
             "there is no fix in place, so the command is for a new filesystem to move the data to: mkfs destroys the content of its \
              device. {costs}Until then a larger journal writes the same blocks less often"
         ))
-        .not_when("the members never saturate, or the files are large and written sequentially. Do not reshape the array for this alone: it takes days, and a failure meanwhile can cost everything")
+        .not_when("the members never saturate, or the files are large and written sequentially. Do not reshape the array for this alone: a reshape takes days, and a failure during it can lose all data")
 }
 
 /// A stride, which mke2fs sets on every array, has no effect with flex_bg.
@@ -95,7 +95,7 @@ fn inert_stride(fs: &FsFacts) -> Option<Finding> {
     )
 }
 
-/// A running reshape after which an even layout is uneven.
+/// A running reshape that makes an even layout uneven.
 fn reshaped(array: &ArrayFacts, fs: &FsFacts, report: &Report) -> Option<Finding> {
     let (before, after) = (fs.before?, report.skews);
     let old = array.array.before_reshape?;
@@ -103,7 +103,7 @@ fn reshaped(array: &ArrayFacts, fs: &FsFacts, report: &Report) -> Option<Finding
         return None;
     }
     let title = format!(
-        "the reshape from {} to {} disks makes an even layout uneven: {} the mean on the busiest",
+        "the reshape from {} to {} disks makes an even layout uneven: {} the mean on the busiest member",
         old.raid_disks,
         array.array.raid_disks,
         units::factor(Some(after.worst()))
@@ -115,7 +115,7 @@ fn reshaped(array: &ArrayFacts, fs: &FsFacts, report: &Report) -> Option<Finding
             .figure("before", before.worst())
             .figure("after", after.worst())
             .why("the disk of a block is its chunk number modulo the number of disks, and flex groups are a power of two of chunks apart")
-            .risk("nothing to do while it runs; one disk more or less would be even again, at the cost of another reshape")
+            .risk("no action while the reshape runs; with one disk more or less the layout would be even again, at the cost of another reshape")
             .not_when("the members never saturate")
             .source("measured, see docs/doctor.md"),
     )

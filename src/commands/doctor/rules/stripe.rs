@@ -36,7 +36,7 @@ pub fn check(kernel: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> 
     found.into_iter().flatten().collect()
 }
 
-/// `stripe=0` where it has no effect.
+/// `stripe=0` that has no effect.
 fn zero_ignored(fs: &FsFacts) -> Option<Finding> {
     let in_force = fs.stripe().filter(|s| *s > 1)?;
     let zero = |options: &str| options.split(',').any(|o| o.trim() == "stripe=0");
@@ -53,10 +53,10 @@ fn zero_ignored(fs: &FsFacts) -> Option<Finding> {
         .seen(format!("{origin} has stripe=0"))
         .seen(fs.option_seen(format_args!("stripe={in_force}")))
         .figure("stripe_blocks", in_force)
-        .why("at mount the kernel treats 0 as unset and uses the superblock; only stripe=1 or a remount turns it off");
+        .why("at mount the kernel treats 0 as unset and uses the superblock; only stripe=1 or a remount turns the stripe off");
     Some(
         allocator::stripe_off(fs, finding)
-            .risk("parity levels get more writes of parts of stripes; undone with the old values")
+            .risk("parity levels get more partial-stripe writes; undone with the old values")
             .not_when("a stripe is wanted: then remove stripe=0")
             .source(SOURCE),
     )
@@ -155,7 +155,7 @@ impl<'a> Case<'a> {
             return finding
                 .commands(self.set())
                 .risk("on a full and fragmented filesystem the allocator searches longer; undone with stripe_width=0")
-                .not_when("files are small: turn it off with stride=0,stripe_width=0 instead");
+                .not_when("files are small: turn the stripe off with stride=0,stripe_width=0 instead");
         }
         finding
             .seen(format!("in the superblock: stride={stride} stripe_width={width}"))

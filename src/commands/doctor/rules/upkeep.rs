@@ -4,7 +4,7 @@ use super::list;
 use crate::commands::doctor::facts::{ArrayFacts, Facts};
 use crate::commands::doctor::finding::Finding;
 
-/// Days without a check that are reported: Debian and mdadm's own timer check monthly.
+/// Minimum number of days without a check to report: Debian and mdadm's own timer check monthly.
 const MONTH: u64 = 35;
 
 /// Missing checks and a missing monitor.
@@ -37,25 +37,25 @@ fn unchecked(uptime: Option<u64>, of: &ArrayFacts) -> Option<Finding> {
             .on_array(&of.array.name)
             .seen(format!("md/last_sync_action is {last_sync}: neither check nor resync since assembly"))
             .seen(match of.checked_days {
-                Some(days) => format!("/var/lib/mdcheck: mdcheck last worked on it {days} days ago"),
-                None => "/var/lib/mdcheck has no record of it (Debian's checkarray leaves none)".to_owned(),
+                Some(days) => format!("/var/lib/mdcheck: mdcheck last worked on this array {days} days ago"),
+                None => "/var/lib/mdcheck has no record of this array (Debian's checkarray leaves none)".to_owned(),
             })
             .figure("uptime_days", days)
             .why("an unreadable sector is found only when it is read: without checks that is during a rebuild, when no other copy is left")
             .command(format!("echo check > {}", of.sysfs("md/sync_action")))
-            .risk("reads every sector of all members, for hours, in addition to the load (md/sync_speed_max limits it); changes nothing. Stopped with `idle`")
-            .not_when("the array was assembled recently: the kernel does not show when")
+            .risk("the check reads every sector of all members, for hours, in addition to the load (md/sync_speed_max limits it). It changes nothing; writing `idle` stops it")
+            .not_when("the array was assembled recently: the kernel does not show when it was assembled")
             .source("md(4), SCRUBBING AND MISMATCHES; mdadm, misc/mdcheck; Linux, Documentation/admin-guide/md.rst, last_sync_action"),
     )
 }
 
 fn no_monitor(arrays: &[&str]) -> Finding {
-    Finding::info("monitor-none", "mdadm --monitor is not running: a disk failure is reported to no one")
+    Finding::info("monitor-none", "mdadm --monitor is not running: nobody is notified of a disk failure")
         .seen("no process in /proc is `mdadm --monitor` (or --follow, -F)")
         .seen(format!("redundant: {}", list(arrays)))
         .why("an array that has lost a disk works as before, until the next failure")
         .command("systemctl start mdmonitor")
-        .risk("none: it waits for events. It exits at once without MAILADDR or PROGRAM in mdadm.conf; `mdadm --monitor --scan --oneshot --test` sends a test message")
+        .risk("none: the monitor waits for events. It exits at once without MAILADDR or PROGRAM in mdadm.conf; `mdadm --monitor --scan --oneshot --test` sends a test message")
         .not_when("other software watches md/degraded or /proc/mdstat (node_exporter, a cron job, mdadm --monitor --oneshot from a timer)")
         .source("mdadm(8), MONITOR MODE")
 }

@@ -292,7 +292,7 @@ fn members_that_differ() {
             command,
             "{file}"
         );
-        // Equal values on all members are no finding.
+        // Equal values on all members cause no finding.
         if id != "members-iostats" {
             let mut all = Machine::raid6();
             for i in 0..7 {

@@ -37,12 +37,15 @@ fn default_layout_on_12_disks() {
     let used = |n: u32| {
         Machine::new("raid0", 12, None).sb(|sb| sb.free_inodes_count = sb.inodes_count - n)
     };
-    let none = "no inodes in use besides its own when it was checked";
-    assert_eq!(files(used(12)), "1 inodes in use besides its own");
+    let none = "no inodes in use besides the reserved ones when it was checked";
+    assert_eq!(files(used(12)), "1 inodes in use besides the reserved ones");
     assert_eq!(files(used(11)), none);
     assert_eq!(files(used(12).sb(|sb| sb.orphan_file_inum = 12)), none);
     // The superblock is outdated if the filesystem was not unmounted.
-    assert_eq!(files(used(11).sb(|sb| sb.state = 0)), "it may hold files");
+    assert_eq!(
+        files(used(11).sb(|sb| sb.state = 0)),
+        "the filesystem may hold files"
+    );
 }
 
 #[test]
@@ -57,7 +60,7 @@ fn default_layout_on_raid5() {
     let found = &machine.findings()[0];
     assert_eq!((found.id, found.severity), ("layout-skew", Severity::Info));
     assert!(found.figures["bitmaps"].as_f64().unwrap() > 7.9);
-    // No flex groups of 128 GiB, which would even the bitmaps alone.
+    // No flex groups of 128 GiB, which would spread only the bitmaps evenly.
     assert!(
         !found.seen.iter().any(|s| s.contains("-G")),
         "{:?}",

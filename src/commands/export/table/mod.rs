@@ -12,12 +12,12 @@ use parquet::schema::types::ColumnPath;
 use crate::recording::reader::Reader;
 use crate::recording::schema::{COLUMNS, Type};
 
-/// Encoded bytes of a row group, which is built in memory.
+/// Encoded size of a row group, which is built in memory.
 const BYTES: usize = 48 << 20;
-/// zstd level. Higher levels take longer than the space they save is worth.
+/// zstd level. Higher levels take much longer and save little space.
 const LEVEL: i32 = 1;
 
-/// Writes every readable batch, and returns the number of rows.
+/// Writes every readable batch. Returns the number of rows.
 pub fn write(reader: &mut Reader, schema: &SchemaRef, out: impl Write + Send) -> Result<u64> {
     groups(reader, schema, out, BYTES)
 }
@@ -38,7 +38,7 @@ fn groups(
     Ok(rows)
 }
 
-/// Dictionaries only for columns whose values repeat: hashing each value of the others costs time and saves no space.
+/// Uses dictionaries only for columns whose values repeat. For other columns, hashing each value costs time and saves no space.
 fn properties(bytes: usize) -> Result<WriterProperties> {
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(LEVEL)?))
@@ -53,7 +53,8 @@ fn properties(bytes: usize) -> Result<WriterProperties> {
         ) {
             properties = properties.set_column_dictionary_enabled(path.clone(), false);
         }
-        // A submission and its requests have the same `array_sector` within a few rows: zstd finds it in plain values.
+        // `array_sector` stays plain: a submission and its requests, a few rows apart, share the value, and zstd compresses the
+        // repetition.
         let numbers = matches!(column, Type::Time | Type::U16 | Type::U32 | Type::U64);
         if numbers && name != "array_sector" {
             properties = properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);

@@ -1,4 +1,4 @@
-//! What is in the table is what is in the recording.
+//! The table must hold the same values as the recording.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn reader(bytes: &[u8]) -> Option<Reader> {
     Reader::new(input, Path::new("x.rtrace"), Wanted::Everything).ok()
 }
 
-/// Values of a column as text; null is none.
+/// Values of a column as text; null is `None`.
 fn texts(column: &dyn Array) -> Vec<Option<String>> {
     macro_rules! numbers {
         ($of:ty) => {{
@@ -65,7 +65,7 @@ fn columns(batches: impl Iterator<Item = RecordBatch>) -> Vec<Vec<Option<String>
     columns
 }
 
-/// Exports in row groups of so many bytes, and compares every value of every column and their types. How many groups.
+/// Exports in row groups of `group` bytes, and compares the type and every value of every column. Returns the number of groups.
 fn same(bytes: &[u8], group: usize) -> usize {
     let recorded = StreamReader::try_new(bytes, None).unwrap();
     let schema = recorded.schema();
@@ -97,7 +97,7 @@ fn batches_of_any_length_are_one_table() {
 }
 
 #[test]
-fn numbers_of_any_size_are_the_same_ones() {
+fn numbers_of_any_size_round_trip() {
     let mut items = fixture::items(40_000, 2);
     let mut numbers = Numbers(1);
     let mut any =
@@ -118,15 +118,15 @@ fn numbers_of_any_size_are_the_same_ones() {
     }
     let file = fixture::file_of(&items, 10_000);
     assert_eq!(same(&file, 1 << 30), 1);
-    // Each with dictionaries of its own.
+    // Several row groups, each with its own dictionaries.
     assert!(same(&file, 1 << 18) > 1);
 }
 
 #[test]
-fn damage_ends_a_table_that_is_whole() {
+fn a_damaged_batch_ends_a_valid_table() {
     let mut bytes = fixture::file_of(&fixture::items(60, 1), 20);
     let schema = schema(String::new());
-    // A byte of a batch's columns: the number of a word that the dictionary lacks, for example.
+    // Damage one byte of a batch, for example so that a key is missing from its dictionary.
     let refused = |bytes: &[u8]| {
         let mut reader = reader(bytes)?;
         let rows = write(&mut reader, &schema, std::io::sink()).unwrap();

@@ -10,15 +10,16 @@ use crate::machine::output::{create, sync_folder};
 use crate::recording::files;
 use crate::recording::output::{Opening, Output};
 
-/// Shortest and longest duration of a piece, which is a tenth of the kept duration.
-const LEAST: Duration = Duration::from_secs(1);
-const MOST: Duration = Duration::from_secs(60);
+/// Minimum duration of a piece. A piece lasts a tenth of the kept duration, within these limits.
+const MIN_PIECE: Duration = Duration::from_secs(1);
+/// Maximum duration of a piece.
+const MAX_PIECE: Duration = Duration::from_secs(60);
 
-/// FILE.0001.part and so on.
+/// The pieces of a recording: FILE.0001.part and so on.
 pub struct Pieces {
     /// Path of the joined file.
     path: PathBuf,
-    /// Duration that is kept.
+    /// Kept duration.
     keep: Duration,
     /// Duration of a piece.
     each: Duration,
@@ -33,18 +34,18 @@ struct Piece {
     since: Instant,
 }
 
-/// A piece that is due. Holds the number of pieces that are removed when it begins.
+/// A piece that is due, and the number of old pieces to remove when it begins.
 pub struct NextPiece {
     removed: usize,
 }
 
 impl Pieces {
-    /// Pieces of `path`, of which the last `keep` is kept.
+    /// No pieces yet. Pieces of the recording `path` are kept for `keep`.
     pub fn new(path: &Path, keep: Duration) -> Self {
         Self {
             path: path.to_owned(),
             keep,
-            each: (keep / 10).clamp(LEAST, MOST),
+            each: (keep / 10).clamp(MIN_PIECE, MAX_PIECE),
             all: VecDeque::new(),
             number: 1,
         }
@@ -55,35 +56,35 @@ impl Pieces {
         files::part(&self.path, self.number)
     }
 
-    /// Counts the first piece as begun.
+    /// Registers the first piece, which has begun.
     pub fn first_begun(&mut self, now: Instant) {
         let path = self.next();
         self.number += 1;
         self.all.push_back(Piece { path, since: now });
     }
 
-    /// The next piece, if it is due, and a function that creates it and removes the pieces that are too old. That function can take
-    /// long on a slow disk.
+    /// The next piece if it is due, and a function that creates it and removes expired pieces. The function can be slow on a slow
+    /// disk.
     pub fn due(&self, now: Instant) -> Option<(NextPiece, Opening)> {
         let age = |piece: &Piece| now.saturating_duration_since(piece.since);
         if self.all.back().is_some_and(|last| age(last) < self.each) {
             return None;
         }
-        // A piece ends where the next begins.
+        // A piece ends when the next one begins.
         let ends = self.all.iter().skip(1);
         let old = ends.take_while(|next| age(next) > self.keep).count();
-        let goes = self.all.iter().take(old).map(|p| p.path.clone());
-        let (next, goes): (_, Vec<_>) = (self.next(), goes.collect());
+        let expired = self.all.iter().take(old).map(|p| p.path.clone());
+        let (next, expired): (_, Vec<_>) = (self.next(), expired.collect());
         let open = move || -> io::Result<Box<dyn Output>> {
             let output = create(&next)?;
             sync_folder(&next);
-            goes.iter().for_each(|p| drop(fs::remove_file(p)));
+            expired.iter().for_each(|p| drop(fs::remove_file(p)));
             Ok(Box::new(output))
         };
         Some((NextPiece { removed: old }, Box::new(open)))
     }
 
-    /// Counts the next piece as begun.
+    /// Registers `piece`, which has begun, and forgets the removed pieces.
     pub fn begun(&mut self, piece: NextPiece, now: Instant) {
         self.all.drain(..piece.removed);
         self.first_begun(now);
@@ -105,12 +106,12 @@ mod tests {
     use crate::recording::files;
 
     #[test]
-    fn only_so_much_is_kept() {
+    fn expired_pieces_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         let begun = Instant::now();
         let at = |second| begun + Duration::from_secs(second);
-        let there = || {
+        let parts_on_disk = || {
             let all = files::parts(&path).into_iter();
             let names = all.map(|p| p.file_name().unwrap().to_str().unwrap().to_owned());
             names.collect::<Vec<_>>()
@@ -122,10 +123,10 @@ mod tests {
         let mut last = Vec::new();
         for second in (2..30).step_by(2) {
             let (piece, open) = pieces.due(at(second)).unwrap();
-            // The writer has no room for it: it remains due, and nothing has changed.
+            // If the writer has no room, the piece is dropped: it remains due, and nothing changes.
             drop((piece, open));
             assert_eq!(
-                there(),
+                parts_on_disk(),
                 last.clone()
                     .into_iter()
                     .chain(last.is_empty().then(|| "a.0001.part".to_owned()))
@@ -134,10 +135,10 @@ mod tests {
             let (piece, open) = pieces.due(at(second)).unwrap();
             open().unwrap().write_all(b"x").unwrap();
             pieces.begun(piece, at(second));
-            last = there();
+            last = parts_on_disk();
             assert_eq!(pieces.paths(), files::parts(&path));
         }
-        // The last 20 seconds, and the piece in which they begin.
+        // The last 20 seconds are kept, including the piece in which they begin.
         assert_eq!(last.first().unwrap(), "a.0004.part");
         assert_eq!(last.last().unwrap(), "a.0015.part");
     }

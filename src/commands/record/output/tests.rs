@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 #[test]
-fn what_is_there_is_not_overwritten_unasked() {
+fn existing_files_require_force() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.rtrace");
     assert!(Files::new(&path, false, None).is_ok());
@@ -16,7 +16,7 @@ fn what_is_there_is_not_overwritten_unasked() {
     };
     assert!(why(false, None).contains("--force"));
     assert_eq!(why(true, None), "");
-    // Not before it has begun, and not when it cannot.
+    // The old file stays until the new recording begins, and if it fails to begin.
     let mut files = Files::new(&path, true, None).unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"old");
     let failed = files.create::<()>(|_| Err(std::io::ErrorKind::StorageFull.into()));
@@ -25,15 +25,15 @@ fn what_is_there_is_not_overwritten_unasked() {
     files.create(|mut out| out.write_all(b"new")).unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"new");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-    // Pieces of one that was killed.
+    // Pieces left by a killed recording.
     fs::remove_file(&path).unwrap();
     fs::write(dir.path().join("a.rtrace.0003.part"), "x").unwrap();
     assert!(why(false, None).contains("0003.part"));
     assert!(why(false, Some(Duration::from_secs(60))).contains("0003.part"));
 }
 
-/// What is in the directory, by name.
-fn there(dir: &Path) -> Vec<(String, String)> {
+/// Names and contents of the files in a directory, sorted.
+fn contents(dir: &Path) -> Vec<(String, String)> {
     let entries = fs::read_dir(dir).unwrap().map(|e| e.unwrap());
     let mut found: Vec<_> = entries
         .map(|e| {
@@ -45,13 +45,13 @@ fn there(dir: &Path) -> Vec<(String, String)> {
     found
 }
 
-fn own(files: &[(&str, &str)]) -> Vec<(String, String)> {
+fn owned(files: &[(&str, &str)]) -> Vec<(String, String)> {
     let own = |(name, text): &(&str, &str)| ((*name).to_owned(), (*text).to_owned());
     files.iter().map(own).collect()
 }
 
 #[test]
-fn what_is_replaced_goes_only_when_the_new_one_has_begun() {
+fn replaced_files_stay_until_the_new_recording_begins() {
     let old = [
         ("a", "old"),
         ("a.0001.part", "left"),
@@ -65,31 +65,31 @@ fn what_is_replaced_goes_only_when_the_new_one_has_begun() {
         let mut files = Files::new(&dir.path().join("a"), true, rotate).unwrap();
         let failed = files.create::<()>(|_| Err(ErrorKind::StorageFull.into()));
         assert!(failed.is_err());
-        assert_eq!(there(dir.path()), own(&old));
+        assert_eq!(contents(dir.path()), owned(&old));
         files
             .create(|mut out| {
-                assert_eq!(there(dir.path())[..1], own(&old)[..1]);
+                assert_eq!(contents(dir.path())[..1], owned(&old)[..1]);
                 out.write_all(b"new")
             })
             .unwrap();
         let name = if rotate.is_some() { "a.0001.part" } else { "a" };
-        assert_eq!(there(dir.path()), own(&[(name, "new")]));
+        assert_eq!(contents(dir.path()), owned(&[(name, "new")]));
     }
 }
 
 #[test]
-fn a_recording_that_does_not_begin_leaves_nothing() {
+fn a_failed_start_leaves_no_file() {
     for rotate in [None, Some(Duration::from_secs(60))] {
         let dir = tempfile::tempdir().unwrap();
         let mut files = Files::new(&dir.path().join("a"), false, rotate).unwrap();
         let failed = files.create::<()>(|_| Err(ErrorKind::StorageFull.into()));
         assert!(failed.is_err());
-        assert_eq!(there(dir.path()), []);
+        assert_eq!(contents(dir.path()), []);
     }
 }
 
 #[test]
-fn what_was_made_meanwhile_stays() {
+fn joining_replaces_a_new_file_only_with_force() {
     let piece = b"\xff\xff\xff\xff\x06\0\0\0schema";
     for force in [false, true] {
         let dir = tempfile::tempdir().unwrap();
@@ -114,7 +114,7 @@ fn what_was_made_meanwhile_stays() {
 }
 
 #[test]
-fn a_file_of_somebody_else_is_not_taken() {
+fn a_foreign_temporary_file_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a");
     let new = dir.path().join("a.new");
@@ -126,7 +126,7 @@ fn a_file_of_somebody_else_is_not_taken() {
     assert!(replaces.create(|_| Ok(())).is_err());
     assert!(pieces.join_pieces().is_err());
     let left = [("a.0001.part", "piece"), ("a.new", "mine")];
-    assert_eq!(there(dir.path()), own(&left));
+    assert_eq!(contents(dir.path()), owned(&left));
     fs::remove_file(dir.path().join("a.0001.part")).unwrap();
     let why = |force, rotate| {
         Files::new(&path, force, rotate)
@@ -139,7 +139,7 @@ fn a_file_of_somebody_else_is_not_taken() {
 }
 
 #[test]
-fn places_that_are_none() {
+fn invalid_destinations_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     for wrong in [dir.path(), &dir.path().join("no/such"), "/".as_ref()] {
         assert!(Files::new(wrong, false, None).is_err(), "{wrong:?}");

@@ -1,17 +1,30 @@
-//! State of all answers.
+//! State shared by all request handlers.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
 
+use axum::body::{Body, Bytes};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream;
 use tokio::sync::{Semaphore, watch};
 
 use crate::commands::serve::tracing::Shared;
 
-/// Pages, or screens, that are kept up to date at once; metrics are served to others all the same.
-const FOLLOWERS: usize = 100;
+/// Maximum number of pages, and of screens, with live updates. Metrics have no such limit.
+const SUBSCRIBERS: usize = 100;
 
-/// State of all answers.
+/// Maximum time to send a large response.
+const TAKEN: Duration = Duration::from_secs(60);
+/// Maximum wait for a permit to build a large response.
+const ROOM: Duration = Duration::from_secs(10);
+/// Chunk size of a large response in bytes.
+const CHUNK: usize = 64 << 10;
+
+/// State shared by all request handlers.
 pub struct App {
     /// The session's figures.
     pub shared: Arc<Shared>,
@@ -27,15 +40,50 @@ pub struct App {
     pub pages: Feed,
     /// Intervals for screens of `raidtrace top --connect`.
     pub screens: Feed,
-    /// Downloads that may run at once.
+    /// Permits for concurrent downloads.
     pub downloads: Arc<Semaphore>,
+    /// Permits for large responses in memory.
+    pub answers: Arc<Semaphore>,
 }
 
-/// The last interval as text. It is made once for all followers, and only if there are any.
+impl App {
+    /// Responds with a large text, which `make` builds once a permit is available. Cuts off clients that are too slow.
+    pub async fn large(
+        &self,
+        content_type: &'static str,
+        make: impl FnOnce() -> String,
+    ) -> Response {
+        let permit = Arc::clone(&self.answers).acquire_owned();
+        let Ok(Ok(permit)) = tokio::time::timeout(ROOM, permit).await else {
+            let text = "too many large responses: try again later\n";
+            return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
+        };
+        let text = Bytes::from(make());
+        let headers = [
+            (header::CONTENT_TYPE, content_type.to_owned()),
+            (header::CONTENT_LENGTH, text.len().to_string()),
+        ];
+        let state = (text, Instant::now() + TAKEN, permit);
+        let chunks = stream::unfold(state, |(mut text, end, permit)| async move {
+            if text.is_empty() {
+                return None;
+            }
+            let chunk = text.split_to(text.len().min(CHUNK));
+            let chunk = match Instant::now() < end {
+                true => Ok(chunk),
+                false => Err(io::Error::from(io::ErrorKind::TimedOut)),
+            };
+            Some((chunk, (text, end, permit)))
+        });
+        (headers, Body::from_stream(chunks)).into_response()
+    }
+}
+
+/// The last interval as text. The text is built once for all subscribers, and only if there are any.
 pub struct Feed {
-    /// Empty before the first.
+    /// Text of the last interval; empty before the first interval.
     pub text: watch::Sender<Arc<str>>,
-    /// Followers that may be added.
+    /// Permits for new subscribers.
     pub room: Arc<Semaphore>,
 }
 
@@ -43,7 +91,7 @@ impl Default for Feed {
     fn default() -> Self {
         Self {
             text: watch::Sender::new(Arc::from("")),
-            room: Arc::new(Semaphore::new(FOLLOWERS)),
+            room: Arc::new(Semaphore::new(SUBSCRIBERS)),
         }
     }
 }

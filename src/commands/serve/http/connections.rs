@@ -1,4 +1,4 @@
-//! Accepts connections. Their number, the time to send a request, and the time to take an answer are bounded.
+//! Accepts connections, with limits on their number, on the time to send a request, and on the time to receive a response.
 
 use std::io;
 use std::path::Path;
@@ -22,21 +22,21 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Maximum number of connections. Others wait in the kernel's queue.
+/// Maximum number of connections. Further connections wait in the kernel's listen queue.
 const CONNECTIONS: usize = 256;
-/// Time for a request's headers, also for the next request on an open connection, and for the handshake of TLS.
+/// Timeout for the headers of a request, including the next request on an open connection, and for the TLS handshake.
 const REQUEST: Duration = Duration::from_secs(15);
-/// Time in which a client must take some of an answer.
+/// Write timeout: a client must accept some bytes of the response within this time.
 const ANSWER: Duration = Duration::from_secs(20);
-/// Bytes of a request's headers.
+/// Maximum size of the headers of a request.
 const HEADERS: usize = 16 << 10;
 /// Pause after an error of accept(2), such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Reads certificate and key.
+/// Reads the certificate and the key.
 ///
 /// # Errors
-/// They cannot be read, or do not belong together.
+/// A file cannot be read, or the key does not match the certificate.
 pub fn tls(cert: &Path, key: &Path) -> Result<TlsAcceptor> {
     let chain = CertificateDer::pem_file_iter(cert)
         .and_then(Iterator::collect)
@@ -59,7 +59,7 @@ pub async fn serve(
 ) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
-        // Never closed.
+        // The semaphore is never closed.
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
             return;
         };
@@ -77,11 +77,11 @@ pub async fn serve(
             let mut stream = TimeoutStream::new(stream);
             stream.set_write_timeout(Some(ANSWER));
             let _ = match tls {
-                None => one(stream, router).await,
+                None => serve_connection(stream, router).await,
                 Some(tls) => {
                     let accepted = tls.accept(Box::pin(stream));
                     match tokio::time::timeout(REQUEST, accepted).await {
-                        Ok(Ok(stream)) => one(stream, router).await,
+                        Ok(Ok(stream)) => serve_connection(stream, router).await,
                         _ => Ok(()),
                     }
                 }
@@ -93,7 +93,7 @@ pub async fn serve(
 }
 
 /// Serves one connection.
-async fn one(stream: impl AsyncRead + AsyncWrite, router: Router) -> io::Result<()> {
+async fn serve_connection(stream: impl AsyncRead + AsyncWrite, router: Router) -> io::Result<()> {
     let stream = pin!(stream);
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

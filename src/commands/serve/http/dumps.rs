@@ -1,4 +1,4 @@
-//! Written recordings: a list, and downloads.
+//! Lists and downloads of written recordings.
 
 use std::fs;
 use std::io;
@@ -10,8 +10,9 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
+use rustix::fs::OFlags;
 use serde::Serialize;
-use tokio::fs::File;
+use tokio::fs::OpenOptions;
 use tokio::io::AsyncReadExt as _;
 
 use super::app::App;
@@ -19,7 +20,7 @@ use crate::commands::serve::dump::is_dump;
 
 /// Bytes read at once.
 const CHUNK: usize = 64 << 10;
-/// Maximum number of entries of the list, newest first.
+/// Maximum number of entries in the list, newest first.
 const LISTED: usize = 200;
 
 #[derive(Serialize)]
@@ -31,16 +32,25 @@ struct Entry {
 /// `/dumps`: names and sizes, newest first.
 pub async fn list(State(app): State<Arc<App>>) -> Response {
     let Some(dir) = &app.dump_dir else {
-        return nowhere();
+        return no_dump_dir();
     };
-    let entries = match fs::read_dir(dir) {
-        Ok(entries) => entries,
+    let Ok(_permit) = app.downloads.try_acquire() else {
+        return busy();
+    };
+    let dir = dir.clone();
+    // Do not block the HTTP side: the directory may be on a disk that hangs.
+    let read = tokio::task::spawn_blocking(move || entries(&dir)).await;
+    match read.unwrap_or_else(|error| Err(io::Error::other(error))) {
+        Ok(list) => Json(list).into_response(),
         Err(error) => {
             let text = format!("the directory of --dump-dir cannot be read: {error}\n");
-            return (StatusCode::INTERNAL_SERVER_ERROR, text).into_response();
+            (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
         }
-    };
-    let mut list: Vec<Entry> = entries
+    }
+}
+
+fn entries(dir: &std::path::Path) -> io::Result<Vec<Entry>> {
+    let mut list: Vec<Entry> = fs::read_dir(dir)?
         .flatten()
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
@@ -51,29 +61,35 @@ pub async fn list(State(app): State<Arc<App>>) -> Response {
         .collect();
     list.sort_by(|a, b| b.name.cmp(&a.name));
     list.truncate(LISTED);
-    Json(list).into_response()
+    Ok(list)
 }
 
 /// `/dumps/NAME`: a recording.
 pub async fn download(State(app): State<Arc<App>>, Path(name): Path<String>) -> Response {
     let Some(dir) = &app.dump_dir else {
-        return nowhere();
+        return no_dump_dir();
     };
     if !app.with_paths {
-        let text = "recordings hold paths of files: start raidtrace serve with --with-paths to permit downloads\n";
+        let text = "recordings contain file paths: start raidtrace serve with --with-paths to allow downloads\n";
         return (StatusCode::FORBIDDEN, text).into_response();
     }
-    // Also refuses everything with a slash.
+    // This check also rejects names with a slash.
     if !is_dump(&name) {
-        return missing();
+        return not_found();
     }
     let Ok(permit) = Arc::clone(&app.downloads).try_acquire_owned() else {
-        let text = "too many downloads at once: try again\n";
-        return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
+        return busy();
     };
-    let Ok(file) = File::open(dir.join(&name)).await else {
-        return missing();
+    // Other users may have write access to the directory: do not follow symbolic links, and do not block on a FIFO.
+    let mut options = OpenOptions::new();
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    options.read(true).custom_flags(flags.bits().cast_signed());
+    let Ok(file) = options.open(dir.join(&name)).await else {
+        return not_found();
     };
+    if !file.metadata().await.is_ok_and(|found| found.is_file()) {
+        return not_found();
+    }
     let chunks = stream::unfold((file, permit), |(mut file, permit)| async move {
         let mut chunk = vec![0; CHUNK];
         match file.read(&mut chunk).await {
@@ -95,12 +111,17 @@ pub async fn download(State(app): State<Arc<App>>, Path(name): Path<String>) -> 
     (headers, Body::from_stream(chunks)).into_response()
 }
 
-fn nowhere() -> Response {
+fn no_dump_dir() -> Response {
     let text = "raidtrace serve runs without --dump-dir\n";
     (StatusCode::NOT_FOUND, text).into_response()
 }
 
-fn missing() -> Response {
-    let text = "there is no such recording: /dumps lists them\n";
+fn busy() -> Response {
+    let text = "too many downloads: try again later\n";
+    (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+}
+
+fn not_found() -> Response {
+    let text = "no such recording: /dumps lists all recordings\n";
     (StatusCode::NOT_FOUND, text).into_response()
 }

@@ -1,5 +1,5 @@
-//! Intervals for pages, the object of `raidtrace top --json` with the alerts and the flight recorder; and for screens of
-//! `raidtrace top --connect`.
+//! Streams of intervals. Pages get the object of `raidtrace top --json` plus alerts and the state of the flight recorder; screens
+//! of `raidtrace top --connect` get messages.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::commands::serve::tracing::FlightNow;
 use crate::session::remote::message;
 use crate::ui::json;
 
-/// Tasks of an array on the page.
+/// Maximum number of tasks of an array on the page.
 const TASKS: usize = 50;
 
-/// Makes the text of each interval, as long as the session runs.
+/// Publishes the text of each interval, as long as the session runs.
 pub async fn publish(app: Arc<App>) {
     let mut latest = app.shared.latest.subscribe();
     while latest.changed().await.is_ok() {
@@ -37,7 +37,7 @@ pub async fn publish(app: Arc<App>) {
 }
 
 impl App {
-    /// The last interval; empty before the first.
+    /// The last interval as JSON for pages; empty before the first interval.
     fn text(&self) -> String {
         let latest = self.shared.latest.borrow().clone();
         let Some(snapshot) = latest else {
@@ -45,14 +45,14 @@ impl App {
         };
         let shown = self.shown(&snapshot);
         let mut line = Vec::new();
-        // A Vec takes everything.
+        // Writing to a Vec cannot fail.
         let _ = json::write(&mut line, &shown);
         let interval = String::from_utf8_lossy(&line);
         let state = flight(&self.shared.flight(), self.with_paths);
         format!("{{\"interval\":{},\"serve\":{state}}}", interval.trim_end())
     }
 
-    /// The last interval for raidtrace itself; empty before the first.
+    /// The last interval as a message for `raidtrace top --connect`; empty before the first interval.
     fn message(&self) -> String {
         let latest = self.shared.latest.borrow().clone();
         let shown = latest.map(|snapshot| self.shown(&snapshot));
@@ -60,7 +60,7 @@ impl App {
         line.unwrap_or_default()
     }
 
-    /// Without what was not asked for.
+    /// Removes tasks and paths unless the options allow them.
     fn shown(&self, snapshot: &Snapshot) -> Snapshot {
         let mut shown = snapshot.clone();
         for array in &mut shown.arrays {
@@ -85,7 +85,7 @@ fn flight(now: &FlightNow, with_paths: bool) -> Value {
     let alerts = now.alerts.iter().map(|alert| {
         let why = match alert.rule {
             // The sentence may name a file.
-            Rule::Slow(_) if !with_paths => "an operation was slow (its sentence: --with-paths)",
+            Rule::Slow(_) if !with_paths => "an operation was slow (details: --with-paths)",
             _ => &alert.why,
         };
         json!({ "time": alert.time.to_string(), "rule": alert.rule.to_string(), "why": why })
@@ -117,9 +117,9 @@ pub async fn interval(State(app): State<Arc<App>>) -> Response {
     }
 }
 
-/// `/api/events`: each interval as it ends. A page that is too slow misses intervals.
+/// `/api/events`: sends each interval when it ends. A slow page misses intervals.
 pub async fn events(State(app): State<Arc<App>>) -> Response {
-    let Some(texts) = follow(&app.pages, app.text()) else {
+    let Some(texts) = subscribe(&app.pages, app.text()) else {
         return full("too many pages are open: close one, or read /api/interval\n");
     };
     let events = texts.map(|text| Ok::<_, Infallible>(Event::default().data(text)));
@@ -128,10 +128,10 @@ pub async fn events(State(app): State<Arc<App>>) -> Response {
         .into_response()
 }
 
-/// `/api/snapshots`: each interval as it ends, a line each, for `raidtrace top --connect`.
+/// `/api/snapshots`: sends each interval when it ends, one per line, for `raidtrace top --connect`.
 pub async fn snapshots(State(app): State<Arc<App>>) -> Response {
-    let Some(texts) = follow(&app.screens, app.message()) else {
-        return full("too many raidtrace top --connect are open: close one\n");
+    let Some(texts) = subscribe(&app.screens, app.message()) else {
+        return full("too many clients of raidtrace top --connect: close one\n");
     };
     let lines = Body::from_stream(texts.map(Ok::<_, Infallible>));
     ([(header::CONTENT_TYPE, "application/x-ndjson")], lines).into_response()
@@ -141,8 +141,8 @@ fn full(why: &'static str) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
 }
 
-/// `first`, unless it is empty, then each text of `feed`; `None` if it has too many followers.
-fn follow(feed: &Feed, first: String) -> Option<impl Stream<Item = String> + use<>> {
+/// Stream of `first`, unless it is empty, then each text of `feed`. `None` if there are too many subscribers.
+fn subscribe(feed: &Feed, first: String) -> Option<impl Stream<Item = String> + use<>> {
     let permit = Arc::clone(&feed.room).try_acquire_owned().ok()?;
     let state = (feed.text.subscribe(), Some(first), permit);
     Some(stream::unfold(

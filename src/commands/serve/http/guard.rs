@@ -1,4 +1,4 @@
-//! Who is answered: the Host header, the bearer token, and the origin of requests that change something.
+//! Access control: the Host header, the bearer token, and the origin of requests that change state.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use subtle::ConstantTimeEq as _;
 
-/// Headers of every answer. The page loads nothing from elsewhere, runs only the script of this server, and cannot be framed.
+/// Headers of every response. The page loads nothing from other servers, runs only this server's script, and cannot be framed.
 const HEADERS: [(header::HeaderName, &str); 5] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -22,10 +22,10 @@ const HEADERS: [(header::HeaderName, &str); 5] = [
     (header::X_FRAME_OPTIONS, "DENY"),
 ];
 
-/// Paths that hold no figures: the page itself, which asks for the token.
+/// Paths that need no token: the page itself, which contains no figures and asks for the token.
 const PUBLIC: [&str; 4] = ["/", "/page.js", "/page.css", "/favicon.ico"];
 
-/// The rules of access.
+/// Access rules.
 #[derive(Debug)]
 pub struct Guard {
     token: Option<Vec<u8>>,
@@ -33,15 +33,15 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// `token`: asked for, if there is one. `hosts`: names that are answered besides IP addresses and localhost.
+    /// `token`: required token, if any. `hosts`: accepted host names, in addition to IP addresses and localhost.
     pub fn new(token: Option<Vec<u8>>, hosts: Vec<String>) -> Self {
         let hosts = hosts.into_iter().map(|h| h.to_ascii_lowercase()).collect();
         Self { token, hosts }
     }
 
-    /// True for an IP address, localhost and the known names. Another name may be an attacker's that was bound to this machine's
-    /// address after his page was loaded (DNS rebinding).
-    fn knows(&self, host: &str) -> bool {
+    /// True for IP addresses, localhost and the configured names. Other names are refused because of DNS rebinding: an attacker's
+    /// name can be pointed at this machine after the attacker's page was loaded.
+    fn accepts_host(&self, host: &str) -> bool {
         let host = without_port(host).to_ascii_lowercase();
         let address = host.trim_start_matches('[').trim_end_matches(']');
         address.parse::<IpAddr>().is_ok() || host == "localhost" || self.hosts.contains(&host)
@@ -60,7 +60,7 @@ impl Guard {
         })
     }
 
-    /// `None` if the request is answered.
+    /// Status and reason for refusing the request; `None` if it is allowed.
     fn refuses(
         &self,
         method: &Method,
@@ -68,17 +68,17 @@ impl Guard {
         headers: &HeaderMap,
     ) -> Option<(StatusCode, &'static str)> {
         let host = headers.get(header::HOST).and_then(|h| h.to_str().ok());
-        let Some(host) = host.filter(|h| self.knows(h)) else {
+        let Some(host) = host.filter(|h| self.accepts_host(h)) else {
             return Some((
                 StatusCode::MISDIRECTED_REQUEST,
-                "this host name is not known here: use an IP address, or start raidtrace serve with --host NAME\n",
+                "unknown host name: use an IP address, or start raidtrace serve with --host NAME\n",
             ));
         };
         let has_token = self.has_token(headers);
         if self.token.is_some() && !has_token && !PUBLIC.contains(&path) {
             return Some((
                 StatusCode::UNAUTHORIZED,
-                "a token is needed: Authorization: Bearer TOKEN, with the one of --token-file\n",
+                "a token is required: Authorization: Bearer TOKEN, with the token in --token-file\n",
             ));
         }
         if !matches!(*method, Method::GET | Method::HEAD)
@@ -87,14 +87,14 @@ impl Guard {
         {
             return Some((
                 StatusCode::FORBIDDEN,
-                "only this server's own page may ask for this, or who has the token of --token-file\n",
+                "only this server's own page or a client with the token in --token-file may do this\n",
             ));
         }
         None
     }
 }
 
-/// True if the browser says that the request comes from a page of `host`.
+/// True if the Origin header names a page of `host`.
 fn is_same_origin(headers: &HeaderMap, host: &str) -> bool {
     let origin = headers.get(header::ORIGIN).and_then(|o| o.to_str().ok());
     let host_of = |origin: &str| {
@@ -116,7 +116,7 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Answers or refuses, and adds [`HEADERS`].
+/// Passes the request on or refuses it, and adds [`HEADERS`] to the response.
 pub async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let refused = guard.refuses(request.method(), request.uri().path(), request.headers());
     let mut response = match refused {
@@ -137,12 +137,12 @@ pub async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next
     response
 }
 
-/// Why this address is not listened on; `None` if it may be.
+/// Reason for refusing to listen on this address; `None` if it is allowed.
 pub fn refuses_address(listen: SocketAddr, has_token: bool, insecure: bool) -> Option<String> {
     let is_loopback = listen.ip().to_canonical().is_loopback();
     (!is_loopback && !has_token && !insecure).then(|| {
         format!(
-            "--listen {listen} can be reached from other machines, and what is served tells of this one: ask for a token with \
+            "--listen {listen} is reachable from other machines, and the figures reveal details of this one: require a token with \
              --token-file FILE, or add --insecure"
         )
     })
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_not_known_are_refused() {
+    fn unknown_host_names_are_refused() {
         let guard = Guard::new(None, vec!["Storage1".to_owned()]);
         let status = |host: &str| {
             let refused = guard.refuses(&Method::GET, "/metrics", &headers(&[("host", host)]));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_asked_for() {
+    fn the_token_is_required() {
         let guard = Guard::new(Some(b"secret".to_vec()), Vec::new());
         let status = |path: &str, token: Option<&str>| {
             let mut all = vec![("host", "10.0.0.1")];
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_own_page_may_post() {
+    fn only_same_origin_requests_may_post() {
         let guard = Guard::new(None, Vec::new());
         let status = |origin: Option<&str>| {
             let mut all = vec![("host", "127.0.0.1:9753")];
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn other_addresses_than_loopback_need_a_decision() {
+    fn non_loopback_addresses_need_a_token_or_insecure() {
         let refused = |address: &str, token, insecure| {
             refuses_address(address.parse().unwrap(), token, insecure).is_some()
         };
@@ -253,8 +253,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_host_is_read(host in "\\PC{0,40}") {
-            let known = Guard::new(None, Vec::new()).knows(&host);
+        fn any_host_header_is_parsed(host in "\\PC{0,40}") {
+            let known = Guard::new(None, Vec::new()).accepts_host(&host);
             prop_assert!(!known || host.len() >= 2);
             prop_assert!(host.starts_with(without_port(&host)));
         }

@@ -1,7 +1,7 @@
-//! The HTTP side of `serve`. It holds no capability.
+//! The HTTP side of `serve`. Runs without capabilities.
 //!
-//! * [`guard`]: who is answered. [`connections`]: accepts connections within bounds.
-//! * [`routes`]: what is answered, from the state in [`app`]; [`events`]: intervals as server-sent events; [`dumps`]: written recordings.
+//! * [`guard`]: access control. [`connections`]: accepts connections within limits.
+//! * [`routes`]: request handlers; [`app`]: their shared state; [`events`]: streams of intervals; [`dumps`]: written recordings.
 
 pub mod app;
 pub mod connections;

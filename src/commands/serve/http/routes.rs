@@ -1,31 +1,29 @@
-//! What is answered on which path.
+//! Routes and their request handlers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
+use axum::Router;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
 use serde::Deserialize;
 
 use super::app::App;
 use super::guard::{Guard, guard};
 use super::{dumps, events};
 use crate::commands::serve::exposition::{Figures, FlightFigures, open_metrics, plain};
+use crate::commands::serve::tracing::FRESH;
 use crate::machine::own::OwnUse;
 use crate::session::remote::message;
 
-/// Bytes of a request's body. None has one that is read.
+/// Maximum size of a request body. No handler reads a body.
 const BODY: usize = 4096;
-/// Age of the last interval up to which the session is healthy.
-const FRESH: Duration = Duration::from_secs(10);
 
-/// The routes behind `rules`.
+/// All routes, protected by `rules`.
 pub fn router(app: Arc<App>, rules: Guard) -> Router {
     Router::new()
         .route("/", get(page))
@@ -72,11 +70,11 @@ async fn style() -> Response {
 async fn unknown() -> (StatusCode, &'static str) {
     (
         StatusCode::NOT_FOUND,
-        "not here: there are / (page), /metrics, /healthz, /dumps, /api/interval, /api/events and /api/timeline\n",
+        "not found: use / (page), /metrics, /healthz, /dumps, /api/interval, /api/events or /api/timeline\n",
     )
 }
 
-/// OpenMetrics if the client accepts it, as Prometheus does; else the older text format.
+/// Returns OpenMetrics if the client accepts it, as Prometheus does, else the older text format.
 async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     let flight = app.shared.flight();
     let figures = Figures {
@@ -86,58 +84,60 @@ async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
             seconds: flight.span.as_secs_f64(),
             dumps: flight.written.dumps,
             errors: flight.written.errors,
+            dropped_rows: flight.dropped_rows,
+            slow_lost: flight.slow_lost,
         }),
         own: OwnUse::now(),
         update_failed: flight.update_failed,
         connections: app.open.load(Ordering::Relaxed),
     };
-    let Ok(text) = open_metrics(figures) else {
-        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
-    };
     let accept = headers.get_all(header::ACCEPT).iter();
     let accepts = accept
         .filter_map(|a| a.to_str().ok())
         .any(|a| a.contains("application/openmetrics-text"));
+    // Writing to a String cannot fail.
+    let text = || open_metrics(figures).unwrap_or_default();
     if accepts {
-        typed(
-            "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            text,
-        )
+        let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        app.large(content_type, text).await
     } else {
-        typed("text/plain; version=0.0.4; charset=utf-8", plain(&text))
+        let content_type = "text/plain; version=0.0.4; charset=utf-8";
+        app.large(content_type, || plain(&text())).await
     }
 }
 
-/// 200 as long as intervals end.
+/// Returns 200 as long as intervals end in time.
 async fn health(State(app): State<Arc<App>>) -> (StatusCode, &'static str) {
-    let latest = app.shared.latest.borrow().clone();
-    let age = latest.map(|s| jiff::Timestamp::now().duration_since(s.time));
-    match age {
-        Some(age) if age.unsigned_abs() < FRESH => (StatusCode::OK, "ok\n"),
+    match app.shared.age() {
+        Some(age) if age < FRESH => (StatusCode::OK, "ok\n"),
         Some(_) => (
             StatusCode::SERVICE_UNAVAILABLE,
-            "no interval has ended for 10 s: a device or sysfs does not answer\n",
+            "no interval has ended for 10 s: a device or sysfs does not respond\n",
         ),
         None => (StatusCode::SERVICE_UNAVAILABLE, "starting\n"),
     }
 }
 
 #[derive(Deserialize)]
-struct Since {
-    /// Points that end after this second since 1970.
+struct After {
+    /// Return points with larger numbers than this.
     #[serde(default)]
-    since: i64,
+    after: u64,
 }
 
 async fn timeline(
     State(app): State<Arc<App>>,
-    since: Result<Query<Since>, QueryRejection>,
+    after: Result<Query<After>, QueryRejection>,
 ) -> Response {
-    match since {
-        Ok(Query(Since { since })) => Json(app.shared.timeline().since(since)).into_response(),
+    match after {
+        Ok(Query(After { after })) => {
+            let points = app.shared.timeline().after(after);
+            let text = || serde_json::to_string(&points).unwrap_or_default();
+            app.large("application/json", text).await
+        }
         Err(_) => (
             StatusCode::BAD_REQUEST,
-            "since is a number of seconds since 1970\n",
+            "after must be the number of a point, or 0 for all points\n",
         )
             .into_response(),
     }

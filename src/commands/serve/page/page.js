@@ -21,7 +21,7 @@ function make(tag, className, text) {
   return element;
 }
 
-/** A head of a column of words, which stand at the left. */
+/** A heading for a column of left-aligned text. */
 const words = (text, className = "") => {
   const head = make("th", ("text " + className).trim(), text);
   head.scope = "col";
@@ -121,7 +121,7 @@ function membersTable(array, seconds) {
   ], array.members.map((m) => memberRow(m, seconds)));
 }
 
-/** Origins by members: bytes a second, requests where there are no bytes. The shade repeats the figure. */
+/** Origins by member: bytes per second, or requests per second for operations without bytes. The shade repeats the figure. */
 function heatTable(array, seconds) {
   const sums = new Map();
   array.members.forEach((member, column) => member.io.forEach((io) => {
@@ -153,7 +153,7 @@ function latencyTable(array) {
   const all = new Map();
   array.members.forEach((member) => member.io.forEach((io) => {
     const name = ioName(io);
-    if (io.device_us.count === 0) return; // merged into requests of other origins
+    if (io.device_us.count === 0) return; // all bios merged into requests of other origins
     const now = all.get(name) || { p50: 0, p99: 0, max: 0, queue: 0, member: "" };
     now.p50 = Math.max(now.p50, io.device_us.p50);
     now.queue = Math.max(now.queue, io.queue_us.p99);
@@ -205,7 +205,7 @@ class Card {
     this.strips = make("div", "strips");
     this.strips.tabIndex = 0;
     this.strips.setAttribute("role", "group");
-    this.strips.setAttribute("aria-label", `The last hour of ${name}: left and right keys move through it`);
+    this.strips.setAttribute("aria-label", `The last hour of ${name}: use the left and right keys`);
     this.strips.addEventListener("keydown", (event) => this.move(event));
     this.cursor = make("p", "cursor");
     this.cursor.setAttribute("role", "status");
@@ -225,7 +225,7 @@ class Card {
     this.about.textContent = about.filter(Boolean).join(" · ");
     const heading = (text) => make("h3", "", text);
     const left = [heading("Members"), membersTable(array, seconds)];
-    const right = [heading("Bytes a second by origin and member"), heatTable(array, seconds)];
+    const right = [heading("Bytes per second by origin and member"), heatTable(array, seconds)];
     left.push(heading("Latency"), latencyTable(array));
     if (array.tasks.length) right.push(heading("Tasks"), tasksTable(array, seconds));
     if (array.files.length) right.push(heading("Files"), filesTable(array, seconds));
@@ -244,7 +244,7 @@ class Card {
     drawStrips();
   }
 
-  /** A strip for each member (how busy), and one for each origin (bytes). */
+  /** Draws a strip for each member (utilisation) and for each origin (bytes). */
   draw() {
     const here = points.map((p) => p.arrays[this.name]);
     const members = new Set(here.flatMap((a) => a ? Object.keys(a.members) : []));
@@ -267,7 +267,7 @@ class Card {
     this.sayCursor(here);
   }
 
-  /** Shares from `high` on have the colour of a busy member. */
+  /** Shares of at least `high` are drawn in the colour of a busy member. */
   strip(name, shares, high, figures) {
     const line = make("div", "strip");
     const canvas = make("canvas");
@@ -281,7 +281,7 @@ class Card {
     const at = cursor === null ? -1 : points.length - 1 - cursor;
     const array = here[at];
     if (!array) {
-      this.cursor.textContent = points.length ? "Left and right keys show a time." : "The first ten seconds are not over.";
+      this.cursor.textContent = points.length ? "Left and right keys show a time." : "Available after the first ten seconds.";
       return;
     }
     const busiest = Object.entries(array.members).sort((a, b) => (b[1].busy || 0) - (a[1].busy || 0)).slice(0, 3);
@@ -293,7 +293,7 @@ class Card {
   }
 }
 
-/** Columns of an hour, the newest at the right; height and shade show the share. */
+/** Paints an hour as columns, newest at the right. Height and colour show the share. */
 function paint(canvas, shares, high) {
   const scale = window.devicePixelRatio || 1;
   const width = canvas.clientWidth * scale;
@@ -354,7 +354,7 @@ function show(message) {
 function showRecorder(serve) {
   $("recorder").hidden = !serve.keeps && serve.alerts.length === 0;
   $("kept").textContent = serve.keeps
-    ? `${Math.floor(serve.seconds / 60)} min ${serve.seconds % 60} s are in memory (${bytes(serve.bytes || 0)}).` : "";
+    ? `${Math.floor(serve.seconds / 60)} min ${serve.seconds % 60} s in memory (${bytes(serve.bytes || 0)}).` : "";
   const button = $("keep");
   button.hidden = !serve.keeps || !serve.dumps;
   const last = serve.last;
@@ -384,10 +384,13 @@ function ask(path, options = {}) {
 
 async function loadTimeline() {
   pointsAt = Date.now();
-  const since = points.length ? points[points.length - 1].time : 0;
-  const answer = await ask("/api/timeline?since=" + since).catch(() => null);
+  const last = points.length ? points[points.length - 1].number : 0;
+  const answer = await ask("/api/timeline?after=" + last).catch(() => null);
   if (!answer || !answer.ok) return;
-  points = points.concat(await answer.json()).slice(-HOUR / POINT_SECONDS);
+  const fresh = await answer.json();
+  // After a restart of serve, numbers begin again.
+  const begins = fresh.length && fresh[0].number <= last;
+  points = (begins ? fresh : points.concat(fresh)).slice(-HOUR / POINT_SECONDS);
   drawStrips();
 }
 
@@ -408,7 +411,7 @@ async function loadDumps(download) {
   }));
 }
 
-/** A link cannot carry the token. */
+/** Downloads with fetch if there is a token, because a link cannot send it. */
 async function save(event, name) {
   if (!token) return;
   event.preventDefault();
@@ -422,22 +425,22 @@ async function save(event, name) {
 }
 
 async function keep() {
-  $("kept-result").textContent = "asking …";
+  $("kept-result").textContent = "requesting …";
   const answer = await ask("/api/dump", { method: "POST" }).catch(() => null);
-  $("kept-result").textContent = answer ? (await answer.text()).trim() : "the server does not answer";
+  $("kept-result").textContent = answer ? (await answer.text()).trim() : "no response from the server";
 }
 
-/** Server-sent events by fetch: EventSource cannot send the token. */
+/** Reads server-sent events with fetch, because EventSource cannot send the token. */
 async function follow() {
   const answer = await ask("/api/events");
-  if (answer.status === 401) { $("token-form").hidden = false; $("token").focus(); setState("a token is needed", true); return false; }
+  if (answer.status === 401) { $("token-form").hidden = false; $("token").focus(); setState("a token is required", true); return false; }
   if (!answer.ok) throw new Error((await answer.text()).trim());
   $("token-form").hidden = true;
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   for (;;) {
     const { value, done } = await reader.read();
-    if (done) throw new Error("the server has ended the connection");
+    if (done) throw new Error("the server closed the connection");
     text += value;
     let end;
     while ((end = text.indexOf("\n\n")) >= 0) {
@@ -469,7 +472,7 @@ $("keep").addEventListener("click", keep);
 window.addEventListener("resize", drawStrips);
 setInterval(() => {
   if (lastInterval && Date.now() - lastInterval > 5000) {
-    setState(`no figures for ${Math.round((Date.now() - lastInterval) / 1000)} s: the server is gone or does not answer`, true);
+    setState(`no figures for ${Math.round((Date.now() - lastInterval) / 1000)} s: the server is down or does not respond`, true);
   }
 }, 1000);
 run();

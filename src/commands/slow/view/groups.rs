@@ -6,7 +6,7 @@ use crate::analysis::units::{count, percent_short};
 use crate::ui::pen::Pen;
 use crate::ui::table::{Column, Columns};
 
-/// A group, and its share of the time of all slow operations.
+/// A group of operations, and its share of the time of all slow operations.
 struct Row {
     group: Group,
     share: f64,

@@ -1,4 +1,4 @@
-//! Commits of journals, newest first: when, why, how long each state took, and who held the transaction.
+//! Journal commits, newest first: start time, requester, duration of each state, and holder of the transaction.
 
 use super::Scene;
 use crate::analysis::slow::event::{Commit, Request, State};
@@ -8,8 +8,9 @@ use crate::analysis::units::{count, latency};
 use crate::ui::pen::Pen;
 use crate::ui::table::{Column, Columns};
 
-/// Width of the column of flushes, and of the screen from which on it is there.
+/// Width of the column of flushes.
 const FLUSH: usize = 24;
+/// Minimum width of the screen for the column of flushes.
 const WIDE: usize = 110;
 
 struct Row {
@@ -46,7 +47,7 @@ impl Row {
             let file = s.names.file(&o.file);
             format!(", data of {file}{}", writer.unwrap_or_default())
         });
-        // The slowest member, and how long the next one took.
+        // The slowest member and its time, and the time of the second slowest.
         let flush = c.flushes.first().map(|(dev, ns)| {
             let others = c.flushes.get(1).map_or(0, |(_, ns)| ns / 1000);
             let rest = match others {

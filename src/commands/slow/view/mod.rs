@@ -1,4 +1,4 @@
-//! Draws the screen of `slow`. A view is one file and one entry in [`VIEWS`].
+//! Draws the screen of `slow`. The views are listed in [`VIEWS`].
 
 mod groups;
 mod help;
@@ -61,7 +61,7 @@ struct Scene<'a> {
     palette: Palette,
 }
 
-/// Draws the whole screen. `snapshot`: all operations since the start; `None` until the first interval has ended.
+/// Draws the whole screen. `snapshot` holds all operations since the start; `None` until the first interval has ended.
 pub(super) fn draw(
     frame: &mut Frame<'_>,
     state: &State,
@@ -99,7 +99,7 @@ pub(super) fn draw(
     }
 }
 
-/// The lines above the view: the longest operation in one sentence, and all operations.
+/// The lines above the view: a summary of all operations, and a sentence about the longest operation.
 fn header(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let (state, s, palette) = (scene.state, scene.snapshot, scene.palette);
     let (columns, tall) = (pen.width(), pen.lines() >= 18);
@@ -168,7 +168,7 @@ fn footer(pen: &mut Pen<'_>, state: &State, snapshot: Option<&SlowSnapshot>, pal
     pen::footer(pen, &hints, notes, &right, palette);
 }
 
-/// Draws as many `lines` as there is room for, from the first line that `tabs` selects.
+/// Draws as many `lines` as fit, from the first line that `tabs` selects.
 fn scroll(pen: &mut Pen<'_>, tabs: &Tabs, lines: &[Line<'_>]) {
     let room = pen.lines();
     let most = lines.len().saturating_sub(room);

@@ -1,4 +1,4 @@
-//! The slowest operations, and the waterfall of the selected one.
+//! The slowest operations, and the waterfall of the selected operation.
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -14,9 +14,9 @@ use crate::ui::table::{Column, Columns};
 use crate::ui::tabs::Tabs;
 use crate::ui::text::{clean, wrap};
 
-/// Lines of the waterfall below the list.
+/// Height of the waterfall below the list.
 const WATERFALL: usize = 8;
-/// Columns of a bar.
+/// Width of a bar.
 const BAR: usize = 16;
 
 struct Row {
@@ -88,7 +88,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     }
 }
 
-/// The waterfall of the selected operation on the whole screen.
+/// Draws the waterfall of the selected operation on the whole screen.
 pub(super) fn open(pen: &mut Pen<'_>, scene: &Scene<'_>, tabs: &Tabs) {
     let selected = scene.state.tabs.row();
     let operations = &scene.snapshot.operations;
@@ -100,7 +100,7 @@ pub(super) fn open(pen: &mut Pen<'_>, scene: &Scene<'_>, tabs: &Tabs) {
     scroll(pen, tabs, &lines);
 }
 
-/// The operation, and a line or more for each phase, longest first.
+/// Lines of the waterfall: the operation, then one or more lines per phase, longest phase first.
 fn lines(slow: &Slow, scene: &Scene<'_>, columns: usize) -> Vec<Line<'static>> {
     let (names, palette) = (&scene.snapshot.names, scene.palette);
     let total = slow.operation.total_ns();

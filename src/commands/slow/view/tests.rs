@@ -20,7 +20,7 @@ fn key(c: char) -> Key {
     }
 }
 
-/// The screen after keys, as text.
+/// Presses `keys` and returns the screen as text.
 fn drawn(snapshot: Option<&SlowSnapshot>, keys: &str, (columns, lines): (u16, u16)) -> String {
     let mut state = State::new(VIEWS.len(), Duration::from_secs(1));
     let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
@@ -76,7 +76,7 @@ fn the_waterfall_opens_and_closes() {
         drawn(Some(&slow), "\nx", (80, 24)),
         drawn(Some(&slow), "", (80, 24))
     );
-    // Without an operation there is nothing to open.
+    // Without operations there is no waterfall to open.
     assert!(drawn(Some(&SlowSnapshot::default()), "\n", (80, 24)).contains("none yet"));
 }
 

@@ -17,11 +17,11 @@ use crate::ui::lines::{is_last, print_new, success_if_nobody_reads};
 use crate::ui::palette::Depth;
 use crate::ui::{batch, json};
 
-/// The first case, as `tests/lab/demo.sh` recorded it.
+/// The recording of `raidtrace demo`, made by `tests/lab/demo.sh`.
 static DEMO: &[u8] = include_bytes!("demo.rtrace");
 
-/// Display of the replay.
-struct How {
+/// Display options of the replay.
+struct Options {
     interval: Duration,
     count: Option<u64>,
     batch: bool,
@@ -30,7 +30,7 @@ struct How {
 
 /// Shows the recording `file`.
 pub fn run(file: &Path, args: &Top) -> Result<()> {
-    let how = How {
+    let options = Options {
         interval: args.interval,
         count: args.count,
         batch: args.batch,
@@ -39,12 +39,12 @@ pub fn run(file: &Path, args: &Top) -> Result<()> {
     let reader = Reader::open(file, Wanted::Figures)?;
     let file = file.to_owned();
     let again = move || Reader::open(&file, Wanted::Figures).ok();
-    show(reader, Box::new(again), how)
+    show(reader, Box::new(again), options)
 }
 
-/// Shows the recording that comes with raidtrace.
+/// Shows the recording that is built into raidtrace.
 pub fn demo(args: &Demo) -> Result<()> {
-    let how = How {
+    let options = Options {
         interval: args.interval,
         count: None,
         batch: args.batch,
@@ -54,33 +54,37 @@ pub fn demo(args: &Demo) -> Result<()> {
         let input = Box::new(Cursor::new(DEMO));
         Reader::new(input, Path::new("demo"), Wanted::Figures)
     };
-    show(open()?, Box::new(move || open().ok()), how)
+    show(open()?, Box::new(move || open().ok()), options)
 }
 
-fn show(reader: Reader, again: Reopen, how: How) -> Result<()> {
+fn show(reader: Reader, again: Reopen, options: Options) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("starting the runtime")?;
-    let source = Source::new(reader, how.interval, again);
-    if !how.batch && !how.json && io::stdout().is_terminal() {
+    let source = Source::new(reader, options.interval, again);
+    if !options.batch && !options.json && io::stdout().is_terminal() {
         return runtime.block_on(async {
             let end = crate::machine::signals::asked_to_end()?;
-            screen::run(source, how.interval, Depth::from_env(), end).await
+            screen::run(source, options.interval, Depth::from_env(), end).await
         });
     }
-    as_text(source, &how)
+    as_text(source, &options)
 }
 
-/// One rendering an interval, as fast as they can be read.
-fn as_text(mut source: Source, how: &How) -> Result<()> {
-    let render: Render = if how.json { json::write } else { batch::write };
+/// Prints each interval, as fast as the recording can be read.
+fn as_text(mut source: Source, options: &Options) -> Result<()> {
+    let render: Render = if options.json {
+        json::write
+    } else {
+        batch::write
+    };
     let mut out = io::stdout().lock();
     let (mut whole, mut printed) = (None, HashSet::new());
-    let mut left = how.count;
+    let mut left = options.count;
     for snapshot in source.by_ref() {
         print_new(&snapshot.notes, &mut printed);
-        if !how.json {
+        if !options.json {
             add(&mut whole, &snapshot);
         }
         match render(&mut out, &snapshot) {
@@ -94,15 +98,15 @@ fn as_text(mut source: Source, how: &How) -> Result<()> {
     }
     let Some(begin) = source.begins_us() else {
         bail!(
-            "the recording holds no interval; {}",
+            "the recording contains no interval; {}",
             source.reader().ending()
         );
     };
     let length = whole.as_ref().map_or(Duration::ZERO, |w| w.interval);
-    if let Some(whole) = whole.filter(|_| length > how.interval.mul_f64(1.5)) {
+    if let Some(whole) = whole.filter(|_| length > options.interval.mul_f64(1.5)) {
         let since = time::clock_both(begin, &time::local());
         success_if_nobody_reads(
-            writeln!(out, "in all, since {since}:").and_then(|()| batch::write(&mut out, &whole)),
+            writeln!(out, "total, since {since}:").and_then(|()| batch::write(&mut out, &whole)),
         )?;
     }
     if source.reader().ending().is_cut() {

@@ -1,7 +1,7 @@
-//! A recording -> the snapshots that live tracing would have made.
+//! Replays a recording as the snapshots of a live session.
 //!
-//! * [`source`](crate::recording::source): one interval after another, forwards and back.
-//! * [`screen`]: the keys and the pace of `top --replay`. [`command`]: what was typed.
+//! * [`source`](crate::recording::source): reads intervals forwards and backwards.
+//! * [`screen`]: keys and pace of `top --replay`. [`command`]: runs `top --replay` and `demo`.
 
 pub mod command;
 pub mod screen;

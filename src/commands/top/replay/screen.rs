@@ -42,7 +42,7 @@ impl Playback for Recording {
         }
         let ending = self.source.reader().ending();
         if self.shown.is_none() {
-            bail!("the recording holds no interval; {ending}");
+            bail!("the recording contains no interval; {ending}");
         }
         self.position.ended = true;
         self.position.cut |= ending.is_cut();
@@ -83,7 +83,7 @@ impl Playback for Recording {
                     found
                 })?;
                 if !found && self.position.ended {
-                    self.position.message = Some("no other hot spot up to the end".to_owned());
+                    self.position.message = Some("no other hot spot before the end".to_owned());
                 }
                 Ok(())
             }
@@ -139,13 +139,13 @@ impl Recording {
         Ok(())
     }
 
-    /// Shows the interval that contains `to`, µs since 1970.
+    /// Shows the interval that contains `to`, in µs since 1970.
     fn go_back(&mut self, to: i64) -> Result<()> {
         self.source.rewind(to)?;
         self.step()
     }
 
-    /// Steps until `found`, the end or a key. Returns true if found.
+    /// Steps until `found` returns true, the recording ends, or a key is pressed. True if found.
     fn search(
         &mut self,
         progress: &mut dyn FnMut(Option<&Self>) -> bool,
@@ -165,7 +165,7 @@ impl Recording {
         }
     }
 
-    /// Shows the last earlier interval with another hot spot. Stays where it is if a key is pressed meanwhile.
+    /// Shows the last earlier interval with a different hot spot. Returns to the current interval if a key is pressed meanwhile.
     fn search_back(&mut self, progress: &mut dyn FnMut(Option<&Self>) -> bool) -> Result<()> {
         let until = self.time_us();
         let current = self.hotspots();
@@ -187,12 +187,12 @@ impl Recording {
         let to = last.filter(|_| complete).unwrap_or(until);
         self.go_back(to.saturating_sub(1))?;
         if complete && last.is_none() {
-            self.position.message = Some("no other hot spot before".to_owned());
+            self.position.message = Some("no other hot spot before this time".to_owned());
         }
         Ok(())
     }
 
-    /// Current hot spots, one line per array, without the figures that change from interval to interval.
+    /// Current hot spots, one line per array, without figures, which change from interval to interval.
     fn hotspots(&self) -> Vec<String> {
         let arrays = self.shown.iter().flat_map(|s| &s.arrays);
         arrays

@@ -29,8 +29,8 @@ fn layout(records: &[Record]) -> Layout {
 }
 
 fn ranges(layout: &Layout) -> Vec<(u64, u64, Origin)> {
-    let place = |r: &super::super::Range| (r.first.0, r.count, r.origin);
-    layout.ranges.iter().map(place).collect()
+    let range = |r: &super::super::Range| (r.first.0, r.count, r.origin);
+    layout.ranges.iter().map(range).collect()
 }
 
 /// Two groups with flex_bg.
@@ -75,7 +75,7 @@ fn overlaps_are_resolved_and_noted() {
     let layout = layout(&records);
     assert_eq!(ranges(&layout)[3], (34, 2, Origin::InodeBitmap));
     assert!(layout.notes[1].starts_with("10 blocks are claimed more than once"));
-    // Nor is a block bitmap that is told twice two groups.
+    // A bitmap that is reported twice makes the number of groups unknown.
     let mut records = sound();
     records.push(record(OWN_BLKBM, 32, 1));
     records.push(record(OWN_INOBM, 34, 1));
@@ -83,7 +83,7 @@ fn overlaps_are_resolved_and_noted() {
 }
 
 #[test]
-fn impossible_numbers_are_left_out_and_counted() {
+fn invalid_records_are_left_out_and_counted() {
     let mut records = sound();
     let odd = |physical, length| Record {
         physical,
@@ -109,7 +109,7 @@ fn impossible_numbers_are_left_out_and_counted() {
 }
 
 #[test]
-fn an_external_journal_is_no_place_here() {
+fn an_external_journal_has_no_ranges() {
     let mut records = sound();
     records.push(Record {
         device: DEVICE + 1,
@@ -133,17 +133,17 @@ fn the_boot_block_is_metadata() {
     assert_eq!(layout.origin_of(FsBlock(1)), Some(Origin::Superblock));
 }
 
-/// A kernel that has `records`, `page` of them a call.
+/// Simulates a kernel that returns `records`, `page` of them per call.
 fn kernel(records: Vec<Record>, page: usize) -> impl FnMut(Record) -> Result<Vec<Record>, Error> {
     move |low| {
         let from = (low.device, low.physical + low.length);
-        let behind = |r: &&Record| (r.device, r.physical) >= from;
-        Ok(records.iter().filter(behind).take(page).copied().collect())
+        let after = |r: &&Record| (r.device, r.physical) >= from;
+        Ok(records.iter().filter(after).take(page).copied().collect())
     }
 }
 
 #[test]
-fn pages_join() {
+fn pages_are_joined() {
     let want = layout(&sound());
     for page in 1..10 {
         for flags in [OF_SPECIAL_OWNER, OF_SPECIAL_OWNER | OF_LAST] {
@@ -178,7 +178,7 @@ fn a_walk_that_does_not_advance_is_an_error() {
 
 proptest! {
     #[test]
-    fn whatever_the_kernel_says_the_promises_hold(
+    fn ranges_are_sorted_disjoint_and_merged_for_any_records(
         records in prop::collection::vec(
             (0_u32..2, 0_u32..64, any::<bool>(), 0_u64..100, any::<u64>(), 0_u64..40, any::<u64>(), 0_usize..9),
             0..60,
@@ -216,7 +216,7 @@ fn device_of(path: &str) -> (u32, u32) {
 }
 
 #[test]
-fn mounts_that_are_not_it() {
+fn other_mounts_are_rejected() {
     let error = |path: &str, device| {
         let error = Layout::from_mount(Path::new(path), device).unwrap_err();
         error.to_string()
@@ -232,13 +232,13 @@ fn mounts_that_are_not_it() {
     );
 }
 
-/// On the real root filesystem: what has to fit together whatever it holds.
+/// Checks invariants on the real root filesystem, whatever it contains.
 #[test]
-fn the_root_of_this_machine() {
+fn the_root_filesystem_is_read_from_its_mount() {
     let layout = match Layout::from_mount(Path::new("/"), device_of("/")) {
         Ok(layout) => layout,
         Err(why @ (Error::NotExtMount { .. } | Error::GetFsmap { .. })) => {
-            eprintln!("SKIPPED: the root of this machine has no layout to look at: {why}");
+            eprintln!("SKIPPED: the root filesystem of this machine has no layout: {why}");
             return;
         }
         Err(why) => panic!("{why}"),
@@ -255,7 +255,7 @@ fn the_root_of_this_machine() {
         layout.origin_of(FsBlock((layout.block_size == 1024).into())),
         Some(Origin::Superblock)
     );
-    // A bitmap has a block, so a group has at most that many bits of blocks (without bigalloc).
+    // A bitmap is one block, so a group has at most as many blocks as a block has bits (without bigalloc).
     let per_group = layout.blocks.div_ceil(groups);
     assert!(
         per_group.next_power_of_two() <= u64::from(layout.block_size) * 8,

@@ -37,7 +37,7 @@ fn a_complete_kernel_gets_one_variant_of_each_hook() {
 }
 
 #[test]
-fn a_kernel_without_fentry_says_what_is_missing() {
+fn without_fentry_a_note_names_each_missing_figure() {
     let facts = SlowFacts {
         functions: [].into(),
         ..complete()
@@ -59,7 +59,7 @@ fn a_kernel_without_fentry_says_what_is_missing() {
 }
 
 #[test]
-fn without_sleeps_there_is_nothing_to_trace() {
+fn sleeps_of_tasks_are_required() {
     let mut facts = complete();
     facts.tracepoints.remove("sched_switch");
     let why = plan(&facts).unwrap_err();
@@ -72,7 +72,7 @@ fn without_sleeps_there_is_nothing_to_trace() {
 }
 
 #[test]
-fn a_refused_program_takes_its_hook_along() {
+fn a_refused_program_drops_its_hook() {
     let mut plan = plan(&complete()).unwrap();
     assert!(plan.without("rt_slow_read_in", "EBUSY"));
     assert!(!plan.programs().any(|p| p.starts_with("rt_slow_read")));

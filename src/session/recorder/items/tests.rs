@@ -91,7 +91,7 @@ fn request(items: &[Item]) -> Request {
 }
 
 #[test]
-fn a_request_finds_its_place_and_its_submitter() {
+fn a_request_gets_its_array_sector_and_submitter() {
     let events = [
         submitted(384, 3_000_000),
         Event::Completed(completed(Some(0))),
@@ -106,7 +106,7 @@ fn a_request_finds_its_place_and_its_submitter() {
 }
 
 #[test]
-fn nobody_has_submitted_what_md_writes_for_itself() {
+fn io_of_md_itself_has_no_submitter() {
     let mut c = completed(Some(0));
     c.origin = Origin::Resync;
     let events = [submitted(384, 3_000_000), Event::Completed(c)];
@@ -116,14 +116,14 @@ fn nobody_has_submitted_what_md_writes_for_itself() {
     c.sector = DiskSector(2048 + 8);
     let r = request(&items(&mut translator(0), &[Event::Completed(c)]));
     assert_eq!((r.sector, r.array_sector, r.pid), (8, None, None));
-    // A flush has no place.
+    // A flush has no sector on the array.
     (c.sector, c.length, c.op) = (DiskSector(0), 0, Op::Flush);
     let r = request(&items(&mut translator(0), &[Event::Completed(c)]));
     assert_eq!((r.sector, r.array_sector, r.bytes), (0, None, 0));
 }
 
 #[test]
-fn what_is_not_known_is_none() {
+fn unknown_times_are_none() {
     let mut c = completed(Some(0));
     c.start_ns = c.issue_ns + 1;
     let r = request(&items(&mut translator(0), &[Event::Completed(c)]));
@@ -147,7 +147,7 @@ fn parts(items: &[Item]) -> Vec<(u64, Origin, u32)> {
 }
 
 #[test]
-fn runs_are_parts_one_after_the_other() {
+fn runs_become_consecutive_parts() {
     let run = |origin, bytes| Event::Run(Run { origin, bytes });
     let runs = [
         run(Origin::FileData, 4096),
@@ -166,7 +166,7 @@ fn runs_are_parts_one_after_the_other() {
             (1176, Origin::FileData, 4096)
         ]
     );
-    // Of a request that is not complete, or that has too many: all are parts, and the request has none of its own.
+    // If a request is incomplete or has too many runs, all runs become parts and the request has no bytes of its own.
     let mut c = completed(Some(3));
     c.part = true;
     events[0] = Event::Completed(c);
@@ -178,7 +178,7 @@ fn runs_are_parts_one_after_the_other() {
 }
 
 #[test]
-fn what_others_have_recorded_is_left_out_but_known() {
+fn events_before_since_are_dropped_but_submissions_are_kept() {
     let mut early = completed(Some(1));
     early.now_ns = 3_999_999;
     let events = [
@@ -196,7 +196,7 @@ fn what_others_have_recorded_is_left_out_but_known() {
 }
 
 #[test]
-fn a_member_that_is_not_there_is_counted() {
+fn requests_of_unknown_members_are_counted() {
     let mut c = completed(Some(0));
     c.member = 2;
     let mut emitted = 0;
@@ -205,7 +205,7 @@ fn a_member_that_is_not_there_is_counted() {
 }
 
 #[test]
-fn microseconds_as_the_kernel_side_counts_them() {
+fn microseconds_match_the_bpf_programs() {
     for ns in [0, 999, 1000, 1001, 999_999, 1_000_000, 8_589_934_592] {
         assert_eq!(u64::from(us(ns)), ns / 1000, "{ns}");
     }
@@ -213,7 +213,7 @@ fn microseconds_as_the_kernel_side_counts_them() {
 }
 
 #[test]
-fn flags_of_the_kernel() {
+fn kernel_flags_are_converted() {
     assert_eq!(flags(0), Flags::empty());
     assert_eq!(flags(1 << 7 | 1 << 6), Flags::PREFLUSH | Flags::FUA);
     assert_eq!(flags(1 << 1 | 1 << 2).letters(), "M");
@@ -221,7 +221,7 @@ fn flags_of_the_kernel() {
 }
 
 #[test]
-fn each_event_is_of_one_translator() {
+fn old_and_new_translator_split_the_events() {
     let at = |now_ns: u64| Completed {
         now_ns,
         ..completed(Some(0))
@@ -249,4 +249,18 @@ fn each_event_is_of_one_translator() {
     assert_eq!(times(&items(&mut old, &events)), [1_003_999; 2]);
     let new = items(&mut translator(4_000_000), &events);
     assert_eq!(times(&new), [1_004_000; 3]);
+}
+
+#[test]
+fn a_clock_that_was_set_is_detected() {
+    let clock = super::Clock::now();
+    let second = std::time::Duration::from_secs(1);
+    assert!(clock.stepped(second).is_none());
+    for step in [-3_600_000_000_000, 90_000_000_000] {
+        let set = super::Clock {
+            offset: clock.offset + step,
+        };
+        let now = set.stepped(second).unwrap();
+        assert!(now.offset.abs_diff(clock.offset) < 1_000_000_000);
+    }
 }

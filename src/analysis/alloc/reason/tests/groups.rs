@@ -1,4 +1,4 @@
-//! Groups that a search considers.
+//! Reasons based on the groups that a search considers.
 
 use super::{is_unexplained, reason, said};
 use crate::analysis::alloc::fixture;
@@ -6,7 +6,7 @@ use crate::analysis::alloc::fixture::{Machine, machine, with_reasons};
 use crate::analysis::alloc::{AllocSnapshot, Groups, Refused, Source};
 
 #[test]
-fn the_third_case() {
+fn a_kernel_without_lists_scans_linearly() {
     let r = reason(&fixture::linear());
     assert_eq!(
         r.sentence,
@@ -22,7 +22,7 @@ fn the_third_case() {
 }
 
 #[test]
-fn lists_that_are_off_are_turned_on_by_a_new_mount_only() {
+fn lists_are_turned_on_by_a_new_mount_only() {
     let s = with_reasons(fixture::linear(), machine("6.12.0", Some(false)));
     let r = reason(&s);
     assert!(
@@ -44,13 +44,13 @@ fn lists_that_are_off_are_turned_on_by_a_new_mount_only() {
             .unwrap()
             .contains("Never turn mb_optimize_scan on by remount")
     );
-    // Lists that this kernel has and does not use: no command turns them on.
+    // This kernel has lists but does not use them: no command turns them on.
     let r = reason(&with_reasons(
         fixture::linear(),
         machine("5.15.0", Some(true)),
     ));
     assert!(
-        r.sentence.contains("5.15.0 by its version does not use"),
+        r.sentence.contains("5.15.0, according to its version"),
         "{}",
         r.sentence
     );
@@ -71,7 +71,7 @@ fn lists_that_are_off_are_turned_on_by_a_new_mount_only() {
 }
 
 #[test]
-fn only_numbers_that_are_there() {
+fn sentences_have_available_figures_only() {
     let five_ten = || machine("5.10.0", None);
     let mut s = fixture::linear();
     s.filesystems[0].fragmentation = None;
@@ -92,13 +92,11 @@ fn only_numbers_that_are_there() {
         sentence.contains("2.0 times, of which 99.9 % are refused; linear scan"),
         "{sentence}"
     );
-    // No search came to its end: there is no mean.
+    // No search has ended: there is no mean.
     s.filesystems[0].counts.groups = Groups::default();
     let sentence = said(s.clone(), five_ten()).unwrap();
     assert!(
-        sentence.starts_with(
-            "9,163,644 groups were looked at in 1 s and no search has come to its end"
-        ),
+        sentence.starts_with("9,163,644 groups were looked at in 1 s and no search has ended"),
         "{sentence}"
     );
     // Groups in memory only.
@@ -113,7 +111,7 @@ fn only_numbers_that_are_there() {
 }
 
 #[test]
-fn a_part_of_the_groups() {
+fn a_scan_of_part_of_the_groups() {
     let mut s = fixture::linear();
     let c = &mut s.filesystems[0].counts;
     c.looked = [21 * 41_000, 0, 0, 0, 0];
@@ -141,7 +139,7 @@ fn a_part_of_the_groups() {
 }
 
 #[test]
-fn a_remedy_is_for_where_it_applies() {
+fn a_remedy_is_given_only_if_it_helps() {
     let prealloc = |s: &AllocSnapshot| {
         let r = reason(s);
         let command = r.commands.iter().any(|c| c.contains("mb_group_prealloc"));
@@ -152,10 +150,10 @@ fn a_remedy_is_for_where_it_applies() {
     s.filesystems[0].group_prealloc = Some(768);
     let (command, risk) = prealloc(&with_reasons(s.clone(), five()));
     assert!(command && risk.contains("undone: echo 768"), "{risk}");
-    // It is what the remedy would set.
+    // The remedy would set the same value.
     s.filesystems[0].group_prealloc = Some(64);
     let (command, risk) = prealloc(&with_reasons(s.clone(), five()));
-    assert!(!command && risk.contains("it is 64 already"), "{risk}");
+    assert!(!command && risk.contains("it is already 64"), "{risk}");
     // Large files.
     s.filesystems[0].group_prealloc = Some(512);
     s.filesystems[0].stream_req = Some(16);
@@ -179,14 +177,14 @@ fn a_remedy_is_for_where_it_applies() {
             .sentence
             .contains("because 94.7 % of the groups refused are full")
     );
-    // With the lists off there is another one.
+    // With the lists on, full groups leave no command.
     let off = with_reasons(s, machine("6.1.0", Some(true)));
     assert_eq!(reason(&off).id, "fragmented");
     assert!(reason(&off).commands.is_empty());
 }
 
 #[test]
-fn stripes_on_6_1() {
+fn stripe_livelock_on_6_1() {
     let r = reason(&fixture::livelock());
     assert_eq!(
         r.sentence,
@@ -198,7 +196,7 @@ fn stripes_on_6_1() {
         ("stripe_livelock", Some("alloc-stripe-livelock"))
     );
     assert_eq!(r.commands[0], "mount -o remount,stripe=0 /srv");
-    // The same figures where it cannot be.
+    // The same figures if the livelock is impossible.
     for (release, stripe, new) in [
         ("6.8.0", 640, false),
         ("5.10.0", 640, false),
@@ -214,7 +212,7 @@ fn stripes_on_6_1() {
 }
 
 #[test]
-fn stripes_where_groups_are_not_counted() {
+fn stripe_livelock_without_group_counts() {
     let mut s = fixture::livelock();
     s.sources.insert("groups", Source::None);
     let c = &mut s.filesystems[0].counts;
@@ -232,16 +230,16 @@ fn stripes_where_groups_are_not_counted() {
 }
 
 #[test]
-fn lists_without_what_is_asked_for() {
+fn fragmented_free_space_with_lists_on() {
     let r = reason(&fixture::fragmented());
     assert_eq!(
         r.sentence,
         "each allocation looks at 41,019 groups because 99.2 % of groups have no free extent of 2^9 blocks; \
-         mb_optimize_scan is on, but 61.9 % of searches come down to CR_GOAL_LEN_SLOW or further, where groups are \
-         asked one after the other"
+         mb_optimize_scan is on, but 61.9 % of searches reach CR_GOAL_LEN_SLOW or a later criterion, where groups are \
+         scanned one by one"
     );
     assert_eq!((r.id.as_str(), r.rule), ("fragmented", None));
-    // Who does not know whether there are lists goes by the criteria.
+    // If it is unknown whether the kernel has lists, the criteria decide.
     let mut s = fixture::fragmented();
     s.filesystems[0].fragmentation = fixture::linear().filesystems.remove(0).fragmentation;
     let s = with_reasons(s, Machine::default());
@@ -251,12 +249,12 @@ fn lists_without_what_is_asked_for() {
     assert!(
         reason(&s)
             .sentence
-            .ends_with("; groups are asked one after the other")
+            .ends_with("; groups are scanned one by one")
     );
 }
 
 #[test]
-fn searches_that_failed_or_go_on_do_not_count_for_those_that_ended() {
+fn failed_and_running_searches_do_not_distort_the_mean() {
     let mut s = fixture::linear();
     s.filesystems[0].counts.looked[2] = 900_000_000;
     s.filesystems[0].counts.refused[2] = 900_000_000;
@@ -268,7 +266,7 @@ fn searches_that_failed_or_go_on_do_not_count_for_those_that_ended() {
 }
 
 #[test]
-fn groups_by_mb_stats() {
+fn group_counts_from_mb_stats() {
     let mut s = fixture::linear();
     s.sources.insert("groups", Source::MbStats);
     let c = &mut s.filesystems[0].counts;

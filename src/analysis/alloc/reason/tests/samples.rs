@@ -1,11 +1,11 @@
-//! Samples of the CPUs, which are those of all filesystems.
+//! Reasons based on CPU samples, which include all filesystems.
 
 use super::{is_unexplained, reason, said};
 use crate::analysis::alloc::fixture;
 use crate::analysis::alloc::fixture::{Machine, machine, with_reasons};
 
 #[test]
-fn samples_alone() {
+fn a_reason_from_samples_alone() {
     let r = reason(&fixture::degraded());
     assert_eq!(
         r.sentence,
@@ -13,14 +13,14 @@ fn samples_alone() {
          refused; linear scan, kernel 5.10.0-34-amd64 has no lists of groups by free space"
     );
     assert_eq!(r.id, "linear_scan");
-    // The same CPU time for many requests is work; and another function is another matter.
+    // No scan: the same CPU time for many requests, or another hottest function.
     let mut s = fixture::degraded();
     s.filesystems[0].counts.requests = 100_000;
     assert!(is_unexplained(s, machine("5.10.0", None)));
     let mut s = fixture::degraded();
     s.cpu.as_mut().unwrap().hottest = Some(("mb_find_extent".to_owned(), 80));
     assert!(is_unexplained(s, machine("5.10.0", None)));
-    // Two filesystems: nobody knows whose it is.
+    // Two filesystems: the samples may belong to either.
     let mut s = fixture::degraded();
     let mut other = s.filesystems[0].clone();
     other.dev += 1;
@@ -40,25 +40,25 @@ fn one_of_several(release: &str, lists: Option<bool>) -> Machine {
 }
 
 #[test]
-fn samples_may_be_of_a_filesystem_that_is_not_watched() {
-    // `alloc /srv` while / burns: nothing was asked of /srv.
+fn samples_may_belong_to_an_unwatched_filesystem() {
+    // `alloc /srv` while only / is busy: /srv has no requests.
     let mut idle = fixture::degraded();
     idle.filesystems[0].counts = Default::default();
     assert_eq!(said(idle.clone(), one_of_several("5.10.0", None)), None);
     assert_eq!(said(idle.clone(), machine("5.10.0", None)), None);
-    // A request that has ended went on before.
+    // A completed request was in progress before.
     idle.filesystems[0].counts.given = 1;
     assert!(said(idle, machine("5.10.0", None)).is_some());
-    // A few requests tell no more.
+    // A few requests are not enough if another ext4 is mounted.
     let s = fixture::degraded();
     assert!(is_unexplained(s, one_of_several("5.10.0", None)));
-    // Nor who waits for whom ...
+    // Contention cannot be attributed either.
     let mut s = fixture::healthy();
     s.cpu.as_mut().unwrap().allocator = 180;
     s.cpu.as_mut().unwrap().hottest = Some(("native_queued_spin_lock_slowpath".to_owned(), 150));
     assert!(said(s.clone(), machine("6.12.0", Some(true))).is_some());
     assert_eq!(said(s, one_of_several("6.12.0", Some(true))), None);
-    // ... nor that 1,540 looks a second are felt; its own time in the allocator says that.
+    // Few groups considered are a reason only with the filesystem's own time in the allocator.
     let mut s = fixture::linear();
     let c = &mut s.filesystems[0].counts;
     c.groups = fixture::groups(&[(70, 21)]);

@@ -1,4 +1,4 @@
-//! What tasks wait for.
+//! Reasons for waits.
 
 use super::{is_unexplained, reason, said};
 use crate::analysis::alloc::fixture;
@@ -6,7 +6,7 @@ use crate::analysis::alloc::fixture::{machine, with_reasons};
 use crate::analysis::alloc::{Searching, Source};
 
 #[test]
-fn slow_without_a_reason_is_said_with_what_is_missing() {
+fn unexplained_waits_list_the_missing_figures() {
     let mut s = fixture::healthy();
     let c = &mut s.filesystems[0].counts;
     c.latency = fixture::hist(&[(1500, 608)]);
@@ -17,10 +17,10 @@ fn slow_without_a_reason_is_said_with_what_is_missing() {
         r.sentence,
         "0.6 tasks are in the allocator at a time (p50 1.5ms, p99 1.5ms) and no figure explains it: a search considers 2 groups, \
          0 % of that time is waiting for bitmaps, 0.02 CPUs are in the allocator, most in ext4_mb_mark_diskspace_used; \
-         not known: what tasks sleep for (locks, memory, other disk reads)"
+         not known: what tasks sleep on (locks, memory, other disk reads)"
     );
     assert!(r.commands.is_empty() && r.risk.unwrap().contains("--flame FILE.svg /srv"));
-    // Nothing is counted here.
+    // Neither groups nor waits are counted.
     s.sources.insert("groups", Source::None);
     s.sources.insert("waits", Source::None);
     s.cpu = None;
@@ -32,7 +32,7 @@ fn slow_without_a_reason_is_said_with_what_is_missing() {
         "{}",
         r.sentence
     );
-    // A search that has not ended is in no request's time.
+    // The time of a search in progress is not yet part of a request's time.
     s.filesystems[0].counts = Default::default();
     assert_eq!(said(s.clone(), machine("6.1.0", Some(true))), None);
     s.filesystems[0].searching = Searching {
@@ -41,13 +41,13 @@ fn slow_without_a_reason_is_said_with_what_is_missing() {
     };
     let sentence = said(s, machine("6.1.0", Some(true))).unwrap();
     assert!(
-        sentence.starts_with("2 searches for free blocks go on, the longest for 4s, and no"),
+        sentence.starts_with("2 searches for free blocks are in progress, the longest for 4s"),
         "{sentence}"
     );
 }
 
 #[test]
-fn bitmaps_that_are_not_in_memory() {
+fn cold_bitmaps_name_the_member_with_most_reads() {
     let r = reason(&fixture::cold());
     assert_eq!(
         r.sentence,
@@ -59,7 +59,7 @@ fn bitmaps_that_are_not_in_memory() {
     s.filesystems[0].members.truncate(1);
     let sentence = said(s, machine("6.12.0", Some(true))).unwrap();
     assert!(sentence.ends_with("; all on loop5, p99 14ms"), "{sentence}");
-    // Evenly on all of them: none is named.
+    // The reads are even: no member is named.
     let mut s = fixture::cold();
     s.filesystems[0].members = (0..4)
         .map(|i| {
@@ -81,9 +81,9 @@ fn bitmaps_that_are_not_in_memory() {
     assert_eq!(said(s, machine("6.12.0", Some(true))), None);
 }
 
-/// The end of such a time, as the lab has it: few are read, and nearly all of the time is still waiting for them.
+/// The last interval of a cold start, as measured in the lab: few reads, but nearly all of the time is spent waiting for them.
 #[test]
-fn a_few_reads_that_explain_it() {
+fn a_few_slow_reads_are_cold_bitmaps() {
     let mut s = fixture::cold();
     let c = &mut s.filesystems[0].counts;
     (c.requests, c.given, c.reads, c.nanoseconds) = (6, 7, 6, 188_000_000);
@@ -91,7 +91,7 @@ fn a_few_reads_that_explain_it() {
     c.waits = fixture::hist(&[(24_000, 7), (24, 1)]);
     let sentence = said(s.clone(), machine("6.12.0", Some(true))).unwrap();
     assert!(sentence.contains("6 read from disk in 1 s"), "{sentence}");
-    // All of them were asked for before.
+    // All reads were submitted in the previous interval.
     s.filesystems[0].counts.reads = 0;
     let sentence = said(s, machine("6.12.0", Some(true))).unwrap();
     assert!(
@@ -101,7 +101,7 @@ fn a_few_reads_that_explain_it() {
 }
 
 #[test]
-fn tasks_in_each_others_way() {
+fn lock_contention() {
     let mut s = fixture::healthy();
     s.cpu.as_mut().unwrap().allocator = 180;
     s.cpu.as_mut().unwrap().hottest = Some(("native_queued_spin_lock_slowpath".to_owned(), 150));

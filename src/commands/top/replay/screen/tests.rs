@@ -105,7 +105,7 @@ fn after(keys: &str) -> (Player, i64) {
 }
 
 #[test]
-fn one_steps_to_and_fro() {
+fn keys_step_forwards_and_backwards() {
     let (_, first) = after("");
     let (player, third) = after(">>");
     assert!(player.state.paused && third > first + 1_500_000);
@@ -117,7 +117,7 @@ fn one_steps_to_and_fro() {
 }
 
 #[test]
-fn the_end_is_the_end_and_one_can_leave_it() {
+fn stepping_back_from_the_end() {
     let (player, last) = after("}}}}}}}}");
     assert!(player.replay().position.ended);
     let (player, before) = after("}}}}}}}}<");
@@ -126,7 +126,7 @@ fn the_end_is_the_end_and_one_can_leave_it() {
 }
 
 #[test]
-fn one_goes_to_a_moment() {
+fn t_seeks_to_a_time() {
     let (_, first) = after("");
     let (_, there) = after("t+8\n");
     assert!(
@@ -138,8 +138,8 @@ fn one_goes_to_a_moment() {
     let (player, here) = after("tnoon\n");
     assert_eq!(here, first);
     let message = player.message();
-    assert!(message.contains("'noon' is no time"), "{message}");
-    // While one types, letters are no keys.
+    assert!(message.contains("'noon' is not a time"), "{message}");
+    // While a time is being typed, letters are not commands.
     assert_eq!(
         after("tq?n").0.state.replay.unwrap().typed.as_deref(),
         Some("q?n")
@@ -160,7 +160,7 @@ fn n_finds_the_next_hot_spot() {
 }
 
 #[test]
-fn speed() {
+fn plus_and_minus_change_the_speed() {
     let (player, _) = after("++");
     assert_eq!(player.state.speed(), Some(5.0));
     assert_eq!(after("+++++++++++++").0.state.speed(), Some(1000.0));
@@ -182,7 +182,7 @@ fn screens() {
 }
 
 #[test]
-fn a_tail_that_is_missing_is_told_in_every_view() {
+fn every_view_marks_a_truncated_recording() {
     let whole: &'static [u8] = include_bytes!("../demo.rtrace");
     let mut player = player(&whole[..whole.len() * 3 / 4]);
     press(&mut player, "}}}}}}}}");

@@ -1,0 +1,128 @@
+//! Metrics of raidtrace itself: losses, overhead, the flight recorder, the process.
+
+use std::fmt;
+
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
+
+use super::{Figures, counter};
+
+/// Encodes them.
+pub fn encode(figures: &Figures, encoder: &mut DescriptorEncoder) -> fmt::Result {
+    let mut build = encoder.encode_descriptor(
+        "raidtrace_build",
+        "Version of raidtrace",
+        None,
+        MetricType::Info,
+    )?;
+    build.encode_info(&[
+        ("version", env!("CARGO_PKG_VERSION")),
+        ("commit", env!("RAIDTRACE_COMMIT")),
+    ])?;
+    let mut lost = encoder.encode_descriptor(
+        "raidtrace_lost_events",
+        "Events that were not seen or not counted",
+        None,
+        MetricType::Counter,
+    )?;
+    for (loss, count) in figures.totals.losses() {
+        counter(&mut lost.encode_family(&[("reason", loss.name())])?, count)?;
+    }
+    let overhead = figures.totals.overhead;
+    let whole = |name: &'static str, help, value: u64| (name, help, value);
+    for (name, help, value) in [
+        whole(
+            "raidtrace_bpf_runs",
+            "Runs of raidtrace's BPF programs",
+            overhead.bpf_events,
+        ),
+        whole(
+            "raidtrace_intervals",
+            "Intervals counted",
+            figures.totals.intervals,
+        ),
+        whole(
+            "raidtrace_dropped_series",
+            "Series of members and tasks dropped because there were too many",
+            figures.totals.dropped_series,
+        ),
+    ] {
+        counter(
+            &mut encoder.encode_descriptor(name, help, None, MetricType::Counter)?,
+            value,
+        )?;
+    }
+    for (name, help, value) in [
+        (
+            "raidtrace_bpf",
+            "Time in raidtrace's BPF programs on all CPUs, extrapolated from a share of the time",
+            overhead.bpf_ns as f64 / 1e9,
+        ),
+        (
+            "process_cpu",
+            "CPU time of raidtrace's process",
+            figures.own.cpu.as_secs_f64(),
+        ),
+    ] {
+        encoder
+            .encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Counter)?
+            .encode_counter::<NoLabelSet, _, f64>(&value, None)?;
+    }
+    let mut gauge = |name, help, value: f64| {
+        encoder
+            .encode_descriptor(name, help, None, MetricType::Gauge)?
+            .encode_gauge(&value)
+    };
+    gauge(
+        "process_resident_memory_bytes",
+        "Memory of raidtrace's process",
+        figures.own.resident as f64,
+    )?;
+    gauge(
+        "raidtrace_http_connections",
+        "Open connections, including this one",
+        figures.connections as f64,
+    )?;
+    gauge(
+        "raidtrace_update_failed",
+        "1 if the programs could not be updated for the last change of the host",
+        f64::from(u8::from(figures.update_failed)),
+    )?;
+    if let Some(flight) = &figures.flight {
+        gauge(
+            "raidtrace_flight_recorder_bytes",
+            "Recording in memory",
+            flight.bytes as f64,
+        )?;
+        gauge(
+            "raidtrace_flight_recorder_seconds",
+            "Time that the recording in memory covers",
+            flight.seconds,
+        )?;
+        for (name, help, value) in [
+            ("raidtrace_dumps", "Recordings written", flight.dumps),
+            (
+                "raidtrace_dump_errors",
+                "Recordings that could not be written",
+                flight.errors,
+            ),
+            (
+                "raidtrace_flight_recorder_dropped_rows",
+                "Rows of the recording in memory that were dropped because its writer was too slow",
+                flight.dropped_rows,
+            ),
+            (
+                "raidtrace_slow_lost_operations",
+                "Slow operations, commits and their events missing from the recording",
+                flight.slow_lost,
+            ),
+        ] {
+            counter(
+                &mut encoder.encode_descriptor(name, help, None, MetricType::Counter)?,
+                value,
+            )?;
+        }
+    }
+    Ok(())
+}

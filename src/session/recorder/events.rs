@@ -1,0 +1,81 @@
+//! Drains the programs' events and writes them.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::storage::Storage;
+use super::{FILES, Recorder};
+use crate::analysis::counters::TaskId;
+use crate::analysis::item::Item;
+use crate::probe::events::Event;
+
+impl<D: Storage> Recorder<D> {
+    /// Drains events until there are no more, or for `at_most`.
+    pub(super) fn drain_events(&mut self, at_most: Duration) -> Result<()> {
+        let start = Instant::now();
+        while self.drain_some()?.is_some() && start.elapsed() < at_most {}
+        Ok(())
+    }
+
+    /// Drains the events before a time of the monotonic clock, in ns.
+    pub(super) fn drain_before(&mut self, end: u64) -> Result<()> {
+        while self.drain_some()?.is_some_and(|until| until < end) {}
+        Ok(())
+    }
+
+    /// Drains some events. Returns the time of the last one if there can be more, in ns of the monotonic clock.
+    fn drain_some(&mut self) -> Result<Option<u64>> {
+        let more = self.session.probe().drain(&mut self.events)?;
+        let last = self.events.iter().rev().find_map(Event::time);
+        self.write_events()?;
+        Ok(more.then_some(last.unwrap_or(0)))
+    }
+
+    fn write_events(&mut self) -> io::Result<()> {
+        let mut events = std::mem::take(&mut self.events);
+        let mut result = Ok(());
+        let (requests, submissions) = (&mut self.recorded.requests, &mut self.recorded.submissions);
+        let (session, writer) = (&mut self.session, &mut self.writer);
+        let (stored, last_task) = (&mut self.stored, &mut self.last_task);
+        let unknown = self.translator.translate(&events, |item| {
+            match &item {
+                Item::Request(_) => *requests += 1,
+                Item::Submission(s) => {
+                    *submissions += 1;
+                    let task = TaskId {
+                        array: s.array,
+                        pid: s.pid,
+                    };
+                    if task != *last_task && !writer.knows(task) {
+                        writer.task(task, &session.task_info(task));
+                    }
+                    *last_task = task;
+                    if let Some(id) = s.file
+                        && !stored.contains(&id)
+                    {
+                        if stored.len() >= FILES {
+                            stored.clear();
+                        }
+                        stored.insert(id);
+                        writer.file_location(id, &session.file_location(&id));
+                    }
+                }
+                _ => {}
+            }
+            if result.is_ok() {
+                result = writer.push(&item);
+            }
+        });
+        events.clear();
+        self.events = events;
+        result?;
+        if unknown > 0 {
+            let time_us = self.clock.unix_us_now();
+            let text = format!("{unknown} requests of unknown members were dropped");
+            self.writer.push(&Item::Note { time_us, text })?;
+        }
+        Ok(())
+    }
+}
