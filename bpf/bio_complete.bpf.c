@@ -43,10 +43,13 @@ __noinline __u32 rt_above_block(__u64 bio, __u32 index, __u64 sector, __u64 offs
 	found = rt_bio_metadata(bio, offset << 32 | block,
 				array->geometry.array_sectors / rt_found_block(by_address), 1);
 	if (found == RT_NOT_METADATA)
-		return 0;	/* a page of a file: the other pages are, too */
+		return 0;	/* the page belongs to a file, so the bio's other pages do, too */
 	if (found == RT_ZEROES)
 		found = RT_ORIGIN_UNKNOWN;
-	/* in a larger read, a block that is not recognised may belong to a file */
+	/*
+	 * In a read of more than one block, content that matches no known structure (other_metadata) may belong to a file: do not
+	 * learn it.
+	 */
 	rt_read_done(key, found, found != RT_ORIGIN_UNKNOWN &&
 			    ((left == block && !offset) || found != RT_ORIGIN_OTHER_METADATA));
 	return block;

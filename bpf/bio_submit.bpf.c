@@ -61,25 +61,25 @@ static __always_inline void set_flush_origin(__u32 array, __u32 origin)
 enum { RT_LATER = 253 };
 
 /*
- * Learns the origin of a block that does not belong to a fixed structure. inode: its file; 0:
- * unknown. A write has its content. For a read, the content is missing until completion: only the
- * fact that it is not file data is kept, together with the task.
+ * Learns the origin of a block that does not belong to a fixed structure. inode: its file; 0: unknown. lookup: result of
+ * rt_array_origin(). The content of a write is available. The content of a read is available only at completion: until then,
+ * rt_learned records that a metadata read by this task is in flight.
  */
 static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key, __u32 pid,
-				       const struct rt_array *array, __u64 by_address,
+				       const struct rt_array *array, __u64 lookup,
 				       __u32 op, __u32 size)
 {
-	__u32 block = rt_found_block(by_address) << 9;
+	__u32 block = rt_found_block(lookup) << 9;
 	__u64 found = RT_NOT_METADATA;
 
 	if (!inode)
 		found = rt_bio_metadata(bio, size < block ? size : block,
-					array->geometry.array_sectors / rt_found_block(by_address),
+					array->geometry.array_sectors / rt_found_block(lookup),
 					op == RT_OP_WRITE);
 
 	if (found == RT_NOT_METADATA) {
-		/* left by a read of metadata that never completed: the block belongs to a file now */
-		if (rt_found_origin(by_address) == RT_ORIGIN_UNKNOWN)
+		/* Delete a stale entry, for example of a metadata read that never completed: the block now belongs to a file. */
+		if (rt_found_origin(lookup) == RT_ORIGIN_UNKNOWN)
 			bpf_map_delete_elem(&rt_learned, &key);
 		return RT_ORIGIN_FILE_DATA;
 	}
@@ -99,8 +99,8 @@ static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key, __u32 
 enum { RT_FORGET_MAX = 1024 };
 
 /*
- * Forgets learned blocks that file data overwrites. The hook on ext4_free_blocks() does so earlier,
- * but not for a filesystem in several pieces, and for at most RT_FREE_MAX blocks per call.
+ * Forgets learned blocks that file data overwrites. The hook on ext4_free_blocks() does so earlier, but not for a filesystem
+ * that is not one contiguous range of the array (LVM with several segments), and for at most RT_FREE_MAX blocks per call.
  */
 __noinline int rt_forget(__u64 key, __u32 block, __u32 size)
 {
@@ -130,7 +130,7 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 	if (array->flags & RT_ARRAY_CRYPT && (__u64)bio->bi_end_io == rt_crypt_end)
 		return 0;	/* already handled above dm-crypt */
 	pid = rt_submitter(arg, index);
-	rt_no_file(instance);
+	rt_no_file(instance);	/* until rt_count_file() sets it */
 	if (!size) {
 		if (opf & RT_REQ_PREFLUSH) {
 			origin = flush_origin(array, arg);
@@ -158,7 +158,7 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 		}
 		if (origin == RT_ORIGIN_FILE_DATA) {
 			rt_count_file(inode, index, op, size, 0, instance);
-			/* if the run covers the bio, no block in it was learned */
+			/* if the lookup found one origin for all sectors of the bio, the bio contains no learned block */
 			if (op == RT_OP_WRITE && rt_found_run(found) << 9 < size)
 				rt_forget(rt_learned_key(index, sector), block, size);
 		}

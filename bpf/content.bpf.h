@@ -4,7 +4,7 @@
 
 enum {
 	RT_NOT_METADATA = 255,
-	RT_ZEROES = 254,	/* only zeroes: the content does not identify the origin */
+	RT_ZEROES = 254,	/* the first 32 bytes are zeroes: the content does not identify the origin */
 };
 
 static __always_inline __u64 rt_page_size(void)
@@ -17,15 +17,16 @@ enum {
 	RT_CONTENT_LATER = 0,	/* the content is not available yet */
 	RT_CONTENT = 1,		/* the content is available: a write, or a completed read */
 	/*
-	 * as RT_CONTENT, and the block is known to be metadata, whatever its page is: a page of a
-	 * stripe, for a block that a task reads
+	 * Like RT_CONTENT, but do not check the page: the block was found to be metadata at submission, and the page may be one of
+	 * md's stripe cache.
 	 */
 	RT_CONTENT_SURE = 2,
 };
 
 /*
- * Origin of a block of a bio, from its page. Returns RT_NOT_METADATA if the page does not belong to
- * the block device, else the origin that the content identifies, RT_ZEROES, or RT_ORIGIN_UNKNOWN.
+ * Origin of a block of a bio, from its page. Returns RT_NOT_METADATA if the page does not belong to the block device, else the
+ * origin that the content identifies, RT_ZEROES, or RT_ORIGIN_UNKNOWN if the content is not available. Content that matches no
+ * known structure is RT_ORIGIN_OTHER_METADATA.
  *
  * bio: address, as a number, because global functions take no typed pointers on the oldest
  * supported kernels. extent: offset << 32 | size of the block in the bio. blocks: size of the
@@ -34,14 +35,15 @@ enum {
 __u64 rt_bio_metadata(__u64 bio, __u64 extent, __u64 blocks, __u32 content);
 
 /*
- * Origin of the metadata block at this address, by its content; RT_ORIGIN_UNKNOWN if that does not
- * identify it.
+ * Origin of the metadata block at this address, by its content; RT_ORIGIN_UNKNOWN if the first 32 bytes are zeroes or cannot be
+ * read.
  */
 __u32 rt_content_origin(__u64 data, __u32 size, __u64 blocks);
 
 /*
- * Value of rt_learned: the origin in the low 8 bits. RT_ORIGIN_UNKNOWN means that a read is in
- * flight; the bits above hold its length in sectors, and its task (0: already counted).
+ * Value of rt_learned: the origin in the low 8 bits. RT_ORIGIN_UNKNOWN: a metadata block that is being read, or whose content did
+ * not identify it when it was written. The bits above hold the length of the read in sectors, and the pid of the reading task (0:
+ * there is no read to count).
  */
 enum {
 	RT_READ_SECTORS = 8,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Metadata blocks and file data that tasks dirty, and that jbd2 and writeback write later. Counted
- * in the tables of submitted bios, under RT_OP_DIRTY. In separate slots (RT_DIRTIES), because bios
- * may be submitted in the middle of these programs.
+ * Metadata blocks and file data that tasks dirty, and that jbd2 and writeback write later. Counted in the tables of submitted
+ * bios, under RT_OP_DIRTY. These programs use their own entries (RT_DIRTIES) of the per-CPU maps, for example rt_tasks_pending,
+ * because an interrupt can submit a bio while one of them is running.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -60,8 +60,9 @@ static __always_inline __u32 origin_of(struct buffer_head *bh, __u32 array, __u6
 	origin = rt_found_origin(rt_array_origin(array, a, sector, RT_OP_WRITE));
 	if (origin != RT_ORIGIN_FILE_DATA && origin != RT_ORIGIN_UNKNOWN)
 		return origin;
+	/* the page of a regular file, not a block device page: data=journal */
 	if (rt_page_inode((__u64)BPF_CORE_READ(bh, b_page)) > RT_OWN_PAGE)
-		return RT_ORIGIN_FILE_DATA;	/* data=journal */
+		return RT_ORIGIN_FILE_DATA;
 	return rt_content_origin((__u64)BPF_CORE_READ(bh, b_data), size,
 				 a->geometry.array_sectors / (size >> 9));
 }
@@ -86,7 +87,8 @@ int BPF_PROG(rt_dirty_block, void *handle, struct buffer_head *bh)
 	size = BPF_CORE_READ(bh, b_size);
 	if (size < 512)
 		return 0;
-	if (d->fs_array) {	/* else the filesystem is in several pieces, which d does not locate */
+	/* 0: the filesystem has several segments, and struct rt_dev has room for the start of only one */
+	if (d->fs_array) {
 		sector = d->fs_start + BPF_CORE_READ(bh, b_blocknr) * (size >> 9);
 		origin = origin_of(bh, d->fs_array - 1, sector, size);
 	}

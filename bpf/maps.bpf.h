@@ -9,7 +9,7 @@
 
 #include "shared/wire.h"
 
-/* Set before load; the defaults let the verifier see every branch. */
+/* Userspace sets these before load. */
 extern const volatile __u64 rt_dev_mult;	/* multiplier of the device index's hash */
 extern const volatile __u32 rt_rows_max;	/* number of entries of rt_rows */
 extern const volatile __u32 rt_page_shift;	/* log2 of the page size */
@@ -84,8 +84,8 @@ struct rt_members_map {
 extern struct rt_members_map rt_members SEC(".maps");
 
 /*
- * Layouts of all filesystems: lists of boundaries (enum rt_list). RT_TILE_PHASE is added to each,
- * so that the sector of a block that begins before its tile is positive.
+ * Layouts of all filesystems: lists of boundaries (enum rt_list). Each boundary is stored as its sector relative to the start of
+ * the tile, plus RT_TILE_PHASE: the first boundary may be before the tile, at the start of a block that reaches into the tile.
  */
 struct rt_boundaries_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -96,9 +96,8 @@ struct rt_boundaries_map {
 extern struct rt_boundaries_map rt_boundaries SEC(".maps");
 
 /*
- * Index in rt_boundaries of each tile's list. An entry holds two: the value of
- * an array map takes at least 8 bytes. Equal flex groups make equal tiles, which
- * share a list, so a lookup costs the same on 1 GiB and on 100 TiB.
+ * Index in rt_boundaries of each tile's list. Each map entry holds the indices of two tiles, because an array map pads its values
+ * to 8 bytes. Equal flex groups make equal tiles, which share a list, so a lookup costs the same on 1 GiB and on 100 TiB.
  */
 struct rt_tiles_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -317,7 +316,7 @@ struct rt_file_names_map {
 };
 extern struct rt_file_names_map rt_file_names SEC(".maps");
 
-/* Waits for room in journals, by device number. A hash because few of RT_DEVS have waits. */
+/* Waits for room in journals, by device number. A hash because few of the up to RT_DEVS devices have waits. */
 struct rt_journals_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, RT_DEVS);

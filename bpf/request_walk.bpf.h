@@ -33,17 +33,13 @@ static __always_inline __u32 rt_one_origin(__u32 member, __u64 sector, __u32 op,
 __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent,
 		     __u64 by_address);
 
-/* Learns a block's origin from its completed read, and counts the read for its task. key: rt_learned_key(). */
+/*
+ * Completes the read of one block: stores `origin` in rt_learned if `remember` is not 0, else deletes the entry for the read in
+ * flight. Counts the read for the task that submitted it. key: rt_learned_key().
+ */
 int rt_read_done(__u64 key, __u64 origin, __u32 remember);
 
-/*
- * Walks over a request with several bios or several origins: adds the bytes of each origin, and
- * returns the first origin. start: first sector of the member on its disk. how: operation, and
- * rt_part_flags and rt_walk_flags from bit RT_WALK_FLAGS on. In a recording, RT_WALKED is set in
- * the result if the runs were gathered; their scratch entry stays in use until the caller calls
- * rt_emit_request(). If it is not set, all scratch entries were in use, and the bytes are
- * `unknown`.
- */
+/* Layout of the `how` argument and of the result of rt_walk(). */
 enum {
 	RT_WALK_FLAGS = 8,
 	RT_WALKED = 1 << 7,	/* becomes bit RT_WHAT_WALKED in rt_what() */
@@ -58,7 +54,12 @@ __u32 rt_walk_begin(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes
 int rt_walk_some(__u32 which);
 __u32 rt_walk_end(__u32 which);
 
-/* Inline, to save a frame of the deepest stack. */
+/*
+ * Walks over a request with several bios or several origins: adds the bytes of each origin, and returns the first origin. start:
+ * first sector of the member on its disk. how: op | (rt_part_flags | rt_walk_flags) << RT_WALK_FLAGS. In a recording, RT_WALKED
+ * is set in the result if the runs were gathered; their scratch entry stays in use until the caller calls rt_emit_request(). If
+ * it is not set, all scratch entries were in use, and the bytes are `unknown`. Inline, to save a frame of the deepest stack.
+ */
 static __always_inline __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes)
 {
 	__u32 which = rt_walk_begin(bio, member, start, how, bytes), i;

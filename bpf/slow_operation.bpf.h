@@ -23,7 +23,7 @@ static __always_inline struct rt_slow_task *rt_slow_begin_at(__u32 pid, __u16 ki
 		rt_slow_lost(slots);
 		return (void *)0;
 	}
-	/* an older operation of the same task may be in the slot, whose end was missed */
+	/* the slot may hold an older operation of this task whose end was missed */
 	t->pid = 0;
 	t->kind = kind;
 	t->flags = 0;

@@ -70,8 +70,9 @@ fn locations_of_bitmaps() {
         (64 * GIB, "-t ext4 -g 32744"),
         (64 * GIB, "-t ext4 extended:packed_meta_blocks=1"),
         (64 * GIB, "-t ext4 -O bigalloc -C 65536"),
-        // With 1 KiB blocks, bigalloc and a resize inode, mke2fs 1.47.0 is off by one block: the inode
-        // owns a block after the reserved blocks of each backup. raidtrace follows the superblock.
+        // ^resize_inode, because with 1 KiB blocks, bigalloc and a resize inode, mke2fs 1.47.0 is off by one: the resize inode
+        // also owns the block after the reserved GDT blocks of each backup. raidtrace uses the superblock's number of reserved
+        // GDT blocks.
         (
             4 * GIB,
             "-t ext4 -b 1024 -O bigalloc,^resize_inode -C 16384",
@@ -224,7 +225,8 @@ fn superblock_fields_match_the_mkfs_options() {
     assert!(sb.journal_backup.is_some());
 }
 
-/// `tests/data/ext4_bitmaps.txt`: the figures of the first case, and of 27 TiB.
+/// Counts the bitmaps on each member of a striped array, and compares them with `tests/data/ext4_bitmaps.txt` (filesystems of up
+/// to 27 TiB).
 #[test]
 fn bitmaps_per_member() {
     if !available() {

@@ -28,10 +28,11 @@ fn cpu_time() -> f64 {
 /// Starts a thread that reads /dev/zero for `seconds` of its own CPU time. Returns its id, a channel with the CPU time that it
 /// used, and its handle.
 fn burn(seconds: f64) -> (u32, Receiver<f64>, JoinHandle<()>) {
-    let (said, hear) = channel();
+    let (tid_sender, tid_receiver) = channel();
     let (spent, done) = channel();
     let work = move || {
-        said.send(rustix::thread::gettid().as_raw_nonzero().get() as u32)
+        tid_sender
+            .send(rustix::thread::gettid().as_raw_nonzero().get() as u32)
             .unwrap();
         let mut zero = File::open("/dev/zero").unwrap();
         let mut buffer = vec![0; 4 << 20];
@@ -42,7 +43,7 @@ fn burn(seconds: f64) -> (u32, Receiver<f64>, JoinHandle<()>) {
         spent.send(cpu_time()).unwrap();
     };
     let thread = Builder::new().name(NAME.into()).spawn(work).unwrap();
-    (hear.recv().unwrap(), done, thread)
+    (tid_receiver.recv().unwrap(), done, thread)
 }
 
 fn sampler(everything: bool) -> Option<CpuSampler> {
@@ -57,7 +58,7 @@ fn sampler(everything: bool) -> Option<CpuSampler> {
 }
 
 #[test]
-fn a_thread_that_burns_a_cpu_has_its_samples() {
+fn samples_of_a_busy_thread_match_its_cpu_time() {
     if !root() {
         return;
     }
@@ -86,7 +87,7 @@ fn a_thread_that_burns_a_cpu_has_its_samples() {
     storage.drain(&mut restricted).unwrap();
     println!("{:?} {:?}", profile.cpus(), all.notes());
 
-    // The samples match its CPU time. A virtual CPU that waits for a physical CPU misses some.
+    // The thread's samples match its CPU time. A virtual CPU that waits for a physical CPU misses some.
     let threads = profile.on_cpu();
     let (_, comm, cpu) = threads.iter().find(|(pid, ..)| *pid == tid).unwrap();
     assert_eq!(comm, NAME.as_bytes());
@@ -115,7 +116,7 @@ fn a_thread_that_burns_a_cpu_has_its_samples() {
     let sum: u64 = profile.cpus().values().map(|c| c.busy).sum();
     assert_eq!(sum, whole.busy);
 
-    // Its innermost functions match its work, if functions have names.
+    // If the kernel's symbols are readable, most of the thread's stacks contain a read function.
     let named = all.named();
     assert_eq!(all.notes().is_empty(), named);
     let mut reads = 0;
@@ -132,20 +133,21 @@ fn a_thread_that_burns_a_cpu_has_its_samples() {
             reads += n;
         }
     }
-    println!("{reads} of them in a read");
+    println!("{reads} samples of the thread in a read function");
     assert!(!named || reads * 2 > cpu.busy, "{reads}");
     assert!(named || reads == 0);
-    let its = restricted
+    let thread_stacks = restricted
         .stacks()
         .filter(|(comm, ..)| *comm == NAME.as_bytes());
-    // Only an interrupt that completes a disk's request on top of the thread's stack makes it a storage stack.
-    let of_its_own = its.filter(|(_, stack, _)| {
+    // Reading /dev/zero is not storage work. A stack of this thread is a storage stack only if an interrupt that completes a disk
+    // request ran on top of it.
+    let without_interrupt = thread_stacks.filter(|(_, stack, _)| {
         let mut names = stack.names().iter();
         let by_interrupt = names.any(|f| f.contains("irq") || f.contains("interrupt"));
         assert!(!named || by_interrupt, "{stack:?}");
         !by_interrupt
     });
-    assert_eq!(of_its_own.count() > 0, !named);
+    assert_eq!(without_interrupt.count() > 0, !named);
     assert!(restricted.cpu().busy > 0);
 
     drawn(&profile);

@@ -188,9 +188,9 @@ mod tests {
         assert!(btf.has_member("list_head", "prev") && !btf.has_member("list_head", "last"));
         assert_eq!(btf.tracepoint_arguments("block_rq_complete"), Some(3));
         assert_eq!(btf.tracepoint_arguments("no_such_tracepoint"), None);
-        let members = |e: Vec<(&str, i32)>| e.contains(&("PIDTYPE_PID", 0));
-        assert!(members(btf.enumerators("pid_type").collect()));
-        assert!(members(btf.all_enumerators().collect()));
+        let has_pidtype_pid = |e: Vec<(&str, i32)>| e.contains(&("PIDTYPE_PID", 0));
+        assert!(has_pidtype_pid(btf.enumerators("pid_type").collect()));
+        assert!(has_pidtype_pid(btf.all_enumerators().collect()));
         assert_eq!(btf.kernel_enumerator("PIDTYPE_PID"), Some(0));
         assert_eq!(btf.kernel_enumerator("no_such_enumerator"), None);
         assert_eq!(btf.enumerators("no_such_enum").count(), 0);

@@ -53,6 +53,7 @@ impl Meter {
         let thread = thread::Builder::new()
             .name("overhead".to_owned())
             .spawn(move || {
+                // The capabilities kept for reloading are enough to enable and read BPF statistics.
                 privileges::keep_for_reload();
                 measure(&slices_of_thread, &stopped);
             })

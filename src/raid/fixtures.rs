@@ -1,5 +1,5 @@
-//! Compares the mapping with member histograms of real ext4 filesystems (tests/data/geometry-fixtures.txt): the member of every
-//! bitmap created by mke2fs, according to a real array or an independent program.
+//! Compares the mapping with measured histograms (tests/data/geometry-fixtures.txt): the number of block and inode bitmaps that
+//! mke2fs placed on each member, counted on a real array or by an independent program.
 
 use crate::address::ArraySector;
 
@@ -57,7 +57,8 @@ fn ext4_bitmaps_are_on_the_measured_members() {
                 0 => number(facts, "bb0"),
                 _ => first * number(facts, "bpg"),
             };
-            // mke2fs packs a last flex group that is not full, unless it has only one group
+            // In a partial last flex group, mke2fs puts the inode bitmaps directly after the block bitmaps of the existing groups,
+            // unless the flex group has only one group.
             let width = match groups - first {
                 1 => flex,
                 left => left.min(flex),

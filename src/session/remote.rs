@@ -162,7 +162,7 @@ impl Remote {
                         *since = Instant::now();
                         self.add(snapshot);
                     }
-                    // Another version, or another server.
+                    // No interval has been received yet: the server is another version of raidtrace, or not raidtrace.
                     Err(why) if self.last.is_none() => return Err(why),
                     Err(why) => self.lose(&why),
                 }

@@ -51,7 +51,7 @@ impl Session {
             // The format of /proc/PID/comm. The kworker itself may be on other work by now.
             [&name.comm[..], b"+", work].concat()
         };
-        // Only kworkers have a work description.
+        // If /proc does not show the task: only kworkers have a work description, so a task with one was a kernel thread.
         let kernel = task::is_kernel_thread(&self.sys, pid).unwrap_or(!work.is_empty());
         let arrays = &self.traced.topology.host.arrays;
         let device = |dev: &str| {

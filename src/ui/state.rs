@@ -48,7 +48,7 @@ pub enum Action {
     Quit,
 }
 
-/// A request of a key to a replay.
+/// A replay command that a key triggers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Replay {
     /// Move by a number of intervals; negative: back.
@@ -69,7 +69,8 @@ pub struct Position {
     pub ended: bool,
     /// The tail of the recording is missing.
     pub cut: bool,
-    /// Answer to a key.
+    /// Message for the bottom line after a replay command, for example an invalid time or no further hot spot, or at the end of a
+    /// recording that was cut.
     pub message: Option<String>,
     /// Number of the interval, from 1, and the number of intervals, if both are known.
     pub interval: Option<(usize, usize)>,
@@ -78,7 +79,7 @@ pub struct Position {
 /// Display of a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplayState {
-    /// Recorded time over time on the screen.
+    /// Playback speed: seconds of recorded time per second of real time.
     pub speed: f64,
     /// Position in the recording.
     pub position: Position,
@@ -124,7 +125,7 @@ pub struct State {
     pub array: usize,
     /// The member that is selected in the heat map.
     pub member: usize,
-    /// True if the view that was drawn last has a selected member: then ← and → do not sort.
+    /// If true, ← and → select a member instead of changing the sort column. Set by the view that was drawn last.
     pub selects_member: Cell<bool>,
     known: Known,
 }

@@ -188,6 +188,12 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
         "{slow:#?}"
     );
 
+    let mut commits = intervals
+        .iter()
+        .filter_map(|i| i["commits"].as_array())
+        .flatten();
+    assert!(commits.any(|c| c["request_reason"] == "fsync" && c["requester"]["comm"] == "dd"));
+
     // Data of another file belongs to the same transaction.
     let ordered = named("ordered", "fsync");
     assert_eq!(ordered.len(), 4);

@@ -179,10 +179,95 @@ impl Operation {
 pub enum Request {
     /// The journal's timer (`commit=`).
     Timer,
-    /// A task, and its stack.
-    By(Task, Option<Stack>),
+    /// A task, and its purpose if that is known.
+    By(Task, Option<Purpose>),
     /// An unknown task.
     Unknown,
+}
+
+/// Why a task requested a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// fsync and similar calls on one file.
+    Fsync,
+    /// sync, syncfs and freezing of the filesystem.
+    Sync,
+    /// The journal had no room for another handle.
+    LogSpace,
+    /// The running transaction had no room for another handle.
+    Credits,
+    /// No free block was found; the commit releases the blocks that its transaction freed.
+    FreeBlocks,
+    /// A handle ended that must be on disk.
+    SyncHandle,
+    /// Another request for all data so far, such as a journal flush.
+    Force,
+}
+
+/// Each purpose with its name in JSON, and functions one of which is in the stack. An earlier row wins: waits for room in the
+/// journal begin in start_this_handle() too (fs/jbd2/transaction.c).
+const PURPOSES: [(Purpose, &str, &[&str]); 7] = [
+    (
+        Purpose::LogSpace,
+        "log_space",
+        &["__jbd2_log_wait_for_space", "jbd2_log_do_checkpoint"],
+    ),
+    (
+        Purpose::FreeBlocks,
+        "free_blocks",
+        &[
+            "ext4_should_retry_alloc",
+            "jbd2_journal_force_commit_nested",
+        ],
+    ),
+    (
+        Purpose::Credits,
+        "credits",
+        &[
+            "add_transaction_credits",
+            "start_this_handle",
+            "jbd2__journal_restart",
+        ],
+    ),
+    (Purpose::Sync, "sync", &["ext4_sync_fs", "ext4_freeze"]),
+    (
+        Purpose::Fsync,
+        "fsync",
+        &["ext4_sync_file", "ext4_fsync_journal", "ext4_fc_commit"],
+    ),
+    (Purpose::SyncHandle, "sync_handle", &["jbd2_journal_stop"]),
+    (
+        Purpose::Force,
+        "force",
+        &[
+            "jbd2_journal_flush",
+            "jbd2_journal_force_commit",
+            "ext4_force_commit",
+        ],
+    ),
+];
+
+impl Purpose {
+    /// Purpose of a request with this stack; `None` if no function in the stack identifies the purpose.
+    pub fn from_stack(stack: &[Arc<str>]) -> Option<Self> {
+        let name = |frame: &Arc<str>| frame.split('.').next().unwrap_or_default().to_owned();
+        let names: Vec<String> = stack.iter().map(name).collect();
+        let has = |functions: &[&str]| names.iter().any(|n| functions.contains(&n.as_str()));
+        let found = PURPOSES.iter().find(|(.., functions)| has(functions));
+        found.map(|(purpose, ..)| *purpose)
+    }
+
+    /// Purpose with this name in JSON.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let found = PURPOSES.iter().find(|(_, known, _)| *known == name);
+        found.map(|(purpose, ..)| *purpose)
+    }
+
+    /// Name in JSON.
+    pub fn name(self) -> &'static str {
+        let found = PURPOSES.iter().find(|(purpose, ..)| *purpose == self);
+        found.map_or("", |(_, name, _)| name)
+    }
 }
 
 /// A handle that ended while its transaction was locked.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::commit::flushes;
 use super::event::{
-    Commit, Flags, Holder, Kind, LockWait, MemberIo, OffCpu, Operation, Ordered, Request, STATES,
-    Sleep, Stack, State, Task,
+    Commit, Flags, Holder, Kind, LockWait, MemberIo, OffCpu, Operation, Ordered, Purpose, Request,
+    STATES, Sleep, Stack, State, Task,
 };
 use super::names::{Names, Slow};
 use super::snapshot::{KindSum, SlowSnapshot};
@@ -81,7 +81,7 @@ pub fn commit(states: [u64; STATES]) -> Commit {
         flushes: Vec::new(),
         dev: FS,
         tid: 7,
-        request: Request::By(task("mysqld", 812), None),
+        request: Request::By(task("mysqld", 812), Some(Purpose::Fsync)),
         requested_ns: None,
         state_ns: states.map(|ms| Some(ms * MS)),
         record_ns: Some(states[State::Record as usize] * MS),

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::commit::flushes;
-use super::event::{Commit, Kind, LockWait, STATES, Sleep};
+use super::event::{Commit, Kind, LockWait, Purpose, STATES, Sleep};
 use super::fixture::{MS, SDA, SDC, commit, flush, fsync, interval, pre_read, sleep, task};
 use super::phase::{Phase, classify};
 use super::sentence::sentence;
@@ -14,6 +14,35 @@ fn phases(waterfall: &Waterfall) -> Vec<(Phase, u64)> {
         .into_iter()
         .map(|(p, part)| (p, part.ns / MS))
         .collect()
+}
+
+#[test]
+fn the_purpose_of_a_request_is_in_its_stack() {
+    let of = |frames: &[&str]| {
+        let stack: Vec<std::sync::Arc<str>> = frames.iter().map(|f| (*f).into()).collect();
+        Purpose::from_stack(&stack)
+    };
+    let log_space = [
+        "__jbd2_log_start_commit",
+        "jbd2_log_start_commit",
+        "__jbd2_log_wait_for_space",
+        "add_transaction_credits.isra.0",
+        "start_this_handle",
+    ];
+    assert_eq!(of(&log_space), Some(Purpose::LogSpace));
+    assert_eq!(of(&log_space[3..]), Some(Purpose::Credits));
+    let fsync = ["jbd2_complete_transaction", "ext4_sync_file"];
+    assert_eq!(of(&fsync), Some(Purpose::Fsync));
+    assert_eq!(
+        of(&["jbd2_log_start_commit", "ext4_sync_fs"]),
+        Some(Purpose::Sync)
+    );
+    assert_eq!(of(&["vfs_write"]), None);
+    for (name, purpose) in
+        ["log_space", "credits", "fsync", "sync"].map(|n| (n, Purpose::from_name(n)))
+    {
+        assert_eq!(purpose.unwrap().name(), name);
+    }
 }
 
 #[test]

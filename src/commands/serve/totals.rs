@@ -37,12 +37,12 @@ const fn edges<const N: usize>(step: usize) -> [u64; N] {
     edges
 }
 
-/// A histogram of times with `N` edges. The sum is estimated: each time counts as the middle of its bucket of [`Hist`].
+/// A histogram of times with `N` edges. The sum is estimated: each duration counts as the middle of its bucket of [`Hist`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Times<const N: usize> {
-    /// Number of times below each edge and not below the previous edge.
+    /// Number of durations below each edge and not below the previous edge.
     pub counts: [u64; N],
-    /// Total number of times.
+    /// Total number of durations, including those above the last edge.
     pub count: u64,
     /// Estimated sum in µs, with an error of at most 12 %.
     pub sum_us: f64,
@@ -117,7 +117,7 @@ pub struct ArrayTotals {
     pub costs: BTreeMap<Origin, CostCounters>,
     /// Bytes of member IO per byte submitted, over the last seconds.
     pub amplification: Vec<(Origin, Op, f64)>,
-    /// Busiest member over the mean, over the last seconds.
+    /// Ratio of the busiest member's load to the mean of all present members, in the last seconds.
     pub skews: Vec<(Origin, Op, f64)>,
     /// Last hot spot.
     pub hotspot: Option<Hotspot>,
@@ -151,12 +151,12 @@ pub struct Totals {
     pub overhead: Overhead,
     /// Intervals counted.
     pub intervals: u64,
-    /// Members and tasks left out because there were too many.
+    /// Updates of arrays, members and task series left out because [`ARRAYS`], [`MEMBERS`] or [`TASKS`] was reached.
     pub dropped_series: u64,
 }
 
 impl Totals {
-    /// Adds an interval. `window` covers the last seconds up to its end. If `with_tasks`, adds up tasks too.
+    /// Adds an interval. `window` covers the last seconds up to the end of that interval. If `with_tasks`, adds up tasks too.
     pub fn add(&mut self, snapshot: &Snapshot, window: &Snapshot, with_tasks: bool) {
         self.intervals += 1;
         self.lost.add(&snapshot.lost);

@@ -34,7 +34,7 @@ pub const FRESH: Duration = Duration::from_secs(10);
 const ASK_PAUSE: Duration = Duration::from_secs(10);
 /// Maximum wait for unfinished dumps at the end.
 const LAST_DUMPS: Duration = Duration::from_secs(8);
-/// Maximum number of alerts kept for the page.
+/// Maximum number of alerts kept for the web page.
 const ALERTS: usize = 32;
 /// Size of the ring buffers in bytes.
 const BUFFER: u32 = 8 << 20;
@@ -146,9 +146,7 @@ impl Shared {
             Some(_) => {}
         }
         if flight.asked_at.is_some_and(|at| at.elapsed() < ASK_PAUSE) {
-            return Err(
-                "the last minutes were written, or are being written, less than 10 s ago: try again later",
-            );
+            return Err("a dump was requested less than 10 s ago: try again later");
         }
         flight.asked_at = Some(Instant::now());
         flight.asked.push(why.to_owned());
@@ -250,7 +248,7 @@ impl Tracing {
             .collect()
     }
 
-    /// Stores the findings of the rules for the page and for a dump.
+    /// Stores the findings of the rules for the web page and for a dump.
     fn note(&mut self, fired: Vec<Fired>, now: Instant) {
         for Fired { rule, why, .. } in fired {
             say(&format!("{rule}: {why}"));

@@ -120,7 +120,7 @@ mod tests {
         ] {
             assert_eq!(image(|sb| sb[at] |= bit), plain, "{at:#x}");
         }
-        // UUID, blocks, flex_bg, meta_bg, inode size, reserved GDT, journal map, flex size.
+        // UUID, blocks (low and high), flex_bg, meta_bg, inode size, reserved GDT, journal map, flex size, mkfs time.
         for (at, bit) in [
             (0x68, 8),
             (0x4, 1),

@@ -33,7 +33,7 @@ impl MbStatsSwitch {
     /// The kernel has no mb_stats, it is not writable, or the state file cannot be created.
     pub fn on(sys: &Sys, name: &str) -> io::Result<Option<Self>> {
         let switch = switch(sys, name);
-        let was = fs::read_to_string(&switch)?;
+        let current = fs::read_to_string(&switch)?;
         let folder = sys.path(STATE);
         fs::DirBuilder::new()
             .recursive(true)
@@ -43,8 +43,8 @@ impl MbStatsSwitch {
         let Some(mut file) = lock(&state)? else {
             return Ok(None);
         };
-        let left_on = was_off(&mut file, sys, name);
-        if was.trim() != "0" && !left_on {
+        let left_by_killed_process = was_off(&mut file, sys, name);
+        if current.trim() != "0" && !left_by_killed_process {
             let _ = fs::remove_file(&state);
             return Ok(None);
         }

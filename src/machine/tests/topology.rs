@@ -88,6 +88,7 @@ fn a_failing_member_leaves_its_slot_empty() {
     tree.write("sys/block/md0/md/dev-sda/state", "faulty,blocked\n");
     assert_eq!(tree.array().missing_slots(), [0, 2]);
     tree.write("sys/block/md0/md/raid_disks", "4294967295\n");
+    // missing_slots() caps raid_disks at 1920, the number of roles in a superblock.
     assert_eq!(tree.array().missing_slots().len(), 1920 - 2);
 }
 
@@ -118,7 +119,8 @@ fn raid5_with_missing_member_spare_and_bitmap() {
         ]
     );
     assert_eq!(array.members[1].state, ["in_sync", "write_mostly"]);
-    // /dev/sda of this tree has no superblock: sysfs only, and one note.
+    // The /dev nodes of this tree are empty, so superblocks cannot be read. Fields come from sysfs only, and one note names sda,
+    // sdb and sdc.
     assert_eq!(
         (array.members[0].sb_offset, array.members[0].bitmap),
         (Some(MemberSector(8)), Some((MemberSector(16), 128)))
@@ -254,7 +256,7 @@ fn partitions_below_and_on_an_array() {
         (m.disk.to_string(), m.queue.nr_hw_queues),
         ("259:0".into(), 4)
     );
-    // 1.0: at most 12 KiB from the end, on a 4 KiB boundary.
+    // Metadata version 1.0: the superblock is 8 to 12 KiB before the end, on a 4 KiB boundary.
     assert_eq!(m.sb_offset, Some(MemberSector(1_799_984)));
     let fs: Vec<_> = array
         .filesystems

@@ -12,8 +12,8 @@ use super::load::SlowProbe;
 use crate::analysis::files::FileId;
 use crate::analysis::overhead::Overhead;
 use crate::analysis::slow::event::{
-    Commit, Event, Flags, Holder, Kind, LockWait, MemberIo, OffCpu, Operation, Ordered, Request,
-    STATES, Sleep, Stack, Task,
+    Commit, Event, Flags, Holder, Kind, LockWait, MemberIo, OffCpu, Operation, Ordered, Purpose,
+    Request, STATES, Sleep, Stack, Task,
 };
 use crate::analysis::slow::snapshot::{KindSum, SlowLost};
 use crate::contract;
@@ -209,7 +209,11 @@ impl SlowProbe {
             *state = seen(ns);
         }
         let request = match (c.timer, c.requester) {
-            (_, 1..) => Request::By(task(c.requester, &c.comm), self.stack(c.request_stack)),
+            (_, 1..) => {
+                let stack = self.stack(c.request_stack);
+                let purpose = stack.and_then(|s| Purpose::from_stack(&s));
+                Request::By(task(c.requester, &c.comm), purpose)
+            }
             (0, 0) => Request::Unknown,
             (_, 0) => Request::Timer,
         };

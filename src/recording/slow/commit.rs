@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{FileName, PARTS, Reading, TaskName, nanoseconds};
-use crate::analysis::slow::event::{Commit, Holder, OffCpu, Ordered, Request, STATES, State, Task};
+use crate::analysis::slow::event::{
+    Commit, Holder, OffCpu, Ordered, Purpose, Request, STATES, State, Task,
+};
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::recording::limits::at_most;
 
@@ -28,6 +30,9 @@ pub(super) struct CommitLine {
     /// `timer`, `task` or `unknown`.
     request: String,
     requester: Option<TaskName>,
+    /// Why the task requested it.
+    #[serde(default)]
+    request_reason: Option<String>,
     total_us: u64,
     handles: u32,
     blocks: u32,
@@ -79,10 +84,10 @@ impl CommitLine {
             let (from, to) = (commit.reached(from)?, commit.reached(to)?);
             Some(to.saturating_sub(from) / 1000)
         };
-        let (request, requester) = match &commit.request {
-            Request::Timer => ("timer", None),
-            Request::Unknown => ("unknown", None),
-            Request::By(task, _) => ("task", Some(TaskName::new(task))),
+        let (request, requester, purpose) = match &commit.request {
+            Request::Timer => ("timer", None, None),
+            Request::Unknown => ("unknown", None, None),
+            Request::By(task, purpose) => ("task", Some(TaskName::new(task)), *purpose),
         };
         let holder = |h: &Holder| {
             let TaskName { pid, comm } = TaskName::new(&h.task);
@@ -99,6 +104,7 @@ impl CommitLine {
             start: commit.start_ns().map(|ns| snapshot.wall(ns).to_string()),
             request: request.to_owned(),
             requester,
+            request_reason: purpose.map(|p| p.name().to_owned()),
             total_us: total.map_or(0, |(from, to)| to.saturating_sub(from) / 1000),
             handles: commit.handles,
             blocks: commit.blocks,
@@ -154,7 +160,10 @@ impl CommitLine {
         }
         let request = match (self.request.as_str(), self.requester) {
             ("timer", _) => Request::Timer,
-            (_, Some(task)) => Request::By(task.read(), None),
+            (_, Some(task)) => {
+                let purpose = self.request_reason.as_deref().and_then(Purpose::from_name);
+                Request::By(task.read(), purpose)
+            }
             _ => Request::Unknown,
         };
         Ok(Commit {

@@ -35,7 +35,8 @@ const FEW: u64 = 100;
 pub const DRAIN: Duration = Duration::from_millis(100);
 /// Interval of checks against [`MAX_CALLS`].
 const CHECK: Duration = Duration::from_secs(1);
-/// Tasks and files of a filesystem that get a role and a path: more than fit on a screen.
+/// Maximum number of tasks whose role is looked up, and of files whose path is looked up, per filesystem. More than fit on a
+/// screen.
 const NAMED: usize = 64;
 
 /// Options of `raidtrace alloc`.
@@ -183,7 +184,7 @@ impl AllocSampler {
         };
         if unhooked.is_some() && !mb_stats {
             self.notes.push(
-                "groups considered are counted by ext4: /sys/fs/ext4/DEV/mb_stats is on for 2 s of an interval unless allocations are fast"
+                "ext4 counts the groups considered: /sys/fs/ext4/DEV/mb_stats is enabled for 2 s of each interval, unless allocations are fast"
                     .to_owned(),
             );
         }
@@ -239,7 +240,8 @@ impl AllocSampler {
             .as_ref()
             .map(AllocProbe::sources)
             .unwrap_or_default();
-        // The histogram of groups needs two hooks, the number of groups only this one.
+        // The histogram ("groups") needs two hooks, but the number of groups considered ("looked") needs only one. GROUPS
+        // therefore takes the source of "looked".
         if let Some(looked) = hooks.remove("looked") {
             hooks.insert(GROUPS, looked);
         }
@@ -249,7 +251,7 @@ impl AllocSampler {
                 hooks.insert(figure, Source::None);
             }
         }
-        let disks = [
+        let without_hooks = [
             (
                 CPU,
                 self.cpus.as_ref().is_some_and(CpuSampler::named),
@@ -257,9 +259,9 @@ impl AllocSampler {
             ),
             (MEMBERS, true, Source::Tracepoint),
         ];
-        let others = disks
+        let others = without_hooks
             .into_iter()
-            .filter(|(_, is, _)| *is)
+            .filter(|(_, is_available, _)| *is_available)
             .map(|(name, _, source)| (name, source));
         FIGURES
             .into_iter()
@@ -325,7 +327,8 @@ impl AllocSampler {
     /// Ends the interval. `disks` has the session's figures of the same interval.
     pub fn interval(&mut self, session: &mut Session, disks: &Snapshot) -> Result<AllocSnapshot> {
         self.drain_now()?;
-        // Read right before the hooks' counts, which AllocProbe::read() reads first: both are compared, and searches continue.
+        // Read mb_stats right before AllocProbe::read(), which begins with the hooks' counts: the two counts are compared, and
+        // every search between the two reads adds to their difference.
         let by_ext4: Vec<Option<MbStats>> = self
             .readers
             .iter_mut()

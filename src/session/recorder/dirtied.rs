@@ -6,9 +6,9 @@ use crate::analysis::counters::{Counters, TaskId};
 use crate::analysis::item::{Dirtied, Item};
 use crate::origin::Origin;
 
-/// The programs count file data twice: by task, and by task and file. One of the two counts may arrive one reading late. Rows
-/// use the counts by file. If a task's count still exceeds them after two readings, the table of files was full, and the
-/// difference gets a row without a file.
+/// The programs count file data twice: by task, and by task and file. One of the two counts may arrive one reading late. Rows use
+/// the counts by task and file. If the count by task still exceeds the sum of the task's counts by file after two readings, the
+/// table of files was full, and the difference gets a row without a file.
 #[derive(Debug, Default)]
 pub struct DirtiedRows {
     /// Bytes of a task minus the bytes of its files, unless 0.
@@ -52,9 +52,9 @@ impl DirtiedRows {
                 );
                 missing -= lost;
             }
-            // The count of this task was lost.
-            let idle = missing < 0 && was == missing;
-            if missing != 0 && !idle {
+            // Negative and unchanged since the last reading: the table of tasks was full, so the count by task will not arrive.
+            let task_count_lost = missing < 0 && was == missing;
+            if missing != 0 && !task_count_lost {
                 self.missing.insert(task, missing);
             }
         }
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(step(&mut rows, &counters(0, 0, &[]), false), [(0, 200)]);
         assert_eq!(step(&mut rows, &counters(0, 80, &[]), true), [(0, 80)]);
         assert!(rows.missing.is_empty());
-        // In the other order, nothing is counted twice or kept forever.
+        // A count by file without a matching count by task is reported once and is not kept forever.
         step(&mut rows, &counters(0, 0, &[(12, 100)]), false);
         step(&mut rows, &Counters::default(), false);
         assert!(rows.missing.is_empty());

@@ -115,8 +115,9 @@ unmount() {
 	done
 }
 
-# start_events: completed requests, freed blocks and, if $out/remap exists, remapped bios. With the files "kprobe" and
-# "ends" (tools/truth) also the kprobe event, filtered by the addresses of md's completion functions.
+# start_events: enables trace events for completed requests, freed blocks and, if $out/remap exists, remapped bios. If the
+# current directory has the files kprobe and ends (from tools/truth), also enables the event truth/submit that kprobe defines,
+# only for the completion functions named in ends.
 start_events() {
 	local filter='' address name
 	echo >"$tracing/trace"

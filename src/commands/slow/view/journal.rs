@@ -35,7 +35,8 @@ impl Row {
         let why = match &c.request {
             Request::Timer => "timer".to_owned(),
             Request::Unknown => "a task".to_owned(),
-            Request::By(by, _) => task(by),
+            Request::By(by, None) => task(by),
+            Request::By(by, Some(purpose)) => format!("{} ({})", task(by), purpose.name()),
         };
         let held = c
             .holders
