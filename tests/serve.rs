@@ -259,7 +259,7 @@ fn a_slow_operation_writes_the_last_minutes() {
     let out = raidtrace(&["slow", "--replay", file, "--batch"]);
     assert_eq!(out.code(), Some(0), "{out:?}");
     assert!(out.stdout.contains("fsync of "), "{}", out.stdout);
-    // Its sentence names a file: without --with-paths it is not told.
+    // The rule's message names a file, so /api/interval leaves it out without --with-paths.
     let interval = get(&serve.address, "/api/interval").body;
     assert!(
         interval.contains("slow=1us") && !interval.contains("fsync of"),
