@@ -101,6 +101,12 @@ fn errors_are_one_line() {
         1,
         "cannot connect to raidtrace serve at http://127.0.0.1:1/",
     );
+    fails(&["localhost:1"], 1, "refused");
+    fails(
+        &["nowhere.invalid"],
+        1,
+        "no address of the host nowhere.invalid",
+    );
     if !tracing() {
         return;
     }

@@ -20,6 +20,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::address::Address;
 use super::message::PATH;
+use super::resolve::resolve;
 
 /// Time limit for connecting and receiving the response headers.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -82,7 +83,8 @@ impl Stream {
 }
 
 async fn connect(address: &Address, token: Option<&[u8]>) -> Result<Incoming> {
-    let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
+    let addresses = resolve(&address.host, address.port).await?;
+    let stream = TcpStream::connect(addresses.as_slice()).await?;
     let _ = stream.set_nodelay(true);
     if !address.is_tls {
         return ask(stream, address, token).await;
