@@ -388,3 +388,36 @@ fn an_array_can_be_chosen_for_fio_only() {
     let out = chosen("perfetto", "md127");
     assert_eq!(out.code(), Some(2), "{out:?}");
 }
+
+#[test]
+fn a_period_is_exported() {
+    let count = |format: &str, more: &[&str]| {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("out");
+        let all = ["export", DEMO, "-f", format, "-o", to.to_str().unwrap()];
+        let out = raidtrace(&[&all[..], more].concat());
+        assert_eq!(out.code(), Some(0), "{out:?}");
+        let numbers = out.stderr.lines().rev().find_map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            words.get(1)?.parse::<u64>().ok()
+        });
+        numbers.unwrap()
+    };
+    for format in ["perfetto", "fio", "blktrace"] {
+        let parts = [
+            count(format, &["--to", "+10"]),
+            count(format, &["--from", "+10", "--to", "+30"]),
+            count(format, &["--from", "+30"]),
+        ];
+        assert!(parts.iter().all(|n| *n > 0), "{format}: {parts:?}");
+        assert_eq!(parts.iter().sum::<u64>(), count(format, &[]), "{format}");
+    }
+    for (format, from, code) in [("csv", "+1", 2), ("fio", "noon", 1)] {
+        let out = raidtrace(&["export", DEMO, "-f", format, "--from", from, "-o", "-"]);
+        assert_eq!(
+            (out.code(), out.stdout.as_str()),
+            (Some(code), ""),
+            "{out:?}"
+        );
+    }
+}

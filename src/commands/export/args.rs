@@ -41,6 +41,14 @@ pub struct Export {
     #[arg(long, value_name = "NAME")]
     pub array: Option<String>,
 
+    /// Start of the exported period, with -f perfetto, fio or blktrace: 11:47, +10, -30, or a full time
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub from: Option<String>,
+
+    /// End of the exported period
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub to: Option<String>,
+
     /// Replace OUT if it exists, once the new file is complete
     #[arg(long)]
     pub force: bool,
@@ -50,7 +58,7 @@ pub struct Export {
 pub const EXAMPLES: &str = "Examples:
   raidtrace export incident.rtrace -f parquet -o incident.parquet
   raidtrace export incident.rtrace -f ndjson -o - | jq -c 'select(.kind == \"request\")'
-  raidtrace export incident.rtrace -f perfetto -o incident.pftrace     for ui.perfetto.dev
+  raidtrace export incident.rtrace -f perfetto --from 11:47 --to 11:49 -o a.pftrace
   raidtrace export incident.rtrace -f fio --array md127 -o load.iolog  for fio --read_iolog
   raidtrace export incident.rtrace -f blktrace -o traces               for blkparse -D traces -i sdb
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Write};
 
+use super::period::Period;
 use super::written::{Reasons, Written};
 use crate::analysis::item::{Flags, Item, Request};
 use crate::analysis::reorder::Reorder;
@@ -71,11 +72,11 @@ struct Device {
     tasks: HashSet<u32>,
 }
 
-/// Writes the requests of all members.
+/// Writes the requests of all members that completed in the period.
 ///
 /// # Errors
 /// An output cannot be created or written.
-pub fn write(reader: &mut Reader, open: &mut Open<'_>) -> anyhow::Result<Written> {
+pub fn write(reader: &mut Reader, period: Period, open: &mut Open<'_>) -> anyhow::Result<Written> {
     let mut all = Devices {
         numbers: device_numbers(reader.header()),
         devices: Vec::new(),
@@ -85,7 +86,7 @@ pub fn write(reader: &mut Reader, open: &mut Open<'_>) -> anyhow::Result<Written
     let mut held = Reorder::new(HELD);
     let mut reasons = Reasons::default();
     let mut count = 0;
-    while let Some(item) = reader.next_item() {
+    while let Some(item) = period.next_item(reader) {
         let request = match item {
             Item::State(state) => {
                 all.members.clear();

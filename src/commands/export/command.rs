@@ -12,6 +12,7 @@ use clap::error::ErrorKind;
 
 use super::args::{Export, Format};
 use super::output::{self, Folder, buffered};
+use super::period::Period;
 use super::written::Written;
 use super::{blktrace, fio, lines, perfetto};
 use crate::recording::reader::{Reader, Wanted};
@@ -20,9 +21,13 @@ use crate::ui::text::clean;
 /// Exports everything that is readable. Fails at the end if the recording is damaged.
 pub fn run(args: &Export) -> Result<()> {
     if args.array.is_some() && args.format != Format::Fio {
-        let message = "--array is for -f fio; the other formats have all arrays";
-        let mut command = Export::augment_args(clap::Command::new("raidtrace export"));
-        command.error(ErrorKind::ArgumentConflict, message).exit()
+        usage("--array is for -f fio; the other formats have all arrays");
+    }
+    let events = [Format::Perfetto, Format::Fio, Format::Blktrace];
+    if (args.from.is_some() || args.to.is_some()) && !events.contains(&args.format) {
+        usage(
+            "--from and --to are for -f perfetto, fio and blktrace; the other formats have the column time",
+        );
     }
     if args.format == Format::Parquet && cfg!(not(feature = "export")) {
         bail!(
@@ -34,9 +39,10 @@ pub fn run(args: &Export) -> Result<()> {
     if let Some(note) = reader.note() {
         eprintln!("raidtrace: note: {}", clean(note));
     }
+    let period = Period::new(&args.file, args.from.as_deref(), args.to.as_deref())?;
     let written = match args.format {
-        Format::Blktrace if args.output != Path::new("-") => to_folder(&mut reader, args)?,
-        _ => to_file(&mut reader, args)?,
+        Format::Blktrace if args.output != Path::new("-") => to_folder(&mut reader, args, period)?,
+        _ => to_file(&mut reader, args, period)?,
     };
     for note in &written.notes {
         eprintln!("raidtrace: note: {note}");
@@ -54,7 +60,13 @@ pub fn run(args: &Export) -> Result<()> {
     Ok(())
 }
 
-fn to_file(reader: &mut Reader, args: &Export) -> Result<Written> {
+/// Exits with a usage error, like clap.
+fn usage(message: &str) -> ! {
+    let mut command = Export::augment_args(clap::Command::new("raidtrace export"));
+    command.error(ErrorKind::ArgumentConflict, message).exit()
+}
+
+fn to_file(reader: &mut Reader, args: &Export, period: Period) -> Result<Written> {
     let array = match args.format {
         Format::Fio => fio::choose(reader.header(), args.array.as_deref())
             .with_context(|| args.file.display().to_string())?,
@@ -62,7 +74,7 @@ fn to_file(reader: &mut Reader, args: &Export) -> Result<Written> {
     };
     let name = || args.output.display().to_string();
     let mut output = output::open(reader.files(), &args.output, args.force)?;
-    match write(reader, args, &array, &mut output.file) {
+    match write(reader, args, (period, &array), &mut output.file) {
         // A closed pipe (`| head`) is not a failure.
         Err(e) if output.pending.is_none() && is_broken_pipe(&e) => Ok(rows(0)),
         Err(e) => Err(e).with_context(name),
@@ -73,7 +85,12 @@ fn to_file(reader: &mut Reader, args: &Export) -> Result<Written> {
     }
 }
 
-fn write(reader: &mut Reader, args: &Export, array: &str, file: &mut File) -> Result<Written> {
+fn write(
+    reader: &mut Reader,
+    args: &Export,
+    (period, array): (Period, &str),
+    file: &mut File,
+) -> Result<Written> {
     let mut out = buffered(file.try_clone()?);
     match args.format {
         #[cfg(feature = "export")]
@@ -85,14 +102,14 @@ fn write(reader: &mut Reader, args: &Export, array: &str, file: &mut File) -> Re
         #[cfg(not(feature = "export"))]
         Format::Parquet => bail!("built without Parquet"),
         Format::Csv | Format::Ndjson => Ok(rows(lines::write(reader, args.format, &mut out)?)),
-        Format::Perfetto => Ok(perfetto::write(reader, out)?),
+        Format::Perfetto => Ok(perfetto::write(reader, period, out)?),
         Format::Fio => {
             let name = clean(&args.output.to_string_lossy()).into_owned();
-            Ok(fio::write(reader, array, &name, out)?)
+            Ok(fio::write(reader, period, array, &name, out)?)
         }
         Format::Blktrace => {
             let shared = Shared(Rc::new(RefCell::new(out)));
-            blktrace::write(reader, &mut |_| Ok(Box::new(shared.clone())))
+            blktrace::write(reader, period, &mut |_| Ok(Box::new(shared.clone())))
         }
     }
 }
@@ -105,10 +122,10 @@ fn rows(count: u64) -> Written {
     }
 }
 
-fn to_folder(reader: &mut Reader, args: &Export) -> Result<Written> {
+fn to_folder(reader: &mut Reader, args: &Export, period: Period) -> Result<Written> {
     let mut folder = Folder::new(&args.output)?;
     let sources = reader.files().to_vec();
-    let written = blktrace::write(reader, &mut |name| {
+    let written = blktrace::write(reader, period, &mut |name| {
         folder.create(&sources, name, args.force)
     })
     .with_context(|| args.output.display().to_string())?;

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::{Result, bail};
 
+use super::period::Period;
 use super::written::{Reasons, Written};
 use crate::analysis::item::{Flags, Item, Submission};
 use crate::analysis::reorder::Reorder;
@@ -37,8 +38,14 @@ pub fn choose(header: &Header, wanted: Option<&str>) -> Result<String> {
     }
 }
 
-/// Writes the submissions to `array`. `file`: name of the log, for the command that replays it.
-pub fn write(reader: &mut Reader, array: &str, file: &str, out: impl Write) -> io::Result<Written> {
+/// Writes the submissions to `array` in the period. `file`: name of the log, for the command that replays it.
+pub fn write(
+    reader: &mut Reader,
+    period: Period,
+    array: &str,
+    file: &str,
+    out: impl Write,
+) -> io::Result<Written> {
     let mut log = Log {
         name: log_name(array),
         out,
@@ -51,7 +58,7 @@ pub fn write(reader: &mut Reader, array: &str, file: &str, out: impl Write) -> i
     writeln!(log.out, "fio version 3 iolog\n0 {name} add\n0 {name} open")?;
     let mut held = Reorder::new(HELD);
     let mut number = None;
-    while let Some(item) = reader.next_item() {
+    while let Some(item) = period.next_item(reader) {
         match item {
             Item::State(state) => {
                 let mut numbers = (0..).zip(&state.arrays);

@@ -8,6 +8,7 @@ mod fio;
 mod lines;
 mod output;
 mod perfetto;
+mod period;
 #[cfg(feature = "export")]
 mod table;
 #[cfg(test)]

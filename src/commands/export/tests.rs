@@ -9,6 +9,7 @@ use std::rc::Rc;
 use prost::Message;
 
 use super::perfetto::proto::{EventType, TracePacket};
+use super::period::Period;
 use super::written::Written;
 use super::{blktrace, fio, perfetto};
 use crate::analysis::item::{Flags, Item, Request, Submission};
@@ -63,7 +64,14 @@ fn request(time_us: i64, device_us: Option<u32>) -> Request {
 
 fn log(items: &[Item], array: &str) -> (String, Written) {
     let mut out = Vec::new();
-    let written = fio::write(&mut reader(items), array, "a.iolog", &mut out).unwrap();
+    let written = fio::write(
+        &mut reader(items),
+        Period::WHOLE,
+        array,
+        "a.iolog",
+        &mut out,
+    )
+    .unwrap();
     (String::from_utf8(out).unwrap(), written)
 }
 
@@ -145,7 +153,7 @@ fn packets(bytes: &[u8]) -> Vec<TracePacket> {
 
 fn trace(items: &[Item]) -> (Vec<TracePacket>, Written) {
     let mut out = Vec::new();
-    let written = perfetto::write(&mut reader(items), &mut out).unwrap();
+    let written = perfetto::write(&mut reader(items), Period::WHOLE, &mut out).unwrap();
     (packets(&out), written)
 }
 
@@ -286,7 +294,7 @@ impl Write for File {
 
 fn traces(items: &[Item]) -> (BTreeMap<String, Vec<u8>>, Written) {
     let files = Files::default();
-    let written = blktrace::write(&mut reader(items), &mut |name| {
+    let written = blktrace::write(&mut reader(items), Period::WHOLE, &mut |name| {
         let new = files.borrow_mut().insert(name.to_owned(), Vec::new());
         assert_eq!(new, None, "{name}");
         Ok(Box::new(File(files.clone(), name.to_owned())))

@@ -10,6 +10,7 @@ use std::io::{self, Write};
 
 use self::stream::{Stream, Track, Value};
 use self::tracks::{LANES, Tracks};
+use super::period::Period;
 use super::written::{Reasons, Written};
 use crate::analysis::files::FileId;
 use crate::analysis::item::{Flags, Item, Part, Request, Submission};
@@ -38,15 +39,15 @@ enum Kind {
     Bytes { op: Op, origin: Origin, bytes: u32 },
 }
 
-/// Writes every readable item.
-pub fn write(reader: &mut Reader, out: impl Write) -> io::Result<Written> {
-    let first = reader.next_item();
+/// Writes every readable item of the period.
+pub fn write(reader: &mut Reader, period: Period, out: impl Write) -> io::Result<Written> {
+    let first = period.next_item(reader);
     let start_us = first.as_ref().map_or(0, Item::time_us);
     let mut trace = Trace::new(Stream::new(out, start_us)?)?;
     let mut next = first;
     while let Some(item) = next {
         trace.item(reader, &item)?;
-        next = reader.next_item();
+        next = period.next_item(reader);
     }
     while let Some((time_us, change)) = trace.changes.pop() {
         trace.change(time_us, change)?;
