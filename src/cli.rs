@@ -41,7 +41,7 @@ pub enum Command {
     /// Summarize a recording: members, origins, latencies, processes, files, and hot spots
     #[command(after_help = report::args::EXAMPLES)]
     Report(report::args::Report),
-    /// Export a recording as Parquet, CSV or JSON, for other tools
+    /// Export a recording for other tools: Parquet, CSV, JSON, Perfetto, fio, blktrace
     #[command(after_help = export::args::EXAMPLES)]
     Export(export::args::Export),
     /// Show where a filesystem's metadata falls on the members of an array, and how evenly

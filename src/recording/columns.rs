@@ -53,7 +53,6 @@ impl<T: ArrowPrimitiveType> Column<T> {
     }
 
     /// Dictionary entry of a row.
-    #[cfg(feature = "export")]
     pub fn text(&self, row: usize) -> Option<&str> {
         self.word(self.get(row)?)
     }
@@ -83,7 +82,6 @@ pub struct Batch {
     pub kind: Column<UInt8Type>,
     pub array: Column<UInt16Type>,
     pub member: Column<UInt16Type>,
-    #[cfg(feature = "export")]
     pub slot: Column<UInt16Type>,
     pub op: Column<UInt8Type>,
     pub flags: Column<UInt8Type>,
@@ -92,7 +90,6 @@ pub struct Batch {
     pub array_sector: Column<UInt64Type>,
     pub length: Column<UInt64Type>,
     pub bytes: Column<UInt64Type>,
-    #[cfg(feature = "export")]
     pub count: Column<UInt8Type>,
     pub queue_us: Column<UInt64Type>,
     pub device_us: Column<UInt64Type>,
@@ -119,7 +116,6 @@ impl Batch {
             kind: Column::new(r, "kind"),
             array: Column::new(r, "array"),
             member: Column::new(r, "member"),
-            #[cfg(feature = "export")]
             slot: Column::new(r, "slot"),
             op: Column::new(r, "op"),
             flags: Column::new(r, "flags"),
@@ -128,7 +124,6 @@ impl Batch {
             array_sector: Column::new(r, "array_sector"),
             length: Column::new(r, "length"),
             bytes: Column::new(r, "bytes"),
-            #[cfg(feature = "export")]
             count: Column::new(r, "count"),
             queue_us: Column::new(r, "queue_us"),
             device_us: Column::new(r, "device_us"),

@@ -158,7 +158,6 @@ impl Reader {
     }
 
     /// Files of the recording.
-    #[cfg(feature = "export")]
     pub(crate) fn files(&self) -> &[PathBuf] {
         &self.files
     }
@@ -201,7 +200,6 @@ impl Reader {
     }
 
     /// The columns of the next batch; `None` at the end. Must not be mixed with [`Reader::next_item`].
-    #[cfg(feature = "export")]
     pub(crate) fn next_columns(&mut self) -> Option<&Batch> {
         if !self.next_batch() {
             return None;

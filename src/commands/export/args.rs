@@ -13,6 +13,12 @@ pub enum Format {
     Csv,
     /// One JSON object per line, without null fields
     Ndjson,
+    /// A trace for ui.perfetto.dev: requests, counters, tasks, slow operations
+    Perfetto,
+    /// An I/O log that fio replays: what was submitted to one array
+    Fio,
+    /// A directory with a file per member, for blkparse and btt
+    Blktrace,
 }
 
 /// Arguments of `export`.
@@ -26,9 +32,22 @@ pub struct Export {
     #[arg(short, long, value_name = "FORMAT")]
     pub format: Format,
 
-    /// Output file, written as OUT.new and renamed when it is complete; - is standard output
+    /// Output file, written as OUT.new and renamed when it is complete; - is standard output.
+    /// -f blktrace writes into a directory, or one stream of all members to -
     #[arg(short, long, value_name = "OUT")]
     pub output: PathBuf,
+
+    /// Array to export with -f fio; needed if the recording has several
+    #[arg(long, value_name = "NAME")]
+    pub array: Option<String>,
+
+    /// Start of the exported period, with -f perfetto, fio or blktrace: 11:47, +10, -30, or a full time
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub from: Option<String>,
+
+    /// End of the exported period
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub to: Option<String>,
 
     /// Replace OUT if it exists, once the new file is complete
     #[arg(long)]
@@ -39,6 +58,10 @@ pub struct Export {
 pub const EXAMPLES: &str = "Examples:
   raidtrace export incident.rtrace -f parquet -o incident.parquet
   raidtrace export incident.rtrace -f ndjson -o - | jq -c 'select(.kind == \"request\")'
+  raidtrace export incident.rtrace -f perfetto --from 11:47 --to 11:49 -o a.pftrace
+  raidtrace export incident.rtrace -f fio --array md127 -o load.iolog  for fio --read_iolog
+  raidtrace export incident.rtrace -f blktrace -o traces               for blkparse -D traces -i sdb
 
-The columns are those of the recording: docs/recording.md. Exit status: 0 done, 1 failed or the
-recording is damaged (all readable rows have been written), 2 usage.";
+The rows of parquet, csv and ndjson are those of the recording: docs/recording.md. The other
+formats: docs/export.md. Exit status: 0 done, 1 failed or the recording is damaged (everything
+readable has been written), 2 usage.";

@@ -1,80 +1,153 @@
 //! `raidtrace export`.
 
-use anyhow::Result;
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::rc::Rc;
 
-use crate::commands::export::args::Export;
+use anyhow::{Context as _, Result, bail};
+use clap::Args as _;
+use clap::error::ErrorKind;
 
-/// Fails, because this binary was built without the feature `export`.
-#[cfg(not(feature = "export"))]
-pub fn run(_: &Export) -> Result<()> {
-    anyhow::bail!(
-        "this raidtrace was built without export (cargo build --features export); pyarrow, polars \
-         and pandas read the recording as it is"
-    )
-}
+use super::args::{Export, Format};
+use super::output::{self, Folder, buffered};
+use super::period::Period;
+use super::written::Written;
+use super::{blktrace, fio, lines, perfetto};
+use crate::recording::reader::{Reader, Wanted};
+use crate::ui::text::clean;
 
-/// Exports every readable row. Fails at the end if the recording is damaged.
-#[cfg(feature = "export")]
+/// Exports everything that is readable. Fails at the end if the recording is damaged.
 pub fn run(args: &Export) -> Result<()> {
-    use crate::recording::reader::{Reader, Wanted};
+    if args.array.is_some() && args.format != Format::Fio {
+        usage("--array is for -f fio; the other formats have all arrays");
+    }
+    let events = [Format::Perfetto, Format::Fio, Format::Blktrace];
+    if (args.from.is_some() || args.to.is_some()) && !events.contains(&args.format) {
+        usage(
+            "--from and --to are for -f perfetto, fio and blktrace; the other formats have the column time",
+        );
+    }
+    if args.format == Format::Parquet && cfg!(not(feature = "export")) {
+        bail!(
+            "this raidtrace was built without Parquet (cargo build --features export); pyarrow, polars and pandas read the \
+             recording as it is"
+        );
+    }
     let mut reader = Reader::open(&args.file, Wanted::Everything)?;
     if let Some(note) = reader.note() {
-        eprintln!("raidtrace: note: {}", crate::ui::text::clean(note));
+        eprintln!("raidtrace: note: {}", clean(note));
     }
-    let rows = to(&mut reader, args)?;
+    let period = Period::new(&args.file, args.from.as_deref(), args.to.as_deref())?;
+    let written = match args.format {
+        Format::Blktrace if args.output != Path::new("-") => to_folder(&mut reader, args, period)?,
+        _ => to_file(&mut reader, args, period)?,
+    };
+    for note in &written.notes {
+        eprintln!("raidtrace: note: {note}");
+    }
+    let (count, unit) = (written.count, written.unit);
     let ending = reader.ending();
     if ending.is_cut() {
         let file = args.file.display();
-        anyhow::bail!("{file}: {ending}; {rows} rows have been exported");
+        bail!("{file}: {ending}; {count} {unit} have been exported");
     }
-    eprintln!("raidtrace: {rows} rows");
+    eprintln!("raidtrace: {count} {unit}");
+    if let Some(hint) = written.hint {
+        eprintln!("raidtrace: {hint}");
+    }
     Ok(())
 }
 
-#[cfg(feature = "export")]
-fn to(reader: &mut crate::recording::reader::Reader, args: &Export) -> Result<u64> {
-    use crate::machine::output::Destination;
-    use anyhow::Context as _;
-    use std::os::unix::fs::MetadataExt as _;
-    let output_name = || args.output.display().to_string();
-    let id = |found: std::fs::Metadata| (found.dev(), found.ino());
-    let old = args.output.symlink_metadata().ok().map(id);
-    let mut sources = reader.files().iter();
-    if old.is_some() && sources.any(|source| source.metadata().ok().map(id) == old) {
-        anyhow::bail!("{}: is the recording to export", output_name());
-    }
-    let destination = Destination::new(&args.output, args.force)?;
-    let mut output = destination.open().with_context(output_name)?;
-    match write(reader, args, &mut output.file) {
+/// Exits with a usage error, like clap.
+fn usage(message: &str) -> ! {
+    let mut command = Export::augment_args(clap::Command::new("raidtrace export"));
+    command.error(ErrorKind::ArgumentConflict, message).exit()
+}
+
+fn to_file(reader: &mut Reader, args: &Export, period: Period) -> Result<Written> {
+    let array = match args.format {
+        Format::Fio => fio::choose(reader.header(), args.array.as_deref())
+            .with_context(|| args.file.display().to_string())?,
+        _ => String::new(),
+    };
+    let name = || args.output.display().to_string();
+    let mut output = output::open(reader.files(), &args.output, args.force)?;
+    match write(reader, args, (period, &array), &mut output.file) {
         // A closed pipe (`| head`) is not a failure.
-        Err(e) if output.pending.is_none() && is_broken_pipe(&e) => Ok(0),
-        Err(e) => Err(e).with_context(output_name),
-        Ok(rows) => {
-            output.commit().with_context(output_name)?;
-            Ok(rows)
+        Err(e) if output.pending.is_none() && is_broken_pipe(&e) => Ok(rows(0)),
+        Err(e) => Err(e).with_context(name),
+        Ok(written) => {
+            output.commit().with_context(name)?;
+            Ok(written)
         }
     }
 }
 
-#[cfg(feature = "export")]
 fn write(
-    reader: &mut crate::recording::reader::Reader,
+    reader: &mut Reader,
     args: &Export,
-    out: impl std::io::Write + Send,
-) -> Result<u64> {
-    use crate::commands::export::args::Format;
-    let mut out = std::io::BufWriter::with_capacity(1 << 18, out);
+    (period, array): (Period, &str),
+    file: &mut File,
+) -> Result<Written> {
+    let mut out = buffered(file.try_clone()?);
     match args.format {
+        #[cfg(feature = "export")]
         Format::Parquet => {
             let header = serde_json::to_string(reader.header())?;
-            super::table::write(reader, &crate::recording::schema::schema(header), out)
+            let schema = crate::recording::schema::schema(header);
+            super::table::write(reader, &schema, out).map(rows)
         }
-        lines => Ok(super::lines::write(reader, lines, &mut out)?),
+        #[cfg(not(feature = "export"))]
+        Format::Parquet => bail!("built without Parquet"),
+        Format::Csv | Format::Ndjson => Ok(rows(lines::write(reader, args.format, &mut out)?)),
+        Format::Perfetto => Ok(perfetto::write(reader, period, out)?),
+        Format::Fio => {
+            let name = clean(&args.output.to_string_lossy()).into_owned();
+            Ok(fio::write(reader, period, array, &name, out)?)
+        }
+        Format::Blktrace => {
+            let shared = Shared(Rc::new(RefCell::new(out)));
+            blktrace::write(reader, period, &mut |_| Ok(Box::new(shared.clone())))
+        }
     }
 }
 
-#[cfg(feature = "export")]
+fn rows(count: u64) -> Written {
+    Written {
+        count,
+        unit: "rows",
+        ..Written::default()
+    }
+}
+
+fn to_folder(reader: &mut Reader, args: &Export, period: Period) -> Result<Written> {
+    let mut folder = Folder::new(&args.output)?;
+    let sources = reader.files().to_vec();
+    let written = blktrace::write(reader, period, &mut |name| {
+        folder.create(&sources, name, args.force)
+    })
+    .with_context(|| args.output.display().to_string())?;
+    folder.commit()?;
+    Ok(written)
+}
+
+/// One output of all members: blkparse reads such a stream with `-i -`.
+#[derive(Clone)]
+struct Shared(Rc<RefCell<BufWriter<File>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.borrow_mut().flush()
+    }
+}
+
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let broken = |e: &std::io::Error| e.kind() == std::io::ErrorKind::BrokenPipe;
+    let broken = |e: &io::Error| e.kind() == io::ErrorKind::BrokenPipe;
     error.chain().any(|e| e.downcast_ref().is_some_and(broken))
 }

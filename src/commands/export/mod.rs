@@ -1,9 +1,16 @@
-//! `raidtrace export`: converts a recording for other tools. A cargo feature, on by default, because Parquet is a third of the
-//! build.
+//! `raidtrace export`: converts a recording for other tools. Parquet is a cargo feature, on by default, because it is a third of
+//! the build.
 
 pub mod args;
+mod blktrace;
 pub mod command;
-#[cfg(feature = "export")]
+mod fio;
 mod lines;
+mod output;
+mod perfetto;
+mod period;
 #[cfg(feature = "export")]
 mod table;
+#[cfg(test)]
+mod tests;
+mod written;

@@ -1,0 +1,68 @@
+//! The part of a recording that is exported.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use crate::analysis::item::Item;
+use crate::analysis::time::{self, Span};
+use crate::recording::reader::{Reader, Wanted};
+
+/// Times in µs since 1970; the end is not in the period.
+#[derive(Clone, Copy, Debug)]
+pub struct Period {
+    from_us: i64,
+    to_us: i64,
+}
+
+impl Period {
+    /// The whole recording.
+    pub const WHOLE: Self = Self {
+        from_us: i64::MIN,
+        to_us: i64::MAX,
+    };
+
+    /// The period from `from` to `to` of the recording at `path`.
+    ///
+    /// # Errors
+    /// The recording cannot be read, a text is not a time, or the period is empty.
+    pub fn new(path: &Path, from: Option<&str>, to: Option<&str>) -> Result<Self> {
+        let mut period = Self::WHOLE;
+        if from.is_none() && to.is_none() {
+            return Ok(period);
+        }
+        let mut reader = Reader::open(path, Wanted::Figures)?;
+        let Some(first) = reader.next_item() else {
+            return Ok(period);
+        };
+        let mut span = Span::new(first.time_us());
+        if [from, to].into_iter().flatten().any(time::needs_end) {
+            span.end_us = Some(reader.last_time());
+        }
+        let zone = time::local();
+        if let Some(text) = from {
+            period.from_us = span.begin(text, &zone).map_err(anyhow::Error::msg)?;
+        }
+        if let Some(text) = to {
+            period.to_us = span.parse(text, &zone).map_err(anyhow::Error::msg)?;
+        }
+        if period.from_us >= period.to_us {
+            bail!("--from must be before --to");
+        }
+        if period.to_us <= first.time_us() {
+            bail!("--to is before the recording");
+        }
+        Ok(period)
+    }
+
+    /// The next item in the period, and every state: they have the numbers of arrays and members.
+    pub fn next_item(self, reader: &mut Reader) -> Option<Item> {
+        loop {
+            let item = reader.next_item()?;
+            let is_inside = (self.from_us..self.to_us).contains(&item.time_us());
+            if is_inside || matches!(item, Item::State(_)) {
+                return Some(item);
+            }
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! The formats of events: Perfetto, fio, blktrace.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Cursor, Write};
+use std::path::Path;
+use std::rc::Rc;
+
+use prost::Message;
+
+use super::perfetto::proto::{EventType, TracePacket};
+use super::period::Period;
+use super::written::Written;
+use super::{blktrace, fio, perfetto};
+use crate::analysis::item::{Flags, Item, Request, Submission};
+use crate::analysis::slow::fixture as slow;
+use crate::origin::{Op, Origin};
+use crate::recording::fixture::{self, START};
+use crate::recording::header;
+use crate::recording::reader::{Reader, Wanted};
+use crate::recording::slow::Interval;
+
+fn reader(items: &[Item]) -> Reader {
+    let input = Box::new(Cursor::new(fixture::file_of(items, 700)));
+    Reader::new(input, Path::new("x.rtrace"), Wanted::Everything).unwrap()
+}
+
+fn state() -> Item {
+    Item::State(Box::new(fixture::state(START)))
+}
+
+fn submission(time_us: i64, op: Op, flags: Flags, length: u32) -> Item {
+    Item::Submission(Submission {
+        time_us: START + time_us,
+        array: 0,
+        op,
+        flags,
+        origin: Origin::FileData,
+        array_sector: 8,
+        length,
+        pid: 100,
+        file: None,
+    })
+}
+
+fn request(time_us: i64, device_us: Option<u32>) -> Request {
+    Request {
+        time_us: START + time_us,
+        member: 0,
+        op: Op::Read,
+        flags: Flags::empty(),
+        origin: Origin::FileData,
+        sector: 8,
+        array_sector: None,
+        length: 4096,
+        bytes: 4096,
+        queue_us: Some(1),
+        device_us,
+        error: false,
+        pid: None,
+        file: None,
+    }
+}
+
+fn log(items: &[Item], array: &str) -> (String, Written) {
+    let mut out = Vec::new();
+    let written = fio::write(
+        &mut reader(items),
+        Period::WHOLE,
+        array,
+        "a.iolog",
+        &mut out,
+    )
+    .unwrap();
+    (String::from_utf8(out).unwrap(), written)
+}
+
+#[test]
+fn fio_replays_what_was_submitted() {
+    let items = [
+        state(),
+        submission(100, Op::Write, Flags::PREFLUSH | Flags::FUA, 4096),
+        submission(300, Op::Discard, Flags::empty(), (1 << 20) + 4096),
+        // Recorded late, as a read that is classified by its content.
+        submission(200, Op::Read, Flags::empty(), 512),
+        submission(400, Op::Flush, Flags::PREFLUSH, 0),
+        submission(500, Op::WriteZeroes, Flags::empty(), 4096),
+        submission(600, Op::Write, Flags::empty(), 77),
+    ];
+    let (text, written) = log(&items, "md127");
+    insta::assert_snapshot!(text, @r"
+    fio version 3 iolog
+    0 raidtrace-md127 add
+    0 raidtrace-md127 open
+    0 raidtrace-md127 sync 0 0
+    0 raidtrace-md127 write 4096 4096
+    100 raidtrace-md127 read 4096 512
+    200 raidtrace-md127 trim 4096 1048576
+    200 raidtrace-md127 trim 1052672 4096
+    300 raidtrace-md127 sync 0 0
+    ");
+    insta::assert_snapshot!(written.notes.join("\n"), @r"
+    submissions left out, because their length or sector is impossible: 1
+    write_zeroes and other operations left out, because fio has no action for them: 1
+    writes with FUA, which fio cannot request, exported as plain writes: 1
+    writes with a preflush, exported as a sync and a write: 1
+    ");
+    assert_eq!(written.count, 4);
+    assert!(
+        written
+            .hint
+            .unwrap()
+            .contains("2 writes and discards destroy")
+    );
+}
+
+#[test]
+fn fio_has_one_array() {
+    let none = fixture::header();
+    assert!(fio::choose(&none, None).is_err());
+    assert_eq!(fio::choose(&none, Some("md127")).unwrap(), "md127");
+    let array = |name: &str| header::Array {
+        name: name.to_owned(),
+        ..header::Array::default()
+    };
+    let mut header = none;
+    header.arrays = vec![array("md127")];
+    assert_eq!(fio::choose(&header, None).unwrap(), "md127");
+    header.arrays.push(array("sda"));
+    let error = |name| fio::choose(&header, name).unwrap_err().to_string();
+    assert!(error(None).contains("md127, sda"), "{}", error(None));
+    assert!(error(Some("md1")).contains("no array md1"));
+    assert_eq!(fio::choose(&header, Some("/dev/sda")).unwrap(), "sda");
+    let items = fixture::items(3000, 3);
+    let submissions = |array: u32| {
+        let of = |item: &&Item| matches!(item, Item::Submission(s) if s.array == array);
+        items.iter().filter(of).count() as u64
+    };
+    let all = ["md127", "sda"].map(|name| log(&items, name).1.count);
+    assert_eq!(all, [submissions(0), submissions(1)]);
+    assert!(all[1] > 0);
+    assert_eq!(log(&items, "md1").1.count, 0);
+}
+
+fn packets(bytes: &[u8]) -> Vec<TracePacket> {
+    #[derive(Clone, PartialEq, Message)]
+    struct Trace {
+        #[prost(message, repeated, tag = "1")]
+        packet: Vec<TracePacket>,
+    }
+    Trace::decode(bytes).unwrap().packet
+}
+
+fn trace(items: &[Item]) -> (Vec<TracePacket>, Written) {
+    let mut out = Vec::new();
+    let written = perfetto::write(&mut reader(items), Period::WHOLE, &mut out).unwrap();
+    (packets(&out), written)
+}
+
+/// Deepest nesting of slices on a track with this name. Panics if a slice ends that has not begun, or stays open.
+fn depth(packets: &[TracePacket], name: &str) -> usize {
+    let tracks = packets.iter().filter_map(|p| p.track_descriptor.as_ref());
+    let names: HashMap<u64, &str> = tracks
+        .map(|t| (t.uuid.unwrap(), t.name.as_deref().unwrap()))
+        .collect();
+    let mut events: Vec<_> = packets
+        .iter()
+        .filter_map(|p| Some((p.timestamp?, p.track_event.as_ref()?)))
+        .filter(|(_, e)| names[&e.track_uuid.unwrap()] == name)
+        .collect();
+    events.sort_by_key(|(time, _)| *time);
+    let mut open: HashMap<u64, usize> = HashMap::new();
+    let mut deepest = 0;
+    for (_, event) in events {
+        let depth = open.entry(event.track_uuid.unwrap()).or_default();
+        match event.r#type() {
+            EventType::SliceBegin => *depth += 1,
+            EventType::SliceEnd => *depth = depth.checked_sub(1).expect("a slice has begun"),
+            _ => {}
+        }
+        deepest = deepest.max(*depth);
+    }
+    assert!(open.values().all(|depth| *depth == 0), "{open:?}");
+    deepest
+}
+
+#[test]
+fn perfetto_requests_of_a_track_do_not_overlap() {
+    let items = fixture::items(5000, 5);
+    let (packets, written) = trace(&items);
+    let requests = items.iter().filter(|i| matches!(i, Item::Request(_)));
+    assert_eq!(written.count, requests.count() as u64);
+    assert_eq!(depth(&packets, "requests"), 1);
+    let unknown = "requests shown as instants, because the time of their issue is unknown: ";
+    let notes = written.notes.join("\n");
+    assert!(notes.contains(unknown), "{notes}");
+}
+
+#[test]
+fn perfetto_says_what_has_no_lane() {
+    let mut items = vec![state()];
+    for i in 0..200 {
+        items.push(Item::Request(request(1000 + i, Some(1000))));
+    }
+    let (packets, written) = trace(&items);
+    assert_eq!(depth(&packets, "requests"), 1);
+    let notes = written.notes.join("\n");
+    assert_eq!(
+        notes,
+        "requests shown as instants, because more than 128 were in flight on their member: 72"
+    );
+    // All of them count.
+    let counts = packets.iter().filter_map(|p| p.track_event.as_ref());
+    assert_eq!(
+        counts.filter_map(|e| e.counter_value).max(),
+        Some(4096 * 2000)
+    );
+    let flight = packets.iter().filter_map(|p| p.track_descriptor.as_ref());
+    let flight: Vec<_> = flight
+        .filter(|t| t.name() == "requests in flight")
+        .map(|t| t.uuid)
+        .collect();
+    let values = packets.iter().filter_map(|p| p.track_event.as_ref());
+    let values: Vec<_> = values
+        .filter(|e| flight.contains(&e.track_uuid))
+        .filter_map(|e| e.counter_value)
+        .collect();
+    assert_eq!((values.iter().max(), values.last()), (Some(&200), Some(&0)));
+}
+
+#[test]
+fn perfetto_slow_operations_contain_their_phases() {
+    let mut snapshot = slow::interval();
+    snapshot.time = jiff::Timestamp::from_microsecond(START).unwrap();
+    let damaged = Item::Slow {
+        time_us: START,
+        json: "{}".to_owned(),
+    };
+    let items = [state(), Interval::item(&snapshot).unwrap(), damaged];
+    let (packets, written) = trace(&items);
+    assert_eq!(depth(&packets, "slow operations"), 2);
+    let notes = written.notes.join("\n");
+    assert_eq!(notes, "damaged intervals of slow operations, left out: 1");
+}
+
+#[test]
+fn perfetto_forgets_texts_when_there_are_many() {
+    let mut items = vec![state()];
+    for i in 0..3000 {
+        items.push(Item::Note {
+            time_us: START + i,
+            text: format!("{i}\u{1b}[31m{}", "x".repeat(4000)),
+        });
+    }
+    let (packets, _) = trace(&items);
+    let mut names = HashMap::new();
+    let (mut clears, mut notes) = (0, 0);
+    for packet in &packets {
+        if packet.sequence_flags() & 1 != 0 {
+            names.clear();
+            clears += 1;
+        }
+        let new = packet.interned_data.iter().flat_map(|d| &d.event_names);
+        names.extend(new.map(|n| (n.iid, n.name())));
+        let Some(event) = &packet.track_event else {
+            continue;
+        };
+        if event.r#type() == EventType::Instant {
+            let name = names[&event.name_iid];
+            assert!(name.starts_with(&format!("{notes}\\x1b[31mx")), "{name}");
+            notes += 1;
+        }
+    }
+    assert_eq!(notes, 3000);
+    assert!((2..=4).contains(&clears), "{clears}");
+}
+
+/// Files by name.
+type Files = Rc<RefCell<BTreeMap<String, Vec<u8>>>>;
+
+struct File(Files, String);
+
+impl Write for File {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut files = self.0.borrow_mut();
+        files.get_mut(&self.1).unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn traces(items: &[Item]) -> (BTreeMap<String, Vec<u8>>, Written) {
+    let files = Files::default();
+    let written = blktrace::write(&mut reader(items), Period::WHOLE, &mut |name| {
+        let new = files.borrow_mut().insert(name.to_owned(), Vec::new());
+        assert_eq!(new, None, "{name}");
+        Ok(Box::new(File(files.clone(), name.to_owned())))
+    });
+    let written = written.unwrap();
+    (files.take(), written)
+}
+
+#[test]
+fn blktrace_has_the_events_of_a_request_in_order_of_time() {
+    let second = Request {
+        error: true,
+        op: Op::Flush,
+        flags: Flags::PREFLUSH | Flags::SYNC,
+        length: 0,
+        queue_us: None,
+        ..request(60, Some(45))
+    };
+    let items = [
+        state(),
+        Item::Request(request(50, Some(20))),
+        Item::Request(second),
+        Item::Request(request(70, None)),
+    ];
+    let (files, written) = traces(&items);
+    let names: Vec<&str> = files.keys().map(String::as_str).collect();
+    let all = ["loop1", "loop2", "loop3", "loop4", "sda"];
+    assert_eq!(names, all.map(|name| format!("{name}.blktrace.0")));
+    let mut rest = files["loop1.blktrace.0"].as_slice();
+    let mut lines = Vec::new();
+    while let Some((event, after)) = rest.split_at_checked(48) {
+        let word = |at: usize| u32::from_le_bytes(event[at..at + 4].try_into().unwrap());
+        let long = |at: usize| u64::from_le_bytes(event[at..at + 8].try_into().unwrap());
+        assert_eq!(word(0), 0x6561_7407);
+        let (error, payload) = (word(44) & 0xffff, word(44) >> 16);
+        lines.push(format!(
+            "{} {:08x} at {} sector {} bytes {} device {:x} error {error:x}",
+            word(4),
+            word(28),
+            (long(8) / 1000) as i64 - START,
+            long(16),
+            word(24),
+            word(36),
+        ));
+        rest = &after[payload as usize..];
+    }
+    assert!(rest.is_empty());
+    insta::assert_snapshot!(lines.join("\n"));
+    insta::assert_snapshot!(written.notes.join("\n"), @r"
+    requests without Q and D events, because the time of their issue is unknown: 1
+    requests without a Q event, because the time of their allocation is unknown: 1
+    ");
+}
+
+#[test]
+fn blktrace_files_stay_in_their_directory() {
+    let mut hostile = fixture::state(START);
+    hostile.arrays[0].members[0].name = "../../etc/\u{1b}[2Jx".to_owned();
+    hostile.arrays[0].members[1].name = ".hidden".to_owned();
+    let (files, _) = traces(&[Item::State(Box::new(hostile))]);
+    for name in files.keys() {
+        assert!(!name.contains('/') && !name.starts_with('.'), "{name}");
+    }
+    assert!(
+        files.contains_key("______etc___2Jx.blktrace.0"),
+        "{:?}",
+        files.keys()
+    );
+}
+
+#[test]
+fn an_empty_recording_has_no_events() {
+    assert_eq!(trace(&[]).1.count, 0);
+    assert_eq!(log(&[], "md127").0.lines().count(), 3);
+    assert!(traces(&[]).0.is_empty());
+}

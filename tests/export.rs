@@ -1,0 +1,423 @@
+//! `raidtrace export -f perfetto`, `-f fio` and `-f blktrace`, read by the programs that they are for. Needs no root.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{Output, installed, json, python, raidtrace, run, skipped};
+use serde_json::Value;
+
+const DEMO: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/src/commands/top/replay/demo.rtrace"
+);
+
+fn export(file: &str, format: &str, out: &Path) -> Output {
+    raidtrace(&["export", file, "-f", format, "-o", out.to_str().unwrap()])
+}
+
+/// Rows of the recording of one kind.
+fn rows(kind: &str) -> Vec<Value> {
+    let out = raidtrace(&["export", DEMO, "-f", "ndjson", "-o", "-"]);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    let mut rows = json(&out.stdout);
+    rows.retain(|row| row["kind"] == kind);
+    assert!(!rows.is_empty());
+    rows
+}
+
+fn text<'a>(row: &'a Value, key: &str) -> &'a str {
+    row[key].as_str().unwrap()
+}
+
+fn number(row: &Value, key: &str) -> u64 {
+    row[key].as_u64().unwrap()
+}
+
+/// Microseconds since 1970.
+fn time_us(row: &Value) -> i64 {
+    let time: jiff::Timestamp = text(row, "time").parse().unwrap();
+    time.as_microsecond()
+}
+
+/// Decodes with Perfetto's own messages. Prints requests as `[member, origin, op, begin_us, end_us or null, length]`, and the number
+/// of submissions by task; fails if the trace breaks a rule of the format.
+const DECODE: &str = r#"
+import json, sys
+from collections import defaultdict
+from google.protobuf.unknown_fields import UnknownFieldSet
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
+trace = proto.Trace()
+trace.ParseFromString(open(sys.argv[1], "rb").read())
+def known(message):
+    assert len(UnknownFieldSet(message)) == 0, message
+    for field, value in message.ListFields():
+        if field.message_type:
+            for one in value if hasattr(value, "add") else [value]:
+                known(one)
+tracks, words, events = {}, defaultdict(dict), []
+snapshot = trace.packet[0].clock_snapshot
+assert snapshot.primary_trace_clock == proto.BUILTIN_CLOCK_REALTIME, snapshot
+clock = None
+for packet in trace.packet:
+    known(packet)
+    assert packet.trusted_packet_sequence_id == 1
+    if packet.HasField("track_descriptor"):
+        track = packet.track_descriptor
+        assert track.uuid not in tracks and (not track.parent_uuid or track.parent_uuid in tracks)
+        tracks[track.uuid] = track
+    if packet.sequence_flags & proto.TracePacket.SEQ_INCREMENTAL_STATE_CLEARED:
+        words.clear()
+        clock = packet.trace_packet_defaults.timestamp_clock_id
+    for kind in "event_categories", "event_names", "debug_annotation_names":
+        words[kind].update((word.iid, word.name) for word in getattr(packet.interned_data, kind))
+    texts = packet.interned_data.debug_annotation_string_values
+    words["texts"].update((word.iid, word.str.decode()) for word in texts)
+    if packet.HasField("track_event"):
+        event = packet.track_event
+        assert packet.sequence_flags & proto.TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
+        assert clock == proto.BUILTIN_CLOCK_REALTIME
+        args = {}
+        for a in event.debug_annotations:
+            kind = [f.name for f, _ in a.ListFields() if f.name != "name_iid"]
+            value = words["texts"][a.string_value_iid] if a.string_value_iid else getattr(a, kind[0])
+            args[words["debug_annotation_names"][a.name_iid]] = value
+        category = [words["event_categories"][iid] for iid in event.category_iids]
+        name = words["event_names"][event.name_iid] if event.name_iid else None
+        assert event.track_uuid in tracks
+        events.append((packet.timestamp, event.type, event.track_uuid, category, name, args, event.counter_value))
+parent = lambda uuid: tracks[tracks[uuid].parent_uuid].name
+requests, tasks, open_, last = [], defaultdict(int), {}, {}
+for at, kind, uuid, category, name, args, value in sorted(events, key=lambda e: e[0]):
+    track = tracks[uuid]
+    assert at % 1000 == 0
+    if kind == proto.TrackEvent.TYPE_COUNTER:
+        assert track.HasField("counter") and value >= 0
+        assert track.name != "utilisation" or value <= 100
+        last[uuid] = value
+    elif track.name == "requests" and kind == proto.TrackEvent.TYPE_SLICE_BEGIN:
+        assert uuid not in open_, "requests of a track overlap"
+        open_[uuid] = (at, category, name, args)
+    elif track.name == "requests":
+        begin, category, name, args = open_.pop(uuid)
+        requests.append([parent(uuid), category[0], name, begin // 1000, at // 1000, args["length"]])
+    elif track.name == "requests without a length":
+        requests.append([parent(uuid), category[0], name, None, at // 1000, args["length"]])
+    elif parent(uuid) == "tasks" if track.parent_uuid else False:
+        tasks[track.name] += 1
+assert not open_
+assert all(value == 0 for uuid, value in last.items() if tracks[uuid].name == "requests in flight")
+print(json.dumps({"requests": requests, "tasks": tasks}))
+"#;
+
+#[test]
+fn perfetto_is_decoded_with_the_official_messages() {
+    let Some(python) = python("perfetto.protos.perfetto.trace.perfetto_trace_pb2") else {
+        return skipped("Perfetto's Python package is not on this machine (tools/setup --lab)");
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("a.pftrace");
+    let out = export(DEMO, "perfetto", &trace);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    let out = run(Command::new(python).args(["-c", DECODE]).arg(&trace));
+    assert_eq!(out.code(), Some(0), "{}", out.stderr);
+    let decoded: Value = serde_json::from_str(&out.stdout).unwrap();
+    let mut requests: Vec<String> = decoded["requests"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(Value::to_string)
+        .collect();
+    let mut expected: Vec<String> = rows("request")
+        .iter()
+        .map(|row| {
+            let end = time_us(row);
+            let member = format!("{} (slot {})", text(row, "member"), row["slot"]);
+            let (origin, op) = (text(row, "origin"), text(row, "op"));
+            let begin = row["device_us"].as_i64().map(|us| end - us);
+            let name = format!("{origin} {op}");
+            serde_json::json!([member, origin, name, begin, end, row["length"]]).to_string()
+        })
+        .collect();
+    requests.sort();
+    expected.sort();
+    assert_eq!(requests, expected);
+    let mut tasks: BTreeMap<String, u64> = BTreeMap::new();
+    for row in rows("submission") {
+        *tasks
+            .entry(format!("{} ({})", text(&row, "comm"), row["pid"]))
+            .or_default() += 1;
+    }
+    assert_eq!(decoded["tasks"], serde_json::json!(tasks));
+}
+
+/// Events as `member action time_ns sector sectors`, sorted by member; those of a member in order of time.
+fn events_of_rows() -> Vec<(String, Vec<String>)> {
+    let mut members: BTreeMap<String, Vec<(i64, String)>> = BTreeMap::new();
+    for row in rows("request") {
+        let end = time_us(&row);
+        let issue = row["device_us"].as_i64().map(|us| end - us);
+        let queue = issue.and_then(|issue| Some(issue - row["queue_us"].as_i64()?));
+        let events = members.entry(text(&row, "member").to_owned()).or_default();
+        for (action, at) in [("Q", queue), ("D", issue), ("C", Some(end))] {
+            let place = (number(&row, "sector"), number(&row, "length") / 512);
+            events.extend(at.map(|at| (at, format!("{action} {} {}", place.0, place.1))));
+        }
+    }
+    let lines = |mut events: Vec<(i64, String)>| {
+        events.sort();
+        let start = events[0].0;
+        let line = |(at, event): (i64, String)| format!("{} {event}", at - start);
+        events.into_iter().map(line).collect()
+    };
+    let members = members.into_iter();
+    members.map(|(member, e)| (member, lines(e))).collect()
+}
+
+#[test]
+fn blkparse_and_btt_read_the_events_of_each_member() {
+    if !installed("blkparse") || !installed("btt") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let traces = dir.path().join("traces");
+    let out = export(DEMO, "blktrace", &traces);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    for (member, expected) in events_of_rows() {
+        let mut blkparse = Command::new("blkparse");
+        blkparse.current_dir(dir.path()).arg("-D").arg(&traces);
+        blkparse.args(["-i", &member, "-f", "%T %t %a %S %n\n", "-d", "binary"]);
+        let out = run(&mut blkparse);
+        assert_eq!(out.code(), Some(0), "{}", out.stderr);
+        let mut events = Vec::new();
+        for line in out.stdout.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            if let [second, ns, action, sector, sectors] = words[..]
+                && let (Ok(second), Ok(ns)) = (second.parse::<i64>(), ns.parse::<i64>())
+            {
+                let us = second * 1_000_000 + ns / 1000;
+                events.push((us, format!("{us} {action} {sector} {sectors}")));
+            }
+        }
+        assert!(events.is_sorted_by_key(|(us, _)| *us), "{member}");
+        let sorted = |mut lines: Vec<String>| {
+            lines.sort();
+            lines
+        };
+        let events = events.into_iter().map(|(_, line)| line).collect();
+        assert_eq!(sorted(events), sorted(expected.clone()), "{member}");
+        let mut btt = Command::new("btt");
+        let out = run(btt.current_dir(dir.path()).args(["-i", "binary"]));
+        assert_eq!(out.code(), Some(0), "{}", out.stderr);
+        let line = out.stdout.lines().find(|l| l.starts_with("D2C"));
+        // btt ignores flushes, which have no sectors.
+        let issue = |e: &&String| e.contains(" D ") && !e.ends_with(" 0");
+        let pairs = expected.iter().filter(issue).count();
+        assert!(
+            line.unwrap().ends_with(&format!(" {pairs}")),
+            "{}",
+            out.stdout
+        );
+    }
+    // The stream of all members.
+    let pipe = "\"$0\" export \"$1\" -f blktrace -o - | blkparse -i - -q -f '%a\n' | grep -c '^C$'";
+    let out = run(Command::new("bash").args(["-c", pipe, common::EXE, DEMO]));
+    assert_eq!(
+        out.stdout.trim(),
+        rows("request").len().to_string(),
+        "{out:?}"
+    );
+}
+
+#[test]
+fn fio_replays_the_submissions() {
+    if !installed("fio") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (log, target) = (dir.path().join("a.iolog"), dir.path().join("target"));
+    let out = export(DEMO, "fio", &log);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    assert!(out.stderr.contains("--replay_redirect=DEVICE"), "{out:?}");
+    // Sparse, with the size of the recorded array.
+    let end = rows("submission")
+        .iter()
+        .map(|row| number(row, "array_sector") * 512 + number(row, "length"))
+        .max();
+    let sparse = fs::File::create(&target).unwrap();
+    if sparse.set_len(end.unwrap()).is_err() {
+        return skipped("the temporary directory cannot hold a sparse file of 1.3 TB");
+    }
+    let mut fio = Command::new("fio");
+    fio.current_dir(dir.path());
+    fio.args([
+        "--name=replay",
+        "--replay_no_stall=1",
+        "--output-format=json",
+    ]);
+    // With more in flight, fio does not count the bytes of the last requests.
+    fio.args(["--ioengine=psync", "--iodepth=1"]);
+    fio.arg(format!("--read_iolog={}", log.display()));
+    fio.arg(format!("--replay_redirect={}", target.display()));
+    let out = run(&mut fio);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    let report: Value = serde_json::from_str(&out.stdout).unwrap();
+    let job = &report["jobs"][0];
+    let mut expected: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    let mut syncs = 0;
+    let submissions = rows("submission");
+    for row in &submissions {
+        let sum = expected.entry(text(row, "op")).or_default();
+        sum.0 += 1;
+        sum.1 += number(row, "length");
+        syncs += u64::from(row["flags"].as_str().is_some_and(|f| f.contains('P')));
+    }
+    for (op, action) in [("read", "read"), ("write", "write"), ("discard", "trim")] {
+        let found = (
+            number(&job[action], "total_ios"),
+            number(&job[action], "io_bytes"),
+        );
+        assert_eq!(found, expected.remove(op).unwrap_or_default(), "{op}");
+    }
+    assert!(expected.is_empty(), "{expected:?}");
+    assert_eq!(number(&job["sync"], "total_ios"), syncs);
+    assert!(syncs > 0);
+}
+
+/// Names in a directory.
+fn names(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).unwrap();
+    let mut names: Vec<_> = entries.map(|e| e.unwrap().path()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn damaged_recordings_are_exported_up_to_the_damage() {
+    let whole = fs::read(DEMO).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let cut = dir.path().join("cut.rtrace");
+    for format in ["perfetto", "fio", "blktrace"] {
+        fs::write(&cut, &whole[..whole.len() - 20_000]).unwrap();
+        let to = dir.path().join(format);
+        let out = export(cut.to_str().unwrap(), format, &to);
+        assert_eq!((out.code(), out.stdout.as_str()), (Some(1), ""), "{out:?}");
+        let last = out.stderr.lines().last().unwrap();
+        assert!(
+            last.contains("is truncated") && last.contains(" have been exported"),
+            "{last}"
+        );
+        assert!(!last.contains(" 0 "), "{last}");
+        assert!(to.exists());
+        // Nothing but a header.
+        fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
+        let to = dir.path().join(format!("{format}.empty"));
+        let out = export(cut.to_str().unwrap(), format, &to);
+        assert_eq!(out.code(), Some(1), "{out:?}");
+        assert!(out.stderr.contains("; 0 "), "{out:?}");
+        assert!(to.exists());
+        // No recording at all.
+        fs::write(&cut, &whole[..100]).unwrap();
+        let to = dir.path().join(format!("{format}.none"));
+        let out = export(cut.to_str().unwrap(), format, &to);
+        assert_eq!(out.stderr.lines().count(), 1, "{out:?}");
+        assert!(!to.exists());
+    }
+    let half = names(&dir.path().join("blktrace"));
+    assert_eq!(half.len(), 12, "{half:?}");
+}
+
+#[test]
+fn a_directory_of_traces_follows_the_rules() {
+    let dir = tempfile::tempdir().unwrap();
+    let traces = dir.path().join("traces");
+    assert_eq!(export(DEMO, "blktrace", &traces).code(), Some(0));
+    let before = names(&traces);
+    assert_eq!(before.len(), 12);
+    assert!(
+        before
+            .iter()
+            .all(|name| name.to_str().unwrap().ends_with(".blktrace.0"))
+    );
+    // An existing file is an error, and --force replaces it.
+    let out = export(DEMO, "blktrace", &traces);
+    assert_eq!(out.code(), Some(1));
+    assert!(out.stderr.contains("already exists"), "{out:?}");
+    let out = raidtrace(&[
+        "export",
+        DEMO,
+        "-f",
+        "blktrace",
+        "-o",
+        traces.to_str().unwrap(),
+        "--force",
+    ]);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    assert_eq!(names(&traces), before);
+    // A directory that already has one of the files keeps it and gets no others.
+    let other = dir.path().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("loop9.blktrace.0"), "mine").unwrap();
+    assert_eq!(export(DEMO, "blktrace", &other).code(), Some(1));
+    assert_eq!(names(&other), [other.join("loop9.blktrace.0")]);
+    let file = dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    let out = export(DEMO, "blktrace", &file);
+    assert!(out.stderr.contains("is not a directory"), "{out:?}");
+}
+
+#[test]
+fn an_array_can_be_chosen_for_fio_only() {
+    let chosen = |format: &str, name: &str| {
+        raidtrace(&["export", DEMO, "-f", format, "--array", name, "-o", "-"])
+    };
+    let out = chosen("fio", "md127");
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    assert_eq!(
+        out.stdout,
+        raidtrace(&["export", DEMO, "-f", "fio", "-o", "-"]).stdout
+    );
+    let out = chosen("fio", "md1");
+    assert_eq!((out.code(), out.stdout.as_str()), (Some(1), ""));
+    assert!(out.stderr.contains("no array md1; it has md127"), "{out:?}");
+    let out = chosen("perfetto", "md127");
+    assert_eq!(out.code(), Some(2), "{out:?}");
+}
+
+#[test]
+fn a_period_is_exported() {
+    let count = |format: &str, more: &[&str]| {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("out");
+        let all = ["export", DEMO, "-f", format, "-o", to.to_str().unwrap()];
+        let out = raidtrace(&[&all[..], more].concat());
+        assert_eq!(out.code(), Some(0), "{out:?}");
+        let numbers = out.stderr.lines().rev().find_map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            words.get(1)?.parse::<u64>().ok()
+        });
+        numbers.unwrap()
+    };
+    for format in ["perfetto", "fio", "blktrace"] {
+        let parts = [
+            count(format, &["--to", "+10"]),
+            count(format, &["--from", "+10", "--to", "+30"]),
+            count(format, &["--from", "+30"]),
+        ];
+        assert!(parts.iter().all(|n| *n > 0), "{format}: {parts:?}");
+        assert_eq!(parts.iter().sum::<u64>(), count(format, &[]), "{format}");
+    }
+    for (format, from, code) in [("csv", "+1", 2), ("fio", "noon", 1)] {
+        let out = raidtrace(&["export", DEMO, "-f", format, "--from", from, "-o", "-"]);
+        assert_eq!(
+            (out.code(), out.stdout.as_str()),
+            (Some(code), ""),
+            "{out:?}"
+        );
+    }
+}
