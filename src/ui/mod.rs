@@ -6,10 +6,11 @@
 //!   [`text`]: text fitted into columns.
 //! * [`state`], [`rows`], [`view`]: the screen of `top`, with one file per view.
 //! * [`batch`], [`json`], [`lines`]: successive intervals as text or JSON. [`typed`]: parsers of times. [`completion`]: shell
-//!   completion of targets.
+//!   completion of targets. [`html`]: building blocks of HTML pages.
 
 pub mod batch;
 pub mod completion;
+pub mod html;
 pub mod json;
 pub mod keys;
 pub mod lines;
