@@ -11,7 +11,7 @@ pub fn figure(picture: &Markup, caption: &str, figures: &Markup, long: bool) -> 
     html! {
         figure {
             (picture)
-            figcaption { (text(caption)) }
+            @if !caption.is_empty() { figcaption { (text(caption)) } }
             (details("Figures", figures, long))
         }
     }

@@ -11,6 +11,8 @@ use super::{table, text};
 
 /// Height of a panel, in pixels.
 pub const PANEL: usize = 46;
+/// Height of a [`strip`].
+const STRIP: usize = 14;
 /// Panels on top of each other, with the same columns.
 #[derive(Debug)]
 pub struct Plot {
@@ -133,7 +135,7 @@ impl Plot {
         self.panel(label, (scale.into(), String::new()), PANEL, shapes);
     }
 
-    /// Adds a heat map: rows from the bottom, each with a value per column. The darkest cells have `most`. `scale` labels the top
+    /// Adds a heat map: rows from the bottom, each with a value per column. The strongest colour stands for `most`. `scale` labels the top
     /// and the bottom row.
     pub fn heat(
         &mut self,
@@ -216,6 +218,19 @@ impl Plot {
                     rect x=(n(x)) width=(n(width)) height="10" { title { (text(title)) } }
                 }
             }
+        }
+    }
+}
+
+/// A row of cells, one per column of these widths, stronger for larger values (0.0..=1.0). `name` says what they show.
+pub fn strip(name: &str, widths: &[f64], values: &[f64]) -> Markup {
+    let mut plot = Plot::new(name, widths, Default::default());
+    plot.heat("", Default::default(), &[values.to_vec()], 1.0, STRIP);
+    let shapes = plot.panels.iter().flat_map(|p| &p.shapes);
+    html! {
+        svg.cells viewBox=(format!("0 0 1000 {STRIP}")) preserveAspectRatio="none" role="img" xmlns="http://www.w3.org/2000/svg" {
+            title { (text(name)) }
+            @for shape in shapes { path class=(shape.class) d=(shape.path) {} }
         }
     }
 }

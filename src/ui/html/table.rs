@@ -24,7 +24,7 @@ struct Column {
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
     text: String,
-    /// 1 to 9: colour of the cell; the text says the figure.
+    /// 1 to 9: strength of the cell's colour; the text says the figure.
     heat: Option<u8>,
     /// Shown when the pointer is over the cell.
     title: Option<String>,
