@@ -171,8 +171,7 @@ impl Detail {
 
     /// Requests by address of each array, by array number.
     pub fn addresses(&self) -> Vec<Addresses> {
-        let arrays = self.totals.chunks(ADDRESSES * ORIGINS);
-        let arrays = arrays.zip(&self.sectors).zip(&self.outside);
+        let arrays = self.totals.chunks(ADDRESSES * ORIGINS).enumerate();
         let piece = |totals: &[(u64, u64)]| {
             let each = Origin::ALL.into_iter().filter_map(|origin| {
                 let &(requests, bytes) = totals.get(origin as usize)?;
@@ -180,10 +179,10 @@ impl Detail {
             });
             each.collect()
         };
-        let array = |((totals, &sectors), &outside): ((&[(u64, u64)], &u64), &u64)| Addresses {
-            sectors,
+        let array = |(array, totals): (usize, &[(u64, u64)])| Addresses {
+            sectors: self.sectors.get(array).copied().unwrap_or(0),
             pieces: totals.chunks(ORIGINS).map(piece).collect(),
-            outside,
+            outside: self.outside.get(array).copied().unwrap_or(0),
         };
         arrays.map(array).collect()
     }

@@ -16,7 +16,7 @@ use crate::origin::{Op, Origin};
 /// Maximum number of intervals: the width of a line of text.
 pub const INTERVALS: usize = 48;
 /// Maximum number of intervals of a page.
-pub const FINE_INTERVALS: usize = 96;
+pub const FINE_INTERVALS: usize = 60;
 /// Maximum number of pieces kept while reading.
 const PIECES: usize = 512;
 /// Round interval lengths, in seconds. Longer intervals are whole multiples of the last one.

@@ -1,4 +1,4 @@
-//! Output of figures: screens, text and JSON.
+//! Output of figures: screens, text, JSON and HTML.
 //!
 //! * [`screen`]: event loop of all screens, for an `App` (state and drawing) and a `Source` (snapshots). `player`: source of a
 //!   replay. [`term`]: setup and restore of the terminal.

@@ -10,7 +10,7 @@ pub fn class(origin: Origin) -> String {
     format!("o{}", origin as u8)
 }
 
-/// Rules for the classes of all origins, for light and dark pages.
+/// Rules for the classes of all origins, for light and dark screens. Paper is light.
 pub fn css() -> String {
     let rules = |colour: fn(Origin) -> u32| {
         let mut rules = String::new();
@@ -21,7 +21,7 @@ pub fn css() -> String {
         rules
     };
     format!(
-        "{}@media (prefers-color-scheme: dark) {{\n{}}}\n",
+        "{}@media screen and (prefers-color-scheme: dark) {{\n{}}}\n",
         rules(light),
         rules(dark)
     )

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::text;
+use super::name as short;
 use crate::analysis::units;
 
 /// Height of a frame, in pixels.
@@ -57,11 +57,11 @@ where
         svg.flame width="100%" height=(height) role="img" aria-label="Flame graph: each function above its caller, width proportional to samples"
             xmlns="http://www.w3.org/2000/svg" {
             @for p in &placed {
-                @let samples = format!("{} ({} samples, {})", p.name, p.samples, units::percent(p.share));
+                @let samples = format!("{} ({} samples, {})", short(p.name), p.samples, units::percent(p.share));
                 svg x=(percent(p.start)) y=(height - (p.depth + 1) * ROW) width=(percent(p.share)) height=(ROW - 1) {
-                    title { (text(&samples)) }
+                    title { (samples) }
                     rect class=(format!("frame c{}", hue(p.name))) width="100%" height="100%" {}
-                    @if p.share > 0.015 { text x="3" y="13" { (text(p.name)) } }
+                    @if p.share > 0.015 { text x="3" y="13" { (short(p.name)) } }
                 }
             }
         }

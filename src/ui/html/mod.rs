@@ -16,8 +16,21 @@ pub mod table;
 
 use std::borrow::Cow;
 
-/// Untrusted text, printable: control characters and bidirectional marks are escaped. `maud` escapes HTML when the text is
-/// put into a page.
+use crate::ui::text::{clean, cut};
+
+/// Maximum length of a text, in columns, so that a recording cannot make a page arbitrarily large.
+const LONGEST: usize = 2000;
+
+/// Untrusted text, printable: control characters and bidirectional marks are escaped, and very long text is cut. `maud` escapes
+/// HTML when the text is put into a page.
 pub fn text(untrusted: &str) -> Cow<'_, str> {
-    crate::ui::text::clean(untrusted)
+    match clean(untrusted) {
+        Cow::Borrowed(text) => cut(text, LONGEST),
+        Cow::Owned(text) => Cow::Owned(cut(&text, LONGEST).into_owned()),
+    }
+}
+
+/// [`text`] for a name that appears many times, such as that of a member.
+pub fn name(untrusted: &str) -> String {
+    cut(&clean(untrusted), 60).into_owned()
 }

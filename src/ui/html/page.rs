@@ -3,6 +3,7 @@
 use maud::{Markup, PreEscaped, html};
 
 use super::{colour, text};
+use crate::ui::text::clean;
 
 /// Style of all pages.
 const STYLE: &str = include_str!("page.css");
@@ -96,9 +97,9 @@ pub fn remark(sentence: &str) -> Markup {
     html! { p.faint { (text(sentence)) } }
 }
 
-/// A command for a shell.
+/// A command for a shell, never cut.
 pub fn command(line: &str) -> Markup {
-    html! { pre.command { code { (text(line)) } } }
+    html! { pre.command { code { (clean(line)) } } }
 }
 
 /// Names and values, in two columns.

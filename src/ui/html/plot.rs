@@ -289,7 +289,7 @@ mod tests {
             let mut plot = Plot::new("", &values, Default::default());
             plot.stack("", "", &[("a".to_owned(), values.clone()), ("b".to_owned(), values.clone())], most);
             plot.lines("", "", &[("a".to_owned(), values.iter().copied().map(Some).collect())], most);
-            plot.heat("", Default::default(), &[values.clone()], most, 4);
+            plot.heat("", Default::default(), std::slice::from_ref(&values), most, 4);
             let page = plot.draw().into_string();
             prop_assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
         }

@@ -37,9 +37,10 @@ pub(super) fn part(report: &Report, detail: &Detail, subject: &Subject<'_>) -> M
         .fold(0, u64::saturating_add);
     html! {
         h3 { "Addresses on the array" }
-        @if all == 0 {
+        @if all == 0 && addresses.outside == 0 {
             (remark("No request has a known address on the array: md's own IO, parity, and requests during a reshape have none."))
-        } @else {
+        }
+        @if all > 0 {
             (by_origin(addresses, detail, subject))
             @if subject.over_time { (over_time(addresses, detail, subject, number)) }
         }
@@ -50,7 +51,8 @@ pub(super) fn part(report: &Report, detail: &Detail, subject: &Subject<'_>) -> M
         }
         @if addresses.outside > 0 {
             (remark(&format!(
-                "{} requests are left out: their addresses are outside the size that the array had at first.", addresses.outside
+                "{} requests are left out: their addresses are beyond the size that the array had at first, or its size is unknown.",
+                addresses.outside
             )))
         }
     }

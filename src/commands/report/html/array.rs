@@ -13,7 +13,7 @@ use crate::ui::html::figure::figure;
 use crate::ui::html::page::{self, Tone, message, remark};
 use crate::ui::html::plot::Plot;
 use crate::ui::html::table::{Cell, Table};
-use crate::ui::html::text;
+use crate::ui::html::{self, text};
 use crate::ui::rows::{self, Filter, Measure};
 use crate::ui::view::header;
 
@@ -35,12 +35,12 @@ pub(super) fn section(report: &Report, detail: &Detail, subject: &Subject<'_>) -
         }
         (remark(&header::measured(&report.snapshot, array)))
         h3 { "Members" }
-        (table_of_members(report, array))
+        (table_of_members(report, subject))
         @if !idle {
             (members::over_time(detail, subject))
             h3 { "Origins by member" }
-            (heat_map(report, array, Measure::Requests))
-            (heat_map(report, array, Measure::Bytes))
+            (heat_map(report, subject, Measure::Requests))
+            (heat_map(report, subject, Measure::Bytes))
             h3 { "Latency, slowest first" }
             (latencies(array))
             (sizes(report, array))
@@ -53,7 +53,8 @@ pub(super) fn section(report: &Report, detail: &Detail, subject: &Subject<'_>) -
     page::section(&id, &array.info.name, &body)
 }
 
-fn table_of_members(report: &Report, array: &ArraySnapshot) -> Markup {
+fn table_of_members(report: &Report, subject: &Subject<'_>) -> Markup {
+    let array = subject.array;
     let secs = rows::seconds(report.snapshot.interval);
     let mut table = Table::new("Members, per second").text("member");
     let unhealthy = array.members.iter().any(|m| m.health.is_some());
@@ -91,7 +92,7 @@ fn table_of_members(report: &Report, array: &ArraySnapshot) -> Markup {
         ]);
         cells
     });
-    table.rows(each, MEMBERS, "members");
+    table.rows(each, subject.members, "members");
     html! {
         (table.draw())
         (remark("busy: share of the period with a request in flight. p50, p99, max: time in the device, at most 25 % too high."))
@@ -99,7 +100,8 @@ fn table_of_members(report: &Report, array: &ArraySnapshot) -> Markup {
 }
 
 /// Origins by member. The colour of a cell grows with its distance above the mean of its origin.
-fn heat_map(report: &Report, array: &ArraySnapshot, measure: Measure) -> Markup {
+fn heat_map(report: &Report, subject: &Subject<'_>, measure: Measure) -> Markup {
+    let array = subject.array;
     let secs = rows::seconds(report.snapshot.interval);
     let (origins, all) = rows::heat(array, secs, Filter::default(), measure);
     let (what, figure): (_, fn(f64) -> String) = match measure {
@@ -138,7 +140,7 @@ fn heat_map(report: &Report, array: &ArraySnapshot, measure: Measure) -> Markup 
         row.extend(cells);
         row
     });
-    table.rows(each, MEMBERS, "members");
+    table.rows(each, subject.members, "members");
     let skew = columns
         .iter()
         .map(|c| Cell::new(units::factor((c.skew > 0.0).then_some(c.skew))));
@@ -167,7 +169,7 @@ fn latencies(array: &ArraySnapshot) -> Markup {
     let each = slowest.iter().map(|row| {
         let us = |h: &crate::analysis::hist::Hist, q| Cell::new(units::latency(h.quantile(q)));
         [
-            row.member.name.clone().into(),
+            html::name(&row.member.name).into(),
             row.origin.name().into(),
             row.op.name().into(),
             format!("{:.0}", row.requests).into(),

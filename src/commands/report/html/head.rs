@@ -1,13 +1,16 @@
 //! Summary, what was recorded, and what was lost.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use maud::{Markup, html};
 
 use super::{Subject, times};
 use crate::analysis::hotspot::Severity;
+use crate::analysis::snapshot::ArraySnapshot;
 use crate::analysis::{time, units};
 use crate::commands::report::text::notes;
+use crate::origin::Origin;
 use crate::recording::gather::Report;
 use crate::ui::html::page::{Tone, command, facts, message, remark};
 use crate::ui::html::text;
@@ -29,13 +32,13 @@ pub(super) fn file_name(path: &Path) -> String {
 /// A change that helps, with its commands.
 struct Advice<'a> {
     sentence: String,
-    commands: &'a [String],
+    commands: Cow<'a, [String]>,
     risk: Option<&'a str>,
 }
 
-/// The headlines of all arrays, and advice with commands.
+/// The headlines of all arrays, the state of arrays that are not healthy, and advice with commands.
 pub(super) fn summary(report: &Report, subjects: &[Subject<'_>]) -> Markup {
-    let advice = advice(report);
+    let advice = advice(report, subjects);
     let named = subjects.len() > 1;
     html! {
         @if subjects.is_empty() && advice.is_empty() && report.allocator.is_none() {
@@ -55,6 +58,14 @@ pub(super) fn summary(report: &Report, subjects: &[Subject<'_>]) -> Markup {
                 div.headline { (message(tone, &sentence)) }
             }
         }
+        @for array in report.snapshot.arrays.iter().take(super::MEMBERS) {
+            @if let Some(health) = &array.info.health {
+                (message(Tone::Warning, &format!("{}: {health}", array.info.name)))
+            }
+        }
+        @if report.snapshot.lost.events() > 0 || report.ending.is_cut() || report.unplaced > 0 {
+            (message(Tone::Warning, "The recording is not complete: see What was lost"))
+        }
         @if let Some(allocator) = &report.allocator {
             @for fs in &allocator.whole.filesystems {
                 @if let Some(reason) = &fs.reason {
@@ -69,7 +80,7 @@ pub(super) fn summary(report: &Report, subjects: &[Subject<'_>]) -> Markup {
             h3 { "What would help" }
             @for advice in advice.iter().take(ADVICE) {
                 p { (text(&advice.sentence)) }
-                @for line in advice.commands { (command(line)) }
+                @for line in advice.commands.iter() { (command(line)) }
                 @if let Some(risk) = advice.risk.filter(|r| !r.is_empty()) { (remark(&format!("Risk: {risk}"))) }
             }
             @if advice.len() > ADVICE {
@@ -79,23 +90,57 @@ pub(super) fn summary(report: &Report, subjects: &[Subject<'_>]) -> Markup {
     }
 }
 
-fn advice(report: &Report) -> Vec<Advice<'_>> {
+fn advice<'a>(report: &'a Report, subjects: &[Subject<'a>]) -> Vec<Advice<'a>> {
     let allocator = report.allocator.iter().flat_map(|a| &a.whole.filesystems);
     let reasons = allocator.filter_map(|fs| {
         let reason = fs.reason.as_ref().filter(|r| !r.commands.is_empty())?;
         Some(Advice {
             sentence: format!("ext4 allocator of {}:", fs.name),
-            commands: &reason.commands,
+            commands: Cow::Borrowed(&reason.commands),
             risk: reason.risk.as_deref(),
         })
     });
     let slow = report.slow.iter().flat_map(|s| &s.advice);
     let slow = slow.map(|found| Advice {
         sentence: format!("{} ({})", found.advice.text, found.evidence),
-        commands: &found.advice.commands,
+        commands: Cow::Borrowed(&found.advice.commands),
         risk: Some(&found.advice.risk),
     });
-    reasons.chain(slow).collect()
+    let uneven = subjects.iter().filter_map(|s| even_options(s.array));
+    reasons.chain(slow).chain(uneven).collect()
+}
+
+/// The search for options of mke2fs that spread metadata evenly, if the array's headline is about metadata with a fixed location.
+fn even_options(array: &ArraySnapshot) -> Option<Advice<'_>> {
+    let (info, hotspot) = (&array.info, array.hotspot.as_ref()?);
+    let fixed = |o: &Origin| {
+        matches!(
+            o,
+            Origin::BlockBitmap | Origin::InodeBitmap | Origin::InodeTable
+        )
+    };
+    let striped = matches!(
+        info.level.as_str(),
+        "raid0" | "raid4" | "raid5" | "raid6" | "raid10"
+    );
+    if !striped || info.chunk_bytes < 1024 || !hotspot.origins.iter().any(fixed) {
+        return None;
+    }
+    let command = format!(
+        "raidtrace layout --plan {}K --level {} --disks {} --chunk {}K --search",
+        info.bytes >> 10,
+        info.level,
+        info.disks,
+        info.chunk_bytes >> 10
+    );
+    Some(Advice {
+        sentence: format!(
+            "{}: options of mke2fs that spread bitmaps and inode tables evenly on such an array:",
+            info.name
+        ),
+        commands: Cow::Owned(vec![command]),
+        risk: Some("none: it only computes. The options take effect in a new filesystem only"),
+    })
 }
 
 /// Host, arrays, period and totals.

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::work::{self, OCTAVES, Series, Work, octave_end, octaves};
-use super::{MEMBERS, Subject, times};
+use super::{Subject, times};
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot};
 use crate::analysis::units;
 use crate::recording::gather::Detail;
@@ -11,7 +11,7 @@ use crate::ui::html::figure::{details, figure, legend};
 use crate::ui::html::page::remark;
 use crate::ui::html::plot::{Plot, strip};
 use crate::ui::html::table::Table;
-use crate::ui::html::text;
+use crate::ui::html::{name as short, text};
 
 /// Maximum number of rows of a latency heat map; shorter times are in the lowest row.
 const ROWS: usize = 14;
@@ -21,8 +21,8 @@ const ROW: usize = 6;
 /// `slot 3: sdd`, `sdd` for a member without a slot.
 pub(super) fn name(member: &MemberSnapshot) -> String {
     match member.slot {
-        Some(slot) => format!("slot {slot}: {}", member.name),
-        None => member.name.clone(),
+        Some(slot) => format!("slot {slot}: {}", short(&member.name)),
+        None => short(&member.name),
     }
 }
 
@@ -34,8 +34,8 @@ pub(super) fn over_time(detail: &Detail, subject: &Subject<'_>) -> Markup {
         return remark("No intervals: the period is too short for pictures over time.");
     }
     let mut all = work.busiest_first();
-    let left_out = all.len().saturating_sub(MEMBERS);
-    all.truncate(MEMBERS);
+    let left_out = all.len().saturating_sub(subject.members);
+    all.truncate(subject.members);
     let mut shown: Vec<&Series<'_>> = all.iter().take(subject.multiples).collect();
     shown.sort_by_key(|s| s.index);
     let mut rows: Vec<&Series<'_>> = all.iter().collect();
@@ -45,7 +45,7 @@ pub(super) fn over_time(detail: &Detail, subject: &Subject<'_>) -> Markup {
     html! {
         h3 { "Utilisation over time" }
         (utilisation(&work, array, &rows))
-        (utilisation_figures(detail, array))
+        (utilisation_figures(&work, array, &shown))
         @if left_out > 0 { (remark(&format!("{left_out} members with less load are left out."))) }
         h3 { "Members over time" }
         (remark(&format!(
@@ -280,14 +280,10 @@ fn figures(work: &Work<'_>, series: &Series<'_>, name: &str) -> Markup {
     table.draw()
 }
 
-/// Utilisation of all members, one row per interval, for readers without pictures.
-fn utilisation_figures(detail: &Detail, array: &ArraySnapshot) -> Markup {
-    let work = Work::new(detail, array);
-    let mut all = work.busiest_first();
-    all.truncate(super::MULTIPLES);
-    all.sort_by_key(|s| s.index);
+/// Utilisation of the busiest members, one row per interval.
+fn utilisation_figures(work: &Work<'_>, array: &ArraySnapshot, shown: &[&Series<'_>]) -> Markup {
     let mut table = Table::new("Utilisation by interval, in percent").text("from");
-    for series in &all {
+    for series in shown {
         table = table.figure(
             array
                 .members
@@ -296,7 +292,7 @@ fn utilisation_figures(detail: &Detail, array: &ArraySnapshot) -> Markup {
         );
     }
     for (i, (from, _)) in work.times().enumerate() {
-        let each = all.iter().map(|s| {
+        let each = shown.iter().map(|s| {
             let busy = s.busy.get(i).copied().unwrap_or(0.0);
             units::percent_short(busy).into()
         });

@@ -24,7 +24,7 @@ use crate::recording::gather::{Detail, Report};
 use crate::ui::html::{page, table::Table};
 
 /// Maximum number of arrays with sections of their own: those with the most requests.
-const ARRAYS: usize = 16;
+const ARRAYS: usize = 8;
 /// Maximum number of arrays whose addresses are shown over time.
 const ARRAYS_OVER_TIME: usize = 4;
 /// Maximum number of members with pictures over time, of all arrays together.
@@ -33,6 +33,8 @@ const MULTIPLES: usize = 16;
 const ROWS: usize = 20;
 /// Maximum number of members in the tables of one array, and of arrays in the table of the others.
 const MEMBERS: usize = 64;
+/// Maximum number of members in the tables of all arrays.
+const ALL_MEMBERS: usize = 128;
 
 /// An array with its place in the page.
 struct Subject<'a> {
@@ -41,6 +43,8 @@ struct Subject<'a> {
     number: usize,
     /// Number of members with pictures over time.
     multiples: usize,
+    /// Number of members in tables.
+    members: usize,
     /// True if its addresses are shown over time.
     over_time: bool,
 }
@@ -114,20 +118,23 @@ fn subjects(report: &Report) -> (Vec<Subject<'_>>, Vec<&ArraySnapshot>) {
     let over_time: Vec<usize> = order.iter().copied().take(ARRAYS_OVER_TIME).collect();
     let mut others = order.split_off(order.len().min(ARRAYS));
     others.sort_unstable();
-    // Divide the pictures: small arrays get all they need, the rest is for the large ones.
+    // Divide pictures and rows: small arrays get all they need, the rest is for the large ones.
     order.sort_by_key(|i| arrays.get(*i).map_or(0, |a| a.members.len()));
-    let (mut left, mut subjects) = (MULTIPLES, Vec::new());
+    let (mut pictures, mut rows, mut subjects) = (MULTIPLES, ALL_MEMBERS, Vec::new());
     let count = order.len();
     for (done, number) in order.into_iter().enumerate() {
         let Some(array) = arrays.get(number) else {
             continue;
         };
-        let multiples = array.members.len().min(left / (count - done));
-        left -= multiples;
+        let multiples = array.members.len().min(pictures / (count - done));
+        let members = array.members.len().min(rows / (count - done)).min(MEMBERS);
+        pictures -= multiples;
+        rows -= members;
         subjects.push(Subject {
             array,
             number,
             multiples,
+            members,
             over_time: over_time.contains(&number),
         });
     }

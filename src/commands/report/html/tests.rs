@@ -170,7 +170,9 @@ fn requests_by_address_and_by_time_are_those_of_the_recording() {
     );
 }
 
-fn hostile_file() -> Vec<u8> {
+/// A recording in which every name is `HOSTILE`, `times` times.
+fn hostile_file(times: usize) -> Vec<u8> {
+    let hostile: &str = &HOSTILE.repeat(times);
     let out = Shared::default();
     let options = Options {
         rows: 500,
@@ -178,23 +180,23 @@ fn hostile_file() -> Vec<u8> {
         ..Options::default()
     };
     let mut header = Header {
-        host: HOSTILE.to_owned(),
-        kernel: HOSTILE.to_owned(),
-        machine: HOSTILE.to_owned(),
-        version: HOSTILE.to_owned(),
-        command: vec![HOSTILE.to_owned()],
-        notes: vec![HOSTILE.to_owned()],
+        host: hostile.to_owned(),
+        kernel: hostile.to_owned(),
+        machine: hostile.to_owned(),
+        version: hostile.to_owned(),
+        command: vec![hostile.to_owned()],
+        notes: vec![hostile.to_owned()],
         ..fixture::header()
     };
     if let Some(fs) = header.filesystems.first_mut() {
-        fs.mounts[0].path = format!("/srv/{HOSTILE}");
+        fs.mounts[0].path = format!("/srv/{hostile}");
     }
     let mut writer = Writer::create(out.clone(), &header, options).unwrap();
     for pid in 100..108 {
         let info = TaskInfo {
-            comm: HOSTILE.as_bytes().to_vec(),
-            cgroup: Some(format!("/{HOSTILE}")),
-            role: (pid == 107).then(|| HOSTILE.to_owned()),
+            comm: hostile.as_bytes().to_vec(),
+            cgroup: Some(format!("/{hostile}")),
+            role: (pid == 107).then(|| hostile.to_owned()),
         };
         for array in [0, 1] {
             writer.task(TaskId { array, pid }, &info);
@@ -202,7 +204,7 @@ fn hostile_file() -> Vec<u8> {
     }
     for inode in 12..30 {
         let location = FileLocation {
-            path: Some(format!("/srv/{HOSTILE}\u{0}{inode}").into_bytes()),
+            path: Some(format!("/srv/{hostile}\u{0}{inode}").into_bytes()),
             ..fixture::location(inode)
         };
         writer.file_location(fixture::file(inode), &location);
@@ -211,20 +213,20 @@ fn hostile_file() -> Vec<u8> {
         if let Item::State(state) = &mut item {
             for subject in &mut state.arrays {
                 let info = &mut subject.info;
-                info.name = format!("{}{HOSTILE}", info.name);
-                info.health = Some(HOSTILE.to_owned());
-                info.filesystems = vec![HOSTILE.to_owned()];
-                info.level = HOSTILE.to_owned();
+                info.name = format!("{}{hostile}", info.name);
+                info.health = Some(hostile.to_owned());
+                info.filesystems = vec![hostile.to_owned()];
+                info.level = hostile.to_owned();
                 for member in &mut subject.members {
-                    member.name = format!("{}{HOSTILE}", member.name);
-                    member.health = Some(HOSTILE.to_owned());
+                    member.name = format!("{}{hostile}", member.name);
+                    member.health = Some(hostile.to_owned());
                 }
             }
-            state.notes = vec![HOSTILE.to_owned()];
+            state.notes = vec![hostile.to_owned()];
         }
         writer.push(&item).unwrap();
     }
-    let (time_us, text) = (START + SECOND, HOSTILE.to_owned());
+    let (time_us, text) = (START + SECOND, hostile.to_owned());
     writer
         .push(&Item::Note {
             time_us,
@@ -243,7 +245,7 @@ fn hostile_file() -> Vec<u8> {
 
 #[test]
 fn hostile_names_are_text() {
-    let report = read(&hostile_file(), None, None);
+    let report = read(&hostile_file(1), None, None);
     let page = draw(
         Path::new(&format!("/srv/{}.rtrace", HOSTILE.replace('/', "_"))),
         &report,
@@ -267,26 +269,38 @@ fn hostile_names_are_text() {
     assert!(Document::parse_with_options(&page, options).is_ok() && once == 1);
 }
 
-/// Items of `members` disks in one RAID 0 for `seconds`, with all origins and latencies from 1 µs to minutes.
-fn large(members: u32, seconds: i64, requests: u64, origins: usize) -> Vec<Item> {
+#[test]
+fn long_names_do_not_make_a_large_page() {
+    let report = read(&hostile_file(200), None, None);
+    let page = draw(Path::new("a.rtrace"), &report);
+    checked(&page);
+    assert!(page.len() < 1_000_000, "{} bytes", page.len());
+}
+
+/// Items of `arrays` RAID 0 of `members` disks each for `seconds`, with all origins and latencies from 1 µs to minutes.
+fn large(arrays: u32, members: u32, seconds: i64, requests: u64, origins: usize) -> Vec<Item> {
     let mut numbers = fixture::Numbers(7);
     let state = |time_us: i64| {
         let mut state = fixture::state(START);
-        let subject = &mut state.arrays[0];
-        subject.info.disks = members;
-        subject.info.bytes = u64::from(members) << 40;
-        let first = subject.members[0].clone();
-        subject.members = (0..members)
-            .map(|slot| {
-                let mut member = first.clone();
-                member.name = format!("nvme{slot}n1p1");
+        let first = state.arrays[0].clone();
+        let array = |number: u32| {
+            let mut subject = first.clone();
+            subject.info.name = format!("md{number}");
+            subject.info.disks = members;
+            subject.info.bytes = u64::from(members) << 40;
+            let member = |slot: u32| {
+                let mut member = first.members[0].clone();
+                member.name = format!("nvme{}n1p1", number * members + slot);
                 member.slot = Some(slot);
                 if let Some(disk) = &mut member.disk {
                     disk.io_ticks_ms = ((time_us - START) / 1500) as u64;
                 }
                 member
-            })
-            .collect();
+            };
+            subject.members = (0..members).map(member).collect();
+            subject
+        };
+        state.arrays = (0..arrays).map(array).collect();
         Item::State(Box::new(State { time_us, ..state }))
     };
     let mut items = vec![state(START)];
@@ -297,7 +311,7 @@ fn large(members: u32, seconds: i64, requests: u64, origins: usize) -> Vec<Item>
             second += 10;
             items.push(state(START + second * SECOND));
         }
-        let member = numbers.next(u64::from(members)) as u32;
+        let member = numbers.next(u64::from(arrays * members)) as u32;
         let sector = numbers.next(1 << 31);
         items.push(Item::Request(Request {
             time_us,
@@ -323,20 +337,28 @@ fn large(members: u32, seconds: i64, requests: u64, origins: usize) -> Vec<Item>
 /// The bound of issue 17: an hour of 12 disks in less than 2 MB, here with every origin and latency in every interval.
 #[test]
 fn the_size_of_a_page_is_bounded() {
-    for (members, seconds, requests, origins, most) in [
-        (12, 3600, 40_000, Origin::ALL.len(), 2_000_000),
-        (64, 3600, 60_000, Origin::ALL.len(), 2_000_000),
-        (300, 5760, 30_000, Origin::ALL.len(), 2_000_000),
+    for (arrays, members, seconds, requests, origins, most) in [
+        (1, 12, 3600, 40_000, Origin::ALL.len(), 2_000_000),
+        (1, 64, 3600, 60_000, Origin::ALL.len(), 2_000_000),
+        (1, 300, 3600, 30_000, Origin::ALL.len(), 2_000_000),
+        (20, 20, 3600, 100_000, Origin::ALL.len(), 2_000_000),
         // The same with the few origins of a real load.
-        (12, 3600, 40_000, 4, 1_200_000),
+        (1, 12, 3600, 40_000, 4, 1_200_000),
     ] {
-        let page = page(&large(members, seconds, requests, origins));
+        let page = page(&large(arrays, members, seconds, requests, origins));
         let document = checked(&page);
-        eprintln!("{members} members, {seconds} s: {} bytes", page.len());
+        eprintln!(
+            "{arrays} x {members} members, {seconds} s: {} bytes",
+            page.len()
+        );
         assert!(page.len() < most, "{members}: {} bytes", page.len());
         let text = words(&document);
         assert_eq!(text.contains("busiest of"), members > 12, "{members}");
-        assert_eq!(text.contains("more members are left out"), members > 64);
+        assert_eq!(
+            text.contains("more members are left out"),
+            members > 64 || arrays > 1
+        );
+        assert_eq!(text.contains("Other arrays"), arrays > 1);
     }
 }
 
