@@ -131,6 +131,23 @@ impl Events {
         self.directory.member_now.get(recorded as usize).copied()
     }
 
+    /// Array number of a member number.
+    #[inline]
+    pub fn array_of(&self, number: u32) -> Option<u32> {
+        let member = self.directory.members.get(number as usize)?;
+        Some(member.0)
+    }
+
+    /// Names of arrays, in the order of array numbers.
+    pub fn arrays(&self) -> &[String] {
+        &self.directory.arrays
+    }
+
+    /// Number of the array with the recorder's current number `recorded`.
+    pub fn array(&self, recorded: u32) -> Option<u32> {
+        self.directory.array_now.get(recorded as usize).copied()
+    }
+
     /// Adds a state from before the first interval, for names and as the base of cumulative counters.
     pub fn add_first_state(&mut self, item: &Item) {
         let mut unused = IntervalCounters::default();

@@ -5,6 +5,7 @@
 pub mod alloc;
 pub mod amplification;
 pub mod counters;
+pub mod detail;
 pub mod events;
 pub mod file_id;
 pub mod files;
@@ -17,7 +18,7 @@ pub mod hotspot;
 pub mod item;
 pub mod lanes;
 pub mod lost;
-mod nested;
+pub(crate) mod nested;
 pub mod overhead;
 mod pending;
 pub mod placement;

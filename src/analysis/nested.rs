@@ -33,7 +33,7 @@ pub fn fill_submitted(arrays: &mut [ArraySnapshot]) {
 }
 
 /// True if `device` is `array` or a partition of it: `md1p2` of `md1`, not `md12`.
-fn is_part(device: &str, array: &str) -> bool {
+pub fn is_part(device: &str, array: &str) -> bool {
     device.strip_prefix(array).is_some_and(|rest| {
         let number = rest.strip_prefix('p').unwrap_or("");
         rest.is_empty() || (!number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))

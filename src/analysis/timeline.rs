@@ -5,12 +5,18 @@
 
 use std::collections::BTreeMap;
 
+use crate::analysis::detail::{ADDRESSES, Addresses, Counts, Detail, Seen};
 use crate::analysis::events::{DiskSum, Events};
-use crate::analysis::item::Item;
+use crate::analysis::fold::Subject;
+use crate::analysis::hist::Hist;
+use crate::analysis::item::{Item, Request, State};
+use crate::analysis::nested::is_part;
 use crate::origin::{Op, Origin};
 
 /// Maximum number of intervals: the width of a line of text.
 pub const INTERVALS: usize = 48;
+/// Maximum number of intervals of a page.
+pub const FINE_INTERVALS: usize = 60;
 /// Maximum number of pieces kept while reading.
 const PIECES: usize = 512;
 /// Round interval lengths, in seconds. Longer intervals are whole multiples of the last one.
@@ -33,13 +39,31 @@ pub struct Pieces {
     io: Vec<(u64, u64)>,
     /// Number of states per piece, and in the current piece.
     states: (u32, u32),
+    /// Gathers the figures of a page too.
+    detail: Option<Detail>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Piece {
     from: i64,
     to: i64,
     io: Io,
+    counts: Counts,
+}
+
+/// A timeline with more and shorter intervals, latencies and addresses: for a page.
+#[derive(Debug, Default)]
+pub struct Fine {
+    /// The intervals.
+    pub timeline: Timeline,
+    /// Times in the device, by interval and member number.
+    pub latencies: Vec<Vec<Hist>>,
+    /// Names of arrays.
+    pub arrays: Vec<String>,
+    /// Addresses of the requests, by array.
+    pub addresses: Vec<Addresses>,
+    /// Requests by interval, array and address.
+    pub by_address: Vec<Vec<[u32; ADDRESSES]>>,
 }
 
 /// Adjoining intervals in order.
@@ -108,6 +132,25 @@ impl Pieces {
             from: from_us,
             io: Vec::new(),
             states: (1, 0),
+            detail: None,
+        }
+    }
+
+    /// Gathers the figures of [`Pieces::fine`] too.
+    pub fn with_detail(mut self) -> Self {
+        self.detail = Some(Detail::default());
+        self
+    }
+
+    /// Sets the sizes of the arrays of a state that was added to `events`.
+    pub fn sizes(&mut self, events: &Events, state: &State) {
+        let Some(detail) = &mut self.detail else {
+            return;
+        };
+        for (subject, recorded) in state.arrays.iter().zip(0..) {
+            if let Some(array) = events.array(recorded) {
+                detail.set_size(array, outermost(state, subject).info.bytes);
+            }
         }
     }
 
@@ -125,12 +168,22 @@ impl Pieces {
         let key = (number, origin as u8, op as u8);
         let sum = (requests, u64::from(bytes));
         let time = item.time_us();
+        let seen = match (&self.detail, item) {
+            (Some(_), Item::Request(r)) => seen(events, number, r),
+            _ => None,
+        };
         if time < self.from {
             // A late item belongs to an earlier piece.
             let index = self.done.iter().rposition(|p| p.from <= time);
             if let Some(piece) = self.done.get_mut(index.unwrap_or(0)) {
+                if let (Some(detail), Some(seen)) = (&mut self.detail, &seen) {
+                    detail.add_late(&mut piece.counts, seen);
+                }
                 return count(&mut piece.io, key, sum);
             }
+        }
+        if let (Some(detail), Some(seen)) = (&mut self.detail, &seen) {
+            detail.add(seen);
         }
         let at = number as usize * CELLS + origin as usize * Op::ALL.len() + op as usize;
         if at >= self.io.len() {
@@ -171,7 +224,7 @@ impl Pieces {
         while let Some(mut piece) = halves.next() {
             if let Some(second) = halves.next() {
                 events.remove_boundary(piece.to);
-                piece.join(second);
+                piece.join(&second);
             }
             self.done.push(piece);
         }
@@ -180,10 +233,12 @@ impl Pieces {
     fn end(&mut self, events: &mut Events, time_us: i64) {
         events.add_boundary(time_us);
         let io = self.take();
+        let counts = self.detail.as_mut().map(Detail::take);
         self.done.push(Piece {
             from: self.from,
             to: time_us,
             io,
+            counts: counts.unwrap_or_default(),
         });
         (self.from, self.states.1) = (time_us, 0);
     }
@@ -195,7 +250,9 @@ impl Pieces {
         }
         // Add requests that completed at the moment of the last state.
         let rest = self.take();
+        let counts = self.detail.as_mut().map(Detail::take);
         if let Some(last) = self.done.last_mut() {
+            last.counts.join(&counts.unwrap_or_default());
             for (key, sum) in rest {
                 count(&mut last.io, key, sum);
             }
@@ -203,61 +260,119 @@ impl Pieces {
     }
 
     /// Returns the intervals. Call it after [`Events::end`].
-    pub fn timeline(self, events: &Events) -> Timeline {
-        let names = events.members();
-        let names: Vec<_> = names.map(|(a, m)| (a.to_owned(), m.to_owned())).collect();
+    pub fn timeline(&self, events: &Events) -> Timeline {
+        let (length_s, joined) = self.joined(INTERVALS);
+        intervals(events, length_s, joined)
+    }
+
+    /// Returns finer intervals, latencies and addresses. Call it after [`Events::end`]; empty without [`Pieces::with_detail`].
+    pub fn fine(&self, events: &Events) -> Fine {
+        let Some(detail) = &self.detail else {
+            return Fine::default();
+        };
+        let (length_s, joined) = self.joined(FINE_INTERVALS);
+        let (members, arrays) = (events.members().count(), events.arrays().len());
+        let counts = || joined.iter().map(|piece| &piece.counts);
+        let by_address = |counts: &Counts| (0..arrays).map(|a| counts.by_address(a)).collect();
+        Fine {
+            latencies: counts().map(|c| c.latencies(members)).collect(),
+            by_address: counts().map(by_address).collect(),
+            arrays: events.arrays().to_vec(),
+            addresses: detail.addresses(),
+            timeline: intervals(events, length_s, joined),
+        }
+    }
+
+    /// Joins pieces into at most `most` intervals, or one more. Returns their length in seconds too.
+    fn joined(&self, most: usize) -> (i64, Vec<Piece>) {
         let (Some(first), Some(last)) = (self.done.first(), self.done.last()) else {
-            return Timeline::default();
+            return (0, Vec::new());
         };
         let start = first.from;
-        let length_s = length_s(last.to.saturating_sub(start), INTERVALS);
+        let length_s = length_s(last.to.saturating_sub(start), most);
         let number = |piece: &Piece| (piece.from - start) / (length_s * 1_000_000);
         let mut joined: Vec<Piece> = Vec::new();
-        for piece in self.done {
+        for piece in &self.done {
             match joined.last_mut() {
-                Some(last) if number(last) == number(&piece) => last.join(piece),
-                _ => joined.push(piece),
+                Some(last) if number(last) == number(piece) => last.join(piece),
+                _ => joined.push(piece.clone()),
             }
         }
-        let intervals = joined.into_iter().map(|piece| {
-            let sums = events.disks(piece.from, piece.to);
-            let mut members: Vec<Work> = names
-                .iter()
-                .enumerate()
-                .map(|(number, _)| Work {
-                    disk: sums.get(number).copied().unwrap_or_default(),
-                    io: Vec::new(),
-                })
-                .collect();
-            for ((number, origin, op), (requests, bytes)) in piece.io {
-                if let (Some(work), Some(origin), Some(op)) = (
-                    members.get_mut(number as usize),
-                    Origin::from_u8(origin),
-                    Op::from_u8(op),
-                ) {
-                    work.io.push((origin, op, requests, bytes));
-                }
+        (length_s, joined)
+    }
+}
+
+/// The array that the addresses of an array's requests belong to: itself, or the outermost array that it is a member of.
+fn outermost<'a>(state: &'a State, array: &'a Subject) -> &'a Subject {
+    let outer = |array: &Subject| {
+        let name = &array.info.name;
+        let mut all = state.arrays.iter().filter(|a| a.info.name != *name);
+        all.find(|outer| outer.members.iter().any(|m| is_part(&m.name, name)))
+    };
+    // Nested up to three levels; a recording may claim a cycle.
+    let mut found = array;
+    for _ in 0..3 {
+        found = outer(found).unwrap_or(found);
+    }
+    found
+}
+
+/// A request, as far as [`Detail`] needs it.
+#[inline]
+fn seen(events: &Events, number: u32, r: &Request) -> Option<Seen> {
+    Some(Seen {
+        member: number,
+        array: events.array_of(number)?,
+        origin: r.origin,
+        bytes: r.bytes,
+        sector: r.array_sector,
+        device_us: r.device_us,
+    })
+}
+
+/// Adds the disk figures to the pieces.
+fn intervals(events: &Events, length_s: i64, joined: Vec<Piece>) -> Timeline {
+    let names = events.members();
+    let names: Vec<_> = names.map(|(a, m)| (a.to_owned(), m.to_owned())).collect();
+    let intervals = joined.into_iter().map(|piece| {
+        let sums = events.disks(piece.from, piece.to);
+        let mut members: Vec<Work> = names
+            .iter()
+            .enumerate()
+            .map(|(number, _)| Work {
+                disk: sums.get(number).copied().unwrap_or_default(),
+                io: Vec::new(),
+            })
+            .collect();
+        for ((number, origin, op), (requests, bytes)) in piece.io {
+            if let (Some(work), Some(origin), Some(op)) = (
+                members.get_mut(number as usize),
+                Origin::from_u8(origin),
+                Op::from_u8(op),
+            ) {
+                work.io.push((origin, op, requests, bytes));
             }
-            Interval {
-                from_us: piece.from,
-                to_us: piece.to,
-                members,
-            }
-        });
-        Timeline {
-            length_s,
-            intervals: intervals.collect(),
-            names,
         }
+        Interval {
+            from_us: piece.from,
+            to_us: piece.to,
+            members,
+        }
+    });
+    Timeline {
+        length_s,
+        intervals: intervals.collect(),
+        names,
     }
 }
 
 impl Piece {
-    fn join(&mut self, next: Self) {
+    fn join(&mut self, next: &Self) {
         self.to = next.to;
-        for (key, sum) in next.io {
+        for (&key, &sum) in &next.io {
             count(&mut self.io, key, sum);
         }
+        self.counts.join(&next.counts);
     }
 }
 

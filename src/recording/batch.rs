@@ -30,6 +30,8 @@ pub type Wrong = &'static str;
 pub enum Wanted {
     /// Columns that figures are computed from: all but slot, flags, sector, array_sector and count.
     Figures,
+    /// Like `Figures`, and sector and array_sector: a disk without md has only sector.
+    Addresses,
     /// All columns.
     Everything,
 }
@@ -46,6 +48,8 @@ pub struct Layout {
     indices: Vec<usize>,
     /// Like `indices`, without the columns that [`Wanted::Figures`] excludes.
     figures: Vec<usize>,
+    /// Likewise for [`Wanted::Addresses`].
+    addresses: Vec<usize>,
     /// Schema of the [`COLUMNS`] alone: any other column may reuse one of their dictionary ids with another type.
     ours: Schema,
     /// Dictionary ids, each with the index in [`COLUMNS`] of the column that uses it.
@@ -75,6 +79,7 @@ impl Layout {
             elements.extend_from_slice(of_column);
         }
         let (mut indices, mut figures, mut dictionaries) = <(Vec<_>, Vec<_>, Vec<_>)>::default();
+        let mut addresses = Vec::new();
         for (column, (name, kind)) in COLUMNS.iter().enumerate() {
             let mut found = (0..).zip(file.fields()).filter(|(_, f)| f.name() == name);
             let (index, field) = found
@@ -85,11 +90,12 @@ impl Layout {
                 return Err(format!("column {name} has the wrong type"));
             }
             indices.push(index);
-            if !matches!(
-                *name,
-                "slot" | "flags" | "sector" | "array_sector" | "count"
-            ) {
-                figures.push(index);
+            let is_address = matches!(*name, "sector" | "array_sector");
+            if !matches!(*name, "slot" | "flags" | "count") {
+                addresses.push(index);
+                if !is_address {
+                    figures.push(index);
+                }
             }
             let field = schema.fields().map(|fields| fields.get(index));
             if let Some(dictionary) = field.and_then(|f| f.dictionary()) {
@@ -101,6 +107,7 @@ impl Layout {
             schema: Arc::new(file),
             indices,
             figures,
+            addresses,
             dictionaries,
             elements,
         })
@@ -125,6 +132,7 @@ impl Layout {
         let (schema, version) = (Arc::clone(&self.schema), message.version());
         let indices = match wanted {
             Wanted::Figures => &self.figures,
+            Wanted::Addresses => &self.addresses,
             Wanted::Everything => &self.indices,
         };
         let record = read_record_batch(body, batch, schema, dictionaries, Some(indices), &version);

@@ -16,13 +16,14 @@ use crate::analysis::events::{Events, IntervalCounters};
 use crate::analysis::fold::{Fold, Sample};
 use crate::analysis::hotspot;
 use crate::analysis::item::Item;
+use crate::analysis::profile::Profile;
 use crate::analysis::recent::Recent;
 use crate::analysis::slow::history as slow_history;
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::analysis::snapshot::Snapshot;
 use crate::analysis::time;
 use crate::analysis::time::Span;
-use crate::analysis::timeline::{Pieces, Timeline};
+use crate::analysis::timeline::{Fine, Pieces, Timeline};
 use crate::origin::Op;
 use crate::recording::alloc::Interval;
 use crate::recording::error::Ending;
@@ -65,11 +66,35 @@ pub struct Report {
     pub slow: Option<SlowSnapshot>,
     /// End of the recording.
     pub ending: Ending,
+    /// Figures of a page; `None` from [`gather`].
+    pub detail: Option<Detail>,
+}
+
+/// Figures that only a page shows.
+#[derive(Debug, Default)]
+pub struct Detail {
+    /// Intervals, latencies and addresses.
+    pub fine: Fine,
+    /// Kernel stacks sampled with the allocator; empty without them.
+    pub stacks: Profile,
 }
 
 /// Reads the recording from `from` to `to`, by default from its start to its end.
 pub fn gather(path: &Path, from: Option<&str>, to: Option<&str>) -> Result<Report> {
-    let mut reader = Reader::open(path, Wanted::Figures)?;
+    read(path, from, to, false)
+}
+
+/// [`gather`], with the figures of a page.
+pub fn gather_detailed(path: &Path, from: Option<&str>, to: Option<&str>) -> Result<Report> {
+    read(path, from, to, true)
+}
+
+fn read(path: &Path, from: Option<&str>, to: Option<&str>, detailed: bool) -> Result<Report> {
+    let wanted = match detailed {
+        true => Wanted::Addresses,
+        false => Wanted::Figures,
+    };
+    let mut reader = Reader::open(path, wanted)?;
     let first = reader.next_item();
     let Some(first) = first else {
         // Nothing after the header.
@@ -102,6 +127,10 @@ pub fn gather(path: &Path, from: Option<&str>, to: Option<&str>) -> Result<Repor
     }
     let from_us = from_us.max(start_us);
     let mut pass = Pass::new(start_us, from_us, to_us);
+    if detailed {
+        pass.pieces = pass.pieces.with_detail();
+        pass.stacks = Some(Profile::default());
+    }
     pass.item(&first);
     while let Some(item) = reader.next_item() {
         pass.item(&item);
@@ -149,6 +178,8 @@ struct Pass {
     allocator: Option<Allocator>,
     slow: Option<SlowSnapshot>,
     invalid: u64,
+    /// Sampled stacks, if the figures of a page are gathered.
+    stacks: Option<Profile>,
 }
 
 impl Pass {
@@ -180,6 +211,7 @@ impl Pass {
             allocator: None,
             slow: None,
             invalid: 0,
+            stacks: None,
         }
     }
 
@@ -193,7 +225,12 @@ impl Pass {
             if time > self.from_us && time <= self.to_us {
                 self.items += 1;
                 match Interval::parse(*time_us, json) {
-                    Ok(interval) => Allocator::add(&mut self.allocator, interval.snapshot),
+                    Ok(interval) => {
+                        if let Some(stacks) = &mut self.stacks {
+                            stacks.merge(&interval.stacks);
+                        }
+                        Allocator::add(&mut self.allocator, interval.snapshot);
+                    }
                     Err(_) => self.invalid += 1,
                 }
             }
@@ -236,6 +273,7 @@ impl Pass {
             } else {
                 self.events.add_outside(item);
             }
+            self.pieces.sizes(&self.events, state);
             return;
         }
         if time < self.rows_from_us || time >= self.to_us {
@@ -277,6 +315,10 @@ impl Pass {
         self.events.end(self.newest);
         let (start, end) = self.events.samples(self.sums, from_us, to_us, reader);
         let timeline = self.pieces.timeline(&self.events);
+        let detail = self.stacks.map(|stacks| Detail {
+            fine: self.pieces.fine(&self.events),
+            stacks,
+        });
         let mut fold = Fold::new(Sample::default());
         fold.rebase(start);
         let mut snapshot = fold.step(end);
@@ -307,6 +349,7 @@ impl Pass {
             allocator: self.allocator.map(Allocator::finish),
             slow: self.slow,
             ending: reader.ending().clone(),
+            detail,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Output of figures: screens, text and JSON.
+//! Output of figures: screens, text, JSON and HTML.
 //!
 //! * [`screen`]: event loop of all screens, for an `App` (state and drawing) and a `Source` (snapshots). `player`: source of a
 //!   replay. [`term`]: setup and restore of the terminal.
@@ -6,10 +6,11 @@
 //!   [`text`]: text fitted into columns.
 //! * [`state`], [`rows`], [`view`]: the screen of `top`, with one file per view.
 //! * [`batch`], [`json`], [`lines`]: successive intervals as text or JSON. [`typed`]: parsers of times. [`completion`]: shell
-//!   completion of targets.
+//!   completion of targets. [`html`]: building blocks of HTML pages.
 
 pub mod batch;
 pub mod completion;
+pub mod html;
 pub mod json;
 pub mod keys;
 pub mod lines;

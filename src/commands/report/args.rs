@@ -23,6 +23,14 @@ pub struct Report {
     /// One JSON object (schema raidtrace.report/1)
     #[arg(long)]
     pub json: bool,
+
+    /// A page with pictures and tables, in one file that opens offline; - is standard output
+    #[arg(long, value_name = "OUT", conflicts_with = "json")]
+    pub html: Option<PathBuf>,
+
+    /// Replace an existing file of --html
+    #[arg(long, requires = "html")]
+    pub force: bool,
 }
 
 /// Shown at the end of `--help`.
@@ -31,5 +39,6 @@ pub const EXAMPLES: &str = "Examples:
   raidtrace report incident.rtrace --from +10 --to +20  seconds 10 to 20
   raidtrace report incident.rtrace --from 11:47 --to 11:52   in local time
   raidtrace report incident.rtrace --json | jq .arrays
+  raidtrace report incident.rtrace --html incident.html      a page, to pass on
 
 Exit status: 0 done, 1 failed or nothing recorded in that period, 2 usage.";

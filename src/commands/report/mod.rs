@@ -1,10 +1,11 @@
 //! `raidtrace report`: a summary of a recording. [`gather`](crate::recording::gather) reads it; [`text`], [`chart`],
-//! [`allocator`], [`slow`] and [`json`] print it.
+//! [`allocator`], [`slow`] and [`json`] print it, [`html`] writes it as a page.
 
 pub mod allocator;
 pub mod args;
 pub mod chart;
 pub mod command;
+pub mod html;
 pub mod json;
 mod lines;
 pub mod slow;

@@ -1,0 +1,87 @@
+//! Slow operations: the longest ones with their phases, and all phases.
+
+use maud::{Markup, html};
+
+use crate::analysis::slow::groups;
+use crate::analysis::slow::names::Slow;
+use crate::analysis::slow::sentence::{self as words, time};
+use crate::analysis::slow::snapshot::SlowSnapshot;
+use crate::analysis::units;
+use crate::ui::html::page::{Tone, command, message, remark};
+use crate::ui::html::table::{Cell, Table};
+use crate::ui::html::text;
+
+/// Title of the section.
+pub(super) const TITLE: &str = "Slow operations";
+/// Maximum number of operations, and of phases.
+const LISTED: usize = 20;
+
+/// The sentence of an operation.
+pub(super) fn sentence(s: &SlowSnapshot, slow: &Slow) -> String {
+    words::sentence(slow, &s.names)
+}
+
+/// The section.
+pub(super) fn body(s: &SlowSnapshot) -> Markup {
+    let threshold = u64::try_from(s.threshold.as_nanos()).unwrap_or(u64::MAX);
+    let mut kinds = Table::new("Operations by kind")
+        .text("operation")
+        .figure("all")
+        .figure("slow")
+        .figure("total time");
+    for (kind, sum) in &s.kinds {
+        kinds.row([
+            Cell::new(kind.name()),
+            sum.count.to_string().into(),
+            sum.slow.to_string().into(),
+            time(sum.ns).into(),
+        ]);
+    }
+    let mut longest = Table::new("Longest operations")
+        .figure("time")
+        .text("operation and its causes");
+    let rows = s.operations.iter().map(|slow| {
+        [
+            Cell::new(time(slow.operation.total_ns())),
+            sentence(s, slow).into(),
+        ]
+    });
+    longest.rows(rows, LISTED, "operations");
+    let total: u64 = s
+        .operations
+        .iter()
+        .map(|o| o.operation.total_ns())
+        .fold(0, u64::saturating_add);
+    let mut phases = Table::new("Phases of all slow operations")
+        .text("phase")
+        .figure("time")
+        .figure("share")
+        .figure("operations")
+        .text("longest");
+    let all = groups::phases(s);
+    let rows = all.iter().map(|phase| {
+        let share = phase.ns as f64 / total.max(1) as f64;
+        [
+            Cell::new(phase.name.clone()),
+            time(phase.ns).into(),
+            Cell::new(units::percent_short(share)).with_heat(share),
+            phase.count.to_string().into(),
+            phase.words.clone().into(),
+        ]
+    });
+    phases.rows(rows, LISTED, "phases");
+    html! {
+        p.faint { "Operations of " (time(threshold)) " or more." }
+        @if s.kinds.is_empty() { (message(Tone::Good, "No operation ended in this period")) } @else { (kinds.draw()) }
+        @if !longest.is_empty() { h3 { "Longest operations" } (longest.draw()) }
+        @if !phases.is_empty() { h3 { "Phases" } (phases.draw()) }
+        @if !s.advice.is_empty() { h3 { "What would help" } }
+        @for found in s.advice.iter().take(LISTED) {
+            p { (text(&found.advice.text)) }
+            (remark(&format!("Evidence: {}", found.evidence)))
+            @for line in &found.advice.commands { (command(line)) }
+            @if !found.advice.risk.is_empty() { (remark(&format!("Risk: {}", found.advice.risk))) }
+            @if !found.advice.not_when.is_empty() { (remark(&format!("Not when: {}", found.advice.not_when))) }
+        }
+    }
+}
