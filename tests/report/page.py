@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """The pages of `raidtrace report --html` in headless Chromium: nothing is loaded, no error, contrast, width, screenshots.
 
 usage: page.py PICTURES PAGE...
