@@ -140,12 +140,12 @@ static __always_inline __u64 end_search(struct rt_alloc_task *t, __u64 ac, bool 
 	if (!t)
 		return looked;
 	if (t->ac == ac) {
-		looked += t->looked_now;
+		looked += t->looked_current;
 		if (t->cpu != cpu)
 			looked += rt_alloc_take(rt_alloc_cpu(t->cpu), ac);
 	}
 	t->ac = 0;
-	t->looked_now = 0;
+	t->looked_current = 0;
 	t->looked_last = looked;
 	t->share.looked += looked;
 	*whole = t->ar && rt_alloc_groups_hooked;
@@ -159,7 +159,7 @@ static __always_inline __u32 groups_bucket(__u64 looked)
 
 	if (looked)
 		bucket = 1 + rt_log2(looked > 0xffffffff ? 0xffffffff : looked);
-	return bucket < RT_ALLOC_GROUPS ? bucket : RT_ALLOC_GROUPS - 1;
+	return bucket < RT_ALLOC_GROUP_BUCKETS ? bucket : RT_ALLOC_GROUP_BUCKETS - 1;
 }
 
 SEC("?tp_btf/ext4_mballoc_alloc")
@@ -193,7 +193,7 @@ int BPF_PROG(rt_al_search, struct ext4_allocation_context *ac)
 	if (whole) {
 		bucket = groups_bucket(looked);
 		barrier_var(bucket);
-		a->groups[bucket & (RT_ALLOC_GROUPS_ROOM - 1)]++;
+		a->groups[bucket & (RT_ALLOC_GROUP_BUCKETS_ROOM - 1)]++;
 	}
 	return 0;
 }

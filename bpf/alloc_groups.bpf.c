@@ -39,7 +39,7 @@ int BPF_PROG(rt_al_group, struct ext4_allocation_context *ac, __u32 group, __u32
 {
 	struct rt_alloc_cpu *c = rt_alloc_cpu(bpf_get_smp_processor_id());
 
-	if (!c || !rt_alloc_runs(c, ac->ac_sb))
+	if (!c || !rt_alloc_is_counting(c, ac->ac_sb))
 		return 0;
 	/* a bool: the rest of the register may be anything */
 	good &= 0xff;
@@ -63,9 +63,9 @@ int BPF_PROG(rt_al_scan, struct ext4_allocation_context *ac, __u32 group)
 		return 0;
 	/* if true, the task has slept, for the bitmap of a group that was accepted */
 	moved = c->task != bpf_get_current_pid_tgid();
-	if (!rt_alloc_runs(c, ac->ac_sb))
+	if (!rt_alloc_is_counting(c, ac->ac_sb))
 		return 0;
-	times = c->listed ? 2 : 1;
+	times = c->from_list ? 2 : 1;
 	rt_alloc_look(c, criterion, times);
 	if (!moved && !(c->state == RT_GROUP_ACCEPTED && c->group == group))
 		rt_alloc_refuse(c, ac, group, criterion, times);
@@ -74,29 +74,29 @@ int BPF_PROG(rt_al_scan, struct ext4_allocation_context *ac, __u32 group)
 }
 
 /* Records that ext4 starts (1) or stops (0) taking groups from a list. */
-static __always_inline int set_listed(struct ext4_allocation_context *ac, __u32 on)
+static __always_inline int set_from_list(struct ext4_allocation_context *ac, __u32 on)
 {
 	struct rt_alloc_cpu *c = rt_alloc_cpu(bpf_get_smp_processor_id());
 	struct rt_alloc_task *t = rt_alloc_searching(ac->ac_sb->s_dev);
 
 	if (!c || !t)
 		return 0;
-	t->listed = on;
+	t->from_list = on;
 	if (c->task == bpf_get_current_pid_tgid())
-		c->listed = on;
+		c->from_list = on;
 	return 0;
 }
 
 SEC("?fentry/ext4_mb_scan_groups_xa_range")
 int BPF_PROG(rt_al_list_in, struct ext4_allocation_context *ac)
 {
-	return set_listed(ac, 1);
+	return set_from_list(ac, 1);
 }
 
 SEC("?fexit/ext4_mb_scan_groups_xa_range")
 int BPF_PROG(rt_al_list_out, struct ext4_allocation_context *ac)
 {
-	return set_listed(ac, 0);
+	return set_from_list(ac, 0);
 }
 
 SEC("?fentry/ext4_get_group_info")
@@ -104,40 +104,40 @@ int BPF_PROG(rt_al_info, struct super_block *sb, __u32 group)
 {
 	struct rt_alloc_cpu *c = rt_alloc_cpu(bpf_get_smp_processor_id());
 
-	if (c && rt_alloc_runs(c, sb))
+	if (c && rt_alloc_is_counting(c, sb))
 		rt_alloc_ask(c, group);
 	return 0;
 }
 
 /* Functions of a search that call ext4_get_group_info() for groups that they do not consider. */
-#define ASIDE(name, function)						\
+#define EXCLUDED(name, function)						\
 SEC("?fentry/" #function)						\
 int BPF_PROG(rt_al_##name##_in, struct super_block *sb)			\
 {									\
-	return rt_alloc_aside(sb->s_dev, true);				\
+	return rt_alloc_exclude(sb->s_dev, true);				\
 }									\
 									\
 SEC("?fexit/" #function)						\
 int BPF_PROG(rt_al_##name##_out, struct super_block *sb)		\
 {									\
-	return rt_alloc_aside(sb->s_dev, false);			\
+	return rt_alloc_exclude(sb->s_dev, false);			\
 }
 
-ASIDE(prefetch, ext4_mb_prefetch)
-ASIDE(fini, ext4_mb_prefetch_fini)
-ASIDE(load, ext4_mb_load_buddy_gfp)
-ASIDE(init, ext4_mb_init_group)
+EXCLUDED(prefetch, ext4_mb_prefetch)
+EXCLUDED(fini, ext4_mb_prefetch_fini)
+EXCLUDED(load, ext4_mb_load_buddy_gfp)
+EXCLUDED(init, ext4_mb_init_group)
 
 SEC("?fentry/ext4_mb_find_by_goal")
 int BPF_PROG(rt_al_goal_in, struct ext4_allocation_context *ac)
 {
-	return rt_alloc_aside(ac->ac_sb->s_dev, true);
+	return rt_alloc_exclude(ac->ac_sb->s_dev, true);
 }
 
 SEC("?fexit/ext4_mb_find_by_goal")
 int BPF_PROG(rt_al_goal_out, struct ext4_allocation_context *ac)
 {
-	return rt_alloc_aside(ac->ac_sb->s_dev, false);
+	return rt_alloc_exclude(ac->ac_sb->s_dev, false);
 }
 
 SEC("?fentry/ext4_wait_block_bitmap")

@@ -12,12 +12,14 @@ enum {
 	RT_EXT4_GROUP_INFO_BBITMAP_CORRUPT_BIT = 2,
 	RT_EXT4_MB_HINT_DATA = 0x20,
 	RT_EXT4_FLEX_SIZE_DIR_ALLOC_SCHEME = 4,
-	RT_WAIT_MIN_NS = 1000,
 	/* fs/ext4/mballoc.h */
 	RT_AC_STATUS_FOUND = 2,
 	/* include/linux/buffer_head.h, enum bh_state_bits */
 	RT_BH_NEW = 5,
 };
+
+/* Shorter waits for a bitmap are not counted. */
+enum { RT_WAIT_MIN_NS = 1000 };
 
 /* Switches this CPU to another allocation. The count of the previous allocation is added to its task. */
 static __noinline void rt_alloc_change(struct rt_alloc_cpu *c, __u64 ac, __u32 dev)
@@ -29,13 +31,13 @@ static __noinline void rt_alloc_change(struct rt_alloc_cpu *c, __u64 ac, __u32 d
 	if (c->ac) {
 		t = bpf_map_lookup_elem(&rt_alloc_tasks, &c->key);
 		if (t && t->ac == c->ac)
-			__sync_fetch_and_add(&t->looked_now, c->count);
+			__sync_fetch_and_add(&t->looked_current, c->count);
 	}
 	c->ac = ac;
 	c->count = 0;
 	c->task = 0;
 	c->state = RT_GROUP_NONE;
-	c->listed = 0;
+	c->from_list = 0;
 	c->key.dev = dev;
 	c->key.pid = bpf_get_current_pid_tgid();
 	c->fs = rt_alloc_fs(dev);
@@ -44,15 +46,15 @@ static __noinline void rt_alloc_change(struct rt_alloc_cpu *c, __u64 ac, __u32 d
 	t = rt_alloc_task(&c->key);
 	if (!t)
 		return;
-	c->listed = t->listed;
+	c->from_list = t->from_list;
 	if (t->ac != ac) {
-		/* looked_now belongs to an allocation whose end was not seen */
-		t->share.looked += t->looked_now;
-		t->looked_now = 0;
+		/* looked_current belongs to an allocation whose end was not seen */
+		t->share.looked += t->looked_current;
+		t->looked_current = 0;
 	} else if (t->cpu != cpu) {
 		/* the task has moved: it no longer counts on its previous CPU */
 		count = rt_alloc_take(rt_alloc_cpu(t->cpu), ac);
-		__sync_fetch_and_add(&t->looked_now, count);
+		__sync_fetch_and_add(&t->looked_current, count);
 	}
 	t->ac = ac;
 	t->cpu = cpu;
@@ -68,15 +70,15 @@ static __always_inline struct rt_alloc_task *rt_alloc_searching(__u32 dev)
 }
 
 /*
- * Slow path of rt_alloc_runs(): the task has moved to this CPU, or another task ran here meanwhile.
- * True if the current task is in a search in the filesystem `dev`, and not in a function of
- * rt_alloc_aside().
+ * Slow path of rt_alloc_is_counting(): the task has moved to this CPU, or another task ran here
+ * meanwhile. True if the current task is in a search in the filesystem `dev`, and not in an excluded
+ * function (rt_alloc_exclude()).
  */
 static __noinline bool rt_alloc_resume(struct rt_alloc_cpu *c, __u32 dev)
 {
 	struct rt_alloc_task *t = rt_alloc_searching(dev);
 
-	if (!t || t->aside)
+	if (!t || t->excluded)
 		return false;
 	if (c->ac != t->ac)
 		rt_alloc_change(c, t->ac, dev);
@@ -85,7 +87,7 @@ static __noinline bool rt_alloc_resume(struct rt_alloc_cpu *c, __u32 dev)
 }
 
 /* True if the current task is in a search whose groups are to be counted. */
-static __always_inline bool rt_alloc_runs(struct rt_alloc_cpu *c, struct super_block *sb)
+static __always_inline bool rt_alloc_is_counting(struct rt_alloc_cpu *c, struct super_block *sb)
 {
 	return c->task == bpf_get_current_pid_tgid() || rt_alloc_resume(c, sb->s_dev);
 }
@@ -102,8 +104,8 @@ static __always_inline int rt_alloc_search_begins(__u64 ac, __u32 dev)
 	if (!t)
 		return 0;
 	t->search_ns = bpf_ktime_get_ns();
-	t->aside = 0;
-	t->listed = 0;
+	t->excluded = 0;
+	t->from_list = 0;
 	if (c->ac != ac)
 		rt_alloc_change(c, ac, dev);
 	c->state = RT_GROUP_NONE;
@@ -120,7 +122,8 @@ static __noinline __u32 rt_alloc_reason(struct ext4_allocation_context *ac, __u3
 	struct ext4_sb_info *sbi = BPF_CORE_READ(ac, ac_sb, s_fs_info);
 	struct ext4_group_info ***table = BPF_CORE_READ(sbi, s_group_info), **row = NULL, *info = NULL;
 	__u32 bits = BPF_CORE_READ(sbi, s_desc_per_block_bits) & 31, flex;
-	__u32 any_free = rt_alloc_best_avail ? 4 : 3;
+	/* the first criterion that accepts a group with fewer free blocks than asked for */
+	__u32 first_any_free = rt_alloc_best_avail ? 4 : 3;
 	int free, fragments, length = BPF_CORE_READ(ac, ac_g_ex.fe_len);
 	unsigned long state;
 
@@ -131,7 +134,7 @@ static __noinline __u32 rt_alloc_reason(struct ext4_allocation_context *ac, __u3
 	free = BPF_CORE_READ(info, bb_free);
 	if (free == 0)
 		return RT_REFUSED_FULL;
-	if (criterion < any_free && free < length)
+	if (criterion < first_any_free && free < length)
 		return RT_REFUSED_BLOCKS;
 	state = BPF_CORE_READ(info, bb_state);
 	if (state >> RT_EXT4_GROUP_INFO_BBITMAP_CORRUPT_BIT & 1)
@@ -163,7 +166,8 @@ static __noinline __u32 rt_alloc_reason(struct ext4_allocation_context *ac, __u3
 }
 
 /*
- * Counts a considered group. times: 2 if a list proposes the group, because ext4's
+ * Counts a considered group. times: 2 if the group came from one of mballoc's lists
+ * (s_mb_largest_free_orders, s_mb_avg_fragment_size) instead of the linear scan, because ext4's
  * groups_considered counts it twice.
  */
 static __always_inline void rt_alloc_look(struct rt_alloc_cpu *c, __u32 criterion, __u32 times)
@@ -179,18 +183,24 @@ static __always_inline void rt_alloc_refuse(struct rt_alloc_cpu *c, struct ext4_
 	struct rt_alloc *a;
 
 	c->rows[fs & (RT_ALLOC_ROWS - 1)].refused[criterion & (RT_ALLOC_CRITERIA_ROOM - 1)] += times;
-	if (c->until) {
-		c->until--;
+	if (c->until_sample) {
+		c->until_sample--;
 		return;
 	}
-	/* a random distance, because groups with free blocks may be evenly spaced */
-	c->until = bpf_get_prandom_u32() & (2 * RT_ALLOC_SAMPLED - 1);
+	/*
+	 * Reasons are sampled. The step is random, because groups may repeat evenly, and a fixed step
+	 * could always hit the same kind of group.
+	 */
+	c->until_sample = bpf_get_prandom_u32() & (2 * RT_ALLOC_SAMPLED - 1);
 	a = bpf_map_lookup_elem(&rt_allocs, &fs);
 	if (a)
 		a->reasons[rt_alloc_reason(ac, group, criterion) & (RT_ALLOC_REASONS - 1)] += times;
 }
 
-/* Counts the group that was considered last as refused if ext4_mb_good_group() was not even called for it. */
+/*
+ * Counts the last group as refused if it was considered and not accepted: ext4_mb_good_group()
+ * refused it, or was not even called for it.
+ */
 static __always_inline void rt_alloc_settle(struct rt_alloc_cpu *c)
 {
 	if (c->state == RT_GROUP_CONSIDERED)
@@ -200,9 +210,10 @@ static __always_inline void rt_alloc_settle(struct rt_alloc_cpu *c)
 
 /*
  * Handles a call of ext4_get_group_info() in a search. ext4_mb_good_group_nolock(), which is
- * inlined, calls it for each group that it considers. ext4_mb_good_group() calls it again. If a
- * list proposes a group, ext4_mb_good_group() is called without the former; ext4 counts that group,
- * too. Calls by other functions of a search are left out, see rt_alloc_aside().
+ * inlined, calls it for each group that it considers. ext4_mb_good_group() calls it again. For a
+ * group from a list, ext4_mb_good_group() is called directly, not through
+ * ext4_mb_good_group_nolock(); ext4 counts that group, too. Calls by other functions of a search are
+ * left out, see rt_alloc_exclude().
  */
 static __always_inline void rt_alloc_ask(struct rt_alloc_cpu *c, __u32 group)
 {
@@ -228,7 +239,7 @@ static __always_inline void rt_alloc_ask(struct rt_alloc_cpu *c, __u32 group)
 	rt_alloc_look(c, c->criterion, 1);
 }
 
-/* Handles the result of ext4_mb_good_group(), if rt_alloc_ask() counts the groups. */
+/* Handles the result of ext4_mb_good_group() on kernels before 6.17, where rt_alloc_ask() counts the groups. */
 static __always_inline void rt_alloc_answer(struct rt_alloc_cpu *c, __u32 group, bool good)
 {
 	if (c->group != group)
@@ -236,8 +247,8 @@ static __always_inline void rt_alloc_answer(struct rt_alloc_cpu *c, __u32 group,
 	if (c->state == RT_GROUP_ACCEPTED) {
 		c->state = RT_GROUP_SCANNED;
 	} else if (c->state == RT_GROUP_CONSIDERED && good) {
-		/* 1: ext4_mb_good_group() made the only call, so that a list proposed the group */
-		c->state = c->asked > 1 ? RT_GROUP_ACCEPTED : RT_GROUP_PROPOSED;
+		/* asked == 1: only ext4_mb_good_group() asked for the group, so it came from a list */
+		c->state = c->asked > 1 ? RT_GROUP_ACCEPTED : RT_GROUP_FROM_LIST;
 	} else if (c->state == RT_GROUP_CONSIDERED) {
 		rt_alloc_settle(c);
 		c->state = RT_GROUP_REFUSED;
@@ -245,10 +256,10 @@ static __always_inline void rt_alloc_answer(struct rt_alloc_cpu *c, __u32 group,
 }
 
 /*
- * The current task enters or leaves a function that calls ext4_get_group_info() for groups that are
- * not considered.
+ * The current task enters or leaves an excluded function: one that calls ext4_get_group_info() for
+ * groups that are not considered.
  */
-static __always_inline int rt_alloc_aside(__u32 dev, bool enters)
+static __always_inline int rt_alloc_exclude(__u32 dev, bool enters)
 {
 	struct rt_alloc_cpu *c = rt_alloc_cpu(bpf_get_smp_processor_id());
 	struct rt_alloc_task *t = rt_alloc_searching(dev);
@@ -256,9 +267,9 @@ static __always_inline int rt_alloc_aside(__u32 dev, bool enters)
 	if (!c || !t)
 		return 0;
 	if (enters)
-		t->aside++;
-	else if (t->aside)
-		t->aside--;
+		t->excluded++;
+	else if (t->excluded)
+		t->excluded--;
 	if (c->task == bpf_get_current_pid_tgid())
 		c->task = 0;
 	return 0;

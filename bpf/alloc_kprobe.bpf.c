@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Waits for bitmaps as in alloc_groups.bpf.c, for kernels that refuse fentry. */
-#define __VMLINUX_H__	/* makes bpf_tracing.h use the kernel's names of registers */
+/*
+ * Times the waits for bitmaps, like alloc_groups.bpf.c, on kernels that refuse fentry. The `k` in the
+ * names of the programs stands for kprobe; the kernel keeps 15 characters of a name.
+ */
+
+/*
+ * Makes bpf_tracing.h use the kernel's names of registers. bpftool's vmlinux.h defines it, the one of
+ * this directory does not.
+ */
+#define __VMLINUX_H__
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 
@@ -22,13 +30,13 @@ struct user_pt_regs {
 #ifdef RT_KPROBES
 
 SEC("?kprobe/ext4_wait_block_bitmap")
-int BPF_KPROBE(rt_al_wait_kin, struct super_block *sb, __u32 group, struct buffer_head *bh)
+int BPF_KPROBE(rt_al_kwait_in, struct super_block *sb, __u32 group, struct buffer_head *bh)
 {
 	return rt_alloc_wait_begins(BPF_CORE_READ(sb, s_dev), BPF_CORE_READ(bh, b_state));
 }
 
 SEC("?kretprobe/ext4_wait_block_bitmap")
-int BPF_KRETPROBE(rt_al_wait_kout)
+int BPF_KRETPROBE(rt_al_kwait_out)
 {
 	return rt_alloc_wait_ends();
 }

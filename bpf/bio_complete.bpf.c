@@ -36,7 +36,7 @@ __noinline __u32 rt_above_block(__u64 bio, __u32 index, __u64 sector, __u64 offs
 	by_address = rt_array_origin(index, array, sector, RT_OP_READ);
 	origin = rt_found_origin(by_address);
 	block = rt_found_block(by_address) << 9;
-	if (!asks_content(RT_OP_READ, origin))
+	if (!needs_content(RT_OP_READ, origin))
 		return block;
 	if (block > left)
 		block = left;
@@ -89,7 +89,7 @@ static __always_inline void on_nested(struct bio *bio, __u64 address, struct rt_
 	} else if (size) {
 		origin = rt_walk(address, part->member, part->start,
 				 op | (part->flags | RT_WALK_INNER |
-				       (bio->bi_status ? RT_WALK_FAILED : 0)) << RT_WALK_FLAGS,
+				       (bio->bi_status ? RT_WALK_FAILED : 0)) << RT_WALK_FLAGS_SHIFT,
 				 size);
 	} else if (bio->bi_opf & RT_REQ_PREFLUSH) {
 		op = RT_OP_FLUSH;
@@ -97,7 +97,7 @@ static __always_inline void on_nested(struct bio *bio, __u64 address, struct rt_
 	} else {
 		return;
 	}
-	row = rt_row(part->member, origin & RT_FOUND_ORIGIN, op, instance);
+	row = rt_row(part->member, origin & RT_ORIGIN_MASK, op, instance);
 	if (row)
 		rt_bump(row->requests, 1);
 	else
@@ -105,7 +105,7 @@ static __always_inline void on_nested(struct bio *bio, __u64 address, struct rt_
 	if (rt_recording)
 		rt_emit_request(bpf_ktime_get_ns(), 0, 0,
 				(size ? bio->bi_iter.bi_sector : 0) |
-				rt_event_flags(bio->bi_opf) << RT_EVENT_SECTORS,
+				rt_event_flags(bio->bi_opf) << RT_EVENT_SECTOR_BITS,
 				rt_what(part->member, origin, op, size) |
 				1ULL << RT_WHAT_INNER |
 				(bio->bi_status ? 1ULL << RT_WHAT_ERROR : 0));
@@ -128,7 +128,7 @@ static __always_inline int on_bio_complete(struct bio *bio, unsigned long long *
 	d = bpf_map_lookup_elem(&rt_devs, &index);
 	if (!d)
 		return 0;
-	/* as a number, see rt_bio_metadata() */
+	/* read as a number, because global functions take no pointers on 5.10 */
 	address = rt_peek((__u64)arg);
 	if (e->flags & RT_DEV_NESTED)
 		on_nested(bio, address, d, instance);

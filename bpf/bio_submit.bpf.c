@@ -84,7 +84,7 @@ static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key, __u32 
 		return RT_ORIGIN_FILE_DATA;
 	}
 	if (op == RT_OP_READ && found == RT_ORIGIN_UNKNOWN) {
-		rt_note_task(pid, key >> RT_LEARNED_ARRAY);
+		rt_note_task(pid, key >> RT_LEARNED_ARRAY_SHIFT);
 		rt_learn(key, rt_read_in_flight(pid, size));
 		return RT_LATER;
 	}
@@ -123,14 +123,14 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
 	__u32 opf = bio->bi_opf, op = rt_op_of(opf), size = bio->bi_iter.bi_size, origin, block, pid;
 	__u64 found, inode = 0, address = 0;
-	bool own_page;
+	bool anonymous;
 
 	if (!array)
 		return 0;
 	if (array->flags & RT_ARRAY_CRYPT && (__u64)bio->bi_end_io == rt_crypt_end)
 		return 0;	/* already handled above dm-crypt */
 	pid = rt_submitter(arg, index);
-	rt_no_file(instance);	/* until rt_count_file() sets it */
+	rt_no_file(instance);	/* the bio has no file, unless rt_count_file() stores one */
 	if (!size) {
 		if (opf & RT_REQ_PREFLUSH) {
 			origin = flush_origin(array, arg);
@@ -142,27 +142,28 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 	}
 	found = rt_array_origin(index, array, sector, op);
 	origin = rt_found_origin(found);
-	/* 512 bytes if the sector belongs to a fixed structure */
+	/* block size in bytes; 512 means a fixed structure */
 	block = rt_found_block(found) << 9;
 	if (op <= RT_OP_WRITE && array->flags & RT_ARRAY_EXT &&
 	    (origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN)) {
 		inode = rt_bio_file(bio, arg);
-		own_page = inode == RT_OWN_PAGE;
-		if (own_page)
+		anonymous = inode == RT_ANONYMOUS_PAGE;
+		if (anonymous)
 			inode = 0;
-		if (origin == RT_ORIGIN_UNKNOWN || (!inode && !own_page && !rt_is_file_page(bio))) {
-			/* as a number, see rt_bio_metadata() */
+		if (origin == RT_ORIGIN_UNKNOWN || (!inode && !anonymous && !rt_is_file_page(bio))) {
+			/* read as a number, because global functions take no pointers on 5.10 */
 			address = rt_peek((__u64)arg);
 			origin = learn_bio(address, inode, rt_learned_key(index, sector), pid,
 					   array, found, op, size);
 		}
 		if (origin == RT_ORIGIN_FILE_DATA) {
 			rt_count_file(inode, index, op, size, 0, instance);
-			/* if the lookup found one origin for all sectors of the bio, the bio contains no learned block */
+			/* only if the bio goes past the lookup's run: a single run contains no learned block */
 			if (op == RT_OP_WRITE && rt_found_run(found) << 9 < size)
 				rt_forget(rt_learned_key(index, sector), block, size);
 		}
-	} else if (op == RT_OP_WRITE && block > 512 && (inode = rt_bio_file(bio, arg)) > RT_OWN_PAGE) {
+	} else if (op == RT_OP_WRITE && block > 512 && (inode = rt_bio_file(bio, arg)) > RT_ANONYMOUS_PAGE) {
+		/* file data overwrites a block that was learned as metadata: forget it */
 		origin = RT_ORIGIN_FILE_DATA;
 		rt_count_file(inode, index, op, size, 0, instance);
 		rt_forget(rt_learned_key(index, sector), block, size);
@@ -190,14 +191,15 @@ static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg
 	e = rt_dev_entry(rt_disk_number(rt_bio_disk(bio)));
 	if (!e)
 		return 0;
-	if (e->flags & RT_DEV_STACKED) {
+	if (e->flags & RT_DEV_STACKED) {	/* a filesystem's device on dm-crypt */
 		index = e->index;
 		d = bpf_map_lookup_elem(&rt_devs, &index);
 		if (!d)
 			return 0;
-		index = d->fs_array - 1;
+		index = d->fs_array - 1;	/* fs_array: index + 1; 0: none */
 		sector += d->fs_start;
 	} else {
+		/* array: index + 1; 0: none. A nested array gets its bios from the array above it. */
 		if (!e->array || e->flags & RT_DEV_NESTED)
 			return 0;
 		index = e->array - 1;

@@ -33,7 +33,9 @@ static __always_inline void count(unsigned long long *ctx, __u32 array, __u32 or
 
 /*
  * A handle ends in the context of the task that dirtied its blocks (jbd2_journal_stop()).
- * dirtied: credits used, one for each block that was not part of the transaction yet.
+ * dirtied: credits used, one for each block that was not part of the transaction yet. The blocks
+ * have no origin: this program runs if origins are not asked for, or if rt_dirty_block cannot be
+ * attached.
  */
 SEC("?tp_btf/jbd2_handle_stats")
 int BPF_PROG(rt_dirty_handle, __u32 dev, int tid, unsigned int type, unsigned int line_no,
@@ -61,15 +63,16 @@ static __always_inline __u32 origin_of(struct buffer_head *bh, __u32 array, __u6
 	if (origin != RT_ORIGIN_FILE_DATA && origin != RT_ORIGIN_UNKNOWN)
 		return origin;
 	/* the page of a regular file, not a block device page: data=journal */
-	if (rt_page_inode((__u64)BPF_CORE_READ(bh, b_page)) > RT_OWN_PAGE)
+	if (rt_page_inode((__u64)BPF_CORE_READ(bh, b_page)) > RT_ANONYMOUS_PAGE)
 		return RT_ORIGIN_FILE_DATA;
 	return rt_content_origin((__u64)BPF_CORE_READ(bh, b_data), size,
 				 a->geometry.array_sectors / (size >> 9));
 }
 
 /*
- * A buffer becomes dirty metadata of the running transaction. If b_modified is set, it has already
- * been dirtied in this transaction, and takes no credit and no block of the log.
+ * Replaces rt_dirty_handle if origins are asked for. A buffer becomes dirty metadata of the running
+ * transaction. If b_modified is set, it has already been dirtied in this transaction, and takes no
+ * credit and no block of the log.
  */
 SEC("?fentry/jbd2_journal_dirty_metadata")
 int BPF_PROG(rt_dirty_block, void *handle, struct buffer_head *bh)
@@ -87,7 +90,10 @@ int BPF_PROG(rt_dirty_block, void *handle, struct buffer_head *bh)
 	size = BPF_CORE_READ(bh, b_size);
 	if (size < 512)
 		return 0;
-	/* 0: the filesystem has several segments, and struct rt_dev has room for the start of only one */
+	/*
+	 * 0: dm maps the filesystem's device to several ranges of the array, and struct rt_dev has
+	 * room for the start of only one
+	 */
 	if (d->fs_array) {
 		sector = d->fs_start + BPF_CORE_READ(bh, b_blocknr) * (size >> 9);
 		origin = origin_of(bh, d->fs_array - 1, sector, size);
@@ -117,9 +123,10 @@ static __always_inline int dirty_page(unsigned long long *ctx, struct address_sp
 	return 0;
 }
 
-/* Number of pages of a folio: only a large one has a second page that points to the first. */
+/* Number of pages of a folio. */
 static __always_inline __u64 folio_pages(__u64 folio)
 {
+	/* not a large folio: the next struct page is not one of its tail pages */
 	if (rt_page_head(folio + bpf_core_type_size(struct page)) != folio)
 		return 1;
 	if (bpf_core_field_exists(struct folio___nr_pages, _nr_pages))

@@ -18,7 +18,7 @@ enum {
 /* A separate function, so that the verifier checks one block instead of RT_FREE_MAX blocks. */
 __noinline int rt_forget_block(__u64 key)
 {
-	if (rt_region_seen(rt_region(key)))
+	if (rt_region_has_learned(rt_region(key)))
 		bpf_map_delete_elem(&rt_learned, &key);
 	return 0;
 }
@@ -37,7 +37,7 @@ int BPF_PROG(rt_free_blocks, struct inode *inode, __u64 block, unsigned long cou
 	if (!(flags & RT_EXT4_FREE_BLOCKS_METADATA))
 		return 0;
 	d = rt_dev_of(sb->s_dev);
-	if (!d || !d->fs_array)
+	if (!d || !d->fs_array)	/* fs_array: index + 1; 0: none */
 		return 0;
 	index = d->fs_array - 1;
 	size = sb->s_blocksize >> 9;
@@ -75,7 +75,7 @@ int BPF_PROG(rt_quota_blocks, struct ext4_allocation_request *ar, __u64 block)
 		return 0;
 	sb = inode->i_sb;
 	d = rt_dev_of(sb->s_dev);
-	if (!d || !d->fs_array)
+	if (!d || !d->fs_array)	/* fs_array: index + 1; 0: none */
 		return 0;
 	index = d->fs_array - 1;
 	size = sb->s_blocksize >> 9;

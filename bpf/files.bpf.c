@@ -78,7 +78,7 @@ __u64 rt_derived_file(__u64 number)
 			break;
 		bio = (struct bio *)source;
 	}
-	inode = rt_ending_inode((__u64)BPF_CORE_READ(bio, bi_end_io),
+	inode = rt_end_io_inode((__u64)BPF_CORE_READ(bio, bi_end_io),
 				BPF_CORE_READ(bio, bi_private));
 	if (inode)
 		return inode;
@@ -95,7 +95,7 @@ int rt_take_file(__u64 inode, __u32 what, __u64 bytes, __u32 pid)
 	struct rt_io old;
 	struct rt_file_pending *p;
 	volatile struct rt_file_slot *s;
-	__u32 instance = what >> RT_FILE_INSTANCE, slot;
+	__u32 instance = what >> RT_FILE_INSTANCE_SHIFT, slot;
 	__u64 version;
 
 	p = bpf_map_lookup_elem(&rt_files_pending, &instance);

@@ -18,21 +18,27 @@ static __always_inline bool rt_is_regular(__u64 inode)
  * pages may be any memory, and for ext4's writeback (fs/ext4/page-io.c), whose pages may be
  * encrypted copies.
  */
-static __always_inline __u64 rt_ending_inode(__u64 end, void *private)
+static __always_inline __u64 rt_end_io_inode(__u64 end, void *private)
 {
 	if (end == rt_dio_end_io)
 		return (__u64)RT_PEEK(RT_PEEK(RT_PEEK((struct iomap_dio *)private, iocb), ki_filp),
 				      f_inode);
-	/* the verifier cannot see that `end` is never ~0: without ext4's types, leave the access out */
+	/*
+	 * Without ext4's types, rt_ext4_end_io is ~0, which no function address equals. The verifier
+	 * does not know that, so the access has to be left out.
+	 */
 	if (bpf_core_field_exists(struct ext4_io_end___rt, inode) && end == rt_ext4_end_io)
 		return (__u64)BPF_CORE_READ((struct ext4_io_end___rt *)private, inode);
 	return 0;
 }
 
-/* In place of an inode: a task's own memory, which is file data of an unknown file. */
-enum { RT_OWN_PAGE = 1 };
+/*
+ * Instead of an inode: the page is anonymous memory, for example a buffer for direct IO. It holds
+ * data of a file that cannot be determined.
+ */
+enum { RT_ANONYMOUS_PAGE = 1 };
 
-/* Inode of the regular file whose page cache contains a page; 0: none; or RT_OWN_PAGE. */
+/* Inode of the regular file whose page cache contains a page; 0: none; or RT_ANONYMOUS_PAGE. */
 static __always_inline __u64 rt_page_inode(__u64 page)
 {
 	__u64 mapping, inode;
@@ -44,51 +50,57 @@ static __always_inline __u64 rt_page_inode(__u64 page)
 	if (!mapping)
 		return 0;
 	if (mapping & 3)	/* anonymous, movable */
-		return RT_OWN_PAGE;
+		return RT_ANONYMOUS_PAGE;
 	inode = (__u64)RT_PEEK((struct address_space *)mapping, host);
 	return inode && rt_is_regular(inode) ? inode : 0;
 }
 
-/* rt_bio_file() for a bio created by dm, or one that does not begin with its first segment. */
+/* rt_bio_file() for a bio created by dm, or one that begins after its first bio_vec (bi_idx > 0). */
 __u64 rt_derived_file(__u64 bio);
 
 /*
- * Inode of the regular file that a bio reads or writes; 0: none, or unknown; or RT_OWN_PAGE. arg:
+ * Inode of the regular file that a bio reads or writes; 0: none, or unknown; or RT_ANONYMOUS_PAGE. arg:
  * address of the tracepoint argument that holds the bio.
  */
 static __always_inline __u64 rt_bio_file(struct bio *bio, unsigned long long *arg)
 {
 	__u64 end = (__u64)bio->bi_end_io, inode, page = 0, number = 0;
 
-	inode = rt_ending_inode(end, bio->bi_private);
+	inode = rt_end_io_inode(end, bio->bi_private);
 	if (inode)
 		return inode;
 	if (bio->bi_iter.bi_idx || end == rt_dm_end_io || end == rt_crypt_end) {
 		bpf_probe_read_kernel(&number, sizeof(number), arg);
 		return rt_derived_file(number);
 	}
-	/* as a number: rt_page_head() calculates with it */
+	/*
+	 * read as a number, because rt_page_head() does arithmetic on it, which the verifier forbids
+	 * on a typed pointer
+	 */
 	page = rt_peek((__u64)&bio->bi_io_vec->bv_page);
 	return rt_page_inode(page);
 }
 
 static __always_inline __u32 rt_file_slot(__u64 inode, __u32 op, __u32 pid)
 {
-	/* struct ext4_inode_info has about 1100 bytes */
+	/* struct ext4_inode_info has about 1100 bytes, so the low bits of the addresses differ little */
 	return (inode >> 6 ^ inode >> 12 ^ op ^ pid) & (RT_FILE_SLOTS - 1);
 }
 
-/* Position of the program, RT_FIRST or RT_SHADOW, in `what` of rt_take_file(). */
-enum { RT_FILE_INSTANCE = 24 };
+/* Position of the instance (RT_FIRST, RT_SHADOW or RT_DIRTIES) in `what` of rt_take_file(). */
+enum { RT_FILE_INSTANCE_SHIFT = 24 };
 
 /*
  * Slow path of rt_count_file(): the slot holds another file. inode: address of the struct inode; if
- * 0 or not a regular file, the bio is unattributed. what: program << RT_FILE_INSTANCE | array << 8
- * | operation. pid: see rt_file_key.
+ * 0 or not a regular file, the bio is unattributed. what: instance << RT_FILE_INSTANCE_SHIFT |
+ * array << 8 | operation. pid: see rt_file_key.
  */
 int rt_take_file(__u64 inode, __u32 what, __u64 bytes, __u32 pid);
 
-/* Notes for rt_bio_refused that the bio that is counted next has no file. */
+/*
+ * Notes that the next bio has no file, until rt_count_file() notes its slot. If md refuses the bio,
+ * rt_bio_refused then subtracts it from no file.
+ */
 static __always_inline void rt_no_file(__u32 instance)
 {
 	struct rt_file_pending *p;
@@ -113,20 +125,20 @@ static __always_inline void rt_count_file(__u64 inode, __u32 array, __u32 op, __
 	if (!p)
 		return;
 	slot = rt_file_slot(inode, op, pid);
-	barrier_var(slot);	/* as in rt_row() */
+	barrier_var(slot);	/* keeps the masks below, which the verifier needs, see rt_row() */
 	if (rt_refusals)
 		p->last_slot = slot & (RT_FILE_SLOTS - 1);
 	s = &p->slot[slot & (RT_FILE_SLOTS - 1)];
 	/* the address alone may be that of a file that has been deleted since */
 	if (s->address == inode && s->key.array == array && s->key.op == op &&
-	    (!pid || s->key.pid == pid) &&	/* in slots of RT_DIRTIES, each key has a pid */
+	    (!pid || s->key.pid == pid) &&	/* only dirtied data, in slots of its own, has a pid */
 	    (!inode || (s->key.file.inode == RT_PEEK(i, i_ino) &&
 			s->key.file.generation == RT_PEEK(i, i_generation)))) {
 		rt_bump(s->io.bios, 1);
 		rt_bump(s->io.bytes, bytes);
 		return;
 	}
-	rt_take_file(inode, instance << RT_FILE_INSTANCE | array << 8 | op, bytes, pid);
+	rt_take_file(inode, instance << RT_FILE_INSTANCE_SHIFT | array << 8 | op, bytes, pid);
 }
 
 #endif

@@ -28,8 +28,9 @@ static __always_inline bool is_emptied(struct journal_s___rt *journal)
 
 /*
  * Called in jbd2_log_do_checkpoint(), with j_checkpoint_mutex held. result: return value of the
- * attempt to make room without writing anything; above 0 if that made no room. The mutex is dropped
- * to wait for a commit, so another task may start with the same transaction.
+ * attempt to make room without writing anything; above 0 if that made no room. The mutex is released
+ * to wait for a commit, so another task may continue the checkpoint of the same transaction;
+ * begun_ns then stays.
  */
 SEC("?tp_btf/jbd2_checkpoint")
 int BPF_PROG(rt_checkpoint, struct journal_s___rt *journal, int result)
@@ -42,7 +43,7 @@ int BPF_PROG(rt_checkpoint, struct journal_s___rt *journal, int result)
 		return 0;
 	dev = BPF_CORE_READ(journal, j_fs_dev, bd_dev);
 	d = rt_dev_of(dev);
-	if (result <= 0 || !d || !d->fs_array)
+	if (result <= 0 || !d || !d->fs_array)	/* fs_array: index + 1; 0: none */
 		return 0;
 	j = bpf_map_lookup_elem(&rt_journals, &dev);
 	if (is_emptied(journal)) {
@@ -62,7 +63,7 @@ int BPF_PROG(rt_checkpoint, struct journal_s___rt *journal, int result)
 		j->begun_ns = bpf_ktime_get_ns();
 	}
 	j->pid = (__u32)bpf_get_current_pid_tgid();
-	j->dropped_ns = 0;
+	j->removed_ns = 0;
 	return 0;
 }
 
@@ -92,9 +93,12 @@ int BPF_PROG(rt_checkpoint_done, __u32 dev, __u32 tid, struct transaction_chp_st
 	__sync_fetch_and_add(&j->checkpoints, 1);
 	__sync_fetch_and_add(&j->wait_ns, now - begun);
 	j->begun_ns = 0;
-	/* otherwise jbd2's thread found it written, and moves the tail when its commit is done */
+	/*
+	 * only if this task removed the transaction: jbd2's thread would move the tail at the end of
+	 * the current commit
+	 */
 	if (j->pid == (__u32)bpf_get_current_pid_tgid())
-		j->dropped_ns = now;
+		j->removed_ns = now;
 	return 0;
 }
 
@@ -106,7 +110,7 @@ SEC("?tp_btf/jbd2_update_log_tail")
 int BPF_PROG(rt_log_tail, struct journal_s___rt *journal)
 {
 	struct rt_journal *j;
-	__u64 dropped;
+	__u64 removed;
 	__u32 dev;
 
 	if (rt_is_null(journal))
@@ -115,9 +119,9 @@ int BPF_PROG(rt_log_tail, struct journal_s___rt *journal)
 	j = bpf_map_lookup_elem(&rt_journals, &dev);
 	if (!j || j->pid != (__u32)bpf_get_current_pid_tgid())
 		return 0;
-	dropped = j->dropped_ns;
-	if (dropped)
-		__sync_fetch_and_add(&j->wait_ns, bpf_ktime_get_ns() - dropped);
-	j->dropped_ns = 0;
+	removed = j->removed_ns;
+	if (removed)
+		__sync_fetch_and_add(&j->wait_ns, bpf_ktime_get_ns() - removed);
+	j->removed_ns = 0;
 	return 0;
 }

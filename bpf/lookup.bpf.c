@@ -40,7 +40,7 @@ static __always_inline struct rt_member *outer_member(const struct rt_array *arr
 	return bpf_map_lookup_elem(&rt_members, &index);
 }
 
-__u64 rt_upper_origin(__u32 a, __u64 sector, __u32 op)
+__u64 rt_outermost_origin(__u32 a, __u64 sector, __u32 op)
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &a);
 	__u64 at, run = ~0ULL >> RT_FOUND_RUN;

@@ -17,7 +17,7 @@ __u64 rt_member_to_array(__u32 member, __u64 sector);
 
 /* Result of a lookup: an origin, the number of sectors that have it (1 or more), and the block size. */
 enum {
-	RT_FOUND_ORIGIN = 31,
+	RT_ORIGIN_MASK = 31,	/* also of an origin in other words, for example rt_what() */
 	RT_FOUND_BLOCK = 5,	/* log2 of a block's sectors, in 3 bits */
 	RT_FOUND_RUN = 8,
 };
@@ -29,7 +29,7 @@ static __always_inline __u64 rt_found(__u32 origin, __u64 run)
 
 static __always_inline __u32 rt_found_origin(__u64 found)
 {
-	return found & RT_FOUND_ORIGIN;
+	return found & RT_ORIGIN_MASK;
 }
 
 static __always_inline __u64 rt_found_run(__u64 found)
@@ -52,16 +52,16 @@ static __always_inline __u64 rt_found_within(__u64 found, __u64 run)
 }
 
 /* Key of rt_learned: the block's first sector on its array. */
-enum { RT_LEARNED_ARRAY = 48 };
+enum { RT_LEARNED_ARRAY_SHIFT = 48 };
 
 static __always_inline __u64 rt_learned_key(__u32 array, __u64 sector)
 {
-	return (__u64)array << RT_LEARNED_ARRAY | sector;
+	return (__u64)array << RT_LEARNED_ARRAY_SHIFT | sector;
 }
 
 static __always_inline __u64 rt_learned_sector(__u64 key)
 {
-	return key << (64 - RT_LEARNED_ARRAY) >> (64 - RT_LEARNED_ARRAY);
+	return key << (64 - RT_LEARNED_ARRAY_SHIFT) >> (64 - RT_LEARNED_ARRAY_SHIFT);
 }
 
 /* Index into rt_regions for a key of rt_learned. */
@@ -69,10 +69,11 @@ static __always_inline __u32 rt_region(__u64 key)
 {
 	__u32 region = rt_learned_sector(key) >> RT_REGION_SHIFT;
 
-	return (region + (__u32)(key >> RT_LEARNED_ARRAY) * 0x9e37) & (RT_REGIONS - 1);
+	return (region + (__u32)(key >> RT_LEARNED_ARRAY_SHIFT) * 0x9e37) & (RT_REGIONS - 1);
 }
 
-static __always_inline bool rt_region_seen(__u32 region)
+/* False for a region in which no block has been learned yet. */
+static __always_inline bool rt_region_has_learned(__u32 region)
 {
 	__u32 eight = region / 8;
 	struct rt_regions *r = bpf_map_lookup_elem(&rt_regions, &eight);
@@ -101,7 +102,7 @@ static __always_inline __u64 rt_dynamic_origin(__u32 index, __u32 code, __u32 op
 		return rt_found(RT_ORIGIN_FILE_DATA, run) | size;
 	run = rt_min(run, (1ULL << RT_REGION_SHIFT) -
 			   (sector & ((1ULL << RT_REGION_SHIFT) - 1)));
-	if (!rt_region_seen(rt_region(key)))
+	if (!rt_region_has_learned(rt_region(key)))
 		return rt_found(RT_ORIGIN_FILE_DATA, run) | size;
 
 	into &= block - 1;
@@ -146,7 +147,7 @@ static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array 
 		return rt_found(RT_ORIGIN_UNKNOWN, 1);
 	list = two->list[i % 2];
 	slot = (at >> (array->slot_shift & 63)) & (RT_LIST_SLOTS - 1);
-	at += RT_TILE_PHASE;
+	at += RT_TILE_SECTOR_BIAS;
 	i = list + RT_LIST_FIRST + slot / 8;
 	first = bpf_map_lookup_elem(&rt_boundaries, &i);
 	if (!first)
@@ -207,8 +208,8 @@ static __always_inline __u64 rt_md_origin(const struct rt_member *m, __u64 secto
 /* rt_member_origin() for rare callers. Not inline: saves stack in the caller. */
 __u64 rt_origin_at(__u32 member, __u64 sector, __u32 op);
 
-/* Origin of a sector of an array. If it is a member of another array, found through that one. */
-__u64 rt_upper_origin(__u32 array, __u64 sector, __u32 op);
+/* Origin of a sector of an array. For a nested array, the lookup is in the outermost array. */
+__u64 rt_outermost_origin(__u32 array, __u64 sector, __u32 op);
 
 /* Origin of a sector of a member. */
 static __always_inline __u64 rt_member_origin(__u32 index, __u64 sector, __u32 op)
@@ -237,7 +238,7 @@ static __always_inline __u64 rt_member_origin(__u32 index, __u64 sector, __u32 o
 	if (place.kind != RT_PLACE_DATA)
 		return rt_found(RT_ORIGIN_PARITY, place.run);
 	if (array->upper)
-		found = rt_upper_origin(a, place.sector, op);
+		found = rt_outermost_origin(a, place.sector, op);
 	else
 		found = rt_array_origin(a, array, place.sector, op);
 	return rt_found_within(found, place.run);

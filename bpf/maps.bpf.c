@@ -30,8 +30,6 @@ const volatile __u32 rt_members_max = 1;
 const volatile __u64 rt_wait_end_io = 1;
 __u32 rt_shadows_attached;
 const volatile __u32 rt_zero;
-/* Always zero. Makes the type known to the skeleton. */
-const volatile struct rt_event_submission rt_no_submission;
 
 struct rt_dev_index_map rt_dev_index SEC(".maps");
 struct rt_devs_map rt_devs SEC(".maps");

@@ -85,7 +85,7 @@ extern struct rt_members_map rt_members SEC(".maps");
 
 /*
  * Layouts of all filesystems: lists of boundaries (enum rt_list). Each boundary is stored as its sector relative to the start of
- * the tile, plus RT_TILE_PHASE: the first boundary may be before the tile, at the start of a block that reaches into the tile.
+ * the tile, plus RT_TILE_SECTOR_BIAS: the first boundary may be before the tile, at the start of a block that reaches into it.
  */
 struct rt_boundaries_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Bios that md submits to members. The reason of such a bio can be found only at its submission. A
- * separate program from bio_submit.bpf.c, attached if an array needs it: md's thread may preempt a
- * task in the middle of the other program (7.2 calls tracepoints with preemption on), and the
- * kernel skips a program that is already running on this CPU (not in 5.10 and 5.15).
+ * Bios that md submits to members. Why md submits one (resync, reshape, parity, ...) can be found
+ * only at its submission. A separate program from bio_submit.bpf.c, attached if an array needs it:
+ * since Linux 7.2, tracepoints run with preemption on, so that md's thread may preempt a task that
+ * is in the middle of the other program. Except in 5.10 and 5.15, the kernel then skips a second run
+ * of the other program on that CPU, but not of this one.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -42,11 +43,11 @@ static __always_inline int on_member(struct bio *bio, unsigned long long *arg, _
 	where = part->array;
 	end = (__u64)bio->bi_end_io;
 	if (!(part->flags & RT_PART_STRIPES && rt_is_stripe_bio(end))) {
-		if (!(part->flags & RT_PART_RESHAPE && rt_is_moving_bio(end)))
+		if (!(part->flags & RT_PART_RESHAPE && rt_is_raid10_bio(end)))
 			return 0;
-		where |= RT_CLASSIFY_MOVING;
+		where |= RT_CLASSIFY_RESHAPING;
 	}
-	/* as a number, see rt_bio_metadata() */
+	/* read as a number, because global functions take no pointers on 5.10 */
 	address = rt_peek((__u64)arg);
 	if (instance == RT_SHADOW)
 		where |= RT_CLASSIFY_SHADOW;
@@ -60,6 +61,7 @@ int BPF_PROG(rt_md_submit, struct bio *bio)
 	return on_member(bio, &ctx[0], RT_FIRST);
 }
 
+/* Shadow program: runs where the kernel skipped rt_md_submit, see shadow.bpf.h. */
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(rt_md_submit_2, struct bio *bio)
 {

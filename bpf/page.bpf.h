@@ -8,7 +8,7 @@
 #include "peek.bpf.h"
 
 /*
- * True if a bio's first page belongs to a file, or to a task's own memory (direct IO). If false,
+ * True if a bio's first page belongs to a file, or is anonymous memory (direct IO). If false,
  * rt_bio_metadata() has to be called. Uses rt_peek(), because the verifier permits no access to the
  * low bits of a pointer. Not inline, because rt_rq_complete() has no stack left.
  */

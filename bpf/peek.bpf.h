@@ -9,8 +9,9 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 
 /*
  * Commit a35b9af4ec2c ("bpf: Add a kfunc for generic type cast") lets a program load from any
- * address as if it held a type of the kernel; the verifier removes the call. struct timespec64
- * stands for a word of any structure, because the types of modules are not accepted.
+ * address as if it held a type of the kernel; the verifier removes the call. The cast is to struct
+ * timespec64, whose first field has 64 bits: the real structure may be a module's, which the kfunc
+ * does not accept.
  */
 static __always_inline __u64 rt_peek(__u64 address)
 {

@@ -23,17 +23,18 @@ static __always_inline void *this_ring(void)
 
 static __always_inline __u64 sector_of(__u64 where)
 {
-	return where << (64 - RT_EVENT_SECTORS) >> (64 - RT_EVENT_SECTORS);
+	return where << (64 - RT_EVENT_SECTOR_BITS) >> (64 - RT_EVENT_SECTOR_BITS);
 }
 
+/* where: sector | flags << RT_EVENT_SECTOR_BITS; what: rt_what() and the flags after RT_WHAT_ORIGIN. */
 static __always_inline void fill(struct rt_event_request *e, __u64 now, __u64 issue, __u64 start,
 				 __u64 where, __u64 what)
 {
-	e->kind = what >> RT_WHAT_PART & 1 ? RT_EVENT_PART : RT_EVENT_REQUEST;
+	e->kind = what >> RT_WHAT_PARTIAL & 1 ? RT_EVENT_PART : RT_EVENT_REQUEST;
 	e->op = what >> RT_WHAT_OP & 7;
-	e->origin = what >> RT_WHAT_ORIGIN & RT_FOUND_ORIGIN;
+	e->origin = what >> RT_WHAT_ORIGIN & RT_ORIGIN_MASK;
 	e->error = what >> RT_WHAT_ERROR & 1;
-	e->flags = where >> RT_EVENT_SECTORS;
+	e->flags = where >> RT_EVENT_SECTOR_BITS;
 	e->runs = 0;
 	e->length = what;
 	e->member = what >> RT_WHAT_MEMBER;
@@ -115,9 +116,11 @@ __noinline int rt_gather_member(__u32 which, __u32 member, __u64 sector)
 }
 
 /*
- * Sends the runs that rt_walk() gathered, if RT_WALK_GATHERED shows that they belong to this
- * request: a request that completes during the walk of another one has no runs, and the runs do not
- * identify their request (the sector of a bio may differ from that of its request).
+ * Sends the runs that rt_walk() gathered. The runs do not say which request they belong to (the
+ * sector of a bio may differ from that of its request), so they are sent only in state
+ * RT_WALK_GATHERED, in which the walk over this request has ended. A request that completes in the
+ * middle of another one's walk has no runs. Scratch entries: RT_SCRATCH_INNER for bios of nested
+ * arrays, RT_SCRATCH_NESTED for a walk that interrupts another one.
  */
 __noinline int rt_emit_walked(__u64 now, __u64 issue, __u64 start, __u64 where, __u64 what)
 {
@@ -130,6 +133,10 @@ __noinline int rt_emit_walked(__u64 now, __u64 issue, __u64 start, __u64 where, 
 	if (!rt_recording || !g || !w || w->busy != RT_WALK_GATHERED)
 		return 0;
 	runs = g->event.runs;
+	/*
+	 * if some runs were already sent: send the rest as a part as well, then the request without
+	 * runs
+	 */
 	if (g->partly_sent) {
 		g->event.now_ns = now;
 		send(g);
@@ -187,11 +194,12 @@ __noinline int rt_emit_submission(__u64 key, __u64 inode, __u64 pid_bytes, __u32
 		return 0;
 	}
 	e->kind = RT_EVENT_SUBMISSION;
+	/* rt_submitted() */
 	e->op = what & 0xff;
-	e->origin = what >> 8 & RT_FOUND_ORIGIN;
+	e->origin = what >> 8 & RT_ORIGIN_MASK;
 	e->pad = 0;
 	e->flags = what >> 16;
-	e->array = key >> RT_LEARNED_ARRAY;
+	e->array = key >> RT_LEARNED_ARRAY_SHIFT;
 	e->length = pid_bytes;
 	e->pid = pid_bytes >> 32;
 	e->now_ns = bpf_ktime_get_ns();

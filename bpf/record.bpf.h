@@ -9,7 +9,7 @@
 enum {
 	RT_EVENT_FLAGS_SHIFT = 11,	/* __REQ_SYNC, the first flag that is sent; the same in 5.10 to 7.2 */
 	RT_EVENT_FLAGS = 0x3ff,		/* up to __REQ_BACKGROUND */
-	RT_EVENT_SECTORS = 48,		/* number of bits for a sector of a disk */
+	RT_EVENT_SECTOR_BITS = 48,	/* number of bits for a sector of a disk */
 };
 
 /* REQ_SYNC and the flags after it. */
@@ -26,7 +26,7 @@ enum {
 	RT_WHAT_WALKED = 42,	/* RT_WALKED: rt_walk() has gathered the runs */
 	RT_WHAT_INNER = 43,	/* a bio of a nested array, not a request */
 	RT_WHAT_ERROR = 44,
-	RT_WHAT_PART = 45,	/* the request is not complete yet */
+	RT_WHAT_PARTIAL = 45,	/* partial completion: the request is not complete yet */
 	RT_WHAT_MEMBER = 46,
 };
 
@@ -38,7 +38,8 @@ static __always_inline __u64 rt_what(__u32 member, __u32 origin, __u32 op, __u32
 
 /*
  * Emits the event of a request that has completed, completely or in part. Global functions take no pointers on 5.10, and at
- * most five arguments. where: sector of the disk, and rt_event_flags() from bit RT_EVENT_SECTORS on. what: rt_what() and flags.
+ * most five arguments. where: sector of the disk, and rt_event_flags() from bit RT_EVENT_SECTOR_BITS on. what: rt_what() and
+ * flags.
  */
 int rt_emit_request(__u64 now, __u64 issue, __u64 start, __u64 where, __u64 what);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Requests on the members: timestamped at issue, classified and counted at completion. The hot
- * path: two programs per request.
+ * path: two programs per request. The shadow programs (_2, shadow.bpf.h) handle events for which the
+ * kernel skipped the program, because it was already running on the same CPU.
  *
  * All programs are tp_btf: they read typed arguments with plain loads, whereas raw tracepoints need
  * a helper call per field.
@@ -143,7 +144,7 @@ static __always_inline void emit(struct request *rq, struct rt_dev *d, struct rt
 {
 	rt_emit_request(now, f ? f->issue_ns : 0,
 			d->flags & RT_DEV_START_TIME ? rq->start_time_ns : 0,
-			sector | rt_event_flags(rq->cmd_flags) << RT_EVENT_SECTORS, what);
+			sector | rt_event_flags(rq->cmd_flags) << RT_EVENT_SECTOR_BITS, what);
 }
 
 /* Counts a completed flush request of blk-flush.c, which has no bio and no sector. */
@@ -179,9 +180,9 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
  * Counts a completed request without data bytes. The request either only asked for a flush, which
  * the kernel's statistics count as a write of 0 sectors; or this is the second completion of a
  * write whose FUA or PREFLUSH was emulated (blk-flush.c), which has been counted already. Only the
- * second kind had segments. The bio does not distinguish the two: 6.18 changes only its size, and
- * dm's bio for the flush before a write is a clone of that write's bio, with its sector and pages
- * (__send_empty_flush(), up to 6.10).
+ * second kind had segments. The bio does not distinguish the two: since 6.18, the first completion
+ * changes only the bio's size, and dm's bio for the flush before a write is a clone of that write's
+ * bio, with its sector and pages (__send_empty_flush(), up to 6.10).
  */
 static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u64 now, __u32 instance)
 {
@@ -221,9 +222,12 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 	struct rt_inflight *f;
 	struct rt_part *part;
 	struct bio *bio;
-	bool one;
+	bool is_one_bio, is_one_origin;
 
-	/* the mark includes the start time: a stale mark may belong to the previous request with this tag */
+	/*
+	 * The mark is the address of the request and its start time, because a stale mark may belong
+	 * to the previous request with this tag, which has the same address.
+	 */
 	if (rt_has_shadow(instance, RT_SEEN_COMPLETE) &&
 	    rt_already_seen(instance, RT_SEEN_COMPLETE, rt_peek((__u64)arg) ^ rq->start_time_ns))
 		return 0;
@@ -256,29 +260,30 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 	start = part->start;
 	flags = part->flags;
 	sector = rq->__sector - start;
-	one = bio == rq->biotail;
+	is_one_bio = bio == rq->biotail;
+	is_one_origin = is_one_bio;
 	if (instance == RT_SHADOW) {
 		/*
 		 * The first bio's address does not determine the origin of a request with several
 		 * bios or of a stripe. For a read through the device's page cache, only the content
 		 * does.
 		 */
-		if (one && !flags &&
+		if (is_one_bio && !flags &&
 		    (op != RT_OP_READ || (!error && rt_is_file_page(bio)))) {
 			origin = rt_one_origin(member, sector, op, nr_bytes);
 		} else {
 			origin = RT_ORIGIN_UNKNOWN;
-			count_loss(RT_LOST_BUSY);
+			count_loss(RT_LOST_BUSY);	/* counted, without its origin */
 		}
-		one = true;
+		is_one_origin = true;
 		goto counted;
 	}
-	/* as a number, see rt_bio_metadata(); most writes do not need it */
-	if (flags || !one || op == RT_OP_READ)
+	/* read as a number, because global functions take no pointers on 5.10; most writes do not need it */
+	if (flags || !is_one_bio || op == RT_OP_READ)
 		address = rt_peek((__u64)&rq->bio);
 
 	reason = RT_BY_ADDRESS;
-	if (flags && one)
+	if (flags && is_one_bio)
 		reason = rt_md_reason(address, (__u64)bio->bi_end_io, op, part->array, flags);
 	if (reason != RT_BY_ADDRESS) {
 		origin = reason;
@@ -289,31 +294,31 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 		 */
 		found = rt_member_origin(member, sector, op);
 		origin = rt_found_origin(found);
-		one &= rt_found_run(found) >= nr_bytes >> 9;
-		if (one && asks_content(op, origin) &&
+		is_one_origin &= rt_found_run(found) >= nr_bytes >> 9;
+		if (is_one_origin && needs_content(op, origin) &&
 		    (error || origin == RT_ORIGIN_UNKNOWN || !rt_is_file_page(bio))) {
 			found = error ? rt_found(RT_ORIGIN_UNKNOWN, nr_bytes >> 9) :
 				rt_read_origin(address, member, sector, nr_bytes, found);
 			origin = rt_found_origin(found);
-			one = rt_found_run(found) >= nr_bytes >> 9;
+			is_one_origin = rt_found_run(found) >= nr_bytes >> 9;
 		}
 	}
-	if (!one && !address)
+	if (!is_one_origin && !address)
 		address = rt_peek((__u64)&rq->bio);
-	if (!one)
+	if (!is_one_origin)
 		origin = rt_walk(address, member, start,
 				 op | (flags | (error ? RT_WALK_FAILED : 0) |
-				       (d->nr_parts > 1 || start ? RT_WALK_PARTS : 0)) << RT_WALK_FLAGS,
+				       (d->nr_parts > 1 || start ? RT_WALK_PARTS : 0)) << RT_WALK_FLAGS_SHIFT,
 				 nr_bytes);
 counted:
 	if (rt_recording)
 		emit(rq, d, f, now, rq->__sector,
 		     rt_what(member, origin, op, nr_bytes) |
 		     (error ? 1ULL << RT_WHAT_ERROR : 0) |
-		     (nr_bytes < rq->__data_len ? 1ULL << RT_WHAT_PART : 0));
-	origin &= RT_FOUND_ORIGIN;
+		     (nr_bytes < rq->__data_len ? 1ULL << RT_WHAT_PARTIAL : 0));
+	origin &= RT_ORIGIN_MASK;
 	row = rt_row(member, origin, op, instance);
-	if (row && one)
+	if (row && is_one_origin)
 		rt_bump(row->bytes, nr_bytes);
 
 	/* A partial completion does not end the request. */

@@ -21,14 +21,14 @@ __noinline int rt_read_done(__u64 key, __u64 origin, __u32 remember)
 {
 	__u64 *value = bpf_map_lookup_elem(&rt_learned, &key), was = value ? *value : 0;
 	struct rt_task_key task = {
-		.array = key >> RT_LEARNED_ARRAY,
+		.array = key >> RT_LEARNED_ARRAY_SHIFT,
 		.what = origin << 3 | RT_OP_READ,
 	};
 	struct rt_io io = { .bios = 1 };
 
 	if (remember)
 		rt_learn(key, origin);
-	else if (value && !(was & 0xff))
+	else if (value && !(was & 0xff))	/* no origin: only the read in flight */
 		bpf_map_delete_elem(&rt_learned, &key);
 	task.pid = rt_reader(was);
 	if (task.pid) {
@@ -41,6 +41,7 @@ __noinline int rt_read_done(__u64 key, __u64 origin, __u32 remember)
 	return 0;
 }
 
+/* extent: offset in the bio << 32 | bytes; `one`: bytes of its first block */
 __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent,
 		     __u64 by_address)
 {
@@ -50,16 +51,18 @@ __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent,
 	bool alone;
 
 	key = rt_member_to_array(member, sector);
-	a = key >> RT_LEARNED_ARRAY;
+	a = key >> RT_LEARNED_ARRAY_SHIFT;
 	array = bpf_map_lookup_elem(&rt_arrays, &a);
 	if (!array || !(array->flags & RT_ARRAY_EXT))
 		return whole;
 	one = size < block ? size : block;
+	/* RT_CONTENT_LATER: the pages hold cipher text; RT_CONTENT_SURE: found to be metadata at submission */
 	found = rt_bio_metadata(bio, (extent >> 32) << 32 | one,
 				array->geometry.array_sectors / rt_found_block(by_address),
 				array->flags & RT_ARRAY_CRYPT ? RT_CONTENT_LATER :
 				rt_found_origin(by_address) == RT_ORIGIN_UNKNOWN ? RT_CONTENT_SURE :
 				RT_CONTENT);
+	/* the page is not the block device's: file data, as found by address */
 	if (found == RT_NOT_METADATA && rt_found_origin(by_address) != RT_ORIGIN_UNKNOWN)
 		return whole;
 	/*
@@ -99,7 +102,7 @@ static __always_inline bool next_bio(struct rt_walk *w)
 		return false;
 	last = rt_last_segment();
 	if (last)
-		last->bio = 0;	/* the address may have been that of an earlier bio */
+		last->bio = 0;	/* invalidate the cached segment: an earlier bio may have had the same address */
 	w->size = BPF_CORE_READ(bio, bi_iter.bi_size);
 	w->sector = BPF_CORE_READ(bio, bi_iter.bi_sector) - w->start;
 	w->current = w->bio;
@@ -109,7 +112,7 @@ static __always_inline bool next_bio(struct rt_walk *w)
 		w->size = w->left;
 	w->left -= w->size;
 	w->md_reason = RT_BY_ADDRESS;
-	if (w->flags & RT_PART_ANY)
+	if (w->flags & RT_PART_MD_REASONS)
 		w->md_reason = rt_md_reason(w->current, (__u64)BPF_CORE_READ(bio, bi_end_io), w->op, w->array,
 				w->flags);
 	return w->size;
@@ -161,7 +164,7 @@ __noinline int rt_walk_part(__u32 which)
 }
 
 /*
- * Processes the next piece of a request, up to the end of its bio or its origin. Returns 1 if there
+ * Processes the next piece of a request, up to the end of the bio or to the next change of origin. Returns 1 if there
  * is none. A separate function on a structure in memory, so that the verifier checks one step
  * instead of every walk.
  */
@@ -187,7 +190,7 @@ __noinline int rt_walk_step(__u32 which)
 		origin = rt_found_origin(found);
 		run = rt_found_run(found);
 		bytes = run < (w->size >> 9) ? run << 9 : w->size;
-		if (asks_content(w->op, origin)) {
+		if (needs_content(w->op, origin)) {
 			if (w->flags & RT_WALK_FAILED)
 				found = rt_found(RT_ORIGIN_UNKNOWN, bytes >> 9);
 			else
@@ -235,7 +238,7 @@ __noinline int rt_walk_some(__u32 which)
 
 __noinline __u32 rt_walk_begin(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes)
 {
-	__u32 op = how & ((1 << RT_WALK_FLAGS) - 1), flags = how >> RT_WALK_FLAGS;
+	__u32 op = how & ((1 << RT_WALK_FLAGS_SHIFT) - 1), flags = how >> RT_WALK_FLAGS_SHIFT;
 	__u32 which = flags & RT_WALK_INNER ? RT_SCRATCH_INNER : 0;
 	struct rt_walk *w = bpf_map_lookup_elem(&rt_walks, &which);
 	struct rt_member *m = bpf_map_lookup_elem(&rt_members, &member);

@@ -3,7 +3,7 @@
 #define RAIDTRACE_REQUEST_WALK_BPF_H
 
 /* True if the origin of a read depends on its content. */
-static __always_inline bool asks_content(__u32 op, __u32 origin)
+static __always_inline bool needs_content(__u32 op, __u32 origin)
 {
 	return op == RT_OP_READ &&
 	       (origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN);
@@ -41,7 +41,7 @@ int rt_read_done(__u64 key, __u64 origin, __u32 remember);
 
 /* Layout of the `how` argument and of the result of rt_walk(). */
 enum {
-	RT_WALK_FLAGS = 8,
+	RT_WALK_FLAGS_SHIFT = 8,
 	RT_WALKED = 1 << 7,	/* becomes bit RT_WHAT_WALKED in rt_what() */
 	RT_WALKED_NESTED = 1 << 6,	/* becomes bit RT_WHAT_NESTED: the runs are in RT_SCRATCH_NESTED */
 };
@@ -55,10 +55,11 @@ int rt_walk_some(__u32 which);
 __u32 rt_walk_end(__u32 which);
 
 /*
- * Walks over a request with several bios or several origins: adds the bytes of each origin, and returns the first origin. start:
- * first sector of the member on its disk. how: op | (rt_part_flags | rt_walk_flags) << RT_WALK_FLAGS. In a recording, RT_WALKED
- * is set in the result if the runs were gathered; their scratch entry stays in use until the caller calls rt_emit_request(). If
- * it is not set, all scratch entries were in use, and the bytes are `unknown`. Inline, to save a frame of the deepest stack.
+ * Walks over a request with several bios or several origins: adds the bytes of each origin, and returns the first origin.
+ * start: first sector of the member on its disk. how: op | (rt_part_flags | rt_walk_flags) << RT_WALK_FLAGS_SHIFT. In a
+ * recording, RT_WALKED is set in the result if the runs were gathered; their scratch entry stays in use until the caller calls
+ * rt_emit_request(). If it is not set, all scratch entries were in use, and the bytes are `unknown`. Inline, to save a frame
+ * of the deepest stack.
  */
 static __always_inline __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes)
 {

@@ -277,26 +277,27 @@ static __always_inline struct rt_slow_operation *rt_slow_details(struct rt_slow_
  * sleep contained that time. A preempted task was on a run queue all the time, which has been
  * counted already.
  */
-static __always_inline void rt_slow_settle(struct rt_slow_sleeps *off, struct task_struct *task)
+static __always_inline void rt_slow_add_run_delay(struct rt_slow_sleeps *off_cpu,
+						  struct task_struct *task)
 {
 	__u64 delay = BPF_CORE_READ(task, sched_info.run_delay);
-	__u64 queued = delay - off->delay_ns;
+	__u64 queued = delay - off_cpu->delay_ns;
 	struct rt_slow_sleep *s;
-	__u32 last = off->last;
+	__u32 last = off_cpu->last;
 
-	off->delay_ns = delay;
-	if (!off->off_ns)
+	off_cpu->delay_ns = delay;
+	if (!off_cpu->last_sleep_ns)
 		return;
-	if (queued > off->off_ns)
-		queued = off->off_ns;
-	off->off_ns = 0;
-	off->queued_ns += queued;
+	if (queued > off_cpu->last_sleep_ns)
+		queued = off_cpu->last_sleep_ns;
+	off_cpu->last_sleep_ns = 0;
+	off_cpu->queued_ns += queued;
 	if (last < RT_SLOW_SLEEPS) {
 		barrier_var(last);
-		s = &off->sleeps[last & (RT_SLOW_SLEEPS - 1)];
+		s = &off_cpu->sleeps[last & (RT_SLOW_SLEEPS - 1)];
 		s->ns -= queued;
 	} else {
-		off->missed_ns -= queued;
+		off_cpu->missed_ns -= queued;
 	}
 }
 

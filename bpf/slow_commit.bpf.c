@@ -86,7 +86,7 @@ int BPF_PROG(rt_slow_commit_start, struct journal_s___rt *journal,
 	t->kind = RT_SLOW_JBD2;
 	t->sleeps = 1;
 	t->since_ns = 0;
-	t->short_ns = 0;
+	t->no_entry_ns = 0;
 	t->start_ns = bpf_ktime_get_ns();
 	t->inode = (__u64)transaction;
 	t->pid = pid;
@@ -160,8 +160,8 @@ int BPF_PROG(rt_slow_commit_end)
 	if (!c)
 		return 0;
 	c->state_ns[RT_SLOW_ENDED] = bpf_ktime_get_ns();
-	rt_slow_settle(&c->off, (struct task_struct *)bpf_get_current_task());
-	c->off.missed_ns += t ? t->short_ns : 0;
+	rt_slow_add_run_delay(&c->off_cpu, (struct task_struct *)bpf_get_current_task());
+	c->off_cpu.missed_ns += t ? t->no_entry_ns : 0;
 	c->event = RT_SLOW_EVENT_COMMIT;
 	if (bpf_ringbuf_output(&rt_slow_events, c, sizeof(*c), 0))
 		rt_slow_lost(events);

@@ -62,8 +62,8 @@ __noinline int rt_slow_end(__u32 kind)
 	if (ns >= rt_slow_threshold) {
 		o = rt_slow_details(t, pid);
 		if (o) {
-			rt_slow_settle(&o->off, (struct task_struct *)bpf_get_current_task());
-			o->off.missed_ns += t->short_ns;
+			rt_slow_add_run_delay(&o->off_cpu, (struct task_struct *)bpf_get_current_task());
+			o->off_cpu.missed_ns += t->no_entry_ns;
 			send(o, t, now);
 		}
 	}
@@ -151,7 +151,7 @@ int BPF_PROG(rt_slow_write_in, struct kiocb *iocb, struct iov_iter *from)
 	if ((position | bytes) & (inode->i_sb->s_blocksize - 1))
 		flags |= RT_SLOW_UNALIGNED;
 	if (!(inode->i_flags & RT_S_NOSEC))
-		flags |= RT_SLOW_SECURITY;
+		flags |= RT_SLOW_SECURITY;	/* file_remove_privs() looks for setuid bits and file capabilities */
 	t->flags = flags;
 	if (!(flags & RT_SLOW_DIRECT))
 		note_write((__u64)inode, t->pid);

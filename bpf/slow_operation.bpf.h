@@ -30,7 +30,7 @@ static __always_inline struct rt_slow_task *rt_slow_begin_at(__u32 pid, __u16 ki
 	t->depth = 0;
 	t->sleeps = 0;
 	t->since_ns = 0;
-	t->short_ns = 0;
+	t->no_entry_ns = 0;
 	t->dev = 0;
 	t->inode = 0;
 	t->position = 0;

@@ -24,7 +24,10 @@ static __always_inline void note_state(__u32 pid, __u64 transaction, __u64 now)
 	if (!c)
 		return;
 	state = BPF_CORE_READ((struct transaction_s___rt *)transaction, t_state);
-	/* the last page was written before the thread slept: there was no wait for it */
+	/*
+	 * c->inode: the page that the commit was about to wait for. In these states, all pages have
+	 * been written: this sleep is not a wait for it.
+	 */
 	if (state >= RT_T_COMMIT_DFLUSH)
 		c->inode = 0;
 	if (state == RT_T_COMMIT_DFLUSH && !c->state_ns[RT_SLOW_BLOCKS])
@@ -45,55 +48,55 @@ static __always_inline struct rt_slow_sleeps *entry_of(struct rt_slow_task *t, _
 			return (void *)0;
 		/* without the barrier, clang adds the offset before the test, which the verifier refuses */
 		barrier_var(c);
-		return &c->off;
+		return &c->off_cpu;
 	}
 	o = t->sleeps ? bpf_map_lookup_elem(&rt_slow_operations, &pid) : (void *)0;
 	if (!o)
 		return (void *)0;
 	barrier_var(o);
-	return &o->off;
+	return &o->off_cpu;
 }
 
-/* True if the operation has just started: a sleep that ends now has no stack. */
+/* True if the operation has just started: no stack is taken for a sleep that ends now. */
 static __always_inline bool is_early(const struct rt_slow_task *t, __u64 now)
 {
-	return now - t->start_ns < rt_slow_threshold / RT_SLOW_SHORT;
+	return now - t->start_ns < rt_slow_threshold / RT_SLOW_EARLY_DIVISOR;
 }
 
-static __always_inline void fall_asleep(struct task_struct *task, __u32 pid,
+static __always_inline void switch_out(struct task_struct *task, __u32 pid,
 					struct rt_slow_task *t, bool preempted)
 {
-	struct rt_slow_sleeps *off;
+	struct rt_slow_sleeps *off_cpu;
 	__u64 now = bpf_ktime_get_ns();
 
 	if (t->kind == RT_SLOW_JBD2)
-		note_state(pid, t->inode, now);
-	off = t->sleeps ? entry_of(t, pid) : (void *)0;
-	if (off)
-		rt_slow_settle(off, task);
+		note_state(pid, t->inode, now);	/* t->inode is the transaction */
+	off_cpu = t->sleeps ? entry_of(t, pid) : (void *)0;
+	if (off_cpu)
+		rt_slow_add_run_delay(off_cpu, task);
 	t->stack = preempted ? RT_SLOW_PREEMPTED : 0;
 	t->since_ns = now;
 }
 
 /* Adds a sleep to the sleeps with the same stack. */
-static __noinline int add_sleep(struct rt_slow_sleeps *off, __u64 stack, __u64 since, __u64 now)
+static __noinline int add_sleep(struct rt_slow_sleeps *off_cpu, __u64 stack, __u64 since, __u64 now)
 {
 	struct rt_slow_sleep *s;
 	__u64 ns = now - since;
 	__u32 i;
 
-	if (!off)
+	if (!off_cpu)
 		return 0;
 	if (stack == RT_SLOW_PREEMPTED) {
-		off->queued_ns += ns;
-		off->off_ns = 0;
+		off_cpu->queued_ns += ns;
+		off_cpu->last_sleep_ns = 0;
 		return 0;
 	}
-	off->off_ns = ns;
+	off_cpu->last_sleep_ns = ns;
 	for (i = 0; i < RT_SLOW_SLEEPS; i++) {
-		s = &off->sleeps[i];
-		if (i == off->used) {
-			off->used = i + 1;
+		s = &off_cpu->sleeps[i];
+		if (i == off_cpu->used) {
+			off_cpu->used = i + 1;
 			s->stack = stack;
 			s->first_ns = since;
 		}
@@ -101,12 +104,12 @@ static __noinline int add_sleep(struct rt_slow_sleeps *off, __u64 stack, __u64 s
 			s->count++;
 			s->ns += ns;
 			s->last_ns = now;
-			off->last = i;
+			off_cpu->last = i;
 			return 0;
 		}
 	}
-	off->last = RT_SLOW_SLEEPS;
-	off->missed_ns += ns;
+	off_cpu->last = RT_SLOW_SLEEPS;
+	off_cpu->missed_ns += ns;
 	return 0;
 }
 
@@ -129,7 +132,10 @@ static __always_inline void add_inode(__u32 pid, __u64 ns)
 	}
 	barrier_var(least);
 	n = &c->inodes[least & (RT_SLOW_INODES - 1)];
-	/* a commit waits for one file after the other: the earlier file with the shortest wait is dropped */
+	/*
+	 * replaces the file with the shortest wait: a commit waits for one file after the other, so
+	 * that file does not come again
+	 */
 	c->others_ns += n->ns;
 	n->inode = c->inode;
 	n->generation = c->generation;
@@ -148,10 +154,10 @@ found:
 	c->inode = 0;
 }
 
-static __always_inline void wake_up(struct task_struct *task, __u32 pid, struct rt_slow_task *t)
+static __always_inline void switch_in(struct task_struct *task, __u32 pid, struct rt_slow_task *t)
 {
 	__u64 now = bpf_ktime_get_ns(), since = t->since_ns, stack = t->stack;
-	struct rt_slow_sleeps *off;
+	struct rt_slow_sleeps *off_cpu;
 
 	if (!since)
 		return;
@@ -160,20 +166,23 @@ static __always_inline void wake_up(struct task_struct *task, __u32 pid, struct 
 		add_inode(pid, now - since);
 	} else if (!t->sleeps) {
 		if (is_early(t, now)) {
-			t->short_ns += now - since;
+			t->no_entry_ns += now - since;
 			return;
 		}
 		rt_slow_details(t, pid);
 	}
-	off = entry_of(t, pid);
-	if (!off) {
-		t->short_ns += now - since;
+	off_cpu = entry_of(t, pid);
+	if (!off_cpu) {
+		t->no_entry_ns += now - since;
 		return;
 	}
-	/* run_delay grows after this event: the next rt_slow_settle() will find the delay of this sleep */
-	if (!off->delay_ns)
-		off->delay_ns = BPF_CORE_READ(task, sched_info.run_delay);
-	add_sleep(off, stack, since, now);
+	/*
+	 * run_delay does not yet include the time on a run queue at the end of this sleep: the next
+	 * rt_slow_add_run_delay() finds it
+	 */
+	if (!off_cpu->delay_ns)
+		off_cpu->delay_ns = BPF_CORE_READ(task, sched_info.run_delay);
+	add_sleep(off_cpu, stack, since, now);
 }
 
 SEC("?tp_btf/sched_switch")
@@ -183,10 +192,10 @@ int BPF_PROG(rt_slow_switch, bool preempt, struct task_struct *prev, struct task
 	struct rt_slow_task *t = rt_slow_task(out);
 
 	if (t && t->pid == out && out)
-		fall_asleep(prev, out, t, preempt);
+		switch_out(prev, out, t, preempt);
 	t = rt_slow_task(in);
 	if (t && t->pid == in && in)
-		wake_up(next, in, t);
+		switch_in(next, in, t);
 	return 0;
 }
 

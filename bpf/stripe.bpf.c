@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Bios of the stripe cache of RAID 4/5/6 (drivers/md/raid5.c). Such a bio refers to nothing but its
- * stripe_head. Its reason follows from the state of the stripe when ops_run_io() submits the bio.
+ * Reasons of bios of the stripe cache of RAID 4/5/6 (drivers/md/raid5.c). The reason of a bio is its
+ * origin, or RT_BY_ADDRESS if its address determines the origin. Such a bio refers to nothing but
+ * its stripe_head, so the reason is taken from the state of the stripe when ops_run_io() submits the
+ * bio.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -46,7 +48,7 @@ __noinline int rt_add_dirty(__u64 first, __u64 sector, __u32 instance)
 		if (to > sector + RT_STRIPE_SECTORS)
 			to = sector + RT_STRIPE_SECTORS;
 		if (from < to) {
-			found = rt_upper_origin(s->array, from, RT_OP_WRITE);
+			found = rt_outermost_origin(s->array, from, RT_OP_WRITE);
 			origin = rt_found_origin(found) & 31;
 			barrier_var(origin);
 			s->bytes[origin & 31] += (to - from) << 9;
@@ -70,7 +72,7 @@ __noinline int rt_note_wanted(__u64 first, __u64 sector, __u32 instance)
 	if (sector < asked)
 		sector = asked;
 	if (s)
-		s->wanted = 1 + rt_found_origin(rt_upper_origin(s->array, sector, RT_OP_READ));
+		s->wanted = 1 + rt_found_origin(rt_outermost_origin(s->array, sector, RT_OP_READ));
 	return 0;
 }
 
@@ -97,8 +99,10 @@ __noinline int rt_examine_block(__u64 dev, __u32 op, __u32 instance)
 /*
  * True if the scan for the previous bio is valid for this one, too: ops_run_io() submits the bios
  * of a stripe one after the other, from the last disk to the first (for each disk, the stripes of a
- * batch in turn). If that scan was for an earlier call of ops_run_io(), shares of the cost are
- * slightly off. In a degraded array, where more depends on the scan, it is done for each bio.
+ * batch in turn). The bios are embedded in dev[], so their addresses decrease; a bio whose address
+ * does not decrease begins a new pass. If that scan was for an earlier call of ops_run_io(), shares
+ * of the cost are slightly off. In a degraded array, where more depends on the scan, it is done for
+ * each bio.
  */
 static __always_inline bool is_examined(struct rt_stripe *s, __u64 sh, __u64 bio, __u32 op,
 				     __u32 array, __u64 state)
@@ -108,7 +112,7 @@ static __always_inline bool is_examined(struct rt_stripe *s, __u64 sh, __u64 bio
 	if (s->sh != sh || s->op != op || bio >= s->bio || s->array != array || s->state != state)
 		return false;
 	a = bpf_map_lookup_elem(&rt_arrays, &array);
-	if (!a || !(a->flags & RT_ARRAY_IDLE))
+	if (!a || !(a->flags & RT_ARRAY_IN_SYNC))
 		return false;
 	s->bio = bio;
 	return true;
@@ -164,12 +168,12 @@ static __always_inline __u32 by_address(const struct r5dev *dev, __u32 index, __
 
 	if (!array || !(array->flags & RT_ARRAY_RESHAPING))
 		return RT_BY_ADDRESS;
-	return rt_found_origin(rt_upper_origin(index, RT_PEEK(dev, sector), op));
+	return rt_found_origin(rt_outermost_origin(index, RT_PEEK(dev, sector), op));
 }
 
 /*
  * Reason of a bio that was submitted before the programs were attached, or on a kernel without BTF
- * of modules (5.10). In a clean array without a resync, reads by tasks bypass the stripe cache
+ * of modules (5.10). In an array that is in sync, reads by tasks bypass the stripe cache
  * (chunk_aligned_read()): the stripe cache reads only for parity, and the address determines the
  * origin of its writes.
  */
@@ -177,7 +181,7 @@ __u32 rt_unseen_reason(__u32 op, __u32 index)
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
 
-	if (!array || !(array->flags & RT_ARRAY_IDLE))
+	if (!array || !(array->flags & RT_ARRAY_IN_SYNC))
 		return RT_ORIGIN_UNKNOWN;
 	return op == RT_OP_READ ? RT_ORIGIN_RMW_READ : RT_BY_ADDRESS;
 }
@@ -243,13 +247,13 @@ static __always_inline __u32 classify_stripe(__u64 bio, __u64 private, __u32 siz
 }
 
 /*
- * Maximum number of pieces, of a block or more each: with 4 KiB blocks at least 512 KiB, mdadm's
- * default chunk.
+ * Maximum number of runs of one origin that are looked up per bio. A run has at least one block, so
+ * that with 4 KiB blocks the runs cover at least 512 KiB, mdadm's default chunk.
  */
-enum { RT_MOVING_PIECES = 128 };
+enum { RT_RESHAPE_RUNS = 128 };
 
-/* Reason of a bio of a RAID 10 during a reshape, which is a part of a bio of the array. */
-static __always_inline __u32 classify_moving(__u64 private, __u32 size, __u32 op, __u32 index)
+/* Reason of a member bio of a RAID 10 during a reshape, from the array sector in its r10bio. */
+static __always_inline __u32 classify_reshaping(__u64 private, __u32 size, __u32 op, __u32 index)
 {
 	__u64 sector, left = size >> 9, found, run;
 	__u32 origin = RT_ORIGIN_UNKNOWN, i;
@@ -257,8 +261,8 @@ static __always_inline __u32 classify_moving(__u64 private, __u32 size, __u32 op
 	if (!bpf_core_type_exists(struct r10bio))
 		return RT_ORIGIN_UNKNOWN;
 	sector = RT_PEEK((struct r10bio *)private, sector);
-	for (i = 0; i < RT_MOVING_PIECES; i++) {
-		found = rt_upper_origin(index, sector, op);
+	for (i = 0; i < RT_RESHAPE_RUNS; i++) {
+		found = rt_outermost_origin(index, sector, op);
 		/* several origins: unknown, because the bytes of each would not be known */
 		if (i && rt_found_origin(found) != origin)
 			return RT_ORIGIN_UNKNOWN;
@@ -279,8 +283,8 @@ int rt_classify(__u64 bio, __u32 size, __u32 op, __u32 where)
 	struct rt_reasons *kept;
 	__u64 reason;
 
-	if (where & RT_CLASSIFY_MOVING)
-		reason = classify_moving(private, size, op, array);
+	if (where & RT_CLASSIFY_RESHAPING)
+		reason = classify_reshaping(private, size, op, array);
 	else
 		reason = classify_stripe(bio, private, size, op, array,
 				       where & RT_CLASSIFY_SHADOW ? RT_SHADOW : RT_FIRST);
@@ -292,7 +296,7 @@ int rt_classify(__u64 bio, __u32 size, __u32 op, __u32 where)
 			at = i;
 	}
 	for (i = 0; i < RT_REASON_WAYS; i++) {
-		if (rt_reason_on(kept->way[i], bio))
+		if (rt_reason_is_for(kept->way[i], bio))
 			at = i;
 	}
 	kept->way[at & (RT_REASON_WAYS - 1)] =

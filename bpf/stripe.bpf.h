@@ -16,7 +16,7 @@ enum { RT_BY_ADDRESS = 255 };
  */
 enum { RT_REASON_SHIFT = 48 };
 
-static __always_inline bool rt_reason_on(__u64 reason, __u64 bio)
+static __always_inline bool rt_reason_is_for(__u64 reason, __u64 bio)
 {
 	return !((reason ^ bio) << (64 - RT_REASON_SHIFT));
 }
@@ -44,20 +44,20 @@ static __always_inline bool rt_is_sync_bio(__u64 end_io)
 	return false;
 }
 
-/* Flags of rt_classify()'s `where`, above the array: RAID 10 during a reshape; call by a shadow program. */
+/* Flags of rt_classify()'s `where`, above the array. */
 enum {
-	RT_CLASSIFY_MOVING = 1 << 16,
-	RT_CLASSIFY_SHADOW = 1 << 17,
+	RT_CLASSIFY_RESHAPING = 1 << 16,	/* RAID 10 during a reshape */
+	RT_CLASSIFY_SHADOW = 1 << 17,	/* called by a shadow program */
 };
 
-static __always_inline bool rt_is_moving_bio(__u64 end_io)
+static __always_inline bool rt_is_raid10_bio(__u64 end_io)
 {
 	return end_io == rt_raid10_end_read || end_io == rt_raid10_end_write;
 }
 
 /*
  * Finds the reason of a bio at its submission to a member, and keeps it until the bio's completion.
- * The bio must belong to a stripe or, with RT_CLASSIFY_MOVING in `where`, to a RAID 10. bio: a
+ * The bio must belong to a stripe or, with RT_CLASSIFY_RESHAPING in `where`, to a RAID 10. bio: a
  * number, see rt_bio_metadata(). where: the array, and flags.
  */
 int rt_classify(__u64 bio, __u32 size, __u32 op, __u32 where);
@@ -79,7 +79,7 @@ static __always_inline __u32 rt_md_reason(__u64 bio, __u64 end_io, __u32 op, __u
 	kept = rt_reasons_of(bio);
 	for (i = 0; kept && i < RT_REASON_WAYS; i++) {
 		reason = kept->way[i];
-		if (rt_reason_on(reason, bio)) {
+		if (rt_reason_is_for(reason, bio)) {
 			kept->way[i] = 0;
 			return reason >> RT_REASON_SHIFT;
 		}

@@ -25,7 +25,7 @@ struct rt_event_request {
 	__u8 op;
 	__u8 origin;
 	__u8 error;
-	__u16 flags;		/* rt_event_flags() */
+	__u16 flags;		/* REQ_* flags, packed by rt_event_flags() */
 	__u16 runs;		/* 0: one run, the whole request */
 	__u32 length;		/* bytes */
 	__u32 member;
@@ -41,7 +41,7 @@ struct rt_event_submission {
 	__u8 op;
 	__u8 origin;
 	__u8 pad;
-	__u16 flags;
+	__u16 flags;		/* REQ_* flags, packed by rt_event_flags() */
 	__u16 array;
 	__u32 length;
 	__u32 pid;

@@ -16,7 +16,7 @@ enum rt_limits {
 	RT_REGIONS = 1 << 17,	/* regions of 1 << RT_REGION_SHIFT sectors, see rt_regions */
 	RT_REGION_SHIFT = 11,	/* 2048 sectors, 1 MiB */
 	RT_RANGE_STEPS = 24,	/* binary search over a tile's boundaries; rarely more than 6 are needed */
-	RT_TILE_PHASE = 128,	/* added to addresses before they are cut into tiles, see src/probe/tiles.rs */
+	RT_TILE_SECTOR_BIAS = 128,	/* added to every sector in a tile's list, see src/probe/tiles.rs */
 	RT_REASON_WAYS = 4,	/* slots per entry of rt_reasons */
 	RT_SYNC_ENDS = 6,	/* completion functions of resync bios */
 	RT_COMM = 16,

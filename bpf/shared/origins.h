@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Origins and operations of IO. The only definition: build.rs reads these lines and generates the
- * Rust enums from them.
+ * Rust enums from them. RT_OP_DIRTY (tasks.h), which takes the place of an operation, is for data
+ * that was dirtied, not for IO.
  *
  * Numbers are part of recordings: append, never renumber.
  */
 #ifndef RAIDTRACE_ORIGINS_H
 #define RAIDTRACE_ORIGINS_H
 
-/* X(number, CONSTANT, name, group) */
+/* X(number, CONSTANT, name, group). RAW: outside of any known filesystem, and not md's metadata. */
 #define RT_ORIGINS(X) \
 	X(0, UNKNOWN, unknown, else) \
 	X(1, RAW, raw, else) \

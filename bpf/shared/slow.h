@@ -20,7 +20,7 @@ enum rt_slow_limits {
 	RT_SLOW_DEVICES = 256,		/* filesystems and members */
 	RT_SLOW_STACKS = 8192,
 	RT_SLOW_FRAMES = 20,		/* innermost frames per stack, including those of BPF trampolines */
-	RT_SLOW_SHORT = 64,		/* sleeps that end within threshold / 64 of the operation's start have no stack */
+	RT_SLOW_EARLY_DIVISOR = 64,	/* no stack is taken for a sleep that ends within threshold / 64 of the operation's start */
 	RT_SLOW_BIOS = 65536,		/* bios in flight on members */
 	RT_SLOW_MOST_IOS = 4000,	/* maximum number of IOs sent per drain */
 };
@@ -87,7 +87,7 @@ struct rt_slow_task {
 	__u32 sleeps;		/* 1: rt_slow_operations has an entry */
 	__u32 dev;		/* filesystem of a sync without an inode; 0: all filesystems */
 	__u64 since_ns;		/* start of the current sleep; 0: the task runs */
-	__u64 short_ns;		/* total of the sleeps without an entry in rt_slow_operations */
+	__u64 no_entry_ns;	/* total of the sleeps without an entry in rt_slow_operations */
 	__u64 stack;		/* stack key of the current sleep, or RT_SLOW_PREEMPTED; 0: not taken */
 };
 
@@ -102,10 +102,10 @@ struct rt_slow_sleep {
 
 /* Sleeps of a task during an operation or a commit. */
 struct rt_slow_sleeps {
-	__u64 delay_ns;		/* sched_info.run_delay at the last rt_slow_settle() */
+	__u64 delay_ns;		/* sched_info.run_delay at the last rt_slow_add_run_delay() */
 	__u64 queued_ns;	/* time on a run queue */
 	__u64 missed_ns;	/* total of short sleeps and of sleeps for which there was no room */
-	__u64 off_ns;		/* length of the last sleep; 0: preempted, or already settled */
+	__u64 last_sleep_ns;	/* length of the last sleep; 0: preempted, or its time on a run queue has been moved */
 	__u32 used;
 	__u32 last;		/* index of the last sleep; RT_SLOW_SLEEPS: there was no room */
 	struct rt_slow_sleep sleeps[RT_SLOW_SLEEPS];
@@ -144,7 +144,7 @@ struct rt_slow_operation {
 	__u64 bytes;
 	__u8 comm[RT_COMM];
 	struct rt_slow_lock lock;
-	struct rt_slow_sleeps off;
+	struct rt_slow_sleeps off_cpu;
 };
 
 /* A handle that a commit waited for. */
@@ -192,7 +192,7 @@ struct rt_slow_commit {
 	__u8 comm[RT_COMM];	/* name of the requester */
 	struct rt_slow_holder holders[RT_SLOW_HOLDERS];	/* a ring: the last handle is at (held - 1) % RT_SLOW_HOLDERS */
 	struct rt_slow_inode inodes[RT_SLOW_INODES];	/* the files with the longest waits */
-	struct rt_slow_sleeps off;
+	struct rt_slow_sleeps off_cpu;
 };
 
 /* Event of a slow IO of a member or of its disk. */

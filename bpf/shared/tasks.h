@@ -28,13 +28,14 @@ struct rt_task_key {
 	__u32 pid;		/* or RT_THROTTLED | low bits of a cgroup id */
 	__u16 array;
 	__u8 what;		/* origin << 3 | operation, or RT_OP_DIRTY */
-	__u8 interval;		/* low 8 bits of rt_interval */
+	__u8 interval;		/* low 8 bits of rt_interval, the number of the interval */
 };
 
 /*
  * Bios that one CPU has counted for one rt_task_key and not yet added to rt_task_ios. A task
  * submits many bios in a row: adding them up here saves a hash lookup for all but the first. The
- * writer updates `ended` before and `began` after the other fields. So a reader that copies a slot
+ * writer updates `ended` before and `began` after the other fields, in the reverse of the reader's
+ * order. So a reader that copies a slot
  * from the first byte to the last has a consistent copy if `began` equals `ended`.
  */
 struct rt_task_slot {
@@ -47,7 +48,7 @@ struct rt_task_slot {
 
 struct rt_task_pending {
 	struct rt_task_slot slot[RT_TASK_SLOTS];
-	__u64 last_bio;		/* address of the bio that was counted last, for rt_bio_refused */
+	__u64 last_bio;		/* address of the bio that was counted last: rt_bio_refused undoes that if md refuses the bio */
 	__u64 last_slot;	/* slot of that bio */
 };
 

@@ -45,7 +45,7 @@ enum rt_part_flags {
 	RT_PART_STRIPES = 1,	/* RAID 4/5/6: bios of the stripe cache */
 	RT_PART_MIRROR = 2,	/* RAID 1/10: bios of a resync */
 	RT_PART_RESHAPE = 4,	/* bios of a RAID 10 during a reshape */
-	RT_PART_ANY = 7,
+	RT_PART_MD_REASONS = 7,	/* any of these */
 };
 
 enum rt_dev_flags {
@@ -101,7 +101,7 @@ enum rt_array_flags {
 	RT_ARRAY_EXT = 1,	/* the array holds an ext filesystem */
 	RT_ARRAY_RESHAPING = 2,	/* the geometry is not valid */
 	RT_ARRAY_CRYPT = 4,	/* below dm-crypt: the members carry cipher text */
-	RT_ARRAY_IDLE = 8,	/* not degraded and no resync; userspace keeps the flag up to date */
+	RT_ARRAY_IN_SYNC = 8,	/* not degraded, and no resync runs; userspace keeps the flag up to date */
 };
 
 /* A range of a member that md uses for its own data. */
@@ -242,7 +242,11 @@ enum rt_loss_reasons {
 	RT_LOST_TASKS,		/* task table full */
 	RT_LOST_FILES,		/* file table full */
 	RT_LOST_RING,		/* rt_events was full: an event is missing in the recording */
-	RT_LOST_BUSY,		/* in an interrupt: a hash bucket was locked, or all scratch memory was in use */
+	/*
+	 * in an interrupt: a hash bucket was locked, all scratch memory was in use, or a shadow
+	 * program could not determine the origin
+	 */
+	RT_LOST_BUSY,
 	RT_LOSS_REASONS,
 };
 
@@ -270,7 +274,7 @@ struct rt_journal {
 	__u64 checkpoints;	/* transactions removed from the log by these checkpoints */
 	__u64 wait_ns;		/* total time from the start of a checkpoint to the update of the log's tail */
 	__u64 begun_ns;		/* start of the checkpoint in progress; 0: none */
-	__u64 dropped_ns;	/* time at which its transaction left the log; 0: no tail update is awaited */
+	__u64 removed_ns;	/* time at which its transaction left the log; 0: no tail update is awaited */
 	__u32 tid;		/* id of its transaction */
 	__u32 pid;		/* task that started a checkpoint last */
 };

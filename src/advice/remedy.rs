@@ -21,7 +21,7 @@ pub fn stripe_off(mount: &str, device: &str) -> [String; 2] {
 }
 
 /// Risk of [`stripe_off`].
-pub const STRIPE_OFF_RISK: &str = "parity levels get more writes of parts of stripes. `-o stripe=0` at mount would be ignored: in /etc/fstab it has to be stripe=1. Undone with the old values";
+pub const STRIPE_OFF_RISK: &str = "parity levels get more partial-stripe writes. `-o stripe=0` at mount would be ignored: in /etc/fstab it has to be stripe=1. Undone with the old values";
 /// Condition under which [`stripe_off`] is not needed.
 pub const STRIPE_OFF_UNLESS: &str = "the kernel can be upgraded to 6.8 or later today";
 

@@ -19,7 +19,7 @@ pub mod window;
 pub const CRITERIA: usize = crate::contract::ALLOC_CRITERIA as usize;
 
 /// Number of buckets of [`Groups`]: 0, 1, 2..3, 4..7, ... 2^22 and more. A filesystem of 30 TiB has about 2^18 groups of 128 MiB.
-pub const GROUPS_BUCKETS: usize = crate::contract::ALLOC_GROUPS as usize;
+pub const GROUPS_BUCKETS: usize = crate::contract::ALLOC_GROUP_BUCKETS as usize;
 
 /// Reason why a group was refused, derived from its `struct ext4_group_info` at that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -89,7 +89,7 @@ pub fn alike(now: &ArraySnapshot, was: &ArraySnapshot) -> bool {
 }
 
 /// Treats arrays with the same name as the same array: within one interval an array may be reshaped.
-pub fn always(_: &ArraySnapshot, _: &ArraySnapshot) -> bool {
+fn always(_: &ArraySnapshot, _: &ArraySnapshot) -> bool {
     true
 }
 
@@ -113,8 +113,19 @@ fn merge_where(
     into.overhead.add(older.overhead);
 }
 
+/// An interval whose earlier part may have been sampled before: at a change of the machine.
+pub fn joined(earlier: Option<Snapshot>, part: Snapshot) -> Snapshot {
+    match earlier {
+        Some(mut whole) => {
+            join(&mut whole, &part, always);
+            whole
+        }
+        None => part,
+    }
+}
+
 /// Like [`merge`], but keeps arrays and members that are not in `newer`, after the current ones. `same` is [`alike`] or
-/// [`always`].
+/// `always`.
 pub fn join(
     into: &mut Snapshot,
     newer: &Snapshot,

@@ -22,7 +22,7 @@ use crate::analysis::counters::{
 };
 use crate::analysis::hist::Hist;
 use crate::analysis::lost::Loss;
-use crate::contract::{ARRAY_IDLE, COST_SHIFT};
+use crate::contract::{ARRAY_IN_SYNC, COST_SHIFT};
 use crate::origin::{Op, Origin};
 
 impl Probe {
@@ -239,17 +239,17 @@ impl Probe {
         Ok(per_cpu.iter().filter_map(|b| rt_loss::read(b)).collect())
     }
 
-    /// Marks an array as clean and idle for the BPF side, for kernels whose BTF does not describe stripes.
-    pub fn set_idle(&self, array: u32, idle: bool) -> Result<()> {
+    /// Sets `RT_ARRAY_IN_SYNC` of an array: not degraded, and no resync runs.
+    pub fn set_in_sync(&self, array: u32, in_sync: bool) -> Result<()> {
         let map = &self.skel.maps.rt_arrays;
         let found = map.lookup(array.bytes(), MapFlags::ANY)?;
         let Some(mut wire) = found.and_then(|b| rt_array::read(&b)) else {
             return Ok(());
         };
-        let flags = if idle {
-            wire.flags | ARRAY_IDLE
+        let flags = if in_sync {
+            wire.flags | ARRAY_IN_SYNC
         } else {
-            wire.flags & !ARRAY_IDLE
+            wire.flags & !ARRAY_IN_SYNC
         };
         if flags != wire.flags {
             wire.flags = flags;

@@ -1,8 +1,10 @@
-//! Makes the cost of a lookup in a boundary table independent of the size of the filesystem.
+//! Makes the cost of a lookup in a boundary table independent of the size of the filesystem. A boundary table lists the sectors
+//! at which the origin of the data changes (see `boundaries`).
 //!
 //! mke2fs gives all flex groups the same layout, so the table of a filesystem of 100 TiB repeats itself fifty thousand times. It
-//! is divided into tiles of equal size, and equal tiles share one list of boundaries. The programs then read one number per tile.
-//! These numbers take 200 KiB, instead of 1.6 MiB for the whole table, and fit into the CPU's caches. Pure.
+//! is divided into tiles of equal size, and equal tiles share one list of boundaries. A BPF program then reads one number per
+//! lookup: the index of the list of its tile. These numbers take 200 KiB, instead of 1.6 MiB for the whole table, and fit into
+//! the CPU's caches. Pure.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,18 +14,19 @@ use crate::address::ArraySector;
 use crate::contract::{self, BOUNDARY_SHIFT};
 use crate::origin::Origin;
 
-/// Offset added to the sectors in a tile's list: the maximum number of sectors per block. The first boundary may be before the
-/// tile, at the start of a block that reaches into the tile.
-pub const PHASE: u64 = contract::TILE_PHASE as u64;
+/// Added to every sector in a tile's list, so that a boundary before the tile, at the start of a block that reaches into the
+/// tile, is not negative. The maximum number of sectors per block.
+pub const SECTOR_BIAS: u64 = contract::TILE_SECTOR_BIAS as u64;
 /// Number of words before the boundaries of a list.
 const HEAD: usize = contract::LIST_HEAD as usize;
-/// Number of parts of a tile. A lookup first tries one boundary per part. The number is mke2fs's default number of groups in a
-/// flex group: the data of a group are contiguous, after a backup of the superblock if there is one.
+/// Number of parts of a tile. For each part, the list names one boundary, the one with the most sectors there. A lookup first
+/// tries the boundary named for its part. 16, as many as mke2fs puts groups into a flex group, so that a part is a group, most of
+/// which is one contiguous range of data.
 const SLOTS: usize = contract::LIST_SLOTS as usize;
 /// Alignment of lists in words, so that most lists are in one cache line.
 const ALIGNED: usize = 8;
-/// Maximum number of boundaries in a tile. More boundaries make a lookup slower, but not wrong.
-const SEARCHED: usize = 48;
+/// Tiles with more boundaries than this are avoided: a lookup in them is slower, but not wrong.
+const PREFERRED_BOUNDARIES: usize = 48;
 /// Maximum number of tiles of an array: 64 MiB of kernel memory.
 const TILES: u64 = 1 << 24;
 
@@ -59,7 +62,7 @@ impl Lists {
 pub struct Tiles {
     /// Sectors per tile.
     pub sectors: u64,
-    /// Sectors of the first tile before the array's first sector.
+    /// Number of sectors by which the first tile begins before the array.
     pub lead: u64,
     /// Number of tiles.
     pub number: u64,
@@ -71,11 +74,12 @@ impl Tiles {
     pub fn new(table: &[Boundary], sectors: u64) -> Self {
         let plain = |tile: u64| Self::of(tile, 0, sectors);
         let whole = sectors.max(1).next_power_of_two();
-        // Without repetition: a few boundaries per tile. Use smaller tiles if some have too many.
+        // First candidate, for a table that does not repeat: up to 8 boundaries per tile on average; smaller tiles while one has
+        // too many.
         let mut tile = (whole / (table.len() as u64 / 8).max(1).next_power_of_two()).max(1);
         let mut best = plain(tile);
-        let many = (16 * table.len() as u64).min(TILES);
-        while best.cost(table).is_none() && tile > 1 && plain(tile / 2).number <= many {
+        let max_number = (16 * table.len() as u64).min(TILES);
+        while best.cost(table).is_none() && tile > 1 && plain(tile / 2).number <= max_number {
             tile /= 2;
             best = plain(tile);
         }
@@ -113,7 +117,8 @@ impl Tiles {
             most = most.max(list.len());
             lists.put(list);
         });
-        (most <= SEARCHED + HEAD + 1).then(|| self.number * 4 + lists.words.len() as u64 * 8)
+        (most <= PREFERRED_BOUNDARIES + HEAD + 1)
+            .then(|| self.number * 4 + lists.words.len() as u64 * 8)
     }
 
     /// Index of each tile's list.
@@ -141,16 +146,16 @@ impl Tiles {
                 } else {
                     boundary.sector.0
                 };
-                let in_tile = sector + self.lead + PHASE - tile * self.sectors;
+                let in_tile = sector + self.lead + SECTOR_BIAS - tile * self.sectors;
                 list.push(word(in_tile, boundary.code));
             }
-            list.push(word(self.sectors + PHASE, 0));
+            list.push(word(self.sectors + SECTOR_BIAS, 0));
             take(listed(&list, self.slot_shift()));
         }
     }
 }
 
-/// A boundary (`enum rt_boundary`) at a sector of a tile, counted from [`PHASE`] before it.
+/// A boundary (`enum rt_boundary`). `sector` is relative to the tile's first sector, plus [`SECTOR_BIAS`].
 fn word(sector: u64, code: u8) -> u64 {
     sector << BOUNDARY_SHIFT | u64::from(code)
 }
@@ -161,11 +166,14 @@ fn listed(boundaries: &[u64], slot_shift: u32) -> Vec<u64> {
     // For each part: the length of its longest run of sectors, and the index of that run.
     let mut first = [(0, 0u8); SLOTS];
     for (number, pair) in boundaries.windows(2).enumerate() {
-        // The programs search for boundaries whose index does not fit into a byte.
+        // A boundary whose index does not fit into a byte cannot be named here; the programs find it by searching the list.
         let Ok(number) = u8::try_from(number) else {
             break;
         };
-        let (begin, end) = (sector(pair[0]).max(PHASE) - PHASE, sector(pair[1]) - PHASE);
+        let (begin, end) = (
+            sector(pair[0]).max(SECTOR_BIAS) - SECTOR_BIAS,
+            sector(pair[1]) - SECTOR_BIAS,
+        );
         for slot in begin >> slot_shift..=(end - 1) >> slot_shift {
             let here = end.min((slot + 1) << slot_shift) - begin.max(slot << slot_shift);
             if let Some(best) = first.get_mut(slot as usize)

@@ -337,9 +337,9 @@ impl Session {
             self.watch.set_idle_hint(self.members_hash);
         }
         for (number, subject) in (0..).zip(&mut arrays) {
-            let clean_idle = subject.info.health.is_none();
-            self.traced.probe.set_idle(number, clean_idle)?;
-            subject.read_reason_uncertain = !clean_idle && !self.traced.sees_stripes;
+            let in_sync = subject.info.health.is_none();
+            self.traced.probe.set_in_sync(number, in_sync)?;
+            subject.read_reason_uncertain = !in_sync && !self.traced.sees_stripes;
         }
         // Append: existing arrays must keep their index.
         arrays.extend(self.stopped.iter().map(|info| Subject {

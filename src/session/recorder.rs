@@ -30,7 +30,6 @@ use crate::analysis::fold::{Fold, Sample};
 use crate::analysis::item::{Item, State};
 use crate::analysis::lost::{Loss, Lost};
 use crate::analysis::snapshot::Snapshot;
-use crate::analysis::window;
 use crate::machine::{Sys, task};
 use crate::probe::Dirtied;
 use crate::probe::events::Event;
@@ -431,17 +430,6 @@ impl<D: Storage> Recorder<D> {
     pub fn note(&mut self, text: String) -> Result<()> {
         let time_us = self.clock.unix_us_now();
         Ok(self.writer.push(&Item::Note { time_us, text })?)
-    }
-
-    /// `part` with the earlier part of the same interval.
-    fn joined(&mut self, part: Snapshot) -> Snapshot {
-        match self.part.take() {
-            Some(mut whole) => {
-                window::join(&mut whole, &part, window::always);
-                whole
-            }
-            None => part,
-        }
     }
 }
 

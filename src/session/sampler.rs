@@ -68,17 +68,6 @@ impl Sampler {
         Ok(())
     }
 
-    /// Joins `part` to the earlier part of the same interval.
-    fn joined(&mut self, part: Snapshot) -> Snapshot {
-        match self.part.take() {
-            Some(mut whole) => {
-                window::join(&mut whole, &part, window::always);
-                whole
-            }
-            None => part,
-        }
-    }
-
     /// Returns the snapshot since the last step, for the state before `update`, and applies `update` to later steps.
     fn step(&mut self, mut update: Option<Update>) -> Result<Snapshot> {
         // Read both counters before sampling: path lookup can take long, and IO that completes meanwhile would be lost.
@@ -108,7 +97,7 @@ impl Source for Sampler {
     fn update(&mut self) -> Result<()> {
         if let Some(update) = self.session.check_for_update() {
             let part = self.step(Some(update))?;
-            self.part = Some(self.joined(part));
+            self.part = Some(window::joined(self.part.take(), part));
         }
         Ok(())
     }
@@ -117,7 +106,7 @@ impl Source for Sampler {
     fn interval(&mut self) -> Result<Snapshot> {
         let update = self.session.check_for_update();
         let last = self.step(update)?;
-        let mut snapshot = self.joined(last);
+        let mut snapshot = window::joined(self.part.take(), last);
         self.window.evaluate(&mut snapshot);
         Ok(snapshot)
     }

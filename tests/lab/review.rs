@@ -452,7 +452,7 @@ pub(super) fn refused_writes_are_not_counted(kernel: &str) {
         .map(|row| count(row, "submitted_bytes"))
         .sum();
     assert_eq!(by_task, submitted);
-    // If the task moves to another CPU before md refuses its bio, the bio stays counted (bpf/refuse.bpf.c). This is rare.
+    // If the task moves to another CPU before md refuses its bio, the bio stays counted (bpf/bio_refused.bpf.c). This is rare.
     let counted = by_task.checked_sub(did["written"][0]);
     let may_stay = 4096 * (did["refused"][0] / 10);
     assert!(

@@ -31,8 +31,8 @@ pub struct Piece {
     bytes: Mutex<Bytes>,
 }
 
-/// Bytes in chunks. Unlike a growing vector, chunks do not double the allocated memory.
-#[derive(Default)]
+/// Bytes in chunks. Unlike a growing vector, chunks do not double the allocated memory, and copies share full chunks.
+#[derive(Clone, Default)]
 struct Bytes {
     full: Vec<Arc<Vec<u8>>>,
     last: Vec<u8>,
@@ -42,6 +42,15 @@ impl Bytes {
     fn len(&self) -> u64 {
         let full: usize = self.full.iter().map(|c| c.len()).sum();
         (full + self.last.len()) as u64
+    }
+
+    fn all(&self) -> Vec<u8> {
+        let mut all = Vec::new();
+        for chunk in &self.full {
+            all.extend_from_slice(chunk);
+        }
+        all.extend_from_slice(&self.last);
+        all
     }
 }
 
@@ -55,36 +64,6 @@ impl Piece {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Bytes> {
         self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn copy(&self) -> Copy {
-        let bytes = self.lock();
-        Copy {
-            full: bytes.full.clone(),
-            last: bytes.last.clone(),
-        }
-    }
-}
-
-/// Copy of a piece. Full chunks are shared with the piece.
-struct Copy {
-    full: Vec<Arc<Vec<u8>>>,
-    last: Vec<u8>,
-}
-
-impl Copy {
-    fn len(&self) -> u64 {
-        let full: usize = self.full.iter().map(|c| c.len()).sum();
-        (full + self.last.len()) as u64
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        let mut all = Vec::new();
-        for chunk in &self.full {
-            all.extend_from_slice(chunk);
-        }
-        all.extend_from_slice(&self.last);
-        all
     }
 }
 
@@ -115,7 +94,7 @@ impl Write for Appending {
 impl Output for Appending {}
 
 /// Copy of the recording in memory.
-pub struct Kept(Vec<Copy>);
+pub struct Kept(Vec<Bytes>);
 
 impl Kept {
     /// Writes the copy as one recording. Returns its size in bytes.
@@ -123,13 +102,13 @@ impl Kept {
     /// # Errors
     /// `out` cannot be written.
     pub fn write(&self, out: &mut impl Write) -> io::Result<u64> {
-        let pieces = self.0.iter().map(|p| Ok(Cursor::new(p.bytes())));
+        let pieces = self.0.iter().map(|p| Ok(Cursor::new(p.all())));
         join(pieces, out)
     }
 
     /// Upper bound of the size of the written recording in bytes, too large by a few bytes.
     pub fn bytes(&self) -> u64 {
-        self.0.iter().map(Copy::len).sum()
+        self.0.iter().map(Bytes::len).sum()
     }
 }
 
@@ -156,7 +135,7 @@ impl Memory {
 
     /// Copies the recording in memory. Call this after the writer has settled.
     pub fn kept(&self) -> Kept {
-        Kept(self.pieces.iter().map(|p| p.copy()).collect())
+        Kept(self.pieces.iter().map(|p| p.lock().clone()).collect())
     }
 
     fn is_due(&self, now: Instant) -> bool {
@@ -277,7 +256,7 @@ mod tests {
             .kept()
             .0
             .into_iter()
-            .map(|p| p.bytes().len() as u64)
+            .map(|p| p.all().len() as u64)
             .sum();
         assert_eq!(copied, memory.bytes());
     }

@@ -150,7 +150,7 @@ const WAIT: Hook = Hook {
     gives: "time spent waiting for bitmaps (ext4_wait_block_bitmap)",
 };
 const WAIT_KPROBE: Hook = Hook {
-    programs: &["rt_al_wait_kout", "rt_al_wait_kin"],
+    programs: &["rt_al_kwait_out", "rt_al_kwait_in"],
     source: Source::Kprobe,
     ..WAIT
 };
@@ -414,8 +414,8 @@ mod tests {
         assert!(plan.notes.is_empty());
         assert_eq!(plan.sources()["looked"], Source::Fentry);
         assert_eq!(plan.sources()["waits"], Source::Kprobe);
-        assert!(plan.without("rt_al_wait_kin", "ENOENT"));
-        assert!(plan.notes[0].contains("rt_al_wait_in (EPERM) and rt_al_wait_kin (ENOENT)"));
+        assert!(plan.without("rt_al_kwait_in", "ENOENT"));
+        assert!(plan.notes[0].contains("rt_al_wait_in (EPERM) and rt_al_kwait_in (ENOENT)"));
         assert_eq!(plan.sources()["waits"], Source::None);
         assert!(plan.without("rt_al_scan", "EPERM") && !plan.counts_groups());
         for figure in ["looked", "refused", "reasons", "groups", "calls"] {
@@ -430,7 +430,7 @@ mod tests {
         let mut facts = modern();
         facts.functions.get_mut(WAIT).unwrap().traceable = Some(false);
         let kprobe = plan(&facts).unwrap();
-        assert!(kprobe.programs().any(|p| p == "rt_al_wait_kin"));
+        assert!(kprobe.programs().any(|p| p == "rt_al_kwait_in"));
         assert!(kprobe.instead.is_empty());
         facts.functions.remove(WAIT);
         let none = plan(&facts).unwrap();

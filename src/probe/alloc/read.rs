@@ -104,7 +104,7 @@ impl AllocProbe {
             };
             let key = task_of(&key);
             let mut share = share_of(&task.share);
-            share.looked += task.looked_now;
+            share.looked += task.looked_current;
             // Include the search in progress: an allocation can take minutes.
             match running.get(&key) {
                 Some((ac, count)) if *ac == task.ac => share.looked += count,

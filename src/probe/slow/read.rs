@@ -198,7 +198,7 @@ impl SlowProbe {
             bytes: o.bytes,
             flags: flags(o.flags),
             lock: lock(&o.lock),
-            off: self.off(&o.off),
+            off: self.off(&o.off_cpu),
         })
     }
 
@@ -259,7 +259,7 @@ impl SlowProbe {
             ordered: ordered.collect(),
             others_ns: c.others_ns,
             journal: (c.journal_dev != 0 && c.journal_dev != c.dev).then_some(c.journal_dev),
-            off: self.off(&c.off),
+            off: self.off(&c.off_cpu),
         }
     }
 }

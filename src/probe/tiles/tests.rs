@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::{HEAD, Lists, PHASE, SLOTS, Tiles};
+use super::{HEAD, Lists, SECTOR_BIAS, SLOTS, Tiles};
 use crate::address::ArraySector;
 use crate::origin::Origin;
 use crate::probe::boundaries::{Boundary, block_sectors, dynamic};
@@ -13,7 +13,7 @@ fn look_up(tiles: &Tiles, places: &[u32], words: &[u64], sector: u64) -> (u8, u6
     let at = at - tile * tiles.sectors;
     let slot = (at >> tiles.slot_shift()) as usize;
     assert!(slot < SLOTS, "{slot} in {tiles:?}");
-    let at = at + PHASE;
+    let at = at + SECTOR_BIAS;
     let first = places[tile as usize] as usize;
     let number = words[first] as usize;
     let list = &words[first + HEAD..=first + HEAD + number];
@@ -107,7 +107,8 @@ fn the_first_boundary_tried_is_right_for_99_percent_of_sectors() {
         let tried = (words[list + 1 + slot / 8] >> (slot % 8 * 8)) as u8 as usize;
         let stretch = &words[list + HEAD + tried..][..2];
         all += 1;
-        right += u32::from(stretch[0] >> 8 <= at + PHASE && at + PHASE < stretch[1] >> 8);
+        right +=
+            u32::from(stretch[0] >> 8 <= at + SECTOR_BIAS && at + SECTOR_BIAS < stretch[1] >> 8);
     }
     assert!(right * 100 > all * 99, "{right} of {all}");
 }

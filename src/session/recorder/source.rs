@@ -7,6 +7,7 @@ use anyhow::Result;
 use super::storage::Storage;
 use super::{LONGEST_DRAIN, Recorder, notes};
 use crate::analysis::snapshot::Snapshot;
+use crate::analysis::window;
 use crate::session::Session;
 use crate::session::engine::Source;
 
@@ -42,7 +43,7 @@ impl<D: Storage> Source for Recorder<D> {
     fn update(&mut self) -> Result<()> {
         if let Some(update) = self.session.check_for_update() {
             let part = self.write_state(Some(update))?;
-            self.part = Some(self.joined(part));
+            self.part = Some(window::joined(self.part.take(), part));
         }
         Ok(())
     }
@@ -50,7 +51,7 @@ impl<D: Storage> Source for Recorder<D> {
     fn interval(&mut self) -> Result<Snapshot> {
         let update = self.session.check_for_update();
         let last = self.write_state(update)?;
-        Ok(self.joined(last))
+        Ok(window::joined(self.part.take(), last))
     }
 
     fn finish(self) {}
