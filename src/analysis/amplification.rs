@@ -89,14 +89,15 @@ impl Row {
         (self.submitted > 0).then(|| bytes as f64 / self.submitted as f64)
     }
 
-    /// True for md's own work, and for bytes of md that could not be charged to an origin.
-    pub fn is_mds_own(&self) -> bool {
+    /// True for md's member bytes without submitted bytes: background work, and parity, pre-reads, bitmap or journal that could not
+    /// be charged to an origin.
+    pub fn is_md_overhead(&self) -> bool {
         self.submitted == 0 && self.origin.group() == crate::origin::Group::Md
     }
 
-    /// True for work not caused by IO to the array: resync, md's superblocks.
+    /// True for md's background work, which IO to the array does not cause: resync, md's superblocks.
     pub fn is_unasked(&self) -> bool {
-        self.is_mds_own() && charged(self.origin, self.op).is_none()
+        self.is_md_overhead() && charged(self.origin, self.op).is_none()
     }
 
     fn charge(&mut self, charge: Charge, bytes: u64) {
@@ -218,7 +219,7 @@ fn weights(
     });
     let written = |bytes: fn(&Row) -> u64| {
         rows.values()
-            .filter(move |r| r.op == op && !r.is_mds_own())
+            .filter(move |r| r.op == op && !r.is_md_overhead())
             .map(move |r| (r.origin, bytes(r)))
     };
     let some = |weights: &mut dyn Iterator<Item = (Origin, u64)>| -> Option<Weights> {

@@ -63,7 +63,7 @@ impl Mounts {
         found.into_iter().map(|m| m.path).collect()
     }
 
-    /// Looks up a file. `Err` if no mount of its filesystem is usable, e.g. because it is newer than this table.
+    /// Looks up a file. `Err` if no mount of its filesystem is usable, e.g. because it was mounted after these mounts were read.
     pub fn find(&self, wanted: &Wanted) -> io::Result<Found> {
         let mut why = io::Error::from(io::ErrorKind::NotFound);
         for mount in self.for_device(wanted.dev) {
@@ -103,6 +103,7 @@ fn find(mount: &Path, wanted: &Wanted) -> io::Result<Found> {
     }
     // The kernel appends this to a removed name (fs/d_path.c). A real name can also end with it.
     if let Some(was) = path.strip_suffix(b" (deleted)")
+        // A lone / is an inode without a name, see below.
         && was.len() > 1
     {
         return Ok(Found::At {

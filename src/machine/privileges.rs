@@ -14,8 +14,9 @@ pub const NEEDED: CapabilitySet = CapabilitySet::BPF
     .union(CapabilitySet::SYSLOG);
 
 /// [`NEEDED`], and capabilities that are used while programs may be loaded again: SYS_ADMIN for device mapper's tables, types of
-/// the kernel's modules and the programs' run times; SYS_RESOURCE for the memory of maps up to 5.10; SYS_NICE for the priority of
-/// draining; DAC_OVERRIDE for files in directories of other users; KILL for signals to another user's command.
+/// the kernel's modules and the programs' run times; SYS_RESOURCE to lock memory for maps (kernels up to 5.10); SYS_NICE to raise
+/// the priority of the threads that drain events and write the recording; DAC_OVERRIDE for files in directories of other users;
+/// KILL for signals to another user's command.
 const RELOAD: CapabilitySet = NEEDED
     .union(CapabilitySet::SYS_ADMIN)
     .union(CapabilitySet::SYS_RESOURCE)
@@ -35,22 +36,22 @@ pub fn has(wanted: CapabilitySet) -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.contains(wanted))
 }
 
-/// One line with the capabilities that a command lacks to load programs, and the command that grants them. `None` if none is
-/// missing. SYS_ADMIN implies BPF and PERFMON (bpf_capable() and perfmon_capable(), include/linux/capability.h). The other two of
-/// [`NEEDED`] are not checked here, but where they are used.
-pub fn lacks(command: &str) -> Option<String> {
+/// Error message if capabilities to load programs are missing: one line that names them and says how to grant them. `None` if none
+/// is missing. `subcommand` is that of raidtrace. SYS_ADMIN implies BPF and PERFMON (bpf_capable() and perfmon_capable(),
+/// include/linux/capability.h). The other two of [`NEEDED`] are not checked here, but where they are used.
+pub fn missing_message(subcommand: &str) -> Option<String> {
     if has(CapabilitySet::SYS_ADMIN) {
         return None;
     }
-    let programs = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
+    let for_loading = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
     let has = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
-    let missing = names(programs.difference(has))?;
-    let program = env::current_exe().unwrap_or_else(|_| "raidtrace".into());
+    let missing = names(for_loading.difference(has))?;
+    let executable = env::current_exe().unwrap_or_else(|_| "raidtrace".into());
     Some(format!(
-        "raidtrace {command} needs root, or some of its rights, to load programs into the kernel and to read the filesystem's layout \
-         (missing: {missing}): sudo raidtrace {command}; or, once, for all who may run it: sudo setcap {}=ep {}",
+        "raidtrace {subcommand} needs root, or some of its rights, to load programs into the kernel and to read the filesystem's \
+         layout (missing: {missing}): sudo raidtrace {subcommand}; or grant them to every user who may run it: sudo setcap {}=ep {}",
         names(NEEDED).unwrap_or_default(),
-        program.display()
+        executable.display()
     ))
 }
 

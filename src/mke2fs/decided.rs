@@ -18,7 +18,7 @@ pub enum JournalAt {
 /// Parameters known before groups are counted.
 #[derive(Clone, Debug)]
 pub struct Decided {
-    /// `ext4`, `ext3`, `ext2`.
+    /// Features of the filesystem type (ext4, ext3 or ext2), changed by `-O`.
     pub features: Features,
     pub block_size: u32,
     /// Size of the filesystem, including a last group that is too small and will be dropped.
@@ -74,7 +74,7 @@ impl Decided {
             let number = || {
                 value
                     .parse::<u32>()
-                    .map_err(|_| format!("-E {word}: {name}=NUMBER"))
+                    .map_err(|_| format!("-E {word}: expected {name}=NUMBER"))
             };
             match name {
                 "stride" => self.stride = number()?,
@@ -123,7 +123,7 @@ impl Decided {
         Ok(())
     }
 
-    /// Sets the reserved GDT blocks for growth to `value` blocks.
+    /// Reserves as many GDT blocks as the filesystem needs to grow to `value`, a size or a number of blocks.
     fn resize(&mut self, value: &str) -> Result<(), String> {
         let to =
             blocks(value, self.block_size.into()).ok_or("must be a size or a number of blocks")?;

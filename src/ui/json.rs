@@ -188,7 +188,8 @@ struct Submitted {
     bytes: u64,
 }
 
-/// Amplification over the interval. The screen shows amplification over the window of the headline.
+/// Amplification over the interval. The screen shows amplification over the last 10 s, in which hotspots are found
+/// ([`window::SPAN`](crate::analysis::window::SPAN)).
 #[derive(Serialize)]
 struct Amplified {
     origin: Origin,
@@ -255,6 +256,7 @@ pub(crate) struct Overhead {
     bpf_ns: u64,
     bpf_events: u64,
     estimated: bool,
+    /// Share of the interval in which the kernel's BPF statistics were enabled, 0 to 1.
     measured_share: f64,
 }
 

@@ -113,7 +113,7 @@ pub struct State {
     pub filter: Filter,
     /// Unit of bars and heat.
     pub measure: Measure,
-    /// True if a live screen keeps its snapshot, and a replay does not advance.
+    /// While true, a live screen keeps its snapshot and a replay does not advance.
     pub paused: bool,
     /// The requested interval.
     pub interval: Duration,

@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# ext4 blocks that neither the superblock of their disk nor a group descriptor
-# locates: an external journal, and a growing quota file. Leaves CASE.out, and in
-# CASE.kernel lines "KIND BYTES": bytes written according to the kernel's events.
+# ext4 blocks that cannot be found from the filesystem's superblock and group
+# descriptors: an external journal, and a growing quota file. Leaves CASE.out, and in
+# CASE.kernel the lines "inside BYTES" and "outside BYTES": bytes written according to
+# the kernel's events.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 mkdir -p /out

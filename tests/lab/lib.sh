@@ -26,19 +26,20 @@ filesystem() {
 	mount -o noatime,noinit_itable "/dev/$name" "/mnt/$name"
 }
 
-# begin: a run (guest.sh) on all arrays, each with a filesystem.
+# begin: starts a run (begin_run of guest.sh) on all arrays; each must have a filesystem.
 begin() {
 	local array
 	for array in "${arrays[@]}"; do
 		describe_filesystem "$array" "/dev/$array"
+		# DEVICE FIRST SECTORS VOLUME FIRST-OF-VOLUME, see stacks.sh
 		echo "$array 0 $(blockdev --getsz "/dev/$array") $array 0" >>"$out/maps"
 		targets+=("/dev/$array")
 	done
 	begin_run
 }
 
-# end: ends the run. raidtrace reads the layout again after an unmount; that must not happen while it ends, where only one
-# account would count the reads.
+# end: ends the run. raidtrace reads the layout again after an unmount. Waits for that: while the run ends, the reads would be
+# counted by only one of raidtrace and the reference trace.
 end() {
 	local array tenth
 	for array in "${arrays[@]}"; do
@@ -63,7 +64,7 @@ start_top() {
 	done
 }
 
-# wait_intervals: waits for two more lines of it. What was done before is in the first of them at the latest.
+# wait_intervals: waits for two more lines of top's output. What was done before the call is, at the latest, in the first of them.
 wait_intervals() {
 	local lines
 	lines=$(wc -l <"/out/$name.out")
@@ -73,7 +74,7 @@ wait_intervals() {
 	done
 }
 
-# stop_top: stops it. Its exit status goes to NAME.status.
+# stop_top: stops top. Its exit status goes to NAME.status.
 stop_top() {
 	local status=0
 	sleep 2
@@ -83,7 +84,8 @@ stop_top() {
 	cat "/out/$name.err"
 }
 
-# wait_for_note PATTERN COMMAND...: runs the command and waits until raidtrace has printed one more matching note.
+# wait_for_note PATTERN COMMAND...: runs the command and waits until raidtrace has printed one more matching note. Adds a line
+# "PATTERN: after N ms" or "failed: ..." to NAME.did.
 wait_for_note() {
 	local pattern=$1 before=${EPOCHREALTIME/./} printed
 	shift
@@ -105,21 +107,22 @@ write_files() {
 	sync
 }
 
-# delayed NAME DISK READ WRITE FLUSH: the table of a device of dm-delay, with delays in ms.
+# delayed NAME DISK READ WRITE FLUSH: prints the table of a dm-delay device, with delays in ms.
 delayed() {
 	local size
 	size=$(blockdev --getsz "/dev/$2")
 	printf '0 %s delay /dev/%s 0 %s /dev/%s 0 %s /dev/%s 0 %s\n' "$size" "$2" "$3" "$2" "$4" "$2" "$5"
 }
 
-# delay NAME DISK READ WRITE FLUSH: changes the delays.
+# delay NAME DISK READ WRITE FLUSH: changes the delays of a dm-delay device.
 delay() {
 	dmsetup suspend "$1"
 	delayed "$@" | dmsetup reload "$1"
 	dmsetup resume "$1"
 }
 
-# graph FUNCTION...: measures each call of these functions with the function graph tracer, those that this kernel has.
+# graph FUNCTION...: measures each call of these functions with the function graph tracer. Functions that this kernel lacks are
+# skipped.
 graph() {
 	local function
 	echo 0 >$tracing/tracing_on
@@ -167,7 +170,7 @@ end_slow() {
 	cat "$out/$name.err"
 }
 
-# unmount DIR: a path lookup of raidtrace holds the filesystem for a moment.
+# unmount DIR: unmounts DIR. Retries, because a path lookup of raidtrace may keep the filesystem busy for a moment.
 unmount() {
 	for ((tenth = 0; tenth < 50; tenth++)); do
 		if umount "$1"; then return; fi
@@ -193,13 +196,13 @@ limited() {
 	in_cgroup "$dir" dd if="$file" of=/dev/null bs=1M count=4 iflag=direct status=none
 	in_cgroup "$dir" dd if=/dev/zero of="/mnt/$on/$name" bs=1M count=4 conv=fsync status=none
 	stop_top
-	# File data that dd wrote and read.
+	# Bytes of file data that dd wrote and read: lines "OPERATION BYTES".
 	echo "write $((14 << 20))" >"/out/$name.did"
 	echo "read $((4 << 20))" >>"/out/$name.did"
 }
 
-# alloc_punch DEVICE AWK: frees blocks of /big. AWK is the body of a loop over `at`, an absolute block, which it also has to advance;
-# free(N) frees N blocks from there, where /big has them all.
+# alloc_punch DEVICE AWK: frees blocks of /big. AWK is run for each block number `at` of /big on the device and must advance `at`.
+# free(N) frees N blocks from `at`, or none if they exceed the extent.
 alloc_punch() {
 	# (0-14335[u]):10241-24576
 	debugfs -R 'stat /big' "$1" 2>/dev/null | grep -oE '\([0-9]+-[0-9]+(\[u\])?\):[0-9]+-[0-9]+' |
@@ -245,7 +248,7 @@ alloc_watched() {
 	cat "/out/$name.err"
 }
 
-# alloc_files DIR NAME COUNT BYTES: without a process for each.
+# alloc_files DIR NAME COUNT BYTES: writes COUNT files of BYTES bytes, without starting a process for each.
 alloc_files() {
 	local text
 	printf -v text '%*s' "$4" ''

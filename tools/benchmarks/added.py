@@ -5,11 +5,11 @@ One thread writes batches of 32 random 4 KiB blocks (added.c). It and the kernel
 device run on one CPU, so that the time of a batch is the CPU time of all its steps: submission,
 device, completion, context switches, and tracing. The programs of each tracer are loaded
 once, by the tracer itself, which also fills its maps. Then this script attaches and detaches them, for
-slices of about 50 ms in random order. The figure of a slice is a low quantile of its batches,
-which ignores batches disturbed by other work. It is divided by the figure of the slices without a tracer in
-the same round, because the machine may be slower for some seconds. The result is the median over all rounds,
-times the time of a request in the fastest tenth of the rounds. The 95 % confidence interval is a bootstrap
-over rounds.
+slices of 40 ms in random order. The figure of a slice is a low quantile of its batches,
+which ignores batches disturbed by other work. The difference from the slices without a tracer in the same
+round is divided by their figure, because the machine may be slower for some seconds. The median of these
+ratios is multiplied by the time of a request without a tracer (10th percentile of the rounds). The 95 %
+confidence interval is a bootstrap over rounds.
 
 "no tracer, again" is a control: its interval should include 0. Rounds in which another process had
 the kernel's BPF statistics enabled are excluded.
@@ -145,9 +145,9 @@ def one_cpu(cpu):
 
 
 class Load:
-    def __init__(self, source, path, size, cpu):
+    def __init__(self, binary, path, size, cpu):
         pin = ["taskset", "-c", str(cpu)]
-        self.process = subprocess.Popen([*pin, source, path, str(size)], text=True,
+        self.process = subprocess.Popen([*pin, binary, path, str(size)], text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def slice(self):
@@ -216,6 +216,7 @@ def added(rounds):
     quick = sorted(base)[len(base) // 10]
 
     def over(name, other):
+        """Nanoseconds per request that the state `name` adds to `other`; None: to no tracer."""
         return quick * median((r[name] - r.get(other, b)) / b for r, b in zip(rounds, base))
 
     ours, theirs, price = over(OURS, None), over(THEIRS, None), over(MEASURED, OURS)

@@ -22,7 +22,7 @@ import subprocess
 from statistics import mean, median
 
 from .added import Programs
-from .measure import ROOT, binary, bpf_statistics, ext4, loops, memory, prepare, run, state, verdict
+from .measure import ROOT, binary, bpf_statistics, ext4, loops, machine_state, prepare, run, tmpfs, verdict
 
 FILES = 2000
 MOST = 0.03
@@ -39,7 +39,7 @@ def guest(arguments):
     prepare("cc", "qemu-system-x86_64")
     states = ("without", "again", "counted", "origins")
     number = max(arguments.files // (FILES * len(states)), 2)
-    with memory() as scratch:
+    with tmpfs() as scratch:
         load_binary = f"{scratch}/dirtied"
         run("cc", "-O2", "-o", load_binary, str(pathlib.Path(__file__).with_suffix(".c")))
         lines = subprocess.run(
@@ -64,7 +64,7 @@ def guest(arguments):
     ):
         share, low, high = interval(rounds, lambda r: r[name] / r[base] - 1)
         print(f"{title}: {share:+.1%} ({low:+.1%} to {high:+.1%})")
-    print(state())
+    print(machine_state())
     return 0
 
 
@@ -73,7 +73,7 @@ def dirtied(arguments):
         return guest(arguments)
     prepare("cc", "bpftool", "losetup", "mke2fs")
     rounds = []
-    with memory() as scratch, loops([(scratch / "disk", 4 << 30)]) as [device], ext4(device, f"{scratch}/mnt") as where:
+    with tmpfs() as scratch, loops([(scratch / "disk", 4 << 30)]) as [device], ext4(device, f"{scratch}/mnt") as where:
         load_binary = f"{scratch}/dirtied"
         run("cc", "-O2", "-o", load_binary, str(pathlib.Path(__file__).with_suffix(".c")))
         programs = Programs("raidtrace", [binary(), "top", device, "--json", "--no-overhead"], os.path.basename(device))
@@ -115,5 +115,5 @@ def dirtied(arguments):
             checks.append((f"{text}; target {MOST:.0%}", share <= MOST))
         else:
             print(text)
-    print(state())
+    print(machine_state())
     return verdict(checks)

@@ -17,7 +17,8 @@ about 2 GiB of memory.
 import contextlib
 import os
 
-from .measure import Tool, binary, bpf_statistics, ext4, fio, loops, memory, prepare, raidtrace_lost, run, state, verdict
+from .measure import Tool, binary, bpf_statistics, ext4, fio, loops, machine_state, prepare, raidtrace_lost, run, tmpfs
+from .measure import verdict
 
 GIB, TIB = 1 << 30, 1 << 40
 SIZES = {"1 GiB": GIB, "1 TiB": TIB, "16 TiB": 16 * TIB, "100 TiB": 100 * TIB}
@@ -71,7 +72,7 @@ def rounds(cases, arguments):
 def flat(arguments):
     prepare("fio", "bpftrace", "bpftool", "losetup", "mke2fs")
     groups = {}
-    with memory() as scratch, bpf_statistics():
+    with tmpfs() as scratch, bpf_statistics():
         by_members(scratch, arguments, groups)
         by_size(scratch, arguments, groups)
     return report(groups)
@@ -90,5 +91,5 @@ def report(groups):
         costs = [min(t.ns) for t in tools]
         spread = max(costs) / min(costs)
         checks.append((f"{group}: most expensive over cheapest {spread:.2f} (target {FLAT:.2f})", spread <= FLAT))
-    print(state())
+    print(machine_state())
     return verdict(checks)

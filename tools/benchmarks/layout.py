@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Time and memory of `raidtrace layout`: the best of several turns, on sparse images in memory that have been read before.
+"""Time and memory of `raidtrace layout`. Images are sparse files on tmpfs. The fastest of several turns counts, so caches are
+warm.
 Targets are for CPU time, because it does not depend on other work on the machine.
 
   27 TiB    an image, as text and as JSON: less than 1 s
@@ -13,9 +14,10 @@ import os
 import subprocess
 import time
 
-from .measure import binary, memory, run, state, verdict
+from .measure import binary, machine_state, run, tmpfs, verdict
 
-SEED = ("--level", "0", "--disks", "12", "--chunk", "512K")
+# Options of the array.
+ARRAY = ("--level", "0", "--disks", "12", "--chunk", "512K")
 
 
 def image(scratch, size):
@@ -51,15 +53,15 @@ def layout(arguments):
         if mib:
             checks.append((f"{name}: {rss:.0f} MiB (target {mib})", rss < mib))
 
-    with memory() as scratch:
+    with tmpfs() as scratch:
         large = image(scratch, 27 << 40)
-        case("27 TiB", 1, None, large, *SEED)
-        case("27 TiB, JSON", 1, None, large, *SEED, "--json")
+        case("27 TiB", 1, None, large, *ARRAY)
+        case("27 TiB, JSON", 1, None, large, *ARRAY, "--json")
         os.unlink(large)
         if not arguments.small:
             larger = image(scratch, 1 << 50)
-            case("1 PiB", 30, 256, larger, *SEED)
+            case("1 PiB", 30, 256, larger, *ARRAY)
             os.unlink(larger)
-    case("search, 27 TiB", 5, None, "--plan", "27T", "--search", *SEED)
-    print(state())
+    case("search, 27 TiB", 5, None, "--plan", "27T", "--search", *ARRAY)
+    print(machine_state())
     return verdict(checks)

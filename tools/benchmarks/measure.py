@@ -101,8 +101,8 @@ def ext4(device, where):
 
 
 @contextlib.contextmanager
-def memory():
-    """A directory in memory, for sparse files of any size."""
+def tmpfs():
+    """A directory on tmpfs, for sparse files of any size."""
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="raidtrace-bench.") as path:
         yield pathlib.Path(path)
 
@@ -282,7 +282,7 @@ def end(process):
         process.wait()
 
 
-def state():
+def machine_state():
     """CPUs, kernel and load of the machine."""
     load = pathlib.Path("/proc/loadavg").read_text().split()
     return f"load average {load[0]} {load[1]} {load[2]}, {os.cpu_count()} CPUs, Linux {os.uname().release}"

@@ -18,8 +18,8 @@ Target: half of bpftrace's time for the same load on the member.
 
 import os
 
-from .measure import BPFTRACE, ROOT, Tool, bpf_statistics, bpftrace_lost, ext4, fio, loops, memory, prepare
-from .measure import raidtrace_lost, state, verdict
+from .measure import BPFTRACE, ROOT, Tool, bpf_statistics, bpftrace_lost, ext4, fio, loops, machine_state, prepare
+from .measure import raidtrace_lost, tmpfs, verdict
 
 LEVELS = ("0", "1", "10")
 DISKS, TIB, OFFSET = 4, 1 << 40, 1 << 20
@@ -33,7 +33,7 @@ def members(arguments):
     if not EXAMPLE.exists():
         raise SystemExit("bench: no as_members: cargo build --release --example as_members")
     results = []
-    with memory() as scratch, bpf_statistics():
+    with tmpfs() as scratch, bpf_statistics():
         images = [(scratch / f"disk{n}", TIB) for n in range(DISKS)]
         images += [(scratch / f"array{level}", CAPACITY[level] * (TIB - OFFSET)) for level in LEVELS]
         with loops(images) as devices:
@@ -78,5 +78,5 @@ def report(results):
                   f"{above:14.0f}{ns:10.0f}{bpftrace:10.0f}{ns / bpftrace:7.2f}{lost:6}")
             checks.append((f"RAID {level}, {load}: {ns / bpftrace:.2f} of bpftrace's (target 0.50)", ns / bpftrace <= 0.5))
             checks.append((f"RAID {level}, {load}: lost events: {lost} (target 0)", lost == 0))
-    print(state())
+    print(machine_state())
     return verdict(checks)

@@ -19,7 +19,7 @@ import subprocess
 import tempfile
 import time
 
-from .measure import PATIENCE, ROOT, bpf_statistics, loaded, prepare, state, verdict
+from .measure import PATIENCE, ROOT, bpf_statistics, loaded, machine_state, prepare, verdict
 
 SAID = re.compile(r"(\d+) samples, (\d+) busy, \d+ in the allocator, (\d+) lost, (\d+) stacks")
 TARGET = 0.01  # of CPU, at 99 Hz
@@ -90,5 +90,5 @@ def profile(arguments):
             checks.append((f"{hertz} Hz: lost {lost} (target 0)", lost == 0))
             if hertz == 99:
                 checks.append((f"99 Hz: {together:.3%} of all CPUs (target {TARGET:.0%})", together < TARGET))
-    print(state())
+    print(machine_state())
     return verdict(checks)

@@ -19,8 +19,8 @@ import sys
 import tempfile
 from statistics import median
 
-from .measure import BPFTRACE, NOTHING, PROGRAMS, ROOT, binary, bpftrace_lost, completed, iops, price, programs
-from .measure import raidtrace_lost, spent, state, ticks, verdict
+from .measure import BPFTRACE, NOTHING, PROGRAMS, ROOT, binary, bpftrace_lost, completed, iops, machine_state, price
+from .measure import programs, raidtrace_lost, spent, ticks, verdict
 
 LEVELS = ("0", "1", "10", "5", "6")
 TARGET = {"0": 0.5, "1": 0.5, "10": 0.5, "5": 1.0, "6": 1.0}
@@ -81,7 +81,7 @@ def raid(arguments):
     with tempfile.TemporaryDirectory(prefix="raidtrace-bench.") as scratch:
         out = arguments.keep or pathlib.Path(scratch)
         out.mkdir(parents=True, exist_ok=True)
-        began = state()
+        began = machine_state()
         guest(arguments, out)
         turns = [Turn(p) for p in sorted(out.iterdir()) if p.name.count(".") == 3]
         failed = {}
@@ -90,7 +90,7 @@ def raid(arguments):
             said = (path / "err").read_text().strip() if (path / "err").exists() else ""
             failed[level, tool] = said.splitlines()[0] if said else "it did not start tracing"
     print(f"Linux {arguments.kernel} in an emulated machine: only ratios within this run are meaningful")
-    print(f"host: {began}; at the end: {state()}")
+    print(f"host: {began}; at the end: {machine_state()}")
     return report(turns, failed, arguments.level or LEVELS)
 
 

@@ -22,7 +22,7 @@ import subprocess
 import tempfile
 import time
 
-from .measure import PATIENCE, binary, completed, ext4, fio, loops, memory, prepare, state, ticks, verdict
+from .measure import PATIENCE, binary, completed, ext4, fio, loops, machine_state, prepare, ticks, tmpfs, verdict
 
 SAID = re.compile(r"(\d+) requests, (\d+) submissions, ([\d.]+) MiB(?:, ([\d.]+) bytes a request)?")
 
@@ -77,7 +77,7 @@ def recorded(device, path, scratch, seconds):
 def record(arguments):
     prepare("fio", "losetup")
     loads = {}
-    with memory() as scratch, loops([(scratch / "disk", 1 << 30)]) as (device,):
+    with tmpfs() as scratch, loops([(scratch / "disk", 1 << 30)]) as (device,):
         turns(loads, "all over the device", device, device, scratch, arguments)
         with ext4(device, f"{scratch}/mnt") as where:
             turns(loads, "a file on ext4", device, f"{where}/file", scratch, arguments)
@@ -105,5 +105,5 @@ def report(loads):
             (f"{load}: {best['bytes']:.1f} bytes per request (target 16)", best["bytes"] <= 16),
             (f"{load}: resident {rss:.1f} MiB (target 64)", rss < 64),
         ]
-    print(state())
+    print(machine_state())
     return verdict(checks)

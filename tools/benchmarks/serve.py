@@ -20,7 +20,7 @@ import subprocess
 import threading
 import time
 
-from .measure import binary, end, ext4, fio, loops, memory, prepare, state, verdict
+from .measure import binary, end, ext4, fio, loops, machine_state, prepare, tmpfs, verdict
 
 MIB = 1 << 20
 
@@ -129,9 +129,9 @@ def clients(process, port, where, seconds):
 
 def serve(arguments):
     prepare("fio", "losetup", "mke2fs")
-    print(f"{state()}\n")
+    print(f"{machine_state()}\n")
     checks = []
-    with memory() as scratch:
+    with tmpfs() as scratch:
         images = [(scratch / f"disk{n}", 16 * MIB) for n in range(64)]
         with loops(images) as devices, contextlib.ExitStack() as mounted:
             mounts = [mounted.enter_context(ext4(d, f"{image}.mnt")) for (image, _), d in zip(images, devices)]

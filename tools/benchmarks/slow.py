@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import time
 
-from .measure import PATIENCE, binary, ext4, loaded, loops, memory, prepare
+from .measure import PATIENCE, binary, ext4, loaded, loops, prepare, tmpfs
 
 SWITCHES = 100_000  # per second
 SHARE = 0.01  # of all CPUs at SWITCHES
@@ -92,7 +92,7 @@ def slow(arguments):
     prepare("bpftool", "mke2fs", "losetup")
     statistics_switch = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
     switch_ns, without, with_, in_programs, rate = [], [], [], [], 0
-    with memory() as scratch, loops([(scratch / "disk", 1 << 30)]) as (device,), ext4(device, scratch / "mnt") as mount:
+    with tmpfs() as scratch, loops([(scratch / "disk", 1 << 30)]) as (device,), ext4(device, scratch / "mnt") as mount:
         file = mount / "file"
         fsyncs(file, 0.5)
         for _ in range(arguments.rounds):

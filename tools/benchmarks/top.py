@@ -29,8 +29,8 @@ from statistics import median
 
 from . import added
 
-from .measure import BPFTRACE, Skipped, Tool, binary, bpf_statistics, bpftrace_lost, ext4, fio, loops, memory
-from .measure import prepare, raidtrace_lost, state, verdict
+from .measure import BPFTRACE, Skipped, Tool, binary, bpf_statistics, bpftrace_lost, ext4, fio, loops, machine_state
+from .measure import prepare, raidtrace_lost, tmpfs, verdict
 
 SIZE = 900  # MiB of the area that is written
 STARTS = 9
@@ -60,7 +60,7 @@ def tracers(devices, scratch):
 
 def top(arguments):
     prepare("fio", "bpftrace", "bpftool", "losetup", "cc", "taskset")
-    with memory() as scratch:
+    with tmpfs() as scratch:
         images = [(scratch / f"disk{n}", 1 << (20 if n else 30)) for n in range(12)]
         with loops(images) as devices:
             first = first_figures(devices)
@@ -176,5 +176,5 @@ def report(loads, first):
         checks.append((text, median(after) <= 0.5))
     else:
         checks.append(("first figures: none", False))
-    print(state())
+    print(machine_state())
     return verdict(checks)

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-from .measure import ROOT, binary, loops, memory, prepare
+from .measure import ROOT, binary, loops, prepare, tmpfs
 
 FILE = ROOT / "docs/measured/verifier.txt"
 KERNELS = ("6.1", "6.12", "6.18", "7.2")
@@ -47,7 +47,7 @@ def in_guest(kernel):
 
 def on_host():
     prepare("losetup")
-    with memory() as scratch, loops([(scratch / "disk", 1 << 26)]) as devices:
+    with tmpfs() as scratch, loops([(scratch / "disk", 1 << 26)]) as devices:
         done = subprocess.run([binary(), "-v", "top", "--json", "--count", "1", *devices],
                               capture_output=True, text=True)
         if done.returncode:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Rows of tools/truth, and docs/measured/attribution.md, which keeps the last row of each cell."""
+"""Formats the results of tools/truth as table rows, and maintains docs/measured/attribution.md, which has the last result of each
+cell (kernel, level, stack, workload)."""
 
 from .matrix import KERNELS, matrix
 
-# Version and architecture of lab kernels that are not part of the name.
+# Version and architecture of the lab kernels whose name is not just a version.
 ARCHITECTURES = {
     "arm64-6.1": ("6.1", "arm64"),
     "arm64-6.12": ("6.12", "arm64"),
@@ -34,7 +35,7 @@ def cells_of(cell, verdict):
     names = (cell.level, cell.stack, cell.workload)
     if verdict.no_verdict:
         return (*names, "", "", "", "", "", verdict.word)
-    requests = f"all {verdict.requests}" if not verdict.strayed else f"{verdict.strayed} of {verdict.requests} off"
+    requests = f"all {verdict.requests}" if not verdict.mismatched else f"{verdict.mismatched} of {verdict.requests} differ"
     shares = at_least(verdict.fixed), at_least(verdict.overall), about(verdict.unknown), about(verdict.unchecked)
     return (*names, *shares, requests, verdict.word)
 
@@ -45,7 +46,7 @@ def line(cells):
 
 def read(path):
     """{(kernel, level, stack, workload): columns} of the file."""
-    names = {place: kernel for kernel, place in ARCHITECTURES.items()}
+    names = {platform: kernel for kernel, platform in ARCHITECTURES.items()}
     rows, version = {}, None
     for text in path.read_text().splitlines() if path.exists() else ():
         if text.startswith("## Linux "):
@@ -59,14 +60,14 @@ def read(path):
 
 def write(path, rows):
     order = {(cell.level, cell.stack, cell.workload): n for n, cell in enumerate(matrix())}
-    places = {kernel: ARCHITECTURES.get(kernel, (kernel, X86)) for kernel, *_ in rows}
-    versions = sorted({version for version, _ in places.values()}, key=lambda v: (v not in KERNELS, KERNELS.index(v) if v in KERNELS else v))
+    platforms = {kernel: ARCHITECTURES.get(kernel, (kernel, X86)) for kernel, *_ in rows}
+    versions = sorted({version for version, _ in platforms.values()}, key=lambda v: (v not in KERNELS, KERNELS.index(v) if v in KERNELS else v))
     with open(path, "w") as file:
         file.write(TITLE)
         for version in versions:
-            mine = [key for key in rows if places[key[0]][0] == version]
-            mine.sort(key=lambda key: (places[key[0]][1] != X86, places[key[0]][1], order.get(key[1:], len(order)), key))
+            mine = [key for key in rows if platforms[key[0]][0] == version]
+            mine.sort(key=lambda key: (platforms[key[0]][1] != X86, platforms[key[0]][1], order.get(key[1:], len(order)), key))
             wrong = sum(not rows[key][-1].startswith("correct") for key in mine)
             file.write(f"\n## Linux {version}\n\n{len(mine) - wrong} of {len(mine)} cells are correct.\n\n")
             file.write(line(("architecture", *HEAD)) + "|" + "---|" * (len(HEAD) + 1) + "\n")
-            file.writelines(line((places[key[0]][1], *rows[key])) for key in mine)
+            file.writelines(line((platforms[key[0]][1], *rows[key])) for key in mine)

@@ -35,7 +35,7 @@ class Verdict:
     unchecked: float = 0.0  # share of bytes whose origin the kernel's account does not have
     discards: float = 1.0  # share of discarded bytes that agree
     requests: int = 0
-    strayed: int = 0  # requests by which raidtrace differs from the disk statistics
+    mismatched: int = 0  # requests by which raidtrace differs from the disk statistics
     misplaced: int = 0  # requests whose first sector has another origin
     slots: int = 0  # members with another slot
     misnamed: int = 0  # bytes by which raidtrace differs from a cgroup's own account
@@ -47,7 +47,7 @@ class Verdict:
     @property
     def correct(self):
         shares = self.fixed == 1 and self.overall >= 0.999 and self.discards >= 0.999 and self.unknown < 0.001
-        wrong = self.strayed or self.misplaced or self.slots or self.lost or self.misnamed or self.no_verdict
+        wrong = self.mismatched or self.misplaced or self.slots or self.lost or self.misnamed or self.no_verdict
         return shares and not wrong
 
     @property
@@ -233,7 +233,7 @@ def compare(directory, stack, facts=None, workload=""):
             verdict.requests += expected
             # Requests from before raidtrace could know the disk may be counted or not.
             expected -= min(max(expected - counted, 0), ours.early[name, kind])
-            verdict.strayed += abs(counted - expected)
+            verdict.mismatched += abs(counted - expected)
             if counted != expected:
                 verdict.words.append(f"{name} {kind} requests: raidtrace {counted}, disk statistics {expected}")
     if lost:

@@ -138,7 +138,7 @@ fn without_writes_md_bytes_are_not_charged() {
     assert_eq!(rows[&(Parity, Op::Write)].parity, 64 * KIB);
     assert_eq!(rows[&(MdBitmap, Op::Write)].md_bitmap, 4 * KIB);
     assert_eq!(rows[&(Resync, Op::Write)].data, 100 * KIB);
-    let own: Vec<_> = rows.values().filter(|r| r.is_mds_own()).collect();
+    let own: Vec<_> = rows.values().filter(|r| r.is_md_overhead()).collect();
     assert_eq!(own.len(), 5);
     assert!(own.iter().all(|r| r.factor().is_none()));
     let amplification = Amplification::new(&array, Duration::ZERO);
@@ -184,7 +184,7 @@ fn submitted_parity_stays_parity() {
     assert_eq!(rows[&(FileData, Op::Write)].factor(), Some(2.0));
     let parity = rows[&(Parity, Op::Write)];
     assert_eq!((parity.data, parity.factor()), (20 * KIB, Some(2.0)));
-    assert!(!parity.is_mds_own());
+    assert!(!parity.is_md_overhead());
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub fn run(args: &Alloc) -> Result<()> {
     if let Some(file) = &args.replay {
         return replayed(file, args);
     }
-    if let Some(why) = privileges::lacks("alloc") {
+    if let Some(why) = privileges::missing_message("alloc") {
         bail!(why);
     }
     if args.hertz == 0 && (args.folded.is_some() || args.flame.is_some()) {

@@ -28,7 +28,7 @@ const GRACE: Duration = Duration::from_millis(100);
 
 /// Records. Returns the exit status of the command, if one was given.
 pub fn run(args: &Record) -> Result<ExitCode> {
-    if let Some(why) = privileges::lacks("record") {
+    if let Some(why) = privileges::missing_message("record") {
         bail!(why);
     }
     let files = Files::new(&args.output, args.force, args.rotate)?;

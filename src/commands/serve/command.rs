@@ -31,7 +31,7 @@ const ANSWERS: usize = 16;
 
 /// Serves until Ctrl-C or a signal.
 pub fn run(args: &Serve) -> Result<()> {
-    if let Some(why) = privileges::lacks("serve") {
+    if let Some(why) = privileges::missing_message("serve") {
         bail!(why);
     }
     let token = args.token_file.as_deref().map(token::read).transpose()?;

@@ -28,7 +28,7 @@ pub fn run(args: &Slow) -> Result<()> {
     if let Some(file) = &args.replay {
         return replay::run(file, args);
     }
-    if let Some(why) = privileges::lacks("slow") {
+    if let Some(why) = privileges::missing_message("slow") {
         bail!(why);
     }
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -39,7 +39,7 @@ pub fn run(args: &Top) -> Result<()> {
     if let Some(file) = &args.replay {
         return replay::command::run(file, args);
     }
-    if let Some(why) = privileges::lacks("top").filter(|_| args.connect.is_none()) {
+    if let Some(why) = privileges::missing_message("top").filter(|_| args.connect.is_none()) {
         bail!(why);
     }
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,7 +1,7 @@
 //! Enables ext4's allocator statistics (/sys/fs/ext4/DEV/mb_stats), and restores the old value even after raidtrace was killed.
 //!
-//! While mb_stats is enabled, the state file /run/raidtrace/mb_stats/DEV holds the old value and is locked. A file without a lock
-//! was left by a killed process; [`restore`] restores its value.
+//! While mb_stats is enabled, the state file /run/raidtrace/mb_stats/DEV is locked. It holds the id of the mount and the old value,
+//! which is always 0. A file without a lock was left by a killed process; [`restore`] restores its value.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};

@@ -1,5 +1,5 @@
-//! Member bytes caused by IO of each origin and operation, over the window of the headline rather than the interval, because
-//! bytes submitted now are written later.
+//! Member bytes caused by IO of each origin and operation, over the last 10 s ([`SPAN`](crate::analysis::window::SPAN), in which
+//! hotspots are found) rather than the interval, because bytes submitted now are written later.
 
 use ratatui::text::{Line, Span};
 
@@ -17,7 +17,7 @@ pub(super) struct AmplificationView;
 
 impl TableView for AmplificationView {
     type Row<'a> = AmplificationRow;
-    const EMPTY: &'static str = "nothing submitted and nothing moved";
+    const EMPTY: &'static str = "no IO submitted, none on the members";
     const BAR: &'static str = "below";
     const SPACE: usize = 2;
 
@@ -117,13 +117,13 @@ impl TableView for AmplificationView {
         text.into_iter().map(|l| Line::styled(l, style)).collect()
     }
 
-    /// `file_data write: for each byte in 1.00 data + 1.00 parity + 2.00 pre-read`
+    /// `file_data write: one byte costs 1.00 data + 1.00 parity + 2.00 pre-read`
     fn detail(row: &AmplificationRow, _: &Scene<'_>) -> String {
         let r = &row.sums;
         let text = match rows::price(r).as_deref() {
             Some("") => "nothing has reached the members yet".to_owned(),
-            Some(price) => format!("for each byte in {price}"),
-            None if !r.is_mds_own() => "submitted before this time window".to_owned(),
+            Some(price) => format!("one byte costs {price}"),
+            None if !r.is_md_overhead() => "submitted before this time window".to_owned(),
             None if r.is_unasked() => "md's own work, not caused by IO of the array".to_owned(),
             None => "there was no write to charge it to".to_owned(),
         };

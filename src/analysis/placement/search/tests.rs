@@ -1,4 +1,5 @@
-//! Comparisons for small filesystems, which are fast. The recommended options must be even if any are.
+//! If any options spread the metadata evenly over the disks, the recommended ones must. Most tests use small filesystems, for which
+//! a search is fast.
 
 use super::Search;
 use crate::analysis::placement::filesystem::Filesystem;
@@ -82,7 +83,8 @@ fn recommendations_and_their_text() {
     assert_eq!(remedy.options.words(), "-g 32744 -G 2");
 }
 
-/// The rows describe the whole filesystem at any size, with meta_bg, which mke2fs turns on by default at these sizes.
+/// The rows describe the whole filesystem at any size, with meta_bg, which mke2fs turns on by default at these sizes. The target
+/// starts with a filesystem of 1 TiB, because planning all groups of a larger one takes long; the planned filesystem replaces it.
 #[test]
 fn figures_above_64_tib() {
     let (options, conf) = (Options::default(), Conf::compiled_in());
@@ -91,13 +93,14 @@ fn figures_above_64_tib() {
         let search = Search::on(&target, bytes, &options, &conf);
         let planned = search.planned(&options).unwrap();
         assert_eq!(planned.groups.unwrap().count, groups);
-        // With meta_bg the descriptors are one block in each of three groups of 64.
+        // With meta_bg, three of the 64 groups of each meta_bg have one block of descriptors.
         let descriptors = planned
             .ranges
             .iter()
             .filter(|r| r.origin == crate::origin::Origin::GroupDescriptors);
         assert_eq!(descriptors.map(|r| r.count).max(), Some(1));
         let (all, base) = search.run().unwrap();
+        // The note that skews are those of the first 16 TiB.
         let counted = search.counted();
         assert_eq!(all[base].costs.groups, groups);
         assert_eq!(all[base].costs.inodes, planned.inodes);
@@ -121,7 +124,8 @@ fn figures_above_64_tib() {
     }
 }
 
-/// A large -G evens bitmaps only, and all files of a flex group start in one group: flex groups have at most 8 GiB.
+/// A large -G spreads only the bitmaps more evenly, and lets all files of a flex group start in the same groups. The search
+/// therefore proposes no flex group above 8 GiB, unless the default is larger.
 #[test]
 fn flex_groups_stay_small() {
     let conf = Conf::compiled_in();
@@ -136,9 +140,13 @@ fn flex_groups_stay_small() {
             let most = all[base].costs.flex_bytes.max(8 << 30);
             assert!(all.iter().all(|c| c.costs.flex_bytes <= most));
             assert!(all.iter().all(|c| c.options.flex.is_none_or(|f| f <= 64)));
-            // No option evens a bigalloc filesystem here, and a half-even layout is not worth metadata far from all files.
-            assert!(!options.features.is_empty() || all[0].skews.worst() < 1.4);
-            assert!(options.features.is_empty() || chunk < 64 << 10 || all[0].options == options);
+            if options.features.is_empty() {
+                assert!(all[0].skews.worst() < 1.4);
+            } else if chunk >= 64 << 10 {
+                // With bigalloc, no option makes this layout even. A partly better one would place metadata far from its
+                // files, so the defaults are kept.
+                assert!(all[0].options == options);
+            }
         }
     }
 }
