@@ -134,6 +134,58 @@ fn a_report_is_legible() {
 }
 
 #[test]
+fn two_recordings_are_compared() {
+    let folder = Folder::new();
+    let file = folder.file("a.rtrace", DEMO);
+    let against = |options: &[&str]| {
+        let all = [&["report", &file, "--against", &file], options].concat();
+        raidtrace(&all)
+    };
+    let text = against(&["--from", "+20", "--against-to", "+20"]);
+    assert_eq!((text.code(), text.stderr.as_str()), (Some(0), ""));
+    let out = &text.stdout;
+    assert!(out.lines().all(|l| l.chars().count() <= 80), "{out}");
+    assert!(out.contains("false discovery rate"), "{out}");
+    // The same input gives the same output.
+    let again = against(&["--from", "+20", "--against-to", "+20"]);
+    assert_eq!(again.stdout, text.stdout);
+    let json = against(&["--json"]);
+    let value: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(value["schema"], "raidtrace.report-against/1");
+    assert_eq!(value["method"]["different"], 0);
+    assert!(
+        value["notes"][0]
+            .as_str()
+            .unwrap()
+            .contains("same recording")
+    );
+    let page = against(&["--html", "-"]);
+    assert_eq!(page.code(), Some(0), "{page:?}");
+    assert!(page.stdout.starts_with("<!DOCTYPE html>"), "{page:?}");
+    fails(
+        &against(&["--pair", "md0=md127"]),
+        &["BEFORE has no array md0", "md127"],
+    );
+    fails(
+        &against(&["--against-from", "+4000"]),
+        &["nothing was recorded"],
+    );
+    let cut = folder.file("cut.rtrace", &DEMO[..DEMO.len() - 4000]);
+    let out = raidtrace(&["report", &file, "--against", &cut]);
+    assert!(
+        out.stdout.contains("- BEFORE: the recording is truncated"),
+        "{out:?}"
+    );
+    let missing = raidtrace(&["report", &file, "--against", "/nonexistent"]);
+    fails(&missing, &["/nonexistent"]);
+    for wrong in [&["--pair", "md0="][..], &["--json", "--html", "-"]] {
+        assert_eq!(against(wrong).code(), Some(2), "{wrong:?}");
+    }
+    let alone = raidtrace(&["report", &file, "--pair", "md0=md1"]);
+    assert_eq!(alone.code(), Some(2), "{alone:?}");
+}
+
+#[test]
 fn from_and_to_select_a_period() {
     let folder = Folder::new();
     let file = folder.file("a.rtrace", DEMO);

@@ -79,7 +79,7 @@ impl Events {
         self.disks.add_boundary(time_us);
     }
 
-    /// Removes a boundary added by [`Events::add_boundary`].
+    /// Removes a boundary added by [`Events::add_boundary`]. A boundary that was added twice remains until it is removed twice.
     pub fn remove_boundary(&mut self, time_us: i64) {
         self.disks.remove_boundary(time_us);
     }

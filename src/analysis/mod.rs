@@ -4,6 +4,7 @@
 
 pub mod alloc;
 pub mod amplification;
+pub mod compare;
 pub mod counters;
 pub mod detail;
 pub mod events;

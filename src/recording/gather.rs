@@ -12,6 +12,7 @@ use anyhow::{Result, bail};
 pub use self::allocator::{Allocator, Busiest};
 pub use self::sizes::Sizes;
 use crate::analysis::amplification::Amplification;
+use crate::analysis::compare::series::{Collector, Series};
 use crate::analysis::events::{Events, IntervalCounters};
 use crate::analysis::fold::{Fold, Sample};
 use crate::analysis::hotspot;
@@ -79,20 +80,49 @@ pub struct Detail {
     pub stacks: Profile,
 }
 
+/// A period of a recording, as typed by the user.
+#[derive(Clone, Copy, Debug)]
+pub struct Period<'a> {
+    /// Start; `None`: the start of the recording.
+    pub from: Option<&'a str>,
+    /// End; `None`: the end of the recording.
+    pub to: Option<&'a str>,
+    /// Options that set them, for messages.
+    pub options: (&'static str, &'static str),
+}
+
 /// Reads the recording from `from` to `to`, by default from its start to its end.
 pub fn gather(path: &Path, from: Option<&str>, to: Option<&str>) -> Result<Report> {
-    read(path, from, to, false)
+    let options = ("--from", "--to");
+    let period = Period { from, to, options };
+    Ok(read(path, period, Extra::None)?.0)
 }
 
 /// [`gather`], with the figures of a page.
 pub fn gather_detailed(path: &Path, from: Option<&str>, to: Option<&str>) -> Result<Report> {
-    read(path, from, to, true)
+    let options = ("--from", "--to");
+    let period = Period { from, to, options };
+    Ok(read(path, period, Extra::Detail)?.0)
 }
 
-fn read(path: &Path, from: Option<&str>, to: Option<&str>, detailed: bool) -> Result<Report> {
-    let wanted = match detailed {
-        true => Wanted::Addresses,
-        false => Wanted::Figures,
+/// [`gather`], with the figures of each interval.
+pub fn gather_series(path: &Path, period: Period<'_>) -> Result<(Report, Series)> {
+    read(path, period, Extra::Series)
+}
+
+/// Figures gathered in addition to those of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extra {
+    None,
+    Detail,
+    Series,
+}
+
+fn read(path: &Path, period: Period<'_>, extra: Extra) -> Result<(Report, Series)> {
+    let Period { from, to, options } = period;
+    let wanted = match extra {
+        Extra::Detail => Wanted::Addresses,
+        Extra::None | Extra::Series => Wanted::Figures,
     };
     let mut reader = Reader::open(path, wanted)?;
     let first = reader.next_item();
@@ -120,14 +150,16 @@ fn read(path: &Path, from: Option<&str>, to: Option<&str>, detailed: bool) -> Re
     };
     if let Some(text) = to.filter(|_| to_us <= start_us) {
         let start = time::clock_both(start_us, &zone);
-        bail!("--to {text} is before the recording, which starts at {start}");
+        let to = options.1;
+        bail!("{to} {text} is before the recording, which starts at {start}");
     }
     if from_us >= to_us {
-        bail!("--from must be before --to");
+        bail!("{} must be before {}", options.0, options.1);
     }
     let from_us = from_us.max(start_us);
     let mut pass = Pass::new(start_us, from_us, to_us);
-    if detailed {
+    pass.series = (extra == Extra::Series).then(|| Collector::new(from_us));
+    if extra == Extra::Detail {
         pass.pieces = pass.pieces.with_detail();
         pass.stacks = Some(Profile::default());
     }
@@ -165,6 +197,8 @@ struct Pass {
     events: Events,
     sums: IntervalCounters,
     pieces: Pieces,
+    /// Only for [`gather_series`].
+    series: Option<Collector>,
     /// Index into `names` for each current member number.
     arrays: Vec<usize>,
     names: Vec<String>,
@@ -198,6 +232,7 @@ impl Pass {
             to_us,
             events,
             pieces: Pieces::new(from_us),
+            series: None,
             sums: IntervalCounters::default(),
             arrays: Vec::new(),
             names: Vec::new(),
@@ -242,6 +277,9 @@ impl Pass {
                 self.items += 1;
                 match slow::Interval::parse(*time_us, json) {
                     Ok(interval) => {
+                        if let Some(series) = &mut self.series {
+                            series.slow(&interval.kinds);
+                        }
                         slow_history::add(self.slow.get_or_insert_default(), &interval);
                     }
                     Err(_) => self.invalid += 1,
@@ -264,11 +302,17 @@ impl Pass {
             // A state includes everything before it.
             if time <= self.from_us {
                 self.events.add_first_state(item);
+                if let Some(series) = &mut self.series {
+                    series.first_state(state);
+                }
             } else if time <= self.to_us {
                 self.items += 1;
                 self.events.push(&mut self.sums, item);
                 if time < self.to_us {
                     self.pieces.state(&mut self.events, time);
+                    if let Some(series) = &mut self.series {
+                        series.state(&mut self.events, state);
+                    }
                 }
             } else {
                 self.events.add_outside(item);
@@ -284,6 +328,9 @@ impl Pass {
             return;
         }
         self.pieces.add(&self.events, item);
+        if let Some(series) = &mut self.series {
+            series.add(&self.events, item);
+        }
         self.items += 1;
         match item {
             Item::Request(r) => {
@@ -310,11 +357,16 @@ impl Pass {
         recorded_us: (i64, i64),
         from_us: i64,
         to_us: i64,
-    ) -> Report {
+    ) -> (Report, Series) {
         self.pieces.finish(&mut self.events, to_us);
+        if let Some(series) = &mut self.series {
+            series.finish(&mut self.events, to_us);
+        }
         self.events.end(self.newest);
         let (start, end) = self.events.samples(self.sums, from_us, to_us, reader);
         let timeline = self.pieces.timeline(&self.events);
+        let series = self.series.take();
+        let series = series.map(|series| series.series(&self.events, reader));
         let detail = self.stacks.map(|stacks| Detail {
             fine: self.pieces.fine(&self.events),
             stacks,
@@ -333,7 +385,7 @@ impl Pass {
             by_op.map(|(op, sizes)| ((name.clone(), op), sizes))
         });
         let some = |s: &Sizes| s.requests.iter().any(|&n| n > 0);
-        Report {
+        let report = Report {
             header: reader.header().clone(),
             recorded_us,
             from_us,
@@ -350,7 +402,8 @@ impl Pass {
             slow: self.slow,
             ending: reader.ending().clone(),
             detail,
-        }
+        };
+        (report, series.unwrap_or_default())
     }
 }
 

@@ -59,6 +59,8 @@ pub struct Disks {
     wanted: BTreeSet<i64>,
     /// Final sums by boundary.
     boundaries: BTreeMap<i64, Vec<DiskSum>>,
+    /// Number of uses of a boundary beyond the first.
+    reused: BTreeMap<i64, u32>,
     stalls: Vec<Stalls>,
     /// Period in which stalls are detected; `None`: the whole recording.
     part: Option<(i64, i64)>,
@@ -285,13 +287,18 @@ impl Disks {
 
     /// Keeps the sums at `time`. Call it before [`Disks::is_settled`] is true for that time.
     pub(super) fn add_boundary(&mut self, time: i64) {
-        if !self.boundaries.contains_key(&time) {
-            self.wanted.insert(time);
+        if self.boundaries.contains_key(&time) || !self.wanted.insert(time) {
+            *self.reused.entry(time).or_default() += 1;
         }
     }
 
     /// Drops the sums at `time`.
     pub(super) fn remove_boundary(&mut self, time: i64) {
+        if let Some(more) = self.reused.get_mut(&time).filter(|more| **more > 0) {
+            *more -= 1;
+            return;
+        }
+        self.reused.remove(&time);
         self.wanted.remove(&time);
         self.boundaries.remove(&time);
     }
@@ -299,6 +306,7 @@ impl Disks {
     /// Drops boundaries before `time`.
     pub(super) fn forget_before(&mut self, time: i64) {
         self.boundaries = self.boundaries.split_off(&time);
+        self.reused = self.reused.split_off(&time);
     }
 
     /// True if the sums up to `time` are final.

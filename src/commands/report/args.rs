@@ -20,7 +20,34 @@ pub struct Report {
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
     pub to: Option<String>,
 
-    /// One JSON object (schema raidtrace.report/1)
+    /// Compare with an earlier recording: which differences are beyond noise, per array, member, origin and task
+    #[arg(long, value_name = "BEFORE")]
+    pub against: Option<PathBuf>,
+
+    /// Of BEFORE, only from this moment, as --from
+    #[arg(
+        long,
+        value_name = "T",
+        allow_hyphen_values = true,
+        requires = "against"
+    )]
+    pub against_from: Option<String>,
+
+    /// Of BEFORE, only up to this moment
+    #[arg(
+        long,
+        value_name = "T",
+        allow_hyphen_values = true,
+        requires = "against"
+    )]
+    pub against_to: Option<String>,
+
+    /// Compare these two arrays: md0=md127 compares md0 of BEFORE with md127 of FILE. Otherwise arrays are paired by name, then
+    /// in order
+    #[arg(long, value_name = "BEFORE=AFTER", value_parser = pair, requires = "against")]
+    pub pair: Vec<(String, String)>,
+
+    /// One JSON object (schema raidtrace.report/1, with --against raidtrace.report-against/1)
     #[arg(long)]
     pub json: bool,
 
@@ -33,6 +60,16 @@ pub struct Report {
     pub force: bool,
 }
 
+/// Parses `md0=md127`.
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((before, after)) if !before.is_empty() && !after.is_empty() => {
+            Ok((before.to_owned(), after.to_owned()))
+        }
+        _ => Err("two names of arrays are needed: md0=md127".to_owned()),
+    }
+}
+
 /// Shown at the end of `--help`.
 pub const EXAMPLES: &str = "Examples:
   raidtrace report incident.rtrace                      the whole recording, as text
@@ -40,5 +77,7 @@ pub const EXAMPLES: &str = "Examples:
   raidtrace report incident.rtrace --from 11:47 --to 11:52   in local time
   raidtrace report incident.rtrace --json | jq .arrays
   raidtrace report incident.rtrace --html incident.html      a page, to pass on
+  raidtrace report after.rtrace --against before.rtrace      did the change help?
+  raidtrace report after.rtrace --against before.rtrace --pair md0=md127
 
 Exit status: 0 done, 1 failed or nothing recorded in that period, 2 usage.";

@@ -6,12 +6,15 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 
 use super::args::Report;
-use super::{html, json, text};
+use super::{against, html, json, text};
 use crate::machine::output::Destination;
 use crate::recording::gather;
 
 /// Reads the file and prints the report, or writes it as a page.
 pub fn run(args: &Report) -> Result<()> {
+    if let Some(before) = &args.against {
+        return against::command::run(args, before);
+    }
     if let Some(path) = &args.html {
         return page(args, path);
     }

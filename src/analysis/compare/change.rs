@@ -1,0 +1,243 @@
+//! A difference between two recordings: its subject, its figure and its uncertainty.
+
+use super::estimate::Estimate;
+use super::latency::Latency;
+use crate::origin::{Op, Origin};
+
+/// Rate of false differences that is accepted among those that are called differences.
+pub const FALSE_DISCOVERIES: f64 = 0.05;
+
+/// Subject of a difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// IO submitted to the array.
+    Load,
+    /// The array as a whole.
+    Array,
+    /// A member.
+    Member {
+        /// md's raid_disk, if both have one.
+        slot: Option<u32>,
+        /// Name before; untrusted.
+        before: String,
+        /// Name after; untrusted.
+        after: String,
+    },
+    /// An origin and operation on all members.
+    Origin(Origin, Op),
+    /// A task by name; untrusted, printable.
+    Task(String),
+    /// A file by path; untrusted, printable.
+    File(String),
+    /// A kind of operation on files: `fsync`.
+    Operation(&'static str),
+}
+
+/// Figure that is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// Bios submitted per second.
+    Bios,
+    /// Requests completed per second.
+    Requests,
+    /// Bytes read and written per second.
+    Bytes,
+    /// Reads as a share of the bytes submitted.
+    ReadShare,
+    /// Share of the time with a request in flight.
+    Utilisation,
+    /// Utilisation of the busiest member.
+    BusiestUtilisation,
+    /// Mean utilisation of the members.
+    MeanUtilisation,
+    /// Share of the bytes that the members of the array read and wrote.
+    Share,
+    /// Median of the device time of requests of this operation.
+    P50(Op),
+    /// 99th percentile of the device time.
+    P99(Op),
+    /// Load of the busiest member over the mean.
+    Skew,
+    /// Time in which members had a request in flight, for each MiB submitted to the array.
+    DiskTime,
+    /// Bytes moved by the members for each byte submitted.
+    Amplification,
+    /// Operations per second.
+    Operations,
+    /// Mean time of an operation.
+    MeanTime,
+    /// Share of the operations that took at least the threshold.
+    SlowShare,
+}
+
+/// Unit of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Per second.
+    Rate,
+    /// Bytes per second.
+    Bytes,
+    /// 0.0..=1.0; differences are in percentage points.
+    Share,
+    /// Microseconds.
+    Us,
+    /// Microseconds per MiB.
+    UsPerMib,
+    /// A factor.
+    Times,
+}
+
+impl Figure {
+    /// Name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bios => "bios_per_s",
+            Self::Requests => "requests_per_s",
+            Self::Bytes => "bytes_per_s",
+            Self::ReadShare => "read_share",
+            Self::Utilisation => "utilisation",
+            Self::BusiestUtilisation => "busiest_utilisation",
+            Self::MeanUtilisation => "mean_utilisation",
+            Self::Share => "share_of_bytes",
+            Self::P50(_) => "device_p50_us",
+            Self::P99(_) => "device_p99_us",
+            Self::Skew => "skew",
+            Self::DiskTime => "disk_us_per_mib",
+            Self::Amplification => "amplification",
+            Self::Operations => "operations_per_s",
+            Self::MeanTime => "mean_us",
+            Self::SlowShare => "slow_share",
+        }
+    }
+
+    /// Words in text, without the operation.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Bios => "bios/s",
+            Self::Requests => "requests/s",
+            Self::Bytes => "MiB/s",
+            Self::ReadShare => "reads of the bytes",
+            Self::Utilisation => "busy",
+            Self::BusiestUtilisation => "busiest member",
+            Self::MeanUtilisation => "mean of members, busy",
+            Self::Share => "share of bytes",
+            Self::P50(_) => "p50",
+            Self::P99(_) => "p99",
+            Self::Skew => "skew",
+            Self::DiskTime => "disk time per MiB",
+            Self::Amplification => "amplification",
+            Self::Operations => "operations/s",
+            Self::MeanTime => "mean time",
+            Self::SlowShare => "slow",
+        }
+    }
+
+    /// Unit.
+    pub fn unit(self) -> Unit {
+        match self {
+            Self::Bios | Self::Requests | Self::Operations => Unit::Rate,
+            Self::Bytes => Unit::Bytes,
+            Self::ReadShare
+            | Self::Utilisation
+            | Self::BusiestUtilisation
+            | Self::MeanUtilisation
+            | Self::Share
+            | Self::SlowShare => Unit::Share,
+            Self::P50(_) | Self::P99(_) | Self::MeanTime => Unit::Us,
+            Self::DiskTime => Unit::UsPerMib,
+            Self::Skew | Self::Amplification => Unit::Times,
+        }
+    }
+
+    /// Operation of the requests whose times are compared.
+    pub fn op(self) -> Option<Op> {
+        match self {
+            Self::P50(op) | Self::P99(op) => Some(op),
+            _ => None,
+        }
+    }
+
+    /// Weight in the order of differences: what delays IO comes before what only counts it.
+    fn weight(self) -> f64 {
+        match self {
+            Self::BusiestUtilisation | Self::Utilisation => 3.0,
+            Self::P99(_) | Self::MeanTime | Self::SlowShare => 2.0,
+            Self::P50(_) | Self::Skew | Self::DiskTime | Self::Amplification => 1.5,
+            _ => 1.0,
+        }
+    }
+}
+
+/// A difference.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Subject.
+    pub subject: Subject,
+    /// Figure.
+    pub figure: Figure,
+    /// Figure before and after, with the interval of the difference.
+    pub estimate: Estimate,
+    /// p value adjusted for the number of figures that were compared, see [`super::significance::adjusted`].
+    pub adjusted: Option<f64>,
+    /// Probability that a request after took longer than one before; only with [`Figure::P50`].
+    pub superiority: Option<f64>,
+}
+
+impl Change {
+    /// Creates a difference. `None` if the figure is undefined, or 0, both before and after.
+    pub fn new(subject: Subject, figure: Figure, estimate: Estimate) -> Option<Self> {
+        let is_something = |v: Option<f64>| v.is_some_and(|v| v != 0.0);
+        (is_something(estimate.before) || is_something(estimate.after)).then_some(Self {
+            subject,
+            figure,
+            estimate,
+            adjusted: None,
+            superiority: None,
+        })
+    }
+
+    /// True if the difference is beyond noise: its interval does not include 0, and it is among the differences of which at most
+    /// [`FALSE_DISCOVERIES`] are false.
+    pub fn is_significant(&self) -> bool {
+        let excludes_zero = |(low, high): (f64, f64)| low > 0.0 || high < 0.0;
+        self.estimate.interval.is_some_and(excludes_zero)
+            && self.adjusted.is_some_and(|q| q <= FALSE_DISCOVERIES)
+    }
+
+    /// `after` over `before`; infinite if `before` is 0.
+    fn times(&self) -> f64 {
+        let estimate = &self.estimate;
+        estimate.ratio().unwrap_or(match estimate.after {
+            Some(after) if after > 0.0 => f64::INFINITY,
+            _ => 1.0,
+        })
+    }
+
+    /// Sort key: larger for what matters more.
+    pub fn importance(&self) -> f64 {
+        let size = match self.figure.unit() {
+            Unit::Share => 5.0 * self.estimate.difference().unwrap_or(0.0).abs(),
+            _ => self.times().ln().abs().min(3.0),
+        };
+        let size = size * self.figure.weight();
+        if self.is_significant() {
+            size + 1000.0
+        } else {
+            size
+        }
+    }
+}
+
+/// Differences of a latency.
+pub fn latency(subject: &Subject, op: Op, latency: Option<Latency>) -> Vec<Change> {
+    let Some(latency) = latency else {
+        return Vec::new();
+    };
+    let p50 = Change::new(subject.clone(), Figure::P50(op), latency.p50).map(|mut change| {
+        change.superiority = Some(latency.superiority);
+        change
+    });
+    let p99 = latency.p99;
+    let p99 = p99.and_then(|p99| Change::new(subject.clone(), Figure::P99(op), p99));
+    p50.into_iter().chain(p99).collect()
+}

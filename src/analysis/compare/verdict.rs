@@ -1,0 +1,235 @@
+//! Answers "did it help?" in one sentence.
+
+use super::change::{Change, Figure, Subject};
+use super::comparison::{ArrayComparison, Verdict};
+use super::words::{difference, value};
+use crate::analysis::units;
+use crate::origin::{Op, io_name};
+
+/// Minimum relative difference of the load that makes utilisations incomparable.
+const LOAD: f64 = 1.1;
+/// Minimum relative difference of a latency or of the disk time that decides.
+const RELATIVE: f64 = 1.05;
+/// Minimum difference of a utilisation that decides.
+const POINTS: f64 = 0.01;
+/// Minimum relative difference of a skew or a p99 to be named.
+const NAMED: f64 = 1.2;
+
+/// Returns the verdict on an array, and the sentence.
+pub fn judge(array: &ArrayComparison) -> (Verdict, String) {
+    let name = match (&array.before.name, &array.after.name) {
+        (was, now) if was == now => now.clone(),
+        (was, now) => format!("{was} -> {now}"),
+    };
+    let find = |subject: &Subject, figure| {
+        let mut changes = array.changes.iter();
+        changes.find(|c| c.subject == *subject && c.figure == figure)
+    };
+    let Some(busiest) = find(&Subject::Array, Figure::BusiestUtilisation) else {
+        return (
+            Verdict::NoRequests,
+            format!("{name}: its members were idle before and after"),
+        );
+    };
+    let load = find(&Subject::Load, Figure::Bytes).or(find(&Subject::Load, Figure::Bios));
+    let times = load.and_then(|c| c.estimate.ratio());
+    let differs = |c: &&Change| c.is_significant() && beyond(c, LOAD);
+    let other_load = load.filter(differs);
+    let disk_time = find(&Subject::Array, Figure::DiskTime);
+    let verdict = if busiest.estimate.p.is_none() {
+        Verdict::TooShort
+    } else {
+        decide(array, busiest, disk_time, other_load)
+    };
+    let several = find(&Subject::Array, Figure::MeanUtilisation).is_some();
+    let mut parts = vec![format!(
+        "{} {}",
+        if several {
+            "the busiest member was"
+        } else {
+            "it was"
+        },
+        was_now(busiest, " busy", verdict)
+    )];
+    parts.extend(skew(array));
+    parts.extend(latency(array, several));
+    if let Some(times) = times.filter(|_| other_load.is_some()) {
+        let mut text = format!("the load was {}", compared(times));
+        if let Some(change) = disk_time {
+            text += &format!(
+                "; for each MiB submitted, members were busy for {}",
+                was_now(change, "", verdict)
+            );
+        }
+        parts.push(text);
+    } else if let Some(load) = load {
+        parts.push(match load.estimate.p {
+            Some(_) => "the load was about the same".to_owned(),
+            None => format!("the load was {}", was_now(load, "", verdict)),
+        });
+    }
+    let start = match verdict {
+        Verdict::Better => format!("{name} is better: "),
+        Verdict::Worse => format!("{name} is worse: "),
+        Verdict::Mixed => format!("{name} is better and worse: "),
+        Verdict::Same => format!("{name}: no difference beyond noise: "),
+        Verdict::LoadDiffers => format!("{name}: the load differs, which may explain the rest: "),
+        Verdict::TooShort => format!("{name}: too few intervals to tell a difference from noise: "),
+        Verdict::NoRequests => format!("{name}: "),
+    };
+    (verdict, start + &parts.join("; "))
+}
+
+/// True if the figure differs by at least the factor `by`.
+fn beyond(change: &Change, by: f64) -> bool {
+    match (change.estimate.before, change.estimate.after) {
+        (Some(before), Some(after)) => before * by <= after || after * by <= before,
+        _ => false,
+    }
+}
+
+/// Decides from the utilisation, or with another load from the disk time for each MiB, and from the latencies of the array. With
+/// another load, a latency that the load explains does not count.
+fn decide(
+    array: &ArrayComparison,
+    busiest: &Change,
+    disk_time: Option<&Change>,
+    other_load: Option<&Change>,
+) -> Verdict {
+    let difference = |c: &Change| c.estimate.difference().unwrap_or(0.0);
+    let (mut better, mut worse) = (false, false);
+    let mut count = |delta: f64| {
+        better |= delta < 0.0;
+        worse |= delta > 0.0;
+    };
+    match other_load {
+        None if busiest.is_significant() && difference(busiest).abs() >= POINTS => {
+            count(difference(busiest));
+        }
+        Some(_) => {
+            let change = disk_time.filter(|c| c.is_significant() && beyond(c, RELATIVE));
+            change.into_iter().for_each(|c| count(difference(c)));
+        }
+        None => {}
+    }
+    let more_load = other_load.map(|c| difference(c) > 0.0);
+    let latencies = array.changes.iter().filter(|c| {
+        c.subject == Subject::Array
+            && matches!(c.figure, Figure::P50(_) | Figure::P99(_))
+            && c.is_significant()
+            && beyond(c, RELATIVE)
+    });
+    for change in latencies {
+        let delta = difference(change);
+        // A higher load makes requests wait, a lower load makes them wait less.
+        if more_load != Some(delta > 0.0) {
+            count(delta);
+        }
+    }
+    match (better, worse) {
+        (true, true) => Verdict::Mixed,
+        (true, false) => Verdict::Better,
+        (false, true) => Verdict::Worse,
+        _ if other_load.is_some() => Verdict::LoadDiffers,
+        _ => Verdict::Same,
+    }
+}
+
+/// `92 % busy, now 41 % (-51 points, 95 % interval -55 to -47)`
+///
+/// With [`Verdict::Same`], the sentence has said already that the difference is noise.
+fn was_now(change: &Change, what: &str, verdict: Verdict) -> String {
+    let unit = change.figure.unit();
+    let (was, now) = (
+        value(unit, change.estimate.before),
+        value(unit, change.estimate.after),
+    );
+    let how = match (change.estimate.p, change.is_significant()) {
+        (None, _) | (_, false) if verdict == Verdict::Same => String::new(),
+        (None, _) => String::new(),
+        (_, true) => format!(" ({})", difference(change)),
+        _ => " (no difference beyond noise)".to_owned(),
+    };
+    format!("{was}{what}, now {now}{how}")
+}
+
+/// The largest change of an origin's skew.
+fn skew(array: &ArrayComparison) -> Option<String> {
+    let largest = largest(array, |c| {
+        matches!(c.subject, Subject::Origin(..)) && c.figure == Figure::Skew
+    })?;
+    let Subject::Origin(origin, op) = largest.subject else {
+        return None;
+    };
+    let unit = largest.figure.unit();
+    Some(format!(
+        "skew of {} {} {} -> {}",
+        io_name(origin, op),
+        plural(op),
+        value(unit, largest.estimate.before),
+        value(unit, largest.estimate.after)
+    ))
+}
+
+/// The largest change of a p99 of a member, or else of the array; or else of a median of the array.
+fn latency(array: &ArrayComparison, several: bool) -> Option<String> {
+    let is_p99 = |c: &Change| matches!(c.figure, Figure::P99(_));
+    let is_p50 = |c: &Change| matches!(c.figure, Figure::P50(_));
+    let member = largest(array, |c| {
+        matches!(c.subject, Subject::Member { .. }) && is_p99(c)
+    });
+    let whole =
+        |of: &dyn Fn(&Change) -> bool| largest(array, |c| c.subject == Subject::Array && of(c));
+    let found = member
+        .or_else(|| whole(&is_p99))
+        .or_else(|| whole(&is_p50))?;
+    let op = plural(found.figure.op()?);
+    let what = match &found.subject {
+        Subject::Member { before, after, .. } if several && before == after => {
+            format!("{op} on {after}")
+        }
+        Subject::Member {
+            slot: Some(slot), ..
+        } if several => format!("{op} on slot {slot}"),
+        _ => op.to_owned(),
+    };
+    let unit = found.figure.unit();
+    Some(format!(
+        "{} of {what} {} -> {}",
+        found.figure.words(),
+        value(unit, found.estimate.before),
+        value(unit, found.estimate.after)
+    ))
+}
+
+/// The significant change with the largest ratio among those that `keep` accepts.
+fn largest(array: &ArrayComparison, keep: impl Fn(&Change) -> bool) -> Option<&Change> {
+    let size = |c: &Change| c.estimate.ratio().map_or(0.0, |r| r.max(1e-9).ln().abs());
+    array
+        .changes
+        .iter()
+        .filter(|c| c.is_significant() && beyond(c, NAMED) && keep(c))
+        .max_by(|a, b| size(a).total_cmp(&size(b)))
+}
+
+/// `2.1 times as high`, `31 % higher`, `52 % lower`.
+fn compared(times: f64) -> String {
+    if times >= 2.0 {
+        format!("{} times as high", units::count(times))
+    } else if times >= 1.0 {
+        format!("{} higher", units::percent(times - 1.0))
+    } else {
+        format!("{} lower", units::percent(1.0 - times))
+    }
+}
+
+fn plural(op: Op) -> &'static str {
+    match op {
+        Op::Read => "reads",
+        Op::Write => "writes",
+        Op::Flush => "flushes",
+        Op::Discard => "discards",
+        Op::WriteZeroes => "zeroing writes",
+        Op::Other => "other requests",
+    }
+}

@@ -1,0 +1,24 @@
+//! Two recordings and their comparison.
+
+use std::path::Path;
+
+use crate::analysis::compare::comparison::Comparison;
+use crate::analysis::compare::series::Series;
+use crate::recording::gather::Report;
+
+/// A recording that is compared.
+pub struct Recording<'a> {
+    /// As typed by the user.
+    pub path: &'a Path,
+    pub report: Report,
+    pub series: Series,
+}
+
+/// Both recordings and their comparison.
+pub struct Compared<'a> {
+    pub before: Recording<'a>,
+    pub after: Recording<'a>,
+    pub comparison: Comparison,
+    /// Facts that limit the comparison, one sentence each.
+    pub notes: Vec<String>,
+}
