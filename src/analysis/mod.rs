@@ -22,6 +22,7 @@ mod pending;
 pub mod placement;
 pub mod profile;
 pub mod recent;
+pub mod relocate;
 pub mod slow;
 pub mod snapshot;
 pub mod time;
