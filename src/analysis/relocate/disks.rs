@@ -1,7 +1,7 @@
 //! Array sectors to requests on members.
 //!
 //! Assumed: reads of mirrors are spread evenly; bios of one task that follow each other on a member within [`stripes::WINDOW_US`]
-//! are one request, as under a plug, up to the largest recorded request.
+//! are one request, as under a plug, up to a maximum.
 
 use super::figures::{Direction, Figures};
 use super::stripes::{self, Stripes, Work};
@@ -27,6 +27,8 @@ pub struct Bio {
     pub sectors: u64,
     /// Submitter.
     pub pid: u32,
+    /// True for a flush before or after the data: no other bio joins it.
+    pub is_flush: bool,
 }
 
 /// A request that may still grow.
@@ -36,6 +38,7 @@ struct Open {
     end: u64,
     sectors: u64,
     pid: u32,
+    is_flush: bool,
     first_us: i64,
     last_us: i64,
 }
@@ -241,6 +244,7 @@ impl Disks {
             sector,
             sectors: PAGE,
             pid: 0,
+            is_flush: false,
         };
         let read = bio(Direction::Read, Origin::RmwRead);
         let mut reads = work.reads;
@@ -271,6 +275,8 @@ impl Disks {
         let joins = open.sectors > 0
             && open.end == sector
             && open.pid == bio.pid
+            && !open.is_flush
+            && !bio.is_flush
             && open.sectors + bio.sectors <= self.most
             && bio.time_us.saturating_sub(open.last_us) <= stripes::WINDOW_US;
         let done = *open;
@@ -283,6 +289,7 @@ impl Disks {
                 end: sector + bio.sectors,
                 sectors: bio.sectors,
                 pid: bio.pid,
+                is_flush: bio.is_flush,
                 first_us: bio.time_us,
                 last_us: bio.time_us,
             };

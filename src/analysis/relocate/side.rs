@@ -48,6 +48,8 @@ pub struct Side {
     files: Vec<u64>,
     /// Alignment of large allocations: the stripe that the kernel uses, or 1.
     stripe: u64,
+    /// Buddies of an empty group, the smallest first: first block and size.
+    buddies: Vec<(u64, u64)>,
 }
 
 impl Side {
@@ -89,6 +91,7 @@ impl Side {
             } else {
                 1
             },
+            buddies: buddies(per_group),
         };
         side.index(&fs.ranges);
         side.areas();
@@ -147,7 +150,7 @@ impl Side {
     }
 
     /// Number of flex groups.
-    pub(super) fn flexes(&self) -> u64 {
+    pub fn flexes(&self) -> u64 {
         self.directories.len() as u64
     }
 
@@ -169,11 +172,52 @@ impl Side {
     /// First aligned block from `block`. mballoc aligns to absolute blocks if there is a stripe (`ext4_mb_scan_aligned`), else to
     /// the buddy, which begins with the group.
     pub(super) fn aligned(&self, block: u64) -> u64 {
+        if self.is_empty_group(block) {
+            return block;
+        }
         if self.stripe > 1 {
             return block.next_multiple_of(self.stripe);
         }
         let within = block.saturating_sub(self.first_block) % self.per_group;
         block + (within.next_multiple_of(PREALLOCATION) - within)
+    }
+
+    /// Block of a group at which an allocation of `size` blocks ends up when `position` blocks of the group, empty at first, are in
+    /// use by allocations of that size, and the length of the run. mballoc takes the smallest buddy that is large enough
+    /// (`ext4_mb_simple_scan_group`). So a group of 32768 blocks, one buddy, fills from its start, and others from their end.
+    pub(super) fn filled(&self, position: u64, size: u64) -> (u64, u64) {
+        let mut rest = position;
+        for &(first, count) in self.buddies.iter().filter(|b| b.1 >= size) {
+            if rest < count {
+                return (first + rest, count - rest);
+            }
+            rest -= count;
+        }
+        (position, 1)
+    }
+
+    /// Inverse of [`Side::filled`].
+    pub(super) fn position(&self, block: u64, size: u64) -> u64 {
+        let mut before = 0;
+        for &(first, count) in self.buddies.iter().filter(|b| b.1 >= size) {
+            if (first..first + count).contains(&block) {
+                return before + block - first;
+            }
+            before += count;
+        }
+        block
+    }
+
+    /// True if a group starts at `block`, and with a free block.
+    pub(super) fn is_empty_group(&self, block: u64) -> bool {
+        block
+            .checked_sub(self.first_block)
+            .is_some_and(|at| at.is_multiple_of(self.per_group))
+    }
+
+    /// True if empty groups fill from their start.
+    pub(super) fn fills_upward(&self) -> bool {
+        self.buddies.len() == 1
     }
 
     /// Blocks that the allocator takes at once for small files.
@@ -247,4 +291,16 @@ impl Side {
         }
         Ok(())
     }
+}
+
+/// Powers of two that make `blocks`, the smallest first, each with its first block: the largest is at the start.
+fn buddies(blocks: u64) -> Vec<(u64, u64)> {
+    let mut all = Vec::new();
+    let mut rest = blocks;
+    while rest > 0 {
+        let size = 1 << rest.trailing_zeros();
+        rest -= size;
+        all.push((rest, size));
+    }
+    all
 }

@@ -9,6 +9,9 @@ use super::side::{Fixed, Side};
 use crate::analysis::placement::FIXED;
 use crate::origin::Origin;
 
+/// Largest file, in blocks, whose data come from a group preallocation (`s_mb_stream_request`).
+const STREAM: u64 = 16;
+
 /// Blocks in the planned filesystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -41,9 +44,34 @@ impl<'a> Translation<'a> {
         }
     }
 
-    /// Place of `block`, which holds data of `origin`. `turn` counts submissions: it selects among equally likely places.
+    /// Planned flex groups that share one of today.
+    pub fn divided(&self) -> u64 {
+        self.divided
+    }
+
+    /// True if several flex groups of today share a planned one.
+    pub fn is_merged(&self) -> bool {
+        self.merged > 1
+    }
+
+    /// Today's flex group whose bitmap `block` is; `None` if it is no bitmap.
+    pub fn bitmap_of(&self, block: u64) -> Option<u64> {
+        let fixed = self.today.fixed(block).ok()?;
+        let is_bitmap = matches!(FIXED[fixed.kind], Origin::BlockBitmap | Origin::InodeBitmap);
+        let rank = fixed.rank + (block - fixed.first);
+        is_bitmap.then_some(rank / self.today.per_flex)
+    }
+
+    /// Flex group of a directory's block, and the number of blocks before it in the area of directories.
+    pub fn directory(&self, block: u64) -> (u64, u64) {
+        let today = self.today;
+        let flex = block.saturating_sub(today.first_block) / today.per_group / today.per_flex;
+        (flex, block.saturating_sub(today.directories(flex)))
+    }
+
+    /// Place of `block`, which holds data of `origin`, in a bio of `length` blocks. `turn` selects among equally likely places.
     #[inline]
-    pub fn place(&self, block: u64, origin: Origin, turn: u64) -> Place {
+    pub fn place(&self, block: u64, origin: Origin, length: u64, turn: u64) -> Place {
         if block >= self.today.blocks {
             return Place {
                 block: None,
@@ -59,7 +87,7 @@ impl<'a> Translation<'a> {
                 }
             }
             Err(end) => {
-                let (at, run) = self.data(block, origin);
+                let (at, run) = self.data(block, origin, length);
                 Place {
                     block: Some(at),
                     run: run.clamp(1, end - block),
@@ -149,7 +177,7 @@ impl<'a> Translation<'a> {
     }
 
     /// A block without a fixed purpose.
-    fn data(&self, block: u64, origin: Origin) -> (u64, u64) {
+    fn data(&self, block: u64, origin: Origin, length: u64) -> (u64, u64) {
         let (today, planned) = (self.today, self.planned);
         let group = block.saturating_sub(today.first_block) / today.per_group;
         let flex = group / today.per_flex;
@@ -174,13 +202,26 @@ impl<'a> Translation<'a> {
             today.aligned(start)
         };
         let early = block < aligned;
-        let position = block.saturating_sub(if early { start } else { aligned });
-        let (then, position) = self.flex(flex, position, unit, position / unit);
-        let run = if self.merged > 1 || self.divided > 1 {
-            unit - position % unit
+        let mut position = block.saturating_sub(if early { start } else { aligned });
+        // Allocations fill an empty group from one end or the other.
+        let size = if length <= STREAM {
+            unit
         } else {
-            u64::MAX
+            length.next_power_of_two().min(unit)
         };
+        let fills = !is_directory && today.per_group != planned.per_group;
+        let mut most = u64::MAX;
+        if fills && today.is_empty_group(start) && position < today.per_group {
+            position = today.position(position, size);
+            if length > STREAM && today.fills_upward() {
+                // Larger files follow a preallocation for small ones, which has its own buddy.
+                position %= unit;
+            }
+        }
+        let (then, position) = self.flex(flex, position, unit, position / unit);
+        if self.merged > 1 || self.divided > 1 {
+            most = unit - position % unit;
+        }
         let free = free(planned, then);
         let base = if early || is_directory {
             free
@@ -188,7 +229,13 @@ impl<'a> Translation<'a> {
             planned.aligned(free)
         };
         let room = planned.flex_end(then).saturating_sub(base).max(1);
-        let position = position % room;
+        let mut position = position % room;
+        if fills && planned.is_empty_group(free) && position < planned.per_group {
+            let (at, run) = planned.filled(position, size);
+            (position, most) = (at, most.min(run));
+        } else {
+            most = most.min(room - position);
+        }
         let mut at = planned.free_from(base + position);
         if at >= planned.blocks {
             at = planned
@@ -196,7 +243,7 @@ impl<'a> Translation<'a> {
                 .min(planned.blocks - 1);
         }
         let end = planned.fixed(at).err().unwrap_or(at + 1);
-        (at, run.min(end - at).min(room - position))
+        (at, most.min(end - at))
     }
 }
 

@@ -6,8 +6,8 @@ use anyhow::{Result, anyhow};
 
 use super::plan::Plan;
 use super::source::Source;
-use crate::analysis::item::{Item, Request, State, Submission};
-use crate::analysis::relocate::{Bio, Direction, Disks, Figures, Service, Translation};
+use crate::analysis::item::{Flags, Item, Request, State, Submission};
+use crate::analysis::relocate::{Bio, Direction, Disks, Figures, Service, Sharing, Translation};
 use crate::origin::{Op, Origin};
 use crate::raid::Geometry;
 use crate::recording::reader::Reader;
@@ -18,7 +18,7 @@ const LARGEST: u64 = 1280 << 10;
 /// Load on one array.
 struct Lane<'a> {
     /// `None` for today's layout.
-    translation: Option<Translation<'a>>,
+    translation: Option<(Translation<'a>, Sharing)>,
     start: u64,
     disks: Disks,
 }
@@ -110,7 +110,8 @@ impl<'a> Pass<'a> {
         let today = lane(&source.geometry, None, source.start);
         let planned = plans.iter().map(|plan| {
             let translation = Translation::new(&source.side, &plan.side);
-            lane(&plan.geometry, Some(translation), plan.start)
+            let sharing = Sharing::new(source.side.flexes());
+            lane(&plan.geometry, Some((translation, sharing)), plan.start)
         });
         self.lanes = std::iter::once(today).chain(planned).flatten().collect();
     }
@@ -243,7 +244,8 @@ impl<'a> Pass<'a> {
         else {
             return;
         };
-        if !self.is_load(request.origin, request.bytes) {
+        // An empty write is a flush.
+        if request.length == 0 || !self.is_load(request.origin, request.bytes) {
             return;
         }
         let Some(recorded) = &mut self.recorded else {
@@ -286,6 +288,7 @@ impl<'a> Pass<'a> {
             sector: first,
             sectors,
             pid: submission.pid,
+            is_flush: submission.flags.intersects(Flags::PREFLUSH | Flags::FUA),
         };
         for lane in &mut self.lanes {
             self.homeless += lane.add(bio, self.block_sectors, self.turn);
@@ -315,28 +318,47 @@ impl Lane<'_> {
     /// Adds a bio at a sector of the filesystem. Returns the bytes that have no place.
     #[inline]
     fn add(&mut self, bio: Bio, block_sectors: u64, turn: u64) -> u64 {
-        let Some(translation) = &self.translation else {
+        let Some((translation, sharing)) = &mut self.translation else {
             let sector = self.start + bio.sector;
             self.disks.add(Bio { sector, ..bio });
             return 0;
         };
         let (mut at, end) = (bio.sector, bio.sector + bio.sectors);
+        let length = bio.sectors.div_ceil(block_sectors);
+        let is_write = bio.direction == Direction::Write;
         let mut homeless = 0;
         while at < end {
-            let (block, rest) = (at / block_sectors, at % block_sectors);
-            let place = translation.place(block, bio.origin, turn);
-            let run = place.run.saturating_mul(block_sectors) - rest;
-            let sectors = run.min(end - at);
-            match place.block {
-                Some(block) => {
-                    let sector = self.start + block * block_sectors + rest;
-                    self.disks.add(Bio {
-                        sector,
-                        sectors,
-                        ..bio
-                    });
+            let (today, rest) = (at / block_sectors, at % block_sectors);
+            if bio.origin == Origin::Directory {
+                sharing.learn(translation, today);
+            }
+            let copies = if is_write {
+                sharing.copies(translation, today)
+            } else {
+                1
+            };
+            let mut sectors = end - at;
+            for copy in 0..copies {
+                let turn = if copies > 1 { copy } else { turn };
+                let place = translation.place(today, bio.origin, length, turn);
+                sectors = sectors.min(place.run.saturating_mul(block_sectors) - rest);
+                let Some(block) = place.block else {
+                    homeless += sectors * 512;
+                    continue;
+                };
+                if is_write
+                    && translation.is_merged()
+                    && translation.bitmap_of(today).is_some()
+                    && sharing.is_shared(block, today, bio.time_us)
+                {
+                    continue;
                 }
-                None => homeless += sectors * 512,
+                let sector = self.start + block * block_sectors + rest;
+                self.disks.add(Bio {
+                    sector,
+                    sectors,
+                    ..bio
+                });
             }
             at += sectors;
         }
