@@ -20,7 +20,7 @@ RANDOM=17
 printf -v small '%12288s' ''
 printf -v medium '%81920s' ''
 eval "mkdir d{1..192}"
-for round in 1 2 3; do
+for round in 1 2; do
 	for ((i = 1; i <= 192; i++)); do
 		printf %s "$small" >"d$i/small$round"
 		printf %s "$small" >"d$i/gone$round"

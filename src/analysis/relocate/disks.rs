@@ -1,6 +1,6 @@
 //! Array sectors to requests on members.
 //!
-//! Assumed: reads of mirrors are spread evenly; bios of one task that follow each other on a member within [`stripes::WINDOW_US`]
+//! Assumed: reads of mirrors are spread evenly; bios of one task that follow each other on a member within [`PLUG_US`]
 //! are one request, as under a plug, up to a maximum.
 
 use super::figures::{Direction, Figures};
@@ -9,6 +9,8 @@ use crate::address::ArraySector;
 use crate::origin::Origin;
 use crate::raid::{Geometry, Level};
 
+/// Bios of a task within this time are under one plug, µs.
+const PLUG_US: i64 = 4_000;
 /// Sectors of a page: the unit of the stripe cache.
 const PAGE: u64 = 8;
 
@@ -278,7 +280,7 @@ impl Disks {
             && !open.is_flush
             && !bio.is_flush
             && open.sectors + bio.sectors <= self.most
-            && bio.time_us.saturating_sub(open.last_us) <= stripes::WINDOW_US;
+            && bio.time_us.saturating_sub(open.last_us) <= PLUG_US;
         let done = *open;
         if joins {
             open.end += bio.sectors;

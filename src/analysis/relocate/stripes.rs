@@ -5,10 +5,11 @@
 //! (`handle_stripe_dirtying`, with the default `rmw_level` of 1), and keeps the pages in a cache of 256 stripes
 //! (`stripe_cache_size`), so that the next write of the same stripe may read nothing.
 //!
-//! Assumed: writes of a stripe that follow each other within [`WINDOW_US`] are handled together.
+//! Assumed: writes of a stripe that follow each other within [`WINDOW_US`] are handled together, because the stripe still waits for
+//! its pre-reads.
 
-/// Stripes are handled together if they are written within this time, µs.
-pub(super) const WINDOW_US: i64 = 4_000;
+/// Writes of a stripe within this time are handled together, µs: about a read of a rotational disk.
+const WINDOW_US: i64 = 10_000;
 /// Sets of the cache; a stripe is kept in one of them.
 const SETS: usize = 32;
 /// Stripes of a set: 256 in all sets.

@@ -44,8 +44,8 @@ pub fn assumptions(source: &Source, plan: &Plan) -> Vec<String> {
         .any(|l| matches!(l, Level::Raid4 | Level::Raid5 | Level::Raid6))
     {
         words.push(
-            "parity: writes of a stripe within 4 ms are handled together; pre-reads are those of the cheaper of \
-             read-modify-write and reconstruct-write, less the pages of the last 256 stripes (stripe_cache_size)"
+            "parity: writes of a stripe within 10 ms are handled together; pre-reads are those of the cheaper of \
+             read-modify-write and reconstruct-write, less the pages of the last 256 stripes (stripe_cache_size); md submits pages in another order, so requests merge less than predicted"
                 .to_owned(),
         );
     }

@@ -10,6 +10,7 @@ use crate::analysis::placement::{self, Filesystem};
 use crate::analysis::relocate::Side;
 use crate::fs::ext4::Range;
 use crate::fs::ext4::features::incompat;
+use crate::mke2fs::{Conf, Options, plan};
 use crate::origin::Origin;
 use crate::raid::{Geometry, Level, Params};
 use crate::recording::header::{self, Header};
@@ -122,11 +123,6 @@ impl Source {
                 "its header has no layout of {name}: it was recorded without access to the device"
             ));
         }
-        if fs.layout_is_cut {
-            return Err(format!(
-                "its header has only the first part of the layout of {name}, which has too many groups: record it again with this version"
-            ));
-        }
         let level: Level = array.level.parse().map_err(|e| format!("{e}"))?;
         let member_sectors = member_sectors(array, level);
         let geometry = Geometry::new(&Params {
@@ -144,7 +140,16 @@ impl Source {
             layout: Some(array.layout.to_string()),
             ..ArrayOptions::default()
         };
-        let (layout, start) = filesystem(fs).map_err(|e| format!("{name}: {e}"))?;
+        let mut notes = Vec::new();
+        let (mut layout, start) = filesystem(fs).map_err(|e| format!("{name}: {e}"))?;
+        if fs.layout_is_cut {
+            complete(&mut layout, &fs.parameters).map_err(|e| {
+                format!("its header has only the first part of the layout of {name}, and mke2fs would make another: {e}")
+            })?;
+            notes.push(format!(
+                "the header has only the first part of the layout of {name}; the rest, with the journal, is what mke2fs would make"
+            ));
+        }
         let stripe = stripe(&layout, &fs.mounts);
         let side = Side::new(&layout, stripe)
             .and_then(|side| side.check().map(|()| side))
@@ -155,7 +160,6 @@ impl Source {
             .filter_map(|m| Some((m.slot?, m.name.as_str())))
             .collect();
         let member = |slot| slots.get(&slot).map_or("-", |name| *name).to_owned();
-        let mut notes = Vec::new();
         if array.degraded > 0 {
             notes.push(format!(
                 "{} was degraded; all columns but the recorded one are those of a whole array",
@@ -279,6 +283,40 @@ fn filesystem(fs: &header::Filesystem) -> Result<(Filesystem, u64), String> {
         notes: Vec::new(),
     };
     Ok((layout, start))
+}
+
+/// Replaces the first part of a layout by the one that mke2fs makes with the same parameters.
+///
+/// # Errors
+/// The first part differs from that.
+fn complete(fs: &mut Filesystem, parameters: &Map<String, Value>) -> Result<(), String> {
+    let groups = fs.groups.ok_or("no groups")?;
+    let inode_size = number(parameters, "inode_size")?;
+    let options = Options {
+        block_size: Some(fs.block_size.into()),
+        group: Some(groups.blocks),
+        flex: (groups.per_flex > 1).then_some(groups.per_flex),
+        inode_size: u16::try_from(inode_size).ok(),
+        inodes: Some(fs.inodes),
+        extended: vec![format!("stride={}", fs.stride)],
+        ..Options::default()
+    };
+    let made = Filesystem::new(plan(fs.bytes(), 0, &options, &Conf::compiled_in())?);
+    let kinds = [Origin::BlockBitmap, Origin::InodeBitmap, Origin::InodeTable];
+    for kind in kinds {
+        let of = |ranges: &[Range]| -> Vec<Range> {
+            let own = ranges.iter().filter(|r| r.origin == kind);
+            own.copied().collect()
+        };
+        let (known, all) = (of(&fs.ranges), of(&made.ranges));
+        // The last range may be incomplete.
+        let whole = known.len().saturating_sub(1);
+        if made.groups != fs.groups || all.get(..whole) != known.get(..whole) {
+            return Err(format!("its {kind} blocks are elsewhere"));
+        }
+    }
+    fs.ranges = made.ranges;
+    Ok(())
 }
 
 /// Blocks that the kernel aligns large allocations to (`ext4_get_stripe_size`); 0 for none.
