@@ -84,7 +84,7 @@ pub const EXAMPLES: &str = "Examples:
   raidtrace layout --plan 27T --level 5 --disks 4 -g 32744   what mkfs.ext4 -g 32744 would create
   raidtrace layout --plan 27T --level 5 --disks 4 --search   which options are better
   raidtrace layout --load incident.rtrace -g 32744    where would this load have gone
-  raidtrace layout --load incident.rtrace --level 6 --disks 8   on another array, with mkfs's defaults
+  raidtrace layout --load incident.rtrace --level 6 --disks 8   on another array
   raidtrace layout --load incident.rtrace --search    which options are better for this load
 
 Exit status: 0 done, 1 an error, 2 usage, 3 (with --check) a skew above --max-skew.";
