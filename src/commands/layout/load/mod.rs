@@ -46,7 +46,8 @@ pub fn run(args: &Layout, path: &Path) -> Result<()> {
     } else {
         let plan = Plan::new(&source, &args.array, &args.mke2fs, &conf).map_err(|e| anyhow!(e))?;
         let mut pass = Pass::new(&source, std::slice::from_ref(&plan))?;
-        let notes = pass.read(reader).map_err(named)?;
+        let mut notes = pass.read(reader).map_err(named)?;
+        notes.extend(plan.note(&source));
         let (submissions, seconds) = (pass.laid, pass.seconds());
         let laid = pass.finish();
         let found = Findings {

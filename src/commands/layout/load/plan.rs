@@ -86,6 +86,13 @@ impl Plan {
         })
     }
 
+    /// A note if the recorded filesystem does not fit.
+    pub fn note(&self, source: &Source) -> Option<String> {
+        (self.fs.bytes() < source.fs.bytes() / 20 * 19).then(|| {
+            "the planned filesystem is smaller than the recorded one: several recorded places share a planned one".to_owned()
+        })
+    }
+
     /// The command that makes the filesystem.
     pub fn command(&self) -> String {
         format!("mkfs.ext4 {}", self.words).trim_end().to_owned()
